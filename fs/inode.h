@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// An inode in memory. Small on purpose: a volume holds millions (see docs/architecture.md, "Memory").
+#pragma once
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fs/directory.h"
+#include "fs/extent_map.h"
+#include "fs/ids.h"
+#include "fs/rows.h"
+
+namespace brickfs {
+
+using Xattrs = std::map<std::string, std::vector<std::byte>, std::less<>>;
+
+// All members but the atomic ones are guarded by the lock that InodeTable has for its number.
+struct Inode {
+  explicit Inode(Ino number) : ino(number) {}
+
+  const Ino ino;
+  Ino parent{};            // of a directory
+  uint32_t mode = 0;
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  uint32_t nlink = 0;
+  uint32_t rdev = 0;
+  std::atomic<uint32_t> references{0};  // the kernel's, in thousands of lookups at most; see Filesystem::forget
+  uint64_t size_bytes = 0;
+  TimeNs atime{};
+  TimeNs mtime{};
+  TimeNs ctime{};
+  TimeNs btime{};
+  bool orphan = false;     // unlinked, has an orphan row
+  bool atime_dirty = false;  // newer than its row; goes with the next transaction on it
+
+  std::unique_ptr<Xattrs> xattrs;          // null: none
+  std::unique_ptr<Directory> directory;    // of a directory, from its making on
+  std::unique_ptr<ExtentMap> extents;      // of a regular file with any
+  std::unique_ptr<std::string> symlink_target;
+
+  bool is_directory() const { return S_ISDIR(mode); }
+  bool is_regular() const { return S_ISREG(mode); }
+  bool is_symlink() const { return S_ISLNK(mode); }
+
+  InodeRow row() const;    // views into this
+};
+
+}  // namespace brickfs

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The journal: transactions in order, on a chain of blocks, written in batches by one committer thread (group commit).
+// Format: docs/format.md, section "Journal". One batch is under way at a time; a batch verifies as a whole or not at all.
+//
+// written: on the brick (survives this client). durable: committed too (on a durable brick, survives the brick).
+// The committer writes at once whatever waits, commits when somebody syncs, when the volume wants it, and soon after
+// by itself.
+//
+// Threads: any. append() never waits; the rest may.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "fs/ids.h"
+#include "fs/rows.h"
+#include "transport/base/result.h"
+#include "transport/volume_client.h"
+
+namespace brickfs {
+
+class Space;
+
+class Journal {
+ public:
+  struct Start {
+    uint64_t uuid_seed = 0;                // seeds every checksum
+    Lsn next{1};                           // of the first transaction to come
+    std::vector<BlockRange> chain;         // blocks in order; the first batch goes to the start of a fresh block behind it
+  };
+  struct Hooks {
+    std::function<void(Lsn)> on_durable;   // from the committer
+    std::function<void()> on_checkpoint_due;  // the chain has grown past its bound; from the committer, must not wait
+  };
+
+  Journal(VolumeClient& volume, Space& space);
+  ~Journal();
+  Status start(Start start, Hooks hooks);
+
+  // Before an operation takes any lock: waits while too much is pending. The journal's error once it has failed
+  // (fenced, brick lost its data, no space left for the journal): the file system is then read-only.
+  Status admit();
+  // While holding the locks of all inodes that the rows are about, so that journal order is operation order.
+  Lsn append(const Transaction& transaction);
+  // Every append() before the call is durable.
+  Status sync();
+  Lsn last() const;      // highest appended
+  Lsn written() const;
+  Lsn durable() const;
+  Status error() const;
+  void want_commit();    // the volume's replay bound nears; does not wait
+
+  // For a checkpoint. Ends the current block: all that is appended later goes to blocks behind the returned position.
+  struct Position {
+    Lsn next{};               // of the first transaction behind it
+    BlockAddress block{};     // that begins with it
+  };
+  Result<Position> rotate();
+  // The chain before `position` is not needed any more (the superblock says so, durably): its blocks are freed.
+  Status drop_before(const Position& position);
+  uint64_t chain_blocks() const;
+
+  // Everything is durable, the committer has ended.
+  Status stop();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace brickfs

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// A brick as its listeners (embedded, tcp, verbs) see it: volumes, leases, sessions, blocks. Knows no wire and no file.
+//
+// A listener authenticates its peer, opens a ServerSession for it and carries calls to it. Bytes of blocks are touched
+// only through a Pin, so that unmap, fencing and eviction know when nobody does any more.
+//
+// Threads: every call from any thread. Locks are held for bookkeeping only, not while a peer's bytes move.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/base/result.h"
+#include "transport/brick.h"
+
+namespace brickfs {
+
+struct VolumeSpec {
+  std::string name;
+  std::optional<uint64_t> quota_bytes;
+};
+
+struct BrickConfig {
+  uint64_t memory_bytes = 0;             // pool; with a store 0 means as much as the store holds
+  std::string store_path;                // empty: memory only, volatile
+  uint64_t store_bytes = 0;              // of a new store; 0: that of the existing one
+  std::vector<VolumeSpec> volumes;       // besides `default`; an existing volume's quota is changed to what is given
+};
+
+// Part of mapped memory that stays in place, and mapped, as long as this lives. Short-lived: holders of a handle being
+// revoked are waited for, and their connections cut if they take long.
+class Pin {
+ public:
+  Pin() = default;
+  Pin(std::span<std::byte> bytes, std::shared_ptr<void> hold) : bytes_(bytes), hold_(std::move(hold)) {}
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
+  std::shared_ptr<void> hold_;
+};
+
+// One client's session on one volume. Calls answer as in transport/brick.h; ESTALE once it has been fenced or closed.
+class ServerSession {
+ public:
+  virtual ~ServerSession() = default;   // ends the session as disconnect() does
+  virtual const Session& description() const = 0;
+  virtual Status alloc(BlockRange blocks) = 0;
+  virtual Status free(BlockRange blocks) = 0;
+  virtual Result<std::vector<Handle>> map(BlockRange blocks, Access access) = 0;
+  virtual Status unmap(BlockRange blocks) = 0;
+  virtual Result<ListPage> list(BlockAddress cursor) = 0;
+  virtual Status commit(std::span<const CommitRange> ranges) = 0;
+  virtual Result<BrickStat> stat() = 0;
+  // `remote_address`, `remote_key` as in a Handle of this session; all of the bytes within that handle. May span blocks:
+  // one span per stretch of neighbouring memory. EACCES: no such handle, or not for this access.
+  virtual Result<std::vector<Pin>> pin(uint32_t remote_key, uint64_t remote_address, uint64_t length_bytes, Access access) = 0;
+  // Heard from the client just now.
+  virtual void touch() = 0;
+  // Gives up the lease.
+  virtual Status close() = 0;
+  // The connection is gone: handles die, the lease stays his until somebody else asks for it.
+  virtual void disconnect() = 0;
+};
+
+class BrickService {
+ public:
+  // Takes over or makes the store. EBUSY: another process has it open. EUCLEAN: not a store, or damaged. `why`: one line.
+  static Result<std::unique_ptr<BrickService>> open(const BrickConfig& config, std::string* why);
+  virtual ~BrickService() = default;
+
+  // `cut_off` must stop all traffic of this session's peer (shut its sockets down, destroy its queue pairs) and
+  // return when no access of it can land any more; called at most once, from the thread of whoever takes over.
+  // A session of the same client on the same volume that resumes replaces the former, which is cut off first.
+  virtual Result<std::unique_ptr<ServerSession>> open_session(const OpenRequest& request, std::function<void()> cut_off,
+                                                              Holder* holder) = 0;
+  // Cuts off holders not heard of for limits::kLease. Called about once a second by whoever runs listeners.
+  virtual void expire_silent() = 0;
+  virtual BootId boot() const = 0;
+  virtual Durability durability() const = 0;
+  // Clean stop: what is in memory only goes to the store.
+  virtual Status stop() = 0;
+};
+
+}  // namespace brickfs

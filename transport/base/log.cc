@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/base/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/syslog_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <array>
+#include <memory>
+#include <string>
+
+namespace brickfs {
+namespace {
+
+constexpr std::array<std::string_view, 6> kLevels = {"trace", "debug", "info", "warn", "error", "off"};
+
+std::shared_ptr<spdlog::logger> make_logger(std::string_view program, LogTarget target) {
+  const std::string name(program);
+  if (target == LogTarget::kSystemLog) {
+    auto sink = std::make_shared<spdlog::sinks::syslog_sink_mt>(name, LOG_PID, LOG_DAEMON, false);
+    return std::make_shared<spdlog::logger>(name, std::move(sink));
+  }
+  auto logger = std::make_shared<spdlog::logger>(name, std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern("%n: %l: %v");
+  return logger;
+}
+
+}  // namespace
+
+Status set_up_log(std::string_view program, std::string_view level, LogTarget target) {
+  bool known = false;
+  for (std::string_view name : kLevels) known = known || name == level;
+  if (!known) return Error(EINVAL, "log level is one of trace, debug, info, warn, error, off");
+  auto logger = make_logger(program, target);
+  logger->set_level(spdlog::level::from_str(std::string(level)));
+  logger->flush_on(spdlog::level::info);
+  spdlog::set_default_logger(std::move(logger));
+  return {};
+}
+
+}  // namespace brickfs

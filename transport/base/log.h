@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process's log: spdlog's default logger, set up once. Use spdlog::info(...) and friends directly.
+// An error is logged once, where it is detected, and says what the operator can do.
+#pragma once
+
+#include <string_view>
+
+#include "transport/base/result.h"
+
+namespace brickfs {
+
+enum class LogTarget { kStandardError, kSystemLog };
+
+// `level`: trace, debug, info, warn, error, off. EINVAL for anything else. `program` names the process in each line.
+Status set_up_log(std::string_view program, std::string_view level, LogTarget target);
+
+}  // namespace brickfs

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every bound on a queue, a buffer, a batch or a name. What is exhausted is waited for or answered with an errno.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "transport/base/bytes.h"
+
+namespace brickfs::limits {
+
+// --- volumes and leases
+constexpr size_t kVolumeNameBytes = 63;
+constexpr size_t kClientNameBytes = 127;   // "host (pid 123)", for people
+constexpr size_t kSecretBytes = 4096;      // of a secret file
+constexpr size_t kVolumes = 1024;          // on one brick
+constexpr size_t kReadOnlyHolders = 256;   // of one volume
+constexpr std::chrono::milliseconds kLease{10'000};        // a holder not heard of for so long is cut off
+constexpr std::chrono::milliseconds kKeepAlive{2'500};     // a client is heard of at least so often
+
+// --- control calls
+constexpr uint64_t kBlocksPerCall = 4096;   // of one alloc, free, map or unmap
+constexpr size_t kExtentsPerListPage = 4096;
+constexpr size_t kRangesPerCommit = 8192;
+constexpr std::chrono::milliseconds kConnectTimeout{4'000};  // a silent address is given up after this
+constexpr std::chrono::milliseconds kHandshakeTimeout{4'000};
+constexpr std::chrono::milliseconds kCallTimeout{30'000};    // a control call; commit may wait for a disk
+constexpr std::chrono::milliseconds kProgressTimeout{10'000};  // no byte of a frame under way for so long: dead
+
+// --- data calls
+constexpr uint64_t kTransferBytes = 4 * kMiB;  // of one transfer
+constexpr size_t kSlicesPerTransfer = 30;      // local slices of one transfer (Soft-RoCE takes 32)
+constexpr size_t kTransfersPerBatch = 1024;
+
+// --- brickd
+constexpr size_t kConnections = 1024;
+constexpr size_t kHandlesPerSession = 1u << 20;
+
+// --- the client's side of a volume
+constexpr uint64_t kReplayBytes = 64 * kMiB;   // uncommitted bytes kept for replay; writers wait beyond
+constexpr std::chrono::milliseconds kReconnectFirst{20};
+constexpr std::chrono::milliseconds kReconnectMost{1'000};
+constexpr std::chrono::seconds kSoftTimeout{60};  // default of timeo=
+
+// --- the file system
+constexpr size_t kNameBytes = 255;
+constexpr size_t kSymlinkBytes = 4095;
+constexpr size_t kXattrNameBytes = 255;
+constexpr size_t kXattrValueBytes = 65536;
+constexpr size_t kXattrsBytesPerInode = 1 * kMiB;
+constexpr uint32_t kLinksPerInode = 0x7fff'ffff;
+constexpr uint64_t kFileBytes = INT64_MAX;
+constexpr size_t kJournalPendingBytes = 8 * kMiB;  // of transactions not yet on the brick; operations wait beyond
+
+}  // namespace brickfs::limits
