@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# What a user sees when something is wrong: one clear line, soon, and nothing breaks.
+. "$(dirname "$0")/lib.sh"
+
+# refused SECONDS EXIT PATTERN COMMAND...: fails with EXIT within SECONDS, with one line on standard error that matches.
+refused() {
+  local seconds=$1 exit=$2 pattern=$3 status=0 began; shift 3
+  began=$(now_ms)
+  timeout 30 "$@" >"$WORK/out" 2>"$WORK/err" </dev/null || status=$?
+  local took=$(($(now_ms) - began))
+  [ "$status" = "$exit" ] || die "$*: exit $status instead of $exit: $(head -n 3 "$WORK/err")"
+  [ "$(wc -l <"$WORK/err")" = 1 ] || die "$*: not one line: $(cat "$WORK/err")"
+  grep -qiE "$pattern" "$WORK/err" || die "$*: says: $(cat "$WORK/err")"
+  [ "$took" -le $((seconds * 1000)) ] || die "$*: took $took ms"
+  say "$(cat "$WORK/err")"
+}
+
+say "sources and mountpoints"
+refused 1 2 'source' "$BRICKFS" nonsense "$MNT"
+refused 1 2 'source' "$BRICKFS" ftp://host/default "$MNT"
+refused 1 2 '' "$BRICKFS" memory:12Q "$MNT"
+refused 1 2 'option' "$BRICKFS" memory:64M "$MNT" -o wrong_option
+refused 1 1 'mountpoint|no such' "$BRICKFS" memory:64M "$WORK/missing"
+touch "$WORK/file"
+refused 1 1 'mountpoint|not a directory' "$BRICKFS" memory:64M "$WORK/file"
+refused 5 1 'refused' "$BRICKFS" tcp://127.0.0.1:9/default "$MNT"
+refused 1 1 'durable' "$BRICKFS" memory:64M "$MNT" -o durable
+refused 1 1 'no such|not exist|directory' "$BRICKFS" "file:$WORK/no/such/dir,64M" "$MNT"
+# An address that takes the connection and stays silent.
+python3 - "$WORK/silent-port" <<'P' &
+import socket, sys, time
+s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(8)
+open(sys.argv[1] + ".new", "w").write(str(s.getsockname()[1]))
+import os; os.rename(sys.argv[1] + ".new", sys.argv[1])
+time.sleep(60)
+P
+BACKGROUND_PIDS+=($!)
+within 5 test -s "$WORK/silent-port"
+refused 5 1 'time|answer|silent' "$BRICKFS" "tcp://127.0.0.1:$(cat "$WORK/silent-port")/default" "$MNT"
+
+say "brickd"
+refused 2 2 '' "$BRICKD" --memory wrong --foreground
+refused 2 1 '' "$BRICKD" --memory 64M --file "$WORK/no/such/store" --size 64M --foreground --listen tcp://127.0.0.1:0
+head -c 5000000 /dev/urandom >"$WORK/foreign"
+refused 2 1 '' "$BRICKD" --file "$WORK/foreign" --size 64M --foreground --listen tcp://127.0.0.1:0
+cmp -n 100 "$WORK/foreign" "$WORK/foreign" || die "a foreign file was touched"
+
+start_brickd --memory 256M --file "$WORK/store" --size 256M --volume other:32M
+SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
+refused 2 1 '' "$BRICKD" --file "$WORK/store" --foreground --listen tcp://127.0.0.1:0
+refused 2 1 'in use|address' "$BRICKD" --memory 64M --foreground --listen "tcp://127.0.0.1:$BRICKD_PORT"
+refused 5 1 'volume|no such' "$BRICKFS" "tcp://127.0.0.1:$BRICKD_PORT/nosuch" "$MNT"
+
+say "a volume held by another"
+mount_brickfs
+echo mine >"$MNT/file"
+mkdir "$WORK/mnt2"
+refused 15 1 'held by .*since' "$BRICKFS" "$SOURCE" "$WORK/mnt2"
+refused 15 1 'held|busy' "$BRICKCTL" alloc "$SOURCE" 0x40000000 1
+refused 2 1 'mounted|busy' "$BRICKFS" memory:64M "$MNT"
+cat "$MNT/file" >/dev/null || die "the mount suffered"
+
+say "steal: the former holder's operations fail, the new one's go on"
+"$BRICKFS" "$SOURCE" "$WORK/mnt2" -o steal
+[ "$(cat "$WORK/mnt2/file")" = mine ] || die "the new holder does not see the file"
+echo theirs >"$WORK/mnt2/file"
+if timeout 20 sh -c "echo more >'$MNT/another' && sync '$MNT/another'" 2>/dev/null; then die "the former holder can still write"; fi
+[ "$(cat "$WORK/mnt2/file")" = theirs ] || die "the former holder did harm"
+timeout 20 umount "$MNT" || die "the fenced mount cannot be unmounted"
+timeout 20 umount "$WORK/mnt2"
+within 20 check_volume || check_volume
+
+say "random bytes to the port"
+mount_brickfs
+for i in $(seq 1 60); do
+  head -c $((i * 97)) /dev/urandom >"/dev/tcp/127.0.0.1/$BRICKD_PORT" 2>/dev/null || true
+done
+echo alive >"$MNT/alive" && [ "$(cat "$MNT/alive")" = alive ] || die "the mount suffered from random bytes"
+kill -0 "$BRICKD_PID" || die "brickd died of random bytes"
+unmount_brickfs
+check_volume
+
+say "blocks but no brickfs"
+other=tcp://127.0.0.1:$BRICKD_PORT/other
+"$BRICKCTL" alloc "$other" 0x400000 2
+refused 5 1 'no brickfs|not a brickfs|superblock' "$BRICKFS" "$other" "$MNT"
+[ "$("$BRICKCTL" list "$other")" = "$((0x400000)) 2" ] || die "list says: $("$BRICKCTL" list "$other")"
+"$BRICKCTL" free "$other" 0x400000 2
+refused 5 1 '' "$BRICKCTL" free "$other" 0x400000 2
+refused 5 1 '' "$BRICKCTL" alloc "$other" 0 17
+refused 5 1 '' "$BRICKCTL" alloc "$other" 12345 1
+kill_brickd TERM

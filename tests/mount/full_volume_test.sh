@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# A full volume: write says ENOSPC, nothing is harmed, rm works, all space comes back, df is exact.
+#   full_volume_test.sh tcp|file|memory
+. "$(dirname "$0")/lib.sh"
+start_brick "$1" 256M
+mount_brickfs
+mkdir "$MNT/keep"
+for i in $(seq 1 200); do head -c $((i * 331)) /dev/urandom >"$MNT/keep/$i"; done
+sync
+sleep 1
+kept=$(tree_checksum "$MNT/keep")
+before=$(free_units)
+
+say "fill with one file: df tells to the unit how much goes in"
+unit=$(stat -f -c %S "$MNT")
+if dd if=/dev/zero of="$MNT/fill" bs=1M status=none 2>"$WORK/dd.err"; then die "dd could write without end"; fi
+grep -q 'No space left on device' "$WORK/dd.err" || die "dd says: $(cat "$WORK/dd.err")"
+written=$(stat -c %s "$MNT/fill")
+left=$(free_units)
+[ $((written / unit + left)) -ge $((before - 64)) ] && [ "$left" -lt 256 ] ||
+  die "of $before free units $((written / unit)) could be written, df still shows $left"
+[ "$(tree_checksum "$MNT/keep")" = "$kept" ] || die "filling the volume changed other files"
+
+say "everything still answers on a full volume"
+if head -c 3000000 /dev/zero >>"$MNT/keep/more" 2>/dev/null; then die "a write into a full volume succeeds"; fi
+rm -f "$MNT/keep/more"
+mkdir "$MNT/keep/dir" && mv "$MNT/keep/1" "$MNT/keep/dir/1" && mv "$MNT/keep/dir/1" "$MNT/keep/1" && rmdir "$MNT/keep/dir" || die "mkdir, mv, rmdir"
+cmp -n 1048576 "$MNT/fill" /dev/zero || die "the filling is not what was written"
+if [ "$1" != memory ]; then
+  say "a full volume mounts again"
+  unmount_brickfs; check_volume; mount_brickfs
+  [ "$(stat -c %s "$MNT/fill")" = "$written" ] || die "the filling has another size after a remount"
+fi
+
+say "rm gives it all back"
+rm "$MNT/fill"
+touch -r "$MNT/keep/2" "$MNT/keep"
+sync
+within 10 free_units_are "$before" || die "df shows $(free_units) free units instead of $before"
+
+say "fill with small files, from several processes"
+mkdir "$MNT/small"
+for worker in 1 2 3; do
+  (i=0; while head -c 6000 /dev/zero >"$MNT/small/$worker-$i" 2>/dev/null; do i=$((i + 1)); done) &
+  workers="${workers:-} $!"
+done
+for worker in $workers; do wait "$worker" || true; done
+[ "$(tree_checksum "$MNT/keep")" != "" ] || die "keep cannot be read"
+rm -rf "$MNT/small" || die "rm on a full volume"
+sync
+within 20 free_units_are "$before" || die "after small files df shows $(free_units) free units instead of $before"
+unmount_brickfs
+[ "$1" = memory ] || check_volume

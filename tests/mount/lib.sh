@@ -1,0 +1,137 @@
+# Sourced by the tests on real mounts: bricks, mounts, and a clean-up that always runs.
+#
+#   BRICKFS_BUILD     the build directory with the programs (set by CTest)
+#   BRICKFS_CACHE     downloads kept between tests
+# After start_brick KIND: SOURCE. After mount_brickfs: MNT is mounted. WORK: scratch on the host, removed at the end.
+set -euo pipefail
+
+TESTS=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+BUILD=${BRICKFS_BUILD:?set BRICKFS_BUILD to the build directory}
+CACHE=${BRICKFS_CACHE:-$BUILD/cache}
+BRICKFS=$BUILD/fs/brickfs
+BRICKD=$BUILD/server/brickd
+BRICKCTL=$BUILD/tools/brickctl
+WORK=$(mktemp -d "${TMPDIR:-/tmp}/brickfs-test.XXXXXX")
+MNT=$WORK/mnt
+mkdir "$MNT"
+SOURCE=
+BRICKD_PID=
+BRICKD_PORT=0
+BRICKD_ARGS=()
+BACKGROUND_PIDS=()
+
+say() { printf '%s\n' "-- $*"; }
+die() { printf '%s\n' "FAILED: $*" >&2; exit 1; }
+now_ms() { date +%s%3N; }
+
+# The pid of the brickfs that serves DIR, told by the command line of its process.
+brickfs_pid() {
+  local dir=${1:-$MNT} proc
+  for proc in /proc/[0-9]*; do
+    [ "$(readlink "$proc/exe" 2>/dev/null)" = "$(readlink -f "$BRICKFS")" ] || continue
+    if tr '\0' '\n' <"$proc/cmdline" 2>/dev/null | grep -qxF "$dir"; then printf '%s\n' "${proc#/proc/}"; return; fi
+  done
+  return 1
+}
+
+is_mounted() { grep -q " ${1:-$MNT} fuse.brickfs " /proc/self/mounts; }
+
+# Waits for a command to succeed: within SECONDS COMMAND...
+within() {
+  local end=$(($(now_ms) + $1 * 1000)); shift
+  until "$@" >/dev/null 2>&1; do
+    [ "$(now_ms)" -lt "$end" ] || return 1
+    sleep 0.05
+  done
+}
+
+clean_up() {
+  local status=$?
+  set +e
+  trap - EXIT INT TERM
+  local pid dir
+  for pid in "${BACKGROUND_PIDS[@]}"; do kill -9 "$pid" 2>/dev/null; done
+  grep -o " $WORK[^ ]* fuse.brickfs " /proc/self/mounts | cut -d' ' -f2 | sort -r | while read -r dir; do
+    timeout 20 umount "$dir" 2>/dev/null || umount -l "$dir" 2>/dev/null
+  done
+  for proc in /proc/[0-9]*; do  # what still serves a mount of ours
+    if tr '\0' '\n' <"$proc/cmdline" 2>/dev/null | grep -q "^$WORK/" && [ "${proc#/proc/}" != $$ ]; then
+      case $(readlink "$proc/exe") in "$(readlink -f "$BRICKFS")"*) within 5 test ! -d "$proc" || kill -9 "${proc#/proc/}" ;; esac
+    fi
+  done
+  [ -n "$BRICKD_PID" ] && kill -9 "$BRICKD_PID" 2>/dev/null && wait "$BRICKD_PID" 2>/dev/null
+  if [ "$status" != 0 ]; then
+    for log in "$WORK"/*.log; do [ -s "$log" ] && { echo "--- last lines of ${log##*/}"; tail -n 15 "$log"; } >&2; done
+  fi
+  rm -rf --one-file-system "$WORK"
+  exit "$status"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# brickd with the given arguments, in the background; BRICKD_PID, BRICKD_PORT. Again with the same ones: restart_brickd.
+start_brickd() {
+  BRICKD_ARGS=("$@")
+  rm -f "$WORK/port"
+  "$BRICKD" --listen "tcp://127.0.0.1:$BRICKD_PORT" --port-file "$WORK/port" --foreground "$@" 2>>"$WORK/brickd.log" &
+  BRICKD_PID=$!
+  within 10 test -s "$WORK/port" || die "brickd does not start: $(tail -n 1 "$WORK/brickd.log")"
+  BRICKD_PORT=$(head -n 1 "$WORK/port")
+}
+restart_brickd() { start_brickd "${BRICKD_ARGS[@]}"; }
+kill_brickd() {  # [SIGNAL]
+  kill "-${1:-KILL}" "$BRICKD_PID"
+  wait "$BRICKD_PID" 2>/dev/null || true
+  BRICKD_PID=
+}
+
+# A brick of KIND (tcp: brickd with a store; file; memory) and SIZE. SOURCE.
+start_brick() {
+  local kind=$1 size=${2:-4G}
+  case $kind in
+    tcp) start_brickd --memory "$size" --file "$WORK/store" --size "$size"; SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default ;;
+    file) SOURCE=file:$WORK/store,$size ;;
+    memory) SOURCE=memory:$size ;;
+    *) die "unknown kind of brick: $kind" ;;
+  esac
+}
+
+mount_brickfs() {  # [OPTIONS]
+  timeout 60 "$BRICKFS" "$SOURCE" "$MNT" ${1:+-o "$1"} 2>>"$WORK/brickfs.log" || die "mount fails: $(tail -n 1 "$WORK/brickfs.log")"
+  is_mounted || die "brickfs returned, but $MNT is not mounted"
+}
+
+# Waits until the client has ended too: then the volume is free.
+unmount_brickfs() {
+  local pid
+  pid=$(brickfs_pid) || die "no brickfs serves $MNT"
+  timeout 60 umount "$MNT" || die "umount fails"
+  within 60 test ! -d "/proc/$pid" || die "brickfs does not end after umount"
+}
+
+check_volume() { timeout 300 "$BRICKCTL" check "$SOURCE" >"$WORK/check.log" 2>&1 || { cat "$WORK/check.log" >&2; die "brickctl check finds damage (exit $?)"; }; }
+
+# Blocks the volume has allocated (not for memory:, nor while a file: is mounted).
+blocks() { timeout 60 "$BRICKCTL" list "$SOURCE" | awk '{ n += $2 } END { print n + 0 }'; }
+blocks_are() { [ "$(blocks)" = "$1" ]; }
+
+free_units() { stat -f -c %a "$MNT"; }
+free_units_are() { [ "$(free_units)" = "$1" ]; }
+
+source_tarball() { "$TESTS/mount/source_package" "$CACHE"; }
+# A tree of some 27,000 files on the host, unpacked once for all tests. SOURCE_TREE.
+source_tree() {
+  local tarball; tarball=$(source_tarball)
+  SOURCE_TREE=$CACHE/tree
+  exec 8>"$CACHE/.tree-lock"
+  flock 8
+  if [ ! -e "$CACHE/tree.done" ]; then
+    rm -rf "$SOURCE_TREE"; mkdir "$SOURCE_TREE"
+    tar -xf "$tarball" -C "$SOURCE_TREE" --strip-components=1
+    touch "$CACHE/tree.done"
+  fi
+  exec 8>&-
+}
+# Of a directory: names, types, modes, times, contents, as one checksum.
+tree_checksum() { tar -C "$1" --sort=name --numeric-owner --pax-option=delete=atime,delete=ctime --format=posix -cf - . | sha256sum | cut -d' ' -f1; }
