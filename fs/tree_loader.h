@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds the inode table from rows: those of a checkpoint, then those of the journal behind it.
+//
+// A checkpoint is fuzzy, so on the way rows may be about inodes that are not there (yet, or any more), and one unit may be
+// in two files. The loader takes every row in any such order; finish() then judges what came out.
+//
+// Threads: one, before the table is shared.
+#pragma once
+
+#include <string_view>
+
+#include "fs/finding.h"
+#include "fs/inode_table.h"
+#include "fs/rows.h"
+
+namespace brickfs {
+
+class TreeLoader final : public RowVisitor {
+ public:
+  explicit TreeLoader(InodeTable& inodes) : inodes_(inodes) {}
+
+  Status put(const InodeRow& row) override;
+  Status put(const DirentRow& row) override;
+  Status put(const ExtentRow& row) override;
+  Status put(const XattrRow& row) override;
+  Status put_orphan(Ino ino) override;
+  Status erase_inode(Ino ino) override;
+  Status erase_dirent(Ino directory, std::string_view name) override;
+  Status erase_extents(Ino ino, uint64_t file_unit, uint64_t count) override;
+  Status erase_xattr(Ino ino, std::string_view name) override;
+  Status erase_orphan(Ino ino) override;
+
+  // After the last row: numbers that the volume has seen are not given again, and inodes that cannot be served are taken
+  // out of the table and reported. True if there is a root directory, without which nothing can be served.
+  bool finish(Findings& findings);
+
+ private:
+  Inode* find(Ino ino);
+  Inode& find_or_make(Ino ino);
+  bool judge(const Inode& inode, Findings& findings) const;
+  void judge_entries(const Inode& directory, Findings& findings) const;
+
+  InodeTable& inodes_;
+  Inode* recent_ = nullptr;  // rows come clustered by inode
+  uint64_t highest_ = raw(kRootIno);
+};
+
+}  // namespace brickfs
