@@ -46,6 +46,13 @@ class ExtentMap {
   };
   using Tree = absl::btree_map<uint64_t, Place>;
 
+  static Extent extent_at(Tree::const_iterator it);
+  Tree::iterator first_ending_behind(uint64_t file_unit) const;          // these four: tree_ is there
+  void cut(uint64_t first, uint64_t end, std::vector<UnitRun>* freed);   // nothing of [first, end) stays mapped
+  void insert(const Extent& extent);                                     // where nothing is mapped; merges with its neighbours
+  void fold_tree();                                                      // back into only_ if it has no more than one extent
+  void grow_tree();
+
   uint64_t mapped_units_ = 0;
   Extent only_;                  // valid while tree_ is null and mapped_units_ > 0
   std::unique_ptr<Tree> tree_;   // from the second extent on

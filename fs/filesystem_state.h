@@ -3,10 +3,10 @@
 // members of Filesystem::Impl, in a source file of its own.
 #pragma once
 
-#include <atomic>
+#include <functional>
 #include <memory>
-#include <string>
-#include <vector>
+#include <optional>
+#include <string_view>
 
 #include "fs/filesystem.h"
 #include "fs/inode_table.h"
@@ -38,10 +38,35 @@ class Filesystem::Impl {
 
   // EROFS, or the journal's error; else waits for room in the journal. The first thing every change does.
   Status admit_change();
-  // Under exclusive locks of all inodes concerned. The inode's row goes into `transaction`.
+  // The same for changes that leave more metadata behind than there was; ENOSPC on a full volume.
+  Status admit_growth();
+
+  // Under the inode's lock. ESTALE: there is none of that number. ENOTDIR.
+  Result<Inode*> find_inode(Ino ino) const;
+  Result<Inode*> find_directory(Ino ino) const;
+  // Locks a directory and the inode that a name in it means. ENOENT (with the directory locked): there is no such name.
+  Result<Inode*> lock_entry(std::optional<InodeLocks>& locks, Ino directory, std::string_view name, InodeLocks::Mode mode);
+
+  // The next six: under exclusive locks of all inodes concerned.
+  // The inode's row goes into `transaction`.
   void put_inode(Transaction& transaction, Inode& inode);
-  // Deletes an inode that has no link and no reference: its rows, extents, memory. Under its exclusive lock; the pointer dies.
+  // Takes away a link, or a directory's last two. Without links the inode becomes an orphan if it is referenced; if not,
+  // its rows go and true is returned: the caller calls drop_inode() behind the append. ctime is stamped.
+  [[nodiscard]] bool remove_link(Transaction& transaction, Inode& inode, TimeNs time);
+  // Frees the space and memory of an inode whose rows the transaction with that LSN has erased. The pointer dies.
+  void drop_inode(Inode& inode, Lsn erased_by);
+  // Deletes an inode that has no link and no reference, in a transaction of its own. The pointer dies.
   void delete_inode(Inode& inode);
+  // What an unprivileged write, truncation or chown takes away: set-uid, set-gid where the group may execute, file
+  // capabilities. For regular files; the caller puts the inode.
+  void kill_privileges(Transaction& transaction, Inode& inode);
+  // Truncates or extends a regular file in one transaction, with its own locks (data in file_ops). `edit` (may be empty) changes
+  // more of the inode in it, behind the stamping of mtime and ctime and before the row is put. EINVAL, EFBIG, ENOSPC.
+  using InodeEdit = std::function<void(Transaction& transaction, Inode& inode)>;
+  Status set_size(Ino ino, uint64_t size_bytes, const InodeEdit& edit);
+
+  // Without locks: the inode was read just now (relatime; the row goes along with the next change or checkpoint).
+  void touch_atime(Ino ino);
   Attributes attributes_of(const Inode& inode) const;   // under its lock, shared or not
 };
 

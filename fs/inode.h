@@ -38,7 +38,7 @@ struct Inode {
   TimeNs ctime{};
   TimeNs btime{};
   bool orphan = false;     // unlinked, has an orphan row
-  bool atime_dirty = false;  // newer than its row; goes with the next transaction on it
+  bool linkable = false;   // made without a name (O_TMPFILE) and never had one; such an orphan may be linked
 
   std::unique_ptr<Xattrs> xattrs;          // null: none
   std::unique_ptr<Directory> directory;    // of a directory, from its making on

@@ -45,7 +45,7 @@ class InodeTable {
   std::atomic<uint64_t> next_{2};
 };
 
-// Holds the locks of up to four inodes for a scope, all exclusive or all shared.
+// Holds the locks of up to four inodes for a scope, all exclusive or all shared. kNoIno stands for none.
 class InodeLocks {
  public:
   enum class Mode { kShared, kExclusive };
