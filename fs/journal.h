@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "fs/ids.h"
+#include "fs/journal_reader.h"
 #include "fs/rows.h"
 #include "transport/base/result.h"
 #include "transport/volume_client.h"
@@ -26,26 +27,26 @@ class Space;
 
 class Journal {
  public:
-  struct Start {
-    uint64_t uuid_seed = 0;                // seeds every checksum
-    Lsn next{1};                           // of the first transaction to come
-    std::vector<BlockRange> chain;         // blocks in order; the first batch goes to the start of a fresh block behind it
-  };
+  // From the committer, must not wait.
   struct Hooks {
-    std::function<void(Lsn)> on_durable;   // from the committer
-    std::function<void()> on_checkpoint_due;  // the chain has grown past its bound; from the committer, must not wait
+    std::function<void(Lsn)> on_durable;
+    std::function<void()> on_block_added;  // the chain has grown: CheckpointThread::journal_grew
   };
 
   Journal(VolumeClient& volume, Space& space);
-  ~Journal();
-  Status start(Start start, Hooks hooks);
+  ~Journal();  // without stop(): what is not written yet is lost, as in a crash
+  // Goes on where read_journal() ended (or a new file system begins: `next` 1, `fresh` just allocated). `seed`:
+  // Superblock::seed(). Takes a spare block from Space, which must have been started.
+  Status start(uint64_t seed, const JournalEnd& end, Hooks hooks);
 
   // Before an operation takes any lock: waits while too much is pending. The journal's error once it has failed
   // (fenced, brick lost its data, no space left for the journal): the file system is then read-only.
   Status admit();
   // While holding the locks of all inodes that the rows are about, so that journal order is operation order.
+  // At most limits::kTransactionBytes of rows; not empty.
   Lsn append(const Transaction& transaction);
-  // Every append() before the call is durable.
+  // Everything before the call is durable: every append(), and all data written to the volume. An error that is not also
+  // error() is a passing one (soft timeout, the brick's store is full): nothing is lost, a later sync may succeed.
   Status sync();
   Lsn last() const;      // highest appended
   Lsn written() const;
@@ -61,9 +62,9 @@ class Journal {
   Result<Position> rotate();
   // The chain before `position` is not needed any more (the superblock says so, durably): its blocks are freed.
   Status drop_before(const Position& position);
-  uint64_t chain_blocks() const;
+  uint64_t chain_blocks() const;   // with the one being written, without the spare
 
-  // Everything is durable, the committer has ended.
+  // Everything is durable (or the error why not); the committer has ended. Idempotent.
   Status stop();
 
  private:

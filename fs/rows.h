@@ -97,6 +97,9 @@ class RowVisitor {
 // EUCLEAN for anything that Transaction would not have written (also names and ranges out of bounds).
 Status decode_rows(std::span<const std::byte> bytes, RowVisitor& visitor);
 
+// Length of the first row, not validated beyond that. EUCLEAN: not a whole row.
+Result<size_t> first_row_bytes(std::span<const std::byte> bytes);
+
 // Rows of a whole tree in pieces, for a checkpoint: appends about `bytes` more puts to `out`; false when there are no more.
 // May run while operations go on; then each row is as it was at some instant during the scan.
 class RowSource {

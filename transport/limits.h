@@ -51,6 +51,7 @@ constexpr size_t kXattrValueBytes = 65536;
 constexpr size_t kXattrsBytesPerInode = 1 * kMiB;
 constexpr uint32_t kLinksPerInode = 0x7fff'ffff;
 constexpr uint64_t kFileBytes = INT64_MAX;
+constexpr size_t kTransactionBytes = 1 * kMiB;     // of rows; an operation with more is split into several
 constexpr size_t kJournalPendingBytes = 8 * kMiB;  // of transactions not yet on the brick; operations wait beyond
 
 }  // namespace brickfs::limits
