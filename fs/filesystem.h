@@ -138,9 +138,12 @@ class Filesystem {
 
   FilesystemStat stat() const;
   VolumeClient& volume();
+  // For VolumeOptions::on_commit_wanted, from any thread while this lives; does not wait.
+  void want_commit();
 
  private:
   class Impl;
+  class Mounting;  // fs/mount.cc
   explicit Filesystem(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

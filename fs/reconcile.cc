@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
+#include "fs/inode_walk.h"
+
 namespace brickfs {
 namespace {
-
-constexpr size_t kNumbersAtOnce = 65536;
 
 uint64_t first_block(const UnitRun& run) { return run.first / kUnitsPerBlock; }
 uint64_t end_block(const UnitRun& run) { return divide_up(run.end(), kUnitsPerBlock); }
@@ -18,17 +18,12 @@ uint64_t end_block(const BlockRange& range) { return first_block(range) + range.
 
 std::vector<UsedRun> runs_of_files(const InodeTable& inodes) {
   std::vector<UsedRun> runs;
-  Ino from{1};
-  for (std::vector<Ino> numbers; !(numbers = inodes.numbers_from(from, kNumbersAtOnce)).empty();) {
-    for (const Ino ino : numbers) {
-      const Inode* const inode = inodes.find(ino);
-      if (inode->extents == nullptr) continue;
-      for (auto extent = inode->extents->at_or_after(0); extent; extent = inode->extents->at_or_after(extent->end())) {
-        runs.push_back({{extent->volume_unit, extent->count}, ino, nullptr});
-      }
+  for_each_inode(inodes, [&runs](const Inode& inode) {
+    if (inode.extents == nullptr) return;
+    for (auto extent = inode.extents->at_or_after(0); extent; extent = inode.extents->at_or_after(extent->end())) {
+      runs.push_back({{extent->volume_unit, extent->count}, inode.ino, nullptr});
     }
-    from = Ino{raw(numbers.back()) + 1};
-  }
+  });
   return runs;
 }
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "fs/inode_walk.h"
+
 namespace brickfs {
 namespace {
-
-constexpr size_t kNumbersAtOnce = 65536;
 
 bool is_file_type(uint32_t mode) {
   switch (mode & S_IFMT) {
@@ -121,19 +121,16 @@ bool TreeLoader::finish(Findings& findings) {
   recent_ = nullptr;
   inodes_.raise_next(Ino{highest_ + 1});
 
-  const auto each = [this](auto&& visit) {
-    Ino from{1};
-    for (std::vector<Ino> numbers; !(numbers = inodes_.numbers_from(from, kNumbersAtOnce)).empty();) {
-      for (const Ino ino : numbers) visit(*inodes_.find(ino));
-      from = Ino{raw(numbers.back()) + 1};
-    }
-  };
   std::vector<Ino> broken;
-  each([&](const Inode& inode) {
-    if (!judge(inode, findings)) broken.push_back(inode.ino);
+  for_each_inode(inodes_, [&](const Inode& inode) {
+    if (!judge(inode, findings)) {
+      broken.push_back(inode.ino);
+    } else if (inode.orphan) {
+      orphans_.push_back(inode.ino);
+    }
   });
   for (const Ino ino : broken) inodes_.erase(ino);
-  each([&](const Inode& inode) {
+  for_each_inode(inodes_, [&](const Inode& inode) {
     if (inode.is_directory()) judge_entries(inode, findings);
   });
 
@@ -154,6 +151,10 @@ bool TreeLoader::judge(const Inode& inode, Findings& findings) const {
   }
   if (inode.extents != nullptr && !inode.is_regular()) {
     return damage(fmt::format("inode {}: has extents, but is not a regular file", raw(inode.ino)));
+  }
+  if (inode.orphan && inode.nlink > 0) {  // served, but never deleted
+    findings.damage(Finding::Area::kInode, inode.ino, 0,
+                    fmt::format("inode {}: unlinked, but has {} link(s)", raw(inode.ino), inode.nlink));
   }
   return true;
 }

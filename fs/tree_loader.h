@@ -8,6 +8,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "fs/finding.h"
 #include "fs/inode_table.h"
@@ -33,6 +34,8 @@ class TreeLoader final : public RowVisitor {
   // After the last row: numbers that the volume has seen are not given again, and inodes that cannot be served are taken
   // out of the table and reported. True if there is a root directory, without which nothing can be served.
   bool finish(Findings& findings);
+  // Unlinked, but in use when the last holder ended. After finish().
+  const std::vector<Ino>& orphans() const { return orphans_; }
 
  private:
   Inode* find(Ino ino);
@@ -43,6 +46,7 @@ class TreeLoader final : public RowVisitor {
   InodeTable& inodes_;
   Inode* recent_ = nullptr;  // rows come clustered by inode
   uint64_t highest_ = raw(kRootIno);
+  std::vector<Ino> orphans_;
 };
 
 }  // namespace brickfs

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the metadata of a volume into memory: superblock, checkpoint, journal, tree, use of blocks. Changes nothing on the
+// brick, so a mount, a read-only mount and a check all begin with it. docs/recovery.md has the decision table.
+// Threads: one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fs/finding.h"
+#include "fs/inode_table.h"
+#include "fs/journal_reader.h"
+#include "fs/reconcile.h"
+#include "fs/superblock.h"
+#include "fs/tree_loader.h"
+#include "transport/base/result.h"
+#include "transport/volume_client.h"
+
+namespace brickfs {
+
+struct RecoveredVolume {
+  JournalEnd journal;
+  std::vector<MetadataBlocks> metadata;  // superblock, checkpoint, journal
+  Reconciliation blocks;
+  std::vector<Ino> orphans;          // to be deleted
+  Findings findings;
+  // A new file system: there is not even a root directory yet.
+  bool without_root = false;
+
+  // Metadata blocks of one kind, in no order.
+  std::vector<BlockRange> journal_and_checkpoint() const;
+};
+
+// `inodes` must be empty and is filled. `listed`: the volume's blocks, ascending, maximal. Damage becomes findings.
+// Errors: the volume's; EUCLEAN: there is no root directory left, so nothing can be served; `why` then says why.
+Result<RecoveredVolume> recover(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
+                                InodeTable& inodes, std::string* why);
+
+}  // namespace brickfs
