@@ -44,6 +44,8 @@ class Space {
   Status adopt_metadata(BlockRange blocks);
   // `allocated`: the volume's blocks after reconciliation, all of them in use. Starts the supply thread.
   Status start(std::span<const BlockRange> allocated, Hooks hooks);
+  // Ends the supply thread and gives the blocks kept ahead back; a commit then makes that durable. Nothing may be allocated for
+  // data any more. The destructor alone gives nothing back, and waits for a call to the volume under way.
   void stop();
 
   // In all `units` > 0, in as few runs as space allows, the first one at `goal` (a volume unit, 0: anywhere) if that is free.
@@ -60,6 +62,8 @@ class Space {
   Result<BlockRange> allocate_metadata(uint64_t blocks);
   // Durably unreferenced: goes back to the brick at once.
   Status free_metadata(BlockRange blocks);
+  // About how large a checkpoint of all rows is: the reserve grows and shrinks with it.
+  void set_metadata_bytes(uint64_t live_bytes);
 
   SpaceUsage usage() const;
   // Brings the blocks kept ahead back to the standing number and waits until all free blocks are the brick's again.
