@@ -40,6 +40,23 @@ Result<Inode*> Filesystem::Impl::find_directory(Ino ino) const {
   return inode;
 }
 
+Result<Inode*> Filesystem::Impl::find_live_directory(Ino ino) const {
+  Inode* directory = TRY(find_directory(ino));
+  if (directory->nlink == 0) return Error(ENOENT, "the directory has been removed");
+  return directory;
+}
+
+Result<Inode*> Filesystem::Impl::find_entry_inode(Ino ino) const {
+  Inode* inode = inodes.find(ino);
+  if (inode == nullptr) return Error(EIO, "a name means an inode that is not there");
+  return inode;
+}
+
+Result<Ino> Filesystem::Impl::parent_of(Ino directory) {
+  const InodeLocks lock(inodes, {directory}, InodeLocks::Mode::kShared);
+  return TRY(find_directory(directory))->parent;
+}
+
 Result<Inode*> Filesystem::Impl::lock_entry(std::optional<InodeLocks>& locks, Ino directory, std::string_view name,
                                             InodeLocks::Mode mode) {
   Ino child = kNoIno;
@@ -49,12 +66,19 @@ Result<Inode*> Filesystem::Impl::lock_entry(std::optional<InodeLocks>& locks, In
     const Inode* parent = TRY(find_directory(directory));
     const auto entry = parent->directory->find(name);
     if (!entry) return Error(ENOENT, "no such name");
-    if (entry->ino == child) return find_inode(child);
+    if (entry->ino == child) return find_entry_inode(child);
     child = entry->ino;
   }
 }
 
-void Filesystem::Impl::put_inode(Transaction& transaction, Inode& inode) { transaction.put(inode.row()); }
+Result<Attributes> Filesystem::Impl::lookup_number(Ino ino) {
+  const InodeLocks lock(inodes, {ino}, InodeLocks::Mode::kShared);
+  Inode& inode = *TRY(find_inode(ino));
+  inode.references.fetch_add(1);
+  return attributes_of(inode);
+}
+
+void Filesystem::Impl::put_inode(Transaction& transaction, const Inode& inode) { transaction.put(inode.row()); }
 
 bool Filesystem::Impl::remove_link(Transaction& transaction, Inode& inode, TimeNs time) {
   inode.nlink = inode.is_directory() ? 0 : inode.nlink - 1;

@@ -18,12 +18,17 @@
 namespace brickfs {
 
 class CheckpointThread;  // fs/checkpoint_thread.h
+struct NewInode;         // fs/new_inode.h
+struct Move;             // fs/rename_op.cc
+struct MoveInodes;
 
 class Filesystem::Impl {
  public:
+  ~Impl();
+
   // Synchronised by themselves. Destroyed in reverse order: the checkpoint thread first, the volume last.
   std::unique_ptr<VolumeClient> volume;
-  std::unique_ptr<Space> space;
+  std::unique_ptr<Space> space;            // null on a read-only mount
   std::unique_ptr<Journal> journal;        // null on a read-only mount
   InodeTable inodes;
   RangeLocks ranges;
@@ -32,6 +37,7 @@ class Filesystem::Impl {
   // Fixed after mount.
   MountOptions options;
   bool read_only = false;
+  SpaceUsage read_only_usage;  // of a read-only mount, which has no `space`
 
   // Taken before any inode lock by a rename that moves a directory to another parent: keeps ancestors in place.
   Mutex rename_mutex;
@@ -44,12 +50,24 @@ class Filesystem::Impl {
   // Under the inode's lock. ESTALE: there is none of that number. ENOTDIR.
   Result<Inode*> find_inode(Ino ino) const;
   Result<Inode*> find_directory(Ino ino) const;
+  Result<Inode*> find_live_directory(Ino ino) const;    // ENOENT too: it has been removed
+  Result<Inode*> find_entry_inode(Ino ino) const;       // that a name means: EIO if there is none
+  Result<Ino> parent_of(Ino directory);                 // without locks
   // Locks a directory and the inode that a name in it means. ENOENT (with the directory locked): there is no such name.
   Result<Inode*> lock_entry(std::optional<InodeLocks>& locks, Ino directory, std::string_view name, InodeLocks::Mode mode);
 
-  // The next six: under exclusive locks of all inodes concerned.
+  // One more kernel reference to the inode. Without locks.
+  Result<Attributes> lookup_number(Ino ino);
+  // A new inode under a new name. Without locks.
+  Result<Attributes> make(Ino directory, std::string_view name, const NewInode& what, const Caller& caller);
+
+  // Down to set_size(): under exclusive locks of all inodes concerned.
   // The inode's row goes into `transaction`.
-  void put_inode(Transaction& transaction, Inode& inode);
+  void put_inode(Transaction& transaction, const Inode& inode);
+  void put_new_inode(Transaction& transaction, const Inode& inode);  // with its xattrs
+  // These two stamp the directory; the caller puts it.
+  void add_name(Transaction& transaction, Inode& directory, std::string_view name, const Inode& inode, TimeNs time);
+  void remove_name(Transaction& transaction, Inode& directory, std::string_view name, TimeNs time);
   // Takes away a link, or a directory's last two. Without links the inode becomes an orphan if it is referenced; if not,
   // its rows go and true is returned: the caller calls drop_inode() behind the append. ctime is stamped.
   [[nodiscard]] bool remove_link(Transaction& transaction, Inode& inode, TimeNs time);
@@ -64,6 +82,18 @@ class Filesystem::Impl {
   // more of the inode in it, behind the stamping of mtime and ctime and before the row is put. EINVAL, EFBIG, ENOSPC.
   using InodeEdit = std::function<void(Transaction& transaction, Inode& inode)>;
   Status set_size(Ino ino, uint64_t size_bytes, const InodeEdit& edit);
+
+  // Parts of rename, all under rename_mutex where two directories are concerned: fs/rename_op.cc.
+  Status look_up(Move& move);
+  bool is_within(Ino directory, Ino ancestor);
+  Status check_ancestors(const Move& move);
+  void move_name(const Move& move, const MoveInodes& at);
+  void exchange_names(const Move& move, const MoveInodes& at);
+
+  // Parts of read_directory and set_attributes.
+  Status visit_names(Ino ino, uint64_t offset, const EntryVisitor& visitor);
+  Status visit_inodes(Ino ino, uint64_t offset, const EntryVisitor& visitor);
+  void change_inode(Transaction& transaction, Inode& inode, const AttributeChange& change, const Caller& caller);
 
   // Without locks: the inode was read just now (relatime; the row goes along with the next change or checkpoint).
   void touch_atime(Ino ino);

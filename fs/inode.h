@@ -2,6 +2,7 @@
 // An inode in memory. Small on purpose: a volume holds millions (see docs/architecture.md, "Memory").
 #pragma once
 
+#include <dirent.h>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -48,6 +49,7 @@ struct Inode {
   bool is_directory() const { return S_ISDIR(mode); }
   bool is_regular() const { return S_ISREG(mode); }
   bool is_symlink() const { return S_ISLNK(mode); }
+  uint8_t dirent_type() const { return IFTODT(mode); }  // DT_*
 
   InodeRow row() const;    // views into this
 };
