@@ -27,7 +27,8 @@ struct Finding {
   std::string text;      // one line, names what and where
 };
 
-// Findings in the order of their discovery. The first kKept are kept, all are counted: a broken volume may have millions.
+// Findings in the order of their discovery. The first kKept are kept, all are counted: a broken volume may have
+// millions.
 class Findings {
  public:
   static constexpr size_t kKept = 1000;

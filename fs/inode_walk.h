@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Visits every inode, by ascending number, while nobody else uses the table (recovery, check). A visitor must not erase any.
+// Visits every inode, by ascending number, while nobody else uses the table (recovery, check). A visitor must not erase
+// any.
 #pragma once
 
 #include <vector>

@@ -18,9 +18,7 @@ namespace {
 constexpr BlockRange kFirstJournalBlock{BlockAddress{kBlockBytes}, 1};
 constexpr uint64_t kRootNumber = raw(kRootIno);
 
-uint64_t checksum_of(const MakingMark& mark) {
-  return XXH3_64bits(&mark, offsetof(MakingMark, checksum));
-}
+uint64_t checksum_of(const MakingMark& mark) { return XXH3_64bits(&mark, offsetof(MakingMark, checksum)); }
 
 Status write_mark(VolumeClient& volume, MakingMark mark) {
   Piece piece;
@@ -61,26 +59,25 @@ Result<VolumeHead> read_head(VolumeClient& volume, SuperblockSlots& slots, std::
   VolumeHead head;
   if (listed.empty()) return head;
   if (!subtract(std::span(&kSuperblockBlock, 1), listed).empty()) {
-    return refused(fmt::format("this volume holds {} block(s) but no brickfs: there is no superblock block", count_blocks(listed)));
+    return refused(fmt::format("this volume holds {} block(s) but no brickfs: there is no superblock block",
+                               count_blocks(listed)));
   }
   const FirstBlock first = TRY(read_first_block(volume));
   head.marked = first.marked;
   head.superblock = TRY(slots.read());
   switch (head.superblock.kind) {
-    case SuperblockRead::Kind::kValid:
-      head.kind = VolumeHead::Kind::kMade;
-      return head;
+    case SuperblockRead::Kind::kValid: head.kind = VolumeHead::Kind::kMade; return head;
     case SuperblockRead::Kind::kNewer:
       head.kind = VolumeHead::Kind::kNewer;
       head.why = head.superblock.why;
       return head;
     case SuperblockRead::Kind::kEmpty:
     case SuperblockRead::Kind::kForeign:
-    case SuperblockRead::Kind::kDamaged:
-      break;
+    case SuperblockRead::Kind::kDamaged: break;
   }
   if (first.marked || (first.blank && count_blocks(listed) == 1)) return head;
-  return refused(fmt::format("this volume holds {} block(s) but no brickfs: {}", count_blocks(listed), head.superblock.why));
+  return refused(
+      fmt::format("this volume holds {} block(s) but no brickfs: {}", count_blocks(listed), head.superblock.why));
 }
 
 Status make_filesystem(VolumeClient& volume, SuperblockSlots& slots, std::span<const BlockRange> listed, bool marked) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tells whether a volume holds a file system, and makes one on a volume that never held any.
 //
-// Making a file system takes several writes. A *making mark* stands in the superblock's block from before the first block
-// beside it is allocated until after the superblock is durable, and it is gone before anything is served. So whoever finds the
-// mark and no valid superblock knows that nothing but an interrupted making is there, and makes it again.
-// Format: docs/format.md, section "Making mark"; decision table: docs/recovery.md.
+// Making a file system takes several writes. A *making mark* stands in the superblock's block from before the first
+// block beside it is allocated until after the superblock is durable, and it is gone before anything is served. So
+// whoever finds the mark and no valid superblock knows that nothing but an interrupted making is there, and makes it
+// again. Format: docs/format.md, section "Making mark"; decision table: docs/recovery.md.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,9 @@ struct VolumeHead {
 // `listed`: the volume's blocks. Errors: the volume's. Reads only.
 Result<VolumeHead> read_head(VolumeClient& volume, SuperblockSlots& slots, std::span<const BlockRange> listed);
 
-// Makes an empty file system (not even the root directory's row: the first mount adds it). Precondition: read_head() said kUnmade.
-// After an interruption at any point read_head() says kUnmade or kMade. ENOSPC, EDQUOT: less than two blocks to be had.
+// Makes an empty file system (not even the root directory's row: the first mount adds it). Precondition: read_head()
+// said kUnmade. After an interruption at any point read_head() says kUnmade or kMade. ENOSPC, EDQUOT: less than two
+// blocks to be had.
 Status make_filesystem(VolumeClient& volume, SuperblockSlots& slots, std::span<const BlockRange> listed, bool marked);
 
 // Durably removes the mark, before the first change is served.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mounting, step by step. What each state of the volume leads to: docs/recovery.md, "Decision table".
 //
-// Until begin_changes() nothing is written to the brick (making a file system on an unused volume aside), and every step that
-// writes leaves a state that the next mount takes up in the same way: a crash at any point of a mount is a crash.
+// Until begin_changes() nothing is written to the brick (making a file system on an unused volume aside), and every
+// step that writes leaves a state that the next mount takes up in the same way: a crash at any point of a mount is a
+// crash.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -69,13 +70,11 @@ Status Filesystem::Mounting::find_filesystem() {
   head_ = TRY(read_head(volume_, slots_, listed_));
   if (head_.kind == VolumeHead::Kind::kUnmade) TRY(make_where_none_was());
   switch (head_.kind) {
-    case VolumeHead::Kind::kMade:
-      return {};
+    case VolumeHead::Kind::kMade: return {};
     case VolumeHead::Kind::kNewer:
       return refuse(Error(ENOTSUP, "the format is newer"), "this volume was made by a newer brickfs: " + head_.why);
     case VolumeHead::Kind::kUnmade:
-    case VolumeHead::Kind::kRefused:
-      break;
+    case VolumeHead::Kind::kRefused: break;
   }
   return refuse(Error(EUCLEAN, "not a brickfs"), head_.why);
 }
@@ -114,10 +113,12 @@ void Filesystem::Mounting::serve_read_only() {
   uint64_t used_units = 0;
   for (const UsedRun& used : recovered_.blocks.file_runs) used_units += used.run.count;
   impl_.read_only_usage.total_units = (capacity_blocks - std::min(capacity_blocks, metadata_blocks)) * kUnitsPerBlock;
-  impl_.read_only_usage.free_units = impl_.read_only_usage.total_units - std::min(impl_.read_only_usage.total_units, used_units);
+  impl_.read_only_usage.free_units =
+      impl_.read_only_usage.total_units - std::min(impl_.read_only_usage.total_units, used_units);
 }
 
-// Suspect blocks come first: nothing may be freed on the word of a journal that a crash of the brick could still take back.
+// Suspect blocks come first: nothing may be freed on the word of a journal that a crash of the brick could still take
+// back.
 Status Filesystem::Mounting::begin_changes() {
   TRY(settle_suspects());
   if (head_.marked) TRY(remove_making_mark(volume_));
@@ -203,7 +204,8 @@ Status Filesystem::Mounting::delete_orphans() {
     InodeLocks lock(impl_.inodes, {ino}, InodeLocks::Mode::kExclusive);
     impl_.delete_inode(*impl_.inodes.find(ino));
   }
-  if (!recovered_.orphans.empty()) spdlog::info("deleted {} unlinked file(s) that were in use", recovered_.orphans.size());
+  if (!recovered_.orphans.empty())
+    spdlog::info("deleted {} unlinked file(s) that were in use", recovered_.orphans.size());
   return {};
 }
 

@@ -35,8 +35,8 @@ void report_overlaps(std::span<const UsedRun> runs, Findings& findings) {
   for (const UsedRun& used : runs) {
     if (reach != nullptr && used.run.first < reach->run.end()) {
       findings.damage(Finding::Area::kSpace, used.ino, used.run.address(),
-                      fmt::format("volume address {:#x} is used twice: by {} and by {}", used.run.address(), reach->owner(),
-                                  used.owner()));
+                      fmt::format("volume address {:#x} is used twice: by {} and by {}", used.run.address(),
+                                  reach->owner(), used.owner()));
     }
     if (reach == nullptr || used.run.end() > reach->run.end()) reach = &used;
   }
@@ -64,8 +64,9 @@ void report_missing(std::span<const BlockRange> missing, std::span<const UsedRun
   for (const BlockRange& range : missing) {
     while (at < runs.size() && end_block(runs[at].run) <= first_block(range)) ++at;
     const std::string owner = at < runs.size() ? runs[at].owner() : "nobody";
-    findings.damage(Finding::Area::kSpace, at < runs.size() ? runs[at].ino : kNoIno, raw(range.start),
-                    fmt::format("{} block(s) at {:#x} used by {} are not on the brick", range.count, raw(range.start), owner));
+    findings.damage(
+        Finding::Area::kSpace, at < runs.size() ? runs[at].ino : kNoIno, raw(range.start),
+        fmt::format("{} block(s) at {:#x} used by {} are not on the brick", range.count, raw(range.start), owner));
   }
 }
 
@@ -97,8 +98,8 @@ uint64_t count_blocks(std::span<const BlockRange> ranges) {
   return blocks;
 }
 
-Reconciliation reconcile(const InodeTable& inodes, std::span<const MetadataBlocks> metadata, std::span<const BlockRange> listed,
-                         Findings& findings) {
+Reconciliation reconcile(const InodeTable& inodes, std::span<const MetadataBlocks> metadata,
+                         std::span<const BlockRange> listed, Findings& findings) {
   Reconciliation result;
   result.file_runs = runs_of_files(inodes);
   std::ranges::sort(result.file_runs, by_place);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares what metadata refers to with the blocks that the brick lists. Changes nothing: the mount frees what is leaked.
-// Threads: one, before the inode table is shared.
+// Compares what metadata refers to with the blocks that the brick lists. Changes nothing: the mount frees what is
+// leaked. Threads: one, before the inode table is shared.
 #pragma once
 
 #include <span>
@@ -22,7 +22,7 @@ struct MetadataBlocks {
 // A run of units in use and by whom.
 struct UsedRun {
   UnitRun run;
-  Ino ino{};               // a file, or
+  Ino ino{};                       // a file, or
   const char* metadata = nullptr;  // what else
 
   std::string owner() const;
@@ -36,8 +36,8 @@ struct Reconciliation {
 
 // Damage goes to `findings`: units used twice, and blocks referred to that are not listed.
 // `listed`: ascending, maximal (VolumeClient::list).
-Reconciliation reconcile(const InodeTable& inodes, std::span<const MetadataBlocks> metadata, std::span<const BlockRange> listed,
-                         Findings& findings);
+Reconciliation reconcile(const InodeTable& inodes, std::span<const MetadataBlocks> metadata,
+                         std::span<const BlockRange> listed, Findings& findings);
 
 // The ranges of `from` without those of `without`; all ascending and not overlapping.
 std::vector<BlockRange> subtract(std::span<const BlockRange> from, std::span<const BlockRange> without);

@@ -19,8 +19,8 @@ bool is_listed(const BlockRange& blocks, std::span<const BlockRange> listed) {
 }
 
 // A checkpoint that cannot be read whole is damage; what of it was read stays.
-Status load_checkpoint(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed, TreeLoader& loader,
-                       RecoveredVolume& out) {
+Status load_checkpoint(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
+                       TreeLoader& loader, RecoveredVolume& out) {
   const CheckpointPlace& place = superblock.checkpoint;
   if (place.runs.empty()) return {};
   for (const BlockRange& run : place.runs) {
@@ -38,9 +38,10 @@ Status load_checkpoint(VolumeClient& volume, const Superblock& superblock, std::
   return {};
 }
 
-Status load_journal(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed, TreeLoader& loader,
-                    RecoveredVolume& out) {
-  out.journal = TRY(read_journal(volume, superblock.seed(), superblock.replay_from, superblock.journal_block, listed, loader));
+Status load_journal(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
+                    TreeLoader& loader, RecoveredVolume& out) {
+  out.journal =
+      TRY(read_journal(volume, superblock.seed(), superblock.replay_from, superblock.journal_block, listed, loader));
   if (!out.journal.damage.empty()) out.findings.damage(Area::kJournal, kNoIno, 0, out.journal.damage);
   for (const BlockAddress block : out.journal.chain) out.metadata.push_back({{block, 1}, kJournalName});
   if (raw(out.journal.fresh) != 0) out.metadata.push_back({{out.journal.fresh, 1}, kJournalName});

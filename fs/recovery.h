@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the metadata of a volume into memory: superblock, checkpoint, journal, tree, use of blocks. Changes nothing on the
-// brick, so a mount, a read-only mount and a check all begin with it. docs/recovery.md has the decision table.
+// Reads the metadata of a volume into memory: superblock, checkpoint, journal, tree, use of blocks. Changes nothing on
+// the brick, so a mount, a read-only mount and a check all begin with it. docs/recovery.md has the decision table.
 // Threads: one.
 #pragma once
 
@@ -22,7 +22,7 @@ struct RecoveredVolume {
   JournalEnd journal;
   std::vector<MetadataBlocks> metadata;  // superblock, checkpoint, journal
   Reconciliation blocks;
-  std::vector<Ino> orphans;          // to be deleted
+  std::vector<Ino> orphans;  // to be deleted
   Findings findings;
   // A new file system: there is not even a root directory yet.
   bool without_root = false;

@@ -16,7 +16,13 @@ namespace {
 
 bool is_file_type(uint32_t mode) {
   switch (mode & S_IFMT) {
-    case S_IFREG: case S_IFDIR: case S_IFLNK: case S_IFCHR: case S_IFBLK: case S_IFIFO: case S_IFSOCK: return true;
+    case S_IFREG:
+    case S_IFDIR:
+    case S_IFLNK:
+    case S_IFCHR:
+    case S_IFBLK:
+    case S_IFIFO:
+    case S_IFSOCK: return true;
     default: return false;
   }
 }
@@ -145,7 +151,8 @@ bool TreeLoader::judge(const Inode& inode, Findings& findings) const {
     return false;
   };
   if (inode.mode == 0) return damage(fmt::format("inode {}: parts of it exist, but not its row", raw(inode.ino)));
-  if (!is_file_type(inode.mode)) return damage(fmt::format("inode {}: unknown type in mode {:o}", raw(inode.ino), inode.mode));
+  if (!is_file_type(inode.mode))
+    return damage(fmt::format("inode {}: unknown type in mode {:o}", raw(inode.ino), inode.mode));
   if (inode.directory != nullptr && !inode.is_directory()) {
     return damage(fmt::format("inode {}: has entries, but is not a directory", raw(inode.ino)));
   }

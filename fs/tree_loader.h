@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds the inode table from rows: those of a checkpoint, then those of the journal behind it.
 //
-// A checkpoint is fuzzy, so on the way rows may be about inodes that are not there (yet, or any more), and one unit may be
-// in two files. The loader takes every row in any such order; finish() then judges what came out.
+// A checkpoint is fuzzy, so on the way rows may be about inodes that are not there (yet, or any more), and one unit may
+// be in two files. The loader takes every row in any such order; finish() then judges what came out.
 //
 // Threads: one, before the table is shared.
 #pragma once
@@ -31,8 +31,8 @@ class TreeLoader final : public RowVisitor {
   Status erase_xattr(Ino ino, std::string_view name) override;
   Status erase_orphan(Ino ino) override;
 
-  // After the last row: numbers that the volume has seen are not given again, and inodes that cannot be served are taken
-  // out of the table and reported. True if there is a root directory, without which nothing can be served.
+  // After the last row: numbers that the volume has seen are not given again, and inodes that cannot be served are
+  // taken out of the table and reported. True if there is a root directory, without which nothing can be served.
   bool finish(Findings& findings);
   // Unlinked, but in use when the last holder ended. After finish().
   const std::vector<Ino>& orphans() const { return orphans_; }

@@ -29,11 +29,11 @@ class TreeScan final : public RowSource {
   bool scan_extents(const Inode& inode, Transaction& out);
 
   InodeTable& inodes_;
-  std::vector<Ino> numbers_;     // to scan next
-  size_t position_ = 0;          // in numbers_
+  std::vector<Ino> numbers_;  // to scan next
+  size_t position_ = 0;       // in numbers_
   Ino refill_from_{1};
   Step step_ = Step::kAttributes;  // of the inode at position_
-  uint64_t cursor_ = 0;          // cookie or file unit, within the step
+  uint64_t cursor_ = 0;            // cookie or file unit, within the step
 };
 
 }  // namespace brickfs

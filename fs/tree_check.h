@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules that a sound tree keeps: names, links, parents, reachability, sizes, limits. Where blocks are is
+// reconcile.h's. Threads: one, nobody else uses the table.
+#pragma once
+
+#include "fs/finding.h"
+#include "fs/inode_table.h"
+
+namespace brickfs {
+
+// Every breach is a damage. Entries that name missing inodes are TreeLoader::finish()'s to report.
+void check_tree(const InodeTable& inodes, Findings& findings);
+
+}  // namespace brickfs
