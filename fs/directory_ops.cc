@@ -49,10 +49,10 @@ Status Filesystem::Impl::visit_inodes(Ino ino, uint64_t offset, const EntryVisit
       expected = entry->ino;
       continue;
     }
-    Inode& inode = *TRY(find_entry_inode(expected));
-    const Attributes attributes = attributes_of(inode);
-    if (!visitor({entry->name, entry->ino, entry->type, entry->cookie, &attributes})) return {};
-    inode.references.fetch_add(1);
+    Inode* inode = inodes.find(expected);  // null in a damaged volume only: the name is shown all the same
+    const Attributes attributes = inode != nullptr ? attributes_of(*inode) : Attributes{};
+    if (!visitor({entry->name, entry->ino, entry->type, entry->cookie, inode != nullptr ? &attributes : nullptr})) return {};
+    if (inode != nullptr) inode->references.fetch_add(1);
     offset = entry->cookie;
     const auto next = directory.directory->after(offset);
     if (!next) return {};

@@ -67,9 +67,9 @@ struct DirectoryEntry {
   Ino ino{};
   uint8_t type = 0;           // DT_*
   uint64_t next_offset = 0;   // where to go on behind this entry
-  const Attributes* attributes = nullptr;  // with readdirplus; null for "." and ".."
+  const Attributes* attributes = nullptr;  // with readdirplus; null for "." and "..", and where a damaged volume has none
 };
-// False: no room, stop before this entry.
+// False: no room, stop before this entry. Runs under inode locks: must not call the file system.
 using EntryVisitor = std::function<bool(const DirectoryEntry&)>;
 
 enum class Rename : uint32_t { kReplace = 0, kNoReplace = 1, kExchange = 2 };
