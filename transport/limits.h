@@ -39,6 +39,8 @@ constexpr size_t kHandlesPerSession = 1u << 20;
 
 // --- the client's side of a volume
 constexpr uint64_t kReplayBytes = 64 * kMiB;   // uncommitted bytes kept for replay; writers wait beyond
+constexpr uint64_t kBlocksPerHandle = 16;      // mapped, and given up, together
+constexpr uint64_t kWritableBlocks = 512;      // mapped for writing on a durable brick: a take-over compares them all
 constexpr std::chrono::milliseconds kReconnectFirst{20};
 constexpr std::chrono::milliseconds kReconnectMost{1'000};
 constexpr std::chrono::seconds kSoftTimeout{60};  // default of timeo=

@@ -26,68 +26,96 @@
 
 #include "transport/base/result.h"
 #include "transport/brick.h"
+#include "transport/commit_group.h"
+#include "transport/handle_cache.h"
 #include "transport/limits.h"
+#include "transport/link_state.h"
+#include "transport/piece.h"
+#include "transport/replay_log.h"
+#include "transport/stage.h"
+#include "transport/volume_link.h"
 
 namespace brickfs {
-
-// What a write is part of; a commit makes stages durable in this order, so that what refers never outlives what it refers to.
-enum class Stage : uint8_t { kData = 0, kJournal = 1, kSuperblock = 2 };
 
 struct VolumeOptions {
   OpenRequest open;
   bool embedded = false;                 // brick and client die together: keep nothing for replay
   std::optional<std::chrono::milliseconds> soft;  // give up after this; none: hard
   uint64_t replay_bytes = limits::kReplayBytes;
-  // The kept bytes have passed half of their bound: commit soon, or writers will wait. Called from a writer; must not block.
+  // The kept bytes have passed half of their bound: commit soon, or writers will wait, and then commit
+  // themselves. Called from a writer; must not block.
   std::function<void()> on_commit_wanted;
 };
 
-// `local` of a piece has any number of slices; the volume splits at blocks, handles and transfer limits.
-struct Piece {
-  uint64_t address = 0;               // volume address
-  std::vector<LocalSlice> local;      // their total is the length; every touched block is allocated
-};
+class BlockLedger;
+class TransferRound;
 
-struct LinkState {
-  enum class Kind { kConnected, kWaiting, kFailed } kind = Kind::kConnected;
-  Error error{0};                     // why, unless connected
-  std::string text;                   // for people
-};
-
-class VolumeClient {
+class VolumeClient final {
  public:
   // Opens the session (errors as Brick::open; `holder` too).
   static Result<std::unique_ptr<VolumeClient>> open(std::unique_ptr<Brick> brick, VolumeOptions options, Holder* holder);
-  virtual ~VolumeClient() = default;   // without close(): as if the process had crashed
+  ~VolumeClient();  // without close(): as if the process had crashed
 
-  virtual Session session() const = 0;
-  virtual LinkState link_state() const = 0;
+  Session session() const;
+  LinkState link_state() const;
 
   // ENOSPC, EDQUOT, EEXIST as the brick answers. Ranges of any count: split into calls here.
-  virtual Status alloc(BlockRange blocks) = 0;
-  virtual Status free(BlockRange blocks) = 0;
-  virtual Result<std::vector<BlockRange>> list() = 0;   // all of it, ascending, maximal runs
-  virtual Result<BrickStat> stat() = 0;
+  Status alloc(BlockRange blocks);
+  Status free(BlockRange blocks);
+  Result<std::vector<BlockRange>> list();   // all of it, ascending, maximal runs
+  Result<BrickStat> stat();
   // Maps for writing what is not yet, so that later writes need no control call. Best effort.
-  virtual void map_ahead(BlockRange blocks) = 0;
+  void map_ahead(BlockRange blocks);
 
   // Block until all pieces are done. Pieces of one call are posted together and may land in any order.
-  virtual Status read(std::span<const Piece> pieces) = 0;
-  virtual Status write(std::span<const Piece> pieces, Stage stage) = 0;
+  Status read(std::span<const Piece> pieces);
+  Status write(std::span<const Piece> pieces, Stage stage);
 
   // Every write(), alloc() and free() that had returned before the call is durable (on a volatile brick: visible to
   // whoever mounts next), stage by stage. EIO, ENOSPC from the brick's store: nothing is forgotten, a later commit tries again.
-  virtual Status commit() = 0;
+  Status commit();
   // commit() of whole blocks whoever wrote them, stage after stage: what a new holder does about suspect blocks.
-  virtual Status commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
-                               std::span<const BlockRange> superblock) = 0;
+  Status commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
+                       std::span<const BlockRange> superblock);
 
-  virtual Result<RegisteredMemory> register_memory(std::span<std::byte> memory) = 0;
+  Result<RegisteredMemory> register_memory(std::span<std::byte> memory);
 
   // Every waiting and later call fails with ECANCELED; for forced unmounts. Idempotent.
-  virtual void interrupt() = 0;
+  void interrupt();
   // Gives the lease up. Commit before. Every later call is ECANCELED.
-  virtual Status close() = 0;
+  Status close();
+
+ private:
+  VolumeClient(std::unique_ptr<Brick> brick, VolumeOptions options);
+  Status begin(Holder* holder);
+  bool tracks_blocks() const;
+
+  // Does `call` within a session, again in the next one when it is lost meanwhile.
+  template <typename Call>
+  auto in_session(Patience& patience, Call&& call) -> decltype(call(std::declval<Brick&>()));
+  Status alloc_once(BlockRange blocks, Patience& patience);
+  Status free_once(BlockRange blocks, Patience& patience);
+  Status restore(Brick& brick, bool restarted);
+
+  // volume_data.cc
+  Status transfer(TransferRound& round, Stage stage, ReplayLog::Room& room, Patience& patience);
+  Status gather(const VolumeLink::Use& use, TransferRound& round);
+  Result<HandleCache::Lease> map(const VolumeLink::Use& use, BlockAddress block, uint64_t most, Access access);
+  Status post(const VolumeLink::Use& use, TransferRound& round, Stage stage, ReplayLog::Room& room);
+  Result<ReplayLog::Room> reserve(uint64_t bytes, Stage stage, Patience& patience);
+  Status make_room(Patience& patience);
+  Result<bool> unmap_cold(uint64_t blocks, bool writable, Patience& patience);
+  bool bounds_writable() const { return log_->keep() == ReplayLog::Keep::kBytes; }
+  void bound_writable(Patience& patience);
+  Status run_commit();
+
+  const VolumeOptions options_;
+  std::atomic<bool> bounding_{false};
+  CommitGroup commits_;
+  std::unique_ptr<BlockLedger> ledger_;
+  std::unique_ptr<HandleCache> handles_;
+  std::unique_ptr<ReplayLog> log_;
+  std::unique_ptr<VolumeLink> link_;  // its thread uses the others
 };
 
 }  // namespace brickfs

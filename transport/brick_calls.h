@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What takes several calls of a Brick, within one session. Errors as the calls answer; EPROTO for a list that is none.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "transport/base/result.h"
+#include "transport/brick.h"
+
+namespace brickfs {
+
+// All allocated blocks: ascending, maximal runs.
+Result<std::vector<BlockRange>> list_blocks(Brick& brick);
+// One after another, so barriers hold across calls too.
+Status commit_ranges(Brick& brick, std::span<const CommitRange> ranges);
+
+}  // namespace brickfs

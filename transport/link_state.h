@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "transport/base/result.h"
+
+namespace brickfs {
+
+struct LinkState {
+  enum class Kind { kConnected, kWaiting, kFailed } kind = Kind::kConnected;
+  Error error{0};    // why, unless connected
+  std::string text;  // for people
+};
+
+}  // namespace brickfs

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Brick whose session comes back: a gate that calls pass while there is a session, and a thread that opens the next one
+// when it is lost. Between two sessions nothing is under way: every stay in the old one has ended before the next is opened.
+//
+// Threads: any.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "transport/base/mutex.h"
+#include "transport/base/result.h"
+#include "transport/brick.h"
+#include "transport/link_state.h"
+
+namespace brickfs {
+
+// How long one operation waits for the brick: from when it first had to, over all its waits.
+class Patience {
+ public:
+  explicit Patience(std::optional<std::chrono::milliseconds> soft) : soft_(soft) {}
+  // False: it is at an end.
+  bool wait(CondVar& changed, MutexLock& lock);
+  bool lasts();
+
+ private:
+  std::optional<std::chrono::milliseconds> soft_;
+  std::optional<std::chrono::steady_clock::time_point> until_;
+};
+
+class VolumeLink {
+ public:
+  // Makes a new session as good as the lost one, with nothing else under way. An error of the link: tried again with the next
+  // session. ENODATA: the brick has lost committed data. `restarted`: the boot id is new.
+  using Restore = std::function<Status(Brick& brick, bool restarted)>;
+
+  VolumeLink(std::unique_ptr<Brick> brick, OpenRequest request);
+  ~VolumeLink();  // leaves the lease alone
+  VolumeLink(const VolumeLink&) = delete;
+  VolumeLink& operator=(const VolumeLink&) = delete;
+
+  // The first session. Errors as Brick::open.
+  Status open(Holder* holder);
+  // From now on lost sessions are replaced.
+  void start(Restore restore);
+
+  // A stay in a session: calls to the brick are made only within one, and it waits for nothing but the brick.
+  class Use {
+   public:
+    Use() = default;
+    Use(Use&& other) noexcept { *this = std::move(other); }
+    Use& operator=(Use&& other) noexcept {
+      std::swap(link_, other.link_);
+      std::swap(lane_, other.lane_);
+      std::swap(session_, other.session_);
+      return *this;
+    }
+    ~Use() {
+      if (link_ != nullptr) link_->leave(lane_);
+    }
+    Brick& brick() const { return *link_->brick_; }
+
+   private:
+    friend class VolumeLink;
+    VolumeLink* link_ = nullptr;
+    size_t lane_ = 0;
+    uint64_t session_ = 0;
+  };
+
+  // Waits for a session. EIO: patience is at an end; or the final error.
+  Result<Use> enter(Patience& patience);
+  // True: the error says that the session is lost, which is seen to; enter() again. Else it is the call's own answer.
+  bool lost_by(const Use& use, Error error);
+  // The brick answers, but not as it should in this session.
+  void distrust(const Use& use) { lose(use.session_, Error(EPROTO, "handle refused")); }
+
+  Session session() const;
+  LinkState state() const;
+  Brick& brick() { return *brick_; }  // for what needs no session
+
+  // Ends all waiting with ECANCELED, now and for ever, and cuts what is under way off.
+  void interrupt();
+  // Waits for what is under way, gives the lease up.
+  Status close();
+
+ private:
+  enum class State { kConnected, kWaiting, kFailed };
+  enum class End { kNone, kAbandon, kGiveUp };
+  struct alignas(64) Lane {
+    std::atomic<int64_t> stays{0};
+  };
+  static constexpr size_t kLanes = 16;  // so that threads on different cores do not share a counter
+
+  static size_t lane_of_thread();
+  void leave(size_t lane);
+  bool drained() const;
+  void lose(uint64_t session, Error error);
+  void fail(Error error, std::string text);
+  void cancel(End end);
+
+  // The thread's.
+  void run();
+  void reconnect();
+  Status begin_session();
+  bool await_retry(std::chrono::milliseconds delay);
+
+  OpenRequest request_;   // resume: the thread's, after open()
+  Restore restore_;       // fixed before the thread starts
+
+  std::array<Lane, kLanes> lanes_;
+  std::atomic<uint64_t> gate_{0};  // number of the session calls may enter; 0: closed
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  State state_ ABSL_GUARDED_BY(mutex_) = State::kWaiting;
+  End end_ ABSL_GUARDED_BY(mutex_) = End::kNone;
+  bool cut_off_ ABSL_GUARDED_BY(mutex_) = false;  // end without waiting for what is under way
+  bool lost_early_ ABSL_GUARDED_BY(mutex_) = false;  // the session being begun is lost already
+  uint64_t number_ ABSL_GUARDED_BY(mutex_) = 0;
+  Session session_ ABSL_GUARDED_BY(mutex_);
+  Error error_ ABSL_GUARDED_BY(mutex_){0};
+  std::string text_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Status> closed_ ABSL_GUARDED_BY(mutex_);
+
+  std::minstd_rand jitter_{std::random_device{}()};  // the thread's
+  const std::unique_ptr<Brick> brick_;  // calls back until it is gone: behind all that it finds then
+  std::thread thread_;
+};
+
+}  // namespace brickfs
