@@ -36,7 +36,8 @@ class CheckpointWriter {
  private:
   Status close_chunk();
   Status flush_block();
-  Status reserve_block();
+  Status reserve_blocks();
+  Status append_run(BlockRange blocks);
   Status trim_unused();
 
   VolumeClient& volume_;
@@ -53,6 +54,9 @@ class CheckpointWriter {
   uint32_t chunk_rows_ = 0;
   bool finished_ = false;
 };
+
+// The checkpoint's block number `index`, counted through its runs. Precondition: it has so many.
+BlockAddress block_at(const CheckpointPlace& place, uint64_t index);
 
 // Feeds every row to `visitor`. EUCLEAN: a chunk does not verify, or is not of this checkpoint; `why` then says which and where.
 // Also what the volume and the visitor answer. All runs must be allocated.

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "fs/journal.h"
 #include "fs/rows.h"
 #include "fs/space.h"
@@ -38,38 +39,52 @@ class CheckpointThread {
   CheckpointThread(const CheckpointThread&) = delete;
   CheckpointThread& operator=(const CheckpointThread&) = delete;
 
+  // Writes the first checkpoint of a new file system at once, so that a quiet volume always has the same blocks.
   void start();
   // Journal::Hooks::on_block_added. Does not wait. May be called before start().
   void journal_grew();
-  // Writes one now, unless nothing was journalled since the last; from any thread, after or without start().
+  // Writes one now, unless nothing was journalled since the last; from any thread, after or without start(). ECANCELED
+  // after stop().
   Status run();
   // No checkpoint begins any more; waits for the one under way.
   void stop();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   void loop();
-  bool is_due() const;
-  std::chrono::milliseconds pause_before_next() const;
+  void run_or_log();
+  bool checkpoint_is_missing() const;
+  bool wait_for_tick();
+  bool is_due();
+  uint64_t bound_blocks() const;
+  // The rest is for whoever set running_, one at a time.
   Status write_checkpoint();
-  Status install(const CheckpointPlace& place, const Journal::Position& position);
+  Result<CheckpointPlace> write_rows();
+  Status install(CheckpointPlace place, const Journal::Position& position);
   Status free_garbage();
 
   // Fixed after construction.
   const Parts parts_;
 
-  // One checkpoint at a time; held across it.
-  Mutex run_mutex_;
-  SuperblockSlots slots_ ABSL_GUARDED_BY(run_mutex_);
-  Superblock current_ ABSL_GUARDED_BY(run_mutex_);
-  // Of checkpoints that no superblock needs once the next write of one has succeeded.
-  std::vector<BlockRange> garbage_ ABSL_GUARDED_BY(run_mutex_);
+  // The loop's own.
+  Lsn seen_{};
+  Clock::time_point changed_at_{};  // when seen_ last moved
+
+  // Of whoever set running_.
+  SuperblockSlots slots_;
+  Superblock current_;
+  // Blocks of checkpoints that no copy of the superblock needs once the next write of it has succeeded.
+  std::vector<BlockRange> garbage_;
 
   mutable Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;       // a checkpoint is being written
   bool grew_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t failures_ ABSL_GUARDED_BY(mutex_) = 0;      // in a row
-  uint64_t bound_blocks_ ABSL_GUARDED_BY(mutex_) = 0;  // of the journal
+  int failures_ ABSL_GUARDED_BY(mutex_) = 0;           // in a row
+  Clock::time_point not_before_ ABSL_GUARDED_BY(mutex_){};  // after a failure
+  uint64_t checkpoint_blocks_ ABSL_GUARDED_BY(mutex_) = 0;  // of the one in force
   std::thread thread_;
 };
 
