@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a remote source to a Brick for it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "transport/base/result.h"
+#include "transport/brick.h"
+#include "transport/proof.h"
+#include "transport/source.h"
+
+namespace brickfs {
+
+// Not connected yet: Brick::open() does that, with errors as there. ENOTSUP, with one line in `why`: a transport that is
+// not built in. EINVAL: an embedded source, whose brick the server library makes.
+Result<std::unique_ptr<Brick>> make_remote_brick(const Source& source, const Secret& secret, std::string* why);
+
+}  // namespace brickfs

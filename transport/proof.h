@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may open a volume: both ends know a secret and prove it to each other without sending it, by HMAC-SHA256 (RFC 2104)
+// over both ends' nonces and the frame that asks or answers. docs/protocol.md, "Proof".
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "transport/base/result.h"
+
+namespace brickfs {
+
+using Nonce = std::array<std::byte, 32>;
+using Proof = std::array<std::byte, 32>;
+
+// Empty: none is asked for, and none is known.
+struct Secret {
+  std::string bytes;
+};
+
+// Both ends' contributions to one connection; fresh for each, so that nothing recorded can be played again.
+struct Nonces {
+  Nonce client{};
+  Nonce server{};
+};
+
+// The file's bytes without line ends behind them. EINVAL, with `why`: empty, or more than limits::kSecretBytes.
+Result<Secret> read_secret_file(const std::string& path, std::string* why);
+
+// Unpredictable bytes. Aborts when the system has none.
+void fill_random(std::span<std::byte> bytes);
+Nonce random_nonce();
+
+// `purpose` keeps a proof made for one thing from being used for another.
+Proof make_proof(const Secret& secret, std::string_view purpose, const Nonces& nonces, std::span<const std::byte> message);
+// Takes the same time whatever differs.
+bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b);
+
+}  // namespace brickfs

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/source.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "transport/base/size.h"
+#include "transport/limits.h"
+
+namespace brickfs {
+namespace {
+
+constexpr std::string_view kRdmaPrefix = "rdma://";
+constexpr std::string_view kTcpPrefix = "tcp://";
+constexpr std::string_view kMemoryPrefix = "memory:";
+constexpr std::string_view kFilePrefix = "file:";
+constexpr size_t kHostBytes = 255;
+
+Error refuse(std::string* why, std::string text) {
+  if (why != nullptr) *why = std::move(text);
+  return Error(EINVAL, "not a source");
+}
+
+bool take_prefix(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+std::optional<uint16_t> parse_port(std::string_view text) {
+  uint16_t port = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (status != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return port;
+}
+
+bool is_host(std::string_view host, bool in_brackets) {
+  if (host.empty() || host.size() > kHostBytes) return false;
+  return std::all_of(host.begin(), host.end(), [in_brackets](char c) {
+    const bool name = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
+                      c == '-' || c == '_';
+    return name || (in_brackets && (c == ':' || c == '%'));
+  });
+}
+
+// HOST[:PORT], all of `text`.
+Status parse_authority(std::string_view text, std::string* host, uint16_t* port, std::string* why) {
+  std::string_view name = text;
+  std::string_view rest;
+  const bool in_brackets = text.starts_with('[');
+  if (in_brackets) {
+    const size_t close = text.find(']');
+    if (close == std::string_view::npos) return refuse(why, "no ']' behind the IPv6 address");
+    name = text.substr(1, close - 1);
+    rest = text.substr(close + 1);
+  } else if (const size_t colon = text.find(':'); colon != std::string_view::npos) {
+    name = text.substr(0, colon);
+    rest = text.substr(colon);
+    if (rest.find(':', 1) != std::string_view::npos) return refuse(why, "an IPv6 address goes in brackets: [::1]");
+  }
+  if (!is_host(name, in_brackets)) return refuse(why, "no valid host name or address");
+  *host = std::string(name);
+  if (rest.empty()) return {};
+  const auto number = rest.starts_with(':') ? parse_port(rest.substr(1)) : std::nullopt;
+  if (!number) return refuse(why, "a port is a number from 0 to 65535");
+  *port = *number;
+  return {};
+}
+
+Result<Source> parse_remote(SourceKind kind, std::string_view text, std::string* why) {
+  Source source;
+  source.kind = kind;
+  const size_t slash = text.find('/');
+  TRY(parse_authority(text.substr(0, slash), &source.host, &source.port, why));
+  if (source.port == 0) return refuse(why, "port 0 is only for listening");
+  if (slash == std::string_view::npos || slash + 1 == text.size()) return source;
+  source.volume = std::string(text.substr(slash + 1));
+  if (!is_volume_name(source.volume)) return refuse(why, "a volume's name has letters, digits, '.', '_' and '-', at most 63");
+  return source;
+}
+
+Result<Source> parse_memory(std::string_view text, std::string* why) {
+  Source source;
+  source.kind = SourceKind::kMemory;
+  const auto size = parse_size(text);
+  if (!size.ok() || *size == 0) return refuse(why, "memory: takes a size such as 512M or 4G");
+  source.size_bytes = *size;
+  return source;
+}
+
+Result<Source> parse_file(std::string_view text, std::string* why) {
+  Source source;
+  source.kind = SourceKind::kFile;
+  const size_t comma = text.rfind(',');
+  if (comma != std::string_view::npos && comma + 1 < text.size() && text[comma + 1] >= '0' && text[comma + 1] <= '9') {
+    const auto size = parse_size(text.substr(comma + 1));
+    if (!size.ok() || *size == 0) return refuse(why, "the size behind the comma is not one, such as 4G");
+    source.size_bytes = *size;
+    text = text.substr(0, comma);
+  }
+  if (text.empty()) return refuse(why, "file: takes a path");
+  source.path = std::string(text);
+  return source;
+}
+
+std::string format_authority(const std::string& host, uint16_t port) {
+  const bool v6 = host.find(':') != std::string::npos;
+  return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+}  // namespace
+
+bool is_volume_name(std::string_view name) {
+  return name.size() <= limits::kVolumeNameBytes && is_host(name, false);
+}
+
+Result<Source> parse_source(std::string_view text, std::string* why) {
+  if (take_prefix(text, kTcpPrefix)) return parse_remote(SourceKind::kTcp, text, why);
+  if (take_prefix(text, kRdmaPrefix)) return parse_remote(SourceKind::kRdma, text, why);
+  if (take_prefix(text, kMemoryPrefix)) return parse_memory(text, why);
+  if (take_prefix(text, kFilePrefix)) return parse_file(text, why);
+  return refuse(why, "a source is tcp://HOST[:PORT]/VOLUME, rdma://HOST[:PORT]/VOLUME, memory:SIZE or file:PATH[,SIZE]");
+}
+
+Result<ListenUrl> parse_listen_url(std::string_view text, std::string* why) {
+  ListenUrl url;
+  if (take_prefix(text, kRdmaPrefix)) {
+    url.kind = SourceKind::kRdma;
+  } else if (!take_prefix(text, kTcpPrefix)) {
+    return refuse(why, "a listen address is tcp://HOST[:PORT] or rdma://HOST[:PORT]");
+  }
+  if (text.ends_with('/')) text.remove_suffix(1);
+  if (text.find('/') != std::string_view::npos) return refuse(why, "a listen address names no volume");
+  TRY(parse_authority(text, &url.host, &url.port, why));
+  return url;
+}
+
+std::string format_source(const Source& source) {
+  switch (source.kind) {
+    case SourceKind::kMemory:
+      return std::string(kMemoryPrefix) + format_size(source.size_bytes);
+    case SourceKind::kFile:
+      return std::string(kFilePrefix) + source.path + (source.size_bytes ? "," + format_size(source.size_bytes) : "");
+    case SourceKind::kRdma:
+      return std::string(kRdmaPrefix) + format_authority(source.host, source.port) + "/" + source.volume;
+    case SourceKind::kTcp:
+      break;
+  }
+  return std::string(kTcpPrefix) + format_authority(source.host, source.port) + "/" + source.volume;
+}
+
+}  // namespace brickfs

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// The channel's bookkeeping: who sends, who reads, what is outstanding, and how it ends.
+#include "transport/tcp/data_channel.h"
+
+#include "transport/limits.h"
+#include "transport/wire.h"
+
+namespace brickfs::tcp {
+namespace {
+// Answers that fit any socket's receive buffer: the brick is not blocked on them, whoever reads them and when.
+constexpr uint64_t kAnswerBytesThatFit = 32 * kKiB;
+}  // namespace
+
+DataChannel::DataChannel(UniqueFd fd, std::function<void(Error)> on_failure)
+    : fd_(std::move(fd)), on_failure_(std::move(on_failure)), background_thread_([this] { run_background(); }) {}
+
+DataChannel::~DataChannel() { stop(); }
+
+void DataChannel::submit(Batch& batch, std::span<const Transfer* const> transfers) {
+  MutexLock lock(mutex_);
+  while (sending_ && !dead_) send_free_.wait(lock);
+  if (dead_) {
+    lock.unlock();
+    for (size_t i = 0; i < transfers.size(); ++i) batch.finish_one(ENOTCONN);
+    return;
+  }
+  sending_ = true;
+  const uint64_t first_id = push(batch, transfers);
+  if (background_wanted()) background_.notify_one();
+  lock.unlock();
+  const Status sent = send_requests(first_id, transfers);  // from the last byte on the batch may be gone
+  lock.lock();
+  sending_ = false;
+  if (!sent.ok()) mark_dead();
+  const bool dead = dead_;
+  send_free_.notify_one();
+  lock.unlock();
+  if (dead) complete_the_rest_if_quiet();
+  if (!sent.ok()) on_failure_(sent.error());
+}
+
+uint64_t DataChannel::push(Batch& batch, std::span<const Transfer* const> transfers) {
+  const uint64_t first_id = next_id_;
+  for (const Transfer* transfer : transfers) {
+    uint32_t length = 0;
+    for (const LocalSlice& slice : transfer->local) length += slice.length_bytes;
+    pending_.push_back({&batch, transfer, next_id_++, length, transfer->direction, batch.has_callback()});
+    answer_bytes_ += sizeof(wire::TransferAnswer) + (transfer->direction == Direction::kRead ? length : 0);
+    if (batch.has_callback()) ++callbacks_;
+    load_bytes_.fetch_add(length, std::memory_order_relaxed);
+  }
+  return first_id;
+}
+
+void DataChannel::note_sent(uint64_t id) {
+  MutexLock lock(mutex_);
+  sent_id_ = id;
+  if (waiters_ > 0) changed_.notify_all();
+}
+
+void DataChannel::wait(const Batch& batch) {
+  MutexLock lock(mutex_);
+  const uint64_t last_id = last_id_of(batch);
+  while (done_id_ < last_id) {
+    if (reading_ || dead_) {
+      ++waiters_;
+      changed_.wait(lock);
+      --waiters_;
+      continue;
+    }
+    reading_ = true;
+    lock.unlock();
+    read_until(last_id);
+    lock.lock();
+  }
+}
+
+uint64_t DataChannel::last_id_of(const Batch& batch) const {
+  for (auto entry = pending_.rbegin(); entry != pending_.rend(); ++entry) {
+    if (entry->batch == &batch) return entry->id;
+  }
+  return 0;
+}
+
+uint64_t DataChannel::done_id() const {
+  MutexLock lock(mutex_);
+  return done_id_;
+}
+
+bool DataChannel::sending() const {
+  MutexLock lock(mutex_);
+  return sending_;
+}
+
+bool DataChannel::somebody_must_read() const {
+  return !dead_ && !pending_.empty() && (callbacks_ > 0 || (sender_blocked_ && answer_bytes_ > kAnswerBytesThatFit));
+}
+
+bool DataChannel::background_wanted() const { return !reading_ && somebody_must_read(); }
+
+void DataChannel::run_background() {
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    if (!background_wanted()) {
+      background_.wait(lock);
+      continue;
+    }
+    reading_ = true;
+    lock.unlock();
+    read_in_background();
+    lock.lock();
+  }
+}
+
+void DataChannel::read_until(uint64_t id) {
+  Status status;
+  while (status.ok() && done_id() < id) status = read_one();
+  give_up_reading(status);
+}
+
+void DataChannel::read_in_background() {
+  Status status;
+  bool wanted = true;
+  while (status.ok() && wanted) {
+    status = read_one();
+    MutexLock lock(mutex_);
+    wanted = somebody_must_read();
+  }
+  give_up_reading(status);
+}
+
+Status DataChannel::read_one() {
+  MutexLock lock(mutex_);
+  if (pending_.empty()) return {};
+  const Entry entry = pending_.front();
+  lock.unlock();
+  const int code = TRY(receive_answer(entry));
+  // The entry stays pending until it is finished, so that whoever waits for it waits for that too.
+  entry.batch->finish_one(code);
+  pop(entry);
+  return {};
+}
+
+void DataChannel::pop(const Entry& entry) {
+  load_bytes_.fetch_sub(entry.length_bytes, std::memory_order_relaxed);
+  MutexLock lock(mutex_);
+  pending_.pop_front();
+  done_id_ = entry.id;
+  answer_bytes_ -= sizeof(wire::TransferAnswer) + (entry.direction == Direction::kRead ? entry.length_bytes : 0);
+  if (entry.callback) --callbacks_;
+  if (waiters_ > 0) changed_.notify_all();
+}
+
+void DataChannel::give_up_reading(const Status& status) {
+  MutexLock lock(mutex_);
+  reading_ = false;
+  if (!status.ok()) mark_dead();
+  const bool dead = dead_;
+  if (!pending_.empty()) changed_.notify_all();  // one of the waiters reads on
+  if (background_wanted()) background_.notify_one();
+  lock.unlock();
+  if (dead) complete_the_rest_if_quiet();
+  if (!status.ok()) on_failure_(status.error());
+}
+
+Status DataChannel::wait_until_sent(uint64_t id) {
+  MutexLock lock(mutex_);
+  ++waiters_;
+  while (sent_id_ < id && !dead_) changed_.wait(lock);
+  --waiters_;
+  if (sent_id_ < id) return Error(ENOTCONN, "connection is gone");
+  return {};
+}
+
+void DataChannel::mark_dead() {
+  if (!dead_) tcp::shut_down(fd_.get());
+  dead_ = true;
+  changed_.notify_all();
+  send_free_.notify_all();
+}
+
+void DataChannel::complete_the_rest_if_quiet() {
+  std::deque<Entry> rest;
+  {
+    MutexLock lock(mutex_);
+    if (!dead_ || sending_ || reading_ || completing_ || pending_.empty()) return;
+    completing_ = true;
+    rest = pending_;
+  }
+  for (const Entry& entry : rest) entry.batch->finish_one(ENOTCONN);
+  MutexLock lock(mutex_);
+  pending_.clear();
+  done_id_ = rest.back().id;
+  changed_.notify_all();
+}
+
+void DataChannel::shut_down() {
+  {
+    MutexLock lock(mutex_);
+    mark_dead();
+  }
+  complete_the_rest_if_quiet();
+}
+
+void DataChannel::stop() {
+  shut_down();
+  {
+    MutexLock lock(mutex_);
+    ++waiters_;
+    while (sending_ || reading_ || !pending_.empty()) changed_.wait(lock);
+    --waiters_;
+    stopping_ = true;
+    background_.notify_one();
+  }
+  if (background_thread_.joinable()) background_thread_.join();
+}
+
+}  // namespace brickfs::tcp

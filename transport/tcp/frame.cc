@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/tcp/frame.h"
+
+#include <array>
+
+namespace brickfs::tcp {
+namespace {
+constexpr uint16_t kHighestErrno = 4095;
+}
+
+Status send_frame(int fd, const wire::CallHeader& header, std::span<const std::byte> body) {
+  std::array<iovec, 2> parts = {to_iovec(bytes_of(header)), to_iovec(body)};
+  return send_all(fd, std::span(parts).first(body.empty() ? 1 : 2));
+}
+
+Result<Frame> receive_frame(int fd, Deadline deadline, size_t most_bytes) {
+  Frame frame;
+  TRY(receive_before(fd, std::as_writable_bytes(std::span(&frame.header, 1)), deadline));
+  if (frame.header.length_bytes > most_bytes) return Error(EPROTO, "frame is too long");
+  frame.body.resize(frame.header.length_bytes);
+  TRY(receive_before(fd, frame.body, deadline));
+  return frame;
+}
+
+Result<Answer> exchange(int fd, wire::Kind kind, uint64_t id, std::span<const std::byte> body, Deadline deadline) {
+  wire::CallHeader header;
+  header.length_bytes = static_cast<uint32_t>(body.size());
+  header.kind = static_cast<uint16_t>(kind);
+  header.id = id;
+  TRY(send_frame(fd, header, body));
+  Frame frame = TRY(receive_frame(fd, deadline));
+  if (frame.header.kind != (header.kind | wire::kReplyBit) || frame.header.id != id || frame.header.status > kHighestErrno) {
+    return Error(EPROTO, "answer to another call");
+  }
+  return Answer{frame.header.status, std::move(frame.body)};
+}
+
+}  // namespace brickfs::tcp

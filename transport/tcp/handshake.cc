@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/tcp/handshake.h"
+
+#include "transport/limits.h"
+#include "transport/tcp/frame.h"
+
+namespace brickfs::tcp {
+namespace {
+
+struct Greeted {
+  UniqueFd fd;
+  Nonces nonces;
+  Deadline deadline;  // of the whole handshake
+};
+
+Result<Greeted> greet(const Peer& peer) {
+  UniqueFd fd = TRY(connect_to(peer.host, peer.port, Clock::now() + limits::kConnectTimeout));
+  Greeted greeted{std::move(fd), {random_nonce(), {}}, Clock::now() + limits::kHandshakeTimeout};
+  wire::Hello hello;
+  hello.nonce = greeted.nonces.client;
+  iovec part = to_iovec(bytes_of(hello));
+  TRY(send_all(greeted.fd.get(), std::span(&part, 1)));
+  wire::Welcome welcome;
+  TRY(receive_before(greeted.fd.get(), std::as_writable_bytes(std::span(&welcome, 1)), greeted.deadline));
+  if (welcome.magic != wire::kMagic) return Error(EPROTO, "what answers there is not a brick");
+  if (welcome.status != 0) return Error(welcome.status, "the brick turned the connection down");
+  if (welcome.version != wire::kVersion) return Error(EPROTO, "the brick speaks another protocol version");
+  greeted.nonces.server = welcome.nonce;
+  return greeted;
+}
+
+Error refusal(int status) {
+  switch (status) {
+    case EBUSY:
+      return Error(status, "the volume is held by another");
+    case EACCES:
+      return Error(status, "the secret is wrong or missing");
+    case ENOENT:
+      return Error(status, "no such volume");
+    case ESTALE:
+      return Error(status, "another holds the volume since");
+    default:
+      return Error(status, "the brick refused the session");
+  }
+}
+
+}  // namespace
+
+Result<Opened> open_session(const Peer& peer, const OpenRequest& request, Holder* holder) {
+  Greeted greeted = TRY(greet(peer));
+  wire::OpenCall call = wire::to_call(request);
+  call.proof = wire::prove(peer.secret, wire::kOpenPurpose, greeted.nonces, call);
+  const Answer answer = TRY(exchange(greeted.fd.get(), wire::Kind::kOpen, 0, bytes_of(call), greeted.deadline));
+  if (answer.status == EBUSY && holder != nullptr) {
+    *holder = TRY(wire::from_record(TRY(wire::decode<wire::HolderRecord>(answer.body))));
+  }
+  if (answer.status != 0) return refusal(answer.status);
+  const auto body = TRY(wire::decode<wire::OpenAnswer>(answer.body));
+  if (!same_bytes(wire::prove(peer.secret, wire::kOpenedPurpose, greeted.nonces, body), body.proof)) {
+    return Error(EACCES, "the brick does not know the secret");
+  }
+  return Opened{std::move(greeted.fd), TRY(wire::from_answer(body)), body.token};
+}
+
+Result<UniqueFd> attach(const Peer& peer, const wire::Token& token, wire::Role role) {
+  Greeted greeted = TRY(greet(peer));
+  wire::AttachCall call;
+  call.token = token;
+  call.role = static_cast<uint32_t>(role);
+  call.proof = wire::prove(peer.secret, wire::kAttachPurpose, greeted.nonces, call);
+  const Answer answer = TRY(exchange(greeted.fd.get(), wire::Kind::kAttach, 0, bytes_of(call), greeted.deadline));
+  if (answer.status != 0) return refusal(answer.status);
+  const auto body = TRY(wire::decode<wire::AttachAnswer>(answer.body));
+  if (!same_bytes(wire::prove(peer.secret, wire::kAttachedPurpose, greeted.nonces, body), body.proof)) {
+    return Error(EACCES, "the brick does not know the secret");
+  }
+  return std::move(greeted.fd);
+}
+
+}  // namespace brickfs::tcp

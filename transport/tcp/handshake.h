@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The client's first words on a connection. docs/protocol.md, "Greeting", "Proof".
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "transport/base/result.h"
+#include "transport/base/unique_fd.h"
+#include "transport/brick.h"
+#include "transport/proof.h"
+#include "transport/wire.h"
+
+namespace brickfs::tcp {
+
+struct Peer {
+  std::string host;
+  uint16_t port = 0;
+  Secret secret;
+};
+
+struct Opened {
+  UniqueFd fd;  // carries the session's calls; the session ends with it
+  Session session;
+  wire::Token token{};
+};
+
+// A session's first connection. Errors as Brick::open(); EACCES also when the brick cannot prove that it knows the secret.
+Result<Opened> open_session(const Peer& peer, const OpenRequest& request, Holder* holder);
+// A further connection of the session.
+Result<UniqueFd> attach(const Peer& peer, const wire::Token& token, wire::Role role);
+
+}  // namespace brickfs::tcp

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/tcp/link.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "transport/limits.h"
+
+namespace brickfs::tcp {
+namespace {
+
+constexpr size_t kDataChannels = 4;
+// A batch larger than this goes over several connections.
+constexpr uint64_t kBytesPerPost = 512 * kKiB;
+// A brick that does not answer a renewal for so long is given up while the lease still lasts.
+constexpr auto kRenewTimeout = limits::kLease - limits::kKeepAlive;
+
+Error explain(int status) {
+  switch (status) {
+    case ESTALE:
+      return Error(status, "another has taken the volume over");
+    case ENOSPC:
+      return Error(status, "the brick is full");
+    case EDQUOT:
+      return Error(status, "the volume's quota is used up");
+    case EEXIST:
+      return Error(status, "a block exists already");
+    case ENOENT:
+      return Error(status, "a block does not exist");
+    default:
+      return Error(status, "the brick refused the call");
+  }
+}
+
+// 0 or an errno, as the interface's rules have it.
+int check_transfer(const Transfer& transfer) {
+  uint64_t length = 0;
+  for (const LocalSlice& slice : transfer.local) length += slice.length_bytes;
+  const uint64_t size = transfer.handle.blocks.count * kBlockBytes;
+  if (length == 0 || length > limits::kTransferBytes || transfer.local.size() > limits::kSlicesPerTransfer) return EINVAL;
+  if (transfer.offset > size || length > size - transfer.offset) return EINVAL;
+  if (transfer.direction == Direction::kWrite && transfer.handle.access != Access::kReadWrite) return EACCES;
+  return 0;
+}
+
+uint64_t length_of(const Transfer& transfer) {
+  uint64_t length = 0;
+  for (const LocalSlice& slice : transfer.local) length += slice.length_bytes;
+  return length;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Link>> Link::open(const Peer& peer, const OpenRequest& request, Holder* holder,
+                                         std::function<void(Error)> on_lost) {
+  Opened opened = TRY(open_session(peer, request, holder));
+  const wire::Token token = opened.token;
+  std::shared_ptr<Link> link(new Link(std::move(opened), std::move(on_lost)));
+  if (!link->wake_) return Error(EMFILE, "eventfd");
+  TRY(link->attach_all(peer, token, request.mode));
+  link->keeper_ = std::thread([raw = link.get()] { raw->keep_alive(); });
+  return link;
+}
+
+Link::Link(Opened opened, std::function<void(Error)> on_lost)
+    : session_(opened.session),
+      on_lost_(std::move(on_lost)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      calls_(std::move(opened.fd)) {}
+
+Link::~Link() { stop(); }
+
+Status Link::attach_all(const Peer& peer, const wire::Token& token, OpenMode mode) {
+  if (mode == OpenMode::kObserve) return {};
+  commits_ = std::make_unique<CallChannel>(TRY(attach(peer, token, wire::Role::kCalls)));
+  while (data_.size() < kDataChannels) {
+    data_.push_back(std::make_unique<DataChannel>(TRY(attach(peer, token, wire::Role::kTransfers)),
+                                                  [this](Error error) { lose(error); }));
+  }
+  return {};
+}
+
+Result<std::vector<std::byte>> Link::call(wire::Kind kind, std::span<const std::byte> body) {
+  CallChannel& channel = kind == wire::Kind::kCommit && commits_ ? *commits_ : calls_;
+  auto answer = channel.call(kind, body, limits::kCallTimeout);
+  if (!answer.ok()) {
+    const auto before = lost();
+    lose(answer.error());
+    return before.value_or(answer.error());
+  }
+  if (answer->status == 0) return std::move(answer->body);
+  const Error error = explain(answer->status);
+  if (error.is(ESTALE)) lose(error);
+  return error;
+}
+
+void Link::submit(Batch& batch) {
+  std::vector<const Transfer*> valid;
+  valid.reserve(batch.transfers.size());
+  std::vector<int> refused;
+  const bool too_many = batch.transfers.size() > limits::kTransfersPerBatch;
+  for (const Transfer& transfer : batch.transfers) {
+    const int code = too_many ? EINVAL : data_.empty() ? EACCES : check_transfer(transfer);
+    if (code == 0) {
+      valid.push_back(&transfer);
+    } else {
+      refused.push_back(code);
+    }
+  }
+  if (batch.transfers.empty()) refused.push_back(0);
+  batch.begin(valid.size() + refused.size());
+  for (const int code : refused) batch.finish_one(code);
+  post(batch, valid);
+}
+
+// From the last byte sent on the batch may be gone.
+void Link::post(Batch& batch, std::span<const Transfer* const> transfers) {
+  while (!transfers.empty()) {
+    size_t count = 0;
+    uint64_t bytes = 0;
+    while (count < transfers.size() && (count == 0 || bytes < kBytesPerPost)) bytes += length_of(*transfers[count++]);
+    least_loaded().submit(batch, transfers.first(count));
+    transfers = transfers.subspan(count);
+  }
+}
+
+DataChannel& Link::least_loaded() {
+  const auto least = std::min_element(data_.begin(), data_.end(), [](const auto& a, const auto& b) {
+    return a->load_bytes() < b->load_bytes();
+  });
+  return **least;
+}
+
+void Link::wait(const Batch& batch) {
+  for (const auto& channel : data_) channel->wait(batch);
+}
+
+void Link::keep_alive() {
+  while (true) {
+    std::array<pollfd, 2> watched = {pollfd{calls_.fd(), POLLRDHUP, 0}, pollfd{wake_.get(), POLLIN, 0}};
+    const int ready = ::poll(watched.data(), watched.size(), static_cast<int>(limits::kKeepAlive.count()));
+    if (ready > 0 && watched[0].revents != 0) lose(Error(ENOTCONN, "the brick closed the connection"));
+    if (ready == 0 && !calls_.busy()) renew();
+    MutexLock lock(mutex_);
+    if (stopping_) return;
+    if (!lost_) continue;
+    const Error error = *lost_;
+    lock.unlock();
+    if (on_lost_) on_lost_(error);
+    return;
+  }
+}
+
+void Link::renew() {
+  const auto answer = calls_.call(wire::Kind::kRenew, {}, kRenewTimeout);
+  if (!answer.ok()) {
+    lose(answer.error());
+  } else if (answer->status != 0) {
+    lose(explain(answer->status));
+  }
+}
+
+std::optional<Error> Link::lost() const {
+  MutexLock lock(mutex_);
+  return lost_;
+}
+
+void Link::wake_keeper() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));  // full: it is awake already
+}
+
+void Link::lose(Error error) {
+  {
+    MutexLock lock(mutex_);
+    if (lost_) return;
+    lost_ = error.is(ESTALE) ? error : Error(ENOTCONN, error.what());
+  }
+  calls_.shut_down();
+  if (commits_) commits_->shut_down();
+  for (const auto& channel : data_) channel->shut_down();
+  wake_keeper();
+}
+
+Status Link::close() {
+  {
+    MutexLock lock(mutex_);
+    if (lost_) return *lost_;
+    stopping_ = true;
+  }
+  const auto answer = calls_.call(wire::Kind::kClose, {}, limits::kHandshakeTimeout);
+  stop();
+  if (!answer.ok()) return answer.error();
+  if (answer->status != 0) return explain(answer->status);
+  return {};
+}
+
+void Link::stop() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  wake_keeper();
+  lose(Error(ENOTCONN, "the session has ended"));
+  for (const auto& channel : data_) channel->stop();
+  if (keeper_.joinable()) keeper_.join();
+}
+
+}  // namespace brickfs::tcp
