@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// brickd's command line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "server/brick_service.h"
+#include "transport/base/result.h"
+#include "transport/source.h"
+
+namespace brickfs {
+
+struct BrickdOptions {
+  std::vector<ListenUrl> listen;  // at least one
+  BrickConfig brick;
+  std::string secret_file;
+  std::string port_file;
+  std::string log_level = "info";
+  bool foreground = false;
+};
+
+// What to do, or (after --help, --version, or a usage error, which has been said) the exit code as the error's code, 0 too.
+Result<BrickdOptions> parse_brickd_options(int argc, char** argv);
+
+}  // namespace brickfs

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accepts TCP connections for a brick; a thread serves each, so that a slow or hostile peer holds up only itself.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <thread>
+
+#include "server/brick_service.h"
+#include "server/tcp_session.h"
+#include "transport/base/result.h"
+#include "transport/base/unique_fd.h"
+#include "transport/proof.h"
+#include "transport/source.h"
+
+namespace brickfs {
+
+class TcpListener {
+ public:
+  // Serves from now on; also calls service.expire_silent() once a second. The service must outlive the listener.
+  // EADDRINUSE, EADDRNOTAVAIL, EACCES, EHOSTUNREACH (no such name).
+  static Result<std::unique_ptr<TcpListener>> open(BrickService& service, const ListenUrl& url, Secret secret);
+  // Every connection is cut, every session ended, every thread gone on return.
+  ~TcpListener();
+  TcpListener(const TcpListener&) = delete;
+  TcpListener& operator=(const TcpListener&) = delete;
+
+  uint16_t port() const { return port_; }
+
+ private:
+  struct Connection {
+    UniqueFd fd;
+    std::atomic<bool> finished{false};
+    std::thread thread;
+  };
+
+  TcpListener(BrickService& service, Secret secret, UniqueFd listening, UniqueFd stop, uint16_t port);
+  void run();
+  void accept_one();
+  void start_connection(UniqueFd fd, std::string peer);
+  void reap_finished();
+  void tick();
+
+  BrickService& service_;
+  const Secret secret_;
+  const UniqueFd listening_;
+  const UniqueFd stop_;  // eventfd
+  const uint16_t port_;
+  TcpSessions sessions_;
+  std::list<Connection> connections_;  // the accepting thread's own
+  bool full_ = false;                  // said so in the log
+  std::thread thread_;
+};
+
+}  // namespace brickfs

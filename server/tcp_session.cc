@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/tcp_session.h"
+
+#include "transport/proof.h"
+#include "transport/tcp/socket.h"
+
+namespace brickfs {
+
+TcpSession::TcpSession() { fill_random(token_); }
+
+bool TcpSession::add_socket(int fd) {
+  MutexLock lock(mutex_);
+  if (over_) return false;
+  sockets_.push_back(fd);
+  return true;
+}
+
+void TcpSession::remove_socket(int fd) {
+  MutexLock lock(mutex_);
+  std::erase(sockets_, fd);
+}
+
+bool TcpSession::begin_transfer() {
+  MutexLock lock(mutex_);
+  if (over_) return false;
+  ++transfers_;
+  return true;
+}
+
+void TcpSession::end_transfer() {
+  MutexLock lock(mutex_);
+  if (--transfers_ == 0 && over_) quiet_.notify_all();
+}
+
+void TcpSession::begin_call() {
+  MutexLock lock(mutex_);
+  ++calls_;
+}
+
+void TcpSession::end_call() {
+  MutexLock lock(mutex_);
+  --calls_;
+}
+
+void TcpSession::touch_if_calling() {
+  {
+    MutexLock lock(mutex_);
+    if (calls_ == 0 || over_) return;
+  }
+  session_->touch();
+}
+
+void TcpSession::cut_off() {
+  MutexLock lock(mutex_);
+  over_ = true;
+  for (const int fd : sockets_) tcp::shut_down(fd);
+  while (transfers_ > 0) quiet_.wait(lock);
+}
+
+void TcpSession::end() {
+  cut_off();
+  session_->disconnect();
+}
+
+void TcpSessions::add(std::shared_ptr<TcpSession> session) {
+  MutexLock lock(mutex_);
+  sessions_.emplace(session->token(), std::move(session));
+}
+
+void TcpSessions::remove(const TcpSession& session) {
+  MutexLock lock(mutex_);
+  sessions_.erase(session.token());
+}
+
+std::shared_ptr<TcpSession> TcpSessions::find(const wire::Token& token) {
+  MutexLock lock(mutex_);
+  const auto found = sessions_.find(token);
+  return found == sessions_.end() ? nullptr : found->second;
+}
+
+void TcpSessions::touch_calling() {
+  std::vector<std::shared_ptr<TcpSession>> all;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [token, session] : sessions_) all.push_back(session);
+  }
+  for (const auto& session : all) session->touch_if_calling();
+}
+
+}  // namespace brickfs
