@@ -12,6 +12,7 @@
 #include "fs/inode_table.h"
 #include "fs/journal.h"
 #include "fs/range_lock.h"
+#include "fs/shed_content.h"
 #include "fs/space.h"
 #include "transport/base/mutex.h"
 
@@ -32,6 +33,7 @@ class Filesystem::Impl {
   std::unique_ptr<Journal> journal;        // null on a read-only mount
   InodeTable inodes;
   RangeLocks ranges;
+  ShedContent shed;
   std::unique_ptr<CheckpointThread> checkpoints;  // null on a read-only mount
 
   // Fixed after mount.
@@ -82,6 +84,13 @@ class Filesystem::Impl {
   // more of the inode in it, behind the stamping of mtime and ctime and before the row is put. EINVAL, EFBIG, ENOSPC.
   using InodeEdit = std::function<void(Transaction& transaction, Inode& inode)>;
   Status set_size(Ino ino, uint64_t size_bytes, const InodeEdit& edit);
+  class FileChange;  // fs/file_change.h
+  // Parts of write, allocate and copy_range, on a range that is locked.
+  Status write_range(FileChange& change, std::span<const LocalSlice> from, bool kill);
+  Status preallocate(FileChange& change, bool keep_size);
+  Status punch_hole(FileChange& change, bool keep_size);
+  Status zero_range(FileChange& change, bool keep_size);
+  Status copy_hole(Ino to, uint64_t offset, uint64_t length);
 
   // Parts of rename, all under rename_mutex where two directories are concerned: fs/rename_op.cc.
   Status look_up(Move& move);
