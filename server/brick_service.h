@@ -7,6 +7,7 @@
 // Threads: every call from any thread. Locks are held for bookkeeping only, not while a peer's bytes move.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -18,6 +19,7 @@
 
 #include "transport/base/result.h"
 #include "transport/brick.h"
+#include "transport/limits.h"
 
 namespace brickfs {
 
@@ -31,6 +33,7 @@ struct BrickConfig {
   std::string store_path;                // empty: memory only, volatile
   uint64_t store_bytes = 0;              // of a new store; 0: that of the existing one
   std::vector<VolumeSpec> volumes;       // besides `default`; an existing volume's quota is changed to what is given
+  std::chrono::milliseconds lease = limits::kLease;  // a holder not heard of for so long is cut off
 };
 
 // Part of mapped memory that stays in place, and mapped, as long as this lives. Short-lived: holders of a handle being
@@ -76,11 +79,13 @@ class BrickService {
   virtual ~BrickService() = default;
 
   // `cut_off` must stop all traffic of this session's peer (shut its sockets down, destroy its queue pairs) and
-  // return when no access of it can land any more; called at most once, from the thread of whoever takes over.
+  // return when no access of it can land any more; called at most once, from the thread of whoever takes over. It must
+  // not call the session nor wait for calls of it, and owns what it uses: the session may be going at the same time.
+  // Sessions go before the service.
   // A session of the same client on the same volume that resumes replaces the former, which is cut off first.
   virtual Result<std::unique_ptr<ServerSession>> open_session(const OpenRequest& request, std::function<void()> cut_off,
                                                               Holder* holder) = 0;
-  // Cuts off holders not heard of for limits::kLease. Called about once a second by whoever runs listeners.
+  // Cuts off holders not heard of for BrickConfig::lease. Called about once a second by whoever runs listeners.
   virtual void expire_silent() = 0;
   virtual BootId boot() const = 0;
   virtual Durability durability() const = 0;

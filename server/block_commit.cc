@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Making blocks durable: commit, and the syncs that let freed slots be used again.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "server/block_store.h"
+#include "transport/base/check.h"
+#include "transport/limits.h"
+
+namespace brickfs {
+
+Status BlockStore::check_ranges(VolumeId volume, std::span<const CommitRange> ranges) const {
+  if (ranges.size() > limits::kRangesPerCommit) return Error(EINVAL, "too many ranges in a commit");
+  for (const CommitRange& range : ranges) {
+    if (range.length_bytes == 0 || range.length_bytes - 1 > UINT64_MAX - range.address) {
+      return Error(EINVAL, "an impossible range in a commit");
+    }
+    const BlockAddress first = block_of(range.address);
+    const BlockAddress last = block_of(range.address + range.length_bytes - 1);
+    TRY(check_allocated(volume, {first, (raw(last) - raw(first)) / kBlockBytes + 1}));
+  }
+  return {};
+}
+
+Status BlockStore::commit(VolumeId volume, std::span<const CommitRange> ranges, const std::atomic<bool>& abandoned) {
+  TRY(check_ranges(volume, ranges));
+  uint64_t bytes = 0;
+  std::vector<BlockAddress> settled;
+  for (size_t i = 0; store_ != nullptr && i < ranges.size(); ++i) {
+    if (abandoned.load()) return Error(ECANCELED, "commit");
+    if (ranges[i].after_previous && i > 0) TRY(sync());
+    TRY(write_range(volume, ranges[i], settled));
+    bytes += ranges[i].length_bytes;
+  }
+  if (store_ != nullptr) {
+    TRY(sync());
+    clear_suspicion(volume, settled);
+  }
+  commits_.fetch_add(1);
+  committed_bytes_.fetch_add(bytes);
+  return {};
+}
+
+// Appends the blocks that are named as a whole to `settled`.
+Status BlockStore::write_range(VolumeId volume, const CommitRange& range, std::vector<BlockAddress>& settled) {
+  uint64_t done = 0;
+  while (done < range.length_bytes) {
+    const BlockAddress block = block_of(range.address + done);
+    const uint64_t offset = range.address + done - raw(block);
+    const uint64_t length = std::min(range.length_bytes - done, kBlockBytes - offset);
+    TRY(write_part(volume, block, offset, length));
+    if (length == kBlockBytes) settled.push_back(block);
+    done += length;
+  }
+  return {};
+}
+
+// Of one block, if it is in memory; else the store has it already.
+Status BlockStore::write_part(VolumeId volume_id, BlockAddress address, uint64_t offset, uint64_t length_bytes) {
+  MutexLock lock(mutex_);
+  Volume& volume = volume_of(volume_id);
+  auto found = volume.blocks.find(address);
+  while (found != volume.blocks.end() && found->second.moving) {
+    moved_.wait(lock);
+    found = volume.blocks.find(address);
+  }
+  if (found == volume.blocks.end() || found->second.frame == kNone) return {};  // freed meanwhile, or not resident
+  Block& block = found->second;
+  const bool unmapped = block.mappings == 0;
+  const bool settles = length_bytes == kBlockBytes && block.writers == 0;
+  const uint32_t write_mappings = block.write_mappings_ever;
+  unlist(block);
+  ++block.holds;
+  if (unmapped) ++soon_idle_;
+  lock.unlock();
+  const Status written = store_->write(block.slot, offset, pool_.bytes(block.frame).subspan(offset, length_bytes));
+  if (!written.ok()) {
+    spdlog::error("store {}: commit cannot write: {}", store_->path(), std::strerror(written.code()));
+  }
+  lock.lock();
+  if (unmapped) --soon_idle_;
+  --block.holds;
+  if (written.ok() && settles && block.write_mappings_ever == write_mappings) block.dirty = false;
+  enlist_if_idle(block);
+  moved_.notify_all();
+  return written;
+}
+
+void BlockStore::clear_suspicion(VolumeId volume_id, std::span<const BlockAddress> settled) {
+  MutexLock lock(mutex_);
+  Volume& volume = volume_of(volume_id);
+  for (const BlockAddress address : settled) {
+    const auto found = volume.blocks.find(address);
+    if (found == volume.blocks.end() || !found->second.suspect) continue;
+    found->second.suspect = false;
+    --volume.suspect;
+  }
+}
+
+Status BlockStore::sync() {
+  std::vector<uint32_t> freed;
+  std::vector<uint32_t> cleared;
+  {
+    MutexLock lock(mutex_);
+    freed.swap(freed_slots_);
+    cleared.swap(cleared_slots_);
+  }
+  const Status synced = store_->sync();
+  Status punched = synced;
+  size_t done = 0;
+  while (punched.ok() && done < freed.size()) {
+    punched = store_->punch(freed[done]);
+    if (punched.ok()) ++done;
+  }
+  MutexLock lock(mutex_);
+  cleared_slots_.insert(cleared_slots_.end(), freed.begin(), freed.begin() + static_cast<std::ptrdiff_t>(done));
+  freed_slots_.insert(freed_slots_.end(), freed.begin() + static_cast<std::ptrdiff_t>(done), freed.end());
+  if (synced.ok()) {
+    for (const uint32_t slot : cleared) free_slots_.add(slot);
+    return punched;
+  }
+  cleared_slots_.insert(cleared_slots_.end(), cleared.begin(), cleared.end());
+  return synced;
+}
+
+Status BlockStore::write_back_all() {
+  if (store_ == nullptr) return {};
+  {
+    MutexLock lock(mutex_);
+    while (!dirty_idle_.empty()) TRY(store_writes(*dirty_idle_.front()));
+  }
+  return sync();
+}
+
+}  // namespace brickfs

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts pool, store, blocks and volumes together.
+#include "server/brick_service.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "server/block_store.h"
+#include "server/pool.h"
+#include "server/random.h"
+#include "server/server_session.h"
+#include "server/store_file.h"
+#include "server/volume_table.h"
+#include "transport/base/size.h"
+
+namespace brickfs {
+namespace {
+
+class BrickServiceImpl final : public BrickService {
+ public:
+  BrickServiceImpl(std::unique_ptr<Pool> pool, std::unique_ptr<StoreFile> store, std::chrono::milliseconds lease)
+      : lease_(lease),
+        pool_(std::move(pool)),
+        store_(std::move(store)),
+        blocks_(*pool_, store_.get()),
+        volumes_(blocks_, store_.get(), geometry()) {}
+  ~BrickServiceImpl() override;
+
+  Status load(const BrickConfig& config, StoreFile::Contents contents, std::string* why);
+
+  Result<std::unique_ptr<ServerSession>> open_session(const OpenRequest& request, std::function<void()> cut_off,
+                                                      Holder* holder) override;
+  void expire_silent() override { volumes_.fence_silent(lease_); }
+  BootId boot() const override { return boot_; }
+  Durability durability() const override { return store_ ? Durability::kDurable : Durability::kVolatile; }
+  Status stop() override;
+
+  BlockStore& blocks() { return blocks_; }
+  VolumeTable& volumes() { return volumes_; }
+  std::string medium() const { return store_ ? "memory with store " + store_->path() : "memory"; }
+
+ private:
+  Session geometry() const {
+    Session session;
+    session.boot = boot_;
+    session.durability = durability();
+    session.capacity_blocks = blocks_.capacity_blocks();
+    session.memory_blocks = blocks_.memory_blocks();
+    return session;
+  }
+
+  const BootId boot_{random_id<uint64_t>()};
+  const std::chrono::milliseconds lease_;
+  const std::unique_ptr<Pool> pool_;
+  const std::unique_ptr<StoreFile> store_;
+  BlockStore blocks_;
+  VolumeTable volumes_;
+  Mutex stop_mutex_;
+  std::optional<Status> stopped_ ABSL_GUARDED_BY(stop_mutex_);
+};
+
+// A listener's end of a SessionState.
+class LiveSession final : public ServerSession {
+ public:
+  LiveSession(BrickServiceImpl& service, std::shared_ptr<SessionState> state) : service_(service), state_(std::move(state)) {}
+  LiveSession(const LiveSession&) = delete;
+  LiveSession& operator=(const LiveSession&) = delete;
+  ~LiveSession() override { LiveSession::disconnect(); }
+
+  const Session& description() const override { return state_->description(); }
+  Status alloc(BlockRange blocks) override { return state_->alloc(blocks); }
+  Status free(BlockRange blocks) override { return state_->free(blocks); }
+  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override { return state_->map(blocks, access); }
+  Status unmap(BlockRange blocks) override { return state_->unmap(blocks); }
+  Result<ListPage> list(BlockAddress cursor) override { return state_->list(cursor); }
+  Status commit(std::span<const CommitRange> ranges) override { return state_->commit(ranges); }
+  Result<BrickStat> stat() override {
+    BrickStat stat = TRY(state_->stat());
+    service_.volumes().fill_stat(state_->volume(), stat);
+    stat.boot = service_.boot();
+    stat.durability = service_.durability();
+    stat.medium = service_.medium();
+    return stat;
+  }
+  Result<std::vector<Pin>> pin(uint32_t remote_key, uint64_t remote_address, uint64_t length_bytes,
+                               Access access) override {
+    return state_->pin(remote_key, remote_address, length_bytes, access);
+  }
+  void touch() override { state_->touch(); }
+  Status close() override {
+    if (!state_->end(AfterWriting::kStore)) return Error(ESTALE, "the session has ended");
+    return service_.volumes().leave(state_, true);
+  }
+  void disconnect() override {
+    state_->end(AfterWriting::kSuspect);
+    static_cast<void>(service_.volumes().leave(state_, false));  // writes nothing
+  }
+
+ private:
+  BrickServiceImpl& service_;
+  const std::shared_ptr<SessionState> state_;
+};
+
+BrickServiceImpl::~BrickServiceImpl() {
+  const Status stopped = BrickServiceImpl::stop();
+  if (!stopped.ok()) spdlog::error("stopping the brick: {}: {}", stopped.error().what(), std::strerror(stopped.code()));
+}
+
+Status BrickServiceImpl::load(const BrickConfig& config, StoreFile::Contents contents, std::string* why) {
+  volumes_.load(contents.volumes);
+  TRY(volumes_.configure(config.volumes, why));
+  blocks_.adopt(contents.entries);
+  return {};
+}
+
+Result<std::unique_ptr<ServerSession>> BrickServiceImpl::open_session(const OpenRequest& request,
+                                                                      std::function<void()> cut_off, Holder* holder) {
+  auto state = TRY(volumes_.open(request, std::move(cut_off), holder));
+  return std::unique_ptr<ServerSession>(std::make_unique<LiveSession>(*this, std::move(state)));
+}
+
+Status BrickServiceImpl::stop() {
+  MutexLock lock(stop_mutex_);
+  if (!stopped_) {
+    volumes_.shut();
+    stopped_ = blocks_.write_back_all();
+  }
+  return *stopped_;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<BrickService>> BrickService::open(const BrickConfig& config, std::string* why) {
+  std::string unread;
+  if (why == nullptr) why = &unread;
+  std::unique_ptr<StoreFile> store;
+  StoreFile::Contents contents;
+  uint64_t frames = std::min<uint64_t>(config.memory_bytes / kBlockBytes, kStoreSlotsMost);
+  if (!config.store_path.empty()) {
+    store = TRY(StoreFile::open(config.store_path, config.store_bytes, why));
+    contents = store->take_contents();
+    frames = config.memory_bytes == 0 ? store->slots() : std::min<uint64_t>(frames, store->slots());
+  }
+  if (frames == 0) {
+    *why = fmt::format("memory of {} holds no block: give {} at least", format_size(config.memory_bytes),
+                       format_size(kBlockBytes));
+    return Error(EINVAL, "opening the brick");
+  }
+  auto pool = Pool::open(static_cast<uint32_t>(frames));
+  if (!pool.ok()) {
+    *why = fmt::format("{} of memory: {}", format_size(frames * kBlockBytes), std::strerror(pool.code()));
+    return pool.error();
+  }
+  auto service = std::make_unique<BrickServiceImpl>(*std::move(pool), std::move(store), config.lease);
+  TRY(service->load(config, std::move(contents), why));
+  return std::unique_ptr<BrickService>(std::move(service));
+}
+
+}  // namespace brickfs

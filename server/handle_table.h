@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The handles of one session: what each key stands for, and who is using it at the moment.
+//
+// Threads: every call from any thread; pin() takes only a shared lock of this table.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "server/brick_service.h"
+#include "transport/base/mutex.h"
+
+namespace brickfs {
+
+class HandleTable {
+ public:
+  // A handle that is in the table no more. Its last Pin may still be out.
+  class Revoked {
+   public:
+    BlockRange blocks() const { return blocks_; }
+    Access access() const { return access_; }
+    // True once no Pin of it is left.
+    bool wait_until(std::chrono::steady_clock::time_point deadline) const;
+    void wait() const;
+
+   private:
+    friend class HandleTable;
+    struct Gate;
+    BlockRange blocks_;
+    Access access_{};
+    std::shared_ptr<Gate> gate_;
+  };
+
+  // `memory`: of `blocks`, neighbouring. ENOMEM: kHandlesPerSession are out.
+  Result<Handle> add(BlockRange blocks, Access access, std::byte* memory);
+  Result<std::vector<Pin>> pin(uint32_t key, uint64_t address, uint64_t length_bytes, Access access) const;
+  // Takes out every handle that covers any block of the range.
+  std::vector<Revoked> revoke(BlockRange blocks);
+  std::vector<Revoked> revoke_all();
+  // Precondition: the key is in the table.
+  Revoked revoke_one(uint32_t key);
+
+ private:
+  struct Mapping {
+    BlockRange blocks;
+    Access access{};
+    std::byte* memory = nullptr;
+  };
+  // The table's own reference, and one in each Pin; the gate opens when the last is gone.
+  struct Slot {
+    std::shared_ptr<const Mapping> mapping;
+    std::shared_ptr<Revoked::Gate> gate;
+  };
+  Revoked take_out(uint32_t key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  mutable SharedMutex mutex_;
+  absl::flat_hash_map<uint32_t, Slot> by_key_ ABSL_GUARDED_BY(mutex_);
+  std::multimap<BlockAddress, uint32_t> keys_of_block_ ABSL_GUARDED_BY(mutex_);  // each block of each handle
+};
+
+}  // namespace brickfs

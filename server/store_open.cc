@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Making, opening and validating a store.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/container/flat_hash_map.h"
+#include "server/random.h"
+#include "server/store_file.h"
+#include "transport/base/size.h"
+
+namespace brickfs {
+namespace {
+
+// Sets `why` and returns the error.
+Error refuse(std::string* why, int code, std::string text) {
+  if (why != nullptr) *why = std::move(text);
+  return Error(code, "opening the store");
+}
+
+Error refuse_system(std::string* why, const std::string& path, const char* doing) {
+  const int code = errno;
+  return refuse(why, code, fmt::format("store {}: {}: {}", path, doing, std::strerror(code)));
+}
+
+template <typename Record>
+bool all_zeros(const Record& record) {
+  return std::ranges::all_of(bytes_of(record), [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+// The name of a new file is durable too.
+Status sync_folder_of(const std::string& path) {
+  const auto folder = std::filesystem::absolute(path).parent_path();
+  const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid() || fsync(fd.get()) != 0) return errno_error("syncing the store's directory");
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StoreFile>> StoreFile::open(const std::string& path, uint64_t bytes, std::string* why) {
+  UniqueFd fd = TRY(open_locked(path, bytes != 0, why));
+  struct stat info{};
+  if (fstat(fd.get(), &info) != 0) return refuse_system(why, path, "cannot be examined");
+  if (!S_ISREG(info.st_mode)) return refuse(why, EINVAL, fmt::format("store {}: not a regular file", path));
+  std::unique_ptr<StoreFile> store(new StoreFile(path, std::move(fd)));
+  if (info.st_size == 0) {
+    TRY(store->create(bytes, why));
+  } else {
+    TRY(store->load_header(bytes, static_cast<uint64_t>(info.st_size), why));
+  }
+  TRY(store->load_volumes(why));
+  TRY(store->load_entries(why));
+  TRY(store->clear_unused_slots(why));
+  return store;
+}
+
+Result<UniqueFd> StoreFile::open_locked(const std::string& path, bool may_create, std::string* why) {
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | (may_create ? O_CREAT : 0), 0600));
+  if (!fd.valid() && errno == ENOENT && !may_create) {
+    return refuse(why, ENOENT, fmt::format("store {}: does not exist; give a size to make it", path));
+  }
+  if (!fd.valid()) return refuse_system(why, path, "cannot be opened");
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return refuse_system(why, path, "cannot be locked");
+    return refuse(why, EBUSY, fmt::format("store {}: in use by another process", path));
+  }
+  return fd;
+}
+
+// First the header alone, durably: a file of just that length is a store whose making was interrupted, and is finished
+// by load_header().
+Status StoreFile::create(uint64_t bytes, std::string* why) {
+  if (bytes == 0) return refuse(why, EINVAL, fmt::format("store {}: empty; give a size to make it", path_));
+  const uint64_t slots = bytes / kBlockBytes;
+  if (slots == 0 || slots > kStoreSlotsMost) {
+    return refuse(why, EINVAL, fmt::format("store {}: a size of {} is not from {} to {}", path_, format_size(bytes),
+                                           format_size(kBlockBytes), format_size(kStoreSlotsMost * kBlockBytes)));
+  }
+  StoreHeader header{};
+  header.magic = kStoreMagic;
+  header.version = kStoreVersion;
+  header.block_bytes = kBlockBytes;
+  header.uuid = {random_id<uint64_t>(), random_id<uint64_t>()};
+  header.slots = slots;
+  header.checksum = store_checksum(header, 0);
+  const Status written = write_at(0, bytes_of(header));
+  if (!written.ok() || !sync().ok() || !sync_folder_of(path_).ok()) {
+    if (!written.ok()) errno = written.code();
+    return refuse_system(why, path_, "cannot be written");
+  }
+  return load_header(bytes, kStoreHeaderBytes, why);
+}
+
+Status StoreFile::load_header(uint64_t bytes, uint64_t file_bytes, std::string* why) {
+  StoreHeader header{};
+  if (file_bytes < sizeof(header) || !read_at(0, std::as_writable_bytes(std::span(&header, 1))).ok() ||
+      header.magic != kStoreMagic) {
+    return refuse(why, EUCLEAN, fmt::format("store {}: not a brick's store; it is left as it is", path_));
+  }
+  if (header.checksum != store_checksum(header, 0)) {
+    return refuse(why, EUCLEAN, fmt::format("store {}: damaged header; restore it from a backup", path_));
+  }
+  if (header.version != kStoreVersion || header.incompat_features != 0 || header.ro_compat_features != 0) {
+    return refuse(why, ENOTSUP, fmt::format("store {}: made by a newer brickd (format {}); this one knows format {}", path_,
+                                            header.version, kStoreVersion));
+  }
+  if (header.block_bytes != kBlockBytes || header.slots == 0 || header.slots > kStoreSlotsMost) {
+    return refuse(why, EUCLEAN, fmt::format("store {}: impossible geometry in its header", path_));
+  }
+  if (bytes != 0 && bytes / kBlockBytes != header.slots) {
+    return refuse(why, EINVAL, fmt::format("store {}: holds {}, not the {} that were asked for; leave the size out", path_,
+                                           format_size(header.slots * kBlockBytes), format_size(bytes)));
+  }
+  slots_ = static_cast<uint32_t>(header.slots);
+  uuid_ = header.uuid;
+  const uint64_t whole = store_bytes(slots_);
+  if (file_bytes == kStoreHeaderBytes && ftruncate(fd_.get(), static_cast<off_t>(whole)) != 0) {
+    return refuse_system(why, path_, "cannot be extended");
+  }
+  if (file_bytes != kStoreHeaderBytes && file_bytes < whole) {
+    return refuse(why, EUCLEAN, fmt::format("store {}: cut off at {} of {} bytes", path_, file_bytes, whole));
+  }
+  return {};
+}
+
+Status StoreFile::load_volumes(std::string* why) {
+  contents_.volumes.resize(kStoreVolumes);
+  if (!read_at(kStoreVolumesAt, std::as_writable_bytes(std::span(contents_.volumes))).ok()) {
+    return refuse_system(why, path_, "cannot be read");
+  }
+  for (uint32_t id = 0; id < kStoreVolumes; ++id) {
+    const StoreVolume& record = contents_.volumes[id];
+    if (all_zeros(record)) continue;
+    if (record.in_use != 1 || record.checksum != store_checksum(record, uuid_[0] + id) || record.name.front() == 0 ||
+        record.name.back() != 0 || record.holder_name.back() != 0) {
+      return refuse(why, EUCLEAN, fmt::format("store {}: damaged record of volume {}", path_, id));
+    }
+  }
+  return {};
+}
+
+Status StoreFile::load_entries(std::string* why) {
+  std::vector<StoreEntry> table(slots_);
+  if (!read_at(kStoreEntriesAt, std::as_writable_bytes(std::span(table))).ok()) {
+    return refuse_system(why, path_, "cannot be read");
+  }
+  uint64_t serial = 0;
+  for (uint32_t slot = 0; slot < slots_; ++slot) {
+    const StoreEntry& entry = table[slot];
+    if (all_zeros(entry)) continue;
+    if (entry.in_use != 1 || entry.checksum != store_checksum(entry, uuid_[1] + slot) ||
+        !is_valid({BlockAddress{entry.address}, 1}) || entry.volume >= kStoreVolumes ||
+        contents_.volumes[entry.volume].in_use == 0) {
+      return refuse(why, EUCLEAN, fmt::format("store {}: damaged block table, entry {}", path_, slot));
+    }
+    serial = std::max(serial, entry.serial);
+  }
+  serial_.store(serial);
+  if (!drop_older_duplicates(table).ok()) return refuse_system(why, path_, "cannot be written");
+  for (uint32_t slot = 0; slot < slots_; ++slot) {
+    if (table[slot].in_use == 0) continue;
+    contents_.entries.push_back({table[slot].volume, BlockAddress{table[slot].address}, slot});
+  }
+  return {};
+}
+
+// A block freed and allocated again within one sync has two entries if the machine went down before the freeing of
+// the first reached the disk.
+Status StoreFile::drop_older_duplicates(std::vector<StoreEntry>& table) {
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint32_t> slot_of;
+  for (uint32_t slot = 0; slot < slots_; ++slot) {
+    if (table[slot].in_use == 0) continue;
+    const auto [known, fresh] = slot_of.try_emplace({table[slot].volume, table[slot].address}, slot);
+    if (fresh) continue;
+    const uint32_t older = table[slot].serial > table[known->second].serial ? known->second : slot;
+    if (older == known->second) known->second = slot;
+    table[older] = {};
+    TRY(clear_entry(older));
+  }
+  return {};
+}
+
+// A slot that is not in use may hold bytes of its last block if the brick stopped before they were cleared.
+Status StoreFile::clear_unused_slots(std::string* why) {
+  Status cleared;
+  uint32_t free_from = 0;
+  const auto clear_up_to = [&](uint32_t end) {
+    if (cleared.ok() && free_from < end) cleared = punch(free_from, end - free_from);
+  };
+  for (const Entry& entry : contents_.entries) {
+    clear_up_to(entry.slot);
+    free_from = entry.slot + 1;
+  }
+  clear_up_to(slots_);
+  if (cleared.ok() && sync().ok()) return {};
+  if (cleared.ok()) return refuse(why, EIO, fmt::format("store {}: cannot be synced", path_));
+  if (cleared.error().is(EOPNOTSUPP)) {
+    return refuse(why, ENOTSUP, fmt::format("store {}: its file system cannot punch holes; put it on ext4, xfs, btrfs or tmpfs",
+                                            path_));
+  }
+  errno = cleared.code();
+  return refuse_system(why, path_, "cannot be cleared");
+}
+
+}  // namespace brickfs
