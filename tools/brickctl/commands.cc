@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/brickctl/commands.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "tools/brickctl/check.h"
+#include "tools/brickctl/target.h"
+#include "transport/base/size.h"
+#include "transport/volume_client.h"
+
+namespace brickfs {
+namespace {
+
+int fail(const Command& command, const std::string& why, int exit_code = EXIT_FAILURE) {
+  fmt::print(stderr, "brickctl: {}: {}\n", command.source, why);
+  return exit_code;
+}
+
+// A target with a session on it, or why not.
+Result<Target> open_target(const Command& command, OpenMode mode, std::string* why) {
+  Target target = TRY(make_target(command.source, command.secret_file, why));
+  TRY(open_session(target, mode, why));
+  return target;
+}
+
+std::string describe_blocks(uint64_t count) { return fmt::format("{} blocks ({})", count, format_size(count * kBlockBytes)); }
+
+void print_stat(const Target& target, const BrickStat& stat) {
+  const auto line = [](const char* key, const std::string& value) { fmt::print("{:<16} {}\n", std::string(key) + ":", value); };
+  line("source", target.text);
+  line("volume", target.source.volume);
+  line("transport", stat.transport);
+  line("medium", stat.medium);
+  line("durability", stat.durability == Durability::kDurable ? "durable" : "volatile");
+  line("boot id", fmt::format("{:016x}", static_cast<uint64_t>(stat.boot)));
+  line("epoch", std::to_string(static_cast<uint64_t>(stat.epoch)));
+  line("holder", stat.holder ? fmt::format("{} since {}", stat.holder->name, describe_time(stat.holder->since_unix_seconds))
+                             : std::string("none"));
+  line("capacity", describe_blocks(stat.volume_capacity_blocks));
+  line("used", describe_blocks(stat.volume_used_blocks));
+  line("mapped", describe_blocks(stat.volume_mapped_blocks));
+  line("available", describe_blocks(stat.allocatable_blocks));
+  line("brick capacity", describe_blocks(stat.brick_capacity_blocks));
+  line("brick used", describe_blocks(stat.brick_used_blocks));
+  line("memory", describe_blocks(stat.memory_blocks));
+  line("in memory", describe_blocks(stat.resident_blocks));
+  line("sessions", std::to_string(stat.sessions));
+  line("commits", std::to_string(stat.commits));
+  line("committed bytes", std::to_string(stat.committed_bytes));
+}
+
+Status map_and_print(Brick& brick, BlockRange blocks) {
+  const auto handles = TRY(brick.map(blocks, Access::kReadWrite));
+  for (const Handle& handle : handles) {
+    fmt::print("{} {} address {:#x} key {:#x} read-write\n", raw(handle.blocks.start), handle.blocks.count,
+               handle.remote_address, handle.remote_key);
+  }
+  fmt::print(stderr, "brickctl: these handles end with this process\n");
+  return {};
+}
+
+Status call(Brick& brick, const Command& command) {
+  if (command.verb == "alloc") return brick.alloc(command.blocks);
+  if (command.verb == "free") return brick.free(command.blocks);
+  if (command.verb == "unmap") return brick.unmap(command.blocks);
+  return map_and_print(brick, command.blocks);
+}
+
+}  // namespace
+
+int run_status(const Command& command) {
+  std::string why;
+  auto target = open_target(command, OpenMode::kObserve, &why);
+  if (!target.ok()) return fail(command, why);
+  const auto stat = target->brick->stat();
+  if (!stat.ok()) return fail(command, describe_call_error(stat.error()));
+  print_stat(*target, *stat);
+  return EXIT_SUCCESS;
+}
+
+int run_list(const Command& command) {
+  std::string why;
+  auto target = open_target(command, OpenMode::kObserve, &why);
+  if (!target.ok()) return fail(command, why);
+  BlockRange run;  // extents that touch are one, also across pages
+  std::optional<BlockAddress> cursor = BlockAddress{0};
+  const auto flush = [&run] {
+    if (run.count > 0) fmt::print("{} {}\n", raw(run.start), run.count);
+  };
+  while (cursor) {
+    const auto page = target->brick->list(*cursor);
+    if (!page.ok()) return fail(command, describe_call_error(page.error()));
+    for (const BlockRange& extent : page->extents) {
+      if (run.count > 0 && run.end() == extent.start) {
+        run.count += extent.count;
+      } else {
+        flush();
+        run = extent;
+      }
+    }
+    cursor = page->cursor;
+  }
+  flush();
+  return EXIT_SUCCESS;
+}
+
+int run_block_call(const Command& command) {
+  std::string why;
+  auto target = open_target(command, OpenMode::kExclusive, &why);
+  if (!target.ok()) return fail(command, why);
+  Status status = call(*target->brick, command);
+  // Nobody else may commit what this did, so that a durable brick keeps it.
+  if (status.ok() && (command.verb == "alloc" || command.verb == "free")) status = target->brick->commit({});
+  if (!status.ok()) return fail(command, describe_call_error(status.error()));
+  const Status closed = target->brick->close();
+  return closed.ok() ? EXIT_SUCCESS : fail(command, describe_call_error(closed.error()));
+}
+
+int run_check_command(const Command& command) {
+  std::string why;
+  auto target = make_target(command.source, command.secret_file, &why);
+  if (!target.ok()) return fail(command, why, kCheckFailed);
+  VolumeOptions options;
+  options.open = open_request(*target, OpenMode::kReadOnly);
+  options.embedded = target->source.embedded();
+  options.soft = limits::kSoftTimeout;
+  Holder holder;
+  auto volume = VolumeClient::open(std::move(target->brick), std::move(options), &holder);
+  if (!volume.ok()) return fail(command, describe_open_error(*target, volume.error(), holder), kCheckFailed);
+  const int exit_code = run_check(**volume, command.source);
+  const Status closed = (*volume)->close();  // a reader leaves nothing behind
+  static_cast<void>(closed);
+  return exit_code;
+}
+
+}  // namespace brickfs

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/brickctl/target.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <climits>
+#include <cstring>
+#include <ctime>
+
+#include "server/embedded_brick.h"
+#include "transport/connect.h"
+#include "transport/limits.h"
+#include "transport/proof.h"
+
+namespace brickfs {
+namespace {
+
+ClientId random_client() {
+  uint64_t id = 0;
+  while (id == 0) fill_random(std::as_writable_bytes(std::span(&id, 1)));
+  return ClientId{id};
+}
+
+std::string client_name() {
+  std::array<char, HOST_NAME_MAX + 1> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return fmt::format("{} (brickctl, pid {})", host.data(), ::getpid()).substr(0, limits::kClientNameBytes);
+}
+
+Result<std::unique_ptr<Brick>> embed(const Source& source, std::string* why) {
+  BrickConfig config;
+  config.memory_bytes = source.kind == SourceKind::kMemory ? source.size_bytes : 0;
+  config.store_path = source.path;
+  config.store_bytes = source.kind == SourceKind::kFile ? source.size_bytes : 0;
+  return make_embedded_brick(TRY(BrickService::open(config, why)));
+}
+
+}  // namespace
+
+Result<Target> make_target(const std::string& text, const std::string& secret_file, std::string* why) {
+  Target target{text, TRY(parse_source(text, why)), nullptr};
+  Secret secret;
+  if (!secret_file.empty()) secret = TRY(read_secret_file(secret_file, why));
+  target.brick = TRY(target.source.embedded() ? embed(target.source, why) : make_remote_brick(target.source, secret, why));
+  return target;
+}
+
+OpenRequest open_request(const Target& target, OpenMode mode) {
+  OpenRequest request;
+  request.volume = target.source.volume;
+  request.client = random_client();
+  request.client_name = client_name();
+  request.mode = mode;
+  return request;
+}
+
+Result<Session> open_session(Target& target, OpenMode mode, std::string* why) {
+  Holder holder;
+  auto session = target.brick->open(open_request(target, mode), &holder);
+  if (!session.ok()) *why = describe_open_error(target, session.error(), holder);
+  return session;
+}
+
+std::string describe_time(int64_t unix_seconds) {
+  const std::time_t seconds = unix_seconds;
+  std::tm parts{};
+  std::array<char, 32> text{};
+  if (::localtime_r(&seconds, &parts) == nullptr) return "an unknown time";
+  std::strftime(text.data(), text.size(), "%F %T", &parts);
+  return text.data();
+}
+
+std::string describe_open_error(const Target& target, Error error, const Holder& holder) {
+  switch (error.code()) {
+    case EBUSY:
+      if (holder.name.empty()) return "the volume is held by another";
+      return fmt::format("the volume is held by {} since {}", holder.name, describe_time(holder.since_unix_seconds));
+    case EACCES:
+      return "the secret is wrong or missing (--secret-file)";
+    case ENOENT:
+      return fmt::format("the brick has no volume {}", target.source.volume);
+    case ECONNREFUSED:
+      return "no brickd listens there";
+    case EHOSTUNREACH:
+      return "that host cannot be reached";
+    case ETIMEDOUT:
+      return "no answer";
+    case EPROTO:
+      return "what answers there is not a brickd of this version";
+    default:
+      return fmt::format("{}: {}", error.what(), std::strerror(error.code()));
+  }
+}
+
+std::string describe_call_error(Error error) {
+  switch (error.code()) {
+    case ENOSPC:
+      return "the brick is full";
+    case EDQUOT:
+      return "the volume's quota is used up";
+    case EEXIST:
+      return "a block of that range exists already";
+    case ENOENT:
+      return "a block of that range does not exist";
+    case EBUSY:
+      return "a block of that range is mapped by another";
+    case ENOMEM:
+      return "all of the brick's memory is mapped";
+    case ESTALE:
+      return "another has taken the volume over";
+    case ENOTCONN:
+      return "the connection to the brick is gone";
+    default:
+      return fmt::format("{}: {}", error.what(), std::strerror(error.code()));
+  }
+}
+
+}  // namespace brickfs

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The brick that a command works on, and what to say when it does not let us.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "transport/base/result.h"
+#include "transport/brick.h"
+#include "transport/source.h"
+
+namespace brickfs {
+
+struct Target {
+  std::string text;  // as given
+  Source source;
+  std::unique_ptr<Brick> brick;  // no session yet
+};
+
+// With one line in `why`. An embedded source gets a brick in this process.
+Result<Target> make_target(const std::string& text, const std::string& secret_file, std::string* why);
+OpenRequest open_request(const Target& target, OpenMode mode);
+Result<Session> open_session(Target& target, OpenMode mode, std::string* why);
+
+std::string describe_time(int64_t unix_seconds);
+// Why a volume was not opened.
+std::string describe_open_error(const Target& target, Error error, const Holder& holder);
+// Why a call failed.
+std::string describe_call_error(Error error);
+
+}  // namespace brickfs
