@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory of one serving thread: where the kernel's request is received, payload of a write included, and where the reply
+// to a read is put together. Registered once with the volume, so that data leaves from and lands in it without a copy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "transport/base/result.h"
+#include "transport/volume_client.h"
+
+namespace brickfs {
+
+constexpr size_t kFuseTransferBytes = 1 * kMiB;  // of one read or write request
+
+class FuseBuffers {
+ public:
+  // ENOMEM, or as Brick::register_memory.
+  static Result<std::unique_ptr<FuseBuffers>> make(VolumeClient& volume);
+  ~FuseBuffers();
+  FuseBuffers(const FuseBuffers&) = delete;
+  FuseBuffers& operator=(const FuseBuffers&) = delete;
+
+  std::span<std::byte> request() const { return memory_.first(kRequestBytes); }
+  std::span<std::byte> reply() const { return memory_.subspan(kRequestBytes); }
+  // Of memory within either of them.
+  LocalSlice slice(std::span<std::byte> part) const;
+
+  // What libfuse does not tell of the request under way: the kernel asks for set-uid and set-gid bits to be cleared.
+  bool kill_privileges = false;
+
+  // The calling thread's. Precondition: it serves requests.
+  static FuseBuffers& current();
+  // For the calling thread; null when it ends.
+  static void set_current(FuseBuffers* buffers);
+
+ private:
+  static constexpr size_t kRequestBytes = kFuseTransferBytes + 64 * kKiB;  // headers, names and a group's list come before data
+  static constexpr size_t kReplyBytes = kFuseTransferBytes;
+
+  explicit FuseBuffers(std::span<std::byte> memory) : memory_(memory) {}
+
+  std::span<std::byte> memory_;  // mapped
+  RegisteredMemory registration_;
+};
+
+}  // namespace brickfs
