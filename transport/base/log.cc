@@ -16,12 +16,15 @@ constexpr std::array<std::string_view, 6> kLevels = {"trace", "debug", "info", "
 
 std::shared_ptr<spdlog::logger> make_logger(std::string_view program, LogTarget target) {
   const std::string name(program);
-  if (target == LogTarget::kSystemLog) {
-    auto sink = std::make_shared<spdlog::sinks::syslog_sink_mt>(name, LOG_PID, LOG_DAEMON, false);
-    return std::make_shared<spdlog::logger>(name, std::move(sink));
+  auto logger = std::make_shared<spdlog::logger>(name);
+  if (target != LogTarget::kSystemLog) {
+    logger->sinks().push_back(std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    logger->sinks().back()->set_pattern("%n: %l: %v");
+    if (target == LogTarget::kBoth) logger->sinks().back()->set_level(spdlog::level::warn);
   }
-  auto logger = std::make_shared<spdlog::logger>(name, std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern("%n: %l: %v");
+  if (target != LogTarget::kStandardError) {
+    logger->sinks().push_back(std::make_shared<spdlog::sinks::syslog_sink_mt>(name, LOG_PID, LOG_DAEMON, false));
+  }
   return logger;
 }
 

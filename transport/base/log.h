@@ -9,7 +9,8 @@
 
 namespace brickfs {
 
-enum class LogTarget { kStandardError, kSystemLog };
+// kBoth: a daemon's. Its standard error, until it lets go of that, is that of whoever starts it, and gets warnings and errors only.
+enum class LogTarget { kStandardError, kSystemLog, kBoth };
 
 // `level`: trace, debug, info, warn, error, off. EINVAL for anything else. `program` names the process in each line.
 Status set_up_log(std::string_view program, std::string_view level, LogTarget target);
