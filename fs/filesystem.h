@@ -52,13 +52,13 @@ struct Attributes {
 
 // What setattr changes: the members that are set.
 struct AttributeChange {
-  std::optional<uint32_t> mode;
-  std::optional<uint32_t> uid;
-  std::optional<uint32_t> gid;
-  std::optional<uint64_t> size_bytes;
-  std::optional<TimeNs> atime;
-  std::optional<TimeNs> mtime;
-  std::optional<TimeNs> ctime;
+  std::optional<uint32_t> mode = {};
+  std::optional<uint32_t> uid = {};
+  std::optional<uint32_t> gid = {};
+  std::optional<uint64_t> size_bytes = {};
+  std::optional<TimeNs> atime = {};
+  std::optional<TimeNs> mtime = {};
+  std::optional<TimeNs> ctime = {};
   bool kill_privileges = false;  // clear set-uid/-gid as a write by a not privileged caller does
 };
 

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/acl_bytes.h"
+#include "tests/support/mounted_volume.h"
+
+namespace brickfs {
+namespace {
+
+class AttributeOps : public testing::Test {
+ protected:
+  AttributeOps() : file_(volume_->create(kRootIno, "file", 0644, root_caller())->ino) {}
+
+  uint32_t mode() { return volume_->get_attributes(file_)->mode & 07777; }
+  void set(const AttributeChange& change, const Caller& caller = root_caller()) {
+    EXPECT_TRUE(volume_->set_attributes(file_, change, caller).ok());
+  }
+
+  MountedVolume volume_;
+  Ino file_;
+};
+
+TEST_F(AttributeOps, AllOfThemAreKept) {
+  set({.mode = 04751, .uid = 12, .gid = 34});
+  set({.mode = 04751, .atime = TimeNs{-5}, .mtime = TimeNs{1'234'567'890'123'456'789}, .ctime = TimeNs{77}});
+  ASSERT_TRUE(volume_->sync(file_).ok());
+  volume_.crash_and_mount();
+  const auto attributes = volume_->get_attributes(file_);
+  ASSERT_TRUE(attributes.ok());
+  EXPECT_EQ(attributes->mode, S_IFREG | 04751u);
+  EXPECT_EQ(attributes->uid, 12u);
+  EXPECT_EQ(attributes->gid, 34u);
+  EXPECT_EQ(attributes->atime, TimeNs{-5});
+  EXPECT_EQ(attributes->mtime, TimeNs{1'234'567'890'123'456'789});
+  EXPECT_EQ(attributes->ctime, TimeNs{77});
+}
+
+TEST_F(AttributeOps, ModeKeepsTheType) {
+  set({.mode = S_IFDIR | 0600});
+  EXPECT_EQ(volume_->get_attributes(file_)->mode, S_IFREG | 0600u);
+}
+
+TEST_F(AttributeOps, ChangesStampCtimeOnly) {
+  set({.mtime = TimeNs{5}, .ctime = TimeNs{5}});
+  set({.mode = 0600});
+  EXPECT_GT(volume_->get_attributes(file_)->ctime, TimeNs{5});
+  EXPECT_EQ(volume_->get_attributes(file_)->mtime, TimeNs{5});
+}
+
+TEST_F(AttributeOps, ChownTakesPrivilegesAway) {
+  set({.mode = 06755});
+  set({.uid = 5});
+  EXPECT_EQ(mode(), 0755u);
+  set({.mode = 06745});
+  set({.gid = 5});
+  EXPECT_EQ(mode(), 02745u) << "set-group-id without group execution is a lock";
+}
+
+TEST_F(AttributeOps, KillingPrivilegesTakesCapabilitiesToo) {
+  const std::byte value[4] = {};
+  ASSERT_TRUE(volume_->set_xattr(file_, "security.capability", value, 0, root_caller()).ok());
+  set({.mode = 06777});
+  set({.kill_privileges = true});
+  EXPECT_EQ(mode(), 0777u);
+  EXPECT_EQ(volume_->get_xattr(file_, "security.capability").code(), ENODATA);
+}
+
+TEST_F(AttributeOps, SetGroupIdNeedsTheGroup) {
+  set({.uid = 1000, .gid = 50});
+  set({.mode = 02755}, user_caller(1000, 1000));
+  EXPECT_EQ(mode(), 0755u);
+  set({.mode = 02755}, user_caller(1000, 50));
+  EXPECT_EQ(mode(), 02755u);
+}
+
+TEST_F(AttributeOps, SizeGoesWithTheOthersInOne) {
+  set({.mode = 0600, .size_bytes = 10'000, .mtime = TimeNs{9}});
+  const auto attributes = volume_->get_attributes(file_);
+  EXPECT_EQ(attributes->size_bytes, 10'000u);
+  EXPECT_EQ(attributes->mode & 07777, 0600u);
+  EXPECT_EQ(attributes->mtime, TimeNs{9});
+  EXPECT_EQ(attributes->blocks_512, 0u) << "a hole";
+}
+
+TEST_F(AttributeOps, ChmodMovesTheMaskOfAnAccessList) {
+  const uint32_t none = UINT32_MAX;
+  ASSERT_TRUE(volume_
+                  ->set_xattr(file_, "system.posix_acl_access",
+                              acl_bytes({{kAclOwner, 6, none},
+                                         {kAclNamedUser, 6, 1000},
+                                         {kAclGroup, 4, none},
+                                         {kAclMask, 6, none},
+                                         {kAclOthers, 4, none}}),
+                              0, root_caller())
+                  .ok());
+  EXPECT_EQ(mode(), 0664u);
+  set({.mode = 0600});
+  const auto acl = volume_->get_xattr(file_, "system.posix_acl_access");
+  ASSERT_TRUE(acl.ok());
+  EXPECT_EQ(*acl, acl_bytes({{kAclOwner, 6, none},
+                             {kAclNamedUser, 6, 1000},
+                             {kAclGroup, 4, none},
+                             {kAclMask, 0, none},
+                             {kAclOthers, 0, none}}));
+}
+
+TEST_F(AttributeOps, ReadingADirectoryStampsAtimeRelatively) {
+  const auto read = [&] {
+    EXPECT_TRUE(volume_->read_directory(kRootIno, 0, false, [](const DirectoryEntry&) { return true; }).ok());
+    return volume_->get_attributes(kRootIno)->atime;
+  };
+  ASSERT_TRUE(volume_->set_attributes(kRootIno, {.atime = TimeNs{1}}, root_caller()).ok());
+  const TimeNs once = read();
+  EXPECT_GT(once, TimeNs{1});
+  const TimeNs later{static_cast<int64_t>(once) + 1'000'000'000};
+  ASSERT_TRUE(volume_->set_attributes(kRootIno, {.atime = later}, root_caller()).ok());
+  EXPECT_EQ(read(), later) << "newer than mtime and ctime: stays";
+}
+
+TEST_F(AttributeOps, UnknownInodeIsStale) {
+  EXPECT_EQ(volume_->get_attributes(Ino{999}).code(), ESTALE);
+  EXPECT_EQ(volume_->set_attributes(Ino{999}, {.mode = 0}, root_caller()).code(), ESTALE);
+}
+
+}  // namespace
+}  // namespace brickfs
