@@ -34,6 +34,7 @@ CheckpointThread::CheckpointThread(Parts parts, SuperblockSlots slots, Superbloc
 CheckpointThread::~CheckpointThread() { stop(); }
 
 void CheckpointThread::start() {
+  parts_.space.set_metadata_bytes(current_.checkpoint.row_bytes);
   if (checkpoint_is_missing()) run_or_log();
   thread_ = std::thread([this] { loop(); });
 }
@@ -173,6 +174,7 @@ Status CheckpointThread::install(CheckpointPlace place, const Journal::Position&
   }
   garbage_.insert(garbage_.end(), current_.checkpoint.runs.begin(), current_.checkpoint.runs.end());
   current_ = std::move(superblock);
+  parts_.space.set_metadata_bytes(current_.checkpoint.row_bytes);
   const Status dropped = parts_.journal.drop_before(position);
   const Status freed = free_garbage();
   return dropped.ok() ? freed : dropped;

@@ -30,6 +30,12 @@ Status JournalWriter::take_spare() {
   if (spare_) return {};
   const BlockRange block = TRY(space_.allocate_metadata(1));
   volume_.map_ahead(block);
+  // Before a header that names it can become durable, it exists durably.
+  const Status committed = volume_.commit();
+  if (!committed.ok()) {
+    static_cast<void>(space_.free_metadata(block));
+    return committed;
+  }
   spare_ = block.start;
   return {};
 }
