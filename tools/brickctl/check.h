@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// brickctl check: verifies the file system on a volume and tells what it found.
+#pragma once
+
+#include <string>
+
+#include "transport/volume_client.h"
+
+namespace brickfs {
+
+// As fsck(8) has them.
+constexpr int kCheckClean = 0;
+constexpr int kCheckDamage = 4;
+constexpr int kCheckFailed = 8;  // nothing is known: the volume cannot be read
+
+// `volume` is open for reading (OpenMode::kReadOnly, so that nobody changes it meanwhile). Prints findings and a summary line on
+// standard output, failures on standard error. Returns the exit code.
+int run_check(VolumeClient& volume, const std::string& source);
+
+}  // namespace brickfs
