@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/faulty_brick.h"
+
+#include <utility>
+
+namespace brickfs {
+
+class FaultyBrick final : public Brick {
+ public:
+  explicit FaultyBrick(std::shared_ptr<BrickFaults> faults) : faults_(std::move(faults)) {}
+  ~FaultyBrick() override {
+    ExclusiveLock lock(faults_->under_way_);
+    faults_->inner_.reset();
+  }
+
+  Result<Session> open(const OpenRequest& request, Holder* holder) override {
+    if (faults_->refusing_) return Error(ECONNREFUSED, "refused");
+    if (faults_->fenced_) return Error(ESTALE, "fenced");
+    ExclusiveLock lock(faults_->under_way_);
+    faults_->inner_.reset();
+    faults_->inner_ = faults_->connect_();
+    if (faults_->inner_ == nullptr) return Error(ECONNREFUSED, "no brick");
+    Session session = TRY(faults_->inner_->open(request, holder));
+    MutexLock state(faults_->mutex_);
+    faults_->connected_ = true;
+    ++faults_->sessions_;
+    return session;
+  }
+  Status close() override {
+    {
+      MutexLock state(faults_->mutex_);
+      if (!std::exchange(faults_->connected_, false)) return Error(ENOTCONN, "lost");
+    }
+    ExclusiveLock lock(faults_->under_way_);
+    return faults_->inner_->close();
+  }
+
+  Status alloc(BlockRange blocks) override {
+    return call(BrickCall::kAlloc, [&](Brick& brick) { return brick.alloc(blocks); });
+  }
+  Status free(BlockRange blocks) override {
+    return call(BrickCall::kFree, [&](Brick& brick) { return brick.free(blocks); });
+  }
+  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override {
+    return call(BrickCall::kMap, [&](Brick& brick) { return brick.map(blocks, access); });
+  }
+  Status unmap(BlockRange blocks) override {
+    return call(BrickCall::kUnmap, [&](Brick& brick) { return brick.unmap(blocks); });
+  }
+  Result<ListPage> list(BlockAddress cursor) override {
+    return call(BrickCall::kList, [&](Brick& brick) { return brick.list(cursor); });
+  }
+  Result<BrickStat> stat() override {
+    return call(BrickCall::kStat, [&](Brick& brick) { return brick.stat(); });
+  }
+  Status commit(std::span<const CommitRange> ranges) override {
+    {
+      MutexLock state(faults_->mutex_);
+      faults_->commits_.emplace_back(ranges.begin(), ranges.end());
+    }
+    return call(BrickCall::kCommit, [&](Brick& brick) { return brick.commit(ranges); });
+  }
+
+  Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(1, nullptr); }
+
+  void submit(Batch& batch) override {
+    batch.begin(1);
+    const Status status = call(BrickCall::kTransfer, [&](Brick& brick) {
+      Batch inner;
+      inner.transfers = batch.transfers;
+      brick.submit(inner);
+      return brick.wait(inner);
+    }, [&](Brick& brick) {  // lost on the way: half of it has landed
+      Batch inner;
+      inner.transfers.assign(batch.transfers.begin(), batch.transfers.begin() + (batch.transfers.size() + 1) / 2);
+      brick.submit(inner);
+      static_cast<void>(brick.wait(inner));
+    });
+    batch.finish_one(status.code());
+  }
+  Status wait(Batch& batch) override { return batch.status(); }
+
+  void set_on_lost(std::function<void(Error)> callback) override { faults_->on_lost_ = std::move(callback); }
+
+ private:
+  // `in_part`: what is carried out of a call whose session is lost.
+  template <typename Call>
+  auto call(BrickCall kind, Call&& carry_out) -> decltype(carry_out(std::declval<Brick&>())) {
+    return call(kind, carry_out, [&](Brick& brick) { static_cast<void>(carry_out(brick)); });
+  }
+  template <typename Call, typename Part>
+  auto call(BrickCall kind, Call&& carry_out, Part&& in_part) -> decltype(carry_out(std::declval<Brick&>())) {
+    const uint64_t session = faults_->sessions_;
+    auto answer = in_session(kind, carry_out, in_part);
+    if (answer.ok() && kind == BrickCall::kCommit && faults_->after_commit_) {
+      ExclusiveLock lock(faults_->under_way_);
+      MutexLock state(faults_->mutex_);
+      if (!faults_->connected_ || session != faults_->sessions_) return Error(ENOTCONN, "fault");
+      faults_->after_commit_();
+    }
+    return answer;
+  }
+  template <typename Call, typename Part>
+  auto in_session(BrickCall kind, Call&& carry_out, Part&& in_part) -> decltype(carry_out(std::declval<Brick&>())) {
+    SharedLock lock(faults_->under_way_);
+    const BrickFaults::Verdict verdict = faults_->judge(kind);
+    if (verdict.before != 0) return Error(verdict.before, "fault");
+    if (verdict.lose_after) {
+      in_part(*faults_->inner_);
+      return Error(ENOTCONN, "fault");
+    }
+    return carry_out(*faults_->inner_);
+  }
+
+  const std::shared_ptr<BrickFaults> faults_;
+};
+
+std::unique_ptr<Brick> BrickFaults::make_brick() { return std::make_unique<FaultyBrick>(shared_from_this()); }
+
+BrickFaults::Verdict BrickFaults::judge(BrickCall call) {
+  ++counts_[static_cast<size_t>(call)];
+  MutexLock state(mutex_);
+  if (fenced_) return {ESTALE, false};
+  if (!connected_) return {ENOTCONN, false};
+  if (answer_ && answer_->first == call) {
+    const int code = answer_->second;
+    answer_.reset();
+    return {code, false};
+  }
+  if (until_loss_ == 0 || --until_loss_ > 0) return {};
+  connected_ = false;
+  if (loss_ == When::kBefore) return {ENOTCONN, false};
+  return {0, true};
+}
+
+void BrickFaults::lose_at(uint64_t nth, When when) {
+  MutexLock state(mutex_);
+  until_loss_ = nth;
+  loss_ = when;
+}
+
+void BrickFaults::lose(const std::function<void()>& behind) {
+  ExclusiveLock lock(under_way_);
+  {
+    MutexLock state(mutex_);
+    connected_ = false;
+  }
+  inner_.reset();
+  if (behind) behind();
+  if (on_lost_) on_lost_(Error(ENOTCONN, "fault"));
+}
+
+void BrickFaults::answer(BrickCall call, int code) {
+  MutexLock state(mutex_);
+  answer_ = {call, code};
+}
+
+std::vector<std::vector<CommitRange>> BrickFaults::commits() const {
+  MutexLock state(mutex_);
+  return commits_;
+}
+
+}  // namespace brickfs

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Brick whose connection fails when told to, over another one that does the work. What it can do: lose the session at the Nth
+// call, before or after the call was carried out (a batch in part), now, or with a restart of what is behind it; refuse new
+// sessions; be fenced; answer a call with an errno.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/base/mutex.h"
+#include "transport/brick.h"
+
+namespace brickfs {
+
+enum class BrickCall { kAlloc, kFree, kMap, kUnmap, kList, kCommit, kStat, kTransfer };
+
+// Shared by the client's end (make_brick) and the test.
+class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
+ public:
+  // `connect` makes the working brick for each session.
+  explicit BrickFaults(std::function<std::unique_ptr<Brick>()> connect) : connect_(std::move(connect)) {}
+  std::unique_ptr<Brick> make_brick();
+
+  enum class When { kBefore, kAfter };
+  // The session is lost at the nth call from now (1: the next). After: the call is carried out, its answer lost.
+  void lose_at(uint64_t nth, When when);
+  // The session is lost now. Meanwhile, with nothing under way, `behind` may restart the brick.
+  void lose(const std::function<void()>& behind = nullptr);
+  void refuse(bool refuse) { refusing_ = refuse; }
+  void fence() { fenced_ = true; }
+  // The next call of this kind is not carried out and answers so.
+  void answer(BrickCall call, int code);
+  // Called after each commit that was carried out, with nothing else under way.
+  void set_after_commit(std::function<void()> callback) { after_commit_ = std::move(callback); }
+
+  uint64_t calls(BrickCall call) const { return counts_[static_cast<size_t>(call)]; }
+  uint64_t sessions() const { return sessions_; }
+  std::vector<std::vector<CommitRange>> commits() const;  // as they were called for
+
+ private:
+  friend class FaultyBrick;
+  struct Verdict {
+    int before = 0;     // not carried out: answers so
+    bool lose_after = false;
+  };
+  Verdict judge(BrickCall call);
+
+  const std::function<std::unique_ptr<Brick>()> connect_;
+  std::function<void()> after_commit_;
+  std::atomic<bool> refusing_{false};
+  std::atomic<bool> fenced_{false};
+  std::atomic<uint64_t> sessions_{0};
+  std::array<std::atomic<uint64_t>, 8> counts_{};
+
+  SharedMutex under_way_;  // shared: by calls
+  std::unique_ptr<Brick> inner_ ABSL_GUARDED_BY(under_way_);
+  std::function<void(Error)> on_lost_;
+
+  mutable Mutex mutex_;
+  bool connected_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t until_loss_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none
+  When loss_ ABSL_GUARDED_BY(mutex_) = When::kBefore;
+  std::optional<std::pair<BrickCall, int>> answer_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::vector<CommitRange>> commits_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace brickfs

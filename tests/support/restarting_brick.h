@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// A real brick in this process that can be killed and started again under a client, behind a connection with faults.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "server/brick_service.h"
+#include "server/embedded_brick.h"
+#include "tests/support/faulty_brick.h"
+
+namespace brickfs {
+
+class RestartingBrick {
+ public:
+  // store_blocks 0: volatile.
+  RestartingBrick(uint64_t memory_blocks, uint64_t store_blocks) {
+    std::string name = (std::filesystem::temp_directory_path() / "brickfs-restart.XXXXXX").string();
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    directory_ = name;
+    config_.memory_bytes = memory_blocks * kBlockBytes;
+    if (store_blocks > 0) {
+      config_.store_path = directory_ / "store";
+      config_.store_bytes = store_blocks * kBlockBytes;
+    }
+    start();
+    faults_ = std::make_shared<BrickFaults>([this] { return make_embedded_brick(service_); });
+  }
+  ~RestartingBrick() {
+    service_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+
+  BrickFaults& faults() { return *faults_; }
+  std::unique_ptr<Brick> make_brick() { return faults_->make_brick(); }
+  std::shared_ptr<BrickService> service() { return service_; }
+
+  // Killed and started again: what is in memory only is gone.
+  void restart() {
+    faults_->lose([this] { replace_store(config_.store_path); });
+  }
+  // From now on each commit is remembered, and restart_from_commit() brings the brick back as the last one left it.
+  void remember_commits() {
+    copy(config_.store_path, directory_ / "committed");
+    faults_->set_after_commit([this] { copy(config_.store_path, directory_ / "committed"); });
+  }
+  void restart_from_commit() {
+    faults_->lose([this] { replace_store(directory_ / "committed"); });
+  }
+
+ private:
+  static void copy(const std::filesystem::path& from, const std::filesystem::path& to) {
+    std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing);
+  }
+  void replace_store(const std::filesystem::path& from) {
+    if (!config_.store_path.empty()) copy(from, directory_ / "after");
+    service_.reset();  // may write to its store, as a clean stop does
+    if (!config_.store_path.empty()) std::filesystem::rename(directory_ / "after", config_.store_path);
+    if (!config_.store_path.empty()) config_.store_bytes = 0;
+    start();
+  }
+  void start() {
+    std::string why;
+    auto service = BrickService::open(config_, &why);
+    ASSERT_TRUE(service.ok()) << why;
+    service_ = std::move(*service);
+  }
+
+  BrickConfig config_;
+  std::filesystem::path directory_;
+  std::shared_ptr<BrickService> service_;
+  std::shared_ptr<BrickFaults> faults_;
+};
+
+}  // namespace brickfs

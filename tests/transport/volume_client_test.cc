@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// VolumeClient over a real brick in this process whose connection fails and which restarts.
+#include "transport/volume_client.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "tests/support/restarting_brick.h"
+
+namespace brickfs {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using Bytes = std::vector<std::byte>;
+
+VolumeOptions remote() {
+  VolumeOptions options;
+  options.open.client = ClientId{7};
+  options.open.client_name = "test";
+  return options;
+}
+
+std::unique_ptr<VolumeClient> open(RestartingBrick& brick, VolumeOptions options = remote()) {
+  auto volume = VolumeClient::open(brick.make_brick(), std::move(options), nullptr);
+  EXPECT_TRUE(volume.ok()) << volume.error().what();
+  return std::move(*volume);
+}
+
+constexpr BlockRange blocks(uint64_t first, uint64_t count) { return {BlockAddress{first * kBlockBytes}, count}; }
+
+Bytes filled(size_t length, int seed) {
+  Bytes bytes(length);
+  for (size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>((i / 7 + static_cast<size_t>(seed) * 31) & 0xff);
+  return bytes;
+}
+
+Status write(VolumeClient& volume, uint64_t address, Bytes& bytes, Stage stage = Stage::kData) {
+  const Piece piece{address, {{bytes.data(), static_cast<uint32_t>(bytes.size()), 0}}};
+  return volume.write(std::span(&piece, 1), stage);
+}
+
+Result<Bytes> read(VolumeClient& volume, uint64_t address, size_t length) {
+  Bytes bytes(length);
+  const Piece piece{address, {{bytes.data(), static_cast<uint32_t>(length), 0}}};
+  TRY(volume.read(std::span(&piece, 1)));
+  return bytes;
+}
+
+TEST(VolumeClient, WritesAndReadsAcrossBlocksAndSlices) {
+  RestartingBrick brick(16, 0);
+  auto volume = open(brick);
+  ASSERT_TRUE(volume->alloc(blocks(1, 6)).ok());
+  // 100 slices of odd sizes over four blocks, and a second piece elsewhere.
+  Bytes data = filled(5 * kMiB + 77, 1);
+  Piece scattered{2 * kMiB + 12345, {}};
+  for (size_t i = 0, at = 0; i < 100; ++i) {
+    const size_t length = i == 99 ? data.size() - at : data.size() / 100 + i % 3;
+    scattered.local.push_back({data.data() + at, static_cast<uint32_t>(length), 0});
+    at += length;
+  }
+  Bytes other = filled(1000, 2);
+  const std::array<Piece, 3> pieces{scattered, Piece{0, {}}, Piece{12 * kMiB, {{other.data(), 1000, 0}}}};
+  ASSERT_TRUE(volume->write(pieces, Stage::kData).ok());
+  EXPECT_EQ(*read(*volume, 2 * kMiB + 12345, data.size()), data);
+  EXPECT_EQ(*read(*volume, 12 * kMiB, 1000), other);
+  EXPECT_EQ(brick.faults().calls(BrickCall::kTransfer), 3u) << "the pieces of a call go out together";
+}
+
+TEST(VolumeClient, KnownBlocksCostNoControlCall) {
+  RestartingBrick brick(16, 0);
+  auto volume = open(brick);
+  ASSERT_TRUE(volume->alloc(blocks(1, 8)).ok());
+  volume->map_ahead(blocks(1, 8));
+  const uint64_t maps = brick.faults().calls(BrickCall::kMap);
+  EXPECT_EQ(maps, 1u);
+  for (int i = 0; i < 50; ++i) {
+    Bytes data = filled(4096, i);
+    ASSERT_TRUE(write(*volume, 2 * kMiB + static_cast<uint64_t>(i) * 300'000, data).ok());
+    EXPECT_EQ(*read(*volume, 2 * kMiB + static_cast<uint64_t>(i) * 300'000, 4096), data);
+  }
+  EXPECT_EQ(brick.faults().calls(BrickCall::kMap), maps);
+}
+
+TEST(VolumeClient, TellsAllocationErrors) {
+  RestartingBrick brick(4, 0);
+  auto volume = open(brick);
+  ASSERT_TRUE(volume->alloc(blocks(1, 2)).ok());
+  EXPECT_EQ(volume->alloc(blocks(2, 2)).code(), EEXIST);
+  EXPECT_EQ(volume->alloc(blocks(10, 100)).code(), ENOSPC);
+  EXPECT_EQ(volume->free(blocks(2, 2)).code(), ENOENT);
+  EXPECT_EQ(*volume->list(), std::vector{blocks(1, 2)});
+  ASSERT_TRUE(volume->free(blocks(1, 1)).ok());
+  EXPECT_EQ(*volume->list(), std::vector{blocks(2, 1)});
+}
+
+TEST(VolumeClient, GoesOnAfterALostSession) {
+  RestartingBrick brick(8, 0);
+  auto volume = open(brick);
+  ASSERT_TRUE(volume->alloc(blocks(1, 2)).ok());
+  Bytes data = filled(3 * kMiB, 3);
+  ASSERT_TRUE(write(*volume, 2 * kMiB, data).ok());
+  brick.faults().lose();
+  EXPECT_EQ(*read(*volume, 2 * kMiB, data.size()), data);
+  EXPECT_EQ(brick.faults().sessions(), 2u);
+  EXPECT_EQ(volume->link_state().kind, LinkState::Kind::kConnected);
+}
+
+// Each call of a session lost before and after it is carried out: its effect happens exactly once.
+TEST(VolumeClient, CallsHappenOnceWhereverTheSessionIsLost) {
+  for (const auto when : {BrickFaults::When::kBefore, BrickFaults::When::kAfter}) {
+    for (uint64_t nth = 1; nth <= 8; ++nth) {
+      SCOPED_TRACE(nth);
+      RestartingBrick brick(16, 32);
+      auto volume = open(brick);
+      brick.faults().lose_at(nth, when);
+      ASSERT_TRUE(volume->alloc(blocks(1, 4)).ok());
+      Bytes data = filled(5 * kMiB, static_cast<int>(nth));
+      ASSERT_TRUE(write(*volume, 2 * kMiB, data).ok());
+      ASSERT_TRUE(volume->commit().ok());
+      ASSERT_TRUE(volume->free(blocks(4, 1)).ok());
+      EXPECT_EQ(*read(*volume, 2 * kMiB, data.size()), data);
+      ASSERT_TRUE(volume->alloc(blocks(4, 1)).ok());
+      EXPECT_EQ(*volume->list(), std::vector{blocks(1, 4)});
+      EXPECT_EQ(*read(*volume, 8 * kMiB, 4096), Bytes(4096));
+      EXPECT_EQ(volume->alloc(blocks(4, 1)).code(), EEXIST);
+    }
+  }
+}
+
+TEST(VolumeClient, SoftMountsGiveUpAndComeBack) {
+  RestartingBrick brick(8, 0);
+  VolumeOptions options = remote();
+  options.soft = milliseconds(150);
+  auto volume = open(brick, options);
+  ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
+  brick.faults().refuse(true);
+  brick.faults().lose();
+  const auto before = steady_clock::now();
+  EXPECT_EQ(read(*volume, 2 * kMiB, 10).code(), EIO);
+  EXPECT_GE(steady_clock::now() - before, milliseconds(150));
+  EXPECT_EQ(volume->link_state().kind, LinkState::Kind::kWaiting);
+  brick.faults().refuse(false);
+  EXPECT_TRUE(read(*volume, 2 * kMiB, 10).ok()) << "once it is back, it works";
+}
+
+TEST(VolumeClient, HardMountsWait) {
+  RestartingBrick brick(8, 0);
+  auto volume = open(brick);
+  ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
+  brick.faults().refuse(true);
+  brick.faults().lose();
+  std::atomic<bool> done = false;
+  std::thread reader([&] {
+    EXPECT_TRUE(read(*volume, 2 * kMiB, 10).ok());
+    done = true;
+  });
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_FALSE(done);
+  brick.faults().refuse(false);
+  reader.join();
+}
+
+TEST(VolumeClient, InterruptEndsWaiting) {
+  RestartingBrick brick(8, 0);
+  auto volume = open(brick);
+  ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
+  brick.faults().refuse(true);
+  brick.faults().lose();
+  std::thread reader([&] { EXPECT_EQ(read(*volume, 2 * kMiB, 10).code(), ECANCELED); });
+  std::thread committer([&] { EXPECT_EQ(volume->commit().code(), ECANCELED); });
+  std::this_thread::sleep_for(milliseconds(100));
+  const auto before = steady_clock::now();
+  volume->interrupt();
+  reader.join();
+  committer.join();
+  EXPECT_LT(steady_clock::now() - before, milliseconds(500));
+  EXPECT_EQ(volume->stat().code(), ECANCELED);
+  volume->interrupt();
+  static_cast<void>(volume->close());
+}
+
+TEST(VolumeClient, ATakeOverIsFinal) {
+  RestartingBrick brick(8, 0);
+  auto volume = open(brick);
+  ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
+  ASSERT_TRUE(read(*volume, 2 * kMiB, 10).ok());
+  auto taker = make_embedded_brick(brick.service());
+  OpenRequest request;
+  request.client = ClientId{8};
+  request.client_name = "taker";
+  request.steal = true;
+  ASSERT_TRUE(taker->open(request, nullptr).ok());
+  EXPECT_EQ(read(*volume, 2 * kMiB, 10).code(), ESTALE);
+  EXPECT_EQ(volume->commit().code(), ESTALE);
+  EXPECT_EQ(volume->link_state().kind, LinkState::Kind::kFailed);
+}
+
+TEST(VolumeClient, ClosedMeansClosed) {
+  RestartingBrick brick(8, 0);
+  auto volume = open(brick);
+  EXPECT_TRUE(volume->close().ok());
+  EXPECT_EQ(volume->list().code(), ECANCELED);
+  EXPECT_TRUE(VolumeClient::open(brick.make_brick(), remote(), nullptr).ok());
+}
+
+TEST(VolumeClient, AVolatileBrickThatRestartsHasLostItsData) {
+  RestartingBrick brick(8, 0);
+  auto volume = open(brick);
+  ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
+  brick.restart();
+  EXPECT_EQ(read(*volume, 2 * kMiB, 10).code(), EIO);
+  EXPECT_EQ(volume->alloc(blocks(2, 1)).code(), EIO) << "and that is final";
+  EXPECT_EQ(volume->link_state().kind, LinkState::Kind::kFailed);
+}
+
+TEST(VolumeClient, MoreBlocksThanMemory) {
+  for (const uint64_t store_blocks : {40, 0}) {
+    RestartingBrick brick(store_blocks == 0 ? 8 : 4, store_blocks);
+    auto volume = open(brick);
+    const uint64_t count = store_blocks == 0 ? 8 : 30;
+    ASSERT_TRUE(volume->alloc(blocks(1, count)).ok());
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&, t] {
+        for (uint64_t i = 0; i < count; ++i) {
+          Bytes data = filled(64 * kKiB, t * 1000 + static_cast<int>(i));
+          const uint64_t address = (1 + i) * kBlockBytes + static_cast<uint64_t>(t) * 64 * kKiB;
+          ASSERT_TRUE(write(*volume, address, data).ok());
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    // One call that wants more than there is.
+    ASSERT_TRUE(read(*volume, kBlockBytes, 7 * kBlockBytes).ok());
+    for (int t = 0; t < 3; ++t) {
+      for (uint64_t i = 0; i < count; ++i) {
+        const uint64_t address = (1 + i) * kBlockBytes + static_cast<uint64_t>(t) * 64 * kKiB;
+        ASSERT_EQ(*read(*volume, address, 64 * kKiB), filled(64 * kKiB, t * 1000 + static_cast<int>(i)));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace brickfs
