@@ -96,10 +96,11 @@ BlockLedger::Repair BlockLedger::plan_repair(std::span<const BlockRange> listed)
   return repair;
 }
 
-void BlockLedger::repaired() {
+std::vector<BlockRange> BlockLedger::repaired() {
   MutexLock lock(mutex_);
   const BlockSet doubtful = freeing_;
   note_freed(doubtful);
+  return doubtful.ranges();
 }
 
 }  // namespace brickfs

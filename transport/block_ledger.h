@@ -39,8 +39,8 @@ class BlockLedger {
   // The same brick, a new session, nothing under way: its list is the truth. Returns the blocks that turned out freed.
   std::vector<BlockRange> settle(std::span<const BlockRange> listed);
   Repair plan_repair(std::span<const BlockRange> listed) const;
-  // The plan was carried out. Frees in doubt are done now.
-  void repaired();
+  // The plan was carried out. Frees in doubt are done now: those blocks.
+  std::vector<BlockRange> repaired();
 
  private:
   struct Generation {

@@ -27,11 +27,7 @@ Status for_each_call(const BlockSet& blocks, const std::function<Status(BlockRan
 
 Status Replay::run() {
   TRY(repair_blocks());
-  std::vector<const ReplayLog::Record*> records = log_.records();
-  // A free whose answer was lost has been carried out just now.
-  std::erase_if(records, [this](const ReplayLog::Record* record) {
-    return !ledger_.contains({block_of(record->address), 1});
-  });
+  const std::vector<const ReplayLog::Record*> records = log_.records();
   TRY(rewrite(records));
   spdlog::info("brick restarted: {} writes that were not committed were written again", records.size());
   return {};
@@ -43,7 +39,7 @@ Status Replay::repair_blocks() {
   if (!repair.lost.empty()) return Error(ENODATA, "the brick restarted without blocks that had been committed");
   TRY(for_each_call(repair.free, [this](BlockRange range) { return brick_.free(range); }));
   TRY(for_each_call(repair.allocate, [this](BlockRange range) { return brick_.alloc(range); }));
-  ledger_.repaired();
+  for (const BlockRange& gone : ledger_.repaired()) log_.forget(gone);
   return {};
 }
 
