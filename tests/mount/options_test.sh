@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# The command line of brickfs, mount(8) and fstab, and how a mount ends.
+. "$(dirname "$0")/lib.sh"
+start_brick file 256M
+ended() { [ ! -d "/proc/$1" ]; }
+not_mounted() { ! is_mounted "$@"; }
+
+say "usage"
+"$BRICKFS" --help | grep -q 'SOURCE' || die "--help says nothing"
+"$BRICKFS" --version | grep -q '^brickfs [0-9]' || die "--version says nothing"
+usage() {
+  local status=0
+  "$BRICKFS" "$@" >"$WORK/out" 2>"$WORK/err" || status=$?
+  [ "$status" = 2 ] && [ "$(wc -l <"$WORK/err")" = 1 ] || die "brickfs $*: exit $status: $(cat "$WORK/err")"
+}
+usage
+usage "$SOURCE"
+usage "$SOURCE" "$MNT" more
+for option in timeo=soon timeo=0 writeback=maybe io_uring=maybe log=loud secret= readonly; do usage "$SOURCE" "$MNT" -o "$option"; done
+if "$BRICKFS" "$SOURCE" "$MNT" -o io_uring=on 2>"$WORK/err"; then die "io_uring=on is accepted"; fi
+grep -q io_uring "$WORK/err" || die "io_uring=on: $(cat "$WORK/err")"
+
+say "read-only"
+mount_brickfs defaults,noauto,nofail,_netdev,x-systemd.automount,noatime,nodiratime,noexec,hard,io_uring=auto
+grep " $MNT fuse.brickfs " /proc/self/mounts | grep -q 'nodev' && die "a mount by root has no devices"
+grep " $MNT fuse.brickfs " /proc/self/mounts | grep -q 'noexec' || die "noexec is not passed on"
+echo kept >"$MNT/file"
+unmount_brickfs
+mount_brickfs ro,nodev,nosuid
+[ "$(cat "$MNT/file")" = kept ] || die "the file is not kept"
+if touch "$MNT/new" 2>"$WORK/err"; then die "a read-only mount can be written"; fi
+grep -q 'Read-only' "$WORK/err" || die "a read-only mount says: $(cat "$WORK/err")"
+unmount_brickfs
+
+say "writeback=on"
+mount_brickfs writeback=on
+head -c 3000000 /dev/urandom >"$WORK/blob"
+cp "$WORK/blob" "$MNT/blob"
+unmount_brickfs
+mount_brickfs
+cmp "$WORK/blob" "$MNT/blob"
+[ "$(stat -c %s "$MNT/blob")" = 3000000 ] || die "the size is lost"
+unmount_brickfs
+
+say "in the foreground, until SIGINT, with a file open"
+"$BRICKFS" "$SOURCE" "$MNT" -f 2>"$WORK/foreground.log" &
+pid=$!
+BACKGROUND_PIDS+=("$pid")
+within 10 is_mounted || die "not mounted: $(cat "$WORK/foreground.log")"
+exec 5>"$MNT/open"
+echo written >&5
+kill -INT "$pid"
+within 20 ended "$pid" || die "SIGINT does not end it"
+exec 5>&- || true
+wait "$pid" || die "SIGINT ends it with exit $?: $(cat "$WORK/foreground.log")"
+is_mounted && die "the mount stays after SIGINT"
+mount_brickfs
+[ "$(cat "$MNT/open")" = written ] || die "what was written before SIGINT is lost"
+
+say "SIGHUP is harmless, SIGTERM ends it cleanly"
+pid=$(brickfs_pid)
+kill -HUP "$pid"
+echo after >"$MNT/hup"
+kill -TERM "$pid"
+within 20 ended "$pid" || die "SIGTERM does not end it"
+is_mounted && die "the mount stays after SIGTERM"
+check_volume
+
+say "unmounted and mounted again at once, ten times"
+for round in $(seq 1 10); do
+  mount_brickfs
+  echo "$round" >"$MNT/round"
+  umount "$MNT"
+done
+mount_brickfs
+[ "$(cat "$MNT/round")" = 10 ] || die "the last write is lost"
+
+say "umount -f and umount -l while it is in use"
+exec 5<"$MNT/round"
+pid=$(brickfs_pid)
+umount -f "$MNT" 2>/dev/null || true
+within 20 ended "$pid" || die "umount -f does not end it"
+exec 5<&-
+within 5 not_mounted || die "the mountpoint stays dead after umount -f"
+mount_brickfs
+exec 5<"$MNT/round"
+pid=$(brickfs_pid)
+umount -l "$MNT"
+[ "$(cat <&5)" = 10 ] || die "an open file is cut off by umount -l"
+exec 5<&-
+within 20 ended "$pid" || die "brickfs does not end with the last user after umount -l"
+
+say "a mountpoint whose server was killed is cleared away"
+mount_brickfs
+kill -9 "$(brickfs_pid)"
+mount_brickfs
+[ "$(cat "$MNT/round")" = 10 ] || die "not mounted again"
+unmount_brickfs
+
+say "installed: mount -t fuse.brickfs and fstab"
+cmake --install "$BUILD" --prefix "$WORK/usr" --strip >"$WORK/install.log" 2>&1 || cat "$WORK/install.log"
+# The helper for umount(8) is only looked for in /sbin.
+cp "$TESTS/../tools/umount.fuse.brickfs" "$WORK/usr/bin/"
+BRICKFS=$WORK/usr/bin/brickfs
+export PATH=$WORK/usr/bin:$PATH
+timeout 30 mount -t fuse.brickfs "$SOURCE" "$MNT" -o noatime,allow_other,x-test
+is_mounted || die "mount -t fuse.brickfs does not mount"
+grep " $MNT fuse.brickfs " /proc/self/mounts | grep -q "^$SOURCE " || die "the table of mounts names another source"
+pid=$(brickfs_pid)
+echo helped >"$MNT/helped"
+umount.fuse.brickfs "$MNT" -t fuse.brickfs
+within 20 ended "$pid" || die "brickfs does not end"
+printf '%s %s fuse.brickfs noauto,_netdev,nofail,ro 0 0\n' "$SOURCE" "$MNT" >"$WORK/fstab"
+timeout 30 mount --fstab "$WORK/fstab" "$MNT"
+[ "$(cat "$MNT/helped")" = helped ] || die "mount by fstab does not mount"
+unmount_brickfs
