@@ -137,8 +137,11 @@ Status FuseMount::start_session(const MountCommand& command, std::string* why) {
 }
 
 FuseMount::~FuseMount() {
-  if (session_ != nullptr && is_left_over()) unmount_lazily();
-  if (session_ != nullptr) fuse_session_destroy(session_);  // closes the device
+  if (session_ == nullptr) return;
+  if (is_left_over()) unmount_lazily();
+  // Of a live connection this would unmount whatever is on the mountpoint by now.
+  if (is_severed()) fuse_session_unmount(session_);
+  fuse_session_destroy(session_);  // closes the device
 }
 
 // As long as the connection lives, its device number is its own; later it may be another mount's, which then answers.

@@ -141,7 +141,8 @@ void Serving::wait_for_end() {
   }
   asked_to_end_ = is_readable(signals_fd());
   take_signals();
-  // Requests that are under way without a kernel to answer to: the unmount was forced (umount -f).
+  // Requests that stay under way without a kernel to answer to: the unmount was forced (umount -f).
+  if (!asked_to_end_ && loop_->busy()) std::this_thread::sleep_for(kLookAtLink);
   if (asked_to_end_ || loop_->busy()) hurry_->begin();
 }
 
