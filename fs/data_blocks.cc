@@ -13,7 +13,10 @@ constexpr int kTriesPerClass = 8;
 // What takes less at a time shares its block with others.
 constexpr uint64_t kTailUnits = 16;
 
-size_t class_of(uint32_t free_units) { return static_cast<size_t>(std::bit_width(free_units)) - 1; }
+size_t class_of(uint32_t free_units) {
+  CHECK(free_units > 0);
+  return static_cast<size_t>(std::bit_width(free_units)) - 1;
+}
 
 uint64_t block_of_unit(uint64_t unit) { return unit / kUnitsPerBlock; }
 
