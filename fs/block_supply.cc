@@ -98,7 +98,7 @@ bool Space::Impl::supply_step() {
     return true;
   }
   if (const auto blocks = next_to_return()) {
-    if (const Status status = return_blocks(*blocks); !status.ok()) {
+    if (const Status status = return_blocks(*blocks); !status.ok() && status.code() != ECANCELED) {
       spdlog::warn("empty blocks could not be given back to the brick ({}); the next mount does", status.error().what());
     }
     return true;
@@ -155,7 +155,7 @@ void Space::Impl::fetch(uint64_t blocks) {
   } else if (refused) {
     const uint64_t given = stat.ok() ? stat->allocatable_blocks : 0;
     budget.cap_allocatable(given < blocks ? given : blocks / 2);
-  } else {
+  } else if (status.code() != ECANCELED) {
     spdlog::warn("no blocks from the brick: {}", status.error().what());
   }
   note_progress(status);

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/space.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "tests/support/embedded_volume.h"
+
+namespace brickfs {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr BlockRange kSuperblock{BlockAddress{0}, 1};
+
+// A Space on an embedded brick whose journal is a number.
+class SpaceTest : public ::testing::Test {
+ protected:
+  void start(uint64_t brick_blocks) {
+    brick_.emplace(brick_blocks * kBlockBytes);
+    volume_ = brick_->open();
+    ASSERT_TRUE(volume_->alloc(kSuperblock).ok());
+    space_.emplace(*volume_);
+    ASSERT_TRUE(space_->adopt_metadata(kSuperblock).ok());
+    ASSERT_TRUE(space_->start(std::span(&kSuperblock, 1), hooks()).ok());
+  }
+  Space::Hooks hooks() {
+    return {.durable = [this] { return Lsn{durable_.load()}; },
+            .make_durable =
+                [this] {
+                  durable_ = last_.load();
+                  space_->on_durable(Lsn{durable_.load()});
+                  return Status();
+                }};
+  }
+  void make_all_durable() { ASSERT_TRUE(hooks().make_durable().ok()); }
+  uint64_t blocks_on_brick() { return volume_->stat()->volume_used_blocks; }
+  // The supply thread does its work soon, but not at once.
+  bool blocks_become(uint64_t blocks) {
+    for (int i = 0; i < 500 && blocks_on_brick() != blocks; ++i) std::this_thread::sleep_for(10ms);
+    return blocks_on_brick() == blocks;
+  }
+  std::vector<UnitRun> allocate(uint64_t units, uint64_t goal = 0) {
+    auto runs = space_->allocate(units, goal);
+    EXPECT_TRUE(runs.ok());
+    return runs.ok() ? *runs : std::vector<UnitRun>();
+  }
+  void release(const std::vector<UnitRun>& runs) {
+    const Lsn lsn{++last_};
+    for (const UnitRun& run : runs) space_->release(run, lsn);
+  }
+
+  std::optional<EmbeddedVolume> brick_;
+  std::unique_ptr<VolumeClient> volume_;
+  std::optional<Space> space_;
+  std::atomic<uint64_t> last_{0};
+  std::atomic<uint64_t> durable_{0};
+};
+
+TEST_F(SpaceTest, AGrowingFileStaysInOnePiece) {
+  start(256);
+  UnitRun file = allocate(256).front();
+  for (int i = 0; i < 30; ++i) {
+    for (const UnitRun& run : allocate(256, file.end())) {
+      ASSERT_EQ(run.first, file.end());
+      file.count += run.count;
+    }
+  }
+}
+
+TEST_F(SpaceTest, ALargeRequestIsOneRun) {
+  start(256);
+  EXPECT_EQ(allocate(5000).size(), 1u);
+}
+
+TEST_F(SpaceTest, SmallFilesShareABlock) {
+  start(256);
+  const uint64_t before = blocks_on_brick();
+  std::set<uint64_t> blocks;
+  for (int i = 0; i < 500; ++i) blocks.insert(allocate(1).front().first / kUnitsPerBlock);
+  EXPECT_EQ(blocks.size(), 1u);
+  EXPECT_TRUE(blocks_become(before + 1));
+}
+
+TEST_F(SpaceTest, FreedUnitsAreReusedOnlyWhenThatIsDurable) {
+  start(256);
+  const std::vector<UnitRun> keeper = allocate(1);
+  const std::vector<UnitRun> old = allocate(300, keeper.front().end());
+  release(old);
+  for (int i = 0; i < 50; ++i) {
+    for (const UnitRun& run : allocate(2, old.front().first)) {
+      EXPECT_TRUE(run.end() <= old.front().first || run.first >= old.back().end());
+    }
+  }
+  make_all_durable();
+  EXPECT_EQ(allocate(2, old.front().first).front(), (UnitRun{old.front().first, 2}));
+}
+
+TEST_F(SpaceTest, AReleaseThatIsAlreadyDurableIsFreeAtOnce) {
+  start(256);
+  const std::vector<UnitRun> keeper = allocate(1);
+  const std::vector<UnitRun> old = allocate(10, keeper.front().end());
+  durable_ = last_ = 5;
+  space_->on_durable(Lsn{5});
+  space_->release(old.front(), Lsn{5});
+  EXPECT_EQ(allocate(10, old.front().first).front(), old.front());
+}
+
+TEST_F(SpaceTest, EmptyAgainItHasAsManyBlocksAsAtTheBeginning) {
+  start(512);
+  const uint64_t before = blocks_on_brick();
+  const SpaceUsage usage = space_->usage();
+  std::vector<UnitRun> all;
+  for (int i = 0; i < 40; ++i) {
+    const auto runs = allocate(i % 2 == 0 ? 3 : 2500);
+    all.insert(all.end(), runs.begin(), runs.end());
+  }
+  EXPECT_GT(blocks_on_brick(), before);
+  release(all);
+  EXPECT_EQ(space_->usage().free_units, usage.free_units) << "what is being freed counts as free";
+  make_all_durable();
+  EXPECT_TRUE(blocks_become(before)) << blocks_on_brick() << " instead of " << before;
+  EXPECT_EQ(space_->usage().free_units, usage.free_units);
+  EXPECT_EQ(space_->usage().total_units, usage.total_units);
+}
+
+TEST_F(SpaceTest, TrimWaitsUntilAllFreeBlocksAreTheBricks) {
+  start(512);
+  const uint64_t before = blocks_on_brick();
+  const auto runs = allocate(20'000);
+  release(runs);
+  make_all_durable();
+  ASSERT_TRUE(space_->trim().ok());
+  EXPECT_EQ(blocks_on_brick(), before);
+}
+
+TEST_F(SpaceTest, StopGivesBackAllThatIsNotInUse) {
+  start(256);
+  allocate(1);
+  space_->stop();
+  EXPECT_EQ(blocks_on_brick(), 2u);
+}
+
+TEST_F(SpaceTest, UsageIsExactToTheUnit) {
+  for (const uint64_t blocks : {4u, 16u, 32u, 100u}) {
+    start(blocks);
+    const SpaceUsage empty = space_->usage();
+    EXPECT_EQ(empty.free_units, empty.total_units);
+    EXPECT_GE(empty.total_units * 3, blocks * kUnitsPerBlock) << "most of even a small volume is for data";
+    uint64_t taken = 0;
+    for (uint64_t step = 1000; step > 0; step = step / 3) {
+      while (true) {
+        const auto runs = space_->allocate(step, 0);
+        if (!runs.ok()) {
+          EXPECT_EQ(runs.code(), ENOSPC);
+          break;
+        }
+        taken += step;
+        ASSERT_EQ(space_->usage().free_units, empty.free_units - taken);
+      }
+    }
+    EXPECT_EQ(taken, empty.free_units);
+    EXPECT_EQ(space_->usage().free_units, 0u);
+    space_.reset();
+    volume_.reset();
+  }
+}
+
+TEST_F(SpaceTest, ShortOfSpaceItMakesFreedUnitsDurable) {
+  start(32);
+  const uint64_t all = space_->usage().free_units;
+  const auto runs = allocate(all);
+  EXPECT_EQ(space_->allocate(1, 0).code(), ENOSPC);
+  release(runs);
+  EXPECT_EQ(space_->usage().free_units, all);
+  EXPECT_EQ(space_->allocate(all + 1, 0).code(), ENOSPC);
+  EXPECT_FALSE(allocate(all).empty());
+}
+
+TEST_F(SpaceTest, MetadataHasItsReserveOnAFullVolume) {
+  start(32);
+  allocate(space_->usage().free_units);
+  // Others may have taken what the brick had.
+  uint64_t address = uint64_t{1} << 40;
+  while (volume_->alloc({BlockAddress{address}, 1}).ok()) address += kBlockBytes;
+  std::vector<BlockRange> blocks;
+  for (int i = 0; i < 3; ++i) {
+    const auto block = space_->allocate_metadata(1);
+    ASSERT_TRUE(block.ok()) << i;
+    blocks.push_back(*block);
+  }
+  EXPECT_EQ(space_->usage().free_units, 0u);
+  for (const BlockRange& block : blocks) EXPECT_TRUE(space_->free_metadata(block).ok());
+  EXPECT_EQ(space_->allocate(1, 0).code(), ENOSPC) << "the reserve is not for data";
+}
+
+TEST_F(SpaceTest, TheReserveGrowsWithTheMetadata) {
+  start(128);
+  const uint64_t before = space_->usage().free_units;
+  space_->set_metadata_bytes(10 * kBlockBytes);
+  EXPECT_EQ(space_->usage().free_units, before - 20 * kUnitsPerBlock);
+  space_->set_metadata_bytes(0);
+  EXPECT_EQ(space_->usage().free_units, before);
+}
+
+TEST_F(SpaceTest, AdoptRefusesWhatIsInUseOrNotThere) {
+  start(64);
+  Space again(*volume_);
+  ASSERT_TRUE(again.adopt_metadata({BlockAddress{0}, 2}).ok());
+  EXPECT_EQ(again.adopt({kUnitsPerBlock, 1}).code(), EUCLEAN);
+  ASSERT_TRUE(again.adopt({2 * kUnitsPerBlock, 7}).ok());
+  EXPECT_EQ(again.adopt({2 * kUnitsPerBlock + 6, 1}).code(), EUCLEAN);
+  EXPECT_EQ(again.adopt_metadata({BlockAddress{2 * kBlockBytes}, 1}).code(), EUCLEAN);
+  const BlockRange listed{BlockAddress{0}, 2};
+  EXPECT_EQ(again.start(std::span(&listed, 1), hooks()).code(), EUCLEAN) << "block 2 is not on the brick";
+}
+
+// Random work against a model: no unit twice, none reused too early, nothing lost.
+TEST_F(SpaceTest, RandomWorkLosesAndDoublesNothing) {
+  start(96);
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  const uint64_t blocks_before = blocks_on_brick();
+  const uint64_t all = space_->usage().free_units;
+  std::vector<std::vector<UnitRun>> files;
+  std::set<uint64_t> used;    // by files
+  std::set<uint64_t> freed;   // not durably
+  uint64_t in_use = 0;
+  const auto each_unit = [](const std::vector<UnitRun>& runs, auto&& visit) {
+    for (const UnitRun& run : runs) {
+      for (uint64_t unit = run.first; unit < run.end(); ++unit) visit(unit);
+    }
+  };
+  for (int round = 0; round < 3000; ++round) {
+    const unsigned kind = random() % 100;
+    if (kind < 55) {
+      const uint64_t units = kind < 45 ? 1 + random() % 40 : 1 + random() % 3000;
+      const uint64_t goal = files.empty() || random() % 2 == 0 ? 0 : files[random() % files.size()].back().end();
+      const uint64_t durable_before = durable_;
+      const auto runs = space_->allocate(units, goal);
+      if (durable_ != durable_before) freed.clear();
+      ASSERT_EQ(runs.code(), units <= all - in_use ? 0 : ENOSPC);
+      if (!runs.ok()) continue;
+      uint64_t got = 0;
+      each_unit(*runs, [&](uint64_t unit) {
+        ++got;
+        ASSERT_TRUE(used.insert(unit).second) << "unit twice";
+        ASSERT_FALSE(freed.contains(unit)) << "freed not durably";
+      });
+      ASSERT_EQ(got, units);
+      in_use += units;
+      files.push_back(*runs);
+    } else if (kind < 97 && !files.empty()) {
+      std::swap(files[random() % files.size()], files.back());
+      const bool discard = random() % 4 == 0;
+      each_unit(files.back(), [&](uint64_t unit) {
+        used.erase(unit);
+        --in_use;
+        if (!discard) freed.insert(unit);
+      });
+      if (discard) {
+        for (const UnitRun& run : files.back()) space_->discard(run);
+      } else {
+        release(files.back());
+      }
+      files.pop_back();
+    } else {
+      make_all_durable();
+      freed.clear();
+    }
+    ASSERT_EQ(space_->usage().free_units, all - in_use);
+  }
+  for (const auto& runs : files) release(runs);
+  make_all_durable();
+  EXPECT_EQ(space_->usage().free_units, all);
+  ASSERT_TRUE(space_->trim().ok());
+  EXPECT_EQ(blocks_on_brick(), blocks_before);
+}
+
+TEST_F(SpaceTest, ManyThreadsAtOnce) {
+  start(64);
+  const uint64_t all = space_->usage().free_units;
+  std::vector<std::thread> threads;
+  std::atomic<uint64_t> refused{0};
+  for (unsigned worker = 0; worker < 4; ++worker) {
+    threads.emplace_back([&, worker] {
+      std::mt19937 random(worker);
+      std::vector<std::vector<UnitRun>> mine;
+      for (int round = 0; round < 400; ++round) {
+        auto runs = space_->allocate(1 + random() % 3000, 0);
+        if (!runs.ok()) ++refused;
+        if (runs.ok()) mine.push_back(*runs);
+        if (mine.empty() || (runs.ok() && random() % 2 == 0)) continue;
+        release(mine.back());
+        mine.pop_back();
+      }
+      for (const auto& runs : mine) release(runs);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  make_all_durable();
+  EXPECT_EQ(space_->usage().free_units, all);
+  EXPECT_GT(refused, 0u) << "the volume was never full";
+}
+
+}  // namespace
+}  // namespace brickfs
