@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many blocks the volume has, and for what: those in use by metadata, those kept allocated ahead ("fresh": zero, never
-// used), and those the brick would still give. Metadata has a reserve, which is held allocated, so that it is there
-// even when other volumes have taken all that the brick had.
-// Threads: none of its own.
+// How many blocks the volume has, and for what: those in use by metadata, those kept allocated ahead ("fresh": zero,
+// never used), and those the brick would still give. Metadata has a reserve, which is held allocated, so that it is
+// there even when other volumes have taken all that the brick had. Threads: none of its own.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +32,8 @@ class BlockBudget {
   std::optional<BlockRun> take_last_fresh(uint64_t most);
   // The first run not yet mapped among the `window` foremost fresh blocks; it counts as mapped from now on.
   std::optional<BlockRun> next_to_map(uint64_t window);
-  uint64_t standing() const { return standing_; }        // for data, when nothing goes on
-  uint64_t most_ahead() const { return most_ahead_; }    // for data, while streaming
+  uint64_t standing() const { return standing_; }      // for data, when nothing goes on
+  uint64_t most_ahead() const { return most_ahead_; }  // for data, while streaming
 
   // --- the brick. Calls under way are counted: blocks that come and go are neither fresh nor the brick's.
   // Names `count` blocks that were never named before.
@@ -67,7 +66,7 @@ class BlockBudget {
   uint64_t allocatable_ = 0;
   uint64_t coming_ = 0;
   uint64_t going_ = 0;
-  uint64_t next_ = 1;          // block 0 is the superblock's
+  uint64_t next_ = 1;           // block 0 is the superblock's
   uint64_t mapped_before_ = 0;  // fresh blocks below it are mapped
   uint64_t version_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps blocks allocated and mapped ahead of need and gives empty ones back: one thread, one call to the brick at a time.
-// While data takes blocks it keeps more and more ahead; soon after that has ended, just the standing number.
+// Keeps blocks allocated and mapped ahead of need and gives empty ones back: one thread, one call to the brick at a
+// time. While data takes blocks it keeps more and more ahead; soon after that has ended, just the standing number.
 #include <algorithm>
 
 #include "fs/space_state.h"
@@ -10,8 +10,8 @@
 namespace brickfs {
 namespace {
 
-constexpr std::chrono::milliseconds kQuiet{150};         // without blocks taken: back to the standing number
-constexpr std::chrono::milliseconds kRetryAfter{200};    // a call failed
+constexpr std::chrono::milliseconds kQuiet{150};       // without blocks taken: back to the standing number
+constexpr std::chrono::milliseconds kRetryAfter{200};  // a call failed
 
 bool is_out_of_space(const Status& status) { return status.code() == ENOSPC || status.code() == EDQUOT; }
 
@@ -99,7 +99,8 @@ bool Space::Impl::supply_step() {
   }
   if (const auto blocks = next_to_return()) {
     if (const Status status = return_blocks(*blocks); !status.ok() && status.code() != ECANCELED) {
-      spdlog::warn("empty blocks could not be given back to the brick ({}); the next mount does", status.error().what());
+      spdlog::warn("empty blocks could not be given back to the brick ({}); the next mount does",
+                   status.error().what());
     }
     return true;
   }
@@ -139,11 +140,8 @@ void Space::Impl::fetch(uint64_t blocks) {
   last_fetch = now;
 
   const BlockRun run = budget.begin_alloc(blocks);
-  const bool may_commit = std::exchange(freed_since_commit, false);
   mutex.unlock();
-  Status status = volume.alloc(run.range());
-  // What was freed is the brick's again only with a commit.
-  if (is_out_of_space(status) && may_commit && volume.commit().ok()) status = volume.alloc(run.range());
+  const Status status = volume.alloc(run.range());
   const bool refused = is_out_of_space(status);
   const auto stat = refused ? volume.stat() : Result<BrickStat>(Error(0));
   mutex.lock();
@@ -151,7 +149,6 @@ void Space::Impl::fetch(uint64_t blocks) {
   budget.end_alloc(run, status.ok());
   if (status.ok()) {
     budget.make_fresh(run);
-    if (may_commit) freed_since_commit = true;
   } else if (refused) {
     const uint64_t given = stat.ok() ? stat->allocatable_blocks : 0;
     budget.cap_allocatable(given < blocks ? given : blocks / 2);
@@ -167,7 +164,6 @@ Status Space::Impl::return_blocks(BlockRun blocks) {
   const Status status = volume.free(blocks.range());
   mutex.lock();
   budget.end_free(blocks.count, status.ok());
-  freed_since_commit = true;
   note_progress(status);
   return status;
 }

@@ -88,7 +88,8 @@ UnitRun DataBlocks::extend(uint64_t goal, uint64_t most) {
 std::optional<UnitRun> DataBlocks::take_fitting(uint64_t units) {
   if (units > kUnitsPerBlock) return std::nullopt;
   const uint32_t count = static_cast<uint32_t>(units);
-  // Blocks with about four times the room first: it is likely in one piece there, and emptier blocks may yet become empty.
+  // Blocks with about four times the room first: it is likely in one piece there, and emptier blocks may yet become
+  // empty.
   const size_t exact = class_of(count);
   const size_t roomy = std::min(exact + 2, kEmptyClass);
   for (size_t size_class = roomy; size_class <= kEmptyClass; ++size_class) {

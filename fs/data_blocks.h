@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The blocks that hold file data, and which of their units are in use. Blocks in full use are mere runs; each other one has a
-// bitmap and stands in a class by its number of free units, so that one with room is found quickly.
+// The blocks that hold file data, and which of their units are in use. Blocks in full use are mere runs; each other one
+// has a bitmap and stands in a class by its number of free units, so that one with room is found quickly.
 //
 // Blocks that a file has grown into lately ("tails") are kept out of other files' way while there is other room.
 //

@@ -35,7 +35,8 @@ Status Filesystem::Impl::FileChange::lock_range(uint64_t first_unit, uint64_t en
 }
 
 Status Filesystem::Impl::FileChange::lock(uint64_t offset, uint64_t length) {
-  if (offset > limits::kFileBytes || length > limits::kFileBytes - offset) return Error(EFBIG, "beyond the largest file");
+  if (offset > limits::kFileBytes || length > limits::kFileBytes - offset)
+    return Error(EFBIG, "beyond the largest file");
   offset_ = offset;
   end_ = offset + length;
   TRY(look());

@@ -2,8 +2,8 @@
 // One change of a file's data under way: it holds the range of the file, gathers what is to be written to the brick and
 // what is to be mapped, and then does both in the order that is safe: data first, then the transaction that shows it.
 //
-// Whoever changes the size holds the unit in which the old end lies (and a truncation all behind the new end), so the size
-// stands still for a change that reaches up to it.
+// Whoever changes the size holds the unit in which the old end lies (and a truncation all behind the new end), so the
+// size stands still for a change that reaches up to it.
 //
 // Threads: one. Use: lock...(); plan (map, write, zero ...); apply().
 #pragma once
@@ -23,7 +23,8 @@ class Filesystem::Impl::FileChange {
   FileChange(const FileChange&) = delete;
   FileChange& operator=(const FileChange&) = delete;
 
-  // Waits for bytes [offset, + length); if they reach past the end, for all from the old end on. EFBIG, EINVAL (not a file).
+  // Waits for bytes [offset, + length); if they reach past the end, for all from the old end on. EFBIG, EINVAL (not a
+  // file).
   Status lock(uint64_t offset, uint64_t length);
   // For `length` bytes behind the end, wherever that will be. EFBIG.
   Status lock_append(uint64_t length);

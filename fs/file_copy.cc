@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// copy_file_range: read and written through a bounded buffer; holes stay holes. As on other file systems the copy is not one
-// step: others may see and change parts of it meanwhile.
+// copy_file_range: read and written through a bounded buffer; holes stay holes. As on other file systems the copy is
+// not one step: others may see and change parts of it meanwhile.
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,7 +44,8 @@ Result<uint64_t> Filesystem::copy_range(Ino from, uint64_t from_offset, Ino to, 
   const Attributes source = TRY(get_attributes(from));
   if (from_offset >= source.size_bytes || length == 0) return 0;
   length = std::min(length, source.size_bytes - from_offset);
-  if (to_offset > limits::kFileBytes || length > limits::kFileBytes - to_offset) return Error(EFBIG, "beyond the largest file");
+  if (to_offset > limits::kFileBytes || length > limits::kFileBytes - to_offset)
+    return Error(EFBIG, "beyond the largest file");
   if (from == to && from_offset < to_offset + length && to_offset < from_offset + length) {
     return Error(EINVAL, "the ranges overlap");
   }
@@ -55,7 +56,8 @@ Result<uint64_t> Filesystem::copy_range(Ino from, uint64_t from_offset, Ino to, 
     const auto step = next_step(*this, from, from_offset + done, length - done);
     if (!step.ok()) return failed(step.error());
     if (step->hole) {
-      if (const Status status = impl_->copy_hole(to, to_offset + done, step->bytes); !status.ok()) return failed(status.error());
+      if (const Status status = impl_->copy_hole(to, to_offset + done, step->bytes); !status.ok())
+        return failed(status.error());
       done += step->bytes;
       continue;
     }

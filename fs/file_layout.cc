@@ -48,9 +48,8 @@ Status Filesystem::Impl::preallocate(FileChange& change, bool keep_size) {
   }
   const bool grows = !keep_size && change.end() > change.size();
   if (grows) change.zero_gap(change.end());
-  return change.apply({.size_bytes = grows ? std::optional(change.end()) : std::nullopt,
-                       .stamp_mtime = grows,
-                       .stamp_ctime = true});
+  return change.apply(
+      {.size_bytes = grows ? std::optional(change.end()) : std::nullopt, .stamp_mtime = grows, .stamp_ctime = true});
 }
 
 Status Filesystem::Impl::punch_hole(FileChange& change, bool keep_size) {
@@ -60,9 +59,8 @@ Status Filesystem::Impl::punch_hole(FileChange& change, bool keep_size) {
   change.zero(change.offset(), std::min(change.end(), whole.first * kUnitBytes));
   change.zero(std::max(change.offset(), whole.end * kUnitBytes), change.end());
   if (whole.first < whole.end) change.unmap(whole.first, whole.end);
-  return change.apply({.size_bytes = grows ? std::optional(change.end()) : std::nullopt,
-                       .stamp_mtime = true,
-                       .stamp_ctime = true});
+  return change.apply(
+      {.size_bytes = grows ? std::optional(change.end()) : std::nullopt, .stamp_mtime = true, .stamp_ctime = true});
 }
 
 // Whole units keep their place and read as zeros again, without being written.
@@ -83,9 +81,8 @@ Status Filesystem::Impl::zero_range(FileChange& change, bool keep_size) {
   if (grows) change.zero_gap(change.offset());
   change.zero(change.offset(), std::min(change.end(), whole.first * kUnitBytes));
   change.zero(std::max(change.offset(), whole.end * kUnitBytes), change.end());
-  return change.apply({.size_bytes = grows ? std::optional(change.end()) : std::nullopt,
-                       .stamp_mtime = true,
-                       .stamp_ctime = true});
+  return change.apply(
+      {.size_bytes = grows ? std::optional(change.end()) : std::nullopt, .stamp_mtime = true, .stamp_ctime = true});
 }
 
 Status Filesystem::allocate(Ino ino, int mode, uint64_t offset, uint64_t length) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading: one batch of one-sided reads, an extent each, straight into the request's memory. Also seek, which reads the map only.
+// Reading: one batch of one-sided reads, an extent each, straight into the request's memory. Also seek, which reads the
+// map only.
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing. What is mapped and written is overwritten in place; what is not gets fresh units, filled whole (zeros around the
-// data); all of it leaves in one batch, and only then does the transaction show it.
+// Writing. What is mapped and written is overwritten in place; what is not gets fresh units, filled whole (zeros around
+// the data); all of it leaves in one batch, and only then does the transaction show it.
 #include <algorithm>
 
 #include "fs/file_change.h"

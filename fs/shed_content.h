@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that have shed content which their units still hold: the rest of a last unit after a truncation, or what a zeroed
-// range held. Until the transaction that shed it is durable, a crash may bring the content back; so nothing is
+// Files that have shed content which their units still hold: the rest of a last unit after a truncation, or what a
+// zeroed range held. Until the transaction that shed it is durable, a crash may bring the content back; so nothing is
 // written over it before (the file would come back with bytes of its future in its past).
 // Threads: any.
 #pragma once

@@ -35,7 +35,8 @@ Space::~Space() {
 
 Status Space::adopt(UnitRun run) {
   MutexLock lock(impl_->mutex);
-  if (impl_->budget.metadata().contains_any(blocks_touched(run))) return Error(EUCLEAN, "file data in a metadata block");
+  if (impl_->budget.metadata().contains_any(blocks_touched(run)))
+    return Error(EUCLEAN, "file data in a metadata block");
   impl_->budget.raise_next(blocks_touched(run).end());
   return impl_->data.adopt(run);
 }
@@ -278,7 +279,6 @@ Status Space::Impl::free_metadata(BlockRun blocks) {
   const Status status = volume.free(blocks.range());
   lock.lock();
   budget.end_free(blocks.count, status.ok());
-  freed_since_commit = true;
   note_progress(status);
   return status;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The insides of Space. space.cc: what callers ask for; block_supply.cc: the thread that keeps blocks ahead and gives empty
-// ones back. Included by these two only.
+// The insides of Space. space.cc: what callers ask for; block_supply.cc: the thread that keeps blocks ahead and gives
+// empty ones back. Included by these two only.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@ class Space::Impl {
   uint64_t free_now() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   // --- block_supply.cc
-  Status first_supply() ABSL_LOCKS_EXCLUDED(mutex);   // on the caller's thread, before supply_loop() runs
+  Status first_supply() ABSL_LOCKS_EXCLUDED(mutex);  // on the caller's thread, before supply_loop() runs
   void supply_loop() ABSL_LOCKS_EXCLUDED(mutex);
   Status give_all_back() ABSL_LOCKS_EXCLUDED(mutex);  // after it ended: what data does not use
   // Waits until a call to the brick has ended that may have brought blocks; `demand`: so many are needed. Its error.
@@ -52,26 +52,25 @@ class Space::Impl {
   CondVar supplied;       // for those who wait for it
   BlockBudget budget ABSL_GUARDED_BY(mutex);
   DataBlocks data ABSL_GUARDED_BY(mutex);
-  std::deque<Freed> freed ABSL_GUARDED_BY(mutex);         // not yet durably; still in use in `data`
-  uint64_t freed_units ABSL_GUARDED_BY(mutex) = 0;        // in it
-  uint64_t promised_units ABSL_GUARDED_BY(mutex) = 0;     // to allocations under way, not yet taken
+  std::deque<Freed> freed ABSL_GUARDED_BY(mutex);      // not yet durably; still in use in `data`
+  uint64_t freed_units ABSL_GUARDED_BY(mutex) = 0;     // in it
+  uint64_t promised_units ABSL_GUARDED_BY(mutex) = 0;  // to allocations under way, not yet taken
   Lsn durable ABSL_GUARDED_BY(mutex){};
 
   // Of the supply.
-  uint64_t ahead ABSL_GUARDED_BY(mutex) = 0;              // wanted for data while busy
-  uint64_t demand ABSL_GUARDED_BY(mutex) = 0;             // blocks that allocations wait for
+  uint64_t ahead ABSL_GUARDED_BY(mutex) = 0;   // wanted for data while busy
+  uint64_t demand ABSL_GUARDED_BY(mutex) = 0;  // blocks that allocations wait for
   uint64_t calls_done ABSL_GUARDED_BY(mutex) = 0;
   uint64_t calls_failed ABSL_GUARDED_BY(mutex) = 0;
   Error last_failure ABSL_GUARDED_BY(mutex){0};
   uint64_t trims_wanted ABSL_GUARDED_BY(mutex) = 0;
   uint64_t trims_done ABSL_GUARDED_BY(mutex) = 0;
-  bool refresh_wanted ABSL_GUARDED_BY(mutex) = false;     // ask the brick what it can give
-  bool freed_since_commit ABSL_GUARDED_BY(mutex) = false; // blocks that the brick may only reuse after a commit
+  bool refresh_wanted ABSL_GUARDED_BY(mutex) = false;      // ask the brick what it can give
   bool stopping ABSL_GUARDED_BY(mutex) = false;
   Clock::time_point last_taken ABSL_GUARDED_BY(mutex){};
   Clock::time_point last_fetch ABSL_GUARDED_BY(mutex){};
   Clock::time_point last_refresh ABSL_GUARDED_BY(mutex){};
-  Clock::time_point retry_at ABSL_GUARDED_BY(mutex){};    // after a failed call
+  Clock::time_point retry_at ABSL_GUARDED_BY(mutex){};  // after a failed call
 
  private:
   void take(UnitRun run, uint64_t& need, std::vector<UnitRun>& runs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);

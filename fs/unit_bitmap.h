@@ -23,7 +23,7 @@ class UnitBitmap {
   bool is_free(uint32_t unit) const { return (words_[unit / 64] >> (unit % 64) & 1) == 0; }
   bool any_used(Run run) const;
   bool all_used(Run run) const;
-  void use(Run run);      // all of it must be free
+  void use(Run run);        // all of it must be free
   void give_back(Run run);  // all of it must be in use
 
   // Free units from exactly `unit` on, at most `most`.

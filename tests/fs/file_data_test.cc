@@ -63,11 +63,13 @@ Status set_size(Filesystem& filesystem, Ino ino, uint64_t size) {
 void soil_free_space(Filesystem& filesystem, uint64_t bytes) {
   const Ino ino = make_file(filesystem, "soil");
   const Bytes dirt(kMiB, kForeign);
-  for (uint64_t offset = 0; offset < bytes; offset += dirt.size()) ASSERT_TRUE(write(filesystem, ino, offset, dirt).ok());
+  for (uint64_t offset = 0; offset < bytes; offset += dirt.size())
+    ASSERT_TRUE(write(filesystem, ino, offset, dirt).ok());
   const Ino keeper = make_file(filesystem, "keeper");
   // One unit in each block stays in use, so that the blocks stay and keep their bytes.
   for (uint64_t offset = 0; offset < bytes; offset += kBlockBytes) {
-    ASSERT_TRUE(filesystem.allocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, kBlockBytes - kUnitBytes).ok());
+    ASSERT_TRUE(
+        filesystem.allocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, kBlockBytes - kUnitBytes).ok());
   }
   ASSERT_TRUE(write(filesystem, keeper, 0, Bytes(1)).ok());
   ASSERT_TRUE(filesystem.sync_all().ok());
@@ -98,14 +100,24 @@ class RandomFiles {
     const uint64_t offset = place();
     const uint64_t length = 1 + (random_() % 4 == 0 ? random_() % 300'000 : random_() % 9'000);
     switch (random_() % 10) {
-      case 0: case 1: case 2: return write_at(image, offset, length);
-      case 3: return append(image, length);
-      case 4: return resize(image, random_() % 2 == 0 ? offset : place());
-      case 5: return punch(image, offset, length);
-      case 6: return zero_range(image, offset, length, random_() % 2 == 0);
-      case 7: return preallocate(image, offset, length, random_() % 2 == 0);
-      case 8: return copy(image, images_[random_() % images_.size()], offset, length);
-      default: return check_part(image, offset, length);
+      case 0:
+      case 1:
+      case 2:
+        return write_at(image, offset, length);
+      case 3:
+        return append(image, length);
+      case 4:
+        return resize(image, random_() % 2 == 0 ? offset : place());
+      case 5:
+        return punch(image, offset, length);
+      case 6:
+        return zero_range(image, offset, length, random_() % 2 == 0);
+      case 7:
+        return preallocate(image, offset, length, random_() % 2 == 0);
+      case 8:
+        return copy(image, images_[random_() % images_.size()], offset, length);
+      default:
+        return check_part(image, offset, length);
     }
   }
 
@@ -123,7 +135,8 @@ class RandomFiles {
     for (size_t i = 0; i < images_.size(); ++i) images_[i].ino = ino_of(*volume_, name(i));
   }
 
-  // After a crash without sync: any mixture of what the files once held, but nobody else's bytes. Begins anew from there.
+  // After a crash without sync: any mixture of what the files once held, but nobody else's bytes. Begins anew from
+  // there.
   void take_over() {
     find_again();
     for (Image& image : images_) {
@@ -162,7 +175,8 @@ class RandomFiles {
     image.zero(offset, length);
   }
   void zero_range(Image& image, uint64_t offset, uint64_t length, bool keep) {
-    ASSERT_TRUE(volume_->allocate(image.ino, FALLOC_FL_ZERO_RANGE | (keep ? FALLOC_FL_KEEP_SIZE : 0), offset, length).ok());
+    ASSERT_TRUE(
+        volume_->allocate(image.ino, FALLOC_FL_ZERO_RANGE | (keep ? FALLOC_FL_KEEP_SIZE : 0), offset, length).ok());
     if (!keep) image.bytes.resize(std::max<size_t>(image.bytes.size(), offset + length));
     image.zero(offset, length);
   }
@@ -185,7 +199,8 @@ class RandomFiles {
   void check_part(Image& image, uint64_t offset, uint64_t length) {
     const size_t low = std::min<size_t>(offset, image.bytes.size());
     const size_t high = std::min<size_t>(offset + length, image.bytes.size());
-    const Bytes expected(image.bytes.begin() + static_cast<ptrdiff_t>(low), image.bytes.begin() + static_cast<ptrdiff_t>(high));
+    const Bytes expected(image.bytes.begin() + static_cast<ptrdiff_t>(low),
+                         image.bytes.begin() + static_cast<ptrdiff_t>(high));
     ASSERT_EQ(read(*volume_, image.ino, offset, length), expected);
   }
 
@@ -243,7 +258,8 @@ TEST(FileData, ATruncationThatIsLostLosesNothing) {
     ASSERT_TRUE(write(*volume, ino, 0, before).ok());
     ASSERT_TRUE(volume->sync_all().ok());
     ASSERT_TRUE(set_size(*volume, ino, 100).ok());
-    const Status grown = round % 2 == 0 ? set_size(*volume, ino, 200) : status_of(write(*volume, ino, 0, Bytes(50, std::byte{9}), true));
+    const Status grown =
+        round % 2 == 0 ? set_size(*volume, ino, 200) : status_of(write(*volume, ino, 0, Bytes(50, std::byte{9}), true));
     ASSERT_TRUE(grown.ok());
     volume.crash_and_mount();
     const Bytes after = read(*volume, ino_of(*volume, "cut" + std::to_string(round)), 0, 10'000);
@@ -268,7 +284,8 @@ TEST(FileData, SeekFindsDataAndHoles) {
   EXPECT_EQ(volume->seek(ino, 0, SEEK_SET).code(), EINVAL);
   ASSERT_TRUE(set_size(*volume, ino, far + 3 * kUnitBytes).ok());
   EXPECT_EQ(volume->seek(ino, far + kUnitBytes, SEEK_DATA).code(), ENXIO);
-  EXPECT_EQ(read(*volume, ino, far + 5, 10), Bytes({std::byte{2}, std::byte{2}, std::byte{2}, std::byte{2}, std::byte{2}, {}, {}, {}, {}, {}}));
+  EXPECT_EQ(read(*volume, ino, far + 5, 10),
+            Bytes({std::byte{2}, std::byte{2}, std::byte{2}, std::byte{2}, std::byte{2}, {}, {}, {}, {}, {}}));
 }
 
 TEST(FileData, FilesReachToTheLimit) {
@@ -276,7 +293,8 @@ TEST(FileData, FilesReachToTheLimit) {
   const Ino ino = make_file(*volume, "vast");
   ASSERT_TRUE(write(*volume, ino, limits::kFileBytes - 3, Bytes(3, std::byte{1})).ok());
   EXPECT_EQ(volume->get_attributes(ino)->size_bytes, limits::kFileBytes);
-  EXPECT_EQ(read(*volume, ino, limits::kFileBytes - 4, 100), Bytes({std::byte{0}, std::byte{1}, std::byte{1}, std::byte{1}}));
+  EXPECT_EQ(read(*volume, ino, limits::kFileBytes - 4, 100),
+            Bytes({std::byte{0}, std::byte{1}, std::byte{1}, std::byte{1}}));
   EXPECT_EQ(write(*volume, ino, limits::kFileBytes - 3, Bytes(4)).code(), EFBIG);
   EXPECT_EQ(write(*volume, ino, 0, Bytes(1), true).code(), EFBIG);
   EXPECT_EQ(set_size(*volume, ino, limits::kFileBytes + 1).code(), EFBIG);

@@ -24,7 +24,8 @@ constexpr Ino kFile{7};
 class Waiter {
  public:
   Waiter(RangeLocks& locks, uint64_t first, uint64_t end, Mode mode, Ino ino = kFile)
-      : granted_(std::async(std::launch::async, [&locks, first, end, mode, ino] { return locks.lock(ino, first, end, mode); })) {}
+      : granted_(std::async(std::launch::async,
+                            [&locks, first, end, mode, ino] { return locks.lock(ino, first, end, mode); })) {}
   bool granted_within(std::chrono::milliseconds time) { return granted_.wait_for(time) == std::future_status::ready; }
   RangeLocks::Hold take() { return granted_.get(); }
 

@@ -228,8 +228,8 @@ TEST_F(SpaceTest, RandomWorkLosesAndDoublesNothing) {
   const uint64_t blocks_before = blocks_on_brick();
   const uint64_t all = space_->usage().free_units;
   std::vector<std::vector<UnitRun>> files;
-  std::set<uint64_t> used;    // by files
-  std::set<uint64_t> freed;   // not durably
+  std::set<uint64_t> used;   // by files
+  std::set<uint64_t> freed;  // not durably
   uint64_t in_use = 0;
   const auto each_unit = [](const std::vector<UnitRun>& runs, auto&& visit) {
     for (const UnitRun& run : runs) {
