@@ -25,7 +25,7 @@ constexpr milliseconds kQuiet{30};
 constexpr milliseconds kLatest{1'000};
 constexpr int kRestPerCommit = 4;
 constexpr milliseconds kRetry{100};
-constexpr int kSpaceTries = 50;
+constexpr int kSpaceTries = 30;
 
 }  // namespace
 
