@@ -99,6 +99,7 @@ class VolumeClient final {
 
   // volume_data.cc
   Status transfer(TransferRound& round, Stage stage, ReplayLog::Room& room, Patience& patience);
+  void check_session(const VolumeLink::Use& use);
   Status gather(const VolumeLink::Use& use, TransferRound& round);
   Result<HandleCache::Lease> map(const VolumeLink::Use& use, BlockAddress block, uint64_t most, Access access);
   Status post(const VolumeLink::Use& use, TransferRound& round, Stage stage, ReplayLog::Room& room);

@@ -53,15 +53,13 @@ Status VolumeClient::transfer(TransferRound& round, Stage stage, ReplayLog::Room
     {
       const VolumeLink::Use use = TRY(link_->enter(patience));
       status = gather(use, round);
-      if (!round.empty()) status = post(use, round, stage, room);
-      // Leases end before the stay does.
-      round.restart();
+      const bool posted = !round.empty();
+      if (posted) status = post(use, round, stage, room);
+      round.restart();  // leases end before the stay does
       if (status.ok() || link_->lost_by(use, status.error())) continue;
-      if (status.error().is(EACCES) || status.error().is(EIO)) {
-        // A dead handle: the session has ended and nobody said so yet, or it is not what it seems.
-        if (++refusals > kRefusals) return status;
-        const Result<BrickStat> alive = use.brick().stat();
-        if (alive.ok() || !link_->lost_by(use, alive.error())) link_->distrust(use);
+      if (posted) {
+        if (++refusals > kRefusals) return Error(EIO, "handles that the brick has just given are refused");
+        check_session(use);
         continue;
       }
     }
@@ -69,6 +67,12 @@ Status VolumeClient::transfer(TransferRound& round, Stage stage, ReplayLog::Room
     TRY(make_room(patience));
   }
   return {};
+}
+
+// A handle was refused: the session has ended and nobody has said so yet, or it is not what it seems.
+void VolumeClient::check_session(const VolumeLink::Use& use) {
+  const Result<BrickStat> alive = use.brick().stat();
+  if (alive.ok() || !link_->lost_by(use, alive.error())) link_->distrust(use);
 }
 
 // As many transfers as there are handles for. What cannot be mapped now ends the round; an error with nothing gathered is final.

@@ -200,6 +200,34 @@ TEST(VolumeClient, ATakeOverIsFinal) {
   EXPECT_EQ(volume->link_state().kind, LinkState::Kind::kFailed);
 }
 
+TEST(VolumeClient, ARefusedHandleIsReplaced) {
+  RestartingBrick brick(8, 0);
+  auto volume = open(brick);
+  ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
+  Bytes data = filled(4096, 1);
+  brick.faults().answer(BrickCall::kTransfer, EACCES);
+  ASSERT_TRUE(write(*volume, 2 * kMiB, data).ok());
+  EXPECT_EQ(*read(*volume, 2 * kMiB, 4096), data);
+  EXPECT_EQ(brick.faults().sessions(), 2u);
+}
+
+TEST(VolumeClient, ReadersCannotWrite) {
+  RestartingBrick brick(8, 0);
+  {
+    auto volume = open(brick);
+    ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
+    ASSERT_TRUE(volume->close().ok());
+  }
+  VolumeOptions options = remote();
+  options.open.mode = OpenMode::kReadOnly;
+  auto volume = open(brick, options);
+  EXPECT_TRUE(read(*volume, 2 * kMiB, 10).ok());
+  Bytes data(10);
+  EXPECT_EQ(write(*volume, 2 * kMiB, data).code(), EACCES);
+  EXPECT_EQ(volume->alloc(blocks(2, 1)).code(), EACCES);
+  EXPECT_EQ(brick.faults().sessions(), 2u) << "an answer, not a reason to reconnect";
+}
+
 TEST(VolumeClient, ClosedMeansClosed) {
   RestartingBrick brick(8, 0);
   auto volume = open(brick);
