@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// A brick of this process behind a TCP listener of its own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/brick_service.h"
+#include "server/tcp_listener.h"
+#include "tests/support/brick_factory.h"
+#include "transport/brick.h"
+#include "transport/proof.h"
+
+namespace brickfs::testing {
+
+class TcpTestBrick final : public TestBrick {
+ public:
+  explicit TcpTestBrick(BrickConfig config, Secret secret = {});
+  ~TcpTestBrick() override;
+  std::unique_ptr<Brick> connect() override { return connect(secret_); }
+  std::unique_ptr<Brick> connect(const Secret& secret);
+  void restart() override;  // on the same port
+
+  uint16_t port() const { return port_; }
+
+ private:
+  void start();
+  void stop();
+
+  const BrickConfig config_;
+  const Secret secret_;
+  uint16_t port_ = 0;
+  std::unique_ptr<BrickService> service_;
+  std::unique_ptr<TcpListener> listener_;
+};
+
+BrickConfig memory_config(uint64_t memory_blocks);
+OpenRequest request_for(uint64_t client, OpenMode mode = OpenMode::kExclusive, bool steal = false);
+// Blocks [first, first + count) by number, allocated and mapped for writing; a handle for each.
+std::vector<Handle> alloc_and_map(Brick& brick, uint64_t first, uint64_t count);
+
+std::unique_ptr<TestBrick> make_tcp_memory(uint64_t memory_blocks, uint64_t capacity_blocks, std::vector<VolumeSpec> volumes);
+std::unique_ptr<TestBrick> make_tcp_file(uint64_t memory_blocks, uint64_t capacity_blocks, std::vector<VolumeSpec> volumes);
+
+}  // namespace brickfs::testing

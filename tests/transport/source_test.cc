@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/source.h"
+
+#include <gtest/gtest.h>
+
+namespace brickfs {
+namespace {
+
+TEST(Source, RemoteHasHostPortAndVolume) {
+  const auto source = parse_source("tcp://brick.example:1234/home", nullptr);
+  ASSERT_TRUE(source.ok());
+  EXPECT_EQ(source->kind, SourceKind::kTcp);
+  EXPECT_EQ(source->host, "brick.example");
+  EXPECT_EQ(source->port, 1234);
+  EXPECT_EQ(source->volume, "home");
+  EXPECT_FALSE(source->embedded());
+}
+
+TEST(Source, PortAndVolumeHaveDefaults) {
+  for (const char* text : {"rdma://10.0.0.1", "rdma://10.0.0.1/", "rdma://10.0.0.1/default", "rdma://10.0.0.1:20470"}) {
+    const auto source = parse_source(text, nullptr);
+    ASSERT_TRUE(source.ok()) << text;
+    EXPECT_EQ(source->kind, SourceKind::kRdma);
+    EXPECT_EQ(source->host, "10.0.0.1");
+    EXPECT_EQ(source->port, kDefaultPort);
+    EXPECT_EQ(source->volume, "default");
+  }
+}
+
+TEST(Source, Ipv6GoesInBrackets) {
+  const auto source = parse_source("tcp://[fe80::1%eth0]:99/v", nullptr);
+  ASSERT_TRUE(source.ok());
+  EXPECT_EQ(source->host, "fe80::1%eth0");
+  EXPECT_EQ(source->port, 99);
+  EXPECT_EQ(format_source(*source), "tcp://[fe80::1%eth0]:99/v");
+  EXPECT_FALSE(parse_source("tcp://::1/v", nullptr).ok());
+  EXPECT_FALSE(parse_source("tcp://[::1/v", nullptr).ok());
+  EXPECT_FALSE(parse_source("tcp://[::1]x/v", nullptr).ok());
+}
+
+TEST(Source, EmbeddedHasSizeAndPath) {
+  const auto memory = parse_source("memory:512M", nullptr);
+  ASSERT_TRUE(memory.ok());
+  EXPECT_EQ(memory->size_bytes, 512u << 20);
+  EXPECT_TRUE(memory->embedded());
+  const auto file = parse_source("file:/a/b,c,2G", nullptr);
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file->path, "/a/b,c");
+  EXPECT_EQ(file->size_bytes, 2ull << 30);
+  const auto without_size = parse_source("file:/a/b,c", nullptr);
+  ASSERT_TRUE(without_size.ok());
+  EXPECT_EQ(without_size->path, "/a/b,c");
+  EXPECT_EQ(without_size->size_bytes, 0u);
+}
+
+TEST(Source, NonsenseIsRefusedWithAReason) {
+  for (const char* text :
+       {"", "tcp:", "tcp://", "tcp:///v", "tcp://host:/v", "tcp://host:70000/v", "tcp://host:12x/v", "tcp://host:0/v", "tcp://ho st/v",
+        "tcp://host/a/b", "tcp://host/a:b", "memory:", "memory:0", "memory:12Q", "file:", "file:,1G", "file:/a,1Q", "http://host/v", "/a/b"}) {
+    std::string why;
+    EXPECT_EQ(parse_source(text, &why).code(), EINVAL) << text;
+    EXPECT_FALSE(why.empty()) << text;
+    EXPECT_EQ(why.find('\n'), std::string::npos) << text;
+  }
+}
+
+TEST(Source, FormatIsWhatParseTakes) {
+  for (const char* text : {"tcp://host:1/v", "rdma://[::1]:20470/default", "memory:64M", "file:/a/b,4G", "file:/a/b"}) {
+    const auto source = parse_source(text, nullptr);
+    ASSERT_TRUE(source.ok()) << text;
+    EXPECT_EQ(format_source(*source), text);
+  }
+}
+
+TEST(ListenUrl, TakesHostAndPortAndNoVolume) {
+  const auto url = parse_listen_url("tcp://0.0.0.0:0", nullptr);
+  ASSERT_TRUE(url.ok());
+  EXPECT_EQ(url->host, "0.0.0.0");
+  EXPECT_EQ(url->port, 0);
+  EXPECT_EQ(parse_listen_url("tcp://[::]", nullptr)->port, kDefaultPort);
+  EXPECT_EQ(parse_listen_url("rdma://host", nullptr)->kind, SourceKind::kRdma);
+  std::string why;
+  EXPECT_FALSE(parse_listen_url("tcp://host/volume", &why).ok());
+  EXPECT_FALSE(parse_listen_url("0.0.0.0:20470", &why).ok());
+  EXPECT_FALSE(why.empty());
+}
+
+TEST(VolumeName, HasPlainCharactersOnly) {
+  EXPECT_TRUE(is_volume_name("a-B_3.x"));
+  EXPECT_FALSE(is_volume_name(""));
+  EXPECT_FALSE(is_volume_name("a/b"));
+  EXPECT_FALSE(is_volume_name("a b"));
+  EXPECT_FALSE(is_volume_name(std::string(64, 'a')));
+}
+
+}  // namespace
+}  // namespace brickfs

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is the tcp client's own, beside the contract: connections shared by threads, long streams both ways, peers that are
+// silent, foreign or gone.
+#include "transport/tcp/tcp_brick.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "tests/support/brick_contract.h"
+#include "tests/support/tcp_test_brick.h"
+#include "transport/limits.h"
+#include "transport/tcp/socket.h"
+
+namespace brickfs {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::alloc_and_map;
+using testing::eventually;
+using testing::memory_config;
+using testing::pattern;
+using testing::request_for;
+using testing::TcpTestBrick;
+using testing::transfer;
+
+struct OpenClient {
+  TcpTestBrick server;
+  std::unique_ptr<Brick> brick;
+  std::vector<Handle> handles;  // one for each block
+
+  explicit OpenClient(uint64_t blocks) : server(memory_config(blocks)), brick(server.connect()) {
+    EXPECT_EQ(brick->open(request_for(1), nullptr).code(), 0);
+    handles = alloc_and_map(*brick, 0, blocks);
+  }
+};
+
+TEST(TcpBrick, MovesBytesInEveryShape) {
+  OpenClient client(1);
+  const auto bytes = pattern(kBlockBytes, 1);
+  for (const size_t length : {1ul, 511ul, 4096ul, 65'537ul, size_t{kBlockBytes}}) {
+    for (const size_t slices : {1ul, 2ul, limits::kSlicesPerTransfer}) {
+      auto source = bytes;
+      std::vector<std::byte> target(length);
+      std::vector<LocalSlice> from, to;
+      for (size_t i = 0, at = 0; i < slices; ++i) {
+        const size_t end = i + 1 == slices ? length : length * (i + 1) / slices;
+        from.push_back({source.data() + at, static_cast<uint32_t>(end - at), 0});
+        to.push_back({target.data() + at, static_cast<uint32_t>(end - at), 0});
+        at = end;
+      }
+      Batch write, read;
+      write.transfers.push_back({Direction::kWrite, client.handles[0], kBlockBytes - length, from});
+      read.transfers.push_back({Direction::kRead, client.handles[0], kBlockBytes - length, to});
+      client.brick->submit(write);
+      ASSERT_TRUE(client.brick->wait(write).ok());
+      client.brick->submit(read);
+      ASSERT_TRUE(client.brick->wait(read).ok());
+      ASSERT_TRUE(std::equal(target.begin(), target.end(), bytes.begin())) << length << " bytes in " << slices << " slices";
+    }
+  }
+}
+
+TEST(TcpBrick, ThreadsShareTheConnections) {
+  constexpr uint64_t kThreads = 8;
+  OpenClient client(kThreads);
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&client, t] {
+      std::mt19937_64 random(t);
+      std::vector<std::byte> model(kBlockBytes);
+      for (int round = 0; round < 300; ++round) {
+        const size_t length = 1 + random() % (round % 8 == 0 ? 300'000 : 5'000);
+        const size_t offset = random() % (kBlockBytes - length);
+        const std::span<std::byte> part = std::span(model).subspan(offset, length);
+        for (std::byte& byte : part) byte = static_cast<std::byte>(random());
+        ASSERT_TRUE(transfer(*client.brick, Direction::kWrite, client.handles[t], offset, part).ok());
+        std::vector<std::byte> got(length);
+        ASSERT_TRUE(transfer(*client.brick, Direction::kRead, client.handles[t], offset, got).ok());
+        ASSERT_TRUE(std::equal(got.begin(), got.end(), part.begin()));
+      }
+      std::vector<std::byte> all(kBlockBytes);
+      ASSERT_TRUE(transfer(*client.brick, Direction::kRead, client.handles[t], 0, all).ok());
+      ASSERT_EQ(all, model);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Far more than the sockets hold goes both ways at once: neither end may wait for the other to read first.
+TEST(TcpBrick, LongStreamsBothWaysDoNotBlockEachOther) {
+  OpenClient client(2);
+  for (const bool with_callback : {false, true}) {
+    std::vector<std::byte> out = pattern(kBlockBytes, 3);
+    std::vector<std::byte> in(kBlockBytes);
+    const LocalSlice out_slice{out.data(), kBlockBytes, 0};
+    const LocalSlice in_slice{in.data(), kBlockBytes, 0};
+    std::atomic<bool> done{false};
+    Batch waited;
+    Batch called([](Batch&, void* context) { static_cast<std::atomic<bool>*>(context)->store(true); }, &done);
+    Batch& batch = with_callback ? called : waited;
+    for (int i = 0; i < 24; ++i) {
+      batch.transfers.push_back({Direction::kRead, client.handles[0], 0, std::span(&in_slice, 1)});
+      batch.transfers.push_back({Direction::kWrite, client.handles[1], 0, std::span(&out_slice, 1)});
+    }
+    client.brick->submit(batch);
+    if (with_callback) {
+      ASSERT_TRUE(eventually([&] { return done.load(); }, 30s));
+      EXPECT_TRUE(called.status().ok());
+    } else {
+      EXPECT_TRUE(client.brick->wait(waited).ok());
+    }
+    std::vector<std::byte> got(kBlockBytes);
+    ASSERT_TRUE(transfer(*client.brick, Direction::kRead, client.handles[1], 0, got).ok());
+    EXPECT_EQ(got, out);
+  }
+}
+
+TEST(TcpBrick, CallbacksComeWhileOthersWait) {
+  OpenClient client(2);
+  struct Counter {
+    std::atomic<int> done{0};
+  } counter;
+  constexpr int kBatches = 500;
+  std::vector<std::byte> buffer(4096);
+  const LocalSlice slice{buffer.data(), 4096, 0};
+  std::vector<std::unique_ptr<Batch>> batches;
+  std::thread waiter([&] {
+    std::vector<std::byte> own(4096);
+    for (int i = 0; i < kBatches; ++i) ASSERT_TRUE(transfer(*client.brick, Direction::kRead, client.handles[1], 0, own).ok());
+  });
+  for (int i = 0; i < kBatches; ++i) {
+    batches.push_back(std::make_unique<Batch>([](Batch&, void* context) { ++static_cast<Counter*>(context)->done; }, &counter));
+    batches.back()->transfers.push_back({Direction::kWrite, client.handles[0], 0, std::span(&slice, 1)});
+    client.brick->submit(*batches.back());
+  }
+  waiter.join();
+  EXPECT_TRUE(eventually([&] { return counter.done == kBatches; }));
+}
+
+// A refused read brings no payload; what follows it on the connection must still reach the right memory.
+TEST(TcpBrick, RefusedReadsLeaveTheOthersRight) {
+  OpenClient client(1);
+  auto bytes = pattern(kBlockBytes, 4);
+  ASSERT_TRUE(transfer(*client.brick, Direction::kWrite, client.handles[0], 0, bytes).ok());
+  Handle dead = client.handles[0];
+  dead.remote_key += 1000;
+  constexpr size_t kReads = 64;
+  std::vector<std::vector<std::byte>> buffers(kReads, std::vector<std::byte>(3000));
+  std::vector<LocalSlice> slices;
+  for (auto& buffer : buffers) slices.push_back({buffer.data(), 3000, 0});
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::unique_ptr<Batch>> batches;
+    for (size_t i = 0; i < kReads; ++i) {
+      batches.push_back(std::make_unique<Batch>());
+      batches[i]->transfers.push_back({Direction::kRead, i % 3 == 0 ? client.handles[0] : dead, i * 5000, std::span(&slices[i], 1)});
+      client.brick->submit(*batches[i]);
+    }
+    for (size_t i = 0; i < kReads; ++i) {
+      const Status status = client.brick->wait(*batches[i]);
+      ASSERT_EQ(status.ok(), i % 3 == 0) << i;
+      if (!status.ok()) continue;
+      ASSERT_TRUE(std::equal(buffers[i].begin(), buffers[i].end(), bytes.begin() + i * 5000)) << i;
+    }
+  }
+}
+
+TEST(TcpBrick, SecretsMustBeTheSame) {
+  TcpTestBrick server(memory_config(1), Secret{"right"});
+  EXPECT_EQ(server.connect(Secret{"wrong"})->open(request_for(1), nullptr).code(), EACCES);
+  EXPECT_EQ(server.connect(Secret{})->open(request_for(1), nullptr).code(), EACCES);
+  EXPECT_EQ(server.connect(Secret{"right"})->open(request_for(1), nullptr).code(), 0);
+  TcpTestBrick open_server(memory_config(1));
+  EXPECT_EQ(open_server.connect(Secret{"right"})->open(request_for(1), nullptr).code(), EACCES);
+}
+
+TEST(TcpBrick, HolderIsNamed) {
+  TcpTestBrick server(memory_config(1));
+  const auto first = server.connect();
+  ASSERT_TRUE(first->open(request_for(1), nullptr).ok());
+  Holder holder;
+  EXPECT_EQ(server.connect()->open(request_for(2), &holder).code(), EBUSY);
+  EXPECT_EQ(holder.name, "client 1");
+  EXPECT_GT(holder.since_unix_seconds, 0);
+}
+
+TEST(TcpBrick, NobodyThereIsToldAtOnce) {
+  uint16_t port = 0;
+  {
+    const auto listening = tcp::listen_on("127.0.0.1", 0);
+    ASSERT_TRUE(listening.ok());
+    port = *tcp::local_port(listening->get());
+  }
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(make_tcp_brick("127.0.0.1", port, {})->open(request_for(1), nullptr).code(), ECONNREFUSED);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 1s);
+  EXPECT_EQ(make_tcp_brick("no-such-host.invalid", 1, {})->open(request_for(1), nullptr).code(), EHOSTUNREACH);
+}
+
+TEST(TcpBrick, SilentPeerIsGivenUp) {
+  const auto listening = tcp::listen_on("127.0.0.1", 0);  // the kernel accepts, nobody answers
+  ASSERT_TRUE(listening.ok());
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(make_tcp_brick("127.0.0.1", *tcp::local_port(listening->get()), {})->open(request_for(1), nullptr).code(), ETIMEDOUT);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+}
+
+TEST(TcpBrick, ForeignPeerIsRecognised) {
+  const auto listening = tcp::listen_on("127.0.0.1", 0);
+  ASSERT_TRUE(listening.ok());
+  std::thread foreigner([&] {
+    const UniqueFd fd(::accept(listening->get(), nullptr, nullptr));
+    std::vector<std::byte> text(200, std::byte{'x'});
+    iovec part = tcp::to_iovec(text);
+    EXPECT_TRUE(tcp::send_all(fd.get(), std::span(&part, 1)).ok());
+    std::array<std::byte, 1> rest;
+    while (tcp::receive_all(fd.get(), rest).ok()) continue;
+  });
+  EXPECT_EQ(make_tcp_brick("127.0.0.1", *tcp::local_port(listening->get()), {})->open(request_for(1), nullptr).code(), EPROTO);
+  foreigner.join();
+}
+
+TEST(TcpBrick, BricksEndIsNoticedAndOpenComesBack) {
+  std::atomic<int> lost{0};
+  std::atomic<int> why{0};
+  OpenClient client(2);
+  const auto brick = client.server.connect();
+  brick->set_on_lost([&](Error error) {
+    why = error.code();
+    ++lost;
+  });
+  ASSERT_TRUE(client.brick->close().ok());
+  const auto session = brick->open(request_for(5), nullptr);
+  ASSERT_TRUE(session.ok());
+  const auto handle = brick->map({BlockAddress{0}, 1}, Access::kReadWrite)->at(0);
+  client.server.restart();
+  EXPECT_TRUE(eventually([&] { return lost == 1; }));
+  EXPECT_EQ(why, ENOTCONN);
+  std::vector<std::byte> bytes(10);
+  EXPECT_EQ(transfer(*brick, Direction::kWrite, handle, 0, bytes).code(), ENOTCONN);
+  EXPECT_EQ(brick->stat().code(), ENOTCONN);
+  const auto again = brick->open(request_for(5), nullptr);
+  ASSERT_TRUE(again.ok());
+  EXPECT_NE(again->boot, session->boot);
+  EXPECT_TRUE(brick->close().ok());
+  EXPECT_EQ(brick->close().code(), ENOTCONN);
+  EXPECT_EQ(lost, 1);
+}
+
+TEST(TcpBrick, IdleSessionOutlivesTheLease) {
+  BrickConfig config = memory_config(1);
+  config.lease = limits::kKeepAlive + 1'000ms;  // the listener looks once a second
+  TcpTestBrick server(config);
+  const auto brick = server.connect();
+  ASSERT_TRUE(brick->open(request_for(1), nullptr).ok());
+  std::this_thread::sleep_for(limits::kKeepAlive + 2'500ms);
+  EXPECT_TRUE(brick->stat().ok());
+}
+
+TEST(TcpBrick, ImpossibleTransfersAreRefusedHere) {
+  OpenClient client(1);
+  std::vector<std::byte> bytes(4096);
+  EXPECT_EQ(transfer(*client.brick, Direction::kRead, client.handles[0], kBlockBytes - 4095, bytes).code(), EINVAL);
+  EXPECT_EQ(transfer(*client.brick, Direction::kRead, client.handles[0], UINT64_MAX, bytes).code(), EINVAL);
+  EXPECT_EQ(transfer(*client.brick, Direction::kRead, client.handles[0], 0, std::span(bytes).first(0)).code(), EINVAL);
+  EXPECT_EQ(transfer(*client.brick, Direction::kRead, client.handles[0], 0, bytes).code(), 0);
+  EXPECT_EQ(client.brick->alloc({BlockAddress{1}, 1}).code(), EINVAL);
+  EXPECT_EQ(client.brick->alloc({BlockAddress{0}, limits::kBlocksPerCall + 1}).code(), EINVAL);
+  EXPECT_EQ(client.brick->alloc({BlockAddress{UINT64_MAX - kBlockBytes + 1}, 1}).code(), EINVAL);
+  Batch nothing;
+  client.brick->submit(nothing);
+  EXPECT_TRUE(client.brick->wait(nothing).ok());
+}
+
+}  // namespace
+}  // namespace brickfs

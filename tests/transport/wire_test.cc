@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/wire.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace brickfs {
+namespace {
+
+constexpr uint64_t kBlock = kBlockBytes;
+
+TEST(Wire, OpenCallKeepsTheRequest) {
+  OpenRequest request;
+  request.volume = "v";
+  request.client = ClientId{7};
+  request.client_name = "host (pid 1)";
+  request.mode = OpenMode::kReadOnly;
+  request.steal = true;
+  request.resume = Epoch{9};
+  const auto back = wire::from_call(wire::to_call(request));
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->volume, "v");
+  EXPECT_EQ(back->client, ClientId{7});
+  EXPECT_EQ(back->client_name, "host (pid 1)");
+  EXPECT_EQ(back->mode, OpenMode::kReadOnly);
+  EXPECT_TRUE(back->steal);
+  EXPECT_EQ(back->resume, Epoch{9});
+}
+
+TEST(Wire, MalformedOpenIsRefused) {
+  OpenRequest request;
+  request.client = ClientId{1};
+  const wire::OpenCall good = wire::to_call(request);
+  ASSERT_TRUE(wire::from_call(good).ok());
+  auto bad = good;
+  bad.client = 0;
+  EXPECT_EQ(wire::from_call(bad).code(), EPROTO);
+  bad = good;
+  bad.mode = 4;
+  EXPECT_EQ(wire::from_call(bad).code(), EPROTO);
+  bad = good;
+  bad.flags = 2;
+  EXPECT_EQ(wire::from_call(bad).code(), EPROTO);
+  bad = good;
+  std::fill(std::begin(bad.volume), std::end(bad.volume), 'x');  // no end
+  EXPECT_EQ(wire::from_call(bad).code(), EPROTO);
+}
+
+TEST(Wire, TextIsCutAndControlCharactersMasked) {
+  char field[8];
+  wire::put_text(field, "a\nb\x1b" "cdefgh");
+  const auto text = wire::get_text(field);
+  ASSERT_TRUE(text.ok());
+  EXPECT_EQ(*text, "a?b?cde");
+}
+
+TEST(Wire, HandlesMustCoverWhatWasMapped) {
+  const BlockRange asked{BlockAddress{4 * kBlock}, 3};
+  Handle first;
+  first.blocks = {BlockAddress{4 * kBlock}, 1};
+  first.access = Access::kReadWrite;
+  first.remote_address = 11;
+  first.remote_key = 12;
+  Handle second = first;
+  second.blocks = {BlockAddress{5 * kBlock}, 2};
+  const auto decode = [&](std::vector<Handle> handles) {
+    return wire::decode_handles(wire::encode_handles(handles), asked, Access::kReadWrite);
+  };
+  const auto good = decode({first, second});
+  ASSERT_TRUE(good.ok());
+  ASSERT_EQ(good->size(), 2u);
+  EXPECT_EQ((*good)[1].blocks, second.blocks);
+  EXPECT_EQ((*good)[0].remote_address, 11u);
+  EXPECT_EQ((*good)[0].remote_key, 12u);
+  EXPECT_EQ(decode({first}).code(), EPROTO);
+  EXPECT_EQ(decode({second, first}).code(), EPROTO);
+  EXPECT_EQ(decode({first, second, second}).code(), EPROTO);
+  Handle endless = second;
+  endless.blocks.count = UINT64_MAX / kBlock;
+  EXPECT_EQ(decode({first, endless}).code(), EPROTO);
+  Handle weaker = second;
+  weaker.access = Access::kRead;
+  EXPECT_EQ(decode({first, weaker}).code(), EPROTO);
+}
+
+TEST(Wire, ListMustAscendAndGetOn) {
+  ListPage page;
+  page.extents = {{BlockAddress{2 * kBlock}, 1}, {BlockAddress{4 * kBlock}, 2}};
+  page.cursor = BlockAddress{6 * kBlock};
+  const auto body = wire::encode_list(page);
+  const auto good = wire::decode_list(body, BlockAddress{kBlock});
+  ASSERT_TRUE(good.ok());
+  EXPECT_EQ(good->extents, page.extents);
+  EXPECT_EQ(good->cursor, page.cursor);
+  EXPECT_EQ(wire::decode_list(body, BlockAddress{3 * kBlock}).code(), EPROTO);
+  page.cursor = BlockAddress{5 * kBlock};
+  EXPECT_EQ(wire::decode_list(wire::encode_list(page), BlockAddress{0}).code(), EPROTO);
+  page.extents = {};
+  page.cursor = BlockAddress{8 * kBlock};
+  EXPECT_EQ(wire::decode_list(wire::encode_list(page), BlockAddress{8 * kBlock}).code(), EPROTO);
+  page.cursor = std::nullopt;
+  EXPECT_FALSE(wire::decode_list(wire::encode_list(page), BlockAddress{0})->cursor.has_value());
+  page.extents = {{BlockAddress{1}, 1}};
+  EXPECT_EQ(wire::decode_list(wire::encode_list(page), BlockAddress{0}).code(), EPROTO);
+}
+
+TEST(Wire, CommitKeepsRangesAndBarriers) {
+  const std::vector<CommitRange> ranges = {{1, 2, false}, {3, 4, true}};
+  const auto back = wire::decode_commit(wire::encode_commit(ranges));
+  ASSERT_TRUE(back.ok());
+  ASSERT_EQ(back->size(), 2u);
+  EXPECT_EQ((*back)[1].address, 3u);
+  EXPECT_EQ((*back)[1].length_bytes, 4u);
+  EXPECT_FALSE((*back)[0].after_previous);
+  EXPECT_TRUE((*back)[1].after_previous);
+}
+
+TEST(Wire, StatKeepsItsFields) {
+  BrickStat stat;
+  stat.boot = BootId{1};
+  stat.epoch = Epoch{2};
+  stat.durability = Durability::kDurable;
+  stat.volume_used_blocks = 3;
+  stat.allocatable_blocks = 4;
+  stat.committed_bytes = 5;
+  stat.medium = "memory with store /x";
+  auto back = wire::from_answer(wire::to_answer(stat));
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->boot, BootId{1});
+  EXPECT_EQ(back->epoch, Epoch{2});
+  EXPECT_EQ(back->durability, Durability::kDurable);
+  EXPECT_EQ(back->volume_used_blocks, 3u);
+  EXPECT_EQ(back->allocatable_blocks, 4u);
+  EXPECT_EQ(back->committed_bytes, 5u);
+  EXPECT_EQ(back->medium, stat.medium);
+  EXPECT_FALSE(back->holder.has_value());
+  stat.holder = Holder{"who", 6};
+  back = wire::from_answer(wire::to_answer(stat));
+  ASSERT_TRUE(back.ok() && back->holder);
+  EXPECT_EQ(back->holder->name, "who");
+  EXPECT_EQ(back->holder->since_unix_seconds, 6);
+}
+
+TEST(Wire, AnyBytesAreDecodedOrRefused) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(seed);
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 20'000; ++round) {
+    std::vector<std::byte> body(random() % 600);
+    for (std::byte& byte : body) byte = static_cast<std::byte>(random() % 4 == 0 ? random() : 0);
+    (void)wire::decode_handles(body, {BlockAddress{0}, 1}, Access::kRead);
+    (void)wire::decode_list(body, BlockAddress{0});
+    (void)wire::decode_commit(body);
+    if (const auto call = wire::decode<wire::OpenCall>(body); call.ok()) (void)wire::from_call(*call);
+    if (const auto answer = wire::decode<wire::StatAnswer>(body); answer.ok()) (void)wire::from_answer(*answer);
+    if (const auto answer = wire::decode<wire::OpenAnswer>(body); answer.ok()) (void)wire::from_answer(*answer);
+    if (const auto record = wire::decode<wire::HolderRecord>(body); record.ok()) (void)wire::from_record(*record);
+  }
+}
+
+TEST(Proof, DependsOnEverythingItCovers) {
+  const Secret secret{"s"};
+  const Nonces nonces{random_nonce(), random_nonce()};
+  const std::array<std::byte, 3> message{};
+  const Proof proof = make_proof(secret, "a", nonces, message);
+  EXPECT_TRUE(same_bytes(proof, make_proof(secret, "a", nonces, message)));
+  EXPECT_FALSE(same_bytes(proof, make_proof(Secret{"t"}, "a", nonces, message)));
+  EXPECT_FALSE(same_bytes(proof, make_proof(Secret{}, "a", nonces, message)));
+  EXPECT_FALSE(same_bytes(proof, make_proof(secret, "b", nonces, message)));
+  EXPECT_FALSE(same_bytes(proof, make_proof(secret, "a", {nonces.client, random_nonce()}, message)));
+  EXPECT_FALSE(same_bytes(proof, make_proof(secret, "a", {random_nonce(), nonces.server}, message)));
+  EXPECT_FALSE(same_bytes(proof, make_proof(secret, "a", nonces, std::span(message).first(2))));
+}
+
+}  // namespace
+}  // namespace brickfs
