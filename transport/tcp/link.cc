@@ -148,7 +148,7 @@ void Link::keep_alive() {
     if (!lost_) continue;
     const Error error = *lost_;
     lock.unlock();
-    if (on_lost_) on_lost_(error);
+    on_lost_(error);
     return;
   }
 }

@@ -32,7 +32,10 @@ class TcpBrick final : public Brick {
   Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(); }
   void submit(Batch& batch) override;
   Status wait(Batch& batch) override;
-  void set_on_lost(std::function<void(Error)> callback) override { on_lost_ = std::move(callback); }
+  void set_on_lost(std::function<void(Error)> callback) override {
+    MutexLock lock(mutex_);
+    on_lost_ = std::move(callback);
+  }
 
  private:
   std::shared_ptr<Link> link() const {
@@ -45,11 +48,12 @@ class TcpBrick final : public Brick {
     return link;
   }
   void drop_link();
+  void tell_lost(Error error) const;
   Status call_range(Kind kind, BlockRange blocks);
 
   const tcp::Peer peer_;
-  std::function<void(Error)> on_lost_;
   mutable Mutex mutex_;
+  std::function<void(Error)> on_lost_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Link> link_ ABSL_GUARDED_BY(mutex_);  // the session, also a lost one; none before and after
 };
 
@@ -69,12 +73,23 @@ void TcpBrick::drop_link() {
   link_ = nullptr;
 }
 
+// From the link's own thread.
+void TcpBrick::tell_lost(Error error) const {
+  std::function<void(Error)> callback;
+  {
+    MutexLock lock(mutex_);
+    callback = on_lost_;
+  }
+  if (callback) callback(error);
+}
+
 Result<Session> TcpBrick::open(const OpenRequest& request, Holder* holder) {
+  if (request.client == ClientId{}) return Error(EINVAL, "no client id");
   if (request.volume.size() > limits::kVolumeNameBytes || request.client_name.size() > limits::kClientNameBytes) {
     return Error(EINVAL, "name is too long");
   }
   drop_link();
-  auto link = TRY(Link::open(peer_, request, holder, on_lost_));
+  auto link = TRY(Link::open(peer_, request, holder, [this](Error error) { tell_lost(error); }));
   const Session session = link->session();
   MutexLock lock(mutex_);
   link_ = std::move(link);
