@@ -69,8 +69,12 @@ Result<CheckReport> check_filesystem(VolumeClient& volume, std::string* why) {
     case VolumeHead::Kind::kNewer:
       *why = "this volume was made by a newer brickfs: " + head.why;
       return Error(ENOTSUP, "the format is newer");
-    case VolumeHead::Kind::kRefused: report.findings.damage(Area::kSuperblock, kNoIno, 0, head.why); break;
-    case VolumeHead::Kind::kMade: TRY(check_contents(volume, head, listed, report)); break;
+    case VolumeHead::Kind::kRefused:
+      report.findings.damage(Area::kSuperblock, kNoIno, 0, head.why);
+      break;
+    case VolumeHead::Kind::kMade:
+      TRY(check_contents(volume, head, listed, report));
+      break;
   }
   return report;
 }

@@ -24,6 +24,7 @@ bool TreeScan::next(Transaction& out, size_t bytes) {
 bool TreeScan::refill() {
   numbers_ = inodes_.numbers_from(refill_from_, kNumbersAtOnce);
   position_ = 0;
+  while (!numbers_.empty() && numbers_.back() >= end_) numbers_.pop_back();
   if (numbers_.empty()) return false;
   refill_from_ = Ino{raw(numbers_.back()) + 1};
   return true;

@@ -15,7 +15,7 @@ namespace brickfs {
 
 class TreeScan final : public RowSource {
  public:
-  explicit TreeScan(InodeTable& inodes) : inodes_(inodes) {}
+  explicit TreeScan(InodeTable& inodes) : inodes_(inodes), end_(inodes.next_number()) {}
   // True if it appended anything.
   bool next(Transaction& out, size_t bytes) override;
 
@@ -29,6 +29,7 @@ class TreeScan final : public RowSource {
   bool scan_extents(const Inode& inode, Transaction& out);
 
   InodeTable& inodes_;
+  const Ino end_;             // what is made during the scan is in the journal
   std::vector<Ino> numbers_;  // to scan next
   size_t position_ = 0;       // in numbers_
   Ino refill_from_{1};

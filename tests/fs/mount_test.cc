@@ -48,7 +48,8 @@ Ino stat_ino(Filesystem& filesystem, std::string_view name) {
 
 uint64_t count_listed(EmbeddedVolume& volume) {
   uint64_t blocks = 0;
-  for (const BlockRange& range : *volume.open(OpenMode::kObserve)->list()) blocks += range.count;
+  const auto listed = volume.open(OpenMode::kObserve)->list();
+  for (const BlockRange& range : *listed) blocks += range.count;
   return blocks;
 }
 
@@ -68,7 +69,8 @@ void write_bytes(VolumeClient& client, uint64_t address, std::vector<std::byte> 
 void free_a_block_full_of(EmbeddedVolume& volume, std::byte byte) {
   const auto client = volume.open();
   const std::vector<std::byte> full(kBlockBytes, byte);
-  for (const BlockRange& range : *client->list()) {
+  const auto listed = client->list();
+  for (const BlockRange& range : *listed) {
     for (uint64_t i = 0; i < range.count; ++i) {
       const BlockAddress block = block_after(range.start, i);
       if (read_bytes(*client, raw(block), kBlockBytes) != full) continue;

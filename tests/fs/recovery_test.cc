@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Crashes: the tree after one is a tree that the operations produced, in order, up to some instant not before the last sync.
+// Crashes: the tree after one is a tree that the operations produced, in order, up to some instant not before the last
+// sync.
+#include "fs/recovery.h"
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -11,7 +14,6 @@
 
 #include "fs/check.h"
 #include "fs/filesystem.h"
-#include "fs/recovery.h"
 #include "tests/support/embedded_volume.h"
 #include "tests/support/stopping_brick.h"
 #include "tests/support/tree_dump.h"
@@ -38,15 +40,24 @@ class RandomWork {
     const std::string name = "f" + std::to_string(random_() % 8);
     const std::string new_name = "f" + std::to_string(random_() % 8);
     switch (random_() % 9) {
-      case 0: return make_directory("d" + std::to_string(random_() % 2));
-      case 1: return lives(filesystem_.unlink(directory, name).code());
-      case 2: return lives(filesystem_.rename(directory, name, other, new_name, Rename::kReplace).code());
-      case 3: return lives(filesystem_.rename(directory, name, other, new_name, Rename::kExchange).code());
-      case 4: return link(directory, name, other, new_name);
-      case 5: return forget(filesystem_.make_symlink(directory, name, "to " + new_name, {}));
-      case 6: return truncate(find(directory, name));
-      case 7: return forget(filesystem_.create(directory, name, S_IFREG | 0644, {}));
-      default: return append(find(directory, name));
+      case 0:
+        return make_directory("d" + std::to_string(random_() % 2));
+      case 1:
+        return lives(filesystem_.unlink(directory, name).code());
+      case 2:
+        return lives(filesystem_.rename(directory, name, other, new_name, Rename::kReplace).code());
+      case 3:
+        return lives(filesystem_.rename(directory, name, other, new_name, Rename::kExchange).code());
+      case 4:
+        return link(directory, name, other, new_name);
+      case 5:
+        return forget(filesystem_.make_symlink(directory, name, "to " + new_name, {}));
+      case 6:
+        return truncate(find(directory, name));
+      case 7:
+        return forget(filesystem_.create(directory, name, S_IFREG | 0644, {}));
+      default:
+        return append(find(directory, name));
     }
   }
 
@@ -118,7 +129,9 @@ void expect_clean(EmbeddedVolume& volume) {
 void expect_in_history(const std::string& tree, const History& history) {
   const auto from = history.trees.begin() + static_cast<std::ptrdiff_t>(history.synced);
   EXPECT_NE(std::find(from, history.trees.end(), tree), history.trees.end())
-      << "this tree never was, or was before the last sync:\n" << tree << "the synced one:\n" << *from;
+      << "this tree never was, or was before the last sync:\n"
+      << tree << "the synced one:\n"
+      << *from;
 }
 
 std::unique_ptr<Filesystem> mount(std::unique_ptr<VolumeClient> client) {
@@ -181,7 +194,7 @@ TEST(Recovery, ClientDiesAtRandomChangesOnADurableBrick) {
 
 TEST(Recovery, ClientAndBrickDieAtRandomChanges) {
   const uint64_t seed = first_seed();
-  EmbeddedVolume volume(64 * kMiB, 128 * kMiB);
+  EmbeddedVolume volume(32 * kMiB, 64 * kMiB);
   crash_again_and_again(volume, seed, true, 10);
 }
 
@@ -248,8 +261,8 @@ void flip_bytes(VolumeClient& client, std::mt19937_64& random) {
   ASSERT_TRUE(client.close().ok());
 }
 
-// Bits of the metadata are flipped: there is never a crash nor a wrong file. Either the damage is told, or the tree is one that
-// was: what was hit does not matter, or cannot be told from the journal's unfinished end.
+// Bits of the metadata are flipped: there is never a crash nor a wrong file. Either the damage is told, or the tree is
+// one that was: what was hit does not matter, or cannot be told from the journal's unfinished end.
 TEST(Recovery, FlippedBitsOfMetadataAreToldOrHarmless) {
   const uint64_t seed = first_seed();
   std::mt19937_64 random(seed);

@@ -148,6 +148,7 @@ TEST(TreeScan, FuzzyScanAndReplayConverge) {
   }
   ASSERT_TRUE(decode_rows(rows.bytes(), builder).ok());
 
+  live.raise_next(Ino{20100});  // some of the inodes made meanwhile are scanned, the others left to the journal
   std::vector<std::byte> journal;
   Transaction checkpoint;
   TreeScan scan(live);
@@ -172,6 +173,7 @@ TEST(TreeScan, FuzzyScanAndReplayConverge) {
   Findings findings;
   ASSERT_TRUE(loader.finish(findings));
   EXPECT_FALSE(findings.damaged()) << findings.first_damage();
+  live.raise_next(replayed.next_number());
   EXPECT_EQ(dump(replayed), dump(live));
 }
 

@@ -42,7 +42,9 @@ class EmbeddedVolume {
   EmbeddedVolume& operator=(const EmbeddedVolume&) = delete;
 
   std::unique_ptr<Brick> brick() { return make_embedded_brick(service_); }
-  Result<std::unique_ptr<VolumeClient>> try_open(OpenMode mode = OpenMode::kExclusive) { return try_open(brick(), mode); }
+  Result<std::unique_ptr<VolumeClient>> try_open(OpenMode mode = OpenMode::kExclusive) {
+    return try_open(brick(), mode);
+  }
   // `brick`: one of brick()'s, perhaps in a wrapper.
   Result<std::unique_ptr<VolumeClient>> try_open(std::unique_ptr<Brick> brick, OpenMode mode = OpenMode::kExclusive) {
     static std::atomic<uint64_t> last_client{0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A brick whose client dies at its N-th change: that change is cut short (a write lands in part), and from then on every
-// call is refused as if the lease had gone to another. Changes are alloc, free, commit and writes.
+// A brick whose client dies at its N-th change: that change is cut short (a write lands in part), and from then on
+// every call is refused as if the lease had gone to another. Changes are alloc, free, commit and writes.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,9 @@ class StoppingBrick final : public Brick {
     if (stopped_) return gone();
     return brick_->stat();
   }
-  Result<RegisteredMemory> register_memory(std::span<std::byte> memory) override { return brick_->register_memory(memory); }
+  Result<RegisteredMemory> register_memory(std::span<std::byte> memory) override {
+    return brick_->register_memory(memory);
+  }
   void submit(Batch& batch) override {
     bool writes = false;
     for (const Transfer& transfer : batch.transfers) writes |= transfer.direction == Direction::kWrite;

@@ -30,8 +30,9 @@ int run_check(VolumeClient& volume, const std::string& source) {
   print_findings(report->findings);
   const char* const verdict = report->findings.damaged() ? "damaged" : "clean";
   if (report->has_filesystem) {
-    fmt::print("{}: {}, file system {}: {} inodes, {} KiB in files, {} blocks, {} transactions to replay\n", source, verdict,
-               report->uuid, report->inodes, report->used_units * kUnitBytes / kKiB, report->blocks, report->transactions);
+    fmt::print("{}: {}, file system {}: {} inodes, {} KiB in files, {} blocks, {} transactions to replay\n", source,
+               verdict, report->uuid, report->inodes, report->used_units * kUnitBytes / kKiB, report->blocks,
+               report->transactions);
   } else {
     fmt::print("{}: {}, no file system, {} blocks\n", source, verdict, report->blocks);
   }
