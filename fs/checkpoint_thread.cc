@@ -158,6 +158,7 @@ Status CheckpointThread::install(CheckpointPlace place, const Journal::Position&
   superblock.checkpoint = std::move(place);
   superblock.replay_from = position.next;
   superblock.journal_block = position.block;
+  superblock.replay_through = parts_.journal.last();
   // The rows hold what was journalled until now, and the chunks were written before: durable, both, before they are named.
   Status status = parts_.journal.sync();
   if (status.ok()) status = parts_.volume.commit();

@@ -42,7 +42,13 @@ Status load_journal(VolumeClient& volume, const Superblock& superblock, std::spa
                     TreeLoader& loader, RecoveredVolume& out) {
   out.journal =
       TRY(read_journal(volume, superblock.seed(), superblock.replay_from, superblock.journal_block, listed, loader));
-  if (!out.journal.damage.empty()) out.findings.damage(Area::kJournal, kNoIno, 0, out.journal.damage);
+  if (!out.journal.damage.empty()) {
+    out.findings.damage(Area::kJournal, kNoIno, 0, out.journal.damage);
+  } else if (out.journal.next <= superblock.replay_through) {
+    out.findings.damage(Area::kJournal, kNoIno, 0,
+                        fmt::format("the journal ends before transaction {}, but was durable through {}",
+                                    raw(out.journal.next), raw(superblock.replay_through)));
+  }
   for (const BlockAddress block : out.journal.chain) out.metadata.push_back({{block, 1}, kJournalName});
   if (raw(out.journal.fresh) != 0) out.metadata.push_back({{out.journal.fresh, 1}, kJournalName});
   return {};

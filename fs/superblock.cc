@@ -46,12 +46,14 @@ struct StoredSuperblock {
   uint64_t checkpoint_checksum = 0;
   char label[kLabelBytes] = {};  // ended by a zero byte
   StoredRun checkpoint_runs[kCheckpointRuns] = {};
-  std::byte reserved[1840] = {};
+  uint64_t replay_through = 0;
+  std::byte reserved[1832] = {};
   uint64_t checksum = 0;  // xxh3-64 of all bytes before, not seeded
 };
 static_assert(sizeof(StoredSuperblock) == kSlotBytes);
 static_assert(offsetof(StoredSuperblock, generation) == 56 && offsetof(StoredSuperblock, label) == 136);
-static_assert(offsetof(StoredSuperblock, checkpoint_runs) == 200 && offsetof(StoredSuperblock, checksum) == 4088);
+static_assert(offsetof(StoredSuperblock, checkpoint_runs) == 200 && offsetof(StoredSuperblock, replay_through) == 2248);
+static_assert(offsetof(StoredSuperblock, checksum) == 4088);
 static_assert(std::has_unique_object_representations_v<StoredSuperblock>);
 
 uint64_t checksum_of(const StoredSuperblock& stored) { return XXH3_64bits(&stored, offsetof(StoredSuperblock, checksum)); }
@@ -68,6 +70,7 @@ StoredSuperblock encode(const Superblock& superblock) {
   stored.created = static_cast<int64_t>(superblock.created);
   stored.next_ino = raw(superblock.next_ino);
   stored.replay_from = raw(superblock.replay_from);
+  stored.replay_through = raw(superblock.replay_through);
   stored.journal_block = raw(superblock.journal_block);
   stored.checkpoint_id = superblock.checkpoint.id;
   stored.checkpoint_chunks = superblock.checkpoint.chunks;
@@ -93,6 +96,7 @@ std::optional<Superblock> decode(const StoredSuperblock& stored) {
   superblock.label = std::string(stored.label, strnlen(stored.label, kLabelBytes - 1));
   superblock.next_ino = Ino{stored.next_ino};
   superblock.replay_from = Lsn{stored.replay_from};
+  superblock.replay_through = Lsn{stored.replay_through};
   superblock.journal_block = BlockAddress{stored.journal_block};
   superblock.checkpoint.id = stored.checkpoint_id;
   superblock.checkpoint.chunks = stored.checkpoint_chunks;

@@ -50,6 +50,7 @@ struct Superblock {
   Ino next_ino{};                // every number below may have been given
   CheckpointPlace checkpoint;
   Lsn replay_from{1};            // of the first transaction to replay onto the checkpoint
+  Lsn replay_through{};          // at least as far: the checkpoint's scan saw the tree up to it, and all of it was durable
   BlockAddress journal_block{};  // that begins with it; allocated, perhaps not written yet
 
   uint64_t seed() const;         // of every checksum in the volume
