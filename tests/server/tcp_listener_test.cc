@@ -62,12 +62,12 @@ struct RawClient {
   Handle handle;
 
   RawClient(const TcpTestBrick& server, const OpenRequest& request) : peer{"127.0.0.1", server.port(), {}} {
-    auto opened = tcp::open_session(peer, request, nullptr);
+    auto opened = tcp::open_session(peer, request, nullptr, soon());
     EXPECT_EQ(opened.code(), 0);
     if (!opened.ok()) return;
     calls = std::move(opened->fd);
     token = opened->token;
-    auto attached = tcp::attach(peer, token, wire::Role::kTransfers);
+    auto attached = tcp::attach(peer, token, wire::Role::kTransfers, soon());
     EXPECT_EQ(attached.code(), 0);
     if (attached.ok()) data = std::move(*attached);
   }
@@ -204,13 +204,13 @@ TEST(TcpListener, TransfersBesideTheHandleAreRefusedAndTheConnectionGoesOn) {
 TEST(TcpListener, TokensAreNotGuessedAndProofsNotPlayedAgain) {
   TcpTestBrick server(memory_config(2), Secret{"secret"});
   const tcp::Peer peer{"127.0.0.1", server.port(), Secret{"secret"}};
-  const auto opened = tcp::open_session(peer, request_for(1), nullptr);
+  const auto opened = tcp::open_session(peer, request_for(1), nullptr, soon());
   ASSERT_TRUE(opened.ok());
   wire::Token wrong = opened->token;
   wrong[0] ^= std::byte{1};
-  EXPECT_EQ(tcp::attach(peer, wrong, wire::Role::kTransfers).code(), EACCES);
-  EXPECT_EQ(tcp::attach({peer.host, peer.port, Secret{"wrong"}}, opened->token, wire::Role::kTransfers).code(), EACCES);
-  EXPECT_EQ(tcp::attach(peer, opened->token, wire::Role::kTransfers).code(), 0);
+  EXPECT_EQ(tcp::attach(peer, wrong, wire::Role::kTransfers, soon()).code(), EACCES);
+  EXPECT_EQ(tcp::attach({peer.host, peer.port, Secret{"wrong"}}, opened->token, wire::Role::kTransfers, soon()).code(), EACCES);
+  EXPECT_EQ(tcp::attach(peer, opened->token, wire::Role::kTransfers, soon()).code(), 0);
 
   // Everything a client sent on a connection, sent once more: the brick's nonce is another.
   const Nonces nonces{random_nonce(), random_nonce()};
@@ -293,7 +293,7 @@ TEST(TcpListener, SessionEndsWithItsFirstConnection) {
   client.calls.reset();
   EXPECT_TRUE(is_closed_soon(client.data.get()));
   EXPECT_TRUE(eventually([&] { return server.connect()->open(request_for(2), nullptr).ok(); }));
-  EXPECT_EQ(tcp::attach(client.peer, client.token, wire::Role::kTransfers).code(), EACCES);
+  EXPECT_EQ(tcp::attach(client.peer, client.token, wire::Role::kTransfers, soon()).code(), EACCES);
 }
 
 TEST(TcpListener, PortInUseIsAnError) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/tcp/handshake.h"
 
+#include <algorithm>
+
 #include "transport/limits.h"
 #include "transport/tcp/frame.h"
 
@@ -13,9 +15,9 @@ struct Greeted {
   Deadline deadline;  // of the whole handshake
 };
 
-Result<Greeted> greet(const Peer& peer) {
-  UniqueFd fd = TRY(connect_to(peer.host, peer.port, Clock::now() + limits::kConnectTimeout));
-  Greeted greeted{std::move(fd), {random_nonce(), {}}, Clock::now() + limits::kHandshakeTimeout};
+Result<Greeted> greet(const Peer& peer, Deadline latest) {
+  UniqueFd fd = TRY(connect_to(peer.host, peer.port, std::min<Deadline>(latest, Clock::now() + limits::kConnectTimeout)));
+  Greeted greeted{std::move(fd), {random_nonce(), {}}, std::min<Deadline>(latest, Clock::now() + limits::kHandshakeTimeout)};
   wire::Hello hello;
   hello.nonce = greeted.nonces.client;
   iovec part = to_iovec(bytes_of(hello));
@@ -46,8 +48,8 @@ Error refusal(int status) {
 
 }  // namespace
 
-Result<Opened> open_session(const Peer& peer, const OpenRequest& request, Holder* holder) {
-  Greeted greeted = TRY(greet(peer));
+Result<Opened> open_session(const Peer& peer, const OpenRequest& request, Holder* holder, Deadline latest) {
+  Greeted greeted = TRY(greet(peer, latest));
   wire::OpenCall call = wire::to_call(request);
   call.proof = wire::prove(peer.secret, wire::kOpenPurpose, greeted.nonces, call);
   const Answer answer = TRY(exchange(greeted.fd.get(), wire::Kind::kOpen, 0, bytes_of(call), greeted.deadline));
@@ -62,8 +64,8 @@ Result<Opened> open_session(const Peer& peer, const OpenRequest& request, Holder
   return Opened{std::move(greeted.fd), TRY(wire::from_answer(body)), body.token};
 }
 
-Result<UniqueFd> attach(const Peer& peer, const wire::Token& token, wire::Role role) {
-  Greeted greeted = TRY(greet(peer));
+Result<UniqueFd> attach(const Peer& peer, const wire::Token& token, wire::Role role, Deadline latest) {
+  Greeted greeted = TRY(greet(peer, latest));
   wire::AttachCall call;
   call.token = token;
   call.role = static_cast<uint32_t>(role);

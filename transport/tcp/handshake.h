@@ -9,6 +9,7 @@
 #include "transport/base/unique_fd.h"
 #include "transport/brick.h"
 #include "transport/proof.h"
+#include "transport/tcp/socket.h"
 #include "transport/wire.h"
 
 namespace brickfs::tcp {
@@ -26,8 +27,9 @@ struct Opened {
 };
 
 // A session's first connection. Errors as Brick::open(); EACCES also when the brick cannot prove that it knows the secret.
-Result<Opened> open_session(const Peer& peer, const OpenRequest& request, Holder* holder);
-// A further connection of the session.
-Result<UniqueFd> attach(const Peer& peer, const wire::Token& token, wire::Role role);
+// Takes as long as limits::kConnectTimeout and kHandshakeTimeout allow, and never beyond `latest`.
+Result<Opened> open_session(const Peer& peer, const OpenRequest& request, Holder* holder, Deadline latest);
+// A further connection of the session. EACCES: not its token, or the session has ended.
+Result<UniqueFd> attach(const Peer& peer, const wire::Token& token, wire::Role role, Deadline latest);
 
 }  // namespace brickfs::tcp

@@ -55,11 +55,18 @@ uint64_t length_of(const Transfer& transfer) {
 
 Result<std::shared_ptr<Link>> Link::open(const Peer& peer, const OpenRequest& request, Holder* holder,
                                          std::function<void(Error)> on_lost) {
-  Opened opened = TRY(open_session(peer, request, holder));
+  const Deadline latest = Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout;
+  Opened opened = TRY(open_session(peer, request, holder, latest));
   const wire::Token token = opened.token;
   std::shared_ptr<Link> link(new Link(std::move(opened), std::move(on_lost)));
   if (!link->wake_) return Error(EMFILE, "eventfd");
-  TRY(link->attach_all(peer, token, request.mode));
+  if (request.mode != OpenMode::kObserve) {
+    const Status attached = link->attach_all(peer, token, latest);
+    // Taken over meanwhile: the lease was granted all the same, and the session is lost like any other.
+    const bool cut_off = attached.code() == EACCES || attached.code() == ENOTCONN;
+    if (!attached.ok() && !cut_off) return attached.error();
+    if (cut_off) link->lose(Error(ENOTCONN, "the session ended at once"));
+  }
   link->keeper_ = std::thread([raw = link.get()] { raw->keep_alive(); });
   return link;
 }
@@ -72,11 +79,10 @@ Link::Link(Opened opened, std::function<void(Error)> on_lost)
 
 Link::~Link() { stop(); }
 
-Status Link::attach_all(const Peer& peer, const wire::Token& token, OpenMode mode) {
-  if (mode == OpenMode::kObserve) return {};
-  commits_ = std::make_unique<CallChannel>(TRY(attach(peer, token, wire::Role::kCalls)));
+Status Link::attach_all(const Peer& peer, const wire::Token& token, Deadline latest) {
+  commits_ = std::make_unique<CallChannel>(TRY(attach(peer, token, wire::Role::kCalls, latest)));
   while (data_.size() < kDataChannels) {
-    data_.push_back(std::make_unique<DataChannel>(TRY(attach(peer, token, wire::Role::kTransfers)),
+    data_.push_back(std::make_unique<DataChannel>(TRY(attach(peer, token, wire::Role::kTransfers, latest)),
                                                   [this](Error error) { lose(error); }));
   }
   return {};
@@ -100,9 +106,10 @@ void Link::submit(Batch& batch) {
   std::vector<const Transfer*> valid;
   valid.reserve(batch.transfers.size());
   std::vector<int> refused;
+  const int without_data = !data_.empty() ? 0 : lost() ? ENOTCONN : EACCES;
   const bool too_many = batch.transfers.size() > limits::kTransfersPerBatch;
   for (const Transfer& transfer : batch.transfers) {
-    const int code = too_many ? EINVAL : data_.empty() ? EACCES : check_transfer(transfer);
+    const int code = too_many ? EINVAL : without_data != 0 ? without_data : check_transfer(transfer);
     if (code == 0) {
       valid.push_back(&transfer);
     } else {

@@ -46,7 +46,7 @@ class Link {
 
  private:
   Link(Opened opened, std::function<void(Error)> on_lost);
-  Status attach_all(const Peer& peer, const wire::Token& token, OpenMode mode);
+  Status attach_all(const Peer& peer, const wire::Token& token, Deadline latest);
   void keep_alive();
   void renew();
   void post(Batch& batch, std::span<const Transfer* const> transfers);
