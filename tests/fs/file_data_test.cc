@@ -347,6 +347,7 @@ TEST(FileData, AFullVolumeHarmsNothingAndComesBack) {
   EXPECT_EQ(written / kUnitBytes + 2, free);
   EXPECT_EQ(write(*volume, big, 0, Bytes(kMiB, std::byte{5})).code(), 0) << "in place";
   EXPECT_EQ(read(*volume, small, 0, 9999), Bytes(5000, std::byte{3}));
+  ASSERT_TRUE(volume->sync_all().ok());
   volume.crash_and_mount();
   EXPECT_EQ(volume->stat().free_units, 0u);
   ASSERT_TRUE(volume->unlink(kRootIno, "big").ok());
