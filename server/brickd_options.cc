@@ -40,20 +40,23 @@ VolumeSpec parse_volume(const std::string& text) {
 
 void define(CLI::App& app, Arguments& arguments, BrickdOptions& options) {
   app.set_version_flag("--version", std::string("brickd " BRICKFS_VERSION));
-  app.add_option("--listen", arguments.listen, "tcp://HOST[:PORT] to serve at, repeatable (tcp://127.0.0.1:20470; port 0: any)")
+  app.add_option("--listen", arguments.listen,
+                 "tcp://HOST[:PORT] to serve at, repeatable (tcp://127.0.0.1:20470; port 0: any)")
       ->type_name("URL")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--memory", arguments.memory, "memory to export; with --file: how much of it may be in memory at once")
       ->type_name("SIZE");
-  app.add_option("--file", arguments.file, "store behind the memory: what is committed survives a restart")->type_name("PATH");
+  app.add_option("--file", arguments.file, "store behind the memory: what is committed survives a restart")
+      ->type_name("PATH");
   app.add_option("--size", arguments.size, "size of the store when it is made, or grown")->type_name("SIZE");
   app.add_option("--volume", arguments.volumes, "volume besides `default`, repeatable; with `default` too: its quota")
       ->type_name("NAME[:QUOTA]")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--secret-file", options.secret_file, "what clients must know")->type_name("PATH");
-  app.add_option("--port-file", options.port_file, "told the ports, a line for each listener, once they serve")->type_name("PATH");
+  app.add_option("--port-file", options.port_file, "told the ports, a line for each listener, once they serve")
+      ->type_name("PATH");
   app.add_flag("--foreground", options.foreground, "stay, and log to standard error");
   app.add_option("--log", options.log_level, "trace, debug, info, warn, error or off")
       ->type_name("LEVEL")

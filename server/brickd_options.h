@@ -20,7 +20,8 @@ struct BrickdOptions {
   bool foreground = false;
 };
 
-// What to do, or (after --help, --version, or a usage error, which has been said) the exit code as the error's code, 0 too.
+// What to do, or (after --help, --version, or a usage error, which has been said) the exit code as the error's code, 0
+// too.
 Result<BrickdOptions> parse_brickd_options(int argc, char** argv);
 
 }  // namespace brickfs

@@ -106,7 +106,8 @@ int run(const BrickdOptions& options) {
     }
     daemon.emplace(std::move(*started));
   }
-  const Status log = set_up_log("brickd", options.log_level, daemon ? LogTarget::kSystemLog : LogTarget::kStandardError);
+  const Status log =
+      set_up_log("brickd", options.log_level, daemon ? LogTarget::kSystemLog : LogTarget::kStandardError);
   std::signal(SIGPIPE, SIG_IGN);
   const sigset_t signals = stop_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread: they all inherit it

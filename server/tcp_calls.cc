@@ -81,7 +81,8 @@ bool serve_one(int fd, TcpSession& session) {
   header.id = frame->header.id;
   header.status = static_cast<uint16_t>(body.code());
   header.length_bytes = body.ok() ? static_cast<uint32_t>(body->size()) : 0;
-  const Status sent = tcp::send_frame(fd, header, body.ok() ? std::span<const std::byte>(*body) : std::span<const std::byte>());
+  const Status sent =
+      tcp::send_frame(fd, header, body.ok() ? std::span<const std::byte>(*body) : std::span<const std::byte>());
   return sent.ok() && body.code() != EPROTO && kind != Kind::kClose;
 }
 

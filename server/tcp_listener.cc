@@ -90,7 +90,8 @@ void TcpListener::accept_one() {
   UniqueFd fd(::accept4(listening_.get(), reinterpret_cast<sockaddr*>(&address), &length, SOCK_CLOEXEC));
   if (!fd) {
     if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;  // that peer has gone again
-    if (!full_) spdlog::error("no more connections are accepted: {}; raise the limit (ulimit -n)", std::strerror(errno));
+    if (!full_)
+      spdlog::error("no more connections are accepted: {}; raise the limit (ulimit -n)", std::strerror(errno));
     full_ = true;
     reap_finished();
     std::this_thread::sleep_for(kPauseWhenOutOfDescriptors);

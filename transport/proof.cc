@@ -63,7 +63,8 @@ Nonce random_nonce() {
   return nonce;
 }
 
-Proof make_proof(const Secret& secret, std::string_view purpose, const Nonces& nonces, std::span<const std::byte> message) {
+Proof make_proof(const Secret& secret, std::string_view purpose, const Nonces& nonces,
+                 std::span<const std::byte> message) {
   std::vector<unsigned char> text;
   append(text, std::as_bytes(std::span(purpose)));
   text.push_back(0);
@@ -72,8 +73,8 @@ Proof make_proof(const Secret& secret, std::string_view purpose, const Nonces& n
   append(text, message);
   Proof proof{};
   unsigned int length = 0;
-  const auto* made = HMAC(EVP_sha256(), secret.bytes.data(), static_cast<int>(secret.bytes.size()), text.data(), text.size(),
-                          reinterpret_cast<unsigned char*>(proof.data()), &length);
+  const auto* made = HMAC(EVP_sha256(), secret.bytes.data(), static_cast<int>(secret.bytes.size()), text.data(),
+                          text.size(), reinterpret_cast<unsigned char*>(proof.data()), &length);
   CHECK(made != nullptr && length == proof.size());
   return proof;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may open a volume: both ends know a secret and prove it to each other without sending it, by HMAC-SHA256 (RFC 2104)
-// over both ends' nonces and the frame that asks or answers. docs/protocol.md, "Proof".
+// Who may open a volume: both ends know a secret and prove it to each other without sending it, by HMAC-SHA256 (RFC
+// 2104) over both ends' nonces and the frame that asks or answers. docs/protocol.md, "Proof".
 #pragma once
 
 #include <array>
@@ -35,7 +35,8 @@ void fill_random(std::span<std::byte> bytes);
 Nonce random_nonce();
 
 // `purpose` keeps a proof made for one thing from being used for another.
-Proof make_proof(const Secret& secret, std::string_view purpose, const Nonces& nonces, std::span<const std::byte> message);
+Proof make_proof(const Secret& secret, std::string_view purpose, const Nonces& nonces,
+                 std::span<const std::byte> message);
 // Takes the same time whatever differs.
 bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b);
 

@@ -38,8 +38,8 @@ std::optional<uint16_t> parse_port(std::string_view text) {
 bool is_host(std::string_view host, bool in_brackets) {
   if (host.empty() || host.size() > kHostBytes) return false;
   return std::all_of(host.begin(), host.end(), [in_brackets](char c) {
-    const bool name = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
-                      c == '-' || c == '_';
+    const bool name =
+        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-' || c == '_';
     return name || (in_brackets && (c == ':' || c == '%'));
   });
 }
@@ -76,7 +76,8 @@ Result<Source> parse_remote(SourceKind kind, std::string_view text, std::string*
   if (source.port == 0) return refuse(why, "port 0 is only for listening");
   if (slash == std::string_view::npos || slash + 1 == text.size()) return source;
   source.volume = std::string(text.substr(slash + 1));
-  if (!is_volume_name(source.volume)) return refuse(why, "a volume's name has letters, digits, '.', '_' and '-', at most 63");
+  if (!is_volume_name(source.volume))
+    return refuse(why, "a volume's name has letters, digits, '.', '_' and '-', at most 63");
   return source;
 }
 
@@ -111,16 +112,15 @@ std::string format_authority(const std::string& host, uint16_t port) {
 
 }  // namespace
 
-bool is_volume_name(std::string_view name) {
-  return name.size() <= limits::kVolumeNameBytes && is_host(name, false);
-}
+bool is_volume_name(std::string_view name) { return name.size() <= limits::kVolumeNameBytes && is_host(name, false); }
 
 Result<Source> parse_source(std::string_view text, std::string* why) {
   if (take_prefix(text, kTcpPrefix)) return parse_remote(SourceKind::kTcp, text, why);
   if (take_prefix(text, kRdmaPrefix)) return parse_remote(SourceKind::kRdma, text, why);
   if (take_prefix(text, kMemoryPrefix)) return parse_memory(text, why);
   if (take_prefix(text, kFilePrefix)) return parse_file(text, why);
-  return refuse(why, "a source is tcp://HOST[:PORT]/VOLUME, rdma://HOST[:PORT]/VOLUME, memory:SIZE or file:PATH[,SIZE]");
+  return refuse(why,
+                "a source is tcp://HOST[:PORT]/VOLUME, rdma://HOST[:PORT]/VOLUME, memory:SIZE or file:PATH[,SIZE]");
 }
 
 Result<ListenUrl> parse_listen_url(std::string_view text, std::string* why) {

@@ -22,7 +22,7 @@ enum class SourceKind { kRdma, kTcp, kMemory, kFile };
 
 struct Source {
   SourceKind kind = SourceKind::kMemory;
-  std::string host;    // remote kinds; without brackets
+  std::string host;  // remote kinds; without brackets
   uint16_t port = kDefaultPort;
   std::string volume = std::string(kDefaultVolume);
   std::string path;         // file

@@ -112,8 +112,8 @@ std::vector<std::byte> encode_handles(std::span<const Handle> handles) {
   std::vector<HandleRecord> records;
   records.reserve(handles.size());
   for (const Handle& handle : handles) {
-    records.push_back({to_record(handle.blocks), handle.remote_address, handle.remote_key,
-                       static_cast<uint32_t>(handle.access)});
+    records.push_back(
+        {to_record(handle.blocks), handle.remote_address, handle.remote_key, static_cast<uint32_t>(handle.access)});
   }
   return encode(std::as_bytes(std::span(records)));
 }
@@ -128,7 +128,8 @@ Result<std::vector<Handle>> decode_handles(std::span<const std::byte> body, cons
     handle.access = TRY(access_from(record.access));
     handle.remote_address = record.remote_address;
     handle.remote_key = record.remote_key;
-    if (handle.blocks.start != next || handle.blocks.count == 0 || handle.blocks.count > missing || handle.access != access) {
+    if (handle.blocks.start != next || handle.blocks.count == 0 || handle.blocks.count > missing ||
+        handle.access != access) {
       return Error(EPROTO, "handles for other blocks than were mapped");
     }
     next = handle.blocks.end();

@@ -227,7 +227,8 @@ Result<T> decode(std::span<const std::byte> body) {
 // A body of whole Ts, at most `most`.
 template <typename T>
 Result<std::vector<T>> decode_array(std::span<const std::byte> body, size_t most) {
-  if (body.size() % sizeof(T) != 0 || body.size() / sizeof(T) > most) return Error(EPROTO, "frame has the wrong length");
+  if (body.size() % sizeof(T) != 0 || body.size() / sizeof(T) > most)
+    return Error(EPROTO, "frame has the wrong length");
   std::vector<T> items(body.size() / sizeof(T));
   if (!items.empty()) std::memcpy(items.data(), body.data(), body.size());
   return items;

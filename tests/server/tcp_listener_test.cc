@@ -156,7 +156,8 @@ TEST(TcpListener, RubbishInASessionEndsItAtMost) {
       for (std::byte& byte : body) byte = static_cast<std::byte>(random() % 3 == 0 ? random() : 0);
       throw_at(client.calls.get(), bytes_of(header));
       throw_at(client.calls.get(), body);
-      wire::TransferHeader transfer = client.header(i % 2 == 0 ? wire::kReadTransfer : wire::kWriteTransfer, random() % 4096);
+      wire::TransferHeader transfer =
+          client.header(i % 2 == 0 ? wire::kReadTransfer : wire::kWriteTransfer, random() % 4096);
       if (random() % 3 == 0) transfer.length_bytes = static_cast<uint32_t>(random());
       if (random() % 3 == 0) transfer.kind = static_cast<uint32_t>(random());
       transfer.remote_address = random();
@@ -209,7 +210,8 @@ TEST(TcpListener, TokensAreNotGuessedAndProofsNotPlayedAgain) {
   wire::Token wrong = opened->token;
   wrong[0] ^= std::byte{1};
   EXPECT_EQ(tcp::attach(peer, wrong, wire::Role::kTransfers, soon()).code(), EACCES);
-  EXPECT_EQ(tcp::attach({peer.host, peer.port, Secret{"wrong"}}, opened->token, wire::Role::kTransfers, soon()).code(), EACCES);
+  EXPECT_EQ(tcp::attach({peer.host, peer.port, Secret{"wrong"}}, opened->token, wire::Role::kTransfers, soon()).code(),
+            EACCES);
   EXPECT_EQ(tcp::attach(peer, opened->token, wire::Role::kTransfers, soon()).code(), 0);
 
   // Everything a client sent on a connection, sent once more: the brick's nonce is another.
@@ -258,8 +260,10 @@ TEST(TcpListener, StallingHolderIsStolenFrom) {
     RawClient staller(server, request_for(1));
     staller.alloc_and_map_one();
     // Far more than the sockets hold, when it is a read; half of the bytes, when it is a write.
-    for (int i = 0; i < (kind == wire::kReadTransfer ? 32 : 1); ++i) throw_at(staller.data.get(), bytes_of(staller.header(kind, kBlockBytes)));
-    if (kind == wire::kWriteTransfer) throw_at(staller.data.get(), std::vector<std::byte>(kBlockBytes / 2, std::byte{1}));
+    for (int i = 0; i < (kind == wire::kReadTransfer ? 32 : 1); ++i)
+      throw_at(staller.data.get(), bytes_of(staller.header(kind, kBlockBytes)));
+    if (kind == wire::kWriteTransfer)
+      throw_at(staller.data.get(), std::vector<std::byte>(kBlockBytes / 2, std::byte{1}));
     std::this_thread::sleep_for(200ms);
     const auto thief = server.connect();
     EXPECT_EQ(thief->open(request_for(2), nullptr).code(), EBUSY);

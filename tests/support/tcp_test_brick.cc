@@ -15,7 +15,9 @@ TcpTestBrick::TcpTestBrick(BrickConfig config, Secret secret) : config_(std::mov
 
 TcpTestBrick::~TcpTestBrick() { stop(); }
 
-std::unique_ptr<Brick> TcpTestBrick::connect(const Secret& secret) { return make_tcp_brick("127.0.0.1", port_, secret); }
+std::unique_ptr<Brick> TcpTestBrick::connect(const Secret& secret) {
+  return make_tcp_brick("127.0.0.1", port_, secret);
+}
 
 void TcpTestBrick::restart() {
   stop();
@@ -94,7 +96,8 @@ std::unique_ptr<TestBrick> make_tcp_memory(uint64_t memory_blocks, uint64_t, std
   return std::make_unique<TcpTestBrick>(std::move(config));
 }
 
-std::unique_ptr<TestBrick> make_tcp_file(uint64_t memory_blocks, uint64_t capacity_blocks, std::vector<VolumeSpec> volumes) {
+std::unique_ptr<TestBrick> make_tcp_file(uint64_t memory_blocks, uint64_t capacity_blocks,
+                                         std::vector<VolumeSpec> volumes) {
   BrickConfig config;
   config.memory_bytes = memory_blocks * kBlockBytes;
   config.store_bytes = capacity_blocks * kBlockBytes;

@@ -41,7 +41,9 @@ OpenRequest request_for(uint64_t client, OpenMode mode = OpenMode::kExclusive, b
 // Blocks [first, first + count) by number, allocated and mapped for writing; a handle for each.
 std::vector<Handle> alloc_and_map(Brick& brick, uint64_t first, uint64_t count);
 
-std::unique_ptr<TestBrick> make_tcp_memory(uint64_t memory_blocks, uint64_t capacity_blocks, std::vector<VolumeSpec> volumes);
-std::unique_ptr<TestBrick> make_tcp_file(uint64_t memory_blocks, uint64_t capacity_blocks, std::vector<VolumeSpec> volumes);
+std::unique_ptr<TestBrick> make_tcp_memory(uint64_t memory_blocks, uint64_t capacity_blocks,
+                                           std::vector<VolumeSpec> volumes);
+std::unique_ptr<TestBrick> make_tcp_file(uint64_t memory_blocks, uint64_t capacity_blocks,
+                                         std::vector<VolumeSpec> volumes);
 
 }  // namespace brickfs::testing

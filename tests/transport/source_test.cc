@@ -54,9 +54,9 @@ TEST(Source, EmbeddedHasSizeAndPath) {
 }
 
 TEST(Source, NonsenseIsRefusedWithAReason) {
-  for (const char* text :
-       {"", "tcp:", "tcp://", "tcp:///v", "tcp://host:/v", "tcp://host:70000/v", "tcp://host:12x/v", "tcp://host:0/v", "tcp://ho st/v",
-        "tcp://host/a/b", "tcp://host/a:b", "memory:", "memory:0", "memory:12Q", "file:", "file:,1G", "file:/a,1Q", "http://host/v", "/a/b"}) {
+  for (const char* text : {"", "tcp:", "tcp://", "tcp:///v", "tcp://host:/v", "tcp://host:70000/v", "tcp://host:12x/v",
+                           "tcp://host:0/v", "tcp://ho st/v", "tcp://host/a/b", "tcp://host/a:b", "memory:", "memory:0",
+                           "memory:12Q", "file:", "file:,1G", "file:/a,1Q", "http://host/v", "/a/b"}) {
     std::string why;
     EXPECT_EQ(parse_source(text, &why).code(), EINVAL) << text;
     EXPECT_FALSE(why.empty()) << text;

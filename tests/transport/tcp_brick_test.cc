@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is the tcp client's own, beside the contract: connections shared by threads, long streams both ways, peers that are
-// silent, foreign or gone.
+// What is the tcp client's own, beside the contract: connections shared by threads, long streams both ways, peers that
+// are silent, foreign or gone.
 #include "transport/tcp/tcp_brick.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,8 @@ TEST(TcpBrick, MovesBytesInEveryShape) {
       ASSERT_TRUE(client.brick->wait(write).ok());
       client.brick->submit(read);
       ASSERT_TRUE(client.brick->wait(read).ok());
-      ASSERT_TRUE(std::equal(target.begin(), target.end(), bytes.begin())) << length << " bytes in " << slices << " slices";
+      ASSERT_TRUE(std::equal(target.begin(), target.end(), bytes.begin()))
+          << length << " bytes in " << slices << " slices";
     }
   }
 }
@@ -131,10 +132,12 @@ TEST(TcpBrick, CallbacksComeWhileOthersWait) {
   std::vector<std::unique_ptr<Batch>> batches;
   std::thread waiter([&] {
     std::vector<std::byte> own(4096);
-    for (int i = 0; i < kBatches; ++i) ASSERT_TRUE(transfer(*client.brick, Direction::kRead, client.handles[1], 0, own).ok());
+    for (int i = 0; i < kBatches; ++i)
+      ASSERT_TRUE(transfer(*client.brick, Direction::kRead, client.handles[1], 0, own).ok());
   });
   for (int i = 0; i < kBatches; ++i) {
-    batches.push_back(std::make_unique<Batch>([](Batch&, void* context) { ++static_cast<Counter*>(context)->done; }, &counter));
+    batches.push_back(
+        std::make_unique<Batch>([](Batch&, void* context) { ++static_cast<Counter*>(context)->done; }, &counter));
     batches.back()->transfers.push_back({Direction::kWrite, client.handles[0], 0, std::span(&slice, 1)});
     client.brick->submit(*batches.back());
   }
@@ -157,7 +160,8 @@ TEST(TcpBrick, RefusedReadsLeaveTheOthersRight) {
     std::vector<std::unique_ptr<Batch>> batches;
     for (size_t i = 0; i < kReads; ++i) {
       batches.push_back(std::make_unique<Batch>());
-      batches[i]->transfers.push_back({Direction::kRead, i % 3 == 0 ? client.handles[0] : dead, i * 5000, std::span(&slices[i], 1)});
+      batches[i]->transfers.push_back(
+          {Direction::kRead, i % 3 == 0 ? client.handles[0] : dead, i * 5000, std::span(&slices[i], 1)});
       client.brick->submit(*batches[i]);
     }
     for (size_t i = 0; i < kReads; ++i) {
@@ -205,7 +209,8 @@ TEST(TcpBrick, SilentPeerIsGivenUp) {
   const auto listening = tcp::listen_on("127.0.0.1", 0);  // the kernel accepts, nobody answers
   ASSERT_TRUE(listening.ok());
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(make_tcp_brick("127.0.0.1", *tcp::local_port(listening->get()), {})->open(request_for(1), nullptr).code(), ETIMEDOUT);
+  EXPECT_EQ(make_tcp_brick("127.0.0.1", *tcp::local_port(listening->get()), {})->open(request_for(1), nullptr).code(),
+            ETIMEDOUT);
   EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
 }
 
@@ -220,7 +225,8 @@ TEST(TcpBrick, ForeignPeerIsRecognised) {
     std::array<std::byte, 1> rest;
     while (tcp::receive_all(fd.get(), rest).ok()) continue;
   });
-  EXPECT_EQ(make_tcp_brick("127.0.0.1", *tcp::local_port(listening->get()), {})->open(request_for(1), nullptr).code(), EPROTO);
+  EXPECT_EQ(make_tcp_brick("127.0.0.1", *tcp::local_port(listening->get()), {})->open(request_for(1), nullptr).code(),
+            EPROTO);
   foreigner.join();
 }
 

@@ -49,7 +49,9 @@ TEST(Wire, MalformedOpenIsRefused) {
 
 TEST(Wire, TextIsCutAndControlCharactersMasked) {
   char field[8];
-  wire::put_text(field, "a\nb\x1b" "cdefgh");
+  wire::put_text(field,
+                 "a\nb\x1b"
+                 "cdefgh");
   const auto text = wire::get_text(field);
   ASSERT_TRUE(text.ok());
   EXPECT_EQ(*text, "a?b?cde");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// brickctl's raw verbs. Each prints its result on standard output and returns the exit code; what went wrong is one line
-// on standard error.
+// brickctl's raw verbs. Each prints its result on standard output and returns the exit code; what went wrong is one
+// line on standard error.
 #pragma once
 
 #include <string>

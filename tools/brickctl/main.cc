@@ -36,14 +36,16 @@ std::optional<uint64_t> parse_number(const std::string& text) {
 
 CLI::App* add_verb(CLI::App& app, Arguments& arguments, const char* verb, const char* what) {
   CLI::App* sub = app.add_subcommand(verb, what);
-  sub->add_option("SOURCE", arguments.command.source, "tcp://HOST[:PORT]/VOLUME, memory:SIZE or file:PATH[,SIZE]")->required();
+  sub->add_option("SOURCE", arguments.command.source, "tcp://HOST[:PORT]/VOLUME, memory:SIZE or file:PATH[,SIZE]")
+      ->required();
   sub->add_option("--secret-file", arguments.command.secret_file, "what the brick asks for")->type_name("PATH");
   return sub;
 }
 
 void add_block_verb(CLI::App& app, Arguments& arguments, const char* verb, const char* what) {
   CLI::App* sub = add_verb(app, arguments, verb, what);
-  sub->add_option("ADDRESS", arguments.address, "of the first block: a multiple of 2M; decimal, 0x hexadecimal, or with K, M, G, T")
+  sub->add_option("ADDRESS", arguments.address,
+                  "of the first block: a multiple of 2M; decimal, 0x hexadecimal, or with K, M, G, T")
       ->required();
   sub->add_option("COUNT", arguments.count, "of blocks (1)");
 }
@@ -54,7 +56,8 @@ void interpret(Arguments& arguments) {
   const auto address = parse_number(arguments.address);
   if (!address || *address % kBlockBytes != 0) throw CLI::ValidationError("ADDRESS", "a multiple of 2M (2097152)");
   const auto count = parse_number(arguments.count);
-  if (!count || *count == 0 || *count > limits::kBlocksPerCall) throw CLI::ValidationError("COUNT", "a number from 1 to 4096");
+  if (!count || *count == 0 || *count > limits::kBlocksPerCall)
+    throw CLI::ValidationError("COUNT", "a number from 1 to 4096");
   arguments.command.blocks = {BlockAddress{*address}, *count};
   if (!is_valid(arguments.command.blocks)) throw CLI::ValidationError("ADDRESS", "the range ends past the last block");
 }
@@ -77,7 +80,8 @@ int main(int argc, char** argv) {
   add_block_verb(app, arguments, "free", "free blocks");
   add_block_verb(app, arguments, "map", "map blocks and print their handles, which end with this command");
   add_block_verb(app, arguments, "unmap", "revoke this client's handles for blocks");
-  add_verb(app, arguments, "check", "verify a whole file system; 0: clean, 1: corrected, 4: damage left, 8: not checked");
+  add_verb(app, arguments, "check",
+           "verify a whole file system; 0: clean, 1: corrected, 4: damage left, 8: not checked");
   try {
     app.parse(argc, argv);
     arguments.command.verb = app.get_subcommands().front()->get_name();

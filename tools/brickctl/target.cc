@@ -43,7 +43,8 @@ Result<Target> make_target(const std::string& text, const std::string& secret_fi
   Target target{text, TRY(parse_source(text, why)), nullptr};
   Secret secret;
   if (!secret_file.empty()) secret = TRY(read_secret_file(secret_file, why));
-  target.brick = TRY(target.source.embedded() ? embed(target.source, why) : make_remote_brick(target.source, secret, why));
+  target.brick =
+      TRY(target.source.embedded() ? embed(target.source, why) : make_remote_brick(target.source, secret, why));
   return target;
 }
 

@@ -2,12 +2,12 @@
 // A connection that carries transfers: many outstanding, answered in order. docs/protocol.md, "Transfers".
 //
 // No thread stands between a waiting caller and the socket: submit() sends on the caller's thread, and wait() lets the
-// caller read answers, his own and those before it, while nobody else does (the *reader role*). A background thread takes
-// the role only when nobody waits and somebody must read: for batches with a callback, and while a sender is blocked and
-// the brick might be too, on answers that nobody takes.
+// caller read answers, his own and those before it, while nobody else does (the *reader role*). A background thread
+// takes the role only when nobody waits and somebody must read: for batches with a callback, and while a sender is
+// blocked and the brick might be too, on answers that nobody takes.
 //
-// A failure (of the connection, of the peer's manners, or shut_down()) completes everything outstanding with ENOTCONN, but
-// only once neither the sender nor the reader can touch local memory any more.
+// A failure (of the connection, of the peer's manners, or shut_down()) completes everything outstanding with ENOTCONN,
+// but only once neither the sender nor the reader can touch local memory any more.
 #pragma once
 
 #include <atomic>
@@ -88,13 +88,13 @@ class DataChannel {
   std::vector<std::byte> early_bytes_;
 
   mutable Mutex mutex_;
-  CondVar changed_;     // for waiters and for a reader ahead of the sender
-  CondVar send_free_;   // for the next sender
-  CondVar background_;  // for the background thread
+  CondVar changed_;                                    // for waiters and for a reader ahead of the sender
+  CondVar send_free_;                                  // for the next sender
+  CondVar background_;                                 // for the background thread
   std::deque<Entry> pending_ ABSL_GUARDED_BY(mutex_);  // in the order of their ids; the reader takes them off
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
-  uint64_t sent_id_ ABSL_GUARDED_BY(mutex_) = 0;  // wholly handed to the kernel up to here
-  uint64_t done_id_ ABSL_GUARDED_BY(mutex_) = 0;  // answered and finished up to here
+  uint64_t sent_id_ ABSL_GUARDED_BY(mutex_) = 0;       // wholly handed to the kernel up to here
+  uint64_t done_id_ ABSL_GUARDED_BY(mutex_) = 0;       // answered and finished up to here
   uint64_t answer_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // that the brick will send
   size_t callbacks_ ABSL_GUARDED_BY(mutex_) = 0;       // entries that nobody will wait for
   size_t waiters_ ABSL_GUARDED_BY(mutex_) = 0;         // asleep on changed_

@@ -138,7 +138,8 @@ Result<int> DataChannel::receive_answer(const Entry& entry) {
   };
   while (got < sizeof(answer)) TRY(receive());
   const bool payload = entry.direction == Direction::kRead && answer.status == 0;
-  if (answer.id != entry.id || answer.status > kHighestErrno || answer.length_bytes != (payload ? entry.length_bytes : 0)) {
+  if (answer.id != entry.id || answer.status > kHighestErrno ||
+      answer.length_bytes != (payload ? entry.length_bytes : 0)) {
     return Error(EPROTO, "answer to another transfer");
   }
   if (payload) {

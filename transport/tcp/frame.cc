@@ -29,7 +29,8 @@ Result<Answer> exchange(int fd, wire::Kind kind, uint64_t id, std::span<const st
   header.id = id;
   TRY(send_frame(fd, header, body));
   Frame frame = TRY(receive_frame(fd, deadline));
-  if (frame.header.kind != (header.kind | wire::kReplyBit) || frame.header.id != id || frame.header.status > kHighestErrno) {
+  if (frame.header.kind != (header.kind | wire::kReplyBit) || frame.header.id != id ||
+      frame.header.status > kHighestErrno) {
     return Error(EPROTO, "answer to another call");
   }
   return Answer{frame.header.status, std::move(frame.body)};

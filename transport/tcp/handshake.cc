@@ -16,8 +16,10 @@ struct Greeted {
 };
 
 Result<Greeted> greet(const Peer& peer, Deadline latest) {
-  UniqueFd fd = TRY(connect_to(peer.host, peer.port, std::min<Deadline>(latest, Clock::now() + limits::kConnectTimeout)));
-  Greeted greeted{std::move(fd), {random_nonce(), {}}, std::min<Deadline>(latest, Clock::now() + limits::kHandshakeTimeout)};
+  UniqueFd fd =
+      TRY(connect_to(peer.host, peer.port, std::min<Deadline>(latest, Clock::now() + limits::kConnectTimeout)));
+  Greeted greeted{
+      std::move(fd), {random_nonce(), {}}, std::min<Deadline>(latest, Clock::now() + limits::kHandshakeTimeout)};
   wire::Hello hello;
   hello.nonce = greeted.nonces.client;
   iovec part = to_iovec(bytes_of(hello));

@@ -39,7 +39,8 @@ int check_transfer(const Transfer& transfer) {
   uint64_t length = 0;
   for (const LocalSlice& slice : transfer.local) length += slice.length_bytes;
   const uint64_t size = transfer.handle.blocks.count * kBlockBytes;
-  if (length == 0 || length > limits::kTransferBytes || transfer.local.size() > limits::kSlicesPerTransfer) return EINVAL;
+  if (length == 0 || length > limits::kTransferBytes || transfer.local.size() > limits::kSlicesPerTransfer)
+    return EINVAL;
   if (transfer.offset > size || length > size - transfer.offset) return EINVAL;
   if (transfer.direction == Direction::kWrite && transfer.handle.access != Access::kReadWrite) return EACCES;
   return 0;
@@ -134,9 +135,8 @@ void Link::post(Batch& batch, std::span<const Transfer* const> transfers) {
 }
 
 DataChannel& Link::least_loaded() {
-  const auto least = std::min_element(data_.begin(), data_.end(), [](const auto& a, const auto& b) {
-    return a->load_bytes() < b->load_bytes();
-  });
+  const auto least = std::min_element(data_.begin(), data_.end(),
+                                      [](const auto& a, const auto& b) { return a->load_bytes() < b->load_bytes(); });
   return **least;
 }
 

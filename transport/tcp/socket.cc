@@ -162,7 +162,8 @@ Status receive_all(int fd, std::span<iovec> parts) {
   IoCursor left(parts);
   while (!left.done()) {
     const auto got = receive_some(fd, left.parts());
-    if (!got.ok()) return got.error().is(EAGAIN) ? Error(ETIMEDOUT, "peer stopped in the middle of a frame") : got.error();
+    if (!got.ok())
+      return got.error().is(EAGAIN) ? Error(ETIMEDOUT, "peer stopped in the middle of a frame") : got.error();
     left.advance(*got);
   }
   return {};

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tcp client among bricks that do not keep to the protocol: its transfers end with an error, and no sooner than
+// nobody touches their memory.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <functional>
+#include <thread>
+
+#include "tests/support/brick_contract.h"
+#include "tests/support/tcp_test_brick.h"
+#include "transport/tcp/frame.h"
+#include "transport/tcp/socket.h"
+#include "transport/tcp/tcp_brick.h"
+#include "transport/wire.h"
+
+namespace brickfs {
+namespace {
+
+using testing::pattern;
+using testing::request_for;
+
+template <typename T>
+bool receive(int fd, T& value) {
+  return tcp::receive_all(fd, std::as_writable_bytes(std::span(&value, 1))).ok();
+}
+
+void send(int fd, std::span<const std::byte> bytes) {
+  iovec part = tcp::to_iovec(bytes);
+  static_cast<void>(tcp::send_all(fd, std::span(&part, 1)).ok());
+}
+
+void answer(int fd, const tcp::Frame& call, std::span<const std::byte> body) {
+  wire::CallHeader header = call.header;
+  header.kind |= wire::kReplyBit;
+  header.length_bytes = static_cast<uint32_t>(body.size());
+  static_cast<void>(tcp::send_frame(fd, header, body).ok());
+}
+
+// Does the handshake as it should, and then whatever `on_transfer` (once, on the first connection used) and `on_call`
+// do.
+class LyingBrick {
+ public:
+  using OnTransfer = std::function<void(int fd, const wire::TransferHeader&)>;
+  using OnCall = std::function<void(int fd, const tcp::Frame&)>;
+
+  LyingBrick(OnTransfer on_transfer, OnCall on_call)
+      : on_transfer_(std::move(on_transfer)),
+        on_call_(std::move(on_call)),
+        listening_(*tcp::listen_on("127.0.0.1", 0)) {
+    thread_ = std::thread([this] { accept_all(); });
+  }
+  ~LyingBrick() {
+    tcp::shut_down(listening_.get());
+    thread_.join();
+  }
+  uint16_t port() const { return *tcp::local_port(listening_.get()); }
+
+ private:
+  void accept_all() {
+    std::vector<std::thread> threads;
+    while (true) {
+      UniqueFd fd(::accept(listening_.get(), nullptr, nullptr));
+      if (!fd) break;
+      tcp::configure(fd.get());
+      threads.emplace_back([this, fd = std::move(fd)] { serve(fd.get()); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  void serve(int fd) {
+    wire::Hello hello;
+    if (!receive(fd, hello)) return;
+    wire::Welcome welcome;
+    welcome.nonce = random_nonce();
+    const Nonces nonces{hello.nonce, welcome.nonce};
+    send(fd, bytes_of(welcome));
+    const auto first = tcp::receive_frame(fd, tcp::Clock::now() + std::chrono::seconds(5));
+    if (!first.ok()) return;
+    if (first->header.kind == static_cast<uint16_t>(wire::Kind::kOpen)) {
+      wire::OpenAnswer body;
+      body.durability = 1;
+      body.proof = wire::prove({}, wire::kOpenedPurpose, nonces, body);
+      answer(fd, *first, bytes_of(body));
+      return serve_calls(fd);
+    }
+    wire::AttachAnswer body;
+    body.proof = wire::prove({}, wire::kAttachedPurpose, nonces, body);
+    answer(fd, *first, bytes_of(body));
+    wire::TransferHeader header;
+    if (load<wire::AttachCall>(first->body).role == 1 && receive(fd, header)) on_transfer_(fd, header);
+    if (load<wire::AttachCall>(first->body).role == 2) serve_calls(fd);
+  }
+
+  void serve_calls(int fd) {
+    while (true) {
+      const auto call = tcp::receive_frame(fd, tcp::Clock::now() + std::chrono::seconds(30));
+      if (!call.ok()) return;
+      on_call_(fd, *call);
+    }
+  }
+
+  const OnTransfer on_transfer_;
+  const OnCall on_call_;
+  const UniqueFd listening_;
+  std::thread thread_;
+};
+
+// What a 4 MiB transfer with such a brick ends with. Its memory is freed at once.
+Status try_transfer(Direction direction, LyingBrick::OnTransfer on_transfer) {
+  LyingBrick liar(std::move(on_transfer), [](int, const tcp::Frame&) {});
+  const auto brick = make_tcp_brick("127.0.0.1", liar.port(), {});
+  EXPECT_EQ(brick->open(request_for(1), nullptr).code(), 0);
+  auto bytes = pattern(limits::kTransferBytes, 1);
+  const Handle handle{{BlockAddress{0}, 2}, Access::kReadWrite, 0, 1};
+  const Status status = testing::transfer(*brick, direction, handle, 0, bytes);
+  EXPECT_EQ(brick->stat().code(), ENOTCONN);
+  return status;
+}
+
+TEST(TcpLyingBrick, AnswersToOtherTransfersEndTheSession) {
+  for (const auto direction : {Direction::kRead, Direction::kWrite}) {
+    const Status status = try_transfer(direction, [](int fd, const wire::TransferHeader& header) {
+      send(fd, bytes_of(wire::TransferAnswer{0, 0, header.id + 1}));
+    });
+    EXPECT_EQ(status.code(), ENOTCONN);
+  }
+}
+
+TEST(TcpLyingBrick, MorePayloadThanAskedForEndsTheSession) {
+  const Status status = try_transfer(Direction::kRead, [](int fd, const wire::TransferHeader& header) {
+    send(fd, bytes_of(wire::TransferAnswer{0, header.length_bytes + 1, header.id}));
+    send(fd, std::vector<std::byte>(header.length_bytes + 1));
+  });
+  EXPECT_EQ(status.code(), ENOTCONN);
+}
+
+TEST(TcpLyingBrick, HalfAPayloadIsAnError) {
+  const Status status = try_transfer(Direction::kRead, [](int fd, const wire::TransferHeader& header) {
+    send(fd, bytes_of(wire::TransferAnswer{0, header.length_bytes, header.id}));
+    send(fd, std::vector<std::byte>(header.length_bytes / 2));
+  });
+  EXPECT_EQ(status.code(), ENOTCONN);
+}
+
+// "Done" before the bytes were sent must not complete the write while they are still read from the caller's memory.
+TEST(TcpLyingBrick, AnswersAheadOfTheirRequestsDoNotCount) {
+  const Status status = try_transfer(Direction::kWrite, [](int fd, const wire::TransferHeader& header) {
+    send(fd, bytes_of(wire::TransferAnswer{0, 0, header.id}));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  });
+  EXPECT_EQ(status.code(), ENOTCONN);
+}
+
+TEST(TcpLyingBrick, NonsenseInAnAnswerEndsTheSession) {
+  LyingBrick liar([](int, const wire::TransferHeader&) {},
+                  [](int fd, const tcp::Frame& call) { answer(fd, call, std::vector<std::byte>(33, std::byte{7})); });
+  const auto brick = make_tcp_brick("127.0.0.1", liar.port(), {});
+  const std::function<int(Brick&)> calls[] = {
+      [](Brick& at) {
+        return at.map({BlockAddress{0}, 1}, Access::kRead).code();
+      },
+      [](Brick& at) { return at.list(BlockAddress{0}).code(); },
+      [](Brick& at) { return at.stat().code(); },
+  };
+  for (const auto& call : calls) {
+    ASSERT_TRUE(brick->open(request_for(1), nullptr).ok());
+    EXPECT_EQ(call(*brick), EPROTO);
+    EXPECT_EQ(brick->stat().code(), ENOTCONN);
+  }
+}
+
+}  // namespace
+}  // namespace brickfs
