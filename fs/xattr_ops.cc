@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extended attributes, and the POSIX ACLs among them: docs/architecture.md. Who may touch which is the kernel's to say.
+// Extended attributes, and the POSIX ACLs among them. Who may touch which is the kernel's to say.
 #include <sys/xattr.h>
 
 #include "fs/acl.h"
