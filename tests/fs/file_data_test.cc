@@ -93,6 +93,7 @@ class RandomFiles {
  public:
   RandomFiles(MountedVolume& volume, unsigned seed) : volume_(volume), random_(seed), images_(3) {
     for (size_t i = 0; i < images_.size(); ++i) images_[i].ino = make_file(*volume_, name(i));
+    EXPECT_TRUE(volume_->sync_all().ok());
   }
 
   void step() {
