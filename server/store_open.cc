@@ -24,8 +24,7 @@ Error refuse(std::string* why, int code, std::string text) {
   return Error(code, "opening the store");
 }
 
-Error refuse_system(std::string* why, const std::string& path, const char* doing) {
-  const int code = errno;
+Error refuse_system(std::string* why, const std::string& path, const char* doing, int code = errno) {
   return refuse(why, code, fmt::format("store {}: {}: {}", path, doing, std::strerror(code)));
 }
 
@@ -90,11 +89,10 @@ Status StoreFile::create(uint64_t bytes, std::string* why) {
   header.uuid = {random_id<uint64_t>(), random_id<uint64_t>()};
   header.slots = slots;
   header.checksum = store_checksum(header, 0);
-  const Status written = write_at(0, bytes_of(header));
-  if (!written.ok() || !sync().ok() || !sync_folder_of(path_).ok()) {
-    if (!written.ok()) errno = written.code();
-    return refuse_system(why, path_, "cannot be written");
-  }
+  Status written = write_at(0, bytes_of(header));
+  if (written.ok()) written = sync();
+  if (written.ok()) written = sync_folder_of(path_);
+  if (!written.ok()) return refuse_system(why, path_, "cannot be written", written.code());
   return load_header(bytes, kStoreHeaderBytes, why);
 }
 
@@ -132,9 +130,8 @@ Status StoreFile::load_header(uint64_t bytes, uint64_t file_bytes, std::string* 
 
 Status StoreFile::load_volumes(std::string* why) {
   contents_.volumes.resize(kStoreVolumes);
-  if (!read_at(kStoreVolumesAt, std::as_writable_bytes(std::span(contents_.volumes))).ok()) {
-    return refuse_system(why, path_, "cannot be read");
-  }
+  const Status read = read_at(kStoreVolumesAt, std::as_writable_bytes(std::span(contents_.volumes)));
+  if (!read.ok()) return refuse_system(why, path_, "cannot be read", read.code());
   for (uint32_t id = 0; id < kStoreVolumes; ++id) {
     const StoreVolume& record = contents_.volumes[id];
     if (all_zeros(record)) continue;
@@ -148,9 +145,8 @@ Status StoreFile::load_volumes(std::string* why) {
 
 Status StoreFile::load_entries(std::string* why) {
   std::vector<StoreEntry> table(slots_);
-  if (!read_at(kStoreEntriesAt, std::as_writable_bytes(std::span(table))).ok()) {
-    return refuse_system(why, path_, "cannot be read");
-  }
+  const Status read = read_at(kStoreEntriesAt, std::as_writable_bytes(std::span(table)));
+  if (!read.ok()) return refuse_system(why, path_, "cannot be read", read.code());
   uint64_t serial = 0;
   for (uint32_t slot = 0; slot < slots_; ++slot) {
     const StoreEntry& entry = table[slot];
@@ -163,7 +159,8 @@ Status StoreFile::load_entries(std::string* why) {
     serial = std::max(serial, entry.serial);
   }
   serial_.store(serial);
-  if (!drop_older_duplicates(table).ok()) return refuse_system(why, path_, "cannot be written");
+  const Status dropped = drop_older_duplicates(table);
+  if (!dropped.ok()) return refuse_system(why, path_, "cannot be written", dropped.code());
   for (uint32_t slot = 0; slot < slots_; ++slot) {
     if (table[slot].in_use == 0) continue;
     contents_.entries.push_back({table[slot].volume, BlockAddress{table[slot].address}, slot});
@@ -205,8 +202,7 @@ Status StoreFile::clear_unused_slots(std::string* why) {
     return refuse(why, ENOTSUP, fmt::format("store {}: its file system cannot punch holes; put it on ext4, xfs, btrfs or tmpfs",
                                             path_));
   }
-  errno = cleared.code();
-  return refuse_system(why, path_, "cannot be cleared");
+  return refuse_system(why, path_, "cannot be cleared", cleared.code());
 }
 
 }  // namespace brickfs

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// What listeners see of a brick and clients do not: pins, silence, stopping, configuration.
+#include "server/brick_service.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "tests/support/brick_factory.h"
+
+namespace brickfs {
+namespace {
+
+constexpr BlockRange kFirst{BlockAddress{0}, 1};
+
+class BrickServiceTest : public ::testing::Test {
+ protected:
+  void start(std::chrono::milliseconds lease = limits::kLease) {
+    config_.memory_bytes = 4 * kBlockBytes;
+    config_.lease = lease;
+    auto service = BrickService::open(config_, &why_);
+    ASSERT_TRUE(service.ok()) << why_;
+    service_ = *std::move(service);
+  }
+  std::unique_ptr<ServerSession> open(uint64_t client, bool steal = false, std::function<void()> cut_off = [] {}) {
+    OpenRequest request;
+    request.client = ClientId{client};
+    request.client_name = "client " + std::to_string(client);
+    request.steal = steal;
+    auto session = service_->open_session(request, std::move(cut_off), nullptr);
+    EXPECT_EQ(session.code(), 0);
+    return session.ok() ? *std::move(session) : nullptr;
+  }
+  static Result<std::vector<Pin>> pin(ServerSession& session, const Handle& handle, Access access = Access::kReadWrite) {
+    return session.pin(handle.remote_key, handle.remote_address, 4096, access);
+  }
+
+  testing::TemporaryDirectory directory_;
+  BrickConfig config_;
+  std::string why_;
+  std::unique_ptr<BrickService> service_;
+};
+
+TEST_F(BrickServiceTest, UnmapWaitsForPins) {
+  start();
+  const auto session = open(1);
+  ASSERT_TRUE(session->alloc(kFirst).ok());
+  const Handle handle = session->map(kFirst, Access::kReadWrite)->front();
+  auto pins = pin(*session, handle);
+  ASSERT_TRUE(pins.ok());
+  std::atomic<bool> unmapped = false;
+  std::thread thread([&] {
+    EXPECT_TRUE(session->unmap(kFirst).ok());
+    unmapped = true;
+  });
+  while (pin(*session, handle).ok()) std::this_thread::yield();  // revoked at once
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(unmapped);
+  std::memset(pins->front().bytes().data(), 1, 4096);
+  pins->clear();
+  thread.join();
+  EXPECT_TRUE(unmapped);
+}
+
+TEST_F(BrickServiceTest, APinThatStaysGetsItsClientCutOff) {
+  start();
+  std::vector<Pin> pins;
+  std::atomic<int> cuts = 0;
+  const auto session = open(1, false, [&] {
+    cuts.fetch_add(1);
+    pins.clear();
+  });
+  ASSERT_TRUE(session->alloc(kFirst).ok());
+  const Handle handle = session->map(kFirst, Access::kReadWrite)->front();
+  pins = *pin(*session, handle);
+  EXPECT_TRUE(session->unmap(kFirst).ok());
+  EXPECT_EQ(cuts.load(), 1);
+}
+
+TEST_F(BrickServiceTest, ATakerCutsOffFirstAndThenWaitsForPins) {
+  start();
+  std::vector<Pin> pins;
+  std::atomic<int> cuts = 0;
+  auto victim = open(1, false, [&] { cuts.fetch_add(1); });
+  ASSERT_TRUE(victim->alloc(kFirst).ok());
+  const Handle handle = victim->map(kFirst, Access::kReadWrite)->front();
+  pins = *pin(*victim, handle);
+  std::atomic<bool> taken = false;
+  std::thread taker([&] {
+    const auto thief = open(2, true);
+    taken = true;
+  });
+  while (cuts.load() == 0) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(taken);
+  EXPECT_EQ(victim->alloc({block_after(BlockAddress{0}, 1), 1}).code(), ESTALE);
+  EXPECT_EQ(pin(*victim, handle).code(), ESTALE);
+  victim->disconnect();  // as its listener does now; does not wait
+  pins.clear();
+  taker.join();
+  EXPECT_TRUE(taken);
+  EXPECT_EQ(cuts.load(), 1);
+}
+
+TEST_F(BrickServiceTest, APinStaysWithinItsHandleAndItsAccess) {
+  start();
+  const auto session = open(1);
+  ASSERT_TRUE(session->alloc({BlockAddress{0}, 2}).ok());
+  const Handle writing = session->map(kFirst, Access::kReadWrite)->front();
+  const Handle reading = session->map({block_after(BlockAddress{0}), 1}, Access::kRead)->front();
+  const auto code = [&](const Handle& handle, uint64_t address, uint64_t length, Access access) {
+    return session->pin(handle.remote_key, address, length, access).code();
+  };
+  EXPECT_EQ(code(writing, writing.remote_address, kBlockBytes, Access::kReadWrite), 0);
+  EXPECT_EQ(code(writing, writing.remote_address + 1, kBlockBytes, Access::kRead), EACCES);
+  EXPECT_EQ(code(writing, writing.remote_address + kBlockBytes, 1, Access::kRead), EACCES);
+  EXPECT_EQ(code(writing, writing.remote_address - 1, 1, Access::kRead), EACCES);
+  EXPECT_EQ(code(writing, writing.remote_address, UINT64_MAX, Access::kRead), EACCES);
+  EXPECT_EQ(code(reading, reading.remote_address, 4096, Access::kRead), 0);
+  EXPECT_EQ(code(reading, reading.remote_address, 4096, Access::kReadWrite), EACCES);
+  EXPECT_EQ(session->pin(writing.remote_key ^ 1, writing.remote_address, 1, Access::kRead).code(), EACCES);
+}
+
+TEST_F(BrickServiceTest, WhoIsSilentIsCutOffAndWhoIsHeardIsNot) {
+  start(std::chrono::milliseconds(500));
+  std::atomic<int> cuts = 0;
+  auto silent = open(1, false, [&] { cuts.fetch_add(1); });
+  for (int i = 0; i < 8; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    silent->touch();
+    service_->expire_silent();
+  }
+  EXPECT_EQ(cuts.load(), 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  service_->expire_silent();
+  EXPECT_EQ(cuts.load(), 1);
+  EXPECT_EQ(silent->stat().code(), ESTALE);
+  EXPECT_NE(open(2), nullptr);
+}
+
+TEST_F(BrickServiceTest, AfterStopNobodyGetsIn) {
+  start();
+  std::atomic<int> cuts = 0;
+  auto session = open(1, false, [&] { cuts.fetch_add(1); });
+  EXPECT_TRUE(service_->stop().ok());
+  EXPECT_EQ(cuts.load(), 1);
+  EXPECT_EQ(session->stat().code(), ESTALE);
+  OpenRequest request;
+  request.client = ClientId{2};
+  EXPECT_EQ(service_->open_session(request, [] {}, nullptr).code(), ECONNREFUSED);
+  EXPECT_TRUE(service_->stop().ok());
+}
+
+TEST_F(BrickServiceTest, AStopStoresWhatIsOnlyInMemory) {
+  config_.store_path = directory_.path("store");
+  config_.store_bytes = 8 * kBlockBytes;
+  start();
+  {
+    auto session = open(1);
+    ASSERT_TRUE(session->alloc(kFirst).ok());
+    const Handle handle = session->map(kFirst, Access::kReadWrite)->front();
+    std::memset(pin(*session, handle)->front().bytes().data(), 7, 4096);
+    EXPECT_TRUE(service_->stop().ok());
+  }
+  service_.reset();
+  start();
+  auto session = open(1);
+  const Handle handle = session->map(kFirst, Access::kRead)->front();
+  EXPECT_EQ(pin(*session, handle, Access::kRead)->front().bytes()[4095], std::byte{7});
+}
+
+TEST_F(BrickServiceTest, VolumesAndQuotasAreKeptAndChanged) {
+  config_.store_path = directory_.path("store");
+  config_.store_bytes = 8 * kBlockBytes;
+  config_.volumes = {{"small", 2 * kBlockBytes}};
+  start();
+  OpenRequest request;
+  request.volume = "small";
+  request.client = ClientId{1};
+  const auto capacity = [&] { return (*service_->open_session(request, [] {}, nullptr))->description().capacity_blocks; };
+  EXPECT_EQ(capacity(), 2u);
+  service_.reset();
+  config_.volumes.clear();
+  start();
+  EXPECT_EQ(capacity(), 2u);
+  service_.reset();
+  config_.volumes = {{"small", 3 * kBlockBytes}, {"default", 1 * kBlockBytes}};
+  start();
+  EXPECT_EQ(capacity(), 3u);
+  request.volume = "default";
+  EXPECT_EQ(capacity(), 1u);
+}
+
+TEST_F(BrickServiceTest, RefusesConfigurationsThatCannotBe) {
+  EXPECT_EQ(BrickService::open(config_, &why_).code(), EINVAL);
+  EXPECT_FALSE(why_.empty());
+  config_.memory_bytes = kBlockBytes;
+  for (const std::string& name : std::vector<std::string>{"", "a/b", "a b", "x\n", std::string(64, 'x')}) {
+    config_.volumes = {{name, {}}};
+    why_.clear();
+    EXPECT_EQ(BrickService::open(config_, &why_).code(), EINVAL) << name;
+    EXPECT_FALSE(why_.empty());
+  }
+  config_.volumes = {{std::string(63, 'x'), {}}};
+  EXPECT_TRUE(BrickService::open(config_, &why_).ok());
+}
+
+}  // namespace
+}  // namespace brickfs

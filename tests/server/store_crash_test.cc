@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// A durable brick that is killed, at any instant: what it had committed is there, and its store opens.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "server/embedded_brick.h"
+#include "tests/support/brick_contract.h"
+
+namespace brickfs::testing {
+namespace {
+
+constexpr uint64_t kMemoryBlocks = 4;
+constexpr uint64_t kBlocks = 12;
+constexpr uint64_t kStampBytes = 64;  // each block begins with its count of commits, over and over
+
+// What the child has committed, told to the parent through shared memory.
+struct Progress {
+  std::atomic<uint64_t> begun[kBlocks];
+  std::atomic<uint64_t> committed[kBlocks];
+};
+
+std::shared_ptr<BrickService> open_service(const std::string& path) {
+  BrickConfig config;
+  config.memory_bytes = kMemoryBlocks * kBlockBytes;
+  config.store_path = path;
+  config.store_bytes = kBlocks * kBlockBytes;
+  std::string why;
+  auto service = BrickService::open(config, &why);
+  EXPECT_TRUE(service.ok()) << why;
+  return service.ok() ? std::shared_ptr<BrickService>(*std::move(service)) : nullptr;
+}
+
+OpenRequest request() {
+  OpenRequest request;
+  request.client = ClientId{1};
+  return request;
+}
+
+std::vector<std::byte> stamps(uint64_t value) {
+  std::vector<std::byte> bytes(kStampBytes);
+  for (uint64_t i = 0; i < kStampBytes; i += sizeof(value)) std::memcpy(&bytes[i], &value, sizeof(value));
+  return bytes;
+}
+
+// Stamps blocks and commits, until killed; frees one and allocates it again now and then.
+[[noreturn]] void run_child(const std::string& path, Progress& progress, unsigned seed) {
+  auto brick = make_embedded_brick(open_service(path));
+  if (!brick->open(request(), nullptr).ok()) _exit(2);
+  std::mt19937 random(seed);
+  while (true) {
+    const uint64_t number = random() % kBlocks;
+    const bool renewed = random() % 8 == 0;
+    const uint64_t value = progress.begun[number].load() + 1;
+    progress.begun[number].store(value);
+    if (renewed) static_cast<void>(brick->free(blocks(number)));
+    const int made = brick->alloc(blocks(number)).code();
+    if (made != 0 && made != EEXIST) _exit(3);
+    const auto handles = brick->map(blocks(number), Access::kReadWrite);
+    if (!handles.ok() || !write(*brick, handles->front(), 0, stamps(value)).ok()) _exit(4);
+    const CommitRange range{number * kBlockBytes, kStampBytes, false};
+    if (!brick->commit({&range, 1}).ok()) _exit(5);
+    progress.committed[number].store(value);
+    if (!brick->unmap(blocks(number)).ok()) _exit(6);
+  }
+}
+
+void check_store(const std::string& path, const Progress& progress) {
+  auto brick = make_embedded_brick(open_service(path));
+  ASSERT_TRUE(brick->open(request(), nullptr).ok());
+  for (uint64_t number = 0; number < kBlocks; ++number) {
+    const uint64_t committed = progress.committed[number].load();
+    const uint64_t begun = progress.begun[number].load();
+    const auto handles = brick->map(blocks(number), Access::kRead);
+    if (!handles.ok()) {
+      EXPECT_TRUE(committed == 0 || begun > committed) << "block " << number << " is gone";
+      continue;
+    }
+    const auto found = read(*brick, handles->front(), 0, kStampBytes);
+    uint64_t value = 0;
+    std::memcpy(&value, found.data(), sizeof(value));
+    EXPECT_EQ(found, stamps(value));
+    EXPECT_TRUE((value >= committed && value <= begun) || (value == 0 && begun > committed))
+        << "block " << number << ": " << value << " is not from " << committed << " to " << begun;
+    EXPECT_EQ(read(*brick, handles->front(), kStampBytes, 4096), std::vector<std::byte>(4096));
+    ASSERT_TRUE(brick->unmap(blocks(number)).ok());
+  }
+}
+
+TEST(StoreCrash, KilledAnywhereUnderLoadItKeepsWhatItCommitted) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path("store");
+  void* const shared = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto& progress = *new (shared) Progress{};
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  for (int round = 0; round < 12 && !::testing::Test::HasFailure(); ++round) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) run_child(path, progress, seed + static_cast<unsigned>(round));
+    std::this_thread::sleep_for(std::chrono::microseconds(20'000 + random() % 150'000));
+    kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child gave up with " << WEXITSTATUS(status);
+    check_store(path, progress);
+  }
+  uint64_t commits = 0;
+  for (const auto& count : progress.committed) commits += count.load();
+  EXPECT_GT(commits, 0u);
+  munmap(shared, sizeof(Progress));
+}
+
+// The store file as a crash would leave it at this moment.
+void expect_copy_opens_with(const std::string& path, const std::vector<BlockRange>& expected, uint64_t number, uint64_t value) {
+  const std::string copy = path + ".copy";
+  std::filesystem::copy_file(path, copy, std::filesystem::copy_options::overwrite_existing);
+  auto brick = make_embedded_brick(open_service(copy));
+  ASSERT_TRUE(brick->open(request(), nullptr).ok());
+  EXPECT_EQ(brick->list(BlockAddress{0})->extents, expected);
+  if (expected.empty()) return;
+  const auto handle = brick->map(blocks(number), Access::kRead);
+  ASSERT_TRUE(handle.ok());
+  EXPECT_EQ(read(*brick, handle->front(), 0, kStampBytes), stamps(value));
+}
+
+TEST(StoreCrash, EveryStepLeavesAStoreThatOpens) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path("store");
+  auto brick = make_embedded_brick(open_service(path));
+  ASSERT_TRUE(brick->open(request(), nullptr).ok());
+  expect_copy_opens_with(path, {}, 0, 0);
+  ASSERT_TRUE(brick->alloc(blocks(0, 2)).ok());
+  expect_copy_opens_with(path, {blocks(0, 2)}, 1, 0);
+  const Handle handle = brick->map(blocks(1), Access::kReadWrite)->front();
+  ASSERT_TRUE(write(*brick, handle, 0, stamps(1)).ok());
+  expect_copy_opens_with(path, {blocks(0, 2)}, 1, 0);  // written, not committed
+  const CommitRange range{kBlockBytes, kStampBytes, false};
+  ASSERT_TRUE(brick->commit({&range, 1}).ok());
+  expect_copy_opens_with(path, {blocks(0, 2)}, 1, 1);
+  ASSERT_TRUE(write(*brick, handle, 0, stamps(2)).ok());
+  expect_copy_opens_with(path, {blocks(0, 2)}, 1, 1);
+  ASSERT_TRUE(brick->free(blocks(1)).ok());
+  expect_copy_opens_with(path, {blocks(0)}, 0, 0);
+  ASSERT_TRUE(brick->alloc(blocks(1)).ok());
+  expect_copy_opens_with(path, {blocks(0, 2)}, 1, 0);
+}
+
+TEST(StoreCrash, ALostWritersBlocksReachTheStoreOnlyByCommitOrEviction) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path("store");
+  auto service = open_service(path);
+  auto brick = make_embedded_brick(service);
+  ASSERT_TRUE(brick->open(request(), nullptr).ok());
+  ASSERT_TRUE(brick->alloc(blocks(0, kBlocks)).ok());
+  ASSERT_TRUE(write(*brick, brick->map(blocks(0), Access::kReadWrite)->front(), 0, stamps(1)).ok());
+  brick.reset();
+  expect_copy_opens_with(path, {blocks(0, kBlocks)}, 0, 0);
+  brick = make_embedded_brick(service);
+  ASSERT_EQ(brick->open(request(), nullptr)->suspect_blocks, 1u);
+  for (uint64_t number = 1; number < kBlocks; ++number) {  // through the memory that is left
+    ASSERT_TRUE(brick->map(blocks(number), Access::kRead).ok());
+    ASSERT_TRUE(brick->unmap(blocks(number)).ok());
+  }
+  expect_copy_opens_with(path, {blocks(0, kBlocks)}, 0, 0);
+  ASSERT_TRUE(brick->map(blocks(1, kMemoryBlocks), Access::kRead).ok());  // all of it
+  expect_copy_opens_with(path, {blocks(0, kBlocks)}, 0, 1);
+  ASSERT_TRUE(brick->unmap(blocks(1, kMemoryBlocks)).ok());
+  EXPECT_EQ(read(*brick, brick->map(blocks(0), Access::kRead)->front(), 0, kStampBytes), stamps(1));
+}
+
+}  // namespace
+}  // namespace brickfs::testing
