@@ -5,6 +5,7 @@ start_brick tcp 256M
 say "soft"
 mount_brickfs soft,timeo=2
 head -c 1000000 /dev/urandom >"$MNT/file"
+sync "$MNT/file"
 kill_brickd KILL
 echo 3 >/proc/sys/vm/drop_caches
 began=$(now_ms)
@@ -17,6 +18,7 @@ within 30 bash -c "! pgrep -f '^$BRICKFS .*$MNT' >/dev/null" || die "brickfs sta
 say "hard: waits, goes on"
 restart_brickd
 mount_brickfs
+[ "$(stat -c %s "$MNT/file")" = 1000000 ] || die "the file is gone"
 kill_brickd KILL
 dd if="$MNT/file" of="$WORK/read" bs=64k iflag=direct status=none &
 reader=$!

@@ -29,7 +29,7 @@ brickfs_pid() {
   local dir=${1:-$MNT} proc
   for proc in /proc/[0-9]*; do
     [ "$(readlink "$proc/exe" 2>/dev/null)" = "$(readlink -f "$BRICKFS")" ] || continue
-    if tr '\0' '\n' <"$proc/cmdline" 2>/dev/null | grep -qxF "$dir"; then printf '%s\n' "${proc#/proc/}"; return; fi
+    if tr '\0' '\n' 2>/dev/null <"$proc/cmdline" | grep -qxF "$dir"; then printf '%s\n' "${proc#/proc/}"; return; fi
   done
   return 1
 }
@@ -55,7 +55,7 @@ clean_up() {
     timeout 20 umount "$dir" 2>/dev/null || umount -l "$dir" 2>/dev/null
   done
   for proc in /proc/[0-9]*; do  # what still serves a mount of ours
-    if tr '\0' '\n' <"$proc/cmdline" 2>/dev/null | grep -q "^$WORK/" && [ "${proc#/proc/}" != $$ ]; then
+    if tr '\0' '\n' 2>/dev/null <"$proc/cmdline" | grep -q "^$WORK/" && [ "${proc#/proc/}" != $$ ]; then
       case $(readlink "$proc/exe") in "$(readlink -f "$BRICKFS")"*) within 5 test ! -d "$proc" || kill -9 "${proc#/proc/}" ;; esac
     fi
   done
@@ -103,10 +103,10 @@ mount_brickfs() {  # [OPTIONS]
 }
 
 # Waits until the client has ended too: then the volume is free.
-unmount_brickfs() {
-  local pid
-  pid=$(brickfs_pid) || die "no brickfs serves $MNT"
-  timeout 60 umount "$MNT" || die "umount fails"
+unmount_brickfs() {  # [DIR]
+  local pid dir=${1:-$MNT}
+  pid=$(brickfs_pid "$dir") || die "no brickfs serves $dir"
+  timeout 60 umount "$dir" || die "umount fails"
   within 60 test ! -d "/proc/$pid" || die "brickfs does not end after umount"
 }
 
