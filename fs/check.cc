@@ -19,7 +19,12 @@ void note_leftovers(CheckReport& report) {
     report.findings.note(Area::kInode, 0,
                          fmt::format("{} unlinked file(s) will be deleted by the next mount", report.orphans));
   }
-  if (report.leaked_blocks > 0) {
+  if (report.leaked_blocks > 0 && report.unmounted) {
+    report.findings.damage(
+        Area::kSpace, kNoIno, 0,
+        fmt::format("{} block(s) that nothing refers to were left by an unmount; the next mount will free them",
+                    report.leaked_blocks));
+  } else if (report.leaked_blocks > 0) {
     report.findings.note(
         Area::kSpace, 0,
         fmt::format("{} block(s) that nothing refers to will be freed by the next mount", report.leaked_blocks));
@@ -29,6 +34,7 @@ void note_leftovers(CheckReport& report) {
 Status check_contents(VolumeClient& volume, const VolumeHead& head, std::span<const BlockRange> listed,
                       CheckReport& report) {
   report.has_filesystem = true;
+  report.unmounted = head.mark == Mark::kClean;
   report.uuid = head.superblock.superblock.uuid_text();
   InodeTable inodes;
   std::string why;

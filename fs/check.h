@@ -15,6 +15,7 @@ namespace brickfs {
 struct CheckReport {
   bool has_filesystem = false;  // false: nothing was ever made on the volume, the first mount will
   Findings findings;
+  bool unmounted = false;  // the last mount ended in order and should have left nothing to settle
   std::string uuid;
   uint64_t inodes = 0;
   uint64_t blocks = 0;      // that the brick lists

@@ -4,6 +4,7 @@
 
 #include "fs/checkpoint_thread.h"
 #include "fs/filesystem_state.h"
+#include "fs/volume_mark.h"
 #include "spdlog/spdlog.h"
 
 namespace brickfs {
@@ -29,17 +30,23 @@ Filesystem::Impl::~Impl() {
 
 Status Filesystem::unmount() {
   Status result;
-  if (!impl_->read_only) {
-    keep_first(result, impl_->journal->sync());
-    keep_first(result, impl_->checkpoints->run());
-    impl_->checkpoints->stop();
-    keep_first(result, impl_->space->trim());
-    keep_first(result, impl_->journal->stop());
-    impl_->space->stop();
-    keep_first(result, impl_->volume->commit());
-  }
+  if (!impl_->read_only) result = impl_->end_changes();
   keep_first(result, impl_->volume->close());
   if (!result.ok()) spdlog::error("unmount: not everything was written: {}", result.error().what());
+  return result;
+}
+
+// Only a step that leaves changes not durable is a failure; whatever else is left undone the next mount settles.
+Status Filesystem::Impl::end_changes() {
+  Status result = journal->sync();
+  Status tidy = checkpoints->run();
+  checkpoints->stop();
+  keep_first(tidy, space->trim());
+  keep_first(result, journal->stop());
+  space->stop();
+  keep_first(result, volume->commit());
+  if (result.ok() && tidy.ok()) return write_mark(*volume, Mark::kClean);
+  if (result.ok()) spdlog::warn("unmount: everything is written, but not tidied up: {}", tidy.error().what());
   return result;
 }
 

@@ -44,6 +44,9 @@ class Filesystem::Impl {
   // Taken before any inode lock by a rename that moves a directory to another parent: keeps ancestors in place.
   Mutex rename_mutex;
 
+  // Of an unmount: all that was changed is durable, and the volume tidied up.
+  Status end_changes();
+
   // EROFS, or the journal's error; else waits for room in the journal. The first thing every change does.
   Status admit_change();
   // The same for changes that leave more metadata behind than there was; ENOSPC on a full volume.

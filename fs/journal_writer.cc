@@ -88,6 +88,12 @@ Status JournalWriter::write(std::span<const std::byte> payload, uint32_t transac
   return {};
 }
 
+void JournalWriter::give_back_spare() {
+  if (offset_ != 0 || !spare_) return;
+  static_cast<void>(space_.free_metadata({*spare_, 1}));
+  spare_.reset();
+}
+
 // The first `bytes` of the buffer.
 Status JournalWriter::write_at(uint64_t address, size_t bytes) {
   const Piece piece{address, {LocalSlice{buffer_.data(), static_cast<uint32_t>(bytes), registration_.local_key()}}};

@@ -35,6 +35,8 @@ class JournalWriter {
   Result<bool> advance();
   // Writes a batch; its payload is within room_bytes(). ENOSPC, EDQUOT: no spare; else what the volume answers.
   Status write(std::span<const std::byte> payload, uint32_t transactions, Lsn first, Lsn durable_through);
+  // At the end: frees the spare if no header names it. If that fails the next mount finds it unreferenced.
+  void give_back_spare();
   // Of the current block; before start() and in between any thread may ask.
   BlockAddress current_block() const ABSL_LOCKS_EXCLUDED(mutex_);
 

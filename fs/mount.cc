@@ -84,7 +84,7 @@ Status Filesystem::Mounting::make_where_none_was() {
     return refuse(Error(EROFS, "the volume is empty"),
                   "the volume is empty: mount it once without ro, that makes the file system");
   }
-  const Status made = make_filesystem(volume_, slots_, listed_, head_.marked);
+  const Status made = make_filesystem(volume_, slots_, listed_);
   if (!made.ok()) return refuse(made.error(), fmt::format("cannot make a file system: {}", made.error().what()));
   listed_ = TRY(volume_.list());
   head_ = TRY(read_head(volume_, slots_, listed_));
@@ -121,7 +121,7 @@ void Filesystem::Mounting::serve_read_only() {
 // back.
 Status Filesystem::Mounting::begin_changes() {
   TRY(settle_suspects());
-  if (head_.marked) TRY(remove_making_mark(volume_));
+  if (head_.mark != Mark::kNone) TRY(write_mark(volume_, Mark::kNone));
   TRY(free_leaked());
   TRY(adopt_space());
   TRY(start_services());

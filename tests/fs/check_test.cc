@@ -144,10 +144,45 @@ TEST(Check, CrashedFilesystemIsCleanAndNotTouched) {
     const auto report = check(volume);
     ASSERT_TRUE(report.ok()) << report.error().what();
     EXPECT_FALSE(report->findings.damaged()) << report->findings.first_damage();
+    EXPECT_FALSE(report->unmounted);
     EXPECT_EQ(report->inodes, 3u);
     EXPECT_EQ(report->orphans, 1u);
     EXPECT_GT(report->transactions, 0u);
   }
+}
+
+TEST(Check, AnUnmountLeavesNothingToSettle) {
+  EmbeddedVolume volume(64 * kMiB);
+  {
+    std::string why;
+    const auto filesystem = Filesystem::mount(volume.open(), {}, &why);
+    ASSERT_TRUE(filesystem.ok()) << why;
+    ASSERT_TRUE((*filesystem)->create(kRootIno, "kept", S_IFREG | 0644, {}).ok());
+    ASSERT_TRUE((*filesystem)->unmount().ok());
+  }
+  const auto report = check(volume);
+  ASSERT_TRUE(report.ok());
+  EXPECT_TRUE(report->unmounted);
+  EXPECT_FALSE(report->findings.damaged()) << report->findings.first_damage();
+  EXPECT_EQ(report->findings.notes(), 0u);
+  EXPECT_EQ(report->leaked_blocks, 0u);
+  EXPECT_EQ(report->transactions, 0u);
+}
+
+TEST(Check, ABlockLeftByAnUnmountIsDamage) {
+  EmbeddedVolume volume(64 * kMiB);
+  {
+    std::string why;
+    const auto filesystem = Filesystem::mount(volume.open(), {}, &why);
+    ASSERT_TRUE(filesystem.ok()) << why;
+    ASSERT_TRUE((*filesystem)->unmount().ok());
+    const auto client = volume.open();
+    ASSERT_TRUE(client->alloc({BlockAddress{500 * kBlockBytes}, 1}).ok());
+    ASSERT_TRUE(client->close().ok());
+  }
+  const auto report = check(volume);
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->findings.damages(), 1u);
 }
 
 TEST(Check, HeldVolumeIsBusy) {

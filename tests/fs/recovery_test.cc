@@ -172,6 +172,7 @@ void crash_again_and_again(EmbeddedVolume& volume, uint64_t seed, bool brick_too
     if (testing::Test::HasFailure()) return;
     if (random() % 2 == 0) {
       ASSERT_TRUE(filesystem->unmount().ok());
+      expect_clean(volume);
     } else {
       ASSERT_TRUE(filesystem->sync_all().ok());
     }
