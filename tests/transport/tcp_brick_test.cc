@@ -94,30 +94,33 @@ TEST(TcpBrick, ThreadsShareTheConnections) {
 
 // Far more than the sockets hold goes both ways at once: neither end may wait for the other to read first.
 TEST(TcpBrick, LongStreamsBothWaysDoNotBlockEachOther) {
-  OpenClient client(2);
+  constexpr size_t kPairs = 12;
+  OpenClient client(1 + kPairs);
+  std::vector<std::byte> out = pattern(kBlockBytes, 3);
+  const LocalSlice out_slice{out.data(), kBlockBytes, 0};
   for (const bool with_callback : {false, true}) {
-    std::vector<std::byte> out = pattern(kBlockBytes, 3);
-    std::vector<std::byte> in(kBlockBytes);
-    const LocalSlice out_slice{out.data(), kBlockBytes, 0};
-    const LocalSlice in_slice{in.data(), kBlockBytes, 0};
+    std::vector<std::vector<std::byte>> in(kPairs, std::vector<std::byte>(kBlockBytes));
+    std::vector<LocalSlice> in_slices;
+    for (auto& buffer : in) in_slices.push_back({buffer.data(), kBlockBytes, 0});
     std::atomic<bool> done{false};
     Batch waited;
     Batch called([](Batch&, void* context) { static_cast<std::atomic<bool>*>(context)->store(true); }, &done);
     Batch& batch = with_callback ? called : waited;
-    for (int i = 0; i < 24; ++i) {
-      batch.transfers.push_back({Direction::kRead, client.handles[0], 0, std::span(&in_slice, 1)});
-      batch.transfers.push_back({Direction::kWrite, client.handles[1], 0, std::span(&out_slice, 1)});
+    for (size_t i = 0; i < kPairs; ++i) {
+      batch.transfers.push_back({Direction::kRead, client.handles[0], 0, std::span(&in_slices[i], 1)});
+      batch.transfers.push_back({Direction::kWrite, client.handles[1 + i], 0, std::span(&out_slice, 1)});
     }
     client.brick->submit(batch);
     if (with_callback) {
-      ASSERT_TRUE(eventually([&] { return done.load(); }, 30s));
-      EXPECT_TRUE(called.status().ok());
+      ASSERT_TRUE(eventually([&] { return done.load(); }, 60s));
     } else {
       EXPECT_TRUE(client.brick->wait(waited).ok());
     }
+    EXPECT_EQ(batch.status().code(), 0);
     std::vector<std::byte> got(kBlockBytes);
-    ASSERT_TRUE(transfer(*client.brick, Direction::kRead, client.handles[1], 0, got).ok());
+    ASSERT_TRUE(transfer(*client.brick, Direction::kRead, client.handles[kPairs], 0, got).ok());
     EXPECT_EQ(got, out);
+    EXPECT_EQ(in[0], in[kPairs - 1]);
   }
 }
 
