@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -89,16 +88,26 @@ std::string join_options(const std::vector<std::string>& options) {
 
 ssize_t receive_hook(int fd, void* buffer, size_t size, void*) { return ::read(fd, buffer, size); }
 
-// For those who may not umount(2).
-void run_fusermount(const std::string& mountpoint) {
-  std::array<const char*, 7> arguments = {"fusermount3", "-u", "-q", "-z", "--", mountpoint.c_str(), nullptr};
-  pid_t pid = 0;
-  const int failed = posix_spawnp(&pid, arguments[0], nullptr, nullptr, const_cast<char* const*>(arguments.data()), environ);
-  if (failed != 0) {
-    spdlog::error("cannot run fusermount3 to unmount {}: {}", mountpoint, strerror(failed));
-    return;
+constexpr const char* kUmountHelper = "/sbin/umount.fuse.brickfs";
+
+// Runs a program of the system, without a word, to its end.
+Status run_quietly(std::vector<std::string> words) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    posix_spawn_file_actions_addopen(&actions, standard, "/dev/null", O_RDWR, 0);
   }
-  waitpid(pid, nullptr, 0);
+  pid_t pid = 0;
+  const int failed = posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) return Error(failed, "running a program");
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? Status() : Error(EIO, "a program that was run");
 }
 
 }  // namespace
@@ -132,7 +141,10 @@ Status FuseMount::start_session(const MountCommand& command, std::string* why) {
   }
   const fuse_custom_io hooks{.writev = send_hook, .read = receive_hook, .splice_receive = nullptr, .splice_send = nullptr};
   if (fuse_session_custom_io(session_, &hooks, device()) != 0) return Error(ENOMEM, "fuse session");
-  if (const auto entry = find_mount_at(mountpoint_)) device_number_ = entry->device;
+  if (const auto entry = find_mount_at(mountpoint_)) {
+    device_number_ = entry->device;
+    listed_source_ = entry->source;
+  }
   return {};
 }
 
@@ -149,8 +161,7 @@ bool FuseMount::is_left_over() const {
   const auto entry = find_mount_at(mountpoint_);
   if (!entry || entry->device != device_number_) return false;
   if (!is_severed()) return true;
-  struct stat attributes {};
-  return stat(mountpoint_.c_str(), &attributes) != 0 && errno == ENOTCONN;
+  return is_dead_mount(mountpoint_);
 }
 
 int FuseMount::device() const { return fuse_session_fd(session_); }
@@ -166,8 +177,9 @@ ssize_t FuseMount::send(int fd, std::span<iovec> reply) {
 
 void FuseMount::unmount_lazily() const {
   if (umount2(mountpoint_.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0) return;
-  if (errno == EPERM) return run_fusermount(mountpoint_);
-  spdlog::error("cannot unmount {}: {}; run: umount -l {}", mountpoint_, strerror(errno), mountpoint_);
+  const int code = errno;
+  if (code == EPERM && run_quietly({"fusermount3", "-u", "-q", "-z", "--", mountpoint_}).ok()) return;
+  spdlog::error("cannot unmount {}: {}; run: umount -l {}", mountpoint_, strerror(code), mountpoint_);
 }
 
 void FuseMount::detach() {
@@ -180,6 +192,13 @@ void FuseMount::detach() {
 bool FuseMount::is_severed() const {
   pollfd device_state{.fd = device(), .events = 0, .revents = 0};
   return poll(&device_state, 1, 0) == 1 && (device_state.revents & POLLERR) != 0;
+}
+
+// The name in the kernel's table would tell umount(8), but it looks at statfs(2), which tells no more than "fuse".
+void FuseMount::register_umount_helper() const {
+  if (geteuid() != 0 || access(kUmountHelper, X_OK) != 0) return;
+  const Status told = run_quietly({"mount", "-i", "-f", "-t", "fuse.brickfs", "-o", "uhelper=fuse.brickfs", listed_source_, mountpoint_});
+  if (!told.ok()) spdlog::warn("umount will not wait until everything is durable: {} cannot be registered", kUmountHelper);
 }
 
 void FuseMount::raise_read_ahead() const {

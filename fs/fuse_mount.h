@@ -36,6 +36,8 @@ class FuseMount {
   void detach();
   // The kernel has ended the connection.
   bool is_severed() const;
+  // Has umount(8) run our helper, if that is installed, which makes everything durable first. While requests are served.
+  void register_umount_helper() const;
   // Raises the kernel's read-ahead from its 128 KiB to a whole request. Best effort: only root may.
   void raise_read_ahead() const;
 
@@ -61,6 +63,7 @@ class FuseMount {
   const bool writeback_cache_;
   fuse_session* session_ = nullptr;
   std::string device_number_;  // "MAJOR:MINOR" of the mounted file system
+  std::string listed_source_;  // in the table of mounts
   std::atomic<bool> initialised_{false};  // FUSE_INIT has been answered; it comes first and alone
   FuseInitAmendment amendment_;
 };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse_mount_table.h"
 
+#include <sys/statfs.h>
+
+#include <cerrno>
 #include <fstream>
 #include <sstream>
 
@@ -50,6 +53,12 @@ std::optional<MountEntry> find_mount_at(std::string_view path) {
     if (entry && entry->mountpoint == path) found = std::move(entry);
   }
   return found;
+}
+
+// Attributes may come from the kernel's cache, these figures never do.
+bool is_dead_mount(const std::string& path) {
+  struct statfs figures {};
+  return statfs(path.c_str(), &figures) != 0 && errno == ENOTCONN;
 }
 
 }  // namespace brickfs

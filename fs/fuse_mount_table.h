@@ -18,4 +18,7 @@ struct MountEntry {
 // The topmost mount on exactly this path, which is absolute and free of links.
 std::optional<MountEntry> find_mount_at(std::string_view path);
 
+// Nobody serves the FUSE mount there any more.
+bool is_dead_mount(const std::string& path);
+
 }  // namespace brickfs

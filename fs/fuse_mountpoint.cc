@@ -55,14 +55,8 @@ bool is_empty(const std::string& directory) {
   return true;
 }
 
-// The daemon behind it was killed.
-bool is_dead(const std::string& mountpoint) {
-  struct stat attributes {};
-  return stat(mountpoint.c_str(), &attributes) != 0 && errno == ENOTCONN;
-}
-
 Status clear_dead_mounts(const std::string& mountpoint, std::string* why) {
-  for (int i = 0; i < kStackedMounts && is_dead(mountpoint); ++i) {
+  for (int i = 0; i < kStackedMounts && is_dead_mount(mountpoint); ++i) {
     const auto entry = find_mount_at(mountpoint);
     if (!entry || entry->type != kType || umount2(mountpoint.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0) {
       return refuse(why, EBUSY, fmt::format("{0} holds a mount whose server is gone: run umount {0} first", mountpoint));

@@ -112,6 +112,7 @@ Status Serving::start() {
   loop_ = std::move(*loop);
   hurry_ = std::make_unique<HurriedEnd>(filesystem_->volume());
   mount_->raise_read_ahead();
+  mount_->register_umount_helper();
   return {};
 }
 

@@ -109,11 +109,11 @@ int run_in_background(const MountCommand& command) {
 int run(int argc, char** argv) {
   MountCommand command;
   if (const auto usage = parse_command_line(argc, argv, command)) return *usage;
-  std::string why;
-  if (!prepare_mountpoint(command, &why).ok()) return fail(kFailure, why);
-  if (!install_signals().ok()) return fail(kFailure, "cannot set up signals");
   const LogTarget target = command.foreground ? LogTarget::kStandardError : LogTarget::kBoth;
   if (!set_up_log("brickfs", command.log_level, target).ok()) return fail(kUsage, "cannot set up the log");
+  if (!install_signals().ok()) return fail(kFailure, "cannot set up signals");
+  std::string why;
+  if (!prepare_mountpoint(command, &why).ok()) return fail(kFailure, why);
   return command.foreground ? run_in_foreground(command) : run_in_background(command);
 }
 
