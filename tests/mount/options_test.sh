@@ -96,21 +96,3 @@ kill -9 "$(brickfs_pid)"
 mount_brickfs
 [ "$(cat "$MNT/round")" = 10 ] || die "not mounted again"
 unmount_brickfs
-
-say "installed: mount -t fuse.brickfs and fstab"
-cmake --install "$BUILD" --prefix "$WORK/usr" --strip >"$WORK/install.log" 2>&1 || cat "$WORK/install.log"
-# The helper for umount(8) is only looked for in /sbin.
-cp "$TESTS/../tools/umount.fuse.brickfs" "$WORK/usr/bin/"
-BRICKFS=$WORK/usr/bin/brickfs
-export PATH=$WORK/usr/bin:$PATH
-timeout 30 mount -t fuse.brickfs "$SOURCE" "$MNT" -o noatime,allow_other,x-test
-is_mounted || die "mount -t fuse.brickfs does not mount"
-grep " $MNT fuse.brickfs " /proc/self/mounts | grep -q "^$SOURCE " || die "the table of mounts names another source"
-pid=$(brickfs_pid)
-echo helped >"$MNT/helped"
-umount.fuse.brickfs "$MNT" -t fuse.brickfs
-within 20 ended "$pid" || die "brickfs does not end"
-printf '%s %s fuse.brickfs noauto,_netdev,nofail,ro 0 0\n' "$SOURCE" "$MNT" >"$WORK/fstab"
-timeout 30 mount --fstab "$WORK/fstab" "$MNT"
-[ "$(cat "$MNT/helped")" = helped ] || die "mount by fstab does not mount"
-unmount_brickfs

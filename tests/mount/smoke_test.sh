@@ -4,6 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 kind=$1
 start_brick "$kind" 1G
+chmod 755 "$WORK"  # for other users on their way to the mount
 mount_brickfs allow_other
 
 say "operations by system call"
@@ -32,8 +33,8 @@ setfacl -m d:u:1234:rwx,u:1234:r-x "$MNT/acl"
 echo secret >"$MNT/acl/file"
 chmod 660 "$MNT/acl/file"
 getfacl -cn "$MNT/acl/file" 2>/dev/null | grep -q '^user:1234:rw' || die "a default ACL is not inherited: $(getfacl -cn "$MNT/acl/file")"
-setpriv --reuid 1234 --clear-groups cat "$MNT/acl/file" >/dev/null || die "an ACL does not let its user in"
-if setpriv --reuid 1235 --clear-groups cat "$MNT/acl/file" 2>/dev/null; then die "an ACL lets others in"; fi
+setpriv --reuid 1234 --regid 1234 --clear-groups cat "$MNT/acl/file" >/dev/null || die "an ACL does not let its user in"
+if setpriv --reuid 1235 --regid 1235 --clear-groups cat "$MNT/acl/file" 2>/dev/null; then die "an ACL lets others in"; fi
 setfattr -n user.note -v kept "$MNT/acl/file"
 
 df "$MNT" | tail -n 1 | grep -q "$MNT" || die "df does not know the mount"

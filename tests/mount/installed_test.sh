@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Installed for the whole system: mount -t fuse.brickfs, a line in fstab, and an umount that has made everything durable when it
+# returns. In a mount namespace of its own, so that the system keeps its /usr.
+[ -n "${BRICKFS_NAMESPACE:-}" ] || BRICKFS_NAMESPACE=1 exec unshare --mount --propagation private "$0" "$@"
+. "$(dirname "$0")/lib.sh"
+ended() { [ ! -d "/proc/$1" ]; }
+
+cp -a /usr/sbin "$WORK/sbin"
+mount --bind "$WORK/sbin" /usr/sbin
+mount -t tmpfs installed /usr/local
+cmake --install "$BUILD" --prefix /usr/local --strip >"$WORK/install.log" 2>&1 || die "cmake --install fails: $(tail -n 3 "$WORK/install.log")"
+BRICKFS=/usr/local/bin/brickfs
+[ -x /usr/local/bin/brickd ] && [ -x /usr/local/bin/brickctl ] || die "a program is not installed"
+start_brick file 256M
+
+say "mount -t fuse.brickfs"
+timeout 30 mount -t fuse.brickfs "$SOURCE" "$MNT" -o noatime,allow_other,x-test
+is_mounted || die "it is not mounted"
+grep -qxF "$SOURCE $MNT fuse.brickfs" <(cut -d' ' -f1-3 /proc/self/mounts) || die "the table of mounts names another source"
+if timeout 30 mount -t fuse.brickfs memory:64M "$MNT" 2>"$WORK/err"; then die "mounted over itself"; fi
+grep -q 'busy' "$WORK/err" || die "mounting over itself says: $(cat "$WORK/err")"
+
+say "what umount returned for is there, however the server ends"
+for round in 1 2 3 4 5; do
+  pid=$(brickfs_pid)
+  echo "$round" >"$MNT/round"
+  umount "$MNT"
+  kill -9 "$pid" 2>/dev/null || true
+  within 20 ended "$pid" || die "brickfs stays"
+  timeout 30 mount -t fuse.brickfs "$SOURCE" "$MNT"
+  [ "$(cat "$MNT/round")" = "$round" ] || die "round $round is lost"
+done
+unmount_brickfs
+
+say "fstab"
+printf '%s %s fuse.brickfs defaults,noauto,_netdev,nofail,ro,x-systemd.automount 0 0\n' "$SOURCE" "$MNT" >"$WORK/fstab"
+timeout 30 mount --fstab "$WORK/fstab" "$MNT"
+[ "$(cat "$MNT/round")" = 5 ] || die "not what was mounted before"
+if touch "$MNT/new" 2>/dev/null; then die "ro is not passed on"; fi
+unmount_brickfs
