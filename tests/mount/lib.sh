@@ -133,5 +133,8 @@ source_tree() {
   fi
   exec 8>&-
 }
-# Of a directory: names, types, modes, times, contents, as one checksum.
-tree_checksum() { tar -C "$1" --sort=name --numeric-owner --pax-option=delete=atime,delete=ctime --format=posix -cf - . | sha256sum | cut -d' ' -f1; }
+# Of what is in a directory: names, types, modes, owners, times, links, contents, as one checksum.
+tree_checksum() {
+  (cd "$1" && find . -mindepth 1 -print0 | LC_ALL=C sort -z |
+    tar --null --no-recursion --numeric-owner --format=posix --pax-option=delete=atime,delete=ctime -T - -cf - | sha256sum | cut -d' ' -f1)
+}
