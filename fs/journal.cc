@@ -194,6 +194,7 @@ Status Journal::Impl::stop() {
   lock.unlock();
   if (!committer.joinable()) return error();
   committer.join();
+  if (synced.ok()) writer_.give_back_spare();
   return synced;
 }
 
