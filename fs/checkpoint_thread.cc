@@ -14,12 +14,16 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{250};
 constexpr milliseconds kIdle{1'000};
-constexpr milliseconds kFirstPause{1'000};  // after a failure; doubles with each
-constexpr int kMostDoublings = 6;
+constexpr milliseconds kFirstPause{250};  // after a failure; doubles with each
+constexpr int kMostDoublings = 8;
+constexpr int kHopelessFailures = 4;      // in a row: operations do not wait for a checkpoint any more
 
-// Blocks of journal that a full volume's reserve has room for beside the checkpoints (fs/block_budget.cc).
+// Blocks of journal that a full volume's reserve (fs/block_budget.cc) has room for beside the checkpoints: the bound, the
+// headroom beyond it until operations wait for the checkpoint, the block that filled meanwhile, the one that the checkpoint
+// begins, the spare, and what was pending.
 constexpr uint64_t kLeastBound = 1;
-constexpr uint64_t kMostTightBound = 8;
+constexpr uint64_t kMostTightBound = 4;
+constexpr uint64_t kMostHeadroom = 2;
 // With so many blocks free, and as many again for the checkpoints, the journal may grow further: no writer fills them
 // before a checkpoint is done. Then its bound is about what a mount replays in a second.
 constexpr uint64_t kPlentyBlocks = 1'024;
@@ -46,7 +50,9 @@ void CheckpointThread::stop() {
   while (running_) changed_.wait(lock);
   std::thread thread = std::move(thread_);
   lock.unlock();
-  if (thread.joinable()) thread.join();
+  if (!thread.joinable()) return;
+  thread.join();
+  parts_.journal.set_chain_limit(UINT64_MAX);
 }
 
 void CheckpointThread::journal_grew() {
@@ -58,14 +64,26 @@ void CheckpointThread::journal_grew() {
 // --- when
 
 void CheckpointThread::loop() {
+  limit_journal();
   while (wait_for_tick()) {
     if (is_due()) run_or_log();
+    limit_journal();
   }
+}
+
+void CheckpointThread::limit_journal() {
+  bool hopeless = false;
+  {
+    MutexLock lock(mutex_);
+    hopeless = failures_ >= kHopelessFailures;
+  }
+  const uint64_t bound = bound_blocks();
+  parts_.journal.set_chain_limit(hopeless ? UINT64_MAX : bound + std::min(bound, kMostHeadroom));
 }
 
 void CheckpointThread::run_or_log() {
   const Status status = run();
-  if (status.ok() || !parts_.journal.error().ok()) return;
+  if (status.ok() || status.error().is(ECANCELED) || !parts_.journal.error().ok()) return;
   spdlog::error("cannot write a checkpoint ({}: {}): the journal grows on; it is tried again", std::strerror(status.error().code()),
                 status.error().what());
 }
@@ -112,7 +130,7 @@ uint64_t CheckpointThread::bound_blocks() const {
     checkpoint = checkpoint_blocks_;
   }
   const uint64_t capacity = parts_.volume.session().capacity_blocks;
-  const uint64_t tight = std::clamp(capacity / 64, kLeastBound, kMostTightBound);
+  const uint64_t tight = std::clamp(std::max<uint64_t>(capacity / 64, 1) - 1, kLeastBound, kMostTightBound);
   const uint64_t free = parts_.space.usage().free_units / kUnitsPerBlock;
   const uint64_t plenty = kPlentyBlocks + 2 * checkpoint;
   if (free <= plenty) return tight;
@@ -132,7 +150,7 @@ Status CheckpointThread::run() {
   MutexLock lock(mutex_);
   running_ = false;
   checkpoint_blocks_ = current_.checkpoint.blocks();
-  failures_ = status.ok() ? 0 : std::min(failures_ + 1, kMostDoublings);
+  failures_ = status.ok() ? 0 : std::min(failures_ + 1, kMostDoublings + 1);
   not_before_ = status.ok() ? Clock::time_point{} : Clock::now() + kFirstPause * (1 << (failures_ - 1));
   changed_.notify_all();
   return status;

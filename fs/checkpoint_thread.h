@@ -54,6 +54,7 @@ class CheckpointThread {
 
   void loop();
   void run_or_log();
+  void limit_journal();
   bool checkpoint_is_missing() const;
   bool wait_for_tick();
   bool is_due();

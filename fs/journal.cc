@@ -26,6 +26,9 @@ constexpr milliseconds kLatest{1'000};
 constexpr int kRestPerCommit = 4;
 constexpr milliseconds kRetry{100};
 constexpr int kSpaceTries = 30;
+// What is pending is at most such a part of the volume: it may have to fit into the reserve of a full one.
+constexpr uint64_t kPendingShare = 512;
+constexpr size_t kLeastPending = 256 * kKiB;
 
 }  // namespace
 
@@ -41,11 +44,13 @@ class Journal::Impl {
   Result<Position> rotate();
   Status stop();
   void want_commit();
+  void set_chain_limit(uint64_t blocks);
+  Status drop_before(const Position& position);
+  uint64_t chain_blocks() const { return writer_.chain_blocks(); }
   Lsn last() const;
   Lsn written() const;
   Lsn durable() const;
   Status error() const;
-  JournalWriter& writer() { return writer_; }
 
  private:
   // What a round of the committer has to do.
@@ -62,6 +67,8 @@ class Journal::Impl {
   Status write_taken();
   Status write_batch(std::span<const std::byte> payload, uint32_t transactions, Lsn first);
   Status advance();
+  void note_chain();
+  bool is_full() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void wrote(size_t bytes, Lsn through);
   Status rotate_now();
   void commit(uint64_t syncs);
@@ -76,6 +83,7 @@ class Journal::Impl {
   VolumeClient& volume_;
   Hooks hooks_;
   bool durable_brick_ = true;
+  size_t pending_limit_ = limits::kJournalPendingBytes;
 
   // The committer's own.
   JournalWriter writer_;
@@ -90,6 +98,8 @@ class Journal::Impl {
   bool idle_ ABSL_GUARDED_BY(mutex_) = false;               // the committer waits for work
   std::vector<std::byte> pending_ ABSL_GUARDED_BY(mutex_);  // {uint32 bytes, rows} of each transaction appended, not taken
   size_t unwritten_bytes_ ABSL_GUARDED_BY(mutex_) = 0;      // pending and taken
+  uint64_t chain_blocks_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t chain_limit_ ABSL_GUARDED_BY(mutex_) = UINT64_MAX;
   Lsn last_ ABSL_GUARDED_BY(mutex_){};
   Lsn written_ ABSL_GUARDED_BY(mutex_){};
   Lsn durable_ ABSL_GUARDED_BY(mutex_){};
@@ -119,8 +129,11 @@ Journal::Impl::~Impl() {
 
 Status Journal::Impl::start(uint64_t seed, const JournalEnd& end, Hooks hooks) {
   hooks_ = std::move(hooks);
-  durable_brick_ = volume_.session().durability == Durability::kDurable;
+  const Session session = volume_.session();
+  durable_brick_ = session.durability == Durability::kDurable;
+  pending_limit_ = std::clamp(session.capacity_blocks * kBlockBytes / kPendingShare, kLeastPending, limits::kJournalPendingBytes);
   TRY(writer_.start(seed, end));
+  note_chain();
   MutexLock lock(mutex_);
   last_ = written_ = durable_ = Lsn{raw(end.next) - 1};
   started_ = true;
@@ -133,13 +146,15 @@ Status Journal::Impl::start(uint64_t seed, const JournalEnd& end, Hooks hooks) {
 Status Journal::Impl::admit() {
   MutexLock lock(mutex_);
   const uint64_t attempts = failed_attempts_;
-  while (error_.is(0) && unwritten_bytes_ > limits::kJournalPendingBytes) {
+  while (error_.is(0) && is_full()) {
     if (failed_attempts_ != attempts) return attempt_error_;
     progress_.wait(lock);
   }
   if (!error_.is(0)) return error_;
   return {};
 }
+
+bool Journal::Impl::is_full() const { return unwritten_bytes_ > pending_limit_ || chain_blocks_ > chain_limit_; }
 
 Lsn Journal::Impl::append(std::span<const std::byte> rows) {
   CHECK(!rows.empty() && rows.size() <= kLargestTransactionBytes);
@@ -202,6 +217,25 @@ void Journal::Impl::want_commit() {
   MutexLock lock(mutex_);
   commit_wanted_ = true;
   if (idle_) work_.notify_one();
+}
+
+void Journal::Impl::set_chain_limit(uint64_t blocks) {
+  MutexLock lock(mutex_);
+  chain_limit_ = blocks;
+  progress_.notify_all();
+}
+
+Status Journal::Impl::drop_before(const Position& position) {
+  const Status dropped = writer_.drop_before(position.block);
+  note_chain();
+  return dropped;
+}
+
+// The chain has another length.
+void Journal::Impl::note_chain() {
+  MutexLock lock(mutex_);
+  chain_blocks_ = writer_.chain_blocks();
+  progress_.notify_all();
 }
 
 Lsn Journal::Impl::last() const {
@@ -315,7 +349,9 @@ Status Journal::Impl::write_batch(std::span<const std::byte> payload, uint32_t t
 
 Status Journal::Impl::advance() {
   return keep_trying("extend the journal", [&]() -> Status {
-    if (TRY(writer_.advance()) && hooks_.on_block_added) hooks_.on_block_added();
+    if (!TRY(writer_.advance())) return {};
+    note_chain();
+    if (hooks_.on_block_added) hooks_.on_block_added();
     return {};
   });
 }
@@ -423,8 +459,9 @@ Lsn Journal::durable() const { return impl_->durable(); }
 Status Journal::error() const { return impl_->error(); }
 void Journal::want_commit() { impl_->want_commit(); }
 Result<Journal::Position> Journal::rotate() { return impl_->rotate(); }
-Status Journal::drop_before(const Position& position) { return impl_->writer().drop_before(position.block); }
-uint64_t Journal::chain_blocks() const { return impl_->writer().chain_blocks(); }
+Status Journal::drop_before(const Position& position) { return impl_->drop_before(position); }
+uint64_t Journal::chain_blocks() const { return impl_->chain_blocks(); }
+void Journal::set_chain_limit(uint64_t blocks) { impl_->set_chain_limit(blocks); }
 Status Journal::stop() { return impl_->stop(); }
 
 }  // namespace brickfs

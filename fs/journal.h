@@ -39,8 +39,9 @@ class Journal {
   // Superblock::seed(). Takes a spare block from Space, which must have been started.
   Status start(uint64_t seed, const JournalEnd& end, Hooks hooks);
 
-  // Before an operation takes any lock: waits while too much is pending. The journal's error once it has failed
-  // (fenced, brick lost its data, no space left for the journal): the file system is then read-only.
+  // Before an operation takes any lock: waits while too much is pending, or the chain is beyond its limit. The journal's
+  // error once it has failed (fenced, brick lost its data, no space left for the journal): the file system is then
+  // read-only.
   Status admit();
   // While holding the locks of all inodes that the rows are about, so that journal order is operation order.
   // At most limits::kTransactionBytes of rows; not empty.
@@ -62,6 +63,8 @@ class Journal {
   Result<Position> rotate();
   // The chain before `position` is not needed any more (the superblock says so, durably): its blocks are freed.
   Status drop_before(const Position& position);
+  // A longer chain makes admit() wait for a checkpoint. No limit to begin with: UINT64_MAX.
+  void set_chain_limit(uint64_t blocks);
   uint64_t chain_blocks() const;   // with the one being written, without the spare
 
   // Everything is durable (or the error why not); the committer has ended. Idempotent.
