@@ -101,7 +101,7 @@ class GoodClient {
 
  private:
   void work() {
-    while (!stop_) {
+    do {
       auto bytes = pattern(10'000, static_cast<unsigned>(++rounds_));
       std::vector<std::byte> got(bytes.size());
       const auto start = tcp::Clock::now();
@@ -110,7 +110,7 @@ class GoodClient {
       ASSERT_EQ(got, bytes);
       ASSERT_TRUE(brick_->stat().ok());
       ASSERT_LT(tcp::Clock::now() - start, 3s) << "somebody held a well-behaved client up";
-    }
+    } while (!stop_);
   }
 
   std::unique_ptr<Brick> brick_;
