@@ -11,6 +11,7 @@ cp -a "$SOURCE_TREE/." "$MNT/repo/"
 cd "$MNT/repo"
 say "init, add, commit"
 git -c init.defaultBranch=main init -q
+git config gc.auto 0  # the one below is to find nobody else at it
 git add -A -f
 git commit -q -m 'the tree'
 [ -z "$(git status --porcelain --ignored)" ] || die "git status is not clean after the commit"
