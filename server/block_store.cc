@@ -92,7 +92,8 @@ Status BlockStore::reserve(Volume& volume, BlockRange blocks) {
     const auto next = volume.blocks.lower_bound(blocks.start);
     if (next != volume.blocks.end() && next->first < blocks.end()) return Error(EEXIST, "a block exists already");
     const uint64_t used = volume.blocks.size();
-    if (used > volume.quota || blocks.count > volume.quota - used) return Error(EDQUOT, "the volume's quota is used up");
+    if (used > volume.quota || blocks.count > volume.quota - used)
+      return Error(EDQUOT, "the volume's quota is used up");
     if (blocks.count > capacity_ - used_) return Error(ENOSPC, "the brick is full");
     if (store_ == nullptr || free_slots_.count() >= blocks.count) return {};
     mutex_.unlock();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The blocks of all volumes: which exist, where they live (frame of the pool, slot of the store), what keeps them there.
-// Knows no sessions; who may do what is decided above it.
+// The blocks of all volumes: which exist, where they live (frame of the pool, slot of the store), what keeps them
+// there. Knows no sessions; who may do what is decided above it.
 //
 // A block has a slot from alloc on (durable bricks), and a frame while it is resident: from its first mapping until it
 // is evicted, which happens to unmapped blocks only.
@@ -84,12 +84,12 @@ class BlockStore {
     uint32_t slot = kNone;
     uint32_t frame = kNone;
     uint32_t mappings = 0;
-    uint32_t writers = 0;  // mappings for writing
-    uint32_t holds = 0;    // commits that are copying from the frame
+    uint32_t writers = 0;              // mappings for writing
+    uint32_t holds = 0;                // commits that are copying from the frame
     uint32_t write_mappings_ever = 0;  // tells whether one came in between
-    bool moving = false;   // one thread has it: being made, loaded, stored or freed; others wait for moved_
-    bool blank = false;    // never mapped for writing since alloc: its slot need not be read
-    bool dirty = false;    // the frame may differ from the slot
+    bool moving = false;               // one thread has it: being made, loaded, stored or freed; others wait for moved_
+    bool blank = false;                // never mapped for writing since alloc: its slot need not be read
+    bool dirty = false;                // the frame may differ from the slot
     bool suspect = false;
     std::list<Block*>* idle_list = nullptr;  // the one it stands in: clean_idle_, dirty_idle_ or none
     std::list<Block*>::iterator idle_place;

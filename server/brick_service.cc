@@ -65,7 +65,8 @@ class BrickServiceImpl final : public BrickService {
 // A listener's end of a SessionState.
 class LiveSession final : public ServerSession {
  public:
-  LiveSession(BrickServiceImpl& service, std::shared_ptr<SessionState> state) : service_(service), state_(std::move(state)) {}
+  LiveSession(BrickServiceImpl& service, std::shared_ptr<SessionState> state)
+      : service_(service), state_(std::move(state)) {}
   LiveSession(const LiveSession&) = delete;
   LiveSession& operator=(const LiveSession&) = delete;
   ~LiveSession() override { LiveSession::disconnect(); }

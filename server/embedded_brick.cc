@@ -36,7 +36,9 @@ class EmbeddedBrick final : public Brick {
   Status close() override;
   Status alloc(BlockRange blocks) override { return TRY(session())->alloc(blocks); }
   Status free(BlockRange blocks) override { return TRY(session())->free(blocks); }
-  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override { return TRY(session())->map(blocks, access); }
+  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override {
+    return TRY(session())->map(blocks, access);
+  }
   Status unmap(BlockRange blocks) override { return TRY(session())->unmap(blocks); }
   Result<ListPage> list(BlockAddress cursor) override { return TRY(session())->list(cursor); }
   Status commit(std::span<const CommitRange> ranges) override { return TRY(session())->commit(ranges); }
@@ -77,8 +79,8 @@ Result<Session> EmbeddedBrick::open(const OpenRequest& request, Holder* holder) 
     former.swap(session_);
   }
   if (former != nullptr) former->disconnect();
-  std::shared_ptr<ServerSession> opened =
-      TRY(service_->open_session(request, [notice = notice_] { notice->tell(); }, holder));
+  std::shared_ptr<ServerSession> opened = TRY(service_->open_session(
+      request, [notice = notice_] { notice->tell(); }, holder));
   const Session description = opened->description();
   ExclusiveLock lock(session_mutex_);
   session_ = std::move(opened);

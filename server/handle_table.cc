@@ -50,14 +50,15 @@ Result<std::vector<Pin>> HandleTable::pin(uint32_t key, uint64_t address, uint64
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return Error(EACCES, "no such handle");
   const Mapping& mapping = *found->second.mapping;
-  if (access == Access::kReadWrite && mapping.access != Access::kReadWrite) return Error(EACCES, "a handle for reading");
+  if (access == Access::kReadWrite && mapping.access != Access::kReadWrite)
+    return Error(EACCES, "a handle for reading");
   const uint64_t offset = address - raw(mapping.blocks.start);
   const uint64_t size = mapping.blocks.count * kBlockBytes;
   if (address < raw(mapping.blocks.start) || offset > size || length_bytes > size - offset) {
     return Error(EACCES, "outside of the handle");
   }
-  return std::vector<Pin>{Pin({mapping.memory + offset, length_bytes},
-                              std::shared_ptr<void>(found->second.mapping, mapping.memory))};
+  return std::vector<Pin>{
+      Pin({mapping.memory + offset, length_bytes}, std::shared_ptr<void>(found->second.mapping, mapping.memory))};
 }
 
 HandleTable::Revoked HandleTable::take_out(uint32_t key) {

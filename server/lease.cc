@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 #include <utility>
 
 #include "server/volume_table.h"
@@ -10,28 +11,30 @@
 
 namespace brickfs {
 
-Status VolumeTable::check(const OpenRequest& request) const {
-  const bool known_mode = request.mode == OpenMode::kExclusive || request.mode == OpenMode::kReadOnly ||
-                          request.mode == OpenMode::kObserve;
+Status VolumeTable::check(const OpenRequest& request) {
+  const bool known_mode =
+      request.mode == OpenMode::kExclusive || request.mode == OpenMode::kReadOnly || request.mode == OpenMode::kObserve;
   if (!known_mode || request.client == ClientId{} || request.client_name.size() > limits::kClientNameBytes) {
     return Error(EINVAL, "opening a session");
   }
   return {};
 }
 
-// A volume that nobody has held since a volatile brick started knows nothing of former epochs: whoever comes is welcome,
-// and sees by the boot id that it is not what he left.
+// A volume that nobody has held since a volatile brick started knows nothing of former epochs: whoever comes is
+// welcome, and sees by the boot id that it is not what he left.
 Status VolumeTable::check_resume(const Volume& volume, const OpenRequest& request) {
   const StoreVolume& lease = volume.record;
   if (request.resume == Epoch{} || lease.epoch == 0) return {};
-  const bool same_lease = Epoch{lease.epoch} == request.resume && lease.lease_mode == static_cast<uint32_t>(request.mode);
+  const bool same_lease =
+      Epoch{lease.epoch} == request.resume && lease.lease_mode == static_cast<uint32_t>(request.mode);
   const bool shared = request.mode == OpenMode::kReadOnly;
   if (same_lease && (shared || ClientId{lease.holder_client} == request.client)) return {};
   return Error(ESTALE, "the volume has gone to another since");
 }
 
 // Whom the request would drive out. EBUSY if it may not.
-Result<VolumeTable::Sessions> VolumeTable::find_victims(const Volume& volume, const OpenRequest& request, Holder* holder) {
+Result<VolumeTable::Sessions> VolumeTable::find_victims(const Volume& volume, const OpenRequest& request,
+                                                        Holder* holder) {
   Sessions victims;
   size_t staying = 0;
   for (const auto& session : volume.holders) {
@@ -82,7 +85,8 @@ Status VolumeTable::grant(Volume& volume, const OpenRequest& request, const Sess
   mutex_.unlock();
   for (const auto& victim : victims) victim->fence();
   mutex_.lock();
-  std::erase_if(volume.holders, [&](const auto& session) { return std::ranges::find(victims, session) != victims.end(); });
+  std::erase_if(volume.holders,
+                [&](const auto& session) { return std::ranges::find(victims, session) != victims.end(); });
   StoreVolume& lease = volume.record;
   const bool resumes = request.resume != Epoch{} && lease.epoch != 0;
   if (resumes || !volume.holders.empty()) return {};  // back, or one more reader: the lease is as it was

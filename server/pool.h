@@ -52,9 +52,9 @@ class Pool {
 
   const UniqueFd fd_;
   std::byte* const memory_;
-  std::vector<uint8_t> used_;               // by frame: may hold something other than zeros; whoever took it writes it
+  std::vector<uint8_t> used_;                // by frame: may hold something other than zeros; whoever took it writes it
   std::atomic<uint32_t> populated_free_{0};  // free frames that are used_
-  FreeRuns free_;                           // guarded by the owner
+  FreeRuns free_;                            // guarded by the owner
 };
 
 }  // namespace brickfs

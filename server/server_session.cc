@@ -72,7 +72,8 @@ Result<std::vector<Handle>> SessionState::map(BlockRange blocks, Access access) 
     while (end < blocks.count && memory[end] == memory[end - 1] + kBlockBytes) ++end;
     const auto handle = handles_.add({block_after(blocks.start, first), end - first}, access, memory[first]);
     if (!handle.ok()) {
-      blocks_.unmap(fixed_.volume, {block_after(blocks.start, first), blocks.count - first}, access, AfterWriting::kStore);
+      blocks_.unmap(fixed_.volume, {block_after(blocks.start, first), blocks.count - first}, access,
+                    AfterWriting::kStore);
       for (const Handle& made : handles) {
         release(std::array{handles_.revoke_one(made.remote_key)}, AfterWriting::kStore);
       }

@@ -66,7 +66,8 @@ Status StoreFile::write_differences(uint32_t slot, std::span<const std::byte> bl
 
 Status StoreFile::punch(uint32_t first_slot, uint32_t count) {
   const int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-  while (fallocate(fd_.get(), mode, static_cast<off_t>(slot_at(first_slot)), static_cast<off_t>(count * kBlockBytes)) != 0) {
+  while (fallocate(fd_.get(), mode, static_cast<off_t>(slot_at(first_slot)), static_cast<off_t>(count * kBlockBytes)) !=
+         0) {
     if (errno != EINTR) return errno_error("clearing slots of the store");
   }
   return {};
@@ -77,8 +78,9 @@ Status StoreFile::sync() {
   if (fdatasync(fd_.get()) == 0) return {};
   const Error error = errno_error("syncing the store");
   sync_failed_.store(true);
-  spdlog::error("store {}: cannot write to disk ({}): nothing is committed any more; repair the disk, then restart the brick",
-                path_, std::strerror(error.code()));
+  spdlog::error(
+      "store {}: cannot write to disk ({}): nothing is committed any more; repair the disk, then restart the brick",
+      path_, std::strerror(error.code()));
   return Error(EIO, "syncing the store");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file behind a durable brick: volume records, block table, slots (docs/format.md, "Store"). Locked against a second
-// opener. Nothing is durable before sync(); the order of writes is the callers' business.
+// The file behind a durable brick: volume records, block table, slots (docs/format.md, "Store"). Locked against a
+// second opener. Nothing is durable before sync(); the order of writes is the callers' business.
 //
 // Threads: every call from any thread; two that touch the same record, entry or slot are kept apart by the callers.
 #pragma once
@@ -32,10 +32,10 @@ class StoreFile {
     std::vector<Entry> entries;        // of volumes in use, one for each block
   };
 
-  // Opens the store at `path`, or makes one of `bytes` (rounded down to blocks) if there is nothing there but perhaps an
-  // empty file. 0: that of the existing one. Errors, with one line for people in `why`: EBUSY (another process has it),
-  // EUCLEAN (not a store, or damaged), ENOTSUP (newer format, or a file system without holes), EINVAL (size), others
-  // as the system gave them.
+  // Opens the store at `path`, or makes one of `bytes` (rounded down to blocks) if there is nothing there but perhaps
+  // an empty file. 0: that of the existing one. Errors, with one line for people in `why`: EBUSY (another process has
+  // it), EUCLEAN (not a store, or damaged), ENOTSUP (newer format, or a file system without holes), EINVAL (size),
+  // others as the system gave them.
   static Result<std::unique_ptr<StoreFile>> open(const std::string& path, uint64_t bytes, std::string* why);
 
   uint32_t slots() const { return slots_; }

@@ -47,8 +47,8 @@ struct StoreVolume {
   std::array<char, 64> name;  // zero-terminated
   uint64_t quota_blocks;      // UINT64_MAX: none
   uint64_t epoch;
-  uint64_t holder_client;     // of the exclusive holder who has not given up the lease; else 0
-  int64_t holder_since;       // seconds since 1970
+  uint64_t holder_client;  // of the exclusive holder who has not given up the lease; else 0
+  int64_t holder_since;    // seconds since 1970
   std::array<char, 128> holder_name;
   uint32_t lease_mode;  // 0 none, else OpenMode
   uint32_t in_use;      // 1

@@ -45,7 +45,7 @@ Status sync_folder_of(const std::string& path) {
 
 Result<std::unique_ptr<StoreFile>> StoreFile::open(const std::string& path, uint64_t bytes, std::string* why) {
   UniqueFd fd = TRY(open_locked(path, bytes != 0, why));
-  struct stat info{};
+  struct stat info {};
   if (fstat(fd.get(), &info) != 0) return refuse_system(why, path, "cannot be examined");
   if (!S_ISREG(info.st_mode)) return refuse(why, EINVAL, fmt::format("store {}: not a regular file", path));
   std::unique_ptr<StoreFile> store(new StoreFile(path, std::move(fd)));
@@ -79,8 +79,9 @@ Status StoreFile::create(uint64_t bytes, std::string* why) {
   if (bytes == 0) return refuse(why, EINVAL, fmt::format("store {}: empty; give a size to make it", path_));
   const uint64_t slots = bytes / kBlockBytes;
   if (slots == 0 || slots > kStoreSlotsMost) {
-    return refuse(why, EINVAL, fmt::format("store {}: a size of {} is not from {} to {}", path_, format_size(bytes),
-                                           format_size(kBlockBytes), format_size(kStoreSlotsMost * kBlockBytes)));
+    return refuse(why, EINVAL,
+                  fmt::format("store {}: a size of {} is not from {} to {}", path_, format_size(bytes),
+                              format_size(kBlockBytes), format_size(kStoreSlotsMost * kBlockBytes)));
   }
   StoreHeader header{};
   header.magic = kStoreMagic;
@@ -106,15 +107,17 @@ Status StoreFile::load_header(uint64_t bytes, uint64_t file_bytes, std::string* 
     return refuse(why, EUCLEAN, fmt::format("store {}: damaged header; restore it from a backup", path_));
   }
   if (header.version != kStoreVersion || header.incompat_features != 0 || header.ro_compat_features != 0) {
-    return refuse(why, ENOTSUP, fmt::format("store {}: made by a newer brickd (format {}); this one knows format {}", path_,
-                                            header.version, kStoreVersion));
+    return refuse(why, ENOTSUP,
+                  fmt::format("store {}: made by a newer brickd (format {}); this one knows format {}", path_,
+                              header.version, kStoreVersion));
   }
   if (header.block_bytes != kBlockBytes || header.slots == 0 || header.slots > kStoreSlotsMost) {
     return refuse(why, EUCLEAN, fmt::format("store {}: impossible geometry in its header", path_));
   }
   if (bytes != 0 && bytes / kBlockBytes != header.slots) {
-    return refuse(why, EINVAL, fmt::format("store {}: holds {}, not the {} that were asked for; leave the size out", path_,
-                                           format_size(header.slots * kBlockBytes), format_size(bytes)));
+    return refuse(why, EINVAL,
+                  fmt::format("store {}: holds {}, not the {} that were asked for; leave the size out", path_,
+                              format_size(header.slots * kBlockBytes), format_size(bytes)));
   }
   slots_ = static_cast<uint32_t>(header.slots);
   uuid_ = header.uuid;
@@ -199,8 +202,9 @@ Status StoreFile::clear_unused_slots(std::string* why) {
   if (cleared.ok() && sync().ok()) return {};
   if (cleared.ok()) return refuse(why, EIO, fmt::format("store {}: cannot be synced", path_));
   if (cleared.error().is(EOPNOTSUPP)) {
-    return refuse(why, ENOTSUP, fmt::format("store {}: its file system cannot punch holes; put it on ext4, xfs, btrfs or tmpfs",
-                                            path_));
+    return refuse(
+        why, ENOTSUP,
+        fmt::format("store {}: its file system cannot punch holes; put it on ext4, xfs, btrfs or tmpfs", path_));
   }
   return refuse_system(why, path_, "cannot be cleared", cleared.code());
 }

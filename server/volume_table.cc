@@ -13,7 +13,9 @@ namespace brickfs {
 namespace {
 
 bool is_volume_name(const std::string& name) {
-  const auto fits = [](unsigned char letter) { return letter > ' ' && letter != '/' && letter != ':' && letter != 0x7f; };
+  const auto fits = [](unsigned char letter) {
+    return letter > ' ' && letter != '/' && letter != ':' && letter != 0x7f;
+  };
   return !name.empty() && name.size() <= limits::kVolumeNameBytes && std::ranges::all_of(name, fits);
 }
 

@@ -44,14 +44,14 @@ class VolumeTable {
  private:
   struct Volume {
     VolumeId id{};
-    StoreVolume record{};  // the lease, as it stands or will stand in the store
+    StoreVolume record{};   // the lease, as it stands or will stand in the store
     bool changing = false;  // one thread is changing holders or record; others wait for changed_
     std::vector<std::shared_ptr<SessionState>> holders;
     std::vector<std::shared_ptr<SessionState>> observers;
   };
   using Sessions = std::vector<std::shared_ptr<SessionState>>;
 
-  Status check(const OpenRequest& request) const;
+  static Status check(const OpenRequest& request);
   static Status check_resume(const Volume& volume, const OpenRequest& request);
   static Result<Sessions> find_victims(const Volume& volume, const OpenRequest& request, Holder* holder);
   Volume& add(VolumeId id, const StoreVolume& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -59,7 +59,8 @@ class VolumeTable {
   std::shared_ptr<SessionState> make_session(const Volume& volume, const OpenRequest& request,
                                              std::function<void()> cut_off) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // These two let go of the mutex meanwhile. Precondition: the caller has set `changing`.
-  Status grant(Volume& volume, const OpenRequest& request, const Sessions& victims) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status grant(Volume& volume, const OpenRequest& request, const Sessions& victims)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status store_record(Volume& volume, bool sync) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   BlockStore& blocks_;

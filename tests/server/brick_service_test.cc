@@ -24,7 +24,8 @@ class BrickServiceTest : public ::testing::Test {
     ASSERT_TRUE(service.ok()) << why_;
     service_ = *std::move(service);
   }
-  std::unique_ptr<ServerSession> open(uint64_t client, bool steal = false, std::function<void()> cut_off = [] {}) {
+  std::unique_ptr<ServerSession> open(
+      uint64_t client, bool steal = false, std::function<void()> cut_off = [] {}) {
     OpenRequest request;
     request.client = ClientId{client};
     request.client_name = "client " + std::to_string(client);
@@ -33,7 +34,8 @@ class BrickServiceTest : public ::testing::Test {
     EXPECT_EQ(session.code(), 0);
     return session.ok() ? *std::move(session) : nullptr;
   }
-  static Result<std::vector<Pin>> pin(ServerSession& session, const Handle& handle, Access access = Access::kReadWrite) {
+  static Result<std::vector<Pin>> pin(ServerSession& session, const Handle& handle,
+                                      Access access = Access::kReadWrite) {
     return session.pin(handle.remote_key, handle.remote_address, 4096, access);
   }
 
@@ -149,7 +151,11 @@ TEST_F(BrickServiceTest, AfterStopNobodyGetsIn) {
   EXPECT_EQ(session->stat().code(), ESTALE);
   OpenRequest request;
   request.client = ClientId{2};
-  EXPECT_EQ(service_->open_session(request, [] {}, nullptr).code(), ECONNREFUSED);
+  EXPECT_EQ(service_
+                ->open_session(
+                    request, [] {}, nullptr)
+                .code(),
+            ECONNREFUSED);
   EXPECT_TRUE(service_->stop().ok());
 }
 
@@ -179,7 +185,12 @@ TEST_F(BrickServiceTest, VolumesAndQuotasAreKeptAndChanged) {
   OpenRequest request;
   request.volume = "small";
   request.client = ClientId{1};
-  const auto capacity = [&] { return (*service_->open_session(request, [] {}, nullptr))->description().capacity_blocks; };
+  const auto capacity = [&] {
+    return (*service_->open_session(
+                request, [] {}, nullptr))
+        ->description()
+        .capacity_blocks;
+  };
   EXPECT_EQ(capacity(), 2u);
   service_.reset();
   config_.volumes.clear();

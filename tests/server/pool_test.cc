@@ -44,8 +44,8 @@ TEST(Pool, MemoryOfManyFreedFramesGoesBack) {
     }
   }
   EXPECT_EQ((*pool)->free_frames(), kFrames);
-  EXPECT_EQ((*pool)->bytes(0)[0], std::byte{0xAB});             // kept at hand
-  EXPECT_EQ((*pool)->bytes(kFrames - 1)[0], std::byte{0});      // gave its memory back
+  EXPECT_EQ((*pool)->bytes(0)[0], std::byte{0xAB});         // kept at hand
+  EXPECT_EQ((*pool)->bytes(kFrames - 1)[0], std::byte{0});  // gave its memory back
 }
 
 }  // namespace

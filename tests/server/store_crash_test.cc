@@ -123,7 +123,8 @@ TEST(StoreCrash, KilledAnywhereUnderLoadItKeepsWhatItCommitted) {
 }
 
 // The store file as a crash would leave it at this moment.
-void expect_copy_opens_with(const std::string& path, const std::vector<BlockRange>& expected, uint64_t number, uint64_t value) {
+void expect_copy_opens_with(const std::string& path, const std::vector<BlockRange>& expected, uint64_t number,
+                            uint64_t value) {
   const std::string copy = path + ".copy";
   std::filesystem::copy_file(path, copy, std::filesystem::copy_options::overwrite_existing);
   auto brick = make_embedded_brick(open_service(copy));

@@ -76,7 +76,7 @@ TEST_F(StoreFileTest, IsMadeOnlyWithASizeAndOnlyWhereNothingIs) {
 
 TEST_F(StoreFileTest, IsSparse) {
   make_store();
-  struct stat info{};
+  struct stat info {};
   ASSERT_EQ(stat(path_.c_str(), &info), 0);
   EXPECT_GE(static_cast<uint64_t>(info.st_size), kBytes);
   EXPECT_LT(static_cast<uint64_t>(info.st_blocks) * 512, kBlockBytes);
@@ -114,11 +114,25 @@ TEST_F(StoreFileTest, FinishesAnInterruptedMaking) {
 TEST_F(StoreFileTest, RefusesDamageAnywhereInItsTables) {
   make_store();
   const std::vector<uint64_t> offsets = {
-      0, 3, 8, 40, 56, 100, kStoreHeaderBytes - 8, kStoreHeaderBytes - 1,              // header
-      kStoreVolumesAt, kStoreVolumesAt + 64, kStoreVolumesAt + 72, kStoreVolumesAt + 228, kStoreVolumesAt + 250,
-      kStoreVolumesAt + 5 * sizeof(StoreVolume) + 17,                                  // an unused record
-      kStoreEntriesAt, kStoreEntriesAt + 12, kStoreEntriesAt + 16, kStoreEntriesAt + 32 + 31,
-      kStoreEntriesAt + 7 * sizeof(StoreEntry) + 3,                                    // an unused entry
+      0,
+      3,
+      8,
+      40,
+      56,
+      100,
+      kStoreHeaderBytes - 8,
+      kStoreHeaderBytes - 1,  // header
+      kStoreVolumesAt,
+      kStoreVolumesAt + 64,
+      kStoreVolumesAt + 72,
+      kStoreVolumesAt + 228,
+      kStoreVolumesAt + 250,
+      kStoreVolumesAt + 5 * sizeof(StoreVolume) + 17,  // an unused record
+      kStoreEntriesAt,
+      kStoreEntriesAt + 12,
+      kStoreEntriesAt + 16,
+      kStoreEntriesAt + 32 + 31,
+      kStoreEntriesAt + 7 * sizeof(StoreEntry) + 3,  // an unused entry
   };
   for (const uint64_t offset : offsets) {
     flip(offset);
@@ -211,7 +225,7 @@ TEST_F(StoreFileTest, WritesJustTheDifferences) {
   ASSERT_TRUE((*store)->read(0, 0, found).ok());
   EXPECT_EQ(found, block);
   ASSERT_TRUE((*store)->sync().ok());
-  struct stat info{};
+  struct stat info {};
   ASSERT_EQ(stat(path_.c_str(), &info), 0);
   EXPECT_LT(static_cast<uint64_t>(info.st_blocks) * 512, kBlockBytes);
 }

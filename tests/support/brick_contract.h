@@ -30,7 +30,8 @@ inline std::vector<std::byte> pattern(size_t size, unsigned seed) {
 }
 
 // One transfer of all of `bytes`, waited for.
-inline Status transfer(Brick& brick, Direction direction, const Handle& handle, uint64_t offset, std::span<std::byte> bytes) {
+inline Status transfer(Brick& brick, Direction direction, const Handle& handle, uint64_t offset,
+                       std::span<std::byte> bytes) {
   const LocalSlice slice{bytes.data(), static_cast<uint32_t>(bytes.size()), 0};
   Batch batch;
   batch.transfers.push_back({direction, handle, offset, {&slice, 1}});
@@ -131,6 +132,6 @@ class BrickContract : public ::testing::TestWithParam<BrickKind> {
 
 }  // namespace brickfs::testing
 
-#define BRICK_CONTRACT_FOR_EVERY_KIND(Suite)                                                       \
+#define BRICK_CONTRACT_FOR_EVERY_KIND(Suite)                                                     \
   INSTANTIATE_TEST_SUITE_P(Every, Suite, ::testing::ValuesIn(::brickfs::testing::brick_kinds()), \
                            [](const auto& info) { return std::string(info.param.name); })

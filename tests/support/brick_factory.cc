@@ -11,7 +11,9 @@
 
 namespace brickfs::testing {
 
-TemporaryDirectory::TemporaryDirectory() : path_("/tmp/brickfs_test_XXXXXX") { CHECK(mkdtemp(path_.data()) != nullptr); }
+TemporaryDirectory::TemporaryDirectory() : path_("/tmp/brickfs_test_XXXXXX") {
+  CHECK(mkdtemp(path_.data()) != nullptr);
+}
 
 TemporaryDirectory::~TemporaryDirectory() {
   std::error_code ignored;

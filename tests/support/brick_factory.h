@@ -39,7 +39,8 @@ struct BrickKind {
   const char* name;
   Durability durability;
   // `memory_blocks` in memory at once; `capacity_blocks` is used by durable ones.
-  std::function<std::unique_ptr<TestBrick>(uint64_t memory_blocks, uint64_t capacity_blocks, std::vector<VolumeSpec>)> make;
+  std::function<std::unique_ptr<TestBrick>(uint64_t memory_blocks, uint64_t capacity_blocks, std::vector<VolumeSpec>)>
+      make;
 
   friend void PrintTo(const BrickKind& kind, std::ostream* out) { *out << kind.name; }
 };

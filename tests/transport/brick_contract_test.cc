@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The contract of transport/brick.h, for every implementation of it: control calls.
 // brick_contract_data_test.cc has the data calls, brick_contract_lease_test.cc sessions and leases.
+#include "tests/support/brick_contract.h"
+
 #include <gtest/gtest.h>
 
-#include "tests/support/brick_contract.h"
 #include "transport/limits.h"
 
 namespace brickfs::testing {
@@ -23,7 +24,8 @@ TEST_P(BrickCalls, WithoutASessionEveryCallIsENOTCONN) {
   EXPECT_EQ(client->commit({}).code(), ENOTCONN);
   EXPECT_EQ(client->stat().code(), ENOTCONN);
   EXPECT_EQ(client->close().code(), ENOTCONN);
-  EXPECT_EQ(write(*client, Handle{.blocks = blocks(0), .access = Access::kReadWrite}, 0, pattern(16, 1)).code(), ENOTCONN);
+  EXPECT_EQ(write(*client, Handle{.blocks = blocks(0), .access = Access::kReadWrite}, 0, pattern(16, 1)).code(),
+            ENOTCONN);
 }
 
 TEST_P(BrickCalls, ASessionTellsGeometryAndDurability) {
