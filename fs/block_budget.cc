@@ -9,7 +9,7 @@ namespace brickfs {
 namespace {
 
 // Superblock, the journal's blocks, a checkpoint and its successor, while all of them are small.
-constexpr uint64_t kLeastReserve = 6;
+constexpr uint64_t kLeastReserve = 8;
 constexpr uint64_t kMostBaseReserve = 16;
 constexpr uint64_t kMostStanding = 4;
 constexpr uint64_t kMostAhead = 32;

@@ -14,6 +14,8 @@ namespace {
 constexpr uint64_t kLargeUnits = 128;
 constexpr std::chrono::milliseconds kRefreshEvery{1000};  // what the brick can give, when we are short
 
+bool is_out_of_space(const Status& status) { return status.code() == ENOSPC || status.code() == EDQUOT; }
+
 BlockRun blocks_touched(UnitRun run) {
   const uint64_t first = run.first / kUnitsPerBlock;
   return {first, divide_up(run.end(), kUnitsPerBlock) - first};
@@ -257,14 +259,21 @@ void Space::Impl::take_well_placed(uint64_t goal, uint64_t& need, std::vector<Un
 Result<BlockRange> Space::Impl::allocate_metadata(uint64_t blocks) {
   MutexLock lock(mutex);
   std::optional<BlockRun> run = budget.take_fresh_exactly(blocks);
-  if (!run) {
+  while (!run) {
     run = budget.begin_alloc(blocks);
     lock.unlock();
     const Status status = volume.alloc(run->range());
     lock.lock();
     budget.end_alloc(*run, status.ok());
     note_progress(status);
-    TRY(status);
+    if (status.ok()) break;
+    if (!is_out_of_space(status)) return status.error();
+    // The supply thread may just have taken them for us.
+    run = budget.take_fresh_exactly(blocks);
+    if (run) break;
+    if (!budget.under_way()) return status.error();
+    TRY(wait_for_supply(lock, 0));
+    run = budget.take_fresh_exactly(blocks);
   }
   budget.metadata().insert(*run);
   supply_wanted.notify_one();

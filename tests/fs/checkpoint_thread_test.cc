@@ -259,6 +259,29 @@ TEST(CheckpointThread, AFailureLeavesTheFormerStateInForce) {
   bed.mount();
 }
 
+// Data has taken all it can get; names can still be changed for ever.
+TEST(CheckpointThread, GoesOnOnAFullVolume) {
+  for (const uint64_t capacity : {16, 40, 130, 200, 400}) {
+    CheckpointBed bed(Durability::kDurable, capacity);
+    bed.mount();
+    bed.checkpoints->start();
+    while (bed.space->allocate(kUnitsPerBlock, 0).ok()) {
+    }
+    while (bed.space->allocate(1, 0).ok()) {
+    }
+    for (uint64_t i = 1; i <= 3'000; ++i) {
+      const Status status = bed.journal->admit();
+      ASSERT_TRUE(status.ok()) << "capacity " << capacity << ", change " << i << ", chain " << bed.journal->chain_blocks();
+      bed.tree.toggle(*bed.journal, 1 + i % 100, 10'000);
+      if (i % 100 == 0) {
+        ASSERT_TRUE(bed.journal->sync().ok())
+            << "capacity " << capacity << ", change " << i << ", chain " << bed.journal->chain_blocks() << ", blocks "
+            << bed.medium->blocks();
+      }
+    }
+  }
+}
+
 // Changes go on while checkpoints are written; the client dies at some operation, at times the brick with it.
 void crash_again_and_again(uint64_t seed) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
