@@ -18,16 +18,16 @@ refused() {
 }
 
 say "sources and mountpoints"
-refused 1 2 'source' "$BRICKFS" nonsense "$MNT"
-refused 1 2 'source' "$BRICKFS" ftp://host/default "$MNT"
-refused 1 2 '' "$BRICKFS" memory:12Q "$MNT"
-refused 1 2 'option' "$BRICKFS" memory:64M "$MNT" -o wrong_option
-refused 1 1 'mountpoint|no such' "$BRICKFS" memory:64M "$WORK/missing"
+refused 5 2 'source' "$BRICKFS" nonsense "$MNT"
+refused 5 2 'source' "$BRICKFS" ftp://host/default "$MNT"
+refused 5 2 '' "$BRICKFS" memory:12Q "$MNT"
+refused 5 2 'option' "$BRICKFS" memory:64M "$MNT" -o wrong_option
+refused 5 1 'mountpoint|no such' "$BRICKFS" memory:64M "$WORK/missing"
 touch "$WORK/file"
-refused 1 1 'mountpoint|not a directory' "$BRICKFS" memory:64M "$WORK/file"
+refused 5 1 'mountpoint|not a directory' "$BRICKFS" memory:64M "$WORK/file"
 refused 5 1 'refused' "$BRICKFS" tcp://127.0.0.1:9/default "$MNT"
-refused 1 1 'durable' "$BRICKFS" memory:64M "$MNT" -o durable
-refused 1 1 'no such|not exist|directory' "$BRICKFS" "file:$WORK/no/such/dir,64M" "$MNT"
+refused 5 1 'durable' "$BRICKFS" memory:64M "$MNT" -o durable
+refused 5 1 'no such|not exist|directory' "$BRICKFS" "file:$WORK/no/such/dir,64M" "$MNT"
 # An address that takes the connection and stays silent.
 python3 - "$WORK/silent-port" <<'P' &
 import socket, sys, time
@@ -41,16 +41,16 @@ within 5 test -s "$WORK/silent-port"
 refused 5 1 'time|answer|silent' "$BRICKFS" "tcp://127.0.0.1:$(cat "$WORK/silent-port")/default" "$MNT"
 
 say "brickd"
-refused 2 2 '' "$BRICKD" --memory wrong --foreground
-refused 2 1 '' "$BRICKD" --memory 64M --file "$WORK/no/such/store" --size 64M --foreground --listen tcp://127.0.0.1:0
+refused 5 2 '' "$BRICKD" --memory wrong --foreground
+refused 5 1 '' "$BRICKD" --memory 64M --file "$WORK/no/such/store" --size 64M --foreground --listen tcp://127.0.0.1:0
 head -c 5000000 /dev/urandom >"$WORK/foreign"
-refused 2 1 '' "$BRICKD" --file "$WORK/foreign" --size 64M --foreground --listen tcp://127.0.0.1:0
+refused 5 1 '' "$BRICKD" --file "$WORK/foreign" --size 64M --foreground --listen tcp://127.0.0.1:0
 cmp -n 100 "$WORK/foreign" "$WORK/foreign" || die "a foreign file was touched"
 
 start_brickd --memory 256M --file "$WORK/store" --size 256M --volume other:32M
 SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
-refused 2 1 '' "$BRICKD" --file "$WORK/store" --foreground --listen tcp://127.0.0.1:0
-refused 2 1 'in use|address' "$BRICKD" --memory 64M --foreground --listen "tcp://127.0.0.1:$BRICKD_PORT"
+refused 5 1 '' "$BRICKD" --file "$WORK/store" --foreground --listen tcp://127.0.0.1:0
+refused 5 1 'in use|address' "$BRICKD" --memory 64M --foreground --listen "tcp://127.0.0.1:$BRICKD_PORT"
 refused 5 1 'volume|no such' "$BRICKFS" "tcp://127.0.0.1:$BRICKD_PORT/nosuch" "$MNT"
 
 say "a volume held by another"
@@ -59,7 +59,7 @@ echo mine >"$MNT/file"
 mkdir "$WORK/mnt2"
 refused 15 1 'held by .*since' "$BRICKFS" "$SOURCE" "$WORK/mnt2"
 refused 15 1 'held|busy' "$BRICKCTL" alloc "$SOURCE" 0x40000000 1
-refused 2 1 'mounted|busy' "$BRICKFS" memory:64M "$MNT"
+refused 5 1 'mounted|busy' "$BRICKFS" memory:64M "$MNT"
 cat "$MNT/file" >/dev/null || die "the mount suffered"
 
 say "steal: the former holder's operations fail, the new one's go on"
