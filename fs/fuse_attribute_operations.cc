@@ -44,13 +44,14 @@ void setattr(fuse_req_t request, fuse_ino_t ino, struct stat* attributes, int va
   AttributeChange change = change_of(*attributes, valid);
   // A change of owner clears the bits whoever makes it; the kernel leaves that to us (fuse_extra.h).
   const bool new_owner = change.uid.has_value() || change.gid.has_value();
-  change.kill_privileges = FuseBuffers::current().kill_privileges || (new_owner && mount_of(request).kills_privileges());
+  change.kill_privileges =
+      FuseBuffers::current().kill_privileges || (new_owner && mount_of(request).kills_privileges());
   reply_attributes(request, filesystem_of(request).set_attributes(ino_of(ino), change, caller_of(request)));
 }
 
 void setxattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char* value, size_t size, int flags) {
-  reply_status(request, filesystem_of(request).set_xattr(ino_of(ino), name, std::as_bytes(std::span(value, size)), flags,
-                                                         caller_of(request)));
+  reply_status(request, filesystem_of(request).set_xattr(ino_of(ino), name, std::as_bytes(std::span(value, size)),
+                                                         flags, caller_of(request)));
 }
 
 // As getxattr(2): size 0 asks how long the value is.

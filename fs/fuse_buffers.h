@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of one serving thread: where the kernel's request is received, payload of a write included, and where the reply
-// to a read is put together. Registered once with the volume, so that data leaves from and lands in it without a copy.
+// The memory of one serving thread: where the kernel's request is received, payload of a write included, and where the
+// reply to a read is put together. Registered once with the volume, so that data leaves from and lands in it without a
+// copy.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +38,8 @@ class FuseBuffers {
   static void set_current(FuseBuffers* buffers);
 
  private:
-  static constexpr size_t kRequestBytes = kFuseTransferBytes + 64 * kKiB;  // headers, names and a group's list come before data
+  static constexpr size_t kRequestBytes =
+      kFuseTransferBytes + 64 * kKiB;  // headers, names and a group's list come before data
   static constexpr size_t kReplyBytes = kFuseTransferBytes;
 
   explicit FuseBuffers(std::span<std::byte> memory) : memory_(memory) {}

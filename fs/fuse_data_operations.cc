@@ -14,7 +14,8 @@
 namespace brickfs {
 namespace {
 
-constexpr size_t kCopyBytes = 16 * kMiB;  // of one copy_file_range: it cannot be interrupted, and may copy less than asked for
+constexpr size_t kCopyBytes =
+    16 * kMiB;  // of one copy_file_range: it cannot be interrupted, and may copy less than asked for
 
 // ENOSYS: opening and closing need no request from now on, and the kernel keeps the file's cached data.
 void open(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, ENOSYS); }
@@ -33,8 +34,8 @@ void drop_cached_mode(fuse_req_t request, fuse_ino_t ino) {
   fuse_lowlevel_notify_inval_inode(mount_of(request).session(), ino, -1, 0);
 }
 
-// The kernel has worked out where an O_APPEND write goes, under the inode's lock, and nobody else changes the file; writes
-// from its page cache carry the flags of some open file, so O_APPEND says nothing here.
+// The kernel has worked out where an O_APPEND write goes, under the inode's lock, and nobody else changes the file;
+// writes from its page cache carry the flags of some open file, so O_APPEND says nothing here.
 void write(fuse_req_t request, fuse_ino_t ino, const char* data, size_t size, off_t offset, fuse_file_info*) {
   Filesystem& filesystem = filesystem_of(request);
   const FuseBuffers& buffers = FuseBuffers::current();
@@ -68,11 +69,10 @@ void lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_fi
   fuse_reply_lseek(request, static_cast<off_t>(*found));
 }
 
-void copy_file_range(fuse_req_t request, fuse_ino_t from, off_t from_offset, fuse_file_info*, fuse_ino_t to, off_t to_offset,
-                     fuse_file_info*, size_t length, int) {
+void copy_file_range(fuse_req_t request, fuse_ino_t from, off_t from_offset, fuse_file_info*, fuse_ino_t to,
+                     off_t to_offset, fuse_file_info*, size_t length, int) {
   const auto copied = filesystem_of(request).copy_range(ino_of(from), static_cast<uint64_t>(from_offset), ino_of(to),
-                                                        static_cast<uint64_t>(to_offset),
-                                                          std::min(length, kCopyBytes));
+                                                        static_cast<uint64_t>(to_offset), std::min(length, kCopyBytes));
   if (!copied.ok()) return reply_error(request, copied.error());
   fuse_reply_write(request, *copied);
 }

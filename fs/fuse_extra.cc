@@ -52,7 +52,8 @@ struct StatxRecord {  // struct fuse_statx
   uint64_t spare2[14];
 };
 static_assert(sizeof(StatxTime) == 16 && sizeof(StatxRecord) == 256);
-static_assert(offsetof(StatxRecord, ino) == 32 && offsetof(StatxRecord, atime) == 64 && offsetof(StatxRecord, rdev_major) == 128);
+static_assert(offsetof(StatxRecord, ino) == 32 && offsetof(StatxRecord, atime) == 64 &&
+              offsetof(StatxRecord, rdev_major) == 128);
 
 struct StatxOut {  // struct fuse_statx_out
   uint64_t attr_valid;
@@ -204,7 +205,8 @@ void FuseInitAmendment::see_request(std::span<const std::byte> message) {
 }
 
 bool FuseInitAmendment::amend_reply(std::span<const iovec> reply) {
-  if (reply.size() != 2 || reply[0].iov_len != sizeof(fuse_out_header) || reply[1].iov_len < sizeof(fuse_init_out)) return false;
+  if (reply.size() != 2 || reply[0].iov_len != sizeof(fuse_out_header) || reply[1].iov_len < sizeof(fuse_init_out))
+    return false;
   const auto& header = *static_cast<const fuse_out_header*>(reply[0].iov_base);
   if (header.unique != unique_ || header.error != 0) return false;
   if (offered_) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel's FUSE can do and libfuse 3.14 does not pass on: O_TMPFILE, birth times (statx), syncfs, and the kernel telling
-// with each write and truncation whether set-uid and set-gid bits are to be cleared (FUSE_HANDLE_KILLPRIV_V2; without it the
-// kernel asks for a file's capabilities before every write).
-// Source: include/uapi/linux/fuse.h of Linux 6.6.
+// What the kernel's FUSE can do and libfuse 3.14 does not pass on: O_TMPFILE, birth times (statx), syncfs, and the
+// kernel telling with each write and truncation whether set-uid and set-gid bits are to be cleared
+// (FUSE_HANDLE_KILLPRIV_V2; without it the kernel asks for a file's capabilities before every write). Source:
+// include/uapi/linux/fuse.h of Linux 6.6.
 #pragma once
 
 #include <sys/uio.h>

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -10,8 +11,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-
-#include <spdlog/spdlog.h>
 
 #include "fs/fuse_reply.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads that serve a mount: each receives a request into its own buffers, has it served and replied to, and waits for the
-// next. An operation blocks its thread while the network is busy with it.
+// The threads that serve a mount: each receives a request into its own buffers, has it served and replied to, and waits
+// for the next. An operation blocks its thread while the network is busy with it.
 #pragma once
 
 #include <atomic>

@@ -2,8 +2,10 @@
 #include "fs/fuse_mount.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <spawn.h>
+#include <spdlog/spdlog.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,9 +16,6 @@
 #include <cstring>
 #include <fstream>
 #include <vector>
-
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "fs/fuse_buffers.h"
 #include "fs/fuse_mount_table.h"
@@ -56,10 +55,12 @@ class LibfuseLog {
 };
 
 bool has_option(const std::vector<std::string>& options, std::string_view start) {
-  return std::any_of(options.begin(), options.end(), [start](const std::string& option) { return option.starts_with(start); });
+  return std::any_of(options.begin(), options.end(),
+                     [start](const std::string& option) { return option.starts_with(start); });
 }
 
-// For libfuse: -o's of its own and of the kernel. A root user's mount has devices and set-uid programs, as any other has.
+// For libfuse: -o's of its own and of the kernel. A root user's mount has devices and set-uid programs, as any other
+// has.
 std::vector<std::string> libfuse_options(const MountCommand& command, bool read_only) {
   std::vector<std::string> options = {"default_permissions"};
   if (!has_option(command.kernel_options, "fsname=")) options.push_back("fsname=" + command.source);
@@ -115,7 +116,8 @@ Status run_quietly(std::vector<std::string> words) {
 FuseMount::FuseMount(Filesystem& filesystem, const MountCommand& command)
     : filesystem_(filesystem), mountpoint_(command.mountpoint), writeback_cache_(command.writeback_cache) {}
 
-Result<std::unique_ptr<FuseMount>> FuseMount::attach(Filesystem& filesystem, const MountCommand& command, std::string* why) {
+Result<std::unique_ptr<FuseMount>> FuseMount::attach(Filesystem& filesystem, const MountCommand& command,
+                                                     std::string* why) {
   std::unique_ptr<FuseMount> mount(new FuseMount(filesystem, command));
   TRY(mount->start_session(command, why));
   return mount;
@@ -139,7 +141,8 @@ Status FuseMount::start_session(const MountCommand& command, std::string* why) {
     *why = fmt::format("cannot mount at {}: {}", mountpoint_, LibfuseLog::instance().last());
     return Error(EIO, "fuse mount");
   }
-  const fuse_custom_io hooks{.writev = send_hook, .read = receive_hook, .splice_receive = nullptr, .splice_send = nullptr};
+  const fuse_custom_io hooks{
+      .writev = send_hook, .read = receive_hook, .splice_receive = nullptr, .splice_send = nullptr};
   if (fuse_session_custom_io(session_, &hooks, device()) != 0) return Error(ENOMEM, "fuse session");
   if (const auto entry = find_mount_at(mountpoint_)) {
     device_number_ = entry->device;
@@ -197,8 +200,10 @@ bool FuseMount::is_severed() const {
 // The name in the kernel's table would tell umount(8), but it looks at statfs(2), which tells no more than "fuse".
 void FuseMount::register_umount_helper() const {
   if (geteuid() != 0 || access(kUmountHelper, X_OK) != 0) return;
-  const Status told = run_quietly({"mount", "-i", "-f", "-t", "fuse.brickfs", "-o", "uhelper=fuse.brickfs", listed_source_, mountpoint_});
-  if (!told.ok()) spdlog::warn("umount will not wait until everything is durable: {} cannot be registered", kUmountHelper);
+  const Status told = run_quietly(
+      {"mount", "-i", "-f", "-t", "fuse.brickfs", "-o", "uhelper=fuse.brickfs", listed_source_, mountpoint_});
+  if (!told.ok())
+    spdlog::warn("umount will not wait until everything is durable: {} cannot be registered", kUmountHelper);
 }
 
 void FuseMount::raise_read_ahead() const {

@@ -18,14 +18,15 @@ struct fuse_session;
 
 namespace brickfs {
 
-// Makes command.mountpoint absolute, and clears away a dead brickfs mount there (its daemon was killed). ENOENT, ENOTDIR, EBUSY
-// (something is mounted there), or /dev/fuse is missing or forbidden; with one line in `why`.
+// Makes command.mountpoint absolute, and clears away a dead brickfs mount there (its daemon was killed). ENOENT,
+// ENOTDIR, EBUSY (something is mounted there), or /dev/fuse is missing or forbidden; with one line in `why`.
 Status prepare_mountpoint(MountCommand& command, std::string* why);
 
 class FuseMount {
  public:
   // Mounts; requests wait until a FuseLoop serves them. `why`: one line.
-  static Result<std::unique_ptr<FuseMount>> attach(Filesystem& filesystem, const MountCommand& command, std::string* why);
+  static Result<std::unique_ptr<FuseMount>> attach(Filesystem& filesystem, const MountCommand& command,
+                                                   std::string* why);
   // Ends the connection. What is still mounted (after a forced unmount of something busy) is detached.
   ~FuseMount();
   FuseMount(const FuseMount&) = delete;
@@ -36,7 +37,8 @@ class FuseMount {
   void detach();
   // The kernel has ended the connection.
   bool is_severed() const;
-  // Has umount(8) run our helper, if that is installed, which makes everything durable first. While requests are served.
+  // Has umount(8) run our helper, if that is installed, which makes everything durable first. While requests are
+  // served.
   void register_umount_helper() const;
   // Raises the kernel's read-ahead from its 128 KiB to a whole request. Best effort: only root may.
   void raise_read_ahead() const;
@@ -62,8 +64,8 @@ class FuseMount {
   const std::string mountpoint_;
   const bool writeback_cache_;
   fuse_session* session_ = nullptr;
-  std::string device_number_;  // "MAJOR:MINOR" of the mounted file system
-  std::string listed_source_;  // in the table of mounts
+  std::string device_number_;             // "MAJOR:MINOR" of the mounted file system
+  std::string listed_source_;             // in the table of mounts
   std::atomic<bool> initialised_{false};  // FUSE_INIT has been answered; it comes first and alone
   FuseInitAmendment amendment_;
 };

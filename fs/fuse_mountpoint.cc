@@ -2,6 +2,8 @@
 // What is looked at before anything is opened: the mountpoint and /dev/fuse.
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -10,9 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "fs/fuse_mount.h"
 #include "fs/fuse_mount_table.h"
@@ -37,7 +36,9 @@ Status check_device(std::string* why) {
     case ENOENT:
     case ENODEV:
     case ENXIO:
-      return refuse(why, ENODEV, "there is no /dev/fuse here: run modprobe fuse, or pass the device to the container (--device /dev/fuse)");
+      return refuse(
+          why, ENODEV,
+          "there is no /dev/fuse here: run modprobe fuse, or pass the device to the container (--device /dev/fuse)");
     case EACCES:
     case EPERM:
       return refuse(why, EACCES, "/dev/fuse may not be opened: run as root, or allow this user or container to use it");
@@ -59,7 +60,8 @@ Status clear_dead_mounts(const std::string& mountpoint, std::string* why) {
   for (int i = 0; i < kStackedMounts && is_dead_mount(mountpoint); ++i) {
     const auto entry = find_mount_at(mountpoint);
     if (!entry || entry->type != kType || umount2(mountpoint.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0) {
-      return refuse(why, EBUSY, fmt::format("{0} holds a mount whose server is gone: run umount {0} first", mountpoint));
+      return refuse(why, EBUSY,
+                    fmt::format("{0} holds a mount whose server is gone: run umount {0} first", mountpoint));
     }
     spdlog::info("{}: cleared away a mount whose brickfs was killed", mountpoint);
   }
@@ -70,10 +72,13 @@ Status check_not_busy(const std::string& mountpoint, std::string* why) {
   const auto entry = find_mount_at(mountpoint);
   if (!entry) return {};
   if (entry->type == kType) {
-    return refuse(why, EBUSY, fmt::format("{0} is busy: {1} is mounted there already; run umount {0} first", mountpoint, entry->source));
+    return refuse(
+        why, EBUSY,
+        fmt::format("{0} is busy: {1} is mounted there already; run umount {0} first", mountpoint, entry->source));
   }
   if (is_empty(mountpoint)) return {};
-  return refuse(why, EBUSY, fmt::format("{} is busy: {} ({}) is mounted there", mountpoint, entry->source, entry->type));
+  return refuse(why, EBUSY,
+                fmt::format("{} is busy: {} ({}) is mounted there", mountpoint, entry->source, entry->type));
 }
 
 }  // namespace
@@ -81,7 +86,9 @@ Status check_not_busy(const std::string& mountpoint, std::string* why) {
 Status prepare_mountpoint(MountCommand& command, std::string* why) {
   const std::unique_ptr<char, decltype(&free)> absolute(realpath(command.mountpoint.c_str(), nullptr), free);
   if (!absolute) {
-    if (errno == ENOENT) return refuse(why, ENOENT, fmt::format("mountpoint {} does not exist: make the directory first", command.mountpoint));
+    if (errno == ENOENT)
+      return refuse(why, ENOENT,
+                    fmt::format("mountpoint {} does not exist: make the directory first", command.mountpoint));
     return refuse(why, errno, fmt::format("mountpoint {}: {}", command.mountpoint, strerror(errno)));
   }
   command.mountpoint = absolute.get();
@@ -90,7 +97,8 @@ Status prepare_mountpoint(MountCommand& command, std::string* why) {
   if (stat(command.mountpoint.c_str(), &attributes) != 0) {
     return refuse(why, errno, fmt::format("mountpoint {}: {}", command.mountpoint, strerror(errno)));
   }
-  if (!S_ISDIR(attributes.st_mode)) return refuse(why, ENOTDIR, fmt::format("mountpoint {} is not a directory", command.mountpoint));
+  if (!S_ISDIR(attributes.st_mode))
+    return refuse(why, ENOTDIR, fmt::format("mountpoint {} is not a directory", command.mountpoint));
   TRY(check_not_busy(command.mountpoint, why));
   return check_device(why);
 }

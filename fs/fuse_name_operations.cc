@@ -79,8 +79,7 @@ void rename(fuse_req_t request, fuse_ino_t directory, const char* name, fuse_ino
     fuse_reply_err(request, EINVAL);
     return;
   }
-  reply_status(request,
-               filesystem_of(request).rename(ino_of(directory), name, ino_of(new_directory), new_name, how));
+  reply_status(request, filesystem_of(request).rename(ino_of(directory), name, ino_of(new_directory), new_name, how));
 }
 
 void readlink(fuse_req_t request, fuse_ino_t ino) {

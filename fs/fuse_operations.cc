@@ -7,13 +7,13 @@
 namespace brickfs {
 namespace {
 
-constexpr unsigned kMaxBackground = 64;         // asynchronous requests (read-ahead, direct I/O, writeback) under way at once
+constexpr unsigned kMaxBackground = 64;  // asynchronous requests (read-ahead, direct I/O, writeback) under way at once
 constexpr unsigned kCongestionThreshold = 48;
 
 void init(void* user_data, fuse_conn_info* connection) {
   const FuseMount& mount = *static_cast<const FuseMount*>(user_data);
-  // Data in the kernel's cache is dropped only when we say so (EXPLICIT_INVAL_DATA). Without ATOMIC_O_TRUNC a truncating
-  // open comes as a setattr. Set-uid bits: fuse_extra.h.
+  // Data in the kernel's cache is dropped only when we say so (EXPLICIT_INVAL_DATA). Without ATOMIC_O_TRUNC a
+  // truncating open comes as a setattr. Set-uid bits: fuse_extra.h.
   unsigned want = FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
                   FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_DONT_MASK | FUSE_CAP_POSIX_ACL |
                   FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_EXPLICIT_INVAL_DATA;

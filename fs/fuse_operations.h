@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The callbacks by which libfuse hands requests over, in groups: each takes a request apart, calls the file system and replies.
-// Threads: any, each with its FuseBuffers.
+// The callbacks by which libfuse hands requests over, in groups: each takes a request apart, calls the file system and
+// replies. Threads: any, each with its FuseBuffers.
 #pragma once
 
 #define FUSE_USE_VERSION 314
@@ -12,7 +12,8 @@ namespace brickfs {
 // The table for fuse_session_new(); its user data is the FuseMount.
 //
 // Left out on purpose: flush, access, poll, ioctl, bmap (the kernel stops asking), getlk, setlk and flock (the kernel
-// keeps locks by itself: there is no other client), release and releasedir (the kernel's references keep an unlinked file).
+// keeps locks by itself: there is no other client), release and releasedir (the kernel's references keep an unlinked
+// file).
 fuse_lowlevel_ops make_fuse_operations();
 
 void set_name_operations(fuse_lowlevel_ops& operations);       // fuse_name_operations.cc

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse_reply.h"
 
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <fstream>
 #include <sstream>
 #include <string>
-
-#include <fmt/format.h>
 
 namespace brickfs {
 namespace {

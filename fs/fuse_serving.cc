@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse_serving.h"
 
+#include <fmt/format.h>
 #include <poll.h>
+#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -12,9 +14,6 @@
 #include <memory>
 #include <optional>
 #include <thread>
-
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "fs/filesystem.h"
 #include "fs/fuse_loop.h"
@@ -29,10 +28,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kLookAtDevice{1'000};    // all threads may be stuck when the kernel ends the connection
+constexpr milliseconds kLookAtDevice{1'000};  // all threads may be stuck when the kernel ends the connection
 constexpr milliseconds kLookAtLink{100};
-constexpr milliseconds kWaitForBrick{3'000};    // once told to end, with the brick away
-constexpr milliseconds kWaitForEnd{25'000};     // once told to end, in any case
+constexpr milliseconds kWaitForBrick{3'000};  // once told to end, with the brick away
+constexpr milliseconds kWaitForEnd{25'000};   // once told to end, in any case
 
 bool is_readable(int a, int b, milliseconds timeout) {
   std::array<pollfd, 2> fds = {pollfd{a, POLLIN, 0}, pollfd{b, POLLIN, 0}};
@@ -104,7 +103,8 @@ Status Serving::start() {
   mount_ = std::move(*mount);
   auto loop = FuseLoop::start(*mount_, filesystem_->volume());
   if (!loop.ok()) {
-    *why_ = fmt::format("cannot serve {}: {}: {}", command_.mountpoint, loop.error().what(), strerror(loop.error().code()));
+    *why_ =
+        fmt::format("cannot serve {}: {}: {}", command_.mountpoint, loop.error().what(), strerror(loop.error().code()));
     mount_.reset();
     (void)filesystem_->unmount();
     return loop.error();
@@ -121,9 +121,8 @@ Status Serving::mount_filesystem() {
     if (Filesystem* const filesystem = *target) filesystem->want_commit();
   };
   auto volume = TRY(open_volume(command_, commit_wanted, why_));
-  const MountOptions options{.read_only = command_.read_only,
-                             .writeback_cache = command_.writeback_cache,
-                             .no_atime = command_.no_atime};
+  const MountOptions options{
+      .read_only = command_.read_only, .writeback_cache = command_.writeback_cache, .no_atime = command_.no_atime};
   std::string reason;
   auto filesystem = Filesystem::mount(std::move(volume), options, &reason);
   if (!filesystem.ok()) {
@@ -162,8 +161,8 @@ Status Serving::finish() {
   if (status.ok()) return status;
   *why_ = hurry_->interrupted()
               ? fmt::format("{} was away: what was written since the last sync may be lost", command_.source)
-              : fmt::format("unmounting {}: {}: {}; what was written since the last sync may be lost", command_.mountpoint,
-                            status.error().what(), strerror(status.error().code()));
+              : fmt::format("unmounting {}: {}: {}; what was written since the last sync may be lost",
+                            command_.mountpoint, status.error().what(), strerror(status.error().code()));
   return status;
 }
 

@@ -10,8 +10,9 @@
 
 namespace brickfs {
 
-// Mounts and serves until the mount is taken away (umount) or a signal asks for an end. `ready` is called once it serves.
-// An error with one line in `why`: before `ready` nothing is mounted; after it, not everything has reached the brick.
+// Mounts and serves until the mount is taken away (umount) or a signal asks for an end. `ready` is called once it
+// serves. An error with one line in `why`: before `ready` nothing is mounted; after it, not everything has reached the
+// brick.
 //
 // How it ends. After umount(8) everything is brought to the brick, for however long the brick is away (as with a `hard`
 // mount's operations); a signal makes that a matter of seconds.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SIGTERM and SIGINT. Before anything is mounted they end the process at once, which is as safe as a crash; after that they ask
-// for a clean end. SIGHUP and SIGPIPE do nothing.
+// SIGTERM and SIGINT. Before anything is mounted they end the process at once, which is as safe as a crash; after that
+// they ask for a clean end. SIGHUP and SIGPIPE do nothing.
 #pragma once
 
 #include "transport/base/result.h"

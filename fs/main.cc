@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // brickfs: mounts a volume of a brick as a file system.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -7,9 +9,6 @@
 #include <cstring>
 #include <string>
 #include <vector>
-
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "fs/fuse_daemon.h"
 #include "fs/fuse_mount.h"
@@ -85,8 +84,10 @@ int run_in_foreground(const MountCommand& command) {
 int run_in_background(const MountCommand& command) {
   Daemon daemon;
   const auto outcome = daemon.fork_and_wait();
-  if (!outcome.ok()) return fail(kFailure, fmt::format("{}: {}", outcome.error().what(), strerror(outcome.error().code())));
-  if (outcome->has_value()) return (*outcome)->exit_code == kFine ? kFine : fail((*outcome)->exit_code, (*outcome)->line);
+  if (!outcome.ok())
+    return fail(kFailure, fmt::format("{}: {}", outcome.error().what(), strerror(outcome.error().code())));
+  if (outcome->has_value())
+    return (*outcome)->exit_code == kFine ? kFine : fail((*outcome)->exit_code, (*outcome)->line);
   bool ready = false;
   std::string why;
   const Status served = serve_mount(

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/mount_options.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdint>
-
-#include <fmt/format.h>
 
 namespace brickfs {
 namespace {
@@ -16,14 +16,24 @@ constexpr std::array<std::string_view, 6> kLogLevels = {"trace", "debug", "info"
 
 // Read by mount(8), systemd or the VFS before us, or of no meaning here (times are the file system's own: relatime).
 constexpr std::array<std::string_view, 22> kIgnored = {
-    "defaults", "auto",     "noauto",     "user",        "nouser",        "users",   "owner",    "group",
-    "nofail",   "_netdev",  "relatime",   "norelatime",  "strictatime",   "nostrictatime", "lazytime", "nolazytime",
-    "atime",    "diratime", "nodiratime", "iversion",    "noiversion",    "silent"};
+    "defaults", "auto",     "noauto",     "user",       "nouser",      "users",         "owner",    "group",
+    "nofail",   "_netdev",  "relatime",   "norelatime", "strictatime", "nostrictatime", "lazytime", "nolazytime",
+    "atime",    "diratime", "nodiratime", "iversion",   "noiversion",  "silent"};
 constexpr std::array<std::string_view, 4> kIgnoredPrefixes = {"x-", "X-", "comment=", "user="};
 
 // For libfuse and the kernel.
-constexpr std::array<std::string_view, 13> kForKernel = {"dev",   "nodev", "suid",    "nosuid",      "exec",       "noexec", "async",
-                                                         "sync",  "dirsync", "allow_other", "allow_root", "auto_unmount",
+constexpr std::array<std::string_view, 13> kForKernel = {"dev",
+                                                         "nodev",
+                                                         "suid",
+                                                         "nosuid",
+                                                         "exec",
+                                                         "noexec",
+                                                         "async",
+                                                         "sync",
+                                                         "dirsync",
+                                                         "allow_other",
+                                                         "allow_root",
+                                                         "auto_unmount",
                                                          "default_permissions"};
 constexpr std::array<std::string_view, 3> kForKernelPrefixes = {"fsname=", "subtype=", "max_read="};
 
@@ -34,7 +44,8 @@ bool contains(const std::array<std::string_view, N>& list, std::string_view opti
 
 template <size_t N>
 bool contains_prefix_of(const std::array<std::string_view, N>& list, std::string_view option) {
-  return std::any_of(list.begin(), list.end(), [option](std::string_view prefix) { return option.starts_with(prefix); });
+  return std::any_of(list.begin(), list.end(),
+                     [option](std::string_view prefix) { return option.starts_with(prefix); });
 }
 
 Error refuse(std::string* why, std::string text) {
@@ -52,7 +63,8 @@ Status set_timeout(std::string_view value, MountCommand& command, std::string* w
   int64_t seconds = 0;
   const auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), seconds);
   if (status != std::errc() || end != value.data() + value.size() || seconds < 1 || seconds > kLongestTimeoutSeconds) {
-    return refuse(why, fmt::format("option timeo={}: it is a number of seconds, 1 to {}", value, kLongestTimeoutSeconds));
+    return refuse(why,
+                  fmt::format("option timeo={}: it is a number of seconds, 1 to {}", value, kLongestTimeoutSeconds));
   }
   command.soft_timeout = std::chrono::seconds(seconds);
   return {};

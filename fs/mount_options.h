@@ -31,8 +31,9 @@ struct MountCommand {
   std::vector<std::string> kernel_options;  // as libfuse takes them: allow_other, nodev ...
 };
 
-// One comma-separated list; later ones win. With one line in `why`: EINVAL for what is unknown or has a bad value, ENOTSUP for
-// what this build cannot do. Options that are mount(8)'s own business (noauto, x-systemd.automount ...) are passed over.
+// One comma-separated list; later ones win. With one line in `why`: EINVAL for what is unknown or has a bad value,
+// ENOTSUP for what this build cannot do. Options that are mount(8)'s own business (noauto, x-systemd.automount ...) are
+// passed over.
 Status parse_mount_options(std::string_view list, MountCommand& command, std::string* why);
 
 }  // namespace brickfs

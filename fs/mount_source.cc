@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/mount_source.h"
 
+#include <fmt/format.h>
 #include <limits.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,8 +13,6 @@
 #include <filesystem>
 #include <thread>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "server/brick_service.h"
 #include "server/embedded_brick.h"
@@ -27,7 +26,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kHolderLeaves{4};        // a held volume is tried for so long
+constexpr std::chrono::seconds kHolderLeaves{10};  // a held volume is tried for so long
 constexpr std::chrono::milliseconds kTryHeldAgain{100};
 
 std::string local_time(int64_t unix_seconds) {
@@ -67,7 +66,8 @@ Result<std::unique_ptr<Brick>> make_brick(const Source& source, const Secret& se
   return source.embedded() ? make_embedded(source, why) : make_remote_brick(source, secret, why);
 }
 
-VolumeOptions volume_options(const MountCommand& command, const Source& source, std::function<void()> on_commit_wanted) {
+VolumeOptions volume_options(const MountCommand& command, const Source& source,
+                             std::function<void()> on_commit_wanted) {
   VolumeOptions options;
   options.open.volume = source.volume;
   options.open.client = random_client_id();
@@ -108,7 +108,8 @@ std::string describe(const Error& error, const MountCommand& command, const Sour
 
 Status check_durability(const VolumeClient& volume, const MountCommand& command, std::string* why) {
   if (!command.require_durable || volume.session().durability == Durability::kDurable) return {};
-  *why = fmt::format("{} is a volatile brick and -o durable asks for a durable one (brickd --file, or file:PATH)", command.source);
+  *why = fmt::format("{} is a volatile brick and -o durable asks for a durable one (brickd --file, or file:PATH)",
+                     command.source);
   return Error(ENOTSUP, "durability");
 }
 
@@ -135,7 +136,8 @@ Status prepare_source(MountCommand& command, std::string* why) {
     source.path = std::filesystem::absolute(source.path, ignored).lexically_normal().string();
     command.source = format_source(source);
   }
-  if (!command.secret_path.empty()) command.secret_path = std::filesystem::absolute(command.secret_path, ignored).string();
+  if (!command.secret_path.empty())
+    command.secret_path = std::filesystem::absolute(command.secret_path, ignored).string();
   return {};
 }
 

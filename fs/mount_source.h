@@ -15,8 +15,9 @@ namespace brickfs {
 // Checks the command's SOURCE and makes paths in it and in secret= absolute. EINVAL, with one line in `why`.
 Status prepare_source(MountCommand& command, std::string* why);
 
-// While the former holder is on its way out (an unmount ends a moment after umount(8) has returned) a held volume is tried
-// again. `on_commit_wanted`: VolumeOptions. Errors as VolumeClient::open, with one line in `why`; ENOTSUP: -o durable on a volatile brick.
+// While the former holder is on its way out (an unmount ends a moment after umount(8) has returned) a held volume is
+// tried again. `on_commit_wanted`: VolumeOptions. Errors as VolumeClient::open, with one line in `why`; ENOTSUP: -o
+// durable on a volatile brick.
 Result<std::unique_ptr<VolumeClient>> open_volume(const MountCommand& command, std::function<void()> on_commit_wanted,
                                                   std::string* why);
 
