@@ -145,6 +145,8 @@ TEST(VolumeClient, SoftMountsGiveUpAndComeBack) {
   EXPECT_GE(steady_clock::now() - before, milliseconds(150));
   EXPECT_EQ(volume->link_state().kind, LinkState::Kind::kWaiting);
   brick.faults().refuse(false);
+  // The next attempt may be further off than an operation's patience.
+  while (volume->link_state().kind == LinkState::Kind::kWaiting) std::this_thread::sleep_for(milliseconds(5));
   EXPECT_TRUE(read(*volume, 2 * kMiB, 10).ok()) << "once it is back, it works";
 }
 
