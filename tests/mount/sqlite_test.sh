@@ -12,7 +12,7 @@ run_mode() {  # JOURNAL-MODE
   for worker in 1 2 3; do
     (
       for n in $(seq 1 40); do
-        sqlite3 -cmd '.timeout 60000' "$db" "BEGIN IMMEDIATE; INSERT INTO t(worker, n, body) SELECT $worker, $n * 10 + value, randomblob(2000) FROM (WITH RECURSIVE c(value) AS (SELECT 0 UNION ALL SELECT value + 1 FROM c WHERE value < 9) SELECT value FROM c); UPDATE t SET body = randomblob(500) WHERE worker = $worker AND n % 7 = 0; DELETE FROM t WHERE worker = $worker AND n = $n * 10 + 3; COMMIT;"
+        sqlite3 -cmd '.timeout 600000' "$db" "BEGIN IMMEDIATE; INSERT INTO t(worker, n, body) SELECT $worker, $n * 10 + value, randomblob(2000) FROM (WITH RECURSIVE c(value) AS (SELECT 0 UNION ALL SELECT value + 1 FROM c WHERE value < 9) SELECT value FROM c); UPDATE t SET body = randomblob(500) WHERE worker = $worker AND n % 7 = 0; DELETE FROM t WHERE worker = $worker AND n = $n * 10 + 3; COMMIT;"
       done
     ) &
     pids+=($!)
