@@ -141,7 +141,8 @@ TEST(TcpBrick, CallbacksComeWhileOthersWait) {
   for (int i = 0; i < kBatches; ++i) {
     batches.push_back(
         std::make_unique<Batch>([](Batch&, void* context) { ++static_cast<Counter*>(context)->done; }, &counter));
-    batches.back()->transfers.push_back({Direction::kWrite, client.handles[0], 0, std::span(&slice, 1)});
+    const uint64_t own_place = static_cast<uint64_t>(i) * slice.length_bytes;  // batches under way together may not overlap
+    batches.back()->transfers.push_back({Direction::kWrite, client.handles[0], own_place, std::span(&slice, 1)});
     client.brick->submit(*batches.back());
   }
   waiter.join();
