@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "server/block_store.h"
 #include "server/pool.h"
@@ -58,6 +59,10 @@ class BrickServiceImpl final : public BrickService {
   const std::unique_ptr<StoreFile> store_;
   BlockStore blocks_;
   VolumeTable volumes_;
+  std::thread warmer_{[this] {
+    while (blocks_.warm_frame()) {
+    }
+  }};
   Mutex stop_mutex_;
   std::optional<Status> stopped_ ABSL_GUARDED_BY(stop_mutex_);
 };
@@ -106,6 +111,8 @@ class LiveSession final : public ServerSession {
 };
 
 BrickServiceImpl::~BrickServiceImpl() {
+  blocks_.stop_warming();
+  warmer_.join();
   const Status stopped = BrickServiceImpl::stop();
   if (!stopped.ok()) spdlog::error("stopping the brick: {}: {}", stopped.error().what(), std::strerror(stopped.code()));
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/memory_room.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+namespace brickfs {
+namespace {
+
+std::optional<uint64_t> number_in(const std::filesystem::path& file) {
+  uint64_t number = 0;
+  std::ifstream stream(file);
+  if (stream >> number) return number;
+  return std::nullopt;  // not there, or "max"
+}
+
+uint64_t available_bytes() {
+  std::ifstream meminfo("/proc/meminfo");
+  std::string name;
+  uint64_t kib = 0;
+  std::string rest;
+  while (meminfo >> name >> kib && std::getline(meminfo, rest)) {
+    if (name == "MemAvailable:") return kib * 1024;
+  }
+  return 0;
+}
+
+// "0::/a/b" of /proc/self/cgroup, below the mount.
+std::filesystem::path own_group() {
+  std::ifstream groups("/proc/self/cgroup");
+  std::string line;
+  while (std::getline(groups, line)) {
+    if (line.starts_with("0::/")) return std::filesystem::path("/sys/fs/cgroup") / line.substr(4);
+  }
+  return {};
+}
+
+}  // namespace
+
+uint64_t memory_room_bytes() {
+  uint64_t room = available_bytes();
+  for (auto group = own_group(); group.string().starts_with("/sys/fs/cgroup/"); group = group.parent_path()) {
+    const auto most = number_in(group / "memory.max");
+    const auto current = number_in(group / "memory.current");
+    if (most && current) room = std::min(room, *most - std::min(*most, *current));
+  }
+  return room;
+}
+
+}  // namespace brickfs
