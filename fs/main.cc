@@ -26,7 +26,7 @@ constexpr int kFailure = 1;
 constexpr int kUsage = 2;
 
 constexpr const char* kAfterHelp = R"(
-SOURCE  rdma://HOST[:PORT]/VOLUME   tcp://HOST[:PORT]/VOLUME   memory:SIZE   file:PATH[,SIZE]
+SOURCE  rdma://HOST[:PORT][,HOST[:PORT]]/VOLUME   tcp://HOST[:PORT]/VOLUME   memory:SIZE   file:PATH[,SIZE]
         Sizes take K, M, G, T. The default port is 20470, the default volume `default`.
 OPT     ro, rw            read-only or not (rw)
         steal             take the volume from a live holder

@@ -45,7 +45,7 @@ bool is_host(std::string_view host, bool in_brackets) {
 }
 
 // HOST[:PORT], all of `text`.
-Status parse_authority(std::string_view text, std::string* host, uint16_t* port, std::string* why) {
+Result<HostPort> parse_address(std::string_view text, std::string* why) {
   std::string_view name = text;
   std::string_view rest;
   const bool in_brackets = text.starts_with('[');
@@ -60,20 +60,40 @@ Status parse_authority(std::string_view text, std::string* host, uint16_t* port,
     if (rest.find(':', 1) != std::string_view::npos) return refuse(why, "an IPv6 address goes in brackets: [::1]");
   }
   if (!is_host(name, in_brackets)) return refuse(why, "no valid host name or address");
-  *host = std::string(name);
-  if (rest.empty()) return {};
+  HostPort address{std::string(name)};
+  if (rest.empty()) return address;
   const auto number = rest.starts_with(':') ? parse_port(rest.substr(1)) : std::nullopt;
   if (!number) return refuse(why, "a port is a number from 0 to 65535");
-  *port = *number;
-  return {};
+  address.port = *number;
+  return address;
+}
+
+// HOST[:PORT][,HOST[:PORT]]..., all of `text`.
+Result<std::vector<HostPort>> parse_addresses(std::string_view text, size_t most, std::string* why) {
+  std::vector<HostPort> addresses;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    HostPort address = TRY(parse_address(text.substr(begin, end - begin), why));
+    if (address.port == 0) return refuse(why, "port 0 is only for listening");
+    if (addresses.size() == most) {
+      return refuse(why, most == 1 ? "tcp:// takes one address; several are for rdma://"
+                                   : "a brick has at most " + std::to_string(most) + " addresses");
+    }
+    if (std::find(addresses.begin(), addresses.end(), address) != addresses.end()) {
+      return refuse(why, format_address(address) + " is named twice");
+    }
+    addresses.push_back(std::move(address));
+    begin = end + 1;
+  }
+  return addresses;
 }
 
 Result<Source> parse_remote(SourceKind kind, std::string_view text, std::string* why) {
   Source source;
   source.kind = kind;
   const size_t slash = text.find('/');
-  TRY(parse_authority(text.substr(0, slash), &source.host, &source.port, why));
-  if (source.port == 0) return refuse(why, "port 0 is only for listening");
+  const size_t most = kind == SourceKind::kRdma ? limits::kAddressesPerBrick : 1;
+  source.addresses = TRY(parse_addresses(text.substr(0, slash), most, why));
   if (slash == std::string_view::npos || slash + 1 == text.size()) return source;
   source.volume = std::string(text.substr(slash + 1));
   if (!is_volume_name(source.volume))
@@ -105,12 +125,21 @@ Result<Source> parse_file(std::string_view text, std::string* why) {
   return source;
 }
 
-std::string format_authority(const std::string& host, uint16_t port) {
-  const bool v6 = host.find(':') != std::string::npos;
-  return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+std::string format_remote(std::string_view prefix, const Source& source) {
+  std::string text(prefix);
+  for (const HostPort& address : source.addresses) {
+    if (text.size() > prefix.size()) text += ',';
+    text += format_address(address);
+  }
+  return text + "/" + source.volume;
 }
 
 }  // namespace
+
+std::string format_address(const HostPort& address) {
+  const bool v6 = address.host.find(':') != std::string::npos;
+  return (v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
+}
 
 bool is_volume_name(std::string_view name) { return name.size() <= limits::kVolumeNameBytes && is_host(name, false); }
 
@@ -120,7 +149,7 @@ Result<Source> parse_source(std::string_view text, std::string* why) {
   if (take_prefix(text, kMemoryPrefix)) return parse_memory(text, why);
   if (take_prefix(text, kFilePrefix)) return parse_file(text, why);
   return refuse(why,
-                "a source is tcp://HOST[:PORT]/VOLUME, rdma://HOST[:PORT]/VOLUME, memory:SIZE or file:PATH[,SIZE]");
+                "a source is tcp://HOST[:PORT]/VOLUME, rdma://HOST[:PORT][,HOST[:PORT]]/VOLUME, memory:SIZE or file:PATH[,SIZE]");
 }
 
 Result<ListenUrl> parse_listen_url(std::string_view text, std::string* why) {
@@ -132,7 +161,9 @@ Result<ListenUrl> parse_listen_url(std::string_view text, std::string* why) {
   }
   if (text.ends_with('/')) text.remove_suffix(1);
   if (text.find('/') != std::string_view::npos) return refuse(why, "a listen address names no volume");
-  TRY(parse_authority(text, &url.host, &url.port, why));
+  HostPort address = TRY(parse_address(text, why));
+  url.host = std::move(address.host);
+  url.port = address.port;
   return url;
 }
 
@@ -143,11 +174,11 @@ std::string format_source(const Source& source) {
     case SourceKind::kFile:
       return std::string(kFilePrefix) + source.path + (source.size_bytes ? "," + format_size(source.size_bytes) : "");
     case SourceKind::kRdma:
-      return std::string(kRdmaPrefix) + format_authority(source.host, source.port) + "/" + source.volume;
+      return format_remote(kRdmaPrefix, source);
     case SourceKind::kTcp:
       break;
   }
-  return std::string(kTcpPrefix) + format_authority(source.host, source.port) + "/" + source.volume;
+  return format_remote(kTcpPrefix, source);
 }
 
 }  // namespace brickfs

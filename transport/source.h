@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of bricks as people write them: the SOURCE of a mount and the URL brickd listens on.
 //
-//   rdma://HOST[:PORT][/VOLUME]   tcp://HOST[:PORT][/VOLUME]   memory:SIZE   file:PATH[,SIZE]
+//   rdma://HOST[:PORT][,HOST[:PORT]]...[/VOLUME]   tcp://HOST[:PORT][/VOLUME]   memory:SIZE   file:PATH[,SIZE]
 //
-// HOST is a name, an IPv4 address or an IPv6 address in brackets. What follows the last comma of a file: source is its
-// size if it begins with a digit. A listen URL has no volume.
+// HOST is a name, an IPv4 address or an IPv6 address in brackets. Several are addresses of one brick, on several paths.
+// What follows the last comma of a file: source is its size if it begins with a digit. A listen URL has no volume.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "transport/base/result.h"
 
@@ -20,10 +21,16 @@ constexpr std::string_view kDefaultVolume = "default";
 
 enum class SourceKind { kRdma, kTcp, kMemory, kFile };
 
+struct HostPort {
+  std::string host;  // a name or an address, without brackets
+  uint16_t port = kDefaultPort;
+
+  bool operator==(const HostPort&) const = default;
+};
+
 struct Source {
   SourceKind kind = SourceKind::kMemory;
-  std::string host;  // remote kinds; without brackets
-  uint16_t port = kDefaultPort;
+  std::vector<HostPort> addresses;  // tcp: one; rdma: 1 to limits::kAddressesPerBrick, none twice
   std::string volume = std::string(kDefaultVolume);
   std::string path;         // file
   uint64_t size_bytes = 0;  // memory; file (0: as the existing file has it)
@@ -44,6 +51,8 @@ Result<ListenUrl> parse_listen_url(std::string_view text, std::string* why);
 // 1 to limits::kVolumeNameBytes letters, digits, '.', '_' and '-'.
 bool is_volume_name(std::string_view name);
 
+// "[::1]:20470".
+std::string format_address(const HostPort& address);
 // "tcp://[::1]:20470/default": what parse_source() takes.
 std::string format_source(const Source& source);
 

@@ -10,8 +10,8 @@ TEST(Source, RemoteHasHostPortAndVolume) {
   const auto source = parse_source("tcp://brick.example:1234/home", nullptr);
   ASSERT_TRUE(source.ok());
   EXPECT_EQ(source->kind, SourceKind::kTcp);
-  EXPECT_EQ(source->host, "brick.example");
-  EXPECT_EQ(source->port, 1234);
+  ASSERT_EQ(source->addresses.size(), 1u);
+  EXPECT_EQ(source->addresses[0], (HostPort{"brick.example", 1234}));
   EXPECT_EQ(source->volume, "home");
   EXPECT_FALSE(source->embedded());
 }
@@ -21,8 +21,8 @@ TEST(Source, PortAndVolumeHaveDefaults) {
     const auto source = parse_source(text, nullptr);
     ASSERT_TRUE(source.ok()) << text;
     EXPECT_EQ(source->kind, SourceKind::kRdma);
-    EXPECT_EQ(source->host, "10.0.0.1");
-    EXPECT_EQ(source->port, kDefaultPort);
+    ASSERT_EQ(source->addresses.size(), 1u);
+    EXPECT_EQ(source->addresses[0], (HostPort{"10.0.0.1", kDefaultPort}));
     EXPECT_EQ(source->volume, "default");
   }
 }
@@ -30,12 +30,40 @@ TEST(Source, PortAndVolumeHaveDefaults) {
 TEST(Source, Ipv6GoesInBrackets) {
   const auto source = parse_source("tcp://[fe80::1%eth0]:99/v", nullptr);
   ASSERT_TRUE(source.ok());
-  EXPECT_EQ(source->host, "fe80::1%eth0");
-  EXPECT_EQ(source->port, 99);
+  ASSERT_EQ(source->addresses.size(), 1u);
+  EXPECT_EQ(source->addresses[0], (HostPort{"fe80::1%eth0", 99}));
   EXPECT_EQ(format_source(*source), "tcp://[fe80::1%eth0]:99/v");
   EXPECT_FALSE(parse_source("tcp://::1/v", nullptr).ok());
   EXPECT_FALSE(parse_source("tcp://[::1/v", nullptr).ok());
   EXPECT_FALSE(parse_source("tcp://[::1]x/v", nullptr).ok());
+}
+
+TEST(Source, RdmaTakesSeveralAddressesOfOneBrick) {
+  const auto source = parse_source("rdma://10.0.0.1,10.1.0.1:99,[fe80::1%ib0]:7/v", nullptr);
+  ASSERT_TRUE(source.ok());
+  EXPECT_EQ(source->addresses,
+            (std::vector<HostPort>{{"10.0.0.1", kDefaultPort}, {"10.1.0.1", 99}, {"fe80::1%ib0", 7}}));
+  EXPECT_EQ(source->volume, "v");
+  EXPECT_EQ(format_source(*source), "rdma://10.0.0.1:20470,10.1.0.1:99,[fe80::1%ib0]:7/v");
+  EXPECT_TRUE(parse_source("rdma://a:1,a:2/v", nullptr).ok());  // two ports of one host are two addresses
+}
+
+TEST(Source, AddressesAreBoundedAndDistinct) {
+  const auto why_not = [](const std::string& text) {
+    std::string why;
+    EXPECT_EQ(parse_source(text, &why).code(), EINVAL) << text;
+    return why;
+  };
+  std::string text = "rdma://a0";
+  for (int i = 1; i < 8; ++i) text += ",a" + std::to_string(i);
+  EXPECT_TRUE(parse_source(text + "/v", nullptr).ok());
+  EXPECT_EQ(why_not(text + ",a8/v"), "a brick has at most 8 addresses");
+  EXPECT_EQ(why_not("tcp://a,b/v"), "tcp:// takes one address; several are for rdma://");
+  EXPECT_EQ(why_not("rdma://a,b,a:20470/v"), "a:20470 is named twice");
+  for (const char* bad : {"rdma://,/v", "rdma://a,/v", "rdma://,a/v", "rdma://a,,b/v", "rdma://a,b:0/v", "rdma://a, b/v",
+                          "rdma://a:1,b:x/v", "rdma://[::1],::2/v"}) {
+    EXPECT_FALSE(why_not(bad).empty());
+  }
 }
 
 TEST(Source, EmbeddedHasSizeAndPath) {
@@ -65,7 +93,7 @@ TEST(Source, NonsenseIsRefusedWithAReason) {
 }
 
 TEST(Source, FormatIsWhatParseTakes) {
-  for (const char* text : {"tcp://host:1/v", "rdma://[::1]:20470/default", "memory:64M", "file:/a/b,4G", "file:/a/b"}) {
+  for (const char* text : {"tcp://host:1/v", "rdma://[::1]:20470/default", "rdma://a:1,b:2/v", "memory:64M", "file:/a/b,4G", "file:/a/b"}) {
     const auto source = parse_source(text, nullptr);
     ASSERT_TRUE(source.ok()) << text;
     EXPECT_EQ(format_source(*source), text);
