@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # A full volume: write says ENOSPC, nothing is harmed, rm works, all space comes back, df is exact.
-#   full_volume_test.sh tcp|file|memory
+#   full_volume_test.sh tcp|rdma|file|memory
 . "$(dirname "$0")/lib.sh"
-start_brick "$1" 256M
+size=256M
+[ -z "$SMALL" ] || size=96M
+start_brick "$1" "$size"
 mount_brickfs
 mkdir "$MNT/keep"
 for i in $(seq 1 200); do head -c $((i * 331)) /dev/urandom >"$MNT/keep/$i"; done
@@ -39,13 +41,14 @@ within 10 free_units_are "$before" || die "df shows $(free_units) free units ins
 
 say "fill with small files, from several processes"
 mkdir "$MNT/small"
+[ -z "$SMALL" ] || fallocate -l $(((before - 1500) * unit)) "$MNT/fill"  # few are enough
 for worker in 1 2 3; do
   (i=0; while head -c 6000 /dev/zero >"$MNT/small/$worker-$i" 2>/dev/null; do i=$((i + 1)); done) &
   workers="${workers:-} $!"
 done
 for worker in $workers; do wait "$worker" || true; done
 [ "$(tree_checksum "$MNT/keep")" != "" ] || die "keep cannot be read"
-rm -rf "$MNT/small" || die "rm on a full volume"
+rm -rf "$MNT/small" "$MNT/fill" || die "rm on a full volume"
 sync
 within 20 free_units_are "$before" || die "after small files df shows $(free_units) free units instead of $before"
 unmount_brickfs

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# git keeps a large tree on brickfs: init, add, commit, gc, fsck, clone.   git_test.sh tcp|file|memory
+# git keeps a large tree on brickfs: init, add, commit, gc, fsck, clone.   git_test.sh tcp|rdma|file|memory
 . "$(dirname "$0")/lib.sh"
 source_tree
 start_brick "$1" 3G
@@ -16,7 +16,7 @@ git add -A -f
 git commit -q -m 'the tree'
 [ -z "$(git status --porcelain --ignored)" ] || die "git status is not clean after the commit"
 say "change, gc, fsck"
-find . -name '*.c' -not -path './.git/*' | awk 'NR <= 500' | while read -r file; do echo '/* changed */' >>"$file"; done
+find . -name '*.[ch]' -not -path './.git/*' | awk 'NR <= 500' | while read -r file; do echo '/* changed */' >>"$file"; done
 git commit -q -a -m 'a change'
 git gc -q
 git fsck --full --strict >"$WORK/fsck.log" 2>&1 || die "git fsck fails"

@@ -2,6 +2,8 @@
 #
 #   BRICKFS_BUILD     the build directory with the programs (set by CTest)
 #   BRICKFS_CACHE     downloads kept between tests
+#   BRICKFS_SMALL     1: an emulated machine, on which everything is slow: less of everything, longer limits
+#   BRICKFS_RDMA_ADDRESS   for bricks of kind rdma: the address of an RDMA device of this host (set by tests/rdma/with_device)
 # After start_brick KIND: SOURCE. After mount_brickfs: MNT is mounted. WORK: scratch on the host, removed at the end.
 set -euo pipefail
 
@@ -14,9 +16,11 @@ BRICKCTL=$BUILD/tools/brickctl
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/brickfs-test.XXXXXX")
 MNT=$WORK/mnt
 mkdir "$MNT"
+SMALL=${BRICKFS_SMALL:-}
 SOURCE=
 BRICKD_PID=
 BRICKD_PORT=0
+BRICKD_LISTEN=(tcp://127.0.0.1)
 BRICKD_ARGS=()
 BACKGROUND_PIDS=()
 
@@ -71,12 +75,15 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 # brickd with the given arguments, in the background; BRICKD_PID, BRICKD_PORT. Again with the same ones: restart_brickd.
+# All of BRICKD_LISTEN (URLs without a port) listen on one port number; with several, set BRICKD_PORT first.
 start_brickd() {
   BRICKD_ARGS=("$@")
+  local url listen=()
+  for url in "${BRICKD_LISTEN[@]}"; do listen+=(--listen "$url:$BRICKD_PORT"); done
   rm -f "$WORK/port"
-  "$BRICKD" --listen "tcp://127.0.0.1:$BRICKD_PORT" --port-file "$WORK/port" --foreground "$@" 2>>"$WORK/brickd.log" &
+  "$BRICKD" "${listen[@]}" --port-file "$WORK/port" --foreground "$@" 2>>"$WORK/brickd.log" &
   BRICKD_PID=$!
-  within 10 test -s "$WORK/port" || die "brickd does not start: $(tail -n 1 "$WORK/brickd.log")"
+  within 20 test -s "$WORK/port" || die "brickd does not start: $(tail -n 1 "$WORK/brickd.log")"
   BRICKD_PORT=$(head -n 1 "$WORK/port")
 }
 restart_brickd() { start_brickd "${BRICKD_ARGS[@]}"; }
@@ -86,11 +93,16 @@ kill_brickd() {  # [SIGNAL]
   BRICKD_PID=
 }
 
-# A brick of KIND (tcp: brickd with a store; file; memory) and SIZE. SOURCE.
+# A brick of KIND (tcp, rdma: brickd with a store; file; memory) and SIZE. SOURCE.
 start_brick() {
   local kind=$1 size=${2:-4G}
   case $kind in
     tcp) start_brickd --memory "$size" --file "$WORK/store" --size "$size"; SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default ;;
+    rdma)
+      BRICKD_LISTEN=("rdma://${BRICKFS_RDMA_ADDRESS:?set it, or run this by tests/rdma/with_device}")
+      start_brickd --memory "$size" --file "$WORK/store" --size "$size"
+      SOURCE=${BRICKD_LISTEN[0]}:$BRICKD_PORT/default
+      ;;
     file) SOURCE=file:$WORK/store,$size ;;
     memory) SOURCE=memory:$size ;;
     *) die "unknown kind of brick: $kind" ;;
@@ -119,9 +131,20 @@ blocks_are() { [ "$(blocks)" = "$1" ]; }
 free_units() { stat -f -c %a "$MNT"; }
 free_units_are() { [ "$(free_units)" = "$1" ]; }
 
-source_tarball() { "$TESTS/mount/source_package" "$CACHE"; }
-# A tree of some 27,000 files on the host, unpacked once for all tests. SOURCE_TREE.
+# N, or an eighth of it where everything is slow.
+scaled() { if [ -n "$SMALL" ]; then echo $((($1 + 7) / 8)); else echo "$1"; fi; }
+
+source_tarball() { if [ -n "$SMALL" ]; then printf '%s\n' "$WORK/tree.tar"; else "$TESTS/mount/source_package" "$CACHE"; fi; }
+# A tree of some 27,000 files on the host, unpacked once for all tests; where everything is slow, the kernel's header files.
+# SOURCE_TREE, and SOURCE_TREE_LEAST files in it.
 source_tree() {
+  if [ -n "$SMALL" ]; then
+    SOURCE_TREE=$WORK/tree SOURCE_TREE_LEAST=500
+    cp -a /usr/include/linux "$SOURCE_TREE"
+    tar -cf "$WORK/tree.tar" -C "$WORK" tree
+    return
+  fi
+  SOURCE_TREE_LEAST=20000
   local tarball; tarball=$(source_tarball)
   SOURCE_TREE=$CACHE/tree
   exec 8>"$CACHE/.tree-lock"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# rsync -aHAX of a large tree with links, ACLs and attributes: the second run moves nothing.   rsync_test.sh tcp|file|memory
+# rsync -aHAX of a large tree with links, ACLs and attributes: the second run moves nothing.   rsync_test.sh tcp|rdma|file|memory
 . "$(dirname "$0")/lib.sh"
 source_tree
 start_brick "$1" 2G

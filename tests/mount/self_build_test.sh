@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# brickfs is configured and built inside its own mount, and what was built there works.   self_build_test.sh tcp|file|memory
+# brickfs is configured and built inside its own mount, and what was built there works.   self_build_test.sh tcp|rdma|file|memory
 . "$(dirname "$0")/lib.sh"
 start_brick "$1" 2G
 mount_brickfs

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# 100,000 files of 100 bytes use less than 600 MiB of a brick.   small_files_test.sh tcp|file|memory
+# 100,000 files of 100 bytes use less than 600 MiB of a brick.   small_files_test.sh tcp|rdma|file|memory
 . "$(dirname "$0")/lib.sh"
 start_brick "$1" 1G
 mount_brickfs

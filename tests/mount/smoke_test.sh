@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every operation of a regular file system, the everyday tools, and all of it still there after an unmount.
-#   smoke_test.sh tcp|file|memory
+#   smoke_test.sh tcp|rdma|file|memory
 . "$(dirname "$0")/lib.sh"
 kind=$1
 start_brick "$kind" 1G

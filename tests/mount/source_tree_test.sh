@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A source tree of some 27,000 files lives on brickfs: unpacked, compared, measured, packed again, removed without a trace.
-#   source_tree_test.sh tcp|file|memory
+#   source_tree_test.sh tcp|rdma|file|memory
 . "$(dirname "$0")/lib.sh"
 kind=$1
 source_tree
@@ -10,13 +10,13 @@ start_brick "$kind" 2G
 mount_brickfs
 sync
 units_before=$(free_units)
-[ "$kind" = tcp ] && { sleep 2; blocks_before=$(blocks); }
+[ -z "$BRICKD_PID" ] || { sleep 2; blocks_before=$(blocks); }
 
 say "untar"
 mkdir "$MNT/tree"
 tar -xf "$tarball" -C "$MNT/tree" --strip-components=1
 files=$(find "$MNT/tree" -type f | wc -l)
-[ "$files" -ge 20000 ] || die "only $files files"
+[ "$files" -ge "$SOURCE_TREE_LEAST" ] || die "only $files files"
 [ "$files" = "$(find "$SOURCE_TREE" -type f | wc -l)" ] || die "find sees another number of files"
 
 say "compare $files files"
@@ -42,7 +42,7 @@ say "remove"
 rm -rf "$MNT/tree"
 sync
 within 10 free_units_are "$units_before" || die "df shows $(free_units) free units instead of $units_before"
-if [ "$kind" = tcp ]; then
+if [ -n "$BRICKD_PID" ]; then
   within 10 blocks_are "$blocks_before" || die "the brick has $(blocks) blocks instead of $blocks_before"
 fi
 unmount_brickfs

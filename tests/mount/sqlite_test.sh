@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# sqlite in rollback and in WAL mode, with several writers and integrity checks.   sqlite_test.sh tcp|file|memory
+# sqlite in rollback and in WAL mode, with several writers and integrity checks.   sqlite_test.sh tcp|rdma|file|memory
 . "$(dirname "$0")/lib.sh"
 start_brick "$1" 1G
 mount_brickfs
+rounds=$(scaled 40)
 
 run_mode() {  # JOURNAL-MODE
   local db=$MNT/$1.db worker
@@ -11,7 +12,7 @@ run_mode() {  # JOURNAL-MODE
   local pids=()
   for worker in 1 2 3; do
     (
-      for n in $(seq 1 40); do
+      for n in $(seq 1 "$rounds"); do
         sqlite3 -cmd '.timeout 600000' "$db" "BEGIN IMMEDIATE; INSERT INTO t(worker, n, body) SELECT $worker, $n * 10 + value, randomblob(2000) FROM (WITH RECURSIVE c(value) AS (SELECT 0 UNION ALL SELECT value + 1 FROM c WHERE value < 9) SELECT value FROM c); UPDATE t SET body = randomblob(500) WHERE worker = $worker AND n % 7 = 0; DELETE FROM t WHERE worker = $worker AND n = $n * 10 + 3; COMMIT;"
       done
     ) &
@@ -22,7 +23,7 @@ run_mode() {  # JOURNAL-MODE
 }
 check_db() {
   [ "$(sqlite3 "$MNT/$1.db" 'PRAGMA integrity_check')" = ok ] || die "integrity_check of $1 fails"
-  [ "$(sqlite3 "$MNT/$1.db" 'SELECT count(*) FROM t')" = 1080 ] || die "$1 has $(sqlite3 "$MNT/$1.db" 'SELECT count(*) FROM t') rows"
+  [ "$(sqlite3 "$MNT/$1.db" 'SELECT count(*) FROM t')" = $((27 * rounds)) ] || die "$1 has $(sqlite3 "$MNT/$1.db" 'SELECT count(*) FROM t') rows"
 }
 
 run_mode delete
