@@ -26,7 +26,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kHolderLeaves{10};  // a held volume is tried for so long
+constexpr std::chrono::seconds kHolderLeaves{4};  // a held volume is tried for so long: its holder may be on his way out
 constexpr std::chrono::milliseconds kTryHeldAgain{100};
 
 std::string local_time(int64_t unix_seconds) {
