@@ -9,29 +9,19 @@
 #include <cstring>
 #include <thread>
 
-#include "tests/support/restarting_brick.h"
+#include "tests/support/volume_io.h"
 
 namespace brickfs {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-using Bytes = std::vector<std::byte>;
-
-VolumeOptions remote() {
-  VolumeOptions options;
-  options.open.client = ClientId{7};
-  options.open.client_name = "test";
-  return options;
-}
-
-std::unique_ptr<VolumeClient> open(RestartingBrick& brick, VolumeOptions options = remote()) {
-  auto volume = VolumeClient::open(brick.make_brick(), std::move(options), nullptr);
-  EXPECT_TRUE(volume.ok()) << volume.error().what();
-  return std::move(*volume);
-}
-
-constexpr BlockRange blocks(uint64_t first, uint64_t count) { return {BlockAddress{first * kBlockBytes}, count}; }
+using testing::blocks;
+using testing::Bytes;
+using testing::open_volume;
+using testing::read;
+using testing::remote_options;
+using testing::write;
 
 Bytes filled(size_t length, int seed) {
   Bytes bytes(length);
@@ -39,21 +29,9 @@ Bytes filled(size_t length, int seed) {
   return bytes;
 }
 
-Status write(VolumeClient& volume, uint64_t address, Bytes& bytes, Stage stage = Stage::kData) {
-  const Piece piece{address, {{bytes.data(), static_cast<uint32_t>(bytes.size()), 0}}};
-  return volume.write(std::span(&piece, 1), stage);
-}
-
-Result<Bytes> read(VolumeClient& volume, uint64_t address, size_t length) {
-  Bytes bytes(length);
-  const Piece piece{address, {{bytes.data(), static_cast<uint32_t>(length), 0}}};
-  TRY(volume.read(std::span(&piece, 1)));
-  return bytes;
-}
-
 TEST(VolumeClient, WritesAndReadsAcrossBlocksAndSlices) {
   RestartingBrick brick(16, 0);
-  auto volume = open(brick);
+  auto volume = open_volume(brick);
   ASSERT_TRUE(volume->alloc(blocks(1, 6)).ok());
   // 100 slices of odd sizes over four blocks, and a second piece elsewhere.
   Bytes data = filled(5 * kMiB + 77, 1);
@@ -73,7 +51,7 @@ TEST(VolumeClient, WritesAndReadsAcrossBlocksAndSlices) {
 
 TEST(VolumeClient, KnownBlocksCostNoControlCall) {
   RestartingBrick brick(16, 0);
-  auto volume = open(brick);
+  auto volume = open_volume(brick);
   ASSERT_TRUE(volume->alloc(blocks(1, 8)).ok());
   volume->map_ahead(blocks(1, 8));
   const uint64_t maps = brick.faults().calls(BrickCall::kMap);
@@ -88,7 +66,7 @@ TEST(VolumeClient, KnownBlocksCostNoControlCall) {
 
 TEST(VolumeClient, TellsAllocationErrors) {
   RestartingBrick brick(4, 0);
-  auto volume = open(brick);
+  auto volume = open_volume(brick);
   ASSERT_TRUE(volume->alloc(blocks(1, 2)).ok());
   EXPECT_EQ(volume->alloc(blocks(2, 2)).code(), EEXIST);
   EXPECT_EQ(volume->alloc(blocks(10, 100)).code(), ENOSPC);
@@ -100,7 +78,7 @@ TEST(VolumeClient, TellsAllocationErrors) {
 
 TEST(VolumeClient, GoesOnAfterALostSession) {
   RestartingBrick brick(8, 0);
-  auto volume = open(brick);
+  auto volume = open_volume(brick);
   ASSERT_TRUE(volume->alloc(blocks(1, 2)).ok());
   Bytes data = filled(3 * kMiB, 3);
   ASSERT_TRUE(write(*volume, 2 * kMiB, data).ok());
@@ -116,7 +94,7 @@ TEST(VolumeClient, CallsHappenOnceWhereverTheSessionIsLost) {
     for (uint64_t nth = 1; nth <= 8; ++nth) {
       SCOPED_TRACE(nth);
       RestartingBrick brick(16, 32);
-      auto volume = open(brick);
+      auto volume = open_volume(brick);
       brick.faults().lose_at(nth, when);
       ASSERT_TRUE(volume->alloc(blocks(1, 4)).ok());
       Bytes data = filled(5 * kMiB, static_cast<int>(nth));
@@ -134,9 +112,9 @@ TEST(VolumeClient, CallsHappenOnceWhereverTheSessionIsLost) {
 
 TEST(VolumeClient, SoftMountsGiveUpAndComeBack) {
   RestartingBrick brick(8, 0);
-  VolumeOptions options = remote();
+  VolumeOptions options = remote_options();
   options.soft = milliseconds(150);
-  auto volume = open(brick, options);
+  auto volume = open_volume(brick, options);
   ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
   brick.faults().refuse(true);
   brick.faults().lose();
@@ -152,7 +130,7 @@ TEST(VolumeClient, SoftMountsGiveUpAndComeBack) {
 
 TEST(VolumeClient, HardMountsWait) {
   RestartingBrick brick(8, 0);
-  auto volume = open(brick);
+  auto volume = open_volume(brick);
   ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
   brick.faults().refuse(true);
   brick.faults().lose();
@@ -169,7 +147,7 @@ TEST(VolumeClient, HardMountsWait) {
 
 TEST(VolumeClient, InterruptEndsWaiting) {
   RestartingBrick brick(8, 0);
-  auto volume = open(brick);
+  auto volume = open_volume(brick);
   ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
   brick.faults().refuse(true);
   brick.faults().lose();
@@ -188,7 +166,7 @@ TEST(VolumeClient, InterruptEndsWaiting) {
 
 TEST(VolumeClient, ATakeOverIsFinal) {
   RestartingBrick brick(8, 0);
-  auto volume = open(brick);
+  auto volume = open_volume(brick);
   ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
   ASSERT_TRUE(read(*volume, 2 * kMiB, 10).ok());
   auto taker = make_embedded_brick(brick.service());
@@ -204,7 +182,7 @@ TEST(VolumeClient, ATakeOverIsFinal) {
 
 TEST(VolumeClient, ARefusedHandleIsReplaced) {
   RestartingBrick brick(8, 0);
-  auto volume = open(brick);
+  auto volume = open_volume(brick);
   ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
   Bytes data = filled(4096, 1);
   brick.faults().answer(BrickCall::kTransfer, EACCES);
@@ -216,13 +194,13 @@ TEST(VolumeClient, ARefusedHandleIsReplaced) {
 TEST(VolumeClient, ReadersCannotWrite) {
   RestartingBrick brick(8, 0);
   {
-    auto volume = open(brick);
+    auto volume = open_volume(brick);
     ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
     ASSERT_TRUE(volume->close().ok());
   }
-  VolumeOptions options = remote();
+  VolumeOptions options = remote_options();
   options.open.mode = OpenMode::kReadOnly;
-  auto volume = open(brick, options);
+  auto volume = open_volume(brick, options);
   EXPECT_TRUE(read(*volume, 2 * kMiB, 10).ok());
   Bytes data(10);
   EXPECT_EQ(write(*volume, 2 * kMiB, data).code(), EACCES);
@@ -232,15 +210,15 @@ TEST(VolumeClient, ReadersCannotWrite) {
 
 TEST(VolumeClient, ClosedMeansClosed) {
   RestartingBrick brick(8, 0);
-  auto volume = open(brick);
+  auto volume = open_volume(brick);
   EXPECT_TRUE(volume->close().ok());
   EXPECT_EQ(volume->list().code(), ECANCELED);
-  EXPECT_TRUE(VolumeClient::open(brick.make_brick(), remote(), nullptr).ok());
+  EXPECT_TRUE(VolumeClient::open(brick.make_brick(), remote_options(), nullptr).ok());
 }
 
 TEST(VolumeClient, AVolatileBrickThatRestartsHasLostItsData) {
   RestartingBrick brick(8, 0);
-  auto volume = open(brick);
+  auto volume = open_volume(brick);
   ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
   brick.restart();
   EXPECT_EQ(read(*volume, 2 * kMiB, 10).code(), EIO);
@@ -251,7 +229,7 @@ TEST(VolumeClient, AVolatileBrickThatRestartsHasLostItsData) {
 TEST(VolumeClient, MoreBlocksThanMemory) {
   for (const uint64_t store_blocks : {40, 0}) {
     RestartingBrick brick(store_blocks == 0 ? 8 : 4, store_blocks);
-    auto volume = open(brick);
+    auto volume = open_volume(brick);
     const uint64_t count = store_blocks == 0 ? 8 : 30;
     ASSERT_TRUE(volume->alloc(blocks(1, count)).ok());
     std::vector<std::thread> threads;

@@ -8,51 +8,28 @@
 #include <random>
 #include <thread>
 
-#include "tests/support/restarting_brick.h"
+#include "tests/support/volume_io.h"
 #include "transport/volume_client.h"
 
 namespace brickfs {
 namespace {
 
 using std::chrono::milliseconds;
-using Bytes = std::vector<std::byte>;
-
-VolumeOptions remote() {
-  VolumeOptions options;
-  options.open.client = ClientId{7};
-  options.open.client_name = "test";
-  return options;
-}
-
-std::unique_ptr<VolumeClient> open(RestartingBrick& brick, VolumeOptions options = remote()) {
-  auto volume = VolumeClient::open(brick.make_brick(), std::move(options), nullptr);
-  EXPECT_TRUE(volume.ok()) << volume.error().what();
-  return std::move(*volume);
-}
-
-constexpr BlockRange blocks(uint64_t first, uint64_t count) { return {BlockAddress{first * kBlockBytes}, count}; }
-
-Status write(VolumeClient& volume, uint64_t address, const Bytes& bytes, Stage stage = Stage::kData) {
-  Bytes copy = bytes;
-  const Piece piece{address, {{copy.data(), static_cast<uint32_t>(copy.size()), 0}}};
-  return volume.write(std::span(&piece, 1), stage);
-}
-
-Result<Bytes> read(VolumeClient& volume, uint64_t address, size_t length) {
-  Bytes bytes(length);
-  const Piece piece{address, {{bytes.data(), static_cast<uint32_t>(length), 0}}};
-  TRY(volume.read(std::span(&piece, 1)));
-  return bytes;
-}
+using testing::blocks;
+using testing::Bytes;
+using testing::open_volume;
+using testing::read;
+using testing::remote_options;
+using testing::write;
 
 Bytes of(char c, size_t length = 4096) { return Bytes(length, static_cast<std::byte>(c)); }
 
 TEST(VolumeCommit, NamesWhatWasWrittenStageByStage) {
   for (const bool embedded : {false, true}) {
     RestartingBrick brick(8, 8);
-    VolumeOptions options = remote();
+    VolumeOptions options = remote_options();
     options.embedded = embedded;
-    auto volume = open(brick, options);
+    auto volume = open_volume(brick, options);
     ASSERT_TRUE(volume->alloc(blocks(0, 4)).ok());
     ASSERT_TRUE(write(*volume, 0, of('s'), Stage::kSuperblock).ok());
     ASSERT_TRUE(write(*volume, 2 * kMiB, of('j'), Stage::kJournal).ok());
@@ -79,7 +56,7 @@ TEST(VolumeCommit, NamesWhatWasWrittenStageByStage) {
 
 TEST(VolumeCommit, AFailedCommitForgetsNothing) {
   RestartingBrick brick(8, 8);
-  auto volume = open(brick);
+  auto volume = open_volume(brick);
   ASSERT_TRUE(volume->alloc(blocks(0, 2)).ok());
   ASSERT_TRUE(write(*volume, 0, of('a')).ok());
   brick.faults().answer(BrickCall::kCommit, ENOSPC);
@@ -91,7 +68,7 @@ TEST(VolumeCommit, AFailedCommitForgetsNothing) {
 
 TEST(VolumeCommit, FreedBlocksAreNotNamed) {
   RestartingBrick brick(8, 8);
-  auto volume = open(brick);
+  auto volume = open_volume(brick);
   ASSERT_TRUE(volume->alloc(blocks(0, 2)).ok());
   ASSERT_TRUE(write(*volume, 2 * kMiB - 4096, of('a')).ok());
   ASSERT_TRUE(write(*volume, 2 * kMiB, of('a')).ok());
@@ -103,11 +80,11 @@ TEST(VolumeCommit, FreedBlocksAreNotNamed) {
 
 TEST(VolumeCommit, WritersWaitForRoomAndGetIt) {
   RestartingBrick brick(16, 16);
-  VolumeOptions options = remote();
+  VolumeOptions options = remote_options();
   options.replay_bytes = kMiB;
   std::atomic<int> wanted = 0;
   options.on_commit_wanted = [&] { ++wanted; };
-  auto volume = open(brick, options);
+  auto volume = open_volume(brick, options);
   ASSERT_TRUE(volume->alloc(blocks(0, 8)).ok());
   std::atomic<bool> stop = false;
   std::thread committer([&] {
@@ -138,7 +115,7 @@ TEST(VolumeCommit, WritersWaitForRoomAndGetIt) {
 // A block whose neighbour under the same handle was written is unmapped with it: what it has must be committed before.
 TEST(VolumeCommit, ComesBeforeAFreeThatUnmapsWrittenNeighbours) {
   RestartingBrick brick(8, 8);
-  auto volume = open(brick);
+  auto volume = open_volume(brick);
   ASSERT_TRUE(volume->alloc(blocks(0, 8)).ok());
   volume->map_ahead(blocks(0, 8));
   ASSERT_TRUE(write(*volume, 0, of('a')).ok());
@@ -150,7 +127,7 @@ TEST(VolumeCommit, ComesBeforeAFreeThatUnmapsWrittenNeighbours) {
 
 TEST(VolumeReplay, NothingWrittenIsLost) {
   RestartingBrick brick(8, 16);
-  auto volume = open(brick);
+  auto volume = open_volume(brick);
   ASSERT_TRUE(volume->alloc(blocks(0, 4)).ok());
   ASSERT_TRUE(write(*volume, 0, of('a', 3 * kMiB)).ok());
   ASSERT_TRUE(volume->commit().ok());
@@ -168,7 +145,7 @@ TEST(VolumeReplay, NothingWrittenIsLost) {
 
 TEST(VolumeReplay, BlocksAreAsTheClientKnowsThem) {
   RestartingBrick brick(8, 16);
-  auto volume = open(brick);
+  auto volume = open_volume(brick);
   ASSERT_TRUE(volume->alloc(blocks(0, 4)).ok());
   for (uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(write(*volume, i * kBlockBytes, of('a')).ok());
   ASSERT_TRUE(volume->commit().ok());
@@ -187,7 +164,7 @@ TEST(VolumeReplay, BlocksAreAsTheClientKnowsThem) {
 
 TEST(VolumeReplay, MissingCommittedBlocksAreFinal) {
   RestartingBrick brick(8, 16);
-  auto volume = open(brick);
+  auto volume = open_volume(brick);
   brick.remember_commits();
   brick.faults().set_after_commit(nullptr);  // so it will come back as it is now: empty
   ASSERT_TRUE(volume->alloc(blocks(0, 1)).ok());
@@ -199,7 +176,7 @@ TEST(VolumeReplay, MissingCommittedBlocksAreFinal) {
 
 TEST(VolumeReplay, WorksWithLessMemoryThanWasWritten) {
   RestartingBrick brick(3, 24);
-  auto volume = open(brick);
+  auto volume = open_volume(brick);
   ASSERT_TRUE(volume->alloc(blocks(0, 10)).ok());
   ASSERT_TRUE(volume->commit().ok());
   for (uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(write(*volume, i * kBlockBytes, of('x')).ok());
@@ -214,7 +191,7 @@ TEST(VolumeReplay, ARestartInTheMiddleOfAReplay) {
   for (uint64_t nth = 1; nth <= 8; ++nth) {
     SCOPED_TRACE(nth);
     RestartingBrick brick(8, 16);
-    auto volume = open(brick);
+    auto volume = open_volume(brick);
     ASSERT_TRUE(volume->alloc(blocks(0, 4)).ok());
     ASSERT_TRUE(volume->commit().ok());
     brick.remember_commits();
@@ -284,9 +261,9 @@ void run_writers_across_restarts(uint64_t memory_blocks, bool from_commit) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   RestartingBrick brick(memory_blocks, 24);
-  VolumeOptions options = remote();
+  VolumeOptions options = remote_options();
   options.replay_bytes = 256 * kKiB;
-  auto volume = open(brick, options);
+  auto volume = open_volume(brick, options);
   if (from_commit) brick.remember_commits();
   std::atomic<bool> stop = false;
   std::vector<Writer> writers;
@@ -294,7 +271,7 @@ void run_writers_across_restarts(uint64_t memory_blocks, bool from_commit) {
   std::vector<std::thread> threads;
   for (Writer& writer : writers) {
     threads.emplace_back([&] {
-      while (!stop && !testing::Test::HasFatalFailure()) writer.step();
+      while (!stop && !::testing::Test::HasFatalFailure()) writer.step();
     });
   }
   std::mt19937_64 random(seed);
