@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# The contract of a brick (tests/support/brick_contract.h) over verbs, and what only verbs can break.   contract_test.sh
+. "$(dirname "$0")/lib.sh"
+tests=$BUILD/tests/transport_tests
+filter='*verbs*:*Verbs*:*rdma*'
+count=$("$tests" --gtest_list_tests --gtest_filter="$filter" | grep -c '^  ' || true)
+[ "$count" -ge 20 ] || die "only $count tests over verbs"
+cd "$WORK"
+"$tests" --gtest_filter="$filter" --gtest_brief=1 || die "the contract is broken over verbs"
+say "$count tests"

@@ -1,0 +1,14 @@
+# shellcheck shell=bash
+# Sourced: a load on MNT whose longest call is told.   start_load; ...; stop_load: LONGEST, in milliseconds, and CALLS
+start_load() {
+  rm -f "$WORK/stop"
+  python3 "$TESTS/rdma/stall_load.py" "$MNT" "$WORK/stop" >"$WORK/stall.out" 2>"$WORK/stall.log" &
+  LOAD=$!
+  BACKGROUND_PIDS+=("$LOAD")
+}
+stop_load() {
+  touch "$WORK/stop"
+  within 120 test ! -d "/proc/$LOAD" || die "the load hangs"
+  wait "$LOAD" || die "an operation failed: $(cat "$WORK/stall.log")"
+  read -r CALLS LONGEST _ <"$WORK/stall.out"
+}
