@@ -99,6 +99,7 @@ start_brick() {
   case $kind in
     tcp) start_brickd --memory "$size" --file "$WORK/store" --size "$size"; SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default ;;
     rdma)
+      [ -z "$SMALL" ] || case $size in *G) size=512M ;; esac  # a device needs all of it in memory
       BRICKD_LISTEN=("rdma://${BRICKFS_RDMA_ADDRESS:?set it, or run this by tests/rdma/with_device}")
       start_brickd --memory "$size" --file "$WORK/store" --size "$size"
       SOURCE=${BRICKD_LISTEN[0]}:$BRICKD_PORT/default
@@ -135,12 +136,13 @@ free_units_are() { [ "$(free_units)" = "$1" ]; }
 scaled() { if [ -n "$SMALL" ]; then echo $((($1 + 7) / 8)); else echo "$1"; fi; }
 
 source_tarball() { if [ -n "$SMALL" ]; then printf '%s\n' "$WORK/tree.tar"; else "$TESTS/mount/source_package" "$CACHE"; fi; }
-# A tree of some 27,000 files on the host, unpacked once for all tests; where everything is slow, the kernel's header files.
+# A tree of some 27,000 files on the host, unpacked once for all tests; where everything is slow, some of the kernel's headers.
 # SOURCE_TREE, and SOURCE_TREE_LEAST files in it.
 source_tree() {
   if [ -n "$SMALL" ]; then
-    SOURCE_TREE=$WORK/tree SOURCE_TREE_LEAST=500
-    cp -a /usr/include/linux "$SOURCE_TREE"
+    SOURCE_TREE=$WORK/tree SOURCE_TREE_LEAST=100
+    mkdir "$SOURCE_TREE"
+    cp -a /usr/include/linux/netfilter /usr/include/linux/usb /usr/include/rdma "$SOURCE_TREE"
     tar -cf "$WORK/tree.tar" -C "$WORK" tree
     return
   fi

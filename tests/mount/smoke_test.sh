@@ -14,9 +14,11 @@ python3 "$TESTS/mount/operations.py" "$MNT/operations" || die "an operation answ
 rm -rf "$MNT/operations"
 
 say "tools"
+tree=/usr/include/linux
+[ -z "$SMALL" ] || tree=$tree/netfilter
 mkdir "$MNT/tools"
-cp -a /usr/include/linux "$MNT/tools/copy"
-diff -r --no-dereference /usr/include/linux "$MNT/tools/copy"
+cp -a "$tree" "$MNT/tools/copy"
+diff -r --no-dereference "$tree" "$MNT/tools/copy"
 tar -C "$MNT/tools" -cf "$MNT/tools/copy.tar" copy
 mkdir "$MNT/tools/again"
 tar -C "$MNT/tools/again" -xf "$MNT/tools/copy.tar"
