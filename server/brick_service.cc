@@ -35,6 +35,7 @@ class BrickServiceImpl final : public BrickService {
   Result<std::unique_ptr<ServerSession>> open_session(const OpenRequest& request, std::function<void()> cut_off,
                                                       Holder* holder) override;
   void expire_silent() override { volumes_.fence_silent(lease_); }
+  void announce_tcp(uint16_t port) override { volumes_.announce_tcp(port); }
   BootId boot() const override { return boot_; }
   Durability durability() const override { return store_ ? Durability::kDurable : Durability::kVolatile; }
   Status stop() override;

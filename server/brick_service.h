@@ -87,6 +87,8 @@ class BrickService {
                                                               Holder* holder) = 0;
   // Cuts off holders not heard of for BrickConfig::lease. Called about once a second by whoever runs listeners.
   virtual void expire_silent() = 0;
+  // Sessions begun from now on are told that the brick listens there (Session::tcp_port).
+  virtual void announce_tcp(uint16_t port) = 0;
   virtual BootId boot() const = 0;
   virtual Durability durability() const = 0;
   // Clean stop: what is in memory only goes to the store.

@@ -34,6 +34,7 @@ class EmbeddedBrick final : public Brick {
 
   Result<Session> open(const OpenRequest& request, Holder* holder) override;
   Status close() override;
+  void abandon() override;
   Status alloc(BlockRange blocks) override { return TRY(session())->alloc(blocks); }
   Status free(BlockRange blocks) override { return TRY(session())->free(blocks); }
   Result<std::vector<Handle>> map(BlockRange blocks, Access access) override {
@@ -73,18 +74,23 @@ Result<std::shared_ptr<ServerSession>> EmbeddedBrick::session() const {
 }
 
 Result<Session> EmbeddedBrick::open(const OpenRequest& request, Holder* holder) {
+  abandon();
+  std::shared_ptr<ServerSession> opened = TRY(service_->open_session(
+      request, [notice = notice_] { notice->tell(); }, holder));
+  Session description = opened->description();
+  description.transport = "embedded";
+  ExclusiveLock lock(session_mutex_);
+  session_ = std::move(opened);
+  return description;
+}
+
+void EmbeddedBrick::abandon() {
   std::shared_ptr<ServerSession> former;
   {
     ExclusiveLock lock(session_mutex_);
     former.swap(session_);
   }
   if (former != nullptr) former->disconnect();
-  std::shared_ptr<ServerSession> opened = TRY(service_->open_session(
-      request, [notice = notice_] { notice->tell(); }, holder));
-  const Session description = opened->description();
-  ExclusiveLock lock(session_mutex_);
-  session_ = std::move(opened);
-  return description;
 }
 
 Status EmbeddedBrick::close() {

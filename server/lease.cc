@@ -110,6 +110,7 @@ std::shared_ptr<SessionState> VolumeTable::make_session(const Volume& volume, co
   fixed.description.epoch = Epoch{volume.record.epoch};
   fixed.description.capacity_blocks = std::min(volume.record.quota_blocks, geometry_.capacity_blocks);
   fixed.description.suspect_blocks = blocks_.suspect_blocks(volume.id);
+  fixed.description.tcp_port = tcp_port_;
   fixed.cut_off = std::move(cut_off);
   return std::make_shared<SessionState>(std::move(fixed), blocks_);
 }

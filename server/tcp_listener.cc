@@ -45,6 +45,7 @@ Result<std::unique_ptr<TcpListener>> TcpListener::open(BrickService& service, co
   if (!stop) return errno_error("eventfd");
   std::unique_ptr<TcpListener> listener(
       new TcpListener(service, std::move(secret), std::move(listening), std::move(stop), port));
+  service.announce_tcp(port);
   listener->thread_ = std::thread([raw = listener.get()] { raw->run(); });
   return listener;
 }

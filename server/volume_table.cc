@@ -89,7 +89,12 @@ void VolumeTable::fill_stat(VolumeId id, BrickStat& stat) const {
   for (const auto& [volume_id, volume] : volumes_) stat.sessions += volume.holders.size() + volume.observers.size();
   const Volume& volume = volumes_.at(id);
   stat.epoch = Epoch{volume.record.epoch};
-  if (!volume.holders.empty()) stat.holder = volume.holders.front()->holder();
+  if (!volume.holders.empty()) {
+    stat.holder = volume.holders.front()->holder();
+  } else if (volume.record.holder_client != 0) {
+    stat.holder = Holder{volume.record.holder_name.data(), volume.record.holder_since};
+    stat.holder_away = true;
+  }
 }
 
 }  // namespace brickfs

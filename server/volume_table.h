@@ -5,6 +5,7 @@
 // Threads: every call from any thread. One change of a volume's holders at a time; no lock is held while one is fenced.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -36,6 +37,7 @@ class VolumeTable {
   // The session has ended by itself. `gives_up`: its lease too, else that stays its client's until another asks for it.
   Status leave(const std::shared_ptr<SessionState>& session, bool gives_up);
   void fence_silent(std::chrono::milliseconds limit);
+  void announce_tcp(uint16_t port) { tcp_port_ = port; }
   // Nobody gets in any more; everybody is fenced.
   void shut();
   // Fields about leases.
@@ -66,6 +68,7 @@ class VolumeTable {
   BlockStore& blocks_;
   StoreFile* const store_;
   const Session geometry_;
+  std::atomic<uint16_t> tcp_port_{0};
 
   mutable Mutex mutex_;
   mutable CondVar changed_;

@@ -62,6 +62,9 @@ struct Session {
   // Blocks that a former holder could write to and may not have committed (durable bricks): what is read of them is
   // newer than what would survive the brick's crash, until they are named in a commit().
   uint64_t suspect_blocks = 0;
+  uint16_t tcp_port = 0;  // where the brick listens on TCP too; 0: nowhere
+  // The client's side, for people: "tcp", "rdma (mlx5_0)", "tcp, redirected: ...". Not told by the brick.
+  std::string transport;
 };
 
 // Who holds the volume, told with EBUSY.
@@ -77,6 +80,8 @@ struct Handle {
   Access access = Access::kRead;
   uint64_t remote_address = 0;  // of the first byte
   uint32_t remote_key = 0;
+  // Which session of its Brick it is of, where that has several paths to the brick (transport/redirected_brick.h); 0 elsewhere.
+  uint32_t session = 0;
 };
 
 // Local memory that a transfer may touch. Must outlive every transfer that names it and the registration.
@@ -196,7 +201,8 @@ struct BrickStat {
   uint64_t commits = 0;
   uint64_t committed_bytes = 0;
   Epoch epoch{};
-  std::optional<Holder> holder;
+  std::optional<Holder> holder;  // whose the lease is
+  bool holder_away = false;      // has no session; may come back as long as nobody else opens the volume
   std::string medium;     // "memory", "memory with store /path"
   std::string transport;  // "embedded", "tcp", ...
 };
@@ -212,6 +218,10 @@ class Brick {
   virtual Result<Session> open(const OpenRequest& request, Holder* holder) = 0;
   // Gives the lease up and ends the session. Unmaps everything. Commits nothing.
   virtual Status close() = 0;
+  // Ends the session as the loss of the connection would: nothing of it is under way on return, calls and transfers that
+  // were end with ENOTCONN, and the lease stays this client's to come back to. Tells no set_on_lost() callback.
+  // Nothing happens without a session. As open(), excludes open() and close().
+  virtual void abandon() = 0;
 
   // Each of the next four works on all of the range or on nothing of it. At most limits::kBlocksPerCall blocks.
   // EEXIST (any of them exists), ENOSPC (brick full), EDQUOT (volume's quota). A new block reads as zeros.
@@ -245,7 +255,8 @@ class Brick {
   virtual Status wait(Batch& batch) = 0;
 
   // Told once per session, from an internal thread, when it is lost (ENOTCONN, ESTALE ...) without a call having shown
-  // it; must not call the brick. Set before open().
+  // it; must not call the brick. Set before open(). ERESTART, any number of times: the session works, but open() would now
+  // begin a better one.
   virtual void set_on_lost(std::function<void(Error)> callback) = 0;
 
  protected:

@@ -10,7 +10,7 @@ namespace brickfs {
 struct LinkState {
   enum class Kind { kConnected, kWaiting, kFailed } kind = Kind::kConnected;
   Error error{0};    // why, unless connected
-  std::string text;  // for people
+  std::string text;  // for people: the path while connected (Session::transport), else what is the matter
 };
 
 }  // namespace brickfs

@@ -46,7 +46,7 @@ VolumeLink::VolumeLink(std::unique_ptr<Brick> brick, OpenRequest request)
     uint64_t session = 0;
     {
       MutexLock lock(mutex_);
-      lost_early_ = true;
+      if (!error.is(ERESTART)) lost_early_ = true;
       session = number_;
     }
     if (error.is(ESTALE)) {
@@ -134,8 +134,13 @@ void VolumeLink::lose(uint64_t session, Error error) {
   gate_.store(0);
   state_ = State::kWaiting;
   error_ = error;
-  text_ = fmt::format("brick unreachable: {}; operations wait", describe(error));
-  spdlog::warn("{}", text_);
+  if (error.is(ERESTART)) {  // works, and could work better: what is under way ends in peace
+    text_ = fmt::format("changing over: {}", error.what());
+    spdlog::info("{}", text_);
+  } else {
+    text_ = fmt::format("brick unreachable: {}; operations wait", describe(error));
+    spdlog::warn("{}", text_);
+  }
   changed_.notify_all();
 }
 
@@ -162,7 +167,10 @@ Session VolumeLink::session() const {
 LinkState VolumeLink::state() const {
   MutexLock lock(mutex_);
   LinkState state;
-  if (state_ == State::kConnected) return state;
+  if (state_ == State::kConnected) {
+    state.text = session_.transport;
+    return state;
+  }
   state.kind = state_ == State::kWaiting ? LinkState::Kind::kWaiting : LinkState::Kind::kFailed;
   state.error = error_;
   state.text = text_;

@@ -80,6 +80,7 @@ OpenAnswer to_answer(const Session& session) {
   answer.memory_blocks = session.memory_blocks;
   answer.suspect_blocks = session.suspect_blocks;
   answer.durability = static_cast<uint32_t>(session.durability);
+  answer.tcp_port = session.tcp_port;
   return answer;
 }
 
@@ -91,6 +92,7 @@ Result<Session> from_answer(const OpenAnswer& answer) {
   session.memory_blocks = answer.memory_blocks;
   session.suspect_blocks = answer.suspect_blocks;
   session.durability = TRY(durability_from(answer.durability));
+  session.tcp_port = answer.tcp_port;
   return session;
 }
 
@@ -203,7 +205,7 @@ StatAnswer to_answer(const BrickStat& stat) {
   answer.commits = stat.commits;
   answer.committed_bytes = stat.committed_bytes;
   answer.durability = static_cast<uint32_t>(stat.durability);
-  answer.held = stat.holder ? 1 : 0;
+  answer.held = !stat.holder ? 0 : stat.holder_away ? 2 : 1;
   if (stat.holder) answer.holder = to_record(*stat.holder);
   put_text(answer.medium, stat.medium);
   return answer;
@@ -226,6 +228,7 @@ Result<BrickStat> from_answer(const StatAnswer& answer) {
   stat.committed_bytes = answer.committed_bytes;
   stat.durability = TRY(durability_from(answer.durability));
   if (answer.held != 0) stat.holder = TRY(from_record(answer.holder));
+  stat.holder_away = answer.held == 2;
   stat.medium = TRY(get_text(answer.medium));
   return stat;
 }

@@ -88,7 +88,8 @@ struct OpenAnswer {
   uint64_t memory_blocks = 0;
   uint64_t suspect_blocks = 0;
   uint32_t durability = 0;
-  uint32_t reserved = 0;
+  uint16_t tcp_port = 0;  // 0: the brick does not listen on TCP
+  uint16_t reserved = 0;
   Token token{};
   Proof proof{};
 };
@@ -173,7 +174,7 @@ struct StatAnswer {
   uint64_t commits = 0;
   uint64_t committed_bytes = 0;
   uint32_t durability = 0;
-  uint32_t held = 0;  // 1: holder says by whom
+  uint32_t held = 0;  // 1, 2: holder says by whom; 2: who is away
   HolderRecord holder;
   char medium[256] = {};
 };

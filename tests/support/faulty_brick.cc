@@ -34,6 +34,14 @@ class FaultyBrick final : public Brick {
     ExclusiveLock lock(faults_->under_way_);
     return faults_->inner_->close();
   }
+  void abandon() override {
+    {
+      MutexLock state(faults_->mutex_);
+      faults_->connected_ = false;
+    }
+    ExclusiveLock lock(faults_->under_way_);
+    if (faults_->inner_ != nullptr) faults_->inner_->abandon();
+  }
 
   Status alloc(BlockRange blocks) override {
     return call(BrickCall::kAlloc, [&](Brick& brick) { return brick.alloc(blocks); });

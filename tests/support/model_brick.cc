@@ -236,6 +236,7 @@ class ModelBrick final : public Brick {
     return session;
   }
   Status close() override { return {}; }
+  void abandon() override {}
   Status alloc(BlockRange blocks) override { return medium_->alloc(blocks); }
   Status free(BlockRange blocks) override { return medium_->free(blocks); }
   Result<std::vector<Handle>> map(BlockRange blocks, Access access) override {

@@ -25,6 +25,7 @@ class StoppingBrick final : public Brick {
     return brick_->open(request, holder);
   }
   Status close() override { return stopped_ ? Status(gone()) : brick_->close(); }
+  void abandon() override { brick_->abandon(); }
   Status alloc(BlockRange blocks) override { return may_change() ? brick_->alloc(blocks) : gone(); }
   Status free(BlockRange blocks) override { return may_change() ? brick_->free(blocks) : gone(); }
   Result<std::vector<Handle>> map(BlockRange blocks, Access access) override {

@@ -76,6 +76,46 @@ TEST_P(BrickLease, AHolderWhoseConnectionIsGoneHoldsNobodyUp) {
   EXPECT_EQ(read(*second, map_one(*second, 0), 0, 64), pattern(64, 1));
 }
 
+TEST_P(BrickLease, AnAbandonedSessionCanBeResumed) {
+  start(4, 4);
+  Session session;
+  auto client = open(1, &session);
+  std::atomic<int> told = 0;
+  client->set_on_lost([&](Error) { told.fetch_add(1); });
+  ASSERT_TRUE(client->alloc(blocks(0)).ok());
+  const Handle old = map_one(*client, 0);
+  ASSERT_TRUE(write(*client, old, 0, pattern(64, 1)).ok());
+  client->abandon();
+  client->abandon();
+  EXPECT_EQ(client->alloc(blocks(1)).code(), ENOTCONN);
+  EXPECT_EQ(write(*client, old, 0, pattern(64, 2)).code(), ENOTCONN);
+  EXPECT_EQ(client->close().code(), ENOTCONN);
+  const auto resumed = client->open(resuming(1, session.epoch), nullptr);
+  ASSERT_TRUE(resumed.ok());
+  EXPECT_EQ(resumed->epoch, session.epoch);
+  EXPECT_EQ(resumed->boot, session.boot);
+  EXPECT_EQ(read(*client, map_one(*client, 0), 0, 64), pattern(64, 1));
+  EXPECT_EQ(told.load(), 0);
+}
+
+TEST_P(BrickLease, StatTellsAHolderWhoIsAwayFromNone) {
+  start(4, 4);
+  auto observer = open(request(9, OpenMode::kObserve));
+  const auto seen = [&] { return observer->stat().value(); };
+  EXPECT_FALSE(seen().holder.has_value());
+  auto holder = open(1);
+  ASSERT_TRUE(seen().holder.has_value());
+  EXPECT_FALSE(seen().holder_away);
+  holder.reset();
+  EXPECT_TRUE(eventually([&] { return seen().holder_away; }));
+  ASSERT_TRUE(seen().holder.has_value());
+  EXPECT_EQ(seen().holder->name, "client 1");
+  holder = open_after_loss(request(2));
+  EXPECT_FALSE(seen().holder_away);
+  EXPECT_TRUE(holder->close().ok());
+  EXPECT_FALSE(seen().holder.has_value());
+}
+
 TEST_P(BrickLease, StealCutsALiveHolderOff) {
   start(4, 4);
   Session session;

@@ -142,6 +142,11 @@ TEST(Wire, StatKeepsItsFields) {
   ASSERT_TRUE(back.ok() && back->holder);
   EXPECT_EQ(back->holder->name, "who");
   EXPECT_EQ(back->holder->since_unix_seconds, 6);
+  EXPECT_FALSE(back->holder_away);
+  stat.holder_away = true;
+  back = wire::from_answer(wire::to_answer(stat));
+  ASSERT_TRUE(back.ok() && back->holder);
+  EXPECT_TRUE(back->holder_away);
 }
 
 TEST(Wire, AnyBytesAreDecodedOrRefused) {

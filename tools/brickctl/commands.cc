@@ -30,6 +30,12 @@ std::string describe_blocks(uint64_t count) {
   return fmt::format("{} blocks ({})", count, format_size(count * kBlockBytes));
 }
 
+std::string describe_holder(const BrickStat& stat) {
+  if (!stat.holder) return "none";
+  return fmt::format("{} since {}{}", stat.holder->name, describe_time(stat.holder->since_unix_seconds),
+                     stat.holder_away ? " (not connected)" : "");
+}
+
 void print_stat(const Target& target, const BrickStat& stat) {
   const auto line = [](const char* key, const std::string& value) {
     fmt::print("{:<16} {}\n", std::string(key) + ":", value);
@@ -41,9 +47,7 @@ void print_stat(const Target& target, const BrickStat& stat) {
   line("durability", stat.durability == Durability::kDurable ? "durable" : "volatile");
   line("boot id", fmt::format("{:016x}", static_cast<uint64_t>(stat.boot)));
   line("epoch", std::to_string(static_cast<uint64_t>(stat.epoch)));
-  line("holder", stat.holder
-                     ? fmt::format("{} since {}", stat.holder->name, describe_time(stat.holder->since_unix_seconds))
-                     : std::string("none"));
+  line("holder", describe_holder(stat));
   line("capacity", describe_blocks(stat.volume_capacity_blocks));
   line("used", describe_blocks(stat.volume_used_blocks));
   line("mapped", describe_blocks(stat.volume_mapped_blocks));

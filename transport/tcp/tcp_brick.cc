@@ -22,6 +22,7 @@ class TcpBrick final : public Brick {
 
   Result<Session> open(const OpenRequest& request, Holder* holder) override;
   Status close() override;
+  void abandon() override { drop_link(); }
   Status alloc(BlockRange blocks) override { return call_range(Kind::kAlloc, blocks); }
   Status free(BlockRange blocks) override { return call_range(Kind::kFree, blocks); }
   Result<std::vector<Handle>> map(BlockRange blocks, Access access) override;
@@ -90,7 +91,8 @@ Result<Session> TcpBrick::open(const OpenRequest& request, Holder* holder) {
   }
   drop_link();
   auto link = TRY(Link::open(peer_, request, holder, [this](Error error) { tell_lost(error); }));
-  const Session session = link->session();
+  Session session = link->session();
+  session.transport = "tcp";
   MutexLock lock(mutex_);
   link_ = std::move(link);
   return session;
