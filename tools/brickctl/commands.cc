@@ -123,9 +123,9 @@ int run_block_call(const Command& command) {
   Status status = call(*target->brick, command);
   // Nobody else may commit what this did, so that a durable brick keeps it.
   if (status.ok() && (command.verb == "alloc" || command.verb == "free")) status = target->brick->commit({});
-  if (!status.ok()) return fail(command, describe_call_error(status.error()));
-  const Status closed = target->brick->close();
-  return closed.ok() ? EXIT_SUCCESS : fail(command, describe_call_error(closed.error()));
+  const Status closed = target->brick->close();  // in any case: who just goes is held to be away and coming back
+  if (status.ok()) status = closed;
+  return status.ok() ? EXIT_SUCCESS : fail(command, describe_call_error(status.error()));
 }
 
 int run_check_command(const Command& command) {

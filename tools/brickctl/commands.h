@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "tools/brickctl/options.h"
 #include "transport/block.h"
 
 namespace brickfs {
@@ -14,11 +15,16 @@ struct Command {
   std::string source;
   std::string secret_file;
   BlockRange blocks;  // of alloc, free, map, unmap
+  BenchOptions bench;
+  PingOptions ping;
+  bool json = false;  // of bench and ping
 };
 
 int run_status(const Command& command);
 int run_list(const Command& command);
 int run_block_call(const Command& command);  // alloc, free, map, unmap
 int run_check_command(const Command& command);
+int run_bench(const Command& command);
+int run_ping(const Command& command);
 
 }  // namespace brickfs

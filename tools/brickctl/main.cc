@@ -16,10 +16,18 @@ namespace {
 
 constexpr int kUsage = 2;
 
+constexpr unsigned kMostThreads = 64;
+constexpr unsigned kMostDepth = 1024;
+constexpr uint64_t kMostTransferMemory = 1 * kGiB;  // of all transfers under way
+constexpr double kMostSeconds = 86'400;
+
 struct Arguments {
   Command command;
   std::string address;
   std::string count = "1";
+  std::string size = "1M";
+  std::string span;
+  std::string direction = "both";
 };
 
 // 0x... or what parse_size() takes.
@@ -36,7 +44,7 @@ std::optional<uint64_t> parse_number(const std::string& text) {
 
 CLI::App* add_verb(CLI::App& app, Arguments& arguments, const char* verb, const char* what) {
   CLI::App* sub = app.add_subcommand(verb, what);
-  sub->add_option("SOURCE", arguments.command.source, "tcp://HOST[:PORT]/VOLUME, memory:SIZE or file:PATH[,SIZE]")
+  sub->add_option("SOURCE", arguments.command.source, "rdma://HOST[:PORT][,HOST[:PORT]]/VOLUME, tcp://HOST[:PORT]/VOLUME, memory:SIZE or file:PATH[,SIZE]")
       ->required();
   sub->add_option("--secret-file", arguments.command.secret_file, "what the brick asks for")->type_name("PATH");
   return sub;
@@ -50,9 +58,57 @@ void add_block_verb(CLI::App& app, Arguments& arguments, const char* verb, const
   sub->add_option("COUNT", arguments.count, "of blocks (1)");
 }
 
-// Throws CLI::Error, as the parser itself does.
-void interpret(Arguments& arguments) {
-  if (arguments.address.empty()) return;
+void add_bench(CLI::App& app, Arguments& arguments) {
+  CLI::App* sub = add_verb(app, arguments, "bench",
+                           "bandwidth and latency of a brick's data path, on blocks of its own in a volume nobody holds");
+  BenchOptions& bench = arguments.command.bench;
+  sub->add_option("--size", arguments.size, "of a transfer, up to 2M (1M)")->type_name("SIZE");
+  sub->add_option("--depth", bench.depth, "transfers that each thread keeps under way (1)");
+  sub->add_option("--threads", bench.threads, "(1)");
+  sub->add_option("--seconds", bench.seconds, "of each direction (5)");
+  sub->add_option("--direction", arguments.direction, "read, write or both (both)");
+  sub->add_option("--span", arguments.span, "of the volume, read and written over and over (64M, or what is free)")
+      ->type_name("SIZE");
+  sub->add_flag("--steal", bench.steal, "take the volume from its holder");
+  sub->add_flag("--json", arguments.command.json, "results as one line of JSON");
+}
+
+void add_ping(CLI::App& app, Arguments& arguments) {
+  CLI::App* sub = add_verb(app, arguments, "ping", "round trips to a brick; also while the volume is held");
+  PingOptions& ping = arguments.command.ping;
+  sub->add_option("-c,--count", ping.count, "of rounds (5); 0: until Ctrl-C, and control calls only");
+  sub->add_option("-i,--interval", ping.interval_seconds, "between rounds, in seconds (0.2)");
+  sub->add_flag("--json", arguments.command.json, "the summary as one line of JSON");
+}
+
+// The rest throws CLI::Error, as the parser itself does.
+void interpret_bench(Arguments& arguments) {
+  BenchOptions& bench = arguments.command.bench;
+  const auto size = parse_number(arguments.size);
+  if (!size || *size == 0 || *size > kBlockBytes) throw CLI::ValidationError("--size", "a size from 1 to 2M");
+  bench.transfer_bytes = *size;
+  if (bench.threads == 0 || bench.threads > kMostThreads) throw CLI::ValidationError("--threads", "from 1 to 64");
+  if (bench.depth == 0 || bench.depth > kMostDepth) throw CLI::ValidationError("--depth", "from 1 to 1024");
+  if (bench.transfer_bytes * bench.depth * bench.threads > kMostTransferMemory)
+    throw CLI::ValidationError("--depth", "--size x --depth x --threads is at most 1G");
+  if (!(bench.seconds > 0 && bench.seconds <= kMostSeconds)) throw CLI::ValidationError("--seconds", "up to a day");
+  bench.reads = arguments.direction != "write";
+  bench.writes = arguments.direction != "read";
+  if (arguments.direction != "both" && bench.reads != (arguments.direction == "read"))
+    throw CLI::ValidationError("--direction", "read, write or both");
+  if (arguments.span.empty()) return;
+  const auto span = parse_number(arguments.span);
+  if (!span || *span == 0 || *span > limits::kBlocksPerCall * kBlockBytes)
+    throw CLI::ValidationError("--span", "a size up to 8G");
+  bench.span_bytes = *span;
+}
+
+void interpret_ping(const PingOptions& ping) {
+  if (!(ping.interval_seconds >= 0 && ping.interval_seconds <= kMostSeconds))
+    throw CLI::ValidationError("--interval", "from 0 to a day");
+}
+
+void interpret_blocks(Arguments& arguments) {
   const auto address = parse_number(arguments.address);
   if (!address || *address % kBlockBytes != 0) throw CLI::ValidationError("ADDRESS", "a multiple of 2M (2097152)");
   const auto count = parse_number(arguments.count);
@@ -62,15 +118,23 @@ void interpret(Arguments& arguments) {
   if (!is_valid(arguments.command.blocks)) throw CLI::ValidationError("ADDRESS", "the range ends past the last block");
 }
 
+void interpret(Arguments& arguments) {
+  if (!arguments.address.empty()) interpret_blocks(arguments);
+  if (arguments.command.verb == "bench") interpret_bench(arguments);
+  if (arguments.command.verb == "ping") interpret_ping(arguments.command.ping);
+}
+
 int run(const Command& command) {
   if (command.verb == "status") return run_status(command);
   if (command.verb == "list") return run_list(command);
   if (command.verb == "check") return run_check_command(command);
+  if (command.verb == "bench") return run_bench(command);
+  if (command.verb == "ping") return run_ping(command);
   return run_block_call(command);
 }
 
 int main(int argc, char** argv) {
-  CLI::App app("brickctl makes raw block calls on a brick and checks file systems.", "brickctl");
+  CLI::App app("brickctl makes raw block calls on a brick, measures it, and checks file systems.", "brickctl");
   app.set_version_flag("--version", std::string("brickctl " BRICKFS_VERSION));
   app.require_subcommand(1);
   Arguments arguments;
@@ -82,6 +146,8 @@ int main(int argc, char** argv) {
   add_block_verb(app, arguments, "unmap", "revoke this client's handles for blocks");
   add_verb(app, arguments, "check",
            "verify a whole file system; 0: clean, 1: corrected, 4: damage left, 8: not checked");
+  add_bench(app, arguments);
+  add_ping(app, arguments);
   try {
     app.parse(argc, argv);
     arguments.command.verb = app.get_subcommands().front()->get_name();

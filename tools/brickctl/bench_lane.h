@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// One thread of a bench: its memory, its share of the blocks, and the loop that measures. Nothing is allocated while
+// it runs, and between two transfers there is only a look at the clock: what it measures is the transport.
+//
+// Threads: each lane is used by one at a time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tools/brickctl/latency_histogram.h"
+#include "transport/base/result.h"
+#include "transport/brick.h"
+
+namespace brickfs {
+
+using BenchClock = std::chrono::steady_clock;
+
+struct BenchShape {
+  uint32_t transfer_bytes = 0;  // at most kBlockBytes
+  uint32_t depth = 1;           // transfers under way
+  std::byte fill{};             // every byte written
+};
+
+// What counts: transfers posted from `begin` on and complete by `end`.
+struct BenchWindow {
+  BenchClock::time_point begin;
+  BenchClock::time_point end;
+};
+
+class BenchLane {
+ public:
+  // `share`: where it reads and writes: at least one handle, mapped for writing. ENOMEM; errors as Brick::register_memory().
+  static Result<std::unique_ptr<BenchLane>> open(Brick& brick, std::vector<Handle> share, const BenchShape& shape);
+  ~BenchLane();
+  BenchLane(const BenchLane&) = delete;
+  BenchLane& operator=(const BenchLane&) = delete;
+
+  // Every byte of the share, once, so that what is measured later are blocks in memory.
+  Status fill();
+  // From now to the window's end, or until interrupted(): nothing is under way on return.
+  Status run(Direction direction, const BenchWindow& window, LatencyHistogram& latencies);
+  // After a run that read: what it read is what was written.
+  bool read_back() const;
+
+ private:
+  struct Slot;
+  BenchLane(Brick& brick, std::vector<Handle> share, const BenchShape& shape);
+  Status prepare();
+  std::byte* memory_of(size_t slot) const;
+  void aim(Slot& slot);
+  void post(Slot& slot);
+  Status run_one_by_one(const BenchWindow& window, LatencyHistogram& latencies);
+  Status run_queue(const BenchWindow& window, LatencyHistogram& latencies);
+
+  Brick& brick_;
+  const std::vector<Handle> share_;
+  const BenchShape shape_;
+  size_t memory_bytes_ = 0;
+  std::byte* memory_ = nullptr;
+  RegisteredMemory registration_;  // goes before the memory
+  std::unique_ptr<Slot[]> slots_;
+  // Where the next transfer goes.
+  size_t handle_ = 0;
+  uint64_t offset_ = 0;
+};
+
+}  // namespace brickfs
