@@ -14,6 +14,9 @@ using Mode = InodeLocks::Mode;
 
 constexpr uint32_t kPermissionBits = 0777;
 
+// What a mount says of itself, at the root: not stored, not listed, read-only. docs/operations.md
+constexpr std::string_view kLinkAttribute = "brickfs.link";
+
 bool is_acl(std::string_view name) { return name == kAccessAcl || name == kDefaultAcl; }
 
 Status check_name(std::string_view name) {
@@ -32,6 +35,16 @@ const std::vector<std::byte>* find_xattr(const Inode& inode, std::string_view na
   if (!inode.xattrs) return nullptr;
   const auto it = inode.xattrs->find(name);
   return it == inode.xattrs->end() ? nullptr : &it->second;
+}
+
+// The path by which the brick is reached ("tcp"), or "waiting: brick unreachable: ...", or "failed: ...". Waits for nothing.
+std::vector<std::byte> describe_link(const LinkState& link) {
+  std::string text;
+  if (link.kind == LinkState::Kind::kWaiting) text = "waiting: ";
+  if (link.kind == LinkState::Kind::kFailed) text = "failed: ";
+  text += link.text;
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
 }
 
 size_t stored_bytes(const Inode& inode) {
@@ -108,6 +121,7 @@ Status Filesystem::set_xattr(Ino ino, std::string_view name, std::span<const std
 }
 
 Result<std::vector<std::byte>> Filesystem::get_xattr(Ino ino, std::string_view name) {
+  if (ino == kRootIno && name == kLinkAttribute) return describe_link(impl_->volume->link_state());
   TRY(check_name(name));
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
   const std::vector<std::byte>* value = find_xattr(*TRY(impl_->find_inode(ino)), name);

@@ -60,6 +60,14 @@ TEST_F(XattrOps, AreKeptAndListed) {
   EXPECT_EQ(volume_->get_xattr(file_, "user.one").code(), ENODATA);
 }
 
+TEST_F(XattrOps, TheRootTellsOfTheLink) {
+  EXPECT_EQ(*volume_->get_xattr(kRootIno, "brickfs.link"), bytes("embedded"));
+  EXPECT_EQ(volume_->get_xattr(file_, "brickfs.link").code(), EOPNOTSUPP);
+  EXPECT_EQ(set(kRootIno, "brickfs.link", bytes("mine")), EOPNOTSUPP);
+  EXPECT_EQ(volume_->remove_xattr(kRootIno, "brickfs.link").code(), EOPNOTSUPP);
+  EXPECT_TRUE(volume_->list_xattr(kRootIno)->empty());
+}
+
 TEST_F(XattrOps, FlagsSayWhetherItMayExist) {
   EXPECT_EQ(set(file_, "user.a", bytes("1"), XATTR_REPLACE), ENODATA);
   EXPECT_EQ(set(file_, "user.a", bytes("1"), XATTR_CREATE), 0);
