@@ -15,4 +15,9 @@ Result<std::vector<BlockRange>> list_blocks(Brick& brick);
 // One after another, so barriers hold across calls too.
 Status commit_ranges(Brick& brick, std::span<const CommitRange> ranges);
 
+// An error of Brick::open() that is the brick's own answer, the same by every path to it; others are of the path.
+constexpr bool is_brick_answer(Error error) {
+  return error.is(EACCES) || error.is(ENOENT) || error.is(EBUSY) || error.is(ESTALE) || error.is(EINVAL);
+}
+
 }  // namespace brickfs

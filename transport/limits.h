@@ -44,6 +44,10 @@ constexpr uint64_t kBlocksPerHandle = 16;      // mapped, and given up, together
 constexpr uint64_t kWritableBlocks = 512;      // mapped for writing on a durable brick: a take-over compares them all
 constexpr std::chrono::milliseconds kReconnectFirst{20};
 constexpr std::chrono::milliseconds kReconnectMost{1'000};
+constexpr std::chrono::milliseconds kPathProbeFirst{1'000};   // a failed path is looked at after this
+constexpr std::chrono::milliseconds kPathProbeMost{30'000};   // and then less and less often, down to this
+constexpr std::chrono::milliseconds kPathHealthy{3'000};      // works for so long without a gap before it is trusted
+constexpr std::chrono::milliseconds kPathTrial{60'000};       // fails again sooner: it has not been healthy
 constexpr std::chrono::seconds kSoftTimeout{60};  // default of timeo=
 
 // --- the file system

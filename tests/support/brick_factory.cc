@@ -84,6 +84,7 @@ std::vector<BrickKind> brick_kinds() {
       {"file", Durability::kDurable, make_embedded_file},
       {"tcp_memory", Durability::kVolatile, make_tcp_memory},
       {"tcp_file", Durability::kDurable, make_tcp_file},
+      {"redirected", Durability::kVolatile, make_redirected_memory},
   };
 }
 

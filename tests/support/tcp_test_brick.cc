@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "transport/base/check.h"
+#include "transport/redirected_brick.h"
 #include "transport/tcp/tcp_brick.h"
 
 namespace brickfs::testing {
@@ -60,6 +61,19 @@ class TcpFileTestBrick final : public TestBrick {
   std::unique_ptr<TcpTestBrick> brick_;
 };
 
+class RedirectedTestBrick final : public TestBrick {
+ public:
+  explicit RedirectedTestBrick(BrickConfig config) : brick_(std::move(config)) {}
+  std::unique_ptr<Brick> connect() override {
+    const auto nobody = [] { return make_tcp_brick("127.0.0.1", 9, {}); };
+    return make_brick_with_tcp_around({{"127.0.0.1", brick_.port()}}, {}, nobody);
+  }
+  void restart() override { brick_.restart(); }
+
+ private:
+  TcpTestBrick brick_;
+};
+
 }  // namespace
 
 BrickConfig memory_config(uint64_t memory_blocks) {
@@ -94,6 +108,12 @@ std::unique_ptr<TestBrick> make_tcp_memory(uint64_t memory_blocks, uint64_t, std
   BrickConfig config = memory_config(memory_blocks);
   config.volumes = std::move(volumes);
   return std::make_unique<TcpTestBrick>(std::move(config));
+}
+
+std::unique_ptr<TestBrick> make_redirected_memory(uint64_t memory_blocks, uint64_t, std::vector<VolumeSpec> volumes) {
+  BrickConfig config = memory_config(memory_blocks);
+  config.volumes = std::move(volumes);
+  return std::make_unique<RedirectedTestBrick>(std::move(config));
 }
 
 std::unique_ptr<TestBrick> make_tcp_file(uint64_t memory_blocks, uint64_t capacity_blocks,

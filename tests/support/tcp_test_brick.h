@@ -43,6 +43,9 @@ std::vector<Handle> alloc_and_map(Brick& brick, uint64_t first, uint64_t count);
 
 std::unique_ptr<TestBrick> make_tcp_memory(uint64_t memory_blocks, uint64_t capacity_blocks,
                                            std::vector<VolumeSpec> volumes);
+// Wanted by a path where nobody is: by TCP all the same.
+std::unique_ptr<TestBrick> make_redirected_memory(uint64_t memory_blocks, uint64_t capacity_blocks,
+                                                  std::vector<VolumeSpec> volumes);
 std::unique_ptr<TestBrick> make_tcp_file(uint64_t memory_blocks, uint64_t capacity_blocks,
                                          std::vector<VolumeSpec> volumes);
 

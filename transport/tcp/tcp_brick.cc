@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "transport/base/mutex.h"
+#include "transport/brick_calls.h"
 #include "transport/limits.h"
 #include "transport/tcp/link.h"
 #include "transport/wire.h"
@@ -17,7 +18,8 @@ using wire::Kind;
 
 class TcpBrick final : public Brick {
  public:
-  explicit TcpBrick(tcp::Peer peer) : peer_(std::move(peer)) {}
+  TcpBrick(std::function<std::vector<HostPort>()> addresses, Secret secret)
+      : addresses_(std::move(addresses)), secret_(std::move(secret)) {}
   ~TcpBrick() override { drop_link(); }
 
   Result<Session> open(const OpenRequest& request, Holder* holder) override;
@@ -49,10 +51,12 @@ class TcpBrick final : public Brick {
     return link;
   }
   void drop_link();
+  Result<std::shared_ptr<Link>> connect(const OpenRequest& request, Holder* holder);
   void tell_lost(Error error) const;
   Status call_range(Kind kind, BlockRange blocks);
 
-  const tcp::Peer peer_;
+  const std::function<std::vector<HostPort>()> addresses_;
+  const Secret secret_;
   mutable Mutex mutex_;
   std::function<void(Error)> on_lost_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Link> link_ ABSL_GUARDED_BY(mutex_);  // the session, also a lost one; none before and after
@@ -84,13 +88,24 @@ void TcpBrick::tell_lost(Error error) const {
   if (callback) callback(error);
 }
 
+Result<std::shared_ptr<Link>> TcpBrick::connect(const OpenRequest& request, Holder* holder) {
+  Error error(EHOSTUNREACH, "no address");
+  for (HostPort& address : addresses_()) {
+    auto link = Link::open({std::move(address.host), address.port, secret_}, request, holder,
+                           [this](Error loss) { tell_lost(loss); });
+    if (link.ok() || is_brick_answer(link.error())) return link;
+    error = link.error();
+  }
+  return error;
+}
+
 Result<Session> TcpBrick::open(const OpenRequest& request, Holder* holder) {
   if (request.client == ClientId{}) return Error(EINVAL, "no client id");
   if (request.volume.size() > limits::kVolumeNameBytes || request.client_name.size() > limits::kClientNameBytes) {
     return Error(EINVAL, "name is too long");
   }
   drop_link();
-  auto link = TRY(Link::open(peer_, request, holder, [this](Error error) { tell_lost(error); }));
+  auto link = TRY(connect(request, holder));
   Session session = link->session();
   session.transport = "tcp";
   MutexLock lock(mutex_);
@@ -159,7 +174,11 @@ Status TcpBrick::wait(Batch& batch) {
 }  // namespace
 
 std::unique_ptr<Brick> make_tcp_brick(const std::string& host, uint16_t port, const Secret& secret) {
-  return std::make_unique<TcpBrick>(tcp::Peer{host, port, secret});
+  return make_tcp_brick([address = HostPort{host, port}] { return std::vector{address}; }, secret);
+}
+
+std::unique_ptr<Brick> make_tcp_brick(std::function<std::vector<HostPort>()> addresses, const Secret& secret) {
+  return std::make_unique<TcpBrick>(std::move(addresses), secret);
 }
 
 }  // namespace brickfs

@@ -4,14 +4,20 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "transport/brick.h"
 #include "transport/proof.h"
+#include "transport/source.h"
 
 namespace brickfs {
 
 std::unique_ptr<Brick> make_tcp_brick(const std::string& host, uint16_t port, const Secret& secret);
+// Of a brick with several addresses, which are asked for at each open() and tried in their order. Each may take the
+// connect and handshake timeouts.
+std::unique_ptr<Brick> make_tcp_brick(std::function<std::vector<HostPort>()> addresses, const Secret& secret);
 
 }  // namespace brickfs
