@@ -9,7 +9,7 @@ mount_brickfs
 extra=$WORK/extra
 mkdir -p "$extra/dir"
 echo one >"$extra/a"; ln "$extra/a" "$extra/dir/hard"; ln -s ../a "$extra/dir/soft"; ln -s /nowhere "$extra/dangling"
-mkfifo "$extra/fifo"; truncate -s 3G "$extra/sparse"; echo end >>"$extra/sparse"
+mkfifo "$extra/fifo"; truncate -s "$(scaled 3072)M" "$extra/sparse"; echo end >>"$extra/sparse"
 chmod 4751 "$extra/a"; chown 1234:4321 "$extra/dir"; touch -d '1999-12-31 23:59:59.123456789 UTC' "$extra/a"
 setfattr -n user.colour -v blue "$extra/a" 2>/dev/null || say "this host's scratch has no user attributes"
 setfacl -m u:1234:rwx,d:g:4321:r-x "$extra/dir" 2>/dev/null || say "this host's scratch has no ACLs"
