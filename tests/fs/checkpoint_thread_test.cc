@@ -126,8 +126,9 @@ struct CheckpointBed {
 
   void abandon() {
     if (volume) volume->interrupt();
+    if (checkpoints) checkpoints->stop();
+    journal.reset();  // its thread tells `checkpoints` until it ends
     checkpoints.reset();
-    journal.reset();
     space.reset();
     volume.reset();
   }
