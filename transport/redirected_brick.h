@@ -7,6 +7,8 @@
 // EINVAL), and sessions that are lost again and again soon after they began. The path that failed is not tried first
 // again until it has been found healthy.
 //
+// Nobody's lease or uncommitted bytes depend on the path: both are the brick's and the client's, and the session resumes.
+//
 // A handle names the session it is of, so that one of another path, or of a former session, is refused here (EACCES) and
 // reaches no transport.
 #pragma once

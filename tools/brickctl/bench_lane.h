@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread of a bench: its memory, its share of the blocks, and the loop that measures. Nothing is allocated while
+// One thread of a bench: its registered memory, its share of the blocks, and the loop that measures. Nothing is allocated while
 // it runs, and between two transfers there is only a look at the clock: what it measures is the transport.
 //
 // Threads: each lane is used by one at a time.
