@@ -83,7 +83,7 @@ start_brickd() {
   rm -f "$WORK/port"
   "$BRICKD" "${listen[@]}" --port-file "$WORK/port" --foreground "$@" 2>>"$WORK/brickd.log" &
   BRICKD_PID=$!
-  within 20 test -s "$WORK/port" || die "brickd does not start: $(tail -n 1 "$WORK/brickd.log")"
+  within 60 test -s "$WORK/port" || die "brickd does not start: $(tail -n 1 "$WORK/brickd.log")"
   BRICKD_PORT=$(head -n 1 "$WORK/port")
 }
 restart_brickd() { start_brickd "${BRICKD_ARGS[@]}"; }
