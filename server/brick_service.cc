@@ -32,8 +32,10 @@ class BrickServiceImpl final : public BrickService {
 
   Status load(const BrickConfig& config, StoreFile::Contents contents, std::string* why);
 
+  using BrickService::open_session;
   Result<std::unique_ptr<ServerSession>> open_session(const OpenRequest& request, std::function<void()> cut_off,
-                                                      Holder* holder) override;
+                                                      std::shared_ptr<RemoteAccess> remote, Holder* holder) override;
+  std::span<std::byte> memory_for_devices() override { return pool_->keep_memory(); }
   void expire_silent() override { volumes_.fence_silent(lease_); }
   void announce_tcp(uint16_t port) override { volumes_.announce_tcp(port); }
   BootId boot() const override { return boot_; }
@@ -126,8 +128,10 @@ Status BrickServiceImpl::load(const BrickConfig& config, StoreFile::Contents con
 }
 
 Result<std::unique_ptr<ServerSession>> BrickServiceImpl::open_session(const OpenRequest& request,
-                                                                      std::function<void()> cut_off, Holder* holder) {
-  auto state = TRY(volumes_.open(request, std::move(cut_off), holder));
+                                                                      std::function<void()> cut_off,
+                                                                      std::shared_ptr<RemoteAccess> remote,
+                                                                      Holder* holder) {
+  auto state = TRY(volumes_.open(request, {std::move(cut_off), std::move(remote)}, holder));
   return std::unique_ptr<ServerSession>(std::make_unique<LiveSession>(*this, std::move(state)));
 }
 

@@ -49,6 +49,19 @@ class Pin {
   std::shared_ptr<void> hold_;
 };
 
+// The way of a session's peer to mapped memory that does not lead through pin(): a device that guards the memory itself.
+// Threads: any.
+class RemoteAccess {
+ public:
+  virtual ~RemoteAccess() = default;
+  // Lets the peer reach `memory`. A key, not 0, unique for the life of this, that becomes the handle's remote_key.
+  virtual Result<uint32_t> grant(std::span<std::byte> memory, Access access) = 0;
+  // At most so many bytes from there on in one grant.
+  virtual size_t reach(const std::byte* from) const = 0;
+  // When it returns no access by these keys can land any more. Each is revoked once.
+  virtual void revoke(std::span<const uint32_t> keys) = 0;
+};
+
 // One client's session on one volume. Calls answer as in transport/brick.h; ESTALE once it has been fenced or closed.
 class ServerSession {
  public:
@@ -83,8 +96,16 @@ class BrickService {
   // not call the session nor wait for calls of it, and owns what it uses: the session may be going at the same time.
   // Sessions go before the service.
   // A session of the same client on the same volume that resumes replaces the former, which is cut off first.
+  // `remote` (null: the peer reaches memory through pin() only): each handle is granted there, and revoked before its
+  // blocks are unmapped.
   virtual Result<std::unique_ptr<ServerSession>> open_session(const OpenRequest& request, std::function<void()> cut_off,
-                                                              Holder* holder) = 0;
+                                                              std::shared_ptr<RemoteAccess> remote, Holder* holder) = 0;
+  Result<std::unique_ptr<ServerSession>> open_session(const OpenRequest& request, std::function<void()> cut_off,
+                                                      Holder* holder) {
+    return open_session(request, std::move(cut_off), nullptr, holder);
+  }
+  // All memory that handles may name, for a device to hold: from now on none of it is given back to the system.
+  virtual std::span<std::byte> memory_for_devices() = 0;
   // Cuts off holders not heard of for BrickConfig::lease. Called about once a second by whoever runs listeners.
   virtual void expire_silent() = 0;
   // Sessions begun from now on are told that the brick listens there (Session::tcp_port).

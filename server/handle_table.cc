@@ -27,7 +27,8 @@ void HandleTable::Revoked::wait() const {
   while (!gate_->open) gate_->opened.wait(lock);
 }
 
-Result<Handle> HandleTable::add(BlockRange blocks, Access access, std::byte* memory) {
+Result<Handle> HandleTable::add(BlockRange blocks, Access access, std::byte* memory,
+                                std::optional<uint32_t> given) {
   auto gate = std::make_shared<Revoked::Gate>();
   const auto open_gate = [gate](const Mapping* mapping) {
     delete mapping;
@@ -38,8 +39,8 @@ Result<Handle> HandleTable::add(BlockRange blocks, Access access, std::byte* mem
   Slot slot{std::shared_ptr<const Mapping>(new Mapping{blocks, access, memory}, open_gate), gate};
   ExclusiveLock lock(mutex_);
   if (by_key_.size() >= limits::kHandlesPerSession) return Error(ENOMEM, "too many handles in a session");
-  uint32_t key = random_id<uint32_t>();
-  while (by_key_.contains(key)) key = random_id<uint32_t>();
+  uint32_t key = given ? *given : random_id<uint32_t>();
+  while (!given && by_key_.contains(key)) key = random_id<uint32_t>();
   by_key_.emplace(key, std::move(slot));
   for (uint64_t i = 0; i < blocks.count; ++i) keys_of_block_.emplace(block_after(blocks.start, i), key);
   return Handle{.blocks = blocks, .access = access, .remote_address = raw(blocks.start), .remote_key = key};
@@ -65,6 +66,7 @@ HandleTable::Revoked HandleTable::take_out(uint32_t key) {
   const auto found = by_key_.find(key);
   Revoked revoked;
   revoked.blocks_ = found->second.mapping->blocks;
+  revoked.key_ = key;
   revoked.access_ = found->second.mapping->access;
   revoked.gate_ = found->second.gate;
   for (uint64_t i = 0; i < revoked.blocks_.count; ++i) {

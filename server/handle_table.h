@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -23,6 +24,7 @@ class HandleTable {
    public:
     BlockRange blocks() const { return blocks_; }
     Access access() const { return access_; }
+    uint32_t key() const { return key_; }
     // True once no Pin of it is left.
     bool wait_until(std::chrono::steady_clock::time_point deadline) const;
     void wait() const;
@@ -32,11 +34,13 @@ class HandleTable {
     struct Gate;
     BlockRange blocks_;
     Access access_{};
+    uint32_t key_ = 0;
     std::shared_ptr<Gate> gate_;
   };
 
-  // `memory`: of `blocks`, neighbouring. ENOMEM: kHandlesPerSession are out.
-  Result<Handle> add(BlockRange blocks, Access access, std::byte* memory);
+  // `memory`: of `blocks`, neighbouring. `key`: unique among those given; else an unpredictable one is made.
+  // ENOMEM: kHandlesPerSession are out.
+  Result<Handle> add(BlockRange blocks, Access access, std::byte* memory, std::optional<uint32_t> key = {});
   Result<std::vector<Pin>> pin(uint32_t key, uint64_t address, uint64_t length_bytes, Access access) const;
   // Takes out every handle that covers any block of the range.
   std::vector<Revoked> revoke(BlockRange blocks);

@@ -57,7 +57,7 @@ Result<VolumeTable::Sessions> VolumeTable::find_victims(const Volume& volume, co
   return victims;
 }
 
-Result<std::shared_ptr<SessionState>> VolumeTable::open(const OpenRequest& request, std::function<void()> cut_off,
+Result<std::shared_ptr<SessionState>> VolumeTable::open(const OpenRequest& request, PeerEnd peer,
                                                         Holder* holder) {
   TRY(check(request));
   MutexLock lock(mutex_);
@@ -67,7 +67,7 @@ Result<std::shared_ptr<SessionState>> VolumeTable::open(const OpenRequest& reque
   while (volume.changing) changed_.wait(lock);
   if (shut_) return Error(ECONNREFUSED, "the brick is stopping");
   if (request.mode == OpenMode::kObserve) {
-    volume.observers.push_back(make_session(volume, request, std::move(cut_off)));
+    volume.observers.push_back(make_session(volume, request, std::move(peer)));
     return volume.observers.back();
   }
   TRY(check_resume(volume, request));
@@ -77,7 +77,7 @@ Result<std::shared_ptr<SessionState>> VolumeTable::open(const OpenRequest& reque
   volume.changing = false;
   changed_.notify_all();
   if (!granted.ok()) return granted.error();
-  volume.holders.push_back(make_session(volume, request, std::move(cut_off)));
+  volume.holders.push_back(make_session(volume, request, std::move(peer)));
   return volume.holders.back();
 }
 
@@ -100,7 +100,7 @@ Status VolumeTable::grant(Volume& volume, const OpenRequest& request, const Sess
 }
 
 std::shared_ptr<SessionState> VolumeTable::make_session(const Volume& volume, const OpenRequest& request,
-                                                        std::function<void()> cut_off) const {
+                                                        PeerEnd peer) const {
   SessionState::Fixed fixed;
   fixed.volume = volume.id;
   fixed.client = request.client;
@@ -111,7 +111,7 @@ std::shared_ptr<SessionState> VolumeTable::make_session(const Volume& volume, co
   fixed.description.capacity_blocks = std::min(volume.record.quota_blocks, geometry_.capacity_blocks);
   fixed.description.suspect_blocks = blocks_.suspect_blocks(volume.id);
   fixed.description.tcp_port = tcp_port_;
-  fixed.cut_off = std::move(cut_off);
+  fixed.peer = std::move(peer);
   return std::make_shared<SessionState>(std::move(fixed), blocks_);
 }
 

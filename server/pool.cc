@@ -104,6 +104,7 @@ void Pool::clear(uint32_t frame) {
 }
 
 void Pool::discard(uint32_t frame) {
+  if (keeps_memory_.load(std::memory_order_relaxed)) return;
   if (used_[frame] == 0 || populated_free_.load(std::memory_order_relaxed) < cushion()) return;
   if (madvise(bytes(frame).data(), kBlockBytes, MADV_DONTNEED) == 0) used_[frame] = 0;
 }

@@ -50,6 +50,11 @@ class Pool {
     used_[frame] = 1;
     return bytes(frame);
   }
+  // All of it. discard() gives nothing back any more: a device that holds a page would go on using it.
+  std::span<std::byte> keep_memory() {
+    keeps_memory_.store(true, std::memory_order_relaxed);
+    return {memory_, frames() * kBlockBytes};
+  }
   // Before give_back(): gives the frame's memory to the system if the cushion is full.
   void discard(uint32_t frame);
 
@@ -60,6 +65,7 @@ class Pool {
   std::byte* const memory_;
   std::vector<uint8_t> used_;                // by frame: may hold something other than zeros; whoever took it writes it
   std::atomic<uint32_t> populated_free_{0};  // free frames that are used_ or warm_
+  std::atomic<bool> keeps_memory_{false};
   // Guarded by the owner.
   FreeRuns free_;
   std::vector<uint8_t> warm_;  // by frame: free, populated, zeros

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "transport/limits.h"
 
@@ -68,9 +69,11 @@ Result<std::vector<Handle>> SessionState::map(BlockRange blocks, Access access) 
   const std::vector<std::byte*> memory = TRY(blocks_.map(fixed_.volume, blocks, access));
   std::vector<Handle> handles;
   for (uint64_t first = 0; first < blocks.count;) {
+    const RemoteAccess* const remote = fixed_.peer.remote.get();
+    const uint64_t most = remote == nullptr ? blocks.count : remote->reach(memory[first]) / kBlockBytes;
     uint64_t end = first + 1;
-    while (end < blocks.count && memory[end] == memory[end - 1] + kBlockBytes) ++end;
-    const auto handle = handles_.add({block_after(blocks.start, first), end - first}, access, memory[first]);
+    while (end < blocks.count && end - first < most && memory[end] == memory[end - 1] + kBlockBytes) ++end;
+    const auto handle = make_handle({block_after(blocks.start, first), end - first}, access, memory[first]);
     if (!handle.ok()) {
       blocks_.unmap(fixed_.volume, {block_after(blocks.start, first), blocks.count - first}, access,
                     AfterWriting::kStore);
@@ -83,6 +86,15 @@ Result<std::vector<Handle>> SessionState::map(BlockRange blocks, Access access) 
     first = end;
   }
   return handles;
+}
+
+Result<Handle> SessionState::make_handle(BlockRange blocks, Access access, std::byte* memory) {
+  RemoteAccess* const remote = fixed_.peer.remote.get();
+  std::optional<uint32_t> key;
+  if (remote != nullptr) key = TRY(remote->grant({memory, blocks.count * kBlockBytes}, access));
+  auto handle = handles_.add(blocks, access, memory, key);
+  if (!handle.ok() && key) remote->revoke(std::array{*key});
+  return handle;
 }
 
 Status SessionState::unmap(BlockRange blocks) {
@@ -124,7 +136,7 @@ bool SessionState::silent_for(std::chrono::milliseconds limit) const {
   return std::chrono::steady_clock::now() - heard > limit;
 }
 
-// Waits for the pins of revoked handles and unmaps their blocks; those in `doomed` are about to be freed.
+// Waits for the pins of revoked handles, revokes the device's grants, and unmaps the blocks; those in `doomed` are about to be freed.
 void SessionState::release(std::span<const HandleTable::Revoked> revoked, AfterWriting after, BlockRange doomed) {
   const auto patience = std::chrono::steady_clock::now() + kPinPatience;
   for (const HandleTable::Revoked& handle : revoked) {
@@ -132,6 +144,11 @@ void SessionState::release(std::span<const HandleTable::Revoked> revoked, AfterW
     spdlog::warn("{} does not let go of a block it has unmapped or lost: it is cut off", fixed_.holder.name);
     cut_off();
     handle.wait();
+  }
+  if (fixed_.peer.remote != nullptr && !revoked.empty()) {
+    std::vector<uint32_t> keys;
+    for (const HandleTable::Revoked& handle : revoked) keys.push_back(handle.key());
+    fixed_.peer.remote->revoke(keys);
   }
   for (const HandleTable::Revoked& handle : revoked) {
     const BlockAddress start = handle.blocks().start;

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -22,6 +23,12 @@
 
 namespace brickfs {
 
+// What a listener gives for its peer.
+struct PeerEnd {
+  std::function<void()> cut_off;
+  std::shared_ptr<RemoteAccess> remote;  // may be null
+};
+
 class SessionState {
  public:
   struct Fixed {
@@ -30,7 +37,7 @@ class SessionState {
     OpenMode mode = OpenMode::kExclusive;
     Holder holder;  // as others see him
     Session description;
-    std::function<void()> cut_off;
+    PeerEnd peer;
   };
   SessionState(Fixed fixed, BlockStore& blocks) : fixed_(std::move(fixed)), blocks_(blocks) { touch(); }
   SessionState(const SessionState&) = delete;
@@ -67,11 +74,12 @@ class SessionState {
  private:
   class Call;
   Status check(BlockRange blocks, bool needs_exclusive) const;
+  Result<Handle> make_handle(BlockRange blocks, Access access, std::byte* memory);
   bool begin_end();
   void finish_end(AfterWriting after);
   void release(std::span<const HandleTable::Revoked> revoked, AfterWriting after, BlockRange doomed = {});
   void unmap_part(BlockAddress start, BlockAddress end, Access access, AfterWriting after);
-  void cut_off() { std::call_once(cut_off_, fixed_.cut_off); }
+  void cut_off() { std::call_once(cut_off_, fixed_.peer.cut_off); }
 
   const Fixed fixed_;
   BlockStore& blocks_;

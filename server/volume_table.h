@@ -33,7 +33,7 @@ class VolumeTable {
   Status configure(std::span<const VolumeSpec> specs, std::string* why);
 
   // As BrickService::open_session().
-  Result<std::shared_ptr<SessionState>> open(const OpenRequest& request, std::function<void()> cut_off, Holder* holder);
+  Result<std::shared_ptr<SessionState>> open(const OpenRequest& request, PeerEnd peer, Holder* holder);
   // The session has ended by itself. `gives_up`: its lease too, else that stays its client's until another asks for it.
   Status leave(const std::shared_ptr<SessionState>& session, bool gives_up);
   void fence_silent(std::chrono::milliseconds limit);
@@ -59,7 +59,7 @@ class VolumeTable {
   Volume& add(VolumeId id, const StoreVolume& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status configure_one(const VolumeSpec& spec, std::string* why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<SessionState> make_session(const Volume& volume, const OpenRequest& request,
-                                             std::function<void()> cut_off) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                                             PeerEnd peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // These two let go of the mutex meanwhile. Precondition: the caller has set `changing`.
   Status grant(Volume& volume, const OpenRequest& request, const Sessions& victims)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
