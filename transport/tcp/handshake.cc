@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "transport/limits.h"
+#include "transport/remote_calls.h"
 #include "transport/tcp/frame.h"
 
 namespace brickfs::tcp {
@@ -33,21 +34,6 @@ Result<Greeted> greet(const Peer& peer, Deadline latest) {
   return greeted;
 }
 
-Error refusal(int status) {
-  switch (status) {
-    case EBUSY:
-      return Error(status, "the volume is held by another");
-    case EACCES:
-      return Error(status, "the secret is wrong or missing");
-    case ENOENT:
-      return Error(status, "no such volume");
-    case ESTALE:
-      return Error(status, "another holds the volume since");
-    default:
-      return Error(status, "the brick refused the session");
-  }
-}
-
 }  // namespace
 
 Result<Opened> open_session(const Peer& peer, const OpenRequest& request, Holder* holder, Deadline latest) {
@@ -58,7 +44,7 @@ Result<Opened> open_session(const Peer& peer, const OpenRequest& request, Holder
   if (answer.status == EBUSY && holder != nullptr) {
     *holder = TRY(wire::from_record(TRY(wire::decode<wire::HolderRecord>(answer.body))));
   }
-  if (answer.status != 0) return refusal(answer.status);
+  if (answer.status != 0) return explain_open(answer.status);
   const auto body = TRY(wire::decode<wire::OpenAnswer>(answer.body));
   if (!same_bytes(wire::prove(peer.secret, wire::kOpenedPurpose, greeted.nonces, body), body.proof)) {
     return Error(EACCES, "the brick does not know the secret");
@@ -73,7 +59,7 @@ Result<UniqueFd> attach(const Peer& peer, const wire::Token& token, wire::Role r
   call.role = static_cast<uint32_t>(role);
   call.proof = wire::prove(peer.secret, wire::kAttachPurpose, greeted.nonces, call);
   const Answer answer = TRY(exchange(greeted.fd.get(), wire::Kind::kAttach, 0, bytes_of(call), greeted.deadline));
-  if (answer.status != 0) return refusal(answer.status);
+  if (answer.status != 0) return explain_open(answer.status);
   const auto body = TRY(wire::decode<wire::AttachAnswer>(answer.body));
   if (!same_bytes(wire::prove(peer.secret, wire::kAttachedPurpose, greeted.nonces, body), body.proof)) {
     return Error(EACCES, "the brick does not know the secret");

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "transport/limits.h"
+#include "transport/remote_calls.h"
 
 namespace brickfs::tcp {
 namespace {
@@ -16,41 +17,6 @@ constexpr size_t kDataChannels = 4;
 constexpr uint64_t kBytesPerPost = 512 * kKiB;
 // A brick that does not answer a renewal for so long is given up while the lease still lasts.
 constexpr auto kRenewTimeout = limits::kLease - limits::kKeepAlive;
-
-Error explain(int status) {
-  switch (status) {
-    case ESTALE:
-      return Error(status, "another has taken the volume over");
-    case ENOSPC:
-      return Error(status, "the brick is full");
-    case EDQUOT:
-      return Error(status, "the volume's quota is used up");
-    case EEXIST:
-      return Error(status, "a block exists already");
-    case ENOENT:
-      return Error(status, "a block does not exist");
-    default:
-      return Error(status, "the brick refused the call");
-  }
-}
-
-// 0 or an errno, as the interface's rules have it.
-int check_transfer(const Transfer& transfer) {
-  uint64_t length = 0;
-  for (const LocalSlice& slice : transfer.local) length += slice.length_bytes;
-  const uint64_t size = transfer.handle.blocks.count * kBlockBytes;
-  if (length == 0 || length > limits::kTransferBytes || transfer.local.size() > limits::kSlicesPerTransfer)
-    return EINVAL;
-  if (transfer.offset > size || length > size - transfer.offset) return EINVAL;
-  if (transfer.direction == Direction::kWrite && transfer.handle.access != Access::kReadWrite) return EACCES;
-  return 0;
-}
-
-uint64_t length_of(const Transfer& transfer) {
-  uint64_t length = 0;
-  for (const LocalSlice& slice : transfer.local) length += slice.length_bytes;
-  return length;
-}
 
 }  // namespace
 
@@ -98,7 +64,7 @@ Result<std::vector<std::byte>> Link::call(wire::Kind kind, std::span<const std::
     return before.value_or(answer.error());
   }
   if (answer->status == 0) return std::move(answer->body);
-  const Error error = explain(answer->status);
+  const Error error = explain_call(answer->status);
   if (error.is(ESTALE)) lose(error);
   return error;
 }
@@ -165,7 +131,7 @@ void Link::renew() {
   if (!answer.ok()) {
     lose(answer.error());
   } else if (answer->status != 0) {
-    lose(explain(answer->status));
+    lose(explain_call(answer->status));
   }
 }
 
@@ -200,7 +166,7 @@ Status Link::close() {
   const auto answer = calls_.call(wire::Kind::kClose, {}, limits::kHandshakeTimeout);
   stop();
   if (!answer.ok()) return answer.error();
-  if (answer->status != 0) return explain(answer->status);
+  if (answer->status != 0) return explain_call(answer->status);
   return {};
 }
 

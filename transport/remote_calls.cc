@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/remote_calls.h"
+
+#include "transport/limits.h"
+
+namespace brickfs {
+
+Error explain_call(int status) {
+  switch (status) {
+    case ESTALE:
+      return Error(status, "another has taken the volume over");
+    case ENOSPC:
+      return Error(status, "the brick is full");
+    case EDQUOT:
+      return Error(status, "the volume's quota is used up");
+    case EEXIST:
+      return Error(status, "a block exists already");
+    case ENOENT:
+      return Error(status, "a block does not exist");
+    default:
+      return Error(status, "the brick refused the call");
+  }
+}
+
+Error explain_open(int status) {
+  switch (status) {
+    case EBUSY:
+      return Error(status, "the volume is held by another");
+    case EACCES:
+      return Error(status, "the secret is wrong or missing");
+    case ENOENT:
+      return Error(status, "no such volume");
+    case ESTALE:
+      return Error(status, "another holds the volume since");
+    default:
+      return Error(status, "the brick refused the session");
+  }
+}
+
+uint64_t length_of(const Transfer& transfer) {
+  uint64_t length = 0;
+  for (const LocalSlice& slice : transfer.local) length += slice.length_bytes;
+  return length;
+}
+
+int check_transfer(const Transfer& transfer) {
+  const uint64_t length = length_of(transfer);
+  const uint64_t size = transfer.handle.blocks.count * kBlockBytes;
+  if (length == 0 || length > limits::kTransferBytes || transfer.local.size() > limits::kSlicesPerTransfer)
+    return EINVAL;
+  if (transfer.offset > size || length > size - transfer.offset) return EINVAL;
+  if (transfer.direction == Direction::kWrite && transfer.handle.access != Access::kReadWrite) return EACCES;
+  return 0;
+}
+
+}  // namespace brickfs

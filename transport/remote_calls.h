@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the clients of remote bricks share: words for a brick's answers, and the rules a transfer must keep.
+#pragma once
+
+#include <cstdint>
+
+#include "transport/base/result.h"
+#include "transport/brick.h"
+
+namespace brickfs {
+
+// `status`: of an answer, not 0.
+Error explain_call(int status);
+Error explain_open(int status);  // to OPEN or ATTACH
+
+uint64_t length_of(const Transfer& transfer);
+// 0 or an errno, as the interface's rules have it.
+int check_transfer(const Transfer& transfer);
+
+}  // namespace brickfs
