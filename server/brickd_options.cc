@@ -41,7 +41,7 @@ VolumeSpec parse_volume(const std::string& text) {
 void define(CLI::App& app, Arguments& arguments, BrickdOptions& options) {
   app.set_version_flag("--version", std::string("brickd " BRICKFS_VERSION));
   app.add_option("--listen", arguments.listen,
-                 "tcp://HOST[:PORT] to serve at, repeatable (tcp://127.0.0.1:20470; port 0: any)")
+                 "tcp://HOST[:PORT] or rdma://HOST[:PORT] to serve at, repeatable (tcp://127.0.0.1:20470; port 0: any)")
       ->type_name("URL")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

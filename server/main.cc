@@ -4,9 +4,11 @@
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +18,7 @@
 #include "server/brickd_daemon.h"
 #include "server/brickd_options.h"
 #include "server/tcp_listener.h"
+#include "server/verbs_listener.h"
 #include "transport/base/log.h"
 #include "transport/base/size.h"
 
@@ -27,8 +30,13 @@ using Failure = std::optional<std::string>;
 
 struct Brickd {
   std::unique_ptr<BrickService> service;
-  std::vector<std::unique_ptr<TcpListener>> listeners;  // end before the service
+  // End before the service.
+  std::vector<std::unique_ptr<TcpListener>> tcp;
+  std::unique_ptr<VerbsListener> verbs;
+  std::vector<ListenUrl> serving;  // as asked for, with the ports that they got
 };
+
+bool is_rdma(SourceKind kind) { return kind == SourceKind::kRdma; }
 
 sigset_t stop_signals() {
   sigset_t set;
@@ -39,20 +47,47 @@ sigset_t stop_signals() {
   return set;
 }
 
-Failure listen(Brickd& brickd, const ListenUrl& url, const Secret& secret) {
-  if (url.kind != SourceKind::kTcp) return "rdma:// is not built into this program; use tcp://";
+Failure listen_tcp(Brickd& brickd, ListenUrl& url, const Secret& secret) {
   auto listener = TcpListener::open(*brickd.service, url, secret);
   if (!listener.ok()) {
-    return fmt::format("cannot listen on tcp://{}:{}: {}", url.host, url.port, std::strerror(listener.code()));
+    return fmt::format("cannot listen on tcp://{}: {}", format_address({url.host, url.port}),
+                       std::strerror(listener.code()));
   }
-  brickd.listeners.push_back(std::move(*listener));
+  url.port = (*listener)->port();
+  if (brickd.tcp.empty()) brickd.service->announce_tcp(url.port);
+  brickd.tcp.push_back(std::move(*listener));
   return std::nullopt;
+}
+
+// One listener for all of them: a client's lanes may come by several addresses.
+Failure listen_rdma(Brickd& brickd, const Secret& secret) {
+  std::vector<ListenUrl> urls;
+  std::ranges::copy_if(brickd.serving, std::back_inserter(urls), is_rdma, &ListenUrl::kind);
+  if (urls.empty()) return std::nullopt;
+  std::string why;
+  auto listener = VerbsListener::open(*brickd.service, urls, secret, &why);
+  if (!listener.ok()) return why;
+  brickd.verbs = std::move(*listener);
+  size_t number = 0;
+  for (ListenUrl& url : brickd.serving) {
+    if (is_rdma(url.kind)) url.port = brickd.verbs->port(number++);
+  }
+  return std::nullopt;
+}
+
+Failure listen(Brickd& brickd, const std::vector<ListenUrl>& urls, const Secret& secret) {
+  brickd.serving = urls;
+  for (ListenUrl& url : brickd.serving) {
+    if (is_rdma(url.kind)) continue;
+    if (auto failure = listen_tcp(brickd, url, secret)) return failure;
+  }
+  return listen_rdma(brickd, secret);
 }
 
 // Whole or not at all, for whoever waits for it.
 Failure write_port_file(const Brickd& brickd, const std::string& path) {
   std::string text;
-  for (const auto& listener : brickd.listeners) text += std::to_string(listener->port()) + "\n";
+  for (const ListenUrl& url : brickd.serving) text += std::to_string(url.port) + "\n";
   const std::string temporary = path + ".new";
   UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   const bool written = fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
@@ -73,20 +108,19 @@ Failure start(Brickd& brickd, const BrickdOptions& options) {
   auto service = BrickService::open(options.brick, &why);
   if (!service.ok()) return why.empty() ? std::strerror(service.code()) : why;
   brickd.service = std::move(*service);
-  for (const ListenUrl& url : options.listen) {
-    if (auto failure = listen(brickd, url, secret)) return failure;
-  }
+  if (auto failure = listen(brickd, options.listen, secret)) return failure;
   return options.port_file.empty() ? std::nullopt : write_port_file(brickd, options.port_file);
 }
 
-void announce(const Brickd& brickd, const BrickdOptions& options) {
-  for (size_t i = 0; i < brickd.listeners.size(); ++i) {
-    spdlog::info("serving at tcp://{}:{}", options.listen[i].host, brickd.listeners[i]->port());
+void announce(const Brickd& brickd) {
+  for (const ListenUrl& url : brickd.serving) {
+    spdlog::info("serving at {}://{}", is_rdma(url.kind) ? "rdma" : "tcp", format_address({url.host, url.port}));
   }
 }
 
 int stop(Brickd& brickd) {
-  brickd.listeners.clear();
+  brickd.tcp.clear();
+  brickd.verbs.reset();
   const Status stopped = brickd.service->stop();
   if (stopped.ok()) {
     spdlog::info("stopped");
@@ -118,7 +152,7 @@ int run(const BrickdOptions& options) {
     if (!daemon) std::fprintf(stderr, "brickd: %s\n", failure->c_str());
     return 1;
   }
-  announce(brickd, options);
+  announce(brickd);
   if (daemon) daemon->serving();
   int signal = 0;
   sigwait(&signals, &signal);

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "server/serve_call.h"
 #include "transport/limits.h"
 #include "transport/tcp/frame.h"
 #include "transport/wire.h"
@@ -12,59 +13,6 @@ namespace brickfs {
 namespace {
 
 using wire::Kind;
-using Body = std::vector<std::byte>;
-
-Result<BlockRange> decode_blocks(const wire::RangeRecord& record) {
-  const BlockRange blocks = wire::from_record(record);
-  if (!is_valid(blocks) || blocks.count > limits::kBlocksPerCall) return Error(EINVAL, "no valid range of blocks");
-  return blocks;
-}
-
-Result<Body> call_map(ServerSession& session, std::span<const std::byte> body) {
-  const auto call = TRY(wire::decode<wire::MapCall>(body));
-  const BlockRange blocks = TRY(decode_blocks(call.blocks));
-  const auto access = Access{call.access};
-  if (access != Access::kRead && access != Access::kReadWrite) return Error(EINVAL, "unknown access");
-  return wire::encode_handles(TRY(session.map(blocks, access)));
-}
-
-Result<Body> call_range(ServerSession& session, Kind kind, std::span<const std::byte> body) {
-  const BlockRange blocks = TRY(decode_blocks(TRY(wire::decode<wire::RangeRecord>(body))));
-  if (kind == Kind::kAlloc) TRY(session.alloc(blocks));
-  if (kind == Kind::kFree) TRY(session.free(blocks));
-  if (kind == Kind::kUnmap) TRY(session.unmap(blocks));
-  return Body();
-}
-
-Result<Body> dispatch(ServerSession& session, Kind kind, std::span<const std::byte> body) {
-  switch (kind) {
-    case Kind::kAlloc:
-    case Kind::kFree:
-    case Kind::kUnmap:
-      return call_range(session, kind, body);
-    case Kind::kMap:
-      return call_map(session, body);
-    case Kind::kList: {
-      const auto call = TRY(wire::decode<wire::ListCall>(body));
-      return wire::encode_list(TRY(session.list(BlockAddress{call.cursor})));
-    }
-    case Kind::kCommit:
-      TRY(session.commit(TRY(wire::decode_commit(body))));
-      return Body();
-    case Kind::kStat:
-      return wire::encode(bytes_of(wire::to_answer(TRY(session.stat()))));
-    case Kind::kRenew:
-      session.touch();
-      return Body();
-    case Kind::kClose:
-      TRY(session.close());
-      return Body();
-    case Kind::kOpen:
-    case Kind::kAttach:
-      break;
-  }
-  return Error(EPROTO, "no such call");
-}
 
 // False: the connection has ended, or must.
 bool serve_one(int fd, TcpSession& session) {
@@ -73,7 +21,7 @@ bool serve_one(int fd, TcpSession& session) {
   const auto kind = Kind{frame->header.kind};
   session.begin_call();
   session.server_session().touch();
-  const auto body = dispatch(session.server_session(), kind, frame->body);
+  const auto body = serve_call(session.server_session(), kind, frame->body);
   session.server_session().touch();
   session.end_call();
   wire::CallHeader header;

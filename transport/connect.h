@@ -12,8 +12,8 @@
 
 namespace brickfs {
 
-// Not connected yet: Brick::open() does that, with errors as there. ENOTSUP, with one line in `why`: a transport that
-// is not built in. EINVAL: an embedded source, whose brick the server library makes.
+// Not connected yet: Brick::open() does that, with errors as there. ENODEV, with one line in `why`: no RDMA device
+// here. EINVAL: an embedded source, whose brick the server library makes.
 Result<std::unique_ptr<Brick>> make_remote_brick(const Source& source, const Secret& secret, std::string* why);
 
 }  // namespace brickfs

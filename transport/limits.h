@@ -34,6 +34,23 @@ constexpr uint64_t kTransferBytes = 4 * kMiB;  // of one transfer
 constexpr size_t kSlicesPerTransfer = 30;      // local slices of one transfer (Soft-RoCE takes 32)
 constexpr size_t kTransfersPerBatch = 1024;
 
+// --- verbs (docs/protocol.md, "RDMA")
+constexpr uint32_t kLanes = 4;             // queue pairs for data that a client opens on each rail
+constexpr uint32_t kLanesPerSession = 8;   // a brick gives out; also the keys of one handle
+constexpr uint32_t kLaneDepth = 256;       // work requests under way on a lane; who posts more waits
+constexpr uint32_t kPostChain = 32;        // work requests handed to the device at once
+constexpr uint32_t kReadsInFlight = 16;    // RDMA READs under way on a queue pair, if the device has so many
+constexpr size_t kStagingBytes = 256 * kKiB;  // of one buffer for memory that is not registered
+constexpr size_t kStagingBuffers = 16;
+constexpr uint64_t kSlabBytes = 64 * kMiB;  // at least, of the brick's memory registered together for windows on it
+constexpr size_t kSlabs = 64;               // for each client and device; some devices have few regions
+// Nominally 2^14 * 4.096 us = 67 ms an attempt (adapters take up to four times that): 7 attempts, so a path that is
+// dead fails a work request after 0.5 to 1.9 s, within what a mount may stall, and a lossy one has six more tries.
+constexpr uint8_t kAckTimeout = 14;
+constexpr uint8_t kRetryCount = 6;  // 7, the most there is, is "for ever" to Soft-RoCE
+// Who sends knows that a receive is posted, so a receiver that is not ready is a broken peer.
+constexpr uint8_t kRnrRetryCount = 0;
+
 // --- brickd
 constexpr size_t kConnections = 1024;
 constexpr size_t kHandlesPerSession = 1u << 20;

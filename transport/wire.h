@@ -55,6 +55,10 @@ enum class Kind : uint16_t {
   kStat = 9,
   kRenew = 10,
   kClose = 11,
+  // Of rdma only (transport/verbs/verbs_wire.h):
+  kLane = 12,
+  kDetach = 13,
+  kKeys = 14,
 };
 constexpr uint16_t kReplyBit = 0x8000;
 
@@ -102,7 +106,8 @@ struct HolderRecord {
 };
 static_assert(sizeof(HolderRecord) == 136);
 
-enum class Role : uint32_t { kTransfers = 1, kCalls = 2 };
+// kKeeper, rdma only: for calls, and the session lives as long as it or the connection that opened it.
+enum class Role : uint32_t { kTransfers = 1, kCalls = 2, kKeeper = 3 };
 
 struct AttachCall {
   Token token{};

@@ -7,6 +7,7 @@
 
 #include "server/embedded_brick.h"
 #include "tests/support/tcp_test_brick.h"
+#include "tests/support/verbs_test_brick.h"
 #include "transport/base/check.h"
 
 namespace brickfs::testing {
@@ -79,13 +80,18 @@ std::unique_ptr<TestBrick> make_embedded_file(uint64_t memory_blocks, uint64_t c
 }
 
 std::vector<BrickKind> brick_kinds() {
-  return {
+  std::vector<BrickKind> kinds = {
       {"memory", Durability::kVolatile, make_embedded_memory},
       {"file", Durability::kDurable, make_embedded_file},
       {"tcp_memory", Durability::kVolatile, make_tcp_memory},
       {"tcp_file", Durability::kDurable, make_tcp_file},
       {"redirected", Durability::kVolatile, make_redirected_memory},
   };
+  if (verbs_address()) {
+    kinds.push_back({"verbs_memory", Durability::kVolatile, make_verbs_memory});
+    kinds.push_back({"verbs_file", Durability::kDurable, make_verbs_file});
+  }
+  return kinds;
 }
 
 }  // namespace brickfs::testing

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that came over a wire, carried to a session. docs/protocol.md, "Calls".
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "server/brick_service.h"
+#include "transport/wire.h"
+
+namespace brickfs {
+
+// The answer's body, or the status of an answer without one. EPROTO: no such call, or malformed: the connection ends.
+Result<std::vector<std::byte>> serve_call(ServerSession& session, wire::Kind kind, std::span<const std::byte> body);
+// MAP, for transports that answer it in their own way.
+Result<std::vector<Handle>> serve_map(ServerSession& session, std::span<const std::byte> body);
+
+}  // namespace brickfs

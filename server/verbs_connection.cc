@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/verbs_connection.h"
+
+#include <spdlog/spdlog.h>
+
+#include "server/serve_call.h"
+#include "transport/limits.h"
+#include "transport/wire.h"
+
+namespace brickfs {
+namespace {
+
+using verbs::Message;
+using wire::Kind;
+using Body = std::vector<std::byte>;
+
+constexpr std::chrono::hours kForEver{24 * 365};
+
+// The channel is its session's as long as this lives.
+class Membership {
+ public:
+  Membership(VerbsSessions& sessions, VerbsSession& session, verbs::MessageChannel& channel, bool keeps)
+      : sessions_(sessions), session_(session), channel_(channel), member_(session.add_channel(channel, keeps)) {}
+  ~Membership() {
+    if (session_.remove_channel(channel_)) sessions_.remove(session_);
+  }
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+  explicit operator bool() const { return member_; }
+
+ private:
+  VerbsSessions& sessions_;
+  VerbsSession& session_;
+  verbs::MessageChannel& channel_;
+  const bool member_;
+};
+
+Result<Body> dispatch(VerbsSession& session, uint64_t id, Kind kind, std::span<const std::byte> body) {
+  ServerSession& server = session.server_session();
+  VerbsAccess& access = *session.access();
+  switch (kind) {
+    case Kind::kMap:
+      return access.describe(TRY(serve_map(server, body)));
+    case Kind::kAlloc:
+    case Kind::kFree:
+      TRY(session.once(id, [&]() -> Status {
+        TRY(serve_call(server, kind, body));
+        return {};
+      }));
+      return Body();
+    case Kind::kLane:
+      if (!body.empty()) return Error(EPROTO, "LANE has no body");
+      return wire::encode(bytes_of(TRY(access.offer_lane())));
+    case Kind::kDetach:
+      access.detach(TRY(wire::decode<verbs::DetachCall>(body)).lanes);
+      return Body();
+    case Kind::kKeys: {
+      const auto call = TRY(wire::decode<verbs::KeysCall>(body));
+      if (call.lane >= limits::kLanesPerSession) return Error(EPROTO, "no such lane");
+      return access.keys_of(call);
+    }
+    default:
+      return serve_call(server, kind, body);
+  }
+}
+
+}  // namespace
+
+void VerbsConnection::serve() {
+  const auto run = [&]() -> Status {
+    const Message message = TRY(channel_.receive(verbs::Clock::now() + limits::kHandshakeTimeout));
+    if (message.header.kind == static_cast<uint16_t>(Kind::kOpen)) return serve_open(message);
+    if (message.header.kind == static_cast<uint16_t>(Kind::kAttach)) return serve_attach(message);
+    return Error(EPROTO, "neither OPEN nor ATTACH");
+  };
+  const Status status = run();
+  if (!status.ok()) spdlog::debug("RDMA connection from {} ends: {}", peer_, status.error().what());
+}
+
+Status VerbsConnection::answer(const Message& to, int code, std::span<const std::byte> body) {
+  wire::CallHeader header;
+  header.kind = to.header.kind | wire::kReplyBit;
+  header.id = to.header.id;
+  header.status = static_cast<uint16_t>(code);
+  header.length_bytes = static_cast<uint32_t>(body.size());
+  return channel_.send(header, body);
+}
+
+Error VerbsConnection::refuse(const Message& to, int code, std::span<const std::byte> body) {
+  const Status sent = answer(to, code, body);
+  if (!sent.ok()) return sent.error();
+  static_cast<void>(channel_.drain());
+  return Error(code, "refused");
+}
+
+Result<std::shared_ptr<VerbsSession>> VerbsConnection::open_session(const Message& message,
+                                                                    const OpenRequest& request) {
+  auto session = std::make_shared<VerbsSession>(common_.devices);
+  const auto cut_off = [weak = std::weak_ptr(session), access = session->access()] {
+    access->cut_off();
+    if (const auto alive = weak.lock()) alive->cut_off();
+  };
+  Holder holder;
+  auto opened = common_.service.open_session(request, cut_off, session->access(), &holder);
+  if (!opened.ok()) {
+    const wire::HolderRecord record = wire::to_record(holder);
+    return refuse(message, opened.code(), opened.code() == EBUSY ? bytes_of(record) : std::span<const std::byte>());
+  }
+  session->set_server_session(std::move(*opened));
+  return session;
+}
+
+Status VerbsConnection::serve_open(const Message& message) {
+  const auto call = TRY(wire::decode<wire::OpenCall>(message.body));
+  if (!same_bytes(wire::prove(common_.secret, wire::kOpenPurpose, nonces_, call), call.proof)) {
+    spdlog::warn("{} was refused: its secret is wrong or missing", peer_);
+    return refuse(message, EACCES);
+  }
+  const OpenRequest request = TRY(wire::from_call(call));
+  TRY(channel_.reserve(wire::kBodyBytes));
+  const auto session = TRY(open_session(message, request));
+  {
+    const Membership membership(common_.sessions, *session, channel_, true);
+    if (membership) {
+      spdlog::info("session for {} at {} on volume {} begins", request.client_name, peer_, request.volume);
+      common_.sessions.add(session);
+      wire::OpenAnswer opened = wire::to_answer(session->server_session().description());
+      opened.token = session->token();
+      opened.proof = wire::prove(common_.secret, wire::kOpenedPurpose, nonces_, opened);
+      if (answer(message, 0, bytes_of(opened)).ok()) serve_calls(*session, limits::kLease);
+    }
+  }
+  spdlog::info("connection of {} at {} on volume {} ends", request.client_name, peer_, request.volume);
+  return {};
+}
+
+Status VerbsConnection::serve_attach(const Message& message) {
+  const auto call = TRY(wire::decode<wire::AttachCall>(message.body));
+  const auto session = common_.sessions.find(call.token);
+  if (!same_bytes(wire::prove(common_.secret, wire::kAttachPurpose, nonces_, call), call.proof) || session == nullptr) {
+    return refuse(message, EACCES);
+  }
+  const auto role = wire::Role{call.role};
+  if (role != wire::Role::kCalls && role != wire::Role::kKeeper) return Error(EPROTO, "unknown role");
+  TRY(channel_.reserve(wire::kBodyBytes));
+  const Membership membership(common_.sessions, *session, channel_, role == wire::Role::kKeeper);
+  if (!membership) return refuse(message, ENOTCONN);
+  wire::AttachAnswer attached;
+  attached.proof = make_proof(common_.secret, wire::kAttachedPurpose, nonces_, {});
+  TRY(answer(message, 0, bytes_of(attached)));
+  serve_calls(*session, role == wire::Role::kKeeper ? Silence(limits::kLease) : std::nullopt);
+  return {};
+}
+
+void VerbsConnection::serve_calls(VerbsSession& session, Silence silence) {
+  while (true) {
+    const auto message = channel_.receive(verbs::Clock::now() + (silence ? std::chrono::milliseconds(*silence) : kForEver));
+    if (!message.ok() || !serve_one(session, *message)) return;
+  }
+}
+
+// False: the connection has ended, or must.
+bool VerbsConnection::serve_one(VerbsSession& session, const Message& message) {
+  const auto kind = Kind{message.header.kind};
+  session.begin_call();
+  session.server_session().touch();
+  const auto body = dispatch(session, message.header.id, kind, message.body);
+  session.server_session().touch();
+  session.end_call();
+  const Status sent = answer(message, body.code(), body.ok() ? std::span<const std::byte>(*body) : std::span<const std::byte>());
+  if (!sent.ok()) return false;
+  if (body.code() != EPROTO && kind != Kind::kClose) return true;
+  static_cast<void>(channel_.drain());
+  return false;
+}
+
+}  // namespace brickfs

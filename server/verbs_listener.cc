@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/verbs_listener.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <system_error>
+
+#include "transport/limits.h"
+
+namespace brickfs {
+namespace {
+
+constexpr std::chrono::milliseconds kTick{1000};
+constexpr int kBacklog = 128;
+constexpr size_t kFirstBodyBytes = 1024;  // of OPEN and ATTACH, whose sender is still a stranger
+
+std::string describe(const sockaddr* address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address->sa_family == AF_INET6) {
+    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
+    ::inet_ntop(AF_INET6, &v6->sin6_addr, text.data(), text.size());
+    return fmt::format("[{}]:{}", text.data(), ntohs(v6->sin6_port));
+  }
+  const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
+  ::inet_ntop(AF_INET, &v4->sin_addr, text.data(), text.size());
+  return fmt::format("{}:{}", text.data(), ntohs(v4->sin_port));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<VerbsListener>> VerbsListener::open(BrickService& service, const std::vector<ListenUrl>& urls,
+                                                           Secret secret, std::string* why) {
+  *why = verbs::why_no_device();
+  if (!why->empty()) return Error(ENODEV, "no RDMA device");
+  verbs::CmChannelPtr channel(rdma_create_event_channel());
+  UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
+  if (!channel || !stop) {
+    *why = fmt::format("cannot listen over RDMA: {}", std::strerror(errno));
+    return errno_error("event channel");
+  }
+  ::fcntl(channel->fd, F_SETFL, ::fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
+  std::unique_ptr<VerbsListener> listener(
+      new VerbsListener(service, std::move(secret), std::move(channel), std::move(stop)));
+  for (const ListenUrl& url : urls) {
+    const Status listening = listener->listen(url);
+    if (listening.ok()) continue;
+    const HostPort address{url.host, url.port};
+    *why = fmt::format("cannot listen on rdma://{}: {}", format_address(address),
+                       listening.error().is(ENODEV) || listening.error().is(EADDRNOTAVAIL)
+                           ? "no RDMA device has this address"
+                           : std::strerror(listening.code()));
+    return listening.error();
+  }
+  listener->thread_ = std::thread([raw = listener.get()] { raw->run(); });
+  return listener;
+}
+
+VerbsListener::VerbsListener(BrickService& service, Secret secret, verbs::CmChannelPtr channel, UniqueFd stop)
+    : service_(service),
+      secret_(std::move(secret)),
+      stop_(std::move(stop)),
+      devices_(service),
+      channel_(std::move(channel)) {}
+
+Status VerbsListener::listen(const ListenUrl& url) {
+  const verbs::AddressList list = TRY(verbs::resolve_host({url.host, url.port}, true));
+  rdma_cm_id* made = nullptr;
+  if (rdma_create_id(channel_.get(), &made, nullptr, RDMA_PS_TCP) != 0) return errno_error("rdma_create_id");
+  verbs::CmIdPtr id(made);
+  if (rdma_bind_addr(id.get(), list->ai_src_addr) != 0) return errno_error("rdma_bind_addr");
+  if (rdma_listen(id.get(), kBacklog) != 0) return errno_error("rdma_listen");
+  listening_.push_back(std::move(id));
+  return {};
+}
+
+uint16_t VerbsListener::port(size_t number) const { return ntohs(rdma_get_src_port(listening_[number].get())); }
+
+VerbsListener::~VerbsListener() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(stop_.get(), &one, sizeof(one));
+  if (thread_.joinable()) thread_.join();
+  listening_.clear();
+  for (Connection& connection : connections_) connection.shut_down();
+  for (Connection& connection : connections_) connection.thread.join();
+}
+
+void VerbsListener::Connection::shut_down() {
+  MutexLock lock(mutex);
+  if (channel) channel->shut_down();
+}
+
+void VerbsListener::run() {
+  auto next_tick = verbs::Clock::now() + kTick;
+  while (true) {
+    std::array<pollfd, 2> watched = {pollfd{channel_->fd, POLLIN, 0}, pollfd{stop_.get(), POLLIN, 0}};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_tick - verbs::Clock::now());
+    ::poll(watched.data(), watched.size(), static_cast<int>(std::max<int64_t>(left.count(), 0)));
+    if (watched[1].revents != 0) return;
+    take_events();
+    if (verbs::Clock::now() < next_tick) continue;
+    tick();
+    next_tick = verbs::Clock::now() + kTick;
+  }
+}
+
+void VerbsListener::tick() {
+  reap_finished();
+  sessions_.touch_calling();
+  service_.expire_silent();
+}
+
+// An event is acknowledged only when it has been handled: as long as it is not, its id, and the connection that id
+// belongs to, stay. So nothing here may wait for a connection to end.
+void VerbsListener::take_events() {
+  rdma_cm_event* taken = nullptr;
+  while (rdma_get_cm_event(channel_.get(), &taken) == 0) {
+    const verbs::CmEventPtr event(taken);
+    const bool over = event->event == RDMA_CM_EVENT_DISCONNECTED || event->event == RDMA_CM_EVENT_DEVICE_REMOVAL ||
+                      event->event == RDMA_CM_EVENT_CONNECT_ERROR || event->event == RDMA_CM_EVENT_UNREACHABLE;
+    if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+      accept(*event);
+    } else if (over && event->id->context != nullptr) {
+      static_cast<Connection*>(event->id->context)->shut_down();
+    }
+  }
+}
+
+void VerbsListener::accept(rdma_cm_event& event) {
+  verbs::CmIdPtr id(event.id);
+  id->context = nullptr;  // it begins as the listening id's
+  const rdma_conn_param asked = event.param.conn;
+  const auto* data = static_cast<const std::byte*>(asked.private_data);
+  const auto request = verbs::decode_request({data, data == nullptr ? size_t{0} : asked.private_data_len});
+  const auto serve = [&]() -> Status {
+    TRY(request);
+    if (request->purpose == static_cast<uint16_t>(verbs::Purpose::kCalls)) {
+      return accept_calls(std::move(id), *request, asked);
+    }
+    const auto ticket = load<verbs::Ticket>(request->nonce);
+    const auto session = sessions_.find_by_ticket(ticket);
+    if (session == nullptr) return Error(EACCES, "no such ticket");
+    return session->access()->admit(ticket, std::move(id), asked);
+  };
+  const Status served = serve();
+  if (served.ok()) return;
+  spdlog::debug("an RDMA connection is turned away: {}", served.error().what());
+  if (id) rdma_reject(id.get(), nullptr, 0);  // else the id's end has said it
+}
+
+Status VerbsListener::accept_calls(verbs::CmIdPtr id, const verbs::ConnectRequest& request,
+                                   const rdma_conn_param& asked) {
+  if (connections_.size() >= limits::kConnections) reap_finished();
+  if (connections_.size() >= limits::kConnections) return Error(EMFILE, "too many connections");
+  const VerbsDevice* const device = TRY(devices_.find(id->verbs));
+  const std::string peer = describe(rdma_get_peer_addr(id.get()));
+  rdma_cm_id* const raw = id.get();
+  auto channel = TRY(verbs::MessageChannel::make({nullptr, std::move(id)}, kFirstBodyBytes, true));
+  const Nonces nonces{request.nonce, random_nonce()};
+  verbs::ConnectReply reply;
+  reply.nonce = nonces.server;
+  rdma_conn_param parameters = verbs::connection_parameters(device->facts, &asked);
+  parameters.private_data = &reply;
+  parameters.private_data_len = sizeof(reply);
+  verbs::set_ack_timeout(raw);
+  if (rdma_accept(raw, &parameters) != 0) return errno_error("rdma_accept");
+  start_connection(std::move(channel), nonces, peer);
+  return {};
+}
+
+void VerbsListener::start_connection(std::unique_ptr<verbs::MessageChannel> channel, const Nonces& nonces,
+                                     std::string peer) {
+  Connection& connection = connections_.emplace_back();
+  channel->id().id->context = &connection;
+  {
+    MutexLock lock(connection.mutex);
+    connection.channel = std::move(channel);
+  }
+  try {
+    connection.thread = std::thread([this, &connection, nonces, peer = std::move(peer)] {
+      run_connection(connection, nonces, peer);
+    });
+  } catch (const std::system_error& error) {
+    spdlog::error("an RDMA connection is turned away: no thread for it ({})", error.what());
+    run_connection(connection, nonces, "");
+    connections_.pop_back();
+  }
+}
+
+void VerbsListener::run_connection(Connection& connection, const Nonces& nonces, const std::string& peer) {
+  verbs::MessageChannel* channel = nullptr;
+  {
+    MutexLock lock(connection.mutex);
+    channel = connection.channel.get();
+  }
+  if (!peer.empty()) VerbsConnection(*channel, peer, nonces, {service_, devices_, sessions_, secret_}).serve();
+  std::unique_ptr<verbs::MessageChannel> ended;
+  {
+    MutexLock lock(connection.mutex);
+    ended = std::move(connection.channel);
+  }
+  ended.reset();
+  connection.finished.store(true, std::memory_order_release);
+}
+
+void VerbsListener::reap_finished() {
+  for (auto at = connections_.begin(); at != connections_.end();) {
+    if (at->finished.load(std::memory_order_acquire)) {
+      at->thread.join();
+      at = connections_.erase(at);
+    } else {
+      ++at;
+    }
+  }
+}
+
+}  // namespace brickfs

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accepts RDMA connections for a brick, at any number of addresses. A thread serves each connection for calls, so that a
+// slow or hostile peer holds up only itself; lanes need none.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/brick_service.h"
+#include "server/verbs_connection.h"
+#include "transport/base/mutex.h"
+#include "transport/base/result.h"
+#include "transport/base/unique_fd.h"
+#include "transport/proof.h"
+#include "transport/source.h"
+
+namespace brickfs {
+
+class VerbsListener {
+ public:
+  // Serves from now on; also calls service.expire_silent() once a second. The service must outlive the listener.
+  // ENODEV, EADDRINUSE, EADDRNOTAVAIL, EACCES, EHOSTUNREACH, with one line in `why`.
+  static Result<std::unique_ptr<VerbsListener>> open(BrickService& service, const std::vector<ListenUrl>& urls,
+                                                     Secret secret, std::string* why);
+  // Every connection is cut, every session ended, every thread gone on return.
+  ~VerbsListener();
+  VerbsListener(const VerbsListener&) = delete;
+  VerbsListener& operator=(const VerbsListener&) = delete;
+
+  uint16_t port(size_t number) const;  // of the n-th URL
+
+ private:
+  struct Connection {
+    Mutex mutex;
+    // Null once its thread has done with it.
+    std::unique_ptr<verbs::MessageChannel> channel ABSL_GUARDED_BY(mutex);
+    std::atomic<bool> finished{false};
+    std::thread thread;
+
+    void shut_down();
+  };
+
+  VerbsListener(BrickService& service, Secret secret, verbs::CmChannelPtr channel, UniqueFd stop);
+  Status listen(const ListenUrl& url);
+  void run();
+  void take_events();
+  void accept(rdma_cm_event& event);
+  Status accept_calls(verbs::CmIdPtr id, const verbs::ConnectRequest& request, const rdma_conn_param& asked);
+  void start_connection(std::unique_ptr<verbs::MessageChannel> channel, const Nonces& nonces, std::string peer);
+  void run_connection(Connection& connection, const Nonces& nonces, const std::string& peer);
+  void reap_finished();
+  void tick();
+
+  BrickService& service_;
+  const Secret secret_;
+  const UniqueFd stop_;  // eventfd
+  VerbsDevices devices_;
+  VerbsSessions sessions_;
+  const verbs::CmChannelPtr channel_;  // the ids on it go before it
+  std::vector<verbs::CmIdPtr> listening_;
+  std::list<Connection> connections_;  // the accepting thread's own
+  std::thread thread_;
+};
+
+}  // namespace brickfs

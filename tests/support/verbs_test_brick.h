@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A brick of this process behind an RDMA listener of its own, on a real device: at the address in
+// $BRICKFS_RDMA_ADDRESS, or at all of $BRICKFS_RDMA_ADDRESSES (with commas) for several rails.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/brick_service.h"
+#include "server/verbs_listener.h"
+#include "tests/support/brick_factory.h"
+#include "transport/brick.h"
+#include "transport/proof.h"
+
+namespace brickfs::testing {
+
+// Where an RDMA device of this machine is reached; none: it has none, or the tests were not told.
+std::optional<std::string> verbs_address();
+std::vector<std::string> verbs_addresses();  // of several devices; fewer than two: none were named
+
+class VerbsTestBrick final : public TestBrick {
+ public:
+  VerbsTestBrick(BrickConfig config, std::vector<std::string> addresses, Secret secret = {});
+  ~VerbsTestBrick() override;
+  std::unique_ptr<Brick> connect() override { return connect(secret_); }
+  std::unique_ptr<Brick> connect(const Secret& secret);
+  void restart() override;  // on the same ports
+
+  uint16_t port() const { return urls_.front().port; }
+  BrickService& service() { return *service_; }
+
+ private:
+  void start();
+  void stop();
+
+  const BrickConfig config_;
+  const Secret secret_;
+  std::vector<ListenUrl> urls_;
+  std::unique_ptr<BrickService> service_;
+  std::unique_ptr<VerbsListener> listener_;
+};
+
+std::unique_ptr<TestBrick> make_verbs_memory(uint64_t memory_blocks, uint64_t capacity_blocks,
+                                             std::vector<VolumeSpec> volumes);
+std::unique_ptr<TestBrick> make_verbs_file(uint64_t memory_blocks, uint64_t capacity_blocks,
+                                           std::vector<VolumeSpec> volumes);
+
+}  // namespace brickfs::testing

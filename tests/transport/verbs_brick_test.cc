@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// The RDMA client against a real device: odd transfers, registered and not, many threads, and what the device refuses.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "tests/support/brick_contract.h"
+#include "tests/support/tcp_test_brick.h"
+#include "tests/support/verbs_test_brick.h"
+#include "transport/verbs/call_channel.h"
+#include "transport/verbs/handshake.h"
+#include "transport/verbs/lane.h"
+#include "transport/verbs/verbs_brick.h"
+
+namespace brickfs::testing {
+namespace {
+
+class Verbs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!verbs_address()) GTEST_SKIP() << "no RDMA device was named ($BRICKFS_RDMA_ADDRESS)";
+  }
+  void start(std::vector<VolumeSpec> volumes = {}) {
+    BrickConfig config = memory_config(8);
+    config.volumes = std::move(volumes);
+    brick_ = std::make_unique<VerbsTestBrick>(std::move(config), std::vector{*verbs_address()});
+  }
+  std::unique_ptr<Brick> open(const OpenRequest& request) {
+    auto client = brick_->connect();
+    const auto opened = client->open(request, nullptr);
+    EXPECT_EQ(opened.code(), 0);
+    return client;
+  }
+
+  std::unique_ptr<VerbsTestBrick> brick_;
+};
+
+TEST_F(Verbs, RandomTransfersLeaveWhatAModelHas) {
+  start();
+  auto client = open(request_for(1));
+  ASSERT_TRUE(client->alloc(blocks(0, 2)).ok());
+  const auto handles = client->map(blocks(0, 2), Access::kReadWrite);
+  ASSERT_TRUE(handles.ok());
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  const auto below = [&](uint64_t bound) { return std::uniform_int_distribution<uint64_t>(0, bound - 1)(random); };
+  const uint64_t size = handles->front().blocks.count * kBlockBytes;
+  std::vector<std::byte> model(size);
+  std::vector<std::byte> memory = pattern(2 * kMiB, seed);
+  const auto registered = client->register_memory(memory);
+  ASSERT_TRUE(registered.ok());
+  for (int round = 0; round < 150; ++round) {
+    std::vector<LocalSlice> slices;
+    uint64_t total = 0;
+    uint64_t place = below(1000);
+    const uint64_t count = 1 + below(limits::kSlicesPerTransfer);
+    const uint64_t most = below(2) == 0 ? 300 : 40'000;
+    for (uint64_t i = 0; i < count; ++i) {
+      const auto length = static_cast<uint32_t>(1 + below(most));
+      slices.push_back({&memory[place], length, below(8) == 0 ? 0 : registered->local_key()});
+      place += length + below(100);
+      total += length;
+    }
+    const uint64_t offset = below(size - total);
+    const bool writes = below(2) == 0;
+    Batch batch;
+    batch.transfers.push_back({writes ? Direction::kWrite : Direction::kRead, handles->front(), offset, slices});
+    client->submit(batch);
+    ASSERT_TRUE(client->wait(batch).ok());
+    uint64_t at = offset;
+    for (const LocalSlice& slice : slices) {
+      if (writes) std::copy_n(slice.data, slice.length_bytes, &model[at]);
+      ASSERT_EQ(std::memcmp(slice.data, &model[at], slice.length_bytes), 0) << "round " << round;
+      at += slice.length_bytes;
+    }
+  }
+  EXPECT_EQ(read(*client, handles->front(), 0, size / 2), std::vector(model.begin(), model.begin() + static_cast<long>(size / 2)));
+}
+
+TEST_F(Verbs, CallbacksAndWaitersShareTheLanes) {
+  start();
+  auto client = open(request_for(1));
+  ASSERT_TRUE(client->alloc(blocks(0, 4)).ok());
+  const auto handles = client->map(blocks(0, 4), Access::kReadWrite);
+  ASSERT_TRUE(handles.ok());
+  const Handle handle = handles->front();
+  std::atomic<int> called = 0;
+  constexpr int kRounds = 100;
+  const auto count = [](Batch&, void* context) { static_cast<std::atomic<int>*>(context)->fetch_add(1); };
+  std::vector<std::thread> threads;
+  for (unsigned number = 0; number < 4; ++number) {
+    threads.emplace_back([&, number] {
+      std::vector<std::byte> bytes = pattern(5000, number);
+      const LocalSlice slice{bytes.data(), 5000, 0};
+      for (int round = 0; round < kRounds; ++round) {
+        const uint64_t offset = number * 500'000 + static_cast<uint64_t>(round % 50) * 8192;
+        Batch batch(number % 2 == 0 ? nullptr : +count, &called);
+        batch.transfers.push_back({Direction::kWrite, handle, offset, {&slice, 1}});
+        client->submit(batch);
+        if (number % 2 == 0) {
+          ASSERT_TRUE(client->wait(batch).ok());
+        } else {
+          ASSERT_TRUE(eventually([&] { return batch.complete(); }));
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(eventually([&] { return called.load() == 2 * kRounds; }));
+}
+
+TEST_F(Verbs, StatNamesDeviceAndGuard) {
+  start();
+  auto client = open(request_for(1));
+  const auto stat = client->stat();
+  ASSERT_TRUE(stat.ok());
+  EXPECT_EQ(stat->transport.rfind("rdma (", 0), 0u) << stat->transport;
+}
+
+TEST_F(Verbs, NobodyListensIsECONNREFUSED) {
+  start();
+  const uint16_t port = brick_->port();
+  brick_.reset();
+  EXPECT_EQ(make_verbs_brick({{*verbs_address(), port}}, {})->open(request_for(1), nullptr).code(), ECONNREFUSED);
+}
+
+TEST_F(Verbs, AWrongSecretIsEACCES) {
+  brick_ = std::make_unique<VerbsTestBrick>(memory_config(4), std::vector{*verbs_address()}, Secret{"right"});
+  EXPECT_EQ(brick_->connect(Secret{"wrong"})->open(request_for(1), nullptr).code(), EACCES);
+  EXPECT_EQ(brick_->connect(Secret{})->open(request_for(1), nullptr).code(), EACCES);
+  EXPECT_TRUE(brick_->connect(Secret{"right"})->open(request_for(1), nullptr).ok());
+}
+
+// A client without scruples: posts what it likes.
+class RawClient {
+ public:
+  RawClient(const HostPort& address, const OpenRequest& request) : address_(address) {
+    auto opened = verbs::open_session(address, {}, request, nullptr, soon());
+    EXPECT_EQ(opened.code(), 0);
+    completions_ = *verbs::make_completion_channel(opened->device);
+    calls_ = std::make_unique<verbs::CallChannel>(std::move(opened->channel));
+  }
+
+  std::vector<std::byte> call(wire::Kind kind, std::span<const std::byte> body) {
+    auto answer = calls_->call(kind, ++id_, body, std::chrono::seconds(10));
+    EXPECT_EQ(answer.code(), 0);
+    if (!answer.ok()) return {};
+    EXPECT_EQ(answer->status, 0);
+    return answer->body;
+  }
+  std::unique_ptr<verbs::Lane> add_lane() {
+    const auto offer = load<verbs::LaneAnswer>(call(wire::Kind::kLane, {}));
+    auto opened = verbs::open_lane(address_, offer, memory_, completions_.get(), soon());
+    EXPECT_EQ(opened.code(), 0);
+    auto* const device = *memory_.find_device(opened->id.id->verbs);
+    return std::make_unique<verbs::Lane>(*std::move(opened), *device, memory_);
+  }
+  verbs::LaneHandle map(uint64_t block) {
+    const wire::MapCall asked{wire::to_record(blocks(block)), static_cast<uint32_t>(Access::kReadWrite), 0};
+    return load<verbs::LaneHandle>(call(wire::Kind::kMap, bytes_of(asked)));
+  }
+  void range(wire::Kind kind, uint64_t block) { call(kind, bytes_of(wire::to_record(blocks(block)))); }
+
+  // 0, or EACCES when the lane died of it.
+  static int write(verbs::Lane& lane, uint64_t address, uint32_t key, std::byte value) {
+    std::vector<std::byte> bytes(64, value);
+    const LocalSlice slice{bytes.data(), 64, 0};
+    const Transfer transfer{Direction::kWrite, {}, 0, {&slice, 1}};
+    verbs::Mapping mapping;
+    mapping.handle.remote_address = address;
+    for (auto& at : mapping.keys) at.store(key);
+    const verbs::Part part{nullptr, &transfer, &mapping, 0, 64, verbs::Part::Way::kStaged, 0};
+    const auto posted = lane.post({&part, 1});
+    EXPECT_TRUE(posted.ok());
+    std::vector<verbs::Part> done;
+    EXPECT_TRUE(eventually([&] {
+      lane.poll(done);
+      return !done.empty() || lane.failed();
+    }));
+    if (!done.empty()) lane.finish(done.front(), 0);
+    if (lane.failed()) {
+      for (const auto& undone : lane.drain(done)) lane.finish(undone, ENOTCONN);
+    }
+    return lane.failed() ? EACCES : 0;
+  }
+
+ private:
+  static verbs::Deadline soon() { return verbs::Clock::now() + std::chrono::seconds(10); }
+
+  const HostPort address_;
+  verbs::LocalMemory memory_;
+  verbs::CompChannelPtr completions_;
+  std::unique_ptr<verbs::CallChannel> calls_;
+  uint64_t id_ = 0;
+};
+
+TEST_F(Verbs, TheDeviceRefusesAKeyAfterUnmap) {
+  start();
+  RawClient client({*verbs_address(), brick_->port()}, request_for(1));
+  client.range(wire::Kind::kAlloc, 0);
+  auto lane = client.add_lane();
+  const auto old = client.map(0);
+  const uint32_t key = old.keys[lane->number()];
+  EXPECT_EQ(RawClient::write(*lane, old.address, key, std::byte{1}), 0);
+  EXPECT_EQ(RawClient::write(*lane, old.address + kBlockBytes - 64, key, std::byte{2}), 0);
+  client.range(wire::Kind::kUnmap, 0);
+  EXPECT_EQ(RawClient::write(*lane, old.address, key, std::byte{3}), EACCES);
+  lane.reset();
+  auto heir = open(request_for(2, OpenMode::kExclusive, true));
+  const auto handle = heir->map(blocks(0), Access::kRead);
+  ASSERT_TRUE(handle.ok());
+  EXPECT_EQ(read(*heir, handle->front(), 0, 64), std::vector(64, std::byte{1}));
+  EXPECT_EQ(read(*heir, handle->front(), kBlockBytes - 64, 64), std::vector(64, std::byte{2}));
+}
+
+TEST_F(Verbs, TheDeviceRefusesWhatIsBeyondAHandle) {
+  start();
+  RawClient client({*verbs_address(), brick_->port()}, request_for(1));
+  client.range(wire::Kind::kAlloc, 0);
+  auto lane = client.add_lane();
+  const auto handle = client.map(0);
+  EXPECT_EQ(RawClient::write(*lane, handle.address + kBlockBytes, handle.keys[lane->number()], std::byte{3}), EACCES);
+}
+
+TEST_F(Verbs, TheDeviceRefusesAnotherClientsKey) {
+  start({{"other", std::nullopt}});
+  auto owner = std::make_unique<RawClient>(HostPort{*verbs_address(), brick_->port()}, request_for(1));
+  owner->range(wire::Kind::kAlloc, 0);
+  auto lane = owner->add_lane();
+  const auto handle = owner->map(0);
+  const uint32_t key = handle.keys[lane->number()];
+  EXPECT_EQ(RawClient::write(*lane, handle.address, key, std::byte{1}), 0);
+  OpenRequest elsewhere = request_for(2);
+  elsewhere.volume = "other";
+  RawClient thief({*verbs_address(), brick_->port()}, elsewhere);
+  auto his = thief.add_lane();
+  EXPECT_EQ(RawClient::write(*his, handle.address, key, std::byte{7}), EACCES);
+  his.reset();
+  EXPECT_EQ(RawClient::write(*lane, handle.address + 64, key, std::byte{2}), 0);  // the owner's lane is as it was
+  lane.reset();
+  owner.reset();
+  auto heir = open(request_for(1, OpenMode::kExclusive, true));
+  const auto mapped = heir->map(blocks(0), Access::kRead);
+  ASSERT_TRUE(mapped.ok());
+  EXPECT_EQ(read(*heir, mapped->front(), 0, 64), std::vector(64, std::byte{1}));
+}
+
+TEST_F(Verbs, NothingOfAFencedClientLands) {
+  start();
+  RawClient client({*verbs_address(), brick_->port()}, request_for(1));
+  client.range(wire::Kind::kAlloc, 0);
+  auto lane = client.add_lane();
+  const auto handle = client.map(0);
+  EXPECT_EQ(RawClient::write(*lane, handle.address, handle.keys[lane->number()], std::byte{1}), 0);
+  auto thief = open(request_for(2, OpenMode::kExclusive, true));
+  EXPECT_EQ(RawClient::write(*lane, handle.address, handle.keys[lane->number()], std::byte{9}), EACCES);
+  const auto mapped = thief->map(blocks(0), Access::kRead);
+  ASSERT_TRUE(mapped.ok());
+  EXPECT_EQ(read(*thief, mapped->front(), 0, 64), std::vector(64, std::byte{1}));
+}
+
+TEST_F(Verbs, ATicketIsGoodOnce) {
+  start();
+  const HostPort address{*verbs_address(), brick_->port()};
+  auto opened = verbs::open_session(address, {}, request_for(1), nullptr, verbs::Clock::now() + std::chrono::seconds(10));
+  ASSERT_TRUE(opened.ok());
+  verbs::LocalMemory memory;
+  const auto completions = *verbs::make_completion_channel(opened->device);
+  verbs::CallChannel calls(std::move(opened->channel));
+  const auto answer = calls.call(wire::Kind::kLane, 1, {}, std::chrono::seconds(10));
+  ASSERT_TRUE(answer.ok());
+  const auto offer = load<verbs::LaneAnswer>(answer->body);
+  const auto enter = [&] {
+    return verbs::open_lane(address, offer, memory, completions.get(), verbs::Clock::now() + std::chrono::seconds(10)).code();
+  };
+  EXPECT_EQ(enter(), 0);
+  EXPECT_EQ(enter(), ECONNREFUSED);
+}
+
+}  // namespace
+}  // namespace brickfs::testing

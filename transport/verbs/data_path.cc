@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/verbs/data_path.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+
+namespace brickfs::verbs {
+namespace {
+
+// A batch of more bytes goes over several lanes, so much on each in turn.
+constexpr uint64_t kBytesPerLane = 512 * kKiB;
+
+// Threads are spread over the lanes in the order in which they come.
+size_t lane_of_thread() {
+  static std::atomic<size_t> next{0};
+  thread_local const size_t mine = next.fetch_add(1, std::memory_order_relaxed);
+  return mine;
+}
+
+}  // namespace
+
+DataPath::DataPath(const LocalMemory& memory, HandleMap& handles, std::function<void()> on_failure)
+    : memory_(memory),
+      handles_(handles),
+      on_failure_(std::move(on_failure)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      spins_(std::thread::hardware_concurrency() > 1) {
+  background_thread_ = std::thread([this] { run_background(); });
+}
+
+DataPath::~DataPath() { stop(); }
+
+void DataPath::stop() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    background_.notify_all();
+  }
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));
+  if (background_thread_.joinable()) background_thread_.join();
+}
+
+void DataPath::add(std::unique_ptr<Lane> lane, ibv_comp_channel* completions) {
+  MutexLock lock(mutex_);
+  if (std::ranges::find(channels_, completions) == channels_.end()) channels_.push_back(completions);
+  lanes_[lane->number()].store(lane.get(), std::memory_order_release);
+  all_lanes_.push_back(std::move(lane));
+}
+
+DataPath::LaneBits DataPath::failed_lanes() const {
+  LaneBits bits = 0;
+  for (size_t number = 0; number < lanes_.size(); ++number) {
+    const Lane* const lane = lanes_[number].load(std::memory_order_acquire);
+    if (lane != nullptr && lane->failed()) bits |= 1u << number;
+  }
+  return bits;
+}
+
+Lane* DataPath::pick(size_t preferred) const {
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    Lane* const lane = lanes_[(preferred + i) % lanes_.size()].load(std::memory_order_acquire);
+    if (lane != nullptr && !lane->failed()) return lane;
+  }
+  return nullptr;
+}
+
+void DataPath::submit(Batch& batch) {
+  std::vector<Part> parts;
+  parts.reserve(batch.transfers.size());
+  std::vector<int> refused;
+  cut(batch, parts, refused);
+  if (batch.transfers.empty()) refused.push_back(0);
+  const bool callback = batch.has_callback();
+  batch.begin(parts.size() + refused.size());
+  if (callback) callbacks_.fetch_add(parts.size());
+  for (const int code : refused) batch.finish_one(code);
+  post(parts);  // the batch may be gone from now on
+  if (!callback || watched_.load()) return;
+  MutexLock lock(mutex_);
+  background_.notify_one();
+}
+
+void DataPath::post(std::span<const Part> parts) {
+  size_t preferred = lane_of_thread();
+  while (!parts.empty()) {
+    size_t count = 0;
+    uint64_t bytes = 0;
+    while (count < parts.size() && (count == 0 || bytes < kBytesPerLane)) bytes += parts[count++].length_bytes;
+    post_to(preferred++, parts.first(count));
+    parts = parts.subspan(count);
+  }
+}
+
+// Waits for room, driving completions meanwhile.
+void DataPath::post_to(size_t preferred, std::span<const Part> parts) {
+  while (!parts.empty()) {
+    Lane* const lane = over_.load() ? nullptr : pick(preferred);
+    if (lane == nullptr) return finish(nullptr, parts, ENOTCONN);
+    if (parts.front().way == Part::Way::kStaged && lane->device().staging().broken()) {
+      finish(nullptr, parts.first(1), ENOMEM);
+      parts = parts.subspan(1);
+      continue;
+    }
+    const auto posted = lane->post(parts);
+    if (!posted.ok() || lane->failed()) on_failure_();
+    if (!posted.ok()) continue;
+    parts = parts.subspan(*posted);
+    if (*posted > 0) continue;
+    poll_all();
+    std::this_thread::yield();
+  }
+}
+
+// `lane`: that they were posted on, if they were.
+void DataPath::finish(Lane* lane, std::span<const Part> parts, int code) {
+  for (const Part& part : parts) {
+    if (lane != nullptr) lane->finish(part, code);
+    if (part.mapping != nullptr) HandleMap::release(*part.mapping);
+    if (part.batch->has_callback()) callbacks_.fetch_sub(1);
+    part.batch->finish_one(code);
+  }
+  if (!parts.empty()) wake_waiters();
+}
+
+void DataPath::poll_all() {
+  std::vector<Part> done;
+  for (const auto& place : lanes_) {
+    Lane* const lane = place.load(std::memory_order_acquire);
+    if (lane == nullptr || lane->idle()) continue;
+    done.clear();
+    const bool failed = lane->failed();
+    lane->poll(done);
+    finish(lane, done, 0);
+    if (!failed && lane->failed()) on_failure_();
+  }
+}
+
+// False: the lane has failed, and the flush is not under way.
+bool DataPath::post_flush(Lane& lane, Batch& batch) {
+  Part part;
+  part.batch = &batch;
+  part.way = Part::Way::kFlush;
+  while (true) {
+    const auto posted = lane.post({&part, 1});
+    if (!posted.ok() || lane.failed()) on_failure_();
+    if (!posted.ok() || *posted > 0) return posted.ok();
+    poll_all();
+    std::this_thread::yield();
+  }
+}
+
+// A lane that has failed is asked again until it is gone: the brick has destroyed its end then, which flushes it, too.
+Status DataPath::flush() {
+  constexpr std::chrono::milliseconds kPause{2};
+  while (!over_.load()) {
+    std::vector<std::pair<Lane*, uint64_t>> written;
+    for (const auto& place : lanes_) {
+      Lane* const lane = place.load(std::memory_order_acquire);
+      const uint64_t writes = lane == nullptr ? 0 : lane->writes();
+      if (lane != nullptr && !lane->flushed(writes)) written.emplace_back(lane, writes);
+    }
+    if (written.empty()) return {};
+    size_t posted = 0;
+    Batch batch;
+    batch.begin(written.size());
+    for (auto& [lane, writes] : written) {
+      if (post_flush(*lane, batch)) {
+        ++posted;
+      } else {
+        lane = nullptr;
+        batch.finish_one(0);
+      }
+    }
+    wait(batch);
+    TRY(batch.status());
+    for (const auto& [lane, writes] : written) {
+      if (lane != nullptr) lane->note_flushed(writes);
+    }
+    if (posted == written.size()) return {};
+    std::this_thread::sleep_for(kPause);
+  }
+  return Error(ENOTCONN, "the connection to the brick is gone");
+}
+
+std::vector<DataPath::Undone> DataPath::drain(LaneBits lanes) {
+  std::vector<Undone> undone;
+  for (size_t number = 0; number < lanes_.size(); ++number) {
+    Lane* const lane = lanes_[number].load(std::memory_order_acquire);
+    if ((lanes >> number & 1) == 0 || lane == nullptr) continue;
+    std::vector<Part> done;
+    undone.push_back({lane, lane->drain(done)});
+    finish(lane, done, 0);
+  }
+  return undone;
+}
+
+void DataPath::fail(LaneBits lanes) {
+  for (size_t number = 0; number < lanes_.size(); ++number) {
+    Lane* const lane = lanes_[number].load(std::memory_order_acquire);
+    if ((lanes >> number & 1) != 0 && lane != nullptr) lane->fail();
+  }
+}
+
+void DataPath::repeat(LaneBits lanes, std::span<const Undone> undone) {
+  for (size_t number = 0; number < lanes_.size(); ++number) {
+    if ((lanes >> number & 1) != 0) lanes_[number].store(nullptr, std::memory_order_release);
+  }
+  for (const Undone& of_lane : undone) {
+    for (const Part& part : of_lane.parts) {
+      if (part.way == Part::Way::kFlush) {  // the end of the brick's queue pair has flushed it
+        finish(of_lane.lane, {&part, 1}, 0);
+      } else {
+        of_lane.lane->finish(part, ENOTCONN);
+        post_to(lane_of_thread(), {&part, 1});
+      }
+    }
+  }
+}
+
+void DataPath::give_up(std::span<const Undone> undone) {
+  over_.store(true);
+  for (const Undone& of_lane : undone) finish(of_lane.lane, of_lane.parts, ENOTCONN);
+}
+
+void DataPath::check_progress() {
+  const auto now = std::chrono::steady_clock::now();
+  for (size_t number = 0; number < lanes_.size(); ++number) {
+    Lane* const lane = lanes_[number].load(std::memory_order_acquire);
+    Progress& progress = progress_[number];
+    if (lane == nullptr || lane->idle() || lane->completed() != progress.completed) {
+      progress = {lane == nullptr ? 0 : lane->completed(), now};
+    } else if (now - progress.since > limits::kProgressTimeout && !lane->failed()) {
+      spdlog::warn("an RDMA lane has made no progress for {} s: it is given up",
+                   std::chrono::duration_cast<std::chrono::seconds>(limits::kProgressTimeout).count());
+      lane->fail();
+      on_failure_();
+    }
+  }
+}
+
+}  // namespace brickfs::verbs

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// A session's data calls: cuts batches into work requests, spreads them over the lanes, and completes them.
+//
+// Nobody stands between a waiting caller and the device: wait() polls the completion queues for a moment, then sleeps on
+// the completion channels; one thread has that *watch* at a time, and wakes the others. A background thread has it only
+// while there are batches with a callback and nobody waits.
+//
+// Threads: every call from any thread, except as said.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "transport/base/mutex.h"
+#include "transport/base/result.h"
+#include "transport/base/unique_fd.h"
+#include "transport/brick.h"
+#include "transport/limits.h"
+#include "transport/verbs/handle_map.h"
+#include "transport/verbs/lane.h"
+#include "transport/verbs/local_memory.h"
+
+namespace brickfs::verbs {
+
+class DataPath {
+ public:
+  using LaneBits = uint32_t;  // bit n: lane n
+
+  // `on_failure`: a lane wants drain(); told from any thread, must not block.
+  DataPath(const LocalMemory& memory, HandleMap& handles, std::function<void()> on_failure);
+  ~DataPath();  // stop()
+  DataPath(const DataPath&) = delete;
+  DataPath& operator=(const DataPath&) = delete;
+
+  // From now on the lane carries transfers. `completions`: the channel of its queue; both stay until the end.
+  void add(std::unique_ptr<Lane> lane, ibv_comp_channel* completions);
+  LaneBits failed_lanes() const;
+
+  void submit(Batch& batch);
+  void wait(const Batch& batch);
+  // Until every write that has completed is visible to the brick's processor. ENOTCONN.
+  Status flush();
+  // Until nobody uses the mapping any more.
+  void wait_unused(const Mapping& mapping);
+
+  // The failed lanes' queue pairs are destroyed; what had been posted on them and may not have come about is `undone`.
+  // One thread at a time.
+  struct Undone {
+    Lane* lane;
+    std::vector<Part> parts;
+  };
+  std::vector<Undone> drain(LaneBits lanes);
+  // The brick has destroyed its ends of these lanes: nothing can land late, and everything written is visible to it.
+  // What was not done is done again by other lanes; ENOTCONN completes what finds none.
+  void repeat(LaneBits lanes, std::span<const Undone> undone);
+  // The session is lost: ENOTCONN completes everything from now on.
+  void give_up(std::span<const Undone> undone);
+  void fail(LaneBits lanes);
+
+  // Lanes that have stopped making progress are made to fail. Called every now and then, by one thread.
+  void check_progress();
+  // The background thread ends. Everything posted must have been drained.
+  void stop();
+
+ private:
+  struct Goal {  // of a thread that waits
+    const Batch* batch = nullptr;
+    const Mapping* unused = nullptr;
+    bool reached() const;
+  };
+  struct Progress {
+    uint64_t completed = 0;
+    std::chrono::steady_clock::time_point since;
+  };
+  using LaneTable = std::array<std::atomic<Lane*>, limits::kLanesPerSession>;
+
+  // Cutting (data_path_cut.cc).
+  void cut(Batch& batch, std::vector<Part>& parts, std::vector<int>& refused) const;
+  void cut_one(Batch& batch, const Transfer& transfer, const Lane& lane, Mapping& mapping,
+               std::vector<Part>& parts) const;
+
+  void post(std::span<const Part> parts);
+  bool post_flush(Lane& lane, Batch& batch);
+  void post_to(size_t preferred, std::span<const Part> parts);
+  Lane* pick(size_t preferred) const;  // null: every lane has failed
+  void finish(Lane* lane, std::span<const Part> parts, int code);
+  void poll_all();
+
+  // Waiting (data_path_wait.cc).
+  void wait_for(const Goal& goal);
+  bool spin(const Goal& goal);
+  void hold_watch(const Goal& goal, MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void watch(const Goal& goal);
+  void take_events();
+  void wake_waiters();
+  void run_background();
+
+  const LocalMemory& memory_;
+  HandleMap& handles_;
+  const std::function<void()> on_failure_;
+  const UniqueFd wake_;  // eventfd: whoever has the watch looks again
+  const bool spins_;     // there is another processor to do the rest meanwhile
+
+  LaneTable lanes_{};  // null: none, or the brick has none
+  std::atomic<bool> over_{false};  // the session is lost
+  std::atomic<size_t> callbacks_{0};  // work requests whose completion nobody waits for
+  std::atomic<size_t> parked_{0};     // threads asleep on changed_
+  std::atomic<bool> watched_{false};  // somebody has the watch; changed under mutex_
+
+  // The watch-holder's.
+  std::array<const Lane*, limits::kLanesPerSession> armed_{};
+  // Of whoever calls check_progress().
+  std::array<Progress, limits::kLanesPerSession> progress_{};
+
+  mutable Mutex mutex_;
+  CondVar changed_;     // something is complete, or the watch is free
+  CondVar background_;  // for the background thread
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::unique_ptr<Lane>> all_lanes_ ABSL_GUARDED_BY(mutex_);  // drained ones too: somebody may be at them
+  std::vector<ibv_comp_channel*> channels_ ABSL_GUARDED_BY(mutex_);
+
+  std::thread background_thread_;
+};
+
+}  // namespace brickfs::verbs

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// How threads wait for completions.
+#include <poll.h>
+
+#include <algorithm>
+
+#include "transport/verbs/data_path.h"
+
+namespace brickfs::verbs {
+namespace {
+
+// A small transfer on a fast network is done within this; going to sleep and waking up costs about as much.
+constexpr std::chrono::microseconds kSpin{40};
+
+thread_local const DataPath* watcher = nullptr;  // of which this thread has the watch
+
+}  // namespace
+
+bool DataPath::Goal::reached() const {
+  if (batch != nullptr) return batch->complete();
+  return unused != nullptr && unused->users.load(std::memory_order_acquire) == 0;
+}
+
+void DataPath::wait(const Batch& batch) { wait_for({&batch, nullptr}); }
+void DataPath::wait_unused(const Mapping& mapping) { wait_for({nullptr, &mapping}); }
+
+void DataPath::wait_for(const Goal& goal) {
+  poll_all();
+  if (goal.reached() || spin(goal)) return;
+  MutexLock lock(mutex_);
+  while (!goal.reached()) {
+    if (watched_.load()) {
+      parked_.fetch_add(1);
+      if (!goal.reached()) changed_.wait(lock);
+      parked_.fetch_sub(1);
+    } else {
+      hold_watch(goal, lock);
+    }
+  }
+  if (!watched_.load() && callbacks_.load() > 0) background_.notify_one();
+}
+
+void DataPath::hold_watch(const Goal& goal, MutexLock& lock) {
+  watched_.store(true);
+  lock.unlock();
+  watcher = this;
+  watch(goal);
+  watcher = nullptr;
+  lock.lock();
+  watched_.store(false);
+  changed_.notify_all();
+}
+
+bool DataPath::spin(const Goal& goal) {
+  if (!spins_) return false;
+  const auto end = std::chrono::steady_clock::now() + kSpin;
+  while (std::chrono::steady_clock::now() < end) {
+    poll_all();
+    if (goal.reached()) return true;
+  }
+  return false;
+}
+
+// Sleeps until something happens, once. Precondition: the caller has the watch.
+void DataPath::watch(const Goal& goal) {
+  for (size_t number = 0; number < lanes_.size(); ++number) {
+    Lane* const lane = lanes_[number].load(std::memory_order_acquire);
+    if (lane == nullptr || armed_[number] == lane) continue;
+    lane->arm();
+    armed_[number] = lane;
+  }
+  poll_all();  // what came before the notification was asked for
+  if (goal.reached()) return;
+  std::vector<pollfd> watched = {pollfd{wake_.get(), POLLIN, 0}};
+  {
+    MutexLock lock(mutex_);
+    if (stopping_) return;
+    for (const ibv_comp_channel* channel : channels_) watched.push_back({channel->fd, POLLIN, 0});
+  }
+  constexpr int kPatienceMs = 1000;
+  ::poll(watched.data(), watched.size(), kPatienceMs);
+  uint64_t count = 0;
+  if (watched[0].revents != 0) [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &count, sizeof(count));
+  take_events();
+  poll_all();
+}
+
+void DataPath::take_events() {
+  std::vector<ibv_comp_channel*> channels;
+  {
+    MutexLock lock(mutex_);
+    channels = channels_;
+  }
+  for (ibv_comp_channel* const channel : channels) {
+    ibv_cq* queue = nullptr;
+    void* context = nullptr;
+    while (ibv_get_cq_event(channel, &queue, &context) == 0) {
+      ibv_ack_cq_events(queue, 1);
+      for (const Lane*& armed : armed_) {
+        if (armed != nullptr && armed->queue() == queue) armed = nullptr;
+      }
+    }
+  }
+}
+
+// After something was completed. Whoever is about to sleep has said so before it looked whether its goal was reached.
+void DataPath::wake_waiters() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (watched_.load() && watcher != this) {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));
+  }
+  if (parked_.load() == 0) return;
+  MutexLock lock(mutex_);
+  changed_.notify_all();
+}
+
+void DataPath::run_background() {
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    if (callbacks_.load() == 0 || watched_.load()) {
+      background_.wait(lock);
+      continue;
+    }
+    hold_watch({}, lock);
+  }
+}
+
+}  // namespace brickfs::verbs

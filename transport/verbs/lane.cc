@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/verbs/lane.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <thread>
+
+namespace brickfs::verbs {
+namespace {
+
+constexpr uint32_t kInlineBytes = 256;  // asked for; a device may give more, or none
+constexpr std::chrono::seconds kDrainPatience{2};
+constexpr int kPollEntries = 16;
+
+uint32_t slices_of_pair(const DeviceFacts& facts) {
+  return std::min<uint32_t>(facts.slices, limits::kSlicesPerTransfer);
+}
+
+// Moves bytes between a staging buffer and a stretch of a transfer's slices.
+void copy_staged(const Part& part, std::byte* staging) {
+  uint32_t skip = part.offset;
+  uint32_t left = part.length_bytes;
+  for (const LocalSlice& slice : part.transfer->local) {
+    if (left == 0) return;
+    if (skip >= slice.length_bytes) {
+      skip -= slice.length_bytes;
+      continue;
+    }
+    const uint32_t now = std::min(left, slice.length_bytes - skip);
+    if (part.transfer->direction == Direction::kWrite) {
+      std::memcpy(staging, slice.data + skip, now);
+    } else {
+      std::memcpy(slice.data + skip, staging, now);
+    }
+    staging += now;
+    left -= now;
+    skip = 0;
+  }
+}
+
+}  // namespace
+
+const char* describe(ibv_wc_status status) { return ibv_wc_status_str(status); }
+
+// Work requests being put together, linked as they are posted.
+struct Lane::Chain {
+  std::array<ibv_send_wr, limits::kPostChain> requests;
+  std::array<ibv_sge, limits::kPostChain * limits::kSlicesPerTransfer> slices;
+  std::array<Part, limits::kPostChain> parts;
+  size_t count = 0;
+  size_t slice_count = 0;
+  bool keyless = false;  // the next part's handle has no key here: the brick found the lane dead
+
+  void add_slice(const std::byte* data, uint32_t length, uint32_t key) {
+    slices[slice_count++] = {reinterpret_cast<uint64_t>(data), length, key};
+  }
+};
+
+Result<Lane::Opened> Lane::make_pair(CmId id, ClientDevice& device, ibv_comp_channel* completions) {
+  Opened opened;
+  opened.queue.reset(ibv_create_cq(id.id->verbs, limits::kLaneDepth + 1, nullptr, completions, 0));
+  if (!opened.queue) return Error(ENOMEM, "the RDMA device has no completion queue left");
+  ibv_qp_init_attr attributes{};
+  attributes.send_cq = opened.queue.get();
+  attributes.recv_cq = opened.queue.get();
+  attributes.qp_type = IBV_QPT_RC;
+  attributes.cap = {limits::kLaneDepth, 1, slices_of_pair(device.facts()), 1, kInlineBytes};
+  if (rdma_create_qp(id.id.get(), device.domain(), &attributes) != 0) {
+    attributes.cap = {limits::kLaneDepth, 1, slices_of_pair(device.facts()), 1, 0};
+    if (rdma_create_qp(id.id.get(), device.domain(), &attributes) != 0) {
+      return Error(ENOMEM, "the RDMA device has no queue pair left");
+    }
+  }
+  opened.inline_bytes = attributes.cap.max_inline_data;
+  opened.id = std::move(id);
+  return opened;
+}
+
+Lane::Lane(Opened opened, ClientDevice& device, const LocalMemory& memory)
+    : device_(device),
+      memory_(memory),
+      number_(opened.number),
+      inline_bytes_(opened.inline_bytes),
+      flush_address_(opened.reply.flush_address),
+      flush_key_(opened.reply.flush_key),
+      flush_region_(ibv_reg_mr(device.domain(), flush_into_.data(), flush_into_.size(), IBV_ACCESS_LOCAL_WRITE)),
+      ring_(limits::kLaneDepth),
+      events_(std::move(opened.id.channel)),
+      queue_(std::move(opened.queue)),
+      id_(std::move(opened.id.id)) {
+  if (!flush_region_) fail();
+}
+
+// False: a staging buffer is missing.
+bool Lane::prepare_one(Part part, const LocalMemory::Reader& keys, Chain& chain) {
+  ibv_send_wr& request = chain.requests[chain.count];
+  request = {};
+  const size_t first = chain.slice_count;
+  if (part.way == Part::Way::kFlush) {
+    request.opcode = IBV_WR_RDMA_READ;
+    request.wr.rdma.remote_addr = flush_address_;
+    request.wr.rdma.rkey = flush_key_;
+    chain.add_slice(flush_into_.data(), kFlushBytes, flush_region_->lkey);
+  } else {
+    const Transfer& transfer = *part.transfer;
+    request.opcode = transfer.direction == Direction::kRead ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+    request.wr.rdma.remote_addr = part.mapping->handle.remote_address + transfer.offset + part.offset;
+    request.wr.rdma.rkey = part.mapping->keys[number_].load(std::memory_order_relaxed);
+    if (request.wr.rdma.rkey == 0) {
+      chain.keyless = true;
+      return false;
+    }
+    // Cut for a lane of another device, which takes more.
+    if (part.way == Part::Way::kInline && part.length_bytes > inline_bytes_) part.way = Part::Way::kStaged;
+    if (part.way == Part::Way::kInline) request.send_flags |= IBV_SEND_INLINE;
+    if (part.way == Part::Way::kStaged) {
+      StagingPool& staging = device_.staging();
+      const auto buffer = staging.take();
+      if (!buffer) return false;
+      part.staging = *buffer;
+      if (transfer.direction == Direction::kWrite) copy_staged(part, staging.data(*buffer));
+      chain.add_slice(staging.data(*buffer), part.length_bytes, staging.key());
+    } else {
+      uint32_t skip = part.offset;
+      uint32_t left = part.length_bytes;
+      for (const LocalSlice& slice : transfer.local) {
+        if (left == 0) break;
+        if (skip >= slice.length_bytes) {
+          skip -= slice.length_bytes;
+          continue;
+        }
+        const uint32_t now = std::min(left, slice.length_bytes - skip);
+        const uint32_t key = part.way == Part::Way::kInline ? 0 : keys.key_of(slice, device_.number()).value_or(0);
+        chain.add_slice(slice.data + skip, now, key);
+        left -= now;
+        skip = 0;
+      }
+    }
+  }
+  request.sg_list = &chain.slices[first];
+  request.num_sge = static_cast<int>(chain.slice_count - first);
+  chain.parts[chain.count++] = part;
+  return true;
+}
+
+size_t Lane::prepare(std::span<const Part> parts, size_t room, Chain& chain) {
+  const LocalMemory::Reader keys(memory_);
+  room = std::min({room, parts.size(), chain.requests.size()});
+  while (chain.count < room && prepare_one(parts[chain.count], keys, chain)) {
+  }
+  return chain.count;
+}
+
+Result<size_t> Lane::post(std::span<const Part> parts) {
+  MutexLock lock(post_mutex_);
+  if (failed()) return Error(ENOTCONN, "the lane has failed");
+  const uint64_t tail = tail_.load(std::memory_order_relaxed);
+  Chain chain;
+  const size_t count = prepare(parts, ring_.size() - (tail - head_.load(std::memory_order_acquire)), chain);
+  if (count == 0 && chain.keyless) {
+    failed_.store(true, std::memory_order_release);
+    break_pair(id_->qp);
+    return Error(ENOTCONN, "the brick has given the lane up");
+  }
+  if (count == 0) return size_t{0};
+  for (size_t i = 0; i < count; ++i) {
+    chain.requests[i].wr_id = tail + i;
+    chain.requests[i].next = i + 1 < count ? &chain.requests[i + 1] : nullptr;
+    ring_[(tail + i) % ring_.size()] = chain.parts[i];
+    if (chain.requests[i].opcode == IBV_WR_RDMA_WRITE) writes_.fetch_add(1);
+  }
+  chain.requests[count - 1].send_flags |= IBV_SEND_SIGNALED;
+  tail_.store(tail + count, std::memory_order_release);  // before the device can answer
+  ibv_send_wr* bad = nullptr;
+  const int code = ibv_post_send(id_->qp, chain.requests.data(), &bad);
+  if (code == 0) return count;
+  // The device took those in front of `bad`; they, and only they, will come back.
+  const auto taken = static_cast<size_t>(bad - chain.requests.data());
+  spdlog::warn("RDMA device {}: a work request is not taken: {}", device_.facts().name, std::strerror(code));
+  for (size_t i = taken; i < count; ++i) {
+    if (chain.parts[i].way == Part::Way::kStaged) device_.staging().give_back(chain.parts[i].staging);
+  }
+  tail_.store(tail + taken, std::memory_order_release);
+  failed_.store(true, std::memory_order_release);
+  break_pair(id_->qp);
+  return taken;
+}
+
+void Lane::take(std::span<const ibv_wc> completions, std::vector<Part>& done) {
+  uint64_t head = head_.load(std::memory_order_relaxed);
+  for (const ibv_wc& completion : completions) {
+    returned_ = std::max(returned_, completion.wr_id + 1);
+    if (completion.status == IBV_WC_SUCCESS) {
+      for (; head <= completion.wr_id; ++head) done.push_back(ring_[head % ring_.size()]);
+      continue;
+    }
+    if (failed_.exchange(true, std::memory_order_acq_rel)) continue;
+    spdlog::warn("an RDMA work request on {} failed: {}", device_.facts().name, describe(completion.status));
+  }
+  head_.store(head, std::memory_order_release);
+}
+
+void Lane::poll(std::vector<Part>& done) {
+  if (idle() || !poll_mutex_.try_lock()) return;
+  std::array<ibv_wc, kPollEntries> completions;
+  int got = 0;
+  while (!idle() && (got = ibv_poll_cq(queue_.get(), kPollEntries, completions.data())) > 0) {
+    take(std::span(completions).first(static_cast<size_t>(got)), done);
+  }
+  poll_mutex_.unlock();
+}
+
+void Lane::finish(const Part& part, int code) {
+  if (part.way == Part::Way::kStaged) {
+    if (code == 0 && part.transfer->direction == Direction::kRead) {
+      copy_staged(part, device_.staging().data(part.staging));
+    }
+    device_.staging().give_back(part.staging);
+  }
+}
+
+void Lane::arm() { ibv_req_notify_cq(queue_.get(), 0); }
+
+void Lane::fail() {
+  MutexLock lock(post_mutex_);
+  failed_.store(true, std::memory_order_release);
+  if (id_) break_pair(id_->qp);
+}
+
+std::vector<Part> Lane::drain(std::vector<Part>& done) {
+  fail();
+  MutexLock lock(poll_mutex_);
+  if (!id_) return {};  // it has been already
+  const uint64_t tail = tail_.load(std::memory_order_acquire);
+  const auto deadline = Clock::now() + kDrainPatience;
+  while (returned_ < tail && Clock::now() < deadline) {
+    std::array<ibv_wc, kPollEntries> completions;
+    const int got = ibv_poll_cq(queue_.get(), kPollEntries, completions.data());
+    if (got < 0) break;
+    if (got == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    take(std::span(completions).first(static_cast<size_t>(got)), done);
+  }
+  {
+    MutexLock posting(post_mutex_);
+    id_.reset();  // the queue pair goes: whatever had not come back never touches memory again
+  }
+  std::vector<Part> undone;
+  for (uint64_t at = head_.load(std::memory_order_relaxed); at < tail; ++at) undone.push_back(ring_[at % ring_.size()]);
+  head_.store(tail, std::memory_order_release);
+  return undone;
+}
+
+}  // namespace brickfs::verbs

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client's end of one session over RDMA: its rails, its handles, its data path, and a thread that keeps the session
+// alive and notices the end of rails. As long as one rail is left the session goes on: what was under way on the others
+// is done again there, once the brick has destroyed their queue pairs, and a second thread brings them back. Without
+// any the session is lost, and stays so.
+//
+// Threads: every method from any thread, except as said.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "transport/base/mutex.h"
+#include "transport/base/result.h"
+#include "transport/base/unique_fd.h"
+#include "transport/brick.h"
+#include "transport/proof.h"
+#include "transport/source.h"
+#include "transport/verbs/data_path.h"
+#include "transport/verbs/handle_map.h"
+#include "transport/verbs/handshake.h"
+#include "transport/verbs/local_memory.h"
+#include "transport/verbs/rail.h"
+
+namespace brickfs::verbs {
+
+struct Peer {
+  std::vector<HostPort> addresses;  // of one brick; at least one
+  Secret secret;
+};
+
+class Link {
+ public:
+  // Errors as Brick::open(). `memory` outlives the link; `on_lost`: as in Brick::set_on_lost().
+  static Result<std::shared_ptr<Link>> open(const Peer& peer, LocalMemory& memory, const OpenRequest& request,
+                                            Holder* holder, std::function<void(Error)> on_lost);
+  ~Link();  // stop()
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  const Session& session() const { return session_; }
+  // "rdma (rxe0, type-2 windows)"
+  std::string describe() const;
+
+  // The answer's body. Errors as Brick's calls.
+  Result<std::vector<std::byte>> call(wire::Kind kind, std::span<const std::byte> body);
+  Result<std::vector<Handle>> map(BlockRange blocks, Access access);
+  // UNMAP and FREE: no transfer uses the handles any more, and what was written through them is visible to the brick.
+  Status revoke(wire::Kind kind, BlockRange blocks);
+  Status commit(std::span<const std::byte> body);
+  void submit(Batch& batch) { data_.submit(batch); }
+  void wait(const Batch& batch) { data_.wait(batch); }
+
+  // Ends the session for good, without a word to `on_lost`.
+  Status close();
+  // Marks the session lost; the first reason counts.
+  void lose(Error error);
+  // Everything posted is complete and no thread of the link runs on return. Not from a thread of the link.
+  void stop();
+
+ private:
+  using Rails = std::vector<std::shared_ptr<Rail>>;
+
+  Link(const Peer& peer, LocalMemory& memory, const OpenRequest& request, const Opened& opened,
+       std::function<void(Error)> on_lost);
+  Status begin(size_t number, std::unique_ptr<MessageChannel> calls, Deadline latest);
+
+  // Rails (link_rails.cc).
+  Result<std::shared_ptr<Rail>> make_rail(const HostPort& address, std::unique_ptr<MessageChannel> calls,
+                                          Deadline latest);
+  Status add_lanes(Rail& rail, Deadline latest);
+  Status learn_keys(uint32_t lane, CallChannel& calls);
+  void handle_lost_rails();
+  void lose_rail(Rail& rail);
+  void mend();
+  bool mend_one(size_t number);
+
+  Rails rails() const;
+  std::shared_ptr<Rail> live_rail() const;  // null: none
+
+  Result<Answer> call_on_rails(wire::Kind kind, std::span<const std::byte> body);
+  void keep_alive();
+  void wait_for_events(Deadline deadline);
+  Status flush();
+  void renew();
+  std::optional<Error> lost() const;
+  void wake_keeper();
+
+  const Peer peer_;
+  LocalMemory& memory_;
+  const Session session_;
+  const wire::Token token_;
+  const bool observes_;
+  const std::function<void(Error)> on_lost_;
+  const UniqueFd wake_;  // eventfd: the keeper looks after everything
+  std::atomic<uint64_t> last_id_{0};
+  HandleMap handles_;
+
+  mutable Mutex mutex_;
+  CondVar mend_;  // for the mender
+  Rails rails_ ABSL_GUARDED_BY(mutex_);  // by number of the address; null: not there yet
+  Rails former_ ABSL_GUARDED_BY(mutex_);  // whose completion channels are still named
+  std::optional<Error> lost_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+
+  DataPath data_;
+  std::thread keeper_;
+  std::thread mender_;  // only with several addresses
+};
+
+}  // namespace brickfs::verbs

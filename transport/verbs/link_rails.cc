@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a link comes by its rails, loses them and gets them back.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "transport/limits.h"
+#include "transport/verbs/link.h"
+
+namespace brickfs::verbs {
+namespace {
+
+constexpr std::chrono::milliseconds kMendFirst{250};
+constexpr std::chrono::milliseconds kMendMost{2'000};
+
+}  // namespace
+
+Result<std::shared_ptr<Rail>> Link::make_rail(const HostPort& address, std::unique_ptr<MessageChannel> calls,
+                                              Deadline latest) {
+  auto rail = std::make_shared<Rail>();
+  rail->address = address;
+  ibv_context* const device = calls->id().id->verbs;
+  rail->device = ibv_get_device_name(device->device);
+  rail->calls = std::make_unique<CallChannel>(std::move(calls));
+  if (observes_) return rail;
+  rail->commits = std::make_unique<CallChannel>(TRY(attach(address, peer_.secret, token_, wire::Role::kCalls, latest)));
+  rail->completions = TRY(make_completion_channel(device));
+  return rail;
+}
+
+// By way of the rail's own connection for calls.
+Status Link::add_lanes(Rail& rail, Deadline latest) {
+  for (uint32_t count = 0; count < limits::kLanes; ++count) {
+    const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(latest - Clock::now());
+    if (patience.count() <= 0) return Error(ETIMEDOUT, "brick does not answer");
+    const Answer answer = TRY(rail.calls->call(wire::Kind::kLane, ++last_id_, {}, patience));
+    if (answer.status != 0) return Error(ENOTCONN, "the brick has no lane for us");
+    const auto offer = TRY(wire::decode<LaneAnswer>(answer.body));
+    if (offer.lane >= limits::kLanesPerSession) return Error(EPROTO, "the brick offers an impossible lane");
+    Lane::Opened opened = TRY(open_lane(rail.address, offer, memory_, rail.completions.get(), latest));
+    rail.windows = (opened.reply.flags & kReplyWindows) != 0;
+    ClientDevice* const device = TRY(memory_.find_device(opened.id.id->verbs));
+    auto lane = std::make_unique<Lane>(std::move(opened), *device, memory_);
+    TRY(learn_keys(offer.lane, *rail.calls));
+    rail.lane_events.push_back(&lane->events());
+    rail.lanes |= 1u << offer.lane;
+    data_.add(std::move(lane), rail.completions.get());
+  }
+  return {};
+}
+
+Status Link::learn_keys(uint32_t lane, CallChannel& calls) {
+  KeysCall call{lane, 0};
+  while (true) {
+    const Answer answer = TRY(calls.call(wire::Kind::kKeys, ++last_id_, bytes_of(call), limits::kCallTimeout));
+    if (answer.status != 0) return Error(ENOTCONN, "the brick does not tell a lane's keys");
+    const auto keys = TRY(wire::decode_array<KeyRecord>(answer.body, kKeysPerPage));
+    handles_.add_keys(lane, keys);
+    if (keys.size() < kKeysPerPage) return {};
+    call.after = keys.back().id;
+  }
+}
+
+// From the keeper, which alone drains lanes.
+void Link::handle_lost_rails() {
+  const DataPath::LaneBits failed = data_.failed_lanes();
+  for (const auto& rail : rails()) {
+    if (!rail) continue;
+    if ((rail->lanes & failed) != 0 || rail->calls->dead() || (rail->commits && rail->commits->dead())) {
+      rail->lost.store(true);
+    }
+  }
+  if (!lost() && !live_rail()) lose(Error(ENOTCONN, "the connection to the brick is gone"));
+  if (const auto error = lost()) {
+    for (const auto& rail : rails()) {
+      if (rail) data_.give_up(data_.drain(rail->lanes));
+    }
+    return;
+  }
+  for (const auto& rail : rails()) {
+    if (rail && rail->lost.load()) lose_rail(*rail);
+  }
+}
+
+// What was under way on it is done again elsewhere, but only when the brick has destroyed its ends, so that nothing can
+// land late.
+void Link::lose_rail(Rail& rail) {
+  if (rail.shut) return;
+  spdlog::warn("the way to the brick through {} ({}) is lost; going on without it", format_address(rail.address),
+               rail.device);
+  rail.shut_down();
+  const auto undone = data_.drain(rail.lanes);
+  const DetachCall call{rail.lanes, 0};
+  rail.lane_events.clear();
+  const auto answer = call_on_rails(wire::Kind::kDetach, bytes_of(call));
+  if (answer.ok() && answer->status == 0) {
+    data_.repeat(rail.lanes, undone);
+    rail.lanes = 0;
+    rail.shut = true;  // now its lanes' numbers may be others'
+  } else {
+    data_.give_up(undone);
+    lose(Error(ENOTCONN, "the connection to the brick is gone"));
+  }
+  MutexLock lock(mutex_);
+  mend_.notify_all();
+}
+
+void Link::mend() {
+  auto pause = kMendFirst;
+  MutexLock lock(mutex_);
+  while (!stopping_ && !lost_) {
+    const auto broken = std::ranges::find_if(rails_, [](const auto& rail) { return !rail || rail->lost.load(); });
+    if (broken == rails_.end()) {
+      pause = kMendFirst;
+      mend_.wait(lock);
+      continue;
+    }
+    const auto number = static_cast<size_t>(broken - rails_.begin());
+    const bool ready = !*broken || (*broken)->shut;
+    lock.unlock();
+    const bool mended = ready && mend_one(number);
+    lock.lock();
+    if (mended || stopping_) continue;
+    mend_.wait_for(lock, pause);
+    pause = std::min(2 * pause, kMendMost);
+  }
+}
+
+// True: that rail is back.
+bool Link::mend_one(size_t number) {
+  const HostPort& address = peer_.addresses[number];
+  const Deadline latest = Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout;
+  const auto bring_back = [&]() -> Result<std::shared_ptr<Rail>> {
+    auto calls = TRY(attach(address, peer_.secret, token_, wire::Role::kKeeper, latest));
+    auto rail = TRY(make_rail(address, std::move(calls), latest));
+    const Status added = observes_ ? Status() : add_lanes(*rail, latest);
+    if (!added.ok()) {
+      // Its lanes, if there are any, are the keeper's to clear away.
+      rail->lost.store(true);
+      spdlog::debug("{}: {}", format_address(address), added.error().what());
+    }
+    return rail;
+  };
+  auto rail = bring_back();
+  if (!rail.ok()) {
+    spdlog::debug("{} is not back yet: {}", format_address(address), rail.error().what());
+    return false;
+  }
+  const bool whole = !(*rail)->lost.load();
+  {
+    MutexLock lock(mutex_);
+    if (rails_[number]) former_.push_back(std::move(rails_[number]));
+    rails_[number] = *rail;
+    if (lost_ || stopping_) {
+      (*rail)->shut_down();
+      data_.fail((*rail)->lanes);
+    }
+  }
+  wake_keeper();
+  if (whole) spdlog::info("the brick is reached through {} ({}) too", format_address(address), (*rail)->device);
+  return whole;
+}
+
+Link::Rails Link::rails() const {
+  MutexLock lock(mutex_);
+  return rails_;
+}
+
+std::shared_ptr<Rail> Link::live_rail() const {
+  MutexLock lock(mutex_);
+  for (const auto& rail : rails_) {
+    if (rail && !rail->lost.load()) return rail;
+  }
+  return nullptr;
+}
+
+}  // namespace brickfs::verbs

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// One address of the brick and what a session has there: connections for calls, and lanes, which the session's DataPath
+// keeps. A lost rail is replaced by a new one.
+// Threads: fixed after construction, except as said.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/source.h"
+#include "transport/verbs/call_channel.h"
+#include "transport/verbs/data_path.h"
+#include "transport/verbs/verbs_ptr.h"
+
+namespace brickfs::verbs {
+
+struct Rail {
+  HostPort address;
+  std::string device;               // "rxe0"
+  bool windows = false;             // what its handles are, on the brick
+  std::unique_ptr<CallChannel> calls;
+  std::unique_ptr<CallChannel> commits;  // none for an observer
+  CompChannelPtr completions;            // of the lanes
+  // The keeper's once the rail is in place.
+  std::vector<rdma_event_channel*> lane_events;
+  DataPath::LaneBits lanes = 0;
+  // Any thread's.
+  std::atomic<bool> lost{false};  // no call goes this way any more
+  std::atomic<bool> shut{false};  // and the keeper has cleared it away
+
+  void shut_down() {
+    calls->shut_down();
+    if (commits) commits->shut_down();
+  }
+};
+
+}  // namespace brickfs::verbs
