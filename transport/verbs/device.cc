@@ -2,6 +2,7 @@
 #include "transport/verbs/device.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -68,10 +69,10 @@ std::string why_no_device() {
   const int code = errno;
   if (devices != nullptr) ibv_free_device_list(devices);
   if (devices == nullptr || count == 0) {
-    return std::string("no RDMA device here: ") +
-           (devices == nullptr && code == ENOSYS ? "the kernel has no RDMA (modprobe ib_uverbs rdma_ucm)"
-                                                 : "none is known to the kernel (ibv_devices lists them)") +
-           "; use tcp:// instead";
+    const bool no_kernel = devices == nullptr && code == ENOSYS;
+    return fmt::format("no RDMA device here: {}; use tcp:// instead",
+                       no_kernel ? "the kernel has no RDMA (modprobe ib_uverbs rdma_ucm)"
+                                 : "none is known to the kernel (ibv_devices lists them)");
   }
   if (::access("/dev/infiniband/rdma_cm", F_OK) != 0) {
     return "no RDMA connections here: /dev/infiniband/rdma_cm is missing (modprobe rdma_ucm); use tcp:// instead";

@@ -3,6 +3,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <functional>
 #include <utility>
 
@@ -100,13 +101,15 @@ Result<Session> VerbsBrick::open(const OpenRequest& request, Holder* holder) {
   auto link = Link::open(peer_, *memory_, request, holder, [this](Error error) { tell_lost(error); });
   if (!link.ok()) {
     if (link.error().is(ENODEV)) {
-      const std::string why = verbs::why_no_device();
-      spdlog::error("{}", why.empty() ? "no RDMA device leads to the brick's address; use tcp:// instead" : why);
+      static std::atomic<bool> said{false};  // once: a path that failed is tried again and again
+      const std::string why = said.exchange(true) ? "" : verbs::why_no_device();
+      if (!why.empty()) spdlog::error("{}", why);
       return Error(EHOSTUNREACH, "no RDMA device leads there");
     }
     return link.error();
   }
-  const Session session = (*link)->session();
+  Session session = (*link)->session();
+  session.transport = (*link)->describe();
   MutexLock lock(mutex_);
   link_ = *std::move(link);
   return session;
