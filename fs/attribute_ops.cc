@@ -36,9 +36,10 @@ void set_mode(Transaction& transaction, Inode& inode, uint32_t mode, const Calle
 void Filesystem::Impl::change_inode(Transaction& transaction, Inode& inode, const AttributeChange& change,
                                     const Caller& caller) {
   const bool changes_owner = change.uid || change.gid;
+  const bool kills_own = change.kill_if_owner && caller.uid == inode.uid && caller.uid != 0;
+  if (changes_owner || change.kill_privileges || kills_own) kill_privileges(transaction, inode, caller);
   if (change.uid) inode.uid = *change.uid;
   if (change.gid) inode.gid = *change.gid;
-  if (changes_owner || change.kill_privileges) kill_privileges(transaction, inode);
   if (change.mode) set_mode(transaction, inode, *change.mode, caller);
   if (change.atime) inode.atime = *change.atime;
   if (change.mtime) inode.mtime = *change.mtime;

@@ -193,9 +193,10 @@ bool Filesystem::Impl::FileChange::change_inode(const Outcome& outcome, Transact
   if (outcome.size_bytes) set(inode.size_bytes, *outcome.size_bytes);
   if (outcome.stamp_mtime) set(inode.mtime, time);
   if (outcome.stamp_ctime) set(inode.ctime, time);
-  if (outcome.kill_privileges) {
+  changed |= fs_.drop_capabilities(transaction, inode);
+  if (outcome.unprivileged != nullptr) {
     const uint32_t mode = inode.mode;
-    fs_.kill_privileges(transaction, inode);
+    fs_.kill_privileges(transaction, inode, *outcome.unprivileged);
     changed |= inode.mode != mode;
   }
   if (outcome.edit != nullptr && *outcome.edit) {

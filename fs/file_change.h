@@ -59,7 +59,7 @@ class Filesystem::Impl::FileChange {
     std::optional<uint64_t> size_bytes = {};
     bool stamp_mtime = false;
     bool stamp_ctime = false;
-    bool kill_privileges = false;
+    const Caller* unprivileged = nullptr;  // takes set-uid and set-gid away
     const InodeEdit* edit = nullptr;
   };
   // Once. An error of the data transfer leaves the file as it was, but for bytes written in place, which are undefined.

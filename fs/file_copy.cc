@@ -33,14 +33,15 @@ Result<Step> next_step(Filesystem& filesystem, Ino from, uint64_t offset, uint64
 }  // namespace
 
 // Zeros without units: a hole where the target has something, a longer file where it ends.
-Status Filesystem::Impl::copy_hole(Ino to, uint64_t offset, uint64_t length) {
+Status Filesystem::Impl::copy_hole(Ino to, uint64_t offset, uint64_t length, const Caller* unprivileged) {
   TRY(admit_change());
   FileChange change(*this, to);
   TRY(change.lock(offset, length));
-  return punch_hole(change, false);
+  return punch_hole(change, false, unprivileged);
 }
 
-Result<uint64_t> Filesystem::copy_range(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset, uint64_t length) {
+Result<uint64_t> Filesystem::copy_range(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset, uint64_t length,
+                                        const Caller* unprivileged) {
   const Attributes source = TRY(get_attributes(from));
   if (from_offset >= source.size_bytes || length == 0) return 0;
   length = std::min(length, source.size_bytes - from_offset);
@@ -56,7 +57,7 @@ Result<uint64_t> Filesystem::copy_range(Ino from, uint64_t from_offset, Ino to, 
     const auto step = next_step(*this, from, from_offset + done, length - done);
     if (!step.ok()) return failed(step.error());
     if (step->hole) {
-      if (const Status status = impl_->copy_hole(to, to_offset + done, step->bytes); !status.ok())
+      if (const Status status = impl_->copy_hole(to, to_offset + done, step->bytes, unprivileged); !status.ok())
         return failed(status.error());
       done += step->bytes;
       continue;
@@ -67,7 +68,7 @@ Result<uint64_t> Filesystem::copy_range(Ino from, uint64_t from_offset, Ino to, 
     if (!read_bytes.ok()) return failed(read_bytes.error());
     if (*read_bytes == 0) break;  // the source has become shorter
     slice.length_bytes = static_cast<uint32_t>(*read_bytes);
-    const auto written = write(to, to_offset + done, std::span(&slice, 1), false, false);
+    const auto written = write(to, to_offset + done, std::span(&slice, 1), false, unprivileged);
     if (!written.ok()) return failed(written.error());
     done += *written;
   }

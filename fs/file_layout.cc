@@ -40,7 +40,7 @@ Status Filesystem::Impl::set_size(Ino ino, uint64_t size_bytes, const InodeEdit&
 }
 
 // New units for what is not mapped: they read as zeros until written.
-Status Filesystem::Impl::preallocate(FileChange& change, bool keep_size) {
+Status Filesystem::Impl::preallocate(FileChange& change, bool keep_size, const Caller* unprivileged) {
   const std::vector<Extent> mapped = change.extents(change.first_unit(), change.end_unit());
   for (Extent extent : TRY(change.allocate(change.first_unit(), change.end_unit(), mapped))) {
     extent.unwritten = true;
@@ -49,10 +49,10 @@ Status Filesystem::Impl::preallocate(FileChange& change, bool keep_size) {
   const bool grows = !keep_size && change.end() > change.size();
   if (grows) change.zero_gap(change.end());
   return change.apply(
-      {.size_bytes = grows ? std::optional(change.end()) : std::nullopt, .stamp_mtime = grows, .stamp_ctime = true});
+      {.size_bytes = grows ? std::optional(change.end()) : std::nullopt, .stamp_mtime = true, .stamp_ctime = true, .unprivileged = unprivileged});
 }
 
-Status Filesystem::Impl::punch_hole(FileChange& change, bool keep_size) {
+Status Filesystem::Impl::punch_hole(FileChange& change, bool keep_size, const Caller* unprivileged) {
   const bool grows = !keep_size && change.end() > change.size();
   const WholeUnits whole = whole_units(change.offset(), change.end(), change.size());
   if (grows) change.zero_gap(change.offset());
@@ -60,11 +60,11 @@ Status Filesystem::Impl::punch_hole(FileChange& change, bool keep_size) {
   change.zero(std::max(change.offset(), whole.end * kUnitBytes), change.end());
   if (whole.first < whole.end) change.unmap(whole.first, whole.end);
   return change.apply(
-      {.size_bytes = grows ? std::optional(change.end()) : std::nullopt, .stamp_mtime = true, .stamp_ctime = true});
+      {.size_bytes = grows ? std::optional(change.end()) : std::nullopt, .stamp_mtime = true, .stamp_ctime = true, .unprivileged = unprivileged});
 }
 
 // Whole units keep their place and read as zeros again, without being written.
-Status Filesystem::Impl::zero_range(FileChange& change, bool keep_size) {
+Status Filesystem::Impl::zero_range(FileChange& change, bool keep_size, const Caller* unprivileged) {
   const bool grows = !keep_size && change.end() > change.size();
   const WholeUnits whole = whole_units(change.offset(), change.end(), change.size());
   const std::vector<Extent> mapped = change.extents(change.first_unit(), change.end_unit());
@@ -82,10 +82,10 @@ Status Filesystem::Impl::zero_range(FileChange& change, bool keep_size) {
   change.zero(change.offset(), std::min(change.end(), whole.first * kUnitBytes));
   change.zero(std::max(change.offset(), whole.end * kUnitBytes), change.end());
   return change.apply(
-      {.size_bytes = grows ? std::optional(change.end()) : std::nullopt, .stamp_mtime = true, .stamp_ctime = true});
+      {.size_bytes = grows ? std::optional(change.end()) : std::nullopt, .stamp_mtime = true, .stamp_ctime = true, .unprivileged = unprivileged});
 }
 
-Status Filesystem::allocate(Ino ino, int mode, uint64_t offset, uint64_t length) {
+Status Filesystem::allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged) {
   constexpr int kKnown = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
   const bool keep_size = (mode & FALLOC_FL_KEEP_SIZE) != 0;
   const bool punch = (mode & FALLOC_FL_PUNCH_HOLE) != 0;
@@ -95,8 +95,8 @@ Status Filesystem::allocate(Ino ino, int mode, uint64_t offset, uint64_t length)
   TRY(impl_->admit_change());
   Impl::FileChange change(*impl_, ino);
   TRY(change.lock(offset, length));
-  if (punch) return impl_->punch_hole(change, true);
-  return zero ? impl_->zero_range(change, keep_size) : impl_->preallocate(change, keep_size);
+  if (punch) return impl_->punch_hole(change, true, unprivileged);
+  return zero ? impl_->zero_range(change, keep_size, unprivileged) : impl_->preallocate(change, keep_size, unprivileged);
 }
 
 }  // namespace brickfs

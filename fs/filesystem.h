@@ -33,6 +33,8 @@ struct Caller {
   uint32_t umask = 0;
   // True if the caller is in group `gid` (supplementary ones too) or may act as if (CAP_FSETID).
   std::function<bool(uint32_t gid)> in_group;
+  // True if the caller has CAP_SYS_ADMIN; empty: it has not.
+  std::function<bool()> is_administrator;
 };
 
 struct Attributes {
@@ -59,7 +61,8 @@ struct AttributeChange {
   std::optional<TimeNs> atime = {};
   std::optional<TimeNs> mtime = {};
   std::optional<TimeNs> ctime = {};
-  bool kill_privileges = false;  // clear set-uid/-gid as a write by a not privileged caller does
+  bool kill_privileges = false;  // clear set-uid/-gid as a write by a not privileged caller does; a new owner does so anyway
+  bool kill_if_owner = false;    // the same if the caller owns the file, and is not root
 };
 
 struct DirectoryEntry {
@@ -121,17 +124,21 @@ class Filesystem {
   // Flags as of setxattr(2). Sets the mode with a POSIX access ACL, as Linux does.
   Status set_xattr(Ino ino, std::string_view name, std::span<const std::byte> value, int flags, const Caller& caller);
   Result<std::vector<std::byte>> get_xattr(Ino ino, std::string_view name);   // ENODATA
-  Result<std::vector<std::byte>> list_xattr(Ino ino);                         // names, each ended by a zero byte
+  // Names, each ended by a zero byte. trusted.* is for administrators: here the kernel does not see to that.
+  Result<std::vector<std::byte>> list_xattr(Ino ino, const Caller& caller);
   Status remove_xattr(Ino ino, std::string_view name);
 
   // --- data. The kernel's references keep an unlinked file; open and release need no call.
   // Bytes read: less than asked for only at the end of the file. Holes read as zeros. `into`: as many slices as one likes.
   Result<uint64_t> read(Ino ino, uint64_t offset, std::span<const LocalSlice> into);
-  // All or an error; `append`: at the end of the file, wherever that is now.
-  Result<uint64_t> write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append, bool kill_privileges);
-  Status allocate(Ino ino, int mode, uint64_t offset, uint64_t length);       // as fallocate(2); EOPNOTSUPP
+  // All or an error; `append`: at the end of the file, wherever that is now. `unprivileged`: who writes, if that clears the
+  // set-uid and set-gid bits; null: they stay. File capabilities are removed by every change of data.
+  Result<uint64_t> write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append, const Caller* unprivileged);
+  // As fallocate(2); EOPNOTSUPP. `unprivileged`: as of write().
+  Status allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged);
   Result<uint64_t> seek(Ino ino, uint64_t offset, int whence);                // SEEK_DATA, SEEK_HOLE; ENXIO
-  Result<uint64_t> copy_range(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset, uint64_t length);
+  Result<uint64_t> copy_range(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset, uint64_t length,
+                              const Caller* unprivileged);
   // Everything done before is durable (`ino` as a hint of what matters).
   Status sync(Ino ino);
   Status sync_all();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What all groups of operations share.
 #include "fs/filesystem_state.h"
+#include "fs/new_inode.h"
 
 namespace brickfs {
 namespace {
@@ -110,16 +111,24 @@ void Filesystem::Impl::delete_inode(Inode& inode) {
   drop_inode(inode, journal->append(transaction));
 }
 
-void Filesystem::Impl::kill_privileges(Transaction& transaction, Inode& inode) {
-  if (!inode.is_regular()) return;
+// As setattr_should_drop_suidgid() of Linux.
+void Filesystem::Impl::kill_privileges(Transaction& transaction, Inode& inode, const Caller& caller) {
+  if (inode.is_directory()) return;
   inode.mode &= ~uint32_t{S_ISUID};
-  if ((inode.mode & S_IXGRP) != 0) inode.mode &= ~uint32_t{S_ISGID};
-  if (!inode.xattrs) return;
+  if ((inode.mode & S_ISGID) != 0 && ((inode.mode & S_IXGRP) != 0 || !is_in_group(caller, inode.gid))) {
+    inode.mode &= ~uint32_t{S_ISGID};
+  }
+  (void)drop_capabilities(transaction, inode);
+}
+
+bool Filesystem::Impl::drop_capabilities(Transaction& transaction, Inode& inode) {
+  if (!inode.xattrs) return false;
   const auto capabilities = inode.xattrs->find(kCapabilities);
-  if (capabilities == inode.xattrs->end()) return;
+  if (capabilities == inode.xattrs->end()) return false;
   transaction.erase_xattr(inode.ino, kCapabilities);
   inode.xattrs->erase(capabilities);
   if (inode.xattrs->empty()) inode.xattrs.reset();
+  return true;
 }
 
 void Filesystem::Impl::touch_atime(Ino ino) {

@@ -80,20 +80,22 @@ class Filesystem::Impl {
   void drop_inode(Inode& inode, Lsn erased_by);
   // Deletes an inode that has no link and no reference, in a transaction of its own. The pointer dies.
   void delete_inode(Inode& inode);
-  // What an unprivileged write, truncation or chown takes away: set-uid, set-gid where the group may execute, file
-  // capabilities. For regular files; the caller puts the inode.
-  void kill_privileges(Transaction& transaction, Inode& inode);
+  // What an unprivileged write or truncation, and any chown, takes away: set-uid, set-gid where the group may execute or the
+  // caller is not in it, and file capabilities. Not of directories. The caller puts the inode.
+  void kill_privileges(Transaction& transaction, Inode& inode, const Caller& caller);
+  // Any change of data takes away file capabilities. True if there were any.
+  bool drop_capabilities(Transaction& transaction, Inode& inode);
   // Truncates or extends a regular file in one transaction, with its own locks (data in file_ops). `edit` (may be empty) changes
   // more of the inode in it, behind the stamping of mtime and ctime and before the row is put. EINVAL, EFBIG, ENOSPC.
   using InodeEdit = std::function<void(Transaction& transaction, Inode& inode)>;
   Status set_size(Ino ino, uint64_t size_bytes, const InodeEdit& edit);
   class FileChange;  // fs/file_change.h
   // Parts of write, allocate and copy_range, on a range that is locked.
-  Status write_range(FileChange& change, std::span<const LocalSlice> from, bool kill);
-  Status preallocate(FileChange& change, bool keep_size);
-  Status punch_hole(FileChange& change, bool keep_size);
-  Status zero_range(FileChange& change, bool keep_size);
-  Status copy_hole(Ino to, uint64_t offset, uint64_t length);
+  Status write_range(FileChange& change, std::span<const LocalSlice> from, const Caller* unprivileged);
+  Status preallocate(FileChange& change, bool keep_size, const Caller* unprivileged);
+  Status punch_hole(FileChange& change, bool keep_size, const Caller* unprivileged);
+  Status zero_range(FileChange& change, bool keep_size, const Caller* unprivileged);
+  Status copy_hole(Ino to, uint64_t offset, uint64_t length, const Caller* unprivileged);
 
   // Parts of rename, all under rename_mutex where two directories are concerned: fs/rename_op.cc.
   Status look_up(Move& move);

@@ -42,10 +42,11 @@ AttributeChange change_of(const struct stat& attributes, int valid) {
 
 void setattr(fuse_req_t request, fuse_ino_t ino, struct stat* attributes, int valid, fuse_file_info*) {
   AttributeChange change = change_of(*attributes, valid);
-  // A change of owner clears the bits whoever makes it; the kernel leaves that to us (fuse_extra.h).
-  const bool new_owner = change.uid.has_value() || change.gid.has_value();
-  change.kill_privileges =
-      FuseBuffers::current().kill_privileges || (new_owner && mount_of(request).kills_privileges());
+  // A change of owner clears the bits whoever makes it; the kernel leaves that to us (fuse_extra.h). A chown that names no
+  // owner comes as a request for nothing. But so do the preliminaries of writes by others, which say by themselves what goes.
+  const bool nothing_else = (valid & ~FUSE_SET_ATTR_CTIME) == 0;
+  change.kill_privileges = FuseBuffers::current().kill_privileges;
+  change.kill_if_owner = nothing_else && mount_of(request).kills_privileges();
   reply_attributes(request, filesystem_of(request).set_attributes(ino_of(ino), change, caller_of(request)));
 }
 
@@ -71,7 +72,7 @@ void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size)
 }
 
 void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
-  reply_value(request, filesystem_of(request).list_xattr(ino_of(ino)), size);
+  reply_value(request, filesystem_of(request).list_xattr(ino_of(ino), caller_of(request)), size);
 }
 
 void removexattr(fuse_req_t request, fuse_ino_t ino, const char* name) {

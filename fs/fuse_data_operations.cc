@@ -46,8 +46,9 @@ void write(fuse_req_t request, fuse_ino_t ino, const char* data, size_t size, of
     const auto before = filesystem.get_attributes(ino_of(ino));
     clears_mode = before.ok() && (before->mode & (S_ISUID | S_ISGID)) != 0;
   }
-  const auto written =
-      filesystem.write(ino_of(ino), static_cast<uint64_t>(offset), std::span(&from, 1), false, buffers.kill_privileges);
+  const Caller caller = caller_of(request);
+  const auto written = filesystem.write(ino_of(ino), static_cast<uint64_t>(offset), std::span(&from, 1), false,
+                                        buffers.kill_privileges ? &caller : nullptr);
   if (!written.ok()) return reply_error(request, written.error());
   if (clears_mode) drop_cached_mode(request, ino);
   fuse_reply_write(request, *written);
@@ -58,9 +59,33 @@ void fsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info*) {
   reply_status(request, filesystem_of(request).sync(ino_of(ino)));
 }
 
+// With fallocate and copy_file_range the kernel does not say whether the caller loses set-uid bits (fuse_extra.h).
+class CallerOfChange {
+ public:
+  CallerOfChange(fuse_req_t request, fuse_ino_t changed) : request_(request), changed_(changed), caller_(caller_of(request)) {
+    if (caller_.uid == 0 || !mount_of(request).kills_privileges()) return;
+    const auto before = filesystem_of(request).get_attributes(ino_of(changed));
+    loses_ = before.ok() && (before->mode & (S_ISUID | S_ISGID)) != 0;
+  }
+  const Caller* unprivileged() const { return loses_ ? &caller_ : nullptr; }
+  // Before the reply.
+  void changed() const {
+    if (loses_) drop_cached_mode(request_, changed_);
+  }
+
+ private:
+  const fuse_req_t request_;
+  const fuse_ino_t changed_;
+  const Caller caller_;
+  bool loses_ = false;
+};
+
 void fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, off_t length, fuse_file_info*) {
-  reply_status(request, filesystem_of(request).allocate(ino_of(ino), mode, static_cast<uint64_t>(offset),
-                                                        static_cast<uint64_t>(length)));
+  const CallerOfChange caller(request, ino);
+  const Status status = filesystem_of(request).allocate(ino_of(ino), mode, static_cast<uint64_t>(offset),
+                                                        static_cast<uint64_t>(length), caller.unprivileged());
+  caller.changed();
+  reply_status(request, status);
 }
 
 void lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
@@ -71,8 +96,11 @@ void lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_fi
 
 void copy_file_range(fuse_req_t request, fuse_ino_t from, off_t from_offset, fuse_file_info*, fuse_ino_t to,
                      off_t to_offset, fuse_file_info*, size_t length, int) {
+  const CallerOfChange caller(request, to);
   const auto copied = filesystem_of(request).copy_range(ino_of(from), static_cast<uint64_t>(from_offset), ino_of(to),
-                                                        static_cast<uint64_t>(to_offset), std::min(length, kCopyBytes));
+                                                        static_cast<uint64_t>(to_offset), std::min(length, kCopyBytes),
+                                                        caller.unprivileged());
+  caller.changed();
   if (!copied.ok()) return reply_error(request, copied.error());
   fuse_reply_write(request, *copied);
 }

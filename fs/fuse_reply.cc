@@ -4,36 +4,51 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 namespace brickfs {
 namespace {
 
 constexpr int64_t kNsPerSecond = 1'000'000'000;
 
-// Asked only when a decision hangs on it, so the request's message need not carry the groups.
-bool process_in_group(uint32_t pid, uint32_t gid) {
+constexpr unsigned kCapSysAdmin = 21;  // linux/capability.h
+
+// What /proc says of a process (which waits for the answer to its request meanwhile), or nothing.
+std::string process_status(uint32_t pid, std::string_view field) {
+  if (pid == 0) return {};  // the kernel itself, or a process of a container that we do not see
   std::ifstream status(fmt::format("/proc/{}/status", pid));
   for (std::string line; std::getline(status, line);) {
-    if (!line.starts_with("Groups:")) continue;
-    std::istringstream groups(line.substr(sizeof("Groups:") - 1));
-    for (uint32_t group = 0; groups >> group;) {
-      if (group == gid) return true;
-    }
-    return false;
+    if (line.starts_with(field)) return line.substr(field.size());
+  }
+  return {};
+}
+
+// Asked only when a decision hangs on it, so the request's message need not carry the groups.
+bool process_in_group(uint32_t pid, uint32_t gid) {
+  std::istringstream groups(process_status(pid, "Groups:"));
+  for (uint32_t group = 0; groups >> group;) {
+    if (group == gid) return true;
   }
   return false;
+}
+
+bool process_has_capability(uint32_t pid, unsigned capability) {
+  const uint64_t effective = strtoull(process_status(pid, "CapEff:").c_str(), nullptr, 16);
+  return (effective >> capability & 1) != 0;
 }
 
 }  // namespace
 
 Caller make_caller(uint32_t uid, uint32_t gid, uint32_t pid, uint32_t umask) {
-  Caller caller{.uid = uid, .gid = gid, .umask = umask, .in_group = {}};
+  Caller caller{.uid = uid, .gid = gid, .umask = umask, .in_group = {}, .is_administrator = {}};
   caller.in_group = [uid, gid, pid](uint32_t group) {
-    return uid == 0 || gid == group || (pid != 0 && process_in_group(pid, group));
+    return uid == 0 || gid == group || process_in_group(pid, group);
   };
+  caller.is_administrator = [pid] { return process_has_capability(pid, kCapSysAdmin); };
   return caller;
 }
 

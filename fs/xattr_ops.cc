@@ -13,6 +13,7 @@ namespace {
 using Mode = InodeLocks::Mode;
 
 constexpr uint32_t kPermissionBits = 0777;
+constexpr std::string_view kTrusted = "trusted.";
 
 // What a mount says of itself, at the root: not stored, not listed, read-only. docs/operations.md
 constexpr std::string_view kLinkAttribute = "brickfs.link";
@@ -23,7 +24,7 @@ Status check_name(std::string_view name) {
   if (name.empty() || name.size() > limits::kXattrNameBytes) return Error(ERANGE, "the attribute's name is too long");
   if (name.find('\0') != name.npos) return Error(EINVAL, "the attribute's name has a zero byte");
   if (is_acl(name)) return {};
-  for (const std::string_view space : {"user.", "trusted.", "security."}) {
+  for (const std::string_view space : {std::string_view("user."), kTrusted, std::string_view("security.")}) {
     if (!name.starts_with(space)) continue;
     if (name.size() == space.size()) return Error(EINVAL, "the attribute has no name in its namespace");
     return {};
@@ -129,12 +130,17 @@ Result<std::vector<std::byte>> Filesystem::get_xattr(Ino ino, std::string_view n
   return *value;
 }
 
-Result<std::vector<std::byte>> Filesystem::list_xattr(Ino ino) {
+Result<std::vector<std::byte>> Filesystem::list_xattr(Ino ino, const Caller& caller) {
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
   const Inode& inode = *TRY(impl_->find_inode(ino));
   std::vector<std::byte> names;
   if (!inode.xattrs) return names;
+  std::optional<bool> sees_trusted;
   for (const auto& [name, value] : *inode.xattrs) {
+    if (name.starts_with(kTrusted)) {
+      if (!sees_trusted) sees_trusted = caller.is_administrator && caller.is_administrator();
+      if (!*sees_trusted) continue;
+    }
     const auto bytes = std::as_bytes(std::span(name.c_str(), name.size() + 1));
     names.insert(names.end(), bytes.begin(), bytes.end());
   }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/falloc.h>
 
 #include <string>
 
@@ -65,6 +67,43 @@ TEST_F(AttributeOps, KillingPrivilegesTakesCapabilitiesToo) {
   set({.kill_privileges = true});
   EXPECT_EQ(mode(), 0777u);
   EXPECT_EQ(volume_->get_xattr(file_, "security.capability").code(), ENODATA);
+}
+
+TEST_F(AttributeOps, AnyChangeOfDataTakesCapabilities) {
+  const std::byte value[4] = {};
+  const std::byte data[1] = {std::byte{1}};
+  LocalSlice slice{const_cast<std::byte*>(data), 1, 0};
+  const auto changes = std::to_array<std::function<bool()>>({
+      [&] { return volume_->write(file_, 0, std::span(&slice, 1), false, nullptr).ok(); },
+      [&] { return volume_->set_attributes(file_, {.size_bytes = 10}, root_caller()).ok(); },
+      [&] { return volume_->allocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 10, nullptr).ok(); },
+      [&] { return volume_->allocate(file_, 0, 0, 5000, nullptr).ok(); },
+  });
+  set({.mode = 06777});
+  for (const auto& change : changes) {
+    ASSERT_TRUE(volume_->set_xattr(file_, "security.capability", value, 0, root_caller()).ok());
+    EXPECT_TRUE(change());
+    EXPECT_EQ(volume_->get_xattr(file_, "security.capability").code(), ENODATA);
+  }
+  EXPECT_EQ(mode(), 06777u) << "whoever may, keeps the bits";
+}
+
+TEST_F(AttributeOps, UnprivilegedWriteTakesTheGroupsBitFromStrangersToo) {
+  const std::byte data[1] = {std::byte{1}};
+  LocalSlice slice{const_cast<std::byte*>(data), 1, 0};
+  const auto write_as = [&](const Caller& caller) { EXPECT_TRUE(volume_->write(file_, 0, std::span(&slice, 1), false, &caller).ok()); };
+  set({.gid = 50});
+  set({.mode = 06766});
+  write_as(user_caller(1000, 50));
+  EXPECT_EQ(mode(), 02766u);
+  write_as(user_caller(1000, 1000));
+  EXPECT_EQ(mode(), 0766u);
+}
+
+TEST_F(AttributeOps, ChownTakesPrivilegesOfDevicesToo) {
+  const Ino device = volume_->make_node(kRootIno, "device", S_IFCHR | 06711, 0x103, root_caller())->ino;
+  ASSERT_TRUE(volume_->set_attributes(device, {.uid = 5}, root_caller()).ok());
+  EXPECT_EQ(volume_->get_attributes(device)->mode & 07777, 0711u);
 }
 
 TEST_F(AttributeOps, SetGroupIdNeedsTheGroup) {

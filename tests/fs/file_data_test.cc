@@ -38,7 +38,7 @@ Result<uint64_t> write(Filesystem& filesystem, Ino ino, uint64_t offset, const B
   auto* data = const_cast<std::byte*>(bytes.data());
   const uint32_t half = static_cast<uint32_t>(bytes.size() / 2);
   const LocalSlice slices[] = {{data, half, 0}, {data + half, static_cast<uint32_t>(bytes.size() - half), 0}};
-  return filesystem.write(ino, offset, slices, append, false);
+  return filesystem.write(ino, offset, slices, append, nullptr);
 }
 
 Status status_of(const Result<uint64_t>& result) { return result.ok() ? Status() : Status(result.error()); }
@@ -69,7 +69,7 @@ void soil_free_space(Filesystem& filesystem, uint64_t bytes) {
   // One unit in each block stays in use, so that the blocks stay and keep their bytes.
   for (uint64_t offset = 0; offset < bytes; offset += kBlockBytes) {
     ASSERT_TRUE(
-        filesystem.allocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, kBlockBytes - kUnitBytes).ok());
+        filesystem.allocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, kBlockBytes - kUnitBytes, nullptr).ok());
   }
   ASSERT_TRUE(write(filesystem, keeper, 0, Bytes(1)).ok());
   ASSERT_TRUE(filesystem.sync_all().ok());
@@ -172,24 +172,24 @@ class RandomFiles {
     image.bytes.resize(size);
   }
   void punch(Image& image, uint64_t offset, uint64_t length) {
-    ASSERT_TRUE(volume_->allocate(image.ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length).ok());
+    ASSERT_TRUE(volume_->allocate(image.ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length, nullptr).ok());
     image.zero(offset, length);
   }
   void zero_range(Image& image, uint64_t offset, uint64_t length, bool keep) {
     ASSERT_TRUE(
-        volume_->allocate(image.ino, FALLOC_FL_ZERO_RANGE | (keep ? FALLOC_FL_KEEP_SIZE : 0), offset, length).ok());
+        volume_->allocate(image.ino, FALLOC_FL_ZERO_RANGE | (keep ? FALLOC_FL_KEEP_SIZE : 0), offset, length, nullptr).ok());
     if (!keep) image.bytes.resize(std::max<size_t>(image.bytes.size(), offset + length));
     image.zero(offset, length);
   }
   void preallocate(Image& image, uint64_t offset, uint64_t length, bool keep) {
-    ASSERT_TRUE(volume_->allocate(image.ino, keep ? FALLOC_FL_KEEP_SIZE : 0, offset, length).ok());
+    ASSERT_TRUE(volume_->allocate(image.ino, keep ? FALLOC_FL_KEEP_SIZE : 0, offset, length, nullptr).ok());
     if (!keep) image.bytes.resize(std::max<size_t>(image.bytes.size(), offset + length));
   }
   void copy(Image& from, Image& to, uint64_t offset, uint64_t length) {
     const uint64_t to_offset = place();
     const uint64_t there = offset < from.bytes.size() ? std::min<uint64_t>(length, from.bytes.size() - offset) : 0;
     const bool overlap = &from == &to && there > 0 && offset < to_offset + there && to_offset < offset + there;
-    const auto copied = volume_->copy_range(from.ino, offset, to.ino, to_offset, length);
+    const auto copied = volume_->copy_range(from.ino, offset, to.ino, to_offset, length, nullptr);
     ASSERT_EQ(copied.code(), overlap ? EINVAL : 0);
     if (overlap) return;
     ASSERT_EQ(*copied, there);
@@ -274,7 +274,7 @@ TEST(FileData, SeekFindsDataAndHoles) {
   const uint64_t far = uint64_t{1} << 40;
   ASSERT_TRUE(write(*volume, ino, 3 * kUnitBytes + 5, Bytes(10, std::byte{1})).ok());
   ASSERT_TRUE(write(*volume, ino, far, Bytes(10, std::byte{2})).ok());
-  ASSERT_TRUE(volume->allocate(ino, 0, 6 * kUnitBytes, kUnitBytes).ok());
+  ASSERT_TRUE(volume->allocate(ino, 0, 6 * kUnitBytes, kUnitBytes, nullptr).ok());
   EXPECT_EQ(*volume->seek(ino, 0, SEEK_HOLE), 0u);
   EXPECT_EQ(*volume->seek(ino, 0, SEEK_DATA), 3 * kUnitBytes);
   EXPECT_EQ(*volume->seek(ino, 3 * kUnitBytes + 9, SEEK_DATA), 3 * kUnitBytes + 9);
@@ -299,7 +299,7 @@ TEST(FileData, FilesReachToTheLimit) {
   EXPECT_EQ(write(*volume, ino, limits::kFileBytes - 3, Bytes(4)).code(), EFBIG);
   EXPECT_EQ(write(*volume, ino, 0, Bytes(1), true).code(), EFBIG);
   EXPECT_EQ(set_size(*volume, ino, limits::kFileBytes + 1).code(), EFBIG);
-  EXPECT_EQ(volume->allocate(ino, 0, limits::kFileBytes, 1).code(), EFBIG);
+  EXPECT_EQ(volume->allocate(ino, 0, limits::kFileBytes, 1, nullptr).code(), EFBIG);
   EXPECT_TRUE(set_size(*volume, ino, 0).ok());
   EXPECT_EQ(volume->get_attributes(ino)->blocks_512, 0u);
 }
@@ -308,10 +308,10 @@ TEST(FileData, PreallocationIsAllOrNothing) {
   MountedVolume volume;
   const uint64_t free = volume->stat().free_units;
   const Ino ino = make_file(*volume, "reserve");
-  EXPECT_EQ(volume->allocate(ino, 0, 0, (free + 1) * kUnitBytes).code(), ENOSPC);
+  EXPECT_EQ(volume->allocate(ino, 0, 0, (free + 1) * kUnitBytes, nullptr).code(), ENOSPC);
   EXPECT_EQ(volume->stat().free_units, free);
   EXPECT_EQ(volume->get_attributes(ino)->size_bytes, 0u);
-  ASSERT_TRUE(volume->allocate(ino, FALLOC_FL_KEEP_SIZE, 0, free * kUnitBytes).ok());
+  ASSERT_TRUE(volume->allocate(ino, FALLOC_FL_KEEP_SIZE, 0, free * kUnitBytes, nullptr).ok());
   EXPECT_EQ(volume->stat().free_units, 0u);
   EXPECT_EQ(volume->get_attributes(ino)->size_bytes, 0u);
   EXPECT_EQ(volume->get_attributes(ino)->blocks_512, free * kUnitBytes / 512);
@@ -323,9 +323,9 @@ TEST(FileData, PreallocationIsAllOrNothing) {
 TEST(FileData, RefusesWhatItCannotDo) {
   MountedVolume volume;
   const Ino ino = make_file(*volume, "file");
-  EXPECT_EQ(volume->allocate(ino, FALLOC_FL_PUNCH_HOLE, 0, 1).code(), EOPNOTSUPP);
-  EXPECT_EQ(volume->allocate(ino, FALLOC_FL_COLLAPSE_RANGE, 0, kUnitBytes).code(), EOPNOTSUPP);
-  EXPECT_EQ(volume->allocate(ino, 0, 0, 0).code(), EINVAL);
+  EXPECT_EQ(volume->allocate(ino, FALLOC_FL_PUNCH_HOLE, 0, 1, nullptr).code(), EOPNOTSUPP);
+  EXPECT_EQ(volume->allocate(ino, FALLOC_FL_COLLAPSE_RANGE, 0, kUnitBytes, nullptr).code(), EOPNOTSUPP);
+  EXPECT_EQ(volume->allocate(ino, 0, 0, 0, nullptr).code(), EINVAL);
   EXPECT_EQ(write(*volume, kRootIno, 0, Bytes(1)).code(), EISDIR);
   EXPECT_EQ(set_size(*volume, kRootIno, 0).code(), EISDIR);
   EXPECT_EQ(write(*volume, Ino{12345}, 0, Bytes(1)).code(), ESTALE);

@@ -34,7 +34,7 @@ void write_file(Filesystem& filesystem, std::string_view name, std::string text)
   const auto file = filesystem.create(kRootIno, name, S_IFREG | 0644, {});
   ASSERT_TRUE(file.ok()) << file.error().what();
   const LocalSlice slice{reinterpret_cast<std::byte*>(text.data()), static_cast<uint32_t>(text.size()), 0};
-  ASSERT_TRUE(filesystem.write(file->ino, 0, std::span(&slice, 1), false, false).ok());
+  ASSERT_TRUE(filesystem.write(file->ino, 0, std::span(&slice, 1), false, nullptr).ok());
   filesystem.forget(file->ino, 1);
 }
 
@@ -255,7 +255,7 @@ TEST(Mount, AnUnlinkedOpenFileIsDeletedByTheNextMount) {
     const auto file = filesystem->create(kRootIno, "open", S_IFREG | 0644, {});
     std::string text(3'000'000, 'x');
     const LocalSlice slice{reinterpret_cast<std::byte*>(text.data()), static_cast<uint32_t>(text.size()), 0};
-    ASSERT_TRUE(filesystem->write(file->ino, 0, std::span(&slice, 1), false, false).ok());
+    ASSERT_TRUE(filesystem->write(file->ino, 0, std::span(&slice, 1), false, nullptr).ok());
     ASSERT_TRUE(filesystem->unlink(kRootIno, "open").ok());
     ASSERT_TRUE(filesystem->sync_all().ok());
     EXPECT_EQ(filesystem->stat().inodes, 2u);

@@ -92,7 +92,7 @@ class RandomWork {
     if (ino == kNoIno) return true;
     std::string bytes(1 + random_() % 30'000, static_cast<char>('a' + random_() % 26));
     const LocalSlice slice{reinterpret_cast<std::byte*>(bytes.data()), static_cast<uint32_t>(bytes.size()), 0};
-    return lives(filesystem_.write(ino, 0, std::span(&slice, 1), true, false).code());
+    return lives(filesystem_.write(ino, 0, std::span(&slice, 1), true, nullptr).code());
   }
 
   Filesystem& filesystem_;
@@ -211,7 +211,7 @@ TEST(Recovery, CrashDuringRecoveryIsRecovered) {
       const auto made = filesystem->create(kRootIno, "open", S_IFREG | 0644, {});
       std::string bytes(200'000, 'o');
       const LocalSlice slice{reinterpret_cast<std::byte*>(bytes.data()), static_cast<uint32_t>(bytes.size()), 0};
-      ASSERT_TRUE(filesystem->write(made->ino, 0, std::span(&slice, 1), false, false).ok());
+      ASSERT_TRUE(filesystem->write(made->ino, 0, std::span(&slice, 1), false, nullptr).ok());
       ASSERT_TRUE(filesystem->create(kRootIno, "kept", S_IFREG | 0644, {}).ok());
       ASSERT_TRUE(filesystem->unlink(kRootIno, "open").ok());
       ASSERT_TRUE(filesystem->sync_all().ok());

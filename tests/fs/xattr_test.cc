@@ -44,6 +44,12 @@ class XattrOps : public testing::Test {
   Ino folder_;
 };
 
+TEST_F(XattrOps, TrustedOnesAreListedForAdministratorsOnly) {
+  EXPECT_EQ(set(file_, "trusted.one", bytes("1")), 0);
+  EXPECT_EQ(set(file_, "user.two", bytes("2")), 0);
+  EXPECT_EQ(*volume_->list_xattr(file_, user_caller(1000, 1000)), bytes(std::string_view("user.two\0", 9)));
+}
+
 TEST_F(XattrOps, AreKeptAndListed) {
   EXPECT_EQ(set(file_, "user.one", bytes("1")), 0);
   EXPECT_EQ(set(file_, "trusted.two", bytes("")), 0);
@@ -53,7 +59,8 @@ TEST_F(XattrOps, AreKeptAndListed) {
   EXPECT_EQ(*volume_->get_xattr(file_, "user.one"), bytes("1"));
   EXPECT_EQ(*volume_->get_xattr(file_, "trusted.two"), bytes(""));
   EXPECT_EQ(volume_->get_xattr(file_, "security.three")->size(), limits::kXattrValueBytes);
-  EXPECT_EQ(*volume_->list_xattr(file_), bytes(std::string_view("security.three\0trusted.two\0user.one\0", 36)));
+  EXPECT_EQ(*volume_->list_xattr(file_, root_caller()),
+            bytes(std::string_view("security.three\0trusted.two\0user.one\0", 36)));
   EXPECT_TRUE(volume_->remove_xattr(file_, "user.one").ok());
   EXPECT_EQ(volume_->remove_xattr(file_, "user.one").code(), ENODATA);
   volume_.unmount_and_mount();

@@ -84,11 +84,12 @@ void MountedVolume::unmount_and_mount() {
 Caller root_caller() {
   Caller caller;
   caller.in_group = [](uint32_t) { return true; };
+  caller.is_administrator = [] { return true; };
   return caller;
 }
 
 Caller user_caller(uint32_t uid, uint32_t gid, uint32_t umask) {
-  return {.uid = uid, .gid = gid, .umask = umask, .in_group = [gid](uint32_t other) { return other == gid; }};
+  return {.uid = uid, .gid = gid, .umask = umask, .in_group = [gid](uint32_t other) { return other == gid; }, .is_administrator = {}};
 }
 
 Result<Attributes> stat_path(Filesystem& filesystem, std::string_view path) {
