@@ -11,6 +11,9 @@ namespace {
 // Superblock, the journal's blocks, a checkpoint and its successor, while all of them are small.
 constexpr uint64_t kLeastReserve = 8;
 constexpr uint64_t kMostBaseReserve = 16;
+// With a journal that is kept short (fs/checkpoint_thread.cc, kLeastBound): superblock, two blocks of journal, the one that
+// filled meanwhile, the one begun, the spare, and what their rows add to the next checkpoint.
+constexpr uint64_t kLeanReserve = 9;
 constexpr uint64_t kMostStanding = 4;
 constexpr uint64_t kMostAhead = 32;
 
@@ -28,7 +31,12 @@ BlockBudget::BlockBudget(uint64_t capacity_blocks, uint64_t memory_blocks)
       reserve_(base_reserve_) {}
 
 void BlockBudget::set_metadata_bytes(uint64_t live_bytes) {
-  reserve_ = std::min(base_reserve_ + 2 * (live_bytes / kBlockBytes), std::max(base_reserve_, capacity_ / 2));
+  twice_rows_ = 2 * (live_bytes / kBlockBytes);
+  reserve_ = std::min(base_reserve_ + twice_rows_, std::max(base_reserve_, capacity_ / 2));
+}
+
+bool BlockBudget::metadata_has_room() const {
+  return blocks_for_metadata() >= std::min(base_reserve_, kLeanReserve) + twice_rows_;
 }
 
 BlockRun BlockBudget::take_fresh(uint64_t count, std::optional<uint64_t> goal) {

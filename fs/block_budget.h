@@ -20,6 +20,10 @@ class BlockBudget {
   const BlockRuns& metadata() const { return metadata_; }
   BlockRuns& metadata() { return metadata_; }
   void set_metadata_bytes(uint64_t live_bytes);
+  // Metadata has less than it is to have, as it grew when data had taken the rest: the journal is to be kept short.
+  bool metadata_is_tight() const { return blocks_for_metadata() < base_reserve_ + twice_rows_; }
+  // False: nothing may be made that makes it grow further, or a checkpoint would not find room.
+  bool metadata_has_room() const;
   // Fresh blocks that are metadata's, not to be given to data.
   uint64_t held() const { return reserve_ > metadata_.size() ? reserve_ - metadata_.size() : 0; }
 
@@ -60,6 +64,9 @@ class BlockBudget {
   const uint64_t standing_;
   const uint64_t most_ahead_;
   const uint64_t base_reserve_;
+  uint64_t blocks_for_metadata() const { return metadata_.size() + fresh() + allocatable_ + coming_ + going_; }
+
+  uint64_t twice_rows_ = 0;  // in blocks: a checkpoint and its successor
   uint64_t reserve_;
   BlockRuns metadata_;
   BlockRuns fresh_;

@@ -131,7 +131,9 @@ uint64_t CheckpointThread::bound_blocks() const {
   }
   const uint64_t capacity = parts_.volume.session().capacity_blocks;
   const uint64_t tight = std::clamp(std::max<uint64_t>(capacity / 64, 1) - 1, kLeastBound, kMostTightBound);
-  const uint64_t free = parts_.space.usage().free_units / kUnitsPerBlock;
+  const SpaceUsage usage = parts_.space.usage();
+  if (usage.metadata_is_tight) return kLeastBound;
+  const uint64_t free = usage.free_units / kUnitsPerBlock;
   const uint64_t plenty = kPlentyBlocks + 2 * checkpoint;
   if (free <= plenty) return tight;
   return std::clamp((free - plenty) / 8, tight, std::clamp(checkpoint / 4, kMostLooseBound, kMostBound));

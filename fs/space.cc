@@ -130,7 +130,8 @@ SpaceUsage Space::usage() const {
   }
   SpaceUsage usage;
   usage.total_units = (impl.data.blocks() + impl.budget.available_to_data()) * kUnitsPerBlock;
-  usage.free_units = impl.free_now() + impl.freed_units;
+  usage.free_units = impl.budget.metadata_has_room() ? impl.free_now() + impl.freed_units : 0;
+  usage.metadata_is_tight = impl.budget.metadata_is_tight();
   return usage;
 }
 
@@ -145,6 +146,7 @@ Status Space::trim() {
 }
 
 uint64_t Space::Impl::free_now() const {
+  if (!budget.metadata_has_room()) return 0;
   const uint64_t units = data.free_units() + budget.available_to_data() * kUnitsPerBlock;
   return units > promised_units ? units - promised_units : 0;
 }

@@ -24,7 +24,9 @@ namespace brickfs {
 
 struct SpaceUsage {
   uint64_t total_units = 0;      // what df shows as the size
-  uint64_t free_units = 0;       // data may still take so many: exact, also counts what is being freed
+  // Data may still take so many: exact, also counts what is being freed. None where metadata has grown into its reserve.
+  uint64_t free_units = 0;
+  bool metadata_is_tight = false;  // the journal is to be kept short
 };
 
 class Space {
