@@ -12,6 +12,7 @@
 
 #include "fs/fuse_daemon.h"
 #include "fs/fuse_mount.h"
+#include "fs/fuse_remount.h"
 #include "fs/fuse_serving.h"
 #include "fs/fuse_signals.h"
 #include "fs/mount_options.h"
@@ -114,6 +115,7 @@ int run(int argc, char** argv) {
   if (!set_up_log("brickfs", command.log_level, target).ok()) return fail(kUsage, "cannot set up the log");
   if (!install_signals().ok()) return fail(kFailure, "cannot set up signals");
   std::string why;
+  if (command.remount) return remount(command, &why).ok() ? kFine : fail(kFailure, why);
   if (!prepare_mountpoint(command, &why).ok()) return fail(kFailure, why);
   return command.foreground ? run_in_foreground(command) : run_in_background(command);
 }

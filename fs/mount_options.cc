@@ -19,7 +19,9 @@ constexpr std::array<std::string_view, 22> kIgnored = {
     "defaults", "auto",     "noauto",     "user",       "nouser",      "users",         "owner",    "group",
     "nofail",   "_netdev",  "relatime",   "norelatime", "strictatime", "nostrictatime", "lazytime", "nolazytime",
     "atime",    "diratime", "nodiratime", "iversion",   "noiversion",  "silent"};
-constexpr std::array<std::string_view, 4> kIgnoredPrefixes = {"x-", "X-", "comment=", "user="};
+// The last three are in the kernel's own list, which mount(8) passes on with remount.
+constexpr std::array<std::string_view, 7> kIgnoredPrefixes = {"x-",       "X-",        "comment=", "user=",
+                                                              "user_id=", "group_id=", "blksize="};
 
 // For libfuse and the kernel.
 constexpr std::array<std::string_view, 13> kForKernel = {"dev",
@@ -97,6 +99,8 @@ Status set_secret(std::string_view value, MountCommand& command, std::string* wh
 bool set_flag(std::string_view option, MountCommand& command) {
   if (option == "ro" || option == "rw") {
     command.read_only = option == "ro";
+  } else if (option == "remount") {
+    command.remount = true;
   } else if (option == "steal") {
     command.steal = true;
   } else if (option == "durable") {

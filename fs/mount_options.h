@@ -20,6 +20,7 @@ struct MountCommand {
 
   // -o
   bool read_only = false;
+  bool remount = false;  // change the options of a mount that is there
   bool steal = false;
   bool require_durable = false;
   bool soft = false;
