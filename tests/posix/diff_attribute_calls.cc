@@ -40,7 +40,8 @@ std::string times_of(int at, const char* path, int flags) {
   struct stat stat {};
   if (fstatat(at, path, &stat, flags) != 0) return {};
   const auto text = [](const timespec& time) {
-    return time.tv_sec > 1'200'000'000 ? std::string(" now") : " " + std::to_string(time.tv_sec) + "." + std::to_string(time.tv_nsec);
+    return time.tv_sec > 1'200'000'000 ? std::string(" now")
+                                       : " " + std::to_string(time.tv_sec) + "." + std::to_string(time.tv_nsec);
   };
   return text(stat.st_atim) + text(stat.st_mtim);
 }
@@ -94,7 +95,8 @@ Outcome run_getxattr(const Call& call, Side&) {
 Outcome run_fgetxattr(const Call& call, Side& side) {
   std::vector<char> value(70000);
   const size_t room = kRooms[call.flags];
-  return with_value(outcome_of(fgetxattr(file_of(call, side), call.name.c_str(), value.data(), room)), value.data(), room);
+  return with_value(outcome_of(fgetxattr(file_of(call, side), call.name.c_str(), value.data(), room)), value.data(),
+                    room);
 }
 
 Outcome run_listxattr(const Call& call, Side&) {
@@ -110,8 +112,12 @@ Outcome run_listxattr(const Call& call, Side&) {
   return outcome;
 }
 
-Outcome run_removexattr(const Call& call, Side&) { return outcome_of(removexattr(call.path.c_str(), call.name.c_str())); }
-Outcome run_lremovexattr(const Call& call, Side&) { return outcome_of(lremovexattr(call.path.c_str(), call.name.c_str())); }
+Outcome run_removexattr(const Call& call, Side&) {
+  return outcome_of(removexattr(call.path.c_str(), call.name.c_str()));
+}
+Outcome run_lremovexattr(const Call& call, Side&) {
+  return outcome_of(lremovexattr(call.path.c_str(), call.name.c_str()));
+}
 
 // ACLs as the kernel takes them: linux/posix_acl_xattr.h.
 struct AclEntry {
@@ -128,10 +134,16 @@ std::vector<AclEntry> acl_of(uint32_t seed) {
   };
   std::vector<AclEntry> acl = {{1, some(), kNobody}};
   switch (seed / 7 % 8) {
-    case 0: break;                                                          // minimal
-    case 1: acl.push_back({2, some(), 1000}); break;                        // no mask: not valid
-    case 2: return {};                                                      // no entries
-    default: acl.push_back({2, some(), seed % 2 != 0 ? 1000U : 1001U}); break;
+    case 0:
+      break;  // minimal
+    case 1:
+      acl.push_back({2, some(), 1000});
+      break;  // no mask: not valid
+    case 2:
+      return {};  // no entries
+    default:
+      acl.push_back({2, some(), seed % 2 != 0 ? 1000U : 1001U});
+      break;
   }
   const bool named = acl.size() > 1;
   acl.push_back({4, some(), kNobody});
@@ -164,11 +176,35 @@ std::span<const Operation> attribute_operations() {
       {"fchmod", 3, kSlot | kMode, {}, {}, "fchmod({f}, {m})", run_fchmod},
       {"chown", 6, kPath | kOwner, {0, AT_SYMLINK_NOFOLLOW}, {}, "fchownat(AT_FDCWD, {p}, {u}, {G}, {F})", run_chown},
       {"fchown", 2, kSlot | kOwner, {}, {}, "fchown({f}, {u}, {G})", run_fchown},
-      {"utimens", 3, kPath | kMode | kSeed, {0, AT_SYMLINK_NOFOLLOW}, {}, "utimensat(AT_FDCWD, {p}, times({m}, {s}), {F})", run_utimens},
+      {"utimens",
+       3,
+       kPath | kMode | kSeed,
+       {0, AT_SYMLINK_NOFOLLOW},
+       {},
+       "utimensat(AT_FDCWD, {p}, times({m}, {s}), {F})",
+       run_utimens},
       {"futimens", 2, kSlot | kMode | kSeed, {}, {}, "futimens({f}, times({m}, {s}))", run_futimens},
-      {"setxattr", 4, kPath | kXattrName | kSeed, {0, XATTR_CREATE, XATTR_REPLACE, 3}, {}, "setxattr({p}, {x}, data({s}, value_bytes({s})), value_bytes({s}), {F})", run_setxattr},
-      {"lsetxattr", 1, kPath | kXattrName | kSeed, {0}, {}, "lsetxattr({p}, {x}, data({s}, value_bytes({s})), value_bytes({s}), {F})", run_lsetxattr},
-      {"fsetxattr", 2, kSlot | kXattrName | kSeed, {0}, {}, "fsetxattr({f}, {x}, data({s}, value_bytes({s})), value_bytes({s}), {F})", run_fsetxattr},
+      {"setxattr",
+       4,
+       kPath | kXattrName | kSeed,
+       {0, XATTR_CREATE, XATTR_REPLACE, 3},
+       {},
+       "setxattr({p}, {x}, data({s}, value_bytes({s})), value_bytes({s}), {F})",
+       run_setxattr},
+      {"lsetxattr",
+       1,
+       kPath | kXattrName | kSeed,
+       {0},
+       {},
+       "lsetxattr({p}, {x}, data({s}, value_bytes({s})), value_bytes({s}), {F})",
+       run_lsetxattr},
+      {"fsetxattr",
+       2,
+       kSlot | kXattrName | kSeed,
+       {0},
+       {},
+       "fsetxattr({f}, {x}, data({s}, value_bytes({s})), value_bytes({s}), {F})",
+       run_fsetxattr},
       {"getxattr", 4, kPath | kXattrName, {0, 1, 2, 3}, {}, "getxattr({p}, {x}, buffer, rooms[{F}])", run_getxattr},
       {"fgetxattr", 1, kSlot | kXattrName, {0, 1, 2, 3}, {}, "fgetxattr({f}, {x}, buffer, rooms[{F}])", run_fgetxattr},
       {"listxattr", 4, kPath, {0, 2, 3, 3}, {}, "llistxattr({p}, buffer, rooms[{F}])", run_listxattr},

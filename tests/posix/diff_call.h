@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One random system call of the differential tester: which, with what, how it is run on one of the two trees, and how it
-// reads in a C program. An operation is one entry of a table (diff_*_calls.cc); everything else is the same for all.
+// One random system call of the differential tester: which, with what, how it is run on one of the two trees, and how
+// it reads in a C program. An operation is one entry of a table (diff_*_calls.cc); everything else is the same for all.
 #pragma once
 
 #include <sys/types.h>
@@ -32,8 +32,8 @@ struct Call {
   uint32_t mode = 0;
   uint32_t uid = 0;
   uint32_t gid = 0;
-  uint32_t seed = 0;         // of the data
-  bool times = false;        // whether it stamps mtime and ctime is compared, too
+  uint32_t seed = 0;   // of the data
+  bool times = false;  // whether it stamps mtime and ctime is compared, too
 };
 
 // One of the two trees.
@@ -56,7 +56,7 @@ enum Field : unsigned {
   kOtherSlot = 1 << 1,
   kPath = 1 << 2,
   kOtherPath = 1 << 3,
-  kTarget = 1 << 4,       // other_path, as a symbolic link's
+  kTarget = 1 << 4,  // other_path, as a symbolic link's
   kXattrName = 1 << 5,
   kOffset = 1 << 6,
   kOtherOffset = 1 << 7,
@@ -64,7 +64,7 @@ enum Field : unsigned {
   kMode = 1 << 9,
   kOwner = 1 << 10,
   kSeed = 1 << 11,
-  kMakes = 1 << 12,       // the path is likely to be a new one
+  kMakes = 1 << 12,  // the path is likely to be a new one
 };
 
 struct Operation {
@@ -73,7 +73,8 @@ struct Operation {
   unsigned fields;
   std::vector<int> choices;  // flags: one of these ...
   std::vector<int> bits;     // ... and each of these now and then
-  const char* c_text;        // {p} path {q} other path {x} name {f} {g} files {o} {O} offsets {l} length {F} flags {m} mode {u} {G} owner {s} seed
+  const char* c_text;  // {p} path {q} other path {x} name {f} {g} files {o} {O} offsets {l} length {F} flags {m} mode
+                       // {u} {G} owner {s} seed
   Outcome (*run)(const Call& call, Side& side);
   bool of_process = false;   // changes the process, not a tree: run once for both
   bool blurs_holes = false;  // file systems may differ in what is a hole and what zeros
@@ -102,9 +103,9 @@ class Process {
   static Process& get();
   Outcome run(const Call& call, Side& side);  // in the side's tree as its root directory, as the present user
   void become(uint32_t user) { user_ = user; }
-  void leave_tree();                          // back to the real root directory
-  void reset();                               // root, umask 022, no limits, the real root directory
-  int proc() const { return proc_; }          // /proc, which the trees do not have
+  void leave_tree();                  // back to the real root directory
+  void reset();                       // root, umask 022, no limits, the real root directory
+  int proc() const { return proc_; }  // /proc, which the trees do not have
 
  private:
   Process();
@@ -113,8 +114,9 @@ class Process {
   uint32_t user_ = 0;
 };
 
-// What has been compared equal so far, as text, one line for an object: names, modes, owners, links, sizes, contents, maps of
-// data, attributes, targets, and mtime where it was set. `strict_holes`: holes have to be where they are on the other side.
+// What has been compared equal so far, as text, one line for an object: names, modes, owners, links, sizes, contents,
+// maps of data, attributes, targets, and mtime where it was set. `strict_holes`: holes have to be where they are on the
+// other side.
 std::string describe_tree(int root, bool strict_holes);
 void remove_tree_contents(int root);
 

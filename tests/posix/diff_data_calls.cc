@@ -83,7 +83,8 @@ Outcome run_ftruncate(const Call& call, Side& side) { return outcome_of(ftruncat
 // Beyond the limit ext4 clears the set-uid bit and stamps times before it refuses.
 Outcome run_fallocate(const Call& call, Side& side) {
   rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && static_cast<uint64_t>(call.offset) + call.length > limit.rlim_cur) return {};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && static_cast<uint64_t>(call.offset) + call.length > limit.rlim_cur)
+    return {};
   return outcome_of(fallocate(file_of(call, side), call.flags, call.offset, static_cast<off_t>(call.length)));
 }
 Outcome run_sync(const Call& call, Side& side) {
@@ -95,7 +96,8 @@ Outcome run_copy_file_range(const Call& call, Side& side) {
   off64_t from = call.offset;
   off64_t to = call.other_offset;
   const bool placed = call.flags == 0;
-  return outcome_of(copy_file_range(file_of(call, side), placed ? &from : nullptr, other_file_of(call, side), placed ? &to : nullptr, call.length, 0));
+  return outcome_of(copy_file_range(file_of(call, side), placed ? &from : nullptr, other_file_of(call, side),
+                                    placed ? &to : nullptr, call.length, 0));
 }
 
 Outcome run_sendfile(const Call& call, Side& side) {
@@ -108,8 +110,9 @@ Outcome run_fstat(const Call& call, Side& side) {
   Outcome outcome = outcome_of(fstat(file_of(call, side), &stat));
   if (outcome.result != 0) return outcome;
   char text[128];
-  snprintf(text, sizeof(text), "mode %o nlink %u uid %u gid %u size %lld", stat.st_mode, static_cast<unsigned>(stat.st_nlink), stat.st_uid,
-           stat.st_gid, S_ISDIR(stat.st_mode) ? 0LL : static_cast<long long>(stat.st_size));
+  snprintf(text, sizeof(text), "mode %o nlink %u uid %u gid %u size %lld", stat.st_mode,
+           static_cast<unsigned>(stat.st_nlink), stat.st_uid, stat.st_gid,
+           S_ISDIR(stat.st_mode) ? 0LL : static_cast<long long>(stat.st_size));
   outcome.detail = text;
   return outcome;
 }
@@ -234,24 +237,87 @@ std::span<const Operation> data_operations() {
       {"write", 9, kSlot | kLength | kSeed, {}, {}, "write({f}, data({s}, {l}), {l})", run_write},
       {"pwrite", 9, kSlot | kOffset | kLength | kSeed, {}, {}, "pwrite({f}, data({s}, {l}), {l}, {o})", run_pwrite},
       {"writev", 2, kSlot | kLength | kSeed, {}, {}, "writev({f}, parts(data({s}, {l}), {l}), 3)", run_writev},
-      {"pwritev2", 2, kSlot | kOffset | kLength | kSeed, {0, RWF_APPEND, RWF_DSYNC}, {}, "pwritev2({f}, parts(data({s}, {l}), {l}), 3, {o}, {F})", run_pwritev},
+      {"pwritev2",
+       2,
+       kSlot | kOffset | kLength | kSeed,
+       {0, RWF_APPEND, RWF_DSYNC},
+       {},
+       "pwritev2({f}, parts(data({s}, {l}), {l}), 3, {o}, {F})",
+       run_pwritev},
       {"lseek", 5, kSlot | kOffset, {SEEK_SET, SEEK_CUR, SEEK_END, 9}, {}, "lseek({f}, {o}, {F})", run_seek},
       {"seek_data", 3, kSlot | kOffset, {SEEK_DATA, SEEK_HOLE}, {}, "lseek({f}, {o}, {F})", run_seek},
       {"truncate", 4, kPath | kOffset, {}, {}, "truncate({p}, {o})", run_truncate},
       {"ftruncate", 5, kSlot | kOffset, {}, {}, "ftruncate({f}, {o})", run_ftruncate},
-      {"punch", 5, kSlot | kOffset | kLength, {FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE}, {}, "fallocate({f}, {F}, {o}, {l})", run_fallocate},
-      {"preallocate", 4, kSlot | kOffset | kLength, {0, FALLOC_FL_KEEP_SIZE}, {}, "fallocate({f}, {F}, {o}, {l})", run_fallocate, false, true},
-      {"zero_range", 3, kSlot | kOffset | kLength, {FALLOC_FL_ZERO_RANGE, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_ZERO_RANGE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE}, {}, "fallocate({f}, {F}, {o}, {l})", run_fallocate, false, true},
+      {"punch",
+       5,
+       kSlot | kOffset | kLength,
+       {FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE},
+       {},
+       "fallocate({f}, {F}, {o}, {l})",
+       run_fallocate},
+      {"preallocate",
+       4,
+       kSlot | kOffset | kLength,
+       {0, FALLOC_FL_KEEP_SIZE},
+       {},
+       "fallocate({f}, {F}, {o}, {l})",
+       run_fallocate,
+       false,
+       true},
+      {"zero_range",
+       3,
+       kSlot | kOffset | kLength,
+       {FALLOC_FL_ZERO_RANGE, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE,
+        FALLOC_FL_ZERO_RANGE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE},
+       {},
+       "fallocate({f}, {F}, {o}, {l})",
+       run_fallocate,
+       false,
+       true},
       {"sync", 2, kSlot, {0, 1, 2}, {}, "{F} == 2 ? syncfs({f}) : {F} == 1 ? fdatasync({f}) : fsync({f})", run_sync},
-      {"copy_file_range", 6, kSlot | kOtherSlot | kOffset | kOtherOffset | kLength, {0, 0, 1}, {}, "copy_file_range({f}, {F} ? 0 : at(0, {o}), {g}, {F} ? 0 : at(1, {O}), {l}, 0)", run_copy_file_range, false, true},
-      {"sendfile", 3, kSlot | kOtherSlot | kOffset | kLength, {}, {}, "sendfile({g}, {f}, at(0, {o}), {l})", run_sendfile, false, true},
+      {"copy_file_range",
+       6,
+       kSlot | kOtherSlot | kOffset | kOtherOffset | kLength,
+       {0, 0, 1},
+       {},
+       "copy_file_range({f}, {F} ? 0 : at(0, {o}), {g}, {F} ? 0 : at(1, {O}), {l}, 0)",
+       run_copy_file_range,
+       false,
+       true},
+      {"sendfile",
+       3,
+       kSlot | kOtherSlot | kOffset | kLength,
+       {},
+       {},
+       "sendfile({g}, {f}, at(0, {o}), {l})",
+       run_sendfile,
+       false,
+       true},
       {"fstat", 3, kSlot, {}, {}, "fstat({f}, &st)", run_fstat},
       {"map_read", 3, kSlot | kOffset | kLength, {}, {}, "map_read({f}, {o}, {l})", run_map_read},
       {"map_write", 4, kSlot | kOffset | kLength | kSeed, {}, {}, "map_write({f}, {o}, {l}, {s})", run_map_write},
       {"flock", 3, kSlot, {LOCK_SH, LOCK_EX, LOCK_UN}, {}, "flock({f}, {F} | LOCK_NB)", run_flock},
-      {"lock", 2, kSlot | kOffset | kLength, {F_RDLCK, F_WRLCK, F_UNLCK}, {}, "lock({f}, F_SETLK, {F}, {o}, {l})", run_lock},
-      {"open_file_lock", 2, kSlot | kOffset | kLength, {F_RDLCK, F_WRLCK, F_UNLCK}, {}, "lock({f}, F_OFD_SETLK, {F}, {o}, {l})", run_open_file_lock},
-      {"probe_lock", 2, kSlot | kOffset | kLength, {F_RDLCK, F_WRLCK}, {}, "probe_lock({f}, {F}, {o}, {l})", run_probe_lock},
+      {"lock",
+       2,
+       kSlot | kOffset | kLength,
+       {F_RDLCK, F_WRLCK, F_UNLCK},
+       {},
+       "lock({f}, F_SETLK, {F}, {o}, {l})",
+       run_lock},
+      {"open_file_lock",
+       2,
+       kSlot | kOffset | kLength,
+       {F_RDLCK, F_WRLCK, F_UNLCK},
+       {},
+       "lock({f}, F_OFD_SETLK, {F}, {o}, {l})",
+       run_open_file_lock},
+      {"probe_lock",
+       2,
+       kSlot | kOffset | kLength,
+       {F_RDLCK, F_WRLCK},
+       {},
+       "probe_lock({f}, {F}, {o}, {l})",
+       run_probe_lock},
   };
   return all;
 }

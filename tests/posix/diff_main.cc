@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// posix_diff: random system calls in lockstep on two directories, on two file systems. Every call has to have the same result,
-// errno and data on both, and the trees have to be equal now and then. A difference is shrunk to the few calls that
-// show it, and printed as a C program. Exit 0: no difference; 1: one; 2: it could not run. As root.
-#include <CLI/CLI.hpp>
+// posix_diff: random system calls in lockstep on two directories, on two file systems. Every call has to have the same
+// result, errno and data on both, and the trees have to be equal now and then. A difference is shrunk to the few calls
+// that show it, and printed as a C program. Exit 0: no difference; 1: one; 2: it could not run. As root.
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -26,10 +26,10 @@ struct Settings {
   std::string reference;
   uint64_t seed = 1;
   uint64_t calls = 10000;
-  uint64_t episode = 300;       // calls, before it begins again with empty directories
-  uint64_t look_every = 60;     // calls, at the whole trees
+  uint64_t episode = 300;    // calls, before it begins again with empty directories
+  uint64_t look_every = 60;  // calls, at the whole trees
   unsigned processes = 1;
-  unsigned seconds = 0;         // 0: by the number of calls
+  unsigned seconds = 0;  // 0: by the number of calls
   std::vector<std::string> without;
   bool shrinks = true;
 };
@@ -41,7 +41,8 @@ struct Difference {
 };
 
 std::string text_of(const Outcome& outcome) {
-  return std::to_string(outcome.result) + " errno " + std::to_string(outcome.error) + (outcome.error != 0 ? std::string(" (") + strerrorname_np(outcome.error) + ")" : "") +
+  return std::to_string(outcome.result) + " errno " + std::to_string(outcome.error) +
+         (outcome.error != 0 ? std::string(" (") + strerrorname_np(outcome.error) + ")" : "") +
          (outcome.detail.empty() ? "" : " " + outcome.detail);
 }
 
@@ -142,7 +143,8 @@ class Episode {
 };
 
 // The same calls again on empty directories.
-std::optional<Difference> replay(const Settings& settings, unsigned process, const Profile& profile, std::span<const Call> calls) {
+std::optional<Difference> replay(const Settings& settings, unsigned process, const Profile& profile,
+                                 std::span<const Call> calls) {
   Episode episode(settings, process, profile);
   for (size_t i = 0; i < calls.size(); ++i) {
     if (auto text = episode.make(calls[i])) return Difference{i + 1, calls[i].operation, *text};
@@ -151,10 +153,10 @@ std::optional<Difference> replay(const Settings& settings, unsigned process, con
   return std::nullopt;
 }
 
-// Leaves out what is not needed: halves, quarters ... single calls, until nothing more can go. The difference stays one of the same
-// operation, or of trees.
-std::vector<Call> shrink(const Settings& settings, unsigned process, const Profile& profile, std::vector<Call> calls, const Operation* operation,
-                         std::string& text) {
+// Leaves out what is not needed: halves, quarters ... single calls, until nothing more can go. The difference stays one
+// of the same operation, or of trees.
+std::vector<Call> shrink(const Settings& settings, unsigned process, const Profile& profile, std::vector<Call> calls,
+                         const Operation* operation, std::string& text) {
   for (size_t part = std::max<size_t>(calls.size() / 2, 1);; part = part > 1 ? part / 2 : 1) {
     bool smaller = false;
     for (size_t at = 0; at < calls.size();) {
@@ -174,9 +176,11 @@ std::vector<Call> shrink(const Settings& settings, unsigned process, const Profi
   }
 }
 
-void report(const Settings& settings, unsigned process, const Profile& profile, uint64_t seed, std::vector<Call> calls, std::string text) {
+void report(const Settings& settings, unsigned process, const Profile& profile, uint64_t seed, std::vector<Call> calls,
+            std::string text) {
   Process::get().reset();
-  printf("posix_diff: a difference, seed %llu, %zu calls\n%s", static_cast<unsigned long long>(seed), calls.size(), text.c_str());
+  printf("posix_diff: a difference, seed %llu, %zu calls\n%s", static_cast<unsigned long long>(seed), calls.size(),
+         text.c_str());
   fflush(stdout);
   if (settings.shrinks) {
     const auto again = replay(settings, process, profile, calls);

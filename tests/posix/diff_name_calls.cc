@@ -64,7 +64,8 @@ Outcome run_link_file(const Call& call, Side& side) {
 }
 
 Outcome run_rename(const Call& call, Side&) {
-  return outcome_of(renameat2(AT_FDCWD, call.path.c_str(), AT_FDCWD, call.other_path.c_str(), static_cast<unsigned>(call.flags)));
+  return outcome_of(
+      renameat2(AT_FDCWD, call.path.c_str(), AT_FDCWD, call.other_path.c_str(), static_cast<unsigned>(call.flags)));
 }
 
 Outcome run_readlink(const Call& call, Side&) {
@@ -79,7 +80,8 @@ Outcome run_list(const Call& call, Side&) {
   DIR* directory = opendir(call.path.c_str());
   if (directory == nullptr) return outcome_of(-1);
   std::vector<std::string> entries;
-  while (const dirent* entry = readdir(directory)) entries.push_back(std::to_string(entry->d_type) + " " + entry->d_name);
+  while (const dirent* entry = readdir(directory))
+    entries.push_back(std::to_string(entry->d_type) + " " + entry->d_name);
   closedir(directory);
   std::sort(entries.begin(), entries.end());
   Outcome outcome{.result = static_cast<int64_t>(entries.size()), .error = 0, .detail = {}};
@@ -110,9 +112,9 @@ Outcome run_stat(const Call& call, Side&) {
   if (outcome.result != 0) return outcome;
   char text[160];
   const bool directory = S_ISDIR(stat.stx_mode);
-  snprintf(text, sizeof(text), "mode %o nlink %u uid %u gid %u size %lld rdev %u:%u mask %x", stat.stx_mode, stat.stx_nlink, stat.stx_uid,
-           stat.stx_gid, directory ? 0LL : static_cast<long long>(stat.stx_size), stat.stx_rdev_major, stat.stx_rdev_minor,
-           stat.stx_mask & (STATX_BASIC_STATS | STATX_BTIME));
+  snprintf(text, sizeof(text), "mode %o nlink %u uid %u gid %u size %lld rdev %u:%u mask %x", stat.stx_mode,
+           stat.stx_nlink, stat.stx_uid, stat.stx_gid, directory ? 0LL : static_cast<long long>(stat.stx_size),
+           stat.stx_rdev_major, stat.stx_rdev_minor, stat.stx_mask & (STATX_BASIC_STATS | STATX_BTIME));
   outcome.detail = text;
   return outcome;
 }
@@ -125,24 +127,72 @@ Outcome run_access(const Call& call, Side&) {
 
 std::span<const Operation> name_operations() {
   static const std::vector<Operation> all = {
-      {"open", 14, kSlot | kPath | kMode | kMakes, {O_RDONLY, O_WRONLY, O_RDWR, O_RDWR, O_RDWR | O_CREAT, O_RDWR | O_CREAT, O_RDWR | O_CREAT, O_RDWR | O_CREAT | O_EXCL, O_WRONLY | O_CREAT | O_TRUNC, O_PATH, 3},
-       {O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_SYNC, O_DSYNC, O_NOATIME}, "put({f}, open({p}, {F} | O_NONBLOCK, {m}))", run_open},
-      {"tmpfile", 3, kSlot | kPath | kMode, {O_TMPFILE | O_RDWR, O_TMPFILE | O_WRONLY, O_TMPFILE | O_RDONLY}, {O_EXCL}, "put({f}, open({p}, {F} | O_NONBLOCK, {m}))", run_open},
-      {"reopen", 2, kSlot | kOtherSlot, {O_RDONLY, O_WRONLY, O_RDWR}, {O_APPEND, O_TRUNC}, "put({f}, reopen({g}, {F} | O_NONBLOCK))", run_reopen},
+      {"open",
+       14,
+       kSlot | kPath | kMode | kMakes,
+       {O_RDONLY, O_WRONLY, O_RDWR, O_RDWR, O_RDWR | O_CREAT, O_RDWR | O_CREAT, O_RDWR | O_CREAT,
+        O_RDWR | O_CREAT | O_EXCL, O_WRONLY | O_CREAT | O_TRUNC, O_PATH, 3},
+       {O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_SYNC, O_DSYNC, O_NOATIME},
+       "put({f}, open({p}, {F} | O_NONBLOCK, {m}))",
+       run_open},
+      {"tmpfile",
+       3,
+       kSlot | kPath | kMode,
+       {O_TMPFILE | O_RDWR, O_TMPFILE | O_WRONLY, O_TMPFILE | O_RDONLY},
+       {O_EXCL},
+       "put({f}, open({p}, {F} | O_NONBLOCK, {m}))",
+       run_open},
+      {"reopen",
+       2,
+       kSlot | kOtherSlot,
+       {O_RDONLY, O_WRONLY, O_RDWR},
+       {O_APPEND, O_TRUNC},
+       "put({f}, reopen({g}, {F} | O_NONBLOCK))",
+       run_reopen},
       {"close", 4, kSlot, {}, {}, "shut({f})", run_close},
       {"mkdir", 7, kPath | kMode | kMakes, {}, {}, "mkdir({p}, {m})", run_mkdir},
       {"rmdir", 4, kPath, {}, {}, "rmdir({p})", run_rmdir},
       {"unlink", 5, kPath, {}, {}, "unlink({p})", run_unlink},
       {"symlink", 4, kPath | kTarget | kMakes, {}, {}, "symlink({q}, {p})", run_symlink},
-      {"mknod", 4, kPath | kMode | kMakes, {S_IFREG, S_IFIFO, S_IFCHR, S_IFBLK, S_IFSOCK, 0, S_IFDIR}, {}, "mknod({p}, {F} | {m}, {F} == S_IFCHR ? makedev(1, 3) : {F} == S_IFBLK ? makedev(240, 77) : 0)", run_mknod},
-      {"link", 5, kPath | kOtherPath | kMakes, {0, 0, AT_SYMLINK_FOLLOW}, {}, "linkat(AT_FDCWD, {p}, AT_FDCWD, {q}, {F})", run_link},
-      {"link_file", 3, kSlot | kPath | kMakes, {}, {}, "linkat({f}, \"\", AT_FDCWD, {p}, AT_EMPTY_PATH)", run_link_file},
-      {"rename", 10, kPath | kOtherPath, {0, 0, 0, kRenameNoReplace, kRenameExchange, kRenameNoReplace | kRenameExchange, 8}, {}, "renameat2(AT_FDCWD, {p}, AT_FDCWD, {q}, {F})", run_rename},
+      {"mknod",
+       4,
+       kPath | kMode | kMakes,
+       {S_IFREG, S_IFIFO, S_IFCHR, S_IFBLK, S_IFSOCK, 0, S_IFDIR},
+       {},
+       "mknod({p}, {F} | {m}, {F} == S_IFCHR ? makedev(1, 3) : {F} == S_IFBLK ? makedev(240, 77) : 0)",
+       run_mknod},
+      {"link",
+       5,
+       kPath | kOtherPath | kMakes,
+       {0, 0, AT_SYMLINK_FOLLOW},
+       {},
+       "linkat(AT_FDCWD, {p}, AT_FDCWD, {q}, {F})",
+       run_link},
+      {"link_file",
+       3,
+       kSlot | kPath | kMakes,
+       {},
+       {},
+       "linkat({f}, \"\", AT_FDCWD, {p}, AT_EMPTY_PATH)",
+       run_link_file},
+      {"rename",
+       10,
+       kPath | kOtherPath,
+       {0, 0, 0, kRenameNoReplace, kRenameExchange, kRenameNoReplace | kRenameExchange, 8},
+       {},
+       "renameat2(AT_FDCWD, {p}, AT_FDCWD, {q}, {F})",
+       run_rename},
       {"readlink", 2, kPath, {0, 1, 4}, {}, "readlink({p}, buffer, {F} ? {F} : sizeof(buffer))", run_readlink},
       {"list", 3, kPath, {}, {}, "list({p})", run_list},
       {"list_file", 2, kSlot, {}, {}, "getdents64({f}, buffer, sizeof(buffer))", run_list_file},
       {"statx", 6, kPath, {0, AT_SYMLINK_NOFOLLOW}, {}, "statx(AT_FDCWD, {p}, {F}, STATX_BASIC_STATS, &stx)", run_stat},
-      {"access", 3, kPath | kMode, {0, AT_EACCESS, AT_SYMLINK_NOFOLLOW}, {}, "faccessat(AT_FDCWD, {p}, {m} & 7, {F})", run_access},
+      {"access",
+       3,
+       kPath | kMode,
+       {0, AT_EACCESS, AT_SYMLINK_NOFOLLOW},
+       {},
+       "faccessat(AT_FDCWD, {p}, {m} & 7, {F})",
+       run_access},
   };
   return all;
 }

@@ -25,9 +25,7 @@ void must(bool done, const char* what) {
   exit(2);
 }
 
-void be_root() {
-  must(setresuid(-1, 0, -1) == 0 && setresgid(-1, 0, -1) == 0, "back to root");
-}
+void be_root() { must(setresuid(-1, 0, -1) == 0 && setresgid(-1, 0, -1) == 0, "back to root"); }
 
 void be(const User& user) {
   must(setgroups(user.groups.size(), user.groups.data()) == 0, "setgroups");
@@ -83,8 +81,8 @@ class Stamps {
 
 std::span<const User> users() {
   static const std::vector<User> all = {
-      {0, 0, {}},        {1000, 1000, {1000}},       {1000, 1000, {1000, 2000}},
-      {1001, 1001, {1001, 2000}}, {1001, 2000, {1001}}, {0, 2000, {1000}},
+      {0, 0, {}},           {1000, 1000, {1000}}, {1000, 1000, {1000, 2000}}, {1001, 1001, {1001, 2000}},
+      {1001, 2000, {1001}}, {0, 2000, {1000}},
   };
   return all;
 }
@@ -94,7 +92,8 @@ Process& Process::get() {
   return process;
 }
 
-Process::Process() : root_(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)), proc_(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+Process::Process()
+    : root_(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)), proc_(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC)) {
   must(root_ >= 0 && proc_ >= 0, "/proc");
 }
 
@@ -124,9 +123,7 @@ Outcome Process::run(const Call& call, Side& side) {
   return outcome;
 }
 
-Outcome outcome_of(int64_t result) {
-  return {.result = result, .error = result < 0 ? errno : 0, .detail = {}};
-}
+Outcome outcome_of(int64_t result) { return {.result = result, .error = result < 0 ? errno : 0, .detail = {}}; }
 
 std::string digest(const void* bytes, size_t size) {
   uint64_t hash = 0xcbf29ce484222325;

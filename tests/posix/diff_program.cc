@@ -89,22 +89,38 @@ std::string octal(uint32_t value) {
 
 // {f} of a slot that a call fills is its address.
 std::string value_of(char key, const Call& call, bool fills) {
-  const auto file = [fills](int slot, bool filled) { return (fills && filled ? "&file[" : "file[") + std::to_string(slot) + "]"; };
+  const auto file = [fills](int slot, bool filled) {
+    return (fills && filled ? "&file[" : "file[") + std::to_string(slot) + "]";
+  };
   switch (key) {
-    case 'p': return quoted(call.path);
-    case 'q': return quoted(call.other_path);
-    case 'x': return quoted(call.name);
-    case 'f': return file(call.slot, true);
-    case 'g': return file(call.other_slot, false);
-    case 'o': return std::to_string(call.offset);
-    case 'O': return std::to_string(call.other_offset);
-    case 'l': return std::to_string(call.length);
-    case 'F': return hexadecimal(call.flags);
-    case 'm': return octal(call.mode);
-    case 'u': return std::to_string(static_cast<int>(call.uid));
-    case 'G': return std::to_string(static_cast<int>(call.gid));
-    case 's': return std::to_string(call.seed) + "u";
-    default: return "?";
+    case 'p':
+      return quoted(call.path);
+    case 'q':
+      return quoted(call.other_path);
+    case 'x':
+      return quoted(call.name);
+    case 'f':
+      return file(call.slot, true);
+    case 'g':
+      return file(call.other_slot, false);
+    case 'o':
+      return std::to_string(call.offset);
+    case 'O':
+      return std::to_string(call.other_offset);
+    case 'l':
+      return std::to_string(call.length);
+    case 'F':
+      return hexadecimal(call.flags);
+    case 'm':
+      return octal(call.mode);
+    case 'u':
+      return std::to_string(static_cast<int>(call.uid));
+    case 'G':
+      return std::to_string(static_cast<int>(call.gid));
+    case 's':
+      return std::to_string(call.seed) + "u";
+    default:
+      return "?";
   }
 }
 

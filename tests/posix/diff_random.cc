@@ -25,7 +25,8 @@ std::string random_name(Random& random) {
 }
 
 std::string odd_path(Random& random) {
-  static const std::string kPaths[] = {".", "..", "/", "", "a/..", "a/.", "./a", "a/", "b/", "/a//b", "c/../a", "a/b/c/d/e/f/g/h", "../a", "d/.."};
+  static const std::string kPaths[] = {
+      ".", "..", "/", "", "a/..", "a/.", "./a", "a/", "b/", "/a//b", "c/../a", "a/b/c/d/e/f/g/h", "../a", "d/.."};
   if (once_in(random, 20)) return std::string(4200, 'x');
   if (once_in(random, 20)) {
     std::string deep;
@@ -44,18 +45,37 @@ std::string random_path(Random& random, const Hints& hints, bool makes) {
 
 std::string random_target(Random& random, const Hints& hints) {
   switch (below(random, 8)) {
-    case 0: return "/" + random_name(random);
-    case 1: return "../" + random_name(random);
-    case 2: return "nothing/there";
-    case 3: return std::string(4090 + below(random, 8), 't');
-    case 4: return "";
-    default: return random_path(random, hints, false);
+    case 0:
+      return "/" + random_name(random);
+    case 1:
+      return "../" + random_name(random);
+    case 2:
+      return "nothing/there";
+    case 3:
+      return std::string(4090 + below(random, 8), 't');
+    case 4:
+      return "";
+    default:
+      return random_path(random, hints, false);
   }
 }
 
 std::string random_xattr(Random& random) {
-  static const std::string kNames[] = {"user.a", "user.b", "user.c", "user.a", "user.b", "trusted.t", "trusted.u", "security.s", "user.", "other.a", "user",
-                                       "system.posix_acl_access", "system.posix_acl_default", "system.other", ""};
+  static const std::string kNames[] = {"user.a",
+                                       "user.b",
+                                       "user.c",
+                                       "user.a",
+                                       "user.b",
+                                       "trusted.t",
+                                       "trusted.u",
+                                       "security.s",
+                                       "user.",
+                                       "other.a",
+                                       "user",
+                                       "system.posix_acl_access",
+                                       "system.posix_acl_default",
+                                       "system.other",
+                                       ""};
   if (once_in(random, 50)) return "user." + std::string(250 + below(random, 3), 'x');
   return one_of(random, kNames);
 }
@@ -65,7 +85,8 @@ int64_t random_offset(Random& random) {
   if (once_in(random, 8)) return static_cast<int64_t>(below(random, 3'000'000));
   const auto block = static_cast<int64_t>(below(random, 12)) * 4096;
   if (once_in(random, 2)) return block;
-  return once_in(random, 2) ? block + static_cast<int64_t>(below(random, 7)) : static_cast<int64_t>(below(random, 50'000));
+  return once_in(random, 2) ? block + static_cast<int64_t>(below(random, 7))
+                            : static_cast<int64_t>(below(random, 50'000));
 }
 
 uint64_t random_length(Random& random) {
@@ -76,7 +97,8 @@ uint64_t random_length(Random& random) {
 }
 
 uint32_t random_mode(Random& random) {
-  static const uint32_t kModes[] = {0644, 0600, 0755, 0777, 0700, 0666, 0444, 0, 01777, 02775, 04755, 02755, 06755, 02644, 04711, 02070, 06711};
+  static const uint32_t kModes[] = {0644,  0600,  0755,  0777,  0700,  0666,  0444,  0,    01777,
+                                    02775, 04755, 02755, 06755, 02644, 04711, 02070, 06711};
   return once_in(random, 4) ? static_cast<uint32_t>(below(random, 010000)) : one_of(random, kModes);
 }
 
@@ -108,7 +130,9 @@ std::vector<Choice> choices_of(const Profile& profile) {
 const Operation* random_operation(Random& random, const Profile& profile) {
   const std::vector<Choice> choices = choices_of(profile);
   const int at = static_cast<int>(below(random, static_cast<uint64_t>(choices.back().up_to)));
-  return std::upper_bound(choices.begin(), choices.end(), at, [](int value, const Choice& choice) { return value < choice.up_to; })->operation;
+  return std::upper_bound(choices.begin(), choices.end(), at,
+                          [](int value, const Choice& choice) { return value < choice.up_to; })
+      ->operation;
 }
 
 }  // namespace

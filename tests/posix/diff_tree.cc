@@ -41,7 +41,9 @@ std::string contents_of(int file) {
     if (got == 0) break;
     for (size_t block = 0; block < static_cast<size_t>(got); block += kBlock) {
       const size_t bytes = std::min(kBlock, static_cast<size_t>(got) - block);
-      if (std::equal(zeros.begin(), zeros.begin() + static_cast<ssize_t>(bytes), buffer.begin() + static_cast<ssize_t>(block))) continue;
+      if (std::equal(zeros.begin(), zeros.begin() + static_cast<ssize_t>(bytes),
+                     buffer.begin() + static_cast<ssize_t>(block)))
+        continue;
       digests += std::to_string(static_cast<size_t>(at) + block) + "=" + digest(buffer.data() + block, bytes) + ",";
     }
     at += got;
@@ -71,7 +73,8 @@ std::string xattrs_of(const std::string& path) {
     at += static_cast<ssize_t>(name.size()) + 1;
     std::vector<char> value(70000);
     const ssize_t length = lgetxattr(path.c_str(), name.c_str(), value.data(), value.size());
-    lines.push_back(name + "=" + (length < 0 ? std::to_string(-errno) : digest(value.data(), static_cast<size_t>(length))));
+    lines.push_back(name + "=" +
+                    (length < 0 ? std::to_string(-errno) : digest(value.data(), static_cast<size_t>(length))));
   }
   std::sort(lines.begin(), lines.end());
   std::string all;
@@ -109,11 +112,14 @@ class Description {
       return false;
     }
     const bool is_directory = S_ISDIR(stat.st_mode);
-    text_ += path + "\t" + octal(stat.st_mode) + " nlink " + std::to_string(stat.st_nlink) + " owner " + std::to_string(stat.st_uid) + ":" +
-             std::to_string(stat.st_gid);
-    if (!is_directory) text_ += " size " + std::to_string(stat.st_size) + " first " + numbers_.try_emplace(stat.st_ino, path).first->second;
+    text_ += path + "\t" + octal(stat.st_mode) + " nlink " + std::to_string(stat.st_nlink) + " owner " +
+             std::to_string(stat.st_uid) + ":" + std::to_string(stat.st_gid);
+    if (!is_directory)
+      text_ +=
+          " size " + std::to_string(stat.st_size) + " first " + numbers_.try_emplace(stat.st_ino, path).first->second;
     if (S_ISCHR(stat.st_mode) || S_ISBLK(stat.st_mode)) text_ += " device " + std::to_string(stat.st_rdev);
-    if (stat.st_mtim.tv_sec < kLongAgo) text_ += " mtime " + std::to_string(stat.st_mtim.tv_sec) + "." + std::to_string(stat.st_mtim.tv_nsec);
+    if (stat.st_mtim.tv_sec < kLongAgo)
+      text_ += " mtime " + std::to_string(stat.st_mtim.tv_sec) + "." + std::to_string(stat.st_mtim.tv_nsec);
     if (!name.empty() && !is_directory) add_contents(directory, name, stat.st_mode);
     const std::string here = "/proc/self/fd/" + std::to_string(directory) + "/" + (name.empty() ? "." : name);
     text_ += xattrs_of(here) + "\n";

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// posix_exerciser: one file, changed and read in every way there is, against its image in memory; as fsx does, which this owes
-// its idea. Buffered, mapped and direct I/O, truncation, holes, copies, closing and remounting, all at random from a seed.
-// Exit 0: all as in the image; 1: not, with the last operations; 2: it could not run.
-#include <CLI/CLI.hpp>
+// posix_exerciser: one file, changed and read in every way there is, against its image in memory; as fsx does, which
+// this owes its idea. Buffered, mapped and direct I/O, truncation, holes, copies, closing and remounting, all at random
+// from a seed. Exit 0: all as in the image; 1: not, with the last operations; 2: it could not run.
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t kMostBytes = 1 << 20;  // of the file
 constexpr size_t kPage = 4096;
-constexpr size_t kHistory = 60;         // operations shown
+constexpr size_t kHistory = 60;  // operations shown
 
 struct Settings {
   std::string path;
@@ -86,7 +86,8 @@ class Exerciser {
   }
 
   void note(const char* what, Range range, size_t more = 0) {
-    history_.push_back(std::string(what) + " " + std::to_string(range.offset) + " +" + std::to_string(range.bytes) + (more != 0 ? " to " + std::to_string(more) : ""));
+    history_.push_back(std::string(what) + " " + std::to_string(range.offset) + " +" + std::to_string(range.bytes) +
+                       (more != 0 ? " to " + std::to_string(more) : ""));
     if (history_.size() > kHistory) history_.pop_front();
   }
   [[noreturn]] void fail(const std::string& what) {
@@ -100,8 +101,9 @@ class Exerciser {
   void compare(const char* got, Range range, const char* how) {
     for (size_t i = 0; i < range.bytes; ++i) {
       if (got[i] == image_[range.offset + i]) continue;
-      fail(std::string(how) + ": byte " + std::to_string(range.offset + i) + " is " + std::to_string(static_cast<unsigned char>(got[i])) +
-           " instead of " + std::to_string(static_cast<unsigned char>(image_[range.offset + i])));
+      fail(std::string(how) + ": byte " + std::to_string(range.offset + i) + " is " +
+           std::to_string(static_cast<unsigned char>(got[i])) + " instead of " +
+           std::to_string(static_cast<unsigned char>(image_[range.offset + i])));
     }
   }
 
@@ -121,13 +123,15 @@ class Exerciser {
     const Range range = any_range();
     note("write", range);
     fill(aligned_, range.bytes);
-    must(pwrite(file_, aligned_, range.bytes, static_cast<off_t>(range.offset)) == static_cast<ssize_t>(range.bytes), "write");
+    must(pwrite(file_, aligned_, range.bytes, static_cast<off_t>(range.offset)) == static_cast<ssize_t>(range.bytes),
+         "write");
     put(range, aligned_);
   }
   void read_buffered() {
     const Range range = range_inside();
     note("read", range);
-    must(pread(file_, aligned_, range.bytes, static_cast<off_t>(range.offset)) == static_cast<ssize_t>(range.bytes), "read");
+    must(pread(file_, aligned_, range.bytes, static_cast<off_t>(range.offset)) == static_cast<ssize_t>(range.bytes),
+         "read");
     compare(aligned_, range, "read");
   }
   void write_direct() {
@@ -135,7 +139,8 @@ class Exerciser {
     const Range range = any_range(true);
     note("direct write", range);
     fill(aligned_, range.bytes);
-    must(pwrite(direct_, aligned_, range.bytes, static_cast<off_t>(range.offset)) == static_cast<ssize_t>(range.bytes), "direct write");
+    must(pwrite(direct_, aligned_, range.bytes, static_cast<off_t>(range.offset)) == static_cast<ssize_t>(range.bytes),
+         "direct write");
     put(range, aligned_);
   }
   void read_direct() {
@@ -144,7 +149,8 @@ class Exerciser {
     note("direct read", range);
     const ssize_t got = pread(direct_, aligned_, range.bytes, static_cast<off_t>(range.offset));
     const size_t expected = range.offset >= image_.size() ? 0 : std::min(range.bytes, image_.size() - range.offset);
-    if (got != static_cast<ssize_t>(expected)) fail("direct read of " + std::to_string(got) + " bytes instead of " + std::to_string(expected));
+    if (got != static_cast<ssize_t>(expected))
+      fail("direct read of " + std::to_string(got) + " bytes instead of " + std::to_string(expected));
     range.bytes = expected;
     compare(aligned_, range, "direct read");
   }
@@ -154,7 +160,8 @@ class Exerciser {
     if (range.bytes == 0) return;
     const size_t start = range.offset / kPage * kPage;
     const size_t length = range.end() - start;
-    auto* memory = static_cast<char*>(mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file_, static_cast<off_t>(start)));
+    auto* memory =
+        static_cast<char*>(mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file_, static_cast<off_t>(start)));
     must(memory != MAP_FAILED, "mmap");
     char* at = memory + (range.offset - start);
     const bool syncs = writes && below(2) == 0;
@@ -175,7 +182,11 @@ class Exerciser {
     image_.resize(size);
   }
   void change_layout() {
-    static constexpr int kModes[] = {0, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_ZERO_RANGE,
+    static constexpr int kModes[] = {0,
+                                     FALLOC_FL_KEEP_SIZE,
+                                     FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                     FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                     FALLOC_FL_ZERO_RANGE,
                                      FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE};
     const int mode = kModes[below(std::size(kModes))];
     const Range range = any_range();
@@ -190,7 +201,8 @@ class Exerciser {
     const Range range = any_range(true);
     const int mode = below(2) == 0 ? FALLOC_FL_COLLAPSE_RANGE : FALLOC_FL_INSERT_RANGE;
     note("collapse or insert", range);
-    if (fallocate(file_, mode, static_cast<off_t>(range.offset), static_cast<off_t>(range.bytes)) == 0 || errno != EOPNOTSUPP) {
+    if (fallocate(file_, mode, static_cast<off_t>(range.offset), static_cast<off_t>(range.bytes)) == 0 ||
+        errno != EOPNOTSUPP) {
       fail("collapse and insert range are not refused");
     }
   }
@@ -207,7 +219,8 @@ class Exerciser {
       must(copied > 0, "copy_file_range");
       done += static_cast<size_t>(copied);
     }
-    const std::vector<char> bytes(image_.begin() + static_cast<ssize_t>(from.offset), image_.begin() + static_cast<ssize_t>(from.end()));
+    const std::vector<char> bytes(image_.begin() + static_cast<ssize_t>(from.offset),
+                                  image_.begin() + static_cast<ssize_t>(from.end()));
     put({to, from.bytes}, bytes.data());
   }
   // A hole that the file tells of reads as zeros.
@@ -219,7 +232,8 @@ class Exerciser {
     off_t data = lseek(file_, static_cast<off_t>(from), SEEK_DATA);
     must(data >= 0 || errno == ENXIO, "SEEK_DATA");
     if (data < 0) data = static_cast<off_t>(image_.size());
-    if (std::any_of(image_.begin() + static_cast<ssize_t>(from), image_.begin() + data, [](char byte) { return byte != 0; })) {
+    if (std::any_of(image_.begin() + static_cast<ssize_t>(from), image_.begin() + data,
+                    [](char byte) { return byte != 0; })) {
       fail("data in what SEEK_DATA passes over");
     }
   }
@@ -231,18 +245,38 @@ class Exerciser {
 
   void step() {
     switch (below(20)) {
-      case 0: case 1: case 2: return write_buffered();
-      case 3: case 4: case 5: return read_buffered();
-      case 6: return write_direct();
-      case 7: return read_direct();
-      case 8: case 9: return map(true);
-      case 10: case 11: return map(false);
-      case 12: case 13: return truncate();
-      case 14: case 15: return change_layout();
-      case 16: return copy();
-      case 17: return seek();
-      case 18: return below(5) == 0 ? reopen() : forget_pages();
-      default: return below(10) == 0 ? shift_refused() : read_buffered();
+      case 0:
+      case 1:
+      case 2:
+        return write_buffered();
+      case 3:
+      case 4:
+      case 5:
+        return read_buffered();
+      case 6:
+        return write_direct();
+      case 7:
+        return read_direct();
+      case 8:
+      case 9:
+        return map(true);
+      case 10:
+      case 11:
+        return map(false);
+      case 12:
+      case 13:
+        return truncate();
+      case 14:
+      case 15:
+        return change_layout();
+      case 16:
+        return copy();
+      case 17:
+        return seek();
+      case 18:
+        return below(5) == 0 ? reopen() : forget_pages();
+      default:
+        return below(10) == 0 ? shift_refused() : read_buffered();
     }
   }
 
@@ -299,7 +333,7 @@ int main(int argc, char** argv) {
   app.add_flag("!--no-direct", settings.direct);
   CLI11_PARSE(app, argc, argv);
   Exerciser(settings).run();
-  printf("posix_exerciser: %llu operations as in the image, seed %llu\n", static_cast<unsigned long long>(settings.operations),
-         static_cast<unsigned long long>(settings.seed));
+  printf("posix_exerciser: %llu operations as in the image, seed %llu\n",
+         static_cast<unsigned long long>(settings.operations), static_cast<unsigned long long>(settings.seed));
   return 0;
 }

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# One file in every way there is, against its image in memory; with remounts in between, and with the kernel's write-back cache.
+#   exerciser_test.sh [SEED [OPERATIONS]]
+. "$(dirname "$0")/../mount/lib.sh"
+seed=${1:-1} operations=${2:-10000}
+start_brick file 512M
+
+# umount returns before the volume is free.
+cat >"$WORK/remount" <<END
+#!/bin/sh
+timeout 60 umount "$MNT" || exit 1
+for try in \$(seq 1 100); do
+  timeout 60 "$BRICKFS" "$SOURCE" "$MNT" -o "\$1" 2>"$WORK/remount.log" && exit 0
+  sleep 0.1
+done
+cat "$WORK/remount.log" >&2
+exit 1
+END
+chmod +x "$WORK/remount"
+for options in writeback=off writeback=on; do
+  say "$options"
+  mount_brickfs "$options"
+  timeout 550 "$BUILD/tests/posix_exerciser" "$MNT/file" --seed "$seed" --operations "$operations" \
+    --remount "$WORK/remount $options" --remount-every $((operations / 5)) || die "not as in the image"
+  unmount_brickfs
+  check_volume
+done
