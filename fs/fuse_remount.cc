@@ -15,7 +15,8 @@ Status remount(const MountCommand& command, std::string* why) {
   constexpr std::pair<const char*, unsigned long> kFlags[] = {{"nodev", MS_NODEV},      {"nosuid", MS_NOSUID},
                                                               {"noexec", MS_NOEXEC},    {"noatime", MS_NOATIME},
                                                               {"sync", MS_SYNCHRONOUS}, {"dirsync", MS_DIRSYNC}};
-  unsigned long flags = MS_REMOUNT | (command.read_only ? MS_RDONLY : 0UL);
+  unsigned long flags = MS_REMOUNT;
+  if (command.read_only) flags |= MS_RDONLY;
   for (const auto& [name, flag] : kFlags) {
     const auto& options = command.kernel_options;
     if (std::find(options.begin(), options.end(), name) != options.end()) flags |= flag;
