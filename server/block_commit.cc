@@ -28,6 +28,8 @@ Status BlockStore::commit(VolumeId volume, std::span<const CommitRange> ranges, 
   TRY(check_ranges(volume, ranges));
   uint64_t bytes = 0;
   std::vector<BlockAddress> settled;
+  // What is committed may refer to blocks just allocated: none of it may reach the disk before the table.
+  if (store_ != nullptr && !ranges.empty() && table_changed_) TRY(sync());
   for (size_t i = 0; store_ != nullptr && i < ranges.size(); ++i) {
     if (abandoned.load()) return Error(ECANCELED, "commit");
     if (ranges[i].after_previous && i > 0) TRY(sync());
@@ -107,7 +109,9 @@ Status BlockStore::sync() {
     freed.swap(freed_slots_);
     cleared.swap(cleared_slots_);
   }
+  const bool table_changed = table_changed_.exchange(false);
   const Status synced = store_->sync();
+  if (!synced.ok() && table_changed) table_changed_ = true;
   Status punched = synced;
   size_t done = 0;
   while (punched.ok() && done < freed.size()) {

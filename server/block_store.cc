@@ -133,6 +133,7 @@ Status BlockStore::alloc(VolumeId volume_id, BlockRange blocks) {
 
 Status BlockStore::write_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> made) {
   if (store_ == nullptr) return {};
+  table_changed_ = true;
   Status status;
   for (uint64_t i = 0; i < made.size() && status.ok(); ++i) {
     status = store_->write_entry({static_cast<uint32_t>(volume), block_after(blocks.start, i), made[i]->slot});
@@ -174,6 +175,7 @@ Status BlockStore::free(VolumeId volume_id, BlockRange blocks) {
 }
 
 Status BlockStore::clear_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> doomed) {
+  table_changed_ = true;
   for (uint64_t i = 0; store_ != nullptr && i < doomed.size(); ++i) {
     const Status cleared = store_->clear_entry(doomed[i]->slot);
     if (cleared.ok()) continue;

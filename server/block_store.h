@@ -163,6 +163,7 @@ class BlockStore {
   // A freed slot: freed_ -> (sync) -> cleared_ -> (sync) -> free_. So neither an old block can come back onto a slot in
   // use again, nor old bytes into a new block, wherever the machine stops.
   FreeRuns free_slots_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<bool> table_changed_{false};  // in the store, since the last sync
   std::vector<uint32_t> freed_slots_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint32_t> cleared_slots_ ABSL_GUARDED_BY(mutex_);
 };
