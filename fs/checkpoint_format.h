@@ -12,7 +12,7 @@
 
 namespace brickfs {
 
-constexpr size_t kChunkBytes = 256 * kKiB;
+constexpr size_t kChunkBytes = kBlockBytes / 8;
 constexpr size_t kChunksPerBlock = kBlockBytes / kChunkBytes;
 
 struct ChunkHeader {

@@ -43,7 +43,7 @@ Status CheckpointReader::read() {
     return damaged(fmt::format("the superblock names {} blocks for the {} chunks of the checkpoint", place_.blocks(), place_.chunks));
   }
   std::vector<std::byte> block(kBlockBytes);
-  std::vector<std::byte> following(kBlockBytes);
+  std::vector<std::byte> following(blocks > 1 ? kBlockBytes : 0);
   if (blocks > 0) TRY(load_block(0, block));
   for (uint64_t i = 0; i < blocks; ++i) {
     std::future<Status> loading;

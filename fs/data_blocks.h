@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -47,7 +48,7 @@ class DataBlocks {
   std::vector<BlockRun> all() const;
 
  private:
-  static constexpr size_t kEmptyClass = 9;  // class c: 2^c to 2^(c+1) - 1 free units
+  static constexpr size_t kEmptyClass = std::bit_width(kUnitsPerBlock) - 1;  // class c: 2^c to 2^(c+1) - 1 free units
   static constexpr size_t kTails = 8;
   static_assert(kUnitsPerBlock == uint64_t{1} << kEmptyClass);
   using Partial = absl::btree_map<uint64_t, UnitBitmap>;

@@ -43,7 +43,7 @@ struct JournalBatchHeader {
 static_assert(sizeof(JournalBatchHeader) == 48);
 
 constexpr size_t kBatchAlignment = 64;
-constexpr size_t kBatchBytes = 1 * kMiB;  // of a batch that holds more than one transaction, with its header
+constexpr size_t kBatchBytes = kBlockBytes / 2;  // of a batch that holds more than one transaction, with its header
 // The largest transaction that a block can hold.
 constexpr size_t kLargestTransactionBytes =
     kBlockBytes - sizeof(JournalBlockHeader) - sizeof(JournalBatchHeader) - sizeof(uint32_t);

@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "fs/journal_format.h"
+#include "transport/base/zero.h"
 
 namespace brickfs {
 namespace {
@@ -72,7 +73,7 @@ Result<JournalEnd> JournalReader::read(Lsn first, BlockAddress first_block) {
     const auto header = parse_block_header(block_, raw(address), seed_);
     if (!header || header->first_lsn != raw(end_.next)) {
       end_.fresh = address;
-      end_.fresh_dirty = std::any_of(block_.begin(), block_.end(), [](std::byte byte) { return byte != std::byte{0}; });
+      end_.fresh_dirty = !is_zero(block_);
       if (end_.fresh_dirty) TRY(find_claim(header));
       return end_;
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fs/reconcile.h"
+#include "transport/base/zero.h"
 
 namespace brickfs {
 namespace {
@@ -16,21 +17,14 @@ namespace {
 constexpr BlockRange kFirstJournalBlock{BlockAddress{kBlockBytes}, 1};
 constexpr uint64_t kRootNumber = raw(kRootIno);
 
-struct FirstBlock {
-  Mark mark = Mark::kNone;
-  bool blank = false;  // zeros all over, except perhaps in the mark's place
-};
-
-Result<FirstBlock> read_first_block(VolumeClient& volume) {
+// Zeros all over, except perhaps in the mark's place.
+Result<bool> is_blank(VolumeClient& volume) {
   std::vector<std::byte> bytes(kBlockBytes);
   Piece piece;
   piece.local.push_back({bytes.data(), static_cast<uint32_t>(bytes.size()), 0});
   TRY(volume.read(std::span(&piece, 1)));
-  FirstBlock first;
-  first.mark = find_mark(bytes);
   std::fill_n(bytes.begin() + StoredMark::kAddress, sizeof(StoredMark), std::byte{0});
-  first.blank = std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
-  return first;
+  return is_zero(bytes);
 }
 
 VolumeHead refused(std::string why) {
@@ -49,8 +43,7 @@ Result<VolumeHead> read_head(VolumeClient& volume, SuperblockSlots& slots, std::
     return refused(fmt::format("this volume holds {} block(s) but no brickfs: there is no superblock block",
                                count_blocks(listed)));
   }
-  const FirstBlock first = TRY(read_first_block(volume));
-  head.mark = first.mark;
+  head.mark = TRY(read_mark(volume));
   head.superblock = TRY(slots.read());
   switch (head.superblock.kind) {
     case SuperblockRead::Kind::kValid:
@@ -65,7 +58,8 @@ Result<VolumeHead> read_head(VolumeClient& volume, SuperblockSlots& slots, std::
     case SuperblockRead::Kind::kDamaged:
       break;
   }
-  if (first.mark == Mark::kMaking || (first.blank && count_blocks(listed) == 1)) return head;
+  if (head.mark == Mark::kMaking) return head;
+  if (count_blocks(listed) == 1 && TRY(is_blank(volume))) return head;
   return refused(
       fmt::format("this volume holds {} block(s) but no brickfs: {}", count_blocks(listed), head.superblock.why));
 }

@@ -16,7 +16,7 @@ namespace brickfs {
 namespace {
 
 constexpr uint64_t kMagic = 0x3153'464b'4349'5242;  // "BRICKFS1"
-constexpr std::array<uint64_t, 2> kSlotAddress = {0, 1 * kMiB};
+constexpr std::array<uint64_t, 2> kSlotAddress = {0, kBlockBytes / 2};
 constexpr size_t kSlotBytes = 4096;
 constexpr size_t kLabelBytes = 64;
 

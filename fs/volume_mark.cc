@@ -12,8 +12,10 @@ uint64_t checksum_of(const StoredMark& stored) { return XXH3_64bits(&stored, off
 
 }  // namespace
 
-Mark find_mark(std::span<const std::byte> superblock_block) {
-  const auto stored = load<StoredMark>(superblock_block.subspan(StoredMark::kAddress));
+Result<Mark> read_mark(VolumeClient& volume) {
+  StoredMark stored;
+  const Piece piece{StoredMark::kAddress, {{reinterpret_cast<std::byte*>(&stored), sizeof(stored), 0}}};
+  TRY(volume.read(std::span(&piece, 1)));
   if (stored.magic != StoredMark::kMagic || stored.checksum != checksum_of(stored)) return Mark::kNone;
   const Mark mark{stored.mark};
   return mark == Mark::kMaking || mark == Mark::kClean ? mark : Mark::kNone;

@@ -30,8 +30,8 @@ struct StoredMark {
 };
 static_assert(sizeof(StoredMark) == 64);
 
-// What stands in the superblock's block; kNone for anything that does not verify.
-Mark find_mark(std::span<const std::byte> superblock_block);
+// What stands in the superblock's block; kNone for anything that does not verify. Errors: the volume's.
+Result<Mark> read_mark(VolumeClient& volume);
 // Durable when it returns. kNone: zeros.
 Status write_mark(VolumeClient& volume, Mark mark);
 
