@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/crash_explorer.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "fs/check.h"
+#include "transport/base/check.h"
+
+namespace brickfs {
+namespace {
+
+constexpr uint64_t kCapacityBlocks = 64;
+constexpr uint64_t kFurtherShare = 32;  // of recoveries with a known outcome: one in so many is followed further all the same
+constexpr std::chrono::microseconds kStill{40};   // without a change on the brick: what an operation sets off has ended
+constexpr std::chrono::microseconds kStillMost{2000};
+
+std::shared_ptr<RecordingMedium> medium_on(const BrickState& state, bool durable, bool record) {
+  return std::make_shared<RecordingMedium>(state, durable ? Durability::kDurable : Durability::kVolatile, kCapacityBlocks, record);
+}
+
+Result<std::unique_ptr<VolumeClient>> open(RecordingMedium& medium) {
+  VolumeOptions options;
+  options.open.client = ClientId{1};
+  return VolumeClient::open(medium.connect(), std::move(options), nullptr);
+}
+
+// Null, with `why`: it cannot be mounted, or not as wanted.
+std::unique_ptr<Filesystem> mount(std::unique_ptr<VolumeClient> volume, bool read_only, std::string* why) {
+  MountOptions options;
+  options.no_atime = true;
+  options.read_only = read_only;
+  auto mounted = Filesystem::mount(std::move(volume), options, why);
+  if (!mounted.ok()) {
+    *why = fmt::format("cannot be mounted (errno {}): {}", mounted.code(), *why);
+    return nullptr;
+  }
+  if ((*mounted)->read_only() != read_only) {
+    *why = "is mounted read-only";
+    return nullptr;
+  }
+  return std::move(*mounted);
+}
+
+std::unique_ptr<Filesystem> mount(RecordingMedium& medium, std::string* why) {
+  auto volume = open(medium);
+  CHECK(volume.ok());
+  return mount(std::move(*volume), false, why);
+}
+
+std::string first_line(const Result<CheckReport>& report, const std::string& why) {
+  if (!report.ok()) return fmt::format("cannot be checked (errno {}): {}", report.code(), why);
+  if (report->findings.damaged()) return "the check finds damage: " + report->findings.first_damage();
+  return "";
+}
+
+void wait_until_still(const RecordingMedium& medium) {
+  using Clock = std::chrono::steady_clock;
+  const auto most = Clock::now() + kStillMost;
+  uint64_t events = medium.events();
+  auto since = Clock::now();
+  while (Clock::now() < most && Clock::now() - since < kStill) {
+    std::this_thread::yield();
+    if (const uint64_t now = medium.events(); now != events) {
+      events = now;
+      since = Clock::now();
+    }
+  }
+}
+
+// Work on new files must leave the others alone: space in use was not given out again.
+std::string touched_by_work(const TreeSnapshot& before, const TreeSnapshot& after) {
+  const auto appended = before.files.find("/d/x");
+  for (const auto& [path, file] : before.files) {
+    if (appended != before.files.end() && file.ino == appended->second.ino) continue;
+    const auto now = after.files.find(path);
+    if (now == after.files.end() || now->second.contents != file.contents) return "work after a recovery changes " + path;
+  }
+  return "";
+}
+
+uint64_t hash(const std::string& text, uint64_t seed) { return XXH3_64bits_withSeed(text.data(), text.size(), seed); }
+
+uint64_t hash(const TreeSnapshot& snapshot) {
+  uint64_t value = 0;
+  for (const auto& [path, file] : snapshot.files) value = hash(file.contents, hash(file.attributes, hash(path, value)));
+  return value;
+}
+
+}  // namespace
+
+CrashExplorer::CrashExplorer(ExploreOptions options) : options_(std::move(options)), random_(options_.seed) {
+  volatile_base_ = make_base(Durability::kVolatile);
+  durable_base_ = make_base(Durability::kDurable);
+}
+
+bool CrashExplorer::time_is_up() const { return std::chrono::steady_clock::now() >= options_.until; }
+
+BrickState CrashExplorer::make_base(Durability durability) {
+  if (options_.on_recording) options_.on_recording();
+  auto medium = medium_on({}, durability == Durability::kDurable, false);
+  std::string why;
+  auto filesystem = mount(*medium, &why);
+  CHECK(filesystem != nullptr);
+  CrashWorkload workload(*filesystem);
+  for (const CrashOperation& operation : crash_base()) CHECK(workload.run(operation).ok());
+  CHECK(filesystem->unmount().ok());
+  return medium->state();
+}
+
+// A file system that is made anew has a younger root.
+TreeSnapshot CrashExplorer::snapshot_of(Filesystem& filesystem) const {
+  TreeSnapshot snapshot = take_snapshot(filesystem);
+  if (making_) snapshot.files["/"].attributes.clear();
+  return snapshot;
+}
+
+// --- recording
+
+CrashExplorer::Recording CrashExplorer::record(const BrickState& base, const CrashSequence& sequence, Durability durability,
+                                               Ending ending) {
+  if (options_.on_recording) options_.on_recording();
+  Recording recording;
+  auto medium = medium_on(base, durability == Durability::kDurable, true);
+  auto filesystem = mount(*medium, &recording.error);
+  if (filesystem == nullptr) return recording;
+  CrashWorkload workload(*filesystem);
+  recording.history.push_back(snapshot_of(*filesystem));
+  wait_until_still(*medium);
+  recording.first_tick = medium->mark();
+  const auto run = [&](const CrashOperation& operation) {
+    Recording::Span span{medium->mark(), 0, false};
+    const Status status = workload.run(operation);
+    span.end = medium->mark();
+    span.synced = status.ok() && operation.syncs();
+    recording.operations.push_back(span);
+    return status;
+  };
+  for (const CrashOperation& operation : sequence) {
+    static_cast<void>(run(operation));
+    recording.history.push_back(snapshot_of(*filesystem));
+    wait_until_still(*medium);
+  }
+  const Status ended = run({{ending == Ending::kSync ? "sync" : "unmount"}});
+  recording.history.push_back(recording.history.back());
+  if (!ended.ok()) recording.error = fmt::format("ends with errno {}: {}", ended.code(), ended.error().what());
+  for (const TreeSnapshot& snapshot : recording.history) {
+    if (!snapshot.error.empty()) recording.error = "while it is served: " + snapshot.error;
+  }
+  recording.log = medium->take_log();
+  return recording;
+}
+
+// --- exploring
+
+bool CrashExplorer::run(const CrashSequence& sequence, bool dense) {
+  const std::string failure = explore(sequence, dense);
+  if (!failure.empty()) {
+    ++failures_;
+    const CrashSequence small = shrink(sequence, dense);
+    if (options_.report) {
+      options_.report(fmt::format("FAILED [{}]: {}\n  reproduce: brickfs-crash explore --sequence '{}'", text_of(sequence), failure,
+                                  text_of(small)));
+    }
+  }
+  return failures_ < options_.most_failures && !time_is_up();
+}
+
+// Without each operation in turn, as long as it fails without.
+CrashSequence CrashExplorer::shrink(CrashSequence sequence, bool dense) {
+  for (size_t i = 0; i < sequence.size() && !time_is_up();) {
+    CrashSequence less = sequence;
+    less.erase(less.begin() + static_cast<ptrdiff_t>(i));
+    if (explore(less, dense).empty()) {
+      ++i;
+    } else {
+      sequence = std::move(less);
+    }
+  }
+  return sequence;
+}
+
+std::string CrashExplorer::explore(const CrashSequence& sequence, bool dense) {
+  const bool mount_too = sequence.empty();
+  std::vector<Ending> endings = {Ending::kUnmount};
+  if (!dense) endings[0] = random_() % 4 == 0 ? Ending::kUnmount : Ending::kSync;
+  for (const Ending ending : endings) {
+    const Recording on_volatile = record(volatile_base_, sequence, Durability::kVolatile, ending);
+    std::string failure = explore_recording(on_volatile, CrashOf::kClient, mount_too ? 0 : on_volatile.first_tick, dense);
+    if (!failure.empty()) return "volatile brick: " + failure;
+    const Recording on_durable = record(durable_base_, sequence, Durability::kDurable, ending);
+    const uint64_t from = mount_too ? 0 : on_durable.first_tick;
+    failure = explore_recording(on_durable, CrashOf::kBrick, from, dense);
+    if (failure.empty()) failure = explore_recording(on_durable, CrashOf::kClient, from, false);
+    if (!failure.empty()) return "durable brick: " + failure;
+  }
+  return "";
+}
+
+std::string CrashExplorer::explore_making() {
+  making_ = true;
+  const std::string failure = explore_making_on_both();
+  making_ = false;
+  return failure;
+}
+
+std::string CrashExplorer::explore_making_on_both() {
+  for (const Durability durability : {Durability::kVolatile, Durability::kDurable}) {
+    const Recording recording = record({}, {}, durability, Ending::kUnmount);
+    for (const CrashOf of : {CrashOf::kClient, CrashOf::kBrick}) {
+      if (of == CrashOf::kBrick && durability == Durability::kVolatile) continue;
+      const std::string failure = explore_recording(recording, of, 0, true);
+      if (!failure.empty()) return "making: " + failure;
+    }
+  }
+  return "";
+}
+
+std::string CrashExplorer::explore_recording(const Recording& recording, CrashOf of, uint64_t from, bool dense) {
+  if (!recording.error.empty()) return recording.error;
+  seen_.clear();
+  outcomes_.clear();
+  std::string failure;
+  CrashStates(recording.log, of, from, dense, random_()).for_each([&](BrickState&& state, const CrashPoint& point) {
+    size_t low = 0;
+    size_t high = 0;
+    for (size_t i = 0; i < recording.operations.size(); ++i) {
+      const Recording::Span& span = recording.operations[i];
+      if (span.synced && span.end < point.tick) low = i + 1;
+      if (span.begin < point.tick) high = i + 1;
+    }
+    if (!seen_.insert(state.digest() + low * 1'000'003 + high).second) {
+      ++repeats_;
+      return true;
+    }
+    const std::string why = verify(state, recording.log.durable, recording.history, low, high);
+    if (!why.empty()) failure = fmt::format("{}: {}", point.text(), why);
+    return why.empty() && !time_is_up();
+  });
+  return failure;
+}
+
+// --- judging a state
+
+std::string CrashExplorer::verify(const BrickState& state, bool durable, std::span<const TreeSnapshot> history, size_t low,
+                                  size_t high) {
+  ++states_;
+  auto medium = medium_on(state, durable, false);
+  auto volume = open(*medium);
+  CHECK(volume.ok());
+  std::string why;
+  const auto report = check_filesystem(**volume, &why);
+  why = first_line(report, why);
+  if (!why.empty()) return why;
+  const bool is_made = report->has_filesystem && report->inodes > 0;
+  TreeSnapshot found;
+  {
+    // For reading only, where there is a file system: which takes no threads. The same code finds what there is.
+    const auto filesystem = mount(std::move(*volume), is_made, &why);
+    if (filesystem == nullptr) return why;
+    found = snapshot_of(*filesystem);
+  }
+  why = judge(history, low, high, found);
+  if (!why.empty()) return why;
+
+  uint64_t outcome = hash(found) * 31 + report->transactions;
+  for (const uint64_t part : {report->leaked_blocks, report->orphans, report->blocks, report->findings.notes(), report->used_units}) {
+    outcome = outcome * 1'000'003 + part;
+  }
+  if (!outcomes_.insert(outcome).second && random_() % kFurtherShare != 0) return "";
+  return verify_further(state, durable, history, low, high, found);
+}
+
+// Recovered for good: a second recovery changes nothing, whether the first one was cut short or not; new work is kept; and an
+// unmount leaves nothing to settle.
+std::string CrashExplorer::verify_further(const BrickState& state, bool durable, std::span<const TreeSnapshot> history, size_t low,
+                                          size_t high, const TreeSnapshot& found) {
+  std::string why;
+  auto medium = medium_on(state, durable, true);
+  {
+    const auto filesystem = mount(*medium, &why);
+    if (filesystem == nullptr) return "for writing it " + why;
+    why = difference(found, snapshot_of(*filesystem));
+    if (!why.empty()) return "mounted for writing it is another tree: " + why;
+  }
+  const BrickLog log = medium->take_log();
+  why = verify_nested(log, history, low, high, found);
+  if (!why.empty()) return why;
+
+  medium = medium_on(medium->state(), durable, false);
+  auto filesystem = mount(*medium, &why);
+  if (filesystem == nullptr) return "after a recovery it " + why;
+  why = difference(found, snapshot_of(*filesystem));
+  if (!why.empty()) return "a second recovery changes the tree: " + why;
+  CrashWorkload workload(*filesystem);
+  for (const CrashOperation& operation : crash_work()) static_cast<void>(workload.run(operation));
+  const TreeSnapshot worked = snapshot_of(*filesystem);
+  filesystem.reset();
+  why = touched_by_work(found, worked);
+  if (!why.empty()) return why;
+
+  medium = medium_on(medium->state(), durable, false);
+  filesystem = mount(*medium, &why);
+  if (filesystem == nullptr) return "after a recovery, work and a crash it " + why;
+  why = difference(worked, snapshot_of(*filesystem));
+  if (!why.empty()) return "work after a recovery is lost: " + why;
+  if (!filesystem->unmount().ok()) return "after a recovery it cannot be unmounted";
+  filesystem.reset();
+
+  auto volume = open(*medium);
+  const auto report = check_filesystem(**volume, &why);
+  why = first_line(report, why);
+  if (!why.empty()) return "after a recovery and an unmount " + why;
+  if (!report->unmounted || report->leaked_blocks > 0 || report->orphans > 0)
+    return fmt::format("after a recovery and an unmount: {} blocks leaked, {} orphans, marked {}", report->leaked_blocks,
+                       report->orphans, report->unmounted ? "clean" : "nothing");
+  return "";
+}
+
+// Crashes in the recovery itself. What the client had found on a living brick stays; a brick that dies may go back behind it,
+// though not behind what was synced.
+std::string CrashExplorer::verify_nested(const BrickLog& log, std::span<const TreeSnapshot> history, size_t low, size_t high,
+                                         const TreeSnapshot& found) {
+  for (const CrashOf of : {CrashOf::kClient, CrashOf::kBrick}) {
+    if (of == CrashOf::kBrick && !log.durable) continue;
+    std::string failure;
+    std::unordered_set<uint64_t> seen;
+    CrashStates(log, of, 0, false, random_()).for_each([&](BrickState&& state, const CrashPoint& point) {
+      if (!seen.insert(state.digest()).second) return true;
+      ++states_;
+      auto medium = medium_on(state, log.durable, false);
+      std::string why;
+      auto filesystem = mount(*medium, &why);
+      if (filesystem != nullptr) {
+        const TreeSnapshot again = snapshot_of(*filesystem);
+        why = of == CrashOf::kClient ? difference(found, again) : judge(history, low, high, again);
+      }
+      if (!why.empty()) failure = fmt::format("then, in the recovery, {}: {}", point.text(), why);
+      return why.empty() && !time_is_up();
+    });
+    if (!failure.empty()) return failure;
+  }
+  return "";
+}
+
+}  // namespace brickfs

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs sequences of operations on a file system over a recording brick, builds the states that crashes can leave, and puts each
+// through the real check and the real mount: sound, a tree that the operations made with all that was synced, nothing leaked, and
+// recovered for good. What is explored and by which rules: docs/recovery.md, "The crash explorer".
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "tests/support/crash_oracle.h"
+#include "tests/support/crash_states.h"
+#include "tests/support/crash_workload.h"
+#include "tests/support/recording_brick.h"
+
+namespace brickfs {
+
+struct ExploreOptions {
+  uint64_t seed = 1;
+  std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max();
+  uint64_t most_failures = 5;                            // sequences; then it ends
+  std::function<void()> on_recording;                    // before each: a clock may be set back
+  std::function<void(const std::string& line)> report;   // failures, for people
+};
+
+class CrashExplorer {
+ public:
+  explicit CrashExplorer(ExploreOptions options);
+
+  // All crash states of one sequence (and of its mount and unmount). `dense`: every place where a write can be cut. Empty, or
+  // the first failure.
+  std::string explore(const CrashSequence& sequence, bool dense);
+  // The same of the first mount of an empty volume.
+  std::string explore_making();
+  // Explores, and on a failure shrinks and reports it. False when it is time to end.
+  bool run(const CrashSequence& sequence, bool dense);
+
+  uint64_t states() const { return states_; }      // mounted and judged, all different
+  uint64_t repeats() const { return repeats_; }    // built, and equal to one before
+  uint64_t failures() const { return failures_; }  // sequences that had any
+  bool time_is_up() const;
+
+ private:
+  enum class Ending { kSync, kUnmount };
+  struct Recording {
+    BrickLog log;
+    std::vector<TreeSnapshot> history;  // after so many operations
+    struct Span {
+      uint64_t begin;
+      uint64_t end;
+      bool synced;
+    };
+    std::vector<Span> operations;
+    uint64_t first_tick = 0;  // of the first operation
+    std::string error;        // something failed that must not
+  };
+
+  BrickState make_base(Durability durability);
+  TreeSnapshot snapshot_of(Filesystem& filesystem) const;
+  std::string explore_making_on_both();
+  Recording record(const BrickState& base, const CrashSequence& sequence, Durability durability, Ending ending);
+  std::string explore_recording(const Recording& recording, CrashOf of, uint64_t from, bool dense);
+  std::string verify(const BrickState& state, bool durable, std::span<const TreeSnapshot> history, size_t low, size_t high);
+  std::string verify_further(const BrickState& state, bool durable, std::span<const TreeSnapshot> history, size_t low, size_t high,
+                             const TreeSnapshot& found);
+  std::string verify_nested(const BrickLog& log, std::span<const TreeSnapshot> history, size_t low, size_t high,
+                            const TreeSnapshot& found);
+  CrashSequence shrink(CrashSequence sequence, bool dense);
+
+  const ExploreOptions options_;
+  BrickState volatile_base_;
+  BrickState durable_base_;
+  std::mt19937_64 random_;
+  std::unordered_set<uint64_t> seen_;      // states of the recording
+  std::unordered_set<uint64_t> outcomes_;  // of recoveries that were followed further
+  bool making_ = false;                    // explore_making() is under way
+  uint64_t states_ = 0;
+  uint64_t repeats_ = 0;
+  uint64_t failures_ = 0;
+};
+
+}  // namespace brickfs

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/crash_image.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/base/check.h"
+#include "transport/base/zero.h"
+
+namespace brickfs {
+namespace {
+
+// Calls `step(address, bytes)` for the parts of a range that lie within one page each.
+template <typename Step>
+void for_each_part(uint64_t address, uint64_t length, uint64_t page_bytes, Step&& step) {
+  uint64_t done = 0;
+  while (done < length) {
+    const uint64_t at = address + done;
+    const uint64_t bytes = std::min(length - done, page_bytes - at % page_bytes);
+    step(at, done, bytes);
+    done += bytes;
+  }
+}
+
+}  // namespace
+
+const CrashImage::Block* CrashImage::find(uint64_t block) const {
+  const auto at = std::lower_bound(blocks_.begin(), blocks_.end(), block,
+                                   [](const Entry& entry, uint64_t wanted) { return entry.first < wanted; });
+  return at != blocks_.end() && at->first == block ? at->second.get() : nullptr;
+}
+
+bool CrashImage::contains_any(BlockRange blocks) const {
+  for (uint64_t i = 0; i < blocks.count; ++i) {
+    if (contains(block_after(blocks.start, i))) return true;
+  }
+  return false;
+}
+
+bool CrashImage::contains_all(BlockRange blocks) const {
+  for (uint64_t i = 0; i < blocks.count; ++i) {
+    if (!contains(block_after(blocks.start, i))) return false;
+  }
+  return true;
+}
+
+void CrashImage::add(BlockAddress block) {
+  remove(block);
+  const auto at = std::lower_bound(blocks_.begin(), blocks_.end(), raw(block),
+                                   [](const Entry& entry, uint64_t wanted) { return entry.first < wanted; });
+  blocks_.insert(at, {raw(block), std::make_shared<Block>()});
+}
+
+void CrashImage::remove(BlockAddress block) {
+  std::erase_if(blocks_, [block](const Entry& entry) { return entry.first == raw(block); });
+}
+
+CrashImage::Block& CrashImage::writable(uint64_t block) {
+  const auto at = std::lower_bound(blocks_.begin(), blocks_.end(), block,
+                                   [](const Entry& entry, uint64_t wanted) { return entry.first < wanted; });
+  CHECK(at != blocks_.end() && at->first == block);
+  if (at->second.use_count() > 1) at->second = std::make_shared<Block>(*at->second);
+  at->second->digest = 0;
+  return *at->second;
+}
+
+void CrashImage::write(uint64_t address, std::span<const std::byte> bytes) {
+  for_each_part(address, bytes.size(), kPageBytes, [&](uint64_t at, uint64_t done, uint64_t length) {
+    std::shared_ptr<Page>& page = writable(round_down(at, kBlockBytes)).pages[at % kBlockBytes / kPageBytes];
+    const auto part = bytes.subspan(done, length);
+    if (page == nullptr) {
+      if (is_zero(part)) return;
+      page = std::make_shared<Page>();
+    } else if (page.use_count() > 1) {
+      page = std::make_shared<Page>(*page);
+    }
+    page->digest = 0;
+    std::memcpy(page->bytes.data() + at % kPageBytes, part.data(), length);
+  });
+}
+
+void CrashImage::read(uint64_t address, std::span<std::byte> into) const {
+  const Block* block = nullptr;
+  uint64_t block_at = UINT64_MAX;
+  for_each_part(address, into.size(), kPageBytes, [&](uint64_t at, uint64_t done, uint64_t length) {
+    if (round_down(at, kBlockBytes) != block_at) {
+      block_at = round_down(at, kBlockBytes);
+      block = find(block_at);
+      CHECK(block != nullptr);
+    }
+    const std::shared_ptr<Page>& page = block->pages[at % kBlockBytes / kPageBytes];
+    if (page == nullptr) {
+      std::memset(into.data() + done, 0, length);
+    } else {
+      std::memcpy(into.data() + done, page->bytes.data() + at % kPageBytes, length);
+    }
+  });
+}
+
+void CrashImage::copy_from(const CrashImage& from, uint64_t address, uint64_t length_bytes) {
+  for_each_part(address, length_bytes, kPageBytes, [&](uint64_t at, uint64_t, uint64_t length) {
+    const uint64_t block = round_down(at, kBlockBytes);
+    const Block* source = from.find(block);
+    if (source == nullptr || find(block) == nullptr) return;
+    const std::shared_ptr<Page>& page = source->pages[at % kBlockBytes / kPageBytes];
+    if (length == kPageBytes) {
+      writable(block).pages[at % kBlockBytes / kPageBytes] = page;
+      return;
+    }
+    static constexpr std::array<std::byte, kPageBytes> kZeros{};
+    const std::byte* bytes = page == nullptr ? kZeros.data() : page->bytes.data();
+    write(at, {bytes + at % kPageBytes, length});
+  });
+}
+
+std::vector<BlockAddress> CrashImage::blocks() const {
+  std::vector<BlockAddress> blocks;
+  for (const Entry& entry : blocks_) blocks.push_back(BlockAddress{entry.first});
+  return blocks;
+}
+
+std::vector<BlockRange> CrashImage::ranges() const {
+  std::vector<BlockRange> ranges;
+  for (const Entry& entry : blocks_) {
+    if (!ranges.empty() && raw(ranges.back().end()) == entry.first) {
+      ++ranges.back().count;
+    } else {
+      ranges.push_back({BlockAddress{entry.first}, 1});
+    }
+  }
+  return ranges;
+}
+
+uint64_t CrashImage::digest_of(const Block& block) {
+  if (block.digest != 0) return block.digest;
+  uint64_t digest = 1;
+  for (size_t i = 0; i < kPages; ++i) {
+    Page* page = block.pages[i].get();
+    if (page == nullptr) continue;
+    if (page->digest == 0) page->digest = is_zero(page->bytes) ? 1 : XXH3_64bits(page->bytes.data(), kPageBytes) | 2;
+    if (page->digest != 1) digest += XXH3_64bits_withSeed(&i, sizeof(i), page->digest);
+  }
+  block.digest = digest;
+  return digest;
+}
+
+uint64_t CrashImage::digest(BlockAddress block) const {
+  const Block* found = find(raw(block));
+  return found == nullptr ? 0 : digest_of(*found);
+}
+
+uint64_t CrashImage::digest() const {
+  uint64_t digest = 0;
+  for (const Entry& entry : blocks_) {
+    digest = XXH3_64bits_withSeed(&entry.first, sizeof(entry.first), digest ^ digest_of(*entry.second));
+  }
+  return digest;
+}
+
+}  // namespace brickfs

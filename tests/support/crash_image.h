@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes of a volume's blocks, in small pages that copies share until one of them writes: a crash state costs what it
+// differs in. A page that is zero costs nothing.
+// Threads: a copy may be changed by one thread while others change theirs; one object is one thread's.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "transport/block.h"
+
+namespace brickfs {
+
+class CrashImage {
+ public:
+  bool contains(BlockAddress block) const { return find(raw(block)) != nullptr; }
+  bool contains_any(BlockRange blocks) const;
+  bool contains_all(BlockRange blocks) const;
+  void add(BlockAddress block);     // zeros; replaces what was there
+  void remove(BlockAddress block);  // nothing if it is not there
+
+  // Within blocks that are there; reads and writes may cross from one to its neighbour.
+  void write(uint64_t address, std::span<const std::byte> bytes);
+  void read(uint64_t address, std::span<std::byte> into) const;
+  // The bytes that `from` has there; only of blocks that both have.
+  void copy_from(const CrashImage& from, uint64_t address, uint64_t length_bytes);
+
+  std::vector<BlockAddress> blocks() const;  // ascending
+  std::vector<BlockRange> ranges() const;    // ascending, maximal
+  uint64_t block_count() const { return blocks_.size(); }
+  // Of one block's bytes, and of all: equal images have equal digests.
+  uint64_t digest(BlockAddress block) const;
+  uint64_t digest() const;
+
+ private:
+  static constexpr size_t kPageBytes = 4096;
+  static constexpr size_t kPages = kBlockBytes / kPageBytes;
+  struct Page {
+    std::array<std::byte, kPageBytes> bytes{};
+    uint64_t digest = 0;  // 0: not known
+  };
+  struct Block {
+    std::array<std::shared_ptr<Page>, kPages> pages;  // null: zeros
+    mutable uint64_t digest = 0;                      // 0: not known
+  };
+  using Entry = std::pair<uint64_t, std::shared_ptr<Block>>;
+
+  const Block* find(uint64_t block) const;
+  Block& writable(uint64_t block);
+  static uint64_t digest_of(const Block& block);
+
+  std::vector<Entry> blocks_;  // ascending
+};
+
+}  // namespace brickfs

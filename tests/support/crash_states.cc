@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/crash_states.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+
+namespace brickfs {
+namespace {
+
+using Shape = Landing::Shape;
+
+constexpr uint32_t kWord = 8;     // what memory takes whole
+constexpr uint32_t kLine = 64;    // what travels together
+constexpr uint32_t kSector = 512;  // what a disk takes whole
+constexpr uint32_t kDensePlaces = 48;   // of each shape
+constexpr uint32_t kSparsePlaces = 3;
+constexpr uint32_t kDenseRandoms = 12;
+constexpr uint32_t kSparseRandoms = 2;
+constexpr size_t kMostInFlight = 4;     // of which all combinations of whole and none are tried
+
+// The parts of `bytes` that landed.
+template <typename Step>
+void for_each_landed(const Landing& landing, uint64_t bytes, Step&& step) {
+  const uint64_t grains = divide_up(bytes, landing.grain);
+  uint64_t first = 0;
+  while (first < grains) {
+    if (!landing.covers(first, grains)) {
+      ++first;
+      continue;
+    }
+    uint64_t end = first + 1;
+    while (end < grains && landing.covers(end, grains)) ++end;
+    step(first * landing.grain, std::min<uint64_t>(end * landing.grain, bytes) - first * landing.grain);
+    first = end;
+  }
+}
+
+// Indices 1 .. limit - 1: all, or some spread over them with both ends.
+std::vector<uint32_t> places(uint64_t limit, uint32_t most) {
+  std::vector<uint32_t> out;
+  if (limit <= 1) return out;
+  const uint64_t count = limit - 1;
+  if (count <= most) {
+    for (uint64_t i = 1; i <= count; ++i) out.push_back(static_cast<uint32_t>(i));
+    return out;
+  }
+  // The ends are where headers and checksums are.
+  const uint32_t head = most / 2;
+  const uint32_t tail = most / 4;
+  for (uint32_t i = 1; i <= head; ++i) out.push_back(i);
+  for (uint32_t i = 0; i < most - head - tail; ++i) {
+    out.push_back(static_cast<uint32_t>(head + 1 + (count - head - tail) * i / (most - head - tail)));
+  }
+  for (uint32_t i = tail; i > 0; --i) out.push_back(static_cast<uint32_t>(count - i + 1));
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+const char* name_of(Shape shape) {
+  switch (shape) {
+    case Shape::kNone: return "none";
+    case Shape::kAll: return "all";
+    case Shape::kPrefix: return "first";
+    case Shape::kSuffix: return "last";
+    case Shape::kWithout: return "without";
+    case Shape::kOnly: return "only";
+    case Shape::kEven: return "even";
+    case Shape::kOdd: return "odd";
+    case Shape::kRandom: return "random";
+  }
+  return "";
+}
+
+std::string describe(const BrickEvent& event) {
+  switch (event.kind) {
+    case BrickEvent::Kind::kWrite: return fmt::format("write of {} bytes at {:#x}", event.bytes.size(), event.address);
+    case BrickEvent::Kind::kAlloc: return fmt::format("alloc of {} at {:#x}", event.blocks.count, raw(event.blocks.start));
+    case BrickEvent::Kind::kFree: return fmt::format("free of {} at {:#x}", event.blocks.count, raw(event.blocks.start));
+    case BrickEvent::Kind::kCommit: return fmt::format("commit of {} ranges", event.ranges.size());
+  }
+  return "";
+}
+
+void land(BrickState& state, const BrickEvent& event, const Landing& landing, bool durable) {
+  if (landing.shape == Shape::kNone) return;
+  if (landing.shape == Shape::kAll || event.kind != BrickEvent::Kind::kWrite) return apply(state, event, durable);
+  if (!state.visible.contains(block_of(event.address))) return;
+  for_each_landed(landing, event.bytes.size(), [&](uint64_t offset, uint64_t length) {
+    state.visible.write(event.address + offset, std::span(event.bytes).subspan(offset, length));
+  });
+}
+
+}  // namespace
+
+bool Landing::covers(uint64_t index, uint64_t grains) const {
+  switch (shape) {
+    case Shape::kNone: return false;
+    case Shape::kAll: return true;
+    case Shape::kPrefix: return index < count;
+    case Shape::kSuffix: return index + count >= grains;
+    case Shape::kWithout: return index != count;
+    case Shape::kOnly: return index == count;
+    case Shape::kEven: return index % 2 == 0;
+    case Shape::kOdd: return index % 2 == 1;
+    case Shape::kRandom: return (XXH3_64bits_withSeed(&index, sizeof(index), count) & 1) != 0;
+  }
+  return false;
+}
+
+std::string Landing::text() const {
+  if (shape == Shape::kNone || shape == Shape::kAll) return name_of(shape);
+  return fmt::format("{} {} of {} bytes", name_of(shape), count, grain);
+}
+
+std::string CrashPoint::text() const {
+  std::string text = fmt::format("{} dies at tick {}", of == CrashOf::kClient ? "client" : "brick", tick);
+  for (const auto& [event, landing] : landings) text += fmt::format("; {}: {}", describe(*event), landing.text());
+  if (!blocks.empty()) text += "; " + blocks;
+  return text;
+}
+
+std::vector<Landing> CrashStates::landings_of(uint64_t bytes) {
+  std::vector<Landing> landings;
+  const uint32_t most = dense_ ? kDensePlaces : kSparsePlaces;
+  for (const uint32_t grain : {kLine, kWord}) {
+    const uint64_t grains = divide_up(bytes, grain);
+    if (grains <= 1) continue;
+    for (const uint32_t place : places(grains, most)) {
+      landings.push_back({Shape::kPrefix, grain, place});
+      landings.push_back({Shape::kSuffix, grain, place});
+      landings.push_back({Shape::kWithout, grain, place - 1});
+      landings.push_back({Shape::kOnly, grain, place - 1});
+    }
+    landings.push_back({Shape::kEven, grain, 0});
+    landings.push_back({Shape::kOdd, grain, 0});
+    for (uint32_t i = 0; i < (dense_ ? kDenseRandoms : kSparseRandoms); ++i) {
+      landings.push_back({Shape::kRandom, grain, static_cast<uint32_t>(random_())});
+    }
+  }
+  return landings;
+}
+
+void CrashStates::for_each(const Visit& visit) {
+  // At each beginning the set of what is under way is largest; the ends of things are in those sets as "landed wholly".
+  std::vector<const BrickEvent*> ended;  // by their end
+  for (const BrickEvent& event : log_.events) {
+    if (event.end != BrickEvent::kNever) ended.push_back(&event);
+  }
+  std::ranges::sort(ended, {}, &BrickEvent::end);
+  BrickState base = log_.before;
+  size_t next_end = 0;
+  InFlight in_flight;
+  const auto advance = [&](uint64_t tick) {
+    for (; next_end < ended.size() && ended[next_end]->end < tick; ++next_end) {
+      apply(base, *ended[next_end], log_.durable);
+      std::erase(in_flight, ended[next_end]);
+    }
+  };
+  for (const BrickEvent& event : log_.events) {
+    advance(event.begin);
+    in_flight.push_back(&event);
+    // More will be under way before anything of this ends.
+    const BrickEvent* following = &event + 1;
+    const bool last = following == log_.events.data() + log_.events.size();
+    const uint64_t first_end = (*std::ranges::min_element(in_flight, {}, &BrickEvent::end))->end;
+    if (event.begin < from_ || (!last && following->begin < first_end)) continue;
+    if (!visit_cut(base, event.begin, in_flight, visit)) return;
+  }
+  advance(BrickEvent::kNever);
+  visit_cut(base, log_.end, in_flight, visit);
+}
+
+bool CrashStates::visit_cut(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit) {
+  return of_ == CrashOf::kClient ? visit_client(base, tick, in_flight, visit) : visit_brick(base, tick, in_flight, visit);
+}
+
+bool CrashStates::visit_client(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit) {
+  const auto go = [&](const std::vector<Landing>& landings) {
+    BrickState state = base;
+    CrashPoint point{CrashOf::kClient, tick, {}, ""};
+    for (size_t i = 0; i < in_flight.size(); ++i) {
+      if (landings[i].shape == Shape::kNone) continue;
+      land(state, *in_flight[i], landings[i], log_.durable);
+      point.landings.emplace_back(in_flight[i], landings[i]);
+    }
+    return visit(std::move(state), point);
+  };
+  const size_t count = in_flight.size();
+  const size_t combined = std::min(count, kMostInFlight);
+  for (size_t set = 0; set < size_t{1} << combined; ++set) {
+    std::vector<Landing> landings(count);
+    for (size_t i = 0; i < count; ++i) landings[i].shape = (set >> std::min(i, combined - 1) & 1) != 0 ? Shape::kAll : Shape::kNone;
+    if (!go(landings)) return false;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (in_flight[i]->kind != BrickEvent::Kind::kWrite) continue;
+    for (const Landing& landing : landings_of(in_flight[i]->bytes.size())) {
+      for (const Shape others : {Shape::kNone, Shape::kAll}) {
+        std::vector<Landing> landings(count, Landing{others, 8, 0});
+        landings[i] = landing;
+        if (!go(landings)) return false;
+        if (count == 1) break;
+      }
+    }
+  }
+  return true;
+}
+
+// For each range of a commit how it landed. Stages before the one that is under way are whole, those behind it nothing.
+std::vector<std::vector<Landing>> CrashStates::commit_landings(const BrickEvent& commit) {
+  std::vector<std::vector<Landing>> choices;
+  const size_t count = commit.ranges.size();
+  std::vector<Landing> done(count);
+  size_t first = 0;
+  while (first < count) {
+    size_t end = first + 1;
+    while (end < count && !commit.ranges[end].after_previous) ++end;
+    const auto with_stage = [&](auto&& landing_of) {
+      std::vector<Landing> choice = done;
+      for (size_t i = first; i < end; ++i) choice[i] = landing_of(i);
+      choices.push_back(std::move(choice));
+    };
+    choices.push_back(done);
+    for (size_t i = first; i < end && end - first > 1; ++i) {
+      with_stage([&](size_t j) { return Landing{j == i ? Shape::kAll : Shape::kNone, kSector, 0}; });
+      with_stage([&](size_t j) { return Landing{j == i ? Shape::kNone : Shape::kAll, kSector, 0}; });
+    }
+    const uint32_t most = dense_ ? 6 : 2;
+    for (size_t i = first; i < end; ++i) {
+      for (const uint32_t place : places(divide_up(commit.ranges[i].length_bytes, kSector), most)) {
+        for (const Shape others : {Shape::kNone, Shape::kAll}) {
+          with_stage([&](size_t j) { return j == i ? Landing{Shape::kPrefix, kSector, place} : Landing{others, kSector, 0}; });
+        }
+      }
+    }
+    for (const uint32_t grain : {kSector, kLine, kWord}) {
+      for (uint32_t i = 0; i < (dense_ ? 4u : 1u); ++i) {
+        with_stage([&](size_t) { return Landing{Shape::kRandom, grain, static_cast<uint32_t>(random_())}; });
+      }
+    }
+    for (size_t i = first; i < end; ++i) done[i] = Landing{Shape::kAll, kSector, 0};
+    first = end;
+  }
+  choices.push_back(done);
+  return choices;
+}
+
+bool CrashStates::visit_brick(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit) {
+  // What else is under way may be done already, as far as a commit takes it along.
+  BrickState reached = base;
+  const BrickEvent* commit = nullptr;
+  for (const BrickEvent* event : in_flight) {
+    if (event->kind == BrickEvent::Kind::kCommit) commit = event;
+    if (event->kind == BrickEvent::Kind::kAlloc || event->kind == BrickEvent::Kind::kFree) apply(reached, *event, true);
+  }
+  if (!visit_tables(reached, {CrashOf::kBrick, tick, {}, ""}, true, visit)) return false;
+  if (commit == nullptr) return true;
+  for (const auto& choice : commit_landings(*commit)) {
+    BrickState cut = reached;
+    CrashPoint point{CrashOf::kBrick, tick, {}, ""};
+    for (size_t i = 0; i < choice.size(); ++i) {
+      const CommitRange& range = commit->ranges[i];
+      if (choice[i].shape == Shape::kNone) continue;
+      for_each_landed(choice[i], range.length_bytes, [&](uint64_t offset, uint64_t length) {
+        cut.stored.copy_from(cut.visible, range.address + offset, length);
+      });
+      point.landings.emplace_back(commit, choice[i]);
+    }
+    BrickState settled = cut;  // the table goes first
+    for (const uint64_t block : commit->settled) {
+      if (settled.freed.erase(block) > 0) settled.stored.remove(BlockAddress{block});
+      settled.allocated.erase(block);
+    }
+    if (!visit_tables(settled, point, false, visit)) return false;
+  }
+  return true;
+}
+
+// What comes back: `stored`, with each of the blocks that were allocated or freed since or without it.
+bool CrashStates::visit_tables(const BrickState& stored, CrashPoint point, bool all, const Visit& visit) {
+  std::vector<uint64_t> open(stored.allocated.begin(), stored.allocated.end());
+  open.insert(open.end(), stored.freed.begin(), stored.freed.end());
+  const auto go = [&](const char* name, auto&& is_there) {
+    BrickState state;
+    state.stored = stored.stored;
+    for (size_t i = 0; i < open.size(); ++i) {
+      if (!is_there(i)) state.stored.remove(BlockAddress{open[i]});
+    }
+    state.visible = state.stored;
+    point.blocks = open.empty() ? "" : fmt::format("{} of {} blocks allocated or freed since", name, open.size());
+    return visit(std::move(state), point);
+  };
+  const size_t born = stored.allocated.size();
+  if (!go("all", [](size_t) { return true; })) return false;
+  if (open.empty()) return true;
+  if (!go("none", [](size_t) { return false; })) return false;
+  if (!go("the new", [&](size_t i) { return i < born; })) return false;
+  if (!go("the old", [&](size_t i) { return i >= born; })) return false;
+  const uint32_t randoms = all ? (dense_ ? 6 : 2) : 1;
+  for (uint32_t r = 0; r < randoms; ++r) {
+    const uint64_t seed = random_();
+    if (!go("some", [&](size_t i) { return (XXH3_64bits_withSeed(&i, sizeof(i), seed) & 1) != 0; })) return false;
+  }
+  if (!all || !dense_) return true;
+  for (size_t one = 0; one < open.size(); ++one) {
+    if (!go("one", [&](size_t i) { return i == one; }) || !go("all but one", [&](size_t i) { return i != one; })) return false;
+  }
+  return true;
+}
+
+}  // namespace brickfs

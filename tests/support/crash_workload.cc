@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/crash_workload.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace brickfs {
+namespace {
+
+struct Verb {
+  const char* name;
+  size_t arguments;
+};
+
+constexpr Verb kVerbs[] = {
+    {"create", 1}, {"mkdir", 1},    {"symlink", 1},  {"link", 2},   {"unlink", 1},   {"rmdir", 1},    {"rename", 2},
+    {"exchange", 2}, {"write", 3},  {"append", 2},   {"truncate", 2}, {"punch", 3},  {"zero", 3},     {"allocate", 3},
+    {"setxattr", 2}, {"unsetxattr", 1}, {"chmod", 2}, {"hold", 1},  {"tmpfile", 1},  {"fsync", 1},    {"sync", 0},
+    {"unmount", 0},
+};
+
+std::vector<std::string> split(std::string_view text, char at) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(at), text.size());
+    if (end > 0) parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+uint64_t number(std::string_view text) {
+  uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+Caller root() {
+  Caller caller;
+  caller.in_group = [](uint32_t) { return true; };
+  return caller;
+}
+
+CrashSequence known(std::string_view text) {
+  std::string why;
+  return parse_sequence(text, &why).value();
+}
+
+Status status_of(const Result<Attributes>& made, Filesystem& filesystem) {
+  if (!made.ok()) return made.error();
+  filesystem.forget(made->ino, 1);
+  return {};
+}
+
+}  // namespace
+
+std::string CrashOperation::text() const {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+Result<CrashSequence> parse_sequence(std::string_view text, std::string* why) {
+  CrashSequence sequence;
+  for (const std::string& part : split(text, ';')) {
+    CrashOperation operation{split(part, ' ')};
+    if (operation.words.empty()) continue;
+    const auto verb = std::ranges::find_if(kVerbs, [&](const Verb& known) { return operation.words[0] == known.name; });
+    if (verb == std::end(kVerbs) || operation.words.size() != verb->arguments + 1) {
+      *why = fmt::format("'{}' is not an operation", part);
+      return Error(EINVAL, "operation");
+    }
+    sequence.push_back(std::move(operation));
+  }
+  return sequence;
+}
+
+std::string text_of(const CrashSequence& sequence) {
+  std::string text;
+  for (const CrashOperation& operation : sequence) text += (text.empty() ? "" : "; ") + operation.text();
+  return text;
+}
+
+CrashSequence crash_base() {
+  return known(
+      "create a; append a 5000; setxattr a 10; create b; append b 100; mkdir d; create d/x; append d/x 12288; symlink d/s;"
+      "mkdir f; link b d/l; create g; write g 8192 4096; allocate g 0 4096; sync");
+}
+
+CrashSequence crash_work() { return known("create new; append new 9000; append d/x 5000; sync"); }
+
+const CrashSequence& crash_alphabet() {
+  static const CrashSequence alphabet = known(
+      "create c; create d/y; mkdir e; mkdir d/z; symlink c; symlink d/y;"
+      "write a 0 4096; write a 100 50; write a 4000 3000; write a 20000 100; write d/x 4096 4096; write g 0 200; write c 0 700;"
+      "append a 3000; append b 10; append b 9000; append d/y 4096;"
+      "truncate a 0; truncate a 100; truncate a 9000; truncate d/x 4096; truncate b 50;"
+      "punch a 0 4096; punch d/x 100 9000; zero d/x 4000 200; zero a 0 4096; allocate a 4096 20000; allocate b 0 8192; allocate b 0 600000; append b 270000;"
+      "rename a b; rename a c; rename a d/y; rename d e; rename d/x a; rename f d/y; rename b b; exchange a b; exchange a d;"
+      "link a c; link a d/y; link d/x c; unlink a; unlink b; unlink d/x; unlink d/l; unlink d/s; rmdir f; rmdir d; mkdir f;"
+      "hold a; hold d/x; tmpfile d; setxattr a 20; setxattr d 3000; unsetxattr a; chmod a 600; chmod d 711;"
+      "fsync a; sync");
+  return alphabet;
+}
+
+Result<CrashWorkload::Place> CrashWorkload::place(std::string_view path) {
+  Place place{kRootIno, ""};
+  for (size_t slash = path.find('/'); slash != std::string_view::npos; slash = path.find('/')) {
+    const Attributes next = TRY(filesystem_.lookup(place.directory, path.substr(0, slash)));
+    filesystem_.forget(next.ino, 1);
+    place.directory = next.ino;
+    path.remove_prefix(slash + 1);
+  }
+  place.name = path;
+  return place;
+}
+
+Result<Ino> CrashWorkload::find(std::string_view path) {
+  const Place at = TRY(place(path));
+  const Attributes found = TRY(filesystem_.lookup(at.directory, at.name));
+  filesystem_.forget(found.ino, 1);
+  return found.ino;
+}
+
+Status CrashWorkload::run(const CrashOperation& operation) {
+  const std::string& verb = operation.words[0];
+  if (verb == "sync") return filesystem_.sync_all();
+  if (verb == "unmount") return filesystem_.unmount();
+  if (verb == "fsync") return filesystem_.sync(TRY(find(operation.words[1])));
+  for (const char* on_names : {"create", "mkdir", "symlink", "link", "unlink", "rmdir", "rename", "exchange", "tmpfile"}) {
+    if (verb == on_names) return run_name(operation);
+  }
+  return run_file(operation, TRY(find(operation.words[1])));
+}
+
+Status CrashWorkload::run_name(const CrashOperation& operation) {
+  const std::string& verb = operation.words[0];
+  const Place at = TRY(place(operation.words[1]));
+  if (verb == "create") return status_of(filesystem_.create(at.directory, at.name, S_IFREG | 0644, root()), filesystem_);
+  if (verb == "mkdir") return status_of(filesystem_.make_directory(at.directory, at.name, 0755, root()), filesystem_);
+  if (verb == "symlink") return status_of(filesystem_.make_symlink(at.directory, at.name, "to/" + at.name, root()), filesystem_);
+  if (verb == "unlink") return filesystem_.unlink(at.directory, at.name);
+  if (verb == "rmdir") return filesystem_.remove_directory(at.directory, at.name);
+  if (verb == "tmpfile") {  // stays open: it goes with the mount
+    const Attributes made = TRY(filesystem_.make_temporary(TRY(find(operation.words[1])), S_IFREG | 0600, root()));
+    return write(made.ino, 0, 5000, false);
+  }
+  const Place to = TRY(place(operation.words[2]));
+  if (verb == "link") return status_of(filesystem_.link(TRY(find(operation.words[1])), to.directory, to.name), filesystem_);
+  const Rename how = verb == "exchange" ? Rename::kExchange : Rename::kReplace;
+  return filesystem_.rename(at.directory, at.name, to.directory, to.name, how);
+}
+
+Status CrashWorkload::run_file(const CrashOperation& operation, Ino ino) {
+  const std::string& verb = operation.words[0];
+  const uint64_t first = operation.words.size() > 2 ? number(operation.words[2]) : 0;
+  const uint64_t second = operation.words.size() > 3 ? number(operation.words[3]) : 0;
+  if (verb == "write") return write(ino, first, second, false);
+  if (verb == "append") return write(ino, 0, first, true);
+  if (verb == "punch") return filesystem_.allocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, second);
+  if (verb == "zero") return filesystem_.allocate(ino, FALLOC_FL_ZERO_RANGE, first, second);
+  if (verb == "allocate") return filesystem_.allocate(ino, 0, first, second);
+  if (verb == "unsetxattr") return filesystem_.remove_xattr(ino, "user.x");
+  if (verb == "setxattr") {
+    const std::vector<std::byte> value(first, std::byte{static_cast<uint8_t>('0' + first % 10)});
+    return filesystem_.set_xattr(ino, "user.x", value, 0, root());
+  }
+  if (verb == "hold") {  // as an open file: an unlink leaves an orphan
+    const Place at = TRY(place(operation.words[1]));
+    const auto held = filesystem_.lookup(at.directory, at.name);
+    return held.ok() ? Status() : Status(held.error());
+  }
+  AttributeChange change;
+  if (verb == "truncate") change.size_bytes = first;
+  if (verb == "chmod") change.mode = static_cast<uint32_t>(std::stoul(operation.words[2], nullptr, 8));
+  const auto changed = filesystem_.set_attributes(ino, change, root());
+  return changed.ok() ? Status() : Status(changed.error());
+}
+
+// Other bytes with each write, and at each place: what stands where it should not is seen.
+Status CrashWorkload::write(Ino ino, uint64_t offset, uint64_t length, bool append) {
+  ++writes_;
+  std::vector<std::byte> bytes(length);
+  for (uint64_t i = 0; i < length; ++i) {
+    bytes[i] = static_cast<std::byte>(1 + (raw(ino) * 41 + writes_ * 67 + (offset + i) / 8 * 13 + i % 8) % 255);
+  }
+  const LocalSlice from{bytes.data(), static_cast<uint32_t>(bytes.size()), 0};
+  const auto written = filesystem_.write(ino, offset, std::span(&from, 1), append, false);
+  return written.ok() ? Status() : Status(written.error());
+}
+
+}  // namespace brickfs
