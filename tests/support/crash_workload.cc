@@ -161,9 +161,9 @@ Status CrashWorkload::run_file(const CrashOperation& operation, Ino ino) {
   const uint64_t second = operation.words.size() > 3 ? number(operation.words[3]) : 0;
   if (verb == "write") return write(ino, first, second, false);
   if (verb == "append") return write(ino, 0, first, true);
-  if (verb == "punch") return filesystem_.allocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, second);
-  if (verb == "zero") return filesystem_.allocate(ino, FALLOC_FL_ZERO_RANGE, first, second);
-  if (verb == "allocate") return filesystem_.allocate(ino, 0, first, second);
+  if (verb == "punch") return filesystem_.allocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, second, nullptr);
+  if (verb == "zero") return filesystem_.allocate(ino, FALLOC_FL_ZERO_RANGE, first, second, nullptr);
+  if (verb == "allocate") return filesystem_.allocate(ino, 0, first, second, nullptr);
   if (verb == "unsetxattr") return filesystem_.remove_xattr(ino, "user.x");
   if (verb == "setxattr") {
     const std::vector<std::byte> value(first, std::byte{static_cast<uint8_t>('0' + first % 10)});
@@ -189,7 +189,7 @@ Status CrashWorkload::write(Ino ino, uint64_t offset, uint64_t length, bool appe
     bytes[i] = static_cast<std::byte>(1 + (raw(ino) * 41 + writes_ * 67 + (offset + i) / 8 * 13 + i % 8) % 255);
   }
   const LocalSlice from{bytes.data(), static_cast<uint32_t>(bytes.size()), 0};
-  const auto written = filesystem_.write(ino, offset, std::span(&from, 1), append, false);
+  const auto written = filesystem_.write(ino, offset, std::span(&from, 1), append, nullptr);
   return written.ok() ? Status() : Status(written.error());
 }
 
