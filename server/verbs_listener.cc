@@ -13,6 +13,7 @@
 #include <array>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 #include "transport/limits.h"
 
@@ -35,7 +36,44 @@ std::string describe(const sockaddr* address) {
   return fmt::format("{}:{}", text.data(), ntohs(v4->sin_port));
 }
 
+// The bytes of the address itself.
+std::span<const std::byte> host_in(const sockaddr* address) {
+  if (address->sa_family == AF_INET6) return bytes_of(reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+  return bytes_of(reinterpret_cast<const sockaddr_in*>(address)->sin_addr);
+}
+
+bool is_any(const sockaddr* address) {
+  return std::ranges::all_of(host_in(address), [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+sockaddr_storage copy_of(const sockaddr* address) {
+  sockaddr_storage copy{};
+  std::memcpy(&copy, address, address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+  return copy;
+}
+
+// The same port of every address.
+sockaddr_storage any_like(const sockaddr* address) {
+  sockaddr_storage any = copy_of(address);
+  auto* const raw = reinterpret_cast<sockaddr*>(&any);
+  if (raw->sa_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(raw)->sin6_addr = in6addr_any;
+  } else {
+    reinterpret_cast<sockaddr_in*>(raw)->sin_addr.s_addr = INADDR_ANY;
+  }
+  return any;
+}
+
 }  // namespace
+
+uint16_t VerbsListener::Port::number() const { return ntohs(rdma_get_src_port(id.get())); }
+
+bool VerbsListener::Port::serves(const sockaddr* address) const {
+  return only.empty() || std::ranges::any_of(only, [&](const sockaddr_storage& one) {
+    const auto* const raw = reinterpret_cast<const sockaddr*>(&one);
+    return raw->sa_family == address->sa_family && std::ranges::equal(host_in(raw), host_in(address));
+  });
+}
 
 Result<std::unique_ptr<VerbsListener>> VerbsListener::open(BrickService& service, const std::vector<ListenUrl>& urls,
                                                            Secret secret, std::string* why) {
@@ -73,22 +111,51 @@ VerbsListener::VerbsListener(BrickService& service, Secret secret, verbs::CmChan
 
 Status VerbsListener::listen(const ListenUrl& url) {
   const verbs::AddressList list = TRY(verbs::resolve_host({url.host, url.port}, true));
-  rdma_cm_id* made = nullptr;
-  if (rdma_create_id(channel_.get(), &made, nullptr, RDMA_PS_TCP) != 0) return errno_error("rdma_create_id");
-  verbs::CmIdPtr id(made);
-  if (rdma_bind_addr(id.get(), list->ai_src_addr) != 0) return errno_error("rdma_bind_addr");
-  if (rdma_listen(id.get(), kBacklog) != 0) return errno_error("rdma_listen");
-  listening_.push_back(std::move(id));
+  sockaddr* const address = list->ai_src_addr;
+  const bool any = is_any(address);
+  if (url.port != 0) {
+    for (const auto& port : ports_) {  // two addresses at one port
+      if (port->number() != url.port || rdma_get_local_addr(port->id.get())->sa_family != address->sa_family) continue;
+      if (any || port->only.empty()) return Error(EADDRINUSE, "the port is served at all addresses");
+      port->only.push_back(copy_of(address));
+      by_url_.push_back(port.get());
+      return {};
+    }
+  }
+  auto port = std::make_unique<Port>();
+  if (!any) {
+    TRY(listen_at(address));  // one of ours, of a device, and free; given back at once
+    port->only.push_back(copy_of(address));
+  }
+  sockaddr_storage all = any_like(address);
+  auto id = listen_at(reinterpret_cast<sockaddr*>(&all));
+  if (!id.ok() && id.error().is(EADDRINUSE) && !any) id = listen_at(address);  // another brickd has it elsewhere
+  port->id = TRY(std::move(id));
+  by_url_.push_back(port.get());
+  ports_.push_back(std::move(port));
   return {};
 }
 
-uint16_t VerbsListener::port(size_t number) const { return ntohs(rdma_get_src_port(listening_[number].get())); }
+Result<verbs::CmIdPtr> VerbsListener::listen_at(sockaddr* address) {
+  rdma_cm_id* made = nullptr;
+  if (rdma_create_id(channel_.get(), &made, nullptr, RDMA_PS_TCP) != 0) return errno_error("rdma_create_id");
+  verbs::CmIdPtr id(made);
+  int alone = 1;  // [::] without 0.0.0.0
+  if (address->sa_family == AF_INET6) {
+    rdma_set_option(made, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &alone, sizeof(alone));
+  }
+  if (rdma_bind_addr(made, address) != 0) return errno_error("rdma_bind_addr");
+  if (rdma_listen(made, kBacklog) != 0) return errno_error("rdma_listen");
+  return id;
+}
+
+uint16_t VerbsListener::port(size_t number) const { return by_url_[number]->number(); }
 
 VerbsListener::~VerbsListener() {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(stop_.get(), &one, sizeof(one));
   if (thread_.joinable()) thread_.join();
-  listening_.clear();
+  ports_.clear();
   for (Connection& connection : connections_) connection.shut_down();
   for (Connection& connection : connections_) connection.thread.join();
 }
@@ -140,8 +207,12 @@ void VerbsListener::accept(rdma_cm_event& event) {
   const rdma_conn_param asked = event.param.conn;
   const auto* data = static_cast<const std::byte*>(asked.private_data);
   const auto request = verbs::decode_request({data, data == nullptr ? size_t{0} : asked.private_data_len});
+  const auto port = std::ranges::find(ports_, event.listen_id, [](const auto& one) { return one->id.get(); });
   const auto serve = [&]() -> Status {
     TRY(request);
+    if (port == ports_.end() || !(*port)->serves(rdma_get_local_addr(id.get()))) {
+      return Error(EADDRNOTAVAIL, "brickd does not listen at this address");
+    }
     if (request->purpose == static_cast<uint16_t>(verbs::Purpose::kCalls)) {
       return accept_calls(std::move(id), *request, asked);
     }
@@ -152,7 +223,11 @@ void VerbsListener::accept(rdma_cm_event& event) {
   };
   const Status served = serve();
   if (served.ok()) return;
-  spdlog::debug("an RDMA connection is turned away: {}", served.error().what());
+  // A stranger's nonsense is no news; that the brick itself is short of something is, once.
+  const int code = served.code();
+  const bool shortage = code == ENOMEM || code == EPERM || code == EMFILE || code == ENODEV;
+  const auto level = shortage && std::exchange(last_shortage_, code) != code ? spdlog::level::err : spdlog::level::debug;
+  spdlog::log(level, "an RDMA connection is turned away: {}: {}", served.error().what(), std::strerror(code));
   if (id) rdma_reject(id.get(), nullptr, 0);  // else the id's end has said it
 }
 

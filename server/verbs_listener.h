@@ -3,6 +3,8 @@
 // slow or hostile peer holds up only itself; lanes need none.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <atomic>
 #include <cstdint>
 #include <list>
@@ -45,8 +47,19 @@ class VerbsListener {
     void shut_down();
   };
 
+  // A port, and the addresses of this host at which it is served. A listening id that is bound to an address hears
+  // nothing more once that address' link has been down, so it is bound to none, and what comes by others is turned away.
+  struct Port {
+    verbs::CmIdPtr id;
+    std::vector<sockaddr_storage> only;  // empty: any
+
+    uint16_t number() const;
+    bool serves(const sockaddr* address) const;
+  };
+
   VerbsListener(BrickService& service, Secret secret, verbs::CmChannelPtr channel, UniqueFd stop);
   Status listen(const ListenUrl& url);
+  Result<verbs::CmIdPtr> listen_at(sockaddr* address);
   void run();
   void take_events();
   void accept(rdma_cm_event& event);
@@ -62,8 +75,11 @@ class VerbsListener {
   VerbsDevices devices_;
   VerbsSessions sessions_;
   const verbs::CmChannelPtr channel_;  // the ids on it go before it
-  std::vector<verbs::CmIdPtr> listening_;
-  std::list<Connection> connections_;  // the accepting thread's own
+  std::vector<std::unique_ptr<Port>> ports_;
+  std::vector<const Port*> by_url_;
+  // The accepting thread's own.
+  std::list<Connection> connections_;
+  int last_shortage_ = 0;
   std::thread thread_;
 };
 
