@@ -42,6 +42,7 @@ void DataPath::wait_for(const Goal& goal) {
 
 void DataPath::hold_watch(const Goal& goal, MutexLock& lock) {
   watched_.store(true);
+  parked_.fetch_add(0);  // see wake_waiters()
   lock.unlock();
   watcher = this;
   watch(goal);
@@ -103,14 +104,16 @@ void DataPath::take_events() {
   }
 }
 
-// After something was completed. Whoever is about to sleep has said so before it looked whether its goal was reached.
+// After something was completed. Whoever is about to sleep has said so, and changed parked_, before it looked whether its
+// goal was reached. Of two changes of one variable the later sees what stood before the earlier: either it finds its goal
+// reached, or it is found here.
 void DataPath::wake_waiters() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const bool parked = parked_.fetch_add(0) > 0;
   if (watched_.load() && watcher != this) {
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));
   }
-  if (parked_.load() == 0) return;
+  if (!parked) return;
   MutexLock lock(mutex_);
   changed_.notify_all();
 }
