@@ -23,7 +23,7 @@ std::string long_name(int number) {
 // Empty files take no space of data, but rows.
 TEST(FullMetadata, EmptyFilesEndWithEnospcAndCanBeRemoved) {
   MountedVolume::Options options;
-  options.memory_bytes = 64 * kMiB;
+  options.memory_bytes = 512 * kMiB;
   MountedVolume volume(options);
   const Ino filling = make_file(*volume, "filling");
   ASSERT_TRUE(volume->allocate(filling, 0, 0, (volume->stat().free_units - 3) * kUnitBytes, nullptr).ok());
