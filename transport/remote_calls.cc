@@ -37,6 +37,19 @@ Error explain_open(int status) {
   }
 }
 
+Status check_open(const OpenRequest& request) {
+  if (request.client == ClientId{}) return Error(EINVAL, "no client id");
+  if (request.volume.size() > limits::kVolumeNameBytes || request.client_name.size() > limits::kClientNameBytes) {
+    return Error(EINVAL, "name is too long");
+  }
+  return {};
+}
+
+Status check_range(const BlockRange& blocks) {
+  if (!is_valid(blocks) || blocks.count > limits::kBlocksPerCall) return Error(EINVAL, "no valid range of blocks");
+  return {};
+}
+
 uint64_t length_of(const Transfer& transfer) {
   uint64_t length = 0;
   for (const LocalSlice& slice : transfer.local) length += slice.length_bytes;

@@ -13,6 +13,10 @@ namespace brickfs {
 Error explain_call(int status);
 Error explain_open(int status);  // to OPEN or ATTACH
 
+// EINVAL: what no brick need be asked.
+Status check_open(const OpenRequest& request);
+Status check_range(const BlockRange& blocks);  // of a call
+
 uint64_t length_of(const Transfer& transfer);
 // 0 or an errno, as the interface's rules have it.
 int check_transfer(const Transfer& transfer);

@@ -227,10 +227,8 @@ Outcome run_probe_lock(const Call& call, Side& side) {
   return outcome;
 }
 
-}  // namespace
-
-std::span<const Operation> data_operations() {
-  static const std::vector<Operation> all = {
+std::vector<Operation> transfer_operations() {
+  return {
       {"read", 5, kSlot | kLength, {}, {}, "read({f}, buffer, {l})", run_read},
       {"pread", 5, kSlot | kOffset | kLength, {}, {}, "pread({f}, buffer, {l}, {o})", run_pread},
       {"readv", 2, kSlot | kLength, {}, {}, "readv({f}, parts(buffer, {l}), 3)", run_readv},
@@ -246,6 +244,11 @@ std::span<const Operation> data_operations() {
        run_pwritev},
       {"lseek", 5, kSlot | kOffset, {SEEK_SET, SEEK_CUR, SEEK_END, 9}, {}, "lseek({f}, {o}, {F})", run_seek},
       {"seek_data", 3, kSlot | kOffset, {SEEK_DATA, SEEK_HOLE}, {}, "lseek({f}, {o}, {F})", run_seek},
+  };
+}
+
+std::vector<Operation> layout_operations() {
+  return {
       {"truncate", 4, kPath | kOffset, {}, {}, "truncate({p}, {o})", run_truncate},
       {"ftruncate", 5, kSlot | kOffset, {}, {}, "ftruncate({f}, {o})", run_ftruncate},
       {"punch",
@@ -274,6 +277,11 @@ std::span<const Operation> data_operations() {
        run_fallocate,
        false,
        true},
+  };
+}
+
+std::vector<Operation> copy_and_map_operations() {
+  return {
       {"sync", 2, kSlot, {0, 1, 2}, {}, "{F} == 2 ? syncfs({f}) : {F} == 1 ? fdatasync({f}) : fsync({f})", run_sync},
       {"copy_file_range",
        6,
@@ -296,6 +304,11 @@ std::span<const Operation> data_operations() {
       {"fstat", 3, kSlot, {}, {}, "fstat({f}, &st)", run_fstat},
       {"map_read", 3, kSlot | kOffset | kLength, {}, {}, "map_read({f}, {o}, {l})", run_map_read},
       {"map_write", 4, kSlot | kOffset | kLength | kSeed, {}, {}, "map_write({f}, {o}, {l}, {s})", run_map_write},
+  };
+}
+
+std::vector<Operation> lock_operations() {
+  return {
       {"flock", 3, kSlot, {LOCK_SH, LOCK_EX, LOCK_UN}, {}, "flock({f}, {F} | LOCK_NB)", run_flock},
       {"lock",
        2,
@@ -319,6 +332,19 @@ std::span<const Operation> data_operations() {
        "probe_lock({f}, {F}, {o}, {l})",
        run_probe_lock},
   };
+}
+
+}  // namespace
+
+std::span<const Operation> data_operations() {
+  static const std::vector<Operation> all = [] {
+    std::vector<Operation> joined;
+    for (const auto& some :
+         {transfer_operations(), layout_operations(), copy_and_map_operations(), lock_operations()}) {
+      joined.insert(joined.end(), some.begin(), some.end());
+    }
+    return joined;
+  }();
   return all;
 }
 

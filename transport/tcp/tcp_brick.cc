@@ -7,6 +7,7 @@
 #include "transport/base/mutex.h"
 #include "transport/brick_calls.h"
 #include "transport/limits.h"
+#include "transport/remote_calls.h"
 #include "transport/tcp/link.h"
 #include "transport/wire.h"
 
@@ -100,10 +101,7 @@ Result<std::shared_ptr<Link>> TcpBrick::connect(const OpenRequest& request, Hold
 }
 
 Result<Session> TcpBrick::open(const OpenRequest& request, Holder* holder) {
-  if (request.client == ClientId{}) return Error(EINVAL, "no client id");
-  if (request.volume.size() > limits::kVolumeNameBytes || request.client_name.size() > limits::kClientNameBytes) {
-    return Error(EINVAL, "name is too long");
-  }
+  TRY(check_open(request));
   drop_link();
   auto link = TRY(connect(request, holder));
   Session session = link->session();
@@ -121,14 +119,14 @@ Status TcpBrick::close() {
 }
 
 Status TcpBrick::call_range(Kind kind, BlockRange blocks) {
-  if (!is_valid(blocks) || blocks.count > limits::kBlocksPerCall) return Error(EINVAL, "no valid range of blocks");
+  TRY(check_range(blocks));
   const auto link = TRY(live_link());
   TRY(link->call(kind, bytes_of(wire::to_record(blocks))));
   return {};
 }
 
 Result<std::vector<Handle>> TcpBrick::map(BlockRange blocks, Access access) {
-  if (!is_valid(blocks) || blocks.count > limits::kBlocksPerCall) return Error(EINVAL, "no valid range of blocks");
+  TRY(check_range(blocks));
   const auto link = TRY(live_link());
   const wire::MapCall call{wire::to_record(blocks), static_cast<uint32_t>(access), 0};
   const auto body = TRY(link->call(Kind::kMap, bytes_of(call)));

@@ -9,6 +9,7 @@
 
 #include "transport/base/mutex.h"
 #include "transport/limits.h"
+#include "transport/remote_calls.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/link.h"
 #include "transport/wire.h"
@@ -71,8 +72,6 @@ Result<T> checked(Link& link, Result<T> decoded) {
   return decoded;
 }
 
-bool is_possible(const BlockRange& blocks) { return is_valid(blocks) && blocks.count <= limits::kBlocksPerCall; }
-
 // The old session's transfers are over before it is let go, so that wait() finds them complete whatever it finds here.
 void VerbsBrick::drop_link() {
   const auto old = link();
@@ -93,10 +92,7 @@ void VerbsBrick::tell_lost(Error error) const {
 }
 
 Result<Session> VerbsBrick::open(const OpenRequest& request, Holder* holder) {
-  if (request.client == ClientId{}) return Error(EINVAL, "no client id");
-  if (request.volume.size() > limits::kVolumeNameBytes || request.client_name.size() > limits::kClientNameBytes) {
-    return Error(EINVAL, "name is too long");
-  }
+  TRY(check_open(request));
   drop_link();
   auto link = Link::open(peer_, *memory_, request, holder, [this](Error error) { tell_lost(error); });
   if (!link.ok()) {
@@ -123,20 +119,20 @@ Status VerbsBrick::close() {
 }
 
 Status VerbsBrick::alloc(BlockRange blocks) {
-  if (!is_possible(blocks)) return Error(EINVAL, "no valid range of blocks");
+  TRY(check_range(blocks));
   const auto link = TRY(live_link());
   TRY(link->call(Kind::kAlloc, bytes_of(wire::to_record(blocks))));
   return {};
 }
 
 Status VerbsBrick::revoke(Kind kind, BlockRange blocks) {
-  if (!is_possible(blocks)) return Error(EINVAL, "no valid range of blocks");
+  TRY(check_range(blocks));
   const auto link = TRY(live_link());
   return link->revoke(kind, blocks);
 }
 
 Result<std::vector<Handle>> VerbsBrick::map(BlockRange blocks, Access access) {
-  if (!is_possible(blocks)) return Error(EINVAL, "no valid range of blocks");
+  TRY(check_range(blocks));
   const auto link = TRY(live_link());
   return link->map(blocks, access);
 }
