@@ -8,12 +8,14 @@
 namespace brickfs {
 namespace {
 
-// Superblock, the journal's blocks, a checkpoint and its successor, while all of them are small.
-constexpr uint64_t kLeastReserve = 8;
+// What is there beside the journal's room when a checkpoint is about to be in force: the superblock, the block of journal
+// begun when the room was used up, the one that the checkpoint begins, the spare, and the last blocks of both checkpoints.
+// A margin of one.
+constexpr uint64_t kBesideJournal = 7;
+// The journal's rows add to the next checkpoint, and that one to its successor.
+constexpr uint64_t kPerJournalBlock = 2;
+constexpr uint64_t kLeastReserve = kBesideJournal + kPerJournalBlock;
 constexpr uint64_t kMostBaseReserve = 16;
-// With a journal that is kept short (fs/checkpoint_thread.cc, kLeastBound): superblock, two blocks of journal, the one that
-// filled meanwhile, the one begun, the spare, and what their rows add to the next checkpoint.
-constexpr uint64_t kLeanReserve = 9;
 constexpr uint64_t kMostStanding = 4;
 constexpr uint64_t kMostAhead = 32;
 
@@ -36,7 +38,13 @@ void BlockBudget::set_metadata_bytes(uint64_t live_bytes) {
 }
 
 bool BlockBudget::metadata_has_room() const {
-  return blocks_for_metadata() >= std::min(base_reserve_, kLeanReserve) + twice_rows_;
+  return blocks_for_metadata() >= std::min(base_reserve_, kLeastReserve) + twice_rows_;
+}
+
+uint64_t BlockBudget::journal_room() const {
+  const uint64_t sure = std::min(blocks_for_metadata(), reserve_);
+  const uint64_t beside = kBesideJournal + twice_rows_;
+  return sure > beside + kPerJournalBlock ? (sure - beside) / kPerJournalBlock : 1;
 }
 
 BlockRun BlockBudget::take_fresh(uint64_t count, std::optional<uint64_t> goal) {

@@ -20,8 +20,9 @@ class BlockBudget {
   const BlockRuns& metadata() const { return metadata_; }
   BlockRuns& metadata() { return metadata_; }
   void set_metadata_bytes(uint64_t live_bytes);
-  // Metadata has less than it is to have, as it grew when data had taken the rest: the journal is to be kept short.
-  bool metadata_is_tight() const { return blocks_for_metadata() < base_reserve_ + twice_rows_; }
+  // The journal may have so many blocks until a checkpoint: with it there is room, even if data takes all it may, for that
+  // checkpoint, which may have grown by as much, and for those of operations that free.
+  uint64_t journal_room() const;
   // False: nothing may be made that makes it grow further, or a checkpoint would not find room.
   bool metadata_has_room() const;
   // Fresh blocks that are metadata's, not to be given to data.
@@ -66,7 +67,7 @@ class BlockBudget {
   const uint64_t base_reserve_;
   uint64_t blocks_for_metadata() const { return metadata_.size() + fresh() + allocatable_ + coming_ + going_; }
 
-  uint64_t twice_rows_ = 0;  // in blocks: a checkpoint and its successor
+  uint64_t twice_rows_ = 0;  // in whole blocks: a checkpoint and its successor, but for the last block of each
   uint64_t reserve_;
   BlockRuns metadata_;
   BlockRuns fresh_;

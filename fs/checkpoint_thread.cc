@@ -18,15 +18,10 @@ constexpr milliseconds kFirstPause{250};  // after a failure; doubles with each
 constexpr int kMostDoublings = 8;
 constexpr int kHopelessFailures = 4;      // in a row: operations do not wait for a checkpoint any more
 
-// Blocks of journal that a full volume's reserve (fs/block_budget.cc) has room for beside the checkpoints: the bound, the
-// headroom beyond it until operations wait for the checkpoint, the block that filled meanwhile, the one that the checkpoint
-// begins, the spare, and what was pending.
-constexpr uint64_t kLeastBound = 1;
-constexpr uint64_t kMostTightBound = 4;
-constexpr uint64_t kMostHeadroom = 2;
 // With so many blocks free, and as many again for the checkpoints, the journal may grow further: no writer fills them
 // before a checkpoint is done. Then its bound is about what a mount replays in a second.
 constexpr uint64_t kPlentyBlocks = 1'024;
+constexpr uint64_t kLooseHeadroom = 2;  // beyond the bound, until operations wait
 constexpr uint64_t kMostLooseBound = 64;
 constexpr uint64_t kMostBound = 512;
 
@@ -77,8 +72,7 @@ void CheckpointThread::limit_journal() {
     MutexLock lock(mutex_);
     hopeless = failures_ >= kHopelessFailures;
   }
-  const uint64_t bound = bound_blocks();
-  parts_.journal.set_chain_limit(hopeless ? UINT64_MAX : bound + std::min(bound, kMostHeadroom));
+  parts_.journal.set_chain_limit(hopeless ? UINT64_MAX : journal_bound().limit);
 }
 
 void CheckpointThread::run_or_log() {
@@ -119,24 +113,22 @@ bool CheckpointThread::is_due() {
     changed_at_ = now;
   }
   const uint64_t blocks = parts_.journal.chain_blocks();
-  return blocks > bound_blocks() || (blocks > 1 && now - changed_at_ >= kIdle);
+  return blocks > journal_bound().due || (blocks > 1 && now - changed_at_ >= kIdle);
 }
 
-// Journal blocks beyond which a checkpoint is due.
-uint64_t CheckpointThread::bound_blocks() const {
+CheckpointThread::JournalBound CheckpointThread::journal_bound() const {
   uint64_t checkpoint = 0;
   {
     MutexLock lock(mutex_);
     checkpoint = checkpoint_blocks_;
   }
-  const uint64_t capacity = parts_.volume.session().capacity_blocks;
-  const uint64_t tight = std::clamp(std::max<uint64_t>(capacity / 64, 1) - 1, kLeastBound, kMostTightBound);
   const SpaceUsage usage = parts_.space.usage();
-  if (usage.metadata_is_tight) return kLeastBound;
   const uint64_t free = usage.free_units / kUnitsPerBlock;
   const uint64_t plenty = kPlentyBlocks + 2 * checkpoint;
-  if (free <= plenty) return tight;
-  return std::clamp((free - plenty) / 8, tight, std::clamp(checkpoint / 4, kMostLooseBound, kMostBound));
+  if (free <= plenty) return {divide_up(usage.journal_room_blocks, 2), usage.journal_room_blocks};
+  const uint64_t most = std::clamp(checkpoint / 4, kMostLooseBound, kMostBound);
+  const uint64_t due = std::clamp((free - plenty) / 8, divide_up(usage.journal_room_blocks, 2), most);
+  return {due, due + kLooseHeadroom};
 }
 
 // --- how

@@ -58,7 +58,11 @@ class CheckpointThread {
   bool checkpoint_is_missing() const;
   bool wait_for_tick();
   bool is_due();
-  uint64_t bound_blocks() const;
+  struct JournalBound {
+    uint64_t due = 0;    // blocks beyond which a checkpoint is due
+    uint64_t limit = 0;  // blocks beyond which operations wait for it
+  };
+  JournalBound journal_bound() const;
   // The rest is for whoever set running_, one at a time.
   Status write_checkpoint();
   Result<CheckpointPlace> write_rows();

@@ -131,7 +131,7 @@ SpaceUsage Space::usage() const {
   SpaceUsage usage;
   usage.total_units = (impl.data.blocks() + impl.budget.available_to_data()) * kUnitsPerBlock;
   usage.free_units = impl.budget.metadata_has_room() ? impl.free_now() + impl.freed_units : 0;
-  usage.metadata_is_tight = impl.budget.metadata_is_tight();
+  usage.journal_room_blocks = impl.budget.journal_room();
   return usage;
 }
 

@@ -26,7 +26,7 @@ struct SpaceUsage {
   uint64_t total_units = 0;      // what df shows as the size
   // Data may still take so many: exact, also counts what is being freed. None where metadata has grown into its reserve.
   uint64_t free_units = 0;
-  bool metadata_is_tight = false;  // the journal is to be kept short
+  uint64_t journal_room_blocks = 0;  // BlockBudget::journal_room
 };
 
 class Space {

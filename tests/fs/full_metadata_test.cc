@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 #include <linux/falloc.h>
 
+#include <array>
+#include <functional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/support/mounted_volume.h"
 
@@ -20,38 +24,58 @@ std::string long_name(int number) {
   return std::string(250 - name.size(), 'n') + name;
 }
 
-// Empty files take no space of data, but rows.
-TEST(FullMetadata, EmptyFilesEndWithEnospcAndCanBeRemoved) {
+class FullMetadata : public ::testing::TestWithParam<uint64_t> {};
+
+constexpr int kThreads = 4;
+
+void in_threads(const std::function<void(int)>& work) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back(work, i);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Makes empty files until that fails: every kThreads-th name from `number`. The first name not made.
+int fill_with_names(Filesystem& filesystem, int number) {
+  while (true) {
+    const auto file = filesystem.create(kRootIno, long_name(number), 0644, root_caller());
+    if (!file.ok()) {
+      EXPECT_EQ(file.error().code(), ENOSPC);
+      return number;
+    }
+    filesystem.forget(file->ino, 1);
+    number += kThreads;
+  }
+}
+
+// Empty files take no space of data, but rows. They come and go faster than checkpoints are written.
+TEST_P(FullMetadata, EmptyFilesEndWithEnospcAndCanBeRemoved) {
   MountedVolume::Options options;
-  options.memory_bytes = 512 * kMiB;
+  options.memory_bytes = GetParam() * kMiB;
   MountedVolume volume(options);
   const Ino filling = make_file(*volume, "filling");
   ASSERT_TRUE(volume->allocate(filling, 0, 0, (volume->stat().free_units - 3) * kUnitBytes, nullptr).ok());
-  int made = 0;
-  Status status;
-  for (; made < 500'000; ++made) {
-    const auto file = volume->create(kRootIno, long_name(made), 0644, root_caller());
-    status = file.ok() ? Status() : Status(file.error());
-    if (!status.ok()) break;
-    volume->forget(file->ino, 1);
-  }
-  EXPECT_EQ(status.code(), ENOSPC);
-  EXPECT_GT(made, 1'000);
+  std::array<int, kThreads> made{};
+  in_threads([&](int thread) { made[thread] = fill_with_names(*volume, thread); });
+  EXPECT_GT(made[0], 500);
   ASSERT_TRUE(volume->sync_all().ok());
   ASSERT_TRUE(volume->rename(kRootIno, long_name(0), kRootIno, "other", Rename::kReplace).ok());
   ASSERT_TRUE(volume->sync_all().ok());
   volume.crash_and_mount();
   EXPECT_FALSE(volume->read_only());
-  ASSERT_TRUE(volume->unlink(kRootIno, "other").ok());
-  for (int i = 1; i < made; ++i) ASSERT_TRUE(volume->unlink(kRootIno, long_name(i)).ok()) << i;
+  ASSERT_TRUE(volume->rename(kRootIno, "other", kRootIno, long_name(0), Rename::kReplace).ok());
+  in_threads([&](int thread) {
+    for (int i = thread; i < made[thread]; i += kThreads) EXPECT_TRUE(volume->unlink(kRootIno, long_name(i)).ok()) << i;
+  });
   ASSERT_TRUE(volume->unlink(kRootIno, "filling").ok());
   ASSERT_TRUE(volume->sync_all().ok());
   volume.unmount_and_mount();
   EXPECT_TRUE(volume->create(kRootIno, "new", 0644, root_caller()).ok());
 }
 
+INSTANTIATE_TEST_SUITE_P(VolumeMiB, FullMetadata, ::testing::Values(40, 64, 160, 512));
+
 // A hundred thousand extents, some 3 MiB of rows, in one operation.
-TEST(FullMetadata, AllocationOfManyFragmentsIsSplit) {
+TEST(FullVolume, AllocationOfManyFragmentsIsSplit) {
   MountedVolume::Options options;
   options.memory_bytes = 1024 * kMiB;
   MountedVolume volume(options);
