@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "fs/inode_paths.h"
 #include "fs/make.h"
 #include "fs/recovery.h"
 #include "fs/tree_check.h"
@@ -32,13 +34,13 @@ void note_leftovers(CheckReport& report) {
 }
 
 Status check_contents(VolumeClient& volume, const VolumeHead& head, std::span<const BlockRange> listed,
-                      CheckReport& report) {
+                      const Progress& progress, CheckReport& report) {
   report.has_filesystem = true;
   report.unmounted = head.mark == Mark::kClean;
   report.uuid = head.superblock.superblock.uuid_text();
   InodeTable inodes;
   std::string why;
-  const auto recovered = recover(volume, head.superblock.superblock, listed, inodes, &why);
+  const auto recovered = recover(volume, head.superblock.superblock, listed, inodes, progress, &why);
   if (!recovered.ok()) {
     if (!recovered.error().is(EUCLEAN)) return recovered.error();
     report.findings.damage(Area::kInode, kRootIno, 0, why);
@@ -53,14 +55,19 @@ Status check_contents(VolumeClient& volume, const VolumeHead& head, std::span<co
   report.leaked_blocks = count_blocks(recovered->blocks.leaked);
   for (const UsedRun& used : recovered->blocks.file_runs) report.used_units += used.run.count;
   report.inodes = inodes.size();
-  if (!recovered->without_root) check_tree(inodes, report.findings);
+  if (!recovered->without_root) check_tree(inodes, progress, report.findings);
   note_leftovers(report);
+  absl::flat_hash_set<uint64_t> concerned;
+  for (const Finding& finding : report.findings.kept()) {
+    if (finding.ino != kNoIno && finding.ino != kRootIno) concerned.insert(raw(finding.ino));
+  }
+  report.paths = paths_of(inodes, concerned);
   return {};
 }
 
 }  // namespace
 
-Result<CheckReport> check_filesystem(VolumeClient& volume, std::string* why) {
+Result<CheckReport> check_filesystem(VolumeClient& volume, const Progress& progress, std::string* why) {
   CheckReport report;
   const std::vector<BlockRange> listed = TRY(volume.list());
   report.blocks = count_blocks(listed);
@@ -79,7 +86,7 @@ Result<CheckReport> check_filesystem(VolumeClient& volume, std::string* why) {
       report.findings.damage(Area::kSuperblock, kNoIno, 0, head.why);
       break;
     case VolumeHead::Kind::kMade:
-      TRY(check_contents(volume, head, listed, report));
+      TRY(check_contents(volume, head, listed, progress, report));
       break;
   }
   return report;

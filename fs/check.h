@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
 #include "fs/finding.h"
+#include "fs/progress.h"
 #include "transport/base/result.h"
 #include "transport/volume_client.h"
 
@@ -15,6 +17,7 @@ namespace brickfs {
 struct CheckReport {
   bool has_filesystem = false;  // false: nothing was ever made on the volume, the first mount will
   Findings findings;
+  absl::flat_hash_map<uint64_t, std::string> paths;  // of the inodes in the findings kept, where there is one
   bool unmounted = false;  // the last mount ended in order and should have left nothing to settle
   std::string uuid;
   uint64_t inodes = 0;
@@ -28,6 +31,6 @@ struct CheckReport {
 // The volume must be readable (OpenMode::kExclusive or kReadOnly) and must not change meanwhile. Whatever is wrong with
 // what it holds is in the report. Errors: the volume's; ENOTSUP: made by a newer brickfs; `why` then has one line for
 // people.
-Result<CheckReport> check_filesystem(VolumeClient& volume, std::string* why);
+Result<CheckReport> check_filesystem(VolumeClient& volume, const Progress& progress, std::string* why);
 
 }  // namespace brickfs

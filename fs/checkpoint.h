@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "fs/progress.h"
 #include "fs/rows.h"
 #include "fs/space.h"
 #include "fs/superblock.h"
@@ -58,8 +60,9 @@ class CheckpointWriter {
 // The checkpoint's block number `index`, counted through its runs. Precondition: it has so many.
 BlockAddress block_at(const CheckpointPlace& place, uint64_t index);
 
-// Feeds every row to `visitor`. EUCLEAN: a chunk does not verify, or is not of this checkpoint; `why` then says which and where.
-// Also what the volume and the visitor answer. All runs must be allocated.
-Status read_checkpoint(VolumeClient& volume, const CheckpointPlace& place, uint64_t seed, RowVisitor& visitor, std::string* why);
+// Feeds the rows of every chunk that verifies to `visitor`. What is missing goes to `damaged`, a line on what and where for each
+// chunk or run of blocks. `allocated`: the volume's blocks, ascending. Errors: the volume's, and the visitor's but EUCLEAN.
+Status read_checkpoint(VolumeClient& volume, const CheckpointPlace& place, uint64_t seed, std::span<const BlockRange> allocated,
+                       RowVisitor& visitor, const Progress& progress, const std::function<void(std::string)>& damaged);
 
 }  // namespace brickfs

@@ -74,6 +74,7 @@ class Directory::Impl {
     return it == by_cookie_.end() ? nullptr : *it;
   }
 
+  const auto& all() const { return by_cookie_; }
   size_t size() const { return by_cookie_.size(); }
   uint64_t next_cookie() const { return next_cookie_; }
 
@@ -142,6 +143,10 @@ std::optional<Directory::Entry> Directory::after(uint64_t cookie) const {
   const Node* node = impl_->after(cookie);
   if (node == nullptr) return std::nullopt;
   return node->entry();
+}
+
+void Directory::for_each(const std::function<void(const Entry&)>& visit) const {
+  for (const Node* node : impl_->all()) visit(node->entry());
 }
 
 size_t Directory::size() const { return impl_->size(); }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -41,6 +42,9 @@ class Directory {
   void replace(std::string_view name, Ino ino, uint8_t type);
   // The first entry whose cookie is greater.
   std::optional<Entry> after(uint64_t cookie) const;
+  // Every entry in the order of cookies, also where some share one (only in a damaged volume). `visit` must not change the
+  // directory.
+  void for_each(const std::function<void(const Entry&)>& visit) const;
   size_t size() const;
   bool empty() const { return size() == 0; }
 

@@ -3,6 +3,19 @@
 
 namespace brickfs {
 
+bool is_file_type(uint32_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFREG:
+    case S_IFDIR:
+    case S_IFLNK:
+    case S_IFCHR:
+    case S_IFBLK:
+    case S_IFIFO:
+    case S_IFSOCK: return true;
+    default: return false;
+  }
+}
+
 InodeRow Inode::row() const {
   InodeRow row;
   row.ino = ino;

@@ -22,6 +22,9 @@ namespace brickfs {
 
 using Xattrs = std::map<std::string, std::vector<std::byte>, std::less<>>;
 
+// Whether the mode says of what type the inode is.
+bool is_file_type(uint32_t mode);
+
 // All members but the atomic ones are guarded by the lock that InodeTable has for its number.
 struct Inode {
   explicit Inode(Ino number) : ino(number) {}

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "fmt/format.h"
+#include "fs/block_ranges.h"
 #include "fs/journal_format.h"
 #include "transport/base/zero.h"
 
@@ -20,7 +21,6 @@ class JournalReader {
   Result<JournalEnd> read(Lsn first, BlockAddress first_block);
 
  private:
-  bool is_allocated(BlockAddress address) const;
   Status load_block(BlockAddress address);
   Status replay_block();
   Status replay_batch(const JournalBatchHeader& batch, size_t offset);
@@ -37,12 +37,6 @@ class JournalReader {
   size_t batches_end_ = 0;  // of what was replayed of block_
   JournalEnd end_;
 };
-
-bool JournalReader::is_allocated(BlockAddress address) const {
-  const auto behind = std::upper_bound(allocated_.begin(), allocated_.end(), address,
-                                       [](BlockAddress a, const BlockRange& range) { return a < range.start; });
-  return behind != allocated_.begin() && address < std::prev(behind)->end();
-}
 
 // Fails nothing: the reading ends, and says why.
 Status JournalReader::damaged(std::string text) {
@@ -61,7 +55,7 @@ Result<JournalEnd> JournalReader::read(Lsn first, BlockAddress first_block) {
   end_.next = first;
   BlockAddress address = first_block;
   while (true) {
-    if (!is_allocated(address)) {
+    if (!contains(allocated_, address)) {
       TRY(damaged(fmt::format("journal block {:#x} does not exist", raw(address))));
       return end_;
     }
@@ -138,7 +132,7 @@ Status JournalReader::find_claim(std::optional<JournalBlockHeader> header) {
     }
     if (claims_missing(0) || !header) return {};
     const BlockAddress following{header->next_address};
-    if (!is_allocated(following)) return {};
+    if (!contains(allocated_, following)) return {};
     TRY(load_block(following));
     header = parse_block_header(block_, raw(following), seed_);
   }

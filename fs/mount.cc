@@ -32,7 +32,6 @@ class Filesystem::Mounting {
   bool may_change() const;
   void serve_read_only();
   Status begin_changes();
-  Status settle_suspects();
   Status free_leaked();
   Status adopt_space();
   Status start_services();
@@ -54,7 +53,7 @@ class Filesystem::Mounting {
 
 Status Filesystem::Mounting::run() {
   TRY(find_filesystem());
-  recovered_ = TRY(recover(volume_, superblock(), listed_, impl_.inodes, why_));
+  recovered_ = TRY(recover(volume_, superblock(), listed_, impl_.inodes, {}, why_));
   if (may_change()) {
     TRY(begin_changes());
   } else {
@@ -94,7 +93,7 @@ Status Filesystem::Mounting::make_where_none_was() {
 bool Filesystem::Mounting::may_change() const {
   const Findings& findings = recovered_.findings;
   if (findings.damaged()) {
-    spdlog::error("the file system is damaged, it is mounted read-only: {} ({} findings in all; see `brickctl check`)",
+    spdlog::error("the file system is damaged, it is mounted read-only: {} ({} findings in all; unmount, `brickctl check --repair`)",
                   findings.first_damage(), findings.damages());
     return false;
   }
@@ -120,7 +119,7 @@ void Filesystem::Mounting::serve_read_only() {
 // Suspect blocks come first: nothing may be freed on the word of a journal that a crash of the brick could still take
 // back.
 Status Filesystem::Mounting::begin_changes() {
-  TRY(settle_suspects());
+  TRY(commit_suspects(volume_, recovered_));
   if (head_.mark != Mark::kNone) TRY(write_mark(volume_, Mark::kNone));
   TRY(free_leaked());
   TRY(adopt_space());
@@ -129,19 +128,6 @@ Status Filesystem::Mounting::begin_changes() {
   TRY(delete_orphans());
   impl_.checkpoints->start();
   return {};
-}
-
-// What the former holder wrote and did not commit is what was just read and will be built on: durable, data first.
-Status Filesystem::Mounting::settle_suspects() {
-  const uint64_t suspects = volume_.session().suspect_blocks;
-  if (suspects == 0) return {};
-  std::vector<BlockRange> metadata = recovered_.journal_and_checkpoint();
-  std::vector<BlockRange> not_data = metadata;
-  not_data.push_back(kSuperblockBlock);
-  std::ranges::sort(not_data, {}, &BlockRange::start);
-  const std::vector<BlockRange> data = subtract(recovered_.blocks.kept, not_data);
-  spdlog::info("committing {} block(s) that the former holder left uncommitted", suspects);
-  return volume_.commit_blocks(data, metadata, std::span(&kSuperblockBlock, 1));
 }
 
 // What was allocated and not yet, or no longer, referred to when the former holder ended.

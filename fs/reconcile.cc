@@ -76,28 +76,6 @@ std::string UsedRun::owner() const {
   return metadata != nullptr ? fmt::format("the {}", metadata) : fmt::format("inode {}", raw(ino));
 }
 
-std::vector<BlockRange> subtract(std::span<const BlockRange> from, std::span<const BlockRange> without) {
-  std::vector<BlockRange> rest;
-  size_t at = 0;
-  for (const BlockRange& range : from) {
-    uint64_t first = first_block(range);
-    const uint64_t end = end_block(range);
-    while (at < without.size() && end_block(without[at]) <= first) ++at;
-    for (size_t i = at; i < without.size() && first_block(without[i]) < end; ++i) {
-      if (first_block(without[i]) > first) rest.push_back(blocks_between(first, first_block(without[i])));
-      first = std::max(first, end_block(without[i]));
-    }
-    if (first < end) rest.push_back(blocks_between(first, end));
-  }
-  return rest;
-}
-
-uint64_t count_blocks(std::span<const BlockRange> ranges) {
-  uint64_t blocks = 0;
-  for (const BlockRange& range : ranges) blocks += range.count;
-  return blocks;
-}
-
 Reconciliation reconcile(const InodeTable& inodes, std::span<const MetadataBlocks> metadata,
                          std::span<const BlockRange> listed, Findings& findings) {
   Reconciliation result;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "fs/block_ranges.h"
 #include "fs/finding.h"
 #include "fs/inode_table.h"
 #include "transport/block.h"
@@ -38,9 +39,5 @@ struct Reconciliation {
 // `listed`: ascending, maximal (VolumeClient::list).
 Reconciliation reconcile(const InodeTable& inodes, std::span<const MetadataBlocks> metadata,
                          std::span<const BlockRange> listed, Findings& findings);
-
-// The ranges of `from` without those of `without`; all ascending and not overlapping.
-std::vector<BlockRange> subtract(std::span<const BlockRange> from, std::span<const BlockRange> without);
-uint64_t count_blocks(std::span<const BlockRange> ranges);
 
 }  // namespace brickfs

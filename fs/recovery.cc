@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "fs/checkpoint.h"
+#include "spdlog/spdlog.h"
 
 namespace brickfs {
 namespace {
@@ -14,28 +17,12 @@ constexpr const char* kSuperblockName = "superblock";
 constexpr const char* kCheckpointName = "checkpoint";
 constexpr const char* kJournalName = "journal";
 
-bool is_listed(const BlockRange& blocks, std::span<const BlockRange> listed) {
-  return is_valid(blocks) && subtract(std::span(&blocks, 1), listed).empty();
-}
-
-// A checkpoint that cannot be read whole is damage; what of it was read stays.
 Status load_checkpoint(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
-                       TreeLoader& loader, RecoveredVolume& out) {
-  const CheckpointPlace& place = superblock.checkpoint;
-  if (place.runs.empty()) return {};
-  for (const BlockRange& run : place.runs) {
-    out.metadata.push_back({run, kCheckpointName});
-    if (!is_listed(run, listed)) {
-      out.findings.damage(Area::kCheckpoint, kNoIno, raw(run.start),
-                          fmt::format("the checkpoint's block(s) at {:#x} are not on the brick", raw(run.start)));
-    }
-  }
-  if (out.findings.damaged()) return {};
-  std::string why;
-  const Status status = read_checkpoint(volume, place, superblock.seed(), loader, &why);
-  if (status.ok() || !status.error().is(EUCLEAN)) return status;
-  out.findings.damage(Area::kCheckpoint, kNoIno, 0, why.empty() ? status.error().what() : why);
-  return {};
+                       const Progress& progress, TreeLoader& loader, RecoveredVolume& out) {
+  for (const BlockRange& run : superblock.checkpoint.runs) out.metadata.push_back({run, kCheckpointName});
+  return read_checkpoint(volume, superblock.checkpoint, superblock.seed(), listed, loader, progress, [&out](std::string damage) {
+    out.findings.damage(Area::kCheckpoint, kNoIno, 0, std::move(damage));
+  });
 }
 
 Status load_journal(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
@@ -64,24 +51,43 @@ std::vector<BlockRange> RecoveredVolume::journal_and_checkpoint() const {
   return blocks;
 }
 
-Result<RecoveredVolume> recover(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
-                                InodeTable& inodes, std::string* why) {
+Result<RecoveredVolume> read_rows(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
+                                  InodeTable& inodes, const Progress& progress, TreeLoader& loader) {
   RecoveredVolume out;
   out.metadata.push_back({kSuperblockBlock, kSuperblockName});
-  TreeLoader loader(inodes);
-  TRY(load_checkpoint(volume, superblock, listed, loader, out));
+  TRY(load_checkpoint(volume, superblock, listed, progress, loader, out));
   TRY(load_journal(volume, superblock, listed, loader, out));
-
+  loader.end_rows();
   inodes.raise_next(superblock.next_ino);
   out.without_root = superblock.checkpoint.runs.empty() && out.journal.transactions == 0 && !out.findings.damaged();
-  if (!loader.finish(out.findings) && !out.without_root) {
+  return out;
+}
+
+Result<RecoveredVolume> recover(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
+                                InodeTable& inodes, const Progress& progress, std::string* why) {
+  TreeLoader loader(inodes);
+  RecoveredVolume out = TRY(read_rows(volume, superblock, listed, inodes, progress, loader));
+  if (!loader.judge(out.findings) && !out.without_root) {
     const std::string damage = out.findings.first_damage();
-    *why = "this file system cannot be read: " + (damage.empty() ? "there is no root directory" : damage);
+    *why = fmt::format("this file system has no root directory that could be read: {}; `brickctl check --repair` makes one of what is left",
+                       damage.empty() ? "no row of it is there" : damage);
     return Error(EUCLEAN, "there is no root directory");
   }
   out.orphans = loader.orphans();
   out.blocks = reconcile(inodes, out.metadata, listed, out.findings);
   return out;
+}
+
+Status commit_suspects(VolumeClient& volume, const RecoveredVolume& recovered) {
+  const uint64_t suspects = volume.session().suspect_blocks;
+  if (suspects == 0) return {};
+  const std::vector<BlockRange> metadata = recovered.journal_and_checkpoint();
+  std::vector<BlockRange> not_data = metadata;
+  not_data.push_back(kSuperblockBlock);
+  std::ranges::sort(not_data, {}, &BlockRange::start);
+  const std::vector<BlockRange> data = subtract(recovered.blocks.kept, not_data);
+  spdlog::info("committing {} block(s) that the former holder left uncommitted", suspects);
+  return volume.commit_blocks(data, metadata, std::span(&kSuperblockBlock, 1));
 }
 
 }  // namespace brickfs

@@ -10,6 +10,7 @@
 #include "fs/finding.h"
 #include "fs/inode_table.h"
 #include "fs/journal_reader.h"
+#include "fs/progress.h"
 #include "fs/reconcile.h"
 #include "fs/superblock.h"
 #include "fs/tree_loader.h"
@@ -31,9 +32,17 @@ struct RecoveredVolume {
   std::vector<BlockRange> journal_and_checkpoint() const;
 };
 
+// The rows that there are, in the table, whatever becomes of them: the first half of recover(). No orphans and no
+// `blocks` in the result.
+Result<RecoveredVolume> read_rows(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
+                                  InodeTable& inodes, const Progress& progress, TreeLoader& loader);
+
 // `inodes` must be empty and is filled. `listed`: the volume's blocks, ascending, maximal. Damage becomes findings.
 // Errors: the volume's; EUCLEAN: there is no root directory left, so nothing can be served; `why` then says why.
 Result<RecoveredVolume> recover(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
-                                InodeTable& inodes, std::string* why);
+                                InodeTable& inodes, const Progress& progress, std::string* why);
+
+// Makes durable what the former holder wrote and did not commit, data first: it is what was just read and will be built on.
+Status commit_suspects(VolumeClient& volume, const RecoveredVolume& recovered);
 
 }  // namespace brickfs

@@ -15,9 +15,12 @@ namespace {
 
 using Area = Finding::Area;
 
+constexpr uint64_t kProgressEvery = 65'536;
+
 class TreeCheck {
  public:
-  TreeCheck(const InodeTable& inodes, Findings& findings) : inodes_(inodes), findings_(findings) {}
+  TreeCheck(const InodeTable& inodes, const Progress& progress, Findings& findings)
+      : inodes_(inodes), progress_(progress), findings_(findings) {}
   void run();
 
  private:
@@ -37,6 +40,7 @@ class TreeCheck {
   void damage(Area area, const Inode& inode, const std::string& what);
 
   const InodeTable& inodes_;
+  const Progress& progress_;
   Findings& findings_;
   absl::flat_hash_map<uint64_t, Links> links_;
 };
@@ -47,7 +51,11 @@ void TreeCheck::run() {
     if (inode.is_directory()) count_entries(inode);
   });
   walk_from_root();
-  for_each_inode(inodes_, [this](const Inode& inode) { check_inode(inode); });
+  uint64_t checked = 0;
+  for_each_inode(inodes_, [&](const Inode& inode) {
+    check_inode(inode);
+    if (++checked % kProgressEvery == 0 && progress_) progress_("inodes checked", checked, inodes_.size());
+  });
 }
 
 void TreeCheck::damage(Area area, const Inode& inode, const std::string& what) {
@@ -175,6 +183,8 @@ void TreeCheck::check_xattrs(const Inode& inode) {
 
 }  // namespace
 
-void check_tree(const InodeTable& inodes, Findings& findings) { TreeCheck(inodes, findings).run(); }
+void check_tree(const InodeTable& inodes, const Progress& progress, Findings& findings) {
+  TreeCheck(inodes, progress, findings).run();
+}
 
 }  // namespace brickfs

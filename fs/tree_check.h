@@ -5,10 +5,11 @@
 
 #include "fs/finding.h"
 #include "fs/inode_table.h"
+#include "fs/progress.h"
 
 namespace brickfs {
 
-// Every breach is a damage. Entries that name missing inodes are TreeLoader::finish()'s to report.
-void check_tree(const InodeTable& inodes, Findings& findings);
+// Every breach is a damage. Entries that name missing inodes are TreeLoader::judge()'s to report.
+void check_tree(const InodeTable& inodes, const Progress& progress, Findings& findings);
 
 }  // namespace brickfs

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/tree_loader.h"
 
-#include <dirent.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,23 +11,6 @@
 #include "fs/inode_walk.h"
 
 namespace brickfs {
-namespace {
-
-bool is_file_type(uint32_t mode) {
-  switch (mode & S_IFMT) {
-    case S_IFREG:
-    case S_IFDIR:
-    case S_IFLNK:
-    case S_IFCHR:
-    case S_IFBLK:
-    case S_IFIFO:
-    case S_IFSOCK: return true;
-    default: return false;
-  }
-}
-
-}  // namespace
-
 Inode* TreeLoader::find(Ino ino) {
   if (recent_ != nullptr && recent_->ino == ino) return recent_;
   Inode* const found = inodes_.find(ino);
@@ -123,13 +105,15 @@ Status TreeLoader::erase_orphan(Ino ino) {
   return {};
 }
 
-bool TreeLoader::finish(Findings& findings) {
+void TreeLoader::end_rows() {
   recent_ = nullptr;
   inodes_.raise_next(Ino{highest_ + 1});
+}
 
+bool TreeLoader::judge(Findings& findings) {
   std::vector<Ino> broken;
   for_each_inode(inodes_, [&](const Inode& inode) {
-    if (!judge(inode, findings)) {
+    if (!judge_inode(inode, findings)) {
       broken.push_back(inode.ino);
     } else if (inode.orphan) {
       orphans_.push_back(inode.ino);
@@ -145,7 +129,7 @@ bool TreeLoader::finish(Findings& findings) {
 }
 
 // False: it cannot be served.
-bool TreeLoader::judge(const Inode& inode, Findings& findings) const {
+bool TreeLoader::judge_inode(const Inode& inode, Findings& findings) const {
   const auto damage = [&](std::string text) {
     findings.damage(Finding::Area::kInode, inode.ino, 0, std::move(text));
     return false;

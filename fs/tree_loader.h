@@ -2,7 +2,7 @@
 // Builds the inode table from rows: those of a checkpoint, then those of the journal behind it.
 //
 // A checkpoint is fuzzy, so on the way rows may be about inodes that are not there (yet, or any more), and one unit may
-// be in two files. The loader takes every row in any such order; finish() then judges what came out.
+// be in two files. The loader takes every row in any such order; judge() then looks at what came out.
 //
 // Threads: one, before the table is shared.
 #pragma once
@@ -31,16 +31,18 @@ class TreeLoader final : public RowVisitor {
   Status erase_xattr(Ino ino, std::string_view name) override;
   Status erase_orphan(Ino ino) override;
 
-  // After the last row: numbers that the volume has seen are not given again, and inodes that cannot be served are
-  // taken out of the table and reported. True if there is a root directory, without which nothing can be served.
-  bool finish(Findings& findings);
-  // Unlinked, but in use when the last holder ended. After finish().
+  // After the last row: numbers that the volume has seen are not given again.
+  void end_rows();
+  // Then: inodes that cannot be served are taken out of the table and reported. True if there is a root directory,
+  // without which nothing can be served.
+  bool judge(Findings& findings);
+  // Unlinked, but in use when the last holder ended. After judge().
   const std::vector<Ino>& orphans() const { return orphans_; }
 
  private:
   Inode* find(Ino ino);
   Inode& find_or_make(Ino ino);
-  bool judge(const Inode& inode, Findings& findings) const;
+  bool judge_inode(const Inode& inode, Findings& findings) const;
   void judge_entries(const Inode& directory, Findings& findings) const;
 
   InodeTable& inodes_;

@@ -38,7 +38,7 @@ class CheckTree : public testing::Test {
   Inode& at(uint64_t ino) { return *inodes_.find(Ino{ino}); }
   uint64_t damages() {
     Findings findings;
-    check_tree(inodes_, findings);
+    check_tree(inodes_, {}, findings);
     return findings.damages();
   }
 
@@ -110,7 +110,7 @@ TEST_F(CheckTree, AttributesBeyondTheLimit) {
 Result<CheckReport> check(EmbeddedVolume& volume) {
   const auto client = TRY(volume.try_open(OpenMode::kReadOnly));
   std::string why;
-  return check_filesystem(*client, &why);
+  return check_filesystem(*client, {}, &why);
 }
 
 TEST(Check, EmptyVolumeIsClean) {
@@ -164,7 +164,7 @@ TEST(Check, AnUnmountLeavesNothingToSettle) {
   ASSERT_TRUE(report.ok());
   EXPECT_TRUE(report->unmounted);
   EXPECT_FALSE(report->findings.damaged()) << report->findings.first_damage();
-  EXPECT_EQ(report->findings.notes(), 0u);
+  EXPECT_EQ(report->findings.count(Finding::Severity::kNote), 0u);
   EXPECT_EQ(report->leaked_blocks, 0u);
   EXPECT_EQ(report->transactions, 0u);
 }

@@ -141,7 +141,10 @@ struct CheckpointBed {
     superblock = read->superblock;
     std::string why;
     loader = {};
-    ASSERT_TRUE(read_checkpoint(*volume, superblock.checkpoint, superblock.seed(), loader, &why).ok()) << why;
+    ASSERT_TRUE(read_checkpoint(*volume, superblock.checkpoint, superblock.seed(), *volume->list(), loader, {},
+                                [&why](std::string damage) { why = std::move(damage); })
+                    .ok());
+    ASSERT_EQ(why, "");
     const auto found =
         read_journal(*volume, superblock.seed(), superblock.replay_from, superblock.journal_block, *volume->list(), loader);
     ASSERT_TRUE(found.ok());

@@ -120,7 +120,7 @@ void work(Filesystem& filesystem, uint64_t seed, int operations, History& histor
 void expect_clean(EmbeddedVolume& volume) {
   const auto client = volume.open(OpenMode::kReadOnly);
   std::string why;
-  const auto report = check_filesystem(*client, &why);
+  const auto report = check_filesystem(*client, {}, &why);
   ASSERT_TRUE(report.ok()) << why << report.error().what();
   for (const Finding& finding : report->findings.kept()) {
     EXPECT_EQ(finding.severity, Finding::Severity::kNote) << finding.text;
@@ -254,7 +254,7 @@ std::vector<BlockRange> metadata_blocks(VolumeClient& client) {
   const auto superblock = slots.read();
   InodeTable inodes;
   std::string why;
-  const auto recovered = recover(client, superblock->superblock, *listed, inodes, &why);
+  const auto recovered = recover(client, superblock->superblock, *listed, inodes, {}, &why);
   EXPECT_TRUE(recovered.ok()) << why;
   std::vector<BlockRange> blocks = recovered->journal_and_checkpoint();
   blocks.push_back(kSuperblockBlock);

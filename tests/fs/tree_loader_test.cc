@@ -36,7 +36,10 @@ class TreeLoaderTest : public testing::Test {
     rows.put(inode_row(1, kDir, 1));
     load(rows);
   }
-  bool finish() { return loader_.finish(findings_); }
+  bool finish() {
+    loader_.end_rows();
+    return loader_.judge(findings_);
+  }
 
   InodeTable inodes_;
   TreeLoader loader_{inodes_};
@@ -171,7 +174,8 @@ TEST(TreeScan, FuzzyScanAndReplayConverge) {
   ASSERT_TRUE(decode_rows(checkpoint.bytes(), loader).ok());
   ASSERT_TRUE(decode_rows(journal, loader).ok());
   Findings findings;
-  ASSERT_TRUE(loader.finish(findings));
+  loader.end_rows();
+  ASSERT_TRUE(loader.judge(findings));
   EXPECT_FALSE(findings.damaged()) << findings.first_damage();
   live.raise_next(replayed.next_number());
   EXPECT_EQ(dump(replayed), dump(live));

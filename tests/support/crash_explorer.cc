@@ -252,7 +252,7 @@ std::string CrashExplorer::verify(const BrickState& state, bool durable, std::sp
   auto volume = open(*medium);
   CHECK(volume.ok());
   std::string why;
-  const auto report = check_filesystem(**volume, &why);
+  const auto report = check_filesystem(**volume, {}, &why);
   why = first_line(report, why);
   if (!why.empty()) return why;
   const bool is_made = report->has_filesystem && report->inodes > 0;
@@ -267,7 +267,7 @@ std::string CrashExplorer::verify(const BrickState& state, bool durable, std::sp
   if (!why.empty()) return why;
 
   uint64_t outcome = hash(found) * 31 + report->transactions;
-  for (const uint64_t part : {report->leaked_blocks, report->orphans, report->blocks, report->findings.notes(), report->used_units}) {
+  for (const uint64_t part : {report->leaked_blocks, report->orphans, report->blocks, report->findings.count(Finding::Severity::kNote), report->used_units}) {
     outcome = outcome * 1'000'003 + part;
   }
   if (!outcomes_.insert(outcome).second && random_() % kFurtherShare != 0) return "";
@@ -311,7 +311,7 @@ std::string CrashExplorer::verify_further(const BrickState& state, bool durable,
   filesystem.reset();
 
   auto volume = open(*medium);
-  const auto report = check_filesystem(**volume, &why);
+  const auto report = check_filesystem(**volume, {}, &why);
   why = first_line(report, why);
   if (!why.empty()) return "after a recovery and an unmount " + why;
   if (!report->unmounted || report->leaked_blocks > 0 || report->orphans > 0)

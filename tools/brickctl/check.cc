@@ -3,40 +3,87 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
 #include <cstdio>
 
 #include "fs/check.h"
+#include "fs/repair.h"
 
 namespace brickfs {
 namespace {
 
-void print_findings(const Findings& findings) {
-  for (const Finding& finding : findings.kept()) {
-    fmt::print("{}: {}\n", finding.severity == Finding::Severity::kDamage ? "damage" : "note", finding.text);
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kSilent{3};      // a run that is done by then says nothing of its progress
+constexpr std::chrono::seconds kBetweenLines{2};
+
+class ProgressPrinter {
+ public:
+  void operator()(std::string_view what, uint64_t done, uint64_t total) {
+    const auto now = Clock::now();
+    if (now < next_) return;
+    next_ = now + kBetweenLines;
+    fmt::print(stderr, "{} of {} {}\n", done, total, what);
   }
-  const uint64_t all = findings.damages() + findings.notes();
-  if (all > findings.kept().size()) fmt::print("and {} more\n", all - findings.kept().size());
+
+ private:
+  Clock::time_point next_ = Clock::now() + kSilent;
+};
+
+const char* name_of(Finding::Severity severity) {
+  switch (severity) {
+    case Finding::Severity::kNote: return "note";
+    case Finding::Severity::kDamage: return "damage";
+    case Finding::Severity::kRepair: return "repair";
+  }
+  return "";
+}
+
+void print_findings(const Findings& findings, const absl::flat_hash_map<uint64_t, std::string>& paths) {
+  for (const Finding& finding : findings.kept()) {
+    const auto path = paths.find(raw(finding.ino));
+    fmt::print("{}: {}{}\n", name_of(finding.severity), finding.text, path == paths.end() ? "" : fmt::format(" ({})", path->second));
+  }
+  if (findings.all() > findings.kept().size()) fmt::print("and {} more\n", findings.all() - findings.kept().size());
+}
+
+void print_summary(const CheckReport& report, const std::string& source, bool repaired) {
+  const char* verdict = repaired ? "repaired" : "clean";
+  if (report.findings.damaged()) verdict = "damaged";
+  if (report.has_filesystem) {
+    fmt::print("{}: {}, file system {}: {} inodes, {} KiB in files, {} blocks, {} transactions to replay\n", source,
+               verdict, report.uuid, report.inodes, report.used_units * kUnitBytes / kKiB, report.blocks,
+               report.transactions);
+  } else {
+    fmt::print("{}: {}, no file system, {} blocks\n", source, verdict, report.blocks);
+  }
+}
+
+int fail(const std::string& source, const std::string& why, int exit_code) {
+  fmt::print(stderr, "brickctl: {}: {}\n", source, why);
+  return exit_code;
 }
 
 }  // namespace
 
-int run_check(VolumeClient& volume, const std::string& source) {
+int run_check(VolumeClient& volume, const std::string& source, bool repair) {
+  const Progress progress = ProgressPrinter();
   std::string why;
-  const auto report = check_filesystem(volume, &why);
-  if (!report.ok()) {
-    fmt::print(stderr, "brickctl: {}: {}\n", source, why.empty() ? report.error().what() : why);
-    return kCheckFailed;
+  auto report = check_filesystem(volume, progress, &why);
+  if (!report.ok()) return fail(source, why.empty() ? report.error().what() : why, kCheckFailed);
+  print_findings(report->findings, report->paths);
+  const bool repairing = repair && report->findings.damaged();
+  if (repairing) {
+    const auto repairs = repair_filesystem(volume, progress, &why);
+    if (!repairs.ok()) return fail(source, "not repaired: " + why, kCheckDamage);
+    report = check_filesystem(volume, progress, &why);
+    if (!report.ok()) return fail(source, why.empty() ? report.error().what() : why, kCheckFailed);
+    print_findings(*repairs, {});
+    print_findings(report->findings, report->paths);
   }
-  print_findings(report->findings);
-  const char* const verdict = report->findings.damaged() ? "damaged" : "clean";
-  if (report->has_filesystem) {
-    fmt::print("{}: {}, file system {}: {} inodes, {} KiB in files, {} blocks, {} transactions to replay\n", source,
-               verdict, report->uuid, report->inodes, report->used_units * kUnitBytes / kKiB, report->blocks,
-               report->transactions);
-  } else {
-    fmt::print("{}: {}, no file system, {} blocks\n", source, verdict, report->blocks);
-  }
-  return report->findings.damaged() ? kCheckDamage : kCheckClean;
+  print_summary(*report, source, repairing);
+  if (report->findings.damaged()) return kCheckDamage;
+  return repairing ? kCheckRepaired : kCheckClean;
 }
 
 }  // namespace brickfs

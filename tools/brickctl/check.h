@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// brickctl check: verifies the file system on a volume and tells what it found.
+// brickctl check: verifies the file system on a volume, tells what it found, and repairs it if asked to.
 #pragma once
 
 #include <string>
@@ -10,11 +10,13 @@ namespace brickfs {
 
 // As fsck(8) has them.
 constexpr int kCheckClean = 0;
+constexpr int kCheckRepaired = 1;
 constexpr int kCheckDamage = 4;
 constexpr int kCheckFailed = 8;  // nothing is known: the volume cannot be read
 
-// `volume` is open for reading (OpenMode::kReadOnly, so that nobody changes it meanwhile). Prints findings and a summary line on
-// standard output, failures on standard error. Returns the exit code.
-int run_check(VolumeClient& volume, const std::string& source);
+// `volume` is open for reading (OpenMode::kReadOnly, so that nobody changes it meanwhile), or for writing if `repair`. Prints
+// findings, repairs and a summary line on standard output, failures and, on long runs, progress on standard error. Returns
+// the exit code.
+int run_check(VolumeClient& volume, const std::string& source, bool repair);
 
 }  // namespace brickfs

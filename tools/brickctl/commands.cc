@@ -133,13 +133,13 @@ int run_check_command(const Command& command) {
   auto target = make_target(command.source, command.secret_file, &why);
   if (!target.ok()) return fail(command, why, kCheckFailed);
   VolumeOptions options;
-  options.open = open_request(*target, OpenMode::kReadOnly);
+  options.open = open_request(*target, command.repair ? OpenMode::kExclusive : OpenMode::kReadOnly);
   options.embedded = target->source.embedded();
   options.soft = limits::kSoftTimeout;
   Holder holder;
   auto volume = VolumeClient::open(std::move(target->brick), std::move(options), &holder);
   if (!volume.ok()) return fail(command, describe_open_error(*target, volume.error(), holder), kCheckFailed);
-  const int exit_code = run_check(**volume, command.source);
+  const int exit_code = run_check(**volume, command.source, command.repair);
   const Status closed = (*volume)->close();  // a reader leaves nothing behind
   static_cast<void>(closed);
   return exit_code;

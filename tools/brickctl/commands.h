@@ -17,7 +17,8 @@ struct Command {
   BlockRange blocks;  // of alloc, free, map, unmap
   BenchOptions bench;
   PingOptions ping;
-  bool json = false;  // of bench and ping
+  bool json = false;    // of bench and ping
+  bool repair = false;  // of check
 };
 
 int run_status(const Command& command);

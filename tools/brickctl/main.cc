@@ -58,6 +58,13 @@ void add_block_verb(CLI::App& app, Arguments& arguments, const char* verb, const
   sub->add_option("COUNT", arguments.count, "of blocks (1)");
 }
 
+void add_check(CLI::App& app, Arguments& arguments) {
+  CLI::App* sub = add_verb(app, arguments, "check",
+                           "verify a whole file system; exit 0: clean, 1: repaired, 4: damage left, 8: not checked");
+  sub->add_flag("--repair", arguments.command.repair,
+                "mend what is damaged; what has no place any more goes to /lost+found");
+}
+
 void add_bench(CLI::App& app, Arguments& arguments) {
   CLI::App* sub = add_verb(app, arguments, "bench",
                            "bandwidth and latency of a brick's data path, on blocks of its own in a volume nobody holds");
@@ -144,8 +151,7 @@ int main(int argc, char** argv) {
   add_block_verb(app, arguments, "free", "free blocks");
   add_block_verb(app, arguments, "map", "map blocks and print their handles, which end with this command");
   add_block_verb(app, arguments, "unmap", "revoke this client's handles for blocks");
-  add_verb(app, arguments, "check",
-           "verify a whole file system; 0: clean, 1: corrected, 4: damage left, 8: not checked");
+  add_check(app, arguments);
   add_bench(app, arguments);
   add_ping(app, arguments);
   try {

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ascending ranges of blocks that do not overlap, as VolumeClient::list() gives them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "transport/block.h"
+
+namespace brickfs {
+
+bool contains(std::span<const BlockRange> ranges, BlockAddress block);
+// The ranges of `from` without those of `without`.
+std::vector<BlockRange> subtract(std::span<const BlockRange> from, std::span<const BlockRange> without);
+uint64_t count_blocks(std::span<const BlockRange> ranges);
+
+}  // namespace brickfs
