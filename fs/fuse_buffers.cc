@@ -15,10 +15,19 @@ thread_local FuseBuffers* current_buffers = nullptr;
 }  // namespace
 
 Result<std::unique_ptr<FuseBuffers>> FuseBuffers::make(VolumeClient& volume) {
-  constexpr size_t kBytes = kRequestBytes + kReplyBytes;
-  void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  constexpr size_t kRequestBytes = kFuseTransferBytes + 64 * kKiB;  // headers, names and a group's list come before data
+  return map(volume, kRequestBytes + kFuseTransferBytes, kRequestBytes);
+}
+
+Result<std::unique_ptr<FuseBuffers>> FuseBuffers::make_shared(VolumeClient& volume) {
+  constexpr size_t kBytes = 4 * kKiB + kFuseTransferBytes;
+  return map(volume, kBytes, kBytes);
+}
+
+Result<std::unique_ptr<FuseBuffers>> FuseBuffers::map(VolumeClient& volume, size_t bytes, size_t request_bytes) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return errno_error("memory for requests");
-  std::unique_ptr<FuseBuffers> buffers(new FuseBuffers({static_cast<std::byte*>(memory), kBytes}));
+  std::unique_ptr<FuseBuffers> buffers(new FuseBuffers({static_cast<std::byte*>(memory), bytes}, request_bytes));
   buffers->registration_ = TRY(volume.register_memory(buffers->memory_));
   return buffers;
 }

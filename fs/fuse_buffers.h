@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory of one serving thread: where the kernel's request is received, payload of a write included, and where the
-// reply to a read is put together. Registered once with the volume, so that data leaves from and lands in it without a
-// copy.
+// reply to a read is put together; over io_uring both are the same. Registered once with the volume, so that data leaves
+// from and lands in it without a copy.
 #pragma once
 
 #include <cstddef>
@@ -20,12 +20,14 @@ class FuseBuffers {
  public:
   // ENOMEM, or as Brick::register_memory.
   static Result<std::unique_ptr<FuseBuffers>> make(VolumeClient& volume);
+  // One buffer for both, with room before it for what precedes data in a request.
+  static Result<std::unique_ptr<FuseBuffers>> make_shared(VolumeClient& volume);
   ~FuseBuffers();
   FuseBuffers(const FuseBuffers&) = delete;
   FuseBuffers& operator=(const FuseBuffers&) = delete;
 
-  std::span<std::byte> request() const { return memory_.first(kRequestBytes); }
-  std::span<std::byte> reply() const { return memory_.subspan(kRequestBytes); }
+  std::span<std::byte> request() const { return memory_.first(request_bytes_); }
+  std::span<std::byte> reply() const { return memory_.last(kFuseTransferBytes); }
   // Of memory within either of them.
   LocalSlice slice(std::span<std::byte> part) const;
 
@@ -38,13 +40,11 @@ class FuseBuffers {
   static void set_current(FuseBuffers* buffers);
 
  private:
-  static constexpr size_t kRequestBytes =
-      kFuseTransferBytes + 64 * kKiB;  // headers, names and a group's list come before data
-  static constexpr size_t kReplyBytes = kFuseTransferBytes;
-
-  explicit FuseBuffers(std::span<std::byte> memory) : memory_(memory) {}
+  FuseBuffers(std::span<std::byte> memory, size_t request_bytes) : memory_(memory), request_bytes_(request_bytes) {}
+  static Result<std::unique_ptr<FuseBuffers>> map(VolumeClient& volume, size_t bytes, size_t request_bytes);
 
   std::span<std::byte> memory_;  // mapped
+  const size_t request_bytes_;
   RegisteredMemory registration_;
 };
 

@@ -14,6 +14,7 @@
 #include "fs/fuse_buffers.h"
 #include "fs/fuse_mount.h"
 #include "fs/fuse_reply.h"
+#include "fs/fuse_uring_abi.h"
 #include "transport/base/bytes.h"
 
 namespace brickfs {
@@ -83,16 +84,16 @@ const T* arguments(std::span<const std::byte> message) {
 }
 
 // False: the kernel did not take it; the request is gone.
-bool send(const FuseMount& mount, uint64_t unique, int code, std::span<const std::byte> payload) {
+bool send(FuseMount& mount, uint64_t unique, int code, std::span<const std::byte> payload) {
   fuse_out_header header{};
   header.len = static_cast<uint32_t>(sizeof(header) + payload.size());
   header.error = -code;
   header.unique = unique;
-  const iovec parts[] = {{&header, sizeof(header)}, {const_cast<std::byte*>(payload.data()), payload.size()}};
-  return writev(mount.device(), parts, payload.empty() ? 1 : 2) >= 0;
+  iovec parts[] = {{&header, sizeof(header)}, {const_cast<std::byte*>(payload.data()), payload.size()}};
+  return mount.send(std::span(parts, payload.empty() ? 1 : 2)) >= 0;
 }
 
-void send_error(const FuseMount& mount, uint64_t unique, int code) { (void)send(mount, unique, code, {}); }
+void send_error(FuseMount& mount, uint64_t unique, int code) { (void)send(mount, unique, code, {}); }
 
 StatxTime to_statx_time(TimeNs time) {
   const timespec spec = to_timespec(time);
@@ -201,7 +202,8 @@ void FuseInitAmendment::see_request(std::span<const std::byte> message) {
   const auto* const in = arguments<fuse_init_in>(message);
   if (header == nullptr || in == nullptr || header->opcode != FUSE_INIT) return;
   unique_ = header->unique;
-  offered_ = (in->flags & FUSE_HANDLE_KILLPRIV_V2) != 0;
+  offers_killpriv_ = (in->flags & FUSE_HANDLE_KILLPRIV_V2) != 0;
+  offers_rings_ = (in->flags & FUSE_INIT_EXT) != 0 && (in->flags2 & (kFuseOverIoUring >> 32)) != 0;
 }
 
 bool FuseInitAmendment::amend_reply(std::span<const iovec> reply) {
@@ -209,9 +211,15 @@ bool FuseInitAmendment::amend_reply(std::span<const iovec> reply) {
     return false;
   const auto& header = *static_cast<const fuse_out_header*>(reply[0].iov_base);
   if (header.unique != unique_ || header.error != 0) return false;
-  if (offered_) {
-    static_cast<fuse_init_out*>(reply[1].iov_base)->flags |= FUSE_HANDLE_KILLPRIV_V2;
+  auto& out = *static_cast<fuse_init_out*>(reply[1].iov_base);
+  if (offers_killpriv_) {
+    out.flags |= FUSE_HANDLE_KILLPRIV_V2;
     kills_privileges_ = true;
+  }
+  if (offers_rings_ && wants_rings_) {
+    out.flags |= FUSE_INIT_EXT;
+    out.flags2 |= kFuseOverIoUring >> 32;
+    has_rings_ = true;
   }
   return true;
 }

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/fuse.h>
 #include <poll.h>
 #include <spawn.h>
 #include <spdlog/spdlog.h>
@@ -20,6 +21,7 @@
 #include "fs/fuse_buffers.h"
 #include "fs/fuse_mount_table.h"
 #include "fs/fuse_operations.h"
+#include "fs/fuse_ring_entry.h"
 #include "transport/base/mutex.h"
 #include "transport/base/unique_fd.h"
 
@@ -169,13 +171,19 @@ bool FuseMount::is_left_over() const {
 
 int FuseMount::device() const { return fuse_session_fd(session_); }
 
-ssize_t FuseMount::send_hook(int fd, iovec* parts, int count, void* mount) {
-  return static_cast<FuseMount*>(mount)->send(fd, std::span(parts, static_cast<size_t>(count)));
+ssize_t FuseMount::send_hook(int, iovec* parts, int count, void* mount) {
+  return static_cast<FuseMount*>(mount)->send(std::span(parts, static_cast<size_t>(count)));
 }
 
-ssize_t FuseMount::send(int fd, std::span<iovec> reply) {
+ssize_t FuseMount::send(std::span<iovec> reply) {
   if (!initialised_.load(std::memory_order_relaxed) && amendment_.amend_reply(reply)) initialised_ = true;
-  return ::writev(fd, reply.data(), static_cast<int>(reply.size()));
+  const auto& header = *static_cast<const fuse_out_header*>(reply[0].iov_base);
+  FuseRingEntry* const entry = FuseRingEntry::current();
+  if (entry != nullptr && entry->serves(header.unique)) {
+    entry->reply(reply);
+    return header.len;
+  }
+  return ::writev(device(), reply.data(), static_cast<int>(reply.size()));
 }
 
 void FuseMount::unmount_lazily() const {

@@ -49,13 +49,18 @@ class FuseMount {
   bool writeback_cache() const { return writeback_cache_; }
   bool kills_privileges() const { return amendment_.kills_privileges(); }
 
+  // Before the first request is served: FuseRingEntries are at hand, if the kernel wants them; then it waits for them as soon
+  // as that request has been answered.
+  void want_rings() { amendment_.want_rings(); }
+  bool has_rings() const { return amendment_.has_rings(); }
   // For the serving thread: before libfuse gets the first request.
   void see_request(std::span<const std::byte> message) { amendment_.see_request(message); }
+  // Its answer to the request that it serves, or a notice. As writev().
+  ssize_t send(std::span<iovec> reply);
 
  private:
   FuseMount(Filesystem& filesystem, const MountCommand& command);
   Status start_session(const MountCommand& command, std::string* why);
-  ssize_t send(int fd, std::span<iovec> reply);
   static ssize_t send_hook(int fd, iovec* parts, int count, void* mount);
   bool is_left_over() const;  // in the tree, connected or not
   void unmount_lazily() const;

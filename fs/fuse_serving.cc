@@ -101,10 +101,10 @@ Status Serving::start() {
     return mount.error();
   }
   mount_ = std::move(*mount);
-  auto loop = FuseLoop::start(*mount_, filesystem_->volume());
+  why_->clear();
+  auto loop = FuseLoop::start(*mount_, filesystem_->volume(), command_.io_uring, why_);
   if (!loop.ok()) {
-    *why_ =
-        fmt::format("cannot serve {}: {}: {}", command_.mountpoint, loop.error().what(), strerror(loop.error().code()));
+    if (why_->empty()) *why_ = fmt::format("cannot serve {}: {}: {}", command_.mountpoint, loop.error().what(), strerror(loop.error().code()));
     mount_.reset();
     (void)filesystem_->unmount();
     return loop.error();

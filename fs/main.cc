@@ -36,7 +36,7 @@ OPT     ro, rw            read-only or not (rw)
         soft, timeo=SEC   operations fail with EIO when it has been away for so long (60)
         secret=PATH       file with the volume's secret
         writeback=on|off  the kernel's writeback cache (off)
-        io_uring=auto|on|off
+        io_uring=auto|on|off  requests over io_uring (auto: if this kernel allows it; on: have it allow it)
         log=LEVEL         trace, debug, info, warn, error, off (info)
         allow_other, default_permissions, noatime, nodev, nosuid, noexec ... as with any FUSE mount
 

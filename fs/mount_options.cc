@@ -72,13 +72,17 @@ Status set_timeout(std::string_view value, MountCommand& command, std::string* w
   return {};
 }
 
-Status set_io_uring(std::string_view value, std::string* why) {
-  if (value == "auto" || value == "off") return {};
-  if (value == "on") {
-    *why = "option io_uring=on: this build's libfuse cannot do it (3.18 can); use auto or off";
-    return Error(ENOTSUP, "mount options");
+Status set_io_uring(std::string_view value, MountCommand& command, std::string* why) {
+  if (value == "auto") {
+    command.io_uring = IoUring::kAuto;
+  } else if (value == "on") {
+    command.io_uring = IoUring::kOn;
+  } else if (value == "off") {
+    command.io_uring = IoUring::kOff;
+  } else {
+    return refuse(why, fmt::format("option io_uring={}: it is auto, on or off", value));
   }
-  return refuse(why, fmt::format("option io_uring={}: it is auto, on or off", value));
+  return {};
 }
 
 Status set_log_level(std::string_view value, MountCommand& command, std::string* why) {
@@ -125,7 +129,7 @@ Status set_option(std::string_view option, MountCommand& command, std::string* w
     if (key == "timeo") return set_timeout(value, command, why);
     if (key == "secret") return set_secret(value, command, why);
     if (key == "writeback") return set_switch(key, value, command.writeback_cache, why);
-    if (key == "io_uring") return set_io_uring(value, why);
+    if (key == "io_uring") return set_io_uring(value, command, why);
     if (key == "log") return set_log_level(value, command, why);
   }
   if (contains(kForKernel, option) || contains_prefix_of(kForKernelPrefixes, option)) {

@@ -13,6 +13,8 @@
 
 namespace brickfs {
 
+enum class IoUring { kAuto, kOn, kOff };
+
 struct MountCommand {
   std::string source;
   std::string mountpoint;
@@ -28,6 +30,7 @@ struct MountCommand {
   std::string secret_path;
   bool writeback_cache = false;
   bool no_atime = false;
+  IoUring io_uring = IoUring::kAuto;
   std::string log_level = "info";
   std::vector<std::string> kernel_options;  // as libfuse takes them: allow_other, nodev ...
 };

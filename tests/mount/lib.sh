@@ -111,7 +111,7 @@ start_brick() {
 }
 
 mount_brickfs() {  # [OPTIONS]
-  timeout 60 "$BRICKFS" "$SOURCE" "$MNT" ${1:+-o "$1"} 2>>"$WORK/brickfs.log" || die "mount fails: $(tail -n 1 "$WORK/brickfs.log")"
+  timeout 60 "$BRICKFS" "$SOURCE" "$MNT" -o "${1:+$1,}io_uring=${BRICKFS_IO_URING:-auto}" 2>>"$WORK/brickfs.log" || die "mount fails: $(tail -n 1 "$WORK/brickfs.log")"
   is_mounted || die "brickfs returned, but $MNT is not mounted"
 }
 
