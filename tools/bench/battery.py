@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How it is measured: each row is one number that a directory gives. What it makes below that directory, a later run replaces."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+
+FIO_MIB = 256
+
+
+class Row:
+    """`more`: more is better. measure(directory) returns the number."""
+
+    def __init__(self, name, unit, more, measure):
+        self.name, self.unit, self.more, self.measure = name, unit, more, measure
+
+
+def fio(directory, rw, block, depth=1, jobs=1, direct=True, fsync=0, seconds=2):
+    """fio's results for the direction of `rw`."""
+    command = ["fio", "--name=bench", f"--directory={directory}", f"--rw={rw}", f"--bs={block}", f"--size={FIO_MIB // jobs}M",
+               f"--ioengine={'psync' if depth == 1 else 'libaio'}", f"--iodepth={depth}", f"--numjobs={jobs}",
+               f"--direct={int(direct)}", f"--fsync={fsync}", "--group_reporting", "--invalidate=1", "--time_based",
+               f"--runtime={seconds}", "--output-format=json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+    if done.returncode != 0:
+        raise RuntimeError(f"fio {rw}: {done.stderr.strip()}")
+    job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
+    return job["read" if "read" in rw else "write"]
+
+
+def bandwidth(rw, **how):
+    return lambda directory: fio(directory, rw, **{"block": "1M", **how})["bw_bytes"] / 1e6
+
+
+def latency(rw):
+    return lambda directory: fio(directory, rw, "4k")["clat_ns"]["percentile"]["50.000000"] / 1e3
+
+
+def rate(rw, **how):
+    return lambda directory: fio(directory, rw, "4k", **how)["iops"]
+
+
+def write_and_fsync(directory):
+    return 1e6 / fio(directory, "randwrite", "4k", direct=False, fsync=1)["iops"]
+
+
+class Files:
+    """Files of 1 KB in one directory; each step is a row, in the order of the methods."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def each(self, directory, work):
+        """Per second, of work(path) with each of them."""
+        began = time.perf_counter()
+        for number in range(self.count):
+            work(f"{directory}/files/{number}")
+        return self.count / (time.perf_counter() - began)
+
+    def create(self, directory):
+        shutil.rmtree(f"{directory}/files", ignore_errors=True)
+        os.mkdir(f"{directory}/files")
+        body = b"x" * 1000
+
+        def one(path):
+            file = os.open(path, os.O_CREAT | os.O_WRONLY, 0o644)
+            os.write(file, body)
+            os.close(file)
+
+        return self.each(directory, one)
+
+    def stat(self, directory):
+        return self.each(directory, os.stat)
+
+    def read(self, directory):
+        def one(path):
+            file = os.open(path, os.O_RDONLY)
+            os.read(file, 4096)
+            os.close(file)
+
+        return self.each(directory, one)
+
+    def list(self, directory):
+        began = time.perf_counter()
+        with os.scandir(f"{directory}/files") as entries:
+            found = sum(1 for _ in entries)
+        return found / (time.perf_counter() - began)
+
+    def rename(self, directory):
+        return self.each(directory, lambda path: os.rename(path, path + "r"))
+
+    def unlink(self, directory):
+        return self.each(directory, lambda path: os.unlink(path + "r"))
+
+
+def seconds_of(*command, cwd):
+    began = time.perf_counter()
+    subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600)
+    return time.perf_counter() - began
+
+
+class Tree:
+    """A tree of C headers, from an archive on the host; each step is a row, in the order of the methods."""
+
+    SOURCES = 10
+
+    def __init__(self, archive):
+        self.archive = archive
+
+    def untar(self, directory):
+        shutil.rmtree(f"{directory}/tree", ignore_errors=True)
+        os.mkdir(f"{directory}/tree")
+        return seconds_of("tar", "xf", self.archive, cwd=f"{directory}/tree")
+
+    def git_status(self, directory):
+        tree = f"{directory}/tree"
+        seconds_of("git", "init", "-q", cwd=tree)
+        seconds_of("git", "add", "-A", cwd=tree)
+        return seconds_of("git", "status", "--porcelain", cwd=tree)
+
+    def compile(self, directory):
+        tree = f"{directory}/tree"
+        for number in range(self.SOURCES):
+            with open(f"{tree}/unit{number}.c", "w") as file:
+                file.write("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <math.h>\n"
+                           f"int work{number}(int n) {{ return printf(\"%d\", n); }}\n")
+        return seconds_of("sh", "-c", "for unit in unit*.c; do gcc -O1 -c $unit || exit 1; done", cwd=tree)
+
+
+def rows(archive, files):
+    files, tree = Files(files), Tree(archive)
+    return [
+        Row("1 MiB write, O_DIRECT", "MB/s", True, bandwidth("write")),
+        Row("1 MiB read, O_DIRECT", "MB/s", True, bandwidth("read")),
+        Row("1 MiB write, O_DIRECT, 16 deep", "MB/s", True, bandwidth("write", depth=16)),
+        Row("1 MiB read, O_DIRECT, 16 deep", "MB/s", True, bandwidth("read", depth=16)),
+        Row("4 MiB write, O_DIRECT", "MB/s", True, bandwidth("write", block="4M")),
+        Row("1 MiB write, buffered, 4 jobs", "MB/s", True, bandwidth("write", jobs=4, direct=False)),
+        Row("4 KiB random read, O_DIRECT", "us", False, latency("randread")),
+        Row("4 KiB random write, O_DIRECT", "us", False, latency("randwrite")),
+        Row("4 KiB random read, 16 deep, 4 jobs", "1/s", True, rate("randread", depth=16, jobs=4)),
+        Row("4 KiB random write, 16 deep, 4 jobs", "1/s", True, rate("randwrite", depth=16, jobs=4)),
+        Row("4 KiB write and fsync", "us", False, write_and_fsync),
+        Row("create files of 1 KB", "1/s", True, files.create),
+        Row("stat", "1/s", True, files.stat),
+        Row("open, read, close", "1/s", True, files.read),
+        Row("list a directory", "1/s", True, files.list),
+        Row("rename", "1/s", True, files.rename),
+        Row("unlink", "1/s", True, files.unlink),
+        Row("untar", "s", False, tree.untar),
+        Row("git status", "s", False, tree.git_status),
+        Row("compile", "s", False, tree.compile),
+    ]

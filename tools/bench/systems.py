@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is measured: each is set up on this machine, used through a directory, and taken down again without a trace.
+
+start() returns that directory, or raises Missing with the reason why there can be none here.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+
+
+class Missing(Exception):
+    pass
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if done.returncode != 0:
+        raise Missing(" ".join([f"{os.path.basename(command[0])}:"] + (done.stderr or done.stdout).strip().splitlines()[-1:]))
+    return done.stdout
+
+
+def need(*programs):
+    for program in programs:
+        if shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin") is None:
+            raise Missing(f"{program} is not installed")
+
+
+def until(condition, what, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise Missing(f"{what} takes too long")
+        time.sleep(0.05)
+
+
+class System:
+    """`work`: a directory that it makes and removes. `size`: room in MiB. `packages`: what it needs, of Debian's."""
+
+    name = ""
+    packages = ()
+
+    def __init__(self, work, build, size):
+        self.work, self.build, self.size = work, build, size
+        self.mounts, self.processes = [], []
+        os.makedirs(work)
+
+    def start(self):
+        raise NotImplementedError
+
+    def stop(self):
+        for mount in reversed(self.mounts):
+            if subprocess.run(["umount", mount], capture_output=True, timeout=60).returncode != 0:
+                subprocess.run(["umount", "-l", mount], capture_output=True, timeout=60)
+        for process in reversed(self.processes):
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def directory(self, name):
+        path = os.path.join(self.work, name)
+        os.makedirs(path, exist_ok=True)
+        return path
+
+    def tmpfs(self, name):
+        path = self.directory(name)
+        run("mount", "-t", "tmpfs", "-o", f"size={self.size}M", "tmpfs", path)
+        self.mounts.append(path)
+        return path
+
+    def spawn(self, *command):
+        with open(os.path.join(self.work, os.path.basename(command[0]) + ".log"), "w") as log:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.processes.append(process)
+
+    def wait_mounted(self, path):
+        until(lambda: os.path.ismount(path), self.name)
+        self.mounts.append(path)
+        return path
+
+
+class Tmpfs(System):
+    name = "tmpfs"
+
+    def start(self):
+        return self.tmpfs("mnt")
+
+
+class Brickfs(System):
+    """With a brick inside the client."""
+
+    name = "brickfs memory:"
+    io_uring = "off"
+
+    def source(self):
+        return f"memory:{self.size}M"
+
+    def start(self):
+        path = self.directory("mnt")
+        run(os.path.join(self.build, "fs/brickfs"), self.source(), path, "-o", f"io_uring={self.io_uring}")
+        self.mounts.append(path)
+        return path
+
+
+class BrickfsRing(Brickfs):
+    name = "brickfs memory:, io_uring"
+    io_uring = "on"
+
+
+class BrickfsTcp(Brickfs):
+    name = "brickfs tcp"
+
+    def source(self):
+        port_file = os.path.join(self.work, "port")
+        self.spawn(os.path.join(self.build, "server/brickd"), "--listen", "tcp://127.0.0.1:0", "--memory", f"{self.size}M",
+                   "--port-file", port_file, "--foreground")
+        until(lambda: os.path.exists(port_file) and os.path.getsize(port_file) > 0, "brickd")
+        with open(port_file) as file:
+            return f"tcp://127.0.0.1:{file.readline().strip()}/default"
+
+
+class BrickfsTcpRing(BrickfsTcp):
+    name = "brickfs tcp, io_uring"
+    io_uring = "on"
+
+
+class PassThrough(System):
+    """libfuse's own example on tmpfs: what any FUSE file system pays over /dev/fuse."""
+
+    name = "pass-through FUSE"
+    packages = ("libfuse3-dev", "gcc", "pkg-config")
+    example = "/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c"
+
+    def start(self):
+        need("gcc", "pkg-config")
+        if not os.path.exists(self.example):
+            raise Missing("libfuse3-dev's examples are not installed")
+        program = os.path.join(self.work, "passthrough_ll")
+        run("gcc", "-O2", "-o", program, self.example, *run("pkg-config", "--cflags", "--libs", "fuse3").split())
+        below, path = self.tmpfs("below"), self.directory("mnt")
+        self.spawn(program, "-f", "-o", f"source={below},cache=always", path)
+        return self.wait_mounted(path)
+
+
+class Gluster(System):
+    """One brick on tmpfs."""
+
+    name = "GlusterFS"
+    packages = ("glusterfs-server",)
+    volume = None
+
+    def start(self):
+        need("glusterd", "gluster", "glusterfs")
+        if subprocess.run(["pidof", "glusterd"], capture_output=True).returncode == 0:
+            raise Missing("a glusterd runs here already")
+        self.spawn("glusterd", "-N")
+        until(lambda: subprocess.run(["gluster", "volume", "list"], capture_output=True).returncode == 0, "glusterd")
+        brick, host = os.path.join(self.tmpfs("below"), "brick"), socket.gethostname()
+        volume = f"bench{os.getpid()}"
+        run("gluster", "--mode=script", "volume", "create", volume, f"{host}:{brick}", "force")
+        self.volume = volume
+        run("gluster", "--mode=script", "volume", "start", volume)
+        path = self.directory("mnt")
+        run("mount", "-t", "glusterfs", f"{host}:/{volume}", path)
+        self.mounts.append(path)
+        return path
+
+    def stop(self):
+        if self.volume:
+            path = os.path.join(self.work, "mnt")
+            if path in self.mounts:
+                subprocess.run(["umount", "-l", path], capture_output=True, timeout=60)
+                self.mounts.remove(path)
+            for verb in ("stop", "delete"):
+                subprocess.run(["gluster", "--mode=script", "volume", verb, self.volume], capture_output=True, timeout=60)
+        super().stop()
+
+
+class NbdExt4(System):
+    name = "ext4 on nbdfuse"
+    packages = ("nbdkit", "nbdfuse", "e2fsprogs")
+
+    def start(self):
+        need("nbdkit", "nbdfuse", "mkfs.ext4")
+        device, path = self.directory("nbd"), self.directory("mnt")
+        self.spawn("nbdfuse", device, "--command", "nbdkit", "-s", "memory", f"{self.size}M")
+        image = os.path.join(self.wait_mounted(device), "nbd")
+        run("mkfs.ext4", "-q", "-F", image)
+        run("mount", "-o", "loop", image, path)
+        self.mounts.append(path)
+        return path
+
+
+class Sshfs(System):
+    """On tmpfs."""
+
+    name = "sshfs"
+    packages = ("sshfs", "openssh-server")
+
+    def start(self):
+        need("sshfs", "ssh-keygen", "sshd")
+        os.makedirs("/run/sshd", exist_ok=True)
+        host, user = os.path.join(self.work, "host"), os.path.join(self.work, "user")
+        for key in (host, user):
+            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.spawn("/usr/sbin/sshd", "-D", "-f", "/dev/null", "-p", str(port), "-h", host, "-o", "ListenAddress=127.0.0.1",
+                   "-o", f"AuthorizedKeysFile={user}.pub", "-o", "StrictModes=no", "-o", "Subsystem=sftp internal-sftp",
+                   "-o", "PidFile=none", "-o", "PermitRootLogin=prohibit-password")
+        time.sleep(0.5)
+        path = self.directory("mnt")
+        run("sshfs", "-p", str(port), "-o", f"IdentityFile={user},StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null",
+            f"root@127.0.0.1:{self.tmpfs('below')}", path)
+        return self.wait_mounted(path)
+
+
+ALL = (BrickfsRing, Brickfs, BrickfsTcpRing, BrickfsTcp, Gluster, NbdExt4, Sshfs, PassThrough, Tmpfs)
