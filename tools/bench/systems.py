@@ -54,7 +54,7 @@ class System:
         for mount in reversed(self.mounts):
             if subprocess.run(["umount", mount], capture_output=True, timeout=60).returncode != 0:
                 subprocess.run(["umount", "-l", mount], capture_output=True, timeout=60)
-        for process in reversed(self.processes):
+        for process in reversed(self.processes):  # a server after its clients
             process.terminate()
             try:
                 process.wait(30)
@@ -102,10 +102,9 @@ class Brickfs(System):
         return f"memory:{self.size}M"
 
     def start(self):
-        path = self.directory("mnt")
-        run(os.path.join(self.build, "fs/brickfs"), self.source(), path, "-o", f"io_uring={self.io_uring}")
-        self.mounts.append(path)
-        return path
+        source, path = self.source(), self.directory("mnt")
+        self.spawn(os.path.join(self.build, "fs/brickfs"), source, path, "-f", "-o", f"io_uring={self.io_uring}")
+        return self.wait_mounted(path)
 
 
 class BrickfsRing(Brickfs):
