@@ -51,6 +51,12 @@ Result<Attributes> Filesystem::get_attributes(Ino ino) {
   return impl_->attributes_of(*TRY(impl_->find_inode(ino)));
 }
 
+bool Filesystem::take_told(Ino ino) {
+  const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
+  const Inode* const inode = impl_->inodes.find(ino);
+  return inode != nullptr && inode->told.exchange(false);
+}
+
 Result<Attributes> Filesystem::set_attributes(Ino ino, const AttributeChange& change, const Caller& caller) {
   if (change.size_bytes) {
     TRY(impl_->set_size(ino, *change.size_bytes, [&](Transaction& transaction, Inode& inode) {

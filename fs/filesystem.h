@@ -77,6 +77,12 @@ using EntryVisitor = std::function<bool(const DirectoryEntry&)>;
 
 enum class Rename : uint32_t { kReplace = 0, kNoReplace = 1, kExchange = 2 };
 
+// What was stamped: that to which the name belonged, and what it was exchanged with. kNoIno: nothing.
+struct Renamed {
+  Ino moved = kNoIno;
+  Ino exchanged = kNoIno;
+};
+
 struct FilesystemStat {
   uint64_t unit_bytes = kUnitBytes;
   uint64_t total_units = 0;
@@ -112,7 +118,10 @@ class Filesystem {
   Result<Attributes> link(Ino ino, Ino directory, std::string_view name);
   Status unlink(Ino directory, std::string_view name);
   Status remove_directory(Ino directory, std::string_view name);
-  Status rename(Ino directory, std::string_view name, Ino new_directory, std::string_view new_name, Rename how);
+  // `whiteout`: who leaves a whiteout (a character device 0:0) where the name was, in the same step; null: nothing stays there.
+  // Not with kExchange.
+  Result<Renamed> rename(Ino directory, std::string_view name, Ino new_directory, std::string_view new_name, Rename how,
+                         const Caller* whiteout = nullptr);
   Result<std::string> read_symlink(Ino ino);
   // Entries from `offset` (0: the start) on, "." and ".." first, until the visitor stops it. `plus`: with attributes, and
   // a kernel reference for each entry the visitor took but "." and "..".
@@ -120,6 +129,9 @@ class Filesystem {
 
   // --- attributes
   Result<Attributes> get_attributes(Ino ino);
+  // True if attributes of the inode have been in an answer since this was asked last: one of them may be on its way to the kernel still
+  // and be older than a change made just now.
+  bool take_told(Ino ino);
   Result<Attributes> set_attributes(Ino ino, const AttributeChange& change, const Caller& caller);
   // Flags as of setxattr(2). Sets the mode with a POSIX access ACL, as Linux does.
   Status set_xattr(Ino ino, std::string_view name, std::span<const std::byte> value, int flags, const Caller& caller);

@@ -144,6 +144,7 @@ void Filesystem::Impl::touch_atime(Ino ino) {
 }
 
 Attributes Filesystem::Impl::attributes_of(const Inode& inode) const {
+  inode.told = true;
   Attributes attributes;
   attributes.ino = inode.ino;
   attributes.mode = inode.mode;

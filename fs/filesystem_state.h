@@ -101,7 +101,8 @@ class Filesystem::Impl {
   Status look_up(Move& move);
   bool is_within(Ino directory, Ino ancestor);
   Status check_ancestors(const Move& move);
-  void move_name(const Move& move, const MoveInodes& at);
+  void move_name(const Move& move, const MoveInodes& at, std::unique_ptr<Inode> whiteout);
+  void leave_whiteout(Transaction& transaction, const Move& move, Inode& directory, std::unique_ptr<Inode> whiteout);
   void exchange_names(const Move& move, const MoveInodes& at);
 
   // Parts of read_directory and set_attributes.
@@ -111,7 +112,7 @@ class Filesystem::Impl {
 
   // Without locks: the inode was read just now (relatime; the row goes along with the next change or checkpoint).
   void touch_atime(Ino ino);
-  Attributes attributes_of(const Inode& inode) const;   // under its lock, shared or not
+  Attributes attributes_of(const Inode& inode) const;   // under its lock, shared or not; for an answer
 };
 
 TimeNs now();  // of the real-time clock, as the kernel stamps (coarse)

@@ -51,8 +51,10 @@ void setattr(fuse_req_t request, fuse_ino_t ino, struct stat* attributes, int va
 }
 
 void setxattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char* value, size_t size, int flags) {
-  reply_status(request, filesystem_of(request).set_xattr(ino_of(ino), name, std::as_bytes(std::span(value, size)),
-                                                         flags, caller_of(request)));
+  const Status status = filesystem_of(request).set_xattr(ino_of(ino), name, std::as_bytes(std::span(value, size)),
+                                                         flags, caller_of(request));
+  mount_of(request).drop_attributes(ino_of(ino));
+  reply_status(request, status);
 }
 
 // As getxattr(2): size 0 asks how long the value is.
@@ -76,7 +78,9 @@ void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
 }
 
 void removexattr(fuse_req_t request, fuse_ino_t ino, const char* name) {
-  reply_status(request, filesystem_of(request).remove_xattr(ino_of(ino), name));
+  const Status status = filesystem_of(request).remove_xattr(ino_of(ino), name);
+  mount_of(request).drop_attributes(ino_of(ino));
+  reply_status(request, status);
 }
 
 void statfs(fuse_req_t request, fuse_ino_t) {

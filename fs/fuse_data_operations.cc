@@ -85,6 +85,7 @@ void fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, off_t
   const Status status = filesystem_of(request).allocate(ino_of(ino), mode, static_cast<uint64_t>(offset),
                                                         static_cast<uint64_t>(length), caller.unprivileged());
   caller.changed();
+  mount_of(request).drop_attributes(ino_of(ino));
   reply_status(request, status);
 }
 

@@ -205,6 +205,12 @@ bool FuseMount::is_severed() const {
   return poll(&device_state, 1, 0) == 1 && (device_state.revents & POLLERR) != 0;
 }
 
+void FuseMount::drop_attributes(Ino ino) {
+  if (ino == kNoIno) return;
+  const MutexLock lock(dropping_[raw(ino) % dropping_.size()]);
+  if (filesystem_.take_told(ino)) fuse_lowlevel_notify_inval_inode(session_, raw(ino), -1, 0);
+}
+
 // The name in the kernel's table would tell umount(8), but it looks at statfs(2), which tells no more than "fuse".
 void FuseMount::register_umount_helper() const {
   if (geteuid() != 0 || access(kUmountHelper, X_OK) != 0) return;

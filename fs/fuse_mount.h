@@ -4,6 +4,7 @@
 
 #include <sys/uio.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <span>
@@ -12,6 +13,7 @@
 #include "fs/filesystem.h"
 #include "fs/fuse_extra.h"
 #include "fs/mount_options.h"
+#include "transport/base/mutex.h"
 #include "transport/base/result.h"
 
 struct fuse_session;
@@ -37,6 +39,9 @@ class FuseMount {
   void detach();
   // The kernel has ended the connection.
   bool is_severed() const;
+  // Before the answer to a change that stamps an inode without telling the kernel its attributes: it drops those it has by itself, but
+  // then takes, and keeps, older ones out of an answer that was under way meanwhile. After this it does not.
+  void drop_attributes(Ino ino);
   // Has umount(8) run our helper, if that is installed, which makes everything durable first. While requests are
   // served.
   void register_umount_helper() const;
@@ -73,6 +78,7 @@ class FuseMount {
   std::string listed_source_;             // in the table of mounts
   std::atomic<bool> initialised_{false};  // FUSE_INIT has been answered; it comes first and alone
   FuseInitAmendment amendment_;
+  std::array<Mutex, 64> dropping_;  // by inode number: nobody goes on while another has not yet told the kernel
 };
 
 }  // namespace brickfs

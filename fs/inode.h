@@ -43,6 +43,7 @@ struct Inode {
   TimeNs ctime{};
   TimeNs btime{};
   bool orphan = false;     // unlinked, has an orphan row
+  mutable std::atomic<bool> told{false};  // its attributes were in an answer since Filesystem::take_told
   bool linkable = false;   // made without a name (O_TMPFILE) and never had one; such an orphan may be linked
 
   std::unique_ptr<Xattrs> xattrs;          // null: none

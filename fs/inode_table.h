@@ -45,7 +45,7 @@ class InodeTable {
   std::atomic<uint64_t> next_{2};
 };
 
-// Holds the locks of up to four inodes for a scope, all exclusive or all shared. kNoIno stands for none.
+// Holds the locks of up to five inodes for a scope, all exclusive or all shared. kNoIno stands for none.
 class InodeLocks {
  public:
   enum class Mode { kShared, kExclusive };
@@ -56,7 +56,7 @@ class InodeLocks {
 
  private:
   InodeTable& table_;
-  std::array<uint16_t, 4> stripes_{};
+  std::array<uint16_t, 5> stripes_{};
   uint8_t count_ = 0;
   Mode mode_;
 };

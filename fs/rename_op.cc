@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// rename(2) with RENAME_NOREPLACE and RENAME_EXCHANGE. The errors come in the order in which Linux has them.
+// rename(2) with RENAME_NOREPLACE, RENAME_EXCHANGE and RENAME_WHITEOUT. The errors come in the order in which Linux has them.
 #include "fs/filesystem_state.h"
 #include "fs/names.h"
+#include "fs/new_inode.h"
 #include "transport/limits.h"
 
 namespace brickfs {
@@ -98,10 +99,23 @@ Status Filesystem::Impl::check_ancestors(const Move& move) {
   return Error(ENOTEMPTY, "the directory is not empty");
 }
 
-void Filesystem::Impl::move_name(const Move& move, const MoveInodes& at) {
+// The name comes to mean a device file that says to overlayfs: there is nothing here, whatever lies below.
+void Filesystem::Impl::leave_whiteout(Transaction& transaction, const Move& move, Inode& directory,
+                                      std::unique_ptr<Inode> whiteout) {
+  Inode& inode = *inodes.insert(std::move(whiteout));
+  inode.nlink = 1;
+  put_new_inode(transaction, inode);
+  repoint(transaction, directory, move.name, inode, inode.ctime);
+}
+
+void Filesystem::Impl::move_name(const Move& move, const MoveInodes& at, std::unique_ptr<Inode> whiteout) {
   const TimeNs time = now();
   Transaction transaction;
-  remove_name(transaction, at.from, move.name, time);
+  if (whiteout != nullptr) {
+    leave_whiteout(transaction, move, at.from, std::move(whiteout));
+  } else {
+    remove_name(transaction, at.from, move.name, time);
+  }
   bool gone = false;
   if (at.target != nullptr) {
     repoint(transaction, at.to, move.new_name, at.moved, time);
@@ -134,10 +148,12 @@ void Filesystem::Impl::exchange_names(const Move& move, const MoveInodes& at) {
   journal->append(transaction);
 }
 
-Status Filesystem::rename(Ino directory, std::string_view name, Ino new_directory, std::string_view new_name, Rename how) {
+Result<Renamed> Filesystem::rename(Ino directory, std::string_view name, Ino new_directory, std::string_view new_name, Rename how,
+                          const Caller* whiteout) {
   TRY(check_new_name(new_name));
   if (name.size() > limits::kNameBytes) return Error(ENAMETOOLONG, "the name is too long");
-  TRY(impl_->admit_change());
+  TRY(whiteout != nullptr ? impl_->admit_growth() : impl_->admit_change());
+  const Ino whiteout_number = whiteout != nullptr ? impl_->inodes.new_number() : kNoIno;
   Move move{.directory = directory, .name = name, .new_directory = new_directory, .new_name = new_name, .how = how};
   std::optional<MutexLock> one_at_a_time;
   if (move.is_between_directories()) one_at_a_time.emplace(impl_->rename_mutex);
@@ -147,11 +163,12 @@ Status Filesystem::rename(Ino directory, std::string_view name, Ino new_director
       TRY(impl_->look_up(move));
     }
     TRY(impl_->check_ancestors(move));
-    const InodeLocks locks(impl_->inodes, {directory, new_directory, move.moved, move.target}, Mode::kExclusive);
+    const InodeLocks locks(impl_->inodes, {directory, new_directory, move.moved, move.target, whiteout_number},
+                           Mode::kExclusive);
     const Move before = move;
     TRY(impl_->look_up(move));
     if (move.moved != before.moved || move.target != before.target) continue;
-    if (move.moved == move.target) return {};  // two links to one file: nothing to do, says POSIX
+    if (move.moved == move.target) return Renamed{};  // two links to one file: nothing to do, says POSIX
 
     Inode* target = move.target == kNoIno ? nullptr : TRY(impl_->find_entry_inode(move.target));
     const MoveInodes at{*impl_->inodes.find(directory), *impl_->inodes.find(new_directory),
@@ -159,10 +176,12 @@ Status Filesystem::rename(Ino directory, std::string_view name, Ino new_director
     TRY(check_types(move, at));
     if (how == Rename::kExchange) {
       impl_->exchange_names(move, at);
-    } else {
-      impl_->move_name(move, at);
+      return Renamed{.moved = move.moved, .exchanged = move.target};
     }
-    return {};
+    std::unique_ptr<Inode> left;
+    if (whiteout != nullptr) left = TRY(make_inode(whiteout_number, at.from, {.mode = S_IFCHR}, *whiteout));
+    impl_->move_name(move, at, std::move(left));
+    return Renamed{.moved = move.moved};
   }
 }
 

@@ -2,6 +2,8 @@
 // Extended attributes, and the POSIX ACLs among them. Who may touch which is the kernel's to say.
 #include <sys/xattr.h>
 
+#include <algorithm>
+
 #include "fs/acl.h"
 #include "fs/filesystem_state.h"
 #include "fs/new_inode.h"
@@ -66,6 +68,11 @@ Status check_set(const Inode& inode, std::string_view name, std::span<const std:
   return {};
 }
 
+bool has_value(const Inode& inode, std::string_view name, std::span<const std::byte> value) {
+  const std::vector<std::byte>* const old = find_xattr(inode, name);
+  return old != nullptr && std::ranges::equal(*old, value);
+}
+
 void put_xattr(Transaction& transaction, Inode& inode, std::string_view name, std::span<const std::byte> value) {
   if (!inode.xattrs) inode.xattrs = std::make_unique<Xattrs>();
   (*inode.xattrs)[std::string(name)].assign(value.begin(), value.end());
@@ -109,6 +116,7 @@ Status Filesystem::set_xattr(Ino ino, std::string_view name, std::span<const std
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kExclusive);
   Inode& inode = *TRY(impl_->find_inode(ino));
   TRY(check_set(inode, name, value, flags));
+  if (!is_acl(name) && has_value(inode, name, value)) return {};  // as ext4: nothing is stamped, either
   Transaction transaction;
   if (is_acl(name)) {
     TRY(set_acl(transaction, inode, name, value, caller));

@@ -51,6 +51,29 @@ TEST_F(AttributeOps, ChangesStampCtimeOnly) {
   EXPECT_EQ(volume_->get_attributes(file_)->mtime, TimeNs{5});
 }
 
+TEST_F(AttributeOps, AreToldOncePerAnswer) {
+  const auto folder = volume_->make_directory(kRootIno, "folder", 0755, root_caller());
+  EXPECT_TRUE(volume_->take_told(folder->ino)) << "by the answer to its making";
+  EXPECT_FALSE(volume_->take_told(folder->ino));
+  ASSERT_TRUE(volume_->create(folder->ino, "x", 0644, root_caller()).ok());
+  EXPECT_FALSE(volume_->take_told(folder->ino)) << "what is made in it says nothing about it";
+  ASSERT_TRUE(volume_->read_directory(kRootIno, 0, true, [](const DirectoryEntry&) { return true; }).ok());
+  EXPECT_TRUE(volume_->take_told(folder->ino)) << "by a listing of where it is";
+  ASSERT_TRUE(volume_->lookup(kRootIno, "folder").ok());
+  EXPECT_TRUE(volume_->take_told(folder->ino));
+  EXPECT_FALSE(volume_->take_told(Ino{1'000'000}));
+}
+
+TEST_F(AttributeOps, RenamesSayWhatTheyStamped) {
+  const Ino other = volume_->create(kRootIno, "other", 0644, root_caller())->ino;
+  const auto exchanged = volume_->rename(kRootIno, "file", kRootIno, "other", Rename::kExchange);
+  EXPECT_EQ(exchanged->moved, file_);
+  EXPECT_EQ(exchanged->exchanged, other);
+  const auto replaced = volume_->rename(kRootIno, "file", kRootIno, "other", Rename::kReplace);
+  EXPECT_EQ(replaced->moved, other);
+  EXPECT_EQ(replaced->exchanged, kNoIno);
+}
+
 TEST_F(AttributeOps, ChownTakesPrivilegesAway) {
   set({.mode = 06755});
   set({.uid = 5});

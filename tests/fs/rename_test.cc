@@ -139,6 +139,32 @@ TEST_F(RenameOp, ExchangesWithinOneDirectory) {
   EXPECT_EQ(links(a_), 3u);
 }
 
+TEST_F(RenameOp, LeavesAWhiteout) {
+  const Caller caller = root_caller();
+  ASSERT_EQ(volume_->rename(a_, "file", b_, "other", Rename::kReplace, &caller).code(), 0);
+  ASSERT_EQ(volume_->rename(a_, "inner", a_, "moved", Rename::kNoReplace, &caller).code(), 0);
+  const auto expect_all = [this] {
+    EXPECT_EQ(at("b/other"), file_);
+    EXPECT_EQ(at("a/moved"), inner_);
+    EXPECT_EQ(links(a_), 3u);
+    for (const char* path : {"a/file", "a/inner"}) {
+      const auto whiteout = stat_path(*volume_, path);
+      ASSERT_TRUE(whiteout.ok());
+      EXPECT_EQ(whiteout->mode, uint32_t{S_IFCHR});
+      EXPECT_EQ(whiteout->rdev, 0u);
+      EXPECT_EQ(whiteout->nlink, 1u);
+    }
+  };
+  expect_all();
+  ASSERT_TRUE(volume_->sync_all().ok());
+  volume_.crash_and_mount();
+  expect_all();
+  EXPECT_EQ(volume_->unlink(a_, "file").code(), 0);
+  EXPECT_EQ(volume_->rename(b_, "other", a_, "inner", Rename::kNoReplace, &caller).code(), EEXIST);
+  EXPECT_EQ(volume_->rename(b_, "other", a_, "inner", Rename::kReplace, &caller).code(), 0);
+  EXPECT_EQ(at("a/inner"), file_);
+}
+
 TEST_F(RenameOp, DoesNotExchangeADirectoryWithItsInside) {
   EXPECT_EQ(rename(kRootIno, "a", a_, "inner", Rename::kExchange), EINVAL);
   EXPECT_EQ(rename(a_, "inner", kRootIno, "a", Rename::kExchange), EINVAL);

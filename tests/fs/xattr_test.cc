@@ -67,6 +67,16 @@ TEST_F(XattrOps, AreKeptAndListed) {
   EXPECT_EQ(volume_->get_xattr(file_, "user.one").code(), ENODATA);
 }
 
+TEST_F(XattrOps, TheSameValueAgainStampsNothing) {
+  const AttributeChange old{.ctime = TimeNs{1}};
+  EXPECT_EQ(set(file_, "user.one", bytes("1")), 0);
+  ASSERT_TRUE(volume_->set_attributes(file_, old, root_caller()).ok());
+  EXPECT_EQ(set(file_, "user.one", bytes("1")), 0);
+  EXPECT_EQ(volume_->get_attributes(file_)->ctime, TimeNs{1});
+  EXPECT_EQ(set(file_, "user.one", bytes("2")), 0);
+  EXPECT_GT(volume_->get_attributes(file_)->ctime, TimeNs{1});
+}
+
 TEST_F(XattrOps, TheRootTellsOfTheLink) {
   EXPECT_EQ(*volume_->get_xattr(kRootIno, "brickfs.link"), bytes("embedded"));
   EXPECT_EQ(volume_->get_xattr(file_, "brickfs.link").code(), EOPNOTSUPP);

@@ -18,7 +18,7 @@ struct Verb {
 
 constexpr Verb kVerbs[] = {
     {"create", 1}, {"mkdir", 1},    {"symlink", 1},  {"link", 2},   {"unlink", 1},   {"rmdir", 1},    {"rename", 2},
-    {"exchange", 2}, {"write", 3},  {"append", 2},   {"truncate", 2}, {"punch", 3},  {"zero", 3},     {"allocate", 3},
+    {"exchange", 2}, {"whiteout", 2}, {"write", 3},  {"append", 2},   {"truncate", 2}, {"punch", 3},  {"zero", 3},     {"allocate", 3},
     {"setxattr", 2}, {"unsetxattr", 1}, {"chmod", 2}, {"hold", 1},  {"tmpfile", 1},  {"fsync", 1},    {"sync", 0},
     {"unmount", 0},
 };
@@ -100,7 +100,7 @@ const CrashSequence& crash_alphabet() {
       "append a 3000; append b 10; append b 9000; append d/y 4096;"
       "truncate a 0; truncate a 100; truncate a 9000; truncate d/x 4096; truncate b 50;"
       "punch a 0 4096; punch d/x 100 9000; zero d/x 4000 200; zero a 0 4096; allocate a 4096 20000; allocate b 0 8192; allocate b 0 600000; append b 270000;"
-      "rename a b; rename a c; rename a d/y; rename d e; rename d/x a; rename f d/y; rename b b; exchange a b; exchange a d;"
+      "rename a b; rename a c; rename a d/y; rename d e; rename d/x a; rename f d/y; rename b b; exchange a b; exchange a d; whiteout a b; whiteout d/x c; whiteout f d/y;"
       "link a c; link a d/y; link d/x c; unlink a; unlink b; unlink d/x; unlink d/l; unlink d/s; rmdir f; rmdir d; mkdir f;"
       "hold a; hold d/x; tmpfile d; setxattr a 20; setxattr d 3000; unsetxattr a; chmod a 600; chmod d 711;"
       "fsync a; sync");
@@ -131,7 +131,7 @@ Status CrashWorkload::run(const CrashOperation& operation) {
   if (verb == "sync") return filesystem_.sync_all();
   if (verb == "unmount") return filesystem_.unmount();
   if (verb == "fsync") return filesystem_.sync(TRY(find(operation.words[1])));
-  for (const char* on_names : {"create", "mkdir", "symlink", "link", "unlink", "rmdir", "rename", "exchange", "tmpfile"}) {
+  for (const char* on_names : {"create", "mkdir", "symlink", "link", "unlink", "rmdir", "rename", "exchange", "whiteout", "tmpfile"}) {
     if (verb == on_names) return run_name(operation);
   }
   return run_file(operation, TRY(find(operation.words[1])));
@@ -152,7 +152,10 @@ Status CrashWorkload::run_name(const CrashOperation& operation) {
   const Place to = TRY(place(operation.words[2]));
   if (verb == "link") return status_of(filesystem_.link(TRY(find(operation.words[1])), to.directory, to.name), filesystem_);
   const Rename how = verb == "exchange" ? Rename::kExchange : Rename::kReplace;
-  return filesystem_.rename(at.directory, at.name, to.directory, to.name, how);
+  const Caller caller = root();
+  const auto renamed =
+      filesystem_.rename(at.directory, at.name, to.directory, to.name, how, verb == "whiteout" ? &caller : nullptr);
+  return renamed.ok() ? Status() : Status(renamed.error());
 }
 
 Status CrashWorkload::run_file(const CrashOperation& operation, Ino ino) {
