@@ -159,7 +159,10 @@ Outcome run_set_acl(const Call& call, Side&) {
   value[0] = 2;
   if (!acl.empty()) std::memcpy(value.data() + 4, acl.data(), acl.size() * sizeof(AclEntry));
   const char* name = call.flags == 0 ? "system.posix_acl_access" : "system.posix_acl_default";
-  return outcome_of(setxattr(call.path.c_str(), name, value.data(), value.size(), 0));
+  const Outcome outcome = outcome_of(setxattr(call.path.c_str(), name, value.data(), value.size(), 0));
+  struct stat stat {};
+  (void)!::stat(call.path.c_str(), &stat);  // over FUSE linkat(2) goes by the mode that was looked at last: docs/posix.md
+  return outcome;
 }
 
 // File capabilities, version 2: cap_net_raw permitted and effective.

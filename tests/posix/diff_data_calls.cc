@@ -303,7 +303,15 @@ std::vector<Operation> copy_and_map_operations() {
        true},
       {"fstat", 3, kSlot, {}, {}, "fstat({f}, &st)", run_fstat},
       {"map_read", 3, kSlot | kOffset | kLength, {}, {}, "map_read({f}, {o}, {l})", run_map_read},
-      {"map_write", 4, kSlot | kOffset | kLength | kSeed, {}, {}, "map_write({f}, {o}, {l}, {s})", run_map_write},
+      {"map_write",
+       4,
+       kSlot | kOffset | kLength | kSeed,
+       {},
+       {},
+       "map_write({f}, {o}, {l}, {s})",
+       run_map_write,
+       false,
+       true},  // ext4 gives a folio its blocks, not a page
   };
 }
 

@@ -106,6 +106,7 @@ class Episode {
       call.operation->run(call, sides_[0]);
       return std::nullopt;
     }
+    if (call.times) Process::let_clock_tick();
     Outcome outcomes[2];
     for (size_t i = 0; i < 2; ++i) outcomes[i] = Process::get().run(call, sides_[i]);
     if (outcomes[0] == outcomes[1]) {

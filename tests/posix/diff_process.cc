@@ -40,7 +40,7 @@ std::string parent_of(const std::string& path) {
   return slash == 0 ? "/" : trimmed.substr(0, slash);
 }
 
-// mtime and ctime of everything that the call may touch.
+// mtime and ctime of everything that the call may touch, but of FIFOs: writing into one stamps it, though not over FUSE.
 class Stamps {
  public:
   Stamps(const Call& call, const Side& side) {
@@ -71,7 +71,7 @@ class Stamps {
   void look_at(int fd, const std::string& path) {
     struct stat stat {};
     const int flags = path.empty() ? AT_EMPTY_PATH : AT_SYMLINK_NOFOLLOW;
-    const bool there = (fd >= 0 || !path.empty()) && fstatat(fd, path.c_str(), &stat, flags) == 0;
+    const bool there = (fd >= 0 || !path.empty()) && fstatat(fd, path.c_str(), &stat, flags) == 0 && !S_ISFIFO(stat.st_mode);
     seen_.push_back(there ? std::optional(stat) : std::nullopt);
   }
   std::vector<std::optional<struct stat>> seen_;
@@ -107,15 +107,14 @@ void Process::reset() {
   leave_tree();
 }
 
+void Process::let_clock_tick() { nanosleep(&kTwoTicks, nullptr); }
+
 void Process::leave_tree() { must(fchdir(root_) == 0 && chroot(".") == 0, "the real root directory"); }
 
 Outcome Process::run(const Call& call, Side& side) {
   must(fchdir(side.root) == 0 && chroot(".") == 0, "chroot");
   std::optional<Stamps> before;
-  if (call.times) {
-    nanosleep(&kTwoTicks, nullptr);
-    before.emplace(call, side);
-  }
+  if (call.times) before.emplace(call, side);
   be(users()[user_]);
   Outcome outcome = call.operation->run(call, side);
   be_root();

@@ -118,7 +118,7 @@ class Description {
       text_ +=
           " size " + std::to_string(stat.st_size) + " first " + numbers_.try_emplace(stat.st_ino, path).first->second;
     if (S_ISCHR(stat.st_mode) || S_ISBLK(stat.st_mode)) text_ += " device " + std::to_string(stat.st_rdev);
-    if (stat.st_mtim.tv_sec < kLongAgo)
+    if (stat.st_mtim.tv_sec < kLongAgo && !S_ISFIFO(stat.st_mode))  // docs/posix.md
       text_ += " mtime " + std::to_string(stat.st_mtim.tv_sec) + "." + std::to_string(stat.st_mtim.tv_nsec);
     if (!name.empty() && !is_directory) add_contents(directory, name, stat.st_mode);
     const std::string here = "/proc/self/fd/" + std::to_string(directory) + "/" + (name.empty() ? "." : name);
