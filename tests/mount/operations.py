@@ -79,7 +79,7 @@ def names():
     renameat2("b", "c", RENAME_EXCHANGE)
     assert read_file("b") == b"two" and read_file("c") == b"one"
     renameat2("b", "d", RENAME_NOREPLACE)
-    fails(errno.EINVAL, renameat2, "d", "e", RENAME_WHITEOUT)
+    fails(errno.EINVAL, renameat2, "d", "e", RENAME_WHITEOUT | RENAME_EXCHANGE)
     os.mkdir("dir")
     os.mkdir("dir/sub")
     fails(errno.ENOTEMPTY, os.rmdir, "dir")
