@@ -36,13 +36,12 @@ Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeClient
   install_wake_signal();
   std::unique_ptr<FuseLoop> loop(new FuseLoop(mount, std::move(ended)));
   if (io_uring != IoUring::kOff) {
-    const auto obstacle = FuseRingEntry::obstacle(io_uring == IoUring::kOn);
-    const Status made = obstacle ? Status(Error(ENOTSUP, obstacle->c_str())) : loop->make_ring_workers(volume);
+    const Status made = loop->make_ring_workers(volume);
+    if (!made.ok()) loop->workers_.clear();
     if (!made.ok() && io_uring == IoUring::kOn) {
-      *why = fmt::format("option io_uring=on: {}", obstacle ? *obstacle : std::string(strerror(made.code())));
+      *why = fmt::format("option io_uring=on: this process may not use io_uring: {}", strerror(made.code()));
       return Error(ENOTSUP, "io_uring");
     }
-    if (!made.ok()) loop->workers_.clear();
   }
   for (size_t i = 0; i < kThreads; ++i) {
     loop->workers_.push_back(std::make_unique<Worker>());
@@ -70,6 +69,7 @@ Status FuseLoop::make_ring_workers(VolumeClient& volume) {
 
 void FuseLoop::start_rings() {
   MutexLock lock(threads_mutex_);
+  spdlog::info("requests come over io_uring");
   for (const auto& worker : workers_) {
     if (worker->entry && !stopping_) start_thread(*worker);
   }

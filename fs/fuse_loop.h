@@ -27,7 +27,8 @@ class FuseLoop {
  public:
   static constexpr size_t kThreads = 12;
 
-  // `why` gets a line for people: ENOTSUP, io_uring is demanded and there is none.
+  // `io_uring`: off, or the kernel may use it (FuseRingEntry::obstacle). `why` gets a line for people: ENOTSUP, it is demanded and
+  // this process may not.
   static Result<std::unique_ptr<FuseLoop>> start(FuseMount& mount, VolumeClient& volume, IoUring io_uring, std::string* why);
   ~FuseLoop();  // as stop()
   FuseLoop(const FuseLoop&) = delete;

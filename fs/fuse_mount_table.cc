@@ -57,9 +57,10 @@ std::optional<MountEntry> find_mount_at(std::string_view path) {
 }
 
 // Attributes may come from the kernel's cache, these figures never do.
+// ECONNABORTED: it died while we asked; over io_uring the kernel takes a moment to find out.
 bool is_dead_mount(const std::string& path) {
   struct statfs figures {};
-  return statfs(path.c_str(), &figures) != 0 && errno == ENOTCONN;
+  return statfs(path.c_str(), &figures) != 0 && (errno == ENOTCONN || errno == ECONNABORTED);
 }
 
 }  // namespace brickfs

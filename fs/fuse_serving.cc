@@ -18,6 +18,7 @@
 #include "fs/filesystem.h"
 #include "fs/fuse_loop.h"
 #include "fs/fuse_mount.h"
+#include "fs/fuse_ring_entry.h"
 #include "fs/fuse_signals.h"
 #include "fs/mount_source.h"
 #include "transport/base/unique_fd.h"
@@ -77,11 +78,12 @@ class Serving {
   Status finish();
 
  private:
+  Status choose_requests_way();
   Status mount_filesystem();
   void end_requests();
   void watch_until(int done);
 
-  const MountCommand command_;
+  MountCommand command_;
   std::string* const why_;
   std::shared_ptr<std::atomic<Filesystem*>> commit_target_ = std::make_shared<std::atomic<Filesystem*>>(nullptr);
   // Destroyed in reverse order.
@@ -93,6 +95,7 @@ class Serving {
 };
 
 Status Serving::start() {
+  TRY(choose_requests_way());
   TRY(mount_filesystem());
   defer_signals();
   auto mount = FuseMount::attach(*filesystem_, command_, why_);
@@ -113,6 +116,19 @@ Status Serving::start() {
   hurry_ = std::make_unique<HurriedEnd>(filesystem_->volume());
   mount_->raise_read_ahead();
   mount_->register_umount_helper();
+  return {};
+}
+
+// Before anything is mounted: mounting makes the first request, which says what the kernel offers.
+Status Serving::choose_requests_way() {
+  if (command_.io_uring == IoUring::kOff) return {};
+  const auto obstacle = FuseRingEntry::obstacle(command_.io_uring == IoUring::kOn);
+  if (!obstacle) return {};
+  if (command_.io_uring == IoUring::kOn) {
+    *why_ = fmt::format("option io_uring=on: {}", *obstacle);
+    return Error(ENOTSUP, "io_uring");
+  }
+  command_.io_uring = IoUring::kOff;
   return {};
 }
 

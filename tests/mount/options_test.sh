@@ -45,12 +45,13 @@ cmp "$WORK/blob" "$MNT/blob"
 unmount_brickfs
 
 say "in the foreground, until SIGINT, with a file open"
-"$BRICKFS" "$SOURCE" "$MNT" -f 2>"$WORK/foreground.log" &
+"$BRICKFS" "$SOURCE" "$MNT" -f -o "io_uring=${BRICKFS_IO_URING:-auto}" 2>"$WORK/foreground.log" &
 pid=$!
 BACKGROUND_PIDS+=("$pid")
 within 10 is_mounted || die "not mounted: $(cat "$WORK/foreground.log")"
 exec 5>"$MNT/open"
 echo written >&5
+[ "${BRICKFS_IO_URING:-auto}" != on ] || grep -q 'requests come over io_uring' "$WORK/foreground.log" || die "io_uring=on is not used"
 kill -INT "$pid"
 within 20 ended "$pid" || die "SIGINT does not end it"
 exec 5>&- || true
