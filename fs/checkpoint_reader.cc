@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <future>
 
 #include "fmt/format.h"
 #include "fs/block_ranges.h"
 #include "fs/checkpoint.h"
 #include "fs/checkpoint_format.h"
+#include "transport/base/thread.h"
 
 namespace brickfs {
 namespace {
@@ -65,10 +65,11 @@ Status CheckpointReader::read() {
   std::vector<std::byte> following(blocks > 1 ? kBlockBytes : 0);
   if (blocks > 0) TRY(load_block(0, block));
   for (uint64_t i = 0; i < blocks; ++i) {
-    std::future<Status> loading;
-    if (i + 1 < blocks) loading = std::async(std::launch::async, [&, i] { return load_block(i + 1, following); });
+    Status loaded;
+    Thread loading;
+    if (i + 1 < blocks) loading = Thread([&, i] { loaded = load_block(i + 1, following); });
     const Status decoded = decode_block(i, block);
-    const Status loaded = loading.valid() ? loading.get() : Status();
+    if (loading.joinable()) loading.join();
     TRY(Status(decoded));
     TRY(Status(loaded));
     block.swap(following);

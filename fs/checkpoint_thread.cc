@@ -35,7 +35,7 @@ CheckpointThread::~CheckpointThread() { stop(); }
 void CheckpointThread::start() {
   parts_.space.set_metadata_bytes(current_.checkpoint.row_bytes);
   if (checkpoint_is_missing()) run_or_log();
-  thread_ = std::thread([this] { loop(); });
+  thread_ = Thread([this] { loop(); });
 }
 
 void CheckpointThread::stop() {
@@ -43,7 +43,7 @@ void CheckpointThread::stop() {
   stopping_ = true;
   changed_.notify_all();
   while (running_) changed_.wait(lock);
-  std::thread thread = std::move(thread_);
+  Thread thread = std::move(thread_);
   lock.unlock();
   if (!thread.joinable()) return;
   thread.join();

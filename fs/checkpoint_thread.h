@@ -10,7 +10,6 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -19,6 +18,7 @@
 #include "fs/space.h"
 #include "fs/superblock.h"
 #include "transport/base/mutex.h"
+#include "transport/base/thread.h"
 #include "transport/volume_client.h"
 
 namespace brickfs {
@@ -90,7 +90,7 @@ class CheckpointThread {
   int failures_ ABSL_GUARDED_BY(mutex_) = 0;           // in a row
   Clock::time_point not_before_ ABSL_GUARDED_BY(mutex_){};  // after a failure
   uint64_t checkpoint_blocks_ ABSL_GUARDED_BY(mutex_) = 0;  // of the one in force
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace brickfs

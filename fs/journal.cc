@@ -5,12 +5,12 @@
 #include <chrono>
 #include <cstring>
 #include <optional>
-#include <thread>
 
 #include "fs/journal_writer.h"
 #include "spdlog/spdlog.h"
 #include "transport/base/check.h"
 #include "transport/base/mutex.h"
+#include "transport/base/thread.h"
 #include "transport/limits.h"
 
 namespace brickfs {
@@ -88,7 +88,7 @@ class Journal::Impl {
   // The committer's own.
   JournalWriter writer_;
   std::vector<std::byte> taken_;  // transactions being written
-  std::thread committer_;
+  Thread committer_;
 
   mutable Mutex mutex_;
   CondVar work_;      // for the committer
@@ -137,7 +137,7 @@ Status Journal::Impl::start(uint64_t seed, const JournalEnd& end, Hooks hooks) {
   MutexLock lock(mutex_);
   last_ = written_ = durable_ = Lsn{raw(end.next) - 1};
   started_ = true;
-  committer_ = std::thread([this] { run(); });
+  committer_ = Thread([this] { run(); });
   return {};
 }
 
@@ -205,7 +205,7 @@ Status Journal::Impl::stop() {
   stopping_ = true;
   work_.notify_all();
   progress_.notify_all();
-  std::thread committer = std::move(committer_);
+  Thread committer = std::move(committer_);
   lock.unlock();
   if (!committer.joinable()) return error();
   committer.join();

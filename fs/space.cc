@@ -73,7 +73,7 @@ Status Space::start(std::span<const BlockRange> allocated, Hooks hooks) {
     impl_->budget.set_allocatable(stat.allocatable_blocks, impl_->budget.version());
   }
   TRY(impl_->first_supply());
-  impl_->supply_thread = std::thread([impl = impl_.get()] { impl->supply_loop(); });
+  impl_->supply_thread = Thread([impl = impl_.get()] { impl->supply_loop(); });
   return {};
 }
 

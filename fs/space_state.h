@@ -5,13 +5,13 @@
 
 #include <chrono>
 #include <deque>
-#include <thread>
 #include <vector>
 
 #include "fs/block_budget.h"
 #include "fs/data_blocks.h"
 #include "fs/space.h"
 #include "transport/base/mutex.h"
+#include "transport/base/thread.h"
 
 namespace brickfs {
 
@@ -45,7 +45,7 @@ class Space::Impl {
   // Fixed after start().
   VolumeClient& volume;
   Hooks hooks;
-  std::thread supply_thread;
+  Thread supply_thread;
 
   mutable Mutex mutex;
   CondVar supply_wanted;  // for the supply thread

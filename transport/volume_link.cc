@@ -41,7 +41,7 @@ bool Patience::lasts() {
 }
 
 VolumeLink::VolumeLink(std::unique_ptr<Brick> brick, OpenRequest request)
-    : request_(std::move(request)), brick_(std::move(brick)) {
+    : request_(std::move(request)), jitter_(static_cast<uint32_t>(request_.client)), brick_(std::move(brick)) {
   brick_->set_on_lost([this](Error error) {
     uint64_t session = 0;
     {
@@ -76,7 +76,7 @@ Status VolumeLink::open(Holder* holder) {
 
 void VolumeLink::start(Restore restore) {
   restore_ = std::move(restore);
-  thread_ = std::thread([this] { run(); });
+  thread_ = Thread([this] { run(); });
 }
 
 size_t VolumeLink::lane_of_thread() {

@@ -14,10 +14,10 @@
 #include <optional>
 #include <random>
 #include <string>
-#include <thread>
 
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
+#include "transport/base/thread.h"
 #include "transport/brick.h"
 #include "transport/link_state.h"
 
@@ -130,9 +130,9 @@ class VolumeLink {
   std::string text_ ABSL_GUARDED_BY(mutex_);
   std::optional<Status> closed_ ABSL_GUARDED_BY(mutex_);
 
-  std::minstd_rand jitter_{std::random_device{}()};  // the thread's
+  std::minstd_rand jitter_;  // the thread's; clients differ
   const std::unique_ptr<Brick> brick_;  // calls back until it is gone: behind all that it finds then
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace brickfs

@@ -4,7 +4,6 @@
 // recovered for good. What is explored and by which rules: docs/recovery.md, "The crash explorer".
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <random>
@@ -21,10 +20,14 @@ namespace brickfs {
 
 struct ExploreOptions {
   uint64_t seed = 1;
-  std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max();
   uint64_t most_failures = 5;                            // sequences; then it ends
-  std::function<void()> on_recording;                    // before each: a clock may be set back
+  std::function<bool()> time_is_up;                      // null: never
   std::function<void(const std::string& line)> report;   // failures, for people
+  // For a program that has its threads and its clock in hand; null: they are the machine's.
+  // Before each: the clock may be set back, threads ordered by the seed. With 0: it has ended.
+  std::function<void(uint64_t seed)> on_recording;
+  std::function<void()> interleave;                      // within calls to the brick while something is recorded
+  std::function<void(uint64_t seed)> between;            // operations: others go on, for as long as the seed says
 };
 
 class CrashExplorer {
@@ -42,7 +45,7 @@ class CrashExplorer {
   uint64_t states() const { return states_; }      // mounted and judged, all different
   uint64_t repeats() const { return repeats_; }    // built, and equal to one before
   uint64_t failures() const { return failures_; }  // sequences that had any
-  bool time_is_up() const;
+  bool time_is_up() const { return options_.time_is_up && options_.time_is_up(); }
 
  private:
   enum class Ending { kSync, kUnmount };
@@ -59,7 +62,12 @@ class CrashExplorer {
     std::string error;        // something failed that must not
   };
 
-  BrickState make_base(Durability durability);
+  // A small tree, unmounted or left by a crash: with a journal to replay, behind which the mount writes a checkpoint.
+  BrickState make_base(Durability durability, bool crashed);
+  const BrickState& base(Durability durability) { return bases_[durability == Durability::kDurable][random_() % 2]; }
+  void begin_recording(RecordingMedium& medium);
+  void end_recording();
+  void let_others_go_on(const RecordingMedium& medium, uint64_t seed);
   TreeSnapshot snapshot_of(Filesystem& filesystem) const;
   std::string explore_making_on_both();
   Recording record(const BrickState& base, const CrashSequence& sequence, Durability durability, Ending ending);
@@ -67,16 +75,17 @@ class CrashExplorer {
   std::string verify(const BrickState& state, bool durable, std::span<const TreeSnapshot> history, size_t low, size_t high);
   std::string verify_further(const BrickState& state, bool durable, std::span<const TreeSnapshot> history, size_t low, size_t high,
                              const TreeSnapshot& found);
+  std::string verify_redone(const BrickState& state, bool durable);
   std::string verify_nested(const BrickLog& log, std::span<const TreeSnapshot> history, size_t low, size_t high,
                             const TreeSnapshot& found);
   CrashSequence shrink(CrashSequence sequence, bool dense);
 
   const ExploreOptions options_;
-  BrickState volatile_base_;
-  BrickState durable_base_;
+  BrickState bases_[2][2];                 // durable; crashed
   std::mt19937_64 random_;
   std::unordered_set<uint64_t> seen_;      // states of the recording
   std::unordered_set<uint64_t> outcomes_;  // of recoveries that were followed further
+  CrashSequence sequence_;                 // that is explored
   bool making_ = false;                    // explore_making() is under way
   uint64_t states_ = 0;
   uint64_t repeats_ = 0;

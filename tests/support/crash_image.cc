@@ -115,6 +115,13 @@ void CrashImage::copy_from(const CrashImage& from, uint64_t address, uint64_t le
   });
 }
 
+bool CrashImage::shares_page(const CrashImage& other, uint64_t address) const {
+  const Block* mine = find(round_down(address, kBlockBytes));
+  const Block* others = other.find(round_down(address, kBlockBytes));
+  const size_t page = address % kBlockBytes / kPageBytes;
+  return mine != nullptr && others != nullptr && mine->pages[page] == others->pages[page];
+}
+
 std::vector<BlockAddress> CrashImage::blocks() const {
   std::vector<BlockAddress> blocks;
   for (const Entry& entry : blocks_) blocks.push_back(BlockAddress{entry.first});

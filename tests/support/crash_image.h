@@ -18,6 +18,8 @@ namespace brickfs {
 
 class CrashImage {
  public:
+  static constexpr size_t kPageBytes = 4096;
+
   bool contains(BlockAddress block) const { return find(raw(block)) != nullptr; }
   bool contains_any(BlockRange blocks) const;
   bool contains_all(BlockRange blocks) const;
@@ -30,6 +32,9 @@ class CrashImage {
   // The bytes that `from` has there; only of blocks that both have.
   void copy_from(const CrashImage& from, uint64_t address, uint64_t length_bytes);
 
+  // True: the pages there are equal, and it costs nothing to say so. False also where one has no such block.
+  bool shares_page(const CrashImage& other, uint64_t address) const;
+
   std::vector<BlockAddress> blocks() const;  // ascending
   std::vector<BlockRange> ranges() const;    // ascending, maximal
   uint64_t block_count() const { return blocks_.size(); }
@@ -38,7 +43,6 @@ class CrashImage {
   uint64_t digest() const;
 
  private:
-  static constexpr size_t kPageBytes = 4096;
   static constexpr size_t kPages = kBlockBytes / kPageBytes;
   struct Page {
     std::array<std::byte, kPageBytes> bytes{};

@@ -2,7 +2,6 @@
 #include "tests/support/crash_states.h"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <algorithm>
 
@@ -20,21 +19,43 @@ constexpr uint32_t kDenseRandoms = 12;
 constexpr uint32_t kSparseRandoms = 2;
 constexpr size_t kMostInFlight = 4;     // of which all combinations of whole and none are tried
 
-// The parts of `bytes` that landed.
+// The parts that landed of the grains from `from` to `to` of `bytes`: step(offset, length).
 template <typename Step>
-void for_each_landed(const Landing& landing, uint64_t bytes, Step&& step) {
+void for_each_landed(const Landing& landing, uint64_t bytes, uint64_t from, uint64_t to, Step&& step) {
   const uint64_t grains = divide_up(bytes, landing.grain);
-  uint64_t first = 0;
-  while (first < grains) {
+  uint64_t first = from;
+  while (first < to) {
     if (!landing.covers(first, grains)) {
       ++first;
       continue;
     }
     uint64_t end = first + 1;
-    while (end < grains && landing.covers(end, grains)) ++end;
+    while (end < to && landing.covers(end, grains)) ++end;
     step(first * landing.grain, std::min<uint64_t>(end * landing.grain, bytes) - first * landing.grain);
     first = end;
   }
+}
+
+// What a commit of `range` has brought from memory to the store.
+void land_range(BrickState& state, const CommitRange& range, const Landing& landing) {
+  if (landing.shape == Shape::kAll) return state.stored.copy_from(state.visible, range.address, range.length_bytes);
+  constexpr uint64_t kStep = CrashImage::kPageBytes;  // sectors and what is smaller lie within one
+  for (uint64_t offset = 0; offset < range.length_bytes;) {
+    const uint64_t next = std::min(round_down(range.address + offset, kStep) + kStep - range.address, range.length_bytes);
+    if (!state.stored.shares_page(state.visible, range.address + offset)) {
+      for_each_landed(landing, range.length_bytes, divide_up(offset, landing.grain), divide_up(next, landing.grain),
+                      [&](uint64_t at, uint64_t length) { state.stored.copy_from(state.visible, range.address + at, length); });
+    }
+    offset = next;
+  }
+}
+
+// As good as a hash, for its purpose.
+uint64_t mix(uint64_t value) {  // splitmix64
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
 }
 
 // Indices 1 .. limit - 1: all, or some spread over them with both ends.
@@ -87,7 +108,7 @@ void land(BrickState& state, const BrickEvent& event, const Landing& landing, bo
   if (landing.shape == Shape::kNone) return;
   if (landing.shape == Shape::kAll || event.kind != BrickEvent::Kind::kWrite) return apply(state, event, durable);
   if (!state.visible.contains(block_of(event.address))) return;
-  for_each_landed(landing, event.bytes.size(), [&](uint64_t offset, uint64_t length) {
+  for_each_landed(landing, event.bytes.size(), 0, divide_up(event.bytes.size(), landing.grain), [&](uint64_t offset, uint64_t length) {
     state.visible.write(event.address + offset, std::span(event.bytes).subspan(offset, length));
   });
 }
@@ -104,7 +125,7 @@ bool Landing::covers(uint64_t index, uint64_t grains) const {
     case Shape::kOnly: return index == count;
     case Shape::kEven: return index % 2 == 0;
     case Shape::kOdd: return index % 2 == 1;
-    case Shape::kRandom: return (XXH3_64bits_withSeed(&index, sizeof(index), count) & 1) != 0;
+    case Shape::kRandom: return (mix(index ^ uint64_t{count} << 32) & 1) != 0;
   }
   return false;
 }
@@ -238,6 +259,11 @@ std::vector<std::vector<Landing>> CrashStates::commit_landings(const BrickEvent&
     for (const uint32_t grain : {kSector, kLine, kWord}) {
       for (uint32_t i = 0; i < (dense_ ? 4u : 1u); ++i) {
         with_stage([&](size_t) { return Landing{Shape::kRandom, grain, static_cast<uint32_t>(random_())}; });
+        // Of one range only the end.
+        const size_t range = first + random_() % (end - first);
+        const uint64_t grains = divide_up(commit.ranges[range].length_bytes, grain);
+        const Landing last{Shape::kSuffix, grain, static_cast<uint32_t>(random_() % grains)};
+        with_stage([&](size_t j) { return j == range ? last : Landing{Shape::kAll, kSector, 0}; });
       }
     }
     for (size_t i = first; i < end; ++i) done[i] = Landing{Shape::kAll, kSector, 0};
@@ -263,9 +289,7 @@ bool CrashStates::visit_brick(const BrickState& base, uint64_t tick, const InFli
     for (size_t i = 0; i < choice.size(); ++i) {
       const CommitRange& range = commit->ranges[i];
       if (choice[i].shape == Shape::kNone) continue;
-      for_each_landed(choice[i], range.length_bytes, [&](uint64_t offset, uint64_t length) {
-        cut.stored.copy_from(cut.visible, range.address + offset, length);
-      });
+      land_range(cut, range, choice[i]);
       point.landings.emplace_back(commit, choice[i]);
     }
     BrickState settled = cut;  // the table goes first
@@ -301,7 +325,7 @@ bool CrashStates::visit_tables(const BrickState& stored, CrashPoint point, bool 
   const uint32_t randoms = all ? (dense_ ? 6 : 2) : 1;
   for (uint32_t r = 0; r < randoms; ++r) {
     const uint64_t seed = random_();
-    if (!go("some", [&](size_t i) { return (XXH3_64bits_withSeed(&i, sizeof(i), seed) & 1) != 0; })) return false;
+    if (!go("some", [&](size_t i) { return (mix(i ^ seed) & 1) != 0; })) return false;
   }
   if (!all || !dense_) return true;
   for (size_t one = 0; one < open.size(); ++one) {

@@ -66,7 +66,9 @@ class FaultyBrick final : public Brick {
       MutexLock state(faults_->mutex_);
       faults_->commits_.emplace_back(ranges.begin(), ranges.end());
     }
-    return call(BrickCall::kCommit, [&](Brick& brick) { return brick.commit(ranges); });
+    return call(BrickCall::kCommit, [&](Brick& brick) { return brick.commit(ranges); }, [&](Brick& brick) {  // lost with its brick
+      static_cast<void>(brick.commit(ranges.first((ranges.size() + 1) / 2)));
+    });
   }
 
   Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(1, nullptr); }
@@ -99,7 +101,17 @@ class FaultyBrick final : public Brick {
   template <typename Call, typename Part>
   auto call(BrickCall kind, Call&& carry_out, Part&& in_part) -> decltype(carry_out(std::declval<Brick&>())) {
     const uint64_t session = faults_->sessions_;
-    auto answer = in_session(kind, carry_out, in_part);
+    const std::optional<PlannedFault::Kind> fault = faults_->next_planned();
+    if (fault == PlannedFault::Kind::kDelayed) faults_->delay_();
+    if (fault == PlannedFault::Kind::kRestarted || fault == PlannedFault::Kind::kRestartedThen) {
+      if (fault == PlannedFault::Kind::kRestartedThen) {
+        SharedLock lock(faults_->under_way_);
+        if (faults_->is_connected()) in_part(*faults_->inner_);
+      }
+      faults_->lose(faults_->restart_);
+      return Error(ENOTCONN, "fault");
+    }
+    auto answer = in_session(kind, fault, carry_out, in_part);
     if (answer.ok() && kind == BrickCall::kCommit && faults_->after_commit_) {
       ExclusiveLock lock(faults_->under_way_);
       MutexLock state(faults_->mutex_);
@@ -109,14 +121,16 @@ class FaultyBrick final : public Brick {
     return answer;
   }
   template <typename Call, typename Part>
-  auto in_session(BrickCall kind, Call&& carry_out, Part&& in_part) -> decltype(carry_out(std::declval<Brick&>())) {
+  auto in_session(BrickCall kind, std::optional<PlannedFault::Kind> fault, Call&& carry_out, Part&& in_part)
+      -> decltype(carry_out(std::declval<Brick&>())) {
     SharedLock lock(faults_->under_way_);
-    const BrickFaults::Verdict verdict = faults_->judge(kind);
+    const BrickFaults::Verdict verdict = faults_->judge(kind, fault);
     if (verdict.before != 0) return Error(verdict.before, "fault");
     if (verdict.lose_after) {
       in_part(*faults_->inner_);
       return Error(ENOTCONN, "fault");
     }
+    if (verdict.repeat) static_cast<void>(carry_out(*faults_->inner_));
     return carry_out(*faults_->inner_);
   }
 
@@ -125,11 +139,47 @@ class FaultyBrick final : public Brick {
 
 std::unique_ptr<Brick> BrickFaults::make_brick() { return std::make_unique<FaultyBrick>(shared_from_this()); }
 
-BrickFaults::Verdict BrickFaults::judge(BrickCall call) {
+namespace {
+
+// What a brick in order may answer to such a call.
+int refusal_of(BrickCall call) {
+  switch (call) {
+    case BrickCall::kAlloc: return ENOSPC;
+    case BrickCall::kMap: return ENOMEM;
+    default: return EIO;
+  }
+}
+
+// The second time it would be refused: such a call is known by its number, and answered from what is remembered.
+bool can_repeat(BrickCall call) { return call != BrickCall::kAlloc && call != BrickCall::kFree && call != BrickCall::kUnmap; }
+
+}  // namespace
+
+void BrickFaults::plan(std::vector<PlannedFault> faults, std::function<void()> restart, std::function<void()> delay) {
+  planned_ = std::move(faults);
+  restart_ = std::move(restart);
+  delay_ = std::move(delay);
+}
+
+std::optional<PlannedFault::Kind> BrickFaults::next_planned() {
+  const uint64_t call = all_calls_++;
+  for (const PlannedFault& fault : planned_) {
+    if (fault.call == call) return fault.kind;
+  }
+  return std::nullopt;
+}
+
+BrickFaults::Verdict BrickFaults::judge(BrickCall call, std::optional<PlannedFault::Kind> fault) {
   ++counts_[static_cast<size_t>(call)];
   MutexLock state(mutex_);
   if (fenced_) return {ESTALE, false};
   if (!connected_) return {ENOTCONN, false};
+  if (fault == PlannedFault::Kind::kRefused) return {refusal_of(call), false};
+  if (fault == PlannedFault::Kind::kRepeated) return {0, false, can_repeat(call)};
+  if (fault == PlannedFault::Kind::kLostRequest || fault == PlannedFault::Kind::kLostAnswer) {
+    connected_ = false;
+    return fault == PlannedFault::Kind::kLostAnswer ? Verdict{0, true} : Verdict{ENOTCONN, false};
+  }
   if (answer_ && answer_->first == call) {
     const int code = answer_->second;
     answer_.reset();

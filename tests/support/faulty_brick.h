@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Brick whose connection fails when told to, over another one that does the work. What it can do: lose the session at the Nth
 // call, before or after the call was carried out (a batch in part), now, or with a restart of what is behind it; refuse new
-// sessions; be fenced; answer a call with an errno.
+// sessions; be fenced; answer a call with an errno. Or all that by a plan: a fault at each of some calls, counted from the first.
 #pragma once
 
 #include <array>
@@ -18,6 +18,22 @@
 namespace brickfs {
 
 enum class BrickCall { kAlloc, kFree, kMap, kUnmap, kList, kCommit, kStat, kTransfer };
+
+// What happens to one call.
+struct PlannedFault {
+  enum class Kind {
+    kLostRequest,   // the session is lost, nothing was done
+    kLostAnswer,    // it is lost when the call was carried out, of a batch half of the transfers
+    kRefused,       // answered with an errno that is due to such a call, not carried out
+    kDelayed,       // for some seconds
+    kRepeated,      // carried out twice, as far as that can be (transfers, commits, what only asks)
+    kRestarted,     // the brick is restarted instead
+    kRestartedThen  // the same when the call was carried out, of a batch or a commit half
+  };
+  static constexpr size_t kKinds = 7;
+  uint64_t call = 0;  // the first is 0
+  Kind kind = Kind::kLostRequest;
+};
 
 // Shared by the client's end (make_brick) and the test.
 class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
@@ -38,6 +54,9 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
   // Called after each commit that was carried out, with nothing else under way.
   void set_after_commit(std::function<void()> callback) { after_commit_ = std::move(callback); }
 
+  // `restart`: what is behind is killed and started again. `delay`: lets time pass.
+  void plan(std::vector<PlannedFault> faults, std::function<void()> restart, std::function<void()> delay);
+  uint64_t calls() const { return all_calls_; }
   uint64_t calls(BrickCall call) const { return counts_[static_cast<size_t>(call)]; }
   uint64_t sessions() const { return sessions_; }
   std::vector<std::vector<CommitRange>> commits() const;  // as they were called for
@@ -47,11 +66,22 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
   struct Verdict {
     int before = 0;     // not carried out: answers so
     bool lose_after = false;
+    bool repeat = false;
   };
-  Verdict judge(BrickCall call);
+  Verdict judge(BrickCall call, std::optional<PlannedFault::Kind> fault);
+  bool is_connected() const {
+    MutexLock state(mutex_);
+    return connected_;
+  }
+  // The planned fault of this call, if it has one.
+  std::optional<PlannedFault::Kind> next_planned();
 
   const std::function<std::unique_ptr<Brick>()> connect_;
   std::function<void()> after_commit_;
+  std::vector<PlannedFault> planned_;  // fixed before the first call, as the two behind it
+  std::function<void()> restart_;
+  std::function<void()> delay_;
+  std::atomic<uint64_t> all_calls_{0};
   std::atomic<bool> refusing_{false};
   std::atomic<bool> fenced_{false};
   std::atomic<uint64_t> sessions_{0};

@@ -2,6 +2,9 @@
 #include "tests/support/recording_brick.h"
 
 #include <algorithm>
+#include <random>
+
+#include "transport/base/check.h"
 
 namespace brickfs {
 namespace {
@@ -82,6 +85,24 @@ uint64_t RecordingMedium::mark() {
 uint64_t RecordingMedium::events() const {
   MutexLock lock(mutex_);
   return ticks_;
+}
+
+void RecordingMedium::restart(uint64_t seed) {
+  MutexLock lock(mutex_);
+  CHECK(!record_);
+  ++boot_;
+  std::minstd_rand random(static_cast<uint32_t>(seed));
+  BrickState after;
+  if (durability_ == Durability::kDurable) {
+    after.stored = state_.stored;
+    for (const std::set<uint64_t>& open : {state_.allocated, state_.freed}) {
+      for (const uint64_t block : open) {
+        if (random() % 2 == 0) after.stored.remove(BlockAddress{block});
+      }
+    }
+    after.visible = after.stored;
+  }
+  state_ = std::move(after);
 }
 
 BrickState RecordingMedium::state() const {
@@ -198,7 +219,7 @@ class RecordingBrick final : public Brick {
     MutexLock lock(medium_->mutex_);
     Session session;
     session.epoch = Epoch{1};
-    session.boot = BootId{1};
+    session.boot = BootId{medium_->boot_};
     session.durability = medium_->durability_;
     session.capacity_blocks = session.memory_blocks = medium_->capacity_blocks_;
     if (medium_->durability_ == Durability::kDurable) session.suspect_blocks = medium_->state_.suspect_blocks();
@@ -206,8 +227,12 @@ class RecordingBrick final : public Brick {
   }
   Status close() override { return {}; }
   void abandon() override {}
-  Status alloc(BlockRange blocks) override { return medium_->alloc(blocks); }
-  Status free(BlockRange blocks) override { return medium_->free(blocks); }
+  Status alloc(BlockRange blocks) override {
+    return between([&] { return medium_->alloc(blocks); });
+  }
+  Status free(BlockRange blocks) override {
+    return between([&] { return medium_->free(blocks); });
+  }
   Result<std::vector<Handle>> map(BlockRange blocks, Access access) override {
     MutexLock lock(medium_->mutex_);
     if (!medium_->state_.visible.contains_all(blocks)) return Error(ENOENT, "no such block");
@@ -218,11 +243,13 @@ class RecordingBrick final : public Brick {
     MutexLock lock(medium_->mutex_);
     return ListPage{medium_->state_.visible.ranges(), {}};
   }
-  Status commit(std::span<const CommitRange> ranges) override { return medium_->commit(ranges); }
+  Status commit(std::span<const CommitRange> ranges) override {
+    return between([&] { return medium_->commit(ranges); });
+  }
   Result<BrickStat> stat() override {
     MutexLock lock(medium_->mutex_);
     BrickStat stat;
-    stat.boot = BootId{1};
+    stat.boot = BootId{medium_->boot_};
     stat.durability = medium_->durability_;
     stat.volume_capacity_blocks = stat.brick_capacity_blocks = stat.memory_blocks = medium_->capacity_blocks_;
     stat.volume_used_blocks = stat.brick_used_blocks = medium_->state_.visible.block_count();
@@ -233,6 +260,7 @@ class RecordingBrick final : public Brick {
   void submit(Batch& batch) override {
     batch.begin(batch.transfers.size() + 1);
     for (const Transfer& transfer : batch.transfers) batch.finish_one(medium_->transfer(transfer, &batch));
+    medium_->interleave();
     if (batch.has_callback()) medium_->finish(&batch);
     batch.finish_one(0);
   }
@@ -243,6 +271,14 @@ class RecordingBrick final : public Brick {
   void set_on_lost(std::function<void(Error)>) override {}
 
  private:
+  template <typename Call>
+  Status between(Call&& call) {
+    medium_->interleave();
+    const Status status = call();
+    medium_->interleave();
+    return status;
+  }
+
   const std::shared_ptr<RecordingMedium> medium_;
 };
 

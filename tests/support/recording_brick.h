@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <utility>
@@ -62,8 +63,13 @@ class RecordingMedium : public std::enable_shared_from_this<RecordingMedium> {
  public:
   RecordingMedium(BrickState state, Durability durability, uint64_t capacity_blocks, bool record);
 
+  // Called in every call, with no lock held: before it is carried out, and before its end is told. Others may go on meanwhile.
+  void set_interleave(std::function<void()> interleave) { interleave_ = std::move(interleave); }
   // The medium's next client.
   std::unique_ptr<Brick> connect();
+  // The brick is killed and started again: what a commit has not taken along is gone; blocks allocated or freed since may be there or
+  // not, as the seed says. No client may be connected. Not while recording.
+  void restart(uint64_t seed);
   // A tick of its own, between what came before and what comes.
   uint64_t mark();
   uint64_t events() const;
@@ -74,6 +80,9 @@ class RecordingMedium : public std::enable_shared_from_this<RecordingMedium> {
   friend class RecordingBrick;
   BrickEvent* begin(BrickEvent::Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t tick() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ++ticks_; }
+  void interleave() const {
+    if (interleave_) interleave_();
+  }
   int transfer(const Transfer& transfer, const Batch* batch);
   void finish(const Batch* batch);
   Status alloc(BlockRange blocks);
@@ -83,7 +92,9 @@ class RecordingMedium : public std::enable_shared_from_this<RecordingMedium> {
   const Durability durability_;
   const uint64_t capacity_blocks_;
   const bool record_;
+  std::function<void()> interleave_;  // fixed before the first client
   mutable Mutex mutex_;
+  uint64_t boot_ ABSL_GUARDED_BY(mutex_) = 1;
   uint64_t ticks_ ABSL_GUARDED_BY(mutex_) = 0;
   BrickState before_ ABSL_GUARDED_BY(mutex_);
   BrickState state_ ABSL_GUARDED_BY(mutex_);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // In this program time and random numbers are the same in every run, so that what it finds can be found again: they take the place
-// of fs/clock.cc and of the C library's.
+// of fs/clock.cc and of the C library's. What waits for a time waits for that of the simulated threads (fibers.h).
 #pragma once
 
 namespace brickfs {
 
 // Time begins anew.
 void set_clock_back();
+// Since some beginning; of the world outside.
+double real_seconds();
 
 }  // namespace brickfs

@@ -1,3 +1,0 @@
-# fs/journal_writer.cc
-# a journal block is named before it is durable
-s/const Status committed = volume_.commit();/const Status committed;/

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/crash_faults.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tests/support/crash_mount.h"
+#include "transport/base/check.h"
+
+namespace brickfs {
+namespace {
+
+using Kind = PlannedFault::Kind;
+
+const char* name_of(Kind kind) {
+  switch (kind) {
+    case Kind::kLostRequest: return "loses its request";
+    case Kind::kLostAnswer: return "loses its answer";
+    case Kind::kRefused: return "is refused";
+    case Kind::kDelayed: return "is delayed";
+    case Kind::kRepeated: return "is repeated";
+    case Kind::kRestarted: return "meets a restart";
+    case Kind::kRestartedThen: return "is followed by a restart";
+  }
+  return "";
+}
+
+bool has(const std::vector<PlannedFault>& faults, std::initializer_list<Kind> kinds) {
+  return std::ranges::any_of(faults, [&](const PlannedFault& fault) { return std::ranges::find(kinds, fault.kind) != kinds.end(); });
+}
+
+int code_of(const Status& status) { return status.ok() ? 0 : status.code(); }
+
+}  // namespace
+
+FaultExplorer::FaultExplorer(FaultOptions options) : options_(std::move(options)) {
+  for (const bool durable : {false, true}) {
+    auto medium = medium_on({}, durable, false);
+    options_.on_run(1);
+    std::string why;
+    auto filesystem = mount(*medium, &why);
+    CHECK(filesystem != nullptr);
+    CrashWorkload workload(*filesystem);
+    for (const CrashOperation& operation : crash_base()) CHECK(workload.run(operation).ok());
+    CHECK(filesystem->unmount().ok());
+    filesystem.reset();
+    bases_[durable] = medium->state();
+  }
+}
+
+std::string FaultExplorer::explore(const CrashSequence& sequence) {
+  std::mt19937_64 random(options_.seed * 31 + std::hash<std::string>()(text_of(sequence)));
+  seed_ = random();
+  for (const bool durable : {false, true}) {
+    const Outcome expected = run(sequence, durable, {});
+    if (!expected.wrong.empty() || !expected.why_not_mounted.empty()) return "without a fault: " + expected.wrong + expected.why_not_mounted;
+    std::vector<Faults> plans;
+    for (uint64_t call = 0; call < expected.calls; ++call) {
+      for (size_t kind = 0; kind < PlannedFault::kKinds; ++kind) plans.push_back({{call, static_cast<Kind>(kind)}});
+    }
+    for (uint64_t i = 0; i < options_.pairs; ++i) {
+      const auto any = [&] { return PlannedFault{random() % (expected.calls + 4), static_cast<Kind>(random() % PlannedFault::kKinds)}; };
+      plans.push_back({any(), any()});
+    }
+    for (const Faults& faults : plans) {
+      if (options_.time_is_up()) return "";
+      const std::string why = judge_run(sequence, durable, faults, expected);
+      if (why.empty()) continue;
+      std::string text = durable ? "durable brick" : "volatile brick";
+      for (const PlannedFault& fault : faults) text += fmt::format(", call {} {}", fault.call, name_of(fault.kind));
+      return text + ": " + why;
+    }
+  }
+  return "";
+}
+
+FaultExplorer::Outcome FaultExplorer::run(const CrashSequence& sequence, bool durable, const Faults& faults) {
+  ++runs_;
+  options_.on_run(seed_);
+  Outcome outcome;
+  auto medium = medium_on(bases_[durable], durable, false);
+  {
+    const auto wire = std::make_shared<BrickFaults>([medium] { return medium->connect(); });
+    wire->plan(faults, [medium, seed = seed_] { medium->restart(seed); }, options_.delay);
+    auto volume = open_volume(wire->make_brick());
+    outcome.is_open = volume.ok();
+    const auto filesystem = volume.ok() ? mount(std::move(*volume), false, &outcome.why_not_mounted) : nullptr;
+    if (filesystem != nullptr) serve(sequence, *filesystem, outcome);
+    outcome.calls = wire->calls();
+  }
+  std::string why;
+  auto filesystem = mount(*medium, &why);
+  if (filesystem == nullptr) {
+    outcome.wrong = "afterwards it " + why;
+    return outcome;
+  }
+  outcome.kept = take_snapshot(*filesystem);
+  if (!filesystem->unmount().ok()) outcome.wrong = "afterwards it cannot be unmounted";
+  filesystem.reset();
+  if (outcome.wrong.empty()) outcome.wrong = check_unmounted(*medium);
+  return outcome;
+}
+
+void FaultExplorer::serve(const CrashSequence& sequence, Filesystem& filesystem, Outcome& outcome) {
+  CrashWorkload workload(filesystem);
+  outcome.history.push_back(take_snapshot(filesystem));
+  for (const CrashOperation& operation : sequence) {
+    outcome.answers.push_back(code_of(workload.run(operation)));
+    outcome.history.push_back(take_snapshot(filesystem));
+  }
+  outcome.answers.push_back(code_of(filesystem.sync_all()));
+  outcome.answers.push_back(code_of(filesystem.unmount()));
+}
+
+std::string FaultExplorer::judge_run(const CrashSequence& sequence, bool durable, const Faults& faults, const Outcome& expected) {
+  const Outcome outcome = run(sequence, durable, faults);
+  if (!durable && has(faults, {Kind::kRestarted, Kind::kRestartedThen})) return judge_lost(outcome, expected);
+  if (!outcome.wrong.empty() || !outcome.is_open) return outcome.wrong;
+  if (has(faults, {Kind::kRefused})) return judge_refused(sequence, outcome);
+  // All else is the brick's and the network's business: nobody sees it.
+  if (!outcome.why_not_mounted.empty()) return outcome.why_not_mounted;
+  for (size_t i = 0; i < expected.answers.size(); ++i) {
+    if (outcome.answers[i] != expected.answers[i])
+      return fmt::format("operation {} answers errno {}, not {}", i + 1, outcome.answers[i], expected.answers[i]);
+  }
+  for (size_t i = 0; i < expected.history.size(); ++i) {
+    const std::string why = difference(expected.history[i], outcome.history[i]);
+    if (!why.empty()) return fmt::format("after {} operations {}", i, why);
+  }
+  const std::string why = difference(expected.kept, outcome.kept);
+  return why.empty() ? "" : "another mount finds that " + why;
+}
+
+// An operation that was refused something fails, and has changed nothing; what a sync returned for is kept, and the rest in order.
+std::string FaultExplorer::judge_refused(const CrashSequence& sequence, const Outcome& outcome) {
+  if (!outcome.why_not_mounted.empty()) return "";
+  for (size_t i = 0; i < sequence.size(); ++i) {
+    if (outcome.answers[i] == 0 || !outcome.history[i].error.empty() || !outcome.history[i + 1].error.empty()) continue;
+    const std::string why = difference(outcome.history[i], outcome.history[i + 1]);
+    if (!why.empty()) return fmt::format("operation {} fails with errno {}, and {}", i + 1, outcome.answers[i], why);
+  }
+  std::vector<TreeSnapshot> served;
+  for (const TreeSnapshot& snapshot : outcome.history) {
+    if (snapshot.error.empty()) served.push_back(snapshot);
+  }
+  if (served.empty()) return "";
+  const bool synced = outcome.answers[sequence.size()] == 0 && outcome.history.back().error.empty();
+  return judge(served, synced ? served.size() - 1 : 0, served.size() - 1, outcome.kept);
+}
+
+// The data is gone: errors, or what was there, but no other bytes.
+std::string FaultExplorer::judge_lost(const Outcome& outcome, const Outcome& expected) {
+  for (size_t i = 0; i < outcome.history.size(); ++i) {
+    for (const auto& [path, file] : outcome.history[i].files) {
+      const bool known = std::ranges::any_of(expected.history, [&](const TreeSnapshot& snapshot) {
+        const auto at = snapshot.files.find(path);
+        return at != snapshot.files.end() && at->second.contents == file.contents;
+      });
+      if (!known) return fmt::format("the brick has lost all, and after {} operations {} has other bytes", i, path);
+    }
+  }
+  return "";
+}
+
+}  // namespace brickfs

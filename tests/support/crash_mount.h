@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opens, mounts and checks what is on a recording brick, and says in a line why that does not succeed.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "fs/check.h"
+#include "fs/filesystem.h"
+#include "tests/support/recording_brick.h"
+#include "transport/volume_client.h"
+
+namespace brickfs {
+
+std::shared_ptr<RecordingMedium> medium_on(const BrickState& state, bool durable, bool record);
+Result<std::unique_ptr<VolumeClient>> open_volume(std::unique_ptr<Brick> brick);
+// Null, with `why`: it cannot be mounted, or not as wanted.
+std::unique_ptr<Filesystem> mount(std::unique_ptr<VolumeClient> volume, bool read_only, std::string* why);
+std::unique_ptr<Filesystem> mount(RecordingMedium& medium, std::string* why);
+// Empty: no damage. `why`: from check_filesystem().
+std::string first_line(const Result<CheckReport>& report, const std::string& why);
+// Empty: unmounted to the end, with nothing that the next mount would have to settle.
+std::string check_unmounted(RecordingMedium& medium);
+
+}  // namespace brickfs

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/crash/explore.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "tests/support/crash_explorer.h"
+#include "tests/support/crash_faults.h"
+#include "tools/crash/fibers.h"
+#include "tools/crash/fixed_world.h"
+#include "transport/base/check.h"
+
+namespace brickfs {
+namespace {
+
+constexpr size_t kPhases = 8;             // making and mounting; sequences of 1, 2, ... operations; samples
+constexpr unsigned kSequenceSeconds = 120;  // for one sequence: it hangs
+
+struct Phase {
+  std::atomic<uint64_t> sequences{0};
+  std::atomic<uint64_t> states{0};
+  std::atomic<uint64_t> repeats{0};
+  std::atomic<bool> cut_short{false};
+};
+
+// What the processes have done so far; shared by them.
+struct Totals {
+  std::atomic<uint64_t> failures{0};
+  Phase phases[kPhases];
+};
+
+char current_sequence[512];  // for whoever sees the program abort
+
+void say_where(const char* what) {
+  for (const char* text : {"\nFAILED: ", what, "; reproduce: brickfs-crash explore --sequence '", static_cast<const char*>(current_sequence), "'\n"}) {
+    static_cast<void>(!write(STDOUT_FILENO, text, std::strlen(text)));
+  }
+}
+
+void on_signal(int signal) {
+  say_where(signal == SIGALRM ? "hangs" : signal == SIGSEGV ? "segmentation fault" : "aborted");
+  _exit(3);
+}
+
+// The moment at which an operation begins: when something has happened on the brick that was not waited for.
+class Disturbance {
+ public:
+  void set_schedule(uint64_t seed) { random_.seed(static_cast<uint32_t>(seed)); }
+  void wait(fibers::Nanoseconds most) { happened_.wait(fibers::now() + most); }
+  // Within a call to the brick.
+  void interleave() {
+    if (random_() % 4 == 0) happened_.wake_all();
+    fibers::maybe_yield();
+  }
+
+ private:
+  fibers::WaitList happened_;
+  std::minstd_rand random_;
+};
+Disturbance disturbance;
+
+// Half the operations follow upon each other; the others leave time for what they set off, or for what an idle mount does, or begin
+// in the midst of that.
+void between_operations(uint64_t seed) {
+  constexpr std::chrono::seconds kIdle{30};
+  switch (seed % 8) {
+    case 0: case 1: return fibers::settle();
+    case 2: return fibers::pass(std::chrono::milliseconds(20));
+    case 3: return fibers::pass(kIdle);
+    case 4: return disturbance.wait(kIdle);
+    default: return;
+  }
+}
+
+// One of the processes: every so manieth sequence.
+class Worker {
+ public:
+  Worker(const ExploreArguments& arguments, double begin, uint64_t number, Totals& totals)
+      : arguments_(arguments), number_(number), totals_(totals), explorer_(options(arguments, begin, totals)) {
+    if (arguments.faults) faults_.emplace(fault_options(arguments, explorer_));
+  }
+
+  void run();
+
+ private:
+  static ExploreOptions options(const ExploreArguments& arguments, double begin, Totals& totals);
+  static FaultOptions fault_options(const ExploreArguments& arguments, const CrashExplorer& explorer);
+  bool run(const CrashSequence& sequence, bool dense, size_t phase);
+  bool run_faults(const CrashSequence& sequence);
+  bool run_given();
+  void making_and_mounting();
+  bool all_of(size_t length);
+  bool some_of(size_t length);
+  // Begins or ends what counts for a phase.
+  void count(size_t phase);
+
+  const ExploreArguments& arguments_;
+  const uint64_t number_;
+  Totals& totals_;
+  CrashExplorer explorer_;
+  std::optional<FaultExplorer> faults_;
+  uint64_t states_ = 0;
+  uint64_t repeats_ = 0;
+};
+
+ExploreOptions Worker::options(const ExploreArguments& arguments, double begin, Totals& totals) {
+  ExploreOptions options;
+  options.seed = arguments.seed;
+  options.time_is_up = [&arguments, begin, &totals] {
+    return totals.failures >= arguments.failures || (arguments.seconds > 0 && real_seconds() >= begin + arguments.seconds);
+  };
+  options.report = [&arguments, &totals](const std::string& line) {
+    ++totals.failures;
+    std::printf("%s --seed %lu\n", line.c_str(), arguments.seed);
+    std::fflush(stdout);
+  };
+  options.on_recording = [](uint64_t seed) {
+    if (seed != 0) set_clock_back();
+    fibers::set_schedule(seed);
+    disturbance.set_schedule(seed);
+  };
+  options.interleave = [] { disturbance.interleave(); };
+  options.between = between_operations;
+  return options;
+}
+
+FaultOptions Worker::fault_options(const ExploreArguments& arguments, const CrashExplorer& explorer) {
+  FaultOptions options;
+  options.seed = arguments.seed;
+  options.pairs = arguments.pairs;
+  options.on_run = [](uint64_t seed) {
+    set_clock_back();
+    fibers::set_schedule(seed | 1);
+  };
+  options.delay = [] { fibers::pass(std::chrono::seconds(5)); };
+  options.time_is_up = [&explorer] { return explorer.time_is_up(); };
+  return options;
+}
+
+void Worker::count(size_t phase) {
+  const uint64_t states = faults_ ? faults_->runs() : explorer_.states();
+  totals_.phases[phase].states += states - std::exchange(states_, states);
+  totals_.phases[phase].repeats += explorer_.repeats() - std::exchange(repeats_, explorer_.repeats());
+}
+
+bool Worker::run(const CrashSequence& sequence, bool dense, size_t phase) {
+  std::snprintf(current_sequence, sizeof(current_sequence), "%s", text_of(sequence).c_str());
+  alarm(kSequenceSeconds);
+  const bool more = faults_ ? run_faults(sequence) : explorer_.run(sequence, dense);
+  alarm(0);
+  count(phase);
+  ++totals_.phases[phase].sequences;
+  if (!more) totals_.phases[phase].cut_short = true;
+  return more;
+}
+
+bool Worker::run_faults(const CrashSequence& sequence) {
+  const std::string failure = faults_->explore(sequence);
+  if (!failure.empty()) {
+    ++totals_.failures;
+    std::printf("FAILED [%s]: %s\n  reproduce: brickfs-crash faults --sequence '%s' --pairs %lu --seed %lu\n", text_of(sequence).c_str(),
+                failure.c_str(), text_of(sequence).c_str(), arguments_.pairs, arguments_.seed);
+    std::fflush(stdout);
+  }
+  return !explorer_.time_is_up();
+}
+
+// As in an enumeration; then densely.
+bool Worker::run_given() {
+  std::string why;
+  const CrashSequence sequence = parse_sequence(arguments_.sequence, &why).value();
+  return run(sequence, false, 0) && (faults_ || run(sequence, true, 0));
+}
+
+void Worker::making_and_mounting() {
+  if (number_ == 0) {
+    std::snprintf(current_sequence, sizeof(current_sequence), "(making)");
+    if (const std::string failure = explorer_.explore_making(); !failure.empty()) {
+      ++totals_.failures;
+      std::printf("FAILED %s\n  reproduce: brickfs-crash explore --max-ops 0 --seed %lu\n", failure.c_str(), arguments_.seed);
+      std::fflush(stdout);
+    }
+    count(0);
+  }
+  if (number_ == arguments_.jobs - 1) run({}, true, 0);
+}
+
+// Every sequence of `length` operations once, in an order that the seed decides.
+bool Worker::all_of(size_t length) {
+  const CrashSequence& alphabet = crash_alphabet();
+  uint64_t count = 1;
+  for (size_t i = 0; i < length; ++i) count *= alphabet.size();
+  // A full period of a linear congruence modulo a power of two, without those beyond the end.
+  uint64_t period = 4;
+  while (period < count) period *= 2;
+  uint64_t at = arguments_.seed % period;
+  uint64_t turn = 0;
+  for (uint64_t done = 0; done < period; ++done) {
+    at = (at * 5 + 2 * arguments_.seed + 1) % period;
+    if (at >= count || turn++ % arguments_.jobs != number_) continue;
+    CrashSequence sequence;
+    for (uint64_t rest = at, i = 0; i < length; ++i, rest /= alphabet.size()) sequence.push_back(alphabet[rest % alphabet.size()]);
+    if (!run(sequence, length == 1, length)) return false;
+  }
+  return true;
+}
+
+bool Worker::some_of(size_t length) {
+  std::mt19937_64 random(arguments_.seed);
+  for (uint64_t i = 0; i < arguments_.samples; ++i) {
+    CrashSequence sequence;
+    for (size_t j = 0; j < length; ++j) sequence.push_back(crash_alphabet()[random() % crash_alphabet().size()]);
+    if (i % arguments_.jobs == number_ && !run(sequence, false, length)) return false;
+  }
+  return true;
+}
+
+void Worker::run() {
+  for (const int signal : {SIGABRT, SIGALRM, SIGSEGV}) std::signal(signal, on_signal);
+  if (!arguments_.sequence.empty()) {
+    run_given();
+    return;
+  }
+  if (!faults_) making_and_mounting();
+  bool more = !explorer_.time_is_up();
+  for (size_t length = 1; more && length <= arguments_.max_ops; ++length) more = all_of(length);
+  if (more) some_of(arguments_.max_ops + 1);
+}
+
+// --- all of them
+
+// True if it could be done: a failure is in the totals, an abort is not.
+bool wait_for(pid_t worker) {
+  int status = 0;
+  CHECK(waitpid(worker, &status, 0) == worker);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+void print_phase(const char* what, const Phase& phase, uint64_t of) {
+  if (phase.states == 0) return;
+  std::printf("%-30s %6lu", what, phase.sequences.load());
+  if (of > 0) std::printf(" of %lu", of);
+  std::printf(" sequences, %lu%s; %lu more were equal to one before\n", phase.states.load(), phase.cut_short ? " (cut short)" : "",
+              phase.repeats.load());
+}
+
+int print_totals(const ExploreArguments& arguments, const Totals& totals, double seconds) {
+  uint64_t states = 0;
+  uint64_t of = 1;
+  for (size_t i = 0; i < kPhases; ++i, of *= crash_alphabet().size()) {
+    states += totals.phases[i].states;
+    const std::string what = i == 0 && arguments.sequence.empty() ? "making, mounting, unmounting" : i == 0 ? "given" : "sequences of " + std::to_string(i);
+    print_phase(what.c_str(), totals.phases[i], i == 0 ? 0 : of);
+  }
+  rusage used{};
+  getrusage(RUSAGE_CHILDREN, &used);
+  const double busy = static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+  const char* const what = arguments.faults ? "runs with faults" : "states explored";
+  std::printf("%lu processes, %.0f per second of processor time (%.1f s in all)\n", arguments.jobs, static_cast<double>(states) / busy,
+              busy);
+  std::printf("%lu %s, %lu failed, %.0f per second\n", states, what, totals.failures.load(), static_cast<double>(states) / seconds);
+  return totals.failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int explore(const ExploreArguments& given) {
+  ExploreArguments arguments = given;
+  std::string why;
+  if (!parse_sequence(arguments.sequence, &why).ok()) {
+    std::fprintf(stderr, "brickfs-crash: %s\n", why.c_str());
+    return 2;
+  }
+  if (!arguments.sequence.empty()) arguments.jobs = 1;
+  const double begin = real_seconds();
+  void* const shared = mmap(nullptr, sizeof(Totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(shared != MAP_FAILED);
+  auto* const totals = new (shared) Totals;
+  std::vector<pid_t> workers;
+  std::fflush(stdout);
+  for (uint64_t number = 0; number < arguments.jobs; ++number) {
+    const pid_t worker = fork();
+    CHECK(worker >= 0);
+    if (worker == 0) {
+      Worker(arguments, begin, number, *totals).run();
+      _exit(0);
+    }
+    workers.push_back(worker);
+  }
+  for (const pid_t worker : workers) {
+    if (!wait_for(worker)) ++totals->failures;
+  }
+  return print_totals(arguments, *totals, real_seconds() - begin);
+}
+
+}  // namespace brickfs

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real brick, the network to it, and real mounts. Whatever happens, leave() takes all of it away."""
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+from proxy import Proxy
+
+PATIENCE = 60  # seconds that a mount, an unmount or a verification may take
+
+
+class Failure(Exception):
+    """The product did what it must not."""
+
+
+def wait_for(condition, seconds, what):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise Failure(f"{what} takes more than {seconds} s")
+        time.sleep(0.02)
+
+
+def mount_minor(point):
+    """Of the FUSE connection behind a mount point, or None. Asks nobody who might hang."""
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        fields = line.split()
+        if fields[4] == str(point):
+            return fields[2].split(":")[1]
+    return None
+
+
+class Mount:
+    """A brickfs process in the foreground and its mount point."""
+
+    def __init__(self, world, name, options=(), wait=True):
+        self.point = world.work / name
+        self.point.mkdir(exist_ok=True)
+        command = [world.build / "fs/brickfs", world.source, self.point, "-f"]
+        if options:
+            command += ["-o", ",".join(options)]
+        self.log = open(world.work / "brickfs.log", "ab")
+        self.process = subprocess.Popen(command, stderr=self.log, stdin=subprocess.DEVNULL)
+        world.mounts.append(self)
+
+        def serves():
+            if self.process.poll() is not None:
+                raise Failure(f"the mount fails: {world.last_line('brickfs.log')}")
+            return mount_minor(self.point) is not None
+        if wait:
+            wait_for(serves, PATIENCE, "a mount")
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(10)
+        self.detach()
+
+    def detach(self):
+        if mount_minor(self.point) is not None:
+            subprocess.run(["umount", "-l", self.point], stderr=subprocess.DEVNULL, check=False)
+
+    def unmount(self):
+        def unmounts():  # busy as long as processes that were killed have not ended
+            return subprocess.run(["timeout", str(PATIENCE), "umount", self.point], capture_output=True, check=False).returncode == 0
+        wait_for(unmounts, PATIENCE, "umount")
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise Failure("brickfs does not end after umount") from None
+
+    def destroy(self):
+        minor = mount_minor(self.point)
+        if self.process.poll() is None:
+            self.process.kill()
+        if minor is not None:
+            with contextlib.suppress(OSError):
+                pathlib.Path(f"/sys/fs/fuse/connections/{minor}/abort").write_text("1")
+            self.detach()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(10)
+        self.log.close()
+
+
+class World:
+    def __init__(self, build, work, size):
+        self.build = pathlib.Path(build)
+        self.work = pathlib.Path(work)
+        self.size = size
+        self.proxy = Proxy()
+        self.source = f"tcp://127.0.0.1:{self.proxy.port}/default"
+        self.brickd = None
+        self.port = 0
+        self.mounts = []
+        self.loads = []
+
+    def start_brick(self, memory):
+        port_file = self.work / "port"
+        port_file.unlink(missing_ok=True)
+        with open(self.work / "brickd.log", "ab") as log:
+            self.brickd = subprocess.Popen(
+                [self.build / "server/brickd", "--listen", f"tcp://127.0.0.1:{self.port}", "--port-file", port_file, "--foreground",
+                 "--memory", memory, "--file", self.work / "store", "--size", self.size], stderr=log, stdin=subprocess.DEVNULL)
+        wait_for(lambda: port_file.exists() and port_file.read_text().strip(), PATIENCE, "the start of brickd")
+        self.port = self.proxy.target = int(port_file.read_text().split()[0])
+
+    def kill_brick(self):
+        self.brickd.kill()
+        self.brickd.wait(30)
+
+    def start_load(self, command, environment):
+        """A process group of its own, so that all of it can be ended."""
+        with open(self.work / "load.log", "wb") as log:
+            load = subprocess.Popen(command, shell=True, env={**os.environ, **environment}, stdout=log, stderr=log,
+                                    stdin=subprocess.DEVNULL, start_new_session=True)
+        self.loads.append(load)
+        return load
+
+    @staticmethod
+    def end_load(load):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(load.pid, signal.SIGKILL)
+        try:
+            load.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise Failure("the workload hangs in the file system") from None
+
+    def check(self):
+        done = subprocess.run(["timeout", "300", self.build / "tools/brickctl", "check", self.source], capture_output=True, text=True,
+                              check=False)
+        (self.work / "check.log").write_text(done.stdout + done.stderr)
+        if done.returncode != 0:
+            raise Failure(f"brickctl check ends with {done.returncode}: {(done.stdout + done.stderr).strip().splitlines()[:1]}")
+
+    def last_line(self, name):
+        lines = (self.work / name).read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def leave(self):
+        for load in self.loads:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(load.pid, signal.SIGKILL)
+        for mount in self.mounts:
+            mount.destroy()
+        if self.brickd is not None and self.brickd.poll() is None:
+            self.kill_brick()
+        self.proxy.close()
+        for load in self.loads:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                load.wait(10)
+
+    def save(self, into):
+        """All that tells about a failure; the store with its holes."""
+        into.mkdir(parents=True, exist_ok=True)
+        for name in ("brickfs.log", "brickd.log", "load.log", "verify.log", "check.log"):
+            if (self.work / name).exists():
+                shutil.copy(self.work / name, into)
+        shutil.copytree(self.work / "log", into / "log", dirs_exist_ok=True)
+        subprocess.run(["cp", "--sparse=always", self.work / "store", into / "store"], check=False)
