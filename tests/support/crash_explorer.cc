@@ -14,8 +14,8 @@
 namespace brickfs {
 namespace {
 
-constexpr uint64_t kFurtherShare = 32;  // of recoveries with a known outcome: one in so many is followed further all the same
-constexpr uint64_t kRedoneShare = 8;      // of all: one in so many
+constexpr uint64_t kFurtherShare = 64;  // of recoveries with a known outcome: one in so many is followed further all the same
+constexpr uint64_t kRedoneShare = 12;     // of all: one in so many
 constexpr std::chrono::microseconds kStill{40};   // without a change on the brick: what an operation sets off has ended
 constexpr std::chrono::microseconds kStillMost{2000};
 

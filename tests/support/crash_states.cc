@@ -14,9 +14,9 @@ constexpr uint32_t kWord = 8;     // what memory takes whole
 constexpr uint32_t kLine = 64;    // what travels together
 constexpr uint32_t kSector = 512;  // what a disk takes whole
 constexpr uint32_t kDensePlaces = 48;   // of each shape
-constexpr uint32_t kSparsePlaces = 3;
+constexpr uint32_t kSparsePlaces = 2;
 constexpr uint32_t kDenseRandoms = 12;
-constexpr uint32_t kSparseRandoms = 2;
+constexpr uint32_t kSparseRandoms = 1;
 constexpr size_t kMostInFlight = 4;     // of which all combinations of whole and none are tried
 
 // The parts that landed of the grains from `from` to `to` of `bytes`: step(offset, length).
