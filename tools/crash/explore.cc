@@ -72,7 +72,7 @@ class Disturbance {
 };
 Disturbance disturbance;
 
-// Half the operations follow upon each other; the others leave time for what they set off, or for what an idle mount does, or begin
+// Some operations follow upon each other; the others leave time for what they set off, or for what an idle mount does, or begin
 // in the midst of that.
 void between_operations(uint64_t seed) {
   constexpr std::chrono::seconds kIdle{30};
@@ -81,6 +81,9 @@ void between_operations(uint64_t seed) {
     case 2: return fibers::pass(std::chrono::milliseconds(20));
     case 3: return fibers::pass(kIdle);
     case 4: return disturbance.wait(kIdle);
+    case 5:
+      fibers::pass(std::chrono::milliseconds(200));  // what the operation set off has ended
+      return disturbance.wait(kIdle);
     default: return;
   }
 }

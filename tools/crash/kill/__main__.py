@@ -60,6 +60,7 @@ class Round:
         if how == "live":
             self.goes_on(load, mount, may_fail)
         self.world.end_load(load)
+        self.world.forget_ended()
         self.verify(mount, how, "")
         began = time.monotonic()
         mount.unmount()

@@ -15,7 +15,7 @@ MEMORY = ("32M", "128M", "1G")  # of the brick; its store is larger
 
 
 def remount(world, options=()):
-    return Mount(world, f"mnt{len(world.mounts)}", options), "crash"
+    return Mount(world, f"mnt{world.mounted}", options), "crash"
 
 
 def kill_client(world, mount, _):
@@ -48,6 +48,7 @@ def kill_remounting(world, mount, random):
         again = Mount(world, "recovering", wait=False)  # elsewhere: the workload must not find it
         time.sleep(random.uniform(0.005, 0.1))
         again.kill()
+        again.detach()
     return remount(world)
 
 

@@ -46,6 +46,7 @@ class Mount:
         self.log = open(world.work / "brickfs.log", "ab")
         self.process = subprocess.Popen(command, stderr=self.log, stdin=subprocess.DEVNULL)
         world.mounts.append(self)
+        world.mounted += 1
 
         def serves():
             if self.process.poll() is not None:
@@ -58,9 +59,9 @@ class Mount:
         self.process.send_signal(number)
 
     def kill(self):
+        """The mount point stays, and refuses all: what is under it must not be found by the workload."""
         self.process.kill()
         self.process.wait(10)
-        self.detach()
 
     def detach(self):
         if mount_minor(self.point) is not None:
@@ -98,6 +99,7 @@ class World:
         self.brickd = None
         self.port = 0
         self.mounts = []
+        self.mounted = 0  # so far
         self.loads = []
 
     def start_brick(self, memory):
@@ -130,6 +132,14 @@ class World:
             load.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             raise Failure("the workload hangs in the file system") from None
+
+    def forget_ended(self):
+        """Takes the mounts away whose process has ended."""
+        serving = [mount for mount in self.mounts if mount.process.poll() is None]
+        for mount in self.mounts:
+            if mount not in serving and all(mount.point != other.point for other in serving):
+                mount.destroy()
+        self.mounts = serving
 
     def check(self):
         done = subprocess.run(["timeout", "300", self.build / "tools/brickctl", "check", self.source], capture_output=True, text=True,
