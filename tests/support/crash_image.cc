@@ -29,7 +29,7 @@ void for_each_part(uint64_t address, uint64_t length, uint64_t page_bytes, Step&
 const CrashImage::Block* CrashImage::find(uint64_t block) const {
   const auto at = std::lower_bound(blocks_.begin(), blocks_.end(), block,
                                    [](const Entry& entry, uint64_t wanted) { return entry.first < wanted; });
-  return at != blocks_.end() && at->first == block ? at->second.get() : nullptr;
+  return at != blocks_.end() && at->first == block ? &*at->second : nullptr;
 }
 
 bool CrashImage::contains_any(BlockRange blocks) const {
@@ -50,7 +50,7 @@ void CrashImage::add(BlockAddress block) {
   remove(block);
   const auto at = std::lower_bound(blocks_.begin(), blocks_.end(), raw(block),
                                    [](const Entry& entry, uint64_t wanted) { return entry.first < wanted; });
-  blocks_.insert(at, {raw(block), std::make_shared<Block>()});
+  blocks_.insert(at, {raw(block), CopiedOnWrite<Block>::make()});
 }
 
 void CrashImage::remove(BlockAddress block) {
@@ -61,23 +61,22 @@ CrashImage::Block& CrashImage::writable(uint64_t block) {
   const auto at = std::lower_bound(blocks_.begin(), blocks_.end(), block,
                                    [](const Entry& entry, uint64_t wanted) { return entry.first < wanted; });
   CHECK(at != blocks_.end() && at->first == block);
-  if (at->second.use_count() > 1) at->second = std::make_shared<Block>(*at->second);
-  at->second->digest = 0;
-  return *at->second;
+  Block& own = at->second.own();
+  own.digest.value = 0;
+  return own;
 }
 
 void CrashImage::write(uint64_t address, std::span<const std::byte> bytes) {
   for_each_part(address, bytes.size(), kPageBytes, [&](uint64_t at, uint64_t done, uint64_t length) {
-    std::shared_ptr<Page>& page = writable(round_down(at, kBlockBytes)).pages[at % kBlockBytes / kPageBytes];
+    CopiedOnWrite<Page>& page = writable(round_down(at, kBlockBytes)).pages[at % kBlockBytes / kPageBytes];
     const auto part = bytes.subspan(done, length);
-    if (page == nullptr) {
+    if (!page) {
       if (is_zero(part)) return;
-      page = std::make_shared<Page>();
-    } else if (page.use_count() > 1) {
-      page = std::make_shared<Page>(*page);
+      page = CopiedOnWrite<Page>::make();
     }
-    page->digest = 0;
-    std::memcpy(page->bytes.data() + at % kPageBytes, part.data(), length);
+    Page& own = page.own();
+    own.digest.value = 0;
+    std::memcpy(own.bytes.data() + at % kPageBytes, part.data(), length);
   });
 }
 
@@ -90,8 +89,8 @@ void CrashImage::read(uint64_t address, std::span<std::byte> into) const {
       block = find(block_at);
       CHECK(block != nullptr);
     }
-    const std::shared_ptr<Page>& page = block->pages[at % kBlockBytes / kPageBytes];
-    if (page == nullptr) {
+    const CopiedOnWrite<Page>& page = block->pages[at % kBlockBytes / kPageBytes];
+    if (!page) {
       std::memset(into.data() + done, 0, length);
     } else {
       std::memcpy(into.data() + done, page->bytes.data() + at % kPageBytes, length);
@@ -104,13 +103,13 @@ void CrashImage::copy_from(const CrashImage& from, uint64_t address, uint64_t le
     const uint64_t block = round_down(at, kBlockBytes);
     const Block* source = from.find(block);
     if (source == nullptr || find(block) == nullptr) return;
-    const std::shared_ptr<Page>& page = source->pages[at % kBlockBytes / kPageBytes];
+    const CopiedOnWrite<Page>& page = source->pages[at % kBlockBytes / kPageBytes];
     if (length == kPageBytes) {
       writable(block).pages[at % kBlockBytes / kPageBytes] = page;
       return;
     }
     static constexpr std::array<std::byte, kPageBytes> kZeros{};
-    const std::byte* bytes = page == nullptr ? kZeros.data() : page->bytes.data();
+    const std::byte* bytes = page ? page->bytes.data() : kZeros.data();
     write(at, {bytes + at % kPageBytes, length});
   });
 }
@@ -141,15 +140,16 @@ std::vector<BlockRange> CrashImage::ranges() const {
 }
 
 uint64_t CrashImage::digest_of(const Block& block) {
-  if (block.digest != 0) return block.digest;
+  if (const uint64_t known = block.digest.value; known != 0) return known;
   uint64_t digest = 1;
   for (size_t i = 0; i < kPages; ++i) {
-    Page* page = block.pages[i].get();
-    if (page == nullptr) continue;
-    if (page->digest == 0) page->digest = is_zero(page->bytes) ? 1 : XXH3_64bits(page->bytes.data(), kPageBytes) | 2;
-    if (page->digest != 1) digest += XXH3_64bits_withSeed(&i, sizeof(i), page->digest);
+    const CopiedOnWrite<Page>& page = block.pages[i];
+    if (!page) continue;
+    uint64_t known = page->digest.value;
+    if (known == 0) known = page->digest.value = is_zero(page->bytes) ? 1 : XXH3_64bits(page->bytes.data(), kPageBytes) | 2;
+    if (known != 1) digest += XXH3_64bits_withSeed(&i, sizeof(i), known);
   }
-  block.digest = digest;
+  block.digest.value = digest;
   return digest;
 }
 

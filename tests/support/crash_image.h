@@ -5,13 +5,14 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "tests/support/copied_on_write.h"
 #include "transport/block.h"
 
 namespace brickfs {
@@ -44,15 +45,25 @@ class CrashImage {
 
  private:
   static constexpr size_t kPages = kBlockBytes / kPageBytes;
+  // Found out by any owner of a page or block. 0: not known.
+  struct KnownDigest {
+    KnownDigest() = default;
+    KnownDigest(const KnownDigest& other) : value(other.value.load()) {}
+    KnownDigest& operator=(const KnownDigest& other) {
+      value = other.value.load();
+      return *this;
+    }
+    std::atomic<uint64_t> value{0};
+  };
   struct Page {
     std::array<std::byte, kPageBytes> bytes{};
-    uint64_t digest = 0;  // 0: not known
+    mutable KnownDigest digest;
   };
   struct Block {
-    std::array<std::shared_ptr<Page>, kPages> pages;  // null: zeros
-    mutable uint64_t digest = 0;                      // 0: not known
+    std::array<CopiedOnWrite<Page>, kPages> pages;  // of nothing: zeros
+    mutable KnownDigest digest;
   };
-  using Entry = std::pair<uint64_t, std::shared_ptr<Block>>;
+  using Entry = std::pair<uint64_t, CopiedOnWrite<Block>>;
 
   const Block* find(uint64_t block) const;
   Block& writable(uint64_t block);
