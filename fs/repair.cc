@@ -46,6 +46,8 @@ class Repair {
   VolumeHead head_;
   InodeTable inodes_;
   RecoveredVolume recovered_;
+  // Nothing that was read refers to them. What the repair itself drops goes only when the new tree is in force.
+  std::vector<BlockRange> leaked_before_;
   std::vector<BlockRange> old_checkpoint_;  // what there is of it
   std::vector<BlockRange> old_journal_;
   std::vector<SharedData> shared_;
@@ -88,6 +90,8 @@ Status Repair::read_tree() {
                   "nothing of the tree can be read: a repair would leave an empty file system. To begin anew, free the volume's blocks");
   }
   for (const Finding& lost : recovered_.findings.kept()) repairs_.repair(lost.area, kNoIno, lost.text + ": given up");
+  Findings damage;
+  leaked_before_ = reconcile(inodes_, recovered_.metadata, listed_, damage).leaked;
   repair_tree(inodes_, now(), repairs_);
   keep_real_metadata();
   shared_ = take_impossible_extents(inodes_, recovered_.metadata, listed_, repairs_);
@@ -121,12 +125,13 @@ void Repair::keep_real_metadata() {
 Status Repair::write_tree() {
   TRY(commit_suspects(volume_, recovered_));
   if (head_.mark != Mark::kNone) TRY(write_mark(volume_, Mark::kNone));
-  for (const BlockRange& leaked : recovered_.blocks.leaked) TRY(volume_.free(leaked));
+  for (const BlockRange& leaked : leaked_before_) TRY(volume_.free(leaked));
   TRY(start_space());
   TRY(copy_shared_data(volume_, *space_, inodes_, shared_, repairs_));
   TRY(start_journal());
   TRY(write_checkpoint());
   TRY(free_old_journal());
+  for (const BlockRange& leaked : subtract(recovered_.blocks.leaked, leaked_before_)) TRY(volume_.free(leaked));
   TRY(journal_->stop());
   space_->stop();
   return volume_.commit();
@@ -137,7 +142,7 @@ Status Repair::start_space() {
   for (const MetadataBlocks& part : recovered_.metadata) TRY(space_->adopt_metadata(part.blocks));
   for (const UsedRun& used : recovered_.blocks.file_runs) TRY(space_->adopt(used.run));
   // No transaction frees anything.
-  return space_->start(recovered_.blocks.kept, {.durable = [] { return Lsn{0}; }, .make_durable = [] { return Status(); }});
+  return space_->start(subtract(listed_, leaked_before_), {.durable = [] { return Lsn{0}; }, .make_durable = [] { return Status(); }});
 }
 
 // A journal of its own, behind the numbers of the old one. It has a row in it, so that a checkpoint is due.

@@ -77,6 +77,13 @@ class RepairTest : public testing::Test {
     write_text(filesystem, ino, pattern(*name));
     return ino;
   }
+  Ino make_large_file(const char* name) {
+    const auto filesystem = mount();
+    const Ino ino = filesystem->create(kRootIno, name, 0644, root_caller())->ino;
+    write_text(*filesystem, ino, std::string(2 * kBlockBytes, 'x'));
+    EXPECT_TRUE(filesystem->unmount().ok());
+    return ino;
+  }
   void edit(const std::function<void(EditedTree&)>& change) {
     const auto client = volume_->open();
     edit_tree(*client, change);
@@ -387,7 +394,12 @@ TEST_F(RepairTest, MayStopAtAnyChange) {
       SCOPED_TRACE(testing::Message() << changes << " changes, the brick " << (brick_crashes ? "crashes" : "lives"));
       volume_ = std::make_unique<EmbeddedVolume>(64 * kMiB, 64 * kMiB);
       make_files();
+      const Ino block = make_large_file("large");
       edit([&](EditedTree& tree) {
+        // A whole block that the repair drops.
+        tree.at(raw(e_)).extents = std::move(tree.at(raw(block)).extents);
+        tree.at(1).directory->erase("large");
+        tree.inodes.erase(block);
         tree.at(1).directory->erase("d");
         tree.at(raw(b_)).extents->map({1, 2, tree.at(raw(a_)).extents->at_or_after(0)->volume_unit + 1, false}, nullptr);
       });
@@ -398,7 +410,9 @@ TEST_F(RepairTest, MayStopAtAnyChange) {
         static_cast<void>((*client)->close());
       }
       if (brick_crashes) volume_->crash_brick();
-      const bool damaged = check().findings.damaged();
+      const CheckReport left = check();
+      for (const Finding& finding : left.findings.kept()) ASSERT_EQ(finding.text.find("not on the brick"), std::string::npos);
+      const bool damaged = left.findings.damaged();
       ASSERT_TRUE(!damaged || (stopped && repair().ok())) << why_;
       ASSERT_EQ(check().findings.first_damage(), "");
       const auto filesystem = mount();
