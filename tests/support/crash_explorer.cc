@@ -256,7 +256,7 @@ std::string CrashExplorer::verify(const BrickState& state, bool durable, std::sp
   return verify_further(state, durable, history, low, high, found);
 }
 
-// The same operations again, which make a journal of the same lengths, then a crash: what the first attempt left half written, or
+// The same operations again, which make a journal of the same lengths, a sync, then a crash: what the first attempt left half written, or
 // out of order, is not taken for a part of it.
 std::string CrashExplorer::verify_redone(const BrickState& state, bool durable) {
   if (sequence_.empty()) return "";
@@ -270,6 +270,7 @@ std::string CrashExplorer::verify_redone(const BrickState& state, bool durable) 
     static_cast<void>(workload.run(sequence_[i]));
     let_others_go_on(*medium, 0);
   }
+  if (!filesystem->sync_all().ok()) return "after a recovery and the same again it cannot be synced";
   const TreeSnapshot done = snapshot_of(*filesystem);
   medium = medium_on(medium->state(), durable, false);
   filesystem = mount(*medium, &why);
