@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/acl.h"
+#include "fs/inode/acl.h"
 
 #include <gtest/gtest.h>
 

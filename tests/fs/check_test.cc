@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/check.h"
+#include "fs/recovery/check.h"
 
 #include <dirent.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 
 #include <memory>
 
-#include "fs/filesystem.h"
-#include "fs/tree_check.h"
+#include "fs/operations/filesystem.h"
+#include "fs/recovery/tree_check.h"
 #include "tests/support/embedded_volume.h"
 
 namespace brickfs {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/checkpoint.h"
+#include "fs/persistence/checkpoint.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "fs/checkpoint_format.h"
+#include "fs/persistence/checkpoint_format.h"
 #include "tests/support/journal_bed.h"
 
 namespace brickfs {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints of a tree that is a set of numbers (orphan rows), on a journal, cut off at every step.
-#include "fs/checkpoint_thread.h"
+#include "fs/persistence/checkpoint_thread.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "fs/checkpoint.h"
+#include "fs/persistence/checkpoint.h"
 #include "tests/support/journal_bed.h"
 #include "transport/base/mutex.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/data_blocks.h"
+#include "fs/space/data_blocks.h"
 
 #include <gtest/gtest.h>
 

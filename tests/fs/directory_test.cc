@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/directory.h"
+#include "fs/inode/directory.h"
 
 #include <gtest/gtest.h>
 

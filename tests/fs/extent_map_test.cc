@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/extent_map.h"
+#include "fs/inode/extent_map.h"
 
 #include <gtest/gtest.h>
 

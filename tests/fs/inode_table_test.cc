@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/inode_table.h"
+#include "fs/inode/inode_table.h"
 
 #include <gtest/gtest.h>
 #include <malloc.h>

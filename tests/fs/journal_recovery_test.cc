@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "fs/journal_format.h"
-#include "fs/journal_reader.h"
+#include "fs/persistence/journal_format.h"
+#include "fs/persistence/journal_reader.h"
 #include "tests/support/journal_bed.h"
 
 namespace brickfs {

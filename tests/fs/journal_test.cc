@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/journal.h"
+#include "fs/persistence/journal.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "fs/journal_format.h"
+#include "fs/persistence/journal_format.h"
 #include "tests/support/journal_bed.h"
 #include "transport/limits.h"
 

@@ -6,8 +6,8 @@
 
 #include <cstring>
 
-#include "fs/filesystem.h"
-#include "fs/make.h"
+#include "fs/operations/filesystem.h"
+#include "fs/recovery/make.h"
 #include "tests/support/embedded_volume.h"
 #include "tests/support/stopping_brick.h"
 #include "tests/support/tree_dump.h"

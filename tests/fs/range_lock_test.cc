@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/range_lock.h"
+#include "fs/base/range_lock.h"
 
 #include <gtest/gtest.h>
 

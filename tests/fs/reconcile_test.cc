@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/reconcile.h"
+#include "fs/recovery/reconcile.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

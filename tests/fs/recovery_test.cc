@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Crashes: the tree after one is a tree that the operations produced, in order, up to some instant not before the last
 // sync.
-#include "fs/recovery.h"
+#include "fs/recovery/recovery.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "fs/check.h"
-#include "fs/filesystem.h"
+#include "fs/operations/filesystem.h"
+#include "fs/recovery/check.h"
 #include "tests/support/embedded_volume.h"
 #include "tests/support/stopping_brick.h"
 #include "tests/support/tree_dump.h"

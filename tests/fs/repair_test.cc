@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Damage of one kind at a time: the check finds it, the repair mends it, the check finds nothing any more, and what the damage
 // did not touch is as it was.
-#include "fs/repair.h"
+#include "fs/recovery/repair.h"
 
 #include <dirent.h>
 #include <gtest/gtest.h>
@@ -11,11 +11,11 @@
 #include <random>
 #include <string>
 
-#include "fs/check.h"
-#include "fs/checkpoint.h"
-#include "fs/checkpoint_format.h"
-#include "fs/filesystem.h"
-#include "fs/make.h"
+#include "fs/operations/filesystem.h"
+#include "fs/persistence/checkpoint.h"
+#include "fs/persistence/checkpoint_format.h"
+#include "fs/recovery/check.h"
+#include "fs/recovery/make.h"
 #include "tests/support/embedded_volume.h"
 #include "tests/support/mounted_volume.h"
 #include "tests/support/stopping_brick.h"

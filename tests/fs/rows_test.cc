@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/rows.h"
+#include "fs/inode/rows.h"
 
 #include <dirent.h>
 #include <gtest/gtest.h>

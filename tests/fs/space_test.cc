@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/space.h"
+#include "fs/space/space.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/superblock.h"
+#include "fs/persistence/superblock.h"
 
 #include <gtest/gtest.h>
 

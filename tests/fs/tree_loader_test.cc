@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/tree_loader.h"
+#include "fs/recovery/tree_loader.h"
 
 #include <dirent.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "fs/tree_scan.h"
+#include "fs/persistence/tree_scan.h"
 
 namespace brickfs {
 namespace {

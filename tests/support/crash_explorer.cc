@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "fs/check.h"
+#include "fs/recovery/check.h"
 #include "tests/support/crash_mount.h"
 #include "transport/base/check.h"
 

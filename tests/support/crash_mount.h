@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "fs/check.h"
-#include "fs/filesystem.h"
+#include "fs/operations/filesystem.h"
+#include "fs/recovery/check.h"
 #include "tests/support/recording_brick.h"
 #include "transport/volume_client.h"
 

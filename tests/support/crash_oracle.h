@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "fs/filesystem.h"
+#include "fs/operations/filesystem.h"
 
 namespace brickfs {
 

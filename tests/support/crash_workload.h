@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fs/filesystem.h"
+#include "fs/operations/filesystem.h"
 #include "transport/base/result.h"
 
 namespace brickfs {

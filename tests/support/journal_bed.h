@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "fs/journal.h"
-#include "fs/space.h"
-#include "fs/superblock.h"
+#include "fs/persistence/journal.h"
+#include "fs/persistence/superblock.h"
+#include "fs/space/space.h"
 #include "tests/support/model_brick.h"
 #include "tests/support/row_text.h"
 

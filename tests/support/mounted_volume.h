@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "fs/filesystem.h"
+#include "fs/operations/filesystem.h"
 #include "server/brick_service.h"
 #include "transport/base/bytes.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "fs/rows.h"
+#include "fs/inode/rows.h"
 
 namespace brickfs {
 

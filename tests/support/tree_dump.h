@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "fs/filesystem.h"
+#include "fs/operations/filesystem.h"
 
 namespace brickfs {
 

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "fs/checkpoint.h"
-#include "fs/inode_walk.h"
-#include "fs/make.h"
-#include "fs/recovery.h"
+#include "fs/inode/inode_walk.h"
+#include "fs/persistence/checkpoint.h"
+#include "fs/recovery/make.h"
+#include "fs/recovery/recovery.h"
 
 namespace brickfs {
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "absl/container/flat_hash_set.h"
-#include "fs/inode_table.h"
+#include "fs/inode/inode_table.h"
 #include "transport/volume_client.h"
 
 namespace brickfs {

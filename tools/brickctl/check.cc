@@ -6,8 +6,8 @@
 #include <chrono>
 #include <cstdio>
 
-#include "fs/check.h"
-#include "fs/repair.h"
+#include "fs/recovery/check.h"
+#include "fs/recovery/repair.h"
 
 namespace brickfs {
 namespace {

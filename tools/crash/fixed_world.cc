@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "fs/filesystem_state.h"
+#include "fs/operations/filesystem_state.h"
 #include "tools/crash/fibers.h"
 
 namespace brickfs {

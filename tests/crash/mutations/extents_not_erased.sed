@@ -1,3 +1,3 @@
-# fs/file_change.cc
+# fs/operations/file_change.cc
 # a truncation leaves the extents in the journal
 s/transaction.erase_extents(ino_, units.first, units.count);/;/

@@ -1,3 +1,3 @@
-# fs/journal_reader.cc
+# fs/persistence/journal_reader.cc
 # bytes of a torn write in the next journal block go unnoticed
 s/end_.fresh_dirty = !is_zero(block_);/end_.fresh_dirty = false;/

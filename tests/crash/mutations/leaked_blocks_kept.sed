@@ -1,3 +1,3 @@
-# fs/mount.cc
+# fs/operations/mount.cc
 # a mount does not free what nothing refers to
 s/^  TRY(free_leaked());//

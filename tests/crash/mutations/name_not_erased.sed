@@ -1,3 +1,3 @@
-# fs/namespace_ops.cc
+# fs/operations/namespace_ops.cc
 # unlinking leaves the name in the journal
 s/transaction.erase_dirent([^;]*);//

@@ -1,3 +1,3 @@
-# fs/filesystem_state.cc
+# fs/operations/filesystem_state.cc
 # an unlinked file in use is not written down as an orphan
 s/transaction.put_orphan(inode.ino);//

@@ -1,3 +1,3 @@
-# fs/file_change.cc
+# fs/operations/file_change.cc
 # bytes that a truncation left behind are written over before it is durable
 s/if (waits_for_shed_) TRY/if (false) TRY/

@@ -1,3 +1,3 @@
-# fs/filesystem.cc
+# fs/operations/filesystem.cc
 # fsync does not wait
 s/^  return impl_->journal->sync();/  return {};/

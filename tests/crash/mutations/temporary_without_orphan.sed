@@ -1,3 +1,3 @@
-# fs/namespace_ops.cc
+# fs/operations/namespace_ops.cc
 # a temporary file is not written down as an orphan
 s/transaction.put_orphan(number);//

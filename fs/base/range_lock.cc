@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/base/range_lock.h"
+
+#include <list>
+
+#include "absl/container/flat_hash_map.h"
+#include "transport/base/check.h"
+#include "transport/base/mutex.h"
+
+namespace brickfs {
+namespace {
+
+constexpr size_t kShards = 256;
+
+struct Request {
+  uint64_t id;
+  uint64_t first_unit;
+  uint64_t end_unit;
+  RangeLocks::Mode mode;
+  bool granted = false;
+  CondVar* waiter = nullptr;  // of the thread that waits for it
+
+  bool conflicts_with(const Request& other) const {
+    if (mode == RangeLocks::Mode::kShared && other.mode == RangeLocks::Mode::kShared) return false;
+    return first_unit < other.end_unit && other.first_unit < end_unit;
+  }
+};
+
+// In order of arrival. A request is granted once no earlier one, granted or waiting, conflicts with it.
+using Queue = std::list<Request>;
+
+bool may_go(const Queue& queue, const Request& request) {
+  for (const Request& earlier : queue) {
+    if (&earlier == &request) return true;
+    if (earlier.conflicts_with(request)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+struct RangeLocks::Shard {
+  Mutex mutex;
+  uint64_t next_id ABSL_GUARDED_BY(mutex) = 1;
+  absl::flat_hash_map<Ino, Queue> files ABSL_GUARDED_BY(mutex);
+};
+
+RangeLocks::RangeLocks() : shards_(std::make_unique<Shard[]>(kShards)) {}
+RangeLocks::~RangeLocks() = default;
+
+RangeLocks::Hold RangeLocks::lock(Ino ino, uint64_t first_unit, uint64_t end_unit, Mode mode) {
+  Hold hold;
+  hold.locks_ = this;
+  hold.ino_ = ino;
+
+  Shard& shard = shards_[raw(ino) % kShards];
+  CondVar granted;
+  MutexLock lock(shard.mutex);
+  hold.id_ = shard.next_id++;
+  // References into the map die when another file's queue is added; the list's node stays where it is.
+  Queue& queue = shard.files[ino];
+  Request& request = queue.emplace_back(Request{hold.id_, first_unit, end_unit, mode});
+  request.granted = may_go(queue, request);
+  if (request.granted) return hold;
+  request.waiter = &granted;
+  while (!request.granted) granted.wait(lock);
+  request.waiter = nullptr;
+  return hold;
+}
+
+void RangeLocks::unlock(Ino ino, uint64_t id) {
+  Shard& shard = shards_[raw(ino) % kShards];
+  MutexLock lock(shard.mutex);
+  const auto file = shard.files.find(ino);
+  CHECK(file != shard.files.end());
+  Queue& queue = file->second;
+  CHECK(std::erase_if(queue, [id](const Request& request) { return request.id == id; }) == 1);
+  if (queue.empty()) {
+    shard.files.erase(file);
+    return;
+  }
+  for (Request& request : queue) {
+    if (request.granted || !may_go(queue, request)) continue;
+    request.granted = true;
+    request.waiter->notify_one();  // under the mutex: the waiter's stack holds the condition
+  }
+}
+
+RangeLocks::Hold::Hold(Hold&& other) noexcept { *this = std::move(other); }
+
+RangeLocks::Hold& RangeLocks::Hold::operator=(Hold&& other) noexcept {
+  std::swap(locks_, other.locks_);
+  std::swap(ino_, other.ino_);
+  std::swap(id_, other.id_);
+  return *this;
+}
+
+RangeLocks::Hold::~Hold() {
+  if (locks_ != nullptr) locks_->unlock(ino_, id_);
+}
+
+}  // namespace brickfs

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernel's FUSE can do and libfuse 3.14 does not pass on: O_TMPFILE, birth times (statx), syncfs, and the
+// kernel telling with each write and truncation whether set-uid and set-gid bits are to be cleared
+// (FUSE_HANDLE_KILLPRIV_V2; without it the kernel asks for a file's capabilities before every write); and requests over
+// io_uring (fs/fuse/ring_entry.h). Source: include/uapi/linux/fuse.h of Linux 6.14.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace brickfs {
+
+class FuseMount;
+
+// Looks at a request before libfuse does. True: it has been answered.
+bool serve_extra_request(FuseMount& mount, std::span<const std::byte> message);
+
+// Sees the answer to the kernel's first request, FUSE_INIT, and asks for what libfuse does not know of.
+class FuseInitAmendment {
+ public:
+  // Before the first request: io_uring is wanted, if the kernel has it.
+  void want_rings() { wants_rings_ = true; }
+  void see_request(std::span<const std::byte> message);
+  // True: this was the answer to it, now amended where the kernel offers it.
+  bool amend_reply(std::span<const iovec> reply);
+  // The kernel leaves clearing set-uid and set-gid bits, and capabilities, to us.
+  bool kills_privileges() const { return kills_privileges_; }
+  // The kernel waits for the entries of its rings.
+  bool has_rings() const { return has_rings_; }
+
+ private:
+  uint64_t unique_ = 0;  // of the request
+  bool wants_rings_ = false;
+  bool offers_killpriv_ = false;
+  bool offers_rings_ = false;
+  std::atomic<bool> kills_privileges_{false};
+  std::atomic<bool> has_rings_{false};
+};
+
+}  // namespace brickfs

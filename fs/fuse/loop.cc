@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fuse/loop.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "fs/fuse/reply.h"
+
+namespace brickfs {
+namespace {
+
+constexpr int kWakeSignal = SIGUSR1;  // makes a waiting read() return
+constexpr std::chrono::milliseconds kWakeAgain{5};
+constexpr size_t kLeastPerQueue = 2;  // ring entries: a request that waits does not hold up all others of its CPU
+
+void install_wake_signal() {
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  sigaction(kWakeSignal, &action, nullptr);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeClient& volume, IoUring io_uring, std::string* why) {
+  UniqueFd ended(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!ended) return errno_error("eventfd");
+  install_wake_signal();
+  std::unique_ptr<FuseLoop> loop(new FuseLoop(mount, std::move(ended)));
+  if (io_uring != IoUring::kOff) {
+    const Status made = loop->make_ring_workers(volume);
+    if (!made.ok()) loop->workers_.clear();
+    if (!made.ok() && io_uring == IoUring::kOn) {
+      *why = fmt::format("option io_uring=on: this process may not use io_uring: {}", strerror(made.code()));
+      return Error(ENOTSUP, "io_uring");
+    }
+  }
+  for (size_t i = 0; i < kThreads; ++i) {
+    loop->workers_.push_back(std::make_unique<Worker>());
+    loop->workers_.back()->device_buffers = TRY(FuseBuffers::make(volume));
+  }
+  for (const auto& worker : loop->workers_) {
+    if (!worker->entry) loop->start_thread(*worker);
+  }
+  return loop;
+}
+
+// Before the kernel asks: once it has been told to use them, it waits for them.
+Status FuseLoop::make_ring_workers(VolumeClient& volume) {
+  const size_t queues = FuseRingEntry::queues();
+  const size_t for_each = std::clamp(kThreads / queues, kLeastPerQueue, kThreads);
+  serving_ = std::vector<std::atomic<unsigned>>(queues);
+  for (size_t i = 0; i < queues * for_each; ++i) {
+    workers_.push_back(std::make_unique<Worker>());
+    workers_.back()->entry = TRY(FuseRingEntry::make(volume, mount_.device(), i % queues));
+    workers_.back()->cpu.emplace(i % queues, serving_[i % queues]);
+  }
+  mount_.want_rings();
+  return {};
+}
+
+void FuseLoop::start_rings() {
+  MutexLock lock(threads_mutex_);
+  spdlog::info("requests come over io_uring");
+  for (const auto& worker : workers_) {
+    if (worker->entry && !stopping_) start_thread(*worker);
+  }
+}
+
+void FuseLoop::start_thread(Worker& worker) {
+  ++running_;
+  worker.thread = std::thread([this, &worker] { serve(worker); });
+}
+
+FuseLoop::~FuseLoop() { stop(); }
+
+bool FuseLoop::busy() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->busy.load(); });
+}
+
+void FuseLoop::serve(Worker& worker) {
+  FuseBuffers::set_current(worker.entry ? &worker.entry->buffers() : worker.device_buffers.get());
+  FuseRingEntry::set_current(worker.entry.get());
+  while (!stopping_ && serve_one(worker)) {
+  }
+  FuseRingEntry::set_current(nullptr);
+  FuseBuffers::set_current(nullptr);
+  --running_;
+  const uint64_t one = 1;
+  (void)!::write(ended_.get(), &one, sizeof(one));
+}
+
+bool FuseLoop::serve_one(Worker& worker) {
+  std::span<std::byte> message;
+  const Received received = worker.entry ? receive_from_ring(worker, message) : receive_from_device(worker, message);
+  if (received != Received::kRequest) return received == Received::kNothing;
+  worker.busy = true;
+  if (worker.cpu) worker.cpu->begin();
+  mount_.see_request(message);
+  if (!serve_extra_request(mount_, message)) {
+    fuse_buf request{};
+    request.size = message.size();
+    request.mem = message.data();
+    fuse_session_process_buf(mount_.session(), &request);
+  }
+  if (worker.cpu) worker.cpu->end();
+  worker.busy = false;
+  if (mount_.has_rings() && !rings_started_.exchange(true)) start_rings();
+  return true;
+}
+
+FuseLoop::Received FuseLoop::receive_from_device(Worker& worker, std::span<std::byte>& message) {
+  const std::span<std::byte> room = worker.device_buffers->request();
+  const ssize_t received = ::read(mount_.device(), room.data(), room.size());
+  if (received >= 0) {
+    message = room.first(static_cast<size_t>(received));
+    return Received::kRequest;
+  }
+  if (errno == ENODEV) return Received::kEnd;
+  // ENOENT: the request was interrupted while it was handed over.
+  if (errno == ENOENT || errno == EINTR || errno == EAGAIN) return Received::kNothing;
+  spdlog::error("cannot read from /dev/fuse: {}", strerror(errno));
+  return Received::kEnd;
+}
+
+FuseLoop::Received FuseLoop::receive_from_ring(Worker& worker, std::span<std::byte>& message) {
+  const auto received = worker.entry->receive();
+  if (received.ok()) {
+    message = *received;
+    return Received::kRequest;
+  }
+  if (received.error().is(EINTR)) return Received::kNothing;
+  if (!worker.entry->had_request() && !stopping_ && !mount_.is_severed()) {
+    spdlog::warn("the kernel refuses FUSE over io_uring ({}): going on without it", strerror(received.error().code()));
+  }
+  return Received::kEnd;
+}
+
+// A signal that comes just before a thread begins to wait is lost, so it is sent until all have gone.
+void FuseLoop::stop() {
+  stopping_ = true;
+  while (running_ > 0) {
+    {
+      MutexLock lock(threads_mutex_);
+      for (const auto& worker : workers_) {
+        if (!worker->busy && worker->thread.joinable()) pthread_kill(worker->thread.native_handle(), kWakeSignal);
+      }
+    }
+    std::this_thread::sleep_for(kWakeAgain);
+  }
+  for (const auto& worker : workers_) {
+    if (worker->thread.joinable()) worker->thread.join();
+  }
+}
+
+}  // namespace brickfs

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The threads that serve a mount: each receives a request into its own buffers, has it served and replied to, and waits
+// for the next. An operation blocks its thread while the network is busy with it. Requests come through /dev/fuse or, where
+// the kernel has it, over io_uring.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fs/fuse/buffers.h"
+#include "fs/fuse/cpu_choice.h"
+#include "fs/fuse/mount.h"
+#include "fs/fuse/ring_entry.h"
+#include "transport/base/mutex.h"
+#include "transport/base/result.h"
+#include "transport/base/unique_fd.h"
+
+namespace brickfs {
+
+class FuseLoop {
+ public:
+  static constexpr size_t kThreads = 12;
+
+  // `io_uring`: off, or the kernel may use it (FuseRingEntry::obstacle). `why` gets a line for people: ENOTSUP, it is demanded and
+  // this process may not.
+  static Result<std::unique_ptr<FuseLoop>> start(FuseMount& mount, VolumeClient& volume, IoUring io_uring, std::string* why);
+  ~FuseLoop();  // as stop()
+  FuseLoop(const FuseLoop&) = delete;
+  FuseLoop& operator=(const FuseLoop&) = delete;
+
+  // Readable once a thread has found that the kernel ended the connection.
+  int ended() const { return ended_.get(); }
+  // Some thread is at a request.
+  bool busy() const;
+  // Returns when every thread has finished the request it was at. No new ones are taken.
+  void stop();
+
+ private:
+  struct Worker {
+    std::unique_ptr<FuseBuffers> device_buffers;  // if it reads /dev/fuse
+    std::unique_ptr<FuseRingEntry> entry;         // else
+    std::optional<FuseCpuChoice> cpu;             // with an entry
+    std::atomic<bool> busy{false};
+    std::thread thread;
+  };
+  enum class Received { kRequest, kNothing, kEnd };
+
+  FuseLoop(FuseMount& mount, UniqueFd ended) : mount_(mount), ended_(std::move(ended)) {}
+  Status make_ring_workers(VolumeClient& volume);
+  void start_thread(Worker& worker);
+  void start_rings();
+  void serve(Worker& worker);
+  // False: the connection has ended.
+  bool serve_one(Worker& worker);
+  Received receive_from_device(Worker& worker, std::span<std::byte>& message);
+  Received receive_from_ring(Worker& worker, std::span<std::byte>& message);
+
+  FuseMount& mount_;
+  UniqueFd ended_;  // eventfd
+  std::atomic<bool> stopping_{false};
+  std::atomic<size_t> running_{0};
+  std::atomic<bool> rings_started_{false};
+  std::vector<std::atomic<unsigned>> serving_;    // requests, by queue of the rings
+  Mutex threads_mutex_;                           // of starting and waking them
+  std::vector<std::unique_ptr<Worker>> workers_;  // fixed from start() on
+};
+
+}  // namespace brickfs

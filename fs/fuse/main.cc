@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// brickfs: mounts a volume of a brick as a file system.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "fs/fuse/daemon.h"
+#include "fs/fuse/mount.h"
+#include "fs/fuse/mount_options.h"
+#include "fs/fuse/mount_source.h"
+#include "fs/fuse/remount.h"
+#include "fs/fuse/serving.h"
+#include "fs/fuse/signals.h"
+#include "transport/base/log.h"
+
+namespace brickfs {
+namespace {
+
+constexpr int kFine = 0;
+constexpr int kFailure = 1;
+constexpr int kUsage = 2;
+
+constexpr const char* kAfterHelp = R"(
+SOURCE  rdma://HOST[:PORT][,HOST[:PORT]]/VOLUME   tcp://HOST[:PORT]/VOLUME   memory:SIZE   file:PATH[,SIZE]
+        Sizes take K, M, G, T. The default port is 20470, the default volume `default`.
+OPT     ro, rw            read-only or not (rw)
+        steal             take the volume from a live holder
+        durable           refuse a brick that would not survive its own crash
+        hard              operations wait for a brick that is away (the default)
+        soft, timeo=SEC   operations fail with EIO when it has been away for so long (60)
+        secret=PATH       file with the volume's secret
+        writeback=on|off  the kernel's writeback cache (off)
+        io_uring=auto|on|off  requests over io_uring (auto: if this kernel allows it; on: have it allow it)
+        log=LEVEL         trace, debug, info, warn, error, off (info)
+        allow_other, default_permissions, noatime, nodev, nosuid, noexec ... as with any FUSE mount
+
+umount MOUNTPOINT ends it.)";
+
+int fail(int code, const std::string& line) {
+  fmt::print(stderr, "brickfs: {}\n", line);
+  return code;
+}
+
+int exit_code_of(const Error& error) { return error.is(EINVAL) ? kUsage : kFailure; }
+
+// A usage error's exit code, or nothing and the command.
+std::optional<int> parse_command_line(int argc, char** argv, MountCommand& command) {
+  CLI::App app("Mounts a volume of a brick as a file system.", "brickfs");
+  std::vector<std::string> lists;
+  app.add_option("SOURCE", command.source, "The volume")->required();
+  app.add_option("MOUNTPOINT", command.mountpoint, "An existing directory")->required();
+  app.add_option("-o", lists, "Options, see below")->type_name("OPT[,OPT]...")->allow_extra_args(false);
+  app.add_flag("-f", command.foreground, "Stay in the foreground");
+  app.set_version_flag("--version", std::string("brickfs ") + BRICKFS_VERSION);
+  app.footer(kAfterHelp);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    return fail(kUsage, fmt::format("{} (see brickfs --help)", error.what()));
+  }
+  std::string why;
+  for (const std::string& list : lists) {
+    const Status parsed = parse_mount_options(list, command, &why);
+    if (!parsed.ok()) return fail(exit_code_of(parsed.error()), why);
+  }
+  const Status source = prepare_source(command, &why);
+  if (!source.ok()) return fail(kUsage, why);
+  return std::nullopt;
+}
+
+int run_in_foreground(const MountCommand& command) {
+  std::string why;
+  const auto ready = [&command] { spdlog::info("{} is mounted at {}", command.source, command.mountpoint); };
+  const Status served = serve_mount(command, ready, &why);
+  return served.ok() ? kFine : fail(kFailure, why);
+}
+
+int run_in_background(const MountCommand& command) {
+  Daemon daemon;
+  const auto outcome = daemon.fork_and_wait();
+  if (!outcome.ok())
+    return fail(kFailure, fmt::format("{}: {}", outcome.error().what(), strerror(outcome.error().code())));
+  if (outcome->has_value())
+    return (*outcome)->exit_code == kFine ? kFine : fail((*outcome)->exit_code, (*outcome)->line);
+  bool ready = false;
+  std::string why;
+  const Status served = serve_mount(
+      command,
+      [&] {
+        ready = true;
+        spdlog::info("{} is mounted at {}", command.source, command.mountpoint);
+        daemon.tell_ready();
+      },
+      &why);
+  if (served.ok()) return kFine;
+  if (ready) {
+    spdlog::error("{}", why);
+  } else {
+    daemon.tell_failure({.exit_code = kFailure, .line = why});
+  }
+  return kFailure;
+}
+
+int run(int argc, char** argv) {
+  MountCommand command;
+  if (const auto usage = parse_command_line(argc, argv, command)) return *usage;
+  const LogTarget target = command.foreground ? LogTarget::kStandardError : LogTarget::kBoth;
+  if (!set_up_log("brickfs", command.log_level, target).ok()) return fail(kUsage, "cannot set up the log");
+  if (!install_signals().ok()) return fail(kFailure, "cannot set up signals");
+  std::string why;
+  if (command.remount) return remount(command, &why).ok() ? kFine : fail(kFailure, why);
+  if (!prepare_mountpoint(command, &why).ok()) return fail(kFailure, why);
+  return command.foreground ? run_in_foreground(command) : run_in_background(command);
+}
+
+}  // namespace
+}  // namespace brickfs
+
+int main(int argc, char** argv) { return brickfs::run(argc, argv); }

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// One mount: a libfuse session over /dev/fuse, attached to a mountpoint.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "fs/fuse/extra.h"
+#include "fs/fuse/mount_options.h"
+#include "fs/operations/filesystem.h"
+#include "transport/base/mutex.h"
+#include "transport/base/result.h"
+
+struct fuse_session;
+
+namespace brickfs {
+
+// Makes command.mountpoint absolute, and clears away a dead brickfs mount there (its daemon was killed). ENOENT,
+// ENOTDIR, EBUSY (something is mounted there), or /dev/fuse is missing or forbidden; with one line in `why`.
+Status prepare_mountpoint(MountCommand& command, std::string* why);
+
+class FuseMount {
+ public:
+  // Mounts; requests wait until a FuseLoop serves them. `why`: one line.
+  static Result<std::unique_ptr<FuseMount>> attach(Filesystem& filesystem, const MountCommand& command,
+                                                   std::string* why);
+  // Ends the connection. What is still mounted (after a forced unmount of something busy) is detached.
+  ~FuseMount();
+  FuseMount(const FuseMount&) = delete;
+  FuseMount& operator=(const FuseMount&) = delete;
+
+  // Takes the mount out of the tree, after which nobody new comes in, and has the kernel write back what it holds. The
+  // connection ends when the last user has gone. Blocks while requests are being served: not on a serving thread.
+  void detach();
+  // The kernel has ended the connection.
+  bool is_severed() const;
+  // Before the answer to a change that stamps an inode without telling the kernel its attributes: it drops those it has by itself, but
+  // then takes, and keeps, older ones out of an answer that was under way meanwhile. After this it does not.
+  void drop_attributes(Ino ino);
+  // Has umount(8) run our helper, if that is installed, which makes everything durable first. While requests are
+  // served.
+  void register_umount_helper() const;
+  // Raises the kernel's read-ahead from its 128 KiB to a whole request. Best effort: only root may.
+  void raise_read_ahead() const;
+
+  Filesystem& filesystem() const { return filesystem_; }
+  fuse_session* session() const { return session_; }
+  int device() const;
+  bool writeback_cache() const { return writeback_cache_; }
+  bool kills_privileges() const { return amendment_.kills_privileges(); }
+
+  // Before the first request is served: FuseRingEntries are at hand, if the kernel wants them; then it waits for them as soon
+  // as that request has been answered.
+  void want_rings() { amendment_.want_rings(); }
+  bool has_rings() const { return amendment_.has_rings(); }
+  // For the serving thread: before libfuse gets the first request.
+  void see_request(std::span<const std::byte> message) { amendment_.see_request(message); }
+  // Its answer to the request that it serves, or a notice. As writev().
+  ssize_t send(std::span<iovec> reply);
+
+ private:
+  FuseMount(Filesystem& filesystem, const MountCommand& command);
+  Status start_session(const MountCommand& command, std::string* why);
+  static ssize_t send_hook(int fd, iovec* parts, int count, void* mount);
+  bool is_left_over() const;  // in the tree, connected or not
+  void unmount_lazily() const;
+
+  Filesystem& filesystem_;
+  const std::string mountpoint_;
+  const bool writeback_cache_;
+  fuse_session* session_ = nullptr;
+  std::string device_number_;             // "MAJOR:MINOR" of the mounted file system
+  std::string listed_source_;             // in the table of mounts
+  std::atomic<bool> initialised_{false};  // FUSE_INIT has been answered; it comes first and alone
+  FuseInitAmendment amendment_;
+  std::array<Mutex, 64> dropping_;  // by inode number: nobody goes on while another has not yet told the kernel
+};
+
+}  // namespace brickfs

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fuse/mount_source.h"
+
+#include <fmt/format.h>
+#include <limits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "server/brick_service.h"
+#include "server/embedded_brick.h"
+#include "transport/base/size.h"
+#include "transport/connect.h"
+#include "transport/proof.h"
+#include "transport/source.h"
+
+namespace brickfs {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kHolderLeaves{4};  // a held volume is tried for so long: its holder may be on his way out
+constexpr std::chrono::milliseconds kTryHeldAgain{100};
+
+std::string local_time(int64_t unix_seconds) {
+  const time_t seconds = unix_seconds;
+  tm parts{};
+  localtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  strftime(text.data(), text.size(), "%F %T", &parts);
+  return text.data();
+}
+
+ClientId random_client_id() {
+  uint64_t id = 0;
+  while (id == 0) fill_random(std::as_writable_bytes(std::span(&id, 1)));
+  return ClientId{id};
+}
+
+std::string client_name() {
+  std::array<char, HOST_NAME_MAX + 1> host{};
+  gethostname(host.data(), host.size() - 1);
+  return fmt::format("{} (pid {})", host.data(), getpid()).substr(0, limits::kClientNameBytes);
+}
+
+Result<std::unique_ptr<Brick>> make_embedded(const Source& source, std::string* why) {
+  BrickConfig config;
+  if (source.kind == SourceKind::kMemory) {
+    config.memory_bytes = source.size_bytes;
+  } else {
+    config.store_path = source.path;
+    config.store_bytes = source.size_bytes;
+  }
+  std::shared_ptr<BrickService> service = TRY(BrickService::open(config, why));
+  return make_embedded_brick(std::move(service));
+}
+
+Result<std::unique_ptr<Brick>> make_brick(const Source& source, const Secret& secret, std::string* why) {
+  return source.embedded() ? make_embedded(source, why) : make_remote_brick(source, secret, why);
+}
+
+VolumeOptions volume_options(const MountCommand& command, const Source& source,
+                             std::function<void()> on_commit_wanted) {
+  VolumeOptions options;
+  options.open.volume = source.volume;
+  options.open.client = random_client_id();
+  options.open.client_name = client_name();
+  options.open.mode = command.read_only ? OpenMode::kReadOnly : OpenMode::kExclusive;
+  options.open.steal = command.steal;
+  options.embedded = source.embedded();
+  if (command.soft) options.soft = command.soft_timeout;
+  options.on_commit_wanted = std::move(on_commit_wanted);
+  return options;
+}
+
+std::string describe(const Error& error, const MountCommand& command, const Source& source, const Holder& holder) {
+  const std::string& name = command.source;
+  switch (error.code()) {
+    case EBUSY:
+      if (holder.name.empty()) return fmt::format("{} is held by another", name);
+      return fmt::format("{} is held by {} since {}; to cut that one off: -o steal", name, holder.name,
+                         local_time(holder.since_unix_seconds));
+    case EACCES:
+      return fmt::format("{}: the brick refuses the secret{}", name,
+                         command.secret_path.empty() ? "; name the file that has it with -o secret=PATH" : "");
+    case ENOENT:
+      return fmt::format("{}: the brick has no volume {}", name, source.volume);
+    case ECONNREFUSED:
+      return fmt::format("{}: no brickd listens there (connection refused)", name);
+    case ETIMEDOUT:
+      return fmt::format("{}: no answer; is the address right, and brickd running there?", name);
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+      return fmt::format("{}: that host cannot be reached", name);
+    case EPROTO:
+      return fmt::format("{}: what answers there is not a brickd of this version", name);
+    default:
+      return fmt::format("{}: {}{}{}", name, error.what(), *error.what() != '\0' ? ": " : "", strerror(error.code()));
+  }
+}
+
+Status check_durability(const VolumeClient& volume, const MountCommand& command, std::string* why) {
+  if (!command.require_durable || volume.session().durability == Durability::kDurable) return {};
+  *why = fmt::format("{} is a volatile brick and -o durable asks for a durable one (brickd --file, or file:PATH)",
+                     command.source);
+  return Error(ENOTSUP, "durability");
+}
+
+Result<std::unique_ptr<VolumeClient>> open_once(const MountCommand& command, const Source& source, const Secret& secret,
+                                                const VolumeOptions& options, std::string* why) {
+  why->clear();
+  Holder holder;
+  auto brick = make_brick(source, secret, why);
+  if (!brick.ok()) {
+    if (why->empty()) *why = describe(brick.error(), command, source, holder);
+    return brick.error();
+  }
+  auto volume = VolumeClient::open(std::move(*brick), options, &holder);
+  if (!volume.ok()) *why = describe(volume.error(), command, source, holder);
+  return volume;
+}
+
+}  // namespace
+
+Status prepare_source(MountCommand& command, std::string* why) {
+  Source source = TRY(parse_source(command.source, why));
+  std::error_code ignored;  // a path that cannot be made absolute fails when it is opened
+  if (source.kind == SourceKind::kFile) {
+    source.path = std::filesystem::absolute(source.path, ignored).lexically_normal().string();
+    command.source = format_source(source);
+  }
+  if (!command.secret_path.empty())
+    command.secret_path = std::filesystem::absolute(command.secret_path, ignored).string();
+  return {};
+}
+
+Result<std::unique_ptr<VolumeClient>> open_volume(const MountCommand& command, std::function<void()> on_commit_wanted,
+                                                  std::string* why) {
+  const Source source = TRY(parse_source(command.source, why));
+  Secret secret;
+  if (!command.secret_path.empty()) secret = TRY(read_secret_file(command.secret_path, why));
+  const VolumeOptions options = volume_options(command, source, std::move(on_commit_wanted));
+  const auto deadline = steady_clock::now() + kHolderLeaves;
+  auto volume = open_once(command, source, secret, options, why);
+  while (!volume.ok() && volume.error().is(EBUSY) && steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kTryHeldAgain);
+    volume = open_once(command, source, secret, options, why);
+  }
+  if (volume.ok()) TRY(check_durability(**volume, command, why));
+  return volume;
+}
+
+}  // namespace brickfs

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the SOURCE of a mount to its open volume: a brick over the network, or one embedded in this process.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "fs/fuse/mount_options.h"
+#include "transport/base/result.h"
+#include "transport/volume_client.h"
+
+namespace brickfs {
+
+// Checks the command's SOURCE and makes paths in it and in secret= absolute. EINVAL, with one line in `why`.
+Status prepare_source(MountCommand& command, std::string* why);
+
+// While the former holder is on its way out (an unmount ends a moment after umount(8) has returned) a held volume is
+// tried again. `on_commit_wanted`: VolumeOptions. Errors as VolumeClient::open, with one line in `why`; ENOTSUP: -o
+// durable on a volatile brick.
+Result<std::unique_ptr<VolumeClient>> open_volume(const MountCommand& command, std::function<void()> on_commit_wanted,
+                                                  std::string* why);
+
+}  // namespace brickfs

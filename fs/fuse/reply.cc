@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fuse/reply.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+namespace brickfs {
+namespace {
+
+constexpr int64_t kNsPerSecond = 1'000'000'000;
+
+constexpr unsigned kCapSysAdmin = 21;  // linux/capability.h
+
+// What /proc says of a process (which waits for the answer to its request meanwhile), or nothing.
+std::string process_status(uint32_t pid, std::string_view field) {
+  if (pid == 0) return {};  // the kernel itself, or a process of a container that we do not see
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(field)) return line.substr(field.size());
+  }
+  return {};
+}
+
+// Asked only when a decision hangs on it, so the request's message need not carry the groups.
+bool process_in_group(uint32_t pid, uint32_t gid) {
+  std::istringstream groups(process_status(pid, "Groups:"));
+  for (uint32_t group = 0; groups >> group;) {
+    if (group == gid) return true;
+  }
+  return false;
+}
+
+bool process_has_capability(uint32_t pid, unsigned capability) {
+  const uint64_t effective = strtoull(process_status(pid, "CapEff:").c_str(), nullptr, 16);
+  return (effective >> capability & 1) != 0;
+}
+
+}  // namespace
+
+Caller make_caller(uint32_t uid, uint32_t gid, uint32_t pid, uint32_t umask) {
+  Caller caller{.uid = uid, .gid = gid, .umask = umask, .in_group = {}, .is_administrator = {}};
+  caller.in_group = [uid, gid, pid](uint32_t group) {
+    return uid == 0 || gid == group || process_in_group(pid, group);
+  };
+  caller.is_administrator = [pid] { return process_has_capability(pid, kCapSysAdmin); };
+  return caller;
+}
+
+Caller caller_of(fuse_req_t request) {
+  const fuse_ctx* const context = fuse_req_ctx(request);
+  return make_caller(context->uid, context->gid, static_cast<uint32_t>(context->pid), context->umask);
+}
+
+timespec to_timespec(TimeNs time) {
+  const int64_t ns = static_cast<int64_t>(time);
+  int64_t seconds = ns / kNsPerSecond;
+  int64_t rest = ns % kNsPerSecond;
+  if (rest < 0) {
+    rest += kNsPerSecond;
+    --seconds;
+  }
+  return {.tv_sec = seconds, .tv_nsec = rest};
+}
+
+// Beyond what 64 bits of nanoseconds hold (1677 to 2262): the nearest that they do, as Linux clamps times.
+TimeNs to_time_ns(const timespec& time) {
+  int64_t ns = 0;
+  if (__builtin_mul_overflow(static_cast<int64_t>(time.tv_sec), kNsPerSecond, &ns) ||
+      __builtin_add_overflow(ns, static_cast<int64_t>(time.tv_nsec), &ns)) {
+    return TimeNs{time.tv_sec < 0 ? INT64_MIN : INT64_MAX};
+  }
+  return TimeNs{ns};
+}
+
+struct stat to_stat(const Attributes& attributes) {
+  struct stat out {};
+  out.st_ino = raw(attributes.ino);
+  out.st_mode = attributes.mode;
+  out.st_nlink = attributes.nlink;
+  out.st_uid = attributes.uid;
+  out.st_gid = attributes.gid;
+  out.st_rdev = attributes.rdev;
+  out.st_size = static_cast<off_t>(attributes.size_bytes);
+  out.st_blksize = kUnitBytes;
+  out.st_blocks = static_cast<blkcnt_t>(attributes.blocks_512);
+  out.st_atim = to_timespec(attributes.atime);
+  out.st_mtim = to_timespec(attributes.mtime);
+  out.st_ctim = to_timespec(attributes.ctime);
+  return out;
+}
+
+fuse_entry_param to_entry(const Attributes& attributes) {
+  fuse_entry_param entry{};
+  entry.ino = raw(attributes.ino);
+  entry.attr = to_stat(attributes);
+  entry.attr_timeout = kForeverSeconds;
+  entry.entry_timeout = kForeverSeconds;
+  return entry;
+}
+
+void reply_error(fuse_req_t request, const Error& error) { fuse_reply_err(request, error.code()); }
+
+void reply_status(fuse_req_t request, const Status& status) { fuse_reply_err(request, status.code()); }
+
+void reply_entry(fuse_req_t request, const Result<Attributes>& attributes) {
+  if (!attributes.ok()) return reply_error(request, attributes.error());
+  Filesystem& filesystem = filesystem_of(request);
+  const fuse_entry_param entry = to_entry(*attributes);
+  if (fuse_reply_entry(request, &entry) != 0) filesystem.forget(attributes->ino, 1);
+}
+
+void reply_attributes(fuse_req_t request, const Result<Attributes>& attributes) {
+  if (!attributes.ok()) return reply_error(request, attributes.error());
+  const struct stat out = to_stat(*attributes);
+  fuse_reply_attr(request, &out, kForeverSeconds);
+}
+
+}  // namespace brickfs

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between FUSE's terms and the file system's: who asks, attributes, answers.
+#pragma once
+
+#define FUSE_USE_VERSION 314
+
+#include <fuse3/fuse_lowlevel.h>
+#include <sys/stat.h>
+
+#include <cstdint>
+
+#include "fs/fuse/mount.h"
+#include "fs/operations/filesystem.h"
+#include "transport/base/result.h"
+
+namespace brickfs {
+
+// Names and attributes stay valid until the kernel changes them itself: the lease keeps everybody else away.
+constexpr double kForeverSeconds = 1e9;
+
+inline FuseMount& mount_of(fuse_req_t request) { return *static_cast<FuseMount*>(fuse_req_userdata(request)); }
+inline Filesystem& filesystem_of(fuse_req_t request) { return mount_of(request).filesystem(); }
+inline Ino ino_of(fuse_ino_t ino) { return Ino{ino}; }
+
+Caller caller_of(fuse_req_t request);
+// The caller of a request that did not pass through libfuse.
+Caller make_caller(uint32_t uid, uint32_t gid, uint32_t pid, uint32_t umask);
+
+timespec to_timespec(TimeNs time);
+TimeNs to_time_ns(const timespec& time);
+struct stat to_stat(const Attributes& attributes);
+fuse_entry_param to_entry(const Attributes& attributes);
+
+void reply_status(fuse_req_t request, const Status& status);
+void reply_error(fuse_req_t request, const Error& error);
+// Hands a reference over to the kernel; takes it back when the kernel is gone.
+void reply_entry(fuse_req_t request, const Result<Attributes>& attributes);
+void reply_attributes(fuse_req_t request, const Result<Attributes>& attributes);
+
+}  // namespace brickfs

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The entries of one directory: by name (hash), and in the order of their cookies, which are the directory offsets the
+// user sees. A cookie is never given twice, so an offset stays valid while entries come and go.
+// Threads: none of its own; guarded by the inode's lock.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "fs/base/ids.h"
+
+namespace brickfs {
+
+class Directory {
+ public:
+  static constexpr uint64_t kFirstCookie = 3;  // 1 and 2 are behind "." and ".."
+
+  struct Entry {
+    Ino ino{};
+    uint64_t cookie = 0;
+    uint8_t type = 0;       // DT_*
+    std::string_view name;  // valid until the entry goes
+  };
+
+  Directory();
+  ~Directory();
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+
+  std::optional<Entry> find(std::string_view name) const;
+  // The name must not be there. Returns the cookie given to it.
+  uint64_t insert(std::string_view name, Ino ino, uint8_t type);
+  // Recovery: with a cookie given before; replaces an entry of that name.
+  void put(std::string_view name, Ino ino, uint8_t type, uint64_t cookie);
+  bool erase(std::string_view name);
+  // The name stays, with its cookie, and now means another inode (rename over, exchange).
+  void replace(std::string_view name, Ino ino, uint8_t type);
+  // The first entry whose cookie is greater.
+  std::optional<Entry> after(uint64_t cookie) const;
+  // Every entry in the order of cookies, also where some share one (only in a damaged volume). `visit` must not change the
+  // directory.
+  void for_each(const std::function<void(const Entry&)>& visit) const;
+  size_t size() const;
+  bool empty() const { return size() == 0; }
+
+ private:
+  struct Node;   // ino, cookie, type and name in one allocation
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace brickfs

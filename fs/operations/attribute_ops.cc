@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// stat, chmod, chown, utimes. A change of size takes the others along in its transaction (set_size, with the data operations).
+#include "fs/inode/acl.h"
+#include "fs/operations/filesystem_state.h"
+#include "fs/operations/new_inode.h"
+
+namespace brickfs {
+namespace {
+
+using Mode = InodeLocks::Mode;
+
+constexpr uint32_t kModeBits = 07777;
+
+const std::vector<std::byte>* access_acl(const Inode& inode) {
+  if (!inode.xattrs) return nullptr;
+  const auto it = inode.xattrs->find(kAccessAcl);
+  return it == inode.xattrs->end() ? nullptr : &it->second;
+}
+
+void set_mode(Transaction& transaction, Inode& inode, uint32_t mode, const Caller& caller) {
+  inode.mode = (inode.mode & ~kModeBits) | (mode & kModeBits);
+  if (!is_in_group(caller, inode.gid)) inode.mode &= ~uint32_t{S_ISGID};
+  const std::vector<std::byte>* stored = access_acl(inode);
+  if (stored == nullptr) return;
+  auto acl = Acl::parse(*stored);
+  if (!acl.ok() || acl->empty()) return;
+  acl->set_permissions(mode);
+  std::vector<std::byte>& value = inode.xattrs->find(kAccessAcl)->second;
+  value = acl->bytes();
+  transaction.put(XattrRow{inode.ino, kAccessAcl, value});
+}
+
+}  // namespace
+
+// Under the inode's exclusive lock; the caller puts it. As setattr_copy() and notify_change() of Linux.
+void Filesystem::Impl::change_inode(Transaction& transaction, Inode& inode, const AttributeChange& change,
+                                    const Caller& caller) {
+  const bool changes_owner = change.uid || change.gid;
+  const bool kills_own = change.kill_if_owner && caller.uid == inode.uid && caller.uid != 0;
+  if (changes_owner || change.kill_privileges || kills_own) kill_privileges(transaction, inode, caller);
+  if (change.uid) inode.uid = *change.uid;
+  if (change.gid) inode.gid = *change.gid;
+  if (change.mode) set_mode(transaction, inode, *change.mode, caller);
+  if (change.atime) inode.atime = *change.atime;
+  if (change.mtime) inode.mtime = *change.mtime;
+  inode.ctime = change.ctime ? *change.ctime : now();
+}
+
+Result<Attributes> Filesystem::get_attributes(Ino ino) {
+  const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
+  return impl_->attributes_of(*TRY(impl_->find_inode(ino)));
+}
+
+bool Filesystem::take_told(Ino ino) {
+  const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
+  const Inode* const inode = impl_->inodes.find(ino);
+  return inode != nullptr && inode->told.exchange(false);
+}
+
+Result<Attributes> Filesystem::set_attributes(Ino ino, const AttributeChange& change, const Caller& caller) {
+  if (change.size_bytes) {
+    TRY(impl_->set_size(ino, *change.size_bytes, [&](Transaction& transaction, Inode& inode) {
+      impl_->change_inode(transaction, inode, change, caller);
+    }));
+    return get_attributes(ino);
+  }
+  TRY(impl_->admit_change());
+  const InodeLocks lock(impl_->inodes, {ino}, Mode::kExclusive);
+  Inode& inode = *TRY(impl_->find_inode(ino));
+  Transaction transaction;
+  impl_->change_inode(transaction, inode, change, caller);
+  impl_->put_inode(transaction, inode);
+  impl_->journal->append(transaction);
+  return impl_->attributes_of(inode);
+}
+
+}  // namespace brickfs

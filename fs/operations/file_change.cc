@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/operations/file_change.h"
+
+#include <algorithm>
+
+#include "transport/base/check.h"
+#include "transport/limits.h"
+
+namespace brickfs {
+namespace {
+
+using Mode = InodeLocks::Mode;
+
+constexpr uint64_t kToTheEnd = UINT64_MAX;
+
+}  // namespace
+
+Filesystem::Impl::FileChange::~FileChange() {
+  for (const UnitRun& run : allocated_) fs_.space->discard(run);
+}
+
+Status Filesystem::Impl::FileChange::look() {
+  const InodeLocks lock(fs_.inodes, {ino_}, Mode::kShared);
+  const Inode& inode = *TRY(fs_.find_inode(ino_));
+  if (inode.is_directory()) return Error(EISDIR, "a directory");
+  if (!inode.is_regular()) return Error(EINVAL, "not a regular file");
+  size_ = inode.size_bytes;
+  return {};
+}
+
+Status Filesystem::Impl::FileChange::lock_range(uint64_t first_unit, uint64_t end_unit) {
+  hold_ = RangeLocks::Hold();  // never wait for one while holding another
+  hold_ = fs_.ranges.lock(ino_, first_unit, end_unit, RangeLocks::Mode::kExclusive);
+  return look();
+}
+
+Status Filesystem::Impl::FileChange::lock(uint64_t offset, uint64_t length) {
+  if (offset > limits::kFileBytes || length > limits::kFileBytes - offset)
+    return Error(EFBIG, "beyond the largest file");
+  offset_ = offset;
+  end_ = offset + length;
+  TRY(look());
+  const auto first_needed = [this] { return (end_ > size_ ? std::min(offset_, size_) : offset_) / kUnitBytes; };
+  uint64_t first = 0;
+  do {
+    first = first_needed();
+    TRY(lock_range(first, end_unit()));
+  } while (first_needed() < first);  // the end came down meanwhile
+  return {};
+}
+
+Status Filesystem::Impl::FileChange::lock_append(uint64_t length) {
+  TRY(look());
+  uint64_t first = 0;
+  do {
+    first = size_ / kUnitBytes;
+    TRY(lock_range(first, kToTheEnd));
+  } while (size_ / kUnitBytes < first);
+  if (length > limits::kFileBytes - size_) return Error(EFBIG, "beyond the largest file");
+  offset_ = size_;
+  end_ = offset_ + length;
+  return {};
+}
+
+Status Filesystem::Impl::FileChange::lock_from(uint64_t offset) {
+  if (offset > limits::kFileBytes) return Error(EFBIG, "beyond the largest file");
+  offset_ = end_ = offset;
+  TRY(look());
+  uint64_t first = 0;
+  do {
+    first = std::min(offset_, size_) / kUnitBytes;
+    TRY(lock_range(first, kToTheEnd));
+  } while (std::min(offset_, size_) / kUnitBytes < first);
+  return {};
+}
+
+std::vector<Extent> Filesystem::Impl::FileChange::extents(uint64_t first, uint64_t end) const {
+  const InodeLocks lock(fs_.inodes, {ino_}, Mode::kShared);
+  const Inode* inode = fs_.inodes.find(ino_);
+  if (inode == nullptr || !inode->extents || first >= end) return {};
+  return inode->extents->find(first, end - first);
+}
+
+// Where an append goes best: behind the unit before.
+uint64_t Filesystem::Impl::FileChange::goal_at(uint64_t file_unit) const {
+  if (file_unit == 0) return 0;
+  const std::vector<Extent> before = extents(file_unit - 1, file_unit);
+  return before.empty() ? 0 : before.front().volume_unit + 1;
+}
+
+Result<std::vector<Extent>> Filesystem::Impl::FileChange::allocate(uint64_t first, uint64_t end,
+                                                                   std::span<const Extent> mapped) {
+  std::vector<Extent> holes;
+  uint64_t units = 0;
+  const auto add_hole = [&](uint64_t hole_end) {
+    if (hole_end <= first) return;
+    holes.push_back({first, hole_end - first, 0, false});
+    units += hole_end - first;
+  };
+  for (const Extent& extent : mapped) {
+    add_hole(extent.file_unit);
+    first = extent.end();
+  }
+  add_hole(end);
+  if (units == 0) return std::vector<Extent>();
+
+  const std::vector<UnitRun> runs = TRY(fs_.space->allocate(units, goal_at(holes.front().file_unit)));
+  allocated_.insert(allocated_.end(), runs.begin(), runs.end());
+  std::vector<Extent> filled;
+  auto hole = holes.begin();
+  for (UnitRun run : runs) {
+    while (run.count > 0) {
+      const uint64_t count = std::min(run.count, hole->count);
+      filled.push_back({hole->file_unit, count, run.first, false});
+      run = {run.first + count, run.count - count};
+      hole->file_unit += count;
+      hole->count -= count;
+      if (hole->count == 0) ++hole;
+    }
+  }
+  return filled;
+}
+
+void Filesystem::Impl::FileChange::zero(uint64_t from, uint64_t to) {
+  if (from >= to) return;
+  for (const Extent& extent : extents(from / kUnitBytes, divide_up(to, kUnitBytes))) {
+    if (extent.unwritten) continue;
+    const uint64_t start = extent.file_unit * kUnitBytes;
+    const uint64_t low = std::max(from, start);
+    const uint64_t high = std::min(to, extent.end() * kUnitBytes);
+    pieces_.add_zeros(extent.volume_unit * kUnitBytes + (low - start), high - low);
+  }
+}
+
+void Filesystem::Impl::FileChange::zero_gap(uint64_t to) {
+  if (size_ % kUnitBytes == 0) return;
+  touches_shed_content();
+  zero(size_, std::min(to, round_up(size_, kUnitBytes)));
+}
+
+Status Filesystem::Impl::FileChange::apply(const Outcome& outcome) {
+  if (!pieces_.empty()) {
+    if (waits_for_shed_) TRY(fs_.shed.wait_until_durable(ino_, *fs_.journal));
+    TRY(fs_.volume->write(pieces_.pieces(), Stage::kData));
+  }
+  return record(outcome);
+}
+
+Status Filesystem::Impl::FileChange::record(const Outcome& outcome) {
+  const InodeLocks lock(fs_.inodes, {ino_}, Mode::kExclusive);
+  Inode& inode = *TRY(fs_.find_inode(ino_));
+  Transaction transaction;
+  std::vector<UnitRun> freed;
+  for (const Units& units : unmaps_) {
+    if (!inode.extents) break;
+    const uint64_t mapped = inode.extents->mapped_units();
+    inode.extents->unmap(units.first, units.count, &freed);
+    if (inode.extents->mapped_units() != mapped) transaction.erase_extents(ino_, units.first, units.count);
+  }
+  record_maps(transaction, inode);
+  if (inode.extents && inode.extents->empty()) inode.extents.reset();
+  const bool changed = change_inode(outcome, transaction, inode);
+  if (!changed && transaction.empty()) return {};
+  fs_.put_inode(transaction, inode);
+  const Lsn lsn = fs_.journal->append(transaction);
+  for (const UnitRun& run : freed) fs_.space->release(run, lsn);
+  if (sheds_) fs_.shed.note(ino_, lsn, fs_.journal->durable());
+  return {};
+}
+
+void Filesystem::Impl::FileChange::record_maps(Transaction& transaction, Inode& inode) {
+  if (!maps_.empty() && !inode.extents) inode.extents = std::make_unique<ExtentMap>();
+  for (const Extent& extent : maps_) {
+    // Into a hole, or onto the same units in the other state: nothing is freed.
+    inode.extents->map(extent, nullptr);
+    transaction.put(ExtentRow{ino_, extent.file_unit, extent.count, extent.volume_unit, extent.unwritten});
+    if (transaction.bytes().size() > limits::kTransactionBytes / 2) {
+      fs_.journal->append(transaction);
+      transaction.clear();
+    }
+  }
+  allocated_.clear();
+}
+
+// True if it did change.
+bool Filesystem::Impl::FileChange::change_inode(const Outcome& outcome, Transaction& transaction, Inode& inode) {
+  const TimeNs time = now();
+  bool changed = false;
+  const auto set = [&changed](auto& member, auto value) {
+    changed |= member != value;
+    member = value;
+  };
+  if (outcome.size_bytes) set(inode.size_bytes, *outcome.size_bytes);
+  if (outcome.stamp_mtime) set(inode.mtime, time);
+  if (outcome.stamp_ctime) set(inode.ctime, time);
+  changed |= fs_.drop_capabilities(transaction, inode);
+  if (outcome.unprivileged != nullptr) {
+    const uint32_t mode = inode.mode;
+    fs_.kill_privileges(transaction, inode, *outcome.unprivileged);
+    changed |= inode.mode != mode;
+  }
+  if (outcome.edit != nullptr && *outcome.edit) {
+    (*outcome.edit)(transaction, inode);
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace brickfs

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// One change of a file's data under way: it holds the range of the file, gathers what is to be written to the brick and
+// what is to be mapped, and then does both in the order that is safe: data first, then the transaction that shows it.
+//
+// Whoever changes the size holds the unit in which the old end lies (and a truncation all behind the new end), so the
+// size stands still for a change that reaches up to it.
+//
+// Threads: one. Use: lock...(); plan (map, write, zero ...); apply().
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "fs/base/slices.h"
+#include "fs/operations/filesystem_state.h"
+
+namespace brickfs {
+
+class Filesystem::Impl::FileChange {
+ public:
+  FileChange(Impl& filesystem, Ino ino) : fs_(filesystem), ino_(ino) {}
+  ~FileChange();  // units taken for what was not applied are given back
+  FileChange(const FileChange&) = delete;
+  FileChange& operator=(const FileChange&) = delete;
+
+  // Waits for bytes [offset, + length); if they reach past the end, for all from the old end on. EFBIG, EINVAL (not a
+  // file).
+  Status lock(uint64_t offset, uint64_t length);
+  // For `length` bytes behind the end, wherever that will be. EFBIG.
+  Status lock_append(uint64_t length);
+  // From there, or from the end if that comes first, on. EFBIG.
+  Status lock_from(uint64_t offset);
+
+  // Of what was locked.
+  uint64_t offset() const { return offset_; }
+  uint64_t end() const { return end_; }
+  uint64_t first_unit() const { return offset_ / kUnitBytes; }
+  uint64_t end_unit() const { return divide_up(end_, kUnitBytes); }
+  uint64_t size() const { return size_; }
+  // What the units are mapped to now, ascending, cut to them.
+  std::vector<Extent> extents(uint64_t first, uint64_t end) const;
+
+  // New units for the parts of the units that `mapped` (ascending, within them) leaves open. ENOSPC: for none of them.
+  Result<std::vector<Extent>> allocate(uint64_t first, uint64_t end, std::span<const Extent> mapped);
+  void map(const Extent& extent) { maps_.push_back(extent); }
+  void unmap(uint64_t first, uint64_t end) { unmaps_.push_back({first, end - first}); }
+
+  PieceList& pieces() { return pieces_; }
+  // Zeroes these bytes where they are mapped and written; parts of a few units.
+  void zero(uint64_t from, uint64_t to);
+  // If the end is about to move up: zeroes from the old end to the end of its unit, or to `to` if that comes first.
+  void zero_gap(uint64_t to);
+  // Bytes of units are written in place that may still hold content shed not long ago: then that must be durable.
+  void touches_shed_content() { waits_for_shed_ = true; }
+  // Content stays behind in units that are kept.
+  void sheds_content() { sheds_ = true; }
+
+  struct Outcome {
+    std::optional<uint64_t> size_bytes = {};
+    bool stamp_mtime = false;
+    bool stamp_ctime = false;
+    const Caller* unprivileged = nullptr;  // takes set-uid and set-gid away
+    const InodeEdit* edit = nullptr;
+  };
+  // Once. An error of the data transfer leaves the file as it was, but for bytes written in place, which are undefined.
+  Status apply(const Outcome& outcome);
+
+ private:
+  Status look();
+  Status lock_range(uint64_t first_unit, uint64_t end_unit);
+  bool change_inode(const Outcome& outcome, Transaction& transaction, Inode& inode);
+  Status record(const Outcome& outcome);
+  void record_maps(Transaction& transaction, Inode& inode);
+  uint64_t goal_at(uint64_t file_unit) const;
+
+  struct Units {
+    uint64_t first;
+    uint64_t count;
+  };
+
+  Impl& fs_;
+  const Ino ino_;
+  RangeLocks::Hold hold_;
+  uint64_t offset_ = 0;
+  uint64_t end_ = 0;
+  uint64_t size_ = 0;
+  PieceList pieces_;
+  std::vector<Extent> maps_;
+  std::vector<Units> unmaps_;
+  std::vector<UnitRun> allocated_;  // not in any transaction yet
+  bool waits_for_shed_ = false;
+  bool sheds_ = false;
+};
+
+}  // namespace brickfs

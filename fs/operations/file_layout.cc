@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Changes of a file's layout: size, preallocation, holes.
+#include <fcntl.h>
+#include <linux/falloc.h>
+
+#include <algorithm>
+
+#include "fs/operations/file_change.h"
+#include "transport/limits.h"
+
+namespace brickfs {
+namespace {
+
+// Whole units within bytes [offset, end). A last unit whose file bytes all lie in the range counts as whole.
+struct WholeUnits {
+  uint64_t first;
+  uint64_t end;
+};
+
+WholeUnits whole_units(uint64_t offset, uint64_t end, uint64_t size) {
+  const uint64_t first = divide_up(offset, kUnitBytes);
+  const uint64_t last = end >= size ? divide_up(end, kUnitBytes) : end / kUnitBytes;
+  return {first, std::max(first, last)};
+}
+
+}  // namespace
+
+Status Filesystem::Impl::set_size(Ino ino, uint64_t size_bytes, const InodeEdit& edit) {
+  TRY(admit_change());
+  FileChange change(*this, ino);
+  TRY(change.lock_from(size_bytes));
+  if (size_bytes > change.size()) {
+    change.zero_gap(size_bytes);
+  } else {
+    const uint64_t first = divide_up(size_bytes, kUnitBytes);
+    change.unmap(first, UINT64_MAX);
+    if (size_bytes % kUnitBytes != 0 && size_bytes < change.size()) change.sheds_content();
+  }
+  return change.apply({.size_bytes = size_bytes, .stamp_mtime = true, .stamp_ctime = true, .edit = &edit});
+}
+
+// New units for what is not mapped: they read as zeros until written.
+Status Filesystem::Impl::preallocate(FileChange& change, bool keep_size, const Caller* unprivileged) {
+  const std::vector<Extent> mapped = change.extents(change.first_unit(), change.end_unit());
+  for (Extent extent : TRY(change.allocate(change.first_unit(), change.end_unit(), mapped))) {
+    extent.unwritten = true;
+    change.map(extent);
+  }
+  const bool grows = !keep_size && change.end() > change.size();
+  if (grows) change.zero_gap(change.end());
+  return change.apply(
+      {.size_bytes = grows ? std::optional(change.end()) : std::nullopt, .stamp_mtime = true, .stamp_ctime = true, .unprivileged = unprivileged});
+}
+
+Status Filesystem::Impl::punch_hole(FileChange& change, bool keep_size, const Caller* unprivileged) {
+  const bool grows = !keep_size && change.end() > change.size();
+  const WholeUnits whole = whole_units(change.offset(), change.end(), change.size());
+  if (grows) change.zero_gap(change.offset());
+  change.zero(change.offset(), std::min(change.end(), whole.first * kUnitBytes));
+  change.zero(std::max(change.offset(), whole.end * kUnitBytes), change.end());
+  if (whole.first < whole.end) change.unmap(whole.first, whole.end);
+  return change.apply(
+      {.size_bytes = grows ? std::optional(change.end()) : std::nullopt, .stamp_mtime = true, .stamp_ctime = true, .unprivileged = unprivileged});
+}
+
+// Whole units keep their place and read as zeros again, without being written.
+Status Filesystem::Impl::zero_range(FileChange& change, bool keep_size, const Caller* unprivileged) {
+  const bool grows = !keep_size && change.end() > change.size();
+  const WholeUnits whole = whole_units(change.offset(), change.end(), change.size());
+  const std::vector<Extent> mapped = change.extents(change.first_unit(), change.end_unit());
+  for (Extent extent : TRY(change.allocate(change.first_unit(), change.end_unit(), mapped))) {
+    extent.unwritten = true;
+    change.map(extent);
+  }
+  for (Extent extent : change.extents(whole.first, whole.end)) {
+    if (extent.unwritten) continue;
+    extent.unwritten = true;
+    change.map(extent);
+    change.sheds_content();
+  }
+  if (grows) change.zero_gap(change.offset());
+  change.zero(change.offset(), std::min(change.end(), whole.first * kUnitBytes));
+  change.zero(std::max(change.offset(), whole.end * kUnitBytes), change.end());
+  return change.apply(
+      {.size_bytes = grows ? std::optional(change.end()) : std::nullopt, .stamp_mtime = true, .stamp_ctime = true, .unprivileged = unprivileged});
+}
+
+Status Filesystem::allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged) {
+  constexpr int kKnown = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
+  const bool keep_size = (mode & FALLOC_FL_KEEP_SIZE) != 0;
+  const bool punch = (mode & FALLOC_FL_PUNCH_HOLE) != 0;
+  const bool zero = (mode & FALLOC_FL_ZERO_RANGE) != 0;
+  if ((mode & ~kKnown) != 0 || (punch && (zero || !keep_size))) return Error(EOPNOTSUPP, "this mode of fallocate");
+  if (length == 0) return Error(EINVAL, "nothing to allocate");
+  TRY(impl_->admit_change());
+  Impl::FileChange change(*impl_, ino);
+  TRY(change.lock(offset, length));
+  if (punch) return impl_->punch_hole(change, true, unprivileged);
+  return zero ? impl_->zero_range(change, keep_size, unprivileged) : impl_->preallocate(change, keep_size, unprivileged);
+}
+
+}  // namespace brickfs

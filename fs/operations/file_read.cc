@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading: one batch of one-sided reads, an extent each, straight into the request's memory. Also seek, which reads the
+// map only.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "fs/base/slices.h"
+#include "fs/operations/filesystem_state.h"
+#include "transport/limits.h"
+
+namespace brickfs {
+namespace {
+
+using Mode = InodeLocks::Mode;
+
+// Fills `into` with file bytes [offset, + length): zeros at once, the rest as pieces to read.
+void plan_read(std::span<const Extent> extents, uint64_t offset, uint64_t length, SliceCursor into, PieceList& pieces) {
+  const uint64_t end = offset + length;
+  for (const Extent& extent : extents) {
+    if (extent.unwritten) continue;
+    const uint64_t start = extent.file_unit * kUnitBytes;
+    const uint64_t low = std::max(start, offset);
+    const uint64_t high = std::min(extent.end() * kUnitBytes, end);
+    into.fill_with_zeros(low - offset);
+    pieces.add(extent.volume_unit * kUnitBytes + (low - start), into, high - low);
+    offset = high;
+  }
+  into.fill_with_zeros(end - offset);
+}
+
+// The first byte at or behind `offset` that a written extent covers; none: hole up to the end.
+std::optional<uint64_t> next_data(const ExtentMap& extents, uint64_t offset) {
+  uint64_t unit = offset / kUnitBytes;
+  while (const auto extent = extents.at_or_after(unit)) {
+    if (!extent->unwritten) return std::max(offset, extent->file_unit * kUnitBytes);
+    unit = extent->end();
+  }
+  return std::nullopt;
+}
+
+// The first byte at or behind `offset` that none covers.
+uint64_t next_hole(const ExtentMap& extents, uint64_t offset) {
+  uint64_t unit = offset / kUnitBytes;
+  while (const auto extent = extents.at_or_after(unit)) {
+    if (extent->file_unit > unit || extent->unwritten) break;
+    unit = extent->end();
+  }
+  return std::max(offset, unit * kUnitBytes);
+}
+
+}  // namespace
+
+Result<uint64_t> Filesystem::read(Ino ino, uint64_t offset, std::span<const LocalSlice> into) {
+  uint64_t length = total_bytes(into);
+  if (length == 0 || offset >= limits::kFileBytes) return 0;
+  length = std::min(length, limits::kFileBytes - offset);
+  const uint64_t first_unit = offset / kUnitBytes;
+  const uint64_t end_unit = divide_up(offset + length, kUnitBytes);
+  {
+    const RangeLocks::Hold hold = impl_->ranges.lock(ino, first_unit, end_unit, RangeLocks::Mode::kShared);
+    std::vector<Extent> extents;
+    {
+      const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
+      const Inode& inode = *TRY(impl_->find_inode(ino));
+      if (inode.is_directory()) return Error(EISDIR, "a directory");
+      if (!inode.is_regular()) return Error(EINVAL, "not a regular file");
+      if (offset >= inode.size_bytes) return 0;
+      length = std::min(length, inode.size_bytes - offset);
+      if (inode.extents) extents = inode.extents->find(first_unit, divide_up(offset + length, kUnitBytes) - first_unit);
+    }
+    PieceList pieces;
+    plan_read(extents, offset, length, SliceCursor(into), pieces);
+    if (!pieces.empty()) TRY(impl_->volume->read(pieces.pieces()));
+  }
+  impl_->touch_atime(ino);
+  return length;
+}
+
+Result<uint64_t> Filesystem::seek(Ino ino, uint64_t offset, int whence) {
+  if (whence != SEEK_DATA && whence != SEEK_HOLE) return Error(EINVAL, "neither SEEK_DATA nor SEEK_HOLE");
+  const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
+  const Inode& inode = *TRY(impl_->find_inode(ino));
+  if (!inode.is_regular()) return Error(EINVAL, "not a regular file");
+  const uint64_t size = inode.size_bytes;
+  if (offset >= size) return Error(ENXIO, "at or behind the end");
+  if (whence == SEEK_HOLE) return inode.extents ? std::min(next_hole(*inode.extents, offset), size) : offset;
+  const auto data = inode.extents ? next_data(*inode.extents, offset) : std::nullopt;
+  if (!data || *data >= size) return Error(ENXIO, "no data from here on");
+  return *data;
+}
+
+}  // namespace brickfs

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The life of a mounted file system behind mount(), and what concerns all of it.
+#include "fs/operations/filesystem.h"
+
+#include "fs/operations/filesystem_state.h"
+#include "fs/persistence/checkpoint_thread.h"
+#include "fs/persistence/volume_mark.h"
+#include "spdlog/spdlog.h"
+
+namespace brickfs {
+namespace {
+
+// The first failure counts; what follows is done all the same.
+void keep_first(Status& kept, const Status& status) {
+  if (kept.ok()) kept = status;
+}
+
+}  // namespace
+
+Filesystem::Filesystem(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Filesystem::~Filesystem() = default;
+
+// As a crash: nothing more leaves for the brick. Threads end before what they use goes.
+Filesystem::Impl::~Impl() {
+  if (volume) volume->interrupt();
+  if (checkpoints) checkpoints->stop();
+  if (space) space->stop();
+  journal.reset();
+}
+
+Status Filesystem::unmount() {
+  Status result;
+  if (!impl_->read_only) result = impl_->end_changes();
+  keep_first(result, impl_->volume->close());
+  if (!result.ok()) spdlog::error("unmount: not everything was written: {}", result.error().what());
+  return result;
+}
+
+// Only a step that leaves changes not durable is a failure; whatever else is left undone the next mount settles.
+Status Filesystem::Impl::end_changes() {
+  Status result = journal->sync();
+  Status tidy = checkpoints->run();
+  checkpoints->stop();
+  keep_first(tidy, space->trim());
+  keep_first(result, journal->stop());
+  space->stop();
+  keep_first(result, volume->commit());
+  if (result.ok() && tidy.ok()) return write_mark(*volume, Mark::kClean);
+  if (result.ok()) spdlog::warn("unmount: everything is written, but not tidied up: {}", tidy.error().what());
+  return result;
+}
+
+bool Filesystem::read_only() const { return impl_->read_only; }
+VolumeClient& Filesystem::volume() { return *impl_->volume; }
+
+void Filesystem::want_commit() {
+  if (impl_->journal) impl_->journal->want_commit();
+}
+
+Status Filesystem::sync(Ino) { return sync_all(); }
+
+Status Filesystem::sync_all() {
+  if (impl_->read_only) return {};
+  return impl_->journal->sync();
+}
+
+FilesystemStat Filesystem::stat() const {
+  const SpaceUsage usage = impl_->read_only ? impl_->read_only_usage : impl_->space->usage();
+  FilesystemStat stat;
+  stat.total_units = usage.total_units;
+  stat.free_units = usage.free_units;
+  stat.inodes = impl_->inodes.size();
+  stat.free_inodes = usage.free_units;  // a file that holds anything takes a unit
+  return stat;
+}
+
+}  // namespace brickfs

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mounted brickfs without FUSE: every operation a regular file system has, by inode number. Permission bits are checked
+// by the kernel (default_permissions); what only the file system can know is checked here.
+//
+// Each operation answers with the errno POSIX and Linux give. Operations that change anything answer EROFS on a read-only
+// mount or after the journal has failed (then EIO where data was lost).
+//
+// Threads: every call from any thread at once. Locks: docs/architecture.md, "Lock order".
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fs/base/ids.h"
+#include "transport/base/result.h"
+#include "transport/volume_client.h"
+
+namespace brickfs {
+
+// Who asks.
+struct Caller {
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  uint32_t umask = 0;
+  // True if the caller is in group `gid` (supplementary ones too) or may act as if (CAP_FSETID).
+  std::function<bool(uint32_t gid)> in_group;
+  // True if the caller has CAP_SYS_ADMIN; empty: it has not.
+  std::function<bool()> is_administrator;
+};
+
+struct Attributes {
+  Ino ino{};
+  uint32_t mode = 0;
+  uint32_t nlink = 0;
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  uint32_t rdev = 0;          // as Linux encodes it
+  uint64_t size_bytes = 0;
+  uint64_t blocks_512 = 0;    // st_blocks
+  TimeNs atime{};
+  TimeNs mtime{};
+  TimeNs ctime{};
+  TimeNs btime{};
+};
+
+// What setattr changes: the members that are set.
+struct AttributeChange {
+  std::optional<uint32_t> mode = {};
+  std::optional<uint32_t> uid = {};
+  std::optional<uint32_t> gid = {};
+  std::optional<uint64_t> size_bytes = {};
+  std::optional<TimeNs> atime = {};
+  std::optional<TimeNs> mtime = {};
+  std::optional<TimeNs> ctime = {};
+  bool kill_privileges = false;  // clear set-uid/-gid as a write by a not privileged caller does; a new owner does so anyway
+  bool kill_if_owner = false;    // the same if the caller owns the file, and is not root
+};
+
+struct DirectoryEntry {
+  std::string_view name;      // valid during the callback
+  Ino ino{};
+  uint8_t type = 0;           // DT_*
+  uint64_t next_offset = 0;   // where to go on behind this entry
+  const Attributes* attributes = nullptr;  // with readdirplus; null for "." and "..", and where a damaged volume has none
+};
+// False: no room, stop before this entry. Runs under inode locks: must not call the file system.
+using EntryVisitor = std::function<bool(const DirectoryEntry&)>;
+
+enum class Rename : uint32_t { kReplace = 0, kNoReplace = 1, kExchange = 2 };
+
+// What was stamped: that to which the name belonged, and what it was exchanged with. kNoIno: nothing.
+struct Renamed {
+  Ino moved = kNoIno;
+  Ino exchanged = kNoIno;
+};
+
+struct FilesystemStat {
+  uint64_t unit_bytes = kUnitBytes;
+  uint64_t total_units = 0;
+  uint64_t free_units = 0;
+  uint64_t inodes = 0;        // in use
+  uint64_t free_inodes = 0;
+};
+
+struct MountOptions {
+  bool read_only = false;
+  bool writeback_cache = false;  // the kernel keeps size and times of files it writes
+  bool no_atime = false;
+};
+
+class Filesystem {
+ public:
+  // Recovers (or makes) the file system on the volume and serves it: docs/recovery.md. With damage it is mounted read-only
+  // and says so in the log. EUCLEAN: not a brickfs, or beyond reading; ENOTSUP: a newer format. `why` gets one line for people.
+  static Result<std::unique_ptr<Filesystem>> mount(std::unique_ptr<VolumeClient> volume, const MountOptions& options, std::string* why);
+  virtual ~Filesystem();  // without unmount(): as if the process had crashed
+  // Everything durable, checkpoint written, lease given up.
+  Status unmount();
+  bool read_only() const;
+
+  // --- names. Each answer with attributes counts one more kernel reference to the inode, until forget().
+  Result<Attributes> lookup(Ino directory, std::string_view name);
+  void forget(Ino ino, uint64_t references);
+  Result<Attributes> create(Ino directory, std::string_view name, uint32_t mode, const Caller& caller);  // EEXIST
+  Result<Attributes> make_temporary(Ino directory, uint32_t mode, const Caller& caller);                  // O_TMPFILE
+  Result<Attributes> make_node(Ino directory, std::string_view name, uint32_t mode, uint32_t rdev, const Caller& caller);
+  Result<Attributes> make_directory(Ino directory, std::string_view name, uint32_t mode, const Caller& caller);
+  Result<Attributes> make_symlink(Ino directory, std::string_view name, std::string_view target, const Caller& caller);
+  Result<Attributes> link(Ino ino, Ino directory, std::string_view name);
+  Status unlink(Ino directory, std::string_view name);
+  Status remove_directory(Ino directory, std::string_view name);
+  // `whiteout`: who leaves a whiteout (a character device 0:0) where the name was, in the same step; null: nothing stays there.
+  // Not with kExchange.
+  Result<Renamed> rename(Ino directory, std::string_view name, Ino new_directory, std::string_view new_name, Rename how,
+                         const Caller* whiteout = nullptr);
+  Result<std::string> read_symlink(Ino ino);
+  // Entries from `offset` (0: the start) on, "." and ".." first, until the visitor stops it. `plus`: with attributes, and
+  // a kernel reference for each entry the visitor took but "." and "..".
+  Status read_directory(Ino directory, uint64_t offset, bool plus, const EntryVisitor& visitor);
+
+  // --- attributes
+  Result<Attributes> get_attributes(Ino ino);
+  // True if attributes of the inode have been in an answer since this was asked last: one of them may be on its way to the kernel still
+  // and be older than a change made just now.
+  bool take_told(Ino ino);
+  Result<Attributes> set_attributes(Ino ino, const AttributeChange& change, const Caller& caller);
+  // Flags as of setxattr(2). Sets the mode with a POSIX access ACL, as Linux does.
+  Status set_xattr(Ino ino, std::string_view name, std::span<const std::byte> value, int flags, const Caller& caller);
+  Result<std::vector<std::byte>> get_xattr(Ino ino, std::string_view name);   // ENODATA
+  // Names, each ended by a zero byte. trusted.* is for administrators: here the kernel does not see to that.
+  Result<std::vector<std::byte>> list_xattr(Ino ino, const Caller& caller);
+  Status remove_xattr(Ino ino, std::string_view name);
+
+  // --- data. The kernel's references keep an unlinked file; open and release need no call.
+  // Bytes read: less than asked for only at the end of the file. Holes read as zeros. `into`: as many slices as one likes.
+  Result<uint64_t> read(Ino ino, uint64_t offset, std::span<const LocalSlice> into);
+  // All or an error; `append`: at the end of the file, wherever that is now. `unprivileged`: who writes, if that clears the
+  // set-uid and set-gid bits; null: they stay. File capabilities are removed by every change of data.
+  Result<uint64_t> write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append, const Caller* unprivileged);
+  // As fallocate(2); EOPNOTSUPP. `unprivileged`: as of write().
+  Status allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged);
+  Result<uint64_t> seek(Ino ino, uint64_t offset, int whence);                // SEEK_DATA, SEEK_HOLE; ENXIO
+  Result<uint64_t> copy_range(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset, uint64_t length,
+                              const Caller* unprivileged);
+  // Everything done before is durable (`ino` as a hint of what matters).
+  Status sync(Ino ino);
+  Status sync_all();
+
+  FilesystemStat stat() const;
+  VolumeClient& volume();
+  // For VolumeOptions::on_commit_wanted, from any thread while this lives; does not wait.
+  void want_commit();
+
+ private:
+  class Impl;
+  class Mounting;  // fs/operations/mount.cc
+  explicit Filesystem(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace brickfs

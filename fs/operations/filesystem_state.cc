@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all groups of operations share.
+#include "fs/operations/filesystem_state.h"
+#include "fs/operations/new_inode.h"
+
+namespace brickfs {
+namespace {
+
+constexpr uint64_t kDirectoryBytes = 4096;  // what stat shows; the entries are in memory
+constexpr int64_t kRelatimeNs = int64_t{24} * 3600 * 1'000'000'000;
+constexpr std::string_view kCapabilities = "security.capability";
+
+// Linux's relatime: often enough to tell whether a file was read since it was written.
+bool is_atime_due(const Inode& inode, TimeNs time) {
+  return inode.atime <= inode.mtime || inode.atime <= inode.ctime ||
+         static_cast<int64_t>(time) - static_cast<int64_t>(inode.atime) >= kRelatimeNs;
+}
+
+}  // namespace
+
+Status Filesystem::Impl::admit_change() {
+  if (read_only) return Error(EROFS, "the file system is mounted read-only");
+  return journal->admit();
+}
+
+Status Filesystem::Impl::admit_growth() {
+  TRY(admit_change());
+  if (space->usage().free_units == 0) return Error(ENOSPC, "the volume is full");
+  return {};
+}
+
+Result<Inode*> Filesystem::Impl::find_inode(Ino ino) const {
+  Inode* inode = inodes.find(ino);
+  if (inode == nullptr) return Error(ESTALE, "no such inode");
+  return inode;
+}
+
+Result<Inode*> Filesystem::Impl::find_directory(Ino ino) const {
+  Inode* inode = TRY(find_inode(ino));
+  if (!inode->is_directory()) return Error(ENOTDIR, "not a directory");
+  return inode;
+}
+
+Result<Inode*> Filesystem::Impl::find_live_directory(Ino ino) const {
+  Inode* directory = TRY(find_directory(ino));
+  if (directory->nlink == 0) return Error(ENOENT, "the directory has been removed");
+  return directory;
+}
+
+Result<Inode*> Filesystem::Impl::find_entry_inode(Ino ino) const {
+  Inode* inode = inodes.find(ino);
+  if (inode == nullptr) return Error(EIO, "a name means an inode that is not there");
+  return inode;
+}
+
+Result<Ino> Filesystem::Impl::parent_of(Ino directory) {
+  const InodeLocks lock(inodes, {directory}, InodeLocks::Mode::kShared);
+  return TRY(find_directory(directory))->parent;
+}
+
+Result<Inode*> Filesystem::Impl::lock_entry(std::optional<InodeLocks>& locks, Ino directory, std::string_view name,
+                                            InodeLocks::Mode mode) {
+  Ino child = kNoIno;
+  for (;;) {
+    locks.reset();
+    locks.emplace(inodes, std::initializer_list<Ino>{directory, child}, mode);
+    const Inode* parent = TRY(find_directory(directory));
+    const auto entry = parent->directory->find(name);
+    if (!entry) return Error(ENOENT, "no such name");
+    if (entry->ino == child) return find_entry_inode(child);
+    child = entry->ino;
+  }
+}
+
+Result<Attributes> Filesystem::Impl::lookup_number(Ino ino) {
+  const InodeLocks lock(inodes, {ino}, InodeLocks::Mode::kShared);
+  Inode& inode = *TRY(find_inode(ino));
+  inode.references.fetch_add(1);
+  return attributes_of(inode);
+}
+
+void Filesystem::Impl::put_inode(Transaction& transaction, const Inode& inode) { transaction.put(inode.row()); }
+
+bool Filesystem::Impl::remove_link(Transaction& transaction, Inode& inode, TimeNs time) {
+  inode.nlink = inode.is_directory() ? 0 : inode.nlink - 1;
+  inode.ctime = time;
+  if (inode.nlink == 0 && inode.references.load() == 0) {
+    transaction.erase_inode(inode.ino);
+    return true;
+  }
+  put_inode(transaction, inode);
+  if (inode.nlink == 0) {
+    inode.orphan = true;
+    transaction.put_orphan(inode.ino);
+  }
+  return false;
+}
+
+void Filesystem::Impl::drop_inode(Inode& inode, Lsn erased_by) {
+  if (inode.extents) {
+    std::vector<UnitRun> runs;
+    inode.extents->unmap(0, UINT64_MAX, &runs);
+    for (const UnitRun& run : runs) space->release(run, erased_by);
+  }
+  inodes.erase(inode.ino);
+}
+
+void Filesystem::Impl::delete_inode(Inode& inode) {
+  Transaction transaction;
+  transaction.erase_inode(inode.ino);
+  drop_inode(inode, journal->append(transaction));
+}
+
+// As setattr_should_drop_suidgid() of Linux.
+void Filesystem::Impl::kill_privileges(Transaction& transaction, Inode& inode, const Caller& caller) {
+  if (inode.is_directory()) return;
+  inode.mode &= ~uint32_t{S_ISUID};
+  if ((inode.mode & S_ISGID) != 0 && ((inode.mode & S_IXGRP) != 0 || !is_in_group(caller, inode.gid))) {
+    inode.mode &= ~uint32_t{S_ISGID};
+  }
+  (void)drop_capabilities(transaction, inode);
+}
+
+bool Filesystem::Impl::drop_capabilities(Transaction& transaction, Inode& inode) {
+  if (!inode.xattrs) return false;
+  const auto capabilities = inode.xattrs->find(kCapabilities);
+  if (capabilities == inode.xattrs->end()) return false;
+  transaction.erase_xattr(inode.ino, kCapabilities);
+  inode.xattrs->erase(capabilities);
+  if (inode.xattrs->empty()) inode.xattrs.reset();
+  return true;
+}
+
+void Filesystem::Impl::touch_atime(Ino ino) {
+  if (read_only || options.no_atime) return;
+  const TimeNs time = now();
+  {
+    const InodeLocks lock(inodes, {ino}, InodeLocks::Mode::kShared);
+    const Inode* inode = inodes.find(ino);
+    if (inode == nullptr || !is_atime_due(*inode, time)) return;
+  }
+  const InodeLocks lock(inodes, {ino}, InodeLocks::Mode::kExclusive);
+  if (Inode* inode = inodes.find(ino)) inode->atime = time;
+}
+
+Attributes Filesystem::Impl::attributes_of(const Inode& inode) const {
+  inode.told = true;
+  Attributes attributes;
+  attributes.ino = inode.ino;
+  attributes.mode = inode.mode;
+  attributes.nlink = inode.nlink;
+  attributes.uid = inode.uid;
+  attributes.gid = inode.gid;
+  attributes.rdev = inode.rdev;
+  attributes.size_bytes = inode.is_directory() ? kDirectoryBytes : inode.size_bytes;
+  attributes.blocks_512 = inode.extents ? inode.extents->mapped_units() * (kUnitBytes / 512) : 0;
+  attributes.atime = inode.atime;
+  attributes.mtime = inode.mtime;
+  attributes.ctime = inode.ctime;
+  attributes.btime = inode.btime;
+  return attributes;
+}
+
+}  // namespace brickfs

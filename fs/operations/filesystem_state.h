@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a mounted file system consists of; each group of operations (namespace_ops, attribute_ops, file_ops ...) is a set of
+// members of Filesystem::Impl, in a source file of its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "fs/base/range_lock.h"
+#include "fs/inode/inode_table.h"
+#include "fs/operations/filesystem.h"
+#include "fs/operations/shed_content.h"
+#include "fs/persistence/journal.h"
+#include "fs/space/space.h"
+#include "transport/base/mutex.h"
+
+namespace brickfs {
+
+class CheckpointThread;  // fs/persistence/checkpoint_thread.h
+struct NewInode;         // fs/operations/new_inode.h
+struct Move;             // fs/operations/rename_op.cc
+struct MoveInodes;
+
+class Filesystem::Impl {
+ public:
+  ~Impl();
+
+  // Synchronised by themselves. Destroyed in reverse order: the checkpoint thread first, the volume last.
+  std::unique_ptr<VolumeClient> volume;
+  std::unique_ptr<Space> space;            // null on a read-only mount
+  std::unique_ptr<Journal> journal;        // null on a read-only mount
+  InodeTable inodes;
+  RangeLocks ranges;
+  ShedContent shed;
+  std::unique_ptr<CheckpointThread> checkpoints;  // null on a read-only mount
+
+  // Fixed after mount.
+  MountOptions options;
+  bool read_only = false;
+  SpaceUsage read_only_usage;  // of a read-only mount, which has no `space`
+
+  // Taken before any inode lock by a rename that moves a directory to another parent: keeps ancestors in place.
+  Mutex rename_mutex;
+
+  // Of an unmount: all that was changed is durable, and the volume tidied up.
+  Status end_changes();
+
+  // EROFS, or the journal's error; else waits for room in the journal. The first thing every change does.
+  Status admit_change();
+  // The same for changes that leave more metadata behind than there was; ENOSPC on a full volume.
+  Status admit_growth();
+
+  // Under the inode's lock. ESTALE: there is none of that number. ENOTDIR.
+  Result<Inode*> find_inode(Ino ino) const;
+  Result<Inode*> find_directory(Ino ino) const;
+  Result<Inode*> find_live_directory(Ino ino) const;    // ENOENT too: it has been removed
+  Result<Inode*> find_entry_inode(Ino ino) const;       // that a name means: EIO if there is none
+  Result<Ino> parent_of(Ino directory);                 // without locks
+  // Locks a directory and the inode that a name in it means. ENOENT (with the directory locked): there is no such name.
+  Result<Inode*> lock_entry(std::optional<InodeLocks>& locks, Ino directory, std::string_view name, InodeLocks::Mode mode);
+
+  // One more kernel reference to the inode. Without locks.
+  Result<Attributes> lookup_number(Ino ino);
+  // A new inode under a new name. Without locks.
+  Result<Attributes> make(Ino directory, std::string_view name, const NewInode& what, const Caller& caller);
+
+  // Down to set_size(): under exclusive locks of all inodes concerned.
+  // The inode's row goes into `transaction`.
+  void put_inode(Transaction& transaction, const Inode& inode);
+  void put_new_inode(Transaction& transaction, const Inode& inode);  // with its xattrs
+  // These two stamp the directory; the caller puts it.
+  void add_name(Transaction& transaction, Inode& directory, std::string_view name, const Inode& inode, TimeNs time);
+  void remove_name(Transaction& transaction, Inode& directory, std::string_view name, TimeNs time);
+  // Takes away a link, or a directory's last two. Without links the inode becomes an orphan if it is referenced; if not,
+  // its rows go and true is returned: the caller calls drop_inode() behind the append. ctime is stamped.
+  [[nodiscard]] bool remove_link(Transaction& transaction, Inode& inode, TimeNs time);
+  // Frees the space and memory of an inode whose rows the transaction with that LSN has erased. The pointer dies.
+  void drop_inode(Inode& inode, Lsn erased_by);
+  // Deletes an inode that has no link and no reference, in a transaction of its own. The pointer dies.
+  void delete_inode(Inode& inode);
+  // What an unprivileged write or truncation, and any chown, takes away: set-uid, set-gid where the group may execute or the
+  // caller is not in it, and file capabilities. Not of directories. The caller puts the inode.
+  void kill_privileges(Transaction& transaction, Inode& inode, const Caller& caller);
+  // Any change of data takes away file capabilities. True if there were any.
+  bool drop_capabilities(Transaction& transaction, Inode& inode);
+  // Truncates or extends a regular file in one transaction, with its own locks (data in file_ops). `edit` (may be empty) changes
+  // more of the inode in it, behind the stamping of mtime and ctime and before the row is put. EINVAL, EFBIG, ENOSPC.
+  using InodeEdit = std::function<void(Transaction& transaction, Inode& inode)>;
+  Status set_size(Ino ino, uint64_t size_bytes, const InodeEdit& edit);
+  class FileChange;  // fs/operations/file_change.h
+  // Parts of write, allocate and copy_range, on a range that is locked.
+  Status write_range(FileChange& change, std::span<const LocalSlice> from, const Caller* unprivileged);
+  Status preallocate(FileChange& change, bool keep_size, const Caller* unprivileged);
+  Status punch_hole(FileChange& change, bool keep_size, const Caller* unprivileged);
+  Status zero_range(FileChange& change, bool keep_size, const Caller* unprivileged);
+  Status copy_hole(Ino to, uint64_t offset, uint64_t length, const Caller* unprivileged);
+
+  // Parts of rename, all under rename_mutex where two directories are concerned: fs/operations/rename_op.cc.
+  Status look_up(Move& move);
+  bool is_within(Ino directory, Ino ancestor);
+  Status check_ancestors(const Move& move);
+  void move_name(const Move& move, const MoveInodes& at, std::unique_ptr<Inode> whiteout);
+  void leave_whiteout(Transaction& transaction, const Move& move, Inode& directory, std::unique_ptr<Inode> whiteout);
+  void exchange_names(const Move& move, const MoveInodes& at);
+
+  // Parts of read_directory and set_attributes.
+  Status visit_names(Ino ino, uint64_t offset, const EntryVisitor& visitor);
+  Status visit_inodes(Ino ino, uint64_t offset, const EntryVisitor& visitor);
+  void change_inode(Transaction& transaction, Inode& inode, const AttributeChange& change, const Caller& caller);
+
+  // Without locks: the inode was read just now (relatime; the row goes along with the next change or checkpoint).
+  void touch_atime(Ino ino);
+  Attributes attributes_of(const Inode& inode) const;   // under its lock, shared or not; for an answer
+};
+
+TimeNs now();  // of the real-time clock, as the kernel stamps (coarse)
+
+}  // namespace brickfs

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mounting, step by step. What each state of the volume leads to: docs/recovery.md, "Decision table".
+//
+// Until begin_changes() nothing is written to the brick (making a file system on an unused volume aside), and every
+// step that writes leaves a state that the next mount takes up in the same way: a crash at any point of a mount is a
+// crash.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "fs/operations/filesystem_state.h"
+#include "fs/persistence/checkpoint_thread.h"
+#include "fs/persistence/tree_scan.h"
+#include "fs/recovery/make.h"
+#include "fs/recovery/recovery.h"
+#include "spdlog/spdlog.h"
+
+namespace brickfs {
+
+class Filesystem::Mounting {
+ public:
+  Mounting(Impl& impl, std::string* why) : impl_(impl), volume_(*impl.volume), why_(why), slots_(volume_) {}
+  Status run();
+
+ private:
+  Status find_filesystem();
+  Status make_where_none_was();
+  bool may_change() const;
+  void serve_read_only();
+  Status begin_changes();
+  Status free_leaked();
+  Status adopt_space();
+  Status start_services();
+  void insert_root();
+  Status make_root();
+  Status delete_orphans();
+  Status refuse(Error error, std::string why);
+
+  const Superblock& superblock() const { return head_.superblock.superblock; }
+
+  Impl& impl_;
+  VolumeClient& volume_;
+  std::string* const why_;
+  SuperblockSlots slots_;
+  std::vector<BlockRange> listed_;
+  VolumeHead head_;
+  RecoveredVolume recovered_;
+};
+
+Status Filesystem::Mounting::run() {
+  TRY(find_filesystem());
+  recovered_ = TRY(recover(volume_, superblock(), listed_, impl_.inodes, {}, why_));
+  if (may_change()) {
+    TRY(begin_changes());
+  } else {
+    serve_read_only();
+  }
+  spdlog::info("mounted {}{}: {} inodes, {} transactions replayed", superblock().uuid_text(),
+               impl_.read_only ? " read-only" : "", impl_.inodes.size(), recovered_.journal.transactions);
+  return {};
+}
+
+Status Filesystem::Mounting::find_filesystem() {
+  listed_ = TRY(volume_.list());
+  head_ = TRY(read_head(volume_, slots_, listed_));
+  if (head_.kind == VolumeHead::Kind::kUnmade) TRY(make_where_none_was());
+  switch (head_.kind) {
+    case VolumeHead::Kind::kMade: return {};
+    case VolumeHead::Kind::kNewer:
+      return refuse(Error(ENOTSUP, "the format is newer"), "this volume was made by a newer brickfs: " + head_.why);
+    case VolumeHead::Kind::kUnmade:
+    case VolumeHead::Kind::kRefused: break;
+  }
+  return refuse(Error(EUCLEAN, "not a brickfs"), head_.why);
+}
+
+Status Filesystem::Mounting::make_where_none_was() {
+  if (impl_.options.read_only) {
+    return refuse(Error(EROFS, "the volume is empty"),
+                  "the volume is empty: mount it once without ro, that makes the file system");
+  }
+  const Status made = make_filesystem(volume_, slots_, listed_);
+  if (!made.ok()) return refuse(made.error(), fmt::format("cannot make a file system: {}", made.error().what()));
+  listed_ = TRY(volume_.list());
+  head_ = TRY(read_head(volume_, slots_, listed_));
+  return {};
+}
+
+bool Filesystem::Mounting::may_change() const {
+  const Findings& findings = recovered_.findings;
+  if (findings.damaged()) {
+    spdlog::error("the file system is damaged, it is mounted read-only: {} ({} findings in all; unmount, `brickctl check --repair`)",
+                  findings.first_damage(), findings.damages());
+    return false;
+  }
+  if (head_.superblock.read_only) {
+    spdlog::warn("the file system has features that this brickfs does not know: it is mounted read-only");
+    return false;
+  }
+  return !impl_.options.read_only;
+}
+
+void Filesystem::Mounting::serve_read_only() {
+  impl_.read_only = true;
+  if (recovered_.without_root) insert_root();
+  const uint64_t metadata_blocks = count_blocks(recovered_.journal_and_checkpoint()) + kSuperblockBlock.count;
+  const uint64_t capacity_blocks = volume_.session().capacity_blocks;
+  uint64_t used_units = 0;
+  for (const UsedRun& used : recovered_.blocks.file_runs) used_units += used.run.count;
+  impl_.read_only_usage.total_units = (capacity_blocks - std::min(capacity_blocks, metadata_blocks)) * kUnitsPerBlock;
+  impl_.read_only_usage.free_units =
+      impl_.read_only_usage.total_units - std::min(impl_.read_only_usage.total_units, used_units);
+}
+
+// Suspect blocks come first: nothing may be freed on the word of a journal that a crash of the brick could still take
+// back.
+Status Filesystem::Mounting::begin_changes() {
+  TRY(commit_suspects(volume_, recovered_));
+  if (head_.mark != Mark::kNone) TRY(write_mark(volume_, Mark::kNone));
+  TRY(free_leaked());
+  TRY(adopt_space());
+  TRY(start_services());
+  if (recovered_.without_root) TRY(make_root());
+  TRY(delete_orphans());
+  impl_.checkpoints->start();
+  return {};
+}
+
+// What was allocated and not yet, or no longer, referred to when the former holder ended.
+Status Filesystem::Mounting::free_leaked() {
+  for (const BlockRange& leaked : recovered_.blocks.leaked) TRY(volume_.free(leaked));
+  const uint64_t blocks = count_blocks(recovered_.blocks.leaked);
+  if (blocks > 0) spdlog::info("freed {} block(s) that nothing refers to", blocks);
+  return {};
+}
+
+Status Filesystem::Mounting::adopt_space() {
+  impl_.space = std::make_unique<Space>(volume_);
+  for (const MetadataBlocks& part : recovered_.metadata) TRY(impl_.space->adopt_metadata(part.blocks));
+  for (const UsedRun& used : recovered_.blocks.file_runs) TRY(impl_.space->adopt(used.run));
+  recovered_.blocks.file_runs = {};
+  return {};
+}
+
+Status Filesystem::Mounting::start_services() {
+  Impl& impl = impl_;
+  impl.journal = std::make_unique<Journal>(volume_, *impl.space);
+  impl.checkpoints = std::make_unique<CheckpointThread>(
+      CheckpointThread::Parts{.volume = volume_,
+                              .space = *impl.space,
+                              .journal = *impl.journal,
+                              .scan = [&impl] { return std::make_unique<TreeScan>(impl.inodes); },
+                              .next_ino = [&impl] { return impl.inodes.next_number(); }},
+      slots_, superblock());
+  TRY(impl.space->start(recovered_.blocks.kept, {.durable = [&impl] { return impl.journal->durable(); },
+                                                 .make_durable = [&impl] { return impl.journal->sync(); }}));
+  return impl.journal->start(superblock().seed(), recovered_.journal,
+                             {.on_durable = [&impl](Lsn lsn) { impl.space->on_durable(lsn); },
+                              .on_block_added = [&impl] { impl.checkpoints->journal_grew(); }});
+}
+
+void Filesystem::Mounting::insert_root() {
+  auto root = std::make_unique<Inode>(kRootIno);
+  root->parent = kRootIno;
+  root->mode = S_IFDIR | 0755;
+  root->uid = geteuid();
+  root->gid = getegid();
+  root->nlink = 2;
+  root->atime = root->mtime = root->ctime = root->btime = superblock().created;
+  root->directory = std::make_unique<Directory>();
+  impl_.inodes.insert(std::move(root));
+}
+
+Status Filesystem::Mounting::make_root() {
+  insert_root();
+  Transaction transaction;
+  impl_.put_inode(transaction, *impl_.inodes.find(kRootIno));
+  impl_.journal->append(transaction);
+  return impl_.journal->sync();
+}
+
+// Unlinked files that the former holder still had open. Not synced: until it is durable the next mount does it again.
+Status Filesystem::Mounting::delete_orphans() {
+  for (const Ino ino : recovered_.orphans) {
+    TRY(impl_.journal->admit());
+    InodeLocks lock(impl_.inodes, {ino}, InodeLocks::Mode::kExclusive);
+    impl_.delete_inode(*impl_.inodes.find(ino));
+  }
+  if (!recovered_.orphans.empty())
+    spdlog::info("deleted {} unlinked file(s) that were in use", recovered_.orphans.size());
+  return {};
+}
+
+Status Filesystem::Mounting::refuse(Error error, std::string why) {
+  *why_ = std::move(why);
+  return error;
+}
+
+Result<std::unique_ptr<Filesystem>> Filesystem::mount(std::unique_ptr<VolumeClient> volume, const MountOptions& options,
+                                                      std::string* why) {
+  auto impl = std::make_unique<Impl>();
+  impl->volume = std::move(volume);
+  impl->options = options;
+  why->clear();
+  const Status mounted = Mounting(*impl, why).run();
+  if (!mounted.ok()) {
+    if (why->empty()) *why = fmt::format("the volume cannot be mounted: {}", mounted.error().what());
+    return mounted.error();
+  }
+  return std::unique_ptr<Filesystem>(new Filesystem(std::move(impl)));
+}
+
+}  // namespace brickfs

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/persistence/journal.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <optional>
+
+#include "fs/persistence/journal_writer.h"
+#include "spdlog/spdlog.h"
+#include "transport/base/check.h"
+#include "transport/base/mutex.h"
+#include "transport/base/thread.h"
+#include "transport/limits.h"
+
+namespace brickfs {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// When to commit without being asked: so long after the last change, at the latest so long after the first one, and
+// never more than a fifth of the time.
+constexpr milliseconds kQuiet{30};
+constexpr milliseconds kLatest{1'000};
+constexpr int kRestPerCommit = 4;
+constexpr milliseconds kRetry{100};
+constexpr int kSpaceTries = 30;
+// What is pending is at most such a part of the volume: it may have to fit into the reserve of a full one.
+constexpr uint64_t kPendingShare = 512;
+constexpr size_t kLeastPending = 256 * kKiB;
+
+}  // namespace
+
+class Journal::Impl {
+ public:
+  Impl(VolumeClient& volume, Space& space) : volume_(volume), writer_(volume, space) {}
+  ~Impl();
+
+  Status start(uint64_t seed, const JournalEnd& end, Hooks hooks);
+  Status admit();
+  Lsn append(std::span<const std::byte> rows);
+  Status sync();
+  Result<Position> rotate();
+  Status stop();
+  void want_commit();
+  void set_chain_limit(uint64_t blocks);
+  Status drop_before(const Position& position);
+  uint64_t chain_blocks() const { return writer_.chain_blocks(); }
+  Lsn last() const;
+  Lsn written() const;
+  Lsn durable() const;
+  Status error() const;
+
+ private:
+  // What a round of the committer has to do.
+  struct Work {
+    uint64_t syncs = 0;      // every sync() up to this ticket waits for it
+    bool rotate = false;
+    bool commit = false;
+  };
+
+  void run();
+  std::optional<Work> wait_for_work();
+  bool has_work(Clock::time_point now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Clock::time_point commit_due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status write_taken();
+  Status write_batch(std::span<const std::byte> payload, uint32_t transactions, Lsn first);
+  Status advance();
+  void note_chain();
+  bool is_full() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void wrote(size_t bytes, Lsn through);
+  Status rotate_now();
+  void commit(uint64_t syncs);
+  template <typename Operation>
+  Status keep_trying(const char* what, Operation operation);
+  bool is_passing(Error error, int tries) const;
+  void attempt_failed(Error error);
+  void fail(Error error);
+  void set_durable(Lsn lsn, uint64_t syncs);
+
+  // Fixed by start().
+  VolumeClient& volume_;
+  Hooks hooks_;
+  bool durable_brick_ = true;
+  size_t pending_limit_ = limits::kJournalPendingBytes;
+
+  // The committer's own.
+  JournalWriter writer_;
+  std::vector<std::byte> taken_;  // transactions being written
+  Thread committer_;
+
+  mutable Mutex mutex_;
+  CondVar work_;      // for the committer
+  CondVar progress_;  // for everybody else
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool idle_ ABSL_GUARDED_BY(mutex_) = false;               // the committer waits for work
+  std::vector<std::byte> pending_ ABSL_GUARDED_BY(mutex_);  // {uint32 bytes, rows} of each transaction appended, not taken
+  size_t unwritten_bytes_ ABSL_GUARDED_BY(mutex_) = 0;      // pending and taken
+  uint64_t chain_blocks_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t chain_limit_ ABSL_GUARDED_BY(mutex_) = UINT64_MAX;
+  Lsn last_ ABSL_GUARDED_BY(mutex_){};
+  Lsn written_ ABSL_GUARDED_BY(mutex_){};
+  Lsn durable_ ABSL_GUARDED_BY(mutex_){};
+  Error error_ ABSL_GUARDED_BY(mutex_){0};
+  bool commit_wanted_ ABSL_GUARDED_BY(mutex_) = false;
+  // Tickets of sync(): given out, satisfied, and told of a passing error.
+  uint64_t syncs_asked_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t syncs_done_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t syncs_failed_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t failed_attempts_ ABSL_GUARDED_BY(mutex_) = 0;
+  Error attempt_error_ ABSL_GUARDED_BY(mutex_){0};
+  bool rotate_asked_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<Position> rotated_ ABSL_GUARDED_BY(mutex_);
+  Clock::time_point first_change_ ABSL_GUARDED_BY(mutex_);  // written but not durable
+  Clock::time_point last_change_ ABSL_GUARDED_BY(mutex_);
+  Clock::time_point rested_ ABSL_GUARDED_BY(mutex_);        // no commit of its own accord before
+};
+
+Journal::Impl::~Impl() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    work_.notify_all();
+  }
+  if (committer_.joinable()) committer_.join();
+}
+
+Status Journal::Impl::start(uint64_t seed, const JournalEnd& end, Hooks hooks) {
+  hooks_ = std::move(hooks);
+  const Session session = volume_.session();
+  durable_brick_ = session.durability == Durability::kDurable;
+  pending_limit_ = std::clamp(session.capacity_blocks * kBlockBytes / kPendingShare, kLeastPending, limits::kJournalPendingBytes);
+  TRY(writer_.start(seed, end));
+  note_chain();
+  MutexLock lock(mutex_);
+  last_ = written_ = durable_ = Lsn{raw(end.next) - 1};
+  started_ = true;
+  committer_ = Thread([this] { run(); });
+  return {};
+}
+
+// --- callers
+
+Status Journal::Impl::admit() {
+  MutexLock lock(mutex_);
+  const uint64_t attempts = failed_attempts_;
+  while (error_.is(0) && is_full()) {
+    if (failed_attempts_ != attempts) return attempt_error_;
+    progress_.wait(lock);
+  }
+  if (!error_.is(0)) return error_;
+  return {};
+}
+
+bool Journal::Impl::is_full() const { return unwritten_bytes_ > pending_limit_ || chain_blocks_ > chain_limit_; }
+
+Lsn Journal::Impl::append(std::span<const std::byte> rows) {
+  CHECK(!rows.empty() && rows.size() <= kLargestTransactionBytes);
+  const auto bytes = static_cast<uint32_t>(rows.size());
+  MutexLock lock(mutex_);
+  last_ = next(last_);
+  if (!error_.is(0)) return last_;  // nothing is written any more
+  const size_t at = pending_.size();
+  pending_.resize(at + sizeof(bytes) + bytes);
+  std::memcpy(pending_.data() + at, &bytes, sizeof(bytes));
+  std::memcpy(pending_.data() + at + sizeof(bytes), rows.data(), bytes);
+  unwritten_bytes_ += sizeof(bytes) + bytes;
+  if (idle_) work_.notify_one();
+  return last_;
+}
+
+Status Journal::Impl::sync() {
+  MutexLock lock(mutex_);
+  const uint64_t ticket = ++syncs_asked_;
+  if (idle_) work_.notify_one();
+  while (error_.is(0) && syncs_done_ < ticket) {
+    if (syncs_failed_ >= ticket) return attempt_error_;
+    if (!started_ || stopping_) return Error(ECANCELED, "journal is stopped");
+    progress_.wait(lock);
+  }
+  if (syncs_done_ >= ticket) return {};
+  return error_;
+}
+
+Result<Journal::Position> Journal::Impl::rotate() {
+  MutexLock lock(mutex_);
+  const uint64_t attempts = failed_attempts_;
+  rotate_asked_ = true;
+  rotated_.reset();
+  if (idle_) work_.notify_one();
+  while (error_.is(0) && !rotated_) {
+    if (failed_attempts_ != attempts) return attempt_error_;
+    if (!started_ || stopping_) return Error(ECANCELED, "journal is stopped");
+    progress_.wait(lock);
+  }
+  if (!error_.is(0)) return error_;
+  return *rotated_;
+}
+
+Status Journal::Impl::stop() {
+  const Status synced = sync();
+  MutexLock lock(mutex_);
+  stopping_ = true;
+  work_.notify_all();
+  progress_.notify_all();
+  Thread committer = std::move(committer_);
+  lock.unlock();
+  if (!committer.joinable()) return error();
+  committer.join();
+  if (synced.ok()) writer_.give_back_spare();
+  return synced;
+}
+
+void Journal::Impl::want_commit() {
+  MutexLock lock(mutex_);
+  commit_wanted_ = true;
+  if (idle_) work_.notify_one();
+}
+
+void Journal::Impl::set_chain_limit(uint64_t blocks) {
+  MutexLock lock(mutex_);
+  chain_limit_ = blocks;
+  progress_.notify_all();
+}
+
+Status Journal::Impl::drop_before(const Position& position) {
+  const Status dropped = writer_.drop_before(position.block);
+  note_chain();
+  return dropped;
+}
+
+// The chain has another length.
+void Journal::Impl::note_chain() {
+  MutexLock lock(mutex_);
+  chain_blocks_ = writer_.chain_blocks();
+  progress_.notify_all();
+}
+
+Lsn Journal::Impl::last() const {
+  MutexLock lock(mutex_);
+  return last_;
+}
+
+Lsn Journal::Impl::written() const {
+  MutexLock lock(mutex_);
+  return written_;
+}
+
+Lsn Journal::Impl::durable() const {
+  MutexLock lock(mutex_);
+  return durable_;
+}
+
+Status Journal::Impl::error() const {
+  MutexLock lock(mutex_);
+  if (!error_.is(0)) return error_;
+  return {};
+}
+
+// --- the committer
+
+void Journal::Impl::run() {
+  while (const auto work = wait_for_work()) {
+    Status status = write_taken();
+    if (status.ok() && work->rotate) status = rotate_now();
+    if (!status.ok()) {
+      fail(status.error());
+      continue;
+    }
+    if (!durable_brick_) {
+      MutexLock lock(mutex_);
+      syncs_done_ = std::max(syncs_done_, work->syncs);
+      progress_.notify_all();
+    } else if (work->commit) {
+      commit(work->syncs);
+    }
+  }
+}
+
+// Nothing when the journal ends.
+std::optional<Journal::Impl::Work> Journal::Impl::wait_for_work() {
+  MutexLock lock(mutex_);
+  while (true) {
+    if (stopping_) return std::nullopt;
+    const auto now = Clock::now();
+    if (error_.is(0) && has_work(now)) break;
+    const auto due = commit_due();
+    idle_ = true;
+    if (!error_.is(0) || due == Clock::time_point::max()) {
+      work_.wait(lock);
+    } else {
+      work_.wait_until(lock, due);
+    }
+    idle_ = false;
+  }
+  taken_.swap(pending_);
+  pending_.clear();
+  const bool asked = syncs_asked_ > std::max(syncs_done_, syncs_failed_);
+  Work work{.syncs = syncs_asked_, .rotate = rotate_asked_, .commit = asked || commit_wanted_ || commit_due() <= Clock::now()};
+  rotate_asked_ = false;
+  commit_wanted_ = false;
+  return work;
+}
+
+bool Journal::Impl::has_work(Clock::time_point now) const {
+  return !pending_.empty() || rotate_asked_ || commit_wanted_ || syncs_asked_ > std::max(syncs_done_, syncs_failed_) ||
+         commit_due() <= now;
+}
+
+// When to commit without being asked.
+Clock::time_point Journal::Impl::commit_due() const {
+  if (!durable_brick_ || durable_ == written_) return Clock::time_point::max();
+  return std::max(std::min(last_change_ + kQuiet, first_change_ + kLatest), rested_);
+}
+
+// All of `taken_`, in batches.
+Status Journal::Impl::write_taken() {
+  std::span<const std::byte> rest(taken_);
+  while (!rest.empty()) {
+    const size_t room = writer_.room_bytes();
+    const size_t bound = std::min(room, kBatchBytes - sizeof(JournalBatchHeader));
+    size_t bytes = 0;
+    uint32_t transactions = 0;
+    while (bytes < rest.size()) {
+      const size_t length = sizeof(uint32_t) + load<uint32_t>(rest.subspan(bytes));
+      const bool fits = bytes + length <= bound || (transactions == 0 && length <= room);
+      if (!fits) break;
+      bytes += length;
+      ++transactions;
+    }
+    if (transactions == 0) {
+      TRY(advance());
+      continue;
+    }
+    const Lsn first = next(written());
+    TRY(write_batch(rest.first(bytes), transactions, first));
+    wrote(bytes, Lsn{raw(first) + transactions - 1});
+    rest = rest.subspan(bytes);
+  }
+  taken_.clear();
+  return {};
+}
+
+Status Journal::Impl::write_batch(std::span<const std::byte> payload, uint32_t transactions, Lsn first) {
+  return keep_trying("write to the journal", [&] { return writer_.write(payload, transactions, first, durable()); });
+}
+
+Status Journal::Impl::advance() {
+  return keep_trying("extend the journal", [&]() -> Status {
+    if (!TRY(writer_.advance())) return {};
+    note_chain();
+    if (hooks_.on_block_added) hooks_.on_block_added();
+    return {};
+  });
+}
+
+void Journal::Impl::wrote(size_t bytes, Lsn through) {
+  MutexLock lock(mutex_);
+  last_change_ = Clock::now();
+  if (durable_ == written_) first_change_ = last_change_;
+  written_ = through;
+  unwritten_bytes_ -= bytes;
+  progress_.notify_all();
+  lock.unlock();
+  if (!durable_brick_) set_durable(through, 0);
+}
+
+Status Journal::Impl::rotate_now() {
+  TRY(advance());
+  MutexLock lock(mutex_);
+  rotated_ = Position{next(written_), writer_.current_block()};
+  progress_.notify_all();
+  return {};
+}
+
+void Journal::Impl::commit(uint64_t syncs) {
+  const Lsn through = written();
+  const auto begin = Clock::now();
+  const Status status = volume_.commit();
+  const auto end = Clock::now();
+  {
+    MutexLock lock(mutex_);
+    rested_ = end + kRestPerCommit * (end - begin);
+    if (!status.ok()) rested_ = std::max(rested_, end + kLatest);
+  }
+  if (status.ok()) return set_durable(through, syncs);
+  if (!is_passing(status.error(), 1)) return fail(status.error());
+  spdlog::error("commit failed ({}: {}): what was written is kept, and the commit tried again", std::strerror(status.error().code()),
+                status.error().what());
+  attempt_failed(status.error());
+}
+
+void Journal::Impl::set_durable(Lsn lsn, uint64_t syncs) {
+  {
+    MutexLock lock(mutex_);
+    durable_ = lsn;
+    syncs_done_ = std::max(syncs_done_, syncs);
+    progress_.notify_all();
+  }
+  if (hooks_.on_durable) hooks_.on_durable(lsn);
+}
+
+// --- errors
+
+// Repeats an operation that fails for a time only; who waits meanwhile is told. Any other error is final.
+template <typename Operation>
+Status Journal::Impl::keep_trying(const char* what, Operation operation) {
+  for (int tries = 1;; ++tries) {
+    const Status status = operation();
+    if (status.ok() || !is_passing(status.error(), tries)) return status;
+    if (tries == 1) spdlog::warn("cannot {} now ({}), trying again", what, std::strerror(status.error().code()));
+    if (status.error().is(EIO)) attempt_failed(status.error());
+    MutexLock lock(mutex_);
+    if (stopping_) return status;
+    work_.wait_for(lock, kRetry);
+  }
+}
+
+// A soft timeout passes; so may a lack of space, when a checkpoint or an unlinked file gives blocks back.
+bool Journal::Impl::is_passing(Error error, int tries) const {
+  if (volume_.link_state().kind == LinkState::Kind::kFailed) return false;
+  return error.is(EIO) || ((error.is(ENOSPC) || error.is(EDQUOT)) && tries <= kSpaceTries);
+}
+
+void Journal::Impl::attempt_failed(Error error) {
+  MutexLock lock(mutex_);
+  ++failed_attempts_;
+  attempt_error_ = error;
+  syncs_failed_ = syncs_asked_;
+  progress_.notify_all();
+}
+
+void Journal::Impl::fail(Error error) {
+  if (error.is(ECANCELED)) {
+    spdlog::info("the journal ends: the volume was interrupted");
+  } else {
+    spdlog::error("the journal failed ({}: {}): the file system is read-only until it is mounted again",
+                  std::strerror(error.code()), error.what());
+  }
+  MutexLock lock(mutex_);
+  error_ = error;
+  pending_.clear();
+  progress_.notify_all();
+}
+
+// --- the interface
+
+Journal::Journal(VolumeClient& volume, Space& space) : impl_(std::make_unique<Impl>(volume, space)) {}
+Journal::~Journal() = default;
+Status Journal::start(uint64_t seed, const JournalEnd& end, Hooks hooks) { return impl_->start(seed, end, std::move(hooks)); }
+Status Journal::admit() { return impl_->admit(); }
+Lsn Journal::append(const Transaction& transaction) { return impl_->append(transaction.bytes()); }
+Status Journal::sync() { return impl_->sync(); }
+Lsn Journal::last() const { return impl_->last(); }
+Lsn Journal::written() const { return impl_->written(); }
+Lsn Journal::durable() const { return impl_->durable(); }
+Status Journal::error() const { return impl_->error(); }
+void Journal::want_commit() { impl_->want_commit(); }
+Result<Journal::Position> Journal::rotate() { return impl_->rotate(); }
+Status Journal::drop_before(const Position& position) { return impl_->drop_before(position); }
+uint64_t Journal::chain_blocks() const { return impl_->chain_blocks(); }
+void Journal::set_chain_limit(uint64_t blocks) { impl_->set_chain_limit(blocks); }
+Status Journal::stop() { return impl_->stop(); }
+
+}  // namespace brickfs

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/recovery/recovery.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "fs/persistence/checkpoint.h"
+#include "spdlog/spdlog.h"
+
+namespace brickfs {
+namespace {
+
+using Area = Finding::Area;
+
+constexpr const char* kSuperblockName = "superblock";
+constexpr const char* kCheckpointName = "checkpoint";
+constexpr const char* kJournalName = "journal";
+
+Status load_checkpoint(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
+                       const Progress& progress, TreeLoader& loader, RecoveredVolume& out) {
+  for (const BlockRange& run : superblock.checkpoint.runs) out.metadata.push_back({run, kCheckpointName});
+  return read_checkpoint(volume, superblock.checkpoint, superblock.seed(), listed, loader, progress, [&out](std::string damage) {
+    out.findings.damage(Area::kCheckpoint, kNoIno, 0, std::move(damage));
+  });
+}
+
+Status load_journal(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
+                    TreeLoader& loader, RecoveredVolume& out) {
+  out.journal =
+      TRY(read_journal(volume, superblock.seed(), superblock.replay_from, superblock.journal_block, listed, loader));
+  if (!out.journal.damage.empty()) {
+    out.findings.damage(Area::kJournal, kNoIno, 0, out.journal.damage);
+  } else if (out.journal.next <= superblock.replay_through) {
+    out.findings.damage(Area::kJournal, kNoIno, 0,
+                        fmt::format("the journal ends before transaction {}, but was durable through {}",
+                                    raw(out.journal.next), raw(superblock.replay_through)));
+  }
+  for (const BlockAddress block : out.journal.chain) out.metadata.push_back({{block, 1}, kJournalName});
+  if (raw(out.journal.fresh) != 0) out.metadata.push_back({{out.journal.fresh, 1}, kJournalName});
+  return {};
+}
+
+}  // namespace
+
+std::vector<BlockRange> RecoveredVolume::journal_and_checkpoint() const {
+  std::vector<BlockRange> blocks;
+  for (const MetadataBlocks& part : metadata) {
+    if (part.what != kSuperblockName) blocks.push_back(part.blocks);
+  }
+  return blocks;
+}
+
+Result<RecoveredVolume> read_rows(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
+                                  InodeTable& inodes, const Progress& progress, TreeLoader& loader) {
+  RecoveredVolume out;
+  out.metadata.push_back({kSuperblockBlock, kSuperblockName});
+  TRY(load_checkpoint(volume, superblock, listed, progress, loader, out));
+  TRY(load_journal(volume, superblock, listed, loader, out));
+  loader.end_rows();
+  inodes.raise_next(superblock.next_ino);
+  out.without_root = superblock.checkpoint.runs.empty() && out.journal.transactions == 0 && !out.findings.damaged();
+  return out;
+}
+
+Result<RecoveredVolume> recover(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
+                                InodeTable& inodes, const Progress& progress, std::string* why) {
+  TreeLoader loader(inodes);
+  RecoveredVolume out = TRY(read_rows(volume, superblock, listed, inodes, progress, loader));
+  if (!loader.judge(out.findings) && !out.without_root) {
+    const std::string damage = out.findings.first_damage();
+    *why = fmt::format("this file system has no root directory that could be read: {}; `brickctl check --repair` makes one of what is left",
+                       damage.empty() ? "no row of it is there" : damage);
+    return Error(EUCLEAN, "there is no root directory");
+  }
+  out.orphans = loader.orphans();
+  out.blocks = reconcile(inodes, out.metadata, listed, out.findings);
+  return out;
+}
+
+Status commit_suspects(VolumeClient& volume, const RecoveredVolume& recovered) {
+  const uint64_t suspects = volume.session().suspect_blocks;
+  if (suspects == 0) return {};
+  const std::vector<BlockRange> metadata = recovered.journal_and_checkpoint();
+  std::vector<BlockRange> not_data = metadata;
+  not_data.push_back(kSuperblockBlock);
+  std::ranges::sort(not_data, {}, &BlockRange::start);
+  const std::vector<BlockRange> data = subtract(recovered.blocks.kept, not_data);
+  spdlog::info("committing {} block(s) that the former holder left uncommitted", suspects);
+  return volume.commit_blocks(data, metadata, std::span(&kSuperblockBlock, 1));
+}
+
+}  // namespace brickfs

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules that a sound tree keeps: names, links, parents, reachability, sizes, limits. Where blocks are is
+// reconcile.h's. Threads: one, nobody else uses the table.
+#pragma once
+
+#include "fs/base/finding.h"
+#include "fs/base/progress.h"
+#include "fs/inode/inode_table.h"
+
+namespace brickfs {
+
+// Every breach is a damage. Entries that name missing inodes are TreeLoader::judge()'s to report.
+void check_tree(const InodeTable& inodes, const Progress& progress, Findings& findings);
+
+}  // namespace brickfs

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/space/space.h"
+
+#include <algorithm>
+
+#include "fs/space/space_state.h"
+#include "transport/base/check.h"
+#include "transport/limits.h"
+
+namespace brickfs {
+namespace {
+
+// From here on an allocation begins its own block at the next boundary rather than filling gaps elsewhere.
+constexpr uint64_t kLargeUnits = 128;
+constexpr std::chrono::milliseconds kRefreshEvery{1000};  // what the brick can give, when we are short
+
+bool is_out_of_space(const Status& status) { return status.code() == ENOSPC || status.code() == EDQUOT; }
+
+BlockRun blocks_touched(UnitRun run) {
+  const uint64_t first = run.first / kUnitsPerBlock;
+  return {first, divide_up(run.end(), kUnitsPerBlock) - first};
+}
+
+}  // namespace
+
+Space::Space(VolumeClient& volume) : impl_(std::make_unique<Impl>(volume)) {}
+
+Space::~Space() {
+  {
+    MutexLock lock(impl_->mutex);
+    impl_->stopping = true;
+    impl_->supply_wanted.notify_all();
+    impl_->supplied.notify_all();
+  }
+  if (impl_->supply_thread.joinable()) impl_->supply_thread.join();
+}
+
+Status Space::adopt(UnitRun run) {
+  MutexLock lock(impl_->mutex);
+  if (impl_->budget.metadata().contains_any(blocks_touched(run)))
+    return Error(EUCLEAN, "file data in a metadata block");
+  impl_->budget.raise_next(blocks_touched(run).end());
+  return impl_->data.adopt(run);
+}
+
+Status Space::adopt_metadata(BlockRange blocks) {
+  MutexLock lock(impl_->mutex);
+  const BlockRun run = run_of(blocks);
+  if (impl_->budget.metadata().contains_any(run) || impl_->data.contains_any(run)) {
+    return Error(EUCLEAN, "metadata block used twice");
+  }
+  impl_->budget.raise_next(run.end());
+  impl_->budget.metadata().insert(run);
+  return {};
+}
+
+Status Space::start(std::span<const BlockRange> allocated, Hooks hooks) {
+  const BrickStat stat = TRY(impl_->volume.stat());
+  {
+    MutexLock lock(impl_->mutex);
+    BlockRuns listed;
+    for (const BlockRange& blocks : allocated) {
+      listed.insert(run_of(blocks));
+      impl_->budget.raise_next(run_of(blocks).end());
+    }
+    std::vector<BlockRun> used = impl_->data.all();
+    for (auto run = impl_->budget.metadata().run_from(0); run; run = impl_->budget.metadata().run_from(run->end())) {
+      used.push_back(*run);
+    }
+    const auto is_listed = [&](BlockRun run) { return listed.contains_all(run); };
+    if (!std::ranges::all_of(used, is_listed)) return Error(EUCLEAN, "a block in use is not on the brick");
+    impl_->hooks = std::move(hooks);
+    impl_->budget.set_allocatable(stat.allocatable_blocks, impl_->budget.version());
+  }
+  TRY(impl_->first_supply());
+  impl_->supply_thread = Thread([impl = impl_.get()] { impl->supply_loop(); });
+  return {};
+}
+
+void Space::stop() {
+  {
+    MutexLock lock(impl_->mutex);
+    impl_->stopping = true;
+    impl_->supply_wanted.notify_all();
+    impl_->supplied.notify_all();
+  }
+  if (!impl_->supply_thread.joinable()) return;
+  impl_->supply_thread.join();
+  // What cannot be given back is found by the next mount.
+  static_cast<void>(impl_->give_all_back());
+}
+
+Result<std::vector<UnitRun>> Space::allocate(uint64_t units, uint64_t goal) { return impl_->allocate(units, goal); }
+
+void Space::release(UnitRun run, Lsn freed_by) {
+  MutexLock lock(impl_->mutex);
+  impl_->freed.push_back({freed_by, run});
+  impl_->freed_units += run.count;
+  impl_->reap();
+}
+
+void Space::discard(UnitRun run) {
+  MutexLock lock(impl_->mutex);
+  impl_->data.give_back(run);
+  if (impl_->data.empty_blocks() > 0) impl_->supply_wanted.notify_one();
+}
+
+void Space::on_durable(Lsn durable) {
+  MutexLock lock(impl_->mutex);
+  impl_->durable = std::max(impl_->durable, durable);
+  impl_->reap();
+}
+
+Result<BlockRange> Space::allocate_metadata(uint64_t blocks) { return impl_->allocate_metadata(blocks); }
+
+Status Space::free_metadata(BlockRange blocks) { return impl_->free_metadata(run_of(blocks)); }
+
+void Space::set_metadata_bytes(uint64_t live_bytes) {
+  MutexLock lock(impl_->mutex);
+  impl_->budget.set_metadata_bytes(live_bytes);
+  impl_->supply_wanted.notify_one();
+}
+
+SpaceUsage Space::usage() const {
+  Impl& impl = *impl_;
+  MutexLock lock(impl.mutex);
+  if (Impl::Clock::now() - impl.last_refresh > kRefreshEvery) {
+    impl.refresh_wanted = true;
+    impl.supply_wanted.notify_one();
+  }
+  SpaceUsage usage;
+  usage.total_units = (impl.data.blocks() + impl.budget.available_to_data()) * kUnitsPerBlock;
+  usage.free_units = impl.budget.metadata_has_room() ? impl.free_now() + impl.freed_units : 0;
+  usage.journal_room_blocks = impl.budget.journal_room();
+  return usage;
+}
+
+Status Space::trim() {
+  Impl& impl = *impl_;
+  MutexLock lock(impl.mutex);
+  const uint64_t failed = impl.calls_failed;
+  const uint64_t ticket = ++impl.trims_wanted;
+  impl.supply_wanted.notify_one();
+  while (impl.trims_done < ticket && !impl.stopping) impl.supplied.wait(lock);
+  return impl.calls_failed != failed ? Status(impl.last_failure) : Status();
+}
+
+uint64_t Space::Impl::free_now() const {
+  if (!budget.metadata_has_room()) return 0;
+  const uint64_t units = data.free_units() + budget.available_to_data() * kUnitsPerBlock;
+  return units > promised_units ? units - promised_units : 0;
+}
+
+void Space::Impl::reap() {
+  bool emptied = false;
+  // Entries stand nearly in order; one behind a later number waits for that too.
+  while (!freed.empty() && raw(freed.front().by) <= raw(durable)) {
+    const UnitRun run = freed.front().run;
+    freed.pop_front();
+    freed_units -= run.count;
+    data.give_back(run);
+    emptied = data.empty_blocks() > 0;
+  }
+  if (emptied) supply_wanted.notify_one();
+}
+
+Result<std::vector<UnitRun>> Space::Impl::allocate(uint64_t units, uint64_t goal) {
+  CHECK(units > 0);
+  MutexLock lock(mutex);
+  TRY(promise(lock, units));
+  std::vector<UnitRun> runs;
+  uint64_t need = units;
+  const Status status = take_promised(lock, goal, need, runs);
+  if (status.ok()) return runs;
+  promised_units -= need;
+  for (const UnitRun& run : runs) data.give_back(run);
+  return status.error();
+}
+
+// Sets so many units aside, wherever they are, for take_promised().
+Status Space::Impl::promise(MutexLock& lock, uint64_t units) {
+  while (units > free_now()) {
+    if (units <= free_now() + freed_units) {
+      mutex.unlock();
+      const Status status = hooks.make_durable();
+      const Lsn reached = hooks.durable();
+      mutex.lock();
+      TRY(status);
+      durable = std::max(durable, reached);
+      reap();
+    } else if (Clock::now() - last_refresh > kRefreshEvery) {
+      refresh_wanted = true;  // others may have given the brick's blocks back
+      TRY(wait_for_supply(lock, 0));
+    } else {
+      return Error(ENOSPC, "volume full");
+    }
+  }
+  promised_units += units;
+  return {};
+}
+
+Status Space::Impl::take_promised(MutexLock& lock, uint64_t goal, uint64_t& need, std::vector<UnitRun>& runs) {
+  take_well_placed(goal, need, runs);
+  while (need > 0) {
+    if (data.empty_blocks() == 0 && supply_can_bring()) {
+      TRY(wait_for_supply(lock, divide_up(need, kUnitsPerBlock)));
+      take_well_placed(runs.empty() ? goal : runs.back().end(), need, runs);
+      continue;
+    }
+    const bool new_block = data.empty_blocks() > 0;
+    const UnitRun run = data.take_any(need);
+    if (run.count == 0) return Error(ENOSPC, "the brick gives less than it promised");
+    take(run, need, runs);
+    if (new_block) note_block_taken();
+  }
+  return {};
+}
+
+bool Space::Impl::supply_can_bring() const {
+  return (budget.allocatable() > 0 || budget.under_way()) && budget.available_to_data() > 0;
+}
+
+void Space::Impl::take(UnitRun run, uint64_t& need, std::vector<UnitRun>& runs) {
+  need -= run.count;
+  promised_units -= run.count;
+  if (!runs.empty() && runs.back().end() == run.first) {
+    runs.back().count += run.count;
+  } else {
+    runs.push_back(run);
+  }
+}
+
+void Space::Impl::take_well_placed(uint64_t goal, uint64_t& need, std::vector<UnitRun>& runs) {
+  if (goal != 0) {
+    if (const UnitRun run = data.extend(goal, need); run.count > 0) {
+      take(run, need, runs);
+      goal = run.end();
+    }
+    if (need == 0) return;
+  }
+  const bool at_boundary = goal != 0 && goal % kUnitsPerBlock == 0;
+  const std::optional<uint64_t> next_block = at_boundary ? std::optional(goal / kUnitsPerBlock) : std::nullopt;
+  if (need < kUnitsPerBlock && !(at_boundary && need >= kLargeUnits && budget.fresh_for_data() > 0)) {
+    const uint64_t empty_before = data.empty_blocks();
+    if (const auto run = data.take_fitting(need)) {
+      take(*run, need, runs);
+      if (data.empty_blocks() != empty_before) note_block_taken();
+      return;
+    }
+  }
+  while (need > 0 && budget.fresh_for_data() > 0) {
+    const uint64_t wanted = std::min(divide_up(need, kUnitsPerBlock), budget.fresh_for_data());
+    const BlockRun blocks = budget.take_fresh(wanted, next_block);
+    const UnitRun run{blocks.first * kUnitsPerBlock, std::min(need, blocks.count * kUnitsPerBlock)};
+    data.add(blocks, run.count);
+    take(run, need, runs);
+    note_block_taken();
+  }
+}
+
+Result<BlockRange> Space::Impl::allocate_metadata(uint64_t blocks) {
+  MutexLock lock(mutex);
+  std::optional<BlockRun> run = budget.take_fresh_exactly(blocks);
+  while (!run) {
+    run = budget.begin_alloc(blocks);
+    lock.unlock();
+    const Status status = volume.alloc(run->range());
+    lock.lock();
+    budget.end_alloc(*run, status.ok());
+    note_progress(status);
+    if (status.ok()) break;
+    if (!is_out_of_space(status)) return status.error();
+    // The supply thread may just have taken them for us.
+    run = budget.take_fresh_exactly(blocks);
+    if (run) break;
+    if (!budget.under_way()) return status.error();
+    TRY(wait_for_supply(lock, 0));
+    run = budget.take_fresh_exactly(blocks);
+  }
+  budget.metadata().insert(*run);
+  supply_wanted.notify_one();
+  return run->range();
+}
+
+Status Space::Impl::free_metadata(BlockRun blocks) {
+  MutexLock lock(mutex);
+  budget.metadata().erase(blocks);
+  budget.begin_free(blocks.count);
+  lock.unlock();
+  const Status status = volume.free(blocks.range());
+  lock.lock();
+  budget.end_free(blocks.count, status.ok());
+  note_progress(status);
+  return status;
+}
+
+}  // namespace brickfs

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which units of the volume are in use, and the blocks they are cut from. Memory only: rebuilt from extent rows at each mount.
+//
+// Blocks come from the volume ahead of need (allocated and mapped by a background thread), go back when the last unit is
+// free, and keep neighbouring addresses where a file grows. A block address is not used twice during a mount.
+//
+// Freed units become free only when the transaction that freed them is durable; allocate() forces that when it runs short.
+// A reserve of blocks for journal and checkpoint is never given to data, so that on a full volume `rm` still works.
+//
+// Threads: any. No lock is held across a call to the volume.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "fs/base/ids.h"
+#include "transport/base/result.h"
+#include "transport/volume_client.h"
+
+namespace brickfs {
+
+struct SpaceUsage {
+  uint64_t total_units = 0;      // what df shows as the size
+  // Data may still take so many: exact, also counts what is being freed. None where metadata has grown into its reserve.
+  uint64_t free_units = 0;
+  uint64_t journal_room_blocks = 0;  // BlockBudget::journal_room
+};
+
+class Space {
+ public:
+  struct Hooks {
+    std::function<Lsn()> durable;         // everything up to it is durable
+    std::function<Status()> make_durable; // waits until all that was freed so far is durable (Journal::sync)
+  };
+
+  // `volume` must outlive it. Nothing is in use yet: recovery calls adopt() for each extent, then start().
+  explicit Space(VolumeClient& volume);
+  ~Space();
+
+  // Recovery: the run is in use. EUCLEAN when a unit of it already was, or lies outside the allocated blocks.
+  Status adopt(UnitRun run);
+  // Recovery: the block is the superblock's, the journal's or a checkpoint's. EUCLEAN when it is in use.
+  Status adopt_metadata(BlockRange blocks);
+  // `allocated`: the volume's blocks after reconciliation, all of them in use. Starts the supply thread.
+  Status start(std::span<const BlockRange> allocated, Hooks hooks);
+  // Ends the supply thread and gives the blocks kept ahead back; a commit then makes that durable. Nothing may be allocated for
+  // data any more. The destructor alone gives nothing back, and waits for a call to the volume under way.
+  void stop();
+
+  // In all `units` > 0, in as few runs as space allows, the first one at `goal` (a volume unit, 0: anywhere) if that is free.
+  // Waits for a control call only if nothing is ahead. ENOSPC / EDQUOT: not so many are free; nothing is taken then.
+  Result<std::vector<UnitRun>> allocate(uint64_t units, uint64_t goal);
+  // Given up by a transaction with this LSN.
+  void release(UnitRun run, Lsn freed_by);
+  // Allocated but never named in a transaction; no transfer to it is under way.
+  void discard(UnitRun run);
+  // Journal::durable() has moved.
+  void on_durable(Lsn durable);
+
+  // Whole neighbouring blocks for journal and checkpoint, from the reserve if need be. They read as zeros.
+  Result<BlockRange> allocate_metadata(uint64_t blocks);
+  // Durably unreferenced: goes back to the brick at once.
+  Status free_metadata(BlockRange blocks);
+  // About how large a checkpoint of all rows is: the reserve grows and shrinks with it.
+  void set_metadata_bytes(uint64_t live_bytes);
+
+  SpaceUsage usage() const;
+  // Brings the blocks kept ahead back to the standing number and waits until all free blocks are the brick's again.
+  Status trim();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace brickfs
