@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <span>
 
-#include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
+#include "transport/call_turns.h"
 #include "transport/tcp/frame.h"
 #include "transport/wire.h"
 
@@ -22,21 +22,15 @@ class CallChannel {
   // An error (ENOTCONN, ETIMEDOUT, EPROTO) says that the channel is dead; every later call is ENOTCONN.
   Result<Answer> call(wire::Kind kind, std::span<const std::byte> body, std::chrono::milliseconds timeout);
   // A call is under way, so that its caller learns of the connection's end.
-  bool busy() const;
+  bool busy() const { return turns_.taken(); }
   // Wakes the caller, if there is one.
   void shut_down();
   int fd() const { return fd_.get(); }
 
  private:
-  bool take_turn();
-  void give_turn(bool dead);
-
   const UniqueFd fd_;
-  mutable Mutex mutex_;
-  CondVar free_;
+  CallTurns turns_;
   uint64_t last_id_ = 0;  // of whoever has the turn
-  bool busy_ ABSL_GUARDED_BY(mutex_) = false;
-  bool dead_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace brickfs::tcp

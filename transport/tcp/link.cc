@@ -69,6 +69,22 @@ Result<std::vector<std::byte>> Link::call(wire::Kind kind, std::span<const std::
   return error;
 }
 
+Result<std::vector<Handle>> Link::map(BlockRange blocks, Access access) {
+  const wire::MapCall asked{wire::to_record(blocks), static_cast<uint32_t>(access), 0};
+  const auto body = TRY(call(wire::Kind::kMap, bytes_of(asked)));
+  return checked(*this, wire::decode_handles(body, blocks, access));
+}
+
+Status Link::revoke(wire::Kind kind, BlockRange blocks) {
+  TRY(call(kind, bytes_of(wire::to_record(blocks))));
+  return {};
+}
+
+Status Link::commit(std::span<const std::byte> body) {
+  TRY(call(wire::Kind::kCommit, body));
+  return {};
+}
+
 void Link::submit(Batch& batch) {
   std::vector<const Transfer*> valid;
   valid.reserve(batch.transfers.size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A client's end of one session: a connection for calls, one for commits (which may wait for a disk), some for
-// transfers, and a thread that keeps the session alive and notices its end. Once lost it stays lost.
+// transfers, and a thread that keeps the session alive and notices its end.
 #pragma once
 
 #include <poll.h>
@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -17,32 +18,33 @@
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
 #include "transport/brick.h"
+#include "transport/remote_link.h"
 #include "transport/tcp/call_channel.h"
 #include "transport/tcp/data_channel.h"
 #include "transport/tcp/handshake.h"
 
 namespace brickfs::tcp {
 
-class Link {
+class Link final : public RemoteLink {
  public:
   // Errors as Brick::open(). `on_lost`: as in Brick::set_on_lost().
   static Result<std::shared_ptr<Link>> open(const Peer& peer, const OpenRequest& request, Holder* holder,
                                             std::function<void(Error)> on_lost);
-  ~Link();  // stop()
+  ~Link() override;  // stop()
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  const Session& session() const { return session_; }
-  // The answer's body. Errors as Brick's calls.
-  Result<std::vector<std::byte>> call(wire::Kind kind, std::span<const std::byte> body);
-  void submit(Batch& batch);
-  void wait(const Batch& batch);
-  // Ends the session for good, without a word to `on_lost`.
-  Status close();
-  // Marks the session lost; the first reason counts.
-  void lose(Error error);
-  // Everything posted is complete and no thread of the link runs on return. Not from a thread of the link.
-  void stop();
+  const Session& session() const override { return session_; }
+  std::string describe() const override { return "tcp"; }
+  Result<std::vector<std::byte>> call(wire::Kind kind, std::span<const std::byte> body) override;
+  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override;
+  Status revoke(wire::Kind kind, BlockRange blocks) override;
+  Status commit(std::span<const std::byte> body) override;
+  void submit(Batch& batch) override;
+  void wait(const Batch& batch) override;
+  Status close() override;
+  void lose(Error error) override;
+  void stop() override;
 
  private:
   Link(Opened opened, std::function<void(Error)> on_lost);

@@ -8,8 +8,8 @@
 #include <memory>
 #include <span>
 
-#include "transport/base/mutex.h"
 #include "transport/base/result.h"
+#include "transport/call_turns.h"
 #include "transport/verbs/message_channel.h"
 
 namespace brickfs::verbs {
@@ -21,21 +21,15 @@ class CallChannel {
   // An error (ENOTCONN, ETIMEDOUT, EPROTO) says that the channel is dead; every later call is ENOTCONN.
   Result<Answer> call(wire::Kind kind, uint64_t id, std::span<const std::byte> body, std::chrono::milliseconds timeout);
   // A call is under way, so that its caller learns of the connection's end.
-  bool busy() const;
-  bool dead() const;
+  bool busy() const { return turns_.taken(); }
+  bool dead() const { return turns_.dead(); }
   // Wakes the caller, if there is one.
   void shut_down();
   rdma_event_channel& events() const { return *channel_->id().channel; }
 
  private:
-  bool take_turn();
-  void give_turn(bool dead);
-
   const std::unique_ptr<MessageChannel> channel_;
-  mutable Mutex mutex_;
-  CondVar free_;
-  bool busy_ ABSL_GUARDED_BY(mutex_) = false;
-  bool dead_ ABSL_GUARDED_BY(mutex_) = false;
+  CallTurns turns_;
 };
 
 }  // namespace brickfs::verbs

@@ -112,9 +112,7 @@ Result<std::vector<std::byte>> Link::call(wire::Kind kind, std::span<const std::
 Result<std::vector<Handle>> Link::map(BlockRange blocks, Access access) {
   const wire::MapCall asked{wire::to_record(blocks), static_cast<uint32_t>(access), 0};
   const auto body = TRY(call(wire::Kind::kMap, bytes_of(asked)));
-  auto handles = handles_.add(body, blocks, access);
-  if (!handles.ok()) lose(handles.error());
-  return handles;
+  return checked(*this, handles_.add(body, blocks, access));
 }
 
 Status Link::revoke(wire::Kind kind, BlockRange blocks) {

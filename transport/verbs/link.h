@@ -2,7 +2,7 @@
 // A client's end of one session over RDMA: its rails, its handles, its data path, and a thread that keeps the session
 // alive and notices the end of rails. As long as one rail is left the session goes on: what was under way on the others
 // is done again there, once the brick has destroyed their queue pairs, and a second thread brings them back. Without
-// any the session is lost, and stays so.
+// any the session is lost.
 //
 // Threads: every method from any thread, except as said.
 #pragma once
@@ -22,6 +22,7 @@
 #include "transport/base/unique_fd.h"
 #include "transport/brick.h"
 #include "transport/proof.h"
+#include "transport/remote_link.h"
 #include "transport/source.h"
 #include "transport/verbs/data_path.h"
 #include "transport/verbs/handle_map.h"
@@ -36,34 +37,26 @@ struct Peer {
   Secret secret;
 };
 
-class Link {
+class Link final : public RemoteLink {
  public:
   // Errors as Brick::open(). `memory` outlives the link; `on_lost`: as in Brick::set_on_lost().
   static Result<std::shared_ptr<Link>> open(const Peer& peer, LocalMemory& memory, const OpenRequest& request,
                                             Holder* holder, std::function<void(Error)> on_lost);
-  ~Link();  // stop()
+  ~Link() override;  // stop()
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  const Session& session() const { return session_; }
-  // "rdma (rxe0, type-2 windows)"
-  std::string describe() const;
-
-  // The answer's body. Errors as Brick's calls.
-  Result<std::vector<std::byte>> call(wire::Kind kind, std::span<const std::byte> body);
-  Result<std::vector<Handle>> map(BlockRange blocks, Access access);
-  // UNMAP and FREE: no transfer uses the handles any more, and what was written through them is visible to the brick.
-  Status revoke(wire::Kind kind, BlockRange blocks);
-  Status commit(std::span<const std::byte> body);
-  void submit(Batch& batch) { data_.submit(batch); }
-  void wait(const Batch& batch) { data_.wait(batch); }
-
-  // Ends the session for good, without a word to `on_lost`.
-  Status close();
-  // Marks the session lost; the first reason counts.
-  void lose(Error error);
-  // Everything posted is complete and no thread of the link runs on return. Not from a thread of the link.
-  void stop();
+  const Session& session() const override { return session_; }
+  std::string describe() const override;
+  Result<std::vector<std::byte>> call(wire::Kind kind, std::span<const std::byte> body) override;
+  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override;
+  Status revoke(wire::Kind kind, BlockRange blocks) override;
+  Status commit(std::span<const std::byte> body) override;
+  void submit(Batch& batch) override { data_.submit(batch); }
+  void wait(const Batch& batch) override { data_.wait(batch); }
+  Status close() override;
+  void lose(Error error) override;
+  void stop() override;
 
  private:
   using Rails = std::vector<std::shared_ptr<Rail>>;

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// A brick elsewhere: the brick interface over one RemoteLink after the other. Transports say how one is made.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "transport/base/mutex.h"
+#include "transport/brick.h"
+#include "transport/remote_link.h"
+
+namespace brickfs {
+
+class RemoteBrick : public Brick {
+ public:
+  Result<Session> open(const OpenRequest& request, Holder* holder) final;
+  Status close() final;
+  void abandon() final { drop_link(); }
+  Status alloc(BlockRange blocks) final;
+  Status free(BlockRange blocks) final { return revoke(wire::Kind::kFree, blocks); }
+  Result<std::vector<Handle>> map(BlockRange blocks, Access access) final;
+  Status unmap(BlockRange blocks) final { return revoke(wire::Kind::kUnmap, blocks); }
+  Result<ListPage> list(BlockAddress cursor) final;
+  Status commit(std::span<const CommitRange> ranges) final;
+  Result<BrickStat> stat() final;
+  Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(); }
+  void submit(Batch& batch) final;
+  Status wait(Batch& batch) final;
+  void set_on_lost(std::function<void(Error)> callback) final;
+
+ protected:
+  // Each calls drop_link() in its destructor: a link may use what the transport's brick has.
+  ~RemoteBrick() override = default;
+  // Errors as Brick::open(). `on_lost`: as in Brick::set_on_lost().
+  virtual Result<std::shared_ptr<RemoteLink>> connect(const OpenRequest& request, Holder* holder,
+                                                      std::function<void(Error)> on_lost) = 0;
+  void drop_link();
+
+ private:
+  std::shared_ptr<RemoteLink> link() const;
+  Result<std::shared_ptr<RemoteLink>> live_link() const;
+  void tell_lost(Error error) const;
+  Status revoke(wire::Kind kind, BlockRange blocks);
+
+  mutable Mutex mutex_;
+  std::function<void(Error)> on_lost_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<RemoteLink> link_ ABSL_GUARDED_BY(mutex_);  // the session, also a lost one; none before and after
+};
+
+}  // namespace brickfs
