@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How it is measured: each row is one number that a directory gives. What it makes below that directory, a later run replaces."""
+"""How it is measured: each row is one number that a directory gives. What it makes below that directory, a later run replaces.
+
+A row about one kind of transfer also says how `brickctl bench` measures it on a brick without a file system (Raw).
+"""
 
 import json
 import os
@@ -7,14 +10,22 @@ import shutil
 import subprocess
 import time
 
-FIO_MIB = 256
+FIO_MIB = 128
+
+
+class Raw:
+    """`arguments` of brickctl bench, and number(result) of what it says."""
+
+    def __init__(self, number, direction, size, depth=1, threads=1):
+        self.number = number
+        self.arguments = ["--direction", direction, "--size", size, "--depth", str(depth), "--threads", str(threads)]
 
 
 class Row:
-    """`more`: more is better. measure(directory) returns the number."""
+    """`more`: more is better. measure(directory) returns the number. `raw`: a Raw, or None where files are needed."""
 
-    def __init__(self, name, unit, more, measure):
-        self.name, self.unit, self.more, self.measure = name, unit, more, measure
+    def __init__(self, name, unit, more, measure, raw=None):
+        self.name, self.unit, self.more, self.measure, self.raw = name, unit, more, measure, raw
 
 
 def fio(directory, rw, block, depth=1, jobs=1, direct=True, fsync=0, seconds=2):
@@ -40,6 +51,18 @@ def latency(rw):
 
 def rate(rw, **how):
     return lambda directory: fio(directory, rw, "4k", **how)["iops"]
+
+
+def raw_bandwidth(direction, depth=1):
+    return Raw(lambda result: result["bytes_per_second"] / 1e6, direction, "1M", depth)
+
+
+def raw_latency(direction):
+    return Raw(lambda result: result["latency_us"]["p50"], direction, "4K")
+
+
+def raw_rate(direction):
+    return Raw(lambda result: result["transfers_per_second"], direction, "4K", depth=16, threads=4)
 
 
 def write_and_fsync(directory):
@@ -132,16 +155,16 @@ class Tree:
 def rows(archive, files):
     files, tree = Files(files), Tree(archive)
     return [
-        Row("1 MiB write, O_DIRECT", "MB/s", True, bandwidth("write")),
-        Row("1 MiB read, O_DIRECT", "MB/s", True, bandwidth("read")),
-        Row("1 MiB write, O_DIRECT, 16 deep", "MB/s", True, bandwidth("write", depth=16)),
-        Row("1 MiB read, O_DIRECT, 16 deep", "MB/s", True, bandwidth("read", depth=16)),
+        Row("1 MiB write, O_DIRECT", "MB/s", True, bandwidth("write"), raw_bandwidth("write")),
+        Row("1 MiB read, O_DIRECT", "MB/s", True, bandwidth("read"), raw_bandwidth("read")),
+        Row("1 MiB write, O_DIRECT, 16 deep", "MB/s", True, bandwidth("write", depth=16), raw_bandwidth("write", 16)),
+        Row("1 MiB read, O_DIRECT, 16 deep", "MB/s", True, bandwidth("read", depth=16), raw_bandwidth("read", 16)),
         Row("4 MiB write, O_DIRECT", "MB/s", True, bandwidth("write", block="4M")),
         Row("1 MiB write, buffered, 4 jobs", "MB/s", True, bandwidth("write", jobs=4, direct=False)),
-        Row("4 KiB random read, O_DIRECT", "us", False, latency("randread")),
-        Row("4 KiB random write, O_DIRECT", "us", False, latency("randwrite")),
-        Row("4 KiB random read, 16 deep, 4 jobs", "1/s", True, rate("randread", depth=16, jobs=4)),
-        Row("4 KiB random write, 16 deep, 4 jobs", "1/s", True, rate("randwrite", depth=16, jobs=4)),
+        Row("4 KiB random read, O_DIRECT", "us", False, latency("randread"), raw_latency("read")),
+        Row("4 KiB random write, O_DIRECT", "us", False, latency("randwrite"), raw_latency("write")),
+        Row("4 KiB random read, 16 deep, 4 jobs", "1/s", True, rate("randread", depth=16, jobs=4), raw_rate("read")),
+        Row("4 KiB random write, 16 deep, 4 jobs", "1/s", True, rate("randwrite", depth=16, jobs=4), raw_rate("write")),
         Row("4 KiB write and fsync", "us", False, write_and_fsync),
         Row("create files of 1 KB", "1/s", True, files.create),
         Row("stat", "1/s", True, files.stat),

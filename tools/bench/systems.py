@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured: each is set up on this machine, used through a directory, and taken down again without a trace.
+"""What is measured: each is set up on this machine, used through a directory, and taken down again without a trace."""
 
-start() returns that directory, or raises Missing with the reason why there can be none here.
-"""
-
+import json
 import os
 import shutil
 import socket
@@ -45,10 +43,16 @@ class System:
     def __init__(self, work, build, size):
         self.work, self.build, self.size = work, build, size
         self.mounts, self.processes = [], []
+        self.path = None  # where it is used: what start() returned
         os.makedirs(work)
 
     def start(self):
+        """Raises Missing with the reason why there can be none here. A system that has a directory returns it."""
         raise NotImplementedError
+
+    def measure(self, row):
+        """A number, or None where the row means nothing here."""
+        return row.measure(self.path)
 
     def stop(self):
         for mount in reversed(self.mounts):
@@ -112,16 +116,39 @@ class BrickfsRing(Brickfs):
     io_uring = "on"
 
 
+def start_brickd(system, scheme, address):
+    """Returns the URL of its default volume."""
+    port_file = os.path.join(system.work, "port")
+    system.spawn(os.path.join(system.build, "server/brickd"), "--listen", f"{scheme}://{address}:0", "--memory", f"{system.size}M",
+                 "--port-file", port_file, "--foreground")
+    until(lambda: os.path.exists(port_file) and os.path.getsize(port_file) > 0, "brickd")
+    with open(port_file) as file:
+        return f"{scheme}://{address}:{file.readline().strip()}/default"
+
+
 class BrickfsTcp(Brickfs):
     name = "brickfs tcp"
 
     def source(self):
-        port_file = os.path.join(self.work, "port")
-        self.spawn(os.path.join(self.build, "server/brickd"), "--listen", "tcp://127.0.0.1:0", "--memory", f"{self.size}M",
-                   "--port-file", port_file, "--foreground")
-        until(lambda: os.path.exists(port_file) and os.path.getsize(port_file) > 0, "brickd")
-        with open(port_file) as file:
-            return f"tcp://127.0.0.1:{file.readline().strip()}/default"
+        return start_brickd(self, "tcp", "127.0.0.1")
+
+
+class RawBrick(System):
+    """A brick without a file system, measured by brickctl bench: what the transport gives."""
+
+    name = "raw brick, tcp"
+
+    def source(self):
+        return start_brickd(self, "tcp", "127.0.0.1")
+
+    def start(self):
+        self.url = self.source()
+
+    def measure(self, row):
+        if row.raw is None:
+            return None
+        bench = os.path.join(self.build, "tools/brickctl")
+        return row.raw.number(json.loads(run(bench, "bench", self.url, "--json", "--seconds", "2", *row.raw.arguments))["results"][0])
 
 
 class BrickfsTcpRing(BrickfsTcp):
@@ -221,4 +248,4 @@ class Sshfs(System):
         return self.wait_mounted(path)
 
 
-ALL = (BrickfsRing, Brickfs, BrickfsTcpRing, BrickfsTcp, Gluster, NbdExt4, Sshfs, PassThrough, Tmpfs)
+HERE = (BrickfsRing, Brickfs, BrickfsTcpRing, BrickfsTcp, Gluster, NbdExt4, Sshfs, PassThrough, RawBrick, Tmpfs)
