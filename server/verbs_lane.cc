@@ -47,13 +47,6 @@ Result<std::unique_ptr<VerbsLane>> VerbsLane::accept(verbs::CmIdPtr id, VerbsDom
   return lane;
 }
 
-// The queue pair first: the farewell that rdma_disconnect sends may take its time.
-VerbsLane::~VerbsLane() {
-  if (!id_) return;
-  rdma_destroy_qp(id_.get());
-  rdma_disconnect(id_.get());
-}
-
 Status VerbsLane::post_and_wait(ibv_send_wr& chain, size_t count) {
   ibv_send_wr* bad = nullptr;
   if (ibv_post_send(id_->qp, &chain, &bad) != 0) return Error(ENOTCONN, "the lane is gone");

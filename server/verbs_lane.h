@@ -27,7 +27,7 @@ class VerbsLane {
   static Result<std::unique_ptr<VerbsLane>> accept(verbs::CmIdPtr id, VerbsDomain& domain,
                                                    const rdma_conn_param& asked);
   // No access through it can land any more. Precondition: stop()ped, and the windows bound to it are gone.
-  ~VerbsLane();
+  ~VerbsLane() = default;
   VerbsLane(const VerbsLane&) = delete;
   VerbsLane& operator=(const VerbsLane&) = delete;
 

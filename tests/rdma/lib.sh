@@ -20,6 +20,19 @@ start_rdma_brick() {
 source_of() { local IFS=,; printf '%s://%s/default\n' "$SCHEME" "$(printf "%s:$BRICKD_PORT\n" "$@" | paste -sd,)"; }
 
 set_link() { ip link set "net$1" "$2"; }  # NUMBER up|down
+# Whatever a failed test has cut is whole for the next.
+mend_links() {
+  local status=$? device
+  set +e
+  if [ "${BRICKFS_RDMA_GUEST:-0}" = 1 ]; then
+    for device in /sys/class/net/net*; do
+      tc qdisc del dev "${device##*/}" root 2>/dev/null
+      ip link set "${device##*/}" up
+    done
+  fi
+  return "$status"
+}
+trap 'mend_links; clean_up' EXIT
 
 cpu_ms() {  # PID: user and system time so far, with the threads that have ended
   awk -v tick="$(getconf CLK_TCK)" '{ sub(/^.*\) /, ""); print int(($12 + $13) * 1000 / tick) }' "/proc/$1/stat"

@@ -14,7 +14,7 @@ SOURCE=$(source_of "$address")
 say "hard"
 mount_brickfs
 mkdir "$WORK/logs" "$MNT/load"
-"$load" run "$MNT/load" "$WORK/logs" 30 1 2>"$WORK/load.log" &
+"$load" run "$MNT/load" "$WORK/logs" 20 1 2>"$WORK/load.log" &
 pid=$!
 BACKGROUND_PIDS+=("$pid")
 sleep 3

@@ -1,11 +1,12 @@
 # shellcheck shell=bash
-# Sourced: a load on MNT whose longest call is told.   start_load; ...; stop_load: LONGEST, in milliseconds, and CALLS
+# Sourced: a load on MNT whose longest call is told.   start_load; load_runs; ...; stop_load: LONGEST, in milliseconds, and CALLS
 start_load() {
-  rm -f "$WORK/stop"
+  rm -f "$WORK/stop" "$MNT"/load*
   python3 "$TESTS/rdma/stall_load.py" "$MNT" "$WORK/stop" >"$WORK/stall.out" 2>"$WORK/stall.log" &
   LOAD=$!
   BACKGROUND_PIDS+=("$LOAD")
 }
+load_runs() { [ -e "$MNT/load0" ] && [ -e "$MNT/load1" ] && [ -e "$MNT/load2" ]; }
 stop_load() {
   touch "$WORK/stop"
   within 120 test ! -d "/proc/$LOAD" || die "the load hangs"

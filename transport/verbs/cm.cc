@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "transport/limits.h"
+#include "transport/verbs/farewell.h"
 
 namespace brickfs::verbs {
 namespace {
@@ -69,6 +70,7 @@ Result<CmId> find_path_to(sockaddr* address, Deadline deadline) {
                            : Error(EHOSTUNREACH, "host cannot be reached over RDMA");
   }
   TRY(expect_event(*made.channel, RDMA_CM_EVENT_ADDR_RESOLVED, deadline));
+  TRY(Farewells::of_process().await_port(*made.id, deadline));
   set_ack_timeout(made.id.get());
   if (rdma_resolve_route(made.id.get(), patience) != 0) return Error(EHOSTUNREACH, "no route over RDMA");
   TRY(expect_event(*made.channel, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline));

@@ -27,7 +27,6 @@ class MessageChannel {
  public:
   // Makes the queue pair of `id`. With `receives_first` the receive for the peer's first message is posted.
   static Result<std::unique_ptr<MessageChannel>> make(CmId id, size_t body_bytes, bool receives_first);
-  ~MessageChannel();
   MessageChannel(const MessageChannel&) = delete;
   MessageChannel& operator=(const MessageChannel&) = delete;
 
@@ -37,8 +36,11 @@ class MessageChannel {
   Status send(const wire::CallHeader& header, std::span<const std::byte> body);
   // Until the peer has what was sent: before the connection is ended.
   Status drain();
-  // ENOTCONN, ETIMEDOUT, EPROTO.
+  // ENOTCONN, EPROTO; ETIMEDOUT: nothing yet, it may be asked for again.
   Result<Message> receive(Deadline deadline);
+  // Has the peer's device, not its processor, answer: if it does not, receive() gets ENOTCONN soon, as it does not when
+  // it only waits.
+  Status probe();
   // Everybody who waits here, or will, gets ENOTCONN.
   void shut_down();
 
@@ -62,12 +64,13 @@ class MessageChannel {
   CmId id_;
 
   bool sent_ = true;  // nothing of outgoing_ is under way
+  bool probing_ = false;
   bool received_ = false;
   size_t received_bytes_ = 0;
   bool broken_ = false;
 };
 
-// One call, one answer.
+// One call, one answer. A peer that is silent for a while is probed, so that a path that died is noticed.
 struct Answer {
   int status = 0;  // 0 or an errno, as the brick says
   std::vector<std::byte> body;

@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "transport/verbs/farewell.h"
+
 namespace brickfs::verbs {
 namespace {
 
@@ -23,11 +25,7 @@ void Destroy::operator()(ibv_comp_channel* channel) const {
 }
 void Destroy::operator()(ibv_qp* pair) const { expect_destroyed(ibv_destroy_qp(pair), "ibv_destroy_qp"); }
 
-void Destroy::operator()(rdma_cm_id* id) const {
-  if (id->qp != nullptr) rdma_destroy_qp(id);
-  expect_destroyed(rdma_destroy_id(id), "rdma_destroy_id");
-}
-
+void Destroy::operator()(rdma_cm_id* id) const { Farewells::of_process().end(id); }
 void Destroy::operator()(rdma_event_channel* channel) const { rdma_destroy_event_channel(channel); }
 void Destroy::operator()(rdma_cm_event* event) const { expect_destroyed(rdma_ack_cm_event(event), "rdma_ack_cm_event"); }
 

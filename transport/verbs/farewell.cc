@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/verbs/farewell.h"
+
+#include <infiniband/verbs.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace brickfs::verbs {
+namespace {
+
+// Much longer than a port takes to say that it is down.
+constexpr std::chrono::milliseconds kMoment{150};
+
+bool port_is_up(const rdma_cm_id& id) {
+  ibv_port_attr port{};
+  // One that cannot be asked is no port that could be spoilt.
+  return ibv_query_port(id.verbs, id.port_num, &port) != 0 || port.state == IBV_PORT_ACTIVE;
+}
+
+bool same_port(const rdma_cm_id& one, const rdma_cm_id& other) {
+  return one.verbs == other.verbs && one.port_num == other.port_num;
+}
+
+void destroy(rdma_cm_id* id) {
+  if (rdma_destroy_id(id) != 0) spdlog::error("bug: rdma_destroy_id failed: {}", std::strerror(errno));
+}
+
+}  // namespace
+
+Farewells& Farewells::of_process() {
+  static Farewells farewells;
+  return farewells;
+}
+
+Farewells::~Farewells() {
+  std::thread thread;
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+    thread = std::move(thread_);
+  }
+  if (thread.joinable()) thread.join();
+}
+
+void Farewells::end(rdma_cm_id* id) {
+  if (id->qp == nullptr) return destroy(id);  // it listened, or came to nothing
+  rdma_destroy_qp(id);
+  rdma_event_channel* const channel = rdma_create_event_channel();
+  if (channel == nullptr || rdma_migrate_id(id, channel) != 0) {
+    if (channel != nullptr) rdma_destroy_event_channel(channel);
+    return destroy(id);
+  }
+  MutexLock lock(mutex_);
+  kept_.push_back({id, channel, Clock::now()});
+  if (!thread_.joinable() && !stopping_) thread_ = std::thread([this] { run(); });
+  changed_.notify_all();
+}
+
+void Farewells::run() {
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    const auto now = Clock::now();
+    const auto due = std::ranges::find_if(
+        kept_, [now](const Kept& one) { return now - one.since >= kMoment && port_is_up(*one.id); });
+    if (due != kept_.end()) {
+      lock.unlock();
+      destroy(due->id);
+      rdma_destroy_event_channel(due->channel);
+      lock.lock();
+      kept_.erase(due);
+      changed_.notify_all();
+    } else if (kept_.empty()) {
+      changed_.wait(lock);
+    } else {
+      changed_.wait_for(lock, kMoment);
+    }
+  }
+}
+
+Status Farewells::await_port(const rdma_cm_id& id, Clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  while (true) {
+    if (!port_is_up(id)) return Error(EHOSTUNREACH, "the link of the RDMA device that leads there is down");
+    if (std::ranges::none_of(kept_, [&](const Kept& one) { return same_port(*one.id, id); })) return {};
+    if (Clock::now() >= deadline) return Error(ETIMEDOUT, "the RDMA device does not let former connections go");
+    changed_.wait_for(lock, kMoment);
+  }
+}
+
+}  // namespace brickfs::verbs
