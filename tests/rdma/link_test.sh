@@ -4,8 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 need_guest
 case $1 in
-  device) address=${ADDRESSES[0]}; cut() { set_link 0 down; }; mend() { set_link 0 up; } ;;
-  wire) need_wire; address=${ADDRESSES[1]}; cut() { tc qdisc add dev net0 root netem loss 100%; }; mend() { tc qdisc del dev net0 root; } ;;
+  device) address=${ADDRESSES[0]}; cut_link() { set_link 0 down; }; mend_link() { set_link 0 up; } ;;
+  wire) need_wire; address=${ADDRESSES[1]}; cut_link() { tc qdisc add dev net0 root netem loss 100%; }; mend_link() { tc qdisc del dev net0 root; } ;;
 esac
 load=$BUILD/tests/sync_load
 start_rdma_brick --memory 256M --file "$WORK/store" --size 256M
@@ -18,13 +18,13 @@ mkdir "$WORK/logs" "$MNT/load"
 pid=$!
 BACKGROUND_PIDS+=("$pid")
 sleep 3
-cut
+cut_link
 sleep 6
 kill -0 "$pid" || die "a hard mount does not wait: $(cat "$WORK/load.log")"
 lines=$(cat "$WORK"/logs/* | wc -l)
 sleep 2
 [ "$(cat "$WORK"/logs/* | wc -l)" -le $((lines + 8)) ] || say "operations go on although the link is cut"
-mend
+mend_link
 goes_on() { [ "$(cat "$WORK"/logs/* | wc -l)" -gt $((lines + 20)) ]; }
 within 60 goes_on || die "after 60 s the mount has not gone on"
 wait "$pid" || die "an operation failed: $(cat "$WORK/load.log")"
@@ -38,14 +38,14 @@ mount_brickfs soft,timeo=3
 noise 7 4M >"$WORK/blob"
 cp "$WORK/blob" "$MNT/blob"
 sync "$MNT/blob"
-cut
+cut_link
 began=$(now_ms)
 if timeout 60 dd if="$MNT/blob" of=/dev/null bs=64k iflag=direct status=none 2>"$WORK/err"; then die "a read without a link succeeds"; fi
 took=$(($(now_ms) - began))
 grep -q 'Input/output error' "$WORK/err" || die "the error is: $(cat "$WORK/err")"
 say "a read failed after $took ms"
 [ "$took" -le $((SMALL ? 45000 : 20000)) ] || die "timeo=3, and it failed after $took ms"
-mend
+mend_link
 reads() { dd if="$MNT/blob" bs=64k iflag=direct status=none 2>/dev/null | cmp -s - "$WORK/blob"; }
 within 60 reads || die "the link is back, but the mount is not"
 unmount_brickfs
