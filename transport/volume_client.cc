@@ -104,8 +104,12 @@ Status VolumeClient::alloc_once(BlockRange blocks, Patience& patience) {
 
 Status VolumeClient::free(BlockRange blocks) {
   if (!is_valid(blocks)) return Error(EINVAL, "blocks to free");
-  if (tracks_blocks() && !ledger_->contains(blocks)) return Error(ENOENT, "blocks to free");
   Patience patience(options_.soft);
+  if (tracks_blocks()) {
+    // Within a session: before it, a call to allocate them may be unanswered.
+    const VolumeLink::Use use = TRY(link_->enter(patience));
+    if (!ledger_->contains(blocks)) return Error(ENOENT, "blocks to free");
+  }
   while (blocks.count > 0) {
     const BlockRange part{blocks.start, std::min(blocks.count, limits::kBlocksPerCall)};
     TRY(free_once(part, patience));

@@ -24,7 +24,7 @@ Filesystem::~Filesystem() = default;
 Filesystem::Impl::~Impl() {
   if (volume) volume->interrupt();
   if (checkpoints) checkpoints->stop();
-  if (space) space->stop();
+  if (space) static_cast<void>(space->stop());
   journal.reset();
 }
 
@@ -43,7 +43,7 @@ Status Filesystem::Impl::end_changes() {
   checkpoints->stop();
   keep_first(tidy, space->trim());
   keep_first(result, journal->stop());
-  space->stop();
+  keep_first(tidy, space->stop());
   keep_first(result, volume->commit());
   if (result.ok() && tidy.ok()) return write_mark(*volume, Mark::kClean);
   if (result.ok()) spdlog::warn("unmount: everything is written, but not tidied up: {}", tidy.error().what());

@@ -193,7 +193,7 @@ Status CheckpointThread::install(CheckpointPlace place, const Journal::Position&
   return dropped.ok() ? freed : dropped;
 }
 
-// What cannot be freed now is found unreferenced, and freed, by the next mount.
+// What cannot be freed now Space frees later.
 Status CheckpointThread::free_garbage() {
   Status result;
   for (const BlockRange& run : garbage_) {

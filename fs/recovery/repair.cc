@@ -133,7 +133,7 @@ Status Repair::write_tree() {
   TRY(free_old_journal());
   for (const BlockRange& leaked : subtract(recovered_.blocks.leaked, leaked_before_)) TRY(volume_.free(leaked));
   TRY(journal_->stop());
-  space_->stop();
+  TRY(space_->stop());
   return volume_.commit();
 }
 

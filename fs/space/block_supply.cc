@@ -46,6 +46,7 @@ void Space::Impl::supply_loop() {
 
 Status Space::Impl::give_all_back() {
   MutexLock lock(mutex);
+  while (!in_doubt.empty()) TRY(settle_doubt());
   while (true) {
     auto blocks = data.remove_empty(limits::kBlocksPerCall);
     if (!blocks) blocks = budget.take_last_fresh(limits::kBlocksPerCall);
@@ -91,6 +92,10 @@ bool Space::Impl::supply_step() {
     fetch(blocks);
     return true;
   }
+  if (!in_doubt.empty()) {
+    static_cast<void>(settle_doubt());
+    return true;
+  }
   if (const auto blocks = budget.next_to_map(wanted_ahead())) {
     mutex.unlock();
     volume.map_ahead(blocks->range());
@@ -99,8 +104,7 @@ bool Space::Impl::supply_step() {
   }
   if (const auto blocks = next_to_return()) {
     if (const Status status = return_blocks(*blocks); !status.ok() && status.code() != ECANCELED) {
-      spdlog::warn("empty blocks could not be given back to the brick ({}); the next mount does",
-                   status.error().what());
+      spdlog::warn("empty blocks could not be given back to the brick ({}); this will be tried again", status.error().what());
     }
     return true;
   }
@@ -140,16 +144,13 @@ void Space::Impl::fetch(uint64_t blocks) {
   last_fetch = now;
 
   const BlockRun run = budget.begin_alloc(blocks);
-  mutex.unlock();
-  const Status status = volume.alloc(run.range());
-  const bool refused = is_out_of_space(status);
-  const auto stat = refused ? volume.stat() : Result<BrickStat>(Error(0));
-  mutex.lock();
-
-  budget.end_alloc(run, status.ok());
+  const Status status = alloc_on_brick(run);
   if (status.ok()) {
     budget.make_fresh(run);
-  } else if (refused) {
+  } else if (is_out_of_space(status)) {
+    mutex.unlock();
+    const auto stat = volume.stat();
+    mutex.lock();
     const uint64_t given = stat.ok() ? stat->allocatable_blocks : 0;
     budget.cap_allocatable(given < blocks ? given : blocks / 2);
   } else if (status.code() != ECANCELED) {
@@ -160,11 +161,34 @@ void Space::Impl::fetch(uint64_t blocks) {
 
 Status Space::Impl::return_blocks(BlockRun blocks) {
   budget.begin_free(blocks.count);
-  mutex.unlock();
-  const Status status = volume.free(blocks.range());
-  mutex.lock();
-  budget.end_free(blocks.count, status.ok());
+  const Status status = free_on_brick(blocks);
   note_progress(status);
+  return status;
+}
+
+Status Space::Impl::settle_doubt() {
+  const BlockRun blocks = in_doubt.front();
+  in_doubt.pop_front();
+  return return_blocks(blocks);
+}
+
+Status Space::Impl::alloc_on_brick(BlockRun blocks) {
+  mutex.unlock();
+  const Status status = volume.alloc(blocks.range());
+  mutex.lock();
+  const bool doubtful = status.code() == EIO;  // no answer in time (soft), or one that says nothing
+  if (doubtful) in_doubt.push_back(blocks);
+  budget.end_alloc(blocks, status.ok() || doubtful);
+  return status;
+}
+
+Status Space::Impl::free_on_brick(BlockRun blocks) {
+  mutex.unlock();
+  Status status = volume.free(blocks.range());
+  mutex.lock();
+  if (status.code() == ENOENT) status = Status();  // they were in doubt
+  if (!status.ok()) in_doubt.push_back(blocks);
+  budget.end_free(blocks.count, status.ok());
   return status;
 }
 

@@ -77,17 +77,16 @@ Status Space::start(std::span<const BlockRange> allocated, Hooks hooks) {
   return {};
 }
 
-void Space::stop() {
+Status Space::stop() {
   {
     MutexLock lock(impl_->mutex);
     impl_->stopping = true;
     impl_->supply_wanted.notify_all();
     impl_->supplied.notify_all();
   }
-  if (!impl_->supply_thread.joinable()) return;
+  if (!impl_->supply_thread.joinable()) return {};
   impl_->supply_thread.join();
-  // What cannot be given back is found by the next mount.
-  static_cast<void>(impl_->give_all_back());
+  return impl_->give_all_back();
 }
 
 Result<std::vector<UnitRun>> Space::allocate(uint64_t units, uint64_t goal) { return impl_->allocate(units, goal); }
@@ -263,10 +262,7 @@ Result<BlockRange> Space::Impl::allocate_metadata(uint64_t blocks) {
   std::optional<BlockRun> run = budget.take_fresh_exactly(blocks);
   while (!run) {
     run = budget.begin_alloc(blocks);
-    lock.unlock();
-    const Status status = volume.alloc(run->range());
-    lock.lock();
-    budget.end_alloc(*run, status.ok());
+    const Status status = alloc_on_brick(*run);
     note_progress(status);
     if (status.ok()) break;
     if (!is_out_of_space(status)) return status.error();
@@ -285,13 +281,7 @@ Result<BlockRange> Space::Impl::allocate_metadata(uint64_t blocks) {
 Status Space::Impl::free_metadata(BlockRun blocks) {
   MutexLock lock(mutex);
   budget.metadata().erase(blocks);
-  budget.begin_free(blocks.count);
-  lock.unlock();
-  const Status status = volume.free(blocks.range());
-  lock.lock();
-  budget.end_free(blocks.count, status.ok());
-  note_progress(status);
-  return status;
+  return return_blocks(blocks);
 }
 
 }  // namespace brickfs

@@ -47,8 +47,9 @@ class Space {
   // `allocated`: the volume's blocks after reconciliation, all of them in use. Starts the supply thread.
   Status start(std::span<const BlockRange> allocated, Hooks hooks);
   // Ends the supply thread and gives the blocks kept ahead back; a commit then makes that durable. Nothing may be allocated for
-  // data any more. The destructor alone gives nothing back, and waits for a call to the volume under way.
-  void stop();
+  // data any more. An error leaves blocks on the brick that nothing refers to, as a crash does. The destructor alone gives nothing
+  // back, and waits for a call to the volume under way.
+  Status stop();
 
   // In all `units` > 0, in as few runs as space allows, the first one at `goal` (a volume unit, 0: anywhere) if that is free.
   // Waits for a control call only if nothing is ahead. ENOSPC / EDQUOT: not so many are free; nothing is taken then.
@@ -62,7 +63,7 @@ class Space {
 
   // Whole neighbouring blocks for journal and checkpoint, from the reserve if need be. They read as zeros.
   Result<BlockRange> allocate_metadata(uint64_t blocks);
-  // Durably unreferenced: goes back to the brick at once.
+  // Durably unreferenced: goes back to the brick at once, or, with an error, later.
   Status free_metadata(BlockRange blocks);
   // About how large a checkpoint of all rows is: the reserve grows and shrinks with it.
   void set_metadata_bytes(uint64_t live_bytes);

@@ -33,6 +33,10 @@ class Space::Impl {
   Status give_all_back() ABSL_LOCKS_EXCLUDED(mutex);  // after it ended: what data does not use
   // Waits until a call to the brick has ended that may have brought blocks; `demand`: so many are needed. Its error.
   Status wait_for_supply(MutexLock& lock, uint64_t demand) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Calls to the brick for blocks that `budget` has begun to allocate or to free; the mutex is given up meanwhile. What becomes of
+  // blocks whose call was not answered is settled later: they are freed, if they are there.
+  Status alloc_on_brick(BlockRun blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  Status free_on_brick(BlockRun blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void note_block_taken() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void note_progress(const Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
@@ -54,6 +58,7 @@ class Space::Impl {
   DataBlocks data ABSL_GUARDED_BY(mutex);
   std::deque<Freed> freed ABSL_GUARDED_BY(mutex);      // not yet durably; still in use in `data`
   uint64_t freed_units ABSL_GUARDED_BY(mutex) = 0;     // in it
+  std::deque<BlockRun> in_doubt ABSL_GUARDED_BY(mutex);  // nobody's, perhaps on the brick: a call that failed, to free them or to get them
   uint64_t promised_units ABSL_GUARDED_BY(mutex) = 0;  // to allocations under way, not yet taken
   Lsn durable ABSL_GUARDED_BY(mutex){};
 
@@ -88,6 +93,7 @@ class Space::Impl {
   std::optional<BlockRun> next_to_return() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void fetch(uint64_t blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   Status return_blocks(BlockRun blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  Status settle_doubt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void refresh() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 };
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/support/embedded_volume.h"
+#include "tests/support/volume_io.h"
 
 namespace brickfs {
 namespace {
@@ -141,9 +142,47 @@ TEST_F(SpaceTest, TrimWaitsUntilAllFreeBlocksAreTheBricks) {
 TEST_F(SpaceTest, StopGivesBackAllThatIsNotInUse) {
   start(256);
   allocate(1);
-  space_->stop();
+  ASSERT_TRUE(space_->stop().ok());
   EXPECT_EQ(blocks_on_brick(), 2u);
 }
+
+// A soft mount gives a call up, and nobody knows whether it was carried out: its blocks go back once the brick answers again.
+class SpaceOnASoftMount : public ::testing::TestWithParam<BrickFaults::When> {};
+
+TEST_P(SpaceOnASoftMount, KeepsNoBlockOfAnUnansweredCall) {
+  for (uint64_t nth = 1; nth <= 12; ++nth) {
+    SCOPED_TRACE(nth);
+    RestartingBrick brick(64, 0);
+    VolumeOptions options = testing::remote_options();
+    options.soft = 10ms;
+    const auto volume = testing::open_volume(brick, options);
+    ASSERT_TRUE(volume->alloc(kSuperblock).ok());
+    Space space(*volume);
+    ASSERT_TRUE(space.adopt_metadata(kSuperblock).ok());
+    ASSERT_TRUE(space.start(std::span(&kSuperblock, 1), {.durable = [] { return Lsn{1}; }, .make_durable = [] { return Status(); }}).ok());
+
+    brick.faults().refuse(true);
+    brick.faults().lose_at(nth, GetParam());
+    const auto work = [&] {
+      if (const auto runs = space.allocate(3 * kUnitsPerBlock, 0); runs.ok()) {
+        for (const UnitRun& run : *runs) space.release(run, Lsn{1});
+      }
+      if (const auto blocks = space.allocate_metadata(2); blocks.ok()) static_cast<void>(space.free_metadata(*blocks));
+      space.on_durable(Lsn{1});
+    };
+    while (volume->link_state().kind == LinkState::Kind::kConnected) work();
+    work();
+    std::this_thread::sleep_for(30ms);  // longer than calls under way are patient
+    brick.faults().refuse(false);
+    while (volume->link_state().kind != LinkState::Kind::kConnected) std::this_thread::sleep_for(1ms);
+
+    space.on_durable(Lsn{1});
+    ASSERT_TRUE(space.stop().ok());
+    EXPECT_EQ(*volume->list(), std::vector{kSuperblock});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(TheCallIsLost, SpaceOnASoftMount, ::testing::Values(BrickFaults::When::kBefore, BrickFaults::When::kAfter));
 
 TEST_F(SpaceTest, UsageIsExactToTheUnit) {
   for (const uint64_t blocks : {4u, 16u, 32u, 100u}) {

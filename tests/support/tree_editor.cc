@@ -51,7 +51,7 @@ Status write_rows(VolumeClient& volume, SuperblockSlots& slots, Superblock super
   EditedRows rows(tree);
   TRY(writer.add_all(rows));
   superblock.checkpoint = TRY(writer.finish());
-  space.stop();
+  TRY(space.stop());
   TRY(volume.commit());
   return slots.write(superblock);
 }
