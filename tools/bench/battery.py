@@ -97,6 +97,17 @@ class Files:
     def stat(self, directory):
         return self.each(directory, os.stat)
 
+    def stat_again(self, directory):
+        self.each(directory, os.stat)
+        return self.each(directory, os.stat)
+
+    def open_again(self, directory):
+        def one(path):
+            os.close(os.open(path, os.O_RDONLY))
+
+        self.each(directory, one)
+        return self.each(directory, one)
+
     def read(self, directory):
         def one(path):
             file = os.open(path, os.O_RDONLY)
@@ -168,6 +179,8 @@ def rows(archive, files):
         Row("4 KiB write and fsync", "us", False, write_and_fsync),
         Row("create files of 1 KB", "1/s", True, files.create),
         Row("stat", "1/s", True, files.stat),
+        Row("stat again", "1/s", True, files.stat_again),
+        Row("open and close again", "1/s", True, files.open_again),
         Row("open, read, close", "1/s", True, files.read),
         Row("list a directory", "1/s", True, files.list),
         Row("rename", "1/s", True, files.rename),
