@@ -136,7 +136,7 @@ def seconds_of(*command, cwd):
 
 
 class Tree:
-    """A tree of C headers, from an archive on the host; each step is a row, in the order of the methods."""
+    """A tree of C headers, from an archive that it makes on the host; each step is a row, in the order of the methods."""
 
     SOURCES = 10
 
@@ -144,6 +144,8 @@ class Tree:
         self.archive = archive
 
     def untar(self, directory):
+        if not os.path.exists(self.archive):
+            subprocess.run(["tar", "cf", self.archive, "-C", "/usr", "include"], check=True)
         shutil.rmtree(f"{directory}/tree", ignore_errors=True)
         os.mkdir(f"{directory}/tree")
         return seconds_of("tar", "xf", self.archive, cwd=f"{directory}/tree")
