@@ -16,7 +16,7 @@ bool CallTurns::take() {
 bool CallTurns::give(bool dead) {
   MutexLock lock(mutex_);
   taken_ = false;
-  const bool by_this = dead && !std::exchange(dead_, dead_ || dead);
+  const bool by_this = dead && !std::exchange(dead_, true);
   if (dead_) {
     free_.notify_all();
   } else {

@@ -28,18 +28,17 @@ def set_kernel(path, value):
         file.write(value)
 
 
-class BrickfsRdma(systems.Brickfs):
+class OverRdma:
+    def source(self):
+        return systems.start_brickd(self, "rdma", device_address())
+
+
+class BrickfsRdma(OverRdma, systems.Brickfs):
     name = "brickfs rdma"
 
-    def source(self):
-        return systems.start_brickd(self, "rdma", device_address())
 
-
-class RawBrickRdma(systems.RawBrick):
+class RawBrickRdma(OverRdma, systems.RawBrick):
     name = "raw brick, rdma"
-
-    def source(self):
-        return systems.start_brickd(self, "rdma", device_address())
 
 
 class Nfs(systems.System):

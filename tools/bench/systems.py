@@ -126,20 +126,21 @@ def start_brickd(system, scheme, address):
         return f"{scheme}://{address}:{file.readline().strip()}/default"
 
 
-class BrickfsTcp(Brickfs):
-    name = "brickfs tcp"
-
+class OverTcp:
     def source(self):
         return start_brickd(self, "tcp", "127.0.0.1")
+
+
+class BrickfsTcp(OverTcp, Brickfs):
+    name = "brickfs tcp"
 
 
 class RawBrick(System):
     """A brick without a file system, measured by brickctl bench: what the transport gives."""
 
-    name = "raw brick, tcp"
-
     def source(self):
-        return start_brickd(self, "tcp", "127.0.0.1")
+        """The URL of a volume that nobody holds."""
+        raise NotImplementedError
 
     def start(self):
         self.url = self.source()
@@ -149,6 +150,10 @@ class RawBrick(System):
             return None
         bench = os.path.join(self.build, "tools/brickctl")
         return row.raw.number(json.loads(run(bench, "bench", self.url, "--json", "--seconds", "2", *row.raw.arguments))["results"][0])
+
+
+class RawBrickTcp(OverTcp, RawBrick):
+    name = "raw brick, tcp"
 
 
 class BrickfsTcpRing(BrickfsTcp):
@@ -248,4 +253,4 @@ class Sshfs(System):
         return self.wait_mounted(path)
 
 
-HERE = (BrickfsRing, Brickfs, BrickfsTcpRing, BrickfsTcp, Gluster, NbdExt4, Sshfs, PassThrough, RawBrick, Tmpfs)
+HERE = (BrickfsRing, Brickfs, BrickfsTcpRing, BrickfsTcp, Gluster, NbdExt4, Sshfs, PassThrough, RawBrickTcp, Tmpfs)
