@@ -18,7 +18,7 @@ constexpr uint64_t kFillBytes = 1 * kMiB;
 
 void count(LatencyHistogram& latencies, const BenchWindow& window, BenchClock::time_point posted,
            BenchClock::time_point complete) {
-  if (posted < window.begin || complete > window.end) return;
+  if (complete < window.begin || complete > window.end) return;
   latencies.record(static_cast<uint64_t>(std::chrono::nanoseconds(complete - posted).count()));
 }
 

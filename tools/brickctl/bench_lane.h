@@ -24,7 +24,7 @@ struct BenchShape {
   std::byte fill{};             // every byte written
 };
 
-// What counts: transfers posted from `begin` on and complete by `end`.
+// What counts: transfers complete between the two. With many under way, those that the window's ends cut make up for each other.
 struct BenchWindow {
   BenchClock::time_point begin;
   BenchClock::time_point end;
