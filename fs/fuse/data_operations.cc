@@ -36,7 +36,7 @@ void drop_cached_mode(fuse_req_t request, fuse_ino_t ino) {
 
 // The kernel has worked out where an O_APPEND write goes, under the inode's lock, and nobody else changes the file;
 // writes from its page cache carry the flags of some open file, so O_APPEND says nothing here.
-void write(fuse_req_t request, fuse_ino_t ino, const char* data, size_t size, off_t offset, fuse_file_info*) {
+void write(fuse_req_t request, fuse_ino_t ino, const char* data, size_t size, off_t offset, fuse_file_info* info) {
   Filesystem& filesystem = filesystem_of(request);
   const FuseBuffers& buffers = FuseBuffers::current();
   const auto payload = std::as_writable_bytes(std::span(const_cast<char*>(data), size));
@@ -48,7 +48,7 @@ void write(fuse_req_t request, fuse_ino_t ino, const char* data, size_t size, of
   }
   const Caller caller = caller_of(request);
   const auto written = filesystem.write(ino_of(ino), static_cast<uint64_t>(offset), std::span(&from, 1), false,
-                                        buffers.kill_privileges ? &caller : nullptr);
+                                        buffers.kill_privileges ? &caller : nullptr, info->writepage != 0);
   if (!written.ok()) return reply_error(request, written.error());
   if (clears_mode) drop_cached_mode(request, ino);
   fuse_reply_write(request, *written);

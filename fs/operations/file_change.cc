@@ -193,7 +193,7 @@ bool Filesystem::Impl::FileChange::change_inode(const Outcome& outcome, Transact
   if (outcome.size_bytes) set(inode.size_bytes, *outcome.size_bytes);
   if (outcome.stamp_mtime) set(inode.mtime, time);
   if (outcome.stamp_ctime) set(inode.ctime, time);
-  changed |= fs_.drop_capabilities(transaction, inode);
+  if (!outcome.keeps_capabilities) changed |= fs_.drop_capabilities(transaction, inode);
   if (outcome.unprivileged != nullptr) {
     const uint32_t mode = inode.mode;
     fs_.kill_privileges(transaction, inode, *outcome.unprivileged);

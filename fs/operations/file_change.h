@@ -60,6 +60,7 @@ class Filesystem::Impl::FileChange {
     bool stamp_mtime = false;
     bool stamp_ctime = false;
     const Caller* unprivileged = nullptr;  // takes set-uid and set-gid away
+    bool keeps_capabilities = false;
     const InodeEdit* edit = nullptr;
   };
   // Once. An error of the data transfer leaves the file as it was, but for bytes written in place, which are undefined.

@@ -35,8 +35,8 @@ bool by_file_unit(const Extent& a, const Extent& b) { return a.file_unit < b.fil
 
 }  // namespace
 
-Status Filesystem::Impl::write_range(FileChange& change, std::span<const LocalSlice> from,
-                                     const Caller* unprivileged) {
+Status Filesystem::Impl::write_range(FileChange& change, std::span<const LocalSlice> from, const Caller* unprivileged,
+                                     bool mapped) {
   std::vector<Extent> targets = change.extents(change.first_unit(), change.end_unit());
   std::vector<Extent> fresh = TRY(change.allocate(change.first_unit(), change.end_unit(), targets));
   for (Extent& extent : fresh) extent.unwritten = true;  // as far as filling goes; it is new to the map, too
@@ -63,17 +63,18 @@ Status Filesystem::Impl::write_range(FileChange& change, std::span<const LocalSl
   return change.apply({.size_bytes = grows ? std::optional(change.end()) : std::nullopt,
                        .stamp_mtime = stamp,
                        .stamp_ctime = stamp,
-                       .unprivileged = unprivileged});
+                       .unprivileged = unprivileged,
+                       .keeps_capabilities = mapped});
 }
 
 Result<uint64_t> Filesystem::write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append,
-                                   const Caller* unprivileged) {
+                                   const Caller* unprivileged, bool mapped) {
   const uint64_t length = total_bytes(from);
   if (length == 0) return 0;
   TRY(impl_->admit_change());
   Impl::FileChange change(*impl_, ino);
   TRY(append ? change.lock_append(length) : change.lock(offset, length));
-  TRY(impl_->write_range(change, from, unprivileged));
+  TRY(impl_->write_range(change, from, unprivileged, mapped));
   return length;
 }
 

@@ -144,8 +144,10 @@ class Filesystem {
   // Bytes read: less than asked for only at the end of the file. Holes read as zeros. `into`: as many slices as one likes.
   Result<uint64_t> read(Ino ino, uint64_t offset, std::span<const LocalSlice> into);
   // All or an error; `append`: at the end of the file, wherever that is now. `unprivileged`: who writes, if that clears the
-  // set-uid and set-gid bits; null: they stay. File capabilities are removed by every change of data.
-  Result<uint64_t> write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append, const Caller* unprivileged);
+  // set-uid and set-gid bits; null: they stay. File capabilities are removed by every change of data, unless it was made in
+  // mapped memory.
+  Result<uint64_t> write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append, const Caller* unprivileged,
+                         bool mapped = false);
   // As fallocate(2); EOPNOTSUPP. `unprivileged`: as of write().
   Status allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged);
   Result<uint64_t> seek(Ino ino, uint64_t offset, int whence);                // SEEK_DATA, SEEK_HOLE; ENXIO

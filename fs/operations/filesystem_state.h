@@ -91,7 +91,7 @@ class Filesystem::Impl {
   Status set_size(Ino ino, uint64_t size_bytes, const InodeEdit& edit);
   class FileChange;  // fs/operations/file_change.h
   // Parts of write, allocate and copy_range, on a range that is locked.
-  Status write_range(FileChange& change, std::span<const LocalSlice> from, const Caller* unprivileged);
+  Status write_range(FileChange& change, std::span<const LocalSlice> from, const Caller* unprivileged, bool mapped);
   Status preallocate(FileChange& change, bool keep_size, const Caller* unprivileged);
   Status punch_hole(FileChange& change, bool keep_size, const Caller* unprivileged);
   Status zero_range(FileChange& change, bool keep_size, const Caller* unprivileged);

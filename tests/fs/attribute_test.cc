@@ -111,6 +111,15 @@ TEST_F(AttributeOps, AnyChangeOfDataTakesCapabilities) {
   EXPECT_EQ(mode(), 06777u) << "whoever may, keeps the bits";
 }
 
+TEST_F(AttributeOps, ChangesInMappedMemoryLeaveCapabilities) {
+  const std::byte value[4] = {};
+  const std::byte data[1] = {std::byte{1}};
+  LocalSlice slice{const_cast<std::byte*>(data), 1, 0};
+  ASSERT_TRUE(volume_->set_xattr(file_, "security.capability", value, 0, root_caller()).ok());
+  ASSERT_TRUE(volume_->write(file_, 0, std::span(&slice, 1), false, nullptr, true).ok());
+  EXPECT_TRUE(volume_->get_xattr(file_, "security.capability").ok());
+}
+
 TEST_F(AttributeOps, UnprivilegedWriteTakesTheGroupsBitFromStrangersToo) {
   const std::byte data[1] = {std::byte{1}};
   LocalSlice slice{const_cast<std::byte*>(data), 1, 0};

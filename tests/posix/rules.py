@@ -15,7 +15,7 @@ import rules_of_names
 import rules_of_sizes
 
 PARTS = [rules_of_names.one_path, rules_of_names.sticky, rules_of_names.search_permission, rules_of_names.renames, rules_of_names.long_and_odd_paths,
-         rules_of_inodes.set_id_bits, rules_of_inodes.creation, rules_of_inodes.acls_checked, rules_of_inodes.times, rules_of_inodes.stamps_of_calls,
+         rules_of_inodes.set_id_bits, rules_of_inodes.file_capabilities, rules_of_inodes.creation, rules_of_inodes.acls_checked, rules_of_inodes.times, rules_of_inodes.stamps_of_calls,
          rules_of_sizes.size_limits, rules_of_sizes.layouts]
 
 

@@ -47,6 +47,30 @@ def set_id_bits():
         remove("new")
 
 
+def file_capabilities():
+    """What takes a file's capabilities away."""
+    def on_file(call):
+        fd = os.open("x", os.O_RDWR)
+        try:
+            return call(fd)
+        finally:
+            os.close(fd)
+
+    calls = {
+        "write": lambda fd: os.write(fd, b"y"), "write_nothing": lambda fd: os.write(fd, b""), "mmap_write": map_write, "mmap_write_and_fsync": lambda fd: (map_write(fd), os.fsync(fd)),
+        "ftruncate": lambda fd: os.ftruncate(fd, 2), "allocate": lambda fd: os.posix_fallocate(fd, 0, 9000), "copy": lambda fd: os.copy_file_range(fd, fd, 4, 0, 100), "splice": splice_into,
+        "chmod": lambda fd: os.fchmod(fd, 0o755), "chown": lambda fd: os.fchown(fd, 1000, -1), "utime": os.utime, "setxattr": lambda fd: os.setxattr(fd, "user.x", b"1"),
+    }
+    net_raw = struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0)
+    for (name, call), mode in itertools.product(calls.items(), (0o755, 0o6755)):
+        make("x", "file", mode)
+        os.setxattr("x", "security.capability", net_raw)
+        os.chmod("x", mode)
+        text = answer(lambda call=call: bool(on_file(call)))
+        yield f"{name} of {mode:o}: {text}; {look('x')} {answer(lambda: os.getxattr('x', 'security.capability').hex())}"
+        remove("x")
+
+
 def creation():
     """Owner, group and mode of what is made: umask, set-group-id directories, default ACLs."""
     def acl(*entries):
