@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "transport/limits.h"
+#include "transport/tcp/polling_receiver.h"
 #include "transport/tcp/socket.h"
 #include "transport/wire.h"
 
@@ -37,12 +38,12 @@ bool is_valid(const wire::TransferHeader& header) {
 }
 
 // Waits for the first byte as long as it takes; the rest must follow.
-Result<wire::TransferHeader> receive_header(int fd) {
+Result<wire::TransferHeader> receive_header(int fd, tcp::PollingReceiver& receiver) {
   wire::TransferHeader header;
   const auto bytes = std::as_writable_bytes(std::span(&header, 1));
   const iovec part = tcp::to_iovec(bytes);
-  auto got = tcp::receive_some(fd, std::span(&part, 1));
-  while (got.code() == EAGAIN) got = tcp::receive_some(fd, std::span(&part, 1));
+  auto got = receiver.receive_some(fd, std::span(&part, 1), true);
+  while (got.code() == EAGAIN) got = receiver.receive_some(fd, std::span(&part, 1), true);
   const size_t count = TRY(got);
   if (count < sizeof(header)) TRY(tcp::receive_all(fd, bytes.subspan(count)));
   if (!is_valid(header)) return Error(EPROTO, "malformed transfer");
@@ -92,8 +93,9 @@ Status serve_write(int fd, ServerSession& session, const wire::TransferHeader& h
 }  // namespace
 
 void serve_transfers(int fd, TcpSession& session) {
+  tcp::PollingReceiver receiver;
   while (true) {
-    const auto header = receive_header(fd);
+    const auto header = receive_header(fd, receiver);
     if (!header.ok()) return;
     const TransferScope scope(session);
     if (!scope) return;

@@ -92,6 +92,11 @@ bool DataChannel::sending() const {
   return sending_;
 }
 
+bool DataChannel::alone() const {
+  MutexLock lock(mutex_);
+  return pending_.size() == 1;
+}
+
 bool DataChannel::somebody_must_read() const {
   return !dead_ && !pending_.empty() && (callbacks_ > 0 || (sender_blocked_ && answer_bytes_ > kAnswerBytesThatFit));
 }

@@ -22,6 +22,7 @@
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
 #include "transport/brick.h"
+#include "transport/tcp/polling_receiver.h"
 #include "transport/tcp/socket.h"
 
 namespace brickfs::tcp {
@@ -76,6 +77,7 @@ class DataChannel {
   uint64_t last_id_of(const Batch& batch) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t done_id() const;
   bool sending() const;
+  bool alone() const;
   void run_background();
   void mark_dead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void complete_the_rest_if_quiet();
@@ -84,8 +86,9 @@ class DataChannel {
   const std::function<void(Error)> on_failure_;
   std::atomic<uint64_t> load_bytes_{0};
 
-  // The reader's own: bytes of the next answers that came along with a refused read.
-  std::vector<std::byte> early_bytes_;
+  // The reader's own.
+  PollingReceiver receiver_;
+  std::vector<std::byte> early_bytes_;  // of the next answers, that came along with a refused read
 
   mutable Mutex mutex_;
   CondVar changed_;                                    // for waiters and for a reader ahead of the sender

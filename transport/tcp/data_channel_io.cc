@@ -104,7 +104,7 @@ Status DataChannel::wait_for_room() {
 }
 
 Result<size_t> DataChannel::receive_some(std::span<const iovec> parts) {
-  if (early_bytes_.empty()) return tcp::receive_some(fd_.get(), parts);
+  if (early_bytes_.empty()) return receiver_.receive_some(fd_.get(), parts, alone());
   const iovec& first = parts.front();
   const size_t count = std::min(first.iov_len, early_bytes_.size());
   std::memcpy(first.iov_base, early_bytes_.data(), count);

@@ -174,12 +174,12 @@ Status receive_all(int fd, std::span<std::byte> bytes) {
   return receive_all(fd, std::span(&part, 1));
 }
 
-Result<size_t> receive_some(int fd, std::span<const iovec> parts) {
+Result<size_t> receive_some(int fd, std::span<const iovec> parts, int flags) {
   while (true) {
     msghdr message{};
     message.msg_iov = const_cast<iovec*>(parts.data());
     message.msg_iovlen = parts.size();
-    const ssize_t got = ::recvmsg(fd, &message, 0);
+    const ssize_t got = ::recvmsg(fd, &message, flags);
     if (got > 0) return static_cast<size_t>(got);
     if (got == 0) return Error(ENOTCONN, "peer closed the connection");
     if (errno == EAGAIN) return Error(EAGAIN, "nothing came");

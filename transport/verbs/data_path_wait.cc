@@ -10,7 +10,7 @@ namespace brickfs::verbs {
 namespace {
 
 // A small transfer on a fast network is done within this; going to sleep and waking up costs about as much.
-constexpr std::chrono::microseconds kSpin{40};
+constexpr std::chrono::microseconds kSpin{100};
 
 thread_local const DataPath* watcher = nullptr;  // of which this thread has the watch
 
