@@ -100,7 +100,7 @@ Status set_acl(Transaction& transaction, Inode& inode, std::string_view name, st
   }
   if (acl.empty() || (is_access && acl.is_minimal())) {
     erase_xattr(transaction, inode, name);
-  } else {
+  } else if (!has_value(inode, name, value)) {
     put_xattr(transaction, inode, name, value);
   }
   return {};
@@ -116,13 +116,14 @@ Status Filesystem::set_xattr(Ino ino, std::string_view name, std::span<const std
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kExclusive);
   Inode& inode = *TRY(impl_->find_inode(ino));
   TRY(check_set(inode, name, value, flags));
-  if (!is_acl(name) && has_value(inode, name, value)) return {};  // as ext4: nothing is stamped, either
+  const uint32_t mode = inode.mode;
   Transaction transaction;
   if (is_acl(name)) {
     TRY(set_acl(transaction, inode, name, value, caller));
-  } else {
+  } else if (!has_value(inode, name, value)) {
     put_xattr(transaction, inode, name, value);
   }
+  if (transaction.empty() && inode.mode == mode) return {};  // as ext4: nothing is stamped, either
   inode.ctime = now();
   impl_->put_inode(transaction, inode);
   impl_->journal->append(transaction);

@@ -167,7 +167,8 @@ def stamps_of_calls():
         "rename_onto_link": lambda: os.rename("d/x", "d/second"), "rename_elsewhere": lambda: os.rename("d/x", "new"), "rename_over": lambda: os.rename("d/other", "d/x"), "exchange": lambda: renameat2("d/x", "e", EXCHANGE), "setxattr": lambda: os.setxattr("d/x", "user.a", b"1"),
         "removexattr": lambda: os.removexattr("d/x", "user.b"), "mkdir": lambda: os.mkdir("d/new"), "rmdir": lambda: os.rmdir("d/empty"), "symlink": lambda: os.symlink("t", "d/new"), "mkfifo": lambda: os.mkfifo("d/new"),
         "failed_mkdir": lambda: os.mkdir("d/x"), "failed_rmdir": lambda: os.rmdir("d"), "rename_directory": lambda: os.rename("d/empty", "e/new"), "list": lambda: len(os.listdir("d")), "copy": lambda: with_file(os.O_RDWR, lambda fd: os.copy_file_range(fd, fd, 4, 0, 100)),
-        "mmap_write": lambda: with_file(os.O_RDWR, map_write), "fsync": lambda: with_file(os.O_RDWR, os.fsync), "splice": lambda: with_file(os.O_WRONLY, splice_into),
+        "mmap_write": lambda: with_file(os.O_RDWR, map_write), "setxattr_same": lambda: os.setxattr("d/x", "user.b", b"1"), "acl_same_mode": lambda: set_acl("d/x", 6, 4, 4), "acl_other_mode": lambda: set_acl("d/x", 6, 6, 4),
+        "acl_same": lambda: set_acl("d/list", 6, 4, 4, 7), "acl_other": lambda: set_acl("d/list", 6, 4, 4, 5), "acl_gone": lambda: set_acl("d/list", 6, 4, 4), "default_acl_same": lambda: set_acl("d", 7, 5, 5, name="system.posix_acl_default"), "fsync": lambda: with_file(os.O_RDWR, os.fsync), "splice": lambda: with_file(os.O_WRONLY, splice_into),
     }
     for name, call in calls.items():
         os.mkdir("d")
@@ -177,13 +178,24 @@ def stamps_of_calls():
         make("d/other", "file")
         os.link("d/x", "d/second")
         os.setxattr("d/x", "user.b", b"1")
+        make("d/list", "file")
+        set_acl("d/list", 6, 4, 4, 7)
+        set_acl("d", 7, 5, 5, name="system.posix_acl_default")
         time.sleep(TICK)
-        watched = ("d/x", "d/second", "d/other", "d/empty", "d", "e", ".")
+        watched = ("d/x", "d/list", "d/second", "d/other", "d/empty", "d", "e", ".")
         before = stamps(*watched)
         text = answer(call)
         yield f"{name}: {text}{changed(before, stamps(*watched))}"
         for entry in os.listdir("."):
             remove(entry)
+
+
+def set_acl(path, owner, group, others, named=None, name="system.posix_acl_access"):
+    entries = [(1, owner, 0xffffffff), (4, group, 0xffffffff), (0x20, others, 0xffffffff)]
+    if named is not None:
+        entries[1:1] = [(2, named, 1001)]
+        entries[3:3] = [(0x10, 7, 0xffffffff)]
+    os.setxattr(path, name, struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries))
 
 
 def map_write(fd):
