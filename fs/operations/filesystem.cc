@@ -64,6 +64,11 @@ Status Filesystem::sync_all() {
   return impl_->journal->sync();
 }
 
+Status Filesystem::checkpoint() {
+  if (impl_->read_only) return {};
+  return impl_->checkpoints->run();
+}
+
 FilesystemStat Filesystem::stat() const {
   const SpaceUsage usage = impl_->read_only ? impl_->read_only_usage : impl_->space->usage();
   FilesystemStat stat;

@@ -158,6 +158,8 @@ class Filesystem {
   Status sync_all();
 
   FilesystemStat stat() const;
+  // Writes a checkpoint now, unless nothing was journalled since the last one; others go on meanwhile. Read-only: nothing.
+  Status checkpoint();
   VolumeClient& volume();
   // For VolumeOptions::on_commit_wanted, from any thread while this lives; does not wait.
   void want_commit();

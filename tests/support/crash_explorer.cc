@@ -54,7 +54,7 @@ uint64_t hash(const TreeSnapshot& snapshot) {
 
 }  // namespace
 
-CrashExplorer::CrashExplorer(ExploreOptions options) : options_(std::move(options)), random_(options_.seed) {
+CrashExplorer::CrashExplorer(ExploreOptions options) : options_(std::move(options)), seed_(options_.seed), random_(seed_) {
   for (const bool crashed : {false, true}) {
     bases_[0][crashed] = make_base(Durability::kVolatile, crashed);
     bases_[1][crashed] = make_base(Durability::kDurable, crashed);
@@ -119,6 +119,10 @@ CrashExplorer::Recording CrashExplorer::record(const BrickState& base, const Cra
   };
   for (const CrashOperation& operation : sequence) {
     static_cast<void>(run(operation));
+    if (operation.goes_on()) {
+      recording.history.push_back(recording.history.back());
+      continue;
+    }
     recording.history.push_back(snapshot_of(*filesystem));
     let_others_go_on(*medium, random_());
   }
@@ -163,7 +167,7 @@ CrashSequence CrashExplorer::shrink(CrashSequence sequence, bool dense) {
 }
 
 std::string CrashExplorer::explore(const CrashSequence& sequence, bool dense) {
-  random_.seed(hash(text_of(sequence), options_.seed));  // the same whatever was explored before
+  random_.seed(hash(text_of(sequence), seed_));  // the same whatever was explored before
   sequence_ = sequence;
   const bool mount_too = sequence.empty();
   const Ending ending = dense || random_() % 4 == 0 ? Ending::kUnmount : Ending::kSync;
@@ -270,6 +274,7 @@ std::string CrashExplorer::verify_redone(const BrickState& state, bool durable) 
     static_cast<void>(workload.run(sequence_[i]));
     let_others_go_on(*medium, 0);
   }
+  workload.finish_checkpoint();
   if (!filesystem->sync_all().ok()) return "after a recovery and the same again it cannot be synced";
   const TreeSnapshot done = snapshot_of(*filesystem);
   medium = medium_on(medium->state(), durable, false);

@@ -42,6 +42,9 @@ class CrashExplorer {
   // Explores, and on a failure shrinks and reports it. False when it is time to end.
   bool run(const CrashSequence& sequence, bool dense);
 
+  // For what is explored from now on: other places, and other threads ahead.
+  void set_seed(uint64_t seed) { seed_ = seed; }
+
   uint64_t states() const { return states_; }      // mounted and judged, all different
   uint64_t repeats() const { return repeats_; }    // built, and equal to one before
   uint64_t failures() const { return failures_; }  // sequences that had any
@@ -82,6 +85,7 @@ class CrashExplorer {
 
   const ExploreOptions options_;
   BrickState bases_[2][2];                 // durable; crashed
+  uint64_t seed_;
   std::mt19937_64 random_;
   std::unordered_set<uint64_t> seen_;      // states of the recording
   std::unordered_set<uint64_t> outcomes_;  // of recoveries that were followed further

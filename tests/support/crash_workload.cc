@@ -20,7 +20,7 @@ constexpr Verb kVerbs[] = {
     {"create", 1}, {"mkdir", 1},    {"symlink", 1},  {"link", 2},   {"unlink", 1},   {"rmdir", 1},    {"rename", 2},
     {"exchange", 2}, {"whiteout", 2}, {"write", 3},  {"append", 2},   {"truncate", 2}, {"punch", 3},  {"zero", 3},     {"allocate", 3},
     {"setxattr", 2}, {"unsetxattr", 1}, {"chmod", 2}, {"hold", 1},  {"tmpfile", 1},  {"fsync", 1},    {"sync", 0},
-    {"unmount", 0},
+    {"checkpoint", 0}, {"unmount", 0},
 };
 
 std::vector<std::string> split(std::string_view text, char at) {
@@ -103,7 +103,7 @@ const CrashSequence& crash_alphabet() {
       "rename a b; rename a c; rename a d/y; rename d e; rename d/x a; rename f d/y; rename b b; exchange a b; exchange a d; whiteout a b; whiteout d/x c; whiteout f d/y;"
       "link a c; link a d/y; link d/x c; unlink a; unlink b; unlink d/x; unlink d/l; unlink d/s; rmdir f; rmdir d; mkdir f;"
       "hold a; hold d/x; tmpfile d; setxattr a 20; setxattr d 3000; unsetxattr a; chmod a 600; chmod d 711;"
-      "fsync a; sync");
+      "fsync a; sync; checkpoint");
   return alphabet;
 }
 
@@ -128,13 +128,25 @@ Result<Ino> CrashWorkload::find(std::string_view path) {
 
 Status CrashWorkload::run(const CrashOperation& operation) {
   const std::string& verb = operation.words[0];
-  if (verb == "sync") return filesystem_.sync_all();
-  if (verb == "unmount") return filesystem_.unmount();
+  if (verb == "checkpoint") {
+    finish_checkpoint();
+    checkpoint_ = Thread([this] { static_cast<void>(filesystem_.checkpoint()); });
+    return {};
+  }
+  if (verb == "sync" || verb == "unmount") {
+    const Status status = verb == "sync" ? filesystem_.sync_all() : filesystem_.unmount();
+    finish_checkpoint();
+    return status;
+  }
   if (verb == "fsync") return filesystem_.sync(TRY(find(operation.words[1])));
   for (const char* on_names : {"create", "mkdir", "symlink", "link", "unlink", "rmdir", "rename", "exchange", "whiteout", "tmpfile"}) {
     if (verb == on_names) return run_name(operation);
   }
   return run_file(operation, TRY(find(operation.words[1])));
+}
+
+void CrashWorkload::finish_checkpoint() {
+  if (checkpoint_.joinable()) checkpoint_.join();
 }
 
 Status CrashWorkload::run_name(const CrashOperation& operation) {

@@ -10,6 +10,7 @@
 
 #include "fs/operations/filesystem.h"
 #include "transport/base/result.h"
+#include "transport/base/thread.h"
 
 namespace brickfs {
 
@@ -20,6 +21,8 @@ struct CrashOperation {
   std::string text() const;
   // What it makes durable when it has succeeded: everything before it.
   bool syncs() const { return words[0] == "sync" || words[0] == "fsync" || words[0] == "unmount"; }
+  // It has only begun when it is over: the next ones overlap it.
+  bool goes_on() const { return words[0] == "checkpoint"; }
 };
 using CrashSequence = std::vector<CrashOperation>;
 
@@ -38,8 +41,13 @@ const CrashSequence& crash_alphabet();
 class CrashWorkload {
  public:
   explicit CrashWorkload(Filesystem& filesystem) : filesystem_(filesystem) {}
-  // What the operation answered; a failed one has changed nothing.
+  ~CrashWorkload() { finish_checkpoint(); }
+  CrashWorkload(const CrashWorkload&) = delete;
+  CrashWorkload& operator=(const CrashWorkload&) = delete;
+  // What the operation answered; a failed one has changed nothing. "checkpoint" only begins one.
   Status run(const CrashOperation& operation);
+  // To be called before the file system goes, unless a sync was the last operation.
+  void finish_checkpoint();
 
  private:
   struct Place {
@@ -54,6 +62,7 @@ class CrashWorkload {
   Status write(Ino ino, uint64_t offset, uint64_t length, bool append);
 
   Filesystem& filesystem_;
+  Thread checkpoint_;
   uint32_t writes_ = 0;  // each writes other bytes
 };
 

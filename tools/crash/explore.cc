@@ -42,7 +42,9 @@ struct Totals {
   Phase phases[kPhases];
 };
 
-char current_sequence[512];  // for whoever sees the program abort
+// For whoever sees it fail, or abort.
+char current_sequence[512];
+uint64_t current_seed = 0;
 
 void say_where(const char* what) {
   for (const char* text : {"\nFAILED: ", what, "; reproduce: brickfs-crash explore --sequence '", static_cast<const char*>(current_sequence), "'\n"}) {
@@ -125,9 +127,9 @@ ExploreOptions Worker::options(const ExploreArguments& arguments, double begin, 
   options.time_is_up = [&arguments, begin, &totals] {
     return totals.failures >= arguments.failures || (arguments.seconds > 0 && real_seconds() >= begin + arguments.seconds);
   };
-  options.report = [&arguments, &totals](const std::string& line) {
+  options.report = [&totals](const std::string& line) {
     ++totals.failures;
-    std::printf("%s --seed %lu\n", line.c_str(), arguments.seed);
+    std::printf("%s --seed %lu\n", line.c_str(), current_seed);
     std::fflush(stdout);
   };
   options.on_recording = [](uint64_t seed) {
@@ -161,10 +163,15 @@ void Worker::count(size_t phase) {
 
 bool Worker::run(const CrashSequence& sequence, bool dense, size_t phase) {
   std::snprintf(current_sequence, sizeof(current_sequence), "%s", text_of(sequence).c_str());
-  alarm(kSequenceSeconds);
-  const bool more = faults_ ? run_faults(sequence) : explorer_.run(sequence, dense);
-  alarm(0);
-  count(phase);
+  bool more = true;
+  for (uint64_t i = 0; i < arguments_.seeds && more; ++i) {
+    current_seed = arguments_.seed + i;
+    explorer_.set_seed(current_seed);
+    alarm(kSequenceSeconds);
+    more = faults_ ? run_faults(sequence) : explorer_.run(sequence, dense);
+    alarm(0);
+    count(phase);
+  }
   ++totals_.phases[phase].sequences;
   if (!more) totals_.phases[phase].cut_short = true;
   return more;

@@ -21,6 +21,7 @@ namespace {
 constexpr size_t kStackBytes = 512 * 1024;
 constexpr size_t kGuardBytes = 4096;
 constexpr Nanoseconds kLook{1000};  // how long it takes to look at the clock
+constexpr uint32_t kPriorityHolds = 16;  // times that a thread could give way, on average
 
 }  // namespace
 
@@ -36,6 +37,7 @@ class Fiber {
   WaitList* waits_for = nullptr;
   Nanoseconds deadline = kForEver;
   bool late = false;
+  uint32_t priority = 0;
 };
 
 class Scheduler {
@@ -65,7 +67,8 @@ class Scheduler {
   std::vector<Fiber*> settling_;       // goes on when nobody is ready
   std::vector<std::byte*> free_stacks_;
   Nanoseconds now_{std::chrono::hours(1)};
-  bool random_order_ = false;
+  enum class Order { kQueue, kRandom, kPriority };
+  Order order_ = Order::kQueue;
   std::minstd_rand random_;
 };
 
@@ -99,6 +102,7 @@ void Scheduler::begin() {
 Fiber* Scheduler::start(std::function<void()> body) {
   auto* const fiber = new Fiber;
   fiber->body = std::move(body);
+  fiber->priority = static_cast<uint32_t>(random_());
   if (free_stacks_.empty()) free_stacks_.push_back(new_stack());
   fiber->stack = free_stacks_.back();
   free_stacks_.pop_back();
@@ -137,9 +141,11 @@ Fiber* Scheduler::next() {
       wake_late();
     }
   }
-  const size_t which = random_order_ ? random_() % ready_.size() : 0;
-  Fiber* const fiber = ready_[which];
-  ready_.erase(ready_.begin() + static_cast<ptrdiff_t>(which));
+  auto which = ready_.begin();
+  if (order_ == Order::kRandom) which += static_cast<ptrdiff_t>(random_() % ready_.size());
+  if (order_ == Order::kPriority) which = std::ranges::max_element(ready_, {}, &Fiber::priority);
+  Fiber* const fiber = *which;
+  ready_.erase(which);
   return fiber;
 }
 
@@ -182,7 +188,10 @@ void Scheduler::yield() {
 }
 
 void Scheduler::maybe_yield() {
-  if (random_order_ && random_() % 4 == 0) yield();
+  if (order_ == Order::kRandom && random_() % 4 == 0) yield();
+  if (order_ != Order::kPriority) return;
+  if (random_() % kPriorityHolds == 0) current_->priority = static_cast<uint32_t>(random_());
+  yield();
 }
 
 void Scheduler::settle() {
@@ -198,8 +207,10 @@ void Scheduler::pass(Nanoseconds time) {
 }
 
 void Scheduler::set_schedule(uint64_t seed) {
-  random_order_ = seed != 0;
   random_.seed(static_cast<uint32_t>(seed));
+  order_ = Order::kQueue;
+  if (seed != 0) order_ = random_() % 2 == 0 ? Order::kRandom : Order::kPriority;
+  current_->priority = static_cast<uint32_t>(random_());
 }
 
 // --- the interface

@@ -40,7 +40,9 @@ void join(Fiber* fiber);  // it is gone then
 
 Nanoseconds now();
 
-// From now on who goes next, and whether maybe_yield() does, is random; 0: first come first served, and it never does.
+// From now on the seed decides who goes next: anybody, each time anew; or, with every other seed, whoever has the highest of
+// random priorities, which change seldom, so that one thread does much while another that could go on does nothing.
+// 0: first come first served, and maybe_yield() never does.
 void set_schedule(uint64_t seed);
 void maybe_yield();
 // Lets the others run until all of them wait; then for so long, and until all wait again.

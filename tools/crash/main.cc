@@ -41,6 +41,8 @@ int main(int argc, char** argv) {
   CLI::App* explore = app.add_subcommand("explore", "builds crash states, mounts and judges each");
   CLI::App* faults = app.add_subcommand("faults", "lets each call to the brick fail in each way");
   faults->add_option("--pairs", arguments.pairs, "then so many pairs of faults for each sequence");
+  explore->add_option("--seeds", arguments.seeds, "each sequence with so many, from --seed on: other threads are ahead each time")
+      ->check(CLI::PositiveNumber);
   for (CLI::App* command : {explore, faults}) {
     command->add_option("--max-ops", arguments.max_ops, "all sequences of up to so many operations")->check(CLI::Range(0, 6));
     command->add_option("--samples", arguments.samples, "then so many sequences of one operation more");
