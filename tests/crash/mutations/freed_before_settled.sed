@@ -1,3 +1,3 @@
 # fs/operations/mount.cc
 # a mount frees blocks on the word of a journal that is not durable yet
-s/^  TRY(settle_suspects());/  TRY(free_leaked());\n&/
+s/^  TRY(commit_suspects(volume_, recovered_));/  TRY(free_leaked());\n&/

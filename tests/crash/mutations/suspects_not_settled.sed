@@ -1,3 +1,3 @@
 # fs/operations/mount.cc
 # a mount builds on what the former holder did not commit
-s/^  TRY(settle_suspects());//
+s/^  TRY(commit_suspects(volume_, recovered_));//
