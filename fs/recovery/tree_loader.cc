@@ -151,20 +151,18 @@ bool TreeLoader::judge_inode(const Inode& inode, Findings& findings) const {
 }
 
 void TreeLoader::judge_entries(const Inode& directory, Findings& findings) const {
-  uint64_t cookie = 0;
-  while (const auto entry = directory.directory->after(cookie)) {
-    cookie = entry->cookie;
-    const Inode* const named = inodes_.find(entry->ino);
+  directory.directory->for_each([&](const Directory::Entry& entry) {
+    const Inode* const named = inodes_.find(entry.ino);
     if (named == nullptr) {
       findings.damage(Finding::Area::kDirectory, directory.ino, 0,
                       fmt::format("directory {}: entry \"{}\" names inode {}, which does not exist", raw(directory.ino),
-                                  entry->name, raw(entry->ino)));
-    } else if (IFTODT(named->mode) != entry->type) {
+                                  entry.name, raw(entry.ino)));
+    } else if (IFTODT(named->mode) != entry.type) {
       findings.damage(Finding::Area::kDirectory, directory.ino, 0,
                       fmt::format("directory {}: entry \"{}\" says type {}, inode {} has mode {:o}", raw(directory.ino),
-                                  entry->name, entry->type, raw(entry->ino), named->mode));
+                                  entry.name, entry.type, raw(entry.ino), named->mode));
     }
-  }
+  });
 }
 
 }  // namespace brickfs

@@ -43,11 +43,11 @@ struct Totals {
 };
 
 // For whoever sees it fail, or abort.
-char current_sequence[512];
+char current_arguments[640];
 uint64_t current_seed = 0;
 
 void say_where(const char* what) {
-  for (const char* text : {"\nFAILED: ", what, "; reproduce: brickfs-crash explore --sequence '", static_cast<const char*>(current_sequence), "'\n"}) {
+  for (const char* text : {"\nFAILED: ", what, "; reproduce: brickfs-crash ", static_cast<const char*>(current_arguments), "\n"}) {
     static_cast<void>(!write(STDOUT_FILENO, text, std::strlen(text)));
   }
 }
@@ -162,11 +162,13 @@ void Worker::count(size_t phase) {
 }
 
 bool Worker::run(const CrashSequence& sequence, bool dense, size_t phase) {
-  std::snprintf(current_sequence, sizeof(current_sequence), "%s", text_of(sequence).c_str());
+  const std::string text = text_of(sequence);
   bool more = true;
   for (uint64_t i = 0; i < arguments_.seeds && more; ++i) {
     current_seed = arguments_.seed + i;
     explorer_.set_seed(current_seed);
+    std::snprintf(current_arguments, sizeof(current_arguments), "%s --sequence '%s' --seed %lu", faults_ ? "faults" : "explore", text.c_str(),
+                  current_seed);
     alarm(kSequenceSeconds);
     more = faults_ ? run_faults(sequence) : explorer_.run(sequence, dense);
     alarm(0);
@@ -197,7 +199,7 @@ bool Worker::run_given() {
 
 void Worker::making_and_mounting() {
   if (number_ == 0) {
-    std::snprintf(current_sequence, sizeof(current_sequence), "(making)");
+    std::snprintf(current_arguments, sizeof(current_arguments), "explore --max-ops 0 --seed %lu", arguments_.seed);
     if (const std::string failure = explorer_.explore_making(); !failure.empty()) {
       ++totals_.failures;
       std::printf("FAILED %s\n  reproduce: brickfs-crash explore --max-ops 0 --seed %lu\n", failure.c_str(), arguments_.seed);
