@@ -35,7 +35,8 @@ void drop_cached_mode(fuse_req_t request, fuse_ino_t ino) {
 }
 
 // The kernel has worked out where an O_APPEND write goes, under the inode's lock, and nobody else changes the file;
-// writes from its page cache carry the flags of some open file, so O_APPEND says nothing here.
+// writes from its page cache carry the flags of some open file, so O_APPEND says nothing here. Those (writepage) are of mapped
+// memory, which leaves file capabilities; or, with writeback=on, of write(2), for which the kernel has removed them.
 void write(fuse_req_t request, fuse_ino_t ino, const char* data, size_t size, off_t offset, fuse_file_info* info) {
   Filesystem& filesystem = filesystem_of(request);
   const FuseBuffers& buffers = FuseBuffers::current();
