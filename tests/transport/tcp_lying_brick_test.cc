@@ -5,10 +5,12 @@
 #include <sys/socket.h>
 
 #include <functional>
+#include <future>
 #include <thread>
 
 #include "tests/support/brick_contract.h"
 #include "tests/support/tcp_test_brick.h"
+#include "transport/tcp/data_channel.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/socket.h"
 #include "transport/tcp/tcp_brick.h"
@@ -143,13 +145,32 @@ TEST(TcpLyingBrick, HalfAPayloadIsAnError) {
   EXPECT_EQ(status.code(), ENOTCONN);
 }
 
-// "Done" before the bytes were sent must not complete the write while they are still read from the caller's memory.
+// "Done" before the bytes were sent must not complete the write while they are still read from the caller's memory. The
+// socket has less room than the write needs, so that its sender is held until the liar goes.
 TEST(TcpLyingBrick, AnswersAheadOfTheirRequestsDoNotCount) {
-  const Status status = try_transfer(Direction::kWrite, [](int fd, const wire::TransferHeader& header) {
-    send(fd, bytes_of(wire::TransferAnswer{0, 0, header.id}));
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  });
-  EXPECT_EQ(status.code(), ENOTCONN);
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const int room_bytes = 64 * 1024;
+  ASSERT_EQ(::setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &room_bytes, sizeof(room_bytes)), 0);
+  UniqueFd liar(ends[1]);
+  tcp::DataChannel channel(UniqueFd(ends[0]), [](const Error&) {});
+  auto bytes = pattern(limits::kTransferBytes, 1);
+  const LocalSlice slice{bytes.data(), static_cast<uint32_t>(bytes.size()), 0};
+  const Transfer write{Direction::kWrite, {{BlockAddress{0}, 2}, Access::kReadWrite, 0, 1}, 0, {&slice, 1}};
+  const Transfer* const writes[] = {&write};
+  std::promise<int> completed;
+  Batch batch([](Batch& done, void* to) { static_cast<std::promise<int>*>(to)->set_value(done.status().code()); },
+              &completed);
+  batch.begin(1);
+  std::thread sender([&] { channel.submit(batch, writes); });
+  wire::TransferHeader header;
+  EXPECT_TRUE(receive(liar.get(), header));
+  send(liar.get(), bytes_of(wire::TransferAnswer{0, 0, header.id}));
+  auto code = completed.get_future();
+  EXPECT_EQ(code.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
+  liar.reset();
+  sender.join();
+  EXPECT_EQ(code.get(), ENOTCONN);
 }
 
 TEST(TcpLyingBrick, NonsenseInAnAnswerEndsTheSession) {
