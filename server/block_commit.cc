@@ -59,7 +59,7 @@ Status BlockStore::write_range(VolumeId volume, const CommitRange& range, std::v
   return {};
 }
 
-// Of one block, if it is in memory; else the store has it already.
+// Of one block, if it is in memory and may differ from the store. Nearly all of a suspect block was committed before.
 Status BlockStore::write_part(VolumeId volume_id, BlockAddress address, uint64_t offset, uint64_t length_bytes) {
   MutexLock lock(mutex_);
   Volume& volume = volume_of(volume_id);
@@ -70,6 +70,8 @@ Status BlockStore::write_part(VolumeId volume_id, BlockAddress address, uint64_t
   }
   if (found == volume.blocks.end() || found->second.frame == kNone) return {};  // freed meanwhile, or not resident
   Block& block = found->second;
+  if (!block.dirty) return {};
+  const bool compare = block.suspect && length_bytes == kBlockBytes;
   const bool unmapped = block.mappings == 0;
   const bool settles = length_bytes == kBlockBytes && block.writers == 0;
   const uint32_t write_mappings = block.write_mappings_ever;
@@ -77,7 +79,9 @@ Status BlockStore::write_part(VolumeId volume_id, BlockAddress address, uint64_t
   ++block.holds;
   if (unmapped) ++soon_idle_;
   lock.unlock();
-  const Status written = store_->write(block.slot, offset, pool_.bytes(block.frame).subspan(offset, length_bytes));
+  const auto bytes = pool_.bytes(block.frame).subspan(offset, length_bytes);
+  const Status written =
+      compare ? store_->write_differences(block.slot, bytes) : store_->write(block.slot, offset, bytes);
   if (!written.ok()) {
     spdlog::error("store {}: commit cannot write: {}", store_->path(), std::strerror(written.code()));
   }
