@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tree_stress: many processes make, rename, link, remove and list the same names at once. Calls may fail, as others are
 // quicker, but only with the errors that such a race explains. What has to hold meanwhile: a listing has no name twice;
-// every record of a file that is appended to is whole, whatever name it is read by. And at the end: of the tokens, which
-// are moved but never removed, each is there once; link counts are the number of names; ".." is where one came from.
-// Exit 0: all held; 1: something did not; 2: it could not run.
+// every record of a file that is appended to is whole, whatever name it is read by. And at the end: of the tokens,
+// which are moved but never removed, each is there once; link counts are the number of names; ".." is where one came
+// from. Exit 0: all held; 1: something did not; 2: it could not run.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -236,40 +236,26 @@ class Worker {
   uint64_t in_vain_ = 0;
 };
 
-// The tree when nobody changes it any more.
+// The tree when nobody changes it any more. Directories that were moved into each other for an hour are thousands of
+// levels deep: more than the kernel takes in a path, than may be open at once, and than a stack holds.
 class FinalLook {
  public:
-  // Paths may be longer than the kernel takes.
-  void walk(int at, const std::string& last, const std::string& path, ino_t parent) {
-    DIR* stream = fdopendir(openat(at, last.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (stream == nullptr) fail("opendir " + path + " at the end: " + strerror(errno));
-    struct stat here {};
-    if (fstat(dirfd(stream), &here) != 0) fail("fstat " + path);
-    if (!directories_.insert(here.st_ino).second) fail(path + " is in the tree twice");
-    nlink_t subdirectories = 0;
-    std::set<std::string> names;
-    while (const dirent* entry = readdir(stream)) {
-      const std::string name = entry->d_name;
-      if (!names.insert(name).second) fail(path + "/" + name + " is listed twice");
-      struct stat stat {};
-      const std::string below = path + "/" + name;
-      if (fstatat(dirfd(stream), name.c_str(), &stat, AT_SYMLINK_NOFOLLOW) != 0) fail("lstat " + below);
-      if (name == "..") check(parent == 0 || stat.st_ino == parent, below + " is not where it came from");
-      if (name == "." || name == "..") continue;
-      check(stat.st_ino == entry->d_ino, below + " is listed with another inode number");
-      if (S_ISDIR(stat.st_mode)) {
-        ++subdirectories;
-        walk(dirfd(stream), name, below, here.st_ino);
+  void walk(const std::string& top) {
+    if (chdir(top.c_str()) != 0) fail("chdir " + top);
+    std::vector<Level> levels;
+    levels.push_back(look_at_here(top, 0));
+    while (!levels.empty()) {
+      Level& level = levels.back();
+      if (level.directories.empty()) {
+        levels.pop_back();
+        if (!levels.empty() && chdir("..") != 0) fail("chdir .. of " + std::to_string(levels.size()) + " levels");
         continue;
       }
-      auto& [links, found] = files_[stat.st_ino];
-      links = stat.st_nlink;
-      ++found;
-      if (name.starts_with('t')) ++tokens_[name];
+      const std::string name = level.directories.back();
+      level.directories.pop_back();
+      if (chdir(name.c_str()) != 0) fail("chdir " + name + ": " + strerror(errno));
+      levels.push_back(look_at_here(name, level.ino));
     }
-    check(here.st_nlink == 2 + subdirectories, "inode " + std::to_string(here.st_ino) + " has " + std::to_string(here.st_nlink) +
-              " links and " + std::to_string(subdirectories) + " directories");
-    closedir(stream);
   }
 
   void check_all(unsigned processes) const {
@@ -284,8 +270,45 @@ class FinalLook {
   size_t directories() const { return directories_.size(); }
 
  private:
+  struct Level {
+    ino_t ino = 0;
+    std::vector<std::string> directories;  // still to be looked at
+  };
+
   static void check(bool holds, const std::string& what) {
     if (!holds) fail(what);
+  }
+
+  Level look_at_here(const std::string& called, ino_t parent) {
+    DIR* stream = opendir(".");
+    if (stream == nullptr) fail("opendir " + called + " at the end: " + strerror(errno));
+    struct stat here {};
+    if (fstat(dirfd(stream), &here) != 0) fail("fstat " + called);
+    if (!directories_.insert(here.st_ino).second) fail(called + " is in the tree twice");
+    Level level{.ino = here.st_ino, .directories = {}};
+    std::set<std::string> names;
+    while (const dirent* entry = readdir(stream)) {
+      const std::string name = entry->d_name;
+      if (!names.insert(name).second) fail(called + "/" + name + " is listed twice");
+      struct stat stat {};
+      if (fstatat(dirfd(stream), name.c_str(), &stat, AT_SYMLINK_NOFOLLOW) != 0) fail("lstat " + called + "/" + name);
+      if (name == "..") check(parent == 0 || stat.st_ino == parent, called + " is not where it came from");
+      if (name == "." || name == "..") continue;
+      check(stat.st_ino == entry->d_ino, called + "/" + name + " is listed with another inode number");
+      if (S_ISDIR(stat.st_mode)) {
+        level.directories.push_back(name);
+        continue;
+      }
+      auto& [links, found] = files_[stat.st_ino];
+      links = stat.st_nlink;
+      ++found;
+      if (name.starts_with('t')) ++tokens_[name];
+    }
+    check(here.st_nlink == 2 + level.directories.size(), "inode " + std::to_string(here.st_ino) + " has " +
+                                                             std::to_string(here.st_nlink) + " links and " +
+                                                             std::to_string(level.directories.size()) + " directories");
+    closedir(stream);
+    return level;
   }
 
   std::map<ino_t, std::pair<nlink_t, nlink_t>> files_;  // link count, names
@@ -312,7 +335,7 @@ int run(const Settings& settings) {
   }
   if (result != 0) return result;
   FinalLook look;
-  look.walk(AT_FDCWD, settings.directory, settings.directory, 0);
+  look.walk(settings.directory);
   look.check_all(settings.processes);
   printf("tree_stress: %zu files and %zu directories as they should be, seed %llu\n", look.files(), look.directories(),
          static_cast<unsigned long long>(settings.seed));
