@@ -22,6 +22,8 @@ const char* name_of(Kind kind) {
     case Kind::kRepeated: return "is repeated";
     case Kind::kRestarted: return "meets a restart";
     case Kind::kRestartedThen: return "is followed by a restart";
+    case Kind::kAbsent: return "loses its request, and the brick is away";
+    case Kind::kAbsentThen: return "loses its answer, and the brick is away";
   }
   return "";
 }
@@ -31,6 +33,14 @@ bool has(const std::vector<PlannedFault>& faults, std::initializer_list<Kind> ki
 }
 
 int code_of(const Status& status) { return status.ok() ? 0 : status.code(); }
+
+// A soft mount's brick may be away when its files are to be read; not for ever.
+TreeSnapshot take_snapshot_at_last(Filesystem& filesystem) {
+  constexpr int kTries = 10;
+  TreeSnapshot snapshot = take_snapshot(filesystem);
+  for (int i = 1; i < kTries && !snapshot.error.empty(); ++i) snapshot = take_snapshot(filesystem);
+  return snapshot;
+}
 
 }  // namespace
 
@@ -49,52 +59,55 @@ FaultExplorer::FaultExplorer(FaultOptions options) : options_(std::move(options)
   }
 }
 
+// Each fault at each call of a hard mount; a soft one tells the same until the brick is away for longer than it waits.
+std::vector<FaultExplorer::Plan> FaultExplorer::plans_for(bool durable, uint64_t calls, std::mt19937_64& random) const {
+  std::vector<Plan> plans;
+  for (uint64_t call = 0; call < calls; ++call) {
+    for (size_t kind = 0; kind < PlannedFault::kKinds; ++kind) plans.push_back({durable, false, {{call, static_cast<Kind>(kind)}}});
+    for (const Kind kind : {Kind::kAbsent, Kind::kAbsentThen}) plans.push_back({durable, true, {{call, kind}}});
+  }
+  const auto any = [&] { return PlannedFault{random() % (calls + 4), static_cast<Kind>(random() % PlannedFault::kKinds)}; };
+  for (uint64_t i = 0; i < options_.pairs; ++i) plans.push_back({durable, random() % 2 == 0, {any(), any()}});
+  return plans;
+}
+
 std::string FaultExplorer::explore(const CrashSequence& sequence) {
   std::mt19937_64 random(options_.seed * 31 + std::hash<std::string>()(text_of(sequence)));
   seed_ = random();
   for (const bool durable : {false, true}) {
-    const Outcome expected = run(sequence, durable, {});
+    const Outcome expected = run(sequence, {.durable = durable, .soft = false, .faults = {}});
     if (!expected.wrong.empty() || !expected.why_not_mounted.empty()) return "without a fault: " + expected.wrong + expected.why_not_mounted;
-    std::vector<Faults> plans;
-    for (uint64_t call = 0; call < expected.calls; ++call) {
-      for (size_t kind = 0; kind < PlannedFault::kKinds; ++kind) plans.push_back({{call, static_cast<Kind>(kind)}});
-    }
-    for (uint64_t i = 0; i < options_.pairs; ++i) {
-      const auto any = [&] { return PlannedFault{random() % (expected.calls + 4), static_cast<Kind>(random() % PlannedFault::kKinds)}; };
-      plans.push_back({any(), any()});
-    }
-    for (const Faults& faults : plans) {
+    for (const Plan& plan : plans_for(durable, expected.calls, random)) {
       if (options_.time_is_up()) return "";
-      const std::string why = judge_run(sequence, durable, faults, expected);
+      const std::string why = judge_run(sequence, plan, expected);
       if (why.empty()) continue;
-      std::string text = durable ? "durable brick" : "volatile brick";
-      for (const PlannedFault& fault : faults) text += fmt::format(", call {} {}", fault.call, name_of(fault.kind));
+      std::string text = fmt::format("{} brick, {} mount", durable ? "durable" : "volatile", plan.soft ? "soft" : "hard");
+      for (const PlannedFault& fault : plan.faults) text += fmt::format(", call {} {}", fault.call, name_of(fault.kind));
       return text + ": " + why;
     }
   }
   return "";
 }
 
-FaultExplorer::Outcome FaultExplorer::run(const CrashSequence& sequence, bool durable, const Faults& faults) {
+FaultExplorer::Outcome FaultExplorer::run(const CrashSequence& sequence, const Plan& plan) {
   ++runs_;
   options_.on_run(seed_);
   Outcome outcome;
-  auto medium = medium_on(bases_[durable], durable, false);
+  auto medium = medium_on(bases_[plan.durable], plan.durable, false);
   {
     const auto wire = std::make_shared<BrickFaults>([medium] { return medium->connect(); });
-    wire->plan(faults, [medium, seed = seed_] { medium->restart(seed); }, options_.delay);
-    auto volume = open_volume(wire->make_brick());
+    wire->plan(plan.faults, [medium, seed = seed_] { medium->restart(seed); }, options_.delay);
+    auto volume = open_volume(wire->make_brick(), plan.soft);
     outcome.is_open = volume.ok();
     const auto filesystem = volume.ok() ? mount(std::move(*volume), false, &outcome.why_not_mounted) : nullptr;
     if (filesystem != nullptr) serve(sequence, *filesystem, outcome);
     outcome.calls = wire->calls();
   }
+  if (outcome.is_open) outcome.wrong = check_ended(*medium);
   std::string why;
   auto filesystem = mount(*medium, &why);
-  if (filesystem == nullptr) {
-    outcome.wrong = "afterwards it " + why;
-    return outcome;
-  }
+  if (filesystem == nullptr) outcome.wrong = "afterwards it " + why;
+  if (!outcome.wrong.empty()) return outcome;
   outcome.kept = take_snapshot(*filesystem);
   if (!filesystem->unmount().ok()) outcome.wrong = "afterwards it cannot be unmounted";
   filesystem.reset();
@@ -104,20 +117,21 @@ FaultExplorer::Outcome FaultExplorer::run(const CrashSequence& sequence, bool du
 
 void FaultExplorer::serve(const CrashSequence& sequence, Filesystem& filesystem, Outcome& outcome) {
   CrashWorkload workload(filesystem);
-  outcome.history.push_back(take_snapshot(filesystem));
+  outcome.history.push_back(take_snapshot_at_last(filesystem));
   for (const CrashOperation& operation : sequence) {
     outcome.answers.push_back(code_of(workload.run(operation)));
-    outcome.history.push_back(take_snapshot(filesystem));
+    outcome.history.push_back(take_snapshot_at_last(filesystem));
   }
   outcome.answers.push_back(code_of(filesystem.sync_all()));
   outcome.answers.push_back(code_of(filesystem.unmount()));
 }
 
-std::string FaultExplorer::judge_run(const CrashSequence& sequence, bool durable, const Faults& faults, const Outcome& expected) {
-  const Outcome outcome = run(sequence, durable, faults);
-  if (!durable && has(faults, {Kind::kRestarted, Kind::kRestartedThen})) return judge_lost(outcome, expected);
+std::string FaultExplorer::judge_run(const CrashSequence& sequence, const Plan& plan, const Outcome& expected) {
+  const Outcome outcome = run(sequence, plan);
+  if (!plan.durable && has(plan.faults, {Kind::kRestarted, Kind::kRestartedThen})) return judge_lost(outcome, expected);
   if (!outcome.wrong.empty() || !outcome.is_open) return outcome.wrong;
-  if (has(faults, {Kind::kRefused})) return judge_refused(sequence, outcome);
+  const bool given_up = plan.soft && has(plan.faults, {Kind::kAbsent, Kind::kAbsentThen});
+  if (given_up || has(plan.faults, {Kind::kRefused})) return judge_refused(sequence, outcome, given_up ? &expected : nullptr);
   // All else is the brick's and the network's business: nobody sees it.
   if (!outcome.why_not_mounted.empty()) return outcome.why_not_mounted;
   for (size_t i = 0; i < expected.answers.size(); ++i) {
@@ -132,12 +146,14 @@ std::string FaultExplorer::judge_run(const CrashSequence& sequence, bool durable
   return why.empty() ? "" : "another mount finds that " + why;
 }
 
-// An operation that was refused something fails, and has changed nothing; what a sync returned for is kept, and the rest in order.
-std::string FaultExplorer::judge_refused(const CrashSequence& sequence, const Outcome& outcome) {
+// An operation that was refused something, or given up, fails, and has changed nothing; what a sync returned for is kept, and the rest
+// in order. Given up with a transfer under way (there is something `intended`), it may have written over bytes in place.
+std::string FaultExplorer::judge_refused(const CrashSequence& sequence, const Outcome& outcome, const Outcome* intended) {
   if (!outcome.why_not_mounted.empty()) return "";
   for (size_t i = 0; i < sequence.size(); ++i) {
     if (outcome.answers[i] == 0 || !outcome.history[i].error.empty() || !outcome.history[i + 1].error.empty()) continue;
-    const std::string why = difference(outcome.history[i], outcome.history[i + 1]);
+    const std::string why = intended == nullptr ? difference(outcome.history[i], outcome.history[i + 1])
+                                                : judge_failed(outcome.history[i], intended->history[i + 1], outcome.history[i + 1]);
     if (!why.empty()) return fmt::format("operation {} fails with errno {}, and {}", i + 1, outcome.answers[i], why);
   }
   std::vector<TreeSnapshot> served;

@@ -43,10 +43,18 @@ class FaultExplorer {
   };
   using Faults = std::vector<PlannedFault>;
 
-  Outcome run(const CrashSequence& sequence, bool durable, const Faults& faults);
+  // What a run is on and meets.
+  struct Plan {
+    bool durable = false;
+    bool soft = false;
+    Faults faults;
+  };
+
+  std::vector<Plan> plans_for(bool durable, uint64_t calls, std::mt19937_64& random) const;
+  Outcome run(const CrashSequence& sequence, const Plan& plan);
   void serve(const CrashSequence& sequence, Filesystem& filesystem, Outcome& outcome);
-  std::string judge_run(const CrashSequence& sequence, bool durable, const Faults& faults, const Outcome& expected);
-  static std::string judge_refused(const CrashSequence& sequence, const Outcome& outcome);
+  std::string judge_run(const CrashSequence& sequence, const Plan& plan, const Outcome& expected);
+  static std::string judge_refused(const CrashSequence& sequence, const Outcome& outcome, const Outcome* intended);
   static std::string judge_lost(const Outcome& outcome, const Outcome& expected);
 
   const FaultOptions options_;

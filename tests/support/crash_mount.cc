@@ -9,15 +9,29 @@ namespace brickfs {
 namespace {
 
 constexpr uint64_t kCapacityBlocks = 64;
+constexpr std::chrono::seconds kSoft{20};
+
+// `report`: of the volume as it is. The line says why that is not in order.
+std::string check(RecordingMedium& medium, CheckReport* report) {
+  auto volume = open_volume(medium.connect());
+  CHECK(volume.ok());
+  std::string why;
+  auto checked = check_filesystem(**volume, {}, &why);
+  why = first_line(checked, why);
+  if (checked.ok()) *report = std::move(*checked);
+  return why;
+}
 
 }  // namespace
 
 std::shared_ptr<RecordingMedium> medium_on(const BrickState& state, bool durable, bool record) {
-  return std::make_shared<RecordingMedium>(state, durable ? Durability::kDurable : Durability::kVolatile, kCapacityBlocks, record);
+  return std::make_shared<RecordingMedium>(state, durable ? Durability::kDurable : Durability::kVolatile,
+                                           kCapacityBlocks, record);
 }
 
-Result<std::unique_ptr<VolumeClient>> open_volume(std::unique_ptr<Brick> brick) {
+Result<std::unique_ptr<VolumeClient>> open_volume(std::unique_ptr<Brick> brick, bool soft) {
   VolumeOptions options;
+  if (soft) options.soft = kSoft;
   options.open.client = ClientId{1};
   return VolumeClient::open(std::move(brick), std::move(options), nullptr);
 }
@@ -51,15 +65,18 @@ std::string first_line(const Result<CheckReport>& report, const std::string& why
 }
 
 std::string check_unmounted(RecordingMedium& medium) {
-  auto volume = open_volume(medium.connect());
-  CHECK(volume.ok());
-  std::string why;
-  const auto report = check_filesystem(**volume, {}, &why);
-  why = first_line(report, why);
-  if (!why.empty()) return why;
-  if (report->unmounted && report->leaked_blocks == 0 && report->orphans == 0) return "";
-  return fmt::format("{} blocks leaked, {} orphans, marked {}", report->leaked_blocks, report->orphans,
-                     report->unmounted ? "clean" : "nothing");
+  CheckReport report;
+  const std::string why = check(medium, &report);
+  if (!why.empty() || (report.unmounted && report.leaked_blocks == 0 && report.orphans == 0)) return why;
+  return fmt::format("{} blocks leaked, {} orphans, marked {}", report.leaked_blocks, report.orphans,
+                     report.unmounted ? "clean" : "nothing");
+}
+
+std::string check_ended(RecordingMedium& medium) {
+  CheckReport report;
+  const std::string why = check(medium, &report);
+  if (!why.empty() || !report.unmounted || report.leaked_blocks == 0) return why;
+  return fmt::format("marked clean, with {} blocks leaked", report.leaked_blocks);
 }
 
 }  // namespace brickfs

@@ -13,7 +13,8 @@
 namespace brickfs {
 
 std::shared_ptr<RecordingMedium> medium_on(const BrickState& state, bool durable, bool record);
-Result<std::unique_ptr<VolumeClient>> open_volume(std::unique_ptr<Brick> brick);
+// `soft`: as long as a mount's option of that name gives a brick.
+Result<std::unique_ptr<VolumeClient>> open_volume(std::unique_ptr<Brick> brick, bool soft = false);
 // Null, with `why`: it cannot be mounted, or not as wanted.
 std::unique_ptr<Filesystem> mount(std::unique_ptr<VolumeClient> volume, bool read_only, std::string* why);
 std::unique_ptr<Filesystem> mount(RecordingMedium& medium, std::string* why);
@@ -21,5 +22,7 @@ std::unique_ptr<Filesystem> mount(RecordingMedium& medium, std::string* why);
 std::string first_line(const Result<CheckReport>& report, const std::string& why);
 // Empty: unmounted to the end, with nothing that the next mount would have to settle.
 std::string check_unmounted(RecordingMedium& medium);
+// Empty: no damage, and no leak if it is marked clean. For mounts that could not do all to the end, or had files open.
+std::string check_ended(RecordingMedium& medium);
 
 }  // namespace brickfs

@@ -142,6 +142,12 @@ std::string difference(const TreeSnapshot& expected, const TreeSnapshot& found) 
   return compare(std::span(&expected, 1), 0, 0, found);
 }
 
+std::string judge_failed(const TreeSnapshot& before, const TreeSnapshot& intended, const TreeSnapshot& found) {
+  if (!found.error.empty()) return found.error;
+  const TreeSnapshot history[] = {before, intended};
+  return compare(history, 0, 1, found);
+}
+
 std::string judge(std::span<const TreeSnapshot> history, size_t low, size_t high, const TreeSnapshot& found) {
   if (!found.error.empty()) return found.error;
   std::string why;

@@ -32,6 +32,10 @@ TreeSnapshot take_snapshot(Filesystem& filesystem);
 // Empty: equal. Else the first difference, for people.
 std::string difference(const TreeSnapshot& expected, const TreeSnapshot& found);
 
+// After an operation that failed, which was to lead to `intended`. Empty: `found` is as before, but for bytes that it was to
+// write over others.
+std::string judge_failed(const TreeSnapshot& before, const TreeSnapshot& intended, const TreeSnapshot& found);
+
 // `history[k]` is the tree after k operations. Empty: `found` is one that a crash may leave when at least `low` operations had
 // to survive and at most `high` had begun. Else why not.
 std::string judge(std::span<const TreeSnapshot> history, size_t low, size_t high, const TreeSnapshot& found);

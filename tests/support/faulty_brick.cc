@@ -14,7 +14,7 @@ class FaultyBrick final : public Brick {
   }
 
   Result<Session> open(const OpenRequest& request, Holder* holder) override {
-    if (faults_->refusing_) return Error(ECONNREFUSED, "refused");
+    if (faults_->refusing_ || faults_->is_absent()) return Error(ECONNREFUSED, "refused");
     if (faults_->fenced_) return Error(ESTALE, "fenced");
     ExclusiveLock lock(faults_->under_way_);
     faults_->inner_.reset();
@@ -169,6 +169,11 @@ std::optional<PlannedFault::Kind> BrickFaults::next_planned() {
   return std::nullopt;
 }
 
+bool BrickFaults::is_absent() {
+  MutexLock state(mutex_);
+  return absent_for_ > 0 && absent_for_-- > 0;
+}
+
 BrickFaults::Verdict BrickFaults::judge(BrickCall call, std::optional<PlannedFault::Kind> fault) {
   ++counts_[static_cast<size_t>(call)];
   MutexLock state(mutex_);
@@ -176,9 +181,13 @@ BrickFaults::Verdict BrickFaults::judge(BrickCall call, std::optional<PlannedFau
   if (!connected_) return {ENOTCONN, false};
   if (fault == PlannedFault::Kind::kRefused) return {refusal_of(call), false};
   if (fault == PlannedFault::Kind::kRepeated) return {0, false, can_repeat(call)};
-  if (fault == PlannedFault::Kind::kLostRequest || fault == PlannedFault::Kind::kLostAnswer) {
+  if (fault == PlannedFault::Kind::kDelayed) fault.reset();
+  if (fault) {  // one that loses the session
     connected_ = false;
-    return fault == PlannedFault::Kind::kLostAnswer ? Verdict{0, true} : Verdict{ENOTCONN, false};
+    const bool absent = fault == PlannedFault::Kind::kAbsent || fault == PlannedFault::Kind::kAbsentThen;
+    if (absent) absent_for_ = PlannedFault::kAttemptsWhileAbsent;
+    const bool carried_out = fault == PlannedFault::Kind::kLostAnswer || fault == PlannedFault::Kind::kAbsentThen;
+    return carried_out ? Verdict{0, true} : Verdict{ENOTCONN, false};
   }
   if (answer_ && answer_->first == call) {
     const int code = answer_->second;

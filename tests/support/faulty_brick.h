@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Brick whose connection fails when told to, over another one that does the work. What it can do: lose the session at the Nth
-// call, before or after the call was carried out (a batch in part), now, or with a restart of what is behind it; refuse new
-// sessions; be fenced; answer a call with an errno. Or all that by a plan: a fault at each of some calls, counted from the first.
+// A Brick whose connection fails when told to, over another one that does the work. What it can do: lose the session at
+// the Nth call, before or after the call was carried out (a batch in part), now, or with a restart of what is behind
+// it; refuse new sessions; be fenced; answer a call with an errno. Or all that by a plan: a fault at each of some
+// calls, counted from the first.
 #pragma once
 
 #include <array>
@@ -22,16 +23,19 @@ enum class BrickCall { kAlloc, kFree, kMap, kUnmap, kList, kCommit, kStat, kTran
 // What happens to one call.
 struct PlannedFault {
   enum class Kind {
-    kLostRequest,   // the session is lost, nothing was done
-    kLostAnswer,    // it is lost when the call was carried out, of a batch half of the transfers
-    kRefused,       // answered with an errno that is due to such a call, not carried out
-    kDelayed,       // for some seconds
-    kRepeated,      // carried out twice, as far as that can be (transfers, commits, what only asks)
-    kRestarted,     // the brick is restarted instead
-    kRestartedThen  // the same when the call was carried out, of a batch or a commit half
+    kLostRequest,    // the session is lost, nothing was done
+    kLostAnswer,     // it is lost when the call was carried out, of a batch half of the transfers
+    kRefused,        // answered with an errno that is due to such a call, not carried out
+    kDelayed,        // for some seconds
+    kRepeated,       // carried out twice, as far as that can be (transfers, commits, what only asks)
+    kRestarted,      // the brick is restarted instead
+    kRestartedThen,  // the same when the call was carried out, of a batch or a commit half
+    kAbsent,         // kLostRequest, and no new session for so many attempts to get one
+    kAbsentThen      // kLostAnswer, and the same
   };
-  static constexpr size_t kKinds = 7;
-  uint64_t call = 0;  // the first is 0
+  static constexpr size_t kKinds = 9;
+  static constexpr int kAttemptsWhileAbsent = 100;  // more than a minute's
+  uint64_t call = 0;                                // the first is 0
   Kind kind = Kind::kLostRequest;
 };
 
@@ -64,11 +68,12 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
  private:
   friend class FaultyBrick;
   struct Verdict {
-    int before = 0;     // not carried out: answers so
+    int before = 0;  // not carried out: answers so
     bool lose_after = false;
     bool repeat = false;
   };
   Verdict judge(BrickCall call, std::optional<PlannedFault::Kind> fault);
+  bool is_absent();  // asked once for each attempt to get a session
   bool is_connected() const {
     MutexLock state(mutex_);
     return connected_;
@@ -93,6 +98,7 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
 
   mutable Mutex mutex_;
   bool connected_ ABSL_GUARDED_BY(mutex_) = false;
+  int absent_for_ ABSL_GUARDED_BY(mutex_) = 0;       // attempts to get a session
   uint64_t until_loss_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none
   When loss_ ABSL_GUARDED_BY(mutex_) = When::kBefore;
   std::optional<std::pair<BrickCall, int>> answer_ ABSL_GUARDED_BY(mutex_);

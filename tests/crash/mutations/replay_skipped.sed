@@ -1,0 +1,4 @@
+# transport/replay.cc
+# what was written and not committed is not written again to a brick that restarted
+# faults
+s/  TRY(rewrite(records));//
