@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -86,6 +87,16 @@ class Worker {
     return path;
   }
   std::string subdirectory() { return directory() + "/d" + std::to_string(below(4)); }
+  // Where that directory may be moved: not deeper than it is, or all of the tree would sink out of reach; or into
+  // itself, which must fail.
+  std::string target_for(const std::string& moved, bool as_deep) {
+    const auto depth_of = [](const std::string& path) { return std::count(path.begin(), path.end(), '/'); };
+    for (;;) {
+      std::string to = subdirectory();
+      const auto higher = depth_of(moved) - depth_of(to);
+      if ((as_deep ? higher == 0 : higher >= 0) || to.starts_with(moved + "/")) return to;
+    }
+  }
   std::string file() { return directory() + "/f" + std::to_string(below(12)); }
 
   // True: done. Anything but the errors allowed ends it all.
@@ -182,7 +193,6 @@ class Worker {
     const std::string one = file();
     const std::string other = file();
     const std::string from = subdirectory();
-    const std::string to = subdirectory();
     switch (below(16)) {
       case 0:
       case 1:
@@ -211,11 +221,11 @@ class Worker {
         did(rmdir(from.c_str()), "rmdir", from, {ENOENT, ENOTEMPTY});
         return;
       case 13:
-        did(rename(from.c_str(), to.c_str()), "rename", from, {ENOENT, ENOTEMPTY, EINVAL});
+        did(rename(from.c_str(), target_for(from, false).c_str()), "rename", from, {ENOENT, ENOTEMPTY, EINVAL});
         return;
       case 14:
-        did(renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), kRenameExchange), "exchange", from,
-            {ENOENT, EINVAL});
+        did(renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, target_for(from, true).c_str(), kRenameExchange), "exchange",
+            from, {ENOENT, EINVAL});
         return;
       default:
         return touch_attributes(one);
@@ -236,8 +246,8 @@ class Worker {
   uint64_t in_vain_ = 0;
 };
 
-// The tree when nobody changes it any more. Directories that were moved into each other for an hour are thousands of
-// levels deep: more than the kernel takes in a path, than may be open at once, and than a stack holds.
+// The tree when nobody changes it any more. It goes down step by step, and up again by "..", so that no depth is too
+// much.
 class FinalLook {
  public:
   void walk(const std::string& top) {
