@@ -94,7 +94,7 @@ class Worker {
     for (;;) {
       std::string to = subdirectory();
       const auto higher = depth_of(moved) - depth_of(to);
-      if ((as_deep ? higher == 0 : higher >= 0) || to.starts_with(moved + "/")) return to;
+      if (as_deep ? higher == 0 : higher >= 0) return to;
     }
   }
   std::string file() { return directory() + "/f" + std::to_string(below(12)); }
