@@ -66,7 +66,8 @@ class Scale {
 Scale::Scale(const Options& options) : options_(options) {
   const uint64_t units = options.files * divide_up(options.bytes, kUnitBytes);
   BrickConfig config;
-  config.memory_bytes = round_up(units * kUnitBytes + options.files * 512 + kGiB, kBlockBytes);
+  // With room to spare: on a volume that is nearly full the journal is kept short, and operations wait for checkpoints.
+  config.memory_bytes = round_up(units * kUnitBytes + options.files * 2 * kKiB + 4 * kGiB, kBlockBytes);
   std::string why;
   auto service = BrickService::open(config, &why);
   CHECK(service.ok());
