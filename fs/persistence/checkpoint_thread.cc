@@ -19,9 +19,9 @@ constexpr int kMostDoublings = 8;
 constexpr int kHopelessFailures = 4;      // in a row: operations do not wait for a checkpoint any more
 
 // With so many blocks free, and as many again for the checkpoints, the journal may grow further: no writer fills them
-// before a checkpoint is done. Then its bound is about what a mount replays in a second.
+// before a checkpoint is done. Then its bound is about what a mount replays in a second; half of it more, until operations
+// wait, is more than they write during a checkpoint.
 constexpr uint64_t kPlentyBlocks = 1'024;
-constexpr uint64_t kLooseHeadroom = 2;  // beyond the bound, until operations wait
 constexpr uint64_t kMostLooseBound = 64;
 constexpr uint64_t kMostBound = 512;
 
@@ -128,7 +128,7 @@ CheckpointThread::JournalBound CheckpointThread::journal_bound() const {
   if (free <= plenty) return {divide_up(usage.journal_room_blocks, 2), usage.journal_room_blocks};
   const uint64_t most = std::clamp(checkpoint / 4, kMostLooseBound, kMostBound);
   const uint64_t due = std::clamp((free - plenty) / 8, divide_up(usage.journal_room_blocks, 2), most);
-  return {due, due + kLooseHeadroom};
+  return {due, due + divide_up(due, 2)};
 }
 
 // --- how
