@@ -21,6 +21,7 @@ make -s MAKEINFO=true "$target" >"$WORK/again.log" 2>&1 || die "make again"
 if [ -x binutils/readelf ]; then ./binutils/readelf -h binutils/readelf >/dev/null || die "what was built does not run"; fi
 cd /
 rm -rf "$MNT/build" && mkdir "$MNT/build"
-[ "$(free_units)" -ge $((free - 64)) ] || die "removing the build gives nothing back: $free units before, $(free_units) after"
+given_back() { [ "$(free_units)" -ge $((free - 2048)) ]; }  # but a few blocks of 512 units that the journal or a checkpoint may have taken
+within 20 given_back || die "removing the build gives nothing back: $free units before, $(free_units) after"
 unmount_brickfs
 [ "$kind" = memory ] || check_volume
