@@ -52,14 +52,8 @@ class Commit : public ::testing::Test {
   static constexpr uint64_t kBlocks = 4;
 
   void SetUp() override {
-    BrickConfig config;
-    config.memory_bytes = kBlocks * kBlockBytes;
-    config.store_path = path_;
-    config.store_bytes = kBlocks * kBlockBytes;
-    std::string why;
-    auto service = BrickService::open(config, &why);
-    ASSERT_TRUE(service.ok()) << why;
-    service_ = *std::move(service);
+    service_ = open_service_on(path_, kBlocks, kBlocks);
+    ASSERT_NE(service_, nullptr);
   }
 
   std::unique_ptr<Brick> open_as(uint64_t client) {

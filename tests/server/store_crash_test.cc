@@ -30,14 +30,7 @@ struct Progress {
 };
 
 std::shared_ptr<BrickService> open_service(const std::string& path) {
-  BrickConfig config;
-  config.memory_bytes = kMemoryBlocks * kBlockBytes;
-  config.store_path = path;
-  config.store_bytes = kBlocks * kBlockBytes;
-  std::string why;
-  auto service = BrickService::open(config, &why);
-  EXPECT_TRUE(service.ok()) << why;
-  return service.ok() ? std::shared_ptr<BrickService>(*std::move(service)) : nullptr;
+  return open_service_on(path, kMemoryBlocks, kBlocks);
 }
 
 OpenRequest request() {

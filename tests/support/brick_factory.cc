@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/brick_factory.h"
 
+#include <gtest/gtest.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -19,6 +21,17 @@ TemporaryDirectory::TemporaryDirectory() : path_("/tmp/brickfs_test_XXXXXX") {
 TemporaryDirectory::~TemporaryDirectory() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
+}
+
+std::shared_ptr<BrickService> open_service_on(const std::string& path, uint64_t memory_blocks, uint64_t store_blocks) {
+  BrickConfig config;
+  config.memory_bytes = memory_blocks * kBlockBytes;
+  config.store_path = path;
+  config.store_bytes = store_blocks * kBlockBytes;
+  std::string why;
+  auto service = BrickService::open(config, &why);
+  EXPECT_TRUE(service.ok()) << why;
+  return service.ok() ? std::shared_ptr<BrickService>(*std::move(service)) : nullptr;
 }
 
 namespace {

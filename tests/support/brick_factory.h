@@ -26,6 +26,9 @@ class TemporaryDirectory {
   std::string path_;
 };
 
+// A service whose store is a file at `path`. Null, and the test has failed: it does not open.
+std::shared_ptr<BrickService> open_service_on(const std::string& path, uint64_t memory_blocks, uint64_t store_blocks);
+
 // A brick under test. Its clients' ends must be gone before it restarts or goes.
 class TestBrick {
  public:
