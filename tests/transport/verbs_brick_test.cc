@@ -177,7 +177,7 @@ class RawClient {
     const verbs::Part part{nullptr, &transfer, &mapping, 0, 64, verbs::Part::Way::kStaged, 0};
     const auto posted = lane.post({&part, 1});
     EXPECT_TRUE(posted.ok());
-    std::vector<verbs::Part> done;
+    verbs::Parts done;
     EXPECT_TRUE(eventually([&] {
       lane.poll(done);
       return !done.empty() || lane.failed();

@@ -68,7 +68,7 @@ Lane* DataPath::pick(size_t preferred) const {
 }
 
 void DataPath::submit(Batch& batch) {
-  std::vector<Part> parts;
+  Parts parts;
   parts.reserve(batch.transfers.size());
   std::vector<int> refused;
   cut(batch, parts, refused);
@@ -126,7 +126,7 @@ void DataPath::finish(Lane* lane, std::span<const Part> parts, int code) {
 }
 
 void DataPath::poll_all() {
-  std::vector<Part> done;
+  Parts done;
   for (const auto& place : lanes_) {
     Lane* const lane = place.load(std::memory_order_acquire);
     if (lane == nullptr || lane->idle()) continue;
@@ -190,7 +190,7 @@ std::vector<DataPath::Undone> DataPath::drain(LaneBits lanes) {
   for (size_t number = 0; number < lanes_.size(); ++number) {
     Lane* const lane = lanes_[number].load(std::memory_order_acquire);
     if ((lanes >> number & 1) == 0 || lane == nullptr) continue;
-    std::vector<Part> done;
+    Parts done;
     undone.push_back({lane, lane->drain(done)});
     finish(lane, done, 0);
   }

@@ -53,7 +53,7 @@ class DataPath {
   // One thread at a time.
   struct Undone {
     Lane* lane;
-    std::vector<Part> parts;
+    Parts parts;
   };
   std::vector<Undone> drain(LaneBits lanes);
   // The brick has destroyed its ends of these lanes: nothing can land late, and everything written is visible to it.
@@ -81,9 +81,9 @@ class DataPath {
   using LaneTable = std::array<std::atomic<Lane*>, limits::kLanesPerSession>;
 
   // Cutting (data_path_cut.cc).
-  void cut(Batch& batch, std::vector<Part>& parts, std::vector<int>& refused) const;
+  void cut(Batch& batch, Parts& parts, std::vector<int>& refused) const;
   void cut_one(Batch& batch, const Transfer& transfer, const Lane& lane, Mapping& mapping,
-               std::vector<Part>& parts) const;
+               Parts& parts) const;
 
   void post(std::span<const Part> parts);
   bool post_flush(Lane& lane, Batch& batch);

@@ -7,7 +7,7 @@
 
 namespace brickfs::verbs {
 
-void DataPath::cut(Batch& batch, std::vector<Part>& parts, std::vector<int>& refused) const {
+void DataPath::cut(Batch& batch, Parts& parts, std::vector<int>& refused) const {
   const Lane* const lane = over_.load() ? nullptr : pick(0);
   const bool too_many = batch.transfers.size() > limits::kTransfersPerBatch;
   for (const Transfer& transfer : batch.transfers) {
@@ -25,7 +25,7 @@ void DataPath::cut(Batch& batch, std::vector<Part>& parts, std::vector<int>& ref
 
 // All parts of a transfer count as users of the mapping, one each.
 void DataPath::cut_one(Batch& batch, const Transfer& transfer, const Lane& lane, Mapping& mapping,
-                       std::vector<Part>& parts) const {
+                       Parts& parts) const {
   const DeviceFacts& facts = lane.device().facts();
   const uint32_t slices = std::min<uint32_t>(facts.slices, limits::kSlicesPerTransfer);
   const auto total = static_cast<uint32_t>(length_of(transfer));

@@ -49,10 +49,12 @@ const char* describe(ibv_wc_status status) { return ibv_wc_status_str(status); }
 struct Lane::Chain {
   std::array<ibv_send_wr, limits::kPostChain> requests;
   std::array<ibv_sge, limits::kPostChain * limits::kSlicesPerTransfer> slices;
-  std::array<Part, limits::kPostChain> parts;
+  uint64_t first;  // its place among all that were ever posted
   size_t count = 0;
   size_t slice_count = 0;
   bool keyless = false;  // the next part's handle has no key here: the brick found the lane dead
+
+  explicit Chain(uint64_t place) : first(place) {}
 
   void add_slice(const std::byte* data, uint32_t length, uint32_t key) {
     slices[slice_count++] = {reinterpret_cast<uint64_t>(data), length, key};
@@ -142,7 +144,7 @@ bool Lane::prepare_one(Part part, const LocalMemory::Reader& keys, Chain& chain)
   }
   request.sg_list = &chain.slices[first];
   request.num_sge = static_cast<int>(chain.slice_count - first);
-  chain.parts[chain.count++] = part;
+  part_at(chain.first + chain.count++) = part;
   return true;
 }
 
@@ -158,7 +160,7 @@ Result<size_t> Lane::post(std::span<const Part> parts) {
   MutexLock lock(post_mutex_);
   if (failed()) return Error(ENOTCONN, "the lane has failed");
   const uint64_t tail = tail_.load(std::memory_order_relaxed);
-  Chain chain;
+  Chain chain(tail);
   const size_t count = prepare(parts, ring_.size() - (tail - head_.load(std::memory_order_acquire)), chain);
   if (count == 0 && chain.keyless) {
     failed_.store(true, std::memory_order_release);
@@ -169,7 +171,6 @@ Result<size_t> Lane::post(std::span<const Part> parts) {
   for (size_t i = 0; i < count; ++i) {
     chain.requests[i].wr_id = tail + i;
     chain.requests[i].next = i + 1 < count ? &chain.requests[i + 1] : nullptr;
-    ring_[(tail + i) % ring_.size()] = chain.parts[i];
     if (chain.requests[i].opcode == IBV_WR_RDMA_WRITE) writes_.fetch_add(1);
   }
   chain.requests[count - 1].send_flags |= IBV_SEND_SIGNALED;
@@ -181,7 +182,7 @@ Result<size_t> Lane::post(std::span<const Part> parts) {
   const auto taken = static_cast<size_t>(bad - chain.requests.data());
   spdlog::warn("RDMA device {}: a work request is not taken: {}", device_.facts().name, std::strerror(code));
   for (size_t i = taken; i < count; ++i) {
-    if (chain.parts[i].way == Part::Way::kStaged) device_.staging().give_back(chain.parts[i].staging);
+    if (part_at(tail + i).way == Part::Way::kStaged) device_.staging().give_back(part_at(tail + i).staging);
   }
   tail_.store(tail + taken, std::memory_order_release);
   failed_.store(true, std::memory_order_release);
@@ -189,12 +190,12 @@ Result<size_t> Lane::post(std::span<const Part> parts) {
   return taken;
 }
 
-void Lane::take(std::span<const ibv_wc> completions, std::vector<Part>& done) {
+void Lane::take(std::span<const ibv_wc> completions, Parts& done) {
   uint64_t head = head_.load(std::memory_order_relaxed);
   for (const ibv_wc& completion : completions) {
     returned_ = std::max(returned_, completion.wr_id + 1);
     if (completion.status == IBV_WC_SUCCESS) {
-      for (; head <= completion.wr_id; ++head) done.push_back(ring_[head % ring_.size()]);
+      for (; head <= completion.wr_id; ++head) done.push_back(part_at(head));
       continue;
     }
     if (failed_.exchange(true, std::memory_order_acq_rel)) continue;
@@ -203,7 +204,7 @@ void Lane::take(std::span<const ibv_wc> completions, std::vector<Part>& done) {
   head_.store(head, std::memory_order_release);
 }
 
-void Lane::poll(std::vector<Part>& done) {
+void Lane::poll(Parts& done) {
   if (idle() || !poll_mutex_.try_lock()) return;
   std::array<ibv_wc, kPollEntries> completions;
   int got = 0;
@@ -230,7 +231,7 @@ void Lane::fail() {
   if (id_) break_pair(id_->qp);
 }
 
-std::vector<Part> Lane::drain(std::vector<Part>& done) {
+Parts Lane::drain(Parts& done) {
   fail();
   MutexLock lock(poll_mutex_);
   if (!id_) return {};  // it has been already
@@ -247,8 +248,8 @@ std::vector<Part> Lane::drain(std::vector<Part>& done) {
     MutexLock posting(post_mutex_);
     id_.reset();  // the queue pair goes: whatever had not come back never touches memory again
   }
-  std::vector<Part> undone;
-  for (uint64_t at = head_.load(std::memory_order_relaxed); at < tail; ++at) undone.push_back(ring_[at % ring_.size()]);
+  Parts undone;
+  for (uint64_t at = head_.load(std::memory_order_relaxed); at < tail; ++at) undone.push_back(part_at(at));
   head_.store(tail, std::memory_order_release);
   return undone;
 }

@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/brick.h"
@@ -42,6 +43,8 @@ struct Part {
   Way way = Way::kDirect;
   uint32_t staging = 0;  // the buffer, of a staged part that is posted
 };
+
+using Parts = absl::InlinedVector<Part, 4>;  // most batches are one work request
 
 class Lane {
  public:
@@ -82,7 +85,7 @@ class Lane {
   Result<size_t> post(std::span<const Part> parts);
 
   // Takes completions off, as long as nobody else does; appends what is complete. The caller finish()es each, with 0.
-  void poll(std::vector<Part>& done);
+  void poll(Parts& done);
   // Lets the part's resources go and gives what it read to its slices; not yet its batch.
   void finish(const Part& part, int code);
   // The next completion will be told on the completion channel.
@@ -92,13 +95,14 @@ class Lane {
   void fail();
   // Once failed: the queue pair is destroyed, and no local memory is touched through it any more. What had been posted
   // and not completed; `done` gets what had.
-  std::vector<Part> drain(std::vector<Part>& done);
+  Parts drain(Parts& done);
 
  private:
   struct Chain;
+  Part& part_at(uint64_t place) { return ring_[place % ring_.size()]; }
   size_t prepare(std::span<const Part> parts, size_t room, Chain& chain);
   bool prepare_one(Part part, const LocalMemory::Reader& keys, Chain& chain);
-  void take(std::span<const ibv_wc> completions, std::vector<Part>& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(poll_mutex_);
+  void take(std::span<const ibv_wc> completions, Parts& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(poll_mutex_);
 
   ClientDevice& device_;
   const LocalMemory& memory_;
