@@ -128,7 +128,7 @@ CheckpointThread::JournalBound CheckpointThread::journal_bound() const {
   if (free <= plenty) return {divide_up(usage.journal_room_blocks, 2), usage.journal_room_blocks};
   const uint64_t most = std::clamp(checkpoint / 4, kMostLooseBound, kMostBound);
   const uint64_t due = std::clamp((free - plenty) / 8, divide_up(usage.journal_room_blocks, 2), most);
-  return {due, due + divide_up(due, 2)};
+  return {due, std::max(due + divide_up(due, 2), usage.journal_room_blocks)};
 }
 
 // --- how
