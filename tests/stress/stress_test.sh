@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Load of many kinds, each checked as it goes, for a time; then the check of the whole volume has to find nothing, and a remount the same tree.
 #   stress_test.sh [SECONDS [tcp|file [PART...]]]        parts: tree fio dbench stress_ng; stress_ng and dbench only if they are installed
+# In a build with ThreadSanitizer: BRICKFS_BUILD=build/tsan TSAN_OPTIONS=log_path=/tmp/tsan setarch -R tests/stress/stress_test.sh. It tells of brickd
+# reading what it received by another connection: it cannot see that the client, a process of its own, puts these in order.
 . "$(dirname "$0")/../mount/lib.sh"
 seconds=${1:-60} kind=${2:-tcp}
 parts=("${@:3}")
