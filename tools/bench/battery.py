@@ -11,29 +11,35 @@ import subprocess
 import time
 
 FIO_MIB = 128
+MANY = 100_000  # names
+SECONDS = 2  # of each run of fio and of brickctl bench; whoever takes rows() may set it
 
 
 class Raw:
-    """`arguments` of brickctl bench, and number(result) of what it says."""
+    """arguments() of brickctl bench, and number(result) of what it says."""
 
     def __init__(self, number, direction, size, depth=1, threads=1):
         self.number = number
-        self.arguments = ["--direction", direction, "--size", size, "--depth", str(depth), "--threads", str(threads)]
+        self.shape = ["--direction", direction, "--size", size, "--depth", str(depth), "--threads", str(threads)]
+
+    def arguments(self):
+        return [*self.shape, "--seconds", str(SECONDS)]
 
 
 class Row:
-    """`more`: more is better. measure(directory) returns the number. `raw`: a Raw, or None where files are needed."""
+    """`more`: more is better. measure(directory) returns the number. `raw`: a Raw, or None where files are needed. `inodes`: it needs so many."""
 
-    def __init__(self, name, unit, more, measure, raw=None):
-        self.name, self.unit, self.more, self.measure, self.raw = name, unit, more, measure, raw
+    def __init__(self, name, unit, more, measure, raw=None, inodes=0):
+        self.name, self.unit, self.more, self.measure, self.raw, self.inodes = name, unit, more, measure, raw, inodes
 
 
-def fio(directory, rw, block, depth=1, jobs=1, direct=True, fsync=0, seconds=2):
-    """fio's results for the direction of `rw`."""
+def fio(directory, rw, block, depth=1, jobs=1, direct=True, fsync=0, once=False):
+    """fio's results for the direction of `rw`: for SECONDS, or once over the file."""
     command = ["fio", "--name=bench", f"--directory={directory}", f"--rw={rw}", f"--bs={block}", f"--size={FIO_MIB // jobs}M",
                f"--ioengine={'psync' if depth == 1 else 'libaio'}", f"--iodepth={depth}", f"--numjobs={jobs}",
-               f"--direct={int(direct)}", f"--fsync={fsync}", "--group_reporting", "--invalidate=1", "--time_based",
-               f"--runtime={seconds}", "--output-format=json"]
+               f"--direct={int(direct)}", f"--fsync={fsync}", "--group_reporting", "--invalidate=1", "--output-format=json"]
+    if not once:
+        command += ["--time_based", f"--runtime={SECONDS}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180)
     if done.returncode != 0:
         raise RuntimeError(f"fio {rw}: {done.stderr.strip()}")
@@ -45,8 +51,8 @@ def bandwidth(rw, **how):
     return lambda directory: fio(directory, rw, **{"block": "1M", **how})["bw_bytes"] / 1e6
 
 
-def latency(rw):
-    return lambda directory: fio(directory, rw, "4k")["clat_ns"]["percentile"]["50.000000"] / 1e3
+def latency(rw, block="4k"):
+    return lambda directory: fio(directory, rw, block)["clat_ns"]["percentile"]["50.000000"] / 1e3
 
 
 def rate(rw, **how):
@@ -57,8 +63,8 @@ def raw_bandwidth(direction, depth=1):
     return Raw(lambda result: result["bytes_per_second"] / 1e6, direction, "1M", depth)
 
 
-def raw_latency(direction):
-    return Raw(lambda result: result["latency_us"]["p50"], direction, "4K")
+def raw_latency(direction, size="4K"):
+    return Raw(lambda result: result["latency_us"]["p50"], direction, size)
 
 
 def raw_rate(direction):
@@ -122,6 +128,18 @@ class Files:
             found = sum(1 for _ in entries)
         return found / (time.perf_counter() - began)
 
+    def list_many(self, directory):
+        """MANY names; they are made when they are listed first."""
+        many = f"{directory}/many"
+        if not os.path.exists(many):
+            os.mkdir(many)
+            for number in range(MANY):
+                os.close(os.open(f"{many}/{number}", os.O_CREAT | os.O_WRONLY, 0o644))
+        began = time.perf_counter()
+        if len(os.listdir(many)) != MANY:
+            raise RuntimeError("names are missing")
+        return time.perf_counter() - began
+
     def rename(self, directory):
         return self.each(directory, lambda path: os.rename(path, path + "r"))
 
@@ -173,7 +191,13 @@ def rows(archive, files):
         Row("1 MiB write, O_DIRECT, 16 deep", "MB/s", True, bandwidth("write", depth=16), raw_bandwidth("write", 16)),
         Row("1 MiB read, O_DIRECT, 16 deep", "MB/s", True, bandwidth("read", depth=16), raw_bandwidth("read", 16)),
         Row("4 MiB write, O_DIRECT", "MB/s", True, bandwidth("write", block="4M")),
+        Row("4 MiB read, O_DIRECT", "MB/s", True, bandwidth("read", block="4M")),
         Row("1 MiB write, buffered, 4 jobs", "MB/s", True, bandwidth("write", jobs=4, direct=False)),
+        Row("1 MiB read, buffered, 4 jobs", "MB/s", True, bandwidth("read", jobs=4, direct=False, once=True)),
+        Row("4 KiB write, buffered", "MB/s", True, bandwidth("write", block="4k", direct=False)),
+        Row("4 KiB read, buffered", "MB/s", True, bandwidth("read", block="4k", direct=False, once=True)),
+        Row("64 KiB random read, O_DIRECT", "us", False, latency("randread", "64k"), raw_latency("read", "64K")),
+        Row("64 KiB random write, O_DIRECT", "us", False, latency("randwrite", "64k"), raw_latency("write", "64K")),
         Row("4 KiB random read, O_DIRECT", "us", False, latency("randread"), raw_latency("read")),
         Row("4 KiB random write, O_DIRECT", "us", False, latency("randwrite"), raw_latency("write")),
         Row("4 KiB random read, 16 deep, 4 jobs", "1/s", True, rate("randread", depth=16, jobs=4), raw_rate("read")),
@@ -185,6 +209,7 @@ def rows(archive, files):
         Row("open and close again", "1/s", True, files.open_again),
         Row("open, read, close", "1/s", True, files.read),
         Row("list a directory", "1/s", True, files.list),
+        Row("list 100,000 names", "s", False, files.list_many, inodes=MANY),
         Row("rename", "1/s", True, files.rename),
         Row("unlink", "1/s", True, files.unlink),
         Row("untar", "s", False, tree.untar),
