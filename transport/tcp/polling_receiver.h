@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Receives what comes soon without going to sleep for it. On a fast network a small transfer's answer is there before a
-// thread is asleep and awake again; where the last wait was long, the next one sleeps at once, so that an idle connection
-// costs nothing. docs/decisions.md, 34.
+// Receives what comes soon without going to sleep for it: on a fast network a small transfer's answer is there before a
+// thread is asleep and awake again.
 //
 // Threads: one at a time.
 #pragma once
 
 #include <sys/uio.h>
 
-#include <chrono>
 #include <cstddef>
 #include <span>
 
 #include "transport/base/result.h"
+#include "transport/base/short_wait.h"
 
 namespace brickfs::tcp {
 
@@ -22,7 +21,8 @@ class PollingReceiver {
   Result<size_t> receive_some(int fd, std::span<const iovec> parts, bool alone);
 
  private:
-  std::chrono::nanoseconds last_wait_{0};
+  // What took longer than a look, a sleep and a wake-up is not worth looking for.
+  ShortWait wait_{std::chrono::microseconds(50), std::chrono::microseconds(150)};
 };
 
 }  // namespace brickfs::tcp

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A wait that often is short. To sleep and to be woken up takes longer than many a thing that is waited for, and whoever wakes pays, too:
+// so one looks for it oneself for a moment first. Where the last wait was long, the next one sleeps at once, so that nothing is
+// spent on what is idle. docs/decisions.md, 34 and 36.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <sched.h>
+
+#include <chrono>
+
+namespace brickfs {
+
+class ShortWait {
+ public:
+  // Looks so long, after a wait that took less than `soon`.
+  ShortWait(std::chrono::microseconds look, std::chrono::microseconds soon) : look_(look), soon_(soon) {}
+
+  void begin() { began_ = Clock::now(); }
+  // Until come() is true: then true. False: it is time to sleep.
+  template <typename Come>
+  bool look(Come come) const {
+    if (last_ >= soon_) return false;
+    while (!come()) {
+      if (Clock::now() >= began_ + look_) return false;
+      ::sched_yield();  // whoever is to bring it may want this processor
+    }
+    return true;
+  }
+  void end() { last_ = Clock::now() - began_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const Clock::duration look_;
+  const Clock::duration soon_;
+  Clock::time_point began_;
+  Clock::duration last_{};
+};
+
+}  // namespace brickfs
