@@ -2,14 +2,17 @@
 #include "fs/persistence/journal.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "fs/persistence/journal_writer.h"
 #include "spdlog/spdlog.h"
 #include "transport/base/check.h"
 #include "transport/base/mutex.h"
+#include "transport/base/short_wait.h"
 #include "transport/base/thread.h"
 #include "transport/limits.h"
 
@@ -24,6 +27,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds kQuiet{30};
 constexpr milliseconds kLatest{1'000};
 constexpr int kRestPerCommit = 4;
+// The committer looks so long for the next transaction, while they come more often than this.
+constexpr std::chrono::microseconds kLook{60};
+constexpr milliseconds kSoon{1};
 constexpr milliseconds kRetry{100};
 constexpr int kSpaceTries = 30;
 // What is pending is at most such a part of the volume: it may have to fit into the reserve of a full one.
@@ -62,6 +68,7 @@ class Journal::Impl {
 
   void run();
   std::optional<Work> wait_for_work();
+  void tell_committer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool has_work(Clock::time_point now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Clock::time_point commit_due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status write_taken();
@@ -88,8 +95,11 @@ class Journal::Impl {
   // The committer's own.
   JournalWriter writer_;
   std::vector<std::byte> taken_;  // transactions being written
+  ShortWait wait_{kLook, kSoon};  // for work
+  uint64_t heard_ = 0;            // told_, when it took work last
   Thread committer_;
 
+  std::atomic<uint64_t> told_{0};  // changes whenever there may be work, under mutex_
   mutable Mutex mutex_;
   CondVar work_;      // for the committer
   CondVar progress_;  // for everybody else
@@ -167,14 +177,14 @@ Lsn Journal::Impl::append(std::span<const std::byte> rows) {
   std::memcpy(pending_.data() + at, &bytes, sizeof(bytes));
   std::memcpy(pending_.data() + at + sizeof(bytes), rows.data(), bytes);
   unwritten_bytes_ += sizeof(bytes) + bytes;
-  if (idle_) work_.notify_one();
+  tell_committer();
   return last_;
 }
 
 Status Journal::Impl::sync() {
   MutexLock lock(mutex_);
   const uint64_t ticket = ++syncs_asked_;
-  if (idle_) work_.notify_one();
+  tell_committer();
   while (error_.is(0) && syncs_done_ < ticket) {
     if (syncs_failed_ >= ticket) return attempt_error_;
     if (!started_ || stopping_) return Error(ECANCELED, "journal is stopped");
@@ -189,7 +199,7 @@ Result<Journal::Position> Journal::Impl::rotate() {
   const uint64_t attempts = failed_attempts_;
   rotate_asked_ = true;
   rotated_.reset();
-  if (idle_) work_.notify_one();
+  tell_committer();
   while (error_.is(0) && !rotated_) {
     if (failed_attempts_ != attempts) return attempt_error_;
     if (!started_ || stopping_) return Error(ECANCELED, "journal is stopped");
@@ -216,7 +226,7 @@ Status Journal::Impl::stop() {
 void Journal::Impl::want_commit() {
   MutexLock lock(mutex_);
   commit_wanted_ = true;
-  if (idle_) work_.notify_one();
+  tell_committer();
 }
 
 void Journal::Impl::set_chain_limit(uint64_t blocks) {
@@ -261,6 +271,12 @@ Status Journal::Impl::error() const {
 
 // --- the committer
 
+// There may be work for it. Once is enough until it has woken up.
+void Journal::Impl::tell_committer() {
+  ++told_;
+  if (std::exchange(idle_, false)) work_.notify_one();
+}
+
 void Journal::Impl::run() {
   while (const auto work = wait_for_work()) {
     Status status = write_taken();
@@ -281,6 +297,8 @@ void Journal::Impl::run() {
 
 // Nothing when the journal ends.
 std::optional<Journal::Impl::Work> Journal::Impl::wait_for_work() {
+  wait_.begin();
+  (void)wait_.look([this] { return told_.load(std::memory_order_relaxed) != heard_; });
   MutexLock lock(mutex_);
   while (true) {
     if (stopping_) return std::nullopt;
@@ -295,6 +313,8 @@ std::optional<Journal::Impl::Work> Journal::Impl::wait_for_work() {
     }
     idle_ = false;
   }
+  wait_.end();
+  heard_ = told_;
   taken_.swap(pending_);
   pending_.clear();
   const bool asked = syncs_asked_ > std::max(syncs_done_, syncs_failed_);
