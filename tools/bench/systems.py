@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is measured: each is set up on this machine, used through a directory, and taken down again without a trace."""
 
+import contextlib
 import json
 import os
 import resource
@@ -10,8 +11,26 @@ import subprocess
 import time
 
 
+SWITCH = "/sys/module/fuse/parameters/enable_uring"  # the kernel's, of FUSE over io_uring
+
+
 class Missing(Exception):
     pass
+
+
+@contextlib.contextmanager
+def switch_kept():
+    """Whatever is mounted meanwhile may turn it on."""
+    before = None
+    if os.path.exists(SWITCH):
+        with open(SWITCH) as switch:
+            before = switch.read()
+    try:
+        yield
+    finally:
+        if before is not None:
+            with open(SWITCH, "w") as switch:
+                switch.write(before)
 
 
 def run(*command):
@@ -200,7 +219,7 @@ class PassThroughRing(PassThrough):
     more = ("io_uring",)
 
     def start(self):
-        with open("/sys/module/fuse/parameters/enable_uring", "w") as switch:  # compare sets it back
+        with open(SWITCH, "w") as switch:
             switch.write("Y")
         return super().start()
 
