@@ -52,7 +52,7 @@ constexpr uint8_t kRetryCount = 6;  // 7, the most there is, is "for ever" to So
 constexpr uint8_t kRnrRetryCount = 0;
 
 // --- brickd
-constexpr size_t kConnections = 1024;
+constexpr size_t kConnections = 4096;  // a mount over TCP has 14
 constexpr size_t kHandlesPerSession = 1u << 20;
 
 // --- the client's side of a volume

@@ -2,6 +2,8 @@
 // The channel's bookkeeping: who sends, who reads, what is outstanding, and how it ends.
 #include "transport/tcp/data_channel.h"
 
+#include <algorithm>
+
 #include "transport/limits.h"
 #include "transport/wire.h"
 
@@ -34,6 +36,7 @@ void DataChannel::submit(Batch& batch, std::span<const Transfer* const> transfer
   if (!sent.ok()) mark_dead();
   const bool dead = dead_;
   send_free_.notify_one();
+  quiet_.notify_all();
   lock.unlock();
   if (dead) complete_the_rest_if_quiet();
   if (!sent.ok()) on_failure_(sent.error());
@@ -55,24 +58,43 @@ uint64_t DataChannel::push(Batch& batch, std::span<const Transfer* const> transf
 void DataChannel::note_sent(uint64_t id) {
   MutexLock lock(mutex_);
   sent_id_ = id;
-  if (waiters_ > 0) changed_.notify_all();
+  sent_.notify_one();
 }
 
 void DataChannel::wait(const Batch& batch) {
   MutexLock lock(mutex_);
-  const uint64_t last_id = last_id_of(batch);
-  while (done_id_ < last_id) {
+  Waiter self{last_id_of(batch), {}};
+  while (done_id_ < self.last_id) {
     if (reading_ || dead_) {
-      ++waiters_;
-      changed_.wait(lock);
-      --waiters_;
+      sleep(self, lock);
       continue;
     }
     reading_ = true;
     lock.unlock();
-    read_until(last_id);
+    read_until(self.last_id);
     lock.lock();
   }
+}
+
+void DataChannel::sleep(Waiter& waiter, MutexLock& lock) {
+  waiters_.push_back(&waiter);
+  waiter.wake.wait(lock);
+  waiters_.erase(std::find(waiters_.begin(), waiters_.end(), &waiter));
+}
+
+void DataChannel::wake_done() {
+  for (Waiter* const waiter : waiters_) {
+    if (waiter->last_id <= done_id_) waiter->wake.notify_one();
+  }
+}
+
+// The one whose answer comes first. He who was woken for that, and finds another at it, is found here again when that one leaves.
+void DataChannel::wake_next_reader() {
+  Waiter* next = nullptr;
+  for (Waiter* const waiter : waiters_) {
+    if (waiter->last_id > done_id_ && (next == nullptr || waiter->last_id < next->last_id)) next = waiter;
+  }
+  if (next != nullptr) next->wake.notify_one();
 }
 
 uint64_t DataChannel::last_id_of(const Batch& batch) const {
@@ -153,7 +175,7 @@ void DataChannel::pop(const Entry& entry) {
   done_id_ = entry.id;
   answer_bytes_ -= sizeof(wire::TransferAnswer) + (entry.direction == Direction::kRead ? entry.length_bytes : 0);
   if (entry.callback) --callbacks_;
-  if (waiters_ > 0) changed_.notify_all();
+  wake_done();
 }
 
 void DataChannel::give_up_reading(const Status& status) {
@@ -161,7 +183,8 @@ void DataChannel::give_up_reading(const Status& status) {
   reading_ = false;
   if (!status.ok()) mark_dead();
   const bool dead = dead_;
-  if (!pending_.empty()) changed_.notify_all();  // one of the waiters reads on
+  wake_next_reader();
+  quiet_.notify_all();
   if (background_wanted()) background_.notify_one();
   lock.unlock();
   if (dead) complete_the_rest_if_quiet();
@@ -170,9 +193,7 @@ void DataChannel::give_up_reading(const Status& status) {
 
 Status DataChannel::wait_until_sent(uint64_t id) {
   MutexLock lock(mutex_);
-  ++waiters_;
-  while (sent_id_ < id && !dead_) changed_.wait(lock);
-  --waiters_;
+  while (sent_id_ < id && !dead_) sent_.wait(lock);
   if (sent_id_ < id) return Error(ENOTCONN, "connection is gone");
   return {};
 }
@@ -180,7 +201,7 @@ Status DataChannel::wait_until_sent(uint64_t id) {
 void DataChannel::mark_dead() {
   if (!dead_) tcp::shut_down(fd_.get());
   dead_ = true;
-  changed_.notify_all();
+  sent_.notify_one();
   send_free_.notify_all();
 }
 
@@ -196,7 +217,8 @@ void DataChannel::complete_the_rest_if_quiet() {
   MutexLock lock(mutex_);
   pending_.clear();
   done_id_ = rest.back().id;
-  changed_.notify_all();
+  wake_done();
+  quiet_.notify_all();
 }
 
 void DataChannel::shut_down() {
@@ -211,9 +233,7 @@ void DataChannel::stop() {
   shut_down();
   {
     MutexLock lock(mutex_);
-    ++waiters_;
-    while (sending_ || reading_ || !pending_.empty()) changed_.wait(lock);
-    --waiters_;
+    while (sending_ || reading_ || !pending_.empty()) quiet_.wait(lock);
     stopping_ = true;
     background_.notify_one();
   }

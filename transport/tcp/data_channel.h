@@ -72,6 +72,15 @@ class DataChannel {
   void pop(const Entry& entry);
   void give_up_reading(const Status& status);
 
+  // Asleep in wait() until everything up to an id is done, or somebody must read.
+  struct Waiter {
+    uint64_t last_id;
+    CondVar wake;
+  };
+  void sleep(Waiter& waiter, MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void wake_done() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void wake_next_reader() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   bool somebody_must_read() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool background_wanted() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t last_id_of(const Batch& batch) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -91,16 +100,17 @@ class DataChannel {
   std::vector<std::byte> early_bytes_;  // of the next answers, that came along with a refused read
 
   mutable Mutex mutex_;
-  CondVar changed_;                                    // for waiters and for a reader ahead of the sender
+  CondVar sent_;                                       // for a reader ahead of the sender
   CondVar send_free_;                                  // for the next sender
   CondVar background_;                                 // for the background thread
+  CondVar quiet_;                                      // for stop()
   std::deque<Entry> pending_ ABSL_GUARDED_BY(mutex_);  // in the order of their ids; the reader takes them off
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
   uint64_t sent_id_ ABSL_GUARDED_BY(mutex_) = 0;       // wholly handed to the kernel up to here
   uint64_t done_id_ ABSL_GUARDED_BY(mutex_) = 0;       // answered and finished up to here
   uint64_t answer_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // that the brick will send
   size_t callbacks_ ABSL_GUARDED_BY(mutex_) = 0;       // entries that nobody will wait for
-  size_t waiters_ ABSL_GUARDED_BY(mutex_) = 0;         // asleep on changed_
+  std::vector<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
   bool sending_ ABSL_GUARDED_BY(mutex_) = false;
   bool sender_blocked_ ABSL_GUARDED_BY(mutex_) = false;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;

@@ -12,7 +12,8 @@
 namespace brickfs::tcp {
 namespace {
 
-constexpr size_t kDataChannels = 4;
+// Up to so many transfers at once, as many as a mount has threads, each has a connection for itself (docs/decisions.md, 37).
+constexpr size_t kDataChannels = 12;
 // A batch larger than this goes over several connections.
 constexpr uint64_t kBytesPerPost = 512 * kKiB;
 // A brick that does not answer a renewal for so long is given up while the lease still lasts.
