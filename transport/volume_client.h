@@ -56,6 +56,7 @@ class VolumeClient final {
   static Result<std::unique_ptr<VolumeClient>> open(std::unique_ptr<Brick> brick, VolumeOptions options, Holder* holder);
   ~VolumeClient();  // without close(): as if the process had crashed
 
+  bool is_embedded() const { return options_.embedded; }
   Session session() const;
   LinkState link_state() const;
 

@@ -18,14 +18,13 @@
 namespace brickfs {
 namespace {
 
-constexpr int kWakeSignal = SIGUSR1;  // makes a waiting read() return
 constexpr std::chrono::milliseconds kWakeAgain{5};
 constexpr size_t kLeastPerQueue = 2;  // ring entries: a request that waits does not hold up all others of its CPU
 
 void install_wake_signal() {
   struct sigaction action {};
   action.sa_handler = [](int) {};
-  sigaction(kWakeSignal, &action, nullptr);
+  sigaction(FuseDeviceQueue::kWakeSignal, &action, nullptr);
 }
 
 }  // namespace
@@ -34,7 +33,9 @@ Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeClient
   UniqueFd ended(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!ended) return errno_error("eventfd");
   install_wake_signal();
-  std::unique_ptr<FuseLoop> loop(new FuseLoop(mount, std::move(ended)));
+  // Where the brick is in this process, a request is answered before its caller's processor has gone to sleep: there it is served best.
+  const bool looks = !volume.is_embedded() && io_uring == IoUring::kOff && std::thread::hardware_concurrency() > 1;
+  std::unique_ptr<FuseLoop> loop(new FuseLoop(mount, looks, std::move(ended)));
   if (io_uring != IoUring::kOff) {
     const Status made = loop->make_ring_workers(volume);
     if (!made.ok()) loop->workers_.clear();
@@ -89,8 +90,10 @@ bool FuseLoop::busy() const {
 void FuseLoop::serve(Worker& worker) {
   FuseBuffers::set_current(worker.entry ? &worker.entry->buffers() : worker.device_buffers.get());
   FuseRingEntry::set_current(worker.entry.get());
+  if (!worker.entry) worker.seat.emplace(device_queue_);
   while (!stopping_ && serve_one(worker)) {
   }
+  worker.seat.reset();
   FuseRingEntry::set_current(nullptr);
   FuseBuffers::set_current(nullptr);
   --running_;
@@ -119,7 +122,7 @@ bool FuseLoop::serve_one(Worker& worker) {
 
 FuseLoop::Received FuseLoop::receive_from_device(Worker& worker, std::span<std::byte>& message) {
   const std::span<std::byte> room = worker.device_buffers->request();
-  const ssize_t received = ::read(mount_.device(), room.data(), room.size());
+  const ssize_t received = device_queue_.receive(*worker.seat, room);
   if (received >= 0) {
     message = room.first(static_cast<size_t>(received));
     return Received::kRequest;
@@ -147,11 +150,12 @@ FuseLoop::Received FuseLoop::receive_from_ring(Worker& worker, std::span<std::by
 // A signal that comes just before a thread begins to wait is lost, so it is sent until all have gone.
 void FuseLoop::stop() {
   stopping_ = true;
+  device_queue_.stop();
   while (running_ > 0) {
     {
       MutexLock lock(threads_mutex_);
       for (const auto& worker : workers_) {
-        if (!worker->busy && worker->thread.joinable()) pthread_kill(worker->thread.native_handle(), kWakeSignal);
+        if (!worker->busy && worker->thread.joinable()) pthread_kill(worker->thread.native_handle(), FuseDeviceQueue::kWakeSignal);
       }
     }
     std::this_thread::sleep_for(kWakeAgain);

@@ -15,6 +15,7 @@
 
 #include "fs/fuse/buffers.h"
 #include "fs/fuse/cpu_choice.h"
+#include "fs/fuse/device_queue.h"
 #include "fs/fuse/mount.h"
 #include "fs/fuse/ring_entry.h"
 #include "transport/base/mutex.h"
@@ -44,6 +45,7 @@ class FuseLoop {
  private:
   struct Worker {
     std::unique_ptr<FuseBuffers> device_buffers;  // if it reads /dev/fuse
+    std::optional<FuseDeviceQueue::Seat> seat;    // then, too; its thread's
     std::unique_ptr<FuseRingEntry> entry;         // else
     std::optional<FuseCpuChoice> cpu;             // with an entry
     std::atomic<bool> busy{false};
@@ -51,7 +53,8 @@ class FuseLoop {
   };
   enum class Received { kRequest, kNothing, kEnd };
 
-  FuseLoop(FuseMount& mount, UniqueFd ended) : mount_(mount), ended_(std::move(ended)) {}
+  FuseLoop(FuseMount& mount, bool looks, UniqueFd ended)
+      : mount_(mount), device_queue_(mount.device(), looks), ended_(std::move(ended)) {}
   Status make_ring_workers(VolumeClient& volume);
   void start_thread(Worker& worker);
   void start_rings();
@@ -62,6 +65,7 @@ class FuseLoop {
   Received receive_from_ring(Worker& worker, std::span<std::byte>& message);
 
   FuseMount& mount_;
+  FuseDeviceQueue device_queue_;
   UniqueFd ended_;  // eventfd
   std::atomic<bool> stopping_{false};
   std::atomic<size_t> running_{0};

@@ -19,7 +19,7 @@ tree=/usr/include/linux
 mkdir "$MNT/tools"
 cp -a "$tree" "$MNT/tools/copy"
 diff -r --no-dereference "$tree" "$MNT/tools/copy"
-tar -C "$MNT/tools" -cf "$MNT/tools/copy.tar" copy
+tar --format=posix -C "$MNT/tools" -cf "$MNT/tools/copy.tar" copy
 mkdir "$MNT/tools/again"
 tar -C "$MNT/tools/again" -xf "$MNT/tools/copy.tar"
 [ "$(tree_checksum "$MNT/tools/copy")" = "$(tree_checksum "$MNT/tools/again/copy")" ] || die "tar loses something"

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fuse/device_queue.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace brickfs {
+namespace {
+
+static_assert(FuseDeviceQueue::kWakeSignal == SIGUSR1);
+
+constexpr unsigned kUnaccompanied = 64;   // then one is enough
+constexpr std::chrono::milliseconds kTick{2};  // a request that takes longer is not waited for
+constexpr unsigned kCrowdedTicks = 3;     // then one is not enough. At a single one, what waits may be a forget, or a close
+constexpr unsigned kQuietTicks = 50;
+constexpr uint64_t kTurnsToCallAgain = 1024;
+
+}  // namespace
+
+FuseDeviceQueue::Seat::Seat(FuseDeviceQueue& queue) : queue_(queue), thread_(pthread_self()) {
+  MutexLock lock(queue_.mutex_);
+  queue_.seats_.push_back(this);
+}
+
+FuseDeviceQueue::Seat::~Seat() {
+  if (serving_) --queue_.serving_;
+  MutexLock lock(queue_.mutex_);
+  std::erase(queue_.seats_, this);
+  if (queue_.only_ == this) queue_.call_all();
+}
+
+ssize_t FuseDeviceQueue::receive(Seat& seat, std::span<std::byte> room) {
+  if (seat.serving_) --serving_;
+  seat.serving_ = false;
+  end_turn(seat);
+  while (!stopping_) {
+    Seat* const only = only_;
+    if (only == nullptr) return receive_as_any(seat, room);
+    if (only == &seat) return receive_as_only(seat, room);
+    park(seat);
+  }
+  errno = EINTR;
+  return -1;
+}
+
+void FuseDeviceQueue::stop() {
+  MutexLock lock(mutex_);
+  stopping_ = true;
+  call_all();
+}
+
+ssize_t FuseDeviceQueue::take(Seat& seat, std::span<std::byte> room) {
+  seat.reading_ = true;
+  const ssize_t received = ::read(device_, room.data(), room.size());
+  seat.reading_ = false;
+  if (received < 0) return received;
+  unaccompanied_ = serving_++ == 0 ? unaccompanied_ + 1 : 0;
+  seat.serving_ = true;
+  return received;
+}
+
+ssize_t FuseDeviceQueue::receive_as_any(Seat& seat, std::span<std::byte> room) {
+  const ssize_t received = take(seat, room);
+  if (received >= 0 && looks_ && unaccompanied_ >= kUnaccompanied) try_to_be_the_only(seat);
+  return received;
+}
+
+void FuseDeviceQueue::try_to_be_the_only(Seat& seat) {
+  MutexLock lock(mutex_);
+  if (only_ != nullptr || stopping_) return;
+  turn_ = turn_ | 1;
+  only_ = &seat;
+  call_off_readers();
+}
+
+// To be parked.
+void FuseDeviceQueue::call_off_readers() {
+  for (const Seat* const seat : seats_) {
+    if (seat->reading_) pthread_kill(seat->thread_, kWakeSignal);
+  }
+}
+
+void FuseDeviceQueue::begin_turn(const Seat& seat) {
+  if (only_ != &seat) return;
+  turn_ = (turn_ + 1) | 1;
+  if (!deputy_sleeps_) return;
+  MutexLock lock(mutex_);
+  deputy_wakes_.notify_one();
+}
+
+void FuseDeviceQueue::end_turn(const Seat& seat) {
+  if (only_ == &seat) turn_ = (turn_ | 1) + 1;
+}
+
+bool FuseDeviceQueue::comes() const {
+  pollfd device{device_, POLLIN, 0};
+  return ::poll(&device, 1, 0) != 0;
+}
+
+ssize_t FuseDeviceQueue::receive_as_only(Seat& seat, std::span<std::byte> room) {
+  seat.wait_.begin();
+  (void)seat.wait_.look([this] { return comes() || stopping_; });
+  const ssize_t received = take(seat, room);
+  if (received < 0) return received;
+  seat.wait_.end();
+  begin_turn(seat);
+  if (turn_ % kTurnsToCallAgain == 1) {  // a signal that comes just before a read() is lost
+    MutexLock lock(mutex_);
+    call_off_readers();
+  }
+  return received;
+}
+
+void FuseDeviceQueue::call_all() {
+  only_ = nullptr;
+  unaccompanied_ = 0;
+  parked_.notify_all();
+  deputy_wakes_.notify_one();
+}
+
+void FuseDeviceQueue::park(Seat& seat) {
+  MutexLock lock(mutex_);
+  if (only_ == nullptr || only_ == &seat || stopping_) return;
+  if (has_deputy_) return parked_.wait(lock);
+  has_deputy_ = true;
+  stand_by(lock);
+  has_deputy_ = false;
+}
+
+// Calls all once the one has been at a request for long, or others keep waiting meanwhile. While nothing comes, this thread sleeps.
+void FuseDeviceQueue::stand_by(MutexLock& lock) {
+  unsigned quiet = 0;
+  unsigned crowded = 0;
+  uint64_t seen = turn_;
+  while (only_ != nullptr && !stopping_) {
+    if (quiet == kQuietTicks) {
+      deputy_sleeps_ = true;
+      if (turn_ == seen) deputy_wakes_.wait(lock);
+      deputy_sleeps_ = false;
+    } else {
+      deputy_wakes_.wait_for(lock, kTick);
+    }
+    const uint64_t now = turn_;
+    const bool serves = now % 2 == 1;
+    crowded = serves && comes() ? crowded + 1 : 0;
+    if (crowded == kCrowdedTicks || (serves && now == seen)) return call_all();
+    quiet = now == seen ? quiet + 1 : 0;
+    seen = now;
+  }
+}
+
+}  // namespace brickfs
