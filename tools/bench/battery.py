@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import time
 
+import sources
+
 FIO_MIB = 128
 MANY = 100_000  # names
 SECONDS = 2  # of each run of fio and of brickctl bench; whoever takes rows() may set it
@@ -183,8 +185,22 @@ class Tree:
         return seconds_of("sh", "-c", "for unit in unit*.c; do gcc -O1 -c $unit || exit 1; done", cwd=tree)
 
 
-def rows(archive, files):
-    files, tree = Files(files), Tree(archive)
+class Project:
+    """A program in C, as whoever wants to have it makes it of its source archive, which lies on the host."""
+
+    def __init__(self, build):
+        self.build = build
+
+    def unpack_and_make(self, directory):
+        archive = sources.tarball(self.build, "zlib")
+        shutil.rmtree(f"{directory}/project", ignore_errors=True)
+        os.mkdir(f"{directory}/project")
+        return seconds_of("sh", "-c", 'tar -xf "$1" --strip-components=1 && ./configure --static && make -j"$(nproc)"', "sh", archive,
+                          cwd=f"{directory}/project")
+
+
+def rows(archive, files, build):
+    files, tree, project = Files(files), Tree(archive), Project(build)
     return [
         Row("1 MiB write, O_DIRECT", "MB/s", True, bandwidth("write"), raw_bandwidth("write")),
         Row("1 MiB read, O_DIRECT", "MB/s", True, bandwidth("read"), raw_bandwidth("read")),
@@ -215,4 +231,5 @@ def rows(archive, files):
         Row("untar", "s", False, tree.untar),
         Row("git status", "s", False, tree.git_status),
         Row("compile", "s", False, tree.compile),
+        Row("untar and make a project", "s", False, project.unpack_and_make),
     ]

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import time
 
+import sources
 
 SWITCH = "/sys/module/fuse/parameters/enable_uring"  # the kernel's, of FUSE over io_uring
 
@@ -195,7 +196,7 @@ class PassThrough(System):
         program = os.path.join(tree, "build", "example", "passthrough_ll")
         if not os.path.exists(program):
             need("gcc", "g++", "meson", "ninja", "pkg-config")
-            tarball = run(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "source_package"), cache, "fuse3", "sid").strip()
+            tarball = sources.tarball(self.build, "fuse3", "sid")
             shutil.rmtree(tree, ignore_errors=True)
             os.makedirs(tree)
             run("tar", "-xf", tarball, "-C", tree, "--strip-components=1")
