@@ -2,6 +2,7 @@
 // brickd: options, brick, listeners, then wait for a signal.
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -130,6 +131,14 @@ int stop(Brickd& brickd) {
   return 1;
 }
 
+// A connection takes one. What a shell begins with is meant for programs that use select().
+void allow_many_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
+}
+
 int run(const BrickdOptions& options) {
   std::optional<Daemon> daemon;
   if (!options.foreground) {
@@ -143,6 +152,7 @@ int run(const BrickdOptions& options) {
   const Status log =
       set_up_log("brickd", options.log_level, daemon ? LogTarget::kSystemLog : LogTarget::kStandardError);
   std::signal(SIGPIPE, SIG_IGN);
+  allow_many_descriptors();
   const sigset_t signals = stop_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread: they all inherit it
   Brickd brickd;

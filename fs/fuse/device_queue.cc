@@ -2,7 +2,6 @@
 #include "fs/fuse/device_queue.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,12 +10,11 @@
 namespace brickfs {
 namespace {
 
-static_assert(FuseDeviceQueue::kWakeSignal == SIGUSR1);
-
-constexpr unsigned kUnaccompanied = 64;   // then one is enough
+constexpr unsigned kUnaccompanied = 64;  // then one is enough
+// The deputy looks so often.
 constexpr std::chrono::milliseconds kTick{2};  // a request that takes longer is not waited for
-constexpr unsigned kCrowdedTicks = 3;     // then one is not enough. At a single one, what waits may be a forget, or a close
-constexpr unsigned kQuietTicks = 50;
+constexpr unsigned kCrowdedTicks = 3;          // then one is not enough. At a single one, what waits may be a forget, or a close
+constexpr unsigned kQuietTicks = 10;           // then it sleeps until a request comes
 constexpr uint64_t kTurnsToCallAgain = 1024;
 
 }  // namespace

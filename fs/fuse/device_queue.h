@@ -9,6 +9,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/types.h>
 
 #include <atomic>
@@ -26,7 +27,7 @@ namespace brickfs {
 class FuseDeviceQueue {
  public:
   // Makes a read() that waits return; its handler does nothing.
-  static constexpr int kWakeSignal = 10;  // SIGUSR1
+  static constexpr int kWakeSignal = SIGUSR1;
 
   // `looks`: as above; else all threads take requests at any time. `device` must outlive it.
   FuseDeviceQueue(int device, bool looks) : device_(device), looks_(looks) {}

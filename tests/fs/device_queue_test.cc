@@ -169,7 +169,7 @@ TEST_F(DeviceQueue, GoesOnAfterAPause) {
   start(true, [](char) {});
   for (int round = 0; round < 3; ++round) {
     request_in_turn(200);
-    std::this_thread::sleep_for(milliseconds(150));
+    std::this_thread::sleep_for(milliseconds(60));
   }
 }
 
