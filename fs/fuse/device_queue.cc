@@ -12,9 +12,9 @@ namespace {
 
 constexpr unsigned kUnaccompanied = 64;  // then one is enough
 // The deputy looks so often.
-constexpr std::chrono::milliseconds kTick{2};  // a request that takes longer is not waited for
+constexpr std::chrono::milliseconds kTick{2};  // others do not wait for a request that takes longer
 constexpr unsigned kCrowdedTicks = 3;          // then one is not enough. At a single one, what waits may be a forget, or a close
-constexpr unsigned kQuietTicks = 10;           // then it sleeps until a request comes
+constexpr unsigned kQuietTicks = 10;           // without a request: then it sleeps until one comes
 constexpr uint64_t kTurnsToCallAgain = 1024;
 
 }  // namespace
@@ -129,13 +129,14 @@ void FuseDeviceQueue::park(Seat& seat) {
   has_deputy_ = false;
 }
 
-// Calls all once the one has been at a request for long, or others keep waiting meanwhile. While nothing comes, this thread sleeps.
+// Calls all once others wait behind a request that takes long, or keep waiting, or a request takes very long. While nothing comes, this
+// thread sleeps.
 void FuseDeviceQueue::stand_by(MutexLock& lock) {
-  unsigned quiet = 0;
   unsigned crowded = 0;
+  unsigned unchanged = 0;
   uint64_t seen = turn_;
   while (only_ != nullptr && !stopping_) {
-    if (quiet == kQuietTicks) {
+    if (unchanged >= kQuietTicks) {
       deputy_sleeps_ = true;
       if (turn_ == seen) deputy_wakes_.wait(lock);
       deputy_sleeps_ = false;
@@ -144,9 +145,9 @@ void FuseDeviceQueue::stand_by(MutexLock& lock) {
     }
     const uint64_t now = turn_;
     const bool serves = now % 2 == 1;
+    unchanged = now == seen ? unchanged + 1 : 0;
     crowded = serves && comes() ? crowded + 1 : 0;
-    if (crowded == kCrowdedTicks || (serves && now == seen)) return call_all();
-    quiet = now == seen ? quiet + 1 : 0;
+    if (crowded == kCrowdedTicks || (crowded > 0 && unchanged > 0) || (serves && unchanged == kQuietTicks)) return call_all();
     seen = now;
   }
 }
