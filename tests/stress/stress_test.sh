@@ -35,7 +35,8 @@ run_dbench() {  # SECONDS
   command -v dbench >/dev/null || { say "(left out: no dbench)"; return 0; }
   mkdir "$MNT/dbench"
   timeout $(($1 + 300)) dbench -D "$MNT/dbench" -t "$1" 8 >"$WORK/dbench.log" 2>&1 || { tail -n 5 "$WORK/dbench.log"; return 1; }
-  ! grep -iE 'failed|error|unexpected' "$WORK/dbench.log" || return 1
+  # Its clients start at once by a semaphore of System V's, or, where it gets none, one by one.
+  ! grep -v 'barrier semaphore' "$WORK/dbench.log" | grep -iE 'failed|error|unexpected' || return 1
   grep Throughput "$WORK/dbench.log"
 }
 
