@@ -129,8 +129,8 @@ void FuseDeviceQueue::park(Seat& seat) {
   has_deputy_ = false;
 }
 
-// Calls all once others wait behind a request that takes long, or keep waiting, or a request takes very long. While nothing comes, this
-// thread sleeps.
+// The deputy's watch, to its end. Calls all once others wait behind a request that takes long, or keep waiting, or a request takes very long.
+// While nothing comes, it sleeps.
 void FuseDeviceQueue::stand_by(MutexLock& lock) {
   unsigned crowded = 0;
   unsigned unchanged = 0;

@@ -2,8 +2,9 @@
 // Which of a mount's threads takes the next request from /dev/fuse.
 //
 // Left to the kernel, each request wakes the thread that has slept longest: it wakes up a processor, and finds nothing of its in any
-// cache. So while requests come one after the other, one thread serves them all, and looks for the next one before it sleeps; the
-// others are parked. When several come at a time, or one takes long, all take them as they come. docs/decisions.md, 38.
+// cache. So while requests come one after the other, one thread (the *only* one) serves them all, and looks for the next one before it
+// sleeps; the others are parked. One of those, the *deputy*, looks in now and then: when requests wait behind the one being served, it
+// calls all, who then take requests as they come, until they come one by one again. docs/decisions.md, 38.
 //
 // Threads: receive() from those that have a Seat, stop() from any.
 #pragma once
@@ -76,7 +77,7 @@ class FuseDeviceQueue {
   std::atomic<unsigned> unaccompanied_{0};  // requests in a row that came while no other was being served
   std::atomic<Seat*> only_{nullptr};        // who serves alone; null: all do. Changed under the mutex
   std::atomic<uint64_t> turn_{0};           // of that one: odd while it serves
-  std::atomic<bool> deputy_sleeps_{false};
+  std::atomic<bool> deputy_sleeps_{false};  // until the only one has a request
 
   Mutex mutex_;
   CondVar parked_;
