@@ -26,7 +26,7 @@ DataPath::DataPath(const LocalMemory& memory, HandleMap& handles, std::function<
       handles_(handles),
       on_failure_(std::move(on_failure)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      spins_(std::thread::hardware_concurrency() > 1) {
+      most_spinners_(std::thread::hardware_concurrency() / 2) {
   background_thread_ = std::thread([this] { run_background(); });
 }
 
@@ -122,7 +122,7 @@ void DataPath::finish(Lane* lane, std::span<const Part> parts, int code) {
     if (part.batch->has_callback()) callbacks_.fetch_sub(1);
     part.batch->finish_one(code);
   }
-  if (!parts.empty()) wake_waiters();
+  if (!parts.empty()) wake_sleepers();
 }
 
 void DataPath::poll_all() {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session's data calls: cuts batches into work requests, spreads them over the lanes, and completes them.
 //
-// Nobody stands between a waiting caller and the device: wait() polls the completion queues for a moment, then sleeps on
-// the completion channels; one thread has that *watch* at a time, and wakes the others. A background thread has it only
-// while there are batches with a callback and nobody waits.
+// Nobody stands between a waiting caller and the device: one of those that wait has the *watch*: it polls the completion queues
+// for a moment, then sleeps on the completion channels. Where processors are left over, some others poll for a moment, too. The rest
+// sleep; each is woken when what it waits for is done, or to take the watch over. A background thread has it only while there are
+// batches with a callback and nobody waits.
 //
 // Threads: every call from any thread, except as said.
 #pragma once
@@ -74,6 +75,7 @@ class DataPath {
     const Mapping* unused = nullptr;
     bool reached() const;
   };
+  class Sleeper;  // data_path_wait.cc
   struct Progress {
     uint64_t completed = 0;
     std::chrono::steady_clock::time_point since;
@@ -94,24 +96,29 @@ class DataPath {
 
   // Waiting (data_path_wait.cc).
   void wait_for(const Goal& goal);
+  bool take_watch() { return !watched_.exchange(true); }
+  void keep_watch(const Goal& goal);
+  void pass_watch_on();
+  bool spin_beside(const Goal& goal);
   bool spin(const Goal& goal);
-  void hold_watch(const Goal& goal, MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void watch(const Goal& goal);
+  void park(const Goal& goal);
+  void sleep_on_channels(const Goal& goal);
   void take_events();
-  void wake_waiters();
+  void wake_sleepers();
   void run_background();
 
   const LocalMemory& memory_;
   HandleMap& handles_;
   const std::function<void()> on_failure_;
-  const UniqueFd wake_;  // eventfd: whoever has the watch looks again
-  const bool spins_;     // there is another processor to do the rest meanwhile
+  const UniqueFd wake_;        // eventfd: whoever has the watch, and sleeps, looks again
+  const size_t most_spinners_;  // at a time: as many processors are left for everything else
 
   LaneTable lanes_{};  // null: none, or the brick has none
   std::atomic<bool> over_{false};  // the session is lost
   std::atomic<size_t> callbacks_{0};  // work requests whose completion nobody waits for
-  std::atomic<size_t> parked_{0};     // threads asleep on changed_
-  std::atomic<bool> watched_{false};  // somebody has the watch; changed under mutex_
+  std::atomic<size_t> spinners_{0};   // beside the watch
+  std::atomic<bool> watched_{false};  // somebody has the watch
+  std::atomic<size_t> asleep_{0};     // sleepers_, and those about to be
 
   // The watch-holder's.
   std::array<const Lane*, limits::kLanesPerSession> armed_{};
@@ -119,7 +126,7 @@ class DataPath {
   std::array<Progress, limits::kLanesPerSession> progress_{};
 
   mutable Mutex mutex_;
-  CondVar changed_;     // something is complete, or the watch is free
+  std::vector<Sleeper*> sleepers_ ABSL_GUARDED_BY(mutex_);
   CondVar background_;  // for the background thread
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::unique_ptr<Lane>> all_lanes_ ABSL_GUARDED_BY(mutex_);  // drained ones too: somebody may be at them

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How threads wait for completions.
+//
+// Nobody may sleep for ever. Whoever is about to sleep adds itself to asleep_ before it looks, for the last time, whether its goal is
+// reached and somebody has the watch; whoever reaches somebody's goal or gives up the watch does so before it looks at asleep_. Of two
+// changes of one variable the later sees what stood before the earlier: either the sleeper finds what it looks for, or it is found.
+// Who is woken to take the watch over and finds its goal reached meanwhile passes the watch on.
 #include <poll.h>
 
 #include <algorithm>
@@ -13,8 +18,6 @@ namespace {
 constexpr std::chrono::microseconds kSpin{100};
 constexpr int kPollsPerLook = 32;  // at the clock, which may cost more than many of them
 
-thread_local const DataPath* watcher = nullptr;  // of which this thread has the watch
-
 }  // namespace
 
 bool DataPath::Goal::reached() const {
@@ -22,39 +25,85 @@ bool DataPath::Goal::reached() const {
   return unused != nullptr && unused->users.load(std::memory_order_acquire) == 0;
 }
 
+class DataPath::Sleeper {
+ public:
+  // `wake`: an eventfd to be woken by, or none.
+  Sleeper(DataPath& path, const Goal& goal, int wake) : path_(path), goal_(goal), wake_(wake) {
+    path_.asleep_.fetch_add(1);
+    MutexLock lock(path_.mutex_);
+    path_.sleepers_.push_back(this);
+  }
+  ~Sleeper() {
+    {
+      MutexLock lock(path_.mutex_);
+      std::erase(path_.sleepers_, this);
+    }
+    path_.asleep_.fetch_sub(1);
+  }
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+
+  bool reached() const { return goal_.reached(); }
+  void wake();
+  void sleep(MutexLock& lock) { woken_.wait(lock); }
+
+ private:
+  DataPath& path_;
+  const Goal& goal_;
+  const int wake_;
+  CondVar woken_;
+};
+
+void DataPath::Sleeper::wake() {
+  if (wake_ < 0) return woken_.notify_one();
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof(one));
+}
+
 void DataPath::wait(const Batch& batch) { wait_for({&batch, nullptr}); }
 void DataPath::wait_unused(const Mapping& mapping) { wait_for({nullptr, &mapping}); }
 
 void DataPath::wait_for(const Goal& goal) {
   poll_all();
-  if (goal.reached() || spin(goal)) return;
-  MutexLock lock(mutex_);
+  if (goal.reached() || spin_beside(goal)) return;
   while (!goal.reached()) {
-    if (watched_.load()) {
-      parked_.fetch_add(1);
-      if (!goal.reached()) changed_.wait(lock);
-      parked_.fetch_sub(1);
+    if (take_watch()) {
+      keep_watch(goal);
+      watched_.store(false);
     } else {
-      hold_watch(goal, lock);
+      park(goal);
     }
   }
-  if (!watched_.load() && callbacks_.load() > 0) background_.notify_one();
+  if (!watched_.load()) pass_watch_on();
 }
 
-void DataPath::hold_watch(const Goal& goal, MutexLock& lock) {
-  watched_.store(true);
-  parked_.fetch_add(0);  // see wake_waiters()
-  lock.unlock();
-  watcher = this;
-  watch(goal);
-  watcher = nullptr;
-  lock.lock();
-  watched_.store(false);
-  changed_.notify_all();
+void DataPath::keep_watch(const Goal& goal) {
+  if (most_spinners_ > 0 && spin(goal)) return;
+  while (!goal.reached()) sleep_on_channels(goal);
+}
+
+// Precondition: nobody has the watch. To one who would sleep for ever else.
+void DataPath::pass_watch_on() {
+  if (asleep_.fetch_add(0) == 0 && callbacks_.load() == 0) return;
+  MutexLock lock(mutex_);
+  const auto next = std::ranges::find_if(sleepers_, [](const Sleeper* sleeper) { return !sleeper->reached(); });
+  if (next != sleepers_.end()) {
+    (*next)->wake();
+  } else if (callbacks_.load() > 0) {
+    background_.notify_one();
+  }
+}
+
+// While another has the watch, if there are processors enough.
+bool DataPath::spin_beside(const Goal& goal) {
+  if (!watched_.load()) return false;
+  const bool may = spinners_.fetch_add(1) + 1 < most_spinners_;
+  const bool reached = may && spin(goal);
+  spinners_.fetch_sub(1);
+  return reached;
 }
 
 bool DataPath::spin(const Goal& goal) {
-  if (!spins_) return false;
   auto end = std::chrono::steady_clock::time_point::max();
   while (true) {
     for (int i = 0; i < kPollsPerLook; ++i) {
@@ -67,8 +116,15 @@ bool DataPath::spin(const Goal& goal) {
   }
 }
 
-// Sleeps until something happens, once. Precondition: the caller has the watch.
-void DataPath::watch(const Goal& goal) {
+// Once, while another has the watch.
+void DataPath::park(const Goal& goal) {
+  Sleeper self(*this, goal, -1);
+  MutexLock lock(mutex_);
+  if (!goal.reached() && watched_.load()) self.sleep(lock);
+}
+
+// Until something happens, once. Precondition: the caller has the watch.
+void DataPath::sleep_on_channels(const Goal& goal) {
   for (size_t number = 0; number < lanes_.size(); ++number) {
     Lane* const lane = lanes_[number].load(std::memory_order_acquire);
     if (lane == nullptr || armed_[number] == lane) continue;
@@ -76,15 +132,17 @@ void DataPath::watch(const Goal& goal) {
     armed_[number] = lane;
   }
   poll_all();  // what came before the notification was asked for
-  if (goal.reached()) return;
   std::vector<pollfd> watched = {pollfd{wake_.get(), POLLIN, 0}};
   {
     MutexLock lock(mutex_);
     if (stopping_) return;
     for (const ibv_comp_channel* channel : channels_) watched.push_back({channel->fd, POLLIN, 0});
   }
-  constexpr int kPatienceMs = 1000;
-  ::poll(watched.data(), watched.size(), kPatienceMs);
+  {
+    const Sleeper self(*this, goal, wake_.get());
+    constexpr int kPatienceMs = 1000;
+    if (!goal.reached()) ::poll(watched.data(), watched.size(), kPatienceMs);
+  }
   uint64_t count = 0;
   if (watched[0].revents != 0) [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &count, sizeof(count));
   take_events();
@@ -109,28 +167,27 @@ void DataPath::take_events() {
   }
 }
 
-// After something was completed. Whoever is about to sleep has said so, and changed parked_, before it looked whether its
-// goal was reached. Of two changes of one variable the later sees what stood before the earlier: either it finds its goal
-// reached, or it is found here.
-void DataPath::wake_waiters() {
-  const bool parked = parked_.fetch_add(0) > 0;
-  if (watched_.load() && watcher != this) {
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));
-  }
-  if (!parked) return;
+// After something was completed.
+void DataPath::wake_sleepers() {
+  if (asleep_.fetch_add(0) == 0) return;
   MutexLock lock(mutex_);
-  changed_.notify_all();
+  for (Sleeper* const sleeper : sleepers_) {
+    if (sleeper->reached()) sleeper->wake();
+  }
 }
 
 void DataPath::run_background() {
   MutexLock lock(mutex_);
   while (!stopping_) {
-    if (callbacks_.load() == 0 || watched_.load()) {
+    if (callbacks_.load() == 0 || !take_watch()) {
       background_.wait(lock);
       continue;
     }
-    hold_watch({}, lock);
+    lock.unlock();
+    sleep_on_channels({});
+    watched_.store(false);
+    pass_watch_on();
+    lock.lock();
   }
 }
 
