@@ -107,17 +107,25 @@ bool FuseLoop::serve_one(Worker& worker) {
   if (received != Received::kRequest) return received == Received::kNothing;
   worker.busy = true;
   if (worker.cpu) worker.cpu->begin();
-  mount_.see_request(message);
-  if (!serve_extra_request(mount_, message)) {
-    fuse_buf request{};
-    request.size = message.size();
-    request.mem = message.data();
-    fuse_session_process_buf(mount_.session(), &request);
+  if (worker.entry) {  // which hands the answer over when it receives the next request
+    process(message);
+  } else {
+    const auto answer_first = mount_.filesystem().answer_first();
+    process(message);
   }
   if (worker.cpu) worker.cpu->end();
   worker.busy = false;
   if (mount_.has_rings() && !rings_started_.exchange(true)) start_rings();
   return true;
+}
+
+void FuseLoop::process(std::span<std::byte> message) {
+  mount_.see_request(message);
+  if (serve_extra_request(mount_, message)) return;
+  fuse_buf request{};
+  request.size = message.size();
+  request.mem = message.data();
+  fuse_session_process_buf(mount_.session(), &request);
 }
 
 FuseLoop::Received FuseLoop::receive_from_device(Worker& worker, std::span<std::byte>& message) {

@@ -61,6 +61,7 @@ class FuseLoop {
   void serve(Worker& worker);
   // False: the connection has ended.
   bool serve_one(Worker& worker);
+  void process(std::span<std::byte> message);
   Received receive_from_device(Worker& worker, std::span<std::byte>& message);
   Received receive_from_ring(Worker& worker, std::span<std::byte>& message);
 

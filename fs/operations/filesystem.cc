@@ -28,6 +28,8 @@ Filesystem::Impl::~Impl() {
   journal.reset();
 }
 
+Journal::WakeLater Filesystem::answer_first() { return Journal::WakeLater(impl_->journal.get()); }
+
 Status Filesystem::unmount() {
   Status result;
   if (!impl_->read_only) result = impl_->end_changes();

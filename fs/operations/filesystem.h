@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "fs/base/ids.h"
+#include "fs/persistence/journal.h"
 #include "transport/base/result.h"
 #include "transport/volume_client.h"
 
@@ -106,6 +107,9 @@ class Filesystem {
   // Everything durable, checkpoint written, lease given up.
   Status unmount();
   bool read_only() const;
+  // As long as what it returns lives, the calling thread's changes do not wake the journal's writer: to be held from a request until
+  // it has been answered, so that whoever asked does not wait for that.
+  [[nodiscard]] Journal::WakeLater answer_first();
 
   // --- names. Each answer with attributes counts one more kernel reference to the inode, until forget().
   Result<Attributes> lookup(Ino directory, std::string_view name);

@@ -36,6 +36,8 @@ constexpr int kSpaceTries = 30;
 constexpr uint64_t kPendingShare = 512;
 constexpr size_t kLeastPending = 256 * kKiB;
 
+thread_local Journal::WakeLater* wake_later = nullptr;
+
 }  // namespace
 
 class Journal::Impl {
@@ -45,7 +47,9 @@ class Journal::Impl {
 
   Status start(uint64_t seed, const JournalEnd& end, Hooks hooks);
   Status admit();
-  Lsn append(std::span<const std::byte> rows);
+  // `owed`, if not null: set instead of waking the committer up.
+  Lsn append(std::span<const std::byte> rows, bool* owed);
+  void wake_committer();
   Status sync();
   Result<Position> rotate();
   Status stop();
@@ -53,15 +57,16 @@ class Journal::Impl {
   void set_chain_limit(uint64_t blocks);
   Status drop_before(const Position& position);
   uint64_t chain_blocks() const { return writer_.chain_blocks(); }
-  Lsn last() const;
-  Lsn written() const;
-  Lsn durable() const;
+  Lsn last() const { return last_; }
+  Lsn written() const { return written_; }
+  Lsn durable() const { return durable_; }
   Status error() const;
 
  private:
   // What a round of the committer has to do.
   struct Work {
     uint64_t syncs = 0;      // every sync() up to this ticket waits for it
+    bool asked = false;      // one of them not yet for an earlier one
     bool rotate = false;
     bool commit = false;
   };
@@ -69,13 +74,17 @@ class Journal::Impl {
   void run();
   std::optional<Work> wait_for_work();
   void tell_committer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool has_work(Clock::time_point now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void sleep_until_told(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool has_work() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool is_sync_asked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return syncs_asked_ > std::max(syncs_done_, syncs_failed_); }
   Clock::time_point commit_due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool is_commit_due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status write_taken();
   Status write_batch(std::span<const std::byte> payload, uint32_t transactions, Lsn first);
   Status advance();
   void note_chain();
   bool is_full() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void see_if_open() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void wrote(size_t bytes, Lsn through);
   Status rotate_now();
   void commit(uint64_t syncs);
@@ -99,7 +108,14 @@ class Journal::Impl {
   uint64_t heard_ = 0;            // told_, when it took work last
   Thread committer_;
 
-  std::atomic<uint64_t> told_{0};  // changes whenever there may be work, under mutex_
+  // Operations and the committer meet at the mutex thousands of times a second, so nobody takes it only to look: these are
+  // changed under it, or told_ right after, and read without.
+  std::atomic<uint64_t> told_{0};    // changes whenever there may be work
+  std::atomic<bool> open_{true};     // admit() has nothing to wait for
+  std::atomic<Lsn> last_{};
+  std::atomic<Lsn> written_{};
+  std::atomic<Lsn> durable_{};
+
   mutable Mutex mutex_;
   CondVar work_;      // for the committer
   CondVar progress_;  // for everybody else
@@ -110,9 +126,6 @@ class Journal::Impl {
   size_t unwritten_bytes_ ABSL_GUARDED_BY(mutex_) = 0;      // pending and taken
   uint64_t chain_blocks_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t chain_limit_ ABSL_GUARDED_BY(mutex_) = UINT64_MAX;
-  Lsn last_ ABSL_GUARDED_BY(mutex_){};
-  Lsn written_ ABSL_GUARDED_BY(mutex_){};
-  Lsn durable_ ABSL_GUARDED_BY(mutex_){};
   Error error_ ABSL_GUARDED_BY(mutex_){0};
   bool commit_wanted_ ABSL_GUARDED_BY(mutex_) = false;
   // Tickets of sync(): given out, satisfied, and told of a passing error.
@@ -145,7 +158,8 @@ Status Journal::Impl::start(uint64_t seed, const JournalEnd& end, Hooks hooks) {
   TRY(writer_.start(seed, end));
   note_chain();
   MutexLock lock(mutex_);
-  last_ = written_ = durable_ = Lsn{raw(end.next) - 1};
+  last_ = Lsn{raw(end.next) - 1};
+  written_ = durable_ = last_.load();
   started_ = true;
   committer_ = Thread([this] { run(); });
   return {};
@@ -154,8 +168,10 @@ Status Journal::Impl::start(uint64_t seed, const JournalEnd& end, Hooks hooks) {
 // --- callers
 
 Status Journal::Impl::admit() {
+  if (open_) return {};
   MutexLock lock(mutex_);
   const uint64_t attempts = failed_attempts_;
+  tell_committer();
   while (error_.is(0) && is_full()) {
     if (failed_attempts_ != attempts) return attempt_error_;
     progress_.wait(lock);
@@ -166,19 +182,39 @@ Status Journal::Impl::admit() {
 
 bool Journal::Impl::is_full() const { return unwritten_bytes_ > pending_limit_ || chain_blocks_ > chain_limit_; }
 
-Lsn Journal::Impl::append(std::span<const std::byte> rows) {
+void Journal::Impl::see_if_open() { open_ = error_.is(0) && !is_full(); }
+
+Lsn Journal::Impl::append(std::span<const std::byte> rows, bool* owed) {
   CHECK(!rows.empty() && rows.size() <= kLargestTransactionBytes);
   const auto bytes = static_cast<uint32_t>(rows.size());
   MutexLock lock(mutex_);
-  last_ = next(last_);
-  if (!error_.is(0)) return last_;  // nothing is written any more
+  const Lsn lsn = next(last_);
+  last_ = lsn;
+  if (!error_.is(0)) return lsn;  // nothing is written any more
   const size_t at = pending_.size();
   pending_.resize(at + sizeof(bytes) + bytes);
   std::memcpy(pending_.data() + at, &bytes, sizeof(bytes));
   std::memcpy(pending_.data() + at + sizeof(bytes), rows.data(), bytes);
   unwritten_bytes_ += sizeof(bytes) + bytes;
-  tell_committer();
-  return last_;
+  see_if_open();
+  const bool sleeps = owed == nullptr ? std::exchange(idle_, false) : idle_;
+  lock.unlock();
+  ++told_;  // now that the mutex is free: the committer comes at once
+  if (sleeps && owed != nullptr) {
+    *owed = true;
+  } else if (sleeps) {
+    work_.notify_one();
+  }
+  return lsn;
+}
+
+void Journal::Impl::wake_committer() {
+  bool sleeps = false;
+  {
+    MutexLock lock(mutex_);
+    sleeps = std::exchange(idle_, false);
+  }
+  if (sleeps) work_.notify_one();
 }
 
 Status Journal::Impl::sync() {
@@ -232,6 +268,7 @@ void Journal::Impl::want_commit() {
 void Journal::Impl::set_chain_limit(uint64_t blocks) {
   MutexLock lock(mutex_);
   chain_limit_ = blocks;
+  see_if_open();
   progress_.notify_all();
 }
 
@@ -245,22 +282,8 @@ Status Journal::Impl::drop_before(const Position& position) {
 void Journal::Impl::note_chain() {
   MutexLock lock(mutex_);
   chain_blocks_ = writer_.chain_blocks();
+  see_if_open();
   progress_.notify_all();
-}
-
-Lsn Journal::Impl::last() const {
-  MutexLock lock(mutex_);
-  return last_;
-}
-
-Lsn Journal::Impl::written() const {
-  MutexLock lock(mutex_);
-  return written_;
-}
-
-Lsn Journal::Impl::durable() const {
-  MutexLock lock(mutex_);
-  return durable_;
 }
 
 Status Journal::Impl::error() const {
@@ -285,54 +308,68 @@ void Journal::Impl::run() {
       fail(status.error());
       continue;
     }
-    if (!durable_brick_) {
-      MutexLock lock(mutex_);
-      syncs_done_ = std::max(syncs_done_, work->syncs);
-      progress_.notify_all();
-    } else if (work->commit) {
-      commit(work->syncs);
-    }
+    if (durable_brick_ && work->commit) commit(work->syncs);
+    if (durable_brick_ || !work->asked) continue;
+    MutexLock lock(mutex_);
+    syncs_done_ = std::max(syncs_done_, work->syncs);
+    progress_.notify_all();
   }
 }
 
 // Nothing when the journal ends.
 std::optional<Journal::Impl::Work> Journal::Impl::wait_for_work() {
+  const auto is_told = [this] { return told_.load(std::memory_order_relaxed) != heard_; };
   wait_.begin();
-  (void)wait_.look([this] { return told_.load(std::memory_order_relaxed) != heard_; });
+  bool looks = wait_.look(is_told);
   MutexLock lock(mutex_);
-  while (true) {
-    if (stopping_) return std::nullopt;
-    const auto now = Clock::now();
-    if (error_.is(0) && has_work(now)) break;
-    const auto due = commit_due();
-    idle_ = true;
-    if (!error_.is(0) || due == Clock::time_point::max()) {
-      work_.wait(lock);
+  while (!stopping_ && !has_work()) {
+    heard_ = told_;
+    if (looks) {  // told of what the last round had taken already
+      lock.unlock();
+      looks = wait_.look(is_told);
+      lock.lock();
     } else {
-      work_.wait_until(lock, due);
+      sleep_until_told(lock);
     }
-    idle_ = false;
   }
-  wait_.end();
+  if (stopping_) return std::nullopt;
   heard_ = told_;
   taken_.swap(pending_);
   pending_.clear();
-  const bool asked = syncs_asked_ > std::max(syncs_done_, syncs_failed_);
-  Work work{.syncs = syncs_asked_, .rotate = rotate_asked_, .commit = asked || commit_wanted_ || commit_due() <= Clock::now()};
+  const bool asked = is_sync_asked();
+  const Work work{.syncs = syncs_asked_, .asked = asked, .rotate = rotate_asked_, .commit = asked || commit_wanted_ || is_commit_due()};
   rotate_asked_ = false;
   commit_wanted_ = false;
+  lock.unlock();
+  wait_.end();
   return work;
 }
 
-bool Journal::Impl::has_work(Clock::time_point now) const {
-  return !pending_.empty() || rotate_asked_ || commit_wanted_ || syncs_asked_ > std::max(syncs_done_, syncs_failed_) ||
-         commit_due() <= now;
+void Journal::Impl::sleep_until_told(MutexLock& lock) {
+  const auto due = error_.is(0) ? commit_due() : Clock::time_point::max();
+  idle_ = true;
+  if (due == Clock::time_point::max()) {
+    work_.wait(lock);
+  } else {
+    work_.wait_until(lock, due);
+  }
+  idle_ = false;
+}
+
+bool Journal::Impl::has_work() const {
+  if (!error_.is(0)) return false;
+  return !pending_.empty() || rotate_asked_ || commit_wanted_ || is_sync_asked() || is_commit_due();
 }
 
 // When to commit without being asked.
 Clock::time_point Journal::Impl::commit_due() const {
-  if (!durable_brick_ || durable_ == written_) return Clock::time_point::max();
+  if (!durable_brick_ || durable() == written()) return Clock::time_point::max();
   return std::max(std::min(last_change_ + kQuiet, first_change_ + kLatest), rested_);
+}
+
+bool Journal::Impl::is_commit_due() const {
+  const auto due = commit_due();
+  return due != Clock::time_point::max() && due <= Clock::now();
 }
 
 // All of `taken_`, in batches.
@@ -377,14 +414,18 @@ Status Journal::Impl::advance() {
 }
 
 void Journal::Impl::wrote(size_t bytes, Lsn through) {
-  MutexLock lock(mutex_);
-  last_change_ = Clock::now();
-  if (durable_ == written_) first_change_ = last_change_;
-  written_ = through;
-  unwritten_bytes_ -= bytes;
-  progress_.notify_all();
-  lock.unlock();
-  if (!durable_brick_) set_durable(through, 0);
+  const auto now = durable_brick_ ? Clock::now() : Clock::time_point();
+  {
+    MutexLock lock(mutex_);
+    last_change_ = now;
+    if (durable() == written()) first_change_ = now;
+    written_ = through;
+    if (!durable_brick_) durable_ = through;
+    unwritten_bytes_ -= bytes;
+    see_if_open();
+    progress_.notify_all();
+  }
+  if (!durable_brick_ && hooks_.on_durable) hooks_.on_durable(through);
 }
 
 Status Journal::Impl::rotate_now() {
@@ -461,6 +502,7 @@ void Journal::Impl::fail(Error error) {
   }
   MutexLock lock(mutex_);
   error_ = error;
+  see_if_open();
   pending_.clear();
   progress_.notify_all();
 }
@@ -471,7 +513,10 @@ Journal::Journal(VolumeClient& volume, Space& space) : impl_(std::make_unique<Im
 Journal::~Journal() = default;
 Status Journal::start(uint64_t seed, const JournalEnd& end, Hooks hooks) { return impl_->start(seed, end, std::move(hooks)); }
 Status Journal::admit() { return impl_->admit(); }
-Lsn Journal::append(const Transaction& transaction) { return impl_->append(transaction.bytes()); }
+Lsn Journal::append(const Transaction& transaction) {
+  const bool later = wake_later != nullptr && wake_later->journal_ == this;
+  return impl_->append(transaction.bytes(), later ? &wake_later->owed_ : nullptr);
+}
 Status Journal::sync() { return impl_->sync(); }
 Lsn Journal::last() const { return impl_->last(); }
 Lsn Journal::written() const { return impl_->written(); }
@@ -483,5 +528,16 @@ Status Journal::drop_before(const Position& position) { return impl_->drop_befor
 uint64_t Journal::chain_blocks() const { return impl_->chain_blocks(); }
 void Journal::set_chain_limit(uint64_t blocks) { impl_->set_chain_limit(blocks); }
 Status Journal::stop() { return impl_->stop(); }
+
+Journal::WakeLater::WakeLater(Journal* journal) : journal_(journal) {
+  CHECK(wake_later == nullptr);
+  if (journal != nullptr) wake_later = this;
+}
+
+Journal::WakeLater::~WakeLater() {
+  if (journal_ == nullptr) return;
+  wake_later = nullptr;
+  if (owed_) journal_->impl_->wake_committer();
+}
 
 }  // namespace brickfs

@@ -46,6 +46,20 @@ class Journal {
   // While holding the locks of all inodes that the rows are about, so that journal order is operation order.
   // At most limits::kTransactionBytes of rows; not empty.
   Lsn append(const Transaction& transaction);
+  // As long as one lives, append() on its thread leaves it to the end to wake the committer up, if that sleeps: whoever waits for the
+  // thread need not wait for that, too. Not across threads.
+  class WakeLater {
+   public:
+    explicit WakeLater(Journal* journal);  // null: does nothing
+    ~WakeLater();
+    WakeLater(const WakeLater&) = delete;
+    WakeLater& operator=(const WakeLater&) = delete;
+
+   private:
+    friend class Journal;
+    Journal* const journal_;
+    bool owed_ = false;
+  };
   // Everything before the call is durable: every append(), and all data written to the volume. An error that is not also
   // error() is a passing one (soft timeout, the brick's store is full): nothing is lost, a later sync may succeed.
   Status sync();

@@ -104,9 +104,11 @@ void Space::discard(UnitRun run) {
   if (impl_->data.empty_blocks() > 0) impl_->supply_wanted.notify_one();
 }
 
+// Whoever adds to what is freed does so before it looks at what is durable; here it is the other way round: one of the two reaps.
 void Space::on_durable(Lsn durable) {
+  impl_->raise_durable(durable);
+  if (impl_->freed_units == 0) return;
   MutexLock lock(impl_->mutex);
-  impl_->durable = std::max(impl_->durable, durable);
   impl_->reap();
 }
 
@@ -150,10 +152,16 @@ uint64_t Space::Impl::free_now() const {
   return units > promised_units ? units - promised_units : 0;
 }
 
+void Space::Impl::raise_durable(Lsn lsn) {
+  Lsn known = durable;
+  while (raw(known) < raw(lsn) && !durable.compare_exchange_weak(known, lsn)) {
+  }
+}
+
 void Space::Impl::reap() {
   bool emptied = false;
   // Entries stand nearly in order; one behind a later number waits for that too.
-  while (!freed.empty() && raw(freed.front().by) <= raw(durable)) {
+  while (!freed.empty() && raw(freed.front().by) <= raw(durable.load())) {
     const UnitRun run = freed.front().run;
     freed.pop_front();
     freed_units -= run.count;
@@ -185,7 +193,7 @@ Status Space::Impl::promise(MutexLock& lock, uint64_t units) {
       const Lsn reached = hooks.durable();
       mutex.lock();
       TRY(status);
-      durable = std::max(durable, reached);
+      raise_durable(reached);
       reap();
     } else if (Clock::now() - last_refresh > kRefreshEvery) {
       refresh_wanted = true;  // others may have given the brick's blocks back

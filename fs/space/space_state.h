@@ -3,6 +3,7 @@
 // empty ones back. Included by these two only.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <vector>
@@ -24,6 +25,7 @@ class Space::Impl {
   Result<std::vector<UnitRun>> allocate(uint64_t units, uint64_t goal) ABSL_LOCKS_EXCLUDED(mutex);
   Result<BlockRange> allocate_metadata(uint64_t blocks) ABSL_LOCKS_EXCLUDED(mutex);
   Status free_metadata(BlockRun blocks) ABSL_LOCKS_EXCLUDED(mutex);
+  void raise_durable(Lsn lsn);
   void reap() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   uint64_t free_now() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
@@ -57,10 +59,10 @@ class Space::Impl {
   BlockBudget budget ABSL_GUARDED_BY(mutex);
   DataBlocks data ABSL_GUARDED_BY(mutex);
   std::deque<Freed> freed ABSL_GUARDED_BY(mutex);      // not yet durably; still in use in `data`
-  uint64_t freed_units ABSL_GUARDED_BY(mutex) = 0;     // in it
+  std::atomic<uint64_t> freed_units{0};                // in it; changed under the mutex
   std::deque<BlockRun> in_doubt ABSL_GUARDED_BY(mutex);  // nobody's, perhaps on the brick: a call that failed, to free them or to get them
   uint64_t promised_units ABSL_GUARDED_BY(mutex) = 0;  // to allocations under way, not yet taken
-  Lsn durable ABSL_GUARDED_BY(mutex){};
+  std::atomic<Lsn> durable{};
 
   // Of the supply.
   uint64_t ahead ABSL_GUARDED_BY(mutex) = 0;   // wanted for data while busy

@@ -203,6 +203,40 @@ TEST(Journal, HoldsOperationsUpWhenTooMuchIsPending) {
   EXPECT_EQ(bed.read_again(), JournalBed::up_to(3000));
 }
 
+TEST(Journal, WritesWhatCameWhileAnswersWentFirst) {
+  for (const Durability durability : {Durability::kDurable, Durability::kVolatile}) {
+    JournalBed bed(durability);
+    ASSERT_TRUE(bed.start().ok());
+    for (uint64_t i = 1; i <= 100; ++i) {
+      if (i % 10 == 0) std::this_thread::sleep_for(milliseconds(2));  // so that the committer sleeps
+      const Journal::WakeLater answer_first(bed.journal.get());
+      bed.append(i);
+    }
+    EXPECT_TRUE(comes_true([&] { return bed.journal->written() == Lsn{100}; }));
+    bed.abandon();
+    EXPECT_EQ(bed.read_again(), JournalBed::up_to(100));
+  }
+}
+
+TEST(Journal, WhoeverWaitsForItWakesItAlsoBeforeTheAnswer) {
+  JournalBed bed;
+  ASSERT_TRUE(bed.start().ok());
+  std::this_thread::sleep_for(milliseconds(2));
+  const Journal::WakeLater answer_first(bed.journal.get());
+  bed.append(1);
+  std::thread another([&] { EXPECT_TRUE(bed.journal->sync().ok()); });
+  another.join();
+  bed.append(2);
+  EXPECT_TRUE(bed.journal->sync().ok());
+  for (uint64_t i = 3; i <= 3000; ++i) {
+    ASSERT_TRUE(bed.journal->admit().ok());
+    bed.append(i, 5'000);
+  }
+  std::thread third([&] { EXPECT_EQ(bed.append(3001), Lsn{3001}); });
+  third.join();
+  EXPECT_TRUE(comes_true([&] { return bed.journal->written() == Lsn{3001}; }));
+}
+
 // --- errors
 
 TEST(Journal, AFencedClientsJournalFailsForGood) {
