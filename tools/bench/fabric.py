@@ -37,6 +37,11 @@ class BrickfsRdma(OverRdma, systems.Brickfs):
     name = "brickfs rdma"
 
 
+class BrickfsRdmaWriteback(BrickfsRdma):
+    name = "brickfs rdma, writeback=on"
+    writeback = "on"
+
+
 class RawBrickRdma(OverRdma, systems.RawBrick):
     name = "raw brick, rdma"
 
@@ -121,4 +126,4 @@ class NvmeExt4(systems.System):
             subprocess.run(["nvme", "disconnect", "-n", self.subsystem], capture_output=True, timeout=60)
 
 
-OVER_RDMA = (BrickfsRdma, Nfs, NvmeExt4, RawBrickRdma)
+OVER_RDMA = (BrickfsRdma, BrickfsRdmaWriteback, Nfs, NvmeExt4, RawBrickRdma)

@@ -122,13 +122,15 @@ class Brickfs(System):
 
     name = "brickfs memory:"
     io_uring = "off"
+    writeback = "off"
 
     def source(self):
         return f"memory:{self.size}M"
 
     def start(self):
         source, path = self.source(), self.directory("mnt")
-        self.spawn(os.path.join(self.build, "fs/brickfs"), source, path, "-f", "-o", f"io_uring={self.io_uring}")
+        self.spawn(os.path.join(self.build, "fs/brickfs"), source, path, "-f", "-o",
+                   f"io_uring={self.io_uring},writeback={self.writeback}")
         return self.wait_mounted(path)
 
 
@@ -180,6 +182,13 @@ class RawBrickTcp(OverTcp, RawBrick):
 class BrickfsTcpRing(BrickfsTcp):
     name = "brickfs tcp, io_uring"
     io_uring = "on"
+
+
+class BrickfsTcpWriteback(BrickfsTcpRing):
+    """Pages that were written stay in the kernel for a while, as with most of its peers: no write() says ENOSPC then."""
+
+    name = "brickfs tcp, io_uring, writeback=on"
+    writeback = "on"
 
 
 class PassThrough(System):
@@ -299,4 +308,4 @@ class Sshfs(System):
         return self.wait_mounted(path)
 
 
-HERE = (BrickfsRing, Brickfs, BrickfsTcpRing, BrickfsTcp, Gluster, NbdExt4, Sshfs, PassThroughRing, PassThrough, RawBrickTcp, Tmpfs)
+HERE = (BrickfsRing, Brickfs, BrickfsTcpRing, BrickfsTcpWriteback, BrickfsTcp, Gluster, NbdExt4, Sshfs, PassThroughRing, PassThrough, RawBrickTcp, Tmpfs)
