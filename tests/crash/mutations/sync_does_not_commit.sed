@@ -1,3 +1,3 @@
 # fs/persistence/journal.cc
 # fsync waits for the write, not for the commit
-s/} else if (work->commit) {/} else if (work->commit) { set_durable(written(), work->syncs);\n    } else if (false) {/
+s/if (durable_brick_ \&\& work->commit) commit(work->syncs);/if (durable_brick_ \&\& work->commit) set_durable(written(), work->syncs);/
