@@ -38,8 +38,7 @@ void DataPath::stop() {
     stopping_ = true;
     background_.notify_all();
   }
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));
+  look_again();
   if (background_thread_.joinable()) background_thread_.join();
 }
 
@@ -48,6 +47,7 @@ void DataPath::add(std::unique_ptr<Lane> lane, ibv_comp_channel* completions) {
   if (std::ranges::find(channels_, completions) == channels_.end()) channels_.push_back(completions);
   lanes_[lane->number()].store(lane.get(), std::memory_order_release);
   all_lanes_.push_back(std::move(lane));
+  look_again();  // who sleeps on the channels does not know of this lane yet
 }
 
 DataPath::LaneBits DataPath::failed_lanes() const {

@@ -105,12 +105,13 @@ class DataPath {
   void sleep_on_channels(const Goal& goal);
   void take_events();
   void wake_sleepers();
+  void look_again();
   void run_background();
 
   const LocalMemory& memory_;
   HandleMap& handles_;
   const std::function<void()> on_failure_;
-  const UniqueFd wake_;        // eventfd: whoever has the watch, and sleeps, looks again
+  const UniqueFd wake_;         // eventfd: whoever has the watch, and sleeps, looks again
   const size_t most_spinners_;  // at a time: as many processors are left for everything else
 
   LaneTable lanes_{};  // null: none, or the brick has none

@@ -27,8 +27,7 @@ bool DataPath::Goal::reached() const {
 
 class DataPath::Sleeper {
  public:
-  // `wake`: an eventfd to be woken by, or none.
-  Sleeper(DataPath& path, const Goal& goal, int wake) : path_(path), goal_(goal), wake_(wake) {
+  Sleeper(DataPath& path, const Goal& goal, bool on_channels) : path_(path), goal_(goal), on_channels_(on_channels) {
     path_.asleep_.fetch_add(1);
     MutexLock lock(path_.mutex_);
     path_.sleepers_.push_back(this);
@@ -44,20 +43,20 @@ class DataPath::Sleeper {
   Sleeper& operator=(const Sleeper&) = delete;
 
   bool reached() const { return goal_.reached(); }
-  void wake();
+  void wake() { on_channels_ ? path_.look_again() : woken_.notify_one(); }
   void sleep(MutexLock& lock) { woken_.wait(lock); }
 
  private:
   DataPath& path_;
   const Goal& goal_;
-  const int wake_;
+  const bool on_channels_;  // else on woken_
   CondVar woken_;
 };
 
-void DataPath::Sleeper::wake() {
-  if (wake_ < 0) return woken_.notify_one();
+// Whoever sleeps on the channels, now or next, wakes up.
+void DataPath::look_again() {
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof(one));
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));
 }
 
 void DataPath::wait(const Batch& batch) { wait_for({&batch, nullptr}); }
@@ -118,7 +117,7 @@ bool DataPath::spin(const Goal& goal) {
 
 // Once, while another has the watch.
 void DataPath::park(const Goal& goal) {
-  Sleeper self(*this, goal, -1);
+  Sleeper self(*this, goal, false);
   MutexLock lock(mutex_);
   if (!goal.reached() && watched_.load()) self.sleep(lock);
 }
@@ -139,7 +138,7 @@ void DataPath::sleep_on_channels(const Goal& goal) {
     for (const ibv_comp_channel* channel : channels_) watched.push_back({channel->fd, POLLIN, 0});
   }
   {
-    const Sleeper self(*this, goal, wake_.get());
+    const Sleeper self(*this, goal, true);
     constexpr int kPatienceMs = 1000;
     if (!goal.reached()) ::poll(watched.data(), watched.size(), kPatienceMs);
   }
