@@ -14,7 +14,8 @@
 
 namespace brickfs {
 
-constexpr size_t kFuseTransferBytes = 1 * kMiB;  // of one read or write request
+// Of one read or write request. The kernel sends a larger one as several at once, so that one is copied while another moves.
+constexpr size_t kFuseTransferBytes = 512 * kKiB;
 
 class FuseBuffers {
  public:

@@ -45,6 +45,16 @@ ssize_t FuseDeviceQueue::receive(Seat& seat, std::span<std::byte> room) {
   return -1;
 }
 
+void FuseDeviceQueue::pass_on(const Seat& seat) {
+  if (only_ != &seat) return;
+  MutexLock lock(mutex_);
+  if (stopping_) return;
+  if (parked_.empty()) return call_all();
+  turn_ = (turn_ | 1) + 1;
+  only_ = parked_.back();
+  parked_.back()->called_.notify_one();
+}
+
 void FuseDeviceQueue::stop() {
   MutexLock lock(mutex_);
   stopping_ = true;
@@ -116,14 +126,19 @@ ssize_t FuseDeviceQueue::receive_as_only(Seat& seat, std::span<std::byte> room) 
 void FuseDeviceQueue::call_all() {
   only_ = nullptr;
   unaccompanied_ = 0;
-  parked_.notify_all();
+  for (Seat* const seat : parked_) seat->called_.notify_one();
   deputy_wakes_.notify_one();
 }
 
 void FuseDeviceQueue::park(Seat& seat) {
   MutexLock lock(mutex_);
   if (only_ == nullptr || only_ == &seat || stopping_) return;
-  if (has_deputy_) return parked_.wait(lock);
+  if (has_deputy_) {
+    parked_.push_back(&seat);
+    seat.called_.wait(lock);
+    std::erase(parked_, &seat);
+    return;
+  }
   has_deputy_ = true;
   stand_by(lock);
   has_deputy_ = false;

@@ -3,8 +3,9 @@
 //
 // Left to the kernel, each request wakes the thread that has slept longest: it wakes up a processor, and finds nothing of its in any
 // cache. So while requests come one after the other, one thread (the *only* one) serves them all, and looks for the next one before it
-// sleeps; the others are parked. One of those, the *deputy*, looks in now and then: when requests wait behind the one being served, it
-// calls all, who then take requests as they come, until they come one by one again. docs/decisions.md, 38.
+// sleeps; the others are parked. At a request that is known to take long it passes that part on to who was parked last. Of the parked,
+// the *deputy* looks in now and then: when requests wait behind the one being served, it calls all, who then take requests as they come,
+// until they come one by one again. docs/decisions.md, 38 and 41.
 //
 // Threads: receive() from those that have a Seat, stop() from any.
 #pragma once
@@ -48,12 +49,15 @@ class FuseDeviceQueue {
     FuseDeviceQueue& queue_;
     const pthread_t thread_;
     std::atomic<bool> reading_{false};
+    CondVar called_;  // while it is parked
     bool serving_ = false;
     ShortWait wait_{std::chrono::microseconds(100), std::chrono::microseconds(500)};  // when it serves alone
   };
 
   // The thread has finished the request it had, and waits for the next. As read(): -1 and errno; EINTR also for stop().
   ssize_t receive(Seat& seat, std::span<std::byte> room);
+  // The request just received will take long: another thread takes the next.
+  void pass_on(const Seat& seat);
   // Whoever is parked, or will be, returns from receive(). Who waits in read() has to be woken with the signal.
   void stop();
 
@@ -80,10 +84,10 @@ class FuseDeviceQueue {
   std::atomic<bool> deputy_sleeps_{false};  // until the only one has a request
 
   Mutex mutex_;
-  CondVar parked_;
   CondVar deputy_wakes_;
   bool has_deputy_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Seat*> seats_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Seat*> parked_ ABSL_GUARDED_BY(mutex_);  // but for the deputy; latest last
 };
 
 }  // namespace brickfs

@@ -197,6 +197,20 @@ bool serve_extra_request(FuseMount& mount, std::span<const std::byte> message) {
   }
 }
 
+size_t data_bytes(std::span<const std::byte> message) {
+  const auto* const header = part<fuse_in_header>(message, 0);
+  if (header == nullptr) return 0;
+  if (header->opcode == FUSE_READ) {
+    const auto* const in = arguments<fuse_read_in>(message);
+    return in == nullptr ? 0 : in->size;
+  }
+  if (header->opcode == FUSE_WRITE) {
+    const auto* const in = arguments<fuse_write_in>(message);
+    return in == nullptr ? 0 : in->size;
+  }
+  return 0;
+}
+
 void FuseInitAmendment::see_request(std::span<const std::byte> message) {
   const auto* const header = part<fuse_in_header>(message, 0);
   const auto* const in = arguments<fuse_init_in>(message);

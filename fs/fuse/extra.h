@@ -19,6 +19,9 @@ class FuseMount;
 // Looks at a request before libfuse does. True: it has been answered.
 bool serve_extra_request(FuseMount& mount, std::span<const std::byte> message);
 
+// That a read or write is to move; of other requests none.
+size_t data_bytes(std::span<const std::byte> message);
+
 // Sees the answer to the kernel's first request, FUSE_INIT, and asks for what libfuse does not know of.
 class FuseInitAmendment {
  public:

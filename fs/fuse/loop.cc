@@ -19,6 +19,7 @@ namespace brickfs {
 namespace {
 
 constexpr std::chrono::milliseconds kWakeAgain{5};
+constexpr size_t kMuch = kFuseTransferBytes / 2;  // data: while they move, another thread takes what the kernel sends beside them
 constexpr size_t kLeastPerQueue = 2;  // ring entries: a request that waits does not hold up all others of its CPU
 
 void install_wake_signal() {
@@ -110,8 +111,7 @@ bool FuseLoop::serve_one(Worker& worker) {
   if (worker.entry) {  // which hands the answer over when it receives the next request
     process(message);
   } else {
-    const auto answer_first = mount_.filesystem().answer_first();
-    process(message);
+    process_from_device(worker, message);
   }
   if (worker.cpu) worker.cpu->end();
   worker.busy = false;
@@ -126,6 +126,12 @@ void FuseLoop::process(std::span<std::byte> message) {
   request.size = message.size();
   request.mem = message.data();
   fuse_session_process_buf(mount_.session(), &request);
+}
+
+void FuseLoop::process_from_device(Worker& worker, std::span<std::byte> message) {
+  if (data_bytes(message) >= kMuch) device_queue_.pass_on(*worker.seat);
+  const auto answer_first = mount_.filesystem().answer_first();
+  process(message);
 }
 
 FuseLoop::Received FuseLoop::receive_from_device(Worker& worker, std::span<std::byte>& message) {

@@ -62,6 +62,7 @@ class FuseLoop {
   // False: the connection has ended.
   bool serve_one(Worker& worker);
   void process(std::span<std::byte> message);
+  void process_from_device(Worker& worker, std::span<std::byte> message);
   Received receive_from_device(Worker& worker, std::span<std::byte>& message);
   Received receive_from_ring(Worker& worker, std::span<std::byte>& message);
 

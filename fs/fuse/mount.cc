@@ -18,7 +18,6 @@
 #include <fstream>
 #include <vector>
 
-#include "fs/fuse/buffers.h"
 #include "fs/fuse/mount_table.h"
 #include "fs/fuse/operations.h"
 #include "fs/fuse/ring_entry.h"
@@ -222,7 +221,7 @@ void FuseMount::register_umount_helper() const {
 
 void FuseMount::raise_read_ahead() const {
   std::ofstream setting(fmt::format("/sys/class/bdi/{}/read_ahead_kb", device_number_));
-  setting << kFuseTransferBytes / kKiB << std::endl;
+  setting << kReadAheadBytes / kKiB << std::endl;
   if (!setting) spdlog::debug("the kernel's read-ahead stays as it is");
 }
 

@@ -13,12 +13,15 @@
 #include "fs/fuse/extra.h"
 #include "fs/fuse/mount_options.h"
 #include "fs/operations/filesystem.h"
+#include "transport/base/bytes.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 
 struct fuse_session;
 
 namespace brickfs {
+
+constexpr size_t kReadAheadBytes = 1 * kMiB;  // the kernel's, of a file that is read in order: some requests at once
 
 // Makes command.mountpoint absolute, and clears away a dead brickfs mount there (its daemon was killed). ENOENT,
 // ENOTDIR, EBUSY (something is mounted there), or /dev/fuse is missing or forbidden; with one line in `why`.
@@ -45,7 +48,7 @@ class FuseMount {
   // Has umount(8) run our helper, if that is installed, which makes everything durable first. While requests are
   // served.
   void register_umount_helper() const;
-  // Raises the kernel's read-ahead from its 128 KiB to a whole request. Best effort: only root may.
+  // Raises the kernel's read-ahead from its 128 KiB to kReadAheadBytes. Best effort: only root may.
   void raise_read_ahead() const;
 
   Filesystem& filesystem() const { return filesystem_; }

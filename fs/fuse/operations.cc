@@ -20,7 +20,7 @@ void init(void* user_data, fuse_conn_info* connection) {
   if (mount.writeback_cache()) want |= FUSE_CAP_WRITEBACK_CACHE;
   connection->want = want & connection->capable;
   connection->max_write = kFuseTransferBytes;
-  connection->max_readahead = kFuseTransferBytes;
+  connection->max_readahead = kReadAheadBytes;
   connection->max_background = kMaxBackground;
   connection->congestion_threshold = kCongestionThreshold;
   connection->time_gran = 1;

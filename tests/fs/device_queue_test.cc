@@ -97,6 +97,7 @@ class DeviceQueue : public testing::Test {
           MutexLock lock(mutex_);
           servers_.insert(std::this_thread::get_id());
         }
+        if (request == 'l') queue_->pass_on(seat);
         serve_(request);
         ++served_;
       }
@@ -162,6 +163,50 @@ TEST_F(DeviceQueue, ManyAtOnceAreSharedOut) {
   for (int i = 0; i < 1000; ++i) request('s');
   await_served(before + 1000);
   EXPECT_GT(most, 1);
+}
+
+// Then one other thread serves what comes beside it; without that the deputy would have had to call all.
+TEST_F(DeviceQueue, WhatTakesLongIsPassedOn) {
+  std::atomic<bool> go_on{false};
+  std::atomic<bool> under_way{false};
+  start(true, [&](char kind) {
+    under_way = kind == 'l';
+    while (kind == 'l' && !go_on) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  });
+  size_t fewest = kThreads;
+  for (int i = 0; i < 20 && fewest > 1; ++i) {
+    request_in_turn(300);
+    go_on = false;
+    request('l');
+    while (!under_way) std::this_thread::yield();
+    fewest = std::min(fewest, request_in_turn(100));
+    const uint64_t before = served_;
+    go_on = true;
+    await_served(before + 1);
+  }
+  EXPECT_EQ(fewest, 1u);
+}
+
+TEST_F(DeviceQueue, MoreThatTakeLongThanThreads) {
+  std::atomic<bool> go_on{false};
+  std::atomic<int> under_way{0};
+  start(true, [&](char kind) {
+    if (kind != 'l') return;
+    ++under_way;
+    while (!go_on) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  });
+  for (int round = 0; round < 20; ++round) {
+    request_in_turn(200);
+    const uint64_t before = served_;
+    go_on = false;
+    under_way = 0;
+    for (int i = 0; i < kThreads + 2; ++i) request('l');
+    const auto latest = steady_clock::now() + std::chrono::seconds(30);
+    while (under_way < kThreads && steady_clock::now() < latest) std::this_thread::yield();
+    EXPECT_EQ(under_way, kThreads);
+    go_on = true;
+    await_served(before + kThreads + 2);
+  }
 }
 
 // After a pause in which all sleep, too.
