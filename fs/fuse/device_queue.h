@@ -7,7 +7,7 @@
 // the *deputy* looks in now and then: when requests wait behind the one being served, it calls all, who then take requests as they come,
 // until they come one by one again. docs/decisions.md, 38 and 41.
 //
-// Threads: receive() from those that have a Seat, stop() from any.
+// Threads: receive() and pass_on() from those that have a Seat, stop() from any.
 #pragma once
 
 #include <pthread.h>

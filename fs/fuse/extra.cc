@@ -83,6 +83,12 @@ const T* arguments(std::span<const std::byte> message) {
   return part<T>(message, sizeof(fuse_in_header));
 }
 
+template <typename In>
+size_t size_of_transfer(std::span<const std::byte> message) {
+  const In* const in = arguments<In>(message);
+  return in == nullptr ? 0 : in->size;
+}
+
 // False: the kernel did not take it; the request is gone.
 bool send(FuseMount& mount, uint64_t unique, int code, std::span<const std::byte> payload) {
   fuse_out_header header{};
@@ -200,15 +206,14 @@ bool serve_extra_request(FuseMount& mount, std::span<const std::byte> message) {
 size_t data_bytes(std::span<const std::byte> message) {
   const auto* const header = part<fuse_in_header>(message, 0);
   if (header == nullptr) return 0;
-  if (header->opcode == FUSE_READ) {
-    const auto* const in = arguments<fuse_read_in>(message);
-    return in == nullptr ? 0 : in->size;
+  switch (header->opcode) {
+    case FUSE_READ:
+      return size_of_transfer<fuse_read_in>(message);
+    case FUSE_WRITE:
+      return size_of_transfer<fuse_write_in>(message);
+    default:
+      return 0;
   }
-  if (header->opcode == FUSE_WRITE) {
-    const auto* const in = arguments<fuse_write_in>(message);
-    return in == nullptr ? 0 : in->size;
-  }
-  return 0;
 }
 
 void FuseInitAmendment::see_request(std::span<const std::byte> message) {
