@@ -84,7 +84,7 @@ struct Handle {
   uint32_t session = 0;
 };
 
-// Local memory that a transfer may touch. Must outlive every transfer that names it and the registration.
+// Local memory that a transfer may touch. It, and its registration, must outlive every transfer that names it.
 struct LocalSlice {
   std::byte* data = nullptr;  // only read from for a write
   uint32_t length_bytes = 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/remote_brick.h"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "transport/limits.h"
@@ -8,30 +10,30 @@
 
 namespace brickfs {
 
+namespace {
+
 using wire::Kind;
+
+constexpr std::chrono::microseconds kPause{100};  // until those who are still at a link that has stopped are out
+
+}  // namespace
 
 void RemoteBrick::set_on_lost(std::function<void(Error)> callback) {
   MutexLock lock(mutex_);
   on_lost_ = std::move(callback);
 }
 
-std::shared_ptr<RemoteLink> RemoteBrick::link() const {
-  MutexLock lock(mutex_);
+Result<RemoteLink*> RemoteBrick::Use::live() const {
+  if (link_ == nullptr) return Error(ENOTCONN, "no session");
   return link_;
-}
-
-Result<std::shared_ptr<RemoteLink>> RemoteBrick::live_link() const {
-  auto link = this->link();
-  if (!link) return Error(ENOTCONN, "no session");
-  return link;
 }
 
 // The old session's transfers are over before it is let go, so that wait() finds them complete whatever it finds here.
 void RemoteBrick::drop_link() {
-  const auto old = link();
-  if (!old) return;
-  old->stop();
-  MutexLock lock(mutex_);
+  if (!link_) return;
+  link_->stop();
+  current_.store(nullptr);
+  while (!stays_.none()) std::this_thread::sleep_for(kPause);
   link_ = nullptr;
 }
 
@@ -51,39 +53,43 @@ Result<Session> RemoteBrick::open(const OpenRequest& request, Holder* holder) {
   auto link = TRY(connect(request, holder, [this](Error error) { tell_lost(error); }));
   Session session = link->session();
   session.transport = link->describe();
-  MutexLock lock(mutex_);
   link_ = std::move(link);
+  current_.store(link_.get());
   return session;
 }
 
 Status RemoteBrick::close() {
-  const auto link = TRY(live_link());
-  const Status status = link->close();
+  if (!link_) return Error(ENOTCONN, "no session");
+  const Status status = link_->close();
   drop_link();
   return status;
 }
 
 Status RemoteBrick::alloc(BlockRange blocks) {
   TRY(check_range(blocks));
-  const auto link = TRY(live_link());
+  const Use use(*this);
+  RemoteLink* const link = TRY(use.live());
   TRY(link->call(Kind::kAlloc, bytes_of(wire::to_record(blocks))));
   return {};
 }
 
 Status RemoteBrick::revoke(Kind kind, BlockRange blocks) {
   TRY(check_range(blocks));
-  const auto link = TRY(live_link());
+  const Use use(*this);
+  RemoteLink* const link = TRY(use.live());
   return link->revoke(kind, blocks);
 }
 
 Result<std::vector<Handle>> RemoteBrick::map(BlockRange blocks, Access access) {
   TRY(check_range(blocks));
-  const auto link = TRY(live_link());
+  const Use use(*this);
+  RemoteLink* const link = TRY(use.live());
   return link->map(blocks, access);
 }
 
 Result<ListPage> RemoteBrick::list(BlockAddress cursor) {
-  const auto link = TRY(live_link());
+  const Use use(*this);
+  RemoteLink* const link = TRY(use.live());
   const wire::ListCall call{raw(cursor)};
   const auto body = TRY(link->call(Kind::kList, bytes_of(call)));
   return checked(*link, wire::decode_list(body, cursor));
@@ -91,12 +97,14 @@ Result<ListPage> RemoteBrick::list(BlockAddress cursor) {
 
 Status RemoteBrick::commit(std::span<const CommitRange> ranges) {
   if (ranges.size() > limits::kRangesPerCommit) return Error(EINVAL, "too many ranges in one commit");
-  const auto link = TRY(live_link());
+  const Use use(*this);
+  RemoteLink* const link = TRY(use.live());
   return link->commit(wire::encode_commit(ranges));
 }
 
 Result<BrickStat> RemoteBrick::stat() {
-  const auto link = TRY(live_link());
+  const Use use(*this);
+  RemoteLink* const link = TRY(use.live());
   const auto body = TRY(link->call(Kind::kStat, {}));
   const auto answer = TRY(checked(*link, wire::decode<wire::StatAnswer>(body)));
   auto stat = TRY(checked(*link, wire::from_answer(answer)));
@@ -105,14 +113,16 @@ Result<BrickStat> RemoteBrick::stat() {
 }
 
 void RemoteBrick::submit(Batch& batch) {
-  if (const auto link = this->link()) return link->submit(batch);
+  const Use use(*this);
+  if (use.get() != nullptr) return use.get()->submit(batch);
   batch.begin(1);
   batch.finish_one(batch.transfers.empty() ? 0 : ENOTCONN);
 }
 
 Status RemoteBrick::wait(Batch& batch) {
   if (!batch.complete()) {
-    if (const auto link = this->link()) link->wait(batch);
+    const Use use(*this);
+    if (use.get() != nullptr) use.get()->wait(batch);
   }
   return batch.status();
 }

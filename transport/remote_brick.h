@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A brick elsewhere: the brick interface over one RemoteLink after the other. Transports say how one is made.
+// A brick elsewhere: the brick interface over one RemoteLink after the other. Transports say how one is made. No call takes a lock to
+// find the link: it is let go when nobody is at it any more.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "transport/base/mutex.h"
+#include "transport/base/stays.h"
 #include "transport/brick.h"
 #include "transport/remote_link.h"
 
@@ -34,19 +37,37 @@ class RemoteBrick : public Brick {
   // Each calls drop_link() in its destructor: a link may use what the transport's brick has.
   ~RemoteBrick() override = default;
   // Errors as Brick::open(). `on_lost`: as in Brick::set_on_lost().
-  virtual Result<std::shared_ptr<RemoteLink>> connect(const OpenRequest& request, Holder* holder,
+  virtual Result<std::unique_ptr<RemoteLink>> connect(const OpenRequest& request, Holder* holder,
                                                       std::function<void(Error)> on_lost) = 0;
   void drop_link();
 
  private:
-  std::shared_ptr<RemoteLink> link() const;
-  Result<std::shared_ptr<RemoteLink>> live_link() const;
+  // The session's link, which stays as long as this does.
+  class Use {
+   public:
+    explicit Use(const RemoteBrick& brick)
+        : stays_(brick.stays_), place_(stays_.enter()), link_(brick.current_.load()) {}
+    ~Use() { stays_.leave(place_); }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    RemoteLink* get() const { return link_; }  // null: there is no session
+    Result<RemoteLink*> live() const;
+
+   private:
+    Stays& stays_;
+    const size_t place_;
+    RemoteLink* const link_;
+  };
+
   void tell_lost(Error error) const;
   Status revoke(wire::Kind kind, BlockRange blocks);
 
+  std::unique_ptr<RemoteLink> link_;  // the session, also a lost one; none before and after. Of whoever opens or closes
+  std::atomic<RemoteLink*> current_{nullptr};  // link_, for everybody else
+  mutable Stays stays_;                        // at what current_ says
+
   mutable Mutex mutex_;
   std::function<void(Error)> on_lost_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<RemoteLink> link_ ABSL_GUARDED_BY(mutex_);  // the session, also a lost one; none before and after
 };
 
 }  // namespace brickfs

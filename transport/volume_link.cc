@@ -79,26 +79,19 @@ void VolumeLink::start(Restore restore) {
   thread_ = Thread([this] { run(); });
 }
 
-size_t VolumeLink::lane_of_thread() {
-  static std::atomic<size_t> next{0};
-  thread_local const size_t lane = next.fetch_add(1, std::memory_order_relaxed) % kLanes;
-  return lane;
-}
-
-// Sequentially consistent against the thread, which closes the gate first and counts the stays then: one of the two sees the other.
+// The thread closes the gate first and counts the stays then.
 Result<VolumeLink::Use> VolumeLink::enter(Patience& patience) {
   for (;;) {
-    const size_t lane = lane_of_thread();
-    lanes_[lane].stays.fetch_add(1);
+    const size_t place = stays_.enter();
     const uint64_t session = gate_.load();
     if (session != 0) {
       Use use;
       use.link_ = this;
-      use.lane_ = lane;
+      use.place_ = place;
       use.session_ = session;
       return use;
     }
-    leave(lane);
+    leave(place);
     MutexLock lock(mutex_);
     while (state_ == State::kWaiting) {
       if (!patience.wait(changed_, lock)) return Error(EIO, "brick unreachable for too long");
@@ -107,15 +100,11 @@ Result<VolumeLink::Use> VolumeLink::enter(Patience& patience) {
   }
 }
 
-void VolumeLink::leave(size_t lane) {
-  lanes_[lane].stays.fetch_sub(1);
+void VolumeLink::leave(size_t place) {
+  stays_.leave(place);
   if (gate_.load() != 0) return;
   MutexLock lock(mutex_);
   changed_.notify_all();
-}
-
-bool VolumeLink::drained() const {
-  return std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.stays.load() == 0; });
 }
 
 bool VolumeLink::lost_by(const Use& use, Error error) {
@@ -214,7 +203,7 @@ void VolumeLink::run() {
   if (end == End::kAbandon) return;
   {
     MutexLock lock(mutex_);
-    while (!drained() && !cut_off_) changed_.wait(lock);
+    while (!stays_.none() && !cut_off_) changed_.wait(lock);
   }
   const Status status = brick_->close();
   MutexLock lock(mutex_);
@@ -225,7 +214,7 @@ void VolumeLink::run() {
 void VolumeLink::reconnect() {
   {
     MutexLock lock(mutex_);
-    while (state_ == State::kWaiting && !drained()) changed_.wait(lock);
+    while (state_ == State::kWaiting && !stays_.none()) changed_.wait(lock);
     if (state_ != State::kWaiting) return;
   }
   const auto lost_at = steady_clock::now();

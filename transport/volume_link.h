@@ -5,7 +5,6 @@
 // Threads: any.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -17,6 +16,7 @@
 
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
+#include "transport/base/stays.h"
 #include "transport/base/thread.h"
 #include "transport/brick.h"
 #include "transport/link_state.h"
@@ -59,19 +59,19 @@ class VolumeLink {
     Use(Use&& other) noexcept { *this = std::move(other); }
     Use& operator=(Use&& other) noexcept {
       std::swap(link_, other.link_);
-      std::swap(lane_, other.lane_);
+      std::swap(place_, other.place_);
       std::swap(session_, other.session_);
       return *this;
     }
     ~Use() {
-      if (link_ != nullptr) link_->leave(lane_);
+      if (link_ != nullptr) link_->leave(place_);
     }
     Brick& brick() const { return *link_->brick_; }
 
    private:
     friend class VolumeLink;
     VolumeLink* link_ = nullptr;
-    size_t lane_ = 0;
+    size_t place_ = 0;
     uint64_t session_ = 0;
   };
 
@@ -94,14 +94,8 @@ class VolumeLink {
  private:
   enum class State { kConnected, kWaiting, kFailed };
   enum class End { kNone, kAbandon, kGiveUp };
-  struct alignas(64) Lane {
-    std::atomic<int64_t> stays{0};
-  };
-  static constexpr size_t kLanes = 16;  // so that threads on different cores do not share a counter
 
-  static size_t lane_of_thread();
-  void leave(size_t lane);
-  bool drained() const;
+  void leave(size_t place);
   void lose(uint64_t session, Error error);
   void fail(Error error, std::string text);
   void cancel(End end);
@@ -115,7 +109,7 @@ class VolumeLink {
   OpenRequest request_;   // resume: the thread's, after open()
   Restore restore_;       // fixed before the thread starts
 
-  std::array<Lane, kLanes> lanes_;
+  Stays stays_;
   std::atomic<uint64_t> gate_{0};  // number of the session calls may enter; 0: closed
 
   mutable Mutex mutex_;

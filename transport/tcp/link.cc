@@ -21,12 +21,12 @@ constexpr auto kRenewTimeout = limits::kLease - limits::kKeepAlive;
 
 }  // namespace
 
-Result<std::shared_ptr<Link>> Link::open(const Peer& peer, const OpenRequest& request, Holder* holder,
+Result<std::unique_ptr<Link>> Link::open(const Peer& peer, const OpenRequest& request, Holder* holder,
                                          std::function<void(Error)> on_lost) {
   const Deadline latest = Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout;
   Opened opened = TRY(open_session(peer, request, holder, latest));
   const wire::Token token = opened.token;
-  std::shared_ptr<Link> link(new Link(std::move(opened), std::move(on_lost)));
+  std::unique_ptr<Link> link(new Link(std::move(opened), std::move(on_lost)));
   if (!link->wake_) return Error(EMFILE, "eventfd");
   if (request.mode != OpenMode::kObserve) {
     const Status attached = link->attach_all(peer, token, latest);

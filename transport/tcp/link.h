@@ -28,7 +28,7 @@ namespace brickfs::tcp {
 class Link final : public RemoteLink {
  public:
   // Errors as Brick::open(). `on_lost`: as in Brick::set_on_lost().
-  static Result<std::shared_ptr<Link>> open(const Peer& peer, const OpenRequest& request, Holder* holder,
+  static Result<std::unique_ptr<Link>> open(const Peer& peer, const OpenRequest& request, Holder* holder,
                                             std::function<void(Error)> on_lost);
   ~Link() override;  // stop()
   Link(const Link&) = delete;

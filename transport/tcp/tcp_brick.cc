@@ -17,19 +17,19 @@ class TcpBrick final : public RemoteBrick {
   ~TcpBrick() override { drop_link(); }
 
  private:
-  Result<std::shared_ptr<RemoteLink>> connect(const OpenRequest& request, Holder* holder,
+  Result<std::unique_ptr<RemoteLink>> connect(const OpenRequest& request, Holder* holder,
                                               std::function<void(Error)> on_lost) override;
 
   const std::function<std::vector<HostPort>()> addresses_;
   const Secret secret_;
 };
 
-Result<std::shared_ptr<RemoteLink>> TcpBrick::connect(const OpenRequest& request, Holder* holder,
+Result<std::unique_ptr<RemoteLink>> TcpBrick::connect(const OpenRequest& request, Holder* holder,
                                                       std::function<void(Error)> on_lost) {
   Error error(EHOSTUNREACH, "no address");
   for (HostPort& address : addresses_()) {
     auto link = tcp::Link::open({std::move(address.host), address.port, secret_}, request, holder, on_lost);
-    if (link.ok()) return std::shared_ptr<RemoteLink>(*std::move(link));
+    if (link.ok()) return std::unique_ptr<RemoteLink>(*std::move(link));
     error = link.error();
     if (is_brick_answer(error)) break;
   }

@@ -78,6 +78,7 @@ void DataPath::submit(Batch& batch) {
   if (callback) callbacks_.fetch_add(parts.size());
   for (const int code : refused) batch.finish_one(code);
   post(parts);  // the batch may be gone from now on
+  if (!refused.empty()) wake_sleepers();  // HandleMap::use() may have counted a user for a moment
   if (!callback || watched_.load()) return;
   MutexLock lock(mutex_);
   background_.notify_one();

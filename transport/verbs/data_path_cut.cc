@@ -31,9 +31,8 @@ void DataPath::cut_one(Batch& batch, const Transfer& transfer, const Lane& lane,
   const auto total = static_cast<uint32_t>(length_of(transfer));
   const auto most = static_cast<uint32_t>(std::min<uint64_t>(facts.message_bytes, limits::kTransferBytes));
   Part part{&batch, &transfer, &mapping, 0, total, Part::Way::kDirect, 0};
-  const LocalMemory::Reader keys(memory_);
   const bool registered = std::ranges::all_of(transfer.local, [&](const LocalSlice& slice) {
-    return slice.length_bytes == 0 || keys.key_of(slice, lane.device().number()).has_value();
+    return slice.length_bytes == 0 || memory_.key_of(slice, lane.device().number()) != 0;
   });
   const auto add = [&](uint32_t offset, uint32_t length) {
     part.offset = offset;

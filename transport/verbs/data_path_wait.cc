@@ -23,7 +23,7 @@ constexpr int kPollsPerLook = 32;  // at the clock, which may cost more than man
 
 bool DataPath::Goal::reached() const {
   if (batch != nullptr) return batch->complete();
-  return unused != nullptr && unused->users.load(std::memory_order_acquire) == 0;
+  return unused != nullptr && unused->users.load() == 0;
 }
 
 class DataPath::Sleeper {

@@ -5,74 +5,119 @@
 #include "transport/wire.h"
 
 namespace brickfs::verbs {
+namespace {
+
+bool is_same(const Handle& a, const Handle& b) {
+  return a.remote_address == b.remote_address && a.blocks.start == b.blocks.start && a.blocks.count == b.blocks.count &&
+         a.access == b.access;
+}
+
+}  // namespace
+
+Mapping* HandleMap::at(uint32_t remote_key) const {
+  const uint32_t place = remote_key % (1u << kPlaceBits);
+  Chunk* const chunk = chunks_[place / kChunkPlaces].load(std::memory_order_acquire);
+  return chunk == nullptr ? nullptr : &(*chunk)[place % kChunkPlaces];
+}
+
+// The remote key of a place that nobody has.
+Result<uint32_t> HandleMap::take_place() {
+  constexpr uint32_t kFirst = 1u << kPlaceBits;  // of the numbers above the place: no remote key is 0
+  if (!free_.empty()) {
+    const uint32_t key = free_.back();
+    free_.pop_back();
+    return key;
+  }
+  const uint32_t place = places_;
+  if (place == 1u << kPlaceBits) return Error(ENOMEM, "too many mapped runs of blocks");
+  if (place % kChunkPlaces == 0) {
+    made_.push_back(std::make_unique<Chunk>());
+    chunks_[place / kChunkPlaces].store(made_.back().get(), std::memory_order_release);
+  }
+  ++places_;
+  return kFirst | place;
+}
 
 Result<std::vector<Handle>> HandleMap::add(std::span<const std::byte> body, const BlockRange& asked, Access access) {
   const auto records = TRY(wire::decode_array<LaneHandle>(body, limits::kBlocksPerCall));
-  std::vector<std::shared_ptr<Mapping>> made;
+  std::vector<Handle> handles;
   BlockAddress next = asked.start;
   uint64_t missing = asked.count;
   for (const LaneHandle& record : records) {
     if (BlockAddress{record.start} != next || record.count == 0 || record.count > missing || record.id == 0) {
       return Error(EPROTO, "handles for other blocks than were mapped");
     }
-    auto mapping = std::make_shared<Mapping>();
-    mapping->handle = {{next, record.count}, access, record.address, record.id};
-    for (size_t lane = 0; lane < record.keys.size(); ++lane) {
-      mapping->keys[lane].store(record.keys[lane], std::memory_order_relaxed);
-    }
-    next = mapping->handle.blocks.end();
+    handles.push_back({{next, record.count}, access, record.address});
+    next = handles.back().blocks.end();
     missing -= record.count;
-    made.push_back(std::move(mapping));
   }
   if (missing != 0) return Error(EPROTO, "handles for fewer blocks than were mapped");
-  std::vector<Handle> handles;
-  ExclusiveLock lock(mutex_);
-  for (auto& mapping : made) {
-    handles.push_back(mapping->handle);
-    if (!by_id_.emplace(mapping->handle.remote_key, std::move(mapping)).second) {
-      return Error(EPROTO, "a handle that was there before");
+  MutexLock lock(mutex_);
+  for (size_t i = 0; i < handles.size(); ++i) {
+    const uint32_t key = TRY(take_place());
+    Mapping& mapping = *at(key);
+    if (!by_id_.emplace(records[i].id, &mapping).second) return Error(EPROTO, "a handle that was there before");
+    handles[i].remote_key = key;
+    mapping.handle = handles[i];
+    mapping.id = records[i].id;
+    for (size_t lane = 0; lane < mapping.keys.size(); ++lane) {
+      mapping.keys[lane].store(records[i].keys[lane], std::memory_order_relaxed);
     }
+    mapping.live.store(key);
   }
   return handles;
 }
 
 void HandleMap::add_keys(uint32_t lane, std::span<const KeyRecord> keys) {
-  SharedLock lock(mutex_);
+  MutexLock lock(mutex_);
   for (const KeyRecord& record : keys) {
     const auto found = by_id_.find(record.id);
     if (found != by_id_.end()) found->second->keys[lane].store(record.key, std::memory_order_relaxed);
   }
 }
 
+// Counted before it looks whether the mapping is live, while take_out() ends its life before anybody asks for its users: it is
+// never made anew under one who has found it live.
 Mapping* HandleMap::use(const Handle& handle) {
-  SharedLock lock(mutex_);
-  const auto found = by_id_.find(handle.remote_key);
-  if (found == by_id_.end()) return nullptr;
-  Mapping& mapping = *found->second;
-  const Handle& known = mapping.handle;
-  if (known.remote_address != handle.remote_address || known.blocks.start != handle.blocks.start ||
-      known.blocks.count != handle.blocks.count || known.access != handle.access) {
-    return nullptr;
-  }
-  mapping.users.fetch_add(1, std::memory_order_relaxed);
-  return &mapping;
+  Mapping* const mapping = at(handle.remote_key);
+  if (mapping == nullptr) return nullptr;
+  mapping->users.fetch_add(1);
+  const bool live = handle.remote_key != 0 && mapping->live.load() == handle.remote_key;
+  if (live && is_same(mapping->handle, handle)) return mapping;
+  release(*mapping);
+  return nullptr;
 }
 
-std::vector<std::shared_ptr<Mapping>> HandleMap::take_out(BlockRange blocks) {
-  std::vector<std::shared_ptr<Mapping>> taken;
-  ExclusiveLock lock(mutex_);
-  absl::erase_if(by_id_, [&](auto& entry) {
-    const BlockRange& held = entry.second->handle.blocks;
+std::vector<Mapping*> HandleMap::take_out(BlockRange blocks) {
+  std::vector<Mapping*> taken;
+  MutexLock lock(mutex_);
+  absl::erase_if(by_id_, [&](const auto& entry) {
+    Mapping* const mapping = entry.second;
+    const BlockRange& held = mapping->handle.blocks;
     const bool covers = held.start < blocks.end() && blocks.start < held.end();
-    if (covers) taken.push_back(std::move(entry.second));
-    return covers;
+    if (!covers) return false;
+    mapping->live.store(0);
+    taken.push_back(mapping);
+    return true;
   });
   return taken;
 }
 
-void HandleMap::put_back(std::span<const std::shared_ptr<Mapping>> taken) {
-  ExclusiveLock lock(mutex_);
-  for (const auto& mapping : taken) by_id_.emplace(mapping->handle.remote_key, mapping);
+void HandleMap::put_back(std::span<Mapping* const> taken) {
+  MutexLock lock(mutex_);
+  for (Mapping* const mapping : taken) {
+    by_id_.emplace(mapping->id, mapping);
+    mapping->live.store(mapping->handle.remote_key);
+  }
+}
+
+void HandleMap::forget(std::span<Mapping* const> taken) {
+  constexpr uint32_t kNext = 1u << kPlaceBits;
+  MutexLock lock(mutex_);
+  for (const Mapping* const mapping : taken) {
+    const uint32_t key = mapping->handle.remote_key + kNext;  // of the numbers above the place, the next but 0
+    free_.push_back(key < kNext ? key + kNext : key);
+  }
 }
 
 }  // namespace brickfs::verbs

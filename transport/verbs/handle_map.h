@@ -2,6 +2,9 @@
 // The handles of a session as its client knows them: what a Handle's remote_key stands for on each lane, and how many
 // transfers are using it, so that unmap can wait for them instead of having the device refuse them.
 //
+// A Handle's remote_key is the place of its mapping in a table that only grows, and a number that changes whenever the place is
+// taken anew. Finding it takes no lock.
+//
 // Threads: every call from any thread.
 #pragma once
 
@@ -20,30 +23,46 @@
 
 namespace brickfs::verbs {
 
-// Stays until nobody uses it any more and its handle has been taken out.
-struct Mapping {
-  Handle handle;
+struct alignas(64) Mapping {
+  Handle handle;  // does not change as long as the mapping is live
   std::array<std::atomic<uint32_t>, limits::kLanesPerSession> keys{};  // by lane; 0: not by that one
   std::atomic<uint32_t> users{0};
+  std::atomic<uint32_t> live{0};  // the handle's remote_key; 0: nobody may begin to use it
+  uint32_t id = 0;                // by which the brick knows it
 };
 
 class HandleMap {
  public:
-  // What a brick answers to MAP. EPROTO: not what was asked for.
+  // What a brick answers to MAP. EPROTO: not what was asked for. ENOMEM: more handles than anybody should have.
   Result<std::vector<Handle>> add(std::span<const std::byte> body, const BlockRange& asked, Access access);
   void add_keys(uint32_t lane, std::span<const KeyRecord> keys);
 
-  // Counts a user more. Null: no such handle, or not as it was handed out.
+  // Counts a user more. Null: no such handle, or not as it was handed out; somebody may have seen a user more for a moment.
   Mapping* use(const Handle& handle);
   static void release(Mapping& mapping) { mapping.users.fetch_sub(1, std::memory_order_release); }
 
-  // Takes out every handle that covers any block of the range; no use() finds them from then on.
-  std::vector<std::shared_ptr<Mapping>> take_out(BlockRange blocks);
-  void put_back(std::span<const std::shared_ptr<Mapping>> taken);
+  // Takes out every handle that covers any block of the range; no use() finds them from then on. Then, once nobody uses them
+  // any more, forget() or put_back().
+  std::vector<Mapping*> take_out(BlockRange blocks);
+  void put_back(std::span<Mapping* const> taken);
+  void forget(std::span<Mapping* const> taken);
 
  private:
-  mutable SharedMutex mutex_;
-  absl::flat_hash_map<uint32_t, std::shared_ptr<Mapping>> by_id_ ABSL_GUARDED_BY(mutex_);
+  static constexpr uint32_t kPlaceBits = 20;
+  static constexpr uint32_t kChunkPlaces = 256;
+  static constexpr uint32_t kChunks = (1u << kPlaceBits) / kChunkPlaces;
+  using Chunk = std::array<Mapping, kChunkPlaces>;
+
+  Mapping* at(uint32_t remote_key) const;
+  Result<uint32_t> take_place() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  std::array<std::atomic<Chunk*>, kChunks> chunks_{};
+
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Chunk>> made_ ABSL_GUARDED_BY(mutex_);  // chunks_' first
+  uint32_t places_ ABSL_GUARDED_BY(mutex_) = 0;                       // taken so far
+  std::vector<uint32_t> free_ ABSL_GUARDED_BY(mutex_);                // remote keys that those places are to have next
+  absl::flat_hash_map<uint32_t, Mapping*> by_id_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace brickfs::verbs

@@ -97,7 +97,7 @@ Lane::Lane(Opened opened, ClientDevice& device, const LocalMemory& memory)
 }
 
 // False: a staging buffer is missing.
-bool Lane::prepare_one(Part part, const LocalMemory::Reader& keys, Chain& chain) {
+bool Lane::prepare_one(Part part, Chain& chain) {
   ibv_send_wr& request = chain.requests[chain.count];
   request = {};
   const size_t first = chain.slice_count;
@@ -135,7 +135,7 @@ bool Lane::prepare_one(Part part, const LocalMemory::Reader& keys, Chain& chain)
           continue;
         }
         const uint32_t now = std::min(left, slice.length_bytes - skip);
-        const uint32_t key = part.way == Part::Way::kInline ? 0 : keys.key_of(slice, device_.number()).value_or(0);
+        const uint32_t key = part.way == Part::Way::kInline ? 0 : memory_.key_of(slice, device_.number());
         chain.add_slice(slice.data + skip, now, key);
         left -= now;
         skip = 0;
@@ -149,9 +149,8 @@ bool Lane::prepare_one(Part part, const LocalMemory::Reader& keys, Chain& chain)
 }
 
 size_t Lane::prepare(std::span<const Part> parts, size_t room, Chain& chain) {
-  const LocalMemory::Reader keys(memory_);
   room = std::min({room, parts.size(), chain.requests.size()});
-  while (chain.count < room && prepare_one(parts[chain.count], keys, chain)) {
+  while (chain.count < room && prepare_one(parts[chain.count], chain)) {
   }
   return chain.count;
 }

@@ -101,7 +101,7 @@ class Lane {
   struct Chain;
   Part& part_at(uint64_t place) { return ring_[place % ring_.size()]; }
   size_t prepare(std::span<const Part> parts, size_t room, Chain& chain);
-  bool prepare_one(Part part, const LocalMemory::Reader& keys, Chain& chain);
+  bool prepare_one(Part part, Chain& chain);
   void take(std::span<const ibv_wc> completions, Parts& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(poll_mutex_);
 
   ClientDevice& device_;

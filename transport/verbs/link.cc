@@ -18,7 +18,7 @@ constexpr auto kRenewTimeout = limits::kLease - limits::kKeepAlive;
 
 }  // namespace
 
-Result<std::shared_ptr<Link>> Link::open(const Peer& peer, LocalMemory& memory, const OpenRequest& request,
+Result<std::unique_ptr<Link>> Link::open(const Peer& peer, LocalMemory& memory, const OpenRequest& request,
                                          Holder* holder, std::function<void(Error)> on_lost) {
   const Deadline latest = Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout;
   Result<Opened> opened = Error(EHOSTUNREACH, "no address");
@@ -32,7 +32,7 @@ Result<std::shared_ptr<Link>> Link::open(const Peer& peer, LocalMemory& memory, 
     if (code != ECONNREFUSED && code != EHOSTUNREACH && code != ETIMEDOUT && code != ENODEV && code != ENOTCONN) break;
   }
   if (!opened.ok()) return opened.error();
-  std::shared_ptr<Link> link(new Link(peer, memory, request, *opened, std::move(on_lost)));
+  std::unique_ptr<Link> link(new Link(peer, memory, request, *opened, std::move(on_lost)));
   const Status begun = link->begin(number, std::move(opened->channel), latest);
   if (!begun.ok()) return begun.error();
   return link;
@@ -120,7 +120,10 @@ Status Link::revoke(wire::Kind kind, BlockRange blocks) {
   for (const auto& mapping : taken) data_.wait_unused(*mapping);
   TRY(flush());
   const auto answer = call(kind, bytes_of(wire::to_record(blocks)));
-  if (answer.ok()) return {};
+  if (answer.ok()) {
+    handles_.forget(taken);
+    return {};
+  }
   if (!lost()) handles_.put_back(taken);  // a refusal leaves everything as it was
   return answer.error();
 }

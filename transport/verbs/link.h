@@ -40,7 +40,7 @@ struct Peer {
 class Link final : public RemoteLink {
  public:
   // Errors as Brick::open(). `memory` outlives the link; `on_lost`: as in Brick::set_on_lost().
-  static Result<std::shared_ptr<Link>> open(const Peer& peer, LocalMemory& memory, const OpenRequest& request,
+  static Result<std::unique_ptr<Link>> open(const Peer& peer, LocalMemory& memory, const OpenRequest& request,
                                             Holder* holder, std::function<void(Error)> on_lost);
   ~Link() override;  // stop()
   Link(const Link&) = delete;

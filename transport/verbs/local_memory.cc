@@ -56,8 +56,15 @@ Result<std::unique_ptr<ClientDevice>> ClientDevice::make(ibv_context* device, si
   return made;
 }
 
+Status LocalMemory::register_with(const ClientDevice& device, Registration& registration) {
+  MrPtr& region = registration.regions[device.number()];
+  region = TRY(register_region(device.domain(), registration.memory, IBV_ACCESS_LOCAL_WRITE));
+  registration.keys[device.number()].store(region->lkey, std::memory_order_release);
+  return {};
+}
+
 Result<ClientDevice*> LocalMemory::find_device(ibv_context* device) {
-  ExclusiveLock lock(mutex_);
+  MutexLock lock(mutex_);
   for (const auto& known : devices_) {
     if (known->context() == device) return known.get();
   }
@@ -65,9 +72,7 @@ Result<ClientDevice*> LocalMemory::find_device(ibv_context* device) {
   auto made = TRY(ClientDevice::make(device, devices_.size()));
   // Memory that cannot be registered there is copied through staging buffers; the log says why.
   for (const auto& registration : registrations_) {
-    if (!registration) continue;
-    auto region = register_region(made->domain(), registration->memory, IBV_ACCESS_LOCAL_WRITE);
-    if (region.ok()) registration->regions[made->number()] = *std::move(region);
+    if (registration) static_cast<void>(register_with(*made, *registration));
   }
   devices_.push_back(std::move(made));
   return devices_.back().get();
@@ -75,14 +80,14 @@ Result<ClientDevice*> LocalMemory::find_device(ibv_context* device) {
 
 Result<uint32_t> LocalMemory::add(std::span<std::byte> memory) {
   if (memory.empty()) return Error(EINVAL, "no memory to register");
-  ExclusiveLock lock(mutex_);
-  auto registration = std::make_unique<Registration>();
-  registration->memory = memory;
-  for (const auto& device : devices_) {
-    registration->regions[device->number()] = TRY(register_region(device->domain(), memory, IBV_ACCESS_LOCAL_WRITE));
-  }
+  MutexLock lock(mutex_);
   const auto place = std::ranges::find_if(registrations_, [](const auto& at) { return at == nullptr; });
   const auto index = static_cast<uint32_t>(place - registrations_.begin());
+  if (index == kRegistrations) return Error(ENOMEM, "too many pieces of memory are registered");
+  auto registration = std::make_unique<Registration>();
+  registration->memory = memory;
+  for (const auto& device : devices_) TRY(register_with(*device, *registration));
+  table_[index].store(registration.get(), std::memory_order_release);
   if (place == registrations_.end()) {
     registrations_.push_back(std::move(registration));
   } else {
@@ -92,18 +97,18 @@ Result<uint32_t> LocalMemory::add(std::span<std::byte> memory) {
 }
 
 void LocalMemory::remove(uint32_t local_key) {
-  ExclusiveLock lock(mutex_);
+  MutexLock lock(mutex_);
+  table_[local_key - 1].store(nullptr, std::memory_order_release);
   registrations_[local_key - 1].reset();
 }
 
-std::optional<uint32_t> LocalMemory::Reader::key_of(const LocalSlice& slice, size_t device) const {
-  const auto& all = memory_.registrations_;
-  if (slice.local_key == 0 || slice.local_key > all.size() || !all[slice.local_key - 1]) return std::nullopt;
-  const Registration& registration = *all[slice.local_key - 1];
-  const std::byte* const first = registration.memory.data();
-  const bool within = slice.data >= first && slice.data + slice.length_bytes <= first + registration.memory.size();
-  if (!within || !registration.regions[device]) return std::nullopt;
-  return registration.regions[device]->lkey;
+uint32_t LocalMemory::key_of(const LocalSlice& slice, size_t device) const {
+  if (slice.local_key == 0 || slice.local_key > table_.size()) return 0;
+  const Registration* const registration = table_[slice.local_key - 1].load(std::memory_order_acquire);
+  if (registration == nullptr) return 0;
+  const std::byte* const first = registration->memory.data();
+  const bool within = slice.data >= first && slice.data + slice.length_bytes <= first + registration->memory.size();
+  return within ? registration->keys[device].load(std::memory_order_acquire) : 0;
 }
 
 }  // namespace brickfs::verbs

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -80,29 +81,27 @@ class LocalMemory {
   Result<ClientDevice*> find_device(ibv_context* device);
   // With every device known now or later. ENOMEM, EPERM. The key is not 0.
   Result<uint32_t> add(std::span<std::byte> memory);
+  // No transfer may name it any more.
   void remove(uint32_t local_key);
 
-  // The device's own keys for slices; keeps the registrations in place as long as it lives.
-  class Reader {
-   public:
-    explicit Reader(const LocalMemory& memory) : memory_(memory), lock_(memory.mutex_) {}
-    // None: the slice is not registered there.
-    std::optional<uint32_t> key_of(const LocalSlice& slice, size_t device) const;
-
-   private:
-    const LocalMemory& memory_;
-    const SharedLock lock_;
-  };
+  // The device's own key for the slice; 0: it is not registered there. Takes no lock.
+  uint32_t key_of(const LocalSlice& slice, size_t device) const;
 
  private:
+  static constexpr size_t kRegistrations = 1024;  // a client has one for each purpose, a benchmark one for each thread
+
   struct Registration {
     std::span<std::byte> memory;
-    std::array<MrPtr, kDevices> regions;  // by number of the device
+    std::array<std::atomic<uint32_t>, kDevices> keys{};  // by number of the device; 0: not there
+    std::array<MrPtr, kDevices> regions;                 // LocalMemory's mutex_
   };
+  static Status register_with(const ClientDevice& device, Registration& registration);
 
-  mutable SharedMutex mutex_;
+  std::array<std::atomic<const Registration*>, kRegistrations> table_{};  // by local key - 1; registrations_, for readers
+
+  Mutex mutex_;
   std::vector<std::unique_ptr<ClientDevice>> devices_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<Registration>> registrations_ ABSL_GUARDED_BY(mutex_);  // by local key - 1
+  std::vector<std::unique_ptr<Registration>> registrations_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace brickfs::verbs

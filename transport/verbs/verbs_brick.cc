@@ -21,7 +21,7 @@ class VerbsBrick final : public RemoteBrick {
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory) override;
 
  private:
-  Result<std::shared_ptr<RemoteLink>> connect(const OpenRequest& request, Holder* holder,
+  Result<std::unique_ptr<RemoteLink>> connect(const OpenRequest& request, Holder* holder,
                                               std::function<void(Error)> on_lost) override;
 
   const verbs::Peer peer_;
@@ -29,10 +29,10 @@ class VerbsBrick final : public RemoteBrick {
   const std::shared_ptr<verbs::LocalMemory> memory_ = std::make_shared<verbs::LocalMemory>();
 };
 
-Result<std::shared_ptr<RemoteLink>> VerbsBrick::connect(const OpenRequest& request, Holder* holder,
+Result<std::unique_ptr<RemoteLink>> VerbsBrick::connect(const OpenRequest& request, Holder* holder,
                                                         std::function<void(Error)> on_lost) {
   auto link = verbs::Link::open(peer_, *memory_, request, holder, std::move(on_lost));
-  if (link.ok()) return std::shared_ptr<RemoteLink>(*std::move(link));
+  if (link.ok()) return std::unique_ptr<RemoteLink>(*std::move(link));
   if (!link.error().is(ENODEV)) return link.error();
   static std::atomic<bool> said{false};  // once: a path that failed is tried again and again
   const std::string why = said.exchange(true) ? "" : verbs::why_no_device();

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many are within something that somebody may want to take away: counted so that threads on different cores do not share a
+// cache line.
+//
+// Who comes counts itself in and looks, then, whether what it came for is still there; who takes that away does so first and
+// looks, then, until nobody is within. All of it is sequentially consistent, so one of the two sees the other.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace brickfs {
+
+class Stays {
+ public:
+  // Where it was counted, for leave().
+  size_t enter() {
+    const size_t place = place_of_thread();
+    places_[place].count.fetch_add(1);
+    return place;
+  }
+  void leave(size_t place) { places_[place].count.fetch_sub(1); }
+  // Of those who are within all the time that this takes, none is overlooked.
+  bool none() const {
+    return std::all_of(places_.begin(), places_.end(), [](const Place& place) { return place.count.load() == 0; });
+  }
+
+ private:
+  struct alignas(64) Place {
+    std::atomic<int64_t> count{0};
+  };
+  static constexpr size_t kPlaces = 16;
+
+  static size_t place_of_thread() {
+    static std::atomic<size_t> next{0};
+    thread_local const size_t mine = next.fetch_add(1, std::memory_order_relaxed) % kPlaces;
+    return mine;
+  }
+
+  std::array<Place, kPlaces> places_;
+};
+
+}  // namespace brickfs
