@@ -99,8 +99,7 @@ class LiveSession final : public ServerSession {
     stat.medium = service_.medium();
     return stat;
   }
-  Result<std::vector<Pin>> pin(uint32_t remote_key, uint64_t remote_address, uint64_t length_bytes,
-                               Access access) override {
+  Result<Pin> pin(uint32_t remote_key, uint64_t remote_address, uint64_t length_bytes, Access access) override {
     return state_->pin(remote_key, remote_address, length_bytes, access);
   }
   void touch() override { state_->touch(); }

@@ -74,9 +74,9 @@ class ServerSession {
   virtual Result<ListPage> list(BlockAddress cursor) = 0;
   virtual Status commit(std::span<const CommitRange> ranges) = 0;
   virtual Result<BrickStat> stat() = 0;
-  // `remote_address`, `remote_key` as in a Handle of this session; all of the bytes within that handle. May span blocks:
-  // one span per stretch of neighbouring memory. EACCES: no such handle, or not for this access.
-  virtual Result<std::vector<Pin>> pin(uint32_t remote_key, uint64_t remote_address, uint64_t length_bytes, Access access) = 0;
+  // `remote_address`, `remote_key` as in a Handle of this session; all of the bytes within that handle.
+  // EACCES: no such handle, or not for this access.
+  virtual Result<Pin> pin(uint32_t remote_key, uint64_t remote_address, uint64_t length_bytes, Access access) = 0;
   // Heard from the client just now.
   virtual void touch() = 0;
   // Gives up the lease.

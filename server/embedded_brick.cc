@@ -2,8 +2,10 @@
 #include "server/embedded_brick.h"
 
 #include <cstring>
+#include <thread>
 #include <utility>
 
+#include "transport/base/current.h"
 #include "transport/base/mutex.h"
 #include "transport/limits.h"
 
@@ -35,16 +37,26 @@ class EmbeddedBrick final : public Brick {
   Result<Session> open(const OpenRequest& request, Holder* holder) override;
   Status close() override;
   void abandon() override;
-  Status alloc(BlockRange blocks) override { return TRY(session())->alloc(blocks); }
-  Status free(BlockRange blocks) override { return TRY(session())->free(blocks); }
-  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override {
-    return TRY(session())->map(blocks, access);
+  Status alloc(BlockRange blocks) override {
+    return in_session([&](ServerSession& session) { return session.alloc(blocks); });
   }
-  Status unmap(BlockRange blocks) override { return TRY(session())->unmap(blocks); }
-  Result<ListPage> list(BlockAddress cursor) override { return TRY(session())->list(cursor); }
-  Status commit(std::span<const CommitRange> ranges) override { return TRY(session())->commit(ranges); }
+  Status free(BlockRange blocks) override {
+    return in_session([&](ServerSession& session) { return session.free(blocks); });
+  }
+  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override {
+    return in_session([&](ServerSession& session) { return session.map(blocks, access); });
+  }
+  Status unmap(BlockRange blocks) override {
+    return in_session([&](ServerSession& session) { return session.unmap(blocks); });
+  }
+  Result<ListPage> list(BlockAddress cursor) override {
+    return in_session([&](ServerSession& session) { return session.list(cursor); });
+  }
+  Status commit(std::span<const CommitRange> ranges) override {
+    return in_session([&](ServerSession& session) { return session.commit(ranges); });
+  }
   Result<BrickStat> stat() override {
-    BrickStat stat = TRY(TRY(session())->stat());
+    BrickStat stat = TRY(in_session([](ServerSession& session) { return session.stat(); }));
     stat.transport = "embedded";
     return stat;
   }
@@ -54,53 +66,39 @@ class EmbeddedBrick final : public Brick {
   void set_on_lost(std::function<void(Error)> callback) override { notice_->set(std::move(callback)); }
 
  private:
-  Result<std::shared_ptr<ServerSession>> session() const;
-  void finish_one(Batch& batch, bool waited_for, int code);
+  static Error no_session() { return Error(ENOTCONN, "no session is open"); }
+  template <typename Call>
+  auto in_session(Call call) -> decltype(call(std::declval<ServerSession&>())) {
+    const Current<ServerSession>::Use session(session_);
+    if (!session) return no_session();
+    return call(*session);
+  }
 
   const std::shared_ptr<BrickService> service_;
   const std::shared_ptr<LossNotice> notice_ = std::make_shared<LossNotice>();
-
-  mutable SharedMutex session_mutex_;
-  std::shared_ptr<ServerSession> session_ ABSL_GUARDED_BY(session_mutex_);  // null: none open
-
-  Mutex complete_mutex_;
-  CondVar complete_;  // some batch without a callback is
+  Current<ServerSession> session_;
 };
-
-Result<std::shared_ptr<ServerSession>> EmbeddedBrick::session() const {
-  SharedLock lock(session_mutex_);
-  if (session_ == nullptr) return Error(ENOTCONN, "no session is open");
-  return session_;
-}
 
 Result<Session> EmbeddedBrick::open(const OpenRequest& request, Holder* holder) {
   abandon();
-  std::shared_ptr<ServerSession> opened = TRY(service_->open_session(
-      request, [notice = notice_] { notice->tell(); }, holder));
+  auto opened = TRY(service_->open_session(request, [notice = notice_] { notice->tell(); }, holder));
   Session description = opened->description();
   description.transport = "embedded";
-  ExclusiveLock lock(session_mutex_);
-  session_ = std::move(opened);
+  session_.put(std::move(opened));
   return description;
 }
 
 void EmbeddedBrick::abandon() {
-  std::shared_ptr<ServerSession> former;
-  {
-    ExclusiveLock lock(session_mutex_);
-    former.swap(session_);
-  }
-  if (former != nullptr) former->disconnect();
+  if (session_.get() == nullptr) return;
+  session_.get()->disconnect();
+  session_.take_away();
 }
 
 Status EmbeddedBrick::close() {
-  std::shared_ptr<ServerSession> closing;
-  {
-    ExclusiveLock lock(session_mutex_);
-    closing.swap(session_);
-  }
-  if (closing == nullptr) return Error(ENOTCONN, "no session is open");
-  return closing->close();
+  if (session_.get() == nullptr) return no_session();
+  const Status status = session_.get()->close();
+  session_.take_away();
+  return status;
 }
 
 // The bytes of a transfer, or why it is not one.
@@ -119,48 +117,37 @@ Result<uint64_t> transfer_bytes(const Transfer& transfer) {
 Status copy(ServerSession& session, const Transfer& transfer) {
   const uint64_t bytes = TRY(transfer_bytes(transfer));
   const bool writes = transfer.direction == Direction::kWrite;
-  const auto pins = TRY(session.pin(transfer.handle.remote_key, transfer.handle.remote_address + transfer.offset, bytes,
-                                    writes ? Access::kReadWrite : Access::kRead));
-  auto pin = pins.begin();
-  std::span<std::byte> remote = pin->bytes();
+  const Pin pin = TRY(session.pin(transfer.handle.remote_key, transfer.handle.remote_address + transfer.offset, bytes,
+                                  writes ? Access::kReadWrite : Access::kRead));
+  std::byte* remote = pin.bytes().data();
   for (const LocalSlice& slice : transfer.local) {
-    for (size_t done = 0; done < slice.length_bytes;) {
-      if (remote.empty()) remote = (++pin)->bytes();
-      const size_t length = std::min<size_t>(slice.length_bytes - done, remote.size());
-      if (writes) {
-        std::memcpy(remote.data(), slice.data + done, length);
-      } else {
-        std::memcpy(slice.data + done, remote.data(), length);
-      }
-      remote = remote.subspan(length);
-      done += length;
+    if (slice.length_bytes == 0) continue;
+    if (writes) {
+      std::memcpy(remote, slice.data, slice.length_bytes);
+    } else {
+      std::memcpy(slice.data, remote, slice.length_bytes);
     }
+    remote += slice.length_bytes;
   }
   return {};
 }
 
 void EmbeddedBrick::submit(Batch& batch) {
   const size_t count = batch.transfers.size();
-  const bool waited_for = !batch.has_callback();
   batch.begin(count == 0 || count > limits::kTransfersPerBatch ? 1 : count);
-  if (count == 0) return finish_one(batch, waited_for, 0);
-  if (count > limits::kTransfersPerBatch) return finish_one(batch, waited_for, EINVAL);
-  const auto open_session = session();
+  if (count == 0 || count > limits::kTransfersPerBatch) {
+    batch.finish_one(count == 0 ? 0 : EINVAL);
+    return;
+  }
+  const Current<ServerSession>::Use session(session_);
   for (size_t i = 0; i < count; ++i) {  // the last finish_one() may be the batch's end
-    const int code = open_session.ok() ? copy(**open_session, batch.transfers[i]).code() : open_session.code();
-    finish_one(batch, waited_for, code);
+    batch.finish_one(session ? copy(*session, batch.transfers[i]).code() : ENOTCONN);
   }
 }
 
-void EmbeddedBrick::finish_one(Batch& batch, bool waited_for, int code) {
-  if (!batch.finish_one(code) || !waited_for) return;
-  MutexLock lock(complete_mutex_);
-  complete_.notify_all();
-}
-
+// submit() has done all of it; only another thread than that may have to wait.
 Status EmbeddedBrick::wait(Batch& batch) {
-  MutexLock lock(complete_mutex_);
-  while (!batch.complete()) complete_.wait(lock);
+  while (!batch.complete()) std::this_thread::yield();
   return batch.status();
 }
 

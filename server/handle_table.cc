@@ -46,7 +46,7 @@ Result<Handle> HandleTable::add(BlockRange blocks, Access access, std::byte* mem
   return Handle{.blocks = blocks, .access = access, .remote_address = raw(blocks.start), .remote_key = key};
 }
 
-Result<std::vector<Pin>> HandleTable::pin(uint32_t key, uint64_t address, uint64_t length_bytes, Access access) const {
+Result<Pin> HandleTable::pin(uint32_t key, uint64_t address, uint64_t length_bytes, Access access) const {
   SharedLock lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return Error(EACCES, "no such handle");
@@ -58,8 +58,7 @@ Result<std::vector<Pin>> HandleTable::pin(uint32_t key, uint64_t address, uint64
   if (address < raw(mapping.blocks.start) || offset > size || length_bytes > size - offset) {
     return Error(EACCES, "outside of the handle");
   }
-  return std::vector<Pin>{
-      Pin({mapping.memory + offset, length_bytes}, std::shared_ptr<void>(found->second.mapping, mapping.memory))};
+  return Pin({mapping.memory + offset, length_bytes}, std::shared_ptr<void>(found->second.mapping, mapping.memory));
 }
 
 HandleTable::Revoked HandleTable::take_out(uint32_t key) {

@@ -41,7 +41,7 @@ class HandleTable {
   // `memory`: of `blocks`, neighbouring. `key`: unique among those given; else an unpredictable one is made.
   // ENOMEM: kHandlesPerSession are out.
   Result<Handle> add(BlockRange blocks, Access access, std::byte* memory, std::optional<uint32_t> key = {});
-  Result<std::vector<Pin>> pin(uint32_t key, uint64_t address, uint64_t length_bytes, Access access) const;
+  Result<Pin> pin(uint32_t key, uint64_t address, uint64_t length_bytes, Access access) const;
   // Takes out every handle that covers any block of the range.
   std::vector<Revoked> revoke(BlockRange blocks);
   std::vector<Revoked> revoke_all();

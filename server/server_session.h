@@ -57,7 +57,7 @@ class SessionState {
   Status commit(std::span<const CommitRange> ranges);
   // The fields that are the blocks'.
   Result<BrickStat> stat();
-  Result<std::vector<Pin>> pin(uint32_t key, uint64_t address, uint64_t length_bytes, Access access) const {
+  Result<Pin> pin(uint32_t key, uint64_t address, uint64_t length_bytes, Access access) const {
     if (ended_.load(std::memory_order_relaxed)) return Error(ESTALE, "the session has ended");
     return handles_.pin(key, address, length_bytes, access);
   }

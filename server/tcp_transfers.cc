@@ -57,11 +57,10 @@ Status send_answer(int fd, const wire::TransferHeader& header, int code) {
 }
 
 Status serve_read(int fd, ServerSession& session, const wire::TransferHeader& header) {
-  const auto pins = session.pin(header.remote_key, header.remote_address, header.length_bytes, Access::kRead);
-  if (!pins.ok()) return send_answer(fd, header, pins.code());
+  const auto pin = session.pin(header.remote_key, header.remote_address, header.length_bytes, Access::kRead);
+  if (!pin.ok()) return send_answer(fd, header, pin.code());
   const wire::TransferAnswer answer{0, header.length_bytes, header.id};
-  std::vector<iovec> parts = {tcp::to_iovec(bytes_of(answer))};
-  for (const Pin& pin : *pins) parts.push_back(tcp::to_iovec(pin.bytes()));
+  std::array<iovec, 2> parts = {tcp::to_iovec(bytes_of(answer)), tcp::to_iovec(pin->bytes())};
   return tcp::send_all(fd, parts);
 }
 
@@ -78,14 +77,12 @@ Status discard(int fd, size_t bytes) {
 
 Status serve_write(int fd, ServerSession& session, const wire::TransferHeader& header) {
   {
-    const auto pins = session.pin(header.remote_key, header.remote_address, header.length_bytes, Access::kReadWrite);
-    if (!pins.ok()) {
+    const auto pin = session.pin(header.remote_key, header.remote_address, header.length_bytes, Access::kReadWrite);
+    if (!pin.ok()) {
       TRY(discard(fd, header.length_bytes));
-      return send_answer(fd, header, pins.code());
+      return send_answer(fd, header, pin.code());
     }
-    std::vector<iovec> parts;
-    for (const Pin& pin : *pins) parts.push_back(tcp::to_iovec(pin.bytes()));
-    TRY(tcp::receive_all(fd, parts));
+    TRY(tcp::receive_all(fd, pin->bytes()));
   }  // unpinned before the answer: a commit or unmap that follows it finds the bytes settled
   return send_answer(fd, header, 0);
 }

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A brick elsewhere: the brick interface over one RemoteLink after the other. Transports say how one is made. No call takes a lock to
-// find the link: it is let go when nobody is at it any more.
+// A brick elsewhere: the brick interface over one RemoteLink after the other. Transports say how one is made.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "transport/base/current.h"
 #include "transport/base/mutex.h"
-#include "transport/base/stays.h"
 #include "transport/brick.h"
 #include "transport/remote_link.h"
 
@@ -42,29 +40,12 @@ class RemoteBrick : public Brick {
   void drop_link();
 
  private:
-  // The session's link, which stays as long as this does.
-  class Use {
-   public:
-    explicit Use(const RemoteBrick& brick)
-        : stays_(brick.stays_), place_(stays_.enter()), link_(brick.current_.load()) {}
-    ~Use() { stays_.leave(place_); }
-    Use(const Use&) = delete;
-    Use& operator=(const Use&) = delete;
-    RemoteLink* get() const { return link_; }  // null: there is no session
-    Result<RemoteLink*> live() const;
-
-   private:
-    Stays& stays_;
-    const size_t place_;
-    RemoteLink* const link_;
-  };
+  using Use = Current<RemoteLink>::Use;
 
   void tell_lost(Error error) const;
   Status revoke(wire::Kind kind, BlockRange blocks);
 
-  std::unique_ptr<RemoteLink> link_;  // the session, also a lost one; none before and after. Of whoever opens or closes
-  std::atomic<RemoteLink*> current_{nullptr};  // link_, for everybody else
-  mutable Stays stays_;                        // at what current_ says
+  Current<RemoteLink> link_;  // the session, also a lost one; none before and after
 
   mutable Mutex mutex_;
   std::function<void(Error)> on_lost_ ABSL_GUARDED_BY(mutex_);

@@ -34,8 +34,7 @@ class BrickServiceTest : public ::testing::Test {
     EXPECT_EQ(session.code(), 0);
     return session.ok() ? *std::move(session) : nullptr;
   }
-  static Result<std::vector<Pin>> pin(ServerSession& session, const Handle& handle,
-                                      Access access = Access::kReadWrite) {
+  static Result<Pin> pin(ServerSession& session, const Handle& handle, Access access = Access::kReadWrite) {
     return session.pin(handle.remote_key, handle.remote_address, 4096, access);
   }
 
@@ -50,8 +49,8 @@ TEST_F(BrickServiceTest, UnmapWaitsForPins) {
   const auto session = open(1);
   ASSERT_TRUE(session->alloc(kFirst).ok());
   const Handle handle = session->map(kFirst, Access::kReadWrite)->front();
-  auto pins = pin(*session, handle);
-  ASSERT_TRUE(pins.ok());
+  auto pinned = pin(*session, handle);
+  ASSERT_TRUE(pinned.ok());
   std::atomic<bool> unmapped = false;
   std::thread thread([&] {
     EXPECT_TRUE(session->unmap(kFirst).ok());
@@ -60,35 +59,35 @@ TEST_F(BrickServiceTest, UnmapWaitsForPins) {
   while (pin(*session, handle).ok()) std::this_thread::yield();  // revoked at once
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_FALSE(unmapped);
-  std::memset(pins->front().bytes().data(), 1, 4096);
-  pins->clear();
+  std::memset(pinned->bytes().data(), 1, 4096);
+  *pinned = Pin();
   thread.join();
   EXPECT_TRUE(unmapped);
 }
 
 TEST_F(BrickServiceTest, APinThatStaysGetsItsClientCutOff) {
   start();
-  std::vector<Pin> pins;
+  Pin pinned;
   std::atomic<int> cuts = 0;
   const auto session = open(1, false, [&] {
     cuts.fetch_add(1);
-    pins.clear();
+    pinned = Pin();
   });
   ASSERT_TRUE(session->alloc(kFirst).ok());
   const Handle handle = session->map(kFirst, Access::kReadWrite)->front();
-  pins = *pin(*session, handle);
+  pinned = *pin(*session, handle);
   EXPECT_TRUE(session->unmap(kFirst).ok());
   EXPECT_EQ(cuts.load(), 1);
 }
 
 TEST_F(BrickServiceTest, ATakerCutsOffFirstAndThenWaitsForPins) {
   start();
-  std::vector<Pin> pins;
+  Pin pinned;
   std::atomic<int> cuts = 0;
   auto victim = open(1, false, [&] { cuts.fetch_add(1); });
   ASSERT_TRUE(victim->alloc(kFirst).ok());
   const Handle handle = victim->map(kFirst, Access::kReadWrite)->front();
-  pins = *pin(*victim, handle);
+  pinned = *pin(*victim, handle);
   std::atomic<bool> taken = false;
   std::thread taker([&] {
     const auto thief = open(2, true);
@@ -100,7 +99,7 @@ TEST_F(BrickServiceTest, ATakerCutsOffFirstAndThenWaitsForPins) {
   EXPECT_EQ(victim->alloc({block_after(BlockAddress{0}, 1), 1}).code(), ESTALE);
   EXPECT_EQ(pin(*victim, handle).code(), ESTALE);
   victim->disconnect();  // as its listener does now; does not wait
-  pins.clear();
+  pinned = Pin();
   taker.join();
   EXPECT_TRUE(taken);
   EXPECT_EQ(cuts.load(), 1);
@@ -167,14 +166,14 @@ TEST_F(BrickServiceTest, AStopStoresWhatIsOnlyInMemory) {
     auto session = open(1);
     ASSERT_TRUE(session->alloc(kFirst).ok());
     const Handle handle = session->map(kFirst, Access::kReadWrite)->front();
-    std::memset(pin(*session, handle)->front().bytes().data(), 7, 4096);
+    std::memset(pin(*session, handle)->bytes().data(), 7, 4096);
     EXPECT_TRUE(service_->stop().ok());
   }
   service_.reset();
   start();
   auto session = open(1);
   const Handle handle = session->map(kFirst, Access::kRead)->front();
-  EXPECT_EQ(pin(*session, handle, Access::kRead)->front().bytes()[4095], std::byte{7});
+  EXPECT_EQ(pin(*session, handle, Access::kRead)->bytes()[4095], std::byte{7});
 }
 
 TEST_F(BrickServiceTest, VolumesAndQuotasAreKeptAndChanged) {

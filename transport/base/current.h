@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Something that is there for a while, until another takes its place: everybody finds it without a lock, and it goes when nobody is
+// at it any more.
+//
+// Threads: Use from any; the rest exclude each other.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "transport/base/stays.h"
+
+namespace brickfs {
+
+template <typename T>
+class Current {
+ public:
+  // What is there stays as long as this does.
+  class Use {
+   public:
+    explicit Use(const Current& current)
+        : stays_(current.stays_), place_(stays_.enter()), found_(current.found_.load()) {}
+    ~Use() { stays_.leave(place_); }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    explicit operator bool() const { return found_ != nullptr; }
+    T* operator->() const { return found_; }
+    T& operator*() const { return *found_; }
+
+   private:
+    Stays& stays_;
+    const size_t place_;
+    T* const found_;
+  };
+
+  // Null: nothing is there.
+  T* get() const { return owner_.get(); }
+  // Precondition: nothing is there.
+  void put(std::unique_ptr<T> next) {
+    owner_ = std::move(next);
+    found_.store(owner_.get());
+  }
+  // Waits for those who are at it, who must be on their way out.
+  void take_away() {
+    constexpr std::chrono::microseconds kPause{100};
+    found_.store(nullptr);
+    while (!stays_.none()) std::this_thread::sleep_for(kPause);
+    owner_ = nullptr;
+  }
+
+ private:
+  std::unique_ptr<T> owner_;
+  std::atomic<T*> found_{nullptr};  // owner_'s, for Use
+  mutable Stays stays_;
+};
+
+}  // namespace brickfs
