@@ -90,12 +90,14 @@ Result<Session> EmbeddedBrick::open(const OpenRequest& request, Holder* holder) 
 
 void EmbeddedBrick::abandon() {
   if (session_.get() == nullptr) return;
+  session_.hide();
   session_.get()->disconnect();
   session_.take_away();
 }
 
 Status EmbeddedBrick::close() {
   if (session_.get() == nullptr) return no_session();
+  session_.hide();
   const Status status = session_.get()->close();
   session_.take_away();
   return status;

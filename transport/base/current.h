@@ -44,10 +44,12 @@ class Current {
     owner_ = std::move(next);
     found_.store(owner_.get());
   }
-  // Waits for those who are at it, who must be on their way out.
+  // Nobody finds it from now on; those who are at it still are.
+  void hide() { found_.store(nullptr); }
+  // Hides it and waits for those who are at it, who must be on their way out.
   void take_away() {
     constexpr std::chrono::microseconds kPause{100};
-    found_.store(nullptr);
+    hide();
     while (!stays_.none()) std::this_thread::sleep_for(kPause);
     owner_ = nullptr;
   }

@@ -15,27 +15,26 @@ bool is_same(const Handle& a, const Handle& b) {
 }  // namespace
 
 Mapping* HandleMap::at(uint32_t remote_key) const {
-  const uint32_t place = remote_key % (1u << kPlaceBits);
+  const uint32_t place = remote_key % kPlaces;
   Chunk* const chunk = chunks_[place / kChunkPlaces].load(std::memory_order_acquire);
   return chunk == nullptr ? nullptr : &(*chunk)[place % kChunkPlaces];
 }
 
 // The remote key of a place that nobody has.
 Result<uint32_t> HandleMap::take_place() {
-  constexpr uint32_t kFirst = 1u << kPlaceBits;  // of the numbers above the place: no remote key is 0
   if (!free_.empty()) {
     const uint32_t key = free_.back();
     free_.pop_back();
     return key;
   }
   const uint32_t place = places_;
-  if (place == 1u << kPlaceBits) return Error(ENOMEM, "too many mapped runs of blocks");
+  if (place == kPlaces) return Error(ENOMEM, "too many mapped runs of blocks");
   if (place % kChunkPlaces == 0) {
     made_.push_back(std::make_unique<Chunk>());
     chunks_[place / kChunkPlaces].store(made_.back().get(), std::memory_order_release);
   }
   ++places_;
-  return kFirst | place;
+  return kPlaces + place;
 }
 
 Result<std::vector<Handle>> HandleMap::add(std::span<const std::byte> body, const BlockRange& asked, Access access) {
@@ -112,11 +111,10 @@ void HandleMap::put_back(std::span<Mapping* const> taken) {
 }
 
 void HandleMap::forget(std::span<Mapping* const> taken) {
-  constexpr uint32_t kNext = 1u << kPlaceBits;
   MutexLock lock(mutex_);
   for (const Mapping* const mapping : taken) {
-    const uint32_t key = mapping->handle.remote_key + kNext;  // of the numbers above the place, the next but 0
-    free_.push_back(key < kNext ? key + kNext : key);
+    const uint32_t key = mapping->handle.remote_key + kPlaces;  // the next number, but not 0
+    free_.push_back(key < kPlaces ? key + kPlaces : key);
   }
 }
 

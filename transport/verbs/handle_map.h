@@ -48,9 +48,9 @@ class HandleMap {
   void forget(std::span<Mapping* const> taken);
 
  private:
-  static constexpr uint32_t kPlaceBits = 20;
+  static constexpr uint32_t kPlaces = 1u << 20;  // a remote key is a number, not 0, times this, and the place
   static constexpr uint32_t kChunkPlaces = 256;
-  static constexpr uint32_t kChunks = (1u << kPlaceBits) / kChunkPlaces;
+  static constexpr uint32_t kChunks = kPlaces / kChunkPlaces;
   using Chunk = std::array<Mapping, kChunkPlaces>;
 
   Mapping* at(uint32_t remote_key) const;

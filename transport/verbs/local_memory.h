@@ -9,8 +9,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <list>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
