@@ -8,7 +8,6 @@
 #include <iterator>
 
 #include "server/block_store.h"
-#include "server/memory_room.h"
 #include "transport/base/check.h"
 
 namespace brickfs {
@@ -67,7 +66,6 @@ Result<std::vector<std::byte*>> BlockStore::map(VolumeId volume_id, BlockRange r
       if (block->frame == kNone) block->frame = *pool_.take(frame + 1);
       frame = block->frame;
     }
-    if (!absent.empty()) frames_taken_.notify_one();
     lock.unlock();
     status = load(absent);
     lock.lock();
@@ -175,28 +173,6 @@ void BlockStore::unmap(VolumeId volume_id, BlockRange range, Access access, Afte
     enlist_if_idle(block);
   }
   moved_.notify_all();
-}
-
-bool BlockStore::warm_frame() {
-  const uint64_t most = memory_room_bytes() / 4 / kBlockBytes;  // what others may need stays free
-  MutexLock lock(mutex_);
-  if (!warming_) return false;
-  const auto frame = pool_.cold_frame(static_cast<uint32_t>(std::min<uint64_t>(most, pool_.frames())));
-  if (!frame) {
-    frames_taken_.wait(lock);
-    return warming_;
-  }
-  lock.unlock();
-  pool_.populate(*frame);
-  lock.lock();
-  pool_.note_populated(*frame);
-  return warming_;
-}
-
-void BlockStore::stop_warming() {
-  MutexLock lock(mutex_);
-  warming_ = false;
-  frames_taken_.notify_all();
 }
 
 }  // namespace brickfs

@@ -184,9 +184,6 @@ Status BlockStore::clear_entries(VolumeId volume, BlockRange blocks, std::span<B
     }
     return cleared;
   }
-  for (const Block* block : doomed) {
-    if (block->frame != kNone) pool_.discard(block->frame);
-  }
   return {};
 }
 

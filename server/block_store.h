@@ -71,11 +71,6 @@ class BlockStore {
   // Writes and syncs all that is newer in memory. Precondition: nothing is mapped.
   Status write_back_all() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // For the thread that populates free frames ahead of their use: waits until some are wanted, then does one. False:
-  // stop_warming() was called.
-  bool warm_frame() ABSL_LOCKS_EXCLUDED(mutex_);
-  void stop_warming() ABSL_LOCKS_EXCLUDED(mutex_);
-
   uint64_t suspect_blocks(VolumeId volume) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Fills in the fields about blocks.
   void fill_stat(VolumeId volume, BrickStat& stat) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -151,8 +146,6 @@ class BlockStore {
   std::atomic<uint64_t> committed_bytes_{0};
 
   mutable Mutex mutex_;
-  CondVar frames_taken_;
-  bool warming_ ABSL_GUARDED_BY(mutex_) = true;
   CondVar moved_;  // a block stopped moving or being held, or an idle one appeared
   std::unordered_map<uint32_t, std::unique_ptr<Volume>> volumes_ ABSL_GUARDED_BY(mutex_);
   uint64_t used_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -4,12 +4,9 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 #include "server/block_store.h"
 #include "server/pool.h"
@@ -21,8 +18,6 @@
 
 namespace brickfs {
 namespace {
-
-constexpr int kWarmerNice = 10;  // it works for later; who serves now goes first
 
 class BrickServiceImpl final : public BrickService {
  public:
@@ -66,11 +61,6 @@ class BrickServiceImpl final : public BrickService {
   const std::unique_ptr<StoreFile> store_;
   BlockStore blocks_;
   VolumeTable volumes_;
-  std::thread warmer_{[this] {
-    ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kWarmerNice);
-    while (blocks_.warm_frame()) {
-    }
-  }};
   Mutex stop_mutex_;
   std::optional<Status> stopped_ ABSL_GUARDED_BY(stop_mutex_);
 };
@@ -118,8 +108,6 @@ class LiveSession final : public ServerSession {
 };
 
 BrickServiceImpl::~BrickServiceImpl() {
-  blocks_.stop_warming();
-  warmer_.join();
   const Status stopped = BrickServiceImpl::stop();
   if (!stopped.ok()) spdlog::error("stopping the brick: {}: {}", stopped.error().what(), std::strerror(stopped.code()));
 }

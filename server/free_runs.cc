@@ -28,13 +28,6 @@ void FreeRuns::add(uint32_t first, uint32_t count) {
   runs_.emplace(first, count);
 }
 
-std::optional<uint32_t> FreeRuns::next(uint32_t from) const {
-  auto run = runs_.upper_bound(from);
-  if (run != runs_.begin() && std::prev(run)->first + std::prev(run)->second > from) return from;
-  if (run == runs_.end()) return std::nullopt;
-  return run->first;
-}
-
 std::optional<uint32_t> FreeRuns::take(uint32_t wanted) {
   if (runs_.empty()) return std::nullopt;
   auto run = runs_.upper_bound(wanted);

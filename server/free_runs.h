@@ -16,8 +16,6 @@ class FreeRuns {
   void add(uint32_t first, uint32_t count = 1);
   // Takes `wanted` if it is free, else the next free one above it, else the lowest. None: nothing is free.
   std::optional<uint32_t> take(uint32_t wanted);
-  // The lowest free one from `from` on.
-  std::optional<uint32_t> next(uint32_t from) const;
   uint32_t count() const { return count_; }
 
  private:

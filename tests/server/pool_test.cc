@@ -5,11 +5,18 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 namespace brickfs {
 namespace {
+
+using std::chrono::milliseconds;
+
+// Nothing happens by itself.
+constexpr FreeFrames::Upkeep kNone{.ready = 0, .cool = false};
 
 bool is_zero(std::span<const std::byte> bytes) {
   return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
@@ -22,8 +29,20 @@ bool is_resident(std::span<std::byte> bytes) {
          std::ranges::all_of(pages, [](unsigned char page) { return (page & 1) != 0; });
 }
 
+uint32_t resident_frames(const Pool& pool) {
+  uint32_t count = 0;
+  for (uint32_t frame = 0; frame < pool.frames(); ++frame) count += is_resident(pool.bytes(frame)) ? 1 : 0;
+  return count;
+}
+
+template <typename Condition>
+bool becomes(Condition condition) {
+  for (int i = 0; i < 2'000 && !condition(); ++i) std::this_thread::sleep_for(milliseconds(5));
+  return condition();
+}
+
 TEST(Pool, AClearedFrameIsZeroHoweverItWasUsed) {
-  const auto pool = Pool::open(3);
+  const auto pool = Pool::open(3, kNone);
   ASSERT_TRUE(pool.ok());
   for (int round = 0; round < 4; ++round) {
     const auto frame = (*pool)->take(0);
@@ -35,56 +54,74 @@ TEST(Pool, AClearedFrameIsZeroHoweverItWasUsed) {
   }
 }
 
-TEST(Pool, MemoryOfManyFreedFramesGoesBack) {
-  constexpr uint32_t kFrames = 80;
-  const auto pool = Pool::open(kFrames);
+TEST(Pool, ItsThreadKeepsFramesReady) {
+  constexpr uint32_t kFrames = 16;
+  const auto pool = Pool::open(kFrames, {.ready = 4, .quiet = milliseconds(1), .cool = false});
   ASSERT_TRUE(pool.ok());
-  for (int round = 0; round < 2; ++round) {
-    for (uint32_t frame = 0; frame < kFrames; ++frame) {
-      ASSERT_EQ((*pool)->take(frame), frame);
-      (*pool)->clear(frame);
-      EXPECT_TRUE(is_zero((*pool)->bytes(frame).first(64)));
-      std::memset((*pool)->bytes(frame).data(), 0xAB, 64);
-    }
-    EXPECT_EQ((*pool)->take(0), std::nullopt);
-    for (uint32_t frame = 0; frame < kFrames; ++frame) {
-      (*pool)->discard(frame);
-      (*pool)->give_back(frame);
-    }
-  }
-  EXPECT_EQ((*pool)->free_frames(), kFrames);
-  EXPECT_EQ((*pool)->bytes(0)[0], std::byte{0xAB});         // kept at hand
-  EXPECT_EQ((*pool)->bytes(kFrames - 1)[0], std::byte{0});  // gave its memory back
+  ASSERT_TRUE(becomes([&] { return resident_frames(**pool) == 4; }));
+  const auto frame = (*pool)->take(0);
+  ASSERT_TRUE(frame.has_value());
+  EXPECT_TRUE(is_resident((*pool)->bytes(*frame)));
+  std::memset((*pool)->bytes_to_fill(*frame).data(), 0xAB, kBlockBytes);
+  ASSERT_TRUE(becomes([&] { return resident_frames(**pool) == 5; }));
+  (*pool)->give_back(*frame);
+  // It has enough, so what was used comes next, before what is cold.
+  for (int i = 0; i < 4; ++i) EXPECT_NE((*pool)->take(*frame), frame);
 }
 
-TEST(Pool, ACushionIsPopulatedAheadOfUse) {
+TEST(Pool, ItsThreadGivesMemoryBack) {
   constexpr uint32_t kFrames = 16;
-  const auto pool = Pool::open(kFrames);
+  const auto pool = Pool::open(kFrames, {.ready = 2, .quiet = milliseconds(1), .keep = milliseconds(20)});
   ASSERT_TRUE(pool.ok());
-  const auto fill = [&](uint32_t most) {
-    uint32_t count = 0;
-    for (auto frame = (*pool)->cold_frame(most); frame; frame = (*pool)->cold_frame(most), ++count) {
-      EXPECT_FALSE(is_resident((*pool)->bytes(*frame)));
-      (*pool)->populate(*frame);
-      (*pool)->note_populated(*frame);
-      EXPECT_TRUE(is_resident((*pool)->bytes(*frame)));
+  std::vector<uint32_t> taken;
+  while (const auto frame = (*pool)->take(0)) {
+    std::memset((*pool)->bytes_to_fill(*frame).data(), 0xAB, kBlockBytes);
+    taken.push_back(*frame);
+  }
+  EXPECT_EQ(taken.size(), kFrames);
+  for (const uint32_t frame : taken) (*pool)->give_back(frame);
+  EXPECT_TRUE(becomes([&] { return resident_frames(**pool) == 2; }));
+  EXPECT_EQ((*pool)->free_frames(), kFrames);
+  for (uint32_t i = 0; i < kFrames; ++i) {
+    const auto frame = (*pool)->take(i);
+    ASSERT_TRUE(frame.has_value());
+    (*pool)->clear(*frame);
+    EXPECT_TRUE(is_zero((*pool)->bytes(*frame)));
+  }
+}
+
+TEST(Pool, NothingGoesBackOnceADeviceMayHoldPages) {
+  const auto pool = Pool::open(8, {.ready = 0, .keep = milliseconds(1)});
+  ASSERT_TRUE(pool.ok());
+  EXPECT_EQ((*pool)->keep_memory().size(), 8 * kBlockBytes);
+  const auto frame = (*pool)->take(0);
+  ASSERT_TRUE(frame.has_value());
+  std::memset((*pool)->bytes_to_fill(*frame).data(), 0xAB, kBlockBytes);
+  (*pool)->give_back(*frame);
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ((*pool)->bytes(*frame)[0], std::byte{0xAB});
+}
+
+// Those who take all there is find all there is, whatever the thread is at.
+TEST(Pool, EveryFrameCanBeHadAtAnyTime) {
+  constexpr uint32_t kFrames = 32;
+  const auto pool = Pool::open(kFrames, {.ready = 8, .quiet = milliseconds(0), .keep = milliseconds(0)});
+  ASSERT_TRUE(pool.ok());
+  for (int round = 0; round < 200; ++round) {
+    std::vector<uint32_t> taken;
+    for (uint32_t i = 0; i < kFrames; ++i) {
+      const auto frame = (*pool)->take(i);
+      ASSERT_TRUE(frame.has_value()) << i << " in round " << round;
+      (*pool)->clear(*frame);
+      ASSERT_EQ((*pool)->bytes(*frame)[kBlockBytes - 1], std::byte{0});
+      (*pool)->bytes(*frame)[kBlockBytes - 1] = std::byte{1};
+      taken.push_back(*frame);
     }
-    return count;
-  };
-  EXPECT_EQ(fill(2), 2u);
-  EXPECT_EQ(fill(kFrames), 2u);  // a quarter at most
-  const auto taken = (*pool)->take(0);
-  ASSERT_TRUE(taken.has_value());
-  EXPECT_TRUE(is_resident((*pool)->bytes(*taken)));
-  (*pool)->clear(*taken);
-  EXPECT_TRUE(is_zero((*pool)->bytes(*taken)));
-  EXPECT_EQ(fill(kFrames), 1u);
-  // Taken while it was being populated: it counts no more.
-  const auto cold = (*pool)->cold_frame(kFrames + 1);
-  EXPECT_EQ(cold, std::nullopt);
-  (*pool)->note_populated(*taken);
-  EXPECT_EQ((*pool)->take(*taken + 1), *taken + 1);
-  EXPECT_EQ(fill(kFrames), 1u);
+    ASSERT_EQ((*pool)->take(0), std::nullopt);
+    ASSERT_EQ((*pool)->free_frames(), 0u);
+    for (const uint32_t frame : taken) (*pool)->give_back(frame);
+    ASSERT_EQ((*pool)->free_frames(), kFrames);
+  }
 }
 
 }  // namespace
