@@ -83,6 +83,8 @@ json "$WORK/bench" 'len(r["results"]) == 1 and r["results"][0]["direction"] == "
   die "bench: $(cat "$WORK/bench")"
 json "$WORK/bench" '(lambda l: 0 < l["min"] <= l["p50"] <= l["p90"] <= l["p99"] <= l["p999"] <= l["max"])(r["results"][0]["latency_us"])' || die "bench: $(cat "$WORK/bench")"
 ctl bench memory:64M --seconds 0.1 --size 1000 --depth 3 >/dev/null
+ctl bench memory:64M --seconds 0.1 --size 4K --depth 2 --threads 3 --span 4K --json >"$WORK/bench"  # the same bytes over and over
+json "$WORK/bench" 'r["span"] == 4096' || die "bench: $(cat "$WORK/bench")"
 ctl bench "tcp://127.0.0.1:$BRICKD_PORT/small" --seconds 0.1 >/dev/null  # as much as there is
 refused 1 'quota' bench "tcp://127.0.0.1:$BRICKD_PORT/small" --seconds 0.1 --span 16M
 is_listed '' || die "bench leaves blocks: $(ctl list "$SOURCE")"

@@ -86,7 +86,7 @@ bool Bench::look(std::string* why) {
     const uint64_t free = std::min(stat->allocatable_blocks, stat->memory_blocks);
     blocks_ = std::max<uint64_t>(std::min(blocks_, free), options_.threads);
   }
-  report_.span_bytes = blocks_ * kBlockBytes;
+  report_.span_bytes = std::min(options_.span_bytes.value_or(kSpanBytes), blocks_ * kBlockBytes);
   return true;
 }
 
@@ -107,7 +107,8 @@ bool Bench::open(std::string* why) {
 Status Bench::make_lanes() {
   std::array<std::byte, 1> fill{};
   while (fill[0] == std::byte{}) fill_random(fill);
-  const BenchShape shape{static_cast<uint32_t>(options_.transfer_bytes), options_.depth, fill[0]};
+  const uint64_t span = std::max(report_.span_bytes / options_.threads, options_.transfer_bytes);
+  const BenchShape shape{static_cast<uint32_t>(options_.transfer_bytes), options_.depth, span, fill[0]};
   BlockAddress next = scratch_->range().start;
   for (unsigned i = 0; i < options_.threads; ++i) {
     const uint64_t share = blocks_ / options_.threads + (i < blocks_ % options_.threads ? 1 : 0);

@@ -84,8 +84,11 @@ Status BenchLane::fill() {
 }
 
 void BenchLane::aim(Slot& slot) {
-  if (offset_ + shape_.transfer_bytes > share_[handle_].blocks.count * kBlockBytes) {
-    handle_ = handle_ + 1 == share_.size() ? 0 : handle_ + 1;
+  const uint64_t bytes = share_[handle_].blocks.count * kBlockBytes;
+  if (offset_ + shape_.transfer_bytes > std::min(bytes, shape_.span_bytes - before_)) {
+    before_ += bytes;
+    ++handle_;
+    if (handle_ == share_.size() || before_ + shape_.transfer_bytes > shape_.span_bytes) handle_ = before_ = 0;
     offset_ = 0;
   }
   Transfer& transfer = slot.batch.transfers[0];

@@ -21,6 +21,7 @@ using BenchClock = std::chrono::steady_clock;
 struct BenchShape {
   uint32_t transfer_bytes = 0;  // at most kBlockBytes
   uint32_t depth = 1;           // transfers under way
+  uint64_t span_bytes = 0;      // of the share that is read and written over and over; a transfer at least
   std::byte fill{};             // every byte written
 };
 
@@ -62,8 +63,9 @@ class BenchLane {
   std::byte* memory_ = nullptr;
   RegisteredMemory registration_;  // goes before the memory
   std::unique_ptr<Slot[]> slots_;
-  // Where the next transfer goes.
+  // Where the next transfer goes: in which handle, how many bytes are before that, and where in it.
   size_t handle_ = 0;
+  uint64_t before_ = 0;
   uint64_t offset_ = 0;
 };
 
