@@ -2,6 +2,7 @@
 #include "fs/fuse/loop.h"
 
 #include <fmt/format.h>
+#include <linux/fuse.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -21,6 +22,13 @@ namespace {
 constexpr std::chrono::milliseconds kWakeAgain{5};
 constexpr size_t kMuch = kFuseTransferBytes / 2;  // data: while they move, another thread takes what the kernel sends beside them
 constexpr size_t kLeastPerQueue = 2;  // ring entries: a request that waits does not hold up all others of its CPU
+
+// 0: it is not of the mount's pid namespace.
+uint32_t thread_that_asks(std::span<const std::byte> message) {
+  fuse_in_header header{};
+  std::memcpy(&header, message.data(), std::min(message.size(), sizeof(header)));
+  return header.pid;
+}
 
 void install_wake_signal() {
   struct sigaction action {};
@@ -120,6 +128,7 @@ bool FuseLoop::serve_one(Worker& worker) {
 }
 
 void FuseLoop::process(std::span<std::byte> message) {
+  const Filesystem::Asker asker(thread_that_asks(message));
   mount_.see_request(message);
   if (serve_extra_request(mount_, message)) return;
   fuse_buf request{};

@@ -43,7 +43,7 @@ struct Inode {
   TimeNs ctime{};
   TimeNs btime{};
   bool orphan = false;     // unlinked, has an orphan row
-  mutable std::atomic<bool> told{false};  // its attributes were in an answer since Filesystem::take_told
+  mutable std::atomic<uint32_t> told_to{0};  // whose answers its attributes were in since Filesystem::take_told; 0: nobody's
   bool linkable = false;   // made without a name (O_TMPFILE) and never had one; such an orphan may be linked
 
   std::unique_ptr<Xattrs> xattrs;          // null: none

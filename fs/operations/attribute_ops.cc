@@ -54,7 +54,9 @@ Result<Attributes> Filesystem::get_attributes(Ino ino) {
 bool Filesystem::take_told(Ino ino) {
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
   const Inode* const inode = impl_->inodes.find(ino);
-  return inode != nullptr && inode->told.exchange(false);
+  if (inode == nullptr) return false;
+  const uint32_t whom = inode->told_to.exchange(kNobody);
+  return whom == kSeveral || (whom != kNobody && whom != current_asker());
 }
 
 Result<Attributes> Filesystem::set_attributes(Ino ino, const AttributeChange& change, const Caller& caller) {

@@ -133,9 +133,18 @@ class Filesystem {
 
   // --- attributes
   Result<Attributes> get_attributes(Ino ino);
-  // True if attributes of the inode have been in an answer since this was asked last: one of them may be on its way to the kernel still
-  // and be older than a change made just now.
+  // True if attributes of the inode have been in an answer to anybody but the present asker since this was asked last: one of them may be
+  // on its way to the kernel still and be older than a change made just now. What the asker was told has arrived, or he would not ask again.
   bool take_told(Ino ino);
+  // As long as one lives, this thread works for a thread of an application, which waits for each of its answers. Its number is the
+  // kernel's (gettid(2)); 0: not known.
+  class Asker {
+   public:
+    explicit Asker(uint32_t thread);
+    ~Asker();
+    Asker(const Asker&) = delete;
+    Asker& operator=(const Asker&) = delete;
+  };
   Result<Attributes> set_attributes(Ino ino, const AttributeChange& change, const Caller& caller);
   // Flags as of setxattr(2). Sets the mode with a POSIX access ACL, as Linux does.
   Status set_xattr(Ino ino, std::string_view name, std::span<const std::byte> value, int flags, const Caller& caller);

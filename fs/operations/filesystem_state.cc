@@ -6,6 +6,8 @@
 namespace brickfs {
 namespace {
 
+thread_local uint32_t asker = kSeveral;
+
 constexpr uint64_t kDirectoryBytes = 4096;  // what stat shows; the entries are in memory
 constexpr int64_t kRelatimeNs = int64_t{24} * 3600 * 1'000'000'000;
 constexpr std::string_view kCapabilities = "security.capability";
@@ -17,6 +19,11 @@ bool is_atime_due(const Inode& inode, TimeNs time) {
 }
 
 }  // namespace
+
+Filesystem::Asker::Asker(uint32_t thread) { asker = thread == 0 ? kSeveral : thread; }
+Filesystem::Asker::~Asker() { asker = kSeveral; }
+
+uint32_t current_asker() { return asker; }
 
 Status Filesystem::Impl::admit_change() {
   if (read_only) return Error(EROFS, "the file system is mounted read-only");
@@ -144,7 +151,8 @@ void Filesystem::Impl::touch_atime(Ino ino) {
 }
 
 Attributes Filesystem::Impl::attributes_of(const Inode& inode) const {
-  inode.told = true;
+  uint32_t whom = kNobody;
+  if (!inode.told_to.compare_exchange_strong(whom, asker) && whom != asker) inode.told_to = kSeveral;
   Attributes attributes;
   attributes.ino = inode.ino;
   attributes.mode = inode.mode;

@@ -64,6 +64,24 @@ TEST_F(AttributeOps, AreToldOncePerAnswer) {
   EXPECT_FALSE(volume_->take_told(Ino{1'000'000}));
 }
 
+TEST_F(AttributeOps, WhoAsksAgainHasHadHisAnswer) {
+  const auto told_after = [&](uint32_t first, uint32_t second, uint32_t changes) {
+    for (const uint32_t thread : {first, second}) {
+      const Filesystem::Asker asker(thread);
+      EXPECT_TRUE(volume_->get_attributes(file_).ok());
+    }
+    const Filesystem::Asker asker(changes);
+    return volume_->take_told(file_);
+  };
+  volume_->take_told(file_);
+  EXPECT_FALSE(told_after(7, 7, 7));
+  EXPECT_TRUE(told_after(7, 7, 8));
+  EXPECT_TRUE(told_after(7, 8, 7));
+  EXPECT_TRUE(told_after(7, 8, 8));
+  EXPECT_TRUE(told_after(0, 0, 0)) << "nobody knows whether they are one";
+  EXPECT_FALSE(volume_->take_told(file_));
+}
+
 TEST_F(AttributeOps, RenamesSayWhatTheyStamped) {
   const Ino other = volume_->create(kRootIno, "other", 0644, root_caller())->ino;
   const auto exchanged = volume_->rename(kRootIno, "file", kRootIno, "other", Rename::kExchange);
