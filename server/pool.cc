@@ -16,7 +16,7 @@
 namespace brickfs {
 namespace {
 
-constexpr int kNice = 10;              // of the thread: it works for later, who serves now goes first
+constexpr int kNice = 10;             // of the thread: it works for later, who serves now goes first
 constexpr uint32_t kShareOfRoom = 4;  // at most such a part of the machine's memory is made ready
 constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 

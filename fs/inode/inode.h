@@ -43,7 +43,10 @@ struct Inode {
   TimeNs ctime{};
   TimeNs btime{};
   bool orphan = false;     // unlinked, has an orphan row
-  mutable std::atomic<uint32_t> told_to{0};  // whose answers its attributes were in since Filesystem::take_told; 0: nobody's
+  // Whose answers its attributes were in since Filesystem::take_told: the asker's number, if it was one (Filesystem::Asker).
+  static constexpr uint32_t kNobody = 0;
+  static constexpr uint32_t kSeveral = UINT32_MAX;  // or it is not known who
+  mutable std::atomic<uint32_t> told_to{kNobody};
   bool linkable = false;   // made without a name (O_TMPFILE) and never had one; such an orphan may be linked
 
   std::unique_ptr<Xattrs> xattrs;          // null: none

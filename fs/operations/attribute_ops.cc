@@ -55,8 +55,8 @@ bool Filesystem::take_told(Ino ino) {
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
   const Inode* const inode = impl_->inodes.find(ino);
   if (inode == nullptr) return false;
-  const uint32_t whom = inode->told_to.exchange(kNobody);
-  return whom == kSeveral || (whom != kNobody && whom != current_asker());
+  const uint32_t whom = inode->told_to.exchange(Inode::kNobody);
+  return whom == Inode::kSeveral || (whom != Inode::kNobody && whom != current_asker());
 }
 
 Result<Attributes> Filesystem::set_attributes(Ino ino, const AttributeChange& change, const Caller& caller) {

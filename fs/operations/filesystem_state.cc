@@ -6,7 +6,7 @@
 namespace brickfs {
 namespace {
 
-thread_local uint32_t asker = kSeveral;
+thread_local uint32_t asker = Inode::kSeveral;  // Filesystem::Asker's
 
 constexpr uint64_t kDirectoryBytes = 4096;  // what stat shows; the entries are in memory
 constexpr int64_t kRelatimeNs = int64_t{24} * 3600 * 1'000'000'000;
@@ -20,8 +20,8 @@ bool is_atime_due(const Inode& inode, TimeNs time) {
 
 }  // namespace
 
-Filesystem::Asker::Asker(uint32_t thread) { asker = thread == 0 ? kSeveral : thread; }
-Filesystem::Asker::~Asker() { asker = kSeveral; }
+Filesystem::Asker::Asker(uint32_t thread) { asker = thread == 0 ? Inode::kSeveral : thread; }
+Filesystem::Asker::~Asker() { asker = Inode::kSeveral; }
 
 uint32_t current_asker() { return asker; }
 
@@ -151,8 +151,8 @@ void Filesystem::Impl::touch_atime(Ino ino) {
 }
 
 Attributes Filesystem::Impl::attributes_of(const Inode& inode) const {
-  uint32_t whom = kNobody;
-  if (!inode.told_to.compare_exchange_strong(whom, asker) && whom != asker) inode.told_to = kSeveral;
+  uint32_t whom = Inode::kNobody;
+  if (!inode.told_to.compare_exchange_strong(whom, asker) && whom != asker) inode.told_to = Inode::kSeveral;
   Attributes attributes;
   attributes.ino = inode.ino;
   attributes.mode = inode.mode;

@@ -115,10 +115,7 @@ class Filesystem::Impl {
   Attributes attributes_of(const Inode& inode) const;   // under its lock, shared or not; for an answer
 };
 
-// Inode::told_to
-constexpr uint32_t kNobody = 0;
-constexpr uint32_t kSeveral = UINT32_MAX;  // or nobody knows who
-uint32_t current_asker();                  // kSeveral without a Filesystem::Asker
+uint32_t current_asker();  // of this thread; Inode::kSeveral without a Filesystem::Asker
 
 TimeNs now();  // of the real-time clock, as the kernel stamps (coarse)
 
