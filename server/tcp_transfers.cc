@@ -1,106 +1,114 @@
 // SPDX-License-Identifier: Apache-2.0
-// Payload goes straight between the socket and the pinned block.
+// Payload goes between the socket and the pinned block. Requests that came together are answered together.
 #include "server/tcp_transfers.h"
 
-#include <algorithm>
 #include <array>
-#include <vector>
+#include <utility>
 
-#include "transport/limits.h"
-#include "transport/tcp/polling_receiver.h"
+#include "server/tcp_incoming.h"
 #include "transport/tcp/socket.h"
 #include "transport/wire.h"
 
 namespace brickfs {
 namespace {
 
-constexpr size_t kDiscardBytes = 64 * kKiB;
-
-// A transfer may touch blocks as long as this lives.
-class TransferScope {
+// Answers that wait to be sent. While any does, the session counts a transfer as under way: its blocks may be touched.
+class Answers {
  public:
-  explicit TransferScope(TcpSession& session) : session_(session), begun_(session.begin_transfer()) {}
-  ~TransferScope() {
-    if (begun_) session_.end_transfer();
+  Answers(int fd, TcpSession& session) : fd_(fd), session_(session) {}
+  ~Answers() { drop(); }
+  Answers(const Answers&) = delete;
+  Answers& operator=(const Answers&) = delete;
+
+  // Before the blocks of the next request are touched. False: the session is over.
+  bool begin() { return begun_ || (begun_ = session_.begin_transfer()); }
+  bool full() const { return count_ == kMost || bytes_ >= kEnough; }
+  void add(const wire::TransferHeader& header, int code) {
+    headers_[count_] = {static_cast<uint32_t>(code), 0, header.id};
+    add_part(bytes_of(headers_[count_]));
+    ++count_;
   }
-  TransferScope(const TransferScope&) = delete;
-  TransferScope& operator=(const TransferScope&) = delete;
-  explicit operator bool() const { return begun_; }
+  void add(const wire::TransferHeader& header, Pin bytes) {
+    headers_[count_] = {0, header.length_bytes, header.id};
+    add_part(bytes_of(headers_[count_]));
+    add_part(bytes.bytes());
+    pins_[count_++] = std::move(bytes);
+  }
+  Status send() {
+    const Status sent = count_ == 0 ? Status() : tcp::send_all(fd_, std::span(parts_).first(parts_count_));
+    drop();
+    return sent;
+  }
 
  private:
+  static constexpr size_t kMost = 16;
+  static constexpr size_t kEnough = 64 * kKiB;
+
+  void add_part(std::span<const std::byte> bytes) {
+    parts_[parts_count_++] = tcp::to_iovec(bytes);
+    bytes_ += bytes.size();
+  }
+  void drop() {
+    while (count_ > 0) pins_[--count_] = Pin();
+    parts_count_ = 0;
+    bytes_ = 0;
+    if (begun_) session_.end_transfer();
+    begun_ = false;
+  }
+
+  const int fd_;
   TcpSession& session_;
-  const bool begun_;
+  bool begun_ = false;
+  size_t count_ = 0;
+  size_t parts_count_ = 0;
+  size_t bytes_ = 0;
+  std::array<wire::TransferAnswer, kMost> headers_;
+  std::array<Pin, kMost> pins_;
+  std::array<iovec, 2 * kMost> parts_;
 };
 
-bool is_valid(const wire::TransferHeader& header) {
-  return (header.kind == wire::kReadTransfer || header.kind == wire::kWriteTransfer) && header.length_bytes > 0 &&
-         header.length_bytes <= limits::kTransferBytes;
-}
-
-// Waits for the first byte as long as it takes; the rest must follow.
-Result<wire::TransferHeader> receive_header(int fd, tcp::PollingReceiver& receiver) {
-  wire::TransferHeader header;
-  const auto bytes = std::as_writable_bytes(std::span(&header, 1));
-  const iovec part = tcp::to_iovec(bytes);
-  auto got = receiver.receive_some(fd, std::span(&part, 1), true);
-  while (got.code() == EAGAIN) got = receiver.receive_some(fd, std::span(&part, 1), true);
-  const size_t count = TRY(got);
-  if (count < sizeof(header)) TRY(tcp::receive_all(fd, bytes.subspan(count)));
-  if (!is_valid(header)) return Error(EPROTO, "malformed transfer");
-  return header;
-}
-
-Status send_answer(int fd, const wire::TransferHeader& header, int code) {
-  const wire::TransferAnswer answer{static_cast<uint32_t>(code), 0, header.id};
-  iovec part = tcp::to_iovec(bytes_of(answer));
-  return tcp::send_all(fd, std::span(&part, 1));
-}
-
-Status serve_read(int fd, ServerSession& session, const wire::TransferHeader& header) {
-  const auto pin = session.pin(header.remote_key, header.remote_address, header.length_bytes, Access::kRead);
-  if (!pin.ok()) return send_answer(fd, header, pin.code());
-  const wire::TransferAnswer answer{0, header.length_bytes, header.id};
-  std::array<iovec, 2> parts = {tcp::to_iovec(bytes_of(answer)), tcp::to_iovec(pin->bytes())};
-  return tcp::send_all(fd, parts);
-}
-
-// A refused write's bytes are on their way all the same.
-Status discard(int fd, size_t bytes) {
-  std::vector<std::byte> scratch(std::min(bytes, kDiscardBytes));
-  while (bytes > 0) {
-    const size_t now = std::min(bytes, scratch.size());
-    TRY(tcp::receive_all(fd, std::span(scratch).first(now)));
-    bytes -= now;
+void serve_read(ServerSession& session, const wire::TransferHeader& header, Answers& answers) {
+  auto pin = session.pin(header.remote_key, header.remote_address, header.length_bytes, Access::kRead);
+  if (pin.ok()) {
+    answers.add(header, std::move(*pin));
+  } else {
+    answers.add(header, pin.code());
   }
+}
+
+Status serve_write(ServerSession& session, const wire::TransferHeader& header, TcpIncoming& incoming, Answers& answers) {
+  {
+    const auto pin = session.pin(header.remote_key, header.remote_address, header.length_bytes, Access::kReadWrite);
+    TRY(pin.ok() ? incoming.take(pin->bytes()) : incoming.discard(header.length_bytes));  // a refused one's bytes come all the same
+    if (!pin.ok()) {
+      answers.add(header, pin.code());
+      return {};
+    }
+  }  // unpinned before the answer: a commit or unmap that follows it finds the bytes settled
+  answers.add(header, 0);
   return {};
 }
 
-Status serve_write(int fd, ServerSession& session, const wire::TransferHeader& header) {
-  {
-    const auto pin = session.pin(header.remote_key, header.remote_address, header.length_bytes, Access::kReadWrite);
-    if (!pin.ok()) {
-      TRY(discard(fd, header.length_bytes));
-      return send_answer(fd, header, pin.code());
-    }
-    TRY(tcp::receive_all(fd, pin->bytes()));
-  }  // unpinned before the answer: a commit or unmap that follows it finds the bytes settled
-  return send_answer(fd, header, 0);
+Status serve_next(TcpIncoming& incoming, TcpSession& session, Answers& answers) {
+  // Nothing is waited for with an answer in hand.
+  if (!incoming.holds(sizeof(wire::TransferHeader)) || answers.full()) TRY(answers.send());
+  const wire::TransferHeader header = TRY(incoming.next());
+  const bool writes = header.kind == wire::kWriteTransfer;
+  if (writes && !incoming.holds(header.length_bytes)) TRY(answers.send());
+  if (!answers.begin()) return Error(ENOTCONN, "the session is over");
+  ServerSession& server = session.server_session();
+  server.touch();
+  if (writes) return serve_write(server, header, incoming, answers);
+  serve_read(server, header, answers);
+  return {};
 }
 
 }  // namespace
 
 void serve_transfers(int fd, TcpSession& session) {
-  tcp::PollingReceiver receiver;
-  while (true) {
-    const auto header = receive_header(fd, receiver);
-    if (!header.ok()) return;
-    const TransferScope scope(session);
-    if (!scope) return;
-    ServerSession& server = session.server_session();
-    server.touch();
-    const Status status =
-        header->kind == wire::kReadTransfer ? serve_read(fd, server, *header) : serve_write(fd, server, *header);
-    if (!status.ok()) return;
+  TcpIncoming incoming(fd);
+  Answers answers(fd, session);
+  while (serve_next(incoming, session, answers).ok()) {
   }
 }
 

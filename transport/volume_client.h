@@ -71,6 +71,10 @@ class VolumeClient final {
   // Block until all pieces are done. Pieces of one call are posted together and may land in any order.
   Status read(std::span<const Piece> pieces);
   Status write(std::span<const Piece> pieces, Stage stage);
+  // The same (of data) if it can be done at once: with nothing waited for but the brick's answers, and nothing tried again. Else an
+  // error: the session is away or has just been lost, no room is left, a handle was refused, it is too much. Bytes to be written are then undefined.
+  Status try_read(std::span<const Piece> pieces);
+  Status try_write(std::span<const Piece> pieces);
 
   // Every write(), alloc() and free() that had returned before the call is durable (on a volatile brick: visible to
   // whoever mounts next), stage by stage. EIO, ENOSPC from the brick's store: nothing is forgotten, a later commit tries again.
@@ -100,6 +104,7 @@ class VolumeClient final {
 
   // volume_data.cc
   Status transfer(TransferRound& round, Stage stage, ReplayLog::Room& room, Patience& patience);
+  Status transfer_at_once(TransferRound& round, ReplayLog::Room& room);
   void check_session(const VolumeLink::Use& use);
   Status gather(const VolumeLink::Use& use, TransferRound& round);
   Result<HandleCache::Lease> map(const VolumeLink::Use& use, BlockAddress block, uint64_t most, Access access);

@@ -69,6 +69,30 @@ Status VolumeClient::transfer(TransferRound& round, Stage stage, ReplayLog::Room
   return {};
 }
 
+Status VolumeClient::try_read(std::span<const Piece> pieces) {
+  TransferRound round(pieces, Direction::kRead);
+  ReplayLog::Room none;
+  return transfer_at_once(round, none);
+}
+
+Status VolumeClient::try_write(std::span<const Piece> pieces) {
+  TransferRound round(pieces, Direction::kWrite);
+  std::optional<ReplayLog::Room> room = log_->try_reserve(round.total_bytes(), Stage::kData);
+  if (!room) return Error(EAGAIN, "no room for what has to be kept");
+  return transfer_at_once(round, *room);
+}
+
+Status VolumeClient::transfer_at_once(TransferRound& round, ReplayLog::Room& room) {
+  Patience none(std::chrono::milliseconds(0));
+  const VolumeLink::Use use = TRY(link_->enter(none));
+  Status status = gather(use, round);
+  if (status.ok() && round.wants_more()) status = Error(EAGAIN, "more than one batch");
+  if (status.ok()) status = post(use, round, Stage::kData, room);
+  round.restart();  // leases end before the stay does
+  if (!status.ok()) static_cast<void>(link_->lost_by(use, status.error()));
+  return status;
+}
+
 // A handle was refused: the session has ended and nobody has said so yet, or it is not what it seems.
 void VolumeClient::check_session(const VolumeLink::Use& use) {
   const Result<BrickStat> alive = use.brick().stat();

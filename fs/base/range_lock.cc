@@ -68,6 +68,22 @@ RangeLocks::Hold RangeLocks::lock(Ino ino, uint64_t first_unit, uint64_t end_uni
   return hold;
 }
 
+std::optional<RangeLocks::Hold> RangeLocks::try_lock(Ino ino, uint64_t first_unit, uint64_t end_unit, Mode mode) {
+  Shard& shard = shards_[raw(ino) % kShards];
+  MutexLock lock(shard.mutex);
+  const Request request{shard.next_id, first_unit, end_unit, mode, true};
+  Queue& queue = shard.files[ino];
+  for (const Request& earlier : queue) {
+    if (earlier.conflicts_with(request)) return std::nullopt;
+  }
+  queue.push_back(request);
+  Hold hold;
+  hold.locks_ = this;
+  hold.ino_ = ino;
+  hold.id_ = shard.next_id++;
+  return hold;
+}
+
 void RangeLocks::unlock(Ino ino, uint64_t id) {
   Shard& shard = shards_[raw(ino) % kShards];
   MutexLock lock(shard.mutex);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "fs/base/ids.h"
 
@@ -35,6 +36,8 @@ class RangeLocks {
   ~RangeLocks();
   // Waits. Before any inode lock is taken. For two files: the lower number first.
   Hold lock(Ino ino, uint64_t first_unit, uint64_t end_unit, Mode mode);
+  // Nothing: it would have to wait.
+  std::optional<Hold> try_lock(Ino ino, uint64_t first_unit, uint64_t end_unit, Mode mode);
 
  private:
   struct Shard;

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "fs/fuse/buffers.h"
+#include "fs/fuse/joint_requests.h"
 #include "fs/fuse/operations.h"
 #include "fs/fuse/reply.h"
 
@@ -24,6 +25,8 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
   FuseBuffers& buffers = FuseBuffers::current();
   const std::span<std::byte> room = buffers.reply().first(std::min(size, buffers.reply().size()));
   const LocalSlice into = buffers.slice(room);
+  JointRequests* const joint = JointRequests::current();
+  if (joint != nullptr) return joint->read(request, ino_of(ino), static_cast<uint64_t>(offset), into);
   const auto bytes = filesystem_of(request).read(ino_of(ino), static_cast<uint64_t>(offset), std::span(&into, 1));
   if (!bytes.ok()) return reply_error(request, bytes.error());
   fuse_reply_buf(request, reinterpret_cast<const char*>(room.data()), *bytes);
@@ -42,6 +45,9 @@ void write(fuse_req_t request, fuse_ino_t ino, const char* data, size_t size, of
   const FuseBuffers& buffers = FuseBuffers::current();
   const auto payload = std::as_writable_bytes(std::span(const_cast<char*>(data), size));
   const LocalSlice from = buffers.slice(payload);
+  JointRequests* const joint = JointRequests::current();
+  if (joint != nullptr && buffers.kill_privileges) return joint->decline(request);
+  if (joint != nullptr) return joint->write(request, ino_of(ino), static_cast<uint64_t>(offset), from, info->writepage != 0);
   bool clears_mode = false;
   if (buffers.kill_privileges) {
     const auto before = filesystem.get_attributes(ino_of(ino));

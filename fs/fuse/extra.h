@@ -2,7 +2,7 @@
 // What the kernel's FUSE can do and libfuse 3.14 does not pass on: O_TMPFILE, birth times (statx), syncfs, and the
 // kernel telling with each write and truncation whether set-uid and set-gid bits are to be cleared
 // (FUSE_HANDLE_KILLPRIV_V2; without it the kernel asks for a file's capabilities before every write); and requests over
-// io_uring (fs/fuse/ring_entry.h). Source: include/uapi/linux/fuse.h of Linux 6.14.
+// io_uring (fs/fuse/ring.h). Source: include/uapi/linux/fuse.h of Linux 6.14.
 #pragma once
 
 #include <sys/uio.h>

@@ -58,20 +58,23 @@ Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeClient
     loop->workers_.back()->device_buffers = TRY(FuseBuffers::make(volume));
   }
   for (const auto& worker : loop->workers_) {
-    if (!worker->entry) loop->start_thread(*worker);
+    if (!worker->ring) loop->start_thread(*worker);
   }
   return loop;
 }
 
 // Before the kernel asks: once it has been told to use them, it waits for them.
 Status FuseLoop::make_ring_workers(VolumeClient& volume) {
-  const size_t queues = FuseRingEntry::queues();
+  const size_t queues = FuseRing::queues();
   const size_t for_each = std::clamp(kThreads / queues, kLeastPerQueue, kThreads);
+  queues_ = std::vector<FuseRingQueue>(queues);
   serving_ = std::vector<std::atomic<unsigned>>(queues);
   for (size_t i = 0; i < queues * for_each; ++i) {
+    const size_t cpu = i % queues;
     workers_.push_back(std::make_unique<Worker>());
-    workers_.back()->entry = TRY(FuseRingEntry::make(volume, mount_.device(), i % queues));
-    workers_.back()->cpu.emplace(i % queues, serving_[i % queues]);
+    workers_.back()->ring = std::make_unique<FuseRingWorker>(
+        mount_.filesystem(), queues_[cpu], TRY(FuseRing::make(mount_.device(), for_each)), TRY(FuseRingEntry::make(volume, cpu)),
+        FuseCpuChoice(cpu, serving_[cpu]), [this](std::span<std::byte> message) { process(message); });
   }
   mount_.want_rings();
   return {};
@@ -81,7 +84,7 @@ void FuseLoop::start_rings() {
   MutexLock lock(threads_mutex_);
   spdlog::info("requests come over io_uring");
   for (const auto& worker : workers_) {
-    if (worker->entry && !stopping_) start_thread(*worker);
+    if (worker->ring && !stopping_) start_thread(*worker);
   }
 }
 
@@ -93,36 +96,43 @@ void FuseLoop::start_thread(Worker& worker) {
 FuseLoop::~FuseLoop() { stop(); }
 
 bool FuseLoop::busy() const {
-  return std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->busy.load(); });
+  return std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->busy(); });
 }
 
 void FuseLoop::serve(Worker& worker) {
-  FuseBuffers::set_current(worker.entry ? &worker.entry->buffers() : worker.device_buffers.get());
-  FuseRingEntry::set_current(worker.entry.get());
-  if (!worker.entry) worker.seat.emplace(device_queue_);
-  while (!stopping_ && serve_one(worker)) {
+  if (worker.ring) {
+    serve_ring(worker);
+  } else {
+    serve_device(worker);
   }
-  worker.seat.reset();
-  FuseRingEntry::set_current(nullptr);
-  FuseBuffers::set_current(nullptr);
   --running_;
   const uint64_t one = 1;
   (void)!::write(ended_.get(), &one, sizeof(one));
 }
 
+void FuseLoop::serve_ring(Worker& worker) {
+  const Status served = worker.ring->serve(stopping_);
+  if (!served.ok() && !stopping_ && !mount_.is_severed()) {
+    spdlog::warn("the kernel refuses FUSE over io_uring ({}): going on without it", strerror(served.code()));
+  }
+}
+
+void FuseLoop::serve_device(Worker& worker) {
+  FuseBuffers::set_current(worker.device_buffers.get());
+  worker.seat.emplace(device_queue_);
+  while (!stopping_ && serve_one(worker)) {
+  }
+  worker.seat.reset();
+  FuseBuffers::set_current(nullptr);
+}
+
 bool FuseLoop::serve_one(Worker& worker) {
   std::span<std::byte> message;
-  const Received received = worker.entry ? receive_from_ring(worker, message) : receive_from_device(worker, message);
+  const Received received = receive_from_device(worker, message);
   if (received != Received::kRequest) return received == Received::kNothing;
-  worker.busy = true;
-  if (worker.cpu) worker.cpu->begin();
-  if (worker.entry) {  // which hands the answer over when it receives the next request
-    process(message);
-  } else {
-    process_from_device(worker, message);
-  }
-  if (worker.cpu) worker.cpu->end();
-  worker.busy = false;
+  worker.at_device_request = true;
+  process_from_device(worker, message);
+  worker.at_device_request = false;
   if (mount_.has_rings() && !rings_started_.exchange(true)) start_rings();
   return true;
 }
@@ -157,28 +167,16 @@ FuseLoop::Received FuseLoop::receive_from_device(Worker& worker, std::span<std::
   return Received::kEnd;
 }
 
-FuseLoop::Received FuseLoop::receive_from_ring(Worker& worker, std::span<std::byte>& message) {
-  const auto received = worker.entry->receive();
-  if (received.ok()) {
-    message = *received;
-    return Received::kRequest;
-  }
-  if (received.error().is(EINTR)) return Received::kNothing;
-  if (!worker.entry->had_request() && !stopping_ && !mount_.is_severed()) {
-    spdlog::warn("the kernel refuses FUSE over io_uring ({}): going on without it", strerror(received.error().code()));
-  }
-  return Received::kEnd;
-}
-
 // A signal that comes just before a thread begins to wait is lost, so it is sent until all have gone.
 void FuseLoop::stop() {
   stopping_ = true;
   device_queue_.stop();
+  for (FuseRingQueue& queue : queues_) queue.stop();
   while (running_ > 0) {
     {
       MutexLock lock(threads_mutex_);
       for (const auto& worker : workers_) {
-        if (!worker->busy && worker->thread.joinable()) pthread_kill(worker->thread.native_handle(), FuseDeviceQueue::kWakeSignal);
+        if (!worker->busy() && worker->thread.joinable()) pthread_kill(worker->thread.native_handle(), FuseDeviceQueue::kWakeSignal);
       }
     }
     std::this_thread::sleep_for(kWakeAgain);

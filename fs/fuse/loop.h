@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "fs/fuse/buffers.h"
-#include "fs/fuse/cpu_choice.h"
 #include "fs/fuse/device_queue.h"
 #include "fs/fuse/mount.h"
-#include "fs/fuse/ring_entry.h"
+#include "fs/fuse/ring_queue.h"
+#include "fs/fuse/ring_worker.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
@@ -28,7 +28,7 @@ class FuseLoop {
  public:
   static constexpr size_t kThreads = 12;
 
-  // `io_uring`: off, or the kernel may use it (FuseRingEntry::obstacle). `why` gets a line for people: ENOTSUP, it is demanded and
+  // `io_uring`: off, or the kernel may use it (FuseRing::obstacle). `why` gets a line for people: ENOTSUP, it is demanded and
   // this process may not.
   static Result<std::unique_ptr<FuseLoop>> start(FuseMount& mount, VolumeClient& volume, IoUring io_uring, std::string* why);
   ~FuseLoop();  // as stop()
@@ -46,10 +46,11 @@ class FuseLoop {
   struct Worker {
     std::unique_ptr<FuseBuffers> device_buffers;  // if it reads /dev/fuse
     std::optional<FuseDeviceQueue::Seat> seat;    // then, too; its thread's
-    std::unique_ptr<FuseRingEntry> entry;         // else
-    std::optional<FuseCpuChoice> cpu;             // with an entry
-    std::atomic<bool> busy{false};
+    std::atomic<bool> at_device_request{false};   // then, too
+    std::unique_ptr<FuseRingWorker> ring;         // else
     std::thread thread;
+
+    bool busy() const { return ring ? ring->busy() : at_device_request.load(); }
   };
   enum class Received { kRequest, kNothing, kEnd };
 
@@ -59,12 +60,13 @@ class FuseLoop {
   void start_thread(Worker& worker);
   void start_rings();
   void serve(Worker& worker);
+  void serve_ring(Worker& worker);
+  void serve_device(Worker& worker);
   // False: the connection has ended.
   bool serve_one(Worker& worker);
   void process(std::span<std::byte> message);
   void process_from_device(Worker& worker, std::span<std::byte> message);
   Received receive_from_device(Worker& worker, std::span<std::byte>& message);
-  Received receive_from_ring(Worker& worker, std::span<std::byte>& message);
 
   FuseMount& mount_;
   FuseDeviceQueue device_queue_;
@@ -72,7 +74,8 @@ class FuseLoop {
   std::atomic<bool> stopping_{false};
   std::atomic<size_t> running_{0};
   std::atomic<bool> rings_started_{false};
-  std::vector<std::atomic<unsigned>> serving_;    // requests, by queue of the rings
+  std::vector<FuseRingQueue> queues_;             // by CPU
+  std::vector<std::atomic<unsigned>> serving_;    // threads that are at requests, by CPU
   Mutex threads_mutex_;                           // of starting and waking them
   std::vector<std::unique_ptr<Worker>> workers_;  // fixed from start() on
 };

@@ -18,7 +18,7 @@
 #include "fs/fuse/loop.h"
 #include "fs/fuse/mount.h"
 #include "fs/fuse/mount_source.h"
-#include "fs/fuse/ring_entry.h"
+#include "fs/fuse/ring.h"
 #include "fs/fuse/signals.h"
 #include "fs/operations/filesystem.h"
 #include "transport/base/unique_fd.h"
@@ -122,7 +122,7 @@ Status Serving::start() {
 // Before anything is mounted: mounting makes the first request, which says what the kernel offers.
 Status Serving::choose_requests_way() {
   if (command_.io_uring == IoUring::kOff) return {};
-  const auto obstacle = FuseRingEntry::obstacle(command_.io_uring == IoUring::kOn);
+  const auto obstacle = FuseRing::obstacle(command_.io_uring == IoUring::kOn);
   if (!obstacle) return {};
   if (command_.io_uring == IoUring::kOn) {
     *why_ = fmt::format("option io_uring=on: {}", *obstacle);

@@ -49,6 +49,16 @@ Status Filesystem::Impl::FileChange::lock(uint64_t offset, uint64_t length) {
   return {};
 }
 
+bool Filesystem::Impl::FileChange::try_lock_within(uint64_t offset, uint64_t length) {
+  if (offset > limits::kFileBytes || length > limits::kFileBytes - offset) return false;
+  offset_ = offset;
+  end_ = offset + length;
+  auto hold = fs_.ranges.try_lock(ino_, first_unit(), end_unit(), RangeLocks::Mode::kExclusive);
+  if (!hold || !look().ok() || end_ > size_) return false;
+  hold_ = std::move(*hold);
+  return true;
+}
+
 Status Filesystem::Impl::FileChange::lock_append(uint64_t length) {
   TRY(look());
   uint64_t first = 0;

@@ -11,7 +11,6 @@
 #include <optional>
 #include <vector>
 
-#include "fs/base/slices.h"
 #include "fs/operations/filesystem_state.h"
 
 namespace brickfs {
@@ -26,6 +25,8 @@ class Filesystem::Impl::FileChange {
   // Waits for bytes [offset, + length); if they reach past the end, for all from the old end on. EFBIG, EINVAL (not a
   // file).
   Status lock(uint64_t offset, uint64_t length);
+  // The same if it need not wait and reaches no further than the end. False: nothing is locked.
+  bool try_lock_within(uint64_t offset, uint64_t length);
   // For `length` bytes behind the end, wherever that will be. EFBIG.
   Status lock_append(uint64_t length);
   // From there, or from the end if that comes first, on. EFBIG.
@@ -65,12 +66,13 @@ class Filesystem::Impl::FileChange {
   };
   // Once. An error of the data transfer leaves the file as it was, but for bytes written in place, which are undefined.
   Status apply(const Outcome& outcome);
+  // Only the transaction, where the bytes have been written in place by other means.
+  Status record(const Outcome& outcome);
 
  private:
   Status look();
   Status lock_range(uint64_t first_unit, uint64_t end_unit);
   bool change_inode(const Outcome& outcome, Transaction& transaction, Inode& inode);
-  Status record(const Outcome& outcome);
   void record_maps(Transaction& transaction, Inode& inode);
   uint64_t goal_at(uint64_t file_unit) const;
 

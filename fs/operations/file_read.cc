@@ -5,8 +5,7 @@
 
 #include <algorithm>
 
-#include "fs/base/slices.h"
-#include "fs/operations/filesystem_state.h"
+#include "fs/operations/file_read.h"
 #include "transport/limits.h"
 
 namespace brickfs {
@@ -51,30 +50,52 @@ uint64_t next_hole(const ExtentMap& extents, uint64_t offset) {
 
 }  // namespace
 
-Result<uint64_t> Filesystem::read(Ino ino, uint64_t offset, std::span<const LocalSlice> into) {
-  uint64_t length = total_bytes(into);
-  if (length == 0 || offset >= limits::kFileBytes) return 0;
-  length = std::min(length, limits::kFileBytes - offset);
-  const uint64_t first_unit = offset / kUnitBytes;
-  const uint64_t end_unit = divide_up(offset + length, kUnitBytes);
+uint64_t Filesystem::Impl::FileRead::end_unit(uint64_t length) const { return divide_up(offset_ + length, kUnitBytes); }
+
+Status Filesystem::Impl::FileRead::begin(std::span<const LocalSlice> into, PieceList& pieces) {
+  const uint64_t length = std::min(total_bytes(into), limits::kFileBytes - std::min(offset_, limits::kFileBytes));
+  if (length == 0) return {};
+  hold_ = fs_.ranges.lock(ino_, offset_ / kUnitBytes, end_unit(length), RangeLocks::Mode::kShared);
+  return plan(into, pieces);
+}
+
+bool Filesystem::Impl::FileRead::try_begin(std::span<const LocalSlice> into, PieceList& pieces) {
+  const uint64_t length = total_bytes(into);
+  if (length == 0 || offset_ >= limits::kFileBytes || length > limits::kFileBytes - offset_) return false;
+  auto hold = fs_.ranges.try_lock(ino_, offset_ / kUnitBytes, end_unit(length), RangeLocks::Mode::kShared);
+  if (!hold || !plan(into, pieces).ok()) return false;
+  hold_ = std::move(*hold);
+  return true;
+}
+
+Status Filesystem::Impl::FileRead::plan(std::span<const LocalSlice> into, PieceList& pieces) {
+  std::vector<Extent> extents;
   {
-    const RangeLocks::Hold hold = impl_->ranges.lock(ino, first_unit, end_unit, RangeLocks::Mode::kShared);
-    std::vector<Extent> extents;
-    {
-      const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
-      const Inode& inode = *TRY(impl_->find_inode(ino));
-      if (inode.is_directory()) return Error(EISDIR, "a directory");
-      if (!inode.is_regular()) return Error(EINVAL, "not a regular file");
-      if (offset >= inode.size_bytes) return 0;
-      length = std::min(length, inode.size_bytes - offset);
-      if (inode.extents) extents = inode.extents->find(first_unit, divide_up(offset + length, kUnitBytes) - first_unit);
-    }
-    PieceList pieces;
-    plan_read(extents, offset, length, SliceCursor(into), pieces);
-    if (!pieces.empty()) TRY(impl_->volume->read(pieces.pieces()));
+    const InodeLocks lock(fs_.inodes, {ino_}, Mode::kShared);
+    const Inode& inode = *TRY(fs_.find_inode(ino_));
+    if (inode.is_directory()) return Error(EISDIR, "a directory");
+    if (!inode.is_regular()) return Error(EINVAL, "not a regular file");
+    if (offset_ >= inode.size_bytes) return {};
+    length_ = std::min({total_bytes(into), limits::kFileBytes - offset_, inode.size_bytes - offset_});
+    const uint64_t first_unit = offset_ / kUnitBytes;
+    if (inode.extents) extents = inode.extents->find(first_unit, end_unit(length_) - first_unit);
   }
-  impl_->touch_atime(ino);
-  return length;
+  plan_read(extents, offset_, length_, SliceCursor(into), pieces);
+  return {};
+}
+
+uint64_t Filesystem::Impl::FileRead::finish() {
+  hold_ = RangeLocks::Hold();
+  if (length_ > 0) fs_.touch_atime(ino_);
+  return length_;
+}
+
+Result<uint64_t> Filesystem::read(Ino ino, uint64_t offset, std::span<const LocalSlice> into) {
+  Impl::FileRead read(*impl_, ino, offset);
+  PieceList pieces;
+  TRY(read.begin(into, pieces));
+  if (!pieces.empty()) TRY(impl_->volume->read(pieces.pieces()));
+  return read.finish();
 }
 
 Result<uint64_t> Filesystem::seek(Ino ino, uint64_t offset, int whence) {

@@ -67,6 +67,24 @@ Status Filesystem::Impl::write_range(FileChange& change, std::span<const LocalSl
                        .keeps_capabilities = mapped});
 }
 
+bool Filesystem::Impl::plan_overwrite(FileChange& change, std::span<const LocalSlice> from, PieceList& pieces) {
+  const std::vector<Extent> targets = change.extents(change.first_unit(), change.end_unit());
+  uint64_t unit = change.first_unit();
+  for (const Extent& extent : targets) {
+    if (extent.unwritten || extent.file_unit != unit) return false;
+    unit = extent.end();
+  }
+  if (unit < change.end_unit()) return false;
+  SliceCursor cursor(from);
+  for (const Extent& extent : targets) overwrite(pieces, extent, covered(extent, change.offset(), change.end()), cursor);
+  return true;
+}
+
+Status Filesystem::Impl::record_overwrite(FileChange& change, bool mapped) {
+  const bool stamp = !options.writeback_cache;
+  return change.record({.stamp_mtime = stamp, .stamp_ctime = stamp, .keeps_capabilities = mapped});
+}
+
 Result<uint64_t> Filesystem::write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append,
                                    const Caller* unprivileged, bool mapped) {
   const uint64_t length = total_bytes(from);

@@ -161,6 +161,7 @@ class Filesystem {
   // mapped memory.
   Result<uint64_t> write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append, const Caller* unprivileged,
                          bool mapped = false);
+  class JointTransfer;  // several of these at once: fs/operations/joint_transfer.h
   // As fallocate(2); EOPNOTSUPP. `unprivileged`: as of write().
   Status allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged);
   Result<uint64_t> seek(Ino ino, uint64_t offset, int whence);                // SEEK_DATA, SEEK_HOLE; ENXIO

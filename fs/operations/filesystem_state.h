@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "fs/base/range_lock.h"
+#include "fs/base/slices.h"
 #include "fs/inode/inode_table.h"
 #include "fs/operations/filesystem.h"
 #include "fs/operations/shed_content.h"
@@ -89,9 +90,13 @@ class Filesystem::Impl {
   // more of the inode in it, behind the stamping of mtime and ctime and before the row is put. EINVAL, EFBIG, ENOSPC.
   using InodeEdit = std::function<void(Transaction& transaction, Inode& inode)>;
   Status set_size(Ino ino, uint64_t size_bytes, const InodeEdit& edit);
+  class FileRead;    // fs/operations/file_read.h
   class FileChange;  // fs/operations/file_change.h
   // Parts of write, allocate and copy_range, on a range that is locked.
   Status write_range(FileChange& change, std::span<const LocalSlice> from, const Caller* unprivileged, bool mapped);
+  // A write whose bytes others move: where they go. False: they do not all replace bytes that are there.
+  bool plan_overwrite(FileChange& change, std::span<const LocalSlice> from, PieceList& pieces);
+  Status record_overwrite(FileChange& change, bool mapped);
   Status preallocate(FileChange& change, bool keep_size, const Caller* unprivileged);
   Status punch_hole(FileChange& change, bool keep_size, const Caller* unprivileged);
   Status zero_range(FileChange& change, bool keep_size, const Caller* unprivileged);

@@ -47,6 +47,7 @@ class Journal::Impl {
 
   Status start(uint64_t seed, const JournalEnd& end, Hooks hooks);
   Status admit();
+  bool admits() const { return open_; }
   // `owed`, if not null: set instead of waking the committer up.
   Lsn append(std::span<const std::byte> rows, bool* owed);
   void wake_committer();
@@ -513,6 +514,7 @@ Journal::Journal(VolumeClient& volume, Space& space) : impl_(std::make_unique<Im
 Journal::~Journal() = default;
 Status Journal::start(uint64_t seed, const JournalEnd& end, Hooks hooks) { return impl_->start(seed, end, std::move(hooks)); }
 Status Journal::admit() { return impl_->admit(); }
+bool Journal::admits() const { return impl_->admits(); }
 Lsn Journal::append(const Transaction& transaction) {
   const bool later = wake_later != nullptr && wake_later->journal_ == this;
   return impl_->append(transaction.bytes(), later ? &wake_later->owed_ : nullptr);

@@ -43,6 +43,7 @@ class Journal {
   // error once it has failed (fenced, brick lost its data, no space left for the journal): the file system is then
   // read-only.
   Status admit();
+  bool admits() const;  // it would neither wait nor fail
   // While holding the locks of all inodes that the rows are about, so that journal order is operation order.
   // At most limits::kTransactionBytes of rows; not empty.
   Lsn append(const Transaction& transaction);

@@ -33,6 +33,22 @@ class Waiter {
   std::future<RangeLocks::Hold> granted_;
 };
 
+TEST(RangeLocks, TryingNeitherWaitsNorHoldsOthersUp) {
+  RangeLocks locks;
+  std::optional<RangeLocks::Hold> writer = locks.lock(kFile, 0, 10, Mode::kExclusive);
+  EXPECT_FALSE(locks.try_lock(kFile, 9, 12, Mode::kShared));
+  EXPECT_TRUE(locks.try_lock(kFile, 10, 12, Mode::kExclusive)) << "given back at once";
+  std::optional<RangeLocks::Hold> reader = locks.try_lock(kFile, 10, 12, Mode::kShared);
+  ASSERT_TRUE(reader);
+  EXPECT_TRUE(locks.try_lock(kFile, 11, 12, Mode::kShared));
+  Waiter behind(locks, 0, 20, Mode::kExclusive);
+  EXPECT_FALSE(behind.granted_within(20ms));
+  EXPECT_FALSE(locks.try_lock(kFile, 12, 20, Mode::kShared)) << "past one that waits";
+  writer.reset();
+  reader.reset();
+  EXPECT_TRUE(behind.granted_within(10s));
+}
+
 TEST(RangeLocks, ReadersShareAndWritersExclude) {
   RangeLocks locks;
   std::optional<RangeLocks::Hold> first = locks.lock(kFile, 0, 10, Mode::kShared);

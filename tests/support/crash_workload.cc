@@ -204,7 +204,19 @@ Status CrashWorkload::write(Ino ino, uint64_t offset, uint64_t length, bool appe
     bytes[i] = static_cast<std::byte>(1 + (raw(ino) * 41 + writes_ * 67 + (offset + i) / 8 * 13 + i % 8) % 255);
   }
   const LocalSlice from{bytes.data(), static_cast<uint32_t>(bytes.size()), 0};
+  if (!append && writes_ % 2 == 1) {
+    const auto jointly = write_jointly(ino, offset, from);
+    if (jointly) return *jointly;
+  }
   const auto written = filesystem_.write(ino, offset, std::span(&from, 1), append, nullptr);
+  return written.ok() ? Status() : Status(written.error());
+}
+
+// As the mount serves writes over io_uring. Nothing: it cannot be written that way.
+std::optional<Status> CrashWorkload::write_jointly(Ino ino, uint64_t offset, const LocalSlice& from) {
+  Filesystem::JointTransfer joint(filesystem_);
+  if (!joint.begin_write(ino, offset, from, false) || !joint.move().ok()) return std::nullopt;
+  const auto written = joint.result(0);
   return written.ok() ? Status() : Status(written.error());
 }
 

@@ -4,11 +4,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "fs/operations/filesystem.h"
+#include "fs/operations/joint_transfer.h"
 #include "transport/base/result.h"
 #include "transport/base/thread.h"
 
@@ -60,6 +61,7 @@ class CrashWorkload {
   Status run_name(const CrashOperation& operation);
   Status run_file(const CrashOperation& operation, Ino ino);
   Status write(Ino ino, uint64_t offset, uint64_t length, bool append);
+  std::optional<Status> write_jointly(Ino ino, uint64_t offset, const LocalSlice& from);
 
   Filesystem& filesystem_;
   Thread checkpoint_;

@@ -177,6 +177,47 @@ TEST(TcpBrick, RefusedReadsLeaveTheOthersRight) {
   }
 }
 
+// Answers of one batch come together; the payload of those behind a refused read stands where that read's would.
+TEST(TcpBrick, RefusedTransfersOfABatchLeaveTheRestOfItRight) {
+  OpenClient client(1);
+  const size_t lengths[] = {1, 100, 4096, 4097, 20'000, 70'000};
+  for (unsigned round = 0; round < 200; ++round) {
+    std::mt19937_64 random(round);
+    const size_t count = 1 + random() % 40;
+    std::vector<std::vector<std::byte>> buffers(count);
+    std::vector<LocalSlice> slices(count);
+    std::vector<bool> refused(count);
+    std::vector<std::byte> expected = pattern(kBlockBytes, round);
+    ASSERT_TRUE(transfer(*client.brick, Direction::kWrite, client.handles[0], 0, expected).ok());
+    Batch batch;
+    for (size_t i = 0; i < count; ++i) {
+      const size_t length = lengths[random() % std::size(lengths)];
+      const uint64_t offset = kBlockBytes / count * i;
+      const bool write = random() % 2 == 0;
+      const size_t moved = std::min<size_t>(length, kBlockBytes / count);  // none overlap
+      buffers[i] = write ? pattern(moved, round + 1000) : std::vector<std::byte>(moved, std::byte{0x77});
+      slices[i] = {buffers[i].data(), static_cast<uint32_t>(moved), 0};
+      refused[i] = random() % 4 == 0;
+      Handle handle = client.handles[0];
+      if (refused[i]) handle.remote_key ^= 0x5a5a5a5a;
+      batch.transfers.push_back({write ? Direction::kWrite : Direction::kRead, handle, offset, {&slices[i], 1}});
+      if (write && !refused[i]) std::copy(buffers[i].begin(), buffers[i].end(), expected.begin() + static_cast<ptrdiff_t>(offset));
+    }
+    client.brick->submit(batch);
+    const bool any = std::find(refused.begin(), refused.end(), true) != refused.end();
+    EXPECT_EQ(client.brick->wait(batch).ok(), !any);
+    std::vector<std::byte> now(kBlockBytes);
+    ASSERT_TRUE(transfer(*client.brick, Direction::kRead, client.handles[0], 0, now).ok());
+    ASSERT_EQ(now, expected) << "round " << round;
+    for (size_t i = 0; i < count; ++i) {
+      const Transfer& moved = batch.transfers[i];
+      if (moved.direction == Direction::kWrite || refused[i]) continue;
+      const auto from = expected.begin() + static_cast<ptrdiff_t>(moved.offset);
+      ASSERT_TRUE(std::equal(buffers[i].begin(), buffers[i].end(), from)) << "round " << round << ", transfer " << i;
+    }
+  }
+}
+
 TEST(TcpBrick, SecretsMustBeTheSame) {
   TcpTestBrick server(memory_config(1), Secret{"right"});
   EXPECT_EQ(server.connect(Secret{"wrong"})->open(request_for(1), nullptr).code(), EACCES);

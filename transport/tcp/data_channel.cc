@@ -11,6 +11,8 @@ namespace brickfs::tcp {
 namespace {
 // Answers that fit any socket's receive buffer: the brick is not blocked on them, whoever reads them and when.
 constexpr uint64_t kAnswerBytesThatFit = 32 * kKiB;
+// An answer with more payload than this is received by itself.
+constexpr uint64_t kReceivedTogether = 16 * kKiB;
 }  // namespace
 
 DataChannel::DataChannel(UniqueFd fd, std::function<void(Error)> on_failure)
@@ -42,13 +44,17 @@ void DataChannel::submit(Batch& batch, std::span<const Transfer* const> transfer
   if (!sent.ok()) on_failure_(sent.error());
 }
 
+uint64_t DataChannel::answer_bytes(const Entry& entry) {
+  return sizeof(wire::TransferAnswer) + (entry.direction == Direction::kRead ? entry.length_bytes : 0);
+}
+
 uint64_t DataChannel::push(Batch& batch, std::span<const Transfer* const> transfers) {
   const uint64_t first_id = next_id_;
   for (const Transfer* transfer : transfers) {
     uint32_t length = 0;
     for (const LocalSlice& slice : transfer->local) length += slice.length_bytes;
     pending_.push_back({&batch, transfer, next_id_++, length, transfer->direction, batch.has_callback()});
-    answer_bytes_ += sizeof(wire::TransferAnswer) + (transfer->direction == Direction::kRead ? length : 0);
+    answer_bytes_ += answer_bytes(pending_.back());
     if (batch.has_callback()) ++callbacks_;
     load_bytes_.fetch_add(length, std::memory_order_relaxed);
   }
@@ -141,7 +147,7 @@ void DataChannel::run_background() {
 
 void DataChannel::read_until(uint64_t id) {
   Status status;
-  while (status.ok() && done_id() < id) status = read_one();
+  while (status.ok() && done_id() < id) status = read_some();
   give_up_reading(status);
 }
 
@@ -149,32 +155,40 @@ void DataChannel::read_in_background() {
   Status status;
   bool wanted = true;
   while (status.ok() && wanted) {
-    status = read_one();
+    status = read_some();
     MutexLock lock(mutex_);
     wanted = somebody_must_read();
   }
   give_up_reading(status);
 }
 
-Status DataChannel::read_one() {
-  MutexLock lock(mutex_);
-  if (pending_.empty()) return {};
-  const Entry entry = pending_.front();
-  lock.unlock();
-  const int code = TRY(receive_answer(entry));
-  // The entry stays pending until it is finished, so that whoever waits for it waits for that too.
-  entry.batch->finish_one(code);
-  pop(entry);
-  return {};
+Status DataChannel::read_some() {
+  const std::vector<Entry> entries = next_to_read();
+  return entries.empty() ? Status() : read(entries);
 }
 
-void DataChannel::pop(const Entry& entry) {
-  load_bytes_.fetch_sub(entry.length_bytes, std::memory_order_relaxed);
+std::vector<DataChannel::Entry> DataChannel::next_to_read() const {
   MutexLock lock(mutex_);
-  pending_.pop_front();
-  done_id_ = entry.id;
-  answer_bytes_ -= sizeof(wire::TransferAnswer) + (entry.direction == Direction::kRead ? entry.length_bytes : 0);
-  if (entry.callback) --callbacks_;
+  std::vector<Entry> entries;
+  for (const Entry& entry : pending_) {
+    const bool fits = entries.size() < kTransfersPerCall && answer_bytes(entry) <= kReceivedTogether;
+    if (!entries.empty() && !fits) break;
+    entries.push_back(entry);
+    if (!fits) break;
+  }
+  return entries;
+}
+
+void DataChannel::pop(std::span<const Entry> entries) {
+  if (entries.empty()) return;
+  MutexLock lock(mutex_);
+  for (const Entry& entry : entries) {
+    load_bytes_.fetch_sub(entry.length_bytes, std::memory_order_relaxed);
+    answer_bytes_ -= answer_bytes(entry);
+    if (entry.callback) --callbacks_;
+    pending_.pop_front();
+  }
+  done_id_ = entries.back().id;
   wake_done();
 }
 

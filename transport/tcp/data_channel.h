@@ -35,6 +35,9 @@ class DataChannel {
   DataChannel(const DataChannel&) = delete;
   DataChannel& operator=(const DataChannel&) = delete;
 
+  // What is sent, or received, with one system call.
+  static constexpr size_t kTransfersPerCall = 16;
+
   // Bytes outstanding, for choosing among channels.
   uint64_t load_bytes() const { return load_bytes_.load(std::memory_order_relaxed); }
   // Sends them all. Each ends in batch.finish_one(); the batch may be gone on return.
@@ -60,16 +63,19 @@ class DataChannel {
   Status send_group(uint64_t first_id, std::span<const Transfer* const> transfers);
   Status wait_for_room();
   void note_sent(uint64_t id);
+  static uint64_t answer_bytes(const Entry& entry);
   uint64_t push(Batch& batch, std::span<const Transfer* const> transfers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Reader: whoever set reading_.
+  class Answers;
   void read_until(uint64_t id);
   void read_in_background();
-  Status read_one();
-  Result<int> receive_answer(const Entry& entry);
+  Status read_some();
+  std::vector<Entry> next_to_read() const;
+  Status read(std::span<const Entry> entries);
   Result<size_t> receive_some(std::span<const iovec> parts);
   Status wait_until_sent(uint64_t id);
-  void pop(const Entry& entry);
+  void pop(std::span<const Entry> entries);
   void give_up_reading(const Status& status);
 
   // Asleep in wait() until everything up to an id is done, or somebody must read.

@@ -11,16 +11,16 @@
 namespace brickfs::tcp {
 namespace {
 
-constexpr size_t kTransfersPerSend = 16;
-constexpr size_t kPartsPerSend = kTransfersPerSend * (1 + limits::kSlicesPerTransfer);
-static_assert(kPartsPerSend <= 1024, "IOV_MAX");
+constexpr size_t kTransfersPerCall = DataChannel::kTransfersPerCall;
+constexpr size_t kPartsPerCall = kTransfersPerCall * (1 + limits::kSlicesPerTransfer);
+static_assert(kPartsPerCall <= 1024, "IOV_MAX");
 constexpr uint32_t kHighestErrno = 4095;
 
 // Requests laid out for one sendmsg().
 struct Group {
-  std::array<wire::TransferHeader, kTransfersPerSend> headers;
-  std::array<size_t, kTransfersPerSend> ends;  // bytes of the group up to and with this request
-  std::array<iovec, kPartsPerSend> parts;
+  std::array<wire::TransferHeader, kTransfersPerCall> headers;
+  std::array<size_t, kTransfersPerCall> ends;  // bytes of the group up to and with this request
+  std::array<iovec, kPartsPerCall> parts;
   size_t parts_count = 0;
   size_t bytes = 0;
 
@@ -65,7 +65,7 @@ std::vector<std::byte> gather(std::span<const iovec> parts, size_t skip, size_t 
 
 Status DataChannel::send_requests(uint64_t first_id, std::span<const Transfer* const> transfers) {
   while (!transfers.empty()) {
-    const size_t count = std::min(transfers.size(), kTransfersPerSend);
+    const size_t count = std::min(transfers.size(), kTransfersPerCall);
     TRY(send_group(first_id, transfers.first(count)));
     first_id += count;
     transfers = transfers.subspan(count);
@@ -112,46 +112,97 @@ Result<size_t> DataChannel::receive_some(std::span<const iovec> parts) {
   return count;
 }
 
-// The answer's status. Header and payload are asked for at once, so that a small read costs one system call; when the
-// brick refuses a read, no payload follows, and what landed in its slices belongs to the next answers.
-Result<int> DataChannel::receive_answer(const Entry& entry) {
-  wire::TransferAnswer answer;
-  std::array<iovec, 1 + limits::kSlicesPerTransfer> parts;
-  size_t count = 0;
-  parts[count++] = {&answer, sizeof(answer)};
-  if (entry.direction == Direction::kRead) {
-    for (const LocalSlice& slice : entry.transfer->local) {
-      if (slice.length_bytes > 0) parts[count++] = {slice.data, slice.length_bytes};
+// Answers to some entries, the first ones outstanding, as they come. All headers and payloads are asked for at once, so that what
+// came together costs one system call; when the brick refuses a read, no payload follows, and what landed in its slices, and behind, belongs to
+// the next answers.
+class DataChannel::Answers {
+ public:
+  Answers(DataChannel& channel, std::span<const Entry> entries) : channel_(channel), entries_(entries) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      begins_[i] = bytes;
+      bytes += answer_bytes(entries[i]);
+      add_part(&headers_[i], sizeof(headers_[i]));
+      if (entries[i].direction == Direction::kWrite) continue;
+      for (const LocalSlice& slice : entries[i].transfer->local) add_part(slice.data, slice.length_bytes);
     }
+    std::copy_n(parts_.begin(), parts_count_, to_fill_.begin());
+    left_ = IoCursor{std::span(to_fill_).first(parts_count_)};
   }
-  auto to_fill = parts;
-  IoCursor left{std::span<iovec>(to_fill).first(count)};
-  size_t got = 0;
-  const auto receive = [&]() -> Status {
-    const auto received = receive_some(left.parts());
-    if (received.code() == EAGAIN && sending()) return {};  // whoever sends minds his own progress
-    if (received.code() == EAGAIN) return Error(ETIMEDOUT, "the brick does not answer");
-    if (!received.ok()) return received.error();
-    got += *received;
-    left.advance(*received);
+  Answers(const Answers&) = delete;
+  Answers& operator=(const Answers&) = delete;
+
+  // Some of the i-th has come already.
+  bool has_begun(size_t i) const { return got_ > begins_[i]; }
+  // All of the i-th, after those before it: its status.
+  Result<int> receive(size_t i) {
+    const Entry& entry = entries_[i];
+    const wire::TransferAnswer& answer = headers_[i];
+    const size_t payload = begins_[i] + sizeof(answer);
+    TRY(receive_up_to(payload));
+    const bool has_payload = entry.direction == Direction::kRead && answer.status == 0;
+    if (answer.id != entry.id || answer.status > kHighestErrno || answer.length_bytes != (has_payload ? entry.length_bytes : 0)) {
+      return Error(EPROTO, "answer to another transfer");
+    }
+    if (has_payload) {
+      TRY(receive_up_to(payload + entry.length_bytes));
+    } else if (entry.direction == Direction::kRead) {
+      put_back(payload);
+    }
+    // An answer cannot honestly come before its request; a dishonest one must not free memory that is still being sent.
+    TRY(channel_.wait_until_sent(entry.id));
+    return static_cast<int>(answer.status);
+  }
+
+ private:
+  void add_part(void* data, size_t length) {
+    if (length > 0) parts_[parts_count_++] = {data, length};
+  }
+  Status receive_up_to(size_t end) {
+    while (got_ < end) {
+      const auto received = channel_.receive_some(left_.parts());
+      if (received.code() == EAGAIN && channel_.sending()) continue;  // whoever sends minds his own progress
+      if (received.code() == EAGAIN) return Error(ETIMEDOUT, "the brick does not answer");
+      if (!received.ok()) return received.error();
+      got_ += *received;
+      left_.advance(*received);
+    }
     return {};
-  };
-  while (got < sizeof(answer)) TRY(receive());
-  const bool payload = entry.direction == Direction::kRead && answer.status == 0;
-  if (answer.id != entry.id || answer.status > kHighestErrno ||
-      answer.length_bytes != (payload ? entry.length_bytes : 0)) {
-    return Error(EPROTO, "answer to another transfer");
   }
-  if (payload) {
-    while (!left.done()) TRY(receive());
-  } else if (got > sizeof(answer)) {
-    auto early = gather(std::span(parts).first(count), sizeof(answer), got);
-    early.insert(early.end(), early_bytes_.begin(), early_bytes_.end());
-    early_bytes_ = std::move(early);
+  void put_back(size_t begin) {
+    auto early = gather(std::span(parts_).first(parts_count_), begin, got_);
+    early.insert(early.end(), channel_.early_bytes_.begin(), channel_.early_bytes_.end());
+    channel_.early_bytes_ = std::move(early);
+    got_ = begin;
   }
-  // An answer cannot honestly come before its request; a dishonest one must not free memory that is still being sent.
-  TRY(wait_until_sent(entry.id));
-  return static_cast<int>(answer.status);
+
+  DataChannel& channel_;
+  const std::span<const Entry> entries_;
+  std::array<wire::TransferAnswer, kTransfersPerCall> headers_;
+  std::array<size_t, kTransfersPerCall> begins_;
+  std::array<iovec, kPartsPerCall> parts_;
+  std::array<iovec, kPartsPerCall> to_fill_;
+  size_t parts_count_ = 0;
+  IoCursor left_{{}};
+  size_t got_ = 0;
+};
+
+// At least the first; then those of which something has come with it.
+Status DataChannel::read(std::span<const Entry> entries) {
+  Answers answers(*this, entries);
+  Status status;
+  size_t done = 0;
+  do {
+    const auto code = answers.receive(done);
+    if (!code.ok()) {
+      status = code.error();
+      break;
+    }
+    // The entry stays pending until it is finished, so that whoever waits for it waits for that too.
+    entries[done++].batch->finish_one(*code);
+  } while (done < entries.size() && answers.has_begun(done));
+  pop(entries.first(done));
+  return status;
 }
 
 }  // namespace brickfs::tcp

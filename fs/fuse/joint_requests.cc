@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fuse/joint_requests.h"
+
+#include "fs/fuse/extra.h"
+#include "fs/fuse/reply.h"
+
+namespace brickfs {
+namespace {
+
+thread_local JointRequests* current_requests = nullptr;
+
+constexpr size_t kFewBytes = 16 * kKiB;  // of more, each takes its own way at the same time
+
+}  // namespace
+
+bool JointRequests::suits(std::span<const std::byte> message) {
+  const size_t bytes = data_bytes(message);
+  return bytes > 0 && bytes <= kFewBytes;
+}
+
+JointRequests* JointRequests::current() { return current_requests; }
+
+void JointRequests::begin_adding(FuseRingEntry& entry) {
+  FuseRingEntry::set_current(&entry);
+  current_requests = this;
+}
+
+void JointRequests::end_adding() {
+  current_requests = nullptr;
+  FuseRingEntry::set_current(nullptr);
+}
+
+void JointRequests::read(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& into) {
+  if (!transfer_.begin_read(ino, offset, into)) return decline(request);
+  begun_.push_back({FuseRingEntry::current(), request, into.data});
+}
+
+void JointRequests::write(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& from, bool mapped) {
+  if (!transfer_.begin_write(ino, offset, from, mapped)) return decline(request);
+  begun_.push_back({FuseRingEntry::current(), request, nullptr});
+}
+
+// Frees what libfuse has of it.
+void JointRequests::decline(fuse_req_t request) { fuse_reply_none(request); }
+
+void JointRequests::finish(std::vector<FuseRingEntry*>& alone) {
+  const Status moved = transfer_.move();
+  for (size_t i = 0; i < begun_.size(); ++i) {
+    FuseRingEntry::set_current(begun_[i].entry);
+    if (moved.ok()) {
+      answer(begun_[i], transfer_.result(i));
+    } else {
+      fuse_reply_none(begun_[i].request);
+      alone.push_back(begun_[i].entry);
+    }
+  }
+  FuseRingEntry::set_current(nullptr);
+}
+
+void JointRequests::answer(const Begun& begun, const Result<uint64_t>& bytes) {
+  if (!bytes.ok()) return reply_error(begun.request, bytes.error());
+  if (begun.read_to == nullptr) {
+    fuse_reply_write(begun.request, *bytes);
+  } else {
+    fuse_reply_buf(begun.request, reinterpret_cast<const char*>(begun.read_to), *bytes);
+  }
+}
+
+}  // namespace brickfs

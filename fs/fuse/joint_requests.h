@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests for few bytes that one thread has at hand at the same time: their bytes travel together, then all are answered.
+//
+// Threads: one.
+#pragma once
+
+#define FUSE_USE_VERSION 314
+
+#include <fuse3/fuse_lowlevel.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "fs/fuse/ring_entry.h"
+#include "fs/operations/joint_transfer.h"
+
+namespace brickfs {
+
+class JointRequests {
+ public:
+  // Whether this is a request of that kind.
+  static bool suits(std::span<const std::byte> message);
+  // To which the calling thread adds the request that it is at; null: it serves it by itself.
+  static JointRequests* current();
+
+  explicit JointRequests(Filesystem& filesystem) : transfer_(filesystem) {}
+  JointRequests(const JointRequests&) = delete;
+  JointRequests& operator=(const JointRequests&) = delete;
+
+  // Has `serve` pass the entry's request to read() or write(). False: it has to be served by itself.
+  template <typename Serve>
+  bool add(FuseRingEntry& entry, Serve serve) {
+    const size_t before = begun_.size();
+    begin_adding(entry);
+    serve(entry.message());
+    end_adding();
+    return begun_.size() > before;
+  }
+  // For operations, instead of serving the request. It is answered later, or not at all.
+  void read(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& into);
+  void write(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& from, bool mapped);
+  void decline(fuse_req_t request);
+  // Once. Adds those to `alone` that have to be served by themselves after all, once this has gone; the others are answered.
+  void finish(std::vector<FuseRingEntry*>& alone);
+
+ private:
+  struct Begun {
+    FuseRingEntry* entry;
+    fuse_req_t request;
+    std::byte* read_to;  // null: a write
+  };
+  void begin_adding(FuseRingEntry& entry);
+  void end_adding();
+  void answer(const Begun& begun, const Result<uint64_t>& bytes);
+
+  Filesystem::JointTransfer transfer_;
+  std::vector<Begun> begun_;
+};
+
+}  // namespace brickfs

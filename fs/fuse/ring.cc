@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fuse/ring.h"
+
+#include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+namespace brickfs {
+namespace {
+
+constexpr const char* kSwitch = "/sys/module/fuse/parameters/enable_uring";
+
+// "0-3" or "0": the numbers that CPUs may have.
+size_t highest_cpu() {
+  std::ifstream possible("/sys/devices/system/cpu/possible");
+  std::string list;
+  possible >> list;
+  const size_t last = list.find_last_of("-,");
+  return std::strtoul(list.c_str() + (last == std::string::npos ? 0 : last + 1), nullptr, 10);
+}
+
+}  // namespace
+
+std::optional<std::string> FuseRing::obstacle(bool switch_on) {
+  std::ifstream setting(kSwitch);
+  char value = 0;
+  if (!(setting >> value)) return "this kernel's FUSE has no io_uring (Linux 6.14 has)";
+  if (value != 'Y' && switch_on && (std::ofstream(kSwitch) << 'Y' << std::flush)) return std::nullopt;
+  if (value != 'Y') return fmt::format("FUSE over io_uring is switched off here; as root: echo Y > {}", kSwitch);
+  return std::nullopt;
+}
+
+size_t FuseRing::queues() { return highest_cpu() + 1; }
+
+Result<std::unique_ptr<FuseRing>> FuseRing::make(int device, size_t entries) {
+  std::unique_ptr<FuseRing> ring(new FuseRing(device));
+  TRY(ring->begin(entries));
+  return ring;
+}
+
+FuseRing::~FuseRing() {
+  if (has_ring_) io_uring_queue_exit(&ring_);
+}
+
+// Made by one thread, used by another: the ring starts when that one enables it.
+Status FuseRing::begin(size_t entries) {
+  io_uring_params params{};
+  params.flags = IORING_SETUP_SQE128 | IORING_SETUP_R_DISABLED | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
+  const int failed = io_uring_queue_init_params(static_cast<unsigned>(entries), &ring_, &params);
+  if (failed < 0) return Error(-failed, "io_uring");
+  has_ring_ = true;
+  return {};
+}
+
+Status FuseRing::offer(FuseRingEntry& entry) {
+  // liburing 2.3 declares io_uring_enable_rings(), but does not export it.
+  if (!enabled_ && syscall(SYS_io_uring_register, ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0) != 0) {
+    return errno_error("io_uring");
+  }
+  enabled_ = true;
+  io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
+  if (sqe == nullptr) return Error(EOVERFLOW, "io_uring");
+  io_uring_prep_rw(IORING_OP_URING_CMD, sqe, device_, nullptr, 0, 0);
+  entry.put_command(*sqe);
+  io_uring_sqe_set_data(sqe, &entry);
+  ++offered_;
+  return {};
+}
+
+Status FuseRing::receive(bool wait, std::vector<FuseRingEntry*>& requests) {
+  const int submitted = wait ? io_uring_submit_and_wait(&ring_, 1) : io_uring_submit_and_get_events(&ring_);
+  if (submitted < 0) return Error(-submitted, "io_uring");
+  int ended = 0;
+  bool any = false;
+  io_uring_cqe* completed = nullptr;
+  while (io_uring_peek_cqe(&ring_, &completed) == 0) {
+    auto* const entry = static_cast<FuseRingEntry*>(io_uring_cqe_get_data(completed));
+    const int result = completed->res;
+    io_uring_cqe_seen(&ring_, completed);
+    --offered_;
+    any = true;
+    const Status taken = result < 0 ? Error(-result, "FUSE over io_uring") : entry->take_request();
+    if (taken.ok()) {
+      requests.push_back(entry);
+    } else {
+      ended = taken.code();
+    }
+  }
+  if (ended != 0) return Error(ended, "FUSE over io_uring");
+  if (wait && !any) return Error(EINTR, "io_uring");
+  return {};
+}
+
+}  // namespace brickfs

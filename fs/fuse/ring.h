@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// One thread's end of FUSE over io_uring: hands the answers of its entries over and waits for requests, both in one system call. An
+// entry may change its ring between a request and the answer to it: the kernel puts the next request where the answer came from.
+//
+// Threads: made by any; then one uses it.
+#pragma once
+
+#include <liburing.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fs/fuse/ring_entry.h"
+#include "transport/base/result.h"
+
+namespace brickfs {
+
+class FuseRing {
+ public:
+  // Why there can be none on this machine, as a line for people with what to do about it; nothing if there can. `switch_on`:
+  // where the kernel can but may not, allows it first (as root).
+  static std::optional<std::string> obstacle(bool switch_on);
+  // Of a connection: one for each CPU. The kernel takes requests this way once each has an entry.
+  static size_t queues();
+
+  // Has room for so many entries. `device` must outlive it. EPERM, ENOMEM, ENOSYS: no io_uring for this process.
+  static Result<std::unique_ptr<FuseRing>> make(int device, size_t entries);
+  ~FuseRing();
+  FuseRing(const FuseRing&) = delete;
+  FuseRing& operator=(const FuseRing&) = delete;
+
+  // Offers the entry to the kernel with the next receive(): a new one, or one whose request has been answered.
+  Status offer(FuseRingEntry& entry);
+  // Entries that are offered.
+  size_t offered() const { return offered_; }
+  // Those that got a request, added to `requests`; `wait`: at least one. EINTR: a signal. ENOTCONN, ECANCELED ...: the connection has ended, or,
+  // before the first request, the kernel will not have such entries: it then goes back to /dev/fuse for all.
+  Status receive(bool wait, std::vector<FuseRingEntry*>& requests);
+
+ private:
+  explicit FuseRing(int device) : device_(device) {}
+  Status begin(size_t entries);
+
+  const int device_;
+  io_uring ring_{};
+  bool has_ring_ = false;
+  bool enabled_ = false;
+  size_t offered_ = 0;
+};
+
+}  // namespace brickfs

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/operations/joint_transfer.h"
+
+#include <deque>
+#include <variant>
+
+#include "fs/operations/file_change.h"
+#include "fs/operations/file_read.h"
+
+namespace brickfs {
+
+struct Filesystem::JointTransfer::State {
+  struct Write {
+    Write(Impl& impl, Ino ino, uint64_t length, bool is_mapped) : change(impl, ino), bytes(length), mapped(is_mapped) {}
+    Impl::FileChange change;
+    uint64_t bytes;
+    bool mapped;
+  };
+
+  explicit State(Impl& impl) : fs(impl) {}
+
+  Impl& fs;
+  std::deque<std::variant<Impl::FileRead, Write>> begun;  // which stay where they are
+  PieceList to_read;
+  PieceList to_write;
+};
+
+Filesystem::JointTransfer::JointTransfer(Filesystem& filesystem) : state_(std::make_unique<State>(*filesystem.impl_)) {}
+
+Filesystem::JointTransfer::~JointTransfer() = default;
+
+size_t Filesystem::JointTransfer::size() const { return state_->begun.size(); }
+
+bool Filesystem::JointTransfer::begin_read(Ino ino, uint64_t offset, const LocalSlice& into) {
+  auto& read = std::get<Impl::FileRead>(state_->begun.emplace_back(std::in_place_type<Impl::FileRead>, state_->fs, ino, offset));
+  if (read.try_begin(std::span(&into, 1), state_->to_read)) return true;
+  state_->begun.pop_back();
+  return false;
+}
+
+bool Filesystem::JointTransfer::begin_write(Ino ino, uint64_t offset, const LocalSlice& from, bool mapped) {
+  if (from.length_bytes == 0 || state_->fs.read_only || !state_->fs.journal->admits()) return false;
+  auto& write = std::get<State::Write>(
+      state_->begun.emplace_back(std::in_place_type<State::Write>, state_->fs, ino, from.length_bytes, mapped));
+  if (write.change.try_lock_within(offset, from.length_bytes) &&
+      state_->fs.plan_overwrite(write.change, std::span(&from, 1), state_->to_write)) {
+    return true;
+  }
+  state_->begun.pop_back();
+  return false;
+}
+
+Status Filesystem::JointTransfer::move() {
+  if (!state_->to_read.empty()) TRY(state_->fs.volume->try_read(state_->to_read.pieces()));
+  if (!state_->to_write.empty()) TRY(state_->fs.volume->try_write(state_->to_write.pieces()));
+  return {};
+}
+
+Result<uint64_t> Filesystem::JointTransfer::result(size_t i) {
+  auto& begun = state_->begun[i];
+  if (auto* const read = std::get_if<Impl::FileRead>(&begun)) return read->finish();
+  State::Write& write = std::get<State::Write>(begun);
+  TRY(state_->fs.record_overwrite(write.change, write.mapped));
+  return write.bytes;
+}
+
+}  // namespace brickfs

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads, and writes over bytes that are there, of several requests that one thread has at hand: their bytes travel together. What
+// needs more than that, or would have to wait for another operation or for the brick to come back, is left to Filesystem::read() and
+// write().
+//
+// Threads: one. Use: begin_... some; move(); result() of each. What was begun holds its part of a file until this goes: until then
+// the thread calls nothing of the file system that waits for such.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "fs/operations/filesystem.h"
+#include "transport/base/result.h"
+
+namespace brickfs {
+
+class Filesystem::JointTransfer {
+ public:
+  explicit JointTransfer(Filesystem& filesystem);
+  ~JointTransfer();  // what has not been moved is as if it had not been begun
+  JointTransfer(const JointTransfer&) = delete;
+  JointTransfer& operator=(const JointTransfer&) = delete;
+
+  // As read() and write() of one slice, which stays in place until this goes. False: nothing of it has been done.
+  bool begin_read(Ino ino, uint64_t offset, const LocalSlice& into);
+  bool begin_write(Ino ino, uint64_t offset, const LocalSlice& from, bool mapped);
+  size_t size() const;
+  // Once. An error: none is done; bytes to be written are undefined. Whoever asked has to be served by itself, after this has gone.
+  Status move();
+  // Of the i-th that was begun, once: bytes.
+  Result<uint64_t> result(size_t i);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace brickfs
