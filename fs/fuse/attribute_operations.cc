@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "fs/fuse/buffers.h"
 #include "fs/fuse/operations.h"
+#include "fs/fuse/place.h"
 #include "fs/fuse/reply.h"
 #include "transport/limits.h"
 
@@ -45,7 +45,7 @@ void setattr(fuse_req_t request, fuse_ino_t ino, struct stat* attributes, int va
   // A change of owner clears the bits whoever makes it; the kernel leaves that to us (fs/fuse/extra.h). A chown that names no
   // owner comes as a request for nothing. But so do the preliminaries of writes by others, which say by themselves what goes.
   const bool nothing_else = (valid & ~FUSE_SET_ATTR_CTIME) == 0;
-  change.kill_privileges = FuseBuffers::current().kill_privileges;
+  change.kill_privileges = FusePlace::current()->buffers().kill_privileges;
   change.kill_if_owner = nothing_else && mount_of(request).kills_privileges();
   reply_attributes(request, filesystem_of(request).set_attributes(ino_of(ino), change, caller_of(request)));
 }

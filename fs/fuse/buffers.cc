@@ -8,26 +8,26 @@
 #include "transport/base/check.h"
 
 namespace brickfs {
-namespace {
-
-thread_local FuseBuffers* current_buffers = nullptr;
-
-}  // namespace
 
 Result<std::unique_ptr<FuseBuffers>> FuseBuffers::make(VolumeClient& volume) {
   constexpr size_t kRequestBytes = kFuseTransferBytes + 64 * kKiB;  // headers, names and a group's list come before data
-  return map(volume, kRequestBytes + kFuseTransferBytes, kRequestBytes);
+  return map(volume, kRequestBytes + kFuseTransferBytes, kRequestBytes, kFuseTransferBytes);
 }
 
 Result<std::unique_ptr<FuseBuffers>> FuseBuffers::make_shared(VolumeClient& volume) {
   constexpr size_t kBytes = 4 * kKiB + kFuseTransferBytes;
-  return map(volume, kBytes, kBytes);
+  return map(volume, kBytes, kBytes, kFuseTransferBytes);
 }
 
-Result<std::unique_ptr<FuseBuffers>> FuseBuffers::map(VolumeClient& volume, size_t bytes, size_t request_bytes) {
+Result<std::unique_ptr<FuseBuffers>> FuseBuffers::make_small(VolumeClient& volume) {
+  constexpr size_t kRequestBytes = 4 * kKiB + kFewBytes;
+  return map(volume, kRequestBytes + kFewBytes, kRequestBytes, kFewBytes);
+}
+
+Result<std::unique_ptr<FuseBuffers>> FuseBuffers::map(VolumeClient& volume, size_t bytes, size_t request_bytes, size_t reply_bytes) {
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return errno_error("memory for requests");
-  std::unique_ptr<FuseBuffers> buffers(new FuseBuffers({static_cast<std::byte*>(memory), bytes}, request_bytes));
+  std::unique_ptr<FuseBuffers> buffers(new FuseBuffers({static_cast<std::byte*>(memory), bytes}, request_bytes, reply_bytes));
   buffers->registration_ = TRY(volume.register_memory(buffers->memory_));
   return buffers;
 }
@@ -41,12 +41,5 @@ LocalSlice FuseBuffers::slice(std::span<std::byte> part) const {
   CHECK(part.data() >= memory_.data() && part.data() + part.size() <= memory_.data() + memory_.size());
   return {part.data(), static_cast<uint32_t>(part.size()), registration_.local_key()};
 }
-
-FuseBuffers& FuseBuffers::current() {
-  CHECK(current_buffers != nullptr);
-  return *current_buffers;
-}
-
-void FuseBuffers::set_current(FuseBuffers* buffers) { current_buffers = buffers; }
 
 }  // namespace brickfs

@@ -16,6 +16,8 @@ namespace brickfs {
 
 // Of one read or write request. The kernel sends a larger one as several at once, so that one is copied while another moves.
 constexpr size_t kFuseTransferBytes = 512 * kKiB;
+// Requests for no more are served several at a time. Of more, each takes its own way at the same time.
+constexpr size_t kFewBytes = 16 * kKiB;
 
 class FuseBuffers {
  public:
@@ -23,29 +25,28 @@ class FuseBuffers {
   static Result<std::unique_ptr<FuseBuffers>> make(VolumeClient& volume);
   // One buffer for both, with room before it for what precedes data in a request.
   static Result<std::unique_ptr<FuseBuffers>> make_shared(VolumeClient& volume);
+  // As make(), for requests of at most kFewBytes.
+  static Result<std::unique_ptr<FuseBuffers>> make_small(VolumeClient& volume);
   ~FuseBuffers();
   FuseBuffers(const FuseBuffers&) = delete;
   FuseBuffers& operator=(const FuseBuffers&) = delete;
 
   std::span<std::byte> request() const { return memory_.first(request_bytes_); }
-  std::span<std::byte> reply() const { return memory_.last(kFuseTransferBytes); }
+  std::span<std::byte> reply() const { return memory_.last(reply_bytes_); }
   // Of memory within either of them.
   LocalSlice slice(std::span<std::byte> part) const;
 
   // What libfuse does not tell of the request under way: the kernel asks for set-uid and set-gid bits to be cleared.
   bool kill_privileges = false;
 
-  // The calling thread's. Precondition: it serves requests.
-  static FuseBuffers& current();
-  // For the calling thread; null when it ends.
-  static void set_current(FuseBuffers* buffers);
-
  private:
-  FuseBuffers(std::span<std::byte> memory, size_t request_bytes) : memory_(memory), request_bytes_(request_bytes) {}
-  static Result<std::unique_ptr<FuseBuffers>> map(VolumeClient& volume, size_t bytes, size_t request_bytes);
+  FuseBuffers(std::span<std::byte> memory, size_t request_bytes, size_t reply_bytes)
+      : memory_(memory), request_bytes_(request_bytes), reply_bytes_(reply_bytes) {}
+  static Result<std::unique_ptr<FuseBuffers>> map(VolumeClient& volume, size_t bytes, size_t request_bytes, size_t reply_bytes);
 
   std::span<std::byte> memory_;  // mapped
   const size_t request_bytes_;
+  const size_t reply_bytes_;
   RegisteredMemory registration_;
 };
 

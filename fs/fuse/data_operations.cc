@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <span>
 
-#include "fs/fuse/buffers.h"
 #include "fs/fuse/joint_requests.h"
 #include "fs/fuse/operations.h"
+#include "fs/fuse/place.h"
 #include "fs/fuse/reply.h"
 
 namespace brickfs {
@@ -22,7 +22,7 @@ constexpr size_t kCopyBytes =
 void open(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, ENOSYS); }
 
 void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
-  FuseBuffers& buffers = FuseBuffers::current();
+  FuseBuffers& buffers = FusePlace::current()->buffers();
   const std::span<std::byte> room = buffers.reply().first(std::min(size, buffers.reply().size()));
   const LocalSlice into = buffers.slice(room);
   JointRequests* const joint = JointRequests::current();
@@ -42,7 +42,7 @@ void drop_cached_mode(fuse_req_t request, fuse_ino_t ino) {
 // memory, which leaves file capabilities; or, with writeback=on, of write(2), for which the kernel has removed them.
 void write(fuse_req_t request, fuse_ino_t ino, const char* data, size_t size, off_t offset, fuse_file_info* info) {
   Filesystem& filesystem = filesystem_of(request);
-  const FuseBuffers& buffers = FuseBuffers::current();
+  const FuseBuffers& buffers = FusePlace::current()->buffers();
   const auto payload = std::as_writable_bytes(std::span(const_cast<char*>(data), size));
   const LocalSlice from = buffers.slice(payload);
   JointRequests* const joint = JointRequests::current();

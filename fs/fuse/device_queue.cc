@@ -16,6 +16,8 @@ constexpr std::chrono::milliseconds kTick{2};  // others do not wait for a reque
 constexpr unsigned kCrowdedTicks = 3;          // then one is not enough. At a single one, what waits may be a forget, or a close
 constexpr unsigned kQuietTicks = 10;           // without a request: then it sleeps until one comes
 constexpr uint64_t kTurnsToCallAgain = 1024;
+constexpr unsigned kJoining = 64;    // requests that could have been served together: then it is tried
+constexpr unsigned kFoundNone = 64;  // then no longer
 
 }  // namespace
 
@@ -43,6 +45,23 @@ ssize_t FuseDeviceQueue::receive(Seat& seat, std::span<std::byte> room) {
   }
   errno = EINTR;
   return -1;
+}
+
+void FuseDeviceQueue::note(Seat& seat, bool joins) {
+  if (!joins) {
+    joining_ = 0;
+    together_ = false;
+  } else if (++joining_ >= kJoining && looks_ && only_ == nullptr) {
+    together_ = true;
+    try_to_be_the_only(seat);
+  }
+}
+
+void FuseDeviceQueue::served_together(size_t requests) {
+  found_none_ = requests == 1 ? found_none_ + 1 : 0;
+  if (found_none_ < kFoundNone) return;
+  found_none_ = 0;
+  together_ = false;
 }
 
 void FuseDeviceQueue::pass_on(const Seat& seat) {
@@ -126,6 +145,8 @@ ssize_t FuseDeviceQueue::receive_as_only(Seat& seat, std::span<std::byte> room) 
 void FuseDeviceQueue::call_all() {
   only_ = nullptr;
   unaccompanied_ = 0;
+  joining_ = 0;
+  together_ = false;
   for (Seat* const seat : parked_) seat->called_.notify_one();
   deputy_wakes_.notify_one();
 }
@@ -142,6 +163,13 @@ void FuseDeviceQueue::park(Seat& seat) {
   has_deputy_ = true;
   stand_by(lock);
   has_deputy_ = false;
+}
+
+bool FuseDeviceQueue::is_one_enough(bool serves, unsigned crowded, unsigned unchanged) {
+  if (serves && unchanged == kQuietTicks) return false;
+  if (together_) return true;
+  if (crowded == kCrowdedTicks && joining_ >= kJoining) return together_ = true;
+  return crowded < kCrowdedTicks && (crowded == 0 || unchanged == 0);
 }
 
 // The deputy's watch, to its end. Calls all once others wait behind a request that takes long, or keep waiting, or a request takes very long.
@@ -162,7 +190,7 @@ void FuseDeviceQueue::stand_by(MutexLock& lock) {
     const bool serves = now % 2 == 1;
     unchanged = now == seen ? unchanged + 1 : 0;
     crowded = serves && comes() ? crowded + 1 : 0;
-    if (crowded == kCrowdedTicks || (crowded > 0 && unchanged > 0) || (serves && unchanged == kQuietTicks)) return call_all();
+    if (!is_one_enough(serves, crowded, unchanged)) return call_all();
     seen = now;
   }
 }

@@ -5,7 +5,8 @@
 // cache. So while requests come one after the other, one thread (the *only* one) serves them all, and looks for the next one before it
 // sleeps; the others are parked. At a request that is known to take long it passes that part on to who was parked last. Of the parked,
 // the *deputy* looks in now and then: when requests wait behind the one being served, it calls all, who then take requests as they come,
-// until they come one by one again. docs/decisions.md, 38 and 41.
+// until they come one by one again. But if all that comes are requests for few bytes, the only one goes on and serves together what waits: those
+// threads would do nothing but wait for the brick. docs/decisions.md, 38, 41 and 47.
 //
 // Threads: receive() and pass_on() from those that have a Seat, stop() from any.
 #pragma once
@@ -56,6 +57,12 @@ class FuseDeviceQueue {
 
   // The thread has finished the request it had, and waits for the next. As read(): -1 and errno; EINTR also for stop().
   ssize_t receive(Seat& seat, std::span<std::byte> room);
+  // Of the request just received: whether it may be served together with others.
+  void note(Seat& seat, bool joins);
+  // The thread had better take what else waits, too, and serve it together with such a one.
+  bool serves_together(const Seat& seat) const { return together_ && only_ == &seat; }
+  // It has, so many.
+  void served_together(size_t requests);
   // The request just received will take long: another thread takes the next.
   void pass_on(const Seat& seat);
   // Whoever is parked, or will be, returns from receive(). Who waits in read() has to be woken with the signal.
@@ -69,6 +76,7 @@ class FuseDeviceQueue {
   void begin_turn(const Seat& seat);
   void end_turn(const Seat& seat);
   void try_to_be_the_only(Seat& seat);
+  bool is_one_enough(bool serves, unsigned crowded, unsigned unchanged);
   void call_off_readers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void call_all() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void park(Seat& seat);
@@ -82,6 +90,9 @@ class FuseDeviceQueue {
   std::atomic<Seat*> only_{nullptr};        // who serves alone; null: all do. Changed under the mutex
   std::atomic<uint64_t> turn_{0};           // of that one: odd while it serves
   std::atomic<bool> deputy_sleeps_{false};  // until the only one has a request
+  std::atomic<unsigned> joining_{0};        // requests in a row that may be served together with others
+  std::atomic<bool> together_{false};       // the only one looks for such
+  std::atomic<unsigned> found_none_{0};     // times in a row
 
   Mutex mutex_;
   CondVar deputy_wakes_;

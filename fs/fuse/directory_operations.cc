@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fs/fuse/buffers.h"
 #include "fs/fuse/operations.h"
+#include "fs/fuse/place.h"
 #include "fs/fuse/reply.h"
 #include "transport/limits.h"
 
@@ -64,7 +64,7 @@ class EntryWriter {
 };
 
 void read_entries(fuse_req_t request, fuse_ino_t directory, size_t size, off_t offset, bool plus) {
-  const std::span<std::byte> reply = FuseBuffers::current().reply();
+  const std::span<std::byte> reply = FusePlace::current()->buffers().reply();
   EntryWriter writer(request, reply.first(std::min(size, reply.size())), plus);
   const Status status =
       filesystem_of(request).read_directory(ino_of(directory), static_cast<uint64_t>(offset), plus,

@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <string_view>
 
-#include "fs/fuse/buffers.h"
 #include "fs/fuse/mount.h"
+#include "fs/fuse/place.h"
 #include "fs/fuse/reply.h"
 #include "fs/fuse/uring_abi.h"
 #include "fs/operations/filesystem.h"
@@ -183,7 +183,7 @@ bool asks_to_kill_privileges(uint32_t opcode, std::span<const std::byte> message
 bool serve_extra_request(FuseMount& mount, std::span<const std::byte> message) {
   const auto* const header = part<fuse_in_header>(message, 0);
   if (header == nullptr) return false;
-  FuseBuffers::current().kill_privileges = asks_to_kill_privileges(header->opcode, message);
+  FusePlace::current()->buffers().kill_privileges = asks_to_kill_privileges(header->opcode, message);
   switch (header->opcode) {
     case kOpcodeStatx:
       serve_statx(mount, *header);

@@ -9,8 +9,6 @@ namespace {
 
 thread_local JointRequests* current_requests = nullptr;
 
-constexpr size_t kFewBytes = 16 * kKiB;  // of more, each takes its own way at the same time
-
 }  // namespace
 
 bool JointRequests::suits(std::span<const std::byte> message) {
@@ -20,41 +18,41 @@ bool JointRequests::suits(std::span<const std::byte> message) {
 
 JointRequests* JointRequests::current() { return current_requests; }
 
-void JointRequests::begin_adding(FuseRingEntry& entry) {
-  FuseRingEntry::set_current(&entry);
+void JointRequests::begin_adding(FusePlace& place) {
+  FusePlace::set_current(&place);
   current_requests = this;
 }
 
 void JointRequests::end_adding() {
   current_requests = nullptr;
-  FuseRingEntry::set_current(nullptr);
+  FusePlace::set_current(nullptr);
 }
 
 void JointRequests::read(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& into) {
   if (!transfer_.begin_read(ino, offset, into)) return decline(request);
-  begun_.push_back({FuseRingEntry::current(), request, into.data});
+  begun_.push_back({FusePlace::current(), request, into.data});
 }
 
 void JointRequests::write(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& from, bool mapped) {
   if (!transfer_.begin_write(ino, offset, from, mapped)) return decline(request);
-  begun_.push_back({FuseRingEntry::current(), request, nullptr});
+  begun_.push_back({FusePlace::current(), request, nullptr});
 }
 
 // Frees what libfuse has of it.
 void JointRequests::decline(fuse_req_t request) { fuse_reply_none(request); }
 
-void JointRequests::finish(std::vector<FuseRingEntry*>& alone) {
-  const Status moved = transfer_.move();
+bool JointRequests::finish() {
+  const bool moved = transfer_.move().ok();
   for (size_t i = 0; i < begun_.size(); ++i) {
-    FuseRingEntry::set_current(begun_[i].entry);
-    if (moved.ok()) {
+    FusePlace::set_current(begun_[i].place);
+    if (moved) {
       answer(begun_[i], transfer_.result(i));
     } else {
-      fuse_reply_none(begun_[i].request);
-      alone.push_back(begun_[i].entry);
+      decline(begun_[i].request);
     }
   }
-  FuseRingEntry::set_current(nullptr);
+  FusePlace::set_current(nullptr);
+  return moved;
 }
 
 void JointRequests::answer(const Begun& begun, const Result<uint64_t>& bytes) {

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "fs/fuse/ring_entry.h"
+#include "fs/fuse/place.h"
 #include "fs/operations/joint_transfer.h"
 
 namespace brickfs {
@@ -29,12 +29,12 @@ class JointRequests {
   JointRequests(const JointRequests&) = delete;
   JointRequests& operator=(const JointRequests&) = delete;
 
-  // Has `serve` pass the entry's request to read() or write(). False: it has to be served by itself.
+  // Has `serve` pass the place's request to read() or write(). False: it has to be served by itself, after this has gone.
   template <typename Serve>
-  bool add(FuseRingEntry& entry, Serve serve) {
+  bool add(FusePlace& place, Serve serve) {
     const size_t before = begun_.size();
-    begin_adding(entry);
-    serve(entry.message());
+    begin_adding(place);
+    serve(place.message());
     end_adding();
     return begun_.size() > before;
   }
@@ -42,16 +42,16 @@ class JointRequests {
   void read(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& into);
   void write(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& from, bool mapped);
   void decline(fuse_req_t request);
-  // Once. Adds those to `alone` that have to be served by themselves after all, once this has gone; the others are answered.
-  void finish(std::vector<FuseRingEntry*>& alone);
+  // Once: all that were added are answered. False: none is, each has to be served by itself.
+  bool finish();
 
  private:
   struct Begun {
-    FuseRingEntry* entry;
+    FusePlace* place;
     fuse_req_t request;
     std::byte* read_to;  // null: a write
   };
-  void begin_adding(FuseRingEntry& entry);
+  void begin_adding(FusePlace& place);
   void end_adding();
   void answer(const Begun& begun, const Result<uint64_t>& bytes);
 

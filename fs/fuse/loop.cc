@@ -55,7 +55,7 @@ Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeClient
   }
   for (size_t i = 0; i < kThreads; ++i) {
     loop->workers_.push_back(std::make_unique<Worker>());
-    loop->workers_.back()->device_buffers = TRY(FuseBuffers::make(volume));
+    loop->workers_.back()->place = std::make_unique<FuseDevicePlace>(TRY(FuseBuffers::make(volume)));
   }
   for (const auto& worker : loop->workers_) {
     if (!worker->ring) loop->start_thread(*worker);
@@ -118,20 +118,23 @@ void FuseLoop::serve_ring(Worker& worker) {
 }
 
 void FuseLoop::serve_device(Worker& worker) {
-  FuseBuffers::set_current(worker.device_buffers.get());
   worker.seat.emplace(device_queue_);
   while (!stopping_ && serve_one(worker)) {
   }
   worker.seat.reset();
-  FuseBuffers::set_current(nullptr);
 }
 
 bool FuseLoop::serve_one(Worker& worker) {
-  std::span<std::byte> message;
-  const Received received = receive_from_device(worker, message);
+  const Received received = receive_from_device(worker);
   if (received != Received::kRequest) return received == Received::kNothing;
   worker.at_device_request = true;
-  process_from_device(worker, message);
+  const bool joins = JointRequests::suits(worker.place->message());
+  device_queue_.note(*worker.seat, joins);
+  if (joins && device_queue_.serves_together(*worker.seat) && can_serve_together(worker)) {
+    process_together(worker);
+  } else {
+    process_at(worker, *worker.place);
+  }
   worker.at_device_request = false;
   if (mount_.has_rings() && !rings_started_.exchange(true)) start_rings();
   return true;
@@ -147,17 +150,59 @@ void FuseLoop::process(std::span<std::byte> message) {
   fuse_session_process_buf(mount_.session(), &request);
 }
 
-void FuseLoop::process_from_device(Worker& worker, std::span<std::byte> message) {
-  if (data_bytes(message) >= kMuch) device_queue_.pass_on(*worker.seat);
+void FuseLoop::process_at(Worker& worker, FusePlace& place) {
+  if (data_bytes(place.message()) >= kMuch) device_queue_.pass_on(*worker.seat);
   const auto answer_first = mount_.filesystem().answer_first();
-  process(message);
+  FusePlace::set_current(&place);
+  process(place.message());
+  FusePlace::set_current(nullptr);
 }
 
-FuseLoop::Received FuseLoop::receive_from_device(Worker& worker, std::span<std::byte>& message) {
-  const std::span<std::byte> room = worker.device_buffers->request();
+bool FuseLoop::can_serve_together(Worker& worker) {
+  if (worker.places || worker.has_no_places) return worker.places != nullptr;
+  auto places = FuseDevicePlaces::make(mount_.filesystem().volume(), mount_.device());
+  worker.has_no_places = !places.ok();
+  if (places.ok()) worker.places = std::move(*places);
+  return places.ok();
+}
+
+// The request, and others that wait, as long as they are of its kind.
+void FuseLoop::process_together(Worker& worker) {
+  FuseDevicePlaces& places = *worker.places;
+  std::vector<FuseDevicePlace*> alone;
+  size_t count = 0;
+  {
+    const auto answer_first = mount_.filesystem().answer_first();
+    JointRequests joint(mount_.filesystem());
+    std::vector<FuseDevicePlace*> added;
+    const auto add = [&](int device) {
+      FuseDevicePlace& place = places[count++];
+      place.hold_copy(worker.place->message(), device);
+      (joint.add(place, [this](std::span<std::byte> message) { process(message); }) ? added : alone).push_back(&place);
+    };
+    add(mount_.device());
+    while (count < places.count()) {
+      const auto next = places.take(worker.place->buffers().request());
+      if (!next) break;
+      worker.place->hold(*next, places.extra_device());
+      if (!JointRequests::suits(*next)) {
+        device_queue_.note(*worker.seat, false);
+        alone.push_back(worker.place.get());
+        break;
+      }
+      add(places.extra_device());
+    }
+    if (!joint.finish()) alone.insert(alone.end(), added.begin(), added.end());
+  }
+  device_queue_.served_together(count);
+  for (FuseDevicePlace* const place : alone) process_at(worker, *place);
+}
+
+FuseLoop::Received FuseLoop::receive_from_device(Worker& worker) {
+  const std::span<std::byte> room = worker.place->buffers().request();
   const ssize_t received = device_queue_.receive(*worker.seat, room);
   if (received >= 0) {
-    message = room.first(static_cast<size_t>(received));
+    worker.place->hold(room.first(static_cast<size_t>(received)), mount_.device());
     return Received::kRequest;
   }
   if (errno == ENODEV) return Received::kEnd;

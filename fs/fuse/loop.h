@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "fs/fuse/buffers.h"
+#include "fs/fuse/device_places.h"
 #include "fs/fuse/device_queue.h"
 #include "fs/fuse/mount.h"
 #include "fs/fuse/ring_queue.h"
@@ -44,8 +44,10 @@ class FuseLoop {
 
  private:
   struct Worker {
-    std::unique_ptr<FuseBuffers> device_buffers;  // if it reads /dev/fuse
+    std::unique_ptr<FuseDevicePlace> place;       // if it reads /dev/fuse
     std::optional<FuseDeviceQueue::Seat> seat;    // then, too; its thread's
+    std::unique_ptr<FuseDevicePlaces> places;     // once it has served several requests at a time
+    bool has_no_places = false;                   // there can be none
     std::atomic<bool> at_device_request{false};   // then, too
     std::unique_ptr<FuseRingWorker> ring;         // else
     std::thread thread;
@@ -65,8 +67,10 @@ class FuseLoop {
   // False: the connection has ended.
   bool serve_one(Worker& worker);
   void process(std::span<std::byte> message);
-  void process_from_device(Worker& worker, std::span<std::byte> message);
-  Received receive_from_device(Worker& worker, std::span<std::byte>& message);
+  Received receive_from_device(Worker& worker);
+  void process_at(Worker& worker, FusePlace& place);
+  bool can_serve_together(Worker& worker);
+  void process_together(Worker& worker);
 
   FuseMount& mount_;
   FuseDeviceQueue device_queue_;

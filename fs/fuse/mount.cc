@@ -20,7 +20,7 @@
 
 #include "fs/fuse/mount_table.h"
 #include "fs/fuse/operations.h"
-#include "fs/fuse/ring_entry.h"
+#include "fs/fuse/place.h"
 #include "transport/base/mutex.h"
 #include "transport/base/unique_fd.h"
 
@@ -177,11 +177,8 @@ ssize_t FuseMount::send_hook(int, iovec* parts, int count, void* mount) {
 ssize_t FuseMount::send(std::span<iovec> reply) {
   if (!initialised_.load(std::memory_order_relaxed) && amendment_.amend_reply(reply)) initialised_ = true;
   const auto& header = *static_cast<const fuse_out_header*>(reply[0].iov_base);
-  FuseRingEntry* const entry = FuseRingEntry::current();
-  if (entry != nullptr && entry->serves(header.unique)) {
-    entry->reply(reply);
-    return header.len;
-  }
+  FusePlace* const place = FusePlace::current();
+  if (place != nullptr && place->serves(header.unique)) return place->send(reply);
   return ::writev(device(), reply.data(), static_cast<int>(reply.size()));
 }
 

@@ -10,23 +10,9 @@
 #include "transport/base/check.h"
 
 namespace brickfs {
-namespace {
-
-thread_local FuseRingEntry* current_entry = nullptr;
-
-}  // namespace
 
 Result<std::unique_ptr<FuseRingEntry>> FuseRingEntry::make(VolumeClient& volume, size_t queue) {
-  std::unique_ptr<FuseRingEntry> entry(new FuseRingEntry(queue));
-  entry->buffers_ = TRY(FuseBuffers::make_shared(volume));
-  return entry;
-}
-
-FuseRingEntry* FuseRingEntry::current() { return current_entry; }
-
-void FuseRingEntry::set_current(FuseRingEntry* entry) {
-  current_entry = entry;
-  FuseBuffers::set_current(entry == nullptr ? nullptr : entry->buffers_.get());
+  return std::unique_ptr<FuseRingEntry>(new FuseRingEntry(TRY(FuseBuffers::make_shared(volume)), queue));
 }
 
 void FuseRingEntry::put_command(io_uring_sqe& sqe) {
@@ -36,7 +22,7 @@ void FuseRingEntry::put_command(io_uring_sqe& sqe) {
   const bool is_new = state_ == State::kMade;
   sqe.cmd_op = static_cast<uint32_t>(is_new ? FuseRingVerb::kRegister : FuseRingVerb::kCommitAndFetch);
   if (is_new) {
-    const std::span<std::byte> payload = buffers_->reply();
+    const std::span<std::byte> payload = buffers().reply();
     parts_[0] = {&header_, sizeof(header_)};
     parts_[1] = {payload.data(), payload.size()};
     sqe.addr = reinterpret_cast<uint64_t>(parts_);
@@ -51,7 +37,7 @@ void FuseRingEntry::put_command(io_uring_sqe& sqe) {
 Status FuseRingEntry::take_request() {
   fuse_in_header in{};
   std::memcpy(&in, header_.in_out, sizeof(in));
-  const std::span<std::byte> payload = buffers_->reply();
+  const std::span<std::byte> payload = buffers().reply();
   const size_t before = in.len - std::min<size_t>(in.len, header_.payload_bytes);
   if (before < sizeof(in) || before > sizeof(in) + sizeof(header_.operation) || header_.payload_bytes > payload.size()) {
     return Error(EPROTO, "FUSE over io_uring");
@@ -59,20 +45,14 @@ Status FuseRingEntry::take_request() {
   std::byte* const start = payload.data() - before;
   std::memcpy(start, &in, sizeof(in));
   std::memcpy(start + sizeof(in), header_.operation, before - sizeof(in));
-  message_ = std::span(start, in.len);
+  set_message(std::span(start, in.len));
   state_ = State::kServing;
   return {};
 }
 
-bool FuseRingEntry::serves(uint64_t unique) const {
-  fuse_in_header in{};
-  std::memcpy(&in, header_.in_out, sizeof(in));
-  return state_ == State::kServing && in.unique == unique;
-}
-
-void FuseRingEntry::reply(std::span<const iovec> parts) {
+ssize_t FuseRingEntry::send(std::span<const iovec> parts) {
   CHECK(!parts.empty() && parts[0].iov_len == sizeof(fuse_out_header));
-  const std::span<std::byte> payload = buffers_->reply();
+  const std::span<std::byte> payload = buffers().reply();
   size_t bytes = 0;
   for (const iovec& part : parts.subspan(1)) {
     CHECK(part.iov_len <= payload.size() - bytes);
@@ -82,15 +62,14 @@ void FuseRingEntry::reply(std::span<const iovec> parts) {
   std::memcpy(header_.in_out, parts[0].iov_base, sizeof(fuse_out_header));
   header_.payload_bytes = static_cast<uint32_t>(bytes);
   state_ = State::kAnswered;
+  return static_cast<ssize_t>(sizeof(fuse_out_header) + bytes);
 }
 
 // Nobody answered.
 void FuseRingEntry::refuse() {
-  fuse_in_header in{};
-  std::memcpy(&in, header_.in_out, sizeof(in));
-  fuse_out_header out{.len = sizeof(out), .error = -EIO, .unique = in.unique};
+  fuse_out_header out{.len = sizeof(out), .error = -EIO, .unique = unique()};
   const iovec part{&out, sizeof(out)};
-  reply({&part, 1});
+  (void)send({&part, 1});
 }
 
 }  // namespace brickfs

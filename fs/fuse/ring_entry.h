@@ -14,49 +14,38 @@
 #include <memory>
 #include <span>
 
-#include "fs/fuse/buffers.h"
+#include "fs/fuse/place.h"
 #include "fs/fuse/uring_abi.h"
 #include "transport/base/result.h"
 #include "transport/volume_client.h"
 
 namespace brickfs {
 
-class FuseRingEntry {
+class FuseRingEntry final : public FusePlace {
  public:
   // `volume` must outlive it. ENOMEM.
   static Result<std::unique_ptr<FuseRingEntry>> make(VolumeClient& volume, size_t queue);
-  FuseRingEntry(const FuseRingEntry&) = delete;
-  FuseRingEntry& operator=(const FuseRingEntry&) = delete;
-
-  // The one whose request the calling thread is at; null if none's. Sets FuseBuffers::current(), too.
-  static FuseRingEntry* current();
-  static void set_current(FuseRingEntry* entry);
 
   size_t queue() const { return queue_; }
-  FuseBuffers& buffers() const { return *buffers_; }
 
   // For FuseRing: what offers the entry to the kernel, with the answer to its request if it had one. The kernel has filled it.
   void put_command(io_uring_sqe& sqe);
   Status take_request();  // EPROTO
 
-  // The request, until it is answered, as it comes from /dev/fuse: header, arguments, data in one piece.
-  std::span<std::byte> message() const { return message_; }
-  // Whether the request being served has that number. Then reply() takes the answer: header, then data, which may be in
-  // the entry's own buffer.
-  bool serves(uint64_t unique) const;
-  void reply(std::span<const iovec> parts);
+  bool serves(uint64_t unique) const override { return state_ == State::kServing && this->unique() == unique; }
+  // Keeps it for put_command().
+  ssize_t send(std::span<const iovec> parts) override;
 
  private:
   enum class State { kMade, kWaiting, kServing, kAnswered };
 
-  explicit FuseRingEntry(size_t queue) : queue_(static_cast<uint16_t>(queue)) {}
+  FuseRingEntry(std::unique_ptr<FuseBuffers> buffers, size_t queue)
+      : FusePlace(std::move(buffers)), queue_(static_cast<uint16_t>(queue)) {}
   void refuse();
 
   const uint16_t queue_;
-  std::unique_ptr<FuseBuffers> buffers_;
   State state_ = State::kMade;
   FuseRingHeader header_{};
-  std::span<std::byte> message_;
   iovec parts_[2] = {};
 };
 

@@ -73,22 +73,22 @@ Status FuseRingWorker::serve_together() {
   std::vector<FuseRingEntry*> declined;
   {
     JointRequests joint(filesystem_);
-    for (FuseRingEntry* const entry : together_) {
-      if (!joint.add(*entry, process_)) declined.push_back(entry);
+    std::vector<FuseRingEntry*> added;
+    for (FuseRingEntry* const entry : together_) (joint.add(*entry, process_) ? added : declined).push_back(entry);
+    if (joint.finish()) {
+      for (FuseRingEntry* const entry : added) TRY(ring_->offer(*entry));
+    } else {
+      declined = together_;
     }
-    joint.finish(declined);
-  }
-  for (FuseRingEntry* const entry : together_) {
-    if (std::find(declined.begin(), declined.end(), entry) == declined.end()) TRY(ring_->offer(*entry));
   }
   for (FuseRingEntry* const entry : declined) part_with(*entry);
   return {};
 }
 
 Status FuseRingWorker::serve_alone(FuseRingEntry& entry) {
-  FuseRingEntry::set_current(&entry);
+  FusePlace::set_current(&entry);
   process_(entry.message());
-  FuseRingEntry::set_current(nullptr);
+  FusePlace::set_current(nullptr);
   return ring_->offer(entry);
 }
 

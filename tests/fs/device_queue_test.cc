@@ -81,6 +81,7 @@ class DeviceQueue : public testing::Test {
   std::atomic<uint64_t> served_{0};
   std::atomic<int> running_{0};
   std::atomic<int> ended_{0};
+  std::atomic<size_t> most_together_{0};
   UniqueFd kernel_;
   std::vector<std::thread> threads_;
 
@@ -98,13 +99,35 @@ class DeviceQueue : public testing::Test {
           servers_.insert(std::this_thread::get_id());
         }
         if (request == 'l') queue_->pass_on(seat);
-        serve_(request);
-        ++served_;
+        queue_->note(seat, request == 'j');
+        if (request == 'j' && queue_->serves_together(seat)) {
+          serve_together();
+        } else {
+          serve_(request);
+          ++served_;
+        }
       }
     }
     ++ended_;
     while (!stopping_) std::this_thread::sleep_for(milliseconds(1));
     --running_;
+  }
+
+  // The one at hand, and others of its kind that wait.
+  void serve_together() {
+    size_t joined = 1;
+    char next = 0;
+    while (joined < 16 && ::recv(device_.get(), &next, 1, MSG_DONTWAIT) == 1) {
+      ++joined;
+      if (next != 'j') break;
+    }
+    serve_('j');
+    if (joined > 1 && next != 'j') serve_(next);
+    queue_->served_together(joined);
+    served_ += joined;
+    size_t most = most_together_;
+    while (joined > most && !most_together_.compare_exchange_weak(most, joined)) {
+    }
   }
 
   UniqueFd device_;
@@ -163,6 +186,43 @@ TEST_F(DeviceQueue, ManyAtOnceAreSharedOut) {
   for (int i = 0; i < 1000; ++i) request('s');
   await_served(before + 1000);
   EXPECT_GT(most, 1);
+}
+
+TEST_F(DeviceQueue, ManyThatJoinAreServedTogether) {
+  start(true, [](char) { std::this_thread::sleep_for(std::chrono::microseconds(200)); });
+  for (int round = 0; round < 50 && most_together_ < 8; ++round) {
+    const uint64_t before = served_;
+    for (int i = 0; i < 200; ++i) request('j');
+    await_served(before + 200);
+  }
+  EXPECT_GE(most_together_, 8u);
+  most_together_ = 0;
+  request_in_turn(200);
+  EXPECT_EQ(most_together_, 0u) << "what does not join is served by itself";
+}
+
+TEST_F(DeviceQueue, WhatIsServedTogetherHoldsUpNoOther) {
+  std::atomic<bool> stuck{false};
+  std::atomic<bool> under_way{false};
+  start(true, [&](char kind) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    under_way = under_way || (kind == 'j' && stuck);
+    while (kind == 'j' && stuck) std::this_thread::sleep_for(milliseconds(1));
+  });
+  for (int round = 0; round < 10; ++round) {
+    uint64_t before = served_;
+    for (int i = 0; i < 400; ++i) request('j');
+    await_served(before + 400);
+    stuck = true;
+    before = served_;
+    under_way = false;
+    for (int i = 0; i < 3; ++i) request('j');
+    while (!under_way) std::this_thread::yield();
+    request('a');
+    await_served(before + 1);
+    stuck = false;
+    await_served(before + 4);
+  }
 }
 
 // Then one other thread serves what comes beside it; without that the deputy would have had to call all.

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a request is while it is served: its memory, and the way its answer goes.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "fs/fuse/buffers.h"
+
+namespace brickfs {
+
+class FusePlace {
+ public:
+  virtual ~FusePlace() = default;
+  FusePlace(const FusePlace&) = delete;
+  FusePlace& operator=(const FusePlace&) = delete;
+
+  // Of the request that the calling thread is at; null: it is at none.
+  static FusePlace* current();
+  static void set_current(FusePlace* place);
+
+  FuseBuffers& buffers() const { return *buffers_; }
+  // The request, until it is answered, as it comes from /dev/fuse: header, arguments, data in one piece.
+  std::span<std::byte> message() const { return message_; }
+  // A request with that number is here and has not been answered.
+  virtual bool serves(uint64_t unique) const = 0;
+  // Its answer: header, then data, which may be in the place's own buffer. As writev().
+  virtual ssize_t send(std::span<const iovec> parts) = 0;
+
+ protected:
+  explicit FusePlace(std::unique_ptr<FuseBuffers> buffers) : buffers_(std::move(buffers)) {}
+  uint64_t unique() const;  // of the message
+  void set_message(std::span<std::byte> message) { message_ = message; }
+
+ private:
+  const std::unique_ptr<FuseBuffers> buffers_;
+  std::span<std::byte> message_;
+};
+
+}  // namespace brickfs
