@@ -41,18 +41,24 @@ void JointRequests::write(fuse_req_t request, Ino ino, uint64_t offset, const Lo
 // Frees what libfuse has of it.
 void JointRequests::decline(fuse_req_t request) { fuse_reply_none(request); }
 
-bool JointRequests::finish() {
-  const bool moved = transfer_.move().ok();
+void JointRequests::finish() { answer_all(transfer_.move()); }
+
+bool JointRequests::try_to_finish() {
+  const Status moved = transfer_.try_move();
+  if (moved.ok()) {
+    answer_all(moved);
+  } else {
+    for (const Begun& begun : begun_) decline(begun.request);
+  }
+  return moved.ok();
+}
+
+void JointRequests::answer_all(const Status& moved) {
   for (size_t i = 0; i < begun_.size(); ++i) {
     FusePlace::set_current(begun_[i].place);
-    if (moved) {
-      answer(begun_[i], transfer_.result(i));
-    } else {
-      decline(begun_[i].request);
-    }
+    answer(begun_[i], moved.ok() ? transfer_.result(i) : moved.error());
   }
   FusePlace::set_current(nullptr);
-  return moved;
 }
 
 void JointRequests::answer(const Begun& begun, const Result<uint64_t>& bytes) {

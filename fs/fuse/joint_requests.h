@@ -42,8 +42,10 @@ class JointRequests {
   void read(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& into);
   void write(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& from, bool mapped);
   void decline(fuse_req_t request);
-  // Once: all that were added are answered. False: none is, each has to be served by itself.
-  bool finish();
+  // Once: all that were added are answered.
+  void finish();
+  // The same if it can be done at once. False: none is answered.
+  bool try_to_finish();
 
  private:
   struct Begun {
@@ -53,6 +55,7 @@ class JointRequests {
   };
   void begin_adding(FusePlace& place);
   void end_adding();
+  void answer_all(const Status& moved);
   void answer(const Begun& begun, const Result<uint64_t>& bytes);
 
   Filesystem::JointTransfer transfer_;

@@ -20,7 +20,6 @@ namespace brickfs {
 namespace {
 
 constexpr std::chrono::milliseconds kWakeAgain{5};
-constexpr size_t kMuch = kFuseTransferBytes / 2;  // data: while they move, another thread takes what the kernel sends beside them
 constexpr size_t kLeastPerQueue = 2;  // ring entries: a request that waits does not hold up all others of its CPU
 
 // 0: it is not of the mount's pid namespace.
@@ -55,10 +54,10 @@ Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeClient
   }
   for (size_t i = 0; i < kThreads; ++i) {
     loop->workers_.push_back(std::make_unique<Worker>());
-    loop->workers_.back()->place = std::make_unique<FuseDevicePlace>(TRY(FuseBuffers::make(volume)));
+    loop->workers_.back()->device = TRY(FuseDeviceWorker::make(mount.filesystem(), loop->device_queue_, mount.device(), loop->processing()));
   }
   for (const auto& worker : loop->workers_) {
-    if (!worker->ring) loop->start_thread(*worker);
+    if (worker->device) loop->start_thread(*worker);
   }
   return loop;
 }
@@ -74,7 +73,7 @@ Status FuseLoop::make_ring_workers(VolumeClient& volume) {
     workers_.push_back(std::make_unique<Worker>());
     workers_.back()->ring = std::make_unique<FuseRingWorker>(
         mount_.filesystem(), queues_[cpu], TRY(FuseRing::make(mount_.device(), for_each)), TRY(FuseRingEntry::make(volume, cpu)),
-        FuseCpuChoice(cpu, serving_[cpu]), [this](std::span<std::byte> message) { process(message); });
+        FuseCpuChoice(cpu, serving_[cpu]), processing());
   }
   mount_.want_rings();
   return {};
@@ -100,116 +99,33 @@ bool FuseLoop::busy() const {
 }
 
 void FuseLoop::serve(Worker& worker) {
-  if (worker.ring) {
-    serve_ring(worker);
+  if (worker.device) {
+    worker.device->serve(stopping_);
   } else {
-    serve_device(worker);
+    const Status served = worker.ring->serve(stopping_);
+    if (!served.ok() && !stopping_ && !mount_.is_severed()) {
+      spdlog::warn("the kernel refuses FUSE over io_uring ({}): going on without it", strerror(served.code()));
+    }
   }
   --running_;
   const uint64_t one = 1;
   (void)!::write(ended_.get(), &one, sizeof(one));
 }
 
-void FuseLoop::serve_ring(Worker& worker) {
-  const Status served = worker.ring->serve(stopping_);
-  if (!served.ok() && !stopping_ && !mount_.is_severed()) {
-    spdlog::warn("the kernel refuses FUSE over io_uring ({}): going on without it", strerror(served.code()));
-  }
-}
-
-void FuseLoop::serve_device(Worker& worker) {
-  worker.seat.emplace(device_queue_);
-  while (!stopping_ && serve_one(worker)) {
-  }
-  worker.seat.reset();
-}
-
-bool FuseLoop::serve_one(Worker& worker) {
-  const Received received = receive_from_device(worker);
-  if (received != Received::kRequest) return received == Received::kNothing;
-  worker.at_device_request = true;
-  const bool joins = JointRequests::suits(worker.place->message());
-  device_queue_.note(*worker.seat, joins);
-  if (joins && device_queue_.serves_together(*worker.seat) && can_serve_together(worker)) {
-    process_together(worker);
-  } else {
-    process_at(worker, *worker.place);
-  }
-  worker.at_device_request = false;
-  if (mount_.has_rings() && !rings_started_.exchange(true)) start_rings();
-  return true;
+std::function<void(std::span<std::byte>)> FuseLoop::processing() {
+  return [this](std::span<std::byte> message) { process(message); };
 }
 
 void FuseLoop::process(std::span<std::byte> message) {
   const Filesystem::Asker asker(thread_that_asks(message));
   mount_.see_request(message);
-  if (serve_extra_request(mount_, message)) return;
-  fuse_buf request{};
-  request.size = message.size();
-  request.mem = message.data();
-  fuse_session_process_buf(mount_.session(), &request);
-}
-
-void FuseLoop::process_at(Worker& worker, FusePlace& place) {
-  if (data_bytes(place.message()) >= kMuch) device_queue_.pass_on(*worker.seat);
-  const auto answer_first = mount_.filesystem().answer_first();
-  FusePlace::set_current(&place);
-  process(place.message());
-  FusePlace::set_current(nullptr);
-}
-
-bool FuseLoop::can_serve_together(Worker& worker) {
-  if (worker.places || worker.has_no_places) return worker.places != nullptr;
-  auto places = FuseDevicePlaces::make(mount_.filesystem().volume(), mount_.device());
-  worker.has_no_places = !places.ok();
-  if (places.ok()) worker.places = std::move(*places);
-  return places.ok();
-}
-
-// The request, and others that wait, as long as they are of its kind.
-void FuseLoop::process_together(Worker& worker) {
-  FuseDevicePlaces& places = *worker.places;
-  std::vector<FuseDevicePlace*> alone;
-  size_t count = 0;
-  {
-    const auto answer_first = mount_.filesystem().answer_first();
-    JointRequests joint(mount_.filesystem());
-    std::vector<FuseDevicePlace*> added;
-    const auto add = [&](int device) {
-      FuseDevicePlace& place = places[count++];
-      place.hold_copy(worker.place->message(), device);
-      (joint.add(place, [this](std::span<std::byte> message) { process(message); }) ? added : alone).push_back(&place);
-    };
-    add(mount_.device());
-    while (count < places.count()) {
-      const auto next = places.take(worker.place->buffers().request());
-      if (!next) break;
-      worker.place->hold(*next, places.extra_device());
-      if (!JointRequests::suits(*next)) {
-        device_queue_.note(*worker.seat, false);
-        alone.push_back(worker.place.get());
-        break;
-      }
-      add(places.extra_device());
-    }
-    if (!joint.finish()) alone.insert(alone.end(), added.begin(), added.end());
+  if (!serve_extra_request(mount_, message)) {
+    fuse_buf request{};
+    request.size = message.size();
+    request.mem = message.data();
+    fuse_session_process_buf(mount_.session(), &request);
   }
-  device_queue_.served_together(count);
-  for (FuseDevicePlace* const place : alone) process_at(worker, *place);
-}
-
-FuseLoop::Received FuseLoop::receive_from_device(Worker& worker) {
-  const std::span<std::byte> room = worker.place->buffers().request();
-  const ssize_t received = device_queue_.receive(*worker.seat, room);
-  if (received >= 0) {
-    worker.place->hold(room.first(static_cast<size_t>(received)), mount_.device());
-    return Received::kRequest;
-  }
-  if (errno == ENODEV) return Received::kEnd;
-  // ENOENT: the request was interrupted while it was handed over.
-  if (errno == ENOENT || errno == EINTR || errno == EAGAIN) return Received::kNothing;
-  spdlog::error("cannot read from /dev/fuse: {}", strerror(errno));
-  return Received::kEnd;
+  if (!rings_started_ && mount_.has_rings() && !rings_started_.exchange(true)) start_rings();
 }
 
 // A signal that comes just before a thread begins to wait is lost, so it is sent until all have gone.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads that serve a mount: each receives a request into its own buffers, has it served and replied to, and waits
-// for the next. An operation blocks its thread while the network is busy with it. Requests come through /dev/fuse or, where
-// the kernel has it, over io_uring.
+// The threads that serve a mount. Requests come through /dev/fuse or, where the kernel has it, over io_uring; an operation blocks its thread
+// while the network is busy with it.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "fs/fuse/device_places.h"
 #include "fs/fuse/device_queue.h"
+#include "fs/fuse/device_worker.h"
 #include "fs/fuse/mount.h"
 #include "fs/fuse/ring_queue.h"
 #include "fs/fuse/ring_worker.h"
@@ -44,17 +44,12 @@ class FuseLoop {
 
  private:
   struct Worker {
-    std::unique_ptr<FuseDevicePlace> place;       // if it reads /dev/fuse
-    std::optional<FuseDeviceQueue::Seat> seat;    // then, too; its thread's
-    std::unique_ptr<FuseDevicePlaces> places;     // once it has served several requests at a time
-    bool has_no_places = false;                   // there can be none
-    std::atomic<bool> at_device_request{false};   // then, too
-    std::unique_ptr<FuseRingWorker> ring;         // else
+    std::unique_ptr<FuseRingWorker> ring;      // one of these
+    std::unique_ptr<FuseDeviceWorker> device;
     std::thread thread;
 
-    bool busy() const { return ring ? ring->busy() : at_device_request.load(); }
+    bool busy() const { return ring ? ring->busy() : device->busy(); }
   };
-  enum class Received { kRequest, kNothing, kEnd };
 
   FuseLoop(FuseMount& mount, bool looks, UniqueFd ended)
       : mount_(mount), device_queue_(mount.device(), looks), ended_(std::move(ended)) {}
@@ -62,15 +57,8 @@ class FuseLoop {
   void start_thread(Worker& worker);
   void start_rings();
   void serve(Worker& worker);
-  void serve_ring(Worker& worker);
-  void serve_device(Worker& worker);
-  // False: the connection has ended.
-  bool serve_one(Worker& worker);
   void process(std::span<std::byte> message);
-  Received receive_from_device(Worker& worker);
-  void process_at(Worker& worker, FusePlace& place);
-  bool can_serve_together(Worker& worker);
-  void process_together(Worker& worker);
+  std::function<void(std::span<std::byte>)> processing();
 
   FuseMount& mount_;
   FuseDeviceQueue device_queue_;

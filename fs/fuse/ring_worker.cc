@@ -75,7 +75,7 @@ Status FuseRingWorker::serve_together() {
     JointRequests joint(filesystem_);
     std::vector<FuseRingEntry*> added;
     for (FuseRingEntry* const entry : together_) (joint.add(*entry, process_) ? added : declined).push_back(entry);
-    if (joint.finish()) {
+    if (joint.try_to_finish()) {
       for (FuseRingEntry* const entry : added) TRY(ring_->offer(*entry));
     } else {
       declined = together_;

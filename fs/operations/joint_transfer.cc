@@ -51,6 +51,12 @@ bool Filesystem::JointTransfer::begin_write(Ino ino, uint64_t offset, const Loca
 }
 
 Status Filesystem::JointTransfer::move() {
+  if (!state_->to_read.empty()) TRY(state_->fs.volume->read(state_->to_read.pieces()));
+  if (!state_->to_write.empty()) TRY(state_->fs.volume->write(state_->to_write.pieces(), Stage::kData));
+  return {};
+}
+
+Status Filesystem::JointTransfer::try_move() {
   if (!state_->to_read.empty()) TRY(state_->fs.volume->try_read(state_->to_read.pieces()));
   if (!state_->to_write.empty()) TRY(state_->fs.volume->try_write(state_->to_write.pieces()));
   return {};

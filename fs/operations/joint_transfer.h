@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads, and writes over bytes that are there, of several requests that one thread has at hand: their bytes travel together. What
-// needs more than that, or would have to wait for another operation or for the brick to come back, is left to Filesystem::read() and
-// write().
+// needs more than that, or would have to wait for another operation, is left to Filesystem::read() and write().
 //
 // Threads: one. Use: begin_... some; move(); result() of each. What was begun holds its part of a file until this goes: until then
 // the thread calls nothing of the file system that waits for such.
@@ -27,8 +26,9 @@ class Filesystem::JointTransfer {
   bool begin_read(Ino ino, uint64_t offset, const LocalSlice& into);
   bool begin_write(Ino ino, uint64_t offset, const LocalSlice& from, bool mapped);
   size_t size() const;
-  // Once. An error: none is done; bytes to be written are undefined. Whoever asked has to be served by itself, after this has gone.
-  Status move();
+  // Once: the bytes of all. An error: none is done, and bytes to be written are undefined.
+  Status move();      // waits and fails as read() and write() do
+  Status try_move();  // what cannot be done at once (VolumeClient::try_read) fails: whoever asked is to be served in another way
   // Of the i-th that was begun, once: bytes.
   Result<uint64_t> result(size_t i);
 

@@ -215,7 +215,7 @@ Status CrashWorkload::write(Ino ino, uint64_t offset, uint64_t length, bool appe
 // As the mount serves writes over io_uring. Nothing: it cannot be written that way.
 std::optional<Status> CrashWorkload::write_jointly(Ino ino, uint64_t offset, const LocalSlice& from) {
   Filesystem::JointTransfer joint(filesystem_);
-  if (!joint.begin_write(ino, offset, from, false) || !joint.move().ok()) return std::nullopt;
+  if (!joint.begin_write(ino, offset, from, false) || !joint.try_move().ok()) return std::nullopt;
   const auto written = joint.result(0);
   return written.ok() ? Status() : Status(written.error());
 }

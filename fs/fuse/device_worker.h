@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// A thread that serves requests from /dev/fuse, one at a time or, if they are for few bytes and others wait, several.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "fs/fuse/device_places.h"
+#include "fs/fuse/device_queue.h"
+#include "fs/fuse/joint_requests.h"
+#include "fs/operations/filesystem.h"
+#include "transport/base/result.h"
+
+namespace brickfs {
+
+class FuseDeviceWorker {
+ public:
+  // As FuseRingWorker's.
+  using Process = std::function<void(std::span<std::byte> message)>;
+
+  // All outlive it. ENOMEM.
+  static Result<std::unique_ptr<FuseDeviceWorker>> make(Filesystem& filesystem, FuseDeviceQueue& queue, int device, Process process);
+
+  // On the thread, until the connection has ended, or `stopping`: the signal and FuseDeviceQueue::stop() have it looked at. Then what it is at has
+  // been answered.
+  void serve(const std::atomic<bool>& stopping);
+  bool busy() const { return busy_; }
+
+ private:
+  enum class Received { kRequest, kNothing, kEnd };
+
+  FuseDeviceWorker(Filesystem& filesystem, FuseDeviceQueue& queue, int device, std::unique_ptr<FuseBuffers> buffers, Process process)
+      : filesystem_(filesystem), queue_(queue), device_(device), own_(std::move(buffers)), process_(std::move(process)) {}
+  Received receive(FuseDeviceQueue::Seat& seat);
+  void serve_one(FuseDeviceQueue::Seat& seat);
+  bool can_serve_together();
+  void serve_together(FuseDeviceQueue::Seat& seat);
+  FuseDevicePlace* collect(JointRequests& joint, std::vector<FuseDevicePlace*>& added);
+  void serve_in_one_go(const std::vector<FuseDevicePlace*>& requests, FuseDeviceQueue::Seat& seat);
+  void serve_alone(FuseDevicePlace& place, FuseDeviceQueue::Seat& seat);
+
+  Filesystem& filesystem_;
+  FuseDeviceQueue& queue_;
+  const int device_;
+  FuseDevicePlace own_;                       // where requests are received
+  std::unique_ptr<FuseDevicePlaces> others_;  // once it has served several at a time
+  bool has_no_others_ = false;                // there can be none
+  const Process process_;
+  std::atomic<bool> busy_{false};
+};
+
+}  // namespace brickfs
