@@ -79,7 +79,10 @@ Status VolumeClient::try_write(std::span<const Piece> pieces) {
   TransferRound round(pieces, Direction::kWrite);
   std::optional<ReplayLog::Room> room = log_->try_reserve(round.total_bytes(), Stage::kData);
   if (!room) return Error(EAGAIN, "no room for what has to be kept");
-  return transfer_at_once(round, *room);
+  TRY(transfer_at_once(round, *room));
+  Patience none(std::chrono::milliseconds(0));
+  bound_writable(none);
+  return {};
 }
 
 Status VolumeClient::transfer_at_once(TransferRound& round, ReplayLog::Room& room) {

@@ -145,6 +145,59 @@ TEST(VolumeClient, HardMountsWait) {
   reader.join();
 }
 
+TEST(VolumeClient, TryingDoesNotWaitForTheBrick) {
+  RestartingBrick brick(8, 8);
+  auto volume = open_volume(brick);  // hard
+  ASSERT_TRUE(volume->alloc(blocks(1, 2)).ok());
+  Bytes from = filled(5000, 1), to(5000);
+  const uint64_t address = 2 * kBlockBytes - 1000;  // in two blocks
+  const Piece write_piece{address, {{from.data(), 5000, 0}}}, read_piece{address, {{to.data(), 5000, 0}}};
+  ASSERT_TRUE(volume->try_write(std::span(&write_piece, 1)).ok());
+  ASSERT_TRUE(volume->try_read(std::span(&read_piece, 1)).ok());
+  EXPECT_EQ(to, from);
+  brick.faults().refuse(true);
+  brick.restart();
+  EXPECT_FALSE(volume->try_read(std::span(&read_piece, 1)).ok());
+  EXPECT_FALSE(volume->try_write(std::span(&write_piece, 1)).ok());
+  brick.faults().refuse(false);
+  to.assign(5000, std::byte{0});
+  ASSERT_TRUE(volume->read(std::span(&read_piece, 1)).ok());
+  EXPECT_EQ(to, from) << "a write that was tried and done is replayed as any other";
+}
+
+TEST(VolumeClient, TryingDoesNotWaitForRoom) {
+  RestartingBrick brick(8, 8);
+  VolumeOptions options = remote_options();
+  options.replay_bytes = 100'000;
+  auto volume = open_volume(brick, options);
+  ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
+  Bytes from = filled(60'000, 1);
+  const Piece piece{kBlockBytes, {{from.data(), 60'000, 0}}};
+  ASSERT_TRUE(volume->try_write(std::span(&piece, 1)).ok());
+  EXPECT_EQ(volume->try_write(std::span(&piece, 1)).code(), EAGAIN);
+  ASSERT_TRUE(volume->commit().ok());
+  EXPECT_TRUE(volume->try_write(std::span(&piece, 1)).ok());
+}
+
+// What is mapped for writing a new holder has to compare with the store.
+TEST(VolumeClient, FewBlocksStayMappedForWriting) {
+  constexpr uint64_t kBlocks = limits::kWritableBlocks + 64;
+  for (const bool tries : {false, true}) {
+    RestartingBrick brick(kBlocks, kBlocks);
+    auto volume = open_volume(brick);
+    ASSERT_TRUE(volume->alloc(blocks(0, kBlocks)).ok());
+    Bytes from = filled(512, 1);
+    for (uint64_t block = 0; block < kBlocks; ++block) {
+      const Piece piece{block * kBlockBytes, {{from.data(), 512, 0}}};
+      ASSERT_TRUE((tries ? volume->try_write(std::span(&piece, 1)) : volume->write(std::span(&piece, 1), Stage::kData)).ok());
+      if (block % 32 == 0) {
+        ASSERT_TRUE(volume->commit().ok());
+      }
+    }
+    EXPECT_LE(volume->stat()->volume_mapped_blocks, limits::kWritableBlocks + 32);
+  }
+}
+
 TEST(VolumeClient, InterruptEndsWaiting) {
   RestartingBrick brick(8, 0);
   auto volume = open_volume(brick);
