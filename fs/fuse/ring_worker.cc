@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/ring_worker.h"
 
-#include <algorithm>
 #include <cerrno>
 
 namespace brickfs {
