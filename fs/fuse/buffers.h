@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of one serving thread: where the kernel's request is received, payload of a write included, and where the
+// The memory of one place for requests: where the kernel's request is received, payload of a write included, and where the
 // reply to a read is put together; over io_uring both are the same. Registered once with the volume, so that data leaves
 // from and lands in it without a copy.
 #pragma once

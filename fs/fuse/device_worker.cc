@@ -16,7 +16,7 @@ constexpr size_t kMuch = kFuseTransferBytes / 2;  // data: while they move, anot
 }  // namespace
 
 Result<std::unique_ptr<FuseDeviceWorker>> FuseDeviceWorker::make(Filesystem& filesystem, FuseDeviceQueue& queue, int device,
-                                                                 Process process) {
+                                                                 FuseProcess process) {
   auto buffers = TRY(FuseBuffers::make(filesystem.volume()));
   return std::unique_ptr<FuseDeviceWorker>(new FuseDeviceWorker(filesystem, queue, device, std::move(buffers), std::move(process)));
 }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -18,11 +17,8 @@ namespace brickfs {
 
 class FuseDeviceWorker {
  public:
-  // As FuseRingWorker's.
-  using Process = std::function<void(std::span<std::byte> message)>;
-
   // All outlive it. ENOMEM.
-  static Result<std::unique_ptr<FuseDeviceWorker>> make(Filesystem& filesystem, FuseDeviceQueue& queue, int device, Process process);
+  static Result<std::unique_ptr<FuseDeviceWorker>> make(Filesystem& filesystem, FuseDeviceQueue& queue, int device, FuseProcess process);
 
   // On the thread, until the connection has ended, or `stopping`: the signal and FuseDeviceQueue::stop() have it looked at. Then what it is at has
   // been answered.
@@ -32,7 +28,7 @@ class FuseDeviceWorker {
  private:
   enum class Received { kRequest, kNothing, kEnd };
 
-  FuseDeviceWorker(Filesystem& filesystem, FuseDeviceQueue& queue, int device, std::unique_ptr<FuseBuffers> buffers, Process process)
+  FuseDeviceWorker(Filesystem& filesystem, FuseDeviceQueue& queue, int device, std::unique_ptr<FuseBuffers> buffers, FuseProcess process)
       : filesystem_(filesystem), queue_(queue), device_(device), own_(std::move(buffers)), process_(std::move(process)) {}
   Received receive(FuseDeviceQueue::Seat& seat);
   void serve_one(FuseDeviceQueue::Seat& seat);
@@ -48,7 +44,7 @@ class FuseDeviceWorker {
   FuseDevicePlace own_;                       // where requests are received
   std::unique_ptr<FuseDevicePlaces> others_;  // once it has served several at a time
   bool has_no_others_ = false;                // there can be none
-  const Process process_;
+  const FuseProcess process_;
   std::atomic<bool> busy_{false};
 };
 

@@ -14,7 +14,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "fs/fuse/reply.h"
+#include "fs/fuse/extra.h"
 
 namespace brickfs {
 namespace {
@@ -112,7 +112,7 @@ void FuseLoop::serve(Worker& worker) {
   (void)!::write(ended_.get(), &one, sizeof(one));
 }
 
-std::function<void(std::span<std::byte>)> FuseLoop::processing() {
+FuseProcess FuseLoop::processing() {
   return [this](std::span<std::byte> message) { process(message); };
 }
 

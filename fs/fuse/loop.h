@@ -5,9 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -58,7 +56,7 @@ class FuseLoop {
   void start_rings();
   void serve(Worker& worker);
   void process(std::span<std::byte> message);
-  std::function<void(std::span<std::byte>)> processing();
+  FuseProcess processing();
 
   FuseMount& mount_;
   FuseDeviceQueue device_queue_;

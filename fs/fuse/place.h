@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -43,5 +44,8 @@ class FusePlace {
   const std::unique_ptr<FuseBuffers> buffers_;
   std::span<std::byte> message_;
 };
+
+// Has the request at the calling thread's current place served: answered, or passed to JointRequests::current().
+using FuseProcess = std::function<void(std::span<std::byte> message)>;
 
 }  // namespace brickfs

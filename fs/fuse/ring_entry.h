@@ -26,8 +26,6 @@ class FuseRingEntry final : public FusePlace {
   // `volume` must outlive it. ENOMEM.
   static Result<std::unique_ptr<FuseRingEntry>> make(VolumeClient& volume, size_t queue);
 
-  size_t queue() const { return queue_; }
-
   // For FuseRing: what offers the entry to the kernel, with the answer to its request if it had one. The kernel has filled it.
   void put_command(io_uring_sqe& sqe);
   Status take_request();  // EPROTO

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -20,12 +19,9 @@ namespace brickfs {
 
 class FuseRingWorker {
  public:
-  // Has a request of the thread's current entry served: answered, or passed to the JointRequests::current().
-  using Process = std::function<void(std::span<std::byte> message)>;
-
   // `queue` and `filesystem` outlive it.
   FuseRingWorker(Filesystem& filesystem, FuseRingQueue& queue, std::unique_ptr<FuseRing> ring, std::unique_ptr<FuseRingEntry> entry,
-                 FuseCpuChoice cpu, Process process)
+                 FuseCpuChoice cpu, FuseProcess process)
       : filesystem_(filesystem), queue_(queue), ring_(std::move(ring)), first_(std::move(entry)), cpu_(cpu), process_(std::move(process)) {}
 
   // On the thread, until the connection has ended (success), or `stopping`: the signal and FuseRingQueue::stop() have it looked at. Then what
@@ -46,7 +42,7 @@ class FuseRingWorker {
   const std::unique_ptr<FuseRing> ring_;
   const std::unique_ptr<FuseRingEntry> first_;  // which may be in another's ring
   FuseCpuChoice cpu_;
-  const Process process_;
+  const FuseProcess process_;
   std::atomic<bool> busy_{false};
   bool had_request_ = false;
   bool collecting_ = false;
