@@ -74,6 +74,10 @@ void FuseDeviceQueue::pass_on(const Seat& seat) {
   parked_.back()->called_.notify_one();
 }
 
+void FuseDeviceQueue::pass_on_what_waits(const Seat& seat) {
+  if (comes()) pass_on(seat);
+}
+
 void FuseDeviceQueue::stop() {
   MutexLock lock(mutex_);
   stopping_ = true;

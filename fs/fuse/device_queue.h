@@ -6,7 +6,8 @@
 // sleeps; the others are parked. At a request that is known to take long it passes that part on to who was parked last. Of the parked,
 // the *deputy* looks in now and then: when requests wait behind the one being served, it calls all, who then take requests as they come,
 // until they come one by one again. But if all that comes are requests for few bytes, the only one goes on and serves together what waits: those
-// threads would do nothing but wait for the brick. docs/decisions.md, 38, 41 and 47.
+// threads would do nothing but wait for the brick. At as many as go together it passes what still waits on, too.
+// docs/decisions.md, 38, 41, 47 and 48.
 //
 // Threads: receive() and pass_on() from those that have a Seat, stop() from any.
 #pragma once
@@ -65,6 +66,8 @@ class FuseDeviceQueue {
   void served_together(size_t requests);
   // The request just received will take long: another thread takes the next.
   void pass_on(const Seat& seat);
+  // As many as go together are at hand: another thread takes what waits beside them, if anything does.
+  void pass_on_what_waits(const Seat& seat);
   // Whoever is parked, or will be, returns from receive(). Who waits in read() has to be woken with the signal.
   void stop();
 

@@ -9,11 +9,6 @@
 #include "fs/fuse/extra.h"
 
 namespace brickfs {
-namespace {
-
-constexpr size_t kMuch = kFuseTransferBytes / 2;  // data: while they move, another thread takes what the kernel sends beside them
-
-}  // namespace
 
 Result<std::unique_ptr<FuseDeviceWorker>> FuseDeviceWorker::make(Filesystem& filesystem, FuseDeviceQueue& queue, int device,
                                                                  FuseProcess process) {
@@ -73,6 +68,7 @@ void FuseDeviceWorker::serve_together(FuseDeviceQueue::Seat& seat) {
     const auto answer_first = filesystem_.answer_first();
     JointRequests joint(filesystem_);
     last = collect(joint, added);
+    if (added.size() == others_->count()) queue_.pass_on_what_waits(seat);
     done = joint.try_to_finish();
   }
   queue_.served_together(added.size());
@@ -114,7 +110,7 @@ void FuseDeviceWorker::serve_in_one_go(const std::vector<FuseDevicePlace*>& requ
 }
 
 void FuseDeviceWorker::serve_alone(FuseDevicePlace& place, FuseDeviceQueue::Seat& seat) {
-  if (data_bytes(place.message()) >= kMuch) queue_.pass_on(seat);
+  if (data_bytes(place.message()) >= kManyBytes) queue_.pass_on(seat);
   const auto answer_first = filesystem_.answer_first();
   FusePlace::set_current(&place);
   process_(place.message());

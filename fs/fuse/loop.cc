@@ -20,7 +20,10 @@ namespace brickfs {
 namespace {
 
 constexpr std::chrono::milliseconds kWakeAgain{5};
-constexpr size_t kLeastPerQueue = 2;  // ring entries: a request that waits does not hold up all others of its CPU
+// Ring entries, with a buffer and a thread each.
+constexpr size_t kRingEntries = 48;   // but at least kLeastPerQueue for each CPU
+constexpr size_t kMostPerQueue = 12;
+constexpr size_t kLeastPerQueue = 2;  // a request that waits does not hold up all others of its CPU
 
 // 0: it is not of the mount's pid namespace.
 uint32_t thread_that_asks(std::span<const std::byte> message) {
@@ -65,7 +68,7 @@ Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeClient
 // Before the kernel asks: once it has been told to use them, it waits for them.
 Status FuseLoop::make_ring_workers(VolumeClient& volume) {
   const size_t queues = FuseRing::queues();
-  const size_t for_each = std::clamp(kThreads / queues, kLeastPerQueue, kThreads);
+  const size_t for_each = std::clamp(kRingEntries / queues, kLeastPerQueue, kMostPerQueue);
   queues_ = std::vector<FuseRingQueue>(queues);
   serving_ = std::vector<std::atomic<unsigned>>(queues);
   for (size_t i = 0; i < queues * for_each; ++i) {

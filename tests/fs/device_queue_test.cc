@@ -26,6 +26,7 @@ using std::chrono::steady_clock;
 class DeviceQueue : public testing::Test {
  protected:
   static constexpr int kThreads = 6;
+  static constexpr size_t kMostTogether = 16;
   using Serve = std::function<void(char request)>;
 
   DeviceQueue() {
@@ -101,7 +102,7 @@ class DeviceQueue : public testing::Test {
         if (request == 'l') queue_->pass_on(seat);
         queue_->note(seat, request == 'j');
         if (request == 'j' && queue_->serves_together(seat)) {
-          serve_together();
+          serve_together(seat);
         } else {
           serve_(request);
           ++served_;
@@ -114,14 +115,15 @@ class DeviceQueue : public testing::Test {
   }
 
   // The one at hand, and others of its kind that wait.
-  void serve_together() {
+  void serve_together(const FuseDeviceQueue::Seat& seat) {
     size_t joined = 1;
     char next = 0;
-    while (joined < 16 && ::recv(device_.get(), &next, 1, MSG_DONTWAIT) == 1) {
+    while (joined < kMostTogether && ::recv(device_.get(), &next, 1, MSG_DONTWAIT) == 1) {
       ++joined;
       if (next != 'j') break;
     }
-    serve_('j');
+    if (joined == kMostTogether) queue_->pass_on_what_waits(seat);
+    serve_(joined == kMostTogether ? 'f' : 'j');
     if (joined > 1 && next != 'j') serve_(next);
     queue_->served_together(joined);
     served_ += joined;
@@ -199,6 +201,24 @@ TEST_F(DeviceQueue, ManyThatJoinAreServedTogether) {
   most_together_ = 0;
   request_in_turn(200);
   EXPECT_EQ(most_together_, 0u) << "what does not join is served by itself";
+}
+
+TEST_F(DeviceQueue, MoreThanGoTogetherAreSharedOut) {
+  std::atomic<int> at_once{0};
+  std::atomic<int> most{0};
+  start(true, [&](char kind) {
+    const int now = kind == 'f' ? ++at_once : 0;
+    for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (kind == 'f') --at_once;
+  });
+  for (int round = 0; round < 50 && most < 2; ++round) {
+    const uint64_t before = served_;
+    for (int i = 0; i < 400; ++i) request('j');
+    await_served(before + 400);
+  }
+  EXPECT_GE(most, 2) << "at a time, of as many as go together";
 }
 
 TEST_F(DeviceQueue, WhatIsServedTogetherHoldsUpNoOther) {
