@@ -11,8 +11,9 @@ namespace brickfs {
 namespace {
 
 constexpr unsigned kUnaccompanied = 64;  // then one is enough
-// The deputy looks so often.
+// The deputy looks so often: while all is well, half as often each time.
 constexpr std::chrono::milliseconds kTick{2};  // others do not wait for a request that takes longer
+constexpr std::chrono::milliseconds kLongestTick{8};
 constexpr unsigned kCrowdedTicks = 3;          // then one is not enough. At a single one, what waits may be a forget, or a close
 constexpr unsigned kQuietTicks = 10;           // without a request: then it sleeps until one comes
 constexpr uint64_t kTurnsToCallAgain = 1024;
@@ -181,6 +182,7 @@ bool FuseDeviceQueue::is_one_enough(bool serves, unsigned crowded, unsigned unch
 void FuseDeviceQueue::stand_by(MutexLock& lock) {
   unsigned crowded = 0;
   unsigned unchanged = 0;
+  auto tick = kTick;
   uint64_t seen = turn_;
   while (only_ != nullptr && !stopping_) {
     if (unchanged >= kQuietTicks) {
@@ -188,13 +190,14 @@ void FuseDeviceQueue::stand_by(MutexLock& lock) {
       if (turn_ == seen) deputy_wakes_.wait(lock);
       deputy_sleeps_ = false;
     } else {
-      deputy_wakes_.wait_for(lock, kTick);
+      deputy_wakes_.wait_for(lock, tick);
     }
     const uint64_t now = turn_;
     const bool serves = now % 2 == 1;
     unchanged = now == seen ? unchanged + 1 : 0;
     crowded = serves && comes() ? crowded + 1 : 0;
     if (!is_one_enough(serves, crowded, unchanged)) return call_all();
+    tick = crowded == 0 && unchanged == 0 ? std::min(2 * tick, kLongestTick) : kTick;
     seen = now;
   }
 }
