@@ -18,8 +18,6 @@ namespace brickfs {
 constexpr size_t kFuseTransferBytes = 512 * kKiB;
 // Requests for no more are served several at a time. Of more, each takes its own way at the same time.
 constexpr size_t kFewBytes = 16 * kKiB;
-// Those for as many take long: their bytes, not their number, are what costs.
-constexpr size_t kManyBytes = kFuseTransferBytes / 2;
 
 class FuseBuffers {
  public:

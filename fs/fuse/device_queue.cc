@@ -11,8 +11,8 @@ namespace brickfs {
 namespace {
 
 constexpr unsigned kUnaccompanied = 64;  // then one is enough
-// The deputy looks so often: while all is well, half as often each time.
-constexpr std::chrono::milliseconds kTick{2};  // others do not wait for a request that takes longer
+// The deputy looks so often; while all is well, half as often each time. Others do not wait longer for a request than both together.
+constexpr std::chrono::milliseconds kTick{2};
 constexpr std::chrono::milliseconds kLongestTick{8};
 constexpr unsigned kCrowdedTicks = 3;          // then one is not enough. At a single one, what waits may be a forget, or a close
 constexpr unsigned kQuietTicks = 10;           // without a request: then it sleeps until one comes

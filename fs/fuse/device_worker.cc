@@ -9,6 +9,11 @@
 #include "fs/fuse/extra.h"
 
 namespace brickfs {
+namespace {
+
+constexpr size_t kManyBytes = kFuseTransferBytes / 2;  // while they move, another thread takes what the kernel sends beside them
+
+}  // namespace
 
 Result<std::unique_ptr<FuseDeviceWorker>> FuseDeviceWorker::make(Filesystem& filesystem, FuseDeviceQueue& queue, int device,
                                                                  FuseProcess process) {

@@ -20,8 +20,9 @@ namespace brickfs {
 namespace {
 
 constexpr std::chrono::milliseconds kWakeAgain{5};
-// Ring entries, with a buffer and a thread each.
-constexpr size_t kRingEntries = 48;   // but at least kLeastPerQueue for each CPU
+constexpr size_t kDeviceThreads = 12;
+// Ring entries, with a buffer and a thread each, shared out among the CPUs' queues.
+constexpr size_t kRingEntries = 48;
 constexpr size_t kMostPerQueue = 12;
 constexpr size_t kLeastPerQueue = 2;  // a request that waits does not hold up all others of its CPU
 
@@ -55,7 +56,7 @@ Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeClient
       return Error(ENOTSUP, "io_uring");
     }
   }
-  for (size_t i = 0; i < kThreads; ++i) {
+  for (size_t i = 0; i < kDeviceThreads; ++i) {
     loop->workers_.push_back(std::make_unique<Worker>());
     loop->workers_.back()->device = TRY(FuseDeviceWorker::make(mount.filesystem(), loop->device_queue_, mount.device(), loop->processing()));
   }

@@ -24,8 +24,6 @@ namespace brickfs {
 
 class FuseLoop {
  public:
-  static constexpr size_t kThreads = 12;
-
   // `io_uring`: off, or the kernel may use it (FuseRing::obstacle). `why` gets a line for people: ENOTSUP, it is demanded and
   // this process may not.
   static Result<std::unique_ptr<FuseLoop>> start(FuseMount& mount, VolumeClient& volume, IoUring io_uring, std::string* why);
