@@ -64,6 +64,8 @@ Session VolumeClient::session() const { return link_->session(); }
 
 LinkState VolumeClient::link_state() const { return link_->state(); }
 
+Status VolumeClient::final_error() const { return link_->final_error(); }
+
 template <typename Call>
 auto VolumeClient::in_session(Patience& patience, Call&& call) -> decltype(call(std::declval<Brick&>())) {
   for (;;) {

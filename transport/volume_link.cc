@@ -143,6 +143,7 @@ void VolumeLink::fail(Error error, std::string text) {
   gate_.store(0);
   state_ = State::kFailed;
   error_ = error;
+  failed_ = true;
   text_ = std::move(text);
   if (!error.is(ECANCELED)) spdlog::error("{}", text_);
   changed_.notify_all();
@@ -164,6 +165,12 @@ LinkState VolumeLink::state() const {
   state.error = error_;
   state.text = text_;
   return state;
+}
+
+Status VolumeLink::final_error() const {
+  if (!failed_) return {};
+  MutexLock lock(mutex_);
+  return error_;
 }
 
 void VolumeLink::cancel(End end) {

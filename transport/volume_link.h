@@ -84,6 +84,8 @@ class VolumeLink {
 
   Session session() const;
   LinkState state() const;
+  // The one with which enter() fails from now on for good. Takes no lock while there is none.
+  Status final_error() const;
   Brick& brick() { return *brick_; }  // for what needs no session
 
   // Ends all waiting with ECANCELED, now and for ever, and cuts what is under way off.
@@ -111,6 +113,7 @@ class VolumeLink {
 
   Stays stays_;
   std::atomic<uint64_t> gate_{0};  // number of the session calls may enter; 0: closed
+  std::atomic<bool> failed_{false};  // state_ is kFailed, for good
 
   mutable Mutex mutex_;
   CondVar changed_;

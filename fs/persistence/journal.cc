@@ -47,7 +47,7 @@ class Journal::Impl {
 
   Status start(uint64_t seed, const JournalEnd& end, Hooks hooks);
   Status admit();
-  bool admits() const { return open_; }
+  bool admits() const { return open_ && volume_.final_error().ok(); }
   // `owed`, if not null: set instead of waking the committer up.
   Lsn append(std::span<const std::byte> rows, bool* owed);
   void wake_committer();
@@ -168,7 +168,9 @@ Status Journal::Impl::start(uint64_t seed, const JournalEnd& end, Hooks hooks) {
 
 // --- callers
 
+// The volume may be lost for good without the committer having met with it yet: what is changed then would be lost, too.
 Status Journal::Impl::admit() {
+  TRY(volume_.final_error());
   if (open_) return {};
   MutexLock lock(mutex_);
   const uint64_t attempts = failed_attempts_;
@@ -303,7 +305,8 @@ void Journal::Impl::tell_committer() {
 
 void Journal::Impl::run() {
   while (const auto work = wait_for_work()) {
-    Status status = write_taken();
+    Status status = volume_.final_error();
+    if (status.ok()) status = write_taken();
     if (status.ok() && work->rotate) status = rotate_now();
     if (!status.ok()) {
       fail(status.error());
@@ -482,7 +485,7 @@ Status Journal::Impl::keep_trying(const char* what, Operation operation) {
 
 // A soft timeout passes; so may a lack of space, when a checkpoint or an unlinked file gives blocks back.
 bool Journal::Impl::is_passing(Error error, int tries) const {
-  if (volume_.link_state().kind == LinkState::Kind::kFailed) return false;
+  if (!volume_.final_error().ok()) return false;
   return error.is(EIO) || ((error.is(ENOSPC) || error.is(EDQUOT)) && tries <= kSpaceTries);
 }
 

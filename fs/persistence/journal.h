@@ -40,8 +40,8 @@ class Journal {
   Status start(uint64_t seed, const JournalEnd& end, Hooks hooks);
 
   // Before an operation takes any lock: waits while too much is pending, or the chain is beyond its limit. The journal's
-  // error once it has failed (fenced, brick lost its data, no space left for the journal): the file system is then
-  // read-only.
+  // error once it has failed (no space left for it), or the volume's (fenced, brick lost its data), whoever met with that
+  // first: the file system is then read-only.
   Status admit();
   bool admits() const;  // it would neither wait nor fail
   // While holding the locks of all inodes that the rows are about, so that journal order is operation order.

@@ -258,6 +258,23 @@ TEST(Journal, AFencedClientsJournalFailsForGood) {
   EXPECT_EQ(bed.end.damage, "");
 }
 
+TEST(Journal, NothingIsAdmittedOnceAnyCallHasSeenTheTakeOver) {
+  for (const Durability durability : {Durability::kDurable, Durability::kVolatile}) {
+    JournalBed bed(durability);
+    ASSERT_TRUE(bed.start().ok());
+    bed.append(1);
+    ASSERT_TRUE(bed.journal->sync().ok());  // the committer has nothing more to do, and sees nothing of what follows
+    ASSERT_TRUE(bed.journal->admits());
+    bed.medium->fail_with(ESTALE);
+    ASSERT_EQ(bed.volume->commit().code(), ESTALE);
+    EXPECT_TRUE(bed.journal->error().ok());
+    EXPECT_FALSE(bed.journal->admits());
+    EXPECT_EQ(bed.journal->admit().code(), ESTALE);
+    EXPECT_EQ(bed.journal->sync().code(), ESTALE);
+    EXPECT_EQ(bed.journal->error().code(), ESTALE);
+  }
+}
+
 TEST(Journal, APassingErrorIsToldAndPasses) {
   JournalBed bed;
   ASSERT_TRUE(bed.start().ok());

@@ -63,7 +63,11 @@ refused 5 1 'mounted|busy' "$BRICKFS" memory:64M "$MNT"
 cat "$MNT/file" >/dev/null || die "the mount suffered"
 
 say "steal: the former holder's operations fail, the new one's go on"
+sleep 1  # the journal has come to rest: the former holder meets with the loss by a read, and nowhere else
 "$BRICKFS" "$SOURCE" "$WORK/mnt2" -o steal
+cannot_read() { ! timeout 20 dd if="$MNT/file" of=/dev/null iflag=direct status=none; }
+within 20 cannot_read || die "the former holder can still read"
+if timeout 20 mkdir "$MNT/directory" 2>/dev/null; then die "the former holder can still make directories"; fi
 [ "$(cat "$WORK/mnt2/file")" = mine ] || die "the new holder does not see the file"
 echo theirs >"$WORK/mnt2/file"
 if timeout 20 sh -c "echo more >'$MNT/another' && sync '$MNT/another'" 2>/dev/null; then die "the former holder can still write"; fi

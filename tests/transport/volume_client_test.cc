@@ -222,6 +222,7 @@ TEST(VolumeClient, ATakeOverIsFinal) {
   auto volume = open_volume(brick);
   ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
   ASSERT_TRUE(read(*volume, 2 * kMiB, 10).ok());
+  EXPECT_TRUE(volume->final_error().ok());
   auto taker = make_embedded_brick(brick.service());
   OpenRequest request;
   request.client = ClientId{8};
@@ -229,6 +230,7 @@ TEST(VolumeClient, ATakeOverIsFinal) {
   request.steal = true;
   ASSERT_TRUE(taker->open(request, nullptr).ok());
   EXPECT_EQ(read(*volume, 2 * kMiB, 10).code(), ESTALE);
+  EXPECT_EQ(volume->final_error().code(), ESTALE);
   EXPECT_EQ(volume->commit().code(), ESTALE);
   EXPECT_EQ(volume->link_state().kind, LinkState::Kind::kFailed);
 }
