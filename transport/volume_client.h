@@ -59,7 +59,7 @@ class VolumeClient final {
   bool is_embedded() const { return options_.embedded; }
   Session session() const;
   LinkState link_state() const;
-  // The final one, once there is one: every call fails with it. Does not wait, nor ask the brick.
+  // What every call fails with, once the end is final. Does not wait, nor ask the brick.
   Status final_error() const;
 
   // ENOSPC, EDQUOT, EEXIST as the brick answers. Ranges of any count: split into calls here.

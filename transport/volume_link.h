@@ -84,7 +84,7 @@ class VolumeLink {
 
   Session session() const;
   LinkState state() const;
-  // The one with which enter() fails from now on for good. Takes no lock while there is none.
+  // What enter() fails with from now on for good. Takes no lock while there is no such error.
   Status final_error() const;
   Brick& brick() { return *brick_; }  // for what needs no session
 
