@@ -4,6 +4,7 @@
 A row about one kind of transfer also says how `brickctl bench` measures it on a brick without a file system (Raw).
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ import sources
 
 FIO_MIB = 128
 MANY = 100_000  # names
+FEW = 1000  # files
 SECONDS = 2  # of each run of fio and of brickctl bench; whoever takes rows() may set it
 
 
@@ -199,6 +201,31 @@ class Project:
                           cwd=f"{directory}/project")
 
 
+@contextlib.contextmanager
+def busy_processors():
+    """As many programs compute as there are processors."""
+    programs = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(os.cpu_count())]
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+
+
+def read_while_busy(directory):
+    """Mean, for what is waited for is what happens now and then."""
+    with busy_processors():
+        return fio(directory, "randread", "4k")["clat_ns"]["mean"] / 1e3
+
+
+def create_while_busy(directory):
+    busy = f"{directory}/busy"
+    os.makedirs(busy, exist_ok=True)
+    with busy_processors():
+        return Files(FEW).create(busy)
+
+
 def rows(archive, files, build):
     files, tree, project = Files(files), Tree(archive), Project(build)
     return [
@@ -232,4 +259,6 @@ def rows(archive, files, build):
         Row("git status", "s", False, tree.git_status),
         Row("compile", "s", False, tree.compile),
         Row("untar and make a project", "s", False, project.unpack_and_make),
+        Row("busy: 4 KiB random read, O_DIRECT, mean", "us", False, read_while_busy),
+        Row("busy: create files of 1 KB", "1/s", True, create_while_busy),
     ]
