@@ -43,10 +43,11 @@ say "fill with small files, from several processes"
 mkdir "$MNT/small"
 [ -z "$SMALL" ] || fallocate -l $(((before - 1500) * unit)) "$MNT/fill"  # few are enough
 for worker in 1 2 3; do
-  (i=0; while head -c 6000 /dev/zero >"$MNT/small/$worker-$i" 2>/dev/null; do i=$((i + 1)); done) &
+  split -a 6 -b 6000 /dev/zero "$MNT/small/$worker-" 2>"$WORK/split-$worker" &
   workers="${workers:-} $!"
 done
-for worker in $workers; do wait "$worker" || true; done
+for worker in $workers; do wait "$worker" && die "files could be made without end"; done
+grep -L 'No space left on device' "$WORK"/split-? | grep . && die "a process that made files said something else"
 [ "$(tree_checksum "$MNT/keep")" != "" ] || die "keep cannot be read"
 rm -rf "$MNT/small" "$MNT/fill" || die "rm on a full volume"
 sync
