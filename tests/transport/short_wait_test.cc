@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/base/short_wait.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+namespace brickfs {
+namespace {
+
+using std::chrono::milliseconds;
+
+class ShortWaitTest : public testing::Test {
+ protected:
+  static constexpr milliseconds kLook{2000};  // a busy machine is not away for as long
+  static constexpr milliseconds kSoon{300};
+
+  // Whether it looked at all.
+  bool looks() {
+    bool looked = false;
+    wait_.begin();
+    (void)wait_.look([&] { return looked = true; });
+    return looked;
+  }
+  // Another test may have found that the processors are wanted.
+  void SetUp() override {
+    while (processor_demand().is_high(ProcessorDemand::Clock::now())) std::this_thread::sleep_for(milliseconds(1));
+  }
+
+  ShortWait wait_{kLook, kSoon};
+};
+
+TEST_F(ShortWaitTest, LooksUntilItComes) {
+  int times = 0;
+  wait_.begin();
+  EXPECT_TRUE(wait_.look([&] { return ++times == 3; }));
+  EXPECT_EQ(times, 3);
+}
+
+TEST_F(ShortWaitTest, SleepsAtOnceAfterALongWait) {
+  wait_.begin();
+  std::this_thread::sleep_for(2 * kSoon);
+  wait_.end();
+  EXPECT_FALSE(looks());
+  wait_.end();
+  EXPECT_TRUE(looks());
+}
+
+TEST_F(ShortWaitTest, SleepsAtOnceWhileOthersWantTheProcessors) {
+  EXPECT_TRUE(looks());
+  processor_demand().note(ProcessorDemand::Clock::now() + kLook, ProcessorDemand::kTaken);  // so it holds long enough
+  EXPECT_FALSE(looks());
+}
+
+}  // namespace
+}  // namespace brickfs
