@@ -14,17 +14,16 @@
 namespace brickfs {
 namespace {
 
-constexpr size_t kFirstBodyBytes = 1024;  // of OPEN and ATTACH, whose sender is still a stranger
 
 // The connection's socket is its session's as long as this lives.
-class Membership {
+class SocketMembership {
  public:
-  Membership(TcpSession& session, int fd) : session_(session), fd_(fd), member_(session.add_socket(fd)) {}
-  ~Membership() {
+  SocketMembership(TcpSession& session, int fd) : session_(session), fd_(fd), member_(session.add_socket(fd)) {}
+  ~SocketMembership() {
     if (member_) session_.remove_socket(fd_);
   }
-  Membership(const Membership&) = delete;
-  Membership& operator=(const Membership&) = delete;
+  SocketMembership(const SocketMembership&) = delete;
+  SocketMembership& operator=(const SocketMembership&) = delete;
   explicit operator bool() const { return member_; }
 
  private:
@@ -48,7 +47,7 @@ void TcpConnection::serve() {
   const auto deadline = tcp::Clock::now() + limits::kHandshakeTimeout;
   const auto run = [&]() -> Status {
     TRY(greet(deadline));
-    const tcp::Frame frame = TRY(tcp::receive_frame(fd_, deadline, kFirstBodyBytes));
+    const tcp::Frame frame = TRY(tcp::receive_frame(fd_, deadline, limits::kFirstBodyBytes));
     if (frame.header.kind == static_cast<uint16_t>(wire::Kind::kOpen)) return serve_open(frame);
     if (frame.header.kind == static_cast<uint16_t>(wire::Kind::kAttach)) return serve_attach(frame);
     return Error(EPROTO, "neither OPEN nor ATTACH");
@@ -100,7 +99,7 @@ Status TcpConnection::serve_open(const tcp::Frame& frame) {
   const OpenRequest request = TRY(wire::from_call(call));
   const auto session = TRY(open_session(frame, request));
   {
-    const Membership membership(*session, fd_);
+    const SocketMembership membership(*session, fd_);
     if (membership) {
       spdlog::info("session for {} at {} on volume {} begins", request.client_name, peer_, request.volume);
       sessions_.add(session);
@@ -125,7 +124,7 @@ Status TcpConnection::serve_attach(const tcp::Frame& frame) {
   }
   const auto role = wire::Role{call.role};
   if (role != wire::Role::kTransfers && role != wire::Role::kCalls) return Error(EPROTO, "unknown role");
-  const Membership membership(*session, fd_);
+  const SocketMembership membership(*session, fd_);
   if (!membership) return refuse(frame, ENOTCONN);
   wire::AttachAnswer answer;
   answer.proof = make_proof(secret_, wire::kAttachedPurpose, nonces_, {});

@@ -21,7 +21,6 @@
 namespace brickfs {
 namespace {
 
-constexpr std::chrono::milliseconds kTick{1000};
 constexpr std::chrono::milliseconds kPauseWhenOutOfDescriptors{100};
 
 std::string describe(const sockaddr_storage& address) {
@@ -66,7 +65,7 @@ TcpListener::~TcpListener() {
 }
 
 void TcpListener::run() {
-  auto next_tick = tcp::Clock::now() + kTick;
+  auto next_tick = tcp::Clock::now() + limits::kListenerTick;
   while (true) {
     std::array<pollfd, 2> watched = {pollfd{listening_.get(), POLLIN, 0}, pollfd{stop_.get(), POLLIN, 0}};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_tick - tcp::Clock::now());
@@ -75,7 +74,7 @@ void TcpListener::run() {
     if (watched[0].revents != 0) accept_one();
     if (tcp::Clock::now() < next_tick) continue;
     tick();
-    next_tick = tcp::Clock::now() + kTick;
+    next_tick = tcp::Clock::now() + limits::kListenerTick;
   }
 }
 

@@ -17,15 +17,15 @@ using Body = std::vector<std::byte>;
 constexpr std::chrono::hours kForEver{24 * 365};
 
 // The channel is its session's as long as this lives.
-class Membership {
+class ChannelMembership {
  public:
-  Membership(VerbsSessions& sessions, VerbsSession& session, verbs::MessageChannel& channel, bool keeps)
+  ChannelMembership(VerbsSessions& sessions, VerbsSession& session, verbs::MessageChannel& channel, bool keeps)
       : sessions_(sessions), session_(session), channel_(channel), member_(session.add_channel(channel, keeps)) {}
-  ~Membership() {
+  ~ChannelMembership() {
     if (session_.remove_channel(channel_)) sessions_.remove(session_);
   }
-  Membership(const Membership&) = delete;
-  Membership& operator=(const Membership&) = delete;
+  ChannelMembership(const ChannelMembership&) = delete;
+  ChannelMembership& operator=(const ChannelMembership&) = delete;
   explicit operator bool() const { return member_; }
 
  private:
@@ -120,7 +120,7 @@ Status VerbsConnection::serve_open(const Message& message) {
   TRY(channel_.reserve(wire::kBodyBytes));
   const auto session = TRY(open_session(message, request));
   {
-    const Membership membership(common_.sessions, *session, channel_, true);
+    const ChannelMembership membership(common_.sessions, *session, channel_, true);
     if (membership) {
       spdlog::info("session for {} at {} on volume {} begins", request.client_name, peer_, request.volume);
       common_.sessions.add(session);
@@ -143,7 +143,7 @@ Status VerbsConnection::serve_attach(const Message& message) {
   const auto role = wire::Role{call.role};
   if (role != wire::Role::kCalls && role != wire::Role::kKeeper) return Error(EPROTO, "unknown role");
   TRY(channel_.reserve(wire::kBodyBytes));
-  const Membership membership(common_.sessions, *session, channel_, role == wire::Role::kKeeper);
+  const ChannelMembership membership(common_.sessions, *session, channel_, role == wire::Role::kKeeper);
   if (!membership) return refuse(message, ENOTCONN);
   wire::AttachAnswer attached;
   attached.proof = make_proof(common_.secret, wire::kAttachedPurpose, nonces_, {});

@@ -20,9 +20,7 @@
 namespace brickfs {
 namespace {
 
-constexpr std::chrono::milliseconds kTick{1000};
 constexpr int kBacklog = 128;
-constexpr size_t kFirstBodyBytes = 1024;  // of OPEN and ATTACH, whose sender is still a stranger
 
 std::string describe(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
@@ -166,7 +164,7 @@ void VerbsListener::Connection::shut_down() {
 }
 
 void VerbsListener::run() {
-  auto next_tick = verbs::Clock::now() + kTick;
+  auto next_tick = verbs::Clock::now() + limits::kListenerTick;
   while (true) {
     std::array<pollfd, 2> watched = {pollfd{channel_->fd, POLLIN, 0}, pollfd{stop_.get(), POLLIN, 0}};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_tick - verbs::Clock::now());
@@ -175,7 +173,7 @@ void VerbsListener::run() {
     take_events();
     if (verbs::Clock::now() < next_tick) continue;
     tick();
-    next_tick = verbs::Clock::now() + kTick;
+    next_tick = verbs::Clock::now() + limits::kListenerTick;
   }
 }
 
@@ -238,7 +236,7 @@ Status VerbsListener::accept_calls(verbs::CmIdPtr id, const verbs::ConnectReques
   const VerbsDevice* const device = TRY(devices_.find(id->verbs));
   const std::string peer = describe(rdma_get_peer_addr(id.get()));
   rdma_cm_id* const raw = id.get();
-  auto channel = TRY(verbs::MessageChannel::make({nullptr, std::move(id)}, kFirstBodyBytes, true));
+  auto channel = TRY(verbs::MessageChannel::make({nullptr, std::move(id)}, limits::kFirstBodyBytes, true));
   const Nonces nonces{request.nonce, random_nonce()};
   verbs::ConnectReply reply;
   reply.nonce = nonces.server;

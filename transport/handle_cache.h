@@ -30,6 +30,8 @@ class HandleCache {
   struct Mapping;
 
  public:
+  static constexpr std::chrono::milliseconds kRecheck{20};  // waits of those who need what others have in use
+
   HandleCache() = default;
   HandleCache(const HandleCache&) = delete;
   HandleCache& operator=(const HandleCache&) = delete;

@@ -54,6 +54,8 @@ constexpr uint8_t kRnrRetryCount = 0;
 // --- brickd
 constexpr size_t kConnections = 4096;  // a mount over TCP has 14
 constexpr size_t kHandlesPerSession = 1u << 20;
+constexpr size_t kFirstBodyBytes = 1024;  // of OPEN and ATTACH, whose sender is still a stranger
+constexpr std::chrono::milliseconds kListenerTick{1'000};  // silent holders are looked for so often
 
 // --- the client's side of a volume
 constexpr uint64_t kReplayBytes = 64 * kMiB;   // uncommitted bytes kept for replay; writers wait beyond

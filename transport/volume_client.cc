@@ -11,8 +11,6 @@
 namespace brickfs {
 namespace {
 
-constexpr std::chrono::milliseconds kRecheck{20};
-
 ReplayLog::Keep what_to_keep(const Session& session, const VolumeOptions& options) {
   if (session.durability == Durability::kVolatile || options.open.mode != OpenMode::kExclusive) {
     return ReplayLog::Keep::kNothing;
@@ -148,7 +146,7 @@ Status VolumeClient::free_once(BlockRange blocks, Patience& patience) {
     if (retired == HandleCache::Retire::kDirty) {
       TRY(commit());
     } else {
-      handles_->await_change(kRecheck);
+      handles_->await_change(HandleCache::kRecheck);
     }
   }
 }

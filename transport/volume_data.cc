@@ -9,7 +9,6 @@
 namespace brickfs {
 namespace {
 
-constexpr std::chrono::milliseconds kRecheck{20};
 constexpr std::chrono::milliseconds kRoomRecheck{100};
 constexpr int kRefusals = 3;  // of fresh handles, before an operation gives up
 
@@ -177,7 +176,7 @@ Status VolumeClient::make_room(Patience& patience) {
     if (TRY(unmap_cold(some, false, patience))) return {};
   }
   if (!patience.lasts()) return Error(EIO, "no memory on the brick for too long");
-  handles_->await_change(kRecheck);
+  handles_->await_change(HandleCache::kRecheck);
   return {};
 }
 

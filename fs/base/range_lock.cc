@@ -10,42 +10,41 @@
 namespace brickfs {
 namespace {
 
-constexpr size_t kShards = 256;
-
-struct Request {
-  uint64_t id;
-  uint64_t first_unit;
-  uint64_t end_unit;
-  RangeLocks::Mode mode;
-  bool granted = false;
-  CondVar* waiter = nullptr;  // of the thread that waits for it
-
-  bool conflicts_with(const Request& other) const {
-    if (mode == RangeLocks::Mode::kShared && other.mode == RangeLocks::Mode::kShared) return false;
-    return first_unit < other.end_unit && other.first_unit < end_unit;
-  }
-};
-
-// In order of arrival. A request is granted once no earlier one, granted or waiting, conflicts with it.
-using Queue = std::list<Request>;
-
-bool may_go(const Queue& queue, const Request& request) {
-  for (const Request& earlier : queue) {
-    if (&earlier == &request) return true;
-    if (earlier.conflicts_with(request)) return false;
-  }
-  return true;
-}
+constexpr size_t kLockShards = 256;
 
 }  // namespace
 
 struct RangeLocks::Shard {
+  struct Request {
+    uint64_t id;
+    uint64_t first_unit;
+    uint64_t end_unit;
+    Mode mode;
+    bool granted = false;
+    CondVar* waiter = nullptr;  // of the thread that waits for it
+
+    bool conflicts_with(const Request& other) const {
+      if (mode == Mode::kShared && other.mode == Mode::kShared) return false;
+      return first_unit < other.end_unit && other.first_unit < end_unit;
+    }
+  };
+  // In order of arrival. A request is granted once no earlier one, granted or waiting, conflicts with it.
+  using Queue = std::list<Request>;
+
+  static bool may_go(const Queue& queue, const Request& request) {
+    for (const Request& earlier : queue) {
+      if (&earlier == &request) return true;
+      if (earlier.conflicts_with(request)) return false;
+    }
+    return true;
+  }
+
   Mutex mutex;
   uint64_t next_id ABSL_GUARDED_BY(mutex) = 1;
   absl::flat_hash_map<Ino, Queue> files ABSL_GUARDED_BY(mutex);
 };
 
-RangeLocks::RangeLocks() : shards_(std::make_unique<Shard[]>(kShards)) {}
+RangeLocks::RangeLocks() : shards_(std::make_unique<Shard[]>(kLockShards)) {}
 RangeLocks::~RangeLocks() = default;
 
 RangeLocks::Hold RangeLocks::lock(Ino ino, uint64_t first_unit, uint64_t end_unit, Mode mode) {
@@ -53,14 +52,14 @@ RangeLocks::Hold RangeLocks::lock(Ino ino, uint64_t first_unit, uint64_t end_uni
   hold.locks_ = this;
   hold.ino_ = ino;
 
-  Shard& shard = shards_[raw(ino) % kShards];
+  Shard& shard = shards_[raw(ino) % kLockShards];
   CondVar granted;
   MutexLock lock(shard.mutex);
   hold.id_ = shard.next_id++;
   // References into the map die when another file's queue is added; the list's node stays where it is.
-  Queue& queue = shard.files[ino];
-  Request& request = queue.emplace_back(Request{hold.id_, first_unit, end_unit, mode});
-  request.granted = may_go(queue, request);
+  Shard::Queue& queue = shard.files[ino];
+  Shard::Request& request = queue.emplace_back(Shard::Request{hold.id_, first_unit, end_unit, mode});
+  request.granted = Shard::may_go(queue, request);
   if (request.granted) return hold;
   request.waiter = &granted;
   while (!request.granted) granted.wait(lock);
@@ -69,11 +68,11 @@ RangeLocks::Hold RangeLocks::lock(Ino ino, uint64_t first_unit, uint64_t end_uni
 }
 
 std::optional<RangeLocks::Hold> RangeLocks::try_lock(Ino ino, uint64_t first_unit, uint64_t end_unit, Mode mode) {
-  Shard& shard = shards_[raw(ino) % kShards];
+  Shard& shard = shards_[raw(ino) % kLockShards];
   MutexLock lock(shard.mutex);
-  const Request request{shard.next_id, first_unit, end_unit, mode, true};
-  Queue& queue = shard.files[ino];
-  for (const Request& earlier : queue) {
+  const Shard::Request request{shard.next_id, first_unit, end_unit, mode, true};
+  Shard::Queue& queue = shard.files[ino];
+  for (const Shard::Request& earlier : queue) {
     if (earlier.conflicts_with(request)) return std::nullopt;
   }
   queue.push_back(request);
@@ -85,18 +84,18 @@ std::optional<RangeLocks::Hold> RangeLocks::try_lock(Ino ino, uint64_t first_uni
 }
 
 void RangeLocks::unlock(Ino ino, uint64_t id) {
-  Shard& shard = shards_[raw(ino) % kShards];
+  Shard& shard = shards_[raw(ino) % kLockShards];
   MutexLock lock(shard.mutex);
   const auto file = shard.files.find(ino);
   CHECK(file != shard.files.end());
-  Queue& queue = file->second;
-  CHECK(std::erase_if(queue, [id](const Request& request) { return request.id == id; }) == 1);
+  Shard::Queue& queue = file->second;
+  CHECK(std::erase_if(queue, [id](const Shard::Request& request) { return request.id == id; }) == 1);
   if (queue.empty()) {
     shard.files.erase(file);
     return;
   }
-  for (Request& request : queue) {
-    if (request.granted || !may_go(queue, request)) continue;
+  for (Shard::Request& request : queue) {
+    if (request.granted || !Shard::may_go(queue, request)) continue;
     request.granted = true;
     request.waiter->notify_one();  // under the mutex: the waiter's stack holds the condition
   }

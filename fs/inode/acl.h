@@ -17,6 +17,8 @@ namespace brickfs {
 constexpr std::string_view kAccessAcl = "system.posix_acl_access";
 constexpr std::string_view kDefaultAcl = "system.posix_acl_default";
 
+constexpr uint32_t kPermissionBits = 0777;  // of a mode: what a list and a mode have in common
+
 class Acl {
  public:
   // No bytes, or a header only: an empty list. EOPNOTSUPP: another version. EINVAL: not a valid list.

@@ -19,14 +19,14 @@ constexpr size_t kShards = 64;
 constexpr uint64_t group_of(Ino ino) { return raw(ino) / kGroupInodes; }
 constexpr size_t slot_of(Ino ino) { return raw(ino) % kGroupInodes; }
 
-struct Group {
-  uint64_t used = 0;  // a bit for each slot
-  std::array<std::unique_ptr<Inode>, kGroupInodes> inodes;
-};
-
 }  // namespace
 
 struct InodeTable::Shard {
+  struct Group {
+    uint64_t used = 0;  // a bit for each slot
+    std::array<std::unique_ptr<Inode>, kGroupInodes> inodes;
+  };
+
   mutable SharedMutex mutex;
   absl::btree_map<uint64_t, std::unique_ptr<Group>> groups ABSL_GUARDED_BY(mutex);
   uint64_t size ABSL_GUARDED_BY(mutex) = 0;
@@ -60,8 +60,8 @@ Inode* InodeTable::insert(std::unique_ptr<Inode> inode) {
   const Ino ino = inode->ino;
   Shard& shard = shards_[group_of(ino) % kShards];
   const ExclusiveLock lock(shard.mutex);
-  std::unique_ptr<Group>& group = shard.groups[group_of(ino)];
-  if (!group) group = std::make_unique<Group>();
+  std::unique_ptr<Shard::Group>& group = shard.groups[group_of(ino)];
+  if (!group) group = std::make_unique<Shard::Group>();
   std::unique_ptr<Inode>& slot = group->inodes[slot_of(ino)];
   CHECK(!slot);
   slot = std::move(inode);
@@ -76,7 +76,7 @@ void InodeTable::erase(Ino ino) {
   const ExclusiveLock lock(shard.mutex);
   const auto it = shard.groups.find(group_of(ino));
   if (it == shard.groups.end()) return;
-  Group& group = *it->second;
+  Shard::Group& group = *it->second;
   erased = std::move(group.inodes[slot_of(ino)]);
   if (!erased) return;
   --shard.size;

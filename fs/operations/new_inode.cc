@@ -7,8 +7,6 @@
 namespace brickfs {
 namespace {
 
-constexpr uint32_t kPermissionBits = 0777;
-
 // As inode_init_owner() and mode_strip_sgid() of Linux.
 void take_group(Inode& inode, const Inode& parent, const Caller& caller) {
   inode.gid = caller.gid;

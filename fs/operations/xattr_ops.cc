@@ -14,7 +14,6 @@ namespace {
 
 using Mode = InodeLocks::Mode;
 
-constexpr uint32_t kPermissionBits = 0777;
 constexpr std::string_view kTrusted = "trusted.";
 
 // What a mount says of itself, at the root: not stored, not listed, read-only. docs/operations.md

@@ -13,7 +13,6 @@ namespace {
 constexpr std::chrono::milliseconds kQuiet{150};       // without blocks taken: back to the standing number
 constexpr std::chrono::milliseconds kRetryAfter{200};  // a call failed
 
-bool is_out_of_space(const Status& status) { return status.code() == ENOSPC || status.code() == EDQUOT; }
 
 }  // namespace
 

@@ -14,8 +14,6 @@ namespace {
 constexpr uint64_t kLargeUnits = 128;
 constexpr std::chrono::milliseconds kRefreshEvery{1000};  // what the brick can give, when we are short
 
-bool is_out_of_space(const Status& status) { return status.code() == ENOSPC || status.code() == EDQUOT; }
-
 BlockRun blocks_touched(UnitRun run) {
   const uint64_t first = run.first / kUnitsPerBlock;
   return {first, divide_up(run.end(), kUnitsPerBlock) - first};

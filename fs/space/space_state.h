@@ -16,6 +16,8 @@
 
 namespace brickfs {
 
+inline bool is_out_of_space(const Status& status) { return status.code() == ENOSPC || status.code() == EDQUOT; }
+
 class Space::Impl {
  public:
   explicit Impl(VolumeClient& volume_in)

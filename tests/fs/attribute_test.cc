@@ -11,7 +11,7 @@
 namespace brickfs {
 namespace {
 
-class AttributeOps : public testing::Test {
+class AttributeOps : public ::testing::Test {
  protected:
   AttributeOps() : file_(volume_->create(kRootIno, "file", 0644, root_caller())->ino) {}
 

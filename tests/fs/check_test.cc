@@ -15,7 +15,7 @@ namespace brickfs {
 namespace {
 
 // A small sound tree: / has the directory 2 "d" and the file 3 "f"; 3 is also d/g; 4 is unlinked and in use.
-class CheckTree : public testing::Test {
+class CheckTree : public ::testing::Test {
  protected:
   CheckTree() {
     Inode& root = add(1, S_IFDIR | 0755, 3, 1);

@@ -78,7 +78,7 @@ TEST(Checkpoint, OfNothingIsNothing) {
 
 TEST(Checkpoint, EveryFlippedBitIsFound) {
   const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
   JournalBed bed(Durability::kVolatile, 64);
   ASSERT_TRUE(bed.start().ok());

@@ -288,13 +288,13 @@ TEST(CheckpointThread, GoesOnOnAFullVolume) {
 
 // Changes go on while checkpoints are written; the client dies at some operation, at times the brick with it.
 void crash_again_and_again(uint64_t seed) {
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
   const auto durability = random() % 3 == 0 ? Durability::kVolatile : Durability::kDurable;
   CheckpointBed bed(durability);
   for (int crash = 0; crash < 6; ++crash) {
     bed.mount();
-    if (testing::Test::HasFatalFailure()) return;
+    if (::testing::Test::HasFatalFailure()) return;
     for (int i = 0; i < 300; ++i) bed.tree.toggle(*bed.journal, 1 + random() % 1000);
     ASSERT_TRUE(bed.journal->sync().ok());
     const size_t synced = bed.tree.transactions();
@@ -311,7 +311,7 @@ void crash_again_and_again(uint64_t seed) {
     if (durability == Durability::kDurable && random() % 2 == 0) bed.medium->crash_brick(random());
     bed.volume = open_model_volume(bed.medium);
     bed.recover();
-    if (testing::Test::HasFatalFailure()) return;
+    if (::testing::Test::HasFatalFailure()) return;
     const size_t found = raw(bed.end.next) - 1;
     ASSERT_GE(found, synced) << "crash " << crash;
     ASSERT_LE(found, bed.tree.transactions());
@@ -322,7 +322,7 @@ void crash_again_and_again(uint64_t seed) {
 
 TEST(CheckpointThread, EveryCrashLeavesAStateThatWas) {
   const uint64_t seed = std::random_device{}();
-  for (uint64_t round = 0; round < 6 && !testing::Test::HasFatalFailure(); ++round) crash_again_and_again(seed + round);
+  for (uint64_t round = 0; round < 6 && !::testing::Test::HasFatalFailure(); ++round) crash_again_and_again(seed + round);
 }
 
 }  // namespace

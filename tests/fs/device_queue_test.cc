@@ -23,7 +23,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-class DeviceQueue : public testing::Test {
+class DeviceQueue : public ::testing::Test {
  protected:
   static constexpr int kThreads = 6;
   static constexpr size_t kMostTogether = 16;

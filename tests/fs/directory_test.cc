@@ -12,7 +12,7 @@
 namespace brickfs {
 namespace {
 
-constexpr uint8_t kFile = 8;
+constexpr uint8_t kRegular = 8;
 constexpr uint8_t kFolder = 4;
 
 std::vector<std::string> names(const Directory& directory) {
@@ -24,7 +24,7 @@ std::vector<std::string> names(const Directory& directory) {
 TEST(Directory, KeepsTheOrderOfMaking) {
   Directory directory;
   EXPECT_TRUE(directory.empty());
-  EXPECT_EQ(directory.insert("b", Ino{10}, kFile), Directory::kFirstCookie);
+  EXPECT_EQ(directory.insert("b", Ino{10}, kRegular), Directory::kFirstCookie);
   directory.insert("a", Ino{11}, kFolder);
   EXPECT_EQ(names(directory), (std::vector<std::string>{"b", "a"}));
   EXPECT_EQ(directory.find("a")->ino, Ino{11});
@@ -34,16 +34,16 @@ TEST(Directory, KeepsTheOrderOfMaking) {
 
 TEST(Directory, NeverGivesACookieTwice) {
   Directory directory;
-  const uint64_t first = directory.insert("a", Ino{10}, kFile);
+  const uint64_t first = directory.insert("a", Ino{10}, kRegular);
   EXPECT_TRUE(directory.erase("a"));
   EXPECT_FALSE(directory.erase("a"));
-  EXPECT_GT(directory.insert("a", Ino{10}, kFile), first);
+  EXPECT_GT(directory.insert("a", Ino{10}, kRegular), first);
 }
 
 TEST(Directory, ReplacingKeepsTheCookie) {
   Directory directory;
-  const uint64_t cookie = directory.insert("a", Ino{10}, kFile);
-  directory.insert("b", Ino{11}, kFile);
+  const uint64_t cookie = directory.insert("a", Ino{10}, kRegular);
+  directory.insert("b", Ino{11}, kRegular);
   directory.replace("a", Ino{12}, kFolder);
   EXPECT_EQ(directory.find("a")->ino, Ino{12});
   EXPECT_EQ(directory.find("a")->cookie, cookie);
@@ -51,19 +51,19 @@ TEST(Directory, ReplacingKeepsTheCookie) {
 
 TEST(Directory, RecoveryPutsEntriesInAnyOrderAndOverEachOther) {
   Directory directory;
-  directory.put("c", Ino{3}, kFile, 30);
-  directory.put("a", Ino{1}, kFile, 10);
-  directory.put("b", Ino{2}, kFile, 20);
+  directory.put("c", Ino{3}, kRegular, 30);
+  directory.put("a", Ino{1}, kRegular, 10);
+  directory.put("b", Ino{2}, kRegular, 20);
   directory.put("a", Ino{4}, kFolder, 40);
   EXPECT_EQ(names(directory), (std::vector<std::string>{"b", "c", "a"}));
   EXPECT_EQ(directory.size(), 3u);
-  EXPECT_EQ(directory.insert("d", Ino{5}, kFile), 41u);
+  EXPECT_EQ(directory.insert("d", Ino{5}, kRegular), 41u);
 }
 
 TEST(Directory, TwoNamesOnOneCookieAreBothKept) {
   Directory directory;
-  directory.put("x", Ino{1}, kFile, 7);
-  directory.put("y", Ino{2}, kFile, 7);
+  directory.put("x", Ino{1}, kRegular, 7);
+  directory.put("y", Ino{2}, kRegular, 7);
   EXPECT_EQ(directory.size(), 2u);
   EXPECT_TRUE(directory.erase("x"));
   EXPECT_EQ(directory.find("y")->ino, Ino{2});
@@ -74,8 +74,8 @@ TEST(Directory, NamesAreBytes) {
   Directory directory;
   const std::string longest(255, '\xff');
   const std::string odd("\xc3\x28\n\t ", 5);
-  directory.insert(longest, Ino{1}, kFile);
-  directory.insert(odd, Ino{2}, kFile);
+  directory.insert(longest, Ino{1}, kRegular);
+  directory.insert(odd, Ino{2}, kRegular);
   EXPECT_EQ(directory.find(longest)->name, longest);
   EXPECT_EQ(directory.find(odd)->ino, Ino{2});
   EXPECT_FALSE(directory.find(longest.substr(1)));
@@ -90,8 +90,8 @@ TEST(Directory, SeeksStayValidWhileEntriesComeAndGo) {
   std::set<std::string> standing;
   for (int i = 0; i < 500; ++i) {
     standing.insert("stays" + std::to_string(i));
-    directory.insert("stays" + std::to_string(i), Ino{1}, kFile);
-    directory.insert("goes" + std::to_string(i), Ino{2}, kFile);
+    directory.insert("stays" + std::to_string(i), Ino{1}, kRegular);
+    directory.insert("goes" + std::to_string(i), Ino{2}, kRegular);
   }
   std::multiset<std::string> seen;
   int made = 500;
@@ -100,7 +100,7 @@ TEST(Directory, SeeksStayValidWhileEntriesComeAndGo) {
     if (entry->ino == Ino{1}) seen.emplace(entry->name);
     cookie = entry->cookie;
     directory.erase("goes" + std::to_string(random() % made));
-    directory.insert("goes" + std::to_string(made++), Ino{2}, kFile);
+    directory.insert("goes" + std::to_string(made++), Ino{2}, kRegular);
   }
   EXPECT_EQ(seen, std::multiset<std::string>(standing.begin(), standing.end()));
 }
@@ -120,12 +120,12 @@ TEST(Directory, EqualsAMapUnderRandomChanges) {
     const auto known = model.find(name);
     ASSERT_EQ(directory.find(name).has_value(), known != model.end());
     if (known == model.end()) {
-      const uint64_t cookie = directory.insert(name, ino, kFile);
+      const uint64_t cookie = directory.insert(name, ino, kRegular);
       ASSERT_GT(cookie, highest);
       highest = cookie;
       model[name] = {ino, cookie};
     } else if (random() % 3 == 0) {
-      directory.replace(name, ino, kFile);
+      directory.replace(name, ino, kRegular);
       known->second.first = ino;
     } else {
       ASSERT_TRUE(directory.erase(name));
@@ -157,7 +157,7 @@ TEST(Directory, OneWithManyEntriesStaysQuick) {
   const auto begin = std::chrono::steady_clock::now();
   constexpr uint64_t kEntries = 200'000;
   Directory directory;
-  for (uint64_t i = 0; i < kEntries; ++i) directory.insert("file-" + std::to_string(i), Ino{i + 2}, kFile);
+  for (uint64_t i = 0; i < kEntries; ++i) directory.insert("file-" + std::to_string(i), Ino{i + 2}, kRegular);
   for (uint64_t i = 0; i < kEntries; i += 2) ASSERT_TRUE(directory.erase("file-" + std::to_string(i)));
   uint64_t seen = 0;
   for (auto entry = directory.after(0); entry; entry = directory.after(entry->cookie)) ++seen;

@@ -21,12 +21,6 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::byte kForeign{0xEE};  // in units that other files have left behind; in none of ours
 
-Ino make_file(Filesystem& filesystem, std::string_view name) {
-  const auto made = filesystem.create(kRootIno, name, 0644, root_caller());
-  EXPECT_TRUE(made.ok());
-  return made.ok() ? made->ino : kNoIno;
-}
-
 Ino ino_of(Filesystem& filesystem, std::string_view name) {
   const auto found = filesystem.lookup(kRootIno, name);
   EXPECT_TRUE(found.ok());
@@ -42,15 +36,6 @@ Result<uint64_t> write(Filesystem& filesystem, Ino ino, uint64_t offset, const B
 }
 
 Status status_of(const Result<uint64_t>& result) { return result.ok() ? Status() : Status(result.error()); }
-
-Bytes read(Filesystem& filesystem, Ino ino, uint64_t offset, size_t length) {
-  Bytes bytes(length, std::byte{0x55});
-  const LocalSlice slice{bytes.data(), static_cast<uint32_t>(length), 0};
-  const auto got = filesystem.read(ino, offset, std::span(&slice, 1));
-  EXPECT_TRUE(got.ok());
-  bytes.resize(got.ok() ? *got : 0);
-  return bytes;
-}
 
 Status set_size(Filesystem& filesystem, Ino ino, uint64_t size) {
   AttributeChange change;

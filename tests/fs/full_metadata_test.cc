@@ -15,10 +15,6 @@
 namespace brickfs {
 namespace {
 
-Ino make_file(Filesystem& filesystem, std::string_view name) {
-  return filesystem.create(kRootIno, name, 0644, root_caller())->ino;
-}
-
 std::string long_name(int number) {
   std::string name = std::to_string(number);
   return std::string(250 - name.size(), 'n') + name;

@@ -22,20 +22,10 @@ Bytes bytes_of(char value, size_t length = kUnit) { return Bytes(length, static_
 LocalSlice slice_of(Bytes& bytes) { return {bytes.data(), static_cast<uint32_t>(bytes.size()), 0}; }
 
 Ino make_file(Filesystem& filesystem, std::string_view name, Bytes content) {
-  const auto made = filesystem.create(kRootIno, name, 0644, root_caller());
-  EXPECT_TRUE(made.ok());
+  const Ino made = make_file(filesystem, name);
   const LocalSlice from = slice_of(content);
-  EXPECT_TRUE(filesystem.write(made->ino, 0, std::span(&from, 1), false, nullptr).ok());
-  return made->ino;
-}
-
-Bytes read(Filesystem& filesystem, Ino ino, uint64_t offset, size_t length) {
-  Bytes bytes(length);
-  const LocalSlice into = slice_of(bytes);
-  const auto got = filesystem.read(ino, offset, std::span(&into, 1));
-  EXPECT_TRUE(got.ok());
-  bytes.resize(got.ok() ? *got : 0);
-  return bytes;
+  EXPECT_TRUE(filesystem.write(made, 0, std::span(&from, 1), false, nullptr).ok());
+  return made;
 }
 
 TEST(JointTransfer, MovesReadsAndWritesOfManyFiles) {

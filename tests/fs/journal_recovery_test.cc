@@ -141,7 +141,7 @@ TEST(JournalRecovery, BytesOfAnotherVolumeAreNotTaken) {
 
 TEST(JournalRecovery, AnyFlippedBitIsSeenOrCostsTheTailOnly) {
   const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
   JournalBed bed;
   fill(bed, 6, 2'000);
@@ -167,7 +167,7 @@ TEST(JournalRecovery, AnyFlippedBitIsSeenOrCostsTheTailOnly) {
 // Threads append and sync; the client dies in the middle of some operation, at times the brick with it. What comes back is what
 // was appended, in order, up to some point not before the last sync. Then the next client goes on.
 void crash_again_and_again(Durability durability, uint64_t seed) {
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
   JournalBed bed(durability);
   std::vector<uint64_t> expected;  // what must come back, all of it
@@ -224,7 +224,7 @@ TEST(JournalRecovery, EveryCrashLeavesAPrefix) {
   const uint64_t seed = std::random_device{}();
   for (uint64_t round = 0; round < 12; ++round) {
     crash_again_and_again(round % 3 == 0 ? Durability::kVolatile : Durability::kDurable, seed + round);
-    if (testing::Test::HasFatalFailure()) return;
+    if (::testing::Test::HasFatalFailure()) return;
   }
 }
 

@@ -7,12 +7,14 @@
 #include <memory>
 #include <vector>
 
+#include "tests/support/block_numbers.h"
+
 namespace brickfs {
 namespace {
 
-BlockRange blocks(uint64_t first, uint64_t count) { return {BlockAddress{first * kBlockBytes}, count}; }
+using testing::blocks;
 
-class ReconcileTest : public testing::Test {
+class ReconcileTest : public ::testing::Test {
  protected:
   void add_file(uint64_t ino, std::vector<Extent> extents) {
     auto inode = std::make_unique<Inode>(Ino{ino});

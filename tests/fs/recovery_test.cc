@@ -184,7 +184,7 @@ void crash_again_and_again(EmbeddedVolume& volume, uint64_t seed, bool brick_too
     ASSERT_NE(filesystem, nullptr);
     tree = dump_tree(*filesystem);
     expect_in_history(tree, history);
-    if (testing::Test::HasFailure()) return;
+    if (::testing::Test::HasFailure()) return;
     if (random() % 2 == 0) {
       ASSERT_TRUE(filesystem->unmount().ok());
       expect_clean(volume);

@@ -9,7 +9,7 @@ namespace brickfs {
 namespace {
 
 // Directories a/, a/inner/, b/ and files a/file, b/other.
-class RenameOp : public testing::Test {
+class RenameOp : public ::testing::Test {
  protected:
   RenameOp() {
     a_ = make_directory(kRootIno, "a");

@@ -48,7 +48,7 @@ int count_entries(Filesystem& filesystem, Ino directory) {
 std::string pattern(char of) { return std::string(kBytes, of); }
 
 // A small sound volume: /a, /b with data, /d with c in it, /d/e empty, /l -> a.
-class RepairTest : public testing::Test {
+class RepairTest : public ::testing::Test {
  protected:
   RepairTest() {
     volume_ = std::make_unique<EmbeddedVolume>(128 * kMiB);
@@ -387,11 +387,11 @@ TEST_F(RepairTest, OneCopyOfTheSuperblockIsEnough) {
 // Wherever a repair stops, what is left is as damaged as it was, or repaired.
 TEST_F(RepairTest, MayStopAtAnyChange) {
   const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
   for (const bool brick_crashes : {false, true}) {
     bool stopped = true;
     for (uint64_t changes = 0; stopped; ++changes) {
-      SCOPED_TRACE(testing::Message() << changes << " changes, the brick " << (brick_crashes ? "crashes" : "lives"));
+      SCOPED_TRACE(::testing::Message() << changes << " changes, the brick " << (brick_crashes ? "crashes" : "lives"));
       volume_ = std::make_unique<EmbeddedVolume>(64 * kMiB, 64 * kMiB);
       make_files();
       const Ino block = make_large_file("large");

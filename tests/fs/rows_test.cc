@@ -165,7 +165,7 @@ class PutAgain final : public RowVisitor {
 // Whatever the bytes, decoding ends with success or EUCLEAN, and what it passes on could be put again.
 TEST(Rows, RandomBytesAreRefusedOrMeanSomething) {
   const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
   const Transaction sound = all_rows();
   for (int round = 0; round < 3000; ++round) {

@@ -11,7 +11,7 @@ namespace brickfs {
 namespace {
 
 constexpr uint64_t kSecondSlot = 1 * kMiB;
-constexpr size_t kSlotBytes = 4096;
+constexpr size_t kSectorBytes = 4096;
 
 struct SuperblockBed {
   SuperblockBed() : medium(std::make_shared<ModelMedium>(Durability::kDurable, 16)), volume(open_model_volume(medium)) {
@@ -86,12 +86,12 @@ TEST(Superblock, TellsApartWhatIsNotOne) {
 
 TEST(Superblock, AnyDamageToOneCopyIsSurvived) {
   const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
   SuperblockBed bed;
   ASSERT_TRUE(bed.write().ok());
   for (int round = 0; round < 500; ++round) {
-    const uint64_t address = random() % 2 * kSecondSlot + random() % kSlotBytes;
+    const uint64_t address = random() % 2 * kSecondSlot + random() % kSectorBytes;
     const unsigned bit = random() % 8;
     bed.medium->flip_bit(address, bit);
     const SuperblockRead read = bed.read();

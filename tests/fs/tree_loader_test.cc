@@ -12,8 +12,8 @@
 namespace brickfs {
 namespace {
 
-constexpr uint32_t kDir = S_IFDIR | 0755;
-constexpr uint32_t kFile = S_IFREG | 0644;
+constexpr uint32_t kDirectoryMode = S_IFDIR | 0755;
+constexpr uint32_t kFileMode = S_IFREG | 0644;
 
 InodeRow inode_row(uint64_t ino, uint32_t mode, uint64_t parent = 0) {
   InodeRow row;
@@ -28,12 +28,12 @@ DirentRow dirent_row(uint64_t directory, std::string_view name, uint64_t ino, ui
   return {Ino{directory}, name, Ino{ino}, type, cookie};
 }
 
-class TreeLoaderTest : public testing::Test {
+class TreeLoaderTest : public ::testing::Test {
  protected:
   void load(const Transaction& rows) { ASSERT_TRUE(decode_rows(rows.bytes(), loader_).ok()); }
   void load_root() {
     Transaction rows;
-    rows.put(inode_row(1, kDir, 1));
+    rows.put(inode_row(1, kDirectoryMode, 1));
     load(rows);
   }
   bool finish() {
@@ -49,7 +49,7 @@ class TreeLoaderTest : public testing::Test {
 TEST_F(TreeLoaderTest, BuildsWhatRowsSay) {
   load_root();
   Transaction rows;
-  rows.put(inode_row(5, kFile));
+  rows.put(inode_row(5, kFileMode));
   rows.put(dirent_row(1, "file", 5, DT_REG, 3));
   rows.put(ExtentRow{Ino{5}, 0, 4, 512, false});
   rows.put(ExtentRow{Ino{5}, 2, 1, 700, true});
@@ -80,7 +80,7 @@ TEST_F(TreeLoaderTest, RowsOfWhatIsGoneDoNoHarm) {
   // An inode that the checkpoint did not see any more: its life is in the journal.
   rows.put(ExtentRow{Ino{12}, 0, 1, 600, false});
   rows.put_orphan(Ino{12});
-  rows.put(inode_row(12, kFile));
+  rows.put(inode_row(12, kFileMode));
   rows.erase_inode(Ino{12});
   load(rows);
   ASSERT_TRUE(finish());
@@ -112,7 +112,7 @@ TEST_F(TreeLoaderTest, EntryOfMissingInodeIsDamage) {
 TEST_F(TreeLoaderTest, EntryOfOtherTypeIsDamage) {
   load_root();
   Transaction rows;
-  rows.put(inode_row(5, kFile));
+  rows.put(inode_row(5, kFileMode));
   rows.put(dirent_row(1, "file", 5, DT_DIR, 3));
   load(rows);
   ASSERT_TRUE(finish());
@@ -143,9 +143,9 @@ TEST(TreeScan, FuzzyScanAndReplayConverge) {
   InodeTable live;
   TreeLoader builder(live);
   Transaction rows;
-  rows.put(inode_row(1, kDir, 1));
+  rows.put(inode_row(1, kDirectoryMode, 1));
   for (uint64_t i = 0; i < kFiles; ++i) {
-    rows.put(inode_row(10 + i, kFile));
+    rows.put(inode_row(10 + i, kFileMode));
     rows.put(dirent_row(1, "f" + std::to_string(i), 10 + i, DT_REG, 3 + i));
     rows.put(ExtentRow{Ino{10 + i}, 0, 1, 512 + i, false});
   }
@@ -162,7 +162,7 @@ TEST(TreeScan, FuzzyScanAndReplayConverge) {
     change.erase_dirent(kRootIno, "f" + std::to_string(gone));
     change.erase_inode(Ino{10 + gone});
     change.put(ExtentRow{Ino{made}, 0, 1, 512 + gone, false});  // the freed unit, at once
-    change.put(inode_row(made, kFile));
+    change.put(inode_row(made, kFileMode));
     change.put(dirent_row(1, "n" + std::to_string(step), made, DT_REG, 9000 + step));
     ASSERT_TRUE(decode_rows(change.bytes(), builder).ok());
     journal.insert(journal.end(), change.bytes().begin(), change.bytes().end());

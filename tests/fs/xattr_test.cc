@@ -28,7 +28,7 @@ std::vector<std::byte> named_user_acl(uint16_t user, uint16_t mask) {
                     {kAclOthers, 0, kNobody}});
 }
 
-class XattrOps : public testing::Test {
+class XattrOps : public ::testing::Test {
  protected:
   XattrOps()
       : file_(volume_->create(kRootIno, "file", 0644, root_caller())->ino),

@@ -13,7 +13,6 @@
 namespace brickfs::posix {
 namespace {
 
-int file_of(const Call& call, const Side& side) { return side.files[static_cast<size_t>(call.slot)]; }
 
 Outcome run_chmod(const Call& call, Side&) { return outcome_of(chmod(call.path.c_str(), call.mode)); }
 Outcome run_fchmod(const Call& call, Side& side) { return outcome_of(fchmod(file_of(call, side), call.mode)); }

@@ -42,6 +42,8 @@ struct Side {
   std::array<int, kSlots> files{};  // -1: not open
 };
 
+inline int file_of(const Call& call, const Side& side) { return side.files[static_cast<size_t>(call.slot)]; }
+
 struct Outcome {
   int64_t result = 0;
   int error = 0;

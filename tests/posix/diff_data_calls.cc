@@ -20,7 +20,6 @@
 namespace brickfs::posix {
 namespace {
 
-int file_of(const Call& call, const Side& side) { return side.files[static_cast<size_t>(call.slot)]; }
 int other_file_of(const Call& call, const Side& side) { return side.files[static_cast<size_t>(call.other_slot)]; }
 
 Outcome with_data(Outcome outcome, const std::vector<char>& data) {

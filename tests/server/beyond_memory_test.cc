@@ -11,8 +11,8 @@
 namespace brickfs::testing {
 namespace {
 
-constexpr uint64_t kMemoryBlocks = 4;
-constexpr uint64_t kBlocks = 32;
+constexpr uint64_t kResidentBlocks = 4;
+constexpr uint64_t kStoredBlocks = 32;
 constexpr uint64_t kThreads = 3;
 
 // One thread's own blocks, each of which holds its counter at a few places.
@@ -74,26 +74,26 @@ class Worker {
 };
 
 TEST(BeyondMemory, EveryBlockKeepsItsBytesWhileOthersComeAndGo) {
-  const auto brick = make_embedded_file(kMemoryBlocks, kBlocks, {});
+  const auto brick = make_embedded_file(kResidentBlocks, kStoredBlocks, {});
   const auto client = brick->connect();
   OpenRequest request;
   request.client = ClientId{1};
   ASSERT_TRUE(client->open(request, nullptr).ok());
-  ASSERT_TRUE(client->alloc(blocks(0, kBlocks)).ok());
+  ASSERT_TRUE(client->alloc(blocks(0, kStoredBlocks)).ok());
   const unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < kThreads; ++i) {
-    const uint64_t count = kBlocks / kThreads;
+    const uint64_t count = kStoredBlocks / kThreads;
     threads.emplace_back([&, i, count] { Worker(*client, i * count, count, seed + i).run(300); });
   }
   for (std::thread& thread : threads) thread.join();
   const auto stat = client->stat();
   ASSERT_TRUE(stat.ok());
   EXPECT_EQ(stat->volume_mapped_blocks, 0u);
-  EXPECT_LE(stat->resident_blocks, kMemoryBlocks);
-  EXPECT_EQ(stat->volume_used_blocks, kBlocks);
-  ASSERT_TRUE(client->free(blocks(0, kBlocks)).ok());
+  EXPECT_LE(stat->resident_blocks, kResidentBlocks);
+  EXPECT_EQ(stat->volume_used_blocks, kStoredBlocks);
+  ASSERT_TRUE(client->free(blocks(0, kStoredBlocks)).ok());
   EXPECT_EQ(client->stat()->resident_blocks, 0u);
 }
 

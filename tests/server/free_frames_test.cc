@@ -18,7 +18,7 @@ constexpr uint32_t kFrames = 100;
 constexpr uint32_t kAny = UINT32_MAX;  // may be made ready
 const Clock::time_point kStart = Clock::time_point() + seconds(1'000);
 
-class FreeFramesTest : public testing::Test {
+class FreeFramesTest : public ::testing::Test {
  protected:
   // Does what there is to do now. How many.
   uint32_t do_chores(Content becomes, uint32_t most = kAny) {

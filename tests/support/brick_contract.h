@@ -12,13 +12,11 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/block_numbers.h"
 #include "tests/support/brick_factory.h"
 #include "transport/brick.h"
 
 namespace brickfs::testing {
-
-constexpr BlockAddress block_number(uint64_t number) { return BlockAddress{number * kBlockBytes}; }
-constexpr BlockRange blocks(uint64_t first, uint64_t count = 1) { return {block_number(first), count}; }
 
 inline std::vector<std::byte> pattern(size_t size, unsigned seed) {
   std::vector<std::byte> bytes(size);

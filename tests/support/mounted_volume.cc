@@ -92,6 +92,21 @@ Caller user_caller(uint32_t uid, uint32_t gid, uint32_t umask) {
   return {.uid = uid, .gid = gid, .umask = umask, .in_group = [gid](uint32_t other) { return other == gid; }, .is_administrator = {}};
 }
 
+Ino make_file(Filesystem& filesystem, std::string_view name) {
+  const auto made = filesystem.create(kRootIno, name, 0644, root_caller());
+  EXPECT_TRUE(made.ok());
+  return made.ok() ? made->ino : kNoIno;
+}
+
+std::vector<std::byte> read(Filesystem& filesystem, Ino ino, uint64_t offset, size_t length) {
+  std::vector<std::byte> bytes(length, std::byte{0x55});
+  const LocalSlice slice{bytes.data(), static_cast<uint32_t>(length), 0};
+  const auto got = filesystem.read(ino, offset, std::span(&slice, 1));
+  EXPECT_TRUE(got.ok());
+  bytes.resize(got.ok() ? *got : 0);
+  return bytes;
+}
+
 Result<Attributes> stat_path(Filesystem& filesystem, std::string_view path) {
   Attributes at = TRY(filesystem.get_attributes(kRootIno));
   while (!path.empty()) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "fs/operations/filesystem.h"
 #include "server/brick_service.h"
@@ -50,6 +51,11 @@ class MountedVolume {
 // A caller with all rights, and one with none.
 Caller root_caller();
 Caller user_caller(uint32_t uid, uint32_t gid, uint32_t umask = 0);
+
+// An empty file of root's in the root directory; the test has failed if it cannot be made.
+Ino make_file(Filesystem& filesystem, std::string_view name);
+// What is there of these bytes of a file.
+std::vector<std::byte> read(Filesystem& filesystem, Ino ino, uint64_t offset, size_t length);
 
 // Walks a path from the root and gives the references taken on the way back; a test's shorthand for many lookups.
 Result<Attributes> stat_path(Filesystem& filesystem, std::string_view path);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/block_numbers.h"
 #include "tests/support/restarting_brick.h"
 #include "transport/volume_client.h"
 
@@ -28,9 +29,6 @@ inline std::unique_ptr<VolumeClient> open_volume(RestartingBrick& brick, VolumeO
   EXPECT_TRUE(volume.ok()) << volume.error().what();
   return std::move(*volume);
 }
-
-// By number.
-constexpr BlockRange blocks(uint64_t first, uint64_t count) { return {BlockAddress{first * kBlockBytes}, count}; }
 
 inline Status write(VolumeClient& volume, uint64_t address, const Bytes& bytes, Stage stage = Stage::kData) {
   Bytes copy = bytes;

@@ -6,10 +6,12 @@
 #include <random>
 #include <set>
 
+#include "tests/support/block_numbers.h"
+
 namespace brickfs {
 namespace {
 
-constexpr BlockRange blocks(uint64_t first, uint64_t count) { return {BlockAddress{first * kBlockBytes}, count}; }
+using testing::blocks;
 using Ranges = std::vector<BlockRange>;
 
 TEST(BlockSet, IsLikeASetOfNumbers) {

@@ -7,20 +7,22 @@
 #include <random>
 #include <thread>
 
+#include "tests/support/block_numbers.h"
+
 namespace brickfs {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::block_number;
+using testing::blocks;
 using Lease = HandleCache::Lease;
 using Retire = HandleCache::Retire;
 
-constexpr BlockAddress block(uint64_t number) { return BlockAddress{number * kBlockBytes}; }
-constexpr BlockRange blocks(uint64_t first, uint64_t count) { return {block(first), count}; }
 
 Lease map(HandleCache& cache, uint64_t first, uint64_t count, Access access) {
-  HandleCache::Claim claim = cache.claim_missing(block(first), count, access);
+  HandleCache::Claim claim = cache.claim_missing(block_number(first), count, access);
   const Handle handle{claim.range(), access, 0, 1};
-  auto lease = cache.insert(std::move(claim), std::span(&handle, 1), access, block(first));
+  auto lease = cache.insert(std::move(claim), std::span(&handle, 1), access, block_number(first));
   EXPECT_TRUE(lease.ok());
   return std::move(*lease);
 }
@@ -28,28 +30,28 @@ Lease map(HandleCache& cache, uint64_t first, uint64_t count, Access access) {
 TEST(HandleCache, FindsWhatIsMappedForIt) {
   HandleCache cache;
   map(cache, 3, 4, Access::kRead);
-  EXPECT_TRUE(cache.find(block(6), Access::kRead));
-  EXPECT_FALSE(cache.find(block(6), Access::kReadWrite));
-  EXPECT_FALSE(cache.find(block(7), Access::kRead));
-  EXPECT_TRUE(cache.claim_missing(block(4), 1, Access::kRead).empty());
+  EXPECT_TRUE(cache.find(block_number(6), Access::kRead));
+  EXPECT_FALSE(cache.find(block_number(6), Access::kReadWrite));
+  EXPECT_FALSE(cache.find(block_number(7), Access::kRead));
+  EXPECT_TRUE(cache.claim_missing(block_number(4), 1, Access::kRead).empty());
 }
 
 TEST(HandleCache, ClaimsStopAtWhatOthersHave) {
   HandleCache cache;
   map(cache, 5, 1, Access::kRead);
-  const auto claim = cache.claim_missing(block(2), 10, Access::kRead);
+  const auto claim = cache.claim_missing(block_number(2), 10, Access::kRead);
   EXPECT_EQ(claim.range(), blocks(2, 3));
-  const auto other = cache.claim_missing(block(0), 10, Access::kRead);
+  const auto other = cache.claim_missing(block_number(0), 10, Access::kRead);
   EXPECT_EQ(other.range(), blocks(0, 2));
 }
 
 TEST(HandleCache, AnUpgradeTakesTheWholeMappingAndWaitsForItsReaders) {
   HandleCache cache;
   Lease reader = map(cache, 0, 4, Access::kRead);
-  auto claim = cache.claim_missing(block(2), 1, Access::kReadWrite);
+  auto claim = cache.claim_missing(block_number(2), 1, Access::kReadWrite);
   EXPECT_EQ(claim.range(), blocks(0, 4));
   const Handle handle{blocks(0, 4), Access::kReadWrite, 0, 2};
-  ASSERT_TRUE(cache.insert(std::move(claim), std::span(&handle, 1), Access::kReadWrite, block(2)).ok());
+  ASSERT_TRUE(cache.insert(std::move(claim), std::span(&handle, 1), Access::kReadWrite, block_number(2)).ok());
   EXPECT_EQ(cache.mapped_blocks(), 4u);
   EXPECT_EQ(cache.writable_blocks(), 4u);
   EXPECT_TRUE(cache.take_cold(10, 0, false).empty()) << "unmapping would end the reader's handle too";
@@ -60,9 +62,9 @@ TEST(HandleCache, AnUpgradeTakesTheWholeMappingAndWaitsForItsReaders) {
 TEST(HandleCache, RefusesHandlesThatDoNotCoverTheClaim) {
   HandleCache cache;
   for (const BlockRange covered : {blocks(0, 2), blocks(1, 3), blocks(0, 4), BlockRange{BlockAddress{1}, 3}}) {
-    auto claim = cache.claim_missing(block(0), 3, Access::kRead);
+    auto claim = cache.claim_missing(block_number(0), 3, Access::kRead);
     const Handle handle{covered, Access::kRead, 0, 1};
-    EXPECT_EQ(cache.insert(std::move(claim), std::span(&handle, 1), Access::kRead, block(0)).code(), EPROTO);
+    EXPECT_EQ(cache.insert(std::move(claim), std::span(&handle, 1), Access::kRead, block_number(0)).code(), EPROTO);
   }
   EXPECT_EQ(cache.mapped_blocks(), 0u);
 }
@@ -76,7 +78,7 @@ TEST(HandleCache, GivesUpTheColdCleanAndUnused) {
   {
     const auto cold = cache.take_cold(10, 4, true);
     EXPECT_EQ(cold.blocks().ranges(), std::vector{blocks(2, 1)});
-    EXPECT_FALSE(cache.find(block(2), Access::kRead));
+    EXPECT_FALSE(cache.find(block_number(2), Access::kRead));
   }
   EXPECT_EQ(cache.take_cold(10, 4, false).blocks().ranges(), std::vector{blocks(3, 1)});
   EXPECT_TRUE(cache.take_cold(10, 4, false).empty());
@@ -91,7 +93,7 @@ TEST(HandleCache, RetiresForAFree) {
   lease.written(7);
   lease = Lease();
   EXPECT_EQ(cache.retire(blocks(1, 1), 6, claim), Retire::kDirty);
-  EXPECT_TRUE(cache.find(block(0), Access::kRead)) << "still there";
+  EXPECT_TRUE(cache.find(block_number(0), Access::kRead)) << "still there";
   EXPECT_EQ(cache.retire(blocks(0, 4), 6, claim), Retire::kDone) << "all of it goes";
   EXPECT_EQ(cache.mapped_blocks(), 0u);
 }
@@ -109,13 +111,13 @@ TEST(HandleCache, LeasesKeepHandlesAlive) {
       std::mt19937 random(static_cast<uint32_t>(seed));
       while (!stop) {
         const uint64_t number = random() % kBlocks;
-        Lease lease = cache.find(block(number), Access::kReadWrite);
+        Lease lease = cache.find(block_number(number), Access::kReadWrite);
         if (!lease) {
-          auto claim = cache.claim_missing(block(number), 1, Access::kReadWrite);
+          auto claim = cache.claim_missing(block_number(number), 1, Access::kReadWrite);
           if (claim.empty()) continue;
           const Handle handle{blocks(number, 1), Access::kReadWrite, 0, next_key++};
           live[number] = handle.remote_key;
-          lease = std::move(*cache.insert(std::move(claim), std::span(&handle, 1), Access::kReadWrite, block(number)));
+          lease = std::move(*cache.insert(std::move(claim), std::span(&handle, 1), Access::kReadWrite, block_number(number)));
         }
         ASSERT_EQ(live[number], lease.handle().remote_key);
         std::this_thread::yield();

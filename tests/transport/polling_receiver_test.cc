@@ -18,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-class PollingReceive : public testing::Test {
+class PollingReceive : public ::testing::Test {
  protected:
   PollingReceive() {
     int ends[2] = {-1, -1};

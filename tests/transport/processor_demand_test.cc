@@ -12,7 +12,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-class ProcessorDemandTest : public testing::Test {
+class ProcessorDemandTest : public ::testing::Test {
  protected:
   // A slice of somebody's who computes.
   void lose_processor() { demand_.note(now_, milliseconds(3)); }

@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-class ShortWaitTest : public testing::Test {
+class ShortWaitTest : public ::testing::Test {
  protected:
   static constexpr milliseconds kLook{2000};  // a busy machine is not away for as long
   static constexpr milliseconds kSoon{300};

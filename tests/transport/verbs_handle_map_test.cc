@@ -7,12 +7,13 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/block_numbers.h"
 #include "transport/base/bytes.h"
 
 namespace brickfs::verbs {
 namespace {
 
-constexpr BlockRange blocks(uint64_t first, uint64_t count) { return {BlockAddress{first * kBlockBytes}, count}; }
+using testing::blocks;
 
 // As a brick answers that has mapped the range as one run.
 Handle add(HandleMap& map, BlockRange range, uint32_t id, uint64_t address = 1, Access access = Access::kReadWrite) {

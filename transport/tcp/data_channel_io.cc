@@ -14,7 +14,6 @@ namespace {
 constexpr size_t kTransfersPerCall = DataChannel::kTransfersPerCall;
 constexpr size_t kPartsPerCall = kTransfersPerCall * (1 + limits::kSlicesPerTransfer);
 static_assert(kPartsPerCall <= 1024, "IOV_MAX");
-constexpr uint32_t kHighestErrno = 4095;
 
 // Requests laid out for one sendmsg().
 struct Group {

@@ -4,10 +4,6 @@
 #include <array>
 
 namespace brickfs::tcp {
-namespace {
-constexpr uint16_t kHighestErrno = 4095;
-}
-
 Status send_frame(int fd, const wire::CallHeader& header, std::span<const std::byte> body) {
   std::array<iovec, 2> parts = {to_iovec(bytes_of(header)), to_iovec(body)};
   return send_all(fd, std::span(parts).first(body.empty() ? 1 : 2));

@@ -13,6 +13,8 @@
 
 namespace brickfs::tcp {
 
+constexpr uint16_t kHighestErrno = 4095;  // that an answer may carry
+
 struct Frame {
   wire::CallHeader header;
   std::vector<std::byte> body;

@@ -13,7 +13,7 @@ constexpr uint64_t kSendId = 1;
 constexpr uint64_t kReceiveId = 2;
 constexpr uint64_t kProbeId = 3;
 constexpr int kQueueEntries = 8;
-constexpr std::chrono::microseconds kSpin{20};  // most answers come sooner than a sleep takes
+constexpr std::chrono::microseconds kAnswerSpin{20};  // most answers come sooner than a sleep takes
 constexpr std::chrono::milliseconds kSilence{250};  // then the peer is probed
 
 }  // namespace
@@ -123,7 +123,7 @@ Status MessageChannel::probe() {
 
 // `done`: sent_ or received_.
 Status MessageChannel::wait_until(const bool& done, Deadline deadline) {
-  const auto spin_end = Clock::now() + kSpin;
+  const auto spin_end = Clock::now() + kAnswerSpin;
   while (true) {
     TRY(take_completions());
     if (done) return {};
