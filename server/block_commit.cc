@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Making blocks durable: commit, and the syncs that let freed slots be used again.
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "server/block_store.h"
 #include "transport/base/check.h"
+#include "transport/base/log.h"
 #include "transport/limits.h"
 
 namespace brickfs {
@@ -83,7 +83,7 @@ Status BlockStore::write_part(VolumeId volume_id, BlockAddress address, uint64_t
   const Status written =
       compare ? store_->write_differences(block.slot, bytes) : store_->write(block.slot, offset, bytes);
   if (!written.ok()) {
-    spdlog::error("store {}: commit cannot write: {}", store_->path(), std::strerror(written.code()));
+    log::error("store {}: commit cannot write: {}", store_->path(), std::strerror(written.code()));
   }
   lock.lock();
   if (unmapped) --soon_idle_;

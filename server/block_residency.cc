@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which blocks are in memory: map, unmap, eviction.
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +8,7 @@
 
 #include "server/block_store.h"
 #include "transport/base/check.h"
+#include "transport/base/log.h"
 
 namespace brickfs {
 
@@ -101,7 +101,7 @@ Status BlockStore::load(std::span<Block* const> absent) {
     }
     const Status read = store_->read(block->slot, 0, pool_.bytes_to_fill(block->frame));
     if (read.ok()) continue;
-    spdlog::error("store {}: cannot read slot {}: {}", store_->path(), block->slot, std::strerror(read.code()));
+    log::error("store {}: cannot read slot {}: {}", store_->path(), block->slot, std::strerror(read.code()));
     return Error(EIO, "reading a block from the store");
   }
   return {};
@@ -142,7 +142,7 @@ Status BlockStore::store_writes(Block& block) {
   mutex_.unlock();
   const Status stored = store_->write_differences(block.slot, pool_.bytes(block.frame));
   if (!stored.ok()) {
-    spdlog::error("store {}: cannot write ({}): a block stays in memory; make room on its disk", store_->path(),
+    log::error("store {}: cannot write ({}): a block stays in memory; make room on its disk", store_->path(),
                   std::strerror(stored.code()));
   }
   mutex_.lock();

@@ -2,8 +2,7 @@
 // Puts pool, store, blocks and volumes together.
 #include "server/brick_service.h"
 
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "server/server_session.h"
 #include "server/store_file.h"
 #include "server/volume_table.h"
+#include "transport/base/log.h"
 #include "transport/base/size.h"
 
 namespace brickfs {
@@ -109,7 +109,7 @@ class LiveSession final : public ServerSession {
 
 BrickServiceImpl::~BrickServiceImpl() {
   const Status stopped = BrickServiceImpl::stop();
-  if (!stopped.ok()) spdlog::error("stopping the brick: {}: {}", stopped.error().what(), std::strerror(stopped.code()));
+  if (!stopped.ok()) log::error("stopping the brick: {}: {}", stopped.error().what(), std::strerror(stopped.code()));
 }
 
 Status BrickServiceImpl::load(const BrickConfig& config, StoreFile::Contents contents, std::string* why) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // brickd: options, brick, listeners, then wait for a signal.
 #include <fcntl.h>
-#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -115,7 +114,7 @@ Failure start(Brickd& brickd, const BrickdOptions& options) {
 
 void announce(const Brickd& brickd) {
   for (const ListenUrl& url : brickd.serving) {
-    spdlog::info("serving at {}://{}", is_rdma(url.kind) ? "rdma" : "tcp", format_address({url.host, url.port}));
+    log::info("serving at {}://{}", is_rdma(url.kind) ? "rdma" : "tcp", format_address({url.host, url.port}));
   }
 }
 
@@ -124,10 +123,10 @@ int stop(Brickd& brickd) {
   brickd.verbs.reset();
   const Status stopped = brickd.service->stop();
   if (stopped.ok()) {
-    spdlog::info("stopped");
+    log::info("stopped");
     return 0;
   }
-  spdlog::error("not everything could be stored: {}: {}", stopped.error().what(), std::strerror(stopped.code()));
+  log::error("not everything could be stored: {}: {}", stopped.error().what(), std::strerror(stopped.code()));
   return 1;
 }
 

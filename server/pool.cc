@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/pool.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <cstring>
 
 #include "server/memory_room.h"
+#include "transport/base/log.h"
 #include "transport/base/size.h"
 
 namespace brickfs {
@@ -53,7 +53,7 @@ Result<std::unique_ptr<Pool>> Pool::open(uint32_t frames, const FreeFrames::Upke
   } else {
     memory = map_normal_pages(bytes);
     if (memory == nullptr) return errno_error("mapping the pool");
-    spdlog::info("too few huge pages are free for {} of memory: normal pages are used", format_size(bytes));
+    log::info("too few huge pages are free for {} of memory: normal pages are used", format_size(bytes));
   }
   madvise(memory, bytes, MADV_DONTFORK);
   return std::unique_ptr<Pool>(new Pool(memory, frames, kept));

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/server_session.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
 
+#include "transport/base/log.h"
 #include "transport/limits.h"
 
 namespace brickfs {
@@ -141,7 +140,7 @@ void SessionState::release(std::span<const HandleTable::Revoked> revoked, AfterW
   const auto patience = std::chrono::steady_clock::now() + kPinPatience;
   for (const HandleTable::Revoked& handle : revoked) {
     if (handle.wait_until(patience)) continue;
-    spdlog::warn("{} does not let go of a block it has unmapped or lost: it is cut off", fixed_.holder.name);
+    log::warn("{} does not let go of a block it has unmapped or lost: it is cut off", fixed_.holder.name);
     cut_off();
     handle.wait();
   }

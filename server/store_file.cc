@@ -3,10 +3,11 @@
 #include "server/store_file.h"
 
 #include <fcntl.h>
-#include <spdlog/spdlog.h>
 #include <sys/uio.h>
 
 #include <cstring>
+
+#include "transport/base/log.h"
 
 namespace brickfs {
 namespace {
@@ -78,7 +79,7 @@ Status StoreFile::sync() {
   if (fdatasync(fd_.get()) == 0) return {};
   const Error error = errno_error("syncing the store");
   sync_failed_.store(true);
-  spdlog::error(
+  log::error(
       "store {}: cannot write to disk ({}): nothing is committed any more; repair the disk, then restart the brick",
       path_, std::strerror(error.code()));
   return Error(EIO, "syncing the store");

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Making, opening and validating a store.
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 

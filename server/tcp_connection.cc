@@ -2,12 +2,11 @@
 // Greeting, OPEN and ATTACH; what follows them is in tcp_calls.cc and tcp_transfers.cc.
 #include "server/tcp_connection.h"
 
-#include <spdlog/spdlog.h>
-
 #include <cstring>
 
 #include "server/tcp_calls.h"
 #include "server/tcp_transfers.h"
+#include "transport/base/log.h"
 #include "transport/limits.h"
 #include "transport/wire.h"
 
@@ -53,7 +52,7 @@ void TcpConnection::serve() {
     return Error(EPROTO, "neither OPEN nor ATTACH");
   };
   const Status status = run();
-  if (!status.ok()) spdlog::debug("connection from {} ends: {}", peer_, status.error().what());
+  if (!status.ok()) log::debug("connection from {} ends: {}", peer_, status.error().what());
 }
 
 Status TcpConnection::greet(tcp::Deadline deadline) {
@@ -93,7 +92,7 @@ Result<std::shared_ptr<TcpSession>> TcpConnection::open_session(const tcp::Frame
 Status TcpConnection::serve_open(const tcp::Frame& frame) {
   const auto call = TRY(wire::decode<wire::OpenCall>(frame.body));
   if (!same_bytes(wire::prove(secret_, wire::kOpenPurpose, nonces_, call), call.proof)) {
-    spdlog::warn("{} was refused: its secret is wrong or missing", peer_);
+    log::warn("{} was refused: its secret is wrong or missing", peer_);
     return refuse(frame, EACCES);
   }
   const OpenRequest request = TRY(wire::from_call(call));
@@ -101,7 +100,7 @@ Status TcpConnection::serve_open(const tcp::Frame& frame) {
   {
     const SocketMembership membership(*session, fd_);
     if (membership) {
-      spdlog::info("session for {} at {} on volume {} begins", request.client_name, peer_, request.volume);
+      log::info("session for {} at {} on volume {} begins", request.client_name, peer_, request.volume);
       sessions_.add(session);
       wire::OpenAnswer answer = wire::to_answer(session->server_session().description());
       answer.token = session->token();
@@ -112,7 +111,7 @@ Status TcpConnection::serve_open(const tcp::Frame& frame) {
   }
   sessions_.remove(*session);
   session->end();
-  spdlog::info("session for {} at {} on volume {} ends", request.client_name, peer_, request.volume);
+  log::info("session for {} at {} on volume {} ends", request.client_name, peer_, request.volume);
   return {};
 }
 

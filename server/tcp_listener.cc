@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
@@ -15,6 +14,7 @@
 #include <system_error>
 
 #include "server/tcp_connection.h"
+#include "transport/base/log.h"
 #include "transport/limits.h"
 #include "transport/tcp/socket.h"
 
@@ -91,7 +91,7 @@ void TcpListener::accept_one() {
   if (!fd) {
     if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;  // that peer has gone again
     if (!full_)
-      spdlog::error("no more connections are accepted: {}; raise the limit (ulimit -n)", std::strerror(errno));
+      log::error("no more connections are accepted: {}; raise the limit (ulimit -n)", std::strerror(errno));
     full_ = true;
     reap_finished();
     std::this_thread::sleep_for(kPauseWhenOutOfDescriptors);
@@ -99,7 +99,7 @@ void TcpListener::accept_one() {
   }
   if (connections_.size() >= limits::kConnections) reap_finished();
   if (connections_.size() >= limits::kConnections) {
-    if (!full_) spdlog::warn("{} connections: more are turned away", connections_.size());
+    if (!full_) log::warn("{} connections: more are turned away", connections_.size());
     full_ = true;
     return;
   }
@@ -118,7 +118,7 @@ void TcpListener::start_connection(UniqueFd fd, std::string peer) {
       connection.finished.store(true, std::memory_order_release);
     });
   } catch (const std::system_error& error) {
-    spdlog::error("a connection is turned away: no thread for it ({})", error.what());
+    log::error("a connection is turned away: no thread for it ({})", error.what());
     connections_.pop_back();
   }
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/verbs_connection.h"
 
-#include <spdlog/spdlog.h>
-
 #include "server/serve_call.h"
+#include "transport/base/log.h"
 #include "transport/limits.h"
 #include "transport/wire.h"
 
@@ -74,7 +73,7 @@ void VerbsConnection::serve() {
     return Error(EPROTO, "neither OPEN nor ATTACH");
   };
   const Status status = run();
-  if (!status.ok()) spdlog::debug("RDMA connection from {} ends: {}", peer_, status.error().what());
+  if (!status.ok()) log::debug("RDMA connection from {} ends: {}", peer_, status.error().what());
 }
 
 Status VerbsConnection::answer(const Message& to, int code, std::span<const std::byte> body) {
@@ -113,7 +112,7 @@ Result<std::shared_ptr<VerbsSession>> VerbsConnection::open_session(const Messag
 Status VerbsConnection::serve_open(const Message& message) {
   const auto call = TRY(wire::decode<wire::OpenCall>(message.body));
   if (!same_bytes(wire::prove(common_.secret, wire::kOpenPurpose, nonces_, call), call.proof)) {
-    spdlog::warn("{} was refused: its secret is wrong or missing", peer_);
+    log::warn("{} was refused: its secret is wrong or missing", peer_);
     return refuse(message, EACCES);
   }
   const OpenRequest request = TRY(wire::from_call(call));
@@ -122,7 +121,7 @@ Status VerbsConnection::serve_open(const Message& message) {
   {
     const ChannelMembership membership(common_.sessions, *session, channel_, true);
     if (membership) {
-      spdlog::info("session for {} at {} on volume {} begins", request.client_name, peer_, request.volume);
+      log::info("session for {} at {} on volume {} begins", request.client_name, peer_, request.volume);
       common_.sessions.add(session);
       wire::OpenAnswer opened = wire::to_answer(session->server_session().description());
       opened.token = session->token();
@@ -130,7 +129,7 @@ Status VerbsConnection::serve_open(const Message& message) {
       if (answer(message, 0, bytes_of(opened)).ok()) serve_calls(*session, limits::kLease);
     }
   }
-  spdlog::info("connection of {} at {} on volume {} ends", request.client_name, peer_, request.volume);
+  log::info("connection of {} at {} on volume {} ends", request.client_name, peer_, request.volume);
   return {};
 }
 

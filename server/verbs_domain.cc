@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/verbs_domain.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
+#include "transport/base/log.h"
 #include "transport/limits.h"
 #include "transport/verbs/window_probe.h"
 
@@ -20,9 +19,9 @@ Result<const VerbsDevice*> VerbsDevices::find(ibv_context* device) {
   made->windows = tried.ok();
   if (made->windows) {
     memory_ = service_.memory_for_devices();
-    spdlog::info("RDMA device {}: clients reach memory through type-2 windows", made->facts.name);
+    log::info("RDMA device {}: clients reach memory through type-2 windows", made->facts.name);
   } else {
-    spdlog::info("RDMA device {}: clients reach memory through a region for each mapped run (no type-2 windows: {})",
+    log::info("RDMA device {}: clients reach memory through a region for each mapped run (no type-2 windows: {})",
                  made->facts.name, tried.error().what());
   }
   return devices_.emplace(device, std::move(made)).first->second.get();

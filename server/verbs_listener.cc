@@ -3,10 +3,9 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "transport/base/log.h"
 #include "transport/limits.h"
 
 namespace brickfs {
@@ -224,8 +224,9 @@ void VerbsListener::accept(rdma_cm_event& event) {
   // A stranger's nonsense is no news; that the brick itself is short of something is, once.
   const int code = served.code();
   const bool shortage = code == ENOMEM || code == EPERM || code == EMFILE || code == ENODEV;
-  const auto level = shortage && std::exchange(last_shortage_, code) != code ? spdlog::level::err : spdlog::level::debug;
-  spdlog::log(level, "an RDMA connection is turned away: {}: {}", served.error().what(), std::strerror(code));
+  const auto level = shortage && std::exchange(last_shortage_, code) != code ? log::Level::kError : log::Level::kDebug;
+  const std::string text = fmt::format("{}: {}", served.error().what(), std::strerror(code));
+  log::line(level, "an RDMA connection is turned away: {}", fmt::make_format_args(text));
   if (id) rdma_reject(id.get(), nullptr, 0);  // else the id's end has said it
 }
 
@@ -262,7 +263,7 @@ void VerbsListener::start_connection(std::unique_ptr<verbs::MessageChannel> chan
       run_connection(connection, nonces, peer);
     });
   } catch (const std::system_error& error) {
-    spdlog::error("an RDMA connection is turned away: no thread for it ({})", error.what());
+    log::error("an RDMA connection is turned away: no thread for it ({})", error.what());
     run_connection(connection, nonces, "");
     connections_.pop_back();
   }

@@ -2,7 +2,7 @@
 // Which volumes there are; lease.cc says who gets them.
 #include "server/volume_table.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

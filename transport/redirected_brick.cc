@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/redirected_brick.h"
 
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "transport/base/check.h"
+#include "transport/base/log.h"
 #include "transport/base/mutex.h"
 #include "transport/brick_calls.h"
 #include "transport/tcp/tcp_brick.h"
@@ -185,7 +185,7 @@ Result<Session> RedirectedBrick::open_by(Path path, const OpenRequest& request, 
 Session RedirectedBrick::begin(Path path, Session session, const OpenRequest& request) {
   if (path == Path::kWanted) {
     watch_.rest();
-    if (around_) spdlog::info("the brick is reached by {} again", session.transport);
+    if (around_) log::info("the brick is reached by {} again", session.transport);
     around_ = false;
     prefer_wanted_ = true;
     if (on_wanted_) on_wanted_(session);
@@ -201,7 +201,7 @@ Session RedirectedBrick::begin(Path path, Session session, const OpenRequest& re
 
 void RedirectedBrick::go_around(const OpenRequest& request, const Session& session) {
   if (!around_) {
-    spdlog::warn("{}: slower, until rdma works again", describe_way_around());
+    log::warn("{}: slower, until rdma works again", describe_way_around());
     // Back only to fail again: wait longer each time before it is trusted.
     if (short_sessions_ > 0) healthy_ = std::min(healthy_ * 2, std::max(times_.trial, times_.healthy) * 5);
   }
@@ -248,7 +248,7 @@ Result<RegisteredMemory> RedirectedBrick::register_memory(std::span<std::byte> m
   auto wanted = brick(Path::kWanted).register_memory(memory);
   if (!wanted.ok()) {
     if (current().path == Path::kWanted) return wanted.error();
-    spdlog::warn("memory cannot be registered for rdma ({}): once rdma works again, its bytes are copied until the next mount",
+    log::warn("memory cannot be registered for rdma ({}): once rdma works again, its bytes are copied until the next mount",
                  describe(wanted.error()));
     return std::move(*around);
   }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/replay.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
+#include "transport/base/log.h"
 #include "transport/brick_calls.h"
 #include "transport/limits.h"
 
@@ -29,7 +28,7 @@ Status Replay::run() {
   TRY(repair_blocks());
   const std::vector<const ReplayLog::Record*> records = log_.records();
   TRY(rewrite(records));
-  spdlog::info("brick restarted: {} writes that were not committed were written again", records.size());
+  log::info("brick restarted: {} writes that were not committed were written again", records.size());
   return {};
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/volume_link.h"
 
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "transport/base/log.h"
 #include "transport/limits.h"
 
 namespace brickfs {
@@ -125,10 +125,10 @@ void VolumeLink::lose(uint64_t session, Error error) {
   error_ = error;
   if (error.is(ERESTART)) {  // works, and could work better: what is under way ends in peace
     text_ = fmt::format("changing over: {}", error.what());
-    spdlog::info("{}", text_);
+    log::info("{}", text_);
   } else {
     text_ = fmt::format("brick unreachable: {}; operations wait", describe(error));
-    spdlog::warn("{}", text_);
+    log::warn("{}", text_);
   }
   changed_.notify_all();
 }
@@ -145,7 +145,7 @@ void VolumeLink::fail(Error error, std::string text) {
   error_ = error;
   failed_ = true;
   text_ = std::move(text);
-  if (!error.is(ECANCELED)) spdlog::error("{}", text_);
+  if (!error.is(ECANCELED)) log::error("{}", text_);
   changed_.notify_all();
 }
 
@@ -232,7 +232,7 @@ void VolumeLink::reconnect() {
     if (!await_retry(delay)) return;
     delay = std::min(delay * 2, limits::kReconnectMost);
   }
-  spdlog::info("brick is back after {} ms", std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - lost_at).count());
+  log::info("brick is back after {} ms", std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - lost_at).count());
 }
 
 // False: there is nothing more to try.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/device_worker.h"
 
-#include <spdlog/spdlog.h>
-
 #include <cerrno>
 #include <cstring>
 
 #include "fs/fuse/extra.h"
+#include "transport/base/log.h"
 
 namespace brickfs {
 namespace {
@@ -43,7 +42,7 @@ FuseDeviceWorker::Received FuseDeviceWorker::receive(FuseDeviceQueue::Seat& seat
   if (errno == ENODEV) return Received::kEnd;
   // ENOENT: the request was interrupted while it was handed over.
   if (errno == ENOENT || errno == EINTR || errno == EAGAIN) return Received::kNothing;
-  spdlog::error("cannot read from /dev/fuse: {}", strerror(errno));
+  log::error("cannot read from /dev/fuse: {}", strerror(errno));
   return Received::kEnd;
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/loop.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <linux/fuse.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <cstring>
 
 #include "fs/fuse/extra.h"
+#include "transport/base/log.h"
 
 namespace brickfs {
 namespace {
@@ -85,7 +85,7 @@ Status FuseLoop::make_ring_workers(VolumeClient& volume) {
 
 void FuseLoop::start_rings() {
   MutexLock lock(threads_mutex_);
-  spdlog::info("requests come over io_uring");
+  log::info("requests come over io_uring");
   for (const auto& worker : workers_) {
     if (worker->ring && !stopping_) start_thread(*worker);
   }
@@ -108,7 +108,7 @@ void FuseLoop::serve(Worker& worker) {
   } else {
     const Status served = worker.ring->serve(stopping_);
     if (!served.ok() && !stopping_ && !mount_.is_severed()) {
-      spdlog::warn("the kernel refuses FUSE over io_uring ({}): going on without it", strerror(served.code()));
+      log::warn("the kernel refuses FUSE over io_uring ({}): going on without it", strerror(served.code()));
     }
   }
   --running_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // brickfs: mounts a volume of a brick as a file system.
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -77,7 +76,7 @@ std::optional<int> parse_command_line(int argc, char** argv, MountCommand& comma
 
 int run_in_foreground(const MountCommand& command) {
   std::string why;
-  const auto ready = [&command] { spdlog::info("{} is mounted at {}", command.source, command.mountpoint); };
+  const auto ready = [&command] { log::info("{} is mounted at {}", command.source, command.mountpoint); };
   const Status served = serve_mount(command, ready, &why);
   return served.ok() ? kFine : fail(kFailure, why);
 }
@@ -95,13 +94,13 @@ int run_in_background(const MountCommand& command) {
       command,
       [&] {
         ready = true;
-        spdlog::info("{} is mounted at {}", command.source, command.mountpoint);
+        log::info("{} is mounted at {}", command.source, command.mountpoint);
         daemon.tell_ready();
       },
       &why);
   if (served.ok()) return kFine;
   if (ready) {
-    spdlog::error("{}", why);
+    log::error("{}", why);
   } else {
     daemon.tell_failure({.exit_code = kFailure, .line = why});
   }

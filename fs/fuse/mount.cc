@@ -2,11 +2,10 @@
 #include "fs/fuse/mount.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <linux/fuse.h>
 #include <poll.h>
 #include <spawn.h>
-#include <spdlog/spdlog.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 #include "fs/fuse/mount_table.h"
 #include "fs/fuse/operations.h"
 #include "fs/fuse/place.h"
+#include "transport/base/log.h"
 #include "transport/base/mutex.h"
 #include "transport/base/unique_fd.h"
 
@@ -41,7 +41,7 @@ class LibfuseLog {
     vsnprintf(line.data(), line.size(), format, arguments);
     std::string text(line.data());
     while (!text.empty() && text.back() == '\n') text.pop_back();
-    spdlog::debug("libfuse: {}", text);
+    log::debug("libfuse: {}", text);
     MutexLock lock(instance().mutex_);
     instance().last_ = std::move(text);
   }
@@ -186,7 +186,7 @@ void FuseMount::unmount_lazily() const {
   if (umount2(mountpoint_.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0) return;
   const int code = errno;
   if (code == EPERM && run_quietly({"fusermount3", "-u", "-q", "-z", "--", mountpoint_}).ok()) return;
-  spdlog::error("cannot unmount {}: {}; run: umount -l {}", mountpoint_, strerror(code), mountpoint_);
+  log::error("cannot unmount {}: {}; run: umount -l {}", mountpoint_, strerror(code), mountpoint_);
 }
 
 void FuseMount::detach() {
@@ -213,13 +213,13 @@ void FuseMount::register_umount_helper() const {
   const Status told = run_quietly(
       {"mount", "-i", "-f", "-t", "fuse.brickfs", "-o", "uhelper=fuse.brickfs", listed_source_, mountpoint_});
   if (!told.ok())
-    spdlog::warn("umount will not wait until everything is durable: {} cannot be registered", kUmountHelper);
+    log::warn("umount will not wait until everything is durable: {} cannot be registered", kUmountHelper);
 }
 
 void FuseMount::raise_read_ahead() const {
   std::ofstream setting(fmt::format("/sys/class/bdi/{}/read_ahead_kb", device_number_));
   setting << kReadAheadBytes / kKiB << std::endl;
-  if (!setting) spdlog::debug("the kernel's read-ahead stays as it is");
+  if (!setting) log::debug("the kernel's read-ahead stays as it is");
 }
 
 }  // namespace brickfs

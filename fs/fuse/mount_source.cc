@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/mount_source.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <limits.h>
 #include <time.h>
 #include <unistd.h>

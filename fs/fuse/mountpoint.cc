@@ -2,8 +2,7 @@
 // What is looked at before anything is opened: the mountpoint and /dev/fuse.
 #include <dirent.h>
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
+#include <fmt/core.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -15,6 +14,7 @@
 
 #include "fs/fuse/mount.h"
 #include "fs/fuse/mount_table.h"
+#include "transport/base/log.h"
 #include "transport/base/unique_fd.h"
 
 namespace brickfs {
@@ -63,7 +63,7 @@ Status clear_dead_mounts(const std::string& mountpoint, std::string* why) {
       return refuse(why, EBUSY,
                     fmt::format("{0} holds a mount whose server is gone: run umount {0} first", mountpoint));
     }
-    spdlog::info("{}: cleared away a mount whose brickfs was killed", mountpoint);
+    log::info("{}: cleared away a mount whose brickfs was killed", mountpoint);
   }
   return {};
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/serving.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "fs/fuse/ring.h"
 #include "fs/fuse/signals.h"
 #include "fs/operations/filesystem.h"
+#include "transport/base/log.h"
 #include "transport/base/unique_fd.h"
 
 namespace brickfs {
@@ -57,7 +57,7 @@ class HurriedEnd {
     const auto waited = steady_clock::now() - *began_;
     const bool away = volume_.link_state().kind == LinkState::Kind::kWaiting;
     if (waited < (away ? kWaitForBrick : kWaitForEnd)) return;
-    spdlog::warn("the brick does not answer: going without it");
+    log::warn("the brick does not answer: going without it");
     interrupted_ = true;
     volume_.interrupt();
   }

@@ -5,7 +5,7 @@
 #include "fs/operations/filesystem_state.h"
 #include "fs/persistence/checkpoint_thread.h"
 #include "fs/persistence/volume_mark.h"
-#include "spdlog/spdlog.h"
+#include "transport/base/log.h"
 
 namespace brickfs {
 namespace {
@@ -34,7 +34,7 @@ Status Filesystem::unmount() {
   Status result;
   if (!impl_->read_only) result = impl_->end_changes();
   keep_first(result, impl_->volume->close());
-  if (!result.ok()) spdlog::error("unmount: not everything was written: {}", result.error().what());
+  if (!result.ok()) log::error("unmount: not everything was written: {}", result.error().what());
   return result;
 }
 
@@ -48,7 +48,7 @@ Status Filesystem::Impl::end_changes() {
   keep_first(tidy, space->stop());
   keep_first(result, volume->commit());
   if (result.ok() && tidy.ok()) return write_mark(*volume, Mark::kClean);
-  if (result.ok()) spdlog::warn("unmount: everything is written, but not tidied up: {}", tidy.error().what());
+  if (result.ok()) log::warn("unmount: everything is written, but not tidied up: {}", tidy.error().what());
   return result;
 }
 

@@ -4,7 +4,7 @@
 // Until begin_changes() nothing is written to the brick (making a file system on an unused volume aside), and every
 // step that writes leaves a state that the next mount takes up in the same way: a crash at any point of a mount is a
 // crash.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 #include "fs/persistence/tree_scan.h"
 #include "fs/recovery/make.h"
 #include "fs/recovery/recovery.h"
-#include "spdlog/spdlog.h"
+#include "transport/base/log.h"
 
 namespace brickfs {
 
@@ -59,7 +59,7 @@ Status Filesystem::Mounting::run() {
   } else {
     serve_read_only();
   }
-  spdlog::info("mounted {}{}: {} inodes, {} transactions replayed", superblock().uuid_text(),
+  log::info("mounted {}{}: {} inodes, {} transactions replayed", superblock().uuid_text(),
                impl_.read_only ? " read-only" : "", impl_.inodes.size(), recovered_.journal.transactions);
   return {};
 }
@@ -93,12 +93,12 @@ Status Filesystem::Mounting::make_where_none_was() {
 bool Filesystem::Mounting::may_change() const {
   const Findings& findings = recovered_.findings;
   if (findings.damaged()) {
-    spdlog::error("the file system is damaged, it is mounted read-only: {} ({} findings in all; unmount, `brickctl check --repair`)",
+    log::error("the file system is damaged, it is mounted read-only: {} ({} findings in all; unmount, `brickctl check --repair`)",
                   findings.first_damage(), findings.damages());
     return false;
   }
   if (head_.superblock.read_only) {
-    spdlog::warn("the file system has features that this brickfs does not know: it is mounted read-only");
+    log::warn("the file system has features that this brickfs does not know: it is mounted read-only");
     return false;
   }
   return !impl_.options.read_only;
@@ -134,7 +134,7 @@ Status Filesystem::Mounting::begin_changes() {
 Status Filesystem::Mounting::free_leaked() {
   for (const BlockRange& leaked : recovered_.blocks.leaked) TRY(volume_.free(leaked));
   const uint64_t blocks = count_blocks(recovered_.blocks.leaked);
-  if (blocks > 0) spdlog::info("freed {} block(s) that nothing refers to", blocks);
+  if (blocks > 0) log::info("freed {} block(s) that nothing refers to", blocks);
   return {};
 }
 
@@ -191,7 +191,7 @@ Status Filesystem::Mounting::delete_orphans() {
     impl_.delete_inode(*impl_.inodes.find(ino));
   }
   if (!recovered_.orphans.empty())
-    spdlog::info("deleted {} unlinked file(s) that were in use", recovered_.orphans.size());
+    log::info("deleted {} unlinked file(s) that were in use", recovered_.orphans.size());
   return {};
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "fmt/format.h"
+#include "fmt/core.h"
 #include "fs/base/block_ranges.h"
 #include "fs/persistence/checkpoint.h"
 #include "fs/persistence/checkpoint_format.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "fs/persistence/checkpoint.h"
-#include "spdlog/spdlog.h"
+#include "transport/base/log.h"
 
 namespace brickfs {
 namespace {
@@ -78,7 +78,7 @@ void CheckpointThread::limit_journal() {
 void CheckpointThread::run_or_log() {
   const Status status = run();
   if (status.ok() || status.error().is(ECANCELED) || !parts_.journal.error().ok()) return;
-  spdlog::error("cannot write a checkpoint ({}: {}): the journal grows on; it is tried again", std::strerror(status.error().code()),
+  log::error("cannot write a checkpoint ({}: {}): the journal grows on; it is tried again", std::strerror(status.error().code()),
                 status.error().what());
 }
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "fs/persistence/journal_writer.h"
-#include "spdlog/spdlog.h"
 #include "transport/base/check.h"
+#include "transport/base/log.h"
 #include "transport/base/mutex.h"
 #include "transport/base/short_wait.h"
 #include "transport/base/thread.h"
@@ -452,7 +452,7 @@ void Journal::Impl::commit(uint64_t syncs) {
   }
   if (status.ok()) return set_durable(through, syncs);
   if (!is_passing(status.error(), 1)) return fail(status.error());
-  spdlog::error("commit failed ({}: {}): what was written is kept, and the commit tried again", std::strerror(status.error().code()),
+  log::error("commit failed ({}: {}): what was written is kept, and the commit tried again", std::strerror(status.error().code()),
                 status.error().what());
   attempt_failed(status.error());
 }
@@ -475,7 +475,7 @@ Status Journal::Impl::keep_trying(const char* what, Operation operation) {
   for (int tries = 1;; ++tries) {
     const Status status = operation();
     if (status.ok() || !is_passing(status.error(), tries)) return status;
-    if (tries == 1) spdlog::warn("cannot {} now ({}), trying again", what, std::strerror(status.error().code()));
+    if (tries == 1) log::warn("cannot {} now ({}), trying again", what, std::strerror(status.error().code()));
     if (status.error().is(EIO)) attempt_failed(status.error());
     MutexLock lock(mutex_);
     if (stopping_) return status;
@@ -499,9 +499,9 @@ void Journal::Impl::attempt_failed(Error error) {
 
 void Journal::Impl::fail(Error error) {
   if (error.is(ECANCELED)) {
-    spdlog::info("the journal ends: the volume was interrupted");
+    log::info("the journal ends: the volume was interrupted");
   } else {
-    spdlog::error("the journal failed ({}: {}): the file system is read-only until it is mounted again",
+    log::error("the journal failed ({}: {}): the file system is read-only until it is mounted again",
                   std::strerror(error.code()), error.what());
   }
   MutexLock lock(mutex_);

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <optional>
 
-#include "fmt/format.h"
+#include "fmt/core.h"
 #include "fs/base/block_ranges.h"
 #include "fs/persistence/journal_format.h"
 #include "transport/base/zero.h"

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <optional>
 
-#include "fmt/format.h"
+#include "fmt/core.h"
 #include "transport/base/check.h"
 
 namespace brickfs {

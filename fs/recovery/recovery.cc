@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/recovery/recovery.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
 #include "fs/persistence/checkpoint.h"
-#include "spdlog/spdlog.h"
+#include "transport/base/log.h"
 
 namespace brickfs {
 namespace {
@@ -86,7 +86,7 @@ Status commit_suspects(VolumeClient& volume, const RecoveredVolume& recovered) {
   not_data.push_back(kSuperblockBlock);
   std::ranges::sort(not_data, {}, &BlockRange::start);
   const std::vector<BlockRange> data = subtract(recovered.blocks.kept, not_data);
-  spdlog::info("committing {} block(s) that the former holder left uncommitted", suspects);
+  log::info("committing {} block(s) that the former holder left uncommitted", suspects);
   return volume.commit_blocks(data, metadata, std::span(&kSuperblockBlock, 1));
 }
 

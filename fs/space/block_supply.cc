@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "fs/space/space_state.h"
-#include "spdlog/spdlog.h"
+#include "transport/base/log.h"
 #include "transport/limits.h"
 
 namespace brickfs {
@@ -103,7 +103,7 @@ bool Space::Impl::supply_step() {
   }
   if (const auto blocks = next_to_return()) {
     if (const Status status = return_blocks(*blocks); !status.ok() && status.code() != ECANCELED) {
-      spdlog::warn("empty blocks could not be given back to the brick ({}); this will be tried again", status.error().what());
+      log::warn("empty blocks could not be given back to the brick ({}); this will be tried again", status.error().what());
     }
     return true;
   }
@@ -153,7 +153,7 @@ void Space::Impl::fetch(uint64_t blocks) {
     const uint64_t given = stat.ok() ? stat->allocatable_blocks : 0;
     budget.cap_allocatable(given < blocks ? given : blocks / 2);
   } else if (status.code() != ECANCELED) {
-    spdlog::warn("no blocks from the brick: {}", status.error().what());
+    log::warn("no blocks from the brick: {}", status.error().what());
   }
   note_progress(status);
 }

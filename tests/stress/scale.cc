@@ -3,9 +3,8 @@
 // Makes files in steps, and after each says what one costs to make, to look up and in memory; what a checkpoint takes, and the worst that an
 // operation waits while one is written; and how long a mount takes after a crash (with the journal of what came after that checkpoint).
 // docs/performance.md, "Scale".
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <malloc.h>
-#include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -22,6 +21,7 @@
 #include "server/brick_service.h"
 #include "server/embedded_brick.h"
 #include "transport/base/check.h"
+#include "transport/base/log.h"
 
 namespace brickfs {
 namespace {
@@ -181,7 +181,7 @@ int main(int argc, char** argv) {
   app.add_option("--per-directory", options.per_directory)->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--bytes", options.bytes, "written to each")->check(CLI::Range(0, 65536))->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  spdlog::set_level(spdlog::level::warn);
+  brickfs::log::set_level(brickfs::log::Level::kWarning);
   brickfs::Scale(options).run();
   return EXIT_SUCCESS;
 }

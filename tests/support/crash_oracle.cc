@@ -2,7 +2,7 @@
 #include "tests/support/crash_oracle.h"
 
 #include <fmt/compile.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "fmt/format.h"
+#include "fmt/core.h"
 #include "fs/inode/rows.h"
 
 namespace brickfs {

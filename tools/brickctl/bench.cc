@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // brickctl bench: what a brick's data path gives, with nothing of a file system above it.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

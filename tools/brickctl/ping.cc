@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // brickctl ping: how long a brick takes to answer a control call, and its memory to be read.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 
 #include <array>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // brickfs-crash: proves crash consistency state by state. docs/recovery.md, "The crash explorer".
 #include <malloc.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "tools/crash/explore.h"
+#include "transport/base/log.h"
 
 namespace brickfs {
 namespace {
@@ -62,6 +62,6 @@ int main(int argc, char** argv) {
   // Buffers of a block come and go with each mount: not from the kernel each time.
   mallopt(M_MMAP_THRESHOLD, 64 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
-  spdlog::set_level(spdlog::level::off);
+  brickfs::log::set_level(brickfs::log::Level::kOff);
   return brickfs::explore(arguments);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/base/log.h"
 
+#include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/sinks/syslog_sink.h>
 #include <spdlog/spdlog.h>
@@ -40,5 +41,31 @@ Status set_up_log(std::string_view program, std::string_view level, LogTarget ta
   spdlog::set_default_logger(std::move(logger));
   return {};
 }
+
+namespace log {
+namespace {
+
+spdlog::level::level_enum level_of(Level level) {
+  switch (level) {
+    case Level::kDebug: return spdlog::level::debug;
+    case Level::kInfo: return spdlog::level::info;
+    case Level::kWarning: return spdlog::level::warn;
+    case Level::kError: return spdlog::level::err;
+    case Level::kOff: break;
+  }
+  return spdlog::level::off;
+}
+
+}  // namespace
+
+void set_level(Level level) { spdlog::set_level(level_of(level)); }
+
+void line(Level level, fmt::string_view format, fmt::format_args arguments) {
+  spdlog::logger& logger = *spdlog::default_logger_raw();
+  if (!logger.should_log(level_of(level))) return;
+  logger.log(level_of(level), spdlog::string_view_t(fmt::vformat(format, arguments)));
+}
+
+}  // namespace log
 
 }  // namespace brickfs

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process's log: spdlog's default logger, set up once. Use spdlog::info(...) and friends directly.
-// An error is logged once, where it is detected, and says what the operator can do.
+// The process's log. An error is logged once, where it is detected, and says what the operator can do.
+// spdlog does the work behind line(); its headers, and what they instantiate for each kind of argument, stay in log.cc.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <string_view>
+#include <utility>
 
 #include "transport/base/result.h"
 
@@ -14,5 +17,34 @@ enum class LogTarget { kStandardError, kSystemLog, kBoth };
 
 // `level`: trace, debug, info, warn, error, off. EINVAL for anything else. `program` names the process in each line.
 Status set_up_log(std::string_view program, std::string_view level, LogTarget target);
+
+namespace log {
+
+enum class Level { kDebug, kInfo, kWarning, kError, kOff };
+
+// What is below is left out. set_up_log() sets it, too.
+void set_level(Level level);
+
+// From any thread.
+void line(Level level, fmt::string_view format, fmt::format_args arguments);
+
+template <typename... T>
+void debug(fmt::format_string<T...> format, T&&... arguments) {
+  line(Level::kDebug, format, fmt::make_format_args(arguments...));
+}
+template <typename... T>
+void info(fmt::format_string<T...> format, T&&... arguments) {
+  line(Level::kInfo, format, fmt::make_format_args(arguments...));
+}
+template <typename... T>
+void warn(fmt::format_string<T...> format, T&&... arguments) {
+  line(Level::kWarning, format, fmt::make_format_args(arguments...));
+}
+template <typename... T>
+void error(fmt::format_string<T...> format, T&&... arguments) {
+  line(Level::kError, format, fmt::make_format_args(arguments...));
+}
+
+}  // namespace log
 
 }  // namespace brickfs

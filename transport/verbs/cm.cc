@@ -4,11 +4,11 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "transport/base/log.h"
 #include "transport/limits.h"
 #include "transport/verbs/farewell.h"
 
@@ -143,7 +143,7 @@ bool has_ended(rdma_event_channel& channel) {
 void set_ack_timeout(rdma_cm_id* id) {
   uint8_t timeout = limits::kAckTimeout;
   if (rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof(timeout)) != 0) {
-    spdlog::warn("the RDMA ACK timeout cannot be set: {}; a dead path may be noticed late", std::strerror(errno));
+    log::warn("the RDMA ACK timeout cannot be set: {}; a dead path may be noticed late", std::strerror(errno));
   }
 }
 

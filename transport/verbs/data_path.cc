@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/verbs/data_path.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
+
+#include "transport/base/log.h"
 
 namespace brickfs::verbs {
 namespace {
@@ -234,7 +235,7 @@ void DataPath::check_progress() {
     if (lane == nullptr || lane->idle() || lane->completed() != progress.completed) {
       progress = {lane == nullptr ? 0 : lane->completed(), now};
     } else if (now - progress.since > limits::kProgressTimeout && !lane->failed()) {
-      spdlog::warn("an RDMA lane has made no progress for {} s: it is given up",
+      log::warn("an RDMA lane has made no progress for {} s: it is given up",
                    std::chrono::duration_cast<std::chrono::seconds>(limits::kProgressTimeout).count());
       lane->fail();
       on_failure_();

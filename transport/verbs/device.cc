@@ -2,8 +2,7 @@
 #include "transport/verbs/device.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "transport/base/log.h"
 #include "transport/base/size.h"
 #include "transport/limits.h"
 
@@ -36,12 +36,12 @@ void explain_failure(int code, size_t bytes) {
   const bool memory = code == ENOMEM || code == EPERM;
   if ((memory ? said_memory : said_other).exchange(true)) return;
   if (memory) {
-    spdlog::error(
+    log::error(
         "cannot register {} of memory with the RDMA device: the limit of locked memory is {} (ulimit -l, LimitMEMLOCK= in "
         "systemd; raise it), or the device has no room for more regions",
         format_size(bytes), locked_memory_limit());
   } else {
-    spdlog::error("cannot register {} of memory with the RDMA device: {}", format_size(bytes), std::strerror(code));
+    log::error("cannot register {} of memory with the RDMA device: {}", format_size(bytes), std::strerror(code));
   }
 }
 

@@ -2,11 +2,12 @@
 #include "transport/verbs/farewell.h"
 
 #include <infiniband/verbs.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "transport/base/log.h"
 
 namespace brickfs::verbs {
 namespace {
@@ -25,7 +26,7 @@ bool same_port(const rdma_cm_id& one, const rdma_cm_id& other) {
 }
 
 void destroy(rdma_cm_id* id) {
-  if (rdma_destroy_id(id) != 0) spdlog::error("bug: rdma_destroy_id failed: {}", std::strerror(errno));
+  if (rdma_destroy_id(id) != 0) log::error("bug: rdma_destroy_id failed: {}", std::strerror(errno));
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/verbs/lane.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <thread>
+
+#include "transport/base/log.h"
 
 namespace brickfs::verbs {
 namespace {
@@ -179,7 +179,7 @@ Result<size_t> Lane::post(std::span<const Part> parts) {
   if (code == 0) return count;
   // The device took those in front of `bad`; they, and only they, will come back.
   const auto taken = static_cast<size_t>(bad - chain.requests.data());
-  spdlog::warn("RDMA device {}: a work request is not taken: {}", device_.facts().name, std::strerror(code));
+  log::warn("RDMA device {}: a work request is not taken: {}", device_.facts().name, std::strerror(code));
   for (size_t i = taken; i < count; ++i) {
     if (part_at(tail + i).way == Part::Way::kStaged) device_.staging().give_back(part_at(tail + i).staging);
   }
@@ -198,7 +198,7 @@ void Lane::take(std::span<const ibv_wc> completions, Parts& done) {
       continue;
     }
     if (failed_.exchange(true, std::memory_order_acq_rel)) continue;
-    spdlog::warn("an RDMA work request on {} failed: {}", device_.facts().name, describe(completion.status));
+    log::warn("an RDMA work request on {} failed: {}", device_.facts().name, describe(completion.status));
   }
   head_.store(head, std::memory_order_release);
 }

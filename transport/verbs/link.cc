@@ -2,7 +2,6 @@
 #include "transport/verbs/link.h"
 
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>

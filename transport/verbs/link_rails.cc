@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a link comes by its rails, loses them and gets them back.
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
+#include "transport/base/log.h"
 #include "transport/limits.h"
 #include "transport/verbs/link.h"
 
@@ -86,7 +86,7 @@ void Link::handle_lost_rails() {
 // land late.
 void Link::lose_rail(Rail& rail) {
   if (rail.shut) return;
-  spdlog::warn("the way to the brick through {} ({}) is lost; going on without it", format_address(rail.address),
+  log::warn("the way to the brick through {} ({}) is lost; going on without it", format_address(rail.address),
                rail.device);
   rail.shut_down();
   const auto undone = data_.drain(rail.lanes);
@@ -137,13 +137,13 @@ bool Link::mend_one(size_t number) {
     if (!added.ok()) {
       // Its lanes, if there are any, are the keeper's to clear away.
       rail->lost.store(true);
-      spdlog::debug("{}: {}", format_address(address), added.error().what());
+      log::debug("{}: {}", format_address(address), added.error().what());
     }
     return rail;
   };
   auto rail = bring_back();
   if (!rail.ok()) {
-    spdlog::debug("{} is not back yet: {}", format_address(address), rail.error().what());
+    log::debug("{} is not back yet: {}", format_address(address), rail.error().what());
     return false;
   }
   const bool whole = !(*rail)->lost.load();
@@ -157,7 +157,7 @@ bool Link::mend_one(size_t number) {
     }
   }
   wake_keeper();
-  if (whole) spdlog::info("the brick is reached through {} ({}) too", format_address(address), (*rail)->device);
+  if (whole) log::info("the brick is reached through {} ({}) too", format_address(address), (*rail)->device);
   return whole;
 }
 

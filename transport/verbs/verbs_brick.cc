@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/verbs/verbs_brick.h"
 
-#include <spdlog/spdlog.h>
-
 #include <atomic>
 #include <utility>
 
+#include "transport/base/log.h"
 #include "transport/remote_brick.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/link.h"
@@ -36,7 +35,7 @@ Result<std::unique_ptr<RemoteLink>> VerbsBrick::connect(const OpenRequest& reque
   if (!link.error().is(ENODEV)) return link.error();
   static std::atomic<bool> said{false};  // once: a path that failed is tried again and again
   const std::string why = said.exchange(true) ? "" : verbs::why_no_device();
-  if (!why.empty()) spdlog::error("{}", why);
+  if (!why.empty()) log::error("{}", why);
   return Error(EHOSTUNREACH, "no RDMA device leads there");
 }
 

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/verbs/verbs_ptr.h"
 
-#include <spdlog/spdlog.h>
-
 #include <cstring>
 
+#include "transport/base/log.h"
 #include "transport/verbs/farewell.h"
 
 namespace brickfs::verbs {
 namespace {
 
 void expect_destroyed(int code, const char* call) {
-  if (code != 0) spdlog::error("bug: {} failed: {}", call, std::strerror(code > 0 ? code : errno));
+  if (code != 0) log::error("bug: {} failed: {}", call, std::strerror(code > 0 ? code : errno));
 }
 
 }  // namespace
