@@ -122,6 +122,7 @@ TEST(HandleMap, NobodyUsesWhatIsMadeAnew) {
       }
     });
   }
+  while (used.load() == 0) std::this_thread::yield();  // on a busy machine the turns could be over before
   for (uint32_t turn = 2; turn < kTurns; ++turn) {
     const auto taken = map.take_out(blocks(0, 1));
     for (const Mapping* const mapping : taken) {
@@ -134,7 +135,6 @@ TEST(HandleMap, NobodyUsesWhatIsMadeAnew) {
   }
   over = true;
   for (std::thread& user : users) user.join();
-  EXPECT_GT(used.load(), 0u);
   EXPECT_EQ(wrong.load(), 0u);
 }
 
