@@ -8,7 +8,7 @@ mkdir "$MNT/src"
 (cd "$TESTS/.." && tar -cf - CMakeLists.txt CMakePresets.json fs transport server tests tools docs README.md) | tar -xf - -C "$MNT/src"
 say "configure and build"
 export CCACHE_DISABLE=1
-cmake -S "$MNT/src" -B "$MNT/src/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DBRICKFS_TESTS=OFF -DBRICKFS_PRECOMPILE=ON >"$WORK/cmake.log" 2>&1 || die "cmake"
+cmake -S "$MNT/src" -B "$MNT/src/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DBRICKFS_TESTS=OFF >"$WORK/cmake.log" 2>&1 || die "cmake"
 cmake --build "$MNT/src/build" >"$WORK/build.log" 2>&1 || die "the build"
 ninja -C "$MNT/src/build" -n >"$WORK/again" || die "ninja -n"
 ! grep -E 'Building|Linking' "$WORK/again" || die "ninja sees work to do after the build: time stamps are not kept"

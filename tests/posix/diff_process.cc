@@ -128,7 +128,7 @@ std::string digest(const void* bytes, size_t size) {
   uint64_t hash = 0xcbf29ce484222325;
   const auto* data = static_cast<const unsigned char*>(bytes);
   for (size_t i = 0; i < size; ++i) hash = (hash ^ data[i]) * 0x100000001b3;
-  char text[32];
+  char text[48];
   snprintf(text, sizeof(text), "%zu:%016llx", size, static_cast<unsigned long long>(hash));
   return text;
 }
