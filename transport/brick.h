@@ -16,6 +16,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -253,6 +254,10 @@ class Brick {
   virtual void submit(Batch& batch) = 0;
   // Until the batch is complete. The calling thread may be used to drive completions.
   virtual Status wait(Batch& batch) = 0;
+
+  // How long nothing has been heard of the brick although it was asked for something, from some 300 ms on; 0: it answers, or there is no
+  // session, or no network. Asks it for a sign of life if nothing else is asked. Does not wait.
+  virtual std::chrono::milliseconds silence() { return {}; }
 
   // Told once per session, from an internal thread, when it is lost (ENOTCONN, ESTALE ...) without a call having shown
   // it; must not call the brick. Set before open(). ERESTART, any number of times: the session works, but open() would now

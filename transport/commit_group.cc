@@ -3,12 +3,12 @@
 
 namespace brickfs {
 
-Status CommitGroup::commit(const std::function<Status()>& run) {
+Status CommitGroup::commit(const std::function<Status()>& run, const Interruption* by) {
   MutexLock lock(mutex_);
   const uint64_t wanted = started_ + 1;
   while (finished_ < wanted) {
     if (running_ || frees_due_ > 0) {
-      changed_.wait(lock);
+      TRY(wait_interruptibly(changed_, lock, by));
       continue;
     }
     running_ = true;
@@ -18,10 +18,11 @@ Status CommitGroup::commit(const std::function<Status()>& run) {
     const Status status = run();
     lock.lock();
     running_ = false;
-    finished_ = number;
-    last_ = status;
     frees_due_ = frees_waiting_;
     changed_.notify_all();
+    if (by != nullptr && status.code() == EINTR) return status;
+    finished_ = number;
+    last_ = status;
   }
   return last_;
 }

@@ -8,7 +8,8 @@
 namespace brickfs {
 
 struct LinkState {
-  enum class Kind { kConnected, kWaiting, kFailed } kind = Kind::kConnected;
+  // Silent: connected, but the brick has not answered for some time.
+  enum class Kind { kConnected, kSilent, kWaiting, kFailed } kind = Kind::kConnected;
   Error error{0};    // why, unless connected
   std::string text;  // for people: the path while connected (Session::transport), else what is the matter
 };

@@ -46,6 +46,7 @@ class RedirectedBrick final : public Brick {
   Status commit(std::span<const CommitRange> ranges) override { return TRY(live())->commit(ranges); }
   Result<BrickStat> stat() override;
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory) override;
+  milliseconds silence() override;
   void submit(Batch& batch) override;
   Status wait(Batch& batch) override;
   void set_on_lost(std::function<void(Error)> callback) override;
@@ -239,6 +240,11 @@ Result<BrickStat> RedirectedBrick::stat() {
   auto stat = brick(now.path).stat();
   if (stat.ok() && now.path == Path::kAround) stat->transport = describe_way_around();
   return stat;
+}
+
+milliseconds RedirectedBrick::silence() {
+  const auto live = this->live();
+  return live.ok() ? (*live)->silence() : milliseconds(0);
 }
 
 // With both: who uses it does not know by which path its bytes will go.

@@ -102,6 +102,11 @@ Result<BrickStat> RemoteBrick::stat() {
   return stat;
 }
 
+std::chrono::milliseconds RemoteBrick::silence() {
+  const Use link(link_);
+  return link ? link->silence() : std::chrono::milliseconds(0);
+}
+
 void RemoteBrick::submit(Batch& batch) {
   const Use link(link_);
   if (link) return link->submit(batch);

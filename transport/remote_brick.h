@@ -27,6 +27,7 @@ class RemoteBrick : public Brick {
   Status commit(std::span<const CommitRange> ranges) final;
   Result<BrickStat> stat() final;
   Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(); }
+  std::chrono::milliseconds silence() final;
   void submit(Batch& batch) final;
   Status wait(Batch& batch) final;
   void set_on_lost(std::function<void(Error)> callback) final;

@@ -5,6 +5,7 @@
 // Threads: every method from any thread, except as said.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -31,6 +32,7 @@ class RemoteLink {
   virtual Status revoke(wire::Kind kind, BlockRange blocks) = 0;
   // `body`: of COMMIT. Covers every write that is complete.
   virtual Status commit(std::span<const std::byte> body) = 0;
+  virtual std::chrono::milliseconds silence() = 0;
   virtual void submit(Batch& batch) = 0;
   virtual void wait(const Batch& batch) = 0;
 

@@ -24,7 +24,7 @@ VolumeClient::VolumeClient(std::unique_ptr<Brick> brick, VolumeOptions options)
     : options_(std::move(options)),
       ledger_(std::make_unique<BlockLedger>()),
       handles_(std::make_unique<HandleCache>()),
-      link_(std::make_unique<VolumeLink>(std::move(brick), options_.open)) {}
+      link_(std::make_unique<VolumeLink>(std::move(brick), options_.open, options_.embedded ? std::nullopt : options_.soft)) {}
 
 VolumeClient::~VolumeClient() = default;
 
@@ -161,13 +161,16 @@ Result<BrickStat> VolumeClient::stat() {
   return in_session(patience, [](Brick& brick) { return brick.stat(); });
 }
 
-Status VolumeClient::commit() {
+Status VolumeClient::commit() { return commit(nullptr); }
+
+Status VolumeClient::commit(const Interruption* by) {
   if (options_.open.mode != OpenMode::kExclusive) return {};
-  return commits_.commit([this] { return run_commit(); });
+  return commits_.commit([this, by] { return run_commit(by); }, by);
 }
 
-Status VolumeClient::run_commit() {
-  Patience patience(options_.soft);
+// Interrupted, it leaves to the next one what it turned over.
+Status VolumeClient::run_commit(const Interruption* by) {
+  Patience patience(options_.soft, by);
   bool turned_over = false;
   for (;;) {
     const VolumeLink::Use use = TRY(link_->enter(patience));

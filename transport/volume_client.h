@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/base/interruption.h"
 #include "transport/base/result.h"
 #include "transport/brick.h"
 #include "transport/commit_group.h"
@@ -59,6 +60,7 @@ class VolumeClient final {
   bool is_embedded() const { return options_.embedded; }
   Session session() const;
   LinkState link_state() const;
+  bool is_away() const { return link_->is_away(); }  // calls would wait now, or fail
   // What every call fails with, once the end is final. Does not wait, nor ask the brick.
   Status final_error() const;
 
@@ -71,8 +73,9 @@ class VolumeClient final {
   void map_ahead(BlockRange blocks);
 
   // Block until all pieces are done. Pieces of one call are posted together and may land in any order.
-  Status read(std::span<const Piece> pieces);
-  Status write(std::span<const Piece> pieces, Stage stage);
+  // EINTR: interrupted while the brick did not answer; of bytes being written nothing is known.
+  Status read(std::span<const Piece> pieces, const Interruption* by = nullptr);
+  Status write(std::span<const Piece> pieces, Stage stage, const Interruption* by = nullptr);
   // The same (of data) if it can be done at once: with nothing waited for but the brick's answers, and nothing tried again. Else an
   // error: the session is away or has just been lost, no room is left, a handle was refused, it is too much. Bytes to be written are then undefined.
   Status try_read(std::span<const Piece> pieces);
@@ -87,6 +90,8 @@ class VolumeClient final {
 
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory);
 
+  // As VolumeLink::give_up_silent(): for interrupted calls, which wait for the brick's answer.
+  void give_up_silent(std::chrono::milliseconds silence) { link_->give_up_silent(silence); }
   // Every waiting and later call fails with ECANCELED; for forced unmounts. Idempotent.
   void interrupt();
   // Gives the lease up. Commit before. Every later call is ECANCELED.
@@ -116,7 +121,8 @@ class VolumeClient final {
   Result<bool> unmap_cold(uint64_t blocks, bool writable, Patience& patience);
   bool bounds_writable() const { return log_->keep() == ReplayLog::Keep::kBytes; }
   void bound_writable(Patience& patience);
-  Status run_commit();
+  Status commit(const Interruption* by);
+  Status run_commit(const Interruption* by);
 
   const VolumeOptions options_;
   std::atomic<bool> bounding_{false};

@@ -14,15 +14,15 @@ constexpr int kRefusals = 3;  // of fresh handles, before an operation gives up
 
 }  // namespace
 
-Status VolumeClient::read(std::span<const Piece> pieces) {
-  Patience patience(options_.soft);
+Status VolumeClient::read(std::span<const Piece> pieces, const Interruption* by) {
+  Patience patience(options_.soft, by);
   TransferRound round(pieces, Direction::kRead);
   ReplayLog::Room none;
   return transfer(round, Stage::kData, none, patience);
 }
 
-Status VolumeClient::write(std::span<const Piece> pieces, Stage stage) {
-  Patience patience(options_.soft);
+Status VolumeClient::write(std::span<const Piece> pieces, Stage stage, const Interruption* by) {
+  Patience patience(options_.soft, by);
   TransferRound round(pieces, Direction::kWrite);
   ReplayLog::Room room = TRY(reserve(round.total_bytes(), stage, patience));
   TRY(transfer(round, stage, room, patience));
@@ -36,8 +36,9 @@ Result<ReplayLog::Room> VolumeClient::reserve(uint64_t bytes, Stage stage, Patie
     std::optional<ReplayLog::Room> room = log_->try_reserve(bytes, stage);
     if (room) return std::move(*room);
     static_cast<void>(TRY(link_->enter(patience)));  // while the brick is away, nobody can commit
+    TRY(Interruption::check(patience.interruption()));
     if (!others_commit) {
-      TRY(commit());
+      TRY(commit(patience.interruption()));
       continue;
     }
     TRY(log_->wait_for_room(bytes, kRoomRecheck));
@@ -172,10 +173,10 @@ Status VolumeClient::make_room(Patience& patience) {
   if (TRY(unmap_cold(some, false, patience))) return {};
   if (log_->used_bytes() > 0) {
     // What is unmapped may become durable at any time, so it must have been committed, in order, before.
-    TRY(commit());
+    TRY(commit(patience.interruption()));
     if (TRY(unmap_cold(some, false, patience))) return {};
   }
-  if (!patience.lasts()) return Error(EIO, "no memory on the brick for too long");
+  TRY(patience.lasts());
   handles_->await_change(HandleCache::kRecheck);
   return {};
 }

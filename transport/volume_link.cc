@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "transport/base/log.h"
 #include "transport/limits.h"
@@ -12,7 +13,11 @@
 namespace brickfs {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+
+constexpr milliseconds kTell{1'500};       // a brick that has been silent for so long is said to be
+constexpr milliseconds kLookAtBrick{250};  // of a soft mount
 
 std::string describe(Error error) {
   const std::string reason = std::strerror(error.code());
@@ -23,25 +28,25 @@ bool ends_session(Error error) { return error.is(ENOTCONN) || error.is(ETIMEDOUT
 
 }  // namespace
 
-bool Patience::wait(CondVar& changed, MutexLock& lock) {
-  if (!soft_) {
-    changed.wait(lock);
-    return true;
-  }
-  if (!lasts()) return false;
-  changed.wait_until(lock, *until_);
-  return true;
+Status Patience::check(Clock::time_point from) {
+  TRY(Interruption::check(by_));
+  if (!soft_) return {};
+  if (!until_) until_ = from + *soft_;
+  if (Clock::now() >= *until_) return Error(EIO, "brick unreachable for too long");
+  return {};
 }
 
-bool Patience::lasts() {
-  if (!soft_) return true;
-  const auto now = steady_clock::now();
-  if (!until_) until_ = now + *soft_;
-  return now < *until_;
+Status Patience::wait(CondVar& changed, MutexLock& lock, Clock::time_point heard) {
+  TRY(check(std::max(began_, heard)));
+  if (!soft_) return wait_interruptibly(changed, lock, by_);
+  changed.wait_until(lock, by_ == nullptr ? *until_ : std::min(*until_, Clock::now() + kLookAtBrick));
+  return {};
 }
 
-VolumeLink::VolumeLink(std::unique_ptr<Brick> brick, OpenRequest request)
-    : request_(std::move(request)), jitter_(static_cast<uint32_t>(request_.client)), brick_(std::move(brick)) {
+Status Patience::lasts() { return check(soft_ ? Clock::now() : Clock::time_point()); }
+
+VolumeLink::VolumeLink(std::unique_ptr<Brick> brick, OpenRequest request, std::optional<milliseconds> soft)
+    : soft_(soft), request_(std::move(request)), jitter_(static_cast<uint32_t>(request_.client)), brick_(std::move(brick)) {
   brick_->set_on_lost([this](Error error) {
     uint64_t session = 0;
     {
@@ -94,7 +99,7 @@ Result<VolumeLink::Use> VolumeLink::enter(Patience& patience) {
     leave(place);
     MutexLock lock(mutex_);
     while (state_ == State::kWaiting) {
-      if (!patience.wait(changed_, lock)) return Error(EIO, "brick unreachable for too long");
+      TRY(patience.wait(changed_, lock, heard_));
     }
     if (state_ == State::kFailed) return error_;
   }
@@ -120,6 +125,11 @@ bool VolumeLink::lost_by(const Use& use, Error error) {
 void VolumeLink::lose(uint64_t session, Error error) {
   MutexLock lock(mutex_);
   if (state_ != State::kConnected || session != number_) return;
+  heard_ = steady_clock::now();
+  lose_current(error);
+}
+
+void VolumeLink::lose_current(Error error) {
   gate_.store(0);
   state_ = State::kWaiting;
   error_ = error;
@@ -127,10 +137,27 @@ void VolumeLink::lose(uint64_t session, Error error) {
     text_ = fmt::format("changing over: {}", error.what());
     log::info("{}", text_);
   } else {
-    text_ = fmt::format("brick unreachable: {}; operations wait", describe(error));
+    const auto seconds = soft_ ? std::chrono::duration<double>(*soft_).count() : 0;
+    text_ = fmt::format("brick unreachable: {}; operations {}", describe(error), soft_ ? fmt::format("fail after {:g} s", seconds) : "wait");
     log::warn("{}", text_);
   }
   changed_.notify_all();
+}
+
+void VolumeLink::give_up_silent(milliseconds silence) {
+  uint64_t session = 0;
+  {
+    MutexLock lock(mutex_);
+    if (state_ != State::kConnected) return;
+    session = number_;
+  }
+  const milliseconds silent = brick_->silence();
+  if (silent == milliseconds(0) || silent < silence) return;
+  MutexLock lock(mutex_);
+  if (state_ != State::kConnected || session != number_) return;
+  heard_ = steady_clock::now() - silent;
+  abandons_ = true;
+  lose_current(Error(ETIMEDOUT, "it does not answer"));
 }
 
 void VolumeLink::fail(Error error, std::string text) {
@@ -155,10 +182,17 @@ Session VolumeLink::session() const {
 }
 
 LinkState VolumeLink::state() const {
+  const milliseconds silent = brick_->silence();
   MutexLock lock(mutex_);
   LinkState state;
-  if (state_ == State::kConnected) {
+  if (state_ == State::kConnected && silent < kTell) {
     state.text = session_.transport;
+    return state;
+  }
+  if (state_ == State::kConnected) {
+    state.kind = LinkState::Kind::kSilent;
+    state.error = Error(ETIMEDOUT, "it does not answer");
+    state.text = fmt::format("{}: the brick has not answered for {:.1f} s", session_.transport, std::chrono::duration<double>(silent).count());
     return state;
   }
   state.kind = state_ == State::kWaiting ? LinkState::Kind::kWaiting : LinkState::Kind::kFailed;
@@ -201,7 +235,7 @@ void VolumeLink::run() {
   for (;;) {
     {
       MutexLock lock(mutex_);
-      while (end_ == End::kNone && state_ != State::kWaiting) changed_.wait(lock);
+      while (end_ == End::kNone && state_ != State::kWaiting) await_loss(lock);
       end = end_;
     }
     if (end != End::kNone) break;
@@ -210,6 +244,11 @@ void VolumeLink::run() {
   if (end == End::kAbandon) return;
   {
     MutexLock lock(mutex_);
+    if (std::exchange(abandons_, false)) {
+      lock.unlock();
+      brick_->abandon();
+      lock.lock();
+    }
     while (!stays_.none() && !cut_off_) changed_.wait(lock);
   }
   const Status status = brick_->close();
@@ -218,10 +257,27 @@ void VolumeLink::run() {
   changed_.notify_all();
 }
 
+void VolumeLink::await_loss(MutexLock& lock) {
+  if (!soft_) return changed_.wait(lock);
+  if (changed_.wait_for(lock, kLookAtBrick)) return;
+  mutex_.unlock();
+  give_up_silent(*soft_);
+  mutex_.lock();
+}
+
 void VolumeLink::reconnect() {
   {
     MutexLock lock(mutex_);
-    while (state_ == State::kWaiting && !stays_.none()) changed_.wait(lock);
+    while (state_ == State::kWaiting && (abandons_ || !stays_.none())) {
+      if (!abandons_) {
+        changed_.wait(lock);
+        continue;
+      }
+      abandons_ = false;
+      lock.unlock();
+      brick_->abandon();  // what is under way in the session ends, and so do the stays
+      lock.lock();
+    }
     if (state_ != State::kWaiting) return;
   }
   const auto lost_at = steady_clock::now();

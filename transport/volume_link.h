@@ -14,6 +14,7 @@
 #include <random>
 #include <string>
 
+#include "transport/base/interruption.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/base/stays.h"
@@ -23,17 +24,27 @@
 
 namespace brickfs {
 
-// How long one operation waits for the brick: from when it first had to, over all its waits.
+// How long one operation waits for the brick, over all its waits: on a soft mount from when it began or, if that was later, from when the
+// brick was last heard of; and until it is interrupted.
 class Patience {
  public:
-  explicit Patience(std::optional<std::chrono::milliseconds> soft) : soft_(soft) {}
-  // False: it is at an end.
-  bool wait(CondVar& changed, MutexLock& lock);
-  bool lasts();
+  using Clock = std::chrono::steady_clock;
+
+  explicit Patience(std::optional<std::chrono::milliseconds> soft, const Interruption* by = nullptr)
+      : soft_(soft), by_(by), began_(soft ? Clock::now() : Clock::time_point()) {}
+  // For a change, or to look again. EIO: it is at an end. EINTR.
+  Status wait(CondVar& changed, MutexLock& lock, Clock::time_point heard);
+  // The same without waiting, of what lacks something other than a session.
+  Status lasts();
+  const Interruption* interruption() const { return by_; }
 
  private:
-  std::optional<std::chrono::milliseconds> soft_;
-  std::optional<std::chrono::steady_clock::time_point> until_;
+  Status check(Clock::time_point from);
+
+  const std::optional<std::chrono::milliseconds> soft_;
+  const Interruption* const by_;
+  const Clock::time_point began_;
+  std::optional<Clock::time_point> until_;
 };
 
 class VolumeLink {
@@ -42,7 +53,8 @@ class VolumeLink {
   // session. ENODATA: the brick has lost committed data. `restarted`: the boot id is new.
   using Restore = std::function<Status(Brick& brick, bool restarted)>;
 
-  VolumeLink(std::unique_ptr<Brick> brick, OpenRequest request);
+  // `soft`: a session in which the brick has been silent for so long is given up.
+  VolumeLink(std::unique_ptr<Brick> brick, OpenRequest request, std::optional<std::chrono::milliseconds> soft);
   ~VolumeLink();  // leaves the lease alone
   VolumeLink(const VolumeLink&) = delete;
   VolumeLink& operator=(const VolumeLink&) = delete;
@@ -75,15 +87,20 @@ class VolumeLink {
     uint64_t session_ = 0;
   };
 
-  // Waits for a session. EIO: patience is at an end; or the final error.
+  // Waits for a session. EIO: patience is at an end; EINTR; or the final error.
   Result<Use> enter(Patience& patience);
   // True: the error says that the session is lost, which is seen to; enter() again. Else it is the call's own answer.
   bool lost_by(const Use& use, Error error);
   // The brick answers, but not as it should in this session.
   void distrust(const Use& use) { lose(use.session_, Error(EPROTO, "handle refused")); }
 
+  // A session in which the brick has been silent for so long is lost: what is under way in it ends, and waits for the next one, or gives up.
+  // Bytes that were being written are then in doubt, as with any loss.
+  void give_up_silent(std::chrono::milliseconds silence);
+
   Session session() const;
-  LinkState state() const;
+  LinkState state() const;  // asks the brick for a sign of life, and does not wait for it
+  bool is_away() const { return gate_.load() == 0; }  // no session to enter now
   // What enter() fails with from now on for good. Takes no lock while there is no such error.
   Status final_error() const;
   Brick& brick() { return *brick_; }  // for what needs no session
@@ -99,15 +116,18 @@ class VolumeLink {
 
   void leave(size_t place);
   void lose(uint64_t session, Error error);
+  void lose_current(Error error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void fail(Error error, std::string text);
   void cancel(End end);
 
   // The thread's.
   void run();
+  void await_loss(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void reconnect();
   Status begin_session();
   bool await_retry(std::chrono::milliseconds delay);
 
+  const std::optional<std::chrono::milliseconds> soft_;
   OpenRequest request_;   // resume: the thread's, after open()
   Restore restore_;       // fixed before the thread starts
 
@@ -121,6 +141,8 @@ class VolumeLink {
   End end_ ABSL_GUARDED_BY(mutex_) = End::kNone;
   bool cut_off_ ABSL_GUARDED_BY(mutex_) = false;  // end without waiting for what is under way
   bool lost_early_ ABSL_GUARDED_BY(mutex_) = false;  // the session being begun is lost already
+  bool abandons_ ABSL_GUARDED_BY(mutex_) = false;    // the brick does not know yet that it is lost
+  std::chrono::steady_clock::time_point heard_ ABSL_GUARDED_BY(mutex_);  // of the brick, last, while it is away
   uint64_t number_ ABSL_GUARDED_BY(mutex_) = 0;
   Session session_ ABSL_GUARDED_BY(mutex_);
   Error error_ ABSL_GUARDED_BY(mutex_){0};

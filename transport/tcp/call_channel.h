@@ -23,6 +23,7 @@ class CallChannel {
   Result<Answer> call(wire::Kind kind, std::span<const std::byte> body, std::chrono::milliseconds timeout);
   // A call is under way, so that its caller learns of the connection's end.
   bool busy() const { return turns_.taken(); }
+  std::chrono::milliseconds silence() const { return turns_.silence(); }
   // Wakes the caller, if there is one.
   void shut_down();
   int fd() const { return fd_.get(); }

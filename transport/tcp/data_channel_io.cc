@@ -6,6 +6,7 @@
 
 #include "transport/limits.h"
 #include "transport/tcp/data_channel.h"
+#include "transport/tcp/frame.h"
 #include "transport/wire.h"
 
 namespace brickfs::tcp {

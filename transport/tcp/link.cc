@@ -127,12 +127,21 @@ void Link::wait(const Batch& batch) {
   for (const auto& channel : data_) channel->wait(batch);
 }
 
+// It is the same with every connection of the session; calls are answered soonest.
+std::chrono::milliseconds Link::silence() {
+  if (!calls_.busy() && !ask_.exchange(true)) wake_keeper();
+  return calls_.silence();
+}
+
 void Link::keep_alive() {
   while (true) {
     std::array<pollfd, 2> watched = {pollfd{calls_.fd(), POLLRDHUP, 0}, pollfd{wake_.get(), POLLIN, 0}};
     const int ready = ::poll(watched.data(), watched.size(), static_cast<int>(limits::kKeepAlive.count()));
     if (ready > 0 && watched[0].revents != 0) lose(Error(ENOTCONN, "the brick closed the connection"));
-    if (ready == 0 && !calls_.busy()) renew();
+    uint64_t count = 0;
+    if (watched[1].revents != 0) [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &count, sizeof(count));
+    const bool asked = ask_.exchange(false);
+    if ((ready == 0 || asked) && !calls_.busy()) renew();
     MutexLock lock(mutex_);
     if (stopping_) return;
     if (!lost_) continue;

@@ -5,6 +5,7 @@
 
 #include <poll.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -40,6 +41,7 @@ class Link final : public RemoteLink {
   Result<std::vector<Handle>> map(BlockRange blocks, Access access) override;
   Status revoke(wire::Kind kind, BlockRange blocks) override;
   Status commit(std::span<const std::byte> body) override;
+  std::chrono::milliseconds silence() override;
   void submit(Batch& batch) override;
   void wait(const Batch& batch) override;
   Status close() override;
@@ -58,7 +60,8 @@ class Link final : public RemoteLink {
 
   const Session session_;
   const std::function<void(Error)> on_lost_;
-  const UniqueFd wake_;  // eventfd: lost or stopping
+  const UniqueFd wake_;  // eventfd: lost or stopping, or the brick is to be asked
+  std::atomic<bool> ask_{false};  // the keeper, for a sign of life
   CallChannel calls_;
   std::unique_ptr<CallChannel> commits_;            // none for an observer
   std::vector<std::unique_ptr<DataChannel>> data_;  // none for an observer

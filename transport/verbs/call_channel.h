@@ -23,6 +23,7 @@ class CallChannel {
   // A call is under way, so that its caller learns of the connection's end.
   bool busy() const { return turns_.taken(); }
   bool dead() const { return turns_.dead(); }
+  std::chrono::milliseconds silence() const { return turns_.silence(); }
   // Wakes the caller, if there is one.
   void shut_down();
   rdma_event_channel& events() const { return *channel_->id().channel; }

@@ -139,6 +139,14 @@ Status Link::flush() {
   return flushed;
 }
 
+// Of the brick's process: its memory answers without it.
+std::chrono::milliseconds Link::silence() {
+  const auto rail = live_rail();
+  if (!rail) return {};
+  if (!rail->calls->busy() && !ask_.exchange(true)) wake_keeper();
+  return rail->calls->silence();
+}
+
 void Link::keep_alive() {
   auto next_renewal = Clock::now() + limits::kKeepAlive;
   while (true) {
@@ -154,7 +162,7 @@ void Link::keep_alive() {
         return;
       }
     }
-    if (Clock::now() < next_renewal) continue;
+    if (!ask_.exchange(false) && Clock::now() < next_renewal) continue;
     data_.check_progress();
     renew();
     next_renewal = Clock::now() + limits::kKeepAlive;

@@ -52,6 +52,7 @@ class Link final : public RemoteLink {
   Result<std::vector<Handle>> map(BlockRange blocks, Access access) override;
   Status revoke(wire::Kind kind, BlockRange blocks) override;
   Status commit(std::span<const std::byte> body) override;
+  std::chrono::milliseconds silence() override;
   void submit(Batch& batch) override { data_.submit(batch); }
   void wait(const Batch& batch) override { data_.wait(batch); }
   Status close() override;
@@ -93,6 +94,7 @@ class Link final : public RemoteLink {
   const bool observes_;
   const std::function<void(Error)> on_lost_;
   const UniqueFd wake_;  // eventfd: the keeper looks after everything
+  std::atomic<bool> ask_{false};  // the keeper is to ask the brick for a sign of life
   std::atomic<uint64_t> last_id_{0};
   HandleMap handles_;
 
