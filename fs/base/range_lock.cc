@@ -39,6 +39,8 @@ struct RangeLocks::Shard {
     return true;
   }
 
+  void remove(Ino ino, uint64_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+
   Mutex mutex;
   uint64_t next_id ABSL_GUARDED_BY(mutex) = 1;
   absl::flat_hash_map<Ino, Queue> files ABSL_GUARDED_BY(mutex);
@@ -48,22 +50,32 @@ RangeLocks::RangeLocks() : shards_(std::make_unique<Shard[]>(kLockShards)) {}
 RangeLocks::~RangeLocks() = default;
 
 RangeLocks::Hold RangeLocks::lock(Ino ino, uint64_t first_unit, uint64_t end_unit, Mode mode) {
-  Hold hold;
-  hold.locks_ = this;
-  hold.ino_ = ino;
+  auto hold = lock(ino, first_unit, end_unit, mode, nullptr);
+  CHECK(hold.ok());
+  return std::move(*hold);
+}
 
+Result<RangeLocks::Hold> RangeLocks::lock(Ino ino, uint64_t first_unit, uint64_t end_unit, Mode mode, const Interruption* by) {
+  Hold hold;
   Shard& shard = shards_[raw(ino) % kLockShards];
   CondVar granted;
   MutexLock lock(shard.mutex);
-  hold.id_ = shard.next_id++;
+  const uint64_t id = shard.next_id++;
   // References into the map die when another file's queue is added; the list's node stays where it is.
   Shard::Queue& queue = shard.files[ino];
-  Shard::Request& request = queue.emplace_back(Shard::Request{hold.id_, first_unit, end_unit, mode});
+  Shard::Request& request = queue.emplace_back(Shard::Request{id, first_unit, end_unit, mode});
   request.granted = Shard::may_go(queue, request);
-  if (request.granted) return hold;
   request.waiter = &granted;
-  while (!request.granted) granted.wait(lock);
+  Status waited;
+  while (!request.granted && waited.ok()) waited = wait_interruptibly(granted, lock, by);
+  if (!request.granted) {
+    shard.remove(ino, id);
+    return waited.error();
+  }
   request.waiter = nullptr;
+  hold.locks_ = this;
+  hold.ino_ = ino;
+  hold.id_ = id;
   return hold;
 }
 
@@ -86,12 +98,16 @@ std::optional<RangeLocks::Hold> RangeLocks::try_lock(Ino ino, uint64_t first_uni
 void RangeLocks::unlock(Ino ino, uint64_t id) {
   Shard& shard = shards_[raw(ino) % kLockShards];
   MutexLock lock(shard.mutex);
-  const auto file = shard.files.find(ino);
-  CHECK(file != shard.files.end());
+  shard.remove(ino, id);
+}
+
+void RangeLocks::Shard::remove(Ino ino, uint64_t id) {
+  const auto file = files.find(ino);
+  CHECK(file != files.end());
   Shard::Queue& queue = file->second;
   CHECK(std::erase_if(queue, [id](const Shard::Request& request) { return request.id == id; }) == 1);
   if (queue.empty()) {
-    shard.files.erase(file);
+    files.erase(file);
     return;
   }
   for (Shard::Request& request : queue) {

@@ -10,6 +10,8 @@
 #include <optional>
 
 #include "fs/base/ids.h"
+#include "transport/base/interruption.h"
+#include "transport/base/result.h"
 
 namespace brickfs {
 
@@ -36,6 +38,7 @@ class RangeLocks {
   ~RangeLocks();
   // Waits. Before any inode lock is taken. For two files: the lower number first.
   Hold lock(Ino ino, uint64_t first_unit, uint64_t end_unit, Mode mode);
+  Result<Hold> lock(Ino ino, uint64_t first_unit, uint64_t end_unit, Mode mode, const Interruption* by);  // EINTR
   // Nothing: it would have to wait.
   std::optional<Hold> try_lock(Ino ino, uint64_t first_unit, uint64_t end_unit, Mode mode);
 

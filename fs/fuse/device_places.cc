@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "transport/base/check.h"
@@ -32,7 +33,15 @@ void FuseDevicePlace::hold_copy(std::span<const std::byte> message, int device) 
 
 ssize_t FuseDevicePlace::send(std::span<const iovec> parts) {
   answered_ = true;
+  waiter().end();
   return ::writev(device_, parts.data(), static_cast<int>(parts.size()));
+}
+
+// The waiter is locked; the thread looks there before it touches the place again.
+void FuseDevicePlace::answer_interrupted() {
+  answered_ = true;
+  const fuse_out_header out{.len = sizeof(out), .error = -EINTR, .unique = unique()};
+  (void)!::write(device_, &out, sizeof(out));
 }
 
 Result<std::unique_ptr<FuseDevicePlaces>> FuseDevicePlaces::make(VolumeClient& volume, int device) {

@@ -28,6 +28,7 @@ class FuseDevicePlace final : public FusePlace {
   void hold_copy(std::span<const std::byte> message, int device);
   bool serves(uint64_t unique) const override { return !answered_ && this->unique() == unique; }
   ssize_t send(std::span<const iovec> parts) override;
+  void answer_interrupted() override;
 
  private:
   int device_ = -1;

@@ -14,13 +14,13 @@ constexpr size_t kManyBytes = kFuseTransferBytes / 2;  // while they move, anoth
 
 }  // namespace
 
-Result<std::unique_ptr<FuseDeviceWorker>> FuseDeviceWorker::make(Filesystem& filesystem, FuseDeviceQueue& queue, int device,
-                                                                 FuseProcess process) {
+Result<std::unique_ptr<FuseDeviceWorker>> FuseDeviceWorker::make(Filesystem& filesystem, FuseDeviceQueue& queue, FuseInterrupts& interrupts,
+                                                                 int device, FuseProcess process) {
   auto buffers = TRY(FuseBuffers::make(filesystem.volume()));
-  return std::unique_ptr<FuseDeviceWorker>(new FuseDeviceWorker(filesystem, queue, device, std::move(buffers), std::move(process)));
+  return std::unique_ptr<FuseDeviceWorker>(new FuseDeviceWorker(filesystem, queue, interrupts, device, std::move(buffers), std::move(process)));
 }
 
-void FuseDeviceWorker::serve(const std::atomic<bool>& stopping) {
+void FuseDeviceWorker::serve(const std::atomic<bool>& stopping, const std::function<bool()>& goes) {
   FuseDeviceQueue::Seat seat(queue_);
   Received received = Received::kNothing;
   while (!stopping && received != Received::kEnd) {
@@ -29,6 +29,7 @@ void FuseDeviceWorker::serve(const std::atomic<bool>& stopping) {
     busy_ = true;
     serve_one(seat);
     busy_ = false;
+    if (goes && goes()) return;
   }
 }
 
@@ -60,8 +61,10 @@ bool FuseDeviceWorker::can_serve_together() {
   if (others_ || has_no_others_) return others_ != nullptr;
   auto others = FuseDevicePlaces::make(filesystem_.volume(), device_);
   has_no_others_ = !others.ok();
-  if (others.ok()) others_ = std::move(*others);
-  return others.ok();
+  if (!others.ok()) return false;
+  others_ = std::move(*others);
+  for (size_t i = 0; i < others_->count(); ++i) interrupts_.watch((*others_)[i]);
+  return true;
 }
 
 void FuseDeviceWorker::serve_together(FuseDeviceQueue::Seat& seat) {
@@ -76,8 +79,13 @@ void FuseDeviceWorker::serve_together(FuseDeviceQueue::Seat& seat) {
     done = joint.try_to_finish();
   }
   queue_.served_together(added.size());
-  if (last == &own_) queue_.note(seat, false);
+  if (last == &own_) {
+    queue_.note(seat, false);
+  } else {
+    own_.waiter().end();  // it went to one of the others
+  }
   // The brick is away: first what may not need it.
+  if (!done) set_aside(added, seat);
   if (last != nullptr) serve_alone(*last, seat);
   if (!done) serve_in_one_go(added, seat);
 }
@@ -100,25 +108,51 @@ FuseDevicePlace* FuseDeviceWorker::collect(JointRequests& joint, std::vector<Fus
   return nullptr;
 }
 
-// Waits for the brick, once for all of them.
-void FuseDeviceWorker::serve_in_one_go(const std::vector<FuseDevicePlace*>& requests, FuseDeviceQueue::Seat& seat) {
+// Waits for the brick, once for all of them. Who is interrupted goes, the others go on.
+void FuseDeviceWorker::serve_in_one_go(std::vector<FuseDevicePlace*> requests, FuseDeviceQueue::Seat& seat) {
   std::vector<FuseDevicePlace*> alone;
-  {
-    JointRequests joint(filesystem_);
-    for (FuseDevicePlace* const place : requests) {
-      if (!joint.add(*place, process_)) alone.push_back(place);
-    }
-    joint.finish();
+  for (bool done = false; !done;) {
+    std::erase_if(requests, [](FuseDevicePlace* place) { return !place->waiter().take_up(); });
+    done = try_in_one_go(requests, alone);
+    std::erase_if(requests, [&](FuseDevicePlace* place) {
+      const bool interrupted = !done && place->waiter().interruption()->raised();
+      if (interrupted) serve_alone(*place, seat);
+      return interrupted;
+    });
   }
+  set_aside(alone, seat);
   for (FuseDevicePlace* const place : alone) serve_alone(*place, seat);
 }
 
+// False: some were interrupted, all are to be served still. `alone`: which cannot be served with the others.
+bool FuseDeviceWorker::try_in_one_go(const std::vector<FuseDevicePlace*>& requests, std::vector<FuseDevicePlace*>& alone) {
+  alone.clear();
+  Interruption some;
+  JointRequests joint(filesystem_);
+  for (FuseDevicePlace* const place : requests) {
+    place->waiter().join(&some);
+    if (!joint.add(*place, process_)) alone.push_back(place);
+  }
+  const bool done = joint.finish(some);
+  for (FuseDevicePlace* const place : requests) place->waiter().join(nullptr);
+  return done;
+}
+
+// What the thread does first may take as long as the brick is away. Those that are interrupted already end before that.
+void FuseDeviceWorker::set_aside(const std::vector<FuseDevicePlace*>& requests, FuseDeviceQueue::Seat& seat) {
+  for (FuseDevicePlace* const place : requests) {
+    if (!place->waiter().set_aside()) serve_alone(*place, seat);
+  }
+}
+
 void FuseDeviceWorker::serve_alone(FuseDevicePlace& place, FuseDeviceQueue::Seat& seat) {
+  if (!place.waiter().take_up()) return;
   if (data_bytes(place.message()) >= kManyBytes) queue_.pass_on(seat);
   const auto answer_first = filesystem_.answer_first();
   FusePlace::set_current(&place);
   process_(place.message());
   FusePlace::set_current(nullptr);
+  place.waiter().end();
 }
 
 }  // namespace brickfs

@@ -216,6 +216,18 @@ size_t data_bytes(std::span<const std::byte> message) {
   }
 }
 
+uint64_t interrupted_request(std::span<const std::byte> message) {
+  const auto* const header = part<fuse_in_header>(message, 0);
+  if (header == nullptr || header->opcode != FUSE_INTERRUPT) return 0;
+  const auto* const in = arguments<fuse_interrupt_in>(message);
+  return in == nullptr ? 0 : in->unique;
+}
+
+void send_again_later(FuseMount& mount, std::span<const std::byte> message) {
+  const auto* const header = part<fuse_in_header>(message, 0);
+  if (header != nullptr) send_error(mount, header->unique, EAGAIN);
+}
+
 void FuseInitAmendment::see_request(std::span<const std::byte> message) {
   const auto* const header = part<fuse_in_header>(message, 0);
   const auto* const in = arguments<fuse_init_in>(message);

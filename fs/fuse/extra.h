@@ -22,6 +22,11 @@ bool serve_extra_request(FuseMount& mount, std::span<const std::byte> message);
 // That a read or write is to move; of other requests none.
 size_t data_bytes(std::span<const std::byte> message);
 
+// Of a FUSE_INTERRUPT, the number of the request that it is about; of other requests 0.
+uint64_t interrupted_request(std::span<const std::byte> message);
+// The answer to it if that request is not at hand (yet): the kernel says it again, if it still is under way.
+void send_again_later(FuseMount& mount, std::span<const std::byte> message);
+
 // Sees the answer to the kernel's first request, FUSE_INIT, and asks for what libfuse does not know of.
 class FuseInitAmendment {
  public:

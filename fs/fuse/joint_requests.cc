@@ -41,16 +41,21 @@ void JointRequests::write(fuse_req_t request, Ino ino, uint64_t offset, const Lo
 // Frees what libfuse has of it.
 void JointRequests::decline(fuse_req_t request) { fuse_reply_none(request); }
 
-void JointRequests::finish() { answer_all(transfer_.move()); }
+bool JointRequests::finish(const Interruption& by) {
+  const Status moved = transfer_.move(&by);
+  const bool done = moved.code() != EINTR;
+  done ? answer_all(moved) : decline_all();
+  return done;
+}
 
 bool JointRequests::try_to_finish() {
   const Status moved = transfer_.try_move();
-  if (moved.ok()) {
-    answer_all(moved);
-  } else {
-    for (const Begun& begun : begun_) decline(begun.request);
-  }
+  moved.ok() ? answer_all(moved) : decline_all();
   return moved.ok();
+}
+
+void JointRequests::decline_all() {
+  for (const Begun& begun : begun_) decline(begun.request);
 }
 
 void JointRequests::answer_all(const Status& moved) {

@@ -42,8 +42,8 @@ class JointRequests {
   void read(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& into);
   void write(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& from, bool mapped);
   void decline(fuse_req_t request);
-  // Once: all that were added are answered.
-  void finish();
+  // Once: all that were added are answered. False: none is, `by` was raised.
+  bool finish(const Interruption& by);
   // The same if it can be done at once. False: none is answered.
   bool try_to_finish();
 
@@ -56,6 +56,7 @@ class JointRequests {
   void begin_adding(FusePlace& place);
   void end_adding();
   void answer_all(const Status& moved);
+  void decline_all();
   void answer(const Begun& begun, const Result<uint64_t>& bytes);
 
   Filesystem::JointTransfer transfer_;

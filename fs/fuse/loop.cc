@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 #include <linux/fuse.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -21,6 +22,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kWakeAgain{5};
 constexpr size_t kDeviceThreads = 12;
+constexpr size_t kExtraAtOnce = 8;
+constexpr size_t kExtraThreads = 64;  // as many requests as the kernel makes in the background (fs/fuse/operations.cc)
 // Ring entries, with a buffer and a thread each, shared out among the CPUs' queues.
 constexpr size_t kRingEntries = 48;
 constexpr size_t kMostPerQueue = 12;
@@ -47,10 +50,16 @@ Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeClient
   install_wake_signal();
   // Where the brick is in this process, a request is answered before its caller's processor has gone to sleep: there it is served best.
   const bool looks = !volume.is_embedded() && io_uring == IoUring::kOff && std::thread::hardware_concurrency() > 1;
-  std::unique_ptr<FuseLoop> loop(new FuseLoop(mount, looks, std::move(ended)));
+  std::unique_ptr<FuseLoop> loop(new FuseLoop(mount, volume, looks, std::move(ended)));
+  const auto watch = [&] { loop->interrupts_ = std::make_unique<FuseInterrupts>(volume, [raw = loop.get()] { raw->read_on(); }); };
+  watch();
   if (io_uring != IoUring::kOff) {
     const Status made = loop->make_ring_workers(volume);
-    if (!made.ok()) loop->workers_.clear();
+    if (!made.ok()) {
+      loop->interrupts_.reset();
+      loop->workers_.clear();
+      watch();
+    }
     if (!made.ok() && io_uring == IoUring::kOn) {
       *why = fmt::format("option io_uring=on: this process may not use io_uring: {}", strerror(made.code()));
       return Error(ENOTSUP, "io_uring");
@@ -58,7 +67,8 @@ Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeClient
   }
   for (size_t i = 0; i < kDeviceThreads; ++i) {
     loop->workers_.push_back(std::make_unique<Worker>());
-    loop->workers_.back()->device = TRY(FuseDeviceWorker::make(mount.filesystem(), loop->device_queue_, mount.device(), loop->processing()));
+    loop->workers_.back()->device =
+        TRY(FuseDeviceWorker::make(mount.filesystem(), loop->device_queue_, *loop->interrupts_, mount.device(), loop->processing()));
   }
   for (const auto& worker : loop->workers_) {
     if (worker->device) loop->start_thread(*worker);
@@ -74,9 +84,11 @@ Status FuseLoop::make_ring_workers(VolumeClient& volume) {
   serving_ = std::vector<std::atomic<unsigned>>(queues);
   for (size_t i = 0; i < queues * for_each; ++i) {
     const size_t cpu = i % queues;
+    auto entry = TRY(FuseRingEntry::make(volume, cpu));
+    interrupts_->watch(*entry);
     workers_.push_back(std::make_unique<Worker>());
     workers_.back()->ring = std::make_unique<FuseRingWorker>(
-        mount_.filesystem(), queues_[cpu], TRY(FuseRing::make(mount_.device(), for_each)), TRY(FuseRingEntry::make(volume, cpu)),
+        mount_.filesystem(), queues_[cpu], TRY(FuseRing::make(mount_.device(), for_each)), std::move(entry),
         FuseCpuChoice(cpu, serving_[cpu]), processing());
   }
   mount_.want_rings();
@@ -93,16 +105,57 @@ void FuseLoop::start_rings() {
 
 void FuseLoop::start_thread(Worker& worker) {
   ++running_;
+  worker.runs = true;
   worker.thread = std::thread([this, &worker] { serve(worker); });
 }
 
 FuseLoop::~FuseLoop() { stop(); }
 
 bool FuseLoop::busy() const {
-  return std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->busy(); });
+  const auto is_busy = [](const auto& worker) { return worker->busy(); };
+  MutexLock lock(threads_mutex_);
+  return std::ranges::any_of(workers_, is_busy) || std::ranges::any_of(extra_workers_, is_busy);
+}
+
+bool FuseLoop::is_brick_there() const { return volume_.link_state().kind == LinkState::Kind::kConnected; }
+
+// All threads may wait for the brick. Then others take requests, at least all of those that nothing else than an answer ends, whatever
+// signal comes: the asynchronous ones.
+void FuseLoop::read_on() {
+  const bool all_wait = std::ranges::all_of(workers_, [](const auto& worker) { return !worker->device || worker->busy(); });
+  pollfd device{mount_.device(), POLLIN, 0};
+  if (!all_wait || ::poll(&device, 1, 0) != 1 || (device.revents & POLLIN) == 0 || is_brick_there()) return;
+  MutexLock lock(threads_mutex_);
+  auto idle = std::ranges::count_if(extra_workers_, [](const auto& worker) { return worker->runs && !worker->busy(); });
+  Status started;
+  for (; static_cast<size_t>(idle) < kExtraAtOnce && started.ok(); ++idle) started = start_extra_thread();
+  if (!started.ok()) log::debug("no more threads: {}", started.error().what());
+}
+
+Status FuseLoop::start_extra_thread() {
+  if (stopping_) return Error(ECANCELED, "threads for requests");
+  auto at = std::ranges::find_if(extra_workers_, [](const auto& worker) { return !worker->runs; });
+  if (at != extra_workers_.end()) {
+    (*at)->thread.join();
+    start_thread(**at);
+    return {};
+  }
+  if (extra_workers_.size() == kExtraThreads) return Error(EAGAIN, "threads for requests");
+  auto worker = std::make_unique<Worker>();
+  worker->extra = true;
+  worker->device = TRY(FuseDeviceWorker::make(mount_.filesystem(), device_queue_, *interrupts_, mount_.device(), processing()));
+  extra_workers_.push_back(std::move(worker));
+  start_thread(*extra_workers_.back());
+  return {};
 }
 
 void FuseLoop::serve(Worker& worker) {
+  if (worker.extra) {
+    worker.device->serve(stopping_, [this] { return is_brick_there(); });
+    worker.runs = false;
+    --running_;
+    return;
+  }
   if (worker.device) {
     worker.device->serve(stopping_);
   } else {
@@ -121,7 +174,11 @@ FuseProcess FuseLoop::processing() {
 }
 
 void FuseLoop::process(std::span<std::byte> message) {
-  const Filesystem::Asker asker(thread_that_asks(message));
+  if (const uint64_t unique = interrupted_request(message)) {
+    if (!interrupts_->ask(unique)) send_again_later(mount_, message);
+    return;
+  }
+  const Filesystem::Asker asker(thread_that_asks(message), FusePlace::current()->waiter().interruption());
   mount_.see_request(message);
   if (!serve_extra_request(mount_, message)) {
     fuse_buf request{};
@@ -140,14 +197,23 @@ void FuseLoop::stop() {
   while (running_ > 0) {
     {
       MutexLock lock(threads_mutex_);
-      for (const auto& worker : workers_) {
-        if (!worker->busy() && worker->thread.joinable()) pthread_kill(worker->thread.native_handle(), FuseDeviceQueue::kWakeSignal);
-      }
+      wake_threads();
     }
     std::this_thread::sleep_for(kWakeAgain);
   }
-  for (const auto& worker : workers_) {
-    if (worker->thread.joinable()) worker->thread.join();
+  MutexLock lock(threads_mutex_);
+  for (auto* const workers : {&workers_, &extra_workers_}) {
+    for (const auto& worker : *workers) {
+      if (worker->thread.joinable()) worker->thread.join();
+    }
+  }
+}
+
+void FuseLoop::wake_threads() {
+  for (auto* const workers : {&workers_, &extra_workers_}) {
+    for (const auto& worker : *workers) {
+      if (!worker->busy() && worker->thread.joinable()) pthread_kill(worker->thread.native_handle(), FuseDeviceQueue::kWakeSignal);
+    }
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "fs/fuse/device_queue.h"
 #include "fs/fuse/device_worker.h"
+#include "fs/fuse/interrupts.h"
 #include "fs/fuse/mount.h"
 #include "fs/fuse/ring_queue.h"
 #include "fs/fuse/ring_worker.h"
@@ -43,20 +44,27 @@ class FuseLoop {
     std::unique_ptr<FuseRingWorker> ring;      // one of these
     std::unique_ptr<FuseDeviceWorker> device;
     std::thread thread;
+    bool extra = false;  // only while the brick is away
+    std::atomic<bool> runs{false};
 
     bool busy() const { return ring ? ring->busy() : device->busy(); }
   };
 
-  FuseLoop(FuseMount& mount, bool looks, UniqueFd ended)
-      : mount_(mount), device_queue_(mount.device(), looks), ended_(std::move(ended)) {}
+  FuseLoop(FuseMount& mount, VolumeClient& volume, bool looks, UniqueFd ended)
+      : mount_(mount), volume_(volume), device_queue_(mount.device(), looks), ended_(std::move(ended)) {}
   Status make_ring_workers(VolumeClient& volume);
   void start_thread(Worker& worker);
+  void wake_threads() ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_mutex_);
   void start_rings();
   void serve(Worker& worker);
   void process(std::span<std::byte> message);
   FuseProcess processing();
+  void read_on();
+  bool is_brick_there() const;
+  Status start_extra_thread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_mutex_);
 
   FuseMount& mount_;
+  VolumeClient& volume_;
   FuseDeviceQueue device_queue_;
   UniqueFd ended_;  // eventfd
   std::atomic<bool> stopping_{false};
@@ -64,8 +72,10 @@ class FuseLoop {
   std::atomic<bool> rings_started_{false};
   std::vector<FuseRingQueue> queues_;             // by CPU
   std::vector<std::atomic<unsigned>> serving_;    // threads that are at requests, by CPU
-  Mutex threads_mutex_;                           // of starting and waking them
+  mutable Mutex threads_mutex_;                   // of starting and waking them
   std::vector<std::unique_ptr<Worker>> workers_;  // fixed from start() on
+  std::vector<std::unique_ptr<Worker>> extra_workers_ ABSL_GUARDED_BY(threads_mutex_);
+  std::unique_ptr<FuseInterrupts> interrupts_;    // knows places of theirs
 };
 
 }  // namespace brickfs

@@ -11,16 +11,24 @@ namespace {
 
 thread_local FusePlace* current_place = nullptr;
 
+fuse_in_header header_of(std::span<const std::byte> message) {
+  fuse_in_header header{};
+  std::memcpy(&header, message.data(), std::min(message.size(), sizeof(header)));
+  return header;
+}
+
 }  // namespace
 
 FusePlace* FusePlace::current() { return current_place; }
 
 void FusePlace::set_current(FusePlace* place) { current_place = place; }
 
-uint64_t FusePlace::unique() const {
-  fuse_in_header header{};
-  std::memcpy(&header, message_.data(), std::min(message_.size(), sizeof(header)));
-  return header.unique;
+uint64_t FusePlace::unique() const { return header_of(message_).unique; }
+
+void FusePlace::set_message(std::span<std::byte> message) {
+  message_ = message;
+  const fuse_in_header header = header_of(message);
+  waiter_.begin(header.unique, header.pid);
 }
 
 }  // namespace brickfs

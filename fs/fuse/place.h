@@ -14,6 +14,7 @@
 #include <span>
 
 #include "fs/fuse/buffers.h"
+#include "fs/fuse/waiter.h"
 
 namespace brickfs {
 
@@ -30,6 +31,9 @@ class FusePlace {
   FuseBuffers& buffers() const { return *buffers_; }
   // The request, until it is answered, as it comes from /dev/fuse: header, arguments, data in one piece.
   std::span<std::byte> message() const { return message_; }
+  FuseWaiter& waiter() { return waiter_; }
+  // Its request, which the place's thread has set aside, ends with EINTR. From another thread.
+  virtual void answer_interrupted() {}
   // A request with that number is here and has not been answered.
   virtual bool serves(uint64_t unique) const = 0;
   // Its answer: header, then data, which may be in the place's own buffer. As writev().
@@ -38,11 +42,12 @@ class FusePlace {
  protected:
   explicit FusePlace(std::unique_ptr<FuseBuffers> buffers) : buffers_(std::move(buffers)) {}
   uint64_t unique() const;  // of the message
-  void set_message(std::span<std::byte> message) { message_ = message; }
+  void set_message(std::span<std::byte> message);
 
  private:
   const std::unique_ptr<FuseBuffers> buffers_;
   std::span<std::byte> message_;
+  FuseWaiter waiter_;
 };
 
 // Has the request at the calling thread's current place served: answered, or passed to JointRequests::current().

@@ -62,6 +62,7 @@ ssize_t FuseRingEntry::send(std::span<const iovec> parts) {
   std::memcpy(header_.in_out, parts[0].iov_base, sizeof(fuse_out_header));
   header_.payload_bytes = static_cast<uint32_t>(bytes);
   state_ = State::kAnswered;
+  waiter().end();
   return static_cast<ssize_t>(sizeof(fuse_out_header) + bytes);
 }
 

@@ -30,7 +30,7 @@ Status Filesystem::Impl::FileChange::look() {
 
 Status Filesystem::Impl::FileChange::lock_range(uint64_t first_unit, uint64_t end_unit) {
   hold_ = RangeLocks::Hold();  // never wait for one while holding another
-  hold_ = fs_.ranges.lock(ino_, first_unit, end_unit, RangeLocks::Mode::kExclusive);
+  hold_ = TRY(fs_.ranges.lock(ino_, first_unit, end_unit, RangeLocks::Mode::kExclusive, current_interruption()));
   return look();
 }
 
@@ -114,7 +114,7 @@ Result<std::vector<Extent>> Filesystem::Impl::FileChange::allocate(uint64_t firs
   add_hole(end);
   if (units == 0) return std::vector<Extent>();
 
-  const std::vector<UnitRun> runs = TRY(fs_.space->allocate(units, goal_at(holes.front().file_unit)));
+  const std::vector<UnitRun> runs = TRY(fs_.space->allocate(units, goal_at(holes.front().file_unit), current_interruption()));
   allocated_.insert(allocated_.end(), runs.begin(), runs.end());
   std::vector<Extent> filled;
   auto hole = holes.begin();
@@ -150,8 +150,8 @@ void Filesystem::Impl::FileChange::zero_gap(uint64_t to) {
 
 Status Filesystem::Impl::FileChange::apply(const Outcome& outcome) {
   if (!pieces_.empty()) {
-    if (waits_for_shed_) TRY(fs_.shed.wait_until_durable(ino_, *fs_.journal));
-    TRY(fs_.volume->write(pieces_.pieces(), Stage::kData));
+    if (waits_for_shed_) TRY(fs_.shed.wait_until_durable(ino_, *fs_.journal, current_interruption()));
+    TRY(fs_.volume->write(pieces_.pieces(), Stage::kData, current_interruption()));
   }
   return record(outcome);
 }

@@ -55,7 +55,7 @@ uint64_t Filesystem::Impl::FileRead::end_unit(uint64_t length) const { return di
 Status Filesystem::Impl::FileRead::begin(std::span<const LocalSlice> into, PieceList& pieces) {
   const uint64_t length = std::min(total_bytes(into), limits::kFileBytes - std::min(offset_, limits::kFileBytes));
   if (length == 0) return {};
-  hold_ = fs_.ranges.lock(ino_, offset_ / kUnitBytes, end_unit(length), RangeLocks::Mode::kShared);
+  hold_ = TRY(fs_.ranges.lock(ino_, offset_ / kUnitBytes, end_unit(length), RangeLocks::Mode::kShared, current_interruption()));
   return plan(into, pieces);
 }
 
@@ -94,7 +94,7 @@ Result<uint64_t> Filesystem::read(Ino ino, uint64_t offset, std::span<const Loca
   Impl::FileRead read(*impl_, ino, offset);
   PieceList pieces;
   TRY(read.begin(into, pieces));
-  if (!pieces.empty()) TRY(impl_->volume->read(pieces.pieces()));
+  if (!pieces.empty()) TRY(impl_->volume->read(pieces.pieces(), current_interruption()));
   return read.finish();
 }
 

@@ -63,7 +63,7 @@ Status Filesystem::sync(Ino) { return sync_all(); }
 
 Status Filesystem::sync_all() {
   if (impl_->read_only) return {};
-  return impl_->journal->sync();
+  return impl_->journal->sync(current_interruption());
 }
 
 Status Filesystem::checkpoint() {

@@ -140,7 +140,8 @@ class Filesystem {
   // kernel's (gettid(2)); 0: not known.
   class Asker {
    public:
-    explicit Asker(uint32_t thread);
+    // `interruption`: of what is asked for; outlives this. Operations end with EINTR soon after it was raised, if they wait then.
+    explicit Asker(uint32_t thread, const Interruption* interruption = nullptr);
     ~Asker();
     Asker(const Asker&) = delete;
     Asker& operator=(const Asker&) = delete;

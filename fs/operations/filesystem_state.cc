@@ -7,6 +7,7 @@ namespace brickfs {
 namespace {
 
 thread_local uint32_t asker = Inode::kSeveral;  // Filesystem::Asker's
+thread_local const Interruption* interruption = nullptr;  // the same
 
 constexpr uint64_t kDirectoryBytes = 4096;  // what stat shows; the entries are in memory
 constexpr int64_t kRelatimeNs = int64_t{24} * 3600 * 1'000'000'000;
@@ -20,14 +21,23 @@ bool is_atime_due(const Inode& inode, TimeNs time) {
 
 }  // namespace
 
-Filesystem::Asker::Asker(uint32_t thread) { asker = thread == 0 ? Inode::kSeveral : thread; }
-Filesystem::Asker::~Asker() { asker = Inode::kSeveral; }
+Filesystem::Asker::Asker(uint32_t thread, const Interruption* by) {
+  asker = thread == 0 ? Inode::kSeveral : thread;
+  interruption = by;
+}
+
+Filesystem::Asker::~Asker() {
+  asker = Inode::kSeveral;
+  interruption = nullptr;
+}
 
 uint32_t current_asker() { return asker; }
 
+const Interruption* current_interruption() { return interruption; }
+
 Status Filesystem::Impl::admit_change() {
   if (read_only) return Error(EROFS, "the file system is mounted read-only");
-  return journal->admit();
+  return journal->admit(current_interruption());
 }
 
 Status Filesystem::Impl::admit_growth() {

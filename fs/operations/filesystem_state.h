@@ -121,6 +121,7 @@ class Filesystem::Impl {
 };
 
 uint32_t current_asker();  // of this thread; Inode::kSeveral without a Filesystem::Asker
+const Interruption* current_interruption();  // of the same; null without
 
 TimeNs now();  // of the real-time clock, as the kernel stamps (coarse)
 

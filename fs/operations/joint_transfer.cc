@@ -50,9 +50,9 @@ bool Filesystem::JointTransfer::begin_write(Ino ino, uint64_t offset, const Loca
   return false;
 }
 
-Status Filesystem::JointTransfer::move() {
-  if (!state_->to_read.empty()) TRY(state_->fs.volume->read(state_->to_read.pieces()));
-  if (!state_->to_write.empty()) TRY(state_->fs.volume->write(state_->to_write.pieces(), Stage::kData));
+Status Filesystem::JointTransfer::move(const Interruption* by) {
+  if (!state_->to_read.empty()) TRY(state_->fs.volume->read(state_->to_read.pieces(), by));
+  if (!state_->to_write.empty()) TRY(state_->fs.volume->write(state_->to_write.pieces(), Stage::kData, by));
   return {};
 }
 

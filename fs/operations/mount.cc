@@ -157,7 +157,7 @@ Status Filesystem::Mounting::start_services() {
                               .next_ino = [&impl] { return impl.inodes.next_number(); }},
       slots_, superblock());
   TRY(impl.space->start(recovered_.blocks.kept, {.durable = [&impl] { return impl.journal->durable(); },
-                                                 .make_durable = [&impl] { return impl.journal->sync(); }}));
+                                                 .make_durable = [&impl] { return impl.journal->sync(current_interruption()); }}));
   return impl.journal->start(superblock().seed(), recovered_.journal,
                              {.on_durable = [&impl](Lsn lsn) { impl.space->on_durable(lsn); },
                               .on_block_added = [&impl] { impl.checkpoints->journal_grew(); }});

@@ -78,7 +78,7 @@ void Filesystem::forget(Ino ino, uint64_t references) {
     if (left > 0 || inode->nlink > 0) return;
   }
   // If it cannot be deleted now, its orphan row has the next mount do it.
-  if (!impl_->admit_change().ok()) return;
+  if (impl_->read_only || !impl_->journal->admit().ok()) return;
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kExclusive);
   Inode* inode = impl_->inodes.find(ino);
   if (inode != nullptr && inode->nlink == 0 && inode->references.load() == 0) impl_->delete_inode(*inode);

@@ -17,7 +17,7 @@ void ShedContent::note(Ino ino, Lsn shed_by, Lsn durable) {
   any_.store(true);
 }
 
-Status ShedContent::wait_until_durable(Ino ino, Journal& journal) {
+Status ShedContent::wait_until_durable(Ino ino, Journal& journal, const Interruption* by) {
   if (!any_.load()) return {};
   {
     MutexLock lock(mutex_);
@@ -29,7 +29,7 @@ Status ShedContent::wait_until_durable(Ino ino, Journal& journal) {
       return {};
     }
   }
-  return journal.sync();
+  return journal.sync(by);
 }
 
 }  // namespace brickfs

@@ -17,8 +17,8 @@ namespace brickfs {
 class ShedContent {
  public:
   void note(Ino ino, Lsn shed_by, Lsn durable);
-  // Before such units are written in place. Without an inode lock. The journal's error.
-  Status wait_until_durable(Ino ino, Journal& journal);
+  // Before such units are written in place. Without an inode lock. The journal's error; EINTR.
+  Status wait_until_durable(Ino ino, Journal& journal, const Interruption* by);
 
  private:
   std::atomic<bool> any_{false};

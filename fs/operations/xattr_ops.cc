@@ -39,9 +39,10 @@ const std::vector<std::byte>* find_xattr(const Inode& inode, std::string_view na
   return it == inode.xattrs->end() ? nullptr : &it->second;
 }
 
-// The path by which the brick is reached ("tcp"), or "waiting: brick unreachable: ...", or "failed: ...". Waits for nothing.
+// The path by which the brick is reached ("tcp"), or "silent: ...", "waiting: brick unreachable: ...", "failed: ...". Waits for nothing.
 std::vector<std::byte> describe_link(const LinkState& link) {
   std::string text;
+  if (link.kind == LinkState::Kind::kSilent) text = "silent: ";
   if (link.kind == LinkState::Kind::kWaiting) text = "waiting: ";
   if (link.kind == LinkState::Kind::kFailed) text = "failed: ";
   text += link.text;

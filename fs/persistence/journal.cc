@@ -46,12 +46,12 @@ class Journal::Impl {
   ~Impl();
 
   Status start(uint64_t seed, const JournalEnd& end, Hooks hooks);
-  Status admit();
+  Status admit(const Interruption* by);
   bool admits() const { return open_ && volume_.final_error().ok(); }
   // `owed`, if not null: set instead of waking the committer up.
   Lsn append(std::span<const std::byte> rows, bool* owed);
   void wake_committer();
-  Status sync();
+  Status sync(const Interruption* by);
   Result<Position> rotate();
   Status stop();
   void want_commit();
@@ -169,7 +169,7 @@ Status Journal::Impl::start(uint64_t seed, const JournalEnd& end, Hooks hooks) {
 // --- callers
 
 // The volume may be lost for good without the committer having met with it yet: what is changed then would be lost, too.
-Status Journal::Impl::admit() {
+Status Journal::Impl::admit(const Interruption* by) {
   TRY(volume_.final_error());
   if (open_) return {};
   MutexLock lock(mutex_);
@@ -177,7 +177,7 @@ Status Journal::Impl::admit() {
   tell_committer();
   while (error_.is(0) && is_full()) {
     if (failed_attempts_ != attempts) return attempt_error_;
-    progress_.wait(lock);
+    TRY(wait_interruptibly(progress_, lock, by));
   }
   if (!error_.is(0)) return error_;
   return {};
@@ -220,14 +220,14 @@ void Journal::Impl::wake_committer() {
   if (sleeps) work_.notify_one();
 }
 
-Status Journal::Impl::sync() {
+Status Journal::Impl::sync(const Interruption* by) {
   MutexLock lock(mutex_);
   const uint64_t ticket = ++syncs_asked_;
   tell_committer();
   while (error_.is(0) && syncs_done_ < ticket) {
     if (syncs_failed_ >= ticket) return attempt_error_;
     if (!started_ || stopping_) return Error(ECANCELED, "journal is stopped");
-    progress_.wait(lock);
+    TRY(wait_interruptibly(progress_, lock, by));
   }
   if (syncs_done_ >= ticket) return {};
   return error_;
@@ -249,7 +249,7 @@ Result<Journal::Position> Journal::Impl::rotate() {
 }
 
 Status Journal::Impl::stop() {
-  const Status synced = sync();
+  const Status synced = sync(nullptr);
   MutexLock lock(mutex_);
   stopping_ = true;
   work_.notify_all();
@@ -516,13 +516,13 @@ void Journal::Impl::fail(Error error) {
 Journal::Journal(VolumeClient& volume, Space& space) : impl_(std::make_unique<Impl>(volume, space)) {}
 Journal::~Journal() = default;
 Status Journal::start(uint64_t seed, const JournalEnd& end, Hooks hooks) { return impl_->start(seed, end, std::move(hooks)); }
-Status Journal::admit() { return impl_->admit(); }
+Status Journal::admit(const Interruption* by) { return impl_->admit(by); }
 bool Journal::admits() const { return impl_->admits(); }
 Lsn Journal::append(const Transaction& transaction) {
   const bool later = wake_later != nullptr && wake_later->journal_ == this;
   return impl_->append(transaction.bytes(), later ? &wake_later->owed_ : nullptr);
 }
-Status Journal::sync() { return impl_->sync(); }
+Status Journal::sync(const Interruption* by) { return impl_->sync(by); }
 Lsn Journal::last() const { return impl_->last(); }
 Lsn Journal::written() const { return impl_->written(); }
 Lsn Journal::durable() const { return impl_->durable(); }

@@ -18,6 +18,7 @@
 #include "fs/base/ids.h"
 #include "fs/inode/rows.h"
 #include "fs/persistence/journal_reader.h"
+#include "transport/base/interruption.h"
 #include "transport/base/result.h"
 #include "transport/volume_client.h"
 
@@ -42,7 +43,8 @@ class Journal {
   // Before an operation takes any lock: waits while too much is pending, or the chain is beyond its limit. The journal's
   // error once it has failed (no space left for it), or the volume's (fenced, brick lost its data), whoever met with that
   // first: the file system is then read-only.
-  Status admit();
+  // EINTR.
+  Status admit(const Interruption* by = nullptr);
   bool admits() const;  // it would neither wait nor fail
   // While holding the locks of all inodes that the rows are about, so that journal order is operation order.
   // At most limits::kTransactionBytes of rows; not empty.
@@ -63,7 +65,8 @@ class Journal {
   };
   // Everything before the call is durable: every append(), and all data written to the volume. An error that is not also
   // error() is a passing one (soft timeout, the brick's store is full): nothing is lost, a later sync may succeed.
-  Status sync();
+  // EINTR: it becomes durable without the caller.
+  Status sync(const Interruption* by = nullptr);
   Lsn last() const;      // highest appended
   Lsn written() const;
   Lsn durable() const;

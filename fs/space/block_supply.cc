@@ -54,13 +54,15 @@ Status Space::Impl::give_all_back() {
   }
 }
 
-Status Space::Impl::wait_for_supply(MutexLock& lock, uint64_t blocks) {
+Status Space::Impl::wait_for_supply(MutexLock& lock, uint64_t blocks, const Interruption* by) {
   const uint64_t done = calls_done;
   const uint64_t failed = calls_failed;
   demand += blocks;
   supply_wanted.notify_one();
-  while (calls_done == done && !stopping) supplied.wait(lock);
+  Status waited;
+  while (calls_done == done && !stopping && waited.ok()) waited = wait_interruptibly(supplied, lock, by);
   demand -= blocks;
+  TRY(waited);
   if (stopping) return Error(ECANCELED, "unmounting");
   return calls_failed != failed ? Status(last_failure) : Status();
 }

@@ -87,7 +87,9 @@ Status Space::stop() {
   return impl_->give_all_back();
 }
 
-Result<std::vector<UnitRun>> Space::allocate(uint64_t units, uint64_t goal) { return impl_->allocate(units, goal); }
+Result<std::vector<UnitRun>> Space::allocate(uint64_t units, uint64_t goal, const Interruption* by) {
+  return impl_->allocate(units, goal, by);
+}
 
 void Space::release(UnitRun run, Lsn freed_by) {
   MutexLock lock(impl_->mutex);
@@ -169,13 +171,13 @@ void Space::Impl::reap() {
   if (emptied) supply_wanted.notify_one();
 }
 
-Result<std::vector<UnitRun>> Space::Impl::allocate(uint64_t units, uint64_t goal) {
+Result<std::vector<UnitRun>> Space::Impl::allocate(uint64_t units, uint64_t goal, const Interruption* by) {
   CHECK(units > 0);
   MutexLock lock(mutex);
-  TRY(promise(lock, units));
+  TRY(promise(lock, units, by));
   std::vector<UnitRun> runs;
   uint64_t need = units;
-  const Status status = take_promised(lock, goal, need, runs);
+  const Status status = take_promised(lock, goal, need, runs, by);
   if (status.ok()) return runs;
   promised_units -= need;
   for (const UnitRun& run : runs) data.give_back(run);
@@ -183,7 +185,7 @@ Result<std::vector<UnitRun>> Space::Impl::allocate(uint64_t units, uint64_t goal
 }
 
 // Sets so many units aside, wherever they are, for take_promised().
-Status Space::Impl::promise(MutexLock& lock, uint64_t units) {
+Status Space::Impl::promise(MutexLock& lock, uint64_t units, const Interruption* by) {
   while (units > free_now()) {
     if (units <= free_now() + freed_units) {
       mutex.unlock();
@@ -195,7 +197,7 @@ Status Space::Impl::promise(MutexLock& lock, uint64_t units) {
       reap();
     } else if (Clock::now() - last_refresh > kRefreshEvery) {
       refresh_wanted = true;  // others may have given the brick's blocks back
-      TRY(wait_for_supply(lock, 0));
+      TRY(wait_for_supply(lock, 0, by));
     } else {
       return Error(ENOSPC, "volume full");
     }
@@ -204,11 +206,12 @@ Status Space::Impl::promise(MutexLock& lock, uint64_t units) {
   return {};
 }
 
-Status Space::Impl::take_promised(MutexLock& lock, uint64_t goal, uint64_t& need, std::vector<UnitRun>& runs) {
+Status Space::Impl::take_promised(MutexLock& lock, uint64_t goal, uint64_t& need, std::vector<UnitRun>& runs,
+                                  const Interruption* by) {
   take_well_placed(goal, need, runs);
   while (need > 0) {
     if (data.empty_blocks() == 0 && supply_can_bring()) {
-      TRY(wait_for_supply(lock, divide_up(need, kUnitsPerBlock)));
+      TRY(wait_for_supply(lock, divide_up(need, kUnitsPerBlock), by));
       take_well_placed(runs.empty() ? goal : runs.back().end(), need, runs);
       continue;
     }

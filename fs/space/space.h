@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "fs/base/ids.h"
+#include "transport/base/interruption.h"
 #include "transport/base/result.h"
 #include "transport/volume_client.h"
 
@@ -33,7 +34,7 @@ class Space {
  public:
   struct Hooks {
     std::function<Lsn()> durable;         // everything up to it is durable
-    std::function<Status()> make_durable; // waits until all that was freed so far is durable (Journal::sync)
+    std::function<Status()> make_durable; // waits until all that was freed so far is durable (Journal::sync); on the caller's thread
   };
 
   // `volume` must outlive it. Nothing is in use yet: recovery calls adopt() for each extent, then start().
@@ -53,7 +54,8 @@ class Space {
 
   // In all `units` > 0, in as few runs as space allows, the first one at `goal` (a volume unit, 0: anywhere) if that is free.
   // Waits for a control call only if nothing is ahead. ENOSPC / EDQUOT: not so many are free; nothing is taken then.
-  Result<std::vector<UnitRun>> allocate(uint64_t units, uint64_t goal);
+  // EINTR.
+  Result<std::vector<UnitRun>> allocate(uint64_t units, uint64_t goal, const Interruption* by = nullptr);
   // Given up by a transaction with this LSN.
   void release(UnitRun run, Lsn freed_by);
   // Allocated but never named in a transaction; no transfer to it is under way.

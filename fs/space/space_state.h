@@ -24,7 +24,7 @@ class Space::Impl {
       : volume(volume_in), budget(volume_in.session().capacity_blocks, volume_in.session().memory_blocks) {}
 
   // --- space.cc
-  Result<std::vector<UnitRun>> allocate(uint64_t units, uint64_t goal) ABSL_LOCKS_EXCLUDED(mutex);
+  Result<std::vector<UnitRun>> allocate(uint64_t units, uint64_t goal, const Interruption* by) ABSL_LOCKS_EXCLUDED(mutex);
   Result<BlockRange> allocate_metadata(uint64_t blocks) ABSL_LOCKS_EXCLUDED(mutex);
   Status free_metadata(BlockRun blocks) ABSL_LOCKS_EXCLUDED(mutex);
   void raise_durable(Lsn lsn);
@@ -35,8 +35,8 @@ class Space::Impl {
   Status first_supply() ABSL_LOCKS_EXCLUDED(mutex);  // on the caller's thread, before supply_loop() runs
   void supply_loop() ABSL_LOCKS_EXCLUDED(mutex);
   Status give_all_back() ABSL_LOCKS_EXCLUDED(mutex);  // after it ended: what data does not use
-  // Waits until a call to the brick has ended that may have brought blocks; `demand`: so many are needed. Its error.
-  Status wait_for_supply(MutexLock& lock, uint64_t demand) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Waits until a call to the brick has ended that may have brought blocks; `demand`: so many are needed. Its error; EINTR.
+  Status wait_for_supply(MutexLock& lock, uint64_t demand, const Interruption* by = nullptr) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Calls to the brick for blocks that `budget` has begun to allocate or to free; the mutex is given up meanwhile. What becomes of
   // blocks whose call was not answered is settled later: they are freed, if they are there.
   Status alloc_on_brick(BlockRun blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
@@ -83,9 +83,9 @@ class Space::Impl {
 
  private:
   void take(UnitRun run, uint64_t& need, std::vector<UnitRun>& runs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  Status promise(MutexLock& lock, uint64_t units) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  Status promise(MutexLock& lock, uint64_t units, const Interruption* by) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void take_well_placed(uint64_t goal, uint64_t& need, std::vector<UnitRun>& runs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  Status take_promised(MutexLock& lock, uint64_t goal, uint64_t& need, std::vector<UnitRun>& runs)
+  Status take_promised(MutexLock& lock, uint64_t goal, uint64_t& need, std::vector<UnitRun>& runs, const Interruption* by)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   bool supply_can_bring() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 

@@ -49,6 +49,20 @@ TEST(RangeLocks, TryingNeitherWaitsNorHoldsOthersUp) {
   EXPECT_TRUE(behind.granted_within(10s));
 }
 
+TEST(RangeLocks, WhoIsInterruptedNoLongerHoldsOthersUp) {
+  RangeLocks locks;
+  const auto reader = locks.lock(kFile, 0, 10, Mode::kShared);
+  Interruption interruption;
+  auto writer = std::async(std::launch::async, [&] { return locks.lock(kFile, 5, 15, Mode::kExclusive, &interruption).code(); });
+  EXPECT_EQ(writer.wait_for(50ms), std::future_status::timeout);
+  Waiter behind(locks, 9, 20, Mode::kShared);
+  EXPECT_FALSE(behind.granted_within(50ms));
+  interruption.raise();
+  EXPECT_EQ(writer.get(), EINTR);
+  EXPECT_TRUE(behind.granted_within(10s));
+  EXPECT_TRUE(locks.lock(kFile, 30, 31, Mode::kExclusive, &interruption).ok()) << "nothing to wait for";
+}
+
 TEST(RangeLocks, ReadersShareAndWritersExclude) {
   RangeLocks locks;
   std::optional<RangeLocks::Hold> first = locks.lock(kFile, 0, 10, Mode::kShared);

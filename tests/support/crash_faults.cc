@@ -24,6 +24,8 @@ const char* name_of(Kind kind) {
     case Kind::kRestartedThen: return "is followed by a restart";
     case Kind::kAbsent: return "loses its request, and the brick is away";
     case Kind::kAbsentThen: return "loses its answer, and the brick is away";
+    case Kind::kInterrupted: return "loses its request, the brick is away, and the operation is interrupted";
+    case Kind::kInterruptedThen: return "loses its answer, the brick is away, and the operation is interrupted";
   }
   return "";
 }
@@ -96,7 +98,7 @@ FaultExplorer::Outcome FaultExplorer::run(const CrashSequence& sequence, const P
   auto medium = medium_on(bases_[plan.durable], plan.durable, false);
   {
     const auto wire = std::make_shared<BrickFaults>([medium] { return medium->connect(); });
-    wire->plan(plan.faults, [medium, seed = seed_] { medium->restart(seed); }, options_.delay);
+    wire->plan(plan.faults, [medium, seed = seed_] { medium->restart(seed); }, options_.delay, [this] { interruption_.raise(); });
     auto volume = open_volume(wire->make_brick(), plan.soft);
     outcome.is_open = volume.ok();
     const auto filesystem = volume.ok() ? mount(std::move(*volume), false, &outcome.why_not_mounted) : nullptr;
@@ -119,18 +121,26 @@ void FaultExplorer::serve(const CrashSequence& sequence, Filesystem& filesystem,
   CrashWorkload workload(filesystem);
   outcome.history.push_back(take_snapshot_at_last(filesystem));
   for (const CrashOperation& operation : sequence) {
-    outcome.answers.push_back(code_of(workload.run(operation)));
+    outcome.answers.push_back(code_of(run_as_asker(workload, operation)));
     outcome.history.push_back(take_snapshot_at_last(filesystem));
   }
   outcome.answers.push_back(code_of(filesystem.sync_all()));
   outcome.answers.push_back(code_of(filesystem.unmount()));
 }
 
+// It ends when it is interrupted, as what a process asks for.
+Status FaultExplorer::run_as_asker(CrashWorkload& workload, const CrashOperation& operation) {
+  interruption_.clear();
+  const Filesystem::Asker asker(0, &interruption_);
+  return workload.run(operation);
+}
+
 std::string FaultExplorer::judge_run(const CrashSequence& sequence, const Plan& plan, const Outcome& expected) {
   const Outcome outcome = run(sequence, plan);
   if (!plan.durable && has(plan.faults, {Kind::kRestarted, Kind::kRestartedThen})) return judge_lost(outcome, expected);
   if (!outcome.wrong.empty() || !outcome.is_open) return outcome.wrong;
-  const bool given_up = plan.soft && has(plan.faults, {Kind::kAbsent, Kind::kAbsentThen});
+  const bool interrupted = has(plan.faults, {Kind::kInterrupted, Kind::kInterruptedThen});
+  const bool given_up = interrupted || (plan.soft && has(plan.faults, {Kind::kAbsent, Kind::kAbsentThen}));
   if (given_up || has(plan.faults, {Kind::kRefused})) return judge_refused(sequence, outcome, given_up ? &expected : nullptr);
   // All else is the brick's and the network's business: nobody sees it.
   if (!outcome.why_not_mounted.empty()) return outcome.why_not_mounted;
@@ -150,6 +160,11 @@ std::string FaultExplorer::judge_run(const CrashSequence& sequence, const Plan& 
 // in order. Given up with a transfer under way (there is something `intended`), it may have written over bytes in place.
 std::string FaultExplorer::judge_refused(const CrashSequence& sequence, const Outcome& outcome, const Outcome* intended) {
   if (!outcome.why_not_mounted.empty()) return "";
+  for (size_t i = 0; intended != nullptr && i < sequence.size() && outcome.answers[i] == intended->answers[i]; ++i) {
+    if (!outcome.history[i + 1].error.empty()) break;
+    const std::string why = difference(intended->history[i + 1], outcome.history[i + 1]);
+    if (!why.empty()) return fmt::format("operation {} was not given up, nor any before it, and {}", i + 1, why);
+  }
   for (size_t i = 0; i < sequence.size(); ++i) {
     if (outcome.answers[i] == 0 || !outcome.history[i].error.empty() || !outcome.history[i + 1].error.empty()) continue;
     const std::string why = intended == nullptr ? difference(outcome.history[i], outcome.history[i + 1])

@@ -53,6 +53,7 @@ class FaultExplorer {
   std::vector<Plan> plans_for(bool durable, uint64_t calls, std::mt19937_64& random) const;
   Outcome run(const CrashSequence& sequence, const Plan& plan);
   void serve(const CrashSequence& sequence, Filesystem& filesystem, Outcome& outcome);
+  Status run_as_asker(CrashWorkload& workload, const CrashOperation& operation);
   std::string judge_run(const CrashSequence& sequence, const Plan& plan, const Outcome& expected);
   static std::string judge_refused(const CrashSequence& sequence, const Outcome& outcome, const Outcome* intended);
   static std::string judge_lost(const Outcome& outcome, const Outcome& expected);
@@ -61,6 +62,7 @@ class FaultExplorer {
   BrickState bases_[2];  // durable
   uint64_t seed_ = 1;    // of the sequence
   uint64_t runs_ = 0;
+  Interruption interruption_;  // of the operation under way
 };
 
 }  // namespace brickfs

@@ -155,10 +155,12 @@ bool can_repeat(BrickCall call) { return call != BrickCall::kAlloc && call != Br
 
 }  // namespace
 
-void BrickFaults::plan(std::vector<PlannedFault> faults, std::function<void()> restart, std::function<void()> delay) {
+void BrickFaults::plan(std::vector<PlannedFault> faults, std::function<void()> restart, std::function<void()> delay,
+                       std::function<void()> interrupt) {
   planned_ = std::move(faults);
   restart_ = std::move(restart);
   delay_ = std::move(delay);
+  interrupt_ = std::move(interrupt);
 }
 
 std::optional<PlannedFault::Kind> BrickFaults::next_planned() {
@@ -184,9 +186,12 @@ BrickFaults::Verdict BrickFaults::judge(BrickCall call, std::optional<PlannedFau
   if (fault == PlannedFault::Kind::kDelayed) fault.reset();
   if (fault) {  // one that loses the session
     connected_ = false;
-    const bool absent = fault == PlannedFault::Kind::kAbsent || fault == PlannedFault::Kind::kAbsentThen;
+    const bool interrupts = fault == PlannedFault::Kind::kInterrupted || fault == PlannedFault::Kind::kInterruptedThen;
+    const bool absent = interrupts || fault == PlannedFault::Kind::kAbsent || fault == PlannedFault::Kind::kAbsentThen;
     if (absent) absent_for_ = PlannedFault::kAttemptsWhileAbsent;
-    const bool carried_out = fault == PlannedFault::Kind::kLostAnswer || fault == PlannedFault::Kind::kAbsentThen;
+    if (interrupts) interrupt_();
+    const bool carried_out = fault == PlannedFault::Kind::kLostAnswer || fault == PlannedFault::Kind::kAbsentThen ||
+                             fault == PlannedFault::Kind::kInterruptedThen;
     return carried_out ? Verdict{0, true} : Verdict{ENOTCONN, false};
   }
   if (answer_ && answer_->first == call) {

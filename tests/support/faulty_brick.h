@@ -31,9 +31,11 @@ struct PlannedFault {
     kRestarted,      // the brick is restarted instead
     kRestartedThen,  // the same when the call was carried out, of a batch or a commit half
     kAbsent,         // kLostRequest, and no new session for so many attempts to get one
-    kAbsentThen      // kLostAnswer, and the same
+    kAbsentThen,     // kLostAnswer, and the same
+    kInterrupted,    // kAbsent, and who asked for the operation is told to end
+    kInterruptedThen // kAbsentThen, and the same
   };
-  static constexpr size_t kKinds = 9;
+  static constexpr size_t kKinds = 11;
   static constexpr int kAttemptsWhileAbsent = 100;  // more than a minute's
   uint64_t call = 0;                                // the first is 0
   Kind kind = Kind::kLostRequest;
@@ -58,8 +60,8 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
   // Called after each commit that was carried out, with nothing else under way.
   void set_after_commit(std::function<void()> callback) { after_commit_ = std::move(callback); }
 
-  // `restart`: what is behind is killed and started again. `delay`: lets time pass.
-  void plan(std::vector<PlannedFault> faults, std::function<void()> restart, std::function<void()> delay);
+  // `restart`: what is behind is killed and started again. `delay`: lets time pass. `interrupt`: tells who asks to end; must not wait.
+  void plan(std::vector<PlannedFault> faults, std::function<void()> restart, std::function<void()> delay, std::function<void()> interrupt);
   uint64_t calls() const { return all_calls_; }
   uint64_t calls(BrickCall call) const { return counts_[static_cast<size_t>(call)]; }
   uint64_t sessions() const { return sessions_; }
@@ -86,6 +88,7 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
   std::vector<PlannedFault> planned_;  // fixed before the first call, as the two behind it
   std::function<void()> restart_;
   std::function<void()> delay_;
+  std::function<void()> interrupt_;
   std::atomic<uint64_t> all_calls_{0};
   std::atomic<bool> refusing_{false};
   std::atomic<bool> fenced_{false};

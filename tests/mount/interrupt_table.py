@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""interrupt_table.py prepare DIR | table DIR | check DIR
+
+What waits for a brick that is away is ended by a signal within a second: one process for each kind of operation and each of the signals,
+all at a time, each on a file of its own. `table` is run while the brick is away; it leaves one reader that nobody signals, whose answer `check`,
+run when the brick is back, waits for. Signals: three whose default is to kill, and one that the process handles (then the call fails, EINTR).
+"""
+import mmap, os, signal, sys, time
+
+SIZE = 1 << 20
+LIMIT_S = 1.0
+SIGNALS = {"INT": signal.SIGINT, "TERM": signal.SIGTERM, "KILL": signal.SIGKILL, "handled": signal.SIGUSR1}
+OLD, NEW = b"o", b"n"
+
+
+class Told(Exception):
+    pass
+
+
+def aligned(length, fill):
+    memory = mmap.mmap(-1, length)
+    memory.write(fill * length)
+    return memory
+
+
+def direct(path, flags):
+    return os.open(path, flags | os.O_DIRECT)
+
+
+def read_direct(path):
+    os.preadv(direct(path, os.O_RDONLY), [aligned(4096, b"\0")], 8192)
+
+
+def read_direct_large(path):
+    os.preadv(direct(path, os.O_RDONLY), [aligned(SIZE, b"\0")], 0)
+
+
+def read_buffered(path):
+    os.pread(os.open(path, os.O_RDONLY), 4096, 16384)
+
+
+def read_mapped(path):
+    with mmap.mmap(os.open(path, os.O_RDONLY), SIZE, prot=mmap.PROT_READ) as memory:
+        memory[200000]
+
+
+def write_direct(path):
+    os.pwritev(direct(path, os.O_RDWR), [aligned(4096, NEW)], 8192)
+
+
+def write_direct_large(path):
+    os.pwritev(direct(path, os.O_RDWR), [aligned(SIZE, NEW)], 0)
+
+
+def write_buffered(path):
+    os.pwrite(os.open(path, os.O_RDWR), NEW * 100, 5000)
+
+
+def write_synchronous(path):
+    os.pwrite(os.open(path, os.O_RDWR | os.O_SYNC), NEW * 4096, 4096)
+
+
+def append(path):
+    os.write(os.open(path, os.O_WRONLY | os.O_APPEND), NEW * 10000)
+
+
+def append_direct(path):
+    os.writev(direct(path, os.O_WRONLY | os.O_APPEND), [aligned(65536, NEW)])
+
+
+def fsync(path):
+    os.fsync(os.open(path, os.O_RDWR))
+
+
+def fdatasync(path):
+    os.fdatasync(os.open(path, os.O_RDWR))
+
+
+def extend(path):
+    os.truncate(path, 2 * SIZE)
+
+
+def copy_range(path):
+    os.copy_file_range(os.open(path, os.O_RDONLY), os.open(path + ".copy", os.O_WRONLY | os.O_CREAT), SIZE)
+
+
+def create_until_told(path):
+    while True:
+        os.close(os.open(path + ".many", os.O_WRONLY | os.O_CREAT))
+        os.unlink(path + ".many")
+
+
+def write_behind_another(path):
+    """Waits for the range that the process before it writes to."""
+    write_direct_large(path.replace("write_behind_another", "write_direct_large"))
+
+
+OPERATIONS = [read_direct, read_direct_large, read_buffered, read_mapped, write_direct, write_direct_large, write_buffered, write_synchronous,
+              append, append_direct, fsync, fdatasync, extend, copy_range, create_until_told, write_behind_another]
+HANDLED_BY_PAGE_FAULT = {"read_mapped"}  # a fault is not ended by a signal that is handled: on no file system
+
+
+def path_of(directory, operation, name):
+    return os.path.join(directory, f"{operation.__name__}.{name}")
+
+
+def cases(directory):
+    for operation in OPERATIONS:
+        for name in SIGNALS:
+            if name != "handled" or operation.__name__ not in HANDLED_BY_PAGE_FAULT:
+                yield operation, name, path_of(directory, operation, name)
+
+
+def prepare(directory):
+    paths = [path for _, _, path in cases(directory)] + [os.path.join(directory, "reader")]
+    for path in paths:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        os.write(fd, OLD * (SIZE - 100))
+        if not path.split("/")[-1].startswith("extend"):
+            os.write(fd, OLD * 100)
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(fd)
+
+
+def tell(*_):
+    raise Told
+
+
+def child(operation, name, path):
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if name == "handled":
+        signal.signal(SIGNALS[name], tell)
+    code = 1
+    try:
+        operation(path)
+        code = 0
+    except Told:
+        code = 42
+    except InterruptedError:
+        code = 43
+    except OSError as error:
+        print(f"{operation.__name__}: {error}", file=sys.stderr, flush=True)
+    os._exit(code)
+
+
+def state_of(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat, open(f"/proc/{pid}/wchan") as where:
+            return f"state {stat.read().rsplit(')', 1)[1].split()[0]} in {where.read()}"
+    except OSError:
+        return "gone"
+
+
+def ended(running, ends, seconds):
+    """Until all have ended or the time is over; when and how each did."""
+    began = time.monotonic()
+    while running.keys() - ends.keys() and time.monotonic() - began < seconds:
+        for pid in running.keys() - ends.keys():
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                ends[pid] = (time.monotonic() - began, os.waitstatus_to_exitcode(status))
+        time.sleep(0.005)
+
+
+def start_reader(directory):
+    """Nobody signals it."""
+    if os.fork() == 0:
+        os.setsid()
+        with open(os.path.join(directory, "..", "reader.out"), "w") as out:
+            try:
+                read_direct_large(os.path.join(directory, "reader"))
+                out.write("read")
+            except OSError as error:
+                out.write(f"failed: {error}")
+        os._exit(0)
+
+
+def table(directory):
+    limit = LIMIT_S * float(os.environ.get("INTERRUPT_SLOWNESS", "1"))
+    start_reader(directory)
+    running = {}
+    for operation, name, path in cases(directory):
+        pid = os.fork()
+        if pid == 0:
+            child(operation, name, path)
+        running[pid] = (operation.__name__, name)
+    early = {}
+    ended(running, early, float(os.environ.get("INTERRUPT_AFTER", "1.5")))
+    wrong = [f"{running[pid][0]} does not wait (exit {code})" for pid, (_, code) in early.items()]
+    waiting = {pid: case for pid, case in running.items() if pid not in early}
+    for pid, (_, name) in waiting.items():
+        os.kill(pid, SIGNALS[name])
+    ends = {}
+    ended(waiting, ends, limit)
+    for pid, (operation, name) in waiting.items():
+        expected = 42 if name == "handled" else -SIGNALS[name]
+        if pid not in ends:
+            wrong.append(f"{operation} x {name}: {state_of(pid)} after {limit} s")
+        elif ends[pid][1] != expected:
+            wrong.append(f"{operation} x {name}: exit {ends[pid][1]}, not {expected}")
+    late = {}
+    ended({pid: case for pid, case in waiting.items() if pid not in ends}, late, 20)
+    for pid, (seconds, code) in late.items():
+        wrong.append(f"  {' x '.join(waiting[pid])} ended after {limit + seconds:.1f} s, exit {code}")
+    times = sorted(seconds for seconds, _ in ends.values())
+    if times:
+        print(f"   {len(times)} of {len(waiting)} ended, half in {times[len(times) // 2]:.2f} s, the last in {times[-1]:.2f} s")
+    if os.path.exists(os.path.join(directory, "..", "reader.out")) and os.path.getsize(os.path.join(directory, "..", "reader.out")):
+        wrong.append("the reader that nobody told to end has ended")
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
+def check(directory):
+    """What was synced is there; bytes that were being written over are old or new."""
+    out = os.path.join(directory, "..", "reader.out")
+    deadline = time.monotonic() + 30
+    while os.path.getsize(out) == 0 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    with open(out) as said:
+        if said.read() != "read":
+            sys.exit("the reader that waited for the brick failed")
+    os.unlink(out)
+    for operation, _, path in cases(directory):
+        with open(path, "rb") as file:
+            content = file.read()
+        name = operation.__name__
+        allowed = OLD + (NEW if "write" in name or "append" in name else b"") + (b"\0" if name == "extend" else b"")
+        size = SIZE - 100 if name == "extend" else SIZE
+        if len(content) < size or content.strip(allowed):
+            sys.exit(f"{path}: {len(content)} bytes, others than were written: {content.strip(allowed)[:20]!r}")
+        if not set(content[:size]) <= set(OLD + (NEW if "write" in name else b"")):
+            sys.exit(f"{path}: what was synced is not there")
+
+
+if __name__ == "__main__":
+    {"prepare": prepare, "table": table, "check": check}[sys.argv[1]](sys.argv[2])
