@@ -118,8 +118,9 @@ bool FuseInterrupts::look() {
     if (request->raised) continue;
     const PendingSignal signal = pending_signal_of(request->thread);
     if (signal == PendingSignal::kFatal) killed.emplace_back(place, *request);
-    if (signal == PendingSignal::kHandled || (signal == PendingSignal::kUnknown && request->asked))
-      signalled.emplace_back(place, *request);
+    const bool sleeps = place->waiter().sleeps_through(request->unique, signal == PendingSignal::kHandled);
+    const bool may_sleep = signal == PendingSignal::kHandled || signal == PendingSignal::kUnknown;
+    if (sleeps || (may_sleep && request->asked)) signalled.emplace_back(place, *request);
   }
   for (const auto& [place, request] : killed) interrupt(*place, request);
   // What is under way cannot be ended alone: with it ends the session, if nothing is to be hoped from that.

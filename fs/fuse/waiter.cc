@@ -9,7 +9,7 @@ void FuseWaiter::begin(uint64_t unique, uint32_t thread) {
   MutexLock lock(mutex_);
   unique_ = unique;
   thread_ = thread;
-  asked_ = aside_ = false;
+  asked_ = aside_ = signalled_ = false;
   together_ = nullptr;
   interruption_.clear();
 }
@@ -52,6 +52,11 @@ bool FuseWaiter::ask(uint64_t unique) {
   if (unique_ != unique) return false;
   asked_ = true;
   return true;
+}
+
+bool FuseWaiter::sleeps_through(uint64_t unique, bool signal) {
+  MutexLock lock(mutex_);
+  return unique_ == unique && std::exchange(signalled_, signal) && signal;
 }
 
 void FuseWaiter::interrupt(uint64_t unique, const std::function<void()>& answer) {

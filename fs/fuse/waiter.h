@@ -40,6 +40,8 @@ class FuseWaiter {
   };
   std::optional<Request> look();
   bool ask(uint64_t unique);  // false: it is not here
+  // Whether a signal waits for the thread now. True: it did the last time, too, so that the thread sleeps through it.
+  bool sleeps_through(uint64_t unique, bool signal);
   // `answer`: called if it was set aside.
   void interrupt(uint64_t unique, const std::function<void()>& answer);
 
@@ -51,6 +53,7 @@ class FuseWaiter {
   uint32_t thread_ ABSL_GUARDED_BY(mutex_) = 0;
   bool asked_ ABSL_GUARDED_BY(mutex_) = false;
   bool aside_ ABSL_GUARDED_BY(mutex_) = false;
+  bool signalled_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t seen_ ABSL_GUARDED_BY(mutex_) = 0;
   Interruption* together_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };

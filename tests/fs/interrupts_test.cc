@@ -58,6 +58,19 @@ TEST(FuseWaiter, WhatIsSetAsideIsAnsweredByWhoInterruptsIt) {
   EXPECT_FALSE(waiter.interruption()->raised()) << "the next request's";
 }
 
+// A thread that does not wait for its request (asynchronous ones) handles a signal soon.
+TEST(FuseWaiter, ASignalCountsThatIsNotHandledSoon) {
+  FuseWaiter waiter;
+  waiter.begin(2, 1);
+  EXPECT_FALSE(waiter.sleeps_through(2, true));
+  EXPECT_FALSE(waiter.sleeps_through(2, false)) << "it was handled";
+  EXPECT_FALSE(waiter.sleeps_through(2, true)) << "another one";
+  EXPECT_TRUE(waiter.sleeps_through(2, true));
+  EXPECT_FALSE(waiter.sleeps_through(4, true));
+  waiter.begin(4, 1);
+  EXPECT_FALSE(waiter.sleeps_through(4, true));
+}
+
 TEST(FuseWaiter, RaisesWhatItsRequestIsServedWith) {
   FuseWaiter waiter;
   Interruption together;

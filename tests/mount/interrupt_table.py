@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""interrupt_table.py prepare DIR | table DIR | check DIR
+"""interrupt_table.py prepare DIR | table DIR | check DIR | under_way DIR BRICKD
 
 What waits for a brick that is away is ended by a signal within a second: one process for each kind of operation and each of the signals,
 all at a time, each on a file of its own. `table` is run while the brick is away; it leaves one reader that nobody signals, whose answer `check`,
-run when the brick is back, waits for. Signals: three whose default is to kill, and one that the process handles (then the call fails, EINTR).
+run when the brick is back, waits for. `under_way`: many small requests at a time, as the brick is stopped. Signals: three whose default is to kill, and one that the process handles (then the call fails, EINTR).
 """
 import mmap, os, signal, sys, time
 
@@ -234,5 +234,56 @@ def check(directory):
             sys.exit(f"{path}: what was synced is not there")
 
 
+def loop(path, counts, i):
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    fd = direct(path, os.O_RDWR)
+    memory = aligned(4096, OLD)
+    while True:
+        os.preadv(fd, [memory], (i * 37 + counts[i]) % 200 * 4096)
+        if i % 3 == 0:
+            os.pwritev(fd, [memory], i * 4096)
+        counts[i] = (counts[i] + 1) % 251
+
+
+def under_way(directory, brickd):
+    """Each on a file of its own: of several writers of one file, all but one wait for a lock of the kernel's, which no signal ends."""
+    loops = 32
+    files = [path for _, _, path in cases(directory)]
+    counts = mmap.mmap(-1, loops)
+    pids = []
+    for i in range(loops):
+        pid = os.fork()
+        if pid == 0:
+            loop(files[i], counts, i)
+        pids.append(pid)
+    time.sleep(1)
+    os.kill(int(brickd), signal.SIGSTOP)
+    time.sleep(1)
+    names = ["INT", "TERM", "KILL"]
+    told = {pid: names[i % 3] for i, pid in enumerate(pids) if i % 2 == 0}
+    for pid, name in told.items():
+        os.kill(pid, SIGNALS[name])
+    ends = {}
+    ended(told, ends, LIMIT_S * float(os.environ.get("INTERRUPT_SLOWNESS", "1")))
+    wrong = [f"a small request x {name}: {state_of(pid)}" for pid, name in told.items() if pid not in ends]
+    before = counts[:]
+    os.kill(int(brickd), signal.SIGCONT)
+    deadline = time.monotonic() + 20
+    others = [i for i in range(loops) if i % 2 == 1]
+    while [i for i in others if counts[i] == before[i]] and time.monotonic() < deadline:
+        time.sleep(0.01)
+    wrong += [f"process {i}, which nobody told to end, does not go on" for i in others if counts[i] == before[i]]
+    for i in others:
+        done, status = os.waitpid(pids[i], os.WNOHANG)
+        if done:
+            wrong.append(f"process {i}, which nobody told to end, ended with {status}")
+        else:
+            os.kill(pids[i], signal.SIGKILL)
+    if ends:
+        print(f"   {len(ends)} of {len(told)} ended, the last in {max(seconds for seconds, _ in ends.values()):.2f} s")
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
 if __name__ == "__main__":
-    {"prepare": prepare, "table": table, "check": check}[sys.argv[1]](sys.argv[2])
+    {"prepare": prepare, "table": table, "check": check, "under_way": under_way}[sys.argv[1]](*sys.argv[2:])

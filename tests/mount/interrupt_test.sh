@@ -38,6 +38,10 @@ mount_brickfs
 round "stopped" stop_brickd continue_brickd
 round "dead" kill_brickd restart_brickd
 
+say "many small requests under way"
+timeout 60 python3 "$TABLE" under_way "$MNT" "$BRICKD_PID"
+within 10 link_is tcp || die "the brick speaks again: $(link)"
+
 say "silence is told in time"
 stop_brickd
 within 3 link_is 'silent: *' || within 0.1 link_is 'waiting: *' || die "the brick is silent, and the mount says: $(link)"
