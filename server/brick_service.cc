@@ -21,12 +21,12 @@ namespace {
 
 class BrickServiceImpl final : public BrickService {
  public:
-  BrickServiceImpl(std::unique_ptr<Pool> pool, std::unique_ptr<StoreFile> store, std::chrono::milliseconds lease)
-      : lease_(lease),
+  BrickServiceImpl(std::unique_ptr<Pool> pool, std::unique_ptr<StoreFile> store, const BrickConfig& config)
+      : lease_(config.lease),
         pool_(std::move(pool)),
         store_(std::move(store)),
         blocks_(*pool_, store_.get()),
-        volumes_(blocks_, store_.get(), geometry()) {}
+        volumes_(blocks_, store_.get(), geometry(), config.grace) {}
   ~BrickServiceImpl() override;
 
   Status load(const BrickConfig& config, StoreFile::Contents contents, std::string* why);
@@ -159,7 +159,7 @@ Result<std::unique_ptr<BrickService>> BrickService::open(const BrickConfig& conf
     *why = fmt::format("{} of memory: {}", format_size(frames * kBlockBytes), std::strerror(pool.code()));
     return pool.error();
   }
-  auto service = std::make_unique<BrickServiceImpl>(*std::move(pool), std::move(store), config.lease);
+  auto service = std::make_unique<BrickServiceImpl>(*std::move(pool), std::move(store), config);
   TRY(service->load(config, std::move(contents), why));
   return std::unique_ptr<BrickService>(std::move(service));
 }

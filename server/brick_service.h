@@ -34,6 +34,9 @@ struct BrickConfig {
   uint64_t store_bytes = 0;              // of a new store; 0: that of the existing one
   std::vector<VolumeSpec> volumes;       // besides `default`; an existing volume's quota is changed to what is given
   std::chrono::milliseconds lease = limits::kLease;  // a holder not heard of for so long is cut off
+  // From the start on, of a brick with a store: a volume that somebody held and had not closed is his for so long. 0 where he
+  // cannot come back (he was in one process with the brick).
+  std::chrono::milliseconds grace{0};
 };
 
 // Part of mapped memory that stays in place, and mapped, as long as this lives. Short-lived: holders of a handle being

@@ -78,6 +78,7 @@ void interpret(const Arguments& arguments, BrickdOptions& options) {
   if (!arguments.memory.empty()) options.brick.memory_bytes = size_of("--memory", arguments.memory);
   if (!arguments.size.empty()) options.brick.store_bytes = size_of("--size", arguments.size);
   options.brick.store_path = arguments.file;
+  options.brick.grace = limits::kGrace;
   for (const std::string& volume : arguments.volumes) options.brick.volumes.push_back(parse_volume(volume));
 }
 

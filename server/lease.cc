@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who gets a volume: VolumeTable's leases.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <iterator>
@@ -30,6 +31,26 @@ Status VolumeTable::check_resume(const Volume& volume, const OpenRequest& reques
   const bool shared = request.mode == OpenMode::kReadOnly;
   if (same_lease && (shared || ClientId{lease.holder_client} == request.client)) return {};
   return Error(ESTALE, "the volume has gone to another since");
+}
+
+// What the holder wrote and had not committed is with him only: who came before him would have him fenced, and it lost.
+Status VolumeTable::check_kept(const Volume& volume, const OpenRequest& request, Holder* holder) {
+  const ClientId former{volume.record.holder_client};
+  if (request.steal || request.client == former || request.ended == former) return {};
+  const Holder kept = away_holder(volume);
+  if (kept.kept_for.count() == 0) return {};
+  if (holder != nullptr) *holder = kept;
+  return Error(EBUSY, "the volume is kept for its holder");
+}
+
+Holder VolumeTable::away_holder(const Volume& volume) {
+  Holder holder;
+  holder.name = volume.record.holder_name.data();
+  holder.since_unix_seconds = volume.record.holder_since;
+  holder.client = ClientId{volume.record.holder_client};
+  const auto left = volume.kept_until - std::chrono::steady_clock::now();
+  if (left.count() > 0) holder.kept_for = std::chrono::ceil<std::chrono::milliseconds>(left);
+  return holder;
 }
 
 // Whom the request would drive out. EBUSY if it may not.
@@ -71,12 +92,14 @@ Result<std::shared_ptr<SessionState>> VolumeTable::open(const OpenRequest& reque
     return volume.observers.back();
   }
   TRY(check_resume(volume, request));
+  TRY(check_kept(volume, request, holder));
   const Sessions victims = TRY(find_victims(volume, request, holder));
   volume.changing = true;
   const Status granted = grant(volume, request, victims);
   volume.changing = false;
   changed_.notify_all();
   if (!granted.ok()) return granted.error();
+  volume.kept_until = {};
   volume.holders.push_back(make_session(volume, request, std::move(peer)));
   return volume.holders.back();
 }
@@ -105,7 +128,7 @@ std::shared_ptr<SessionState> VolumeTable::make_session(const Volume& volume, co
   fixed.volume = volume.id;
   fixed.client = request.client;
   fixed.mode = request.mode;
-  fixed.holder = {request.client_name, std::time(nullptr)};
+  fixed.holder = {.name = request.client_name, .since_unix_seconds = std::time(nullptr), .client = request.client, .kept_for = {}};
   fixed.description = geometry_;
   fixed.description.epoch = Epoch{volume.record.epoch};
   fixed.description.capacity_blocks = std::min(volume.record.quota_blocks, geometry_.capacity_blocks);
@@ -125,7 +148,7 @@ Status VolumeTable::leave(const std::shared_ptr<SessionState>& session, bool giv
   volume.changing = true;
   volume.record.holder_client = 0;
   volume.record.lease_mode = 0;
-  const Status stored = store_record(volume, false);
+  const Status stored = store_record(volume, true);  // a brick that restarts, also after its machine, keeps it for nobody
   volume.changing = false;
   changed_.notify_all();
   return stored;

@@ -21,8 +21,8 @@ bool is_volume_name(const std::string& name) {
 
 }  // namespace
 
-VolumeTable::VolumeTable(BlockStore& blocks, StoreFile* store, Session geometry)
-    : blocks_(blocks), store_(store), geometry_(geometry) {}
+VolumeTable::VolumeTable(BlockStore& blocks, StoreFile* store, Session geometry, std::chrono::milliseconds grace)
+    : blocks_(blocks), store_(store), geometry_(geometry), grace_(grace) {}
 
 VolumeTable::Volume& VolumeTable::add(VolumeId id, const StoreVolume& record) {
   Volume& volume = volumes_[id];
@@ -36,7 +36,9 @@ VolumeTable::Volume& VolumeTable::add(VolumeId id, const StoreVolume& record) {
 void VolumeTable::load(std::span<const StoreVolume> records) {
   MutexLock lock(mutex_);
   for (uint32_t id = 0; id < records.size(); ++id) {
-    if (records[id].in_use != 0) add(VolumeId{id}, records[id]);
+    if (records[id].in_use == 0) continue;
+    Volume& volume = add(VolumeId{id}, records[id]);
+    if (records[id].holder_client != 0) volume.kept_until = std::chrono::steady_clock::now() + grace_;
   }
 }
 
@@ -92,7 +94,7 @@ void VolumeTable::fill_stat(VolumeId id, BrickStat& stat) const {
   if (!volume.holders.empty()) {
     stat.holder = volume.holders.front()->holder();
   } else if (volume.record.holder_client != 0) {
-    stat.holder = Holder{volume.record.holder_name.data(), volume.record.holder_since};
+    stat.holder = away_holder(volume);
     stat.holder_away = true;
   }
 }

@@ -23,8 +23,8 @@ namespace brickfs {
 
 class VolumeTable {
  public:
-  // `store` may be null. Both outlive this. `geometry`: what every session is told of the brick.
-  VolumeTable(BlockStore& blocks, StoreFile* store, Session geometry);
+  // `store` may be null. Both outlive this. `geometry`: what every session is told of the brick. `grace`: BrickConfig's.
+  VolumeTable(BlockStore& blocks, StoreFile* store, Session geometry, std::chrono::milliseconds grace);
   VolumeTable(const VolumeTable&) = delete;
   VolumeTable& operator=(const VolumeTable&) = delete;
 
@@ -47,6 +47,7 @@ class VolumeTable {
   struct Volume {
     VolumeId id{};
     StoreVolume record{};   // the lease, as it stands or will stand in the store
+    std::chrono::steady_clock::time_point kept_until;  // for the holder in the record, who has not come back since the brick started
     bool changing = false;  // one thread is changing holders or record; others wait for changed_
     std::vector<std::shared_ptr<SessionState>> holders;
     std::vector<std::shared_ptr<SessionState>> observers;
@@ -55,6 +56,8 @@ class VolumeTable {
 
   static Status check(const OpenRequest& request);
   static Status check_resume(const Volume& volume, const OpenRequest& request);
+  static Status check_kept(const Volume& volume, const OpenRequest& request, Holder* holder);
+  static Holder away_holder(const Volume& volume);  // precondition: there is one in the record
   static Result<Sessions> find_victims(const Volume& volume, const OpenRequest& request, Holder* holder);
   Volume& add(VolumeId id, const StoreVolume& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status configure_one(const VolumeSpec& spec, std::string* why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -68,6 +71,7 @@ class VolumeTable {
   BlockStore& blocks_;
   StoreFile* const store_;
   const Session geometry_;
+  const std::chrono::milliseconds grace_;
   std::atomic<uint16_t> tcp_port_{0};
 
   mutable Mutex mutex_;

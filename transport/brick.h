@@ -52,6 +52,8 @@ struct OpenRequest {
   bool steal = false;       // cut off a live holder
   // To come back after a lost connection: the epoch held before. ESTALE when the lease has gone to another since.
   Epoch resume{};
+  // The caller knows that this client, for whom the volume is kept (Holder::kept_for), has ended and will not come back.
+  ClientId ended{};
 };
 
 struct Session {
@@ -72,6 +74,10 @@ struct Session {
 struct Holder {
   std::string name;
   int64_t since_unix_seconds = 0;
+  ClientId client{};
+  // Not 0: he held it, with writes that he may not have committed, when a durable brick stopped; now he is away, and others (but with
+  // `steal`) are refused for so long. He himself gets in.
+  std::chrono::milliseconds kept_for{0};
 };
 
 // Remote memory: one or more neighbouring blocks of the volume. Dies with unmap, lease loss and disconnect; the

@@ -17,6 +17,7 @@ constexpr size_t kSecretBytes = 4096;      // of a secret file
 constexpr size_t kVolumes = 1024;          // on one brick
 constexpr size_t kReadOnlyHolders = 256;   // of one volume
 constexpr std::chrono::milliseconds kLease{10'000};        // a holder not heard of for so long is cut off
+constexpr std::chrono::milliseconds kGrace{10'000};        // a restarted brickd keeps volumes for their holders for so long
 constexpr std::chrono::milliseconds kKeepAlive{2'000};     // a client is heard of at least so often
 constexpr size_t kAddressesPerBrick = 8;   // of one source: paths to one brick
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "transport/base/log.h"
+#include "transport/client_identity.h"
 #include "transport/limits.h"
 
 namespace brickfs {
@@ -68,7 +69,7 @@ VolumeLink::~VolumeLink() {
 }
 
 Status VolumeLink::open(Holder* holder) {
-  const Session session = TRY(brick_->open(request_, holder));
+  const Session session = TRY(open_past_ended(*brick_, request_, holder));
   request_.resume = session.epoch;
   request_.steal = false;
   MutexLock lock(mutex_);

@@ -50,6 +50,7 @@ OpenCall to_call(const OpenRequest& request) {
   OpenCall call;
   call.client = static_cast<uint64_t>(request.client);
   call.resume = static_cast<uint64_t>(request.resume);
+  call.ended = static_cast<uint64_t>(request.ended);
   call.mode = static_cast<uint32_t>(request.mode);
   call.flags = request.steal ? kOpenSteal : 0;
   put_text(call.volume, request.volume);
@@ -65,6 +66,7 @@ Result<OpenRequest> from_call(const OpenCall& call) {
   OpenRequest request;
   request.client = ClientId{call.client};
   request.resume = Epoch{call.resume};
+  request.ended = ClientId{call.ended};
   request.mode = OpenMode{call.mode};
   request.steal = (call.flags & kOpenSteal) != 0;
   request.volume = TRY(get_text(call.volume));
@@ -99,6 +101,8 @@ Result<Session> from_answer(const OpenAnswer& answer) {
 HolderRecord to_record(const Holder& holder) {
   HolderRecord record;
   record.since_unix_seconds = holder.since_unix_seconds;
+  record.client = static_cast<uint64_t>(holder.client);
+  record.kept_for_ms = static_cast<uint32_t>(holder.kept_for.count());
   put_text(record.name, holder.name);
   return record;
 }
@@ -106,6 +110,8 @@ HolderRecord to_record(const Holder& holder) {
 Result<Holder> from_record(const HolderRecord& record) {
   Holder holder;
   holder.since_unix_seconds = record.since_unix_seconds;
+  holder.client = ClientId{record.client};
+  holder.kept_for = std::chrono::milliseconds(record.kept_for_ms);
   holder.name = TRY(get_text(record.name));
   return holder;
 }

@@ -20,7 +20,7 @@
 namespace brickfs::wire {
 
 constexpr uint32_t kMagic = 0x4b43'5242;  // "BRCK"
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kVersion = 2;
 constexpr uint64_t kFeatures = 0;  // bits for what may be added; both ends use those that both name
 
 // docs/protocol.md, "Greeting"
@@ -74,13 +74,14 @@ constexpr size_t kBodyBytes = 256 * kKiB;  // of any body
 struct OpenCall {
   uint64_t client = 0;
   uint64_t resume = 0;
+  uint64_t ended = 0;  // client, or 0
   uint32_t mode = 0;
   uint32_t flags = 0;  // kOpenSteal
   char volume[64] = {};
   char client_name[128] = {};
   Proof proof{};
 };
-static_assert(sizeof(OpenCall) == 248 && offsetof(OpenCall, proof) == 216);
+static_assert(sizeof(OpenCall) == 256 && offsetof(OpenCall, proof) == 224);
 constexpr uint32_t kOpenSteal = 1;
 
 using Token = std::array<std::byte, 16>;  // names a session to ATTACH
@@ -102,9 +103,12 @@ static_assert(sizeof(OpenAnswer) == 96 && offsetof(OpenAnswer, proof) == 64);
 // Body of an answer with EBUSY to OPEN.
 struct HolderRecord {
   int64_t since_unix_seconds = 0;
+  uint64_t client = 0;
+  uint32_t kept_for_ms = 0;
+  uint32_t reserved = 0;
   char name[128] = {};
 };
-static_assert(sizeof(HolderRecord) == 136);
+static_assert(sizeof(HolderRecord) == 152 && offsetof(HolderRecord, name) == 24);
 
 // kKeeper, rdma only: for calls, and the session lives as long as it or the connection that opened it.
 enum class Role : uint32_t { kTransfers = 1, kCalls = 2, kKeeper = 3 };
@@ -183,7 +187,7 @@ struct StatAnswer {
   HolderRecord holder;
   char medium[256] = {};
 };
-static_assert(sizeof(StatAnswer) == 504 && offsetof(StatAnswer, medium) == 248);
+static_assert(sizeof(StatAnswer) == 520 && offsetof(StatAnswer, medium) == 264);
 
 static_assert(limits::kBlocksPerCall * sizeof(HandleRecord) <= kBodyBytes);
 static_assert(sizeof(ListAnswer) + limits::kExtentsPerListPage * sizeof(RangeRecord) <= kBodyBytes);

@@ -16,7 +16,9 @@
 
 #include "server/brick_service.h"
 #include "server/embedded_brick.h"
+#include "transport/base/log.h"
 #include "transport/base/size.h"
+#include "transport/client_identity.h"
 #include "transport/connect.h"
 #include "transport/proof.h"
 #include "transport/source.h"
@@ -36,12 +38,6 @@ std::string local_time(int64_t unix_seconds) {
   std::array<char, 32> text{};
   strftime(text.data(), text.size(), "%F %T", &parts);
   return text.data();
-}
-
-ClientId random_client_id() {
-  uint64_t id = 0;
-  while (id == 0) fill_random(std::as_writable_bytes(std::span(&id, 1)));
-  return ClientId{id};
 }
 
 std::string client_name() {
@@ -70,7 +66,7 @@ VolumeOptions volume_options(const MountCommand& command, const Source& source,
                              std::function<void()> on_commit_wanted) {
   VolumeOptions options;
   options.open.volume = source.volume;
-  options.open.client = random_client_id();
+  options.open.client = make_client_id();
   options.open.client_name = client_name();
   options.open.mode = command.read_only ? OpenMode::kReadOnly : OpenMode::kExclusive;
   options.open.steal = command.steal;
@@ -85,6 +81,10 @@ std::string describe(const Error& error, const MountCommand& command, const Sour
   switch (error.code()) {
     case EBUSY:
       if (holder.name.empty()) return fmt::format("{} is held by another", name);
+      if (holder.kept_for.count() > 0) {
+        return fmt::format("{} was held by {} when the brick stopped, and is kept for it for {} s more; to cut that one off: -o steal",
+                           name, holder.name, std::chrono::ceil<std::chrono::seconds>(holder.kept_for).count());
+      }
       return fmt::format("{} is held by {} since {}; to cut that one off: -o steal", name, holder.name,
                          local_time(holder.since_unix_seconds));
     case EACCES:
@@ -114,9 +114,9 @@ Status check_durability(const VolumeClient& volume, const MountCommand& command,
 }
 
 Result<std::unique_ptr<VolumeClient>> open_once(const MountCommand& command, const Source& source, const Secret& secret,
-                                                const VolumeOptions& options, std::string* why) {
+                                                const VolumeOptions& options, Holder& holder, std::string* why) {
   why->clear();
-  Holder holder;
+  holder = {};
   auto brick = make_brick(source, secret, why);
   if (!brick.ok()) {
     if (why->empty()) *why = describe(brick.error(), command, source, holder);
@@ -147,11 +147,16 @@ Result<std::unique_ptr<VolumeClient>> open_volume(const MountCommand& command, s
   Secret secret;
   if (!command.secret_path.empty()) secret = TRY(read_secret_file(command.secret_path, why));
   const VolumeOptions options = volume_options(command, source, std::move(on_commit_wanted));
-  const auto deadline = steady_clock::now() + kHolderLeaves;
-  auto volume = open_once(command, source, secret, options, why);
-  while (!volume.ok() && volume.error().is(EBUSY) && steady_clock::now() < deadline) {
+  auto deadline = steady_clock::now() + kHolderLeaves;
+  Holder holder;
+  auto volume = open_once(command, source, secret, options, holder, why);
+  if (volume.code() == EBUSY && holder.kept_for.count() > 0) {
+    log::warn("{}; waiting", *why);
+    deadline += holder.kept_for;
+  }
+  while (volume.code() == EBUSY && steady_clock::now() < deadline) {
     std::this_thread::sleep_for(kTryHeldAgain);
-    volume = open_once(command, source, secret, options, why);
+    volume = open_once(command, source, secret, options, holder, why);
   }
   if (volume.ok()) TRY(check_durability(**volume, command, why));
   return volume;

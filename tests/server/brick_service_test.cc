@@ -203,6 +203,79 @@ TEST_F(BrickServiceTest, VolumesAndQuotasAreKeptAndChanged) {
   EXPECT_EQ(capacity(), 1u);
 }
 
+class GraceTest : public BrickServiceTest {
+ protected:
+  GraceTest() {
+    config_.store_path = directory_.path("store");
+    config_.store_bytes = 8 * kBlockBytes;
+    config_.grace = std::chrono::seconds(60);
+    start();
+  }
+  void restart() {
+    service_.reset();
+    start();
+  }
+  Result<std::unique_ptr<ServerSession>> ask(OpenRequest request) {
+    if (request.client == ClientId{}) request.client = ClientId{2};
+    return service_->open_session(
+        request, [] {}, &holder_);
+  }
+  static constexpr ClientId kHolder{1};
+  Holder holder_;
+};
+
+TEST_F(GraceTest, AVolumeIsKeptForWhoHeldIt) {
+  auto held = open(1);
+  const Epoch epoch = held->description().epoch;
+  held->disconnect();
+  held.reset();
+  restart();
+  EXPECT_EQ(ask({}).code(), EBUSY);
+  EXPECT_EQ(holder_.name, "client 1");
+  EXPECT_EQ(holder_.client, kHolder);
+  EXPECT_GT(holder_.kept_for, std::chrono::seconds(50));
+  EXPECT_LE(holder_.kept_for, config_.grace);
+  EXPECT_EQ(ask({.client_name = "other", .mode = OpenMode::kReadOnly}).code(), EBUSY)
+      << "a reader would end the lease, too";
+  EXPECT_EQ(ask({.client_name = "other", .ended = ClientId{3}}).code(), EBUSY) << "another's end is of no interest";
+  const auto observer = ask({.client_name = "other", .mode = OpenMode::kObserve});
+  ASSERT_TRUE(observer.ok());
+  const auto stat = (*observer)->stat();
+  ASSERT_TRUE(stat.ok() && stat->holder);
+  EXPECT_GT(stat->holder->kept_for.count(), 0);
+  restart();
+  auto back = ask({.client = kHolder, .client_name = "client 1", .resume = epoch});
+  ASSERT_TRUE(back.ok()) << "he himself gets in, also when it has restarted again";
+  (*back)->disconnect();
+  EXPECT_TRUE(ask({}).ok()) << "who has come back and gone is away as any other";
+}
+
+TEST_F(GraceTest, StealAndTheEndOfTheHolderLetOthersIn) {
+  open(1)->disconnect();
+  restart();
+  EXPECT_TRUE(ask({.client_name = "other", .ended = kHolder}).ok());
+  restart();
+  EXPECT_EQ(ask({.client = ClientId{3}, .client_name = "other"}).code(), EBUSY);
+  EXPECT_TRUE(ask({.client = ClientId{3}, .client_name = "other", .steal = true}).ok());
+}
+
+TEST_F(GraceTest, NothingIsKeptThatWasClosedOrOnlyRead) {
+  ASSERT_TRUE(open(1)->close().ok());
+  restart();
+  EXPECT_TRUE(ask({.client_name = "other", .mode = OpenMode::kReadOnly}).ok());
+  restart();
+  EXPECT_TRUE(ask({}).ok());
+}
+
+TEST_F(GraceTest, ItEnds) {
+  open(1)->disconnect();
+  config_.grace = std::chrono::milliseconds(300);
+  restart();
+  EXPECT_EQ(ask({}).code(), EBUSY);
+  std::this_thread::sleep_for(config_.grace);
+  EXPECT_TRUE(ask({}).ok());
+}
+
 TEST_F(BrickServiceTest, RefusesConfigurationsThatCannotBe) {
   EXPECT_EQ(BrickService::open(config_, &why_).code(), EINVAL);
   EXPECT_FALSE(why_.empty());

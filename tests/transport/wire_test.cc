@@ -137,11 +137,13 @@ TEST(Wire, StatKeepsItsFields) {
   EXPECT_EQ(back->committed_bytes, 5u);
   EXPECT_EQ(back->medium, stat.medium);
   EXPECT_FALSE(back->holder.has_value());
-  stat.holder = Holder{"who", 6};
+  stat.holder = Holder{"who", 6, ClientId{7}, std::chrono::milliseconds(8)};
   back = wire::from_answer(wire::to_answer(stat));
   ASSERT_TRUE(back.ok() && back->holder);
   EXPECT_EQ(back->holder->name, "who");
   EXPECT_EQ(back->holder->since_unix_seconds, 6);
+  EXPECT_EQ(back->holder->client, ClientId{7});
+  EXPECT_EQ(back->holder->kept_for.count(), 8);
   EXPECT_FALSE(back->holder_away);
   stat.holder_away = true;
   back = wire::from_answer(wire::to_answer(stat));

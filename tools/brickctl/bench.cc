@@ -19,6 +19,7 @@
 #include "tools/brickctl/scratch_blocks.h"
 #include "tools/brickctl/target.h"
 #include "transport/base/size.h"
+#include "transport/client_identity.h"
 #include "transport/limits.h"
 #include "transport/proof.h"
 
@@ -94,7 +95,7 @@ bool Bench::open(std::string* why) {
   request_ = open_request(target_, OpenMode::kExclusive);
   request_.steal = options_.steal;
   Holder holder;
-  const auto session = brick().open(request_, &holder);
+  const auto session = open_past_ended(brick(), request_, &holder);
   if (session.ok()) {
     request_.resume = session->epoch;
     request_.steal = false;

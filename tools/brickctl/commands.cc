@@ -33,7 +33,9 @@ std::string describe_blocks(uint64_t count) {
 std::string describe_holder(const BrickStat& stat) {
   if (!stat.holder) return "none";
   return fmt::format("{} since {}{}", stat.holder->name, describe_time(stat.holder->since_unix_seconds),
-                     stat.holder_away ? " (not connected)" : "");
+                     stat.holder->kept_for.count() > 0 ? describe_grace(*stat.holder)
+                     : stat.holder_away                ? " (not connected)"
+                                                       : "");
 }
 
 void print_stat(const Target& target, const BrickStat& stat) {

@@ -10,18 +10,13 @@
 #include <ctime>
 
 #include "server/embedded_brick.h"
+#include "transport/client_identity.h"
 #include "transport/connect.h"
 #include "transport/limits.h"
 #include "transport/proof.h"
 
 namespace brickfs {
 namespace {
-
-ClientId random_client() {
-  uint64_t id = 0;
-  while (id == 0) fill_random(std::as_writable_bytes(std::span(&id, 1)));
-  return ClientId{id};
-}
 
 std::string client_name() {
   std::array<char, HOST_NAME_MAX + 1> host{};
@@ -51,7 +46,7 @@ Result<Target> make_target(const std::string& text, const std::string& secret_fi
 OpenRequest open_request(const Target& target, OpenMode mode) {
   OpenRequest request;
   request.volume = target.source.volume;
-  request.client = random_client();
+  request.client = make_client_id();
   request.client_name = client_name();
   request.mode = mode;
   return request;
@@ -59,7 +54,7 @@ OpenRequest open_request(const Target& target, OpenMode mode) {
 
 Result<Session> open_session(Target& target, OpenMode mode, std::string* why) {
   Holder holder;
-  auto session = target.brick->open(open_request(target, mode), &holder);
+  auto session = open_past_ended(*target.brick, open_request(target, mode), &holder);
   if (!session.ok()) *why = describe_open_error(target, session.error(), holder);
   return session;
 }
@@ -73,11 +68,18 @@ std::string describe_time(int64_t unix_seconds) {
   return text.data();
 }
 
+std::string describe_grace(const Holder& holder) {
+  if (holder.kept_for.count() == 0) return "";
+  return fmt::format(" (away since the brick restarted; kept for it for {} s more)",
+                     std::chrono::ceil<std::chrono::seconds>(holder.kept_for).count());
+}
+
 std::string describe_open_error(const Target& target, Error error, const Holder& holder) {
   switch (error.code()) {
     case EBUSY:
       if (holder.name.empty()) return "the volume is held by another";
-      return fmt::format("the volume is held by {} since {}", holder.name, describe_time(holder.since_unix_seconds));
+      return fmt::format("the volume is held by {} since {}{}", holder.name, describe_time(holder.since_unix_seconds),
+                         describe_grace(holder));
     case EACCES:
       return "the secret is wrong or missing (--secret-file)";
     case ENOENT:

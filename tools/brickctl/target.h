@@ -24,6 +24,8 @@ OpenRequest open_request(const Target& target, OpenMode mode);
 Result<Session> open_session(Target& target, OpenMode mode, std::string* why);
 
 std::string describe_time(int64_t unix_seconds);
+// That the volume is kept for a holder who is away, and how long, to stand behind the rest; nothing if it is not.
+std::string describe_grace(const Holder& holder);
 // Why a volume was not opened.
 std::string describe_open_error(const Target& target, Error error, const Holder& holder);
 // Why a call failed.
