@@ -38,6 +38,8 @@ class FuseBuffers {
 
   // What libfuse does not tell of the request under way: the kernel asks for set-uid and set-gid bits to be cleared.
   bool kill_privileges = false;
+  // And who reads or writes: the kernel for its page cache, not a program by O_DIRECT.
+  bool for_page_cache = false;
 
  private:
   FuseBuffers(std::span<std::byte> memory, size_t request_bytes, size_t reply_bytes)

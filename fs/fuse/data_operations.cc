@@ -21,10 +21,17 @@ constexpr size_t kCopyBytes =
 // ENOSYS: opening and closing need no request from now on, and the kernel keeps the file's cached data.
 void open(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, ENOSYS); }
 
+// Before the bytes are looked for: whoever writes them from then on finds it.
+void note_if_cached(fuse_req_t request, fuse_ino_t ino, off_t offset, size_t size) {
+  if (!FusePlace::current()->buffers().for_page_cache) return;
+  filesystem_of(request).note_cached(ino_of(ino), static_cast<uint64_t>(offset), size);
+}
+
 void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
   FuseBuffers& buffers = FusePlace::current()->buffers();
   const std::span<std::byte> room = buffers.reply().first(std::min(size, buffers.reply().size()));
   const LocalSlice into = buffers.slice(room);
+  note_if_cached(request, ino, offset, size);
   JointRequests* const joint = JointRequests::current();
   if (joint != nullptr) return joint->read(request, ino_of(ino), static_cast<uint64_t>(offset), into);
   const auto bytes = filesystem_of(request).read(ino_of(ino), static_cast<uint64_t>(offset), std::span(&into, 1));
@@ -45,6 +52,7 @@ void write(fuse_req_t request, fuse_ino_t ino, const char* data, size_t size, of
   const FuseBuffers& buffers = FusePlace::current()->buffers();
   const auto payload = std::as_writable_bytes(std::span(const_cast<char*>(data), size));
   const LocalSlice from = buffers.slice(payload);
+  note_if_cached(request, ino, offset, size);
   JointRequests* const joint = JointRequests::current();
   if (joint != nullptr && buffers.kill_privileges) return joint->decline(request);
   if (joint != nullptr) return joint->write(request, ino_of(ino), static_cast<uint64_t>(offset), from, info->writepage != 0);
@@ -56,9 +64,8 @@ void write(fuse_req_t request, fuse_ino_t ino, const char* data, size_t size, of
   const Caller caller = caller_of(request);
   const auto written = filesystem.write(ino_of(ino), static_cast<uint64_t>(offset), std::span(&from, 1), false,
                                         buffers.kill_privileges ? &caller : nullptr, info->writepage != 0);
-  if (!written.ok()) return reply_error(request, written.error());
-  if (clears_mode) drop_cached_mode(request, ino);
-  fuse_reply_write(request, *written);
+  if (written.ok() && clears_mode) drop_cached_mode(request, ino);
+  reply_written(request, ino_of(ino), static_cast<uint64_t>(offset), size, written);
 }
 
 // O_SYNC and O_DSYNC come here, too: the kernel follows each such write with an fsync.

@@ -16,6 +16,24 @@ namespace {
 
 constexpr size_t kPlaces = 16;  // as many transfers go in one call
 
+// Of a request whose memory serves others by now.
+class AnswerPlace final : public FusePlace {
+ public:
+  AnswerPlace(int device, uint64_t unique) : FusePlace(nullptr), device_(device), unique_(unique) {}
+  bool serves(uint64_t unique) const override { return unique == unique_; }
+  ssize_t send(std::span<const iovec> parts) override {
+    return ::writev(device_, parts.data(), static_cast<int>(parts.size()));
+  }
+  std::function<void(const Answer&)> put_aside() override {
+    return [this](const Answer& answer) { answer_here(answer); };
+  }
+  using FusePlace::answer_here;
+
+ private:
+  const int device_;
+  const uint64_t unique_;
+};
+
 }  // namespace
 
 void FuseDevicePlace::hold(std::span<std::byte> message, int device) {
@@ -42,6 +60,14 @@ void FuseDevicePlace::answer_interrupted() {
   answered_ = true;
   const fuse_out_header out{.len = sizeof(out), .error = -EINTR, .unique = unique()};
   (void)!::write(device_, &out, sizeof(out));
+}
+
+std::function<void(const FusePlace::Answer&)> FuseDevicePlace::put_aside() {
+  answered_ = true;
+  waiter().end();
+  set_current(nullptr);
+  return
+      [device = device_, unique = unique()](const Answer& answer) { AnswerPlace(device, unique).answer_here(answer); };
 }
 
 Result<std::unique_ptr<FuseDevicePlaces>> FuseDevicePlaces::make(VolumeClient& volume, int device) {

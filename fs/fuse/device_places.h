@@ -29,6 +29,7 @@ class FuseDevicePlace final : public FusePlace {
   bool serves(uint64_t unique) const override { return !answered_ && this->unique() == unique; }
   ssize_t send(std::span<const iovec> parts) override;
   void answer_interrupted() override;
+  std::function<void(const Answer&)> put_aside() override;
 
  private:
   int device_ = -1;

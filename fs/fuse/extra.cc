@@ -178,12 +178,24 @@ bool asks_to_kill_privileges(uint32_t opcode, std::span<const std::byte> message
   return false;
 }
 
+// Only what a program does by itself, without the page cache, says whose locks it minds.
+bool is_for_page_cache(uint32_t opcode, std::span<const std::byte> message) {
+  if (opcode == FUSE_WRITE) {
+    const auto* const in = arguments<fuse_write_in>(message);
+    return in != nullptr && (in->write_flags & FUSE_WRITE_LOCKOWNER) == 0;
+  }
+  const auto* const in = opcode == FUSE_READ ? arguments<fuse_read_in>(message) : nullptr;
+  return in != nullptr && (in->read_flags & FUSE_READ_LOCKOWNER) == 0;
+}
+
 }  // namespace
 
 bool serve_extra_request(FuseMount& mount, std::span<const std::byte> message) {
   const auto* const header = part<fuse_in_header>(message, 0);
   if (header == nullptr) return false;
-  FusePlace::current()->buffers().kill_privileges = asks_to_kill_privileges(header->opcode, message);
+  FuseBuffers& buffers = FusePlace::current()->buffers();
+  buffers.kill_privileges = asks_to_kill_privileges(header->opcode, message);
+  buffers.for_page_cache = is_for_page_cache(header->opcode, message);
   switch (header->opcode) {
     case kOpcodeStatx:
       serve_statx(mount, *header);

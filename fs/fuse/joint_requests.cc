@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/joint_requests.h"
 
+#include <algorithm>
+
 #include "fs/fuse/extra.h"
 #include "fs/fuse/reply.h"
 
@@ -30,12 +32,12 @@ void JointRequests::end_adding() {
 
 void JointRequests::read(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& into) {
   if (!transfer_.begin_read(ino, offset, into)) return decline(request);
-  begun_.push_back({FusePlace::current(), request, into.data});
+  begun_.push_back({FusePlace::current(), request, into.data, ino, offset, into.length_bytes});
 }
 
 void JointRequests::write(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& from, bool mapped) {
   if (!transfer_.begin_write(ino, offset, from, mapped)) return decline(request);
-  begun_.push_back({FusePlace::current(), request, nullptr});
+  begun_.push_back({FusePlace::current(), request, nullptr, ino, offset, from.length_bytes});
 }
 
 // Frees what libfuse has of it.
@@ -62,17 +64,19 @@ void JointRequests::answer_all(const Status& moved) {
   for (size_t i = 0; i < begun_.size(); ++i) {
     FusePlace::set_current(begun_[i].place);
     answer(begun_[i], moved.ok() ? transfer_.result(i) : moved.error());
+    if (FusePlace::current() == nullptr) put_aside_.push_back(begun_[i].place);
   }
   FusePlace::set_current(nullptr);
 }
 
 void JointRequests::answer(const Begun& begun, const Result<uint64_t>& bytes) {
+  if (begun.read_to == nullptr) return reply_written(begun.request, begun.ino, begun.offset, begun.length, bytes);
   if (!bytes.ok()) return reply_error(begun.request, bytes.error());
-  if (begun.read_to == nullptr) {
-    fuse_reply_write(begun.request, *bytes);
-  } else {
-    fuse_reply_buf(begun.request, reinterpret_cast<const char*>(begun.read_to), *bytes);
-  }
+  fuse_reply_buf(begun.request, reinterpret_cast<const char*>(begun.read_to), *bytes);
+}
+
+bool JointRequests::was_put_aside(const FusePlace& place) const {
+  return std::find(put_aside_.begin(), put_aside_.end(), &place) != put_aside_.end();
 }
 
 }  // namespace brickfs

@@ -46,12 +46,17 @@ class JointRequests {
   bool finish(const Interruption& by);
   // The same if it can be done at once. False: none is answered.
   bool try_to_finish();
+  // One of those: it is answered by another thread, and may be so already.
+  bool was_put_aside(const FusePlace& place) const;
 
  private:
   struct Begun {
     FusePlace* place;
     fuse_req_t request;
-    std::byte* read_to;  // null: a write
+    std::byte* read_to;  // null: a write, of
+    Ino ino;
+    uint64_t offset;
+    uint64_t length;
   };
   void begin_adding(FusePlace& place);
   void end_adding();
@@ -61,6 +66,7 @@ class JointRequests {
 
   Filesystem::JointTransfer transfer_;
   std::vector<Begun> begun_;
+  std::vector<const FusePlace*> put_aside_;
 };
 
 }  // namespace brickfs

@@ -84,7 +84,7 @@ Status FuseLoop::make_ring_workers(VolumeClient& volume) {
   serving_ = std::vector<std::atomic<unsigned>>(queues);
   for (size_t i = 0; i < queues * for_each; ++i) {
     const size_t cpu = i % queues;
-    auto entry = TRY(FuseRingEntry::make(volume, cpu));
+    auto entry = TRY(FuseRingEntry::make(volume, cpu, queues_[cpu]));
     interrupts_->watch(*entry);
     workers_.push_back(std::make_unique<Worker>());
     workers_.back()->ring = std::make_unique<FuseRingWorker>(
@@ -191,6 +191,7 @@ void FuseLoop::process(std::span<std::byte> message) {
 
 // A signal that comes just before a thread begins to wait is lost, so it is sent until all have gone.
 void FuseLoop::stop() {
+  mount_.pages().stop();  // while reads are served, for which it may wait
   stopping_ = true;
   device_queue_.stop();
   for (FuseRingQueue& queue : queues_) queue.stop();

@@ -115,7 +115,12 @@ Status run_quietly(std::vector<std::string> words) {
 }  // namespace
 
 FuseMount::FuseMount(Filesystem& filesystem, const MountCommand& command)
-    : filesystem_(filesystem), mountpoint_(command.mountpoint), writeback_cache_(command.writeback_cache) {}
+    : filesystem_(filesystem),
+      mountpoint_(command.mountpoint),
+      writeback_cache_(command.writeback_cache),
+      pages_([this](Ino ino, uint64_t offset, uint64_t length) {
+        fuse_lowlevel_notify_inval_inode(session_, raw(ino), static_cast<off_t>(offset), static_cast<off_t>(length));
+      }) {}
 
 Result<std::unique_ptr<FuseMount>> FuseMount::attach(Filesystem& filesystem, const MountCommand& command,
                                                      std::string* why) {

@@ -12,6 +12,7 @@
 
 #include "fs/fuse/extra.h"
 #include "fs/fuse/mount_options.h"
+#include "fs/fuse/page_dropper.h"
 #include "fs/operations/filesystem.h"
 #include "transport/base/bytes.h"
 #include "transport/base/mutex.h"
@@ -45,6 +46,8 @@ class FuseMount {
   // Before the answer to a change that stamps an inode without telling the kernel its attributes: it drops those it has by itself, but
   // then takes, and keeps, older ones out of an answer that was under way meanwhile. After this it does not.
   void drop_attributes(Ino ino);
+  // Of files' pages in the kernel's cache.
+  PageDropper& pages() { return pages_; }
   // Has umount(8) run our helper, if that is installed, which makes everything durable first. While requests are
   // served.
   void register_umount_helper() const;
@@ -81,6 +84,7 @@ class FuseMount {
   std::string listed_source_;             // in the table of mounts
   std::atomic<bool> initialised_{false};  // FUSE_INIT has been answered; it comes first and alone
   FuseInitAmendment amendment_;
+  PageDropper pages_;
   std::array<Mutex, 64> dropping_;  // by inode number: nobody goes on while another has not yet told the kernel
 };
 

@@ -23,6 +23,12 @@ FusePlace* FusePlace::current() { return current_place; }
 
 void FusePlace::set_current(FusePlace* place) { current_place = place; }
 
+void FusePlace::answer_here(const Answer& answer) {
+  set_current(this);
+  answer();
+  set_current(nullptr);
+}
+
 uint64_t FusePlace::unique() const { return header_of(message_).unique; }
 
 void FusePlace::set_message(std::span<std::byte> message) {

@@ -38,9 +38,15 @@ class FusePlace {
   virtual bool serves(uint64_t unique) const = 0;
   // Its answer: header, then data, which may be in the place's own buffer. As writev().
   virtual ssize_t send(std::span<const iovec> parts) = 0;
+  // Takes the request away from the calling thread, which is at it: it has no current place any more, and is done with
+  // the request. What is returned is called once, by any thread, with what answers it.
+  using Answer = std::function<void()>;
+  virtual std::function<void(const Answer&)> put_aside() = 0;
 
  protected:
   explicit FusePlace(std::unique_ptr<FuseBuffers> buffers) : buffers_(std::move(buffers)) {}
+  // Has `answer` find this as the current place.
+  void answer_here(const Answer& answer);
   uint64_t unique() const;  // of the message
   void set_message(std::span<std::byte> message);
 

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "fs/fuse/place.h"
+
 namespace brickfs {
 namespace {
 
@@ -105,6 +107,24 @@ fuse_entry_param to_entry(const Attributes& attributes) {
 }
 
 void reply_error(fuse_req_t request, const Error& error) { fuse_reply_err(request, error.code()); }
+
+void reply_written(fuse_req_t request, Ino ino, uint64_t offset, uint64_t length, const Result<uint64_t>& written) {
+  const auto answer = [request, written] {
+    if (!written.ok()) return reply_error(request, written.error());
+    fuse_reply_write(request, *written);
+  };
+  FusePlace& place = *FusePlace::current();
+  PageDropper& pages = mount_of(request).pages();
+  Filesystem& filesystem = filesystem_of(request);
+  if (place.buffers().for_page_cache) return answer();
+  // In this order: what is noted no longer is being dropped as long as the other is not idle.
+  if (!filesystem.is_cached(ino, offset, length) && pages.is_idle()) return answer();
+  const PageDropper::Turn turn(pages);
+  const auto cached = filesystem.take_cached(ino, offset, length).value_or(CachedRegions::Range{0, 0});
+  const auto answer_there = place.put_aside();
+  const bool dropping = pages.drop(ino, cached.offset, cached.length, [answer, answer_there] { answer_there(answer); });
+  if (!dropping) answer_there(answer);
+}
 
 void reply_status(fuse_req_t request, const Status& status) { fuse_reply_err(request, status.code()); }
 

@@ -33,6 +33,10 @@ fuse_entry_param to_entry(const Attributes& attributes);
 
 void reply_status(fuse_req_t request, const Status& status);
 void reply_error(fuse_req_t request, const Error& error);
+// To the request at the calling thread's place. What was written past the kernel's page cache is answered when the
+// pages it may have of that have been dropped, by another thread: then the place was put aside. For a failed write,
+// too, of which some bytes may be there.
+void reply_written(fuse_req_t request, Ino ino, uint64_t offset, uint64_t length, const Result<uint64_t>& written);
 // Hands a reference over to the kernel; takes it back when the kernel is gone.
 void reply_entry(fuse_req_t request, const Result<Attributes>& attributes);
 void reply_attributes(fuse_req_t request, const Result<Attributes>& attributes);

@@ -7,12 +7,13 @@
 #include <cerrno>
 #include <cstring>
 
+#include "fs/fuse/ring_queue.h"
 #include "transport/base/check.h"
 
 namespace brickfs {
 
-Result<std::unique_ptr<FuseRingEntry>> FuseRingEntry::make(VolumeClient& volume, size_t queue) {
-  return std::unique_ptr<FuseRingEntry>(new FuseRingEntry(TRY(FuseBuffers::make_shared(volume)), queue));
+Result<std::unique_ptr<FuseRingEntry>> FuseRingEntry::make(VolumeClient& volume, size_t queue, FuseRingQueue& threads) {
+  return std::unique_ptr<FuseRingEntry>(new FuseRingEntry(TRY(FuseBuffers::make_shared(volume)), queue, threads));
 }
 
 void FuseRingEntry::put_command(io_uring_sqe& sqe) {
@@ -64,6 +65,16 @@ ssize_t FuseRingEntry::send(std::span<const iovec> parts) {
   state_ = State::kAnswered;
   waiter().end();
   return static_cast<ssize_t>(sizeof(fuse_out_header) + bytes);
+}
+
+// When the queue has stopped, the connection has ended: nobody waits for the answer.
+std::function<void(const FusePlace::Answer&)> FuseRingEntry::put_aside() {
+  waiter().end();
+  set_current(nullptr);
+  return [this](const Answer& answer) {
+    answer_here(answer);
+    (void)threads_.leave(*this);
+  };
 }
 
 // Nobody answered.

@@ -21,10 +21,12 @@
 
 namespace brickfs {
 
+class FuseRingQueue;
+
 class FuseRingEntry final : public FusePlace {
  public:
-  // `volume` must outlive it. ENOMEM.
-  static Result<std::unique_ptr<FuseRingEntry>> make(VolumeClient& volume, size_t queue);
+  // Both must outlive it. Once a request that was put aside is answered, the entry is left to a thread of `threads`. ENOMEM.
+  static Result<std::unique_ptr<FuseRingEntry>> make(VolumeClient& volume, size_t queue, FuseRingQueue& threads);
 
   // For FuseRing: what offers the entry to the kernel, with the answer to its request if it had one. The kernel has filled it.
   void put_command(io_uring_sqe& sqe);
@@ -33,15 +35,19 @@ class FuseRingEntry final : public FusePlace {
   bool serves(uint64_t unique) const override { return state_ == State::kServing && this->unique() == unique; }
   // Keeps it for put_command().
   ssize_t send(std::span<const iovec> parts) override;
+  std::function<void(const Answer&)> put_aside() override;
+  // It is to be offered.
+  bool is_answered() const { return state_ == State::kAnswered; }
 
  private:
   enum class State { kMade, kWaiting, kServing, kAnswered };
 
-  FuseRingEntry(std::unique_ptr<FuseBuffers> buffers, size_t queue)
-      : FusePlace(std::move(buffers)), queue_(static_cast<uint16_t>(queue)) {}
+  FuseRingEntry(std::unique_ptr<FuseBuffers> buffers, size_t queue, FuseRingQueue& threads)
+      : FusePlace(std::move(buffers)), queue_(static_cast<uint16_t>(queue)), threads_(threads) {}
   void refuse();
 
   const uint16_t queue_;
+  FuseRingQueue& threads_;
   State state_ = State::kMade;
   FuseRingHeader header_{};
   iovec parts_[2] = {};

@@ -75,7 +75,9 @@ Status FuseRingWorker::serve_together() {
     std::vector<FuseRingEntry*> added;
     for (FuseRingEntry* const entry : together_) (joint.add(*entry, process_) ? added : declined).push_back(entry);
     if (joint.try_to_finish()) {
-      for (FuseRingEntry* const entry : added) TRY(ring_->offer(*entry));
+      for (FuseRingEntry* const entry : added) {
+        if (!joint.was_put_aside(*entry)) TRY(ring_->offer(*entry));
+      }
     } else {
       declined = together_;
     }
@@ -85,9 +87,12 @@ Status FuseRingWorker::serve_together() {
 }
 
 Status FuseRingWorker::serve_alone(FuseRingEntry& entry) {
-  FusePlace::set_current(&entry);
-  process_(entry.message());
-  FusePlace::set_current(nullptr);
+  if (!entry.is_answered()) {
+    FusePlace::set_current(&entry);
+    process_(entry.message());
+    if (FusePlace::current() == nullptr) return {};  // it was put aside
+    FusePlace::set_current(nullptr);
+  }
   return ring_->offer(entry);
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "fs/base/ids.h"
+#include "fs/inode/cached_regions.h"
 #include "fs/inode/directory.h"
 #include "fs/inode/extent_map.h"
 #include "fs/inode/rows.h"
@@ -47,6 +48,7 @@ struct Inode {
   static constexpr uint32_t kNobody = 0;
   static constexpr uint32_t kSeveral = UINT32_MAX;  // or it is not known who
   mutable std::atomic<uint32_t> told_to{kNobody};
+  mutable CachedRegions cached;  // in the kernel's page cache, perhaps
   bool linkable = false;   // made without a name (O_TMPFILE) and never had one; such an orphan may be linked
 
   std::unique_ptr<Xattrs> xattrs;          // null: none

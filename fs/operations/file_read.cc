@@ -90,6 +90,23 @@ uint64_t Filesystem::Impl::FileRead::finish() {
   return length_;
 }
 
+void Filesystem::note_cached(Ino ino, uint64_t offset, uint64_t length) {
+  const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
+  if (const Inode* const inode = impl_->inodes.find(ino)) inode->cached.add(offset, length);
+}
+
+bool Filesystem::is_cached(Ino ino, uint64_t offset, uint64_t length) const {
+  const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
+  const Inode* const inode = impl_->inodes.find(ino);
+  return inode != nullptr && inode->cached.touches(offset, length);
+}
+
+std::optional<CachedRegions::Range> Filesystem::take_cached(Ino ino, uint64_t offset, uint64_t length) {
+  const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
+  const Inode* const inode = impl_->inodes.find(ino);
+  return inode != nullptr ? inode->cached.take(offset, length) : std::nullopt;
+}
+
 Result<uint64_t> Filesystem::read(Ino ino, uint64_t offset, std::span<const LocalSlice> into) {
   Impl::FileRead read(*impl_, ino, offset);
   PieceList pieces;

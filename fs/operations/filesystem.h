@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "fs/base/ids.h"
+#include "fs/inode/cached_regions.h"
 #include "fs/persistence/journal.h"
 #include "transport/base/result.h"
 #include "transport/volume_client.h"
@@ -171,6 +172,13 @@ class Filesystem {
   // Everything done before is durable (`ino` as a hint of what matters).
   Status sync(Ino ino);
   Status sync_all();
+
+  // The page cache of the kernel may hold these bytes of the file from now on: before they are read or written for it.
+  void note_cached(Ino ino, uint64_t offset, uint64_t length);
+  // Of what was noted anything near these bytes.
+  bool is_cached(Ino ino, uint64_t offset, uint64_t length) const;
+  // That, to be dropped whole; it is noted no longer.
+  std::optional<CachedRegions::Range> take_cached(Ino ino, uint64_t offset, uint64_t length);
 
   FilesystemStat stat() const;
   // Writes a checkpoint now, unless nothing was journalled since the last one; others go on meanwhile. Read-only: nothing.

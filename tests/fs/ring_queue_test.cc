@@ -18,7 +18,7 @@ class RingQueue : public ::testing::Test {
  protected:
   RingQueue() : brick_(4 * kBlockBytes), volume_(brick_.open()) {
     for (size_t i = 0; i < kEntries; ++i) {
-      auto entry = FuseRingEntry::make(*volume_, 0);
+      auto entry = FuseRingEntry::make(*volume_, 0, queue_);
       EXPECT_TRUE(entry.ok());
       entries_.push_back(std::move(*entry));
     }
@@ -27,8 +27,8 @@ class RingQueue : public ::testing::Test {
   static constexpr size_t kEntries = 4;
   EmbeddedVolume brick_;
   std::unique_ptr<VolumeClient> volume_;
-  std::vector<std::unique_ptr<FuseRingEntry>> entries_;
   FuseRingQueue queue_;
+  std::vector<std::unique_ptr<FuseRingEntry>> entries_;
 };
 
 TEST_F(RingQueue, WhatComesMeanwhileIsPassedToTheCollector) {
