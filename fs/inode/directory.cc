@@ -149,6 +149,14 @@ void Directory::for_each(const std::function<void(const Entry&)>& visit) const {
   for (const Node* node : impl_->all()) visit(node->entry());
 }
 
+void Directory::begin_listing() const { listed_end_ = impl_->next_cookie(); }
+
+std::optional<Directory::Entry> Directory::next_listed(uint64_t cookie) const {
+  auto next = after(cookie);
+  if (next && next->cookie >= listed_end_) next.reset();
+  return next;
+}
+
 size_t Directory::size() const { return impl_->size(); }
 
 }  // namespace brickfs

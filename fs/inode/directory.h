@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entries of one directory: by name (hash), and in the order of their cookies, which are the directory offsets the
-// user sees. A cookie is never given twice, so an offset stays valid while entries come and go.
+// user sees. A cookie is not given twice while this lives, so an offset stays valid while entries come and go.
 // Threads: none of its own; guarded by the inode's lock.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -42,6 +43,11 @@ class Directory {
   void replace(std::string_view name, Ino ino, uint8_t type);
   // The first entry whose cookie is greater.
   std::optional<Entry> after(uint64_t cookie) const;
+  // Listings end with what is there now: names that come later, as each that is renamed while it is listed, would make them
+  // endless. Of all readers, as those that are on their way are not told apart. By any thread that holds the lock, shared or not.
+  void begin_listing() const;
+  // The first entry whose cookie is greater, if it was there when a listing last began (or none has yet).
+  std::optional<Entry> next_listed(uint64_t cookie) const;
   // Every entry in the order of cookies, also where some share one (only in a damaged volume). `visit` must not change the
   // directory.
   void for_each(const std::function<void(const Entry&)>& visit) const;
@@ -52,6 +58,7 @@ class Directory {
   struct Node;   // ino, cookie, type and name in one allocation
   class Impl;
   std::unique_ptr<Impl> impl_;
+  mutable std::atomic<uint64_t> listed_end_{UINT64_MAX};  // no cookie from there on is listed
 };
 
 }  // namespace brickfs

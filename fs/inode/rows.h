@@ -38,7 +38,7 @@ struct DirentRow {
   std::string_view name;
   Ino ino{};
   uint8_t type = 0;       // DT_*
-  uint64_t cookie = 0;    // directory offset: grows with each entry made in the directory, never given twice there
+  uint64_t cookie = 0;    // directory offset: grows with each entry made in the directory
 };
 
 // [file_unit, + count) of the file lies on volume units [volume_unit, + count). Replaces whatever the range was mapped to.

@@ -29,8 +29,9 @@ bool visit_dots(const Inode& directory, uint64_t& offset, const EntryVisitor& vi
 Status Filesystem::Impl::visit_names(Ino ino, uint64_t offset, const EntryVisitor& visitor) {
   const InodeLocks lock(inodes, {ino}, Mode::kShared);
   const Inode& directory = *TRY(find_live_directory(ino));
+  if (offset == 0) directory.directory->begin_listing();
   if (!visit_dots(directory, offset, visitor)) return {};
-  for (auto entry = directory.directory->after(offset); entry; entry = directory.directory->after(entry->cookie)) {
+  for (auto entry = directory.directory->next_listed(offset); entry; entry = directory.directory->next_listed(entry->cookie)) {
     if (!visitor({entry->name, entry->ino, entry->type, entry->cookie, nullptr})) break;
   }
   return {};
@@ -42,8 +43,9 @@ Status Filesystem::Impl::visit_inodes(Ino ino, uint64_t offset, const EntryVisit
   for (Ino expected = kNoIno;;) {
     const InodeLocks locks(inodes, {ino, expected}, Mode::kShared);
     const Inode& directory = *TRY(find_live_directory(ino));
+    if (offset == 0) directory.directory->begin_listing();
     if (!visit_dots(directory, offset, visitor)) return {};
-    const auto entry = directory.directory->after(offset);
+    const auto entry = directory.directory->next_listed(offset);
     if (!entry) return {};
     if (entry->ino != expected) {
       expected = entry->ino;
@@ -54,7 +56,7 @@ Status Filesystem::Impl::visit_inodes(Ino ino, uint64_t offset, const EntryVisit
     if (!visitor({entry->name, entry->ino, entry->type, entry->cookie, inode != nullptr ? &attributes : nullptr})) return {};
     if (inode != nullptr) inode->references.fetch_add(1);
     offset = entry->cookie;
-    const auto next = directory.directory->after(offset);
+    const auto next = directory.directory->next_listed(offset);
     if (!next) return {};
     expected = next->ino;
   }

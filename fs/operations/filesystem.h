@@ -130,6 +130,7 @@ class Filesystem {
   Result<std::string> read_symlink(Ino ino);
   // Entries from `offset` (0: the start) on, "." and ".." first, until the visitor stops it. `plus`: with attributes, and
   // a kernel reference for each entry the visitor took but "." and "..".
+  // Only those that were there when somebody last read from the start: a listing ends, though names keep coming.
   Status read_directory(Ino directory, uint64_t offset, bool plus, const EntryVisitor& visitor);
 
   // --- attributes

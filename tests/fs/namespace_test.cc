@@ -263,6 +263,36 @@ TEST(Namespace, ReadingGoesOnFromAnyOffset) {
   }
 }
 
+TEST(Namespace, AListingEndsWithWhatWasThereWhenItBegan) {
+  MountedVolume volume;
+  const Attributes folder = make_directory(*volume, kRootIno, "folder");
+  constexpr int kFiles = 50;
+  for (int i = 0; i < kFiles; ++i) make_file(*volume, folder.ino, std::to_string(i));
+  for (const bool plus : {false, true}) {
+    std::vector<std::string> seen;
+    uint64_t offset = 0;
+    bool more = true;
+    const auto visit_one = [&](const DirectoryEntry& entry) {
+      if (more) return false;
+      seen.emplace_back(entry.name);
+      offset = entry.next_offset;
+      return more = true;
+    };
+    while (more && seen.size() < 1000) {  // a name at a time, which is renamed there and back
+      more = false;
+      ASSERT_TRUE(volume->read_directory(folder.ino, offset, plus, visit_one).ok());
+      if (!more || seen.back()[0] == '.') continue;
+      ASSERT_TRUE(volume->rename(folder.ino, seen.back(), folder.ino, "TMP", Rename::kReplace).ok());
+      ASSERT_TRUE(volume->rename(folder.ino, "TMP", folder.ino, seen.back(), Rename::kReplace).ok());
+    }
+    EXPECT_EQ(seen.size(), kFiles + 2u) << (plus ? "plus" : "");
+    size_t again = 0;
+    const auto count = [&again](const DirectoryEntry&) { return ++again > 0; };
+    ASSERT_TRUE(volume->read_directory(folder.ino, 0, plus, count).ok());
+    EXPECT_EQ(again, kFiles + 2u) << "what was renamed is there from the start";
+  }
+}
+
 TEST(Namespace, ReadingPlusCountsReferencesOfWhatWasTaken) {
   MountedVolume volume;
   const Attributes taken = make_file(*volume, kRootIno, "taken");

@@ -88,6 +88,34 @@ def removing_while_reading_leaves_nothing_out(root):
     assert seen == 5000 and os.listdir(f"{root}/d") == [], f"{seen} of 5000"
 
 
+def a_listing_ends_though_names_keep_coming(root):
+    """Renaming what is listed, or making a name for each, makes new ones; who reads again from the start finds them."""
+    for plus in (False, True):
+        os.mkdir(f"{root}/d{plus}")
+        os.chdir(f"{root}/d{plus}")
+        for i in range(2000):
+            touch(str(i))
+        stream = Stream(".")
+        seen = []
+        while (name := stream.next()) is not None and len(seen) < 20000:
+            if name in (".", ".."):
+                continue
+            seen.append(name)
+            if plus:  # has the kernel ask for attributes, too
+                os.stat(name)
+                touch(f"new-{len(seen)}")
+            os.rename(name, "TMP")
+            os.rename("TMP", name)
+        assert len(seen) == len(set(seen)) == 2000, f"{len(seen)} names, {len(set(seen))} different"
+        stream.seek(0)
+        again = 0
+        while stream.next() is not None:
+            again += 1
+        assert again == 2002 + (2000 if plus else 0), f"{again} names from the start"
+        stream.close()
+        os.chdir("/")
+
+
 def places_in_a_directory_can_be_returned_to(root):
     os.mkdir(f"{root}/d")
     for i in range(2000):
@@ -166,7 +194,8 @@ def open_file_outlives_its_name_and_its_directory(root):
 
 
 def main():
-    for number, case in enumerate([stable_entries_are_listed_once, removing_while_reading_leaves_nothing_out, places_in_a_directory_can_be_returned_to, many_entries,
+    for number, case in enumerate([stable_entries_are_listed_once, removing_while_reading_leaves_nothing_out, a_listing_ends_though_names_keep_coming,
+                                   places_in_a_directory_can_be_returned_to, many_entries,
                                    running_program_is_busy, collapse_and_insert_are_refused, big_offsets, open_file_outlives_its_name_and_its_directory]):
         root = f"{sys.argv[1]}/case{number}"
         os.mkdir(root)
