@@ -40,6 +40,8 @@ class FuseBuffers {
   bool kill_privileges = false;
   // And who reads or writes: the kernel for its page cache, not a program by O_DIRECT.
   bool for_page_cache = false;
+  // And flags of the open file by which is read (open(2)).
+  uint32_t open_flags = 0;
 
  private:
   FuseBuffers(std::span<std::byte> memory, size_t request_bytes, size_t reply_bytes)

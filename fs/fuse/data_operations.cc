@@ -31,10 +31,11 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
   FuseBuffers& buffers = FusePlace::current()->buffers();
   const std::span<std::byte> room = buffers.reply().first(std::min(size, buffers.reply().size()));
   const LocalSlice into = buffers.slice(room);
+  const Touch touch = touch_of(buffers.open_flags);
   note_if_cached(request, ino, offset, size);
   JointRequests* const joint = JointRequests::current();
-  if (joint != nullptr) return joint->read(request, ino_of(ino), static_cast<uint64_t>(offset), into);
-  const auto bytes = filesystem_of(request).read(ino_of(ino), static_cast<uint64_t>(offset), std::span(&into, 1));
+  if (joint != nullptr) return joint->read(request, ino_of(ino), static_cast<uint64_t>(offset), into, touch);
+  const auto bytes = filesystem_of(request).read(ino_of(ino), static_cast<uint64_t>(offset), std::span(&into, 1), touch);
   if (!bytes.ok()) return reply_error(request, bytes.error());
   fuse_reply_buf(request, reinterpret_cast<const char*>(room.data()), *bytes);
 }

@@ -188,6 +188,12 @@ bool is_for_page_cache(uint32_t opcode, std::span<const std::byte> message) {
   return in != nullptr && (in->read_flags & FUSE_READ_LOCKOWNER) == 0;
 }
 
+uint32_t open_flags_of(uint32_t opcode, std::span<const std::byte> message) {
+  const bool reads = opcode == FUSE_READ || opcode == FUSE_READDIR || opcode == FUSE_READDIRPLUS;
+  const auto* const in = reads ? arguments<fuse_read_in>(message) : nullptr;
+  return in != nullptr ? in->flags : 0;
+}
+
 }  // namespace
 
 bool serve_extra_request(FuseMount& mount, std::span<const std::byte> message) {
@@ -196,6 +202,7 @@ bool serve_extra_request(FuseMount& mount, std::span<const std::byte> message) {
   FuseBuffers& buffers = FusePlace::current()->buffers();
   buffers.kill_privileges = asks_to_kill_privileges(header->opcode, message);
   buffers.for_page_cache = is_for_page_cache(header->opcode, message);
+  buffers.open_flags = open_flags_of(header->opcode, message);
   switch (header->opcode) {
     case kOpcodeStatx:
       serve_statx(mount, *header);

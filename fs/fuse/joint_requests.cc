@@ -30,8 +30,8 @@ void JointRequests::end_adding() {
   FusePlace::set_current(nullptr);
 }
 
-void JointRequests::read(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& into) {
-  if (!transfer_.begin_read(ino, offset, into)) return decline(request);
+void JointRequests::read(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& into, Touch touch) {
+  if (!transfer_.begin_read(ino, offset, into, touch)) return decline(request);
   begun_.push_back({FusePlace::current(), request, into.data, ino, offset, into.length_bytes});
 }
 

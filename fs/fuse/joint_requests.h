@@ -39,7 +39,7 @@ class JointRequests {
     return begun_.size() > before;
   }
   // For operations, instead of serving the request. It is answered later, or not at all.
-  void read(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& into);
+  void read(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& into, Touch touch);
   void write(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& from, bool mapped);
   void decline(fuse_req_t request);
   // Once: all that were added are answered. False: none is, `by` was raised.

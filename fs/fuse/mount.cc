@@ -154,10 +154,13 @@ Status FuseMount::start_session(const MountCommand& command, std::string* why) {
     device_number_ = entry->device;
     listed_source_ = entry->source;
   }
+  touch_permission_ = std::make_unique<TouchPermission>(mountpoint_, device_number_);
+  filesystem_.ask_before_touching([this] { return touch_permission_->may_touch(); });
   return {};
 }
 
 FuseMount::~FuseMount() {
+  filesystem_.ask_before_touching(nullptr);
   if (session_ == nullptr) return;
   if (is_left_over()) unmount_lazily();
   // Of a live connection this would unmount whatever is on the mountpoint by now.

@@ -13,6 +13,7 @@
 #include "fs/fuse/extra.h"
 #include "fs/fuse/mount_options.h"
 #include "fs/fuse/page_dropper.h"
+#include "fs/fuse/touch_permission.h"
 #include "fs/operations/filesystem.h"
 #include "transport/base/bytes.h"
 #include "transport/base/mutex.h"
@@ -84,6 +85,7 @@ class FuseMount {
   std::string listed_source_;             // in the table of mounts
   std::atomic<bool> initialised_{false};  // FUSE_INIT has been answered; it comes first and alone
   FuseInitAmendment amendment_;
+  std::unique_ptr<TouchPermission> touch_permission_;
   PageDropper pages_;
   std::array<Mutex, 64> dropping_;  // by inode number: nobody goes on while another has not yet told the kernel
 };

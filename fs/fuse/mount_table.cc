@@ -10,6 +10,15 @@
 namespace brickfs {
 namespace {
 
+// Of a list with commas.
+bool has_word(const std::string& list, std::string_view word) {
+  std::istringstream words(list);
+  for (std::string one; std::getline(words, one, ',');) {
+    if (one == word) return true;
+  }
+  return false;
+}
+
 bool is_octal(char c) { return c >= '0' && c <= '7'; }
 
 // Space, tab, line end and backslash are written as \ooo.
@@ -34,11 +43,15 @@ std::optional<MountEntry> parse_line(const std::string& line) {
   std::string parent;
   std::string root;
   std::string field;
+  std::string options;
+  std::string all_options;
   MountEntry entry;
-  if (!(fields >> id >> parent >> entry.device >> root >> entry.mountpoint)) return std::nullopt;
+  if (!(fields >> id >> parent >> entry.device >> root >> entry.mountpoint >> options)) return std::nullopt;
   while (fields >> field && field != "-") {
   }
-  if (!(fields >> entry.type >> entry.source)) return std::nullopt;
+  if (!(fields >> entry.type >> entry.source >> all_options)) return std::nullopt;
+  entry.read_only = has_word(options, "ro") || has_word(all_options, "ro");
+  entry.no_atime = has_word(options, "noatime");
   entry.mountpoint = unescape(entry.mountpoint);
   entry.source = unescape(entry.source);
   return entry;

@@ -13,6 +13,8 @@ struct MountEntry {
   std::string mountpoint;  // absolute
   std::string type;        // "fuse.brickfs"
   std::string source;
+  bool read_only = false;  // the mount, or all of the file system
+  bool no_atime = false;
 };
 
 // The topmost mount on exactly this path, which is absolute and free of links.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/reply.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -105,6 +106,8 @@ fuse_entry_param to_entry(const Attributes& attributes) {
   entry.entry_timeout = kForeverSeconds;
   return entry;
 }
+
+Touch touch_of(uint32_t open_flags) { return (open_flags & O_NOATIME) != 0 ? Touch::kNothing : Touch::kAtime; }
 
 void reply_error(fuse_req_t request, const Error& error) { fuse_reply_err(request, error.code()); }
 

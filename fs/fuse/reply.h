@@ -28,6 +28,8 @@ Caller make_caller(uint32_t uid, uint32_t gid, uint32_t pid, uint32_t umask);
 
 timespec to_timespec(TimeNs time);
 TimeNs to_time_ns(const timespec& time);
+// Of a reader by an open file with these flags (open(2)).
+Touch touch_of(uint32_t open_flags);
 struct stat to_stat(const Attributes& attributes);
 fuse_entry_param to_entry(const Attributes& attributes);
 

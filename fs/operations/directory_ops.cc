@@ -62,9 +62,9 @@ Status Filesystem::Impl::visit_inodes(Ino ino, uint64_t offset, const EntryVisit
   }
 }
 
-Status Filesystem::read_directory(Ino directory, uint64_t offset, bool plus, const EntryVisitor& visitor) {
+Status Filesystem::read_directory(Ino directory, uint64_t offset, bool plus, const EntryVisitor& visitor, Touch touch) {
   TRY(plus ? impl_->visit_inodes(directory, offset, visitor) : impl_->visit_names(directory, offset, visitor));
-  impl_->touch_atime(directory);
+  if (touch == Touch::kAtime) impl_->touch_atime(directory);
   return {};
 }
 

@@ -86,7 +86,7 @@ Status Filesystem::Impl::FileRead::plan(std::span<const LocalSlice> into, PieceL
 
 uint64_t Filesystem::Impl::FileRead::finish() {
   hold_ = RangeLocks::Hold();
-  if (length_ > 0) fs_.touch_atime(ino_);
+  if (length_ > 0 && touch_ == Touch::kAtime) fs_.touch_atime(ino_);
   return length_;
 }
 
@@ -107,8 +107,8 @@ std::optional<CachedRegions::Range> Filesystem::take_cached(Ino ino, uint64_t of
   return inode != nullptr ? inode->cached.take(offset, length) : std::nullopt;
 }
 
-Result<uint64_t> Filesystem::read(Ino ino, uint64_t offset, std::span<const LocalSlice> into) {
-  Impl::FileRead read(*impl_, ino, offset);
+Result<uint64_t> Filesystem::read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, Touch touch) {
+  Impl::FileRead read(*impl_, ino, offset, touch);
   PieceList pieces;
   TRY(read.begin(into, pieces));
   if (!pieces.empty()) TRY(impl_->volume->read(pieces.pieces(), current_interruption()));

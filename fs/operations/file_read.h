@@ -10,7 +10,7 @@ namespace brickfs {
 
 class Filesystem::Impl::FileRead {
  public:
-  FileRead(Impl& filesystem, Ino ino, uint64_t offset) : fs_(filesystem), ino_(ino), offset_(offset) {}
+  FileRead(Impl& filesystem, Ino ino, uint64_t offset, Touch touch) : fs_(filesystem), ino_(ino), offset_(offset), touch_(touch) {}
 
   // Waits for the range. Fills `into` with zeros where nothing is to be read; adds what is to `pieces`. EISDIR, EINVAL (not a file).
   Status begin(std::span<const LocalSlice> into, PieceList& pieces);
@@ -26,6 +26,7 @@ class Filesystem::Impl::FileRead {
   Impl& fs_;
   const Ino ino_;
   const uint64_t offset_;
+  const Touch touch_;
   uint64_t length_ = 0;
   RangeLocks::Hold hold_;
 };

@@ -71,6 +71,8 @@ Status Filesystem::checkpoint() {
   return impl_->checkpoints->run();
 }
 
+void Filesystem::ask_before_touching(std::function<bool()> may_touch) { impl_->may_touch = std::move(may_touch); }
+
 FilesystemStat Filesystem::stat() const {
   const SpaceUsage usage = impl_->read_only ? impl_->read_only_usage : impl_->space->usage();
   FilesystemStat stat;

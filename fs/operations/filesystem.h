@@ -77,6 +77,9 @@ struct DirectoryEntry {
 // False: no room, stop before this entry. Runs under inode locks: must not call the file system.
 using EntryVisitor = std::function<bool(const DirectoryEntry&)>;
 
+// What reading does to what is read.
+enum class Touch { kAtime, kNothing };
+
 enum class Rename : uint32_t { kReplace = 0, kNoReplace = 1, kExchange = 2 };
 
 // What was stamped: that to which the name belonged, and what it was exchanged with. kNoIno: nothing.
@@ -131,7 +134,7 @@ class Filesystem {
   // Entries from `offset` (0: the start) on, "." and ".." first, until the visitor stops it. `plus`: with attributes, and
   // a kernel reference for each entry the visitor took but "." and "..".
   // Only those that were there when somebody last read from the start: a listing ends, though names keep coming.
-  Status read_directory(Ino directory, uint64_t offset, bool plus, const EntryVisitor& visitor);
+  Status read_directory(Ino directory, uint64_t offset, bool plus, const EntryVisitor& visitor, Touch touch = Touch::kAtime);
 
   // --- attributes
   Result<Attributes> get_attributes(Ino ino);
@@ -158,7 +161,7 @@ class Filesystem {
 
   // --- data. The kernel's references keep an unlinked file; open and release need no call.
   // Bytes read: less than asked for only at the end of the file. Holes read as zeros. `into`: as many slices as one likes.
-  Result<uint64_t> read(Ino ino, uint64_t offset, std::span<const LocalSlice> into);
+  Result<uint64_t> read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, Touch touch = Touch::kAtime);
   // All or an error; `append`: at the end of the file, wherever that is now. `unprivileged`: who writes, if that clears the
   // set-uid and set-gid bits; null: they stay. File capabilities are removed by every change of data, unless it was made in
   // mapped memory.
@@ -180,6 +183,8 @@ class Filesystem {
   bool is_cached(Ino ino, uint64_t offset, uint64_t length) const;
   // That, to be dropped whole; it is noted no longer.
   std::optional<CachedRegions::Range> take_cached(Ino ino, uint64_t offset, uint64_t length);
+  // Asked before a time of reading is noted, if it is due; by any thread. False: it is not noted. Before others use this.
+  void ask_before_touching(std::function<bool()> may_touch);
 
   FilesystemStat stat() const;
   // Writes a checkpoint now, unless nothing was journalled since the last one; others go on meanwhile. Read-only: nothing.

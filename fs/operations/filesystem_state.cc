@@ -156,6 +156,7 @@ void Filesystem::Impl::touch_atime(Ino ino) {
     const Inode* inode = inodes.find(ino);
     if (inode == nullptr || !is_atime_due(*inode, time)) return;
   }
+  if (may_touch && !may_touch()) return;
   const InodeLocks lock(inodes, {ino}, InodeLocks::Mode::kExclusive);
   if (Inode* inode = inodes.find(ino)) inode->atime = time;
 }

@@ -40,6 +40,7 @@ class Filesystem::Impl {
   // Fixed after mount.
   MountOptions options;
   bool read_only = false;
+  std::function<bool()> may_touch;  // Filesystem::ask_before_touching
   SpaceUsage read_only_usage;  // of a read-only mount, which has no `space`
 
   // Taken before any inode lock by a rename that moves a directory to another parent: keeps ancestors in place.

@@ -22,7 +22,7 @@ class Filesystem::JointTransfer {
   JointTransfer& operator=(const JointTransfer&) = delete;
 
   // As read() and write() of one slice, which stays in place until this goes. False: nothing of it has been done.
-  bool begin_read(Ino ino, uint64_t offset, const LocalSlice& into);
+  bool begin_read(Ino ino, uint64_t offset, const LocalSlice& into, Touch touch = Touch::kAtime);
   bool begin_write(Ino ino, uint64_t offset, const LocalSlice& from, bool mapped);
   size_t size() const;
   // Once: the bytes of all. An error: none is done, and bytes to be written are undefined.

@@ -208,6 +208,29 @@ TEST_F(AttributeOps, ReadingADirectoryStampsAtimeRelatively) {
   EXPECT_EQ(read(), later) << "newer than mtime and ctime: stays";
 }
 
+TEST_F(AttributeOps, ReadingMayLeaveAtime) {
+  std::byte byte{1};
+  const LocalSlice slice{&byte, 1, 0};
+  ASSERT_TRUE(volume_->write(file_, 0, std::span(&slice, 1), false, nullptr).ok());
+  bool may_touch = true;
+  volume_->ask_before_touching([&may_touch] { return may_touch; });
+  for (const Ino ino : {file_, kRootIno}) {
+    const auto stamps = [&](Touch touch) {
+      EXPECT_TRUE(volume_->set_attributes(ino, {.atime = TimeNs{1}}, root_caller()).ok());
+      const auto visit = [](const DirectoryEntry&) { return true; };
+      const bool read = ino == file_ ? volume_->read(ino, 0, std::span(&slice, 1), touch).ok()
+                                     : volume_->read_directory(ino, 0, false, visit, touch).ok();
+      EXPECT_TRUE(read);
+      return volume_->get_attributes(ino)->atime != TimeNs{1};
+    };
+    EXPECT_TRUE(stamps(Touch::kAtime));
+    EXPECT_FALSE(stamps(Touch::kNothing));
+    may_touch = false;
+    EXPECT_FALSE(stamps(Touch::kAtime));
+    may_touch = true;
+  }
+}
+
 TEST_F(AttributeOps, UnknownInodeIsStale) {
   EXPECT_EQ(volume_->get_attributes(Ino{999}).code(), ESTALE);
   EXPECT_EQ(volume_->set_attributes(Ino{999}, {.mode = 0}, root_caller()).code(), ESTALE);

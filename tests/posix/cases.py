@@ -116,6 +116,28 @@ def a_listing_ends_though_names_keep_coming(root):
         os.chdir("/")
 
 
+def reading_without_atime(root):
+    """O_NOATIME: neither the file nor the directory is stamped."""
+    os.mkdir(f"{root}/d")
+    touch(f"{root}/d/name")
+    with open(f"{root}/file", "wb") as file:
+        file.write(bytes(100000))
+    old = (1_000_000_000, 1_000_000_000)
+    for path, read in ((f"{root}/file", lambda fd: os.pread(fd, 100000, 0)), (f"{root}/d", os.listdir)):
+        for flags, stamped in ((os.O_NOATIME, False), (0, True)):
+            if os.path.isdir(path):  # what the kernel has is not read from us
+                touch(f"{path}/{flags}")
+            os.utime(path, ns=(old[0], old[1]))
+            fd = os.open(path, os.O_RDONLY | flags)
+            if not os.path.isdir(path):
+                os.fsync(fd)
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            read(fd)
+            os.close(fd)
+            changed = os.stat(path).st_atime_ns != old[0]
+            assert changed == stamped, f"{path}: read with {flags:#o}, atime {'changed' if changed else 'stays'}"
+
+
 def places_in_a_directory_can_be_returned_to(root):
     os.mkdir(f"{root}/d")
     for i in range(2000):
@@ -195,7 +217,7 @@ def open_file_outlives_its_name_and_its_directory(root):
 
 def main():
     for number, case in enumerate([stable_entries_are_listed_once, removing_while_reading_leaves_nothing_out, a_listing_ends_though_names_keep_coming,
-                                   places_in_a_directory_can_be_returned_to, many_entries,
+                                   places_in_a_directory_can_be_returned_to, many_entries, reading_without_atime,
                                    running_program_is_busy, collapse_and_insert_are_refused, big_offsets, open_file_outlives_its_name_and_its_directory]):
         root = f"{sys.argv[1]}/case{number}"
         os.mkdir(root)

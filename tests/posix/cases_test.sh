@@ -13,6 +13,17 @@ say "remounted read-only, and back"
 echo kept >"$MNT/file"
 "$BRICKFS" "$SOURCE" "$MNT" -o "remount,allow_other,ro"
 if echo more >>"$MNT/file" 2>/dev/null || mkdir "$MNT/new" 2>/dev/null || touch "$MNT/file" 2>/dev/null; then die "written to while read-only"; fi
+atime_of() { stat --cached=never -c %X "$1"; }  # of a read-only mount the kernel does not ask again by itself
+"$BRICKFS" "$SOURCE" "$MNT" -o "remount,allow_other,rw"
+mkdir "$MNT/read"
+head -c 1M /dev/zero >"$MNT/unread"
+for what in read unread; do touch -a -d '2001-01-01' "$MNT/$what"; done
+"$BRICKFS" "$SOURCE" "$MNT" -o "remount,allow_other,ro"
+before=$(atime_of "$MNT/read") before_file=$(atime_of "$MNT/unread")
+ls "$MNT/read" >/dev/null
+dd if="$MNT/unread" of=/dev/null bs=1M iflag=direct status=none
+[ "$(atime_of "$MNT/read")" = "$before" ] || die "reading a directory changes its atime while read-only"
+[ "$(atime_of "$MNT/unread")" = "$before_file" ] || die "reading a file changes its atime while read-only"
 [ "$(cat "$MNT/file")" = kept ] || die "cannot be read while read-only"
 "$BRICKFS" "$SOURCE" "$MNT" -o "remount,allow_other,rw"
 echo more >>"$MNT/file" || die "cannot be written to after remount,rw"
