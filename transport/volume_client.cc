@@ -191,6 +191,8 @@ Status VolumeClient::run_commit(const Interruption* by) {
   }
 }
 
+uint64_t VolumeClient::uncommitted_bytes() const { return log_->used_bytes(); }
+
 Status VolumeClient::commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
                                    std::span<const BlockRange> superblock) {
   std::vector<CommitRange> ranges;

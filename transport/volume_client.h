@@ -84,6 +84,8 @@ class VolumeClient final {
   // Every write(), alloc() and free() that had returned before the call is durable (on a volatile brick: visible to
   // whoever mounts next), stage by stage. EIO, ENOSPC from the brick's store: nothing is forgotten, a later commit tries again.
   Status commit();
+  // Kept for replay: what was written and is not committed, and what goes with it. 0 where nothing is kept.
+  uint64_t uncommitted_bytes() const;
   // commit() of whole blocks whoever wrote them, stage after stage: what a new holder does about suspect blocks.
   Status commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
                        std::span<const BlockRange> superblock);
@@ -92,6 +94,8 @@ class VolumeClient final {
 
   // As VolumeLink::give_up_silent(): for interrupted calls, which wait for the brick's answer.
   void give_up_silent(std::chrono::milliseconds silence) { link_->give_up_silent(silence); }
+  // While the brick is away: every waiting and later call fails as after a soft timeout, until it is back. Otherwise nothing.
+  void give_up_outage() { link_->give_up_outage(); }
   // Every waiting and later call fails with ECANCELED; for forced unmounts. Idempotent.
   void interrupt();
   // Gives the lease up. Commit before. Every later call is ECANCELED.

@@ -100,6 +100,7 @@ Result<VolumeLink::Use> VolumeLink::enter(Patience& patience) {
     leave(place);
     MutexLock lock(mutex_);
     while (state_ == State::kWaiting) {
+      if (outage_given_up_) return Error(EIO, "brick unreachable for too long");
       TRY(patience.wait(changed_, lock, heard_));
     }
     if (state_ == State::kFailed) return error_;
@@ -174,6 +175,14 @@ void VolumeLink::fail(Error error, std::string text) {
   failed_ = true;
   text_ = std::move(text);
   if (!error.is(ECANCELED)) log::error("{}", text_);
+  changed_.notify_all();
+}
+
+void VolumeLink::give_up_outage() {
+  MutexLock lock(mutex_);
+  if (state_ != State::kWaiting || outage_given_up_) return;
+  outage_given_up_ = true;
+  log::warn("operations fail until the brick is back");
   changed_.notify_all();
 }
 
@@ -335,6 +344,7 @@ Status VolumeLink::begin_session() {
   state_ = State::kConnected;
   error_ = Error(0);
   text_.clear();
+  outage_given_up_ = false;
   gate_.store(number_);
   changed_.notify_all();
   return {};

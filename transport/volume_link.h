@@ -97,6 +97,8 @@ class VolumeLink {
   // A session in which the brick has been silent for so long is lost: what is under way in it ends, and waits for the next one, or gives up.
   // Bytes that were being written are then in doubt, as with any loss.
   void give_up_silent(std::chrono::milliseconds silence);
+  // While the brick is away: whoever waits for it, and whoever comes, is told EIO, until it is back. Otherwise nothing.
+  void give_up_outage();
 
   Session session() const;
   LinkState state() const;  // asks the brick for a sign of life, and does not wait for it
@@ -147,6 +149,7 @@ class VolumeLink {
   Session session_ ABSL_GUARDED_BY(mutex_);
   Error error_ ABSL_GUARDED_BY(mutex_){0};
   std::string text_ ABSL_GUARDED_BY(mutex_);
+  bool outage_given_up_ ABSL_GUARDED_BY(mutex_) = false;  // while waiting
   std::optional<Status> closed_ ABSL_GUARDED_BY(mutex_);
 
   std::minstd_rand jitter_;  // the thread's; clients differ

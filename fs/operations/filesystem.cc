@@ -34,7 +34,7 @@ Status Filesystem::unmount() {
   Status result;
   if (!impl_->read_only) result = impl_->end_changes();
   keep_first(result, impl_->volume->close());
-  if (!result.ok()) log::error("unmount: not everything was written: {}", result.error().what());
+  if (!result.ok() && uncommitted().operations > 0) log::error("unmount: not everything was written: {}", result.error().what());
   return result;
 }
 
@@ -72,6 +72,12 @@ Status Filesystem::checkpoint() {
 }
 
 void Filesystem::ask_before_touching(std::function<bool()> may_touch) { impl_->may_touch = std::move(may_touch); }
+
+Uncommitted Filesystem::uncommitted() const {
+  if (impl_->read_only) return {};
+  const Lsn durable = impl_->journal->durable();  // first: it never passes the other
+  return {.operations = raw(impl_->journal->last()) - raw(durable), .bytes = impl_->volume->uncommitted_bytes()};
+}
 
 FilesystemStat Filesystem::stat() const {
   const SpaceUsage usage = impl_->read_only ? impl_->read_only_usage : impl_->space->usage();

@@ -96,6 +96,12 @@ struct FilesystemStat {
   uint64_t free_inodes = 0;
 };
 
+// What was answered for and a crash of the brick would undo.
+struct Uncommitted {
+  uint64_t operations = 0;  // transactions of the journal; 0: nothing would be lost
+  uint64_t bytes = 0;       // of data and journal, where they are kept for replay
+};
+
 struct MountOptions {
   bool read_only = false;
   bool writeback_cache = false;  // the kernel keeps size and times of files it writes
@@ -187,6 +193,8 @@ class Filesystem {
   void ask_before_touching(std::function<bool()> may_touch);
 
   FilesystemStat stat() const;
+  // Waits for nothing; also during unmount() and after it.
+  Uncommitted uncommitted() const;
   // Writes a checkpoint now, unless nothing was journalled since the last one; others go on meanwhile. Read-only: nothing.
   Status checkpoint();
   VolumeClient& volume();

@@ -145,6 +145,43 @@ TEST(VolumeClient, HardMountsWait) {
   reader.join();
 }
 
+TEST(VolumeClient, AnOutageThatIsGivenUpFailsForAllUntilTheBrickIsBack) {
+  RestartingBrick brick(8, 8);
+  auto volume = open_volume(brick);  // hard
+  ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
+  Bytes data = filled(4096, 1);
+  ASSERT_TRUE(write(*volume, 2 * kMiB, data).ok());
+  EXPECT_GT(volume->uncommitted_bytes(), 0u);
+  volume->give_up_outage();
+  EXPECT_TRUE(read(*volume, 2 * kMiB, 10).ok()) << "there is none";
+  brick.faults().refuse(true);
+  brick.faults().lose();
+  std::vector<std::thread> waiting;
+  for (int i = 0; i < 3; ++i) waiting.emplace_back([&] { EXPECT_EQ(read(*volume, 2 * kMiB, 10).code(), EIO); });
+  waiting.emplace_back([&] { EXPECT_EQ(volume->commit().code(), EIO); });
+  while (volume->link_state().kind == LinkState::Kind::kConnected) std::this_thread::sleep_for(milliseconds(5));
+  std::this_thread::sleep_for(milliseconds(100));
+  volume->give_up_outage();
+  for (std::thread& thread : waiting) thread.join();
+  EXPECT_EQ(read(*volume, 2 * kMiB, 10).code(), EIO) << "who comes later does not wait, either";
+  brick.faults().refuse(false);
+  while (volume->link_state().kind == LinkState::Kind::kWaiting) std::this_thread::sleep_for(milliseconds(5));
+  EXPECT_EQ(*read(*volume, 2 * kMiB, data.size()), data);
+  EXPECT_TRUE(volume->commit().ok());
+  EXPECT_EQ(volume->uncommitted_bytes(), 0u);
+  brick.faults().refuse(true);
+  brick.faults().lose();
+  std::atomic<bool> done = false;
+  std::thread reader([&] {
+    EXPECT_TRUE(read(*volume, 2 * kMiB, 10).ok());
+    done = true;
+  });
+  std::this_thread::sleep_for(milliseconds(200));
+  EXPECT_FALSE(done) << "the next outage is another one";
+  brick.faults().refuse(false);
+  reader.join();
+}
+
 TEST(VolumeClient, TryingDoesNotWaitForTheBrick) {
   RestartingBrick brick(8, 8);
   auto volume = open_volume(brick);  // hard
