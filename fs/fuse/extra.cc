@@ -65,6 +65,12 @@ struct StatxOut {  // struct fuse_statx_out
 };
 static_assert(sizeof(StatxOut) == 288 && offsetof(StatxOut, stat) == 32);
 
+// FUSE_REQUEST_TIMEOUT came with protocol 7.43 (Linux 6.14): in flags and flags2 of FUSE_INIT, and where the answer has it (in the low half of
+// the word behind max_stack_depth).
+constexpr uint64_t kRequestTimeout = uint64_t{1} << 42;
+constexpr size_t kWordOfRequestTimeout = 1;
+static_assert(offsetof(fuse_init_out, unused) + kWordOfRequestTimeout * sizeof(uint32_t) == 40);
+
 struct TmpfileOut {
   fuse_entry_out entry;
   fuse_open_out open;
@@ -253,6 +259,7 @@ void FuseInitAmendment::see_request(std::span<const std::byte> message) {
   if (header == nullptr || in == nullptr || header->opcode != FUSE_INIT) return;
   unique_ = header->unique;
   offers_killpriv_ = (in->flags & FUSE_HANDLE_KILLPRIV_V2) != 0;
+  offers_timeout_ = (in->flags & FUSE_INIT_EXT) != 0 && (in->flags2 & (kRequestTimeout >> 32)) != 0;
   offers_rings_ = (in->flags & FUSE_INIT_EXT) != 0 && (in->flags2 & (kFuseOverIoUring >> 32)) != 0;
 }
 
@@ -270,6 +277,11 @@ bool FuseInitAmendment::amend_reply(std::span<const iovec> reply) {
     out.flags |= FUSE_INIT_EXT;
     out.flags2 |= kFuseOverIoUring >> 32;
     has_rings_ = true;
+  }
+  if (offers_timeout_ && wanted_timeout_ != 0) {
+    out.flags |= FUSE_INIT_EXT;
+    out.flags2 |= kRequestTimeout >> 32;
+    out.unused[kWordOfRequestTimeout] = wanted_timeout_;
   }
   return true;
 }

@@ -32,6 +32,8 @@ class FuseInitAmendment {
  public:
   // Before the first request: io_uring is wanted, if the kernel has it.
   void want_rings() { wants_rings_ = true; }
+  // Likewise: how long requests may take, in seconds. 0: as the kernel has it.
+  void want_request_timeout(uint16_t seconds) { wanted_timeout_ = seconds; }
   void see_request(std::span<const std::byte> message);
   // True: this was the answer to it, now amended where the kernel offers it.
   bool amend_reply(std::span<const iovec> reply);
@@ -43,6 +45,8 @@ class FuseInitAmendment {
  private:
   uint64_t unique_ = 0;  // of the request
   bool wants_rings_ = false;
+  uint16_t wanted_timeout_ = 0;
+  bool offers_timeout_ = false;
   bool offers_killpriv_ = false;
   bool offers_rings_ = false;
   std::atomic<bool> kills_privileges_{false};

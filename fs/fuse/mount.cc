@@ -143,6 +143,7 @@ Status FuseMount::start_session(const MountCommand& command, std::string* why) {
     *why = fmt::format("libfuse refuses the mount options: {}", LibfuseLog::instance().last());
     return Error(EINVAL, "fuse session");
   }
+  TRY(clear_dead_mounts(mountpoint_, why));
   if (fuse_session_mount(session_, mountpoint_.c_str()) != 0) {
     *why = fmt::format("cannot mount at {}: {}", mountpoint_, LibfuseLog::instance().last());
     return Error(EIO, "fuse mount");
@@ -162,14 +163,14 @@ Status FuseMount::start_session(const MountCommand& command, std::string* why) {
 FuseMount::~FuseMount() {
   filesystem_.ask_before_touching(nullptr);
   if (session_ == nullptr) return;
-  if (is_left_over()) unmount_lazily();
+  if (!is_severed() && is_mounted()) unmount_lazily();
   // Of a live connection this would unmount whatever is on the mountpoint by now.
   if (is_severed()) fuse_session_unmount(session_);
   fuse_session_destroy(session_);  // closes the device
 }
 
 // As long as the connection lives, its device number is its own; later it may be another mount's, which then answers.
-bool FuseMount::is_left_over() const {
+bool FuseMount::is_mounted() const {
   const auto entry = find_mount_at(mountpoint_);
   if (!entry || entry->device != device_number_) return false;
   if (!is_severed()) return true;
@@ -198,7 +199,7 @@ void FuseMount::unmount_lazily() const {
 }
 
 void FuseMount::detach() {
-  if (!is_left_over()) return;
+  if (is_severed() || !is_mounted()) return;
   const UniqueFd root(::open(mountpoint_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   unmount_lazily();
   if (root) syncfs(root.get());

@@ -25,16 +25,20 @@ namespace brickfs {
 
 constexpr size_t kReadAheadBytes = 1 * kMiB;  // the kernel's, of a file that is read in order: some requests at once
 
-// Makes command.mountpoint absolute, and clears away a dead brickfs mount there (its daemon was killed). ENOENT,
-// ENOTDIR, EBUSY (something is mounted there), or /dev/fuse is missing or forbidden; with one line in `why`.
+// Makes command.mountpoint absolute. A dead brickfs mount there is no obstacle. ENOENT, ENOTDIR, EBUSY (something is mounted there), or
+// /dev/fuse is missing or forbidden; with one line in `why`.
 Status prepare_mountpoint(MountCommand& command, std::string* why);
+// Clears away the dead mounts there. Only when everything is ready to be mounted in their place: nobody is to find the directory below,
+// and a mount that fails leaves them. EBUSY.
+Status clear_dead_mounts(const std::string& mountpoint, std::string* why);
 
 class FuseMount {
  public:
   // Mounts; requests wait until a FuseLoop serves them. `why`: one line.
   static Result<std::unique_ptr<FuseMount>> attach(Filesystem& filesystem, const MountCommand& command,
                                                    std::string* why);
-  // Ends the connection. What is still mounted (after a forced unmount of something busy) is detached.
+  // Ends the connection. If it was alive and is mounted still, it is detached. Whoever else ended the connection left a dead mount, which
+  // stays: programs are to meet with ENOTCONN, not with the directory below. It is there until somebody unmounts it.
   ~FuseMount();
   FuseMount(const FuseMount&) = delete;
   FuseMount& operator=(const FuseMount&) = delete;
@@ -44,6 +48,9 @@ class FuseMount {
   void detach();
   // The kernel has ended the connection.
   bool is_severed() const;
+  // In the tree, connected or not.
+  bool is_mounted() const;
+  const std::string& device_number() const { return device_number_; }
   // Before the answer to a change that stamps an inode without telling the kernel its attributes: it drops those it has by itself, but
   // then takes, and keeps, older ones out of an answer that was under way meanwhile. After this it does not.
   void drop_attributes(Ino ino);
@@ -61,7 +68,9 @@ class FuseMount {
   bool writeback_cache() const { return writeback_cache_; }
   bool kills_privileges() const { return amendment_.kills_privileges(); }
 
-  // Before the first request is served: FuseRingEntries are at hand, if the kernel wants them; then it waits for them as soon
+  // Before the first request is served: RequestLimit::ask_seconds.
+  void want_request_timeout(uint16_t seconds) { amendment_.want_request_timeout(seconds); }
+  // Likewise: FuseRingEntries are at hand, if the kernel wants them; then it waits for them as soon
   // as that request has been answered.
   void want_rings() { amendment_.want_rings(); }
   bool has_rings() const { return amendment_.has_rings(); }
@@ -74,7 +83,6 @@ class FuseMount {
   FuseMount(Filesystem& filesystem, const MountCommand& command);
   Status start_session(const MountCommand& command, std::string* why);
   static ssize_t send_hook(int fd, iovec* parts, int count, void* mount);
-  bool is_left_over() const;  // in the tree, connected or not
   void unmount_lazily() const;
 
   Filesystem& filesystem_;

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <climits>
@@ -56,16 +57,11 @@ bool is_empty(const std::string& directory) {
   return true;
 }
 
-Status clear_dead_mounts(const std::string& mountpoint, std::string* why) {
-  for (int i = 0; i < kStackedMounts && is_dead_mount(mountpoint); ++i) {
-    const auto entry = find_mount_at(mountpoint);
-    if (!entry || entry->type != kType || umount2(mountpoint.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0) {
-      return refuse(why, EBUSY,
-                    fmt::format("{0} holds a mount whose server is gone: run umount {0} first", mountpoint));
-    }
-    log::info("{}: cleared away a mount whose brickfs was killed", mountpoint);
-  }
-  return {};
+// Of a dead mount. Only root takes away what another process has mounted.
+Status check_clearable(const std::string& mountpoint, std::string* why) {
+  const auto entry = find_mount_at(mountpoint);
+  if (geteuid() == 0 && entry && entry->type == kType) return {};
+  return refuse(why, EBUSY, fmt::format("{0} holds a mount whose server is gone: run umount {0} first", mountpoint));
 }
 
 Status check_not_busy(const std::string& mountpoint, std::string* why) {
@@ -83,6 +79,17 @@ Status check_not_busy(const std::string& mountpoint, std::string* why) {
 
 }  // namespace
 
+Status clear_dead_mounts(const std::string& mountpoint, std::string* why) {
+  for (int i = 0; i < kStackedMounts && is_dead_mount(mountpoint); ++i) {
+    TRY(check_clearable(mountpoint, why));
+    if (umount2(mountpoint.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0) {
+      return refuse(why, errno, fmt::format("cannot clear away the dead mount at {}: {}", mountpoint, strerror(errno)));
+    }
+    log::info("{}: cleared away a mount whose brickfs was killed or cut off", mountpoint);
+  }
+  return {};
+}
+
 Status prepare_mountpoint(MountCommand& command, std::string* why) {
   const std::unique_ptr<char, decltype(&free)> absolute(realpath(command.mountpoint.c_str(), nullptr), free);
   if (!absolute) {
@@ -92,7 +99,10 @@ Status prepare_mountpoint(MountCommand& command, std::string* why) {
     return refuse(why, errno, fmt::format("mountpoint {}: {}", command.mountpoint, strerror(errno)));
   }
   command.mountpoint = absolute.get();
-  TRY(clear_dead_mounts(command.mountpoint, why));
+  if (is_dead_mount(command.mountpoint)) {
+    TRY(check_clearable(command.mountpoint, why));
+    return check_device(why);
+  }
   struct stat attributes {};
   if (stat(command.mountpoint.c_str(), &attributes) != 0) {
     return refuse(why, errno, fmt::format("mountpoint {}: {}", command.mountpoint, strerror(errno)));
