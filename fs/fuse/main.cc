@@ -33,6 +33,7 @@ OPT     ro, rw            read-only or not (rw)
         durable           refuse a brick that would not survive its own crash
         hard              operations wait for a brick that is away (the default)
         soft, timeo=SEC   operations fail with EIO when it has been away for so long (60)
+        linger=SEC        so long brickfs tries to bring what was written to a brick that is away, after an umount (300)
         secret=PATH       file with the volume's secret
         writeback=on|off  the kernel's writeback cache (off)
         io_uring=auto|on|off  requests over io_uring (auto: if this kernel allows it; on: have it allow it)

@@ -61,14 +61,14 @@ Status set_switch(std::string_view key, std::string_view value, bool& to, std::s
   return {};
 }
 
-Status set_timeout(std::string_view value, MountCommand& command, std::string* why) {
+Status set_seconds(std::string_view key, std::string_view value, std::chrono::seconds& to, std::string* why) {
   int64_t seconds = 0;
   const auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), seconds);
   if (status != std::errc() || end != value.data() + value.size() || seconds < 1 || seconds > kLongestTimeoutSeconds) {
     return refuse(why,
-                  fmt::format("option timeo={}: it is a number of seconds, 1 to {}", value, kLongestTimeoutSeconds));
+                  fmt::format("option {}={}: it is a number of seconds, 1 to {}", key, value, kLongestTimeoutSeconds));
   }
-  command.soft_timeout = std::chrono::seconds(seconds);
+  to = std::chrono::seconds(seconds);
   return {};
 }
 
@@ -126,7 +126,8 @@ Status set_option(std::string_view option, MountCommand& command, std::string* w
   const std::string_view key = option.substr(0, equals);
   const std::string_view value = equals == std::string_view::npos ? std::string_view() : option.substr(equals + 1);
   if (equals != std::string_view::npos) {
-    if (key == "timeo") return set_timeout(value, command, why);
+    if (key == "timeo") return set_seconds(key, value, command.soft_timeout, why);
+    if (key == "linger") return set_seconds(key, value, command.linger, why);
     if (key == "secret") return set_secret(value, command, why);
     if (key == "writeback") return set_switch(key, value, command.writeback_cache, why);
     if (key == "io_uring") return set_io_uring(value, command, why);

@@ -27,6 +27,7 @@ struct MountCommand {
   bool require_durable = false;
   bool soft = false;
   std::chrono::seconds soft_timeout = limits::kSoftTimeout;
+  std::chrono::seconds linger{300};  // after an umount, for a brick that is away
   std::string secret_path;
   bool writeback_cache = false;
   bool no_atime = false;

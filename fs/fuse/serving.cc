@@ -14,11 +14,14 @@
 #include <optional>
 #include <thread>
 
+#include "fs/fuse/ending.h"
 #include "fs/fuse/loop.h"
 #include "fs/fuse/mount.h"
 #include "fs/fuse/mount_source.h"
+#include "fs/fuse/request_limit.h"
 #include "fs/fuse/ring.h"
 #include "fs/fuse/signals.h"
+#include "fs/fuse/umount_listener.h"
 #include "fs/operations/filesystem.h"
 #include "transport/base/log.h"
 #include "transport/base/unique_fd.h"
@@ -31,8 +34,7 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kLookAtDevice{1'000};  // all threads may be stuck when the kernel ends the connection
 constexpr milliseconds kLookAtLink{100};
-constexpr milliseconds kWaitForBrick{3'000};  // once told to end, with the brick away
-constexpr milliseconds kWaitForEnd{25'000};   // once told to end, in any case
+constexpr milliseconds kLookAtOutage{250};
 
 bool is_readable(int a, int b, milliseconds timeout) {
   std::array<pollfd, 2> fds = {pollfd{a, POLLIN, 0}, pollfd{b, POLLIN, 0}};
@@ -44,31 +46,6 @@ bool is_readable(int fd) {
   return poll(&one, 1, 0) > 0;
 }
 
-// Told to end, one way or another: gives the brick a bounded time, then cuts everything that waits for it off.
-class HurriedEnd {
- public:
-  explicit HurriedEnd(VolumeClient& volume) : volume_(volume) {}
-
-  void begin() {
-    if (!began_) began_ = steady_clock::now();
-  }
-  void check() {
-    if (!began_ || interrupted_) return;
-    const auto waited = steady_clock::now() - *began_;
-    const bool away = volume_.link_state().kind == LinkState::Kind::kWaiting;
-    if (waited < (away ? kWaitForBrick : kWaitForEnd)) return;
-    log::warn("the brick does not answer: going without it");
-    interrupted_ = true;
-    volume_.interrupt();
-  }
-  bool interrupted() const { return interrupted_; }
-
- private:
-  VolumeClient& volume_;
-  std::optional<steady_clock::time_point> began_;
-  bool interrupted_ = false;
-};
-
 class Serving {
  public:
   Serving(MountCommand command, std::string* why) : command_(std::move(command)), why_(why) {}
@@ -79,9 +56,14 @@ class Serving {
 
  private:
   Status choose_requests_way();
+  void look_at_request_limit();
   Status mount_filesystem();
+  void listen_to_umount();
+  void look_at_link();
   void end_requests();
   void watch_until(int done);
+  void let_go(LinkState::Kind link, std::string text);
+  Status conclude(const LinkState& link_before, Status unmounted);
 
   MountCommand command_;
   std::string* const why_;
@@ -90,12 +72,16 @@ class Serving {
   std::unique_ptr<Filesystem> filesystem_;
   std::unique_ptr<FuseMount> mount_;
   std::unique_ptr<FuseLoop> loop_;
+  std::unique_ptr<Ending> ending_;
+  std::unique_ptr<UmountListener> listener_;
   bool asked_to_end_ = false;  // by a signal
-  std::unique_ptr<HurriedEnd> hurry_;
+  RequestLimit limit_;
+  std::optional<steady_clock::time_point> away_since_;
 };
 
 Status Serving::start() {
   TRY(choose_requests_way());
+  look_at_request_limit();
   TRY(mount_filesystem());
   defer_signals();
   auto mount = FuseMount::attach(*filesystem_, command_, why_);
@@ -104,6 +90,7 @@ Status Serving::start() {
     return mount.error();
   }
   mount_ = std::move(*mount);
+  mount_->want_request_timeout(limit_.ask_seconds);
   why_->clear();
   auto loop = FuseLoop::start(*mount_, filesystem_->volume(), command_.io_uring, why_);
   if (!loop.ok()) {
@@ -113,7 +100,8 @@ Status Serving::start() {
     return loop.error();
   }
   loop_ = std::move(*loop);
-  hurry_ = std::make_unique<HurriedEnd>(filesystem_->volume());
+  ending_ = std::make_unique<Ending>(*filesystem_, command_.linger);
+  listen_to_umount();
   mount_->raise_read_ahead();
   mount_->register_umount_helper();
   return {};
@@ -130,6 +118,17 @@ Status Serving::choose_requests_way() {
   }
   command_.io_uring = IoUring::kOff;
   return {};
+}
+
+// A hard mount is a promise that such a kernel does not let us keep.
+void Serving::look_at_request_limit() {
+  limit_ = read_request_limit();
+  const auto most = limit_.longest_outage();
+  if (!most || (command_.soft && command_.soft_timeout < *most)) return;
+  log::warn(
+      "this kernel ends a mount of which a request takes more than {} s (sysctl fs.fuse.max_request_timeout): so "
+      "operations fail with EIO when the brick has been away for {:.0f} s",
+      limit_.limit->count(), std::chrono::duration<double>(*most).count());
 }
 
 Status Serving::mount_filesystem() {
@@ -151,35 +150,98 @@ Status Serving::mount_filesystem() {
   return {};
 }
 
+void Serving::listen_to_umount() {
+  if (geteuid() != 0) return;  // umount(8) runs a helper for root only
+  auto listener = UmountListener::start(*filesystem_, *ending_, command_.linger, mount_->device_number());
+  if (listener.ok()) {
+    listener_ = std::move(*listener);
+  } else {
+    log::warn("umount will not wait for the brick: {}: {}", listener.error().what(),
+                 strerror(listener.error().code()));
+  }
+}
+
 void Serving::wait_for_end() {
-  while (!is_readable(loop_->ended(), signals_fd(), kLookAtDevice)) {
+  while (!is_readable(loop_->ended(), signals_fd(), limit_.limit ? kLookAtOutage : kLookAtDevice)) {
     if (mount_->is_severed()) break;
+    look_at_link();
+    if (ending_->gave_up()) break;
   }
   asked_to_end_ = is_readable(signals_fd());
   take_signals();
-  // Requests that stay under way without a kernel to answer to: the unmount was forced (umount -f).
-  if (!asked_to_end_ && loop_->busy()) std::this_thread::sleep_for(kLookAtLink);
-  if (asked_to_end_ || loop_->busy()) hurry_->begin();
+  if (asked_to_end_) ending_->hurry();
+  if (!asked_to_end_ && !ending_->gave_up() && mount_->is_mounted()) {
+    log::error(
+        "the kernel has ended the connection of {0} (umount -f, an abort, or a request took too long): it is dead "
+        "until umount {0}",
+        command_.mountpoint);
+  }
+}
+
+void Serving::look_at_link() {
+  const LinkState::Kind link = filesystem_->volume().link_state().kind;
+  const bool away = link != LinkState::Kind::kConnected && link != LinkState::Kind::kFailed;
+  const auto now = steady_clock::now();
+  if (!away) away_since_.reset();
+  if (away && !away_since_) away_since_ = now;
+  // For all at once, also who comes only now, or stood behind others: the kernel counts a request's time from when it
+  // was made.
+  const auto most = limit_.longest_outage();
+  if (away && most && now - *away_since_ >= *most) filesystem_->volume().give_up_outage();
+  // After umount -l its users may wait for the brick for ever.
+  ending_->set_detached(away && !mount_->is_mounted());
+  ending_->check();
 }
 
 Status Serving::finish() {
+  if (listener_ && mount_->is_severed()) listener_->close();
+  ending_->begin();
   const UniqueFd done(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   Status status;
+  LinkState link;  // before it is closed
   std::thread closer([&] {
     end_requests();
     *commit_target_ = nullptr;
+    link = filesystem_->volume().link_state();
     status = filesystem_->unmount();
     const uint64_t one = 1;
     (void)!write(done.get(), &one, sizeof(one));
   });
   watch_until(done.get());
   closer.join();
-  if (status.ok()) return status;
-  *why_ = hurry_->interrupted()
-              ? fmt::format("{} was away: what was written since the last sync may be lost", command_.source)
-              : fmt::format("unmounting {}: {}: {}; what was written since the last sync may be lost",
-                            command_.mountpoint, status.error().what(), strerror(status.error().code()));
+  status = conclude(link, status);
+  let_go(link.kind, status.ok() ? std::string() : *why_);
   return status;
+}
+
+// Only now is a brick in this process gone, too: umount may return.
+void Serving::let_go(LinkState::Kind link, std::string text) {
+  if (listener_) listener_->stop();
+  filesystem_.reset();
+  if (!listener_) return;
+  UmountReport last;
+  last.link = ending_->gave_up() ? LinkState::Kind::kWaiting : link;
+  last.uncommitted = ending_->lost();
+  last.text = std::move(text);
+  listener_->tell_end(std::move(last));
+  listener_.reset();
+}
+
+// What is left to say, in `why`.
+Status Serving::conclude(const LinkState& link_before, Status unmounted) {
+  if (unmounted.ok()) return {};
+  const std::string lost = ending_->lost();
+  if (ending_->gave_up()) {
+    if (lost.empty()) return {};
+    *why_ = fmt::format("{} was away: not committed, and lost as far as it has not reached the brick: {}",
+                        command_.source, lost);
+  } else if (link_before.kind == LinkState::Kind::kFailed) {
+    *why_ = fmt::format("{}: {}", command_.source, link_before.text);
+  } else {
+    *why_ = fmt::format("unmounting {}: {}: {}; what was written since the last sync may be lost",
+                        command_.mountpoint, unmounted.error().what(), strerror(unmounted.error().code()));
+  }
+  return unmounted;
 }
 
 void Serving::end_requests() {
@@ -193,9 +255,9 @@ void Serving::watch_until(int done) {
   while (!is_readable(done)) {
     if (is_readable(done, signals_fd(), kLookAtLink) && is_readable(signals_fd())) {
       take_signals();
-      hurry_->begin();
+      ending_->hurry();
     }
-    hurry_->check();
+    ending_->check();
   }
 }
 

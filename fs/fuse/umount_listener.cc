@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fuse/umount_listener.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace brickfs {
+namespace {
+
+constexpr int kReportMs = 200;
+constexpr size_t kMostClients = 16;
+
+Result<UniqueFd> listen_at(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return Error(ENAMETOOLONG, "the socket for umount");
+  std::memcpy(address.sun_path, path.data(), path.size());
+  if (mkdir(kUmountDirectory, 0700) != 0 && errno != EEXIST) return errno_error("the directory for umount's socket");
+  UniqueFd socket_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket_fd) return errno_error("the socket for umount");
+  unlink(path.c_str());  // of one that was killed
+  if (bind(socket_fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      listen(socket_fd.get(), kMostClients) != 0) {
+    return errno_error("the socket for umount");
+  }
+  return socket_fd;
+}
+
+}  // namespace
+
+UmountListener::UmountListener(Filesystem& filesystem, Ending& ending, std::chrono::seconds linger, std::string path,
+                               UniqueFd listening, UniqueFd woken)
+    : filesystem_(filesystem),
+      ending_(ending),
+      linger_seconds_(static_cast<uint64_t>(linger.count())),
+      path_(std::move(path)),
+      listening_(std::move(listening)),
+      woken_(std::move(woken)) {
+  thread_ = std::thread([this] { run(); });
+}
+
+Result<std::unique_ptr<UmountListener>> UmountListener::start(Filesystem& filesystem, Ending& ending,
+                                                              std::chrono::seconds linger,
+                                                              const std::string& device_number) {
+  std::string path = umount_socket(device_number);
+  UniqueFd woken(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!woken) return errno_error("eventfd");
+  UniqueFd listening = TRY(listen_at(path));
+  return std::unique_ptr<UmountListener>(
+      new UmountListener(filesystem, ending, linger, std::move(path), std::move(listening), std::move(woken)));
+}
+
+UmountListener::~UmountListener() {
+  stop();
+  close();
+}
+
+void UmountListener::close() {
+  MutexLock lock(mutex_);
+  if (!std::exchange(closed_, true)) unlink(path_.c_str());
+}
+
+void UmountListener::stop() {
+  {
+    MutexLock lock(mutex_);
+    ended_ = true;
+  }
+  const uint64_t one = 1;
+  (void)!write(woken_.get(), &one, sizeof(one));
+  if (thread_.joinable()) thread_.join();
+}
+
+void UmountListener::tell_end(UmountReport last) {
+  last.ended = true;
+  last.pid = getpid();
+  let_in();
+  tell_all(last);
+}
+
+void UmountListener::run() {
+  while (wait()) {
+    let_in();
+    tell_all(report());
+  }
+}
+
+bool UmountListener::wait() {
+  std::vector<pollfd> fds = {{woken_.get(), POLLIN, 0}, {listening_.get(), POLLIN, 0}};
+  for (const UniqueFd& client : clients_) fds.push_back({client.get(), POLLIN, 0});
+  poll(fds.data(), fds.size(), clients_.empty() ? -1 : kReportMs);
+  for (size_t i = clients_.size(); i-- > 0;) {
+    if (fds[i + 2].revents != 0) hear(i);
+  }
+  MutexLock lock(mutex_);
+  return !ended_;
+}
+
+void UmountListener::let_in() {
+  while (clients_.size() < kMostClients) {
+    UniqueFd client(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!client) return;
+    clients_.push_back(std::move(client));
+  }
+}
+
+void UmountListener::hear(size_t client) {
+  std::array<char, 64> word{};
+  const ssize_t bytes = recv(clients_[client].get(), word.data(), word.size(), 0);
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (bytes <= 0) {
+    clients_.erase(clients_.begin() + static_cast<ptrdiff_t>(client));
+    return;
+  }
+  if (std::string_view(word.data(), static_cast<size_t>(bytes)) == kUmountForced) ending_.hurry();
+}
+
+// Who does not read misses reports: the next one says as much.
+void UmountListener::tell_all(const UmountReport& report) {
+  const std::string packet = encode(report);
+  for (const UniqueFd& client : clients_) (void)send(client.get(), packet.data(), packet.size(), MSG_NOSIGNAL);
+}
+
+UmountReport UmountListener::report() const {
+  const LinkState link = filesystem_.volume().link_state();
+  UmountReport now;
+  now.link = link.kind;
+  now.pid = getpid();
+  now.linger_seconds = linger_seconds_;
+  const Uncommitted uncommitted = filesystem_.uncommitted();
+  now.progress = (uncommitted.operations << 40) + uncommitted.bytes;  // a checkpoint changes the bytes, too
+  now.uncommitted = describe(uncommitted);
+  now.text = link.text;
+  return now;
+}
+
+}  // namespace brickfs

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fuse/umount_report.h"
+
+#include <fmt/core.h>
+
+#include <sstream>
+
+namespace brickfs {
+namespace {
+
+constexpr size_t kTextBytes = 1024;
+
+// As one line.
+std::string flat(std::string text) {
+  for (char& c : text) {
+    if (c == '\n') c = ' ';
+  }
+  text.resize(std::min(text.size(), kTextBytes));
+  return text;
+}
+
+}  // namespace
+
+std::string encode(const UmountReport& report) {
+  return fmt::format("{} {} {} {} {}\n{}\n{}\n", static_cast<int>(report.link), report.ended ? 1 : 0, report.pid,
+                     report.linger_seconds, report.progress, flat(report.uncommitted), flat(report.text));
+}
+
+std::optional<UmountReport> decode_umount_report(std::string_view packet) {
+  std::istringstream lines{std::string(packet)};
+  UmountReport report;
+  int link = 0;
+  int ended = 0;
+  if (!(lines >> link >> ended >> report.pid >> report.linger_seconds >> report.progress)) return std::nullopt;
+  if (link < 0 || link > static_cast<int>(LinkState::Kind::kFailed)) return std::nullopt;
+  report.link = static_cast<LinkState::Kind>(link);
+  report.ended = ended != 0;
+  std::string rest;
+  if (!std::getline(lines, rest) || !std::getline(lines, report.uncommitted) || !std::getline(lines, report.text))
+    return std::nullopt;
+  return report;
+}
+
+std::string umount_socket(std::string_view device_number) {
+  return fmt::format("{}/{}", kUmountDirectory, device_number);
+}
+
+}  // namespace brickfs

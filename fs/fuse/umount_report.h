@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a brickfs and the umount helper (tools/umount) say to each other, over a socket that no FUSE request is needed
+// for: so that an unmount never waits for one. Each packet of brickfs is a report; what the helper sends is one word.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "transport/link_state.h"
+
+namespace brickfs {
+
+struct UmountReport {
+  LinkState::Kind link = LinkState::Kind::kConnected;
+  bool ended = false;           // the last one: the volume has been let go, or given up
+  pid_t pid = 0;                // of brickfs
+  uint64_t linger_seconds = 0;  // that it goes on for after an unmount, if the brick stays away
+  uint64_t progress = 0;        // another number: something has got on
+  std::string uncommitted;      // for people; empty: nothing
+  std::string text;             // of the link, or what there is to say in the end
+};
+
+// The helper's words. The mount was cut off by force: no more time for a brick that is away than a signal gives.
+constexpr std::string_view kUmountForced = "forced";
+
+constexpr size_t kUmountPacketBytes = 4096;
+
+std::string encode(const UmountReport& report);  // at most kUmountPacketBytes
+std::optional<UmountReport> decode_umount_report(std::string_view packet);
+
+// The socket of the mount with this device number ("MAJOR:MINOR"), in a directory that only root may enter.
+constexpr const char* kUmountDirectory = "/run/brickfs";
+std::string umount_socket(std::string_view device_number);
+
+}  // namespace brickfs
