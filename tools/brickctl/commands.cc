@@ -3,8 +3,10 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "tools/brickctl/check.h"
 #include "tools/brickctl/target.h"
@@ -13,6 +15,11 @@
 
 namespace brickfs {
 namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kHolderLeaves{4};  // a held volume is tried for so long: its holder may be on his way out
+constexpr std::chrono::milliseconds kTryHeldAgain{100};
 
 int fail(const Command& command, const std::string& why, int exit_code = EXIT_FAILURE) {
   fmt::print(stderr, "brickctl: {}: {}\n", command.source, why);
@@ -130,17 +137,31 @@ int run_block_call(const Command& command) {
   return status.ok() ? EXIT_SUCCESS : fail(command, describe_call_error(status.error()));
 }
 
-int run_check_command(const Command& command) {
-  std::string why;
-  auto target = make_target(command.source, command.secret_file, &why);
-  if (!target.ok()) return fail(command, why, kCheckFailed);
+namespace {
+
+Result<std::unique_ptr<VolumeClient>> open_to_check(const Command& command, std::string* why) {
+  Target target = TRY(make_target(command.source, command.secret_file, why));
   VolumeOptions options;
-  options.open = open_request(*target, command.repair ? OpenMode::kExclusive : OpenMode::kReadOnly);
-  options.embedded = target->source.embedded();
+  options.open = open_request(target, command.repair ? OpenMode::kExclusive : OpenMode::kReadOnly);
+  options.embedded = target.source.embedded();
   options.soft = limits::kSoftTimeout;
   Holder holder;
-  auto volume = VolumeClient::open(std::move(target->brick), std::move(options), &holder);
-  if (!volume.ok()) return fail(command, describe_open_error(*target, volume.error(), holder), kCheckFailed);
+  auto volume = VolumeClient::open(std::move(target.brick), std::move(options), &holder);
+  if (!volume.ok()) *why = describe_open_error(target, volume.error(), holder);
+  return volume;
+}
+
+}  // namespace
+
+int run_check_command(const Command& command) {
+  std::string why;
+  const auto deadline = steady_clock::now() + kHolderLeaves;
+  auto volume = open_to_check(command, &why);
+  while (!volume.ok() && volume.error().is(EBUSY) && steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kTryHeldAgain);
+    volume = open_to_check(command, &why);
+  }
+  if (!volume.ok()) return fail(command, why, kCheckFailed);
   const int exit_code = run_check(**volume, command.source, command.repair);
   const Status closed = (*volume)->close();  // a reader leaves nothing behind
   static_cast<void>(closed);
