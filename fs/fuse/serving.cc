@@ -187,7 +187,10 @@ void Serving::look_at_link() {
   // For all at once, also who comes only now, or stood behind others: the kernel counts a request's time from when it
   // was made.
   const auto most = limit_.longest_outage();
-  if (away && most && now - *away_since_ >= *most) filesystem_->volume().give_up_outage();
+  if (away && most && now - *away_since_ >= *most) {
+    filesystem_->volume().give_up_silent(*most);
+    filesystem_->volume().give_up_outage();
+  }
   // After umount -l its users may wait for the brick for ever.
   ending_->set_detached(away && !mount_->is_mounted());
   ending_->check();
