@@ -5,6 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 mount -t fusectl connections /sys/fs/fuse/connections
 SYSCTL=/proc/sys/fs/fuse/max_request_timeout
+DEFAULT=/proc/sys/fs/fuse/default_request_timeout
 ended() { [ ! -d "/proc/$1" ]; }
 touch "$MNT/below"
 is_dead() {
@@ -13,7 +14,8 @@ is_dead() {
   local says; says=$(LC_ALL=C ls "$MNT" 2>&1 || true)
   case $says in *'endpoint is not connected'* | *'caused connection abort'*) ;; *) die "$1: ls says: $says" ;; esac
 }
-start_brick tcp 256M
+start_brickd --memory 256M --file "$WORK/store" --size 256M --volume patient
+SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
 
 say "aborted"
 mount_brickfs
@@ -46,7 +48,14 @@ umount "$MNT" || die "umount of a dead mount fails"
 
 say "a limit on requests is noticed, and kept"
 before=$(cat "$SYSCTL")
-trap 'echo "$before" >"$SYSCTL"; exit 143' TERM INT
+usual=$(cat "$DEFAULT")
+trap 'echo "$before" >"$SYSCTL"; echo "$usual" >"$DEFAULT"; exit 143' TERM INT
+mkdir "$WORK/patient"
+echo 15 >"$DEFAULT"  # of which we ask to be excused
+timeout 60 "$BRICKFS" "${SOURCE%/*}/patient" "$WORK/patient" -o "io_uring=${BRICKFS_IO_URING:-auto}" 2>>"$WORK/brickfs.log" || true
+within 5 stat -f "$WORK/patient" || true
+echo "$usual" >"$DEFAULT"
+is_mounted "$WORK/patient" || die "not mounted under a default limit"
 echo 15 >"$SYSCTL"
 status=0
 timeout 60 "$BRICKFS" "$SOURCE" "$MNT" -o "io_uring=${BRICKFS_IO_URING:-auto}" 2>"$WORK/err" || status=$?
@@ -57,6 +66,8 @@ grep -q 'max_request_timeout' "$WORK/err" || die "no warning: $(cat "$WORK/err")
 pid=$(brickfs_pid)
 dd if=/dev/zero of="$MNT/there" bs=1M count=1 conv=fsync status=none
 kill -STOP "$BRICKD_PID"
+dd if=/dev/zero of="$WORK/patient/direct" bs=4K count=1 oflag=direct status=none &
+patient=$!
 begin=$(now_ms)
 answers=$WORK/answers
 mkdir "$answers"
@@ -80,8 +91,12 @@ while [ $(($(now_ms) - begin)) -lt 34000 ]; do  # the kernel looks every 15 s
 done
 is_mounted && [ ! -e "$MNT/below" ] && stat -f "$MNT" >/dev/null || die "the kernel has ended the mount"
 
+kill -0 "$patient" 2>/dev/null && stat -f "$WORK/patient" >/dev/null || die "a default limit ends a hard mount"
+
 say "the brick is back: everything works"
 kill -CONT "$BRICKD_PID"
+wait "$patient" || die "what waited under a default limit fails: exit $?"
+unmount_brickfs "$WORK/patient"
 within 20 dd if=/dev/zero of="$MNT/after" bs=4K count=1 conv=fsync status=none || die "nothing works when the brick is back"
 [ "$(brickfs_pid)" = "$pid" ] || die "another brickfs"
 unmount_brickfs
