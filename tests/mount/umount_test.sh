@@ -101,14 +101,21 @@ mount_logged linger=2
 
 say "the brick is silent, programs wait in the kernel: umount -f succeeds the first time"
 kill -STOP "$BRICKD_PID"
-dd if=/dev/zero of="$MNT/direct" bs=4K count=1 oflag=direct status=none 2>/dev/null &
-waiting=$!
+waiting=()
+for i in $(seq 1 20); do  # more than there are threads that serve
+  dd if=/dev/zero of="$MNT/direct$i" bs=4K count=1 oflag=direct status=none 2>/dev/null &
+  waiting+=($!)
+done
 sync "$MNT/late" 2>/dev/null &
-sleep 0.3
+waiting+=($!)
+sleep 0.5
+timed_umount "$MNT"
+[ "$CODE" = 32 ] && [ "$TOOK_MS" -lt 5000 ] || die "umount while programs wait: exit $CODE after $TOOK_MS ms"
+says busy
 timed_umount -f "$MNT"
 [ "$CODE" = 0 ] || die "umount -f: exit $CODE: $(cat "$WORK/said")"
 is_mounted && die "still mounted after umount -f"
-within 5 ended "$waiting" || wait "$waiting" || true
+for waits in "${waiting[@]}"; do wait "$waits" || true; done
 within 40 ended "$PID" || die "brickfs outlives umount -f"
 kill -CONT "$BRICKD_PID"
 
