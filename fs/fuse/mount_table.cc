@@ -70,10 +70,10 @@ std::optional<MountEntry> find_mount_at(std::string_view path) {
 }
 
 // Attributes may come from the kernel's cache, these figures never do.
-// ECONNABORTED: it died while we asked; over io_uring the kernel takes a moment to find out.
+// ECONNABORTED, ECANCELED (over io_uring): it died while we asked; the kernel takes a moment to find out.
 bool is_dead_mount(const std::string& path) {
   struct statfs figures {};
-  return statfs(path.c_str(), &figures) != 0 && (errno == ENOTCONN || errno == ECONNABORTED);
+  return statfs(path.c_str(), &figures) != 0 && (errno == ENOTCONN || errno == ECONNABORTED || errno == ECANCELED);
 }
 
 }  // namespace brickfs

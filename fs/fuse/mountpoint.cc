@@ -99,14 +99,13 @@ Status prepare_mountpoint(MountCommand& command, std::string* why) {
     return refuse(why, errno, fmt::format("mountpoint {}: {}", command.mountpoint, strerror(errno)));
   }
   command.mountpoint = absolute.get();
+  struct stat attributes {};
+  const int code = stat(command.mountpoint.c_str(), &attributes) == 0 ? 0 : errno;
   if (is_dead_mount(command.mountpoint)) {
     TRY(check_clearable(command.mountpoint, why));
     return check_device(why);
   }
-  struct stat attributes {};
-  if (stat(command.mountpoint.c_str(), &attributes) != 0) {
-    return refuse(why, errno, fmt::format("mountpoint {}: {}", command.mountpoint, strerror(errno)));
-  }
+  if (code != 0) return refuse(why, code, fmt::format("mountpoint {}: {}", command.mountpoint, strerror(code)));
   if (!S_ISDIR(attributes.st_mode))
     return refuse(why, ENOTDIR, fmt::format("mountpoint {} is not a directory", command.mountpoint));
   TRY(check_not_busy(command.mountpoint, why));
