@@ -29,7 +29,7 @@ Status BlockStore::commit(VolumeId volume, std::span<const CommitRange> ranges, 
   uint64_t bytes = 0;
   std::vector<BlockAddress> settled;
   // What is committed may refer to blocks just allocated: none of it may reach the disk before the table.
-  if (store_ != nullptr && !ranges.empty() && table_changed_) TRY(sync());
+  if (store_ != nullptr && !ranges.empty() && !store_->table_is_durable()) TRY(sync());
   for (size_t i = 0; store_ != nullptr && i < ranges.size(); ++i) {
     if (abandoned.load()) return Error(ECANCELED, "commit");
     if (ranges[i].after_previous && i > 0) TRY(sync());
@@ -113,9 +113,7 @@ Status BlockStore::sync() {
     freed.swap(freed_slots_);
     cleared.swap(cleared_slots_);
   }
-  const bool table_changed = table_changed_.exchange(false);
   const Status synced = store_->sync();
-  if (!synced.ok() && table_changed) table_changed_ = true;
   Status punched = synced;
   size_t done = 0;
   while (punched.ok() && done < freed.size()) {
@@ -125,11 +123,12 @@ Status BlockStore::sync() {
   MutexLock lock(mutex_);
   cleared_slots_.insert(cleared_slots_.end(), freed.begin(), freed.begin() + static_cast<std::ptrdiff_t>(done));
   freed_slots_.insert(freed_slots_.end(), freed.begin() + static_cast<std::ptrdiff_t>(done), freed.end());
+  last_punch_ = punched;  // it only keeps slots from being used again
   if (synced.ok()) {
     for (const uint32_t slot : cleared) free_slots_.add(slot);
-    return punched;
+  } else {
+    cleared_slots_.insert(cleared_slots_.end(), cleared.begin(), cleared.end());
   }
-  cleared_slots_.insert(cleared_slots_.end(), cleared.begin(), cleared.end());
   return synced;
 }
 

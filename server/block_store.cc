@@ -99,7 +99,8 @@ Status BlockStore::reserve(Volume& volume, BlockRange blocks) {
     mutex_.unlock();
     const Status synced = sync();
     mutex_.lock();
-    if (!synced.ok()) return synced;
+    TRY(synced);
+    if (free_slots_.count() < blocks.count) TRY(last_punch_);
   }
 }
 
@@ -121,7 +122,8 @@ Status BlockStore::alloc(VolumeId volume_id, BlockRange blocks) {
   }
   used_ += blocks.count;
   lock.unlock();
-  const Status written = write_entries(volume_id, blocks, made);
+  Status written = reserve_room(made);
+  if (written.ok()) written = write_entries(volume_id, blocks, made);
   lock.lock();
   if (!written.ok()) {
     erase(volume, blocks, made);
@@ -131,9 +133,33 @@ Status BlockStore::alloc(VolumeId volume_id, BlockRange blocks) {
   return {};
 }
 
+// On the disk, so that what is written to the blocks can be committed however full it gets. If it is full what was freed gives
+// its room back first.
+Status BlockStore::reserve_room(std::span<Block* const> made) {
+  if (store_ == nullptr) return {};
+  const auto reserve_all = [&]() -> Status {
+    for (size_t i = 0; i < made.size();) {
+      const uint32_t first = made[i]->slot;
+      uint32_t count = 0;
+      while (i < made.size() && made[i]->slot == first + count) ++i, ++count;
+      TRY(store_->reserve(first, count));
+    }
+    return {};
+  };
+  const Status reserved = reserve_all();
+  if (reserved.ok() || !reserved.error().is(ENOSPC)) return reserved;
+  bool some_freed = false;
+  {
+    MutexLock lock(mutex_);
+    some_freed = !freed_slots_.empty();
+  }
+  if (!some_freed) return reserved;
+  TRY(sync());
+  return reserve_all();
+}
+
 Status BlockStore::write_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> made) {
   if (store_ == nullptr) return {};
-  table_changed_ = true;
   Status status;
   for (uint64_t i = 0; i < made.size() && status.ok(); ++i) {
     status = store_->write_entry({static_cast<uint32_t>(volume), block_after(blocks.start, i), made[i]->slot});
@@ -175,7 +201,6 @@ Status BlockStore::free(VolumeId volume_id, BlockRange blocks) {
 }
 
 Status BlockStore::clear_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> doomed) {
-  table_changed_ = true;
   for (uint64_t i = 0; store_ != nullptr && i < doomed.size(); ++i) {
     const Status cleared = store_->clear_entry(doomed[i]->slot);
     if (cleared.ok()) continue;

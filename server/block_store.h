@@ -111,6 +111,7 @@ class BlockStore {
   // Where these let go of the mutex meanwhile, blocks that are not moving, mapped or held may change.
   // Allocation (block_store.cc).
   Status reserve(Volume& volume, BlockRange blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status reserve_room(std::span<Block* const> made);
   Status write_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> made);
   Status clear_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> doomed);
   void erase(Volume& volume, BlockRange blocks, std::span<Block* const> doomed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -156,9 +157,9 @@ class BlockStore {
   // A freed slot: freed_ -> (sync) -> cleared_ -> (sync) -> free_. So neither an old block can come back onto a slot in
   // use again, nor old bytes into a new block, wherever the machine stops.
   FreeRuns free_slots_ ABSL_GUARDED_BY(mutex_);
-  std::atomic<bool> table_changed_{false};  // in the store, since the last sync
   std::vector<uint32_t> freed_slots_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint32_t> cleared_slots_ ABSL_GUARDED_BY(mutex_);
+  Status last_punch_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace brickfs

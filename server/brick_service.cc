@@ -139,13 +139,19 @@ Status BrickServiceImpl::stop() {
 }  // namespace
 
 Result<std::unique_ptr<BrickService>> BrickService::open(const BrickConfig& config, std::string* why) {
+  return open(config, nullptr, why);
+}
+
+Result<std::unique_ptr<BrickService>> BrickService::open(const BrickConfig& config, std::unique_ptr<StoreDevice> device,
+                                                         std::string* why) {
   std::string unread;
   if (why == nullptr) why = &unread;
   std::unique_ptr<StoreFile> store;
   StoreFile::Contents contents;
   uint64_t frames = std::min<uint64_t>(config.memory_bytes / kBlockBytes, kStoreSlotsMost);
   if (!config.store_path.empty()) {
-    store = TRY(StoreFile::open(config.store_path, config.store_bytes, why));
+    store = device ? TRY(StoreFile::open(std::move(device), config.store_path, config.store_bytes, why))
+                   : TRY(StoreFile::open(config.store_path, config.store_bytes, why));
     contents = store->take_contents();
     frames = config.memory_bytes == 0 ? store->slots() : std::min<uint64_t>(frames, store->slots());
   }

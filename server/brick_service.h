@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "server/store_device.h"
 #include "transport/base/result.h"
 #include "transport/brick.h"
 #include "transport/limits.h"
@@ -92,6 +93,8 @@ class BrickService {
  public:
   // Takes over or makes the store. EBUSY: another process has it open. EUCLEAN: not a store, or damaged. `why`: one line.
   static Result<std::unique_ptr<BrickService>> open(const BrickConfig& config, std::string* why);
+  // The same on a device instead of a file; `store_path` is what people know it as.
+  static Result<std::unique_ptr<BrickService>> open(const BrickConfig& config, std::unique_ptr<StoreDevice> device, std::string* why);
   virtual ~BrickService() = default;
 
   // `cut_off` must stop all traffic of this session's peer (shut its sockets down, destroy its queue pairs) and

@@ -2,9 +2,6 @@
 // Reading and writing an open store; store_open.cc opens it.
 #include "server/store_file.h"
 
-#include <fcntl.h>
-#include <sys/uio.h>
-
 #include <cstring>
 
 #include "transport/base/log.h"
@@ -30,11 +27,15 @@ Status StoreFile::write_entry(const Entry& entry) {
                     .serial = serial_.fetch_add(1, std::memory_order_relaxed) + 1,
                     .checksum = 0};
   record.checksum = store_checksum(record, uuid_[1] + entry.slot);
-  return write_at(kStoreEntriesAt + entry.slot * sizeof(StoreEntry), bytes_of(record));
+  const Status written = write_at(kStoreEntriesAt + entry.slot * sizeof(StoreEntry), bytes_of(record));
+  sync_.table_written();
+  return written;
 }
 
 Status StoreFile::clear_entry(uint32_t slot) {
-  return write_at(kStoreEntriesAt + slot * sizeof(StoreEntry), bytes_of(StoreEntry{}));
+  const Status written = write_at(kStoreEntriesAt + slot * sizeof(StoreEntry), bytes_of(StoreEntry{}));
+  sync_.table_written();
+  return written;
 }
 
 Status StoreFile::read(uint32_t slot, uint64_t offset, std::span<std::byte> into) const {
@@ -65,50 +66,37 @@ Status StoreFile::write_differences(uint32_t slot, std::span<const std::byte> bl
   return {};
 }
 
+Status StoreFile::reserve(uint32_t first_slot, uint32_t count) {
+  TRY(check_works());
+  return device_->reserve(slot_at(first_slot), count * kBlockBytes);
+}
+
 Status StoreFile::punch(uint32_t first_slot, uint32_t count) {
-  const int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-  while (fallocate(fd_.get(), mode, static_cast<off_t>(slot_at(first_slot)), static_cast<off_t>(count * kBlockBytes)) !=
-         0) {
-    if (errno != EINTR) return errno_error("clearing slots of the store");
-  }
-  return {};
+  TRY(check_works());
+  return device_->punch(slot_at(first_slot), count * kBlockBytes);
 }
 
 Status StoreFile::sync() {
-  if (sync_failed_.load()) return Error(EIO, "the store failed before");
-  if (fdatasync(fd_.get()) == 0) return {};
-  const Error error = errno_error("syncing the store");
-  sync_failed_.store(true);
-  log::error(
-      "store {}: cannot write to disk ({}): nothing is committed any more; repair the disk, then restart the brick",
-      path_, std::strerror(error.code()));
+  const Status synced = sync_.sync();
+  if (synced.ok()) return {};
+  if (!failure_logged_.exchange(true)) {
+    log::error(
+        "store {}: cannot write to disk ({}): nothing is committed any more; repair the disk, then restart the brick",
+        path_, std::strerror(synced.code()));
+  }
   return Error(EIO, "syncing the store");
 }
 
-// pwritev2 rather than pwrite: thread checkers take the latter for a read that must not race with writers.
+Status StoreFile::check_works() const { return failed() ? Error(EIO, "the store failed before") : Status(); }
+
 Status StoreFile::write_at(uint64_t offset, std::span<const std::byte> from) {
-  while (!from.empty()) {
-    const iovec piece{const_cast<std::byte*>(from.data()), from.size()};
-    const ssize_t written = pwritev2(fd_.get(), &piece, 1, static_cast<off_t>(offset), 0);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno_error("writing the store");
-    if (written == 0) return Error(EIO, "writing the store");
-    from = from.subspan(static_cast<size_t>(written));
-    offset += static_cast<uint64_t>(written);
-  }
-  return {};
+  TRY(check_works());
+  return device_->write(offset, from);
 }
 
 Status StoreFile::read_at(uint64_t offset, std::span<std::byte> into) const {
-  while (!into.empty()) {
-    const ssize_t got = pread(fd_.get(), into.data(), into.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return errno_error("reading the store");
-    if (got == 0) return Error(EIO, "the store is shorter than it was");
-    into = into.subspan(static_cast<size_t>(got));
-    offset += static_cast<uint64_t>(got);
-  }
-  return {};
+  TRY(check_works());
+  return device_->read(offset, into);
 }
 
 }  // namespace brickfs

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file behind a durable brick: volume records, block table, slots (docs/format.md, "Store"). Locked against a
-// second opener. Nothing is durable before sync(); the order of writes is the callers' business.
+// What is on the device behind a durable brick: volume records, block table, slots (docs/format.md, "Store"). Nothing
+// is durable before sync(); the order of writes is the callers' business. Once a sync has failed everything else fails
+// too, with EIO: nobody may be shown what the disk may not have.
 //
 // Threads: every call from any thread; two that touch the same record, entry or slot are kept apart by the callers.
 #pragma once
@@ -12,9 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "server/group_sync.h"
+#include "server/store_device.h"
 #include "server/store_format.h"
 #include "transport/base/result.h"
-#include "transport/base/unique_fd.h"
 #include "transport/block.h"
 
 namespace brickfs {
@@ -37,6 +39,9 @@ class StoreFile {
   // it), EUCLEAN (not a store, or damaged), ENOTSUP (newer format, or a file system without holes), EINVAL (size),
   // others as the system gave them.
   static Result<std::unique_ptr<StoreFile>> open(const std::string& path, uint64_t bytes, std::string* why);
+  // The same on a device, which people know as `name`.
+  static Result<std::unique_ptr<StoreFile>> open(std::unique_ptr<StoreDevice> device, std::string name, uint64_t bytes,
+                                                 std::string* why);
 
   uint32_t slots() const { return slots_; }
   const std::string& path() const { return path_; }
@@ -52,35 +57,46 @@ class StoreFile {
   Status write(uint32_t slot, uint64_t offset, std::span<const std::byte> from);
   // Writes what of the block is not in the slot yet.
   Status write_differences(uint32_t slot, std::span<const std::byte> block);
+  // Slots can be written from now on however full the disk gets. ENOSPC.
+  Status reserve(uint32_t first_slot, uint32_t count = 1);
   // Makes slots zeros without using space.
   Status punch(uint32_t first_slot, uint32_t count = 1);
 
-  // All writes that have returned are durable. Once it has failed it fails for good: the system has dropped the
-  // unwritten bytes by then, and a second attempt would succeed without them.
+  // All writes that have returned are durable. EIO, for good.
   Status sync();
+  bool table_is_durable() const {
+    return sync_.table_is_durable();
+  }  // all entries whose writing or clearing has returned
+  bool failed() const { return sync_.failed(); }
+  uint64_t room_bytes() const { return device_->room_bytes(); }  // on its disk, besides what is reserved
 
  private:
-  StoreFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
-  static Result<UniqueFd> open_locked(const std::string& path, bool may_create, std::string* why);
+  StoreFile(std::string path, std::unique_ptr<StoreDevice> device)
+      : path_(std::move(path)), device_(std::move(device)), sync_(*device_) {}
+  Status load(uint64_t bytes, std::string* why);
   Status create(uint64_t bytes, std::string* why);
+  bool making_was_torn(uint64_t file_bytes) const;
   Status load_header(uint64_t bytes, uint64_t file_bytes, std::string* why);
   Status load_volumes(std::string* why);
   Status load_entries(std::string* why);
   Status drop_older_duplicates(std::vector<StoreEntry>& table);
   Status clear_unused_slots(std::string* why);
+  void reserve_what_is_used();
+  Status check_works() const;
   Status write_at(uint64_t offset, std::span<const std::byte> from);
   Status read_at(uint64_t offset, std::span<std::byte> into) const;
   uint64_t slot_at(uint32_t slot) const { return store_slots_at(slots_) + slot * kBlockBytes; }
 
   // Fixed after open().
   const std::string path_;
-  const UniqueFd fd_;
+  const std::unique_ptr<StoreDevice> device_;
   uint32_t slots_ = 0;
   std::array<uint64_t, 2> uuid_{};
   Contents contents_;
 
   std::atomic<uint64_t> serial_{0};
-  std::atomic<bool> sync_failed_{false};
+  GroupSync sync_;
+  std::atomic<bool> failure_logged_{false};
 };
 
 }  // namespace brickfs

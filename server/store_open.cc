@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Making, opening and validating a store.
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 
 #include "absl/container/flat_hash_map.h"
+#include "server/file_device.h"
 #include "server/random.h"
 #include "server/store_file.h"
+#include "transport/base/log.h"
 #include "transport/base/size.h"
 
 namespace brickfs {
 namespace {
+
+constexpr uint64_t kSectorBytes = 512;  // which a disk writes whole or not at all
 
 // Sets `why` and returns the error.
 Error refuse(std::string* why, int code, std::string text) {
@@ -23,7 +23,7 @@ Error refuse(std::string* why, int code, std::string text) {
   return Error(code, "opening the store");
 }
 
-Error refuse_system(std::string* why, const std::string& path, const char* doing, int code = errno) {
+Error refuse_system(std::string* why, const std::string& path, const char* doing, int code) {
   return refuse(why, code, fmt::format("store {}: {}: {}", path, doing, std::strerror(code)));
 }
 
@@ -32,44 +32,51 @@ bool all_zeros(const Record& record) {
   return std::ranges::all_of(bytes_of(record), [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-// The name of a new file is durable too.
-Status sync_folder_of(const std::string& path) {
-  const auto folder = std::filesystem::absolute(path).parent_path();
-  const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid() || fsync(fd.get()) != 0) return errno_error("syncing the store's directory");
-  return {};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<StoreFile>> StoreFile::open(const std::string& path, uint64_t bytes, std::string* why) {
-  UniqueFd fd = TRY(open_locked(path, bytes != 0, why));
-  struct stat info {};
-  if (fstat(fd.get(), &info) != 0) return refuse_system(why, path, "cannot be examined");
-  if (!S_ISREG(info.st_mode)) return refuse(why, EINVAL, fmt::format("store {}: not a regular file", path));
-  std::unique_ptr<StoreFile> store(new StoreFile(path, std::move(fd)));
-  if (info.st_size == 0) {
-    TRY(store->create(bytes, why));
-  } else {
-    TRY(store->load_header(bytes, static_cast<uint64_t>(info.st_size), why));
-  }
-  TRY(store->load_volumes(why));
-  TRY(store->load_entries(why));
-  TRY(store->clear_unused_slots(why));
+  std::unique_ptr<StoreDevice> device = TRY(FileDevice::open(path, bytes != 0, why));
+  return open(std::move(device), path, bytes, why);
+}
+
+Result<std::unique_ptr<StoreFile>> StoreFile::open(std::unique_ptr<StoreDevice> device, std::string name,
+                                                   uint64_t bytes, std::string* why) {
+  std::unique_ptr<StoreFile> store(new StoreFile(std::move(name), std::move(device)));
+  TRY(store->load(bytes, why));
   return store;
 }
 
-Result<UniqueFd> StoreFile::open_locked(const std::string& path, bool may_create, std::string* why) {
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | (may_create ? O_CREAT : 0), 0600));
-  if (!fd.valid() && errno == ENOENT && !may_create) {
-    return refuse(why, ENOENT, fmt::format("store {}: does not exist; give a size to make it", path));
+// What a former brick wrote goes to the disk first, and is then read from there: where its sync failed the system's
+// memory may show bytes that the disk does not have, and nobody would write them again.
+Status StoreFile::load(uint64_t bytes, std::string* why) {
+  if (!sync().ok()) return refuse(why, EIO, fmt::format("store {}: cannot be synced", path_));
+  device_->forget_cache();
+  const auto size = device_->size_bytes();
+  if (!size.ok()) return refuse_system(why, path_, "cannot be examined", size.code());
+  if (*size == 0 || (bytes != 0 && making_was_torn(*size))) {
+    TRY(create(bytes, why));
+  } else {
+    TRY(load_header(bytes, *size, why));
   }
-  if (!fd.valid()) return refuse_system(why, path, "cannot be opened");
-  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return refuse_system(why, path, "cannot be locked");
-    return refuse(why, EBUSY, fmt::format("store {}: in use by another process", path));
-  }
-  return fd;
+  TRY(load_volumes(why));
+  TRY(load_entries(why));
+  TRY(clear_unused_slots(why));
+  reserve_what_is_used();
+  return {};
+}
+
+// The machine stopped before a new store's header was whole: what is there of it, sector by sector, is from create(),
+// or zeros.
+bool StoreFile::making_was_torn(uint64_t file_bytes) const {
+  StoreHeader header{};
+  if (file_bytes > sizeof(header) || !read_at(0, std::as_writable_bytes(std::span(&header, 1)).first(file_bytes)).ok())
+    return false;
+  const auto bytes = bytes_of(header);
+  const bool begins_as_one = header.magic == kStoreMagic || all_zeros(header.magic);
+  const auto between = bytes.subspan(offsetof(StoreHeader, reserved), sizeof(header.reserved));
+  const bool verifies = header.checksum == store_checksum(header, 0);
+  return file_bytes % kSectorBytes == 0 && begins_as_one && !verifies &&
+         std::ranges::all_of(between, [](std::byte byte) { return byte == std::byte{0}; });
 }
 
 // First the header alone, durably: a file of just that length is a store whose making was interrupted, and is finished
@@ -91,7 +98,6 @@ Status StoreFile::create(uint64_t bytes, std::string* why) {
   header.checksum = store_checksum(header, 0);
   Status written = write_at(0, bytes_of(header));
   if (written.ok()) written = sync();
-  if (written.ok()) written = sync_folder_of(path_);
   if (!written.ok()) return refuse_system(why, path_, "cannot be written", written.code());
   return load_header(bytes, kStoreHeaderBytes, why);
 }
@@ -121,8 +127,9 @@ Status StoreFile::load_header(uint64_t bytes, uint64_t file_bytes, std::string* 
   slots_ = static_cast<uint32_t>(header.slots);
   uuid_ = header.uuid;
   const uint64_t whole = store_bytes(slots_);
-  if (file_bytes == kStoreHeaderBytes && ftruncate(fd_.get(), static_cast<off_t>(whole)) != 0) {
-    return refuse_system(why, path_, "cannot be extended");
+  if (file_bytes == kStoreHeaderBytes) {
+    const Status grown = device_->grow(whole);
+    if (!grown.ok()) return refuse_system(why, path_, "cannot be extended", grown.code());
   }
   if (file_bytes != kStoreHeaderBytes && file_bytes < whole) {
     return refuse(why, EUCLEAN, fmt::format("store {}: cut off at {} of {} bytes", path_, file_bytes, whole));
@@ -206,6 +213,20 @@ Status StoreFile::clear_unused_slots(std::string* why) {
         fmt::format("store {}: its file system cannot punch holes; put it on ext4, xfs, btrfs or tmpfs", path_));
   }
   return refuse_system(why, path_, "cannot be cleared", cleared.code());
+}
+
+// New blocks have their room reserved when they are allocated; in a store of an older brick they may not have it.
+void StoreFile::reserve_what_is_used() {
+  Status reserved = device_->reserve(0, kStoreEntriesAt + slots_ * sizeof(StoreEntry));
+  for (size_t i = 0; i < contents_.entries.size() && reserved.ok();) {
+    const uint32_t first = contents_.entries[i].slot;
+    uint32_t count = 0;
+    while (i < contents_.entries.size() && contents_.entries[i].slot == first + count) ++i, ++count;
+    reserved = reserve(first, count);
+  }
+  if (reserved.ok()) return;
+  log::warn("store {}: its disk has no room for all of it ({}): commits may fail until there is more", path_,
+               std::strerror(reserved.code()));
 }
 
 }  // namespace brickfs

@@ -220,14 +220,46 @@ TEST_F(StoreFileTest, WritesJustTheDifferences) {
   for (const uint64_t offset : {uint64_t{0}, uint64_t{5000}, 256 * kKiB - 1, 256 * kKiB, kBlockBytes - 1}) {
     block[offset] = std::byte{1};
   }
-  ASSERT_TRUE((*store)->write_differences(0, block).ok());
+  constexpr uint32_t kUnused = 5;  // has no room reserved
+  const auto disk_bytes = [&] {
+    struct stat info {};
+    EXPECT_TRUE((*store)->sync().ok() && stat(path_.c_str(), &info) == 0);
+    return static_cast<uint64_t>(info.st_blocks) * 512;
+  };
+  const uint64_t before = disk_bytes();
+  ASSERT_TRUE((*store)->write_differences(kUnused, block).ok());
   std::vector<std::byte> found(kBlockBytes);
-  ASSERT_TRUE((*store)->read(0, 0, found).ok());
+  ASSERT_TRUE((*store)->read(kUnused, 0, found).ok());
   EXPECT_EQ(found, block);
-  ASSERT_TRUE((*store)->sync().ok());
-  struct stat info {};
-  ASSERT_EQ(stat(path_.c_str(), &info), 0);
-  EXPECT_LT(static_cast<uint64_t>(info.st_blocks) * 512, kBlockBytes);
+  EXPECT_LT(disk_bytes() - before, kBlockBytes / 2);
+}
+
+TEST_F(StoreFileTest, RoomIsReservedWhereBlocksAre) {
+  make_store();
+  const auto store = StoreFile::open(path_, 0, &why_);
+  const auto disk_blocks = [&] {
+    struct stat info {};
+    EXPECT_EQ(stat(path_.c_str(), &info), 0);
+    return static_cast<uint64_t>(info.st_blocks) * 512 / kBlockBytes;
+  };
+  EXPECT_EQ(disk_blocks(), 3u);  // of an older brick's store, too
+  ASSERT_TRUE((*store)->reserve(5, 2).ok());
+  EXPECT_EQ(disk_blocks(), 5u);
+  ASSERT_TRUE((*store)->punch(5, 2).ok());
+  EXPECT_EQ(disk_blocks(), 3u);
+}
+
+// The machine stopped before the first sector, or the last, of the header was on the disk.
+TEST_F(StoreFileTest, MakesAnewWhatWasTornInTheMaking) {
+  make_store();
+  for (const uint64_t torn : {uint64_t{0}, kStoreHeaderBytes - 512}) {
+    std::filesystem::resize_file(path_, kStoreHeaderBytes);
+    std::fstream(path_, std::ios::in | std::ios::out | std::ios::binary)
+        .seekp(static_cast<std::streamoff>(torn))
+        .write(std::string(512, '\0').data(), 512);
+    EXPECT_EQ(open_code(), EUCLEAN) << "without a size";
+    EXPECT_EQ(open_code(kBytes), 0) << last_why_;
+  }
 }
 
 }  // namespace
