@@ -2,6 +2,7 @@
 #include "tools/crash/fixed_world.h"
 
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,8 +21,11 @@ constexpr int64_t kBeginning = 1'700'000'000'000'000'000;
 constexpr int64_t kStep = 1'000'000;
 
 std::atomic<int64_t> clock{kBeginning};
+uint64_t random_state = 0;  // 0: always the same
 
 }  // namespace
+
+void set_random(uint64_t seed) { random_state = seed * 2 + 1; }
 
 void set_clock_back() { clock = kBeginning; }
 
@@ -37,6 +41,10 @@ TimeNs now() { return TimeNs{clock.fetch_add(kStep)}; }
 
 extern "C" ssize_t getrandom(void* buffer, size_t length, unsigned) noexcept {
   std::memset(buffer, 0x5a, length);
+  for (size_t i = 0; i < length && brickfs::random_state != 0; ++i) {
+    brickfs::random_state = brickfs::random_state * 6364136223846793005 + 1442695040888963407;
+    static_cast<unsigned char*>(buffer)[i] = static_cast<unsigned char>(brickfs::random_state >> 56);
+  }
   return static_cast<ssize_t>(length);
 }
 
@@ -47,3 +55,6 @@ extern "C" int clock_gettime(clockid_t clock, timespec* into) noexcept {
   *into = {.tv_sec = now / 1'000'000'000, .tv_nsec = now % 1'000'000'000};
   return 0;
 }
+
+// A simulated thread has no priority of its own.
+extern "C" int setpriority(__priority_which_t, id_t, int) noexcept { return 0; }

@@ -3,10 +3,14 @@
 // of fs/operations/clock.cc and of the C library's. What waits for a time waits for that of the simulated threads (fibers.h).
 #pragma once
 
+#include <cstdint>
+
 namespace brickfs {
 
 // Time begins anew.
 void set_clock_back();
+// Random numbers, which are all the same otherwise, differ from now on, as the seed says.
+void set_random(uint64_t seed);
 // Since some beginning; of the world outside.
 double real_seconds();
 

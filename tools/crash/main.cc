@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tools/crash/explore.h"
+#include "tools/crash/store.h"
 #include "transport/base/log.h"
 
 namespace brickfs {
@@ -52,6 +53,13 @@ int main(int argc, char** argv) {
     command->add_option("--sequence", arguments.sequence, "only this one: \"create c; append a 3000; sync\"");
     command->add_option("--failures", arguments.failures, "ends after so many sequences that fail")->check(CLI::PositiveNumber);
   }
+  brickfs::StoreArguments store_arguments;
+  CLI::App* store = app.add_subcommand("store", "lets the brick lose power at each step, and judges what its disk has then");
+  store->add_option("--runs", store_arguments.runs, "so many runs of clients (400, unless --seconds is given)");
+  store->add_option("--seconds", store_arguments.seconds, "ends after so long (0: when all is done)")->check(CLI::NonNegativeNumber);
+  store->add_option("--seed", store_arguments.seed, "of the first run: what clients do, and how threads overlap");
+  store->add_option("--jobs", store_arguments.jobs, "processes")->check(CLI::Range(1, 256));
+  store->add_option("--failures", store_arguments.failures, "ends after so many runs that fail")->check(CLI::PositiveNumber);
   app.add_subcommand("kill", "kills, stops and cuts off real processes under load (kill --help tells more)");
   try {
     app.parse(argc, argv);
@@ -63,5 +71,5 @@ int main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, 64 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
   brickfs::log::set_level(brickfs::log::Level::kOff);
-  return brickfs::explore(arguments);
+  return store->parsed() ? brickfs::explore_store(store_arguments) : brickfs::explore(arguments);
 }

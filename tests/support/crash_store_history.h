@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What clients did to a brick, when, and what they were answered; and whether a store that a power loss left at some
+// moment is one that the brick interface (transport/brick.h, commit()) allows. Moments are places in the log of the
+// store's disk.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "transport/block.h"
+
+namespace brickfs {
+
+constexpr size_t kNever = SIZE_MAX;
+constexpr size_t kStoreVolumesUsed = 2;
+constexpr size_t kStoreBlocksUsed = 4;  // of each volume, from its address 0 on
+// Clients write whole sectors here, each a stamp; all else of a block stays zero.
+constexpr std::array<uint64_t, 3> kStampOffsets = {0, 4096, kBlockBytes - 512};
+constexpr size_t kStamps = kStampOffsets.size();
+constexpr uint64_t kStampBytes = 512;
+constexpr uint64_t kNoStamp = UINT64_MAX;  // neither zeros nor one stamp
+
+struct StampWrite {
+  uint64_t value = 0;  // no other write has it
+  size_t at = 0;
+  size_t stored_at = kNever;  // from then on the store may get it by other ways than a commit
+};
+
+// A block from an alloc to its free.
+struct BlockLife {
+  size_t alloc_began = 0;
+  size_t alloc_ended = kNever;
+  size_t free_began = kNever;
+  size_t free_ended = kNever;
+  std::array<std::vector<StampWrite>, kStamps> writes;
+};
+
+struct StampCommit {
+  struct Named {
+    size_t block = 0;
+    size_t life = 0;
+    size_t stamp = 0;
+    size_t writes = 0;   // so many had been done when the commit began
+    uint32_t round = 0;  // ranges of a later one are durable only after those of this
+  };
+  size_t began = 0;
+  size_t over = kNever;  // it has returned
+  bool done = false;     // ... with success
+  std::vector<Named> named;
+};
+
+struct FoundBlock {
+  bool exists = false;
+  std::array<uint64_t, kStamps> stamps{};  // 0: zeros
+};
+using FoundBlocks = std::array<FoundBlock, kStoreBlocksUsed>;
+
+struct VolumeHistory {
+  std::array<std::vector<BlockLife>, kStoreBlocksUsed> blocks;
+  std::vector<StampCommit> commits;
+  std::vector<std::pair<size_t, uint64_t>> epochs;  // granted, and when the holder knew
+
+  bool exists(size_t block) const;
+  // Whether what judge() allows may differ between two moments.
+  bool changes_between(size_t before, size_t now) const;
+  // A commit of everything there is, that has just begun.
+  StampCommit commit_of_all(size_t now) const;
+  // Blocks whose writer goes without a word, or that are unmapped.
+  void note_stored(size_t block, size_t now);
+  // Empty, or what a power loss at `now` must not have left.
+  std::string judge(const FoundBlocks& found, size_t now) const;
+  std::string judge_epoch(uint64_t found, size_t now) const;
+  // All that is found, as something that holds from `now` on.
+  static VolumeHistory that_begins_with(const FoundBlocks& found, uint64_t epoch, size_t now);
+};
+
+struct StoreHistory {
+  std::array<VolumeHistory, kStoreVolumesUsed> volumes;
+};
+
+}  // namespace brickfs
