@@ -13,6 +13,7 @@ namespace brickfs {
 namespace {
 
 constexpr uint64_t kBlocksPerListPage = 65'536;  // looked at under the lock
+constexpr uint64_t kHeldBack = 17;               // blocks; fs/space/block_budget.cc holds back one less
 
 }  // namespace
 
@@ -133,8 +134,8 @@ Status BlockStore::alloc(VolumeId volume_id, BlockRange blocks) {
   return {};
 }
 
-// On the disk, so that what is written to the blocks can be committed however full it gets. If it is full what was freed gives
-// its room back first.
+// On the disk, so that what is written to the blocks can be committed however full it gets. If it is full what was
+// freed gives its room back first.
 Status BlockStore::reserve_room(std::span<Block* const> made) {
   if (store_ == nullptr) return {};
   const auto reserve_all = [&]() -> Status {
@@ -247,10 +248,20 @@ uint64_t BlockStore::suspect_blocks(VolumeId volume) const {
   return volume_of(volume).suspect;
 }
 
+bool BlockStore::disk_is_full() const {
+  if (store_ == nullptr) return false;
+  const uint64_t on_disk = store_->room_bytes() / kBlockBytes;
+  MutexLock lock(mutex_);
+  return on_disk < kHeldBack && on_disk + freed_slots_.size() < capacity_ - used_;
+}
+
 void BlockStore::fill_stat(VolumeId volume_id, BrickStat& stat) const {
+  const uint64_t on_disk = store_ == nullptr ? UINT64_MAX : store_->room_bytes() / kBlockBytes;
   MutexLock lock(mutex_);
   const Volume& volume = volume_of(volume_id);
   const uint64_t used = volume.blocks.size();
+  const uint64_t room = capacity_ - used_;
+  const uint64_t freed = freed_slots_.size();  // which give their room back as soon as somebody wants it
   stat.volume_capacity_blocks = std::min(volume.quota, capacity_);
   stat.volume_used_blocks = used;
   stat.volume_mapped_blocks = volume.mapped;
@@ -258,7 +269,8 @@ void BlockStore::fill_stat(VolumeId volume_id, BrickStat& stat) const {
   stat.brick_used_blocks = used_;
   stat.memory_blocks = pool_.frames();
   stat.resident_blocks = pool_.frames() - pool_.free_frames();
-  stat.allocatable_blocks = std::min(capacity_ - used_, volume.quota - std::min(volume.quota, used));
+  stat.allocatable_blocks =
+      std::min(room - freed < on_disk ? room : on_disk + freed, volume.quota - std::min(volume.quota, used));
   stat.commits = commits_.load();
   stat.committed_bytes = committed_bytes_.load();
 }

@@ -72,6 +72,9 @@ class BlockStore {
   Status write_back_all() ABSL_LOCKS_EXCLUDED(mutex_);
 
   uint64_t suspect_blocks(VolumeId volume) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The store has slots for which its disk has no room: or so little that clients hold it back for what they need to
+  // free anything.
+  bool disk_is_full() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Fills in the fields about blocks.
   void fill_stat(VolumeId volume, BrickStat& stat) const ABSL_LOCKS_EXCLUDED(mutex_);
 

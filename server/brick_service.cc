@@ -15,6 +15,7 @@
 #include "server/volume_table.h"
 #include "transport/base/log.h"
 #include "transport/base/size.h"
+#include "transport/store_trouble.h"
 
 namespace brickfs {
 namespace {
@@ -43,7 +44,7 @@ class BrickServiceImpl final : public BrickService {
 
   BlockStore& blocks() { return blocks_; }
   VolumeTable& volumes() { return volumes_; }
-  std::string medium() const { return store_ ? "memory with store " + store_->path() : "memory"; }
+  std::string medium() const;
 
  private:
   Session geometry() const {
@@ -110,6 +111,15 @@ class LiveSession final : public ServerSession {
 BrickServiceImpl::~BrickServiceImpl() {
   const Status stopped = BrickServiceImpl::stop();
   if (!stopped.ok()) log::error("stopping the brick: {}: {}", stopped.error().what(), std::strerror(stopped.code()));
+}
+
+std::string BrickServiceImpl::medium() const {
+  if (store_ == nullptr) return "memory";
+  const auto with = [&](std::string_view trouble) {
+    return fmt::format("memory with store {}{}{}", store_->path(), trouble.empty() ? "" : kBeforeTrouble, trouble);
+  };
+  if (store_->failed()) return with(kStoreFailed);
+  return with(blocks_.disk_is_full() ? kStoreDiskFull : "");
 }
 
 Status BrickServiceImpl::load(const BrickConfig& config, StoreFile::Contents contents, std::string* why) {

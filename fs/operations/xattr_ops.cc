@@ -39,13 +39,15 @@ const std::vector<std::byte>* find_xattr(const Inode& inode, std::string_view na
   return it == inode.xattrs->end() ? nullptr : &it->second;
 }
 
-// The path by which the brick is reached ("tcp"), or "silent: ...", "waiting: brick unreachable: ...", "failed: ...". Waits for nothing.
-std::vector<std::byte> describe_link(const LinkState& link) {
+// The path by which the brick is reached ("tcp"), or "silent: ...", "waiting: brick unreachable: ...", "failed: ..."; and what ails its
+// store, as it was a moment ago. Waits for nothing.
+std::vector<std::byte> describe_link(const LinkState& link, const std::string& store_trouble) {
   std::string text;
   if (link.kind == LinkState::Kind::kSilent) text = "silent: ";
   if (link.kind == LinkState::Kind::kWaiting) text = "waiting: ";
   if (link.kind == LinkState::Kind::kFailed) text = "failed: ";
   text += link.text;
+  if (!store_trouble.empty()) text += "; store: " + store_trouble;
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
 }
@@ -131,7 +133,7 @@ Status Filesystem::set_xattr(Ino ino, std::string_view name, std::span<const std
 }
 
 Result<std::vector<std::byte>> Filesystem::get_xattr(Ino ino, std::string_view name) {
-  if (ino == kRootIno && name == kLinkAttribute) return describe_link(impl_->volume->link_state());
+  if (ino == kRootIno && name == kLinkAttribute) return describe_link(impl_->volume->link_state(), impl_->space ? impl_->space->store_trouble() : "");
   TRY(check_name(name));
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
   const std::vector<std::byte>* value = find_xattr(*TRY(impl_->find_inode(ino)), name);

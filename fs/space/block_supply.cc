@@ -6,6 +6,7 @@
 #include "fs/space/space_state.h"
 #include "transport/base/log.h"
 #include "transport/limits.h"
+#include "transport/store_trouble.h"
 
 namespace brickfs {
 namespace {
@@ -152,6 +153,7 @@ void Space::Impl::fetch(uint64_t blocks) {
     mutex.unlock();
     const auto stat = volume.stat();
     mutex.lock();
+    if (stat.ok()) trouble = brickfs::store_trouble(stat->medium);
     const uint64_t given = stat.ok() ? stat->allocatable_blocks : 0;
     budget.cap_allocatable(given < blocks ? given : blocks / 2);
   } else if (status.code() != ECANCELED) {
@@ -201,6 +203,7 @@ void Space::Impl::refresh() {
   const auto stat = volume.stat();
   mutex.lock();
   if (stat.ok()) budget.set_allocatable(stat->allocatable_blocks, version);
+  if (stat.ok()) trouble = brickfs::store_trouble(stat->medium);
   note_progress(stat.ok() ? Status() : Status(stat.error()));
 }
 

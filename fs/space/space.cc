@@ -122,13 +122,22 @@ void Space::set_metadata_bytes(uint64_t live_bytes) {
   impl_->supply_wanted.notify_one();
 }
 
+void Space::Impl::want_refresh() {
+  if (Clock::now() - last_refresh <= kRefreshEvery) return;
+  refresh_wanted = true;
+  supply_wanted.notify_one();
+}
+
+std::string Space::store_trouble() const {
+  MutexLock lock(impl_->mutex);
+  impl_->want_refresh();
+  return impl_->trouble;
+}
+
 SpaceUsage Space::usage() const {
   Impl& impl = *impl_;
   MutexLock lock(impl.mutex);
-  if (Impl::Clock::now() - impl.last_refresh > kRefreshEvery) {
-    impl.refresh_wanted = true;
-    impl.supply_wanted.notify_one();
-  }
+  impl.want_refresh();
   SpaceUsage usage;
   usage.total_units = (impl.data.blocks() + impl.budget.available_to_data()) * kUnitsPerBlock;
   usage.free_units = impl.budget.metadata_has_room() ? impl.free_now() + impl.freed_units : 0;

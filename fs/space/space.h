@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "fs/base/ids.h"
@@ -71,6 +72,8 @@ class Space {
   void set_metadata_bytes(uint64_t live_bytes);
 
   SpaceUsage usage() const;
+  // Of the brick's store (transport/store_trouble.h), as the brick last said; it is asked again soon.
+  std::string store_trouble() const;
   // Brings the blocks kept ahead back to the standing number and waits until all free blocks are the brick's again.
   Status trim();
 

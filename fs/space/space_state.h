@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "fs/space/block_budget.h"
@@ -79,7 +80,11 @@ class Space::Impl {
   Clock::time_point last_taken ABSL_GUARDED_BY(mutex){};
   Clock::time_point last_fetch ABSL_GUARDED_BY(mutex){};
   Clock::time_point last_refresh ABSL_GUARDED_BY(mutex){};
+  std::string trouble ABSL_GUARDED_BY(mutex);  // of the brick's store, as it last said
   Clock::time_point retry_at ABSL_GUARDED_BY(mutex){};  // after a failed call
+
+  // The brick is asked again what it can give, unless it was just now.
+  void want_refresh() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
  private:
   void take(UnitRun run, uint64_t& need, std::vector<UnitRun>& runs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
