@@ -64,9 +64,8 @@ class StoreFile {
 
   // All writes that have returned are durable. EIO, for good.
   Status sync();
-  bool table_is_durable() const {
-    return sync_.table_is_durable();
-  }  // all entries whose writing or clearing has returned
+  // All entries whose writing or clearing has returned.
+  bool table_is_durable() const { return sync_.table_is_durable(); }
   bool failed() const { return sync_.failed(); }
   uint64_t room_bytes() const { return device_->room_bytes(); }  // on its disk, besides what is reserved
 

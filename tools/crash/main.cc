@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
   }
   brickfs::StoreArguments store_arguments;
   CLI::App* store = app.add_subcommand("store", "lets the brick lose power at each step, and judges what its disk has then");
-  store->add_option("--runs", store_arguments.runs, "so many runs of clients (400, unless --seconds is given)");
+  store->add_option("--runs", store_arguments.runs, "so many runs of clients (500, unless --seconds is given)");
   store->add_option("--seconds", store_arguments.seconds, "ends after so long (0: when all is done)")->check(CLI::NonNegativeNumber);
   store->add_option("--seed", store_arguments.seed, "of the first run: what clients do, and how threads overlap");
   store->add_option("--jobs", store_arguments.jobs, "processes")->check(CLI::Range(1, 256));

@@ -22,7 +22,7 @@ namespace brickfs {
 namespace {
 
 constexpr unsigned kRunSeconds = 120;  // for one run: it hangs
-constexpr uint64_t kDefaultRuns = 400;
+constexpr uint64_t kDefaultRuns = 500;
 
 struct StoreTotals {
   std::atomic<uint64_t> runs{0};
