@@ -11,18 +11,10 @@
 #include <cstring>
 #include <filesystem>
 
+#include "server/store_refusal.h"
+
 namespace brickfs {
 namespace {
-
-Error refuse(std::string* why, int code, std::string text) {
-  if (why != nullptr) *why = std::move(text);
-  return Error(code, "opening the store");
-}
-
-Error refuse_system(std::string* why, const std::string& path, const char* doing) {
-  const int code = errno;
-  return refuse(why, code, fmt::format("store {}: {}: {}", path, doing, std::strerror(code)));
-}
 
 Status sync_folder_of(const std::string& path) {
   const auto folder = std::filesystem::absolute(path).parent_path();
@@ -36,16 +28,16 @@ Status sync_folder_of(const std::string& path) {
 Result<std::unique_ptr<FileDevice>> FileDevice::open(const std::string& path, bool may_create, std::string* why) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | (may_create ? O_CREAT : 0), 0600));
   if (!fd.valid() && errno == ENOENT && !may_create) {
-    return refuse(why, ENOENT, fmt::format("store {}: does not exist; give a size to make it", path));
+    return refuse_store(why, ENOENT, fmt::format("store {}: does not exist; give a size to make it", path));
   }
-  if (!fd.valid()) return refuse_system(why, path, "cannot be opened");
+  if (!fd.valid()) return refuse_store(why, path, "cannot be opened", errno);
   if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return refuse_system(why, path, "cannot be locked");
-    return refuse(why, EBUSY, fmt::format("store {}: in use by another process", path));
+    if (errno != EWOULDBLOCK) return refuse_store(why, path, "cannot be locked", errno);
+    return refuse_store(why, EBUSY, fmt::format("store {}: in use by another process", path));
   }
   struct stat info {};
-  if (fstat(fd.get(), &info) != 0) return refuse_system(why, path, "cannot be examined");
-  if (!S_ISREG(info.st_mode)) return refuse(why, EINVAL, fmt::format("store {}: not a regular file", path));
+  if (fstat(fd.get(), &info) != 0) return refuse_store(why, path, "cannot be examined", errno);
+  if (!S_ISREG(info.st_mode)) return refuse_store(why, EINVAL, fmt::format("store {}: not a regular file", path));
   return std::unique_ptr<FileDevice>(new FileDevice(path, std::move(fd), info.st_size == 0));
 }
 

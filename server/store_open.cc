@@ -9,6 +9,7 @@
 #include "server/file_device.h"
 #include "server/random.h"
 #include "server/store_file.h"
+#include "server/store_refusal.h"
 #include "transport/base/log.h"
 #include "transport/base/size.h"
 
@@ -16,16 +17,6 @@ namespace brickfs {
 namespace {
 
 constexpr uint64_t kSectorBytes = 512;  // which a disk writes whole or not at all
-
-// Sets `why` and returns the error.
-Error refuse(std::string* why, int code, std::string text) {
-  if (why != nullptr) *why = std::move(text);
-  return Error(code, "opening the store");
-}
-
-Error refuse_system(std::string* why, const std::string& path, const char* doing, int code) {
-  return refuse(why, code, fmt::format("store {}: {}: {}", path, doing, std::strerror(code)));
-}
 
 template <typename Record>
 bool all_zeros(const Record& record) {
@@ -49,10 +40,10 @@ Result<std::unique_ptr<StoreFile>> StoreFile::open(std::unique_ptr<StoreDevice> 
 // What a former brick wrote goes to the disk first, and is then read from there: where its sync failed the system's
 // memory may show bytes that the disk does not have, and nobody would write them again.
 Status StoreFile::load(uint64_t bytes, std::string* why) {
-  if (!sync().ok()) return refuse(why, EIO, fmt::format("store {}: cannot be synced", path_));
+  if (!sync().ok()) return refuse_store(why, EIO, fmt::format("store {}: cannot be synced", path_));
   device_->forget_cache();
   const auto size = device_->size_bytes();
-  if (!size.ok()) return refuse_system(why, path_, "cannot be examined", size.code());
+  if (!size.ok()) return refuse_store(why, path_, "cannot be examined", size.code());
   if (*size == 0 || (bytes != 0 && making_was_torn(*size))) {
     TRY(create(bytes, why));
   } else {
@@ -82,10 +73,10 @@ bool StoreFile::making_was_torn(uint64_t file_bytes) const {
 // First the header alone, durably: a file of just that length is a store whose making was interrupted, and is finished
 // by load_header().
 Status StoreFile::create(uint64_t bytes, std::string* why) {
-  if (bytes == 0) return refuse(why, EINVAL, fmt::format("store {}: empty; give a size to make it", path_));
+  if (bytes == 0) return refuse_store(why, EINVAL, fmt::format("store {}: empty; give a size to make it", path_));
   const uint64_t slots = bytes / kBlockBytes;
   if (slots == 0 || slots > kStoreSlotsMost) {
-    return refuse(why, EINVAL,
+    return refuse_store(why, EINVAL,
                   fmt::format("store {}: a size of {} is not from {} to {}", path_, format_size(bytes),
                               format_size(kBlockBytes), format_size(kStoreSlotsMost * kBlockBytes)));
   }
@@ -98,7 +89,7 @@ Status StoreFile::create(uint64_t bytes, std::string* why) {
   header.checksum = store_checksum(header, 0);
   Status written = write_at(0, bytes_of(header));
   if (written.ok()) written = sync();
-  if (!written.ok()) return refuse_system(why, path_, "cannot be written", written.code());
+  if (!written.ok()) return refuse_store(why, path_, "cannot be written", written.code());
   return load_header(bytes, kStoreHeaderBytes, why);
 }
 
@@ -106,21 +97,21 @@ Status StoreFile::load_header(uint64_t bytes, uint64_t file_bytes, std::string* 
   StoreHeader header{};
   if (file_bytes < sizeof(header) || !read_at(0, std::as_writable_bytes(std::span(&header, 1))).ok() ||
       header.magic != kStoreMagic) {
-    return refuse(why, EUCLEAN, fmt::format("store {}: not a brick's store; it is left as it is", path_));
+    return refuse_store(why, EUCLEAN, fmt::format("store {}: not a brick's store; it is left as it is", path_));
   }
   if (header.checksum != store_checksum(header, 0)) {
-    return refuse(why, EUCLEAN, fmt::format("store {}: damaged header; restore it from a backup", path_));
+    return refuse_store(why, EUCLEAN, fmt::format("store {}: damaged header; restore it from a backup", path_));
   }
   if (header.version != kStoreVersion || header.incompat_features != 0 || header.ro_compat_features != 0) {
-    return refuse(why, ENOTSUP,
+    return refuse_store(why, ENOTSUP,
                   fmt::format("store {}: made by a newer brickd (format {}); this one knows format {}", path_,
                               header.version, kStoreVersion));
   }
   if (header.block_bytes != kBlockBytes || header.slots == 0 || header.slots > kStoreSlotsMost) {
-    return refuse(why, EUCLEAN, fmt::format("store {}: impossible geometry in its header", path_));
+    return refuse_store(why, EUCLEAN, fmt::format("store {}: impossible geometry in its header", path_));
   }
   if (bytes != 0 && bytes / kBlockBytes != header.slots) {
-    return refuse(why, EINVAL,
+    return refuse_store(why, EINVAL,
                   fmt::format("store {}: holds {}, not the {} that were asked for; leave the size out", path_,
                               format_size(header.slots * kBlockBytes), format_size(bytes)));
   }
@@ -129,10 +120,10 @@ Status StoreFile::load_header(uint64_t bytes, uint64_t file_bytes, std::string* 
   const uint64_t whole = store_bytes(slots_);
   if (file_bytes == kStoreHeaderBytes) {
     const Status grown = device_->grow(whole);
-    if (!grown.ok()) return refuse_system(why, path_, "cannot be extended", grown.code());
+    if (!grown.ok()) return refuse_store(why, path_, "cannot be extended", grown.code());
   }
   if (file_bytes != kStoreHeaderBytes && file_bytes < whole) {
-    return refuse(why, EUCLEAN, fmt::format("store {}: cut off at {} of {} bytes", path_, file_bytes, whole));
+    return refuse_store(why, EUCLEAN, fmt::format("store {}: cut off at {} of {} bytes", path_, file_bytes, whole));
   }
   return {};
 }
@@ -140,13 +131,13 @@ Status StoreFile::load_header(uint64_t bytes, uint64_t file_bytes, std::string* 
 Status StoreFile::load_volumes(std::string* why) {
   contents_.volumes.resize(kStoreVolumes);
   const Status read = read_at(kStoreVolumesAt, std::as_writable_bytes(std::span(contents_.volumes)));
-  if (!read.ok()) return refuse_system(why, path_, "cannot be read", read.code());
+  if (!read.ok()) return refuse_store(why, path_, "cannot be read", read.code());
   for (uint32_t id = 0; id < kStoreVolumes; ++id) {
     const StoreVolume& record = contents_.volumes[id];
     if (all_zeros(record)) continue;
     if (record.in_use != 1 || record.checksum != store_checksum(record, uuid_[0] + id) || record.name.front() == 0 ||
         record.name.back() != 0 || record.holder_name.back() != 0) {
-      return refuse(why, EUCLEAN, fmt::format("store {}: damaged record of volume {}", path_, id));
+      return refuse_store(why, EUCLEAN, fmt::format("store {}: damaged record of volume {}", path_, id));
     }
   }
   return {};
@@ -155,7 +146,7 @@ Status StoreFile::load_volumes(std::string* why) {
 Status StoreFile::load_entries(std::string* why) {
   std::vector<StoreEntry> table(slots_);
   const Status read = read_at(kStoreEntriesAt, std::as_writable_bytes(std::span(table)));
-  if (!read.ok()) return refuse_system(why, path_, "cannot be read", read.code());
+  if (!read.ok()) return refuse_store(why, path_, "cannot be read", read.code());
   uint64_t serial = 0;
   for (uint32_t slot = 0; slot < slots_; ++slot) {
     const StoreEntry& entry = table[slot];
@@ -163,13 +154,13 @@ Status StoreFile::load_entries(std::string* why) {
     if (entry.in_use != 1 || entry.checksum != store_checksum(entry, uuid_[1] + slot) ||
         !is_valid({BlockAddress{entry.address}, 1}) || entry.volume >= kStoreVolumes ||
         contents_.volumes[entry.volume].in_use == 0) {
-      return refuse(why, EUCLEAN, fmt::format("store {}: damaged block table, entry {}", path_, slot));
+      return refuse_store(why, EUCLEAN, fmt::format("store {}: damaged block table, entry {}", path_, slot));
     }
     serial = std::max(serial, entry.serial);
   }
   serial_.store(serial);
   const Status dropped = drop_older_duplicates(table);
-  if (!dropped.ok()) return refuse_system(why, path_, "cannot be written", dropped.code());
+  if (!dropped.ok()) return refuse_store(why, path_, "cannot be written", dropped.code());
   for (uint32_t slot = 0; slot < slots_; ++slot) {
     if (table[slot].in_use == 0) continue;
     contents_.entries.push_back({table[slot].volume, BlockAddress{table[slot].address}, slot});
@@ -206,13 +197,13 @@ Status StoreFile::clear_unused_slots(std::string* why) {
   }
   clear_up_to(slots_);
   if (cleared.ok() && sync().ok()) return {};
-  if (cleared.ok()) return refuse(why, EIO, fmt::format("store {}: cannot be synced", path_));
+  if (cleared.ok()) return refuse_store(why, EIO, fmt::format("store {}: cannot be synced", path_));
   if (cleared.error().is(EOPNOTSUPP)) {
-    return refuse(
+    return refuse_store(
         why, ENOTSUP,
         fmt::format("store {}: its file system cannot punch holes; put it on ext4, xfs, btrfs or tmpfs", path_));
   }
-  return refuse_system(why, path_, "cannot be cleared", cleared.code());
+  return refuse_store(why, path_, "cannot be cleared", cleared.code());
 }
 
 // New blocks have their room reserved when they are allocated; in a store of an older brick they may not have it.

@@ -9,7 +9,6 @@ namespace {
 
 using Mode = InodeLocks::Mode;
 
-constexpr uint32_t kModeBits = 07777;
 
 const std::vector<std::byte>* access_acl(const Inode& inode) {
   if (!inode.xattrs) return nullptr;

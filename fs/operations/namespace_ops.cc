@@ -10,8 +10,6 @@ namespace {
 
 using Mode = InodeLocks::Mode;
 
-constexpr uint32_t kModeBits = 07777;
-
 }  // namespace
 
 void Filesystem::Impl::add_name(Transaction& transaction, Inode& directory, std::string_view name, const Inode& inode,

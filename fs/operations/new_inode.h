@@ -10,6 +10,8 @@
 
 namespace brickfs {
 
+constexpr uint32_t kModeBits = 07777;  // of a mode, that a program sets
+
 struct NewInode {
   uint32_t mode = 0;  // with the type
   uint32_t rdev = 0;

@@ -12,16 +12,16 @@
 namespace brickfs::testing {
 namespace {
 
-constexpr uint64_t kBlocks = 8;
+constexpr uint64_t kDiskBlocks = 8;
 constexpr uint64_t kRoom = 3;  // blocks for which the disk has room
 
 class FullDisk : public ::testing::Test {
  protected:
   void start() {
     BrickConfig config;
-    config.memory_bytes = kBlocks * kBlockBytes;
+    config.memory_bytes = kDiskBlocks * kBlockBytes;
     config.store_path = "disk";
-    config.store_bytes = kBlocks * kBlockBytes;
+    config.store_bytes = kDiskBlocks * kBlockBytes;
     std::string why;
     auto service = BrickService::open(config, std::make_unique<CrashDevice>(disk_), &why);
     ASSERT_TRUE(service.ok()) << why;
@@ -67,7 +67,7 @@ TEST_F(FullDisk, WhatIsFreedGivesItsRoomToTheNext) {
   disk_.room_bytes += kBlockBytes;  // somebody else's file has gone
   EXPECT_TRUE(brick_->alloc(blocks(0)).ok());
   EXPECT_EQ(trouble(), kStoreDiskFull);
-  disk_.room_bytes += kBlocks * kBlockBytes;
+  disk_.room_bytes += kDiskBlocks * kBlockBytes;
   EXPECT_EQ(trouble(), "");
 }
 

@@ -11,14 +11,14 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;  // in which room is given
 
-uint64_t mix(uint64_t value) {
+uint64_t scatter(uint64_t value) {
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
   value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
   return value ^ (value >> 31);
 }
 
 // Of what a failed sync should have written, whether this got to the disk.
-bool is_lost(const DiskPiece& piece, size_t sync) { return mix(piece.sector * 1'000'003 + sync) % 2 == 0; }
+bool is_lost(const DiskPiece& piece, size_t sync) { return scatter(piece.sector * 1'000'003 + sync) % 2 == 0; }
 
 DiskSectorRef sector_of(std::span<const std::byte> bytes) {
   if (std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; })) return nullptr;
@@ -60,8 +60,8 @@ void DiskImage::read(uint64_t offset, std::span<std::byte> into) const {
 
 // Of the bytes themselves would cost more: a sector is shared by all images that have it from one write.
 uint64_t DiskImage::hash() const {
-  uint64_t sum = mix(size_bytes + 1);
-  for (const auto& [sector, bytes] : sectors) sum += mix(sector * 31 + reinterpret_cast<uintptr_t>(bytes.get()));
+  uint64_t sum = scatter(size_bytes + 1);
+  for (const auto& [sector, bytes] : sectors) sum += scatter(sector * 31 + reinterpret_cast<uintptr_t>(bytes.get()));
   return sum;
 }
 
