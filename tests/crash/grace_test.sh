@@ -19,7 +19,7 @@ for i in $(seq 50); do head -c 100000 /dev/urandom >"$MNT/file$i"; done
 before=$(tree_checksum "$MNT")
 kill -STOP "$holder"
 restart
-( sleep 4; kill -CONT "$holder" ) &
+( sleep 8; kill -CONT "$holder" ) &  # a refused check takes four seconds
 BACKGROUND_PIDS+=("$!")
 sleep 0.5
 "$BRICKCTL" status "$SOURCE" | grep 'holder:.*kept for it for [0-9]* s more' || { kill -CONT "$holder"; die "status does not say for whom the volume is kept"; }
