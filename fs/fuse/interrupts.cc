@@ -8,7 +8,6 @@
 #include <charconv>
 #include <chrono>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,7 +38,8 @@ uint64_t signals(std::string_view status, std::string_view name) {
 PendingSignal pending_signal_of(uint32_t thread) {
   if (thread == 0) return PendingSignal::kUnknown;
   std::ifstream file(fmt::format("/proc/{}/status", thread));
-  const std::string status{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::string status;  // by lines: a thread that ends meanwhile is an end of file to getline(), and an exception to the buffer
+  for (std::string line; std::getline(file, line);) status += line + '\n';
   return pending_signal(status);
 }
 
