@@ -9,6 +9,21 @@ cp -a /usr/sbin "$WORK/sbin"
 mount --bind "$WORK/sbin" /usr/sbin
 mount -t tmpfs installed /usr/local
 cmake --install "$BUILD" --prefix /usr/local --strip >"$WORK/install.log" 2>&1 || die "cmake --install fails: $(tail -n 3 "$WORK/install.log")"
+mkdir /usr/local/bin
+
+say "under another prefix: what is left to do is said, and does"
+prefix=$WORK/opt/brickfs
+cmake --install "$BUILD" --prefix "$prefix" --strip >"$WORK/install.log" 2>&1 || die "cmake --install fails: $(tail -n 3 "$WORK/install.log")"
+grep '^  ln -sf ' "$WORK/install.log" >"$WORK/links" || die "it does not say what is left to do: $(cat "$WORK/install.log")"
+bash -eu "$WORK/links"
+timeout 30 mount -t fuse.brickfs "file:$WORK/other,64M" "$MNT"
+pid=$(pgrep -f "^brickfs file:$WORK/other,64M ")
+echo kept >"$MNT/file"
+umount "$MNT"
+[ ! -d "/proc/$pid" ] || [ "$(awk '/^State:/ { print $2 }' "/proc/$pid/status" 2>/dev/null || echo Z)" = Z ] || die "umount has not waited"
+rm /usr/local/bin/brickfs /usr/sbin/umount.fuse.brickfs
+
+say "for the whole system"
 BRICKFS=/usr/local/bin/brickfs
 [ -x /usr/local/bin/brickd ] && [ -x /usr/local/bin/brickctl ] || die "a program is not installed"
 start_brick file 256M
