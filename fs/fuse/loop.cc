@@ -186,6 +186,7 @@ void FuseLoop::process(std::span<std::byte> message) {
     request.mem = message.data();
     fuse_session_process_buf(mount_.session(), &request);
   }
+  if (!begun_) begun_ = mount_.is_initialised();
   if (!rings_started_ && mount_.has_rings() && !rings_started_.exchange(true)) start_rings();
 }
 

@@ -25,7 +25,7 @@ namespace brickfs {
 
 class FuseLoop {
  public:
-  // `io_uring`: off, or the kernel may use it (FuseRing::obstacle). `why` gets a line for people: ENOTSUP, it is demanded and
+  // `io_uring`: off, or the kernel may use it (RingSwitch::obstacle). `why` gets a line for people: ENOTSUP, it is demanded and
   // this process may not.
   static Result<std::unique_ptr<FuseLoop>> start(FuseMount& mount, VolumeClient& volume, IoUring io_uring, std::string* why);
   ~FuseLoop();  // as stop()
@@ -34,6 +34,8 @@ class FuseLoop {
 
   // Readable once a thread has found that the kernel ended the connection.
   int ended() const { return ended_.get(); }
+  // The kernel and we have told each other what we can do, which its first request is about.
+  bool has_begun() const { return begun_; }
   // Some thread is at a request.
   bool busy() const;
   // Returns when every thread has finished the request it was at. No new ones are taken.
@@ -69,6 +71,7 @@ class FuseLoop {
   UniqueFd ended_;  // eventfd
   std::atomic<bool> stopping_{false};
   std::atomic<size_t> running_{0};
+  std::atomic<bool> begun_{false};
   std::atomic<bool> rings_started_{false};
   std::vector<FuseRingQueue> queues_;             // by CPU
   std::vector<std::atomic<unsigned>> serving_;    // threads that are at requests, by CPU

@@ -36,7 +36,7 @@ OPT     ro, rw            read-only or not (rw)
         linger=SEC        so long brickfs tries to bring what was written to a brick that is away, after an umount (300)
         secret=PATH       file with the volume's secret
         writeback=on|off  the kernel's writeback cache (off)
-        io_uring=auto|on|off  requests over io_uring (auto: if this kernel allows it; on: have it allow it)
+        io_uring=auto|on|off  requests over io_uring (auto: if this kernel allows it; on: have it allow it, for this mount)
         log=LEVEL         trace, debug, info, warn, error, off (info)
         allow_other, default_permissions, noatime, nodev, nosuid, noexec ... as with any FUSE mount
 

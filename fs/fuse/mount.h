@@ -75,6 +75,8 @@ class FuseMount {
   void want_rings() { amendment_.want_rings(); }
   bool has_rings() const { return amendment_.has_rings(); }
   // For the serving thread: before libfuse gets the first request.
+  // The kernel's first request has been answered, or its answer is on its way.
+  bool is_initialised() const { return initialised_; }
   void see_request(std::span<const std::byte> message) { amendment_.see_request(message); }
   // Its answer to the request that it serves, or a notice. As writev().
   ssize_t send(std::span<iovec> reply);

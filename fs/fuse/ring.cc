@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/ring.h"
 
-#include <fmt/core.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,8 +10,6 @@
 
 namespace brickfs {
 namespace {
-
-constexpr const char* kSwitch = "/sys/module/fuse/parameters/enable_uring";
 
 // "0-3" or "0": the numbers that CPUs may have.
 size_t highest_cpu() {
@@ -24,15 +21,6 @@ size_t highest_cpu() {
 }
 
 }  // namespace
-
-std::optional<std::string> FuseRing::obstacle(bool switch_on) {
-  std::ifstream setting(kSwitch);
-  char value = 0;
-  if (!(setting >> value)) return "this kernel's FUSE has no io_uring (Linux 6.14 has)";
-  if (value != 'Y' && switch_on && (std::ofstream(kSwitch) << 'Y' << std::flush)) return std::nullopt;
-  if (value != 'Y') return fmt::format("FUSE over io_uring is switched off here; as root: echo Y > {}", kSwitch);
-  return std::nullopt;
-}
 
 size_t FuseRing::queues() { return highest_cpu() + 1; }
 

@@ -9,8 +9,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "fs/fuse/ring_entry.h"
@@ -20,9 +18,6 @@ namespace brickfs {
 
 class FuseRing {
  public:
-  // Why there can be none on this machine, as a line for people with what to do about it; nothing if there can. `switch_on`:
-  // where the kernel can but may not, allows it first (as root).
-  static std::optional<std::string> obstacle(bool switch_on);
   // Of a connection: one for each CPU. The kernel takes requests this way once each has an entry.
   static size_t queues();
 

@@ -19,7 +19,7 @@
 #include "fs/fuse/mount.h"
 #include "fs/fuse/mount_source.h"
 #include "fs/fuse/request_limit.h"
-#include "fs/fuse/ring.h"
+#include "fs/fuse/ring_switch.h"
 #include "fs/fuse/signals.h"
 #include "fs/fuse/umount_listener.h"
 #include "fs/operations/filesystem.h"
@@ -36,6 +36,8 @@ constexpr milliseconds kLookAtDevice{1'000};  // all threads may be stuck when t
 constexpr milliseconds kLookAtLink{100};
 constexpr milliseconds kLookAtOutage{250};
 
+constexpr milliseconds kKernelBegins{5'000};
+constexpr milliseconds kLookAtBeginning{1};
 bool is_readable(int a, int b, milliseconds timeout) {
   std::array<pollfd, 2> fds = {pollfd{a, POLLIN, 0}, pollfd{b, POLLIN, 0}};
   return poll(fds.data(), fds.size(), static_cast<int>(timeout.count())) > 0;
@@ -58,6 +60,7 @@ class Serving {
   Status choose_requests_way();
   void look_at_request_limit();
   Status mount_filesystem();
+  void put_ring_switch_back();
   void listen_to_umount();
   void look_at_link();
   void end_requests();
@@ -73,6 +76,7 @@ class Serving {
   std::unique_ptr<FuseMount> mount_;
   std::unique_ptr<FuseLoop> loop_;
   std::unique_ptr<Ending> ending_;
+  RingSwitch ring_switch_;
   std::unique_ptr<UmountListener> listener_;
   bool asked_to_end_ = false;  // by a signal
   RequestLimit limit_;
@@ -80,7 +84,6 @@ class Serving {
 };
 
 Status Serving::start() {
-  TRY(choose_requests_way());
   look_at_request_limit();
   TRY(mount_filesystem());
   defer_signals();
@@ -90,6 +93,10 @@ Status Serving::start() {
     return mount.error();
   }
   mount_ = std::move(*mount);
+  if (const Status chosen = choose_requests_way(); !chosen.ok()) {
+    (void)filesystem_->unmount();
+    return chosen;
+  }
   mount_->want_request_timeout(limit_.ask_seconds);
   why_->clear();
   auto loop = FuseLoop::start(*mount_, filesystem_->volume(), command_.io_uring, why_);
@@ -106,11 +113,12 @@ Status Serving::start() {
   mount_->register_umount_helper();
   return {};
 }
+  put_ring_switch_back();
 
 // Before anything is mounted: mounting makes the first request, which says what the kernel offers.
 Status Serving::choose_requests_way() {
   if (command_.io_uring == IoUring::kOff) return {};
-  const auto obstacle = FuseRing::obstacle(command_.io_uring == IoUring::kOn);
+  const auto obstacle = ring_switch_.obstacle(command_.io_uring == IoUring::kOn);
   if (!obstacle) return {};
   if (command_.io_uring == IoUring::kOn) {
     *why_ = fmt::format("option io_uring=on: {}", *obstacle);
@@ -126,6 +134,14 @@ void Serving::look_at_request_limit() {
   const auto most = limit_.longest_outage();
   if (!most || (command_.soft && command_.soft_timeout < *most)) return;
   log::warn(
+// Once the kernel has said that it will use rings, it does so for as long as the mount lives.
+void Serving::put_ring_switch_back() {
+  const auto until = steady_clock::now() + kKernelBegins;
+  while (!loop_->has_begun() && !mount_->is_severed() && steady_clock::now() < until) std::this_thread::sleep_for(kLookAtBeginning);
+  if (ring_switch_.turned_on()) log::info("FUSE over io_uring was switched on for this mount, and off again: other mounts are as they were");
+  ring_switch_.done();
+}
+
       "this kernel ends a mount of which a request takes more than {} s (sysctl fs.fuse.max_request_timeout): so "
       "operations fail with EIO when the brick has been away for {:.0f} s",
       limit_.limit->count(), std::chrono::duration<double>(*most).count());

@@ -22,6 +22,28 @@ if [ ! -e /sys/module/fuse/parameters/enable_uring ]; then
   grep -q 'io_uring=on: .*has no io_uring' "$WORK/err" || die "io_uring=on: $(cat "$WORK/err")"
 fi
 
+if [ -w "${ring_switch:=/sys/module/fuse/parameters/enable_uring}" ] && [ "$(cat "$ring_switch")" = N ]; then
+  say "io_uring=on leaves the host's switch as it was, also beside another such mount"
+  mkdir "$WORK/second"
+  "$BRICKFS" memory:64M "$WORK/second" -f -o io_uring=on 2>"$WORK/second.log" &
+  BACKGROUND_PIDS+=($!)
+  "$BRICKFS" "$SOURCE" "$MNT" -f -o io_uring=on 2>"$WORK/first.log" &
+  BACKGROUND_PIDS+=($!)
+  for mounted in first second; do within 20 grep -q 'is mounted at' "$WORK/$mounted.log" || die "not mounted: $(cat "$WORK/$mounted.log")"; done
+  [ "$(cat "$ring_switch")" = N ] || die "io_uring=on leaves the switch on"
+  for dir in "$MNT" "$WORK/second"; do
+    dd if=/dev/urandom of="$dir/ring" bs=64K count=20 oflag=direct status=none
+    cat "$dir/ring" | cmp - "$dir/ring" || die "not what was written"
+    umount "$dir"
+  done
+  for mounted in first second; do
+    grep -q 'requests come over io_uring' "$WORK/$mounted.log" || die "io_uring=on is not used: $(cat "$WORK/$mounted.log")"
+    grep -q 'switched on for this mount, and off again' "$WORK/$mounted.log" || die "it does not say so: $(cat "$WORK/$mounted.log")"
+    grep -q 'refuses' "$WORK/$mounted.log" && die "$(cat "$WORK/$mounted.log")"
+  done
+  within 20 not_mounted || die "still mounted"
+fi
+
 say "read-only"
 mount_brickfs defaults,noauto,nofail,_netdev,x-systemd.automount,noatime,nodiratime,noexec,hard,io_uring=auto
 grep " $MNT fuse.brickfs " /proc/self/mounts | grep -q 'nodev' && die "a mount by root has no devices"
