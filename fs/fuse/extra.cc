@@ -7,6 +7,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string_view>
 
@@ -200,7 +201,39 @@ uint32_t open_flags_of(uint32_t opcode, std::span<const std::byte> message) {
   return in != nullptr ? in->flags : 0;
 }
 
+// Gives nothing of the volume away, or is about its end.
+bool is_told_when_lost(const fuse_in_header& header, std::span<const std::byte> message) {
+  switch (header.opcode) {
+    case FUSE_INIT:
+    case FUSE_DESTROY:
+    case FUSE_FORGET:
+    case FUSE_BATCH_FORGET:
+    case FUSE_RELEASE:
+    case FUSE_RELEASEDIR:
+    case FUSE_STATFS:
+      return true;
+    case FUSE_GETATTR:
+    case kOpcodeStatx:
+      return header.nodeid == FUSE_ROOT_ID;
+    case FUSE_GETXATTR: {
+      const auto name = message.subspan(std::min(message.size(), sizeof(header) + sizeof(fuse_getxattr_in)));
+      return header.nodeid == FUSE_ROOT_ID && std::string_view(reinterpret_cast<const char*>(name.data()), name.size()).starts_with("brickfs.");
+    }
+    default:
+      return false;
+  }
+}
+
 }  // namespace
+
+bool refuse_if_lost(FuseMount& mount, std::span<const std::byte> message) {
+  const Status lost = mount.filesystem().volume().final_error();
+  if (lost.ok() || lost.code() == ECANCELED) return false;  // the latter: we end
+  const auto* const header = part<fuse_in_header>(message, 0);
+  if (header == nullptr || is_told_when_lost(*header, message)) return false;
+  send_error(mount, header->unique, lost.code());
+  return true;
+}
 
 bool serve_extra_request(FuseMount& mount, std::span<const std::byte> message) {
   const auto* const header = part<fuse_in_header>(message, 0);

@@ -180,7 +180,7 @@ void FuseLoop::process(std::span<std::byte> message) {
   }
   const Filesystem::Asker asker(thread_that_asks(message), FusePlace::current()->waiter().interruption());
   mount_.see_request(message);
-  if (!serve_extra_request(mount_, message)) {
+  if (!refuse_if_lost(mount_, message) && !serve_extra_request(mount_, message)) {
     fuse_buf request{};
     request.size = message.size();
     request.mem = message.data();

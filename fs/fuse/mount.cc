@@ -214,6 +214,17 @@ void FuseMount::drop_attributes(Ino ino) {
   if (ino == kNoIno) return;
   const MutexLock lock(dropping_[raw(ino) % dropping_.size()]);
   if (filesystem_.take_told(ino)) fuse_lowlevel_notify_inval_inode(session_, raw(ino), -1, 0);
+void FuseMount::drop_everything() {
+  Ino from{1};
+  for (std::vector<Ino> known; !(known = filesystem_.referenced_from(from)).empty();) {
+    for (const Ino ino : known) {
+      if (is_severed()) return;
+      fuse_lowlevel_notify_inval_inode(session_, raw(ino), 0, 0);
+    }
+    from = Ino{raw(known.back()) + 1};
+  }
+}
+
 }
 
 // The name in the kernel's table would tell umount(8), but it looks at statfs(2), which tells no more than "fuse".

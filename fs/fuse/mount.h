@@ -55,6 +55,9 @@ class FuseMount {
   // then takes, and keeps, older ones out of an answer that was under way meanwhile. After this it does not.
   void drop_attributes(Ino ino);
   // Of files' pages in the kernel's cache.
+  // The kernel forgets attributes, pages and links' targets of all that it knows, so it has to ask for them; names alone give nothing away.
+  // Waits for requests under way: while they are served, and not on a serving thread.
+  void drop_everything();
   PageDropper& pages() { return pages_; }
   // Has umount(8) run our helper, if that is installed, which makes everything durable first. While requests are
   // served.

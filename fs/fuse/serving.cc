@@ -66,6 +66,7 @@ class Serving {
   void end_requests();
   void watch_until(int done);
   void let_go(LinkState::Kind link, std::string text);
+  void look_at_loss(LinkState::Kind link);
   Status conclude(const LinkState& link_before, Status unmounted);
 
   MountCommand command_;
@@ -83,6 +84,7 @@ class Serving {
   std::optional<steady_clock::time_point> away_since_;
 };
 
+  int drops_ = 0;              // of the kernel's caches, since the volume was lost
 Status Serving::start() {
   look_at_request_limit();
   TRY(mount_filesystem());
@@ -208,6 +210,7 @@ void Serving::look_at_link() {
     filesystem_->volume().give_up_outage();
   }
   // After umount -l its users may wait for the brick for ever.
+  look_at_loss(link);
   ending_->set_detached(away && !mount_->is_mounted());
   ending_->check();
 }
@@ -224,6 +227,14 @@ Status Serving::finish() {
     link = filesystem_->volume().link_state();
     status = filesystem_->unmount();
     const uint64_t one = 1;
+// Another has the volume, or nobody: what the kernel keeps of it is not what is there. Once more later, as an answer may have been under way.
+void Serving::look_at_loss(LinkState::Kind link) {
+  constexpr int kDrops = 2;
+  if (link != LinkState::Kind::kFailed || drops_ == kDrops) return;
+  ++drops_;
+  mount_->drop_everything();
+}
+
     (void)!write(done.get(), &one, sizeof(one));
   });
   watch_until(done.get());

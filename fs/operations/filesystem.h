@@ -124,6 +124,8 @@ class Filesystem {
   // --- names. Each answer with attributes counts one more kernel reference to the inode, until forget().
   Result<Attributes> lookup(Ino directory, std::string_view name);
   void forget(Ino ino, uint64_t references);
+  // Inodes with such references, and the root: of a part of the numbers from this one on, ascending; empty: there are none.
+  std::vector<Ino> referenced_from(Ino from) const;
   Result<Attributes> create(Ino directory, std::string_view name, uint32_t mode, const Caller& caller);  // EEXIST
   Result<Attributes> make_temporary(Ino directory, uint32_t mode, const Caller& caller);                  // O_TMPFILE
   Result<Attributes> make_node(Ino directory, std::string_view name, uint32_t mode, uint32_t rdev, const Caller& caller);

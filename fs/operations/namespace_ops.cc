@@ -82,6 +82,20 @@ void Filesystem::forget(Ino ino, uint64_t references) {
   if (inode != nullptr && inode->nlink == 0 && inode->references.load() == 0) impl_->delete_inode(*inode);
 }
 
+std::vector<Ino> Filesystem::referenced_from(Ino from) const {
+  constexpr size_t kNumbersAtOnce = 65536;
+  std::vector<Ino> referenced;
+  for (std::vector<Ino> numbers; referenced.empty() && !(numbers = impl_->inodes.numbers_from(from, kNumbersAtOnce)).empty();) {
+    for (const Ino ino : numbers) {
+      const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
+      const Inode* const inode = impl_->inodes.find(ino);
+      if (inode != nullptr && (ino == kRootIno || inode->references.load() > 0)) referenced.push_back(ino);
+    }
+    from = Ino{raw(numbers.back()) + 1};
+  }
+  return referenced;
+}
+
 Result<Attributes> Filesystem::create(Ino directory, std::string_view name, uint32_t mode, const Caller& caller) {
   return impl_->make(directory, name, {.mode = S_IFREG | (mode & kModeBits)}, caller);
 }
