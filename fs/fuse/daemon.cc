@@ -43,12 +43,12 @@ Result<std::optional<Daemon::Outcome>> Daemon::fork_and_wait() {
   return std::optional<Outcome>(read_outcome(from_child.get(), child));
 }
 
-void Daemon::tell_ready() {
+void Daemon::tell_ready(std::string line) {
   setsid();
   (void)!chdir("/");
   const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null.get(), standard);
-  tell({.exit_code = 0, .line = {}});
+  tell({.exit_code = 0, .line = std::move(line)});
 }
 
 void Daemon::tell(const Outcome& outcome) {

@@ -21,9 +21,9 @@ class Daemon {
   // Returns twice: in the child with nothing, in the parent with the outcome once the child has told it (or has died).
   Result<std::optional<Outcome>> fork_and_wait();
 
-  // In the child, once: the parent exits with 0; from now on there is no terminal, no working directory and no standard
-  // error.
-  void tell_ready();
+  // In the child, once: the parent prints the line, if there is one, and exits with 0; from now on there is no
+  // terminal, no working directory and no standard error.
+  void tell_ready(std::string line = {});
   // In the child, instead: the parent prints the line and exits with the code.
   void tell_failure(const Outcome& outcome) { tell(outcome); }
 

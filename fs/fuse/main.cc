@@ -14,6 +14,7 @@
 #include "fs/fuse/mount_options.h"
 #include "fs/fuse/mount_source.h"
 #include "fs/fuse/remount.h"
+#include "fs/fuse/second_mount.h"
 #include "fs/fuse/serving.h"
 #include "fs/fuse/signals.h"
 #include "transport/base/log.h"
@@ -34,11 +35,14 @@ OPT     ro, rw            read-only or not (rw)
         hard              operations wait for a brick that is away (the default)
         soft, timeo=SEC   operations fail with EIO when it has been away for so long (60)
         linger=SEC        so long brickfs tries to bring what was written to a brick that is away, after an umount (300)
+        bg, retry=MINUTES  a volume that cannot be had yet is tried again: with bg behind the caller's back (10000), else before it returns (0)
         secret=PATH       file with the volume's secret
         writeback=on|off  the kernel's writeback cache (off)
         io_uring=auto|on|off  requests over io_uring (auto: if this kernel allows it; on: have it allow it, for this mount)
         log=LEVEL         trace, debug, info, warn, error, off (info)
-        allow_other, default_permissions, noatime, nodev, nosuid, noexec ... as with any FUSE mount
+        allow_other, noallow_other   whether others than who mounted may use it, within what modes, owners and ACLs
+                          say (root's mounts: allow_other; a user's: noallow_other, unless /etc/fuse.conf has user_allow_other)
+        nodev, nosuid, noexec, noatime, nosymfollow, sync, context= ... as with any file system: mount(8)
 
 umount MOUNTPOINT ends it.)";
 
@@ -75,11 +79,29 @@ std::optional<int> parse_command_line(int argc, char** argv, MountCommand& comma
   return std::nullopt;
 }
 
+std::string mounted_line(const MountCommand& command) {
+  return fmt::format("{} is mounted at {}", command.source, command.mountpoint);
+}
+
 int run_in_foreground(const MountCommand& command) {
   std::string why;
-  const auto ready = [&command] { log::info("{} is mounted at {}", command.source, command.mountpoint); };
-  const Status served = serve_mount(command, ready, &why);
+  const MountEvents events{.ready = [&command] { log::info("{}", mounted_line(command)); },
+                           .waiting = [](const std::string&) {}};
+  const Status served = serve_mount(command, events, &why);
   return served.ok() ? kFine : fail(kFailure, why);
+}
+
+// The volume is held: by another mount of this host, as it may have turned out.
+Status share(const MountCommand& command, Status refused, std::string* why) {
+  if (const auto shared = mount_once_more(command, why)) return *shared;
+  *why += describe_first_mount(command);
+  return refused;
+}
+
+// In the parent: what the child has told.
+int conclude(const Daemon::Outcome& outcome) {
+  if (!outcome.line.empty()) fmt::print(stderr, "brickfs: {}\n", outcome.line);
+  return outcome.exit_code;
 }
 
 int run_in_background(const MountCommand& command) {
@@ -87,20 +109,27 @@ int run_in_background(const MountCommand& command) {
   const auto outcome = daemon.fork_and_wait();
   if (!outcome.ok())
     return fail(kFailure, fmt::format("{}: {}", outcome.error().what(), strerror(outcome.error().code())));
-  if (outcome->has_value())
-    return (*outcome)->exit_code == kFine ? kFine : fail((*outcome)->exit_code, (*outcome)->line);
-  bool ready = false;
+  if (outcome->has_value()) return conclude(**outcome);
+  bool told = false;  // the parent, that it may end
+  bool is_serving = false;
   std::string why;
-  const Status served = serve_mount(
-      command,
-      [&] {
-        ready = true;
-        log::info("{} is mounted at {}", command.source, command.mountpoint);
-        daemon.tell_ready();
-      },
-      &why);
+  const auto tell = [&](std::string line) {
+    if (!told) daemon.tell_ready(std::move(line));
+    told = true;
+  };
+  const MountEvents events{
+      .ready =
+          [&] {
+            log::info("{}", mounted_line(command));
+            is_serving = true;
+            tell({});
+          },
+      .waiting = [&](const std::string& reason) { tell(reason + "; trying again in the background"); }};
+  Status served = serve_mount(command, events, &why);
+  if (served.code() == EBUSY && !is_serving) served = share(command, served, &why);
+  if (served.ok() && !is_serving) tell({});
   if (served.ok()) return kFine;
-  if (ready) {
+  if (told) {
     log::error("{}", why);
   } else {
     daemon.tell_failure({.exit_code = kFailure, .line = why});
@@ -117,6 +146,7 @@ int run(int argc, char** argv) {
   std::string why;
   if (command.remount) return remount(command, &why).ok() ? kFine : fail(kFailure, why);
   if (!prepare_mountpoint(command, &why).ok()) return fail(kFailure, why);
+  if (const auto shared = mount_once_more(command, &why)) return shared->ok() ? kFine : fail(kFailure, why);
   return command.foreground ? run_in_foreground(command) : run_in_background(command);
 }
 

@@ -5,9 +5,7 @@
 #include <fmt/core.h>
 #include <linux/fuse.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/mount.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,17 +15,20 @@
 #include <fstream>
 #include <vector>
 
+#include "fs/fuse/captured_stderr.h"
+#include "fs/fuse/mount_flags.h"
 #include "fs/fuse/mount_table.h"
 #include "fs/fuse/operations.h"
 #include "fs/fuse/place.h"
+#include "fs/fuse/umount_helper.h"
 #include "transport/base/log.h"
 #include "transport/base/mutex.h"
 #include "transport/base/unique_fd.h"
 
-extern char** environ;
-
 namespace brickfs {
 namespace {
+
+constexpr const char* kFusermount = "fusermount3";  // which mounts for those who may not
 
 // What libfuse said last; it has no other way to tell why it failed.
 class LibfuseLog {
@@ -41,6 +42,11 @@ class LibfuseLog {
     vsnprintf(line.data(), line.size(), format, arguments);
     std::string text(line.data());
     while (!text.empty() && text.back() == '\n') text.pop_back();
+    if (getpid() != instance().process_) {  // a child, about to become fusermount3, that did not
+      text = fmt::format("{}: {}\n", kFusermount, text);
+      (void)!::write(STDERR_FILENO, text.data(), text.size());
+      return;
+    }
     log::debug("libfuse: {}", text);
     MutexLock lock(instance().mutex_);
     instance().last_ = std::move(text);
@@ -51,6 +57,7 @@ class LibfuseLog {
   }
 
  private:
+  const pid_t process_ = getpid();
   Mutex mutex_;
   std::string last_ ABSL_GUARDED_BY(mutex_);
 };
@@ -70,6 +77,7 @@ std::vector<std::string> libfuse_options(const MountCommand& command, bool read_
     if (!has_option(command.kernel_options, "nodev")) options.emplace_back("dev");
     if (!has_option(command.kernel_options, "nosuid")) options.emplace_back("suid");
   }
+  if (is_for_everybody(command)) options.emplace_back("allow_other");
   if (read_only) options.emplace_back("ro");
   options.insert(options.end(), command.kernel_options.begin(), command.kernel_options.end());
   return options;
@@ -89,28 +97,6 @@ std::string join_options(const std::vector<std::string>& options) {
 }
 
 ssize_t receive_hook(int fd, void* buffer, size_t size, void*) { return ::read(fd, buffer, size); }
-
-constexpr const char* kUmountHelper = "/sbin/umount.fuse.brickfs";
-
-// Runs a program of the system, without a word, to its end.
-Status run_quietly(std::vector<std::string> words) {
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    posix_spawn_file_actions_addopen(&actions, standard, "/dev/null", O_RDWR, 0);
-  }
-  pid_t pid = 0;
-  const int failed = posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) return Error(failed, "running a program");
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? Status() : Error(EIO, "a program that was run");
-}
 
 }  // namespace
 
@@ -144,10 +130,7 @@ Status FuseMount::start_session(const MountCommand& command, std::string* why) {
     return Error(EINVAL, "fuse session");
   }
   TRY(clear_dead_mounts(mountpoint_, why));
-  if (fuse_session_mount(session_, mountpoint_.c_str()) != 0) {
-    *why = fmt::format("cannot mount at {}: {}", mountpoint_, LibfuseLog::instance().last());
-    return Error(EIO, "fuse mount");
-  }
+  TRY(mount_session(why));
   const fuse_custom_io hooks{
       .writev = send_hook, .read = receive_hook, .splice_receive = nullptr, .splice_send = nullptr};
   if (fuse_session_custom_io(session_, &hooks, device()) != 0) return Error(ENOMEM, "fuse session");
@@ -155,9 +138,19 @@ Status FuseMount::start_session(const MountCommand& command, std::string* why) {
     device_number_ = entry->device;
     listed_source_ = entry->source;
   }
+  TRY(add_mount_flags(command, why));
   touch_permission_ = std::make_unique<TouchPermission>(mountpoint_, device_number_);
   filesystem_.ask_before_touching([this] { return touch_permission_->may_touch(); });
   return {};
+}
+
+Status FuseMount::mount_session(std::string* why) {
+  CapturedStderr standard_error;
+  if (fuse_session_mount(session_, mountpoint_.c_str()) == 0) return {};
+  std::string reason = standard_error.take(kFusermount);
+  if (reason.empty()) reason = LibfuseLog::instance().last();
+  *why = fmt::format("cannot mount at {}: {}", mountpoint_, reason);
+  return Error(EIO, "fuse mount");
 }
 
 FuseMount::~FuseMount() {
@@ -170,12 +163,15 @@ FuseMount::~FuseMount() {
 }
 
 // As long as the connection lives, its device number is its own; later it may be another mount's, which then answers.
-bool FuseMount::is_mounted() const {
-  const auto entry = find_mount_at(mountpoint_);
-  if (!entry || entry->device != device_number_) return false;
-  if (!is_severed()) return true;
-  return is_dead_mount(mountpoint_);
+std::vector<std::string> FuseMount::mountpoints() const {
+  std::vector<std::string> places;
+  for (const MountEntry& entry : find_mounts_of(device_number_)) {
+    if (!is_severed() || is_dead_mount(entry.mountpoint)) places.push_back(entry.mountpoint);
+  }
+  return places;
 }
+
+bool FuseMount::is_mounted() const { return !mountpoints().empty(); }
 
 int FuseMount::device() const { return fuse_session_fd(session_); }
 
@@ -191,16 +187,24 @@ ssize_t FuseMount::send(std::span<iovec> reply) {
   return ::writev(device(), reply.data(), static_cast<int>(reply.size()));
 }
 
+// Whatever lies over it stays.
 void FuseMount::unmount_lazily() const {
-  if (umount2(mountpoint_.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0) return;
-  const int code = errno;
-  if (code == EPERM && run_quietly({"fusermount3", "-u", "-q", "-z", "--", mountpoint_}).ok()) return;
-  log::error("cannot unmount {}: {}; run: umount -l {}", mountpoint_, strerror(code), mountpoint_);
+  std::vector<std::string> places = mountpoints();
+  std::reverse(places.begin(), places.end());  // one may be below another
+  for (const std::string& place : places) {
+    const auto top = find_mount_at(place);
+    if (!top || top->device != device_number_ || umount2(place.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0) continue;
+    const int code = errno;
+    if (code == EPERM && run_quietly({"fusermount3", "-u", "-q", "-z", "--", place}).ok()) continue;
+    log::error("cannot unmount {}: {}; run: umount -l {}", place, strerror(code), place);
+  }
 }
 
 void FuseMount::detach() {
-  if (is_severed() || !is_mounted()) return;
-  const UniqueFd root(::open(mountpoint_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (is_severed()) return;
+  const std::vector<std::string> places = mountpoints();
+  if (places.empty()) return;
+  const UniqueFd root(::open(places.front().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   unmount_lazily();
   if (root) syncfs(root.get());
 }
@@ -210,10 +214,6 @@ bool FuseMount::is_severed() const {
   return poll(&device_state, 1, 0) == 1 && (device_state.revents & POLLERR) != 0;
 }
 
-void FuseMount::drop_attributes(Ino ino) {
-  if (ino == kNoIno) return;
-  const MutexLock lock(dropping_[raw(ino) % dropping_.size()]);
-  if (filesystem_.take_told(ino)) fuse_lowlevel_notify_inval_inode(session_, raw(ino), -1, 0);
 void FuseMount::drop_everything() {
   Ino from{1};
   for (std::vector<Ino> known; !(known = filesystem_.referenced_from(from)).empty();) {
@@ -225,15 +225,10 @@ void FuseMount::drop_everything() {
   }
 }
 
-}
-
-// The name in the kernel's table would tell umount(8), but it looks at statfs(2), which tells no more than "fuse".
-void FuseMount::register_umount_helper() const {
-  if (geteuid() != 0 || access(kUmountHelper, X_OK) != 0) return;
-  const Status told = run_quietly(
-      {"mount", "-i", "-f", "-t", "fuse.brickfs", "-o", "uhelper=fuse.brickfs", listed_source_, mountpoint_});
-  if (!told.ok())
-    log::warn("umount will not wait until everything is durable: {} cannot be registered", kUmountHelper);
+void FuseMount::drop_attributes(Ino ino) {
+  if (ino == kNoIno) return;
+  const MutexLock lock(dropping_[raw(ino) % dropping_.size()]);
+  if (filesystem_.take_told(ino)) fuse_lowlevel_notify_inval_inode(session_, raw(ino), -1, 0);
 }
 
 void FuseMount::raise_read_ahead() const {

@@ -43,25 +43,23 @@ class FuseMount {
   FuseMount(const FuseMount&) = delete;
   FuseMount& operator=(const FuseMount&) = delete;
 
-  // Takes the mount out of the tree, after which nobody new comes in, and has the kernel write back what it holds. The
+  // Takes the mount, and bind mounts of it, out of the tree, after which nobody new comes in, and has the kernel write back what it holds. The
   // connection ends when the last user has gone. Blocks while requests are being served: not on a serving thread.
   void detach();
   // The kernel has ended the connection.
   bool is_severed() const;
-  // In the tree, connected or not.
+  // In the tree, here or at another place (fs/fuse/second_mount.h), connected or not.
   bool is_mounted() const;
   const std::string& device_number() const { return device_number_; }
+  const std::string& listed_source() const { return listed_source_; }
   // Before the answer to a change that stamps an inode without telling the kernel its attributes: it drops those it has by itself, but
   // then takes, and keeps, older ones out of an answer that was under way meanwhile. After this it does not.
   void drop_attributes(Ino ino);
-  // Of files' pages in the kernel's cache.
   // The kernel forgets attributes, pages and links' targets of all that it knows, so it has to ask for them; names alone give nothing away.
   // Waits for requests under way: while they are served, and not on a serving thread.
   void drop_everything();
+  // Of files' pages in the kernel's cache.
   PageDropper& pages() { return pages_; }
-  // Has umount(8) run our helper, if that is installed, which makes everything durable first. While requests are
-  // served.
-  void register_umount_helper() const;
   // Raises the kernel's read-ahead from its 128 KiB to kReadAheadBytes. Best effort: only root may.
   void raise_read_ahead() const;
 
@@ -77,9 +75,9 @@ class FuseMount {
   // as that request has been answered.
   void want_rings() { amendment_.want_rings(); }
   bool has_rings() const { return amendment_.has_rings(); }
-  // For the serving thread: before libfuse gets the first request.
   // The kernel's first request has been answered, or its answer is on its way.
   bool is_initialised() const { return initialised_; }
+  // For the serving thread: before libfuse gets the first request.
   void see_request(std::span<const std::byte> message) { amendment_.see_request(message); }
   // Its answer to the request that it serves, or a notice. As writev().
   ssize_t send(std::span<iovec> reply);
@@ -87,8 +85,10 @@ class FuseMount {
  private:
   FuseMount(Filesystem& filesystem, const MountCommand& command);
   Status start_session(const MountCommand& command, std::string* why);
+  Status mount_session(std::string* why);
   static ssize_t send_hook(int fd, iovec* parts, int count, void* mount);
   void unmount_lazily() const;
+  std::vector<std::string> mountpoints() const;
 
   Filesystem& filesystem_;
   const std::string mountpoint_;

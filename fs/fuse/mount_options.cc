@@ -2,6 +2,7 @@
 #include "fs/fuse/mount_options.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,32 +13,33 @@ namespace brickfs {
 namespace {
 
 constexpr int64_t kLongestTimeoutSeconds = 7 * 24 * 3600;
+constexpr int64_t kLongestRetryMinutes = 525'600;
 constexpr std::array<std::string_view, 6> kLogLevels = {"trace", "debug", "info", "warn", "error", "off"};
 
-// Read by mount(8), systemd or the VFS before us, or of no meaning here (times are the file system's own: relatime).
-constexpr std::array<std::string_view, 22> kIgnored = {
-    "defaults", "auto",     "noauto",     "user",       "nouser",      "users",         "owner",    "group",
-    "nofail",   "_netdev",  "relatime",   "norelatime", "strictatime", "nostrictatime", "lazytime", "nolazytime",
-    "atime",    "diratime", "nodiratime", "iversion",   "noiversion",  "silent"};
-// The last three are in the kernel's own list, which mount(8) passes on with remount.
-constexpr std::array<std::string_view, 7> kIgnoredPrefixes = {"x-",       "X-",        "comment=", "user=",
-                                                              "user_id=", "group_id=", "blksize="};
+// Those that every file system takes: mount(8), "FILESYSTEM-INDEPENDENT MOUNT OPTIONS". Read by mount(8), systemd or the VFS before us, or of
+// no meaning here (times are the file system's own: relatime, and durable when the inode is).
+constexpr std::array<std::string_view, 31> kIgnored = {
+    "defaults",      "auto",        "noauto",        "user",     "nouser",     "users",    "nousers",    "owner",
+    "noowner",       "group",       "nogroup",       "nofail",   "_netdev",    "_rnetdev", "relatime",   "norelatime",
+    "strictatime",   "lazytime",    "nolazytime",    "atime",    "diratime",   "iversion", "noiversion", "nodiratime",
+    "nostrictatime", "mand",        "nomand",        "silent",   "loud",       "quiet",    "verbose"};
+// helper= and uhelper= are in mount(8)'s own table, the last three in the kernel's: it passes them on with remount.
+constexpr std::array<std::string_view, 9> kIgnoredPrefixes = {"x-",       "X-",       "comment=",  "user=",   "helper=",
+                                                              "uhelper=", "user_id=", "group_id=", "blksize="};
+
+// Of one mount, not of the file system behind it: fs/fuse/mount_flags.h. libfuse does not know the last two.
+constexpr std::array<std::string_view, 9> kOfMount = {"dev",  "nodev",  "suid",        "nosuid",   "exec", "noexec",
+                                                      "noatime", "nosymfollow", "symfollow"};
+constexpr size_t kUnknownToLibfuse = 2;
 
 // For libfuse and the kernel.
-constexpr std::array<std::string_view, 13> kForKernel = {"dev",
-                                                         "nodev",
-                                                         "suid",
-                                                         "nosuid",
-                                                         "exec",
-                                                         "noexec",
-                                                         "async",
-                                                         "sync",
-                                                         "dirsync",
-                                                         "allow_other",
-                                                         "allow_root",
-                                                         "auto_unmount",
-                                                         "default_permissions"};
+constexpr std::array<std::string_view, 6> kForKernel = {"async",      "sync",         "dirsync",
+                                                        "allow_root", "auto_unmount", "default_permissions"};
 constexpr std::array<std::string_view, 3> kForKernelPrefixes = {"fsname=", "subtype=", "max_read="};
+
+// Labels. Where there is no SELinux they mean nothing: mount(8) leaves them out, and so do we.
+constexpr std::array<std::string_view, 4> kLabels = {"context=", "fscontext=", "defcontext=", "rootcontext="};
+constexpr const char* kSelinux = "/sys/fs/selinux";
 
 template <size_t N>
 bool contains(const std::array<std::string_view, N>& list, std::string_view option) {
@@ -61,14 +63,21 @@ Status set_switch(std::string_view key, std::string_view value, bool& to, std::s
   return {};
 }
 
+Result<int64_t> parse_count(std::string_view key, std::string_view value, int64_t least, int64_t most, const char* of_what,
+                            std::string* why) {
+  int64_t count = 0;
+  const auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), count);
+  if (status == std::errc() && end == value.data() + value.size() && count >= least && count <= most) return count;
+  return refuse(why, fmt::format("option {}={}: it is a number of {}, {} to {}", key, value, of_what, least, most));
+}
+
 Status set_seconds(std::string_view key, std::string_view value, std::chrono::seconds& to, std::string* why) {
-  int64_t seconds = 0;
-  const auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), seconds);
-  if (status != std::errc() || end != value.data() + value.size() || seconds < 1 || seconds > kLongestTimeoutSeconds) {
-    return refuse(why,
-                  fmt::format("option {}={}: it is a number of seconds, 1 to {}", key, value, kLongestTimeoutSeconds));
-  }
-  to = std::chrono::seconds(seconds);
+  to = std::chrono::seconds(TRY(parse_count(key, value, 1, kLongestTimeoutSeconds, "seconds", why)));
+  return {};
+}
+
+Status set_retry(std::string_view key, std::string_view value, MountCommand& command, std::string* why) {
+  command.retry = std::chrono::minutes(TRY(parse_count(key, value, 0, kLongestRetryMinutes, "minutes", why)));
   return {};
 }
 
@@ -111,44 +120,97 @@ bool set_flag(std::string_view option, MountCommand& command) {
     command.require_durable = true;
   } else if (option == "hard" || option == "soft") {
     command.soft = option == "soft";
-  } else if (option == "noatime") {
-    command.no_atime = true;
-    command.kernel_options.emplace_back(option);
+  } else if (option == "bg" || option == "fg") {
+    command.background = option == "bg";
+  } else if (option == "allow_other" || option == "noallow_other") {
+    command.allow_other = option == "allow_other";
   } else {
     return false;
   }
   return true;
 }
 
+// The same, of those that are the kernel's.
+bool set_kernel_option(std::string_view option, MountCommand& command) {
+  if (const auto* const at = std::find(kOfMount.begin(), kOfMount.end(), option); at != kOfMount.end()) {
+    command.mount_flags.emplace_back(option);
+    command.no_atime = command.no_atime || option == "noatime";
+    if (kOfMount.end() - at > static_cast<ptrdiff_t>(kUnknownToLibfuse)) command.kernel_options.emplace_back(option);
+    return true;
+  }
+  if (contains_prefix_of(kLabels, option)) {
+    if (access(kSelinux, F_OK) == 0) command.kernel_options.emplace_back(option);
+    return true;
+  }
+  if (!contains(kForKernel, option) && !contains_prefix_of(kForKernelPrefixes, option)) return false;
+  command.kernel_options.emplace_back(option);
+  return true;
+}
+
+// One server answers for all mounts of a volume, so its options are theirs.
+void note_common(std::string_view option, MountCommand& command) {
+  constexpr std::array<std::string_view, 3> kValues = {"timeo=", "linger=", "writeback="};
+  if (option == "hard" || option == "soft") {
+    command.common["hard"] = option;
+  } else if (option == "allow_other" || option == "noallow_other") {
+    command.common["allow_other"] = option;
+  } else if (option.starts_with("io_uring=")) {
+    command.common["io_uring"] = option;
+  } else if (option == "durable" || option == "sync" || option == "dirsync" || option.starts_with("max_read=") ||
+             contains_prefix_of(kLabels, option) || contains_prefix_of(kValues, option)) {
+    command.common[std::string(option.substr(0, option.find('=')))] = option;
+  }
+}
+
 Status set_option(std::string_view option, MountCommand& command, std::string* why) {
+  note_common(option, command);
   if (set_flag(option, command)) return {};
   const size_t equals = option.find('=');
   const std::string_view key = option.substr(0, equals);
   const std::string_view value = equals == std::string_view::npos ? std::string_view() : option.substr(equals + 1);
   if (equals != std::string_view::npos) {
     if (key == "timeo") return set_seconds(key, value, command.soft_timeout, why);
+    if (key == "retry") return set_retry(key, value, command, why);
     if (key == "linger") return set_seconds(key, value, command.linger, why);
     if (key == "secret") return set_secret(value, command, why);
     if (key == "writeback") return set_switch(key, value, command.writeback_cache, why);
     if (key == "io_uring") return set_io_uring(value, command, why);
     if (key == "log") return set_log_level(value, command, why);
   }
-  if (contains(kForKernel, option) || contains_prefix_of(kForKernelPrefixes, option)) {
-    command.kernel_options.emplace_back(option);
-    return {};
-  }
+  if (set_kernel_option(option, command)) return {};
   if (contains(kIgnored, option) || contains_prefix_of(kIgnoredPrefixes, option)) return {};
   return refuse(why, fmt::format("unknown option {}; brickfs --help lists them", option));
 }
 
 }  // namespace
 
+bool is_for_everybody(const MountCommand& command) {
+  const auto& options = command.kernel_options;
+  const bool for_root = std::find(options.begin(), options.end(), "allow_root") != options.end();
+  return command.allow_other.value_or(geteuid() == 0 && !for_root);
+}
+
+std::string describe_common_options(const MountCommand& command, bool durable, bool io_uring) {
+  std::string all = fmt::format("{} {} {} timeo={} linger={} writeback={} io_uring={} {}", command.read_only ? "ro" : "rw",
+                                durable ? "durable" : "volatile", command.soft ? "soft" : "hard", command.soft_timeout.count(),
+                                command.linger.count(), command.writeback_cache ? "on" : "off", io_uring ? "on" : "off",
+                                is_for_everybody(command) ? "allow_other" : "noallow_other");
+  for (const std::string& option : command.kernel_options) {
+    if (!contains(kOfMount, option)) all += " " + option;
+  }
+  return all;
+}
+
 Status parse_mount_options(std::string_view list, MountCommand& command, std::string* why) {
   while (!list.empty()) {
-    const size_t comma = list.find(',');
-    const std::string_view option = list.substr(0, comma);
+    bool quoted = false;  // a label may have commas: context="system_u:object_r:tmp_t:s0:c127,c456"
+    const auto* const comma = std::find_if(list.begin(), list.end(), [&quoted](char c) {
+      quoted = quoted != (c == '"');
+      return c == ',' && !quoted;
+    });
+    const std::string_view option(list.begin(), comma);
     if (!option.empty()) TRY(set_option(option, command, why));
-    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+    list.remove_prefix(std::min(list.size(), option.size() + 1));
   }
   return {};
 }

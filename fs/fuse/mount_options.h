@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,12 +34,25 @@ struct MountCommand {
   bool no_atime = false;
   IoUring io_uring = IoUring::kAuto;
   std::string log_level = "info";
-  std::vector<std::string> kernel_options;  // as libfuse takes them: allow_other, nodev ...
+  bool background = false;  // bg: if the volume cannot be had yet, go on trying behind the caller's back
+  std::optional<std::chrono::minutes> retry;  // how long; none: not at all, or with `bg` for a week
+  std::optional<bool> allow_other;            // none: root's mounts are for everybody, a user's for that one
+  std::vector<std::string> kernel_options;    // as libfuse takes them: nodev, sync, max_read= ...
+  std::map<std::string, std::string> common;  // what was given and holds for all mounts of a volume, by what it is about
+  std::vector<std::string> mount_flags;       // in their order: nodev, suid, nosymfollow ...
 };
 
-// One comma-separated list; later ones win. With one line in `why`: EINVAL for what is unknown or has a bad value,
-// ENOTSUP for what this build cannot do. Options that are mount(8)'s own business (noauto, x-systemd.automount ...) are
-// passed over.
+// FUSE keeps everybody out but who mounted, lest one user's server holds another's programs up or sees what they do.
+// Root's mounts are the system's, as those of any other file system are.
+bool is_for_everybody(const MountCommand& command);
+
+// One comma-separated list, in which quotes protect commas; later ones win. With one line in `why`: EINVAL for what is
+// unknown or has a bad value, ENOTSUP for what this build cannot do. Options that are mount(8)'s own business (noauto,
+// x-systemd.automount ...) are passed over.
 Status parse_mount_options(std::string_view list, MountCommand& command, std::string* why);
+
+// The same in full, of a mount that is there, with spaces between: its value of each option that a command has in
+// `common`.
+std::string describe_common_options(const MountCommand& command, bool durable, bool io_uring);
 
 }  // namespace brickfs

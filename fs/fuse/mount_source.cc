@@ -2,7 +2,6 @@
 #include "fs/fuse/mount_source.h"
 
 #include <fmt/core.h>
-#include <limits.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "fs/fuse/second_mount.h"
 #include "server/brick_service.h"
 #include "server/embedded_brick.h"
 #include "transport/base/log.h"
@@ -30,6 +30,7 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kHolderLeaves{4};  // a held volume is tried for so long: its holder may be on his way out
 constexpr std::chrono::milliseconds kTryHeldAgain{100};
+constexpr std::chrono::seconds kOtherBegins{60};
 
 std::string local_time(int64_t unix_seconds) {
   const time_t seconds = unix_seconds;
@@ -38,12 +39,6 @@ std::string local_time(int64_t unix_seconds) {
   std::array<char, 32> text{};
   strftime(text.data(), text.size(), "%F %T", &parts);
   return text.data();
-}
-
-std::string client_name() {
-  std::array<char, HOST_NAME_MAX + 1> host{};
-  gethostname(host.data(), host.size() - 1);
-  return fmt::format("{} (pid {})", host.data(), getpid()).substr(0, limits::kClientNameBytes);
 }
 
 Result<std::unique_ptr<Brick>> make_embedded(const Source& source, std::string* why) {
@@ -127,6 +122,26 @@ Result<std::unique_ptr<VolumeClient>> open_once(const MountCommand& command, con
   return volume;
 }
 
+Result<std::unique_ptr<VolumeClient>> open_or_wait_for_holder(const MountCommand& command, const Source& source, const Secret& secret,
+                                                              const VolumeOptions& options, std::string* why) {
+  auto deadline = steady_clock::now() + kHolderLeaves;
+  Holder holder;
+  auto volume = open_once(command, source, secret, options, holder, why);
+  if (volume.code() == EBUSY && holder.kept_for.count() > 0) {
+    log::warn("{}; waiting", *why);
+    deadline += holder.kept_for;
+  }
+  // Two lines of fstab for one volume are mounted at the same time: the other brickfs may not be ready yet.
+  const auto other_begins = [&, until = steady_clock::now() + kOtherBegins] {
+    return steady_clock::now() < until && is_being_mounted_here(holder.name, command);
+  };
+  while (volume.code() == EBUSY && (steady_clock::now() < deadline || other_begins()) && !can_mount_once_more(command)) {
+    std::this_thread::sleep_for(kTryHeldAgain);
+    volume = open_once(command, source, secret, options, holder, why);
+  }
+  return volume;
+}
+
 }  // namespace
 
 Status prepare_source(MountCommand& command, std::string* why) {
@@ -142,21 +157,14 @@ Status prepare_source(MountCommand& command, std::string* why) {
 }
 
 Result<std::unique_ptr<VolumeClient>> open_volume(const MountCommand& command, std::function<void()> on_commit_wanted,
-                                                  std::string* why) {
+                                                  MountRetry& retry, std::string* why) {
   const Source source = TRY(parse_source(command.source, why));
   Secret secret;
   if (!command.secret_path.empty()) secret = TRY(read_secret_file(command.secret_path, why));
   const VolumeOptions options = volume_options(command, source, std::move(on_commit_wanted));
-  auto deadline = steady_clock::now() + kHolderLeaves;
-  Holder holder;
-  auto volume = open_once(command, source, secret, options, holder, why);
-  if (volume.code() == EBUSY && holder.kept_for.count() > 0) {
-    log::warn("{}; waiting", *why);
-    deadline += holder.kept_for;
-  }
-  while (volume.code() == EBUSY && steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(kTryHeldAgain);
-    volume = open_once(command, source, secret, options, holder, why);
+  auto volume = open_or_wait_for_holder(command, source, secret, options, why);
+  while (!volume.ok() && retry.wait(volume.error(), why)) {
+    volume = open_or_wait_for_holder(command, source, secret, options, why);
   }
   if (volume.ok()) TRY(check_durability(**volume, command, why));
   return volume;

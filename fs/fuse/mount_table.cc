@@ -41,17 +41,17 @@ std::optional<MountEntry> parse_line(const std::string& line) {
   std::istringstream fields(line);
   std::string id;
   std::string parent;
-  std::string root;
   std::string field;
   std::string options;
   std::string all_options;
   MountEntry entry;
-  if (!(fields >> id >> parent >> entry.device >> root >> entry.mountpoint >> options)) return std::nullopt;
+  if (!(fields >> id >> parent >> entry.device >> entry.root >> entry.mountpoint >> options)) return std::nullopt;
   while (fields >> field && field != "-") {
   }
   if (!(fields >> entry.type >> entry.source >> all_options)) return std::nullopt;
   entry.read_only = has_word(options, "ro") || has_word(all_options, "ro");
   entry.no_atime = has_word(options, "noatime");
+  entry.by_root = has_word(all_options, "user_id=0");
   entry.mountpoint = unescape(entry.mountpoint);
   entry.source = unescape(entry.source);
   return entry;
@@ -59,12 +59,25 @@ std::optional<MountEntry> parse_line(const std::string& line) {
 
 }  // namespace
 
+std::vector<MountEntry> all_mounts(const std::string& table) {
+  std::ifstream lines(table);
+  std::vector<MountEntry> mounts;
+  for (std::string line; std::getline(lines, line);) {
+    if (auto entry = parse_line(line)) mounts.push_back(std::move(*entry));
+  }
+  return mounts;
+}
+
+std::vector<MountEntry> find_mounts_of(std::string_view device) {
+  std::vector<MountEntry> mounts = all_mounts();
+  std::erase_if(mounts, [device](const MountEntry& entry) { return entry.device != device; });
+  return mounts;
+}
+
 std::optional<MountEntry> find_mount_at(std::string_view path) {
-  std::ifstream table("/proc/self/mountinfo");
   std::optional<MountEntry> found;
-  for (std::string line; std::getline(table, line);) {
-    auto entry = parse_line(line);
-    if (entry && entry->mountpoint == path) found = std::move(entry);
+  for (MountEntry& entry : all_mounts()) {
+    if (entry.mountpoint == path) found = std::move(entry);
   }
   return found;
 }

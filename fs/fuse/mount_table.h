@@ -5,17 +5,25 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace brickfs {
 
 struct MountEntry {
   std::string device;      // "MAJOR:MINOR", unique among file systems that exist
+  std::string root;        // what of the file system is mounted there: "/" is all of it
   std::string mountpoint;  // absolute
   std::string type;        // "fuse.brickfs"
   std::string source;
   bool read_only = false;  // the mount, or all of the file system
   bool no_atime = false;
+  bool by_root = false;  // of FUSE: the kernel says that root mounted it
 };
+
+// In the order in which they were mounted; as another process sees them, if its table is named.
+std::vector<MountEntry> all_mounts(const std::string& table = "/proc/self/mountinfo");
+// Of the file system with this device number: a bind mount is one more.
+std::vector<MountEntry> find_mounts_of(std::string_view device);
 
 // The topmost mount on exactly this path, which is absolute and free of links.
 std::optional<MountEntry> find_mount_at(std::string_view path);

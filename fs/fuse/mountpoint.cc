@@ -64,9 +64,15 @@ Status check_clearable(const std::string& mountpoint, std::string* why) {
   return refuse(why, EBUSY, fmt::format("{0} holds a mount whose server is gone: run umount {0} first", mountpoint));
 }
 
-Status check_not_busy(const std::string& mountpoint, std::string* why) {
+Status check_not_busy(const std::string& mountpoint, const std::string& source, std::string* why) {
   const auto entry = find_mount_at(mountpoint);
   if (!entry) return {};
+  if (entry->type == kType && entry->source == source) {
+    return refuse(
+        why, EBUSY,
+        fmt::format("{0} is mounted at {1} already; to change options: mount -o remount,... {1}, or umount {1} first",
+                    source, mountpoint));
+  }
   if (entry->type == kType) {
     return refuse(
         why, EBUSY,
@@ -108,7 +114,7 @@ Status prepare_mountpoint(MountCommand& command, std::string* why) {
   if (code != 0) return refuse(why, code, fmt::format("mountpoint {}: {}", command.mountpoint, strerror(code)));
   if (!S_ISDIR(attributes.st_mode))
     return refuse(why, ENOTDIR, fmt::format("mountpoint {} is not a directory", command.mountpoint));
-  TRY(check_not_busy(command.mountpoint, why));
+  TRY(check_not_busy(command.mountpoint, command.source, why));
   return check_device(why);
 }
 

@@ -21,6 +21,7 @@
 #include "fs/fuse/request_limit.h"
 #include "fs/fuse/ring_switch.h"
 #include "fs/fuse/signals.h"
+#include "fs/fuse/umount_helper.h"
 #include "fs/fuse/umount_listener.h"
 #include "fs/operations/filesystem.h"
 #include "transport/base/log.h"
@@ -35,9 +36,9 @@ using std::chrono::steady_clock;
 constexpr milliseconds kLookAtDevice{1'000};  // all threads may be stuck when the kernel ends the connection
 constexpr milliseconds kLookAtLink{100};
 constexpr milliseconds kLookAtOutage{250};
-
 constexpr milliseconds kKernelBegins{5'000};
 constexpr milliseconds kLookAtBeginning{1};
+
 bool is_readable(int a, int b, milliseconds timeout) {
   std::array<pollfd, 2> fds = {pollfd{a, POLLIN, 0}, pollfd{b, POLLIN, 0}};
   return poll(fds.data(), fds.size(), static_cast<int>(timeout.count())) > 0;
@@ -50,7 +51,8 @@ bool is_readable(int fd) {
 
 class Serving {
  public:
-  Serving(MountCommand command, std::string* why) : command_(std::move(command)), why_(why) {}
+  Serving(MountCommand command, const MountEvents& events, std::string* why)
+      : command_(std::move(command)), events_(events), why_(why) {}
 
   Status start();
   void wait_for_end();
@@ -58,47 +60,49 @@ class Serving {
 
  private:
   Status choose_requests_way();
+  void put_ring_switch_back();
   void look_at_request_limit();
   Status mount_filesystem();
-  void put_ring_switch_back();
   void listen_to_umount();
+  std::string common_options() const;
   void look_at_link();
+  void look_at_loss(LinkState::Kind link);
   void end_requests();
   void watch_until(int done);
   void let_go(LinkState::Kind link, std::string text);
-  void look_at_loss(LinkState::Kind link);
   Status conclude(const LinkState& link_before, Status unmounted);
 
   MountCommand command_;
+  const MountEvents& events_;
   std::string* const why_;
   std::shared_ptr<std::atomic<Filesystem*>> commit_target_ = std::make_shared<std::atomic<Filesystem*>>(nullptr);
+  RingSwitch ring_switch_;
   // Destroyed in reverse order.
   std::unique_ptr<Filesystem> filesystem_;
   std::unique_ptr<FuseMount> mount_;
   std::unique_ptr<FuseLoop> loop_;
   std::unique_ptr<Ending> ending_;
-  RingSwitch ring_switch_;
   std::unique_ptr<UmountListener> listener_;
   bool asked_to_end_ = false;  // by a signal
+  int drops_ = 0;              // of the kernel's caches, since the volume was lost
   RequestLimit limit_;
   std::optional<steady_clock::time_point> away_since_;
 };
 
-  int drops_ = 0;              // of the kernel's caches, since the volume was lost
 Status Serving::start() {
   look_at_request_limit();
   TRY(mount_filesystem());
   defer_signals();
+  if (const Status chosen = choose_requests_way(); !chosen.ok()) {
+    (void)filesystem_->unmount();
+    return chosen;
+  }
   auto mount = FuseMount::attach(*filesystem_, command_, why_);
   if (!mount.ok()) {
     (void)filesystem_->unmount();
     return mount.error();
   }
   mount_ = std::move(*mount);
-  if (const Status chosen = choose_requests_way(); !chosen.ok()) {
-    (void)filesystem_->unmount();
-    return chosen;
-  }
   mount_->want_request_timeout(limit_.ask_seconds);
   why_->clear();
   auto loop = FuseLoop::start(*mount_, filesystem_->volume(), command_.io_uring, why_);
@@ -109,13 +113,13 @@ Status Serving::start() {
     return loop.error();
   }
   loop_ = std::move(*loop);
+  put_ring_switch_back();
   ending_ = std::make_unique<Ending>(*filesystem_, command_.linger);
   listen_to_umount();
   mount_->raise_read_ahead();
-  mount_->register_umount_helper();
+  register_umount_helper(mount_->listed_source(), command_.mountpoint);
   return {};
 }
-  put_ring_switch_back();
 
 // Before anything is mounted: mounting makes the first request, which says what the kernel offers.
 Status Serving::choose_requests_way() {
@@ -130,12 +134,6 @@ Status Serving::choose_requests_way() {
   return {};
 }
 
-// A hard mount is a promise that such a kernel does not let us keep.
-void Serving::look_at_request_limit() {
-  limit_ = read_request_limit();
-  const auto most = limit_.longest_outage();
-  if (!most || (command_.soft && command_.soft_timeout < *most)) return;
-  log::warn(
 // Once the kernel has said that it will use rings, it does so for as long as the mount lives.
 void Serving::put_ring_switch_back() {
   const auto until = steady_clock::now() + kKernelBegins;
@@ -144,6 +142,12 @@ void Serving::put_ring_switch_back() {
   ring_switch_.done();
 }
 
+// A hard mount is a promise that such a kernel does not let us keep.
+void Serving::look_at_request_limit() {
+  limit_ = read_request_limit();
+  const auto most = limit_.longest_outage();
+  if (!most || (command_.soft && command_.soft_timeout < *most)) return;
+  log::warn(
       "this kernel ends a mount of which a request takes more than {} s (sysctl fs.fuse.max_request_timeout): so "
       "operations fail with EIO when the brick has been away for {:.0f} s",
       limit_.limit->count(), std::chrono::duration<double>(*most).count());
@@ -153,7 +157,8 @@ Status Serving::mount_filesystem() {
   const auto commit_wanted = [target = commit_target_] {
     if (Filesystem* const filesystem = *target) filesystem->want_commit();
   };
-  auto volume = TRY(open_volume(command_, commit_wanted, why_));
+  MountRetry retry(command_, events_.waiting);
+  auto volume = TRY(open_volume(command_, commit_wanted, retry, why_));
   const MountOptions options{
       .read_only = command_.read_only, .writeback_cache = command_.writeback_cache, .no_atime = command_.no_atime};
   std::string reason;
@@ -170,13 +175,20 @@ Status Serving::mount_filesystem() {
 
 void Serving::listen_to_umount() {
   if (geteuid() != 0) return;  // umount(8) runs a helper for root only
-  auto listener = UmountListener::start(*filesystem_, *ending_, command_.linger, mount_->device_number());
+  auto listener = UmountListener::start(*filesystem_, *ending_, command_.linger, common_options(), mount_->device_number());
   if (listener.ok()) {
     listener_ = std::move(*listener);
   } else {
     log::warn("umount will not wait for the brick: {}: {}", listener.error().what(),
                  strerror(listener.error().code()));
   }
+}
+
+std::string Serving::common_options() const {
+  MountCommand command = command_;
+  command.read_only = filesystem_->read_only();
+  const bool durable = filesystem_->volume().session().durability == Durability::kDurable;
+  return describe_common_options(command, durable, mount_->has_rings());
 }
 
 void Serving::wait_for_end() {
@@ -198,6 +210,7 @@ void Serving::wait_for_end() {
 
 void Serving::look_at_link() {
   const LinkState::Kind link = filesystem_->volume().link_state().kind;
+  look_at_loss(link);
   const bool away = link != LinkState::Kind::kConnected && link != LinkState::Kind::kFailed;
   const auto now = steady_clock::now();
   if (!away) away_since_.reset();
@@ -210,9 +223,16 @@ void Serving::look_at_link() {
     filesystem_->volume().give_up_outage();
   }
   // After umount -l its users may wait for the brick for ever.
-  look_at_loss(link);
   ending_->set_detached(away && !mount_->is_mounted());
   ending_->check();
+}
+
+// Another has the volume, or nobody: what the kernel keeps of it is not what is there. Once more later, as an answer may have been under way.
+void Serving::look_at_loss(LinkState::Kind link) {
+  constexpr int kDrops = 2;
+  if (link != LinkState::Kind::kFailed || drops_ == kDrops) return;
+  ++drops_;
+  mount_->drop_everything();
 }
 
 Status Serving::finish() {
@@ -227,14 +247,6 @@ Status Serving::finish() {
     link = filesystem_->volume().link_state();
     status = filesystem_->unmount();
     const uint64_t one = 1;
-// Another has the volume, or nobody: what the kernel keeps of it is not what is there. Once more later, as an answer may have been under way.
-void Serving::look_at_loss(LinkState::Kind link) {
-  constexpr int kDrops = 2;
-  if (link != LinkState::Kind::kFailed || drops_ == kDrops) return;
-  ++drops_;
-  mount_->drop_everything();
-}
-
     (void)!write(done.get(), &one, sizeof(one));
   });
   watch_until(done.get());
@@ -293,10 +305,10 @@ void Serving::watch_until(int done) {
 
 }  // namespace
 
-Status serve_mount(MountCommand command, const std::function<void()>& ready, std::string* why) {
-  Serving serving(std::move(command), why);
+Status serve_mount(MountCommand command, const MountEvents& events, std::string* why) {
+  Serving serving(std::move(command), events, why);
   TRY(serving.start());
-  ready();
+  events.ready();
   serving.wait_for_end();
   return serving.finish();
 }

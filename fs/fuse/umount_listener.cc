@@ -37,11 +37,12 @@ Result<UniqueFd> listen_at(const std::string& path) {
 
 }  // namespace
 
-UmountListener::UmountListener(Filesystem& filesystem, Ending& ending, std::chrono::seconds linger, std::string path,
-                               UniqueFd listening, UniqueFd woken)
+UmountListener::UmountListener(Filesystem& filesystem, Ending& ending, std::chrono::seconds linger, std::string options,
+                               std::string path, UniqueFd listening, UniqueFd woken)
     : filesystem_(filesystem),
       ending_(ending),
       linger_seconds_(static_cast<uint64_t>(linger.count())),
+      options_(std::move(options)),
       path_(std::move(path)),
       listening_(std::move(listening)),
       woken_(std::move(woken)) {
@@ -49,14 +50,14 @@ UmountListener::UmountListener(Filesystem& filesystem, Ending& ending, std::chro
 }
 
 Result<std::unique_ptr<UmountListener>> UmountListener::start(Filesystem& filesystem, Ending& ending,
-                                                              std::chrono::seconds linger,
+                                                              std::chrono::seconds linger, std::string options,
                                                               const std::string& device_number) {
   std::string path = umount_socket(device_number);
   UniqueFd woken(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!woken) return errno_error("eventfd");
   UniqueFd listening = TRY(listen_at(path));
-  return std::unique_ptr<UmountListener>(
-      new UmountListener(filesystem, ending, linger, std::move(path), std::move(listening), std::move(woken)));
+  return std::unique_ptr<UmountListener>(new UmountListener(filesystem, ending, linger, std::move(options),
+                                                            std::move(path), std::move(listening), std::move(woken)));
 }
 
 UmountListener::~UmountListener() {
@@ -139,6 +140,7 @@ UmountReport UmountListener::report() const {
   now.progress = (uncommitted.operations << 40) + uncommitted.bytes;  // a checkpoint changes the bytes, too
   now.uncommitted = describe(uncommitted);
   now.text = link.text;
+  now.options = options_;
   return now;
 }
 

@@ -20,7 +20,8 @@ class UmountListener {
  public:
   // EACCES and others: there will be no socket (only root can make it), and umount will not wait.
   static Result<std::unique_ptr<UmountListener>> start(Filesystem& filesystem, Ending& ending,
-                                                       std::chrono::seconds linger, const std::string& device_number);
+                                                       std::chrono::seconds linger, std::string options,
+                                                       const std::string& device_number);
   ~UmountListener();  // who listens sees the end, if need be without a last report
   UmountListener(const UmountListener&) = delete;
   UmountListener& operator=(const UmountListener&) = delete;
@@ -33,8 +34,8 @@ class UmountListener {
   void tell_end(UmountReport last);
 
  private:
-  UmountListener(Filesystem& filesystem, Ending& ending, std::chrono::seconds linger, std::string path,
-                 UniqueFd listening, UniqueFd woken);
+  UmountListener(Filesystem& filesystem, Ending& ending, std::chrono::seconds linger, std::string options,
+                 std::string path, UniqueFd listening, UniqueFd woken);
   void run();
   bool wait() ABSL_LOCKS_EXCLUDED(mutex_);  // false: the end
   void let_in();
@@ -45,6 +46,7 @@ class UmountListener {
   Filesystem& filesystem_;
   Ending& ending_;
   const uint64_t linger_seconds_;
+  const std::string options_;
   const std::string path_;
   UniqueFd listening_;
   UniqueFd woken_;                 // eventfd: by stop()

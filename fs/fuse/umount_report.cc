@@ -22,8 +22,9 @@ std::string flat(std::string text) {
 }  // namespace
 
 std::string encode(const UmountReport& report) {
-  return fmt::format("{} {} {} {} {}\n{}\n{}\n", static_cast<int>(report.link), report.ended ? 1 : 0, report.pid,
-                     report.linger_seconds, report.progress, flat(report.uncommitted), flat(report.text));
+  return fmt::format("{} {} {} {} {}\n{}\n{}\n{}\n", static_cast<int>(report.link), report.ended ? 1 : 0, report.pid,
+                     report.linger_seconds, report.progress, flat(report.uncommitted), flat(report.text),
+                     flat(report.options));
 }
 
 std::optional<UmountReport> decode_umount_report(std::string_view packet) {
@@ -36,8 +37,9 @@ std::optional<UmountReport> decode_umount_report(std::string_view packet) {
   report.link = static_cast<LinkState::Kind>(link);
   report.ended = ended != 0;
   std::string rest;
-  if (!std::getline(lines, rest) || !std::getline(lines, report.uncommitted) || !std::getline(lines, report.text))
-    return std::nullopt;
+  for (std::string* const line : {&rest, &report.uncommitted, &report.text, &report.options}) {
+    if (!std::getline(lines, *line)) return std::nullopt;
+  }
   return report;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a brickfs and the umount helper (tools/umount) say to each other, over a socket that no FUSE request is needed
-// for: so that an unmount never waits for one. Each packet of brickfs is a report; what the helper sends is one word.
+// What a brickfs says to the umount helper (tools/umount), and to another brickfs that is to mount its volume
+// (second_mount.h), over a socket that no FUSE request is needed for: so that neither ever waits for one. Each packet
+// of brickfs is a report; what the helper sends is one word.
 #pragma once
 
 #include <sys/types.h>
@@ -22,6 +23,7 @@ struct UmountReport {
   uint64_t progress = 0;        // another number: something has got on
   std::string uncommitted;      // for people; empty: nothing
   std::string text;             // of the link, or what there is to say in the end
+  std::string options;          // that hold for all mounts of the volume, with spaces between
 };
 
 // The helper's words. The mount was cut off by force: no more time for a brick that is away than a signal gives.

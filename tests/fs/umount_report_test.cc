@@ -15,7 +15,8 @@ TEST(UmountReport, IsReadAsItWasWritten) {
                             .linger_seconds = 300,
                             .progress = 99,
                             .uncommitted = "12 operations (3.4 MiB)",
-                            .text = "brick unreachable: Connection refused"};
+                            .text = "brick unreachable: Connection refused",
+                            .options = "rw hard"};
   const auto read = decode_umount_report(encode(report));
   ASSERT_TRUE(read);
   EXPECT_EQ(read->link, report.link);
@@ -25,6 +26,7 @@ TEST(UmountReport, IsReadAsItWasWritten) {
   EXPECT_EQ(read->progress, 99u);
   EXPECT_EQ(read->uncommitted, report.uncommitted);
   EXPECT_EQ(read->text, report.text);
+  EXPECT_EQ(read->options, report.options);
   const auto empty = decode_umount_report(encode(UmountReport{}));
   ASSERT_TRUE(empty);
   EXPECT_EQ(empty->uncommitted, "");
@@ -43,8 +45,8 @@ TEST(UmountReport, TextsAreOneLineEachAndBounded) {
 }
 
 TEST(UmountReport, GarbageIsNoReport) {
-  for (const char* const packet : {"", "\n\n\n", "9 0 1 1 1\n\n\n", "-1 0 1 1 1\n\n\n", "0 0 1 1\n\n\n", "0 0 1 1 1",
-                                   "0 0 1 1 1\nonly", "words"}) {
+  for (const char* const packet : {"", "\n\n\n", "9 0 1 1 1\n\n\n\n", "-1 0 1 1 1\n\n\n\n", "0 0 1 1\n\n\n\n",
+                                   "0 0 1 1 1", "0 0 1 1 1\nonly", "words"}) {
     EXPECT_FALSE(decode_umount_report(packet)) << packet;
   }
 }

@@ -6,9 +6,9 @@
 ended() { [ ! -d "/proc/$1" ]; }
 
 cp -a /usr/sbin "$WORK/sbin"
+rm -f "$WORK/sbin/umount.fuse.brickfs"
 mount --bind "$WORK/sbin" /usr/sbin
 mount -t tmpfs installed /usr/local
-cmake --install "$BUILD" --prefix /usr/local --strip >"$WORK/install.log" 2>&1 || die "cmake --install fails: $(tail -n 3 "$WORK/install.log")"
 mkdir /usr/local/bin
 
 say "under another prefix: what is left to do is said, and does"
@@ -24,6 +24,7 @@ umount "$MNT"
 rm /usr/local/bin/brickfs /usr/sbin/umount.fuse.brickfs
 
 say "for the whole system"
+cmake --install "$BUILD" --prefix /usr/local --strip >"$WORK/install.log" 2>&1 || die "cmake --install fails: $(tail -n 3 "$WORK/install.log")"
 BRICKFS=/usr/local/bin/brickfs
 [ -x /usr/local/bin/brickd ] && [ -x /usr/local/bin/brickctl ] || die "a program is not installed"
 start_brick file 256M
@@ -45,6 +46,13 @@ for round in 1 2 3 4 5; do
   timeout 30 mount -t fuse.brickfs "$SOURCE" "$MNT"
   [ "$(cat "$MNT/round")" = "$round" ] || die "round $round is lost"
 done
+
+say "mount -o remount, by mountpoint as well"
+timeout 30 mount -o remount,ro "$MNT" || die "remount fails"
+grep " $MNT fuse.brickfs ro," /proc/self/mounts >/dev/null || die "remount,ro does nothing"
+timeout 30 mount -o remount,rw,nodev "$MNT" || die "remount fails"
+grep " $MNT fuse.brickfs rw,.*nodev" /proc/self/mounts >/dev/null || die "remount,rw does nothing"
+echo again >"$MNT/remounted"
 unmount_brickfs
 
 say "fstab"

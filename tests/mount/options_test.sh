@@ -56,6 +56,50 @@ if touch "$MNT/new" 2>"$WORK/err"; then die "a read-only mount can be written"; 
 grep -q 'Read-only' "$WORK/err" || die "a read-only mount says: $(cat "$WORK/err")"
 unmount_brickfs
 
+say "remount, and the options that every file system takes"
+mount_brickfs nosymfollow,lazytime,silent,mand,nomand,iversion,context=system_u:object_r:tmp_t:s0,comment=x,uhelper=fuse.brickfs
+mount_options() { awk -v at="$MNT" '$2 == at { print $4 }' /proc/self/mounts | tail -n 1; }
+has_option() { mount_options | tr , '\n' | grep -qxF "$1"; }
+ln -s file "$MNT/symlink"
+if cat "$MNT/symlink" 2>/dev/null; then die "nosymfollow is not passed on"; fi
+"$BRICKFS" "$SOURCE" "$MNT" -o remount,ro,noexec,uhelper=fuse.brickfs,helper=fuse || die "remount fails"
+has_option ro && has_option noexec || die "remount does nothing: $(mount_options)"
+"$BRICKFS" "$SOURCE" "$MNT" -o remount,rw,user_id=0,group_id=0,allow_other || die "remount fails"
+has_option rw && ! has_option noexec || die "remount does nothing: $(mount_options)"
+[ "$(cat "$MNT/symlink")" = kept ] || die "remount did not take nosymfollow away"
+rm "$MNT/symlink"
+unmount_brickfs
+
+say "root's mounts are for everybody, within modes and owners"
+as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+chmod 755 "$WORK"
+mount_brickfs
+install -d -m 700 -o 65534 -g 65534 "$MNT/home"
+install -d -m 700 "$MNT/private"
+as_nobody sh -c "echo mine >'$MNT/home/file'" || die "a user cannot write into a directory of his own"
+[ "$(as_nobody cat "$MNT/home/file")" = mine ] || die "a user cannot read his own file"
+if as_nobody ls "$MNT/private" 2>"$WORK/err"; then die "a user reads a directory of root's"; fi
+grep -q 'Permission denied' "$WORK/err" || die "another's directory says: $(cat "$WORK/err")"
+unmount_brickfs
+mount_brickfs noallow_other
+if as_nobody ls "$MNT" 2>"$WORK/err"; then die "noallow_other lets others in"; fi
+unmount_brickfs
+
+say "a user's mount is his alone, and fusermount3's reasons are repeated"
+install -d -o 65534 -g 65534 "$WORK/user" "$WORK/user/mnt"
+cp "$BRICKFS" "$WORK/brickfs"  # where everybody finds it
+as_nobody "$WORK/brickfs" memory:64M "$WORK/user/mnt"
+if ls "$WORK/user/mnt" 2>/dev/null; then die "root sees a user's mount"; fi
+as_nobody fusermount3 -u "$WORK/user/mnt"
+mkdir "$WORK/others"
+if as_nobody "$WORK/brickfs" memory:64M "$WORK/others" 2>"$WORK/err"; then die "a user mounts on root's directory"; fi
+grep -qx "brickfs: cannot mount at $WORK/others: user has no write access to mountpoint.*" "$WORK/err" || die "not the reason: $(cat "$WORK/err")"
+[ "$(wc -l <"$WORK/err")" = 1 ] || die "not one line: $(cat "$WORK/err")"
+if ! grep -qx user_allow_other /etc/fuse.conf 2>/dev/null; then
+  if as_nobody "$WORK/brickfs" memory:64M "$WORK/user/mnt" -o allow_other 2>"$WORK/err"; then die "a user's mount is for everybody"; fi
+  grep -q 'user_allow_other' "$WORK/err" || die "not the reason: $(cat "$WORK/err")"
+fi
+
 say "writeback=on"
 mount_brickfs writeback=on
 head -c 3000000 /dev/urandom >"$WORK/blob"

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "fs/fuse/brickfs_end.h"
 #include "fs/fuse/mount_table.h"
-#include "tools/umount/brickfs_end.h"
 
 namespace brickfs {
 namespace {
@@ -157,7 +157,8 @@ int Umount::wait(Unmounting& unmounting) {
   for (;;) {
     const auto code = unmounting.ended();
     if (code && *code != kFine) return *code;
-    if (code && is_mounted()) return *code;  // made read-only instead (-r)
+    if (code && !find_mounts_of(device_number_).empty())
+      return *code;  // made read-only instead (-r), or it has another mount
     if (brickfs_.last() && brickfs_.last()->ended) return conclude();
     if (brickfs_.gone()) return without_brickfs(unmounting);
     hear();

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fuse/second_mount.h"
+
+#include <fmt/core.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "fs/fuse/brickfs_end.h"
+#include "fs/fuse/mount_flags.h"
+#include "fs/fuse/mount_table.h"
+#include "fs/fuse/umount_helper.h"
+#include "transport/base/log.h"
+#include "transport/limits.h"
+#include "transport/source.h"
+
+namespace brickfs {
+namespace {
+
+constexpr std::chrono::milliseconds kServerAnswers{2'000};
+
+Error not_again(std::string* why, int code, std::string text) {
+  *why = std::move(text);
+  return Error(code, "a second mount");
+}
+
+// By its name; a brick in the client's memory is each mount's own.
+bool is_same_volume(const Source& a, const Source& b) {
+  if (a.kind == SourceKind::kMemory || a.embedded() != b.embedded()) return false;
+  if (a.kind == SourceKind::kFile) return a.kind == b.kind && a.path == b.path;
+  return a.volume == b.volume && std::find_first_of(a.addresses.begin(), a.addresses.end(), b.addresses.begin(),
+                                                    b.addresses.end()) != a.addresses.end();
+}
+
+std::vector<MountEntry> mounts_of_volume(const MountCommand& command,
+                                         const std::string& table = "/proc/self/mountinfo") {
+  std::string ignored;
+  std::vector<MountEntry> mounts;
+  const auto wanted = parse_source(command.source, &ignored);
+  if (!wanted.ok()) return mounts;
+  for (MountEntry& entry : all_mounts(table)) {
+    if (entry.type != "fuse.brickfs" || entry.root != "/") continue;
+    const auto source = parse_source(entry.source, &ignored);
+    if (source.ok() && is_same_volume(*source, *wanted)) mounts.push_back(std::move(entry));
+  }
+  return mounts;
+}
+
+// What the serving brickfs says of itself. Nothing: there is none, or it does not answer.
+std::optional<UmountReport> ask_server(const MountEntry& mount) {
+  BrickfsEnd server(mount.device);
+  if (server.gone() || !server.hear(kServerAnswers)) return std::nullopt;
+  return server.last();
+}
+
+// The first option that the command names and the serving brickfs does not go by.
+std::optional<std::string> misfit(const MountCommand& command, const std::string& options) {
+  std::vector<std::string> there;
+  std::istringstream words(options);
+  for (std::string word; words >> word;) there.push_back(word);
+  const auto has = [&there](const std::string& word) {
+    return std::find(there.begin(), there.end(), word) != there.end();
+  };
+  if (!command.read_only && has("ro")) return "rw";
+  for (const auto& [about, option] : command.common) {
+    if (!option.ends_with("=auto") && !has(option)) return option;
+  }
+  return std::nullopt;
+}
+
+// Shows the whole file system there, and nothing else, however the tree of mounts changes meanwhile.
+Status bind(const MountEntry& first, const MountCommand& command, std::string* why) {
+  const std::string& there = command.mountpoint;
+  if (::mount(first.mountpoint.c_str(), there.c_str(), nullptr, MS_BIND, nullptr) != 0) {
+    const int code = errno;
+    return not_again(why, code, fmt::format("cannot bind {} to {}: {}", first.mountpoint, there, strerror(code)));
+  }
+  const auto made = find_mount_at(there);
+  Status status = Error(EBUSY, "a second mount");
+  if (made && made->device == first.device && made->root == "/") {
+    status = set_mount_flags(there, mount_flags_of(command), why);
+  } else {
+    *why = fmt::format("{} is no longer mounted at {}", command.source, first.mountpoint);
+  }
+  if (!status.ok()) umount2(there.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW);
+  return status;
+}
+
+Status mount_beside(const MountEntry& first, const UmountReport& server, const MountCommand& command,
+                    std::string* why) {
+  const std::string by_hand = fmt::format("mount --bind {} {}", first.mountpoint, command.mountpoint);
+  if (command.foreground) {
+    return not_again(why, EBUSY,
+                     fmt::format("{} is mounted at {} already, so that there is nothing to serve with -f: {}",
+                                 command.source, first.mountpoint, by_hand));
+  }
+  if (const auto option = misfit(command, server.options)) {
+    return not_again(
+        why, EBUSY,
+        fmt::format(
+            "{} is mounted at {} already, with other options than {} ({}): leave that out, or unmount it there first",
+            command.source, first.mountpoint, *option, server.options));
+  }
+  TRY(bind(first, command, why));
+  register_umount_helper(first.source, command.mountpoint);
+  log::info("{} is mounted at {}, too, as at {}", command.source, command.mountpoint, first.mountpoint);
+  return {};
+}
+
+struct FirstMount {
+  MountEntry entry;
+  UmountReport server;
+};
+
+// Root's, of all of the volume, with somebody who answers for it.
+std::optional<FirstMount> find_first_mount(const MountCommand& command) {
+  if (geteuid() != 0 || command.steal) return std::nullopt;
+  for (MountEntry& entry : mounts_of_volume(command)) {
+    if (!entry.by_root) continue;
+    auto server = ask_server(entry);
+    if (server && !server->ended && server->link != LinkState::Kind::kFailed)
+      return FirstMount{std::move(entry), std::move(*server)};
+  }
+  return std::nullopt;
+}
+
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> host{};
+  gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+constexpr std::string_view kPid = " (pid ";
+
+}  // namespace
+
+std::string client_name() {
+  return fmt::format("{}{}{})", host_name(), kPid, getpid()).substr(0, limits::kClientNameBytes);
+}
+
+bool can_mount_once_more(const MountCommand& command) { return find_first_mount(command).has_value(); }
+
+std::optional<Status> mount_once_more(const MountCommand& command, std::string* why) {
+  const auto first = find_first_mount(command);
+  if (!first) return std::nullopt;
+  for (const MountEntry& entry : find_mounts_of(first->entry.device)) {
+    if (entry.mountpoint != command.mountpoint) continue;
+    return not_again(why, EBUSY, fmt::format("{} is mounted at {} already", command.source, command.mountpoint));
+  }
+  return mount_beside(first->entry, first->server, command, why);
+}
+
+bool is_being_mounted_here(const std::string& holder, const MountCommand& command) {
+  const std::string start = host_name() + std::string(kPid);
+  if (!holder.starts_with(start)) return false;
+  const std::string process = fmt::format("/proc/{}/", std::strtoul(holder.c_str() + start.size(), nullptr, 10));
+  std::ifstream name_of(process + "comm");
+  std::string name;
+  return std::getline(name_of, name) && name == "brickfs" && mounts_of_volume(command, process + "mountinfo").empty();
+}
+
+std::string describe_first_mount(const MountCommand& command) {
+  const auto mounts = mounts_of_volume(command);
+  if (mounts.empty() || mounts.front().mountpoint == command.mountpoint) return {};
+  return fmt::format("; here it is mounted at {0}, and as root: mount --bind {0} {1}", mounts.front().mountpoint,
+                     command.mountpoint);
+}
+
+}  // namespace brickfs

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fuse/mount_options.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+namespace brickfs {
+namespace {
+
+MountCommand parsed(std::string_view list) {
+  MountCommand command;
+  std::string why;
+  EXPECT_TRUE(parse_mount_options(list, command, &why).ok()) << list << ": " << why;
+  return command;
+}
+
+bool refuses(std::string_view list) {
+  MountCommand command;
+  std::string why;
+  return parse_mount_options(list, command, &why).code() == EINVAL && !why.empty();
+}
+
+TEST(MountOptions, ThoseOfEveryFileSystemAreTaken) {
+  for (const char* const list :
+       {"async,atime,noatime,auto,noauto,defaults,dev,nodev,diratime,nodiratime,dirsync,exec,noexec,group,iversion",
+        "noiversion,mand,nomand,_netdev,nofail,relatime,norelatime,strictatime,nostrictatime,lazytime,nolazytime",
+        "suid,nosuid,silent,loud,owner,noowner,nogroup,nousers,remount,ro,rw,sync,user,nouser,users,nosymfollow,"
+        "symfollow",
+        "x-systemd.automount,X-mount.mkdir=0755,comment=two words,user=somebody,helper=fuse,uhelper=fuse.brickfs",
+        "context=u:o:t:s0,fscontext=u:o:t:s0,defcontext=u:o:t:s0,rootcontext=u:o:t:s0"}) {
+    parsed(list);
+  }
+  EXPECT_TRUE(refuses("readonly"));
+  EXPECT_TRUE(refuses("contexts=u"));
+}
+
+TEST(MountOptions, AreForTheKernelOrNot) {
+  const MountCommand command = parsed("nosymfollow,nodev,lazytime,mand,sync,uhelper=fuse.brickfs,bg,retry=5");
+  EXPECT_EQ(command.kernel_options, (std::vector<std::string>{"nodev", "sync"}));
+  EXPECT_EQ(command.mount_flags, (std::vector<std::string>{"nosymfollow", "nodev"}));
+  EXPECT_TRUE(command.background);
+  EXPECT_EQ(command.retry, std::chrono::minutes(5));
+}
+
+TEST(MountOptions, ALabelMayHaveCommas) {
+  const MountCommand command = parsed("nodev,context=\"u:o:t:s0:c127,c456\",noexec");
+  const auto& options = command.kernel_options;
+  EXPECT_EQ(options.front(), "nodev");
+  EXPECT_EQ(options.back(), "noexec");
+  // Passed on whole, quotes and all, as the kernel takes it; where there is no SELinux it is left out, as mount(8)
+  // does.
+  const bool passed = std::find(options.begin(), options.end(), "context=\"u:o:t:s0:c127,c456\"") != options.end();
+  EXPECT_EQ(passed, access("/sys/fs/selinux", F_OK) == 0);
+  EXPECT_EQ(options.size(), passed ? 3u : 2u);
+}
+
+TEST(MountOptions, TheLastOneWins) {
+  EXPECT_FALSE(parsed("allow_other,noallow_other").allow_other.value());
+  EXPECT_TRUE(parsed("noallow_other,allow_other").allow_other.value());
+  EXPECT_FALSE(parsed("nodev").allow_other.has_value());
+  EXPECT_FALSE(parsed("bg,fg").background);
+}
+
+TEST(MountOptions, NumbersAreBounded) {
+  EXPECT_EQ(parsed("retry=0").retry, std::chrono::minutes(0));
+  for (const char* const list : {"retry=", "retry=-1", "retry=1h", "retry=99999999999", "timeo=0", "linger=soon"}) {
+    EXPECT_TRUE(refuses(list)) << list;
+  }
+}
+
+}  // namespace
+}  // namespace brickfs
