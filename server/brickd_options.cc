@@ -3,7 +3,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <memory>
 
+#include "server/brickd_config.h"
 #include "transport/base/size.h"
 #include "transport/block.h"
 
@@ -20,38 +22,51 @@ struct Arguments {
   std::string size;
 };
 
-uint64_t size_of(const std::string& option, const std::string& text) {
+// What a value is checked by, on the command line and in each line of a file: why it is refused, or nothing.
+std::string refuse_size(const std::string& text) {
   const auto size = parse_size(text);
-  if (!size.ok()) throw CLI::ValidationError(option, size.error().what());
-  if (*size < kBlockBytes) throw CLI::ValidationError(option, "at least one block, 2M");
-  return *size;
+  if (!size.ok()) return size.error().what();
+  return *size < kBlockBytes ? "at least one block, 2M" : "";
+}
+
+std::string refuse_volume(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (!is_volume_name(text.substr(0, colon))) return "a name has letters, digits, '.', '_' and '-', at most 63";
+  return colon == std::string::npos ? "" : refuse_size(text.substr(colon + 1));
+}
+
+std::string refuse_url(const std::string& text) {
+  std::string why;
+  return parse_listen_url(text, &why).ok() ? "" : why;
 }
 
 VolumeSpec parse_volume(const std::string& text) {
   const size_t colon = text.find(':');
   VolumeSpec volume;
   volume.name = text.substr(0, colon);
-  if (!is_volume_name(volume.name)) {
-    throw CLI::ValidationError("--volume", "a name has letters, digits, '.', '_' and '-', at most 63");
-  }
-  if (colon != std::string::npos) volume.quota_bytes = size_of("--volume", text.substr(colon + 1));
+  if (colon != std::string::npos) volume.quota_bytes = *parse_size(text.substr(colon + 1));
   return volume;
 }
 
+// All that may stand in a configuration file, too.
 void define(CLI::App& app, Arguments& arguments, BrickdOptions& options) {
-  app.set_version_flag("--version", std::string("brickd " BRICKFS_VERSION));
   app.add_option("--listen", arguments.listen,
                  "tcp://HOST[:PORT] or rdma://HOST[:PORT] to serve at, repeatable (tcp://127.0.0.1:20470; port 0: any)")
       ->type_name("URL")
+      ->check(refuse_url)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--memory", arguments.memory, "memory to export; with --file: how much of it may be in memory at once")
-      ->type_name("SIZE");
+      ->type_name("SIZE")
+      ->check(refuse_size);
   app.add_option("--file", arguments.file, "store behind the memory: what is committed survives a restart")
       ->type_name("PATH");
-  app.add_option("--size", arguments.size, "size of the store when it is made, or grown")->type_name("SIZE");
+  app.add_option("--size", arguments.size, "size of the store when it is made, or grown")
+      ->type_name("SIZE")
+      ->check(refuse_size);
   app.add_option("--volume", arguments.volumes, "volume besides `default`, repeatable; with `default` too: its quota")
       ->type_name("NAME[:QUOTA]")
+      ->check(refuse_volume)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--secret-file", options.secret_file, "what clients must know")->type_name("PATH");
@@ -69,14 +84,12 @@ void interpret(const Arguments& arguments, BrickdOptions& options) {
   if (urls.empty()) urls.push_back("tcp://127.0.0.1");
   for (const std::string& url : urls) {
     std::string why;
-    const auto listen = parse_listen_url(url, &why);
-    if (!listen.ok()) throw CLI::ValidationError("--listen", why);
-    options.listen.push_back(*listen);
+    options.listen.push_back(*parse_listen_url(url, &why));
   }
   if (arguments.memory.empty() && arguments.file.empty()) throw CLI::ValidationError("--memory or --file is needed");
   if (!arguments.size.empty() && arguments.file.empty()) throw CLI::ValidationError("--size goes with --file");
-  if (!arguments.memory.empty()) options.brick.memory_bytes = size_of("--memory", arguments.memory);
-  if (!arguments.size.empty()) options.brick.store_bytes = size_of("--size", arguments.size);
+  if (!arguments.memory.empty()) options.brick.memory_bytes = *parse_size(arguments.memory);
+  if (!arguments.size.empty()) options.brick.store_bytes = *parse_size(arguments.size);
   options.brick.store_path = arguments.file;
   options.brick.grace = limits::kGrace;
   for (const std::string& volume : arguments.volumes) options.brick.volumes.push_back(parse_volume(volume));
@@ -89,6 +102,12 @@ Result<BrickdOptions> parse_brickd_options(int argc, char** argv) {
   Arguments arguments;
   BrickdOptions options;
   define(app, arguments, options);
+  app.set_version_flag("--version", std::string("brickd " BRICKFS_VERSION));
+  app.set_config("--config", "", "file with any of these options, one a line: brickd.conf(5)")->type_name("PATH");
+  Arguments tried;  // line by line
+  BrickdOptions tried_options;
+  const auto define_line = [&](CLI::App& line) { define(line, tried, tried_options); };
+  app.config_formatter(std::make_shared<BrickdConfig>(app, define_line));
   try {
     app.parse(argc, argv);
     interpret(arguments, options);

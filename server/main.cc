@@ -16,6 +16,7 @@
 
 #include "server/brick_service.h"
 #include "server/brickd_daemon.h"
+#include "server/brickd_notify.h"
 #include "server/brickd_options.h"
 #include "server/tcp_listener.h"
 #include "server/verbs_listener.h"
@@ -113,12 +114,18 @@ Failure start(Brickd& brickd, const BrickdOptions& options) {
 }
 
 void announce(const Brickd& brickd) {
+  std::string all;
   for (const ListenUrl& url : brickd.serving) {
-    log::info("serving at {}://{}", is_rdma(url.kind) ? "rdma" : "tcp", format_address({url.host, url.port}));
+    const std::string text =
+        fmt::format("{}://{}", is_rdma(url.kind) ? "rdma" : "tcp", format_address({url.host, url.port}));
+    log::info("serving at {}", text);
+    all += (all.empty() ? "" : ", ") + text;
   }
+  notify_service_manager("READY=1\nSTATUS=serving at " + all);
 }
 
 int stop(Brickd& brickd) {
+  notify_service_manager("STOPPING=1\nSTATUS=writing to the store what is in memory only");
   brickd.tcp.clear();
   brickd.verbs.reset();
   const Status stopped = brickd.service->stop();
@@ -155,10 +162,12 @@ int run(const BrickdOptions& options) {
   const sigset_t signals = stop_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread: they all inherit it
   Brickd brickd;
+  notify_service_manager("STATUS=opening the brick");
   const Failure failure = log.ok() ? start(brickd, options) : log.error().what();
   if (failure) {
     if (daemon) daemon->failed(*failure);
     if (!daemon) std::fprintf(stderr, "brickd: %s\n", failure->c_str());
+    notify_service_manager("STATUS=" + *failure);
     return 1;
   }
   announce(brickd);
