@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "fs/fuse/daemon.h"
 #include "fs/fuse/mount.h"
+#include "fs/fuse/mount_call.h"
 #include "fs/fuse/mount_options.h"
 #include "fs/fuse/mount_source.h"
 #include "fs/fuse/remount.h"
@@ -54,7 +56,7 @@ int fail(int code, const std::string& line) {
 int exit_code_of(const Error& error) { return error.is(EINVAL) ? kUsage : kFailure; }
 
 // A usage error's exit code, or nothing and the command.
-std::optional<int> parse_command_line(int argc, char** argv, MountCommand& command) {
+std::optional<int> parse_command_line(std::vector<std::string> words, MountCommand& command) {
   CLI::App app("Mounts a volume of a brick as a file system.", "brickfs");
   std::vector<std::string> lists;
   app.add_option("SOURCE", command.source, "The volume")->required();
@@ -64,7 +66,8 @@ std::optional<int> parse_command_line(int argc, char** argv, MountCommand& comma
   app.set_version_flag("--version", std::string("brickfs ") + BRICKFS_VERSION);
   app.footer(kAfterHelp);
   try {
-    app.parse(argc, argv);
+    std::reverse(words.begin(), words.end());  // as CLI11 wants them
+    app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     return fail(kUsage, fmt::format("{} (see brickfs --help)", error.what()));
@@ -137,9 +140,9 @@ int run_in_background(const MountCommand& command) {
   return kFailure;
 }
 
-int run(int argc, char** argv) {
+int run(std::vector<std::string> words) {
   MountCommand command;
-  if (const auto usage = parse_command_line(argc, argv, command)) return *usage;
+  if (const auto usage = parse_command_line(std::move(words), command)) return *usage;
   const LogTarget target = command.foreground ? LogTarget::kStandardError : LogTarget::kBoth;
   if (!set_up_log("brickfs", command.log_level, target).ok()) return fail(kUsage, "cannot set up the log");
   if (!install_signals().ok()) return fail(kFailure, "cannot set up signals");
@@ -150,7 +153,17 @@ int run(int argc, char** argv) {
   return command.foreground ? run_in_foreground(command) : run_in_background(command);
 }
 
+int run_for_mount(const std::vector<std::string>& words) {
+  std::string why;
+  auto call = parse_mount_call(words, &why);
+  if (!call.ok()) return mount_exit_code(fail(kUsage, why));
+  return call->fake ? kFine : mount_exit_code(run(std::move(call->words)));
+}
+
 }  // namespace
 }  // namespace brickfs
 
-int main(int argc, char** argv) { return brickfs::run(argc, argv); }
+int main(int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  return argc > 0 && brickfs::is_mount_call(argv[0]) ? brickfs::run_for_mount(words) : brickfs::run(std::move(words));
+}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installed for the whole system: mount -t fuse.brickfs, a line in fstab, and an umount that has made everything durable when it
+# Installed for the whole system: mount -t fuse.brickfs and -t brickfs, lines in fstab, and an umount that has made everything durable when it
 # returns. In a mount namespace of its own, so that the system keeps its /usr.
 [ -n "${BRICKFS_NAMESPACE:-}" ] || BRICKFS_NAMESPACE=1 exec unshare --mount --propagation private "$0" "$@"
 . "$(dirname "$0")/lib.sh"
@@ -59,5 +59,25 @@ say "fstab"
 printf '%s %s fuse.brickfs defaults,noauto,_netdev,nofail,ro,x-systemd.automount 0 0\n' "$SOURCE" "$MNT" >"$WORK/fstab"
 timeout 30 mount --fstab "$WORK/fstab" "$MNT"
 [ "$(cat "$MNT/round")" = 5 ] || die "not what was mounted before"
+if touch "$MNT/new" 2>/dev/null; then die "ro is not passed on"; fi
+unmount_brickfs
+
+say "mount -t brickfs"
+timeout 30 mount -t brickfs "$SOURCE" "$MNT" -o noatime,noexec,x-test
+is_mounted || die "it is not mounted"
+grep " $MNT fuse.brickfs " /proc/self/mounts | grep -q 'noexec' || die "noexec is not passed on"
+[ "$(cat "$MNT/round")" = 5 ] || die "not what was mounted before"
+unmount_brickfs
+timeout 30 mount -f -t brickfs "$SOURCE" "$MNT"
+if is_mounted; then die "mount -f mounts"; fi
+code=0
+timeout 30 mount -t brickfs tcp://127.0.0.1:1/none "$MNT" 2>"$WORK/err" || code=$?
+[ "$code" = 32 ] || die "a brick that is not there: exit $code, not 32: $(cat "$WORK/err")"
+code=0
+timeout 30 mount -t brickfs "$SOURCE" "$MNT" -o unheard_of 2>"$WORK/err" || code=$?
+[ "$code" = 1 ] || die "an unknown option: exit $code, not 1: $(cat "$WORK/err")"
+grep -q 'unknown option unheard_of' "$WORK/err" || die "an unknown option: $(cat "$WORK/err")"
+printf '%s %s brickfs defaults,noauto,_netdev,nofail,ro 0 0\n' "$SOURCE" "$MNT" >"$WORK/fstab"
+timeout 30 mount --fstab "$WORK/fstab" "$MNT"
 if touch "$MNT/new" 2>/dev/null; then die "ro is not passed on"; fi
 unmount_brickfs
