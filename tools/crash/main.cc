@@ -19,10 +19,13 @@
 namespace brickfs {
 namespace {
 
-// The harness for real processes is a program in Python; it is told where this one's build directory is.
+// The harness for real processes is a program in Python; it is told where the others are: a build directory, or the prefix
+// that all have been installed under.
 int kill(int argc, char** argv) {
-  const std::string build = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
-  std::vector<const char*> words = {"python3", "-B", BRICKFS_CRASH_KILL, "--build", build.c_str()};
+  const std::filesystem::path tree = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
+  std::filesystem::path harness = tree / BRICKFS_INSTALLED_CRASH_KILL;
+  if (!std::filesystem::exists(harness)) harness = BRICKFS_CRASH_KILL;
+  std::vector<const char*> words = {"python3", "-B", harness.c_str(), "--build", tree.c_str()};
   words.insert(words.end(), argv + 2, argv + argc);
   words.push_back(nullptr);
   execvp(words[0], const_cast<char**>(words.data()));

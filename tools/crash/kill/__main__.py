@@ -13,7 +13,7 @@ import tempfile
 import time
 
 from incidents import INCIDENTS
-from world import Failure, Mount, PATIENCE, World
+from world import Failure, Mount, PATIENCE, World, program
 
 HERE = pathlib.Path(__file__).resolve().parent
 LOADS = ("sync", "sqlite", "git", "fio")
@@ -25,9 +25,9 @@ def commands(load, arguments):
     if arguments.workload:
         return arguments.workload, arguments.verify
     if load == "sync":
-        program = arguments.build / "tests/sync_load"
-        return (f"exec {program} run $BRICKFS_DIR $BRICKFS_LOG $BRICKFS_SECONDS $BRICKFS_SEED",
-                f"exec {program} verify $BRICKFS_DIR $BRICKFS_LOG $BRICKFS_HOW")
+        loader = program(arguments.build, "tests/sync_load")
+        return (f"exec {loader} run $BRICKFS_DIR $BRICKFS_LOG $BRICKFS_SECONDS $BRICKFS_SEED",
+                f"exec {loader} verify $BRICKFS_DIR $BRICKFS_LOG $BRICKFS_HOW")
     return f"exec {HERE}/loads/{load} run", f"exec {HERE}/loads/{load} verify"
 
 

@@ -25,6 +25,15 @@ def wait_for(condition, seconds, what):
         time.sleep(0.02)
 
 
+def program(tree, place):
+    """A program of the project: `place` in a build directory, or installed under a prefix."""
+    name = pathlib.Path(place).name
+    for path in (tree / place, tree / "bin" / name, tree / "libexec/brickfs" / name):
+        if path.exists():
+            return path
+    raise Failure(f"there is no {name} in {tree}")
+
+
 def mount_minor(point):
     """Of the FUSE connection behind a mount point, or None. Asks nobody who might hang."""
     for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
@@ -40,7 +49,7 @@ class Mount:
     def __init__(self, world, name, options=(), wait=True):
         self.point = world.work / name
         self.point.mkdir(exist_ok=True)
-        command = [world.build / "fs/brickfs", world.source, self.point, "-f"]
+        command = [program(world.build, "fs/brickfs"), world.source, self.point, "-f"]
         if options:
             command += ["-o", ",".join(options)]
         self.log = open(world.work / "brickfs.log", "ab")
@@ -107,7 +116,7 @@ class World:
         port_file.unlink(missing_ok=True)
         with open(self.work / "brickd.log", "ab") as log:
             self.brickd = subprocess.Popen(
-                [self.build / "server/brickd", "--listen", f"tcp://127.0.0.1:{self.port}", "--port-file", port_file, "--foreground",
+                [program(self.build, "server/brickd"), "--listen", f"tcp://127.0.0.1:{self.port}", "--port-file", port_file, "--foreground",
                  "--memory", memory, "--file", self.work / "store", "--size", self.size], stderr=log, stdin=subprocess.DEVNULL)
         wait_for(lambda: port_file.exists() and port_file.read_text().strip(), PATIENCE, "the start of brickd")
         self.port = self.proxy.target = int(port_file.read_text().split()[0])
@@ -142,7 +151,7 @@ class World:
         self.mounts = serving
 
     def check(self):
-        done = subprocess.run(["timeout", "300", self.build / "tools/brickctl", "check", self.source], capture_output=True, text=True,
+        done = subprocess.run(["timeout", "300", program(self.build, "tools/brickctl"), "check", self.source], capture_output=True, text=True,
                               check=False)
         (self.work / "check.log").write_text(done.stdout + done.stderr)
         if done.returncode != 0:
