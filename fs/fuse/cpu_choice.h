@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a thread that serves requests of one CPU runs. On that CPU while one request at a time comes from it: the caller waits
 // there, its data is in that cache. Wherever there is room once several are being served at a time. Measured at
-// depth 1 and 16: docs/decisions.md, "Requests over io_uring".
+// depth 1 and 16: docs/decisions, 29.
 #pragma once
 
 #include <atomic>

@@ -7,7 +7,7 @@
 // the *deputy* looks in now and then: when requests wait behind the one being served, it calls all, who then take requests as they come,
 // until they come one by one again. But if all that comes are requests for few bytes, the only one goes on and serves together what waits: those
 // threads would do nothing but wait for the brick. At as many as go together it passes what still waits on, too.
-// docs/decisions.md, 38, 41, 47 and 48.
+// docs/decisions, 38, 41 and 47.
 //
 // Threads: receive() and pass_on() from those that have a Seat, stop() from any.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ends requests whose asker was killed, or got a signal while the brick is away: a thread looks at those that take
-// long. docs/decisions.md, 51.
+// long. docs/decisions, 51.
 //
 // The kernel says so (FUSE_INTERRUPT) only of requests that a thread waits for by itself: not of asynchronous ones, as
 // which it makes direct transfers and read-ahead, nor to a daemon none of whose threads reads. So the asker's pending

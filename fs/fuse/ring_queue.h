@@ -4,7 +4,7 @@
 // A request for few bytes goes to the *collector*, if there is one: the thread that is at such requests already, and serves what was
 // passed to it meanwhile all at once. With the request goes its entry: under many requests at a time one thread comes to have most entries, and the
 // others sleep. What else comes to a thread with more than one entry it leaves to one that has none. So no thread that is held up keeps
-// requests from others, and who serves one request at a time does so by itself. docs/decisions.md, 46.
+// requests from others, and who serves one request at a time does so by itself. docs/decisions, 46.
 //
 // Threads: any.
 #pragma once

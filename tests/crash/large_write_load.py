@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A file that grows by O_DIRECT writes of 1 MiB, each of which the kernel sends in parts (docs/decisions.md, 41).
+"""A file that grows by O_DIRECT writes of 1 MiB, each of which the kernel sends in parts (docs/decisions, 41).
 
   large_write_load.py run FILE LOG      until it is stopped, or fails; LOG gets a byte for each write that an fsync has covered
   large_write_load.py verify FILE LOG   what was synced is there; of the rest only the last write may be there in part

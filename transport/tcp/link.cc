@@ -12,7 +12,7 @@
 namespace brickfs::tcp {
 namespace {
 
-// Up to so many transfers at once, as many as a mount has threads, each has a connection for itself (docs/decisions.md, 37).
+// Up to so many transfers at once, as many as a mount has threads, each has a connection for itself (docs/decisions, 37).
 constexpr size_t kDataChannels = 12;
 // A batch larger than this goes over several connections.
 constexpr uint64_t kBytesPerPost = 512 * kKiB;

@@ -15,7 +15,7 @@ namespace brickfs::verbs {
 namespace {
 
 // A small transfer on a fast network is done long before; one over Soft-RoCE, whose work is done by kernel threads that have to be woken, within
-// this. Going to sleep and waking up costs as much again. docs/decisions.md, 43.
+// this. Going to sleep and waking up costs as much again. docs/decisions, 43.
 constexpr std::chrono::microseconds kSpin{300};
 constexpr int kPollsPerLook = 32;  // at the clock, which may cost more than many of them
 
