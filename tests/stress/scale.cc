@@ -2,7 +2,7 @@
 // scale: how time and memory grow with the number of files, without a kernel in between: the file system on a brick in this process.
 // Makes files in steps, and after each says what one costs to make, to look up and in memory; what a checkpoint takes, and the worst that an
 // operation waits while one is written; and how long a mount takes after a crash (with the journal of what came after that checkpoint).
-// docs/performance.md, "Scale".
+// docs/measured/scale.md.
 #include <fmt/core.h>
 #include <malloc.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // scale_mounted: how time and the client's memory grow with what a mount is used for, through the kernel: the size of one file, the extents of a
-// sparse one, open files, threads. A table each, of as many rows as --steps. docs/performance.md, "Scale"; scale_mounted.sh runs it.
+// sparse one, open files, threads. A table each, of as many rows as --steps. docs/measured/scale.md; scale_mounted.sh runs it.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/resource.h>
