@@ -224,6 +224,9 @@ void FuseMount::drop_everything() {
     from = Ino{raw(known.back()) + 1};
   }
 }
+  for (const std::string& name : missing_.take()) {
+    fuse_lowlevel_notify_inval_entry(session_, raw(kRootIno), name.data(), name.size());
+  }
 
 void FuseMount::drop_attributes(Ino ino) {
   if (ino == kNoIno) return;

@@ -9,8 +9,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "fs/fuse/extra.h"
+#include "fs/fuse/missing_names.h"
 #include "fs/fuse/mount_options.h"
 #include "fs/fuse/page_dropper.h"
 #include "fs/fuse/touch_permission.h"
@@ -55,9 +58,12 @@ class FuseMount {
   // Before the answer to a change that stamps an inode without telling the kernel its attributes: it drops those it has by itself, but
   // then takes, and keeps, older ones out of an answer that was under way meanwhile. After this it does not.
   void drop_attributes(Ino ino);
-  // The kernel forgets attributes, pages and links' targets of all that it knows, so it has to ask for them; names alone give nothing away.
+  // The kernel forgets attributes, pages and links' targets of all that it knows, so it has to ask for them, and which names the root has not;
+  // other names alone give nothing away.
   // Waits for requests under way: while they are served, and not on a serving thread.
   void drop_everything();
+  // A name of the root directory: false if the kernel is not to remember that there is none.
+  bool note_missing(std::string_view name) { return missing_.note(name); }
   // Of files' pages in the kernel's cache.
   PageDropper& pages() { return pages_; }
   // Raises the kernel's read-ahead from its 128 KiB to kReadAheadBytes. Best effort: only root may.
@@ -101,6 +107,7 @@ class FuseMount {
   std::unique_ptr<TouchPermission> touch_permission_;
   PageDropper pages_;
   std::array<Mutex, 64> dropping_;  // by inode number: nobody goes on while another has not yet told the kernel
+  MissingNames missing_;
 };
 
 }  // namespace brickfs

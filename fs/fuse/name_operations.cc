@@ -20,7 +20,7 @@ void lookup(fuse_req_t request, fuse_ino_t directory, const char* name) {
   if (found.ok() || !found.error().is(ENOENT)) return reply_entry(request, found);
   // That there is none holds for as long, too: inode 0 makes the kernel remember it.
   fuse_entry_param none{};
-  none.entry_timeout = kForeverSeconds;
+  if (ino_of(directory) != kRootIno || mount_of(request).note_missing(name)) none.entry_timeout = kForeverSeconds;
   fuse_reply_entry(request, &none);
 }
 

@@ -66,6 +66,7 @@ cat "$MNT/file" >/dev/null || die "the mount suffered"
 say "steal: the former holder's operations fail, the new one's go on"
 mkdir "$MNT/known" && echo deep >"$MNT/known/deep" && ln -s known/deep "$MNT/link"
 exec 6<"$MNT/known/deep"
+[ ! -e "$MNT/missing" ] && [ ! -e "$MNT/known/missing" ] || die "there is what was not made"
 for i in 1 2; do ls -lR "$MNT" >/dev/null; cat "$MNT/file" "$MNT/link" <&6 >/dev/null; done  # so the kernel has it
 sleep 1  # the journal has come to rest: the former holder meets with the loss by a read, and nowhere else
 "$BRICKFS" "$SOURCE" "$WORK/mnt2" -o steal 6<&-
@@ -83,6 +84,8 @@ stale ls "$MNT"
 stale ls "$MNT/known"
 stale stat "$MNT/known/deep"
 stale readlink -v "$MNT/link"
+stale stat "$MNT/missing"
+stale stat "$MNT/known/missing"
 stale dd if=/dev/stdin status=none <&6
 exec 6<&-
 timeout 20 stat -f "$MNT" >/dev/null && timeout 20 stat "$MNT" >/dev/null || die "the lost mount itself cannot be looked at"
