@@ -104,6 +104,7 @@ FuseMount::FuseMount(Filesystem& filesystem, const MountCommand& command)
     : filesystem_(filesystem),
       mountpoint_(command.mountpoint),
       writeback_cache_(command.writeback_cache),
+      syncs_names_(has_option(command.kernel_options, "sync") || has_option(command.kernel_options, "dirsync")),
       pages_([this](Ino ino, uint64_t offset, uint64_t length) {
         fuse_lowlevel_notify_inval_inode(session_, raw(ino), static_cast<off_t>(offset), static_cast<off_t>(length));
       }) {}
@@ -223,10 +224,10 @@ void FuseMount::drop_everything() {
     }
     from = Ino{raw(known.back()) + 1};
   }
-}
   for (const std::string& name : missing_.take()) {
     fuse_lowlevel_notify_inval_entry(session_, raw(kRootIno), name.data(), name.size());
   }
+}
 
 void FuseMount::drop_attributes(Ino ino) {
   if (ino == kNoIno) return;

@@ -73,6 +73,7 @@ class FuseMount {
   fuse_session* session() const { return session_; }
   int device() const;
   bool writeback_cache() const { return writeback_cache_; }
+  bool syncs_names() const { return syncs_names_; }
   bool kills_privileges() const { return amendment_.kills_privileges(); }
 
   // Before the first request is served: RequestLimit::ask_seconds.
@@ -99,15 +100,16 @@ class FuseMount {
   Filesystem& filesystem_;
   const std::string mountpoint_;
   const bool writeback_cache_;
+  const bool syncs_names_;
   fuse_session* session_ = nullptr;
   std::string device_number_;             // "MAJOR:MINOR" of the mounted file system
   std::string listed_source_;             // in the table of mounts
   std::atomic<bool> initialised_{false};  // FUSE_INIT has been answered; it comes first and alone
   FuseInitAmendment amendment_;
   std::unique_ptr<TouchPermission> touch_permission_;
+  MissingNames missing_;
   PageDropper pages_;
   std::array<Mutex, 64> dropping_;  // by inode number: nobody goes on while another has not yet told the kernel
-  MissingNames missing_;
 };
 
 }  // namespace brickfs

@@ -35,9 +35,22 @@ void forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgets) {
   fuse_reply_none(request);
 }
 
+// Of a change of names: on a mount with `dirsync` (or `sync`) it is durable before it is answered for.
+Status settle(fuse_req_t request, const Status& changed) {
+  return changed.ok() && mount_of(request).syncs_names() ? filesystem_of(request).sync_all() : changed;
+}
+
+Result<Attributes> settle(fuse_req_t request, Result<Attributes> made) {
+  if (!made.ok()) return made;
+  const Status settled = settle(request, Status());
+  if (settled.ok()) return made;
+  filesystem_of(request).forget(made->ino, 1);
+  return settled.error();
+}
+
 void create(fuse_req_t request, fuse_ino_t directory, const char* name, mode_t mode, fuse_file_info* file) {
   Filesystem& filesystem = filesystem_of(request);
-  const auto made = filesystem.create(ino_of(directory), name, mode, caller_of(request));
+  const auto made = settle(request, filesystem.create(ino_of(directory), name, mode, caller_of(request)));
   if (!made.ok()) return reply_error(request, made.error());
   mount_of(request).drop_attributes(ino_of(directory));
   const fuse_entry_param entry = to_entry(*made);
@@ -46,9 +59,9 @@ void create(fuse_req_t request, fuse_ino_t directory, const char* name, mode_t m
 }
 
 // A new name in a directory, which stamps it.
-void reply_made(fuse_req_t request, fuse_ino_t directory, const Result<Attributes>& made) {
+void reply_made(fuse_req_t request, fuse_ino_t directory, Result<Attributes> made) {
   mount_of(request).drop_attributes(ino_of(directory));
-  reply_entry(request, made);
+  reply_entry(request, settle(request, std::move(made)));
 }
 
 void mknod(fuse_req_t request, fuse_ino_t directory, const char* name, mode_t mode, dev_t device) {
@@ -74,13 +87,13 @@ void link(fuse_req_t request, fuse_ino_t ino, fuse_ino_t directory, const char* 
 void unlink(fuse_req_t request, fuse_ino_t directory, const char* name) {
   const Status status = filesystem_of(request).unlink(ino_of(directory), name);
   mount_of(request).drop_attributes(ino_of(directory));
-  reply_status(request, status);
+  reply_status(request, settle(request, status));
 }
 
 void rmdir(fuse_req_t request, fuse_ino_t directory, const char* name) {
   const Status status = filesystem_of(request).remove_directory(ino_of(directory), name);
   mount_of(request).drop_attributes(ino_of(directory));
-  reply_status(request, status);
+  reply_status(request, settle(request, status));
 }
 
 void rename(fuse_req_t request, fuse_ino_t directory, const char* name, fuse_ino_t new_directory, const char* new_name,
@@ -109,7 +122,7 @@ void rename(fuse_req_t request, fuse_ino_t directory, const char* name, fuse_ino
   for (const Ino stamped : {ino_of(directory), ino_of(new_directory), renamed->moved, renamed->exchanged}) {
     mount.drop_attributes(stamped);
   }
-  reply_status(request, {});
+  reply_status(request, settle(request, {}));
 }
 
 void readlink(fuse_req_t request, fuse_ino_t ino) {

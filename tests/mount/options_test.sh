@@ -70,6 +70,35 @@ has_option rw && ! has_option noexec || die "remount does nothing: $(mount_optio
 rm "$MNT/symlink"
 unmount_brickfs
 
+say "sync and dirsync: what has returned is durable"
+start_brickd --memory 128M --file "$WORK/synced" --size 128M
+SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
+commits() { "$BRICKCTL" status "$SOURCE" | awk '/^commits:/ { print $2 }'; }
+for option in sync dirsync async; do
+  mount_brickfs "$option"
+  before=$(commits)
+  python3 - "$MNT/$option" <<'P'
+import os, sys
+os.mkdir(sys.argv[1])
+for i in range(30):
+    os.mkdir(f"{sys.argv[1]}/{i}"); os.rename(f"{sys.argv[1]}/{i}", f"{sys.argv[1]}/n{i}"); os.rmdir(f"{sys.argv[1]}/n{i}")
+P
+  names=$(($(commits) - before))
+  before=$(commits)
+  python3 -c 'import os, sys
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+for i in range(30): os.write(fd, b"x" * 100)' "$MNT/$option/file"
+  writes=$(($(commits) - before))
+  case $option in
+    sync) [ "$names" -ge 90 ] && [ "$writes" -ge 30 ] ;;
+    dirsync) [ "$names" -ge 90 ] && [ "$writes" -lt 25 ] ;;
+    async) [ "$names" -lt 60 ] && [ "$writes" -lt 25 ] ;;
+  esac || die "$option: $names commits for 90 changes of names, $writes for 30 writes"
+  unmount_brickfs
+done
+kill_brickd
+start_brick file 256M
+
 say "root's mounts are for everybody, within modes and owners"
 as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
 chmod 755 "$WORK"
