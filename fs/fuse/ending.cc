@@ -84,6 +84,11 @@ bool Ending::lingered(Clock::time_point now, const Uncommitted& uncommitted) {
   return now - *progress_ >= linger_;
 }
 
+bool Ending::began() const {
+  MutexLock lock(mutex_);
+  return began_;
+}
+
 bool Ending::gave_up() const {
   MutexLock lock(mutex_);
   return gave_up_;

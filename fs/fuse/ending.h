@@ -31,6 +31,7 @@ class Ending {
   // To be called again and again.
   void check();
 
+  bool began() const;
   bool gave_up() const;
   // What was not committed when it gave up; empty: nothing, or it has not given up.
   std::string lost() const;

@@ -134,6 +134,7 @@ UmountReport UmountListener::report() const {
   const LinkState link = filesystem_.volume().link_state();
   UmountReport now;
   now.link = link.kind;
+  now.serving = !ending_.began();
   now.pid = getpid();
   now.linger_seconds = linger_seconds_;
   const Uncommitted uncommitted = filesystem_.uncommitted();

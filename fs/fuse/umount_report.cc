@@ -22,19 +22,22 @@ std::string flat(std::string text) {
 }  // namespace
 
 std::string encode(const UmountReport& report) {
-  return fmt::format("{} {} {} {} {}\n{}\n{}\n{}\n", static_cast<int>(report.link), report.ended ? 1 : 0, report.pid,
-                     report.linger_seconds, report.progress, flat(report.uncommitted), flat(report.text),
-                     flat(report.options));
+  return fmt::format("{} {} {} {} {} {}\n{}\n{}\n{}\n", static_cast<int>(report.link), report.serving ? 1 : 0,
+                     report.ended ? 1 : 0, report.pid, report.linger_seconds, report.progress, flat(report.uncommitted),
+                     flat(report.text), flat(report.options));
 }
 
 std::optional<UmountReport> decode_umount_report(std::string_view packet) {
   std::istringstream lines{std::string(packet)};
   UmountReport report;
   int link = 0;
+  int serving = 0;
   int ended = 0;
-  if (!(lines >> link >> ended >> report.pid >> report.linger_seconds >> report.progress)) return std::nullopt;
+  lines >> link >> serving >> ended >> report.pid >> report.linger_seconds >> report.progress;
+  if (!lines) return std::nullopt;
   if (link < 0 || link > static_cast<int>(LinkState::Kind::kFailed)) return std::nullopt;
   report.link = static_cast<LinkState::Kind>(link);
+  report.serving = serving != 0;
   report.ended = ended != 0;
   std::string rest;
   for (std::string* const line : {&rest, &report.uncommitted, &report.text, &report.options}) {

@@ -17,6 +17,7 @@ namespace brickfs {
 
 struct UmountReport {
   LinkState::Kind link = LinkState::Kind::kConnected;
+  bool serving = false;         // the kernel has not ended the connection
   bool ended = false;           // the last one: the volume has been let go, or given up
   pid_t pid = 0;                // of brickfs
   uint64_t linger_seconds = 0;  // that it goes on for after an unmount, if the brick stays away

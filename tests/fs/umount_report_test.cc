@@ -10,6 +10,7 @@ namespace {
 
 TEST(UmountReport, IsReadAsItWasWritten) {
   const UmountReport report{.link = LinkState::Kind::kWaiting,
+                            .serving = true,
                             .ended = true,
                             .pid = 4711,
                             .linger_seconds = 300,
@@ -20,6 +21,7 @@ TEST(UmountReport, IsReadAsItWasWritten) {
   const auto read = decode_umount_report(encode(report));
   ASSERT_TRUE(read);
   EXPECT_EQ(read->link, report.link);
+  EXPECT_TRUE(read->serving);
   EXPECT_TRUE(read->ended);
   EXPECT_EQ(read->pid, 4711);
   EXPECT_EQ(read->linger_seconds, 300u);
@@ -29,6 +31,7 @@ TEST(UmountReport, IsReadAsItWasWritten) {
   EXPECT_EQ(read->options, report.options);
   const auto empty = decode_umount_report(encode(UmountReport{}));
   ASSERT_TRUE(empty);
+  EXPECT_FALSE(empty->serving);
   EXPECT_EQ(empty->uncommitted, "");
   EXPECT_EQ(empty->text, "");
 }
@@ -45,8 +48,8 @@ TEST(UmountReport, TextsAreOneLineEachAndBounded) {
 }
 
 TEST(UmountReport, GarbageIsNoReport) {
-  for (const char* const packet : {"", "\n\n\n", "9 0 1 1 1\n\n\n\n", "-1 0 1 1 1\n\n\n\n", "0 0 1 1\n\n\n\n",
-                                   "0 0 1 1 1", "0 0 1 1 1\nonly", "words"}) {
+  for (const char* const packet : {"", "\n\n\n", "9 0 0 1 1 1\n\n\n\n", "-1 0 0 1 1 1\n\n\n\n", "0 0 0 1 1\n\n\n\n",
+                                   "0 0 0 1 1 1", "0 0 0 1 1 1\nonly", "words"}) {
     EXPECT_FALSE(decode_umount_report(packet)) << packet;
   }
 }

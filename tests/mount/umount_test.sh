@@ -23,6 +23,21 @@ echo kept >"$MNT/file"
 umount "$MNT"
 timeout 20 "$BRICKCTL" check "file:$WORK/embedded" >/dev/null || die "the store is in use after umount"
 
+say "another namespace has a copy of the mount: umount says so, brickfs goes on until that is gone"
+mount_logged
+unshare --mount --propagation private sleep 100 &
+copy=$!
+BACKGROUND_PIDS+=("$copy")
+namespace_of() { readlink "/proc/$1/ns/mnt"; }
+within 5 eval '[ "$(namespace_of "$copy")" != "$(namespace_of self)" ]' || die "no other namespace"
+sleep 0.2
+timed_umount "$MNT"
+[ "$CODE" = 32 ] && [ "$TOOK_MS" -lt 6000 ] || die "umount: exit $CODE after $TOOK_MS ms: $(cat "$WORK/said")"
+says 'mounted elsewhere'
+ended "$PID" && die "brickfs has left a mount alone"
+kill "$copy"
+within 10 ended "$PID" || die "brickfs outlives the copy of its mount"
+
 say "busy: as ever"
 mount_logged
 exec 5>"$MNT/open"

@@ -36,6 +36,7 @@ constexpr seconds kAway{
     4};  // the brick, without a break: it does not come back soon (it takes up to 10 s to be found silent)
 constexpr seconds kSilent{10};     // brickfs itself
 constexpr seconds kStuck{13};      // nothing gets on
+constexpr seconds kElsewhere{3};   // unmounted here, and the kernel has not ended the connection
 constexpr seconds kMost{300};      // a brick that answers may be slow
 constexpr seconds kWriteBack{15};  // with nobody to tell about the brick
 constexpr seconds kForced{5};
@@ -135,6 +136,7 @@ class Umount {
   Clock::time_point heard_ = began_;
   Clock::time_point got_on_ = began_;
   std::optional<Clock::time_point> away_since_;
+  std::optional<Clock::time_point> unmounted_;
 };
 
 // The kernel cuts the connection off first, and leaves the mount where it is if it is in use; then it goes out of
@@ -157,8 +159,8 @@ int Umount::wait(Unmounting& unmounting) {
   for (;;) {
     const auto code = unmounting.ended();
     if (code && *code != kFine) return *code;
-    if (code && !find_mounts_of(device_number_).empty())
-      return *code;  // made read-only instead (-r), or it has another mount
+    if (code && !find_mounts_of(device_number_).empty()) return *code;  // made read-only instead (-r), or it has another mount
+    if (code && !unmounted_) unmounted_ = Clock::now();
     if (brickfs_.last() && brickfs_.last()->ended) return conclude();
     if (brickfs_.gone()) return without_brickfs(unmounting);
     hear();
@@ -198,6 +200,10 @@ std::optional<std::string> Umount::why_not_longer() {
   const bool away = last->link != LinkState::Kind::kConnected && last->link != LinkState::Kind::kFailed;
   if (!away) away_since_.reset();
   if (away && !away_since_) away_since_ = now;
+  if (unmounted_ && now - *unmounted_ >= kElsewhere && last->serving) {
+    return fmt::format("it is mounted elsewhere, too (in another mount namespace, as containers have them): "
+                       "brickfs (pid {}) goes on serving it", last->pid);
+  }
   const bool too_long = away ? now - *away_since_ >= kAway : now - began_ >= kMost;
   if (!too_long && now - got_on_ < kStuck) return std::nullopt;
   return fmt::format("{}{}: brickfs (pid {}) goes on trying for {} s", not_committed(),
