@@ -46,7 +46,8 @@ class FuseLoop {
     std::unique_ptr<FuseRingWorker> ring;      // one of these
     std::unique_ptr<FuseDeviceWorker> device;
     std::thread thread;
-    bool extra = false;  // only while the brick is away
+    bool extra = false;  // of /dev/fuse: only while the brick is away
+    size_t cpu = 0;      // of a ring's queue
     std::atomic<bool> runs{false};
 
     bool busy() const { return ring ? ring->busy() : device->busy(); }
@@ -54,16 +55,21 @@ class FuseLoop {
 
   FuseLoop(FuseMount& mount, VolumeClient& volume, bool looks, UniqueFd ended)
       : mount_(mount), volume_(volume), device_queue_(mount.device(), looks), ended_(std::move(ended)) {}
-  Status make_ring_workers(VolumeClient& volume);
-  void start_thread(Worker& worker);
+  Status make_ring_workers();
+  Result<std::unique_ptr<Worker>> make_ring_worker(size_t cpu);
+  Status start_thread(Worker& worker);  // EAGAIN
   void wake_threads() ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_mutex_);
   void start_rings();
   void serve(Worker& worker);
   void process(std::span<std::byte> message);
   FuseProcess processing();
   void read_on();
+  void read_on_from_device() ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_mutex_);
+  void read_on_from_rings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_mutex_);
   bool is_brick_there() const;
+  bool has_entries_left(size_t cpu) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_mutex_);
   Status start_extra_thread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_mutex_);
+  Status start_extra_ring(size_t cpu) ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_mutex_);
 
   FuseMount& mount_;
   VolumeClient& volume_;
@@ -78,6 +84,8 @@ class FuseLoop {
   mutable Mutex threads_mutex_;                   // of starting and waking them
   std::vector<std::unique_ptr<Worker>> workers_;  // fixed from start() on
   std::vector<std::unique_ptr<Worker>> extra_workers_ ABSL_GUARDED_BY(threads_mutex_);
+  // To the end: the kernel keeps their entries.
+  std::vector<std::unique_ptr<Worker>> extra_rings_ ABSL_GUARDED_BY(threads_mutex_);
   std::unique_ptr<FuseInterrupts> interrupts_;    // knows places of theirs
 };
 

@@ -53,6 +53,7 @@ class FuseMount {
   bool is_severed() const;
   // In the tree, here or at another place (fs/fuse/second_mount.h), connected or not.
   bool is_mounted() const;
+  const std::string& mountpoint() const { return mountpoint_; }
   const std::string& device_number() const { return device_number_; }
   const std::string& listed_source() const { return listed_source_; }
   // Before the answer to a change that stamps an inode without telling the kernel its attributes: it drops those it has by itself, but

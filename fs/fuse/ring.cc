@@ -59,6 +59,11 @@ Status FuseRing::offer(FuseRingEntry& entry) {
   return {};
 }
 
+Status FuseRing::hand_over() {
+  const int submitted = io_uring_submit(&ring_);
+  return submitted < 0 ? Error(-submitted, "io_uring") : Status();
+}
+
 Status FuseRing::receive(bool wait, std::vector<FuseRingEntry*>& requests) {
   const int submitted = wait ? io_uring_submit_and_wait(&ring_, 1) : io_uring_submit_and_get_events(&ring_);
   if (submitted < 0) return Error(-submitted, "io_uring");

@@ -2,11 +2,12 @@
 // One thread's end of FUSE over io_uring: hands the answers of its entries over and waits for requests, both in one system call. An
 // entry may change its ring between a request and the answer to it: the kernel puts the next request where the answer came from.
 //
-// Threads: made by any; then one uses it.
+// Threads: made by any; then one uses it, except as said.
 #pragma once
 
 #include <liburing.h>
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -29,8 +30,10 @@ class FuseRing {
 
   // Offers the entry to the kernel with the next receive(): a new one, or one whose request has been answered.
   Status offer(FuseRingEntry& entry);
-  // Entries that are offered.
-  size_t offered() const { return offered_; }
+  // What has been offered is at the kernel on return, not only with the next receive().
+  Status hand_over();
+  // Entries that are offered. From any thread.
+  size_t offered() const { return offered_.load(std::memory_order_relaxed); }
   // Those that got a request, added to `requests`; `wait`: at least one. EINTR: a signal. ENOTCONN, ECANCELED ...: the connection has ended, or,
   // before the first request, the kernel will not have such entries: it then goes back to /dev/fuse for all.
   Status receive(bool wait, std::vector<FuseRingEntry*>& requests);
@@ -43,7 +46,7 @@ class FuseRing {
   io_uring ring_{};
   bool has_ring_ = false;
   bool enabled_ = false;
-  size_t offered_ = 0;
+  std::atomic<size_t> offered_{0};
 };
 
 }  // namespace brickfs

@@ -7,6 +7,7 @@ namespace brickfs {
 
 Status FuseRingWorker::serve(const std::atomic<bool>& stopping) {
   Status status = ring_->offer(*first_);
+  if (on_offered_ && status.ok() && (status = ring_->hand_over()).ok()) on_offered_();
   while (status.ok() && (!stopping || collecting_)) {
     status = serve_some();
     if (status.code() == EINTR) status = {};
@@ -16,6 +17,12 @@ Status FuseRingWorker::serve(const std::atomic<bool>& stopping) {
   requests_.clear();
   if (status.ok()) (void)ring_->receive(false, requests_);  // hands the last answers over
   return had_request_ ? Status() : status;
+}
+
+std::chrono::milliseconds FuseRingWorker::hides_requests_for() const {
+  const Clock::duration since = hides_since_;
+  if (since == Clock::duration::zero()) return std::chrono::milliseconds(0);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now().time_since_epoch() - since);
 }
 
 Status FuseRingWorker::serve_some() {
@@ -74,7 +81,10 @@ Status FuseRingWorker::serve_together() {
     JointRequests joint(filesystem_);
     std::vector<FuseRingEntry*> added;
     for (FuseRingEntry* const entry : together_) (joint.add(*entry, process_) ? added : declined).push_back(entry);
-    if (joint.try_to_finish()) {
+    if (ring_->offered() > 0) hides_since_ = Clock::now().time_since_epoch();
+    const bool finished = joint.try_to_finish();
+    hides_since_ = Clock::duration::zero();
+    if (finished) {
       for (FuseRingEntry* const entry : added) {
         if (!joint.was_put_aside(*entry)) TRY(ring_->offer(*entry));
       }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -28,8 +30,17 @@ class FuseRingWorker {
   // it is at has been answered. An error: the kernel will not have such entries.
   Status serve(const std::atomic<bool>& stopping);
   bool busy() const { return busy_; }
+  // The kernel has entries of its ring.
+  bool offers() const { return ring_->offered() > 0; }
+  // Called once by the thread, as soon as the kernel has its entry. Before serve().
+  void set_on_offered(std::function<void()> callback) { on_offered_ = std::move(callback); }
+  // For so long it has been waiting for the brick with several requests, while other entries of its ring are at the
+  // kernel: what is in those nobody sees. 0: it has not.
+  std::chrono::milliseconds hides_requests_for() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   Status serve_some();
   Status serve_what_was_left();
   void sort();
@@ -43,7 +54,9 @@ class FuseRingWorker {
   const std::unique_ptr<FuseRingEntry> first_;  // which may be in another's ring
   FuseCpuChoice cpu_;
   const FuseProcess process_;
+  std::function<void()> on_offered_;
   std::atomic<bool> busy_{false};
+  std::atomic<Clock::duration> hides_since_{Clock::duration::zero()};  // of Clock; 0: it does not
   bool had_request_ = false;
   bool collecting_ = false;
   // Of the requests at hand:

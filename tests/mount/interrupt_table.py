@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""interrupt_table.py prepare DIR | table DIR | check DIR | under_way DIR BRICKD
+"""interrupt_table.py prepare DIR | table DIR | check DIR | under_way DIR BRICKD | crowd DIR | one_by_one DIR BRICKD | kills DIR SECONDS | writeback DIR BRICKD
 
 What waits for a brick that is away is ended by a signal within a second: one process for each kind of operation and each of the signals,
 all at a time, each on a file of its own. `table` is run while the brick is away; it leaves one reader that nobody signals, whose answer `check`,
-run when the brick is back, waits for. `under_way`: many small requests at a time, as the brick is stopped. Signals: three whose default is to kill, and one that the process handles (then the call fails, EINTR).
+run when the brick is back, waits for. `under_way`: many small requests at a time, as the brick is stopped. `crowd`, while the brick is away: requests
+of one CPU, more than threads serve it, then some more, which are killed; then all are. `one_by_one`: of a few small requests under way as the brick is stopped
+one is killed. `kills`, while the brick is well: loads are killed in a row. `writeback`: who waits for pages that a mapping made dirty is not ended by a signal;
+nothing is lost. Signals: three whose default is to kill, and one that the process handles (then the call fails, EINTR).
 """
-import mmap, os, signal, sys, time
+import mmap, os, signal, sys, threading, time
 
 SIZE = 1 << 20
 LIMIT_S = 1.0
@@ -285,5 +288,145 @@ def under_way(directory, brickd):
         sys.exit("\n".join(wrong))
 
 
+def started(cases):
+    """One process for each (operation, path)."""
+    running = {}
+    for operation, path in cases:
+        pid = os.fork()
+        if pid == 0:
+            child(operation, "KILL", path)
+        running[pid] = operation.__name__
+    return running
+
+
+def all_killed(running, what):
+    limit = LIMIT_S * float(os.environ.get("INTERRUPT_SLOWNESS", "1"))
+    for pid in running:
+        os.kill(pid, signal.SIGKILL)
+    ends = {}
+    ended(running, ends, limit)
+    wrong = [f"{what}: {running[pid]}: {state_of(pid)} after {limit} s" for pid in running if pid not in ends]
+    wrong += [f"{what}: {running[pid]}: exit {code}" for pid, (_, code) in ends.items() if code != -signal.SIGKILL]
+    print(f"   {what}: {len(ends)} of {len(running)} ended, the last in {max([seconds for seconds, _ in ends.values()], default=0):.2f} s")
+    return wrong
+
+
+def crowd(directory):
+    """The kernel has a queue for each CPU over io_uring: all on one."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    files = [path for _, _, path in cases(directory)]
+    first = started([(read_direct, path) for path in files[:30]])
+    time.sleep(1.5)
+    behind = started([(operation, path) for path in files[30:36] for operation in (read_direct, write_direct)])
+    time.sleep(0.5)
+    wrong = all_killed(behind, "behind 30 others")
+    kinds = [read_direct, write_direct, fsync, fdatasync, copy_range, append_direct, read_direct_large]
+    more = started([(kinds[i % len(kinds)], path) for i, path in enumerate(files)])
+    time.sleep(1)
+    wrong += all_killed(first | more, "all of a crowd")
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
+def one_by_one(directory, brickd):
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    files = [path for _, _, path in cases(directory)]
+    counts = mmap.mmap(-1, 8)
+    pids = []
+    for i in range(8):
+        pid = os.fork()
+        if pid == 0:
+            loop(files[i], counts, i)
+        pids.append(pid)
+    wrong = []
+    for pid in pids[:4]:
+        time.sleep(0.5)
+        os.kill(int(brickd), signal.SIGSTOP)
+        time.sleep(2)
+        wrong += all_killed({pid: "loop"}, "one of those under way")
+        os.kill(int(brickd), signal.SIGCONT)
+        before = counts[:]
+        deadline = time.monotonic() + 20
+        while counts[7] == before[7] and time.monotonic() < deadline:
+            time.sleep(0.01)
+    for pid in pids[4:]:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
+def syncing(path):
+    fd = os.open(path, os.O_RDWR)
+    while True:
+        os.pwrite(fd, OLD * 100, 0)
+        os.fsync(fd)
+
+
+def kills(directory, seconds):
+    """As a thread ends, brickfs looks at its signals."""
+    files = [path for _, _, path in cases(directory)]
+    until = time.monotonic() + float(seconds)
+    killed = 0
+    while time.monotonic() < until:
+        pids = []
+        for i in range(3):
+            pid = os.fork()
+            if pid == 0:
+                for path in files[i * 16:i * 16 + 15]:
+                    threading.Thread(target=syncing, args=(path,)).start()
+                syncing(files[i * 16 + 15])
+            pids.append(pid)
+        for pid in pids:
+            time.sleep(0.01 + killed % 7 / 500)
+            os.kill(pid, signal.SIGKILL)
+        for pid in pids:
+            os.waitpid(pid, 0)
+        killed += len(pids)
+        os.stat(directory)
+    print(f"   {killed} processes of 16 threads killed")
+
+
+def dirty_and_sync(path, at):
+    fd = os.open(path, os.O_RDWR)
+    with mmap.mmap(fd, SIZE) as memory:
+        memory[at:at + 4096] = NEW * 4096
+        os.kill(os.getpid(), signal.SIGSTOP)
+        os.fsync(fd)
+
+
+def writeback(directory, brickd):
+    path = path_of(directory, write_buffered, "KILL")
+    pids = []
+    for at in (0, 65536):
+        pid = os.fork()
+        if pid == 0:
+            dirty_and_sync(path, at)
+            os._exit(0)
+        os.waitpid(pid, os.WUNTRACED)
+        pids.append(pid)
+    os.kill(int(brickd), signal.SIGSTOP)
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+    time.sleep(1)
+    os.kill(pids[0], signal.SIGKILL)
+    ends = {}
+    ended({pid: "fsync" for pid in pids}, ends, 1.5)
+    print(f"   of a page that a mapping made dirty: {[state_of(pid) for pid in pids if pid not in ends]}")
+    wrong = all_killed(started([(read_direct, path_of(directory, read_direct, "KILL"))]), "beside them")
+    os.kill(int(brickd), signal.SIGCONT)
+    ended({pid: "fsync" for pid in pids}, ends, 20)
+    if [ends.get(pid, (0, "none"))[1] for pid in pids] != [-signal.SIGKILL, 0]:
+        wrong.append(f"exits when the brick is back: {ends}")
+    with open(path, "rb") as file:
+        content = file.read()
+    if content[:4096] != NEW * 4096 or content[65536:65536 + 4096] != NEW * 4096:
+        wrong.append("what a mapping had written is lost")
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
 if __name__ == "__main__":
-    {"prepare": prepare, "table": table, "check": check, "under_way": under_way}[sys.argv[1]](*sys.argv[2:])
+    commands = {"prepare": prepare, "table": table, "check": check, "under_way": under_way, "crowd": crowd, "one_by_one": one_by_one, "kills": kills,
+                "writeback": writeback}
+    commands[sys.argv[1]](*sys.argv[2:])

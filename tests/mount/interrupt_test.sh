@@ -42,6 +42,25 @@ say "many small requests under way"
 timeout 60 python3 "$TABLE" under_way "$MNT" "$BRICKD_PID"
 within 10 link_is tcp || die "the brick speaks again: $(link)"
 
+say "one of a few small requests under way"
+timeout 100 python3 "$TABLE" one_by_one "$MNT" "$BRICKD_PID"
+within 10 link_is tcp || die "the brick speaks again: $(link)"
+
+say "more requests than threads, and others behind them"
+stop_brickd
+timeout 60 python3 "$TABLE" crowd "$MNT"
+continue_brickd
+within 30 link_is tcp || die "the brick speaks again: $(link)"
+
+say "loads are killed in a row while the brick is well"
+pid=$(brickfs_pid)
+timeout 60 python3 "$TABLE" kills "$MNT" 6 2>/dev/null || die "the mount does not outlive it"
+[ "$(brickfs_pid)" = "$pid" ] || die "brickfs has died"
+
+say "the kernel's own writeback: not to be killed, not to be lost"
+timeout 60 python3 "$TABLE" writeback "$MNT" "$BRICKD_PID"
+within 30 link_is tcp || die "the brick speaks again: $(link)"
+
 say "silence is told in time"
 stop_brickd
 within 3 link_is 'silent: *' || within 0.1 link_is 'waiting: *' || die "the brick is silent, and the mount says: $(link)"
@@ -54,7 +73,6 @@ say "soft: timeo is what it says"
 mount_brickfs soft,timeo=5
 head -c 100000 /dev/urandom >"$MNT/file"
 sync "$MNT/file"
-lines=$(wc -l <"$WORK/brickfs.log")
 stop_brickd
 began=$(now_ms)
 if timeout 30 dd if="$MNT/file" of=/dev/null bs=64k iflag=direct status=none 2>"$WORK/err"; then die "a read without a brick succeeds"; fi
