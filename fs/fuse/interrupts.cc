@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/interrupts.h"
 
-#include <fmt/format.h>
 #include <signal.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <fstream>
-#include <string>
 #include <string_view>
 #include <utility>
+
+#include "fs/fuse/thread_status.h"
 
 namespace brickfs {
 namespace {
@@ -25,32 +23,14 @@ constexpr uint64_t bit(int signal) { return uint64_t{1} << (signal - 1); }
 constexpr uint64_t kIgnoredByDefault = bit(SIGCHLD) | bit(SIGURG) | bit(SIGWINCH) | bit(SIGCONT);
 constexpr uint64_t kStop = bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
 
-// A set of signals; 0 if there is none of that name.
-uint64_t signals(std::string_view status, std::string_view name) {
-  const size_t at = status.find(name);
-  if (at == status.npos) return 0;
-  const size_t begin = status.find_first_not_of(" \t", at + name.size());
-  uint64_t set = 0;
-  if (begin != status.npos) std::from_chars(status.data() + begin, status.data() + status.size(), set, 16);
-  return set;
-}
-
-PendingSignal pending_signal_of(uint32_t thread) {
-  if (thread == 0) return PendingSignal::kUnknown;
-  std::ifstream file(fmt::format("/proc/{}/status", thread));
-  std::string status;  // by lines: a thread that ends meanwhile is an end of file to getline(), and an exception to the buffer
-  for (std::string line; std::getline(file, line);) status += line + '\n';
-  return pending_signal(status);
-}
-
 }  // namespace
 
 PendingSignal pending_signal(std::string_view status) {
-  if (status.find("\nSigPnd:") == status.npos) return PendingSignal::kUnknown;
-  const uint64_t pending = signals(status, "\nSigPnd:") | signals(status, "\nShdPnd:");
+  if (status_field(status, "SigPnd").empty()) return PendingSignal::kUnknown;
+  const uint64_t pending = status_bits(status, "SigPnd") | status_bits(status, "ShdPnd");
   if ((pending & bit(SIGKILL)) != 0) return PendingSignal::kFatal;  // also what a fatal one makes of itself
-  const uint64_t let_in = pending & ~signals(status, "\nSigBlk:") & ~signals(status, "\nSigIgn:");
-  const uint64_t caught = let_in & signals(status, "\nSigCgt:");
+  const uint64_t let_in = pending & ~status_bits(status, "SigBlk") & ~status_bits(status, "SigIgn");
+  const uint64_t caught = let_in & status_bits(status, "SigCgt");
   if ((let_in & ~caught & ~kIgnoredByDefault & ~kStop) != 0) return PendingSignal::kFatal;
   return caught != 0 ? PendingSignal::kHandled : PendingSignal::kNone;
 }
@@ -116,7 +96,7 @@ bool FuseInterrupts::look() {
     if (!request->lingers && !request->asked && !away) continue;
     gives_up |= request->raised;
     if (request->raised) continue;
-    const PendingSignal signal = pending_signal_of(request->thread);
+    const PendingSignal signal = pending_signal(thread_status(request->thread));
     if (signal == PendingSignal::kFatal) killed.emplace_back(place, *request);
     const bool sleeps = place->waiter().sleeps_through(request->unique, signal == PendingSignal::kHandled);
     const bool may_sleep = signal == PendingSignal::kHandled || signal == PendingSignal::kUnknown;

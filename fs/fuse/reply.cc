@@ -2,16 +2,12 @@
 #include "fs/fuse/reply.h"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <sstream>
 #include <string>
-#include <string_view>
 
 #include "fs/fuse/place.h"
+#include "fs/fuse/thread_status.h"
 
 namespace brickfs {
 namespace {
@@ -20,19 +16,10 @@ constexpr int64_t kNsPerSecond = 1'000'000'000;
 
 constexpr unsigned kCapSysAdmin = 21;  // linux/capability.h
 
-// What /proc says of a process (which waits for the answer to its request meanwhile), or nothing.
-std::string process_status(uint32_t pid, std::string_view field) {
-  if (pid == 0) return {};  // the kernel itself, or a process of a container that we do not see
-  std::ifstream status(fmt::format("/proc/{}/status", pid));
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(field)) return line.substr(field.size());
-  }
-  return {};
-}
-
-// Asked only when a decision hangs on it, so the request's message need not carry the groups.
+// Asked only when a decision hangs on it, so the request's message need not carry the groups. The process waits for the
+// answer meanwhile.
 bool process_in_group(uint32_t pid, uint32_t gid) {
-  std::istringstream groups(process_status(pid, "Groups:"));
+  std::istringstream groups(std::string(status_field(thread_status(pid), "Groups")));
   for (uint32_t group = 0; groups >> group;) {
     if (group == gid) return true;
   }
@@ -40,8 +27,7 @@ bool process_in_group(uint32_t pid, uint32_t gid) {
 }
 
 bool process_has_capability(uint32_t pid, unsigned capability) {
-  const uint64_t effective = strtoull(process_status(pid, "CapEff:").c_str(), nullptr, 16);
-  return (effective >> capability & 1) != 0;
+  return (status_bits(thread_status(pid), "CapEff") >> capability & 1) != 0;
 }
 
 }  // namespace

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What /proc tells of a thread or process, which may end at any moment.
+//
+// Threads: any.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace brickfs {
+
+// Its /proc/THREAD/status; empty: it has ended, or is not one that we see (0: the kernel itself, or one of another pid
+// namespace).
+std::string thread_status(uint32_t thread);
+// Of such a text: what is behind "NAME:", without blanks before it; empty: no such field.
+std::string_view status_field(std::string_view status, std::string_view name);
+// The same of a field that is a set of bits; 0: no such field.
+uint64_t status_bits(std::string_view status, std::string_view name);
+
+}  // namespace brickfs
