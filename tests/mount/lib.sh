@@ -24,6 +24,13 @@ BRICKD_LISTEN=(tcp://127.0.0.1)
 BRICKD_ARGS=()
 BACKGROUND_PIDS=()
 
+# A namespace of mounts that a test makes for itself begins with a copy of all others' mounts, and keeps each alive as long as it is there itself.
+leave_mounts_of_others() {
+  local dir
+  awk '$3 == "fuse.brickfs" { print $2 }' /proc/self/mounts | tac | while read -r dir; do umount -i -l "$dir" || true; done
+}
+[ -z "${BRICKFS_NAMESPACE:-}" ] || leave_mounts_of_others
+
 say() { printf '%s\n' "-- $*"; }
 die() { printf '%s\n' "FAILED: $*" >&2; exit 1; }
 now_ms() { date +%s%3N; }
@@ -110,17 +117,35 @@ start_brick() {
   esac
 }
 
+# In the foreground of a session of its own: what it says, also as it dies, is in $WORK/brickfs.log, which a test that fails shows.
 mount_brickfs() {  # [OPTIONS]
-  timeout 60 "$BRICKFS" "$SOURCE" "$MNT" -o "${1:+$1,}io_uring=${BRICKFS_IO_URING:-auto}" 2>>"$WORK/brickfs.log" || die "mount fails: $(tail -n 1 "$WORK/brickfs.log")"
-  is_mounted || die "brickfs returned, but $MNT is not mounted"
+  local log=$WORK/brickfs.log from pid
+  touch "$log"
+  from=$(($(wc -l <"$log") + 1))
+  setsid "$BRICKFS" "$SOURCE" "$MNT" -f -o "${1:+$1,}io_uring=${BRICKFS_IO_URING:-auto}" </dev/null >>"$log" 2>&1 &
+  pid=$!
+  disown "$pid"
+  within 60 is_told_of_mount "$pid" "$from" || kill -9 "$pid"
+  says_mounted "$from" || die "mount fails: $(tail -n 1 "$log")"
+  is_mounted || die "brickfs says so, but $MNT is not mounted"
 }
+says_mounted() { tail -n "+$1" "$WORK/brickfs.log" | grep -q 'is mounted at'; }
+is_told_of_mount() { [ ! -d "/proc/$1" ] || says_mounted "$2"; }
 
 # Waits until the client has ended too: then the volume is free.
 unmount_brickfs() {  # [DIR]
   local pid dir=${1:-$MNT}
   pid=$(brickfs_pid "$dir") || die "no brickfs serves $dir"
   timeout 60 umount "$dir" || die "umount fails"
-  within 60 test ! -d "/proc/$pid" || die "brickfs does not end after umount"
+  within 60 test ! -d "/proc/$pid" || die "brickfs (pid $pid, $(state_and_places "$pid")) does not end after umount; mounted also for: $(others_with "$dir")"
+}
+# Programs whose mount namespace has DIR.
+others_with() { grep -ls -- " $1 " /proc/[0-9]*/mountinfo | cut -d/ -f3 | while read -r pid; do printf '%s (%s) ' "$pid" "$(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline")"; done; }
+state_and_places() {
+  local thread
+  for thread in "/proc/$1/task"/*; do
+    printf '%s %s; ' "$(awk '/^State:/ { print $2 }' "$thread/status" 2>/dev/null)" "$(cat "$thread/wchan" 2>/dev/null)"
+  done | tr ';' '\n' | sort | uniq -c | tr '\n' ';' | tr -s ' '
 }
 
 check_volume() { timeout 300 "$BRICKCTL" check "$SOURCE" >"$WORK/check.log" 2>&1 || { cat "$WORK/check.log" >&2; die "brickctl check finds damage (exit $?)"; }; }

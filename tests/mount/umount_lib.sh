@@ -1,6 +1,6 @@
 # Sourced by the tests of unmounting, instead of lib.sh: with the umount helper where umount(8) finds it, in a mount namespace of its own.
 [ -n "${BRICKFS_NAMESPACE:-}" ] || BRICKFS_NAMESPACE=1 exec unshare --mount --propagation private "$0" "$@"
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cp -a /usr/sbin "$WORK/sbin"
 cp "$BUILD/tools/umount.fuse.brickfs" "$WORK/sbin/"
 mount --bind "$WORK/sbin" /usr/sbin

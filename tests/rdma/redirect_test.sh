@@ -45,6 +45,6 @@ say "a mount while RDMA is cut says that it is redirected"
 cut_rdma
 mount_brickfs
 link_says '^tcp.*redirected' || die "the link is: $(cat "$WORK/link.txt")"
-grep -qi 'tcp' "$WORK/brickfs.log" || die "the log does not say that the mount is over TCP"
+grep -qi 'tcp.*slower, until rdma works again' "$WORK/brickfs.log" || die "the log does not say that the mount is over TCP"
 unmount_brickfs
 mend_rdma
