@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/crash/explore.h"
 
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +19,7 @@
 #include "tests/support/crash_faults.h"
 #include "tools/crash/fibers.h"
 #include "tools/crash/fixed_world.h"
-#include "transport/base/check.h"
+#include "tools/crash/processes.h"
 
 namespace brickfs {
 namespace {
@@ -254,13 +252,6 @@ void Worker::run() {
 
 // --- all of them
 
-// True if it could be done: a failure is in the totals, an abort is not.
-bool wait_for(pid_t worker) {
-  int status = 0;
-  CHECK(waitpid(worker, &status, 0) == worker);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 void print_phase(const char* what, const Phase& phase, uint64_t of) {
   if (phase.states == 0) return;
   std::printf("%-30s %6lu", what, phase.sequences.load());
@@ -298,24 +289,10 @@ int explore(const ExploreArguments& given) {
   }
   if (!arguments.sequence.empty()) arguments.jobs = 1;
   const double begin = real_seconds();
-  void* const shared = mmap(nullptr, sizeof(Totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  CHECK(shared != MAP_FAILED);
-  auto* const totals = new (shared) Totals;
-  std::vector<pid_t> workers;
-  std::fflush(stdout);
-  for (uint64_t number = 0; number < arguments.jobs; ++number) {
-    const pid_t worker = fork();
-    CHECK(worker >= 0);
-    if (worker == 0) {
-      Worker(arguments, begin, number, *totals).run();
-      _exit(0);
-    }
-    workers.push_back(worker);
-  }
-  for (const pid_t worker : workers) {
-    if (!wait_for(worker)) ++totals->failures;
-  }
-  return print_totals(arguments, *totals, real_seconds() - begin);
+  Totals& totals = make_shared_by_processes<Totals>();
+  const auto work = [&](uint64_t number) { Worker(arguments, begin, number, totals).run(); };
+  totals.failures += run_in_processes(arguments.jobs, work);
+  return print_totals(arguments, totals, real_seconds() - begin);
 }
 
 }  // namespace brickfs

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/crash/store.h"
 
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,12 +9,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <vector>
 
 #include "tests/support/crash_store_explorer.h"
 #include "tools/crash/fibers.h"
 #include "tools/crash/fixed_world.h"
-#include "transport/base/check.h"
+#include "tools/crash/processes.h"
 
 namespace brickfs {
 namespace {
@@ -75,31 +72,13 @@ int explore_store(const StoreArguments& given) {
   StoreArguments arguments = given;
   if (arguments.runs == 0 && arguments.seconds == 0) arguments.runs = kDefaultRuns;
   const double begin = real_seconds();
-  void* const shared = mmap(nullptr, sizeof(StoreTotals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  CHECK(shared != MAP_FAILED);
-  auto* const totals = new (shared) StoreTotals;
-  std::vector<pid_t> workers;
-  std::fflush(stdout);
-  for (uint64_t number = 0; number < arguments.jobs; ++number) {
-    const pid_t worker = fork();
-    CHECK(worker >= 0);
-    if (worker == 0) {
-      work(arguments, begin, number, *totals);
-      std::fflush(stdout);
-      _exit(0);
-    }
-    workers.push_back(worker);
-  }
-  for (const pid_t worker : workers) {
-    int status = 0;
-    CHECK(waitpid(worker, &status, 0) == worker);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) ++totals->failures;
-  }
+  StoreTotals& totals = make_shared_by_processes<StoreTotals>();
+  totals.failures += run_in_processes(arguments.jobs, [&](uint64_t number) { work(arguments, begin, number, totals); });
   const double seconds = real_seconds() - begin;
-  std::printf("%lu runs; %lu more states were equal to one before\n", totals->runs.load(), totals->repeats.load());
-  std::printf("%lu states explored, %lu failed, %.0f per second\n", totals->states.load(), totals->failures.load(),
-              static_cast<double>(totals->states) / seconds);
-  return totals->failures == 0 ? 0 : 1;
+  std::printf("%lu runs; %lu more states were equal to one before\n", totals.runs.load(), totals.repeats.load());
+  std::printf("%lu states explored, %lu failed, %.0f per second\n", totals.states.load(), totals.failures.load(),
+              static_cast<double>(totals.states) / seconds);
+  return totals.failures == 0 ? 0 : 1;
 }
 
 }  // namespace brickfs
