@@ -25,7 +25,7 @@ sleep 0.5
 "$BRICKCTL" status "$SOURCE" | grep 'holder:.*kept for it for [0-9]* s more' || { kill -CONT "$holder"; die "status does not say for whom the volume is kept"; }
 "$BRICKCTL" check "$SOURCE" >"$WORK/check.log" 2>&1 && { kill -CONT "$holder"; die "a check takes the volume from its holder"; }
 grep -q 'kept for it' "$WORK/check.log" || { kill -CONT "$holder"; die "a refused check does not say why: $(cat "$WORK/check.log")"; }
-if mount_other; then kill -CONT "$holder"; die "another mounts while the holder is on his way back"; fi
+if as_another_host timeout 60 "$BRICKFS" "$SOURCE" "$OTHER" 2>"$WORK/other.log"; then kill -CONT "$holder"; die "another mounts while the holder is on his way back"; fi
 grep -q 'kept for it for [0-9]* s more.*waiting' "$WORK/other.log" || die "who waits does not say so: $(cat "$WORK/other.log")"
 tail -n 1 "$WORK/other.log" | grep -q 'is held by' || die "who is refused does not say by whom: $(cat "$WORK/other.log")"
 [ "$(tree_checksum "$MNT")" = "$before" ] || die "a mount that lives has lost what it wrote"

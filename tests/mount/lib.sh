@@ -132,6 +132,14 @@ mount_brickfs() {  # [OPTIONS]
 says_mounted() { tail -n "+$1" "$WORK/brickfs.log" | grep -q 'is mounted at'; }
 is_told_of_mount() { [ ! -d "/proc/$1" ] || says_mounted "$2"; }
 
+# Runs a command where MNT is not mounted, as on another host: on this one a mount of the same volume is one more of the first.
+as_another_host() {
+  unshare --mount --propagation private python3 -c 'import ctypes, os, sys
+libc = ctypes.CDLL(None)
+while libc.umount2(sys.argv[1].encode(), 2 | 8) == 0: pass  # MNT_DETACH, UMOUNT_NOFOLLOW: waits for no server
+os.execvp(sys.argv[2], sys.argv[2:])' "$MNT" "$@"
+}
+
 # Waits until the client has ended too: then the volume is free.
 unmount_brickfs() {  # [DIR]
   local pid dir=${1:-$MNT}
