@@ -60,6 +60,8 @@ def compare(name, helped, paged):
 def mount_options_in_help(text):
     names = set()
     for line in re.search(r"^OPT(.*?)\n\n", text, re.M | re.S)[1].splitlines():
+        if line.startswith(" " * 9):
+            continue  # an explanation goes on
         words = re.split(r" {2,}|\.\.\.", line.strip())[0]
         names |= {word.split("=")[0].strip() for word in words.split(",")}
     return names
