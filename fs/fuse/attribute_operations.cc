@@ -15,7 +15,13 @@
 namespace brickfs {
 namespace {
 
-void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
+// By an open file: before a write to it (fs/fuse/writeback_cache.h). At other times the kernel asks without.
+void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
+  WritebackCache* const writeback = mount_of(request).writeback();
+  if (file != nullptr && writeback != nullptr) {
+    const Status status = writeback->before_write(ino_of(ino), FusePlace::current()->waiter().interruption());
+    if (!status.ok()) return reply_status(request, status);
+  }
   reply_attributes(request, filesystem_of(request).get_attributes(ino_of(ino)));
 }
 
@@ -47,6 +53,8 @@ void setattr(fuse_req_t request, fuse_ino_t ino, struct stat* attributes, int va
   const bool nothing_else = (valid & ~FUSE_SET_ATTR_CTIME) == 0;
   change.kill_privileges = FusePlace::current()->buffers().kill_privileges;
   change.kill_if_owner = nothing_else && mount_of(request).kills_privileges();
+  WritebackCache* const writeback = mount_of(request).writeback();
+  if (writeback != nullptr && change.size_bytes == uint64_t{0}) writeback->forget_lost(ino_of(ino));
   reply_attributes(request, filesystem_of(request).set_attributes(ino_of(ino), change, caller_of(request)));
 }
 

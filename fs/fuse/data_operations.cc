@@ -66,6 +66,7 @@ void write(fuse_req_t request, fuse_ino_t ino, const char* data, size_t size, of
   const auto written = filesystem.write(ino_of(ino), static_cast<uint64_t>(offset), std::span(&from, 1), false,
                                         buffers.kill_privileges ? &caller : nullptr, info->writepage != 0);
   if (written.ok() && clears_mode) drop_cached_mode(request, ino);
+  if (info->writepage != 0) note_written_back(request, ino_of(ino), static_cast<uint64_t>(offset) + size, written);
   reply_written(request, ino_of(ino), static_cast<uint64_t>(offset), size, written);
 }
 
@@ -104,7 +105,12 @@ void fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, off_t
   reply_status(request, status);
 }
 
+// What was written and is in the kernel's pages is data, too; the kernel asks us without having written it back.
 void lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
+  if (WritebackCache* const writeback = mount_of(request).writeback(); writeback != nullptr) {
+    const Status status = writeback->before_seek(ino_of(ino), FusePlace::current()->waiter().interruption());
+    if (!status.ok()) return reply_status(request, status);
+  }
   const auto found = filesystem_of(request).seek(ino_of(ino), static_cast<uint64_t>(offset), whence);
   if (!found.ok()) return reply_error(request, found.error());
   fuse_reply_lseek(request, static_cast<off_t>(*found));

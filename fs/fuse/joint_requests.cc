@@ -32,12 +32,12 @@ void JointRequests::end_adding() {
 
 void JointRequests::read(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& into, Touch touch) {
   if (!transfer_.begin_read(ino, offset, into, touch)) return decline(request);
-  begun_.push_back({FusePlace::current(), request, into.data, ino, offset, into.length_bytes});
+  begun_.push_back({FusePlace::current(), request, into.data, ino, offset, into.length_bytes, false});
 }
 
 void JointRequests::write(fuse_req_t request, Ino ino, uint64_t offset, const LocalSlice& from, bool mapped) {
   if (!transfer_.begin_write(ino, offset, from, mapped)) return decline(request);
-  begun_.push_back({FusePlace::current(), request, nullptr, ino, offset, from.length_bytes});
+  begun_.push_back({FusePlace::current(), request, nullptr, ino, offset, from.length_bytes, mapped});
 }
 
 // Frees what libfuse has of it.
@@ -70,6 +70,7 @@ void JointRequests::answer_all(const Status& moved) {
 }
 
 void JointRequests::answer(const Begun& begun, const Result<uint64_t>& bytes) {
+  if (begun.mapped) note_written_back(begun.request, begun.ino, begun.offset + begun.length, bytes);
   if (begun.read_to == nullptr) return reply_written(begun.request, begun.ino, begun.offset, begun.length, bytes);
   if (!bytes.ok()) return reply_error(begun.request, bytes.error());
   fuse_reply_buf(begun.request, reinterpret_cast<const char*>(begun.read_to), *bytes);

@@ -57,6 +57,7 @@ class JointRequests {
     Ino ino;
     uint64_t offset;
     uint64_t length;
+    bool mapped;
   };
   void begin_adding(FusePlace& place);
   void end_adding();

@@ -249,6 +249,7 @@ void FuseLoop::process(std::span<std::byte> message) {
 // A signal that comes just before a thread begins to wait is lost, so it is sent until all have gone.
 void FuseLoop::stop() {
   mount_.pages().stop();  // while reads are served, for which it may wait
+  if (mount_.writeback() != nullptr) mount_.writeback()->stop();  // likewise
   stopping_ = true;
   device_queue_.stop();
   for (FuseRingQueue& queue : queues_) queue.stop();

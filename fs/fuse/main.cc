@@ -39,7 +39,7 @@ OPT     ro, rw            read-only or not (rw)
         linger=SEC        so long brickfs tries to bring what was written to a brick that is away, after an umount (300)
         bg, retry=MINUTES  a volume that cannot be had yet is tried again: with bg behind the caller's back (10000), else before it returns (0)
         secret=PATH       file with the volume's secret
-        writeback=on|off  the kernel's writeback cache (off)
+        writeback=auto|on|off  write() leaves the bytes in the kernel's cache (off; auto: where that does little harm)
         io_uring=auto|on|off  requests over io_uring (auto: if this kernel allows it; on: have it allow it, for this mount)
         log=LEVEL         trace, debug, info, warn, error, off (info)
         allow_other, noallow_other   whether others than who mounted may use it, within what modes, owners and ACLs

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "fs/fuse/captured_stderr.h"
+#include "fs/fuse/dirty_limit.h"
 #include "fs/fuse/mount_flags.h"
 #include "fs/fuse/mount_table.h"
 #include "fs/fuse/operations.h"
@@ -98,16 +99,24 @@ std::string join_options(const std::vector<std::string>& options) {
 
 ssize_t receive_hook(int fd, void* buffer, size_t size, void*) { return ::read(fd, buffer, size); }
 
+constexpr uint64_t kLeastDirtyLimit = 4 * kMiB;
+constexpr uint64_t kDirtyShare = 16;  // of the volume, at most, the kernel may have written and not written back
+
 }  // namespace
 
 FuseMount::FuseMount(Filesystem& filesystem, const MountCommand& command)
     : filesystem_(filesystem),
       mountpoint_(command.mountpoint),
-      writeback_cache_(command.writeback_cache),
       syncs_names_(has_option(command.kernel_options, "sync") || has_option(command.kernel_options, "dirsync")),
       pages_([this](Ino ino, uint64_t offset, uint64_t length) {
         fuse_lowlevel_notify_inval_inode(session_, raw(ino), static_cast<off_t>(offset), static_cast<off_t>(length));
-      }) {}
+      }) {
+  if (command.writeback != Writeback::kOn) return;
+  WritebackCache::Notices notices;
+  notices.write_back = [this](Ino ino) { fuse_lowlevel_notify_inval_inode(session_, raw(ino), 0, 0); };
+  notices.forget_attributes = [this](Ino ino) { fuse_lowlevel_notify_inval_inode(session_, raw(ino), -1, 0); };
+  writeback_ = std::make_unique<WritebackCache>(filesystem, std::move(notices));
+}
 
 Result<std::unique_ptr<FuseMount>> FuseMount::attach(Filesystem& filesystem, const MountCommand& command,
                                                      std::string* why) {
@@ -140,6 +149,7 @@ Status FuseMount::start_session(const MountCommand& command, std::string* why) {
     listed_source_ = entry->source;
   }
   TRY(add_mount_flags(command, why));
+  if (writeback_) keep_room_for_writeback();
   touch_permission_ = std::make_unique<TouchPermission>(mountpoint_, device_number_);
   filesystem_.ask_before_touching([this] { return touch_permission_->may_touch(); });
   return {};
@@ -154,8 +164,17 @@ Status FuseMount::mount_session(std::string* why) {
   return Error(EIO, "fuse mount");
 }
 
+// Of a small volume so much would be kept that it were always short.
+void FuseMount::keep_room_for_writeback() {
+  lower_dirty_limit(device_number_, std::max(filesystem_.stat().total_units * kUnitBytes / kDirtyShare, kLeastDirtyLimit));
+  const auto limit = read_dirty_limit(device_number_);
+  if (limit) return writeback_->keep_room(*limit);
+  log::warn("the kernel does not say how much it may have in its write-back cache: no room is kept for that");
+}
+
 FuseMount::~FuseMount() {
   filesystem_.ask_before_touching(nullptr);
+  if (writeback_) filesystem_.reserve_for_writeback(0, [] {});
   if (session_ == nullptr) return;
   if (!is_severed() && is_mounted()) unmount_lazily();
   // Of a live connection this would unmount whatever is on the mountpoint by now.

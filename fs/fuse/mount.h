@@ -17,6 +17,7 @@
 #include "fs/fuse/mount_options.h"
 #include "fs/fuse/page_dropper.h"
 #include "fs/fuse/touch_permission.h"
+#include "fs/fuse/writeback_cache.h"
 #include "fs/operations/filesystem.h"
 #include "transport/base/bytes.h"
 #include "transport/base/mutex.h"
@@ -73,8 +74,9 @@ class FuseMount {
   Filesystem& filesystem() const { return filesystem_; }
   fuse_session* session() const { return session_; }
   int device() const;
-  bool writeback_cache() const { return writeback_cache_; }
   bool syncs_names() const { return syncs_names_; }
+  // Null: it has none.
+  WritebackCache* writeback() const { return writeback_.get(); }
   bool kills_privileges() const { return amendment_.kills_privileges(); }
 
   // Before the first request is served: RequestLimit::ask_seconds.
@@ -96,11 +98,11 @@ class FuseMount {
   Status mount_session(std::string* why);
   static ssize_t send_hook(int fd, iovec* parts, int count, void* mount);
   void unmount_lazily() const;
+  void keep_room_for_writeback();
   std::vector<std::string> mountpoints() const;
 
   Filesystem& filesystem_;
   const std::string mountpoint_;
-  const bool writeback_cache_;
   const bool syncs_names_;
   fuse_session* session_ = nullptr;
   std::string device_number_;             // "MAJOR:MINOR" of the mounted file system
@@ -110,6 +112,7 @@ class FuseMount {
   std::unique_ptr<TouchPermission> touch_permission_;
   MissingNames missing_;
   PageDropper pages_;
+  std::unique_ptr<WritebackCache> writeback_;
   std::array<Mutex, 64> dropping_;  // by inode number: nobody goes on while another has not yet told the kernel
 };
 

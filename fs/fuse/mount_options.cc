@@ -57,12 +57,6 @@ Error refuse(std::string* why, std::string text) {
   return Error(EINVAL, "mount options");
 }
 
-Status set_switch(std::string_view key, std::string_view value, bool& to, std::string* why) {
-  if (value != "on" && value != "off") return refuse(why, fmt::format("option {}={}: it is on or off", key, value));
-  to = value == "on";
-  return {};
-}
-
 Result<int64_t> parse_count(std::string_view key, std::string_view value, int64_t least, int64_t most, const char* of_what,
                             std::string* why) {
   int64_t count = 0;
@@ -81,15 +75,16 @@ Status set_retry(std::string_view key, std::string_view value, MountCommand& com
   return {};
 }
 
-Status set_io_uring(std::string_view value, MountCommand& command, std::string* why) {
+template <typename Choice>
+Status set_choice(std::string_view key, std::string_view value, Choice& to, std::string* why) {
   if (value == "auto") {
-    command.io_uring = IoUring::kAuto;
+    to = Choice::kAuto;
   } else if (value == "on") {
-    command.io_uring = IoUring::kOn;
+    to = Choice::kOn;
   } else if (value == "off") {
-    command.io_uring = IoUring::kOff;
+    to = Choice::kOff;
   } else {
-    return refuse(why, fmt::format("option io_uring={}: it is auto, on or off", value));
+    return refuse(why, fmt::format("option {}={}: it is auto, on or off", key, value));
   }
   return {};
 }
@@ -173,8 +168,8 @@ Status set_option(std::string_view option, MountCommand& command, std::string* w
     if (key == "retry") return set_retry(key, value, command, why);
     if (key == "linger") return set_seconds(key, value, command.linger, why);
     if (key == "secret") return set_secret(value, command, why);
-    if (key == "writeback") return set_switch(key, value, command.writeback_cache, why);
-    if (key == "io_uring") return set_io_uring(value, command, why);
+    if (key == "writeback") return set_choice(key, value, command.writeback, why);
+    if (key == "io_uring") return set_choice(key, value, command.io_uring, why);
     if (key == "log") return set_log_level(value, command, why);
   }
   if (set_kernel_option(option, command)) return {};
@@ -193,7 +188,7 @@ bool is_for_everybody(const MountCommand& command) {
 std::string describe_common_options(const MountCommand& command, bool durable, bool io_uring) {
   std::string all = fmt::format("{} {} {} timeo={} linger={} writeback={} io_uring={} {}", command.read_only ? "ro" : "rw",
                                 durable ? "durable" : "volatile", command.soft ? "soft" : "hard", command.soft_timeout.count(),
-                                command.linger.count(), command.writeback_cache ? "on" : "off", io_uring ? "on" : "off",
+                                command.linger.count(), command.writeback == Writeback::kOn ? "on" : "off", io_uring ? "on" : "off",
                                 is_for_everybody(command) ? "allow_other" : "noallow_other");
   for (const std::string& option : command.kernel_options) {
     if (!contains(kOfMount, option)) all += " " + option;

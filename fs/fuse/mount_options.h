@@ -15,6 +15,7 @@
 namespace brickfs {
 
 enum class IoUring { kAuto, kOn, kOff };
+enum class Writeback { kAuto, kOn, kOff };
 
 struct MountCommand {
   std::string source;
@@ -30,7 +31,7 @@ struct MountCommand {
   std::chrono::seconds soft_timeout = limits::kSoftTimeout;
   std::chrono::seconds linger{300};  // after an umount, for a brick that is away
   std::string secret_path;
-  bool writeback_cache = false;
+  Writeback writeback = Writeback::kOff;  // auto: Serving decides
   bool no_atime = false;
   IoUring io_uring = IoUring::kAuto;
   std::string log_level = "info";

@@ -17,7 +17,7 @@ void init(void* user_data, fuse_conn_info* connection) {
   unsigned want = FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
                   FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_DONT_MASK | FUSE_CAP_POSIX_ACL |
                   FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_EXPLICIT_INVAL_DATA;
-  if (mount.writeback_cache()) want |= FUSE_CAP_WRITEBACK_CACHE;
+  if (mount.writeback() != nullptr) want |= FUSE_CAP_WRITEBACK_CACHE;
   connection->want = want & connection->capable;
   connection->max_write = kFuseTransferBytes;
   connection->max_readahead = kReadAheadBytes;

@@ -115,6 +115,11 @@ void reply_written(fuse_req_t request, Ino ino, uint64_t offset, uint64_t length
   if (!dropping) answer_there(answer);
 }
 
+void note_written_back(fuse_req_t request, Ino ino, uint64_t end, const Result<uint64_t>& written) {
+  WritebackCache* const writeback = mount_of(request).writeback();
+  if (writeback != nullptr) writeback->written(ino, end, written.ok() ? Status() : Status(written.error()));
+}
+
 void reply_status(fuse_req_t request, const Status& status) { fuse_reply_err(request, status.code()); }
 
 void reply_entry(fuse_req_t request, const Result<Attributes>& attributes) {

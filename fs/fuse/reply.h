@@ -33,6 +33,8 @@ Touch touch_of(uint32_t open_flags);
 struct stat to_stat(const Attributes& attributes);
 fuse_entry_param to_entry(const Attributes& attributes);
 
+// Of a write out of the kernel's page cache, before it is answered.
+void note_written_back(fuse_req_t request, Ino ino, uint64_t end, const Result<uint64_t>& written);
 void reply_status(fuse_req_t request, const Status& status);
 void reply_error(fuse_req_t request, const Error& error);
 // To the request at the calling thread's place. What was written past the kernel's page cache is answered when the

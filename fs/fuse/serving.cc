@@ -14,6 +14,7 @@
 #include <optional>
 #include <thread>
 
+#include "fs/fuse/dirty_limit.h"
 #include "fs/fuse/ending.h"
 #include "fs/fuse/loop.h"
 #include "fs/fuse/mount.h"
@@ -62,6 +63,7 @@ class Serving {
   Status choose_requests_way();
   void put_ring_switch_back();
   void look_at_request_limit();
+  void choose_writeback();
   Status mount_filesystem();
   void listen_to_umount();
   std::string common_options() const;
@@ -91,6 +93,7 @@ class Serving {
 
 Status Serving::start() {
   look_at_request_limit();
+  choose_writeback();
   TRY(mount_filesystem());
   defer_signals();
   if (const Status chosen = choose_requests_way(); !chosen.ok()) {
@@ -153,6 +156,14 @@ void Serving::look_at_request_limit() {
       limit_.limit->count(), std::chrono::duration<double>(*most).count());
 }
 
+// Where operations fail while the brick is away, who writes is to be told by write(2) itself: there is no way back to what was lost.
+void Serving::choose_writeback() {
+  if (command_.writeback != Writeback::kAuto) return;
+  const bool fails = command_.soft || limit_.longest_outage();
+  command_.writeback = !command_.read_only && !fails && tells_dirty_limit() ? Writeback::kOn : Writeback::kOff;
+  log::info("writeback=auto: {}", command_.writeback == Writeback::kOn ? "on" : "off");
+}
+
 Status Serving::mount_filesystem() {
   const auto commit_wanted = [target = commit_target_] {
     if (Filesystem* const filesystem = *target) filesystem->want_commit();
@@ -160,7 +171,7 @@ Status Serving::mount_filesystem() {
   MountRetry retry(command_, events_.waiting);
   auto volume = TRY(open_volume(command_, commit_wanted, retry, why_));
   const MountOptions options{
-      .read_only = command_.read_only, .writeback_cache = command_.writeback_cache, .no_atime = command_.no_atime};
+      .read_only = command_.read_only, .writeback_cache = command_.writeback == Writeback::kOn, .no_atime = command_.no_atime};
   std::string reason;
   auto filesystem = Filesystem::mount(std::move(volume), options, &reason);
   if (!filesystem.ok()) {

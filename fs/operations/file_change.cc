@@ -99,7 +99,7 @@ uint64_t Filesystem::Impl::FileChange::goal_at(uint64_t file_unit) const {
 }
 
 Result<std::vector<Extent>> Filesystem::Impl::FileChange::allocate(uint64_t first, uint64_t end,
-                                                                   std::span<const Extent> mapped) {
+                                                                   std::span<const Extent> mapped, Space::For what) {
   std::vector<Extent> holes;
   uint64_t units = 0;
   const auto add_hole = [&](uint64_t hole_end) {
@@ -114,7 +114,7 @@ Result<std::vector<Extent>> Filesystem::Impl::FileChange::allocate(uint64_t firs
   add_hole(end);
   if (units == 0) return std::vector<Extent>();
 
-  const std::vector<UnitRun> runs = TRY(fs_.space->allocate(units, goal_at(holes.front().file_unit), current_interruption()));
+  const std::vector<UnitRun> runs = TRY(fs_.space->allocate(units, goal_at(holes.front().file_unit), current_interruption(), what));
   allocated_.insert(allocated_.end(), runs.begin(), runs.end());
   std::vector<Extent> filled;
   auto hole = holes.begin();

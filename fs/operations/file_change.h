@@ -42,7 +42,8 @@ class Filesystem::Impl::FileChange {
   std::vector<Extent> extents(uint64_t first, uint64_t end) const;
 
   // New units for the parts of the units that `mapped` (ascending, within them) leaves open. ENOSPC: for none of them.
-  Result<std::vector<Extent>> allocate(uint64_t first, uint64_t end, std::span<const Extent> mapped);
+  Result<std::vector<Extent>> allocate(uint64_t first, uint64_t end, std::span<const Extent> mapped,
+                                       Space::For what = Space::For::kAnything);
   void map(const Extent& extent) { maps_.push_back(extent); }
   void unmap(uint64_t first, uint64_t end) { unmaps_.push_back({first, end - first}); }
 

@@ -38,7 +38,7 @@ bool by_file_unit(const Extent& a, const Extent& b) { return a.file_unit < b.fil
 Status Filesystem::Impl::write_range(FileChange& change, std::span<const LocalSlice> from, const Caller* unprivileged,
                                      bool mapped) {
   std::vector<Extent> targets = change.extents(change.first_unit(), change.end_unit());
-  std::vector<Extent> fresh = TRY(change.allocate(change.first_unit(), change.end_unit(), targets));
+  std::vector<Extent> fresh = TRY(change.allocate(change.first_unit(), change.end_unit(), targets, mapped ? Space::For::kWriteback : Space::For::kAnything));
   for (Extent& extent : fresh) extent.unwritten = true;  // as far as filling goes; it is new to the map, too
   for (const Extent& extent : targets) {
     if (extent.unwritten) change.touches_shed_content();
@@ -83,6 +83,15 @@ bool Filesystem::Impl::plan_overwrite(FileChange& change, std::span<const LocalS
 Status Filesystem::Impl::record_overwrite(FileChange& change, bool mapped) {
   const bool stamp = !options.writeback_cache;
   return change.record({.stamp_mtime = stamp, .stamp_ctime = stamp, .keeps_capabilities = mapped});
+}
+
+Status Filesystem::cover_lost(Ino ino, uint64_t end) {
+  TRY(impl_->admit_change());
+  Impl::FileChange change(*impl_, ino);
+  TRY(change.lock_from(end));
+  if (change.end() <= change.size()) return {};
+  change.zero_gap(change.end());
+  return change.apply({.size_bytes = change.end()});
 }
 
 Result<uint64_t> Filesystem::write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append,

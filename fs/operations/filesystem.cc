@@ -79,6 +79,26 @@ Uncommitted Filesystem::uncommitted() const {
   return {.operations = raw(impl_->journal->last()) - raw(durable), .bytes = impl_->volume->uncommitted_bytes()};
 }
 
+void Filesystem::reserve_for_writeback(uint64_t bytes, std::function<void()> on_short) {
+  if (!impl_->read_only) impl_->space->reserve_for_writeback(divide_up(bytes, kUnitBytes), std::move(on_short));
+}
+
+void Filesystem::settle_writeback() { impl_->space->settle_writeback(); }
+
+bool Filesystem::is_short_for_writeback() const { return !impl_->read_only && impl_->space->is_short_for_writeback(); }
+
+Filesystem::KnownFiles Filesystem::known_files(Ino from, size_t most) const {
+  KnownFiles known;
+  const std::vector<Ino> numbers = impl_->inodes.numbers_from(from, most);
+  for (const Ino ino : numbers) {
+    const InodeLocks lock(impl_->inodes, {ino}, InodeLocks::Mode::kShared);
+    const Inode* const inode = impl_->inodes.find(ino);
+    if (inode != nullptr && inode->is_regular() && inode->references > 0) known.files.push_back(ino);
+  }
+  if (!numbers.empty()) known.next = Ino{raw(numbers.back()) + 1};
+  return known;
+}
+
 FilesystemStat Filesystem::stat() const {
   const SpaceUsage usage = impl_->read_only ? impl_->read_only_usage : impl_->space->usage();
   FilesystemStat stat;

@@ -181,6 +181,9 @@ class Filesystem {
   Result<uint64_t> seek(Ino ino, uint64_t offset, int whence);                // SEEK_DATA, SEEK_HOLE; ENXIO
   Result<uint64_t> copy_range(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset, uint64_t length,
                               const Caller* unprivileged);
+  // Bytes up to there were written, as far as their writer knows, and got no room when the kernel wrote them back: the file is made so long,
+  // with zeros where they should be.
+  Status cover_lost(Ino ino, uint64_t end);
   // Everything done before is durable (`ino` as a hint of what matters).
   Status sync(Ino ino);
   Status sync_all();
@@ -193,6 +196,18 @@ class Filesystem {
   std::optional<CachedRegions::Range> take_cached(Ino ino, uint64_t offset, uint64_t length);
   // Asked before a time of reading is noted, if it is due; by any thread. False: it is not noted. Before others use this.
   void ask_before_touching(std::function<bool()> may_touch);
+
+  // The kernel's page cache may hold so many bytes that are not written yet: room is kept for them (fs/space/writeback_reserve.h).
+  // `on_short`, which does not wait, has them written, and then settle_writeback() called. While nobody else uses this.
+  void reserve_for_writeback(uint64_t bytes, std::function<void()> on_short);
+  void settle_writeback();
+  bool is_short_for_writeback() const;
+  // Regular files that the kernel may know, by ascending number from there on; at most so many inodes are looked at.
+  struct KnownFiles {
+    std::vector<Ino> files;
+    std::optional<Ino> next;  // where to go on; none: those were the last
+  };
+  KnownFiles known_files(Ino from, size_t most) const;
 
   FilesystemStat stat() const;
   // Waits for nothing; also during unmount() and after it.

@@ -13,6 +13,9 @@ namespace {
 // From here on an allocation begins its own block at the next boundary rather than filling gaps elsewhere.
 constexpr uint64_t kLargeUnits = 128;
 constexpr std::chrono::milliseconds kRefreshEvery{1000};  // what the brick can give, when we are short
+// What the kernel writes back may need a range of a file, or a thread, that the one who waits for it has: then nobody waits longer.
+constexpr std::chrono::milliseconds kWaitForWriteback{5000};
+constexpr std::chrono::milliseconds kLookForInterruption{50};
 
 BlockRun blocks_touched(UnitRun run) {
   const uint64_t first = run.first / kUnitsPerBlock;
@@ -87,8 +90,25 @@ Status Space::stop() {
   return impl_->give_all_back();
 }
 
-Result<std::vector<UnitRun>> Space::allocate(uint64_t units, uint64_t goal, const Interruption* by) {
-  return impl_->allocate(units, goal, by);
+Result<std::vector<UnitRun>> Space::allocate(uint64_t units, uint64_t goal, const Interruption* by, For what) {
+  return impl_->allocate(units, goal, by, what);
+}
+
+void Space::reserve_for_writeback(uint64_t units, std::function<void()> on_short) {
+  MutexLock lock(impl_->mutex);
+  impl_->on_short = std::move(on_short);
+  impl_->reserve.set(units);
+}
+
+void Space::settle_writeback() {
+  MutexLock lock(impl_->mutex);
+  impl_->reserve.settle();
+  impl_->settled.notify_all();
+}
+
+bool Space::is_short_for_writeback() const {
+  MutexLock lock(impl_->mutex);
+  return impl_->reserve.is_short();
 }
 
 void Space::release(UnitRun run, Lsn freed_by) {
@@ -180,9 +200,10 @@ void Space::Impl::reap() {
   if (emptied) supply_wanted.notify_one();
 }
 
-Result<std::vector<UnitRun>> Space::Impl::allocate(uint64_t units, uint64_t goal, const Interruption* by) {
+Result<std::vector<UnitRun>> Space::Impl::allocate(uint64_t units, uint64_t goal, const Interruption* by, For what) {
   CHECK(units > 0);
   MutexLock lock(mutex);
+  TRY(keep_reserve(lock, units, by, what));
   TRY(promise(lock, units, by));
   std::vector<UnitRun> runs;
   uint64_t need = units;
@@ -191,6 +212,21 @@ Result<std::vector<UnitRun>> Space::Impl::allocate(uint64_t units, uint64_t goal
   promised_units -= need;
   for (const UnitRun& run : runs) data.give_back(run);
   return status.error();
+}
+
+Status Space::Impl::keep_reserve(MutexLock& lock, uint64_t units, const Interruption* by, For what) {
+  const uint64_t free = free_now() + freed_units;
+  if (reserve.look(free > units ? free - units : 0)) {
+    mutex.unlock();
+    on_short();
+    mutex.lock();
+  }
+  const auto patience = Clock::now() + kWaitForWriteback;
+  while (what == For::kAnything && reserve.is_contended() && !stopping && Clock::now() < patience) {
+    if (by != nullptr && by->raised()) return Error(EINTR, "interrupted");
+    settled.wait_for(lock, kLookForInterruption);
+  }
+  return {};
 }
 
 // Sets so many units aside, wherever they are, for take_promised().

@@ -56,7 +56,8 @@ class Space {
   // In all `units` > 0, in as few runs as space allows, the first one at `goal` (a volume unit, 0: anywhere) if that is free.
   // Waits for a control call only if nothing is ahead. ENOSPC / EDQUOT: not so many are free; nothing is taken then.
   // EINTR.
-  Result<std::vector<UnitRun>> allocate(uint64_t units, uint64_t goal, const Interruption* by = nullptr);
+  enum class For { kAnything, kWriteback };  // kWriteback: of the kernel's page cache (reserve_for_writeback)
+  Result<std::vector<UnitRun>> allocate(uint64_t units, uint64_t goal, const Interruption* by = nullptr, For what = For::kAnything);
   // Given up by a transaction with this LSN.
   void release(UnitRun run, Lsn freed_by);
   // Allocated but never named in a transaction; no transfer to it is under way.
@@ -70,6 +71,12 @@ class Space {
   Status free_metadata(BlockRange blocks);
   // About how large a checkpoint of all rows is: the reserve grows and shrinks with it.
   void set_metadata_bytes(uint64_t live_bytes);
+
+  // The kernel's page cache may hold so many units that are not written yet (fs/space/writeback_reserve.h). `on_short`, which does not
+  // wait, has it write them back, and then settle_writeback() called. While nothing is being allocated.
+  void reserve_for_writeback(uint64_t units, std::function<void()> on_short);
+  void settle_writeback();
+  bool is_short_for_writeback() const;
 
   SpaceUsage usage() const;
   // Of the brick's store (transport/store_trouble.h), as the brick last said; it is asked again soon.

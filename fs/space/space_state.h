@@ -12,6 +12,7 @@
 #include "fs/space/block_budget.h"
 #include "fs/space/data_blocks.h"
 #include "fs/space/space.h"
+#include "fs/space/writeback_reserve.h"
 #include "transport/base/mutex.h"
 #include "transport/base/thread.h"
 
@@ -25,7 +26,7 @@ class Space::Impl {
       : volume(volume_in), budget(volume_in.session().capacity_blocks, volume_in.session().memory_blocks) {}
 
   // --- space.cc
-  Result<std::vector<UnitRun>> allocate(uint64_t units, uint64_t goal, const Interruption* by) ABSL_LOCKS_EXCLUDED(mutex);
+  Result<std::vector<UnitRun>> allocate(uint64_t units, uint64_t goal, const Interruption* by, For what) ABSL_LOCKS_EXCLUDED(mutex);
   Result<BlockRange> allocate_metadata(uint64_t blocks) ABSL_LOCKS_EXCLUDED(mutex);
   Status free_metadata(BlockRun blocks) ABSL_LOCKS_EXCLUDED(mutex);
   void raise_durable(Lsn lsn);
@@ -50,6 +51,10 @@ class Space::Impl {
     Lsn by;
     UnitRun run;
   };
+
+  CondVar settled;  // the reserve for write-back
+  WritebackReserve reserve ABSL_GUARDED_BY(mutex);
+  std::function<void()> on_short;  // changed while nothing is being allocated
 
   // Fixed after start().
   VolumeClient& volume;
@@ -87,6 +92,7 @@ class Space::Impl {
   void want_refresh() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
  private:
+  Status keep_reserve(MutexLock& lock, uint64_t units, const Interruption* by, For what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void take(UnitRun run, uint64_t& need, std::vector<UnitRun>& runs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   Status promise(MutexLock& lock, uint64_t units, const Interruption* by) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void take_well_placed(uint64_t goal, uint64_t& need, std::vector<UnitRun>& runs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);

@@ -73,6 +73,45 @@ TEST_F(SpaceTest, AGrowingFileStaysInOnePiece) {
   }
 }
 
+TEST_F(SpaceTest, WhatTheKernelHasWrittenGetsRoomFirst) {
+  start(64);
+  std::atomic<int> told = 0;
+  const uint64_t reserve = 4 * kUnitsPerBlock;
+  space_->reserve_for_writeback(reserve, [&] { ++told; });
+  while (space_->usage().free_units >= reserve + 2 * kUnitsPerBlock) allocate(kUnitsPerBlock);
+  EXPECT_EQ(told, 0);
+  EXPECT_FALSE(space_->is_short_for_writeback());
+
+  Interruption interrupted;
+  interrupted.raise();
+  EXPECT_EQ(space_->allocate(3 * kUnitsPerBlock, 0, &interrupted).code(), EINTR) << "others wait";
+  EXPECT_EQ(told, 1);
+  EXPECT_TRUE(space_->is_short_for_writeback());
+  EXPECT_TRUE(space_->allocate(3 * kUnitsPerBlock, 0, &interrupted, Space::For::kWriteback).ok());
+  space_->settle_writeback();
+  EXPECT_TRUE(space_->allocate(1, 0, &interrupted).ok()) << "now the rest is for all";
+  EXPECT_EQ(told, 1);
+}
+
+TEST_F(SpaceTest, WithRoomAgainTheKernelIsToldAgain) {
+  start(64);
+  std::atomic<int> told = 0;
+  const uint64_t reserve = 4 * kUnitsPerBlock;
+  space_->reserve_for_writeback(reserve, [&] {
+    ++told;
+    space_->settle_writeback();
+  });
+  for (int round = 1; round <= 2; ++round) {
+    std::vector<std::vector<UnitRun>> taken;
+    while (space_->usage().free_units >= reserve) taken.push_back(allocate(kUnitsPerBlock));
+    EXPECT_EQ(told, round);
+    for (const auto& runs : taken) release(runs);
+    make_all_durable();
+    allocate(1);
+    EXPECT_FALSE(space_->is_short_for_writeback());
+  }
+}
+
 TEST_F(SpaceTest, ALargeRequestIsOneRun) {
   start(256);
   EXPECT_EQ(allocate(5000).size(), 1u);

@@ -8,13 +8,14 @@ start_brick "$1" "$size"
 mount_brickfs
 mkdir "$MNT/keep"
 for i in $(seq 1 200); do head -c $((i * 331)) /dev/urandom >"$MNT/keep/$i"; done
+unit=$(stat -f -c %S "$MNT")
+head -c $((16 * unit)) /dev/zero >"$MNT/spare"
 sync
 sleep 1
 kept=$(tree_checksum "$MNT/keep")
 before=$(free_units)
 
 say "fill with one file: df tells to the unit how much goes in"
-unit=$(stat -f -c %S "$MNT")
 if dd if=/dev/zero of="$MNT/fill" bs=1M status=none 2>"$WORK/dd.err"; then die "dd could write without end"; fi
 grep -q 'No space left on device' "$WORK/dd.err" || die "dd says: $(cat "$WORK/dd.err")"
 written=$(stat -c %s "$MNT/fill")
@@ -24,6 +25,8 @@ left=$(free_units)
 [ "$(tree_checksum "$MNT/keep")" = "$kept" ] || die "filling the volume changed other files"
 
 say "everything still answers on a full volume"
+rm "$MNT/spare"  # what the kernel writes back may have filled it to the last unit, and a new name wants one
+before=$((before + 16))
 if head -c 3000000 /dev/zero >>"$MNT/keep/more" 2>/dev/null; then die "a write into a full volume succeeds"; fi
 rm -f "$MNT/keep/more"
 mkdir "$MNT/keep/dir" && mv "$MNT/keep/1" "$MNT/keep/dir/1" && mv "$MNT/keep/dir/1" "$MNT/keep/1" && rmdir "$MNT/keep/dir" || die "mkdir, mv, rmdir"

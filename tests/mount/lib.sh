@@ -2,6 +2,7 @@
 #
 #   BRICKFS_BUILD     the build directory with the programs (set by CTest)
 #   BRICKFS_CACHE     downloads kept between tests
+#   BRICKFS_WRITEBACK  `writeback=` of mounts whose test does not say (set by tests/mount/with_writeback)
 #   BRICKFS_SMALL     1: an emulated machine, on which everything is slow: less of everything, longer limits
 #   BRICKFS_RDMA_ADDRESS   for bricks of kind rdma: the address of an RDMA device of this host (set by tests/rdma/with_device)
 # After start_brick KIND: SOURCE. After mount_brickfs: MNT is mounted. WORK: scratch on the host, removed at the end.
@@ -122,7 +123,7 @@ mount_brickfs() {  # [OPTIONS]
   local log=$WORK/brickfs.log from pid
   touch "$log"
   from=$(($(wc -l <"$log") + 1))
-  setsid "$BRICKFS" "$SOURCE" "$MNT" -f -o "${1:+$1,}io_uring=${BRICKFS_IO_URING:-auto}" </dev/null >>"$log" 2>&1 &
+  setsid "$BRICKFS" "$SOURCE" "$MNT" -f -o "io_uring=${BRICKFS_IO_URING:-auto}${BRICKFS_WRITEBACK:+,writeback=$BRICKFS_WRITEBACK}${1:+,$1}" </dev/null >>"$log" 2>&1 &
   pid=$!
   disown "$pid"
   within 60 is_told_of_mount "$pid" "$from" || kill -9 "$pid"

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fuse/dirty_limit.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace brickfs {
+namespace {
+
+class DirtyLimit : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = ::testing::TempDir() + "dirty-limit-XXXXXX";
+    directory_ = mkdtemp(name.data());
+    std::filesystem::create_directory(directory_ + "/0:39");
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+  void set(const char* name, const char* value) const { std::ofstream(directory_ + "/0:39/" + name) << value << "\n"; }
+
+  std::string directory_;
+};
+
+TEST_F(DirtyLimit, IsWhatTheKernelHoldsItselfTo) {
+  EXPECT_FALSE(tells_dirty_limit(directory_));
+  EXPECT_FALSE(read_dirty_limit("0:39", directory_));
+  set("max_bytes", "42040688");
+  EXPECT_TRUE(tells_dirty_limit(directory_));
+  set("strict_limit", "0");
+  EXPECT_FALSE(read_dirty_limit("0:39", directory_)) << "it may go beyond";
+  set("strict_limit", "1");
+  EXPECT_EQ(read_dirty_limit("0:39", directory_), 42040688u);
+  EXPECT_FALSE(read_dirty_limit("0:40", directory_));
+  EXPECT_FALSE(tells_dirty_limit(directory_ + "/none"));
+}
+
+TEST_F(DirtyLimit, IsOnlyLowered) {
+  set("strict_limit", "1");
+  set("max_bytes", "1000000");
+  lower_dirty_limit("0:39", 2000000, directory_);
+  EXPECT_EQ(read_dirty_limit("0:39", directory_), 1000000u);
+  lower_dirty_limit("0:39", 500000, directory_);
+  EXPECT_EQ(read_dirty_limit("0:39", directory_), 500000u);
+}
+
+}  // namespace
+}  // namespace brickfs

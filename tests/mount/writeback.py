@@ -1,0 +1,71 @@
+"""Files on a mount with the kernel's write-back cache: writeback.py PART DIRECTORY."""
+import errno
+import os
+import sys
+
+MEGABYTE = bytes(1 << 20)
+MANY = 4096  # more than the volume holds
+
+
+def code_of(call, *arguments):
+    try:
+        call(*arguments)
+    except OSError as error:
+        return error.errno
+    return 0
+
+
+def opened(directory, name, flags=0):
+    return os.open(os.path.join(directory, name), os.O_RDWR | os.O_CREAT | flags, 0o644)
+
+
+def probe(directory):
+    """Exit 0: what is written stays in the kernel's cache, so that no blocks are taken yet."""
+    fd = opened(directory, "probe")
+    os.write(fd, b"kept")
+    blocks = os.fstat(fd).st_blocks
+    os.unlink(os.path.join(directory, "probe"))
+    sys.exit(0 if blocks == 0 else 1)
+
+
+def seek(directory):
+    """What has been written and not written back is data to whoever looks for data, as when a file is copied meanwhile."""
+    fd = opened(directory, "seek")
+    os.pwrite(fd, b"x" * 10000, 1 << 20)
+    other = os.open(os.path.join(directory, "seek"), os.O_RDONLY)
+    assert os.lseek(other, 0, os.SEEK_DATA) == 1 << 20
+    assert os.lseek(other, 1 << 20, os.SEEK_HOLE) == (1 << 20) + 10000
+    assert os.pread(other, 10000, 1 << 20) == b"x" * 10000
+
+
+def endless(directory):
+    """Who writes on and on is told by write(2), by the next one, by fsync, by close."""
+    fd = opened(directory, "fill")
+    closed, synced = opened(directory, "f1"), opened(directory, "f2")  # a full volume has no new names
+    written = 0
+    while written < MANY and code_of(os.write, fd, MEGABYTE) == 0:
+        written += 1
+    assert written < MANY, "written without end"
+    assert code_of(os.close, fd) in (0, errno.ENOSPC)
+    os.write(closed, MEGABYTE)
+    assert code_of(os.close, closed) == errno.ENOSPC
+    os.write(synced, MEGABYTE)
+    assert code_of(os.fsync, synced) == errno.ENOSPC
+    assert code_of(os.write, synced, MEGABYTE) == errno.ENOSPC
+
+
+def over(directory):
+    """On a full volume what is there can be written over, and each file is as long as its writer thinks."""
+    fd = opened(directory, "fill")
+    size = os.fstat(fd).st_size
+    for call in ((os.pwrite, fd, b"x", 0), (os.fsync, fd)):
+        assert code_of(*call) in (0, errno.ENOSPC)  # what the last writer was told by close is told here, too
+    for i in range(8):
+        assert os.pwrite(fd, b"%08d" % i, i * 4096) == 8
+    os.fsync(fd)
+    assert os.fstat(fd).st_size == size
+    print(size)
+
+
+if __name__ == "__main__":
+    {"probe": probe, "seek": seek, "endless": endless, "over": over}[sys.argv[1]](sys.argv[2])
