@@ -9,7 +9,7 @@
 
 namespace brickfs {
 
-// Waits for nothing: the request is made by a thread that nobody knows of any more. At worst it waits with the others
+// Waits for nothing: the request is made by a process that nobody knows of any more. At worst it waits with the others
 // until one of them is answered, or the connection ends. Best effort: the CPU may not be for this process.
 void kick_ring(const std::string& mountpoint, size_t cpu);
 
