@@ -24,6 +24,7 @@ bool serve_one(int fd, TcpSession& session) {
   const auto body = serve_call(session.server_session(), kind, frame->body);
   session.server_session().touch();
   session.end_call();
+  if (body.code() == ESTALE) return false;  // a session that ends is cut off, and says nothing any more
   wire::CallHeader header;
   header.kind = frame->header.kind | wire::kReplyBit;
   header.id = frame->header.id;

@@ -8,6 +8,7 @@
 #include "server/tcp_transfers.h"
 #include "transport/base/log.h"
 #include "transport/limits.h"
+#include "transport/refusal.h"
 #include "transport/wire.h"
 
 namespace brickfs {
@@ -69,9 +70,17 @@ Status TcpConnection::greet(tcp::Deadline deadline) {
   return {};
 }
 
-Error TcpConnection::refuse(const tcp::Frame& frame, int code, std::span<const std::byte> body) {
+// A peer that has proved that it knows the secret.
+Error TcpConnection::refuse(const tcp::Frame& frame, int code, const Holder& holder) {
+  const auto body = encode_refusal(secret_, nonces_, wire::Kind{frame.header.kind}, code, holder);
   const Status sent = tcp::send_frame(fd_, answer_header(frame, code, body.size()), body);
   return sent.ok() ? Error(code, "refused") : sent.error();
+}
+
+// Proves nothing: a proof is something to try guesses of the secret on.
+Error TcpConnection::refuse_stranger(const tcp::Frame& frame) {
+  const Status sent = tcp::send_frame(fd_, answer_header(frame, EACCES, 0), {});
+  return sent.ok() ? Error(EACCES, "refused") : sent.error();
 }
 
 Result<std::shared_ptr<TcpSession>> TcpConnection::open_session(const tcp::Frame& frame, const OpenRequest& request) {
@@ -81,10 +90,7 @@ Result<std::shared_ptr<TcpSession>> TcpConnection::open_session(const tcp::Frame
   };
   Holder holder;
   auto opened = service_.open_session(request, cut_off, &holder);
-  if (!opened.ok()) {
-    const wire::HolderRecord record = wire::to_record(holder);
-    return refuse(frame, opened.code(), opened.code() == EBUSY ? bytes_of(record) : std::span<const std::byte>());
-  }
+  if (!opened.ok()) return refuse(frame, opened.code(), holder);
   session->set_server_session(std::move(*opened));
   return session;
 }
@@ -93,7 +99,7 @@ Status TcpConnection::serve_open(const tcp::Frame& frame) {
   const auto call = TRY(wire::decode<wire::OpenCall>(frame.body));
   if (!same_bytes(wire::prove(secret_, wire::kOpenPurpose, nonces_, call), call.proof)) {
     log::warn("{} was refused: its secret is wrong or missing", peer_);
-    return refuse(frame, EACCES);
+    return refuse_stranger(frame);
   }
   const OpenRequest request = TRY(wire::from_call(call));
   const auto session = TRY(open_session(frame, request));
@@ -118,9 +124,8 @@ Status TcpConnection::serve_open(const tcp::Frame& frame) {
 Status TcpConnection::serve_attach(const tcp::Frame& frame) {
   const auto call = TRY(wire::decode<wire::AttachCall>(frame.body));
   const auto session = sessions_.find(call.token);
-  if (!same_bytes(wire::prove(secret_, wire::kAttachPurpose, nonces_, call), call.proof) || session == nullptr) {
-    return refuse(frame, EACCES);
-  }
+  if (!same_bytes(wire::prove(secret_, wire::kAttachPurpose, nonces_, call), call.proof)) return refuse_stranger(frame);
+  if (session == nullptr) return refuse(frame, EACCES);
   const auto role = wire::Role{call.role};
   if (role != wire::Role::kTransfers && role != wire::Role::kCalls) return Error(EPROTO, "unknown role");
   const SocketMembership membership(*session, fd_);

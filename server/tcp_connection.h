@@ -25,7 +25,8 @@ class TcpConnection {
   Status greet(tcp::Deadline deadline);
   Status serve_open(const tcp::Frame& frame);
   Status serve_attach(const tcp::Frame& frame);
-  Error refuse(const tcp::Frame& frame, int code, std::span<const std::byte> body = {});
+  Error refuse(const tcp::Frame& frame, int code, const Holder& holder = {});
+  Error refuse_stranger(const tcp::Frame& frame);
   Result<std::shared_ptr<TcpSession>> open_session(const tcp::Frame& frame, const OpenRequest& request);
 
   const int fd_;

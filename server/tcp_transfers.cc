@@ -67,18 +67,24 @@ class Answers {
   std::array<iovec, 2 * kMost> parts_;
 };
 
-void serve_read(ServerSession& session, const wire::TransferHeader& header, Answers& answers) {
+Error session_over() { return Error(ENOTCONN, "the session is over"); }
+
+Status serve_read(ServerSession& session, const wire::TransferHeader& header, Answers& answers) {
   auto pin = session.pin(header.remote_key, header.remote_address, header.length_bytes, Access::kRead);
   if (pin.ok()) {
     answers.add(header, std::move(*pin));
+  } else if (pin.code() == ESTALE) {
+    return session_over();
   } else {
     answers.add(header, pin.code());
   }
+  return {};
 }
 
 Status serve_write(ServerSession& session, const wire::TransferHeader& header, TcpIncoming& incoming, Answers& answers) {
   {
     const auto pin = session.pin(header.remote_key, header.remote_address, header.length_bytes, Access::kReadWrite);
+    if (pin.code() == ESTALE) return session_over();
     TRY(pin.ok() ? incoming.take(pin->bytes()) : incoming.discard(header.length_bytes));  // a refused one's bytes come all the same
     if (!pin.ok()) {
       answers.add(header, pin.code());
@@ -95,12 +101,11 @@ Status serve_next(TcpIncoming& incoming, TcpSession& session, Answers& answers) 
   const wire::TransferHeader header = TRY(incoming.next());
   const bool writes = header.kind == wire::kWriteTransfer;
   if (writes && !incoming.holds(header.length_bytes)) TRY(answers.send());
-  if (!answers.begin()) return Error(ENOTCONN, "the session is over");
+  if (!answers.begin()) return session_over();
   ServerSession& server = session.server_session();
   server.touch();
   if (writes) return serve_write(server, header, incoming, answers);
-  serve_read(server, header, answers);
-  return {};
+  return serve_read(server, header, answers);
 }
 
 }  // namespace

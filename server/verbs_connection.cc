@@ -4,6 +4,7 @@
 #include "server/serve_call.h"
 #include "transport/base/log.h"
 #include "transport/limits.h"
+#include "transport/refusal.h"
 #include "transport/wire.h"
 
 namespace brickfs {
@@ -85,7 +86,12 @@ Status VerbsConnection::answer(const Message& to, int code, std::span<const std:
   return channel_.send(header, body);
 }
 
-Error VerbsConnection::refuse(const Message& to, int code, std::span<const std::byte> body) {
+// A peer that has proved that it knows the secret.
+Error VerbsConnection::refuse(const Message& to, int code, const Holder& holder) {
+  return end_with(to, code, encode_refusal(common_.secret, nonces_, Kind{to.header.kind}, code, holder));
+}
+
+Error VerbsConnection::end_with(const Message& to, int code, std::span<const std::byte> body) {
   const Status sent = answer(to, code, body);
   if (!sent.ok()) return sent.error();
   static_cast<void>(channel_.drain());
@@ -101,10 +107,7 @@ Result<std::shared_ptr<VerbsSession>> VerbsConnection::open_session(const Messag
   };
   Holder holder;
   auto opened = common_.service.open_session(request, cut_off, session->access(), &holder);
-  if (!opened.ok()) {
-    const wire::HolderRecord record = wire::to_record(holder);
-    return refuse(message, opened.code(), opened.code() == EBUSY ? bytes_of(record) : std::span<const std::byte>());
-  }
+  if (!opened.ok()) return refuse(message, opened.code(), holder);
   session->set_server_session(std::move(*opened));
   return session;
 }
@@ -113,7 +116,7 @@ Status VerbsConnection::serve_open(const Message& message) {
   const auto call = TRY(wire::decode<wire::OpenCall>(message.body));
   if (!same_bytes(wire::prove(common_.secret, wire::kOpenPurpose, nonces_, call), call.proof)) {
     log::warn("{} was refused: its secret is wrong or missing", peer_);
-    return refuse(message, EACCES);
+    return end_with(message, EACCES, {});  // proves nothing: a proof is something to try guesses of the secret on
   }
   const OpenRequest request = TRY(wire::from_call(call));
   TRY(channel_.reserve(wire::kBodyBytes));
@@ -136,9 +139,10 @@ Status VerbsConnection::serve_open(const Message& message) {
 Status VerbsConnection::serve_attach(const Message& message) {
   const auto call = TRY(wire::decode<wire::AttachCall>(message.body));
   const auto session = common_.sessions.find(call.token);
-  if (!same_bytes(wire::prove(common_.secret, wire::kAttachPurpose, nonces_, call), call.proof) || session == nullptr) {
-    return refuse(message, EACCES);
+  if (!same_bytes(wire::prove(common_.secret, wire::kAttachPurpose, nonces_, call), call.proof)) {
+    return end_with(message, EACCES, {});
   }
+  if (session == nullptr) return refuse(message, EACCES);
   const auto role = wire::Role{call.role};
   if (role != wire::Role::kCalls && role != wire::Role::kKeeper) return Error(EPROTO, "unknown role");
   TRY(channel_.reserve(wire::kBodyBytes));
@@ -166,6 +170,7 @@ bool VerbsConnection::serve_one(VerbsSession& session, const Message& message) {
   const auto body = dispatch(session, message.header.id, kind, message.body);
   session.server_session().touch();
   session.end_call();
+  if (body.code() == ESTALE) return false;  // a session that ends is cut off, and says nothing any more
   const Status sent = answer(message, body.code(), body.ok() ? std::span<const std::byte>(*body) : std::span<const std::byte>());
   if (!sent.ok()) return false;
   if (body.code() != EPROTO && kind != Kind::kClose) return true;

@@ -36,7 +36,8 @@ class VerbsConnection {
   Status serve_open(const verbs::Message& message);
   Status serve_attach(const verbs::Message& message);
   Status answer(const verbs::Message& to, int code, std::span<const std::byte> body = {});
-  Error refuse(const verbs::Message& to, int code, std::span<const std::byte> body = {});
+  Error refuse(const verbs::Message& to, int code, const Holder& holder = {});
+  Error end_with(const verbs::Message& to, int code, std::span<const std::byte> body);
   Result<std::shared_ptr<VerbsSession>> open_session(const verbs::Message& message, const OpenRequest& request);
   void serve_calls(VerbsSession& session, Silence silence);
   bool serve_one(VerbsSession& session, const verbs::Message& message);

@@ -220,7 +220,8 @@ class Brick {
 
   // Begins a session, or resumes a lost one (all handles are void in either case). When another holds the volume:
   // EBUSY, with `holder` filled in if not null. A holder whose connections are gone does not hold others up.
-  // EACCES: wrong or missing secret. ENOENT: no such volume. ESTALE: resume came too late.
+  // EACCES: wrong or missing secret. EKEYREJECTED: refused by what cannot prove that it knows the secret. EUSERS: too many
+  // sessions. ENOENT: no such volume. ESTALE: resume came too late.
   // ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT: no brick there. Never takes longer than the connect + handshake timeouts.
   virtual Result<Session> open(const OpenRequest& request, Holder* holder) = 0;
   // Gives the lease up and ends the session. Unmaps everything. Commits nothing.

@@ -175,7 +175,8 @@ Result<Session> RedirectedBrick::open(const OpenRequest& request, Holder* holder
   opened = open_by(second, request, holder);
   if (opened.ok()) return begin(second, std::move(*opened), request);
   if (is_brick_answer(opened.error())) return opened.error();
-  return first == Path::kWanted ? error : opened.error();  // that of the path the user asked for
+  // That of the path the user asked for, unless only the other says something.
+  return first == Path::kWanted ? more_telling(opened.error(), error) : more_telling(error, opened.error());
 }
 
 Result<Session> RedirectedBrick::open_by(Path path, const OpenRequest& request, Holder* holder) {

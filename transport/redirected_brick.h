@@ -3,7 +3,7 @@
 // goes the other way and says why; once the wanted path has worked again for some time, the session is offered to be
 // begun anew there (ERESTART to set_on_lost()), which costs its user a reconnection between operations.
 //
-// What counts as a failure of the path are all errors of open() but the brick's own answers (EACCES, ENOENT, EBUSY, ESTALE,
+// What counts as a failure of the path are all errors of open() but the brick's own answers (ENOENT, EBUSY, ESTALE,
 // EINVAL), and sessions that are lost again and again soon after they began. The path that failed is not tried first
 // again until it has been found healthy.
 //

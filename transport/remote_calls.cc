@@ -7,8 +7,8 @@ namespace brickfs {
 
 Error explain_call(int status) {
   switch (status) {
-    case ESTALE:
-      return Error(status, "another has taken the volume over");
+    case ESTALE:  // why, the answer to OPEN says
+      return Error(ENOTCONN, "the session has ended");
     case ENOSPC:
       return Error(status, "the brick is full");
     case EDQUOT:
@@ -32,6 +32,10 @@ Error explain_open(int status) {
       return Error(status, "no such volume");
     case ESTALE:
       return Error(status, "another holds the volume since");
+    case ENOBUFS:
+      return Error(status, "the session has too many connections");
+    case EUSERS:
+      return Error(status, "the brick has too many sessions");
     default:
       return Error(status, "the brick refused the session");
   }

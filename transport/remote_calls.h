@@ -10,8 +10,8 @@
 namespace brickfs {
 
 // `status`: of an answer, not 0.
-Error explain_call(int status);
-Error explain_open(int status);  // to OPEN or ATTACH
+Error explain_call(int status);  // ENOTCONN: the session has ended
+Error explain_open(int status);  // to OPEN or ATTACH: proved (transport/refusal.h)
 
 // EINVAL: what no brick need be asked.
 Status check_open(const OpenRequest& request);

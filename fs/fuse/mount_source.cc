@@ -85,6 +85,8 @@ std::string describe(const Error& error, const MountCommand& command, const Sour
     case EACCES:
       return fmt::format("{}: the brick refuses the secret{}", name,
                          command.secret_path.empty() ? "; name the file that has it with -o secret=PATH" : "");
+    case EKEYREJECTED:
+      return fmt::format("{}: what answers there refuses, and does not know the secret: is it brickd?", name);
     case ENOENT:
       return fmt::format("{}: the brick has no volume {}", name, source.volume);
     case ECONNREFUSED:

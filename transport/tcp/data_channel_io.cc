@@ -151,6 +151,7 @@ class DataChannel::Answers {
     }
     // An answer cannot honestly come before its request; a dishonest one must not free memory that is still being sent.
     TRY(channel_.wait_until_sent(entry.id));
+    if (answer.status == ESTALE) return Error(ENOTCONN, "the session has ended");
     return static_cast<int>(answer.status);
   }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "transport/limits.h"
-#include "transport/remote_calls.h"
+#include "transport/refusal.h"
 #include "transport/tcp/frame.h"
 
 namespace brickfs::tcp {
@@ -28,8 +28,8 @@ Result<Greeted> greet(const Peer& peer, Deadline latest) {
   wire::Welcome welcome;
   TRY(receive_before(greeted.fd.get(), std::as_writable_bytes(std::span(&welcome, 1)), greeted.deadline));
   if (welcome.magic != wire::kMagic) return Error(EPROTO, "what answers there is not a brick");
-  if (welcome.status != 0) return Error(welcome.status, "the brick turned the connection down");
-  if (welcome.version != wire::kVersion) return Error(EPROTO, "the brick speaks another protocol version");
+  // Nobody has proved anything yet, so no word of it ends a mount.
+  if (welcome.status != 0 || welcome.version != wire::kVersion) return Error(EPROTO, "the brick speaks another protocol version");
   greeted.nonces.server = welcome.nonce;
   return greeted;
 }
@@ -41,10 +41,9 @@ Result<Opened> open_session(const Peer& peer, const OpenRequest& request, Holder
   wire::OpenCall call = wire::to_call(request);
   call.proof = wire::prove(peer.secret, wire::kOpenPurpose, greeted.nonces, call);
   const Answer answer = TRY(exchange(greeted.fd.get(), wire::Kind::kOpen, 0, bytes_of(call), greeted.deadline));
-  if (answer.status == EBUSY && holder != nullptr) {
-    *holder = TRY(wire::from_record(TRY(wire::decode<wire::HolderRecord>(answer.body))));
+  if (answer.status != 0) {
+    return explain_refusal(peer.secret, greeted.nonces, wire::Kind::kOpen, answer.status, answer.body, holder);
   }
-  if (answer.status != 0) return explain_open(answer.status);
   const auto body = TRY(wire::decode<wire::OpenAnswer>(answer.body));
   if (!same_bytes(wire::prove(peer.secret, wire::kOpenedPurpose, greeted.nonces, body), body.proof)) {
     return Error(EACCES, "the brick does not know the secret");
@@ -59,7 +58,9 @@ Result<UniqueFd> attach(const Peer& peer, const wire::Token& token, wire::Role r
   call.role = static_cast<uint32_t>(role);
   call.proof = wire::prove(peer.secret, wire::kAttachPurpose, greeted.nonces, call);
   const Answer answer = TRY(exchange(greeted.fd.get(), wire::Kind::kAttach, 0, bytes_of(call), greeted.deadline));
-  if (answer.status != 0) return explain_open(answer.status);
+  if (answer.status != 0) {
+    return explain_refusal(peer.secret, greeted.nonces, wire::Kind::kAttach, answer.status, answer.body, nullptr);
+  }
   const auto body = TRY(wire::decode<wire::AttachAnswer>(answer.body));
   if (!same_bytes(wire::prove(peer.secret, wire::kAttachedPurpose, greeted.nonces, body), body.proof)) {
     return Error(EACCES, "the brick does not know the secret");

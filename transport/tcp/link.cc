@@ -31,7 +31,7 @@ Result<std::unique_ptr<Link>> Link::open(const Peer& peer, const OpenRequest& re
   if (request.mode != OpenMode::kObserve) {
     const Status attached = link->attach_all(peer, token, latest);
     // Taken over meanwhile: the lease was granted all the same, and the session is lost like any other.
-    const bool cut_off = attached.code() == EACCES || attached.code() == ENOTCONN;
+    const bool cut_off = attached.code() == EACCES || attached.code() == ENOTCONN || attached.code() == EKEYREJECTED;
     if (!attached.ok() && !cut_off) return attached.error();
     if (cut_off) link->lose(Error(ENOTCONN, "the session ended at once"));
   }
@@ -66,7 +66,7 @@ Result<std::vector<std::byte>> Link::call(wire::Kind kind, std::span<const std::
   }
   if (answer->status == 0) return std::move(answer->body);
   const Error error = explain_call(answer->status);
-  if (error.is(ESTALE)) lose(error);
+  if (error.is(ENOTCONN)) lose(error);
   return error;
 }
 
@@ -175,7 +175,7 @@ void Link::lose(Error error) {
   {
     MutexLock lock(mutex_);
     if (lost_) return;
-    lost_ = error.is(ESTALE) ? error : Error(ENOTCONN, error.what());
+    lost_ = Error(ENOTCONN, error.what());
   }
   calls_.shut_down();
   if (commits_) commits_->shut_down();

@@ -30,8 +30,8 @@ Result<std::unique_ptr<RemoteLink>> TcpBrick::connect(const OpenRequest& request
   for (HostPort& address : addresses_()) {
     auto link = tcp::Link::open({std::move(address.host), address.port, secret_}, request, holder, on_lost);
     if (link.ok()) return std::unique_ptr<RemoteLink>(*std::move(link));
-    error = link.error();
-    if (is_brick_answer(error)) break;
+    error = more_telling(error, link.error());
+    if (is_brick_answer(link.error())) break;
   }
   return error;
 }

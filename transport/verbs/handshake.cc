@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "transport/limits.h"
-#include "transport/remote_calls.h"
+#include "transport/refusal.h"
 
 namespace brickfs::verbs {
 namespace {
@@ -42,10 +42,9 @@ Result<Opened> open_session(const HostPort& address, const Secret& secret, const
   wire::OpenCall call = wire::to_call(request);
   call.proof = wire::prove(secret, wire::kOpenPurpose, greeted.nonces, call);
   const Answer answer = TRY(exchange(*greeted.channel, wire::Kind::kOpen, 0, bytes_of(call), greeted.deadline));
-  if (answer.status == EBUSY && holder != nullptr) {
-    *holder = TRY(wire::from_record(TRY(wire::decode<wire::HolderRecord>(answer.body))));
+  if (answer.status != 0) {
+    return explain_refusal(secret, greeted.nonces, wire::Kind::kOpen, answer.status, answer.body, holder);
   }
-  if (answer.status != 0) return explain_open(answer.status);
   const auto body = TRY(wire::decode<wire::OpenAnswer>(answer.body));
   if (!same_bytes(wire::prove(secret, wire::kOpenedPurpose, greeted.nonces, body), body.proof)) {
     return Error(EACCES, "the brick does not know the secret");
@@ -66,7 +65,9 @@ Result<std::unique_ptr<MessageChannel>> attach(const HostPort& address, const Se
   call.role = static_cast<uint32_t>(role);
   call.proof = wire::prove(secret, wire::kAttachPurpose, greeted.nonces, call);
   const Answer answer = TRY(exchange(*greeted.channel, wire::Kind::kAttach, 0, bytes_of(call), greeted.deadline));
-  if (answer.status != 0) return explain_open(answer.status);
+  if (answer.status != 0) {
+    return explain_refusal(secret, greeted.nonces, wire::Kind::kAttach, answer.status, answer.body, nullptr);
+  }
   const auto body = TRY(wire::decode<wire::AttachAnswer>(answer.body));
   if (!same_bytes(make_proof(secret, wire::kAttachedPurpose, greeted.nonces, {}), body.proof)) {
     return Error(EACCES, "the brick does not know the secret");

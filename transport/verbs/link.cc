@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "transport/brick_calls.h"
 #include "transport/limits.h"
 #include "transport/remote_calls.h"
 
@@ -20,17 +21,19 @@ constexpr auto kRenewTimeout = limits::kLease - limits::kKeepAlive;
 Result<std::unique_ptr<Link>> Link::open(const Peer& peer, LocalMemory& memory, const OpenRequest& request,
                                          Holder* holder, std::function<void(Error)> on_lost) {
   const Deadline latest = Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout;
-  Result<Opened> opened = Error(EHOSTUNREACH, "no address");
+  Error error(EHOSTUNREACH, "no address");
+  Result<Opened> opened = error;
   size_t number = 0;
   for (size_t i = 0; i < peer.addresses.size(); ++i) {
     const auto now = Clock::now();
     const auto share = (latest - now) / static_cast<int64_t>(peer.addresses.size() - i);
     opened = open_session(peer.addresses[i], peer.secret, request, holder, now + share);
     number = i;
-    const int code = opened.code();
-    if (code != ECONNREFUSED && code != EHOSTUNREACH && code != ETIMEDOUT && code != ENODEV && code != ENOTCONN) break;
+    if (opened.ok()) break;
+    error = more_telling(error, opened.error());
+    if (is_brick_answer(opened.error())) break;
   }
-  if (!opened.ok()) return opened.error();
+  if (!opened.ok()) return error;
   std::unique_ptr<Link> link(new Link(peer, memory, request, *opened, std::move(on_lost)));
   const Status begun = link->begin(number, std::move(opened->channel), latest);
   if (!begun.ok()) return begun.error();
@@ -62,7 +65,8 @@ Status Link::begin(size_t number, std::unique_ptr<MessageChannel> calls, Deadlin
   };
   const Status added = add_rail();
   // Taken over meanwhile: the lease was granted all the same, and the session is lost like any other.
-  const bool cut_off = added.code() == EACCES || added.code() == ENOTCONN || added.code() == ECONNREFUSED;
+  const bool cut_off = added.code() == EACCES || added.code() == ENOTCONN || added.code() == ECONNREFUSED ||
+                       added.code() == EKEYREJECTED;
   if (!added.ok() && !cut_off) return added;
   if (cut_off) lose(Error(ENOTCONN, "the session ended at once"));
   keeper_ = std::thread([this] { keep_alive(); });
@@ -104,7 +108,7 @@ Result<std::vector<std::byte>> Link::call(wire::Kind kind, std::span<const std::
   }
   if (answer->status == 0) return std::move(answer->body);
   const Error error = explain_call(answer->status);
-  if (error.is(ESTALE)) lose(error);
+  if (error.is(ENOTCONN)) lose(error);
   return error;
 }
 
@@ -217,7 +221,7 @@ void Link::lose(Error error) {
   {
     MutexLock lock(mutex_);
     if (lost_) return;
-    lost_ = error.is(ESTALE) ? error : Error(ENOTCONN, error.what());
+    lost_ = Error(ENOTCONN, error.what());
     for (const auto& rail : rails_) {
       if (rail) rail->shut_down();
     }
