@@ -11,50 +11,49 @@
 
 namespace brickfs {
 
-Status BlockStore::check_ranges(VolumeId volume, std::span<const CommitRange> ranges) const {
-  if (ranges.size() > limits::kRangesPerCommit) return Error(EINVAL, "too many ranges in a commit");
-  for (const CommitRange& range : ranges) {
-    if (range.length_bytes == 0 || range.length_bytes - 1 > UINT64_MAX - range.address) {
-      return Error(EINVAL, "an impossible range in a commit");
+// Each block once, so a commit cannot name more bytes than the volume has; and not all of them in one go under the
+// mutex.
+Status BlockStore::check_named(VolumeId volume, const CommitPlan& plan) const {
+  for (BlockRange blocks : plan.blocks()) {
+    while (blocks.count > 0) {
+      const BlockRange part{blocks.start, std::min(blocks.count, limits::kBlocksPerCall)};
+      TRY(check_allocated(volume, part));
+      blocks = {part.end(), blocks.count - part.count};
     }
-    const BlockAddress first = block_of(range.address);
-    const BlockAddress last = block_of(range.address + range.length_bytes - 1);
-    TRY(check_allocated(volume, {first, (raw(last) - raw(first)) / kBlockBytes + 1}));
   }
   return {};
 }
 
-Status BlockStore::commit(VolumeId volume, std::span<const CommitRange> ranges, const std::atomic<bool>& abandoned) {
-  TRY(check_ranges(volume, ranges));
+Status BlockStore::commit(VolumeId volume, std::span<const CommitRange> ranges, const Abandoned& abandoned) {
+  const CommitPlan plan = TRY(CommitPlan::make(ranges));
+  TRY(check_named(volume, plan));
   uint64_t bytes = 0;
-  std::vector<BlockAddress> settled;
   // What is committed may refer to blocks just allocated: none of it may reach the disk before the table.
   if (store_ != nullptr && !ranges.empty() && !store_->table_is_durable()) TRY(sync());
-  for (size_t i = 0; store_ != nullptr && i < ranges.size(); ++i) {
-    if (abandoned.load()) return Error(ECANCELED, "commit");
-    if (ranges[i].after_previous && i > 0) TRY(sync());
-    TRY(write_range(volume, ranges[i], settled));
-    bytes += ranges[i].length_bytes;
+  bool unsynced = false;
+  for (size_t i = 0; store_ != nullptr && i < plan.rounds().size(); ++i) {
+    if (abandoned()) return Error(ECANCELED, "commit");
+    const CommitPlan::Round& round = plan.rounds()[i];
+    if (unsynced && !round.empty()) TRY(sync());
+    for (const CommitPlan::Bytes& named : round) TRY(write_named(volume, named, abandoned));
+    for (const CommitPlan::Bytes& named : round) bytes += named.last - named.first + 1;
+    unsynced = unsynced || !round.empty();
   }
   if (store_ != nullptr) {
     TRY(sync());
-    clear_suspicion(volume, settled);
+    clear_suspicion(volume, plan.whole_blocks());
   }
   commits_.fetch_add(1);
   committed_bytes_.fetch_add(bytes);
   return {};
 }
 
-// Appends the blocks that are named as a whole to `settled`.
-Status BlockStore::write_range(VolumeId volume, const CommitRange& range, std::vector<BlockAddress>& settled) {
-  uint64_t done = 0;
-  while (done < range.length_bytes) {
-    const BlockAddress block = block_of(range.address + done);
-    const uint64_t offset = range.address + done - raw(block);
-    const uint64_t length = std::min(range.length_bytes - done, kBlockBytes - offset);
-    TRY(write_part(volume, block, offset, length));
-    if (length == kBlockBytes) settled.push_back(block);
-    done += length;
+Status BlockStore::write_named(VolumeId volume, const CommitPlan::Bytes& named, const Abandoned& abandoned) {
+  for (BlockAddress block = block_of(named.first); raw(block) <= named.last; block = block_after(block)) {
+    if (abandoned()) return Error(ECANCELED, "commit");
+    const uint64_t first = std::max(named.first, raw(block));
+    const uint64_t last = std::min(named.last, raw(block) + (kBlockBytes - 1));
+    TRY(write_part(volume, block, first - raw(block), last - first + 1));
   }
   return {};
 }

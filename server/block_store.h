@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -19,6 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "server/commit_plan.h"
 #include "server/free_runs.h"
 #include "server/pool.h"
 #include "server/store_file.h"
@@ -65,9 +67,9 @@ class BlockStore {
   // Undoes one map() of each block, by the same access. Nobody touches their bytes by that mapping any more.
   void unmap(VolumeId volume, BlockRange blocks, Access access, AfterWriting after) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // As in transport/brick.h. ECANCELED when `abandoned` turns true before all is written.
-  Status commit(VolumeId volume, std::span<const CommitRange> ranges, const std::atomic<bool>& abandoned)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  // As in transport/brick.h. ECANCELED when `abandoned`, asked before each block, says so before all is written.
+  using Abandoned = std::function<bool()>;
+  Status commit(VolumeId volume, std::span<const CommitRange> ranges, const Abandoned& abandoned) ABSL_LOCKS_EXCLUDED(mutex_);
   // Writes and syncs all that is newer in memory. Precondition: nothing is mapped.
   Status write_back_all() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -133,9 +135,8 @@ class BlockStore {
   Status store_writes(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Commit (block_commit.cc).
-  Status check_ranges(VolumeId volume, std::span<const CommitRange> ranges) const ABSL_LOCKS_EXCLUDED(mutex_);
-  Status write_range(VolumeId volume, const CommitRange& range, std::vector<BlockAddress>& settled)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  Status check_named(VolumeId volume, const CommitPlan& plan) const ABSL_LOCKS_EXCLUDED(mutex_);
+  Status write_named(VolumeId volume, const CommitPlan::Bytes& named, const Abandoned& abandoned) ABSL_LOCKS_EXCLUDED(mutex_);
   Status write_part(VolumeId volume, BlockAddress address, uint64_t offset, uint64_t length_bytes)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void clear_suspicion(VolumeId volume, std::span<const BlockAddress> settled) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -81,7 +81,9 @@ class LiveSession final : public ServerSession {
   Result<std::vector<Handle>> map(BlockRange blocks, Access access) override { return state_->map(blocks, access); }
   Status unmap(BlockRange blocks) override { return state_->unmap(blocks); }
   Result<ListPage> list(BlockAddress cursor) override { return state_->list(cursor); }
-  Status commit(std::span<const CommitRange> ranges) override { return state_->commit(ranges); }
+  Status commit(std::span<const CommitRange> ranges, const std::function<bool()>& abandoned) override {
+    return state_->commit(ranges, abandoned);
+  }
   Result<BrickStat> stat() override {
     BrickStat stat = TRY(state_->stat());
     service_.volumes().fill_stat(state_->volume(), stat);

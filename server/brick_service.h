@@ -76,7 +76,9 @@ class ServerSession {
   virtual Result<std::vector<Handle>> map(BlockRange blocks, Access access) = 0;
   virtual Status unmap(BlockRange blocks) = 0;
   virtual Result<ListPage> list(BlockAddress cursor) = 0;
-  virtual Status commit(std::span<const CommitRange> ranges) = 0;
+  // `abandoned` (may be empty), asked before each block: nobody waits for the answer any more. ESTALE then.
+  virtual Status commit(std::span<const CommitRange> ranges, const std::function<bool()>& abandoned) = 0;
+  Status commit(std::span<const CommitRange> ranges) { return commit(ranges, {}); }
   virtual Result<BrickStat> stat() = 0;
   // `remote_address`, `remote_key` as in a Handle of this session; all of the bytes within that handle.
   // EACCES: no such handle, or not for this access.

@@ -33,7 +33,8 @@ Result<std::vector<Handle>> serve_map(ServerSession& session, std::span<const st
   return session.map(blocks, access);
 }
 
-Result<Body> serve_call(ServerSession& session, Kind kind, std::span<const std::byte> body) {
+Result<Body> serve_call(ServerSession& session, Kind kind, std::span<const std::byte> body,
+                        const std::function<bool()>& peer_gone) {
   switch (kind) {
     case Kind::kAlloc:
     case Kind::kFree:
@@ -46,7 +47,7 @@ Result<Body> serve_call(ServerSession& session, Kind kind, std::span<const std::
       return wire::encode_list(TRY(session.list(BlockAddress{call.cursor})));
     }
     case Kind::kCommit:
-      TRY(session.commit(TRY(wire::decode_commit(body))));
+      TRY(session.commit(TRY(wire::decode_commit(body)), peer_gone));
       return Body();
     case Kind::kStat:
       return wire::encode(bytes_of(wire::to_answer(TRY(session.stat()))));

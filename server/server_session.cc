@@ -112,11 +112,12 @@ Result<ListPage> SessionState::list(BlockAddress cursor) {
   return blocks_.list(fixed_.volume, cursor);
 }
 
-Status SessionState::commit(std::span<const CommitRange> ranges) {
+Status SessionState::commit(std::span<const CommitRange> ranges, const BlockStore::Abandoned& abandoned) {
   const Call call(*this);
   TRY(call.admitted());
   if (fixed_.mode != OpenMode::kExclusive) return Error(EACCES, "the session is not for writing");
-  const Status committed = blocks_.commit(fixed_.volume, ranges, ended_);
+  const auto gone = [&] { return ended_.load() || (abandoned && abandoned()); };
+  const Status committed = blocks_.commit(fixed_.volume, ranges, gone);
   if (!committed.ok() && committed.error().is(ECANCELED)) return Error(ESTALE, "the session has ended");
   return committed;
 }

@@ -54,7 +54,7 @@ class SessionState {
   Result<std::vector<Handle>> map(BlockRange blocks, Access access);
   Status unmap(BlockRange blocks);
   Result<ListPage> list(BlockAddress cursor);
-  Status commit(std::span<const CommitRange> ranges);
+  Status commit(std::span<const CommitRange> ranges, const BlockStore::Abandoned& abandoned);
   // The fields that are the blocks'.
   Result<BrickStat> stat();
   Result<Pin> pin(uint32_t key, uint64_t address, uint64_t length_bytes, Access access) const {

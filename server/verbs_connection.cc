@@ -35,7 +35,9 @@ class ChannelMembership {
   const bool member_;
 };
 
-Result<Body> dispatch(VerbsSession& session, uint64_t id, Kind kind, std::span<const std::byte> body) {
+Result<Body> dispatch(VerbsSession& session, const verbs::MessageChannel& channel, uint64_t id, Kind kind,
+                      std::span<const std::byte> body) {
+  const auto peer_gone = [&channel] { return channel.is_shut_down(); };
   ServerSession& server = session.server_session();
   VerbsAccess& access = *session.access();
   switch (kind) {
@@ -44,7 +46,7 @@ Result<Body> dispatch(VerbsSession& session, uint64_t id, Kind kind, std::span<c
     case Kind::kAlloc:
     case Kind::kFree:
       TRY(session.once(id, [&]() -> Status {
-        TRY(serve_call(server, kind, body));
+        TRY(serve_call(server, kind, body, peer_gone));
         return {};
       }));
       return Body();
@@ -60,7 +62,7 @@ Result<Body> dispatch(VerbsSession& session, uint64_t id, Kind kind, std::span<c
       return access.keys_of(call);
     }
     default:
-      return serve_call(server, kind, body);
+      return serve_call(server, kind, body, peer_gone);
   }
 }
 
@@ -167,7 +169,7 @@ bool VerbsConnection::serve_one(VerbsSession& session, const Message& message) {
   const auto kind = Kind{message.header.kind};
   session.begin_call();
   session.server_session().touch();
-  const auto body = dispatch(session, message.header.id, kind, message.body);
+  const auto body = dispatch(session, channel_, message.header.id, kind, message.body);
   session.server_session().touch();
   session.end_call();
   if (body.code() == ESTALE) return false;  // a session that ends is cut off, and says nothing any more

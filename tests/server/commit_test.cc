@@ -17,6 +17,7 @@
 
 #include "server/embedded_brick.h"
 #include "tests/support/brick_contract.h"
+#include "transport/limits.h"
 
 namespace {
 
@@ -115,6 +116,51 @@ TEST_F(Commit, ATakeOverWritesOnlyWhatTheStoreDoesNotHave) {
   taker.reset();
   open_as(3);
   EXPECT_EQ(suspect_blocks_, 0);
+}
+
+// 8,192 ranges that all name the whole volume are as much as one: a client could keep the store busy for hours by a single call.
+TEST_F(Commit, WhatIsNamedOftenIsWrittenOnce) {
+  const auto brick = open_as(1);
+  ASSERT_TRUE(brick->alloc(blocks(0, kBlocks)).ok());
+  const auto handles = brick->map(blocks(0, kBlocks), Access::kReadWrite);
+  ASSERT_TRUE(handles.ok());
+  ASSERT_TRUE(write(*brick, handles->front(), 0, pattern(kBlockBytes, 3)).ok());
+  std::vector<CommitRange> ranges(limits::kRangesPerCommit, CommitRange{0, kBlocks * kBlockBytes, false});
+  for (size_t i = 0; i < ranges.size(); i += 2) ranges[i].after_previous = true;
+  int syncs = 0;
+  std::function<void()> count = [&] { ++syncs; };
+  at_sync = &count;
+  written_bytes = 0;
+  const bool committed = brick->commit(ranges).ok();
+  at_sync = nullptr;
+  EXPECT_TRUE(committed);
+  EXPECT_EQ(written_bytes, kBlocks * kBlockBytes);
+  EXPECT_LE(syncs, 2);
+}
+
+// More than the volume has cannot be named at all.
+TEST_F(Commit, BlocksThatDoNotExistAreRefused) {
+  const auto brick = open_as(1);
+  ASSERT_TRUE(brick->alloc(blocks(0, 2)).ok());
+  const CommitRange beyond{0, 2 * kBlockBytes + 1, false};
+  EXPECT_EQ(brick->commit({&beyond, 1}).code(), ENOENT);
+  const CommitRange everything{0, UINT64_MAX, false};
+  EXPECT_EQ(brick->commit({&everything, 1}).code(), ENOENT);
+}
+
+// Nobody waits for the answer any more: not a block more is written.
+TEST_F(Commit, IsGivenUpBetweenTwoBlocks) {
+  OpenRequest request;
+  request.client = ClientId{1};
+  auto session = service_->open_session(request, [] {}, nullptr);
+  ASSERT_TRUE(session.ok());
+  ASSERT_TRUE((*session)->alloc(blocks(0, kBlocks)).ok());
+  ASSERT_TRUE((*session)->map(blocks(0, kBlocks), Access::kReadWrite).ok());
+  const CommitRange all{0, kBlocks * kBlockBytes, false};
+  written_bytes = 0;
+  EXPECT_EQ((*session)->commit({&all, 1}, [] { return written_bytes >= kBlockBytes; }).code(), ESTALE);
+  EXPECT_EQ(written_bytes, kBlockBytes);
+  EXPECT_TRUE((*session)->commit({&all, 1}).ok());
 }
 
 }  // namespace

@@ -17,7 +17,7 @@
 namespace brickfs::tcp {
 namespace {
 
-constexpr int kListenBacklog = 512;
+constexpr int kListenBacklog = 4096;  // the system has its own bound
 constexpr int kProbeSeconds = 5;
 
 struct FreeAddresses {
@@ -130,6 +130,11 @@ void configure(int fd) {
 }
 
 void shut_down(int fd) { ::shutdown(fd, SHUT_RDWR); }
+
+bool peer_has_gone(int fd) {
+  pollfd entry{fd, POLLRDHUP, 0};
+  return ::poll(&entry, 1, 0) > 0;
+}
 
 void IoCursor::advance(size_t bytes) {
   while (!parts_.empty() && bytes >= parts_.front().iov_len) {

@@ -28,6 +28,8 @@ Result<uint16_t> local_port(int fd);
 void configure(int fd);
 // Wakes everybody who sleeps in a call on this socket, here and at the peer.
 void shut_down(int fd);
+// It has closed its end, or the connection is dead. Does not wait.
+bool peer_has_gone(int fd);
 
 // What is left of a list of memory to move. Changes the iovecs it was given.
 class IoCursor {

@@ -160,7 +160,10 @@ Status MessageChannel::take_completions() {
   return {};
 }
 
-void MessageChannel::shut_down() { break_pair(id_.id->qp); }
+void MessageChannel::shut_down() {
+  shut_down_ = true;
+  break_pair(id_.id->qp);
+}
 
 Result<Answer> exchange(MessageChannel& channel, wire::Kind kind, uint64_t id, std::span<const std::byte> body,
                         Deadline deadline) {

@@ -43,6 +43,7 @@ class MessageChannel {
   Status probe();
   // Everybody who waits here, or will, gets ENOTCONN.
   void shut_down();
+  bool is_shut_down() const { return shut_down_.load(); }
 
   const CmId& id() const { return id_; }
 
@@ -68,6 +69,7 @@ class MessageChannel {
   bool received_ = false;
   size_t received_bytes_ = 0;
   bool broken_ = false;
+  std::atomic<bool> shut_down_{false};
 };
 
 // One call, one answer. A peer that is silent for a while is probed, so that a path that died is noticed.
