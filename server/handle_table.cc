@@ -4,9 +4,13 @@
 #include <utility>
 
 #include "server/random.h"
-#include "transport/limits.h"
 
 namespace brickfs {
+namespace {
+
+Error too_many() { return Error(ENOMEM, "the session has too many handles on too many blocks"); }
+
+}  // namespace
 
 struct HandleTable::Revoked::Gate {
   Mutex mutex;
@@ -27,6 +31,11 @@ void HandleTable::Revoked::wait() const {
   while (!gate_->open) gate_->opened.wait(lock);
 }
 
+Status HandleTable::check_room(uint64_t blocks) const {
+  SharedLock lock(mutex_);
+  return blocks > most_mappings_ - keys_of_block_.size() ? Status(too_many()) : Status();
+}
+
 Result<Handle> HandleTable::add(BlockRange blocks, Access access, std::byte* memory,
                                 std::optional<uint32_t> given) {
   auto gate = std::make_shared<Revoked::Gate>();
@@ -38,7 +47,7 @@ Result<Handle> HandleTable::add(BlockRange blocks, Access access, std::byte* mem
   };
   Slot slot{std::shared_ptr<const Mapping>(new Mapping{blocks, access, memory}, open_gate), gate};
   ExclusiveLock lock(mutex_);
-  if (by_key_.size() >= limits::kHandlesPerSession) return Error(ENOMEM, "too many handles in a session");
+  if (blocks.count > most_mappings_ - keys_of_block_.size()) return too_many();
   uint32_t key = given ? *given : random_id<uint32_t>();
   while (!given && by_key_.contains(key)) key = random_id<uint32_t>();
   by_key_.emplace(key, std::move(slot));
@@ -61,29 +70,32 @@ Result<Pin> HandleTable::pin(uint32_t key, uint64_t address, uint64_t length_byt
   return Pin({mapping.memory + offset, length_bytes}, std::shared_ptr<void>(found->second.mapping, mapping.memory));
 }
 
+HandleTable::Revoked HandleTable::revoked(uint32_t key, const Slot& slot) {
+  Revoked revoked;
+  revoked.blocks_ = slot.mapping->blocks;
+  revoked.key_ = key;
+  revoked.access_ = slot.mapping->access;
+  revoked.gate_ = slot.gate;
+  return revoked;
+}
+
 HandleTable::Revoked HandleTable::take_out(uint32_t key) {
   const auto found = by_key_.find(key);
-  Revoked revoked;
-  revoked.blocks_ = found->second.mapping->blocks;
-  revoked.key_ = key;
-  revoked.access_ = found->second.mapping->access;
-  revoked.gate_ = found->second.gate;
-  for (uint64_t i = 0; i < revoked.blocks_.count; ++i) {
-    auto [place, end] = keys_of_block_.equal_range(block_after(revoked.blocks_.start, i));
-    while (place != end && place->second != key) ++place;
-    if (place != end) keys_of_block_.erase(place);
+  Revoked taken = revoked(key, found->second);
+  for (uint64_t i = 0; i < taken.blocks_.count; ++i) {
+    keys_of_block_.erase({block_after(taken.blocks_.start, i), key});
   }
   by_key_.erase(found);
-  return revoked;
+  return taken;
 }
 
 std::vector<HandleTable::Revoked> HandleTable::revoke(BlockRange blocks) {
   ExclusiveLock lock(mutex_);
-  std::vector<Revoked> revoked;
+  std::vector<Revoked> taken;
   while (true) {
-    const auto first = keys_of_block_.lower_bound(blocks.start);
-    if (first == keys_of_block_.end() || first->first >= blocks.end()) return revoked;
-    revoked.push_back(take_out(first->second));
+    const auto first = keys_of_block_.lower_bound({blocks.start, 0});
+    if (first == keys_of_block_.end() || first->first >= blocks.end()) return taken;
+    taken.push_back(take_out(first->second));
   }
 }
 
@@ -92,11 +104,15 @@ HandleTable::Revoked HandleTable::revoke_one(uint32_t key) {
   return take_out(key);
 }
 
+// Not one after the other: to find the first of a hash table that becomes empty takes ever longer.
 std::vector<HandleTable::Revoked> HandleTable::revoke_all() {
   ExclusiveLock lock(mutex_);
-  std::vector<Revoked> revoked;
-  while (!by_key_.empty()) revoked.push_back(take_out(by_key_.begin()->first));
-  return revoked;
+  std::vector<Revoked> all;
+  all.reserve(by_key_.size());
+  for (const auto& [key, slot] : by_key_) all.push_back(revoked(key, slot));
+  by_key_.clear();
+  keys_of_block_.clear();
+  return all;
 }
 
 }  // namespace brickfs

@@ -6,11 +6,12 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "server/brick_service.h"
 #include "transport/base/mutex.h"
@@ -38,8 +39,13 @@ class HandleTable {
     std::shared_ptr<Gate> gate_;
   };
 
+  // `most_mappings`: of blocks in handles, each counted as often as handles cover it.
+  explicit HandleTable(uint64_t most_mappings) : most_mappings_(most_mappings) {}
+
+  // ENOMEM: so many blocks more would be more than `most_mappings`.
+  Status check_room(uint64_t blocks) const;
   // `memory`: of `blocks`, neighbouring. `key`: unique among those given; else an unpredictable one is made.
-  // ENOMEM: kHandlesPerSession are out.
+  // ENOMEM: as check_room().
   Result<Handle> add(BlockRange blocks, Access access, std::byte* memory, std::optional<uint32_t> key = {});
   Result<Pin> pin(uint32_t key, uint64_t address, uint64_t length_bytes, Access access) const;
   // Takes out every handle that covers any block of the range.
@@ -59,11 +65,15 @@ class HandleTable {
     std::shared_ptr<const Mapping> mapping;
     std::shared_ptr<Revoked::Gate> gate;
   };
+  static Revoked revoked(uint32_t key, const Slot& slot);
   Revoked take_out(uint32_t key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const uint64_t most_mappings_;
 
   mutable SharedMutex mutex_;
   absl::flat_hash_map<uint32_t, Slot> by_key_ ABSL_GUARDED_BY(mutex_);
-  std::multimap<BlockAddress, uint32_t> keys_of_block_ ABSL_GUARDED_BY(mutex_);  // each block of each handle
+  // Each block of each handle, with its key: so one of many handles on a block is found as fast as a block.
+  absl::btree_set<std::pair<BlockAddress, uint32_t>> keys_of_block_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace brickfs

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "server/server_limits.h"
 #include "server/volume_table.h"
 #include "transport/limits.h"
 
@@ -88,6 +89,7 @@ Result<std::shared_ptr<SessionState>> VolumeTable::open(const OpenRequest& reque
   while (volume.changing) changed_.wait(lock);
   if (shut_) return Error(ECONNREFUSED, "the brick is stopping");
   if (request.mode == OpenMode::kObserve) {
+    if (volume.observers.size() >= limits::kObservers) return Error(EUSERS, "the volume has too many observers");
     volume.observers.push_back(make_session(volume, request, std::move(peer)));
     return volume.observers.back();
   }

@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 
+#include "server/server_limits.h"
 #include "transport/base/log.h"
 #include "transport/limits.h"
 
@@ -14,6 +15,13 @@ namespace {
 constexpr std::chrono::seconds kPinPatience{2};  // then whoever keeps a pin of a revoked handle is cut off
 
 }  // namespace
+
+SessionState::SessionState(Fixed fixed, BlockStore& blocks)
+    : fixed_(std::move(fixed)),
+      blocks_(blocks),
+      handles_(limits::kMappingsOfFrame * blocks.memory_blocks() + limits::kBlocksPerCall) {
+  touch();
+}
 
 // A call under way: the session's end waits for it. ESTALE if that has begun.
 class SessionState::Call {
@@ -27,6 +35,7 @@ class SessionState::Call {
   Call& operator=(const Call&) = delete;
   ~Call() {
     if (!admitted_) return;
+    session_.touch();
     MutexLock lock(session_.mutex_);
     if (--session_.calls_ == 0) session_.changed_.notify_all();
   }
@@ -65,6 +74,7 @@ Result<std::vector<Handle>> SessionState::map(BlockRange blocks, Access access) 
   TRY(call.admitted());
   if (access != Access::kRead && access != Access::kReadWrite) return Error(EINVAL, "an unknown access");
   TRY(check(blocks, access == Access::kReadWrite));
+  TRY(handles_.check_room(blocks.count));
   const std::vector<std::byte*> memory = TRY(blocks_.map(fixed_.volume, blocks, access));
   std::vector<Handle> handles;
   for (uint64_t first = 0; first < blocks.count;) {
@@ -131,6 +141,10 @@ Result<BrickStat> SessionState::stat() {
 }
 
 bool SessionState::silent_for(std::chrono::milliseconds limit) const {
+  {
+    MutexLock lock(mutex_);
+    if (calls_ > 0) return false;
+  }
   const std::chrono::steady_clock::time_point heard{
       std::chrono::steady_clock::duration(heard_.load(std::memory_order_relaxed))};
   return std::chrono::steady_clock::now() - heard > limit;

@@ -39,7 +39,7 @@ class SessionState {
     Session description;
     PeerEnd peer;
   };
-  SessionState(Fixed fixed, BlockStore& blocks) : fixed_(std::move(fixed)), blocks_(blocks) { touch(); }
+  SessionState(Fixed fixed, BlockStore& blocks);
   SessionState(const SessionState&) = delete;
   SessionState& operator=(const SessionState&) = delete;
 
@@ -63,6 +63,7 @@ class SessionState {
   }
 
   void touch() { heard_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed); }
+  // Nothing heard for so long, and no call under way: while it is, its client cannot be heard.
   bool silent_for(std::chrono::milliseconds limit) const;
   bool ended() const { return ended_.load(); }
 
@@ -89,7 +90,7 @@ class SessionState {
   std::once_flag cut_off_;
   std::atomic<bool> ended_{false};  // written under mutex_
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
   uint32_t calls_ ABSL_GUARDED_BY(mutex_) = 0;  // under way
   bool end_finished_ ABSL_GUARDED_BY(mutex_) = false;

@@ -13,6 +13,7 @@ namespace brickfs {
 namespace {
 
 constexpr auto kOfferLasts = 2 * limits::kConnectTimeout;
+constexpr size_t kRevokedAtOnce = 64;
 
 }  // namespace
 
@@ -79,7 +80,16 @@ Result<uint32_t> VerbsAccess::grant(std::span<std::byte> memory, Access access) 
   return key;
 }
 
+// Some at a time: whoever wants to know of a ticket, the thread that accepts connections, waits for the mutex.
 void VerbsAccess::revoke(std::span<const uint32_t> keys) {
+  while (!keys.empty()) {
+    const auto some = keys.first(std::min(keys.size(), kRevokedAtOnce));
+    revoke_some(some);
+    keys = keys.subspan(some.size());
+  }
+}
+
+void VerbsAccess::revoke_some(std::span<const uint32_t> keys) {
   MutexLock lock(mutex_);
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     std::vector<const VerbsWindow*> windows;

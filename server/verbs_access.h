@@ -62,6 +62,7 @@ class VerbsAccess final : public RemoteAccess {
   };
 
   Result<VerbsDomain*> domain_of(ibv_context* device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void revoke_some(std::span<const uint32_t> keys);
   Status extend(Grant& grant, size_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status extend_all(size_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void destroy_lane(size_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one session may hold of a brick, and how soon that is gone when it ends.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "server/brick_service.h"
+#include "server/handle_table.h"
+#include "server/server_limits.h"
+#include "tests/support/brick_factory.h"
+#include "tests/support/tcp_test_brick.h"
+#include "transport/limits.h"
+
+namespace brickfs {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::memory_config;
+using testing::request_for;
+
+std::unique_ptr<BrickService> start(const BrickConfig& config) {
+  std::string why;
+  auto service = BrickService::open(config, &why);
+  EXPECT_TRUE(service.ok()) << why;
+  return service.ok() ? *std::move(service) : nullptr;
+}
+
+std::unique_ptr<ServerSession> open(BrickService& service, const OpenRequest& request) {
+  auto session = service.open_session(
+      request, [] {}, nullptr);
+  EXPECT_EQ(session.code(), 0);
+  return session.ok() ? *std::move(session) : nullptr;
+}
+
+// Each handle costs memory of the brick, and time when it ends.
+TEST(SessionBounds, MappingTheSameBlocksAgainAndAgainComesToAnEnd) {
+  constexpr uint64_t kBlocks = 8;
+  const auto service = start(memory_config(kBlocks));
+  const auto session = open(*service, request_for(1));
+  const BlockRange all{BlockAddress{0}, kBlocks};
+  ASSERT_TRUE(session->alloc(all).ok());
+  const uint64_t most = limits::kMappingsOfFrame * kBlocks + limits::kBlocksPerCall;
+  uint64_t mapped = 0;
+  Status status;
+  while (status.ok() && mapped <= most) {
+    const auto handles = session->map(all, Access::kRead);
+    status = handles.ok() ? Status() : handles.error();
+    if (status.ok()) mapped += kBlocks;
+  }
+  EXPECT_EQ(status.code(), ENOMEM);
+  EXPECT_EQ(mapped, most / kBlocks * kBlocks);
+  ASSERT_TRUE(session->unmap(all).ok());  // and what is given up may be had again
+  EXPECT_TRUE(session->map(all, Access::kReadWrite).ok());
+}
+
+// With a search among the handles of a block for each it took minutes.
+TEST(SessionBounds, ManyHandlesOnOneBlockGoInLittleTime) {
+  constexpr size_t kHandles = 200'000;
+  HandleTable table(kHandles);
+  std::vector<std::byte> memory(1);
+  for (size_t i = 0; i < kHandles; ++i) ASSERT_TRUE(table.add({BlockAddress{0}, 1}, Access::kRead, memory.data()).ok());
+  EXPECT_EQ(table.add({BlockAddress{0}, 1}, Access::kRead, memory.data()).code(), ENOMEM);
+  const auto before = std::chrono::steady_clock::now();
+  EXPECT_EQ(table.revoke_all().size(), kHandles);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 5s);
+}
+
+TEST(SessionBounds, AVolumeHasSoManyObservers) {
+  const auto service = start(memory_config(2));
+  std::vector<std::unique_ptr<ServerSession>> observers;
+  for (size_t i = 0; i < limits::kObservers; ++i)
+    observers.push_back(open(*service, request_for(1 + i, OpenMode::kObserve)));
+  const auto more = [&] {
+    return service
+        ->open_session(
+            request_for(1000, OpenMode::kObserve), [] {}, nullptr)
+        .code();
+  };
+  EXPECT_EQ(more(), EUSERS);
+  observers.pop_back();
+  EXPECT_EQ(more(), 0);
+}
+
+// A call under way keeps the lease: its client cannot be heard on that connection meanwhile.
+TEST(SessionBounds, WhoWaitsForACallIsNotSilent) {
+  BrickConfig config = memory_config(2);
+  config.lease = 200ms;
+  const auto service = start(config);
+  const auto session = open(*service, request_for(1));
+  ASSERT_TRUE(session->alloc({BlockAddress{0}, 1}).ok());
+  const Handle handle = session->map({BlockAddress{0}, 1}, Access::kRead)->front();
+  auto pinned = session->pin(handle.remote_key, handle.remote_address, 1, Access::kRead);
+  ASSERT_TRUE(pinned.ok());
+  auto unmapping = std::async(std::launch::async, [&] { return session->unmap({BlockAddress{0}, 1}).code(); });
+  std::this_thread::sleep_for(400ms);
+  service->expire_silent();
+  *pinned = Pin();
+  EXPECT_EQ(unmapping.get(), 0);
+  EXPECT_TRUE(session->stat().ok());
+  std::this_thread::sleep_for(400ms);
+  service->expire_silent();
+  EXPECT_EQ(session->stat().code(), ESTALE);
+}
+
+}  // namespace
+}  // namespace brickfs
