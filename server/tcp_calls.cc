@@ -19,11 +19,9 @@ bool serve_one(int fd, TcpSession& session) {
   const auto frame = tcp::receive_frame(fd, tcp::Clock::now() + limits::kProgressTimeout);
   if (!frame.ok()) return false;
   const auto kind = Kind{frame->header.kind};
-  session.begin_call();
   session.server_session().touch();
   const auto body = serve_call(session.server_session(), kind, frame->body, [fd] { return tcp::peer_has_gone(fd); });
   session.server_session().touch();
-  session.end_call();
   if (body.code() == ESTALE) return false;  // a session that ends is cut off, and says nothing any more
   wire::CallHeader header;
   header.kind = frame->header.kind | wire::kReplyBit;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One accepted connection, from greeting to end, on the thread that calls serve(). docs/protocol.md.
+// One connection of a peer that has proved that it knows the secret, from its first call to its end, on the thread that
+// calls serve(). docs/protocol.md.
 #pragma once
 
 #include <memory>
@@ -14,27 +15,32 @@ namespace brickfs {
 
 class TcpConnection {
  public:
-  // `fd` stays the caller's and open meanwhile.
-  TcpConnection(int fd, std::string peer, BrickService& service, TcpSessions& sessions, const Secret& secret)
-      : fd_(fd), peer_(std::move(peer)), service_(service), sessions_(sessions), secret_(secret) {}
+  // Refuses a first call, without waiting for the peer. A stranger gets no proof: it would be something to try guesses
+  // of the secret on.
+  static void refuse_stranger(int fd, const tcp::Frame& call);
+  static void refuse(int fd, const Secret& secret, const Nonces& nonces, const tcp::Frame& call, int code,
+                     const Holder& holder = {});
 
-  // Until the peer leaves, misbehaves or is cut off. Says nothing to a peer that does not speak the protocol.
-  void serve();
+  // `fd` stays the caller's and open meanwhile.
+  TcpConnection(int fd, std::string peer, const Nonces& nonces, BrickService& service, TcpSessions& sessions,
+                const Secret& secret)
+      : fd_(fd), peer_(std::move(peer)), nonces_(nonces), service_(service), sessions_(sessions), secret_(secret) {}
+
+  // Until the peer leaves, misbehaves or is cut off. Precondition: the call's proof is right.
+  void serve(const tcp::Frame& call);
 
  private:
-  Status greet(tcp::Deadline deadline);
   Status serve_open(const tcp::Frame& frame);
   Status serve_attach(const tcp::Frame& frame);
-  Error refuse(const tcp::Frame& frame, int code, const Holder& holder = {});
-  Error refuse_stranger(const tcp::Frame& frame);
+  Error refuse(const tcp::Frame& frame, int code, const Holder& holder = {}) const;
   Result<std::shared_ptr<TcpSession>> open_session(const tcp::Frame& frame, const OpenRequest& request);
 
   const int fd_;
   const std::string peer_;  // for the log
+  const Nonces nonces_;
   BrickService& service_;
   TcpSessions& sessions_;
   const Secret& secret_;
-  Nonces nonces_;
 };
 
 }  // namespace brickfs

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/tcp_listener.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -12,7 +11,10 @@
 #include <chrono>
 #include <cstring>
 #include <system_error>
+#include <utility>
+#include <vector>
 
+#include "server/first_call.h"
 #include "server/tcp_connection.h"
 #include "transport/base/log.h"
 #include "transport/limits.h"
@@ -23,23 +25,14 @@ namespace {
 
 constexpr std::chrono::milliseconds kPauseWhenOutOfDescriptors{100};
 
-std::string describe(const sockaddr_storage& address) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (address.ss_family == AF_INET6) {
-    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
-    ::inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
-    return fmt::format("[{}]:{}", text.data(), ntohs(v6.sin6_port));
-  }
-  const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
-  ::inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
-  return fmt::format("{}:{}", text.data(), ntohs(v4.sin_port));
-}
+constexpr size_t kAcceptedAtOnce = 16;  // then those who are there already are looked at
 
 }  // namespace
 
 Result<std::unique_ptr<TcpListener>> TcpListener::open(BrickService& service, const ListenUrl& url, Secret secret) {
   UniqueFd listening = TRY(tcp::listen_on(url.host, url.port));
   const uint16_t port = TRY(tcp::local_port(listening.get()));
+  ::fcntl(listening.get(), F_SETFL, ::fcntl(listening.get(), F_GETFL) | O_NONBLOCK);
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
   if (!stop) return errno_error("eventfd");
   std::unique_ptr<TcpListener> listener(
@@ -54,66 +47,94 @@ TcpListener::TcpListener(BrickService& service, Secret secret, UniqueFd listenin
       secret_(std::move(secret)),
       listening_(std::move(listening)),
       stop_(std::move(stop)),
-      port_(port) {}
+      port_(port),
+      strangers_([this](const PeerHost& host, const tcp::Frame& call) { return delay_of(host, call); }),
+      silence_watch_(service) {}
 
+// The sessions end before their threads are waited for: a call that takes long is given up by that.
 TcpListener::~TcpListener() {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(stop_.get(), &one, sizeof(one));
   if (thread_.joinable()) thread_.join();
   for (Connection& connection : connections_) tcp::shut_down(connection.fd.get());
+  sessions_.end_all();
   for (Connection& connection : connections_) connection.thread.join();
 }
 
 void TcpListener::run() {
-  auto next_tick = tcp::Clock::now() + limits::kListenerTick;
+  auto next_reaping = tcp::Clock::now() + limits::kListenerTick;
+  std::vector<pollfd> watched;
   while (true) {
-    std::array<pollfd, 2> watched = {pollfd{listening_.get(), POLLIN, 0}, pollfd{stop_.get(), POLLIN, 0}};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_tick - tcp::Clock::now());
+    watched = {pollfd{stop_.get(), POLLIN, 0}, pollfd{listening_.get(), POLLIN, 0}};
+    strangers_.watch(watched);
+    const auto until = std::min(next_reaping, strangers_.next_due().value_or(next_reaping));
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - tcp::Clock::now());
     ::poll(watched.data(), watched.size(), static_cast<int>(std::max<int64_t>(left.count(), 0)));
-    if (watched[1].revents != 0) return;
-    if (watched[0].revents != 0) accept_one();
-    if (tcp::Clock::now() < next_tick) continue;
-    tick();
-    next_tick = tcp::Clock::now() + limits::kListenerTick;
+    if (watched[0].revents != 0) return;
+    strangers_.receive(std::span(watched).subspan(2));
+    if (watched[1].revents != 0) accept_some();
+    const auto now = tcp::Clock::now();
+    for (TcpStrangers::Introduced& peer : strangers_.take_due(now)) admit(std::move(peer));
+    if (now < next_reaping) continue;
+    reap_finished();
+    next_reaping = now + limits::kListenerTick;
   }
 }
 
-void TcpListener::tick() {
-  reap_finished();
-  sessions_.touch_calling();
-  service_.expire_silent();
+void TcpListener::accept_some() {
+  for (size_t count = 0; count < kAcceptedAtOnce; ++count) {
+    if (!accept_one()) return;
+  }
 }
 
-void TcpListener::accept_one() {
+bool TcpListener::accept_one() {
   sockaddr_storage address{};
   socklen_t length = sizeof(address);
-  UniqueFd fd(::accept4(listening_.get(), reinterpret_cast<sockaddr*>(&address), &length, SOCK_CLOEXEC));
-  if (!fd) {
-    if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;  // that peer has gone again
-    if (!full_)
-      log::error("no more connections are accepted: {}; raise the limit (ulimit -n)", std::strerror(errno));
-    full_ = true;
-    reap_finished();
-    std::this_thread::sleep_for(kPauseWhenOutOfDescriptors);
-    return;
+  auto* const raw = reinterpret_cast<sockaddr*>(&address);
+  UniqueFd fd(::accept4(listening_.get(), raw, &length, SOCK_CLOEXEC));
+  if (fd) {
+    short_of_descriptors_ = false;
+    strangers_.add(std::move(fd), peer_address(raw));
+    return true;
   }
-  if (connections_.size() >= limits::kConnections) reap_finished();
-  if (connections_.size() >= limits::kConnections) {
-    if (!full_) log::warn("{} connections: more are turned away", connections_.size());
-    full_ = true;
-    return;
+  if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS)
+    return false;  // nobody, or he has gone again
+  if (!std::exchange(short_of_descriptors_, true)) {
+    log::error("no more connections are accepted: {}; raise the limit (ulimit -n)", std::strerror(errno));
   }
-  full_ = false;
-  tcp::configure(fd.get());
-  start_connection(std::move(fd), describe(address));
+  reap_finished();
+  std::this_thread::sleep_for(kPauseWhenOutOfDescriptors);
+  return false;
 }
 
-void TcpListener::start_connection(UniqueFd fd, std::string peer) {
+std::chrono::milliseconds TcpListener::delay_of(const PeerHost& host, const tcp::Frame& call) {
+  return delay_of_answer(guesses_, host, call.header.kind, call.body,
+                         [this](const wire::Token& token) { return sessions_.find(token) != nullptr; });
+}
+
+void TcpListener::admit(TcpStrangers::Introduced peer) {
+  const Status proved = check_first_call(secret_, peer.nonces, peer.call.header.kind, peer.call.body);
+  if (proved.code() == EACCES) {
+    note_guess(guesses_, peer.peer);
+    TcpConnection::refuse_stranger(peer.fd.get(), peer.call);
+  }
+  if (!proved.ok()) return;
+  if (connections_.size() >= limits::kConnections) reap_finished();
+  if (!has_room(connections_.size(), peer.call.body)) {
+    log::warn("{} connections: {} is turned away", connections_.size(), peer.peer.text);
+    TcpConnection::refuse(peer.fd.get(), secret_, peer.nonces, peer.call, EUSERS);
+    return;
+  }
+  tcp::configure(peer.fd.get());
+  start_connection(std::move(peer));
+}
+
+void TcpListener::start_connection(TcpStrangers::Introduced peer) {
   Connection& connection = connections_.emplace_back();
-  connection.fd = std::move(fd);
+  connection.fd = std::move(peer.fd);
   try {
     connection.thread = std::thread([this, &connection, peer = std::move(peer)] {
-      TcpConnection(connection.fd.get(), peer, service_, sessions_, secret_).serve();
+      TcpConnection(connection.fd.get(), peer.peer.text, peer.nonces, service_, sessions_, secret_).serve(peer.call);
       tcp::shut_down(connection.fd.get());
       connection.finished.store(true, std::memory_order_release);
     });

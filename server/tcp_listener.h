@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accepts TCP connections for a brick; a thread serves each, so that a slow or hostile peer holds up only itself.
+// Accepts TCP connections for a brick. Strangers are listened to by the accepting thread, which waits for none of them;
+// who has proved that he knows the secret gets a thread, so that a slow or hostile peer holds up only itself.
 #pragma once
 
 #include <atomic>
@@ -9,7 +10,10 @@
 #include <thread>
 
 #include "server/brick_service.h"
+#include "server/secret_guesses.h"
+#include "server/silence_watch.h"
 #include "server/tcp_session.h"
+#include "server/tcp_strangers.h"
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
 #include "transport/proof.h"
@@ -38,10 +42,12 @@ class TcpListener {
 
   TcpListener(BrickService& service, Secret secret, UniqueFd listening, UniqueFd stop, uint16_t port);
   void run();
-  void accept_one();
-  void start_connection(UniqueFd fd, std::string peer);
+  void accept_some();
+  bool accept_one();
+  std::chrono::milliseconds delay_of(const PeerHost& host, const tcp::Frame& call);
+  void admit(TcpStrangers::Introduced peer);
+  void start_connection(TcpStrangers::Introduced peer);
   void reap_finished();
-  void tick();
 
   BrickService& service_;
   const Secret secret_;
@@ -49,8 +55,13 @@ class TcpListener {
   const UniqueFd stop_;  // eventfd
   const uint16_t port_;
   TcpSessions sessions_;
-  std::list<Connection> connections_;  // the accepting thread's own
-  bool full_ = false;                  // said so in the log
+  // The accepting thread's own.
+  SecretGuesses guesses_;
+  TcpStrangers strangers_;
+  std::list<Connection> connections_;
+  bool short_of_descriptors_ = false;  // said so in the log
+
+  SilenceWatch silence_watch_;
   std::thread thread_;
 };
 

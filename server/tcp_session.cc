@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/tcp_session.h"
 
+#include "server/server_limits.h"
 #include "transport/proof.h"
 #include "transport/tcp/socket.h"
 
@@ -8,11 +9,12 @@ namespace brickfs {
 
 TcpSession::TcpSession() { fill_random(token_); }
 
-bool TcpSession::add_socket(int fd) {
+Status TcpSession::add_socket(int fd) {
   MutexLock lock(mutex_);
-  if (over_) return false;
+  if (over_) return Error(ENOTCONN, "the session is over");
+  if (sockets_.size() >= limits::kConnectionsPerSession) return Error(ENOBUFS, "too many connections in a session");
   sockets_.push_back(fd);
-  return true;
+  return {};
 }
 
 void TcpSession::remove_socket(int fd) {
@@ -30,24 +32,6 @@ bool TcpSession::begin_transfer() {
 void TcpSession::end_transfer() {
   MutexLock lock(mutex_);
   if (--transfers_ == 0 && over_) quiet_.notify_all();
-}
-
-void TcpSession::begin_call() {
-  MutexLock lock(mutex_);
-  ++calls_;
-}
-
-void TcpSession::end_call() {
-  MutexLock lock(mutex_);
-  --calls_;
-}
-
-void TcpSession::touch_if_calling() {
-  {
-    MutexLock lock(mutex_);
-    if (calls_ == 0 || over_) return;
-  }
-  session_->touch();
 }
 
 void TcpSession::cut_off() {
@@ -78,13 +62,13 @@ std::shared_ptr<TcpSession> TcpSessions::find(const wire::Token& token) {
   return found == sessions_.end() ? nullptr : found->second;
 }
 
-void TcpSessions::touch_calling() {
+void TcpSessions::end_all() {
   std::vector<std::shared_ptr<TcpSession>> all;
   {
     MutexLock lock(mutex_);
     for (const auto& [token, session] : sessions_) all.push_back(session);
   }
-  for (const auto& session : all) session->touch_if_calling();
+  for (const auto& session : all) session->end();
 }
 
 }  // namespace brickfs

@@ -24,18 +24,13 @@ class TcpSession {
   ServerSession& server_session() { return *session_; }
   const wire::Token& token() const { return token_; }
 
-  // False: the session is over.
-  bool add_socket(int fd);
+  // ENOTCONN: the session is over; ENOBUFS: it has limits::kConnectionsPerSession.
+  Status add_socket(int fd);
   void remove_socket(int fd);  // before it is closed
 
   // Between the two a transfer may touch blocks. False: the session is over.
   bool begin_transfer();
   void end_transfer();
-  // A call that takes long keeps the lease: the client cannot be heard on that connection meanwhile.
-  void begin_call();
-  void end_call();
-  void touch_if_calling();
-
   // Shuts the sockets down; no transfer touches a block any more on return. Idempotent.
   void cut_off();
   // The client's connection for calls is gone: cut_off(), and the handles die.
@@ -49,7 +44,6 @@ class TcpSession {
   CondVar quiet_;
   std::vector<int> sockets_ ABSL_GUARDED_BY(mutex_);
   size_t transfers_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
@@ -59,7 +53,7 @@ class TcpSessions {
   void add(std::shared_ptr<TcpSession> session);
   void remove(const TcpSession& session);
   std::shared_ptr<TcpSession> find(const wire::Token& token);  // null: no such session
-  void touch_calling();
+  void end_all();
 
  private:
   Mutex mutex_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/verbs_connection.h"
 
+#include "server/first_call.h"
 #include "server/serve_call.h"
 #include "transport/base/log.h"
 #include "transport/limits.h"
@@ -20,19 +21,20 @@ constexpr std::chrono::hours kForEver{24 * 365};
 class ChannelMembership {
  public:
   ChannelMembership(VerbsSessions& sessions, VerbsSession& session, verbs::MessageChannel& channel, bool keeps)
-      : sessions_(sessions), session_(session), channel_(channel), member_(session.add_channel(channel, keeps)) {}
+      : sessions_(sessions), session_(session), channel_(channel), added_(session.add_channel(channel, keeps)) {}
   ~ChannelMembership() {
+    // Also one that was not added: the session may have no other.
     if (session_.remove_channel(channel_)) sessions_.remove(session_);
   }
   ChannelMembership(const ChannelMembership&) = delete;
   ChannelMembership& operator=(const ChannelMembership&) = delete;
-  explicit operator bool() const { return member_; }
+  const Status& added() const { return added_; }
 
  private:
   VerbsSessions& sessions_;
   VerbsSession& session_;
   verbs::MessageChannel& channel_;
-  const bool member_;
+  const Status added_;
 };
 
 Result<Body> dispatch(VerbsSession& session, const verbs::MessageChannel& channel, uint64_t id, Kind kind,
@@ -71,12 +73,32 @@ Result<Body> dispatch(VerbsSession& session, const verbs::MessageChannel& channe
 void VerbsConnection::serve() {
   const auto run = [&]() -> Status {
     const Message message = TRY(channel_.receive(verbs::Clock::now() + limits::kHandshakeTimeout));
-    if (message.header.kind == static_cast<uint16_t>(Kind::kOpen)) return serve_open(message);
-    if (message.header.kind == static_cast<uint16_t>(Kind::kAttach)) return serve_attach(message);
-    return Error(EPROTO, "neither OPEN nor ATTACH");
+    TRY(let_in(message));
+    return message.header.kind == static_cast<uint16_t>(Kind::kOpen) ? serve_open(message) : serve_attach(message);
   };
   const Status status = run();
-  if (!status.ok()) log::debug("RDMA connection from {} ends: {}", peer_, status.error().what());
+  if (!status.ok()) log::debug("RDMA connection from {} ends: {}", peer_.text, status.error().what());
+}
+
+// A stranger who proves that he knows the secret.
+Status VerbsConnection::let_in(const Message& message) {
+  const uint16_t kind = message.header.kind;
+  const auto delay = delay_of_answer(common_.guesses, peer_.host, kind, message.body,
+                                     [this](const wire::Token& token) { return common_.sessions.find(token) != nullptr; });
+  if (delay.count() > 0) {
+    const auto more = channel_.receive(verbs::Clock::now() + delay);
+    if (more.ok()) return Error(EPROTO, "a call before the answer to the first");
+    if (!more.error().is(ETIMEDOUT)) return more.error();
+  }
+  const Status proved = check_first_call(common_.secret, nonces_, kind, message.body);
+  if (proved.code() == EACCES) {
+    note_guess(common_.guesses, peer_);
+    return end_with(message, EACCES, {});  // proves nothing: a proof is something to try guesses of the secret on
+  }
+  TRY(proved);
+  if (admit_(message.body)) return {};
+  log::warn("too many connections: {} is turned away", peer_.text);
+  return refuse(message, EUSERS);
 }
 
 Status VerbsConnection::answer(const Message& to, int code, std::span<const std::byte> body) {
@@ -116,17 +138,13 @@ Result<std::shared_ptr<VerbsSession>> VerbsConnection::open_session(const Messag
 
 Status VerbsConnection::serve_open(const Message& message) {
   const auto call = TRY(wire::decode<wire::OpenCall>(message.body));
-  if (!same_bytes(wire::prove(common_.secret, wire::kOpenPurpose, nonces_, call), call.proof)) {
-    log::warn("{} was refused: its secret is wrong or missing", peer_);
-    return end_with(message, EACCES, {});  // proves nothing: a proof is something to try guesses of the secret on
-  }
   const OpenRequest request = TRY(wire::from_call(call));
   TRY(channel_.reserve(wire::kBodyBytes));
   const auto session = TRY(open_session(message, request));
   {
     const ChannelMembership membership(common_.sessions, *session, channel_, true);
-    if (membership) {
-      log::info("session for {} at {} on volume {} begins", request.client_name, peer_, request.volume);
+    if (membership.added().ok()) {
+      log::info("session for {} at {} on volume {} begins", request.client_name, peer_.text, request.volume);
       common_.sessions.add(session);
       wire::OpenAnswer opened = wire::to_answer(session->server_session().description());
       opened.token = session->token();
@@ -134,22 +152,19 @@ Status VerbsConnection::serve_open(const Message& message) {
       if (answer(message, 0, bytes_of(opened)).ok()) serve_calls(*session, limits::kLease);
     }
   }
-  log::info("connection of {} at {} on volume {} ends", request.client_name, peer_, request.volume);
+  log::info("connection of {} at {} on volume {} ends", request.client_name, peer_.text, request.volume);
   return {};
 }
 
 Status VerbsConnection::serve_attach(const Message& message) {
   const auto call = TRY(wire::decode<wire::AttachCall>(message.body));
   const auto session = common_.sessions.find(call.token);
-  if (!same_bytes(wire::prove(common_.secret, wire::kAttachPurpose, nonces_, call), call.proof)) {
-    return end_with(message, EACCES, {});
-  }
   if (session == nullptr) return refuse(message, EACCES);
   const auto role = wire::Role{call.role};
   if (role != wire::Role::kCalls && role != wire::Role::kKeeper) return Error(EPROTO, "unknown role");
   TRY(channel_.reserve(wire::kBodyBytes));
   const ChannelMembership membership(common_.sessions, *session, channel_, role == wire::Role::kKeeper);
-  if (!membership) return refuse(message, ENOTCONN);
+  if (!membership.added().ok()) return refuse(message, membership.added().code());
   wire::AttachAnswer attached;
   attached.proof = make_proof(common_.secret, wire::kAttachedPurpose, nonces_, {});
   TRY(answer(message, 0, bytes_of(attached)));
@@ -167,11 +182,9 @@ void VerbsConnection::serve_calls(VerbsSession& session, Silence silence) {
 // False: the connection has ended, or must.
 bool VerbsConnection::serve_one(VerbsSession& session, const Message& message) {
   const auto kind = Kind{message.header.kind};
-  session.begin_call();
   session.server_session().touch();
   const auto body = dispatch(session, channel_, message.header.id, kind, message.body);
   session.server_session().touch();
-  session.end_call();
   if (body.code() == ESTALE) return false;  // a session that ends is cut off, and says nothing any more
   const Status sent = answer(message, body.code(), body.ok() ? std::span<const std::byte>(*body) : std::span<const std::byte>());
   if (!sent.ok()) return false;

@@ -3,11 +3,14 @@
 // docs/protocol.md, "RDMA".
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "server/brick_service.h"
+#include "server/peer_address.h"
+#include "server/secret_guesses.h"
 #include "server/verbs_session.h"
 #include "transport/proof.h"
 #include "transport/verbs/message_channel.h"
@@ -22,10 +25,14 @@ class VerbsConnection {
     VerbsDevices& devices;
     VerbsSessions& sessions;
     const Secret& secret;
+    SecretGuesses& guesses;
   };
+  // Called once, by a peer that has proved that it knows the secret: it is a stranger no more. False: there are too many connections.
+  using Admit = std::function<bool(std::span<const std::byte> first_body)>;
+
   // `channel` stays the caller's.
-  VerbsConnection(verbs::MessageChannel& channel, std::string peer, const Nonces& nonces, const Common& common)
-      : channel_(channel), peer_(std::move(peer)), nonces_(nonces), common_(common) {}
+  VerbsConnection(verbs::MessageChannel& channel, PeerAddress peer, const Nonces& nonces, const Common& common, Admit admit)
+      : channel_(channel), peer_(std::move(peer)), nonces_(nonces), common_(common), admit_(std::move(admit)) {}
 
   // Until the peer leaves, misbehaves or is cut off.
   void serve();
@@ -33,6 +40,7 @@ class VerbsConnection {
  private:
   using Silence = std::optional<std::chrono::milliseconds>;
 
+  Status let_in(const verbs::Message& message);
   Status serve_open(const verbs::Message& message);
   Status serve_attach(const verbs::Message& message);
   Status answer(const verbs::Message& to, int code, std::span<const std::byte> body = {});
@@ -43,9 +51,10 @@ class VerbsConnection {
   bool serve_one(VerbsSession& session, const verbs::Message& message);
 
   verbs::MessageChannel& channel_;
-  const std::string peer_;  // for the log
+  const PeerAddress peer_;
   const Nonces nonces_;
   const Common common_;
+  const Admit admit_;
 };
 
 }  // namespace brickfs

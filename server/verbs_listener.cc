@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/verbs_listener.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <netinet/in.h>
@@ -14,6 +13,8 @@
 #include <system_error>
 #include <utility>
 
+#include "server/first_call.h"
+#include "server/server_limits.h"
 #include "transport/base/log.h"
 #include "transport/limits.h"
 
@@ -21,18 +22,6 @@ namespace brickfs {
 namespace {
 
 constexpr int kBacklog = 128;
-
-std::string describe(const sockaddr* address) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (address->sa_family == AF_INET6) {
-    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
-    ::inet_ntop(AF_INET6, &v6->sin6_addr, text.data(), text.size());
-    return fmt::format("[{}]:{}", text.data(), ntohs(v6->sin6_port));
-  }
-  const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
-  ::inet_ntop(AF_INET, &v4->sin_addr, text.data(), text.size());
-  return fmt::format("{}:{}", text.data(), ntohs(v4->sin_port));
-}
 
 // The bytes of the address itself.
 std::span<const std::byte> host_in(const sockaddr* address) {
@@ -105,7 +94,9 @@ VerbsListener::VerbsListener(BrickService& service, Secret secret, verbs::CmChan
       secret_(std::move(secret)),
       stop_(std::move(stop)),
       devices_(service),
-      channel_(std::move(channel)) {}
+      places_(limits::kVerbsStrangers, limits::kVerbsStrangersOfHost),
+      channel_(std::move(channel)),
+      silence_watch_(service) {}
 
 Status VerbsListener::listen(const ListenUrl& url) {
   const verbs::AddressList list = TRY(verbs::resolve_host({url.host, url.port}, true));
@@ -155,6 +146,7 @@ VerbsListener::~VerbsListener() {
   if (thread_.joinable()) thread_.join();
   ports_.clear();
   for (Connection& connection : connections_) connection.shut_down();
+  sessions_.end_all();  // a call that takes long is given up by that
   for (Connection& connection : connections_) connection.thread.join();
 }
 
@@ -164,23 +156,17 @@ void VerbsListener::Connection::shut_down() {
 }
 
 void VerbsListener::run() {
-  auto next_tick = verbs::Clock::now() + limits::kListenerTick;
+  auto next_reaping = verbs::Clock::now() + limits::kListenerTick;
   while (true) {
     std::array<pollfd, 2> watched = {pollfd{channel_->fd, POLLIN, 0}, pollfd{stop_.get(), POLLIN, 0}};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_tick - verbs::Clock::now());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_reaping - verbs::Clock::now());
     ::poll(watched.data(), watched.size(), static_cast<int>(std::max<int64_t>(left.count(), 0)));
     if (watched[1].revents != 0) return;
     take_events();
-    if (verbs::Clock::now() < next_tick) continue;
-    tick();
-    next_tick = verbs::Clock::now() + limits::kListenerTick;
+    if (verbs::Clock::now() < next_reaping) continue;
+    reap_finished();
+    next_reaping = verbs::Clock::now() + limits::kListenerTick;
   }
-}
-
-void VerbsListener::tick() {
-  reap_finished();
-  sessions_.touch_calling();
-  service_.expire_silent();
 }
 
 // An event is acknowledged only when it has been handled: as long as it is not, its id, and the connection that id
@@ -232,10 +218,11 @@ void VerbsListener::accept(rdma_cm_event& event) {
 
 Status VerbsListener::accept_calls(verbs::CmIdPtr id, const verbs::ConnectRequest& request,
                                    const rdma_conn_param& asked) {
-  if (connections_.size() >= limits::kConnections) reap_finished();
-  if (connections_.size() >= limits::kConnections) return Error(EMFILE, "too many connections");
+  // Who has been displaced takes a moment to go.
+  if (connections_.size() >= admitted_ + limits::kVerbsStrangers) reap_finished();
+  if (connections_.size() >= admitted_ + 2 * limits::kVerbsStrangers) return Error(EBUSY, "too many strangers");
   const VerbsDevice* const device = TRY(devices_.find(id->verbs));
-  const std::string peer = describe(rdma_get_peer_addr(id.get()));
+  const PeerAddress peer = peer_address(rdma_get_peer_addr(id.get()));
   rdma_cm_id* const raw = id.get();
   auto channel = TRY(verbs::MessageChannel::make({nullptr, std::move(id)}, limits::kFirstBodyBytes, true));
   const Nonces nonces{request.nonce, random_nonce()};
@@ -250,39 +237,60 @@ Status VerbsListener::accept_calls(verbs::CmIdPtr id, const verbs::ConnectReques
   return {};
 }
 
-void VerbsListener::start_connection(std::unique_ptr<verbs::MessageChannel> channel, const Nonces& nonces,
-                                     std::string peer) {
-  Connection& connection = connections_.emplace_back();
+// In a stranger's place. Whoever must go for it is cut off.
+VerbsListener::Connection& VerbsListener::add_connection(const PeerHost& host) {
+  const auto place = places_.enter(host);
+  if (place.displaced) {
+    const auto former = std::ranges::find(connections_, *place.displaced, &Connection::place);
+    if (former != connections_.end()) former->shut_down();
+  }
+  return connections_.emplace_back(place.number);
+}
+
+void VerbsListener::start_connection(std::unique_ptr<verbs::MessageChannel> channel, const Nonces& nonces, const PeerAddress& peer) {
+  Connection& connection = add_connection(peer.host);
   channel->id().id->context = &connection;
   {
     MutexLock lock(connection.mutex);
     connection.channel = std::move(channel);
   }
   try {
-    connection.thread = std::thread([this, &connection, nonces, peer = std::move(peer)] {
-      run_connection(connection, nonces, peer);
-    });
+    connection.thread = std::thread([this, &connection, nonces, peer] { run_connection(connection, nonces, peer, true); });
   } catch (const std::system_error& error) {
     log::error("an RDMA connection is turned away: no thread for it ({})", error.what());
-    run_connection(connection, nonces, "");
+    run_connection(connection, nonces, peer, false);
     connections_.pop_back();
   }
 }
 
-void VerbsListener::run_connection(Connection& connection, const Nonces& nonces, const std::string& peer) {
+void VerbsListener::run_connection(Connection& connection, const Nonces& nonces, const PeerAddress& peer, bool serves) {
   verbs::MessageChannel* channel = nullptr;
   {
     MutexLock lock(connection.mutex);
     channel = connection.channel.get();
   }
-  if (!peer.empty()) VerbsConnection(*channel, peer, nonces, {service_, devices_, sessions_, secret_}).serve();
+  const auto admit_it = [this, &connection](std::span<const std::byte> first_body) { return admit(connection, first_body); };
+  if (serves) VerbsConnection(*channel, peer, nonces, {service_, devices_, sessions_, secret_, guesses_}, admit_it).serve();
   std::unique_ptr<verbs::MessageChannel> ended;
   {
     MutexLock lock(connection.mutex);
     ended = std::move(connection.channel);
   }
   ended.reset();
+  if (connection.stranger) {
+    places_.leave(connection.place);
+  } else {
+    --admitted_;
+  }
   connection.finished.store(true, std::memory_order_release);
+}
+
+bool VerbsListener::admit(Connection& connection, std::span<const std::byte> first_body) {
+  if (!has_room(admitted_, first_body)) return false;
+  ++admitted_;
+  connection.stranger = false;
+  places_.leave(connection.place);
+  return true;
 }
 
 void VerbsListener::reap_finished() {

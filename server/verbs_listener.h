@@ -14,6 +14,10 @@
 #include <vector>
 
 #include "server/brick_service.h"
+#include "server/peer_address.h"
+#include "server/secret_guesses.h"
+#include "server/silence_watch.h"
+#include "server/stranger_places.h"
 #include "server/verbs_connection.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
@@ -41,9 +45,12 @@ class VerbsListener {
     Mutex mutex;
     // Null once its thread has done with it.
     std::unique_ptr<verbs::MessageChannel> channel ABSL_GUARDED_BY(mutex);
+    const StrangerPlaces::Number place;
+    std::atomic<bool> stranger{true};
     std::atomic<bool> finished{false};
     std::thread thread;
 
+    explicit Connection(StrangerPlaces::Number number) : place(number) {}
     void shut_down();
   };
 
@@ -64,22 +71,29 @@ class VerbsListener {
   void take_events();
   void accept(rdma_cm_event& event);
   Status accept_calls(verbs::CmIdPtr id, const verbs::ConnectRequest& request, const rdma_conn_param& asked);
-  void start_connection(std::unique_ptr<verbs::MessageChannel> channel, const Nonces& nonces, std::string peer);
-  void run_connection(Connection& connection, const Nonces& nonces, const std::string& peer);
+  void start_connection(std::unique_ptr<verbs::MessageChannel> channel, const Nonces& nonces, const PeerAddress& peer);
+  Connection& add_connection(const PeerHost& host);
+  // Without a thread for it: false.
+  void run_connection(Connection& connection, const Nonces& nonces, const PeerAddress& peer, bool serves);
+  bool admit(Connection& connection, std::span<const std::byte> first_body);
   void reap_finished();
-  void tick();
 
   BrickService& service_;
   const Secret secret_;
   const UniqueFd stop_;  // eventfd
   VerbsDevices devices_;
   VerbsSessions sessions_;
+  SecretGuesses guesses_;
+  StrangerPlaces places_;
+  std::atomic<size_t> admitted_{0};  // connections of no strangers
   const verbs::CmChannelPtr channel_;  // the ids on it go before it
   std::vector<std::unique_ptr<Port>> ports_;
   std::vector<const Port*> by_url_;
   // The accepting thread's own.
   std::list<Connection> connections_;
   int last_shortage_ = 0;
+
+  SilenceWatch silence_watch_;
   std::thread thread_;
 };
 

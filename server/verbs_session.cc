@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "server/server_limits.h"
 #include "transport/proof.h"
 
 namespace brickfs {
@@ -16,11 +17,12 @@ VerbsSession::VerbsSession(VerbsDevices& devices) : access_(std::make_shared<Ver
   fill_random(token_);
 }
 
-bool VerbsSession::add_channel(verbs::MessageChannel& channel, bool keeps) {
+Status VerbsSession::add_channel(verbs::MessageChannel& channel, bool keeps) {
   MutexLock lock(mutex_);
-  if (over_) return false;
+  if (over_) return Error(ENOTCONN, "the session is over");
+  if (channels_.size() >= limits::kConnectionsPerSession) return Error(ENOBUFS, "too many connections in a session");
   channels_.push_back({&channel, keeps});
-  return true;
+  return {};
 }
 
 bool VerbsSession::remove_channel(verbs::MessageChannel& channel) {
@@ -29,27 +31,8 @@ bool VerbsSession::remove_channel(verbs::MessageChannel& channel) {
     std::erase_if(channels_, [&](const Member& member) { return member.channel == &channel; });
     if (std::ranges::any_of(channels_, &Member::keeps)) return false;
   }
-  cut_off();
-  session_->disconnect();
+  end();
   return true;
-}
-
-void VerbsSession::begin_call() {
-  MutexLock lock(mutex_);
-  ++calls_;
-}
-
-void VerbsSession::end_call() {
-  MutexLock lock(mutex_);
-  --calls_;
-}
-
-void VerbsSession::touch_if_calling() {
-  {
-    MutexLock lock(mutex_);
-    if (calls_ == 0 || over_) return;
-  }
-  session_->touch();
 }
 
 Status VerbsSession::once(uint64_t id, const std::function<Status()>& call) {
@@ -74,6 +57,11 @@ void VerbsSession::cut_off() {
   MutexLock lock(mutex_);
   over_ = true;
   for (const Member& member : channels_) member.channel->shut_down();
+}
+
+void VerbsSession::end() {
+  cut_off();
+  session_->disconnect();
 }
 
 void VerbsSessions::add(std::shared_ptr<VerbsSession> session) {
@@ -106,8 +94,8 @@ std::vector<std::shared_ptr<VerbsSession>> VerbsSessions::all() {
   return all;
 }
 
-void VerbsSessions::touch_calling() {
-  for (const auto& session : all()) session->touch_if_calling();
+void VerbsSessions::end_all() {
+  for (const auto& session : all()) session->end();
 }
 
 }  // namespace brickfs

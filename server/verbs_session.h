@@ -30,20 +30,18 @@ class VerbsSession {
   const std::shared_ptr<VerbsAccess>& access() const { return access_; }
   const wire::Token& token() const { return token_; }
 
-  // `keeps`: the session lives as long as one of these. False: the session is over.
-  bool add_channel(verbs::MessageChannel& channel, bool keeps);
+  // `keeps`: the session lives as long as one of these. ENOTCONN: the session is over; ENOBUFS: it has
+  // limits::kConnectionsPerSession.
+  Status add_channel(verbs::MessageChannel& channel, bool keeps);
   // Before it is destroyed. True: none keeps the session any more, so it has ended.
   bool remove_channel(verbs::MessageChannel& channel);
-
-  // A call that takes long keeps the lease: the client cannot be heard on that connection meanwhile.
-  void begin_call();
-  void end_call();
-  void touch_if_calling();
 
   // Runs a call, unless it ran already: a client that lost the answer asks again elsewhere, with the same id. For calls
   // whose answer has no body.
   Status once(uint64_t id, const std::function<Status()>& call);
 
+  // cut_off(), and the handles die.
+  void end();
   // Nothing of the peer reaches memory any more on return, and its channels are shut down. Idempotent.
   void cut_off();
 
@@ -63,7 +61,6 @@ class VerbsSession {
 
   Mutex mutex_;
   std::vector<Member> channels_ ABSL_GUARDED_BY(mutex_);
-  size_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
   std::list<Ran> ran_ ABSL_GUARDED_BY(mutex_);  // the last ones, oldest first
   CondVar ran_changed_;
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
@@ -76,7 +73,7 @@ class VerbsSessions {
   void remove(const VerbsSession& session);
   std::shared_ptr<VerbsSession> find(const wire::Token& token);              // null: no such session
   std::shared_ptr<VerbsSession> find_by_ticket(const verbs::Ticket& ticket);  // null: nobody offered it
-  void touch_calling();
+  void end_all();
 
  private:
   std::vector<std::shared_ptr<VerbsSession>> all();

@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "server/server_limits.h"
 #include "tests/support/brick_contract.h"
 #include "tests/support/tcp_test_brick.h"
 #include "transport/limits.h"
@@ -250,6 +251,64 @@ TEST(TcpListener, SilentStrangersAreShownOut) {
   const auto start = tcp::Clock::now();
   EXPECT_TRUE(is_closed_soon(fd->get()));
   EXPECT_GE(tcp::Clock::now() - start, limits::kHandshakeTimeout - 500ms);
+}
+
+// Ten times as many as there are places: who comes then gets in, and the strangers' connections are gone.
+TEST(TcpListener, HalfOpenStrangersKeepNobodyOut) {
+  TcpTestBrick server(memory_config(2));
+  std::vector<UniqueFd> strangers;
+  for (size_t i = 0; i < 10 * limits::kTcpStrangersOfHost; ++i) {
+    auto fd = tcp::connect_to("127.0.0.1", server.port(), soon());
+    ASSERT_TRUE(fd.ok());
+    const wire::Hello hello;
+    if (i % 2 == 0) throw_at(fd->get(), bytes_of(hello));
+    strangers.push_back(*std::move(fd));
+  }
+  const auto start = tcp::Clock::now();
+  const auto brick = server.connect();
+  EXPECT_EQ(brick->open(request_for(1), nullptr).code(), 0);
+  EXPECT_TRUE(brick->stat().ok());
+  EXPECT_LT(tcp::Clock::now() - start, 2s);
+  EXPECT_TRUE(is_closed_soon(strangers.front().get()));
+  EXPECT_LT(tcp::Clock::now() - start, limits::kHandshakeTimeout);
+}
+
+TEST(TcpListener, GuessesAreAnsweredEverLater) {
+  TcpTestBrick server(memory_config(2), Secret{"secret"});
+  const tcp::Peer wrong{"127.0.0.1", server.port(), Secret{"guess"}};
+  const auto opened = tcp::open_session({wrong.host, wrong.port, Secret{"secret"}}, request_for(1), nullptr, soon());
+  ASSERT_TRUE(opened.ok());
+  const auto time_of = [](const auto& call) {
+    const auto start = tcp::Clock::now();
+    call();
+    return tcp::Clock::now() - start;
+  };
+  const auto guess = [&] { EXPECT_EQ(tcp::open_session(wrong, request_for(2), nullptr, soon()).code(), EACCES); };
+  EXPECT_LT(time_of(guess), 200ms);
+  EXPECT_GE(time_of(guess), limits::kDelayOfGuess);
+  EXPECT_GE(time_of(guess), 2 * limits::kDelayOfGuess);
+  // The right one, too: else a guesser would know at once that his was wrong.
+  const tcp::Peer right{wrong.host, wrong.port, Secret{"secret"}};
+  EXPECT_GE(time_of([&] { EXPECT_EQ(tcp::open_session(right, request_for(3, OpenMode::kObserve), nullptr, soon()).code(), 0); }),
+            2 * limits::kDelayOfGuess);
+  // But not a session that is there already.
+  EXPECT_LT(time_of([&] { EXPECT_EQ(tcp::attach(right, opened->token, wire::Role::kTransfers, soon()).code(), 0); }), 200ms);
+}
+
+TEST(TcpListener, ASessionHasSoManyConnections) {
+  TcpTestBrick server(memory_config(2));
+  RawClient client(server, request_for(1));
+  std::vector<UniqueFd> more;
+  int code = 0;
+  while (code == 0 && more.size() < 100) {
+    auto attached = tcp::attach(client.peer, client.token, wire::Role::kTransfers, soon());
+    code = attached.code();
+    if (attached.ok()) more.push_back(*std::move(attached));
+  }
+  EXPECT_EQ(code, ENOBUFS);
+  EXPECT_EQ(more.size() + 2, limits::kConnectionsPerSession);
+  more.clear();
+  EXPECT_TRUE(eventually([&] { return tcp::attach(client.peer, client.token, wire::Role::kTransfers, soon()).ok(); }));
 }
 
 // A holder that stops in the middle of a transfer, either way, is cut off by a thief at once, and nothing of his lands.
