@@ -9,12 +9,12 @@
 
 #include "server/block_store.h"
 #include "server/pool.h"
-#include "server/random.h"
 #include "server/server_session.h"
 #include "server/store_file.h"
 #include "server/volume_table.h"
 #include "transport/base/log.h"
 #include "transport/base/size.h"
+#include "transport/base/random.h"
 #include "transport/store_trouble.h"
 
 namespace brickfs {

@@ -8,6 +8,7 @@
 #include "server/brickd_config.h"
 #include "transport/base/size.h"
 #include "transport/block.h"
+#include "transport/volume_name.h"
 
 namespace brickfs {
 namespace {

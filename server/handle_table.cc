@@ -3,7 +3,8 @@
 
 #include <utility>
 
-#include "server/random.h"
+#include "transport/base/random.h"
+#include "transport/limits.h"
 
 namespace brickfs {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "server/file_device.h"
-#include "server/random.h"
 #include "server/store_file.h"
 #include "server/store_refusal.h"
 #include "transport/base/log.h"
+#include "transport/base/random.h"
 #include "transport/base/size.h"
 
 namespace brickfs {

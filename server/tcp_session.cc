@@ -2,6 +2,7 @@
 #include "server/tcp_session.h"
 
 #include "server/server_limits.h"
+#include "transport/base/random.h"
 #include "transport/proof.h"
 #include "transport/tcp/socket.h"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/random.h"
 #include "transport/base/check.h"
+#include "transport/base/random.h"
 #include "transport/limits.h"
 #include "transport/proof.h"
 

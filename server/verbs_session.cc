@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "server/server_limits.h"
+#include "transport/base/random.h"
 #include "transport/proof.h"
 
 namespace brickfs {

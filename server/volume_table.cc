@@ -8,18 +8,9 @@
 #include <cstring>
 
 #include "transport/limits.h"
+#include "transport/volume_name.h"
 
 namespace brickfs {
-namespace {
-
-bool is_volume_name(const std::string& name) {
-  const auto fits = [](unsigned char letter) {
-    return letter > ' ' && letter != '/' && letter != ':' && letter != 0x7f;
-  };
-  return !name.empty() && name.size() <= limits::kVolumeNameBytes && std::ranges::all_of(name, fits);
-}
-
-}  // namespace
 
 VolumeTable::VolumeTable(BlockStore& blocks, StoreFile* store, Session geometry, std::chrono::milliseconds grace)
     : blocks_(blocks), store_(store), geometry_(geometry), grace_(grace) {}
@@ -51,7 +42,7 @@ Status VolumeTable::configure(std::span<const VolumeSpec> specs, std::string* wh
 
 Status VolumeTable::configure_one(const VolumeSpec& spec, std::string* why) {
   if (!is_volume_name(spec.name)) {
-    *why = fmt::format("volume name '{}': 1 to {} letters, none of them '/', ':' or a space", spec.name,
+    *why = fmt::format("volume name '{}': 1 to {} letters, digits, '.', '_' and '-'", spec.name,
                        limits::kVolumeNameBytes);
     return Error(EINVAL, "naming a volume");
   }

@@ -3,13 +3,14 @@
 
 #include <fmt/core.h>
 #include <signal.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <fstream>
 #include <string>
+
+#include "transport/base/random.h"
 
 namespace brickfs {
 namespace {
@@ -42,8 +43,7 @@ bool is_zombie(pid_t process) {
 }  // namespace
 
 ClientId make_client_id() {
-  uint64_t random = 0;
-  (void)!::getrandom(&random, sizeof(random), 0);  // so few bytes it always has
+  const auto random = random_id<uint64_t>();
   const auto process = static_cast<uint64_t>(::getpid()) & ((uint64_t{1} << kPidBits) - 1);
   return ClientId{uint64_t{this_place()} << (kPidBits + kRandomBits) | process << kRandomBits |
                   random >> (64 - kRandomBits)};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/base/random.h"
 #include "transport/proof.h"
 
 namespace brickfs {
@@ -14,11 +15,7 @@ using std::chrono::steady_clock;
 
 constexpr int kLooks = 4;  // at a path that works, before it is trusted
 
-ClientId random_client() {
-  uint64_t id = 0;
-  while (id == 0) fill_random(std::as_writable_bytes(std::span(&id, 1)));
-  return ClientId{id};
-}
+ClientId random_client() { return ClientId{random_id<uint64_t>()}; }
 
 }  // namespace
 

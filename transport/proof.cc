@@ -5,13 +5,14 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <vector>
 
 #include "transport/base/check.h"
+#include "transport/base/random.h"
 #include "transport/base/unique_fd.h"
 #include "transport/limits.h"
 
@@ -47,14 +48,6 @@ Result<Secret> read_secret_file(const std::string& path, std::string* why) {
   if (length == 0) return refuse(why, EINVAL, "secret file " + path + " is empty");
   bytes.resize(length);
   return Secret{std::move(bytes)};
-}
-
-void fill_random(std::span<std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t got = ::getrandom(bytes.data(), bytes.size(), 0);
-    CHECK(got > 0 || errno == EINTR);
-    if (got > 0) bytes = bytes.subspan(static_cast<size_t>(got));
-  }
 }
 
 Nonce random_nonce() {

@@ -30,8 +30,6 @@ struct Nonces {
 // The file's bytes without line ends behind them. EINVAL, with `why`: empty, or more than limits::kSecretBytes.
 Result<Secret> read_secret_file(const std::string& path, std::string* why);
 
-// Unpredictable bytes. Aborts when the system has none.
-void fill_random(std::span<std::byte> bytes);
 Nonce random_nonce();
 
 // `purpose` keeps a proof made for one thing from being used for another.

@@ -7,6 +7,7 @@
 
 #include "transport/base/size.h"
 #include "transport/limits.h"
+#include "transport/volume_name.h"
 
 namespace brickfs {
 namespace {
@@ -140,8 +141,6 @@ std::string format_address(const HostPort& address) {
   const bool v6 = address.host.find(':') != std::string::npos;
   return (v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
 }
-
-bool is_volume_name(std::string_view name) { return name.size() <= limits::kVolumeNameBytes && is_host(name, false); }
 
 Result<Source> parse_source(std::string_view text, std::string* why) {
   if (take_prefix(text, kTcpPrefix)) return parse_remote(SourceKind::kTcp, text, why);

@@ -48,9 +48,6 @@ struct ListenUrl {
 Result<Source> parse_source(std::string_view text, std::string* why);
 Result<ListenUrl> parse_listen_url(std::string_view text, std::string* why);
 
-// 1 to limits::kVolumeNameBytes letters, digits, '.', '_' and '-'.
-bool is_volume_name(std::string_view name);
-
 // "[::1]:20470".
 std::string format_address(const HostPort& address);
 // "tcp://[::1]:20470/default": what parse_source() takes.

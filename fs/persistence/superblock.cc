@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/persistence/superblock.h"
 
-#include <sys/random.h>
 #include <time.h>
 #include <xxhash.h>
 
@@ -12,6 +11,8 @@
 #include "fmt/core.h"
 #include "transport/base/check.h"
 
+#include "transport/base/random.h"
+#include "transport/limits.h"
 namespace brickfs {
 namespace {
 
@@ -181,11 +182,9 @@ std::string Superblock::uuid_text() const {
   return text;
 }
 
-Result<Superblock> new_superblock(std::string label) {
+Superblock new_superblock(std::string label) {
   Superblock superblock;
-  if (getrandom(superblock.uuid.data(), superblock.uuid.size(), 0) != static_cast<ssize_t>(superblock.uuid.size())) {
-    return errno_error("getrandom");
-  }
+  fill_random(superblock.uuid);
   superblock.uuid[6] = (superblock.uuid[6] & std::byte{0x0f}) | std::byte{0x40};  // RFC 9562, version 4: random
   superblock.uuid[8] = (superblock.uuid[8] & std::byte{0x3f}) | std::byte{0x80};
   timespec time{};

@@ -58,7 +58,7 @@ struct Superblock {
 };
 
 // With a random uuid, made now; journal_block and the checkpoint are the caller's to fill in.
-Result<Superblock> new_superblock(std::string label);
+Superblock new_superblock(std::string label);
 
 struct SuperblockRead {
   enum class Kind {

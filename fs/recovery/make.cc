@@ -69,7 +69,7 @@ Status make_filesystem(VolumeClient& volume, SuperblockSlots& slots, std::span<c
   TRY(write_mark(volume, Mark::kMaking));
   for (const BlockRange& rest : subtract(listed, std::span(&kSuperblockBlock, 1))) TRY(volume.free(rest));
   TRY(volume.alloc(kFirstJournalBlock));
-  Superblock superblock = TRY(new_superblock(""));
+  Superblock superblock = new_superblock("");
   superblock.next_ino = Ino{kRootNumber + 1};
   superblock.journal_block = kFirstJournalBlock.start;
   TRY(slots.write(superblock));

@@ -116,7 +116,7 @@ struct CheckpointBed {
     EXPECT_TRUE(volume->commit().ok());
     SuperblockSlots slots(*volume);
     EXPECT_TRUE(slots.read().ok());
-    Superblock superblock = *new_superblock("");
+    Superblock superblock = new_superblock("");
     superblock.journal_block = BlockAddress{kBlockBytes};
     EXPECT_TRUE(slots.write(superblock).ok());
   }

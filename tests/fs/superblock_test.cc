@@ -17,9 +17,7 @@ struct SuperblockBed {
   SuperblockBed() : medium(std::make_shared<ModelMedium>(Durability::kDurable, 16)), volume(open_model_volume(medium)) {
     EXPECT_TRUE(volume->alloc(kSuperblockBlock).ok());
     EXPECT_TRUE(volume->commit().ok());
-    auto made = new_superblock("a label");
-    EXPECT_TRUE(made.ok());
-    superblock = *made;
+    superblock = new_superblock("a label");
     superblock.journal_block = BlockAddress{kBlockBytes};
   }
   SuperblockRead read() {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "transport/volume_name.h"
+
 namespace brickfs {
 namespace {
 

@@ -18,6 +18,7 @@
 #include "tools/brickctl/interrupt.h"
 #include "tools/brickctl/scratch_blocks.h"
 #include "tools/brickctl/target.h"
+#include "transport/base/random.h"
 #include "transport/base/size.h"
 #include "transport/client_identity.h"
 #include "transport/limits.h"
@@ -106,10 +107,8 @@ bool Bench::open(std::string* why) {
 }
 
 Status Bench::make_lanes() {
-  std::array<std::byte, 1> fill{};
-  while (fill[0] == std::byte{}) fill_random(fill);
   const uint64_t span = std::max(report_.span_bytes / options_.threads, options_.transfer_bytes);
-  const BenchShape shape{static_cast<uint32_t>(options_.transfer_bytes), options_.depth, span, fill[0]};
+  const BenchShape shape{static_cast<uint32_t>(options_.transfer_bytes), options_.depth, span, std::byte{random_id<uint8_t>()}};
   BlockAddress next = scratch_->range().start;
   for (unsigned i = 0; i < options_.threads; ++i) {
     const uint64_t share = blocks_ / options_.threads + (i < blocks_ % options_.threads ? 1 : 0);
