@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "transport/base/printable.h"
+
 namespace brickfs {
 namespace {
 
@@ -25,7 +27,7 @@ constexpr char kServing = '+';
     report.append(buffer.data(), static_cast<size_t>(got));
   }
   if (report == std::string(1, kServing)) std::_Exit(EXIT_SUCCESS);
-  std::fprintf(stderr, "brickd: %s\n", report.empty() ? "ended before it served" : report.c_str());
+  std::fprintf(stderr, "brickd: %s\n", report.empty() ? "ended before it served" : printable(report).c_str());
   std::_Exit(EXIT_FAILURE);
 }
 

@@ -20,6 +20,7 @@
 #include "server/brickd_options.h"
 #include "server/tcp_listener.h"
 #include "server/verbs_listener.h"
+#include "transport/base/printable.h"
 #include "transport/base/log.h"
 #include "transport/base/size.h"
 
@@ -166,8 +167,8 @@ int run(const BrickdOptions& options) {
   const Failure failure = log.ok() ? start(brickd, options) : log.error().what();
   if (failure) {
     if (daemon) daemon->failed(*failure);
-    if (!daemon) std::fprintf(stderr, "brickd: %s\n", failure->c_str());
-    notify_service_manager("STATUS=" + *failure);
+    if (!daemon) std::fprintf(stderr, "brickd: %s\n", printable(*failure).c_str());
+    notify_service_manager("STATUS=" + printable(*failure));
     return 1;
   }
   announce(brickd);

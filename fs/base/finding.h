@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fs/base/ids.h"
+#include "transport/base/printable.h"
 
 namespace brickfs {
 
@@ -27,7 +28,7 @@ struct Finding {
   Severity severity;
   Ino ino{};             // concerned, or kNoIno
   uint64_t address = 0;  // volume address concerned, or 0
-  std::string text;      // one line, names what and where
+  std::string text;      // one line, names what and where; printable once it is among Findings
 };
 
 // Findings in the order of their discovery. The first kKept are kept, all are counted: a broken volume may have
@@ -38,7 +39,9 @@ class Findings {
 
   void add(Finding finding) {
     counts_[static_cast<size_t>(finding.severity)] += 1;
-    if (kept_.size() < kKept) kept_.push_back(std::move(finding));
+    if (kept_.size() >= kKept) return;
+    finding.text = printable(finding.text);
+    kept_.push_back(std::move(finding));
   }
   void damage(Finding::Area area, Ino ino, uint64_t address, std::string text) {
     add({area, Finding::Severity::kDamage, ino, address, std::move(text)});

@@ -20,6 +20,7 @@
 #include "fs/fuse/serving.h"
 #include "fs/fuse/signals.h"
 #include "transport/base/log.h"
+#include "transport/base/printable.h"
 
 namespace brickfs {
 namespace {
@@ -49,7 +50,7 @@ OPT     ro, rw            read-only or not (rw)
 umount MOUNTPOINT ends it.)";
 
 int fail(int code, const std::string& line) {
-  fmt::print(stderr, "brickfs: {}\n", line);
+  fmt::print(stderr, "brickfs: {}\n", printable(line));
   return code;
 }
 

@@ -18,6 +18,7 @@
 #include "tools/brickctl/interrupt.h"
 #include "tools/brickctl/scratch_blocks.h"
 #include "tools/brickctl/target.h"
+#include "transport/base/printable.h"
 #include "transport/base/random.h"
 #include "transport/base/size.h"
 #include "transport/client_identity.h"
@@ -212,7 +213,7 @@ int run_bench(const Command& command) {
     done = bench.run(&why);
     if (done) fmt::print("{}", command.json ? format_json(bench.report()) : format_table(bench.report()));
   }
-  if (!done) fmt::print(stderr, "brickctl: {}: {}\n", command.source, why);
+  if (!done) fmt::print(stderr, "brickctl: {}: {}\n", command.source, printable(why));
   return done ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

@@ -8,6 +8,7 @@
 
 #include "fs/recovery/check.h"
 #include "fs/recovery/repair.h"
+#include "transport/base/printable.h"
 
 namespace brickfs {
 namespace {
@@ -42,7 +43,7 @@ const char* name_of(Finding::Severity severity) {
 void print_findings(const Findings& findings, const absl::flat_hash_map<uint64_t, std::string>& paths) {
   for (const Finding& finding : findings.kept()) {
     const auto path = paths.find(raw(finding.ino));
-    fmt::print("{}: {}{}\n", name_of(finding.severity), finding.text, path == paths.end() ? "" : fmt::format(" ({})", path->second));
+    fmt::print("{}: {}{}\n", name_of(finding.severity), finding.text, path == paths.end() ? "" : fmt::format(" ({})", printable(path->second)));
   }
   if (findings.all() > findings.kept().size()) fmt::print("and {} more\n", findings.all() - findings.kept().size());
 }
@@ -60,7 +61,7 @@ void print_summary(const CheckReport& report, const std::string& source, bool re
 }
 
 int fail(const std::string& source, const std::string& why, int exit_code) {
-  fmt::print(stderr, "brickctl: {}: {}\n", source, why);
+  fmt::print(stderr, "brickctl: {}: {}\n", source, printable(why));
   return exit_code;
 }
 

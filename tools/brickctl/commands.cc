@@ -10,6 +10,7 @@
 
 #include "tools/brickctl/check.h"
 #include "tools/brickctl/target.h"
+#include "transport/base/printable.h"
 #include "transport/base/size.h"
 #include "transport/volume_client.h"
 
@@ -22,7 +23,7 @@ constexpr std::chrono::seconds kHolderLeaves{4};  // a held volume is tried for 
 constexpr std::chrono::milliseconds kTryHeldAgain{100};
 
 int fail(const Command& command, const std::string& why, int exit_code = EXIT_FAILURE) {
-  fmt::print(stderr, "brickctl: {}: {}\n", command.source, why);
+  fmt::print(stderr, "brickctl: {}: {}\n", command.source, printable(why));
   return exit_code;
 }
 
@@ -47,7 +48,7 @@ std::string describe_holder(const BrickStat& stat) {
 
 void print_stat(const Target& target, const BrickStat& stat) {
   const auto line = [](const char* key, const std::string& value) {
-    fmt::print("{:<16} {}\n", std::string(key) + ":", value);
+    fmt::print("{:<16} {}\n", std::string(key) + ":", printable(value));
   };
   line("source", target.text);
   line("volume", target.source.volume);

@@ -13,6 +13,7 @@
 #include "tools/brickctl/commands.h"
 #include "tools/brickctl/interrupt.h"
 #include "tools/brickctl/target.h"
+#include "transport/base/printable.h"
 
 namespace brickfs {
 namespace {
@@ -134,7 +135,7 @@ bool Ping::run(std::string* why) {
     ++lost_;
     connected = false;
     handle_.reset();  // it went with the session
-    if (!command_.json) fmt::print("{}:  {}\n", rounds_, *why);
+    if (!command_.json) fmt::print("{}:  {}\n", rounds_, printable(*why));
     std::fflush(stdout);
   }
   registration_ = RegisteredMemory();
@@ -176,7 +177,7 @@ int run_ping(const Command& command) {
       return EXIT_SUCCESS;
     }
   }
-  fmt::print(stderr, "brickctl: {}: {}\n", command.source, why);
+  fmt::print(stderr, "brickctl: {}: {}\n", command.source, printable(why));
   return EXIT_FAILURE;
 }
 

@@ -19,6 +19,7 @@
 
 #include "fs/fuse/brickfs_end.h"
 #include "fs/fuse/mount_table.h"
+#include "transport/base/printable.h"
 
 namespace brickfs {
 namespace {
@@ -66,7 +67,7 @@ Command parse(int argc, char** argv) {
 }
 
 void say(const Command& command, const std::string& line) {
-  fmt::print(stderr, "umount: {}: {}\n", command.directory, line);
+  fmt::print(stderr, "umount: {}: {}\n", command.directory, printable(line));
 }
 
 // umount(8) itself, without a helper, in a process of its own.

@@ -10,6 +10,8 @@
 #include <memory>
 #include <string>
 
+#include "transport/base/printable.h"
+
 namespace brickfs {
 namespace {
 
@@ -63,7 +65,7 @@ void set_level(Level level) { spdlog::set_level(level_of(level)); }
 void line(Level level, fmt::string_view format, fmt::format_args arguments) {
   spdlog::logger& logger = *spdlog::default_logger_raw();
   if (!logger.should_log(level_of(level))) return;
-  logger.log(level_of(level), spdlog::string_view_t(fmt::vformat(format, arguments)));
+  logger.log(level_of(level), spdlog::string_view_t(printable(fmt::vformat(format, arguments))));
 }
 
 }  // namespace log

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process's log. An error is logged once, where it is detected, and says what the operator can do.
+// The process's log. Each line is made printable (printable.h) here. An error is logged once, where it is detected, and says what the operator can do.
 // spdlog does the work behind line(); its headers, and what they instantiate for each kind of argument, stay in log.cc.
 #pragma once
 
