@@ -23,21 +23,43 @@ Status sync_folder_of(const std::string& path) {
   return {};
 }
 
+// A link may lead to a file that is there. One is made only where nothing is: not by a link that leads nowhere, which somebody
+// may have put there. What is no file does not keep us waiting.
+UniqueFd open_file(const std::string& path, bool may_create) {
+  constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  UniqueFd fd(::open(path.c_str(), kFlags));
+  if (fd.valid() || errno != ENOENT || !may_create) return fd;
+  return UniqueFd(::open(path.c_str(), kFlags | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+}
+
+// Whose file it is can read and change all that is ever stored there.
+Status check_owner(const struct stat& info, const std::string& path, std::string* why) {
+  if (info.st_uid != geteuid() && info.st_uid != 0) {
+    return refuse_store(why, EPERM, fmt::format("store {}: belongs to another user ({}): run as that one, or chown it", path, info.st_uid));
+  }
+  if ((info.st_mode & S_IWOTH) == 0) return {};
+  return refuse_store(why, EPERM, fmt::format("store {}: everybody may write to it: chmod 600 it", path));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<FileDevice>> FileDevice::open(const std::string& path, bool may_create, std::string* why) {
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | (may_create ? O_CREAT : 0), 0600));
+  UniqueFd fd = open_file(path, may_create);
   if (!fd.valid() && errno == ENOENT && !may_create) {
     return refuse_store(why, ENOENT, fmt::format("store {}: does not exist; give a size to make it", path));
   }
+  if (!fd.valid() && errno == EEXIST) {
+    return refuse_store(why, EEXIST, fmt::format("store {}: a link that leads nowhere: make the file that it names, or remove it", path));
+  }
   if (!fd.valid()) return refuse_store(why, path, "cannot be opened", errno);
+  struct stat info {};
+  if (fstat(fd.get(), &info) != 0) return refuse_store(why, path, "cannot be examined", errno);
+  if (!S_ISREG(info.st_mode)) return refuse_store(why, EINVAL, fmt::format("store {}: not a regular file", path));
+  TRY(check_owner(info, path, why));
   if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return refuse_store(why, path, "cannot be locked", errno);
     return refuse_store(why, EBUSY, fmt::format("store {}: in use by another process", path));
   }
-  struct stat info {};
-  if (fstat(fd.get(), &info) != 0) return refuse_store(why, path, "cannot be examined", errno);
-  if (!S_ISREG(info.st_mode)) return refuse_store(why, EINVAL, fmt::format("store {}: not a regular file", path));
   return std::unique_ptr<FileDevice>(new FileDevice(path, std::move(fd), info.st_size == 0));
 }
 

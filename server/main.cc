@@ -2,7 +2,6 @@
 // brickd: options, brick, listeners, then wait for a signal.
 #include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <csignal>
@@ -18,10 +17,11 @@
 #include "server/brickd_daemon.h"
 #include "server/brickd_notify.h"
 #include "server/brickd_options.h"
+#include "server/port_file.h"
 #include "server/tcp_listener.h"
 #include "server/verbs_listener.h"
-#include "transport/base/printable.h"
 #include "transport/base/log.h"
+#include "transport/base/printable.h"
 #include "transport/base/size.h"
 
 namespace brickfs {
@@ -86,17 +86,11 @@ Failure listen(Brickd& brickd, const std::vector<ListenUrl>& urls, const Secret&
   return listen_rdma(brickd, secret);
 }
 
-// Whole or not at all, for whoever waits for it.
-Failure write_port_file(const Brickd& brickd, const std::string& path) {
+Failure tell_ports(const Brickd& brickd, const std::string& path) {
   std::string text;
   for (const ListenUrl& url : brickd.serving) text += std::to_string(url.port) + "\n";
-  const std::string temporary = path + ".new";
-  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  const bool written = fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  if (!written || ::rename(temporary.c_str(), path.c_str()) != 0) {
-    return fmt::format("cannot write port file {}: {}", path, std::strerror(errno));
-  }
-  return std::nullopt;
+  std::string why;
+  return write_port_file(path, text, &why).ok() ? std::nullopt : Failure(why);
 }
 
 Failure start(Brickd& brickd, const BrickdOptions& options) {
@@ -111,7 +105,7 @@ Failure start(Brickd& brickd, const BrickdOptions& options) {
   if (!service.ok()) return why.empty() ? std::strerror(service.code()) : why;
   brickd.service = std::move(*service);
   if (auto failure = listen(brickd, options.listen, secret)) return failure;
-  return options.port_file.empty() ? std::nullopt : write_port_file(brickd, options.port_file);
+  return options.port_file.empty() ? std::nullopt : tell_ports(brickd, options.port_file);
 }
 
 void announce(const Brickd& brickd) {

@@ -27,7 +27,8 @@ struct Nonces {
   Nonce server{};
 };
 
-// The file's bytes without line ends behind them. EINVAL, with `why`: empty, or more than limits::kSecretBytes.
+// The file's bytes without line ends behind them. EINVAL, with `why`: empty, more than limits::kSecretBytes, or no regular file.
+// EPERM: somebody else may know or have chosen what is in it. It is this user's, for nobody else; or root's, whose group may read it.
 Result<Secret> read_secret_file(const std::string& path, std::string* why);
 
 Nonce random_nonce();

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -88,6 +89,36 @@ TEST_F(StoreFileTest, RefusesWhatIsNoRegularFile) {
   std::filesystem::remove(path_);
   std::filesystem::create_symlink("/dev/null", path_);
   EXPECT_EQ(open_code(kBytes), EINVAL);
+TEST_F(StoreFileTest, FollowsALinkToAFileThatIsThereAndNoOther) {
+  const std::string other = directory_.path("other");
+  std::filesystem::create_symlink(other, path_);
+  EXPECT_EQ(open_code(kBytes), EEXIST);
+  EXPECT_NE(last_why_.find("leads nowhere"), std::string::npos) << last_why_;
+  EXPECT_FALSE(std::filesystem::exists(other));
+  std::ofstream(other).close();
+  EXPECT_EQ(open_code(kBytes), 0);
+  EXPECT_EQ(open_code(), 0);
+}
+
+TEST_F(StoreFileTest, RefusesWhatOthersOwnOrMayWriteTo) {
+  make_store();
+  ASSERT_EQ(chmod(path_.c_str(), 0602), 0);
+  EXPECT_EQ(open_code(), EPERM);
+  ASSERT_EQ(chmod(path_.c_str(), 0644), 0);
+  EXPECT_EQ(open_code(), 0);
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  ASSERT_EQ(chown(path_.c_str(), 1234, 0), 0);
+  EXPECT_EQ(open_code(), EPERM);
+  EXPECT_NE(last_why_.find("another user"), std::string::npos) << last_why_;
+}
+
+TEST_F(StoreFileTest, IsNotHeldByAPipe) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  alarm(20);
+  EXPECT_EQ(open_code(kBytes), EINVAL);
+  alarm(0);
+}
+
 }
 
 TEST_F(StoreFileTest, KeepsASecondOpenerOut) {

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "transport/proof.h"
+
+namespace brickfs {
+namespace {
+
+class SecretFile : public ::testing::Test {
+ protected:
+  SecretFile() {
+    std::string name = (std::filesystem::temp_directory_path() / "brickfs-secret.XXXXXX").string();
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    directory_ = name;
+    path_ = directory_ / "secret";
+    std::ofstream(path_) << "hidden\n";
+    EXPECT_EQ(::chmod(path_.c_str(), 0600), 0);
+  }
+  ~SecretFile() override { std::filesystem::remove_all(directory_); }
+
+  // 0: it is taken.
+  int code() { return read_secret_file(path_, &why_).code(); }
+  int code_with_mode(mode_t mode) {
+    EXPECT_EQ(::chmod(path_.c_str(), mode), 0);
+    return code();
+  }
+  bool is_root() const { return ::geteuid() == 0; }
+
+  std::filesystem::path directory_;
+  std::filesystem::path path_;
+  std::string why_;
+};
+
+TEST_F(SecretFile, OneForNobodyElseIsTakenAlsoByALink) {
+  EXPECT_EQ(read_secret_file(path_, nullptr)->bytes, "hidden");
+  EXPECT_EQ(code_with_mode(0400), 0);
+  const std::filesystem::path link = directory_ / "link";
+  std::filesystem::create_symlink(path_, link);
+  path_ = link;
+  EXPECT_EQ(code(), 0);
+}
+
+TEST_F(SecretFile, OneThatOthersCanReadOrWriteIsRefusedAndSaysWhatToDo) {
+  for (const mode_t mode : {0644, 0604, 0602, 0620, 0610, 0601, 0666}) {
+    EXPECT_EQ(code_with_mode(mode), EPERM) << std::oct << mode;
+    EXPECT_NE(why_.find("chmod 600"), std::string::npos) << why_;
+  }
+  EXPECT_EQ(code_with_mode(0640), is_root() ? 0 : EPERM);  // of root's a group may read
+}
+
+TEST_F(SecretFile, AnotherUsersIsRefused) {
+  if (!is_root()) GTEST_SKIP() << "only root can give files away";
+  ASSERT_EQ(::chown(path_.c_str(), 1234, 0), 0);
+  EXPECT_EQ(code(), EPERM);
+  EXPECT_NE(why_.find("chown"), std::string::npos) << why_;
+}
+
+TEST_F(SecretFile, WhatIsNoFileNeitherHoldsNorServes) {
+  std::filesystem::remove(path_);
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  ::alarm(20);
+  EXPECT_EQ(code(), EINVAL);
+  ::alarm(0);
+  path_ = directory_;
+  EXPECT_EQ(code(), EINVAL);
+  path_ = "/dev/zero";
+  EXPECT_EQ(code(), EINVAL);
+}
+
+}  // namespace
+}  // namespace brickfs
