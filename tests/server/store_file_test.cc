@@ -89,6 +89,8 @@ TEST_F(StoreFileTest, RefusesWhatIsNoRegularFile) {
   std::filesystem::remove(path_);
   std::filesystem::create_symlink("/dev/null", path_);
   EXPECT_EQ(open_code(kBytes), EINVAL);
+}
+
 TEST_F(StoreFileTest, FollowsALinkToAFileThatIsThereAndNoOther) {
   const std::string other = directory_.path("other");
   std::filesystem::create_symlink(other, path_);
