@@ -98,7 +98,6 @@ int run_in_foreground(const MountCommand& command) {
 // The volume is held: by another mount of this host, as it may have turned out.
 Status share(const MountCommand& command, Status refused, std::string* why) {
   if (const auto shared = mount_once_more(command, why)) return *shared;
-  *why += describe_first_mount(command);
   return refused;
 }
 

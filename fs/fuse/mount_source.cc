@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -31,6 +32,7 @@ using std::chrono::steady_clock;
 constexpr std::chrono::seconds kHolderLeaves{4};  // a held volume is tried for so long: its holder may be on his way out
 constexpr std::chrono::milliseconds kTryHeldAgain{100};
 constexpr std::chrono::seconds kOtherBegins{60};
+constexpr std::chrono::seconds kOtherServes{2};
 
 std::string local_time(int64_t unix_seconds) {
   const time_t seconds = unix_seconds;
@@ -134,13 +136,17 @@ Result<std::unique_ptr<VolumeClient>> open_or_wait_for_holder(const MountCommand
     deadline += holder.kept_for;
   }
   // Two lines of fstab for one volume are mounted at the same time: the other brickfs may not be ready yet.
-  const auto other_begins = [&, until = steady_clock::now() + kOtherBegins] {
-    return steady_clock::now() < until && is_being_mounted_here(holder.name, command);
+  const auto until = steady_clock::now() + kOtherBegins;
+  const auto goes_on = [&] {
+    const auto now = steady_clock::now();
+    if (now < until && is_being_mounted_here(holder.name)) deadline = std::max(deadline, now + kOtherServes);
+    return now < deadline;
   };
-  while (volume.code() == EBUSY && (steady_clock::now() < deadline || other_begins()) && !can_mount_once_more(command)) {
+  while (volume.code() == EBUSY && goes_on() && !can_mount_once_more(command)) {
     std::this_thread::sleep_for(kTryHeldAgain);
     volume = open_once(command, source, secret, options, holder, why);
   }
+  if (volume.code() == EBUSY) *why += describe_first_mount(command, holder.name);
   return volume;
 }
 

@@ -20,8 +20,8 @@ struct MountEntry {
   bool by_root = false;  // of FUSE: the kernel says that root mounted it
 };
 
-// In the order in which they were mounted; as another process sees them, if its table is named.
-std::vector<MountEntry> all_mounts(const std::string& table = "/proc/self/mountinfo");
+// In the order in which they were mounted.
+std::vector<MountEntry> all_mounts();
 // Of the file system with this device number: a bind mount is one more.
 std::vector<MountEntry> find_mounts_of(std::string_view device);
 

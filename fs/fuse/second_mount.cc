@@ -12,6 +12,7 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <vector>
@@ -28,6 +29,7 @@ namespace brickfs {
 namespace {
 
 constexpr std::chrono::milliseconds kServerAnswers{2'000};
+constexpr const char* kBrickfs = "fuse.brickfs";
 
 Error not_again(std::string* why, int code, std::string text) {
   *why = std::move(text);
@@ -42,14 +44,13 @@ bool is_same_volume(const Source& a, const Source& b) {
                                                     b.addresses.end()) != a.addresses.end();
 }
 
-std::vector<MountEntry> mounts_of_volume(const MountCommand& command,
-                                         const std::string& table = "/proc/self/mountinfo") {
+std::vector<MountEntry> mounts_of_volume(const MountCommand& command) {
   std::string ignored;
   std::vector<MountEntry> mounts;
   const auto wanted = parse_source(command.source, &ignored);
   if (!wanted.ok()) return mounts;
-  for (MountEntry& entry : all_mounts(table)) {
-    if (entry.type != "fuse.brickfs" || entry.root != "/") continue;
+  for (MountEntry& entry : all_mounts()) {
+    if (entry.type != kBrickfs || entry.root != "/") continue;
     const auto source = parse_source(entry.source, &ignored);
     if (source.ok() && is_same_volume(*source, *wanted)) mounts.push_back(std::move(entry));
   }
@@ -142,6 +143,13 @@ std::string host_name() {
 
 constexpr std::string_view kPid = " (pid ";
 
+// Of a holder's name, if it is a client of this host, or of one of that name.
+std::optional<pid_t> local_process(const std::string& holder) {
+  const std::string start = host_name() + std::string(kPid);
+  if (!holder.starts_with(start)) return std::nullopt;
+  return static_cast<pid_t>(std::strtol(holder.c_str() + start.size(), nullptr, 10));
+}
+
 }  // namespace
 
 std::string client_name() {
@@ -160,17 +168,31 @@ std::optional<Status> mount_once_more(const MountCommand& command, std::string* 
   return mount_beside(first->entry, first->server, command, why);
 }
 
-bool is_being_mounted_here(const std::string& holder, const MountCommand& command) {
-  const std::string start = host_name() + std::string(kPid);
-  if (!holder.starts_with(start)) return false;
-  const std::string process = fmt::format("/proc/{}/", std::strtoul(holder.c_str() + start.size(), nullptr, 10));
+bool is_being_mounted_here(const std::string& holder) {
+  const auto pid = local_process(holder);
+  if (!pid) return false;
+  const std::string process = fmt::format("/proc/{}/", *pid);
   std::ifstream name_of(process + "comm");
   std::string name;
-  return std::getline(name_of, name) && name == "brickfs" && mounts_of_volume(command, process + "mountinfo").empty();
+  if (!std::getline(name_of, name) || name != "brickfs") return false;
+  std::error_code error;  // no such process any more, or another user's: not known
+  for (std::filesystem::directory_iterator fds(process + "fd", error), end; !error && fds != end;
+       fds.increment(error)) {
+    std::error_code closed;
+    if (std::filesystem::read_symlink(fds->path(), closed) == "/dev/fuse") return false;
+  }
+  return !error;
 }
 
-std::string describe_first_mount(const MountCommand& command) {
-  const auto mounts = mounts_of_volume(command);
+std::string describe_first_mount(const MountCommand& command, const std::string& holder) {
+  auto mounts = mounts_of_volume(command);
+  const auto process = local_process(holder);
+  for (MountEntry& entry : all_mounts()) {  // its source may be written otherwise
+    if (!process || !mounts.empty() || geteuid() != 0 || !entry.by_root || entry.type != kBrickfs || entry.root != "/")
+      continue;
+    const auto server = ask_server(entry);
+    if (server && server->pid == *process) mounts.push_back(std::move(entry));
+  }
   if (mounts.empty() || mounts.front().mountpoint == command.mountpoint) return {};
   return fmt::format("; here it is mounted at {0}, and as root: mount --bind {0} {1}", mounts.front().mountpoint,
                      command.mountpoint);

@@ -25,12 +25,13 @@ bool can_mount_once_more(const MountCommand& command);
 
 // Who holds the volume, as Holder::name says, is a brickfs of this host that has not mounted it yet: then one waits for
 // it.
-bool is_being_mounted_here(const std::string& holder, const MountCommand& command);
+bool is_being_mounted_here(const std::string& holder);
 
 // The client's name that a brick is told, and others are told by it.
 std::string client_name();
 
-// For a refusal: the command that mounts once more by hand, or nothing.
-std::string describe_first_mount(const MountCommand& command);
+// For a refusal, with what the brick says of the holder: where this host has the volume mounted, if it can be told, and
+// the command that mounts it once more by hand. Nothing is mounted because a brick says so.
+std::string describe_first_mount(const MountCommand& command, const std::string& holder);
 
 }  // namespace brickfs
