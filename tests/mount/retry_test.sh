@@ -24,7 +24,7 @@ grep -q 'no brickd listens there.*; trying again in the background$' "$WORK/err"
 sleep 2
 is_mounted && die "mounted from nowhere"
 restart_brickd
-within 20 is_mounted || die "bg does not mount once the brick is there"
+within 45 is_mounted || die "bg does not mount once the brick is there"
 [ "$(cat "$MNT/file")" = kept ] || die "the file is not kept"
 unmount_brickfs
 
@@ -34,7 +34,7 @@ kill_brickd TERM
 waiting=$(brickfs_pid)
 mount -t tmpfs other "$MNT"
 touch "$MNT/busy"
-within 25 ended "$waiting" || die "it goes on trying"
+within 45 ended "$waiting" || die "it goes on trying"
 umount "$MNT"
 
 say "... and not when trying again does not help"
@@ -54,13 +54,13 @@ grep -q 'held by' "$WORK/err" || die "retry=0 says: $(cat "$WORK/err")"
 "$BRICKFS" "${SOURCE%/*}/other" "$MNT" -o bg 2>"$WORK/err" || die "bg fails: $(cat "$WORK/err")"
 grep -q 'held by.*; trying again in the background' "$WORK/err" || die "bg says: $(cat "$WORK/err")"
 kill -TERM "$holder"
-within 20 is_mounted || die "bg does not mount once the volume is free"
+within 45 is_mounted || die "bg does not mount once the volume is free"
 unmount_brickfs
 
 say "retry= without bg: mount waits"
 kill_brickd TERM
 (sleep 2; exec "$BRICKD" --listen "tcp://127.0.0.1:$BRICKD_PORT" --foreground "${BRICKD_ARGS[@]}" 2>>"$WORK/brickd.log") &
 BRICKD_PID=$!
-timeout 30 "$BRICKFS" "$SOURCE" "$MNT" -o retry=1 2>"$WORK/err" || die "retry=1 fails: $(cat "$WORK/err")"
+timeout 75 "$BRICKFS" "$SOURCE" "$MNT" -o retry=1 2>"$WORK/err" || die "retry=1 fails: $(cat "$WORK/err")"
 is_mounted || die "retry=1 returns 0, and nothing is mounted"
 unmount_brickfs
