@@ -19,8 +19,9 @@ bash -eu "$WORK/links"
 timeout 30 mount -t fuse.brickfs "file:$WORK/other,64M" "$MNT"
 pid=$(pgrep -f "^brickfs file:$WORK/other,64M ")
 echo kept >"$MNT/file"
+grep -q "TARGET=$MNT .*uhelper=fuse.brickfs" /run/mount/utab || die "umount will not wait: $(cat /run/mount/utab)"
 umount "$MNT"
-[ ! -d "/proc/$pid" ] || [ "$(awk '/^State:/ { print $2 }' "/proc/$pid/status" 2>/dev/null || echo Z)" = Z ] || die "umount has not waited"
+within 5 ended "$pid" || die "brickfs stays"
 rm /usr/local/bin/brickfs /usr/sbin/umount.fuse.brickfs
 
 say "for the whole system"
