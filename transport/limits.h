@@ -78,6 +78,13 @@ constexpr size_t kXattrValueBytes = 65536;
 constexpr size_t kXattrsBytesPerInode = 1 * kMiB;
 constexpr uint32_t kLinksPerInode = 0x7fff'ffff;
 constexpr uint64_t kFileBytes = INT64_MAX;
+constexpr uint64_t kVolumeBytes = uint64_t{1} << 63;  // volume addresses of a file system are below
+// Numbers that only grow. A volume on which fewer than kSpareNumbers of transactions or generations are left is read only.
+constexpr uint64_t kInodeNumber = INT64_MAX;
+constexpr uint64_t kCookie = INT64_MAX;        // FUSE and getdents have them signed
+constexpr uint64_t kLsn = INT64_MAX;
+constexpr uint64_t kGeneration = INT64_MAX;    // of a superblock; also a checkpoint's id
+constexpr uint64_t kSpareNumbers = uint64_t{1} << 32;
 constexpr size_t kTransactionBytes = 1 * kMiB;     // of rows; an operation with more is split into several
 constexpr size_t kJournalPendingBytes = 8 * kMiB;  // of transactions not yet on the brick; operations wait beyond
 

@@ -30,6 +30,10 @@ std::vector<BlockRange> subtract(std::span<const BlockRange> from, std::span<con
   return rest;
 }
 
+std::vector<BlockRange> intersect(std::span<const BlockRange> from, std::span<const BlockRange> with) {
+  return subtract(from, subtract(from, with));
+}
+
 uint64_t count_blocks(std::span<const BlockRange> ranges) {
   uint64_t blocks = 0;
   for (const BlockRange& range : ranges) blocks += range.count;

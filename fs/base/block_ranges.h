@@ -13,6 +13,8 @@ namespace brickfs {
 bool contains(std::span<const BlockRange> ranges, BlockAddress block);
 // The ranges of `from` without those of `without`.
 std::vector<BlockRange> subtract(std::span<const BlockRange> from, std::span<const BlockRange> without);
+// The ranges of `from` that are in `with`, too.
+std::vector<BlockRange> intersect(std::span<const BlockRange> from, std::span<const BlockRange> with);
 uint64_t count_blocks(std::span<const BlockRange> ranges);
 
 }  // namespace brickfs

@@ -114,7 +114,10 @@ std::optional<Directory::Entry> Directory::find(std::string_view name) const {
   return node->entry();
 }
 
+bool Directory::has_room() const { return impl_->next_cookie() <= limits::kCookie; }
+
 uint64_t Directory::insert(std::string_view name, Ino ino, uint8_t type) {
+  CHECK(has_room());
   const uint64_t cookie = impl_->next_cookie();
   impl_->insert(Node::make(name, ino, type, cookie));
   return cookie;

@@ -34,6 +34,8 @@ class Directory {
   Directory& operator=(const Directory&) = delete;
 
   std::optional<Entry> find(std::string_view name) const;
+  // False: all cookies have been given; insert() must not be called.
+  bool has_room() const;
   // The name must not be there. Returns the cookie given to it.
   uint64_t insert(std::string_view name, Ino ino, uint8_t type);
   // Recovery: with a cookie given before; replaces an entry of that name.

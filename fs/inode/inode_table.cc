@@ -7,6 +7,7 @@
 
 #include "absl/container/btree_map.h"
 #include "transport/base/check.h"
+#include "transport/limits.h"
 
 namespace brickfs {
 namespace {
@@ -82,6 +83,17 @@ void InodeTable::erase(Ino ino) {
   --shard.size;
   group.used &= ~(uint64_t{1} << slot_of(ino));
   if (group.used == 0) shard.groups.erase(it);
+}
+
+// Those asked for in vain raise it further; it takes centuries to come to its end.
+Result<Ino> InodeTable::new_number() {
+  const uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
+  if (number > limits::kInodeNumber) return Error(ENOSPC, "the volume has no more inode numbers");
+  return Ino{number};
+}
+
+Ino InodeTable::next_number() const {
+  return Ino{std::min(next_.load(std::memory_order_relaxed), limits::kInodeNumber + 1)};
 }
 
 void InodeTable::raise_next(Ino at_least) {

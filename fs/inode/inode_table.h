@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "fs/inode/inode.h"
 #include "transport/base/mutex.h"
+#include "transport/base/result.h"
 
 namespace brickfs {
 
@@ -30,8 +31,8 @@ class InodeTable {
   Inode* find(Ino ino) const;
   Inode* insert(std::unique_ptr<Inode> inode);  // its number must be free
   void erase(Ino ino);                          // under its exclusive lock
-  Ino new_number() { return Ino{next_.fetch_add(1, std::memory_order_relaxed)}; }
-  Ino next_number() const { return Ino{next_.load(std::memory_order_relaxed)}; }
+  Result<Ino> new_number();                     // ENOSPC: all have been given
+  Ino next_number() const;                      // limits::kInodeNumber + 1: there is none
   void raise_next(Ino at_least);                // recovery
   uint64_t size() const;
   // Numbers in use in [from, ...), ascending, at most `most`; for scans that go on while others work.

@@ -100,11 +100,13 @@ static_assert(sizeof(RangeRecord) == 28 && offsetof(RangeRecord, ino) == 4);
 #undef BRICKFS_STORED
 
 constexpr uint64_t kMaxFileUnits = limits::kFileBytes / kUnitBytes + 1;
-constexpr uint64_t kMaxVolumeUnits = UINT64_MAX / kUnitBytes;
+constexpr uint64_t kMaxVolumeUnits = limits::kVolumeBytes / kUnitBytes;
 
 // --- what a row must be like, for the writer as for the reader
 
 bool has_zero_byte(std::string_view text) { return std::memchr(text.data(), 0, text.size()) != nullptr; }
+
+bool is_valid_number(Ino ino) { return ino != kNoIno && raw(ino) <= limits::kInodeNumber; }
 
 bool is_valid_type(uint8_t type) {
   switch (type) {
@@ -120,19 +122,19 @@ bool is_valid_name(std::string_view name) {
 
 bool is_valid(const InodeRow& row) {
   const bool symlink = S_ISLNK(row.mode);
-  return row.ino != kNoIno && (row.mode & ~(S_IFMT | 07777u)) == 0 && is_valid_type(IFTODT(row.mode)) &&
-         (row.parent != kNoIno) == S_ISDIR(row.mode) && row.size_bytes <= limits::kFileBytes &&
+  return is_valid_number(row.ino) && (row.mode & ~(S_IFMT | 07777u)) == 0 && is_valid_type(IFTODT(row.mode)) &&
+         (S_ISDIR(row.mode) ? is_valid_number(row.parent) : row.parent == kNoIno) && row.size_bytes <= limits::kFileBytes &&
          row.nlink <= limits::kLinksPerInode && row.symlink_target.empty() != symlink &&
          row.symlink_target.size() <= limits::kSymlinkBytes && (!symlink || !has_zero_byte(row.symlink_target));
 }
 
 bool is_valid(const DirentRow& row) {
-  return row.directory != kNoIno && row.ino != kNoIno && is_valid_name(row.name) && is_valid_type(row.type) &&
-         row.cookie >= Directory::kFirstCookie && row.cookie <= INT64_MAX;
+  return is_valid_number(row.directory) && is_valid_number(row.ino) && is_valid_name(row.name) && is_valid_type(row.type) &&
+         row.cookie >= Directory::kFirstCookie && row.cookie <= limits::kCookie;
 }
 
 bool is_valid(const ExtentRow& row) {
-  return row.ino != kNoIno && row.count > 0 && row.count <= kMaxFileUnits && row.file_unit <= kMaxFileUnits - row.count &&
+  return is_valid_number(row.ino) && row.count > 0 && row.count <= kMaxFileUnits && row.file_unit <= kMaxFileUnits - row.count &&
          row.volume_unit <= kMaxVolumeUnits - row.count;
 }
 
@@ -141,11 +143,11 @@ bool is_valid_xattr_name(std::string_view name) {
 }
 
 bool is_valid(const XattrRow& row) {
-  return row.ino != kNoIno && is_valid_xattr_name(row.name) && row.value.size() <= limits::kXattrValueBytes;
+  return is_valid_number(row.ino) && is_valid_xattr_name(row.name) && row.value.size() <= limits::kXattrValueBytes;
 }
 
 bool is_valid_range(Ino ino, uint64_t file_unit, uint64_t count) {
-  return ino != kNoIno && count > 0 && count <= UINT64_MAX - file_unit;
+  return is_valid_number(ino) && count > 0 && count <= UINT64_MAX - file_unit;
 }
 
 // --- writing
@@ -228,7 +230,7 @@ Status decode_key(std::span<const std::byte> row, RowVisitor& visitor) {
   const auto record = load<KeyRecord>(row);
   const Ino ino{record.ino};
   const std::string_view name = text_at(row, sizeof(record), record.name_bytes);
-  if (record.reserved != 0 || ino == kNoIno) return kBadRow;
+  if (record.reserved != 0 || !is_valid_number(ino)) return kBadRow;
   switch (record.kind) {
     case Kind::kEraseDirent: return is_valid_name(name) ? visitor.erase_dirent(ino, name) : kBadRow;
     case Kind::kEraseXattr: return is_valid_xattr_name(name) ? visitor.erase_xattr(ino, name) : kBadRow;
@@ -265,7 +267,7 @@ Status decode_row(std::span<const std::byte> row, RowVisitor& visitor) {
 }
 
 KeyRecord key(Kind kind, Ino ino, std::string_view name = {}) {
-  CHECK(ino != kNoIno);
+  CHECK(is_valid_number(ino));
   return {.kind = kind, .name_bytes = static_cast<uint8_t>(name.size()), .ino = raw(ino)};
 }
 

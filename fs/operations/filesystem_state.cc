@@ -16,7 +16,7 @@ constexpr std::string_view kCapabilities = "security.capability";
 // Linux's relatime: often enough to tell whether a file was read since it was written.
 bool is_atime_due(const Inode& inode, TimeNs time) {
   return inode.atime <= inode.mtime || inode.atime <= inode.ctime ||
-         static_cast<int64_t>(time) - static_cast<int64_t>(inode.atime) >= kRelatimeNs;
+         static_cast<int64_t>(inode.atime) <= static_cast<int64_t>(time) - kRelatimeNs;
 }
 
 }  // namespace
@@ -99,7 +99,8 @@ Result<Attributes> Filesystem::Impl::lookup_number(Ino ino) {
 void Filesystem::Impl::put_inode(Transaction& transaction, const Inode& inode) { transaction.put(inode.row()); }
 
 bool Filesystem::Impl::remove_link(Transaction& transaction, Inode& inode, TimeNs time) {
-  inode.nlink = inode.is_directory() ? 0 : inode.nlink - 1;
+  // A damaged volume may have more names for a file than links.
+  inode.nlink = inode.is_directory() || inode.nlink == 0 ? 0 : inode.nlink - 1;
   inode.ctime = time;
   if (inode.nlink == 0 && inode.references.load() == 0) {
     transaction.erase_inode(inode.ino);

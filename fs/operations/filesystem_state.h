@@ -127,3 +127,5 @@ const Interruption* current_interruption();  // of the same; null without
 TimeNs now();  // of the real-time clock, as the kernel stamps (coarse)
 
 }  // namespace brickfs
+Status check_room_for_name(const Inode& directory);  // a new one, under its lock: ENOSPC
+

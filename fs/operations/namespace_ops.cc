@@ -12,6 +12,10 @@ using Mode = InodeLocks::Mode;
 
 }  // namespace
 
+Status check_room_for_name(const Inode& directory) {
+  return directory.directory->has_room() ? Status() : Error(ENOSPC, "the directory has no more offsets for names");
+}
+
 void Filesystem::Impl::add_name(Transaction& transaction, Inode& directory, std::string_view name, const Inode& inode,
                                 TimeNs time) {
   const uint8_t type = inode.dirent_type();
@@ -29,10 +33,11 @@ void Filesystem::Impl::remove_name(Transaction& transaction, Inode& directory, s
 Result<Attributes> Filesystem::Impl::make(Ino directory, std::string_view name, const NewInode& what, const Caller& caller) {
   TRY(check_new_name(name));
   TRY(admit_growth());
-  const Ino number = inodes.new_number();
+  const Ino number = TRY(inodes.new_number());
   const InodeLocks locks(inodes, {directory, number}, Mode::kExclusive);
   Inode& parent = *TRY(find_live_directory(directory));
   if (parent.directory->find(name)) return Error(EEXIST, "the name is there already");
+  TRY(check_room_for_name(parent));
   const bool makes_directory = S_ISDIR(what.mode);
   if (makes_directory && parent.nlink >= limits::kLinksPerInode) return Error(EMLINK, "too many directories in one");
   Inode& inode = *inodes.insert(TRY(make_inode(number, parent, what, caller)));
@@ -123,7 +128,7 @@ Result<Attributes> Filesystem::make_symlink(Ino directory, std::string_view name
 
 Result<Attributes> Filesystem::make_temporary(Ino directory, uint32_t mode, const Caller& caller) {
   TRY(impl_->admit_growth());
-  const Ino number = impl_->inodes.new_number();
+  const Ino number = TRY(impl_->inodes.new_number());
   const InodeLocks locks(impl_->inodes, {directory, number}, Mode::kExclusive);
   const Inode& parent = *TRY(impl_->find_live_directory(directory));
   Inode& inode =
@@ -144,6 +149,7 @@ Result<Attributes> Filesystem::link(Ino ino, Ino directory, std::string_view nam
   const InodeLocks locks(impl_->inodes, {ino, directory}, Mode::kExclusive);
   Inode& parent = *TRY(impl_->find_live_directory(directory));
   if (parent.directory->find(name)) return Error(EEXIST, "the name is there already");
+  TRY(check_room_for_name(parent));
   Inode* inode = impl_->inodes.find(ino);
   if (inode == nullptr) return Error(ENOENT, "the file has been deleted");
   if (inode->is_directory()) return Error(EPERM, "no hard links to directories");

@@ -153,7 +153,7 @@ Result<Renamed> Filesystem::rename(Ino directory, std::string_view name, Ino new
   TRY(check_new_name(new_name));
   if (name.size() > limits::kNameBytes) return Error(ENAMETOOLONG, "the name is too long");
   TRY(whiteout != nullptr ? impl_->admit_growth() : impl_->admit_change());
-  const Ino whiteout_number = whiteout != nullptr ? impl_->inodes.new_number() : kNoIno;
+  const Ino whiteout_number = whiteout != nullptr ? TRY(impl_->inodes.new_number()) : kNoIno;
   Move move{.directory = directory, .name = name, .new_directory = new_directory, .new_name = new_name, .how = how};
   std::optional<MutexLock> one_at_a_time;
   if (move.is_between_directories()) one_at_a_time.emplace(impl_->rename_mutex);
@@ -174,6 +174,7 @@ Result<Renamed> Filesystem::rename(Ino directory, std::string_view name, Ino new
     const MoveInodes at{*impl_->inodes.find(directory), *impl_->inodes.find(new_directory),
                         *TRY(impl_->find_entry_inode(move.moved)), target};
     TRY(check_types(move, at));
+    if (target == nullptr) TRY(check_room_for_name(at.to));
     if (how == Rename::kExchange) {
       impl_->exchange_names(move, at);
       return Renamed{.moved = move.moved, .exchanged = move.target};

@@ -24,7 +24,7 @@ class CheckpointReader {
   Status load_block(uint64_t index, std::vector<std::byte>& block);
   Status decode_block(uint64_t index, std::span<const std::byte> block);
   Status decode_chunk(uint64_t sequence, std::span<const std::byte> chunk, uint64_t address);
-  bool is_there(uint64_t index) const { return contains(allocated_, block_at(place_, index)); }
+  std::vector<uint64_t> blocks_there() const;
   void report_missing_blocks();
   void damaged(std::string what);
 
@@ -37,6 +37,7 @@ class CheckpointReader {
   const Damaged& damaged_;
   bool whole_ = true;
   uint64_t rows_ = 0;
+  uint64_t row_bytes_ = 0;
   uint64_t checksum_ = 0;
 };
 
@@ -47,11 +48,24 @@ void CheckpointReader::damaged(std::string what) {
 
 void CheckpointReader::report_missing_blocks() {
   for (const BlockRange& run : place_.runs) {
-    const BlockRange block = run;
-    for (const BlockRange& missing : subtract({&block, 1}, allocated_)) {
+    for (const BlockRange& missing : subtract({&run, 1}, allocated_)) {
       damaged(fmt::format("{} block(s) of the checkpoint at {:#x} are not on the brick", missing.count, raw(missing.start)));
     }
   }
+}
+
+// By their place in the checkpoint. No more than are on the brick, whatever the superblock says.
+std::vector<uint64_t> CheckpointReader::blocks_there() const {
+  std::vector<uint64_t> there;
+  uint64_t before = 0;  // of former runs
+  for (const BlockRange& run : place_.runs) {
+    for (const BlockRange& part : intersect({&run, 1}, allocated_)) {
+      const uint64_t first = before + (raw(part.start) - raw(run.start)) / kBlockBytes;
+      for (uint64_t i = 0; i < part.count; ++i) there.push_back(first + i);
+    }
+    before += run.count;
+  }
+  return there;
 }
 
 Status CheckpointReader::read() {
@@ -61,21 +75,22 @@ Status CheckpointReader::read() {
     return {};
   }
   report_missing_blocks();
+  const std::vector<uint64_t> there = blocks_there();
   std::vector<std::byte> block(kBlockBytes);
-  std::vector<std::byte> following(blocks > 1 ? kBlockBytes : 0);
-  if (blocks > 0) TRY(load_block(0, block));
-  for (uint64_t i = 0; i < blocks; ++i) {
+  std::vector<std::byte> following(there.size() > 1 ? kBlockBytes : 0);
+  if (!there.empty()) TRY(load_block(there[0], block));
+  for (size_t i = 0; i < there.size(); ++i) {
     Status loaded;
     Thread loading;
-    if (i + 1 < blocks) loading = Thread([&, i] { loaded = load_block(i + 1, following); });
-    const Status decoded = decode_block(i, block);
+    if (i + 1 < there.size()) loading = Thread([&, i] { loaded = load_block(there[i + 1], following); });
+    const Status decoded = decode_block(there[i], block);
     if (loading.joinable()) loading.join();
     TRY(Status(decoded));
     TRY(Status(loaded));
     block.swap(following);
-    if (progress_) progress_("blocks of the checkpoint read", i + 1, blocks);
+    if (progress_) progress_("blocks of the checkpoint read", i + 1, there.size());
   }
-  if (whole_ && (rows_ != place_.rows || checksum_ != place_.checksum)) {
+  if (whole_ && (rows_ != place_.rows || row_bytes_ != place_.row_bytes || checksum_ != place_.checksum)) {
     damaged(fmt::format("the checkpoint has {} rows, the superblock says {}, or its chunks are of different checkpoints", rows_,
                         place_.rows));
   }
@@ -83,14 +98,12 @@ Status CheckpointReader::read() {
 }
 
 Status CheckpointReader::load_block(uint64_t index, std::vector<std::byte>& block) {
-  if (!is_there(index)) return {};
   const uint64_t chunks = std::min<uint64_t>(place_.chunks - index * kChunksPerBlock, kChunksPerBlock);
   const Piece piece{raw(block_at(place_, index)), {LocalSlice{block.data(), static_cast<uint32_t>(chunks * kChunkBytes), 0}}};
   return volume_.read({&piece, 1});
 }
 
 Status CheckpointReader::decode_block(uint64_t index, std::span<const std::byte> block) {
-  if (!is_there(index)) return {};
   const uint64_t first = index * kChunksPerBlock;
   const uint64_t end = std::min(first + kChunksPerBlock, place_.chunks);
   for (uint64_t sequence = first; sequence < end; ++sequence) {
@@ -107,6 +120,7 @@ Status CheckpointReader::decode_chunk(uint64_t sequence, std::span<const std::by
     return {};
   }
   rows_ += header->rows;
+  row_bytes_ += header->row_bytes;
   checksum_ = add_chunk(checksum_, header->checksum);
   const Status decoded = decode_rows(chunk.subspan(sizeof(*header), header->row_bytes), visitor_);
   if (decoded.ok() || !decoded.error().is(EUCLEAN)) return decoded;

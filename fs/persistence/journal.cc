@@ -85,6 +85,7 @@ class Journal::Impl {
   Status advance();
   void note_chain();
   bool is_full() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool numbers_are_used_up() const;
   void see_if_open() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void wrote(size_t bytes, Lsn through);
   Status rotate_now();
@@ -172,6 +173,7 @@ Status Journal::Impl::start(uint64_t seed, const JournalEnd& end, Hooks hooks) {
 Status Journal::Impl::admit(const Interruption* by) {
   TRY(volume_.final_error());
   if (open_) return {};
+  if (numbers_are_used_up()) return Error(ENOSPC, "the volume has no more transaction numbers");
   MutexLock lock(mutex_);
   const uint64_t attempts = failed_attempts_;
   tell_committer();
@@ -185,7 +187,10 @@ Status Journal::Impl::admit(const Interruption* by) {
 
 bool Journal::Impl::is_full() const { return unwritten_bytes_ > pending_limit_ || chain_blocks_ > chain_limit_; }
 
-void Journal::Impl::see_if_open() { open_ = error_.is(0) && !is_full(); }
+// Those that were admitted have theirs.
+bool Journal::Impl::numbers_are_used_up() const { return raw(last()) > limits::kLsn - limits::kSpareNumbers; }
+
+void Journal::Impl::see_if_open() { open_ = error_.is(0) && !is_full() && !numbers_are_used_up(); }
 
 Lsn Journal::Impl::append(std::span<const std::byte> rows, bool* owed) {
   CHECK(!rows.empty() && rows.size() <= kLargestTransactionBytes);
@@ -234,6 +239,7 @@ Status Journal::Impl::sync(const Interruption* by) {
 }
 
 Result<Journal::Position> Journal::Impl::rotate() {
+  if (numbers_are_used_up()) return Error(ENOSPC, "the volume has no more transaction numbers");
   MutexLock lock(mutex_);
   const uint64_t attempts = failed_attempts_;
   rotate_asked_ = true;

@@ -44,7 +44,7 @@ class Journal {
   // error once it has failed (no space left for it), or the volume's (fenced, brick lost its data), whoever met with that
   // first: the file system is then read-only.
   // EINTR.
-  Status admit(const Interruption* by = nullptr);
+  Status admit(const Interruption* by = nullptr);  // ENOSPC, too: all LSNs have been given
   bool admits() const;  // it would neither wait nor fail
   // While holding the locks of all inodes that the rows are about, so that journal order is operation order.
   // At most limits::kTransactionBytes of rows; not empty.

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/persistence/journal_reader.h"
 
-#include <algorithm>
 #include <cstring>
 #include <optional>
 
+#include "absl/container/flat_hash_set.h"
 #include "fmt/core.h"
 #include "fs/base/block_ranges.h"
 #include "fs/persistence/journal_format.h"
 #include "transport/base/zero.h"
+#include "transport/limits.h"
 
 namespace brickfs {
 namespace {
+
+// Not the superblock's block either.
+bool may_be_journal(BlockAddress block) {
+  return raw(block) % kBlockBytes == 0 && raw(block) != 0 && raw(block) < limits::kVolumeBytes;
+}
 
 class JournalReader {
  public:
@@ -54,12 +60,13 @@ Status JournalReader::load_block(BlockAddress address) {
 Result<JournalEnd> JournalReader::read(Lsn first, BlockAddress first_block) {
   end_.next = first;
   BlockAddress address = first_block;
+  absl::flat_hash_set<uint64_t> seen;
   while (true) {
-    if (!contains(allocated_, address)) {
+    if (!may_be_journal(address) || !contains(allocated_, address)) {
       TRY(damaged(fmt::format("journal block {:#x} does not exist", raw(address))));
       return end_;
     }
-    if (std::find(end_.chain.begin(), end_.chain.end(), address) != end_.chain.end()) {
+    if (!seen.insert(raw(address)).second) {
       TRY(damaged(fmt::format("the journal's chain of blocks runs in a circle at {:#x}", raw(address))));
       return end_;
     }
@@ -123,16 +130,15 @@ bool JournalReader::claims_missing(size_t offset) {
 
 // The chain has ended at the block just loaded, which does not continue it. Looks through it and what follows it.
 Status JournalReader::find_claim(std::optional<JournalBlockHeader> header) {
-  std::vector<BlockAddress> seen;
-  while (std::find(seen.begin(), seen.end(), address_) == seen.end()) {
-    seen.push_back(address_);
+  absl::flat_hash_set<uint64_t> seen;
+  while (seen.insert(raw(address_)).second) {
     if (header && header->durable_through >= raw(end_.next)) {
       return damaged(fmt::format("journal transaction {} is missing or damaged, but block {:#x} behind it is whole",
                                  raw(end_.next), raw(address_)));
     }
     if (claims_missing(0) || !header) return {};
     const BlockAddress following{header->next_address};
-    if (!contains(allocated_, following)) return {};
+    if (!may_be_journal(following) || !contains(allocated_, following)) return {};
     TRY(load_block(following));
     header = parse_block_header(block_, raw(following), seed_);
   }

@@ -9,10 +9,11 @@
 #include <optional>
 
 #include "fmt/core.h"
+#include "fs/persistence/checkpoint_format.h"
 #include "transport/base/check.h"
-
 #include "transport/base/random.h"
 #include "transport/limits.h"
+
 namespace brickfs {
 namespace {
 
@@ -57,6 +58,11 @@ static_assert(offsetof(StoredSuperblock, checkpoint_runs) == 200 && offsetof(Sto
 static_assert(offsetof(StoredSuperblock, checksum) == 4088);
 static_assert(std::has_unique_object_representations_v<StoredSuperblock>);
 
+// Blocks that may hold metadata.
+bool is_usable(const BlockRange& blocks) {
+  return is_valid(blocks) && blocks.start >= kSuperblockBlock.end() && raw(blocks.end()) <= limits::kVolumeBytes;
+}
+
 uint64_t checksum_of(const StoredSuperblock& stored) { return XXH3_64bits(&stored, offsetof(StoredSuperblock, checksum)); }
 
 StoredSuperblock encode(const Superblock& superblock) {
@@ -86,6 +92,25 @@ StoredSuperblock encode(const Superblock& superblock) {
   return stored;
 }
 
+// docs/format.md, section "Superblock". What a checkpoint's numbers have to do with each other is its reader's to check.
+bool is_within_bounds(const StoredSuperblock& stored) {
+  const bool numbers = stored.generation >= 1 && stored.generation <= limits::kGeneration &&
+                       stored.checkpoint_id <= limits::kGeneration && stored.replay_from >= 1 &&
+                       stored.replay_from <= limits::kLsn && stored.replay_through <= limits::kLsn &&
+                       stored.next_ino > raw(kRootIno) && stored.next_ino <= limits::kInodeNumber + 1;
+  return numbers && stored.runs <= kCheckpointRuns && is_usable({BlockAddress{stored.journal_block}, 1}) &&
+         stored.checkpoint_chunks <= limits::kVolumeBytes / kChunkBytes;
+}
+
+// Each usable, none twice.
+bool are_distinct(std::vector<BlockRange> runs) {
+  std::ranges::sort(runs, {}, &BlockRange::start);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!is_usable(runs[i]) || (i > 0 && runs[i - 1].end() > runs[i].start)) return false;
+  }
+  return true;
+}
+
 // Nothing if a field is beyond what encode() writes.
 std::optional<Superblock> decode(const StoredSuperblock& stored) {
   Superblock superblock;
@@ -104,16 +129,10 @@ std::optional<Superblock> decode(const StoredSuperblock& stored) {
   superblock.checkpoint.rows = stored.checkpoint_rows;
   superblock.checkpoint.row_bytes = stored.checkpoint_row_bytes;
   superblock.checkpoint.checksum = stored.checkpoint_checksum;
-  if (stored.runs > kCheckpointRuns || stored.journal_block == 0 || stored.replay_from == 0 || stored.next_ino == 0 ||
-      !is_valid({superblock.journal_block, 1})) {
-    return std::nullopt;
+  for (uint32_t i = 0; i < std::min<uint32_t>(stored.runs, kCheckpointRuns); ++i) {
+    superblock.checkpoint.runs.push_back({BlockAddress{stored.checkpoint_runs[i].start}, stored.checkpoint_runs[i].count});
   }
-  for (uint32_t i = 0; i < stored.runs; ++i) {
-    const BlockRange run{BlockAddress{stored.checkpoint_runs[i].start}, stored.checkpoint_runs[i].count};
-    if (!is_valid(run)) return std::nullopt;
-    superblock.checkpoint.runs.push_back(run);
-  }
-  return superblock;
+  return is_within_bounds(stored) && are_distinct(superblock.checkpoint.runs) ? std::optional(superblock) : std::nullopt;
 }
 
 enum class Slot { kZero, kForeign, kDamaged, kVerified };
@@ -216,6 +235,7 @@ Result<SuperblockRead> SuperblockSlots::read() {
 }
 
 Status SuperblockSlots::write(Superblock& superblock) {
+  if (generation_ >= limits::kGeneration) return Error(ENOSPC, "the volume has no more generations of superblocks");
   superblock.generation = ++generation_;
   const size_t first = 1 - good_slot_;
   TRY(write_slot(first, superblock));

@@ -85,7 +85,7 @@ class SuperblockSlots {
   Result<SuperblockRead> read();
   // Gives it the next generation, then writes and commits one copy after the other; everything the superblock refers to must
   // have been written before. On an error either this superblock or the former one is found by read(): what both refer
-  // to must stay.
+  // to must stay. ENOSPC: generations are used up.
   Status write(Superblock& superblock);
 
  private:

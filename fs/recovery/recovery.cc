@@ -7,6 +7,7 @@
 
 #include "fs/persistence/checkpoint.h"
 #include "transport/base/log.h"
+#include "transport/limits.h"
 
 namespace brickfs {
 namespace {
@@ -41,6 +42,17 @@ Status load_journal(VolumeClient& volume, const Superblock& superblock, std::spa
   return {};
 }
 
+// Who could write only a few more must not begin.
+void look_for_exhaustion(const Superblock& superblock, RecoveredVolume& out) {
+  if (raw(out.journal.next) > limits::kLsn - limits::kSpareNumbers) {
+    out.findings.damage(Area::kJournal, kNoIno, 0, fmt::format("transaction {}: there are no more numbers for others", raw(out.journal.next)));
+  }
+  if (superblock.generation > limits::kGeneration - limits::kSpareNumbers) {
+    out.findings.damage(Area::kSuperblock, kNoIno, 0,
+                        fmt::format("superblock of generation {}: there are no more numbers for others", superblock.generation));
+  }
+}
+
 }  // namespace
 
 std::vector<BlockRange> RecoveredVolume::journal_and_checkpoint() const {
@@ -57,6 +69,7 @@ Result<RecoveredVolume> read_rows(VolumeClient& volume, const Superblock& superb
   out.metadata.push_back({kSuperblockBlock, kSuperblockName});
   TRY(load_checkpoint(volume, superblock, listed, progress, loader, out));
   TRY(load_journal(volume, superblock, listed, loader, out));
+  look_for_exhaustion(superblock, out);
   loader.end_rows();
   inodes.raise_next(superblock.next_ino);
   out.without_root = superblock.checkpoint.runs.empty() && out.journal.transactions == 0 && !out.findings.damaged();

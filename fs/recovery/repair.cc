@@ -107,12 +107,14 @@ void Repair::keep_real_metadata() {
   BlockRuns seen;
   std::vector<MetadataBlocks> real;
   const auto keep = [&](const MetadataBlocks& part, std::vector<BlockRange>* of_its_kind) {
-    for (uint64_t i = 0; i < part.blocks.count; ++i) {
-      const BlockRange block{block_after(part.blocks.start, i), 1};
-      if (!contains(listed_, block.start) || seen.contains_any(run_of(block))) continue;
-      seen.insert(run_of(block));
-      real.push_back({block, part.what});
-      if (of_its_kind != nullptr) of_its_kind->push_back(block);
+    for (const BlockRange& there : intersect({&part.blocks, 1}, listed_)) {
+      for (uint64_t i = 0; i < there.count; ++i) {
+        const BlockRange block{block_after(there.start, i), 1};
+        if (seen.contains_any(run_of(block))) continue;
+        seen.insert(run_of(block));
+        real.push_back({block, part.what});
+        if (of_its_kind != nullptr) of_its_kind->push_back(block);
+      }
     }
   };
   keep({kSuperblockBlock, "superblock"}, nullptr);

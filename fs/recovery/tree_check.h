@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules that a sound tree keeps: names, links, parents, reachability, sizes, limits. Where blocks are is
+// The rules that a sound tree keeps, besides those of serving_rules.h: names, links, parents, reachability, sizes, limits. Where blocks are is
 // reconcile.h's. Threads: one, nobody else uses the table.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace brickfs {
 
-// Every breach is a damage. Entries that name missing inodes are TreeLoader::judge()'s to report.
+// Every breach is a damage. Those of serving_rules.h are reported by TreeLoader::judge().
 void check_tree(const InodeTable& inodes, const Progress& progress, Findings& findings);
 
 }  // namespace brickfs

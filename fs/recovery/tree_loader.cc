@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fs/inode/inode_walk.h"
+#include "fs/recovery/serving_rules.h"
 
 namespace brickfs {
 Inode* TreeLoader::find(Ino ino) {
@@ -40,7 +41,7 @@ Status TreeLoader::put(const InodeRow& row) {
   inode.ctime = row.ctime;
   inode.btime = row.btime;
   if (inode.is_directory() && inode.directory == nullptr) inode.directory = std::make_unique<Directory>();
-  if (inode.is_symlink()) inode.symlink_target = std::make_unique<std::string>(row.symlink_target);
+  inode.symlink_target = inode.is_symlink() ? std::make_unique<std::string>(row.symlink_target) : nullptr;
   return {};
 }
 
@@ -120,9 +121,7 @@ bool TreeLoader::judge(Findings& findings) {
     }
   });
   for (const Ino ino : broken) inodes_.erase(ino);
-  for_each_inode(inodes_, [&](const Inode& inode) {
-    if (inode.is_directory()) judge_entries(inode, findings);
-  });
+  judge_for_serving(inodes_, findings);
 
   const Inode* const root = inodes_.find(kRootIno);
   return root != nullptr && root->is_directory();
@@ -143,26 +142,7 @@ bool TreeLoader::judge_inode(const Inode& inode, Findings& findings) const {
   if (inode.extents != nullptr && !inode.is_regular()) {
     return damage(fmt::format("inode {}: has extents, but is not a regular file", raw(inode.ino)));
   }
-  if (inode.orphan && inode.nlink > 0) {  // served, but never deleted
-    findings.damage(Finding::Area::kInode, inode.ino, 0,
-                    fmt::format("inode {}: unlinked, but has {} link(s)", raw(inode.ino), inode.nlink));
-  }
   return true;
-}
-
-void TreeLoader::judge_entries(const Inode& directory, Findings& findings) const {
-  directory.directory->for_each([&](const Directory::Entry& entry) {
-    const Inode* const named = inodes_.find(entry.ino);
-    if (named == nullptr) {
-      findings.damage(Finding::Area::kDirectory, directory.ino, 0,
-                      fmt::format("directory {}: entry \"{}\" names inode {}, which does not exist", raw(directory.ino),
-                                  entry.name, raw(entry.ino)));
-    } else if (IFTODT(named->mode) != entry.type) {
-      findings.damage(Finding::Area::kDirectory, directory.ino, 0,
-                      fmt::format("directory {}: entry \"{}\" says type {}, inode {} has mode {:o}", raw(directory.ino),
-                                  entry.name, entry.type, raw(entry.ino), named->mode));
-    }
-  });
 }
 
 }  // namespace brickfs

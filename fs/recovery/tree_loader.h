@@ -33,8 +33,8 @@ class TreeLoader final : public RowVisitor {
 
   // After the last row: numbers that the volume has seen are not given again.
   void end_rows();
-  // Then: inodes that cannot be served are taken out of the table and reported. True if there is a root directory,
-  // without which nothing can be served.
+  // Then: inodes that cannot be served are taken out of the table and reported, as is what would lead operations astray
+  // (serving_rules.h). True if there is a root directory, without which nothing can be served.
   bool judge(Findings& findings);
   // Unlinked, but in use when the last holder ended. After judge().
   const std::vector<Ino>& orphans() const { return orphans_; }
@@ -43,7 +43,6 @@ class TreeLoader final : public RowVisitor {
   Inode* find(Ino ino);
   Inode& find_or_make(Ino ino);
   bool judge_inode(const Inode& inode, Findings& findings) const;
-  void judge_entries(const Inode& directory, Findings& findings) const;
 
   InodeTable& inodes_;
   Inode* recent_ = nullptr;  // rows come clustered by inode

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "fs/inode/inode_walk.h"
 #include "fs/recovery/inode_salvage.h"
+#include "transport/limits.h"
 
 namespace brickfs {
 namespace {
@@ -44,6 +45,7 @@ class TreeRepair {
   void place_files();
   void find_named();
   void mend_links();
+  Ino free_number();
   Inode& lost_and_found();
   void move_to_lost_and_found(Inode& inode);
   void erase_name(const Name& name);
@@ -102,7 +104,7 @@ void TreeRepair::mend_root() {
   Inode* root = inodes_.find(kRootIno);
   if (root != nullptr && !root->is_directory()) {
     // Its contents live on under another number, which has no name yet.
-    auto moved = std::make_unique<Inode>(inodes_.new_number());
+    auto moved = std::make_unique<Inode>(free_number());
     move_contents(*root, *moved);
     note(Area::kInode, *moved, "had the root directory's number: it has another one now");
     inodes_.insert(std::move(moved));
@@ -116,6 +118,15 @@ void TreeRepair::mend_root() {
   if (root->parent != kRootIno) note(Area::kDirectory, *root, "is the root, but had a parent");
   root->parent = kRootIno;
   root->orphan = false;
+}
+
+// One that was never given, or (of a volume that has no more) one that nothing has.
+Ino TreeRepair::free_number() {
+  const auto number = inodes_.new_number();
+  if (number.ok()) return *number;
+  uint64_t unused = raw(kRootIno) + 1;
+  while (inodes_.find(Ino{unused}) != nullptr) ++unused;
+  return Ino{unused};
 }
 
 Inode& TreeRepair::make_directory(Ino ino, uint32_t permissions) {
@@ -142,7 +153,7 @@ Inode& TreeRepair::lost_and_found() {
     }
     name = fmt::format("{}.{}", kLostAndFound, number);
   }
-  Inode& made = make_directory(inodes_.new_number(), 0700);
+  Inode& made = make_directory(free_number(), 0700);
   root.insert(name, made.ino, made.dirent_type());
   reached_.insert(raw(made.ino));
   lost_and_found_ = made.ino;
@@ -196,7 +207,7 @@ void TreeRepair::mend_cookies(Inode& directory) {
     sound = sound && entry.cookie > before;
     before = std::max(before, entry.cookie);
   }
-  if (sound) return;
+  if (sound && before <= limits::kCookie / 2) return;  // names may be added to it
   auto numbered = std::make_unique<Directory>();
   for (const Directory::Entry& entry : entries_of(directory)) numbered->insert(entry.name, entry.ino, entry.type);
   directory.directory = std::move(numbered);

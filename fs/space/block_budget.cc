@@ -117,10 +117,25 @@ void BlockBudget::set_allocatable(uint64_t blocks, uint64_t version) {
 
 void BlockBudget::cap_allocatable(uint64_t blocks) { allocatable_ = std::min(allocatable_, blocks); }
 
-void BlockBudget::raise_next(uint64_t block) { next_ = std::max(next_, block); }
+void BlockBudget::place_beside(std::span<const BlockRun> found) {
+  const uint64_t behind = found.empty() ? 1 : std::max<uint64_t>(found.back().end(), 1);
+  if (behind < kEndOfBlocks / 2) {
+    next_ = std::max(next_, behind);
+    return;
+  }
+  next_ = end_ = behind;
+  uint64_t before = 1;  // the end of the run before
+  for (const BlockRun& run : found) {
+    if (run.first > before && run.first - before > end_ - next_) {
+      next_ = before;
+      end_ = run.first;
+    }
+    before = std::max(before, run.end());
+  }
+}
 
 uint64_t BlockBudget::available_to_data() const {
-  const uint64_t all = fresh() + allocatable_ + coming_ + going_;
+  const uint64_t all = fresh() + allocatable() + coming_ + going_;
   return all > held() ? all - held() : 0;
 }
 

@@ -4,10 +4,13 @@
 // there even when other volumes have taken all that the brick had. Threads: none of its own.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "fs/space/block_runs.h"
+#include "transport/limits.h"
 
 namespace brickfs {
 
@@ -51,21 +54,24 @@ class BlockBudget {
   uint64_t version() const { return version_; }
   void set_allocatable(uint64_t blocks, uint64_t version);
   void cap_allocatable(uint64_t blocks);
-  uint64_t allocatable() const { return allocatable_; }
+  uint64_t allocatable() const { return std::min(allocatable_, end_ - next_); }
   // Blocks that a call under way may yet bring.
   bool under_way() const { return coming_ + going_ > 0; }
-  // No block below it was ever named to the brick during this mount, or found on it.
-  void raise_next(uint64_t block);
+  // Blocks found on the brick, ascending, before any is named to it: new ones get addresses behind them; or, if a volume
+  // leaves none there (as none of ours does), in the widest gap.
+  void place_beside(std::span<const BlockRun> found);
 
   // Blocks that data may have beyond its own.
   uint64_t available_to_data() const;
 
  private:
+  static constexpr uint64_t kEndOfBlocks = limits::kVolumeBytes / kBlockBytes;
+
   const uint64_t capacity_;
   const uint64_t standing_;
   const uint64_t most_ahead_;
   const uint64_t base_reserve_;
-  uint64_t blocks_for_metadata() const { return metadata_.size() + fresh() + allocatable_ + coming_ + going_; }
+  uint64_t blocks_for_metadata() const { return metadata_.size() + fresh() + allocatable() + coming_ + going_; }
 
   uint64_t twice_rows_ = 0;  // in whole blocks: a checkpoint and its successor, but for the last block of each
   uint64_t reserve_;
@@ -74,7 +80,9 @@ class BlockBudget {
   uint64_t allocatable_ = 0;
   uint64_t coming_ = 0;
   uint64_t going_ = 0;
-  uint64_t next_ = 1;           // block 0 is the superblock's
+  // No block in [next_, end_) was ever named to the brick during this mount, or found on it. Block 0 is the superblock's.
+  uint64_t next_ = 1;
+  uint64_t end_ = kEndOfBlocks;
   uint64_t mapped_before_ = 0;  // fresh blocks below it are mapped
   uint64_t version_ = 0;
 };

@@ -40,7 +40,6 @@ Status Space::adopt(UnitRun run) {
   MutexLock lock(impl_->mutex);
   if (impl_->budget.metadata().contains_any(blocks_touched(run)))
     return Error(EUCLEAN, "file data in a metadata block");
-  impl_->budget.raise_next(blocks_touched(run).end());
   return impl_->data.adopt(run);
 }
 
@@ -50,7 +49,6 @@ Status Space::adopt_metadata(BlockRange blocks) {
   if (impl_->budget.metadata().contains_any(run) || impl_->data.contains_any(run)) {
     return Error(EUCLEAN, "metadata block used twice");
   }
-  impl_->budget.raise_next(run.end());
   impl_->budget.metadata().insert(run);
   return {};
 }
@@ -60,10 +58,12 @@ Status Space::start(std::span<const BlockRange> allocated, Hooks hooks) {
   {
     MutexLock lock(impl_->mutex);
     BlockRuns listed;
+    std::vector<BlockRun> found;
     for (const BlockRange& blocks : allocated) {
       listed.insert(run_of(blocks));
-      impl_->budget.raise_next(run_of(blocks).end());
+      found.push_back(run_of(blocks));
     }
+    impl_->budget.place_beside(found);
     std::vector<BlockRun> used = impl_->data.all();
     for (auto run = impl_->budget.metadata().run_from(0); run; run = impl_->budget.metadata().run_from(run->end())) {
       used.push_back(*run);

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "fs/operations/filesystem.h"
+#include "fs/recovery/serving_rules.h"
 #include "fs/recovery/tree_check.h"
 #include "tests/support/embedded_volume.h"
 
@@ -38,6 +39,7 @@ class CheckTree : public ::testing::Test {
   Inode& at(uint64_t ino) { return *inodes_.find(Ino{ino}); }
   uint64_t damages() {
     Findings findings;
+    judge_for_serving(inodes_, findings);
     check_tree(inodes_, {}, findings);
     return findings.damages();
   }
@@ -105,6 +107,14 @@ TEST_F(CheckTree, AttributesBeyondTheLimit) {
   at(3).xattrs = std::make_unique<Xattrs>();
   (*at(3).xattrs)["user.big"].resize(100'000);
   EXPECT_EQ(damages(), 1u);
+}
+
+TEST_F(CheckTree, NamesInFindingsAreText) {
+  at(1).directory->insert("a\x1b[31m\nb\xc2\x9b", Ino{77}, DT_REG);
+  Findings findings;
+  judge_for_serving(inodes_, findings);
+  ASSERT_EQ(findings.kept().size(), 1u);
+  EXPECT_NE(findings.first_damage().find("a\\x1b[31m\\x0ab\\xc2\\x9b"), std::string::npos) << findings.first_damage();
 }
 
 Result<CheckReport> check(EmbeddedVolume& volume) {

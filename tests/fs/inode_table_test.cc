@@ -29,12 +29,12 @@ TEST(InodeTable, FindsWhatIsThere) {
 
 TEST(InodeTable, NumbersGrowAndNeverRepeat) {
   InodeTable table;
-  const Ino first = table.new_number();
+  const Ino first = *table.new_number();
   EXPECT_GT(raw(first), raw(kRootIno));
   table.raise_next(Ino{100});
-  EXPECT_EQ(table.new_number(), Ino{100});
+  EXPECT_EQ(*table.new_number(), Ino{100});
   table.raise_next(Ino{50});
-  EXPECT_EQ(table.new_number(), Ino{101});
+  EXPECT_EQ(*table.new_number(), Ino{101});
 }
 
 TEST(InodeTable, NumbersComeInOrderInPieces) {
@@ -114,10 +114,10 @@ TEST(Inode, FileTakesLessThan300Bytes) {
   Inode* folder = nullptr;
   for (size_t i = 0; i < kFiles; ++i) {
     if (i % kFilesPerDirectory == 0) {
-      folder = add(table, raw(table.new_number()));
+      folder = add(table, raw(*table.new_number()));
       folder->directory = std::make_unique<Directory>();
     }
-    Inode* file = add(table, raw(table.new_number()));
+    Inode* file = add(table, raw(*table.new_number()));
     file->extents = std::make_unique<ExtentMap>();
     file->extents->map({0, 1, i, false}, nullptr);
     folder->directory->insert("file-name-" + std::to_string(i), file->ino, DT_REG);

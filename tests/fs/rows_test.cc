@@ -48,11 +48,11 @@ Transaction all_rows() {
   rows.put(DirentRow{Ino{43}, name, Ino{42}, DT_REG, 3});
   rows.put(DirentRow{Ino{43}, "...", Ino{44}, DT_LNK, INT64_MAX});
   rows.put(ExtentRow{Ino{42}, 0, 1, 512, false});
-  rows.put(ExtentRow{Ino{42}, (uint64_t{1} << 51) - 4, 4, (uint64_t{1} << 52) - 8, true});
+  rows.put(ExtentRow{Ino{42}, (uint64_t{1} << 51) - 4, 4, (uint64_t{1} << 51) - 8, true});
   const std::string value(limits::kXattrValueBytes, 'v');
   rows.put(XattrRow{Ino{42}, "user.x", value_of(value)});
   rows.put(XattrRow{Ino{42}, "user.empty", {}});
-  rows.put_orphan(Ino{UINT64_MAX});
+  rows.put_orphan(Ino{INT64_MAX});
   rows.erase_inode(Ino{5});
   rows.erase_dirent(Ino{43}, "x");
   rows.erase_extents(Ino{42}, 17, UINT64_MAX - 17);
@@ -71,10 +71,10 @@ TEST(Rows, ComeBackAsTheyWerePut) {
             "-9223372036854775808 9223372036854775807 5 ->");
   EXPECT_EQ(text.lines[2].substr(text.lines[2].find("->")), "->" + std::string(limits::kSymlinkBytes, 't'));
   EXPECT_EQ(text.lines[4], "dirent 43/... = 44 type 10 cookie 9223372036854775807");
-  EXPECT_EQ(text.lines[6], "extent 42 2251799813685244+4 on 4503599627370488 unwritten");
+  EXPECT_EQ(text.lines[6], "extent 42 2251799813685244+4 on 2251799813685240 unwritten");
   EXPECT_EQ(text.lines[7], "xattr 42 user.x=" + std::string(limits::kXattrValueBytes, 'v'));
   EXPECT_EQ(text.lines[8], "xattr 42 user.empty=");
-  EXPECT_EQ(text.lines[9], "orphan 18446744073709551615");
+  EXPECT_EQ(text.lines[9], "orphan 9223372036854775807");
   EXPECT_EQ(text.lines[10], "erase inode 5");
   EXPECT_EQ(text.lines[11], "erase dirent 43/x");
   EXPECT_EQ(text.lines[12], "erase extents 42 17+18446744073709551598");

@@ -94,7 +94,7 @@ TEST_F(TreeLoaderTest, NumbersOfErasedInodesAreNotGivenAgain) {
   rows.erase_inode(Ino{900});
   load(rows);
   ASSERT_TRUE(finish());
-  EXPECT_GT(raw(inodes_.new_number()), 900u);
+  EXPECT_GT(raw(*inodes_.new_number()), 900u);
 }
 
 TEST_F(TreeLoaderTest, WithoutRootNothingIsServed) { EXPECT_FALSE(finish()); }
