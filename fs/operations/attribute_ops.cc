@@ -18,7 +18,7 @@ const std::vector<std::byte>* access_acl(const Inode& inode) {
 
 void set_mode(Transaction& transaction, Inode& inode, uint32_t mode, const Caller& caller) {
   inode.mode = (inode.mode & ~kModeBits) | (mode & kModeBits);
-  if (!is_in_group(caller, inode.gid)) inode.mode &= ~uint32_t{S_ISGID};
+  if ((inode.mode & S_ISGID) != 0 && !is_in_group(caller, inode.gid)) inode.mode &= ~uint32_t{S_ISGID};
   const std::vector<std::byte>* stored = access_acl(inode);
   if (stored == nullptr) return;
   auto acl = Acl::parse(*stored);
@@ -58,7 +58,9 @@ bool Filesystem::take_told(Ino ino) {
   return whom == Inode::kSeveral || (whom != Inode::kNobody && whom != current_asker());
 }
 
-Result<Attributes> Filesystem::set_attributes(Ino ino, const AttributeChange& change, const Caller& caller) {
+Result<Attributes> Filesystem::set_attributes(Ino ino, const AttributeChange& change, const Caller& whose) {
+  const bool asks = change.mode && (*change.mode & S_ISGID) != 0 && !change.gid;
+  const Caller caller = asks ? TRY(impl_->ask_group(ino, whose)) : whose;
   if (change.size_bytes) {
     TRY(impl_->set_size(ino, *change.size_bytes, [&](Transaction& transaction, Inode& inode) {
       impl_->change_inode(transaction, inode, change, caller);

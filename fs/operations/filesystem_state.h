@@ -63,6 +63,12 @@ class Filesystem::Impl {
   // Locks a directory and the inode that a name in it means. ENOENT (with the directory locked): there is no such name.
   Result<Inode*> lock_entry(std::optional<InodeLocks>& locks, Ino directory, std::string_view name, InodeLocks::Mode mode);
 
+  // The caller, who has been asked whether he is in the inode's group: what asking him takes (a look into /proc) is done without locks. Of
+  // another group, which it may have got by when it is locked, he says no: a set-group-id bit is lost then.
+  Result<Caller> ask_group(Ino ino, const Caller& caller);
+  // The same if it matters to a new inode of that mode in a directory.
+  Result<Caller> ask_group_of_new(Ino directory, uint32_t mode, const Caller& caller);
+
   // One more kernel reference to the inode. Without locks.
   Result<Attributes> lookup_number(Ino ino);
   // A new inode under a new name. Without locks.
@@ -121,11 +127,11 @@ class Filesystem::Impl {
   Attributes attributes_of(const Inode& inode) const;   // under its lock, shared or not; for an answer
 };
 
+Status check_room_for_name(const Inode& directory);  // a new one, under its lock: ENOSPC
+
 uint32_t current_asker();  // of this thread; Inode::kSeveral without a Filesystem::Asker
 const Interruption* current_interruption();  // of the same; null without
 
 TimeNs now();  // of the real-time clock, as the kernel stamps (coarse)
 
 }  // namespace brickfs
-Status check_room_for_name(const Inode& directory);  // a new one, under its lock: ENOSPC
-

@@ -30,9 +30,10 @@ void Filesystem::Impl::remove_name(Transaction& transaction, Inode& directory, s
   directory.mtime = directory.ctime = time;
 }
 
-Result<Attributes> Filesystem::Impl::make(Ino directory, std::string_view name, const NewInode& what, const Caller& caller) {
+Result<Attributes> Filesystem::Impl::make(Ino directory, std::string_view name, const NewInode& what, const Caller& whose) {
   TRY(check_new_name(name));
   TRY(admit_growth());
+  const Caller caller = TRY(ask_group_of_new(directory, what.mode, whose));
   const Ino number = TRY(inodes.new_number());
   const InodeLocks locks(inodes, {directory, number}, Mode::kExclusive);
   Inode& parent = *TRY(find_live_directory(directory));
@@ -126,8 +127,9 @@ Result<Attributes> Filesystem::make_symlink(Ino directory, std::string_view name
   return impl_->make(directory, name, {.mode = S_IFLNK | 0777, .symlink_target = target}, caller);
 }
 
-Result<Attributes> Filesystem::make_temporary(Ino directory, uint32_t mode, const Caller& caller) {
+Result<Attributes> Filesystem::make_temporary(Ino directory, uint32_t mode, const Caller& whose) {
   TRY(impl_->admit_growth());
+  const Caller caller = TRY(impl_->ask_group_of_new(directory, S_IFREG | mode, whose));
   const Ino number = TRY(impl_->inodes.new_number());
   const InodeLocks locks(impl_->inodes, {directory, number}, Mode::kExclusive);
   const Inode& parent = *TRY(impl_->find_live_directory(directory));

@@ -7,6 +7,9 @@
 namespace brickfs {
 namespace {
 
+// Programs that run as the group.
+bool needs_group(uint32_t mode) { return !S_ISDIR(mode) && (mode & S_ISGID) != 0 && (mode & S_IXGRP) != 0; }
+
 // As inode_init_owner() and mode_strip_sgid() of Linux.
 void take_group(Inode& inode, const Inode& parent, const Caller& caller) {
   inode.gid = caller.gid;
@@ -14,7 +17,7 @@ void take_group(Inode& inode, const Inode& parent, const Caller& caller) {
   inode.gid = parent.gid;
   if (inode.is_directory()) {
     inode.mode |= S_ISGID;
-  } else if ((inode.mode & S_IXGRP) != 0 && !is_in_group(caller, parent.gid)) {
+  } else if (needs_group(inode.mode) && !is_in_group(caller, parent.gid)) {
     inode.mode &= ~uint32_t{S_ISGID};
   }
 }
@@ -45,6 +48,21 @@ Status take_permissions(Inode& inode, const Inode& parent, const Caller& caller)
 }  // namespace
 
 bool is_in_group(const Caller& caller, uint32_t gid) { return caller.gid == gid || (caller.in_group && caller.in_group(gid)); }
+
+Result<Caller> Filesystem::Impl::ask_group(Ino ino, const Caller& caller) {
+  uint32_t gid = 0;
+  {
+    const InodeLocks lock(inodes, {ino}, InodeLocks::Mode::kShared);
+    gid = TRY(find_inode(ino))->gid;
+  }
+  Caller known = caller;
+  known.in_group = [gid, is_member = is_in_group(caller, gid)](uint32_t asked) { return asked == gid && is_member; };
+  return known;
+}
+
+Result<Caller> Filesystem::Impl::ask_group_of_new(Ino directory, uint32_t mode, const Caller& caller) {
+  return needs_group(mode) ? ask_group(directory, caller) : caller;
+}
 
 Result<std::unique_ptr<Inode>> make_inode(Ino number, const Inode& parent, const NewInode& what, const Caller& caller) {
   auto inode = std::make_unique<Inode>(number);

@@ -98,7 +98,7 @@ Status set_acl(Transaction& transaction, Inode& inode, std::string_view name, st
   const bool is_access = name == kAccessAcl;
   if (is_access && !acl.empty()) {
     inode.mode = (inode.mode & ~kPermissionBits) | acl.permissions();
-    if (!is_in_group(caller, inode.gid)) inode.mode &= ~uint32_t{S_ISGID};
+    if ((inode.mode & S_ISGID) != 0 && !is_in_group(caller, inode.gid)) inode.mode &= ~uint32_t{S_ISGID};
   }
   if (acl.empty() || (is_access && acl.is_minimal())) {
     erase_xattr(transaction, inode, name);
