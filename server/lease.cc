@@ -115,6 +115,7 @@ Status VolumeTable::grant(Volume& volume, const OpenRequest& request, const Sess
   StoreVolume& lease = volume.record;
   const bool resumes = request.resume != Epoch{} && lease.epoch != 0;
   if (resumes || !volume.holders.empty()) return {};  // back, or one more reader: the lease is as it was
+  if (lease.epoch >= kStoreNumbers) return Error(ENOSPC, "the volume has no more epochs");
   ++lease.epoch;
   lease.lease_mode = static_cast<uint32_t>(request.mode);
   lease.holder_client = request.mode == OpenMode::kExclusive ? static_cast<uint64_t>(request.client) : 0;

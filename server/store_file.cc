@@ -26,6 +26,7 @@ Status StoreFile::write_entry(const Entry& entry) {
                     .in_use = 1,
                     .serial = serial_.fetch_add(1, std::memory_order_relaxed) + 1,
                     .checksum = 0};
+  if (record.serial > kStoreNumbers) return Error(ENOSPC, "the store has no more numbers for entries");
   record.checksum = store_checksum(record, uuid_[1] + entry.slot);
   const Status written = write_at(kStoreEntriesAt + entry.slot * sizeof(StoreEntry), bytes_of(record));
   sync_.table_written();

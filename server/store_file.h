@@ -35,7 +35,7 @@ class StoreFile {
   };
 
   // Opens the store at `path`, or makes one of `bytes` (rounded down to blocks) if there is nothing there but perhaps
-  // an empty file. 0: that of the existing one. Errors, with one line for people in `why`: EBUSY (another process has
+  // an empty file; an existing one is given that size, if it can be. 0: that of the existing one. Errors, with one line for people in `why`: EBUSY (another process has
   // it), EUCLEAN (not a store, or damaged), ENOTSUP (newer format, or a file system without holes), EINVAL (size),
   // others as the system gave them.
   static Result<std::unique_ptr<StoreFile>> open(const std::string& path, uint64_t bytes, std::string* why);
@@ -74,8 +74,11 @@ class StoreFile {
       : path_(std::move(path)), device_(std::move(device)), sync_(*device_) {}
   Status load(uint64_t bytes, std::string* why);
   Status create(uint64_t bytes, std::string* why);
+  Status resize(uint64_t slots, std::string* why);
+  Status prepare_slots(uint64_t from, uint64_t to);
+  Status write_header(const StoreHeader& header);
   bool making_was_torn(uint64_t file_bytes) const;
-  Status load_header(uint64_t bytes, uint64_t file_bytes, std::string* why);
+  Status load_header(uint64_t file_bytes, std::string* why);
   Status load_volumes(std::string* why);
   Status load_entries(std::string* why);
   Status drop_older_duplicates(std::vector<StoreEntry>& table);
@@ -84,12 +87,13 @@ class StoreFile {
   Status check_works() const;
   Status write_at(uint64_t offset, std::span<const std::byte> from);
   Status read_at(uint64_t offset, std::span<std::byte> into) const;
-  uint64_t slot_at(uint32_t slot) const { return store_slots_at(slots_) + slot * kBlockBytes; }
+  uint64_t slot_at(uint32_t slot) const { return slots_at_ + slot * kBlockBytes; }
 
   // Fixed after open().
   const std::string path_;
   const std::unique_ptr<StoreDevice> device_;
   uint32_t slots_ = 0;
+  uint64_t slots_at_ = 0;
   std::array<uint64_t, 2> uuid_{};
   Contents contents_;
 

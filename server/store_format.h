@@ -26,6 +26,9 @@ constexpr uint32_t kStoreVersion = 1;
 constexpr uint64_t kStoreHeaderBytes = 4096;
 constexpr uint64_t kStoreVolumes = limits::kVolumes;
 constexpr uint64_t kStoreSlotsMost = 1ull << 26;  // 128 TiB
+constexpr uint64_t kStoreSlotsApart = 1;           // incompatible feature: `slots_at` is not 0
+constexpr uint64_t kStoreGrowth = 8;               // a new store's table has room for so many times its slots
+constexpr uint64_t kStoreNumbers = INT64_MAX;      // the largest epoch, and serial of an entry
 
 struct StoreHeader {
   std::array<char, 8> magic;
@@ -36,10 +39,12 @@ struct StoreHeader {
   uint64_t incompat_features;   // unknown bits: refuse
   std::array<uint64_t, 2> uuid;
   uint64_t slots;
-  std::array<std::byte, kStoreHeaderBytes - 72> reserved;
-  uint64_t checksum;  // XXH3 of all before it
+  uint64_t slots_at;            // where they begin; 0: right behind the table
+  std::array<std::byte, kStoreHeaderBytes - 88> reserved;
+  uint64_t resize_to;           // slots that the checksum is for: store_resize.cc; 0: as above
+  uint64_t checksum;            // XXH3 of all before it
 };
-static_assert(sizeof(StoreHeader) == kStoreHeaderBytes && offsetof(StoreHeader, slots) == 56 &&
+static_assert(sizeof(StoreHeader) == kStoreHeaderBytes && offsetof(StoreHeader, slots) == 56 && offsetof(StoreHeader, resize_to) == 4080 &&
               offsetof(StoreHeader, checksum) == kStoreHeaderBytes - 8);
 
 // Position in the table = the volume's id.
@@ -73,7 +78,11 @@ constexpr uint64_t kStoreEntriesAt = kStoreVolumesAt + kStoreVolumes * sizeof(St
 constexpr uint64_t store_slots_at(uint64_t slots) {
   return round_up(kStoreEntriesAt + slots * sizeof(StoreEntry), kBlockBytes);
 }
-constexpr uint64_t store_bytes(uint64_t slots) { return store_slots_at(slots) + slots * kBlockBytes; }
+constexpr uint64_t slots_begin(const StoreHeader& header) {
+  return header.slots_at != 0 ? header.slots_at : store_slots_at(header.slots);
+}
+// The header when it has so many slots.
+StoreHeader resized_header(StoreHeader header, uint64_t slots);
 
 // The checksum that belongs into `record`, whose last field it is.
 template <typename Record>

@@ -12,6 +12,8 @@
 #include "transport/base/log.h"
 #include "transport/base/random.h"
 #include "transport/base/size.h"
+#include "transport/brick.h"
+#include "transport/volume_name.h"
 
 namespace brickfs {
 namespace {
@@ -47,11 +49,12 @@ Status StoreFile::load(uint64_t bytes, std::string* why) {
   if (*size == 0 || (bytes != 0 && making_was_torn(*size))) {
     TRY(create(bytes, why));
   } else {
-    TRY(load_header(bytes, *size, why));
+    TRY(load_header(*size, why));
   }
   TRY(load_volumes(why));
   TRY(load_entries(why));
   TRY(clear_unused_slots(why));
+  if (bytes != 0 && bytes / kBlockBytes != slots_) TRY(resize(bytes / kBlockBytes, why));
   reserve_what_is_used();
   return {};
 }
@@ -85,39 +88,42 @@ Status StoreFile::create(uint64_t bytes, std::string* why) {
   header.version = kStoreVersion;
   header.block_bytes = kBlockBytes;
   header.uuid = {random_id<uint64_t>(), random_id<uint64_t>()};
-  header.slots = slots;
+  header.slots = std::min(slots * kStoreGrowth, kStoreSlotsMost);  // for the room of the table
+  header = resized_header(header, slots);
+  header.resize_to = 0;
   header.checksum = store_checksum(header, 0);
   Status written = write_at(0, bytes_of(header));
   if (written.ok()) written = sync();
   if (!written.ok()) return refuse_store(why, path_, "cannot be written", written.code());
-  return load_header(bytes, kStoreHeaderBytes, why);
+  return load_header(kStoreHeaderBytes, why);
 }
 
-Status StoreFile::load_header(uint64_t bytes, uint64_t file_bytes, std::string* why) {
+Status StoreFile::load_header(uint64_t file_bytes, std::string* why) {
   StoreHeader header{};
   if (file_bytes < sizeof(header) || !read_at(0, std::as_writable_bytes(std::span(&header, 1))).ok() ||
       header.magic != kStoreMagic) {
     return refuse_store(why, EUCLEAN, fmt::format("store {}: not a brick's store; it is left as it is", path_));
   }
-  if (header.checksum != store_checksum(header, 0)) {
+  const uint64_t checksum = header.checksum;
+  const bool is_cut = header.checksum != store_checksum(header, 0);  // or damaged
+  if (is_cut) header = resized_header(header, header.resize_to);
+  if (header.checksum != checksum) {
     return refuse_store(why, EUCLEAN, fmt::format("store {}: damaged header; restore it from a backup", path_));
   }
-  if (header.version != kStoreVersion || header.incompat_features != 0 || header.ro_compat_features != 0) {
+  if (header.version != kStoreVersion || (header.incompat_features & ~kStoreSlotsApart) != 0 || header.ro_compat_features != 0) {
     return refuse_store(why, ENOTSUP,
                   fmt::format("store {}: made by a newer brickd (format {}); this one knows format {}", path_,
                               header.version, kStoreVersion));
   }
-  if (header.block_bytes != kBlockBytes || header.slots == 0 || header.slots > kStoreSlotsMost) {
+  if (header.block_bytes != kBlockBytes || header.slots == 0 || header.slots > kStoreSlotsMost ||
+      slots_begin(header) < store_slots_at(header.slots) || slots_begin(header) > store_slots_at(kStoreSlotsMost) ||
+      slots_begin(header) % kBlockBytes != 0) {
     return refuse_store(why, EUCLEAN, fmt::format("store {}: impossible geometry in its header", path_));
   }
-  if (bytes != 0 && bytes / kBlockBytes != header.slots) {
-    return refuse_store(why, EINVAL,
-                  fmt::format("store {}: holds {}, not the {} that were asked for; leave the size out", path_,
-                              format_size(header.slots * kBlockBytes), format_size(bytes)));
-  }
   slots_ = static_cast<uint32_t>(header.slots);
+  slots_at_ = slots_begin(header);
   uuid_ = header.uuid;
-  const uint64_t whole = store_bytes(slots_);
+  const uint64_t whole = slots_at_ + slots_ * kBlockBytes;
   if (file_bytes == kStoreHeaderBytes) {
     const Status grown = device_->grow(whole);
     if (!grown.ok()) return refuse_store(why, path_, "cannot be extended", grown.code());
@@ -125,6 +131,9 @@ Status StoreFile::load_header(uint64_t bytes, uint64_t file_bytes, std::string* 
   if (file_bytes != kStoreHeaderBytes && file_bytes < whole) {
     return refuse_store(why, EUCLEAN, fmt::format("store {}: cut off at {} of {} bytes", path_, file_bytes, whole));
   }
+  if (!is_cut) return {};
+  const Status finished = write_header(header);
+  if (!finished.ok()) return refuse_store(why, path_, "cannot be written", finished.code());
   return {};
 }
 
@@ -135,8 +144,9 @@ Status StoreFile::load_volumes(std::string* why) {
   for (uint32_t id = 0; id < kStoreVolumes; ++id) {
     const StoreVolume& record = contents_.volumes[id];
     if (all_zeros(record)) continue;
-    if (record.in_use != 1 || record.checksum != store_checksum(record, uuid_[0] + id) || record.name.front() == 0 ||
-        record.name.back() != 0 || record.holder_name.back() != 0) {
+    if (record.in_use != 1 || record.checksum != store_checksum(record, uuid_[0] + id) || record.name.back() != 0 ||
+        !is_volume_name(record.name.data()) || record.holder_name.back() != 0 || record.epoch > kStoreNumbers ||
+        record.lease_mode > static_cast<uint32_t>(OpenMode::kReadOnly)) {
       return refuse_store(why, EUCLEAN, fmt::format("store {}: damaged record of volume {}", path_, id));
     }
   }
@@ -152,7 +162,7 @@ Status StoreFile::load_entries(std::string* why) {
     const StoreEntry& entry = table[slot];
     if (all_zeros(entry)) continue;
     if (entry.in_use != 1 || entry.checksum != store_checksum(entry, uuid_[1] + slot) ||
-        !is_valid({BlockAddress{entry.address}, 1}) || entry.volume >= kStoreVolumes ||
+        !is_valid({BlockAddress{entry.address}, 1}) || entry.serial > kStoreNumbers || entry.volume >= kStoreVolumes ||
         contents_.volumes[entry.volume].in_use == 0) {
       return refuse_store(why, EUCLEAN, fmt::format("store {}: damaged block table, entry {}", path_, slot));
     }

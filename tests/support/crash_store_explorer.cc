@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/store_format.h"
+
 namespace brickfs {
 namespace {
 
@@ -44,9 +46,9 @@ std::vector<Keeps> ways_to_lose(const std::vector<DiskPiece>& pending, std::mt19
 
 // --- running
 
-std::string StoreExplorer::work(CrashDisk& disk, StoreHistory& history, bool* stopped) {
+std::string StoreExplorer::work(CrashDisk& disk, uint64_t slots, StoreHistory& history, bool* stopped) {
   std::string why;
-  auto service = open_store_service(disk, kStoreMemoryBlocks, &why);
+  auto service = open_store_service(disk, kStoreMemoryBlocks, slots, &why);
   if (service == nullptr) return disk.fails_sync < disk.syncs() ? "" : "the brick does not start: " + why;
   StoreWorkload workload(*service, disk, history, random_(), last_stamp_);
   std::string failure = workload.run();
@@ -70,9 +72,9 @@ std::string StoreExplorer::work(CrashDisk& disk, StoreHistory& history, bool* st
 }
 
 // Opens what a crash left, on which clients go on: what they find holds from now on.
-std::string StoreExplorer::begin_again(CrashDisk& disk, StoreHistory& next) {
+std::string StoreExplorer::begin_again(CrashDisk& disk, uint64_t slots, StoreHistory& next) {
   std::string why;
-  const auto service = open_store_service(disk, kStoreMemoryBlocks, &why);
+  const auto service = open_store_service(disk, kStoreMemoryBlocks, slots, &why);
   if (service == nullptr) return "the brick does not start again: " + why;
   const size_t now = disk.events();
   for (size_t i = 0; i < kStoreVolumesUsed; ++i) {
@@ -107,7 +109,7 @@ std::string StoreExplorer::run(uint64_t seed) {
   options_.on_run(seed);
   StoreHistory first;
   bool stopped = false;
-  if (std::string why = work(disk, first, &stopped); !why.empty()) return why;
+  if (std::string why = work(disk, kStoreSlots, first, &stopped); !why.empty()) return why;
   if (std::string why = explore(disk, [&](size_t place) { return Promise{&first, place}; }); !why.empty()) return why;
 
   // A process that dies leaves what it wrote; a machine does not. Then another brick, other clients, and another power
@@ -122,11 +124,12 @@ std::string StoreExplorer::run(uint64_t seed) {
   second_disk.interleave = options_.interleave;
   options_.on_run(seed + 1);
   StoreHistory second;
-  if (std::string why = begin_again(second_disk, second); !why.empty()) return "after a crash: " + why;
+  const uint64_t slots = random_() % 2 == 0 ? kStoreSlots : kStoreSlotsGrown;
+  if (std::string why = begin_again(second_disk, slots, second); !why.empty()) return "after a crash: " + why;
   second_disk.revive();
   const size_t begun = second.volumes[0].commits.front().over;
   settings(second_disk);
-  if (std::string why = work(second_disk, second, &stopped); !why.empty()) return "after a crash: " + why;
+  if (std::string why = work(second_disk, slots, second, &stopped); !why.empty()) return "after a crash: " + why;
   return explore(second_disk, [&](size_t place) {
     if (place >= begun) return Promise{&second, place};
     if (place < first_place) return Promise{};
@@ -174,7 +177,9 @@ std::string StoreExplorer::judge(const DiskImage& image, const Promise& promise)
   disk.recording = false;
   std::string why;
   {
-    const auto service = open_store_service(disk, 1, &why);
+    // It may have been made, and grown, or not; to grow it is possible in any case.
+    const uint64_t as_it_is = disk.seen().size_bytes > kStoreHeaderBytes ? 0 : kStoreSlots;
+    const auto service = open_store_service(disk, 1, states_ % 2 == 0 ? as_it_is : kStoreSlotsGrown, &why);
     if (service == nullptr) return "the store does not open: " + why;
     for (size_t i = 0; i < kStoreVolumesUsed; ++i) {
       FoundBlocks found;
@@ -196,7 +201,7 @@ std::string StoreExplorer::judge_reuse(CrashDisk& disk) {
   std::string why;
   uint64_t made = 0;
   for (const bool filled : {false, true}) {
-    const auto service = open_store_service(disk, 1, &why);
+    const auto service = open_store_service(disk, 1, 0, &why);
     if (service == nullptr) return "the store does not open again: " + why;
     const auto session = service->open_session(
         request, [] {}, nullptr);

@@ -35,8 +35,8 @@ class StoreExplorer {
   };
   using PromiseAt = std::function<Promise(size_t place)>;
 
-  std::string work(CrashDisk& disk, StoreHistory& history, bool* stopped);
-  std::string begin_again(CrashDisk& disk, StoreHistory& next);
+  std::string work(CrashDisk& disk, uint64_t slots, StoreHistory& history, bool* stopped);
+  std::string begin_again(CrashDisk& disk, uint64_t slots, StoreHistory& next);
   std::string explore(const CrashDisk& disk, const PromiseAt& promise);
   std::string explore_place(const DiskHistory& disk, const Promise& promise);
   std::string judge(const DiskImage& image, const Promise& promise);

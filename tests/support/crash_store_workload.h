@@ -17,12 +17,13 @@
 namespace brickfs {
 
 constexpr uint64_t kStoreSlots = 6;         // fewer than blocks that clients want
+constexpr uint64_t kStoreSlotsGrown = 9;    // that the store may be changed to
 constexpr uint64_t kStoreMemoryBlocks = 3;  // so blocks are evicted
 
 extern const std::array<const char*, kStoreVolumesUsed> kStoreVolumeNames;
 
-// Of the store on `disk`. Null: `why`.
-std::unique_ptr<BrickService> open_store_service(CrashDisk& disk, uint64_t memory_blocks, std::string* why);
+// Of the store on `disk`, made with so many slots, or changed to them; 0: as it is. Null: `why`.
+std::unique_ptr<BrickService> open_store_service(CrashDisk& disk, uint64_t memory_blocks, uint64_t slots, std::string* why);
 
 // What a volume holds, as a reader sees it, and the epoch of the lease before his. Empty, or what went wrong.
 std::string read_volume(BrickService& service, size_t volume, FoundBlocks& found, uint64_t& epoch);

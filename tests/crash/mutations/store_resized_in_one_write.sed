@@ -1,0 +1,7 @@
+# server/store_resize.cc
+# the header's two sectors are changed without a sync between them
+# store
+/write_at(kLastSector/{
+n
+s/TRY(sync());//
+}
