@@ -8,13 +8,14 @@
 #include <cstring>
 
 #include "server/block_store.h"
+#include "server/memory_room.h"
 #include "server/pool.h"
 #include "server/server_session.h"
 #include "server/store_file.h"
 #include "server/volume_table.h"
 #include "transport/base/log.h"
-#include "transport/base/size.h"
 #include "transport/base/random.h"
+#include "transport/base/size.h"
 #include "transport/store_trouble.h"
 
 namespace brickfs {
@@ -148,6 +149,31 @@ Status BrickServiceImpl::stop() {
   return *stopped_;
 }
 
+constexpr uint64_t kAlwaysThere = 64 * kMiB;  // not worth a look
+
+// With a store: three quarters of what there is at most, as the rest of the machine lives on something, too.
+uint64_t frames_by_default() {
+  const uint64_t most = memory_most_bytes();
+  return most == 0 ? kStoreSlotsMost : std::max<uint64_t>(most / 4 * 3 / kBlockBytes, 1);
+}
+
+// Memory is taken from the system as it is filled: what it does not have would be missed by clients, late, and by whom it kills then.
+Status check_memory(uint64_t bytes, std::string* why) {
+  if (bytes <= kAlwaysThere) return {};
+  const uint64_t most = memory_most_bytes();
+  if (most != 0 && bytes > most) {
+    *why = fmt::format("{} of memory: this machine (or our control group) has {} with its swap space; give less, or a store "
+                       "behind it (--file)", format_size(bytes), format_size(round_down(most, kMiB)));
+    return Error(ENOMEM, "opening the brick");
+  }
+  const uint64_t room = memory_room_bytes();
+  if (room != 0 && bytes > room) {
+    log::warn("{} of memory are served, and {} are free now: once they are filled the system swaps, or ends processes",
+              format_size(bytes), format_size(round_down(room, kMiB)));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<BrickService>> BrickService::open(const BrickConfig& config, std::string* why) {
@@ -165,13 +191,14 @@ Result<std::unique_ptr<BrickService>> BrickService::open(const BrickConfig& conf
     store = device ? TRY(StoreFile::open(std::move(device), config.store_path, config.store_bytes, why))
                    : TRY(StoreFile::open(config.store_path, config.store_bytes, why));
     contents = store->take_contents();
-    frames = config.memory_bytes == 0 ? store->slots() : std::min<uint64_t>(frames, store->slots());
+    frames = std::min<uint64_t>(config.memory_bytes == 0 ? frames_by_default() : frames, store->slots());
   }
   if (frames == 0) {
     *why = fmt::format("memory of {} holds no block: give {} at least", format_size(config.memory_bytes),
                        format_size(kBlockBytes));
     return Error(EINVAL, "opening the brick");
   }
+  TRY(check_memory(frames * kBlockBytes, why));
   auto pool = Pool::open(static_cast<uint32_t>(frames));
   if (!pool.ok()) {
     *why = fmt::format("{} of memory: {}", format_size(frames * kBlockBytes), std::strerror(pool.code()));

@@ -30,9 +30,9 @@ struct VolumeSpec {
 };
 
 struct BrickConfig {
-  uint64_t memory_bytes = 0;             // pool; with a store 0 means as much as the store holds
+  uint64_t memory_bytes = 0;             // pool; with a store 0 means as much as the store holds, or 3/4 of the machine's
   std::string store_path;                // empty: memory only, volatile
-  uint64_t store_bytes = 0;              // of a new store; 0: that of the existing one
+  uint64_t store_bytes = 0;              // of a new store, or to which an existing one is to be changed; 0: as it is
   std::vector<VolumeSpec> volumes;       // besides `default`; an existing volume's quota is changed to what is given
   std::chrono::milliseconds lease = limits::kLease;  // a holder not heard of for so long is cut off
   // From the start on, of a brick with a store: a volume that somebody held and had not closed is his for so long. 0 where he
@@ -93,7 +93,8 @@ class ServerSession {
 
 class BrickService {
  public:
-  // Takes over or makes the store. EBUSY: another process has it open. EUCLEAN: not a store, or damaged. `why`: one line.
+  // Takes over or makes the store. EBUSY: another process has it open. EUCLEAN: not a store, or damaged.
+  // ENOMEM: the machine does not have that much memory. `why`: one line.
   static Result<std::unique_ptr<BrickService>> open(const BrickConfig& config, std::string* why);
   // The same on a device instead of a file; `store_path` is what people know it as.
   static Result<std::unique_ptr<BrickService>> open(const BrickConfig& config, std::unique_ptr<StoreDevice> device, std::string* why);

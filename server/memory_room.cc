@@ -6,6 +6,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace brickfs {
 namespace {
@@ -17,13 +18,14 @@ std::optional<uint64_t> number_in(const std::filesystem::path& file) {
   return std::nullopt;  // not there, or "max"
 }
 
-uint64_t available_bytes() {
+// Of /proc/meminfo; 0: not there.
+uint64_t machine_bytes(std::string_view wanted) {
   std::ifstream meminfo("/proc/meminfo");
   std::string name;
   uint64_t kib = 0;
   std::string rest;
   while (meminfo >> name >> kib && std::getline(meminfo, rest)) {
-    if (name == "MemAvailable:") return kib * 1024;
+    if (name == wanted) return kib * 1024;
   }
   return 0;
 }
@@ -41,13 +43,21 @@ std::filesystem::path own_group() {
 }  // namespace
 
 uint64_t memory_room_bytes() {
-  uint64_t room = available_bytes();
+  uint64_t room = machine_bytes("MemAvailable:");
   for (auto group = own_group(); group.string().starts_with("/sys/fs/cgroup/"); group = group.parent_path()) {
     const auto most = number_in(group / "memory.max");
     const auto current = number_in(group / "memory.current");
     if (most && current) room = std::min(room, *most - std::min(*most, *current));
   }
   return room;
+}
+
+uint64_t memory_most_bytes() {
+  uint64_t most = machine_bytes("MemTotal:") + machine_bytes("SwapTotal:");
+  for (auto group = own_group(); group.string().starts_with("/sys/fs/cgroup/"); group = group.parent_path()) {
+    if (const auto allowed = number_in(group / "memory.max")) most = std::min(most, *allowed);
+  }
+  return most;
 }
 
 }  // namespace brickfs
