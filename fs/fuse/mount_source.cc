@@ -174,8 +174,11 @@ Result<std::unique_ptr<VolumeClient>> open_volume(const MountCommand& command, s
   while (!volume.ok() && retry.wait(volume.error(), why)) {
     volume = open_or_wait_for_holder(command, source, secret, options, why);
   }
-  if (volume.ok()) TRY(check_durability(**volume, command, why));
-  return volume;
+  if (!volume.ok()) return volume;
+  const Status durable = check_durability(**volume, command, why);
+  if (durable.ok()) return volume;
+  static_cast<void>((*volume)->close());  // or the brick would hold it for us
+  return durable.error();
 }
 
 }  // namespace brickfs

@@ -209,6 +209,8 @@ Result<std::unique_ptr<Filesystem>> Filesystem::mount(std::unique_ptr<VolumeClie
   const Status mounted = Mounting(*impl, why).run();
   if (!mounted.ok()) {
     if (why->empty()) *why = fmt::format("the volume cannot be mounted: {}", mounted.error().what());
+    // Nothing was begun that we would have to come back for.
+    if (impl->journal == nullptr && !impl->volume->is_away()) static_cast<void>(impl->volume->close());
     return mounted.error();
   }
   return std::unique_ptr<Filesystem>(new Filesystem(std::move(impl)));
