@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // brickd: options, brick, listeners, then wait for a signal.
-#include <fcntl.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -119,6 +118,23 @@ void announce(const Brickd& brickd) {
   notify_service_manager("READY=1\nSTATUS=serving at " + all);
 }
 
+int wait_for(const sigset_t& signals) {
+  int signal = 0;
+  sigwait(&signals, &signal);
+  return signal;
+}
+
+// Nothing else is read again. Sessions that are open go on.
+void read_secret_again(Brickd& brickd, const std::string& path) {
+  if (path.empty()) return log::info("SIGHUP: there is no secret file to read again");
+  std::string why;
+  const auto secret = read_secret_file(path, &why);
+  if (!secret.ok()) return log::error("SIGHUP: {}: the former secret stays in force", why);
+  for (const auto& listener : brickd.tcp) listener->use_secret(*secret);
+  if (brickd.verbs != nullptr) brickd.verbs->use_secret(*secret);
+  log::info("SIGHUP: the secret is what {} has now; sessions that are open go on", path);
+}
+
 int stop(Brickd& brickd) {
   notify_service_manager("STOPPING=1\nSTATUS=writing to the store what is in memory only");
   brickd.tcp.clear();
@@ -167,8 +183,7 @@ int run(const BrickdOptions& options) {
   }
   announce(brickd);
   if (daemon) daemon->serving();
-  int signal = 0;
-  sigwait(&signals, &signal);
+  while (wait_for(signals) == SIGHUP) read_secret_again(brickd, options.secret_file);
   return stop(brickd);
 }
 

@@ -113,7 +113,8 @@ std::chrono::milliseconds TcpListener::delay_of(const PeerHost& host, const tcp:
 }
 
 void TcpListener::admit(TcpStrangers::Introduced peer) {
-  const Status proved = check_first_call(secret_, peer.nonces, peer.call.header.kind, peer.call.body);
+  const Secret secret = secret_.get();
+  const Status proved = check_first_call(secret, peer.nonces, peer.call.header.kind, peer.call.body);
   if (proved.code() == EACCES) {
     note_guess(guesses_, peer.peer);
     TcpConnection::refuse_stranger(peer.fd.get(), peer.call);
@@ -122,7 +123,7 @@ void TcpListener::admit(TcpStrangers::Introduced peer) {
   if (connections_.size() >= limits::kConnections) reap_finished();
   if (!has_room(connections_.size(), peer.call.body)) {
     log::warn("{} connections: {} is turned away", connections_.size(), peer.peer.text);
-    TcpConnection::refuse(peer.fd.get(), secret_, peer.nonces, peer.call, EUSERS);
+    TcpConnection::refuse(peer.fd.get(), secret, peer.nonces, peer.call, EUSERS);
     return;
   }
   tcp::configure(peer.fd.get());
@@ -134,7 +135,7 @@ void TcpListener::start_connection(TcpStrangers::Introduced peer) {
   connection.fd = std::move(peer.fd);
   try {
     connection.thread = std::thread([this, &connection, peer = std::move(peer)] {
-      TcpConnection(connection.fd.get(), peer.peer.text, peer.nonces, service_, sessions_, secret_).serve(peer.call);
+      TcpConnection(connection.fd.get(), peer.peer.text, peer.nonces, service_, sessions_, secret_.get()).serve(peer.call);
       tcp::shut_down(connection.fd.get());
       connection.finished.store(true, std::memory_order_release);
     });

@@ -32,6 +32,7 @@ class TcpListener {
   TcpListener& operator=(const TcpListener&) = delete;
 
   uint16_t port() const { return port_; }
+  void use_secret(Secret secret) { secret_.set(std::move(secret)); }  // of connections from now on
 
  private:
   struct Connection {
@@ -50,7 +51,7 @@ class TcpListener {
   void reap_finished();
 
   BrickService& service_;
-  const Secret secret_;
+  SecretInForce secret_;
   const UniqueFd listening_;
   const UniqueFd stop_;  // eventfd
   const uint16_t port_;

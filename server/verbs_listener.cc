@@ -270,7 +270,7 @@ void VerbsListener::run_connection(Connection& connection, const Nonces& nonces,
     channel = connection.channel.get();
   }
   const auto admit_it = [this, &connection](std::span<const std::byte> first_body) { return admit(connection, first_body); };
-  if (serves) VerbsConnection(*channel, peer, nonces, {service_, devices_, sessions_, secret_, guesses_}, admit_it).serve();
+  if (serves) VerbsConnection(*channel, peer, nonces, {service_, devices_, sessions_, secret_.get(), guesses_}, admit_it).serve();
   std::unique_ptr<verbs::MessageChannel> ended;
   {
     MutexLock lock(connection.mutex);

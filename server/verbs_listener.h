@@ -39,6 +39,7 @@ class VerbsListener {
   VerbsListener& operator=(const VerbsListener&) = delete;
 
   uint16_t port(size_t number) const;  // of the n-th URL
+  void use_secret(Secret secret) { secret_.set(std::move(secret)); }  // of connections from now on
 
  private:
   struct Connection {
@@ -79,7 +80,7 @@ class VerbsListener {
   void reap_finished();
 
   BrickService& service_;
-  const Secret secret_;
+  SecretInForce secret_;
   const UniqueFd stop_;  // eventfd
   VerbsDevices devices_;
   VerbsSessions sessions_;

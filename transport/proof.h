@@ -8,7 +8,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "transport/base/mutex.h"
 #include "transport/base/result.h"
 
 namespace brickfs {
@@ -19,6 +21,24 @@ using Proof = std::array<std::byte, 32>;
 // Empty: none is asked for, and none is known.
 struct Secret {
   std::string bytes;
+};
+
+// A brick's secret, which may be changed while it serves: who is at a handshake goes on with the one that he began with. Threads: any.
+class SecretInForce {
+ public:
+  explicit SecretInForce(Secret secret) : secret_(std::move(secret)) {}
+  Secret get() const {
+    MutexLock lock(mutex_);
+    return secret_;
+  }
+  void set(Secret secret) {
+    MutexLock lock(mutex_);
+    secret_ = std::move(secret);
+  }
+
+ private:
+  mutable Mutex mutex_;
+  Secret secret_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Both ends' contributions to one connection; fresh for each, so that nothing recorded can be played again.

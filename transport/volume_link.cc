@@ -295,10 +295,21 @@ void VolumeLink::reconnect() {
   for (;;) {
     const Status begun = begin_session();
     if (begun.ok()) break;
+    tell_refusal(begun.error());
     if (!await_retry(delay)) return;
     delay = std::min(delay * 2, limits::kReconnectMost);
   }
   log::info("brick is back after {} ms", std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - lost_at).count());
+}
+
+// What answers there does not let us in: whoever it is, so it is tried again. Said once.
+void VolumeLink::tell_refusal(Error error) {
+  if (!error.is(EACCES) && !error.is(ENOENT) && !error.is(EPROTO)) return;
+  MutexLock lock(mutex_);
+  if (state_ != State::kWaiting || error_.is(error.code())) return;
+  error_ = error;
+  text_ = fmt::format("the brick refuses this client: {}; it is tried again", error.what());
+  log::warn("{}", text_);
 }
 
 // False: there is nothing more to try.

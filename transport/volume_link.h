@@ -127,6 +127,7 @@ class VolumeLink {
   void await_loss(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void reconnect();
   Status begin_session();
+  void tell_refusal(Error error);
   bool await_retry(std::chrono::milliseconds delay);
 
   const std::optional<std::chrono::milliseconds> soft_;

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# An administrator's week with brickd: another size, another secret, too much memory, files in the wrong place; and mounts that are refused.
+. "$(dirname "$0")/lib.sh"
+
+# refused PATTERN COMMAND...: fails within 10 s with a line that matches.
+refused() {
+  local pattern=$1 status=0; shift
+  timeout 10 "$@" >"$WORK/out" 2>"$WORK/refused.log" </dev/null || status=$?
+  [ "$status" != 0 ] && [ "$status" != 124 ] || die "$*: exit $status"
+  grep -qE "$pattern" "$WORK/refused.log" || die "$*: says: $(cat "$WORK/refused.log")"
+  say "$(grep -E "$pattern" "$WORK/refused.log" | head -n 1)"
+}
+BRICKD_ONCE=("$BRICKD" --listen tcp://127.0.0.1:0 --foreground)
+status_says() { timeout 10 "$BRICKCTL" status "$SOURCE" "${@:2}" | grep -qE "$1"; }
+
+say "a store grows, and becomes smaller as far as it can"
+start_brickd --memory 64M --file "$WORK/store" --size 128M
+SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
+mount_brickfs durable
+head -c 60M /dev/urandom >"$MNT/old"
+sum=$(sha256sum <"$MNT/old")
+unmount_brickfs
+kill_brickd TERM
+start_brickd --memory 64M --file "$WORK/store" --size 384M
+status_says 'brick capacity: +192 blocks' || die "the store is not larger: $(timeout 10 "$BRICKCTL" status "$SOURCE")"
+mount_brickfs durable
+head -c 200M /dev/urandom >"$MNT/new" || die "the new room cannot be used"
+sync -f "$MNT/new"
+[ "$(sha256sum <"$MNT/old")" = "$sum" ] || die "growing changed a file"
+unmount_brickfs
+check_volume
+kill_brickd TERM
+refused 'block\(s\) in use lie beyond' "${BRICKD_ONCE[@]}" --memory 64M --file "$WORK/store" --size 128M
+refused 'made to grow to 114432M' "${BRICKD_ONCE[@]}" --memory 64M --file "$WORK/store" --size 1T
+start_brickd --memory 64M --file "$WORK/store"
+status_says 'brick capacity: +192 blocks' || die "a refused size changed the store"
+kill_brickd TERM
+
+say "SIGHUP has the secret read again, and ends nothing"
+secret() { printf '%s\n' "$2" >"$WORK/$1"; chmod 600 "$WORK/$1"; }
+secret brick first; secret first first; secret second second
+start_brickd --memory 64M --secret-file "$WORK/brick"
+SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
+mount_brickfs "secret=$WORK/first"
+secret brick second
+status_says volatile --secret-file "$WORK/first" || die "the secret changed without SIGHUP"
+kill -HUP "$BRICKD_PID"
+within 5 status_says volatile --secret-file "$WORK/second" || die "SIGHUP did not bring the new secret"
+if status_says volatile --secret-file "$WORK/first"; then die "the old secret still serves"; fi
+echo still >"$MNT/file" || die "an open session did not go on"
+chmod 644 "$WORK/brick"
+kill -HUP "$BRICKD_PID"
+within 5 grep -q 'the former secret stays in force' "$WORK/brickd.log" || die "nothing is said of a secret that cannot be taken"
+status_says volatile --secret-file "$WORK/second" || die "the former secret did not stay in force"
+unmount_brickfs
+refused 'is open to others .*chmod 600' "$BRICKCTL" status "$SOURCE" --secret-file "$WORK/brick"
+kill_brickd TERM
+
+say "a refused mount leaves the volume to everybody"
+start_brickd --memory 64M
+SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
+refused 'volatile brick and -o durable' "$BRICKFS" "$SOURCE" "$MNT" -o durable
+status_says 'holder: +none' || die "it is held: $(timeout 10 "$BRICKCTL" status "$SOURCE")"
+timeout 30 "$BRICKCTL" bench "$SOURCE" --seconds 0.1 >/dev/null || die "bench is refused"
+timeout 10 "$BRICKCTL" alloc "$SOURCE" 4M
+refused 'no brickfs' "$BRICKFS" "$SOURCE" "$MNT"
+status_says 'holder: +none' || die "a volume without a file system is held"
+kill_brickd TERM
+
+say "more memory than there is"
+all=$(awk '/^(MemTotal|SwapTotal):/ { n += $2 } END { print int(n / 1024) }' /proc/meminfo)
+refused 'this machine .* has [0-9]+M' "${BRICKD_ONCE[@]}" --memory $((2 * all))M
+
+say "files in the wrong place"
+echo precious >"$WORK/victim"
+ln -s "$WORK/victim" "$WORK/ports"
+refused 'port file .*a link is there' "${BRICKD_ONCE[@]}" --memory 64M --port-file "$WORK/ports"
+ln -s "$WORK/nowhere" "$WORK/dangling"
+refused 'a link that leads nowhere' "${BRICKD_ONCE[@]}" --file "$WORK/dangling" --size 64M
+[ ! -e "$WORK/nowhere" ] && [ "$(cat "$WORK/victim")" = precious ] || die "a link was written through"
+mkfifo -m 600 "$WORK/fifo"
+refused 'not a regular file' "${BRICKD_ONCE[@]}" --file "$WORK/fifo" --size 64M
+refused 'secret file .* is not a regular file' "${BRICKD_ONCE[@]}" --memory 64M --secret-file "$WORK/fifo"
+refused 'port file .*not a regular file' "${BRICKD_ONCE[@]}" --memory 64M --port-file "$WORK/fifo"
+if [ "$(id -u)" = 0 ]; then
+  install -o 1234 -m 600 /dev/null "$WORK/theirs"
+  refused 'belongs to another user' "${BRICKD_ONCE[@]}" --file "$WORK/theirs" --size 64M
+  refused 'belongs to another user' "${BRICKD_ONCE[@]}" --memory 64M --secret-file "$WORK/theirs"
+fi
+ln -s "$WORK/store" "$WORK/linked"
+timeout 10 "$BRICKCTL" status "file:$WORK/linked" >/dev/null || die "a link to a store of our own is not followed"
+
+say "passed"
