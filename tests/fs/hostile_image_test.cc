@@ -113,7 +113,7 @@ void use(Filesystem& filesystem, Ino directory, int depth) {
   }
 }
 
-struct Seen {
+struct HostileOutcome {
   bool clean = false;
   bool mounted = false;
   bool read_only = false;
@@ -121,10 +121,10 @@ struct Seen {
   bool clean_after = false;
 };
 
-Seen go_through(const VolumeImage& image) {
+HostileOutcome go_through(const VolumeImage& image) {
   EmbeddedVolume volume(kVolumeMemory);
   EXPECT_TRUE(image.write_to(*volume.open()).ok());
-  Seen seen;
+  HostileOutcome seen;
   const auto clean = [&volume] {
     std::string why;
     const auto report = check_filesystem(*volume.open(OpenMode::kReadOnly), {}, &why);
@@ -183,7 +183,7 @@ void try_field(const VolumeImage& image, const StoredField& field, Report& repor
     report.value = value;
     VolumeImage changed = image;
     changed.set(field, value);
-    const Seen seen = go_through(changed);
+    const HostileOutcome seen = go_through(changed);
     const char* breach = nullptr;
     if (seen.clean && !seen.mounted) breach = "clean, but cannot be mounted";
     if (seen.clean && seen.read_only && !may_be_read_only(field)) breach = "clean, but mounted read-only";
@@ -196,7 +196,7 @@ void try_field(const VolumeImage& image, const StoredField& field, Report& repor
 
 TEST(HostileImage, NoNumberEndsOrHoldsAProgramAndWhatIsCleanCanBeUsed) {
   const VolumeImage image = whole_image();
-  const Seen untouched = go_through(image);
+  const HostileOutcome untouched = go_through(image);
   ASSERT_TRUE(untouched.clean && untouched.mounted && !untouched.read_only && untouched.created == 0 && untouched.clean_after);
   const std::vector<StoredField> fields = fields_to_try(image);
   ASSERT_GT(fields.size(), 90u);
