@@ -53,8 +53,7 @@ constexpr uint8_t kRetryCount = 6;  // 7, the most there is, is "for ever" to So
 constexpr uint8_t kRnrRetryCount = 0;
 
 // --- brickd
-constexpr size_t kConnections = 4096;  // a mount over TCP has 14
-constexpr size_t kHandlesPerSession = 1u << 20;
+constexpr size_t kConnections = 4096;  // of peers that proved themselves; others, and sessions: server/server_limits.h
 constexpr size_t kFirstBodyBytes = 1024;  // of OPEN and ATTACH, whose sender is still a stranger
 constexpr std::chrono::milliseconds kListenerTick{1'000};  // silent holders are looked for so often
 
