@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """strangers.py PORT COUNT PER_SECOND: keeps so many half-open connections, from many addresses of this host and from that of the mount: as
 soon as the brick closes some, others come, as many a second as given. Every other one says Hello. Writes a line when all have come once."""
+import contextlib
 import os
 import resource
 import select
@@ -39,8 +40,9 @@ def look(seconds):
             strangers.pop(fd).close()
         elif events & select.EPOLLOUT:
             poll.modify(stranger, select.EPOLLRDHUP)
-            if fd % 2 == 0:
-                stranger.send(hello(os.urandom(32)))
+            with contextlib.suppress(OSError):  # it may be gone again
+                if fd % 2 == 0:
+                    stranger.send(hello(os.urandom(32)))
 
 
 told = False

@@ -68,8 +68,9 @@ start_tenant commits
 sleep 1
 began=$(now_ms)
 kill "$BRICKD_PID"
-is_over() { grep -q '^State:.Z' "/proc/$BRICKD_PID/status"; }
+is_over() { ! kill -0 "$BRICKD_PID" || grep -q '^State:.Z' "/proc/$BRICKD_PID/status"; }
 within 5 is_over || die "brickd does not stop"
 say "brickd ended after $(($(now_ms) - began)) ms"
+BRICKD_PID=
 kill -9 "$tenant" 2>/dev/null || true
 say "ok"
