@@ -4,8 +4,9 @@
 //
 // The kernel says so (FUSE_INTERRUPT) only of requests that a thread waits for by itself: not of asynchronous ones, as
 // which it makes direct transfers and read-ahead, nor to a daemon none of whose threads reads. So the asker's pending
-// signals are looked at, too, which /proc tells. Who is killed is let go in any case. Any other signal ends only what
-// waits for a brick that is away or silent: programs do not expect that a signal ends the work on a file.
+// signals are looked at, too, which /proc tells. Who is killed is let go in any case. SIGINT, SIGTERM and SIGQUIT that a
+// program handles end only what waits for a brick that is away or silent, and other signals that it handles nothing:
+// programs do not expect that a signal ends the work on a file.
 //
 // Threads: any.
 #pragma once
@@ -24,6 +25,7 @@
 namespace brickfs {
 
 // What the signals that wait for a thread do to it.
+// kHandled: one that tells it to end and that it handles; of other handled ones it is kNone.
 enum class PendingSignal { kNone, kHandled, kFatal, kUnknown };
 // `status`: its /proc/.../status.
 PendingSignal pending_signal(std::string_view status);

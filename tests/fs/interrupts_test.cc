@@ -15,6 +15,7 @@ std::string status(uint64_t own, uint64_t shared, uint64_t blocked, uint64_t ign
                 shared, blocked, ignored, caught);
   return text;
 }
+constexpr uint64_t kUser = 1 << 9, kAlarm = 1 << 13;
 constexpr uint64_t kHup = 1 << 0, kInt = 1 << 1, kQuit = 1 << 2, kKill = 1 << 8, kTerm = 1 << 14, kChild = 1 << 16, kStop = 1 << 18, kTstp = 1 << 19;
 
 TEST(PendingSignal, IsFatalIfNothingStandsAgainstIt) {
@@ -29,7 +30,17 @@ TEST(PendingSignal, IsFatalIfNothingStandsAgainstIt) {
 TEST(PendingSignal, ThatStopsOrIsIgnoredEndsNothing) {
   EXPECT_EQ(pending_signal(status(0, 0, 0, 0, kInt)), PendingSignal::kNone);
   EXPECT_EQ(pending_signal(status(kStop | kTstp, kChild, 0, 0, 0)), PendingSignal::kNone);
-  EXPECT_EQ(pending_signal(status(0, kChild, 0, 0, kChild)), PendingSignal::kHandled);
+  EXPECT_EQ(pending_signal(status(0, kChild, 0, 0, kChild)), PendingSignal::kNone);
+}
+
+TEST(PendingSignal, ThatIsHandledEndsOnlyIfItTellsToEnd) {
+  for (const uint64_t signal : {kInt, kTerm, kQuit}) {
+    EXPECT_EQ(pending_signal(status(signal, kAlarm, 0, 0, signal | kAlarm)), PendingSignal::kHandled);
+  }
+  for (const uint64_t signal : {kAlarm, kUser, kHup}) {
+    EXPECT_EQ(pending_signal(status(signal, 0, 0, 0, signal)), PendingSignal::kNone);
+    EXPECT_EQ(pending_signal(status(signal, 0, 0, 0, 0)), PendingSignal::kFatal);
+  }
 }
 
 TEST(PendingSignal, OfAProcessThatIsNotSeenIsUnknown) {
