@@ -62,7 +62,7 @@ void define(CLI::App& app, Arguments& arguments, BrickdOptions& options) {
       ->check(refuse_size);
   app.add_option("--file", arguments.file, "store behind the memory: what is committed survives a restart")
       ->type_name("PATH");
-  app.add_option("--size", arguments.size, "size of the store when it is made, or grown")
+  app.add_option("--size", arguments.size, "size of the store: when it is made, or another from now on")
       ->type_name("SIZE")
       ->check(refuse_size);
   app.add_option("--volume", arguments.volumes, "volume besides `default`, repeatable; with `default` too: its quota")

@@ -6,7 +6,7 @@ export PYTHONDONTWRITEBYTECODE=1
 HERE=$(dirname "$0")
 
 BLOCKS=100  # of the volume
-MEDIAN_MS=20 WORST_MS=200 OPENING_MS=1000
+MEDIAN_MS=100 WORST_MS=2000 OPENING_MS=5000  # 20, 200 and 1000 on a quiet machine
 start_brickd --memory 256M --file "$WORK/store" --size 512M --volume tenant --volume neighbour
 resident_mb() { awk '/^RssAnon/ { print int($2 / 1024) }' "/proc/$BRICKD_PID/status"; }
 

@@ -68,7 +68,7 @@ sleep 1.5  # RestartSec is 1
 [ "$(state_of ActiveState brickd) $(state_of NRestarts brickd)" = "failed 0" ] || die "a wrong configuration is tried again and again"
 sed -i -e 's/^memory = .*/memory = 64M/' -e 's/^#file/file/' -e 's/^#size = .*/size = 1G/' -e 's/^#volume = .*/volume = home/' -e 's/^#secret/secret/' \
   "$IMAGE/etc/brickfs/brickd.conf"
-inside install -o brickd -m 600 /dev/null /etc/brickfs/secret
+inside install -g brickd -m 640 /dev/null /etc/brickfs/secret
 printf 'known to both\n' >>"$IMAGE/etc/brickfs/secret"
 inside systemctl enable --now brickd >/dev/null 2>&1 || die "brickd does not start: $(inside journalctl -u brickd -n 5)"
 [ "$(state_of StatusText brickd)" = "serving at tcp://127.0.0.1:20470" ] || die "its status is: $(state_of StatusText brickd)"

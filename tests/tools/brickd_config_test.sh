@@ -53,6 +53,7 @@ MANAGER=$!
 BACKGROUND_PIDS+=("$MANAGER")
 within 20 test -S "$WORK/notify" || die "no socket"
 printf 'a line\n' >"$WORK/secret"
+chmod 600 "$WORK/secret"
 cat >"$CONFIG" <<END
   # blanks do not matter
 listen=tcp://127.0.0.1:0
