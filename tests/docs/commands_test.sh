@@ -19,6 +19,7 @@ mount --bind "$WORK/mnt.real" /mnt
 mount --bind "$WORK/lib" /var/lib
 mount -t tmpfs run /run
 mount -t tmpfs installed /usr/local
+PATH=/usr/local/sbin:/usr/local/bin:$PATH
 printf '192.0.2.1 server\n' >>/etc/hosts
 : >/etc/fstab
 cmake --install "$BUILD" --prefix /usr/local --strip >"$WORK/install.log" 2>&1 || die "cmake --install fails: $(tail -n 3 "$WORK/install.log")"

@@ -141,6 +141,12 @@ while libc.umount2(sys.argv[1].encode(), 2 | 8) == 0: pass  # MNT_DETACH, UMOUNT
 os.execvp(sys.argv[2], sys.argv[2:])' "$MNT" "$@"
 }
 
+# As a user does. fusermount3 wants an /etc/mtab for that, which a bare system does not have: then root unmounts.
+unmount_as_user() {  # DIR [COMMAND that runs one as the user]
+  local dir=$1; shift
+  if [ -e /etc/mtab ]; then "$@" timeout 10 fusermount3 -u "$dir"; else umount -i "$dir"; fi
+}
+
 # Waits until the client has ended too: then the volume is free.
 unmount_brickfs() {  # [DIR]
   local pid dir=${1:-$MNT}

@@ -119,7 +119,7 @@ install -d -o 65534 -g 65534 "$WORK/user" "$WORK/user/mnt"
 cp "$BRICKFS" "$WORK/brickfs"  # where everybody finds it
 as_nobody "$WORK/brickfs" memory:64M "$WORK/user/mnt"
 if ls "$WORK/user/mnt" 2>/dev/null; then die "root sees a user's mount"; fi
-as_nobody fusermount3 -u "$WORK/user/mnt"
+unmount_as_user "$WORK/user/mnt" as_nobody
 mkdir "$WORK/others"
 if as_nobody "$WORK/brickfs" memory:64M "$WORK/others" 2>"$WORK/err"; then die "a user mounts on root's directory"; fi
 grep -qx "brickfs: cannot mount at $WORK/others: user has no write access to mountpoint.*" "$WORK/err" || die "not the reason: $(cat "$WORK/err")"

@@ -45,7 +45,7 @@ timeout 10 "$BRICKFS" "$SOURCE" "$WORK/c" -o hard,timeo=40,durable,io_uring=auto
 timeout 20 umount "$WORK/c" || die "umount fails"
 
 say "a source written otherwise is held, and the message has the command"
-if timeout 30 "$BRICKFS" "tcp://localhost:$BRICKD_PORT/default" "$WORK/c" 2>"$WORK/err"; then die "mounted as held by another"; fi
+if timeout 30 "$BRICKFS" "tcp://127.1:$BRICKD_PORT/default" "$WORK/c" 2>"$WORK/err"; then die "mounted as held by another"; fi
 grep -q "is held by .* since .*; here it is mounted at $A, and as root: mount --bind $A $WORK/c$" "$WORK/err" || die "it says: $(cat "$WORK/err")"
 bash -c "$(sed 's/.*as root: //' "$WORK/err")" || die "the command fails"
 [ "$(cat "$WORK/c/file")" = two ] || die "the command shows something else"

@@ -80,7 +80,7 @@ if [ -u "$(command -v fusermount3)" ] && "${AS_USER[@]}" test -r /dev/fuse -a -w
   restart_brickd
   mount_logged
   "${AS_USER[@]}" sh -c "echo mine >$MNT/user" || die "the user cannot write to his own mount"
-  "${AS_USER[@]}" timeout 10 fusermount3 -u "$MNT" || die "the user cannot unmount"
+  unmount_as_user "$MNT" "${AS_USER[@]}" || die "the user cannot unmount"
   within 20 ended "$PID" || die "brickfs does not end"
   check_volume
   for way in umount TERM; do
@@ -88,7 +88,7 @@ if [ -u "$(command -v fusermount3)" ] && "${AS_USER[@]}" test -r /dev/fuse -a -w
     kill_brickd
     "${AS_USER[@]}" touch "$MNT/lost"
     case $way in
-      umount) "${AS_USER[@]}" timeout 10 fusermount3 -u "$MNT" || die "fusermount3 -u: exit $?" ;;
+      umount) unmount_as_user "$MNT" "${AS_USER[@]}" || die "fusermount3 -u: exit $?" ;;
       TERM) kill -TERM "$PID" ;;
     esac
     within 15 ended "$PID" || die "brickfs outlives its end by $way"

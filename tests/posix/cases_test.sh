@@ -74,5 +74,5 @@ if grep -q '^user_allow_other' /etc/fuse.conf 2>/dev/null; then :; else
   [ "$(wc -l <"$WORK/err")" -ge 1 ] || die "a refused mount says nothing"
 fi
 pid=$(brickfs_pid)
-user fusermount3 -u "$MNT" || die "the user cannot unmount"
+unmount_as_user "$MNT" user || die "the user cannot unmount"
 within 20 test ! -d "/proc/$pid" || die "brickfs does not end"
