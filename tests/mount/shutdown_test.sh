@@ -74,9 +74,9 @@ within 10 ended "$PID" || die "brickfs outlives the SIGTERM"
 is_mounted && die "SIGTERM leaves the mount"
 
 say "a user's mount: fusermount3 -u, where the brick is well, where it is dead; SIGTERM"
-AS_USER=(setpriv --reuid 1000 --regid 1000 --clear-groups)
+AS_USER=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 if [ -u "$(command -v fusermount3)" ] && "${AS_USER[@]}" test -r /dev/fuse -a -w /dev/fuse; then
-  chmod 711 "$WORK" && chown 1000:1000 "$MNT"
+  chmod 711 "$WORK" && chown 65534:65534 "$MNT"
   restart_brickd
   mount_logged
   "${AS_USER[@]}" sh -c "echo mine >$MNT/user" || die "the user cannot write to his own mount"

@@ -34,8 +34,8 @@ mount_brickfs allow_other
 
 say "a file system of root's has set-uid programs and devices"
 cp "$(command -v id)" "$MNT/id"
-chown 1000:1000 "$MNT/id" && chmod 4755 "$MNT/id"
-[ "$("$MNT/id" -u)" = 1000 ] || die "a set-uid program runs as $("$MNT/id" -u)"
+chown 65534:65534 "$MNT/id" && chmod 4755 "$MNT/id"
+[ "$("$MNT/id" -u)" = 65534 ] || die "a set-uid program runs as $("$MNT/id" -u)"
 mknod "$MNT/null" c 1 3
 echo x >"$MNT/null" && [ -c "$MNT/null" ] || die "a device does not work"
 unmount_brickfs
@@ -59,9 +59,9 @@ done
 say "a mount by a user: nobody else gets in, not even root; nothing gains privileges"
 if ! command -v setpriv >/dev/null || ! command -v fusermount3 >/dev/null; then say "(left out: no setpriv or fusermount3)"; exit 0; fi
 [ -u "$(command -v fusermount3)" ] || { say "(left out: fusermount3 is not set-uid)"; exit 0; }
-user() { setpriv --reuid 1000 --regid 1000 --clear-groups "$@"; }
+user() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 HOME_DIR=$WORK/user
-mkdir -m 755 "$HOME_DIR" && chown 1000:1000 "$HOME_DIR" "$MNT"
+mkdir -m 755 "$HOME_DIR" && chown 65534:65534 "$HOME_DIR" "$MNT"
 install -m 755 "$BRICKFS" "$HOME_DIR/brickfs"  # the build may be in a home that is closed to others
 BRICKFS=$HOME_DIR/brickfs
 user test -r /dev/fuse -a -w /dev/fuse || { say "(left out: /dev/fuse is closed to users)"; exit 0; }
