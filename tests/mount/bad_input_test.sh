@@ -91,7 +91,7 @@ stale stat "$MNT/known/missing"
 stale dd if=/dev/stdin status=none <&6
 exec 6<&-
 timeout 20 stat -f "$MNT" >/dev/null && timeout 20 stat "$MNT" >/dev/null || die "the lost mount itself cannot be looked at"
-getfattr --only-values -n brickfs.link "$MNT" | grep -q '^failed: .*taken over' || die "the lost mount does not say so"
+getfattr --only-values -n brickfs.link "$MNT" | grep '^failed: .*taken over' >/dev/null || die "the lost mount does not say so"
 if timeout 20 mkdir "$MNT/directory" 2>/dev/null; then die "the former holder can still make directories"; fi
 [ "$(cat "$WORK/mnt2/file")" = mine ] || die "the new holder does not see the file"
 echo theirs >"$WORK/mnt2/file"

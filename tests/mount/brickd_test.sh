@@ -11,7 +11,7 @@ refused() {
   say "$(grep -E "$pattern" "$WORK/refused.log" | head -n 1)"
 }
 BRICKD_ONCE=("$BRICKD" --listen tcp://127.0.0.1:0 --foreground)
-status_says() { timeout 10 "$BRICKCTL" status "$SOURCE" "${@:2}" | grep -qE "$1"; }
+status_says() { timeout 10 "$BRICKCTL" status "$SOURCE" "${@:2}" | grep -E "$1" >/dev/null; }
 
 say "a store grows, and becomes smaller as far as it can"
 start_brickd --memory 64M --file "$WORK/store" --size 128M

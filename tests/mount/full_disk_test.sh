@@ -20,9 +20,9 @@ finish() {
 trap finish EXIT
 
 link() { getfattr --only-values --absolute-names -n brickfs.link "$MNT"; }
-link_says_full() { link | grep -q 'disk is full'; }
+link_says_full() { link | grep 'disk is full' >/dev/null; }
 link_says_well() { ! link_says_full; }
-status_says_full() { "$BRICKCTL" status "$SOURCE" | grep -q 'medium:.*disk is full'; }
+status_says_full() { "$BRICKCTL" status "$SOURCE" | grep 'medium:.*disk is full' >/dev/null; }
 can_sync() { python3 -c 'import os, sys; f = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT); os.write(f, os.urandom(9000)); os.fsync(f)' "$1"; }
 write_until_full() { dd if=/dev/urandom of="$1" bs=256k status=none 2>"$WORK/dd.err"; }
 df_shows_at_least() { [ "$(free_units)" -ge "$1" ]; }

@@ -5,6 +5,7 @@
 #   BRICKFS_WRITEBACK  `writeback=` of mounts whose test does not say (set by tests/mount/with_writeback)
 #   BRICKFS_SMALL     1: an emulated machine, on which everything is slow: less of everything, longer limits
 #   BRICKFS_RDMA_ADDRESS   for bricks of kind rdma: the address of an RDMA device of this host (set by tests/rdma/with_device)
+# A pipe's last part reads to the end, as in `| grep PATTERN >/dev/null`: `| grep -q` may end the part before it with SIGPIPE, which pipefail takes for a failure.
 # After start_brick KIND: SOURCE. After mount_brickfs: MNT is mounted. WORK: scratch on the host, removed at the end.
 set -euo pipefail
 
@@ -41,7 +42,7 @@ brickfs_pid() {
   local dir=${1:-$MNT} proc
   for proc in /proc/[0-9]*; do
     [ "$(readlink "$proc/exe" 2>/dev/null)" = "$(readlink -f "$BRICKFS")" ] || continue
-    if tr '\0' '\n' 2>/dev/null <"$proc/cmdline" | grep -qxF "$dir"; then printf '%s\n' "${proc#/proc/}"; return; fi
+    if tr '\0' '\n' 2>/dev/null <"$proc/cmdline" | grep -xF "$dir" >/dev/null; then printf '%s\n' "${proc#/proc/}"; return; fi
   done
   return 1
 }
@@ -67,7 +68,7 @@ clean_up() {
     timeout 20 umount "$dir" 2>/dev/null || umount -l "$dir" 2>/dev/null
   done
   for proc in /proc/[0-9]*; do  # what still serves a mount of ours
-    if tr '\0' '\n' 2>/dev/null <"$proc/cmdline" | grep -q "^$WORK/" && [ "${proc#/proc/}" != $$ ]; then
+    if tr '\0' '\n' 2>/dev/null <"$proc/cmdline" | grep "^$WORK/" >/dev/null && [ "${proc#/proc/}" != $$ ]; then
       case $(readlink "$proc/exe") in "$(readlink -f "$BRICKFS")"*) within 5 test ! -d "$proc" || kill -9 "${proc#/proc/}" ;; esac
     fi
   done
@@ -130,7 +131,7 @@ mount_brickfs() {  # [OPTIONS]
   says_mounted "$from" || die "mount fails: $(tail -n 1 "$log")"
   is_mounted || die "brickfs says so, but $MNT is not mounted"
 }
-says_mounted() { tail -n "+$1" "$WORK/brickfs.log" | grep -q 'is mounted at'; }
+says_mounted() { tail -n "+$1" "$WORK/brickfs.log" | grep 'is mounted at' >/dev/null; }
 is_told_of_mount() { [ ! -d "/proc/$1" ] || says_mounted "$2"; }
 
 # Runs a command where MNT is not mounted, as on another host: on this one a mount of the same volume is one more of the first.

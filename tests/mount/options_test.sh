@@ -6,8 +6,8 @@ ended() { [ ! -d "/proc/$1" ]; }
 not_mounted() { ! is_mounted "$@"; }
 
 say "usage"
-"$BRICKFS" --help | grep -q 'SOURCE' || die "--help says nothing"
-"$BRICKFS" --version | grep -q '^brickfs [0-9]' || die "--version says nothing"
+"$BRICKFS" --help | grep 'SOURCE' >/dev/null || die "--help says nothing"
+"$BRICKFS" --version | grep '^brickfs [0-9]' >/dev/null || die "--version says nothing"
 usage() {
   local status=0
   "$BRICKFS" "$@" >"$WORK/out" 2>"$WORK/err" || status=$?
@@ -46,8 +46,8 @@ fi
 
 say "read-only"
 mount_brickfs defaults,noauto,nofail,_netdev,x-systemd.automount,noatime,nodiratime,noexec,hard,io_uring=auto
-grep " $MNT fuse.brickfs " /proc/self/mounts | grep -q 'nodev' && die "a mount by root has no devices"
-grep " $MNT fuse.brickfs " /proc/self/mounts | grep -q 'noexec' || die "noexec is not passed on"
+grep " $MNT fuse.brickfs " /proc/self/mounts | grep 'nodev' >/dev/null && die "a mount by root has no devices"
+grep " $MNT fuse.brickfs " /proc/self/mounts | grep 'noexec' >/dev/null || die "noexec is not passed on"
 echo kept >"$MNT/file"
 unmount_brickfs
 mount_brickfs ro,nodev,nosuid
@@ -59,7 +59,7 @@ unmount_brickfs
 say "remount, and the options that every file system takes"
 mount_brickfs nosymfollow,lazytime,silent,mand,nomand,iversion,context=system_u:object_r:tmp_t:s0,comment=x,uhelper=fuse.brickfs
 mount_options() { awk -v at="$MNT" '$2 == at { print $4 }' /proc/self/mounts | tail -n 1; }
-has_option() { mount_options | tr , '\n' | grep -qxF "$1"; }
+has_option() { mount_options | tr , '\n' | grep -xF "$1" >/dev/null; }
 ln -s file "$MNT/symlink"
 if cat "$MNT/symlink" 2>/dev/null; then die "nosymfollow is not passed on"; fi
 "$BRICKFS" "$SOURCE" "$MNT" -o remount,ro,noexec,uhelper=fuse.brickfs,helper=fuse || die "remount fails"

@@ -34,12 +34,12 @@ mkdir "$MNT/acl"
 setfacl -m d:u:1234:rwx,u:1234:r-x "$MNT/acl"
 echo secret >"$MNT/acl/file"
 chmod 660 "$MNT/acl/file"
-getfacl -cn "$MNT/acl/file" 2>/dev/null | grep -q '^user:1234:rw' || die "a default ACL is not inherited: $(getfacl -cn "$MNT/acl/file")"
+getfacl -cn "$MNT/acl/file" 2>/dev/null | grep '^user:1234:rw' >/dev/null || die "a default ACL is not inherited: $(getfacl -cn "$MNT/acl/file")"
 setpriv --reuid 1234 --regid 1234 --clear-groups cat "$MNT/acl/file" >/dev/null || die "an ACL does not let its user in"
 if setpriv --reuid 1235 --regid 1235 --clear-groups cat "$MNT/acl/file" 2>/dev/null; then die "an ACL lets others in"; fi
 setfattr -n user.note -v kept "$MNT/acl/file"
 
-df "$MNT" | tail -n 1 | grep -q "$MNT" || die "df does not know the mount"
+df "$MNT" | tail -n 1 | grep "$MNT" >/dev/null || die "df does not know the mount"
 [ "$(stat -f -c %T "$MNT")" = fuseblk ] || [ "$(stat -f -c %t "$MNT")" = 65735546 ] || die "not a FUSE file system"
 
 if [ "$kind" != memory ]; then
@@ -49,7 +49,7 @@ if [ "$kind" != memory ]; then
   check_volume
   mount_brickfs allow_other
   [ "$(tree_checksum "$MNT")" = "$before" ] || die "the tree has changed"
-  getfacl -cn "$MNT/acl/file" 2>/dev/null | grep -q '^user:1234:rw' || die "the ACL is lost"
+  getfacl -cn "$MNT/acl/file" 2>/dev/null | grep '^user:1234:rw' >/dev/null || die "the ACL is lost"
   [ "$(getfattr --only-values -n user.note "$MNT/acl/file")" = kept ] || die "the attribute is lost"
 fi
 rm -rf "${MNT:?}"/*

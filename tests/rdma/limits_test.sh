@@ -8,7 +8,7 @@ address=${ADDRESSES[0]}
 # As a user without CAP_IPC_LOCK, whom RLIMIT_MEMLOCK binds.
 bound=(prlimit --memlock=65536:65536 setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock)
 one_line() {  # LOG PATTERN: the last line says it, and there are few
-  tail -n 3 "$1" | grep -qiE "$2" || die "no line says /$2/: $(cat "$1")"
+  tail -n 3 "$1" | grep -iE "$2" >/dev/null || die "no line says /$2/: $(cat "$1")"
 }
 
 say "locked memory: brickd"

@@ -16,7 +16,7 @@ cut_rdma() {  # RoCE v2 is UDP to port 4791
   done
 }
 mend_rdma() { for device in net0 net1; do tc qdisc del dev "$device" root; done; }
-link_says() { getfattr --only-values -n brickfs.link "$MNT" 2>/dev/null | tee "$WORK/link.txt" | grep -qi "$1"; }
+link_says() { getfattr --only-values -n brickfs.link "$MNT" 2>/dev/null | tee "$WORK/link.txt" | grep -i "$1" >/dev/null; }
 
 BRICKD_PORT=20470
 BRICKD_LISTEN=(rdma://0.0.0.0 tcp://0.0.0.0)

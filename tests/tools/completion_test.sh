@@ -13,7 +13,7 @@ completed() {  # WORD... : what the last one may become, on lines
 }
 one_line() { LC_ALL=C sort | paste -s -d ' '; }
 is() { [ "$(completed "${@:2}" | one_line)" = "$1" ] || die "${*:2}: $(completed "${@:2}" | one_line), not: $1"; }
-has() { completed "${@:2}" | grep -qxF -- "$1" || die "${*:2}: $(completed "${@:2}" | one_line), without $1"; }
+has() { completed "${@:2}" | grep -xF -- "$1" >/dev/null || die "${*:2}: $(completed "${@:2}" | one_line), without $1"; }
 
 is "--secret-file" brickd --se
 is "--secret-file --size" brickd --s
