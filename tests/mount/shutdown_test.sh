@@ -75,6 +75,8 @@ is_mounted && die "SIGTERM leaves the mount"
 
 say "a user's mount: fusermount3 -u, where the brick is well, where it is dead; SIGTERM"
 AS_USER=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+requests=${BRICKFS_IO_URING:-auto}
+BRICKFS_IO_URING=auto  # a user takes io_uring where it is on, and cannot turn it on
 if [ -u "$(command -v fusermount3)" ] && "${AS_USER[@]}" test -r /dev/fuse -a -w /dev/fuse; then
   chmod 711 "$WORK" && chown 65534:65534 "$MNT"
   restart_brickd
@@ -101,6 +103,7 @@ else
   restart_brickd
 fi
 AS_USER=()
+BRICKFS_IO_URING=$requests
 kill_brickd
 
 # The network goes with the namespace, and that with brickd, which alone is in it.
