@@ -7,8 +7,8 @@
 
 #include "server/brickd_config.h"
 #include "transport/base/size.h"
-#include "transport/block.h"
-#include "transport/volume_name.h"
+#include "transport/brick/block.h"
+#include "transport/brick/volume_name.h"
 
 namespace brickfs {
 namespace {

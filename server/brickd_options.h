@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "server/brick_service.h"
+#include "server/service/brick_service.h"
 #include "transport/base/result.h"
-#include "transport/source.h"
+#include "transport/brick/source.h"
 
 namespace brickfs {
 

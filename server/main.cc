@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "server/brick_service.h"
+#include "server/service/brick_service.h"
 #include "server/brickd_daemon.h"
 #include "server/brickd_notify.h"
 #include "server/brickd_options.h"
 #include "server/port_file.h"
-#include "server/tcp_listener.h"
-#include "server/verbs_listener.h"
+#include "server/tcp/listener.h"
+#include "server/verbs/listener.h"
 #include "transport/base/log.h"
 #include "transport/base/printable.h"
 #include "transport/base/size.h"

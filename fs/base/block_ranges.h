@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "transport/block.h"
+#include "transport/brick/block.h"
 
 namespace brickfs {
 

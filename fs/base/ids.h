@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "transport/base/bytes.h"
-#include "transport/block.h"
+#include "transport/brick/block.h"
 
 namespace brickfs {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/base/names.h"
 
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "transport/brick.h"
-#include "transport/volume_client.h"
+#include "transport/brick/brick.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

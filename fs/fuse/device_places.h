@@ -14,7 +14,7 @@
 #include "fs/fuse/place.h"
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

@@ -6,7 +6,7 @@
 #include "fs/fuse/operations.h"
 #include "fs/fuse/place.h"
 #include "fs/fuse/reply.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

@@ -20,7 +20,7 @@
 
 #include "fs/fuse/place.h"
 #include "transport/base/mutex.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

@@ -27,7 +27,7 @@ constexpr size_t kDeviceThreads = 12;
 constexpr size_t kExtraAtOnce = 8;
 // Of either way: as many requests as the kernel makes in the background (fs/fuse/operations.cc).
 constexpr size_t kExtraThreads = 64;
-constexpr std::chrono::milliseconds kSaidSilent{1'500};  // the brick is said to be (transport/volume_link.cc)
+constexpr std::chrono::milliseconds kSaidSilent{1'500};  // the brick is said to be (transport/volume/volume_link.cc)
 constexpr std::chrono::milliseconds kStuck{1'000};   // a batch of small requests
 // Ring entries, with a buffer and a thread each, shared out among the CPUs' queues.
 constexpr size_t kRingEntries = 48;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "transport/base/result.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 

@@ -15,14 +15,14 @@
 #include <utility>
 
 #include "fs/fuse/second_mount.h"
-#include "server/brick_service.h"
-#include "server/embedded_brick.h"
+#include "server/service/brick_service.h"
+#include "server/service/embedded_brick.h"
 #include "transport/base/log.h"
 #include "transport/base/size.h"
-#include "transport/client_identity.h"
-#include "transport/connect.h"
-#include "transport/proof.h"
-#include "transport/source.h"
+#include "transport/volume/client_identity.h"
+#include "transport/paths/connect.h"
+#include "transport/brick/proof.h"
+#include "transport/brick/source.h"
 
 namespace brickfs {
 namespace {

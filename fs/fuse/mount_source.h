@@ -9,7 +9,7 @@
 #include "fs/fuse/mount_options.h"
 #include "fs/fuse/mount_retry.h"
 #include "transport/base/result.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

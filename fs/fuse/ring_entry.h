@@ -17,7 +17,7 @@
 #include "fs/fuse/place.h"
 #include "fs/fuse/uring_abi.h"
 #include "transport/base/result.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

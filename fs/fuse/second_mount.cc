@@ -22,8 +22,8 @@
 #include "fs/fuse/mount_table.h"
 #include "fs/fuse/umount_helper.h"
 #include "transport/base/log.h"
-#include "transport/limits.h"
-#include "transport/source.h"
+#include "transport/brick/limits.h"
+#include "transport/brick/source.h"
 
 namespace brickfs {
 namespace {

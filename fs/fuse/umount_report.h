@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "transport/link_state.h"
+#include "transport/volume/link_state.h"
 
 namespace brickfs {
 

@@ -8,7 +8,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/hash/hash.h"
 #include "transport/base/check.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 

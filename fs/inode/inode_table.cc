@@ -7,7 +7,7 @@
 
 #include "absl/container/btree_map.h"
 #include "transport/base/check.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

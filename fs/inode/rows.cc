@@ -8,7 +8,7 @@
 
 #include "fs/inode/directory.h"
 #include "transport/base/check.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "fs/operations/file_change.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

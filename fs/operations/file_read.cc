@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "fs/operations/file_read.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

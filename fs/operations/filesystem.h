@@ -24,7 +24,7 @@
 #include "fs/inode/cached_regions.h"
 #include "fs/persistence/journal.h"
 #include "transport/base/result.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

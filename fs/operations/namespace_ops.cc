@@ -3,7 +3,7 @@
 #include "fs/base/names.h"
 #include "fs/operations/filesystem_state.h"
 #include "fs/operations/new_inode.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

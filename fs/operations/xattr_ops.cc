@@ -7,7 +7,7 @@
 #include "fs/inode/acl.h"
 #include "fs/operations/filesystem_state.h"
 #include "fs/operations/new_inode.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

@@ -14,7 +14,7 @@
 #include "fs/persistence/superblock.h"
 #include "fs/space/space.h"
 #include "transport/base/result.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

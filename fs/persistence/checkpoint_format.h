@@ -8,7 +8,7 @@
 #include <span>
 
 #include "transport/base/bytes.h"
-#include "transport/block.h"
+#include "transport/brick/block.h"
 
 namespace brickfs {
 

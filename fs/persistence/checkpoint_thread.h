@@ -19,7 +19,7 @@
 #include "fs/space/space.h"
 #include "transport/base/mutex.h"
 #include "transport/base/thread.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

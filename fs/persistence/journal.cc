@@ -14,7 +14,7 @@
 #include "transport/base/mutex.h"
 #include "transport/base/short_wait.h"
 #include "transport/base/thread.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

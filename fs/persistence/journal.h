@@ -20,7 +20,7 @@
 #include "fs/persistence/journal_reader.h"
 #include "transport/base/interruption.h"
 #include "transport/base/result.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

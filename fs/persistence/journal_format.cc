@@ -4,7 +4,7 @@
 #include <xxhash.h>
 
 #include "transport/base/bytes.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

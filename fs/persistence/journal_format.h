@@ -11,7 +11,7 @@
 
 #include "fs/base/ids.h"
 #include "transport/base/result.h"
-#include "transport/block.h"
+#include "transport/brick/block.h"
 
 namespace brickfs {
 

@@ -9,7 +9,7 @@
 #include "fs/base/block_ranges.h"
 #include "fs/persistence/journal_format.h"
 #include "transport/base/zero.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

@@ -12,7 +12,7 @@
 #include "fs/persistence/checkpoint_format.h"
 #include "transport/base/check.h"
 #include "transport/base/random.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "fs/base/ids.h"
 #include "transport/base/result.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

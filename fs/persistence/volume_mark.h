@@ -8,8 +8,8 @@
 #include <span>
 
 #include "transport/base/result.h"
-#include "transport/block.h"
-#include "transport/volume_client.h"
+#include "transport/brick/block.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

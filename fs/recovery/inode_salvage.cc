@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

@@ -13,7 +13,7 @@
 #include "fs/persistence/superblock.h"
 #include "fs/persistence/volume_mark.h"
 #include "transport/base/result.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

@@ -10,7 +10,7 @@
 #include "fs/base/block_ranges.h"
 #include "fs/base/finding.h"
 #include "fs/inode/inode_table.h"
-#include "transport/block.h"
+#include "transport/brick/block.h"
 
 namespace brickfs {
 

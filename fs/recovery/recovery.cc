@@ -7,7 +7,7 @@
 
 #include "fs/persistence/checkpoint.h"
 #include "transport/base/log.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

@@ -15,7 +15,7 @@
 #include "fs/recovery/reconcile.h"
 #include "fs/recovery/tree_loader.h"
 #include "transport/base/result.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

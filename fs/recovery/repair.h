@@ -9,7 +9,7 @@
 #include "fs/base/finding.h"
 #include "fs/base/progress.h"
 #include "transport/base/result.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

@@ -13,7 +13,7 @@
 #include "fs/recovery/reconcile.h"
 #include "fs/space/space.h"
 #include "transport/base/result.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "fs/inode/inode_walk.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

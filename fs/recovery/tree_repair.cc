@@ -11,7 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "fs/inode/inode_walk.h"
 #include "fs/recovery/inode_salvage.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

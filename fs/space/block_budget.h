@@ -10,7 +10,7 @@
 #include <span>
 
 #include "fs/space/block_runs.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "absl/container/btree_map.h"
-#include "transport/block.h"
+#include "transport/brick/block.h"
 
 namespace brickfs {
 

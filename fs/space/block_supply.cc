@@ -5,8 +5,8 @@
 
 #include "fs/space/space_state.h"
 #include "transport/base/log.h"
-#include "transport/limits.h"
-#include "transport/store_trouble.h"
+#include "transport/brick/limits.h"
+#include "transport/brick/store_trouble.h"
 
 namespace brickfs {
 namespace {

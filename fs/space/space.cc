@@ -5,7 +5,7 @@
 
 #include "fs/space/space_state.h"
 #include "transport/base/check.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

@@ -20,7 +20,7 @@
 #include "fs/base/ids.h"
 #include "transport/base/interruption.h"
 #include "transport/base/result.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 
@@ -79,7 +79,7 @@ class Space {
   bool is_short_for_writeback() const;
 
   SpaceUsage usage() const;
-  // Of the brick's store (transport/store_trouble.h), as the brick last said; it is asked again soon.
+  // Of the brick's store (transport/brick/store_trouble.h), as the brick last said; it is asked again soon.
   std::string store_trouble() const;
   // Brings the blocks kept ahead back to the standing number and waits until all free blocks are the brick's again.
   Status trim();

@@ -11,7 +11,7 @@
 
 #include "fs/persistence/journal_format.h"
 #include "tests/support/journal_bed.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/support/mounted_volume.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

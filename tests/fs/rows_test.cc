@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/support/row_text.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

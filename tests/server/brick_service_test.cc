@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What listeners see of a brick and clients do not: pins, silence, stopping, configuration.
-#include "server/brick_service.h"
+#include "server/service/brick_service.h"
 
 #include <gtest/gtest.h>
 

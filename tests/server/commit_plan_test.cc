@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/commit_plan.h"
+#include "server/store/commit_plan.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
 
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "server/embedded_brick.h"
+#include "server/service/embedded_brick.h"
 #include "tests/support/brick_contract.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/free_frames.h"
+#include "server/store/free_frames.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/free_runs.h"
+#include "server/store/free_runs.h"
 
 #include <gtest/gtest.h>
 

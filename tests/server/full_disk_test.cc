@@ -4,10 +4,10 @@
 
 #include <cerrno>
 
-#include "server/embedded_brick.h"
+#include "server/service/embedded_brick.h"
 #include "tests/support/brick_contract.h"
 #include "tests/support/crash_device.h"
-#include "transport/store_trouble.h"
+#include "transport/brick/store_trouble.h"
 
 namespace brickfs::testing {
 namespace {

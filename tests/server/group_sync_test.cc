@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One sync at a time, shared by who waits for it; and what becomes of all of them when one fails.
-#include "server/group_sync.h"
+#include "server/store/group_sync.h"
 
 #include <gtest/gtest.h>
 

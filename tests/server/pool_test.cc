@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/pool.h"
+#include "server/store/pool.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

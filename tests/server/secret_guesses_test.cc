@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/secret_guesses.h"
+#include "server/service/secret_guesses.h"
 
 #include <gtest/gtest.h>
 
-#include "server/server_limits.h"
+#include "server/service/server_limits.h"
 
 namespace brickfs {
 namespace {

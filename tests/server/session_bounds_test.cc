@@ -8,12 +8,12 @@
 #include <thread>
 #include <vector>
 
-#include "server/brick_service.h"
-#include "server/handle_table.h"
-#include "server/server_limits.h"
+#include "server/service/brick_service.h"
+#include "server/service/handle_table.h"
+#include "server/service/server_limits.h"
 #include "tests/support/brick_factory.h"
 #include "tests/support/tcp_test_brick.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

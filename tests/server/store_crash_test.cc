@@ -13,7 +13,7 @@
 #include <random>
 #include <thread>
 
-#include "server/embedded_brick.h"
+#include "server/service/embedded_brick.h"
 #include "tests/support/brick_contract.h"
 
 namespace brickfs::testing {

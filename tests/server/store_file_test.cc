@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a store accepts, refuses and leaves alone.
-#include "server/store_file.h"
+#include "server/store/store_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <functional>
 #include <utility>
 
-#include "server/brick_service.h"
+#include "server/service/brick_service.h"
 #include "tests/support/brick_factory.h"
 
 namespace brickfs {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/store_file.h"
+#include "server/store/store_file.h"
 #include "tests/support/brick_factory.h"
 
 namespace brickfs {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A live listener among peers that send rubbish, stall, replay or die, while a well-behaved client goes on.
-#include "server/tcp_listener.h"
+#include "server/tcp/listener.h"
 
 #include <gtest/gtest.h>
 
@@ -9,14 +9,14 @@
 #include <random>
 #include <thread>
 
-#include "server/server_limits.h"
+#include "server/service/server_limits.h"
 #include "tests/support/brick_contract.h"
 #include "tests/support/tcp_test_brick.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/handshake.h"
 #include "transport/tcp/socket.h"
-#include "transport/wire.h"
+#include "transport/brick/wire.h"
 
 namespace brickfs {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "server/brick_service.h"
-#include "transport/block.h"
-#include "transport/source.h"
+#include "server/service/brick_service.h"
+#include "transport/brick/block.h"
+#include "transport/brick/source.h"
 
 namespace brickfs {
 namespace {

@@ -18,8 +18,8 @@
 #include <thread>
 
 #include "fs/operations/filesystem.h"
-#include "server/brick_service.h"
-#include "server/embedded_brick.h"
+#include "server/service/brick_service.h"
+#include "server/service/embedded_brick.h"
 #include "transport/base/check.h"
 #include "transport/base/log.h"
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "transport/block.h"
+#include "transport/brick/block.h"
 
 namespace brickfs::testing {
 

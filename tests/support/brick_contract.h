@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the suites on the contract of transport/brick.h share: a brick of the kind under test, clients on it, and short
+// What the suites on the contract of transport/brick/brick.h share: a brick of the kind under test, clients on it, and short
 // ways to move bytes.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 #include "tests/support/block_numbers.h"
 #include "tests/support/brick_factory.h"
-#include "transport/brick.h"
+#include "transport/brick/brick.h"
 
 namespace brickfs::testing {
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "server/embedded_brick.h"
+#include "server/service/embedded_brick.h"
 #include "tests/support/tcp_test_brick.h"
 #include "tests/support/verbs_test_brick.h"
 #include "transport/base/check.h"

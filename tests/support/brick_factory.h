@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "server/brick_service.h"
-#include "transport/brick.h"
+#include "server/service/brick_service.h"
+#include "transport/brick/brick.h"
 
 namespace brickfs::testing {
 
@@ -48,7 +48,7 @@ struct BrickKind {
   friend void PrintTo(const BrickKind& kind, std::ostream* out) { *out << kind.name; }
 };
 
-// Each implementation of transport/brick.h: add new ones in brick_factory.cc.
+// Each implementation of transport/brick/brick.h: add new ones in brick_factory.cc.
 std::vector<BrickKind> brick_kinds();
 
 std::unique_ptr<TestBrick> make_embedded_memory(uint64_t memory_blocks, uint64_t capacity_blocks,

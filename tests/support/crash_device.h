@@ -15,7 +15,7 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
-#include "server/store_device.h"
+#include "server/store/store_device.h"
 
 namespace brickfs {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tests/support/copied_on_write.h"
-#include "transport/block.h"
+#include "transport/brick/block.h"
 
 namespace brickfs {
 

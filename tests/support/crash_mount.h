@@ -8,7 +8,7 @@
 #include "fs/operations/filesystem.h"
 #include "fs/recovery/check.h"
 #include "tests/support/recording_brick.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/store_format.h"
+#include "server/store/store_format.h"
 
 namespace brickfs {
 namespace {

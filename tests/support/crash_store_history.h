@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What clients did to a brick, when, and what they were answered; and whether a store that a power loss left at some
-// moment is one that the brick interface (transport/brick.h, commit()) allows. Moments are places in the log of the
+// moment is one that the brick interface (transport/brick/brick.h, commit()) allows. Moments are places in the log of the
 // store's disk.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/block.h"
+#include "transport/brick/block.h"
 
 namespace brickfs {
 

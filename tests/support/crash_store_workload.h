@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "server/brick_service.h"
+#include "server/service/brick_service.h"
 #include "tests/support/crash_device.h"
 #include "tests/support/crash_store_history.h"
 

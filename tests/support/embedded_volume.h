@@ -11,9 +11,9 @@
 #include <string>
 #include <utility>
 
-#include "server/brick_service.h"
-#include "server/embedded_brick.h"
-#include "transport/volume_client.h"
+#include "server/service/brick_service.h"
+#include "server/service/embedded_brick.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "transport/base/mutex.h"
-#include "transport/brick.h"
-#include "transport/volume_client.h"
+#include "transport/brick/brick.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

@@ -7,7 +7,7 @@
 
 #include <random>
 
-#include "server/embedded_brick.h"
+#include "server/service/embedded_brick.h"
 #include "transport/base/check.h"
 #include "transport/base/unique_fd.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fs/operations/filesystem.h"
-#include "server/brick_service.h"
+#include "server/service/brick_service.h"
 #include "transport/base/bytes.h"
 
 namespace brickfs {

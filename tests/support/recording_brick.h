@@ -17,7 +17,7 @@
 
 #include "tests/support/crash_image.h"
 #include "transport/base/mutex.h"
-#include "transport/brick.h"
+#include "transport/brick/brick.h"
 
 namespace brickfs {
 

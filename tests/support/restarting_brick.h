@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "server/brick_service.h"
-#include "server/embedded_brick.h"
+#include "server/service/brick_service.h"
+#include "server/service/embedded_brick.h"
 #include "tests/support/faulty_brick.h"
 
 namespace brickfs {

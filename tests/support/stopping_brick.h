@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "transport/base/mutex.h"
-#include "transport/brick.h"
+#include "transport/brick/brick.h"
 
 namespace brickfs {
 

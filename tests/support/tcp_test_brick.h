@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "server/brick_service.h"
-#include "server/tcp_listener.h"
+#include "server/service/brick_service.h"
+#include "server/tcp/listener.h"
 #include "tests/support/brick_factory.h"
-#include "transport/brick.h"
-#include "transport/proof.h"
+#include "transport/brick/brick.h"
+#include "transport/brick/proof.h"
 
 namespace brickfs::testing {
 

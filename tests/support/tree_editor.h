@@ -7,7 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "fs/inode/inode_table.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

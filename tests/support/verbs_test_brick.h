@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "server/brick_service.h"
-#include "server/verbs_listener.h"
+#include "server/service/brick_service.h"
+#include "server/verbs/listener.h"
 #include "tests/support/brick_factory.h"
-#include "transport/brick.h"
-#include "transport/proof.h"
+#include "transport/brick/brick.h"
+#include "transport/brick/proof.h"
 
 namespace brickfs::testing {
 

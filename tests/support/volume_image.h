@@ -11,7 +11,7 @@
 
 #include "fs/persistence/journal_format.h"
 #include "fs/persistence/checkpoint_format.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

@@ -11,7 +11,7 @@
 
 #include "tests/support/block_numbers.h"
 #include "tests/support/restarting_brick.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs::testing {
 

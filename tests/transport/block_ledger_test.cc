@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/block_ledger.h"
+#include "transport/volume/block_ledger.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract of transport/brick.h, for every implementation of it: data calls, and what kills a handle.
+// The contract of transport/brick/brick.h, for every implementation of it: data calls, and what kills a handle.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "tests/support/brick_contract.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs::testing {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract of transport/brick.h, for every implementation of it: sessions, leases, fencing.
+// The contract of transport/brick/brick.h, for every implementation of it: sessions, leases, fencing.
 #include <gtest/gtest.h>
 
 #include <atomic>

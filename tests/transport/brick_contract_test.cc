@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract of transport/brick.h, for every implementation of it: control calls.
+// The contract of transport/brick/brick.h, for every implementation of it: control calls.
 // brick_contract_data_test.cc has the data calls, brick_contract_lease_test.cc sessions and leases.
 #include "tests/support/brick_contract.h"
 
@@ -7,8 +7,8 @@
 
 #include <filesystem>
 
-#include "server/memory_room.h"
-#include "transport/limits.h"
+#include "server/store/memory_room.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs::testing {
 namespace {

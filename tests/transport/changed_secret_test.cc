@@ -7,12 +7,12 @@
 #include <string>
 #include <thread>
 
-#include "server/brick_service.h"
-#include "server/tcp_listener.h"
+#include "server/service/brick_service.h"
+#include "server/tcp/listener.h"
 #include "tests/support/brick_contract.h"
 #include "tests/support/tcp_test_brick.h"
 #include "transport/tcp/tcp_brick.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/handle_cache.h"
+#include "transport/volume/handle_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "tests/support/volume_io.h"
-#include "transport/commit_group.h"
-#include "transport/volume_client.h"
+#include "transport/volume/commit_group.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two paths to one real brick behind TCP: one with faults, and the way around it.
-#include "transport/redirected_brick.h"
+#include "transport/paths/redirected_brick.h"
 
 #include <gtest/gtest.h>
 
@@ -9,12 +9,12 @@
 #include <cstring>
 #include <thread>
 
-#include "server/embedded_brick.h"
+#include "server/service/embedded_brick.h"
 #include "tests/support/brick_contract.h"
 #include "tests/support/faulty_brick.h"
 #include "tests/support/tcp_test_brick.h"
 #include "transport/tcp/tcp_brick.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 namespace {

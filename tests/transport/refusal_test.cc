@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Refusals are believed only from who proves that he knows the secret: an impostor at the brick's address ends no
 // mount.
-#include "transport/refusal.h"
+#include "transport/brick/refusal.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -11,11 +11,11 @@
 
 #include "tests/support/brick_contract.h"
 #include "tests/support/tcp_test_brick.h"
-#include "transport/brick_calls.h"
+#include "transport/brick/brick_calls.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/handshake.h"
 #include "transport/tcp/tcp_brick.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/replay_log.h"
+#include "transport/volume/replay_log.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "transport/proof.h"
+#include "transport/brick/proof.h"
 
 namespace brickfs {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/source.h"
+#include "transport/brick/source.h"
 
 #include <gtest/gtest.h>
 
-#include "transport/volume_name.h"
+#include "transport/brick/volume_name.h"
 
 namespace brickfs {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "tests/support/brick_contract.h"
 #include "tests/support/tcp_test_brick.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 #include "transport/tcp/socket.h"
 
 namespace brickfs {

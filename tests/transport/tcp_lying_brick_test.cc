@@ -14,7 +14,7 @@
 #include "transport/tcp/frame.h"
 #include "transport/tcp/socket.h"
 #include "transport/tcp/tcp_brick.h"
-#include "transport/wire.h"
+#include "transport/brick/wire.h"
 
 namespace brickfs {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // VolumeClient over a real brick in this process whose connection fails and which restarts.
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "tests/support/volume_io.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 namespace {

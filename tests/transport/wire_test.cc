@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/wire.h"
+#include "transport/brick/wire.h"
 
 #include <gtest/gtest.h>
 

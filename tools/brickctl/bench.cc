@@ -21,9 +21,9 @@
 #include "transport/base/printable.h"
 #include "transport/base/random.h"
 #include "transport/base/size.h"
-#include "transport/client_identity.h"
-#include "transport/limits.h"
-#include "transport/proof.h"
+#include "transport/volume/client_identity.h"
+#include "transport/brick/limits.h"
+#include "transport/brick/proof.h"
 
 namespace brickfs {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "tools/brickctl/latency_histogram.h"
 #include "transport/base/result.h"
-#include "transport/brick.h"
+#include "transport/brick/brick.h"
 
 namespace brickfs {
 

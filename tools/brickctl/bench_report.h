@@ -9,7 +9,7 @@
 
 #include "tools/brickctl/latency_histogram.h"
 #include "tools/brickctl/options.h"
-#include "transport/brick.h"
+#include "transport/brick/brick.h"
 
 namespace brickfs {
 

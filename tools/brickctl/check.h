@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 

@@ -12,7 +12,7 @@
 #include "tools/brickctl/target.h"
 #include "transport/base/printable.h"
 #include "transport/base/size.h"
-#include "transport/volume_client.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 namespace {

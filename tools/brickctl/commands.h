@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tools/brickctl/options.h"
-#include "transport/block.h"
+#include "transport/brick/block.h"
 
 namespace brickfs {
 

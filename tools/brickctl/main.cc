@@ -9,7 +9,7 @@
 #include "tools/brickctl/commands.h"
 #include "transport/base/log.h"
 #include "transport/base/size.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "transport/base/result.h"
-#include "transport/brick.h"
+#include "transport/brick/brick.h"
 
 namespace brickfs {
 

@@ -9,11 +9,11 @@
 #include <cstring>
 #include <ctime>
 
-#include "server/embedded_brick.h"
-#include "transport/client_identity.h"
-#include "transport/connect.h"
-#include "transport/limits.h"
-#include "transport/proof.h"
+#include "server/service/embedded_brick.h"
+#include "transport/volume/client_identity.h"
+#include "transport/paths/connect.h"
+#include "transport/brick/limits.h"
+#include "transport/brick/proof.h"
 
 namespace brickfs {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "transport/base/result.h"
-#include "transport/brick.h"
-#include "transport/source.h"
+#include "transport/brick/brick.h"
+#include "transport/brick/source.h"
 
 namespace brickfs {
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "transport/limits.h"
-#include "transport/wire.h"
+#include "transport/brick/limits.h"
+#include "transport/brick/wire.h"
 
 namespace brickfs::tcp {
 namespace {

@@ -21,7 +21,7 @@
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
-#include "transport/brick.h"
+#include "transport/brick/brick.h"
 #include "transport/tcp/polling_receiver.h"
 #include "transport/tcp/socket.h"
 

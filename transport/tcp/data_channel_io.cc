@@ -4,10 +4,10 @@
 #include <array>
 #include <cstring>
 
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 #include "transport/tcp/data_channel.h"
 #include "transport/tcp/frame.h"
-#include "transport/wire.h"
+#include "transport/brick/wire.h"
 
 namespace brickfs::tcp {
 namespace {

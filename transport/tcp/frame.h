@@ -9,7 +9,7 @@
 
 #include "transport/base/result.h"
 #include "transport/tcp/socket.h"
-#include "transport/wire.h"
+#include "transport/brick/wire.h"
 
 namespace brickfs::tcp {
 

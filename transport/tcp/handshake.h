@@ -7,10 +7,10 @@
 
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
-#include "transport/brick.h"
-#include "transport/proof.h"
+#include "transport/brick/brick.h"
+#include "transport/brick/proof.h"
 #include "transport/tcp/socket.h"
-#include "transport/wire.h"
+#include "transport/brick/wire.h"
 
 namespace brickfs::tcp {
 

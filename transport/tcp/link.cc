@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 
-#include "transport/limits.h"
-#include "transport/remote_calls.h"
+#include "transport/brick/limits.h"
+#include "transport/remote/remote_calls.h"
 
 namespace brickfs::tcp {
 namespace {

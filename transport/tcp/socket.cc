@@ -12,7 +12,7 @@
 #include <array>
 #include <memory>
 
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs::tcp {
 namespace {

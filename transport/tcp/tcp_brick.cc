@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "transport/brick_calls.h"
-#include "transport/remote_brick.h"
+#include "transport/brick/brick_calls.h"
+#include "transport/remote/remote_brick.h"
 #include "transport/tcp/link.h"
 
 namespace brickfs {

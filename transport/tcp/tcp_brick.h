@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "transport/brick.h"
-#include "transport/proof.h"
-#include "transport/source.h"
+#include "transport/brick/brick.h"
+#include "transport/brick/proof.h"
+#include "transport/brick/source.h"
 
 namespace brickfs {
 

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "transport/base/result.h"
-#include "transport/call_turns.h"
+#include "transport/remote/call_turns.h"
 #include "transport/verbs/message_channel.h"
 
 namespace brickfs::verbs {

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "transport/base/log.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 #include "transport/verbs/farewell.h"
 
 namespace brickfs::verbs {

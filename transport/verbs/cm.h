@@ -10,7 +10,7 @@
 
 #include "transport/base/result.h"
 #include "transport/verbs/device.h"
-#include "transport/source.h"
+#include "transport/brick/source.h"
 #include "transport/verbs/verbs_ptr.h"
 #include "transport/verbs/verbs_wire.h"
 

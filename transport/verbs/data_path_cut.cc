@@ -2,7 +2,7 @@
 // How transfers become work requests.
 #include <algorithm>
 
-#include "transport/remote_calls.h"
+#include "transport/remote/remote_calls.h"
 #include "transport/verbs/data_path.h"
 
 namespace brickfs::verbs {

@@ -12,7 +12,7 @@
 
 #include "transport/base/log.h"
 #include "transport/base/size.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs::verbs {
 namespace {

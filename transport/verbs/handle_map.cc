@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/verbs/handle_map.h"
 
-#include "transport/limits.h"
-#include "transport/wire.h"
+#include "transport/brick/limits.h"
+#include "transport/brick/wire.h"
 
 namespace brickfs::verbs {
 namespace {

@@ -18,7 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
-#include "transport/brick.h"
+#include "transport/brick/brick.h"
 #include "transport/verbs/verbs_wire.h"
 
 namespace brickfs::verbs {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "transport/limits.h"
-#include "transport/refusal.h"
+#include "transport/brick/limits.h"
+#include "transport/brick/refusal.h"
 
 namespace brickfs::verbs {
 namespace {

@@ -5,13 +5,13 @@
 #include <memory>
 
 #include "transport/base/result.h"
-#include "transport/brick.h"
-#include "transport/proof.h"
-#include "transport/source.h"
+#include "transport/brick/brick.h"
+#include "transport/brick/proof.h"
+#include "transport/brick/source.h"
 #include "transport/verbs/cm.h"
 #include "transport/verbs/lane.h"
 #include "transport/verbs/message_channel.h"
-#include "transport/wire.h"
+#include "transport/brick/wire.h"
 
 namespace brickfs::verbs {
 

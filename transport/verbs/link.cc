@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "transport/brick_calls.h"
-#include "transport/limits.h"
-#include "transport/remote_calls.h"
+#include "transport/brick/brick_calls.h"
+#include "transport/brick/limits.h"
+#include "transport/remote/remote_calls.h"
 
 namespace brickfs::verbs {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "transport/base/log.h"
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 #include "transport/verbs/link.h"
 
 namespace brickfs::verbs {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs::verbs {
 namespace {

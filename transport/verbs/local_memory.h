@@ -16,8 +16,8 @@
 
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
-#include "transport/brick.h"
-#include "transport/limits.h"
+#include "transport/brick/brick.h"
+#include "transport/brick/limits.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/verbs_ptr.h"
 

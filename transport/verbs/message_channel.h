@@ -14,7 +14,7 @@
 
 #include "transport/base/result.h"
 #include "transport/verbs/cm.h"
-#include "transport/wire.h"
+#include "transport/brick/wire.h"
 
 namespace brickfs::verbs {
 

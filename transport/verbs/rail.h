@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/source.h"
+#include "transport/brick/source.h"
 #include "transport/verbs/call_channel.h"
 #include "transport/verbs/data_path.h"
 #include "transport/verbs/verbs_ptr.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "transport/base/log.h"
-#include "transport/remote_brick.h"
+#include "transport/remote/remote_brick.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/link.h"
 

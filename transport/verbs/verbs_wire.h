@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "transport/limits.h"
-#include "transport/wire.h"
+#include "transport/brick/limits.h"
+#include "transport/brick/wire.h"
 
 namespace brickfs::verbs {
 

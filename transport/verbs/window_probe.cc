@@ -8,7 +8,7 @@
 #include <memory>
 #include <thread>
 
-#include "transport/limits.h"
+#include "transport/brick/limits.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/verbs_ptr.h"
 

@@ -1,4 +1,4 @@
-# server/block_store.cc
+# server/store/block_store.cc
 # a freed block stays in the table
 # store
 s/const Status cleared = store_->clear_entry(doomed\[i\]->slot);/const Status cleared;/

@@ -1,4 +1,4 @@
-# server/store_resize.cc
+# server/store/store_resize.cc
 # a header may tell of slots that the file does not have yet
 # store
 /(to - from) \* sizeof(StoreEntry)));$/{

@@ -1,4 +1,4 @@
-# server/store_resize.cc
+# server/store/store_resize.cc
 # the header's two sectors are changed without a sync between them
 # store
 /write_at(kLastSector/{

@@ -1,4 +1,4 @@
-# server/block_commit.cc
+# server/store/block_commit.cc
 # the ranges of a commit become durable in any order
 # store
 s/^    if (unsynced \&\& !round.empty()) TRY(sync());//

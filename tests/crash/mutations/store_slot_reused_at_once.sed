@@ -1,4 +1,4 @@
-# server/block_store.cc
+# server/store/block_store.cc
 # the slot of a freed block is used again before its freeing is durable
 # store
 s/if (block->slot != kNone) freed_slots_.push_back(block->slot);/if (block->slot != kNone) free_slots_.add(block->slot);/

@@ -1,4 +1,4 @@
-# server/group_sync.cc
+# server/store/group_sync.cc
 # after a sync that failed the next one is believed
 # store
 s/^    failure_ = synced;/    const Status once = synced;/

@@ -1,4 +1,4 @@
-# server/store_open.cc
+# server/store/store_open.cc
 # bytes in slots that nobody uses stay when the brick starts
 # store
 s/cleared = punch(free_from, end - free_from);/cleared = Status();/

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts pool, store, blocks and volumes together.
+#include "server/service/brick_service.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "server/store/block_store.h"
+#include "server/store/memory_room.h"
+#include "server/store/pool.h"
+#include "server/service/server_session.h"
+#include "server/store/store_file.h"
+#include "server/service/volume_table.h"
+#include "transport/base/log.h"
+#include "transport/base/random.h"
+#include "transport/base/size.h"
+#include "transport/brick/store_trouble.h"
+
+namespace brickfs {
+namespace {
+
+class BrickServiceImpl final : public BrickService {
+ public:
+  BrickServiceImpl(std::unique_ptr<Pool> pool, std::unique_ptr<StoreFile> store, const BrickConfig& config)
+      : lease_(config.lease),
+        pool_(std::move(pool)),
+        store_(std::move(store)),
+        blocks_(*pool_, store_.get()),
+        volumes_(blocks_, store_.get(), geometry(), config.grace) {}
+  ~BrickServiceImpl() override;
+
+  Status load(const BrickConfig& config, StoreFile::Contents contents, std::string* why);
+
+  using BrickService::open_session;
+  Result<std::unique_ptr<ServerSession>> open_session(const OpenRequest& request, std::function<void()> cut_off,
+                                                      std::shared_ptr<RemoteAccess> remote, Holder* holder) override;
+  std::span<std::byte> memory_for_devices() override { return pool_->keep_memory(); }
+  void expire_silent() override { volumes_.fence_silent(lease_); }
+  void announce_tcp(uint16_t port) override { volumes_.announce_tcp(port); }
+  BootId boot() const override { return boot_; }
+  Durability durability() const override { return store_ ? Durability::kDurable : Durability::kVolatile; }
+  Status stop() override;
+
+  BlockStore& blocks() { return blocks_; }
+  VolumeTable& volumes() { return volumes_; }
+  std::string medium() const;
+
+ private:
+  Session geometry() const {
+    Session session;
+    session.boot = boot_;
+    session.durability = durability();
+    session.capacity_blocks = blocks_.capacity_blocks();
+    session.memory_blocks = blocks_.memory_blocks();
+    return session;
+  }
+
+  const BootId boot_{random_id<uint64_t>()};
+  const std::chrono::milliseconds lease_;
+  const std::unique_ptr<Pool> pool_;
+  const std::unique_ptr<StoreFile> store_;
+  BlockStore blocks_;
+  VolumeTable volumes_;
+  Mutex stop_mutex_;
+  std::optional<Status> stopped_ ABSL_GUARDED_BY(stop_mutex_);
+};
+
+// A listener's end of a SessionState.
+class LiveSession final : public ServerSession {
+ public:
+  LiveSession(BrickServiceImpl& service, std::shared_ptr<SessionState> state)
+      : service_(service), state_(std::move(state)) {}
+  LiveSession(const LiveSession&) = delete;
+  LiveSession& operator=(const LiveSession&) = delete;
+  ~LiveSession() override { LiveSession::disconnect(); }
+
+  const Session& description() const override { return state_->description(); }
+  Status alloc(BlockRange blocks) override { return state_->alloc(blocks); }
+  Status free(BlockRange blocks) override { return state_->free(blocks); }
+  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override { return state_->map(blocks, access); }
+  Status unmap(BlockRange blocks) override { return state_->unmap(blocks); }
+  Result<ListPage> list(BlockAddress cursor) override { return state_->list(cursor); }
+  Status commit(std::span<const CommitRange> ranges, const std::function<bool()>& abandoned) override {
+    return state_->commit(ranges, abandoned);
+  }
+  Result<BrickStat> stat() override {
+    BrickStat stat = TRY(state_->stat());
+    service_.volumes().fill_stat(state_->volume(), stat);
+    stat.boot = service_.boot();
+    stat.durability = service_.durability();
+    stat.medium = service_.medium();
+    return stat;
+  }
+  Result<Pin> pin(uint32_t remote_key, uint64_t remote_address, uint64_t length_bytes, Access access) override {
+    return state_->pin(remote_key, remote_address, length_bytes, access);
+  }
+  void touch() override { state_->touch(); }
+  Status close() override {
+    if (!state_->end(AfterWriting::kStore)) return Error(ESTALE, "the session has ended");
+    return service_.volumes().leave(state_, true);
+  }
+  void disconnect() override {
+    state_->end(AfterWriting::kSuspect);
+    static_cast<void>(service_.volumes().leave(state_, false));  // writes nothing
+  }
+
+ private:
+  BrickServiceImpl& service_;
+  const std::shared_ptr<SessionState> state_;
+};
+
+BrickServiceImpl::~BrickServiceImpl() {
+  const Status stopped = BrickServiceImpl::stop();
+  if (!stopped.ok()) log::error("stopping the brick: {}: {}", stopped.error().what(), std::strerror(stopped.code()));
+}
+
+std::string BrickServiceImpl::medium() const {
+  if (store_ == nullptr) return "memory";
+  const auto with = [&](std::string_view trouble) {
+    return fmt::format("memory with store {}{}{}", store_->path(), trouble.empty() ? "" : kBeforeTrouble, trouble);
+  };
+  if (store_->failed()) return with(kStoreFailed);
+  return with(blocks_.disk_is_full() ? kStoreDiskFull : "");
+}
+
+Status BrickServiceImpl::load(const BrickConfig& config, StoreFile::Contents contents, std::string* why) {
+  volumes_.load(contents.volumes);
+  TRY(volumes_.configure(config.volumes, why));
+  blocks_.adopt(contents.entries);
+  return {};
+}
+
+Result<std::unique_ptr<ServerSession>> BrickServiceImpl::open_session(const OpenRequest& request,
+                                                                      std::function<void()> cut_off,
+                                                                      std::shared_ptr<RemoteAccess> remote,
+                                                                      Holder* holder) {
+  auto state = TRY(volumes_.open(request, {std::move(cut_off), std::move(remote)}, holder));
+  return std::unique_ptr<ServerSession>(std::make_unique<LiveSession>(*this, std::move(state)));
+}
+
+Status BrickServiceImpl::stop() {
+  MutexLock lock(stop_mutex_);
+  if (!stopped_) {
+    volumes_.shut();
+    stopped_ = blocks_.write_back_all();
+  }
+  return *stopped_;
+}
+
+constexpr uint64_t kAlwaysThere = 64 * kMiB;  // not worth a look
+
+// With a store: three quarters of what there is at most, as the rest of the machine lives on something, too.
+uint64_t frames_by_default() {
+  const uint64_t most = memory_most_bytes();
+  return most == 0 ? kStoreSlotsMost : std::max<uint64_t>(most / 4 * 3 / kBlockBytes, 1);
+}
+
+// Memory is taken from the system as it is filled: what it does not have would be missed by clients, late, and by whom it kills then.
+Status check_memory(uint64_t bytes, std::string* why) {
+  if (bytes <= kAlwaysThere) return {};
+  const uint64_t most = memory_most_bytes();
+  if (most != 0 && bytes > most) {
+    *why = fmt::format("{} of memory: this machine (or our control group) has {} with its swap space; give less, or a store "
+                       "behind it (--file)", format_size(bytes), format_size(round_down(most, kMiB)));
+    return Error(ENOMEM, "opening the brick");
+  }
+  const uint64_t room = memory_room_bytes();
+  if (room != 0 && bytes > room) {
+    log::warn("{} of memory are served, and {} are free now: once they are filled the system swaps, or ends processes",
+              format_size(bytes), format_size(round_down(room, kMiB)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<BrickService>> BrickService::open(const BrickConfig& config, std::string* why) {
+  return open(config, nullptr, why);
+}
+
+Result<std::unique_ptr<BrickService>> BrickService::open(const BrickConfig& config, std::unique_ptr<StoreDevice> device,
+                                                         std::string* why) {
+  std::string unread;
+  if (why == nullptr) why = &unread;
+  std::unique_ptr<StoreFile> store;
+  StoreFile::Contents contents;
+  uint64_t frames = std::min<uint64_t>(config.memory_bytes / kBlockBytes, kStoreSlotsMost);
+  if (!config.store_path.empty()) {
+    store = device ? TRY(StoreFile::open(std::move(device), config.store_path, config.store_bytes, why))
+                   : TRY(StoreFile::open(config.store_path, config.store_bytes, why));
+    contents = store->take_contents();
+    frames = std::min<uint64_t>(config.memory_bytes == 0 ? frames_by_default() : frames, store->slots());
+  }
+  if (frames == 0) {
+    *why = fmt::format("memory of {} holds no block: give {} at least", format_size(config.memory_bytes),
+                       format_size(kBlockBytes));
+    return Error(EINVAL, "opening the brick");
+  }
+  TRY(check_memory(frames * kBlockBytes, why));
+  auto pool = Pool::open(static_cast<uint32_t>(frames));
+  if (!pool.ok()) {
+    *why = fmt::format("{} of memory: {}", format_size(frames * kBlockBytes), std::strerror(pool.code()));
+    return pool.error();
+  }
+  auto service = std::make_unique<BrickServiceImpl>(*std::move(pool), std::move(store), config);
+  TRY(service->load(config, std::move(contents), why));
+  return std::unique_ptr<BrickService>(std::move(service));
+}
+
+}  // namespace brickfs

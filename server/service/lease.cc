@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who gets a volume: VolumeTable's leases.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <iterator>
+#include <utility>
+
+#include "server/service/server_limits.h"
+#include "server/service/volume_table.h"
+#include "transport/brick/limits.h"
+
+namespace brickfs {
+
+Status VolumeTable::check(const OpenRequest& request) {
+  const bool known_mode =
+      request.mode == OpenMode::kExclusive || request.mode == OpenMode::kReadOnly || request.mode == OpenMode::kObserve;
+  if (!known_mode || request.client == ClientId{} || request.client_name.size() > limits::kClientNameBytes) {
+    return Error(EINVAL, "opening a session");
+  }
+  return {};
+}
+
+// A volume that nobody has held since a volatile brick started knows nothing of former epochs: whoever comes is
+// welcome, and sees by the boot id that it is not what he left.
+Status VolumeTable::check_resume(const Volume& volume, const OpenRequest& request) {
+  const StoreVolume& lease = volume.record;
+  if (request.resume == Epoch{} || lease.epoch == 0) return {};
+  const bool same_lease =
+      Epoch{lease.epoch} == request.resume && lease.lease_mode == static_cast<uint32_t>(request.mode);
+  const bool shared = request.mode == OpenMode::kReadOnly;
+  if (same_lease && (shared || ClientId{lease.holder_client} == request.client)) return {};
+  return Error(ESTALE, "the volume has gone to another since");
+}
+
+// What the holder wrote and had not committed is with him only: who came before him would have him fenced, and it lost.
+Status VolumeTable::check_kept(const Volume& volume, const OpenRequest& request, Holder* holder) {
+  const ClientId former{volume.record.holder_client};
+  if (request.steal || request.client == former || request.ended == former) return {};
+  const Holder kept = away_holder(volume);
+  if (kept.kept_for.count() == 0) return {};
+  if (holder != nullptr) *holder = kept;
+  return Error(EBUSY, "the volume is kept for its holder");
+}
+
+Holder VolumeTable::away_holder(const Volume& volume) {
+  Holder holder;
+  holder.name = volume.record.holder_name.data();
+  holder.since_unix_seconds = volume.record.holder_since;
+  holder.client = ClientId{volume.record.holder_client};
+  const auto left = volume.kept_until - std::chrono::steady_clock::now();
+  if (left.count() > 0) holder.kept_for = std::chrono::ceil<std::chrono::milliseconds>(left);
+  return holder;
+}
+
+// Whom the request would drive out. EBUSY if it may not.
+Result<VolumeTable::Sessions> VolumeTable::find_victims(const Volume& volume, const OpenRequest& request,
+                                                        Holder* holder) {
+  Sessions victims;
+  size_t staying = 0;
+  for (const auto& session : volume.holders) {
+    const bool own = session->client() == request.client;
+    const bool both_read = request.mode == OpenMode::kReadOnly && session->mode() == OpenMode::kReadOnly;
+    if (both_read && !own && !session->ended()) {
+      ++staying;
+      continue;
+    }
+    if (!own && !session->ended() && !request.steal) {
+      if (holder != nullptr) *holder = session->holder();
+      return Error(EBUSY, "another holds the volume");
+    }
+    victims.push_back(session);
+  }
+  if (staying >= limits::kReadOnlyHolders) {
+    if (holder != nullptr) *holder = volume.holders.front()->holder();
+    return Error(EBUSY, "the volume has too many readers");
+  }
+  return victims;
+}
+
+Result<std::shared_ptr<SessionState>> VolumeTable::open(const OpenRequest& request, PeerEnd peer,
+                                                        Holder* holder) {
+  TRY(check(request));
+  MutexLock lock(mutex_);
+  const auto found = by_name_.find(request.volume);
+  if (found == by_name_.end()) return Error(ENOENT, "no such volume");
+  Volume& volume = *found->second;
+  while (volume.changing) changed_.wait(lock);
+  if (shut_) return Error(ECONNREFUSED, "the brick is stopping");
+  if (request.mode == OpenMode::kObserve) {
+    if (volume.observers.size() >= limits::kObservers) return Error(EUSERS, "the volume has too many observers");
+    volume.observers.push_back(make_session(volume, request, std::move(peer)));
+    return volume.observers.back();
+  }
+  TRY(check_resume(volume, request));
+  TRY(check_kept(volume, request, holder));
+  const Sessions victims = TRY(find_victims(volume, request, holder));
+  volume.changing = true;
+  const Status granted = grant(volume, request, victims);
+  volume.changing = false;
+  changed_.notify_all();
+  if (!granted.ok()) return granted.error();
+  volume.kept_until = {};
+  volume.holders.push_back(make_session(volume, request, std::move(peer)));
+  return volume.holders.back();
+}
+
+Status VolumeTable::grant(Volume& volume, const OpenRequest& request, const Sessions& victims) {
+  mutex_.unlock();
+  for (const auto& victim : victims) victim->fence();
+  mutex_.lock();
+  std::erase_if(volume.holders,
+                [&](const auto& session) { return std::ranges::find(victims, session) != victims.end(); });
+  StoreVolume& lease = volume.record;
+  const bool resumes = request.resume != Epoch{} && lease.epoch != 0;
+  if (resumes || !volume.holders.empty()) return {};  // back, or one more reader: the lease is as it was
+  if (lease.epoch >= kStoreNumbers) return Error(ENOSPC, "the volume has no more epochs");
+  ++lease.epoch;
+  lease.lease_mode = static_cast<uint32_t>(request.mode);
+  lease.holder_client = request.mode == OpenMode::kExclusive ? static_cast<uint64_t>(request.client) : 0;
+  lease.holder_since = std::time(nullptr);
+  lease.holder_name = {};
+  std::memcpy(lease.holder_name.data(), request.client_name.data(), request.client_name.size());
+  return store_record(volume, true);
+}
+
+std::shared_ptr<SessionState> VolumeTable::make_session(const Volume& volume, const OpenRequest& request,
+                                                        PeerEnd peer) const {
+  SessionState::Fixed fixed;
+  fixed.volume = volume.id;
+  fixed.client = request.client;
+  fixed.mode = request.mode;
+  fixed.holder = {.name = request.client_name, .since_unix_seconds = std::time(nullptr), .client = request.client, .kept_for = {}};
+  fixed.description = geometry_;
+  fixed.description.epoch = Epoch{volume.record.epoch};
+  fixed.description.capacity_blocks = std::min(volume.record.quota_blocks, geometry_.capacity_blocks);
+  fixed.description.suspect_blocks = blocks_.suspect_blocks(volume.id);
+  fixed.description.tcp_port = tcp_port_;
+  fixed.peer = std::move(peer);
+  return std::make_shared<SessionState>(std::move(fixed), blocks_);
+}
+
+Status VolumeTable::leave(const std::shared_ptr<SessionState>& session, bool gives_up) {
+  MutexLock lock(mutex_);
+  Volume& volume = volumes_.at(session->volume());
+  std::erase(volume.observers, session);
+  const bool held = std::erase(volume.holders, session) > 0;
+  // While somebody takes the lease over it is his to write down.
+  if (!held || !gives_up || session->mode() != OpenMode::kExclusive || volume.changing) return {};
+  volume.changing = true;
+  volume.record.holder_client = 0;
+  volume.record.lease_mode = 0;
+  const Status stored = store_record(volume, true);  // a brick that restarts, also after its machine, keeps it for nobody
+  volume.changing = false;
+  changed_.notify_all();
+  return stored;
+}
+
+void VolumeTable::fence_silent(std::chrono::milliseconds limit) {
+  Sessions silent;
+  {
+    MutexLock lock(mutex_);
+    const auto is_silent = [&](const auto& session) { return !session->ended() && session->silent_for(limit); };
+    for (const auto& [id, volume] : volumes_) {
+      std::ranges::copy_if(volume.holders, std::back_inserter(silent), is_silent);
+      std::ranges::copy_if(volume.observers, std::back_inserter(silent), is_silent);
+    }
+  }
+  for (const auto& session : silent) {
+    session->fence();
+    static_cast<void>(leave(session, false));  // writes nothing
+  }
+}
+
+void VolumeTable::shut() {
+  Sessions everybody;
+  {
+    MutexLock lock(mutex_);
+    shut_ = true;
+    for (auto& [id, volume] : volumes_) {
+      while (volume.changing) changed_.wait(lock);
+      std::ranges::copy(volume.holders, std::back_inserter(everybody));
+      std::ranges::copy(volume.observers, std::back_inserter(everybody));
+    }
+  }
+  for (const auto& session : everybody) {
+    session->fence();
+    static_cast<void>(leave(session, false));
+  }
+}
+
+}  // namespace brickfs

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bounds of a brick's own, beside those that clients know (transport/brick/limits.h): what strangers, and what one session,
+// may take of it. docs/protocol.md, "Bounds".
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+namespace brickfs::limits {
+
+// --- peers that have proved nothing. Of one address: an IPv6 network of 64 bits counts as one
+constexpr size_t kTcpStrangers = 512;  // half-open connections
+constexpr size_t kTcpStrangersOfHost = 128;
+constexpr size_t kVerbsStrangers = 64;  // each takes a thread and a queue pair
+constexpr size_t kVerbsStrangersOfHost = 16;
+// Answers to an address wait so long for each wrong proof that it sent lately; at most shorter than a client's
+// patience.
+constexpr std::chrono::milliseconds kDelayOfGuess{250};
+constexpr std::chrono::milliseconds kDelayOfGuesses{2'000};
+// From the last one on; and as long between two lines in the log about one address.
+constexpr std::chrono::seconds kGuessRemembered{60};
+constexpr size_t kGuessingHosts = 1024;  // are remembered
+
+// --- sessions
+constexpr size_t kConnectionsPerSession = 32;  // a mount over TCP has 14, over RDMA two on each address
+constexpr size_t kObservers = 64;              // of one volume
+constexpr size_t kMappingsOfFrame = 2;  // of a session, for each block of the brick's memory: one to read, one to write
+
+}  // namespace brickfs::limits

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The brick's volumes and who holds them: one exclusive holder or many readers, each grant with its epoch. A new holder
+// fences the former before its epoch is raised; on durable bricks the epoch is on disk before he is told of it.
+//
+// Threads: every call from any thread. One change of a volume's holders at a time; no lock is held while one is fenced.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/store/block_store.h"
+#include "server/service/brick_service.h"
+#include "server/service/server_session.h"
+#include "server/store/store_file.h"
+#include "transport/base/mutex.h"
+
+namespace brickfs {
+
+class VolumeTable {
+ public:
+  // `store` may be null. Both outlive this. `geometry`: what every session is told of the brick. `grace`: BrickConfig's.
+  VolumeTable(BlockStore& blocks, StoreFile* store, Session geometry, std::chrono::milliseconds grace);
+  VolumeTable(const VolumeTable&) = delete;
+  VolumeTable& operator=(const VolumeTable&) = delete;
+
+  // What the store knew, once, then what the configuration asks for (and `default`). EINVAL, EIO.
+  void load(std::span<const StoreVolume> records);
+  Status configure(std::span<const VolumeSpec> specs, std::string* why);
+
+  // As BrickService::open_session().
+  Result<std::shared_ptr<SessionState>> open(const OpenRequest& request, PeerEnd peer, Holder* holder);
+  // The session has ended by itself. `gives_up`: its lease too, else that stays its client's until another asks for it.
+  Status leave(const std::shared_ptr<SessionState>& session, bool gives_up);
+  void fence_silent(std::chrono::milliseconds limit);
+  void announce_tcp(uint16_t port) { tcp_port_ = port; }
+  // Nobody gets in any more; everybody is fenced.
+  void shut();
+  // Fields about leases.
+  void fill_stat(VolumeId volume, BrickStat& stat) const;
+
+ private:
+  struct Volume {
+    VolumeId id{};
+    StoreVolume record{};   // the lease, as it stands or will stand in the store
+    std::chrono::steady_clock::time_point kept_until;  // for the holder in the record, who has not come back since the brick started
+    bool changing = false;  // one thread is changing holders or record; others wait for changed_
+    std::vector<std::shared_ptr<SessionState>> holders;
+    std::vector<std::shared_ptr<SessionState>> observers;
+  };
+  using Sessions = std::vector<std::shared_ptr<SessionState>>;
+
+  static Status check(const OpenRequest& request);
+  static Status check_resume(const Volume& volume, const OpenRequest& request);
+  static Status check_kept(const Volume& volume, const OpenRequest& request, Holder* holder);
+  static Holder away_holder(const Volume& volume);  // precondition: there is one in the record
+  static Result<Sessions> find_victims(const Volume& volume, const OpenRequest& request, Holder* holder);
+  Volume& add(VolumeId id, const StoreVolume& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status configure_one(const VolumeSpec& spec, std::string* why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<SessionState> make_session(const Volume& volume, const OpenRequest& request,
+                                             PeerEnd peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // These two let go of the mutex meanwhile. Precondition: the caller has set `changing`.
+  Status grant(Volume& volume, const OpenRequest& request, const Sessions& victims)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status store_record(Volume& volume, bool sync) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  BlockStore& blocks_;
+  StoreFile* const store_;
+  const Session geometry_;
+  const std::chrono::milliseconds grace_;
+  std::atomic<uint16_t> tcp_port_{0};
+
+  mutable Mutex mutex_;
+  mutable CondVar changed_;
+  bool shut_ ABSL_GUARDED_BY(mutex_) = false;
+  std::map<VolumeId, Volume> volumes_ ABSL_GUARDED_BY(mutex_);  // at most limits::kVolumes; never shrinks
+  std::map<std::string, Volume*, std::less<>> by_name_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace brickfs

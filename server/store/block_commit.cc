@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Making blocks durable: commit, and the syncs that let freed slots be used again.
+
+#include <algorithm>
+#include <cstring>
+
+#include "server/store/block_store.h"
+#include "transport/base/check.h"
+#include "transport/base/log.h"
+#include "transport/brick/limits.h"
+
+namespace brickfs {
+
+// Each block once, so a commit cannot name more bytes than the volume has; and not all of them in one go under the
+// mutex.
+Status BlockStore::check_named(VolumeId volume, const CommitPlan& plan) const {
+  for (BlockRange blocks : plan.blocks()) {
+    while (blocks.count > 0) {
+      const BlockRange part{blocks.start, std::min(blocks.count, limits::kBlocksPerCall)};
+      TRY(check_allocated(volume, part));
+      blocks = {part.end(), blocks.count - part.count};
+    }
+  }
+  return {};
+}
+
+Status BlockStore::commit(VolumeId volume, std::span<const CommitRange> ranges, const Abandoned& abandoned) {
+  const CommitPlan plan = TRY(CommitPlan::make(ranges));
+  TRY(check_named(volume, plan));
+  uint64_t bytes = 0;
+  // What is committed may refer to blocks just allocated: none of it may reach the disk before the table.
+  if (store_ != nullptr && !ranges.empty() && !store_->table_is_durable()) TRY(sync());
+  bool unsynced = false;
+  for (size_t i = 0; store_ != nullptr && i < plan.rounds().size(); ++i) {
+    if (abandoned()) return Error(ECANCELED, "commit");
+    const CommitPlan::Round& round = plan.rounds()[i];
+    if (unsynced && !round.empty()) TRY(sync());
+    for (const CommitPlan::Bytes& named : round) TRY(write_named(volume, named, abandoned));
+    for (const CommitPlan::Bytes& named : round) bytes += named.last - named.first + 1;
+    unsynced = unsynced || !round.empty();
+  }
+  if (store_ != nullptr) {
+    TRY(sync());
+    clear_suspicion(volume, plan.whole_blocks());
+  }
+  commits_.fetch_add(1);
+  committed_bytes_.fetch_add(bytes);
+  return {};
+}
+
+Status BlockStore::write_named(VolumeId volume, const CommitPlan::Bytes& named, const Abandoned& abandoned) {
+  for (BlockAddress block = block_of(named.first); raw(block) <= named.last; block = block_after(block)) {
+    if (abandoned()) return Error(ECANCELED, "commit");
+    const uint64_t first = std::max(named.first, raw(block));
+    const uint64_t last = std::min(named.last, raw(block) + (kBlockBytes - 1));
+    TRY(write_part(volume, block, first - raw(block), last - first + 1));
+  }
+  return {};
+}
+
+// Of one block, if it is in memory and may differ from the store. Nearly all of a suspect block was committed before.
+Status BlockStore::write_part(VolumeId volume_id, BlockAddress address, uint64_t offset, uint64_t length_bytes) {
+  MutexLock lock(mutex_);
+  Volume& volume = volume_of(volume_id);
+  auto found = volume.blocks.find(address);
+  while (found != volume.blocks.end() && found->second.moving) {
+    moved_.wait(lock);
+    found = volume.blocks.find(address);
+  }
+  if (found == volume.blocks.end() || found->second.frame == kNone) return {};  // freed meanwhile, or not resident
+  Block& block = found->second;
+  if (!block.dirty) return {};
+  const bool compare = block.suspect && length_bytes == kBlockBytes;
+  const bool unmapped = block.mappings == 0;
+  const bool settles = length_bytes == kBlockBytes && block.writers == 0;
+  const uint32_t write_mappings = block.write_mappings_ever;
+  unlist(block);
+  ++block.holds;
+  if (unmapped) ++soon_idle_;
+  lock.unlock();
+  const auto bytes = pool_.bytes(block.frame).subspan(offset, length_bytes);
+  const Status written =
+      compare ? store_->write_differences(block.slot, bytes) : store_->write(block.slot, offset, bytes);
+  if (!written.ok()) {
+    log::error("store {}: commit cannot write: {}", store_->path(), std::strerror(written.code()));
+  }
+  lock.lock();
+  if (unmapped) --soon_idle_;
+  --block.holds;
+  if (written.ok() && settles && block.write_mappings_ever == write_mappings) block.dirty = false;
+  enlist_if_idle(block);
+  moved_.notify_all();
+  return written;
+}
+
+void BlockStore::clear_suspicion(VolumeId volume_id, std::span<const BlockAddress> settled) {
+  MutexLock lock(mutex_);
+  Volume& volume = volume_of(volume_id);
+  for (const BlockAddress address : settled) {
+    const auto found = volume.blocks.find(address);
+    if (found == volume.blocks.end() || !found->second.suspect) continue;
+    found->second.suspect = false;
+    --volume.suspect;
+  }
+}
+
+Status BlockStore::sync() {
+  std::vector<uint32_t> freed;
+  std::vector<uint32_t> cleared;
+  {
+    MutexLock lock(mutex_);
+    freed.swap(freed_slots_);
+    cleared.swap(cleared_slots_);
+  }
+  const Status synced = store_->sync();
+  Status punched = synced;
+  size_t done = 0;
+  while (punched.ok() && done < freed.size()) {
+    punched = store_->punch(freed[done]);
+    if (punched.ok()) ++done;
+  }
+  MutexLock lock(mutex_);
+  cleared_slots_.insert(cleared_slots_.end(), freed.begin(), freed.begin() + static_cast<std::ptrdiff_t>(done));
+  freed_slots_.insert(freed_slots_.end(), freed.begin() + static_cast<std::ptrdiff_t>(done), freed.end());
+  last_punch_ = punched;  // it only keeps slots from being used again
+  if (synced.ok()) {
+    for (const uint32_t slot : cleared) free_slots_.add(slot);
+  } else {
+    cleared_slots_.insert(cleared_slots_.end(), cleared.begin(), cleared.end());
+  }
+  return synced;
+}
+
+Status BlockStore::write_back_all() {
+  if (store_ == nullptr) return {};
+  {
+    MutexLock lock(mutex_);
+    while (!dirty_idle_.empty()) TRY(store_writes(*dirty_idle_.front()));
+  }
+  return sync();
+}
+
+}  // namespace brickfs

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The blocks of all volumes: which exist, where they live (frame of the pool, slot of the store), what keeps them
+// there. Knows no sessions; who may do what is decided above it.
+//
+// A block has a slot from alloc on (durable bricks), and a frame while it is resident: from its first mapping until it
+// is evicted, which happens to unmapped blocks only.
+//
+// Threads: every call from any thread. One mutex guards the bookkeeping and is never held while a block is copied,
+// cleared or written; a block being worked on is `moving` (one thread has it for itself) or `held` (it stays resident).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "server/store/commit_plan.h"
+#include "server/store/free_runs.h"
+#include "server/store/pool.h"
+#include "server/store/store_file.h"
+#include "transport/base/mutex.h"
+#include "transport/base/result.h"
+#include "transport/brick/brick.h"
+
+namespace brickfs {
+
+enum class VolumeId : uint32_t {};
+constexpr uint64_t kNoQuota = UINT64_MAX;
+
+// What becomes of a block that was mapped for writing and no longer is.
+enum class AfterWriting {
+  kStore,    // the store gets what was written (not synced)
+  kSuspect,  // its writer went without a word: memory is newer than what he may have committed
+  kDiscard,  // it is about to be freed
+};
+
+class BlockStore {
+ public:
+  // `store` may be null: a volatile brick. Both outlive this.
+  BlockStore(Pool& pool, StoreFile* store);
+  BlockStore(const BlockStore&) = delete;
+  BlockStore& operator=(const BlockStore&) = delete;
+
+  uint64_t capacity_blocks() const { return capacity_; }
+  uint64_t memory_blocks() const { return pool_.frames(); }
+
+  void add_volume(VolumeId volume, uint64_t quota_blocks) ABSL_LOCKS_EXCLUDED(mutex_);
+  void set_quota(VolumeId volume, uint64_t quota_blocks) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Blocks found in the store, once, before any other call but add_volume().
+  void adopt(std::span<const StoreFile::Entry> entries) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // As in transport/brick/brick.h, for one valid range. EBUSY from free: mapped.
+  Status alloc(VolumeId volume, BlockRange blocks) ABSL_LOCKS_EXCLUDED(mutex_);
+  Status free(VolumeId volume, BlockRange blocks) ABSL_LOCKS_EXCLUDED(mutex_);
+  // ENOENT: one of them does not exist.
+  Status check_allocated(VolumeId volume, BlockRange blocks) const ABSL_LOCKS_EXCLUDED(mutex_);
+  ListPage list(VolumeId volume, BlockAddress cursor) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Makes the blocks resident and keeps them so until as many unmap() calls. The memory of each block.
+  Result<std::vector<std::byte*>> map(VolumeId volume, BlockRange blocks, Access access) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Undoes one map() of each block, by the same access. Nobody touches their bytes by that mapping any more.
+  void unmap(VolumeId volume, BlockRange blocks, Access access, AfterWriting after) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // As in transport/brick/brick.h. ECANCELED when `abandoned`, asked before each block, says so before all is written.
+  using Abandoned = std::function<bool()>;
+  Status commit(VolumeId volume, std::span<const CommitRange> ranges, const Abandoned& abandoned) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Writes and syncs all that is newer in memory. Precondition: nothing is mapped.
+  Status write_back_all() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  uint64_t suspect_blocks(VolumeId volume) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The store has slots for which its disk has no room: or so little that clients hold it back for what they need to
+  // free anything.
+  bool disk_is_full() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Fills in the fields about blocks.
+  void fill_stat(VolumeId volume, BrickStat& stat) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  struct Volume;
+  struct Block {
+    Volume* volume = nullptr;
+    uint32_t slot = kNone;
+    uint32_t frame = kNone;
+    uint32_t mappings = 0;
+    uint32_t writers = 0;              // mappings for writing
+    uint32_t holds = 0;                // commits that are copying from the frame
+    uint32_t write_mappings_ever = 0;  // tells whether one came in between
+    bool moving = false;               // one thread has it: being made, loaded, stored or freed; others wait for moved_
+    bool blank = false;                // never mapped for writing since alloc: its slot need not be read
+    bool dirty = false;                // the frame may differ from the slot
+    bool suspect = false;
+    std::list<Block*>* idle_list = nullptr;  // the one it stands in: clean_idle_, dirty_idle_ or none
+    std::list<Block*>::iterator idle_place;
+  };
+  using Blocks = std::map<BlockAddress, Block>;  // places of blocks are stable
+  struct Volume {
+    uint64_t quota = kNoQuota;
+    uint64_t mapped = 0;
+    uint64_t suspect = 0;
+    Blocks blocks;
+  };
+
+  // Blocks of a range, none moving (waited for). ENOENT.
+  Result<std::vector<Block*>> settled_blocks(Volume& volume, BlockRange blocks, MutexLock& lock)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Volume& volume_of(VolumeId volume) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void stop_moving(std::span<Block* const> blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Where these let go of the mutex meanwhile, blocks that are not moving, mapped or held may change.
+  // Allocation (block_store.cc).
+  Status reserve(Volume& volume, BlockRange blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status reserve_room(std::span<Block* const> made);
+  Status write_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> made);
+  Status clear_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> doomed);
+  void erase(Volume& volume, BlockRange blocks, std::span<Block* const> doomed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Residency (block_residency.cc).
+  Status find_frames(uint64_t count, MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status evict_one() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status load(std::span<Block* const> absent);
+  void note_writer(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint32_t frame_before(Volume& volume, BlockAddress address) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void add_mapping(Block& block, Access access) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void drop_mapping(Block& block, Access access) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void enlist_if_idle(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void unlist(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void drop_frame(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status store_writes(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Commit (block_commit.cc).
+  Status check_named(VolumeId volume, const CommitPlan& plan) const ABSL_LOCKS_EXCLUDED(mutex_);
+  Status write_named(VolumeId volume, const CommitPlan::Bytes& named, const Abandoned& abandoned) ABSL_LOCKS_EXCLUDED(mutex_);
+  Status write_part(VolumeId volume, BlockAddress address, uint64_t offset, uint64_t length_bytes)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void clear_suspicion(VolumeId volume, std::span<const BlockAddress> settled) ABSL_LOCKS_EXCLUDED(mutex_);
+  Status sync() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Fixed after construction.
+  Pool& pool_;
+  StoreFile* const store_;
+  const uint64_t capacity_;
+
+  std::atomic<uint64_t> commits_{0};
+  std::atomic<uint64_t> committed_bytes_{0};
+
+  mutable Mutex mutex_;
+  CondVar moved_;  // a block stopped moving or being held, or an idle one appeared
+  std::unordered_map<uint32_t, std::unique_ptr<Volume>> volumes_ ABSL_GUARDED_BY(mutex_);
+  uint64_t used_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t soon_idle_ ABSL_GUARDED_BY(mutex_) = 0;  // unmapped blocks being stored or committed
+  // Resident, not mapped, not moving, not held; least recently used first.
+  std::list<Block*> clean_idle_ ABSL_GUARDED_BY(mutex_);
+  std::list<Block*> dirty_idle_ ABSL_GUARDED_BY(mutex_);
+  // A freed slot: freed_ -> (sync) -> cleared_ -> (sync) -> free_. So neither an old block can come back onto a slot in
+  // use again, nor old bytes into a new block, wherever the machine stops.
+  FreeRuns free_slots_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint32_t> freed_slots_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint32_t> cleared_slots_ ABSL_GUARDED_BY(mutex_);
+  Status last_punch_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace brickfs

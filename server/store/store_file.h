@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is on the device behind a durable brick: volume records, block table, slots (docs/format.md, "Store"). Nothing
+// is durable before sync(); the order of writes is the callers' business. Once a sync has failed everything else fails
+// too, with EIO: nobody may be shown what the disk may not have.
+//
+// Threads: every call from any thread; two that touch the same record, entry or slot are kept apart by the callers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "server/store/group_sync.h"
+#include "server/store/store_device.h"
+#include "server/store/store_format.h"
+#include "transport/base/result.h"
+#include "transport/brick/block.h"
+
+namespace brickfs {
+
+class StoreFile {
+ public:
+  // An allocated block as the table has it.
+  struct Entry {
+    uint32_t volume = 0;
+    BlockAddress address{};
+    uint32_t slot = 0;
+  };
+  struct Contents {
+    std::vector<StoreVolume> volumes;  // kStoreVolumes of them, by id, used or not
+    std::vector<Entry> entries;        // of volumes in use, one for each block
+  };
+
+  // Opens the store at `path`, or makes one of `bytes` (rounded down to blocks) if there is nothing there but perhaps
+  // an empty file; an existing one is given that size, if it can be. 0: that of the existing one. Errors, with one line for people in `why`: EBUSY (another process has
+  // it), EUCLEAN (not a store, or damaged), ENOTSUP (newer format, or a file system without holes), EINVAL (size),
+  // others as the system gave them.
+  static Result<std::unique_ptr<StoreFile>> open(const std::string& path, uint64_t bytes, std::string* why);
+  // The same on a device, which people know as `name`.
+  static Result<std::unique_ptr<StoreFile>> open(std::unique_ptr<StoreDevice> device, std::string name, uint64_t bytes,
+                                                 std::string* why);
+
+  uint32_t slots() const { return slots_; }
+  const std::string& path() const { return path_; }
+  // What was found at open; empty from the second call on.
+  Contents take_contents() { return std::move(contents_); }
+
+  Status write_volume(uint32_t id, StoreVolume record);
+  Status write_entry(const Entry& entry);
+  Status clear_entry(uint32_t slot);
+
+  Status read(uint32_t slot, uint64_t offset, std::span<std::byte> into) const;
+  // The bytes may be changing meanwhile: any mixture is then stored.
+  Status write(uint32_t slot, uint64_t offset, std::span<const std::byte> from);
+  // Writes what of the block is not in the slot yet.
+  Status write_differences(uint32_t slot, std::span<const std::byte> block);
+  // Slots can be written from now on however full the disk gets. ENOSPC.
+  Status reserve(uint32_t first_slot, uint32_t count = 1);
+  // Makes slots zeros without using space.
+  Status punch(uint32_t first_slot, uint32_t count = 1);
+
+  // All writes that have returned are durable. EIO, for good.
+  Status sync();
+  // All entries whose writing or clearing has returned.
+  bool table_is_durable() const { return sync_.table_is_durable(); }
+  bool failed() const { return sync_.failed(); }
+  uint64_t room_bytes() const { return device_->room_bytes(); }  // on its disk, besides what is reserved
+
+ private:
+  StoreFile(std::string path, std::unique_ptr<StoreDevice> device)
+      : path_(std::move(path)), device_(std::move(device)), sync_(*device_) {}
+  Status load(uint64_t bytes, std::string* why);
+  Status create(uint64_t bytes, std::string* why);
+  Status resize(uint64_t slots, std::string* why);
+  Status prepare_slots(uint64_t from, uint64_t to);
+  Status write_header(const StoreHeader& header);
+  bool making_was_torn(uint64_t file_bytes) const;
+  Status load_header(uint64_t file_bytes, std::string* why);
+  Status load_volumes(std::string* why);
+  Status load_entries(std::string* why);
+  Status drop_older_duplicates(std::vector<StoreEntry>& table);
+  Status clear_unused_slots(std::string* why);
+  void reserve_what_is_used();
+  Status check_works() const;
+  Status write_at(uint64_t offset, std::span<const std::byte> from);
+  Status read_at(uint64_t offset, std::span<std::byte> into) const;
+  uint64_t slot_at(uint32_t slot) const { return slots_at_ + slot * kBlockBytes; }
+
+  // Fixed after open().
+  const std::string path_;
+  const std::unique_ptr<StoreDevice> device_;
+  uint32_t slots_ = 0;
+  uint64_t slots_at_ = 0;
+  std::array<uint64_t, 2> uuid_{};
+  Contents contents_;
+
+  std::atomic<uint64_t> serial_{0};
+  GroupSync sync_;
+  std::atomic<bool> failure_logged_{false};
+};
+
+}  // namespace brickfs

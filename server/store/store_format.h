@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes of a store file: docs/format.md, "Store". Little-endian.
+//
+//   0        header, one page
+//   4 KiB    volume records, kStoreVolumes of 256 bytes
+//   260 KiB  block table, one entry of 32 bytes for each slot
+//   ...      slots of one block each, the first at the next multiple of kBlockBytes
+//
+// Records and entries never cross a 512-byte sector, which a disk writes whole or not at all. All zeros: unused.
+#pragma once
+
+#include <xxhash.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "transport/base/bytes.h"
+#include "transport/brick/block.h"
+#include "transport/brick/limits.h"
+
+namespace brickfs {
+
+constexpr std::array<char, 8> kStoreMagic = {'b', 'r', 'i', 'c', 'k', 's', 't', 'o'};
+constexpr uint32_t kStoreVersion = 1;
+constexpr uint64_t kStoreHeaderBytes = 4096;
+constexpr uint64_t kStoreVolumes = limits::kVolumes;
+constexpr uint64_t kStoreSlotsMost = 1ull << 26;  // 128 TiB
+constexpr uint64_t kStoreSlotsApart = 1;           // incompatible feature: `slots_at` is not 0
+constexpr uint64_t kStoreGrowth = 8;               // a new store's table has room for so many times its slots
+constexpr uint64_t kStoreNumbers = INT64_MAX;      // the largest epoch, and serial of an entry
+
+struct StoreHeader {
+  std::array<char, 8> magic;
+  uint32_t version;
+  uint32_t block_bytes;
+  uint64_t compat_features;     // unknown bits: read and write all the same
+  uint64_t ro_compat_features;  // unknown bits: refuse (a store is never opened for reading only)
+  uint64_t incompat_features;   // unknown bits: refuse
+  std::array<uint64_t, 2> uuid;
+  uint64_t slots;
+  uint64_t slots_at;            // where they begin; 0: right behind the table
+  std::array<std::byte, kStoreHeaderBytes - 88> reserved;
+  uint64_t resize_to;           // slots that the checksum is for: store_resize.cc; 0: as above
+  uint64_t checksum;            // XXH3 of all before it
+};
+static_assert(sizeof(StoreHeader) == kStoreHeaderBytes && offsetof(StoreHeader, slots) == 56 && offsetof(StoreHeader, resize_to) == 4080 &&
+              offsetof(StoreHeader, checksum) == kStoreHeaderBytes - 8);
+
+// Position in the table = the volume's id.
+struct StoreVolume {
+  std::array<char, 64> name;  // zero-terminated
+  uint64_t quota_blocks;      // UINT64_MAX: none
+  uint64_t epoch;
+  uint64_t holder_client;  // of the exclusive holder who has not given up the lease; else 0
+  int64_t holder_since;    // seconds since 1970
+  std::array<char, 128> holder_name;
+  uint32_t lease_mode;  // 0 none, else OpenMode
+  uint32_t in_use;      // 1
+  std::array<std::byte, 16> reserved;
+  uint64_t checksum;  // XXH3 of all before it, seeded with uuid[0] + position
+};
+static_assert(sizeof(StoreVolume) == 256 && offsetof(StoreVolume, holder_name) == 96 &&
+              offsetof(StoreVolume, checksum) == 248);
+
+// Position in the table = the slot.
+struct StoreEntry {
+  uint64_t address;   // of the block
+  uint32_t volume;    // id
+  uint32_t in_use;    // 1
+  uint64_t serial;    // grows with each entry written: of two for one block the younger holds
+  uint64_t checksum;  // XXH3 of all before it, seeded with uuid[1] + position
+};
+static_assert(sizeof(StoreEntry) == 32 && offsetof(StoreEntry, checksum) == 24);
+
+constexpr uint64_t kStoreVolumesAt = kStoreHeaderBytes;
+constexpr uint64_t kStoreEntriesAt = kStoreVolumesAt + kStoreVolumes * sizeof(StoreVolume);
+constexpr uint64_t store_slots_at(uint64_t slots) {
+  return round_up(kStoreEntriesAt + slots * sizeof(StoreEntry), kBlockBytes);
+}
+constexpr uint64_t slots_begin(const StoreHeader& header) {
+  return header.slots_at != 0 ? header.slots_at : store_slots_at(header.slots);
+}
+// The header when it has so many slots.
+StoreHeader resized_header(StoreHeader header, uint64_t slots);
+
+// The checksum that belongs into `record`, whose last field it is.
+template <typename Record>
+uint64_t store_checksum(const Record& record, uint64_t seed) {
+  return XXH3_64bits_withSeed(&record, offsetof(Record, checksum), seed);
+}
+
+}  // namespace brickfs

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// TCP connections from being accepted to their first call, OPEN or ATTACH. They take no thread: none of them is waited
+// for, and there are few (stranger_places.h).
+//
+// Threads: the accepting one alone.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "server/service/peer_address.h"
+#include "server/service/stranger_places.h"
+#include "transport/base/unique_fd.h"
+#include "transport/brick/proof.h"
+#include "transport/tcp/frame.h"
+
+namespace brickfs {
+
+class TcpStrangers {
+ public:
+  // One that has sent its first call, whole. Whether that proves anything is not known yet.
+  struct Introduced {
+    UniqueFd fd;
+    PeerAddress peer;
+    Nonces nonces;
+    tcp::Frame call;
+  };
+  // How long such a one waits for its answer.
+  using Delay = std::function<std::chrono::milliseconds(const PeerHost& host, const tcp::Frame& call)>;
+
+  explicit TcpStrangers(Delay delay);
+
+  // Another one may go for it.
+  void add(UniqueFd fd, PeerAddress peer);
+  // An entry for each that something may come from; receive() looks at them, in the same order.
+  void watch(std::vector<pollfd>& entries) const;
+  void receive(std::span<const pollfd> entries);
+  // Those whose answer is due; who has not sent a call in time goes.
+  std::vector<Introduced> take_due(tcp::Deadline now);
+  // take_due() has something to do then; none: there is nobody.
+  std::optional<tcp::Deadline> next_due() const;
+
+ private:
+  enum class Stage { kHello, kHeader, kBody, kComplete };
+  struct Stranger {
+    Introduced introduced;
+    Stage stage = Stage::kHello;
+    size_t expected = 0;           // bytes of this stage
+    std::vector<std::byte> bytes;  // of them, so far
+    tcp::Deadline due;             // of the call; then of its answer
+  };
+  using Strangers = std::map<StrangerPlaces::Number, Stranger>;
+
+  bool receive(Stranger& stranger) const;
+  bool go_on(Stranger& stranger) const;
+  bool welcome(Stranger& stranger) const;
+  Strangers::iterator remove(Strangers::iterator at);
+
+  const Delay delay_;
+  StrangerPlaces places_;
+  Strangers strangers_;
+};
+
+}  // namespace brickfs

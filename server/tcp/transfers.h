@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// A connection that carries transfers, served in order. docs/protocol.md, "Transfers".
+#pragma once
+
+#include "server/tcp/session.h"
+
+namespace brickfs {
+
+// Until the peer leaves, misbehaves, stalls in the middle of a frame, or is cut off.
+void serve_transfers(int fd, TcpSession& session);
+
+}  // namespace brickfs

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/verbs/access.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/base/check.h"
+#include "transport/base/random.h"
+#include "transport/brick/limits.h"
+#include "transport/brick/proof.h"
+
+namespace brickfs {
+namespace {
+
+constexpr auto kOfferLasts = 2 * limits::kConnectTimeout;
+constexpr size_t kRevokedAtOnce = 64;
+
+}  // namespace
+
+// The first key is anything, so that a handle of a former session is none of this one.
+VerbsAccess::VerbsAccess(VerbsDevices& devices) : devices_(devices), next_key_(random_id<uint32_t>() / 2 + 1) {}
+
+VerbsAccess::~VerbsAccess() {
+  MutexLock lock(mutex_);
+  for (size_t slot = 0; slot < slots_.size(); ++slot) destroy_lane(slot);
+  grants_.clear();
+}
+
+Result<VerbsDomain*> VerbsAccess::domain_of(ibv_context* device) {
+  auto& domain = domains_[device];
+  if (!domain) {
+    const VerbsDevice* const traits = TRY(devices_.find(device));
+    domain = TRY(VerbsDomain::make(device, *traits, devices_.memory()));
+  }
+  return domain.get();
+}
+
+size_t VerbsAccess::reach(const std::byte* from) const { return bytes_to_slab_end(devices_.memory(), from); }
+
+// Makes the grant's memory reachable through the lane in `slot`.
+Status VerbsAccess::extend(Grant& grant, size_t slot) {
+  VerbsLane& lane = *slots_[slot].lane;
+  VerbsDomain& domain = lane.domain();
+  if (domain.traits().windows) {
+    auto window = lane.bind(grant.memory, grant.access);
+    if (!window.ok() && window.error().is(ENOTCONN)) return {};  // the client notices by itself
+    if (!window.ok()) return window.error();
+    grant.keys[slot] = (*window)->key;
+    grant.windows[slot] = *std::move(window);
+    return {};
+  }
+  auto& region = grant.regions[slots_[slot].lane->device()];
+  if (!region) region = TRY(domain.expose(grant.memory, grant.access));
+  grant.keys[slot] = region->rkey;
+  return {};
+}
+
+Status VerbsAccess::extend_all(size_t slot) {
+  for (auto& [key, grant] : grants_) TRY(extend(grant, slot));
+  return {};
+}
+
+Result<uint32_t> VerbsAccess::grant(std::span<std::byte> memory, Access access) {
+  MutexLock lock(mutex_);
+  if (over_) return Error(ENOTCONN, "the session is cut off");
+  Grant grant;
+  grant.memory = memory;
+  grant.access = access;
+  const uint32_t key = next_key_;
+  const auto place = grants_.emplace(key, std::move(grant)).first;
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (!slots_[slot].lane) continue;
+    const Status extended = extend(place->second, slot);
+    if (extended.ok()) continue;
+    lock.unlock();
+    revoke({&key, 1});
+    return extended.error();
+  }
+  if (++next_key_ == 0) next_key_ = 1;
+  return key;
+}
+
+// Some at a time: whoever wants to know of a ticket, the thread that accepts connections, waits for the mutex.
+void VerbsAccess::revoke(std::span<const uint32_t> keys) {
+  while (!keys.empty()) {
+    const auto some = keys.first(std::min(keys.size(), kRevokedAtOnce));
+    revoke_some(some);
+    keys = keys.subspan(some.size());
+  }
+}
+
+void VerbsAccess::revoke_some(std::span<const uint32_t> keys) {
+  MutexLock lock(mutex_);
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    std::vector<const VerbsWindow*> windows;
+    for (const uint32_t key : keys) {
+      if (const auto& window = grants_.at(key).windows[slot]) windows.push_back(window.get());
+    }
+    if (!windows.empty() && slots_[slot].lane && !slots_[slot].lane->unbind(windows)) destroy_lane(slot);
+  }
+  for (const uint32_t key : keys) grants_.erase(key);  // windows and regions go
+}
+
+Result<verbs::LaneAnswer> VerbsAccess::offer_lane() {
+  MutexLock lock(mutex_);
+  if (over_) return Error(ENOTCONN, "the session is cut off");
+  const auto now = verbs::Clock::now();
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (slot.lane || (slot.ticket && now - slot.offered_at < kOfferLasts)) continue;
+    slot.ticket.emplace();
+    fill_random(*slot.ticket);
+    slot.offered_at = now;
+    return verbs::LaneAnswer{static_cast<uint32_t>(i), 0, *slot.ticket};
+  }
+  return Error(ENOBUFS, "too many lanes");
+}
+
+bool VerbsAccess::offered(const verbs::Ticket& ticket) const {
+  MutexLock lock(mutex_);
+  return !over_ && std::ranges::any_of(slots_, [&](const Slot& slot) {
+    return slot.ticket && same_bytes(*slot.ticket, ticket);
+  });
+}
+
+Status VerbsAccess::admit(const verbs::Ticket& ticket, verbs::CmIdPtr id, const rdma_conn_param& asked) {
+  MutexLock lock(mutex_);
+  const auto slot = std::ranges::find_if(
+      slots_, [&](const Slot& at) { return at.ticket && same_bytes(*at.ticket, ticket); });
+  if (over_ || slot == slots_.end()) return Error(EACCES, "no such ticket");
+  slot->ticket.reset();
+  VerbsDomain* const domain = TRY(domain_of(id->verbs));
+  slot->lane = TRY(VerbsLane::accept(std::move(id), *domain, asked));
+  const auto number = static_cast<size_t>(slot - slots_.begin());
+  const Status extended = extend_all(number);
+  if (!extended.ok()) destroy_lane(number);
+  return extended;
+}
+
+void VerbsAccess::destroy_lane(size_t slot) {
+  if (!slots_[slot].lane) return;
+  slots_[slot].lane->stop();
+  for (auto& [key, grant] : grants_) {
+    grant.windows[slot].reset();
+    grant.keys[slot] = 0;
+  }
+  slots_[slot].lane.reset();
+}
+
+void VerbsAccess::detach(uint32_t lanes) {
+  MutexLock lock(mutex_);
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    if ((lanes >> slot & 1) == 0) continue;
+    slots_[slot].ticket.reset();
+    destroy_lane(slot);
+  }
+}
+
+void VerbsAccess::cut_off() {
+  {
+    MutexLock lock(mutex_);
+    over_ = true;
+  }
+  detach(UINT32_MAX);
+}
+
+std::vector<std::byte> VerbsAccess::describe(std::span<const Handle> handles) const {
+  MutexLock lock(mutex_);
+  std::vector<verbs::LaneHandle> records;
+  records.reserve(handles.size());
+  for (const Handle& handle : handles) {
+    verbs::LaneHandle record;
+    record.start = raw(handle.blocks.start);
+    record.count = static_cast<uint32_t>(handle.blocks.count);
+    record.id = handle.remote_key;
+    const auto grant = grants_.find(handle.remote_key);
+    if (grant != grants_.end()) {  // else it was unmapped meanwhile
+      record.address = reinterpret_cast<uint64_t>(grant->second.memory.data());
+      record.keys = grant->second.keys;
+    }
+    records.push_back(record);
+  }
+  return wire::encode(std::as_bytes(std::span(records)));
+}
+
+std::vector<std::byte> VerbsAccess::keys_of(const verbs::KeysCall& call) const {
+  MutexLock lock(mutex_);
+  std::vector<verbs::KeyRecord> records;
+  for (auto at = grants_.upper_bound(call.after); at != grants_.end(); ++at) {
+    if (records.size() == verbs::kKeysPerPage) break;
+    records.push_back({at->first, at->second.keys[call.lane]});
+  }
+  return wire::encode(std::as_bytes(std::span(records)));
+}
+
+}  // namespace brickfs

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/verbs/listener.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "server/service/first_call.h"
+#include "server/service/server_limits.h"
+#include "transport/base/log.h"
+#include "transport/brick/limits.h"
+
+namespace brickfs {
+namespace {
+
+constexpr int kBacklog = 128;
+
+// The bytes of the address itself.
+std::span<const std::byte> host_in(const sockaddr* address) {
+  if (address->sa_family == AF_INET6) return bytes_of(reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+  return bytes_of(reinterpret_cast<const sockaddr_in*>(address)->sin_addr);
+}
+
+bool is_any(const sockaddr* address) {
+  return std::ranges::all_of(host_in(address), [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+sockaddr_storage copy_of(const sockaddr* address) {
+  sockaddr_storage copy{};
+  std::memcpy(&copy, address, address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+  return copy;
+}
+
+// The same port of every address.
+sockaddr_storage any_like(const sockaddr* address) {
+  sockaddr_storage any = copy_of(address);
+  auto* const raw = reinterpret_cast<sockaddr*>(&any);
+  if (raw->sa_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(raw)->sin6_addr = in6addr_any;
+  } else {
+    reinterpret_cast<sockaddr_in*>(raw)->sin_addr.s_addr = INADDR_ANY;
+  }
+  return any;
+}
+
+}  // namespace
+
+uint16_t VerbsListener::Port::number() const { return ntohs(rdma_get_src_port(id.get())); }
+
+bool VerbsListener::Port::serves(const sockaddr* address) const {
+  return only.empty() || std::ranges::any_of(only, [&](const sockaddr_storage& one) {
+    const auto* const raw = reinterpret_cast<const sockaddr*>(&one);
+    return raw->sa_family == address->sa_family && std::ranges::equal(host_in(raw), host_in(address));
+  });
+}
+
+Result<std::unique_ptr<VerbsListener>> VerbsListener::open(BrickService& service, const std::vector<ListenUrl>& urls,
+                                                           Secret secret, std::string* why) {
+  *why = verbs::why_no_device();
+  if (!why->empty()) return Error(ENODEV, "no RDMA device");
+  verbs::CmChannelPtr channel(rdma_create_event_channel());
+  UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
+  if (!channel || !stop) {
+    *why = fmt::format("cannot listen over RDMA: {}", std::strerror(errno));
+    return errno_error("event channel");
+  }
+  ::fcntl(channel->fd, F_SETFL, ::fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
+  std::unique_ptr<VerbsListener> listener(
+      new VerbsListener(service, std::move(secret), std::move(channel), std::move(stop)));
+  for (const ListenUrl& url : urls) {
+    const Status listening = listener->listen(url);
+    if (listening.ok()) continue;
+    const HostPort address{url.host, url.port};
+    *why = fmt::format("cannot listen on rdma://{}: {}", format_address(address),
+                       listening.error().is(ENODEV) || listening.error().is(EADDRNOTAVAIL)
+                           ? "no RDMA device has this address"
+                           : std::strerror(listening.code()));
+    return listening.error();
+  }
+  listener->thread_ = std::thread([raw = listener.get()] { raw->run(); });
+  return listener;
+}
+
+VerbsListener::VerbsListener(BrickService& service, Secret secret, verbs::CmChannelPtr channel, UniqueFd stop)
+    : service_(service),
+      secret_(std::move(secret)),
+      stop_(std::move(stop)),
+      devices_(service),
+      places_(limits::kVerbsStrangers, limits::kVerbsStrangersOfHost),
+      channel_(std::move(channel)),
+      silence_watch_(service) {}
+
+Status VerbsListener::listen(const ListenUrl& url) {
+  const verbs::AddressList list = TRY(verbs::resolve_host({url.host, url.port}, true));
+  sockaddr* const address = list->ai_src_addr;
+  const bool any = is_any(address);
+  if (url.port != 0) {
+    for (const auto& port : ports_) {  // two addresses at one port
+      if (port->number() != url.port || rdma_get_local_addr(port->id.get())->sa_family != address->sa_family) continue;
+      if (any || port->only.empty()) return Error(EADDRINUSE, "the port is served at all addresses");
+      port->only.push_back(copy_of(address));
+      by_url_.push_back(port.get());
+      return {};
+    }
+  }
+  auto port = std::make_unique<Port>();
+  if (!any) {
+    TRY(listen_at(address));  // one of ours, of a device, and free; given back at once
+    port->only.push_back(copy_of(address));
+  }
+  sockaddr_storage all = any_like(address);
+  auto id = listen_at(reinterpret_cast<sockaddr*>(&all));
+  if (!id.ok() && id.error().is(EADDRINUSE) && !any) id = listen_at(address);  // another brickd has it elsewhere
+  port->id = TRY(std::move(id));
+  by_url_.push_back(port.get());
+  ports_.push_back(std::move(port));
+  return {};
+}
+
+Result<verbs::CmIdPtr> VerbsListener::listen_at(sockaddr* address) {
+  rdma_cm_id* made = nullptr;
+  if (rdma_create_id(channel_.get(), &made, nullptr, RDMA_PS_TCP) != 0) return errno_error("rdma_create_id");
+  verbs::CmIdPtr id(made);
+  int alone = 1;  // [::] without 0.0.0.0
+  if (address->sa_family == AF_INET6) {
+    rdma_set_option(made, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &alone, sizeof(alone));
+  }
+  if (rdma_bind_addr(made, address) != 0) return errno_error("rdma_bind_addr");
+  if (rdma_listen(made, kBacklog) != 0) return errno_error("rdma_listen");
+  return id;
+}
+
+uint16_t VerbsListener::port(size_t number) const { return by_url_[number]->number(); }
+
+VerbsListener::~VerbsListener() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(stop_.get(), &one, sizeof(one));
+  if (thread_.joinable()) thread_.join();
+  ports_.clear();
+  for (Connection& connection : connections_) connection.shut_down();
+  sessions_.end_all();  // a call that takes long is given up by that
+  for (Connection& connection : connections_) connection.thread.join();
+}
+
+void VerbsListener::Connection::shut_down() {
+  MutexLock lock(mutex);
+  if (channel) channel->shut_down();
+}
+
+void VerbsListener::run() {
+  auto next_reaping = verbs::Clock::now() + limits::kListenerTick;
+  while (true) {
+    std::array<pollfd, 2> watched = {pollfd{channel_->fd, POLLIN, 0}, pollfd{stop_.get(), POLLIN, 0}};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_reaping - verbs::Clock::now());
+    ::poll(watched.data(), watched.size(), static_cast<int>(std::max<int64_t>(left.count(), 0)));
+    if (watched[1].revents != 0) return;
+    take_events();
+    if (verbs::Clock::now() < next_reaping) continue;
+    reap_finished();
+    next_reaping = verbs::Clock::now() + limits::kListenerTick;
+  }
+}
+
+// An event is acknowledged only when it has been handled: as long as it is not, its id, and the connection that id
+// belongs to, stay. So nothing here may wait for a connection to end.
+void VerbsListener::take_events() {
+  rdma_cm_event* taken = nullptr;
+  while (rdma_get_cm_event(channel_.get(), &taken) == 0) {
+    const verbs::CmEventPtr event(taken);
+    const bool over = event->event == RDMA_CM_EVENT_DISCONNECTED || event->event == RDMA_CM_EVENT_DEVICE_REMOVAL ||
+                      event->event == RDMA_CM_EVENT_CONNECT_ERROR || event->event == RDMA_CM_EVENT_UNREACHABLE;
+    if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+      accept(*event);
+    } else if (over && event->id->context != nullptr) {
+      static_cast<Connection*>(event->id->context)->shut_down();
+    }
+  }
+}
+
+void VerbsListener::accept(rdma_cm_event& event) {
+  verbs::CmIdPtr id(event.id);
+  id->context = nullptr;  // it begins as the listening id's
+  const rdma_conn_param asked = event.param.conn;
+  const auto* data = static_cast<const std::byte*>(asked.private_data);
+  const auto request = verbs::decode_request({data, data == nullptr ? size_t{0} : asked.private_data_len});
+  const auto port = std::ranges::find(ports_, event.listen_id, [](const auto& one) { return one->id.get(); });
+  const auto serve = [&]() -> Status {
+    TRY(request);
+    if (port == ports_.end() || !(*port)->serves(rdma_get_local_addr(id.get()))) {
+      return Error(EADDRNOTAVAIL, "brickd does not listen at this address");
+    }
+    if (request->purpose == static_cast<uint16_t>(verbs::Purpose::kCalls)) {
+      return accept_calls(std::move(id), *request, asked);
+    }
+    const auto ticket = load<verbs::Ticket>(request->nonce);
+    const auto session = sessions_.find_by_ticket(ticket);
+    if (session == nullptr) return Error(EACCES, "no such ticket");
+    return session->access()->admit(ticket, std::move(id), asked);
+  };
+  const Status served = serve();
+  if (served.ok()) return;
+  // A stranger's nonsense is no news; that the brick itself is short of something is, once.
+  const int code = served.code();
+  const bool shortage = code == ENOMEM || code == EPERM || code == EMFILE || code == ENODEV;
+  const auto level = shortage && std::exchange(last_shortage_, code) != code ? log::Level::kError : log::Level::kDebug;
+  const std::string text = fmt::format("{}: {}", served.error().what(), std::strerror(code));
+  log::line(level, "an RDMA connection is turned away: {}", fmt::make_format_args(text));
+  if (id) rdma_reject(id.get(), nullptr, 0);  // else the id's end has said it
+}
+
+Status VerbsListener::accept_calls(verbs::CmIdPtr id, const verbs::ConnectRequest& request,
+                                   const rdma_conn_param& asked) {
+  // Who has been displaced takes a moment to go.
+  if (connections_.size() >= admitted_ + limits::kVerbsStrangers) reap_finished();
+  if (connections_.size() >= admitted_ + 2 * limits::kVerbsStrangers) return Error(EBUSY, "too many strangers");
+  const VerbsDevice* const device = TRY(devices_.find(id->verbs));
+  const PeerAddress peer = peer_address(rdma_get_peer_addr(id.get()));
+  rdma_cm_id* const raw = id.get();
+  auto channel = TRY(verbs::MessageChannel::make({nullptr, std::move(id)}, limits::kFirstBodyBytes, true));
+  const Nonces nonces{request.nonce, random_nonce()};
+  verbs::ConnectReply reply;
+  reply.nonce = nonces.server;
+  rdma_conn_param parameters = verbs::connection_parameters(device->facts, &asked);
+  parameters.private_data = &reply;
+  parameters.private_data_len = sizeof(reply);
+  verbs::set_ack_timeout(raw);
+  if (rdma_accept(raw, &parameters) != 0) return errno_error("rdma_accept");
+  start_connection(std::move(channel), nonces, peer);
+  return {};
+}
+
+// In a stranger's place. Whoever must go for it is cut off.
+VerbsListener::Connection& VerbsListener::add_connection(const PeerHost& host) {
+  const auto place = places_.enter(host);
+  if (place.displaced) {
+    const auto former = std::ranges::find(connections_, *place.displaced, &Connection::place);
+    if (former != connections_.end()) former->shut_down();
+  }
+  return connections_.emplace_back(place.number);
+}
+
+void VerbsListener::start_connection(std::unique_ptr<verbs::MessageChannel> channel, const Nonces& nonces, const PeerAddress& peer) {
+  Connection& connection = add_connection(peer.host);
+  channel->id().id->context = &connection;
+  {
+    MutexLock lock(connection.mutex);
+    connection.channel = std::move(channel);
+  }
+  try {
+    connection.thread = std::thread([this, &connection, nonces, peer] { run_connection(connection, nonces, peer, true); });
+  } catch (const std::system_error& error) {
+    log::error("an RDMA connection is turned away: no thread for it ({})", error.what());
+    run_connection(connection, nonces, peer, false);
+    connections_.pop_back();
+  }
+}
+
+void VerbsListener::run_connection(Connection& connection, const Nonces& nonces, const PeerAddress& peer, bool serves) {
+  verbs::MessageChannel* channel = nullptr;
+  {
+    MutexLock lock(connection.mutex);
+    channel = connection.channel.get();
+  }
+  const auto admit_it = [this, &connection](std::span<const std::byte> first_body) { return admit(connection, first_body); };
+  if (serves) VerbsConnection(*channel, peer, nonces, {service_, devices_, sessions_, secret_.get(), guesses_}, admit_it).serve();
+  std::unique_ptr<verbs::MessageChannel> ended;
+  {
+    MutexLock lock(connection.mutex);
+    ended = std::move(connection.channel);
+  }
+  ended.reset();
+  if (connection.stranger) {
+    places_.leave(connection.place);
+  } else {
+    --admitted_;
+  }
+  connection.finished.store(true, std::memory_order_release);
+}
+
+bool VerbsListener::admit(Connection& connection, std::span<const std::byte> first_body) {
+  if (!has_room(admitted_, first_body)) return false;
+  ++admitted_;
+  connection.stranger = false;
+  places_.leave(connection.place);
+  return true;
+}
+
+void VerbsListener::reap_finished() {
+  for (auto at = connections_.begin(); at != connections_.end();) {
+    if (at->finished.load(std::memory_order_acquire)) {
+      at->thread.join();
+      at = connections_.erase(at);
+    } else {
+      ++at;
+    }
+  }
+}
+
+}  // namespace brickfs

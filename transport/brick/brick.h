@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// The brick interface: a client's end of one volume on one brick. The contract that every transport (tcp, verbs) and
+// the embedded brick fulfil; tests/transport/brick_contract_test.cc runs against each of them.
+//
+// A Brick is long-lived; a *session* on it begins with open() and ends with close(), the loss of the connection, or the
+// loss of the lease. After a loss every call answers ENOTCONN (connection) or ESTALE (fenced: another holds the volume)
+// until open() is called again; open() first makes sure that nothing of the old session is still under way, neither
+// here (local buffers) nor on the brick (late writes).
+//
+// Shaped after verbs: local buffers are registered once, data moves in posted batches that complete out of order
+// through handles which name remote memory and can die at any time.
+//
+// Threads: all calls may be made from any thread at once, except that open() and close() exclude each other.
+// Errors common to all calls: ENOTCONN, ESTALE, ETIMEDOUT (the session is then lost too), EPROTO (the peer talks
+// nonsense; the session is lost), EINVAL (arguments against the rules below), EACCES (not allowed in this mode).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/base/result.h"
+#include "transport/brick/block.h"
+
+namespace brickfs {
+
+enum class Access : uint32_t { kRead = 1, kReadWrite = 3 };
+enum class OpenMode : uint32_t {
+  kExclusive = 1,  // the one holder: every call
+  kReadOnly = 2,   // one of many; map for reading, list, stat. Excludes an exclusive holder
+  kObserve = 3,    // no lease at all: list and stat only
+};
+enum class Durability : uint32_t {
+  kVolatile = 1,  // survives any client's crash, not the brick's
+  kDurable = 2,   // survives the brick's crash and restart too, from commit on
+};
+enum class ClientId : uint64_t {};  // random, one for each Brick's user (a mount), not zero
+enum class Epoch : uint64_t {};     // of a volume's lease: grows with each exclusive or first read-only grant; 0: none
+enum class BootId : uint64_t {};    // of a brick: new at every start
+
+struct OpenRequest {
+  std::string volume = "default";
+  ClientId client{};
+  std::string client_name;  // for people: "host (pid 123)", at most limits::kClientNameBytes
+  OpenMode mode = OpenMode::kExclusive;
+  bool steal = false;       // cut off a live holder
+  // To come back after a lost connection: the epoch held before. ESTALE when the lease has gone to another since.
+  Epoch resume{};
+  // The caller knows that this client, for whom the volume is kept (Holder::kept_for), has ended and will not come back.
+  ClientId ended{};
+};
+
+struct Session {
+  Epoch epoch{};
+  BootId boot{};
+  Durability durability = Durability::kVolatile;
+  uint64_t capacity_blocks = 0;  // the volume may allocate so many (its quota, or the brick's capacity)
+  uint64_t memory_blocks = 0;    // the brick may have so many mapped at once, all volumes together
+  // Blocks that a former holder could write to and may not have committed (durable bricks): what is read of them is
+  // newer than what would survive the brick's crash, until they are named in a commit().
+  uint64_t suspect_blocks = 0;
+  uint16_t tcp_port = 0;  // where the brick listens on TCP too; 0: nowhere
+  // The client's side, for people: "tcp", "rdma (mlx5_0)", "tcp, redirected: ...". Not told by the brick.
+  std::string transport;
+};
+
+// Who holds the volume, told with EBUSY.
+struct Holder {
+  std::string name;
+  int64_t since_unix_seconds = 0;
+  ClientId client{};
+  // Not 0: he held it, with writes that he may not have committed, when a durable brick stopped; now he is away, and others (but with
+  // `steal`) are refused for so long. He himself gets in.
+  std::chrono::milliseconds kept_for{0};
+};
+
+// Remote memory: one or more neighbouring blocks of the volume. Dies with unmap, lease loss and disconnect; the
+// hardware (or the listener) then refuses it. Opaque but for `blocks` and `access`.
+struct Handle {
+  BlockRange blocks;
+  Access access = Access::kRead;
+  uint64_t remote_address = 0;  // of the first byte
+  uint32_t remote_key = 0;
+  // Which session of its Brick it is of, where that has several paths to the brick (transport/paths/redirected_brick.h); 0 elsewhere.
+  uint32_t session = 0;
+};
+
+// Local memory that a transfer may touch. It, and its registration, must outlive every transfer that names it.
+struct LocalSlice {
+  std::byte* data = nullptr;  // only read from for a write
+  uint32_t length_bytes = 0;
+  uint32_t local_key = 0;     // from register_memory(); 0 for unregistered memory, which may cost a copy
+};
+
+// A registration, given back on destruction. Survives the loss of a session.
+class RegisteredMemory {
+ public:
+  RegisteredMemory() = default;
+  RegisteredMemory(uint32_t local_key, std::function<void()> release) : local_key_(local_key), release_(std::move(release)) {}
+  RegisteredMemory(RegisteredMemory&& other) noexcept { *this = std::move(other); }
+  RegisteredMemory& operator=(RegisteredMemory&& other) noexcept {
+    std::swap(local_key_, other.local_key_);
+    std::swap(release_, other.release_);
+    return *this;
+  }
+  ~RegisteredMemory() {
+    if (release_) release_();
+  }
+  uint32_t local_key() const { return local_key_; }
+
+ private:
+  uint32_t local_key_ = 0;
+  std::function<void()> release_;
+};
+
+enum class Direction : uint8_t { kRead, kWrite };
+
+// Bytes between local slices and [offset, offset + their total) of a handle.
+// At most limits::kTransferBytes, limits::kSlicesPerTransfer; not empty; within the handle (EINVAL otherwise).
+struct Transfer {
+  Direction direction = Direction::kRead;
+  Handle handle;
+  uint64_t offset = 0;
+  std::span<const LocalSlice> local;  // must stay until the batch is complete
+};
+
+// Transfers posted together. No order among them nor between batches may be relied on.
+// The owner keeps it, and all memory it names, in place until it is complete. Complete only when no transfer of it can
+// touch local memory any more; after a failed write the remote bytes are undefined (old, new, or any mixture).
+class Batch {
+ public:
+  // Called once, from any thread, as the last thing done with the batch; must not block. Null: the owner wait()s.
+  using Done = void (*)(Batch& batch, void* context);
+
+  Batch() = default;
+  explicit Batch(Done done, void* context) : done_(done), context_(context) {}
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  std::vector<Transfer> transfers;  // not to be changed between submit() and completion
+
+  bool complete() const { return state_.load(std::memory_order_acquire) == kComplete; }
+  // The first error of any transfer, or success. Precondition: complete().
+  Status status() const { return code_.load(std::memory_order_relaxed) == 0 ? Status() : Error(code_, "data transfer"); }
+  bool has_callback() const { return done_ != nullptr; }
+
+  // For implementations of Brick, in this order: begin(n) once; finish_one() n times, with 0 or an errno; the call that
+  // returns true completed the batch: the caller then wakes waiters by its own means, unless a callback took it over
+  // (after which the batch may be gone: touch it no more).
+  void begin(size_t parts) {
+    remaining_.store(parts, std::memory_order_relaxed);
+    code_.store(0, std::memory_order_relaxed);
+    state_.store(kPosted, std::memory_order_release);
+  }
+  bool finish_one(int code) {
+    if (code != 0) {
+      int none = 0;
+      code_.compare_exchange_strong(none, code, std::memory_order_relaxed);
+    }
+    if (remaining_.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
+    const Done done = done_;
+    void* const context = context_;
+    state_.store(kComplete, std::memory_order_release);
+    if (done != nullptr) done(*this, context);
+    return true;
+  }
+
+ private:
+  enum State : uint8_t { kIdle, kPosted, kComplete };
+  std::atomic<size_t> remaining_{0};
+  std::atomic<int> code_{0};
+  std::atomic<uint8_t> state_{kIdle};
+  Done done_ = nullptr;
+  void* context_ = nullptr;
+};
+
+// A part of a volume named in a commit: bytes, of one or more neighbouring blocks, all allocated (ENOENT).
+struct CommitRange {
+  uint64_t address = 0;  // volume address of the first byte
+  uint64_t length_bytes = 0;
+  // Durable only after every range named before it in the same call is.
+  bool after_previous = false;
+};
+
+struct ListPage {
+  std::vector<BlockRange> extents;     // ascending, maximal runs within the page
+  std::optional<BlockAddress> cursor;  // where the next page begins; none: this was the last
+};
+
+struct BrickStat {
+  BootId boot{};
+  Durability durability = Durability::kVolatile;
+  uint64_t volume_capacity_blocks = 0;  // of the volume
+  uint64_t volume_used_blocks = 0;      // allocated
+  uint64_t volume_mapped_blocks = 0;
+  uint64_t brick_capacity_blocks = 0;   // of the whole brick
+  uint64_t brick_used_blocks = 0;
+  uint64_t memory_blocks = 0;           // may be in memory at once
+  uint64_t resident_blocks = 0;         // are in memory
+  uint64_t allocatable_blocks = 0;      // the volume could allocate now: bounded by quota and by the brick
+  uint64_t sessions = 0;
+  uint64_t commits = 0;
+  uint64_t committed_bytes = 0;
+  Epoch epoch{};
+  std::optional<Holder> holder;  // whose the lease is
+  bool holder_away = false;      // has no session; may come back as long as nobody else opens the volume
+  std::string medium;     // "memory", "memory with store /path"
+  std::string transport;  // "embedded", "tcp", ...
+};
+
+class Brick {
+ public:
+  virtual ~Brick() = default;
+
+  // Begins a session, or resumes a lost one (all handles are void in either case). When another holds the volume:
+  // EBUSY, with `holder` filled in if not null. A holder whose connections are gone does not hold others up.
+  // EACCES: wrong or missing secret. EKEYREJECTED: refused by what cannot prove that it knows the secret. EUSERS: too many
+  // sessions. ENOENT: no such volume. ESTALE: resume came too late.
+  // ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT: no brick there. Never takes longer than the connect + handshake timeouts.
+  virtual Result<Session> open(const OpenRequest& request, Holder* holder) = 0;
+  // Gives the lease up and ends the session. Unmaps everything. Commits nothing.
+  virtual Status close() = 0;
+  // Ends the session as the loss of the connection would: nothing of it is under way on return, calls and transfers that
+  // were end with ENOTCONN, and the lease stays this client's to come back to. Tells no set_on_lost() callback.
+  // Nothing happens without a session. As open(), excludes open() and close().
+  virtual void abandon() = 0;
+
+  // Each of the next four works on all of the range or on nothing of it. At most limits::kBlocksPerCall blocks.
+  // EEXIST (any of them exists), ENOSPC (brick full), EDQUOT (volume's quota). A new block reads as zeros.
+  virtual Status alloc(BlockRange blocks) = 0;
+  // ENOENT (any of them does not exist), EBUSY (mapped by another). Own mappings of them are unmapped first.
+  virtual Status free(BlockRange blocks) = 0;
+  // Handles that cover the range, ascending, each of one or more blocks. Blocks mapped before may be mapped again (with
+  // other access too); each handle lives by itself until unmap. ENOENT, EACCES, ENOMEM: all of the brick's memory is
+  // mapped; unmap the coldest blocks and try again.
+  virtual Result<std::vector<Handle>> map(BlockRange blocks, Access access) = 0;
+  // Revokes every handle of this session that covers any block of the range. When it returns, no access through them
+  // lands any more. ENOENT: a block is not allocated. Blocks not mapped are passed over. On a durable brick the bytes
+  // written through them stay, but are durable only after a commit that names them.
+  virtual Status unmap(BlockRange blocks) = 0;
+
+  // Allocated blocks from `cursor` (BlockAddress{0} to begin) on, ascending.
+  virtual Result<ListPage> list(BlockAddress cursor) = 0;
+  // When it returns, the bytes of the ranges as every write completed before the call left them, and every alloc and free
+  // before it, survive the brick's crash. Costs nothing but a flush on a volatile brick. EIO, ENOSPC: the store failed.
+  virtual Status commit(std::span<const CommitRange> ranges) = 0;
+  virtual Result<BrickStat> stat() = 0;
+
+  // ENOMEM, EPERM (locked-memory limit).
+  virtual Result<RegisteredMemory> register_memory(std::span<std::byte> memory) = 0;
+
+  // Posts a batch (never fails: errors complete the batch) and returns; a batch without transfers completes at once.
+  // EACCES / ENOENT / EIO as a status: a dead handle, or one without the right; the session itself goes on where the
+  // transport can tell (tcp, embedded) and is lost (ENOTCONN) where the hardware cannot (verbs).
+  virtual void submit(Batch& batch) = 0;
+  // Until the batch is complete. The calling thread may be used to drive completions.
+  virtual Status wait(Batch& batch) = 0;
+
+  // How long nothing has been heard of the brick although it was asked for something, from some 300 ms on; 0: it answers, or there is no
+  // session, or no network. Asks it for a sign of life if nothing else is asked. Does not wait.
+  virtual std::chrono::milliseconds silence() { return {}; }
+
+  // Told once per session, from an internal thread, when it is lost (ENOTCONN, ESTALE ...) without a call having shown
+  // it; must not call the brick. Set before open(). ERESTART, any number of times: the session works, but open() would now
+  // begin a better one.
+  virtual void set_on_lost(std::function<void(Error)> callback) = 0;
+
+ protected:
+  Brick() = default;
+};
+
+}  // namespace brickfs

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/brick/refusal.h"
+
+#include "transport/remote/remote_calls.h"
+
+namespace brickfs {
+namespace {
+
+constexpr std::string_view kRefusedPurpose = "brickfs refused";
+
+struct RefusalHead {  // what the proof covers in front of the body
+  uint16_t kind = 0;
+  uint16_t status = 0;
+};
+static_assert(sizeof(RefusalHead) == 4);
+
+Proof prove_refusal(const Secret& secret, const Nonces& nonces, wire::Kind kind, int status,
+                    std::span<const std::byte> body) {
+  const RefusalHead head{static_cast<uint16_t>(kind), static_cast<uint16_t>(status)};
+  return make_proof(secret, kRefusedPurpose, nonces, wire::encode(bytes_of(head), body));
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_refusal(const Secret& secret, const Nonces& nonces, wire::Kind kind, int status,
+                                      const Holder& holder) {
+  std::vector<std::byte> body;
+  const wire::HolderRecord record = wire::to_record(holder);
+  if (status == EBUSY) body = wire::encode(bytes_of(record));
+  const Proof proof = prove_refusal(secret, nonces, kind, status, body);
+  return wire::encode(body, proof);
+}
+
+Error explain_refusal(const Secret& secret, const Nonces& nonces, wire::Kind kind, int status,
+                      std::span<const std::byte> body, Holder* holder) {
+  const size_t proved_bytes = body.size() < sizeof(Proof) ? 0 : body.size() - sizeof(Proof);
+  const auto proved = body.first(proved_bytes);
+  if (!same_bytes(prove_refusal(secret, nonces, kind, status, proved), body.subspan(proved_bytes))) {
+    if (status == EACCES) return explain_open(EACCES);
+    return Error(EKEYREJECTED, "what answers there does not know the secret");
+  }
+  if (status == EBUSY) {
+    const Holder told = TRY(wire::from_record(TRY(wire::decode<wire::HolderRecord>(proved))));
+    if (holder != nullptr) *holder = told;
+  }
+  return explain_open(status);
+}
+
+}  // namespace brickfs

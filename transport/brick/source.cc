@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/brick/source.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "transport/base/size.h"
+#include "transport/brick/limits.h"
+#include "transport/brick/volume_name.h"
+
+namespace brickfs {
+namespace {
+
+constexpr std::string_view kRdmaPrefix = "rdma://";
+constexpr std::string_view kTcpPrefix = "tcp://";
+constexpr std::string_view kMemoryPrefix = "memory:";
+constexpr std::string_view kFilePrefix = "file:";
+constexpr size_t kHostBytes = 255;
+
+Error refuse(std::string* why, std::string text) {
+  if (why != nullptr) *why = std::move(text);
+  return Error(EINVAL, "not a source");
+}
+
+bool take_prefix(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+std::optional<uint16_t> parse_port(std::string_view text) {
+  uint16_t port = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (status != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return port;
+}
+
+bool is_host(std::string_view host, bool in_brackets) {
+  if (host.empty() || host.size() > kHostBytes) return false;
+  return std::all_of(host.begin(), host.end(), [in_brackets](char c) {
+    const bool name =
+        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-' || c == '_';
+    return name || (in_brackets && (c == ':' || c == '%'));
+  });
+}
+
+// HOST[:PORT], all of `text`.
+Result<HostPort> parse_address(std::string_view text, std::string* why) {
+  std::string_view name = text;
+  std::string_view rest;
+  const bool in_brackets = text.starts_with('[');
+  if (in_brackets) {
+    const size_t close = text.find(']');
+    if (close == std::string_view::npos) return refuse(why, "no ']' behind the IPv6 address");
+    name = text.substr(1, close - 1);
+    rest = text.substr(close + 1);
+  } else if (const size_t colon = text.find(':'); colon != std::string_view::npos) {
+    name = text.substr(0, colon);
+    rest = text.substr(colon);
+    if (rest.find(':', 1) != std::string_view::npos) return refuse(why, "an IPv6 address goes in brackets: [::1]");
+  }
+  if (!is_host(name, in_brackets)) return refuse(why, "no valid host name or address");
+  HostPort address{std::string(name)};
+  if (rest.empty()) return address;
+  const auto number = rest.starts_with(':') ? parse_port(rest.substr(1)) : std::nullopt;
+  if (!number) return refuse(why, "a port is a number from 0 to 65535");
+  address.port = *number;
+  return address;
+}
+
+// HOST[:PORT][,HOST[:PORT]]..., all of `text`.
+Result<std::vector<HostPort>> parse_addresses(std::string_view text, size_t most, std::string* why) {
+  std::vector<HostPort> addresses;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    HostPort address = TRY(parse_address(text.substr(begin, end - begin), why));
+    if (address.port == 0) return refuse(why, "port 0 is only for listening");
+    if (addresses.size() == most) {
+      return refuse(why, most == 1 ? "tcp:// takes one address; several are for rdma://"
+                                   : "a brick has at most " + std::to_string(most) + " addresses");
+    }
+    if (std::find(addresses.begin(), addresses.end(), address) != addresses.end()) {
+      return refuse(why, format_address(address) + " is named twice");
+    }
+    addresses.push_back(std::move(address));
+    begin = end + 1;
+  }
+  return addresses;
+}
+
+Result<Source> parse_remote(SourceKind kind, std::string_view text, std::string* why) {
+  Source source;
+  source.kind = kind;
+  const size_t slash = text.find('/');
+  const size_t most = kind == SourceKind::kRdma ? limits::kAddressesPerBrick : 1;
+  source.addresses = TRY(parse_addresses(text.substr(0, slash), most, why));
+  if (slash == std::string_view::npos || slash + 1 == text.size()) return source;
+  source.volume = std::string(text.substr(slash + 1));
+  if (!is_volume_name(source.volume))
+    return refuse(why, "a volume's name has letters, digits, '.', '_' and '-', at most 63");
+  return source;
+}
+
+Result<Source> parse_memory(std::string_view text, std::string* why) {
+  Source source;
+  source.kind = SourceKind::kMemory;
+  const auto size = parse_size(text);
+  if (!size.ok() || *size == 0) return refuse(why, "memory: takes a size such as 512M or 4G");
+  source.size_bytes = *size;
+  return source;
+}
+
+Result<Source> parse_file(std::string_view text, std::string* why) {
+  Source source;
+  source.kind = SourceKind::kFile;
+  const size_t comma = text.rfind(',');
+  if (comma != std::string_view::npos && comma + 1 < text.size() && text[comma + 1] >= '0' && text[comma + 1] <= '9') {
+    const auto size = parse_size(text.substr(comma + 1));
+    if (!size.ok() || *size == 0) return refuse(why, "the size behind the comma is not one, such as 4G");
+    source.size_bytes = *size;
+    text = text.substr(0, comma);
+  }
+  if (text.empty()) return refuse(why, "file: takes a path");
+  source.path = std::string(text);
+  return source;
+}
+
+std::string format_remote(std::string_view prefix, const Source& source) {
+  std::string text(prefix);
+  for (const HostPort& address : source.addresses) {
+    if (text.size() > prefix.size()) text += ',';
+    text += format_address(address);
+  }
+  return text + "/" + source.volume;
+}
+
+}  // namespace
+
+std::string format_address(const HostPort& address) {
+  const bool v6 = address.host.find(':') != std::string::npos;
+  return (v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
+}
+
+Result<Source> parse_source(std::string_view text, std::string* why) {
+  if (take_prefix(text, kTcpPrefix)) return parse_remote(SourceKind::kTcp, text, why);
+  if (take_prefix(text, kRdmaPrefix)) return parse_remote(SourceKind::kRdma, text, why);
+  if (take_prefix(text, kMemoryPrefix)) return parse_memory(text, why);
+  if (take_prefix(text, kFilePrefix)) return parse_file(text, why);
+  return refuse(why,
+                "a source is tcp://HOST[:PORT]/VOLUME, rdma://HOST[:PORT][,HOST[:PORT]]/VOLUME, memory:SIZE or file:PATH[,SIZE]");
+}
+
+Result<ListenUrl> parse_listen_url(std::string_view text, std::string* why) {
+  ListenUrl url;
+  if (take_prefix(text, kRdmaPrefix)) {
+    url.kind = SourceKind::kRdma;
+  } else if (!take_prefix(text, kTcpPrefix)) {
+    return refuse(why, "a listen address is tcp://HOST[:PORT] or rdma://HOST[:PORT]");
+  }
+  if (text.ends_with('/')) text.remove_suffix(1);
+  if (text.find('/') != std::string_view::npos) return refuse(why, "a listen address names no volume");
+  HostPort address = TRY(parse_address(text, why));
+  url.host = std::move(address.host);
+  url.port = address.port;
+  return url;
+}
+
+std::string format_source(const Source& source) {
+  switch (source.kind) {
+    case SourceKind::kMemory:
+      return std::string(kMemoryPrefix) + format_size(source.size_bytes);
+    case SourceKind::kFile:
+      return std::string(kFilePrefix) + source.path + (source.size_bytes ? "," + format_size(source.size_bytes) : "");
+    case SourceKind::kRdma:
+      return format_remote(kRdmaPrefix, source);
+    case SourceKind::kTcp:
+      break;
+  }
+  return format_remote(kTcpPrefix, source);
+}
+
+}  // namespace brickfs

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// Frames between a client and a brick, byte by byte as docs/protocol.md ("Frames") has them: little-endian, used in
+// place, no padding. The same calls serve every remote transport; transfers are frames on tcp only.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transport/base/bytes.h"
+#include "transport/base/result.h"
+#include "transport/brick/brick.h"
+#include "transport/brick/limits.h"
+#include "transport/brick/proof.h"
+
+namespace brickfs::wire {
+
+constexpr uint32_t kMagic = 0x4b43'5242;  // "BRCK"
+constexpr uint16_t kVersion = 2;
+constexpr uint64_t kFeatures = 0;  // bits for what may be added; both ends use those that both name
+
+// docs/protocol.md, "Greeting"
+struct Hello {
+  uint32_t magic = kMagic;
+  uint16_t version = kVersion;
+  uint16_t reserved = 0;
+  uint64_t features = kFeatures;
+  Nonce nonce{};
+};
+static_assert(sizeof(Hello) == 48 && offsetof(Hello, nonce) == 16);
+
+struct Welcome {
+  uint32_t magic = kMagic;
+  uint16_t version = kVersion;
+  uint16_t status = 0;  // errno; the connection ends unless 0
+  uint64_t features = kFeatures;
+  Nonce nonce{};
+};
+static_assert(sizeof(Welcome) == 48 && offsetof(Welcome, nonce) == 16);
+
+// docs/protocol.md, "Calls"
+enum class Kind : uint16_t {
+  kOpen = 1,
+  kAttach = 2,
+  kAlloc = 3,
+  kFree = 4,
+  kMap = 5,
+  kUnmap = 6,
+  kList = 7,
+  kCommit = 8,
+  kStat = 9,
+  kRenew = 10,
+  kClose = 11,
+  // Of rdma only (transport/verbs/verbs_wire.h):
+  kLane = 12,
+  kDetach = 13,
+  kKeys = 14,
+};
+constexpr uint16_t kReplyBit = 0x8000;
+
+struct CallHeader {
+  uint32_t length_bytes = 0;  // of the body behind it
+  uint16_t kind = 0;          // Kind; with kReplyBit in an answer
+  uint16_t status = 0;        // 0 in a call; 0 or an errno in an answer
+  uint64_t id = 0;            // of the call, repeated in its answer
+};
+static_assert(sizeof(CallHeader) == 16 && offsetof(CallHeader, id) == 8);
+constexpr size_t kBodyBytes = 256 * kKiB;  // of any body
+
+struct OpenCall {
+  uint64_t client = 0;
+  uint64_t resume = 0;
+  uint64_t ended = 0;  // client, or 0
+  uint32_t mode = 0;
+  uint32_t flags = 0;  // kOpenSteal
+  char volume[64] = {};
+  char client_name[128] = {};
+  Proof proof{};
+};
+static_assert(sizeof(OpenCall) == 256 && offsetof(OpenCall, proof) == 224);
+constexpr uint32_t kOpenSteal = 1;
+
+using Token = std::array<std::byte, 16>;  // names a session to ATTACH
+
+struct OpenAnswer {
+  uint64_t epoch = 0;
+  uint64_t boot = 0;
+  uint64_t capacity_blocks = 0;
+  uint64_t memory_blocks = 0;
+  uint64_t suspect_blocks = 0;
+  uint32_t durability = 0;
+  uint16_t tcp_port = 0;  // 0: the brick does not listen on TCP
+  uint16_t reserved = 0;
+  Token token{};
+  Proof proof{};
+};
+static_assert(sizeof(OpenAnswer) == 96 && offsetof(OpenAnswer, proof) == 64);
+
+// Body of an answer with EBUSY to OPEN.
+struct HolderRecord {
+  int64_t since_unix_seconds = 0;
+  uint64_t client = 0;
+  uint32_t kept_for_ms = 0;
+  uint32_t reserved = 0;
+  char name[128] = {};
+};
+static_assert(sizeof(HolderRecord) == 152 && offsetof(HolderRecord, name) == 24);
+
+// kKeeper, rdma only: for calls, and the session lives as long as it or the connection that opened it.
+enum class Role : uint32_t { kTransfers = 1, kCalls = 2, kKeeper = 3 };
+
+struct AttachCall {
+  Token token{};
+  uint32_t role = 0;
+  uint32_t reserved = 0;
+  Proof proof{};
+};
+static_assert(sizeof(AttachCall) == 56 && offsetof(AttachCall, proof) == 24);
+
+struct AttachAnswer {
+  Proof proof{};
+};
+static_assert(sizeof(AttachAnswer) == 32);
+
+struct RangeRecord {  // ALLOC, FREE, UNMAP; and an extent of a LIST answer
+  uint64_t start = 0;
+  uint64_t count = 0;
+};
+static_assert(sizeof(RangeRecord) == 16);
+
+struct MapCall {
+  RangeRecord blocks;
+  uint32_t access = 0;
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(MapCall) == 24);
+
+struct HandleRecord {  // the answer to MAP is an array of these
+  RangeRecord blocks;
+  uint64_t remote_address = 0;
+  uint32_t remote_key = 0;
+  uint32_t access = 0;
+};
+static_assert(sizeof(HandleRecord) == 32 && offsetof(HandleRecord, remote_key) == 24);
+
+struct ListCall {
+  uint64_t cursor = 0;
+};
+static_assert(sizeof(ListCall) == 8);
+
+struct ListAnswer {  // followed by RangeRecords
+  uint64_t cursor = 0;
+  uint32_t more = 0;  // 1: the next page begins at cursor
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(ListAnswer) == 16);
+
+struct CommitRecord {  // COMMIT is an array of these
+  uint64_t address = 0;
+  uint64_t length_bytes = 0;
+  uint32_t flags = 0;  // kCommitAfterPrevious
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(CommitRecord) == 24);
+constexpr uint32_t kCommitAfterPrevious = 1;
+
+struct StatAnswer {
+  uint64_t boot = 0;
+  uint64_t epoch = 0;
+  uint64_t volume_capacity_blocks = 0;
+  uint64_t volume_used_blocks = 0;
+  uint64_t volume_mapped_blocks = 0;
+  uint64_t brick_capacity_blocks = 0;
+  uint64_t brick_used_blocks = 0;
+  uint64_t memory_blocks = 0;
+  uint64_t resident_blocks = 0;
+  uint64_t allocatable_blocks = 0;
+  uint64_t sessions = 0;
+  uint64_t commits = 0;
+  uint64_t committed_bytes = 0;
+  uint32_t durability = 0;
+  uint32_t held = 0;  // 1, 2: holder says by whom; 2: who is away
+  HolderRecord holder;
+  char medium[256] = {};
+};
+static_assert(sizeof(StatAnswer) == 520 && offsetof(StatAnswer, medium) == 264);
+
+static_assert(limits::kBlocksPerCall * sizeof(HandleRecord) <= kBodyBytes);
+static_assert(sizeof(ListAnswer) + limits::kExtentsPerListPage * sizeof(RangeRecord) <= kBodyBytes);
+static_assert(limits::kRangesPerCommit * sizeof(CommitRecord) <= kBodyBytes);
+
+// docs/protocol.md, "Transfers"
+constexpr uint32_t kReadTransfer = 0x4441'4552;   // "READ"
+constexpr uint32_t kWriteTransfer = 0x5449'5257;  // "WRIT"
+
+struct TransferHeader {  // followed, for a write, by its bytes
+  uint32_t kind = 0;
+  uint32_t remote_key = 0;
+  uint64_t remote_address = 0;
+  uint64_t id = 0;
+  uint32_t length_bytes = 0;
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(TransferHeader) == 32 && offsetof(TransferHeader, length_bytes) == 24);
+
+struct TransferAnswer {  // followed, for a read with status 0, by its bytes
+  uint32_t status = 0;
+  uint32_t length_bytes = 0;  // of what follows
+  uint64_t id = 0;
+};
+static_assert(sizeof(TransferAnswer) == 16 && offsetof(TransferAnswer, id) == 8);
+
+// What a proof covers is the body in front of its own proof field.
+constexpr std::string_view kOpenPurpose = "brickfs open";
+constexpr std::string_view kOpenedPurpose = "brickfs opened";
+constexpr std::string_view kAttachPurpose = "brickfs attach";
+constexpr std::string_view kAttachedPurpose = "brickfs attached";
+
+template <typename Body>
+Proof prove(const Secret& secret, std::string_view purpose, const Nonces& nonces, const Body& body) {
+  return make_proof(secret, purpose, nonces, bytes_of(body).first(offsetof(Body, proof)));
+}
+
+// --- between structs of the interface and those of the wire. EPROTO: bytes that no honest peer sends.
+
+// A body of exactly one T.
+template <typename T>
+Result<T> decode(std::span<const std::byte> body) {
+  if (body.size() != sizeof(T)) return Error(EPROTO, "frame has the wrong length");
+  return load<T>(body);
+}
+
+// A body of whole Ts, at most `most`.
+template <typename T>
+Result<std::vector<T>> decode_array(std::span<const std::byte> body, size_t most) {
+  if (body.size() % sizeof(T) != 0 || body.size() / sizeof(T) > most)
+    return Error(EPROTO, "frame has the wrong length");
+  std::vector<T> items(body.size() / sizeof(T));
+  if (!items.empty()) std::memcpy(items.data(), body.data(), body.size());
+  return items;
+}
+
+std::vector<std::byte> encode(std::span<const std::byte> head, std::span<const std::byte> tail = {});
+
+// Text is NUL-padded; a control character in what is read becomes '?'.
+void put_text(std::span<char> field, std::string_view text);
+Result<std::string> get_text(std::span<const char> field);
+
+RangeRecord to_record(const BlockRange& blocks);
+BlockRange from_record(const RangeRecord& record);
+OpenCall to_call(const OpenRequest& request);
+Result<OpenRequest> from_call(const OpenCall& call);
+OpenAnswer to_answer(const Session& session);
+Result<Session> from_answer(const OpenAnswer& answer);
+HolderRecord to_record(const Holder& holder);
+Result<Holder> from_record(const HolderRecord& record);
+std::vector<std::byte> encode_handles(std::span<const Handle> handles);
+// `asked`: what the handles must cover, in order and without gaps.
+Result<std::vector<Handle>> decode_handles(std::span<const std::byte> body, const BlockRange& asked, Access access);
+std::vector<std::byte> encode_list(const ListPage& page);
+Result<ListPage> decode_list(std::span<const std::byte> body, BlockAddress from);
+std::vector<std::byte> encode_commit(std::span<const CommitRange> ranges);
+Result<std::vector<CommitRange>> decode_commit(std::span<const std::byte> body);
+StatAnswer to_answer(const BrickStat& stat);
+Result<BrickStat> from_answer(const StatAnswer& answer);
+
+}  // namespace brickfs::wire

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// A brick elsewhere: the brick interface over one RemoteLink after the other. Transports say how one is made.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "transport/base/current.h"
+#include "transport/base/mutex.h"
+#include "transport/brick/brick.h"
+#include "transport/remote/remote_link.h"
+
+namespace brickfs {
+
+class RemoteBrick : public Brick {
+ public:
+  Result<Session> open(const OpenRequest& request, Holder* holder) final;
+  Status close() final;
+  void abandon() final { drop_link(); }
+  Status alloc(BlockRange blocks) final;
+  Status free(BlockRange blocks) final { return revoke(wire::Kind::kFree, blocks); }
+  Result<std::vector<Handle>> map(BlockRange blocks, Access access) final;
+  Status unmap(BlockRange blocks) final { return revoke(wire::Kind::kUnmap, blocks); }
+  Result<ListPage> list(BlockAddress cursor) final;
+  Status commit(std::span<const CommitRange> ranges) final;
+  Result<BrickStat> stat() final;
+  Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(); }
+  std::chrono::milliseconds silence() final;
+  void submit(Batch& batch) final;
+  Status wait(Batch& batch) final;
+  void set_on_lost(std::function<void(Error)> callback) final;
+
+ protected:
+  // Each calls drop_link() in its destructor: a link may use what the transport's brick has.
+  ~RemoteBrick() override = default;
+  // Errors as Brick::open(). `on_lost`: as in Brick::set_on_lost().
+  virtual Result<std::unique_ptr<RemoteLink>> connect(const OpenRequest& request, Holder* holder,
+                                                      std::function<void(Error)> on_lost) = 0;
+  void drop_link();
+
+ private:
+  using Use = Current<RemoteLink>::Use;
+
+  void tell_lost(Error error) const;
+  Status revoke(wire::Kind kind, BlockRange blocks);
+
+  Current<RemoteLink> link_;  // the session, also a lost one; none before and after
+
+  mutable Mutex mutex_;
+  std::function<void(Error)> on_lost_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace brickfs

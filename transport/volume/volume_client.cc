@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions, blocks and commits of a VolumeClient; volume_data.cc moves the bytes.
+#include "transport/volume/volume_client.h"
+
+#include <algorithm>
+
+#include "transport/volume/block_ledger.h"
+#include "transport/brick/brick_calls.h"
+#include "transport/volume/replay.h"
+
+namespace brickfs {
+namespace {
+
+ReplayLog::Keep what_to_keep(const Session& session, const VolumeOptions& options) {
+  if (session.durability == Durability::kVolatile || options.open.mode != OpenMode::kExclusive) {
+    return ReplayLog::Keep::kNothing;
+  }
+  return options.embedded ? ReplayLog::Keep::kRanges : ReplayLog::Keep::kBytes;
+}
+
+}  // namespace
+
+VolumeClient::VolumeClient(std::unique_ptr<Brick> brick, VolumeOptions options)
+    : options_(std::move(options)),
+      ledger_(std::make_unique<BlockLedger>()),
+      handles_(std::make_unique<HandleCache>()),
+      link_(std::make_unique<VolumeLink>(std::move(brick), options_.open, options_.embedded ? std::nullopt : options_.soft)) {}
+
+VolumeClient::~VolumeClient() = default;
+
+Result<std::unique_ptr<VolumeClient>> VolumeClient::open(std::unique_ptr<Brick> brick, VolumeOptions options,
+                                                         Holder* holder) {
+  std::unique_ptr<VolumeClient> volume(new VolumeClient(std::move(brick), std::move(options)));
+  TRY(volume->begin(holder));
+  return volume;
+}
+
+Status VolumeClient::begin(Holder* holder) {
+  TRY(link_->open(holder));
+  log_ = std::make_unique<ReplayLog>(what_to_keep(link_->session(), options_), options_.replay_bytes,
+                                     options_.on_commit_wanted);
+  if (tracks_blocks()) ledger_->start(TRY(list_blocks(link_->brick())));
+  link_->start([this](Brick& brick, bool restarted) { return restore(brick, restarted); });
+  return {};
+}
+
+// An embedded brick has no sessions to lose.
+bool VolumeClient::tracks_blocks() const { return options_.open.mode == OpenMode::kExclusive && !options_.embedded; }
+
+// Called by the link's thread, with nothing under way.
+Status VolumeClient::restore(Brick& brick, bool restarted) {
+  handles_->clear();
+  if (restarted && log_->keep() == ReplayLog::Keep::kRanges) return Error(ENODATA, "an embedded brick restarted");
+  if (!tracks_blocks()) return {};
+  if (restarted) return Replay(brick, *log_, *handles_, *ledger_).run();
+  const std::vector<BlockRange> listed = TRY(list_blocks(brick));
+  for (const BlockRange& gone : ledger_->settle(listed)) log_->forget(gone);
+  return {};
+}
+
+Session VolumeClient::session() const { return link_->session(); }
+
+LinkState VolumeClient::link_state() const { return link_->state(); }
+
+Status VolumeClient::final_error() const { return link_->final_error(); }
+
+template <typename Call>
+auto VolumeClient::in_session(Patience& patience, Call&& call) -> decltype(call(std::declval<Brick&>())) {
+  for (;;) {
+    const VolumeLink::Use use = TRY(link_->enter(patience));
+    auto answer = call(use.brick());
+    if (answer.ok() || !link_->lost_by(use, answer.error())) return answer;
+  }
+}
+
+Status VolumeClient::alloc(BlockRange blocks) {
+  if (!is_valid(blocks)) return Error(EINVAL, "blocks to allocate");
+  Patience patience(options_.soft);
+  BlockRange done{blocks.start, 0};
+  while (done.count < blocks.count) {
+    const uint64_t count = std::min(blocks.count - done.count, limits::kBlocksPerCall);
+    const Status status = alloc_once({done.end(), count}, patience);
+    if (!status.ok()) {
+      if (done.count > 0) static_cast<void>(free(done));  // all or nothing; what the first error says matters
+      return status;
+    }
+    done.count += count;
+  }
+  return {};
+}
+
+Status VolumeClient::alloc_once(BlockRange blocks, Patience& patience) {
+  if (tracks_blocks() && ledger_->intersects(blocks)) return Error(EEXIST, "blocks to allocate");
+  bool asked = false;
+  return in_session(patience, [&](Brick& brick) {
+    Status status = brick.alloc(blocks);
+    // They did not exist before: the call whose answer was lost made them.
+    if (asked && status.code() == EEXIST) status = Status();
+    asked = true;
+    if (status.ok()) ledger_->allocated(blocks);
+    return status;
+  });
+}
+
+Status VolumeClient::free(BlockRange blocks) {
+  if (!is_valid(blocks)) return Error(EINVAL, "blocks to free");
+  Patience patience(options_.soft);
+  if (tracks_blocks()) {
+    // Within a session: before it, a call to allocate them may be unanswered.
+    const VolumeLink::Use use = TRY(link_->enter(patience));
+    if (!ledger_->contains(blocks)) return Error(ENOENT, "blocks to free");
+  }
+  while (blocks.count > 0) {
+    const BlockRange part{blocks.start, std::min(blocks.count, limits::kBlocksPerCall)};
+    TRY(free_once(part, patience));
+    blocks = {part.end(), blocks.count - part.count};
+  }
+  return {};
+}
+
+Status VolumeClient::free_once(BlockRange blocks, Patience& patience) {
+  bool asked = false;
+  for (;;) {
+    HandleCache::Retire retired;
+    {
+      const CommitGroup::FreeTurn turn(commits_);
+      const VolumeLink::Use use = TRY(link_->enter(patience));
+      HandleCache::Claim claim;
+      retired = handles_->retire(blocks, log_->committed_generation(), claim);
+      if (retired == HandleCache::Retire::kDone) {
+        ledger_->freeing(blocks);
+        Status status = use.brick().free(blocks);
+        // They existed before: the call whose answer was lost freed them.
+        if (asked && status.code() == ENOENT) status = Status();
+        asked = true;
+        if (status.ok()) {
+          ledger_->freed(blocks);
+          log_->forget(blocks);
+          return {};
+        }
+        if (link_->lost_by(use, status.error())) continue;
+        ledger_->kept(blocks);
+        return status;
+      }
+    }
+    if (retired == HandleCache::Retire::kDirty) {
+      TRY(commit());
+    } else {
+      handles_->await_change(HandleCache::kRecheck);
+    }
+  }
+}
+
+Result<std::vector<BlockRange>> VolumeClient::list() {
+  Patience patience(options_.soft);
+  return in_session(patience, [](Brick& brick) { return list_blocks(brick); });
+}
+
+Result<BrickStat> VolumeClient::stat() {
+  Patience patience(options_.soft);
+  return in_session(patience, [](Brick& brick) { return brick.stat(); });
+}
+
+Status VolumeClient::commit() { return commit(nullptr); }
+
+Status VolumeClient::commit(const Interruption* by) {
+  if (options_.open.mode != OpenMode::kExclusive) return {};
+  return commits_.commit([this, by] { return run_commit(by); }, by);
+}
+
+// Interrupted, it leaves to the next one what it turned over.
+Status VolumeClient::run_commit(const Interruption* by) {
+  Patience patience(options_.soft, by);
+  bool turned_over = false;
+  for (;;) {
+    const VolumeLink::Use use = TRY(link_->enter(patience));
+    if (!turned_over) {
+      ledger_->turn_over();
+      log_->turn_over();
+      turned_over = true;
+    }
+    const Status status = commit_ranges(use.brick(), log_->committing_ranges());
+    if (status.ok()) {
+      ledger_->committed();
+      log_->committed();
+      return {};
+    }
+    if (link_->lost_by(use, status.error())) continue;
+    log_->commit_failed(status.error());
+    return status;
+  }
+}
+
+uint64_t VolumeClient::uncommitted_bytes() const { return log_->used_bytes(); }
+
+Status VolumeClient::commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
+                                   std::span<const BlockRange> superblock) {
+  std::vector<CommitRange> ranges;
+  for (const auto& stage : {data, journal, superblock}) {
+    bool first = !ranges.empty();
+    for (const BlockRange& blocks : stage) {
+      ranges.push_back({raw(blocks.start), blocks.count * kBlockBytes, first});
+      first = false;
+    }
+  }
+  Patience patience(options_.soft);
+  return in_session(patience, [&](Brick& brick) { return commit_ranges(brick, ranges); });
+}
+
+Result<RegisteredMemory> VolumeClient::register_memory(std::span<std::byte> memory) {
+  return link_->brick().register_memory(memory);
+}
+
+void VolumeClient::interrupt() {
+  link_->interrupt();
+  log_->wake();
+}
+
+Status VolumeClient::close() {
+  const Status status = link_->close();
+  log_->wake();
+  return status;
+}
+
+}  // namespace brickfs

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client's view of one volume, by volume address, over a Brick whose session may come and go. It maps blocks on demand
+// and keeps their handles, reconnects, and replays what was written but not committed when the brick has restarted. What
+// the file system is built on: to it the volume is memory that is sometimes slow.
+//
+// Replay (durable bricks whose life is not this process's): bytes are kept from the completion of a write until a
+// commit covers them. On a new boot id: free what was freed and allocate what was allocated since the last commit, as the
+// comparison with list() shows; write the kept bytes again in their order; only then let waiting calls go on.
+//
+// Errors of every call: EIO (soft timeout passed; or the brick lost its data: a volatile one with a new boot id), ESTALE (fenced),
+// ECANCELED (interrupt()). Such an end is final for EIO by data loss, ESTALE and ECANCELED. With `hard`, calls otherwise wait.
+//
+// Threads: every call from any thread at once.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/base/interruption.h"
+#include "transport/base/result.h"
+#include "transport/brick/brick.h"
+#include "transport/volume/commit_group.h"
+#include "transport/volume/handle_cache.h"
+#include "transport/brick/limits.h"
+#include "transport/volume/link_state.h"
+#include "transport/volume/piece.h"
+#include "transport/volume/replay_log.h"
+#include "transport/volume/stage.h"
+#include "transport/volume/volume_link.h"
+
+namespace brickfs {
+
+struct VolumeOptions {
+  OpenRequest open;
+  bool embedded = false;                 // brick and client die together: keep nothing for replay
+  std::optional<std::chrono::milliseconds> soft;  // give up after this; none: hard
+  uint64_t replay_bytes = limits::kReplayBytes;
+  // The kept bytes have passed half of their bound: commit soon, or writers will wait, and then commit
+  // themselves. Called from a writer; must not block.
+  std::function<void()> on_commit_wanted;
+};
+
+class BlockLedger;
+class TransferRound;
+
+class VolumeClient final {
+ public:
+  // Opens the session (errors as Brick::open; `holder` too).
+  static Result<std::unique_ptr<VolumeClient>> open(std::unique_ptr<Brick> brick, VolumeOptions options, Holder* holder);
+  ~VolumeClient();  // without close(): as if the process had crashed
+
+  bool is_embedded() const { return options_.embedded; }
+  Session session() const;
+  LinkState link_state() const;
+  bool is_away() const { return link_->is_away(); }  // calls would wait now, or fail
+  // What every call fails with, once the end is final. Does not wait, nor ask the brick.
+  Status final_error() const;
+
+  // ENOSPC, EDQUOT, EEXIST as the brick answers. Ranges of any count: split into calls here.
+  Status alloc(BlockRange blocks);
+  Status free(BlockRange blocks);
+  Result<std::vector<BlockRange>> list();   // all of it, ascending, maximal runs
+  Result<BrickStat> stat();
+  // Maps for writing what is not yet, so that later writes need no control call. Best effort.
+  void map_ahead(BlockRange blocks);
+
+  // Block until all pieces are done. Pieces of one call are posted together and may land in any order.
+  // EINTR: interrupted while the brick did not answer; of bytes being written nothing is known.
+  Status read(std::span<const Piece> pieces, const Interruption* by = nullptr);
+  Status write(std::span<const Piece> pieces, Stage stage, const Interruption* by = nullptr);
+  // The same (of data) if it can be done at once: with nothing waited for but the brick's answers, and nothing tried again. Else an
+  // error: the session is away or has just been lost, no room is left, a handle was refused, it is too much. Bytes to be written are then undefined.
+  Status try_read(std::span<const Piece> pieces);
+  Status try_write(std::span<const Piece> pieces);
+
+  // Every write(), alloc() and free() that had returned before the call is durable (on a volatile brick: visible to
+  // whoever mounts next), stage by stage. EIO, ENOSPC from the brick's store: nothing is forgotten, a later commit tries again.
+  Status commit();
+  // Kept for replay: what was written and is not committed, and what goes with it. 0 where nothing is kept.
+  uint64_t uncommitted_bytes() const;
+  // commit() of whole blocks whoever wrote them, stage after stage: what a new holder does about suspect blocks.
+  Status commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
+                       std::span<const BlockRange> superblock);
+
+  Result<RegisteredMemory> register_memory(std::span<std::byte> memory);
+
+  // As VolumeLink::give_up_silent(): for interrupted calls, which wait for the brick's answer.
+  void give_up_silent(std::chrono::milliseconds silence) { link_->give_up_silent(silence); }
+  // While the brick is away: every waiting and later call fails as after a soft timeout, until it is back. Otherwise nothing.
+  void give_up_outage() { link_->give_up_outage(); }
+  // Every waiting and later call fails with ECANCELED; for forced unmounts. Idempotent.
+  void interrupt();
+  // Gives the lease up. Commit before. Every later call is ECANCELED.
+  Status close();
+
+ private:
+  VolumeClient(std::unique_ptr<Brick> brick, VolumeOptions options);
+  Status begin(Holder* holder);
+  bool tracks_blocks() const;
+
+  // Does `call` within a session, again in the next one when it is lost meanwhile.
+  template <typename Call>
+  auto in_session(Patience& patience, Call&& call) -> decltype(call(std::declval<Brick&>()));
+  Status alloc_once(BlockRange blocks, Patience& patience);
+  Status free_once(BlockRange blocks, Patience& patience);
+  Status restore(Brick& brick, bool restarted);
+
+  // volume_data.cc
+  Status transfer(TransferRound& round, Stage stage, ReplayLog::Room& room, Patience& patience);
+  Status transfer_at_once(TransferRound& round, ReplayLog::Room& room);
+  void check_session(const VolumeLink::Use& use);
+  Status gather(const VolumeLink::Use& use, TransferRound& round);
+  Result<HandleCache::Lease> map(const VolumeLink::Use& use, BlockAddress block, uint64_t most, Access access);
+  Status post(const VolumeLink::Use& use, TransferRound& round, Stage stage, ReplayLog::Room& room);
+  Result<ReplayLog::Room> reserve(uint64_t bytes, Stage stage, Patience& patience);
+  Status make_room(Patience& patience);
+  Result<bool> unmap_cold(uint64_t blocks, bool writable, Patience& patience);
+  bool bounds_writable() const { return log_->keep() == ReplayLog::Keep::kBytes; }
+  void bound_writable(Patience& patience);
+  Status commit(const Interruption* by);
+  Status run_commit(const Interruption* by);
+
+  const VolumeOptions options_;
+  std::atomic<bool> bounding_{false};
+  CommitGroup commits_;
+  std::unique_ptr<BlockLedger> ledger_;
+  std::unique_ptr<HandleCache> handles_;
+  std::unique_ptr<ReplayLog> log_;
+  std::unique_ptr<VolumeLink> link_;  // its thread uses the others
+};
+
+}  // namespace brickfs

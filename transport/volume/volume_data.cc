@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a VolumeClient moves bytes: handles for every touched block, one batch, and the kept copy of what was written.
+#include <algorithm>
+
+#include "transport/brick/limits.h"
+#include "transport/volume/transfer_round.h"
+#include "transport/volume/volume_client.h"
+
+namespace brickfs {
+namespace {
+
+constexpr std::chrono::milliseconds kRoomRecheck{100};
+constexpr int kRefusals = 3;  // of fresh handles, before an operation gives up
+
+}  // namespace
+
+Status VolumeClient::read(std::span<const Piece> pieces, const Interruption* by) {
+  Patience patience(options_.soft, by);
+  TransferRound round(pieces, Direction::kRead);
+  ReplayLog::Room none;
+  return transfer(round, Stage::kData, none, patience);
+}
+
+Status VolumeClient::write(std::span<const Piece> pieces, Stage stage, const Interruption* by) {
+  Patience patience(options_.soft, by);
+  TransferRound round(pieces, Direction::kWrite);
+  ReplayLog::Room room = TRY(reserve(round.total_bytes(), stage, patience));
+  TRY(transfer(round, stage, room, patience));
+  bound_writable(patience);
+  return {};
+}
+
+Result<ReplayLog::Room> VolumeClient::reserve(uint64_t bytes, Stage stage, Patience& patience) {
+  bool others_commit = options_.on_commit_wanted != nullptr;  // in time, as it should be
+  for (;;) {
+    std::optional<ReplayLog::Room> room = log_->try_reserve(bytes, stage);
+    if (room) return std::move(*room);
+    static_cast<void>(TRY(link_->enter(patience)));  // while the brick is away, nobody can commit
+    TRY(Interruption::check(patience.interruption()));
+    if (!others_commit) {
+      TRY(commit(patience.interruption()));
+      continue;
+    }
+    TRY(log_->wait_for_room(bytes, kRoomRecheck));
+    others_commit = log_->has_room_for(bytes);
+  }
+}
+
+Status VolumeClient::transfer(TransferRound& round, Stage stage, ReplayLog::Room& room, Patience& patience) {
+  int refusals = 0;
+  while (!round.finished()) {
+    Status status;
+    {
+      const VolumeLink::Use use = TRY(link_->enter(patience));
+      status = gather(use, round);
+      const bool posted = !round.empty();
+      if (posted) status = post(use, round, stage, room);
+      round.restart();  // leases end before the stay does
+      if (status.ok() || link_->lost_by(use, status.error())) continue;
+      if (posted) {
+        if (++refusals > kRefusals) return Error(EIO, "handles that the brick has just given are refused");
+        check_session(use);
+        continue;
+      }
+    }
+    if (!status.error().is(ENOMEM)) return status;
+    TRY(make_room(patience));
+  }
+  return {};
+}
+
+Status VolumeClient::try_read(std::span<const Piece> pieces) {
+  TransferRound round(pieces, Direction::kRead);
+  ReplayLog::Room none;
+  return transfer_at_once(round, none);
+}
+
+Status VolumeClient::try_write(std::span<const Piece> pieces) {
+  TransferRound round(pieces, Direction::kWrite);
+  std::optional<ReplayLog::Room> room = log_->try_reserve(round.total_bytes(), Stage::kData);
+  if (!room) return Error(EAGAIN, "no room for what has to be kept");
+  TRY(transfer_at_once(round, *room));
+  Patience none(std::chrono::milliseconds(0));
+  bound_writable(none);
+  return {};
+}
+
+Status VolumeClient::transfer_at_once(TransferRound& round, ReplayLog::Room& room) {
+  Patience none(std::chrono::milliseconds(0));
+  const VolumeLink::Use use = TRY(link_->enter(none));
+  Status status = gather(use, round);
+  if (status.ok() && round.wants_more()) status = Error(EAGAIN, "more than one batch");
+  if (status.ok()) status = post(use, round, Stage::kData, room);
+  round.restart();  // leases end before the stay does
+  if (!status.ok()) static_cast<void>(link_->lost_by(use, status.error()));
+  return status;
+}
+
+// A handle was refused: the session has ended and nobody has said so yet, or it is not what it seems.
+void VolumeClient::check_session(const VolumeLink::Use& use) {
+  const Result<BrickStat> alive = use.brick().stat();
+  if (alive.ok() || !link_->lost_by(use, alive.error())) link_->distrust(use);
+}
+
+// As many transfers as there are handles for. What cannot be mapped now ends the round; an error with nothing gathered is final.
+Status VolumeClient::gather(const VolumeLink::Use& use, TransferRound& round) {
+  round.restart();
+  while (round.wants_more()) {
+    const BlockAddress block = block_of(round.next_address());
+    HandleCache::Lease lease = handles_->find(block, round.access());
+    if (!lease) lease = TRY(map(use, block, round.next_blocks(), round.access()));
+    round.add(std::move(lease));
+  }
+  return {};
+}
+
+Result<HandleCache::Lease> VolumeClient::map(const VolumeLink::Use& use, BlockAddress block, uint64_t most, Access access) {
+  for (;;) {
+    HandleCache::Claim claim = handles_->claim_missing(block, std::min(most, limits::kBlocksPerHandle), access);
+    if (claim.empty()) {  // somebody else has just mapped it
+      HandleCache::Lease lease = handles_->find(block, access);
+      if (lease) return lease;
+      continue;
+    }
+    auto mapped = use.brick().map(claim.range(), access);
+    if (!mapped.ok() && mapped.error().is(ENOMEM) && claim.range().count > 1) {
+      handles_->shorten(claim, 1);
+      mapped = use.brick().map(claim.range(), access);
+    }
+    if (!mapped.ok()) return mapped.error();
+    return handles_->insert(std::move(claim), *mapped, access, block);
+  }
+}
+
+Status VolumeClient::post(const VolumeLink::Use& use, TransferRound& round, Stage stage, ReplayLog::Room& room) {
+  Batch& batch = round.batch();
+  use.brick().submit(batch);
+  std::vector<ReplayLog::Record> copies;
+  const bool writes = round.access() == Access::kReadWrite;
+  if (writes) round.copy_to(*log_, stage, copies);  // while the bytes travel
+  TRY(use.brick().wait(batch));
+  // Within the stay: a replay, which waits for its end, must find it.
+  if (writes) round.written(log_->append(std::move(copies), room));
+  round.finish();
+  return {};
+}
+
+void VolumeClient::map_ahead(BlockRange blocks) {
+  if (!is_valid(blocks)) return;
+  Patience patience(options_.soft);
+  bound_writable(patience);
+  BlockAddress next = blocks.start;
+  while (next < blocks.end()) {
+    const auto use = link_->enter(patience);
+    if (!use.ok()) return;
+    HandleCache::Lease lease = handles_->find(next, Access::kReadWrite);
+    if (!lease) {
+      const uint64_t rest = (raw(blocks.end()) - raw(next)) / kBlockBytes;
+      auto mapped = map(*use, next, rest, Access::kReadWrite);
+      if (!mapped.ok()) {
+        if (link_->lost_by(*use, mapped.error())) continue;
+        return;
+      }
+      lease = std::move(*mapped);
+    }
+    next = lease.handle().blocks.end();
+  }
+}
+
+// The brick has no memory for another block: give the coldest of ours back, or wait until some are not in use.
+Status VolumeClient::make_room(Patience& patience) {
+  const uint64_t some = std::max<uint64_t>(1, handles_->mapped_blocks() / 8);
+  if (TRY(unmap_cold(some, false, patience))) return {};
+  if (log_->used_bytes() > 0) {
+    // What is unmapped may become durable at any time, so it must have been committed, in order, before.
+    TRY(commit(patience.interruption()));
+    if (TRY(unmap_cold(some, false, patience))) return {};
+  }
+  TRY(patience.lasts());
+  handles_->await_change(HandleCache::kRecheck);
+  return {};
+}
+
+// False: none is unused and clean.
+Result<bool> VolumeClient::unmap_cold(uint64_t blocks, bool writable, Patience& patience) {
+  const VolumeLink::Use use = TRY(link_->enter(patience));
+  const HandleCache::Claim cold = handles_->take_cold(blocks, log_->committed_generation(), writable);
+  if (cold.empty()) return false;
+  cold.blocks().for_each(limits::kBlocksPerCall, [&](BlockRange range) {
+    const Status status = use.brick().unmap(range);
+    if (!status.ok() && !link_->lost_by(use, status.error())) link_->distrust(use);
+    return status.ok();
+  });
+  return true;
+}
+
+void VolumeClient::bound_writable(Patience& patience) {
+  if (!bounds_writable() || handles_->writable_blocks() <= limits::kWritableBlocks) return;
+  if (bounding_.exchange(true)) return;  // one at a time is enough
+  static_cast<void>(unmap_cold(limits::kWritableBlocks / 32, true, patience));
+  bounding_.store(false);
+}
+
+}  // namespace brickfs
