@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "server/service/brick_service.h"
 #include "server/brickd_daemon.h"
 #include "server/brickd_notify.h"
 #include "server/brickd_options.h"
 #include "server/port_file.h"
+#include "server/service/brick_service.h"
 #include "server/tcp/listener.h"
 #include "server/verbs/listener.h"
 #include "transport/base/log.h"

@@ -29,7 +29,8 @@ Status check_what_is_there(const std::string& path, std::string* why) {
   if (S_ISLNK(info.st_mode)) return refuse(why, path, EINVAL, "a link is there, which is not followed: remove it");
   if (!S_ISREG(info.st_mode)) return refuse(why, path, EINVAL, "what is there is not a regular file: name another");
   if (info.st_uid == ::geteuid()) return {};
-  return refuse(why, path, EPERM, fmt::format("another user's file is there (of {}): remove it, or name another", info.st_uid));
+  return refuse(why, path, EPERM,
+                fmt::format("another user's file is there (of {}): remove it, or name another", info.st_uid));
 }
 
 }  // namespace

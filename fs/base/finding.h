@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reading a volume found out about its health, and what a repair did about it: one record for each thing, for people and
-// for the decision whether the file system may be written to (docs/recovery.md, "Decision table").
+// What reading a volume found out about its health, and what a repair did about it: one record for each thing, for
+// people and for the decision whether the file system may be written to (docs/recovery.md, "Decision table").
 #pragma once
 
 #include <array>

@@ -7,7 +7,8 @@
 
 namespace brickfs {
 
-// Told, often, how far a long run is: `done` of `total` of what is being done ("blocks of the checkpoint read"). May be empty.
+// Told, often, how far a long run is: `done` of `total` of what is being done ("blocks of the checkpoint read"). May be
+// empty.
 using Progress = std::function<void(std::string_view what, uint64_t done, uint64_t total)>;
 
 }  // namespace brickfs

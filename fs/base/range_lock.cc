@@ -55,7 +55,8 @@ RangeLocks::Hold RangeLocks::lock(Ino ino, uint64_t first_unit, uint64_t end_uni
   return std::move(*hold);
 }
 
-Result<RangeLocks::Hold> RangeLocks::lock(Ino ino, uint64_t first_unit, uint64_t end_unit, Mode mode, const Interruption* by) {
+Result<RangeLocks::Hold> RangeLocks::lock(Ino ino, uint64_t first_unit, uint64_t end_unit, Mode mode,
+                                          const Interruption* by) {
   Hold hold;
   Shard& shard = shards_[raw(ino) % kLockShards];
   CondVar granted;

@@ -48,8 +48,9 @@ AttributeChange change_of(const struct stat& attributes, int valid) {
 
 void setattr(fuse_req_t request, fuse_ino_t ino, struct stat* attributes, int valid, fuse_file_info*) {
   AttributeChange change = change_of(*attributes, valid);
-  // A change of owner clears the bits whoever makes it; the kernel leaves that to us (fs/fuse/extra.h). A chown that names no
-  // owner comes as a request for nothing. But so do the preliminaries of writes by others, which say by themselves what goes.
+  // A change of owner clears the bits whoever makes it; the kernel leaves that to us (fs/fuse/extra.h). A chown that
+  // names no owner comes as a request for nothing. But so do the preliminaries of writes by others, which say by
+  // themselves what goes.
   const bool nothing_else = (valid & ~FUSE_SET_ATTR_CTIME) == 0;
   change.kill_privileges = FusePlace::current()->buffers().kill_privileges;
   change.kill_if_owner = nothing_else && mount_of(request).kills_privileges();

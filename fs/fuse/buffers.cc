@@ -10,7 +10,8 @@
 namespace brickfs {
 
 Result<std::unique_ptr<FuseBuffers>> FuseBuffers::make(VolumeClient& volume) {
-  constexpr size_t kRequestBytes = kFuseTransferBytes + 64 * kKiB;  // headers, names and a group's list come before data
+  constexpr size_t kRequestBytes =
+      kFuseTransferBytes + 64 * kKiB;  // headers, names and a group's list come before data
   return map(volume, kRequestBytes + kFuseTransferBytes, kRequestBytes, kFuseTransferBytes);
 }
 
@@ -24,10 +25,12 @@ Result<std::unique_ptr<FuseBuffers>> FuseBuffers::make_small(VolumeClient& volum
   return map(volume, kRequestBytes + kFewBytes, kRequestBytes, kFewBytes);
 }
 
-Result<std::unique_ptr<FuseBuffers>> FuseBuffers::map(VolumeClient& volume, size_t bytes, size_t request_bytes, size_t reply_bytes) {
+Result<std::unique_ptr<FuseBuffers>> FuseBuffers::map(VolumeClient& volume, size_t bytes, size_t request_bytes,
+                                                      size_t reply_bytes) {
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return errno_error("memory for requests");
-  std::unique_ptr<FuseBuffers> buffers(new FuseBuffers({static_cast<std::byte*>(memory), bytes}, request_bytes, reply_bytes));
+  std::unique_ptr<FuseBuffers> buffers(
+      new FuseBuffers({static_cast<std::byte*>(memory), bytes}, request_bytes, reply_bytes));
   buffers->registration_ = TRY(volume.register_memory(buffers->memory_));
   return buffers;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of one place for requests: where the kernel's request is received, payload of a write included, and where the
-// reply to a read is put together; over io_uring both are the same. Registered once with the volume, so that data leaves
-// from and lands in it without a copy.
+// The memory of one place for requests: where the kernel's request is received, payload of a write included, and where
+// the reply to a read is put together; over io_uring both are the same. Registered once with the volume, so that data
+// leaves from and lands in it without a copy.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,8 @@
 
 namespace brickfs {
 
-// Of one read or write request. The kernel sends a larger one as several at once, so that one is copied while another moves.
+// Of one read or write request. The kernel sends a larger one as several at once, so that one is copied while another
+// moves.
 constexpr size_t kFuseTransferBytes = 512 * kKiB;
 // Requests for no more are served several at a time. Of more, each takes its own way at the same time.
 constexpr size_t kFewBytes = 16 * kKiB;
@@ -46,7 +47,8 @@ class FuseBuffers {
  private:
   FuseBuffers(std::span<std::byte> memory, size_t request_bytes, size_t reply_bytes)
       : memory_(memory), request_bytes_(request_bytes), reply_bytes_(reply_bytes) {}
-  static Result<std::unique_ptr<FuseBuffers>> map(VolumeClient& volume, size_t bytes, size_t request_bytes, size_t reply_bytes);
+  static Result<std::unique_ptr<FuseBuffers>> map(VolumeClient& volume, size_t bytes, size_t request_bytes,
+                                                  size_t reply_bytes);
 
   std::span<std::byte> memory_;  // mapped
   const size_t request_bytes_;

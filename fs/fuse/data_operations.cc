@@ -35,7 +35,8 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
   note_if_cached(request, ino, offset, size);
   JointRequests* const joint = JointRequests::current();
   if (joint != nullptr) return joint->read(request, ino_of(ino), static_cast<uint64_t>(offset), into, touch);
-  const auto bytes = filesystem_of(request).read(ino_of(ino), static_cast<uint64_t>(offset), std::span(&into, 1), touch);
+  const auto bytes =
+      filesystem_of(request).read(ino_of(ino), static_cast<uint64_t>(offset), std::span(&into, 1), touch);
   if (!bytes.ok()) return reply_error(request, bytes.error());
   fuse_reply_buf(request, reinterpret_cast<const char*>(room.data()), *bytes);
 }
@@ -46,8 +47,9 @@ void drop_cached_mode(fuse_req_t request, fuse_ino_t ino) {
 }
 
 // The kernel has worked out where an O_APPEND write goes, under the inode's lock, and nobody else changes the file;
-// writes from its page cache carry the flags of some open file, so O_APPEND says nothing here. Those (writepage) are of mapped
-// memory, which leaves file capabilities; or, with writeback=on, of write(2), for which the kernel has removed them.
+// writes from its page cache carry the flags of some open file, so O_APPEND says nothing here. Those (writepage) are of
+// mapped memory, which leaves file capabilities; or, with writeback=on, of write(2), for which the kernel has removed
+// them.
 void write(fuse_req_t request, fuse_ino_t ino, const char* data, size_t size, off_t offset, fuse_file_info* info) {
   Filesystem& filesystem = filesystem_of(request);
   const FuseBuffers& buffers = FusePlace::current()->buffers();
@@ -56,7 +58,8 @@ void write(fuse_req_t request, fuse_ino_t ino, const char* data, size_t size, of
   note_if_cached(request, ino, offset, size);
   JointRequests* const joint = JointRequests::current();
   if (joint != nullptr && buffers.kill_privileges) return joint->decline(request);
-  if (joint != nullptr) return joint->write(request, ino_of(ino), static_cast<uint64_t>(offset), from, info->writepage != 0);
+  if (joint != nullptr)
+    return joint->write(request, ino_of(ino), static_cast<uint64_t>(offset), from, info->writepage != 0);
   bool clears_mode = false;
   if (buffers.kill_privileges) {
     const auto before = filesystem.get_attributes(ino_of(ino));
@@ -78,7 +81,8 @@ void fsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info*) {
 // With fallocate and copy_file_range the kernel does not say whether the caller loses set-uid bits (fs/fuse/extra.h).
 class CallerOfChange {
  public:
-  CallerOfChange(fuse_req_t request, fuse_ino_t changed) : request_(request), changed_(changed), caller_(caller_of(request)) {
+  CallerOfChange(fuse_req_t request, fuse_ino_t changed)
+      : request_(request), changed_(changed), caller_(caller_of(request)) {
     if (caller_.uid == 0 || !mount_of(request).kills_privileges()) return;
     const auto before = filesystem_of(request).get_attributes(ino_of(changed));
     loses_ = before.ok() && (before->mode & (S_ISUID | S_ISGID)) != 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where requests from /dev/fuse are served: a thread has one place for any, and several for requests for few bytes, which it then serves together;
-// those it takes in a way that does not wait.
+// Where requests from /dev/fuse are served: a thread has one place for any, and several for requests for few bytes,
+// which it then serves together; those it takes in a way that does not wait.
 //
 // Threads: one.
 #pragma once

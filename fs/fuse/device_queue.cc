@@ -11,11 +11,13 @@ namespace brickfs {
 namespace {
 
 constexpr unsigned kUnaccompanied = 64;  // then one is enough
-// The deputy looks so often; while all is well, half as often each time. Others do not wait longer for a request than both together.
+// The deputy looks so often; while all is well, half as often each time. Others do not wait longer for a request than
+// both together.
 constexpr std::chrono::milliseconds kTick{2};
 constexpr std::chrono::milliseconds kLongestTick{8};
-constexpr unsigned kCrowdedTicks = 3;          // then one is not enough. At a single one, what waits may be a forget, or a close
-constexpr unsigned kQuietTicks = 10;           // without a request: then it sleeps until one comes
+constexpr unsigned kCrowdedTicks =
+    3;                                // then one is not enough. At a single one, what waits may be a forget, or a close
+constexpr unsigned kQuietTicks = 10;  // without a request: then it sleeps until one comes
 constexpr uint64_t kTurnsToCallAgain = 1024;
 constexpr unsigned kJoining = 64;    // requests that could have been served together: then it is tried
 constexpr unsigned kFoundNone = 64;  // then no longer
@@ -177,8 +179,8 @@ bool FuseDeviceQueue::is_one_enough(bool serves, unsigned crowded, unsigned unch
   return crowded < kCrowdedTicks && (crowded == 0 || unchanged == 0);
 }
 
-// The deputy's watch, to its end. Calls all once others wait behind a request that takes long, or keep waiting, or a request takes very long.
-// While nothing comes, it sleeps.
+// The deputy's watch, to its end. Calls all once others wait behind a request that takes long, or keep waiting, or a
+// request takes very long. While nothing comes, it sleeps.
 void FuseDeviceQueue::stand_by(MutexLock& lock) {
   unsigned crowded = 0;
   unsigned unchanged = 0;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which of a mount's threads takes the next request from /dev/fuse.
 //
-// Left to the kernel, each request wakes the thread that has slept longest: it wakes up a processor, and finds nothing of its in any
-// cache. So while requests come one after the other, one thread (the *only* one) serves them all, and looks for the next one before it
-// sleeps; the others are parked. At a request that is known to take long it passes that part on to who was parked last. Of the parked,
-// the *deputy* looks in now and then: when requests wait behind the one being served, it calls all, who then take requests as they come,
-// until they come one by one again. But if all that comes are requests for few bytes, the only one goes on and serves together what waits: those
-// threads would do nothing but wait for the brick. At as many as go together it passes what still waits on, too.
-// docs/decisions, 38, 41 and 47.
+// Left to the kernel, each request wakes the thread that has slept longest: it wakes up a processor, and finds nothing
+// of its in any cache. So while requests come one after the other, one thread (the *only* one) serves them all, and
+// looks for the next one before it sleeps; the others are parked. At a request that is known to take long it passes
+// that part on to who was parked last. Of the parked, the *deputy* looks in now and then: when requests wait behind the
+// one being served, it calls all, who then take requests as they come, until they come one by one again. But if all
+// that comes are requests for few bytes, the only one goes on and serves together what waits: those threads would do
+// nothing but wait for the brick. At as many as go together it passes what still waits on, too. docs/decisions, 38, 41
+// and 47.
 //
 // Threads: receive() and pass_on() from those that have a Seat, stop() from any.
 #pragma once

@@ -10,14 +10,17 @@
 namespace brickfs {
 namespace {
 
-constexpr size_t kManyBytes = kFuseTransferBytes / 2;  // while they move, another thread takes what the kernel sends beside them
+constexpr size_t kManyBytes =
+    kFuseTransferBytes / 2;  // while they move, another thread takes what the kernel sends beside them
 
 }  // namespace
 
-Result<std::unique_ptr<FuseDeviceWorker>> FuseDeviceWorker::make(Filesystem& filesystem, FuseDeviceQueue& queue, FuseInterrupts& interrupts,
-                                                                 int device, FuseProcess process) {
+Result<std::unique_ptr<FuseDeviceWorker>> FuseDeviceWorker::make(Filesystem& filesystem, FuseDeviceQueue& queue,
+                                                                 FuseInterrupts& interrupts, int device,
+                                                                 FuseProcess process) {
   auto buffers = TRY(FuseBuffers::make(filesystem.volume()));
-  return std::unique_ptr<FuseDeviceWorker>(new FuseDeviceWorker(filesystem, queue, interrupts, device, std::move(buffers), std::move(process)));
+  return std::unique_ptr<FuseDeviceWorker>(
+      new FuseDeviceWorker(filesystem, queue, interrupts, device, std::move(buffers), std::move(process)));
 }
 
 void FuseDeviceWorker::serve(const std::atomic<bool>& stopping, const std::function<bool()>& goes) {
@@ -90,7 +93,8 @@ void FuseDeviceWorker::serve_together(FuseDeviceQueue::Seat& seat) {
   if (!done) serve_in_one_go(added, seat);
 }
 
-// Adds the request at hand and others that wait. Returns the first that has to be served by itself; null: there is none.
+// Adds the request at hand and others that wait. Returns the first that has to be served by itself; null: there is
+// none.
 FuseDevicePlace* FuseDeviceWorker::collect(JointRequests& joint, std::vector<FuseDevicePlace*>& added) {
   int device = device_;
   for (size_t i = 0; i < others_->count(); ++i) {
@@ -125,7 +129,8 @@ void FuseDeviceWorker::serve_in_one_go(std::vector<FuseDevicePlace*> requests, F
 }
 
 // False: some were interrupted, all are to be served still. `alone`: which cannot be served with the others.
-bool FuseDeviceWorker::try_in_one_go(const std::vector<FuseDevicePlace*>& requests, std::vector<FuseDevicePlace*>& alone) {
+bool FuseDeviceWorker::try_in_one_go(const std::vector<FuseDevicePlace*>& requests,
+                                     std::vector<FuseDevicePlace*>& alone) {
   alone.clear();
   Interruption some;
   JointRequests joint(filesystem_);

@@ -20,11 +20,11 @@ namespace brickfs {
 class FuseDeviceWorker {
  public:
   // All outlive it. ENOMEM.
-  static Result<std::unique_ptr<FuseDeviceWorker>> make(Filesystem& filesystem, FuseDeviceQueue& queue, FuseInterrupts& interrupts, int device,
-                                                        FuseProcess process);
+  static Result<std::unique_ptr<FuseDeviceWorker>> make(Filesystem& filesystem, FuseDeviceQueue& queue,
+                                                        FuseInterrupts& interrupts, int device, FuseProcess process);
 
-  // On the thread, until the connection has ended, or `stopping`: the signal and FuseDeviceQueue::stop() have it looked at. Then what it is at has
-  // been answered. `goes`, if given, is asked after each request: true ends it, too.
+  // On the thread, until the connection has ended, or `stopping`: the signal and FuseDeviceQueue::stop() have it looked
+  // at. Then what it is at has been answered. `goes`, if given, is asked after each request: true ends it, too.
   void serve(const std::atomic<bool>& stopping, const std::function<bool()>& goes = nullptr);
   bool busy() const { return busy_; }
 

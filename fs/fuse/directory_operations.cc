@@ -67,10 +67,9 @@ void read_entries(fuse_req_t request, fuse_ino_t directory, size_t size, off_t o
   const FuseBuffers& buffers = FusePlace::current()->buffers();
   const std::span<std::byte> reply = buffers.reply();
   EntryWriter writer(request, reply.first(std::min(size, reply.size())), plus);
-  const Status status =
-      filesystem_of(request).read_directory(ino_of(directory), static_cast<uint64_t>(offset), plus,
-                                            [&writer](const DirectoryEntry& entry) { return writer.add(entry); },
-                                            touch_of(buffers.open_flags));
+  const Status status = filesystem_of(request).read_directory(
+      ino_of(directory), static_cast<uint64_t>(offset), plus,
+      [&writer](const DirectoryEntry& entry) { return writer.add(entry); }, touch_of(buffers.open_flags));
   if (!status.ok()) return reply_error(request, status.error());
   fuse_reply_buf(request, reinterpret_cast<const char*>(writer.written().data()), writer.written().size());
 }

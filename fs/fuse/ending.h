@@ -22,7 +22,8 @@ class Ending {
  public:
   Ending(Filesystem& filesystem, std::chrono::seconds linger) : filesystem_(filesystem), linger_(linger) {}
 
-  // The mount has been taken out of the tree, and the kernel has not ended the connection yet: there are users. False: that is not so (any more).
+  // The mount has been taken out of the tree, and the kernel has not ended the connection yet: there are users. False:
+  // that is not so (any more).
   void set_detached(bool detached);
   // The kernel has ended the connection: there is nobody to answer to.
   void begin();

@@ -66,8 +66,8 @@ struct StatxOut {  // struct fuse_statx_out
 };
 static_assert(sizeof(StatxOut) == 288 && offsetof(StatxOut, stat) == 32);
 
-// FUSE_REQUEST_TIMEOUT came with protocol 7.43 (Linux 6.14): in flags and flags2 of FUSE_INIT, and where the answer has it (in the low half of
-// the word behind max_stack_depth).
+// FUSE_REQUEST_TIMEOUT came with protocol 7.43 (Linux 6.14): in flags and flags2 of FUSE_INIT, and where the answer has
+// it (in the low half of the word behind max_stack_depth).
 constexpr uint64_t kRequestTimeout = uint64_t{1} << 42;
 constexpr size_t kWordOfRequestTimeout = 1;
 static_assert(offsetof(fuse_init_out, unused) + kWordOfRequestTimeout * sizeof(uint32_t) == 40);
@@ -217,7 +217,8 @@ bool is_told_when_lost(const fuse_in_header& header, std::span<const std::byte> 
       return header.nodeid == FUSE_ROOT_ID;
     case FUSE_GETXATTR: {
       const auto name = message.subspan(std::min(message.size(), sizeof(header) + sizeof(fuse_getxattr_in)));
-      return header.nodeid == FUSE_ROOT_ID && std::string_view(reinterpret_cast<const char*>(name.data()), name.size()).starts_with("brickfs.");
+      return header.nodeid == FUSE_ROOT_ID &&
+             std::string_view(reinterpret_cast<const char*>(name.data()), name.size()).starts_with("brickfs.");
     }
     default:
       return false;

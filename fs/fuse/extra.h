@@ -19,9 +19,9 @@ class FuseMount;
 // Looks at a request before libfuse does. True: it has been answered.
 bool serve_extra_request(FuseMount& mount, std::span<const std::byte> message);
 
-// Of a volume that is lost for good (taken over; or its brick has lost it): nothing of it is told from memory any more, as programs would take
-// that for what is there. True: the request has been refused. The root's attributes and statfs(2) are still told, and what the mount says
-// of itself, so that it can be looked at and unmounted.
+// Of a volume that is lost for good (taken over; or its brick has lost it): nothing of it is told from memory any more,
+// as programs would take that for what is there. True: the request has been refused. The root's attributes and
+// statfs(2) are still told, and what the mount says of itself, so that it can be looked at and unmounted.
 bool refuse_if_lost(FuseMount& mount, std::span<const std::byte> message);
 
 // That a read or write is to move; of other requests none.

@@ -21,8 +21,8 @@ constexpr milliseconds kSilent{400};  // a brick that says nothing for so long i
 
 constexpr uint64_t bit(int signal) { return uint64_t{1} << (signal - 1); }
 constexpr uint64_t kIgnoredByDefault = bit(SIGCHLD) | bit(SIGURG) | bit(SIGWINCH) | bit(SIGCONT);
-// Of those that a program handles, the ones that tell it to end. Others are its business: a database has timers and wakes its
-// processes by signals, and takes EINTR from fdatasync for a disk that has failed.
+// Of those that a program handles, the ones that tell it to end. Others are its business: a database has timers and
+// wakes its processes by signals, and takes EINTR from fdatasync for a disk that has failed.
 constexpr uint64_t kTellsToEnd = bit(SIGINT) | bit(SIGTERM) | bit(SIGQUIT);
 constexpr uint64_t kStop = bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
 

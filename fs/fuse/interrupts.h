@@ -4,8 +4,8 @@
 //
 // The kernel says so (FUSE_INTERRUPT) only of requests that a thread waits for by itself: not of asynchronous ones, as
 // which it makes direct transfers and read-ahead, nor to a daemon none of whose threads reads. So the asker's pending
-// signals are looked at, too, which /proc tells. Who is killed is let go in any case. SIGINT, SIGTERM and SIGQUIT that a
-// program handles end only what waits for a brick that is away or silent, and other signals that it handles nothing:
+// signals are looked at, too, which /proc tells. Who is killed is let go in any case. SIGINT, SIGTERM and SIGQUIT that
+// a program handles end only what waits for a brick that is away or silent, and other signals that it handles nothing:
 // programs do not expect that a signal ends the work on a file.
 //
 // Threads: any.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests for few bytes that one thread has at hand at the same time: their bytes travel together, then all are answered.
+// Requests for few bytes that one thread has at hand at the same time: their bytes travel together, then all are
+// answered.
 //
 // Threads: one.
 #pragma once
@@ -29,7 +30,8 @@ class JointRequests {
   JointRequests(const JointRequests&) = delete;
   JointRequests& operator=(const JointRequests&) = delete;
 
-  // Has `serve` pass the place's request to read() or write(). False: it has to be served by itself, after this has gone.
+  // Has `serve` pass the place's request to read() or write(). False: it has to be served by itself, after this has
+  // gone.
   template <typename Serve>
   bool add(FusePlace& place, Serve serve) {
     const size_t before = begun_.size();

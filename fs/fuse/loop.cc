@@ -28,7 +28,7 @@ constexpr size_t kExtraAtOnce = 8;
 // Of either way: as many requests as the kernel makes in the background (fs/fuse/operations.cc).
 constexpr size_t kExtraThreads = 64;
 constexpr std::chrono::milliseconds kSaidSilent{1'500};  // the brick is said to be (transport/volume/volume_link.cc)
-constexpr std::chrono::milliseconds kStuck{1'000};   // a batch of small requests
+constexpr std::chrono::milliseconds kStuck{1'000};       // a batch of small requests
 // Ring entries, with a buffer and a thread each, shared out among the CPUs' queues.
 constexpr size_t kRingEntries = 48;
 constexpr size_t kMostPerQueue = 12;
@@ -49,14 +49,18 @@ void install_wake_signal() {
 
 }  // namespace
 
-Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeClient& volume, IoUring io_uring, std::string* why) {
+Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeClient& volume, IoUring io_uring,
+                                                  std::string* why) {
   UniqueFd ended(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!ended) return errno_error("eventfd");
   install_wake_signal();
-  // Where the brick is in this process, a request is answered before its caller's processor has gone to sleep: there it is served best.
+  // Where the brick is in this process, a request is answered before its caller's processor has gone to sleep: there it
+  // is served best.
   const bool looks = !volume.is_embedded() && io_uring == IoUring::kOff && std::thread::hardware_concurrency() > 1;
   std::unique_ptr<FuseLoop> loop(new FuseLoop(mount, volume, looks, std::move(ended)));
-  const auto watch = [&] { loop->interrupts_ = std::make_unique<FuseInterrupts>(volume, [raw = loop.get()] { raw->read_on(); }); };
+  const auto watch = [&] {
+    loop->interrupts_ = std::make_unique<FuseInterrupts>(volume, [raw = loop.get()] { raw->read_on(); });
+  };
   watch();
   if (io_uring != IoUring::kOff) {
     const Status made = loop->make_ring_workers();
@@ -72,8 +76,8 @@ Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeClient
   }
   for (size_t i = 0; i < kDeviceThreads; ++i) {
     loop->workers_.push_back(std::make_unique<Worker>());
-    loop->workers_.back()->device =
-        TRY(FuseDeviceWorker::make(mount.filesystem(), loop->device_queue_, *loop->interrupts_, mount.device(), loop->processing()));
+    loop->workers_.back()->device = TRY(FuseDeviceWorker::make(mount.filesystem(), loop->device_queue_,
+                                                               *loop->interrupts_, mount.device(), loop->processing()));
   }
   for (const auto& worker : loop->workers_) {
     if (worker->device) TRY(loop->start_thread(*worker));
@@ -138,8 +142,8 @@ bool FuseLoop::busy() const {
 
 bool FuseLoop::is_brick_there() const { return volume_.link_state().kind == LinkState::Kind::kConnected; }
 
-// All threads may wait for the brick. Then others take requests, at least all of those that nothing else than an answer ends, whatever
-// signal comes: the asynchronous ones.
+// All threads may wait for the brick. Then others take requests, at least all of those that nothing else than an answer
+// ends, whatever signal comes: the asynchronous ones.
 void FuseLoop::read_on() {
   if (is_brick_there()) return;
   MutexLock lock(threads_mutex_);
@@ -148,7 +152,8 @@ void FuseLoop::read_on() {
 }
 
 void FuseLoop::read_on_from_device() {
-  const bool all_wait = std::ranges::all_of(workers_, [](const auto& worker) { return !worker->device || worker->busy(); });
+  const bool all_wait =
+      std::ranges::all_of(workers_, [](const auto& worker) { return !worker->device || worker->busy(); });
   pollfd device{mount_.device(), POLLIN, 0};
   if (!all_wait || ::poll(&device, 1, 0) != 1 || (device.revents & POLLIN) == 0) return;
   auto idle = std::ranges::count_if(extra_workers_, [](const auto& worker) { return worker->runs && !worker->busy(); });
@@ -198,7 +203,8 @@ Status FuseLoop::start_extra_thread() {
   if (extra_workers_.size() == kExtraThreads) return Error(EAGAIN, "threads for requests");
   auto worker = std::make_unique<Worker>();
   worker->extra = true;
-  worker->device = TRY(FuseDeviceWorker::make(mount_.filesystem(), device_queue_, *interrupts_, mount_.device(), processing()));
+  worker->device =
+      TRY(FuseDeviceWorker::make(mount_.filesystem(), device_queue_, *interrupts_, mount_.device(), processing()));
   extra_workers_.push_back(std::move(worker));
   return start_thread(*extra_workers_.back());
 }
@@ -248,7 +254,7 @@ void FuseLoop::process(std::span<std::byte> message) {
 
 // A signal that comes just before a thread begins to wait is lost, so it is sent until all have gone.
 void FuseLoop::stop() {
-  mount_.pages().stop();  // while reads are served, for which it may wait
+  mount_.pages().stop();                                          // while reads are served, for which it may wait
   if (mount_.writeback() != nullptr) mount_.writeback()->stop();  // likewise
   stopping_ = true;
   device_queue_.stop();
@@ -271,7 +277,8 @@ void FuseLoop::stop() {
 void FuseLoop::wake_threads() {
   for (auto* const workers : {&workers_, &extra_workers_, &extra_rings_}) {
     for (const auto& worker : *workers) {
-      if (!worker->busy() && worker->thread.joinable()) pthread_kill(worker->thread.native_handle(), FuseDeviceQueue::kWakeSignal);
+      if (!worker->busy() && worker->thread.joinable())
+        pthread_kill(worker->thread.native_handle(), FuseDeviceQueue::kWakeSignal);
     }
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads that serve a mount. Requests come through /dev/fuse or, where the kernel has it, over io_uring; an operation blocks its thread
-// while the network is busy with it.
+// The threads that serve a mount. Requests come through /dev/fuse or, where the kernel has it, over io_uring; an
+// operation blocks its thread while the network is busy with it.
 #pragma once
 
 #include <atomic>
@@ -25,9 +25,10 @@ namespace brickfs {
 
 class FuseLoop {
  public:
-  // `io_uring`: off, or the kernel may use it (RingSwitch::obstacle). `why` gets a line for people: ENOTSUP, it is demanded and
-  // this process may not.
-  static Result<std::unique_ptr<FuseLoop>> start(FuseMount& mount, VolumeClient& volume, IoUring io_uring, std::string* why);
+  // `io_uring`: off, or the kernel may use it (RingSwitch::obstacle). `why` gets a line for people: ENOTSUP, it is
+  // demanded and this process may not.
+  static Result<std::unique_ptr<FuseLoop>> start(FuseMount& mount, VolumeClient& volume, IoUring io_uring,
+                                                 std::string* why);
   ~FuseLoop();  // as stop()
   FuseLoop(const FuseLoop&) = delete;
   FuseLoop& operator=(const FuseLoop&) = delete;
@@ -43,7 +44,7 @@ class FuseLoop {
 
  private:
   struct Worker {
-    std::unique_ptr<FuseRingWorker> ring;      // one of these
+    std::unique_ptr<FuseRingWorker> ring;  // one of these
     std::unique_ptr<FuseDeviceWorker> device;
     std::thread thread;
     bool extra = false;  // of /dev/fuse: only while the brick is away
@@ -86,7 +87,7 @@ class FuseLoop {
   std::vector<std::unique_ptr<Worker>> extra_workers_ ABSL_GUARDED_BY(threads_mutex_);
   // To the end: the kernel keeps their entries.
   std::vector<std::unique_ptr<Worker>> extra_rings_ ABSL_GUARDED_BY(threads_mutex_);
-  std::unique_ptr<FuseInterrupts> interrupts_;    // knows places of theirs
+  std::unique_ptr<FuseInterrupts> interrupts_;  // knows places of theirs
 };
 
 }  // namespace brickfs

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names in the root directory that the kernel was told not to exist, which it remembers: to be taken back when somebody else has the volume.
-// (Below other directories it asks for theirs first.) Bounded: what finds no room is not to be remembered by the kernel either.
+// Names in the root directory that the kernel was told not to exist, which it remembers: to be taken back when somebody
+// else has the volume. (Below other directories it asks for theirs first.) Bounded: what finds no room is not to be
+// remembered by the kernel either.
 //
 // Threads: any.
 #pragma once

@@ -166,7 +166,8 @@ Status FuseMount::mount_session(std::string* why) {
 
 // Of a small volume so much would be kept that it were always short.
 void FuseMount::keep_room_for_writeback() {
-  lower_dirty_limit(device_number_, std::max(filesystem_.stat().total_units * kUnitBytes / kDirtyShare, kLeastDirtyLimit));
+  lower_dirty_limit(device_number_,
+                    std::max(filesystem_.stat().total_units * kUnitBytes / kDirtyShare, kLeastDirtyLimit));
   const auto limit = read_dirty_limit(device_number_);
   if (limit) return writeback_->keep_room(*limit);
   log::warn("the kernel does not say how much it may have in its write-back cache: no room is kept for that");

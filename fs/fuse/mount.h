@@ -29,11 +29,11 @@ namespace brickfs {
 
 constexpr size_t kReadAheadBytes = 1 * kMiB;  // the kernel's, of a file that is read in order: some requests at once
 
-// Makes command.mountpoint absolute. A dead brickfs mount there is no obstacle. ENOENT, ENOTDIR, EBUSY (something is mounted there), or
-// /dev/fuse is missing or forbidden; with one line in `why`.
+// Makes command.mountpoint absolute. A dead brickfs mount there is no obstacle. ENOENT, ENOTDIR, EBUSY (something is
+// mounted there), or /dev/fuse is missing or forbidden; with one line in `why`.
 Status prepare_mountpoint(MountCommand& command, std::string* why);
-// Clears away the dead mounts there. Only when everything is ready to be mounted in their place: nobody is to find the directory below,
-// and a mount that fails leaves them. EBUSY.
+// Clears away the dead mounts there. Only when everything is ready to be mounted in their place: nobody is to find the
+// directory below, and a mount that fails leaves them. EBUSY.
 Status clear_dead_mounts(const std::string& mountpoint, std::string* why);
 
 class FuseMount {
@@ -41,14 +41,16 @@ class FuseMount {
   // Mounts; requests wait until a FuseLoop serves them. `why`: one line.
   static Result<std::unique_ptr<FuseMount>> attach(Filesystem& filesystem, const MountCommand& command,
                                                    std::string* why);
-  // Ends the connection. If it was alive and is mounted still, it is detached. Whoever else ended the connection left a dead mount, which
-  // stays: programs are to meet with ENOTCONN, not with the directory below. It is there until somebody unmounts it.
+  // Ends the connection. If it was alive and is mounted still, it is detached. Whoever else ended the connection left a
+  // dead mount, which stays: programs are to meet with ENOTCONN, not with the directory below. It is there until
+  // somebody unmounts it.
   ~FuseMount();
   FuseMount(const FuseMount&) = delete;
   FuseMount& operator=(const FuseMount&) = delete;
 
-  // Takes the mount, and bind mounts of it, out of the tree, after which nobody new comes in, and has the kernel write back what it holds. The
-  // connection ends when the last user has gone. Blocks while requests are being served: not on a serving thread.
+  // Takes the mount, and bind mounts of it, out of the tree, after which nobody new comes in, and has the kernel write
+  // back what it holds. The connection ends when the last user has gone. Blocks while requests are being served: not on
+  // a serving thread.
   void detach();
   // The kernel has ended the connection.
   bool is_severed() const;
@@ -57,12 +59,13 @@ class FuseMount {
   const std::string& mountpoint() const { return mountpoint_; }
   const std::string& device_number() const { return device_number_; }
   const std::string& listed_source() const { return listed_source_; }
-  // Before the answer to a change that stamps an inode without telling the kernel its attributes: it drops those it has by itself, but
-  // then takes, and keeps, older ones out of an answer that was under way meanwhile. After this it does not.
+  // Before the answer to a change that stamps an inode without telling the kernel its attributes: it drops those it has
+  // by itself, but then takes, and keeps, older ones out of an answer that was under way meanwhile. After this it does
+  // not.
   void drop_attributes(Ino ino);
-  // The kernel forgets attributes, pages and links' targets of all that it knows, so it has to ask for them, and which names the root has not;
-  // other names alone give nothing away.
-  // Waits for requests under way: while they are served, and not on a serving thread.
+  // The kernel forgets attributes, pages and links' targets of all that it knows, so it has to ask for them, and which
+  // names the root has not; other names alone give nothing away. Waits for requests under way: while they are served,
+  // and not on a serving thread.
   void drop_everything();
   // A name of the root directory: false if the kernel is not to remember that there is none.
   bool note_missing(std::string_view name) { return missing_.note(name); }

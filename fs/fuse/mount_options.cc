@@ -16,20 +16,20 @@ constexpr int64_t kLongestTimeoutSeconds = 7 * 24 * 3600;
 constexpr int64_t kLongestRetryMinutes = 525'600;
 constexpr std::array<std::string_view, 6> kLogLevels = {"trace", "debug", "info", "warn", "error", "off"};
 
-// Those that every file system takes: mount(8), "FILESYSTEM-INDEPENDENT MOUNT OPTIONS". Read by mount(8), systemd or the VFS before us, or of
-// no meaning here (times are the file system's own: relatime, and durable when the inode is).
+// Those that every file system takes: mount(8), "FILESYSTEM-INDEPENDENT MOUNT OPTIONS". Read by mount(8), systemd or
+// the VFS before us, or of no meaning here (times are the file system's own: relatime, and durable when the inode is).
 constexpr std::array<std::string_view, 31> kIgnored = {
-    "defaults",      "auto",        "noauto",        "user",     "nouser",     "users",    "nousers",    "owner",
-    "noowner",       "group",       "nogroup",       "nofail",   "_netdev",    "_rnetdev", "relatime",   "norelatime",
-    "strictatime",   "lazytime",    "nolazytime",    "atime",    "diratime",   "iversion", "noiversion", "nodiratime",
-    "nostrictatime", "mand",        "nomand",        "silent",   "loud",       "quiet",    "verbose"};
+    "defaults",      "auto",     "noauto",     "user",   "nouser",   "users",    "nousers",    "owner",
+    "noowner",       "group",    "nogroup",    "nofail", "_netdev",  "_rnetdev", "relatime",   "norelatime",
+    "strictatime",   "lazytime", "nolazytime", "atime",  "diratime", "iversion", "noiversion", "nodiratime",
+    "nostrictatime", "mand",     "nomand",     "silent", "loud",     "quiet",    "verbose"};
 // helper= and uhelper= are in mount(8)'s own table, the last three in the kernel's: it passes them on with remount.
-constexpr std::array<std::string_view, 9> kIgnoredPrefixes = {"x-",       "X-",       "comment=",  "user=",   "helper=",
-                                                              "uhelper=", "user_id=", "group_id=", "blksize="};
+constexpr std::array<std::string_view, 9> kIgnoredPrefixes = {
+    "x-", "X-", "comment=", "user=", "helper=", "uhelper=", "user_id=", "group_id=", "blksize="};
 
 // Of one mount, not of the file system behind it: fs/fuse/mount_flags.h. libfuse does not know the last two.
-constexpr std::array<std::string_view, 9> kOfMount = {"dev",  "nodev",  "suid",        "nosuid",   "exec", "noexec",
-                                                      "noatime", "nosymfollow", "symfollow"};
+constexpr std::array<std::string_view, 9> kOfMount = {"dev",    "nodev",   "suid",        "nosuid",   "exec",
+                                                      "noexec", "noatime", "nosymfollow", "symfollow"};
 constexpr size_t kUnknownToLibfuse = 2;
 
 // For libfuse and the kernel.
@@ -57,8 +57,8 @@ Error refuse(std::string* why, std::string text) {
   return Error(EINVAL, "mount options");
 }
 
-Result<int64_t> parse_count(std::string_view key, std::string_view value, int64_t least, int64_t most, const char* of_what,
-                            std::string* why) {
+Result<int64_t> parse_count(std::string_view key, std::string_view value, int64_t least, int64_t most,
+                            const char* of_what, std::string* why) {
   int64_t count = 0;
   const auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), count);
   if (status == std::errc() && end == value.data() + value.size() && count >= least && count <= most) return count;
@@ -186,10 +186,11 @@ bool is_for_everybody(const MountCommand& command) {
 }
 
 std::string describe_common_options(const MountCommand& command, bool durable, bool io_uring) {
-  std::string all = fmt::format("{} {} {} timeo={} linger={} writeback={} io_uring={} {}", command.read_only ? "ro" : "rw",
-                                durable ? "durable" : "volatile", command.soft ? "soft" : "hard", command.soft_timeout.count(),
-                                command.linger.count(), command.writeback == Writeback::kOn ? "on" : "off", io_uring ? "on" : "off",
-                                is_for_everybody(command) ? "allow_other" : "noallow_other");
+  std::string all =
+      fmt::format("{} {} {} timeo={} linger={} writeback={} io_uring={} {}", command.read_only ? "ro" : "rw",
+                  durable ? "durable" : "volatile", command.soft ? "soft" : "hard", command.soft_timeout.count(),
+                  command.linger.count(), command.writeback == Writeback::kOn ? "on" : "off", io_uring ? "on" : "off",
+                  is_for_everybody(command) ? "allow_other" : "noallow_other");
   for (const std::string& option : command.kernel_options) {
     if (!contains(kOfMount, option)) all += " " + option;
   }

@@ -39,8 +39,9 @@ struct MountCommand {
   std::optional<std::chrono::minutes> retry;  // how long; none: not at all, or with `bg` for a week
   std::optional<bool> allow_other;            // none: root's mounts are for everybody, a user's for that one
   std::vector<std::string> kernel_options;    // as libfuse takes them: nodev, sync, max_read= ...
-  std::map<std::string, std::string> common;  // what was given and holds for all mounts of a volume, by what it is about
-  std::vector<std::string> mount_flags;       // in their order: nodev, suid, nosymfollow ...
+  std::map<std::string, std::string>
+      common;                            // what was given and holds for all mounts of a volume, by what it is about
+  std::vector<std::string> mount_flags;  // in their order: nodev, suid, nosymfollow ...
 };
 
 // FUSE keeps everybody out but who mounted, lest one user's server holds another's programs up or sees what they do.

@@ -19,17 +19,18 @@
 #include "server/service/embedded_brick.h"
 #include "transport/base/log.h"
 #include "transport/base/size.h"
-#include "transport/volume/client_identity.h"
-#include "transport/paths/connect.h"
 #include "transport/brick/proof.h"
 #include "transport/brick/source.h"
+#include "transport/paths/connect.h"
+#include "transport/volume/client_identity.h"
 
 namespace brickfs {
 namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kHolderLeaves{4};  // a held volume is tried for so long: its holder may be on his way out
+constexpr std::chrono::seconds kHolderLeaves{
+    4};  // a held volume is tried for so long: its holder may be on his way out
 constexpr std::chrono::milliseconds kTryHeldAgain{100};
 constexpr std::chrono::seconds kOtherBegins{60};
 constexpr std::chrono::seconds kOtherServes{2};
@@ -79,8 +80,9 @@ std::string describe(const Error& error, const MountCommand& command, const Sour
     case EBUSY:
       if (holder.name.empty()) return fmt::format("{} is held by another", name);
       if (holder.kept_for.count() > 0) {
-        return fmt::format("{} was held by {} when the brick stopped, and is kept for it for {} s more; to cut that one off: -o steal",
-                           name, holder.name, std::chrono::ceil<std::chrono::seconds>(holder.kept_for).count());
+        return fmt::format(
+            "{} was held by {} when the brick stopped, and is kept for it for {} s more; to cut that one off: -o steal",
+            name, holder.name, std::chrono::ceil<std::chrono::seconds>(holder.kept_for).count());
       }
       return fmt::format("{} is held by {} since {}; to cut that one off: -o steal", name, holder.name,
                          local_time(holder.since_unix_seconds));
@@ -126,8 +128,9 @@ Result<std::unique_ptr<VolumeClient>> open_once(const MountCommand& command, con
   return volume;
 }
 
-Result<std::unique_ptr<VolumeClient>> open_or_wait_for_holder(const MountCommand& command, const Source& source, const Secret& secret,
-                                                              const VolumeOptions& options, std::string* why) {
+Result<std::unique_ptr<VolumeClient>> open_or_wait_for_holder(const MountCommand& command, const Source& source,
+                                                              const Secret& secret, const VolumeOptions& options,
+                                                              std::string* why) {
   auto deadline = steady_clock::now() + kHolderLeaves;
   Holder holder;
   auto volume = open_once(command, source, secret, options, holder, why);

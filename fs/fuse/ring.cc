@@ -37,7 +37,8 @@ FuseRing::~FuseRing() {
 // Made by one thread, used by another: the ring starts when that one enables it.
 Status FuseRing::begin(size_t entries) {
   io_uring_params params{};
-  params.flags = IORING_SETUP_SQE128 | IORING_SETUP_R_DISABLED | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
+  params.flags =
+      IORING_SETUP_SQE128 | IORING_SETUP_R_DISABLED | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
   const int failed = io_uring_queue_init_params(static_cast<unsigned>(entries), &ring_, &params);
   if (failed < 0) return Error(-failed, "io_uring");
   has_ring_ = true;

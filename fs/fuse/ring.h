@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread's end of FUSE over io_uring: hands the answers of its entries over and waits for requests, both in one system call. An
-// entry may change its ring between a request and the answer to it: the kernel puts the next request where the answer came from.
+// One thread's end of FUSE over io_uring: hands the answers of its entries over and waits for requests, both in one
+// system call. An entry may change its ring between a request and the answer to it: the kernel puts the next request
+// where the answer came from.
 //
 // Threads: made by any; then one uses it, except as said.
 #pragma once
@@ -34,8 +35,9 @@ class FuseRing {
   Status hand_over();
   // Entries that are offered. From any thread.
   size_t offered() const { return offered_.load(std::memory_order_relaxed); }
-  // Those that got a request, added to `requests`; `wait`: at least one. EINTR: a signal. ENOTCONN, ECANCELED ...: the connection has ended, or,
-  // before the first request, the kernel will not have such entries: it then goes back to /dev/fuse for all.
+  // Those that got a request, added to `requests`; `wait`: at least one. EINTR: a signal. ENOTCONN, ECANCELED ...: the
+  // connection has ended, or, before the first request, the kernel will not have such entries: it then goes back to
+  // /dev/fuse for all.
   Status receive(bool wait, std::vector<FuseRingEntry*>& requests);
 
  private:

@@ -40,7 +40,8 @@ Status FuseRingEntry::take_request() {
   std::memcpy(&in, header_.in_out, sizeof(in));
   const std::span<std::byte> payload = buffers().reply();
   const size_t before = in.len - std::min<size_t>(in.len, header_.payload_bytes);
-  if (before < sizeof(in) || before > sizeof(in) + sizeof(header_.operation) || header_.payload_bytes > payload.size()) {
+  if (before < sizeof(in) || before > sizeof(in) + sizeof(header_.operation) ||
+      header_.payload_bytes > payload.size()) {
     return Error(EPROTO, "FUSE over io_uring");
   }
   std::byte* const start = payload.data() - before;

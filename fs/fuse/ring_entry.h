@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One place for a request in FUSE over io_uring: the kernel puts a request into its memory, takes the reply from there, and in
-// the same step puts the next one (fs/fuse/ring.h). It has one queue for each CPU, with any number of entries; requests of a CPU go to its
-// queue. Forgets and interrupts go on coming through /dev/fuse.
+// One place for a request in FUSE over io_uring: the kernel puts a request into its memory, takes the reply from there,
+// and in the same step puts the next one (fs/fuse/ring.h). It has one queue for each CPU, with any number of entries;
+// requests of a CPU go to its queue. Forgets and interrupts go on coming through /dev/fuse.
 //
 // Threads: made by any; then one at a time, whoever serves it.
 #pragma once
@@ -25,10 +25,12 @@ class FuseRingQueue;
 
 class FuseRingEntry final : public FusePlace {
  public:
-  // Both must outlive it. Once a request that was put aside is answered, the entry is left to a thread of `threads`. ENOMEM.
+  // Both must outlive it. Once a request that was put aside is answered, the entry is left to a thread of `threads`.
+  // ENOMEM.
   static Result<std::unique_ptr<FuseRingEntry>> make(VolumeClient& volume, size_t queue, FuseRingQueue& threads);
 
-  // For FuseRing: what offers the entry to the kernel, with the answer to its request if it had one. The kernel has filled it.
+  // For FuseRing: what offers the entry to the kernel, with the answer to its request if it had one. The kernel has
+  // filled it.
   void put_command(io_uring_sqe& sqe);
   Status take_request();  // EPROTO
 

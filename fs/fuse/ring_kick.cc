@@ -25,8 +25,9 @@ struct Kick {
   cpu_set_t cpus;
 };
 
-// In a process that does not have the device. If brickfs is killed, a thread of its own could not end before the answer, and would keep
-// the device, and with it the mount, for ever. statfs is never answered from the kernel's caches.
+// In a process that does not have the device. If brickfs is killed, a thread of its own could not end before the
+// answer, and would keep the device, and with it the mount, for ever. statfs is never answered from the kernel's
+// caches.
 int make_request(void* argument) {
   const Kick& kick = *static_cast<const Kick*>(argument);
   struct statfs stat {};

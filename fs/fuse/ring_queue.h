@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who serves what of the requests that one CPU makes over io_uring. It has as many threads as entries.
 //
-// A request for few bytes goes to the *collector*, if there is one: the thread that is at such requests already, and serves what was
-// passed to it meanwhile all at once. With the request goes its entry: under many requests at a time one thread comes to have most entries, and the
-// others sleep. What else comes to a thread with more than one entry it leaves to one that has none. So no thread that is held up keeps
-// requests from others, and who serves one request at a time does so by itself. docs/decisions, 46.
+// A request for few bytes goes to the *collector*, if there is one: the thread that is at such requests already, and
+// serves what was passed to it meanwhile all at once. With the request goes its entry: under many requests at a time
+// one thread comes to have most entries, and the others sleep. What else comes to a thread with more than one entry it
+// leaves to one that has none. So no thread that is held up keeps requests from others, and who serves one request at a
+// time does so by itself. docs/decisions, 46.
 //
 // Threads: any.
 #pragma once

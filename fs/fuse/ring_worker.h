@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that serves requests of one CPU over io_uring, one at a time or, if they are for few bytes, as many as there are.
+// A thread that serves requests of one CPU over io_uring, one at a time or, if they are for few bytes, as many as there
+// are.
 #pragma once
 
 #include <atomic>
@@ -22,12 +23,17 @@ namespace brickfs {
 class FuseRingWorker {
  public:
   // `queue` and `filesystem` outlive it.
-  FuseRingWorker(Filesystem& filesystem, FuseRingQueue& queue, std::unique_ptr<FuseRing> ring, std::unique_ptr<FuseRingEntry> entry,
-                 FuseCpuChoice cpu, FuseProcess process)
-      : filesystem_(filesystem), queue_(queue), ring_(std::move(ring)), first_(std::move(entry)), cpu_(cpu), process_(std::move(process)) {}
+  FuseRingWorker(Filesystem& filesystem, FuseRingQueue& queue, std::unique_ptr<FuseRing> ring,
+                 std::unique_ptr<FuseRingEntry> entry, FuseCpuChoice cpu, FuseProcess process)
+      : filesystem_(filesystem),
+        queue_(queue),
+        ring_(std::move(ring)),
+        first_(std::move(entry)),
+        cpu_(cpu),
+        process_(std::move(process)) {}
 
-  // On the thread, until the connection has ended (success), or `stopping`: the signal and FuseRingQueue::stop() have it looked at. Then what
-  // it is at has been answered. An error: the kernel will not have such entries.
+  // On the thread, until the connection has ended (success), or `stopping`: the signal and FuseRingQueue::stop() have
+  // it looked at. Then what it is at has been answered. An error: the kernel will not have such entries.
   Status serve(const std::atomic<bool>& stopping);
   bool busy() const { return busy_; }
   // The kernel has entries of its ring.

@@ -110,7 +110,9 @@ Status Serving::start() {
   why_->clear();
   auto loop = FuseLoop::start(*mount_, filesystem_->volume(), command_.io_uring, why_);
   if (!loop.ok()) {
-    if (why_->empty()) *why_ = fmt::format("cannot serve {}: {}: {}", command_.mountpoint, loop.error().what(), strerror(loop.error().code()));
+    if (why_->empty())
+      *why_ = fmt::format("cannot serve {}: {}: {}", command_.mountpoint, loop.error().what(),
+                          strerror(loop.error().code()));
     mount_.reset();
     (void)filesystem_->unmount();
     return loop.error();
@@ -140,8 +142,10 @@ Status Serving::choose_requests_way() {
 // Once the kernel has said that it will use rings, it does so for as long as the mount lives.
 void Serving::put_ring_switch_back() {
   const auto until = steady_clock::now() + kKernelBegins;
-  while (!loop_->has_begun() && !mount_->is_severed() && steady_clock::now() < until) std::this_thread::sleep_for(kLookAtBeginning);
-  if (ring_switch_.turned_on()) log::info("FUSE over io_uring was switched on for this mount, and off again: other mounts are as they were");
+  while (!loop_->has_begun() && !mount_->is_severed() && steady_clock::now() < until)
+    std::this_thread::sleep_for(kLookAtBeginning);
+  if (ring_switch_.turned_on())
+    log::info("FUSE over io_uring was switched on for this mount, and off again: other mounts are as they were");
   ring_switch_.done();
 }
 
@@ -156,7 +160,8 @@ void Serving::look_at_request_limit() {
       limit_.limit->count(), std::chrono::duration<double>(*most).count());
 }
 
-// Where operations fail while the brick is away, who writes is to be told by write(2) itself: there is no way back to what was lost.
+// Where operations fail while the brick is away, who writes is to be told by write(2) itself: there is no way back to
+// what was lost.
 void Serving::choose_writeback() {
   if (command_.writeback != Writeback::kAuto) return;
   const bool fails = command_.soft || limit_.longest_outage();
@@ -170,8 +175,9 @@ Status Serving::mount_filesystem() {
   };
   MountRetry retry(command_, events_.waiting);
   auto volume = TRY(open_volume(command_, commit_wanted, retry, why_));
-  const MountOptions options{
-      .read_only = command_.read_only, .writeback_cache = command_.writeback == Writeback::kOn, .no_atime = command_.no_atime};
+  const MountOptions options{.read_only = command_.read_only,
+                             .writeback_cache = command_.writeback == Writeback::kOn,
+                             .no_atime = command_.no_atime};
   std::string reason;
   auto filesystem = Filesystem::mount(std::move(volume), options, &reason);
   if (!filesystem.ok()) {
@@ -186,12 +192,12 @@ Status Serving::mount_filesystem() {
 
 void Serving::listen_to_umount() {
   if (geteuid() != 0) return;  // umount(8) runs a helper for root only
-  auto listener = UmountListener::start(*filesystem_, *ending_, command_.linger, common_options(), mount_->device_number());
+  auto listener =
+      UmountListener::start(*filesystem_, *ending_, command_.linger, common_options(), mount_->device_number());
   if (listener.ok()) {
     listener_ = std::move(*listener);
   } else {
-    log::warn("umount will not wait for the brick: {}: {}", listener.error().what(),
-                 strerror(listener.error().code()));
+    log::warn("umount will not wait for the brick: {}: {}", listener.error().what(), strerror(listener.error().code()));
   }
 }
 
@@ -238,7 +244,8 @@ void Serving::look_at_link() {
   ending_->check();
 }
 
-// Another has the volume, or nobody: what the kernel keeps of it is not what is there. Once more later, as an answer may have been under way.
+// Another has the volume, or nobody: what the kernel keeps of it is not what is there. Once more later, as an answer
+// may have been under way.
 void Serving::look_at_loss(LinkState::Kind link) {
   constexpr int kDrops = 2;
   if (link != LinkState::Kind::kFailed || drops_ == kDrops) return;
@@ -291,8 +298,8 @@ Status Serving::conclude(const LinkState& link_before, Status unmounted) {
   } else if (link_before.kind == LinkState::Kind::kFailed) {
     *why_ = fmt::format("{}: {}", command_.source, link_before.text);
   } else {
-    *why_ = fmt::format("unmounting {}: {}: {}; what was written since the last sync may be lost",
-                        command_.mountpoint, unmounted.error().what(), strerror(unmounted.error().code()));
+    *why_ = fmt::format("unmounting {}: {}: {}; what was written since the last sync may be lost", command_.mountpoint,
+                        unmounted.error().what(), strerror(unmounted.error().code()));
   }
   return unmounted;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel and a FUSE daemon say to each other over io_uring. Source: include/uapi/linux/fuse.h of Linux 6.14, which
-// Debian 12's header is older than.
+// What the kernel and a FUSE daemon say to each other over io_uring. Source: include/uapi/linux/fuse.h of Linux 6.14,
+// which Debian 12's header is older than.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ constexpr uint64_t kFuseOverIoUring = uint64_t{1} << 41;  // FUSE_OVER_IO_URING,
 
 // Shared with the kernel, one for each entry: struct fuse_uring_req_header.
 struct FuseRingHeader {
-  std::byte in_out[128];  // struct fuse_in_header of a request, struct fuse_out_header of its reply
+  std::byte in_out[128];     // struct fuse_in_header of a request, struct fuse_out_header of its reply
   std::byte operation[128];  // what follows the header in a request, up to the first name or data
   uint64_t flags;
   uint64_t commit_id;      // names the request in the command that commits its reply

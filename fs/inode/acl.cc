@@ -60,7 +60,8 @@ bool Acl::is_valid() const {
 }
 
 Acl::Entry* Acl::find(uint16_t tag) {
-  const auto it = std::find_if(entries_.begin(), entries_.end(), [tag](const Entry& entry) { return entry.tag == tag; });
+  const auto it =
+      std::find_if(entries_.begin(), entries_.end(), [tag](const Entry& entry) { return entry.tag == tag; });
   return it == entries_.end() ? nullptr : &*it;
 }
 

@@ -32,8 +32,8 @@ class Acl {
   uint32_t permissions() const;
   // As chmod does to an access list.
   void set_permissions(uint32_t mode);
-  // Turns a directory's default list into the access list of an inode made in it with `mode`: neither allows more than the
-  // other. Returns the inode's nine mode bits.
+  // Turns a directory's default list into the access list of an inode made in it with `mode`: neither allows more than
+  // the other. Returns the inode's nine mode bits.
   uint32_t inherit(uint32_t mode);
 
  private:

@@ -31,7 +31,9 @@ struct Directory::Node {
     std::memcpy(reinterpret_cast<char*>(node) + offsetof(Node, name_start), name.data(), name.size());
     return Owner(node);
   }
-  std::string_view name() const { return {reinterpret_cast<const char*>(this) + offsetof(Node, name_start), name_bytes}; }
+  std::string_view name() const {
+    return {reinterpret_cast<const char*>(this) + offsetof(Node, name_start), name_bytes};
+  }
   Entry entry() const { return {ino, cookie, type, name()}; }
 };
 
@@ -49,7 +51,8 @@ class Directory::Impl {
       const auto it = by_name_->find(name);
       return it == by_name_->end() ? nullptr : *it;
     }
-    const auto it = std::find_if(by_cookie_.begin(), by_cookie_.end(), [&](const Node* node) { return node->name() == name; });
+    const auto it =
+        std::find_if(by_cookie_.begin(), by_cookie_.end(), [&](const Node* node) { return node->name() == name; });
     return it == by_cookie_.end() ? nullptr : *it;
   }
 
@@ -95,7 +98,9 @@ class Directory::Impl {
   };
   struct NameEqual {
     using is_transparent = void;
-    bool operator()(const Node* left, const Node* right) const { return left == right || left->name() == right->name(); }
+    bool operator()(const Node* left, const Node* right) const {
+      return left == right || left->name() == right->name();
+    }
     bool operator()(const Node* node, std::string_view name) const { return node->name() == name; }
   };
   using NameSet = absl::flat_hash_set<Node*, NameHash, NameEqual>;

@@ -45,19 +45,20 @@ class Directory {
   void replace(std::string_view name, Ino ino, uint8_t type);
   // The first entry whose cookie is greater.
   std::optional<Entry> after(uint64_t cookie) const;
-  // Listings end with what is there now: names that come later, as each that is renamed while it is listed, would make them
-  // endless. Of all readers, as those that are on their way are not told apart. By any thread that holds the lock, shared or not.
+  // Listings end with what is there now: names that come later, as each that is renamed while it is listed, would make
+  // them endless. Of all readers, as those that are on their way are not told apart. By any thread that holds the lock,
+  // shared or not.
   void begin_listing() const;
   // The first entry whose cookie is greater, if it was there when a listing last began (or none has yet).
   std::optional<Entry> next_listed(uint64_t cookie) const;
-  // Every entry in the order of cookies, also where some share one (only in a damaged volume). `visit` must not change the
-  // directory.
+  // Every entry in the order of cookies, also where some share one (only in a damaged volume). `visit` must not change
+  // the directory.
   void for_each(const std::function<void(const Entry&)>& visit) const;
   size_t size() const;
   bool empty() const { return size() == 0; }
 
  private:
-  struct Node;   // ino, cookie, type and name in one allocation
+  struct Node;  // ino, cookie, type and name in one allocation
   class Impl;
   std::unique_ptr<Impl> impl_;
   mutable std::atomic<uint64_t> listed_end_{UINT64_MAX};  // no cookie from there on is listed

@@ -26,7 +26,8 @@ void append_without(std::vector<UnitRun>& runs, UnitRun run, UnitRun kept) {
 }
 
 bool continues(const Extent& left, const Extent& right) {
-  return left.end() == right.file_unit && left.volume_unit + left.count == right.volume_unit && left.unwritten == right.unwritten;
+  return left.end() == right.file_unit && left.volume_unit + left.count == right.volume_unit &&
+         left.unwritten == right.unwritten;
 }
 
 Extent cut_to(const Extent& extent, uint64_t first, uint64_t end) {
@@ -71,7 +72,8 @@ std::vector<Extent> ExtentMap::find(uint64_t file_unit, uint64_t count) const {
   const uint64_t end = file_unit + std::min(count, UINT64_MAX - file_unit);
   std::vector<Extent> found;
   if (!tree_) {
-    if (mapped_units_ > 0 && only_.end() > file_unit && only_.file_unit < end) found.push_back(cut_to(only_, file_unit, end));
+    if (mapped_units_ > 0 && only_.end() > file_unit && only_.file_unit < end)
+      found.push_back(cut_to(only_, file_unit, end));
     return found;
   }
   for (auto it = first_ending_behind(file_unit); it != tree_->end() && it->first < end; ++it) {

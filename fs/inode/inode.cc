@@ -11,8 +11,10 @@ bool is_file_type(uint32_t mode) {
     case S_IFCHR:
     case S_IFBLK:
     case S_IFIFO:
-    case S_IFSOCK: return true;
-    default: return false;
+    case S_IFSOCK:
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -31,7 +31,7 @@ struct Inode {
   explicit Inode(Ino number) : ino(number) {}
 
   const Ino ino;
-  Ino parent{};            // of a directory
+  Ino parent{};  // of a directory
   uint32_t mode = 0;
   uint32_t uid = 0;
   uint32_t gid = 0;
@@ -43,17 +43,18 @@ struct Inode {
   TimeNs mtime{};
   TimeNs ctime{};
   TimeNs btime{};
-  bool orphan = false;     // unlinked, has an orphan row
-  // Whose answers its attributes were in since Filesystem::take_told: the asker's number, if it was one (Filesystem::Asker).
+  bool orphan = false;  // unlinked, has an orphan row
+  // Whose answers its attributes were in since Filesystem::take_told: the asker's number, if it was one
+  // (Filesystem::Asker).
   static constexpr uint32_t kNobody = 0;
   static constexpr uint32_t kSeveral = UINT32_MAX;  // or it is not known who
   mutable std::atomic<uint32_t> told_to{kNobody};
   mutable CachedRegions cached;  // in the kernel's page cache, perhaps
-  bool linkable = false;   // made without a name (O_TMPFILE) and never had one; such an orphan may be linked
+  bool linkable = false;         // made without a name (O_TMPFILE) and never had one; such an orphan may be linked
 
-  std::unique_ptr<Xattrs> xattrs;          // null: none
-  std::unique_ptr<Directory> directory;    // of a directory, from its making on
-  std::unique_ptr<ExtentMap> extents;      // of a regular file with any
+  std::unique_ptr<Xattrs> xattrs;        // null: none
+  std::unique_ptr<Directory> directory;  // of a directory, from its making on
+  std::unique_ptr<ExtentMap> extents;    // of a regular file with any
   std::unique_ptr<std::string> symlink_target;
 
   bool is_directory() const { return S_ISDIR(mode); }
@@ -61,7 +62,7 @@ struct Inode {
   bool is_symlink() const { return S_ISLNK(mode); }
   uint8_t dirent_type() const { return IFTODT(mode); }  // DT_*
 
-  InodeRow row() const;    // views into this
+  InodeRow row() const;  // views into this
 };
 
 }  // namespace brickfs

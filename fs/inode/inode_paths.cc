@@ -24,7 +24,8 @@ std::string path_of(uint64_t ino, const absl::flat_hash_map<uint64_t, Place>& pl
 
 }  // namespace
 
-absl::flat_hash_map<uint64_t, std::string> paths_of(const InodeTable& inodes, const absl::flat_hash_set<uint64_t>& wanted) {
+absl::flat_hash_map<uint64_t, std::string> paths_of(const InodeTable& inodes,
+                                                    const absl::flat_hash_set<uint64_t>& wanted) {
   absl::flat_hash_map<uint64_t, std::string> paths;
   if (wanted.empty()) return paths;
   absl::flat_hash_map<uint64_t, Place> places;

@@ -12,6 +12,7 @@
 namespace brickfs {
 
 // By number, one path for each inode of `wanted` that the root reaches. Looks at every entry of the tree.
-absl::flat_hash_map<uint64_t, std::string> paths_of(const InodeTable& inodes, const absl::flat_hash_set<uint64_t>& wanted);
+absl::flat_hash_map<uint64_t, std::string> paths_of(const InodeTable& inodes,
+                                                    const absl::flat_hash_set<uint64_t>& wanted);
 
 }  // namespace brickfs

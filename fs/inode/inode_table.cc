@@ -132,7 +132,8 @@ std::vector<Ino> InodeTable::numbers_from(Ino from, size_t most) const {
 }
 
 InodeLocks::InodeLocks(InodeTable& table, std::initializer_list<Ino> inodes, Mode mode) ABSL_NO_THREAD_SAFETY_ANALYSIS
-    : table_(table), mode_(mode) {
+    : table_(table),
+      mode_(mode) {
   CHECK(inodes.size() <= stripes_.size());
   for (const Ino ino : inodes) {
     if (ino != kNoIno) stripes_[count_++] = static_cast<uint16_t>(raw(ino) % InodeTable::kStripes);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // All inodes of the volume, and the locks over them: a fixed set of reader-writer locks, each for the inodes whose
-// number falls on it ("stripe"), so that operations on different inodes run side by side and an inode pays no bytes for a lock.
+// number falls on it ("stripe"), so that operations on different inodes run side by side and an inode pays no bytes for
+// a lock.
 //
-// Lock order: stripes are taken in ascending order, all at once, by an InodeLocks; nothing that waits for the network is
-// done under one. See docs/architecture.md.
+// Lock order: stripes are taken in ascending order, all at once, by an InodeLocks; nothing that waits for the network
+// is done under one. See docs/architecture.md.
 #pragma once
 
 #include <array>

@@ -110,8 +110,16 @@ bool is_valid_number(Ino ino) { return ino != kNoIno && raw(ino) <= limits::kIno
 
 bool is_valid_type(uint8_t type) {
   switch (type) {
-    case DT_FIFO: case DT_CHR: case DT_DIR: case DT_BLK: case DT_REG: case DT_LNK: case DT_SOCK: return true;
-    default: return false;
+    case DT_FIFO:
+    case DT_CHR:
+    case DT_DIR:
+    case DT_BLK:
+    case DT_REG:
+    case DT_LNK:
+    case DT_SOCK:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -123,19 +131,20 @@ bool is_valid_name(std::string_view name) {
 bool is_valid(const InodeRow& row) {
   const bool symlink = S_ISLNK(row.mode);
   return is_valid_number(row.ino) && (row.mode & ~(S_IFMT | 07777u)) == 0 && is_valid_type(IFTODT(row.mode)) &&
-         (S_ISDIR(row.mode) ? is_valid_number(row.parent) : row.parent == kNoIno) && row.size_bytes <= limits::kFileBytes &&
-         row.nlink <= limits::kLinksPerInode && row.symlink_target.empty() != symlink &&
-         row.symlink_target.size() <= limits::kSymlinkBytes && (!symlink || !has_zero_byte(row.symlink_target));
+         (S_ISDIR(row.mode) ? is_valid_number(row.parent) : row.parent == kNoIno) &&
+         row.size_bytes <= limits::kFileBytes && row.nlink <= limits::kLinksPerInode &&
+         row.symlink_target.empty() != symlink && row.symlink_target.size() <= limits::kSymlinkBytes &&
+         (!symlink || !has_zero_byte(row.symlink_target));
 }
 
 bool is_valid(const DirentRow& row) {
-  return is_valid_number(row.directory) && is_valid_number(row.ino) && is_valid_name(row.name) && is_valid_type(row.type) &&
-         row.cookie >= Directory::kFirstCookie && row.cookie <= limits::kCookie;
+  return is_valid_number(row.directory) && is_valid_number(row.ino) && is_valid_name(row.name) &&
+         is_valid_type(row.type) && row.cookie >= Directory::kFirstCookie && row.cookie <= limits::kCookie;
 }
 
 bool is_valid(const ExtentRow& row) {
-  return is_valid_number(row.ino) && row.count > 0 && row.count <= kMaxFileUnits && row.file_unit <= kMaxFileUnits - row.count &&
-         row.volume_unit <= kMaxVolumeUnits - row.count;
+  return is_valid_number(row.ino) && row.count > 0 && row.count <= kMaxFileUnits &&
+         row.file_unit <= kMaxFileUnits - row.count && row.volume_unit <= kMaxVolumeUnits - row.count;
 }
 
 bool is_valid_xattr_name(std::string_view name) {
@@ -153,7 +162,8 @@ bool is_valid_range(Ino ino, uint64_t file_unit, uint64_t count) {
 // --- writing
 
 template <typename Record>
-void append(std::vector<std::byte>& out, const Record& record, std::string_view name = {}, std::span<const std::byte> value = {}) {
+void append(std::vector<std::byte>& out, const Record& record, std::string_view name = {},
+            std::span<const std::byte> value = {}) {
   const size_t at = out.size();
   out.resize(at + sizeof(Record) + name.size() + value.size());
   std::memcpy(out.data() + at, &record, sizeof(Record));
@@ -232,16 +242,23 @@ Status decode_key(std::span<const std::byte> row, RowVisitor& visitor) {
   const std::string_view name = text_at(row, sizeof(record), record.name_bytes);
   if (record.reserved != 0 || !is_valid_number(ino)) return kBadRow;
   switch (record.kind) {
-    case Kind::kEraseDirent: return is_valid_name(name) ? visitor.erase_dirent(ino, name) : kBadRow;
-    case Kind::kEraseXattr: return is_valid_xattr_name(name) ? visitor.erase_xattr(ino, name) : kBadRow;
-    default: break;
+    case Kind::kEraseDirent:
+      return is_valid_name(name) ? visitor.erase_dirent(ino, name) : kBadRow;
+    case Kind::kEraseXattr:
+      return is_valid_xattr_name(name) ? visitor.erase_xattr(ino, name) : kBadRow;
+    default:
+      break;
   }
   if (!name.empty()) return kBadRow;
   switch (record.kind) {
-    case Kind::kPutOrphan: return visitor.put_orphan(ino);
-    case Kind::kEraseInode: return visitor.erase_inode(ino);
-    case Kind::kEraseOrphan: return visitor.erase_orphan(ino);
-    default: return kBadRow;
+    case Kind::kPutOrphan:
+      return visitor.put_orphan(ino);
+    case Kind::kEraseInode:
+      return visitor.erase_inode(ino);
+    case Kind::kEraseOrphan:
+      return visitor.erase_orphan(ino);
+    default:
+      return kBadRow;
   }
 }
 
@@ -255,12 +272,21 @@ Status decode_range(std::span<const std::byte> row, RowVisitor& visitor) {
 // `row`: exactly one row's bytes.
 Status decode_row(std::span<const std::byte> row, RowVisitor& visitor) {
   switch (Kind{load<uint8_t>(row)}) {
-    case Kind::kPutInode: return decode_inode(row, visitor);
-    case Kind::kPutDirent: return decode_dirent(row, visitor);
-    case Kind::kPutExtent: return decode_extent(row, visitor);
-    case Kind::kPutXattr: return decode_xattr(row, visitor);
-    case Kind::kEraseExtents: return decode_range(row, visitor);
-    case Kind::kPutOrphan: case Kind::kEraseInode: case Kind::kEraseDirent: case Kind::kEraseXattr: case Kind::kEraseOrphan:
+    case Kind::kPutInode:
+      return decode_inode(row, visitor);
+    case Kind::kPutDirent:
+      return decode_dirent(row, visitor);
+    case Kind::kPutExtent:
+      return decode_extent(row, visitor);
+    case Kind::kPutXattr:
+      return decode_xattr(row, visitor);
+    case Kind::kEraseExtents:
+      return decode_range(row, visitor);
+    case Kind::kPutOrphan:
+    case Kind::kEraseInode:
+    case Kind::kEraseDirent:
+    case Kind::kEraseXattr:
+    case Kind::kEraseOrphan:
       return decode_key(row, visitor);
   }
   return kBadRow;
@@ -343,16 +369,28 @@ Result<size_t> first_row_bytes(std::span<const std::byte> bytes) {
   if (bytes.empty()) return kBadRow;
   size_t length = 0;
   switch (Kind{load<uint8_t>(bytes)}) {
-    case Kind::kPutInode: length = sizeof(InodeRecord) + TRY(load_record<InodeRecord>(bytes)).target_bytes; break;
-    case Kind::kPutDirent: length = sizeof(DirentRecord) + TRY(load_record<DirentRecord>(bytes)).name_bytes; break;
-    case Kind::kPutExtent: length = sizeof(ExtentRecord); break;
-    case Kind::kEraseExtents: length = sizeof(RangeRecord); break;
+    case Kind::kPutInode:
+      length = sizeof(InodeRecord) + TRY(load_record<InodeRecord>(bytes)).target_bytes;
+      break;
+    case Kind::kPutDirent:
+      length = sizeof(DirentRecord) + TRY(load_record<DirentRecord>(bytes)).name_bytes;
+      break;
+    case Kind::kPutExtent:
+      length = sizeof(ExtentRecord);
+      break;
+    case Kind::kEraseExtents:
+      length = sizeof(RangeRecord);
+      break;
     case Kind::kPutXattr: {
       const auto record = TRY(load_record<XattrRecord>(bytes));
       length = sizeof(record) + record.name_bytes + record.value_bytes;
       break;
     }
-    case Kind::kPutOrphan: case Kind::kEraseInode: case Kind::kEraseDirent: case Kind::kEraseXattr: case Kind::kEraseOrphan:
+    case Kind::kPutOrphan:
+    case Kind::kEraseInode:
+    case Kind::kEraseDirent:
+    case Kind::kEraseXattr:
+    case Kind::kEraseOrphan:
       length = sizeof(KeyRecord) + TRY(load_record<KeyRecord>(bytes)).name_bytes;
       break;
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Metadata as rows, and a transaction as the rows one operation changes. Encoding: docs/format.md, section "Rows".
 //
-// Each row is the whole new state of its key (an attribute set, a name, a range of a file, an attribute), so applying rows
-// again, in order, onto any state between the first and the last converges on the last: what replay onto a
-// fuzzy checkpoint relies on.
+// Each row is the whole new state of its key (an attribute set, a name, a range of a file, an attribute), so applying
+// rows again, in order, onto any state between the first and the last converges on the last: what replay onto a fuzzy
+// checkpoint relies on.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,12 @@ namespace brickfs {
 
 struct InodeRow {
   Ino ino{};
-  Ino parent{};           // of a directory (the root's is itself); 0 for everything else
-  uint32_t mode = 0;      // type and permissions, as in stat
+  Ino parent{};       // of a directory (the root's is itself); 0 for everything else
+  uint32_t mode = 0;  // type and permissions, as in stat
   uint32_t uid = 0;
   uint32_t gid = 0;
   uint32_t nlink = 0;
-  uint32_t rdev = 0;      // of a device file, as Linux encodes it (new_encode_dev)
+  uint32_t rdev = 0;  // of a device file, as Linux encodes it (new_encode_dev)
   uint64_t size_bytes = 0;
   TimeNs atime{};
   TimeNs mtime{};
@@ -37,11 +37,12 @@ struct DirentRow {
   Ino directory{};
   std::string_view name;
   Ino ino{};
-  uint8_t type = 0;       // DT_*
-  uint64_t cookie = 0;    // directory offset: grows with each entry made in the directory
+  uint8_t type = 0;     // DT_*
+  uint64_t cookie = 0;  // directory offset: grows with each entry made in the directory
 };
 
-// [file_unit, + count) of the file lies on volume units [volume_unit, + count). Replaces whatever the range was mapped to.
+// [file_unit, + count) of the file lies on volume units [volume_unit, + count). Replaces whatever the range was mapped
+// to.
 struct ExtentRow {
   Ino ino{};
   uint64_t file_unit = 0;
@@ -63,8 +64,8 @@ class Transaction {
   void put(const DirentRow& row);
   void put(const ExtentRow& row);
   void put(const XattrRow& row);
-  void put_orphan(Ino ino);                // unlinked but in use: deleted by the next mount
-  void erase_inode(Ino ino);               // with its extents, xattrs and orphan row; its directory entries must be gone
+  void put_orphan(Ino ino);   // unlinked but in use: deleted by the next mount
+  void erase_inode(Ino ino);  // with its extents, xattrs and orphan row; its directory entries must be gone
   void erase_dirent(Ino directory, std::string_view name);
   void erase_extents(Ino ino, uint64_t file_unit, uint64_t count);  // count may be UINT64_MAX - file_unit: to the end
   void erase_xattr(Ino ino, std::string_view name);
@@ -100,8 +101,8 @@ Status decode_rows(std::span<const std::byte> bytes, RowVisitor& visitor);
 // Length of the first row, not validated beyond that. EUCLEAN: not a whole row.
 Result<size_t> first_row_bytes(std::span<const std::byte> bytes);
 
-// Rows of a whole tree in pieces, for a checkpoint: appends about `bytes` more puts to `out`; false when there are no more.
-// May run while operations go on; then each row is as it was at some instant during the scan.
+// Rows of a whole tree in pieces, for a checkpoint: appends about `bytes` more puts to `out`; false when there are no
+// more. May run while operations go on; then each row is as it was at some instant during the scan.
 class RowSource {
  public:
   virtual ~RowSource() = default;

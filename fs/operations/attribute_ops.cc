@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// stat, chmod, chown, utimes. A change of size takes the others along in its transaction (set_size, with the data operations).
+// stat, chmod, chown, utimes. A change of size takes the others along in its transaction (set_size, with the data
+// operations).
 #include "fs/inode/acl.h"
 #include "fs/operations/filesystem_state.h"
 #include "fs/operations/new_inode.h"
@@ -8,7 +9,6 @@ namespace brickfs {
 namespace {
 
 using Mode = InodeLocks::Mode;
-
 
 const std::vector<std::byte>* access_acl(const Inode& inode) {
   if (!inode.xattrs) return nullptr;

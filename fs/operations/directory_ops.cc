@@ -31,7 +31,8 @@ Status Filesystem::Impl::visit_names(Ino ino, uint64_t offset, const EntryVisito
   const Inode& directory = *TRY(find_live_directory(ino));
   if (offset == 0) directory.directory->begin_listing();
   if (!visit_dots(directory, offset, visitor)) return {};
-  for (auto entry = directory.directory->next_listed(offset); entry; entry = directory.directory->next_listed(entry->cookie)) {
+  for (auto entry = directory.directory->next_listed(offset); entry;
+       entry = directory.directory->next_listed(entry->cookie)) {
     if (!visitor({entry->name, entry->ino, entry->type, entry->cookie, nullptr})) break;
   }
   return {};
@@ -53,7 +54,8 @@ Status Filesystem::Impl::visit_inodes(Ino ino, uint64_t offset, const EntryVisit
     }
     Inode* inode = inodes.find(expected);  // null in a damaged volume only: the name is shown all the same
     const Attributes attributes = inode != nullptr ? attributes_of(*inode) : Attributes{};
-    if (!visitor({entry->name, entry->ino, entry->type, entry->cookie, inode != nullptr ? &attributes : nullptr})) return {};
+    if (!visitor({entry->name, entry->ino, entry->type, entry->cookie, inode != nullptr ? &attributes : nullptr}))
+      return {};
     if (inode != nullptr) inode->references.fetch_add(1);
     offset = entry->cookie;
     const auto next = directory.directory->next_listed(offset);

@@ -114,7 +114,8 @@ Result<std::vector<Extent>> Filesystem::Impl::FileChange::allocate(uint64_t firs
   add_hole(end);
   if (units == 0) return std::vector<Extent>();
 
-  const std::vector<UnitRun> runs = TRY(fs_.space->allocate(units, goal_at(holes.front().file_unit), current_interruption(), what));
+  const std::vector<UnitRun> runs =
+      TRY(fs_.space->allocate(units, goal_at(holes.front().file_unit), current_interruption(), what));
   allocated_.insert(allocated_.end(), runs.begin(), runs.end());
   std::vector<Extent> filled;
   auto hole = holes.begin();

@@ -48,8 +48,10 @@ Status Filesystem::Impl::preallocate(FileChange& change, bool keep_size, const C
   }
   const bool grows = !keep_size && change.end() > change.size();
   if (grows) change.zero_gap(change.end());
-  return change.apply(
-      {.size_bytes = grows ? std::optional(change.end()) : std::nullopt, .stamp_mtime = true, .stamp_ctime = true, .unprivileged = unprivileged});
+  return change.apply({.size_bytes = grows ? std::optional(change.end()) : std::nullopt,
+                       .stamp_mtime = true,
+                       .stamp_ctime = true,
+                       .unprivileged = unprivileged});
 }
 
 Status Filesystem::Impl::punch_hole(FileChange& change, bool keep_size, const Caller* unprivileged) {
@@ -59,8 +61,10 @@ Status Filesystem::Impl::punch_hole(FileChange& change, bool keep_size, const Ca
   change.zero(change.offset(), std::min(change.end(), whole.first * kUnitBytes));
   change.zero(std::max(change.offset(), whole.end * kUnitBytes), change.end());
   if (whole.first < whole.end) change.unmap(whole.first, whole.end);
-  return change.apply(
-      {.size_bytes = grows ? std::optional(change.end()) : std::nullopt, .stamp_mtime = true, .stamp_ctime = true, .unprivileged = unprivileged});
+  return change.apply({.size_bytes = grows ? std::optional(change.end()) : std::nullopt,
+                       .stamp_mtime = true,
+                       .stamp_ctime = true,
+                       .unprivileged = unprivileged});
 }
 
 // Whole units keep their place and read as zeros again, without being written.
@@ -81,8 +85,10 @@ Status Filesystem::Impl::zero_range(FileChange& change, bool keep_size, const Ca
   if (grows) change.zero_gap(change.offset());
   change.zero(change.offset(), std::min(change.end(), whole.first * kUnitBytes));
   change.zero(std::max(change.offset(), whole.end * kUnitBytes), change.end());
-  return change.apply(
-      {.size_bytes = grows ? std::optional(change.end()) : std::nullopt, .stamp_mtime = true, .stamp_ctime = true, .unprivileged = unprivileged});
+  return change.apply({.size_bytes = grows ? std::optional(change.end()) : std::nullopt,
+                       .stamp_mtime = true,
+                       .stamp_ctime = true,
+                       .unprivileged = unprivileged});
 }
 
 Status Filesystem::allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged) {
@@ -96,7 +102,8 @@ Status Filesystem::allocate(Ino ino, int mode, uint64_t offset, uint64_t length,
   Impl::FileChange change(*impl_, ino);
   TRY(change.lock(offset, length));
   if (punch) return impl_->punch_hole(change, true, unprivileged);
-  return zero ? impl_->zero_range(change, keep_size, unprivileged) : impl_->preallocate(change, keep_size, unprivileged);
+  return zero ? impl_->zero_range(change, keep_size, unprivileged)
+              : impl_->preallocate(change, keep_size, unprivileged);
 }
 
 }  // namespace brickfs

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading: one batch of one-sided reads, an extent each, straight into the request's memory. Also seek, which reads the
 // map only.
+#include "fs/operations/file_read.h"
+
 #include <unistd.h>
 
 #include <algorithm>
 
-#include "fs/operations/file_read.h"
 #include "transport/brick/limits.h"
 
 namespace brickfs {
@@ -55,7 +56,8 @@ uint64_t Filesystem::Impl::FileRead::end_unit(uint64_t length) const { return di
 Status Filesystem::Impl::FileRead::begin(std::span<const LocalSlice> into, PieceList& pieces) {
   const uint64_t length = std::min(total_bytes(into), limits::kFileBytes - std::min(offset_, limits::kFileBytes));
   if (length == 0) return {};
-  hold_ = TRY(fs_.ranges.lock(ino_, offset_ / kUnitBytes, end_unit(length), RangeLocks::Mode::kShared, current_interruption()));
+  hold_ = TRY(
+      fs_.ranges.lock(ino_, offset_ / kUnitBytes, end_unit(length), RangeLocks::Mode::kShared, current_interruption()));
   return plan(into, pieces);
 }
 

@@ -10,9 +10,11 @@ namespace brickfs {
 
 class Filesystem::Impl::FileRead {
  public:
-  FileRead(Impl& filesystem, Ino ino, uint64_t offset, Touch touch) : fs_(filesystem), ino_(ino), offset_(offset), touch_(touch) {}
+  FileRead(Impl& filesystem, Ino ino, uint64_t offset, Touch touch)
+      : fs_(filesystem), ino_(ino), offset_(offset), touch_(touch) {}
 
-  // Waits for the range. Fills `into` with zeros where nothing is to be read; adds what is to `pieces`. EISDIR, EINVAL (not a file).
+  // Waits for the range. Fills `into` with zeros where nothing is to be read; adds what is to `pieces`. EISDIR, EINVAL
+  // (not a file).
   Status begin(std::span<const LocalSlice> into, PieceList& pieces);
   // The same if it need not wait. False: nothing was added or is held.
   bool try_begin(std::span<const LocalSlice> into, PieceList& pieces);

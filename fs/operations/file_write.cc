@@ -38,7 +38,8 @@ bool by_file_unit(const Extent& a, const Extent& b) { return a.file_unit < b.fil
 Status Filesystem::Impl::write_range(FileChange& change, std::span<const LocalSlice> from, const Caller* unprivileged,
                                      bool mapped) {
   std::vector<Extent> targets = change.extents(change.first_unit(), change.end_unit());
-  std::vector<Extent> fresh = TRY(change.allocate(change.first_unit(), change.end_unit(), targets, mapped ? Space::For::kWriteback : Space::For::kAnything));
+  std::vector<Extent> fresh = TRY(change.allocate(change.first_unit(), change.end_unit(), targets,
+                                                  mapped ? Space::For::kWriteback : Space::For::kAnything));
   for (Extent& extent : fresh) extent.unwritten = true;  // as far as filling goes; it is new to the map, too
   for (const Extent& extent : targets) {
     if (extent.unwritten) change.touches_shed_content();
@@ -76,7 +77,8 @@ bool Filesystem::Impl::plan_overwrite(FileChange& change, std::span<const LocalS
   }
   if (unit < change.end_unit()) return false;
   SliceCursor cursor(from);
-  for (const Extent& extent : targets) overwrite(pieces, extent, covered(extent, change.offset(), change.end()), cursor);
+  for (const Extent& extent : targets)
+    overwrite(pieces, extent, covered(extent, change.offset(), change.end()), cursor);
   return true;
 }
 

@@ -34,7 +34,8 @@ Status Filesystem::unmount() {
   Status result;
   if (!impl_->read_only) result = impl_->end_changes();
   keep_first(result, impl_->volume->close());
-  if (!result.ok() && uncommitted().operations > 0) log::error("unmount: not everything was written: {}", result.error().what());
+  if (!result.ok() && uncommitted().operations > 0)
+    log::error("unmount: not everything was written: {}", result.error().what());
   return result;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mounted brickfs without FUSE: every operation a regular file system has, by inode number. Permission bits are checked
-// by the kernel (default_permissions); what only the file system can know is checked here.
+// A mounted brickfs without FUSE: every operation a regular file system has, by inode number. Permission bits are
+// checked by the kernel (default_permissions); what only the file system can know is checked here.
 //
-// Each operation answers with the errno POSIX and Linux give. Operations that change anything answer EROFS on a read-only
-// mount or after the journal has failed (then EIO where data was lost).
+// Each operation answers with the errno POSIX and Linux give. Operations that change anything answer EROFS on a
+// read-only mount or after the journal has failed (then EIO where data was lost).
 //
 // Threads: every call from any thread at once. Locks: docs/architecture.md, "Lock order".
 #pragma once
@@ -45,9 +45,9 @@ struct Attributes {
   uint32_t nlink = 0;
   uint32_t uid = 0;
   uint32_t gid = 0;
-  uint32_t rdev = 0;          // as Linux encodes it
+  uint32_t rdev = 0;  // as Linux encodes it
   uint64_t size_bytes = 0;
-  uint64_t blocks_512 = 0;    // st_blocks
+  uint64_t blocks_512 = 0;  // st_blocks
   TimeNs atime{};
   TimeNs mtime{};
   TimeNs ctime{};
@@ -63,16 +63,18 @@ struct AttributeChange {
   std::optional<TimeNs> atime = {};
   std::optional<TimeNs> mtime = {};
   std::optional<TimeNs> ctime = {};
-  bool kill_privileges = false;  // clear set-uid/-gid as a write by a not privileged caller does; a new owner does so anyway
-  bool kill_if_owner = false;    // the same if the caller owns the file, and is not root
+  bool kill_privileges =
+      false;  // clear set-uid/-gid as a write by a not privileged caller does; a new owner does so anyway
+  bool kill_if_owner = false;  // the same if the caller owns the file, and is not root
 };
 
 struct DirectoryEntry {
-  std::string_view name;      // valid during the callback
+  std::string_view name;  // valid during the callback
   Ino ino{};
-  uint8_t type = 0;           // DT_*
-  uint64_t next_offset = 0;   // where to go on behind this entry
-  const Attributes* attributes = nullptr;  // with readdirplus; null for "." and "..", and where a damaged volume has none
+  uint8_t type = 0;          // DT_*
+  uint64_t next_offset = 0;  // where to go on behind this entry
+  const Attributes* attributes =
+      nullptr;  // with readdirplus; null for "." and "..", and where a damaged volume has none
 };
 // False: no room, stop before this entry. Runs under inode locks: must not call the file system.
 using EntryVisitor = std::function<bool(const DirectoryEntry&)>;
@@ -92,7 +94,7 @@ struct FilesystemStat {
   uint64_t unit_bytes = kUnitBytes;
   uint64_t total_units = 0;
   uint64_t free_units = 0;
-  uint64_t inodes = 0;        // in use
+  uint64_t inodes = 0;  // in use
   uint64_t free_inodes = 0;
 };
 
@@ -110,50 +112,57 @@ struct MountOptions {
 
 class Filesystem {
  public:
-  // Recovers (or makes) the file system on the volume and serves it: docs/recovery.md. With damage it is mounted read-only
-  // and says so in the log. EUCLEAN: not a brickfs, or beyond reading; ENOTSUP: a newer format. `why` gets one line for people.
-  static Result<std::unique_ptr<Filesystem>> mount(std::unique_ptr<VolumeClient> volume, const MountOptions& options, std::string* why);
+  // Recovers (or makes) the file system on the volume and serves it: docs/recovery.md. With damage it is mounted
+  // read-only and says so in the log. EUCLEAN: not a brickfs, or beyond reading; ENOTSUP: a newer format. `why` gets
+  // one line for people.
+  static Result<std::unique_ptr<Filesystem>> mount(std::unique_ptr<VolumeClient> volume, const MountOptions& options,
+                                                   std::string* why);
   virtual ~Filesystem();  // without unmount(): as if the process had crashed
   // Everything durable, checkpoint written, lease given up.
   Status unmount();
   bool read_only() const;
-  // As long as what it returns lives, the calling thread's changes do not wake the journal's writer: to be held from a request until
-  // it has been answered, so that whoever asked does not wait for that.
+  // As long as what it returns lives, the calling thread's changes do not wake the journal's writer: to be held from a
+  // request until it has been answered, so that whoever asked does not wait for that.
   [[nodiscard]] Journal::WakeLater answer_first();
 
   // --- names. Each answer with attributes counts one more kernel reference to the inode, until forget().
   Result<Attributes> lookup(Ino directory, std::string_view name);
   void forget(Ino ino, uint64_t references);
-  // Inodes with such references, and the root: of a part of the numbers from this one on, ascending; empty: there are none.
+  // Inodes with such references, and the root: of a part of the numbers from this one on, ascending; empty: there are
+  // none.
   std::vector<Ino> referenced_from(Ino from) const;
   Result<Attributes> create(Ino directory, std::string_view name, uint32_t mode, const Caller& caller);  // EEXIST
-  Result<Attributes> make_temporary(Ino directory, uint32_t mode, const Caller& caller);                  // O_TMPFILE
-  Result<Attributes> make_node(Ino directory, std::string_view name, uint32_t mode, uint32_t rdev, const Caller& caller);
+  Result<Attributes> make_temporary(Ino directory, uint32_t mode, const Caller& caller);                 // O_TMPFILE
+  Result<Attributes> make_node(Ino directory, std::string_view name, uint32_t mode, uint32_t rdev,
+                               const Caller& caller);
   Result<Attributes> make_directory(Ino directory, std::string_view name, uint32_t mode, const Caller& caller);
   Result<Attributes> make_symlink(Ino directory, std::string_view name, std::string_view target, const Caller& caller);
   Result<Attributes> link(Ino ino, Ino directory, std::string_view name);
   Status unlink(Ino directory, std::string_view name);
   Status remove_directory(Ino directory, std::string_view name);
-  // `whiteout`: who leaves a whiteout (a character device 0:0) where the name was, in the same step; null: nothing stays there.
-  // Not with kExchange.
+  // `whiteout`: who leaves a whiteout (a character device 0:0) where the name was, in the same step; null: nothing
+  // stays there. Not with kExchange.
   Result<Renamed> rename(Ino directory, std::string_view name, Ino new_directory, std::string_view new_name, Rename how,
                          const Caller* whiteout = nullptr);
   Result<std::string> read_symlink(Ino ino);
-  // Entries from `offset` (0: the start) on, "." and ".." first, until the visitor stops it. `plus`: with attributes, and
-  // a kernel reference for each entry the visitor took but "." and "..".
-  // Only those that were there when somebody last read from the start: a listing ends, though names keep coming.
-  Status read_directory(Ino directory, uint64_t offset, bool plus, const EntryVisitor& visitor, Touch touch = Touch::kAtime);
+  // Entries from `offset` (0: the start) on, "." and ".." first, until the visitor stops it. `plus`: with attributes,
+  // and a kernel reference for each entry the visitor took but "." and "..". Only those that were there when somebody
+  // last read from the start: a listing ends, though names keep coming.
+  Status read_directory(Ino directory, uint64_t offset, bool plus, const EntryVisitor& visitor,
+                        Touch touch = Touch::kAtime);
 
   // --- attributes
   Result<Attributes> get_attributes(Ino ino);
-  // True if attributes of the inode have been in an answer to anybody but the present asker since this was asked last: one of them may be
-  // on its way to the kernel still and be older than a change made just now. What the asker was told has arrived, or he would not ask again.
+  // True if attributes of the inode have been in an answer to anybody but the present asker since this was asked last:
+  // one of them may be on its way to the kernel still and be older than a change made just now. What the asker was told
+  // has arrived, or he would not ask again.
   bool take_told(Ino ino);
-  // As long as one lives, this thread works for a thread of an application, which waits for each of its answers. Its number is the
-  // kernel's (gettid(2)); 0: not known.
+  // As long as one lives, this thread works for a thread of an application, which waits for each of its answers. Its
+  // number is the kernel's (gettid(2)); 0: not known.
   class Asker {
    public:
-    // `interruption`: of what is asked for; outlives this. Operations end with EINTR soon after it was raised, if they wait then.
+    // `interruption`: of what is asked for; outlives this. Operations end with EINTR soon after it was raised, if they
+    // wait then.
     explicit Asker(uint32_t thread, const Interruption* interruption = nullptr);
     ~Asker();
     Asker(const Asker&) = delete;
@@ -162,27 +171,28 @@ class Filesystem {
   Result<Attributes> set_attributes(Ino ino, const AttributeChange& change, const Caller& caller);
   // Flags as of setxattr(2). Sets the mode with a POSIX access ACL, as Linux does.
   Status set_xattr(Ino ino, std::string_view name, std::span<const std::byte> value, int flags, const Caller& caller);
-  Result<std::vector<std::byte>> get_xattr(Ino ino, std::string_view name);   // ENODATA
+  Result<std::vector<std::byte>> get_xattr(Ino ino, std::string_view name);  // ENODATA
   // Names, each ended by a zero byte. trusted.* is for administrators: here the kernel does not see to that.
   Result<std::vector<std::byte>> list_xattr(Ino ino, const Caller& caller);
   Status remove_xattr(Ino ino, std::string_view name);
 
   // --- data. The kernel's references keep an unlinked file; open and release need no call.
-  // Bytes read: less than asked for only at the end of the file. Holes read as zeros. `into`: as many slices as one likes.
+  // Bytes read: less than asked for only at the end of the file. Holes read as zeros. `into`: as many slices as one
+  // likes.
   Result<uint64_t> read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, Touch touch = Touch::kAtime);
-  // All or an error; `append`: at the end of the file, wherever that is now. `unprivileged`: who writes, if that clears the
-  // set-uid and set-gid bits; null: they stay. File capabilities are removed by every change of data, unless it was made in
-  // mapped memory.
-  Result<uint64_t> write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append, const Caller* unprivileged,
-                         bool mapped = false);
+  // All or an error; `append`: at the end of the file, wherever that is now. `unprivileged`: who writes, if that clears
+  // the set-uid and set-gid bits; null: they stay. File capabilities are removed by every change of data, unless it was
+  // made in mapped memory.
+  Result<uint64_t> write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append,
+                         const Caller* unprivileged, bool mapped = false);
   class JointTransfer;  // several of these at once: fs/operations/joint_transfer.h
   // As fallocate(2); EOPNOTSUPP. `unprivileged`: as of write().
   Status allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged);
-  Result<uint64_t> seek(Ino ino, uint64_t offset, int whence);                // SEEK_DATA, SEEK_HOLE; ENXIO
+  Result<uint64_t> seek(Ino ino, uint64_t offset, int whence);  // SEEK_DATA, SEEK_HOLE; ENXIO
   Result<uint64_t> copy_range(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset, uint64_t length,
                               const Caller* unprivileged);
-  // Bytes up to there were written, as far as their writer knows, and got no room when the kernel wrote them back: the file is made so long,
-  // with zeros where they should be.
+  // Bytes up to there were written, as far as their writer knows, and got no room when the kernel wrote them back: the
+  // file is made so long, with zeros where they should be.
   Status cover_lost(Ino ino, uint64_t end);
   // Everything done before is durable (`ino` as a hint of what matters).
   Status sync(Ino ino);
@@ -194,11 +204,13 @@ class Filesystem {
   bool is_cached(Ino ino, uint64_t offset, uint64_t length) const;
   // That, to be dropped whole; it is noted no longer.
   std::optional<CachedRegions::Range> take_cached(Ino ino, uint64_t offset, uint64_t length);
-  // Asked before a time of reading is noted, if it is due; by any thread. False: it is not noted. Before others use this.
+  // Asked before a time of reading is noted, if it is due; by any thread. False: it is not noted. Before others use
+  // this.
   void ask_before_touching(std::function<bool()> may_touch);
 
-  // The kernel's page cache may hold so many bytes that are not written yet: room is kept for them (fs/space/writeback_reserve.h).
-  // `on_short`, which does not wait, has them written, and then settle_writeback() called. While nobody else uses this.
+  // The kernel's page cache may hold so many bytes that are not written yet: room is kept for them
+  // (fs/space/writeback_reserve.h). `on_short`, which does not wait, has them written, and then settle_writeback()
+  // called. While nobody else uses this.
   void reserve_for_writeback(uint64_t bytes, std::function<void()> on_short);
   void settle_writeback();
   bool is_short_for_writeback() const;
@@ -212,7 +224,8 @@ class Filesystem {
   FilesystemStat stat() const;
   // Waits for nothing; also during unmount() and after it.
   Uncommitted uncommitted() const;
-  // Writes a checkpoint now, unless nothing was journalled since the last one; others go on meanwhile. Read-only: nothing.
+  // Writes a checkpoint now, unless nothing was journalled since the last one; others go on meanwhile. Read-only:
+  // nothing.
   Status checkpoint();
   VolumeClient& volume();
   // For VolumeOptions::on_commit_wanted, from any thread while this lives; does not wait.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What all groups of operations share.
 #include "fs/operations/filesystem_state.h"
+
 #include "fs/operations/new_inode.h"
 
 namespace brickfs {
 namespace {
 
-thread_local uint32_t asker = Inode::kSeveral;  // Filesystem::Asker's
+thread_local uint32_t asker = Inode::kSeveral;            // Filesystem::Asker's
 thread_local const Interruption* interruption = nullptr;  // the same
 
 constexpr uint64_t kDirectoryBytes = 4096;  // what stat shows; the entries are in memory

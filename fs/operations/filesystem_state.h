@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a mounted file system consists of; each group of operations (namespace_ops, attribute_ops, file_ops ...) is a set of
-// members of Filesystem::Impl, in a source file of its own.
+// What a mounted file system consists of; each group of operations (namespace_ops, attribute_ops, file_ops ...) is a
+// set of members of Filesystem::Impl, in a source file of its own.
 #pragma once
 
 #include <functional>
@@ -30,8 +30,8 @@ class Filesystem::Impl {
 
   // Synchronised by themselves. Destroyed in reverse order: the checkpoint thread first, the volume last.
   std::unique_ptr<VolumeClient> volume;
-  std::unique_ptr<Space> space;            // null on a read-only mount
-  std::unique_ptr<Journal> journal;        // null on a read-only mount
+  std::unique_ptr<Space> space;      // null on a read-only mount
+  std::unique_ptr<Journal> journal;  // null on a read-only mount
   InodeTable inodes;
   RangeLocks ranges;
   ShedContent shed;
@@ -41,7 +41,7 @@ class Filesystem::Impl {
   MountOptions options;
   bool read_only = false;
   std::function<bool()> may_touch;  // Filesystem::ask_before_touching
-  SpaceUsage read_only_usage;  // of a read-only mount, which has no `space`
+  SpaceUsage read_only_usage;       // of a read-only mount, which has no `space`
 
   // Taken before any inode lock by a rename that moves a directory to another parent: keeps ancestors in place.
   Mutex rename_mutex;
@@ -57,14 +57,16 @@ class Filesystem::Impl {
   // Under the inode's lock. ESTALE: there is none of that number. ENOTDIR.
   Result<Inode*> find_inode(Ino ino) const;
   Result<Inode*> find_directory(Ino ino) const;
-  Result<Inode*> find_live_directory(Ino ino) const;    // ENOENT too: it has been removed
-  Result<Inode*> find_entry_inode(Ino ino) const;       // that a name means: EIO if there is none
-  Result<Ino> parent_of(Ino directory);                 // without locks
+  Result<Inode*> find_live_directory(Ino ino) const;  // ENOENT too: it has been removed
+  Result<Inode*> find_entry_inode(Ino ino) const;     // that a name means: EIO if there is none
+  Result<Ino> parent_of(Ino directory);               // without locks
   // Locks a directory and the inode that a name in it means. ENOENT (with the directory locked): there is no such name.
-  Result<Inode*> lock_entry(std::optional<InodeLocks>& locks, Ino directory, std::string_view name, InodeLocks::Mode mode);
+  Result<Inode*> lock_entry(std::optional<InodeLocks>& locks, Ino directory, std::string_view name,
+                            InodeLocks::Mode mode);
 
-  // The caller, who has been asked whether he is in the inode's group: what asking him takes (a look into /proc) is done without locks. Of
-  // another group, which it may have got by when it is locked, he says no: a set-group-id bit is lost then.
+  // The caller, who has been asked whether he is in the inode's group: what asking him takes (a look into /proc) is
+  // done without locks. Of another group, which it may have got by when it is locked, he says no: a set-group-id bit is
+  // lost then.
   Result<Caller> ask_group(Ino ino, const Caller& caller);
   // The same if it matters to a new inode of that mode in a directory.
   Result<Caller> ask_group_of_new(Ino directory, uint32_t mode, const Caller& caller);
@@ -81,20 +83,21 @@ class Filesystem::Impl {
   // These two stamp the directory; the caller puts it.
   void add_name(Transaction& transaction, Inode& directory, std::string_view name, const Inode& inode, TimeNs time);
   void remove_name(Transaction& transaction, Inode& directory, std::string_view name, TimeNs time);
-  // Takes away a link, or a directory's last two. Without links the inode becomes an orphan if it is referenced; if not,
-  // its rows go and true is returned: the caller calls drop_inode() behind the append. ctime is stamped.
+  // Takes away a link, or a directory's last two. Without links the inode becomes an orphan if it is referenced; if
+  // not, its rows go and true is returned: the caller calls drop_inode() behind the append. ctime is stamped.
   [[nodiscard]] bool remove_link(Transaction& transaction, Inode& inode, TimeNs time);
   // Frees the space and memory of an inode whose rows the transaction with that LSN has erased. The pointer dies.
   void drop_inode(Inode& inode, Lsn erased_by);
   // Deletes an inode that has no link and no reference, in a transaction of its own. The pointer dies.
   void delete_inode(Inode& inode);
-  // What an unprivileged write or truncation, and any chown, takes away: set-uid, set-gid where the group may execute or the
-  // caller is not in it, and file capabilities. Not of directories. The caller puts the inode.
+  // What an unprivileged write or truncation, and any chown, takes away: set-uid, set-gid where the group may execute
+  // or the caller is not in it, and file capabilities. Not of directories. The caller puts the inode.
   void kill_privileges(Transaction& transaction, Inode& inode, const Caller& caller);
   // Any change of data takes away file capabilities. True if there were any.
   bool drop_capabilities(Transaction& transaction, Inode& inode);
-  // Truncates or extends a regular file in one transaction, with its own locks (data in file_ops). `edit` (may be empty) changes
-  // more of the inode in it, behind the stamping of mtime and ctime and before the row is put. EINVAL, EFBIG, ENOSPC.
+  // Truncates or extends a regular file in one transaction, with its own locks (data in file_ops). `edit` (may be
+  // empty) changes more of the inode in it, behind the stamping of mtime and ctime and before the row is put. EINVAL,
+  // EFBIG, ENOSPC.
   using InodeEdit = std::function<void(Transaction& transaction, Inode& inode)>;
   Status set_size(Ino ino, uint64_t size_bytes, const InodeEdit& edit);
   class FileRead;    // fs/operations/file_read.h
@@ -124,12 +127,12 @@ class Filesystem::Impl {
 
   // Without locks: the inode was read just now (relatime; the row goes along with the next change or checkpoint).
   void touch_atime(Ino ino);
-  Attributes attributes_of(const Inode& inode) const;   // under its lock, shared or not; for an answer
+  Attributes attributes_of(const Inode& inode) const;  // under its lock, shared or not; for an answer
 };
 
 Status check_room_for_name(const Inode& directory);  // a new one, under its lock: ENOSPC
 
-uint32_t current_asker();  // of this thread; Inode::kSeveral without a Filesystem::Asker
+uint32_t current_asker();                    // of this thread; Inode::kSeveral without a Filesystem::Asker
 const Interruption* current_interruption();  // of the same; null without
 
 TimeNs now();  // of the real-time clock, as the kernel stamps (coarse)

@@ -32,8 +32,8 @@ Filesystem::JointTransfer::~JointTransfer() = default;
 size_t Filesystem::JointTransfer::size() const { return state_->begun.size(); }
 
 bool Filesystem::JointTransfer::begin_read(Ino ino, uint64_t offset, const LocalSlice& into, Touch touch) {
-  auto& read =
-      std::get<Impl::FileRead>(state_->begun.emplace_back(std::in_place_type<Impl::FileRead>, state_->fs, ino, offset, touch));
+  auto& read = std::get<Impl::FileRead>(
+      state_->begun.emplace_back(std::in_place_type<Impl::FileRead>, state_->fs, ino, offset, touch));
   if (read.try_begin(std::span(&into, 1), state_->to_read)) return true;
   state_->begun.pop_back();
   return false;

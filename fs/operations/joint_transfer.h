@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads, and writes over bytes that are there, of several requests that one thread has at hand: their bytes travel together. What
-// needs more than that, or would have to wait for another operation, is left to Filesystem::read() and write().
+// Reads, and writes over bytes that are there, of several requests that one thread has at hand: their bytes travel
+// together. What needs more than that, or would have to wait for another operation, is left to Filesystem::read() and
+// write().
 //
-// Threads: one. Use: begin_... some; move(); result() of each. What was begun holds its part of a file until this goes: until then
-// the thread calls nothing of the file system that waits for such.
+// Threads: one. Use: begin_... some; move(); result() of each. What was begun holds its part of a file until this goes:
+// until then the thread calls nothing of the file system that waits for such.
 #pragma once
 
 #include <memory>
@@ -27,7 +28,8 @@ class Filesystem::JointTransfer {
   size_t size() const;
   // Once: the bytes of all. An error: none is done, and bytes to be written are undefined.
   Status move(const Interruption* by = nullptr);  // waits and fails as read() and write() do
-  Status try_move();  // what cannot be done at once (VolumeClient::try_read) fails: whoever asked is to be served in another way
+  Status try_move();  // what cannot be done at once (VolumeClient::try_read) fails: whoever asked is to be served in
+                      // another way
   // Of the i-th that was begun, once: bytes.
   Result<uint64_t> result(size_t i);
 

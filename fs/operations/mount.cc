@@ -60,7 +60,7 @@ Status Filesystem::Mounting::run() {
     serve_read_only();
   }
   log::info("mounted {}{}: {} inodes, {} transactions replayed", superblock().uuid_text(),
-               impl_.read_only ? " read-only" : "", impl_.inodes.size(), recovered_.journal.transactions);
+            impl_.read_only ? " read-only" : "", impl_.inodes.size(), recovered_.journal.transactions);
   return {};
 }
 
@@ -69,11 +69,13 @@ Status Filesystem::Mounting::find_filesystem() {
   head_ = TRY(read_head(volume_, slots_, listed_));
   if (head_.kind == VolumeHead::Kind::kUnmade) TRY(make_where_none_was());
   switch (head_.kind) {
-    case VolumeHead::Kind::kMade: return {};
+    case VolumeHead::Kind::kMade:
+      return {};
     case VolumeHead::Kind::kNewer:
       return refuse(Error(ENOTSUP, "the format is newer"), "this volume was made by a newer brickfs: " + head_.why);
     case VolumeHead::Kind::kUnmade:
-    case VolumeHead::Kind::kRefused: break;
+    case VolumeHead::Kind::kRefused:
+      break;
   }
   return refuse(Error(EUCLEAN, "not a brickfs"), head_.why);
 }
@@ -93,8 +95,10 @@ Status Filesystem::Mounting::make_where_none_was() {
 bool Filesystem::Mounting::may_change() const {
   const Findings& findings = recovered_.findings;
   if (findings.damaged()) {
-    log::error("the file system is damaged, it is mounted read-only: {} ({} findings in all; unmount, `brickctl check --repair`)",
-                  findings.first_damage(), findings.damages());
+    log::error(
+        "the file system is damaged, it is mounted read-only: {} ({} findings in all; unmount, `brickctl check "
+        "--repair`)",
+        findings.first_damage(), findings.damages());
     return false;
   }
   if (head_.superblock.read_only) {
@@ -156,8 +160,9 @@ Status Filesystem::Mounting::start_services() {
                               .scan = [&impl] { return std::make_unique<TreeScan>(impl.inodes); },
                               .next_ino = [&impl] { return impl.inodes.next_number(); }},
       slots_, superblock());
-  TRY(impl.space->start(recovered_.blocks.kept, {.durable = [&impl] { return impl.journal->durable(); },
-                                                 .make_durable = [&impl] { return impl.journal->sync(current_interruption()); }}));
+  TRY(impl.space->start(recovered_.blocks.kept,
+                        {.durable = [&impl] { return impl.journal->durable(); },
+                         .make_durable = [&impl] { return impl.journal->sync(current_interruption()); }}));
   return impl.journal->start(superblock().seed(), recovered_.journal,
                              {.on_durable = [&impl](Lsn lsn) { impl.space->on_durable(lsn); },
                               .on_block_added = [&impl] { impl.checkpoints->journal_grew(); }});
@@ -190,8 +195,7 @@ Status Filesystem::Mounting::delete_orphans() {
     InodeLocks lock(impl_.inodes, {ino}, InodeLocks::Mode::kExclusive);
     impl_.delete_inode(*impl_.inodes.find(ino));
   }
-  if (!recovered_.orphans.empty())
-    log::info("deleted {} unlinked file(s) that were in use", recovered_.orphans.size());
+  if (!recovered_.orphans.empty()) log::info("deleted {} unlinked file(s) that were in use", recovered_.orphans.size());
   return {};
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names: finding, making and removing them. Each change is one transaction, appended under the locks of all inodes it is about.
+// Names: finding, making and removing them. Each change is one transaction, appended under the locks of all inodes it
+// is about.
 #include "fs/base/names.h"
 #include "fs/operations/filesystem_state.h"
 #include "fs/operations/new_inode.h"
@@ -30,7 +31,8 @@ void Filesystem::Impl::remove_name(Transaction& transaction, Inode& directory, s
   directory.mtime = directory.ctime = time;
 }
 
-Result<Attributes> Filesystem::Impl::make(Ino directory, std::string_view name, const NewInode& what, const Caller& whose) {
+Result<Attributes> Filesystem::Impl::make(Ino directory, std::string_view name, const NewInode& what,
+                                          const Caller& whose) {
   TRY(check_new_name(name));
   TRY(admit_growth());
   const Caller caller = TRY(ask_group_of_new(directory, what.mode, whose));
@@ -62,7 +64,8 @@ void Filesystem::Impl::put_new_inode(Transaction& transaction, const Inode& inod
 
 Result<Attributes> Filesystem::lookup(Ino directory, std::string_view name) {
   if (name.size() > limits::kNameBytes) return Error(ENAMETOOLONG, "the name is too long");
-  if (name == "." || name == "..") return impl_->lookup_number(name == "." ? directory : TRY(impl_->parent_of(directory)));
+  if (name == "." || name == "..")
+    return impl_->lookup_number(name == "." ? directory : TRY(impl_->parent_of(directory)));
   std::optional<InodeLocks> locks;
   Inode& inode = *TRY(impl_->lock_entry(locks, directory, name, Mode::kShared));
   inode.references.fetch_add(1);
@@ -91,7 +94,8 @@ void Filesystem::forget(Ino ino, uint64_t references) {
 std::vector<Ino> Filesystem::referenced_from(Ino from) const {
   constexpr size_t kNumbersAtOnce = 65536;
   std::vector<Ino> referenced;
-  for (std::vector<Ino> numbers; referenced.empty() && !(numbers = impl_->inodes.numbers_from(from, kNumbersAtOnce)).empty();) {
+  for (std::vector<Ino> numbers;
+       referenced.empty() && !(numbers = impl_->inodes.numbers_from(from, kNumbersAtOnce)).empty();) {
     for (const Ino ino : numbers) {
       const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
       const Inode* const inode = impl_->inodes.find(ino);
@@ -106,7 +110,8 @@ Result<Attributes> Filesystem::create(Ino directory, std::string_view name, uint
   return impl_->make(directory, name, {.mode = S_IFREG | (mode & kModeBits)}, caller);
 }
 
-Result<Attributes> Filesystem::make_directory(Ino directory, std::string_view name, uint32_t mode, const Caller& caller) {
+Result<Attributes> Filesystem::make_directory(Ino directory, std::string_view name, uint32_t mode,
+                                              const Caller& caller) {
   return impl_->make(directory, name, {.mode = S_IFDIR | (mode & kModeBits)}, caller);
 }
 
@@ -133,8 +138,7 @@ Result<Attributes> Filesystem::make_temporary(Ino directory, uint32_t mode, cons
   const Ino number = TRY(impl_->inodes.new_number());
   const InodeLocks locks(impl_->inodes, {directory, number}, Mode::kExclusive);
   const Inode& parent = *TRY(impl_->find_live_directory(directory));
-  Inode& inode =
-      *impl_->inodes.insert(TRY(make_inode(number, parent, {.mode = S_IFREG | (mode & kModeBits)}, caller)));
+  Inode& inode = *impl_->inodes.insert(TRY(make_inode(number, parent, {.mode = S_IFREG | (mode & kModeBits)}, caller)));
   inode.references = 1;
   inode.orphan = true;
   inode.linkable = true;

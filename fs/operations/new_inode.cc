@@ -47,7 +47,9 @@ Status take_permissions(Inode& inode, const Inode& parent, const Caller& caller)
 
 }  // namespace
 
-bool is_in_group(const Caller& caller, uint32_t gid) { return caller.gid == gid || (caller.in_group && caller.in_group(gid)); }
+bool is_in_group(const Caller& caller, uint32_t gid) {
+  return caller.gid == gid || (caller.in_group && caller.in_group(gid));
+}
 
 Result<Caller> Filesystem::Impl::ask_group(Ino ino, const Caller& caller) {
   uint32_t gid = 0;

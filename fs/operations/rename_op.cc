@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rename(2) with RENAME_NOREPLACE, RENAME_EXCHANGE and RENAME_WHITEOUT. The errors come in the order in which Linux has them.
+// rename(2) with RENAME_NOREPLACE, RENAME_EXCHANGE and RENAME_WHITEOUT. The errors come in the order in which Linux has
+// them.
 #include "fs/base/names.h"
 #include "fs/operations/filesystem_state.h"
 #include "fs/operations/new_inode.h"
@@ -38,7 +39,8 @@ Status check_types(const Move& move, const MoveInodes& at) {
   if (at.target != nullptr && move.how != Rename::kExchange) {
     if (at.moved.is_directory() && !at.target->is_directory()) return Error(ENOTDIR, "not a directory");
     if (!at.moved.is_directory() && at.target->is_directory()) return Error(EISDIR, "a directory");
-    if (at.target->is_directory() && !at.target->directory->empty()) return Error(ENOTEMPTY, "the directory is not empty");
+    if (at.target->is_directory() && !at.target->directory->empty())
+      return Error(ENOTEMPTY, "the directory is not empty");
   }
   if (!move.is_between_directories() || at.moved.is_directory() == is_directory(at.target)) return {};
   const bool exchanges = move.how == Rename::kExchange;
@@ -81,7 +83,8 @@ Status Filesystem::Impl::look_up(Move& move) {
   return {};
 }
 
-// Under rename_mutex, which keeps all directories where they are (but not from being removed, which their own locks tell).
+// Under rename_mutex, which keeps all directories where they are (but not from being removed, which their own locks
+// tell).
 bool Filesystem::Impl::is_within(Ino directory, Ino ancestor) {
   while (directory != ancestor) {
     const auto parent = parent_of(directory);
@@ -148,8 +151,8 @@ void Filesystem::Impl::exchange_names(const Move& move, const MoveInodes& at) {
   journal->append(transaction);
 }
 
-Result<Renamed> Filesystem::rename(Ino directory, std::string_view name, Ino new_directory, std::string_view new_name, Rename how,
-                          const Caller* whiteout) {
+Result<Renamed> Filesystem::rename(Ino directory, std::string_view name, Ino new_directory, std::string_view new_name,
+                                   Rename how, const Caller* whiteout) {
   TRY(check_new_name(new_name));
   if (name.size() > limits::kNameBytes) return Error(ENAMETOOLONG, "the name is too long");
   TRY(whiteout != nullptr ? impl_->admit_growth() : impl_->admit_change());

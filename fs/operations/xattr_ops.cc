@@ -39,8 +39,8 @@ const std::vector<std::byte>* find_xattr(const Inode& inode, std::string_view na
   return it == inode.xattrs->end() ? nullptr : &it->second;
 }
 
-// The path by which the brick is reached ("tcp"), or "silent: ...", "waiting: brick unreachable: ...", "failed: ..."; and what ails its
-// store, as it was a moment ago. Waits for nothing.
+// The path by which the brick is reached ("tcp"), or "silent: ...", "waiting: brick unreachable: ...", "failed: ...";
+// and what ails its store, as it was a moment ago. Waits for nothing.
 std::vector<std::byte> describe_link(const LinkState& link, const std::string& store_trouble) {
   std::string text;
   if (link.kind == LinkState::Kind::kSilent) text = "silent: ";
@@ -88,8 +88,8 @@ void erase_xattr(Transaction& transaction, Inode& inode, std::string_view name) 
   if (inode.xattrs->empty()) inode.xattrs.reset();
 }
 
-// As posix_acl_update_mode() and the file systems of Linux: an access list sets the mode too, and is only stored where it says
-// more than the mode.
+// As posix_acl_update_mode() and the file systems of Linux: an access list sets the mode too, and is only stored where
+// it says more than the mode.
 Status set_acl(Transaction& transaction, Inode& inode, std::string_view name, std::span<const std::byte> value,
                const Caller& caller) {
   if (inode.is_symlink()) return Error(EOPNOTSUPP, "no ACLs on symbolic links");
@@ -133,7 +133,8 @@ Status Filesystem::set_xattr(Ino ino, std::string_view name, std::span<const std
 }
 
 Result<std::vector<std::byte>> Filesystem::get_xattr(Ino ino, std::string_view name) {
-  if (ino == kRootIno && name == kLinkAttribute) return describe_link(impl_->volume->link_state(), impl_->space ? impl_->space->store_trouble() : "");
+  if (ino == kRootIno && name == kLinkAttribute)
+    return describe_link(impl_->volume->link_state(), impl_->space ? impl_->space->store_trouble() : "");
   TRY(check_name(name));
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
   const std::vector<std::byte>* value = find_xattr(*TRY(impl_->find_inode(ino)), name);

@@ -22,7 +22,8 @@ namespace brickfs {
 // superblock does. Threads: one at a time.
 class CheckpointWriter {
  public:
-  // `id` differs from that of the checkpoint in force. `expected_blocks`: how large the last one was, 0 if there was none.
+  // `id` differs from that of the checkpoint in force. `expected_blocks`: how large the last one was, 0 if there was
+  // none.
   CheckpointWriter(VolumeClient& volume, Space& space, uint64_t seed, uint64_t id, uint64_t expected_blocks);
   ~CheckpointWriter();  // gives the blocks back unless finish() has succeeded
   CheckpointWriter(const CheckpointWriter&) = delete;
@@ -47,12 +48,12 @@ class CheckpointWriter {
   const uint64_t seed_;
   const uint64_t expected_blocks_;
   CheckpointPlace place_;
-  uint64_t reserved_blocks_ = 0;      // in place_.runs
+  uint64_t reserved_blocks_ = 0;  // in place_.runs
   uint64_t written_blocks_ = 0;
-  std::vector<std::byte> block_;      // being filled, chunk by chunk
+  std::vector<std::byte> block_;  // being filled, chunk by chunk
   RegisteredMemory registration_;
-  size_t chunk_ = 0;                  // where in block_ the current chunk begins
-  size_t chunk_bytes_ = 0;            // rows in it so far
+  size_t chunk_ = 0;        // where in block_ the current chunk begins
+  size_t chunk_bytes_ = 0;  // rows in it so far
   uint32_t chunk_rows_ = 0;
   bool finished_ = false;
 };
@@ -60,9 +61,11 @@ class CheckpointWriter {
 // The checkpoint's block number `index`, counted through its runs. Precondition: it has so many.
 BlockAddress block_at(const CheckpointPlace& place, uint64_t index);
 
-// Feeds the rows of every chunk that verifies to `visitor`. What is missing goes to `damaged`, a line on what and where for each
-// chunk or run of blocks. `allocated`: the volume's blocks, ascending. Errors: the volume's, and the visitor's but EUCLEAN.
-Status read_checkpoint(VolumeClient& volume, const CheckpointPlace& place, uint64_t seed, std::span<const BlockRange> allocated,
-                       RowVisitor& visitor, const Progress& progress, const std::function<void(std::string)>& damaged);
+// Feeds the rows of every chunk that verifies to `visitor`. What is missing goes to `damaged`, a line on what and where
+// for each chunk or run of blocks. `allocated`: the volume's blocks, ascending. Errors: the volume's, and the visitor's
+// but EUCLEAN.
+Status read_checkpoint(VolumeClient& volume, const CheckpointPlace& place, uint64_t seed,
+                       std::span<const BlockRange> allocated, RowVisitor& visitor, const Progress& progress,
+                       const std::function<void(std::string)>& damaged);
 
 }  // namespace brickfs

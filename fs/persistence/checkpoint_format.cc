@@ -23,7 +23,8 @@ std::optional<ChunkHeader> parse_chunk(std::span<const std::byte> chunk, uint64_
   if (chunk.size() < sizeof(ChunkHeader)) return std::nullopt;
   const auto header = load<ChunkHeader>(chunk);
   if (header.magic != ChunkHeader::kMagic || header.row_bytes > chunk.size() - sizeof(header)) return std::nullopt;
-  if (header.checksum != checksum_of(header, chunk.subspan(sizeof(header), header.row_bytes), seed)) return std::nullopt;
+  if (header.checksum != checksum_of(header, chunk.subspan(sizeof(header), header.row_bytes), seed))
+    return std::nullopt;
   return header;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint's bytes: chunks of one size, eight to a block, each with whole rows. docs/format.md, section "Checkpoint".
+// A checkpoint's bytes: chunks of one size, eight to a block, each with whole rows. docs/format.md, section
+// "Checkpoint".
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ struct ChunkHeader {
 
   uint64_t magic = kMagic;
   uint64_t checkpoint_id = 0;
-  uint64_t sequence = 0;   // 0, 1, 2 ...
+  uint64_t sequence = 0;  // 0, 1, 2 ...
   uint32_t rows = 0;
   uint32_t row_bytes = 0;  // behind this header; the rest of the chunk means nothing
   uint64_t checksum = 0;   // of the 32 bytes before and the rows

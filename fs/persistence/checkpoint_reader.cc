@@ -14,9 +14,16 @@ namespace {
 class CheckpointReader {
  public:
   using Damaged = std::function<void(std::string)>;
-  CheckpointReader(VolumeClient& volume, const CheckpointPlace& place, uint64_t seed, std::span<const BlockRange> allocated,
-                   RowVisitor& visitor, const Progress& progress, const Damaged& damaged)
-      : volume_(volume), place_(place), seed_(seed), allocated_(allocated), visitor_(visitor), progress_(progress), damaged_(damaged) {}
+  CheckpointReader(VolumeClient& volume, const CheckpointPlace& place, uint64_t seed,
+                   std::span<const BlockRange> allocated, RowVisitor& visitor, const Progress& progress,
+                   const Damaged& damaged)
+      : volume_(volume),
+        place_(place),
+        seed_(seed),
+        allocated_(allocated),
+        visitor_(visitor),
+        progress_(progress),
+        damaged_(damaged) {}
 
   Status read();
 
@@ -49,7 +56,8 @@ void CheckpointReader::damaged(std::string what) {
 void CheckpointReader::report_missing_blocks() {
   for (const BlockRange& run : place_.runs) {
     for (const BlockRange& missing : subtract({&run, 1}, allocated_)) {
-      damaged(fmt::format("{} block(s) of the checkpoint at {:#x} are not on the brick", missing.count, raw(missing.start)));
+      damaged(fmt::format("{} block(s) of the checkpoint at {:#x} are not on the brick", missing.count,
+                          raw(missing.start)));
     }
   }
 }
@@ -71,7 +79,8 @@ std::vector<uint64_t> CheckpointReader::blocks_there() const {
 Status CheckpointReader::read() {
   const uint64_t blocks = divide_up(place_.chunks, kChunksPerBlock);
   if (blocks != place_.blocks()) {
-    damaged(fmt::format("the superblock names {} blocks for the {} chunks of the checkpoint", place_.blocks(), place_.chunks));
+    damaged(fmt::format("the superblock names {} blocks for the {} chunks of the checkpoint", place_.blocks(),
+                        place_.chunks));
     return {};
   }
   report_missing_blocks();
@@ -91,15 +100,17 @@ Status CheckpointReader::read() {
     if (progress_) progress_("blocks of the checkpoint read", i + 1, there.size());
   }
   if (whole_ && (rows_ != place_.rows || row_bytes_ != place_.row_bytes || checksum_ != place_.checksum)) {
-    damaged(fmt::format("the checkpoint has {} rows, the superblock says {}, or its chunks are of different checkpoints", rows_,
-                        place_.rows));
+    damaged(
+        fmt::format("the checkpoint has {} rows, the superblock says {}, or its chunks are of different checkpoints",
+                    rows_, place_.rows));
   }
   return {};
 }
 
 Status CheckpointReader::load_block(uint64_t index, std::vector<std::byte>& block) {
   const uint64_t chunks = std::min<uint64_t>(place_.chunks - index * kChunksPerBlock, kChunksPerBlock);
-  const Piece piece{raw(block_at(place_, index)), {LocalSlice{block.data(), static_cast<uint32_t>(chunks * kChunkBytes), 0}}};
+  const Piece piece{raw(block_at(place_, index)),
+                    {LocalSlice{block.data(), static_cast<uint32_t>(chunks * kChunkBytes), 0}}};
   return volume_.read({&piece, 1});
 }
 
@@ -124,8 +135,8 @@ Status CheckpointReader::decode_chunk(uint64_t sequence, std::span<const std::by
   checksum_ = add_chunk(checksum_, header->checksum);
   const Status decoded = decode_rows(chunk.subspan(sizeof(*header), header->row_bytes), visitor_);
   if (decoded.ok() || !decoded.error().is(EUCLEAN)) return decoded;
-  damaged(fmt::format("checkpoint chunk {} of {} at {:#x} verifies but makes no sense: {}", sequence, place_.chunks, address,
-                      decoded.error().what()));
+  damaged(fmt::format("checkpoint chunk {} of {} at {:#x} verifies but makes no sense: {}", sequence, place_.chunks,
+                      address, decoded.error().what()));
   return {};
 }
 
@@ -139,8 +150,9 @@ BlockAddress block_at(const CheckpointPlace& place, uint64_t index) {
   return {};
 }
 
-Status read_checkpoint(VolumeClient& volume, const CheckpointPlace& place, uint64_t seed, std::span<const BlockRange> allocated,
-                       RowVisitor& visitor, const Progress& progress, const std::function<void(std::string)>& damaged) {
+Status read_checkpoint(VolumeClient& volume, const CheckpointPlace& place, uint64_t seed,
+                       std::span<const BlockRange> allocated, RowVisitor& visitor, const Progress& progress,
+                       const std::function<void(std::string)>& damaged) {
   return CheckpointReader(volume, place, seed, allocated, visitor, progress, damaged).read();
 }
 

@@ -16,11 +16,11 @@ constexpr milliseconds kTick{250};
 constexpr milliseconds kIdle{1'000};
 constexpr milliseconds kFirstPause{250};  // after a failure; doubles with each
 constexpr int kMostDoublings = 8;
-constexpr int kHopelessFailures = 4;      // in a row: operations do not wait for a checkpoint any more
+constexpr int kHopelessFailures = 4;  // in a row: operations do not wait for a checkpoint any more
 
 // With so many blocks free, and as many again for the checkpoints, the journal may grow further: no writer fills them
-// before a checkpoint is done. Then its bound is about what a mount replays in a second; half of it more, until operations
-// wait, is more than they write during a checkpoint.
+// before a checkpoint is done. Then its bound is about what a mount replays in a second; half of it more, until
+// operations wait, is more than they write during a checkpoint.
 constexpr uint64_t kPlentyBlocks = 1'024;
 constexpr uint64_t kMostLooseBound = 64;
 constexpr uint64_t kMostBound = 512;
@@ -28,7 +28,10 @@ constexpr uint64_t kMostBound = 512;
 }  // namespace
 
 CheckpointThread::CheckpointThread(Parts parts, SuperblockSlots slots, Superblock current)
-    : parts_(std::move(parts)), slots_(slots), current_(std::move(current)), checkpoint_blocks_(current_.checkpoint.blocks()) {}
+    : parts_(std::move(parts)),
+      slots_(slots),
+      current_(std::move(current)),
+      checkpoint_blocks_(current_.checkpoint.blocks()) {}
 
 CheckpointThread::~CheckpointThread() { stop(); }
 
@@ -78,8 +81,8 @@ void CheckpointThread::limit_journal() {
 void CheckpointThread::run_or_log() {
   const Status status = run();
   if (status.ok() || status.error().is(ECANCELED) || !parts_.journal.error().ok()) return;
-  log::error("cannot write a checkpoint ({}: {}): the journal grows on; it is tried again", std::strerror(status.error().code()),
-                status.error().what());
+  log::error("cannot write a checkpoint ({}: {}): the journal grows on; it is tried again",
+             std::strerror(status.error().code()), status.error().what());
 }
 
 bool CheckpointThread::checkpoint_is_missing() const {
@@ -158,7 +161,8 @@ Status CheckpointThread::write_checkpoint() {
 }
 
 Result<CheckpointPlace> CheckpointThread::write_rows() {
-  CheckpointWriter writer(parts_.volume, parts_.space, current_.seed(), current_.generation + 1, current_.checkpoint.blocks());
+  CheckpointWriter writer(parts_.volume, parts_.space, current_.seed(), current_.generation + 1,
+                          current_.checkpoint.blocks());
   TRY(writer.add_all(*parts_.scan()));
   return writer.finish();
 }
@@ -171,7 +175,8 @@ Status CheckpointThread::install(CheckpointPlace place, const Journal::Position&
   superblock.replay_from = position.next;
   superblock.journal_block = position.block;
   superblock.replay_through = parts_.journal.last();
-  // The rows hold what was journalled until now, and the chunks were written before: durable, both, before they are named.
+  // The rows hold what was journalled until now, and the chunks were written before: durable, both, before they are
+  // named.
   Status status = parts_.journal.sync();
   if (status.ok()) status = parts_.volume.commit();
   if (!status.ok()) {

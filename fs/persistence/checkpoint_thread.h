@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decides when to write a checkpoint, and does it in the background: when the journal has outgrown a bound (scaled to
-// the volume and to the last checkpoint), after about a second of idleness with more than one journal block, and on demand.
+// the volume and to the last checkpoint), after about a second of idleness with more than one journal block, and on
+// demand.
 //
-// Order: the journal begins a new block; scan of the tree; the journal is durable past the scan's end (so are the chunks);
-// superblock; only then the blocks of the former checkpoint and of the journal's former part are freed. A failure at any step
-// leaves the former state in force.
+// Order: the journal begins a new block; scan of the tree; the journal is durable past the scan's end (so are the
+// chunks); superblock; only then the blocks of the former checkpoint and of the journal's former part are freed. A
+// failure at any step leaves the former state in force.
 #pragma once
 
 #include <chrono>
@@ -85,9 +86,9 @@ class CheckpointThread {
   mutable Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool running_ ABSL_GUARDED_BY(mutex_) = false;       // a checkpoint is being written
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;  // a checkpoint is being written
   bool grew_ ABSL_GUARDED_BY(mutex_) = false;
-  int failures_ ABSL_GUARDED_BY(mutex_) = 0;           // in a row
+  int failures_ ABSL_GUARDED_BY(mutex_) = 0;                // in a row
   Clock::time_point not_before_ ABSL_GUARDED_BY(mutex_){};  // after a failure
   uint64_t checkpoint_blocks_ ABSL_GUARDED_BY(mutex_) = 0;  // of the one in force
   Thread thread_;

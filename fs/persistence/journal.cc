@@ -66,8 +66,8 @@ class Journal::Impl {
  private:
   // What a round of the committer has to do.
   struct Work {
-    uint64_t syncs = 0;      // every sync() up to this ticket waits for it
-    bool asked = false;      // one of them not yet for an earlier one
+    uint64_t syncs = 0;  // every sync() up to this ticket waits for it
+    bool asked = false;  // one of them not yet for an earlier one
     bool rotate = false;
     bool commit = false;
   };
@@ -77,7 +77,9 @@ class Journal::Impl {
   void tell_committer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void sleep_until_told(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool has_work() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool is_sync_asked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return syncs_asked_ > std::max(syncs_done_, syncs_failed_); }
+  bool is_sync_asked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return syncs_asked_ > std::max(syncs_done_, syncs_failed_);
+  }
   Clock::time_point commit_due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool is_commit_due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status write_taken();
@@ -110,10 +112,10 @@ class Journal::Impl {
   uint64_t heard_ = 0;            // told_, when it took work last
   Thread committer_;
 
-  // Operations and the committer meet at the mutex thousands of times a second, so nobody takes it only to look: these are
-  // changed under it, or told_ right after, and read without.
-  std::atomic<uint64_t> told_{0};    // changes whenever there may be work
-  std::atomic<bool> open_{true};     // admit() has nothing to wait for
+  // Operations and the committer meet at the mutex thousands of times a second, so nobody takes it only to look: these
+  // are changed under it, or told_ right after, and read without.
+  std::atomic<uint64_t> told_{0};  // changes whenever there may be work
+  std::atomic<bool> open_{true};   // admit() has nothing to wait for
   std::atomic<Lsn> last_{};
   std::atomic<Lsn> written_{};
   std::atomic<Lsn> durable_{};
@@ -123,9 +125,10 @@ class Journal::Impl {
   CondVar progress_;  // for everybody else
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool idle_ ABSL_GUARDED_BY(mutex_) = false;               // the committer waits for work
-  std::vector<std::byte> pending_ ABSL_GUARDED_BY(mutex_);  // {uint32 bytes, rows} of each transaction appended, not taken
-  size_t unwritten_bytes_ ABSL_GUARDED_BY(mutex_) = 0;      // pending and taken
+  bool idle_ ABSL_GUARDED_BY(mutex_) = false;  // the committer waits for work
+  std::vector<std::byte> pending_
+      ABSL_GUARDED_BY(mutex_);                          // {uint32 bytes, rows} of each transaction appended, not taken
+  size_t unwritten_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // pending and taken
   uint64_t chain_blocks_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t chain_limit_ ABSL_GUARDED_BY(mutex_) = UINT64_MAX;
   Error error_ ABSL_GUARDED_BY(mutex_){0};
@@ -140,7 +143,7 @@ class Journal::Impl {
   std::optional<Position> rotated_ ABSL_GUARDED_BY(mutex_);
   Clock::time_point first_change_ ABSL_GUARDED_BY(mutex_);  // written but not durable
   Clock::time_point last_change_ ABSL_GUARDED_BY(mutex_);
-  Clock::time_point rested_ ABSL_GUARDED_BY(mutex_);        // no commit of its own accord before
+  Clock::time_point rested_ ABSL_GUARDED_BY(mutex_);  // no commit of its own accord before
 };
 
 Journal::Impl::~Impl() {
@@ -156,7 +159,8 @@ Status Journal::Impl::start(uint64_t seed, const JournalEnd& end, Hooks hooks) {
   hooks_ = std::move(hooks);
   const Session session = volume_.session();
   durable_brick_ = session.durability == Durability::kDurable;
-  pending_limit_ = std::clamp(session.capacity_blocks * kBlockBytes / kPendingShare, kLeastPending, limits::kJournalPendingBytes);
+  pending_limit_ =
+      std::clamp(session.capacity_blocks * kBlockBytes / kPendingShare, kLeastPending, limits::kJournalPendingBytes);
   TRY(writer_.start(seed, end));
   note_chain();
   MutexLock lock(mutex_);
@@ -169,7 +173,8 @@ Status Journal::Impl::start(uint64_t seed, const JournalEnd& end, Hooks hooks) {
 
 // --- callers
 
-// The volume may be lost for good without the committer having met with it yet: what is changed then would be lost, too.
+// The volume may be lost for good without the committer having met with it yet: what is changed then would be lost,
+// too.
 Status Journal::Impl::admit(const Interruption* by) {
   TRY(volume_.final_error());
   if (open_) return {};
@@ -347,7 +352,10 @@ std::optional<Journal::Impl::Work> Journal::Impl::wait_for_work() {
   taken_.swap(pending_);
   pending_.clear();
   const bool asked = is_sync_asked();
-  const Work work{.syncs = syncs_asked_, .asked = asked, .rotate = rotate_asked_, .commit = asked || commit_wanted_ || is_commit_due()};
+  const Work work{.syncs = syncs_asked_,
+                  .asked = asked,
+                  .rotate = rotate_asked_,
+                  .commit = asked || commit_wanted_ || is_commit_due()};
   rotate_asked_ = false;
   commit_wanted_ = false;
   lock.unlock();
@@ -458,8 +466,8 @@ void Journal::Impl::commit(uint64_t syncs) {
   }
   if (status.ok()) return set_durable(through, syncs);
   if (!is_passing(status.error(), 1)) return fail(status.error());
-  log::error("commit failed ({}: {}): what was written is kept, and the commit tried again", std::strerror(status.error().code()),
-                status.error().what());
+  log::error("commit failed ({}: {}): what was written is kept, and the commit tried again",
+             std::strerror(status.error().code()), status.error().what());
   attempt_failed(status.error());
 }
 
@@ -508,7 +516,7 @@ void Journal::Impl::fail(Error error) {
     log::info("the journal ends: the volume was interrupted");
   } else {
     log::error("the journal failed ({}: {}): the file system is read-only until it is mounted again",
-                  std::strerror(error.code()), error.what());
+               std::strerror(error.code()), error.what());
   }
   MutexLock lock(mutex_);
   error_ = error;
@@ -521,7 +529,9 @@ void Journal::Impl::fail(Error error) {
 
 Journal::Journal(VolumeClient& volume, Space& space) : impl_(std::make_unique<Impl>(volume, space)) {}
 Journal::~Journal() = default;
-Status Journal::start(uint64_t seed, const JournalEnd& end, Hooks hooks) { return impl_->start(seed, end, std::move(hooks)); }
+Status Journal::start(uint64_t seed, const JournalEnd& end, Hooks hooks) {
+  return impl_->start(seed, end, std::move(hooks));
+}
 Status Journal::admit(const Interruption* by) { return impl_->admit(by); }
 bool Journal::admits() const { return impl_->admits(); }
 Lsn Journal::append(const Transaction& transaction) {

@@ -39,7 +39,8 @@ void seal(JournalBatchHeader& header, std::span<const std::byte> payload, uint64
   header.checksum = checksum_of(header, payload, seed);
 }
 
-std::optional<JournalBlockHeader> parse_block_header(std::span<const std::byte> block, uint64_t address, uint64_t seed) {
+std::optional<JournalBlockHeader> parse_block_header(std::span<const std::byte> block, uint64_t address,
+                                                     uint64_t seed) {
   if (block.size() < sizeof(JournalBlockHeader)) return std::nullopt;
   const auto header = load<JournalBlockHeader>(block);
   if (header.magic != JournalBlockHeader::kMagic || header.address != address) return std::nullopt;
@@ -48,7 +49,8 @@ std::optional<JournalBlockHeader> parse_block_header(std::span<const std::byte> 
   return header;
 }
 
-std::optional<JournalBatchHeader> parse_batch_header(std::span<const std::byte> bytes, uint64_t address, uint64_t seed) {
+std::optional<JournalBatchHeader> parse_batch_header(std::span<const std::byte> bytes, uint64_t address,
+                                                     uint64_t seed) {
   if (bytes.size() < sizeof(JournalBatchHeader)) return std::nullopt;
   const auto header = load<JournalBatchHeader>(bytes);
   if (header.magic != JournalBatchHeader::kMagic || header.address != address) return std::nullopt;

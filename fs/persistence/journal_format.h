@@ -24,7 +24,7 @@ struct JournalBlockHeader {
   uint64_t first_lsn = 0;        // of the first transaction in it
   uint64_t durable_through = 0;  // as in a batch
   uint64_t reserved[2] = {};
-  uint64_t checksum = 0;         // of the 56 bytes before
+  uint64_t checksum = 0;  // of the 56 bytes before
 };
 static_assert(sizeof(JournalBlockHeader) == 64);
 
@@ -32,8 +32,8 @@ struct JournalBatchHeader {
   static constexpr uint32_t kMagic = 0x4843'5442;  // "BTCH"
 
   uint32_t magic = kMagic;
-  uint32_t payload_bytes = 0;    // behind this header
-  uint32_t transactions = 0;     // in it
+  uint32_t payload_bytes = 0;  // behind this header
+  uint32_t transactions = 0;   // in it
   uint32_t reserved = 0;
   uint64_t address = 0;          // volume address of this header
   uint64_t first_lsn = 0;        // of the first transaction; the others follow without a gap

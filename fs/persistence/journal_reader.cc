@@ -102,12 +102,13 @@ Status JournalReader::replay_block() {
 
 Status JournalReader::replay_batch(const JournalBatchHeader& batch, size_t offset) {
   const auto payload = std::span<const std::byte>(block_).subspan(offset + sizeof(batch), batch.payload_bytes);
-  const Status applied = for_each_transaction(payload, batch.transactions, [this](std::span<const std::byte> rows) -> Status {
-    TRY(decode_rows(rows, visitor_));
-    end_.next = brickfs::next(end_.next);
-    ++end_.transactions;
-    return {};
-  });
+  const Status applied =
+      for_each_transaction(payload, batch.transactions, [this](std::span<const std::byte> rows) -> Status {
+        TRY(decode_rows(rows, visitor_));
+        end_.next = brickfs::next(end_.next);
+        ++end_.transactions;
+        return {};
+      });
   if (applied.ok() || !applied.error().is(EUCLEAN)) return applied;
   return damaged(fmt::format("journal transaction {} (batch at {:#x}) verifies but makes no sense: {}", raw(end_.next),
                              raw(address_) + offset, applied.error().what()));
@@ -121,8 +122,9 @@ bool JournalReader::claims_missing(size_t offset) {
     if (magic != JournalBatchHeader::kMagic) continue;
     const auto batch = parse_batch_header(std::span(block_).subspan(at), raw(address_) + at, seed_);
     if (!batch || batch->durable_through < raw(end_.next)) continue;
-    end_.damage = fmt::format("journal transaction {} is missing or damaged (expected at {:#x}), but the batch at {:#x} behind it is whole",
-                              raw(end_.next), raw(address_) + offset, raw(address_) + at);
+    end_.damage = fmt::format(
+        "journal transaction {} is missing or damaged (expected at {:#x}), but the batch at {:#x} behind it is whole",
+        raw(end_.next), raw(address_) + offset, raw(address_) + at);
     return true;
   }
   return false;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the journal's batches go: the chain of blocks, the place in the current one, the spare that follows it. When they go is
-// the committer's business (journal.cc), in whose thread everything happens but what is marked otherwise.
+// Where the journal's batches go: the chain of blocks, the place in the current one, the spare that follows it. When
+// they go is the committer's business (journal.cc), in whose thread everything happens but what is marked otherwise.
 //
-// The current block's header names its successor, so a block is opened only when a spare is at hand. A batch that failed
-// to be written may be tried again: it goes to the same place.
+// The current block's header names its successor, so a block is opened only when a spare is at hand. A batch that
+// failed to be written may be tried again: it goes to the same place.
 #pragma once
 
 #include <cstddef>
@@ -54,9 +54,9 @@ class JournalWriter {
 
   // The committer's.
   uint64_t seed_ = 0;
-  std::vector<std::byte> buffer_;       // of one block, where a batch is put together
+  std::vector<std::byte> buffer_;  // of one block, where a batch is put together
   RegisteredMemory registration_;
-  size_t offset_ = 0;                   // behind the last batch in the current block; 0: not opened
+  size_t offset_ = 0;  // behind the last batch in the current block; 0: not opened
   std::optional<BlockAddress> spare_;
 
   mutable Mutex mutex_;

@@ -27,7 +27,8 @@ struct StoredRun {
   uint64_t count = 0;
 };
 
-// docs/format.md, section "Superblock". The members up to `generation` and the checksum stay where they are in all versions.
+// docs/format.md, section "Superblock". The members up to `generation` and the checksum stay where they are in all
+// versions.
 struct StoredSuperblock {
   uint64_t magic = kMagic;
   uint32_t version = 0;
@@ -63,7 +64,9 @@ bool is_usable(const BlockRange& blocks) {
   return is_valid(blocks) && blocks.start >= kSuperblockBlock.end() && raw(blocks.end()) <= limits::kVolumeBytes;
 }
 
-uint64_t checksum_of(const StoredSuperblock& stored) { return XXH3_64bits(&stored, offsetof(StoredSuperblock, checksum)); }
+uint64_t checksum_of(const StoredSuperblock& stored) {
+  return XXH3_64bits(&stored, offsetof(StoredSuperblock, checksum));
+}
 
 StoredSuperblock encode(const Superblock& superblock) {
   CHECK(superblock.checkpoint.runs.size() <= kCheckpointRuns);
@@ -87,12 +90,15 @@ StoredSuperblock encode(const Superblock& superblock) {
   std::copy(superblock.uuid.begin(), superblock.uuid.end(), stored.uuid);
   superblock.label.copy(stored.label, kLabelBytes - 1);
   std::transform(superblock.checkpoint.runs.begin(), superblock.checkpoint.runs.end(), stored.checkpoint_runs,
-                 [](const BlockRange& run) { return StoredRun{raw(run.start), run.count}; });
+                 [](const BlockRange& run) {
+                   return StoredRun{raw(run.start), run.count};
+                 });
   stored.checksum = checksum_of(stored);
   return stored;
 }
 
-// docs/format.md, section "Superblock". What a checkpoint's numbers have to do with each other is its reader's to check.
+// docs/format.md, section "Superblock". What a checkpoint's numbers have to do with each other is its reader's to
+// check.
 bool is_within_bounds(const StoredSuperblock& stored) {
   const bool numbers = stored.generation >= 1 && stored.generation <= limits::kGeneration &&
                        stored.checkpoint_id <= limits::kGeneration && stored.replay_from >= 1 &&
@@ -130,9 +136,11 @@ std::optional<Superblock> decode(const StoredSuperblock& stored) {
   superblock.checkpoint.row_bytes = stored.checkpoint_row_bytes;
   superblock.checkpoint.checksum = stored.checkpoint_checksum;
   for (uint32_t i = 0; i < std::min<uint32_t>(stored.runs, kCheckpointRuns); ++i) {
-    superblock.checkpoint.runs.push_back({BlockAddress{stored.checkpoint_runs[i].start}, stored.checkpoint_runs[i].count});
+    superblock.checkpoint.runs.push_back(
+        {BlockAddress{stored.checkpoint_runs[i].start}, stored.checkpoint_runs[i].count});
   }
-  return is_within_bounds(stored) && are_distinct(superblock.checkpoint.runs) ? std::optional(superblock) : std::nullopt;
+  return is_within_bounds(stored) && are_distinct(superblock.checkpoint.runs) ? std::optional(superblock)
+                                                                              : std::nullopt;
 }
 
 enum class Slot { kZero, kForeign, kDamaged, kVerified };
@@ -149,8 +157,9 @@ SuperblockRead interpret(const StoredSuperblock& stored) {
   SuperblockRead read;
   if (stored.version > kFormatVersion || stored.incompat != 0) {
     read.kind = SuperblockRead::Kind::kNewer;
-    read.why = fmt::format("the volume has format version {} (features {:#x}); this program knows version {}: use a newer brickfs",
-                           stored.version, stored.incompat, kFormatVersion);
+    read.why = fmt::format(
+        "the volume has format version {} (features {:#x}); this program knows version {}: use a newer brickfs",
+        stored.version, stored.incompat, kFormatVersion);
     return read;
   }
   const auto superblock = decode(stored);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The superblock: where a volume's file system begins. Two slots in the block at volume address 0, each a whole copy; a write
-// makes one durable before it touches the other, so one of them is good at every instant.
-// Format: docs/format.md, section "Superblock".
+// The superblock: where a volume's file system begins. Two slots in the block at volume address 0, each a whole copy; a
+// write makes one durable before it touches the other, so one of them is good at every instant. Format: docs/format.md,
+// section "Superblock".
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ constexpr uint32_t kFormatVersion = 1;
 constexpr BlockRange kSuperblockBlock{BlockAddress{0}, 1};
 constexpr size_t kCheckpointRuns = 128;  // runs of blocks that a superblock can name
 
-// Features by how a program that does not know one must treat the volume: as if it were not there, as read-only, not at all.
-// Version 1 has none.
+// Features by how a program that does not know one must treat the volume: as if it were not there, as read-only, not at
+// all. Version 1 has none.
 struct Features {
   uint64_t compat = 0;
   uint64_t ro_compat = 0;
@@ -35,7 +35,7 @@ struct CheckpointPlace {
   uint64_t chunks = 0;
   uint64_t rows = 0;
   uint64_t row_bytes = 0;
-  uint64_t checksum = 0;         // over the checksums of its chunks
+  uint64_t checksum = 0;  // over the checksums of its chunks
 
   uint64_t blocks() const;
 };
@@ -44,16 +44,16 @@ struct Superblock {
   uint32_t version = kFormatVersion;
   Features features;
   std::array<std::byte, 16> uuid{};
-  uint64_t generation = 0;       // set by SuperblockSlots::write
+  uint64_t generation = 0;  // set by SuperblockSlots::write
   TimeNs created{};
-  std::string label;             // for people, at most 63 bytes
-  Ino next_ino{};                // every number below may have been given
+  std::string label;  // for people, at most 63 bytes
+  Ino next_ino{};     // every number below may have been given
   CheckpointPlace checkpoint;
-  Lsn replay_from{1};            // of the first transaction to replay onto the checkpoint
-  Lsn replay_through{};          // at least as far: the checkpoint's scan saw the tree up to it, and all of it was durable
+  Lsn replay_from{1};    // of the first transaction to replay onto the checkpoint
+  Lsn replay_through{};  // at least as far: the checkpoint's scan saw the tree up to it, and all of it was durable
   BlockAddress journal_block{};  // that begins with it; allocated, perhaps not written yet
 
-  uint64_t seed() const;         // of every checksum in the volume
+  uint64_t seed() const;  // of every checksum in the volume
   std::string uuid_text() const;
 };
 
@@ -69,10 +69,11 @@ struct SuperblockRead {
     kNewer,    // a valid one that this program does not understand
   };
   Kind kind = Kind::kEmpty;
-  Superblock superblock;       // if kValid
-  bool read_only = false;      // kValid with a feature that allows only reading
-  bool copy_damaged = false;   // kValid, but the other copy does not verify: a torn write, or damage. It is rewritten by the next write
-  std::string why;             // one line for people, unless kValid
+  Superblock superblock;   // if kValid
+  bool read_only = false;  // kValid with a feature that allows only reading
+  bool copy_damaged =
+      false;  // kValid, but the other copy does not verify: a torn write, or damage. It is rewritten by the next write
+  std::string why;  // one line for people, unless kValid
 };
 
 // Threads: one at a time.
@@ -83,17 +84,17 @@ class SuperblockSlots {
 
   // The newest copy that verifies. The superblock block must be allocated. Errors: the volume's.
   Result<SuperblockRead> read();
-  // Gives it the next generation, then writes and commits one copy after the other; everything the superblock refers to must
-  // have been written before. On an error either this superblock or the former one is found by read(): what both refer
-  // to must stay. ENOSPC: generations are used up.
+  // Gives it the next generation, then writes and commits one copy after the other; everything the superblock refers to
+  // must have been written before. On an error either this superblock or the former one is found by read(): what both
+  // refer to must stay. ENOSPC: generations are used up.
   Status write(Superblock& superblock);
 
  private:
   Status write_slot(size_t slot, const Superblock& superblock);
 
   VolumeClient& volume_;
-  size_t good_slot_ = 1;         // not to be touched before the other one is durable
-  uint64_t generation_ = 0;      // highest ever seen or tried
+  size_t good_slot_ = 1;     // not to be touched before the other one is durable
+  uint64_t generation_ = 0;  // highest ever seen or tried
 };
 
 }  // namespace brickfs

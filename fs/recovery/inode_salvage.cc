@@ -35,17 +35,20 @@ bool make_row(Inode& inode, TimeNs time, Findings& repairs) {
   inode.orphan = false;
   const std::string what = is_directory ? fmt::format("directory of {} entries", inode.directory->size())
                                         : fmt::format("file of {} bytes", inode.size_bytes);
-  note(repairs, inode, Area::kInode, fmt::format("its row is lost: made anew as a {} of root's, for nobody else", what));
+  note(repairs, inode, Area::kInode,
+       fmt::format("its row is lost: made anew as a {} of root's, for nobody else", what));
   return true;
 }
 
 void drop_what_does_not_fit(Inode& inode, Findings& repairs) {
   if (inode.directory != nullptr && !inode.is_directory()) {
-    note(repairs, inode, Area::kDirectory, fmt::format("is no directory, but had {} entries: they are dropped", inode.directory->size()));
+    note(repairs, inode, Area::kDirectory,
+         fmt::format("is no directory, but had {} entries: they are dropped", inode.directory->size()));
     inode.directory.reset();
   }
   if (inode.extents != nullptr && !inode.is_regular()) {
-    note(repairs, inode, Area::kExtent, fmt::format("is no regular file, but had {} units of data: dropped", inode.extents->mapped_units()));
+    note(repairs, inode, Area::kExtent,
+         fmt::format("is no regular file, but had {} units of data: dropped", inode.extents->mapped_units()));
     inode.extents.reset();
   }
 }
@@ -53,7 +56,8 @@ void drop_what_does_not_fit(Inode& inode, Findings& repairs) {
 void mend_link_size(Inode& inode, Findings& repairs) {
   const uint64_t length = inode.symlink_target->size();
   if (inode.size_bytes == length) return;
-  note(repairs, inode, Area::kInode, fmt::format("size {} corrected to its target's {} bytes", inode.size_bytes, length));
+  note(repairs, inode, Area::kInode,
+       fmt::format("size {} corrected to its target's {} bytes", inode.size_bytes, length));
   inode.size_bytes = length;
 }
 
@@ -68,7 +72,8 @@ void drop_excess_attributes(Inode& inode, Findings& repairs) {
       ++at;
       continue;
     }
-    note(repairs, inode, Area::kInode, fmt::format("has too many attributes: \"{}\" of {} bytes is removed", at->first, at->second.size()));
+    note(repairs, inode, Area::kInode,
+         fmt::format("has too many attributes: \"{}\" of {} bytes is removed", at->first, at->second.size()));
     at = inode.xattrs->erase(at);
   }
 }

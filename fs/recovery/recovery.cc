@@ -21,9 +21,9 @@ constexpr const char* kJournalName = "journal";
 Status load_checkpoint(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
                        const Progress& progress, TreeLoader& loader, RecoveredVolume& out) {
   for (const BlockRange& run : superblock.checkpoint.runs) out.metadata.push_back({run, kCheckpointName});
-  return read_checkpoint(volume, superblock.checkpoint, superblock.seed(), listed, loader, progress, [&out](std::string damage) {
-    out.findings.damage(Area::kCheckpoint, kNoIno, 0, std::move(damage));
-  });
+  return read_checkpoint(
+      volume, superblock.checkpoint, superblock.seed(), listed, loader, progress,
+      [&out](std::string damage) { out.findings.damage(Area::kCheckpoint, kNoIno, 0, std::move(damage)); });
 }
 
 Status load_journal(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
@@ -45,11 +45,13 @@ Status load_journal(VolumeClient& volume, const Superblock& superblock, std::spa
 // Who could write only a few more must not begin.
 void look_for_exhaustion(const Superblock& superblock, RecoveredVolume& out) {
   if (raw(out.journal.next) > limits::kLsn - limits::kSpareNumbers) {
-    out.findings.damage(Area::kJournal, kNoIno, 0, fmt::format("transaction {}: there are no more numbers for others", raw(out.journal.next)));
+    out.findings.damage(Area::kJournal, kNoIno, 0,
+                        fmt::format("transaction {}: there are no more numbers for others", raw(out.journal.next)));
   }
   if (superblock.generation > limits::kGeneration - limits::kSpareNumbers) {
-    out.findings.damage(Area::kSuperblock, kNoIno, 0,
-                        fmt::format("superblock of generation {}: there are no more numbers for others", superblock.generation));
+    out.findings.damage(
+        Area::kSuperblock, kNoIno, 0,
+        fmt::format("superblock of generation {}: there are no more numbers for others", superblock.generation));
   }
 }
 
@@ -63,8 +65,9 @@ std::vector<BlockRange> RecoveredVolume::journal_and_checkpoint() const {
   return blocks;
 }
 
-Result<RecoveredVolume> read_rows(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
-                                  InodeTable& inodes, const Progress& progress, TreeLoader& loader) {
+Result<RecoveredVolume> read_rows(VolumeClient& volume, const Superblock& superblock,
+                                  std::span<const BlockRange> listed, InodeTable& inodes, const Progress& progress,
+                                  TreeLoader& loader) {
   RecoveredVolume out;
   out.metadata.push_back({kSuperblockBlock, kSuperblockName});
   TRY(load_checkpoint(volume, superblock, listed, progress, loader, out));
@@ -82,8 +85,10 @@ Result<RecoveredVolume> recover(VolumeClient& volume, const Superblock& superblo
   RecoveredVolume out = TRY(read_rows(volume, superblock, listed, inodes, progress, loader));
   if (!loader.judge(out.findings) && !out.without_root) {
     const std::string damage = out.findings.first_damage();
-    *why = fmt::format("this file system has no root directory that could be read: {}; `brickctl check --repair` makes one of what is left",
-                       damage.empty() ? "no row of it is there" : damage);
+    *why = fmt::format(
+        "this file system has no root directory that could be read: {}; `brickctl check --repair` makes one of what is "
+        "left",
+        damage.empty() ? "no row of it is there" : damage);
     return Error(EUCLEAN, "there is no root directory");
   }
   out.orphans = loader.orphans();

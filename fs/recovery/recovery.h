@@ -34,15 +34,17 @@ struct RecoveredVolume {
 
 // The rows that there are, in the table, whatever becomes of them: the first half of recover(). No orphans and no
 // `blocks` in the result.
-Result<RecoveredVolume> read_rows(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
-                                  InodeTable& inodes, const Progress& progress, TreeLoader& loader);
+Result<RecoveredVolume> read_rows(VolumeClient& volume, const Superblock& superblock,
+                                  std::span<const BlockRange> listed, InodeTable& inodes, const Progress& progress,
+                                  TreeLoader& loader);
 
 // `inodes` must be empty and is filled. `listed`: the volume's blocks, ascending, maximal. Damage becomes findings.
 // Errors: the volume's; EUCLEAN: there is no root directory left, so nothing can be served; `why` then says why.
 Result<RecoveredVolume> recover(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
                                 InodeTable& inodes, const Progress& progress, std::string* why);
 
-// Makes durable what the former holder wrote and did not commit, data first: it is what was just read and will be built on.
+// Makes durable what the former holder wrote and did not commit, data first: it is what was just read and will be built
+// on.
 Status commit_suspects(VolumeClient& volume, const RecoveredVolume& recovered);
 
 }  // namespace brickfs

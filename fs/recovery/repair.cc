@@ -73,13 +73,18 @@ Status Repair::find_filesystem() {
   listed_ = TRY(volume_.list());
   head_ = TRY(read_head(volume_, slots_, listed_));
   switch (head_.kind) {
-    case VolumeHead::Kind::kMade: break;
-    case VolumeHead::Kind::kNewer: return refuse(Error(ENOTSUP, "the format is newer"), "made by a newer brickfs: " + head_.why);
-    case VolumeHead::Kind::kUnmade: return refuse(Error(EUCLEAN, "nothing to repair"), "no file system was ever made here: mount it, that makes one");
-    case VolumeHead::Kind::kRefused: return refuse(Error(EUCLEAN, "no superblock"), head_.why + ": without a superblock nothing can be found");
+    case VolumeHead::Kind::kMade:
+      break;
+    case VolumeHead::Kind::kNewer:
+      return refuse(Error(ENOTSUP, "the format is newer"), "made by a newer brickfs: " + head_.why);
+    case VolumeHead::Kind::kUnmade:
+      return refuse(Error(EUCLEAN, "nothing to repair"), "no file system was ever made here: mount it, that makes one");
+    case VolumeHead::Kind::kRefused:
+      return refuse(Error(EUCLEAN, "no superblock"), head_.why + ": without a superblock nothing can be found");
   }
   if (!head_.superblock.read_only) return {};
-  return refuse(Error(ENOTSUP, "the format is newer"), "it has features that this brickfs does not know: repair it with a newer one");
+  return refuse(Error(ENOTSUP, "the format is newer"),
+                "it has features that this brickfs does not know: repair it with a newer one");
 }
 
 Status Repair::read_tree() {
@@ -87,7 +92,8 @@ Status Repair::read_tree() {
   recovered_ = TRY(read_rows(volume_, superblock(), listed_, inodes_, progress_, loader));
   if (inodes_.size() == 0 && !recovered_.without_root) {
     return refuse(Error(EUCLEAN, "nothing is left"),
-                  "nothing of the tree can be read: a repair would leave an empty file system. To begin anew, free the volume's blocks");
+                  "nothing of the tree can be read: a repair would leave an empty file system. To begin anew, free the "
+                  "volume's blocks");
   }
   for (const Finding& lost : recovered_.findings.kept()) repairs_.repair(lost.area, kNoIno, lost.text + ": given up");
   Findings damage;
@@ -96,13 +102,15 @@ Status Repair::read_tree() {
   keep_real_metadata();
   shared_ = take_impossible_extents(inodes_, recovered_.metadata, listed_, repairs_);
   Findings left;
-  if (!loader.judge(left) || left.damaged()) return refuse(Error(EUCLEAN, "not repaired"), "it cannot be repaired: " + left.first_damage());
+  if (!loader.judge(left) || left.damaged())
+    return refuse(Error(EUCLEAN, "not repaired"), "it cannot be repaired: " + left.first_damage());
   recovered_.blocks = reconcile(inodes_, recovered_.metadata, listed_, left);
   if (left.damaged()) return refuse(Error(EUCLEAN, "not repaired"), "it cannot be repaired: " + left.first_damage());
   return {};
 }
 
-// Of what the superblock and the journal name, what is there, each block once. It stays as it is until it is not needed.
+// Of what the superblock and the journal name, what is there, each block once. It stays as it is until it is not
+// needed.
 void Repair::keep_real_metadata() {
   BlockRuns seen;
   std::vector<MetadataBlocks> real;
@@ -144,7 +152,8 @@ Status Repair::start_space() {
   for (const MetadataBlocks& part : recovered_.metadata) TRY(space_->adopt_metadata(part.blocks));
   for (const UsedRun& used : recovered_.blocks.file_runs) TRY(space_->adopt(used.run));
   // No transaction frees anything.
-  return space_->start(subtract(listed_, leaked_before_), {.durable = [] { return Lsn{0}; }, .make_durable = [] { return Status(); }});
+  return space_->start(subtract(listed_, leaked_before_),
+                       {.durable = [] { return Lsn{0}; }, .make_durable = [] { return Status(); }});
 }
 
 // A journal of its own, behind the numbers of the old one. It has a row in it, so that a checkpoint is due.
@@ -172,7 +181,8 @@ Status Repair::write_checkpoint() {
                                slots_, former);
   const Status written = checkpoints.run();
   if (written.code() == ENOSPC || written.code() == EDQUOT) {
-    return refuse(written.error(), "there is no room for the repaired tree beside the old one: give the volume or the brick more space");
+    return refuse(written.error(),
+                  "there is no room for the repaired tree beside the old one: give the volume or the brick more space");
   }
   return written;
 }

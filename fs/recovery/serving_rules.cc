@@ -30,10 +30,12 @@ class ServingRules {
 };
 
 void ServingRules::judge(const Inode& inode) {
-  if (inode.orphan && inode.nlink > 0) damage(Area::kInode, inode, fmt::format("unlinked, but has {} link(s)", inode.nlink));
+  if (inode.orphan && inode.nlink > 0)
+    damage(Area::kInode, inode, fmt::format("unlinked, but has {} link(s)", inode.nlink));
   if (!inode.orphan && inode.nlink == 0) damage(Area::kInode, inode, "has no link, and is not to be deleted either");
   if (inode.ino == kRootIno && inode.orphan) damage(Area::kInode, inode, "is the root, but is to be deleted");
-  if (inode.ino == kRootIno && inode.parent != kRootIno) damage(Area::kDirectory, inode, "is the root, but has a parent");
+  if (inode.ino == kRootIno && inode.parent != kRootIno)
+    damage(Area::kDirectory, inode, "is the root, but has a parent");
   if (!inode.is_directory()) return;
   if (inode.orphan && !inode.directory->empty()) damage(Area::kDirectory, inode, "removed, but not empty");
   judge_entries(inode);
@@ -52,8 +54,9 @@ void ServingRules::judge_entries(const Inode& directory) {
                     fmt::format("entry \"{}\" names inode {}, which does not exist", entry.name, raw(entry.ino)));
     }
     if (named->dirent_type() != entry.type) {
-      damage(Area::kDirectory, directory, fmt::format("entry \"{}\" says type {}, inode {} has mode {:o}", entry.name,
-                                                      entry.type, raw(entry.ino), named->mode));
+      damage(Area::kDirectory, directory,
+             fmt::format("entry \"{}\" says type {}, inode {} has mode {:o}", entry.name, entry.type, raw(entry.ino),
+                         named->mode));
     }
     if (named->orphan) {
       damage(Area::kDirectory, directory,
@@ -64,10 +67,12 @@ void ServingRules::judge_entries(const Inode& directory) {
     judge_subdirectory(directory, entry, *named);
   });
   if (sharing > 0) {
-    damage(Area::kDirectory, directory, fmt::format("{} of {} entries share a cookie", sharing, directory.directory->size()));
+    damage(Area::kDirectory, directory,
+           fmt::format("{} of {} entries share a cookie", sharing, directory.directory->size()));
   }
   if (!directory.orphan && directory.nlink != 0 && directory.nlink != subdirectories + 2) {
-    damage(Area::kDirectory, directory, fmt::format("link count {}, but it has {} subdirectories", directory.nlink, subdirectories));
+    damage(Area::kDirectory, directory,
+           fmt::format("link count {}, but it has {} subdirectories", directory.nlink, subdirectories));
   }
 }
 

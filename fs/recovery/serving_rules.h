@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tree must be like for operations to keep it so: the part of its soundness that a mount looks at, as it costs one look
-// at each entry. tree_check.h has the rest.
+// What a tree must be like for operations to keep it so: the part of its soundness that a mount looks at, as it costs
+// one look at each entry. tree_check.h has the rest.
 #pragma once
 
 #include "fs/base/finding.h"

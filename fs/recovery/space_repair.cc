@@ -72,7 +72,9 @@ std::vector<SharedData> part_overlaps(InodeTable& inodes, Findings& repairs) {
     const Extent part = part_on(data.extent, 0, reach);
     if (part.count > 0) {
       unmap(inodes, data.ino, part);
-      note(repairs, data.ino, fmt::format("{} were inode {}'s as well: one of the two has the other's contents there", bytes_of(part), raw(owner)));
+      note(repairs, data.ino,
+           fmt::format("{} were inode {}'s as well: one of the two has the other's contents there", bytes_of(part),
+                       raw(owner)));
       if (!part.unwritten) shared.push_back({data.ino, part});
     }
     if (end > reach) {
@@ -110,7 +112,8 @@ std::vector<SharedData> take_impossible_extents(InodeTable& inodes, std::span<co
   return part_overlaps(inodes, repairs);
 }
 
-Status copy_shared_data(VolumeClient& volume, Space& space, InodeTable& inodes, std::span<const SharedData> shared, Findings& repairs) {
+Status copy_shared_data(VolumeClient& volume, Space& space, InodeTable& inodes, std::span<const SharedData> shared,
+                        Findings& repairs) {
   for (const SharedData& data : shared) {
     const auto runs = space.allocate(data.extent.count, 0);
     if (!runs.ok()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the extents of a damaged volume's files sound (fs/recovery/reconcile.h): each unit in one file, on a block that the brick has,
-// and not in metadata. Threads: one.
+// Makes the extents of a damaged volume's files sound (fs/recovery/reconcile.h): each unit in one file, on a block that
+// the brick has, and not in metadata. Threads: one.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,13 @@ struct SharedData {
   Extent extent;
 };
 
-// Takes from the files what they cannot have. Lost data becomes a hole; what two files have stays with one of them and is
-// returned, to be copied for the other. `listed`: ascending. All that it does goes to `repairs`.
+// Takes from the files what they cannot have. Lost data becomes a hole; what two files have stays with one of them and
+// is returned, to be copied for the other. `listed`: ascending. All that it does goes to `repairs`.
 std::vector<SharedData> take_impossible_extents(InodeTable& inodes, std::span<const MetadataBlocks> metadata,
                                                 std::span<const BlockRange> listed, Findings& repairs);
 
 // Gives each file its own copy, on units from `space`, as far as there is room; else a hole. Errors: the volume's.
-Status copy_shared_data(VolumeClient& volume, Space& space, InodeTable& inodes, std::span<const SharedData> shared, Findings& repairs);
+Status copy_shared_data(VolumeClient& volume, Space& space, InodeTable& inodes, std::span<const SharedData> shared,
+                        Findings& repairs);
 
 }  // namespace brickfs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules that a sound tree keeps, besides those of serving_rules.h: names, links, parents, reachability, sizes, limits. Where blocks are is
-// reconcile.h's. Threads: one, nobody else uses the table.
+// The rules that a sound tree keeps, besides those of serving_rules.h: names, links, parents, reachability, sizes,
+// limits. Where blocks are is reconcile.h's. Threads: one, nobody else uses the table.
 #pragma once
 
 #include "fs/base/finding.h"

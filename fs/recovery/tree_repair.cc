@@ -80,7 +80,8 @@ void TreeRepair::run() {
 }
 
 void TreeRepair::note(Area area, const Inode& inode, const std::string& what) {
-  repairs_.repair(area, inode.ino, fmt::format("{} {}: {}", inode.is_directory() ? "directory" : "inode", raw(inode.ino), what));
+  repairs_.repair(area, inode.ino,
+                  fmt::format("{} {}: {}", inode.is_directory() ? "directory" : "inode", raw(inode.ino), what));
 }
 
 template <typename Visit>
@@ -186,7 +187,8 @@ bool TreeRepair::mend_entry(Inode& directory, const Name& name) {
   const auto entry = directory.directory->find(name.name);
   const Inode* const named = inodes_.find(entry->ino);
   if (named == nullptr) {
-    note(Area::kDirectory, directory, fmt::format("entry \"{}\" named inode {}, which does not exist: removed", name.name, raw(entry->ino)));
+    note(Area::kDirectory, directory,
+         fmt::format("entry \"{}\" named inode {}, which does not exist: removed", name.name, raw(entry->ino)));
     return false;
   }
   if (named->ino == kRootIno) {
@@ -225,7 +227,8 @@ void TreeRepair::mend_orphans() {
       inode.orphan = false;
       note(Area::kInode, inode, fmt::format("was to be deleted, but has {}: kept", named ? "a name" : "links"));
     } else if (inode.is_directory() && !inode.directory->empty()) {
-      note(Area::kDirectory, inode, fmt::format("was removed with {} entries in it: they are kept", inode.directory->size()));
+      note(Area::kDirectory, inode,
+           fmt::format("was removed with {} entries in it: they are kept", inode.directory->size()));
       inode.directory = std::make_unique<Directory>();
     }
   });
@@ -245,7 +248,8 @@ void TreeRepair::place_directories() {
   absl::flat_hash_map<uint64_t, std::vector<Name>> names;
   for_each_directory([&](const Inode& directory) {
     for (const Directory::Entry& entry : entries_of(directory)) {
-      if (inodes_.find(entry.ino)->is_directory()) names[raw(entry.ino)].push_back({directory.ino, std::string(entry.name)});
+      if (inodes_.find(entry.ino)->is_directory())
+        names[raw(entry.ino)].push_back({directory.ino, std::string(entry.name)});
     }
   });
   for_each_directory([&](Inode& directory) {
@@ -276,13 +280,15 @@ void TreeRepair::keep_one_name(Inode& directory, std::vector<Name>& names) {
   std::iter_swap(names.begin(), kept);
   for (size_t i = 1; i < names.size(); ++i) {
     erase_name(names[i]);
-    note(Area::kDirectory, directory, fmt::format("had {} names: \"{}\" in directory {} is removed", names.size(), names[i].name,
-                                                  raw(names[i].directory)));
+    note(Area::kDirectory, directory,
+         fmt::format("had {} names: \"{}\" in directory {} is removed", names.size(), names[i].name,
+                     raw(names[i].directory)));
   }
   names.resize(1);
   if (is_in_parent(names[0])) return;
-  note(Area::kDirectory, directory, fmt::format("is in directory {}, but said that it is in {}: corrected", raw(names[0].directory),
-                                                raw(directory.parent)));
+  note(Area::kDirectory, directory,
+       fmt::format("is in directory {}, but said that it is in {}: corrected", raw(names[0].directory),
+                   raw(directory.parent)));
   directory.parent = names[0].directory;
 }
 

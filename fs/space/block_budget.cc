@@ -8,9 +8,9 @@
 namespace brickfs {
 namespace {
 
-// What is there beside the journal's room when a checkpoint is about to be in force: the superblock, the block of journal
-// begun when the room was used up, the one that the checkpoint begins, the spare, and the last blocks of both checkpoints.
-// A margin of one.
+// What is there beside the journal's room when a checkpoint is about to be in force: the superblock, the block of
+// journal begun when the room was used up, the one that the checkpoint begins, the spare, and the last blocks of both
+// checkpoints. A margin of one.
 constexpr uint64_t kBesideJournal = 7;
 // The journal's rows add to the next checkpoint, and that one to its successor.
 constexpr uint64_t kPerJournalBlock = 2;

@@ -23,8 +23,8 @@ class BlockBudget {
   const BlockRuns& metadata() const { return metadata_; }
   BlockRuns& metadata() { return metadata_; }
   void set_metadata_bytes(uint64_t live_bytes);
-  // The journal may have so many blocks until a checkpoint: with it there is room, even if data takes all it may, for that
-  // checkpoint, which may have grown by as much, and for those of operations that free.
+  // The journal may have so many blocks until a checkpoint: with it there is room, even if data takes all it may, for
+  // that checkpoint, which may have grown by as much, and for those of operations that free.
   uint64_t journal_room() const;
   // False: nothing may be made that makes it grow further, or a checkpoint would not find room.
   bool metadata_has_room() const;
@@ -57,8 +57,8 @@ class BlockBudget {
   uint64_t allocatable() const { return std::min(allocatable_, end_ - next_); }
   // Blocks that a call under way may yet bring.
   bool under_way() const { return coming_ + going_ > 0; }
-  // Blocks found on the brick, ascending, before any is named to it: new ones get addresses behind them; or, if a volume
-  // leaves none there (as none of ours does), in the widest gap.
+  // Blocks found on the brick, ascending, before any is named to it: new ones get addresses behind them; or, if a
+  // volume leaves none there (as none of ours does), in the widest gap.
   void place_beside(std::span<const BlockRun> found);
 
   // Blocks that data may have beyond its own.
@@ -80,7 +80,8 @@ class BlockBudget {
   uint64_t allocatable_ = 0;
   uint64_t coming_ = 0;
   uint64_t going_ = 0;
-  // No block in [next_, end_) was ever named to the brick during this mount, or found on it. Block 0 is the superblock's.
+  // No block in [next_, end_) was ever named to the brick during this mount, or found on it. Block 0 is the
+  // superblock's.
   uint64_t next_ = 1;
   uint64_t end_ = kEndOfBlocks;
   uint64_t mapped_before_ = 0;  // fresh blocks below it are mapped

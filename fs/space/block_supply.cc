@@ -14,7 +14,6 @@ namespace {
 constexpr std::chrono::milliseconds kQuiet{150};       // without blocks taken: back to the standing number
 constexpr std::chrono::milliseconds kRetryAfter{200};  // a call failed
 
-
 }  // namespace
 
 Status Space::Impl::first_supply() {
@@ -106,7 +105,8 @@ bool Space::Impl::supply_step() {
   }
   if (const auto blocks = next_to_return()) {
     if (const Status status = return_blocks(*blocks); !status.ok() && status.code() != ECANCELED) {
-      log::warn("empty blocks could not be given back to the brick ({}); this will be tried again", status.error().what());
+      log::warn("empty blocks could not be given back to the brick ({}); this will be tried again",
+                status.error().what());
     }
     return true;
   }

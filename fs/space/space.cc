@@ -13,7 +13,8 @@ namespace {
 // From here on an allocation begins its own block at the next boundary rather than filling gaps elsewhere.
 constexpr uint64_t kLargeUnits = 128;
 constexpr std::chrono::milliseconds kRefreshEvery{1000};  // what the brick can give, when we are short
-// What the kernel writes back may need a range of a file, or a thread, that the one who waits for it has: then nobody waits longer.
+// What the kernel writes back may need a range of a file, or a thread, that the one who waits for it has: then nobody
+// waits longer.
 constexpr std::chrono::milliseconds kWaitForWriteback{5000};
 constexpr std::chrono::milliseconds kLookForInterruption{50};
 
@@ -124,7 +125,8 @@ void Space::discard(UnitRun run) {
   if (impl_->data.empty_blocks() > 0) impl_->supply_wanted.notify_one();
 }
 
-// Whoever adds to what is freed does so before it looks at what is durable; here it is the other way round: one of the two reaps.
+// Whoever adds to what is freed does so before it looks at what is durable; here it is the other way round: one of the
+// two reaps.
 void Space::on_durable(Lsn durable) {
   impl_->raise_durable(durable);
   if (impl_->freed_units == 0) return;

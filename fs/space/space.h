@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which units of the volume are in use, and the blocks they are cut from. Memory only: rebuilt from extent rows at each mount.
+// Which units of the volume are in use, and the blocks they are cut from. Memory only: rebuilt from extent rows at each
+// mount.
 //
-// Blocks come from the volume ahead of need (allocated and mapped by a background thread), go back when the last unit is
-// free, and keep neighbouring addresses where a file grows. A block address is not used twice during a mount.
+// Blocks come from the volume ahead of need (allocated and mapped by a background thread), go back when the last unit
+// is free, and keep neighbouring addresses where a file grows. A block address is not used twice during a mount.
 //
-// Freed units become free only when the transaction that freed them is durable; allocate() forces that when it runs short.
-// A reserve of blocks for journal and checkpoint is never given to data, so that on a full volume `rm` still works.
+// Freed units become free only when the transaction that freed them is durable; allocate() forces that when it runs
+// short. A reserve of blocks for journal and checkpoint is never given to data, so that on a full volume `rm` still
+// works.
 //
 // Threads: any. No lock is held across a call to the volume.
 #pragma once
@@ -25,8 +27,9 @@
 namespace brickfs {
 
 struct SpaceUsage {
-  uint64_t total_units = 0;      // what df shows as the size
-  // Data may still take so many: exact, also counts what is being freed. None where metadata has grown into its reserve.
+  uint64_t total_units = 0;  // what df shows as the size
+  // Data may still take so many: exact, also counts what is being freed. None where metadata has grown into its
+  // reserve.
   uint64_t free_units = 0;
   uint64_t journal_room_blocks = 0;  // BlockBudget::journal_room
 };
@@ -34,8 +37,9 @@ struct SpaceUsage {
 class Space {
  public:
   struct Hooks {
-    std::function<Lsn()> durable;         // everything up to it is durable
-    std::function<Status()> make_durable; // waits until all that was freed so far is durable (Journal::sync); on the caller's thread
+    std::function<Lsn()> durable;  // everything up to it is durable
+    std::function<Status()>
+        make_durable;  // waits until all that was freed so far is durable (Journal::sync); on the caller's thread
   };
 
   // `volume` must outlive it. Nothing is in use yet: recovery calls adopt() for each extent, then start().
@@ -48,16 +52,17 @@ class Space {
   Status adopt_metadata(BlockRange blocks);
   // `allocated`: the volume's blocks after reconciliation, all of them in use. Starts the supply thread.
   Status start(std::span<const BlockRange> allocated, Hooks hooks);
-  // Ends the supply thread and gives the blocks kept ahead back; a commit then makes that durable. Nothing may be allocated for
-  // data any more. An error leaves blocks on the brick that nothing refers to, as a crash does. The destructor alone gives nothing
-  // back, and waits for a call to the volume under way.
+  // Ends the supply thread and gives the blocks kept ahead back; a commit then makes that durable. Nothing may be
+  // allocated for data any more. An error leaves blocks on the brick that nothing refers to, as a crash does. The
+  // destructor alone gives nothing back, and waits for a call to the volume under way.
   Status stop();
 
-  // In all `units` > 0, in as few runs as space allows, the first one at `goal` (a volume unit, 0: anywhere) if that is free.
-  // Waits for a control call only if nothing is ahead. ENOSPC / EDQUOT: not so many are free; nothing is taken then.
-  // EINTR.
+  // In all `units` > 0, in as few runs as space allows, the first one at `goal` (a volume unit, 0: anywhere) if that is
+  // free. Waits for a control call only if nothing is ahead. ENOSPC / EDQUOT: not so many are free; nothing is taken
+  // then. EINTR.
   enum class For { kAnything, kWriteback };  // kWriteback: of the kernel's page cache (reserve_for_writeback)
-  Result<std::vector<UnitRun>> allocate(uint64_t units, uint64_t goal, const Interruption* by = nullptr, For what = For::kAnything);
+  Result<std::vector<UnitRun>> allocate(uint64_t units, uint64_t goal, const Interruption* by = nullptr,
+                                        For what = For::kAnything);
   // Given up by a transaction with this LSN.
   void release(UnitRun run, Lsn freed_by);
   // Allocated but never named in a transaction; no transfer to it is under way.
@@ -72,8 +77,8 @@ class Space {
   // About how large a checkpoint of all rows is: the reserve grows and shrinks with it.
   void set_metadata_bytes(uint64_t live_bytes);
 
-  // The kernel's page cache may hold so many units that are not written yet (fs/space/writeback_reserve.h). `on_short`, which does not
-  // wait, has it write them back, and then settle_writeback() called. While nothing is being allocated.
+  // The kernel's page cache may hold so many units that are not written yet (fs/space/writeback_reserve.h). `on_short`,
+  // which does not wait, has it write them back, and then settle_writeback() called. While nothing is being allocated.
   void reserve_for_writeback(uint64_t units, std::function<void()> on_short);
   void settle_writeback();
   bool is_short_for_writeback() const;

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "server/service/server_session.h"
+#include "server/service/volume_table.h"
 #include "server/store/block_store.h"
 #include "server/store/memory_room.h"
 #include "server/store/pool.h"
-#include "server/service/server_session.h"
 #include "server/store/store_file.h"
-#include "server/service/volume_table.h"
 #include "transport/base/log.h"
 #include "transport/base/random.h"
 #include "transport/base/size.h"
@@ -157,13 +157,16 @@ uint64_t frames_by_default() {
   return most == 0 ? kStoreSlotsMost : std::max<uint64_t>(most / 4 * 3 / kBlockBytes, 1);
 }
 
-// Memory is taken from the system as it is filled: what it does not have would be missed by clients, late, and by whom it kills then.
+// Memory is taken from the system as it is filled: what it does not have would be missed by clients, late, and by whom
+// it kills then.
 Status check_memory(uint64_t bytes, std::string* why) {
   if (bytes <= kAlwaysThere) return {};
   const uint64_t most = memory_most_bytes();
   if (most != 0 && bytes > most) {
-    *why = fmt::format("{} of memory: this machine (or our control group) has {} with its swap space; give less, or a store "
-                       "behind it (--file)", format_size(bytes), format_size(round_down(most, kMiB)));
+    *why = fmt::format(
+        "{} of memory: this machine (or our control group) has {} with its swap space; give less, or a store "
+        "behind it (--file)",
+        format_size(bytes), format_size(round_down(most, kMiB)));
     return Error(ENOMEM, "opening the brick");
   }
   const uint64_t room = memory_room_bytes();

@@ -30,13 +30,13 @@ struct VolumeSpec {
 };
 
 struct BrickConfig {
-  uint64_t memory_bytes = 0;             // pool; with a store 0 means as much as the store holds, or 3/4 of the machine's
-  std::string store_path;                // empty: memory only, volatile
-  uint64_t store_bytes = 0;              // of a new store, or to which an existing one is to be changed; 0: as it is
-  std::vector<VolumeSpec> volumes;       // besides `default`; an existing volume's quota is changed to what is given
+  uint64_t memory_bytes = 0;        // pool; with a store 0 means as much as the store holds, or 3/4 of the machine's
+  std::string store_path;           // empty: memory only, volatile
+  uint64_t store_bytes = 0;         // of a new store, or to which an existing one is to be changed; 0: as it is
+  std::vector<VolumeSpec> volumes;  // besides `default`; an existing volume's quota is changed to what is given
   std::chrono::milliseconds lease = limits::kLease;  // a holder not heard of for so long is cut off
-  // From the start on, of a brick with a store: a volume that somebody held and had not closed is his for so long. 0 where he
-  // cannot come back (he was in one process with the brick).
+  // From the start on, of a brick with a store: a volume that somebody held and had not closed is his for so long. 0
+  // where he cannot come back (he was in one process with the brick).
   std::chrono::milliseconds grace{0};
 };
 
@@ -53,8 +53,8 @@ class Pin {
   std::shared_ptr<void> hold_;
 };
 
-// The way of a session's peer to mapped memory that does not lead through pin(): a device that guards the memory itself.
-// Threads: any.
+// The way of a session's peer to mapped memory that does not lead through pin(): a device that guards the memory
+// itself. Threads: any.
 class RemoteAccess {
  public:
   virtual ~RemoteAccess() = default;
@@ -66,10 +66,11 @@ class RemoteAccess {
   virtual void revoke(std::span<const uint32_t> keys) = 0;
 };
 
-// One client's session on one volume. Calls answer as in transport/brick/brick.h; ESTALE once it has been fenced or closed.
+// One client's session on one volume. Calls answer as in transport/brick/brick.h; ESTALE once it has been fenced or
+// closed.
 class ServerSession {
  public:
-  virtual ~ServerSession() = default;   // ends the session as disconnect() does
+  virtual ~ServerSession() = default;  // ends the session as disconnect() does
   virtual const Session& description() const = 0;
   virtual Status alloc(BlockRange blocks) = 0;
   virtual Status free(BlockRange blocks) = 0;
@@ -97,7 +98,8 @@ class BrickService {
   // ENOMEM: the machine does not have that much memory. `why`: one line.
   static Result<std::unique_ptr<BrickService>> open(const BrickConfig& config, std::string* why);
   // The same on a device instead of a file; `store_path` is what people know it as.
-  static Result<std::unique_ptr<BrickService>> open(const BrickConfig& config, std::unique_ptr<StoreDevice> device, std::string* why);
+  static Result<std::unique_ptr<BrickService>> open(const BrickConfig& config, std::unique_ptr<StoreDevice> device,
+                                                    std::string* why);
   virtual ~BrickService() = default;
 
   // `cut_off` must stop all traffic of this session's peer (shut its sockets down, destroy its queue pairs) and

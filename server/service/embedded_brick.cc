@@ -81,7 +81,8 @@ class EmbeddedBrick final : public Brick {
 
 Result<Session> EmbeddedBrick::open(const OpenRequest& request, Holder* holder) {
   abandon();
-  auto opened = TRY(service_->open_session(request, [notice = notice_] { notice->tell(); }, holder));
+  auto opened = TRY(service_->open_session(
+      request, [notice = notice_] { notice->tell(); }, holder));
   Session description = opened->description();
   description.transport = "embedded";
   session_.put(std::move(opened));

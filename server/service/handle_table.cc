@@ -37,8 +37,7 @@ Status HandleTable::check_room(uint64_t blocks) const {
   return blocks > most_mappings_ - keys_of_block_.size() ? Status(too_many()) : Status();
 }
 
-Result<Handle> HandleTable::add(BlockRange blocks, Access access, std::byte* memory,
-                                std::optional<uint32_t> given) {
+Result<Handle> HandleTable::add(BlockRange blocks, Access access, std::byte* memory, std::optional<uint32_t> given) {
   auto gate = std::make_shared<Revoked::Gate>();
   const auto open_gate = [gate](const Mapping* mapping) {
     delete mapping;

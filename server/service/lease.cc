@@ -79,8 +79,7 @@ Result<VolumeTable::Sessions> VolumeTable::find_victims(const Volume& volume, co
   return victims;
 }
 
-Result<std::shared_ptr<SessionState>> VolumeTable::open(const OpenRequest& request, PeerEnd peer,
-                                                        Holder* holder) {
+Result<std::shared_ptr<SessionState>> VolumeTable::open(const OpenRequest& request, PeerEnd peer, Holder* holder) {
   TRY(check(request));
   MutexLock lock(mutex_);
   const auto found = by_name_.find(request.volume);
@@ -131,7 +130,8 @@ std::shared_ptr<SessionState> VolumeTable::make_session(const Volume& volume, co
   fixed.volume = volume.id;
   fixed.client = request.client;
   fixed.mode = request.mode;
-  fixed.holder = {.name = request.client_name, .since_unix_seconds = std::time(nullptr), .client = request.client, .kept_for = {}};
+  fixed.holder = {
+      .name = request.client_name, .since_unix_seconds = std::time(nullptr), .client = request.client, .kept_for = {}};
   fixed.description = geometry_;
   fixed.description.epoch = Epoch{volume.record.epoch};
   fixed.description.capacity_blocks = std::min(volume.record.quota_blocks, geometry_.capacity_blocks);
@@ -151,7 +151,8 @@ Status VolumeTable::leave(const std::shared_ptr<SessionState>& session, bool giv
   volume.changing = true;
   volume.record.holder_client = 0;
   volume.record.lease_mode = 0;
-  const Status stored = store_record(volume, true);  // a brick that restarts, also after its machine, keeps it for nobody
+  const Status stored =
+      store_record(volume, true);  // a brick that restarts, also after its machine, keeps it for nobody
   volume.changing = false;
   changed_.notify_all();
   return stored;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds of a brick's own, beside those that clients know (transport/brick/limits.h): what strangers, and what one session,
-// may take of it. docs/protocol.md, "Bounds".
+// Bounds of a brick's own, beside those that clients know (transport/brick/limits.h): what strangers, and what one
+// session, may take of it. docs/protocol.md, "Bounds".
 #pragma once
 
 #include <chrono>

@@ -150,7 +150,8 @@ bool SessionState::silent_for(std::chrono::milliseconds limit) const {
   return std::chrono::steady_clock::now() - heard > limit;
 }
 
-// Waits for the pins of revoked handles, revokes the device's grants, and unmaps the blocks; those in `doomed` are about to be freed.
+// Waits for the pins of revoked handles, revokes the device's grants, and unmaps the blocks; those in `doomed` are
+// about to be freed.
 void SessionState::release(std::span<const HandleTable::Revoked> revoked, AfterWriting after, BlockRange doomed) {
   const auto patience = std::chrono::steady_clock::now() + kPinPatience;
   for (const HandleTable::Revoked& handle : revoked) {

@@ -16,9 +16,9 @@
 #include <span>
 #include <vector>
 
-#include "server/store/block_store.h"
 #include "server/service/brick_service.h"
 #include "server/service/handle_table.h"
+#include "server/store/block_store.h"
 #include "transport/base/mutex.h"
 
 namespace brickfs {

@@ -42,8 +42,8 @@ Status VolumeTable::configure(std::span<const VolumeSpec> specs, std::string* wh
 
 Status VolumeTable::configure_one(const VolumeSpec& spec, std::string* why) {
   if (!is_volume_name(spec.name)) {
-    *why = fmt::format("volume name '{}': 1 to {} letters, digits, '.', '_' and '-'", spec.name,
-                       limits::kVolumeNameBytes);
+    *why =
+        fmt::format("volume name '{}': 1 to {} letters, digits, '.', '_' and '-'", spec.name, limits::kVolumeNameBytes);
     return Error(EINVAL, "naming a volume");
   }
   const auto known = by_name_.find(spec.name);

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "server/store/block_store.h"
 #include "server/service/brick_service.h"
 #include "server/service/server_session.h"
+#include "server/store/block_store.h"
 #include "server/store/store_file.h"
 #include "transport/base/mutex.h"
 
@@ -23,7 +23,8 @@ namespace brickfs {
 
 class VolumeTable {
  public:
-  // `store` may be null. Both outlive this. `geometry`: what every session is told of the brick. `grace`: BrickConfig's.
+  // `store` may be null. Both outlive this. `geometry`: what every session is told of the brick. `grace`:
+  // BrickConfig's.
   VolumeTable(BlockStore& blocks, StoreFile* store, Session geometry, std::chrono::milliseconds grace);
   VolumeTable(const VolumeTable&) = delete;
   VolumeTable& operator=(const VolumeTable&) = delete;
@@ -46,8 +47,9 @@ class VolumeTable {
  private:
   struct Volume {
     VolumeId id{};
-    StoreVolume record{};   // the lease, as it stands or will stand in the store
-    std::chrono::steady_clock::time_point kept_until;  // for the holder in the record, who has not come back since the brick started
+    StoreVolume record{};  // the lease, as it stands or will stand in the store
+    std::chrono::steady_clock::time_point
+        kept_until;         // for the holder in the record, who has not come back since the brick started
     bool changing = false;  // one thread is changing holders or record; others wait for changed_
     std::vector<std::shared_ptr<SessionState>> holders;
     std::vector<std::shared_ptr<SessionState>> observers;
@@ -61,8 +63,8 @@ class VolumeTable {
   static Result<Sessions> find_victims(const Volume& volume, const OpenRequest& request, Holder* holder);
   Volume& add(VolumeId id, const StoreVolume& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status configure_one(const VolumeSpec& spec, std::string* why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::shared_ptr<SessionState> make_session(const Volume& volume, const OpenRequest& request,
-                                             PeerEnd peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<SessionState> make_session(const Volume& volume, const OpenRequest& request, PeerEnd peer) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // These two let go of the mutex meanwhile. Precondition: the caller has set `changing`.
   Status grant(Volume& volume, const OpenRequest& request, const Sessions& victims)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -143,7 +143,7 @@ Status BlockStore::store_writes(Block& block) {
   const Status stored = store_->write_differences(block.slot, pool_.bytes(block.frame));
   if (!stored.ok()) {
     log::error("store {}: cannot write ({}): a block stays in memory; make room on its disk", store_->path(),
-                  std::strerror(stored.code()));
+               std::strerror(stored.code()));
   }
   mutex_.lock();
   --soon_idle_;

@@ -69,7 +69,8 @@ class BlockStore {
 
   // As in transport/brick/brick.h. ECANCELED when `abandoned`, asked before each block, says so before all is written.
   using Abandoned = std::function<bool()>;
-  Status commit(VolumeId volume, std::span<const CommitRange> ranges, const Abandoned& abandoned) ABSL_LOCKS_EXCLUDED(mutex_);
+  Status commit(VolumeId volume, std::span<const CommitRange> ranges, const Abandoned& abandoned)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Writes and syncs all that is newer in memory. Precondition: nothing is mapped.
   Status write_back_all() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -136,7 +137,8 @@ class BlockStore {
 
   // Commit (block_commit.cc).
   Status check_named(VolumeId volume, const CommitPlan& plan) const ABSL_LOCKS_EXCLUDED(mutex_);
-  Status write_named(VolumeId volume, const CommitPlan::Bytes& named, const Abandoned& abandoned) ABSL_LOCKS_EXCLUDED(mutex_);
+  Status write_named(VolumeId volume, const CommitPlan::Bytes& named, const Abandoned& abandoned)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   Status write_part(VolumeId volume, BlockAddress address, uint64_t offset, uint64_t length_bytes)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void clear_suspicion(VolumeId volume, std::span<const BlockAddress> settled) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -23,8 +23,8 @@ Status sync_folder_of(const std::string& path) {
   return {};
 }
 
-// A link may lead to a file that is there. One is made only where nothing is: not by a link that leads nowhere, which somebody
-// may have put there. What is no file does not keep us waiting.
+// A link may lead to a file that is there. One is made only where nothing is: not by a link that leads nowhere, which
+// somebody may have put there. What is no file does not keep us waiting.
 UniqueFd open_file(const std::string& path, bool may_create) {
   constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
   UniqueFd fd(::open(path.c_str(), kFlags));
@@ -35,7 +35,9 @@ UniqueFd open_file(const std::string& path, bool may_create) {
 // Whose file it is can read and change all that is ever stored there.
 Status check_owner(const struct stat& info, const std::string& path, std::string* why) {
   if (info.st_uid != geteuid() && info.st_uid != 0) {
-    return refuse_store(why, EPERM, fmt::format("store {}: belongs to another user ({}): run as that one, or chown it", path, info.st_uid));
+    return refuse_store(
+        why, EPERM,
+        fmt::format("store {}: belongs to another user ({}): run as that one, or chown it", path, info.st_uid));
   }
   if ((info.st_mode & S_IWOTH) == 0) return {};
   return refuse_store(why, EPERM, fmt::format("store {}: everybody may write to it: chmod 600 it", path));
@@ -49,7 +51,9 @@ Result<std::unique_ptr<FileDevice>> FileDevice::open(const std::string& path, bo
     return refuse_store(why, ENOENT, fmt::format("store {}: does not exist; give a size to make it", path));
   }
   if (!fd.valid() && errno == EEXIST) {
-    return refuse_store(why, EEXIST, fmt::format("store {}: a link that leads nowhere: make the file that it names, or remove it", path));
+    return refuse_store(
+        why, EEXIST,
+        fmt::format("store {}: a link that leads nowhere: make the file that it names, or remove it", path));
   }
   if (!fd.valid()) return refuse_store(why, path, "cannot be opened", errno);
   struct stat info {};

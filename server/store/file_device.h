@@ -13,7 +13,8 @@ namespace brickfs {
 class FileDevice final : public StoreDevice {
  public:
   // `may_create`: an empty file, if there is none. Errors, with one line for people in `why`: EBUSY (another process
-  // has it), EINVAL (no regular file), EPERM (another user's, or open to all), EEXIST (a link that leads nowhere), others as the system gave them.
+  // has it), EINVAL (no regular file), EPERM (another user's, or open to all), EEXIST (a link that leads nowhere),
+  // others as the system gave them.
   static Result<std::unique_ptr<FileDevice>> open(const std::string& path, bool may_create, std::string* why);
 
   Result<uint64_t> size_bytes() const override;

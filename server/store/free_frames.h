@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which frames of the pool are free, what their memory is like, and what is best done with it while nobody needs it: some are
-// kept ready (populated and zero), and what was more than that for a while is cooled (its memory goes back to the system).
-// Who does it takes a chore, does it, and adds the frame again.
+// Which frames of the pool are free, what their memory is like, and what is best done with it while nobody needs it:
+// some are kept ready (populated and zero), and what was more than that for a while is cooled (its memory goes back to
+// the system). Who does it takes a chore, does it, and adds the frame again.
 //
 // Threads: none of its own; the owner's lock guards it.
 #pragma once
@@ -46,7 +46,8 @@ class FreeFrames {
   FreeFrames(uint32_t frames, const Upkeep& upkeep);
 
   uint32_t count() const;
-  // The best there is, and `wanted` if that is among them, or the next of them above it, or the lowest. None: none is free.
+  // The best there is, and `wanted` if that is among them, or the next of them above it, or the lowest. None: none is
+  // free.
   std::optional<Frame> take(uint32_t wanted, Clock::time_point now);
   void add(Frame frame);
 

@@ -126,7 +126,8 @@ void Pool::run() {
     lock.unlock();
     const uint64_t room = memory_room_bytes() / kShareOfRoom / kBlockBytes;
     lock.lock();
-    const auto chore = free_.next_chore(static_cast<uint32_t>(std::min<uint64_t>(room, frames())), FreeFrames::Clock::now());
+    const auto chore =
+        free_.next_chore(static_cast<uint32_t>(std::min<uint64_t>(room, frames())), FreeFrames::Clock::now());
     if (chore) {
       do_chore(*chore);
     } else {
@@ -141,7 +142,8 @@ void Pool::do_chore(const FreeFrames::Chore& chore) {
   mutex_.unlock();
   Content content = becomes;
   if (becomes == Content::kReady) make_zero(frame);
-  if (becomes == Content::kCold && madvise(bytes(frame.number).data(), kBlockBytes, MADV_DONTNEED) != 0) content = frame.content;
+  if (becomes == Content::kCold && madvise(bytes(frame.number).data(), kBlockBytes, MADV_DONTNEED) != 0)
+    content = frame.content;
   mutex_.lock();
   busy_ = false;
   free_.add({frame.number, content});

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The brick's memory: frames of one block each in one anonymous mapping, of huge pages if the machine has enough of them
-// free, else of normal ones, transparently huge where the kernel grants that.
+// The brick's memory: frames of one block each in one anonymous mapping, of huge pages if the machine has enough of
+// them free, else of normal ones, transparently huge where the kernel grants that.
 //
-// A machine's first touch of its memory, and to clear what was used, cost as much as the write that follows: a thread of the
-// pool's does it ahead, and gives back to the system what nobody needs (free_frames.h).
+// A machine's first touch of its memory, and to clear what was used, cost as much as the write that follows: a thread
+// of the pool's does it ahead, and gives back to the system what nobody needs (free_frames.h).
 //
 // Threads: any. A frame's bytes, clear() and bytes_to_fill() belong to who took it.
 #pragma once
@@ -34,8 +34,8 @@ class Pool {
   uint32_t frames() const { return static_cast<uint32_t>(content_.size()); }
   uint32_t free_frames() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A free frame, `wanted` if none is better. Its bytes are anything: clear() it or overwrite all of it. Waits if the pool's
-  // thread is at work on the last one.
+  // A free frame, `wanted` if none is better. Its bytes are anything: clear() it or overwrite all of it. Waits if the
+  // pool's thread is at work on the last one.
   std::optional<uint32_t> take(uint32_t wanted) ABSL_LOCKS_EXCLUDED(mutex_);
   void give_back(uint32_t frame) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -68,7 +68,7 @@ class Pool {
   CondVar done_;     // by it
   FreeFrames free_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool busy_ ABSL_GUARDED_BY(mutex_) = false;     // the thread has a free frame in hand
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;  // the thread has a free frame in hand
   bool asleep_ ABSL_GUARDED_BY(mutex_) = false;
   bool will_look_ ABSL_GUARDED_BY(mutex_) = false;  // asleep, but not for ever
   Thread thread_{[this] { run(); }};

@@ -35,9 +35,9 @@ class StoreFile {
   };
 
   // Opens the store at `path`, or makes one of `bytes` (rounded down to blocks) if there is nothing there but perhaps
-  // an empty file; an existing one is given that size, if it can be. 0: that of the existing one. Errors, with one line for people in `why`: EBUSY (another process has
-  // it), EUCLEAN (not a store, or damaged), ENOTSUP (newer format, or a file system without holes), EINVAL (size),
-  // others as the system gave them.
+  // an empty file; an existing one is given that size, if it can be. 0: that of the existing one. Errors, with one line
+  // for people in `why`: EBUSY (another process has it), EUCLEAN (not a store, or damaged), ENOTSUP (newer format, or a
+  // file system without holes), EINVAL (size), others as the system gave them.
   static Result<std::unique_ptr<StoreFile>> open(const std::string& path, uint64_t bytes, std::string* why);
   // The same on a device, which people know as `name`.
   static Result<std::unique_ptr<StoreFile>> open(std::unique_ptr<StoreDevice> device, std::string name, uint64_t bytes,

@@ -26,9 +26,9 @@ constexpr uint32_t kStoreVersion = 1;
 constexpr uint64_t kStoreHeaderBytes = 4096;
 constexpr uint64_t kStoreVolumes = limits::kVolumes;
 constexpr uint64_t kStoreSlotsMost = 1ull << 26;  // 128 TiB
-constexpr uint64_t kStoreSlotsApart = 1;           // incompatible feature: `slots_at` is not 0
-constexpr uint64_t kStoreGrowth = 8;               // a new store's table has room for so many times its slots
-constexpr uint64_t kStoreNumbers = INT64_MAX;      // the largest epoch, and serial of an entry
+constexpr uint64_t kStoreSlotsApart = 1;          // incompatible feature: `slots_at` is not 0
+constexpr uint64_t kStoreGrowth = 8;              // a new store's table has room for so many times its slots
+constexpr uint64_t kStoreNumbers = INT64_MAX;     // the largest epoch, and serial of an entry
 
 struct StoreHeader {
   std::array<char, 8> magic;
@@ -39,13 +39,13 @@ struct StoreHeader {
   uint64_t incompat_features;   // unknown bits: refuse
   std::array<uint64_t, 2> uuid;
   uint64_t slots;
-  uint64_t slots_at;            // where they begin; 0: right behind the table
+  uint64_t slots_at;  // where they begin; 0: right behind the table
   std::array<std::byte, kStoreHeaderBytes - 88> reserved;
-  uint64_t resize_to;           // slots that the checksum is for: store_resize.cc; 0: as above
-  uint64_t checksum;            // XXH3 of all before it
+  uint64_t resize_to;  // slots that the checksum is for: store_resize.cc; 0: as above
+  uint64_t checksum;   // XXH3 of all before it
 };
-static_assert(sizeof(StoreHeader) == kStoreHeaderBytes && offsetof(StoreHeader, slots) == 56 && offsetof(StoreHeader, resize_to) == 4080 &&
-              offsetof(StoreHeader, checksum) == kStoreHeaderBytes - 8);
+static_assert(sizeof(StoreHeader) == kStoreHeaderBytes && offsetof(StoreHeader, slots) == 56 &&
+              offsetof(StoreHeader, resize_to) == 4080 && offsetof(StoreHeader, checksum) == kStoreHeaderBytes - 8);
 
 // Position in the table = the volume's id.
 struct StoreVolume {

@@ -80,8 +80,8 @@ Status StoreFile::create(uint64_t bytes, std::string* why) {
   const uint64_t slots = bytes / kBlockBytes;
   if (slots == 0 || slots > kStoreSlotsMost) {
     return refuse_store(why, EINVAL,
-                  fmt::format("store {}: a size of {} is not from {} to {}", path_, format_size(bytes),
-                              format_size(kBlockBytes), format_size(kStoreSlotsMost * kBlockBytes)));
+                        fmt::format("store {}: a size of {} is not from {} to {}", path_, format_size(bytes),
+                                    format_size(kBlockBytes), format_size(kStoreSlotsMost * kBlockBytes)));
   }
   StoreHeader header{};
   header.magic = kStoreMagic;
@@ -110,10 +110,11 @@ Status StoreFile::load_header(uint64_t file_bytes, std::string* why) {
   if (header.checksum != checksum) {
     return refuse_store(why, EUCLEAN, fmt::format("store {}: damaged header; restore it from a backup", path_));
   }
-  if (header.version != kStoreVersion || (header.incompat_features & ~kStoreSlotsApart) != 0 || header.ro_compat_features != 0) {
+  if (header.version != kStoreVersion || (header.incompat_features & ~kStoreSlotsApart) != 0 ||
+      header.ro_compat_features != 0) {
     return refuse_store(why, ENOTSUP,
-                  fmt::format("store {}: made by a newer brickd (format {}); this one knows format {}", path_,
-                              header.version, kStoreVersion));
+                        fmt::format("store {}: made by a newer brickd (format {}); this one knows format {}", path_,
+                                    header.version, kStoreVersion));
   }
   if (header.block_bytes != kBlockBytes || header.slots == 0 || header.slots > kStoreSlotsMost ||
       slots_begin(header) < store_slots_at(header.slots) || slots_begin(header) > store_slots_at(kStoreSlotsMost) ||
@@ -227,7 +228,7 @@ void StoreFile::reserve_what_is_used() {
   }
   if (reserved.ok()) return;
   log::warn("store {}: its disk has no room for all of it ({}): commits may fail until there is more", path_,
-               std::strerror(reserved.code()));
+            std::strerror(reserved.code()));
 }
 
 }  // namespace brickfs

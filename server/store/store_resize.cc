@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Growing and shrinking a store. The header's first sector says how many slots there are, its last one to which number they are
-// being changed, with the checksum that will then be right: each is written whole or not at all, one durably before the other.
-// So a store whose header does not verify as it stands, but does with that number, is one whose change was cut off
-// there: all that the change needs was durable before.
+// Growing and shrinking a store. The header's first sector says how many slots there are, its last one to which number
+// they are being changed, with the checksum that will then be right: each is written whole or not at all, one durably
+// before the other. So a store whose header does not verify as it stands, but does with that number, is one whose
+// change was cut off there: all that the change needs was durable before.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -52,20 +52,24 @@ Status StoreFile::resize(uint64_t slots, std::string* why) {
                                         format_size(slots_ * kBlockBytes), format_size(slots * kBlockBytes));
   const uint64_t most = std::min((slots_at_ - kStoreEntriesAt) / sizeof(StoreEntry), kStoreSlotsMost);
   if (slots == 0 || slots > most) {
-    return refuse_store(why, EINVAL, fmt::format("{}: it was made to grow to {} at most; leave the size out, or make a larger store "
-                                                 "and copy the files", sizes, format_size(most * kBlockBytes)));
+    return refuse_store(why, EINVAL,
+                        fmt::format("{}: it was made to grow to {} at most; leave the size out, or make a larger store "
+                                    "and copy the files",
+                                    sizes, format_size(most * kBlockBytes)));
   }
-  const auto beyond = std::ranges::count_if(contents_.entries, [slots](const Entry& entry) { return entry.slot >= slots; });
+  const auto beyond =
+      std::ranges::count_if(contents_.entries, [slots](const Entry& entry) { return entry.slot >= slots; });
   if (beyond > 0) {
-    return refuse_store(why, EINVAL, fmt::format("{}: {} block(s) in use lie beyond; leave the size out", sizes, beyond));
+    return refuse_store(why, EINVAL,
+                        fmt::format("{}: {} block(s) in use lie beyond; leave the size out", sizes, beyond));
   }
   StoreHeader header{};
   Status done = read_at(0, std::as_writable_bytes(std::span(&header, 1)));
   if (done.ok()) done = slots > slots_ ? prepare_slots(slots_, slots) : prepare_slots(slots, slots_);
   if (done.ok()) done = write_header(resized_header(header, slots));
   if (!done.ok()) return refuse_store(why, path_, "cannot be given another size", done.code());
-  log::info("store {}: {} from {} to {}", path_, slots > slots_ ? "grown" : "made smaller", format_size(slots_ * kBlockBytes),
-            format_size(slots * kBlockBytes));
+  log::info("store {}: {} from {} to {}", path_, slots > slots_ ? "grown" : "made smaller",
+            format_size(slots_ * kBlockBytes), format_size(slots * kBlockBytes));
   slots_ = static_cast<uint32_t>(slots);
   return {};
 }

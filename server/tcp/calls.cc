@@ -6,8 +6,8 @@
 
 #include "server/service/serve_call.h"
 #include "transport/brick/limits.h"
-#include "transport/tcp/frame.h"
 #include "transport/brick/wire.h"
+#include "transport/tcp/frame.h"
 
 namespace brickfs {
 namespace {

@@ -49,7 +49,8 @@ void TcpConnection::refuse_stranger(int fd, const tcp::Frame& call) {
   static_cast<void>(tcp::send_some(fd, std::span(&part, 1)).ok());
 }
 
-void TcpConnection::refuse(int fd, const Secret& secret, const Nonces& nonces, const tcp::Frame& call, int code, const Holder& holder) {
+void TcpConnection::refuse(int fd, const Secret& secret, const Nonces& nonces, const tcp::Frame& call, int code,
+                           const Holder& holder) {
   const auto body = encode_refusal(secret, nonces, wire::Kind{call.header.kind}, code, holder);
   const auto header = answer_header(call, code, body.size());
   const std::array<iovec, 2> parts = {tcp::to_iovec(bytes_of(header)), tcp::to_iovec(body)};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The requests of a connection for transfers, received ahead as far as they are small: what came together takes one system call.
+// The requests of a connection for transfers, received ahead as far as they are small: what came together takes one
+// system call.
 //
 // Threads: one.
 #pragma once
@@ -10,8 +11,8 @@
 
 #include "transport/base/result.h"
 #include "transport/brick/limits.h"
-#include "transport/tcp/polling_receiver.h"
 #include "transport/brick/wire.h"
+#include "transport/tcp/polling_receiver.h"
 
 namespace brickfs {
 

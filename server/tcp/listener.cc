@@ -135,7 +135,8 @@ void TcpListener::start_connection(TcpStrangers::Introduced peer) {
   connection.fd = std::move(peer.fd);
   try {
     connection.thread = std::thread([this, &connection, peer = std::move(peer)] {
-      TcpConnection(connection.fd.get(), peer.peer.text, peer.nonces, service_, sessions_, secret_.get()).serve(peer.call);
+      TcpConnection(connection.fd.get(), peer.peer.text, peer.nonces, service_, sessions_, secret_.get())
+          .serve(peer.call);
       tcp::shut_down(connection.fd.get());
       connection.finished.store(true, std::memory_order_release);
     });

@@ -10,8 +10,8 @@
 
 #include "server/service/server_limits.h"
 #include "transport/brick/limits.h"
-#include "transport/tcp/socket.h"
 #include "transport/brick/wire.h"
+#include "transport/tcp/socket.h"
 
 namespace brickfs {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "server/tcp/incoming.h"
-#include "transport/tcp/socket.h"
 #include "transport/brick/wire.h"
+#include "transport/tcp/socket.h"
 
 namespace brickfs {
 namespace {
@@ -81,11 +81,13 @@ Status serve_read(ServerSession& session, const wire::TransferHeader& header, An
   return {};
 }
 
-Status serve_write(ServerSession& session, const wire::TransferHeader& header, TcpIncoming& incoming, Answers& answers) {
+Status serve_write(ServerSession& session, const wire::TransferHeader& header, TcpIncoming& incoming,
+                   Answers& answers) {
   {
     const auto pin = session.pin(header.remote_key, header.remote_address, header.length_bytes, Access::kReadWrite);
     if (pin.code() == ESTALE) return session_over();
-    TRY(pin.ok() ? incoming.take(pin->bytes()) : incoming.discard(header.length_bytes));  // a refused one's bytes come all the same
+    TRY(pin.ok() ? incoming.take(pin->bytes())
+                 : incoming.discard(header.length_bytes));  // a refused one's bytes come all the same
     if (!pin.ok()) {
       answers.add(header, pin.code());
       return {};

@@ -118,15 +118,14 @@ Result<verbs::LaneAnswer> VerbsAccess::offer_lane() {
 
 bool VerbsAccess::offered(const verbs::Ticket& ticket) const {
   MutexLock lock(mutex_);
-  return !over_ && std::ranges::any_of(slots_, [&](const Slot& slot) {
-    return slot.ticket && same_bytes(*slot.ticket, ticket);
-  });
+  return !over_ &&
+         std::ranges::any_of(slots_, [&](const Slot& slot) { return slot.ticket && same_bytes(*slot.ticket, ticket); });
 }
 
 Status VerbsAccess::admit(const verbs::Ticket& ticket, verbs::CmIdPtr id, const rdma_conn_param& asked) {
   MutexLock lock(mutex_);
-  const auto slot = std::ranges::find_if(
-      slots_, [&](const Slot& at) { return at.ticket && same_bytes(*at.ticket, ticket); });
+  const auto slot =
+      std::ranges::find_if(slots_, [&](const Slot& at) { return at.ticket && same_bytes(*at.ticket, ticket); });
   if (over_ || slot == slots_.end()) return Error(EACCES, "no such ticket");
   slot->ticket.reset();
   VerbsDomain* const domain = TRY(domain_of(id->verbs));

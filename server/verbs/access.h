@@ -51,8 +51,8 @@ class VerbsAccess final : public RemoteAccess {
   struct Grant {
     std::span<std::byte> memory;
     Access access{};
-    std::map<ibv_context*, verbs::MrPtr> regions;                                    // where there are no windows
-    std::array<std::unique_ptr<VerbsWindow>, limits::kLanesPerSession> windows;      // where there are
+    std::map<ibv_context*, verbs::MrPtr> regions;                                // where there are no windows
+    std::array<std::unique_ptr<VerbsWindow>, limits::kLanesPerSession> windows;  // where there are
     verbs::LaneKeys keys{};
   };
   struct Slot {

@@ -83,8 +83,9 @@ void VerbsConnection::serve() {
 // A stranger who proves that he knows the secret.
 Status VerbsConnection::let_in(const Message& message) {
   const uint16_t kind = message.header.kind;
-  const auto delay = delay_of_answer(common_.guesses, peer_.host, kind, message.body,
-                                     [this](const wire::Token& token) { return common_.sessions.find(token) != nullptr; });
+  const auto delay = delay_of_answer(common_.guesses, peer_.host, kind, message.body, [this](const wire::Token& token) {
+    return common_.sessions.find(token) != nullptr;
+  });
   if (delay.count() > 0) {
     const auto more = channel_.receive(verbs::Clock::now() + delay);
     if (more.ok()) return Error(EPROTO, "a call before the answer to the first");
@@ -174,7 +175,8 @@ Status VerbsConnection::serve_attach(const Message& message) {
 
 void VerbsConnection::serve_calls(VerbsSession& session, Silence silence) {
   while (true) {
-    const auto message = channel_.receive(verbs::Clock::now() + (silence ? std::chrono::milliseconds(*silence) : kForEver));
+    const auto message =
+        channel_.receive(verbs::Clock::now() + (silence ? std::chrono::milliseconds(*silence) : kForEver));
     if (!message.ok() || !serve_one(session, *message)) return;
   }
 }
@@ -186,7 +188,8 @@ bool VerbsConnection::serve_one(VerbsSession& session, const Message& message) {
   const auto body = dispatch(session, channel_, message.header.id, kind, message.body);
   session.server_session().touch();
   if (body.code() == ESTALE) return false;  // a session that ends is cut off, and says nothing any more
-  const Status sent = answer(message, body.code(), body.ok() ? std::span<const std::byte>(*body) : std::span<const std::byte>());
+  const Status sent =
+      answer(message, body.code(), body.ok() ? std::span<const std::byte>(*body) : std::span<const std::byte>());
   if (!sent.ok()) return false;
   if (body.code() != EPROTO && kind != Kind::kClose) return true;
   static_cast<void>(channel_.drain());

@@ -27,11 +27,13 @@ class VerbsConnection {
     const Secret& secret;
     SecretGuesses& guesses;
   };
-  // Called once, by a peer that has proved that it knows the secret: it is a stranger no more. False: there are too many connections.
+  // Called once, by a peer that has proved that it knows the secret: it is a stranger no more. False: there are too
+  // many connections.
   using Admit = std::function<bool(std::span<const std::byte> first_body)>;
 
   // `channel` stays the caller's.
-  VerbsConnection(verbs::MessageChannel& channel, PeerAddress peer, const Nonces& nonces, const Common& common, Admit admit)
+  VerbsConnection(verbs::MessageChannel& channel, PeerAddress peer, const Nonces& nonces, const Common& common,
+                  Admit admit)
       : channel_(channel), peer_(std::move(peer)), nonces_(nonces), common_(common), admit_(std::move(admit)) {}
 
   // Until the peer leaves, misbehaves or is cut off.

@@ -22,7 +22,7 @@ Result<const VerbsDevice*> VerbsDevices::find(ibv_context* device) {
     log::info("RDMA device {}: clients reach memory through type-2 windows", made->facts.name);
   } else {
     log::info("RDMA device {}: clients reach memory through a region for each mapped run (no type-2 windows: {})",
-                 made->facts.name, tried.error().what());
+              made->facts.name, tried.error().what());
   }
   return devices_.emplace(device, std::move(made)).first->second.get();
 }

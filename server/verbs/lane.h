@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The brick's end of a lane: a queue pair whose memory the client reads and writes. The brick itself posts nothing on it
-// but bindings and invalidations of windows.
-// Threads: none of its own, one at a time.
+// The brick's end of a lane: a queue pair whose memory the client reads and writes. The brick itself posts nothing on
+// it but bindings and invalidations of windows. Threads: none of its own, one at a time.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +33,8 @@ class VerbsLane {
   VerbsDomain& domain() const { return domain_; }
   ibv_context* device() const { return id_->verbs; }
 
-  // To the error state, where the device takes nothing from the peer. A queue pair with type-2B windows bound to it must
-  // not be destroyed (Soft-RoCE never returns from that), so this comes first, then the windows go, then the lane.
+  // To the error state, where the device takes nothing from the peer. A queue pair with type-2B windows bound to it
+  // must not be destroyed (Soft-RoCE never returns from that), so this comes first, then the windows go, then the lane.
   void stop() { verbs::break_pair(id_->qp); }
 
   // ENOTCONN: the lane does not work any more.

@@ -57,9 +57,9 @@ uint16_t VerbsListener::Port::number() const { return ntohs(rdma_get_src_port(id
 
 bool VerbsListener::Port::serves(const sockaddr* address) const {
   return only.empty() || std::ranges::any_of(only, [&](const sockaddr_storage& one) {
-    const auto* const raw = reinterpret_cast<const sockaddr*>(&one);
-    return raw->sa_family == address->sa_family && std::ranges::equal(host_in(raw), host_in(address));
-  });
+           const auto* const raw = reinterpret_cast<const sockaddr*>(&one);
+           return raw->sa_family == address->sa_family && std::ranges::equal(host_in(raw), host_in(address));
+         });
 }
 
 Result<std::unique_ptr<VerbsListener>> VerbsListener::open(BrickService& service, const std::vector<ListenUrl>& urls,
@@ -247,7 +247,8 @@ VerbsListener::Connection& VerbsListener::add_connection(const PeerHost& host) {
   return connections_.emplace_back(place.number);
 }
 
-void VerbsListener::start_connection(std::unique_ptr<verbs::MessageChannel> channel, const Nonces& nonces, const PeerAddress& peer) {
+void VerbsListener::start_connection(std::unique_ptr<verbs::MessageChannel> channel, const Nonces& nonces,
+                                     const PeerAddress& peer) {
   Connection& connection = add_connection(peer.host);
   channel->id().id->context = &connection;
   {
@@ -255,7 +256,8 @@ void VerbsListener::start_connection(std::unique_ptr<verbs::MessageChannel> chan
     connection.channel = std::move(channel);
   }
   try {
-    connection.thread = std::thread([this, &connection, nonces, peer] { run_connection(connection, nonces, peer, true); });
+    connection.thread =
+        std::thread([this, &connection, nonces, peer] { run_connection(connection, nonces, peer, true); });
   } catch (const std::system_error& error) {
     log::error("an RDMA connection is turned away: no thread for it ({})", error.what());
     run_connection(connection, nonces, peer, false);
@@ -269,8 +271,11 @@ void VerbsListener::run_connection(Connection& connection, const Nonces& nonces,
     MutexLock lock(connection.mutex);
     channel = connection.channel.get();
   }
-  const auto admit_it = [this, &connection](std::span<const std::byte> first_body) { return admit(connection, first_body); };
-  if (serves) VerbsConnection(*channel, peer, nonces, {service_, devices_, sessions_, secret_.get(), guesses_}, admit_it).serve();
+  const auto admit_it = [this, &connection](std::span<const std::byte> first_body) {
+    return admit(connection, first_body);
+  };
+  if (serves)
+    VerbsConnection(*channel, peer, nonces, {service_, devices_, sessions_, secret_.get(), guesses_}, admit_it).serve();
   std::unique_ptr<verbs::MessageChannel> ended;
   {
     MutexLock lock(connection.mutex);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accepts RDMA connections for a brick, at any number of addresses. A thread serves each connection for calls, so that a
-// slow or hostile peer holds up only itself; lanes need none.
+// Accepts RDMA connections for a brick, at any number of addresses. A thread serves each connection for calls, so that
+// a slow or hostile peer holds up only itself; lanes need none.
 #pragma once
 
 #include <sys/socket.h>
@@ -38,7 +38,7 @@ class VerbsListener {
   VerbsListener(const VerbsListener&) = delete;
   VerbsListener& operator=(const VerbsListener&) = delete;
 
-  uint16_t port(size_t number) const;  // of the n-th URL
+  uint16_t port(size_t number) const;                                 // of the n-th URL
   void use_secret(Secret secret) { secret_.set(std::move(secret)); }  // of connections from now on
 
  private:
@@ -56,7 +56,8 @@ class VerbsListener {
   };
 
   // A port, and the addresses of this host at which it is served. A listening id that is bound to an address hears
-  // nothing more once that address' link has been down, so it is bound to none, and what comes by others is turned away.
+  // nothing more once that address' link has been down, so it is bound to none, and what comes by others is turned
+  // away.
   struct Port {
     verbs::CmIdPtr id;
     std::vector<sockaddr_storage> only;  // empty: any
@@ -86,7 +87,7 @@ class VerbsListener {
   VerbsSessions sessions_;
   SecretGuesses guesses_;
   StrangerPlaces places_;
-  std::atomic<size_t> admitted_{0};  // connections of no strangers
+  std::atomic<size_t> admitted_{0};    // connections of no strangers
   const verbs::CmChannelPtr channel_;  // the ids on it go before it
   std::vector<std::unique_ptr<Port>> ports_;
   std::vector<const Port*> by_url_;

@@ -15,8 +15,8 @@
 #include "server/service/brick_service.h"
 #include "server/verbs/access.h"
 #include "transport/base/mutex.h"
-#include "transport/verbs/message_channel.h"
 #include "transport/brick/wire.h"
+#include "transport/verbs/message_channel.h"
 
 namespace brickfs {
 
@@ -71,7 +71,7 @@ class VerbsSessions {
  public:
   void add(std::shared_ptr<VerbsSession> session);
   void remove(const VerbsSession& session);
-  std::shared_ptr<VerbsSession> find(const wire::Token& token);              // null: no such session
+  std::shared_ptr<VerbsSession> find(const wire::Token& token);               // null: no such session
   std::shared_ptr<VerbsSession> find_by_ticket(const verbs::Ticket& ticket);  // null: nobody offered it
   void end_all();
 

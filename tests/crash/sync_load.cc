@@ -2,7 +2,8 @@
 // A load whose every byte can be accounted for after a crash.
 //
 //   sync_load run DIR LOGDIR SECONDS SEED [THREADS]   works in DIR, logs in LOGDIR (not on the file system under test);
-//                                                     exit 0: time is up; 3: an operation failed (what and why on stderr)
+//                                                     exit 0: time is up; 3: an operation failed (what and why on
+//                                                     stderr)
 //   sync_load verify DIR LOGDIR crash                 what was synced is there, the rest is old or new and nothing else
 //   sync_load verify DIR LOGDIR live                  what was written is there, synced or not
 //
@@ -181,9 +182,9 @@ int run(const std::string& dir, const std::string& logs, double seconds, uint64_
 // ------------------------------------------------------------------------------------------------------ verification
 
 struct Versions {
-  uint64_t synced = 0;     // at least this one
+  uint64_t synced = 0;  // at least this one
   uint64_t completed = 0;
-  uint64_t intended = 0;   // at most this one
+  uint64_t intended = 0;  // at most this one
 };
 
 struct Generation {
@@ -194,7 +195,7 @@ struct Generation {
 // What may stand under one name: one of the generations, oldest first, or nothing.
 struct Name {
   std::deque<Generation> candidates;
-  Generation next;            // being written under the temporary name
+  Generation next;  // being written under the temporary name
   bool may_be_absent = true;
   bool renaming = false;
   bool unlinking = false;
@@ -211,7 +212,8 @@ class Verifier {
 
   int check() {
     for (auto& [name, state] : names_) check_name(name, state);
-    std::cout << dir_ << ": " << names_.size() << " names, " << records_ << " records checked, " << errors_ << " wrong\n";
+    std::cout << dir_ << ": " << names_.size() << " names, " << records_ << " records checked, " << errors_
+              << " wrong\n";
     return errors_;
   }
 
@@ -224,19 +226,53 @@ class Verifier {
     if (kind == "Y") return sync_names();
     Name& state = names_[name];
     switch (kind[0]) {
-      case 'G': state.next = Generation{.id = a, .records = {}}; writing_ = name; break;
-      case 'W': current(name, state).records[a].intended = b; break;
-      case 'w': current(name, state).records[a].completed = b; break;
-      case 'S': settle(state.candidates.back()); state.may_be_absent = false; keep_last(state); break;
-      case 'R': settle(state.next); state.candidates.push_back(state.next); state.renaming = true; break;
-      case 'r': state.renaming = false; writing_.clear(); if (live_) { keep_last(state); state.may_be_absent = false; } break;
-      case 'U': state.may_be_absent = true; state.unlinking = true; break;
-      case 'u': state.unlinking = false; if (live_) state.candidates.clear(); else unlinked(state); break;
-      default: break;
+      case 'G':
+        state.next = Generation{.id = a, .records = {}};
+        writing_ = name;
+        break;
+      case 'W':
+        current(name, state).records[a].intended = b;
+        break;
+      case 'w':
+        current(name, state).records[a].completed = b;
+        break;
+      case 'S':
+        settle(state.candidates.back());
+        state.may_be_absent = false;
+        keep_last(state);
+        break;
+      case 'R':
+        settle(state.next);
+        state.candidates.push_back(state.next);
+        state.renaming = true;
+        break;
+      case 'r':
+        state.renaming = false;
+        writing_.clear();
+        if (live_) {
+          keep_last(state);
+          state.may_be_absent = false;
+        }
+        break;
+      case 'U':
+        state.may_be_absent = true;
+        state.unlinking = true;
+        break;
+      case 'u':
+        state.unlinking = false;
+        if (live_)
+          state.candidates.clear();
+        else
+          unlinked(state);
+        break;
+      default:
+        break;
     }
   }
 
-  Generation& current(const std::string& name, Name& state) { return writing_ == name ? state.next : state.candidates.back(); }
+  Generation& current(const std::string& name, Name& state) {
+    return writing_ == name ? state.next : state.candidates.back();
+  }
   static void settle(Generation& generation) {
     for (auto& [number, versions] : generation.records) versions.synced = versions.completed;
   }
@@ -290,7 +326,8 @@ class Verifier {
     if (info.st_size % kRecordBytes != 0) wrong("a size of " + std::to_string(info.st_size));
     content.resize(info.st_size / sizeof(uint64_t));
     for (size_t done = 0; done < static_cast<size_t>(info.st_size);) {
-      const ssize_t n = ::pread(fd, reinterpret_cast<char*>(content.data()) + done, info.st_size - done, static_cast<off_t>(done));
+      const ssize_t n =
+          ::pread(fd, reinterpret_cast<char*>(content.data()) + done, info.st_size - done, static_cast<off_t>(done));
       if (n <= 0) return wrong(std::string("read: ") + std::strerror(errno));
       done += static_cast<size_t>(n);
     }
@@ -308,9 +345,11 @@ class Verifier {
       ++records_;
       for (size_t i = 0; i < kWords; ++i) {
         bool known = false;
-        for (uint64_t v = least; v <= versions.intended && !known; ++v) known = content[number * kWords + i] == word(generation.id, number, v, i);
-        if (!known) return "record " + std::to_string(number) + " word " + std::to_string(i) + " is of no version from " +
-                           std::to_string(least) + " to " + std::to_string(versions.intended);
+        for (uint64_t v = least; v <= versions.intended && !known; ++v)
+          known = content[number * kWords + i] == word(generation.id, number, v, i);
+        if (!known)
+          return "record " + std::to_string(number) + " word " + std::to_string(i) + " is of no version from " +
+                 std::to_string(least) + " to " + std::to_string(versions.intended);
       }
     }
     for (uint64_t r = 0; r < records; ++r) {

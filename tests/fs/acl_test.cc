@@ -18,8 +18,11 @@ TEST(Acl, MinimalOneIsItsMode) {
 }
 
 TEST(Acl, MaskStandsForTheGroup) {
-  const std::vector<std::byte> bytes = acl_bytes(
-      {{kAclOwner, 6, kNobody}, {kAclNamedUser, 7, 1000}, {kAclGroup, 5, kNobody}, {kAclMask, 4, kNobody}, {kAclOthers, 0, kNobody}});
+  const std::vector<std::byte> bytes = acl_bytes({{kAclOwner, 6, kNobody},
+                                                  {kAclNamedUser, 7, 1000},
+                                                  {kAclGroup, 5, kNobody},
+                                                  {kAclMask, 4, kNobody},
+                                                  {kAclOthers, 0, kNobody}});
   auto acl = Acl::parse(bytes);
   ASSERT_TRUE(acl.ok());
   EXPECT_FALSE(acl->is_minimal());
@@ -34,8 +37,11 @@ TEST(Acl, MaskStandsForTheGroup) {
 }
 
 TEST(Acl, InheritedOneAllowsNoMoreThanListAndModeBoth) {
-  auto acl = Acl::parse(acl_bytes(
-      {{kAclOwner, 7, kNobody}, {kAclNamedUser, 7, 1000}, {kAclGroup, 7, kNobody}, {kAclMask, 6, kNobody}, {kAclOthers, 5, kNobody}}));
+  auto acl = Acl::parse(acl_bytes({{kAclOwner, 7, kNobody},
+                                   {kAclNamedUser, 7, 1000},
+                                   {kAclGroup, 7, kNobody},
+                                   {kAclMask, 6, kNobody},
+                                   {kAclOthers, 5, kNobody}}));
   ASSERT_TRUE(acl.ok());
   EXPECT_EQ(acl->inherit(0666), 0664u);
   EXPECT_EQ(acl->permissions(), 0664u);

@@ -141,7 +141,9 @@ TEST_F(AttributeOps, ChangesInMappedMemoryLeaveCapabilities) {
 TEST_F(AttributeOps, UnprivilegedWriteTakesTheGroupsBitFromStrangersToo) {
   const std::byte data[1] = {std::byte{1}};
   LocalSlice slice{const_cast<std::byte*>(data), 1, 0};
-  const auto write_as = [&](const Caller& caller) { EXPECT_TRUE(volume_->write(file_, 0, std::span(&slice, 1), false, &caller).ok()); };
+  const auto write_as = [&](const Caller& caller) {
+    EXPECT_TRUE(volume_->write(file_, 0, std::span(&slice, 1), false, &caller).ok());
+  };
   set({.gid = 50});
   set({.mode = 06766});
   write_as(user_caller(1000, 50));

@@ -14,7 +14,7 @@ namespace brickfs {
 namespace {
 
 constexpr uint32_t kUser = 1000;
-constexpr uint32_t kGroup = 500;   // the directory's
+constexpr uint32_t kGroup = 500;  // the directory's
 constexpr std::chrono::seconds kLong{5};
 
 // Another thread looks at that inode while this caller is asked.

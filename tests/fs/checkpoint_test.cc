@@ -40,7 +40,8 @@ Result<CheckpointPlace> write_numbers(JournalBed& bed, uint64_t count, size_t by
 Status read_numbers(JournalBed& bed, const CheckpointPlace& place, std::vector<uint64_t>& numbers, std::string& why) {
   RowText text;
   const std::vector<BlockRange> allocated = TRY(bed.volume->list());
-  TRY(read_checkpoint(*bed.volume, place, JournalBed::kSeed, allocated, text, {}, [&why](std::string damage) { why = std::move(damage); }));
+  TRY(read_checkpoint(*bed.volume, place, JournalBed::kSeed, allocated, text, {},
+                      [&why](std::string damage) { why = std::move(damage); }));
   numbers = JournalBed::numbers(text);
   return why.empty() ? Status() : Error(EUCLEAN, "damaged");
 }

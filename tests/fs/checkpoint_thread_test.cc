@@ -145,8 +145,8 @@ struct CheckpointBed {
                                 [&why](std::string damage) { why = std::move(damage); })
                     .ok());
     ASSERT_EQ(why, "");
-    const auto found =
-        read_journal(*volume, superblock.seed(), superblock.replay_from, superblock.journal_block, *volume->list(), loader);
+    const auto found = read_journal(*volume, superblock.seed(), superblock.replay_from, superblock.journal_block,
+                                    *volume->list(), loader);
     ASSERT_TRUE(found.ok());
     ASSERT_EQ(found->damage, "");
     end = *found;
@@ -160,7 +160,8 @@ struct CheckpointBed {
     space = std::make_unique<Space>(*volume);
     for (const BlockRange& blocks : kept) TRY(space->adopt_metadata(blocks));
     const auto is_kept = [&](BlockAddress block) {
-      return std::any_of(kept.begin(), kept.end(), [&](const BlockRange& range) { return block >= range.start && block < range.end(); });
+      return std::any_of(kept.begin(), kept.end(),
+                         [&](const BlockRange& range) { return block >= range.start && block < range.end(); });
     };
     for (const BlockRange& range : TRY(volume->list())) {
       for (uint64_t i = 0; i < range.count; ++i) {
@@ -170,10 +171,12 @@ struct CheckpointBed {
     std::sort(kept.begin(), kept.end(), [](const BlockRange& a, const BlockRange& b) { return a.start < b.start; });
     journal = std::make_unique<Journal>(*volume, *space);
     checkpoints = std::make_unique<CheckpointThread>(
-        CheckpointThread::Parts{*volume, *space, *journal, [this] { return std::make_unique<Scan>(tree); }, [] { return Ino{1000}; }},
+        CheckpointThread::Parts{*volume, *space, *journal, [this] { return std::make_unique<Scan>(tree); },
+                                [] { return Ino{1000}; }},
         *slots, superblock);
     TRY(space->start(kept, {[this] { return journal->durable(); }, [this] { return journal->sync(); }}));
-    return journal->start(superblock.seed(), end, {[this](Lsn lsn) { space->on_durable(lsn); }, [this] { checkpoints->journal_grew(); }});
+    return journal->start(superblock.seed(), end,
+                          {[this](Lsn lsn) { space->on_durable(lsn); }, [this] { checkpoints->journal_grew(); }});
   }
   void mount() {
     recover();
@@ -239,7 +242,8 @@ TEST(CheckpointThread, ComesByItselfWhenIdle) {
   bed.checkpoints->start();
   for (uint64_t i = 1; i <= 600; ++i) bed.tree.toggle(*bed.journal, 1 + i % 100, 10'000);
   ASSERT_TRUE(bed.journal->sync().ok());
-  for (int i = 0; i < 500 && bed.journal->chain_blocks() > 1; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 500 && bed.journal->chain_blocks() > 1; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(bed.journal->chain_blocks(), 1u);
 }
 
@@ -275,12 +279,12 @@ TEST(CheckpointThread, GoesOnOnAFullVolume) {
     }
     for (uint64_t i = 1; i <= 3'000; ++i) {
       const Status status = bed.journal->admit();
-      ASSERT_TRUE(status.ok()) << "capacity " << capacity << ", change " << i << ", chain " << bed.journal->chain_blocks();
+      ASSERT_TRUE(status.ok()) << "capacity " << capacity << ", change " << i << ", chain "
+                               << bed.journal->chain_blocks();
       bed.tree.toggle(*bed.journal, 1 + i % 100, 10'000);
       if (i % 100 == 0) {
-        ASSERT_TRUE(bed.journal->sync().ok())
-            << "capacity " << capacity << ", change " << i << ", chain " << bed.journal->chain_blocks() << ", blocks "
-            << bed.medium->blocks();
+        ASSERT_TRUE(bed.journal->sync().ok()) << "capacity " << capacity << ", change " << i << ", chain "
+                                              << bed.journal->chain_blocks() << ", blocks " << bed.medium->blocks();
       }
     }
   }
@@ -322,7 +326,8 @@ void crash_again_and_again(uint64_t seed) {
 
 TEST(CheckpointThread, EveryCrashLeavesAStateThatWas) {
   const uint64_t seed = std::random_device{}();
-  for (uint64_t round = 0; round < 6 && !::testing::Test::HasFatalFailure(); ++round) crash_again_and_again(seed + round);
+  for (uint64_t round = 0; round < 6 && !::testing::Test::HasFatalFailure(); ++round)
+    crash_again_and_again(seed + round);
 }
 
 }  // namespace

@@ -10,7 +10,9 @@
 namespace brickfs {
 namespace {
 
-std::vector<std::byte> filled(size_t bytes, int with) { return std::vector<std::byte>(bytes, static_cast<std::byte>(with)); }
+std::vector<std::byte> filled(size_t bytes, int with) {
+  return std::vector<std::byte>(bytes, static_cast<std::byte>(with));
+}
 
 std::vector<std::byte> read(const CrashImage& image, uint64_t address, size_t bytes) {
   std::vector<std::byte> into(bytes);
@@ -73,7 +75,8 @@ TEST(CrashStates, WritesUnderWayLandInAnyOrderAndInPart) {
   EXPECT_TRUE(torn);
 }
 
-// A commit of data, then journal: the journal's bytes are never there without all of the data's, nor without their block.
+// A commit of data, then journal: the journal's bytes are never there without all of the data's, nor without their
+// block.
 TEST(CrashStates, ACommitCutShortKeepsItsBarrier) {
   BrickLog log;
   log.durable = true;

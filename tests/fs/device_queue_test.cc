@@ -307,7 +307,8 @@ TEST_F(DeviceQueue, SleepsWhileNothingComes) {
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
   std::this_thread::sleep_for(milliseconds(500));
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
-  const auto used = std::chrono::seconds(end.tv_sec - begin.tv_sec) + std::chrono::nanoseconds(end.tv_nsec - begin.tv_nsec);
+  const auto used =
+      std::chrono::seconds(end.tv_sec - begin.tv_sec) + std::chrono::nanoseconds(end.tv_nsec - begin.tv_nsec);
   EXPECT_LT(used, milliseconds(20));
 }
 

@@ -81,7 +81,8 @@ TEST(Directory, NamesAreBytes) {
   EXPECT_FALSE(directory.find(longest.substr(1)));
 }
 
-// A reader who goes from cookie to cookie sees every entry that was there all the time, once, whatever else comes and goes.
+// A reader who goes from cookie to cookie sees every entry that was there all the time, once, whatever else comes and
+// goes.
 TEST(Directory, SeeksStayValidWhileEntriesComeAndGo) {
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));

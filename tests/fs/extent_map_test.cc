@@ -73,7 +73,8 @@ class Model {
   };
 
   void map(const Extent& extent) {
-    for (uint64_t i = 0; i < extent.count; ++i) units_[extent.file_unit + i] = {extent.volume_unit + i, extent.unwritten};
+    for (uint64_t i = 0; i < extent.count; ++i)
+      units_[extent.file_unit + i] = {extent.volume_unit + i, extent.unwritten};
   }
   void unmap(uint64_t first, uint64_t end) { units_.erase(units_.lower_bound(first), units_.lower_bound(end)); }
   std::vector<uint64_t> volume_units() const {
@@ -132,7 +133,8 @@ TEST(ExtentMap, EqualsAnArrayUnderRandomChanges) {
       const auto old = map.at_or_after(first);
       Extent extent{first, count, next_fresh, random() % 4 == 0};
       if (old && old->file_unit <= first && random() % 2 == 0) {  // other flags on the same units
-        extent = {first, std::min(count, old->end() - first), old->volume_unit + (first - old->file_unit), !old->unwritten};
+        extent = {first, std::min(count, old->end() - first), old->volume_unit + (first - old->file_unit),
+                  !old->unwritten};
       } else if (random() % 2 == 0) {
         next_fresh += count;  // else the next mapping continues somewhere near
       } else {

@@ -54,7 +54,8 @@ void soil_free_space(Filesystem& filesystem, uint64_t bytes) {
   // One unit in each block stays in use, so that the blocks stay and keep their bytes.
   for (uint64_t offset = 0; offset < bytes; offset += kBlockBytes) {
     ASSERT_TRUE(
-        filesystem.allocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, kBlockBytes - kUnitBytes, nullptr).ok());
+        filesystem.allocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, kBlockBytes - kUnitBytes, nullptr)
+            .ok());
   }
   ASSERT_TRUE(write(filesystem, keeper, 0, Bytes(1)).ok());
   ASSERT_TRUE(filesystem.sync_all().ok());
@@ -162,7 +163,8 @@ class RandomFiles {
   }
   void zero_range(Image& image, uint64_t offset, uint64_t length, bool keep) {
     ASSERT_TRUE(
-        volume_->allocate(image.ino, FALLOC_FL_ZERO_RANGE | (keep ? FALLOC_FL_KEEP_SIZE : 0), offset, length, nullptr).ok());
+        volume_->allocate(image.ino, FALLOC_FL_ZERO_RANGE | (keep ? FALLOC_FL_KEEP_SIZE : 0), offset, length, nullptr)
+            .ok());
     if (!keep) image.bytes.resize(std::max<size_t>(image.bytes.size(), offset + length));
     image.zero(offset, length);
   }

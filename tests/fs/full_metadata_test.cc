@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metadata where it is large: as much of it as a full volume can hold, and operations with more rows than a transaction may have.
+// Metadata where it is large: as much of it as a full volume can hold, and operations with more rows than a transaction
+// may have.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/falloc.h>
@@ -79,7 +80,9 @@ TEST(FullVolume, AllocationOfManyFragmentsIsSplit) {
   const uint64_t units = volume->stat().free_units;
   ASSERT_TRUE(volume->allocate(comb, 0, 0, units * kUnitBytes, nullptr).ok());
   for (uint64_t unit = 0; unit < units; unit += 2) {
-    ASSERT_TRUE(volume->allocate(comb, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, unit * kUnitBytes, kUnitBytes, nullptr).ok());
+    ASSERT_TRUE(
+        volume->allocate(comb, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, unit * kUnitBytes, kUnitBytes, nullptr)
+            .ok());
   }
   const uint64_t free = volume->stat().free_units;
   ASSERT_GT(free, 100'000u);
@@ -89,7 +92,9 @@ TEST(FullVolume, AllocationOfManyFragmentsIsSplit) {
   ASSERT_TRUE(volume->sync_all().ok());
   volume.crash_and_mount();
   EXPECT_EQ(volume->get_attributes(file)->blocks_512, (free - 100) * 8);
-  ASSERT_TRUE(volume->allocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kUnitBytes, (free - 102) * kUnitBytes, nullptr).ok());
+  ASSERT_TRUE(
+      volume->allocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kUnitBytes, (free - 102) * kUnitBytes, nullptr)
+          .ok());
   ASSERT_TRUE(volume->set_attributes(file, {.size_bytes = 0}, root_caller()).ok());
   ASSERT_TRUE(volume->unlink(kRootIno, "comb").ok());
   volume.crash_and_mount();

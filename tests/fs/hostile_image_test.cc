@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Volumes whose numbers somebody has made up, with checksums that are right: what is read never ends a program or keeps it for ever,
-// and a volume that `check` calls clean can be mounted and used.
+// Volumes whose numbers somebody has made up, with checksums that are right: what is read never ends a program or keeps
+// it for ever, and a volume that `check` calls clean can be mounted and used.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,8 +28,8 @@ namespace {
 
 constexpr uint64_t kVolumeMemory = 48 * kMiB;
 constexpr unsigned kSecondsOfAField = 60;  // in sanitizers' builds; it takes some milliseconds
-constexpr std::array<uint64_t, 7> kExtremes = {0,          1,         uint64_t{1} << 31, uint64_t{1} << 32, uint64_t{INT64_MAX}, uint64_t{1} << 63,
-                                              UINT64_MAX};
+constexpr std::array<uint64_t, 7> kExtremes = {
+    0, 1, uint64_t{1} << 31, uint64_t{1} << 32, uint64_t{INT64_MAX}, uint64_t{1} << 63, UINT64_MAX};
 // All fields are tried only where there is time: BRICKFS_EVERY_FIELD, set by a thorough test.
 constexpr const char* kEveryField = "BRICKFS_EVERY_FIELD";
 
@@ -158,7 +158,8 @@ struct Report {
 // A newer program's, that this one reads: what such a volume is for.
 bool may_be_read_only(const StoredField& field) { return std::string_view(field.name) == "superblock ro_compat"; }
 
-// Of each kind of row in the checkpoint the first and the third one (the root, a file), in the journal the first; or all.
+// Of each kind of row in the checkpoint the first and the third one (the root, a file), in the journal the first; or
+// all.
 std::vector<StoredField> fields_to_try(const VolumeImage& image) {
   std::map<std::pair<std::string_view, uint64_t>, size_t> had;  // by kind, and by the block that they are in
   std::vector<StoredField> fields = image.fields();
@@ -173,7 +174,8 @@ std::vector<StoredField> fields_to_try(const VolumeImage& image) {
 }
 
 void try_field(const VolumeImage& image, const StoredField& field, Report& report) {
-  std::snprintf(report.field, sizeof(report.field), "%s at %#lx", field.name, static_cast<unsigned long>(field.address));
+  std::snprintf(report.field, sizeof(report.field), "%s at %#lx", field.name,
+                static_cast<unsigned long>(field.address));
   const uint64_t most = field.bytes == 8 ? UINT64_MAX : (uint64_t{1} << (8 * field.bytes)) - 1;
   uint64_t former = image.get(field);
   for (const uint64_t extreme : kExtremes) {
@@ -187,7 +189,8 @@ void try_field(const VolumeImage& image, const StoredField& field, Report& repor
     const char* breach = nullptr;
     if (seen.clean && !seen.mounted) breach = "clean, but cannot be mounted";
     if (seen.clean && seen.read_only && !may_be_read_only(field)) breach = "clean, but mounted read-only";
-    if (seen.clean && seen.created != 0 && seen.created != ENOSPC && !seen.read_only) breach = "clean, but nothing can be created";
+    if (seen.clean && seen.created != 0 && seen.created != ENOSPC && !seen.read_only)
+      breach = "clean, but nothing can be created";
     if (seen.clean && !seen.clean_after) breach = "clean, but not after it was used";
     if (breach != nullptr) std::snprintf(report.breach, sizeof(report.breach), "%s (%d)", breach, seen.created);
     if (breach != nullptr) return;
@@ -197,7 +200,8 @@ void try_field(const VolumeImage& image, const StoredField& field, Report& repor
 TEST(HostileImage, NoNumberEndsOrHoldsAProgramAndWhatIsCleanCanBeUsed) {
   const VolumeImage image = whole_image();
   const HostileOutcome untouched = go_through(image);
-  ASSERT_TRUE(untouched.clean && untouched.mounted && !untouched.read_only && untouched.created == 0 && untouched.clean_after);
+  ASSERT_TRUE(untouched.clean && untouched.mounted && !untouched.read_only && untouched.created == 0 &&
+              untouched.clean_after);
   const std::vector<StoredField> fields = fields_to_try(image);
   ASSERT_GT(fields.size(), 90u);
   void* const shared = ::mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

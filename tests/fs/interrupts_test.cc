@@ -11,12 +11,15 @@ namespace {
 // As /proc shows it; the numbers of signals count from 1.
 std::string status(uint64_t own, uint64_t shared, uint64_t blocked, uint64_t ignored, uint64_t caught) {
   char text[400];
-  std::snprintf(text, sizeof(text), "Name:\tdd\nSigQ:\t0/1\nSigPnd:\t%016lx\nShdPnd:\t%016lx\nSigBlk:\t%016lx\nSigIgn:\t%016lx\nSigCgt:\t%016lx\n", own,
-                shared, blocked, ignored, caught);
+  std::snprintf(
+      text, sizeof(text),
+      "Name:\tdd\nSigQ:\t0/1\nSigPnd:\t%016lx\nShdPnd:\t%016lx\nSigBlk:\t%016lx\nSigIgn:\t%016lx\nSigCgt:\t%016lx\n",
+      own, shared, blocked, ignored, caught);
   return text;
 }
 constexpr uint64_t kUser = 1 << 9, kAlarm = 1 << 13;
-constexpr uint64_t kHup = 1 << 0, kInt = 1 << 1, kQuit = 1 << 2, kKill = 1 << 8, kTerm = 1 << 14, kChild = 1 << 16, kStop = 1 << 18, kTstp = 1 << 19;
+constexpr uint64_t kHup = 1 << 0, kInt = 1 << 1, kQuit = 1 << 2, kKill = 1 << 8, kTerm = 1 << 14, kChild = 1 << 16,
+                   kStop = 1 << 18, kTstp = 1 << 19;
 
 TEST(PendingSignal, IsFatalIfNothingStandsAgainstIt) {
   EXPECT_EQ(pending_signal(status(kKill, 0, 0, 0, 0)), PendingSignal::kFatal);

@@ -110,7 +110,8 @@ TEST(JointTransfer, WaitsForNobody) {
     ASSERT_TRUE(first.begin_write(ino, 0, slice_of(bytes), false));
     EXPECT_FALSE(second.begin_write(ino, 10, slice_of(other), false));
     EXPECT_FALSE(second.begin_read(ino, 0, slice_of(read_bytes)));
-    EXPECT_FALSE(first.begin_read(ino, 0, slice_of(read_bytes))) << "of its own either: bytes of one batch land in any order";
+    EXPECT_FALSE(first.begin_read(ino, 0, slice_of(read_bytes)))
+        << "of its own either: bytes of one batch land in any order";
     EXPECT_TRUE(second.begin_write(ino, kUnit, slice_of(other), false));
     ASSERT_TRUE(second.try_move().ok());
     ASSERT_TRUE(second.result(0).ok());

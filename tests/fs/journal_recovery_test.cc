@@ -29,7 +29,8 @@ std::vector<BatchPlace> batches_in(const JournalBed& bed, BlockAddress block) {
   std::vector<BatchPlace> places;
   size_t at = sizeof(JournalBlockHeader);
   while (const auto batch = parse_batch_header(std::span(bytes).subspan(at), raw(block) + at, JournalBed::kSeed)) {
-    places.push_back({raw(block) + at, batch_bytes(batch->payload_bytes), Lsn{batch->first_lsn}, Lsn{batch->durable_through}});
+    places.push_back(
+        {raw(block) + at, batch_bytes(batch->payload_bytes), Lsn{batch->first_lsn}, Lsn{batch->durable_through}});
     at += places.back().bytes;
   }
   return places;
@@ -59,7 +60,9 @@ TEST(JournalRecovery, ATornTailOfAnyLengthIsIgnored) {
     for (size_t cut = 0; cut <= torn.bytes; cut += 8) {
       std::vector<std::byte> landed(torn.bytes);
       if (prefix) std::copy_n(whole.begin(), cut, landed.begin());
-      if (!prefix) std::copy(whole.begin() + static_cast<ptrdiff_t>(cut), whole.end(), landed.begin() + static_cast<ptrdiff_t>(cut));
+      if (!prefix)
+        std::copy(whole.begin() + static_cast<ptrdiff_t>(cut), whole.end(),
+                  landed.begin() + static_cast<ptrdiff_t>(cut));
       bed.medium->overwrite(torn.address, landed);
       const bool is_whole = landed == whole;
       ASSERT_EQ(bed.read_again(), JournalBed::up_to(is_whole ? 6 : before)) << (prefix ? "prefix " : "suffix ") << cut;
@@ -104,7 +107,8 @@ TEST(JournalRecovery, DamageAtTheSeamOfBlocksIsFound) {
   const std::vector<BlockAddress> chain = bed.end.chain;
   const auto first = batches_in(bed, chain[0]);
   // The last batch of a block, the header of the next one, that one's first batch.
-  for (const uint64_t address : {first.back().address + 100, raw(chain[1]) + 20, raw(chain[1]) + sizeof(JournalBlockHeader) + 9}) {
+  for (const uint64_t address :
+       {first.back().address + 100, raw(chain[1]) + 20, raw(chain[1]) + sizeof(JournalBlockHeader) + 9}) {
     bed.medium->flip_bit(address, 3);
     const auto found = bed.read_again();
     EXPECT_EQ(found, JournalBed::up_to(found.size()));
@@ -133,7 +137,8 @@ TEST(JournalRecovery, BytesOfAnotherVolumeAreNotTaken) {
   JournalBed bed;
   fill(bed, 2, 0);
   RowText text;
-  const auto end = read_journal(*bed.volume, JournalBed::kSeed + 1, Lsn{1}, JournalBed::kFirstBlock, *bed.volume->list(), text);
+  const auto end =
+      read_journal(*bed.volume, JournalBed::kSeed + 1, Lsn{1}, JournalBed::kFirstBlock, *bed.volume->list(), text);
   ASSERT_TRUE(end.ok());
   EXPECT_TRUE(text.lines.empty());
   EXPECT_EQ(end->fresh, JournalBed::kFirstBlock);
@@ -152,7 +157,8 @@ TEST(JournalRecovery, AnyFlippedBitIsSeenOrCostsTheTailOnly) {
     return raw(batch.first) > raw(batches.back().durable_through);
   });
   for (int round = 0; round < 300; ++round) {
-    const uint64_t address = raw(bed.end.chain.empty() ? JournalBed::kFirstBlock : bed.end.chain.front()) + random() % used;
+    const uint64_t address =
+        raw(bed.end.chain.empty() ? JournalBed::kFirstBlock : bed.end.chain.front()) + random() % used;
     const unsigned bit = random() % 8;
     bed.medium->flip_bit(address, bit);
     const auto found = bed.read_again();
@@ -164,8 +170,8 @@ TEST(JournalRecovery, AnyFlippedBitIsSeenOrCostsTheTailOnly) {
   }
 }
 
-// Threads append and sync; the client dies in the middle of some operation, at times the brick with it. What comes back is what
-// was appended, in order, up to some point not before the last sync. Then the next client goes on.
+// Threads append and sync; the client dies in the middle of some operation, at times the brick with it. What comes back
+// is what was appended, in order, up to some point not before the last sync. Then the next client goes on.
 void crash_again_and_again(Durability durability, uint64_t seed) {
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);

@@ -69,8 +69,9 @@ TEST(Journal, TransactionsOfAnySizeFit) {
   JournalBed bed;
   ASSERT_TRUE(bed.start().ok());
   uint64_t last = 0;
-  for (const size_t bytes : {limits::kTransactionBytes - 61'000, size_t{100}, kLargestTransactionBytes - 61'000, size_t{1'000'000},
-                             size_t{0}, kLargestTransactionBytes - 61'000, limits::kTransactionBytes - 61'000}) {
+  for (const size_t bytes :
+       {limits::kTransactionBytes - 61'000, size_t{100}, kLargestTransactionBytes - 61'000, size_t{1'000'000},
+        size_t{0}, kLargestTransactionBytes - 61'000, limits::kTransactionBytes - 61'000}) {
     bed.append(++last, bytes);
     if (last % 3 == 0) {
       ASSERT_TRUE(bed.journal->sync().ok());
@@ -174,7 +175,8 @@ TEST(Journal, RotationBeginsABlockAndDropsWhatIsBefore) {
     ASSERT_TRUE(bed.journal->drop_before(*position).ok());
     EXPECT_EQ(bed.journal->chain_blocks(), 1u);
     RowText text;
-    const auto end = read_journal(*bed.volume, JournalBed::kSeed, position->next, position->block, *bed.volume->list(), text);
+    const auto end =
+        read_journal(*bed.volume, JournalBed::kSeed, position->next, position->block, *bed.volume->list(), text);
     ASSERT_TRUE(end.ok());
     EXPECT_EQ(end->damage, "");
     EXPECT_EQ(JournalBed::numbers(text), std::vector<uint64_t>{last});

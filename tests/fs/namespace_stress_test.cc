@@ -56,14 +56,30 @@ class Worker {
   void step() {
     const Ino where = directory();
     switch (random_() % 9) {
-      case 0: settle(filesystem_.create(where, name(), 0644, root_caller())); break;
-      case 1: settle(filesystem_.make_directory(where, name(), 0755, root_caller())); break;
-      case 2: (void)filesystem_.unlink(where, name()); break;
-      case 3: (void)filesystem_.remove_directory(where, name()); break;
-      case 4: link_somewhere(where); break;
-      case 5: list(where); break;
-      case 6: settle(filesystem_.make_symlink(where, name(), "target", root_caller())); break;
-      default: rename_somewhere(where); break;
+      case 0:
+        settle(filesystem_.create(where, name(), 0644, root_caller()));
+        break;
+      case 1:
+        settle(filesystem_.make_directory(where, name(), 0755, root_caller()));
+        break;
+      case 2:
+        (void)filesystem_.unlink(where, name());
+        break;
+      case 3:
+        (void)filesystem_.remove_directory(where, name());
+        break;
+      case 4:
+        link_somewhere(where);
+        break;
+      case 5:
+        list(where);
+        break;
+      case 6:
+        settle(filesystem_.make_symlink(where, name(), "target", root_caller()));
+        break;
+      default:
+        rename_somewhere(where);
+        break;
     }
     give_back(where);
   }
@@ -107,7 +123,8 @@ void walk(Filesystem& filesystem, Ino directory, Ino parent, std::map<Ino, Seen>
                                     if (entry.name == "..") {
                                       EXPECT_EQ(entry.ino, parent);
                                     }
-                                    if (entry.name != "." && entry.name != "..") entries.emplace_back(entry.ino, entry.type);
+                                    if (entry.name != "." && entry.name != "..")
+                                      entries.emplace_back(entry.ino, entry.type);
                                     return true;
                                   })
                   .ok());
@@ -141,7 +158,8 @@ TEST(NamespaceStress, CountsAreRightAfterRaces) {
   MountedVolume volume;
   for (int round = 0; round < 2; ++round) {
     std::vector<std::thread> threads;
-    for (int i = 0; i < kThreads; ++i) threads.emplace_back(Worker(*volume, seed + static_cast<uint64_t>(round * kThreads + i)));
+    for (int i = 0; i < kThreads; ++i)
+      threads.emplace_back(Worker(*volume, seed + static_cast<uint64_t>(round * kThreads + i)));
     for (std::thread& thread : threads) thread.join();
     expect_sound(*volume);
     ASSERT_TRUE(volume->sync_all().ok());

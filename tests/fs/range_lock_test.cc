@@ -53,7 +53,8 @@ TEST(RangeLocks, WhoIsInterruptedNoLongerHoldsOthersUp) {
   RangeLocks locks;
   const auto reader = locks.lock(kFile, 0, 10, Mode::kShared);
   Interruption interruption;
-  auto writer = std::async(std::launch::async, [&] { return locks.lock(kFile, 5, 15, Mode::kExclusive, &interruption).code(); });
+  auto writer =
+      std::async(std::launch::async, [&] { return locks.lock(kFile, 5, 15, Mode::kExclusive, &interruption).code(); });
   EXPECT_EQ(writer.wait_for(50ms), std::future_status::timeout);
   Waiter behind(locks, 9, 20, Mode::kShared);
   EXPECT_FALSE(behind.granted_within(50ms));

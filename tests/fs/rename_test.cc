@@ -19,8 +19,12 @@ class RenameOp : public ::testing::Test {
     other_ = make_file(b_, "other");
   }
 
-  Ino make_directory(Ino parent, std::string_view name) { return forgotten(volume_->make_directory(parent, name, 0755, root_caller())); }
-  Ino make_file(Ino parent, std::string_view name) { return forgotten(volume_->create(parent, name, 0644, root_caller())); }
+  Ino make_directory(Ino parent, std::string_view name) {
+    return forgotten(volume_->make_directory(parent, name, 0755, root_caller()));
+  }
+  Ino make_file(Ino parent, std::string_view name) {
+    return forgotten(volume_->create(parent, name, 0644, root_caller()));
+  }
   Ino forgotten(const Result<Attributes>& made) {
     EXPECT_TRUE(made.ok());
     volume_->forget(made->ino, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damage of one kind at a time: the check finds it, the repair mends it, the check finds nothing any more, and what the damage
-// did not touch is as it was.
+// Damage of one kind at a time: the check finds it, the repair mends it, the check finds nothing any more, and what the
+// damage did not touch is as it was.
 #include "fs/recovery/repair.h"
 
 #include <dirent.h>
@@ -41,7 +41,8 @@ std::string read_text(Filesystem& filesystem, Ino ino, uint64_t bytes) {
 
 int count_entries(Filesystem& filesystem, Ino directory) {
   int entries = 0;
-  EXPECT_TRUE(filesystem.read_directory(directory, 0, false, [&](const DirectoryEntry&) { return ++entries > 0; }).ok());
+  EXPECT_TRUE(
+      filesystem.read_directory(directory, 0, false, [&](const DirectoryEntry&) { return ++entries > 0; }).ok());
   return entries;
 }
 
@@ -317,7 +318,8 @@ void flip(VolumeClient& volume, uint64_t address) {
 TEST_F(RepairTest, ChunkOfTheCheckpointThatDoesNotVerify) {
   {
     const auto filesystem = mount();
-    for (int i = 0; i < 30'000; ++i) ASSERT_TRUE(filesystem->create(d_, "file" + std::to_string(i), 0644, root_caller()).ok());
+    for (int i = 0; i < 30'000; ++i)
+      ASSERT_TRUE(filesystem->create(d_, "file" + std::to_string(i), 0644, root_caller()).ok());
     ASSERT_TRUE(filesystem->unmount().ok());
   }
   {
@@ -367,7 +369,8 @@ TEST_F(RepairTest, TreeOfWhichNothingIsLeftIsRefused) {
   {
     const auto client = volume_->open();
     const Superblock superblock = superblock_of(*client);
-    for (uint64_t chunk = 0; chunk < superblock.checkpoint.chunks; ++chunk) flip(*client, raw(block_at(superblock.checkpoint, 0)) + chunk * kChunkBytes + 100);
+    for (uint64_t chunk = 0; chunk < superblock.checkpoint.chunks; ++chunk)
+      flip(*client, raw(block_at(superblock.checkpoint, 0)) + chunk * kChunkBytes + 100);
     ASSERT_TRUE(client->close().ok());
   }
   EXPECT_EQ(repair().code(), EUCLEAN);
@@ -401,7 +404,8 @@ TEST_F(RepairTest, MayStopAtAnyChange) {
         tree.at(1).directory->erase("large");
         tree.inodes.erase(block);
         tree.at(1).directory->erase("d");
-        tree.at(raw(b_)).extents->map({1, 2, tree.at(raw(a_)).extents->at_or_after(0)->volume_unit + 1, false}, nullptr);
+        tree.at(raw(b_)).extents->map({1, 2, tree.at(raw(a_)).extents->at_or_after(0)->volume_unit + 1, false},
+                                      nullptr);
       });
       {
         const auto client = volume_->try_open(std::make_unique<StoppingBrick>(volume_->brick(), changes, seed));
@@ -411,7 +415,8 @@ TEST_F(RepairTest, MayStopAtAnyChange) {
       }
       if (brick_crashes) volume_->crash_brick();
       const CheckReport left = check();
-      for (const Finding& finding : left.findings.kept()) ASSERT_EQ(finding.text.find("not on the brick"), std::string::npos);
+      for (const Finding& finding : left.findings.kept())
+        ASSERT_EQ(finding.text.find("not on the brick"), std::string::npos);
       const bool damaged = left.findings.damaged();
       ASSERT_TRUE(!damaged || (stopped && repair().ok())) << why_;
       ASSERT_EQ(check().findings.first_damage(), "");

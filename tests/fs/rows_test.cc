@@ -114,14 +114,30 @@ TEST(Rows, WhatNobodyWouldWriteIsRefused) {
   orphan.put_orphan(Ino{1});
   erase.erase_extents(Ino{1}, 1, 1);
   const Case cases[] = {
-      {"kind 0", inode, 0, 0},           {"unknown kind", inode, 0, 11},     {"reserved byte", inode, 1, 1},
-      {"no file type", inode, 5, 0x01},  {"mode beyond 16 bits", inode, 6, 1}, {"inode 0", inode, 8, 0},
-      {"parent of a file", inode, 16, 1}, {"negative size", inode, 47, 0x80}, {"link count", inode, 35, 0x80},
-      {"entry type", dirent, 1, 3},      {"empty name", dirent, 2, 0},       {"directory 0", dirent, 4, 0},
-      {"slash in a name", dirent, 28, '/'}, {"zero byte in a name", dirent, 29, 0}, {"cookie of ..", dirent, 20, 2},
-      {"unwritten 2", extent, 1, 2},     {"empty extent", extent, 20, 0},    {"units beyond a file", extent, 18, 0x08},
-      {"xattr without a name", xattr, 1, 0}, {"huge value", xattr, 6, 2},    {"orphan 0", orphan, 4, 0},
-      {"orphan with a name", orphan, 1, 1}, {"erases nothing", erase, 20, 0}, {"reserved byte", erase, 3, 1},
+      {"kind 0", inode, 0, 0},
+      {"unknown kind", inode, 0, 11},
+      {"reserved byte", inode, 1, 1},
+      {"no file type", inode, 5, 0x01},
+      {"mode beyond 16 bits", inode, 6, 1},
+      {"inode 0", inode, 8, 0},
+      {"parent of a file", inode, 16, 1},
+      {"negative size", inode, 47, 0x80},
+      {"link count", inode, 35, 0x80},
+      {"entry type", dirent, 1, 3},
+      {"empty name", dirent, 2, 0},
+      {"directory 0", dirent, 4, 0},
+      {"slash in a name", dirent, 28, '/'},
+      {"zero byte in a name", dirent, 29, 0},
+      {"cookie of ..", dirent, 20, 2},
+      {"unwritten 2", extent, 1, 2},
+      {"empty extent", extent, 20, 0},
+      {"units beyond a file", extent, 18, 0x08},
+      {"xattr without a name", xattr, 1, 0},
+      {"huge value", xattr, 6, 2},
+      {"orphan 0", orphan, 4, 0},
+      {"orphan with a name", orphan, 1, 1},
+      {"erases nothing", erase, 20, 0},
+      {"reserved byte", erase, 3, 1},
   };
   for (const Case& c : cases) {
     std::vector<std::byte> bytes(c.rows.bytes().begin(), c.rows.bytes().end());
@@ -149,7 +165,9 @@ class PutAgain final : public RowVisitor {
   Status put_orphan(Ino ino) override { return rows_.put_orphan(ino), Status(); }
   Status erase_inode(Ino ino) override { return rows_.erase_inode(ino), Status(); }
   Status erase_dirent(Ino ino, std::string_view name) override { return rows_.erase_dirent(ino, name), Status(); }
-  Status erase_extents(Ino ino, uint64_t unit, uint64_t count) override { return rows_.erase_extents(ino, unit, count), Status(); }
+  Status erase_extents(Ino ino, uint64_t unit, uint64_t count) override {
+    return rows_.erase_extents(ino, unit, count), Status();
+  }
   Status erase_xattr(Ino ino, std::string_view name) override { return rows_.erase_xattr(ino, name), Status(); }
   Status erase_orphan(Ino ino) override { return rows_.erase_orphan(ino), Status(); }
   const Transaction& rows() const { return rows_; }
@@ -170,7 +188,8 @@ TEST(Rows, RandomBytesAreRefusedOrMeanSomething) {
   const Transaction sound = all_rows();
   for (int round = 0; round < 3000; ++round) {
     std::vector<std::byte> bytes(sound.bytes().begin(), sound.bytes().begin() + 4700);
-    for (uint64_t flips = 1 + random() % 3; flips > 0; --flips) bytes[random() % bytes.size()] ^= std::byte(1u << random() % 8);
+    for (uint64_t flips = 1 + random() % 3; flips > 0; --flips)
+      bytes[random() % bytes.size()] ^= std::byte(1u << random() % 8);
     PutAgain again;
     const Status status = decode_rows(bytes, again);
     EXPECT_TRUE(status.ok() || status.error().is(EUCLEAN));

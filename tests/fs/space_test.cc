@@ -187,7 +187,8 @@ TEST_F(SpaceTest, StopGivesBackAllThatIsNotInUse) {
   EXPECT_EQ(blocks_on_brick(), 2u);
 }
 
-// A soft mount gives a call up, and nobody knows whether it was carried out: its blocks go back once the brick answers again.
+// A soft mount gives a call up, and nobody knows whether it was carried out: its blocks go back once the brick answers
+// again.
 class SpaceOnASoftMount : public ::testing::TestWithParam<BrickFaults::When> {};
 
 TEST_P(SpaceOnASoftMount, KeepsNoBlockOfAnUnansweredCall) {
@@ -200,7 +201,10 @@ TEST_P(SpaceOnASoftMount, KeepsNoBlockOfAnUnansweredCall) {
     ASSERT_TRUE(volume->alloc(kSuperblock).ok());
     Space space(*volume);
     ASSERT_TRUE(space.adopt_metadata(kSuperblock).ok());
-    ASSERT_TRUE(space.start(std::span(&kSuperblock, 1), {.durable = [] { return Lsn{1}; }, .make_durable = [] { return Status(); }}).ok());
+    ASSERT_TRUE(space
+                    .start(std::span(&kSuperblock, 1),
+                           {.durable = [] { return Lsn{1}; }, .make_durable = [] { return Status(); }})
+                    .ok());
 
     brick.faults().refuse(true);
     brick.faults().lose_at(nth, GetParam());
@@ -223,7 +227,8 @@ TEST_P(SpaceOnASoftMount, KeepsNoBlockOfAnUnansweredCall) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(TheCallIsLost, SpaceOnASoftMount, ::testing::Values(BrickFaults::When::kBefore, BrickFaults::When::kAfter));
+INSTANTIATE_TEST_SUITE_P(TheCallIsLost, SpaceOnASoftMount,
+                         ::testing::Values(BrickFaults::When::kBefore, BrickFaults::When::kAfter));
 
 TEST_F(SpaceTest, UsageIsExactToTheUnit) {
   for (const uint64_t blocks : {4u, 16u, 32u, 100u}) {

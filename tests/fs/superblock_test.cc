@@ -43,7 +43,8 @@ TEST(Superblock, ComesBackAsWritten) {
   bed.superblock.next_ino = Ino{77};
   bed.superblock.replay_from = Lsn{123};
   bed.superblock.checkpoint = {.runs = {}, .id = 9, .chunks = 10, .rows = 11, .row_bytes = 12, .checksum = 13};
-  for (uint64_t i = 0; i < kCheckpointRuns; ++i) bed.superblock.checkpoint.runs.push_back({BlockAddress{(i + 1) * 200 * kBlockBytes}, i + 1});
+  for (uint64_t i = 0; i < kCheckpointRuns; ++i)
+    bed.superblock.checkpoint.runs.push_back({BlockAddress{(i + 1) * 200 * kBlockBytes}, i + 1});
   ASSERT_TRUE(bed.write().ok());
   const SuperblockRead read = bed.read();
   ASSERT_EQ(read.kind, Kind::kValid);

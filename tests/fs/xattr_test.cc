@@ -121,7 +121,8 @@ TEST_F(XattrOps, AccessListSetsTheMode) {
 
 TEST_F(XattrOps, ListThatIsJustAModeIsNotStored) {
   EXPECT_EQ(set(file_, kAccess, named_user_acl(7, 6)), 0);
-  EXPECT_EQ(set(file_, kAccess, acl_bytes({{kAclOwner, 6, kNobody}, {kAclGroup, 4, kNobody}, {kAclOthers, 4, kNobody}})), 0);
+  EXPECT_EQ(
+      set(file_, kAccess, acl_bytes({{kAclOwner, 6, kNobody}, {kAclGroup, 4, kNobody}, {kAclOthers, 4, kNobody}})), 0);
   EXPECT_EQ(volume_->get_attributes(file_)->mode, S_IFREG | 0644u);
   EXPECT_EQ(volume_->get_xattr(file_, kAccess).code(), ENODATA);
   EXPECT_TRUE(volume_->remove_xattr(file_, kAccess).ok());
@@ -167,7 +168,9 @@ TEST_F(XattrOps, DefaultListIsInheritedInPlaceOfTheUmask) {
 }
 
 TEST_F(XattrOps, MinimalDefaultListGivesAModeOnly) {
-  EXPECT_EQ(set(folder_, kDefault, acl_bytes({{kAclOwner, 7, kNobody}, {kAclGroup, 4, kNobody}, {kAclOthers, 0, kNobody}})), 0);
+  EXPECT_EQ(
+      set(folder_, kDefault, acl_bytes({{kAclOwner, 7, kNobody}, {kAclGroup, 4, kNobody}, {kAclOthers, 0, kNobody}})),
+      0);
   const auto file = volume_->create(folder_, "file", 0666, root_caller());
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(file->mode, S_IFREG | 0640u);

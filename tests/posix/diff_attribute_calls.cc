@@ -13,7 +13,6 @@
 namespace brickfs::posix {
 namespace {
 
-
 Outcome run_chmod(const Call& call, Side&) { return outcome_of(chmod(call.path.c_str(), call.mode)); }
 Outcome run_fchmod(const Call& call, Side& side) { return outcome_of(fchmod(file_of(call, side), call.mode)); }
 Outcome run_chown(const Call& call, Side&) {
@@ -160,7 +159,8 @@ Outcome run_set_acl(const Call& call, Side&) {
   const char* name = call.flags == 0 ? "system.posix_acl_access" : "system.posix_acl_default";
   const Outcome outcome = outcome_of(setxattr(call.path.c_str(), name, value.data(), value.size(), 0));
   struct stat stat {};
-  (void)!::stat(call.path.c_str(), &stat);  // over FUSE linkat(2) goes by the mode that was looked at last: docs/posix.md
+  (void)!::stat(call.path.c_str(),
+                &stat);  // over FUSE linkat(2) goes by the mode that was looked at last: docs/posix.md
   return outcome;
 }
 

@@ -105,7 +105,7 @@ class Process {
   static Process& get();
   Outcome run(const Call& call, Side& side);  // in the side's tree as its root directory, as the present user
   void become(uint32_t user) { user_ = user; }
-  static void let_clock_tick();  // before a call whose stamps are looked at
+  static void let_clock_tick();       // before a call whose stamps are looked at
   void leave_tree();                  // back to the real root directory
   void reset();                       // root, umask 022, no limits, the real root directory
   int proc() const { return proc_; }  // /proc, which the trees do not have

@@ -67,7 +67,8 @@ Outcome run_link_file(const Call& call, Side& side) {
 // A whiteout that cannot be left, as a directory in the way is not empty, changes times on ext4.
 Outcome run_rename(const Call& call, Side&) {
   struct stat stat {};
-  if ((call.flags & kRenameWhiteout) != 0 && ::stat(call.other_path.c_str(), &stat) == 0 && S_ISDIR(stat.st_mode)) return {};
+  if ((call.flags & kRenameWhiteout) != 0 && ::stat(call.other_path.c_str(), &stat) == 0 && S_ISDIR(stat.st_mode))
+    return {};
   return outcome_of(
       renameat2(AT_FDCWD, call.path.c_str(), AT_FDCWD, call.other_path.c_str(), static_cast<unsigned>(call.flags)));
 }
@@ -182,8 +183,8 @@ std::span<const Operation> name_operations() {
       {"rename",
        10,
        kPath | kOtherPath,
-       {0, 0, 0, 0, kRenameNoReplace, kRenameExchange, kRenameExchange, kRenameNoReplace | kRenameExchange, kRenameWhiteout,
-        kRenameNoReplace | kRenameWhiteout, kRenameExchange | kRenameWhiteout, 8},
+       {0, 0, 0, 0, kRenameNoReplace, kRenameExchange, kRenameExchange, kRenameNoReplace | kRenameExchange,
+        kRenameWhiteout, kRenameNoReplace | kRenameWhiteout, kRenameExchange | kRenameWhiteout, 8},
        {},
        "renameat2(AT_FDCWD, {p}, AT_FDCWD, {q}, {F})",
        run_rename},

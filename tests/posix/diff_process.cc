@@ -40,7 +40,8 @@ std::string parent_of(const std::string& path) {
   return slash == 0 ? "/" : trimmed.substr(0, slash);
 }
 
-// mtime and ctime of everything that the call may touch, but of FIFOs: writing into one stamps it, though not over FUSE.
+// mtime and ctime of everything that the call may touch, but of FIFOs: writing into one stamps it, though not over
+// FUSE.
 class Stamps {
  public:
   Stamps(const Call& call, const Side& side) {
@@ -71,7 +72,8 @@ class Stamps {
   void look_at(int fd, const std::string& path) {
     struct stat stat {};
     const int flags = path.empty() ? AT_EMPTY_PATH : AT_SYMLINK_NOFOLLOW;
-    const bool there = (fd >= 0 || !path.empty()) && fstatat(fd, path.c_str(), &stat, flags) == 0 && !S_ISFIFO(stat.st_mode);
+    const bool there =
+        (fd >= 0 || !path.empty()) && fstatat(fd, path.c_str(), &stat, flags) == 0 && !S_ISFIFO(stat.st_mode);
     seen_.push_back(there ? std::optional(stat) : std::nullopt);
   }
   std::vector<std::optional<struct stat>> seen_;

@@ -118,7 +118,8 @@ TEST_F(Commit, ATakeOverWritesOnlyWhatTheStoreDoesNotHave) {
   EXPECT_EQ(suspect_blocks_, 0);
 }
 
-// 8,192 ranges that all name the whole volume are as much as one: a client could keep the store busy for hours by a single call.
+// 8,192 ranges that all name the whole volume are as much as one: a client could keep the store busy for hours by a
+// single call.
 TEST_F(Commit, WhatIsNamedOftenIsWrittenOnce) {
   const auto brick = open_as(1);
   ASSERT_TRUE(brick->alloc(blocks(0, kBlocks)).ok());
@@ -152,7 +153,8 @@ TEST_F(Commit, BlocksThatDoNotExistAreRefused) {
 TEST_F(Commit, IsGivenUpBetweenTwoBlocks) {
   OpenRequest request;
   request.client = ClientId{1};
-  auto session = service_->open_session(request, [] {}, nullptr);
+  auto session = service_->open_session(
+      request, [] {}, nullptr);
   ASSERT_TRUE(session.ok());
   ASSERT_TRUE((*session)->alloc(blocks(0, kBlocks)).ok());
   ASSERT_TRUE((*session)->map(blocks(0, kBlocks), Access::kReadWrite).ok());

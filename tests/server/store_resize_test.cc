@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A store is given another size. That no power loss harms it on the way: tests/server/store_crash_test.cc and brickfs-crash.
+// A store is given another size. That no power loss harms it on the way: tests/server/store_crash_test.cc and
+// brickfs-crash.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -172,7 +173,9 @@ TEST_F(StoreResize, NumbersOutOfBoundsAreRefused) {
   EXPECT_TRUE(refused(volume([](StoreVolume& record) { record.name[3] = '\x1b'; })));
   EXPECT_TRUE(refused(volume([](StoreVolume& record) { record.name[3] = '\x9b'; })));
   EXPECT_TRUE(refused([](StoreFile& store) { EXPECT_TRUE(store.write_entry({0, BlockAddress{4096}, 3}).ok()); }));
-  EXPECT_TRUE(refused([](StoreFile& store) { EXPECT_TRUE(store.write_entry({kStoreVolumes, BlockAddress{0}, 3}).ok()); }));
+  EXPECT_TRUE(refused([](StoreFile& store) {
+    EXPECT_TRUE(store.write_entry({kStoreVolumes, BlockAddress{0}, 3}).ok());
+  }));
 }
 
 }  // namespace

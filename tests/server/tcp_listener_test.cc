@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // A live listener among peers that send rubbish, stall, replay or die, while a well-behaved client goes on.
-#include "server/tcp/listener.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,13 +8,14 @@
 #include <thread>
 
 #include "server/service/server_limits.h"
+#include "server/tcp/listener.h"
 #include "tests/support/brick_contract.h"
 #include "tests/support/tcp_test_brick.h"
 #include "transport/brick/limits.h"
+#include "transport/brick/wire.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/handshake.h"
 #include "transport/tcp/socket.h"
-#include "transport/brick/wire.h"
 
 namespace brickfs {
 namespace {
@@ -289,10 +288,13 @@ TEST(TcpListener, GuessesAreAnsweredEverLater) {
   EXPECT_GE(time_of(guess), 2 * limits::kDelayOfGuess);
   // The right one, too: else a guesser would know at once that his was wrong.
   const tcp::Peer right{wrong.host, wrong.port, Secret{"secret"}};
-  EXPECT_GE(time_of([&] { EXPECT_EQ(tcp::open_session(right, request_for(3, OpenMode::kObserve), nullptr, soon()).code(), 0); }),
+  EXPECT_GE(time_of([&] {
+              EXPECT_EQ(tcp::open_session(right, request_for(3, OpenMode::kObserve), nullptr, soon()).code(), 0);
+            }),
             2 * limits::kDelayOfGuess);
   // But not a session that is there already.
-  EXPECT_LT(time_of([&] { EXPECT_EQ(tcp::attach(right, opened->token, wire::Role::kTransfers, soon()).code(), 0); }), 200ms);
+  EXPECT_LT(time_of([&] { EXPECT_EQ(tcp::attach(right, opened->token, wire::Role::kTransfers, soon()).code(), 0); }),
+            200ms);
 }
 
 TEST(TcpListener, ASessionHasSoManyConnections) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// scale: how time and memory grow with the number of files, without a kernel in between: the file system on a brick in this process.
-// Makes files in steps, and after each says what one costs to make, to look up and in memory; what a checkpoint takes, and the worst that an
-// operation waits while one is written; and how long a mount takes after a crash (with the journal of what came after that checkpoint).
-// docs/measured/scale.md.
+// scale: how time and memory grow with the number of files, without a kernel in between: the file system on a brick in
+// this process. Makes files in steps, and after each says what one costs to make, to look up and in memory; what a
+// checkpoint takes, and the worst that an operation waits while one is written; and how long a mount takes after a
+// crash (with the journal of what came after that checkpoint). docs/measured/scale.md.
 #include <fmt/core.h>
 #include <malloc.h>
 
@@ -103,7 +103,8 @@ void Scale::make_one(Ino directory, const std::string& name) {
 void Scale::grow(uint64_t files) {
   for (; made_ < files; ++made_) {
     if (made_ % options_.per_directory == 0) {
-      const auto made = filesystem_->make_directory(kRootIno, fmt::format("directory{}", made_ / options_.per_directory), 0755, {});
+      const auto made =
+          filesystem_->make_directory(kRootIno, fmt::format("directory{}", made_ / options_.per_directory), 0755, {});
       CHECK(made.ok());
       directory_ = made->ino;
     }
@@ -149,7 +150,9 @@ double Scale::checkpoint(double* worst) {
 }
 
 void Scale::run() {
-  fmt::print("| files | make one, us | look one up, us | bytes of memory for one | checkpoint, s | worst wait meanwhile, ms | mount after a crash, s |\n");
+  fmt::print(
+      "| files | make one, us | look one up, us | bytes of memory for one | checkpoint, s | worst wait meanwhile, ms | "
+      "mount after a crash, s |\n");
   fmt::print("|---|---|---|---|---|---|---|\n");
   for (unsigned step = 1; step <= options_.steps; ++step) {
     const uint64_t before = made_;
@@ -165,7 +168,8 @@ void Scale::run() {
     mount();
     const double mounted = seconds_since(crashed);
     const double memory = static_cast<double>(heap_bytes() - heap_before_) / static_cast<double>(made_);
-    fmt::print("| {} | {:.1f} | {:.2f} | {:.0f} | {:.2f} | {:.1f} | {:.2f} |\n", made_, make * 1e6, look * 1e6, memory, written, worst * 1e3, mounted);
+    fmt::print("| {} | {:.1f} | {:.2f} | {:.0f} | {:.2f} | {:.1f} | {:.2f} |\n", made_, make * 1e6, look * 1e6, memory,
+               written, worst * 1e3, mounted);
     std::fflush(stdout);
   }
 }

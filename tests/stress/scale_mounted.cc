@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// scale_mounted: how time and the client's memory grow with what a mount is used for, through the kernel: the size of one file, the extents of a
-// sparse one, open files, threads. A table each, of as many rows as --steps. docs/measured/scale.md; scale_mounted.sh runs it.
+// scale_mounted: how time and the client's memory grow with what a mount is used for, through the kernel: the size of
+// one file, the extents of a sparse one, open files, threads. A table each, of as many rows as --steps.
+// docs/measured/scale.md; scale_mounted.sh runs it.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/resource.h>
@@ -47,12 +48,17 @@ struct Options {
 // What O_DIRECT reads into and writes from.
 class Buffer {
  public:
-  explicit Buffer(size_t bytes) : memory_(static_cast<std::byte*>(std::aligned_alloc(kUnit, bytes)), &std::free), bytes_(bytes) {
+  explicit Buffer(size_t bytes)
+      : memory_(static_cast<std::byte*>(std::aligned_alloc(kUnit, bytes)), &std::free), bytes_(bytes) {
     CHECK(memory_ != nullptr);
     std::fill_n(memory_.get(), bytes, std::byte{0x5a});
   }
-  void write(int file, uint64_t offset) { CHECK(pwrite(file, memory_.get(), bytes_, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes_)); }
-  void read(int file, uint64_t offset) { CHECK(pread(file, memory_.get(), bytes_, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes_)); }
+  void write(int file, uint64_t offset) {
+    CHECK(pwrite(file, memory_.get(), bytes_, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes_));
+  }
+  void read(int file, uint64_t offset) {
+    CHECK(pread(file, memory_.get(), bytes_, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes_));
+  }
 
  private:
   std::unique_ptr<std::byte, decltype(&std::free)> memory_;
@@ -61,7 +67,10 @@ class Buffer {
 
 class File {
  public:
-  explicit File(const std::string& path, int more = O_DIRECT) : file_(open(path.c_str(), O_RDWR | O_CREAT | more, 0644)) { CHECK(file_ >= 0); }
+  explicit File(const std::string& path, int more = O_DIRECT)
+      : file_(open(path.c_str(), O_RDWR | O_CREAT | more, 0644)) {
+    CHECK(file_ >= 0);
+  }
   File(File&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
   File& operator=(File&&) = delete;
   ~File() {
@@ -118,7 +127,9 @@ double Scale::median_of(const std::function<void()>& work) const {
 }
 
 void Scale::of_a_file() {
-  fmt::print("\n| GiB of one file | 1 MiB write, MB/s | 4 KiB read, us | 4 KiB write, us | the client's memory, MB |\n|---|---|---|---|---|\n");
+  fmt::print(
+      "\n| GiB of one file | 1 MiB write, MB/s | 4 KiB read, us | 4 KiB write, us | the client's memory, MB "
+      "|\n|---|---|---|---|---|\n");
   const File file(path("large"));
   Buffer large(kMiB);
   Buffer small(kUnit);
@@ -140,8 +151,10 @@ void Scale::of_a_file() {
 
 // An extent of a unit each, all over the file: an odd factor visits each unit of a power of two once.
 void Scale::of_a_sparse_file() {
-  fmt::print("\n| extents of a file of {} GiB | write one, us | read one, us | read a hole, us | SEEK_DATA, us | bytes of memory for one |\n|---|---|---|---|---|---|\n",
-             options_.sparse_gib);
+  fmt::print(
+      "\n| extents of a file of {} GiB | write one, us | read one, us | read a hole, us | SEEK_DATA, us | bytes of "
+      "memory for one |\n|---|---|---|---|---|---|\n",
+      options_.sparse_gib);
   const File file(path("sparse"));
   const uint64_t units = options_.sparse_gib * kGiB / kUnit;
   const auto place = [&](uint64_t extent) { return extent * 0x9E3779B97F4A7C15 % units * kUnit; };
@@ -156,15 +169,19 @@ void Scale::of_a_sparse_file() {
     const double write = seconds_since(begin) / static_cast<double>(made - before) * 1e6;
     const double read = median_of([&] { buffer.read(file.get(), place(random_() % made)); });
     const double hole = median_of([&] { buffer.read(file.get(), place(made + random_() % (units - made))); });
-    const double seek = median_of([&] { CHECK(lseek(file.get(), static_cast<off_t>(random_() % units * kUnit / 2), SEEK_DATA) >= 0); });
-    fmt::print("| {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.0f} |\n", made, write, read, hole, seek, growth_per(memory, made));
+    const double seek =
+        median_of([&] { CHECK(lseek(file.get(), static_cast<off_t>(random_() % units * kUnit / 2), SEEK_DATA) >= 0); });
+    fmt::print("| {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.0f} |\n", made, write, read, hole, seek,
+               growth_per(memory, made));
     std::fflush(stdout);
   }
   CHECK(unlink(path("sparse").c_str()) == 0);
 }
 
 void Scale::of_open_files() {
-  fmt::print("\n| open files | make and open one, us | read through one, us | write through one, us | bytes of memory for one |\n|---|---|---|---|---|\n");
+  fmt::print(
+      "\n| open files | make and open one, us | read through one, us | write through one, us | bytes of memory for one "
+      "|\n|---|---|---|---|---|\n");
   const rlim_t needed = options_.open_files + 100;
   const rlimit limit{needed, needed};
   CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
@@ -174,13 +191,15 @@ void Scale::of_open_files() {
   for (unsigned step = 1; step <= options_.steps; ++step) {
     const size_t before = files.size();
     const auto begin = Clock::now();
-    while (files.size() < size_t{options_.open_files} * step / options_.steps) files.emplace_back(path(fmt::format("open{}", files.size())));
+    while (files.size() < size_t{options_.open_files} * step / options_.steps)
+      files.emplace_back(path(fmt::format("open{}", files.size())));
     const double open = seconds_since(begin) / static_cast<double>(files.size() - before) * 1e6;
     for (size_t i = before; i < files.size(); ++i) buffer.write(files[i].get(), 0);
     const auto any = [&] { return files[random_() % files.size()].get(); };
     const double read = median_of([&] { buffer.read(any(), 0); });
     const double write = median_of([&] { buffer.write(any(), 0); });
-    fmt::print("| {} | {:.1f} | {:.1f} | {:.1f} | {:.0f} |\n", files.size(), open, read, write, growth_per(memory, files.size()));
+    fmt::print("| {} | {:.1f} | {:.1f} | {:.1f} | {:.0f} |\n", files.size(), open, read, write,
+               growth_per(memory, files.size()));
     std::fflush(stdout);
   }
   for (size_t i = 0; i < files.size(); ++i) CHECK(unlink(path(fmt::format("open{}", i)).c_str()) == 0);
@@ -188,7 +207,9 @@ void Scale::of_open_files() {
 
 // Each reads and writes by turns; ten times as many in each row.
 void Scale::of_threads() {
-  fmt::print("\n| threads | 4 KiB reads and writes, 1/s | median, us | of a hundred the slowest, us | the client's threads | the client's memory, MB |\n|---|---|---|---|---|---|\n");
+  fmt::print(
+      "\n| threads | 4 KiB reads and writes, 1/s | median, us | of a hundred the slowest, us | the client's threads | "
+      "the client's memory, MB |\n|---|---|---|---|---|---|\n");
   constexpr uint64_t kFileBytes = 256 * kMiB;
   const File file(path("shared"));
   Buffer large(kMiB);
@@ -221,8 +242,9 @@ void Scale::of_threads() {
     std::vector<double> all;
     for (const auto& of_one : took) all.insert(all.end(), of_one.begin(), of_one.end());
     std::ranges::sort(all);
-    fmt::print("| {} | {:.0f} | {:.1f} | {:.1f} | {} | {:.1f} |\n", count, static_cast<double>(all.size()) / elapsed, all[all.size() / 2],
-               all[all.size() * 99 / 100], client_status("Threads:"), static_cast<double>(client_bytes()) / 1e6);
+    fmt::print("| {} | {:.0f} | {:.1f} | {:.1f} | {} | {:.1f} |\n", count, static_cast<double>(all.size()) / elapsed,
+               all[all.size() / 2], all[all.size() * 99 / 100], client_status("Threads:"),
+               static_cast<double>(client_bytes()) / 1e6);
     std::fflush(stdout);
   }
   CHECK(unlink(path("shared").c_str()) == 0);

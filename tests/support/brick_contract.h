@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the suites on the contract of transport/brick/brick.h share: a brick of the kind under test, clients on it, and short
-// ways to move bytes.
+// What the suites on the contract of transport/brick/brick.h share: a brick of the kind under test, clients on it, and
+// short ways to move bytes.
 #pragma once
 
 #include <gtest/gtest.h>

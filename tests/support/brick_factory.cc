@@ -94,10 +94,8 @@ std::unique_ptr<TestBrick> make_embedded_file(uint64_t memory_blocks, uint64_t c
 
 std::vector<BrickKind> brick_kinds() {
   std::vector<BrickKind> kinds = {
-      {"memory", Durability::kVolatile, make_embedded_memory},
-      {"file", Durability::kDurable, make_embedded_file},
-      {"tcp_memory", Durability::kVolatile, make_tcp_memory},
-      {"tcp_file", Durability::kDurable, make_tcp_file},
+      {"memory", Durability::kVolatile, make_embedded_memory},       {"file", Durability::kDurable, make_embedded_file},
+      {"tcp_memory", Durability::kVolatile, make_tcp_memory},        {"tcp_file", Durability::kDurable, make_tcp_file},
       {"redirected", Durability::kVolatile, make_redirected_memory},
   };
   if (verbs_address()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A value with several owners, each of whom copies it before changing it unless it is the only one. As std::shared_ptr, but who finds
-// itself the only owner also sees all that the former ones did (use_count() does not promise that), so owners may be in
-// different threads. Threads: each owner in one at a time.
+// A value with several owners, each of whom copies it before changing it unless it is the only one. As std::shared_ptr,
+// but who finds itself the only owner also sees all that the former ones did (use_count() does not promise that), so
+// owners may be in different threads. Threads: each owner in one at a time.
 #pragma once
 
 #include <atomic>

@@ -14,9 +14,10 @@
 namespace brickfs {
 namespace {
 
-constexpr uint64_t kFurtherShare = 64;  // of recoveries with a known outcome: one in so many is followed further all the same
-constexpr uint64_t kRedoneShare = 12;     // of all: one in so many
-constexpr std::chrono::microseconds kStill{40};   // without a change on the brick: what an operation sets off has ended
+constexpr uint64_t kFurtherShare =
+    64;  // of recoveries with a known outcome: one in so many is followed further all the same
+constexpr uint64_t kRedoneShare = 12;            // of all: one in so many
+constexpr std::chrono::microseconds kStill{40};  // without a change on the brick: what an operation sets off has ended
 constexpr std::chrono::microseconds kStillMost{2000};
 
 void wait_until_still(const RecordingMedium& medium) {
@@ -39,7 +40,8 @@ std::string touched_by_work(const TreeSnapshot& before, const TreeSnapshot& afte
   for (const auto& [path, file] : before.files) {
     if (appended != before.files.end() && file.ino == appended->second.ino) continue;
     const auto now = after.files.find(path);
-    if (now == after.files.end() || now->second.contents != file.contents) return "work after a recovery changes " + path;
+    if (now == after.files.end() || now->second.contents != file.contents)
+      return "work after a recovery changes " + path;
   }
   return "";
 }
@@ -54,7 +56,8 @@ uint64_t hash(const TreeSnapshot& snapshot) {
 
 }  // namespace
 
-CrashExplorer::CrashExplorer(ExploreOptions options) : options_(std::move(options)), seed_(options_.seed), random_(seed_) {
+CrashExplorer::CrashExplorer(ExploreOptions options)
+    : options_(std::move(options)), seed_(options_.seed), random_(seed_) {
   for (const bool crashed : {false, true}) {
     bases_[0][crashed] = make_base(Durability::kVolatile, crashed);
     bases_[1][crashed] = make_base(Durability::kDurable, crashed);
@@ -98,8 +101,8 @@ void CrashExplorer::let_others_go_on(const RecordingMedium& medium, uint64_t see
   wait_until_still(medium);
 }
 
-CrashExplorer::Recording CrashExplorer::record(const BrickState& base, const CrashSequence& sequence, Durability durability,
-                                               Ending ending) {
+CrashExplorer::Recording CrashExplorer::record(const BrickState& base, const CrashSequence& sequence,
+                                               Durability durability, Ending ending) {
   Recording recording;
   auto medium = medium_on(base, durability == Durability::kDurable, true);
   begin_recording(*medium);
@@ -145,8 +148,8 @@ bool CrashExplorer::run(const CrashSequence& sequence, bool dense) {
     ++failures_;
     const CrashSequence small = shrink(sequence, dense);
     if (options_.report) {
-      options_.report(fmt::format("FAILED [{}]: {}\n  reproduce: brickfs-crash explore --sequence '{}'", text_of(sequence), failure,
-                                  text_of(small)));
+      options_.report(fmt::format("FAILED [{}]: {}\n  reproduce: brickfs-crash explore --sequence '{}'",
+                                  text_of(sequence), failure, text_of(small)));
     }
   }
   return failures_ < options_.most_failures && !time_is_up();
@@ -174,13 +177,15 @@ std::string CrashExplorer::explore(const CrashSequence& sequence, bool dense) {
   const bool client_on_durable = !dense && random_() % 2 == 0;  // else on a volatile brick; densely on both
   if (!client_on_durable) {
     const Recording recording = record(base(Durability::kVolatile), sequence, Durability::kVolatile, ending);
-    const std::string failure = explore_recording(recording, CrashOf::kClient, mount_too ? 0 : recording.first_tick, dense);
+    const std::string failure =
+        explore_recording(recording, CrashOf::kClient, mount_too ? 0 : recording.first_tick, dense);
     if (!failure.empty()) return "volatile brick: " + failure;
   }
   const Recording recording = record(base(Durability::kDurable), sequence, Durability::kDurable, ending);
   const uint64_t from = mount_too ? 0 : recording.first_tick;
   std::string failure = explore_recording(recording, CrashOf::kBrick, from, dense);
-  if (failure.empty() && (dense || client_on_durable)) failure = explore_recording(recording, CrashOf::kClient, from, false);
+  if (failure.empty() && (dense || client_on_durable))
+    failure = explore_recording(recording, CrashOf::kClient, from, false);
   return failure.empty() ? "" : "durable brick: " + failure;
 }
 
@@ -229,8 +234,8 @@ std::string CrashExplorer::explore_recording(const Recording& recording, CrashOf
 
 // --- judging a state
 
-std::string CrashExplorer::verify(const BrickState& state, bool durable, std::span<const TreeSnapshot> history, size_t low,
-                                  size_t high) {
+std::string CrashExplorer::verify(const BrickState& state, bool durable, std::span<const TreeSnapshot> history,
+                                  size_t low, size_t high) {
   ++states_;
   auto medium = medium_on(state, durable, false);
   auto volume = open_volume(medium->connect());
@@ -251,7 +256,8 @@ std::string CrashExplorer::verify(const BrickState& state, bool durable, std::sp
   if (!why.empty()) return why;
 
   uint64_t outcome = hash(found) * 31 + report->transactions;
-  for (const uint64_t part : {report->leaked_blocks, report->orphans, report->blocks, report->findings.count(Finding::Severity::kNote), report->used_units}) {
+  for (const uint64_t part : {report->leaked_blocks, report->orphans, report->blocks,
+                              report->findings.count(Finding::Severity::kNote), report->used_units}) {
     outcome = outcome * 1'000'003 + part;
   }
   if (random_() % kRedoneShare == 0) why = verify_redone(state, durable);
@@ -260,8 +266,8 @@ std::string CrashExplorer::verify(const BrickState& state, bool durable, std::sp
   return verify_further(state, durable, history, low, high, found);
 }
 
-// The same operations again, which make a journal of the same lengths, a sync, then a crash: what the first attempt left half written, or
-// out of order, is not taken for a part of it.
+// The same operations again, which make a journal of the same lengths, a sync, then a crash: what the first attempt
+// left half written, or out of order, is not taken for a part of it.
 std::string CrashExplorer::verify_redone(const BrickState& state, bool durable) {
   if (sequence_.empty()) return "";
   auto medium = medium_on(state, durable, false);
@@ -284,10 +290,10 @@ std::string CrashExplorer::verify_redone(const BrickState& state, bool durable) 
   return why.empty() ? "" : "after a recovery, the same again, and a crash it is another tree: " + why;
 }
 
-// Recovered for good: a second recovery changes nothing, whether the first one was cut short or not; new work is kept; and an
-// unmount leaves nothing to settle.
-std::string CrashExplorer::verify_further(const BrickState& state, bool durable, std::span<const TreeSnapshot> history, size_t low,
-                                          size_t high, const TreeSnapshot& found) {
+// Recovered for good: a second recovery changes nothing, whether the first one was cut short or not; new work is kept;
+// and an unmount leaves nothing to settle.
+std::string CrashExplorer::verify_further(const BrickState& state, bool durable, std::span<const TreeSnapshot> history,
+                                          size_t low, size_t high, const TreeSnapshot& found) {
   std::string why;
   auto medium = medium_on(state, durable, true);
   {
@@ -324,10 +330,10 @@ std::string CrashExplorer::verify_further(const BrickState& state, bool durable,
   return why.empty() ? "" : "after a recovery and an unmount: " + why;
 }
 
-// Crashes in the recovery itself. What the client had found on a living brick stays; a brick that dies may go back behind it,
-// though not behind what was synced.
-std::string CrashExplorer::verify_nested(const BrickLog& log, std::span<const TreeSnapshot> history, size_t low, size_t high,
-                                         const TreeSnapshot& found) {
+// Crashes in the recovery itself. What the client had found on a living brick stays; a brick that dies may go back
+// behind it, though not behind what was synced.
+std::string CrashExplorer::verify_nested(const BrickLog& log, std::span<const TreeSnapshot> history, size_t low,
+                                         size_t high, const TreeSnapshot& found) {
   for (const CrashOf of : {CrashOf::kClient, CrashOf::kBrick}) {
     if (of == CrashOf::kBrick && !log.durable) continue;
     std::string failure;

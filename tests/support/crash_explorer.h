@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs sequences of operations on a file system over a recording brick, builds the states that crashes can leave, and puts each
-// through the real check and the real mount: sound, a tree that the operations made with all that was synced, nothing leaked, and
-// recovered for good. What is explored and by which rules: docs/recovery.md, "The crash explorer".
+// Runs sequences of operations on a file system over a recording brick, builds the states that crashes can leave, and
+// puts each through the real check and the real mount: sound, a tree that the operations made with all that was synced,
+// nothing leaked, and recovered for good. What is explored and by which rules: docs/recovery.md, "The crash explorer".
 #pragma once
 
 #include <cstdint>
@@ -20,22 +20,22 @@ namespace brickfs {
 
 struct ExploreOptions {
   uint64_t seed = 1;
-  uint64_t most_failures = 5;                            // sequences; then it ends
-  std::function<bool()> time_is_up;                      // null: never
-  std::function<void(const std::string& line)> report;   // failures, for people
+  uint64_t most_failures = 5;                           // sequences; then it ends
+  std::function<bool()> time_is_up;                     // null: never
+  std::function<void(const std::string& line)> report;  // failures, for people
   // For a program that has its threads and its clock in hand; null: they are the machine's.
   // Before each: the clock may be set back, threads ordered by the seed. With 0: it has ended.
   std::function<void(uint64_t seed)> on_recording;
-  std::function<void()> interleave;                      // within calls to the brick while something is recorded
-  std::function<void(uint64_t seed)> between;            // operations: others go on, for as long as the seed says
+  std::function<void()> interleave;            // within calls to the brick while something is recorded
+  std::function<void(uint64_t seed)> between;  // operations: others go on, for as long as the seed says
 };
 
 class CrashExplorer {
  public:
   explicit CrashExplorer(ExploreOptions options);
 
-  // All crash states of one sequence (and of its mount and unmount). `dense`: every place where a write can be cut. Empty, or
-  // the first failure.
+  // All crash states of one sequence (and of its mount and unmount). `dense`: every place where a write can be cut.
+  // Empty, or the first failure.
   std::string explore(const CrashSequence& sequence, bool dense);
   // The same of the first mount of an empty volume.
   std::string explore_making();
@@ -75,16 +75,17 @@ class CrashExplorer {
   std::string explore_making_on_both();
   Recording record(const BrickState& base, const CrashSequence& sequence, Durability durability, Ending ending);
   std::string explore_recording(const Recording& recording, CrashOf of, uint64_t from, bool dense);
-  std::string verify(const BrickState& state, bool durable, std::span<const TreeSnapshot> history, size_t low, size_t high);
-  std::string verify_further(const BrickState& state, bool durable, std::span<const TreeSnapshot> history, size_t low, size_t high,
-                             const TreeSnapshot& found);
+  std::string verify(const BrickState& state, bool durable, std::span<const TreeSnapshot> history, size_t low,
+                     size_t high);
+  std::string verify_further(const BrickState& state, bool durable, std::span<const TreeSnapshot> history, size_t low,
+                             size_t high, const TreeSnapshot& found);
   std::string verify_redone(const BrickState& state, bool durable);
   std::string verify_nested(const BrickLog& log, std::span<const TreeSnapshot> history, size_t low, size_t high,
                             const TreeSnapshot& found);
   CrashSequence shrink(CrashSequence sequence, bool dense);
 
   const ExploreOptions options_;
-  BrickState bases_[2][2];                 // durable; crashed
+  BrickState bases_[2][2];  // durable; crashed
   uint64_t seed_;
   std::mt19937_64 random_;
   std::unordered_set<uint64_t> seen_;      // states of the recording

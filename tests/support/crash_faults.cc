@@ -15,23 +15,35 @@ using Kind = PlannedFault::Kind;
 
 const char* name_of(Kind kind) {
   switch (kind) {
-    case Kind::kLostRequest: return "loses its request";
-    case Kind::kLostAnswer: return "loses its answer";
-    case Kind::kRefused: return "is refused";
-    case Kind::kDelayed: return "is delayed";
-    case Kind::kRepeated: return "is repeated";
-    case Kind::kRestarted: return "meets a restart";
-    case Kind::kRestartedThen: return "is followed by a restart";
-    case Kind::kAbsent: return "loses its request, and the brick is away";
-    case Kind::kAbsentThen: return "loses its answer, and the brick is away";
-    case Kind::kInterrupted: return "loses its request, the brick is away, and the operation is interrupted";
-    case Kind::kInterruptedThen: return "loses its answer, the brick is away, and the operation is interrupted";
+    case Kind::kLostRequest:
+      return "loses its request";
+    case Kind::kLostAnswer:
+      return "loses its answer";
+    case Kind::kRefused:
+      return "is refused";
+    case Kind::kDelayed:
+      return "is delayed";
+    case Kind::kRepeated:
+      return "is repeated";
+    case Kind::kRestarted:
+      return "meets a restart";
+    case Kind::kRestartedThen:
+      return "is followed by a restart";
+    case Kind::kAbsent:
+      return "loses its request, and the brick is away";
+    case Kind::kAbsentThen:
+      return "loses its answer, and the brick is away";
+    case Kind::kInterrupted:
+      return "loses its request, the brick is away, and the operation is interrupted";
+    case Kind::kInterruptedThen:
+      return "loses its answer, the brick is away, and the operation is interrupted";
   }
   return "";
 }
 
 bool has(const std::vector<PlannedFault>& faults, std::initializer_list<Kind> kinds) {
-  return std::ranges::any_of(faults, [&](const PlannedFault& fault) { return std::ranges::find(kinds, fault.kind) != kinds.end(); });
+  return std::ranges::any_of(
+      faults, [&](const PlannedFault& fault) { return std::ranges::find(kinds, fault.kind) != kinds.end(); });
 }
 
 int code_of(const Status& status) { return status.ok() ? 0 : status.code(); }
@@ -65,10 +77,13 @@ FaultExplorer::FaultExplorer(FaultOptions options) : options_(std::move(options)
 std::vector<FaultExplorer::Plan> FaultExplorer::plans_for(bool durable, uint64_t calls, std::mt19937_64& random) const {
   std::vector<Plan> plans;
   for (uint64_t call = 0; call < calls; ++call) {
-    for (size_t kind = 0; kind < PlannedFault::kKinds; ++kind) plans.push_back({durable, false, {{call, static_cast<Kind>(kind)}}});
+    for (size_t kind = 0; kind < PlannedFault::kKinds; ++kind)
+      plans.push_back({durable, false, {{call, static_cast<Kind>(kind)}}});
     for (const Kind kind : {Kind::kAbsent, Kind::kAbsentThen}) plans.push_back({durable, true, {{call, kind}}});
   }
-  const auto any = [&] { return PlannedFault{random() % (calls + 4), static_cast<Kind>(random() % PlannedFault::kKinds)}; };
+  const auto any = [&] {
+    return PlannedFault{random() % (calls + 4), static_cast<Kind>(random() % PlannedFault::kKinds)};
+  };
   for (uint64_t i = 0; i < options_.pairs; ++i) plans.push_back({durable, random() % 2 == 0, {any(), any()}});
   return plans;
 }
@@ -78,13 +93,16 @@ std::string FaultExplorer::explore(const CrashSequence& sequence) {
   seed_ = random();
   for (const bool durable : {false, true}) {
     const Outcome expected = run(sequence, {.durable = durable, .soft = false, .faults = {}});
-    if (!expected.wrong.empty() || !expected.why_not_mounted.empty()) return "without a fault: " + expected.wrong + expected.why_not_mounted;
+    if (!expected.wrong.empty() || !expected.why_not_mounted.empty())
+      return "without a fault: " + expected.wrong + expected.why_not_mounted;
     for (const Plan& plan : plans_for(durable, expected.calls, random)) {
       if (options_.time_is_up()) return "";
       const std::string why = judge_run(sequence, plan, expected);
       if (why.empty()) continue;
-      std::string text = fmt::format("{} brick, {} mount", durable ? "durable" : "volatile", plan.soft ? "soft" : "hard");
-      for (const PlannedFault& fault : plan.faults) text += fmt::format(", call {} {}", fault.call, name_of(fault.kind));
+      std::string text =
+          fmt::format("{} brick, {} mount", durable ? "durable" : "volatile", plan.soft ? "soft" : "hard");
+      for (const PlannedFault& fault : plan.faults)
+        text += fmt::format(", call {} {}", fault.call, name_of(fault.kind));
       return text + ": " + why;
     }
   }
@@ -98,7 +116,9 @@ FaultExplorer::Outcome FaultExplorer::run(const CrashSequence& sequence, const P
   auto medium = medium_on(bases_[plan.durable], plan.durable, false);
   {
     const auto wire = std::make_shared<BrickFaults>([medium] { return medium->connect(); });
-    wire->plan(plan.faults, [medium, seed = seed_] { medium->restart(seed); }, options_.delay, [this] { interruption_.raise(); });
+    wire->plan(
+        plan.faults, [medium, seed = seed_] { medium->restart(seed); }, options_.delay,
+        [this] { interruption_.raise(); });
     auto volume = open_volume(wire->make_brick(), plan.soft);
     outcome.is_open = volume.ok();
     const auto filesystem = volume.ok() ? mount(std::move(*volume), false, &outcome.why_not_mounted) : nullptr;
@@ -141,7 +161,8 @@ std::string FaultExplorer::judge_run(const CrashSequence& sequence, const Plan& 
   if (!outcome.wrong.empty() || !outcome.is_open) return outcome.wrong;
   const bool interrupted = has(plan.faults, {Kind::kInterrupted, Kind::kInterruptedThen});
   const bool given_up = interrupted || (plan.soft && has(plan.faults, {Kind::kAbsent, Kind::kAbsentThen}));
-  if (given_up || has(plan.faults, {Kind::kRefused})) return judge_refused(sequence, outcome, given_up ? &expected : nullptr);
+  if (given_up || has(plan.faults, {Kind::kRefused}))
+    return judge_refused(sequence, outcome, given_up ? &expected : nullptr);
   // All else is the brick's and the network's business: nobody sees it.
   if (!outcome.why_not_mounted.empty()) return outcome.why_not_mounted;
   for (size_t i = 0; i < expected.answers.size(); ++i) {
@@ -156,9 +177,11 @@ std::string FaultExplorer::judge_run(const CrashSequence& sequence, const Plan& 
   return why.empty() ? "" : "another mount finds that " + why;
 }
 
-// An operation that was refused something, or given up, fails, and has changed nothing; what a sync returned for is kept, and the rest
-// in order. Given up with a transfer under way (there is something `intended`), it may have written over bytes in place.
-std::string FaultExplorer::judge_refused(const CrashSequence& sequence, const Outcome& outcome, const Outcome* intended) {
+// An operation that was refused something, or given up, fails, and has changed nothing; what a sync returned for is
+// kept, and the rest in order. Given up with a transfer under way (there is something `intended`), it may have written
+// over bytes in place.
+std::string FaultExplorer::judge_refused(const CrashSequence& sequence, const Outcome& outcome,
+                                         const Outcome* intended) {
   if (!outcome.why_not_mounted.empty()) return "";
   for (size_t i = 0; intended != nullptr && i < sequence.size() && outcome.answers[i] == intended->answers[i]; ++i) {
     if (!outcome.history[i + 1].error.empty()) break;
@@ -167,8 +190,9 @@ std::string FaultExplorer::judge_refused(const CrashSequence& sequence, const Ou
   }
   for (size_t i = 0; i < sequence.size(); ++i) {
     if (outcome.answers[i] == 0 || !outcome.history[i].error.empty() || !outcome.history[i + 1].error.empty()) continue;
-    const std::string why = intended == nullptr ? difference(outcome.history[i], outcome.history[i + 1])
-                                                : judge_failed(outcome.history[i], intended->history[i + 1], outcome.history[i + 1]);
+    const std::string why = intended == nullptr
+                                ? difference(outcome.history[i], outcome.history[i + 1])
+                                : judge_failed(outcome.history[i], intended->history[i + 1], outcome.history[i + 1]);
     if (!why.empty()) return fmt::format("operation {} fails with errno {}, and {}", i + 1, outcome.answers[i], why);
   }
   std::vector<TreeSnapshot> served;

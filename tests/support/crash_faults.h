@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs sequences of operations on a file system whose brick fails: each kind of fault at each call, one by one, and some pairs. What
-// must hold: docs/recovery.md, "Faults".
+// Runs sequences of operations on a file system whose brick fails: each kind of fault at each call, one by one, and
+// some pairs. What must hold: docs/recovery.md, "Faults".
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace brickfs {
 
 struct FaultOptions {
   uint64_t seed = 1;
-  uint64_t pairs = 0;                              // for each sequence and kind of brick
-  std::function<void(uint64_t seed)> on_run;       // before each: the clock is set back, threads are ordered by the seed
-  std::function<void()> delay;                     // time passes
+  uint64_t pairs = 0;                         // for each sequence and kind of brick
+  std::function<void(uint64_t seed)> on_run;  // before each: the clock is set back, threads are ordered by the seed
+  std::function<void()> delay;                // time passes
   std::function<bool()> time_is_up;
 };
 
@@ -34,12 +34,12 @@ class FaultExplorer {
  private:
   struct Outcome {
     uint64_t calls = 0;
-    bool is_open = false;                // the volume: else it was told at once that it cannot be
+    bool is_open = false;  // the volume: else it was told at once that it cannot be
     std::string why_not_mounted;
-    std::vector<int> answers;            // of the operations, a sync and the unmount: errno or 0
-    std::vector<TreeSnapshot> history;   // after so many operations; more than mount and operations: not
-    TreeSnapshot kept;                   // what another mount finds
-    std::string wrong;                   // with that mount
+    std::vector<int> answers;           // of the operations, a sync and the unmount: errno or 0
+    std::vector<TreeSnapshot> history;  // after so many operations; more than mount and operations: not
+    TreeSnapshot kept;                  // what another mount finds
+    std::string wrong;                  // with that mount
   };
   using Faults = std::vector<PlannedFault>;
 

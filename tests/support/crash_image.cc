@@ -146,7 +146,8 @@ uint64_t CrashImage::digest_of(const Block& block) {
     const CopiedOnWrite<Page>& page = block.pages[i];
     if (!page) continue;
     uint64_t known = page->digest.value;
-    if (known == 0) known = page->digest.value = is_zero(page->bytes) ? 1 : XXH3_64bits(page->bytes.data(), kPageBytes) | 2;
+    if (known == 0)
+      known = page->digest.value = is_zero(page->bytes) ? 1 : XXH3_64bits(page->bytes.data(), kPageBytes) | 2;
     if (known != 1) digest += XXH3_64bits_withSeed(&i, sizeof(i), known);
   }
   block.digest.value = digest;

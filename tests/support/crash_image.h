@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of a volume's blocks, in small pages that copies share until one of them writes: a crash state costs what it
-// differs in. A page that is zero costs nothing.
-// Threads: a copy may be changed by one thread while others change theirs; one object is one thread's.
+// The bytes of a volume's blocks, in small pages that copies share until one of them writes: a crash state costs what
+// it differs in. A page that is zero costs nothing. Threads: a copy may be changed by one thread while others change
+// theirs; one object is one thread's.
 #pragma once
 
 #include <array>

@@ -49,10 +49,10 @@ class Snapshooter {
   void add(const std::string& path, const Attributes& found) {
     TreeSnapshot::File file;
     file.ino = found.ino;
-    file.attributes = fmt::format(FMT_COMPILE("mode {:o} links {} owner {}:{} size {} blocks {} mtime {} ctime {} btime {}"), found.mode,
-                                  found.nlink, found.uid, found.gid, found.size_bytes, found.blocks_512,
-                                  static_cast<int64_t>(found.mtime), static_cast<int64_t>(found.ctime),
-                                  static_cast<int64_t>(found.btime));
+    file.attributes = fmt::format(
+        FMT_COMPILE("mode {:o} links {} owner {}:{} size {} blocks {} mtime {} ctime {} btime {}"), found.mode,
+        found.nlink, found.uid, found.gid, found.size_bytes, found.blocks_512, static_cast<int64_t>(found.mtime),
+        static_cast<int64_t>(found.ctime), static_cast<int64_t>(found.btime));
     if (S_ISLNK(found.mode)) {
       const auto target = filesystem_.read_symlink(found.ino);
       if (!target.ok()) return fail(path, target.error());
@@ -60,9 +60,12 @@ class Snapshooter {
     }
     if (S_ISREG(found.mode)) {
       file.contents.resize(found.size_bytes);
-      const LocalSlice into{reinterpret_cast<std::byte*>(file.contents.data()), static_cast<uint32_t>(found.size_bytes), 0};
-      const auto bytes = found.size_bytes == 0 ? Result<uint64_t>(0) : filesystem_.read(found.ino, 0, std::span(&into, 1));
-      if (!bytes.ok() || *bytes != found.size_bytes) return fail(path, bytes.ok() ? Error(EIO, "short read") : bytes.error());
+      const LocalSlice into{reinterpret_cast<std::byte*>(file.contents.data()), static_cast<uint32_t>(found.size_bytes),
+                            0};
+      const auto bytes =
+          found.size_bytes == 0 ? Result<uint64_t>(0) : filesystem_.read(found.ino, 0, std::span(&into, 1));
+      if (!bytes.ok() || *bytes != found.size_bytes)
+        return fail(path, bytes.ok() ? Error(EIO, "short read") : bytes.error());
     }
     add_xattrs(path, found.ino, file);
     snapshot_.files.emplace(path, std::move(file));
@@ -95,8 +98,8 @@ const TreeSnapshot::File* file_of(const TreeSnapshot& snapshot, Ino ino) {
   return nullptr;
 }
 
-// True if each byte is that after operation `k`, or one that a later operation wrote over it in place: the file never ended
-// before it in between.
+// True if each byte is that after operation `k`, or one that a later operation wrote over it in place: the file never
+// ended before it in between.
 bool contents_fit(std::span<const TreeSnapshot> history, size_t k, size_t high, const TreeSnapshot::File& expected,
                   const std::string& found) {
   if (found == expected.contents) return true;
@@ -119,7 +122,8 @@ std::string compare(std::span<const TreeSnapshot> history, size_t k, size_t high
   for (const auto& [path, file] : expected.files) {
     const auto at = found.files.find(path);
     if (at == found.files.end()) return fmt::format("{} is missing", path);
-    if (at->second.ino != file.ino) return fmt::format("{} is inode {}, not {}", path, raw(at->second.ino), raw(file.ino));
+    if (at->second.ino != file.ino)
+      return fmt::format("{} is inode {}, not {}", path, raw(at->second.ino), raw(file.ino));
     if (at->second.attributes != file.attributes)
       return fmt::format("{} has [{}], not [{}]", path, at->second.attributes, file.attributes);
     if (!contents_fit(history, k, high, file, at->second.contents)) {

@@ -10,14 +10,14 @@ namespace {
 
 using Shape = Landing::Shape;
 
-constexpr uint32_t kWord = 8;     // what memory takes whole
-constexpr uint32_t kLine = 64;    // what travels together
-constexpr uint32_t kSector = 512;  // what a disk takes whole
-constexpr uint32_t kDensePlaces = 48;   // of each shape
+constexpr uint32_t kWord = 8;          // what memory takes whole
+constexpr uint32_t kLine = 64;         // what travels together
+constexpr uint32_t kSector = 512;      // what a disk takes whole
+constexpr uint32_t kDensePlaces = 48;  // of each shape
 constexpr uint32_t kSparsePlaces = 2;
 constexpr uint32_t kDenseRandoms = 12;
 constexpr uint32_t kSparseRandoms = 1;
-constexpr size_t kMostInFlight = 4;     // of which all combinations of whole and none are tried
+constexpr size_t kMostInFlight = 4;  // of which all combinations of whole and none are tried
 
 // The parts that landed of the grains from `from` to `to` of `bytes`: step(offset, length).
 template <typename Step>
@@ -41,10 +41,12 @@ void land_range(BrickState& state, const CommitRange& range, const Landing& land
   if (landing.shape == Shape::kAll) return state.stored.copy_from(state.visible, range.address, range.length_bytes);
   constexpr uint64_t kStep = CrashImage::kPageBytes;  // sectors and what is smaller lie within one
   for (uint64_t offset = 0; offset < range.length_bytes;) {
-    const uint64_t next = std::min(round_down(range.address + offset, kStep) + kStep - range.address, range.length_bytes);
+    const uint64_t next =
+        std::min(round_down(range.address + offset, kStep) + kStep - range.address, range.length_bytes);
     if (!state.stored.shares_page(state.visible, range.address + offset)) {
-      for_each_landed(landing, range.length_bytes, divide_up(offset, landing.grain), divide_up(next, landing.grain),
-                      [&](uint64_t at, uint64_t length) { state.stored.copy_from(state.visible, range.address + at, length); });
+      for_each_landed(
+          landing, range.length_bytes, divide_up(offset, landing.grain), divide_up(next, landing.grain),
+          [&](uint64_t at, uint64_t length) { state.stored.copy_from(state.visible, range.address + at, length); });
     }
     offset = next;
   }
@@ -81,25 +83,38 @@ std::vector<uint32_t> places(uint64_t limit, uint32_t most) {
 
 const char* name_of(Shape shape) {
   switch (shape) {
-    case Shape::kNone: return "none";
-    case Shape::kAll: return "all";
-    case Shape::kPrefix: return "first";
-    case Shape::kSuffix: return "last";
-    case Shape::kWithout: return "without";
-    case Shape::kOnly: return "only";
-    case Shape::kEven: return "even";
-    case Shape::kOdd: return "odd";
-    case Shape::kRandom: return "random";
+    case Shape::kNone:
+      return "none";
+    case Shape::kAll:
+      return "all";
+    case Shape::kPrefix:
+      return "first";
+    case Shape::kSuffix:
+      return "last";
+    case Shape::kWithout:
+      return "without";
+    case Shape::kOnly:
+      return "only";
+    case Shape::kEven:
+      return "even";
+    case Shape::kOdd:
+      return "odd";
+    case Shape::kRandom:
+      return "random";
   }
   return "";
 }
 
 std::string describe(const BrickEvent& event) {
   switch (event.kind) {
-    case BrickEvent::Kind::kWrite: return fmt::format("write of {} bytes at {:#x}", event.bytes.size(), event.address);
-    case BrickEvent::Kind::kAlloc: return fmt::format("alloc of {} at {:#x}", event.blocks.count, raw(event.blocks.start));
-    case BrickEvent::Kind::kFree: return fmt::format("free of {} at {:#x}", event.blocks.count, raw(event.blocks.start));
-    case BrickEvent::Kind::kCommit: return fmt::format("commit of {} ranges", event.ranges.size());
+    case BrickEvent::Kind::kWrite:
+      return fmt::format("write of {} bytes at {:#x}", event.bytes.size(), event.address);
+    case BrickEvent::Kind::kAlloc:
+      return fmt::format("alloc of {} at {:#x}", event.blocks.count, raw(event.blocks.start));
+    case BrickEvent::Kind::kFree:
+      return fmt::format("free of {} at {:#x}", event.blocks.count, raw(event.blocks.start));
+    case BrickEvent::Kind::kCommit:
+      return fmt::format("commit of {} ranges", event.ranges.size());
   }
   return "";
 }
@@ -108,24 +123,34 @@ void land(BrickState& state, const BrickEvent& event, const Landing& landing, bo
   if (landing.shape == Shape::kNone) return;
   if (landing.shape == Shape::kAll || event.kind != BrickEvent::Kind::kWrite) return apply(state, event, durable);
   if (!state.visible.contains(block_of(event.address))) return;
-  for_each_landed(landing, event.bytes.size(), 0, divide_up(event.bytes.size(), landing.grain), [&](uint64_t offset, uint64_t length) {
-    state.visible.write(event.address + offset, std::span(event.bytes).subspan(offset, length));
-  });
+  for_each_landed(landing, event.bytes.size(), 0, divide_up(event.bytes.size(), landing.grain),
+                  [&](uint64_t offset, uint64_t length) {
+                    state.visible.write(event.address + offset, std::span(event.bytes).subspan(offset, length));
+                  });
 }
 
 }  // namespace
 
 bool Landing::covers(uint64_t index, uint64_t grains) const {
   switch (shape) {
-    case Shape::kNone: return false;
-    case Shape::kAll: return true;
-    case Shape::kPrefix: return index < count;
-    case Shape::kSuffix: return index + count >= grains;
-    case Shape::kWithout: return index != count;
-    case Shape::kOnly: return index == count;
-    case Shape::kEven: return index % 2 == 0;
-    case Shape::kOdd: return index % 2 == 1;
-    case Shape::kRandom: return (mix(index ^ uint64_t{count} << 32) & 1) != 0;
+    case Shape::kNone:
+      return false;
+    case Shape::kAll:
+      return true;
+    case Shape::kPrefix:
+      return index < count;
+    case Shape::kSuffix:
+      return index + count >= grains;
+    case Shape::kWithout:
+      return index != count;
+    case Shape::kOnly:
+      return index == count;
+    case Shape::kEven:
+      return index % 2 == 0;
+    case Shape::kOdd:
+      return index % 2 == 1;
+    case Shape::kRandom:
+      return (mix(index ^ uint64_t{count} << 32) & 1) != 0;
   }
   return false;
 }
@@ -194,7 +219,8 @@ void CrashStates::for_each(const Visit& visit) {
 }
 
 bool CrashStates::visit_cut(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit) {
-  return of_ == CrashOf::kClient ? visit_client(base, tick, in_flight, visit) : visit_brick(base, tick, in_flight, visit);
+  return of_ == CrashOf::kClient ? visit_client(base, tick, in_flight, visit)
+                                 : visit_brick(base, tick, in_flight, visit);
 }
 
 bool CrashStates::visit_client(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit) {
@@ -212,7 +238,8 @@ bool CrashStates::visit_client(const BrickState& base, uint64_t tick, const InFl
   const size_t combined = std::min(count, kMostInFlight);
   for (size_t set = 0; set < size_t{1} << combined; ++set) {
     std::vector<Landing> landings(count);
-    for (size_t i = 0; i < count; ++i) landings[i].shape = (set >> std::min(i, combined - 1) & 1) != 0 ? Shape::kAll : Shape::kNone;
+    for (size_t i = 0; i < count; ++i)
+      landings[i].shape = (set >> std::min(i, combined - 1) & 1) != 0 ? Shape::kAll : Shape::kNone;
     if (!go(landings)) return false;
   }
   for (size_t i = 0; i < count; ++i) {
@@ -252,7 +279,9 @@ std::vector<std::vector<Landing>> CrashStates::commit_landings(const BrickEvent&
     for (size_t i = first; i < end; ++i) {
       for (const uint32_t place : places(divide_up(commit.ranges[i].length_bytes, kSector), most)) {
         for (const Shape others : {Shape::kNone, Shape::kAll}) {
-          with_stage([&](size_t j) { return j == i ? Landing{Shape::kPrefix, kSector, place} : Landing{others, kSector, 0}; });
+          with_stage([&](size_t j) {
+            return j == i ? Landing{Shape::kPrefix, kSector, place} : Landing{others, kSector, 0};
+          });
         }
       }
     }
@@ -329,7 +358,8 @@ bool CrashStates::visit_tables(const BrickState& stored, CrashPoint point, bool 
   }
   if (!all || !dense_) return true;
   for (size_t one = 0; one < open.size(); ++one) {
-    if (!go("one", [&](size_t i) { return i == one; }) || !go("all but one", [&](size_t i) { return i != one; })) return false;
+    if (!go("one", [&](size_t i) { return i == one; }) || !go("all but one", [&](size_t i) { return i != one; }))
+      return false;
   }
   return true;
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The states in which a crash can leave a brick, built from the log of what was done to it. Rules: docs/recovery.md, "The
-// crash explorer".
+// The states in which a crash can leave a brick, built from the log of what was done to it. Rules: docs/recovery.md,
+// "The crash explorer".
 //
-//   client  The client dies; the brick lives. What had ended is there. Each write under way has landed wholly, not at all, or in
-//           part, at the grain of cache lines or of words, whatever the others did. Control calls under way were done or not.
-//   brick   The brick dies, and with it the client. What commits have made durable is there; of a commit under way a part that keeps
+//   client  The client dies; the brick lives. What had ended is there. Each write under way has landed wholly, not at
+//   all, or in
+//           part, at the grain of cache lines or of words, whatever the others did. Control calls under way were done
+//           or not.
+//   brick   The brick dies, and with it the client. What commits have made durable is there; of a commit under way a
+//   part that keeps
 //           its barriers; of the blocks allocated and freed since, any.
 #pragma once
 
@@ -23,11 +26,15 @@ enum class CrashOf { kClient, kBrick };
 // How much of one write, or of one range of a commit, has landed.
 struct Landing {
   enum class Shape {
-    kNone, kAll,
-    kPrefix, kSuffix,    // so many grains
-    kWithout, kOnly,     // grain number `count`
-    kEven, kOdd,         // grains
-    kRandom,             // grains, by seed `count`
+    kNone,
+    kAll,
+    kPrefix,
+    kSuffix,  // so many grains
+    kWithout,
+    kOnly,  // grain number `count`
+    kEven,
+    kOdd,     // grains
+    kRandom,  // grains, by seed `count`
   };
   Shape shape = Shape::kNone;
   uint32_t grain = 8;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What clients did to a brick, when, and what they were answered; and whether a store that a power loss left at some
-// moment is one that the brick interface (transport/brick/brick.h, commit()) allows. Moments are places in the log of the
-// store's disk.
+// moment is one that the brick interface (transport/brick/brick.h, commit()) allows. Moments are places in the log of
+// the store's disk.
 #pragma once
 
 #include <array>

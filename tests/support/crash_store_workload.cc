@@ -57,7 +57,8 @@ OpenRequest request_of(size_t volume, uint64_t client, OpenMode mode) {
 
 const std::array<const char*, kStoreVolumesUsed> kStoreVolumeNames = {"default", "other"};
 
-std::unique_ptr<BrickService> open_store_service(CrashDisk& disk, uint64_t memory_blocks, uint64_t slots, std::string* why) {
+std::unique_ptr<BrickService> open_store_service(CrashDisk& disk, uint64_t memory_blocks, uint64_t slots,
+                                                 std::string* why) {
   BrickConfig config;
   config.memory_bytes = memory_blocks * kBlockBytes;
   config.store_path = "disk";

@@ -23,7 +23,8 @@ constexpr uint64_t kStoreMemoryBlocks = 3;  // so blocks are evicted
 extern const std::array<const char*, kStoreVolumesUsed> kStoreVolumeNames;
 
 // Of the store on `disk`, made with so many slots, or changed to them; 0: as it is. Null: `why`.
-std::unique_ptr<BrickService> open_store_service(CrashDisk& disk, uint64_t memory_blocks, uint64_t slots, std::string* why);
+std::unique_ptr<BrickService> open_store_service(CrashDisk& disk, uint64_t memory_blocks, uint64_t slots,
+                                                 std::string* why);
 
 // What a volume holds, as a reader sees it, and the epoch of the lease before his. Empty, or what went wrong.
 std::string read_volume(BrickService& service, size_t volume, FoundBlocks& found, uint64_t& epoch);

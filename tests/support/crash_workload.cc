@@ -17,10 +17,10 @@ struct Verb {
 };
 
 constexpr Verb kVerbs[] = {
-    {"create", 1}, {"mkdir", 1},    {"symlink", 1},  {"link", 2},   {"unlink", 1},   {"rmdir", 1},    {"rename", 2},
-    {"exchange", 2}, {"whiteout", 2}, {"write", 3},  {"append", 2},   {"truncate", 2}, {"punch", 3},  {"zero", 3},     {"allocate", 3},
-    {"setxattr", 2}, {"unsetxattr", 1}, {"chmod", 2}, {"hold", 1},  {"tmpfile", 1},  {"fsync", 1},    {"sync", 0},
-    {"checkpoint", 0}, {"unmount", 0},
+    {"create", 1}, {"mkdir", 1},    {"symlink", 1},  {"link", 2},     {"unlink", 1},     {"rmdir", 1},
+    {"rename", 2}, {"exchange", 2}, {"whiteout", 2}, {"write", 3},    {"append", 2},     {"truncate", 2},
+    {"punch", 3},  {"zero", 3},     {"allocate", 3}, {"setxattr", 2}, {"unsetxattr", 1}, {"chmod", 2},
+    {"hold", 1},   {"tmpfile", 1},  {"fsync", 1},    {"sync", 0},     {"checkpoint", 0}, {"unmount", 0},
 };
 
 std::vector<std::string> split(std::string_view text, char at) {
@@ -87,7 +87,8 @@ std::string text_of(const CrashSequence& sequence) {
 
 CrashSequence crash_base() {
   return known(
-      "create a; append a 5000; setxattr a 10; create b; append b 100; mkdir d; create d/x; append d/x 12288; symlink d/s;"
+      "create a; append a 5000; setxattr a 10; create b; append b 100; mkdir d; create d/x; append d/x 12288; symlink "
+      "d/s;"
       "mkdir f; link b d/l; create g; write g 8192 4096; allocate g 0 4096; sync");
 }
 
@@ -96,12 +97,16 @@ CrashSequence crash_work() { return known("create new; append new 9000; append d
 const CrashSequence& crash_alphabet() {
   static const CrashSequence alphabet = known(
       "create c; create d/y; mkdir e; mkdir d/z; symlink c; symlink d/y;"
-      "write a 0 4096; write a 100 50; write a 4000 3000; write a 20000 100; write d/x 4096 4096; write g 0 200; write c 0 700;"
+      "write a 0 4096; write a 100 50; write a 4000 3000; write a 20000 100; write d/x 4096 4096; write g 0 200; write "
+      "c 0 700;"
       "append a 3000; append b 10; append b 9000; append d/y 4096;"
       "truncate a 0; truncate a 100; truncate a 9000; truncate d/x 4096; truncate b 50;"
-      "punch a 0 4096; punch d/x 100 9000; zero d/x 4000 200; zero a 0 4096; allocate a 4096 20000; allocate b 0 8192; allocate b 0 600000; append b 270000;"
-      "rename a b; rename a c; rename a d/y; rename d e; rename d/x a; rename f d/y; rename b b; exchange a b; exchange a d; whiteout a b; whiteout d/x c; whiteout f d/y;"
-      "link a c; link a d/y; link d/x c; unlink a; unlink b; unlink d/x; unlink d/l; unlink d/s; rmdir f; rmdir d; mkdir f;"
+      "punch a 0 4096; punch d/x 100 9000; zero d/x 4000 200; zero a 0 4096; allocate a 4096 20000; allocate b 0 8192; "
+      "allocate b 0 600000; append b 270000;"
+      "rename a b; rename a c; rename a d/y; rename d e; rename d/x a; rename f d/y; rename b b; exchange a b; "
+      "exchange a d; whiteout a b; whiteout d/x c; whiteout f d/y;"
+      "link a c; link a d/y; link d/x c; unlink a; unlink b; unlink d/x; unlink d/l; unlink d/s; rmdir f; rmdir d; "
+      "mkdir f;"
       "hold a; hold d/x; tmpfile d; setxattr a 20; setxattr d 3000; unsetxattr a; chmod a 600; chmod d 711;"
       "fsync a; sync; checkpoint");
   return alphabet;
@@ -139,7 +144,8 @@ Status CrashWorkload::run(const CrashOperation& operation) {
     return status;
   }
   if (verb == "fsync") return filesystem_.sync(TRY(find(operation.words[1])));
-  for (const char* on_names : {"create", "mkdir", "symlink", "link", "unlink", "rmdir", "rename", "exchange", "whiteout", "tmpfile"}) {
+  for (const char* on_names :
+       {"create", "mkdir", "symlink", "link", "unlink", "rmdir", "rename", "exchange", "whiteout", "tmpfile"}) {
     if (verb == on_names) return run_name(operation);
   }
   return run_file(operation, TRY(find(operation.words[1])));
@@ -152,9 +158,11 @@ void CrashWorkload::finish_checkpoint() {
 Status CrashWorkload::run_name(const CrashOperation& operation) {
   const std::string& verb = operation.words[0];
   const Place at = TRY(place(operation.words[1]));
-  if (verb == "create") return status_of(filesystem_.create(at.directory, at.name, S_IFREG | 0644, root()), filesystem_);
+  if (verb == "create")
+    return status_of(filesystem_.create(at.directory, at.name, S_IFREG | 0644, root()), filesystem_);
   if (verb == "mkdir") return status_of(filesystem_.make_directory(at.directory, at.name, 0755, root()), filesystem_);
-  if (verb == "symlink") return status_of(filesystem_.make_symlink(at.directory, at.name, "to/" + at.name, root()), filesystem_);
+  if (verb == "symlink")
+    return status_of(filesystem_.make_symlink(at.directory, at.name, "to/" + at.name, root()), filesystem_);
   if (verb == "unlink") return filesystem_.unlink(at.directory, at.name);
   if (verb == "rmdir") return filesystem_.remove_directory(at.directory, at.name);
   if (verb == "tmpfile") {  // stays open: it goes with the mount
@@ -162,7 +170,8 @@ Status CrashWorkload::run_name(const CrashOperation& operation) {
     return write(made.ino, 0, 5000, false);
   }
   const Place to = TRY(place(operation.words[2]));
-  if (verb == "link") return status_of(filesystem_.link(TRY(find(operation.words[1])), to.directory, to.name), filesystem_);
+  if (verb == "link")
+    return status_of(filesystem_.link(TRY(find(operation.words[1])), to.directory, to.name), filesystem_);
   const Rename how = verb == "exchange" ? Rename::kExchange : Rename::kReplace;
   const Caller caller = root();
   const auto renamed =
@@ -176,7 +185,8 @@ Status CrashWorkload::run_file(const CrashOperation& operation, Ino ino) {
   const uint64_t second = operation.words.size() > 3 ? number(operation.words[3]) : 0;
   if (verb == "write") return write(ino, first, second, false);
   if (verb == "append") return write(ino, 0, first, true);
-  if (verb == "punch") return filesystem_.allocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, second, nullptr);
+  if (verb == "punch")
+    return filesystem_.allocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, second, nullptr);
   if (verb == "zero") return filesystem_.allocate(ino, FALLOC_FL_ZERO_RANGE, first, second, nullptr);
   if (verb == "allocate") return filesystem_.allocate(ino, 0, first, second, nullptr);
   if (verb == "unsetxattr") return filesystem_.remove_xattr(ino, "user.x");

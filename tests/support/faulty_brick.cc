@@ -66,26 +66,31 @@ class FaultyBrick final : public Brick {
       MutexLock state(faults_->mutex_);
       faults_->commits_.emplace_back(ranges.begin(), ranges.end());
     }
-    return call(BrickCall::kCommit, [&](Brick& brick) { return brick.commit(ranges); }, [&](Brick& brick) {  // lost with its brick
-      static_cast<void>(brick.commit(ranges.first((ranges.size() + 1) / 2)));
-    });
+    return call(
+        BrickCall::kCommit, [&](Brick& brick) { return brick.commit(ranges); },
+        [&](Brick& brick) {  // lost with its brick
+          static_cast<void>(brick.commit(ranges.first((ranges.size() + 1) / 2)));
+        });
   }
 
   Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(1, nullptr); }
 
   void submit(Batch& batch) override {
     batch.begin(1);
-    const Status status = call(BrickCall::kTransfer, [&](Brick& brick) {
-      Batch inner;
-      inner.transfers = batch.transfers;
-      brick.submit(inner);
-      return brick.wait(inner);
-    }, [&](Brick& brick) {  // lost on the way: half of it has landed
-      Batch inner;
-      inner.transfers.assign(batch.transfers.begin(), batch.transfers.begin() + (batch.transfers.size() + 1) / 2);
-      brick.submit(inner);
-      static_cast<void>(brick.wait(inner));
-    });
+    const Status status = call(
+        BrickCall::kTransfer,
+        [&](Brick& brick) {
+          Batch inner;
+          inner.transfers = batch.transfers;
+          brick.submit(inner);
+          return brick.wait(inner);
+        },
+        [&](Brick& brick) {  // lost on the way: half of it has landed
+          Batch inner;
+          inner.transfers.assign(batch.transfers.begin(), batch.transfers.begin() + (batch.transfers.size() + 1) / 2);
+          brick.submit(inner);
+          static_cast<void>(brick.wait(inner));
+        });
     batch.finish_one(status.code());
   }
   Status wait(Batch& batch) override { return batch.status(); }
@@ -144,14 +149,19 @@ namespace {
 // What a brick in order may answer to such a call.
 int refusal_of(BrickCall call) {
   switch (call) {
-    case BrickCall::kAlloc: return ENOSPC;
-    case BrickCall::kMap: return ENOMEM;
-    default: return EIO;
+    case BrickCall::kAlloc:
+      return ENOSPC;
+    case BrickCall::kMap:
+      return ENOMEM;
+    default:
+      return EIO;
   }
 }
 
 // The second time it would be refused: such a call is known by its number, and answered from what is remembered.
-bool can_repeat(BrickCall call) { return call != BrickCall::kAlloc && call != BrickCall::kFree && call != BrickCall::kUnmap; }
+bool can_repeat(BrickCall call) {
+  return call != BrickCall::kAlloc && call != BrickCall::kFree && call != BrickCall::kUnmap;
+}
 
 }  // namespace
 

@@ -23,17 +23,17 @@ enum class BrickCall { kAlloc, kFree, kMap, kUnmap, kList, kCommit, kStat, kTran
 // What happens to one call.
 struct PlannedFault {
   enum class Kind {
-    kLostRequest,    // the session is lost, nothing was done
-    kLostAnswer,     // it is lost when the call was carried out, of a batch half of the transfers
-    kRefused,        // answered with an errno that is due to such a call, not carried out
-    kDelayed,        // for some seconds
-    kRepeated,       // carried out twice, as far as that can be (transfers, commits, what only asks)
-    kRestarted,      // the brick is restarted instead
-    kRestartedThen,  // the same when the call was carried out, of a batch or a commit half
-    kAbsent,         // kLostRequest, and no new session for so many attempts to get one
-    kAbsentThen,     // kLostAnswer, and the same
-    kInterrupted,    // kAbsent, and who asked for the operation is told to end
-    kInterruptedThen // kAbsentThen, and the same
+    kLostRequest,     // the session is lost, nothing was done
+    kLostAnswer,      // it is lost when the call was carried out, of a batch half of the transfers
+    kRefused,         // answered with an errno that is due to such a call, not carried out
+    kDelayed,         // for some seconds
+    kRepeated,        // carried out twice, as far as that can be (transfers, commits, what only asks)
+    kRestarted,       // the brick is restarted instead
+    kRestartedThen,   // the same when the call was carried out, of a batch or a commit half
+    kAbsent,          // kLostRequest, and no new session for so many attempts to get one
+    kAbsentThen,      // kLostAnswer, and the same
+    kInterrupted,     // kAbsent, and who asked for the operation is told to end
+    kInterruptedThen  // kAbsentThen, and the same
   };
   static constexpr size_t kKinds = 11;
   static constexpr int kAttemptsWhileAbsent = 100;  // more than a minute's
@@ -60,8 +60,10 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
   // Called after each commit that was carried out, with nothing else under way.
   void set_after_commit(std::function<void()> callback) { after_commit_ = std::move(callback); }
 
-  // `restart`: what is behind is killed and started again. `delay`: lets time pass. `interrupt`: tells who asks to end; must not wait.
-  void plan(std::vector<PlannedFault> faults, std::function<void()> restart, std::function<void()> delay, std::function<void()> interrupt);
+  // `restart`: what is behind is killed and started again. `delay`: lets time pass. `interrupt`: tells who asks to end;
+  // must not wait.
+  void plan(std::vector<PlannedFault> faults, std::function<void()> restart, std::function<void()> delay,
+            std::function<void()> interrupt);
   uint64_t calls() const { return all_calls_; }
   uint64_t calls(BrickCall call) const { return counts_[static_cast<size_t>(call)]; }
   uint64_t sessions() const { return sessions_; }

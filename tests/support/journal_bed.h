@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A journal on a model brick, with the real volume client and the real space around it, that can be abandoned and read again.
+// A journal on a model brick, with the real volume client and the real space around it, that can be abandoned and read
+// again.
 #pragma once
 
 #include <gtest/gtest.h>

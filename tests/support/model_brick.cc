@@ -174,7 +174,8 @@ void ModelMedium::commit_block_table() {
 
 // Rounds end at barriers: some are done whole, one in part, the rest not at all.
 void ModelMedium::cut_commit_short(std::span<const CommitRange> ranges) {
-  const auto rounds = std::count_if(ranges.begin(), ranges.end(), [](const CommitRange& range) { return range.after_previous; }) + 1;
+  const auto rounds =
+      std::count_if(ranges.begin(), ranges.end(), [](const CommitRange& range) { return range.after_previous; }) + 1;
   const uint64_t reached = random_() % static_cast<uint64_t>(rounds + 1);
   if (reached > 0) commit_block_table();
   uint64_t round = 0;
@@ -183,7 +184,8 @@ void ModelMedium::cut_commit_short(std::span<const CommitRange> ranges) {
     if (round < reached) copy_to_store(range.address, range.length_bytes);
     if (round != reached) continue;
     for (uint64_t done = 0; done < range.length_bytes; done += kStoreGrain) {
-      if (random_() % 2 == 0) copy_to_store(range.address + done, std::min<uint64_t>(kStoreGrain, range.length_bytes - done));
+      if (random_() % 2 == 0)
+        copy_to_store(range.address + done, std::min<uint64_t>(kStoreGrain, range.length_bytes - done));
     }
   }
 }
@@ -279,7 +281,8 @@ Result<BrickStat> ModelBrick::stat() {
   stat.durability = medium_->durability_;
   stat.volume_capacity_blocks = stat.brick_capacity_blocks = stat.memory_blocks = medium_->capacity_blocks_;
   stat.volume_used_blocks = stat.brick_used_blocks = medium_->visible_.size();
-  stat.allocatable_blocks = medium_->capacity_blocks_ - std::min<uint64_t>(medium_->capacity_blocks_, medium_->visible_.size());
+  stat.allocatable_blocks =
+      medium_->capacity_blocks_ - std::min<uint64_t>(medium_->capacity_blocks_, medium_->visible_.size());
   return stat;
 }
 

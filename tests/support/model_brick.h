@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A brick in memory with stated powers over crashes, for tests of what the file system keeps on it: it can stop its client at
-// the n-th operation, which then happens in part, and it can crash and lose, or half lose, what was not committed.
-// One client at a time. tests/support/embedded_volume.h has the real thing.
+// A brick in memory with stated powers over crashes, for tests of what the file system keeps on it: it can stop its
+// client at the n-th operation, which then happens in part, and it can crash and lose, or half lose, what was not
+// committed. One client at a time. tests/support/embedded_volume.h has the real thing.
 #pragma once
 
 #include <cstddef>
@@ -22,15 +22,16 @@ namespace brickfs {
 // What outlives the client. Threads: any.
 class ModelMedium {
  public:
-  ModelMedium(Durability durability, uint64_t capacity_blocks) : durability_(durability), capacity_blocks_(capacity_blocks) {}
+  ModelMedium(Durability durability, uint64_t capacity_blocks)
+      : durability_(durability), capacity_blocks_(capacity_blocks) {}
 
-  // The `n`-th alloc, free, write or commit from now on (1: the next) happens in part, and that is the end of the client: it
-  // and everything after it answers ESTALE. Until the next open_model_volume().
+  // The `n`-th alloc, free, write or commit from now on (1: the next) happens in part, and that is the end of the
+  // client: it and everything after it answers ESTALE. Until the next open_model_volume().
   void stop_client_at(uint64_t n, uint64_t seed);
   bool client_stopped() const;
   uint64_t operations() const;  // so far
-  // What is not committed survives in part at most: of a commit cut short as far as that came; blocks allocated or freed
-  // since the last one may be there or not. No client may be there.
+  // What is not committed survives in part at most: of a commit cut short as far as that came; blocks allocated or
+  // freed since the last one may be there or not. No client may be there.
   void crash_brick(uint64_t seed);
   // Allocs, frees, writes and commits do nothing and answer this until it is 0 again.
   void fail_with(int code);

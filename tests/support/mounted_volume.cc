@@ -89,7 +89,11 @@ Caller root_caller() {
 }
 
 Caller user_caller(uint32_t uid, uint32_t gid, uint32_t umask) {
-  return {.uid = uid, .gid = gid, .umask = umask, .in_group = [gid](uint32_t other) { return other == gid; }, .is_administrator = {}};
+  return {.uid = uid,
+          .gid = gid,
+          .umask = umask,
+          .in_group = [gid](uint32_t other) { return other == gid; },
+          .is_administrator = {}};
 }
 
 Ino make_file(Filesystem& filesystem, std::string_view name) {

@@ -18,13 +18,13 @@ class MountedVolume {
  public:
   struct Options {
     uint64_t memory_bytes = 128 * kMiB;
-    bool durable = false;   // memory with a store file, which goes with this
+    bool durable = false;  // memory with a store file, which goes with this
     MountOptions mount;
   };
 
-  MountedVolume();                        // mounted
+  MountedVolume();  // mounted
   explicit MountedVolume(Options options);
-  ~MountedVolume();                       // as crash()
+  ~MountedVolume();  // as crash()
   MountedVolume(const MountedVolume&) = delete;
   MountedVolume& operator=(const MountedVolume&) = delete;
 
@@ -36,7 +36,7 @@ class MountedVolume {
   Status unmount();
   // Mounts (again). `why` gets the line for people.
   Status mount(std::string* why = nullptr);
-  void crash_and_mount();                 // fails the test if it cannot
+  void crash_and_mount();  // fails the test if it cannot
   void unmount_and_mount();
   Options& options() { return options_; }
   const std::shared_ptr<BrickService>& brick() { return service_; }

@@ -36,7 +36,8 @@ void commit_in(BrickState& state, const BrickEvent& commit) {
     if (state.freed.erase(block) > 0) state.stored.remove(BlockAddress{block});
     state.allocated.erase(block);
   }
-  for (const CommitRange& range : commit.ranges) state.stored.copy_from(state.visible, range.address, range.length_bytes);
+  for (const CommitRange& range : commit.ranges)
+    state.stored.copy_from(state.visible, range.address, range.length_bytes);
 }
 
 }  // namespace
@@ -62,8 +63,10 @@ void apply(BrickState& state, const BrickEvent& event, bool durable) {
       // Its block may be gone: then nobody will miss it.
       if (state.visible.contains_all({block_of(event.address), 1})) state.visible.write(event.address, event.bytes);
       return;
-    case BrickEvent::Kind::kAlloc: return alloc_in(state, event.blocks, durable);
-    case BrickEvent::Kind::kFree: return free_in(state, event.blocks, durable);
+    case BrickEvent::Kind::kAlloc:
+      return alloc_in(state, event.blocks, durable);
+    case BrickEvent::Kind::kFree:
+      return free_in(state, event.blocks, durable);
     case BrickEvent::Kind::kCommit:
       if (durable) commit_in(state, event);
       return;

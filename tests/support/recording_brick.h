@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A brick in memory that writes down all that changes it: each remote write, alloc, free and commit, with the ticks at which
-// it began and ended, so that what overlapped is known. What a crash could leave follows from that: crash_states.h.
+// A brick in memory that writes down all that changes it: each remote write, alloc, free and commit, with the ticks at
+// which it began and ended, so that what overlapped is known. What a crash could leave follows from that:
+// crash_states.h.
 //
 // Control calls and writes are carried out at once, but a write counts as under way until its owner was told of its end
 // (wait() returned): until then nobody may rely on it.
@@ -24,7 +25,8 @@ namespace brickfs {
 // A brick's bytes at some instant.
 struct BrickState {
   CrashImage visible;
-  // Of a durable brick: what is behind it. Has the committed bytes of all blocks that are visible or whose end is not durable.
+  // Of a durable brick: what is behind it. Has the committed bytes of all blocks that are visible or whose end is not
+  // durable.
   CrashImage stored;
   // Since they were last durable: blocks that a crash may take away, blocks that it may bring back.
   std::set<uint64_t> allocated;
@@ -40,13 +42,13 @@ struct BrickEvent {
   static constexpr uint64_t kNever = UINT64_MAX;
 
   Kind kind = Kind::kWrite;
-  uint64_t begin = 0;    // ticks: no two are equal
+  uint64_t begin = 0;  // ticks: no two are equal
   uint64_t end = kNever;
   uint64_t address = 0;  // kWrite
   std::vector<std::byte> bytes;
-  BlockRange blocks;     // kAlloc, kFree
-  std::vector<CommitRange> ranges;      // kCommit
-  std::set<uint64_t> settled;           // kCommit: blocks whose alloc or free had ended before it began
+  BlockRange blocks;                // kAlloc, kFree
+  std::vector<CommitRange> ranges;  // kCommit
+  std::set<uint64_t> settled;       // kCommit: blocks whose alloc or free had ended before it began
 };
 
 // Carries out the whole of an event.
@@ -63,12 +65,13 @@ class RecordingMedium : public std::enable_shared_from_this<RecordingMedium> {
  public:
   RecordingMedium(BrickState state, Durability durability, uint64_t capacity_blocks, bool record);
 
-  // Called in every call, with no lock held: before it is carried out, and before its end is told. Others may go on meanwhile.
+  // Called in every call, with no lock held: before it is carried out, and before its end is told. Others may go on
+  // meanwhile.
   void set_interleave(std::function<void()> interleave) { interleave_ = std::move(interleave); }
   // The medium's next client.
   std::unique_ptr<Brick> connect();
-  // The brick is killed and started again: what a commit has not taken along is gone; blocks allocated or freed since may be there or
-  // not, as the seed says. No client may be connected. Not while recording.
+  // The brick is killed and started again: what a commit has not taken along is gone; blocks allocated or freed since
+  // may be there or not, as the seed says. No client may be connected. Not while recording.
   void restart(uint64_t seed);
   // A tick of its own, between what came before and what comes.
   uint64_t mark();

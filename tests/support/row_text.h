@@ -17,12 +17,14 @@ struct RowText final : RowVisitor {
   size_t fail_at = SIZE_MAX;  // with EIO, at the line of this index
 
   Status put(const InodeRow& row) override {
-    return add(fmt::format("inode {} parent {} mode {:o} uid {} gid {} nlink {} rdev {} size {} times {} {} {} {} ->{}", raw(row.ino),
-                           raw(row.parent), row.mode, row.uid, row.gid, row.nlink, row.rdev, row.size_bytes, time(row.atime),
-                           time(row.mtime), time(row.ctime), time(row.btime), row.symlink_target));
+    return add(fmt::format("inode {} parent {} mode {:o} uid {} gid {} nlink {} rdev {} size {} times {} {} {} {} ->{}",
+                           raw(row.ino), raw(row.parent), row.mode, row.uid, row.gid, row.nlink, row.rdev,
+                           row.size_bytes, time(row.atime), time(row.mtime), time(row.ctime), time(row.btime),
+                           row.symlink_target));
   }
   Status put(const DirentRow& row) override {
-    return add(fmt::format("dirent {}/{} = {} type {} cookie {}", raw(row.directory), row.name, raw(row.ino), row.type, row.cookie));
+    return add(fmt::format("dirent {}/{} = {} type {} cookie {}", raw(row.directory), row.name, raw(row.ino), row.type,
+                           row.cookie));
   }
   Status put(const ExtentRow& row) override {
     return add(fmt::format("extent {} {}+{} on {}{}", raw(row.ino), row.file_unit, row.count, row.volume_unit,
@@ -34,11 +36,15 @@ struct RowText final : RowVisitor {
   }
   Status put_orphan(Ino ino) override { return add(fmt::format("orphan {}", raw(ino))); }
   Status erase_inode(Ino ino) override { return add(fmt::format("erase inode {}", raw(ino))); }
-  Status erase_dirent(Ino ino, std::string_view name) override { return add(fmt::format("erase dirent {}/{}", raw(ino), name)); }
+  Status erase_dirent(Ino ino, std::string_view name) override {
+    return add(fmt::format("erase dirent {}/{}", raw(ino), name));
+  }
   Status erase_extents(Ino ino, uint64_t file_unit, uint64_t count) override {
     return add(fmt::format("erase extents {} {}+{}", raw(ino), file_unit, count));
   }
-  Status erase_xattr(Ino ino, std::string_view name) override { return add(fmt::format("erase xattr {} {}", raw(ino), name)); }
+  Status erase_xattr(Ino ino, std::string_view name) override {
+    return add(fmt::format("erase xattr {} {}", raw(ino), name));
+  }
   Status erase_orphan(Ino ino) override { return add(fmt::format("erase orphan {}", raw(ino))); }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damages the file system on a volume as tests want it: its tree is read, changed in memory without any of the file system's
-// rules, and written back as a checkpoint that verifies.
+// Damages the file system on a volume as tests want it: its tree is read, changed in memory without any of the file
+// system's rules, and written back as a checkpoint that verifies.
 #pragma once
 
 #include <functional>

@@ -18,28 +18,51 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kSecondSlot = kBlockBytes / 2;
 // docs/format.md, "Superblock"
-constexpr uint64_t kUuidAt = 40, kJournalAt = 88, kCheckpointChecksumAt = 128, kRunsAt = 200, kSuperblockChecksumAt = 4088;
+constexpr uint64_t kUuidAt = 40, kJournalAt = 88, kCheckpointChecksumAt = 128, kRunsAt = 200,
+                   kSuperblockChecksumAt = 4088;
 constexpr StoredField kSuperblockFields[] = {
-    {12, 4, "superblock runs"},        {16, 8, "superblock compat"},       {24, 8, "superblock ro_compat"},
-    {32, 8, "superblock incompat"},    {56, 8, "superblock generation"},   {64, 8, "superblock created"},
-    {72, 8, "superblock next inode"},  {80, 8, "superblock replay from"},  {88, 8, "superblock journal block"},
-    {96, 8, "superblock checkpoint"},  {104, 8, "superblock chunks"},      {112, 8, "superblock rows"},
-    {120, 8, "superblock row bytes"},  {136, 8, "superblock label"},       {200, 8, "superblock run start"},
-    {208, 8, "superblock run count"},  {2248, 8, "superblock replay through"},
+    {12, 4, "superblock runs"},       {16, 8, "superblock compat"},           {24, 8, "superblock ro_compat"},
+    {32, 8, "superblock incompat"},   {56, 8, "superblock generation"},       {64, 8, "superblock created"},
+    {72, 8, "superblock next inode"}, {80, 8, "superblock replay from"},      {88, 8, "superblock journal block"},
+    {96, 8, "superblock checkpoint"}, {104, 8, "superblock chunks"},          {112, 8, "superblock rows"},
+    {120, 8, "superblock row bytes"}, {136, 8, "superblock label"},           {200, 8, "superblock run start"},
+    {208, 8, "superblock run count"}, {2248, 8, "superblock replay through"},
 };
-constexpr StoredField kChunkFields[] = {{8, 8, "chunk checkpoint"}, {16, 8, "chunk sequence"}, {24, 4, "chunk rows"}, {28, 4, "chunk bytes"}};
+constexpr StoredField kChunkFields[] = {
+    {8, 8, "chunk checkpoint"}, {16, 8, "chunk sequence"}, {24, 4, "chunk rows"}, {28, 4, "chunk bytes"}};
 constexpr StoredField kJournalFields[] = {
     {8, 8, "block address"}, {16, 8, "block next"}, {24, 8, "block first lsn"}, {32, 8, "block durable through"}};
-constexpr StoredField kBatchFields[] = {{4, 4, "batch bytes"},      {8, 4, "batch transactions"}, {16, 8, "batch address"},
-                                        {24, 8, "batch first lsn"}, {32, 8, "batch durable through"}};
+constexpr StoredField kBatchFields[] = {{4, 4, "batch bytes"},
+                                        {8, 4, "batch transactions"},
+                                        {16, 8, "batch address"},
+                                        {24, 8, "batch first lsn"},
+                                        {32, 8, "batch durable through"}};
 // docs/format.md, "Rows", by kind
 const std::vector<StoredField> kRowFields[] = {
     {},
-    {{2, 2, "inode target bytes"}, {4, 4, "inode mode"}, {8, 8, "inode number"}, {16, 8, "inode parent"}, {24, 4, "inode uid"},
-     {28, 4, "inode gid"}, {32, 4, "inode links"}, {36, 4, "inode device"}, {40, 8, "inode size"}, {48, 8, "inode atime"},
-     {56, 8, "inode mtime"}, {64, 8, "inode ctime"}, {72, 8, "inode btime"}},
-    {{1, 1, "entry type"}, {2, 1, "entry name bytes"}, {4, 8, "entry directory"}, {12, 8, "entry inode"}, {20, 8, "entry cookie"}},
-    {{1, 1, "extent unwritten"}, {4, 8, "extent inode"}, {12, 8, "extent file unit"}, {20, 8, "extent count"}, {28, 8, "extent volume unit"}},
+    {{2, 2, "inode target bytes"},
+     {4, 4, "inode mode"},
+     {8, 8, "inode number"},
+     {16, 8, "inode parent"},
+     {24, 4, "inode uid"},
+     {28, 4, "inode gid"},
+     {32, 4, "inode links"},
+     {36, 4, "inode device"},
+     {40, 8, "inode size"},
+     {48, 8, "inode atime"},
+     {56, 8, "inode mtime"},
+     {64, 8, "inode ctime"},
+     {72, 8, "inode btime"}},
+    {{1, 1, "entry type"},
+     {2, 1, "entry name bytes"},
+     {4, 8, "entry directory"},
+     {12, 8, "entry inode"},
+     {20, 8, "entry cookie"}},
+    {{1, 1, "extent unwritten"},
+     {4, 8, "extent inode"},
+     {12, 8, "extent file unit"},
+     {20, 8, "extent count"},
+     {28, 8, "extent volume unit"}},
     {{1, 1, "xattr name bytes"}, {4, 4, "xattr value bytes"}, {8, 8, "xattr inode"}},
     {{4, 8, "orphan"}},
     {{4, 8, "erased inode"}},
@@ -125,7 +148,8 @@ void VolumeImage::for_each_batch(Visit&& visit) const {
   for (size_t at = sizeof(JournalBlockHeader); at + sizeof(JournalBatchHeader) < kBlockBytes;) {
     const auto batch = parse_batch_header(std::span(block).subspan(at), journal_at() + at, seed());
     if (!batch) return;
-    visit(journal_at() + at, *batch, std::span<const std::byte>(block).subspan(at + sizeof(*batch), batch->payload_bytes));
+    visit(journal_at() + at, *batch,
+          std::span<const std::byte>(block).subspan(at + sizeof(*batch), batch->payload_bytes));
     at += batch_bytes(batch->payload_bytes);
   }
 }

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "fs/persistence/journal_format.h"
 #include "fs/persistence/checkpoint_format.h"
+#include "fs/persistence/journal_format.h"
 #include "transport/volume/volume_client.h"
 
 namespace brickfs {
@@ -29,8 +29,8 @@ class VolumeImage {
   // Onto a volume that has no blocks.
   Status write_to(VolumeClient& volume) const;
 
-  // Every number of the superblock, the first block of the checkpoint and of the journal, and of every row in them. The image must have
-  // both.
+  // Every number of the superblock, the first block of the checkpoint and of the journal, and of every row in them. The
+  // image must have both.
   std::vector<StoredField> fields() const;
   uint64_t get(const StoredField& field) const;
   // With all checksums over it made right again.

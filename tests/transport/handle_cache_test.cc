@@ -18,7 +18,6 @@ using testing::blocks;
 using Lease = HandleCache::Lease;
 using Retire = HandleCache::Retire;
 
-
 Lease map(HandleCache& cache, uint64_t first, uint64_t count, Access access) {
   HandleCache::Claim claim = cache.claim_missing(block_number(first), count, access);
   const Handle handle{claim.range(), access, 0, 1};
@@ -117,7 +116,8 @@ TEST(HandleCache, LeasesKeepHandlesAlive) {
           if (claim.empty()) continue;
           const Handle handle{blocks(number, 1), Access::kReadWrite, 0, next_key++};
           live[number] = handle.remote_key;
-          lease = std::move(*cache.insert(std::move(claim), std::span(&handle, 1), Access::kReadWrite, block_number(number)));
+          lease = std::move(
+              *cache.insert(std::move(claim), std::span(&handle, 1), Access::kReadWrite, block_number(number)));
         }
         ASSERT_EQ(live[number], lease.handle().remote_key);
         std::this_thread::yield();

@@ -57,7 +57,9 @@ class SilentBrick final : public Brick {
     if (!speaks()) return gone().error();
     return brick_->stat();
   }
-  Result<RegisteredMemory> register_memory(std::span<std::byte> memory) override { return brick_->register_memory(memory); }
+  Result<RegisteredMemory> register_memory(std::span<std::byte> memory) override {
+    return brick_->register_memory(memory);
+  }
   void submit(Batch& batch) override {
     if (speaks()) return brick_->submit(batch);
     batch.begin(1);
@@ -92,7 +94,8 @@ class InterruptedCalls : public ::testing::Test {
   void open(std::optional<milliseconds> soft = std::nullopt) {
     VolumeOptions options = remote_options();
     options.soft = soft;
-    auto volume = VolumeClient::open(std::make_unique<SilentBrick>(brick_.faults().make_brick(), silent_), options, nullptr);
+    auto volume =
+        VolumeClient::open(std::make_unique<SilentBrick>(brick_.faults().make_brick(), silent_), options, nullptr);
     ASSERT_TRUE(volume.ok());
     volume_ = std::move(*volume);
     ASSERT_TRUE(volume_->alloc(blocks(1, 1)).ok());
@@ -203,7 +206,8 @@ TEST_F(InterruptedCalls, SilenceIsTold) {
   EXPECT_EQ(volume_->link_state().kind, LinkState::Kind::kConnected);
   std::this_thread::sleep_for(1'700ms);
   EXPECT_EQ(volume_->link_state().kind, LinkState::Kind::kSilent);
-  EXPECT_NE(volume_->link_state().text.find("has not answered for 1."), std::string::npos) << volume_->link_state().text;
+  EXPECT_NE(volume_->link_state().text.find("has not answered for 1."), std::string::npos)
+      << volume_->link_state().text;
   silent_ = false;
 }
 
@@ -213,15 +217,22 @@ TEST(CommitGroup, WhoRunsACommitAndIsInterruptedLeavesItToOthers) {
   std::promise<void> running;
   std::promise<void> interrupt;
   auto first = std::async(std::launch::async, [&] {
-    return group.commit([&]() -> Status {
-      running.set_value();
-      interrupt.get_future().wait();
-      return Error(EINTR, "interrupted");
-    }, &one);
+    return group.commit(
+        [&]() -> Status {
+          running.set_value();
+          interrupt.get_future().wait();
+          return Error(EINTR, "interrupted");
+        },
+        &one);
   });
   running.get_future().wait();
   std::atomic<int> runs{0};
-  auto second = std::async(std::launch::async, [&] { return group.commit([&] { ++runs; return Status(); }); });
+  auto second = std::async(std::launch::async, [&] {
+    return group.commit([&] {
+      ++runs;
+      return Status();
+    });
+  });
   std::this_thread::sleep_for(20ms);
   interrupt.set_value();
   EXPECT_EQ(first.get().code(), EINTR);

@@ -51,8 +51,8 @@ struct TwoPaths {
     sessions->lose();
   }
   std::unique_ptr<Brick> connect(PathTimes times = kSoon) {
-    return make_redirected_brick({sessions->make_brick(), server.connect(), [this] { return probes->make_brick(); }, nullptr},
-                                 times);
+    return make_redirected_brick(
+        {sessions->make_brick(), server.connect(), [this] { return probes->make_brick(); }, nullptr}, times);
   }
 
   TcpTestBrick server;
@@ -107,9 +107,9 @@ TEST(RedirectedBrick, AnAnswerOfTheBrickIsNoFailureOfThePath) {
 TEST(RedirectedBrick, WithoutAnyPathTellsTheErrorOfTheWantedOne) {
   TwoPaths paths;
   paths.refuse(true);
-  const auto brick = make_redirected_brick(
-      {paths.sessions->make_brick(), make_tcp_brick("127.0.0.1", 9, {}), [&] { return paths.probes->make_brick(); }, nullptr},
-      kSoon);
+  const auto brick = make_redirected_brick({paths.sessions->make_brick(), make_tcp_brick("127.0.0.1", 9, {}),
+                                            [&] { return paths.probes->make_brick(); }, nullptr},
+                                           kSoon);
   const auto session = brick->open(request_for(1), nullptr);
   EXPECT_EQ(session.code(), ECONNREFUSED);
   EXPECT_STREQ(session.error().what(), "refused");
@@ -222,8 +222,8 @@ TEST(RedirectedBrick, LearnsThePortOfTheWayAround) {
   TwoPaths paths;
   const uint16_t real = paths.server.port();
   const std::vector<HostPort> addresses = {{"127.0.0.9", 1}, {"127.0.0.1", 1}};  // nobody there
-  const auto brick =
-      make_brick_with_tcp_around(addresses, {}, [&] { return paths.sessions->make_brick(); }, kSoon);
+  const auto brick = make_brick_with_tcp_around(
+      addresses, {}, [&] { return paths.sessions->make_brick(); }, kSoon);
   const auto session = brick->open(request_for(1), nullptr);
   ASSERT_TRUE(session.ok());
   EXPECT_EQ(session->tcp_port, real);

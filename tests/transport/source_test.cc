@@ -62,8 +62,8 @@ TEST(Source, AddressesAreBoundedAndDistinct) {
   EXPECT_EQ(why_not(text + ",a8/v"), "a brick has at most 8 addresses");
   EXPECT_EQ(why_not("tcp://a,b/v"), "tcp:// takes one address; several are for rdma://");
   EXPECT_EQ(why_not("rdma://a,b,a:20470/v"), "a:20470 is named twice");
-  for (const char* bad : {"rdma://,/v", "rdma://a,/v", "rdma://,a/v", "rdma://a,,b/v", "rdma://a,b:0/v", "rdma://a, b/v",
-                          "rdma://a:1,b:x/v", "rdma://[::1],::2/v"}) {
+  for (const char* bad : {"rdma://,/v", "rdma://a,/v", "rdma://,a/v", "rdma://a,,b/v", "rdma://a,b:0/v",
+                          "rdma://a, b/v", "rdma://a:1,b:x/v", "rdma://[::1],::2/v"}) {
     EXPECT_FALSE(why_not(bad).empty());
   }
 }
@@ -95,7 +95,8 @@ TEST(Source, NonsenseIsRefusedWithAReason) {
 }
 
 TEST(Source, FormatIsWhatParseTakes) {
-  for (const char* text : {"tcp://host:1/v", "rdma://[::1]:20470/default", "rdma://a:1,b:2/v", "memory:64M", "file:/a/b,4G", "file:/a/b"}) {
+  for (const char* text : {"tcp://host:1/v", "rdma://[::1]:20470/default", "rdma://a:1,b:2/v", "memory:64M",
+                           "file:/a/b,4G", "file:/a/b"}) {
     const auto source = parse_source(text, nullptr);
     ASSERT_TRUE(source.ok()) << text;
     EXPECT_EQ(format_source(*source), text);

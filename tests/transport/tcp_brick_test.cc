@@ -141,7 +141,8 @@ TEST(TcpBrick, CallbacksComeWhileOthersWait) {
   for (int i = 0; i < kBatches; ++i) {
     batches.push_back(
         std::make_unique<Batch>([](Batch&, void* context) { ++static_cast<Counter*>(context)->done; }, &counter));
-    const uint64_t own_place = static_cast<uint64_t>(i) * slice.length_bytes;  // batches under way together may not overlap
+    const uint64_t own_place =
+        static_cast<uint64_t>(i) * slice.length_bytes;  // batches under way together may not overlap
     batches.back()->transfers.push_back({Direction::kWrite, client.handles[0], own_place, std::span(&slice, 1)});
     client.brick->submit(*batches.back());
   }
@@ -201,7 +202,8 @@ TEST(TcpBrick, RefusedTransfersOfABatchLeaveTheRestOfItRight) {
       Handle handle = client.handles[0];
       if (refused[i]) handle.remote_key ^= 0x5a5a5a5a;
       batch.transfers.push_back({write ? Direction::kWrite : Direction::kRead, handle, offset, {&slices[i], 1}});
-      if (write && !refused[i]) std::copy(buffers[i].begin(), buffers[i].end(), expected.begin() + static_cast<ptrdiff_t>(offset));
+      if (write && !refused[i])
+        std::copy(buffers[i].begin(), buffers[i].end(), expected.begin() + static_cast<ptrdiff_t>(offset));
     }
     client.brick->submit(batch);
     const bool any = std::find(refused.begin(), refused.end(), true) != refused.end();

@@ -10,11 +10,11 @@
 
 #include "tests/support/brick_contract.h"
 #include "tests/support/tcp_test_brick.h"
+#include "transport/brick/wire.h"
 #include "transport/tcp/data_channel.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/socket.h"
 #include "transport/tcp/tcp_brick.h"
-#include "transport/brick/wire.h"
 
 namespace brickfs {
 namespace {

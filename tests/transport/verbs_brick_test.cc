@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The RDMA client against a real device: odd transfers, registered and not, many threads, and what the device refuses.
+#include "transport/verbs/verbs_brick.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -14,7 +16,6 @@
 #include "transport/verbs/call_channel.h"
 #include "transport/verbs/handshake.h"
 #include "transport/verbs/lane.h"
-#include "transport/verbs/verbs_brick.h"
 
 namespace brickfs::testing {
 namespace {
@@ -79,7 +80,8 @@ TEST_F(Verbs, RandomTransfersLeaveWhatAModelHas) {
       at += slice.length_bytes;
     }
   }
-  EXPECT_EQ(read(*client, handles->front(), 0, size / 2), std::vector(model.begin(), model.begin() + static_cast<long>(size / 2)));
+  EXPECT_EQ(read(*client, handles->front(), 0, size / 2),
+            std::vector(model.begin(), model.begin() + static_cast<long>(size / 2)));
 }
 
 TEST_F(Verbs, CallbacksAndWaitersShareTheLanes) {
@@ -267,7 +269,8 @@ TEST_F(Verbs, NothingOfAFencedClientLands) {
 TEST_F(Verbs, ATicketIsGoodOnce) {
   start();
   const HostPort address{*verbs_address(), brick_->port()};
-  auto opened = verbs::open_session(address, {}, request_for(1), nullptr, verbs::Clock::now() + std::chrono::seconds(10));
+  auto opened =
+      verbs::open_session(address, {}, request_for(1), nullptr, verbs::Clock::now() + std::chrono::seconds(10));
   ASSERT_TRUE(opened.ok());
   verbs::LocalMemory memory;
   const auto completions = *verbs::make_completion_channel(opened->device);
@@ -276,7 +279,8 @@ TEST_F(Verbs, ATicketIsGoodOnce) {
   ASSERT_TRUE(answer.ok());
   const auto offer = load<verbs::LaneAnswer>(answer->body);
   const auto enter = [&] {
-    return verbs::open_lane(address, offer, memory, completions.get(), verbs::Clock::now() + std::chrono::seconds(10)).code();
+    return verbs::open_lane(address, offer, memory, completions.get(), verbs::Clock::now() + std::chrono::seconds(10))
+        .code();
   };
   EXPECT_EQ(enter(), 0);
   EXPECT_EQ(enter(), ECONNREFUSED);

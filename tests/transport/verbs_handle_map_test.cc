@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/verbs/handle_map.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -9,6 +7,7 @@
 
 #include "tests/support/block_numbers.h"
 #include "transport/base/bytes.h"
+#include "transport/verbs/handle_map.h"
 
 namespace brickfs::verbs {
 namespace {
@@ -116,7 +115,8 @@ TEST(HandleMap, NobodyUsesWhatIsMadeAnew) {
         }
         Mapping* const mapping = map.use(handle);
         if (mapping == nullptr) continue;
-        if (mapping->handle.remote_address != handle.remote_address || mapping->keys[0] != handle.remote_address) ++wrong;
+        if (mapping->handle.remote_address != handle.remote_address || mapping->keys[0] != handle.remote_address)
+          ++wrong;
         ++used;
         HandleMap::release(*mapping);
       }

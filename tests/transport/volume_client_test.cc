@@ -25,7 +25,8 @@ using testing::write;
 
 Bytes filled(size_t length, int seed) {
   Bytes bytes(length);
-  for (size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>((i / 7 + static_cast<size_t>(seed) * 31) & 0xff);
+  for (size_t i = 0; i < length; ++i)
+    bytes[i] = static_cast<std::byte>((i / 7 + static_cast<size_t>(seed) * 31) & 0xff);
   return bytes;
 }
 
@@ -226,7 +227,8 @@ TEST(VolumeClient, FewBlocksStayMappedForWriting) {
     Bytes from = filled(512, 1);
     for (uint64_t block = 0; block < kBlocks; ++block) {
       const Piece piece{block * kBlockBytes, {{from.data(), 512, 0}}};
-      ASSERT_TRUE((tries ? volume->try_write(std::span(&piece, 1)) : volume->write(std::span(&piece, 1), Stage::kData)).ok());
+      ASSERT_TRUE(
+          (tries ? volume->try_write(std::span(&piece, 1)) : volume->write(std::span(&piece, 1), Stage::kData)).ok());
       if (block % 32 == 0) {
         ASSERT_TRUE(volume->commit().ok());
       }

@@ -112,8 +112,8 @@ TEST(VolumeCommit, WritersWaitForRoomAndGetIt) {
   EXPECT_GT(wanted, 3);
 }
 
-// A block whose neighbour under the same handle was written is unmapped with it: what it has must be committed before. Not all blocks need
-// share a handle, as the pool's thread may be at a frame when they are allocated; some do.
+// A block whose neighbour under the same handle was written is unmapped with it: what it has must be committed before.
+// Not all blocks need share a handle, as the pool's thread may be at a frame when they are allocated; some do.
 TEST(VolumeCommit, ComesBeforeAFreeThatUnmapsWrittenNeighbours) {
   RestartingBrick brick(8, 8);
   auto volume = open_volume(brick);
@@ -279,7 +279,8 @@ void run_writers_across_restarts(uint64_t memory_blocks, bool from_commit) {
   for (int i = 0; i < 12; ++i) {
     std::this_thread::sleep_for(milliseconds(random() % 40));
     if (random() % 3 == 0) {
-      brick.faults().lose_at(1 + random() % 10, random() % 2 == 0 ? BrickFaults::When::kBefore : BrickFaults::When::kAfter);
+      brick.faults().lose_at(1 + random() % 10,
+                             random() % 2 == 0 ? BrickFaults::When::kBefore : BrickFaults::When::kAfter);
     } else if (from_commit) {
       brick.restart_from_commit();
     } else {

@@ -21,9 +21,9 @@
 #include "transport/base/printable.h"
 #include "transport/base/random.h"
 #include "transport/base/size.h"
-#include "transport/volume/client_identity.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/proof.h"
+#include "transport/volume/client_identity.h"
 
 namespace brickfs {
 namespace {
@@ -31,8 +31,8 @@ namespace {
 using std::chrono::duration;
 using std::chrono::duration_cast;
 
-constexpr uint64_t kSpanBytes = 64 * kMiB;       // unless told otherwise
-constexpr double kMostWarmUp = 1;                // seconds
+constexpr uint64_t kSpanBytes = 64 * kMiB;         // unless told otherwise
+constexpr double kMostWarmUp = 1;                  // seconds
 constexpr std::chrono::milliseconds kToBegin{20};  // until all threads are there
 
 class Bench {
@@ -109,7 +109,8 @@ bool Bench::open(std::string* why) {
 
 Status Bench::make_lanes() {
   const uint64_t span = std::max(report_.span_bytes / options_.threads, options_.transfer_bytes);
-  const BenchShape shape{static_cast<uint32_t>(options_.transfer_bytes), options_.depth, span, std::byte{random_id<uint8_t>()}};
+  const BenchShape shape{static_cast<uint32_t>(options_.transfer_bytes), options_.depth, span,
+                         std::byte{random_id<uint8_t>()}};
   BlockAddress next = scratch_->range().start;
   for (unsigned i = 0; i < options_.threads; ++i) {
     const uint64_t share = blocks_ / options_.threads + (i < blocks_ % options_.threads ? 1 : 0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread of a bench: its registered memory, its share of the blocks, and the loop that measures. Nothing is allocated while
-// it runs, and between two transfers there is only a look at the clock: what it measures is the transport.
+// One thread of a bench: its registered memory, its share of the blocks, and the loop that measures. Nothing is
+// allocated while it runs, and between two transfers there is only a look at the clock: what it measures is the
+// transport.
 //
 // Threads: each lane is used by one at a time.
 #pragma once
@@ -25,7 +26,8 @@ struct BenchShape {
   std::byte fill{};             // every byte written
 };
 
-// What counts: transfers complete between the two. With many under way, those that the window's ends cut make up for each other.
+// What counts: transfers complete between the two. With many under way, those that the window's ends cut make up for
+// each other.
 struct BenchWindow {
   BenchClock::time_point begin;
   BenchClock::time_point end;
@@ -33,7 +35,8 @@ struct BenchWindow {
 
 class BenchLane {
  public:
-  // `share`: where it reads and writes: at least one handle, mapped for writing. ENOMEM; errors as Brick::register_memory().
+  // `share`: where it reads and writes: at least one handle, mapped for writing. ENOMEM; errors as
+  // Brick::register_memory().
   static Result<std::unique_ptr<BenchLane>> open(Brick& brick, std::vector<Handle> share, const BenchShape& shape);
   ~BenchLane();
   BenchLane(const BenchLane&) = delete;

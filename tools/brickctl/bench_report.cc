@@ -31,10 +31,10 @@ const char* name_of(Direction direction) { return direction == Direction::kRead 
 
 std::string format_table(const BenchReport& report) {
   const BenchOptions& options = report.options;
-  std::string text = fmt::format("{} over {}: {} a transfer, depth {}, {} thread{}, {:g} s each way, over {} of the volume\n",
-                                 report.source, report.transport, format_size(options.transfer_bytes), options.depth,
-                                 options.threads, options.threads == 1 ? "" : "s", options.seconds,
-                                 format_size(report.span_bytes));
+  std::string text =
+      fmt::format("{} over {}: {} a transfer, depth {}, {} thread{}, {:g} s each way, over {} of the volume\n",
+                  report.source, report.transport, format_size(options.transfer_bytes), options.depth, options.threads,
+                  options.threads == 1 ? "" : "s", options.seconds, format_size(report.span_bytes));
   auto out = std::back_inserter(text);
   fmt::format_to(out, "{:<6}{:>11}{:>12}{:>11}", "", "MB/s", "transfers/s", "mean us");
   for (const Column& column : kPercentiles) fmt::format_to(out, "{:>11}", column.name);

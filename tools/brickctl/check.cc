@@ -15,7 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kSilent{3};      // a run that is done by then says nothing of its progress
+constexpr std::chrono::seconds kSilent{3};  // a run that is done by then says nothing of its progress
 constexpr std::chrono::seconds kBetweenLines{2};
 
 class ProgressPrinter {
@@ -33,9 +33,12 @@ class ProgressPrinter {
 
 const char* name_of(Finding::Severity severity) {
   switch (severity) {
-    case Finding::Severity::kNote: return "note";
-    case Finding::Severity::kDamage: return "damage";
-    case Finding::Severity::kRepair: return "repair";
+    case Finding::Severity::kNote:
+      return "note";
+    case Finding::Severity::kDamage:
+      return "damage";
+    case Finding::Severity::kRepair:
+      return "repair";
   }
   return "";
 }
@@ -43,7 +46,8 @@ const char* name_of(Finding::Severity severity) {
 void print_findings(const Findings& findings, const absl::flat_hash_map<uint64_t, std::string>& paths) {
   for (const Finding& finding : findings.kept()) {
     const auto path = paths.find(raw(finding.ino));
-    fmt::print("{}: {}{}\n", name_of(finding.severity), finding.text, path == paths.end() ? "" : fmt::format(" ({})", printable(path->second)));
+    fmt::print("{}: {}{}\n", name_of(finding.severity), finding.text,
+               path == paths.end() ? "" : fmt::format(" ({})", printable(path->second)));
   }
   if (findings.all() > findings.kept().size()) fmt::print("and {} more\n", findings.all() - findings.kept().size());
 }

@@ -14,9 +14,9 @@ constexpr int kCheckRepaired = 1;
 constexpr int kCheckDamage = 4;
 constexpr int kCheckFailed = 8;  // nothing is known: the volume cannot be read
 
-// `volume` is open for reading (OpenMode::kReadOnly, so that nobody changes it meanwhile), or for writing if `repair`. Prints
-// findings, repairs and a summary line on standard output, failures and, on long runs, progress on standard error. Returns
-// the exit code.
+// `volume` is open for reading (OpenMode::kReadOnly, so that nobody changes it meanwhile), or for writing if `repair`.
+// Prints findings, repairs and a summary line on standard output, failures and, on long runs, progress on standard
+// error. Returns the exit code.
 int run_check(VolumeClient& volume, const std::string& source, bool repair);
 
 }  // namespace brickfs

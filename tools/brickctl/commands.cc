@@ -19,7 +19,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kHolderLeaves{4};  // a held volume is tried for so long: its holder may be on his way out
+constexpr std::chrono::seconds kHolderLeaves{
+    4};  // a held volume is tried for so long: its holder may be on his way out
 constexpr std::chrono::milliseconds kTryHeldAgain{100};
 
 int fail(const Command& command, const std::string& why, int exit_code = EXIT_FAILURE) {

@@ -44,7 +44,8 @@ std::optional<uint64_t> parse_number(const std::string& text) {
 
 CLI::App* add_verb(CLI::App& app, Arguments& arguments, const char* verb, const char* what) {
   CLI::App* sub = app.add_subcommand(verb, what);
-  sub->add_option("SOURCE", arguments.command.source, "rdma://HOST[:PORT][,HOST[:PORT]]/VOLUME, tcp://HOST[:PORT]/VOLUME, memory:SIZE or file:PATH[,SIZE]")
+  sub->add_option("SOURCE", arguments.command.source,
+                  "rdma://HOST[:PORT][,HOST[:PORT]]/VOLUME, tcp://HOST[:PORT]/VOLUME, memory:SIZE or file:PATH[,SIZE]")
       ->required();
   sub->add_option("--secret-file", arguments.command.secret_file, "what the brick asks for")->type_name("PATH");
   return sub;
@@ -66,8 +67,9 @@ void add_check(CLI::App& app, Arguments& arguments) {
 }
 
 void add_bench(CLI::App& app, Arguments& arguments) {
-  CLI::App* sub = add_verb(app, arguments, "bench",
-                           "bandwidth and latency of a brick's data path, on blocks of its own in a volume nobody holds");
+  CLI::App* sub =
+      add_verb(app, arguments, "bench",
+               "bandwidth and latency of a brick's data path, on blocks of its own in a volume nobody holds");
   BenchOptions& bench = arguments.command.bench;
   sub->add_option("--size", arguments.size, "of a transfer, up to 2M (1M)")->type_name("SIZE");
   sub->add_option("--depth", bench.depth, "transfers that each thread keeps under way (1)");

@@ -25,7 +25,8 @@ struct Probe {
   const char* key;
   uint32_t bytes;  // 0: a control call
 };
-constexpr std::array<Probe, 3> kProbes = {{{"control", "control", 0}, {"read 8 B", "read_8", 8}, {"read 4 KiB", "read_4096", 4096}}};
+constexpr std::array<Probe, 3> kProbes = {
+    {{"control", "control", 0}, {"read 8 B", "read_8", 8}, {"read 4 KiB", "read_4096", 4096}}};
 
 class Ping {
  public:
@@ -47,7 +48,7 @@ class Ping {
   const PingOptions& options_ = command_.ping;
   Target target_;
   std::string transport_;
-  std::optional<Handle> handle_;   // none: control calls only
+  std::optional<Handle> handle_;  // none: control calls only
   alignas(4096) std::array<std::byte, 4096> memory_{};
   RegisteredMemory registration_;
   uint64_t rounds_ = 0;
@@ -55,8 +56,8 @@ class Ping {
   std::array<LatencyHistogram, kProbes.size()> latencies_;
 };
 
-// An observer at first: nobody is disturbed. Where nobody holds the volume nor may come back to it, a block is read too,
-// for a bounded time, as one reader among others.
+// An observer at first: nobody is disturbed. Where nobody holds the volume nor may come back to it, a block is read
+// too, for a bounded time, as one reader among others.
 bool Ping::open(std::string* why) {
   if (!open_session(target_, OpenMode::kObserve, why).ok()) return false;
   const auto stat = target_.brick->stat();

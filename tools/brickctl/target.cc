@@ -10,10 +10,10 @@
 #include <ctime>
 
 #include "server/service/embedded_brick.h"
-#include "transport/volume/client_identity.h"
-#include "transport/paths/connect.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/proof.h"
+#include "transport/paths/connect.h"
+#include "transport/volume/client_identity.h"
 
 namespace brickfs {
 namespace {

@@ -24,7 +24,7 @@
 namespace brickfs {
 namespace {
 
-constexpr size_t kPhases = 8;             // making and mounting; sequences of 1, 2, ... operations; samples
+constexpr size_t kPhases = 8;               // making and mounting; sequences of 1, 2, ... operations; samples
 constexpr unsigned kSequenceSeconds = 120;  // for one sequence: it hangs
 
 struct Phase {
@@ -45,7 +45,8 @@ char current_arguments[640];
 uint64_t current_seed = 0;
 
 void say_where(const char* what) {
-  for (const char* text : {"\nFAILED: ", what, "; reproduce: brickfs-crash ", static_cast<const char*>(current_arguments), "\n"}) {
+  for (const char* text :
+       {"\nFAILED: ", what, "; reproduce: brickfs-crash ", static_cast<const char*>(current_arguments), "\n"}) {
     static_cast<void>(!write(STDOUT_FILENO, text, std::strlen(text)));
   }
 }
@@ -72,19 +73,25 @@ class Disturbance {
 };
 Disturbance disturbance;
 
-// Some operations follow upon each other; the others leave time for what they set off, or for what an idle mount does, or begin
-// in the midst of that.
+// Some operations follow upon each other; the others leave time for what they set off, or for what an idle mount does,
+// or begin in the midst of that.
 void between_operations(uint64_t seed) {
   constexpr std::chrono::seconds kIdle{30};
   switch (seed % 8) {
-    case 0: case 1: return fibers::settle();
-    case 2: return fibers::pass(std::chrono::milliseconds(20));
-    case 3: return fibers::pass(kIdle);
-    case 4: return disturbance.wait(kIdle);
+    case 0:
+    case 1:
+      return fibers::settle();
+    case 2:
+      return fibers::pass(std::chrono::milliseconds(20));
+    case 3:
+      return fibers::pass(kIdle);
+    case 4:
+      return disturbance.wait(kIdle);
     case 5:
       fibers::pass(std::chrono::milliseconds(200));  // what the operation set off has ended
       return disturbance.wait(kIdle);
-    default: return;
+    default:
+      return;
   }
 }
 
@@ -123,7 +130,8 @@ ExploreOptions Worker::options(const ExploreArguments& arguments, double begin, 
   ExploreOptions options;
   options.seed = arguments.seed;
   options.time_is_up = [&arguments, begin, &totals] {
-    return totals.failures >= arguments.failures || (arguments.seconds > 0 && real_seconds() >= begin + arguments.seconds);
+    return totals.failures >= arguments.failures ||
+           (arguments.seconds > 0 && real_seconds() >= begin + arguments.seconds);
   };
   options.report = [&totals](const std::string& line) {
     ++totals.failures;
@@ -165,8 +173,8 @@ bool Worker::run(const CrashSequence& sequence, bool dense, size_t phase) {
   for (uint64_t i = 0; i < arguments_.seeds && more; ++i) {
     current_seed = arguments_.seed + i;
     explorer_.set_seed(current_seed);
-    std::snprintf(current_arguments, sizeof(current_arguments), "%s --sequence '%s' --seed %lu", faults_ ? "faults" : "explore", text.c_str(),
-                  current_seed);
+    std::snprintf(current_arguments, sizeof(current_arguments), "%s --sequence '%s' --seed %lu",
+                  faults_ ? "faults" : "explore", text.c_str(), current_seed);
     alarm(kSequenceSeconds);
     more = faults_ ? run_faults(sequence) : explorer_.run(sequence, dense);
     alarm(0);
@@ -181,8 +189,9 @@ bool Worker::run_faults(const CrashSequence& sequence) {
   const std::string failure = faults_->explore(sequence);
   if (!failure.empty()) {
     ++totals_.failures;
-    std::printf("FAILED [%s]: %s\n  reproduce: brickfs-crash faults --sequence '%s' --pairs %lu --seed %lu\n", text_of(sequence).c_str(),
-                failure.c_str(), text_of(sequence).c_str(), arguments_.pairs, arguments_.seed);
+    std::printf("FAILED [%s]: %s\n  reproduce: brickfs-crash faults --sequence '%s' --pairs %lu --seed %lu\n",
+                text_of(sequence).c_str(), failure.c_str(), text_of(sequence).c_str(), arguments_.pairs,
+                arguments_.seed);
     std::fflush(stdout);
   }
   return !explorer_.time_is_up();
@@ -200,7 +209,8 @@ void Worker::making_and_mounting() {
     std::snprintf(current_arguments, sizeof(current_arguments), "explore --max-ops 0 --seed %lu", arguments_.seed);
     if (const std::string failure = explorer_.explore_making(); !failure.empty()) {
       ++totals_.failures;
-      std::printf("FAILED %s\n  reproduce: brickfs-crash explore --max-ops 0 --seed %lu\n", failure.c_str(), arguments_.seed);
+      std::printf("FAILED %s\n  reproduce: brickfs-crash explore --max-ops 0 --seed %lu\n", failure.c_str(),
+                  arguments_.seed);
       std::fflush(stdout);
     }
     count(0);
@@ -222,7 +232,8 @@ bool Worker::all_of(size_t length) {
     at = (at * 5 + 2 * arguments_.seed + 1) % period;
     if (at >= count || turn++ % arguments_.jobs != number_) continue;
     CrashSequence sequence;
-    for (uint64_t rest = at, i = 0; i < length; ++i, rest /= alphabet.size()) sequence.push_back(alphabet[rest % alphabet.size()]);
+    for (uint64_t rest = at, i = 0; i < length; ++i, rest /= alphabet.size())
+      sequence.push_back(alphabet[rest % alphabet.size()]);
     if (!run(sequence, length == 1, length)) return false;
   }
   return true;
@@ -256,8 +267,8 @@ void print_phase(const char* what, const Phase& phase, uint64_t of) {
   if (phase.states == 0) return;
   std::printf("%-30s %6lu", what, phase.sequences.load());
   if (of > 0) std::printf(" of %lu", of);
-  std::printf(" sequences, %lu%s; %lu more were equal to one before\n", phase.states.load(), phase.cut_short ? " (cut short)" : "",
-              phase.repeats.load());
+  std::printf(" sequences, %lu%s; %lu more were equal to one before\n", phase.states.load(),
+              phase.cut_short ? " (cut short)" : "", phase.repeats.load());
 }
 
 int print_totals(const ExploreArguments& arguments, const Totals& totals, double seconds) {
@@ -265,16 +276,20 @@ int print_totals(const ExploreArguments& arguments, const Totals& totals, double
   uint64_t of = 1;
   for (size_t i = 0; i < kPhases; ++i, of *= crash_alphabet().size()) {
     states += totals.phases[i].states;
-    const std::string what = i == 0 && arguments.sequence.empty() ? "making, mounting, unmounting" : i == 0 ? "given" : "sequences of " + std::to_string(i);
+    const std::string what = i == 0 && arguments.sequence.empty() ? "making, mounting, unmounting"
+                             : i == 0                             ? "given"
+                                                                  : "sequences of " + std::to_string(i);
     print_phase(what.c_str(), totals.phases[i], i == 0 ? 0 : of);
   }
   rusage used{};
   getrusage(RUSAGE_CHILDREN, &used);
-  const double busy = static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+  const double busy = static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                      static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
   const char* const what = arguments.faults ? "runs with faults" : "states explored";
-  std::printf("%lu processes, %.0f per second of processor time (%.1f s in all)\n", arguments.jobs, static_cast<double>(states) / busy,
-              busy);
-  std::printf("%lu %s, %lu failed, %.0f per second\n", states, what, totals.failures.load(), static_cast<double>(states) / seconds);
+  std::printf("%lu processes, %.0f per second of processor time (%.1f s in all)\n", arguments.jobs,
+              static_cast<double>(states) / busy, busy);
+  std::printf("%lu %s, %lu failed, %.0f per second\n", states, what, totals.failures.load(),
+              static_cast<double>(states) / seconds);
   return totals.failures == 0 ? 0 : 1;
 }
 

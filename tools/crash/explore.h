@@ -14,7 +14,7 @@ struct ExploreArguments {
   uint64_t samples = 0;
   double seconds = 0;
   uint64_t seed = 1;
-  uint64_t seeds = 1;   // for each sequence, from `seed` on
+  uint64_t seeds = 1;  // for each sequence, from `seed` on
   uint64_t jobs = 1;
   std::string sequence;
   uint64_t failures = 5;

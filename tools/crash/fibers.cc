@@ -20,15 +20,15 @@ namespace {
 
 constexpr size_t kStackBytes = 512 * 1024;
 constexpr size_t kGuardBytes = 4096;
-constexpr Nanoseconds kLook{1000};  // how long it takes to look at the clock
+constexpr Nanoseconds kLook{1000};       // how long it takes to look at the clock
 constexpr uint32_t kPriorityHolds = 16;  // times that a thread could give way, on average
 
 }  // namespace
 
 class Fiber {
  public:
-  jmp_buf stopped;            // where it goes on
-  ucontext_t beginning;       // where it begins
+  jmp_buf stopped;       // where it goes on
+  ucontext_t beginning;  // where it begins
   bool begun = false;
   bool done = false;
   std::byte* stack = nullptr;  // null: the program's own
@@ -63,8 +63,8 @@ class Scheduler {
   Fiber program_;
   Fiber* current_ = &program_;
   std::deque<Fiber*> ready_;
-  std::vector<Fiber*> timed_;          // waiting with a deadline
-  std::vector<Fiber*> settling_;       // goes on when nobody is ready
+  std::vector<Fiber*> timed_;     // waiting with a deadline
+  std::vector<Fiber*> settling_;  // goes on when nobody is ready
   std::vector<std::byte*> free_stacks_;
   Nanoseconds now_{std::chrono::hours(1)};
   enum class Order { kQueue, kRandom, kPriority };
@@ -80,7 +80,8 @@ Scheduler& scheduler() {
 }
 
 std::byte* new_stack() {
-  void* const at = mmap(nullptr, kGuardBytes + kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  void* const at =
+      mmap(nullptr, kGuardBytes + kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   CHECK(at != MAP_FAILED && mprotect(at, kGuardBytes, PROT_NONE) == 0);
   return static_cast<std::byte*>(at);
 }

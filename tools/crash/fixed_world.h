@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// In this program time and random numbers are the same in every run, so that what it finds can be found again: they take the place
-// of fs/operations/clock.cc and of the C library's. What waits for a time waits for that of the simulated threads (fibers.h).
+// In this program time and random numbers are the same in every run, so that what it finds can be found again: they
+// take the place of fs/operations/clock.cc and of the C library's. What waits for a time waits for that of the
+// simulated threads (fibers.h).
 #pragma once
 
 #include <cstdint>

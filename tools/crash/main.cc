@@ -19,8 +19,8 @@
 namespace brickfs {
 namespace {
 
-// The harness for real processes is a program in Python; it is told where the others are: a build directory, or the prefix
-// that all have been installed under.
+// The harness for real processes is a program in Python; it is told where the others are: a build directory, or the
+// prefix that all have been installed under.
 int kill(int argc, char** argv) {
   const std::filesystem::path tree = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
   std::filesystem::path harness = tree / BRICKFS_INSTALLED_CRASH_KILL;
@@ -45,24 +45,32 @@ int main(int argc, char** argv) {
   CLI::App* explore = app.add_subcommand("explore", "builds crash states, mounts and judges each");
   CLI::App* faults = app.add_subcommand("faults", "lets each call to the brick fail in each way");
   faults->add_option("--pairs", arguments.pairs, "then so many pairs of faults for each sequence");
-  explore->add_option("--seeds", arguments.seeds, "each sequence with so many, from --seed on: other threads are ahead each time")
+  explore
+      ->add_option("--seeds", arguments.seeds,
+                   "each sequence with so many, from --seed on: other threads are ahead each time")
       ->check(CLI::PositiveNumber);
   for (CLI::App* command : {explore, faults}) {
-    command->add_option("--max-ops", arguments.max_ops, "all sequences of up to so many operations")->check(CLI::Range(0, 6));
+    command->add_option("--max-ops", arguments.max_ops, "all sequences of up to so many operations")
+        ->check(CLI::Range(0, 6));
     command->add_option("--samples", arguments.samples, "then so many sequences of one operation more");
-    command->add_option("--seconds", arguments.seconds, "ends after so long (0: when all is done)")->check(CLI::NonNegativeNumber);
+    command->add_option("--seconds", arguments.seconds, "ends after so long (0: when all is done)")
+        ->check(CLI::NonNegativeNumber);
     command->add_option("--seed", arguments.seed, "decides order, samples, and how threads overlap");
     command->add_option("--jobs", arguments.jobs, "processes")->check(CLI::Range(1, 256));
     command->add_option("--sequence", arguments.sequence, "only this one: \"create c; append a 3000; sync\"");
-    command->add_option("--failures", arguments.failures, "ends after so many sequences that fail")->check(CLI::PositiveNumber);
+    command->add_option("--failures", arguments.failures, "ends after so many sequences that fail")
+        ->check(CLI::PositiveNumber);
   }
   brickfs::StoreArguments store_arguments;
-  CLI::App* store = app.add_subcommand("store", "lets the brick lose power at each step, and judges what its disk has then");
+  CLI::App* store =
+      app.add_subcommand("store", "lets the brick lose power at each step, and judges what its disk has then");
   store->add_option("--runs", store_arguments.runs, "so many runs of clients (500, unless --seconds is given)");
-  store->add_option("--seconds", store_arguments.seconds, "ends after so long (0: when all is done)")->check(CLI::NonNegativeNumber);
+  store->add_option("--seconds", store_arguments.seconds, "ends after so long (0: when all is done)")
+      ->check(CLI::NonNegativeNumber);
   store->add_option("--seed", store_arguments.seed, "of the first run: what clients do, and how threads overlap");
   store->add_option("--jobs", store_arguments.jobs, "processes")->check(CLI::Range(1, 256));
-  store->add_option("--failures", store_arguments.failures, "ends after so many runs that fail")->check(CLI::PositiveNumber);
+  store->add_option("--failures", store_arguments.failures, "ends after so many runs that fail")
+      ->check(CLI::PositiveNumber);
   app.add_subcommand("kill", "kills, stops and cuts off real processes under load (kill --help tells more)");
   try {
     app.parse(argc, argv);

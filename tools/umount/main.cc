@@ -160,7 +160,8 @@ int Umount::wait(Unmounting& unmounting) {
   for (;;) {
     const auto code = unmounting.ended();
     if (code && *code != kFine) return *code;
-    if (code && !find_mounts_of(device_number_).empty()) return *code;  // made read-only instead (-r), or it has another mount
+    if (code && !find_mounts_of(device_number_).empty())
+      return *code;  // made read-only instead (-r), or it has another mount
     if (code && !unmounted_) unmounted_ = Clock::now();
     if (brickfs_.last() && brickfs_.last()->ended) return conclude();
     if (brickfs_.gone()) return without_brickfs(unmounting);
@@ -202,8 +203,10 @@ std::optional<std::string> Umount::why_not_longer() {
   if (!away) away_since_.reset();
   if (away && !away_since_) away_since_ = now;
   if (unmounted_ && now - *unmounted_ >= kElsewhere && last->serving) {
-    return fmt::format("it is mounted elsewhere, too (in another mount namespace, as containers have them): "
-                       "brickfs (pid {}) goes on serving it", last->pid);
+    return fmt::format(
+        "it is mounted elsewhere, too (in another mount namespace, as containers have them): "
+        "brickfs (pid {}) goes on serving it",
+        last->pid);
   }
   const bool too_long = away ? now - *away_since_ >= kAway : now - began_ >= kMost;
   if (!too_long && now - got_on_ < kStuck) return std::nullopt;

@@ -11,7 +11,8 @@
 
 namespace brickfs {
 
-static_assert(std::endian::native == std::endian::little, "stored and wire structs are little-endian and used in place");
+static_assert(std::endian::native == std::endian::little,
+              "stored and wire structs are little-endian and used in place");
 
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
@@ -23,15 +24,13 @@ constexpr uint64_t divide_up(uint64_t value, uint64_t step) { return value / ste
 
 // A stored or wire struct as raw bytes.
 template <typename T>
-  requires std::is_trivially_copyable_v<T>
-std::span<const std::byte> bytes_of(const T& value) {
+requires std::is_trivially_copyable_v<T> std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
 // Copies a T out of unaligned bytes. Precondition: from.size() >= sizeof(T).
 template <typename T>
-  requires std::is_trivially_copyable_v<T>
-T load(std::span<const std::byte> from) {
+requires std::is_trivially_copyable_v<T> T load(std::span<const std::byte> from) {
   T value;
   std::memcpy(&value, from.data(), sizeof(T));
   return value;

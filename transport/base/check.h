@@ -7,9 +7,9 @@ namespace brickfs {
 [[noreturn]] void check_failed(const char* expression, const char* file, int line);
 }
 
-#define CHECK(condition)                                          \
-  do {                                                            \
-    if (!(condition)) [[unlikely]] {                              \
-      ::brickfs::check_failed(#condition, __FILE__, __LINE__);    \
-    }                                                             \
+#define CHECK(condition)                                       \
+  do {                                                         \
+    if (!(condition)) [[unlikely]] {                           \
+      ::brickfs::check_failed(#condition, __FILE__, __LINE__); \
+    }                                                          \
   } while (false)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Something that is there for a while, until another takes its place: everybody finds it without a lock, and it goes when nobody is
-// at it any more.
+// Something that is there for a while, until another takes its place: everybody finds it without a lock, and it goes
+// when nobody is at it any more.
 //
 // Threads: Use from any; the rest exclude each other.
 #pragma once

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process's log. Each line is made printable (printable.h) here. An error is logged once, where it is detected, and says what the operator can do.
-// spdlog does the work behind line(); its headers, and what they instantiate for each kind of argument, stay in log.cc.
+// The process's log. Each line is made printable (printable.h) here. An error is logged once, where it is detected, and
+// says what the operator can do. spdlog does the work behind line(); its headers, and what they instantiate for each
+// kind of argument, stay in log.cc.
 #pragma once
 
 #include <fmt/core.h>
@@ -12,7 +13,8 @@
 
 namespace brickfs {
 
-// kBoth: a daemon's. Its standard error, until it lets go of that, is that of whoever starts it, and gets warnings and errors only.
+// kBoth: a daemon's. Its standard error, until it lets go of that, is that of whoever starts it, and gets warnings and
+// errors only.
 enum class LogTarget { kStandardError, kSystemLog, kBoth };
 
 // `level`: trace, debug, info, warn, error, off. EINVAL for anything else. `program` names the process in each line.

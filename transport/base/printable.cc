@@ -33,7 +33,8 @@ Character first_of(std::string_view text) {
 
 bool is_harmless(uint32_t code) {
   const auto within = [code](uint32_t first, uint32_t last) { return code >= first && code <= last; };
-  return !(code < 0x20 || within(0x7f, 0x9f) || within(0x200e, 0x200f) || within(0x2028, 0x202e) || within(0x2066, 0x2069));
+  return !(code < 0x20 || within(0x7f, 0x9f) || within(0x200e, 0x200f) || within(0x2028, 0x202e) ||
+           within(0x2066, 0x2069));
 }
 
 }  // namespace

@@ -7,9 +7,9 @@
 
 namespace brickfs {
 
-// Each byte that could do something there is written as \xNN: control characters (also U+0080 to U+009F and a line's end),
-// characters that reorder a line (U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), separators of lines (U+2028, U+2029) and what
-// is not UTF-8. All else stays, so what has been made printable stays as it is, too.
+// Each byte that could do something there is written as \xNN: control characters (also U+0080 to U+009F and a line's
+// end), characters that reorder a line (U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), separators of lines
+// (U+2028, U+2029) and what is not UTF-8. All else stays, so what has been made printable stays as it is, too.
 std::string printable(std::string_view text);
 
 }  // namespace brickfs

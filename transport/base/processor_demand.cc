@@ -12,7 +12,8 @@ void ProcessorDemand::note_high(Clock::time_point now) {
   if (at < until) return;
   const Clock::rep held = held_;
   const bool in_a_row = at - until < held;
-  const Clock::rep holds = in_a_row ? std::min(2 * held, Clock::duration(kLongest).count()) : Clock::duration(kFirst).count();
+  const Clock::rep holds =
+      in_a_row ? std::min(2 * held, Clock::duration(kLongest).count()) : Clock::duration(kFirst).count();
   if (!until_.compare_exchange_strong(until, at + holds)) return;
   held_ = holds;
 }

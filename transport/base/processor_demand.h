@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether others want this machine's processors. A thread that yields to look again at once has its processor back within microseconds
-// while nobody else computes; else only when the other's slice has ended, some milliseconds later, and it had better sleep: who is woken
-// is preferred to who yields. So it is told from how long that took. What was found holds for a while, the longer the oftener in a row.
-// docs/decisions, 50.
+// Whether others want this machine's processors. A thread that yields to look again at once has its processor back
+// within microseconds while nobody else computes; else only when the other's slice has ended, some milliseconds later,
+// and it had better sleep: who is woken is preferred to who yields. So it is told from how long that took. What was
+// found holds for a while, the longer the oftener in a row. docs/decisions, 50.
 //
 // Threads: any.
 #pragma once
@@ -21,7 +21,9 @@ class ProcessorDemand {
   static constexpr std::chrono::milliseconds kFirst{10};  // it holds at first, and at most
   static constexpr std::chrono::milliseconds kLongest{640};
 
-  bool is_high(Clock::time_point now) const { return now.time_since_epoch().count() < until_.load(std::memory_order_relaxed); }
+  bool is_high(Clock::time_point now) const {
+    return now.time_since_epoch().count() < until_.load(std::memory_order_relaxed);
+  }
   // Somebody got his processor back at `now`, which took so long.
   void note(Clock::time_point now, Clock::duration away) {
     if (away >= kTaken) note_high(now);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A wait that often is short. To sleep and to be woken up takes longer than many a thing that is waited for, and whoever wakes pays, too:
-// so one looks for it oneself for a moment first. Where the last wait was long, the next one sleeps at once, so that nothing is
-// spent on what is idle; so do all while others want the processors. docs/decisions, 34 and 50.
+// A wait that often is short. To sleep and to be woken up takes longer than many a thing that is waited for, and
+// whoever wakes pays, too: so one looks for it oneself for a moment first. Where the last wait was long, the next one
+// sleeps at once, so that nothing is spent on what is idle; so do all while others want the processors. docs/decisions,
+// 34 and 50.
 //
 // Threads: one at a time.
 #pragma once

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many are within something that somebody may want to take away: counted so that threads on different cores do not share a
-// cache line.
+// How many are within something that somebody may want to take away: counted so that threads on different cores do not
+// share a cache line.
 //
-// Who comes counts itself in and looks, then, whether what it came for is still there; who takes that away does so first and
-// looks, then, until nobody is within. All of it is sequentially consistent, so one of the two sees the other.
+// Who comes counts itself in and looks, then, whether what it came for is still there; who takes that away does so
+// first and looks, then, until nobody is within. All of it is sequentially consistent, so one of the two sees the
+// other.
 #pragma once
 
 #include <algorithm>

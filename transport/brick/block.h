@@ -12,11 +12,14 @@ namespace brickfs {
 constexpr uint64_t kBlockBytes = 2 * kMiB;
 
 // A block's name: a multiple of kBlockBytes that the client chooses. A logical id, not a physical place: the bytes of
-// a volume form one linear 64-bit space of which the allocated blocks exist ("volume address" = block address + offset).
+// a volume form one linear 64-bit space of which the allocated blocks exist ("volume address" = block address +
+// offset).
 enum class BlockAddress : uint64_t {};
 
 constexpr uint64_t raw(BlockAddress address) { return static_cast<uint64_t>(address); }
-constexpr BlockAddress block_of(uint64_t volume_address) { return BlockAddress{round_down(volume_address, kBlockBytes)}; }
+constexpr BlockAddress block_of(uint64_t volume_address) {
+  return BlockAddress{round_down(volume_address, kBlockBytes)};
+}
 constexpr BlockAddress block_after(BlockAddress address, uint64_t count = 1) {
   return BlockAddress{raw(address) + count * kBlockBytes};
 }

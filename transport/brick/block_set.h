@@ -26,8 +26,8 @@ class BlockSet {
   void insert(const BlockSet& other);
   void erase(const BlockSet& other);
 
-  bool contains(BlockRange blocks) const;   // all of them
-  bool intersects(BlockRange blocks) const; // any of them
+  bool contains(BlockRange blocks) const;    // all of them
+  bool intersects(BlockRange blocks) const;  // any of them
   BlockSet intersection(BlockRange blocks) const;
   BlockSet intersection(const BlockSet& other) const;
   BlockSet without(const BlockSet& other) const;

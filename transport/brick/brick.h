@@ -49,10 +49,11 @@ struct OpenRequest {
   ClientId client{};
   std::string client_name;  // for people: "host (pid 123)", at most limits::kClientNameBytes
   OpenMode mode = OpenMode::kExclusive;
-  bool steal = false;       // cut off a live holder
+  bool steal = false;  // cut off a live holder
   // To come back after a lost connection: the epoch held before. ESTALE when the lease has gone to another since.
   Epoch resume{};
-  // The caller knows that this client, for whom the volume is kept (Holder::kept_for), has ended and will not come back.
+  // The caller knows that this client, for whom the volume is kept (Holder::kept_for), has ended and will not come
+  // back.
   ClientId ended{};
 };
 
@@ -75,8 +76,8 @@ struct Holder {
   std::string name;
   int64_t since_unix_seconds = 0;
   ClientId client{};
-  // Not 0: he held it, with writes that he may not have committed, when a durable brick stopped; now he is away, and others (but with
-  // `steal`) are refused for so long. He himself gets in.
+  // Not 0: he held it, with writes that he may not have committed, when a durable brick stopped; now he is away, and
+  // others (but with `steal`) are refused for so long. He himself gets in.
   std::chrono::milliseconds kept_for{0};
 };
 
@@ -87,7 +88,8 @@ struct Handle {
   Access access = Access::kRead;
   uint64_t remote_address = 0;  // of the first byte
   uint32_t remote_key = 0;
-  // Which session of its Brick it is of, where that has several paths to the brick (transport/paths/redirected_brick.h); 0 elsewhere.
+  // Which session of its Brick it is of, where that has several paths to the brick
+  // (transport/paths/redirected_brick.h); 0 elsewhere.
   uint32_t session = 0;
 };
 
@@ -95,14 +97,15 @@ struct Handle {
 struct LocalSlice {
   std::byte* data = nullptr;  // only read from for a write
   uint32_t length_bytes = 0;
-  uint32_t local_key = 0;     // from register_memory(); 0 for unregistered memory, which may cost a copy
+  uint32_t local_key = 0;  // from register_memory(); 0 for unregistered memory, which may cost a copy
 };
 
 // A registration, given back on destruction. Survives the loss of a session.
 class RegisteredMemory {
  public:
   RegisteredMemory() = default;
-  RegisteredMemory(uint32_t local_key, std::function<void()> release) : local_key_(local_key), release_(std::move(release)) {}
+  RegisteredMemory(uint32_t local_key, std::function<void()> release)
+      : local_key_(local_key), release_(std::move(release)) {}
   RegisteredMemory(RegisteredMemory&& other) noexcept { *this = std::move(other); }
   RegisteredMemory& operator=(RegisteredMemory&& other) noexcept {
     std::swap(local_key_, other.local_key_);
@@ -147,7 +150,9 @@ class Batch {
 
   bool complete() const { return state_.load(std::memory_order_acquire) == kComplete; }
   // The first error of any transfer, or success. Precondition: complete().
-  Status status() const { return code_.load(std::memory_order_relaxed) == 0 ? Status() : Error(code_, "data transfer"); }
+  Status status() const {
+    return code_.load(std::memory_order_relaxed) == 0 ? Status() : Error(code_, "data transfer");
+  }
   bool has_callback() const { return done_ != nullptr; }
 
   // For implementations of Brick, in this order: begin(n) once; finish_one() n times, with 0 or an errno; the call that
@@ -199,19 +204,19 @@ struct BrickStat {
   uint64_t volume_capacity_blocks = 0;  // of the volume
   uint64_t volume_used_blocks = 0;      // allocated
   uint64_t volume_mapped_blocks = 0;
-  uint64_t brick_capacity_blocks = 0;   // of the whole brick
+  uint64_t brick_capacity_blocks = 0;  // of the whole brick
   uint64_t brick_used_blocks = 0;
-  uint64_t memory_blocks = 0;           // may be in memory at once
-  uint64_t resident_blocks = 0;         // are in memory
-  uint64_t allocatable_blocks = 0;      // the volume could allocate now: bounded by quota and by the brick
+  uint64_t memory_blocks = 0;       // may be in memory at once
+  uint64_t resident_blocks = 0;     // are in memory
+  uint64_t allocatable_blocks = 0;  // the volume could allocate now: bounded by quota and by the brick
   uint64_t sessions = 0;
   uint64_t commits = 0;
   uint64_t committed_bytes = 0;
   Epoch epoch{};
   std::optional<Holder> holder;  // whose the lease is
   bool holder_away = false;      // has no session; may come back as long as nobody else opens the volume
-  std::string medium;     // "memory", "memory with store /path"
-  std::string transport;  // "embedded", "tcp", ...
+  std::string medium;            // "memory", "memory with store /path"
+  std::string transport;         // "embedded", "tcp", ...
 };
 
 class Brick {
@@ -220,14 +225,14 @@ class Brick {
 
   // Begins a session, or resumes a lost one (all handles are void in either case). When another holds the volume:
   // EBUSY, with `holder` filled in if not null. A holder whose connections are gone does not hold others up.
-  // EACCES: wrong or missing secret. EKEYREJECTED: refused by what cannot prove that it knows the secret. EUSERS: too many
-  // sessions. ENOENT: no such volume. ESTALE: resume came too late.
-  // ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT: no brick there. Never takes longer than the connect + handshake timeouts.
+  // EACCES: wrong or missing secret. EKEYREJECTED: refused by what cannot prove that it knows the secret. EUSERS: too
+  // many sessions. ENOENT: no such volume. ESTALE: resume came too late. ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT: no
+  // brick there. Never takes longer than the connect + handshake timeouts.
   virtual Result<Session> open(const OpenRequest& request, Holder* holder) = 0;
   // Gives the lease up and ends the session. Unmaps everything. Commits nothing.
   virtual Status close() = 0;
-  // Ends the session as the loss of the connection would: nothing of it is under way on return, calls and transfers that
-  // were end with ENOTCONN, and the lease stays this client's to come back to. Tells no set_on_lost() callback.
+  // Ends the session as the loss of the connection would: nothing of it is under way on return, calls and transfers
+  // that were end with ENOTCONN, and the lease stays this client's to come back to. Tells no set_on_lost() callback.
   // Nothing happens without a session. As open(), excludes open() and close().
   virtual void abandon() = 0;
 
@@ -247,8 +252,9 @@ class Brick {
 
   // Allocated blocks from `cursor` (BlockAddress{0} to begin) on, ascending.
   virtual Result<ListPage> list(BlockAddress cursor) = 0;
-  // When it returns, the bytes of the ranges as every write completed before the call left them, and every alloc and free
-  // before it, survive the brick's crash. Costs nothing but a flush on a volatile brick. EIO, ENOSPC: the store failed.
+  // When it returns, the bytes of the ranges as every write completed before the call left them, and every alloc and
+  // free before it, survive the brick's crash. Costs nothing but a flush on a volatile brick. EIO, ENOSPC: the store
+  // failed.
   virtual Status commit(std::span<const CommitRange> ranges) = 0;
   virtual Result<BrickStat> stat() = 0;
 
@@ -262,13 +268,13 @@ class Brick {
   // Until the batch is complete. The calling thread may be used to drive completions.
   virtual Status wait(Batch& batch) = 0;
 
-  // How long nothing has been heard of the brick although it was asked for something, from some 300 ms on; 0: it answers, or there is no
-  // session, or no network. Asks it for a sign of life if nothing else is asked. Does not wait.
+  // How long nothing has been heard of the brick although it was asked for something, from some 300 ms on; 0: it
+  // answers, or there is no session, or no network. Asks it for a sign of life if nothing else is asked. Does not wait.
   virtual std::chrono::milliseconds silence() { return {}; }
 
   // Told once per session, from an internal thread, when it is lost (ENOTCONN, ESTALE ...) without a call having shown
-  // it; must not call the brick. Set before open(). ERESTART, any number of times: the session works, but open() would now
-  // begin a better one.
+  // it; must not call the brick. Set before open(). ERESTART, any number of times: the session works, but open() would
+  // now begin a better one.
   virtual void set_on_lost(std::function<void(Error)> callback) = 0;
 
  protected:

@@ -15,8 +15,8 @@ Result<std::vector<BlockRange>> list_blocks(Brick& brick);
 // One after another, so barriers hold across calls too.
 Status commit_ranges(Brick& brick, std::span<const CommitRange> ranges);
 
-// An error of Brick::open() that is the brick's own answer, the same by every path to it; others are of the path. Not EACCES:
-// whoever has one of the brick's addresses can say that, and another leads to the brick.
+// An error of Brick::open() that is the brick's own answer, the same by every path to it; others are of the path. Not
+// EACCES: whoever has one of the brick's addresses can say that, and another leads to the brick.
 constexpr bool is_brick_answer(Error error) {
   return error.is(ENOENT) || error.is(EBUSY) || error.is(ESTALE) || error.is(EINVAL) || error.is(EUSERS);
 }

@@ -38,22 +38,26 @@ Error refuse(std::string* why, int code, std::string text) {
 // Who else could read it, or have written it, is no longer a stranger to the brick.
 Status check_secret_file(int fd, const std::string& path, std::string* why) {
   struct stat info {};
-  if (::fstat(fd, &info) != 0) return refuse(why, errno, "cannot examine secret file " + path + ": " + std::strerror(errno));
+  if (::fstat(fd, &info) != 0)
+    return refuse(why, errno, "cannot examine secret file " + path + ": " + std::strerror(errno));
   if (!S_ISREG(info.st_mode)) return refuse(why, EINVAL, "secret file " + path + " is not a regular file");
   if (info.st_uid != ::geteuid() && info.st_uid != 0) {
-    return refuse(why, EPERM, "secret file " + path + " belongs to another user (" + std::to_string(info.st_uid) +
-                                  "): make it root's or your own, with chown");
+    return refuse(why, EPERM,
+                  "secret file " + path + " belongs to another user (" + std::to_string(info.st_uid) +
+                      "): make it root's or your own, with chown");
   }
   const mode_t others = info.st_uid == 0 ? S_IRWXO | S_IWGRP | S_IXGRP : S_IRWXO | S_IRWXG;
   if ((info.st_mode & others) == 0) return {};
-  return refuse(why, EPERM, "secret file " + path + " is open to others (mode " + octal(info.st_mode & 07777) +
-                                "): chmod 600 it" + (info.st_uid == 0 ? ", or 640 for a group of its own" : ""));
+  return refuse(why, EPERM,
+                "secret file " + path + " is open to others (mode " + octal(info.st_mode & 07777) + "): chmod 600 it" +
+                    (info.st_uid == 0 ? ", or 640 for a group of its own" : ""));
 }
 
 }  // namespace
 
 Result<Secret> read_secret_file(const std::string& path, std::string* why) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));  // which a FIFO would not return from else
+  UniqueFd fd(
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));  // which a FIFO would not return from else
   if (!fd) return refuse(why, errno, "cannot open secret file " + path + ": " + std::strerror(errno));
   TRY(check_secret_file(fd.get(), path, why));
   std::string bytes(limits::kSecretBytes + 1, '\0');

@@ -23,7 +23,8 @@ struct Secret {
   std::string bytes;
 };
 
-// A brick's secret, which may be changed while it serves: who is at a handshake goes on with the one that he began with. Threads: any.
+// A brick's secret, which may be changed while it serves: who is at a handshake goes on with the one that he began
+// with. Threads: any.
 class SecretInForce {
  public:
   explicit SecretInForce(Secret secret) : secret_(std::move(secret)) {}
@@ -47,8 +48,9 @@ struct Nonces {
   Nonce server{};
 };
 
-// The file's bytes without line ends behind them. EINVAL, with `why`: empty, more than limits::kSecretBytes, or no regular file.
-// EPERM: somebody else may know or have chosen what is in it. It is this user's, for nobody else; or root's, whose group may read it.
+// The file's bytes without line ends behind them. EINVAL, with `why`: empty, more than limits::kSecretBytes, or no
+// regular file. EPERM: somebody else may know or have chosen what is in it. It is this user's, for nobody else; or
+// root's, whose group may read it.
 Result<Secret> read_secret_file(const std::string& path, std::string* why);
 
 Nonce random_nonce();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/brick/refusal.h"
 
-#include "transport/remote/remote_calls.h"
+#include "transport/brick/remote_calls.h"
 
 namespace brickfs {
 namespace {

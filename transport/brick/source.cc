@@ -147,8 +147,9 @@ Result<Source> parse_source(std::string_view text, std::string* why) {
   if (take_prefix(text, kRdmaPrefix)) return parse_remote(SourceKind::kRdma, text, why);
   if (take_prefix(text, kMemoryPrefix)) return parse_memory(text, why);
   if (take_prefix(text, kFilePrefix)) return parse_file(text, why);
-  return refuse(why,
-                "a source is tcp://HOST[:PORT]/VOLUME, rdma://HOST[:PORT][,HOST[:PORT]]/VOLUME, memory:SIZE or file:PATH[,SIZE]");
+  return refuse(
+      why,
+      "a source is tcp://HOST[:PORT]/VOLUME, rdma://HOST[:PORT][,HOST[:PORT]]/VOLUME, memory:SIZE or file:PATH[,SIZE]");
 }
 
 Result<ListenUrl> parse_listen_url(std::string_view text, std::string* why) {

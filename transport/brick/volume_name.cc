@@ -9,7 +9,8 @@ namespace brickfs {
 
 bool is_volume_name(std::string_view name) {
   const auto fits = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-' || c == '_';
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-' ||
+           c == '_';
   };
   return !name.empty() && name.size() <= limits::kVolumeNameBytes && std::ranges::all_of(name, fits);
 }

@@ -33,8 +33,8 @@ class PathWatch {
   PathWatch(const PathWatch&) = delete;
   PathWatch& operator=(const PathWatch&) = delete;
 
-  // From now on, until rest(). `on_healthy` is told each time the path has worked for `healthy`, from the watch's thread; it
-  // may call neither watch() nor rest(). `volume` and `boot`: what is to be found behind the path.
+  // From now on, until rest(). `on_healthy` is told each time the path has worked for `healthy`, from the watch's
+  // thread; it may call neither watch() nor rest(). `volume` and `boot`: what is to be found behind the path.
   void watch(const OpenRequest& volume, BootId boot, std::chrono::milliseconds healthy);
   void rest();
 

@@ -255,27 +255,29 @@ Result<RegisteredMemory> RedirectedBrick::register_memory(std::span<std::byte> m
   auto wanted = brick(Path::kWanted).register_memory(memory);
   if (!wanted.ok()) {
     if (current().path == Path::kWanted) return wanted.error();
-    log::warn("memory cannot be registered for rdma ({}): once rdma works again, its bytes are copied until the next mount",
-                 describe(wanted.error()));
+    log::warn(
+        "memory cannot be registered for rdma ({}): once rdma works again, its bytes are copied until the next mount",
+        describe(wanted.error()));
     return std::move(*around);
   }
   const uint32_t key = wanted->local_key();
-  auto both = std::make_shared<std::pair<RegisteredMemory, std::shared_ptr<RegisteredMemory>>>(std::move(*wanted), around);
+  auto both =
+      std::make_shared<std::pair<RegisteredMemory, std::shared_ptr<RegisteredMemory>>>(std::move(*wanted), around);
   return RegisteredMemory(key, [both]() mutable { both.reset(); });
 }
 
 void RedirectedBrick::submit(Batch& batch) {
   const Current now = current();
-  const bool all_of_session = std::all_of(batch.transfers.begin(), batch.transfers.end(), [&](const Transfer& transfer) {
-    return transfer.handle.session == now.session;
-  });
+  const bool all_of_session =
+      std::all_of(batch.transfers.begin(), batch.transfers.end(),
+                  [&](const Transfer& transfer) { return transfer.handle.session == now.session; });
   if (now.session != 0 && all_of_session) return brick(now.path).submit(batch);
   batch.begin(1);
   batch.finish_one(batch.transfers.empty() ? 0 : now.session == 0 ? ENOTCONN : EACCES);
 }
 
-// A session is abandoned only when its batches are complete: whichever is current, it is that of this batch, or the batch
-// is complete.
+// A session is abandoned only when its batches are complete: whichever is current, it is that of this batch, or the
+// batch is complete.
 Status RedirectedBrick::wait(Batch& batch) {
   const auto live = this->live();
   if (!batch.complete() && live.ok()) return (*live)->wait(batch);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A brick behind two paths: the one wanted (rdma) and a way around it (tcp). When the wanted path fails, the next open()
-// goes the other way and says why; once the wanted path has worked again for some time, the session is offered to be
-// begun anew there (ERESTART to set_on_lost()), which costs its user a reconnection between operations.
+// A brick behind two paths: the one wanted (rdma) and a way around it (tcp). When the wanted path fails, the next
+// open() goes the other way and says why; once the wanted path has worked again for some time, the session is offered
+// to be begun anew there (ERESTART to set_on_lost()), which costs its user a reconnection between operations.
 //
 // What counts as a failure of the path are all errors of open() but the brick's own answers (ENOENT, EBUSY, ESTALE,
 // EINVAL), and sessions that are lost again and again soon after they began. The path that failed is not tried first
 // again until it has been found healthy.
 //
-// Nobody's lease or uncommitted bytes depend on the path: both are the brick's and the client's, and the session resumes.
+// Nobody's lease or uncommitted bytes depend on the path: both are the brick's and the client's, and the session
+// resumes.
 //
-// A handle names the session it is of, so that one of another path, or of a former session, is refused here (EACCES) and
-// reaches no transport.
+// A handle names the session it is of, so that one of another path, or of a former session, is refused here (EACCES)
+// and reaches no transport.
 #pragma once
 
 #include <functional>
@@ -18,9 +19,9 @@
 #include <vector>
 
 #include "transport/brick/brick.h"
-#include "transport/paths/path_watch.h"
 #include "transport/brick/proof.h"
 #include "transport/brick/source.h"
+#include "transport/paths/path_watch.h"
 
 namespace brickfs {
 

@@ -8,7 +8,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kAnswered{300};  // a brick that is well has answered by then, but for what its disk takes
+constexpr std::chrono::milliseconds kAnswered{
+    300};  // a brick that is well has answered by then, but for what its disk takes
 
 }  // namespace
 

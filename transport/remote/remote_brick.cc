@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "transport/brick/limits.h"
-#include "transport/remote/remote_calls.h"
+#include "transport/brick/remote_calls.h"
 
 namespace brickfs {
 

@@ -9,9 +9,9 @@
 
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
+#include "transport/brick/wire.h"
 #include "transport/remote/call_turns.h"
 #include "transport/tcp/frame.h"
-#include "transport/brick/wire.h"
 
 namespace brickfs::tcp {
 

@@ -94,7 +94,8 @@ void DataChannel::wake_done() {
   }
 }
 
-// The one whose answer comes first. He who was woken for that, and finds another at it, is found here again when that one leaves.
+// The one whose answer comes first. He who was woken for that, and finds another at it, is found here again when that
+// one leaves.
 void DataChannel::wake_next_reader() {
   Waiter* next = nullptr;
   for (Waiter* const waiter : waiters_) {

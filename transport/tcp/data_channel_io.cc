@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "transport/brick/limits.h"
+#include "transport/brick/wire.h"
 #include "transport/tcp/data_channel.h"
 #include "transport/tcp/frame.h"
-#include "transport/brick/wire.h"
 
 namespace brickfs::tcp {
 namespace {
@@ -112,9 +112,9 @@ Result<size_t> DataChannel::receive_some(std::span<const iovec> parts) {
   return count;
 }
 
-// Answers to some entries, the first ones outstanding, as they come. All headers and payloads are asked for at once, so that what
-// came together costs one system call; when the brick refuses a read, no payload follows, and what landed in its slices, and behind, belongs to
-// the next answers.
+// Answers to some entries, the first ones outstanding, as they come. All headers and payloads are asked for at once, so
+// that what came together costs one system call; when the brick refuses a read, no payload follows, and what landed in
+// its slices, and behind, belongs to the next answers.
 class DataChannel::Answers {
  public:
   Answers(DataChannel& channel, std::span<const Entry> entries) : channel_(channel), entries_(entries) {
@@ -141,7 +141,8 @@ class DataChannel::Answers {
     const size_t payload = begins_[i] + sizeof(answer);
     TRY(receive_up_to(payload));
     const bool has_payload = entry.direction == Direction::kRead && answer.status == 0;
-    if (answer.id != entry.id || answer.status > kHighestErrno || answer.length_bytes != (has_payload ? entry.length_bytes : 0)) {
+    if (answer.id != entry.id || answer.status > kHighestErrno ||
+        answer.length_bytes != (has_payload ? entry.length_bytes : 0)) {
       return Error(EPROTO, "answer to another transfer");
     }
     if (has_payload) {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "transport/base/result.h"
-#include "transport/tcp/socket.h"
 #include "transport/brick/wire.h"
+#include "transport/tcp/socket.h"
 
 namespace brickfs::tcp {
 

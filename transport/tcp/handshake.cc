@@ -29,7 +29,8 @@ Result<Greeted> greet(const Peer& peer, Deadline latest) {
   TRY(receive_before(greeted.fd.get(), std::as_writable_bytes(std::span(&welcome, 1)), greeted.deadline));
   if (welcome.magic != wire::kMagic) return Error(EPROTO, "what answers there is not a brick");
   // Nobody has proved anything yet, so no word of it ends a mount.
-  if (welcome.status != 0 || welcome.version != wire::kVersion) return Error(EPROTO, "the brick speaks another protocol version");
+  if (welcome.status != 0 || welcome.version != wire::kVersion)
+    return Error(EPROTO, "the brick speaks another protocol version");
   greeted.nonces.server = welcome.nonce;
   return greeted;
 }

@@ -7,12 +7,13 @@
 #include <array>
 
 #include "transport/brick/limits.h"
-#include "transport/remote/remote_calls.h"
+#include "transport/brick/remote_calls.h"
 
 namespace brickfs::tcp {
 namespace {
 
-// Up to so many transfers at once, as many as a mount has threads, each has a connection for itself (docs/decisions, 37).
+// Up to so many transfers at once, as many as a mount has threads, each has a connection for itself (docs/decisions,
+// 37).
 constexpr size_t kDataChannels = 12;
 // A batch larger than this goes over several connections.
 constexpr uint64_t kBytesPerPost = 512 * kKiB;
@@ -139,7 +140,8 @@ void Link::keep_alive() {
     const int ready = ::poll(watched.data(), watched.size(), static_cast<int>(limits::kKeepAlive.count()));
     if (ready > 0 && watched[0].revents != 0) lose(Error(ENOTCONN, "the brick closed the connection"));
     uint64_t count = 0;
-    if (watched[1].revents != 0) [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &count, sizeof(count));
+    if (watched[1].revents != 0) [[maybe_unused]]
+      const ssize_t got = ::read(wake_.get(), &count, sizeof(count));
     const bool asked = ask_.exchange(false);
     if ((ready == 0 || asked) && !calls_.busy()) renew();
     MutexLock lock(mutex_);

@@ -60,7 +60,7 @@ class Link final : public RemoteLink {
 
   const Session session_;
   const std::function<void(Error)> on_lost_;
-  const UniqueFd wake_;  // eventfd: lost or stopping, or the brick is to be asked
+  const UniqueFd wake_;           // eventfd: lost or stopping, or the brick is to be asked
   std::atomic<bool> ask_{false};  // the keeper, for a sign of life
   CallChannel calls_;
   std::unique_ptr<CallChannel> commits_;            // none for an observer

@@ -49,7 +49,8 @@ iovec to_iovec(std::span<const std::byte> bytes);
 Status send_all(int fd, std::span<iovec> parts);
 Status receive_all(int fd, std::span<iovec> parts);
 Status receive_all(int fd, std::span<std::byte> bytes);
-// One call: at least one byte. EAGAIN when none came for limits::kProgressTimeout; with MSG_DONTWAIT, when none is there.
+// One call: at least one byte. EAGAIN when none came for limits::kProgressTimeout; with MSG_DONTWAIT, when none is
+// there.
 Result<size_t> receive_some(int fd, std::span<const iovec> parts, int flags = 0);
 // At least nothing, without waiting.
 Result<size_t> send_some(int fd, std::span<const iovec> parts);

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "transport/base/result.h"
-#include "transport/verbs/device.h"
 #include "transport/brick/source.h"
+#include "transport/verbs/device.h"
 #include "transport/verbs/verbs_ptr.h"
 #include "transport/verbs/verbs_wire.h"
 
@@ -40,7 +40,8 @@ Result<CmId> find_path(const HostPort& peer, Deadline deadline);
 
 // Precondition: the id has a queue pair (and its receives, if any, are posted).
 // ECONNREFUSED: nobody listens, or it turned the request down; ETIMEDOUT; EPROTO: not a brick.
-Result<ConnectReply> connect(const CmId& id, const ConnectRequest& request, const DeviceFacts& facts, Deadline deadline);
+Result<ConnectReply> connect(const CmId& id, const ConnectRequest& request, const DeviceFacts& facts,
+                             Deadline deadline);
 
 // Something happened to an established connection since: it is over. Takes events off the channel, never waits.
 bool has_ended(rdma_event_channel& channel);

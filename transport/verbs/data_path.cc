@@ -78,7 +78,7 @@ void DataPath::submit(Batch& batch) {
   batch.begin(parts.size() + refused.size());
   if (callback) callbacks_.fetch_add(parts.size());
   for (const int code : refused) batch.finish_one(code);
-  post(parts);  // the batch may be gone from now on
+  post(parts);                            // the batch may be gone from now on
   if (!refused.empty()) wake_sleepers();  // HandleMap::use() may have counted a user for a moment
   if (!callback || watched_.load()) return;
   MutexLock lock(mutex_);
@@ -236,7 +236,7 @@ void DataPath::check_progress() {
       progress = {lane == nullptr ? 0 : lane->completed(), now};
     } else if (now - progress.since > limits::kProgressTimeout && !lane->failed()) {
       log::warn("an RDMA lane has made no progress for {} s: it is given up",
-                   std::chrono::duration_cast<std::chrono::seconds>(limits::kProgressTimeout).count());
+                std::chrono::duration_cast<std::chrono::seconds>(limits::kProgressTimeout).count());
       lane->fail();
       on_failure_();
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session's data calls: cuts batches into work requests, spreads them over the lanes, and completes them.
 //
-// Nobody stands between a waiting caller and the device: one of those that wait has the *watch*: it polls the completion queues
-// for a moment, then sleeps on the completion channels. Where processors are left over, some others poll for a moment, too. The rest
-// sleep; each is woken when what it waits for is done, or to take the watch over. A background thread has it only while there are
-// batches with a callback and nobody waits.
+// Nobody stands between a waiting caller and the device: one of those that wait has the *watch*: it polls the
+// completion queues for a moment, then sleeps on the completion channels. Where processors are left over, some others
+// poll for a moment, too. The rest sleep; each is woken when what it waits for is done, or to take the watch over. A
+// background thread has it only while there are batches with a callback and nobody waits.
 //
 // Threads: every call from any thread, except as said.
 #pragma once
@@ -84,8 +84,7 @@ class DataPath {
 
   // Cutting (data_path_cut.cc).
   void cut(Batch& batch, Parts& parts, std::vector<int>& refused) const;
-  void cut_one(Batch& batch, const Transfer& transfer, const Lane& lane, Mapping& mapping,
-               Parts& parts) const;
+  void cut_one(Batch& batch, const Transfer& transfer, const Lane& lane, Mapping& mapping, Parts& parts) const;
 
   void post(std::span<const Part> parts);
   bool post_flush(Lane& lane, Batch& batch);
@@ -114,8 +113,8 @@ class DataPath {
   const UniqueFd wake_;         // eventfd: whoever has the watch, and sleeps, looks again
   const size_t most_spinners_;  // at a time: as many processors are left for everything else
 
-  LaneTable lanes_{};  // null: none, or the brick has none
-  std::atomic<bool> over_{false};  // the session is lost
+  LaneTable lanes_{};                 // null: none, or the brick has none
+  std::atomic<bool> over_{false};     // the session is lost
   std::atomic<size_t> callbacks_{0};  // work requests whose completion nobody waits for
   std::atomic<size_t> spinners_{0};   // beside the watch
   std::atomic<bool> watched_{false};  // somebody has the watch

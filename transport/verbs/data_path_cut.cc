@@ -2,7 +2,7 @@
 // How transfers become work requests.
 #include <algorithm>
 
-#include "transport/remote/remote_calls.h"
+#include "transport/brick/remote_calls.h"
 #include "transport/verbs/data_path.h"
 
 namespace brickfs::verbs {
@@ -24,8 +24,7 @@ void DataPath::cut(Batch& batch, Parts& parts, std::vector<int>& refused) const 
 }
 
 // All parts of a transfer count as users of the mapping, one each.
-void DataPath::cut_one(Batch& batch, const Transfer& transfer, const Lane& lane, Mapping& mapping,
-                       Parts& parts) const {
+void DataPath::cut_one(Batch& batch, const Transfer& transfer, const Lane& lane, Mapping& mapping, Parts& parts) const {
   const DeviceFacts& facts = lane.device().facts();
   const uint32_t slices = std::min<uint32_t>(facts.slices, limits::kSlicesPerTransfer);
   const auto total = static_cast<uint32_t>(length_of(transfer));

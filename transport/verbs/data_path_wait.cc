@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How threads wait for completions.
 //
-// Nobody may sleep for ever. Whoever is about to sleep adds itself to asleep_ before it looks, for the last time, whether its goal is
-// reached and somebody has the watch; whoever reaches somebody's goal or gives up the watch does so before it looks at asleep_. Of two
-// changes of one variable the later sees what stood before the earlier: either the sleeper finds what it looks for, or it is found.
-// Who is woken to take the watch over and finds its goal reached meanwhile passes the watch on.
+// Nobody may sleep for ever. Whoever is about to sleep adds itself to asleep_ before it looks, for the last time,
+// whether its goal is reached and somebody has the watch; whoever reaches somebody's goal or gives up the watch does so
+// before it looks at asleep_. Of two changes of one variable the later sees what stood before the earlier: either the
+// sleeper finds what it looks for, or it is found. Who is woken to take the watch over and finds its goal reached
+// meanwhile passes the watch on.
 #include <poll.h>
 
 #include <algorithm>
@@ -14,8 +15,8 @@
 namespace brickfs::verbs {
 namespace {
 
-// A small transfer on a fast network is done long before; one over Soft-RoCE, whose work is done by kernel threads that have to be woken, within
-// this. Going to sleep and waking up costs as much again. docs/decisions, 43.
+// A small transfer on a fast network is done long before; one over Soft-RoCE, whose work is done by kernel threads that
+// have to be woken, within this. Going to sleep and waking up costs as much again. docs/decisions, 43.
 constexpr std::chrono::microseconds kSpin{300};
 constexpr int kPollsPerLook = 32;  // at the clock, which may cost more than many of them
 
@@ -144,7 +145,8 @@ void DataPath::sleep_on_channels(const Goal& goal) {
     if (!goal.reached()) ::poll(watched.data(), watched.size(), kPatienceMs);
   }
   uint64_t count = 0;
-  if (watched[0].revents != 0) [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &count, sizeof(count));
+  if (watched[0].revents != 0) [[maybe_unused]]
+    const ssize_t got = ::read(wake_.get(), &count, sizeof(count));
   take_events();
   poll_all();
 }

@@ -37,7 +37,8 @@ void explain_failure(int code, size_t bytes) {
   if ((memory ? said_memory : said_other).exchange(true)) return;
   if (memory) {
     log::error(
-        "cannot register {} of memory with the RDMA device: the limit of locked memory is {} (ulimit -l, LimitMEMLOCK= in "
+        "cannot register {} of memory with the RDMA device: the limit of locked memory is {} (ulimit -l, LimitMEMLOCK= "
+        "in "
         "systemd; raise it), or the device has no room for more regions",
         format_size(bytes), locked_memory_limit());
   } else {
@@ -53,8 +54,10 @@ Result<DeviceFacts> look_at(ibv_context* device) {
   DeviceFacts facts;
   facts.name = ibv_get_device_name(device->device);
   // Reads may be allowed fewer entries than sends; the lesser serves for both.
-  facts.slices = static_cast<uint32_t>(std::max(1, std::min(attributes.max_sge, attributes.max_sge_rd > 0 ? attributes.max_sge_rd : attributes.max_sge)));
-  facts.reads_out = std::clamp<uint32_t>(static_cast<uint32_t>(attributes.max_qp_init_rd_atom), 1, limits::kReadsInFlight);
+  facts.slices = static_cast<uint32_t>(std::max(
+      1, std::min(attributes.max_sge, attributes.max_sge_rd > 0 ? attributes.max_sge_rd : attributes.max_sge)));
+  facts.reads_out =
+      std::clamp<uint32_t>(static_cast<uint32_t>(attributes.max_qp_init_rd_atom), 1, limits::kReadsInFlight);
   facts.reads_in = std::clamp<uint32_t>(static_cast<uint32_t>(attributes.max_qp_rd_atom), 1, limits::kReadsInFlight);
   facts.regions = static_cast<uint32_t>(attributes.max_mr);
   facts.claims_windows = (attributes.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B) != 0 && attributes.max_mw > 0;
@@ -77,7 +80,8 @@ std::string why_no_device() {
   if (::access("/dev/infiniband/rdma_cm", F_OK) != 0) {
     return "no RDMA connections here: /dev/infiniband/rdma_cm is missing (modprobe rdma_ucm); use tcp:// instead";
   }
-  if (!may_open_devices()) return "no permission on /dev/infiniband/rdma_cm: run as root, or change its mode; or use tcp://";
+  if (!may_open_devices())
+    return "no permission on /dev/infiniband/rdma_cm: run as root, or change its mode; or use tcp://";
   return "";
 }
 

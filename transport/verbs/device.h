@@ -15,11 +15,11 @@
 namespace brickfs::verbs {
 
 struct DeviceFacts {
-  std::string name;           // "rxe0"
-  uint32_t slices = 0;        // scatter-gather entries of one work request
-  uint32_t reads_out = 0;     // RDMA READs under way that a queue pair may begin
-  uint32_t reads_in = 0;      // ... and may serve
-  uint64_t message_bytes = 0; // of one work request
+  std::string name;            // "rxe0"
+  uint32_t slices = 0;         // scatter-gather entries of one work request
+  uint32_t reads_out = 0;      // RDMA READs under way that a queue pair may begin
+  uint32_t reads_in = 0;       // ... and may serve
+  uint64_t message_bytes = 0;  // of one work request
   uint32_t regions = 0;
   bool claims_windows = false;  // of type 2B; window_probe.h finds out
 };

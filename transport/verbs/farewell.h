@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of connection identifiers, and when a port may carry rdma_cm's messages again. Destroying an id that is connected
-// sends the peer a message. When one is posted while the port of a Soft-RoCE device is down, no connection is made through
-// that device any more, not even when the port is up again (seen with Linux 6.1; it seems that the queue pair for all such
-// messages stays in its error state). Work requests fail some milliseconds before the port says that it is down. So an id
-// is kept a moment, without its queue pair, so that nothing can land through it, and as long as its port is down; and no
-// connection is begun through a port for which ids are kept.
+// The end of connection identifiers, and when a port may carry rdma_cm's messages again. Destroying an id that is
+// connected sends the peer a message. When one is posted while the port of a Soft-RoCE device is down, no connection is
+// made through that device any more, not even when the port is up again (seen with Linux 6.1; it seems that the queue
+// pair for all such messages stays in its error state). Work requests fail some milliseconds before the port says that
+// it is down. So an id is kept a moment, without its queue pair, so that nothing can land through it, and as long as
+// its port is down; and no connection is begun through a port for which ids are kept.
 //
 // Threads: every call from any thread.
 #pragma once

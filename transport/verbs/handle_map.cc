@@ -75,8 +75,8 @@ void HandleMap::add_keys(uint32_t lane, std::span<const KeyRecord> keys) {
   }
 }
 
-// Counted before it looks whether the mapping is live, while take_out() ends its life before anybody asks for its users: it is
-// never made anew under one who has found it live.
+// Counted before it looks whether the mapping is live, while take_out() ends its life before anybody asks for its
+// users: it is never made anew under one who has found it live.
 Mapping* HandleMap::use(const Handle& handle) {
   Mapping* const mapping = at(handle.remote_key);
   if (mapping == nullptr) return nullptr;

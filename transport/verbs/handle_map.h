@@ -2,8 +2,8 @@
 // The handles of a session as its client knows them: what a Handle's remote_key stands for on each lane, and how many
 // transfers are using it, so that unmap can wait for them instead of having the device refuse them.
 //
-// A Handle's remote_key is the place of its mapping in a table that only grows, and a number that changes whenever the place is
-// taken anew. Finding it takes no lock.
+// A Handle's remote_key is the place of its mapping in a table that only grows, and a number that changes whenever the
+// place is taken anew. Finding it takes no lock.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -24,7 +24,7 @@
 namespace brickfs::verbs {
 
 struct alignas(64) Mapping {
-  Handle handle;  // does not change as long as the mapping is live
+  Handle handle;                                                       // does not change as long as the mapping is live
   std::array<std::atomic<uint32_t>, limits::kLanesPerSession> keys{};  // by lane; 0: not by that one
   std::atomic<uint32_t> users{0};
   std::atomic<uint32_t> live{0};  // the handle's remote_key; 0: nobody may begin to use it
@@ -37,12 +37,13 @@ class HandleMap {
   Result<std::vector<Handle>> add(std::span<const std::byte> body, const BlockRange& asked, Access access);
   void add_keys(uint32_t lane, std::span<const KeyRecord> keys);
 
-  // Counts a user more. Null: no such handle, or not as it was handed out; somebody may have seen a user more for a moment.
+  // Counts a user more. Null: no such handle, or not as it was handed out; somebody may have seen a user more for a
+  // moment.
   Mapping* use(const Handle& handle);
   static void release(Mapping& mapping) { mapping.users.fetch_sub(1, std::memory_order_release); }
 
-  // Takes out every handle that covers any block of the range; no use() finds them from then on. Then, once nobody uses them
-  // any more, forget() or put_back().
+  // Takes out every handle that covers any block of the range; no use() finds them from then on. Then, once nobody uses
+  // them any more, forget() or put_back().
   std::vector<Mapping*> take_out(BlockRange blocks);
   void put_back(std::span<Mapping* const> taken);
   void forget(std::span<Mapping* const> taken);

@@ -8,10 +8,10 @@
 #include "transport/brick/brick.h"
 #include "transport/brick/proof.h"
 #include "transport/brick/source.h"
+#include "transport/brick/wire.h"
 #include "transport/verbs/cm.h"
 #include "transport/verbs/lane.h"
 #include "transport/verbs/message_channel.h"
-#include "transport/brick/wire.h"
 
 namespace brickfs::verbs {
 
@@ -22,8 +22,8 @@ struct Opened {
   wire::Token token{};
 };
 
-// A session's first connection. Errors as Brick::open(); EACCES also when what answers cannot prove that it knows the secret, EKEYREJECTED when
-// what refuses cannot. Never beyond `latest`.
+// A session's first connection. Errors as Brick::open(); EACCES also when what answers cannot prove that it knows the
+// secret, EKEYREJECTED when what refuses cannot. Never beyond `latest`.
 Result<Opened> open_session(const HostPort& address, const Secret& secret, const OpenRequest& request, Holder* holder,
                             Deadline latest);
 // A further connection for calls. EACCES: not its token, or the session has ended.

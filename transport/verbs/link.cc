@@ -8,7 +8,7 @@
 
 #include "transport/brick/brick_calls.h"
 #include "transport/brick/limits.h"
-#include "transport/remote/remote_calls.h"
+#include "transport/brick/remote_calls.h"
 
 namespace brickfs::verbs {
 namespace {
@@ -188,7 +188,8 @@ void Link::wait_for_events(Deadline deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
   ::poll(watched.data(), watched.size(), static_cast<int>(std::max<int64_t>(left, 0)));
   uint64_t count = 0;
-  if (watched[0].revents != 0) [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &count, sizeof(count));
+  if (watched[0].revents != 0) [[maybe_unused]]
+    const ssize_t got = ::read(wake_.get(), &count, sizeof(count));
   for (size_t i = 0; i < channels.size(); ++i) {
     if (watched[i + 1].revents != 0 && has_ended(*channels[i].first)) channels[i].second->lost.store(true);
   }
@@ -238,7 +239,8 @@ Status Link::close() {
     stopping_ = true;
   }
   Result<Answer> answer = Error(ENOTCONN, "the connection to the brick is gone");
-  if (rail && data_.flush().ok()) answer = rail->calls->call(wire::Kind::kClose, ++last_id_, {}, limits::kHandshakeTimeout);
+  if (rail && data_.flush().ok())
+    answer = rail->calls->call(wire::Kind::kClose, ++last_id_, {}, limits::kHandshakeTimeout);
   stop();
   if (!answer.ok()) return answer.error();
   if (answer->status != 0) return explain_call(answer->status);

@@ -22,8 +22,8 @@
 #include "transport/base/unique_fd.h"
 #include "transport/brick/brick.h"
 #include "transport/brick/proof.h"
-#include "transport/remote/remote_link.h"
 #include "transport/brick/source.h"
+#include "transport/remote/remote_link.h"
 #include "transport/verbs/data_path.h"
 #include "transport/verbs/handle_map.h"
 #include "transport/verbs/handshake.h"
@@ -93,14 +93,14 @@ class Link final : public RemoteLink {
   const wire::Token token_;
   const bool observes_;
   const std::function<void(Error)> on_lost_;
-  const UniqueFd wake_;  // eventfd: the keeper looks after everything
+  const UniqueFd wake_;           // eventfd: the keeper looks after everything
   std::atomic<bool> ask_{false};  // the keeper is to ask the brick for a sign of life
   std::atomic<uint64_t> last_id_{0};
   HandleMap handles_;
 
   mutable Mutex mutex_;
-  CondVar mend_;  // for the mender
-  Rails rails_ ABSL_GUARDED_BY(mutex_);  // by number of the address; null: not there yet
+  CondVar mend_;                          // for the mender
+  Rails rails_ ABSL_GUARDED_BY(mutex_);   // by number of the address; null: not there yet
   Rails former_ ABSL_GUARDED_BY(mutex_);  // whose completion channels are still named
   std::optional<Error> lost_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

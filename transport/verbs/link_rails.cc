@@ -87,7 +87,7 @@ void Link::handle_lost_rails() {
 void Link::lose_rail(Rail& rail) {
   if (rail.shut) return;
   log::warn("the way to the brick through {} ({}) is lost; going on without it", format_address(rail.address),
-               rail.device);
+            rail.device);
   rail.shut_down();
   const auto undone = data_.drain(rail.lanes);
   const DetachCall call{rail.lanes, 0};

@@ -95,7 +95,8 @@ class LocalMemory {
   };
   static Status register_with(const ClientDevice& device, Registration& registration);
 
-  std::array<std::atomic<const Registration*>, kRegistrations> table_{};  // by local key - 1; registrations_, for readers
+  std::array<std::atomic<const Registration*>, kRegistrations>
+      table_{};  // by local key - 1; registrations_, for readers
 
   Mutex mutex_;
   std::vector<std::unique_ptr<ClientDevice>> devices_ ABSL_GUARDED_BY(mutex_);

@@ -14,7 +14,7 @@ constexpr uint64_t kReceiveId = 2;
 constexpr uint64_t kProbeId = 3;
 constexpr int kQueueEntries = 8;
 constexpr std::chrono::microseconds kAnswerSpin{20};  // most answers come sooner than a sleep takes
-constexpr std::chrono::milliseconds kSilence{250};  // then the peer is probed
+constexpr std::chrono::milliseconds kSilence{250};    // then the peer is probed
 
 }  // namespace
 

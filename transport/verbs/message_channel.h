@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "transport/base/result.h"
-#include "transport/verbs/cm.h"
 #include "transport/brick/wire.h"
+#include "transport/verbs/cm.h"
 
 namespace brickfs::verbs {
 

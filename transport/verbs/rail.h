@@ -18,8 +18,8 @@ namespace brickfs::verbs {
 
 struct Rail {
   HostPort address;
-  std::string device;               // "rxe0"
-  bool windows = false;             // what its handles are, on the brick
+  std::string device;    // "rxe0"
+  bool windows = false;  // what its handles are, on the brick
   std::unique_ptr<CallChannel> calls;
   std::unique_ptr<CallChannel> commits;  // none for an observer
   CompChannelPtr completions;            // of the lanes

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The brick interface over RDMA (docs/protocol.md, "RDMA"): calls as messages, data by one-sided READ and WRITE straight
-// from and to the caller's registered slices.
+// The brick interface over RDMA (docs/protocol.md, "RDMA"): calls as messages, data by one-sided READ and WRITE
+// straight from and to the caller's registered slices.
 #pragma once
 
 #include <memory>

@@ -26,6 +26,8 @@ void Destroy::operator()(ibv_qp* pair) const { expect_destroyed(ibv_destroy_qp(p
 
 void Destroy::operator()(rdma_cm_id* id) const { Farewells::of_process().end(id); }
 void Destroy::operator()(rdma_event_channel* channel) const { rdma_destroy_event_channel(channel); }
-void Destroy::operator()(rdma_cm_event* event) const { expect_destroyed(rdma_ack_cm_event(event), "rdma_ack_cm_event"); }
+void Destroy::operator()(rdma_cm_event* event) const {
+  expect_destroyed(rdma_ack_cm_event(event), "rdma_ack_cm_event");
+}
 
 }  // namespace brickfs::verbs

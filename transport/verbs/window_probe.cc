@@ -121,8 +121,8 @@ Status Probe::connect(ibv_qp* pair, uint32_t peer, const Place& place) const {
   attributes.retry_cnt = limits::kRetryCount;
   attributes.rnr_retry = limits::kRnrRetryCount;
   attributes.max_rd_atomic = 1;
-  constexpr int kSend = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                        IBV_QP_MAX_QP_RD_ATOMIC;
+  constexpr int kSend =
+      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
   if (ibv_modify_qp(pair, &attributes, kSend) != 0) return Error(EIO, "a queue pair cannot be connected");
   return {};
 }

@@ -16,8 +16,8 @@ class BlockLedger {
  public:
   // What to do on a restarted brick, in this order.
   struct Repair {
-    BlockSet lost;     // committed once, and gone: the brick has lost data; nothing can be repaired
-    BlockSet free;     // should not be there, or must come back zero
+    BlockSet lost;  // committed once, and gone: the brick has lost data; nothing can be repaired
+    BlockSet free;  // should not be there, or must come back zero
     BlockSet allocate;
   };
 
@@ -44,7 +44,7 @@ class BlockLedger {
 
  private:
   struct Generation {
-    BlockSet born;    // allocated
+    BlockSet born;  // allocated
     BlockSet freed;
     BlockSet reborn;  // allocated after they had been freed: what the brick remembers may be their former life
   };

@@ -15,8 +15,8 @@ namespace brickfs {
 
 class CommitGroup {
  public:
-  // `run` does one commit; called by one of the callers, without locks. EINTR: this caller was interrupted; if it was at a commit, the
-  // others do without that one.
+  // `run` does one commit; called by one of the callers, without locks. EINTR: this caller was interrupted; if it was
+  // at a commit, the others do without that one.
   Status commit(const std::function<Status()>& run, const Interruption* by = nullptr);
 
   // While it lives no commit runs. Waits for the one that does; commits that wait let it in first.

@@ -91,13 +91,13 @@ class HandleCache {
   // What map() answered for the claim. The lease is on `leased`. EPROTO: handles that do not cover the claim.
   Result<Lease> insert(Claim claim, std::span<const Handle> handles, Access access, BlockAddress leased);
 
-  // Mappings of about so many blocks that nobody uses, coldest first, out of the cache: to be unmapped while the claim lives.
-  // Only clean ones: written in no generation after `committed`. `writable`: only those for writing.
+  // Mappings of about so many blocks that nobody uses, coldest first, out of the cache: to be unmapped while the claim
+  // lives. Only clean ones: written in no generation after `committed`. `writable`: only those for writing.
   Claim take_cold(uint64_t blocks, uint64_t committed, bool writable);
 
   enum class Retire { kDone, kInUse, kDirty };
-  // Takes every mapping of any of these blocks out, and claims the blocks, for free(). kDirty: a mapping reaches over blocks
-  // that stay and were written after `committed`.
+  // Takes every mapping of any of these blocks out, and claims the blocks, for free(). kDirty: a mapping reaches over
+  // blocks that stay and were written after `committed`.
   Retire retire(BlockRange blocks, uint64_t committed, Claim& claim);
 
   // Until a lease or a claim has ended, or `timeout`.
@@ -114,8 +114,8 @@ class HandleCache {
 
   struct Mapping {
     explicit Mapping(const Handle& h) : handle(h) {}
-    bool acquire();   // false: it is being given up
-    bool give_up();   // false: in use
+    bool acquire();  // false: it is being given up
+    bool give_up();  // false: in use
     void take_back() { uses.store(0, std::memory_order_release); }
     bool writable() const { return handle.access == Access::kReadWrite; }
 

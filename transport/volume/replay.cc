@@ -54,7 +54,8 @@ Status Replay::rewrite(Records records) {
 
 bool Replay::overlaps(const ReplayLog::Record& record) const {
   return std::any_of(posted_.begin(), posted_.end(), [&](const ReplayLog::Record* other) {
-    return record.address < other->address + other->length_bytes && other->address < record.address + record.length_bytes;
+    return record.address < other->address + other->length_bytes &&
+           other->address < record.address + record.length_bytes;
   });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings a restarted durable brick to what its client knows to be there: the blocks, then the bytes that were
-// written and not committed. Runs alone: no call is under way, no write waits half done. May be begun again at any point.
+// written and not committed. Runs alone: no call is under way, no write waits half done. May be begun again at any
+// point.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 #include <vector>
 
 #include "transport/base/result.h"
-#include "transport/volume/block_ledger.h"
 #include "transport/brick/brick.h"
+#include "transport/volume/block_ledger.h"
 #include "transport/volume/handle_cache.h"
 #include "transport/volume/replay_log.h"
 

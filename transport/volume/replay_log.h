@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What has been written and not committed: the ranges, for the next commit, and the bytes, to write them again to a
-// brick that has restarted. Two generations: *current*, and *committing*, which a commit turned over and drops when it succeeds.
+// brick that has restarted. Two generations: *current*, and *committing*, which a commit turned over and drops when it
+// succeeds.
 //
 // A write reserves room, copies its bytes while they travel, and appends them when it has completed and before it
-// returns. Bounded: writes of data wait for room; journal and superblock do not, since commits could not go on without them.
+// returns. Bounded: writes of data wait for room; journal and superblock do not, since commits could not go on without
+// them.
 //
 // Threads: any.
 #pragma once
@@ -31,15 +33,15 @@ class ReplayLog {
 
   // Bytes of one record; large ones come from a pool, since fresh memory costs more than the copy.
   static constexpr uint32_t kPooledBytes = 256 * kKiB;
-  struct Record {                // never crosses the end of a block
+  struct Record {  // never crosses the end of a block
     uint64_t address = 0;
-    uint32_t length_bytes = 0;   // at most kPooledBytes where bytes are kept
+    uint32_t length_bytes = 0;  // at most kPooledBytes where bytes are kept
     Stage stage = Stage::kData;
     std::unique_ptr<std::byte[]> bytes;
   };
 
-  // `on_half_full` (may be null) is called from writers, without locks: half of the bound is passed (once until the next
-  // commit), or there is no room.
+  // `on_half_full` (may be null) is called from writers, without locks: half of the bound is passed (once until the
+  // next commit), or there is no room.
   ReplayLog(Keep keep, uint64_t bound_bytes, std::function<void()> on_half_full)
       : keep_(keep), bound_(bound_bytes), on_half_full_(std::move(on_half_full)) {}
 

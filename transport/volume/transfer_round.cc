@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-
 namespace brickfs {
 
 TransferRound::TransferRound(std::span<const Piece> pieces, Direction direction)

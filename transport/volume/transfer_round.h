@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "transport/brick/brick.h"
-#include "transport/volume/handle_cache.h"
 #include "transport/brick/limits.h"
+#include "transport/volume/handle_cache.h"
 #include "transport/volume/piece.h"
 #include "transport/volume/replay_log.h"
 
@@ -29,8 +29,8 @@ class TransferRound {
   void restart();
   bool wants_more() const { return at_.piece < pieces_.size() && cuts_.size() < limits::kTransfersPerBatch; }
   uint64_t next_address() const { return pieces_[at_.piece].address + at_.offset; }
-  uint64_t next_blocks() const;            // touched by the rest of the piece
-  void add(HandleCache::Lease lease);      // as far as its handle reaches
+  uint64_t next_blocks() const;        // touched by the rest of the piece
+  void add(HandleCache::Lease lease);  // as far as its handle reaches
   bool empty() const { return cuts_.empty(); }
 
   // The gathered round; valid until restart().
@@ -42,8 +42,8 @@ class TransferRound {
  private:
   struct Cursor {
     size_t piece = 0;
-    uint64_t offset = 0;         // in the piece
-    size_t slice = 0;            // that has the next byte
+    uint64_t offset = 0;  // in the piece
+    size_t slice = 0;     // that has the next byte
     uint32_t slice_offset = 0;
   };
   struct Cut {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "transport/volume/block_ledger.h"
 #include "transport/brick/brick_calls.h"
+#include "transport/volume/block_ledger.h"
 #include "transport/volume/replay.h"
 
 namespace brickfs {
@@ -24,7 +24,8 @@ VolumeClient::VolumeClient(std::unique_ptr<Brick> brick, VolumeOptions options)
     : options_(std::move(options)),
       ledger_(std::make_unique<BlockLedger>()),
       handles_(std::make_unique<HandleCache>()),
-      link_(std::make_unique<VolumeLink>(std::move(brick), options_.open, options_.embedded ? std::nullopt : options_.soft)) {}
+      link_(std::make_unique<VolumeLink>(std::move(brick), options_.open,
+                                         options_.embedded ? std::nullopt : options_.soft)) {}
 
 VolumeClient::~VolumeClient() = default;
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client's view of one volume, by volume address, over a Brick whose session may come and go. It maps blocks on demand
-// and keeps their handles, reconnects, and replays what was written but not committed when the brick has restarted. What
-// the file system is built on: to it the volume is memory that is sometimes slow.
+// A client's view of one volume, by volume address, over a Brick whose session may come and go. It maps blocks on
+// demand and keeps their handles, reconnects, and replays what was written but not committed when the brick has
+// restarted. What the file system is built on: to it the volume is memory that is sometimes slow.
 //
 // Replay (durable bricks whose life is not this process's): bytes are kept from the completion of a write until a
-// commit covers them. On a new boot id: free what was freed and allocate what was allocated since the last commit, as the
-// comparison with list() shows; write the kept bytes again in their order; only then let waiting calls go on.
+// commit covers them. On a new boot id: free what was freed and allocate what was allocated since the last commit, as
+// the comparison with list() shows; write the kept bytes again in their order; only then let waiting calls go on.
 //
-// Errors of every call: EIO (soft timeout passed; or the brick lost its data: a volatile one with a new boot id), ESTALE (fenced),
-// ECANCELED (interrupt()). Such an end is final for EIO by data loss, ESTALE and ECANCELED. With `hard`, calls otherwise wait.
+// Errors of every call: EIO (soft timeout passed; or the brick lost its data: a volatile one with a new boot id),
+// ESTALE (fenced), ECANCELED (interrupt()). Such an end is final for EIO by data loss, ESTALE and ECANCELED. With
+// `hard`, calls otherwise wait.
 //
 // Threads: every call from any thread at once.
 #pragma once
@@ -27,9 +28,9 @@
 #include "transport/base/interruption.h"
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
+#include "transport/brick/limits.h"
 #include "transport/volume/commit_group.h"
 #include "transport/volume/handle_cache.h"
-#include "transport/brick/limits.h"
 #include "transport/volume/link_state.h"
 #include "transport/volume/piece.h"
 #include "transport/volume/replay_log.h"
@@ -40,7 +41,7 @@ namespace brickfs {
 
 struct VolumeOptions {
   OpenRequest open;
-  bool embedded = false;                 // brick and client die together: keep nothing for replay
+  bool embedded = false;                          // brick and client die together: keep nothing for replay
   std::optional<std::chrono::milliseconds> soft;  // give up after this; none: hard
   uint64_t replay_bytes = limits::kReplayBytes;
   // The kept bytes have passed half of their bound: commit soon, or writers will wait, and then commit
@@ -54,7 +55,8 @@ class TransferRound;
 class VolumeClient final {
  public:
   // Opens the session (errors as Brick::open; `holder` too).
-  static Result<std::unique_ptr<VolumeClient>> open(std::unique_ptr<Brick> brick, VolumeOptions options, Holder* holder);
+  static Result<std::unique_ptr<VolumeClient>> open(std::unique_ptr<Brick> brick, VolumeOptions options,
+                                                    Holder* holder);
   ~VolumeClient();  // without close(): as if the process had crashed
 
   bool is_embedded() const { return options_.embedded; }
@@ -67,7 +69,7 @@ class VolumeClient final {
   // ENOSPC, EDQUOT, EEXIST as the brick answers. Ranges of any count: split into calls here.
   Status alloc(BlockRange blocks);
   Status free(BlockRange blocks);
-  Result<std::vector<BlockRange>> list();   // all of it, ascending, maximal runs
+  Result<std::vector<BlockRange>> list();  // all of it, ascending, maximal runs
   Result<BrickStat> stat();
   // Maps for writing what is not yet, so that later writes need no control call. Best effort.
   void map_ahead(BlockRange blocks);
@@ -76,13 +78,15 @@ class VolumeClient final {
   // EINTR: interrupted while the brick did not answer; of bytes being written nothing is known.
   Status read(std::span<const Piece> pieces, const Interruption* by = nullptr);
   Status write(std::span<const Piece> pieces, Stage stage, const Interruption* by = nullptr);
-  // The same (of data) if it can be done at once: with nothing waited for but the brick's answers, and nothing tried again. Else an
-  // error: the session is away or has just been lost, no room is left, a handle was refused, it is too much. Bytes to be written are then undefined.
+  // The same (of data) if it can be done at once: with nothing waited for but the brick's answers, and nothing tried
+  // again. Else an error: the session is away or has just been lost, no room is left, a handle was refused, it is too
+  // much. Bytes to be written are then undefined.
   Status try_read(std::span<const Piece> pieces);
   Status try_write(std::span<const Piece> pieces);
 
   // Every write(), alloc() and free() that had returned before the call is durable (on a volatile brick: visible to
-  // whoever mounts next), stage by stage. EIO, ENOSPC from the brick's store: nothing is forgotten, a later commit tries again.
+  // whoever mounts next), stage by stage. EIO, ENOSPC from the brick's store: nothing is forgotten, a later commit
+  // tries again.
   Status commit();
   // Kept for replay: what was written and is not committed, and what goes with it. 0 where nothing is kept.
   uint64_t uncommitted_bytes() const;
@@ -94,7 +98,8 @@ class VolumeClient final {
 
   // As VolumeLink::give_up_silent(): for interrupted calls, which wait for the brick's answer.
   void give_up_silent(std::chrono::milliseconds silence) { link_->give_up_silent(silence); }
-  // While the brick is away: every waiting and later call fails as after a soft timeout, until it is back. Otherwise nothing.
+  // While the brick is away: every waiting and later call fails as after a soft timeout, until it is back. Otherwise
+  // nothing.
   void give_up_outage() { link_->give_up_outage(); }
   // Every waiting and later call fails with ECANCELED; for forced unmounts. Idempotent.
   void interrupt();

@@ -102,7 +102,8 @@ void VolumeClient::check_session(const VolumeLink::Use& use) {
   if (alive.ok() || !link_->lost_by(use, alive.error())) link_->distrust(use);
 }
 
-// As many transfers as there are handles for. What cannot be mapped now ends the round; an error with nothing gathered is final.
+// As many transfers as there are handles for. What cannot be mapped now ends the round; an error with nothing gathered
+// is final.
 Status VolumeClient::gather(const VolumeLink::Use& use, TransferRound& round) {
   round.restart();
   while (round.wants_more()) {
@@ -114,7 +115,8 @@ Status VolumeClient::gather(const VolumeLink::Use& use, TransferRound& round) {
   return {};
 }
 
-Result<HandleCache::Lease> VolumeClient::map(const VolumeLink::Use& use, BlockAddress block, uint64_t most, Access access) {
+Result<HandleCache::Lease> VolumeClient::map(const VolumeLink::Use& use, BlockAddress block, uint64_t most,
+                                             Access access) {
   for (;;) {
     HandleCache::Claim claim = handles_->claim_missing(block, std::min(most, limits::kBlocksPerHandle), access);
     if (claim.empty()) {  // somebody else has just mapped it

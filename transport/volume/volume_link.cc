@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "transport/base/log.h"
-#include "transport/volume/client_identity.h"
 #include "transport/brick/limits.h"
+#include "transport/volume/client_identity.h"
 
 namespace brickfs {
 namespace {
@@ -47,7 +47,10 @@ Status Patience::wait(CondVar& changed, MutexLock& lock, Clock::time_point heard
 Status Patience::lasts() { return check(soft_ ? Clock::now() : Clock::time_point()); }
 
 VolumeLink::VolumeLink(std::unique_ptr<Brick> brick, OpenRequest request, std::optional<milliseconds> soft)
-    : soft_(soft), request_(std::move(request)), jitter_(static_cast<uint32_t>(request_.client)), brick_(std::move(brick)) {
+    : soft_(soft),
+      request_(std::move(request)),
+      jitter_(static_cast<uint32_t>(request_.client)),
+      brick_(std::move(brick)) {
   brick_->set_on_lost([this](Error error) {
     uint64_t session = 0;
     {
@@ -140,7 +143,8 @@ void VolumeLink::lose_current(Error error) {
     log::info("{}", text_);
   } else {
     const auto seconds = soft_ ? std::chrono::duration<double>(*soft_).count() : 0;
-    text_ = fmt::format("brick unreachable: {}; operations {}", describe(error), soft_ ? fmt::format("fail after {:g} s", seconds) : "wait");
+    text_ = fmt::format("brick unreachable: {}; operations {}", describe(error),
+                        soft_ ? fmt::format("fail after {:g} s", seconds) : "wait");
     log::warn("{}", text_);
   }
   changed_.notify_all();
@@ -166,8 +170,9 @@ void VolumeLink::fail(Error error, std::string text) {
   MutexLock lock(mutex_);
   if (state_ == State::kFailed) return;
   if (error.is(ESTALE)) {
-    text = fmt::format("volume '{}' was taken over by another client; nothing works here any more: unmount, and mount anew",
-                       request_.volume);
+    text = fmt::format(
+        "volume '{}' was taken over by another client; nothing works here any more: unmount, and mount anew",
+        request_.volume);
   }
   gate_.store(0);
   state_ = State::kFailed;
@@ -202,7 +207,8 @@ LinkState VolumeLink::state() const {
   if (state_ == State::kConnected) {
     state.kind = LinkState::Kind::kSilent;
     state.error = Error(ETIMEDOUT, "it does not answer");
-    state.text = fmt::format("{}: the brick has not answered for {:.1f} s", session_.transport, std::chrono::duration<double>(silent).count());
+    state.text = fmt::format("{}: the brick has not answered for {:.1f} s", session_.transport,
+                             std::chrono::duration<double>(silent).count());
     return state;
   }
   state.kind = state_ == State::kWaiting ? LinkState::Kind::kWaiting : LinkState::Kind::kFailed;
@@ -299,7 +305,8 @@ void VolumeLink::reconnect() {
     if (!await_retry(delay)) return;
     delay = std::min(delay * 2, limits::kReconnectMost);
   }
-  log::info("brick is back after {} ms", std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - lost_at).count());
+  log::info("brick is back after {} ms",
+            std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - lost_at).count());
 }
 
 // What answers there does not let us in: whoever it is, so it is tried again. Said once.
@@ -343,7 +350,8 @@ Status VolumeLink::begin_session() {
   if (!restored.ok()) {
     const Error error = restored.error();
     if (error.is(ESTALE)) fail(error, "");
-    if (error.is(ENODATA)) fail(Error(EIO, error.what()), fmt::format("{}: unmount; what was written there is lost", error.what()));
+    if (error.is(ENODATA))
+      fail(Error(EIO, error.what()), fmt::format("{}: unmount; what was written there is lost", error.what()));
     return error;
   }
   MutexLock lock(mutex_);

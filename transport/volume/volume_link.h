@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Brick whose session comes back: a gate that calls pass while there is a session, and a thread that opens the next one
-// when it is lost. Between two sessions nothing is under way: every stay in the old one has ended before the next is opened.
+// A Brick whose session comes back: a gate that calls pass while there is a session, and a thread that opens the next
+// one when it is lost. Between two sessions nothing is under way: every stay in the old one has ended before the next
+// is opened.
 //
 // Threads: any.
 #pragma once
@@ -24,8 +25,8 @@
 
 namespace brickfs {
 
-// How long one operation waits for the brick, over all its waits: on a soft mount from when it began or, if that was later, from when the
-// brick was last heard of; and until it is interrupted.
+// How long one operation waits for the brick, over all its waits: on a soft mount from when it began or, if that was
+// later, from when the brick was last heard of; and until it is interrupted.
 class Patience {
  public:
   using Clock = std::chrono::steady_clock;
@@ -49,8 +50,8 @@ class Patience {
 
 class VolumeLink {
  public:
-  // Makes a new session as good as the lost one, with nothing else under way. An error of the link: tried again with the next
-  // session. ENODATA: the brick has lost committed data. `restarted`: the boot id is new.
+  // Makes a new session as good as the lost one, with nothing else under way. An error of the link: tried again with
+  // the next session. ENODATA: the brick has lost committed data. `restarted`: the boot id is new.
   using Restore = std::function<Status(Brick& brick, bool restarted)>;
 
   // `soft`: a session in which the brick has been silent for so long is given up.
@@ -94,14 +95,14 @@ class VolumeLink {
   // The brick answers, but not as it should in this session.
   void distrust(const Use& use) { lose(use.session_, Error(EPROTO, "handle refused")); }
 
-  // A session in which the brick has been silent for so long is lost: what is under way in it ends, and waits for the next one, or gives up.
-  // Bytes that were being written are then in doubt, as with any loss.
+  // A session in which the brick has been silent for so long is lost: what is under way in it ends, and waits for the
+  // next one, or gives up. Bytes that were being written are then in doubt, as with any loss.
   void give_up_silent(std::chrono::milliseconds silence);
   // While the brick is away: whoever waits for it, and whoever comes, is told EIO, until it is back. Otherwise nothing.
   void give_up_outage();
 
   Session session() const;
-  LinkState state() const;  // asks the brick for a sign of life, and does not wait for it
+  LinkState state() const;                            // asks the brick for a sign of life, and does not wait for it
   bool is_away() const { return gate_.load() == 0; }  // no session to enter now
   // What enter() fails with from now on for good. Takes no lock while there is no such error.
   Status final_error() const;
@@ -131,20 +132,20 @@ class VolumeLink {
   bool await_retry(std::chrono::milliseconds delay);
 
   const std::optional<std::chrono::milliseconds> soft_;
-  OpenRequest request_;   // resume: the thread's, after open()
-  Restore restore_;       // fixed before the thread starts
+  OpenRequest request_;  // resume: the thread's, after open()
+  Restore restore_;      // fixed before the thread starts
 
   Stays stays_;
-  std::atomic<uint64_t> gate_{0};  // number of the session calls may enter; 0: closed
+  std::atomic<uint64_t> gate_{0};    // number of the session calls may enter; 0: closed
   std::atomic<bool> failed_{false};  // state_ is kFailed, for good
 
   mutable Mutex mutex_;
   CondVar changed_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kWaiting;
   End end_ ABSL_GUARDED_BY(mutex_) = End::kNone;
-  bool cut_off_ ABSL_GUARDED_BY(mutex_) = false;  // end without waiting for what is under way
-  bool lost_early_ ABSL_GUARDED_BY(mutex_) = false;  // the session being begun is lost already
-  bool abandons_ ABSL_GUARDED_BY(mutex_) = false;    // the brick does not know yet that it is lost
+  bool cut_off_ ABSL_GUARDED_BY(mutex_) = false;                         // end without waiting for what is under way
+  bool lost_early_ ABSL_GUARDED_BY(mutex_) = false;                      // the session being begun is lost already
+  bool abandons_ ABSL_GUARDED_BY(mutex_) = false;                        // the brick does not know yet that it is lost
   std::chrono::steady_clock::time_point heard_ ABSL_GUARDED_BY(mutex_);  // of the brick, last, while it is away
   uint64_t number_ ABSL_GUARDED_BY(mutex_) = 0;
   Session session_ ABSL_GUARDED_BY(mutex_);
@@ -153,7 +154,7 @@ class VolumeLink {
   bool outage_given_up_ ABSL_GUARDED_BY(mutex_) = false;  // while waiting
   std::optional<Status> closed_ ABSL_GUARDED_BY(mutex_);
 
-  std::minstd_rand jitter_;  // the thread's; clients differ
+  std::minstd_rand jitter_;             // the thread's; clients differ
   const std::unique_ptr<Brick> brick_;  // calls back until it is gone: behind all that it finds then
   Thread thread_;
 };

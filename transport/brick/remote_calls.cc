@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/remote/remote_calls.h"
+#include "transport/brick/remote_calls.h"
 
 #include "transport/brick/limits.h"
 
