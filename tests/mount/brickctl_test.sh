@@ -73,6 +73,32 @@ restart_brickd
 is_listed '0 1' || die "an allocation is not durable: $(ctl list "$SOURCE")"
 ctl free "$SOURCE" 0
 
+say "each verb as JSON, with the fields that docs/json.md has"
+fields_are_documented() {  # VERB FILE
+  python3 - "$TESTS/../docs/json.md" "$1" "$2" <<'PYTHON'
+import json, re, sys
+document, verb, said = open(sys.argv[1]).read(), sys.argv[2], open(sys.argv[3]).read()
+[section] = [part for part in document.split("\n## ")[1:] if verb in part.splitlines()[0].split(", ")]
+fields = re.findall(r"^\| `(\w+)` \|", section, re.M)
+assert said.count("\n") == 1, said
+assert list(json.loads(said)) == fields, f"{verb}: {list(json.loads(said))}, documented: {fields}"
+PYTHON
+}
+for call in "status" "alloc 4M 2" "list" "map 4M 2" "unmap 4M 2" "free 4M 2" "ping -c 2 -i 0.01" "bench --seconds 0.1 --size 4K"; do
+  read -r verb arguments <<<"$call"
+  # shellcheck disable=SC2086
+  ctl "$verb" "$SOURCE" $arguments --json >"$WORK/json"
+  fields_are_documented "$verb" "$WORK/json" || die "$call --json"
+  case $verb in
+    status) json "$WORK/json" 'r["durable"] and r["holder"] is None and r["capacity_bytes"] > r["used_bytes"] == 0 and r["trouble"] == ""' ;;
+    list) json "$WORK/json" 'r["extents"] == [{"start": 4 << 20, "blocks": 2}]' ;;
+    map) json "$WORK/json" 'sum(h["blocks"] for h in r["handles"]) == 2 and r["handles"][0]["start"] == 4 << 20' ;;
+  esac || die "$call --json: $(cat "$WORK/json")"
+done
+ctl check "$SOURCE" --json >"$WORK/json"
+fields_are_documented check "$WORK/json" || die "check --json"
+json "$WORK/json" 'r["verdict"] == "clean" and r["uuid"] is None and r["damages_left"] == 0' || die "check --json: $(cat "$WORK/json")"
+
 say "bench"
 ctl bench "$SOURCE" --seconds 0.3 --size 64K --span 8M >"$WORK/bench"
 [ "$(sed -n '2p' "$WORK/bench" | tr -s ' ')" = ' MB/s transfers/s mean us p50 p90 p99 p99.9 max' ] || die "bench: $(cat "$WORK/bench")"

@@ -16,6 +16,7 @@
 #include "tools/brickctl/bench_report.h"
 #include "tools/brickctl/commands.h"
 #include "tools/brickctl/interrupt.h"
+#include "tools/brickctl/json.h"
 #include "tools/brickctl/scratch_blocks.h"
 #include "tools/brickctl/target.h"
 #include "transport/base/printable.h"
@@ -212,7 +213,8 @@ int run_bench(const Command& command) {
   if (target.ok()) {
     Bench bench(command, std::move(*target));
     done = bench.run(&why);
-    if (done) fmt::print("{}", command.json ? format_json(bench.report()) : format_table(bench.report()));
+    if (done && command.json) print_json(to_json(bench.report()));
+    if (done && !command.json) fmt::print("{}", format_table(bench.report()));
   }
   if (!done) fmt::print(stderr, "brickctl: {}: {}\n", command.source, printable(why));
   return done ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a bench found, for people and for programs.
+// What a bench found, and as a table for people (json.h: for programs).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tools/brickctl/latency_histogram.h"
@@ -12,6 +12,14 @@
 #include "transport/brick/brick.h"
 
 namespace brickfs {
+
+struct Percentile {
+  const char* name;
+  const char* key;  // in JSON
+  double percent;
+};
+constexpr std::array<Percentile, 4> kPercentiles = {
+    {{"p50", "p50", 50}, {"p90", "p90", 90}, {"p99", "p99", 99}, {"p99.9", "p999", 99.9}}};
 
 struct BenchResult {
   Direction direction = Direction::kRead;
@@ -28,11 +36,7 @@ struct BenchReport {
 };
 
 std::string format_table(const BenchReport& report);
-std::string format_json(const BenchReport& report);  // one line
-
-// In quotes.
-std::string json_string(std::string_view text);
-// {"count": N, "min": ..., "mean": ..., "p50": ... "max": ...}, in microseconds.
-std::string json_latencies(const LatencyHistogram& latencies);
+uint64_t bytes_of_result(const BenchReport& report, const BenchResult& result);
+const char* name_of(Direction direction);  // "read", "write"
 
 }  // namespace brickfs

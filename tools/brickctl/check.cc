@@ -3,33 +3,16 @@
 
 #include <fmt/core.h>
 
-#include <chrono>
 #include <cstdio>
 
 #include "fs/recovery/check.h"
 #include "fs/recovery/repair.h"
+#include "tools/brickctl/json.h"
+#include "tools/brickctl/progress_bar.h"
 #include "transport/base/printable.h"
 
 namespace brickfs {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-constexpr std::chrono::seconds kSilent{3};  // a run that is done by then says nothing of its progress
-constexpr std::chrono::seconds kBetweenLines{2};
-
-class ProgressPrinter {
- public:
-  void operator()(std::string_view what, uint64_t done, uint64_t total) {
-    const auto now = Clock::now();
-    if (now < next_) return;
-    next_ = now + kBetweenLines;
-    fmt::print(stderr, "{} of {} {}\n", done, total, what);
-  }
-
- private:
-  Clock::time_point next_ = Clock::now() + kSilent;
-};
 
 const char* name_of(Finding::Severity severity) {
   switch (severity) {
@@ -43,7 +26,9 @@ const char* name_of(Finding::Severity severity) {
   return "";
 }
 
-void print_findings(const Findings& findings, const absl::flat_hash_map<uint64_t, std::string>& paths) {
+using Paths = absl::flat_hash_map<uint64_t, std::string>;
+
+void print_findings(const Findings& findings, const Paths& paths) {
   for (const Finding& finding : findings.kept()) {
     const auto path = paths.find(raw(finding.ino));
     fmt::print("{}: {}{}\n", name_of(finding.severity), finding.text,
@@ -52,9 +37,22 @@ void print_findings(const Findings& findings, const absl::flat_hash_map<uint64_t
   if (findings.all() > findings.kept().size()) fmt::print("and {} more\n", findings.all() - findings.kept().size());
 }
 
+void add_findings(Json& list, const Findings& findings, const Paths& paths) {
+  for (const Finding& finding : findings.kept()) {
+    Json one = {{"severity", name_of(finding.severity)}, {"text", finding.text}};
+    if (finding.ino != kNoIno) one["inode"] = raw(finding.ino);
+    if (const auto path = paths.find(raw(finding.ino)); path != paths.end()) one["path"] = path->second;
+    list.push_back(one);
+  }
+}
+
+const char* verdict_of(const CheckReport& report, bool repaired) {
+  if (report.findings.damaged()) return "damaged";
+  return repaired ? "repaired" : "clean";
+}
+
 void print_summary(const CheckReport& report, const std::string& source, bool repaired) {
-  const char* verdict = repaired ? "repaired" : "clean";
-  if (report.findings.damaged()) verdict = "damaged";
+  const char* const verdict = verdict_of(report, repaired);
   if (report.has_filesystem) {
     fmt::print("{}: {}, file system {}: {} inodes, {} KiB in files, {} blocks, {} transactions to replay\n", source,
                verdict, report.uuid, report.inodes, report.used_units * kUnitBytes / kKiB, report.blocks,
@@ -64,6 +62,20 @@ void print_summary(const CheckReport& report, const std::string& source, bool re
   }
 }
 
+// What there was before a repair, what was mended, what there is now.
+void print_everything_as_json(const CheckReport& report, const std::string& source, bool repaired, Json findings) {
+  add_findings(findings, report.findings, report.paths);
+  Json json = {{"source", source}, {"verdict", verdict_of(report, repaired)}, {"uuid", nullptr}};
+  if (report.has_filesystem) json["uuid"] = report.uuid;
+  json["inodes"] = report.inodes;
+  json["file_bytes"] = report.used_units * kUnitBytes;
+  json["blocks"] = report.blocks;
+  json["transactions"] = report.transactions;
+  json["findings"] = std::move(findings);
+  json["damages_left"] = report.findings.damages();
+  print_json(json);
+}
+
 int fail(const std::string& source, const std::string& why, int exit_code) {
   fmt::print(stderr, "brickctl: {}: {}\n", source, printable(why));
   return exit_code;
@@ -71,22 +83,39 @@ int fail(const std::string& source, const std::string& why, int exit_code) {
 
 }  // namespace
 
-int run_check(VolumeClient& volume, const std::string& source, bool repair) {
-  const Progress progress = ProgressPrinter();
+int run_check(VolumeClient& volume, const Command& command) {
+  const std::string& source = command.source;
+  ProgressBar bar;
+  const Progress progress = [&bar](std::string_view what, uint64_t done, uint64_t total) {
+    bar.show(what, done, total);
+  };
   std::string why;
+  Json earlier = Json::array();
+  const auto tell = [&](const Findings& findings, const Paths& paths) {
+    bar.end();
+    if (command.json) add_findings(earlier, findings, paths);
+    if (!command.json) print_findings(findings, paths);
+  };
   auto report = check_filesystem(volume, progress, &why);
+  bar.end();
   if (!report.ok()) return fail(source, why.empty() ? report.error().what() : why, kCheckFailed);
-  print_findings(report->findings, report->paths);
-  const bool repairing = repair && report->findings.damaged();
+  const bool repairing = command.repair && report->findings.damaged();
   if (repairing) {
+    tell(report->findings, report->paths);
     const auto repairs = repair_filesystem(volume, progress, &why);
+    bar.end();
     if (!repairs.ok()) return fail(source, "not repaired: " + why, kCheckDamage);
+    tell(*repairs, {});
     report = check_filesystem(volume, progress, &why);
+    bar.end();
     if (!report.ok()) return fail(source, why.empty() ? report.error().what() : why, kCheckFailed);
-    print_findings(*repairs, {});
-    print_findings(report->findings, report->paths);
   }
-  print_summary(*report, source, repairing);
+  if (command.json) {
+    print_everything_as_json(*report, source, repairing, std::move(earlier));
+  } else {
+    print_findings(report->findings, report->paths);
+    print_summary(*report, source, repairing);
+  }
   if (report->findings.damaged()) return kCheckDamage;
   return repairing ? kCheckRepaired : kCheckClean;
 }

@@ -9,9 +9,11 @@
 #include <thread>
 
 #include "tools/brickctl/check.h"
+#include "tools/brickctl/json.h"
 #include "tools/brickctl/target.h"
 #include "transport/base/printable.h"
 #include "transport/base/size.h"
+#include "transport/brick/store_trouble.h"
 #include "transport/volume/volume_client.h"
 
 namespace brickfs {
@@ -72,8 +74,50 @@ void print_stat(const Target& target, const BrickStat& stat) {
   line("committed bytes", std::to_string(stat.committed_bytes));
 }
 
-Status map_and_print(Brick& brick, BlockRange blocks) {
+Json to_json(const Target& target, const BrickStat& stat) {
+  Json holder;
+  if (stat.holder) {
+    holder = {{"name", stat.holder->name},
+              {"since", stat.holder->since_unix_seconds},
+              {"connected", !stat.holder_away},
+              {"kept_for_ms", stat.holder->kept_for.count()}};
+  }
+  const auto bytes = [](uint64_t blocks) { return blocks * kBlockBytes; };
+  return {{"source", target.text},
+          {"volume", target.source.volume},
+          {"transport", stat.transport},
+          {"medium", stat.medium},
+          {"trouble", store_trouble(stat.medium)},
+          {"durable", stat.durability == Durability::kDurable},
+          {"boot_id", fmt::format("{:016x}", static_cast<uint64_t>(stat.boot))},
+          {"epoch", static_cast<uint64_t>(stat.epoch)},
+          {"holder", holder},
+          {"capacity_bytes", bytes(stat.volume_capacity_blocks)},
+          {"used_bytes", bytes(stat.volume_used_blocks)},
+          {"mapped_bytes", bytes(stat.volume_mapped_blocks)},
+          {"available_bytes", bytes(stat.allocatable_blocks)},
+          {"brick_capacity_bytes", bytes(stat.brick_capacity_blocks)},
+          {"brick_used_bytes", bytes(stat.brick_used_blocks)},
+          {"memory_bytes", bytes(stat.memory_blocks)},
+          {"in_memory_bytes", bytes(stat.resident_blocks)},
+          {"sessions", stat.sessions},
+          {"commits", stat.commits},
+          {"committed_bytes", stat.committed_bytes}};
+}
+
+Status map_and_print(Brick& brick, BlockRange blocks, bool json) {
   const auto handles = TRY(brick.map(blocks, Access::kReadWrite));
+  if (json) {
+    Json list = Json::array();
+    for (const Handle& handle : handles) {
+      Json one = to_json(handle.blocks);
+      one["address"] = handle.remote_address;
+      one["key"] = handle.remote_key;
+      list.push_back(one);
+    }
+    print_json({{"handles", list}});
+    return {};
+  }
   for (const Handle& handle : handles) {
     fmt::print("{} {} address {:#x} key {:#x} read-write\n", raw(handle.blocks.start), handle.blocks.count,
                handle.remote_address, handle.remote_key);
@@ -86,7 +130,7 @@ Status call(Brick& brick, const Command& command) {
   if (command.verb == "alloc") return brick.alloc(command.blocks);
   if (command.verb == "free") return brick.free(command.blocks);
   if (command.verb == "unmap") return brick.unmap(command.blocks);
-  return map_and_print(brick, command.blocks);
+  return map_and_print(brick, command.blocks, command.json);
 }
 
 }  // namespace
@@ -97,7 +141,11 @@ int run_status(const Command& command) {
   if (!target.ok()) return fail(command, why);
   const auto stat = target->brick->stat();
   if (!stat.ok()) return fail(command, describe_call_error(stat.error()));
-  print_stat(*target, *stat);
+  if (command.json) {
+    print_json(to_json(*target, *stat));
+  } else {
+    print_stat(*target, *stat);
+  }
   return EXIT_SUCCESS;
 }
 
@@ -105,10 +153,12 @@ int run_list(const Command& command) {
   std::string why;
   auto target = open_target(command, OpenMode::kObserve, &why);
   if (!target.ok()) return fail(command, why);
+  Json extents = Json::array();
   BlockRange run;  // extents that touch are one, also across pages
   std::optional<BlockAddress> cursor = BlockAddress{0};
-  const auto flush = [&run] {
-    if (run.count > 0) fmt::print("{} {}\n", raw(run.start), run.count);
+  const auto flush = [&] {
+    if (run.count > 0 && command.json) extents.push_back(to_json(run));
+    if (run.count > 0 && !command.json) fmt::print("{} {}\n", raw(run.start), run.count);
   };
   while (cursor) {
     const auto page = target->brick->list(*cursor);
@@ -124,6 +174,7 @@ int run_list(const Command& command) {
     cursor = page->cursor;
   }
   flush();
+  if (command.json) print_json({{"extents", extents}});
   return EXIT_SUCCESS;
 }
 
@@ -136,6 +187,7 @@ int run_block_call(const Command& command) {
   if (status.ok() && (command.verb == "alloc" || command.verb == "free")) status = target->brick->commit({});
   const Status closed = target->brick->close();  // in any case: who just goes is held to be away and coming back
   if (status.ok()) status = closed;
+  if (status.ok() && command.json && command.verb != "map") print_json(to_json(command.blocks));
   return status.ok() ? EXIT_SUCCESS : fail(command, describe_call_error(status.error()));
 }
 
@@ -164,7 +216,7 @@ int run_check_command(const Command& command) {
     volume = open_to_check(command, &why);
   }
   if (!volume.ok()) return fail(command, why, kCheckFailed);
-  const int exit_code = run_check(**volume, command.source, command.repair);
+  const int exit_code = run_check(**volume, command);
   const Status closed = (*volume)->close();  // a reader leaves nothing behind
   static_cast<void>(closed);
   return exit_code;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// brickctl's raw verbs. Each prints its result on standard output and returns the exit code; what went wrong is one
-// line on standard error.
+// brickctl's raw verbs. Each prints its result on standard output, for people or as JSON (json.h), and returns the exit
+// code; what went wrong is one line on standard error.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct Command {
   BlockRange blocks;  // of alloc, free, map, unmap
   BenchOptions bench;
   PingOptions ping;
-  bool json = false;    // of bench and ping
+  bool json = false;
   bool repair = false;  // of check
 };
 

@@ -48,6 +48,7 @@ CLI::App* add_verb(CLI::App& app, Arguments& arguments, const char* verb, const 
                   "rdma://HOST[:PORT][,HOST[:PORT]]/VOLUME, tcp://HOST[:PORT]/VOLUME, memory:SIZE or file:PATH[,SIZE]")
       ->required();
   sub->add_option("--secret-file", arguments.command.secret_file, "what the brick asks for")->type_name("PATH");
+  sub->add_flag("--json", arguments.command.json, "print one line of JSON");
   return sub;
 }
 
@@ -79,7 +80,6 @@ void add_bench(CLI::App& app, Arguments& arguments) {
   sub->add_option("--span", arguments.span, "of the volume, read and written over and over (64M, or what is free)")
       ->type_name("SIZE");
   sub->add_flag("--steal", bench.steal, "take the volume from its holder");
-  sub->add_flag("--json", arguments.command.json, "results as one line of JSON");
 }
 
 void add_ping(CLI::App& app, Arguments& arguments) {
@@ -87,7 +87,6 @@ void add_ping(CLI::App& app, Arguments& arguments) {
   PingOptions& ping = arguments.command.ping;
   sub->add_option("-c,--count", ping.count, "of rounds (5); 0: until Ctrl-C, and control calls only");
   sub->add_option("-i,--interval", ping.interval_seconds, "between rounds, in seconds (0.2)");
-  sub->add_flag("--json", arguments.command.json, "the summary as one line of JSON");
 }
 
 // The rest throws CLI::Error, as the parser itself does.

@@ -9,9 +9,10 @@
 #include <cstdlib>
 #include <optional>
 
-#include "tools/brickctl/bench_report.h"
 #include "tools/brickctl/commands.h"
 #include "tools/brickctl/interrupt.h"
+#include "tools/brickctl/json.h"
+#include "tools/brickctl/latency_histogram.h"
 #include "tools/brickctl/target.h"
 #include "transport/base/printable.h"
 
@@ -146,14 +147,9 @@ bool Ping::run(std::string* why) {
 
 void Ping::print_summary() const {
   if (command_.json) {
-    fmt::print(R"({{"source": {}, "transport": {}, "rounds": {}, "lost": {}, "latency_us": {{)",
-               json_string(command_.source), json_string(transport_), rounds_, lost_);
-    const char* separator = "";
-    for (size_t i = 0; i < kProbes.size(); ++i) {
-      fmt::print(R"({}"{}": {})", separator, kProbes[i].key, json_latencies(latencies_[i]));
-      separator = ", ";
-    }
-    fmt::print("}}}}\n");
+    Json json = {{"source", command_.source}, {"transport", transport_}, {"rounds", rounds_}, {"lost", lost_}};
+    for (size_t i = 0; i < kProbes.size(); ++i) json["latency_us"][kProbes[i].key] = to_json(latencies_[i]);
+    print_json(json);
     return;
   }
   fmt::print("{} rounds, {} without an answer\n", rounds_, lost_);

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/brickctl/progress_bar.h"
+
+#include <gtest/gtest.h>
+
+namespace brickfs {
+namespace {
+
+TEST(ProgressLine, HasABarTheRateAndTheTimeLeft) {
+  EXPECT_EQ(progress_line("blocks read", 50, 200, 10, 100),
+            "[======>                 ]  25 %  50 of 200 blocks read  10/s  15 s left");
+  EXPECT_EQ(progress_line("blocks read", 0, 100'000, 10, 100),
+            "[>                       ]   0 %  0 of 100000 blocks read  10/s  2:46 h left");
+  EXPECT_EQ(progress_line("blocks read", 200, 200, 10, 100),
+            "[========================] 100 %  200 of 200 blocks read");
+}
+
+TEST(ProgressLine, FitsAndBearsNonsense) {
+  EXPECT_EQ(progress_line("blocks read", 50, 200, 10, 20).size(), 20u);
+  EXPECT_EQ(progress_line("blocks", 300, 200, 0, 100), "[========================] 100 %  200 of 200 blocks");
+  EXPECT_EQ(progress_line("blocks", 0, 0, 0, 100), "[========================] 100 %  0 of 0 blocks");
+}
+
+}  // namespace
+}  // namespace brickfs

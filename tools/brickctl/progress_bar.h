@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far a long run is, on standard error: on a terminal a bar with rate and time left, else a line now and then.
+// A run that is done within kSilent says nothing.
+// Threads: none of its own.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace brickfs {
+
+class ProgressBar {
+ public:
+  ProgressBar();
+  ~ProgressBar() { end(); }
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  // `done` of `total` of `what`; a new `what` begins a new bar.
+  void show(std::string_view what, uint64_t done, uint64_t total);
+  // Takes the bar away, so that something else may be printed.
+  void end();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kSilent{3};
+
+  const bool on_terminal_;
+  Clock::time_point next_ = Clock::now() + kSilent;
+  std::string what_;
+  Clock::time_point began_;  // with `what_`, at `began_at_`
+  uint64_t began_at_ = 0;
+  bool drawn_ = false;
+};
+
+// "[=====>    ]  52 %  12,345 of 23,456 blocks read  1,234/s  9 s left", at most `columns` wide. `rate`: of a second;
+// 0: not known.
+std::string progress_line(std::string_view what, uint64_t done, uint64_t total, double rate, size_t columns);
+
+}  // namespace brickfs
