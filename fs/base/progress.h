@@ -11,4 +11,8 @@ namespace brickfs {
 // empty.
 using Progress = std::function<void(std::string_view what, uint64_t done, uint64_t total)>;
 
+// A line in the log every five seconds, with rate and time left; nothing of a run that is done within three.
+// Threads: one at a time.
+Progress progress_in_log();
+
 }  // namespace brickfs

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "fs/base/progress.h"
 #include "fs/operations/filesystem_state.h"
 #include "fs/persistence/checkpoint_thread.h"
 #include "fs/persistence/tree_scan.h"
@@ -53,7 +54,7 @@ class Filesystem::Mounting {
 
 Status Filesystem::Mounting::run() {
   TRY(find_filesystem());
-  recovered_ = TRY(recover(volume_, superblock(), listed_, impl_.inodes, {}, why_));
+  recovered_ = TRY(recover(volume_, superblock(), listed_, impl_.inodes, progress_in_log(), why_));
   if (may_change()) {
     TRY(begin_changes());
   } else {
