@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fs/fuse/daemon.h"
+#include "fs/fuse/memory_shortage.h"
 #include "fs/fuse/mount.h"
 #include "fs/fuse/mount_call.h"
 #include "fs/fuse/mount_options.h"
@@ -38,6 +39,7 @@ OPT     ro, rw            read-only or not (rw)
         hard              operations wait for a brick that is away (the default)
         soft, timeo=SEC   operations fail with EIO when it has been away for so long (60)
         linger=SEC        so long brickfs tries to bring what was written to a brick that is away, after an umount (300)
+        max_metadata=SIZE  of memory for inodes and names: beyond it new names get ENOSPC (no bound)
         bg, retry=MINUTES  a volume that cannot be had yet is tried again: with bg behind the caller's back (10000), else before it returns (0)
         secret=PATH       file with the volume's secret
         writeback=auto|on|off  write() leaves the bytes in the kernel's cache (off; auto: where that does little harm)
@@ -150,6 +152,7 @@ int run(std::vector<std::string> words) {
   if (command.remount) return remount(command, &why).ok() ? kFine : fail(kFailure, why);
   if (!prepare_mountpoint(command, &why).ok()) return fail(kFailure, why);
   if (const auto shared = mount_once_more(command, &why)) return shared->ok() ? kFine : fail(kFailure, why);
+  prepare_for_memory_shortage();
   return command.foreground ? run_in_foreground(command) : run_in_background(command);
 }
 

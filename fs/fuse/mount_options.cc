@@ -9,10 +9,14 @@
 #include <charconv>
 #include <cstdint>
 
+#include "transport/base/bytes.h"
+#include "transport/base/size.h"
+
 namespace brickfs {
 namespace {
 
 constexpr int64_t kLongestTimeoutSeconds = 7 * 24 * 3600;
+constexpr uint64_t kLeastMetadataBytes = 1 * kMiB;
 constexpr int64_t kLongestRetryMinutes = 525'600;
 constexpr std::array<std::string_view, 6> kLogLevels = {"trace", "debug", "info", "warn", "error", "off"};
 
@@ -72,6 +76,17 @@ Status set_seconds(std::string_view key, std::string_view value, std::chrono::se
 
 Status set_retry(std::string_view key, std::string_view value, MountCommand& command, std::string* why) {
   command.retry = std::chrono::minutes(TRY(parse_count(key, value, 0, kLongestRetryMinutes, "minutes", why)));
+  return {};
+}
+
+Status set_max_metadata(std::string_view value, MountCommand& command, std::string* why) {
+  const auto bytes = parse_size(value);
+  if (!bytes.ok() || *bytes < kLeastMetadataBytes) {
+    return refuse(
+        why, fmt::format("option max_metadata={}: it is a size from {} on", value, format_size(kLeastMetadataBytes)));
+  }
+  command.max_metadata_bytes = *bytes;
+  command.common["max_metadata"] = "max_metadata=" + format_size(*bytes);
   return {};
 }
 
@@ -167,6 +182,7 @@ Status set_option(std::string_view option, MountCommand& command, std::string* w
     if (key == "timeo") return set_seconds(key, value, command.soft_timeout, why);
     if (key == "retry") return set_retry(key, value, command, why);
     if (key == "linger") return set_seconds(key, value, command.linger, why);
+    if (key == "max_metadata") return set_max_metadata(value, command, why);
     if (key == "secret") return set_secret(value, command, why);
     if (key == "writeback") return set_choice(key, value, command.writeback, why);
     if (key == "io_uring") return set_choice(key, value, command.io_uring, why);
@@ -191,6 +207,7 @@ std::string describe_common_options(const MountCommand& command, bool durable, b
                   durable ? "durable" : "volatile", command.soft ? "soft" : "hard", command.soft_timeout.count(),
                   command.linger.count(), command.writeback == Writeback::kOn ? "on" : "off", io_uring ? "on" : "off",
                   is_for_everybody(command) ? "allow_other" : "noallow_other");
+  if (command.max_metadata_bytes > 0) all += " max_metadata=" + format_size(command.max_metadata_bytes);
   for (const std::string& option : command.kernel_options) {
     if (!contains(kOfMount, option)) all += " " + option;
   }

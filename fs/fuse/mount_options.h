@@ -29,6 +29,7 @@ struct MountCommand {
   bool require_durable = false;
   bool soft = false;
   std::chrono::seconds soft_timeout = limits::kSoftTimeout;
+  uint64_t max_metadata_bytes = 0;   // of memory; 0: no bound
   std::chrono::seconds linger{300};  // after an umount, for a brick that is away
   std::string secret_path;
   Writeback writeback = Writeback::kOff;  // auto: Serving decides

@@ -177,7 +177,8 @@ Status Serving::mount_filesystem() {
   auto volume = TRY(open_volume(command_, commit_wanted, retry, why_));
   const MountOptions options{.read_only = command_.read_only,
                              .writeback_cache = command_.writeback == Writeback::kOn,
-                             .no_atime = command_.no_atime};
+                             .no_atime = command_.no_atime,
+                             .max_metadata_bytes = command_.max_metadata_bytes};
   std::string reason;
   auto filesystem = Filesystem::mount(std::move(volume), options, &reason);
   if (!filesystem.ok()) {

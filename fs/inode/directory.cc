@@ -7,6 +7,7 @@
 
 #include "absl/container/btree_set.h"
 #include "absl/hash/hash.h"
+#include "fs/base/memory_size.h"
 #include "transport/base/check.h"
 #include "transport/brick/limits.h"
 
@@ -24,9 +25,12 @@ struct Directory::Node {
   uint8_t name_bytes;
   char name_start[6];  // and on behind the struct
 
+  static size_t bytes_of(std::string_view name) {
+    return std::max(sizeof(Node), offsetof(Node, name_start) + name.size());
+  }
   static Owner make(std::string_view name, Ino ino, uint8_t type, uint64_t cookie) {
     CHECK(name.size() <= limits::kNameBytes);
-    void* memory = ::operator new(std::max(sizeof(Node), offsetof(Node, name_start) + name.size()));
+    void* memory = ::operator new(bytes_of(name));
     auto* node = new (memory) Node{ino, cookie, type, static_cast<uint8_t>(name.size()), {}};
     std::memcpy(reinterpret_cast<char*>(node) + offsetof(Node, name_start), name.data(), name.size());
     return Owner(node);
@@ -57,6 +61,7 @@ class Directory::Impl {
   }
 
   void insert(Node::Owner node) {
+    node_bytes_ += allocated_bytes(Node::bytes_of(node->name()));
     next_cookie_ = std::max(next_cookie_, node->cookie + 1);
     if (by_name_) by_name_->insert(node.get());
     by_cookie_.insert(by_cookie_.end(), node.release());
@@ -67,6 +72,7 @@ class Directory::Impl {
 
   void erase(Node* node) {
     const Node::Owner owner(node);
+    node_bytes_ -= allocated_bytes(Node::bytes_of(node->name()));
     if (by_name_) by_name_->erase(node);
     by_cookie_.erase(node);
     if (by_cookie_.size() <= kHashedFrom / 2) by_name_.reset();
@@ -80,6 +86,10 @@ class Directory::Impl {
   const auto& all() const { return by_cookie_; }
   size_t size() const { return by_cookie_.size(); }
   uint64_t next_cookie() const { return next_cookie_; }
+  size_t memory_bytes() const {
+    const size_t by_name = by_name_ ? by_name_->capacity() * (sizeof(Node*) + 1) : 0;
+    return allocated_bytes(sizeof(Impl)) + node_bytes_ + tree_bytes(by_cookie_.size(), sizeof(Node*)) + by_name;
+  }
 
  private:
   // Two names may share a cookie in a damaged volume only; both are kept then.
@@ -106,6 +116,7 @@ class Directory::Impl {
   using NameSet = absl::flat_hash_set<Node*, NameHash, NameEqual>;
 
   uint64_t next_cookie_ = kFirstCookie;
+  size_t node_bytes_ = 0;
   absl::btree_set<Node*, CookieOrder> by_cookie_;
   std::unique_ptr<NameSet> by_name_;
 };
@@ -166,5 +177,7 @@ std::optional<Directory::Entry> Directory::next_listed(uint64_t cookie) const {
 }
 
 size_t Directory::size() const { return impl_->size(); }
+
+size_t Directory::memory_bytes() const { return allocated_bytes(sizeof(Directory)) + impl_->memory_bytes(); }
 
 }  // namespace brickfs

@@ -56,6 +56,7 @@ class Directory {
   void for_each(const std::function<void(const Entry&)>& visit) const;
   size_t size() const;
   bool empty() const { return size() == 0; }
+  size_t memory_bytes() const;  // that this takes, entries included, as far as it can be told without a look at each
 
  private:
   struct Node;  // ino, cookie, type and name in one allocation

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "fs/base/memory_size.h"
 #include "transport/base/check.h"
 
 namespace brickfs {
@@ -101,6 +102,11 @@ std::optional<Extent> ExtentMap::last() const {
 size_t ExtentMap::extents() const {
   if (tree_) return tree_->size();
   return mapped_units_ > 0 ? 1 : 0;
+}
+
+size_t ExtentMap::memory_bytes() const {
+  const size_t tree = tree_ ? allocated_bytes(sizeof(Tree)) + tree_bytes(tree_->size(), sizeof(Tree::value_type)) : 0;
+  return allocated_bytes(sizeof(ExtentMap)) + tree;
 }
 
 Extent ExtentMap::extent_at(Tree::const_iterator it) {

@@ -39,6 +39,7 @@ class ExtentMap {
   uint64_t mapped_units() const { return mapped_units_; }
   bool empty() const { return mapped_units_ == 0; }
   size_t extents() const;
+  size_t memory_bytes() const;  // that this takes
 
  private:
   struct Place {

@@ -50,6 +50,7 @@ struct Inode {
   static constexpr uint32_t kSeveral = UINT32_MAX;  // or it is not known who
   mutable std::atomic<uint32_t> told_to{kNobody};
   mutable CachedRegions cached;  // in the kernel's page cache, perhaps
+  uint64_t counted_bytes = 0;    // of its memory, in InodeTable::memory_bytes()
   bool linkable = false;         // made without a name (O_TMPFILE) and never had one; such an orphan may be linked
 
   std::unique_ptr<Xattrs> xattrs;        // null: none
@@ -62,7 +63,8 @@ struct Inode {
   bool is_symlink() const { return S_ISLNK(mode); }
   uint8_t dirent_type() const { return IFTODT(mode); }  // DT_*
 
-  InodeRow row() const;  // views into this
+  InodeRow row() const;         // views into this
+  size_t memory_bytes() const;  // that this takes, with all it owns
 };
 
 }  // namespace brickfs

@@ -66,6 +66,7 @@ Inode* InodeTable::insert(std::unique_ptr<Inode> inode) {
   std::unique_ptr<Inode>& slot = group->inodes[slot_of(ino)];
   CHECK(!slot);
   slot = std::move(inode);
+  count_memory(*slot);
   group->used |= uint64_t{1} << slot_of(ino);
   ++shard.size;
   return slot.get();
@@ -80,6 +81,7 @@ void InodeTable::erase(Ino ino) {
   Shard::Group& group = *it->second;
   erased = std::move(group.inodes[slot_of(ino)]);
   if (!erased) return;
+  memory_bytes_.fetch_sub(erased->counted_bytes, std::memory_order_relaxed);
   --shard.size;
   group.used &= ~(uint64_t{1} << slot_of(ino));
   if (group.used == 0) shard.groups.erase(it);
@@ -109,6 +111,24 @@ uint64_t InodeTable::size() const {
     size += shards_[i].size;
   }
   return size;
+}
+
+void InodeTable::count_memory(Inode& inode) {
+  constexpr uint64_t kSlotBytes = 16;  // in its group, and of groups that are not full
+  const uint64_t now = inode.memory_bytes() + kSlotBytes;
+  memory_bytes_.fetch_add(now - inode.counted_bytes, std::memory_order_relaxed);
+  inode.counted_bytes = now;
+}
+
+void InodeTable::count_memory_of_all() {
+  for (size_t i = 0; i < kShards; ++i) {
+    const SharedLock lock(shards_[i].mutex);
+    for (const auto& [number, group] : shards_[i].groups) {
+      for (const auto& inode : group->inodes) {
+        if (inode) count_memory(*inode);
+      }
+    }
+  }
 }
 
 std::vector<Ino> InodeTable::numbers_from(Ino from, size_t most) const {

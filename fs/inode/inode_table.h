@@ -36,6 +36,10 @@ class InodeTable {
   Ino next_number() const;                      // limits::kInodeNumber + 1: there is none
   void raise_next(Ino at_least);                // recovery
   uint64_t size() const;
+  // Of all inodes with what they own: as it was when each was inserted or last counted.
+  uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
+  void count_memory(Inode& inode);  // again, after a change; under its exclusive lock
+  void count_memory_of_all();       // behind a recovery; nothing else is under way
   // Numbers in use in [from, ...), ascending, at most `most`; for scans that go on while others work.
   std::vector<Ino> numbers_from(Ino from, size_t most) const;
 
@@ -45,6 +49,7 @@ class InodeTable {
   std::unique_ptr<Shard[]> shards_;
   std::unique_ptr<SharedMutex[]> stripes_;
   std::atomic<uint64_t> next_{2};
+  std::atomic<uint64_t> memory_bytes_{0};
 };
 
 // Holds the locks of up to five inodes for a scope, all exclusive or all shared. kNoIno stands for none.

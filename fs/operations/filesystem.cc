@@ -107,6 +107,11 @@ FilesystemStat Filesystem::stat() const {
   stat.free_units = usage.free_units;
   stat.inodes = impl_->inodes.size();
   stat.free_inodes = usage.free_units;  // a file that holds anything takes a unit
+  stat.metadata_bytes = impl_->inodes.memory_bytes();
+  if (const uint64_t most = impl_->options.max_metadata_bytes; most > 0) {
+    const uint64_t each = stat.metadata_bytes / std::max<uint64_t>(1, stat.inodes) + 1;
+    stat.free_inodes = std::min(stat.free_inodes, (most - std::min(most, stat.metadata_bytes)) / each);
+  }
   return stat;
 }
 

@@ -96,6 +96,7 @@ struct FilesystemStat {
   uint64_t free_units = 0;
   uint64_t inodes = 0;  // in use
   uint64_t free_inodes = 0;
+  uint64_t metadata_bytes = 0;  // of memory, that inodes and names take
 };
 
 // What was answered for and a crash of the brick would undo.
@@ -108,6 +109,7 @@ struct MountOptions {
   bool read_only = false;
   bool writeback_cache = false;  // the kernel keeps size and times of files it writes
   bool no_atime = false;
+  uint64_t max_metadata_bytes = 0;  // of memory, beyond which no name is added; 0: no bound
 };
 
 class Filesystem {

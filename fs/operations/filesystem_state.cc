@@ -3,6 +3,8 @@
 #include "fs/operations/filesystem_state.h"
 
 #include "fs/operations/new_inode.h"
+#include "transport/base/log.h"
+#include "transport/base/size.h"
 
 namespace brickfs {
 namespace {
@@ -44,7 +46,22 @@ Status Filesystem::Impl::admit_change() {
 Status Filesystem::Impl::admit_growth() {
   TRY(admit_change());
   if (space->usage().free_units == 0) return Error(ENOSPC, "the volume is full");
-  return {};
+  return check_metadata_memory();
+}
+
+Status Filesystem::Impl::check_metadata_memory() {
+  const uint64_t most = options.max_metadata_bytes;
+  const uint64_t taken = inodes.memory_bytes();
+  if (most == 0 || taken < most) {
+    if (told_metadata_full && taken < most - most / 16) told_metadata_full = false;
+    return {};
+  }
+  if (!told_metadata_full.exchange(true)) {
+    log::warn(
+        "metadata takes {} of memory, as much as max_metadata= allows: new names get ENOSPC until some are removed",
+        format_size(taken / kMiB * kMiB));
+  }
+  return Error(ENOSPC, "metadata takes as much memory as it may");
 }
 
 Result<Inode*> Filesystem::Impl::find_inode(Ino ino) const {
@@ -97,7 +114,10 @@ Result<Attributes> Filesystem::Impl::lookup_number(Ino ino) {
   return attributes_of(inode);
 }
 
-void Filesystem::Impl::put_inode(Transaction& transaction, const Inode& inode) { transaction.put(inode.row()); }
+void Filesystem::Impl::put_inode(Transaction& transaction, Inode& inode) {
+  transaction.put(inode.row());
+  inodes.count_memory(inode);
+}
 
 bool Filesystem::Impl::remove_link(Transaction& transaction, Inode& inode, TimeNs time) {
   // A damaged volume may have more names for a file than links.

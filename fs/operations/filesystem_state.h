@@ -3,6 +3,7 @@
 // set of members of Filesystem::Impl, in a source file of its own.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,8 +41,9 @@ class Filesystem::Impl {
   // Fixed after mount.
   MountOptions options;
   bool read_only = false;
-  std::function<bool()> may_touch;  // Filesystem::ask_before_touching
-  SpaceUsage read_only_usage;       // of a read-only mount, which has no `space`
+  std::atomic<bool> told_metadata_full{false};  // said in the log since there was room again
+  std::function<bool()> may_touch;              // Filesystem::ask_before_touching
+  SpaceUsage read_only_usage;                   // of a read-only mount, which has no `space`
 
   // Taken before any inode lock by a rename that moves a directory to another parent: keeps ancestors in place.
   Mutex rename_mutex;
@@ -51,8 +53,10 @@ class Filesystem::Impl {
 
   // EROFS, or the journal's error; else waits for room in the journal. The first thing every change does.
   Status admit_change();
-  // The same for changes that leave more metadata behind than there was; ENOSPC on a full volume.
+  // The same for changes that leave more metadata behind than there was; ENOSPC on a full volume, and where metadata
+  // takes as much memory as it may (MountOptions::max_metadata_bytes).
   Status admit_growth();
+  Status check_metadata_memory();  // the last part of it
 
   // Under the inode's lock. ESTALE: there is none of that number. ENOTDIR.
   Result<Inode*> find_inode(Ino ino) const;
@@ -78,8 +82,8 @@ class Filesystem::Impl {
 
   // Down to set_size(): under exclusive locks of all inodes concerned.
   // The inode's row goes into `transaction`.
-  void put_inode(Transaction& transaction, const Inode& inode);
-  void put_new_inode(Transaction& transaction, const Inode& inode);  // with its xattrs
+  void put_inode(Transaction& transaction, Inode& inode);
+  void put_new_inode(Transaction& transaction, Inode& inode);  // with its xattrs
   // These two stamp the directory; the caller puts it.
   void add_name(Transaction& transaction, Inode& directory, std::string_view name, const Inode& inode, TimeNs time);
   void remove_name(Transaction& transaction, Inode& directory, std::string_view name, TimeNs time);

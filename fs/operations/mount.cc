@@ -55,6 +55,7 @@ class Filesystem::Mounting {
 Status Filesystem::Mounting::run() {
   TRY(find_filesystem());
   recovered_ = TRY(recover(volume_, superblock(), listed_, impl_.inodes, progress_in_log(), why_));
+  impl_.inodes.count_memory_of_all();
   if (may_change()) {
     TRY(begin_changes());
   } else {

@@ -56,7 +56,7 @@ Result<Attributes> Filesystem::Impl::make(Ino directory, std::string_view name, 
   return attributes_of(inode);
 }
 
-void Filesystem::Impl::put_new_inode(Transaction& transaction, const Inode& inode) {
+void Filesystem::Impl::put_new_inode(Transaction& transaction, Inode& inode) {
   put_inode(transaction, inode);
   if (!inode.xattrs) return;
   for (const auto& [name, value] : *inode.xattrs) transaction.put(XattrRow{inode.ino, name, value});

@@ -56,6 +56,30 @@ if touch "$MNT/new" 2>"$WORK/err"; then die "a read-only mount can be written"; 
 grep -q 'Read-only' "$WORK/err" || die "a read-only mount says: $(cat "$WORK/err")"
 unmount_brickfs
 
+say "memory: a bound, and what happens when there is none left"
+mount_brickfs max_metadata=1M
+python3 - "$MNT" <<'PYTHON' || die "max_metadata=1M"
+import errno, os, sys
+made = 0
+try:
+    while made < 50000:
+        os.mknod(f"{sys.argv[1]}/file{made}")
+        made += 1
+except OSError as error:
+    assert error.errno == errno.ENOSPC, error
+assert 1000 < made < 50000, made
+assert os.statvfs(sys.argv[1]).f_ffree == 0, os.statvfs(sys.argv[1])
+for i in range(100, 600):
+    os.unlink(f"{sys.argv[1]}/file{i}")
+os.mknod(f"{sys.argv[1]}/again")
+PYTHON
+[ "$(grep -c 'as much as max_metadata= allows' "$WORK/brickfs.log")" = 1 ] || die "the log does not say once why"
+if (echo -500 >/proc/self/oom_score_adj) 2>/dev/null; then
+  [ "$(cat "/proc/$(brickfs_pid)/oom_score_adj")" = -500 ] || die "oom_score_adj is $(cat "/proc/$(brickfs_pid)/oom_score_adj")"
+fi
+unmount_brickfs
+usage "$SOURCE" "$MNT" -o max_metadata=little
+
 say "remount, and the options that every file system takes"
 mount_brickfs nosymfollow,lazytime,silent,mand,nomand,iversion,context=system_u:object_r:tmp_t:s0,comment=x,uhelper=fuse.brickfs
 mount_options() { awk -v at="$MNT" '$2 == at { print $4 }' /proc/self/mounts | tail -n 1; }
