@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "absl/container/btree_map.h"
+#include "transport/base/interval_set.h"
 #include "transport/brick/block.h"
 
 namespace brickfs {
@@ -25,10 +25,10 @@ inline BlockRun run_of(const BlockRange& range) { return {block_index(range.star
 
 class BlockRuns {
  public:
-  uint64_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
-  bool contains_all(BlockRun run) const;
-  bool contains_any(BlockRun run) const;
+  uint64_t size() const { return blocks_.count(); }
+  bool empty() const { return blocks_.empty(); }
+  bool contains_all(BlockRun run) const { return blocks_.contains_all({run.first, run.end()}); }
+  bool contains_any(BlockRun run) const { return blocks_.contains_any({run.first, run.end()}); }
   void insert(BlockRun run);  // none of it may be there
   void erase(BlockRun run);   // all of it must be there
 
@@ -39,11 +39,7 @@ class BlockRuns {
   std::optional<BlockRun> find(uint64_t count) const;
 
  private:
-  using Runs = absl::btree_map<uint64_t, uint64_t>;  // first block -> count
-  Runs::const_iterator containing(uint64_t block) const;
-
-  Runs runs_;
-  uint64_t size_ = 0;
+  IntervalSet<uint64_t> blocks_;
 };
 
 }  // namespace brickfs

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "absl/container/btree_map.h"
+#include "transport/base/interval_set.h"
 
 namespace brickfs {
 
@@ -16,11 +16,10 @@ class FreeRuns {
   void add(uint32_t first, uint32_t count = 1);
   // Takes `wanted` if it is free, else the next free one above it, else the lowest. None: nothing is free.
   std::optional<uint32_t> take(uint32_t wanted);
-  uint32_t count() const { return count_; }
+  uint32_t count() const { return static_cast<uint32_t>(free_.count()); }
 
  private:
-  absl::btree_map<uint32_t, uint32_t> runs_;  // first -> count; never touching each other
-  uint32_t count_ = 0;
+  IntervalSet<uint32_t> free_;
 };
 
 }  // namespace brickfs

@@ -5,69 +5,26 @@
 
 namespace brickfs {
 
-void BlockSet::insert(BlockRange blocks) {
-  if (blocks.count == 0) return;
-  uint64_t first = raw(blocks.start);
-  uint64_t end = raw(blocks.end());
-  auto run = runs_.upper_bound(first);
-  if (run != runs_.begin()) {
-    auto before = std::prev(run);
-    if (before->second >= first) run = before;
-  }
-  while (run != runs_.end() && run->first <= end) {
-    first = std::min(first, run->first);
-    end = std::max(end, run->second);
-    run = runs_.erase(run);
-  }
-  runs_.emplace(first, end);
-}
-
-void BlockSet::erase(BlockRange blocks) {
-  if (blocks.count == 0) return;
-  const uint64_t first = raw(blocks.start);
-  const uint64_t end = raw(blocks.end());
-  auto run = runs_.upper_bound(first);
-  if (run != runs_.begin() && std::prev(run)->second > first) --run;
-  while (run != runs_.end() && run->first < end) {
-    const auto [run_first, run_end] = *run;
-    run = runs_.erase(run);
-    if (run_first < first) runs_.emplace(run_first, first);
-    if (run_end > end) runs_.emplace(end, run_end);
-    run = runs_.lower_bound(std::max(run_first, first));
-  }
-}
-
 void BlockSet::insert(const BlockSet& other) {
-  for (const BlockRange& range : other.ranges()) insert(range);
+  other.addresses_.for_each([this](const Addresses::Interval& run) {
+    addresses_.insert(run);
+    return true;
+  });
 }
 
 void BlockSet::erase(const BlockSet& other) {
-  for (const BlockRange& range : other.ranges()) erase(range);
-}
-
-bool BlockSet::contains(BlockRange blocks) const {
-  if (blocks.count == 0) return true;
-  auto run = runs_.upper_bound(raw(blocks.start));
-  return run != runs_.begin() && std::prev(run)->second >= raw(blocks.end());
-}
-
-bool BlockSet::intersects(BlockRange blocks) const {
-  if (blocks.count == 0) return false;
-  auto run = runs_.upper_bound(raw(blocks.start));
-  if (run != runs_.begin() && std::prev(run)->second > raw(blocks.start)) return true;
-  return run != runs_.end() && run->first < raw(blocks.end());
+  other.addresses_.for_each([this](const Addresses::Interval& run) {
+    addresses_.erase(run);
+    return true;
+  });
 }
 
 BlockSet BlockSet::intersection(BlockRange blocks) const {
   BlockSet common;
-  if (blocks.count == 0) return common;
-  const uint64_t first = raw(blocks.start);
-  const uint64_t end = raw(blocks.end());
-  auto run = runs_.upper_bound(first);
-  if (run != runs_.begin() && std::prev(run)->second > first) --run;
-  for (; run != runs_.end() && run->first < end; ++run) {
-    common.runs_.emplace(std::max(run->first, first), std::min(run->second, end));
-  }
+  addresses_.for_each(addresses_of(blocks), [&common](const Addresses::Interval& run) {
+    common.addresses_.insert(run);
+    return true;
+  });
   return common;
 }
 
@@ -83,16 +40,13 @@ BlockSet BlockSet::without(const BlockSet& other) const {
   return rest;
 }
 
-uint64_t BlockSet::count() const {
-  uint64_t blocks = 0;
-  for (const auto& [first, end] : runs_) blocks += (end - first) / kBlockBytes;
-  return blocks;
-}
-
 std::vector<BlockRange> BlockSet::ranges() const {
   std::vector<BlockRange> ranges;
-  ranges.reserve(runs_.size());
-  for (const auto& [first, end] : runs_) ranges.push_back({BlockAddress{first}, (end - first) / kBlockBytes});
+  ranges.reserve(addresses_.intervals());
+  addresses_.for_each([&ranges](const Addresses::Interval& run) {
+    ranges.push_back({BlockAddress{run.first}, run.count() / kBlockBytes});
+    return true;
+  });
   return ranges;
 }
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "absl/container/btree_map.h"
+#include "transport/base/interval_set.h"
 #include "transport/brick/block.h"
 
 namespace brickfs {
@@ -21,20 +21,20 @@ class BlockSet {
   }
 
   // Of valid ranges only (is_valid).
-  void insert(BlockRange blocks);
-  void erase(BlockRange blocks);
+  void insert(BlockRange blocks) { addresses_.insert(addresses_of(blocks)); }
+  void erase(BlockRange blocks) { addresses_.erase(addresses_of(blocks)); }
   void insert(const BlockSet& other);
   void erase(const BlockSet& other);
 
-  bool contains(BlockRange blocks) const;    // all of them
-  bool intersects(BlockRange blocks) const;  // any of them
+  bool contains(BlockRange blocks) const { return addresses_.contains_all(addresses_of(blocks)); }
+  bool intersects(BlockRange blocks) const { return addresses_.contains_any(addresses_of(blocks)); }
   BlockSet intersection(BlockRange blocks) const;
   BlockSet intersection(const BlockSet& other) const;
   BlockSet without(const BlockSet& other) const;
 
-  bool empty() const { return runs_.empty(); }
-  uint64_t count() const;
-  void clear() { runs_.clear(); }
+  bool empty() const { return addresses_.empty(); }
+  uint64_t count() const { return addresses_.count() / kBlockBytes; }
+  void clear() { addresses_.clear(); }
   std::vector<BlockRange> ranges() const;  // ascending, maximal
   // The runs in pieces of at most `most` blocks, ascending; stops at the first false.
   bool for_each(uint64_t most, const std::function<bool(BlockRange)>& visit) const;
@@ -42,7 +42,10 @@ class BlockSet {
   bool operator==(const BlockSet&) const = default;
 
  private:
-  absl::btree_map<uint64_t, uint64_t> runs_;  // first block's address -> address behind the last; never touching
+  using Addresses = IntervalSet<uint64_t>;
+  static Addresses::Interval addresses_of(BlockRange blocks) { return {raw(blocks.start), raw(blocks.end())}; }
+
+  Addresses addresses_;
 };
 
 }  // namespace brickfs
