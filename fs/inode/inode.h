@@ -50,8 +50,8 @@ struct Inode {
   static constexpr uint32_t kSeveral = UINT32_MAX;  // or it is not known who
   mutable std::atomic<uint32_t> told_to{kNobody};
   mutable CachedRegions cached;  // in the kernel's page cache, perhaps
-  uint64_t counted_bytes = 0;    // of its memory, in InodeTable::memory_bytes()
   bool linkable = false;         // made without a name (O_TMPFILE) and never had one; such an orphan may be linked
+  uint32_t counted_units = 0;    // of its memory, 16 bytes each, in InodeTable::memory_bytes()
 
   std::unique_ptr<Xattrs> xattrs;        // null: none
   std::unique_ptr<Directory> directory;  // of a directory, from its making on

@@ -81,7 +81,7 @@ void InodeTable::erase(Ino ino) {
   Shard::Group& group = *it->second;
   erased = std::move(group.inodes[slot_of(ino)]);
   if (!erased) return;
-  memory_bytes_.fetch_sub(erased->counted_bytes, std::memory_order_relaxed);
+  memory_units_.fetch_sub(erased->counted_units, std::memory_order_relaxed);
   --shard.size;
   group.used &= ~(uint64_t{1} << slot_of(ino));
   if (group.used == 0) shard.groups.erase(it);
@@ -115,9 +115,10 @@ uint64_t InodeTable::size() const {
 
 void InodeTable::count_memory(Inode& inode) {
   constexpr uint64_t kSlotBytes = 16;  // in its group, and of groups that are not full
-  const uint64_t now = inode.memory_bytes() + kSlotBytes;
-  memory_bytes_.fetch_add(now - inode.counted_bytes, std::memory_order_relaxed);
-  inode.counted_bytes = now;
+  const uint64_t units = (inode.memory_bytes() + kSlotBytes) / kMemoryUnitBytes;
+  const auto now = static_cast<uint32_t>(std::min<uint64_t>(units, UINT32_MAX));
+  memory_units_.fetch_add(uint64_t{now} - inode.counted_units, std::memory_order_relaxed);
+  inode.counted_units = now;
 }
 
 void InodeTable::count_memory_of_all() {

@@ -37,7 +37,7 @@ class InodeTable {
   void raise_next(Ino at_least);                // recovery
   uint64_t size() const;
   // Of all inodes with what they own: as it was when each was inserted or last counted.
-  uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
+  uint64_t memory_bytes() const { return memory_units_.load(std::memory_order_relaxed) * kMemoryUnitBytes; }
   void count_memory(Inode& inode);  // again, after a change; under its exclusive lock
   void count_memory_of_all();       // behind a recovery; nothing else is under way
   // Numbers in use in [from, ...), ascending, at most `most`; for scans that go on while others work.
@@ -49,7 +49,8 @@ class InodeTable {
   std::unique_ptr<Shard[]> shards_;
   std::unique_ptr<SharedMutex[]> stripes_;
   std::atomic<uint64_t> next_{2};
-  std::atomic<uint64_t> memory_bytes_{0};
+  static constexpr uint64_t kMemoryUnitBytes = 16;
+  std::atomic<uint64_t> memory_units_{0};
 };
 
 // Holds the locks of up to five inodes for a scope, all exclusive or all shared. kNoIno stands for none.
