@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "server/service/server_session.h"
+#include "server/service/silence_watch.h"
 #include "server/service/volume_table.h"
 #include "server/store/block_store.h"
 #include "server/store/memory_room.h"
@@ -28,26 +29,28 @@ class BrickServiceImpl final : public BrickService {
         pool_(std::move(pool)),
         store_(std::move(store)),
         blocks_(*pool_, store_.get()),
-        volumes_(blocks_, store_.get(), geometry(), config.grace) {}
+        volumes_(blocks_, store_.get(), geometry(), config.grace, [this] { return medium(); }) {}
   ~BrickServiceImpl() override;
 
   Status load(const BrickConfig& config, StoreFile::Contents contents, std::string* why);
 
   using BrickService::open_session;
-  Result<std::unique_ptr<ServerSession>> open_session(const OpenRequest& request, std::function<void()> cut_off,
-                                                      std::shared_ptr<RemoteAccess> remote, Holder* holder) override;
+  Result<SessionPtr> open_session(const OpenRequest& request, PeerEnd peer, Holder* holder) override {
+    return hold(TRY(volumes_.open(request, std::move(peer), holder)));
+  }
   std::span<std::byte> memory_for_devices() override { return pool_->keep_memory(); }
+  void watch_silence() override {
+    MutexLock lock(stop_mutex_);
+    if (!silence_watch_ && !stopped_) silence_watch_ = std::make_unique<SilenceWatch>(*this);
+  }
   void expire_silent() override { volumes_.fence_silent(lease_); }
   void announce_tcp(uint16_t port) override { volumes_.announce_tcp(port); }
   BootId boot() const override { return boot_; }
   Durability durability() const override { return store_ ? Durability::kDurable : Durability::kVolatile; }
   Status stop() override;
 
-  BlockStore& blocks() { return blocks_; }
-  VolumeTable& volumes() { return volumes_; }
-  std::string medium() const;
-
  private:
+  std::string medium() const;
   Session geometry() const {
     Session session;
     session.boot = boot_;
@@ -65,50 +68,7 @@ class BrickServiceImpl final : public BrickService {
   VolumeTable volumes_;
   Mutex stop_mutex_;
   std::optional<Status> stopped_ ABSL_GUARDED_BY(stop_mutex_);
-};
-
-// A listener's end of a SessionState.
-class LiveSession final : public ServerSession {
- public:
-  LiveSession(BrickServiceImpl& service, std::shared_ptr<SessionState> state)
-      : service_(service), state_(std::move(state)) {}
-  LiveSession(const LiveSession&) = delete;
-  LiveSession& operator=(const LiveSession&) = delete;
-  ~LiveSession() override { LiveSession::disconnect(); }
-
-  const Session& description() const override { return state_->description(); }
-  Status alloc(BlockRange blocks) override { return state_->alloc(blocks); }
-  Status free(BlockRange blocks) override { return state_->free(blocks); }
-  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override { return state_->map(blocks, access); }
-  Status unmap(BlockRange blocks) override { return state_->unmap(blocks); }
-  Result<ListPage> list(BlockAddress cursor) override { return state_->list(cursor); }
-  Status commit(std::span<const CommitRange> ranges, const std::function<bool()>& abandoned) override {
-    return state_->commit(ranges, abandoned);
-  }
-  Result<BrickStat> stat() override {
-    BrickStat stat = TRY(state_->stat());
-    service_.volumes().fill_stat(state_->volume(), stat);
-    stat.boot = service_.boot();
-    stat.durability = service_.durability();
-    stat.medium = service_.medium();
-    return stat;
-  }
-  Result<Pin> pin(uint32_t remote_key, uint64_t remote_address, uint64_t length_bytes, Access access) override {
-    return state_->pin(remote_key, remote_address, length_bytes, access);
-  }
-  void touch() override { state_->touch(); }
-  Status close() override {
-    if (!state_->end(AfterWriting::kStore)) return Error(ESTALE, "the session has ended");
-    return service_.volumes().leave(state_, true);
-  }
-  void disconnect() override {
-    state_->end(AfterWriting::kSuspect);
-    static_cast<void>(service_.volumes().leave(state_, false));  // writes nothing
-  }
-
- private:
-  BrickServiceImpl& service_;
-  const std::shared_ptr<SessionState> state_;
+  std::unique_ptr<SilenceWatch> silence_watch_ ABSL_GUARDED_BY(stop_mutex_);  // calls the service until it is gone
 };
 
 BrickServiceImpl::~BrickServiceImpl() {
@@ -132,17 +92,10 @@ Status BrickServiceImpl::load(const BrickConfig& config, StoreFile::Contents con
   return {};
 }
 
-Result<std::unique_ptr<ServerSession>> BrickServiceImpl::open_session(const OpenRequest& request,
-                                                                      std::function<void()> cut_off,
-                                                                      std::shared_ptr<RemoteAccess> remote,
-                                                                      Holder* holder) {
-  auto state = TRY(volumes_.open(request, {std::move(cut_off), std::move(remote)}, holder));
-  return std::unique_ptr<ServerSession>(std::make_unique<LiveSession>(*this, std::move(state)));
-}
-
 Status BrickServiceImpl::stop() {
   MutexLock lock(stop_mutex_);
   if (!stopped_) {
+    silence_watch_.reset();
     volumes_.shut();
     stopped_ = blocks_.write_back_all();
   }

@@ -37,29 +37,7 @@ class EmbeddedBrick final : public Brick {
   Result<Session> open(const OpenRequest& request, Holder* holder) override;
   Status close() override;
   void abandon() override;
-  Status alloc(BlockRange blocks) override {
-    return in_session([&](ServerSession& session) { return session.alloc(blocks); });
-  }
-  Status free(BlockRange blocks) override {
-    return in_session([&](ServerSession& session) { return session.free(blocks); });
-  }
-  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override {
-    return in_session([&](ServerSession& session) { return session.map(blocks, access); });
-  }
-  Status unmap(BlockRange blocks) override {
-    return in_session([&](ServerSession& session) { return session.unmap(blocks); });
-  }
-  Result<ListPage> list(BlockAddress cursor) override {
-    return in_session([&](ServerSession& session) { return session.list(cursor); });
-  }
-  Status commit(std::span<const CommitRange> ranges) override {
-    return in_session([&](ServerSession& session) { return session.commit(ranges); });
-  }
-  Result<BrickStat> stat() override {
-    BrickStat stat = TRY(in_session([](ServerSession& session) { return session.stat(); }));
-    stat.transport = "embedded";
-    return stat;
-  }
+  Result<calls::Answer> call(const calls::Request& request) override;
   Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(1, nullptr); }
   void submit(Batch& batch) override;
   Status wait(Batch& batch) override;
@@ -67,17 +45,21 @@ class EmbeddedBrick final : public Brick {
 
  private:
   static Error no_session() { return Error(ENOTCONN, "no session is open"); }
-  template <typename Call>
-  auto in_session(Call call) -> decltype(call(std::declval<ServerSession&>())) {
-    const Current<ServerSession>::Use session(session_);
-    if (!session) return no_session();
-    return call(*session);
-  }
 
   const std::shared_ptr<BrickService> service_;
   const std::shared_ptr<LossNotice> notice_ = std::make_shared<LossNotice>();
-  Current<ServerSession> session_;
+  Current<ServerSession, SessionPtr> session_;
 };
+
+Result<calls::Answer> EmbeddedBrick::call(const calls::Request& request) {
+  if (calls::is_of_session(request)) return Error(EINVAL, "a call of the two ends of a session");
+  const Current<ServerSession, SessionPtr>::Use session(session_);
+  if (!session) return no_session();
+  auto answer = session->call(request);
+  if (!answer.ok()) return answer;
+  if (auto* const stat = std::get_if<BrickStat>(&*answer)) stat->transport = "embedded";
+  return answer;
+}
 
 Result<Session> EmbeddedBrick::open(const OpenRequest& request, Holder* holder) {
   abandon();
@@ -104,24 +86,11 @@ Status EmbeddedBrick::close() {
   return status;
 }
 
-// The bytes of a transfer, or why it is not one.
-Result<uint64_t> transfer_bytes(const Transfer& transfer) {
-  if (transfer.local.size() > limits::kSlicesPerTransfer) return Error(EINVAL, "too many slices in a transfer");
-  uint64_t bytes = 0;
-  for (const LocalSlice& slice : transfer.local) bytes += slice.length_bytes;
-  const uint64_t handle_bytes = transfer.handle.blocks.count * kBlockBytes;
-  if (bytes == 0 || bytes > limits::kTransferBytes || transfer.offset > handle_bytes ||
-      bytes > handle_bytes - transfer.offset) {
-    return Error(EINVAL, "an impossible transfer");
-  }
-  return bytes;
-}
-
 Status copy(ServerSession& session, const Transfer& transfer) {
-  const uint64_t bytes = TRY(transfer_bytes(transfer));
+  if (const int code = check_transfer(transfer)) return Error(code, "an impossible transfer");
   const bool writes = transfer.direction == Direction::kWrite;
-  const Pin pin = TRY(session.pin(transfer.handle.remote_key, transfer.handle.remote_address + transfer.offset, bytes,
-                                  writes ? Access::kReadWrite : Access::kRead));
+  const Pin pin = TRY(session.pin(transfer.handle.remote_key, transfer.handle.remote_address + transfer.offset,
+                                  length_of(transfer), writes ? Access::kReadWrite : Access::kRead));
   std::byte* remote = pin.bytes().data();
   for (const LocalSlice& slice : transfer.local) {
     if (slice.length_bytes == 0) continue;
@@ -142,7 +111,7 @@ void EmbeddedBrick::submit(Batch& batch) {
     batch.finish_one(count == 0 ? 0 : EINVAL);
     return;
   }
-  const Current<ServerSession>::Use session(session_);
+  const Current<ServerSession, SessionPtr>::Use session(session_);
   for (size_t i = 0; i < count; ++i) {  // the last finish_one() may be the batch's end
     batch.finish_one(session ? copy(*session, batch.transfers[i]).code() : ENOTCONN);
   }

@@ -8,15 +8,30 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
-#include "server/service/brick_service.h"
 #include "transport/base/mutex.h"
+#include "transport/base/result.h"
+#include "transport/brick/calls.h"
 
 namespace brickfs {
+
+// Part of mapped memory that stays in place, and mapped, as long as this lives. Short-lived: holders of a handle being
+// revoked are waited for, and their connections cut if they take long.
+class Pin {
+ public:
+  Pin() = default;
+  Pin(std::span<std::byte> bytes, std::shared_ptr<void> hold) : bytes_(bytes), hold_(std::move(hold)) {}
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
+  std::shared_ptr<void> hold_;
+};
 
 class HandleTable {
  public:

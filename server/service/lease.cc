@@ -79,7 +79,7 @@ Result<VolumeTable::Sessions> VolumeTable::find_victims(const Volume& volume, co
   return victims;
 }
 
-Result<std::shared_ptr<SessionState>> VolumeTable::open(const OpenRequest& request, PeerEnd peer, Holder* holder) {
+Result<std::shared_ptr<ServerSession>> VolumeTable::open(const OpenRequest& request, PeerEnd peer, Holder* holder) {
   TRY(check(request));
   MutexLock lock(mutex_);
   const auto found = by_name_.find(request.volume);
@@ -124,9 +124,9 @@ Status VolumeTable::grant(Volume& volume, const OpenRequest& request, const Sess
   return store_record(volume, true);
 }
 
-std::shared_ptr<SessionState> VolumeTable::make_session(const Volume& volume, const OpenRequest& request,
-                                                        PeerEnd peer) const {
-  SessionState::Fixed fixed;
+std::shared_ptr<ServerSession> VolumeTable::make_session(const Volume& volume, const OpenRequest& request,
+                                                         PeerEnd peer) {
+  ServerSession::Fixed fixed;
   fixed.volume = volume.id;
   fixed.client = request.client;
   fixed.mode = request.mode;
@@ -138,16 +138,17 @@ std::shared_ptr<SessionState> VolumeTable::make_session(const Volume& volume, co
   fixed.description.suspect_blocks = blocks_.suspect_blocks(volume.id);
   fixed.description.tcp_port = tcp_port_;
   fixed.peer = std::move(peer);
-  return std::make_shared<SessionState>(std::move(fixed), blocks_);
+  return std::make_shared<ServerSession>(std::move(fixed), blocks_, *this);
 }
 
-Status VolumeTable::leave(const std::shared_ptr<SessionState>& session, bool gives_up) {
+Status VolumeTable::leave(const ServerSession& session, bool gives_up) {
   MutexLock lock(mutex_);
-  Volume& volume = volumes_.at(session->volume());
-  std::erase(volume.observers, session);
-  const bool held = std::erase(volume.holders, session) > 0;
+  Volume& volume = volumes_.at(session.volume());
+  const auto is_it = [&](const auto& other) { return other.get() == &session; };
+  std::erase_if(volume.observers, is_it);
+  const bool held = std::erase_if(volume.holders, is_it) > 0;
   // While somebody takes the lease over it is his to write down.
-  if (!held || !gives_up || session->mode() != OpenMode::kExclusive || volume.changing) return {};
+  if (!held || !gives_up || session.mode() != OpenMode::kExclusive || volume.changing) return {};
   volume.changing = true;
   volume.record.holder_client = 0;
   volume.record.lease_mode = 0;
@@ -170,7 +171,7 @@ void VolumeTable::fence_silent(std::chrono::milliseconds limit) {
   }
   for (const auto& session : silent) {
     session->fence();
-    static_cast<void>(leave(session, false));  // writes nothing
+    static_cast<void>(leave(*session, false));  // writes nothing
   }
 }
 
@@ -187,7 +188,7 @@ void VolumeTable::shut() {
   }
   for (const auto& session : everybody) {
     session->fence();
-    static_cast<void>(leave(session, false));
+    static_cast<void>(leave(*session, false));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "server/service/server_limits.h"
+#include "server/service/volume_table.h"
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
 
@@ -16,17 +17,18 @@ constexpr std::chrono::seconds kPinPatience{2};  // then whoever keeps a pin of 
 
 }  // namespace
 
-SessionState::SessionState(Fixed fixed, BlockStore& blocks)
+ServerSession::ServerSession(Fixed fixed, BlockStore& blocks, VolumeTable& volumes)
     : fixed_(std::move(fixed)),
       blocks_(blocks),
+      volumes_(volumes),
       handles_(limits::kMappingsOfFrame * blocks.memory_blocks() + limits::kBlocksPerCall) {
   touch();
 }
 
 // A call under way: the session's end waits for it. ESTALE if that has begun.
-class SessionState::Call {
+class ServerSession::Call {
  public:
-  explicit Call(SessionState& session) : session_(session) {
+  explicit Call(ServerSession& session) : session_(session) {
     MutexLock lock(session_.mutex_);
     admitted_ = !session_.ended_.load();
     if (admitted_) ++session_.calls_;
@@ -42,43 +44,65 @@ class SessionState::Call {
   Status admitted() const { return admitted_ ? Status() : Error(ESTALE, "the session has ended"); }
 
  private:
-  SessionState& session_;
+  ServerSession& session_;
   bool admitted_ = false;
 };
 
-Status SessionState::check(BlockRange blocks, bool needs_exclusive) const {
-  if (!is_valid(blocks) || blocks.count > limits::kBlocksPerCall) return Error(EINVAL, "an impossible range of blocks");
+Result<calls::Answer> ServerSession::call(const calls::Request& request, const Abandoned& abandoned) {
+  TRY(calls::check(request));
+  const auto of_remote = [&]() -> Result<calls::Answer> {
+    if (fixed_.peer.remote == nullptr) return Error(EPROTO, "no such call");
+    return fixed_.peer.remote->call(request);
+  };
+  return std::visit(calls::Overloaded{
+                        [&](const calls::Commit& call) { return calls::to_answer(carry_out(call, abandoned)); },
+                        [&](const calls::Renew&) {
+                          touch();
+                          return calls::to_answer(Status());
+                        },
+                        [&](const calls::Close&) { return calls::to_answer(close()); },
+                        [&](const calls::Lane&) { return of_remote(); },
+                        [&](const calls::Detach&) { return of_remote(); },
+                        [&](const calls::Keys&) { return of_remote(); },
+                        [&](const auto& call) { return calls::to_answer(carry_out(call)); },
+                    },
+                    request);
+}
+
+// What concerns blocks.
+Status ServerSession::check_may(bool needs_exclusive) const {
   if (fixed_.mode == OpenMode::kObserve) return Error(EACCES, "the session only observes");
   if (needs_exclusive && fixed_.mode != OpenMode::kExclusive) return Error(EACCES, "the session is for reading only");
   return {};
 }
 
-Status SessionState::alloc(BlockRange blocks) {
+Status ServerSession::carry_out(const calls::Alloc& asked) {
   const Call call(*this);
   TRY(call.admitted());
-  TRY(check(blocks, true));
-  return blocks_.alloc(fixed_.volume, blocks);
+  TRY(check_may(true));
+  return blocks_.alloc(fixed_.volume, asked.blocks);
 }
 
-Status SessionState::free(BlockRange blocks) {
+Status ServerSession::carry_out(const calls::Free& asked) {
   const Call call(*this);
   TRY(call.admitted());
-  TRY(check(blocks, true));
-  TRY(blocks_.check_allocated(fixed_.volume, blocks));
-  release(handles_.revoke(blocks), AfterWriting::kStore, blocks);
-  return blocks_.free(fixed_.volume, blocks);
+  TRY(check_may(true));
+  TRY(blocks_.check_allocated(fixed_.volume, asked.blocks));
+  release(handles_.revoke(asked.blocks), AfterWriting::kStore, asked.blocks);
+  return blocks_.free(fixed_.volume, asked.blocks);
 }
 
-Result<std::vector<Handle>> SessionState::map(BlockRange blocks, Access access) {
+Result<calls::Mapped> ServerSession::carry_out(const calls::Map& asked) {
   const Call call(*this);
   TRY(call.admitted());
-  if (access != Access::kRead && access != Access::kReadWrite) return Error(EINVAL, "an unknown access");
-  TRY(check(blocks, access == Access::kReadWrite));
+  const BlockRange blocks = asked.blocks;
+  const Access access = asked.access;
+  TRY(check_may(access == Access::kReadWrite));
   TRY(handles_.check_room(blocks.count));
   const std::vector<std::byte*> memory = TRY(blocks_.map(fixed_.volume, blocks, access));
-  std::vector<Handle> handles;
+  const RemoteAccess* const remote = fixed_.peer.remote.get();
+  calls::Mapped mapped;
   for (uint64_t first = 0; first < blocks.count;) {
-    const RemoteAccess* const remote = fixed_.peer.remote.get();
     const uint64_t most = remote == nullptr ? blocks.count : remote->reach(memory[first]) / kBlockBytes;
     uint64_t end = first + 1;
     while (end < blocks.count && end - first < most && memory[end] == memory[end - 1] + kBlockBytes) ++end;
@@ -86,18 +110,19 @@ Result<std::vector<Handle>> SessionState::map(BlockRange blocks, Access access) 
     if (!handle.ok()) {
       blocks_.unmap(fixed_.volume, {block_after(blocks.start, first), blocks.count - first}, access,
                     AfterWriting::kStore);
-      for (const Handle& made : handles) {
+      for (const Handle& made : mapped.handles) {
         release(std::array{handles_.revoke_one(made.remote_key)}, AfterWriting::kStore);
       }
       return handle.error();
     }
-    handles.push_back(*handle);
+    mapped.handles.push_back(*handle);
     first = end;
   }
-  return handles;
+  if (remote != nullptr) remote->add_keys(mapped);
+  return mapped;
 }
 
-Result<Handle> SessionState::make_handle(BlockRange blocks, Access access, std::byte* memory) {
+Result<Handle> ServerSession::make_handle(BlockRange blocks, Access access, std::byte* memory) {
   RemoteAccess* const remote = fixed_.peer.remote.get();
   std::optional<uint32_t> key;
   if (remote != nullptr) key = TRY(remote->grant({memory, blocks.count * kBlockBytes}, access));
@@ -106,41 +131,53 @@ Result<Handle> SessionState::make_handle(BlockRange blocks, Access access, std::
   return handle;
 }
 
-Status SessionState::unmap(BlockRange blocks) {
+Status ServerSession::carry_out(const calls::Unmap& asked) {
   const Call call(*this);
   TRY(call.admitted());
-  TRY(check(blocks, false));
-  TRY(blocks_.check_allocated(fixed_.volume, blocks));
-  release(handles_.revoke(blocks), AfterWriting::kStore);
+  TRY(check_may(false));
+  TRY(blocks_.check_allocated(fixed_.volume, asked.blocks));
+  release(handles_.revoke(asked.blocks), AfterWriting::kStore);
   return {};
 }
 
-Result<ListPage> SessionState::list(BlockAddress cursor) {
+Result<ListPage> ServerSession::carry_out(const calls::List& asked) {
   const Call call(*this);
   TRY(call.admitted());
-  if (raw(cursor) % kBlockBytes != 0) return Error(EINVAL, "a cursor that is no block address");
-  return blocks_.list(fixed_.volume, cursor);
+  return blocks_.list(fixed_.volume, asked.cursor);
 }
 
-Status SessionState::commit(std::span<const CommitRange> ranges, const BlockStore::Abandoned& abandoned) {
+Status ServerSession::carry_out(const calls::Commit& asked, const Abandoned& abandoned) {
   const Call call(*this);
   TRY(call.admitted());
   if (fixed_.mode != OpenMode::kExclusive) return Error(EACCES, "the session is not for writing");
   const auto gone = [&] { return ended_.load() || (abandoned && abandoned()); };
-  const Status committed = blocks_.commit(fixed_.volume, ranges, gone);
+  const Status committed = blocks_.commit(fixed_.volume, asked.ranges, gone);
   if (!committed.ok() && committed.error().is(ECANCELED)) return Error(ESTALE, "the session has ended");
   return committed;
 }
 
-Result<BrickStat> SessionState::stat() {
+Result<BrickStat> ServerSession::carry_out(const calls::Stat&) {
   const Call call(*this);
   TRY(call.admitted());
   BrickStat stat;
   blocks_.fill_stat(fixed_.volume, stat);
+  volumes_.fill_stat(fixed_.volume, stat);
+  stat.boot = fixed_.description.boot;
+  stat.durability = fixed_.description.durability;
   return stat;
 }
 
-bool SessionState::silent_for(std::chrono::milliseconds limit) const {
+Status ServerSession::close() {
+  if (!end(AfterWriting::kStore)) return Error(ESTALE, "the session has ended");
+  return volumes_.leave(*this, true);
+}
+
+void ServerSession::disconnect() {
+  end(AfterWriting::kSuspect);
+  static_cast<void>(volumes_.leave(*this, false));  // writes nothing
+}
+
+bool ServerSession::silent_for(std::chrono::milliseconds limit) const {
   {
     MutexLock lock(mutex_);
     if (calls_ > 0) return false;
@@ -152,7 +189,7 @@ bool SessionState::silent_for(std::chrono::milliseconds limit) const {
 
 // Waits for the pins of revoked handles, revokes the device's grants, and unmaps the blocks; those in `doomed` are
 // about to be freed.
-void SessionState::release(std::span<const HandleTable::Revoked> revoked, AfterWriting after, BlockRange doomed) {
+void ServerSession::release(std::span<const HandleTable::Revoked> revoked, AfterWriting after, BlockRange doomed) {
   const auto patience = std::chrono::steady_clock::now() + kPinPatience;
   for (const HandleTable::Revoked& handle : revoked) {
     if (handle.wait_until(patience)) continue;
@@ -176,16 +213,16 @@ void SessionState::release(std::span<const HandleTable::Revoked> revoked, AfterW
   }
 }
 
-void SessionState::unmap_part(BlockAddress start, BlockAddress end, Access access, AfterWriting after) {
+void ServerSession::unmap_part(BlockAddress start, BlockAddress end, Access access, AfterWriting after) {
   if (start < end) blocks_.unmap(fixed_.volume, {start, (raw(end) - raw(start)) / kBlockBytes}, access, after);
 }
 
-bool SessionState::begin_end() {
+bool ServerSession::begin_end() {
   MutexLock lock(mutex_);
   return !ended_.exchange(true);
 }
 
-void SessionState::finish_end(AfterWriting after) {
+void ServerSession::finish_end(AfterWriting after) {
   MutexLock lock(mutex_);
   while (calls_ > 0) changed_.wait(lock);
   lock.unlock();
@@ -195,13 +232,13 @@ void SessionState::finish_end(AfterWriting after) {
   changed_.notify_all();
 }
 
-bool SessionState::end(AfterWriting after) {
+bool ServerSession::end(AfterWriting after) {
   if (!begin_end()) return false;
   finish_end(after);
   return true;
 }
 
-void SessionState::fence() {
+void ServerSession::fence() {
   if (begin_end()) {
     cut_off();
     finish_end(AfterWriting::kSuspect);

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// One client's session: the checks of what it may do, its handles, and its end, which comes from its own side (close,
-// disconnect) or from a taker of its lease (fence).
+// One client's session: the calls it may make, its handles, and its end, which comes from its own side (close(),
+// disconnect()) or from a taker of its lease (fence()). Calls answer as in transport/brick/brick.h; ESTALE once it has
+// been fenced or closed.
 //
 // Its end, always in this order: calls are refused; (fence: the connection is cut off;) calls under way return; handles
 // die and their pins are waited for; the blocks are unmapped.
+//
+// Bytes of blocks are touched only through a Pin, or by a device through RemoteAccess, so that unmap, fencing and
+// eviction know when nobody does any more.
 //
 // Threads: every call from any thread. Held by shared_ptr, so that a taker may end it while its listener drops it.
 #pragma once
@@ -14,23 +18,51 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "server/service/brick_service.h"
 #include "server/service/handle_table.h"
 #include "server/store/block_store.h"
 #include "transport/base/mutex.h"
+#include "transport/brick/brick.h"
 
 namespace brickfs {
 
-// What a listener gives for its peer.
-struct PeerEnd {
-  std::function<void()> cut_off;
-  std::shared_ptr<RemoteAccess> remote;  // may be null
+class VolumeTable;
+
+// The way of a session's peer to mapped memory that does not lead through pin(): a device that guards the memory
+// itself. Threads: any.
+class RemoteAccess {
+ public:
+  virtual ~RemoteAccess() = default;
+  // Lets the peer reach `memory`. A key, not 0, unique for the life of this, that becomes the handle's remote_key.
+  virtual Result<uint32_t> grant(std::span<std::byte> memory, Access access) = 0;
+  // At most so many bytes from there on in one grant.
+  virtual size_t reach(const std::byte* from) const = 0;
+  // What the peer needs besides.
+  virtual void add_keys(calls::Mapped& mapped) const = 0;
+  // When it returns no access by these keys can land any more. Each is revoked once.
+  virtual void revoke(std::span<const uint32_t> keys) = 0;
+  // The same of all; and nothing is granted any more.
+  virtual void cut_off() = 0;
+  // LANE, DETACH, KEYS.
+  virtual Result<calls::Answer> call(const calls::Request& request) = 0;
 };
 
-class SessionState {
+// What a listener gives for its peer.
+struct PeerEnd {
+  // Stops all traffic of this session's peer (shuts its sockets down, destroys its queue pairs) and returns when no
+  // access of it can land any more; called at most once, from the thread of whoever takes over. It calls neither the
+  // session nor waits for calls of it, and owns what it uses: the session may be going at the same time.
+  std::function<void()> cut_off;
+  // Null: the peer reaches memory through pin() only. Each handle is granted there, and revoked before its blocks are
+  // unmapped.
+  std::shared_ptr<RemoteAccess> remote;
+};
+
+class ServerSession final : public Callee {
  public:
+  using Abandoned = BlockStore::Abandoned;
   struct Fixed {
     VolumeId volume{};
     ClientId client{};
@@ -39,9 +71,9 @@ class SessionState {
     Session description;
     PeerEnd peer;
   };
-  SessionState(Fixed fixed, BlockStore& blocks);
-  SessionState(const SessionState&) = delete;
-  SessionState& operator=(const SessionState&) = delete;
+  ServerSession(Fixed fixed, BlockStore& blocks, VolumeTable& volumes);
+  ServerSession(const ServerSession&) = delete;
+  ServerSession& operator=(const ServerSession&) = delete;
 
   VolumeId volume() const { return fixed_.volume; }
   ClientId client() const { return fixed_.client; }
@@ -49,33 +81,43 @@ class SessionState {
   const Holder& holder() const { return fixed_.holder; }
   const Session& description() const { return fixed_.description; }
 
-  Status alloc(BlockRange blocks);
-  Status free(BlockRange blocks);
-  Result<std::vector<Handle>> map(BlockRange blocks, Access access);
-  Status unmap(BlockRange blocks);
-  Result<ListPage> list(BlockAddress cursor);
-  Status commit(std::span<const CommitRange> ranges, const BlockStore::Abandoned& abandoned);
-  // The fields that are the blocks'.
-  Result<BrickStat> stat();
+  Result<calls::Answer> call(const calls::Request& request) override { return call(request, {}); }
+  // `abandoned` (may be empty), asked now and then by what takes long: nobody waits for the answer any more. ESTALE
+  // then.
+  Result<calls::Answer> call(const calls::Request& request, const Abandoned& abandoned);
+  // `address`, `key` as in a Handle of this session; all of the bytes within that handle. EACCES: no such handle, or
+  // not for this access.
   Result<Pin> pin(uint32_t key, uint64_t address, uint64_t length_bytes, Access access) const {
     if (ended_.load(std::memory_order_relaxed)) return Error(ESTALE, "the session has ended");
     return handles_.pin(key, address, length_bytes, access);
   }
 
+  // Heard from the client just now.
   void touch() { heard_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed); }
   // Nothing heard for so long, and no call under way: while it is, its client cannot be heard.
   bool silent_for(std::chrono::milliseconds limit) const;
   bool ended() const { return ended_.load(); }
 
-  // Ends it from its own side; does nothing if it is ending already. True: this call ended it.
-  bool end(AfterWriting after);
+  // Gives up the lease.
+  Status close();
+  // The connection is gone: handles die, the lease stays his until somebody else asks for it.
+  void disconnect();
   // Ends it from outside, cutting off its peer. Returns when it has ended, whoever did it.
   void fence();
 
  private:
   class Call;
-  Status check(BlockRange blocks, bool needs_exclusive) const;
+  Status check_may(bool needs_exclusive) const;
+  Status carry_out(const calls::Alloc& call);
+  Status carry_out(const calls::Free& call);
+  Result<calls::Mapped> carry_out(const calls::Map& call);
+  Status carry_out(const calls::Unmap& call);
+  Result<ListPage> carry_out(const calls::List& call);
+  Status carry_out(const calls::Commit& call, const Abandoned& abandoned);
+  Result<BrickStat> carry_out(const calls::Stat& call);
   Result<Handle> make_handle(BlockRange blocks, Access access, std::byte* memory);
+  // Ends it from its own side; does nothing if it is ending already. True: this call ended it.
+  bool end(AfterWriting after);
   bool begin_end();
   void finish_end(AfterWriting after);
   void release(std::span<const HandleTable::Revoked> revoked, AfterWriting after, BlockRange doomed = {});
@@ -84,6 +126,7 @@ class SessionState {
 
   const Fixed fixed_;
   BlockStore& blocks_;
+  VolumeTable& volumes_;
 
   HandleTable handles_;
   std::atomic<std::chrono::steady_clock::rep> heard_{0};
@@ -95,5 +138,19 @@ class SessionState {
   uint32_t calls_ ABSL_GUARDED_BY(mutex_) = 0;  // under way
   bool end_finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
+
+// A listener's hold of its session: when it goes, the session ends as disconnect() does.
+struct SessionEnd {
+  std::shared_ptr<ServerSession> session;
+  void operator()(ServerSession* ended) {
+    ended->disconnect();
+    session.reset();
+  }
+};
+using SessionPtr = std::unique_ptr<ServerSession, SessionEnd>;
+inline SessionPtr hold(std::shared_ptr<ServerSession> session) {
+  auto* const raw = session.get();
+  return SessionPtr(raw, SessionEnd{std::move(session)});
+}
 
 }  // namespace brickfs

@@ -12,8 +12,9 @@
 
 namespace brickfs {
 
-VolumeTable::VolumeTable(BlockStore& blocks, StoreFile* store, Session geometry, std::chrono::milliseconds grace)
-    : blocks_(blocks), store_(store), geometry_(geometry), grace_(grace) {}
+VolumeTable::VolumeTable(BlockStore& blocks, StoreFile* store, Session geometry, std::chrono::milliseconds grace,
+                         std::function<std::string()> medium)
+    : blocks_(blocks), store_(store), geometry_(geometry), grace_(grace), medium_(std::move(medium)) {}
 
 VolumeTable::Volume& VolumeTable::add(VolumeId id, const StoreVolume& record) {
   Volume& volume = volumes_[id];
@@ -78,6 +79,7 @@ Status VolumeTable::store_record(Volume& volume, bool sync) {
 }
 
 void VolumeTable::fill_stat(VolumeId id, BrickStat& stat) const {
+  stat.medium = medium_();
   MutexLock lock(mutex_);
   for (const auto& [volume_id, volume] : volumes_) stat.sessions += volume.holders.size() + volume.observers.size();
   const Volume& volume = volumes_.at(id);

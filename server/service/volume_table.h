@@ -25,7 +25,8 @@ class VolumeTable {
  public:
   // `store` may be null. Both outlive this. `geometry`: what every session is told of the brick. `grace`:
   // BrickConfig's.
-  VolumeTable(BlockStore& blocks, StoreFile* store, Session geometry, std::chrono::milliseconds grace);
+  VolumeTable(BlockStore& blocks, StoreFile* store, Session geometry, std::chrono::milliseconds grace,
+              std::function<std::string()> medium);
   VolumeTable(const VolumeTable&) = delete;
   VolumeTable& operator=(const VolumeTable&) = delete;
 
@@ -34,14 +35,14 @@ class VolumeTable {
   Status configure(std::span<const VolumeSpec> specs, std::string* why);
 
   // As BrickService::open_session().
-  Result<std::shared_ptr<SessionState>> open(const OpenRequest& request, PeerEnd peer, Holder* holder);
+  Result<std::shared_ptr<ServerSession>> open(const OpenRequest& request, PeerEnd peer, Holder* holder);
   // The session has ended by itself. `gives_up`: its lease too, else that stays its client's until another asks for it.
-  Status leave(const std::shared_ptr<SessionState>& session, bool gives_up);
+  Status leave(const ServerSession& session, bool gives_up);
   void fence_silent(std::chrono::milliseconds limit);
   void announce_tcp(uint16_t port) { tcp_port_ = port; }
   // Nobody gets in any more; everybody is fenced.
   void shut();
-  // Fields about leases.
+  // Fields about leases, and what the blocks are in.
   void fill_stat(VolumeId volume, BrickStat& stat) const;
 
  private:
@@ -51,10 +52,10 @@ class VolumeTable {
     std::chrono::steady_clock::time_point
         kept_until;         // for the holder in the record, who has not come back since the brick started
     bool changing = false;  // one thread is changing holders or record; others wait for changed_
-    std::vector<std::shared_ptr<SessionState>> holders;
-    std::vector<std::shared_ptr<SessionState>> observers;
+    std::vector<std::shared_ptr<ServerSession>> holders;
+    std::vector<std::shared_ptr<ServerSession>> observers;
   };
-  using Sessions = std::vector<std::shared_ptr<SessionState>>;
+  using Sessions = std::vector<std::shared_ptr<ServerSession>>;
 
   static Status check(const OpenRequest& request);
   static Status check_resume(const Volume& volume, const OpenRequest& request);
@@ -63,7 +64,7 @@ class VolumeTable {
   static Result<Sessions> find_victims(const Volume& volume, const OpenRequest& request, Holder* holder);
   Volume& add(VolumeId id, const StoreVolume& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status configure_one(const VolumeSpec& spec, std::string* why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::shared_ptr<SessionState> make_session(const Volume& volume, const OpenRequest& request, PeerEnd peer) const
+  std::shared_ptr<ServerSession> make_session(const Volume& volume, const OpenRequest& request, PeerEnd peer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // These two let go of the mutex meanwhile. Precondition: the caller has set `changing`.
   Status grant(Volume& volume, const OpenRequest& request, const Sessions& victims)
@@ -74,6 +75,7 @@ class VolumeTable {
   StoreFile* const store_;
   const Session geometry_;
   const std::chrono::milliseconds grace_;
+  const std::function<std::string()> medium_;
   std::atomic<uint16_t> tcp_port_{0};
 
   mutable Mutex mutex_;

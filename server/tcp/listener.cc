@@ -10,12 +10,10 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "server/service/first_call.h"
-#include "server/tcp/connection.h"
+#include "server/tcp/transfers.h"
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
 #include "transport/tcp/socket.h"
@@ -43,22 +41,17 @@ Result<std::unique_ptr<TcpListener>> TcpListener::open(BrickService& service, co
 }
 
 TcpListener::TcpListener(BrickService& service, Secret secret, UniqueFd listening, UniqueFd stop, uint16_t port)
-    : service_(service),
-      secret_(std::move(secret)),
+    : Listener(service, std::move(secret)),
       listening_(std::move(listening)),
       stop_(std::move(stop)),
       port_(port),
-      strangers_([this](const PeerHost& host, const tcp::Frame& call) { return delay_of(host, call); }),
-      silence_watch_(service) {}
+      strangers_([this](const PeerHost& host, const Message& call) { return delay_of(host, call); }) {}
 
-// The sessions end before their threads are waited for: a call that takes long is given up by that.
 TcpListener::~TcpListener() {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(stop_.get(), &one, sizeof(one));
   if (thread_.joinable()) thread_.join();
-  for (Connection& connection : connections_) tcp::shut_down(connection.fd.get());
-  sessions_.end_all();
-  for (Connection& connection : connections_) connection.thread.join();
+  end_all();
 }
 
 void TcpListener::run() {
@@ -74,7 +67,7 @@ void TcpListener::run() {
     strangers_.receive(std::span(watched).subspan(2));
     if (watched[1].revents != 0) accept_some();
     const auto now = tcp::Clock::now();
-    for (TcpStrangers::Introduced& peer : strangers_.take_due(now)) admit(std::move(peer));
+    for (TcpStrangers::Introduced& peer : strangers_.take_due(now)) introduce(std::move(peer));
     if (now < next_reaping) continue;
     reap_finished();
     next_reaping = now + limits::kListenerTick;
@@ -107,54 +100,21 @@ bool TcpListener::accept_one() {
   return false;
 }
 
-std::chrono::milliseconds TcpListener::delay_of(const PeerHost& host, const tcp::Frame& call) {
-  return delay_of_answer(guesses_, host, call.header.kind, call.body,
-                         [this](const wire::Token& token) { return sessions_.find(token) != nullptr; });
+void TcpListener::introduce(TcpStrangers::Introduced peer) {
+  auto channel = std::make_unique<tcp::TcpChannel>(std::move(peer.fd));
+  const Secret secret = this->secret();
+  if (admitted() >= limits::kConnections) reap_finished();
+  if (!let_in(*channel, peer.peer, peer.nonces, secret, peer.call).ok()) return;
+  tcp::configure(channel->fd());
+  Served& served = add(std::move(channel));
+  admit(served);
+  start(served, [this, secret, peer = peer.peer, nonces = peer.nonces, call = std::move(peer.call)](Channel& with) {
+    serve(with, peer, nonces, secret, call);
+  });
 }
 
-void TcpListener::admit(TcpStrangers::Introduced peer) {
-  const Secret secret = secret_.get();
-  const Status proved = check_first_call(secret, peer.nonces, peer.call.header.kind, peer.call.body);
-  if (proved.code() == EACCES) {
-    note_guess(guesses_, peer.peer);
-    TcpConnection::refuse_stranger(peer.fd.get(), peer.call);
-  }
-  if (!proved.ok()) return;
-  if (connections_.size() >= limits::kConnections) reap_finished();
-  if (!has_room(connections_.size(), peer.call.body)) {
-    log::warn("{} connections: {} is turned away", connections_.size(), peer.peer.text);
-    TcpConnection::refuse(peer.fd.get(), secret, peer.nonces, peer.call, EUSERS);
-    return;
-  }
-  tcp::configure(peer.fd.get());
-  start_connection(std::move(peer));
-}
-
-void TcpListener::start_connection(TcpStrangers::Introduced peer) {
-  Connection& connection = connections_.emplace_back();
-  connection.fd = std::move(peer.fd);
-  try {
-    connection.thread = std::thread([this, &connection, peer = std::move(peer)] {
-      TcpConnection(connection.fd.get(), peer.peer.text, peer.nonces, service_, sessions_, secret_.get())
-          .serve(peer.call);
-      tcp::shut_down(connection.fd.get());
-      connection.finished.store(true, std::memory_order_release);
-    });
-  } catch (const std::system_error& error) {
-    log::error("a connection is turned away: no thread for it ({})", error.what());
-    connections_.pop_back();
-  }
-}
-
-void TcpListener::reap_finished() {
-  for (auto at = connections_.begin(); at != connections_.end();) {
-    if (at->finished.load(std::memory_order_acquire)) {
-      at->thread.join();
-      at = connections_.erase(at);
-    } else {
-      ++at;
-    }
-  }
+void TcpListener::serve_transfers(Channel& channel, PeerSession& session) {
+  brickfs::serve_transfers(static_cast<tcp::TcpChannel&>(channel).fd(), session);
 }
 
 }  // namespace brickfs

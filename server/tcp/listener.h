@@ -3,16 +3,12 @@
 // who has proved that he knows the secret gets a thread, so that a slow or hostile peer holds up only itself.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <thread>
 
+#include "server/peers/listener.h"
 #include "server/service/brick_service.h"
-#include "server/service/secret_guesses.h"
-#include "server/service/silence_watch.h"
-#include "server/tcp/session.h"
 #include "server/tcp/strangers.h"
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
@@ -21,48 +17,33 @@
 
 namespace brickfs {
 
-class TcpListener {
+class TcpListener final : public Listener {
  public:
-  // Serves from now on; also calls service.expire_silent() once a second. The service must outlive the listener.
+  // Serves from now on. The service must outlive the listener.
   // EADDRINUSE, EADDRNOTAVAIL, EACCES, EHOSTUNREACH (no such name).
   static Result<std::unique_ptr<TcpListener>> open(BrickService& service, const ListenUrl& url, Secret secret);
   // Every connection is cut, every session ended, every thread gone on return.
-  ~TcpListener();
-  TcpListener(const TcpListener&) = delete;
-  TcpListener& operator=(const TcpListener&) = delete;
+  ~TcpListener() override;
 
   uint16_t port() const { return port_; }
-  void use_secret(Secret secret) { secret_.set(std::move(secret)); }  // of connections from now on
 
  private:
-  struct Connection {
-    UniqueFd fd;
-    std::atomic<bool> finished{false};
-    std::thread thread;
-  };
-
   TcpListener(BrickService& service, Secret secret, UniqueFd listening, UniqueFd stop, uint16_t port);
+  std::shared_ptr<RemoteAccess> make_access() override { return nullptr; }
+  bool knows(wire::Role role) const override { return role == wire::Role::kTransfers || role == wire::Role::kCalls; }
+  void serve_transfers(Channel& channel, PeerSession& session) override;
   void run();
   void accept_some();
   bool accept_one();
-  std::chrono::milliseconds delay_of(const PeerHost& host, const tcp::Frame& call);
-  void admit(TcpStrangers::Introduced peer);
-  void start_connection(TcpStrangers::Introduced peer);
-  void reap_finished();
+  void introduce(TcpStrangers::Introduced peer);
 
-  BrickService& service_;
-  SecretInForce secret_;
   const UniqueFd listening_;
   const UniqueFd stop_;  // eventfd
   const uint16_t port_;
-  TcpSessions sessions_;
   // The accepting thread's own.
-  SecretGuesses guesses_;
   TcpStrangers strangers_;
-  std::list<Connection> connections_;
   bool short_of_descriptors_ = false;  // said so in the log
 
-  SilenceWatch silence_watch_;
   std::thread thread_;
 };
 

@@ -15,11 +15,11 @@
 #include <span>
 #include <vector>
 
-#include "server/service/peer_address.h"
-#include "server/service/stranger_places.h"
+#include "server/peers/peer_address.h"
+#include "server/peers/stranger_places.h"
 #include "transport/base/unique_fd.h"
 #include "transport/brick/proof.h"
-#include "transport/tcp/frame.h"
+#include "transport/tcp/tcp_channel.h"
 
 namespace brickfs {
 
@@ -30,10 +30,10 @@ class TcpStrangers {
     UniqueFd fd;
     PeerAddress peer;
     Nonces nonces;
-    tcp::Frame call;
+    Message call;
   };
   // How long such a one waits for its answer.
-  using Delay = std::function<std::chrono::milliseconds(const PeerHost& host, const tcp::Frame& call)>;
+  using Delay = std::function<std::chrono::milliseconds(const PeerHost& host, const Message& call)>;
 
   explicit TcpStrangers(Delay delay);
 

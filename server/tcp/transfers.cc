@@ -15,7 +15,7 @@ namespace {
 // Answers that wait to be sent. While any does, the session counts a transfer as under way: its blocks may be touched.
 class Answers {
  public:
-  Answers(int fd, TcpSession& session) : fd_(fd), session_(session) {}
+  Answers(int fd, PeerSession& session) : fd_(fd), session_(session) {}
   ~Answers() { drop(); }
   Answers(const Answers&) = delete;
   Answers& operator=(const Answers&) = delete;
@@ -57,7 +57,7 @@ class Answers {
   }
 
   const int fd_;
-  TcpSession& session_;
+  PeerSession& session_;
   bool begun_ = false;
   size_t count_ = 0;
   size_t parts_count_ = 0;
@@ -97,7 +97,7 @@ Status serve_write(ServerSession& session, const wire::TransferHeader& header, T
   return {};
 }
 
-Status serve_next(TcpIncoming& incoming, TcpSession& session, Answers& answers) {
+Status serve_next(TcpIncoming& incoming, PeerSession& session, Answers& answers) {
   // Nothing is waited for with an answer in hand.
   if (!incoming.holds(sizeof(wire::TransferHeader)) || answers.full()) TRY(answers.send());
   const wire::TransferHeader header = TRY(incoming.next());
@@ -112,7 +112,7 @@ Status serve_next(TcpIncoming& incoming, TcpSession& session, Answers& answers) 
 
 }  // namespace
 
-void serve_transfers(int fd, TcpSession& session) {
+void serve_transfers(int fd, PeerSession& session) {
   TcpIncoming incoming(fd);
   Answers answers(fd, session);
   while (serve_next(incoming, session, answers).ok()) {

@@ -101,7 +101,20 @@ void VerbsAccess::revoke_some(std::span<const uint32_t> keys) {
   for (const uint32_t key : keys) grants_.erase(key);  // windows and regions go
 }
 
-Result<verbs::LaneAnswer> VerbsAccess::offer_lane() {
+Result<calls::Answer> VerbsAccess::call(const calls::Request& request) {
+  return std::visit(calls::Overloaded{
+                        [&](const calls::Lane&) { return calls::to_answer(offer_lane()); },
+                        [&](const calls::Detach& call) {
+                          detach(call.lanes);
+                          return calls::to_answer(Status());
+                        },
+                        [&](const calls::Keys& call) { return calls::to_answer(Result(keys_of(call))); },
+                        [](const auto&) -> Result<calls::Answer> { return Error(EPROTO, "no such call"); },
+                    },
+                    request);
+}
+
+Result<calls::LaneOffer> VerbsAccess::offer_lane() {
   MutexLock lock(mutex_);
   if (over_) return Error(ENOTCONN, "the session is cut off");
   const auto now = verbs::Clock::now();
@@ -111,7 +124,7 @@ Result<verbs::LaneAnswer> VerbsAccess::offer_lane() {
     slot.ticket.emplace();
     fill_random(*slot.ticket);
     slot.offered_at = now;
-    return verbs::LaneAnswer{static_cast<uint32_t>(i), 0, *slot.ticket};
+    return calls::LaneOffer{static_cast<uint32_t>(i), *slot.ticket};
   }
   return Error(ENOBUFS, "too many lanes");
 }
@@ -163,33 +176,25 @@ void VerbsAccess::cut_off() {
   detach(UINT32_MAX);
 }
 
-std::vector<std::byte> VerbsAccess::describe(std::span<const Handle> handles) const {
+// One that was unmapped meanwhile has no keys.
+void VerbsAccess::add_keys(calls::Mapped& mapped) const {
   MutexLock lock(mutex_);
-  std::vector<verbs::LaneHandle> records;
-  records.reserve(handles.size());
-  for (const Handle& handle : handles) {
-    verbs::LaneHandle record;
-    record.start = raw(handle.blocks.start);
-    record.count = static_cast<uint32_t>(handle.blocks.count);
-    record.id = handle.remote_key;
+  for (Handle& handle : mapped.handles) {
     const auto grant = grants_.find(handle.remote_key);
-    if (grant != grants_.end()) {  // else it was unmapped meanwhile
-      record.address = reinterpret_cast<uint64_t>(grant->second.memory.data());
-      record.keys = grant->second.keys;
-    }
-    records.push_back(record);
+    mapped.keys.push_back(grant == grants_.end() ? calls::LaneKeys{} : grant->second.keys);
+    // As the device has it: not that of the table.
+    handle.remote_address = grant == grants_.end() ? 0 : reinterpret_cast<uint64_t>(grant->second.memory.data());
   }
-  return wire::encode(std::as_bytes(std::span(records)));
 }
 
-std::vector<std::byte> VerbsAccess::keys_of(const verbs::KeysCall& call) const {
+calls::KeyPage VerbsAccess::keys_of(const calls::Keys& call) const {
   MutexLock lock(mutex_);
-  std::vector<verbs::KeyRecord> records;
+  calls::KeyPage page;
   for (auto at = grants_.upper_bound(call.after); at != grants_.end(); ++at) {
-    if (records.size() == verbs::kKeysPerPage) break;
-    records.push_back({at->first, at->second.keys[call.lane]});
+    if (page.keys.size() == calls::kKeysPerPage) break;
+    page.keys.push_back({at->first, at->second.keys[call.lane]});
   }
-  return wire::encode(std::as_bytes(std::span(records)));
+  return page;
 }
 
 }  // namespace brickfs

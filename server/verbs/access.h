@@ -32,20 +32,13 @@ class VerbsAccess final : public RemoteAccess {
   Result<uint32_t> grant(std::span<std::byte> memory, Access access) override;
   void revoke(std::span<const uint32_t> keys) override;
   size_t reach(const std::byte* from) const override;
+  void add_keys(calls::Mapped& mapped) const override;
+  void cut_off() override;
+  Result<calls::Answer> call(const calls::Request& request) override;
 
-  // A place for one more lane. ENOBUFS: limits::kLanesPerSession are there or on their way. ENOTCONN: cut off.
-  Result<verbs::LaneAnswer> offer_lane();
   bool offered(const verbs::Ticket& ticket) const;
   // Lets the connection that brings the ticket in. The id is destroyed if that cannot be.
   Status admit(const verbs::Ticket& ticket, verbs::CmIdPtr id, const rdma_conn_param& asked);
-  // On return no access through these lanes (bit n: lane n) can land any more.
-  void detach(uint32_t lanes);
-  // The same for all lanes; none comes again.
-  void cut_off();
-
-  // Bodies of the answers to MAP and KEYS.
-  std::vector<std::byte> describe(std::span<const Handle> handles) const;
-  std::vector<std::byte> keys_of(const verbs::KeysCall& call) const;
 
  private:
   struct Grant {
@@ -53,7 +46,7 @@ class VerbsAccess final : public RemoteAccess {
     Access access{};
     std::map<ibv_context*, verbs::MrPtr> regions;                                // where there are no windows
     std::array<std::unique_ptr<VerbsWindow>, limits::kLanesPerSession> windows;  // where there are
-    verbs::LaneKeys keys{};
+    calls::LaneKeys keys{};
   };
   struct Slot {
     std::optional<verbs::Ticket> ticket;  // offered
@@ -61,6 +54,11 @@ class VerbsAccess final : public RemoteAccess {
     std::unique_ptr<VerbsLane> lane;
   };
 
+  // A place for one more lane. ENOBUFS: limits::kLanesPerSession are there or on their way. ENOTCONN: cut off.
+  Result<calls::LaneOffer> offer_lane();
+  // On return no access through these lanes (bit n: lane n) can land any more.
+  void detach(uint32_t lanes);
+  calls::KeyPage keys_of(const calls::Keys& call) const;
   Result<VerbsDomain*> domain_of(ibv_context* device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void revoke_some(std::span<const uint32_t> keys);
   Status extend(Grant& grant, size_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -10,13 +10,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
-#include "server/service/first_call.h"
 #include "server/service/server_limits.h"
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
+#include "transport/verbs/message_channel.h"
 
 namespace brickfs {
 namespace {
@@ -90,13 +89,11 @@ Result<std::unique_ptr<VerbsListener>> VerbsListener::open(BrickService& service
 }
 
 VerbsListener::VerbsListener(BrickService& service, Secret secret, verbs::CmChannelPtr channel, UniqueFd stop)
-    : service_(service),
-      secret_(std::move(secret)),
+    : Listener(service, std::move(secret)),
       stop_(std::move(stop)),
       devices_(service),
       places_(limits::kVerbsStrangers, limits::kVerbsStrangersOfHost),
-      channel_(std::move(channel)),
-      silence_watch_(service) {}
+      channel_(std::move(channel)) {}
 
 Status VerbsListener::listen(const ListenUrl& url) {
   const verbs::AddressList list = TRY(verbs::resolve_host({url.host, url.port}, true));
@@ -145,14 +142,7 @@ VerbsListener::~VerbsListener() {
   [[maybe_unused]] const ssize_t written = ::write(stop_.get(), &one, sizeof(one));
   if (thread_.joinable()) thread_.join();
   ports_.clear();
-  for (Connection& connection : connections_) connection.shut_down();
-  sessions_.end_all();  // a call that takes long is given up by that
-  for (Connection& connection : connections_) connection.thread.join();
-}
-
-void VerbsListener::Connection::shut_down() {
-  MutexLock lock(mutex);
-  if (channel) channel->shut_down();
+  end_all();
 }
 
 void VerbsListener::run() {
@@ -180,7 +170,7 @@ void VerbsListener::take_events() {
     if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
       accept(*event);
     } else if (over && event->id->context != nullptr) {
-      static_cast<Connection*>(event->id->context)->shut_down();
+      static_cast<Served*>(event->id->context)->shut_down();
     }
   }
 }
@@ -201,9 +191,9 @@ void VerbsListener::accept(rdma_cm_event& event) {
       return accept_calls(std::move(id), *request, asked);
     }
     const auto ticket = load<verbs::Ticket>(request->nonce);
-    const auto session = sessions_.find_by_ticket(ticket);
-    if (session == nullptr) return Error(EACCES, "no such ticket");
-    return session->access()->admit(ticket, std::move(id), asked);
+    const auto access = find_by_ticket(ticket);
+    if (access == nullptr) return Error(EACCES, "no such ticket");
+    return access->admit(ticket, std::move(id), asked);
   };
   const Status served = serve();
   if (served.ok()) return;
@@ -219,8 +209,8 @@ void VerbsListener::accept(rdma_cm_event& event) {
 Status VerbsListener::accept_calls(verbs::CmIdPtr id, const verbs::ConnectRequest& request,
                                    const rdma_conn_param& asked) {
   // Who has been displaced takes a moment to go.
-  if (connections_.size() >= admitted_ + limits::kVerbsStrangers) reap_finished();
-  if (connections_.size() >= admitted_ + 2 * limits::kVerbsStrangers) return Error(EBUSY, "too many strangers");
+  if (connections() >= admitted() + limits::kVerbsStrangers) reap_finished();
+  if (connections() >= admitted() + 2 * limits::kVerbsStrangers) return Error(EBUSY, "too many strangers");
   const VerbsDevice* const device = TRY(devices_.find(id->verbs));
   const PeerAddress peer = peer_address(rdma_get_peer_addr(id.get()));
   rdma_cm_id* const raw = id.get();
@@ -233,80 +223,60 @@ Status VerbsListener::accept_calls(verbs::CmIdPtr id, const verbs::ConnectReques
   parameters.private_data_len = sizeof(reply);
   verbs::set_ack_timeout(raw);
   if (rdma_accept(raw, &parameters) != 0) return errno_error("rdma_accept");
-  start_connection(std::move(channel), nonces, peer);
+  // In a stranger's place. Whoever must go for it is cut off.
+  const auto place = places_.enter(peer.host);
+  if (place.displaced) {
+    const auto former = std::ranges::find(served(), *place.displaced, &Served::place);
+    if (former != served().end()) former->shut_down();
+  }
+  Served& served = add(std::move(channel));
+  served.place = place.number;
+  raw->context = &served;
+  const auto serve_it = [this, &served, peer, nonces](Channel& with) {
+    const Status status = serve_stranger(served, with, peer, nonces);
+    if (!status.ok()) log::debug("RDMA connection from {} ends: {}", peer.text, status.error().what());
+  };
+  start(served, serve_it, [this, &served] {
+    if (!served.admitted) places_.leave(served.place);
+  });
   return {};
 }
 
-// In a stranger's place. Whoever must go for it is cut off.
-VerbsListener::Connection& VerbsListener::add_connection(const PeerHost& host) {
-  const auto place = places_.enter(host);
-  if (place.displaced) {
-    const auto former = std::ranges::find(connections_, *place.displaced, &Connection::place);
-    if (former != connections_.end()) former->shut_down();
+Status VerbsListener::serve_stranger(Served& served, Channel& channel, const PeerAddress& peer, const Nonces& nonces) {
+  const Secret secret = this->secret();
+  const Message call = TRY(channel.receive(verbs::Clock::now() + limits::kHandshakeTimeout));
+  const auto delay = delay_of(peer.host, call);
+  if (delay.count() > 0) {
+    const auto more = channel.wait(verbs::Clock::now() + delay);
+    if (more.ok()) return Error(EPROTO, "a call before the answer to the first");
+    if (!more.error().is(ETIMEDOUT)) return more;
   }
-  return connections_.emplace_back(place.number);
+  TRY(let_in(channel, peer, nonces, secret, call));
+  admit(served);
+  places_.leave(served.place);
+  serve(channel, peer, nonces, secret, call);
+  return {};
 }
 
-void VerbsListener::start_connection(std::unique_ptr<verbs::MessageChannel> channel, const Nonces& nonces,
-                                     const PeerAddress& peer) {
-  Connection& connection = add_connection(peer.host);
-  channel->id().id->context = &connection;
+std::shared_ptr<RemoteAccess> VerbsListener::make_access() {
+  auto access = std::make_shared<VerbsAccess>(devices_);
+  MutexLock lock(accesses_mutex_);
+  std::erase_if(accesses_, [](const auto& former) { return former.expired(); });
+  accesses_.push_back(access);
+  return access;
+}
+
+std::shared_ptr<VerbsAccess> VerbsListener::find_by_ticket(const verbs::Ticket& ticket) {
+  std::vector<std::weak_ptr<VerbsAccess>> all;
   {
-    MutexLock lock(connection.mutex);
-    connection.channel = std::move(channel);
+    MutexLock lock(accesses_mutex_);
+    all = accesses_;
   }
-  try {
-    connection.thread =
-        std::thread([this, &connection, nonces, peer] { run_connection(connection, nonces, peer, true); });
-  } catch (const std::system_error& error) {
-    log::error("an RDMA connection is turned away: no thread for it ({})", error.what());
-    run_connection(connection, nonces, peer, false);
-    connections_.pop_back();
+  for (const auto& one : all) {
+    auto access = one.lock();
+    if (access != nullptr && access->offered(ticket)) return access;
   }
-}
-
-void VerbsListener::run_connection(Connection& connection, const Nonces& nonces, const PeerAddress& peer, bool serves) {
-  verbs::MessageChannel* channel = nullptr;
-  {
-    MutexLock lock(connection.mutex);
-    channel = connection.channel.get();
-  }
-  const auto admit_it = [this, &connection](std::span<const std::byte> first_body) {
-    return admit(connection, first_body);
-  };
-  if (serves)
-    VerbsConnection(*channel, peer, nonces, {service_, devices_, sessions_, secret_.get(), guesses_}, admit_it).serve();
-  std::unique_ptr<verbs::MessageChannel> ended;
-  {
-    MutexLock lock(connection.mutex);
-    ended = std::move(connection.channel);
-  }
-  ended.reset();
-  if (connection.stranger) {
-    places_.leave(connection.place);
-  } else {
-    --admitted_;
-  }
-  connection.finished.store(true, std::memory_order_release);
-}
-
-bool VerbsListener::admit(Connection& connection, std::span<const std::byte> first_body) {
-  if (!has_room(admitted_, first_body)) return false;
-  ++admitted_;
-  connection.stranger = false;
-  places_.leave(connection.place);
-  return true;
-}
-
-void VerbsListener::reap_finished() {
-  for (auto at = connections_.begin(); at != connections_.end();) {
-    if (at->finished.load(std::memory_order_acquire)) {
-      at->thread.join();
-      at = connections_.erase(at);
-    } else {
-      ++at;
-    }
-  }
+  return nullptr;
 }
 
 }  // namespace brickfs

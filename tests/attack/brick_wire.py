@@ -6,7 +6,7 @@ import os
 import socket
 import struct
 
-MAGIC, VERSION = 0x4B435242, 2
+MAGIC, VERSION = 0x4B435242, 3
 OPEN, ATTACH, ALLOC, FREE, MAP, UNMAP, LIST, COMMIT, STAT, RENEW, CLOSE = range(1, 12)
 EXCLUSIVE, READ_ONLY, OBSERVE = 1, 2, 3
 READ, READ_WRITE = 1, 3
@@ -47,7 +47,7 @@ class Connection:
         self.socket = socket.create_connection((host, port), timeout, (source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.secret = secret
-        self.last_id = 0
+        self.last_id = int.from_bytes(os.urandom(4), "little") << 16  # the ids of a session's calls are unique
         nonce = os.urandom(32)
         self.socket.sendall(hello(nonce))
         welcome = receive(self.socket, 48)

@@ -24,7 +24,7 @@ class BrickServiceTest : public ::testing::Test {
     ASSERT_TRUE(service.ok()) << why_;
     service_ = *std::move(service);
   }
-  std::unique_ptr<ServerSession> open(
+  SessionPtr open(
       uint64_t client, bool steal = false, std::function<void()> cut_off = [] {}) {
     OpenRequest request;
     request.client = ClientId{client};
@@ -215,7 +215,7 @@ class GraceTest : public BrickServiceTest {
     service_.reset();
     start();
   }
-  Result<std::unique_ptr<ServerSession>> ask(OpenRequest request) {
+  Result<SessionPtr> ask(OpenRequest request) {
     if (request.client == ClientId{}) request.client = ClientId{2};
     return service_->open_session(
         request, [] {}, &holder_);

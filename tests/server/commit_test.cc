@@ -160,7 +160,7 @@ TEST_F(Commit, IsGivenUpBetweenTwoBlocks) {
   ASSERT_TRUE((*session)->map(blocks(0, kBlocks), Access::kReadWrite).ok());
   const CommitRange all{0, kBlocks * kBlockBytes, false};
   written_bytes = 0;
-  EXPECT_EQ((*session)->commit({&all, 1}, [] { return written_bytes >= kBlockBytes; }).code(), ESTALE);
+  EXPECT_EQ((*session)->call(calls::Commit{{all}}, [] { return written_bytes >= kBlockBytes; }).code(), ESTALE);
   EXPECT_EQ(written_bytes, kBlockBytes);
   EXPECT_TRUE((*session)->commit({&all, 1}).ok());
 }

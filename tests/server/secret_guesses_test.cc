@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/service/secret_guesses.h"
+#include "server/peers/secret_guesses.h"
 
 #include <gtest/gtest.h>
 

@@ -29,7 +29,7 @@ std::unique_ptr<BrickService> start(const BrickConfig& config) {
   return service.ok() ? *std::move(service) : nullptr;
 }
 
-std::unique_ptr<ServerSession> open(BrickService& service, const OpenRequest& request) {
+SessionPtr open(BrickService& service, const OpenRequest& request) {
   auto session = service.open_session(
       request, [] {}, nullptr);
   EXPECT_EQ(session.code(), 0);
@@ -71,7 +71,7 @@ TEST(SessionBounds, ManyHandlesOnOneBlockGoInLittleTime) {
 
 TEST(SessionBounds, AVolumeHasSoManyObservers) {
   const auto service = start(memory_config(2));
-  std::vector<std::unique_ptr<ServerSession>> observers;
+  std::vector<SessionPtr> observers;
   for (size_t i = 0; i < limits::kObservers; ++i)
     observers.push_back(open(*service, request_for(1 + i, OpenMode::kObserve)));
   const auto more = [&] {

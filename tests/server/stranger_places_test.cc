@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/service/stranger_places.h"
+#include "server/peers/stranger_places.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

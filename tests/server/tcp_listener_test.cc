@@ -10,11 +10,10 @@
 #include "server/service/server_limits.h"
 #include "server/tcp/listener.h"
 #include "tests/support/brick_contract.h"
+#include "tests/support/raw_connection.h"
 #include "tests/support/tcp_test_brick.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/wire.h"
-#include "transport/tcp/frame.h"
-#include "transport/tcp/handshake.h"
 #include "transport/tcp/socket.h"
 
 namespace brickfs {
@@ -25,6 +24,9 @@ using testing::alloc_and_map;
 using testing::eventually;
 using testing::memory_config;
 using testing::pattern;
+using testing::raw_attach;
+using testing::raw_open;
+using testing::RawPeer;
 using testing::request_for;
 using testing::TcpTestBrick;
 using testing::transfer;
@@ -55,28 +57,32 @@ bool is_closed_soon(int fd) {
 
 // A client that speaks for itself, frame by frame.
 struct RawClient {
-  tcp::Peer peer;
-  UniqueFd calls;
+  RawPeer peer;
+  std::unique_ptr<tcp::TcpChannel> calls;
   UniqueFd data;
   wire::Token token{};
   Handle handle;
 
-  RawClient(const TcpTestBrick& server, const OpenRequest& request) : peer{"127.0.0.1", server.port(), {}} {
-    auto opened = tcp::open_session(peer, request, nullptr, soon());
+  RawClient(const TcpTestBrick& server, const OpenRequest& request) : peer{{"127.0.0.1", server.port()}, {}} {
+    auto opened = raw_open(peer, request, soon());
     EXPECT_EQ(opened.code(), 0);
     if (!opened.ok()) return;
-    calls = std::move(opened->fd);
+    calls = std::move(opened->channel);
     token = opened->token;
-    auto attached = tcp::attach(peer, token, wire::Role::kTransfers, soon());
+    auto attached = raw_attach(peer, token, soon());
     EXPECT_EQ(attached.code(), 0);
     if (attached.ok()) data = std::move(*attached);
   }
   void alloc_and_map_one() {
-    const wire::RangeRecord range{0, 1};
-    EXPECT_EQ(tcp::exchange(calls.get(), wire::Kind::kAlloc, 1, bytes_of(range), soon())->status, 0);
-    const wire::MapCall map{range, static_cast<uint32_t>(Access::kReadWrite), 0};
-    const auto answer = tcp::exchange(calls.get(), wire::Kind::kMap, 2, bytes_of(map), soon());
-    handle = wire::decode_handles(answer->body, {BlockAddress{0}, 1}, Access::kReadWrite)->front();
+    const BlockRange range{BlockAddress{0}, 1};
+    EXPECT_EQ(call(1, calls::Alloc{range}).status, 0);
+    const calls::Request map = calls::Map{range, Access::kReadWrite};
+    handle = std::get<calls::Mapped>(*calls::decode_answer(map, call(2, map).body)).handles.front();
+  }
+  Reply call(uint64_t id, const calls::Request& request) const {
+    const auto reply = exchange(*calls, calls::kind_of(request), id, calls::encode(request), soon());
+    EXPECT_TRUE(reply.ok());
+    return reply.ok() ? *reply : Reply{EIO, {}};
   }
   wire::TransferHeader header(uint32_t kind, uint32_t length) const {
     return {kind, handle.remote_key, handle.remote_address, 1, length, 0};
@@ -154,8 +160,8 @@ TEST(TcpListener, RubbishInASessionEndsItAtMost) {
       header.length_bytes = static_cast<uint32_t>(random() % 8 == 0 ? random() : random() % 100);
       std::vector<std::byte> body(std::min<uint32_t>(header.length_bytes, 5000));
       for (std::byte& byte : body) byte = static_cast<std::byte>(random() % 3 == 0 ? random() : 0);
-      throw_at(client.calls.get(), bytes_of(header));
-      throw_at(client.calls.get(), body);
+      throw_at(client.calls->fd(), bytes_of(header));
+      throw_at(client.calls->fd(), body);
       wire::TransferHeader transfer =
           client.header(i % 2 == 0 ? wire::kReadTransfer : wire::kWriteTransfer, random() % 4096);
       if (random() % 3 == 0) transfer.length_bytes = static_cast<uint32_t>(random());
@@ -176,8 +182,8 @@ TEST(TcpListener, AbsurdLengthsCloseTheConnection) {
   wire::CallHeader header;
   header.kind = static_cast<uint16_t>(wire::Kind::kCommit);
   header.length_bytes = UINT32_MAX;
-  throw_at(client.calls.get(), bytes_of(header));
-  EXPECT_TRUE(is_closed_soon(client.calls.get()));
+  throw_at(client.calls->fd(), bytes_of(header));
+  EXPECT_TRUE(is_closed_soon(client.calls->fd()));
 }
 
 TEST(TcpListener, TransfersBesideTheHandleAreRefusedAndTheConnectionGoesOn) {
@@ -204,15 +210,14 @@ TEST(TcpListener, TransfersBesideTheHandleAreRefusedAndTheConnectionGoesOn) {
 
 TEST(TcpListener, TokensAreNotGuessedAndProofsNotPlayedAgain) {
   TcpTestBrick server(memory_config(2), Secret{"secret"});
-  const tcp::Peer peer{"127.0.0.1", server.port(), Secret{"secret"}};
-  const auto opened = tcp::open_session(peer, request_for(1), nullptr, soon());
+  const RawPeer peer{{"127.0.0.1", server.port()}, Secret{"secret"}};
+  const auto opened = raw_open(peer, request_for(1), soon());
   ASSERT_TRUE(opened.ok());
   wire::Token wrong = opened->token;
   wrong[0] ^= std::byte{1};
-  EXPECT_EQ(tcp::attach(peer, wrong, wire::Role::kTransfers, soon()).code(), EACCES);
-  EXPECT_EQ(tcp::attach({peer.host, peer.port, Secret{"wrong"}}, opened->token, wire::Role::kTransfers, soon()).code(),
-            EACCES);
-  EXPECT_EQ(tcp::attach(peer, opened->token, wire::Role::kTransfers, soon()).code(), 0);
+  EXPECT_EQ(raw_attach(peer, wrong, soon()).code(), EACCES);
+  EXPECT_EQ(raw_attach({peer.address, Secret{"wrong"}}, opened->token, soon()).code(), EACCES);
+  EXPECT_EQ(raw_attach(peer, opened->token, soon()).code(), 0);
 
   // Everything a client sent on a connection, sent once more: the brick's nonce is another.
   const Nonces nonces{random_nonce(), random_nonce()};
@@ -222,11 +227,12 @@ TEST(TcpListener, TokensAreNotGuessedAndProofsNotPlayedAgain) {
   call.token = opened->token;
   call.role = static_cast<uint32_t>(wire::Role::kTransfers);
   call.proof = wire::prove(peer.secret, wire::kAttachPurpose, nonces, call);
-  const auto fd = tcp::connect_to(peer.host, peer.port, soon());
+  auto fd = tcp::connect_to(peer.address.host, peer.address.port, soon());
   throw_at(fd->get(), bytes_of(hello));
   wire::Welcome welcome;
   ASSERT_TRUE(tcp::receive_before(fd->get(), std::as_writable_bytes(std::span(&welcome, 1)), soon()).ok());
-  const auto answer = tcp::exchange(fd->get(), wire::Kind::kAttach, 0, bytes_of(call), soon());
+  tcp::TcpChannel channel(std::move(*fd));
+  const auto answer = exchange(channel, wire::Kind::kAttach, 0, bytes_of(call), soon());
   ASSERT_TRUE(answer.ok());
   EXPECT_EQ(answer->status, EACCES);
 }
@@ -274,27 +280,24 @@ TEST(TcpListener, HalfOpenStrangersKeepNobodyOut) {
 
 TEST(TcpListener, GuessesAreAnsweredEverLater) {
   TcpTestBrick server(memory_config(2), Secret{"secret"});
-  const tcp::Peer wrong{"127.0.0.1", server.port(), Secret{"guess"}};
-  const auto opened = tcp::open_session({wrong.host, wrong.port, Secret{"secret"}}, request_for(1), nullptr, soon());
+  const RawPeer wrong{{"127.0.0.1", server.port()}, Secret{"guess"}};
+  const auto opened = raw_open({wrong.address, Secret{"secret"}}, request_for(1), soon());
   ASSERT_TRUE(opened.ok());
   const auto time_of = [](const auto& call) {
     const auto start = tcp::Clock::now();
     call();
     return tcp::Clock::now() - start;
   };
-  const auto guess = [&] { EXPECT_EQ(tcp::open_session(wrong, request_for(2), nullptr, soon()).code(), EACCES); };
+  const auto guess = [&] { EXPECT_EQ(raw_open(wrong, request_for(2), soon()).code(), EACCES); };
   EXPECT_LT(time_of(guess), 200ms);
   EXPECT_GE(time_of(guess), limits::kDelayOfGuess);
   EXPECT_GE(time_of(guess), 2 * limits::kDelayOfGuess);
   // The right one, too: else a guesser would know at once that his was wrong.
-  const tcp::Peer right{wrong.host, wrong.port, Secret{"secret"}};
-  EXPECT_GE(time_of([&] {
-              EXPECT_EQ(tcp::open_session(right, request_for(3, OpenMode::kObserve), nullptr, soon()).code(), 0);
-            }),
+  const RawPeer right{wrong.address, Secret{"secret"}};
+  EXPECT_GE(time_of([&] { EXPECT_EQ(raw_open(right, request_for(3, OpenMode::kObserve), soon()).code(), 0); }),
             2 * limits::kDelayOfGuess);
   // But not a session that is there already.
-  EXPECT_LT(time_of([&] { EXPECT_EQ(tcp::attach(right, opened->token, wire::Role::kTransfers, soon()).code(), 0); }),
-            200ms);
+  EXPECT_LT(time_of([&] { EXPECT_EQ(raw_attach(right, opened->token, soon()).code(), 0); }), 200ms);
 }
 
 TEST(TcpListener, ASessionHasSoManyConnections) {
@@ -303,14 +306,14 @@ TEST(TcpListener, ASessionHasSoManyConnections) {
   std::vector<UniqueFd> more;
   int code = 0;
   while (code == 0 && more.size() < 100) {
-    auto attached = tcp::attach(client.peer, client.token, wire::Role::kTransfers, soon());
+    auto attached = raw_attach(client.peer, client.token, soon());
     code = attached.code();
     if (attached.ok()) more.push_back(*std::move(attached));
   }
   EXPECT_EQ(code, ENOBUFS);
   EXPECT_EQ(more.size() + 2, limits::kConnectionsPerSession);
   more.clear();
-  EXPECT_TRUE(eventually([&] { return tcp::attach(client.peer, client.token, wire::Role::kTransfers, soon()).ok(); }));
+  EXPECT_TRUE(eventually([&] { return raw_attach(client.peer, client.token, soon()).ok(); }));
 }
 
 // A holder that stops in the middle of a transfer, either way, is cut off by a thief at once, and nothing of his lands.
@@ -338,7 +341,7 @@ TEST(TcpListener, StallingHolderIsStolenFrom) {
     std::vector<std::byte> got(kBlockBytes);
     ASSERT_TRUE(transfer(*thief, Direction::kRead, handle, 0, got).ok());
     EXPECT_EQ(got, bytes);
-    EXPECT_TRUE(is_closed_soon(staller.calls.get()));
+    EXPECT_TRUE(is_closed_soon(staller.calls->fd()));
   }
 }
 
@@ -347,7 +350,7 @@ TEST(TcpListener, SilentHolderIsCutOff) {
   config.lease = 500ms;
   TcpTestBrick server(config);
   const RawClient silent(server, request_for(1));
-  EXPECT_TRUE(is_closed_soon(silent.calls.get()));
+  EXPECT_TRUE(is_closed_soon(silent.calls->fd()));
   EXPECT_TRUE(is_closed_soon(silent.data.get()));
   EXPECT_EQ(server.connect()->open(request_for(2), nullptr).code(), 0);
 }
@@ -358,7 +361,7 @@ TEST(TcpListener, SessionEndsWithItsFirstConnection) {
   client.calls.reset();
   EXPECT_TRUE(is_closed_soon(client.data.get()));
   EXPECT_TRUE(eventually([&] { return server.connect()->open(request_for(2), nullptr).ok(); }));
-  EXPECT_EQ(tcp::attach(client.peer, client.token, wire::Role::kTransfers, soon()).code(), EACCES);
+  EXPECT_EQ(raw_attach(client.peer, client.token, soon()).code(), EACCES);
 }
 
 TEST(TcpListener, PortInUseIsAnError) {

@@ -98,7 +98,7 @@ std::string read_volume(BrickService& service, size_t volume, FoundBlocks& found
 
 class StoreWorkload::Client {
  public:
-  Client(size_t volume, std::unique_ptr<ServerSession> session) : volume_(volume), session_(std::move(session)) {}
+  Client(size_t volume, SessionPtr session) : volume_(volume), session_(std::move(session)) {}
   size_t volume() const { return volume_; }
   ServerSession& session() { return *session_; }
   void end(bool close) {
@@ -108,7 +108,7 @@ class StoreWorkload::Client {
 
  private:
   const size_t volume_;
-  std::unique_ptr<ServerSession> session_;
+  SessionPtr session_;
 };
 
 // One of his threads, with blocks of its own.

@@ -43,41 +43,25 @@ class FaultyBrick final : public Brick {
     if (faults_->inner_ != nullptr) faults_->inner_->abandon();
   }
 
-  Status alloc(BlockRange blocks) override {
-    return call(BrickCall::kAlloc, [&](Brick& brick) { return brick.alloc(blocks); });
-  }
-  Status free(BlockRange blocks) override {
-    return call(BrickCall::kFree, [&](Brick& brick) { return brick.free(blocks); });
-  }
-  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override {
-    return call(BrickCall::kMap, [&](Brick& brick) { return brick.map(blocks, access); });
-  }
-  Status unmap(BlockRange blocks) override {
-    return call(BrickCall::kUnmap, [&](Brick& brick) { return brick.unmap(blocks); });
-  }
-  Result<ListPage> list(BlockAddress cursor) override {
-    return call(BrickCall::kList, [&](Brick& brick) { return brick.list(cursor); });
-  }
-  Result<BrickStat> stat() override {
-    return call(BrickCall::kStat, [&](Brick& brick) { return brick.stat(); });
-  }
-  Status commit(std::span<const CommitRange> ranges) override {
+  Result<calls::Answer> call(const calls::Request& request) override {
+    const auto kind = BrickCall{static_cast<uint16_t>(calls::kind_of(request))};
+    const auto carry_out = [&](Brick& brick) { return brick.call(request); };
+    const auto* const commit = std::get_if<calls::Commit>(&request);
+    if (commit == nullptr) return subject(kind, carry_out);
     {
       MutexLock state(faults_->mutex_);
-      faults_->commits_.emplace_back(ranges.begin(), ranges.end());
+      faults_->commits_.push_back(commit->ranges);
     }
-    return call(
-        BrickCall::kCommit, [&](Brick& brick) { return brick.commit(ranges); },
-        [&](Brick& brick) {  // lost with its brick
-          static_cast<void>(brick.commit(ranges.first((ranges.size() + 1) / 2)));
-        });
+    return subject(kind, carry_out, [&](Brick& brick) {  // lost with its brick
+      static_cast<void>(brick.commit(std::span(commit->ranges).first((commit->ranges.size() + 1) / 2)));
+    });
   }
 
   Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(1, nullptr); }
 
   void submit(Batch& batch) override {
     batch.begin(1);
-    const Status status = call(
+    const Status status = subject(
         BrickCall::kTransfer,
         [&](Brick& brick) {
           Batch inner;
@@ -100,11 +84,11 @@ class FaultyBrick final : public Brick {
  private:
   // `in_part`: what is carried out of a call whose session is lost.
   template <typename Call>
-  auto call(BrickCall kind, Call&& carry_out) -> decltype(carry_out(std::declval<Brick&>())) {
-    return call(kind, carry_out, [&](Brick& brick) { static_cast<void>(carry_out(brick)); });
+  auto subject(BrickCall kind, Call&& carry_out) -> decltype(carry_out(std::declval<Brick&>())) {
+    return subject(kind, carry_out, [&](Brick& brick) { static_cast<void>(carry_out(brick)); });
   }
   template <typename Call, typename Part>
-  auto call(BrickCall kind, Call&& carry_out, Part&& in_part) -> decltype(carry_out(std::declval<Brick&>())) {
+  auto subject(BrickCall kind, Call&& carry_out, Part&& in_part) -> decltype(carry_out(std::declval<Brick&>())) {
     const uint64_t session = faults_->sessions_;
     const std::optional<PlannedFault::Kind> fault = faults_->next_planned();
     if (fault == PlannedFault::Kind::kDelayed) faults_->delay_();

@@ -18,7 +18,8 @@
 
 namespace brickfs {
 
-enum class BrickCall { kAlloc, kFree, kMap, kUnmap, kList, kCommit, kStat, kTransfer };
+// With the numbers of calls::Kind.
+enum class BrickCall : uint16_t { kTransfer = 0, kAlloc = 3, kFree, kMap, kUnmap, kList, kCommit, kStat };
 
 // What happens to one call.
 struct PlannedFault {
@@ -95,7 +96,7 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
   std::atomic<bool> refusing_{false};
   std::atomic<bool> fenced_{false};
   std::atomic<uint64_t> sessions_{0};
-  std::array<std::atomic<uint64_t>, 8> counts_{};
+  std::array<std::atomic<uint64_t>, 16> counts_{};  // by number
 
   SharedMutex under_way_;  // shared: by calls
   std::unique_ptr<Brick> inner_ ABSL_GUARDED_BY(under_way_);

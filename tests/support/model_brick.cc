@@ -239,15 +239,9 @@ class ModelBrick final : public Brick {
   }
   Status close() override { return {}; }
   void abandon() override {}
-  Status alloc(BlockRange blocks) override { return medium_->alloc(blocks); }
-  Status free(BlockRange blocks) override { return medium_->free(blocks); }
-  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override {
-    return std::vector<Handle>{Handle{blocks, access, raw(blocks.start), 1}};
+  Result<calls::Answer> call(const calls::Request& request) override {
+    return std::visit([&](const auto& asked) { return calls::to_answer(carry_out(asked)); }, request);
   }
-  Status unmap(BlockRange) override { return {}; }
-  Result<ListPage> list(BlockAddress cursor) override;
-  Status commit(std::span<const CommitRange> ranges) override { return medium_->commit(ranges); }
-  Result<BrickStat> stat() override;
   Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(); }
   void submit(Batch& batch) override {
     batch.begin(batch.transfers.size() + 1);
@@ -258,13 +252,24 @@ class ModelBrick final : public Brick {
   void set_on_lost(std::function<void(Error)>) override {}
 
  private:
+  Status carry_out(const calls::Alloc& call) { return medium_->alloc(call.blocks); }
+  Status carry_out(const calls::Free& call) { return medium_->free(call.blocks); }
+  Result<calls::Mapped> carry_out(const calls::Map& call) {
+    return calls::Mapped{{Handle{call.blocks, call.access, raw(call.blocks.start), 1}}, {}};
+  }
+  Status carry_out(const calls::Unmap&) { return {}; }
+  Result<ListPage> carry_out(const calls::List& call);
+  Status carry_out(const calls::Commit& call) { return medium_->commit(call.ranges); }
+  Result<BrickStat> carry_out(const calls::Stat& call);
+  Status carry_out(const auto&) { return Error(EINVAL, "a call of the two ends of a session"); }
+
   const std::shared_ptr<ModelMedium> medium_;
 };
 
-Result<ListPage> ModelBrick::list(BlockAddress cursor) {
+Result<ListPage> ModelBrick::carry_out(const calls::List& call) {
   MutexLock lock(medium_->mutex_);
   ListPage page;
-  for (auto it = medium_->visible_.lower_bound(raw(cursor)); it != medium_->visible_.end(); ++it) {
+  for (auto it = medium_->visible_.lower_bound(raw(call.cursor)); it != medium_->visible_.end(); ++it) {
     if (!page.extents.empty() && raw(page.extents.back().end()) == it->first) {
       ++page.extents.back().count;
     } else {
@@ -274,7 +279,7 @@ Result<ListPage> ModelBrick::list(BlockAddress cursor) {
   return page;
 }
 
-Result<BrickStat> ModelBrick::stat() {
+Result<BrickStat> ModelBrick::carry_out(const calls::Stat&) {
   MutexLock lock(medium_->mutex_);
   BrickStat stat;
   stat.boot = BootId{1};

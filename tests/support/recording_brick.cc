@@ -230,34 +230,8 @@ class RecordingBrick final : public Brick {
   }
   Status close() override { return {}; }
   void abandon() override {}
-  Status alloc(BlockRange blocks) override {
-    return between([&] { return medium_->alloc(blocks); });
-  }
-  Status free(BlockRange blocks) override {
-    return between([&] { return medium_->free(blocks); });
-  }
-  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override {
-    MutexLock lock(medium_->mutex_);
-    if (!medium_->state_.visible.contains_all(blocks)) return Error(ENOENT, "no such block");
-    return std::vector<Handle>{Handle{blocks, access, raw(blocks.start), 1}};
-  }
-  Status unmap(BlockRange) override { return {}; }
-  Result<ListPage> list(BlockAddress) override {
-    MutexLock lock(medium_->mutex_);
-    return ListPage{medium_->state_.visible.ranges(), {}};
-  }
-  Status commit(std::span<const CommitRange> ranges) override {
-    return between([&] { return medium_->commit(ranges); });
-  }
-  Result<BrickStat> stat() override {
-    MutexLock lock(medium_->mutex_);
-    BrickStat stat;
-    stat.boot = BootId{medium_->boot_};
-    stat.durability = medium_->durability_;
-    stat.volume_capacity_blocks = stat.brick_capacity_blocks = stat.memory_blocks = medium_->capacity_blocks_;
-    stat.volume_used_blocks = stat.brick_used_blocks = medium_->state_.visible.block_count();
-    stat.allocatable_blocks = medium_->capacity_blocks_ - std::min(medium_->capacity_blocks_, stat.volume_used_blocks);
-    return stat;
+  Result<calls::Answer> call(const calls::Request& request) override {
+    return std::visit([&](const auto& asked) { return calls::to_answer(carry_out(asked)); }, request);
   }
   Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(); }
   void submit(Batch& batch) override {
@@ -274,6 +248,36 @@ class RecordingBrick final : public Brick {
   void set_on_lost(std::function<void(Error)>) override {}
 
  private:
+  Status carry_out(const calls::Alloc& call) {
+    return between([&] { return medium_->alloc(call.blocks); });
+  }
+  Status carry_out(const calls::Free& call) {
+    return between([&] { return medium_->free(call.blocks); });
+  }
+  Result<calls::Mapped> carry_out(const calls::Map& call) {
+    MutexLock lock(medium_->mutex_);
+    if (!medium_->state_.visible.contains_all(call.blocks)) return Error(ENOENT, "no such block");
+    return calls::Mapped{{Handle{call.blocks, call.access, raw(call.blocks.start), 1}}, {}};
+  }
+  Status carry_out(const calls::Unmap&) { return {}; }
+  Result<ListPage> carry_out(const calls::List&) {
+    MutexLock lock(medium_->mutex_);
+    return ListPage{medium_->state_.visible.ranges(), {}};
+  }
+  Status carry_out(const calls::Commit& call) {
+    return between([&] { return medium_->commit(call.ranges); });
+  }
+  Result<BrickStat> carry_out(const calls::Stat&) {
+    MutexLock lock(medium_->mutex_);
+    BrickStat stat;
+    stat.boot = BootId{medium_->boot_};
+    stat.durability = medium_->durability_;
+    stat.volume_capacity_blocks = stat.brick_capacity_blocks = stat.memory_blocks = medium_->capacity_blocks_;
+    stat.volume_used_blocks = stat.brick_used_blocks = medium_->state_.visible.block_count();
+    stat.allocatable_blocks = medium_->capacity_blocks_ - std::min(medium_->capacity_blocks_, stat.volume_used_blocks);
+    return stat;
+  }
+  Status carry_out(const auto&) { return Error(EINVAL, "a call of the two ends of a session"); }
   template <typename Call>
   Status between(Call&& call) {
     medium_->interleave();

@@ -26,21 +26,11 @@ class StoppingBrick final : public Brick {
   }
   Status close() override { return stopped_ ? Status(gone()) : brick_->close(); }
   void abandon() override { brick_->abandon(); }
-  Status alloc(BlockRange blocks) override { return may_change() ? brick_->alloc(blocks) : gone(); }
-  Status free(BlockRange blocks) override { return may_change() ? brick_->free(blocks) : gone(); }
-  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override {
-    if (stopped_) return gone();
-    return brick_->map(blocks, access);
-  }
-  Status unmap(BlockRange blocks) override { return stopped_ ? Status(gone()) : brick_->unmap(blocks); }
-  Result<ListPage> list(BlockAddress cursor) override {
-    if (stopped_) return gone();
-    return brick_->list(cursor);
-  }
-  Status commit(std::span<const CommitRange> ranges) override { return may_change() ? brick_->commit(ranges) : gone(); }
-  Result<BrickStat> stat() override {
-    if (stopped_) return gone();
-    return brick_->stat();
+  Result<calls::Answer> call(const calls::Request& request) override {
+    const calls::Kind kind = calls::kind_of(request);
+    const bool changes = kind == calls::Kind::kAlloc || kind == calls::Kind::kFree || kind == calls::Kind::kCommit;
+    if (changes ? !may_change() : stopped_.load()) return gone();
+    return brick_->call(request);
   }
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory) override {
     return brick_->register_memory(memory);

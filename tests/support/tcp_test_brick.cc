@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "transport/base/check.h"
-#include "transport/paths/redirected_brick.h"
+#include "transport/paths/connect.h"
 #include "transport/tcp/tcp_brick.h"
 
 namespace brickfs::testing {

@@ -41,21 +41,9 @@ class SilentBrick final : public Brick {
     while (waiting_ > 0) std::this_thread::sleep_for(1ms);
     brick_->abandon();
   }
-  Status alloc(BlockRange blocks) override { return speaks() ? brick_->alloc(blocks) : gone(); }
-  Status free(BlockRange blocks) override { return speaks() ? brick_->free(blocks) : gone(); }
-  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override {
-    if (!speaks()) return gone().error();
-    return brick_->map(blocks, access);
-  }
-  Status unmap(BlockRange blocks) override { return speaks() ? brick_->unmap(blocks) : gone(); }
-  Result<ListPage> list(BlockAddress cursor) override {
-    if (!speaks()) return gone().error();
-    return brick_->list(cursor);
-  }
-  Status commit(std::span<const CommitRange> ranges) override { return speaks() ? brick_->commit(ranges) : gone(); }
-  Result<BrickStat> stat() override {
-    if (!speaks()) return gone().error();
-    return brick_->stat();
+  Result<calls::Answer> call(const calls::Request& request) override {
+    if (!speaks()) return Error(ENOTCONN, "abandoned");
+    return brick_->call(request);
   }
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory) override {
     return brick_->register_memory(memory);
@@ -74,7 +62,6 @@ class SilentBrick final : public Brick {
   void set_on_lost(std::function<void(Error)> callback) override { brick_->set_on_lost(std::move(callback)); }
 
  private:
-  static Status gone() { return Error(ENOTCONN, "abandoned"); }
   bool speaks() {
     ++waiting_;
     while (silent_ && !cut_) std::this_thread::sleep_for(1ms);

@@ -13,6 +13,7 @@
 #include "tests/support/brick_contract.h"
 #include "tests/support/faulty_brick.h"
 #include "tests/support/tcp_test_brick.h"
+#include "transport/paths/connect.h"
 #include "transport/tcp/tcp_brick.h"
 #include "transport/volume/volume_client.h"
 
@@ -52,7 +53,8 @@ struct TwoPaths {
   }
   std::unique_ptr<Brick> connect(PathTimes times = kSoon) {
     return make_redirected_brick(
-        {sessions->make_brick(), server.connect(), [this] { return probes->make_brick(); }, nullptr}, times);
+        {sessions->make_brick(), server.connect(), [this] { return probes->make_brick(); }, nullptr, {"rdma", "tcp"}},
+        times);
   }
 
   TcpTestBrick server;
@@ -107,8 +109,11 @@ TEST(RedirectedBrick, AnAnswerOfTheBrickIsNoFailureOfThePath) {
 TEST(RedirectedBrick, WithoutAnyPathTellsTheErrorOfTheWantedOne) {
   TwoPaths paths;
   paths.refuse(true);
-  const auto brick = make_redirected_brick({paths.sessions->make_brick(), make_tcp_brick("127.0.0.1", 9, {}),
-                                            [&] { return paths.probes->make_brick(); }, nullptr},
+  const auto brick = make_redirected_brick({paths.sessions->make_brick(),
+                                            make_tcp_brick("127.0.0.1", 9, {}),
+                                            [&] { return paths.probes->make_brick(); },
+                                            nullptr,
+                                            {"rdma", "tcp"}},
                                            kSoon);
   const auto session = brick->open(request_for(1), nullptr);
   EXPECT_EQ(session.code(), ECONNREFUSED);
@@ -147,7 +152,7 @@ TEST(RedirectedBrick, RegistersMemoryForTheWantedPath) {
   std::shared_ptr<BrickService> service = std::move(*BrickService::open(testing::memory_config(8), &why));
   TcpTestBrick around(testing::memory_config(8));
   const auto make = [&] { return make_embedded_brick(service); };
-  const auto brick = make_redirected_brick({make(), around.connect(), make, nullptr}, kSoon);
+  const auto brick = make_redirected_brick({make(), around.connect(), make, nullptr, {}}, kSoon);
   ASSERT_TRUE(brick->open(request_for(1), nullptr).ok());
   std::vector<std::byte> memory(4096);
   const auto registered = brick->register_memory(memory);
@@ -185,12 +190,14 @@ TEST(RedirectedBrick, APathToAnotherBrickIsNotTheOneThatFailed) {
   TcpTestBrick other(testing::memory_config(8));
   paths.refuse(true);
   std::atomic<int> probes = 0;
-  const auto brick = make_redirected_brick({paths.sessions->make_brick(), paths.server.connect(),
+  const auto brick = make_redirected_brick({paths.sessions->make_brick(),
+                                            paths.server.connect(),
                                             [&] {
                                               ++probes;
                                               return other.connect();
                                             },
-                                            nullptr},
+                                            nullptr,
+                                            {}},
                                            kSoon);
   std::atomic<int> offers = 0;
   brick->set_on_lost([&](Error) { ++offers; });

@@ -11,10 +11,9 @@
 
 #include "tests/support/brick_contract.h"
 #include "tests/support/tcp_test_brick.h"
-#include "transport/brick/brick_calls.h"
-#include "transport/tcp/frame.h"
-#include "transport/tcp/handshake.h"
+#include "transport/tcp/greet.h"
 #include "transport/tcp/tcp_brick.h"
+#include "transport/tcp/tcp_channel.h"
 #include "transport/volume/volume_client.h"
 
 namespace brickfs {

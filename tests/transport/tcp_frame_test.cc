@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "transport/base/unique_fd.h"
-#include "transport/tcp/frame.h"
+#include "transport/tcp/tcp_channel.h"
 
 namespace brickfs {
 namespace {

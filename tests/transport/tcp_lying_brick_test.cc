@@ -12,9 +12,9 @@
 #include "tests/support/tcp_test_brick.h"
 #include "transport/brick/wire.h"
 #include "transport/tcp/data_channel.h"
-#include "transport/tcp/frame.h"
 #include "transport/tcp/socket.h"
 #include "transport/tcp/tcp_brick.h"
+#include "transport/tcp/tcp_channel.h"
 
 namespace brickfs {
 namespace {
@@ -32,7 +32,7 @@ void send(int fd, std::span<const std::byte> bytes) {
   static_cast<void>(tcp::send_all(fd, std::span(&part, 1)).ok());
 }
 
-void answer(int fd, const tcp::Frame& call, std::span<const std::byte> body) {
+void answer(int fd, const Message& call, std::span<const std::byte> body) {
   wire::CallHeader header = call.header;
   header.kind |= wire::kReplyBit;
   header.length_bytes = static_cast<uint32_t>(body.size());
@@ -44,7 +44,7 @@ void answer(int fd, const tcp::Frame& call, std::span<const std::byte> body) {
 class LyingBrick {
  public:
   using OnTransfer = std::function<void(int fd, const wire::TransferHeader&)>;
-  using OnCall = std::function<void(int fd, const tcp::Frame&)>;
+  using OnCall = std::function<void(int fd, const Message&)>;
 
   LyingBrick(OnTransfer on_transfer, OnCall on_call)
       : on_transfer_(std::move(on_transfer)),
@@ -110,7 +110,7 @@ class LyingBrick {
 
 // What a 4 MiB transfer with such a brick ends with. Its memory is freed at once.
 Status try_transfer(Direction direction, LyingBrick::OnTransfer on_transfer) {
-  LyingBrick liar(std::move(on_transfer), [](int, const tcp::Frame&) {});
+  LyingBrick liar(std::move(on_transfer), [](int, const Message&) {});
   const auto brick = make_tcp_brick("127.0.0.1", liar.port(), {});
   EXPECT_EQ(brick->open(request_for(1), nullptr).code(), 0);
   auto bytes = pattern(limits::kTransferBytes, 1);
@@ -175,7 +175,7 @@ TEST(TcpLyingBrick, AnswersAheadOfTheirRequestsDoNotCount) {
 
 TEST(TcpLyingBrick, NonsenseInAnAnswerEndsTheSession) {
   LyingBrick liar([](int, const wire::TransferHeader&) {},
-                  [](int fd, const tcp::Frame& call) { answer(fd, call, std::vector<std::byte>(33, std::byte{7})); });
+                  [](int fd, const Message& call) { answer(fd, call, std::vector<std::byte>(33, std::byte{7})); });
   const auto brick = make_tcp_brick("127.0.0.1", liar.port(), {});
   const std::function<int(Brick&)> calls[] = {
       [](Brick& at) {

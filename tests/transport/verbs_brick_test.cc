@@ -13,8 +13,8 @@
 #include "tests/support/brick_contract.h"
 #include "tests/support/tcp_test_brick.h"
 #include "tests/support/verbs_test_brick.h"
-#include "transport/verbs/call_channel.h"
-#include "transport/verbs/handshake.h"
+#include "transport/remote/call_channel.h"
+#include "transport/verbs/greet.h"
 #include "transport/verbs/lane.h"
 
 namespace brickfs::testing {
@@ -142,31 +142,41 @@ TEST_F(Verbs, AWrongSecretIsEACCES) {
 class RawClient {
  public:
   RawClient(const HostPort& address, const OpenRequest& request) : address_(address) {
-    auto opened = verbs::open_session(address, {}, request, nullptr, soon());
-    EXPECT_EQ(opened.code(), 0);
-    completions_ = *verbs::make_completion_channel(opened->device);
-    calls_ = std::make_unique<verbs::CallChannel>(std::move(opened->channel));
+    auto greeted = verbs::greet(address, soon());
+    EXPECT_EQ(greeted.code(), 0);
+    EXPECT_EQ(open_session(*greeted->channel, greeted->nonces, {}, request, nullptr, soon()).code(), 0);
+    completions_ = *verbs::make_completion_channel(greeted->channel->id().id->verbs);
+    calls_ = std::make_unique<CallChannel>(std::move(greeted->channel));
   }
 
-  std::vector<std::byte> call(wire::Kind kind, std::span<const std::byte> body) {
-    auto answer = calls_->call(kind, ++id_, body, std::chrono::seconds(10));
+  template <typename Call>
+  typename Call::Answer call(const Call& call) {
+    auto reply = calls_->call(++id_, call, std::chrono::seconds(10));
+    EXPECT_EQ(reply.code(), 0);
+    if (!reply.ok()) return {};
+    EXPECT_EQ(reply->status, 0);
+    auto answer = calls::decode_answer(call, reply->body);
     EXPECT_EQ(answer.code(), 0);
-    if (!answer.ok()) return {};
-    EXPECT_EQ(answer->status, 0);
-    return answer->body;
+    return answer.ok() ? std::get<typename Call::Answer>(*answer) : typename Call::Answer{};
   }
   std::unique_ptr<verbs::Lane> add_lane() {
-    const auto offer = load<verbs::LaneAnswer>(call(wire::Kind::kLane, {}));
-    auto opened = verbs::open_lane(address_, offer, memory_, completions_.get(), soon());
+    auto opened = verbs::open_lane(address_, call(calls::Lane{}), memory_, completions_.get(), soon());
     EXPECT_EQ(opened.code(), 0);
     auto* const device = *memory_.find_device(opened->id.id->verbs);
     return std::make_unique<verbs::Lane>(*std::move(opened), *device, memory_);
   }
-  verbs::LaneHandle map(uint64_t block) {
-    const wire::MapCall asked{wire::to_record(blocks(block)), static_cast<uint32_t>(Access::kReadWrite), 0};
-    return load<verbs::LaneHandle>(call(wire::Kind::kMap, bytes_of(asked)));
+  struct LaneHandle {
+    uint64_t address;
+    calls::LaneKeys keys;
+  };
+  LaneHandle map(uint64_t block) {
+    const auto mapped = call(calls::Map{blocks(block), Access::kReadWrite});
+    EXPECT_EQ(mapped.keys.size(), 1u);
+    return {mapped.handles.front().remote_address, mapped.keys.front()};
   }
-  void range(wire::Kind kind, uint64_t block) { call(kind, bytes_of(wire::to_record(blocks(block)))); }
+  ibv_context* device() const { return completions_->context; }
+  void alloc(uint64_t block) { call(calls::Alloc{blocks(block)}); }
+  void unmap(uint64_t block) { call(calls::Unmap{blocks(block)}); }
 
   // 0, or EACCES when the lane died of it.
   static int write(verbs::Lane& lane, uint64_t address, uint32_t key, std::byte value) {
@@ -197,20 +207,20 @@ class RawClient {
   const HostPort address_;
   verbs::LocalMemory memory_;
   verbs::CompChannelPtr completions_;
-  std::unique_ptr<verbs::CallChannel> calls_;
+  std::unique_ptr<CallChannel> calls_;
   uint64_t id_ = 0;
 };
 
 TEST_F(Verbs, TheDeviceRefusesAKeyAfterUnmap) {
   start();
   RawClient client({*verbs_address(), brick_->port()}, request_for(1));
-  client.range(wire::Kind::kAlloc, 0);
+  client.alloc(0);
   auto lane = client.add_lane();
   const auto old = client.map(0);
   const uint32_t key = old.keys[lane->number()];
   EXPECT_EQ(RawClient::write(*lane, old.address, key, std::byte{1}), 0);
   EXPECT_EQ(RawClient::write(*lane, old.address + kBlockBytes - 64, key, std::byte{2}), 0);
-  client.range(wire::Kind::kUnmap, 0);
+  client.unmap(0);
   EXPECT_EQ(RawClient::write(*lane, old.address, key, std::byte{3}), EACCES);
   lane.reset();
   auto heir = open(request_for(2, OpenMode::kExclusive, true));
@@ -223,7 +233,7 @@ TEST_F(Verbs, TheDeviceRefusesAKeyAfterUnmap) {
 TEST_F(Verbs, TheDeviceRefusesWhatIsBeyondAHandle) {
   start();
   RawClient client({*verbs_address(), brick_->port()}, request_for(1));
-  client.range(wire::Kind::kAlloc, 0);
+  client.alloc(0);
   auto lane = client.add_lane();
   const auto handle = client.map(0);
   EXPECT_EQ(RawClient::write(*lane, handle.address + kBlockBytes, handle.keys[lane->number()], std::byte{3}), EACCES);
@@ -232,7 +242,7 @@ TEST_F(Verbs, TheDeviceRefusesWhatIsBeyondAHandle) {
 TEST_F(Verbs, TheDeviceRefusesAnotherClientsKey) {
   start({{"other", std::nullopt}});
   auto owner = std::make_unique<RawClient>(HostPort{*verbs_address(), brick_->port()}, request_for(1));
-  owner->range(wire::Kind::kAlloc, 0);
+  owner->alloc(0);
   auto lane = owner->add_lane();
   const auto handle = owner->map(0);
   const uint32_t key = handle.keys[lane->number()];
@@ -255,7 +265,7 @@ TEST_F(Verbs, TheDeviceRefusesAnotherClientsKey) {
 TEST_F(Verbs, NothingOfAFencedClientLands) {
   start();
   RawClient client({*verbs_address(), brick_->port()}, request_for(1));
-  client.range(wire::Kind::kAlloc, 0);
+  client.alloc(0);
   auto lane = client.add_lane();
   const auto handle = client.map(0);
   EXPECT_EQ(RawClient::write(*lane, handle.address, handle.keys[lane->number()], std::byte{1}), 0);
@@ -269,15 +279,10 @@ TEST_F(Verbs, NothingOfAFencedClientLands) {
 TEST_F(Verbs, ATicketIsGoodOnce) {
   start();
   const HostPort address{*verbs_address(), brick_->port()};
-  auto opened =
-      verbs::open_session(address, {}, request_for(1), nullptr, verbs::Clock::now() + std::chrono::seconds(10));
-  ASSERT_TRUE(opened.ok());
+  RawClient client(address, request_for(1));
   verbs::LocalMemory memory;
-  const auto completions = *verbs::make_completion_channel(opened->device);
-  verbs::CallChannel calls(std::move(opened->channel));
-  const auto answer = calls.call(wire::Kind::kLane, 1, {}, std::chrono::seconds(10));
-  ASSERT_TRUE(answer.ok());
-  const auto offer = load<verbs::LaneAnswer>(answer->body);
+  const auto completions = *verbs::make_completion_channel(client.device());
+  const auto offer = client.call(calls::Lane{});
   const auto enter = [&] {
     return verbs::open_lane(address, offer, memory, completions.get(), verbs::Clock::now() + std::chrono::seconds(10))
         .code();

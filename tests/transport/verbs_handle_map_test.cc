@@ -16,15 +16,11 @@ using testing::blocks;
 
 // As a brick answers that has mapped the range as one run.
 Handle add(HandleMap& map, BlockRange range, uint32_t id, uint64_t address = 1, Access access = Access::kReadWrite) {
-  LaneHandle record;
-  record.start = raw(range.start);
-  record.count = static_cast<uint32_t>(range.count);
-  record.id = id;
-  record.address = address;
-  record.keys[0] = id;
-  const auto handles = map.add(bytes_of(record), range, access);
-  EXPECT_TRUE(handles.ok() && handles->size() == 1);
-  return handles->front();
+  calls::LaneKeys keys{};
+  keys[0] = id;
+  const auto mapped = map.add({{Handle{range, access, address, id}}, {keys}});
+  EXPECT_TRUE(mapped.ok() && mapped->handles.size() == 1);
+  return mapped->handles.front();
 }
 
 TEST(HandleMap, WhatIsHandedOutIsFoundAndNothingElse) {
@@ -80,7 +76,7 @@ TEST(HandleMap, AForgottenHandleIsRefusedThoughItsPlaceIsTakenAnew) {
 TEST(HandleMap, KeysOfALaterLaneReachWhatIsMapped) {
   HandleMap map;
   const Handle handle = add(map, blocks(0, 1), 5);
-  const std::vector<KeyRecord> keys = {{4, 40}, {5, 50}};
+  const std::vector<calls::KeyRecord> keys = {{4, 40}, {5, 50}};
   map.add_keys(3, keys);
   EXPECT_EQ(map.use(handle)->keys[3].load(), 50u);
 }
@@ -88,11 +84,14 @@ TEST(HandleMap, KeysOfALaterLaneReachWhatIsMapped) {
 TEST(HandleMap, ANumberThatIsThereAlreadyIsNonsense) {
   HandleMap map;
   add(map, blocks(0, 1), 5);
-  LaneHandle record;
-  record.start = kBlockBytes;
-  record.count = 1;
-  record.id = 5;
-  EXPECT_EQ(map.add(bytes_of(record), blocks(1, 1), Access::kRead).code(), EPROTO);
+  const Handle same{blocks(1, 1), Access::kRead, 1, 5};
+  EXPECT_EQ(map.add({{same}, {calls::LaneKeys{}}}).code(), EPROTO);
+}
+
+TEST(HandleMap, AHandleWithoutKeysOrNumberIsNonsense) {
+  HandleMap map;
+  EXPECT_EQ(map.add({{Handle{blocks(0, 1), Access::kRead, 1, 5}}, {}}).code(), EPROTO);
+  EXPECT_EQ(map.add({{Handle{blocks(0, 1), Access::kRead, 1, 0}}, {calls::LaneKeys{}}}).code(), EPROTO);
 }
 
 // What is in use never becomes another's: whoever unmaps waits for the users that it sees, and nobody comes after.

@@ -16,7 +16,7 @@
 
 namespace brickfs {
 
-template <typename T>
+template <typename T, typename Owner = std::unique_ptr<T>>
 class Current {
  public:
   // What is there stays as long as this does.
@@ -40,7 +40,7 @@ class Current {
   // Null: nothing is there.
   T* get() const { return owner_.get(); }
   // Precondition: nothing is there.
-  void put(std::unique_ptr<T> next) {
+  void put(Owner next) {
     owner_ = std::move(next);
     found_.store(owner_.get());
   }
@@ -55,7 +55,7 @@ class Current {
   }
 
  private:
-  std::unique_ptr<T> owner_;
+  Owner owner_;
   std::atomic<T*> found_{nullptr};  // owner_'s, for Use
   mutable Stays stays_;
 };

@@ -25,24 +25,18 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "transport/base/result.h"
 #include "transport/brick/block.h"
+#include "transport/brick/calls.h"
 
 namespace brickfs {
 
-enum class Access : uint32_t { kRead = 1, kReadWrite = 3 };
 enum class OpenMode : uint32_t {
   kExclusive = 1,  // the one holder: every call
   kReadOnly = 2,   // one of many; map for reading, list, stat. Excludes an exclusive holder
   kObserve = 3,    // no lease at all: list and stat only
 };
-enum class Durability : uint32_t {
-  kVolatile = 1,  // survives any client's crash, not the brick's
-  kDurable = 2,   // survives the brick's crash and restart too, from commit on
-};
-enum class ClientId : uint64_t {};  // random, one for each Brick's user (a mount), not zero
-enum class Epoch : uint64_t {};     // of a volume's lease: grows with each exclusive or first read-only grant; 0: none
-enum class BootId : uint64_t {};    // of a brick: new at every start
 
 struct OpenRequest {
   std::string volume = "default";
@@ -66,31 +60,10 @@ struct Session {
   // Blocks that a former holder could write to and may not have committed (durable bricks): what is read of them is
   // newer than what would survive the brick's crash, until they are named in a commit().
   uint64_t suspect_blocks = 0;
-  uint16_t tcp_port = 0;  // where the brick listens on TCP too; 0: nowhere
+  uint16_t tcp_port = 0;                             // where the brick listens on TCP too; 0: nowhere
+  std::chrono::milliseconds lease = limits::kLease;  // a client not heard of for so long is cut off
   // The client's side, for people: "tcp", "rdma (mlx5_0)", "tcp, redirected: ...". Not told by the brick.
   std::string transport;
-};
-
-// Who holds the volume, told with EBUSY.
-struct Holder {
-  std::string name;
-  int64_t since_unix_seconds = 0;
-  ClientId client{};
-  // Not 0: he held it, with writes that he may not have committed, when a durable brick stopped; now he is away, and
-  // others (but with `steal`) are refused for so long. He himself gets in.
-  std::chrono::milliseconds kept_for{0};
-};
-
-// Remote memory: one or more neighbouring blocks of the volume. Dies with unmap, lease loss and disconnect; the
-// hardware (or the listener) then refuses it. Opaque but for `blocks` and `access`.
-struct Handle {
-  BlockRange blocks;
-  Access access = Access::kRead;
-  uint64_t remote_address = 0;  // of the first byte
-  uint32_t remote_key = 0;
-  // Which session of its Brick it is of, where that has several paths to the brick
-  // (transport/paths/redirected_brick.h); 0 elsewhere.
-  uint32_t session = 0;
 };
 
 // Local memory that a transfer may touch. It, and its registration, must outlive every transfer that names it.
@@ -146,7 +119,7 @@ class Batch {
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
-  std::vector<Transfer> transfers;  // not to be changed between submit() and completion
+  absl::InlinedVector<Transfer, 1> transfers;  // not to be changed between submit() and completion
 
   bool complete() const { return state_.load(std::memory_order_acquire) == kComplete; }
   // The first error of any transfer, or success. Precondition: complete().
@@ -155,12 +128,19 @@ class Batch {
   }
   bool has_callback() const { return done_ != nullptr; }
 
+  // For implementations of Brick: by which of its connections it goes, so that wait() asks no other. Added before
+  // anything is posted there.
+  static constexpr size_t kRoutes = 32;
+  void add_route(size_t number) { routes_ |= 1u << number; }
+  uint32_t routes() const { return routes_; }  // bit n: by number n
+
   // For implementations of Brick, in this order: begin(n) once; finish_one() n times, with 0 or an errno; the call that
   // returns true completed the batch: the caller then wakes waiters by its own means, unless a callback took it over
   // (after which the batch may be gone: touch it no more).
   void begin(size_t parts) {
     remaining_.store(parts, std::memory_order_relaxed);
     code_.store(0, std::memory_order_relaxed);
+    routes_ = 0;
     state_.store(kPosted, std::memory_order_release);
   }
   bool finish_one(int code) {
@@ -181,48 +161,13 @@ class Batch {
   std::atomic<size_t> remaining_{0};
   std::atomic<int> code_{0};
   std::atomic<uint8_t> state_{kIdle};
+  uint32_t routes_ = 0;  // of whoever submits
   Done done_ = nullptr;
   void* context_ = nullptr;
 };
 
-// A part of a volume named in a commit: bytes, of one or more neighbouring blocks, all allocated (ENOENT).
-struct CommitRange {
-  uint64_t address = 0;  // volume address of the first byte
-  uint64_t length_bytes = 0;
-  // Durable only after every range named before it in the same call is.
-  bool after_previous = false;
-};
-
-struct ListPage {
-  std::vector<BlockRange> extents;     // ascending, maximal runs within the page
-  std::optional<BlockAddress> cursor;  // where the next page begins; none: this was the last
-};
-
-struct BrickStat {
-  BootId boot{};
-  Durability durability = Durability::kVolatile;
-  uint64_t volume_capacity_blocks = 0;  // of the volume
-  uint64_t volume_used_blocks = 0;      // allocated
-  uint64_t volume_mapped_blocks = 0;
-  uint64_t brick_capacity_blocks = 0;  // of the whole brick
-  uint64_t brick_used_blocks = 0;
-  uint64_t memory_blocks = 0;       // may be in memory at once
-  uint64_t resident_blocks = 0;     // are in memory
-  uint64_t allocatable_blocks = 0;  // the volume could allocate now: bounded by quota and by the brick
-  uint64_t sessions = 0;
-  uint64_t commits = 0;
-  uint64_t committed_bytes = 0;
-  Epoch epoch{};
-  std::optional<Holder> holder;  // whose the lease is
-  bool holder_away = false;      // has no session; may come back as long as nobody else opens the volume
-  std::string medium;            // "memory", "memory with store /path"
-  std::string transport;         // "embedded", "tcp", ...
-};
-
-class Brick {
+class Brick : public Callee {
  public:
-  virtual ~Brick() = default;
-
   // Begins a session, or resumes a lost one (all handles are void in either case). When another holds the volume:
   // EBUSY, with `holder` filled in if not null. A holder whose connections are gone does not hold others up.
   // EACCES: wrong or missing secret. EKEYREJECTED: refused by what cannot prove that it knows the secret. EUSERS: too
@@ -236,27 +181,8 @@ class Brick {
   // Nothing happens without a session. As open(), excludes open() and close().
   virtual void abandon() = 0;
 
-  // Each of the next four works on all of the range or on nothing of it. At most limits::kBlocksPerCall blocks.
-  // EEXIST (any of them exists), ENOSPC (brick full), EDQUOT (volume's quota). A new block reads as zeros.
-  virtual Status alloc(BlockRange blocks) = 0;
-  // ENOENT (any of them does not exist), EBUSY (mapped by another). Own mappings of them are unmapped first.
-  virtual Status free(BlockRange blocks) = 0;
-  // Handles that cover the range, ascending, each of one or more blocks. Blocks mapped before may be mapped again (with
-  // other access too); each handle lives by itself until unmap. ENOENT, EACCES, ENOMEM: all of the brick's memory is
-  // mapped; unmap the coldest blocks and try again.
-  virtual Result<std::vector<Handle>> map(BlockRange blocks, Access access) = 0;
-  // Revokes every handle of this session that covers any block of the range. When it returns, no access through them
-  // lands any more. ENOENT: a block is not allocated. Blocks not mapped are passed over. On a durable brick the bytes
-  // written through them stay, but are durable only after a commit that names them.
-  virtual Status unmap(BlockRange blocks) = 0;
-
-  // Allocated blocks from `cursor` (BlockAddress{0} to begin) on, ascending.
-  virtual Result<ListPage> list(BlockAddress cursor) = 0;
-  // When it returns, the bytes of the ranges as every write completed before the call left them, and every alloc and
-  // free before it, survive the brick's crash. Costs nothing but a flush on a volatile brick. EIO, ENOSPC: the store
-  // failed.
-  virtual Status commit(std::span<const CommitRange> ranges) = 0;
-  virtual Result<BrickStat> stat() = 0;
+  // Control calls (transport/brick/calls.h): alloc(), free(), map(), unmap(), list(), commit(), stat() and call()
+  // itself. EINVAL: also calls that are of the two ends of a session.
 
   // ENOMEM, EPERM (locked-memory limit).
   virtual Result<RegisteredMemory> register_memory(std::span<std::byte> memory) = 0;
@@ -280,5 +206,33 @@ class Brick {
  protected:
   Brick() = default;
 };
+
+// EINVAL: what no brick need be asked.
+Status check_open(const OpenRequest& request);
+
+uint64_t length_of(const Transfer& transfer);
+// 0 or an errno, as the interface's rules have it.
+int check_transfer(const Transfer& transfer);
+
+// --- what takes several calls, within one session. Errors as the calls answer; EPROTO for a list that is none.
+
+// All allocated blocks: ascending, maximal runs.
+Result<std::vector<BlockRange>> list_blocks(Brick& brick);
+// One after another, so barriers hold across calls too.
+Status commit_ranges(Brick& brick, std::span<const CommitRange> ranges);
+
+// --- errors of Brick::open()
+
+// The brick's own answer, the same by every path to it; others are of the path. Not EACCES: whoever has one of the
+// brick's addresses can say that, and another leads to the brick.
+constexpr bool is_brick_answer(Error error) {
+  return error.is(ENOENT) || error.is(EBUSY) || error.is(ESTALE) || error.is(EINVAL) || error.is(EUSERS);
+}
+
+// Of the errors of two paths the one to be told: that somebody answered says more than that nobody did.
+constexpr Error more_telling(Error first, Error second) {
+  const bool answered = first.is(EACCES) || first.is(EKEYREJECTED) || first.is(EPROTO);
+  return answered && !is_brick_answer(second) ? first : second;
+}
 
 }  // namespace brickfs

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/brick/refusal.h"
 
-#include "transport/brick/remote_calls.h"
-
 namespace brickfs {
 namespace {
 
@@ -18,6 +16,26 @@ Proof prove_refusal(const Secret& secret, const Nonces& nonces, wire::Kind kind,
                     std::span<const std::byte> body) {
   const RefusalHead head{static_cast<uint16_t>(kind), static_cast<uint16_t>(status)};
   return make_proof(secret, kRefusedPurpose, nonces, wire::encode(bytes_of(head), body));
+}
+
+// Proved, or EACCES.
+Error explain_open(int status) {
+  switch (status) {
+    case EBUSY:
+      return Error(status, "the volume is held by another");
+    case EACCES:
+      return Error(status, "the secret is wrong or missing");
+    case ENOENT:
+      return Error(status, "no such volume");
+    case ESTALE:
+      return Error(status, "another holds the volume since");
+    case ENOBUFS:
+      return Error(status, "the session has too many connections");
+    case EUSERS:
+      return Error(status, "the brick has too many sessions");
+    default:
+      return Error(status, "the brick refused the session");
+  }
 }
 
 }  // namespace

@@ -20,7 +20,7 @@
 namespace brickfs::wire {
 
 constexpr uint32_t kMagic = 0x4b43'5242;  // "BRCK"
-constexpr uint16_t kVersion = 2;
+constexpr uint16_t kVersion = 3;
 constexpr uint64_t kFeatures = 0;  // bits for what may be added; both ends use those that both name
 
 // docs/protocol.md, "Greeting"
@@ -43,23 +43,7 @@ struct Welcome {
 static_assert(sizeof(Welcome) == 48 && offsetof(Welcome, nonce) == 16);
 
 // docs/protocol.md, "Calls"
-enum class Kind : uint16_t {
-  kOpen = 1,
-  kAttach = 2,
-  kAlloc = 3,
-  kFree = 4,
-  kMap = 5,
-  kUnmap = 6,
-  kList = 7,
-  kCommit = 8,
-  kStat = 9,
-  kRenew = 10,
-  kClose = 11,
-  // Of rdma only (transport/verbs/verbs_wire.h):
-  kLane = 12,
-  kDetach = 13,
-  kKeys = 14,
-};
+using Kind = calls::Kind;
 constexpr uint16_t kReplyBit = 0x8000;
 
 struct CallHeader {
@@ -70,6 +54,7 @@ struct CallHeader {
 };
 static_assert(sizeof(CallHeader) == 16 && offsetof(CallHeader, id) == 8);
 constexpr size_t kBodyBytes = 256 * kKiB;  // of any body
+constexpr uint16_t kHighestErrno = 4095;   // that an answer may carry
 
 struct OpenCall {
   uint64_t client = 0;
@@ -139,7 +124,7 @@ struct MapCall {
 };
 static_assert(sizeof(MapCall) == 24);
 
-struct HandleRecord {  // the answer to MAP is an array of these
+struct HandleRecord {  // the answer to MAP is an array of these; over RDMA calls::LaneKeys for each behind them
   RangeRecord blocks;
   uint64_t remote_address = 0;
   uint32_t remote_key = 0;
@@ -189,9 +174,31 @@ struct StatAnswer {
 };
 static_assert(sizeof(StatAnswer) == 520 && offsetof(StatAnswer, medium) == 264);
 
-static_assert(limits::kBlocksPerCall * sizeof(HandleRecord) <= kBodyBytes);
+static_assert(limits::kBlocksPerCall * (sizeof(HandleRecord) + sizeof(calls::LaneKeys)) <= kBodyBytes);
 static_assert(sizeof(ListAnswer) + limits::kExtentsPerListPage * sizeof(RangeRecord) <= kBodyBytes);
 static_assert(limits::kRangesPerCommit * sizeof(CommitRecord) <= kBodyBytes);
+
+// Of RDMA
+struct LaneAnswer {
+  uint32_t lane = 0;  // below limits::kLanesPerSession
+  uint32_t reserved = 0;
+  calls::Ticket ticket{};
+};
+static_assert(sizeof(LaneAnswer) == 24);
+
+struct DetachCall {
+  uint32_t lanes = 0;  // bit n: lane n
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(DetachCall) == 8);
+
+struct KeysCall {
+  uint32_t lane = 0;
+  uint32_t after = 0;
+};
+static_assert(sizeof(KeysCall) == 8);
+static_assert(sizeof(calls::KeyRecord) == 8);  // the answer to KEYS is an array of these
+static_assert(calls::kKeysPerPage * sizeof(calls::KeyRecord) <= kBodyBytes);
 
 // docs/protocol.md, "Transfers"
 constexpr uint32_t kReadTransfer = 0x4441'4552;   // "READ"
@@ -250,22 +257,12 @@ std::vector<std::byte> encode(std::span<const std::byte> head, std::span<const s
 void put_text(std::span<char> field, std::string_view text);
 Result<std::string> get_text(std::span<const char> field);
 
-RangeRecord to_record(const BlockRange& blocks);
-BlockRange from_record(const RangeRecord& record);
 OpenCall to_call(const OpenRequest& request);
 Result<OpenRequest> from_call(const OpenCall& call);
 OpenAnswer to_answer(const Session& session);
 Result<Session> from_answer(const OpenAnswer& answer);
 HolderRecord to_record(const Holder& holder);
 Result<Holder> from_record(const HolderRecord& record);
-std::vector<std::byte> encode_handles(std::span<const Handle> handles);
-// `asked`: what the handles must cover, in order and without gaps.
-Result<std::vector<Handle>> decode_handles(std::span<const std::byte> body, const BlockRange& asked, Access access);
-std::vector<std::byte> encode_list(const ListPage& page);
-Result<ListPage> decode_list(std::span<const std::byte> body, BlockAddress from);
-std::vector<std::byte> encode_commit(std::span<const CommitRange> ranges);
-Result<std::vector<CommitRange>> decode_commit(std::span<const std::byte> body);
-StatAnswer to_answer(const BrickStat& stat);
-Result<BrickStat> from_answer(const StatAnswer& answer);
+Result<Durability> durability_from(uint32_t value);
 
 }  // namespace brickfs::wire

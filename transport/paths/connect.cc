@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/paths/connect.h"
 
+#include <atomic>
+#include <utility>
+
 #include "transport/paths/redirected_brick.h"
 #include "transport/tcp/tcp_brick.h"
 #include "transport/verbs/device.h"
@@ -27,6 +30,25 @@ Result<std::unique_ptr<Brick>> make_remote_brick(const Source& source, const Sec
   }
   if (why != nullptr) *why = "not a remote source";
   return Error(EINVAL, "not a remote source");
+}
+
+std::unique_ptr<Brick> make_brick_with_tcp_around(std::vector<HostPort> addresses, const Secret& secret,
+                                                  std::function<std::unique_ptr<Brick>()> make_wanted,
+                                                  PathTimes times) {
+  const auto told_port = std::make_shared<std::atomic<uint16_t>>(0);
+  const auto tcp_addresses = [addresses = std::move(addresses), told_port] {
+    std::vector<HostPort> all = addresses;
+    const uint16_t port = *told_port;
+    for (HostPort& address : all) address.port = port != 0 ? port : address.port;
+    return all;
+  };
+  BrickPaths paths;
+  paths.names = {"rdma", "tcp"};
+  paths.wanted = make_wanted();
+  paths.around = make_tcp_brick(tcp_addresses, secret);
+  paths.make_probe = std::move(make_wanted);
+  paths.on_wanted = [told_port](const Session& session) { *told_port = session.tcp_port; };
+  return make_redirected_brick(std::move(paths), times);
 }
 
 }  // namespace brickfs

@@ -13,8 +13,6 @@
 #include "transport/base/check.h"
 #include "transport/base/log.h"
 #include "transport/base/mutex.h"
-#include "transport/brick/brick_calls.h"
-#include "transport/tcp/tcp_brick.h"
 
 namespace brickfs {
 namespace {
@@ -38,13 +36,7 @@ class RedirectedBrick final : public Brick {
   Result<Session> open(const OpenRequest& request, Holder* holder) override;
   Status close() override;
   void abandon() override;
-  Status alloc(BlockRange blocks) override { return TRY(live())->alloc(blocks); }
-  Status free(BlockRange blocks) override { return TRY(live())->free(blocks); }
-  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override;
-  Status unmap(BlockRange blocks) override { return TRY(live())->unmap(blocks); }
-  Result<ListPage> list(BlockAddress cursor) override { return TRY(live())->list(cursor); }
-  Status commit(std::span<const CommitRange> ranges) override { return TRY(live())->commit(ranges); }
-  Result<BrickStat> stat() override;
+  Result<calls::Answer> call(const calls::Request& request) override;
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory) override;
   milliseconds silence() override;
   void submit(Batch& batch) override;
@@ -70,6 +62,7 @@ class RedirectedBrick final : public Brick {
   void offer_return();
   std::string describe_way_around() const;
 
+  const BrickPaths::Names names_;
   const std::function<void(const Session&)> on_wanted_;
   const PathTimes times_;
 
@@ -94,7 +87,8 @@ class RedirectedBrick final : public Brick {
 };
 
 RedirectedBrick::RedirectedBrick(BrickPaths paths, PathTimes times)
-    : on_wanted_(std::move(paths.on_wanted)),
+    : names_(std::move(paths.names)),
+      on_wanted_(std::move(paths.on_wanted)),
       times_(times),
       healthy_(times.healthy),
       bricks_{std::move(paths.wanted), std::move(paths.around)},
@@ -203,7 +197,7 @@ Session RedirectedBrick::begin(Path path, Session session, const OpenRequest& re
 
 void RedirectedBrick::go_around(const OpenRequest& request, const Session& session) {
   if (!around_) {
-    log::warn("{}: slower, until rdma works again", describe_way_around());
+    log::warn("{}: slower, until {} works again", describe_way_around(), names_.wanted);
     // Back only to fail again: wait longer each time before it is trusted.
     if (short_sessions_ > 0) healthy_ = std::min(healthy_ * 2, std::max(times_.trial, times_.healthy) * 5);
   }
@@ -215,7 +209,7 @@ void RedirectedBrick::go_around(const OpenRequest& request, const Session& sessi
 
 std::string RedirectedBrick::describe_way_around() const {
   MutexLock lock(mutex_);
-  return fmt::format("tcp, redirected: rdma failed: {}", reason_);
+  return fmt::format("{}, redirected: {} failed: {}", names_.around, names_.wanted, reason_);
 }
 
 Status RedirectedBrick::close() {
@@ -226,21 +220,17 @@ Status RedirectedBrick::close() {
   return status;
 }
 
-Result<std::vector<Handle>> RedirectedBrick::map(BlockRange blocks, Access access) {
+Result<calls::Answer> RedirectedBrick::call(const calls::Request& request) {
   const Current now = current();
   if (now.session == 0) return Error(ENOTCONN, "no session");
-  auto handles = brick(now.path).map(blocks, access);
-  if (!handles.ok()) return handles;
-  for (Handle& handle : *handles) handle.session = now.session;
-  return handles;
-}
-
-Result<BrickStat> RedirectedBrick::stat() {
-  const Current now = current();
-  if (now.session == 0) return Error(ENOTCONN, "no session");
-  auto stat = brick(now.path).stat();
-  if (stat.ok() && now.path == Path::kAround) stat->transport = describe_way_around();
-  return stat;
+  auto answer = brick(now.path).call(request);
+  if (!answer.ok()) return answer;
+  if (auto* const mapped = std::get_if<calls::Mapped>(&*answer)) {
+    for (Handle& handle : mapped->handles) handle.session = now.session;
+  }
+  auto* const stat = std::get_if<BrickStat>(&*answer);
+  if (stat != nullptr && now.path == Path::kAround) stat->transport = describe_way_around();
+  return answer;
 }
 
 milliseconds RedirectedBrick::silence() {
@@ -256,8 +246,8 @@ Result<RegisteredMemory> RedirectedBrick::register_memory(std::span<std::byte> m
   if (!wanted.ok()) {
     if (current().path == Path::kWanted) return wanted.error();
     log::warn(
-        "memory cannot be registered for rdma ({}): once rdma works again, its bytes are copied until the next mount",
-        describe(wanted.error()));
+        "memory cannot be registered for {0} ({1}): once {0} works again, its bytes are copied until the next mount",
+        names_.wanted, describe(wanted.error()));
     return std::move(*around);
   }
   const uint32_t key = wanted->local_key();
@@ -288,24 +278,6 @@ Status RedirectedBrick::wait(Batch& batch) {
 
 std::unique_ptr<Brick> make_redirected_brick(BrickPaths paths, PathTimes times) {
   return std::make_unique<RedirectedBrick>(std::move(paths), times);
-}
-
-std::unique_ptr<Brick> make_brick_with_tcp_around(std::vector<HostPort> addresses, const Secret& secret,
-                                                  std::function<std::unique_ptr<Brick>()> make_wanted,
-                                                  PathTimes times) {
-  const auto told_port = std::make_shared<std::atomic<uint16_t>>(0);
-  const auto tcp_addresses = [addresses = std::move(addresses), told_port] {
-    std::vector<HostPort> all = addresses;
-    const uint16_t port = *told_port;
-    for (HostPort& address : all) address.port = port != 0 ? port : address.port;
-    return all;
-  };
-  BrickPaths paths;
-  paths.wanted = make_wanted();
-  paths.around = make_tcp_brick(tcp_addresses, secret);
-  paths.make_probe = std::move(make_wanted);
-  paths.on_wanted = [told_port](const Session& session) { *told_port = session.tcp_port; };
-  return make_redirected_brick(std::move(paths), times);
 }
 
 }  // namespace brickfs

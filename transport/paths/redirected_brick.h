@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A brick behind two paths: the one wanted (rdma) and a way around it (tcp). When the wanted path fails, the next
+// A brick behind two paths: the one wanted and a way around it. When the wanted path fails, the next
 // open() goes the other way and says why; once the wanted path has worked again for some time, the session is offered
 // to be begun anew there (ERESTART to set_on_lost()), which costs its user a reconnection between operations.
 //
@@ -16,11 +16,9 @@
 
 #include <functional>
 #include <memory>
-#include <vector>
+#include <string>
 
 #include "transport/brick/brick.h"
-#include "transport/brick/proof.h"
-#include "transport/brick/source.h"
 #include "transport/paths/path_watch.h"
 
 namespace brickfs {
@@ -30,15 +28,14 @@ struct BrickPaths {
   std::unique_ptr<Brick> around;  // its memory needs no registration (tcp): local keys are those of `wanted`
   std::function<std::unique_ptr<Brick>()> make_probe;     // another end, by the path of `wanted`
   std::function<void(const Session& session)> on_wanted;  // told of each session by the wanted path; may be null
+  struct Names {                                          // for people
+    std::string wanted;
+    std::string around;
+  };
+  Names names;
 };
 
 // Brick::open() may take the time of both paths' timeouts.
 std::unique_ptr<Brick> make_redirected_brick(BrickPaths paths, PathTimes times = {});
-
-// The way around is TCP to the same hosts, at the port that the brick has told (Session::tcp_port), or else that of the
-// addresses. `make_wanted`: an end of the brick by the wanted path.
-std::unique_ptr<Brick> make_brick_with_tcp_around(std::vector<HostPort> addresses, const Secret& secret,
-                                                  std::function<std::unique_ptr<Brick>()> make_wanted,
-                                                  PathTimes times = {});
 
 }  // namespace brickfs

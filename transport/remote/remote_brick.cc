@@ -3,14 +3,8 @@
 
 #include <utility>
 
-#include "transport/brick/limits.h"
-#include "transport/brick/remote_calls.h"
-
 namespace brickfs {
-
 namespace {
-
-using wire::Kind;
 
 Error no_session() { return Error(ENOTCONN, "no session"); }
 
@@ -55,51 +49,15 @@ Status RemoteBrick::close() {
   return status;
 }
 
-Status RemoteBrick::alloc(BlockRange blocks) {
-  TRY(check_range(blocks));
+Result<calls::Answer> RemoteBrick::call(const calls::Request& request) {
+  TRY(calls::check(request));
+  if (calls::is_of_session(request)) return Error(EINVAL, "a call of the two ends of a session");
   const Use link(link_);
   if (!link) return no_session();
-  TRY(link->call(Kind::kAlloc, bytes_of(wire::to_record(blocks))));
-  return {};
-}
-
-Status RemoteBrick::revoke(Kind kind, BlockRange blocks) {
-  TRY(check_range(blocks));
-  const Use link(link_);
-  if (!link) return no_session();
-  return link->revoke(kind, blocks);
-}
-
-Result<std::vector<Handle>> RemoteBrick::map(BlockRange blocks, Access access) {
-  TRY(check_range(blocks));
-  const Use link(link_);
-  if (!link) return no_session();
-  return link->map(blocks, access);
-}
-
-Result<ListPage> RemoteBrick::list(BlockAddress cursor) {
-  const Use link(link_);
-  if (!link) return no_session();
-  const wire::ListCall call{raw(cursor)};
-  const auto body = TRY(link->call(Kind::kList, bytes_of(call)));
-  return checked(*link, wire::decode_list(body, cursor));
-}
-
-Status RemoteBrick::commit(std::span<const CommitRange> ranges) {
-  if (ranges.size() > limits::kRangesPerCommit) return Error(EINVAL, "too many ranges in one commit");
-  const Use link(link_);
-  if (!link) return no_session();
-  return link->commit(wire::encode_commit(ranges));
-}
-
-Result<BrickStat> RemoteBrick::stat() {
-  const Use link(link_);
-  if (!link) return no_session();
-  const auto body = TRY(link->call(Kind::kStat, {}));
-  const auto answer = TRY(checked(*link, wire::decode<wire::StatAnswer>(body)));
-  auto stat = TRY(checked(*link, wire::from_answer(answer)));
-  stat.transport = link->describe();
-  return stat;
+  auto answer = link->call(request);
+  if (!answer.ok()) return answer;
+  if (auto* const stat = std::get_if<BrickStat>(&*answer)) stat->transport = link->describe();
+  return answer;
 }
 
 std::chrono::milliseconds RemoteBrick::silence() {

@@ -19,13 +19,7 @@ class RemoteBrick : public Brick {
   Result<Session> open(const OpenRequest& request, Holder* holder) final;
   Status close() final;
   void abandon() final { drop_link(); }
-  Status alloc(BlockRange blocks) final;
-  Status free(BlockRange blocks) final { return revoke(wire::Kind::kFree, blocks); }
-  Result<std::vector<Handle>> map(BlockRange blocks, Access access) final;
-  Status unmap(BlockRange blocks) final { return revoke(wire::Kind::kUnmap, blocks); }
-  Result<ListPage> list(BlockAddress cursor) final;
-  Status commit(std::span<const CommitRange> ranges) final;
-  Result<BrickStat> stat() final;
+  Result<calls::Answer> call(const calls::Request& request) final;
   Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(); }
   std::chrono::milliseconds silence() final;
   void submit(Batch& batch) final;
@@ -44,7 +38,6 @@ class RemoteBrick : public Brick {
   using Use = Current<RemoteLink>::Use;
 
   void tell_lost(Error error) const;
-  Status revoke(wire::Kind kind, BlockRange blocks);
 
   Current<RemoteLink> link_;  // the session, also a lost one; none before and after
 

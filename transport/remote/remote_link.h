@@ -2,53 +2,110 @@
 // A client's end of one session with a remote brick, over whatever it is connected by. Once lost it stays lost. Errors
 // are those of Brick's calls of the same names.
 //
+// A transport says by which connection a call goes, and has a thread, the *keeper*, that keeps the session alive and
+// notices its end.
+//
 // Threads: every method from any thread, except as said.
 #pragma once
 
+#include <atomic>
 #include <chrono>
-#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
-#include <vector>
+#include <thread>
 
+#include "transport/base/mutex.h"
 #include "transport/base/result.h"
+#include "transport/base/unique_fd.h"
 #include "transport/brick/brick.h"
-#include "transport/brick/wire.h"
+#include "transport/brick/calls.h"
+#include "transport/brick/channel.h"
+#include "transport/remote/call_channel.h"
 
 namespace brickfs {
 
 class RemoteLink {
  public:
   virtual ~RemoteLink() = default;
+  RemoteLink(const RemoteLink&) = delete;
+  RemoteLink& operator=(const RemoteLink&) = delete;
 
-  virtual const Session& session() const = 0;
-  // For people: "tcp", "rdma (rxe0, type-2 windows)".
+  const Session& session() const { return session_; }
+  // For people: the transport, and the device if there is one.
   virtual std::string describe() const = 0;
 
-  // The answer's body.
-  virtual Result<std::vector<std::byte>> call(wire::Kind kind, std::span<const std::byte> body) = 0;
-  virtual Result<std::vector<Handle>> map(BlockRange blocks, Access access) = 0;
-  // UNMAP and FREE: no transfer uses the handles any more, and what was written through them is visible to the brick.
-  virtual Status revoke(wire::Kind kind, BlockRange blocks) = 0;
-  // `body`: of COMMIT. Covers every write that is complete.
-  virtual Status commit(std::span<const std::byte> body) = 0;
-  virtual std::chrono::milliseconds silence() = 0;
+  virtual Result<calls::Answer> call(const calls::Request& request) { return ask(request); }
   virtual void submit(Batch& batch) = 0;
   virtual void wait(const Batch& batch) = 0;
+  // Of the brick's process, whatever its memory does.
+  std::chrono::milliseconds silence();
 
   // Ends the session for good, without a word to whoever is told of its loss.
-  virtual Status close() = 0;
+  Status close();
   // Marks the session lost; the first reason counts.
-  virtual void lose(Error error) = 0;
+  void lose(Error error);
   // Everything posted is complete and no thread of the link runs on return. Not from a thread of the link.
   virtual void stop() = 0;
-};
 
-// What a brick has answered; bytes that make no sense end the session.
-template <typename T>
-Result<T> checked(RemoteLink& link, Result<T> decoded) {
-  if (!decoded.ok()) link.lose(decoded.error());
-  return decoded;
-}
+ protected:
+  // A brick that does not answer a renewal for so long is given up while the lease still lasts.
+  static constexpr auto kRenewTimeout = limits::kLease - limits::kKeepAlive;
+  // What attaching to a session that has just begun ends with if it was taken over meanwhile: the lease was granted all
+  // the same, and the session is lost like any other.
+  static bool says_cut_off(const Status& attached);
+
+  // `on_lost`: as in Brick::set_on_lost().
+  RemoteLink(Session session, std::function<void(Error)> on_lost);
+
+  // The answer to a call, by whatever connection it goes. An answer that makes no sense loses the session.
+  Result<calls::Answer> ask(const calls::Request& request);
+  uint64_t next_id() { return ++last_id_; }  // of a call: unique in the session
+  std::optional<Error> lost() const;
+  bool is_over() const;  // lost, or being stopped
+
+  // Of the keeper.
+  void start_keeper() {
+    keeper_ = std::thread([this] { keep_alive(); });
+  }
+  // The session is lost, without a word, if it was not before; then the keeper is waited for.
+  void begin_stop();
+  void join_keeper() {
+    if (keeper_.joinable()) keeper_.join();
+  }
+  void wake_keeper();
+  pollfd wake_watch() const { return {wake_.get(), POLLIN, 0}; }
+  void take_wake();
+
+ private:
+  // Sends it and waits for the answer. An error: no connection is left for it.
+  virtual Result<Reply> carry(const calls::Request& request, std::chrono::milliseconds timeout) = 0;
+  // The connection for calls that answers soonest; null: none.
+  virtual std::shared_ptr<CallChannel> calls() const = 0;
+  // What was written is visible to the brick.
+  virtual Status flush() { return {}; }
+  // The session is lost: every connection is shut down. Once.
+  virtual void cut() = 0;
+  // The keeper: until something happens or it is time; sees to lost connections.
+  virtual void watch(Deadline until) = 0;
+  // Asks the brick for a sign of life on each connection that needs one.
+  virtual void renew() = 0;
+  void keep_alive();
+
+  const Session session_;
+  const std::function<void(Error)> on_lost_;
+  const UniqueFd wake_;           // eventfd: the keeper looks after everything
+  std::atomic<bool> ask_{false};  // the keeper is to ask the brick for a sign of life
+  std::atomic<uint64_t> last_id_{0};
+
+  mutable Mutex mutex_;
+  std::optional<Error> lost_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+
+  std::thread keeper_;
+};
 
 }  // namespace brickfs

@@ -13,6 +13,7 @@ namespace {
 constexpr uint64_t kAnswerBytesThatFit = 32 * kKiB;
 // An answer with more payload than this is received by itself.
 constexpr uint64_t kReceivedTogether = 16 * kKiB;
+constexpr size_t kTakenOff = 256;  // entries, before those behind them move up
 }  // namespace
 
 DataChannel::DataChannel(UniqueFd fd, std::function<void(Error)> on_failure)
@@ -35,7 +36,11 @@ void DataChannel::submit(Batch& batch, std::span<const Transfer* const> transfer
   const Status sent = send_requests(first_id, transfers);  // from the last byte on the batch may be gone
   lock.lock();
   sending_ = false;
-  if (!sent.ok()) mark_dead();
+  if (sent.ok()) {
+    note_sent(first_id + transfers.size() - 1);
+  } else {
+    mark_dead();
+  }
   const bool dead = dead_;
   send_free_.notify_one();
   quiet_.notify_all();
@@ -53,17 +58,17 @@ uint64_t DataChannel::push(Batch& batch, std::span<const Transfer* const> transf
   for (const Transfer* transfer : transfers) {
     uint32_t length = 0;
     for (const LocalSlice& slice : transfer->local) length += slice.length_bytes;
-    pending_.push_back({&batch, transfer, next_id_++, length, transfer->direction, batch.has_callback()});
-    answer_bytes_ += answer_bytes(pending_.back());
+    entries_.push_back({&batch, transfer, next_id_++, length, transfer->direction, batch.has_callback()});
+    answer_bytes_ += answer_bytes(entries_.back());
     if (batch.has_callback()) ++callbacks_;
     load_bytes_.fetch_add(length, std::memory_order_relaxed);
   }
+  outstanding_.fetch_add(transfers.size(), std::memory_order_relaxed);
   return first_id;
 }
 
 void DataChannel::note_sent(uint64_t id) {
-  MutexLock lock(mutex_);
-  sent_id_ = id;
+  sent_id_.store(id, std::memory_order_release);
   sent_.notify_one();
 }
 
@@ -76,9 +81,7 @@ void DataChannel::wait(const Batch& batch) {
       continue;
     }
     reading_ = true;
-    lock.unlock();
     read_until(self.last_id);
-    lock.lock();
   }
 }
 
@@ -105,15 +108,11 @@ void DataChannel::wake_next_reader() {
 }
 
 uint64_t DataChannel::last_id_of(const Batch& batch) const {
-  for (auto entry = pending_.rbegin(); entry != pending_.rend(); ++entry) {
+  const auto entries = pending();
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     if (entry->batch == &batch) return entry->id;
   }
   return 0;
-}
-
-uint64_t DataChannel::done_id() const {
-  MutexLock lock(mutex_);
-  return done_id_;
 }
 
 bool DataChannel::sending() const {
@@ -121,13 +120,8 @@ bool DataChannel::sending() const {
   return sending_;
 }
 
-bool DataChannel::alone() const {
-  MutexLock lock(mutex_);
-  return pending_.size() == 1;
-}
-
 bool DataChannel::somebody_must_read() const {
-  return !dead_ && !pending_.empty() && (callbacks_ > 0 || (sender_blocked_ && answer_bytes_ > kAnswerBytesThatFit));
+  return !dead_ && !pending().empty() && (callbacks_ > 0 || (sender_blocked_ && answer_bytes_ > kAnswerBytesThatFit));
 }
 
 bool DataChannel::background_wanted() const { return !reading_ && somebody_must_read(); }
@@ -140,38 +134,38 @@ void DataChannel::run_background() {
       continue;
     }
     reading_ = true;
-    lock.unlock();
     read_in_background();
-    lock.lock();
   }
 }
 
 void DataChannel::read_until(uint64_t id) {
   Status status;
-  while (status.ok() && done_id() < id) status = read_some();
+  while (status.ok() && done_id_ < id) status = read_some();
   give_up_reading(status);
 }
 
 void DataChannel::read_in_background() {
   Status status;
-  bool wanted = true;
-  while (status.ok() && wanted) {
+  do {
     status = read_some();
-    MutexLock lock(mutex_);
-    wanted = somebody_must_read();
-  }
+  } while (status.ok() && somebody_must_read());
   give_up_reading(status);
 }
 
 Status DataChannel::read_some() {
-  const std::vector<Entry> entries = next_to_read();
-  return entries.empty() ? Status() : read(entries);
+  const Entries entries = next_to_read();
+  if (entries.empty()) return {};
+  Status status;
+  mutex_.unlock();
+  const size_t done = read(entries, status);
+  mutex_.lock();
+  pop(std::span(entries).first(done));
+  return status;
 }
 
-std::vector<DataChannel::Entry> DataChannel::next_to_read() const {
-  MutexLock lock(mutex_);
-  std::vector<Entry> entries;
-  for (const Entry& entry : pending_) {
+DataChannel::Entries DataChannel::next_to_read() const {
+  Entries entries;
+  for (const Entry& entry : pending()) {
     const bool fits = entries.size() < kTransfersPerCall && answer_bytes(entry) <= kReceivedTogether;
     if (!entries.empty() && !fits) break;
     entries.push_back(entry);
@@ -182,31 +176,36 @@ std::vector<DataChannel::Entry> DataChannel::next_to_read() const {
 
 void DataChannel::pop(std::span<const Entry> entries) {
   if (entries.empty()) return;
-  MutexLock lock(mutex_);
   for (const Entry& entry : entries) {
     load_bytes_.fetch_sub(entry.length_bytes, std::memory_order_relaxed);
     answer_bytes_ -= answer_bytes(entry);
     if (entry.callback) --callbacks_;
-    pending_.pop_front();
+  }
+  outstanding_.fetch_sub(entries.size(), std::memory_order_relaxed);
+  first_ += entries.size();
+  if (first_ == entries_.size() || first_ >= kTakenOff) {  // seldom, and then few are moved
+    entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(first_));
+    first_ = 0;
   }
   done_id_ = entries.back().id;
   wake_done();
 }
 
 void DataChannel::give_up_reading(const Status& status) {
-  MutexLock lock(mutex_);
   reading_ = false;
   if (!status.ok()) mark_dead();
-  const bool dead = dead_;
   wake_next_reader();
   quiet_.notify_all();
   if (background_wanted()) background_.notify_one();
-  lock.unlock();
-  if (dead) complete_the_rest_if_quiet();
+  if (!dead_) return;
+  mutex_.unlock();
+  complete_the_rest_if_quiet();
   if (!status.ok()) on_failure_(status.error());
+  mutex_.lock();
 }
 
 Status DataChannel::wait_until_sent(uint64_t id) {
+  if (sent_id_.load(std::memory_order_acquire) >= id) return {};
   MutexLock lock(mutex_);
   while (sent_id_ < id && !dead_) sent_.wait(lock);
   if (sent_id_ < id) return Error(ENOTCONN, "connection is gone");
@@ -221,16 +220,17 @@ void DataChannel::mark_dead() {
 }
 
 void DataChannel::complete_the_rest_if_quiet() {
-  std::deque<Entry> rest;
+  std::vector<Entry> rest;
   {
     MutexLock lock(mutex_);
-    if (!dead_ || sending_ || reading_ || completing_ || pending_.empty()) return;
+    if (!dead_ || sending_ || reading_ || completing_ || pending().empty()) return;
     completing_ = true;
-    rest = pending_;
+    rest.assign(pending().begin(), pending().end());
   }
   for (const Entry& entry : rest) entry.batch->finish_one(ENOTCONN);
   MutexLock lock(mutex_);
-  pending_.clear();
+  entries_.clear();
+  first_ = 0;
   done_id_ = rest.back().id;
   wake_done();
   quiet_.notify_all();
@@ -248,7 +248,7 @@ void DataChannel::stop() {
   shut_down();
   {
     MutexLock lock(mutex_);
-    while (sending_ || reading_ || !pending_.empty()) quiet_.wait(lock);
+    while (sending_ || reading_ || !pending().empty()) quiet_.wait(lock);
     stopping_ = true;
     background_.notify_one();
   }

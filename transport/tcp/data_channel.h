@@ -12,12 +12,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
@@ -62,21 +62,23 @@ class DataChannel {
   Status send_requests(uint64_t first_id, std::span<const Transfer* const> transfers);
   Status send_group(uint64_t first_id, std::span<const Transfer* const> transfers);
   Status wait_for_room();
-  void note_sent(uint64_t id);
+  void note_sent(uint64_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static uint64_t answer_bytes(const Entry& entry);
   uint64_t push(Batch& batch, std::span<const Transfer* const> transfers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Reader: whoever set reading_.
+  // Reader: whoever set reading_. These two let go of the mutex while they read.
   class Answers;
-  void read_until(uint64_t id);
-  void read_in_background();
-  Status read_some();
-  std::vector<Entry> next_to_read() const;
-  Status read(std::span<const Entry> entries);
+  using Entries = absl::InlinedVector<Entry, kTransfersPerCall>;
+  void read_until(uint64_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void read_in_background() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status read_some() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void give_up_reading(const Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Entries next_to_read() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void pop(std::span<const Entry> entries) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How many of them are done, also if then something fails.
+  size_t read(std::span<const Entry> entries, Status& status);
   Result<size_t> receive_some(std::span<const iovec> parts);
   Status wait_until_sent(uint64_t id);
-  void pop(std::span<const Entry> entries);
-  void give_up_reading(const Status& status);
 
   // Asleep in wait() until everything up to an id is done, or somebody must read.
   struct Waiter {
@@ -90,9 +92,10 @@ class DataChannel {
   bool somebody_must_read() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool background_wanted() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t last_id_of(const Batch& batch) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  uint64_t done_id() const;
+  std::span<const Entry> pending() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return std::span(entries_).subspan(first_);
+  }
   bool sending() const;
-  bool alone() const;
   void run_background();
   void mark_dead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void complete_the_rest_if_quiet();
@@ -100,19 +103,22 @@ class DataChannel {
   const UniqueFd fd_;
   const std::function<void(Error)> on_failure_;
   std::atomic<uint64_t> load_bytes_{0};
+  std::atomic<size_t> outstanding_{0};  // transfers
+  std::atomic<uint64_t> sent_id_{0};    // wholly handed to the kernel up to here; grows under mutex_
 
   // The reader's own.
   PollingReceiver receiver_;
   std::vector<std::byte> early_bytes_;  // of the next answers, that came along with a refused read
 
   mutable Mutex mutex_;
-  CondVar sent_;                                       // for a reader ahead of the sender
-  CondVar send_free_;                                  // for the next sender
-  CondVar background_;                                 // for the background thread
-  CondVar quiet_;                                      // for stop()
-  std::deque<Entry> pending_ ABSL_GUARDED_BY(mutex_);  // in the order of their ids; the reader takes them off
+  CondVar sent_;        // for a reader ahead of the sender
+  CondVar send_free_;   // for the next sender
+  CondVar background_;  // for the background thread
+  CondVar quiet_;       // for stop()
+  // From first_ on: outstanding, in the order of their ids; the reader takes them off.
+  std::vector<Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  size_t first_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
-  uint64_t sent_id_ ABSL_GUARDED_BY(mutex_) = 0;       // wholly handed to the kernel up to here
   uint64_t done_id_ ABSL_GUARDED_BY(mutex_) = 0;       // answered and finished up to here
   uint64_t answer_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // that the brick will send
   size_t callbacks_ ABSL_GUARDED_BY(mutex_) = 0;       // entries that nobody will wait for

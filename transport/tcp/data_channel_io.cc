@@ -7,7 +7,6 @@
 #include "transport/brick/limits.h"
 #include "transport/brick/wire.h"
 #include "transport/tcp/data_channel.h"
-#include "transport/tcp/frame.h"
 
 namespace brickfs::tcp {
 namespace {
@@ -67,6 +66,10 @@ Status DataChannel::send_requests(uint64_t first_id, std::span<const Transfer* c
   while (!transfers.empty()) {
     const size_t count = std::min(transfers.size(), kTransfersPerCall);
     TRY(send_group(first_id, transfers.first(count)));
+    if (count < transfers.size()) {
+      MutexLock lock(mutex_);
+      note_sent(first_id + count - 1);
+    }
     first_id += count;
     transfers = transfers.subspan(count);
   }
@@ -85,8 +88,12 @@ Status DataChannel::send_group(uint64_t first_id, std::span<const Transfer* cons
     left.advance(sent);
     const size_t before = sent_requests;
     while (sent_requests < transfers.size() && group.ends[sent_requests] <= sent_bytes) ++sent_requests;
-    if (sent_requests > before) note_sent(first_id + sent_requests - 1);
-    if (!left.done()) TRY(wait_for_room());
+    if (left.done()) break;  // who submits notes that
+    if (sent_requests > before) {
+      MutexLock lock(mutex_);
+      note_sent(first_id + sent_requests - 1);
+    }
+    TRY(wait_for_room());
   }
   return {};
 }
@@ -104,7 +111,8 @@ Status DataChannel::wait_for_room() {
 }
 
 Result<size_t> DataChannel::receive_some(std::span<const iovec> parts) {
-  if (early_bytes_.empty()) return receiver_.receive_some(fd_.get(), parts, alone());
+  if (early_bytes_.empty())
+    return receiver_.receive_some(fd_.get(), parts, outstanding_.load(std::memory_order_relaxed) == 1);
   const iovec& first = parts.front();
   const size_t count = std::min(first.iov_len, early_bytes_.size());
   std::memcpy(first.iov_base, early_bytes_.data(), count);
@@ -141,7 +149,7 @@ class DataChannel::Answers {
     const size_t payload = begins_[i] + sizeof(answer);
     TRY(receive_up_to(payload));
     const bool has_payload = entry.direction == Direction::kRead && answer.status == 0;
-    if (answer.id != entry.id || answer.status > kHighestErrno ||
+    if (answer.id != entry.id || answer.status > wire::kHighestErrno ||
         answer.length_bytes != (has_payload ? entry.length_bytes : 0)) {
       return Error(EPROTO, "answer to another transfer");
     }
@@ -190,9 +198,8 @@ class DataChannel::Answers {
 };
 
 // At least the first; then those of which something has come with it.
-Status DataChannel::read(std::span<const Entry> entries) {
+size_t DataChannel::read(std::span<const Entry> entries, Status& status) {
   Answers answers(*this, entries);
-  Status status;
   size_t done = 0;
   do {
     const auto code = answers.receive(done);
@@ -203,8 +210,7 @@ Status DataChannel::read(std::span<const Entry> entries) {
     // The entry stays pending until it is finished, so that whoever waits for it waits for that too.
     entries[done++].batch->finish_one(*code);
   } while (done < entries.size() && answers.has_begun(done));
-  pop(entries.first(done));
-  return status;
+  return done;
 }
 
 }  // namespace brickfs::tcp

@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "transport/brick/brick_calls.h"
 #include "transport/remote/remote_brick.h"
 #include "transport/tcp/link.h"
 
@@ -27,8 +26,8 @@ class TcpBrick final : public RemoteBrick {
 Result<std::unique_ptr<RemoteLink>> TcpBrick::connect(const OpenRequest& request, Holder* holder,
                                                       std::function<void(Error)> on_lost) {
   Error error(EHOSTUNREACH, "no address");
-  for (HostPort& address : addresses_()) {
-    auto link = tcp::Link::open({std::move(address.host), address.port, secret_}, request, holder, on_lost);
+  for (const HostPort& address : addresses_()) {
+    auto link = tcp::Link::open(address, secret_, request, holder, on_lost);
     if (link.ok()) return std::unique_ptr<RemoteLink>(*std::move(link));
     error = more_telling(error, link.error());
     if (is_brick_answer(link.error())) break;

@@ -2,7 +2,6 @@
 // How transfers become work requests.
 #include <algorithm>
 
-#include "transport/brick/remote_calls.h"
 #include "transport/verbs/data_path.h"
 
 namespace brickfs::verbs {

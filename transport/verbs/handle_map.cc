@@ -2,7 +2,6 @@
 #include "transport/verbs/handle_map.h"
 
 #include "transport/brick/limits.h"
-#include "transport/brick/wire.h"
 
 namespace brickfs::verbs {
 namespace {
@@ -37,39 +36,28 @@ Result<uint32_t> HandleMap::take_place() {
   return kPlaces + place;
 }
 
-Result<std::vector<Handle>> HandleMap::add(std::span<const std::byte> body, const BlockRange& asked, Access access) {
-  const auto records = TRY(wire::decode_array<LaneHandle>(body, limits::kBlocksPerCall));
-  std::vector<Handle> handles;
-  BlockAddress next = asked.start;
-  uint64_t missing = asked.count;
-  for (const LaneHandle& record : records) {
-    if (BlockAddress{record.start} != next || record.count == 0 || record.count > missing || record.id == 0) {
-      return Error(EPROTO, "handles for other blocks than were mapped");
-    }
-    handles.push_back({{next, record.count}, access, record.address});
-    next = handles.back().blocks.end();
-    missing -= record.count;
-  }
-  if (missing != 0) return Error(EPROTO, "handles for fewer blocks than were mapped");
+Result<calls::Mapped> HandleMap::add(calls::Mapped mapped) {
+  if (mapped.keys.size() != mapped.handles.size()) return Error(EPROTO, "handles without keys");
   MutexLock lock(mutex_);
-  for (size_t i = 0; i < handles.size(); ++i) {
+  for (size_t i = 0; i < mapped.handles.size(); ++i) {
+    const uint32_t id = mapped.handles[i].remote_key;
     const uint32_t key = TRY(take_place());
     Mapping& mapping = *at(key);
-    if (!by_id_.emplace(records[i].id, &mapping).second) return Error(EPROTO, "a handle that was there before");
-    handles[i].remote_key = key;
-    mapping.handle = handles[i];
-    mapping.id = records[i].id;
+    if (id == 0 || !by_id_.emplace(id, &mapping).second) return Error(EPROTO, "a handle that was there before");
+    mapped.handles[i].remote_key = key;
+    mapping.handle = mapped.handles[i];
+    mapping.id = id;
     for (size_t lane = 0; lane < mapping.keys.size(); ++lane) {
-      mapping.keys[lane].store(records[i].keys[lane], std::memory_order_relaxed);
+      mapping.keys[lane].store(mapped.keys[i][lane], std::memory_order_relaxed);
     }
     mapping.live.store(key);
   }
-  return handles;
+  return mapped;
 }
 
-void HandleMap::add_keys(uint32_t lane, std::span<const KeyRecord> keys) {
+void HandleMap::add_keys(uint32_t lane, std::span<const calls::KeyRecord> keys) {
   MutexLock lock(mutex_);
-  for (const KeyRecord& record : keys) {
+  for (const calls::KeyRecord& record : keys) {
     const auto found = by_id_.find(record.id);
     if (found != by_id_.end()) found->second->keys[lane].store(record.key, std::memory_order_relaxed);
   }

@@ -33,9 +33,10 @@ struct alignas(64) Mapping {
 
 class HandleMap {
  public:
-  // What a brick answers to MAP. EPROTO: not what was asked for. ENOMEM: more handles than anybody should have.
-  Result<std::vector<Handle>> add(std::span<const std::byte> body, const BlockRange& asked, Access access);
-  void add_keys(uint32_t lane, std::span<const KeyRecord> keys);
+  // What a brick has answered to MAP; the handles get remote keys of this map. EPROTO: a handle without keys, or one
+  // that was there before. ENOMEM: more handles than anybody should have.
+  Result<calls::Mapped> add(calls::Mapped mapped);
+  void add_keys(uint32_t lane, std::span<const calls::KeyRecord> keys);
 
   // Counts a user more. Null: no such handle, or not as it was handed out; somebody may have seen a user more for a
   // moment.

@@ -2,32 +2,28 @@
 #include "transport/verbs/link.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 
-#include "transport/brick/brick_calls.h"
 #include "transport/brick/limits.h"
-#include "transport/brick/remote_calls.h"
 
 namespace brickfs::verbs {
-namespace {
-
-// A brick that does not answer a renewal for so long is given up while the lease still lasts.
-constexpr auto kRenewTimeout = limits::kLease - limits::kKeepAlive;
-
-}  // namespace
-
 Result<std::unique_ptr<Link>> Link::open(const Peer& peer, LocalMemory& memory, const OpenRequest& request,
                                          Holder* holder, std::function<void(Error)> on_lost) {
   const Deadline latest = Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout;
   Error error(EHOSTUNREACH, "no address");
   Result<Opened> opened = error;
+  std::unique_ptr<MessageChannel> channel;
+  const auto open_by = [&](const HostPort& address, Deadline before) -> Result<Opened> {
+    auto greeted = TRY(greet(address, before));
+    channel = std::move(greeted.channel);
+    return open_session(*channel, greeted.nonces, peer.secret, request, holder, greeted.deadline);
+  };
   size_t number = 0;
   for (size_t i = 0; i < peer.addresses.size(); ++i) {
     const auto now = Clock::now();
     const auto share = (latest - now) / static_cast<int64_t>(peer.addresses.size() - i);
-    opened = open_session(peer.addresses[i], peer.secret, request, holder, now + share);
+    opened = open_by(peer.addresses[i], now + share);
     number = i;
     if (opened.ok()) break;
     error = more_telling(error, opened.error());
@@ -35,24 +31,22 @@ Result<std::unique_ptr<Link>> Link::open(const Peer& peer, LocalMemory& memory, 
   }
   if (!opened.ok()) return error;
   std::unique_ptr<Link> link(new Link(peer, memory, request, *opened, std::move(on_lost)));
-  const Status begun = link->begin(number, std::move(opened->channel), latest);
+  const Status begun = link->begin(number, std::move(channel), latest);
   if (!begun.ok()) return begun.error();
   return link;
 }
 
 Link::Link(const Peer& peer, LocalMemory& memory, const OpenRequest& request, const Opened& opened,
            std::function<void(Error)> on_lost)
-    : peer_(peer),
+    : RemoteLink(opened.session, std::move(on_lost)),
+      peer_(peer),
       memory_(memory),
-      session_(opened.session),
       token_(opened.token),
       observes_(request.mode == OpenMode::kObserve),
-      on_lost_(std::move(on_lost)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       rails_(peer.addresses.size()),
       data_(memory, handles_, [this] { wake_keeper(); }) {}
 
-Link::~Link() { stop(); }
+Link::~Link() { Link::stop(); }
 
 Status Link::begin(size_t number, std::unique_ptr<MessageChannel> calls, Deadline latest) {
   const auto add_rail = [&]() -> Status {
@@ -63,13 +57,11 @@ Status Link::begin(size_t number, std::unique_ptr<MessageChannel> calls, Deadlin
     }
     return observes_ ? Status() : add_lanes(*rail, latest);
   };
+  if (wake_watch().fd < 0) return Error(EMFILE, "eventfd");
   const Status added = add_rail();
-  // Taken over meanwhile: the lease was granted all the same, and the session is lost like any other.
-  const bool cut_off = added.code() == EACCES || added.code() == ENOTCONN || added.code() == ECONNREFUSED ||
-                       added.code() == EKEYREJECTED;
-  if (!added.ok() && !cut_off) return added;
-  if (cut_off) lose(Error(ENOTCONN, "the session ended at once"));
-  keeper_ = std::thread([this] { keep_alive(); });
+  if (!added.ok() && !says_cut_off(added)) return added;
+  if (!added.ok()) lose(Error(ENOTCONN, "the session ended at once"));
+  start_keeper();
   if (peer_.addresses.size() > 1) mender_ = std::thread([this] { mend(); });
   return {};
 }
@@ -85,56 +77,53 @@ std::string Link::describe() const {
 }
 
 // On one rail after the other until one answers. The brick knows the call by its id, and does it once.
-Result<Answer> Link::call_on_rails(wire::Kind kind, std::span<const std::byte> body) {
-  const uint64_t id = ++last_id_;
+Result<Reply> Link::carry(const calls::Request& request, std::chrono::milliseconds timeout) {
+  const uint64_t id = next_id();
+  const bool commits = calls::kind_of(request) == calls::Kind::kCommit;
   while (true) {
     if (const auto error = lost()) return *error;
     const auto rail = live_rail();
     if (!rail) return Error(ENOTCONN, "the connection to the brick is gone");
-    CallChannel& channel = kind == wire::Kind::kCommit && rail->commits ? *rail->commits : *rail->calls;
-    auto answer = channel.call(kind, id, body, limits::kCallTimeout);
-    if (answer.ok() || answer.error().is(EPROTO)) return answer;
+    CallChannel& channel = commits && rail->commits ? *rail->commits : *rail->calls;
+    auto reply = channel.call(id, request, timeout);
+    if (reply.ok() || reply.error().is(EPROTO)) return reply;
     rail->lost.store(true);
     wake_keeper();
   }
 }
 
-Result<std::vector<std::byte>> Link::call(wire::Kind kind, std::span<const std::byte> body) {
-  auto answer = call_on_rails(kind, body);
-  if (!answer.ok()) {
-    const auto before = lost();
-    lose(answer.error());
-    return before.value_or(answer.error());
-  }
-  if (answer->status == 0) return std::move(answer->body);
-  const Error error = explain_call(answer->status);
-  if (error.is(ENOTCONN)) lose(error);
-  return error;
+Result<calls::Answer> Link::call(const calls::Request& request) {
+  return std::visit(calls::Overloaded{
+                        [&](const calls::Map&) { return map(request); },
+                        [&](const calls::Unmap& call) { return revoke(request, call.blocks); },
+                        [&](const calls::Free& call) { return revoke(request, call.blocks); },
+                        [&](const calls::Commit&) -> Result<calls::Answer> {
+                          TRY(flush());
+                          return ask(request);
+                        },
+                        [&](const auto&) { return ask(request); },
+                    },
+                    request);
 }
 
-Result<std::vector<Handle>> Link::map(BlockRange blocks, Access access) {
-  const wire::MapCall asked{wire::to_record(blocks), static_cast<uint32_t>(access), 0};
-  const auto body = TRY(call(wire::Kind::kMap, bytes_of(asked)));
-  return checked(*this, handles_.add(body, blocks, access));
+Result<calls::Answer> Link::map(const calls::Request& request) {
+  auto answer = TRY(ask(request));
+  auto mapped = handles_.add(std::get<calls::Mapped>(std::move(answer)));
+  if (!mapped.ok()) lose(mapped.error());
+  return calls::to_answer(std::move(mapped));
 }
 
-Status Link::revoke(wire::Kind kind, BlockRange blocks) {
+Result<calls::Answer> Link::revoke(const calls::Request& request, BlockRange blocks) {
   const auto taken = handles_.take_out(blocks);
   for (const auto& mapping : taken) data_.wait_unused(*mapping);
   TRY(flush());
-  const auto answer = call(kind, bytes_of(wire::to_record(blocks)));
+  auto answer = ask(request);
   if (answer.ok()) {
     handles_.forget(taken);
-    return {};
+  } else if (!lost()) {
+    handles_.put_back(taken);  // a refusal leaves everything as it was
   }
-  if (!lost()) handles_.put_back(taken);  // a refusal leaves everything as it was
-  return answer.error();
-}
-
-Status Link::commit(std::span<const std::byte> body) {
-  TRY(flush());
-  TRY(call(wire::Kind::kCommit, body));
-  return {};
+  return answer;
 }
 
 Status Link::flush() {
@@ -143,120 +132,70 @@ Status Link::flush() {
   return flushed;
 }
 
-// Of the brick's process: its memory answers without it.
-std::chrono::milliseconds Link::silence() {
+std::shared_ptr<CallChannel> Link::calls() const {
   const auto rail = live_rail();
-  if (!rail) return {};
-  if (!rail->calls->busy() && !ask_.exchange(true)) wake_keeper();
-  return rail->calls->silence();
+  return rail ? rail->calls : nullptr;
 }
 
-void Link::keep_alive() {
-  auto next_renewal = Clock::now() + limits::kKeepAlive;
-  while (true) {
-    wait_for_events(next_renewal);
-    handle_lost_rails();
-    {
-      MutexLock lock(mutex_);
-      if (stopping_) return;
-      if (lost_) {
-        const Error error = *lost_;
-        lock.unlock();
-        on_lost_(error);
-        return;
-      }
-    }
-    if (!ask_.exchange(false) && Clock::now() < next_renewal) continue;
-    data_.check_progress();
-    renew();
-    next_renewal = Clock::now() + limits::kKeepAlive;
-  }
-}
-
-// Until a connection ends, somebody calls, or it is time.
-void Link::wait_for_events(Deadline deadline) {
-  std::vector<pollfd> watched = {pollfd{wake_.get(), POLLIN, 0}};
-  std::vector<std::pair<rdma_event_channel*, Rail*>> channels;
+void Link::watch(Deadline until) {
+  std::vector<pollfd> watched = {wake_watch()};
+  std::vector<std::pair<std::function<bool()>, Rail*>> ends;
+  const auto add = [&](pollfd entry, std::function<bool()> has_ended, Rail& rail) {
+    watched.push_back(entry);
+    ends.emplace_back(std::move(has_ended), &rail);
+  };
   const Rails rails = this->rails();
   for (const auto& rail : rails) {
     if (!rail || rail->lost.load()) continue;
-    channels.emplace_back(&rail->calls->events(), rail.get());
-    if (rail->commits) channels.emplace_back(&rail->commits->events(), rail.get());
-    for (rdma_event_channel* const events : rail->lane_events) channels.emplace_back(events, rail.get());
+    for (CallChannel* const calls : {rail->calls.get(), rail->commits.get()}) {
+      if (calls == nullptr) continue;
+      add(
+          calls->channel().watch(), [calls] { return calls->channel().peer_has_gone(); }, *rail);
+    }
+    for (rdma_event_channel* const events : rail->lane_events) {
+      add(
+          {events->fd, POLLIN, 0}, [events] { return has_ended(*events); }, *rail);
+    }
   }
-  for (const auto& [channel, rail] : channels) watched.push_back({channel->fd, POLLIN, 0});
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
   ::poll(watched.data(), watched.size(), static_cast<int>(std::max<int64_t>(left, 0)));
-  uint64_t count = 0;
-  if (watched[0].revents != 0) [[maybe_unused]]
-    const ssize_t got = ::read(wake_.get(), &count, sizeof(count));
-  for (size_t i = 0; i < channels.size(); ++i) {
-    if (watched[i + 1].revents != 0 && has_ended(*channels[i].first)) channels[i].second->lost.store(true);
+  if (watched[0].revents != 0) take_wake();
+  for (size_t i = 0; i < ends.size(); ++i) {
+    if (watched[i + 1].revents != 0 && ends[i].first()) ends[i].second->lost.store(true);
   }
+  handle_lost_rails();
 }
 
 void Link::renew() {
+  data_.check_progress();
   for (const auto& rail : rails()) {
     if (!rail || rail->lost.load() || rail->calls->busy()) continue;
-    const auto answer = rail->calls->call(wire::Kind::kRenew, ++last_id_, {}, kRenewTimeout);
-    if (!answer.ok()) {
+    const auto reply = rail->calls->call(next_id(), calls::Renew{}, kRenewTimeout);
+    if (!reply.ok()) {
       rail->lost.store(true);
       wake_keeper();
-    } else if (answer->status != 0) {
-      lose(explain_call(answer->status));
+    } else if (reply->status != 0) {
+      lose(calls::explain(reply->status));
     }
   }
 }
 
-std::optional<Error> Link::lost() const {
+void Link::cut() {
   MutexLock lock(mutex_);
-  return lost_;
-}
-
-void Link::wake_keeper() {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));  // full: it is awake already
-}
-
-void Link::lose(Error error) {
-  {
-    MutexLock lock(mutex_);
-    if (lost_) return;
-    lost_ = Error(ENOTCONN, error.what());
-    for (const auto& rail : rails_) {
-      if (rail) rail->shut_down();
-    }
-    mend_.notify_all();
+  for (const auto& rail : rails_) {
+    if (rail) rail->shut_down();
   }
-  wake_keeper();
-}
-
-Status Link::close() {
-  const auto rail = live_rail();
-  {
-    MutexLock lock(mutex_);
-    if (lost_) return *lost_;
-    stopping_ = true;
-  }
-  Result<Answer> answer = Error(ENOTCONN, "the connection to the brick is gone");
-  if (rail && data_.flush().ok())
-    answer = rail->calls->call(wire::Kind::kClose, ++last_id_, {}, limits::kHandshakeTimeout);
-  stop();
-  if (!answer.ok()) return answer.error();
-  if (answer->status != 0) return explain_call(answer->status);
-  return {};
+  mend_.notify_all();
 }
 
 void Link::stop() {
+  begin_stop();
   {
     MutexLock lock(mutex_);
-    stopping_ = true;
     mend_.notify_all();
   }
-  lose(Error(ENOTCONN, "the session has ended"));
-  wake_keeper();
   if (mender_.joinable()) mender_.join();
-  if (keeper_.joinable()) keeper_.join();
+  join_keeper();
   handle_lost_rails();
   data_.stop();
 }

@@ -7,26 +7,22 @@
 // Threads: every method from any thread, except as said.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
-#include "transport/base/unique_fd.h"
 #include "transport/brick/brick.h"
 #include "transport/brick/proof.h"
 #include "transport/brick/source.h"
 #include "transport/remote/remote_link.h"
 #include "transport/verbs/data_path.h"
+#include "transport/verbs/greet.h"
 #include "transport/verbs/handle_map.h"
-#include "transport/verbs/handshake.h"
 #include "transport/verbs/local_memory.h"
 #include "transport/verbs/rail.h"
 
@@ -43,20 +39,11 @@ class Link final : public RemoteLink {
   static Result<std::unique_ptr<Link>> open(const Peer& peer, LocalMemory& memory, const OpenRequest& request,
                                             Holder* holder, std::function<void(Error)> on_lost);
   ~Link() override;  // stop()
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
 
-  const Session& session() const override { return session_; }
   std::string describe() const override;
-  Result<std::vector<std::byte>> call(wire::Kind kind, std::span<const std::byte> body) override;
-  Result<std::vector<Handle>> map(BlockRange blocks, Access access) override;
-  Status revoke(wire::Kind kind, BlockRange blocks) override;
-  Status commit(std::span<const std::byte> body) override;
-  std::chrono::milliseconds silence() override;
+  Result<calls::Answer> call(const calls::Request& request) override;
   void submit(Batch& batch) override { data_.submit(batch); }
   void wait(const Batch& batch) override { data_.wait(batch); }
-  Status close() override;
-  void lose(Error error) override;
   void stop() override;
 
  private:
@@ -70,7 +57,10 @@ class Link final : public RemoteLink {
   Result<std::shared_ptr<Rail>> make_rail(const HostPort& address, std::unique_ptr<MessageChannel> calls,
                                           Deadline latest);
   Status add_lanes(Rail& rail, Deadline latest);
-  Status learn_keys(uint32_t lane, CallChannel& calls);
+  Result<std::unique_ptr<MessageChannel>> attach_one(const HostPort& address, wire::Role role, Deadline latest);
+  template <typename Call>
+  Result<typename Call::Answer> ask_on(CallChannel& channel, const Call& call, std::chrono::milliseconds patience);
+  Status learn_keys(uint32_t lane, CallChannel& channel);
   void handle_lost_rails();
   void lose_rail(Rail& rail);
   void mend();
@@ -79,34 +69,28 @@ class Link final : public RemoteLink {
   Rails rails() const;
   std::shared_ptr<Rail> live_rail() const;  // null: none
 
-  Result<Answer> call_on_rails(wire::Kind kind, std::span<const std::byte> body);
-  void keep_alive();
-  void wait_for_events(Deadline deadline);
-  Status flush();
-  void renew();
-  std::optional<Error> lost() const;
-  void wake_keeper();
+  Result<calls::Answer> map(const calls::Request& request);
+  // No transfer uses the handles any more, and what was written through them is visible to the brick.
+  Result<calls::Answer> revoke(const calls::Request& request, BlockRange blocks);
+  Result<Reply> carry(const calls::Request& request, std::chrono::milliseconds timeout) override;
+  std::shared_ptr<CallChannel> calls() const override;
+  Status flush() override;
+  void cut() override;
+  void watch(Deadline until) override;
+  void renew() override;
 
   const Peer peer_;
   LocalMemory& memory_;
-  const Session session_;
   const wire::Token token_;
   const bool observes_;
-  const std::function<void(Error)> on_lost_;
-  const UniqueFd wake_;           // eventfd: the keeper looks after everything
-  std::atomic<bool> ask_{false};  // the keeper is to ask the brick for a sign of life
-  std::atomic<uint64_t> last_id_{0};
   HandleMap handles_;
 
   mutable Mutex mutex_;
   CondVar mend_;                          // for the mender
   Rails rails_ ABSL_GUARDED_BY(mutex_);   // by number of the address; null: not there yet
   Rails former_ ABSL_GUARDED_BY(mutex_);  // whose completion channels are still named
-  std::optional<Error> lost_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   DataPath data_;
-  std::thread keeper_;
   std::thread mender_;  // only with several addresses
 };
 

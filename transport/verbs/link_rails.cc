@@ -5,6 +5,7 @@
 
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
+#include "transport/verbs/greet.h"
 #include "transport/verbs/link.h"
 
 namespace brickfs::verbs {
@@ -21,22 +22,33 @@ Result<std::shared_ptr<Rail>> Link::make_rail(const HostPort& address, std::uniq
   rail->address = address;
   ibv_context* const device = calls->id().id->verbs;
   rail->device = ibv_get_device_name(device->device);
-  rail->calls = std::make_unique<CallChannel>(std::move(calls));
+  rail->calls = std::make_shared<CallChannel>(std::move(calls));
   if (observes_) return rail;
-  rail->commits = std::make_unique<CallChannel>(TRY(attach(address, peer_.secret, token_, wire::Role::kCalls, latest)));
+  rail->commits = std::make_unique<CallChannel>(TRY(attach_one(address, wire::Role::kCalls, latest)));
   rail->completions = TRY(make_completion_channel(device));
   return rail;
 }
 
+Result<std::unique_ptr<MessageChannel>> Link::attach_one(const HostPort& address, wire::Role role, Deadline latest) {
+  auto greeted = TRY(greet(address, latest));
+  TRY(attach(*greeted.channel, greeted.nonces, peer_.secret, token_, role, greeted.deadline));
+  return std::move(greeted.channel);
+}
+
 // By way of the rail's own connection for calls.
+template <typename Call>
+Result<typename Call::Answer> Link::ask_on(CallChannel& channel, const Call& call, std::chrono::milliseconds patience) {
+  const calls::Request request = call;
+  const Reply reply = TRY(channel.call(next_id(), request, patience));
+  if (reply.status != 0) return Error(ENOTCONN, "the brick has no lane for us");
+  return std::get<typename Call::Answer>(TRY(calls::decode_answer(request, reply.body)));
+}
+
 Status Link::add_lanes(Rail& rail, Deadline latest) {
   for (uint32_t count = 0; count < limits::kLanes; ++count) {
     const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(latest - Clock::now());
     if (patience.count() <= 0) return Error(ETIMEDOUT, "brick does not answer");
-    const Answer answer = TRY(rail.calls->call(wire::Kind::kLane, ++last_id_, {}, patience));
-    if (answer.status != 0) return Error(ENOTCONN, "the brick has no lane for us");
-    const auto offer = TRY(wire::decode<LaneAnswer>(answer.body));
-    if (offer.lane >= limits::kLanesPerSession) return Error(EPROTO, "the brick offers an impossible lane");
+    const auto offer = TRY(ask_on(*rail.calls, calls::Lane{}, patience));
     Lane::Opened opened = TRY(open_lane(rail.address, offer, memory_, rail.completions.get(), latest));
     rail.windows = (opened.reply.flags & kReplyWindows) != 0;
     ClientDevice* const device = TRY(memory_.find_device(opened.id.id->verbs));
@@ -49,15 +61,13 @@ Status Link::add_lanes(Rail& rail, Deadline latest) {
   return {};
 }
 
-Status Link::learn_keys(uint32_t lane, CallChannel& calls) {
-  KeysCall call{lane, 0};
+Status Link::learn_keys(uint32_t lane, CallChannel& channel) {
+  calls::Keys call{lane, 0};
   while (true) {
-    const Answer answer = TRY(calls.call(wire::Kind::kKeys, ++last_id_, bytes_of(call), limits::kCallTimeout));
-    if (answer.status != 0) return Error(ENOTCONN, "the brick does not tell a lane's keys");
-    const auto keys = TRY(wire::decode_array<KeyRecord>(answer.body, kKeysPerPage));
-    handles_.add_keys(lane, keys);
-    if (keys.size() < kKeysPerPage) return {};
-    call.after = keys.back().id;
+    const auto page = TRY(ask_on(channel, call, limits::kCallTimeout));
+    handles_.add_keys(lane, page.keys);
+    if (page.keys.size() < calls::kKeysPerPage) return {};
+    call.after = page.keys.back().id;
   }
 }
 
@@ -90,10 +100,9 @@ void Link::lose_rail(Rail& rail) {
             rail.device);
   rail.shut_down();
   const auto undone = data_.drain(rail.lanes);
-  const DetachCall call{rail.lanes, 0};
   rail.lane_events.clear();
-  const auto answer = call_on_rails(wire::Kind::kDetach, bytes_of(call));
-  if (answer.ok() && answer->status == 0) {
+  const auto reply = carry(calls::Detach{rail.lanes}, limits::kCallTimeout);
+  if (reply.ok() && reply->status == 0) {
     data_.repeat(rail.lanes, undone);
     rail.lanes = 0;
     rail.shut = true;  // now its lanes' numbers may be others'
@@ -108,7 +117,7 @@ void Link::lose_rail(Rail& rail) {
 void Link::mend() {
   auto pause = kMendFirst;
   MutexLock lock(mutex_);
-  while (!stopping_ && !lost_) {
+  while (!is_over()) {
     const auto broken = std::ranges::find_if(rails_, [](const auto& rail) { return !rail || rail->lost.load(); });
     if (broken == rails_.end()) {
       pause = kMendFirst;
@@ -120,7 +129,7 @@ void Link::mend() {
     lock.unlock();
     const bool mended = ready && mend_one(number);
     lock.lock();
-    if (mended || stopping_) continue;
+    if (mended || is_over()) continue;
     mend_.wait_for(lock, pause);
     pause = std::min(2 * pause, kMendMost);
   }
@@ -131,7 +140,7 @@ bool Link::mend_one(size_t number) {
   const HostPort& address = peer_.addresses[number];
   const Deadline latest = Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout;
   const auto bring_back = [&]() -> Result<std::shared_ptr<Rail>> {
-    auto calls = TRY(attach(address, peer_.secret, token_, wire::Role::kKeeper, latest));
+    auto calls = TRY(attach_one(address, wire::Role::kKeeper, latest));
     auto rail = TRY(make_rail(address, std::move(calls), latest));
     const Status added = observes_ ? Status() : add_lanes(*rail, latest);
     if (!added.ok()) {
@@ -151,7 +160,7 @@ bool Link::mend_one(size_t number) {
     MutexLock lock(mutex_);
     if (rails_[number]) former_.push_back(std::move(rails_[number]));
     rails_[number] = *rail;
-    if (lost_ || stopping_) {
+    if (is_over()) {
       (*rail)->shut_down();
       data_.fail((*rail)->lanes);
     }

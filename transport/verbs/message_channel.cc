@@ -14,7 +14,6 @@ constexpr uint64_t kReceiveId = 2;
 constexpr uint64_t kProbeId = 3;
 constexpr int kQueueEntries = 8;
 constexpr std::chrono::microseconds kAnswerSpin{20};  // most answers come sooner than a sleep takes
-constexpr std::chrono::milliseconds kSilence{250};    // then the peer is probed
 
 }  // namespace
 
@@ -77,7 +76,9 @@ Status MessageChannel::send(const wire::CallHeader& header, std::span<const std:
   if (sizeof(header) + body.size() > outgoing_.size()) return Error(EINVAL, "body is too long");
   TRY(drain());
   TRY(post_receive());
-  std::memcpy(outgoing_.data(), &header, sizeof(header));
+  wire::CallHeader first = header;
+  first.length_bytes = static_cast<uint32_t>(body.size());
+  std::memcpy(outgoing_.data(), &first, sizeof(first));
   if (!body.empty()) std::memcpy(outgoing_.data() + sizeof(header), body.data(), body.size());
   ibv_sge memory{reinterpret_cast<uint64_t>(outgoing_.data()), static_cast<uint32_t>(sizeof(header) + body.size()),
                  outgoing_region_->lkey};
@@ -165,23 +166,9 @@ void MessageChannel::shut_down() {
   break_pair(id_.id->qp);
 }
 
-Result<Answer> exchange(MessageChannel& channel, wire::Kind kind, uint64_t id, std::span<const std::byte> body,
-                        Deadline deadline) {
-  wire::CallHeader header;
-  header.kind = static_cast<uint16_t>(kind);
-  header.id = id;
-  header.length_bytes = static_cast<uint32_t>(body.size());
-  TRY(channel.send(header, body));
-  auto received = channel.receive(std::min<Deadline>(deadline, Clock::now() + kSilence));
-  while (received.code() == ETIMEDOUT && Clock::now() < deadline) {
-    TRY(channel.probe());
-    received = channel.receive(std::min<Deadline>(deadline, Clock::now() + kSilence));
-  }
-  Message answer = TRY(std::move(received));
-  if (answer.header.kind != (header.kind | wire::kReplyBit) || answer.header.id != id) {
-    return Error(EPROTO, "the brick answers something else");
-  }
-  return Answer{answer.header.status, std::move(answer.body)};
-}
+// A client has the id's events to itself; a brick's listener sees to those of its ids, and shuts the channel down.
+pollfd MessageChannel::watch() const { return {id_.channel ? id_.channel->fd : -1, POLLIN, 0}; }
+
+bool MessageChannel::peer_has_gone() { return shut_down_.load() || (id_.channel && has_ended(*id_.channel)); }
 
 }  // namespace brickfs::verbs

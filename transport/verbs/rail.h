@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "transport/brick/source.h"
-#include "transport/verbs/call_channel.h"
+#include "transport/remote/call_channel.h"
 #include "transport/verbs/data_path.h"
 #include "transport/verbs/verbs_ptr.h"
 
@@ -20,7 +20,7 @@ struct Rail {
   HostPort address;
   std::string device;    // "rxe0"
   bool windows = false;  // what its handles are, on the brick
-  std::unique_ptr<CallChannel> calls;
+  std::shared_ptr<CallChannel> calls;
   std::unique_ptr<CallChannel> commits;  // none for an observer
   CompChannelPtr completions;            // of the lanes
   // The keeper's once the rail is in place.

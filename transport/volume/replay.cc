@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "transport/base/log.h"
-#include "transport/brick/brick_calls.h"
 #include "transport/brick/limits.h"
 
 namespace brickfs {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "transport/brick/brick.h"
 #include "transport/brick/limits.h"
 #include "transport/volume/handle_cache.h"
@@ -58,13 +59,13 @@ class TransferRound {
 
   const std::span<const Piece> pieces_;
   const Direction direction_;
-  std::vector<uint64_t> lengths_;  // of the pieces
+  absl::InlinedVector<uint64_t, 4> lengths_;  // of the pieces
   uint64_t total_bytes_ = 0;
   Cursor done_;
   Cursor at_;
-  std::vector<HandleCache::Lease> leases_;
-  std::vector<Cut> cuts_;
-  std::vector<LocalSlice> slices_;
+  absl::InlinedVector<HandleCache::Lease, 2> leases_;
+  absl::InlinedVector<Cut, 2> cuts_;
+  absl::InlinedVector<LocalSlice, 4> slices_;
   Batch batch_;
 };
 

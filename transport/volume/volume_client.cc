@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "transport/brick/brick_calls.h"
 #include "transport/volume/block_ledger.h"
 #include "transport/volume/replay.h"
 

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/peers/connection.h"
+
+#include "transport/base/log.h"
+#include "transport/brick/limits.h"
+#include "transport/brick/refusal.h"
+
+namespace brickfs {
+namespace {
+
+using std::chrono::steady_clock;
+using wire::Kind;
+
+constexpr std::chrono::hours kForEver{24 * 365};
+
+// The channel is its session's as long as this lives.
+class ChannelMembership {
+ public:
+  ChannelMembership(PeerSessions& sessions, PeerSession& session, Channel& channel, bool keeps)
+      : sessions_(sessions), session_(session), channel_(channel), added_(session.add_channel(channel, keeps)) {}
+  ~ChannelMembership() {
+    // Also one that was not added: the session may have no other.
+    if (session_.remove_channel(channel_)) sessions_.remove(session_);
+  }
+  ChannelMembership(const ChannelMembership&) = delete;
+  ChannelMembership& operator=(const ChannelMembership&) = delete;
+  const Status& added() const { return added_; }
+
+ private:
+  PeerSessions& sessions_;
+  PeerSession& session_;
+  Channel& channel_;
+  const Status added_;
+};
+
+}  // namespace
+
+void Connection::refuse_stranger(Channel& channel, const Message& call) {
+  if (channel.send(answer_header(call.header, EACCES), {}).ok()) static_cast<void>(channel.drain());
+}
+
+Error Connection::refuse(Channel& channel, const Secret& secret, const Nonces& nonces, const Message& call, int code,
+                         const Holder& holder) {
+  const auto body = encode_refusal(secret, nonces, Kind{call.header.kind}, code, holder);
+  if (channel.send(answer_header(call.header, code), body).ok()) static_cast<void>(channel.drain());
+  return Error(code, "refused");
+}
+
+Error Connection::refuse(const Message& call, int code, const Holder& holder) {
+  return refuse(channel_, secret_, nonces_, call, code, holder);
+}
+
+Status Connection::answer(const Message& to, int code, std::span<const std::byte> body) {
+  return channel_.send(answer_header(to.header, code), body);
+}
+
+void Connection::serve(const Message& call) {
+  const bool opens = call.header.kind == static_cast<uint16_t>(Kind::kOpen);
+  const Status status = opens ? serve_open(call) : serve_attach(call);
+  if (!status.ok()) log::debug("connection from {} ends: {}", peer_, status.error().what());
+}
+
+Result<std::shared_ptr<PeerSession>> Connection::open_session(const Message& message, const OpenRequest& request) {
+  auto session = std::make_shared<PeerSession>(common_.transport.make_access());
+  Holder holder;
+  auto opened = common_.service.open_session(request, PeerSession::end_of(session), &holder);
+  if (!opened.ok()) return refuse(message, opened.code(), holder);
+  session->set_server_session(std::move(*opened));
+  return session;
+}
+
+Status Connection::serve_open(const Message& message) {
+  const OpenRequest request = TRY(wire::from_call(TRY(wire::decode<wire::OpenCall>(message.body))));
+  TRY(channel_.reserve(wire::kBodyBytes));
+  const auto session = TRY(open_session(message, request));
+  {
+    const ChannelMembership membership(common_.sessions, *session, channel_, true);
+    if (membership.added().ok()) {
+      log::info("session for {} at {} on volume {} begins", request.client_name, peer_, request.volume);
+      common_.sessions.add(session);
+      wire::OpenAnswer opened = wire::to_answer(session->server_session().description());
+      opened.token = session->token();
+      opened.proof = wire::prove(secret_, wire::kOpenedPurpose, nonces_, opened);
+      if (answer(message, 0, bytes_of(opened)).ok()) serve_calls(*session, limits::kLease);
+    }
+  }
+  log::info("connection of {} at {} on volume {} ends", request.client_name, peer_, request.volume);
+  return {};
+}
+
+Status Connection::serve_attach(const Message& message) {
+  const auto call = TRY(wire::decode<wire::AttachCall>(message.body));
+  const auto session = common_.sessions.find(call.token);
+  if (session == nullptr) return refuse(message, EACCES);
+  const auto role = wire::Role{call.role};
+  if (!common_.transport.knows(role)) return Error(EPROTO, "unknown role");
+  TRY(channel_.reserve(wire::kBodyBytes));
+  const bool keeps = role == wire::Role::kKeeper;
+  const ChannelMembership membership(common_.sessions, *session, channel_, keeps);
+  if (!membership.added().ok()) return refuse(message, membership.added().code());
+  wire::AttachAnswer attached;
+  attached.proof = wire::prove(secret_, wire::kAttachedPurpose, nonces_, attached);
+  TRY(answer(message, 0, bytes_of(attached)));
+  if (role == wire::Role::kTransfers) {
+    common_.transport.serve_transfers(channel_, *session);
+  } else {
+    serve_calls(*session, keeps ? std::optional(limits::kLease) : std::nullopt);
+  }
+  return {};
+}
+
+void Connection::serve_calls(PeerSession& session, std::optional<std::chrono::milliseconds> silence) {
+  do {
+    if (!channel_.wait(steady_clock::now() + silence.value_or(kForEver)).ok()) return;
+  } while (serve_one(session));
+}
+
+// False: the connection has ended, or must.
+bool Connection::serve_one(PeerSession& session) {
+  const auto message = channel_.receive(steady_clock::now() + limits::kProgressTimeout);
+  if (!message.ok()) return false;
+  const auto kind = Kind{message->header.kind};
+  ServerSession& server = session.server_session();
+  server.touch();
+  const auto run = [&]() -> Result<calls::Answer> {
+    const auto request = TRY(calls::decode_request(kind, message->body));
+    return session.call(message->header.id, request, [this] { return channel_.peer_has_gone(); });
+  };
+  const auto result = run();
+  server.touch();
+  if (result.code() == ESTALE) return false;  // a session that ends is cut off, and says nothing any more
+  const Status sent = result.ok() ? answer(*message, 0, calls::encode(*result)) : answer(*message, result.code());
+  if (!sent.ok()) return false;
+  if (result.code() != EPROTO && kind != Kind::kClose) return true;
+  static_cast<void>(channel_.drain());
+  return false;
+}
+
+}  // namespace brickfs

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// One connection of a peer that has proved that it knows the secret, from its first call to its end, on the thread that
+// calls serve(). docs/protocol.md, "Calls".
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "server/peers/peer_session.h"
+#include "server/service/brick_service.h"
+#include "transport/brick/channel.h"
+#include "transport/brick/proof.h"
+
+namespace brickfs {
+
+// What a transport has of its own on the brick's side. Threads: any.
+class PeerTransport {
+ public:
+  virtual ~PeerTransport() = default;
+  // By which devices of a session's peer reach memory; null: they do not.
+  virtual std::shared_ptr<RemoteAccess> make_access() = 0;
+  // What further connections of a session may be for.
+  virtual bool knows(wire::Role role) const = 0;
+  // A connection for transfers, until it ends. Only if it knows such.
+  virtual void serve_transfers(Channel& channel, PeerSession& session) = 0;
+};
+
+class Connection {
+ public:
+  // What the connections of a listener share; outlives them.
+  struct Common {
+    BrickService& service;
+    PeerSessions& sessions;
+    PeerTransport& transport;
+  };
+
+  // Answers a first call with a refusal. A stranger gets no proof: it would be something to try guesses of the secret
+  // on.
+  static void refuse_stranger(Channel& channel, const Message& call);
+  static Error refuse(Channel& channel, const Secret& secret, const Nonces& nonces, const Message& call, int code,
+                      const Holder& holder = {});
+
+  // `channel` stays the caller's. `peer`: for the log.
+  Connection(Channel& channel, std::string peer, const Nonces& nonces, Secret secret, const Common& common)
+      : channel_(channel), peer_(std::move(peer)), nonces_(nonces), secret_(std::move(secret)), common_(common) {}
+
+  // Until the peer leaves, misbehaves or is cut off. Precondition: the call's proof is right.
+  void serve(const Message& call);
+
+ private:
+  Status serve_open(const Message& message);
+  Status serve_attach(const Message& message);
+  Status answer(const Message& to, int code, std::span<const std::byte> body = {});
+  Error refuse(const Message& call, int code, const Holder& holder = {});
+  Result<std::shared_ptr<PeerSession>> open_session(const Message& message, const OpenRequest& request);
+  void serve_calls(PeerSession& session, std::optional<std::chrono::milliseconds> silence);
+  bool serve_one(PeerSession& session);
+
+  Channel& channel_;
+  const std::string peer_;
+  const Nonces nonces_;
+  const Secret secret_;
+  const Common common_;
+};
+
+}  // namespace brickfs

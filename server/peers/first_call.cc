@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/peers/first_call.h"
+
+#include "transport/base/log.h"
+#include "transport/brick/limits.h"
+
+namespace brickfs {
+namespace {
+
+bool is(uint16_t kind, wire::Kind wanted) { return kind == static_cast<uint16_t>(wanted); }
+
+}  // namespace
+
+Status check_first_call(const Secret& secret, const Nonces& nonces, uint16_t kind, std::span<const std::byte> body) {
+  const auto proves = [&](std::string_view purpose, const auto& call) -> Status {
+    if (same_bytes(wire::prove(secret, purpose, nonces, call), call.proof)) return {};
+    return Error(EACCES, "the secret is wrong or missing");
+  };
+  if (is(kind, wire::Kind::kOpen)) return proves(wire::kOpenPurpose, TRY(wire::decode<wire::OpenCall>(body)));
+  if (is(kind, wire::Kind::kAttach)) return proves(wire::kAttachPurpose, TRY(wire::decode<wire::AttachCall>(body)));
+  return Error(EPROTO, "neither OPEN nor ATTACH");
+}
+
+std::chrono::milliseconds delay_of_answer(SecretGuesses& guesses, const PeerHost& host, uint16_t kind,
+                                          std::span<const std::byte> body,
+                                          const std::function<bool(const wire::Token&)>& is_session) {
+  const auto attach = wire::decode<wire::AttachCall>(body);
+  if (is(kind, wire::Kind::kAttach) && attach.ok() && is_session(attach->token)) return {};
+  return guesses.delay(host, SecretGuesses::Clock::now());
+}
+
+void note_guess(SecretGuesses& guesses, const PeerAddress& peer) {
+  const size_t times = guesses.failed(peer.host, SecretGuesses::Clock::now());
+  if (times == 1) log::warn("{} was refused: its secret is wrong or missing", peer.text);
+  if (times > 1)
+    log::warn("{} was refused, its address for the {}th time lately: its secret is wrong or missing", peer.text, times);
+}
+
+bool has_room(size_t connections, std::span<const std::byte> first_body) {
+  const auto open = wire::decode<wire::OpenCall>(first_body);
+  const bool shares = open.ok() && open->mode != static_cast<uint32_t>(OpenMode::kExclusive);
+  return connections < (shares ? 1 : 2) * limits::kConnections;
+}
+
+}  // namespace brickfs

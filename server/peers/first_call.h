@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What listeners of all transports ask of a stranger's first call, OPEN or ATTACH, before they know anything else of
+// him.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "server/peers/peer_address.h"
+#include "server/peers/secret_guesses.h"
+#include "transport/base/result.h"
+#include "transport/brick/proof.h"
+#include "transport/brick/wire.h"
+
+namespace brickfs {
+
+// EACCES: the proof is wrong; EPROTO: no OPEN and no ATTACH.
+Status check_first_call(const Secret& secret, const Nonces& nonces, uint16_t kind, std::span<const std::byte> body);
+
+// How long its answer waits. Who brings the token of a session has proved enough not to be taken for one who guesses.
+std::chrono::milliseconds delay_of_answer(SecretGuesses& guesses, const PeerHost& host, uint16_t kind,
+                                          std::span<const std::byte> body,
+                                          const std::function<bool(const wire::Token&)>& is_session);
+
+// A wrong proof came.
+void note_guess(SecretGuesses& guesses, const PeerAddress& peer);
+
+// Whether there is room for one that has proved itself, beside so many connections. A holder finds some, new or coming
+// back, and so do further connections of sessions: their number is bounded by that of volumes. The number of those who
+// read and observe is bounded here.
+bool has_room(size_t connections, std::span<const std::byte> first_body);
+
+}  // namespace brickfs

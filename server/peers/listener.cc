@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/peers/listener.h"
+
+#include <system_error>
+#include <utility>
+
+#include "server/peers/first_call.h"
+#include "transport/base/log.h"
+
+namespace brickfs {
+
+Listener::Listener(BrickService& service, Secret secret) : service_(service), secret_(std::move(secret)) {
+  service_.watch_silence();
+}
+
+void Listener::Served::shut_down() {
+  MutexLock lock(mutex);
+  if (channel) channel->shut_down();
+}
+
+Listener::Served& Listener::add(Served& served, std::unique_ptr<Channel> channel) {
+  MutexLock lock(served.mutex);
+  served.channel = std::move(channel);
+  return served;
+}
+
+void Listener::start(Served& served, std::function<void(Channel&)> serve, std::function<void()> ended) {
+  const auto run = [this, &served, ended = std::move(ended)](const std::function<void(Channel&)>& with) {
+    Channel* channel = nullptr;
+    {
+      MutexLock lock(served.mutex);
+      channel = served.channel.get();
+    }
+    if (with) with(*channel);
+    std::unique_ptr<Channel> gone;
+    {
+      MutexLock lock(served.mutex);
+      gone = std::move(served.channel);
+    }
+    gone.reset();
+    if (served.admitted) --admitted_;
+    if (ended) ended();
+    served.finished.store(true, std::memory_order_release);
+  };
+  try {
+    served.thread = std::thread([run, serve = std::move(serve)] { run(serve); });
+  } catch (const std::system_error& error) {
+    log::error("a connection is turned away: no thread for it ({})", error.what());
+    run(nullptr);
+    connections_.pop_back();
+  }
+}
+
+void Listener::reap_finished() {
+  for (auto at = connections_.begin(); at != connections_.end();) {
+    if (at->finished.load(std::memory_order_acquire)) {
+      at->thread.join();
+      at = connections_.erase(at);
+    } else {
+      ++at;
+    }
+  }
+}
+
+// The sessions end before their threads are waited for: a call that takes long is given up by that.
+void Listener::end_all() {
+  for (Served& served : connections_) served.shut_down();
+  sessions_.end_all();
+  for (Served& served : connections_) served.thread.join();
+}
+
+std::chrono::milliseconds Listener::delay_of(const PeerHost& host, const Message& call) {
+  return delay_of_answer(guesses_, host, call.header.kind, call.body,
+                         [this](const wire::Token& token) { return sessions_.find(token) != nullptr; });
+}
+
+Status Listener::let_in(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
+                        const Message& call) {
+  const Status proved = check_first_call(secret, nonces, call.header.kind, call.body);
+  if (proved.code() == EACCES) {
+    note_guess(guesses_, peer);
+    Connection::refuse_stranger(channel, call);
+  }
+  TRY(proved);
+  if (has_room(admitted_, call.body)) return {};
+  log::warn("{} connections: {} is turned away", admitted_.load(), peer.text);
+  return Connection::refuse(channel, secret, nonces, call, EUSERS);
+}
+
+void Listener::admit(Served& served) {
+  ++admitted_;
+  served.admitted = true;
+}
+
+void Listener::serve(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
+                     const Message& call) {
+  Connection(channel, peer.text, nonces, secret, {service_, sessions_, *this}).serve(call);
+}
+
+}  // namespace brickfs

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The connections that a brick has accepted, whatever by: a thread serves each peer that has proved that it knows the
+// secret, so that a slow or hostile one holds up only itself. Who accepts is the transport's.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <list>
+#include <memory>
+#include <thread>
+
+#include "server/peers/connection.h"
+#include "server/peers/peer_address.h"
+#include "server/peers/peer_session.h"
+#include "server/peers/secret_guesses.h"
+#include "server/peers/stranger_places.h"
+#include "server/service/brick_service.h"
+#include "transport/base/mutex.h"
+#include "transport/brick/channel.h"
+#include "transport/brick/proof.h"
+
+namespace brickfs {
+
+class Listener : protected PeerTransport {
+ public:
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  void use_secret(Secret secret) { secret_.set(std::move(secret)); }  // of connections from now on
+
+ protected:
+  struct Served {
+    Mutex mutex;
+    // Null once its thread has done with it.
+    std::unique_ptr<Channel> channel ABSL_GUARDED_BY(mutex);
+    StrangerPlaces::Number place = 0;  // of a stranger with a thread; 0: none
+    std::atomic<bool> admitted{false};
+    std::atomic<bool> finished{false};
+    std::thread thread;
+    void shut_down();
+  };
+
+  Listener(BrickService& service, Secret secret);
+  ~Listener() override = default;  // of who derives: stops accepting, then end_all()
+
+  // The accepting thread's.
+  Served& add(std::unique_ptr<Channel> channel) { return add(connections_.emplace_back(), std::move(channel)); }
+  // On a thread of its own; `ended` is called there when the channel is gone. The last one that was added.
+  void start(Served& served, std::function<void(Channel&)> serve, std::function<void()> ended = nullptr);
+  void reap_finished();
+  // Every connection is cut, every session ended, every thread gone on return.
+  void end_all();
+  size_t connections() const { return connections_.size(); }  // also finished ones
+  std::list<Served>& served() { return connections_; }
+
+  // Any thread.
+  size_t admitted() const { return admitted_; }
+  Secret secret() const { return secret_.get(); }
+  // How long a peer waits for the answer to its first call.
+  std::chrono::milliseconds delay_of(const PeerHost& host, const Message& call);
+  // Whether its first call proves that it knows the secret, and there is room; else it is refused.
+  Status let_in(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
+                const Message& call);
+  // From now on it counts as one that was let in.
+  void admit(Served& served);
+  void serve(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
+             const Message& call);
+
+ private:
+  Served& add(Served& served, std::unique_ptr<Channel> channel);
+
+  BrickService& service_;
+  SecretInForce secret_;
+  PeerSessions sessions_;
+  SecretGuesses guesses_;
+  std::atomic<size_t> admitted_{0};
+  std::list<Served> connections_;
+};
+
+}  // namespace brickfs

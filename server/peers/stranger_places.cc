@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/peers/stranger_places.h"
+
+#include <algorithm>
+
+namespace brickfs {
+
+StrangerPlaces::Entered StrangerPlaces::enter(const PeerHost& host) {
+  MutexLock lock(mutex_);
+  Entered entered;
+  const auto own = of_host_.find(host);
+  if (own != of_host_.end() && own->second >= most_of_host_) {
+    entered.displaced = oldest_of(host);
+  } else if (places_.size() >= most_) {
+    const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
+    entered.displaced = oldest_of(std::ranges::max_element(of_host_, fewer)->first);
+  }
+  if (entered.displaced) erase(*entered.displaced);
+  entered.number = ++last_;
+  places_.emplace(entered.number, host);
+  ++of_host_[host];
+  return entered;
+}
+
+bool StrangerPlaces::leave(Number number) {
+  MutexLock lock(mutex_);
+  return erase(number);
+}
+
+StrangerPlaces::Number StrangerPlaces::oldest_of(const PeerHost& host) const {
+  return std::ranges::find_if(places_, [&](const auto& place) { return place.second == host; })->first;
+}
+
+bool StrangerPlaces::erase(Number number) {
+  const auto found = places_.find(number);
+  if (found == places_.end()) return false;
+  const auto own = of_host_.find(found->second);
+  if (--own->second == 0) of_host_.erase(own);
+  places_.erase(found);
+  return true;
+}
+
+}  // namespace brickfs

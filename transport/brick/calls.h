@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control calls of a brick: what is asked and what is answered, as one variant type each, with their checks and
+// their bytes (docs/protocol.md, "Calls"). What stands between a caller and a brick forwards one method,
+// Callee::call(), and knows only the calls that it means. A new call is a struct here, its bytes in calls.cc, and what
+// a session does about it (server/service/server_session.cc).
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "transport/base/result.h"
+#include "transport/brick/block.h"
+#include "transport/brick/limits.h"
+
+namespace brickfs {
+
+enum class Access : uint32_t { kRead = 1, kReadWrite = 3 };
+enum class Durability : uint32_t {
+  kVolatile = 1,  // survives any client's crash, not the brick's
+  kDurable = 2,   // survives the brick's crash and restart too, from commit on
+};
+enum class ClientId : uint64_t {};  // random, one for each Brick's user (a mount), not zero
+enum class Epoch : uint64_t {};     // of a volume's lease: grows with each exclusive or first read-only grant; 0: none
+enum class BootId : uint64_t {};    // of a brick: new at every start
+
+// Who holds the volume, told with EBUSY.
+struct Holder {
+  std::string name;
+  int64_t since_unix_seconds = 0;
+  ClientId client{};
+  // Not 0: he held it, with writes that he may not have committed, when a durable brick stopped; now he is away, and
+  // others (but with `steal`) are refused for so long. He himself gets in.
+  std::chrono::milliseconds kept_for{0};
+};
+
+// Remote memory: one or more neighbouring blocks of the volume. Dies with unmap, lease loss and disconnect; the
+// hardware (or the listener) then refuses it. Opaque but for `blocks` and `access`.
+struct Handle {
+  BlockRange blocks;
+  Access access = Access::kRead;
+  uint64_t remote_address = 0;  // of the first byte
+  uint32_t remote_key = 0;
+  // Which session of its Brick it is of, where that has several paths to the brick
+  // (transport/paths/redirected_brick.h); 0 elsewhere.
+  uint32_t session = 0;
+};
+
+// A part of a volume named in a commit: bytes, of one or more neighbouring blocks, all allocated (ENOENT).
+struct CommitRange {
+  uint64_t address = 0;  // volume address of the first byte
+  uint64_t length_bytes = 0;
+  // Durable only after every range named before it in the same call is.
+  bool after_previous = false;
+};
+
+struct ListPage {
+  std::vector<BlockRange> extents;     // ascending, maximal runs within the page
+  std::optional<BlockAddress> cursor;  // where the next page begins; none: this was the last
+};
+
+struct BrickStat {
+  BootId boot{};
+  Durability durability = Durability::kVolatile;
+  uint64_t volume_capacity_blocks = 0;  // of the volume
+  uint64_t volume_used_blocks = 0;      // allocated
+  uint64_t volume_mapped_blocks = 0;
+  uint64_t brick_capacity_blocks = 0;  // of the whole brick
+  uint64_t brick_used_blocks = 0;
+  uint64_t memory_blocks = 0;       // may be in memory at once
+  uint64_t resident_blocks = 0;     // are in memory
+  uint64_t allocatable_blocks = 0;  // the volume could allocate now: bounded by quota and by the brick
+  uint64_t sessions = 0;
+  uint64_t commits = 0;
+  uint64_t committed_bytes = 0;
+  Epoch epoch{};
+  std::optional<Holder> holder;  // whose the lease is
+  bool holder_away = false;      // has no session; may come back as long as nobody else opens the volume
+  std::string medium;            // "memory", "memory with store /path"
+  std::string transport;         // "embedded", "tcp", ... Not told by the brick.
+};
+
+namespace calls {
+
+// --- answers: these, ListPage and BrickStat
+
+struct Done {};
+
+using LaneKeys = std::array<uint32_t, limits::kLanesPerSession>;  // 0: not to be reached by that lane
+struct Mapped {
+  std::vector<Handle> handles;  // cover the range, ascending, without gaps
+  // RDMA only: of each handle. Between the two ends a handle's remote_key is then its id, not 0.
+  std::vector<LaneKeys> keys;
+};
+
+using Ticket = std::array<std::byte, 16>;  // lets one connection in as a lane of a session
+struct LaneOffer {
+  uint32_t lane = 0;  // below limits::kLanesPerSession
+  Ticket ticket{};
+};
+
+struct KeyRecord {
+  uint32_t id = 0;  // of the handle
+  uint32_t key = 0;
+};
+constexpr size_t kKeysPerPage = 8192;
+struct KeyPage {
+  std::vector<KeyRecord> keys;  // ascending by id; fewer than kKeysPerPage: there are no more
+};
+
+using Answer = std::variant<Done, Mapped, ListPage, BrickStat, LaneOffer, KeyPage>;
+
+// --- requests
+
+// Numbers of the protocol.
+enum class Kind : uint16_t {
+  kOpen = 1,  // these two begin a connection (transport/remote/handshake.h)
+  kAttach = 2,
+  kAlloc = 3,
+  kFree = 4,
+  kMap = 5,
+  kUnmap = 6,
+  kList = 7,
+  kCommit = 8,
+  kStat = 9,
+  kRenew = 10,
+  kClose = 11,
+  kLane = 12,
+  kDetach = 13,
+  kKeys = 14,
+};
+
+// Each of the first four works on all of the range or on nothing of it. At most limits::kBlocksPerCall blocks.
+// EEXIST (any of them exists), ENOSPC (brick full), EDQUOT (volume's quota). A new block reads as zeros.
+struct Alloc {
+  static constexpr Kind kKind = Kind::kAlloc;
+  using Answer = Done;
+  BlockRange blocks;
+};
+// ENOENT (any of them does not exist), EBUSY (mapped by another). Own mappings of them are unmapped first.
+struct Free {
+  static constexpr Kind kKind = Kind::kFree;
+  using Answer = Done;
+  BlockRange blocks;
+};
+// Handles that cover the range, ascending, each of one or more blocks. Blocks mapped before may be mapped again (with
+// other access too); each handle lives by itself until unmap. ENOENT, EACCES, ENOMEM: all of the brick's memory is
+// mapped; unmap the coldest blocks and try again.
+struct Map {
+  static constexpr Kind kKind = Kind::kMap;
+  using Answer = Mapped;
+  BlockRange blocks;
+  Access access = Access::kRead;
+};
+// Revokes every handle of this session that covers any block of the range. When it returns, no access through them
+// lands any more. ENOENT: a block is not allocated. Blocks not mapped are passed over. On a durable brick the bytes
+// written through them stay, but are durable only after a commit that names them.
+struct Unmap {
+  static constexpr Kind kKind = Kind::kUnmap;
+  using Answer = Done;
+  BlockRange blocks;
+};
+// Allocated blocks from `cursor` (BlockAddress{0} to begin) on, ascending.
+struct List {
+  static constexpr Kind kKind = Kind::kList;
+  using Answer = ListPage;
+  BlockAddress cursor{};
+};
+// When it returns, the bytes of the ranges as every write completed before the call left them, and every alloc and
+// free before it, survive the brick's crash. Costs nothing but a flush on a volatile brick. EIO, ENOSPC: the store
+// failed. At most limits::kRangesPerCommit.
+struct Commit {
+  static constexpr Kind kKind = Kind::kCommit;
+  using Answer = Done;
+  std::vector<CommitRange> ranges;
+};
+struct Stat {
+  static constexpr Kind kKind = Kind::kStat;
+  using Answer = BrickStat;
+};
+
+// --- between the two ends of a session; a Brick's user does not make these
+struct Renew {
+  static constexpr Kind kKind = Kind::kRenew;
+  using Answer = Done;
+};
+struct Close {
+  static constexpr Kind kKind = Kind::kClose;
+  using Answer = Done;
+};
+// RDMA (docs/protocol.md, "RDMA"): a place for one more lane. ENOBUFS: there are limits::kLanesPerSession.
+struct Lane {
+  static constexpr Kind kKind = Kind::kLane;
+  using Answer = LaneOffer;
+};
+// When it returns, no access through these lanes lands any more.
+struct Detach {
+  static constexpr Kind kKind = Kind::kDetach;
+  using Answer = Done;
+  uint32_t lanes = 0;  // bit n: lane n
+};
+// Keys on this lane of the handles that were mapped before it was there.
+struct Keys {
+  static constexpr Kind kKind = Kind::kKeys;
+  using Answer = KeyPage;
+  uint32_t lane = 0;
+  uint32_t after = 0;  // ids greater than this; 0 to begin
+};
+
+using Request = std::variant<Alloc, Free, Map, Unmap, List, Commit, Stat, Renew, Close, Lane, Detach, Keys>;
+
+Kind kind_of(const Request& request);
+// Not of a Brick's user.
+bool is_of_session(const Request& request);
+// EINVAL: against the rules above, whoever asks whatever brick. Either side looks once.
+Status check(const Request& request);
+// What an answer with this status, not 0, says. ENOTCONN: the session has ended.
+Error explain(int status);
+
+// The bodies. EPROTO: bytes that no honest peer sends.
+std::vector<std::byte> encode(const Request& request);
+Result<Request> decode_request(Kind kind, std::span<const std::byte> body);
+std::vector<std::byte> encode(const Answer& answer);
+// Also EPROTO: no answer to this request.
+Result<Answer> decode_answer(const Request& request, std::span<const std::byte> body);
+
+// A result of a call as an Answer.
+template <typename T>
+Result<Answer> to_answer(Result<T> result) {
+  if (!result.ok()) return result.error();
+  if constexpr (std::is_void_v<T>) {
+    return Answer(Done{});
+  } else {
+    return Answer(*std::move(result));
+  }
+}
+
+// For std::visit(): an alternative for each kind of call.
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
+
+}  // namespace calls
+
+// What carries out calls; and a short way to each of them.
+class Callee {
+ public:
+  virtual ~Callee() = default;
+  virtual Result<calls::Answer> call(const calls::Request& request) = 0;
+
+  Status alloc(BlockRange blocks) { return status(calls::Alloc{blocks}); }
+  Status free(BlockRange blocks) { return status(calls::Free{blocks}); }
+  Result<std::vector<Handle>> map(BlockRange blocks, Access access) {
+    return TRY(ask(calls::Map{blocks, access})).handles;
+  }
+  Status unmap(BlockRange blocks) { return status(calls::Unmap{blocks}); }
+  Result<ListPage> list(BlockAddress cursor) { return ask(calls::List{cursor}); }
+  Status commit(std::span<const CommitRange> ranges) { return status(calls::Commit{{ranges.begin(), ranges.end()}}); }
+  Result<BrickStat> stat() { return ask(calls::Stat{}); }
+
+  template <typename Asked>
+  Result<typename Asked::Answer> ask(Asked asked) {
+    calls::Answer answer = TRY(call(calls::Request(std::move(asked))));
+    auto* const wanted = std::get_if<typename Asked::Answer>(&answer);
+    if (wanted == nullptr) return Error(EPROTO, "answer to another call");
+    return std::move(*wanted);
+  }
+
+ private:
+  template <typename Asked>
+  Status status(Asked asked) {
+    TRY(ask(std::move(asked)));
+    return {};
+  }
+};
+
+}  // namespace brickfs

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/verbs/greet.h"
+
+#include <algorithm>
+
+#include "transport/brick/limits.h"
+
+namespace brickfs::verbs {
+namespace {
+
+Deadline earlier(Deadline latest, std::chrono::milliseconds patience) {
+  return std::min<Deadline>(latest, Clock::now() + patience);
+}
+
+}  // namespace
+
+Result<Greeted<MessageChannel>> greet(const HostPort& address, Deadline latest) {
+  const Deadline connected_by = earlier(latest, limits::kConnectTimeout);
+  CmId id = TRY(find_path(address, connected_by));
+  const DeviceFacts facts = TRY(look_at(id.id->verbs));
+  Greeted<MessageChannel> greeted;
+  greeted.channel = TRY(MessageChannel::make(std::move(id), wire::kBodyBytes, false));
+  ConnectRequest request;
+  request.purpose = static_cast<uint16_t>(Purpose::kCalls);
+  request.nonce = random_nonce();
+  const ConnectReply reply = TRY(connect(greeted.channel->id(), request, facts, connected_by));
+  greeted.nonces = {request.nonce, reply.nonce};
+  greeted.deadline = earlier(latest, limits::kHandshakeTimeout);
+  return greeted;
+}
+
+Result<Lane::Opened> open_lane(const HostPort& address, const calls::LaneOffer& offer, LocalMemory& memory,
+                               ibv_comp_channel* completions, Deadline latest) {
+  const Deadline deadline = earlier(latest, limits::kConnectTimeout);
+  CmId id = TRY(find_path(address, deadline));
+  if (id.id->verbs != completions->context) return Error(ENODEV, "the address is reached through another device now");
+  ClientDevice* const device = TRY(memory.find_device(id.id->verbs));
+  Lane::Opened opened = TRY(Lane::make_pair(std::move(id), *device, completions));
+  opened.number = offer.lane;
+  ConnectRequest request;
+  request.purpose = static_cast<uint16_t>(Purpose::kLane);
+  std::copy(offer.ticket.begin(), offer.ticket.end(), request.nonce.begin());
+  opened.reply = TRY(connect(opened.id, request, device->facts(), deadline));
+  return opened;
+}
+
+}  // namespace brickfs::verbs

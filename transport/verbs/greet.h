@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The client's first words on RDMA connections. docs/protocol.md, "RDMA".
+#pragma once
+
+#include <memory>
+
+#include "transport/base/result.h"
+#include "transport/brick/calls.h"
+#include "transport/brick/source.h"
+#include "transport/remote/handshake.h"
+#include "transport/verbs/cm.h"
+#include "transport/verbs/lane.h"
+#include "transport/verbs/message_channel.h"
+
+namespace brickfs::verbs {
+
+// Never beyond `latest`. ENODEV: no device leads there.
+Result<Greeted<MessageChannel>> greet(const HostPort& address, Deadline latest);
+// Brings in the ticket that LANE answered.
+Result<Lane::Opened> open_lane(const HostPort& address, const calls::LaneOffer& offer, LocalMemory& memory,
+                               ibv_comp_channel* completions, Deadline latest);
+
+}  // namespace brickfs::verbs
