@@ -13,14 +13,18 @@ using wire::Kind;
 
 constexpr std::chrono::hours kForEver{24 * 365};
 
-// The channel is its session's as long as this lives.
+// The channel is its session's as long as this lives. `ended` becomes true if the session ends with that.
 class ChannelMembership {
  public:
-  ChannelMembership(PeerSessions& sessions, PeerSession& session, Channel& channel, bool keeps)
-      : sessions_(sessions), session_(session), channel_(channel), added_(session.add_channel(channel, keeps)) {}
+  ChannelMembership(PeerSessions& sessions, PeerSession& session, Channel& channel, bool keeps, bool& ended)
+      : sessions_(sessions),
+        session_(session),
+        channel_(channel),
+        added_(session.add_channel(channel, keeps)),
+        ended_(ended) {}
   ~ChannelMembership() {
-    // Also one that was not added: the session may have no other.
-    if (session_.remove_channel(channel_)) sessions_.remove(session_);
+    ended_ = session_.remove_channel(channel_);  // also one that was not added: the session may have no other
+    if (ended_) sessions_.remove(session_);
   }
   ChannelMembership(const ChannelMembership&) = delete;
   ChannelMembership& operator=(const ChannelMembership&) = delete;
@@ -31,6 +35,7 @@ class ChannelMembership {
   PeerSession& session_;
   Channel& channel_;
   const Status added_;
+  bool& ended_;
 };
 
 }  // namespace
@@ -54,6 +59,10 @@ Status Connection::answer(const Message& to, int code, std::span<const std::byte
   return channel_.send(answer_header(to.header, code), body);
 }
 
+Status Connection::answer_proved(const Message& to, std::string_view purpose, std::span<const std::byte> body) {
+  return answer(to, 0, wire::encode(body, make_proof(secret_, purpose, nonces_, body)));
+}
+
 void Connection::serve(const Message& call) {
   const bool opens = call.header.kind == static_cast<uint16_t>(Kind::kOpen);
   const Status status = opens ? serve_open(call) : serve_attach(call);
@@ -73,18 +82,20 @@ Status Connection::serve_open(const Message& message) {
   const OpenRequest request = TRY(wire::from_call(TRY(wire::decode<wire::OpenCall>(message.body))));
   TRY(channel_.reserve(wire::kBodyBytes));
   const auto session = TRY(open_session(message, request));
+  bool ended = false;
   {
-    const ChannelMembership membership(common_.sessions, *session, channel_, true);
+    const ChannelMembership membership(common_.sessions, *session, channel_, true, ended);
     if (membership.added().ok()) {
       log::info("session for {} at {} on volume {} begins", request.client_name, peer_, request.volume);
       common_.sessions.add(session);
       wire::OpenAnswer opened = wire::to_answer(session->server_session().description());
       opened.token = session->token();
-      opened.proof = wire::prove(secret_, wire::kOpenedPurpose, nonces_, opened);
-      if (answer(message, 0, bytes_of(opened)).ok()) serve_calls(*session, limits::kLease);
+      const auto told = wire::grown_bytes_of(opened, nonces_.features());
+      if (answer_proved(message, wire::kOpenedPurpose, told).ok()) serve_calls(*session, limits::kLease);
     }
   }
-  log::info("connection of {} at {} on volume {} ends", request.client_name, peer_, request.volume);
+  log::info("{} {} at {} on volume {} ends", ended ? "session for" : "connection of", request.client_name, peer_,
+            request.volume);
   return {};
 }
 
@@ -96,11 +107,10 @@ Status Connection::serve_attach(const Message& message) {
   if (!common_.transport.knows(role)) return Error(EPROTO, "unknown role");
   TRY(channel_.reserve(wire::kBodyBytes));
   const bool keeps = role == wire::Role::kKeeper;
-  const ChannelMembership membership(common_.sessions, *session, channel_, keeps);
+  bool ended = false;
+  const ChannelMembership membership(common_.sessions, *session, channel_, keeps, ended);
   if (!membership.added().ok()) return refuse(message, membership.added().code());
-  wire::AttachAnswer attached;
-  attached.proof = wire::prove(secret_, wire::kAttachedPurpose, nonces_, attached);
-  TRY(answer(message, 0, bytes_of(attached)));
+  TRY(answer_proved(message, wire::kAttachedPurpose, {}));
   if (role == wire::Role::kTransfers) {
     common_.transport.serve_transfers(channel_, *session);
   } else {

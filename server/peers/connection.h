@@ -55,6 +55,7 @@ class Connection {
   Status serve_open(const Message& message);
   Status serve_attach(const Message& message);
   Status answer(const Message& to, int code, std::span<const std::byte> body = {});
+  Status answer_proved(const Message& to, std::string_view purpose, std::span<const std::byte> body);
   Error refuse(const Message& call, int code, const Holder& holder = {});
   Result<std::shared_ptr<PeerSession>> open_session(const Message& message, const OpenRequest& request);
   void serve_calls(PeerSession& session, std::optional<std::chrono::milliseconds> silence);

@@ -57,6 +57,7 @@ class BrickServiceImpl final : public BrickService {
     session.durability = durability();
     session.capacity_blocks = blocks_.capacity_blocks();
     session.memory_blocks = blocks_.memory_blocks();
+    session.lease = lease_;
     return session;
   }
 

@@ -101,7 +101,7 @@ bool TcpStrangers::go_on(Stranger& stranger) const {
 bool TcpStrangers::welcome(Stranger& stranger) const {
   const auto hello = load<wire::Hello>(stranger.bytes);
   if (hello.magic != wire::kMagic) return false;
-  stranger.introduced.nonces = {hello.nonce, random_nonce()};
+  stranger.introduced.nonces = {hello.nonce, random_nonce(), hello.features, wire::kFeatures};
   wire::Welcome welcome;
   welcome.status = hello.version == wire::kVersion ? 0 : EPROTO;
   welcome.nonce = stranger.introduced.nonces.server;

@@ -215,8 +215,8 @@ Status VerbsListener::accept_calls(verbs::CmIdPtr id, const verbs::ConnectReques
   const PeerAddress peer = peer_address(rdma_get_peer_addr(id.get()));
   rdma_cm_id* const raw = id.get();
   auto channel = TRY(verbs::MessageChannel::make({nullptr, std::move(id)}, limits::kFirstBodyBytes, true));
-  const Nonces nonces{request.nonce, random_nonce()};
   verbs::ConnectReply reply;
+  const Nonces nonces{request.nonce, random_nonce(), request.features, reply.features};
   reply.nonce = nonces.server;
   rdma_conn_param parameters = verbs::connection_parameters(device->facts, &asked);
   parameters.private_data = &reply;

@@ -53,7 +53,7 @@ class Connection:
         welcome = receive(self.socket, 48)
         if struct.unpack_from("<H", welcome, 6)[0] != 0:
             raise Refused(struct.unpack_from("<H", welcome, 6)[0])
-        self.nonces = nonce + welcome[16:]
+        self.nonces = nonce + welcome[16:] + struct.pack("<Q", 0) + welcome[8:16]  # and what both know
 
     def send(self, kind, body=b""):
         self.last_id += 1

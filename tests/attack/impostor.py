@@ -14,13 +14,13 @@ while True:
     connection, _ = listening.accept()
     connection.settimeout(2)
     try:
-        nonce = receive(connection, 48)[16:]
+        hello = receive(connection, 48)
         own = os.urandom(32)
         connection.sendall(struct.pack("<IHHQ", MAGIC, VERSION, status if where == "welcome" else 0, 0) + own)
         print(".", end="", flush=True)
         length, kind, _, call = struct.unpack("<IHHQ", receive(connection, 16))
         receive(connection, length)
-        body = prove(b"a guess", b"brickfs refused", nonce + own, struct.pack("<HH", kind, status))
+        body = prove(b"a guess", b"brickfs refused", hello[16:] + own + hello[8:16] + bytes(8), struct.pack("<HH", kind, status))
         connection.sendall(struct.pack("<IHHQ", len(body), kind | 0x8000, status, call) + body)
     except (OSError, ConnectionError):
         pass

@@ -61,7 +61,8 @@ class Impostor {
     ++refused_;
     const auto call = tcp::receive_frame(fd, deadline);
     if (!call.ok()) return;
-    const auto body = encode_refusal({"a guess"}, {hello.nonce, welcome.nonce}, wire::Kind{call->header.kind}, status_);
+    const auto body = encode_refusal({"a guess"}, {hello.nonce, welcome.nonce, hello.features, welcome.features},
+                                     wire::Kind{call->header.kind}, status_);
     wire::CallHeader header = call->header;
     header.kind |= wire::kReplyBit;
     header.status = static_cast<uint16_t>(status_);

@@ -75,20 +75,17 @@ class LyingBrick {
     if (!receive(fd, hello)) return;
     wire::Welcome welcome;
     welcome.nonce = random_nonce();
-    const Nonces nonces{hello.nonce, welcome.nonce};
+    const Nonces nonces{hello.nonce, welcome.nonce, hello.features, welcome.features};
     send(fd, bytes_of(welcome));
     const auto first = tcp::receive_frame(fd, tcp::Clock::now() + std::chrono::seconds(5));
     if (!first.ok()) return;
     if (first->header.kind == static_cast<uint16_t>(wire::Kind::kOpen)) {
       wire::OpenAnswer body;
       body.durability = 1;
-      body.proof = wire::prove({}, wire::kOpenedPurpose, nonces, body);
-      answer(fd, *first, bytes_of(body));
+      answer(fd, *first, wire::encode(bytes_of(body), make_proof({}, wire::kOpenedPurpose, nonces, bytes_of(body))));
       return serve_calls(fd);
     }
-    wire::AttachAnswer body;
-    body.proof = wire::prove({}, wire::kAttachedPurpose, nonces, body);
-    answer(fd, *first, bytes_of(body));
+    answer(fd, *first, make_proof({}, wire::kAttachedPurpose, nonces, {}));
     wire::TransferHeader header;
     if (load<wire::AttachCall>(first->body).role == 1 && receive(fd, header)) on_transfer_(fd, header);
     if (load<wire::AttachCall>(first->body).role == 2) serve_calls(fd);

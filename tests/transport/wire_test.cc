@@ -198,8 +198,8 @@ TEST(Wire, AnyBytesAreDecodedOrRefused) {
       (void)calls::decode_request(calls::kind_of(asked), body);
     }
     if (const auto call = wire::decode<wire::OpenCall>(body); call.ok()) (void)wire::from_call(*call);
-    if (const auto answer = wire::decode<wire::OpenAnswer>(body); answer.ok()) (void)wire::from_answer(*answer);
-    if (const auto record = wire::decode<wire::HolderRecord>(body); record.ok()) (void)wire::from_record(*record);
+    if (const auto answer = wire::decode_grown<wire::OpenAnswer>(body); answer.ok()) (void)wire::from_answer(*answer);
+    if (const auto record = wire::decode_grown<wire::HolderRecord>(body); record.ok()) (void)wire::from_record(*record);
   }
 }
 
@@ -215,6 +215,8 @@ TEST(Proof, DependsOnEverythingItCovers) {
   EXPECT_FALSE(same_bytes(proof, make_proof(secret, "a", {nonces.client, random_nonce()}, message)));
   EXPECT_FALSE(same_bytes(proof, make_proof(secret, "a", {random_nonce(), nonces.server}, message)));
   EXPECT_FALSE(same_bytes(proof, make_proof(secret, "a", nonces, std::span(message).first(2))));
+  EXPECT_FALSE(same_bytes(proof, make_proof(secret, "a", {nonces.client, nonces.server, 1, 0}, message)));
+  EXPECT_FALSE(same_bytes(proof, make_proof(secret, "a", {nonces.client, nonces.server, 0, 1}, message)));
 }
 
 }  // namespace

@@ -169,7 +169,7 @@ Result<ListPage> answer_to(const List& asked, Body body) {
 }
 
 Result<BrickStat> answer_to(const Stat&, Body body) {
-  const auto answer = TRY(decode<wire::StatAnswer>(body));
+  const auto answer = TRY(wire::decode_grown<wire::StatAnswer>(body));
   BrickStat stat;
   stat.boot = BootId{answer.boot};
   stat.epoch = Epoch{answer.epoch};
@@ -192,7 +192,7 @@ Result<BrickStat> answer_to(const Stat&, Body body) {
 }
 
 Result<LaneOffer> answer_to(const Lane&, Body body) {
-  const auto answer = TRY(decode<wire::LaneAnswer>(body));
+  const auto answer = TRY(wire::decode_grown<wire::LaneAnswer>(body));
   if (answer.lane >= limits::kLanesPerSession) return Error(EPROTO, "the brick offers an impossible lane");
   return LaneOffer{answer.lane, answer.ticket};
 }

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "transport/base/bytes.h"
 #include "transport/base/check.h"
 #include "transport/base/random.h"
 #include "transport/base/unique_fd.h"
@@ -89,6 +90,8 @@ Proof make_proof(const Secret& secret, std::string_view purpose, const Nonces& n
   text.push_back(0);
   append(text, nonces.client);
   append(text, nonces.server);
+  append(text, bytes_of(nonces.client_features));
+  append(text, bytes_of(nonces.server_features));
   append(text, message);
   Proof proof{};
   unsigned int length = 0;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,10 +43,15 @@ class SecretInForce {
   Secret secret_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Both ends' contributions to one connection; fresh for each, so that nothing recorded can be played again.
+// What both ends have said in the greeting of one connection; nonces are fresh for each, so that nothing recorded can
+// be played again, and nobody between the two changes what they know.
 struct Nonces {
   Nonce client{};
   Nonce server{};
+  uint64_t client_features = 0;
+  uint64_t server_features = 0;
+
+  uint64_t features() const { return client_features & server_features; }  // in use
 };
 
 // The file's bytes without line ends behind them. EINVAL, with `why`: empty, more than limits::kSecretBytes, or no

@@ -58,7 +58,7 @@ Error explain_refusal(const Secret& secret, const Nonces& nonces, wire::Kind kin
     return Error(EKEYREJECTED, "what answers there does not know the secret");
   }
   if (status == EBUSY) {
-    const Holder told = TRY(wire::from_record(TRY(wire::decode<wire::HolderRecord>(proved))));
+    const Holder told = TRY(wire::from_record(TRY(wire::decode_grown<wire::HolderRecord>(proved))));
     if (holder != nullptr) *holder = told;
   }
   return explain_open(status);

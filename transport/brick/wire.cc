@@ -70,6 +70,7 @@ OpenAnswer to_answer(const Session& session) {
   answer.suspect_blocks = session.suspect_blocks;
   answer.durability = static_cast<uint32_t>(session.durability);
   answer.tcp_port = session.tcp_port;
+  answer.lease_ms = static_cast<uint32_t>(session.lease.count());
   return answer;
 }
 
@@ -82,6 +83,7 @@ Result<Session> from_answer(const OpenAnswer& answer) {
   session.suspect_blocks = answer.suspect_blocks;
   session.durability = TRY(durability_from(answer.durability));
   session.tcp_port = answer.tcp_port;
+  session.lease = std::chrono::milliseconds(answer.lease_ms);
   return session;
 }
 

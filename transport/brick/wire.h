@@ -3,6 +3,7 @@
 // place, no padding. The same calls serve every remote transport; transfers are frames on tcp only.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +22,9 @@ namespace brickfs::wire {
 
 constexpr uint32_t kMagic = 0x4b43'5242;  // "BRCK"
 constexpr uint16_t kVersion = 3;
-constexpr uint64_t kFeatures = 0;  // bits for what may be added; both ends use those that both name
+// Bits for what may be added; both ends use those that both name.
+constexpr uint64_t kGrowingAnswers = 1;  // answers may be longer than kLeastBytes
+constexpr uint64_t kFeatures = kGrowingAnswers;
 
 // docs/protocol.md, "Greeting"
 struct Hello {
@@ -71,7 +74,7 @@ constexpr uint32_t kOpenSteal = 1;
 
 using Token = std::array<std::byte, 16>;  // names a session to ATTACH
 
-struct OpenAnswer {
+struct OpenAnswer {  // followed by its proof
   uint64_t epoch = 0;
   uint64_t boot = 0;
   uint64_t capacity_blocks = 0;
@@ -81,9 +84,11 @@ struct OpenAnswer {
   uint16_t tcp_port = 0;  // 0: the brick does not listen on TCP
   uint16_t reserved = 0;
   Token token{};
-  Proof proof{};
+  uint32_t lease_ms = static_cast<uint32_t>(limits::kLease.count());
+  uint32_t reserved2 = 0;
+  static constexpr size_t kLeastBytes = 64;
 };
-static_assert(sizeof(OpenAnswer) == 96 && offsetof(OpenAnswer, proof) == 64);
+static_assert(sizeof(OpenAnswer) == 72 && offsetof(OpenAnswer, lease_ms) == OpenAnswer::kLeastBytes);
 
 // Body of an answer with EBUSY to OPEN.
 struct HolderRecord {
@@ -92,6 +97,7 @@ struct HolderRecord {
   uint32_t kept_for_ms = 0;
   uint32_t reserved = 0;
   char name[128] = {};
+  static constexpr size_t kLeastBytes = 152;
 };
 static_assert(sizeof(HolderRecord) == 152 && offsetof(HolderRecord, name) == 24);
 
@@ -105,11 +111,6 @@ struct AttachCall {
   Proof proof{};
 };
 static_assert(sizeof(AttachCall) == 56 && offsetof(AttachCall, proof) == 24);
-
-struct AttachAnswer {
-  Proof proof{};
-};
-static_assert(sizeof(AttachAnswer) == 32);
 
 struct RangeRecord {  // ALLOC, FREE, UNMAP; and an extent of a LIST answer
   uint64_t start = 0;
@@ -171,6 +172,7 @@ struct StatAnswer {
   uint32_t held = 0;  // 1, 2: holder says by whom; 2: who is away
   HolderRecord holder;
   char medium[256] = {};
+  static constexpr size_t kLeastBytes = 520;
 };
 static_assert(sizeof(StatAnswer) == 520 && offsetof(StatAnswer, medium) == 264);
 
@@ -183,6 +185,7 @@ struct LaneAnswer {
   uint32_t lane = 0;  // below limits::kLanesPerSession
   uint32_t reserved = 0;
   calls::Ticket ticket{};
+  static constexpr size_t kLeastBytes = 24;
 };
 static_assert(sizeof(LaneAnswer) == 24);
 
@@ -221,7 +224,7 @@ struct TransferAnswer {  // followed, for a read with status 0, by its bytes
 };
 static_assert(sizeof(TransferAnswer) == 16 && offsetof(TransferAnswer, id) == 8);
 
-// What a proof covers is the body in front of its own proof field.
+// What a proof covers is the body in front of it.
 constexpr std::string_view kOpenPurpose = "brickfs open";
 constexpr std::string_view kOpenedPurpose = "brickfs opened";
 constexpr std::string_view kAttachPurpose = "brickfs attach";
@@ -239,6 +242,20 @@ template <typename T>
 Result<T> decode(std::span<const std::byte> body) {
   if (body.size() != sizeof(T)) return Error(EPROTO, "frame has the wrong length");
   return load<T>(body);
+}
+
+// An answer of one T. A longer one has more than is known here; a shorter one is completed with T's defaults.
+template <typename T>
+Result<T> decode_grown(std::span<const std::byte> body) {
+  if (body.size() < T::kLeastBytes) return Error(EPROTO, "frame has the wrong length");
+  T value;
+  std::memcpy(&value, body.data(), std::min(body.size(), sizeof(T)));
+  return value;
+}
+// The bytes of it for a peer of these features.
+template <typename T>
+std::span<const std::byte> grown_bytes_of(const T& answer, uint64_t features) {
+  return bytes_of(answer).first((features & kGrowingAnswers) != 0 ? sizeof(T) : T::kLeastBytes);
 }
 
 // A body of whole Ts, at most `most`.

@@ -7,15 +7,18 @@
 namespace brickfs {
 namespace {
 
-// `call`, proved; and the answer, if it is proved.
-template <typename Answer, typename Call>
-Result<Answer> introduce(Channel& channel, const Nonces& nonces, const Secret& secret, wire::Kind kind, Call call,
-                         std::string_view purpose, std::string_view answer_purpose, Holder* holder, Deadline deadline) {
+// `call`, proved; and what the answer says in front of its proof.
+template <typename Call>
+Result<std::vector<std::byte>> introduce(Channel& channel, const Nonces& nonces, const Secret& secret, wire::Kind kind,
+                                         Call call, std::string_view purpose, std::string_view answer_purpose,
+                                         Holder* holder, Deadline deadline) {
   call.proof = wire::prove(secret, purpose, nonces, call);
-  const Reply reply = TRY(exchange(channel, kind, 0, bytes_of(call), deadline));
+  Reply reply = TRY(exchange(channel, kind, 0, bytes_of(call), deadline));
   if (reply.status != 0) return explain_refusal(secret, nonces, kind, reply.status, reply.body, holder);
-  const auto answer = TRY(wire::decode<Answer>(reply.body));
-  if (same_bytes(wire::prove(secret, answer_purpose, nonces, answer), answer.proof)) return answer;
+  if (reply.body.size() < sizeof(Proof)) return Error(EPROTO, "an answer without a proof");
+  const auto proof = load<Proof>(std::span(reply.body).last(sizeof(Proof)));
+  reply.body.resize(reply.body.size() - sizeof(Proof));
+  if (same_bytes(make_proof(secret, answer_purpose, nonces, reply.body), proof)) return std::move(reply.body);
   return Error(EACCES, "the brick does not know the secret");
 }
 
@@ -23,9 +26,9 @@ Result<Answer> introduce(Channel& channel, const Nonces& nonces, const Secret& s
 
 Result<Opened> open_session(Channel& channel, const Nonces& nonces, const Secret& secret, const OpenRequest& request,
                             Holder* holder, Deadline deadline) {
-  const auto answer =
-      TRY(introduce<wire::OpenAnswer>(channel, nonces, secret, wire::Kind::kOpen, wire::to_call(request),
-                                      wire::kOpenPurpose, wire::kOpenedPurpose, holder, deadline));
+  const auto body = TRY(introduce(channel, nonces, secret, wire::Kind::kOpen, wire::to_call(request),
+                                  wire::kOpenPurpose, wire::kOpenedPurpose, holder, deadline));
+  const auto answer = TRY(wire::decode_grown<wire::OpenAnswer>(body));
   return Opened{TRY(wire::from_answer(answer)), answer.token};
 }
 
@@ -34,8 +37,8 @@ Status attach(Channel& channel, const Nonces& nonces, const Secret& secret, cons
   wire::AttachCall call;
   call.token = token;
   call.role = static_cast<uint32_t>(role);
-  TRY(introduce<wire::AttachAnswer>(channel, nonces, secret, wire::Kind::kAttach, call, wire::kAttachPurpose,
-                                    wire::kAttachedPurpose, nullptr, deadline));
+  TRY(introduce(channel, nonces, secret, wire::Kind::kAttach, call, wire::kAttachPurpose, wire::kAttachedPurpose,
+                nullptr, deadline));
   return {};
 }
 

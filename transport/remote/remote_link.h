@@ -8,6 +8,7 @@
 // Threads: every method from any thread, except as said.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -53,7 +54,9 @@ class RemoteLink {
 
  protected:
   // A brick that does not answer a renewal for so long is given up while the lease still lasts.
-  static constexpr auto kRenewTimeout = limits::kLease - limits::kKeepAlive;
+  std::chrono::milliseconds renew_timeout() const {
+    return std::max(session_.lease - limits::kKeepAlive, session_.lease / 2);
+  }
   // What attaching to a session that has just begun ends with if it was taken over meanwhile: the lease was granted all
   // the same, and the session is lost like any other.
   static bool says_cut_off(const Status& attached);

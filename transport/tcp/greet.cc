@@ -21,7 +21,9 @@ Result<Greeted<TcpChannel>> greet(const HostPort& peer, Deadline latest) {
   // Nobody has proved anything yet, so no word of it ends a mount.
   if (welcome.status != 0 || welcome.version != wire::kVersion)
     return Error(EPROTO, "the brick speaks another protocol version");
-  return Greeted<TcpChannel>{std::make_unique<TcpChannel>(std::move(fd)), {hello.nonce, welcome.nonce}, deadline};
+  return Greeted<TcpChannel>{std::make_unique<TcpChannel>(std::move(fd)),
+                             {hello.nonce, welcome.nonce, hello.features, welcome.features},
+                             deadline};
 }
 
 }  // namespace brickfs::tcp

@@ -118,7 +118,7 @@ void Link::watch(Deadline until) {
 
 void Link::renew() {
   if (calls_->busy()) return;
-  const auto reply = calls_->call(next_id(), calls::Renew{}, kRenewTimeout);
+  const auto reply = calls_->call(next_id(), calls::Renew{}, renew_timeout());
   if (!reply.ok()) {
     lose(reply.error());
   } else if (reply->status != 0) {

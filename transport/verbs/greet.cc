@@ -24,7 +24,7 @@ Result<Greeted<MessageChannel>> greet(const HostPort& address, Deadline latest) 
   request.purpose = static_cast<uint16_t>(Purpose::kCalls);
   request.nonce = random_nonce();
   const ConnectReply reply = TRY(connect(greeted.channel->id(), request, facts, connected_by));
-  greeted.nonces = {request.nonce, reply.nonce};
+  greeted.nonces = {request.nonce, reply.nonce, request.features, reply.features};
   greeted.deadline = earlier(latest, limits::kHandshakeTimeout);
   return greeted;
 }

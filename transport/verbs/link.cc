@@ -170,7 +170,7 @@ void Link::renew() {
   data_.check_progress();
   for (const auto& rail : rails()) {
     if (!rail || rail->lost.load() || rail->calls->busy()) continue;
-    const auto reply = rail->calls->call(next_id(), calls::Renew{}, kRenewTimeout);
+    const auto reply = rail->calls->call(next_id(), calls::Renew{}, renew_timeout());
     if (!reply.ok()) {
       rail->lost.store(true);
       wake_keeper();
