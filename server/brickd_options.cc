@@ -19,15 +19,22 @@ struct Arguments {
   std::vector<std::string> listen;
   std::vector<std::string> volumes;
   std::string memory;
+  std::string keep_memory;
   std::string file;
   std::string size;
 };
+
+constexpr const char* kServiceManager = "systemd";
 
 // What a value is checked by, on the command line and in each line of a file: why it is refused, or nothing.
 std::string refuse_size(const std::string& text) {
   const auto size = parse_size(text);
   if (!size.ok()) return size.error().what();
   return *size < kBlockBytes ? "at least one block, 2M" : "";
+}
+
+std::string refuse_keep(const std::string& text) {
+  return text == kServiceManager || text.starts_with('/') ? "" : "'systemd', or a path from / on";
 }
 
 std::string refuse_volume(const std::string& text) {
@@ -60,6 +67,10 @@ void define(CLI::App& app, Arguments& arguments, BrickdOptions& options) {
   app.add_option("--memory", arguments.memory, "memory to export; with --file: how much of it may be in memory at once")
       ->type_name("SIZE")
       ->check(refuse_size);
+  app.add_option("--keep-memory", arguments.keep_memory,
+                 "memory without --file outlives brickd: in a file at PATH on tmpfs or hugetlbfs, or with `systemd`")
+      ->type_name("PATH")
+      ->check(refuse_keep);
   app.add_option("--file", arguments.file, "store behind the memory: what is committed survives a restart")
       ->type_name("PATH");
   app.add_option("--size", arguments.size, "size of the store: when it is made, or another from now on")
@@ -91,6 +102,13 @@ void interpret(const Arguments& arguments, BrickdOptions& options) {
   if (!arguments.size.empty() && arguments.file.empty()) throw CLI::ValidationError("--size goes with --file");
   if (!arguments.memory.empty()) options.brick.memory_bytes = *parse_size(arguments.memory);
   if (!arguments.size.empty()) options.brick.store_bytes = *parse_size(arguments.size);
+  const bool kept = !arguments.keep_memory.empty();
+  if (kept && !arguments.file.empty()) throw CLI::ValidationError("--keep-memory goes without --file");
+  options.keeps_in_service_manager = arguments.keep_memory == kServiceManager;
+  if (options.keeps_in_service_manager && !options.foreground) {
+    throw CLI::ValidationError("--keep-memory systemd goes with --foreground");
+  }
+  if (kept && !options.keeps_in_service_manager) options.brick.keep_path = arguments.keep_memory;
   options.brick.store_path = arguments.file;
   options.brick.grace = limits::kGrace;
   for (const std::string& volume : arguments.volumes) options.brick.volumes.push_back(parse_volume(volume));

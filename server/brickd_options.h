@@ -14,6 +14,7 @@ namespace brickfs {
 struct BrickdOptions {
   std::vector<ListenUrl> listen;  // at least one
   BrickConfig brick;
+  bool keeps_in_service_manager = false;  // its memory; else BrickConfig::keep_path
   std::string secret_file;
   std::string port_file;
   std::string log_level = "info";

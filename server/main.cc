@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/brickd_daemon.h"
@@ -92,7 +93,7 @@ Failure tell_ports(const Brickd& brickd, const std::string& path) {
   return write_port_file(path, text, &why).ok() ? std::nullopt : Failure(why);
 }
 
-Failure start(Brickd& brickd, const BrickdOptions& options) {
+Failure start(Brickd& brickd, const BrickdOptions& options, std::shared_ptr<MemoryKeeper> keeper) {
   Secret secret;
   std::string why;
   if (!options.secret_file.empty()) {
@@ -100,7 +101,9 @@ Failure start(Brickd& brickd, const BrickdOptions& options) {
     if (!read.ok()) return why;
     secret = std::move(*read);
   }
-  auto service = BrickService::open(options.brick, &why);
+  BrickConfig config = options.brick;
+  config.keeper = std::move(keeper);
+  auto service = BrickService::open(config, &why);
   if (!service.ok()) return why.empty() ? std::strerror(service.code()) : why;
   brickd.service = std::move(*service);
   if (auto failure = listen(brickd, options.listen, secret)) return failure;
@@ -157,6 +160,15 @@ void allow_many_descriptors() {
 }
 
 int run(const BrickdOptions& options) {
+  std::shared_ptr<MemoryKeeper> keeper;
+  if (options.keeps_in_service_manager) {
+    auto manager = service_manager_as_keeper();
+    if (!manager.ok()) {
+      std::fprintf(stderr, "brickd: --keep-memory systemd: %s\n", manager.error().what());
+      return 2;
+    }
+    keeper = std::move(*manager);
+  }
   std::optional<Daemon> daemon;
   if (!options.foreground) {
     auto started = Daemon::start();
@@ -174,7 +186,7 @@ int run(const BrickdOptions& options) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread: they all inherit it
   Brickd brickd;
   notify_service_manager("STATUS=opening the brick");
-  const Failure failure = log.ok() ? start(brickd, options) : log.error().what();
+  const Failure failure = log.ok() ? start(brickd, options, std::move(keeper)) : log.error().what();
   if (failure) {
     if (daemon) daemon->failed(*failure);
     if (!daemon) std::fprintf(stderr, "brickd: %s\n", printable(*failure).c_str());

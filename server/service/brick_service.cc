@@ -11,6 +11,7 @@
 #include "server/service/silence_watch.h"
 #include "server/service/volume_table.h"
 #include "server/store/block_store.h"
+#include "server/store/kept_memory.h"
 #include "server/store/memory_room.h"
 #include "server/store/pool.h"
 #include "server/store/store_file.h"
@@ -24,15 +25,21 @@ namespace {
 
 class BrickServiceImpl final : public BrickService {
  public:
-  BrickServiceImpl(std::unique_ptr<Pool> pool, std::unique_ptr<StoreFile> store, const BrickConfig& config)
-      : lease_(config.lease),
+  // At most one of `kept` and `store`.
+  BrickServiceImpl(std::unique_ptr<KeptMemory> kept, std::unique_ptr<Pool> pool, std::unique_ptr<StoreFile> store,
+                   const BrickConfig& config)
+      : boot_(kept ? BootId{kept->table().boot()} : BootId{random_id<uint64_t>()}),
+        lease_(config.lease),
+        kept_(std::move(kept)),
         pool_(std::move(pool)),
         store_(std::move(store)),
-        blocks_(*pool_, store_.get()),
-        volumes_(blocks_, store_.get(), geometry(), config.grace, [this] { return medium(); }) {}
+        blocks_(*pool_, store_.get(), kept_ ? &kept_->table() : nullptr),
+        volumes_(blocks_, records(), geometry(), config.grace, [this] { return medium(); }) {}
   ~BrickServiceImpl() override;
 
-  Status load(const BrickConfig& config, StoreFile::Contents contents, std::string* why);
+  // What store or kept memory had.
+  Status load(const BrickConfig& config, std::string* why, const StoreFile::Contents& stored,
+              const KeptTable::Contents& kept);
 
   using BrickService::open_session;
   Result<SessionPtr> open_session(const OpenRequest& request, PeerEnd peer, Holder* holder) override {
@@ -61,8 +68,14 @@ class BrickServiceImpl final : public BrickService {
     return session;
   }
 
-  const BootId boot_{random_id<uint64_t>()};
+  VolumeRecords* records() const {
+    if (kept_) return &kept_->table();
+    return store_.get();
+  }
+
+  const BootId boot_;
   const std::chrono::milliseconds lease_;
+  const std::unique_ptr<KeptMemory> kept_;
   const std::unique_ptr<Pool> pool_;
   const std::unique_ptr<StoreFile> store_;
   BlockStore blocks_;
@@ -78,6 +91,7 @@ BrickServiceImpl::~BrickServiceImpl() {
 }
 
 std::string BrickServiceImpl::medium() const {
+  if (kept_ != nullptr) return fmt::format("memory that outlives brickd, kept in {}", kept_->name());
   if (store_ == nullptr) return "memory";
   const auto with = [&](std::string_view trouble) {
     return fmt::format("memory with store {}{}{}", store_->path(), trouble.empty() ? "" : kBeforeTrouble, trouble);
@@ -86,10 +100,12 @@ std::string BrickServiceImpl::medium() const {
   return with(blocks_.disk_is_full() ? kStoreDiskFull : "");
 }
 
-Status BrickServiceImpl::load(const BrickConfig& config, StoreFile::Contents contents, std::string* why) {
-  volumes_.load(contents.volumes);
+Status BrickServiceImpl::load(const BrickConfig& config, std::string* why, const StoreFile::Contents& stored,
+                              const KeptTable::Contents& kept) {
+  volumes_.load(kept_ ? kept.volumes : stored.volumes);
   TRY(volumes_.configure(config.volumes, why));
-  blocks_.adopt(contents.entries);
+  blocks_.adopt(stored.entries);
+  blocks_.adopt(kept.entries);
   return {};
 }
 
@@ -99,6 +115,7 @@ Status BrickServiceImpl::stop() {
     silence_watch_.reset();
     volumes_.shut();
     stopped_ = blocks_.write_back_all();
+    if (kept_) kept_->table().seal();
   }
   return *stopped_;
 }
@@ -131,6 +148,19 @@ Status check_memory(uint64_t bytes, std::string* why) {
   return {};
 }
 
+Result<std::unique_ptr<Pool>> open_pool(uint64_t frames, std::string* why) {
+  TRY(check_memory(frames * kBlockBytes, why));
+  auto pool = Pool::open(static_cast<uint32_t>(frames));
+  if (!pool.ok()) *why = fmt::format("{} of memory: {}", format_size(frames * kBlockBytes), std::strerror(pool.code()));
+  return pool;
+}
+
+Result<std::unique_ptr<Pool>> pool_over(KeptMemory& kept, uint64_t frames, const KeptTable::Contents& contents) {
+  std::vector<bool> in_use(frames);
+  for (const KeptTable::Entry& entry : contents.entries) in_use[entry.frame] = true;
+  return Pool::over(kept.take_frames(), in_use, kept.is_zero());
+}
+
 }  // namespace
 
 Result<std::unique_ptr<BrickService>> BrickService::open(const BrickConfig& config, std::string* why) {
@@ -155,14 +185,18 @@ Result<std::unique_ptr<BrickService>> BrickService::open(const BrickConfig& conf
                        format_size(kBlockBytes));
     return Error(EINVAL, "opening the brick");
   }
-  TRY(check_memory(frames * kBlockBytes, why));
-  auto pool = Pool::open(static_cast<uint32_t>(frames));
-  if (!pool.ok()) {
-    *why = fmt::format("{} of memory: {}", format_size(frames * kBlockBytes), std::strerror(pool.code()));
-    return pool.error();
+  std::unique_ptr<KeptMemory> kept;
+  if (store && (config.keeper || !config.keep_path.empty())) {
+    *why = "a brick with a store keeps its memory there";
+    return Error(EINVAL, "opening the brick");
   }
-  auto service = std::make_unique<BrickServiceImpl>(*std::move(pool), std::move(store), config);
-  TRY(service->load(config, std::move(contents), why));
+  if (!config.keep_path.empty()) kept = TRY(KeptMemory::open(config.keep_path, static_cast<uint32_t>(frames), why));
+  if (config.keeper) kept = TRY(KeptMemory::open(*config.keeper, static_cast<uint32_t>(frames), why));
+  const KeptTable::Contents left = kept ? kept->take_contents() : KeptTable::Contents();
+  auto pool = kept ? pool_over(*kept, frames, left) : open_pool(frames, why);
+  if (!pool.ok()) return pool.error();
+  auto service = std::make_unique<BrickServiceImpl>(std::move(kept), *std::move(pool), std::move(store), config);
+  TRY(service->load(config, why, contents, left));
   return std::unique_ptr<BrickService>(std::move(service));
 }
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "server/service/server_session.h"
+#include "server/store/memory_keeper.h"
 #include "server/store/store_device.h"
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
@@ -30,19 +31,23 @@ struct VolumeSpec {
 };
 
 struct BrickConfig {
-  uint64_t memory_bytes = 0;        // pool; with a store 0 means as much as the store holds, or 3/4 of the machine's
-  std::string store_path;           // empty: memory only, volatile
-  uint64_t store_bytes = 0;         // of a new store, or to which an existing one is to be changed; 0: as it is
+  uint64_t memory_bytes = 0;  // pool; with a store 0 means as much as the store holds, or 3/4 of the machine's
+  std::string store_path;     // empty: memory only, volatile
+  uint64_t store_bytes = 0;   // of a new store, or to which an existing one is to be changed; 0: as it is
+  // A volatile brick's memory outlives this process: in a file, or with somebody who keeps it. At most one of them.
+  std::string keep_path;
+  std::shared_ptr<MemoryKeeper> keeper;
   std::vector<VolumeSpec> volumes;  // besides `default`; an existing volume's quota is changed to what is given
   std::chrono::milliseconds lease = limits::kLease;  // a holder not heard of for so long is cut off
-  // From the start on, of a brick with a store: a volume that somebody held and had not closed is his for so long. 0
+  // From the start on, of a brick that knows who: a volume that somebody held and had not closed is his for so long. 0
   // where he cannot come back (he was in one process with the brick).
   std::chrono::milliseconds grace{0};
 };
 
 class BrickService {
  public:
-  // Takes over or makes the store. EBUSY: another process has it open. EUCLEAN: not a store, or damaged.
+  // Takes over or makes the store, or memory that is kept. EBUSY: another process has it open. EUCLEAN: not a store, or
+  // damaged.
   // ENOMEM: the machine does not have that much memory. `why`: one line.
   static Result<std::unique_ptr<BrickService>> open(const BrickConfig& config, std::string* why);
   // The same on a device instead of a file; `store_path` is what people know it as.
@@ -67,7 +72,7 @@ class BrickService {
   virtual void announce_tcp(uint16_t port) = 0;
   virtual BootId boot() const = 0;
   virtual Durability durability() const = 0;
-  // Clean stop: what is in memory only goes to the store.
+  // Clean stop: what is in memory only goes to the store. Memory that is kept says that it was left in order.
   virtual Status stop() = 0;
 };
 

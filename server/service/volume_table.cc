@@ -12,9 +12,9 @@
 
 namespace brickfs {
 
-VolumeTable::VolumeTable(BlockStore& blocks, StoreFile* store, Session geometry, std::chrono::milliseconds grace,
+VolumeTable::VolumeTable(BlockStore& blocks, VolumeRecords* records, Session geometry, std::chrono::milliseconds grace,
                          std::function<std::string()> medium)
-    : blocks_(blocks), store_(store), geometry_(geometry), grace_(grace), medium_(std::move(medium)) {}
+    : blocks_(blocks), records_(records), geometry_(geometry), grace_(grace), medium_(std::move(medium)) {}
 
 VolumeTable::Volume& VolumeTable::add(VolumeId id, const StoreVolume& record) {
   Volume& volume = volumes_[id];
@@ -69,11 +69,11 @@ Status VolumeTable::configure_one(const VolumeSpec& spec, std::string* why) {
 }
 
 Status VolumeTable::store_record(Volume& volume, bool sync) {
-  if (store_ == nullptr) return {};
+  if (records_ == nullptr) return {};
   const StoreVolume record = volume.record;
   mutex_.unlock();
-  Status stored = store_->write_volume(static_cast<uint32_t>(volume.id), record);
-  if (stored.ok() && sync) stored = store_->sync();
+  Status stored = records_->write_volume(static_cast<uint32_t>(volume.id), record);
+  if (stored.ok() && sync) stored = records_->sync();
   mutex_.lock();
   return stored;
 }

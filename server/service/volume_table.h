@@ -16,21 +16,21 @@
 #include "server/service/brick_service.h"
 #include "server/service/server_session.h"
 #include "server/store/block_store.h"
-#include "server/store/store_file.h"
+#include "server/store/volume_records.h"
 #include "transport/base/mutex.h"
 
 namespace brickfs {
 
 class VolumeTable {
  public:
-  // `store` may be null. Both outlive this. `geometry`: what every session is told of the brick. `grace`:
+  // `records` may be null. Both outlive this. `geometry`: what every session is told of the brick. `grace`:
   // BrickConfig's.
-  VolumeTable(BlockStore& blocks, StoreFile* store, Session geometry, std::chrono::milliseconds grace,
+  VolumeTable(BlockStore& blocks, VolumeRecords* records, Session geometry, std::chrono::milliseconds grace,
               std::function<std::string()> medium);
   VolumeTable(const VolumeTable&) = delete;
   VolumeTable& operator=(const VolumeTable&) = delete;
 
-  // What the store knew, once, then what the configuration asks for (and `default`). EINVAL, EIO.
+  // What the records were, once, then what the configuration asks for (and `default`). EINVAL, EIO.
   void load(std::span<const StoreVolume> records);
   Status configure(std::span<const VolumeSpec> specs, std::string* why);
 
@@ -48,7 +48,7 @@ class VolumeTable {
  private:
   struct Volume {
     VolumeId id{};
-    StoreVolume record{};  // the lease, as it stands or will stand in the store
+    StoreVolume record{};  // the lease, as it stands or will stand in the records
     std::chrono::steady_clock::time_point
         kept_until;         // for the holder in the record, who has not come back since the brick started
     bool changing = false;  // one thread is changing holders or record; others wait for changed_
@@ -72,7 +72,7 @@ class VolumeTable {
   Status store_record(Volume& volume, bool sync) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   BlockStore& blocks_;
-  StoreFile* const store_;
+  VolumeRecords* const records_;
   const Session geometry_;
   const std::chrono::milliseconds grace_;
   const std::function<std::string()> medium_;

@@ -17,8 +17,8 @@ constexpr uint64_t kHeldBack = 17;               // blocks; fs/space/block_budge
 
 }  // namespace
 
-BlockStore::BlockStore(Pool& pool, StoreFile* store)
-    : pool_(pool), store_(store), capacity_(store != nullptr ? store->slots() : pool.frames()) {
+BlockStore::BlockStore(Pool& pool, StoreFile* store, KeptTable* kept)
+    : pool_(pool), store_(store), kept_(kept), capacity_(store != nullptr ? store->slots() : pool.frames()) {
   if (store != nullptr) free_slots_.add(0, store->slots());
 }
 
@@ -42,6 +42,18 @@ void BlockStore::adopt(std::span<const StoreFile::Entry> entries) {
     block.volume = &volume;
     block.slot = entry.slot;
     CHECK(free_slots_.take(entry.slot) == entry.slot);
+    ++used_;
+  }
+}
+
+void BlockStore::adopt(std::span<const KeptTable::Entry> entries) {
+  MutexLock lock(mutex_);
+  for (const KeptTable::Entry& entry : entries) {
+    Volume& volume = volume_of(VolumeId{entry.volume});
+    Block& block = volume.blocks[entry.address];
+    block.volume = &volume;
+    block.frame = entry.frame;
+    enlist_if_idle(block);
     ++used_;
   }
 }
@@ -111,6 +123,7 @@ Status BlockStore::alloc(VolumeId volume_id, BlockRange blocks) {
   TRY(reserve(volume, blocks));
   std::vector<Block*> made;
   uint32_t slot = kNone - 1;
+  uint32_t frame = frame_before(volume, blocks.start);
   auto place = volume.blocks.lower_bound(blocks.start);
   if (place != volume.blocks.begin()) slot = std::prev(place)->second.slot;
   for (uint64_t i = 0; i < blocks.count; ++i) {
@@ -119,10 +132,12 @@ Status BlockStore::alloc(VolumeId volume_id, BlockRange blocks) {
     block.blank = true;
     block.moving = true;
     if (store_ != nullptr) block.slot = slot = *free_slots_.take(slot + 1);
+    if (kept_ != nullptr) block.frame = frame = *pool_.take(frame + 1);
     made.push_back(&block);
   }
   used_ += blocks.count;
   lock.unlock();
+  clear_frames(made);
   Status written = reserve_room(made);
   if (written.ok()) written = write_entries(volume_id, blocks, made);
   lock.lock();
@@ -159,7 +174,14 @@ Status BlockStore::reserve_room(std::span<Block* const> made) {
   return reserve_all();
 }
 
+// Kept memory never shows a block as anything but zeros and what was written to it: so they come first.
+void BlockStore::clear_frames(std::span<Block* const> made) {
+  if (kept_ == nullptr) return;
+  for (const Block* block : made) pool_.clear(block->frame);
+}
+
 Status BlockStore::write_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> made) {
+  if (kept_ != nullptr) kept_->add(static_cast<uint32_t>(volume), blocks, frames_of(made));
   if (store_ == nullptr) return {};
   Status status;
   for (uint64_t i = 0; i < made.size() && status.ok(); ++i) {
@@ -171,6 +193,12 @@ Status BlockStore::write_entries(VolumeId volume, BlockRange blocks, std::span<B
     if (!cleared.ok()) break;  // the client finds the block in the next list(), as after a crash
   }
   return status;
+}
+
+std::vector<uint32_t> BlockStore::frames_of(std::span<Block* const> blocks) {
+  std::vector<uint32_t> frames;
+  for (const Block* block : blocks) frames.push_back(block->frame);
+  return frames;
 }
 
 Status BlockStore::free(VolumeId volume_id, BlockRange blocks) {
@@ -202,6 +230,7 @@ Status BlockStore::free(VolumeId volume_id, BlockRange blocks) {
 }
 
 Status BlockStore::clear_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> doomed) {
+  if (kept_ != nullptr) kept_->remove(static_cast<uint32_t>(volume), blocks, frames_of(doomed));
   for (uint64_t i = 0; store_ != nullptr && i < doomed.size(); ++i) {
     const Status cleared = store_->clear_entry(doomed[i]->slot);
     if (cleared.ok()) continue;

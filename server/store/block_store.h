@@ -3,7 +3,8 @@
 // there. Knows no sessions; who may do what is decided above it.
 //
 // A block has a slot from alloc on (durable bricks), and a frame while it is resident: from its first mapping until it
-// is evicted, which happens to unmapped blocks only.
+// is evicted, which happens to unmapped blocks only. In memory that outlives brickd it has its frame from alloc on, and
+// keeps it.
 //
 // Threads: every call from any thread. One mutex guards the bookkeeping and is never held while a block is copied,
 // cleared or written; a block being worked on is `moving` (one thread has it for itself) or `held` (it stays resident).
@@ -22,6 +23,7 @@
 
 #include "server/store/commit_plan.h"
 #include "server/store/free_runs.h"
+#include "server/store/kept_table.h"
 #include "server/store/pool.h"
 #include "server/store/store_file.h"
 #include "transport/base/mutex.h"
@@ -42,8 +44,9 @@ enum class AfterWriting {
 
 class BlockStore {
  public:
-  // `store` may be null: a volatile brick. Both outlive this.
-  BlockStore(Pool& pool, StoreFile* store);
+  // `store` null: a volatile brick; `kept`, which may be null too, then says what is in the pool's frames. All outlive
+  // this.
+  BlockStore(Pool& pool, StoreFile* store, KeptTable* kept = nullptr);
   BlockStore(const BlockStore&) = delete;
   BlockStore& operator=(const BlockStore&) = delete;
 
@@ -54,6 +57,8 @@ class BlockStore {
   void set_quota(VolumeId volume, uint64_t quota_blocks) ABSL_LOCKS_EXCLUDED(mutex_);
   // Blocks found in the store, once, before any other call but add_volume().
   void adopt(std::span<const StoreFile::Entry> entries) ABSL_LOCKS_EXCLUDED(mutex_);
+  // ... in the pool's memory, whose frames the pool knows to be in use.
+  void adopt(std::span<const KeptTable::Entry> entries) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // As in transport/brick/brick.h, for one valid range. EBUSY from free: mapped.
   Status alloc(VolumeId volume, BlockRange blocks) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -118,6 +123,8 @@ class BlockStore {
   // Allocation (block_store.cc).
   Status reserve(Volume& volume, BlockRange blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status reserve_room(std::span<Block* const> made);
+  void clear_frames(std::span<Block* const> made);
+  static std::vector<uint32_t> frames_of(std::span<Block* const> blocks);
   Status write_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> made);
   Status clear_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> doomed);
   void erase(Volume& volume, BlockRange blocks, std::span<Block* const> doomed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -147,6 +154,7 @@ class BlockStore {
   // Fixed after construction.
   Pool& pool_;
   StoreFile* const store_;
+  KeptTable* const kept_;
   const uint64_t capacity_;
 
   std::atomic<uint64_t> commits_{0};

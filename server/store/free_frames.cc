@@ -18,6 +18,14 @@ FreeFrames::FreeFrames(uint32_t frames, const Upkeep& upkeep)
   of(Content::kCold).add(0, frames);
 }
 
+FreeFrames::FreeFrames(const std::vector<bool>& in_use, Content content, const Upkeep& upkeep)
+    : FreeFrames(static_cast<uint32_t>(in_use.size()), upkeep) {
+  of(Content::kCold) = {};
+  for (uint32_t frame = 0; frame < in_use.size(); ++frame) {
+    if (!in_use[frame]) add({frame, content});
+  }
+}
+
 uint32_t FreeFrames::count() const {
   return count_of(Content::kReady) + count_of(Content::kUsed) + count_of(Content::kCold);
 }

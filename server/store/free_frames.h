@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "server/store/free_runs.h"
 
@@ -44,6 +45,8 @@ class FreeFrames {
 
   // All free, and cold.
   FreeFrames(uint32_t frames, const Upkeep& upkeep);
+  // Those that are not in use are free; what their memory is like.
+  FreeFrames(const std::vector<bool>& in_use, Content content, const Upkeep& upkeep);
 
   uint32_t count() const;
   // The best there is, and `wanted` if that is among them, or the next of them above it, or the lowest. None: none is

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "server/store/memory_room.h"
+#include "transport/base/check.h"
 #include "transport/base/log.h"
 #include "transport/base/size.h"
 
@@ -56,11 +58,23 @@ Result<std::unique_ptr<Pool>> Pool::open(uint32_t frames, const FreeFrames::Upke
     log::info("too few huge pages are free for {} of memory: normal pages are used", format_size(bytes));
   }
   madvise(memory, bytes, MADV_DONTFORK);
-  return std::unique_ptr<Pool>(new Pool(memory, frames, kept));
+  return std::unique_ptr<Pool>(new Pool(MappedMemory({memory, bytes}), FreeFrames(frames, kept)));
 }
 
-Pool::Pool(std::byte* memory, uint32_t frames, const FreeFrames::Upkeep& upkeep)
-    : memory_(memory), content_(frames), free_(frames, upkeep) {}
+std::unique_ptr<Pool> Pool::over(MappedMemory memory, const std::vector<bool>& in_use, bool is_zero,
+                                 const FreeFrames::Upkeep& upkeep) {
+  CHECK(memory.bytes().size() == in_use.size() * kBlockBytes);
+  FreeFrames::Upkeep kept = upkeep;
+  kept.cool = false;
+  madvise(memory.bytes().data(), memory.bytes().size(), MADV_DONTFORK);
+  FreeFrames free(in_use, is_zero ? Content::kCold : Content::kUsed, kept);
+  return std::unique_ptr<Pool>(new Pool(std::move(memory), std::move(free)));
+}
+
+Pool::Pool(MappedMemory memory, FreeFrames free)
+    : memory_(std::move(memory)),
+      content_(memory_.bytes().size() / kBlockBytes, Content::kUsed),
+      free_(std::move(free)) {}
 
 Pool::~Pool() {
   {
@@ -69,7 +83,6 @@ Pool::~Pool() {
     changed_.notify_one();
   }
   thread_.join();
-  munmap(memory_, content_.size() * kBlockBytes);
 }
 
 uint32_t Pool::free_frames() const {
@@ -102,7 +115,7 @@ std::span<std::byte> Pool::keep_memory() {
   MutexLock lock(mutex_);
   free_.keep_all();
   while (busy_) done_.wait(lock);
-  return {memory_, frames() * kBlockBytes};
+  return memory_.bytes();
 }
 
 // Populated all at once: a fault for each page costs as much as the write that meets it. Where it fails, faults do it.

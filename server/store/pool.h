@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The brick's memory: frames of one block each in one anonymous mapping, of huge pages if the machine has enough of
-// them free, else of normal ones, transparently huge where the kernel grants that.
+// The brick's memory: frames of one block each in one mapping. It is anonymous, of huge pages if the machine has enough
+// of them free, else of normal ones, transparently huge where the kernel grants that; or memory that outlives this
+// process (kept_memory.h).
 //
 // A machine's first touch of its memory, and to clear what was used, cost as much as the write that follows: a thread
 // of the pool's does it ahead, and gives back to the system what nobody needs (free_frames.h).
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "server/store/free_frames.h"
+#include "server/store/mapped_memory.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/base/thread.h"
@@ -27,6 +29,10 @@ class Pool {
  public:
   // ENOMEM: not even address space.
   static Result<std::unique_ptr<Pool>> open(uint32_t frames, const FreeFrames::Upkeep& upkeep = {});
+  // Of memory that is populated already, a block for each of `in_use`: those frames are taken. What is in the others
+  // may be anything, unless `is_zero`. None of it ever goes back to the system.
+  static std::unique_ptr<Pool> over(MappedMemory memory, const std::vector<bool>& in_use, bool is_zero,
+                                    const FreeFrames::Upkeep& upkeep = {});
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
   ~Pool();
@@ -39,7 +45,7 @@ class Pool {
   std::optional<uint32_t> take(uint32_t wanted) ABSL_LOCKS_EXCLUDED(mutex_);
   void give_back(uint32_t frame) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  std::span<std::byte> bytes(uint32_t frame) const { return {memory_ + frame * kBlockBytes, kBlockBytes}; }
+  std::span<std::byte> bytes(uint32_t frame) const { return memory_.bytes().subspan(frame * kBlockBytes, kBlockBytes); }
   // Makes a taken frame zeros, and populates it.
   void clear(uint32_t frame);
   // The same for a caller that overwrites all of it.
@@ -53,14 +59,14 @@ class Pool {
  private:
   using Content = FreeFrames::Content;
 
-  Pool(std::byte* memory, uint32_t frames, const FreeFrames::Upkeep& upkeep);
+  Pool(MappedMemory memory, FreeFrames free);
   void make_zero(FreeFrames::Frame frame) const;
   void run();
   void do_chore(const FreeFrames::Chore& chore) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void sleep(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void wake_if_needed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  std::byte* const memory_;
+  const MappedMemory memory_;
   std::vector<Content> content_;  // of frames that somebody has, who writes it
 
   mutable Mutex mutex_;

@@ -16,12 +16,13 @@
 #include "server/store/group_sync.h"
 #include "server/store/store_device.h"
 #include "server/store/store_format.h"
+#include "server/store/volume_records.h"
 #include "transport/base/result.h"
 #include "transport/brick/block.h"
 
 namespace brickfs {
 
-class StoreFile {
+class StoreFile final : public VolumeRecords {
  public:
   // An allocated block as the table has it.
   struct Entry {
@@ -48,7 +49,7 @@ class StoreFile {
   // What was found at open; empty from the second call on.
   Contents take_contents() { return std::move(contents_); }
 
-  Status write_volume(uint32_t id, StoreVolume record);
+  Status write_volume(uint32_t id, StoreVolume record) override;
   Status write_entry(const Entry& entry);
   Status clear_entry(uint32_t slot);
 
@@ -63,7 +64,7 @@ class StoreFile {
   Status punch(uint32_t first_slot, uint32_t count = 1);
 
   // All writes that have returned are durable. EIO, for good.
-  Status sync();
+  Status sync() override;
   // All entries whose writing or clearing has returned.
   bool table_is_durable() const { return sync_.table_is_durable(); }
   bool failed() const { return sync_.failed(); }

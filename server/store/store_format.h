@@ -81,6 +81,8 @@ constexpr uint64_t store_slots_at(uint64_t slots) {
 constexpr uint64_t slots_begin(const StoreHeader& header) {
   return header.slots_at != 0 ? header.slots_at : store_slots_at(header.slots);
 }
+// In use, and all numbers within bounds; its checksum is another matter.
+bool is_sound(const StoreVolume& record);
 // The header when it has so many slots.
 StoreHeader resized_header(StoreHeader header, uint64_t slots);
 

@@ -27,6 +27,12 @@ bool all_zeros(const Record& record) {
 
 }  // namespace
 
+bool is_sound(const StoreVolume& record) {
+  return record.in_use == 1 && record.name.back() == 0 && is_volume_name(record.name.data()) &&
+         record.holder_name.back() == 0 && record.epoch <= kStoreNumbers &&
+         record.lease_mode <= static_cast<uint32_t>(OpenMode::kReadOnly);
+}
+
 Result<std::unique_ptr<StoreFile>> StoreFile::open(const std::string& path, uint64_t bytes, std::string* why) {
   std::unique_ptr<StoreDevice> device = TRY(FileDevice::open(path, bytes != 0, why));
   return open(std::move(device), path, bytes, why);
@@ -145,9 +151,7 @@ Status StoreFile::load_volumes(std::string* why) {
   for (uint32_t id = 0; id < kStoreVolumes; ++id) {
     const StoreVolume& record = contents_.volumes[id];
     if (all_zeros(record)) continue;
-    if (record.in_use != 1 || record.checksum != store_checksum(record, uuid_[0] + id) || record.name.back() != 0 ||
-        !is_volume_name(record.name.data()) || record.holder_name.back() != 0 || record.epoch > kStoreNumbers ||
-        record.lease_mode > static_cast<uint32_t>(OpenMode::kReadOnly)) {
+    if (!is_sound(record) || record.checksum != store_checksum(record, uuid_[0] + id)) {
       return refuse_store(why, EUCLEAN, fmt::format("store {}: damaged record of volume {}", path_, id));
     }
   }
