@@ -54,7 +54,7 @@ std::unique_ptr<KeptTable> KeptTable::make(std::span<std::byte> memory, uint32_t
   std::memcpy(memory.data(), &header, offsetof(KeptHeader, checksum));
   {
     MutexLock lock(table->mutex_);
-    table->write_summary({});
+    table->settle();
   }
   table->write(0, header, 0);
   return table;
@@ -73,6 +73,12 @@ void KeptTable::write_summary(const Change& change) {
                             .unused = 0,
                             .checksum = 0};
   write(kKeptSummariesAt + generation_ % 2 * sizeof(KeptSummary), summary, header().uuid[0]);
+}
+
+// Nothing is under way: both copies say so, so that the loss of one of them is none.
+void KeptTable::settle() {
+  write_summary({});
+  write_summary({});
 }
 
 void KeptTable::write_entry(uint32_t frame, uint32_t volume, BlockAddress address) {
@@ -99,7 +105,7 @@ void KeptTable::add(uint32_t volume, BlockRange blocks, std::span<const uint32_t
     write_entry(frames[i], volume, block_after(blocks.start, i));
     sum_ ^= entry_checksum(frames[i]);
   }
-  write_summary({});
+  settle();
 }
 
 void KeptTable::remove(uint32_t volume, BlockRange blocks, std::span<const uint32_t> frames) {
@@ -111,7 +117,7 @@ void KeptTable::remove(uint32_t volume, BlockRange blocks, std::span<const uint3
   }
   write_summary({KeptChange::kBlocks, volume, blocks});
   for (const uint32_t frame : frames) clear_entry(frame);
-  write_summary({});
+  settle();
 }
 
 Status KeptTable::write_volume(uint32_t id, StoreVolume record) {
@@ -128,7 +134,7 @@ Status KeptTable::write_volume(uint32_t id, StoreVolume record) {
   write(kKeptVolumesAt + (2 * id + now.generation % 2) * sizeof(KeptVolume), kept, seed);
   now.checksum = kept_checksum(kept, seed);
   sum_ ^= now.checksum;
-  write_summary({});
+  settle();
   return {};
 }
 
@@ -136,13 +142,13 @@ void KeptTable::seal() {
   MutexLock lock(mutex_);
   if (state_ == KeptState::kSealed) return;
   state_ = KeptState::kSealed;
-  write_summary({});
+  settle();
 }
 
 void KeptTable::undo(const std::vector<uint32_t>& frames) {
   for (const uint32_t frame : frames) clear_entry(frame);
   state_ = KeptState::kServing;
-  write_summary({});
+  settle();
 }
 
 }  // namespace brickfs

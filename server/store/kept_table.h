@@ -71,6 +71,7 @@ class KeptTable final : public VolumeRecords {
   template <typename Record>
   void write(uint64_t at, Record record, uint64_t seed);
   void write_summary(const Change& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void write_entry(uint32_t frame, uint32_t volume, BlockAddress address);
   void clear_entry(uint32_t frame);
   uint64_t entry_checksum(uint32_t frame) const;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 namespace brickfs {
@@ -67,6 +68,20 @@ TEST_F(FreeFramesTest, NeverMoreThanThereIsRoomForOrAQuarter) {
     ++count;
   }
   EXPECT_EQ(count, 2u);
+}
+
+TEST_F(FreeFramesTest, ThoseInUseAreNotFree) {
+  std::vector<bool> in_use(kFrames);
+  in_use[0] = in_use[7] = true;
+  FreeFrames some(in_use, Content::kUsed, {.ready = 0});
+  EXPECT_EQ(some.count(), kFrames - 2);
+  std::vector<bool> taken = in_use;
+  while (const auto frame = some.take(0, now_)) {
+    EXPECT_EQ(frame->content, Content::kUsed);
+    EXPECT_FALSE(taken[frame->number]);
+    taken[frame->number] = true;
+  }
+  EXPECT_TRUE(std::ranges::all_of(taken, std::identity()));
 }
 
 TEST_F(FreeFramesTest, WhoTakesSomeIsLeftInPeaceUntilHalfAreGone) {

@@ -2,6 +2,7 @@
 #include "tests/support/brick_factory.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +23,15 @@ TemporaryDirectory::~TemporaryDirectory() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
 }
+
+TemporaryMemoryFile::TemporaryMemoryFile() : path_("/dev/shm/brickfs_test_XXXXXX") {
+  const int fd = mkstemp(path_.data());
+  CHECK(fd >= 0);
+  close(fd);
+  unlink(path_.c_str());
+}
+
+TemporaryMemoryFile::~TemporaryMemoryFile() { unlink(path_.c_str()); }
 
 std::shared_ptr<BrickService> open_service_on(const std::string& path, uint64_t memory_blocks, uint64_t store_blocks) {
   BrickConfig config;
@@ -74,7 +84,28 @@ class EmbeddedFileTestBrick final : public TestBrick {
   std::unique_ptr<EmbeddedTestBrick> brick_;
 };
 
+class EmbeddedKeptTestBrick final : public TestBrick {
+ public:
+  explicit EmbeddedKeptTestBrick(BrickConfig config) {
+    config.keep_path = file_.path();
+    brick_ = std::make_unique<EmbeddedTestBrick>(std::move(config));
+  }
+  std::unique_ptr<Brick> connect() override { return brick_->connect(); }
+  void restart() override { brick_->restart(); }
+
+ private:
+  TemporaryMemoryFile file_;
+  std::unique_ptr<EmbeddedTestBrick> brick_;
+};
+
 }  // namespace
+
+std::unique_ptr<TestBrick> make_embedded_kept(uint64_t memory_blocks, uint64_t, std::vector<VolumeSpec> volumes) {
+  BrickConfig config;
+  config.memory_bytes = memory_blocks * kBlockBytes;
+  config.volumes = std::move(volumes);
+  return std::make_unique<EmbeddedKeptTestBrick>(std::move(config));
+}
 
 std::unique_ptr<TestBrick> make_embedded_memory(uint64_t memory_blocks, uint64_t, std::vector<VolumeSpec> volumes) {
   BrickConfig config;
@@ -94,13 +125,17 @@ std::unique_ptr<TestBrick> make_embedded_file(uint64_t memory_blocks, uint64_t c
 
 std::vector<BrickKind> brick_kinds() {
   std::vector<BrickKind> kinds = {
-      {"memory", Durability::kVolatile, make_embedded_memory},       {"file", Durability::kDurable, make_embedded_file},
-      {"tcp_memory", Durability::kVolatile, make_tcp_memory},        {"tcp_file", Durability::kDurable, make_tcp_file},
+      {"memory", Durability::kVolatile, make_embedded_memory},
+      {"file", Durability::kDurable, make_embedded_file},
+      {"tcp_memory", Durability::kVolatile, make_tcp_memory},
+      {"tcp_file", Durability::kDurable, make_tcp_file},
       {"redirected", Durability::kVolatile, make_redirected_memory},
+      {"kept", Durability::kVolatile, make_embedded_kept, true},
   };
   if (verbs_address()) {
     kinds.push_back({"verbs_memory", Durability::kVolatile, make_verbs_memory});
     kinds.push_back({"verbs_file", Durability::kDurable, make_verbs_file});
+    kinds.push_back({"verbs_kept", Durability::kVolatile, make_verbs_kept, true});
   }
   return kinds;
 }

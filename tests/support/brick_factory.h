@@ -26,6 +26,19 @@ class TemporaryDirectory {
   std::string path_;
 };
 
+// A name for a file on tmpfs, which goes with this.
+class TemporaryMemoryFile {
+ public:
+  TemporaryMemoryFile();
+  TemporaryMemoryFile(const TemporaryMemoryFile&) = delete;
+  TemporaryMemoryFile& operator=(const TemporaryMemoryFile&) = delete;
+  ~TemporaryMemoryFile();
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 // A service whose store is a file at `path`. Null, and the test has failed: it does not open.
 std::shared_ptr<BrickService> open_service_on(const std::string& path, uint64_t memory_blocks, uint64_t store_blocks);
 
@@ -44,6 +57,7 @@ struct BrickKind {
   // `memory_blocks` in memory at once; `capacity_blocks` is used by durable ones.
   std::function<std::unique_ptr<TestBrick>(uint64_t memory_blocks, uint64_t capacity_blocks, std::vector<VolumeSpec>)>
       make;
+  bool keeps = false;  // a volatile one whose memory is there again after restart()
 
   friend void PrintTo(const BrickKind& kind, std::ostream* out) { *out << kind.name; }
 };
@@ -53,6 +67,8 @@ std::vector<BrickKind> brick_kinds();
 
 std::unique_ptr<TestBrick> make_embedded_memory(uint64_t memory_blocks, uint64_t capacity_blocks,
                                                 std::vector<VolumeSpec> volumes);
+std::unique_ptr<TestBrick> make_embedded_kept(uint64_t memory_blocks, uint64_t capacity_blocks,
+                                              std::vector<VolumeSpec> volumes);
 std::unique_ptr<TestBrick> make_embedded_file(uint64_t memory_blocks, uint64_t capacity_blocks,
                                               std::vector<VolumeSpec> volumes);
 

@@ -37,6 +37,20 @@ class VerbsFileTestBrick final : public TestBrick {
   std::unique_ptr<VerbsTestBrick> brick_;
 };
 
+class VerbsKeptTestBrick final : public TestBrick {
+ public:
+  explicit VerbsKeptTestBrick(BrickConfig config) {
+    config.keep_path = file_.path();
+    brick_ = std::make_unique<VerbsTestBrick>(std::move(config), std::vector{*verbs_address()});
+  }
+  std::unique_ptr<Brick> connect() override { return brick_->connect(); }
+  void restart() override { brick_->restart(); }
+
+ private:
+  TemporaryMemoryFile file_;
+  std::unique_ptr<VerbsTestBrick> brick_;
+};
+
 }  // namespace
 
 std::optional<std::string> verbs_address() {
@@ -91,6 +105,13 @@ std::unique_ptr<TestBrick> make_verbs_memory(uint64_t memory_blocks, uint64_t, s
   config.memory_bytes = memory_blocks * kBlockBytes;
   config.volumes = std::move(volumes);
   return std::make_unique<VerbsTestBrick>(std::move(config), std::vector{*verbs_address()});
+}
+
+std::unique_ptr<TestBrick> make_verbs_kept(uint64_t memory_blocks, uint64_t, std::vector<VolumeSpec> volumes) {
+  BrickConfig config;
+  config.memory_bytes = memory_blocks * kBlockBytes;
+  config.volumes = std::move(volumes);
+  return std::make_unique<VerbsKeptTestBrick>(std::move(config));
 }
 
 std::unique_ptr<TestBrick> make_verbs_file(uint64_t memory_blocks, uint64_t capacity_blocks,

@@ -45,6 +45,8 @@ class VerbsTestBrick final : public TestBrick {
 
 std::unique_ptr<TestBrick> make_verbs_memory(uint64_t memory_blocks, uint64_t capacity_blocks,
                                              std::vector<VolumeSpec> volumes);
+std::unique_ptr<TestBrick> make_verbs_kept(uint64_t memory_blocks, uint64_t capacity_blocks,
+                                           std::vector<VolumeSpec> volumes);
 std::unique_ptr<TestBrick> make_verbs_file(uint64_t memory_blocks, uint64_t capacity_blocks,
                                            std::vector<VolumeSpec> volumes);
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tools/crash/explore.h"
+#include "tools/crash/kept.h"
 #include "tools/crash/store.h"
 #include "transport/base/log.h"
 
@@ -71,6 +72,15 @@ int main(int argc, char** argv) {
   store->add_option("--jobs", store_arguments.jobs, "processes")->check(CLI::Range(1, 256));
   store->add_option("--failures", store_arguments.failures, "ends after so many runs that fail")
       ->check(CLI::PositiveNumber);
+  brickfs::KeptArguments kept_arguments;
+  CLI::App* kept = app.add_subcommand("kept", "kills a brick behind each instruction, and judges the memory it leaves");
+  kept->add_option("--runs", kept_arguments.runs, "so many histories (200, unless --seconds is given)");
+  kept->add_option("--seconds", kept_arguments.seconds, "ends after so long (0: when all is done)")
+      ->check(CLI::NonNegativeNumber);
+  kept->add_option("--seed", kept_arguments.seed, "of the first history");
+  kept->add_option("--jobs", kept_arguments.jobs, "processes")->check(CLI::Range(1, 256));
+  kept->add_option("--failures", kept_arguments.failures, "ends after so many histories that fail")
+      ->check(CLI::PositiveNumber);
   app.add_subcommand("kill", "kills, stops and cuts off real processes under load (kill --help tells more)");
   try {
     app.parse(argc, argv);
@@ -82,5 +92,6 @@ int main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, 64 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
   brickfs::log::set_level(brickfs::log::Level::kOff);
+  if (kept->parsed()) return brickfs::explore_kept(kept_arguments);
   return store->parsed() ? brickfs::explore_store(store_arguments) : brickfs::explore(arguments);
 }
