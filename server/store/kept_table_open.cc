@@ -25,8 +25,9 @@ template <typename Record>
 Result<std::optional<Record>> newer(std::span<const std::byte> memory, uint64_t at, uint64_t seed) {
   std::optional<Record> found;
   for (uint64_t place = 0; place < 2; ++place) {
-    const auto record = load<Record>(memory.subspan(at + place * sizeof(Record)));
-    if (record.checksum == 0) continue;  // never written, or being written
+    const auto bytes = memory.subspan(at + place * sizeof(Record));
+    if (load<uint64_t>(bytes.subspan(offsetof(Record, checksum))) == 0) continue;  // never written, or being written
+    const auto record = load<Record>(bytes);
     if (record.checksum != kept_checksum(record, seed) || record.generation % 2 != place || record.generation == 0) {
       return Error(ENODATA, "a record");
     }
