@@ -53,13 +53,16 @@ Result<std::vector<std::byte*>> BlockStore::map(VolumeId volume_id, BlockRange r
   Volume& volume = volume_of(volume_id);
   const std::vector<Block*> blocks = TRY(settled_blocks(volume, range, lock));
   std::vector<Block*> absent;
+  uint64_t lacking = 0;
   for (Block* block : blocks) {
     add_mapping(*block, access);
-    if (block->frame != kNone) continue;
+    const bool has_frame = block->frame != kNone;
+    if (has_frame && !(kept_ != nullptr && block->blank)) continue;
+    if (!has_frame) ++lacking;
     block->moving = true;
     absent.push_back(block);
   }
-  Status status = find_frames(absent.size(), lock);
+  Status status = find_frames(lacking, lock);
   if (status.ok()) {
     uint32_t frame = frame_before(volume, range.start);
     for (Block* block : blocks) {
@@ -74,10 +77,11 @@ Result<std::vector<std::byte*>> BlockStore::map(VolumeId volume_id, BlockRange r
   for (Block* block : blocks) {
     if (status.ok()) {
       if (access == Access::kReadWrite) note_writer(*block);
+      if (kept_ != nullptr) block->blank = false;
       memory.push_back(pool_.bytes(block->frame).data());
     } else {
       drop_mapping(*block, access);
-      if (block->moving && block->frame != kNone) drop_frame(*block);
+      if (block->moving && block->frame != kNone && kept_ == nullptr) drop_frame(*block);
     }
   }
   stop_moving(absent);
@@ -92,11 +96,12 @@ void BlockStore::note_writer(Block& block) {
   block.dirty = true;
 }
 
-// Fills the frames of blocks that have just got one.
+// Fills the frames of blocks that have just got one, or are mapped for the first time.
 Status BlockStore::load(std::span<Block* const> absent) {
   for (const Block* block : absent) {
     if (block->blank || store_ == nullptr) {
       pool_.clear(block->frame);
+      if (kept_ != nullptr) kept_->fill(block->frame);
       continue;
     }
     const Status read = store_->read(block->slot, 0, pool_.bytes_to_fill(block->frame));

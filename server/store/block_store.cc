@@ -53,6 +53,7 @@ void BlockStore::adopt(std::span<const KeptTable::Entry> entries) {
     Block& block = volume.blocks[entry.address];
     block.volume = &volume;
     block.frame = entry.frame;
+    block.blank = entry.blank;
     enlist_if_idle(block);
     ++used_;
   }
@@ -137,7 +138,6 @@ Status BlockStore::alloc(VolumeId volume_id, BlockRange blocks) {
   }
   used_ += blocks.count;
   lock.unlock();
-  clear_frames(made);
   Status written = reserve_room(made);
   if (written.ok()) written = write_entries(volume_id, blocks, made);
   lock.lock();
@@ -172,12 +172,6 @@ Status BlockStore::reserve_room(std::span<Block* const> made) {
   if (!some_freed) return reserved;
   TRY(sync());
   return reserve_all();
-}
-
-// Kept memory never shows a block as anything but zeros and what was written to it: so they come first.
-void BlockStore::clear_frames(std::span<Block* const> made) {
-  if (kept_ == nullptr) return;
-  for (const Block* block : made) pool_.clear(block->frame);
 }
 
 Status BlockStore::write_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> made) {

@@ -4,7 +4,7 @@
 //
 // A block has a slot from alloc on (durable bricks), and a frame while it is resident: from its first mapping until it
 // is evicted, which happens to unmapped blocks only. In memory that outlives brickd it has its frame from alloc on, and
-// keeps it.
+// keeps it; the frame is cleared for its first mapping.
 //
 // Threads: every call from any thread. One mutex guards the bookkeeping and is never held while a block is copied,
 // cleared or written; a block being worked on is `moving` (one thread has it for itself) or `held` (it stays resident).
@@ -123,7 +123,6 @@ class BlockStore {
   // Allocation (block_store.cc).
   Status reserve(Volume& volume, BlockRange blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status reserve_room(std::span<Block* const> made);
-  void clear_frames(std::span<Block* const> made);
   static std::vector<uint32_t> frames_of(std::span<Block* const> blocks);
   Status write_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> made);
   Status clear_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> doomed);

@@ -87,10 +87,10 @@ struct KeptEntry {
   uint64_t address;  // of the block
   uint32_t volume;   // id
   uint32_t reserved;
-  uint64_t unused;
+  uint64_t content;   // kept_content(): changed by one store while the entry holds, so 0 for the checksum
   uint64_t checksum;  // seed: uuid[1] + position
 };
-static_assert(sizeof(KeptEntry) == 32 && offsetof(KeptEntry, checksum) == 24);
+static_assert(sizeof(KeptEntry) == 32 && offsetof(KeptEntry, content) == 16 && offsetof(KeptEntry, checksum) == 24);
 
 constexpr uint64_t kKeptSummariesAt = sizeof(KeptHeader);
 constexpr uint64_t kKeptVolumesAt = 2 * sizeof(KeptHeader);
@@ -105,6 +105,12 @@ template <typename Record>
 uint64_t kept_checksum(const Record& record, uint64_t seed) {
   const uint64_t hash = XXH3_64bits_withSeed(&record, offsetof(Record, checksum), seed);
   return hash != 0 ? hash : 1;
+}
+
+// What an entry with that checksum says of its frame: `blank`, the block is zeros and the frame may hold anything; else
+// the frame holds the block. Nothing else verifies.
+inline uint64_t kept_content(uint64_t checksum, bool blank) {
+  return XXH3_64bits_withSeed(&checksum, sizeof(checksum), blank ? 1 : 2);
 }
 
 }  // namespace brickfs

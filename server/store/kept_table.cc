@@ -6,6 +6,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include "transport/base/check.h"
 #include "transport/base/random.h"
@@ -25,6 +26,7 @@ template <typename Record>
 void KeptTable::write(uint64_t at, Record record, uint64_t seed) {
   constexpr size_t kWords = sizeof(Record) / sizeof(uint64_t);
   record.checksum = kept_checksum(record, seed);
+  if constexpr (std::is_same_v<Record, KeptEntry>) record.content = kept_content(record.checksum, true);
   const auto words = std::bit_cast<std::array<uint64_t, kWords>>(record);
   uint64_t* const there = reinterpret_cast<uint64_t*>(memory_.data() + at);
   const auto store = [&](size_t word, uint64_t value) {
@@ -82,7 +84,7 @@ void KeptTable::settle() {
 }
 
 void KeptTable::write_entry(uint32_t frame, uint32_t volume, BlockAddress address) {
-  const KeptEntry entry{.address = raw(address), .volume = volume, .reserved = 0, .unused = 0, .checksum = 0};
+  const KeptEntry entry{.address = raw(address), .volume = volume, .reserved = 0, .content = 0, .checksum = 0};
   write(kKeptEntriesAt + frame * sizeof(KeptEntry), entry, header().uuid[1] + frame);
 }
 
@@ -94,6 +96,12 @@ void KeptTable::clear_entry(uint32_t frame) {
   std::byte* const entry = memory_.data() + kKeptEntriesAt + frame * sizeof(KeptEntry);
   uint64_t& checksum = *reinterpret_cast<uint64_t*>(entry + offsetof(KeptEntry, checksum));
   std::atomic_ref(checksum).store(0, std::memory_order_release);
+}
+
+void KeptTable::fill(uint32_t frame) {
+  std::byte* const entry = memory_.data() + kKeptEntriesAt + frame * sizeof(KeptEntry);
+  uint64_t& content = *reinterpret_cast<uint64_t*>(entry + offsetof(KeptEntry, content));
+  std::atomic_ref(content).store(kept_content(entry_checksum(frame), false), std::memory_order_release);
 }
 
 void KeptTable::add(uint32_t volume, BlockRange blocks, std::span<const uint32_t> frames) {

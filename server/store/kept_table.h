@@ -33,6 +33,7 @@ class KeptTable final : public VolumeRecords {
     uint32_t volume = 0;
     BlockAddress address{};
     uint32_t frame = 0;
+    bool blank = false;  // the block is zeros, whatever is in its frame
   };
   struct Contents {
     std::vector<StoreVolume> volumes;  // kStoreVolumes of them, by id, used or not
@@ -53,10 +54,14 @@ class KeptTable final : public VolumeRecords {
 
   uint64_t boot() const { return header().boot; }
 
-  // The blocks are in these frames, all of them or, if the process is killed, none. The frames are zero already.
+  // The blocks are in these frames, all of them or, if the process is killed, none. They are blank: zeros, whatever is
+  // in the frames.
   void add(uint32_t volume, BlockRange blocks, std::span<const uint32_t> frames) ABSL_LOCKS_EXCLUDED(mutex_);
   // They are in them no more, none of them, and were in all of them. The frames are still theirs until this returns.
   void remove(uint32_t volume, BlockRange blocks, std::span<const uint32_t> frames) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The frame, of a block that is blank, has been cleared: from now on what is in it is the block. Precondition: it is
+  // nobody else's business.
+  void fill(uint32_t frame);
   Status write_volume(uint32_t id, StoreVolume record) override ABSL_LOCKS_EXCLUDED(mutex_);
   Status sync() override { return {}; }
   // Nothing is changed any more. Precondition of all that changes something: it is not sealed.

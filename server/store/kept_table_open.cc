@@ -126,11 +126,14 @@ class KeptTable::Reader {
   Status read_entries() {
     absl::flat_hash_set<std::pair<uint32_t, uint64_t>> known;
     for (uint32_t frame = 0; frame < table_.frames_; ++frame) {
-      const auto entry = load<KeptEntry>(memory_.subspan(kKeptEntriesAt + frame * sizeof(KeptEntry)));
+      auto entry = load<KeptEntry>(memory_.subspan(kKeptEntriesAt + frame * sizeof(KeptEntry)));
       if (entry.checksum == 0) continue;
+      const bool blank = entry.content == kept_content(entry.checksum, true);
+      const bool filled = entry.content == kept_content(entry.checksum, false);
+      entry.content = 0;
       const BlockAddress address{entry.address};
-      if (entry.checksum != kept_checksum(entry, table_.header().uuid[1] + frame) || !is_valid({address, 1}) ||
-          entry.volume >= kStoreVolumes || contents_.volumes[entry.volume].in_use == 0) {
+      if (entry.checksum != kept_checksum(entry, table_.header().uuid[1] + frame) || !(blank || filled) ||
+          !is_valid({address, 1}) || entry.volume >= kStoreVolumes || contents_.volumes[entry.volume].in_use == 0) {
         return damaged(fmt::format("entry {} of its block table", frame));
       }
       if (!known.emplace(entry.volume, entry.address).second) return damaged("a block is in two frames");
@@ -139,7 +142,7 @@ class KeptTable::Reader {
       if (changes) {
         undone_.push_back(frame);
       } else {
-        contents_.entries.push_back({entry.volume, address, frame});
+        contents_.entries.push_back({entry.volume, address, frame, blank});
         count(entry.checksum, false);
       }
     }

@@ -70,6 +70,7 @@ TEST_F(KeptTableTest, WhatItSaysIsFoundByTheNextProcess) {
   ASSERT_TRUE(table_->write_volume(5, record("other", 3)).ok());
   table_->add(5, blocks(10, 3), std::vector<uint32_t>{4, 2, 9});
   table_->add(0, blocks(10), std::vector<uint32_t>{0});
+  table_->fill(9);
   table_->remove(5, blocks(11), std::vector<uint32_t>{2});
   ASSERT_EQ(open(), 0) << why_;
   EXPECT_EQ(table_->boot(), boot);
@@ -81,6 +82,8 @@ TEST_F(KeptTableTest, WhatItSaysIsFoundByTheNextProcess) {
   EXPECT_EQ(contents_.entries[1].address, blocks(10).start);
   EXPECT_EQ(contents_.entries[2].frame, 9u);
   EXPECT_EQ(contents_.entries[2].address, blocks(12).start);
+  EXPECT_TRUE(contents_.entries[1].blank);
+  EXPECT_FALSE(contents_.entries[2].blank);
   ASSERT_EQ(contents_.volumes.size(), kStoreVolumes);
   EXPECT_EQ(contents_.volumes[5].epoch, 3u);
   EXPECT_STREQ(contents_.volumes[5].holder_name.data(), "somebody");
@@ -143,6 +146,8 @@ TEST_F(KeptTableTest, WhatDoesNotProveItselfIsNotChanged) {
   expect_lost(kKeptEntriesAt + 1 * sizeof(KeptEntry), flip);
   expect_lost(kKeptEntriesAt + 3 * sizeof(KeptEntry) + offsetof(KeptEntry, checksum), clear);  // it is missing
   expect_lost(kKeptEntriesAt + 7 * sizeof(KeptEntry) + offsetof(KeptEntry, checksum), flip);   // it was never there
+  expect_lost(kKeptEntriesAt + 2 * sizeof(KeptEntry) + offsetof(KeptEntry, content), flip);
+  expect_lost(kKeptEntriesAt + 2 * sizeof(KeptEntry) + offsetof(KeptEntry, content), clear);
   expect_lost(kKeptVolumesAt + sizeof(KeptVolume) + 3, flip);
   expect_lost(kKeptVolumesAt + sizeof(KeptVolume) + offsetof(KeptVolume, checksum), clear);
   for (const uint64_t copy : {0u, 1u}) expect_lost(kKeptSummariesAt + copy * sizeof(KeptSummary) + 16, flip);
@@ -157,9 +162,11 @@ TEST_F(KeptTableTest, NumbersBeyondTheirBoundsAreDamageHoweverTheyVerify) {
     memory_ = original;
     auto entry = read<KeptEntry>(kKeptEntriesAt + sizeof(KeptEntry));
     const uint64_t before = entry.checksum;
+    entry.content = 0;
     change(entry);
-    write(kKeptEntriesAt + sizeof(KeptEntry), entry, uuid()[1] + 1);
-    const uint64_t after = read<KeptEntry>(kKeptEntriesAt + sizeof(KeptEntry)).checksum;
+    const uint64_t after = entry.checksum = kept_checksum(entry, uuid()[1] + 1);
+    if (entry.content == 0) entry.content = kept_content(after, false);
+    std::memcpy(&memory_[kKeptEntriesAt + sizeof(KeptEntry)], &entry, sizeof(entry));
     // The sum is made right, too: only the numbers are wrong.
     for (const uint64_t copy : {0u, 1u}) {
       auto summary = read<KeptSummary>(kKeptSummariesAt + copy * sizeof(KeptSummary));

@@ -11,9 +11,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -33,13 +35,14 @@ constexpr uint64_t kTableBytes = kKeptEntriesAt + kTableFrames * sizeof(KeptEntr
 // Whose block is in each frame, and what each volume's record says.
 struct KeptModel {
   std::map<uint32_t, std::pair<uint32_t, BlockAddress>> frames;
+  std::set<uint32_t> blank;
   std::map<uint32_t, uint64_t> epochs;
   bool sealed = false;
   bool operator==(const KeptModel&) const = default;
 };
 
 struct KeptStep {
-  enum class Kind { kVolume, kAdd, kRemove, kSeal } kind;
+  enum class Kind { kVolume, kAdd, kFill, kRemove, kSeal } kind;
   uint32_t volume = 0;
   uint64_t epoch = 0;
   BlockRange blocks;
@@ -64,7 +67,10 @@ StoreVolume record_of(uint32_t volume, uint64_t epoch) {
 
 KeptModel model_of(const KeptTable::Contents& contents) {
   KeptModel model;
-  for (const KeptTable::Entry& entry : contents.entries) model.frames[entry.frame] = {entry.volume, entry.address};
+  for (const KeptTable::Entry& entry : contents.entries) {
+    model.frames[entry.frame] = {entry.volume, entry.address};
+    if (entry.blank) model.blank.insert(entry.frame);
+  }
   for (uint32_t id = 0; id < contents.volumes.size(); ++id) {
     const StoreVolume& record = contents.volumes[id];
     if (record.in_use == 0) continue;
@@ -93,12 +99,15 @@ class KeptHistory {
  private:
   void append() {
     const uint32_t volume = static_cast<uint32_t>(random_() % kTableVolumes);
-    switch (random_() % 5) {
+    switch (random_() % 7) {
       case 0:
         return append_volume(volume);
       case 1:
       case 2:
         return append_remove();
+      case 3:
+      case 4:
+        return append_fill();
       default:
         return append_add(volume);
     }
@@ -119,11 +128,20 @@ class KeptHistory {
     for (uint32_t frame = 0; frame < kTableFrames && step.frames.size() < wanted; ++frame) {
       if (next.frames.contains(frame)) continue;
       next.frames[frame] = {volume, block_after(start, step.frames.size())};
+      next.blank.insert(frame);
       step.frames.push_back(frame);
     }
     if (step.frames.empty()) return append_remove();
     step.blocks = {start, step.frames.size()};
     steps_.push_back(std::move(step));
+    models_.push_back(std::move(next));
+  }
+  void append_fill() {
+    KeptModel next = models_.back();
+    if (next.blank.empty()) return;
+    const uint32_t frame = *next.blank.begin();
+    steps_.push_back({.kind = KeptStep::Kind::kFill, .volume = 0, .epoch = 0, .blocks = {}, .frames = {frame}});
+    next.blank.erase(frame);
     models_.push_back(std::move(next));
   }
   void append_remove() {
@@ -138,6 +156,7 @@ class KeptHistory {
           next.frames, [&](const auto& known) { return known.second == std::pair(volume, block); });
       if (found == next.frames.end()) break;
       step.frames.push_back(found->first);
+      next.blank.erase(found->first);
       next.frames.erase(found);
     }
     step.blocks.count = step.frames.size();
@@ -157,6 +176,9 @@ void do_step(KeptTable& table, const KeptStep& step) {
       break;
     case KeptStep::Kind::kAdd:
       table.add(step.volume, step.blocks, step.frames);
+      break;
+    case KeptStep::Kind::kFill:
+      table.fill(step.frames.front());
       break;
     case KeptStep::Kind::kRemove:
       table.remove(step.volume, step.blocks, step.frames);
