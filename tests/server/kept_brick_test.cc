@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -85,6 +86,34 @@ TEST(KeptBrick, AStopLosesNothingOfAnyVolume) {
     const Handle handle = one->map(blocks(100 + i), Access::kRead)->front();
     EXPECT_EQ(read(*one, handle, 0, kBlockBytes), std::vector<std::byte>(kBlockBytes));
   }
+}
+
+// A frame that another block had is cleared for the first mapping, whenever that comes, and never again.
+TEST(KeptBrick, ABlockIsZerosUntilItIsWrittenAlsoAfterARestart) {
+  const TemporaryMemoryFile file;
+  const auto with_brick = [&](const std::function<void(Brick&)>& work) {
+    auto brick = make_embedded_brick(open_kept(file.path(), 1));
+    ASSERT_TRUE(brick->open(client_of("default"), nullptr).ok());
+    work(*brick);
+  };
+  const auto all_of = [](Brick& brick, uint64_t number) {
+    return read(brick, brick.map(blocks(number), Access::kRead)->front(), 0, kBlockBytes);
+  };
+  with_brick([&](Brick& brick) {
+    ASSERT_TRUE(brick.alloc(blocks(0)).ok());
+    const Handle handle = brick.map(blocks(0), Access::kReadWrite)->front();
+    ASSERT_TRUE(write(brick, handle, 0, pattern(kBlockBytes, 1)).ok());
+    ASSERT_TRUE(brick.free(blocks(0)).ok());
+    ASSERT_TRUE(brick.alloc(blocks(7)).ok());  // in the only frame
+  });
+  with_brick([&](Brick& brick) { EXPECT_EQ(all_of(brick, 7), std::vector<std::byte>(kBlockBytes)); });
+  with_brick([&](Brick& brick) {
+    const Handle handle = brick.map(blocks(7), Access::kReadWrite)->front();
+    ASSERT_TRUE(write(brick, handle, 0, pattern(kBlockBytes, 2)).ok());
+    ASSERT_TRUE(brick.unmap(blocks(7)).ok());
+    EXPECT_EQ(all_of(brick, 7), pattern(kBlockBytes, 2));
+  });
+  with_brick([&](Brick& brick) { EXPECT_EQ(all_of(brick, 7), pattern(kBlockBytes, 2)); });
 }
 
 TEST(KeptBrick, IsKeptForItsHolderAsADurableOneIs) {
