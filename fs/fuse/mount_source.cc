@@ -2,11 +2,9 @@
 #include "fs/fuse/mount_source.h"
 
 #include <fmt/core.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -15,13 +13,11 @@
 #include <utility>
 
 #include "fs/fuse/second_mount.h"
-#include "server/service/brick_service.h"
-#include "server/service/embedded_brick.h"
+#include "fs/source/source_brick.h"
 #include "transport/base/log.h"
 #include "transport/base/size.h"
 #include "transport/brick/proof.h"
 #include "transport/brick/source.h"
-#include "transport/paths/connect.h"
 #include "transport/volume/client_identity.h"
 
 namespace brickfs {
@@ -34,31 +30,6 @@ constexpr std::chrono::seconds kHolderLeaves{
 constexpr std::chrono::milliseconds kTryHeldAgain{100};
 constexpr std::chrono::seconds kOtherBegins{60};
 constexpr std::chrono::seconds kOtherServes{2};
-
-std::string local_time(int64_t unix_seconds) {
-  const time_t seconds = unix_seconds;
-  tm parts{};
-  localtime_r(&seconds, &parts);
-  std::array<char, 32> text{};
-  strftime(text.data(), text.size(), "%F %T", &parts);
-  return text.data();
-}
-
-Result<std::unique_ptr<Brick>> make_embedded(const Source& source, std::string* why) {
-  BrickConfig config;
-  if (source.kind == SourceKind::kMemory) {
-    config.memory_bytes = source.size_bytes;
-  } else {
-    config.store_path = source.path;
-    config.store_bytes = source.size_bytes;
-  }
-  std::shared_ptr<BrickService> service = TRY(BrickService::open(config, why));
-  return make_embedded_brick(std::move(service));
-}
-
-Result<std::unique_ptr<Brick>> make_brick(const Source& source, const Secret& secret, std::string* why) {
-  return source.embedded() ? make_embedded(source, why) : make_remote_brick(source, secret, why);
-}
 
 VolumeOptions volume_options(const MountCommand& command, const Source& source,
                              std::function<void()> on_commit_wanted) {
@@ -75,36 +46,8 @@ VolumeOptions volume_options(const MountCommand& command, const Source& source,
 }
 
 std::string describe(const Error& error, const MountCommand& command, const Source& source, const Holder& holder) {
-  const std::string& name = command.source;
-  switch (error.code()) {
-    case EBUSY:
-      if (holder.name.empty()) return fmt::format("{} is held by another", name);
-      if (holder.kept_for.count() > 0) {
-        return fmt::format(
-            "{} was held by {} when the brick stopped, and is kept for it for {} s more; to cut that one off: -o steal",
-            name, holder.name, std::chrono::ceil<std::chrono::seconds>(holder.kept_for).count());
-      }
-      return fmt::format("{} is held by {} since {}; to cut that one off: -o steal", name, holder.name,
-                         local_time(holder.since_unix_seconds));
-    case EACCES:
-      return fmt::format("{}: the brick refuses the secret{}", name,
-                         command.secret_path.empty() ? "; name the file that has it with -o secret=PATH" : "");
-    case EKEYREJECTED:
-      return fmt::format("{}: what answers there refuses, and does not know the secret: is it brickd?", name);
-    case ENOENT:
-      return fmt::format("{}: the brick has no volume {}", name, source.volume);
-    case ECONNREFUSED:
-      return fmt::format("{}: no brickd listens there (connection refused)", name);
-    case ETIMEDOUT:
-      return fmt::format("{}: no answer; is the address right, and brickd running there?", name);
-    case EHOSTUNREACH:
-    case ENETUNREACH:
-      return fmt::format("{}: that host cannot be reached", name);
-    case EPROTO:
-      return fmt::format("{}: what answers there is not a brickd of this version", name);
-    default:
-      return fmt::format("{}: {}{}{}", name, error.what(), *error.what() != '\0' ? ": " : "", strerror(error.code()));
-  }
+  return describe_open_failure(error, command.source, source, holder, !command.secret_path.empty(),
+                               {.steal = "-o steal", .secret = "-o secret=PATH"});
 }
 
 Status check_durability(const VolumeClient& volume, const MountCommand& command, std::string* why) {

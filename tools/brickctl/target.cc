@@ -9,10 +9,9 @@
 #include <cstring>
 #include <ctime>
 
-#include "server/service/embedded_brick.h"
+#include "fs/source/source_brick.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/proof.h"
-#include "transport/paths/connect.h"
 #include "transport/volume/client_identity.h"
 
 namespace brickfs {
@@ -24,22 +23,13 @@ std::string client_name() {
   return fmt::format("{} (brickctl, pid {})", host.data(), ::getpid()).substr(0, limits::kClientNameBytes);
 }
 
-Result<std::unique_ptr<Brick>> embed(const Source& source, std::string* why) {
-  BrickConfig config;
-  config.memory_bytes = source.kind == SourceKind::kMemory ? source.size_bytes : 0;
-  config.store_path = source.path;
-  config.store_bytes = source.kind == SourceKind::kFile ? source.size_bytes : 0;
-  return make_embedded_brick(TRY(BrickService::open(config, why)));
-}
-
 }  // namespace
 
 Result<Target> make_target(const std::string& text, const std::string& secret_file, std::string* why) {
   Target target{text, TRY(parse_source(text, why)), nullptr};
   Secret secret;
   if (!secret_file.empty()) secret = TRY(read_secret_file(secret_file, why));
-  target.brick =
-      TRY(target.source.embedded() ? embed(target.source, why) : make_remote_brick(target.source, secret, why));
+  target.brick = TRY(make_brick(target.source, secret, why));
   return target;
 }
 

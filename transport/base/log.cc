@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -47,6 +48,8 @@ Status set_up_log(std::string_view program, std::string_view level, LogTarget ta
 namespace log {
 namespace {
 
+std::atomic<const Sink*> current_sink{nullptr};
+
 spdlog::level::level_enum level_of(Level level) {
   switch (level) {
     case Level::kDebug:
@@ -67,7 +70,13 @@ spdlog::level::level_enum level_of(Level level) {
 
 void set_level(Level level) { spdlog::set_level(level_of(level)); }
 
+void set_sink(const Sink* sink) { current_sink.store(sink); }
+
 void line(Level level, fmt::string_view format, fmt::format_args arguments) {
+  if (const Sink* const sink = current_sink.load()) {
+    if (level >= sink->level) sink->line(sink->context, level, printable(fmt::vformat(format, arguments)).c_str());
+    return;
+  }
   spdlog::logger& logger = *spdlog::default_logger_raw();
   if (!logger.should_log(level_of(level))) return;
   logger.log(level_of(level), spdlog::string_view_t(printable(fmt::vformat(format, arguments))));

@@ -27,6 +27,15 @@ enum class Level { kDebug, kInfo, kWarning, kError, kOff };
 // What is below is left out. set_up_log() sets it, too.
 void set_level(Level level);
 
+// Where lines go instead of the log that set_up_log() makes, if one is set: a library's host has a log of its own. It
+// stays where it is for ever, and is called from any thread.
+struct Sink {
+  void (*line)(void* context, Level level, const char* text);
+  void* context;
+  Level level;  // what is below is left out
+};
+void set_sink(const Sink* sink);
+
 // From any thread.
 void line(Level level, fmt::string_view format, fmt::format_args arguments);
 

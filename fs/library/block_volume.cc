@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/library/block_volume.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "fs/base/slices.h"
+#include "transport/brick/limits.h"
+#include "transport/volume/client_identity.h"
+
+namespace brickfs::library {
+
+Result<std::unique_ptr<BlockVolume>> BlockVolume::open(OpenPlan plan, std::string* why) {
+  std::unique_ptr<Brick> kept;
+  Session session;
+  const OpenOnce once = [&](std::unique_ptr<Brick> brick, Holder* holder) -> Status {
+    session = TRY(open_past_ended(*brick, plan.request, holder));
+    kept = std::move(brick);
+    return {};
+  };
+  TRY(open_when_free(plan, once, why));
+  const Status durable = check_durability(plan, session.durability, why);
+  if (!durable.ok()) {
+    static_cast<void>(kept->close());
+    return durable.error();
+  }
+  return std::unique_ptr<BlockVolume>(new BlockVolume(std::move(plan), std::move(kept), session));
+}
+
+Status BlockVolume::close() { return brick_->close(); }
+
+Result<bool> BlockVolume::reopen() {
+  OpenRequest request = plan_.request;
+  BootId boot{};
+  {
+    const ExclusiveLock lock(mutex_);
+    mapped_.clear();
+    request.resume = session_.epoch;
+    boot = session_.boot;
+  }
+  const Session session = TRY(brick_->open(request, nullptr));
+  const ExclusiveLock lock(mutex_);
+  session_ = session;
+  return session.boot != boot;
+}
+
+Status BlockVolume::stat(brickfs_volume_stat_t& out) {
+  const BrickStat stat = TRY(brick_->stat());
+  const SharedLock lock(mutex_);
+  out = {};
+  out.capacity_blocks = stat.volume_capacity_blocks;
+  out.used_blocks = stat.volume_used_blocks;
+  out.mapped_blocks = stat.volume_mapped_blocks;
+  out.allocatable_blocks = stat.allocatable_blocks;
+  out.memory_blocks = stat.memory_blocks;
+  out.epoch = static_cast<uint64_t>(session_.epoch);
+  out.boot_id = static_cast<uint64_t>(stat.boot);
+  out.durable = stat.durability == Durability::kDurable ? 1 : 0;
+  out.read_only = plan_.options.read_only ? 1 : 0;
+  std::strncpy(out.transport, stat.transport.c_str(), sizeof(out.transport) - 1);
+  return {};
+}
+
+Status BlockVolume::alloc(BlockRange blocks) { return brick_->alloc(blocks); }
+
+Status BlockVolume::free(BlockRange blocks) {
+  TRY(brick_->free(blocks));
+  forget(blocks);
+  return {};
+}
+
+Status BlockVolume::map(BlockRange blocks, bool writable) {
+  auto handles = brick_->map(blocks, writable ? Access::kReadWrite : Access::kRead);
+  if (!handles.ok()) return handles.error().is(ENOMEM) ? Error(ENOBUFS, "all memory is mapped") : handles.error();
+  const ExclusiveLock lock(mutex_);
+  for (const Handle& handle : *handles) {
+    for (uint64_t i = 0; i < handle.blocks.count; ++i) {
+      mapped_[raw(block_after(handle.blocks.start, i))] = handle;
+    }
+  }
+  return {};
+}
+
+Status BlockVolume::unmap(BlockRange blocks) {
+  const Status status = brick_->unmap(blocks);
+  if (status.ok()) forget(blocks);
+  return status;
+}
+
+// An unmap revokes each handle that covers a block of the range, with all its blocks.
+void BlockVolume::forget(BlockRange blocks) {
+  const ExclusiveLock lock(mutex_);
+  absl::erase_if(mapped_, [&](const auto& entry) {
+    const BlockRange& covered = entry.second.blocks;
+    return covered.start < blocks.end() && blocks.start < covered.end();
+  });
+}
+
+Result<ListPage> BlockVolume::list(BlockAddress cursor) { return brick_->list(cursor); }
+
+Status BlockVolume::commit(std::span<const CommitRange> ranges) { return brick_->commit(ranges); }
+
+Status BlockVolume::find(Direction direction, uint64_t address, uint64_t bytes, Spans& spans) {
+  const SharedLock lock(mutex_);
+  while (bytes > 0) {
+    const auto entry = mapped_.find(raw(block_of(address)));
+    if (entry == mapped_.end()) return Error(ENXIO, "not mapped");
+    const Handle& handle = entry->second;
+    if (direction == Direction::kWrite && handle.access != Access::kReadWrite) return Error(ENXIO, "not for writing");
+    const uint64_t part = std::min(bytes, raw(handle.blocks.end()) - address);
+    spans.push_back({part, handle});
+    address += part;
+    bytes -= part;
+  }
+  return {};
+}
+
+Status BlockVolume::plan(Direction direction, uint64_t address, std::span<const LocalSlice> slices, Batch& batch,
+                         std::vector<LocalSlice>& cut) {
+  const uint64_t bytes = total_bytes(slices);
+  if (bytes == 0 || bytes > limits::kTransferBytes || slices.size() > limits::kSlicesPerTransfer)
+    return Error(EINVAL, "size of a transfer");
+  if (bytes > UINT64_MAX - address) return Error(EINVAL, "past the last address");
+  Spans spans;
+  TRY(find(direction, address, bytes, spans));
+  batch.transfers.resize(spans.size());
+  cut.clear();
+  if (spans.size() == 1) {
+    const Handle& handle = spans[0].handle;
+    batch.transfers[0] = {direction, handle, address - raw(handle.blocks.start), slices};
+    return {};
+  }
+  std::vector<size_t> ends;
+  SliceCursor cursor(slices);
+  for (const Span& span : spans) {
+    cursor.take(span.bytes, cut);
+    ends.push_back(cut.size());
+  }
+  for (size_t i = 0, begin = 0; i < spans.size(); begin = ends[i++]) {
+    const Handle& handle = spans[i].handle;
+    batch.transfers[i] = {direction, handle, address - raw(handle.blocks.start),
+                          std::span(cut).subspan(begin, ends[i] - begin)};
+    address += spans[i].bytes;
+  }
+  return {};
+}
+
+}  // namespace brickfs::library

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Advisory locks among open files: of ranges (as F_OFD_SETLK) and of whole files (as flock(2)). They belong to an open
+// file.
+//
+// Threads: any.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "fs/base/ids.h"
+#include "transport/base/mutex.h"
+#include "transport/base/result.h"
+
+namespace brickfs::library {
+
+class FileLocks {
+ public:
+  using Owner = const void*;
+  enum class Mode { kShared, kExclusive };
+  enum class Space { kRanges, kWhole };  // these two do not see each other
+  struct Range {
+    uint64_t begin;
+    uint64_t end;  // behind the last byte
+  };
+
+  // Takes it; what the owner has of the range changes to that mode. EAGAIN: another has it, and `wait` is false.
+  Status lock(Space space, Ino ino, Owner owner, Range range, Mode mode, bool wait);
+  void unlock(Space space, Ino ino, Owner owner, Range range);
+  bool is_held_by_another(Space space, Ino ino, Owner owner, Range range, Mode mode);
+  void release_all(Ino ino, Owner owner);
+
+ private:
+  struct Lock {
+    Owner owner;
+    Range range;
+    Mode mode;
+  };
+  using Key = std::pair<Ino, Space>;
+
+  bool conflicts(Key key, Owner owner, Range range, Mode mode) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void cut_out(Key key, Owner owner, Range range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Mutex mutex_;
+  CondVar released_;
+  std::map<Key, std::vector<Lock>> locks_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace brickfs::library

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening and closing a file system, and what concerns all of it.
+#include "fs/library/open_fs.h"
+
+#include <fcntl.h>
+
+#include <cstring>
+#include <utility>
+
+#include "fs/library/quiet.h"
+
+namespace brickfs::library {
+namespace {
+
+VolumeOptions volume_options(const OpenPlan& plan, brickfs_fs& fs) {
+  VolumeOptions options;
+  options.open = plan.request;
+  options.embedded = plan.source.embedded();
+  options.soft = plan.options.soft;
+  options.on_commit_wanted = [target = fs.commit_target] {
+    if (Filesystem* const filesystem = *target) filesystem->want_commit();
+  };
+  return options;
+}
+
+Status mount(const OpenPlan& plan, brickfs_fs& fs, std::string* why) {
+  std::unique_ptr<VolumeClient> volume;
+  const VolumeOptions options = volume_options(plan, fs);
+  const OpenOnce once = [&](std::unique_ptr<Brick> brick, Holder* holder) -> Status {
+    volume = TRY(VolumeClient::open(std::move(brick), options, holder));
+    return {};
+  };
+  TRY(open_when_free(plan, once, why));
+  const Status durable = check_durability(plan, volume->session().durability, why);
+  if (!durable.ok()) {
+    static_cast<void>(volume->close());  // or the brick would hold it for us
+    return durable.error();
+  }
+  std::string reason;
+  auto mounted = Filesystem::mount(std::move(volume),
+                                   {.read_only = plan.options.read_only, .no_atime = plan.options.no_atime}, &reason);
+  if (!mounted.ok()) {
+    *why = plan.name + ": " + (reason.empty() ? strerror(mounted.code()) : reason);
+    return mounted.error();
+  }
+  fs.filesystem = std::move(*mounted);
+  *fs.commit_target = fs.filesystem.get();
+  return {};
+}
+
+Status open(const char* source, const char* options, brickfs_fs& fs, std::string* why) {
+  const OpenPlan plan = TRY(plan_open(source, options, why));
+  fs.options = plan.options;
+  fs.caller = {.uid = plan.options.uid,
+               .gid = plan.options.gid,
+               .umask = plan.options.umask,
+               .in_group = [](uint32_t) { return true; },
+               .is_administrator = [] { return true; }};
+  fs.workers.emplace(plan.options.workers);
+  return mount(plan, fs, why);
+}
+
+}  // namespace
+}  // namespace brickfs::library
+
+using namespace brickfs::library;
+
+bool brickfs_file::reads() const { return (flags & O_ACCMODE) != O_WRONLY; }
+bool brickfs_file::writes() const { return (flags & O_ACCMODE) != O_RDONLY; }
+brickfs::Touch brickfs_file::touch() const {
+  return (flags & O_NOATIME) != 0 ? brickfs::Touch::kNothing : brickfs::Touch::kAtime;
+}
+
+int brickfs_fs_open(const char* source, const char* options, brickfs_fs** fs) {
+  return guarded([&]() -> int {
+    if (source == nullptr || fs == nullptr) return -EFAULT;
+    be_quiet();
+    std::string why;
+    auto opened = std::make_unique<brickfs_fs>();
+    const brickfs::Status status = open(source, options, *opened, &why);
+    set_open_error(status.ok() ? std::string() : why.empty() ? std::string(strerror(status.code())) : std::move(why));
+    if (status.ok()) *fs = opened.release();
+    return code_of(status);
+  });
+}
+
+int brickfs_fs_close(brickfs_fs* fs) {
+  return guarded([&]() -> int {
+    if (fs == nullptr) return -EFAULT;
+    if (!fs->children.none()) return -EBUSY;
+    const std::unique_ptr<brickfs_fs> gone(fs);
+    gone->workers.reset();
+    *gone->commit_target = nullptr;
+    return code_of(gone->files().unmount());
+  });
+}
+
+int brickfs_fs_sync(brickfs_fs* fs) {
+  return guarded([&]() -> int {
+    if (fs == nullptr) return -EFAULT;
+    return code_of(fs->files().sync_all());
+  });
+}
+
+int brickfs_fs_is_read_only(brickfs_fs* fs) {
+  return guarded([&]() -> int {
+    if (fs == nullptr) return -EFAULT;
+    return fs->files().read_only() ? 1 : 0;
+  });
+}
+
+int brickfs_fs_statvfs(brickfs_fs* fs, struct statvfs* stat) {
+  return guarded([&]() -> int {
+    if (fs == nullptr || stat == nullptr) return -EFAULT;
+    const brickfs::FilesystemStat now = fs->files().stat();
+    *stat = {};
+    stat->f_bsize = stat->f_frsize = now.unit_bytes;
+    stat->f_blocks = now.total_units;
+    stat->f_bfree = stat->f_bavail = now.free_units;
+    stat->f_files = now.inodes + now.free_inodes;
+    stat->f_ffree = stat->f_favail = now.free_inodes;
+    stat->f_namemax = brickfs::limits::kNameBytes;
+    return 0;
+  });
+}
+
+int brickfs_fs_buffer(brickfs_fs* fs, void* memory, size_t length, brickfs_buffer** buffer) {
+  return guarded([&]() -> int {
+    if (fs == nullptr || buffer == nullptr) return -EFAULT;
+    const auto made = make_buffer(memory, length, fs->children, [&](std::span<std::byte> bytes) {
+      return fs->files().volume().register_memory(bytes);
+    });
+    if (!made.ok()) return code_of(made.error());
+    *buffer = *made;
+    return 0;
+  });
+}

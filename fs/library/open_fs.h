@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file system, and an open file of it, as the C interface has them.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "fs/library/brickfs.h"
+#include "fs/library/buffer.h"
+#include "fs/library/call.h"
+#include "fs/library/file_locks.h"
+#include "fs/library/options.h"
+#include "fs/library/workers.h"
+#include "fs/operations/filesystem.h"
+
+struct brickfs_fs {
+  brickfs::Filesystem& files() { return *filesystem; }
+
+  brickfs::library::Options options;
+  brickfs::Caller caller;  // acts as root would, but new files are somebody's
+  // The file system once it is mounted, until it is unmounted: whom the volume asks to commit.
+  std::shared_ptr<std::atomic<brickfs::Filesystem*>> commit_target =
+      std::make_shared<std::atomic<brickfs::Filesystem*>>(nullptr);
+  std::unique_ptr<brickfs::Filesystem> filesystem;
+  brickfs::library::FileLocks locks;
+  brickfs::library::Children children;
+  std::optional<brickfs::library::Workers> workers;
+};
+
+struct brickfs_file {
+  brickfs_file(brickfs_fs& of, brickfs::Ino number, int open_flags) : fs(of), ino(number), flags(open_flags) {
+    fs.children.add();
+  }
+  ~brickfs_file() {
+    fs.locks.release_all(ino, this);
+    fs.files().forget(ino, 1);
+    fs.children.remove();
+  }
+  brickfs_file(const brickfs_file&) = delete;
+  brickfs_file& operator=(const brickfs_file&) = delete;
+
+  bool reads() const;
+  bool writes() const;
+  brickfs::Touch touch() const;
+
+  brickfs_fs& fs;
+  const brickfs::Ino ino;              // a reference, given back at the end
+  const int flags;                     // of open(2)
+  std::atomic<unsigned> under_way{0};  // requests of queues
+};
+
+namespace brickfs::library {
+
+// One read or write of an open file, whole. Checks what the system call checks.
+Result<uint64_t> read_file(brickfs_file& file, uint64_t offset, std::span<const LocalSlice> into);
+Result<uint64_t> write_file(brickfs_file& file, uint64_t offset, std::span<const LocalSlice> from);
+Status sync_file(brickfs_file& file);
+
+struct stat to_stat(const Attributes& attributes);
+
+}  // namespace brickfs::library

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options of an open, and how a volume that another holds is waited for.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "transport/base/result.h"
+#include "transport/brick/brick.h"
+#include "transport/brick/limits.h"
+#include "transport/brick/proof.h"
+#include "transport/brick/source.h"
+
+namespace brickfs::library {
+
+struct Options {
+  bool read_only = false;
+  bool steal = false;
+  bool require_durable = false;
+  bool no_atime = false;
+  std::string secret_path;
+  std::chrono::seconds wait{4};
+  std::optional<std::chrono::milliseconds> soft;
+  std::chrono::seconds soft_timeout = limits::kSoftTimeout;
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  uint32_t umask = 022;
+  uint32_t workers = 8;
+};
+
+// EINVAL, with one line in `why`. Null: none.
+Result<Options> parse_options(const char* text, std::string* why);
+
+// What is opened.
+struct OpenPlan {
+  std::string name;  // the source as it was given
+  Source source;
+  Options options;
+  Secret secret;
+  OpenRequest request;
+};
+Result<OpenPlan> plan_open(const char* source, const char* options, std::string* why);
+
+// Opens with a new brick until it succeeds, or fails with anything but EBUSY, or the time to wait is over.
+using OpenOnce = std::function<Status(std::unique_ptr<Brick> brick, Holder* holder)>;
+Status open_when_free(const OpenPlan& plan, const OpenOnce& open, std::string* why);
+// ENOTSUP: the brick is not what the option `durable` asks for.
+Status check_durability(const OpenPlan& plan, Durability durability, std::string* why);
+
+}  // namespace brickfs::library

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/source/source_brick.h"
+
+#include <fmt/core.h>
+#include <time.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "server/service/brick_service.h"
+#include "server/service/embedded_brick.h"
+#include "transport/paths/connect.h"
+
+namespace brickfs {
+namespace {
+
+std::string local_time(int64_t unix_seconds) {
+  const time_t seconds = unix_seconds;
+  tm parts{};
+  localtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  strftime(text.data(), text.size(), "%F %T", &parts);
+  return text.data();
+}
+
+Result<std::unique_ptr<Brick>> make_embedded(const Source& source, std::string* why) {
+  BrickConfig config;
+  if (source.kind == SourceKind::kMemory) {
+    config.memory_bytes = source.size_bytes;
+  } else {
+    config.store_path = source.path;
+    config.store_bytes = source.size_bytes;
+  }
+  std::shared_ptr<BrickService> service = TRY(BrickService::open(config, why));
+  return make_embedded_brick(std::move(service));
+}
+
+std::string describe_holder(const std::string& name, const Holder& holder, const OpenWords& words) {
+  if (holder.name.empty()) return fmt::format("{} is held by another", name);
+  if (holder.kept_for.count() > 0) {
+    return fmt::format(
+        "{} was held by {} when the brick stopped, and is kept for it for {} s more; to cut that one off: {}", name,
+        holder.name, std::chrono::ceil<std::chrono::seconds>(holder.kept_for).count(), words.steal);
+  }
+  return fmt::format("{} is held by {} since {}; to cut that one off: {}", name, holder.name,
+                     local_time(holder.since_unix_seconds), words.steal);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Brick>> make_brick(const Source& source, const Secret& secret, std::string* why) {
+  return source.embedded() ? make_embedded(source, why) : make_remote_brick(source, secret, why);
+}
+
+std::string describe_open_failure(const Error& error, const std::string& name, const Source& source,
+                                  const Holder& holder, bool has_secret, const OpenWords& words) {
+  switch (error.code()) {
+    case EBUSY:
+      return describe_holder(name, holder, words);
+    case EACCES:
+      return fmt::format("{}: the brick refuses the secret{}", name,
+                         has_secret ? "" : fmt::format("; name the file that has it with {}", words.secret));
+    case EKEYREJECTED:
+      return fmt::format("{}: what answers there refuses, and does not know the secret: is it brickd?", name);
+    case ENOENT:
+      return fmt::format("{}: the brick has no volume {}", name, source.volume);
+    case ECONNREFUSED:
+      return fmt::format("{}: no brickd listens there (connection refused)", name);
+    case ETIMEDOUT:
+      return fmt::format("{}: no answer; is the address right, and brickd running there?", name);
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+      return fmt::format("{}: that host cannot be reached", name);
+    case EPROTO:
+      return fmt::format("{}: what answers there is not a brickd of this version", name);
+    default:
+      return fmt::format("{}: {}{}{}", name, error.what(), *error.what() != '\0' ? ": " : "", strerror(error.code()));
+  }
+}
+
+}  // namespace brickfs

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a SOURCE to its brick, over the network or embedded in this process: what the mount, the library and brickctl
+// begin with.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "transport/base/result.h"
+#include "transport/brick/brick.h"
+#include "transport/brick/proof.h"
+#include "transport/brick/source.h"
+
+namespace brickfs {
+
+// No session yet. With one line in `why` where there is more to say than the error does.
+Result<std::unique_ptr<Brick>> make_brick(const Source& source, const Secret& secret, std::string* why);
+
+// Why a volume was not opened, in one line that begins with `name`, the source as it was given. `steal` and `secret`
+// say in what words the options of that name are asked for: "-o steal".
+struct OpenWords {
+  const char* steal;
+  const char* secret;
+};
+std::string describe_open_failure(const Error& error, const std::string& name, const Source& source,
+                                  const Holder& holder, bool has_secret, const OpenWords& words);
+
+}  // namespace brickfs
