@@ -168,6 +168,7 @@ int brickfs_chown(brickfs_fs* fs, const char* path, uid_t uid, gid_t gid, int fl
   return guarded([&]() -> int {
     if (fs == nullptr || path == nullptr) return -EFAULT;
     brickfs::AttributeChange what;
+    what.kill_privileges = true;  // also where it names no owner, as Linux has it
     if (uid != static_cast<uid_t>(-1)) what.uid = uid;
     if (gid != static_cast<gid_t>(-1)) what.gid = gid;
     return code_of(change(*fs, path, flags, what));

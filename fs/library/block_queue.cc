@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A request of blocks is a batch of its own. Without BRICKFS_QUEUE_BACKGROUND the polling thread waits for the oldest
-// one, which drives the transport, and takes along what is complete by then.
+// What is submitted together travels as one batch. The polling thread waits for the oldest one, which drives the
+// transport, and takes along what is complete by then. Of a batch that fails each request is done once more by itself,
+// so that each has the error that is its own.
+//
+// With BRICKFS_QUEUE_BACKGROUND each request is a batch of its own, whose callback is its completion.
 #include <algorithm>
 
 #include "fs/library/block_volume.h"
@@ -17,27 +20,40 @@ class BlockQueue final : public brickfs_queue {
   Status start() { return done_.start(background_, depth); }
 
   void submit(const brickfs_request& request) override;
+  void begin() override;
   int poll(std::span<brickfs_completion> out, unsigned least, int timeout_ms) override;
   int descriptor() const override { return background_ ? done_.descriptor() : -1; }
 
  private:
   struct Slot {
     explicit Slot(Batch::Done done) : batch(done, this) {}
-    brickfs_completion result() const {
-      return {user_data, batch.status().ok() ? static_cast<int64_t>(bytes) : -batch.status().code()};
+    brickfs_completion result(const Status& status) const {
+      return {user_data, status.ok() ? static_cast<int64_t>(bytes) : code_of(status)};
     }
 
     BlockQueue* queue = nullptr;
+    Direction direction = Direction::kRead;
+    uint64_t address = 0;
     Slices slices;
     std::vector<LocalSlice> cut;
     uint64_t user_data = 0;
     uint64_t bytes = 0;
+    Batch batch;  // of a background queue; else where its transfers are planned
+  };
+  // Submitted together.
+  struct Group {
+    std::vector<Slot*> slots;
     Batch batch;
   };
 
   static void complete(Batch& batch, void* slot);
+  Slot* take_slot();
+  void give_back(Slot* slot);
   Status plan(const brickfs_request& request, Slot& slot);
-  void collect(std::span<brickfs_completion> out, size_t& count);
+  void add_to_group(Slot* slot);
+  void collect();
+  void end(Group& group);
+  Status redo(Slot& slot);
 
   BlockVolume& volume_;
   const bool background_;
@@ -46,7 +62,10 @@ class BlockQueue final : public brickfs_queue {
   Mutex mutex_;
   std::vector<Slot*> free_ ABSL_GUARDED_BY(mutex_);
   CondVar freed_;
-  std::vector<Slot*> under_way_;  // oldest first; not of a background queue
+  // Not of a background queue.
+  std::vector<std::unique_ptr<Group>> spare_;
+  std::vector<std::unique_ptr<Group>> under_way_;  // oldest first
+  std::unique_ptr<Group> gathered_;                // to be submitted
 };
 
 BlockQueue::BlockQueue(BlockVolume& volume, unsigned most, bool background)
@@ -56,25 +75,37 @@ BlockQueue::BlockQueue(BlockVolume& volume, unsigned most, bool background)
     slots_.back()->queue = this;
     free_.push_back(slots_.back().get());
   }
-  under_way_.reserve(most);
 }
 
 BlockQueue::~BlockQueue() {
-  for (Slot* const slot : under_way_) static_cast<void>(volume_.wait(slot->batch));
+  for (const auto& group : under_way_) static_cast<void>(volume_.wait(group->batch));
   if (!background_) return;
   MutexLock lock(mutex_);
   while (free_.size() < slots_.size()) freed_.wait(lock);
 }
 
 // The last that is done with the batch: its slot may be used again at once.
-void BlockQueue::complete(Batch&, void* context) {
+void BlockQueue::complete(Batch& batch, void* context) {
   Slot* const slot = static_cast<Slot*>(context);
   BlockQueue& queue = *slot->queue;
-  const brickfs_completion completion = slot->result();
+  const brickfs_completion completion = slot->result(batch.status());
   MutexLock lock(queue.mutex_);
   queue.done_.add(completion);
   queue.free_.push_back(slot);
   queue.freed_.notify_one();
+}
+
+BlockQueue::Slot* BlockQueue::take_slot() {
+  MutexLock lock(mutex_);
+  while (free_.empty()) freed_.wait(lock);  // a completion comes a moment before its slot
+  Slot* const slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
+void BlockQueue::give_back(Slot* slot) {
+  MutexLock lock(mutex_);
+  free_.push_back(slot);
 }
 
 Status BlockQueue::plan(const brickfs_request& request, Slot& slot) {
@@ -85,38 +116,67 @@ Status BlockQueue::plan(const brickfs_request& request, Slot& slot) {
                         : add_slices(slot.slices, request.data, request.length, request.buffer, volume_.children));
   slot.user_data = request.user_data;
   slot.bytes = bytes_of(slot.slices);
-  const Direction direction = request.operation == BRICKFS_READ ? Direction::kRead : Direction::kWrite;
-  return volume_.plan(direction, request.offset, slot.slices, slot.batch, slot.cut);
+  slot.address = request.offset;
+  slot.direction = request.operation == BRICKFS_READ ? Direction::kRead : Direction::kWrite;
+  return volume_.plan(slot.direction, slot.address, slot.slices, slot.batch, slot.cut);
 }
 
 void BlockQueue::submit(const brickfs_request& request) {
-  Slot* slot = nullptr;
-  {
-    MutexLock lock(mutex_);
-    while (free_.empty()) freed_.wait(lock);  // a completion comes a moment before its slot
-    slot = free_.back();
-    free_.pop_back();
-  }
+  Slot* const slot = take_slot();
   const Status planned = plan(request, *slot);
   if (!planned.ok()) {
-    MutexLock lock(mutex_);
     done_.add({request.user_data, code_of(planned)});
-    free_.push_back(slot);
-    return;
+    return give_back(slot);
   }
-  if (!background_) under_way_.push_back(slot);
-  volume_.submit(slot->batch);
+  if (background_) return volume_.submit(slot->batch);
+  add_to_group(slot);
 }
 
-void BlockQueue::collect(std::span<brickfs_completion> out, size_t& count) {
-  const auto kept = std::remove_if(under_way_.begin(), under_way_.end(), [&](Slot* slot) {
-    if (count == out.size() || !slot->batch.complete()) return false;
-    out[count++] = slot->result();
-    MutexLock lock(mutex_);
-    free_.push_back(slot);
-    return true;
-  });
-  under_way_.erase(kept, under_way_.end());
+void BlockQueue::add_to_group(Slot* slot) {
+  const size_t transfers = slot->batch.transfers.size();
+  if (gathered_ && gathered_->batch.transfers.size() + transfers > limits::kTransfersPerBatch) begin();
+  if (!gathered_ && !spare_.empty()) {
+    gathered_ = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  if (!gathered_) gathered_ = std::make_unique<Group>();
+  gathered_->slots.push_back(slot);
+  std::vector<Transfer>& all = gathered_->batch.transfers;
+  all.insert(all.end(), slot->batch.transfers.begin(), slot->batch.transfers.end());
+}
+
+void BlockQueue::begin() {
+  if (!gathered_) return;
+  under_way_.push_back(std::move(gathered_));
+  volume_.submit(under_way_.back()->batch);
+}
+
+// Where its blocks are mapped now.
+Status BlockQueue::redo(Slot& slot) {
+  TRY(volume_.plan(slot.direction, slot.address, slot.slices, slot.batch, slot.cut));
+  volume_.submit(slot.batch);
+  return volume_.wait(slot.batch);
+}
+
+void BlockQueue::end(Group& group) {
+  const Status status = group.batch.status();
+  const bool alone = group.slots.size() == 1;
+  for (Slot* const slot : group.slots) {
+    done_.add(slot->result(status.ok() || alone ? status : redo(*slot)));
+    give_back(slot);
+  }
+  group.slots.clear();
+  group.batch.transfers.clear();
+}
+
+void BlockQueue::collect() {
+  const auto still = std::stable_partition(under_way_.begin(), under_way_.end(),
+                                           [](const auto& group) { return !group->batch.complete(); });
+  for (auto group = still; group != under_way_.end(); ++group) {
+    end(**group);
+    spare_.push_back(std::move(*group));
+  }
+  under_way_.erase(still, under_way_.end());
 }
 
 int BlockQueue::poll(std::span<brickfs_completion> out, unsigned least, int timeout_ms) {
@@ -124,11 +184,12 @@ int BlockQueue::poll(std::span<brickfs_completion> out, unsigned least, int time
     if (least > 0) done_.wait(least, timeout_ms);
     return static_cast<int>(done_.take(out));
   }
-  size_t count = done_.take(out);  // refused ones
-  collect(out, count);
+  collect();
+  size_t count = done_.take(out);
   while (count < least && !under_way_.empty()) {
     static_cast<void>(volume_.wait(under_way_.front()->batch));  // its status is asked when it is collected
-    collect(out, count);
+    collect();
+    count += done_.take(out.subspan(count));
   }
   return static_cast<int>(count);
 }

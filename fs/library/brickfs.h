@@ -37,6 +37,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/types.h>
+#include <time.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -71,13 +72,19 @@ BRICKFS_API int brickfs_set_log(brickfs_log_fn function, void* context, int leve
 
 /* Both opens take SOURCE as brickfs(8) does: rdma://HOST[:PORT]/VOLUME, tcp://HOST[:PORT]/VOLUME, memory:SIZE,
  * file:PATH[,SIZE]; and options as its -o: a list with commas between, null or "" for none; a value with commas stands
- * in double quotes. ro, rw          the lease of one of many readers, or (the default) the only one steal           cut
- * off whoever holds the volume durable         refuse a brick whose memory does not survive it (-ENOTSUP) secret=PATH
- * the file that has the volume's secret wait=SECONDS    how long to wait for a volume that another holds (4); one whose
- * holder was killed is free at once hard, soft, timeo=SECONDS      files: wait for a brick that is away for ever (the
- * default), or for `timeo` (60) noatime         files: reading leaves the times of reading alone uid=, gid=, umask=
- * files: whose new files are (this process's effective ids), and the mode bits, in octal, that they do not get (022)
- *   workers=COUNT   files: threads for what a queue cannot do together, 1 to 64 (8)
+ * in double quotes.
+ *
+ * - ro, rw: the lease of one of many readers, or (the default) the only one.
+ * - steal: cut off whoever holds the volume.
+ * - durable: refuse a brick whose memory does not survive it (-ENOTSUP).
+ * - secret=PATH: the file that has the volume's secret.
+ * - wait=SECONDS: how long to wait for a volume that another holds (4); one whose holder was killed is free at once.
+ * - hard, soft, timeo=SECONDS: files: wait for a brick that is away for ever (the default), or for `timeo` (60).
+ * - noatime: files: reading leaves the times of reading alone.
+ * - uid=, gid=: files: whose new files are (this process's effective ids).
+ * - umask=: files: the mode bits, in octal, that new files do not get (022).
+ * - workers=COUNT: files: threads for what a queue cannot do together, 1 to 64 (8).
+ *
  * Errors: -EINVAL (source, options), -EBUSY (held by another), -EACCES (the secret), -EKEYREJECTED (what answers does
  * not know the secret), -ENOENT (no such volume, or secret file), -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -EPROTO (no
  * brickd there), -ENODEV (no RDMA device here), -ENOTSUP. */
@@ -285,17 +292,17 @@ BRICKFS_API int brickfs_test_lock(brickfs_file* file, int type, uint64_t offset,
 /* As flock(2), of whole files and apart from the above: LOCK_SH, LOCK_EX, LOCK_UN, each with LOCK_NB (-EWOULDBLOCK). */
 BRICKFS_API int brickfs_flock(brickfs_file* file, int operation);
 
-/* ---- queues: many transfers under way in one thread ---------------------------------------------------------------
- */
+/* ---- queues: many transfers under way in one thread ------------------------------------------------------------- */
 
 /* Requests are submitted, and their completions polled for. No order holds among those under way at the same time.
  *
- * The thread that polls moves the bytes itself, which takes the fewest switches between threads: requests of files up
- * to 64 KiB that were submitted by then travel together. (Larger ones, and what has to wait for something else than the
- * brick's answers, such as a write that makes a file longer, or a sync, begin at once on threads of the file system.)
- * So something may begin only with the poll that waits for it, and a poll with `least` above 0 takes as long as the
- * brick takes to answer. With BRICKFS_QUEUE_BACKGROUND all begins when it is submitted, on other threads; polls keep
- * their timeout, and there is a descriptor for event loops. Each costs a switch of threads. */
+ * What is submitted with one call travels together. The thread that polls moves the bytes itself, which takes the
+ * fewest switches between threads: requests of files up to 64 KiB that were submitted by then travel together. (Larger
+ * ones, and what has to wait for something else than the brick's answers, such as a write that makes a file longer, or
+ * a sync, begin at once on threads of the file system.) So something may begin only with the poll that waits for it,
+ * and a poll with `least` above 0 takes as long as the brick takes to answer. With BRICKFS_QUEUE_BACKGROUND all begins
+ * when it is submitted, on other threads; polls keep their timeout, and there is a descriptor for event loops. Each
+ * costs a switch of threads. */
 #define BRICKFS_QUEUE_BACKGROUND 1u
 
 enum { BRICKFS_READ = 1, BRICKFS_WRITE = 2, BRICKFS_FSYNC = 3 };

@@ -131,11 +131,19 @@ Status set_size(brickfs_fs& fs, Ino ino, uint64_t size) {
   return {};
 }
 
+bool is_known_mode(int mode) {
+  const bool punches = (mode & FALLOC_FL_PUNCH_HOLE) != 0;
+  if (punches && (mode & FALLOC_FL_KEEP_SIZE) == 0) return false;
+  if (punches && (mode & FALLOC_FL_ZERO_RANGE) != 0) return false;
+  return (mode & ~(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) == 0;
+}
+
 Result<uint64_t> copy(brickfs_file& from, uint64_t from_offset, brickfs_file& to, uint64_t to_offset, uint64_t length) {
   if (!from.reads() || !to.writes() || (to.flags & O_APPEND) != 0) return Error(EBADF, "not open for that");
   if (&from.fs != &to.fs) return Error(EXDEV, "not the same file system");
   if (from_offset > kMostOffset || to_offset > kMostOffset) return Error(EINVAL, "offset");
-  length = std::min({length, kMostOffset - from_offset, kMostOffset - to_offset});
+  const uint64_t size = TRY(from.fs.files().get_attributes(from.ino)).size_bytes;
+  length = std::min({length, size - std::min(size, from_offset), kMostOffset - to_offset});
   const bool overlap = from.ino == to.ino && from_offset < to_offset + length && to_offset < from_offset + length;
   if (overlap) return Error(EINVAL, "onto itself");
   uint64_t done = 0;
@@ -276,6 +284,7 @@ int brickfs_fallocate(brickfs_file* file, int mode, uint64_t offset, uint64_t le
   return guarded([&]() -> int {
     if (file == nullptr) return -EFAULT;
     if (offset > kMostOffset || length == 0 || length > kMostOffset) return -EINVAL;
+    if (!is_known_mode(mode)) return -EOPNOTSUPP;
     if (!file->writes()) return -EBADF;
     if (length > kMostOffset - offset) return -EFBIG;
     return code_of(file->fs.files().allocate(file->ino, mode, offset, length, nullptr));

@@ -20,7 +20,7 @@ Status make_name(brickfs_fs& fs, const char* path, Makes makes, Make make) {
   TRY(last.find(path));
   if (last.is_root() || last.is_dots()) return Error(EEXIST, "it is there");
   if (last.ends_with_slash() && makes == Makes::kOther) {
-    static_cast<void>(TRY(fs.files().read_only() ? Result<InodeRef>(Error(EROFS, "read-only")) : last.lookup()));
+    const InodeRef found(fs.files(), TRY(fs.files().lookup(last.directory(), last.name())));
     return Error(EEXIST, "it is there");
   }
   const InodeRef made(fs.files(), TRY(make(last.directory(), last.name())));
@@ -93,6 +93,13 @@ Status rename_path(brickfs_fs& fs, const char* from_path, const char* to_path, u
   if (to.is_root() || to.is_dots()) return Error(how == Rename::kNoReplace ? EEXIST : EBUSY, "not a name");
   if (from.ends_with_slash() || to.ends_with_slash()) {
     const InodeRef moved(fs.files(), TRY(fs.files().lookup(from.directory(), from.name())));
+    if (how == Rename::kNoReplace) {
+      const auto there = fs.files().lookup(to.directory(), to.name());
+      if (there.ok()) {
+        fs.files().forget(there->ino, 1);
+        return Error(EEXIST, "it is there");
+      }
+    }
     if (!moved.is_directory() && (from.ends_with_slash() || how != Rename::kExchange))
       return Error(ENOTDIR, "not a directory");
   }

@@ -19,8 +19,9 @@ before=$(cd "$TESTS/.." && git status --porcelain --ignored 2>/dev/null | sort)
 "$TESTS/../tools/package" --no-symbols --version 0.1.0+test1 --output "$OUTPUT" >"$WORK/package.log" 2>&1 || die "tools/package fails"
 grep -qx 'no errors, no warnings' "$WORK/package.log" || die "lintian did not run"
 [ "$(cd "$TESTS/.." && git status --porcelain --ignored 2>/dev/null | sort)" = "$before" ] || die "the build leaves something in the tree"
-mkdir "$IMAGE/packages" "$IMAGE/packages/new"
-cp "$OUTPUT"/*.deb "$IMAGE/packages/"
+mkdir "$IMAGE/packages" "$IMAGE/packages/new" "$IMAGE/packages/library"
+cp "$OUTPUT"/brick*.deb "$IMAGE/packages/"
+cp "$OUTPUT"/libbrickfs*.deb "$OUTPUT"/python3-brickfs*.deb "$IMAGE/packages/library/"
 for package in "$IMAGE"/packages/*.deb; do  # the same as a newer version
   dpkg-deb --raw-extract "$package" "$WORK/raw"
   sed -i "s/^Version: .*/Version: $NEW/" "$WORK/raw/DEBIAN/control"
@@ -50,7 +51,13 @@ for unit in /lib/systemd/system/brickd.service /lib/systemd/system/brickd@one.se
   in_image systemd-analyze verify --man=no "$unit" >"$WORK/verify" 2>&1 && [ ! -s "$WORK/verify" ] || die "$unit: $(cat "$WORK/verify")"
 done
 rm "$IMAGE/lib/systemd/system/brickd@one.service"
-in_image dpkg --purge brickfs-tools brickfs brickd >>"$WORK/apt.log" 2>&1 || die "purge fails"
+in_image sh -c 'apt-get -q -y install --no-install-recommends /packages/library/*.deb' >>"$WORK/apt.log" 2>&1 || die "the library cannot be installed"
+in_image python3 -c 'import brickfs
+with brickfs.FileSystem("memory:64M") as fs:
+    fs.mkdir("dir")
+    assert fs.listdir() == ["dir"]' || die "import brickfs fails"
+in_image sh -c 'test -e /usr/include/brickfs.h && ls /usr/lib/*/libbrickfs.so /usr/lib/*/pkgconfig/brickfs.pc' >/dev/null || die "libbrickfs-dev lacks something"
+in_image dpkg --purge python3-brickfs libbrickfs-dev libbrickfs0 brickfs-tools brickfs brickd >>"$WORK/apt.log" 2>&1 || die "purge fails"
 traces >"$WORK/without"
 if grep -i brick "$WORK/without"; then die "purge leaves the above"; fi
 

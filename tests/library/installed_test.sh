@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# What is installed is enough for programs of others: the examples, by pkg-config and by CMake's package, in C and C++.
+. "$(dirname "$0")/../mount/lib.sh"
+root=$(cd "$TESTS/.." && pwd)
+prefix=$WORK/prefix
+cmake --install "$BUILD/fs/library" --prefix "$prefix" >"$WORK/install.log" || die "cmake --install fails"
+library=$(dirname "$(find "$prefix" -name 'libbrickfs.so.0')")
+export LD_LIBRARY_PATH=$library PKG_CONFIG_PATH=$library/pkgconfig
+sed -i "s|^prefix=.*|prefix=$prefix|; s|^libdir=.*|libdir=$library|; s|^includedir=.*|includedir=$prefix/include|" "$library/pkgconfig/brickfs.pc"
+start_brick tcp 256M
+
+expect() { local text=$1; shift; [ "$("$@" 2>&1)" = "$text" ] || die "$*: $("$@" 2>&1 | tail -n 3)"; }
+say "by pkg-config"
+cc -std=c11 -Wall -Wextra -Wpedantic -Werror -o "$WORK/files" "$root/fs/library/examples/files.c" $(pkg-config --cflags --libs brickfs)
+cc -std=c11 -Wall -Wextra -Wpedantic -Werror -o "$WORK/blocks" "$root/fs/library/examples/blocks.c" $(pkg-config --cflags --libs brickfs)
+printf '#include <brickfs.h>\nint main() { return *brickfs_version() == 0; }\n' >"$WORK/plain.cc"
+c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -o "$WORK/plain" "$WORK/plain.cc" $(pkg-config --cflags --libs brickfs)
+"$WORK/plain" || die "no version"
+for source in memory:64M "$SOURCE"; do expect "hello, brick" "$WORK/files" "$source"; done
+expect "the last counter is 63" "$WORK/blocks" memory:64M
+say "by CMake's package"
+cmake -S "$root/fs/library/examples" -B "$WORK/cmake" -DCMAKE_PREFIX_PATH="$prefix" >"$WORK/cmake.log" 2>&1 || { cat "$WORK/cmake.log"; die "find_package fails"; }
+cmake --build "$WORK/cmake" >>"$WORK/cmake.log" 2>&1 || { cat "$WORK/cmake.log"; die "the build fails"; }
+expect "hello, brick" "$WORK/cmake/files" "$SOURCE"
+
+say "nothing but the interface is seen"
+nm -D --defined-only "$library/libbrickfs.so.0" | awk '{ print $3 }' | grep -v '^brickfs_[a-z_]*@@BRICKFS_0$' | grep -v '^BRICKFS_0' && die "the above"
+for name in $(sed -n 's/.*\(brickfs_[a-z_]*\)(.*/\1/p' "$root/fs/library/brickfs.h" | sort -u); do
+  nm -D --defined-only "$library/libbrickfs.so.0" | grep " $name@@" >/dev/null || grep "typedef.*$name" "$root/fs/library/brickfs.h" >/dev/null || die "$name is declared and not there"
+done
+if [ -d "$prefix/lib/python3" ]; then
+  say "Python"
+  export PYTHONPATH=$prefix/lib/python3/dist-packages
+  expect "the sum is 8589869056" "$([ -x /usr/bin/python3 ] && echo /usr/bin/python3 || echo python3)" "$root/fs/library/examples/save_array.py" "$SOURCE"
+fi

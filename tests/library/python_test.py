@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""import brickfs: files, registered memory, fsspec. python_test.py BYTES: of the arrays that are saved and loaded."""
+
+import errno
+import fcntl
+import gc
+import os
+import sys
+import threading
+import unittest
+
+import brickfs
+import fsspec
+import numpy
+
+ARRAY_BYTES = int(sys.argv.pop(1)) if len(sys.argv) > 1 else 16 << 20
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        self.fs = brickfs.FileSystem("memory:256M")
+
+    def tearDown(self):
+        gc.collect()
+        self.fs.close()
+
+    def test_bytes_and_text(self):
+        with self.fs.open("file", "wb") as file:
+            file.write(b"some ")
+            file.write(b"bytes\n")
+        with self.fs.open("file", "at", encoding="utf-8") as file:
+            file.write("and täxt\n")
+        with self.fs.open("file", "rt", encoding="utf-8") as file:
+            self.assertEqual(file.readlines(), ["some bytes\n", "and täxt\n"])
+        with self.fs.open("file", "r+b") as file:
+            file.seek(5)
+            file.write(b"BYTES")
+            file.seek(0)
+            self.assertEqual(file.readline(), b"some BYTES\n")
+        with self.fs.open("file", "rb", buffering=0) as file:
+            self.assertEqual(len(file.read()), self.fs.stat("file").st_size)
+            with self.assertRaises(OSError):
+                file.write(b"x")
+
+    def test_errors_are_those_of_os(self):
+        with self.assertRaises(FileNotFoundError) as raised:
+            self.fs.open("none/file")
+        self.assertEqual(raised.exception.filename, "none/file")
+        self.fs.mkdir("dir")
+        with self.assertRaises(FileExistsError):
+            self.fs.mkdir("dir")
+        with self.assertRaises(IsADirectoryError):
+            self.fs.open("dir", "wb")
+        with self.assertRaises(ValueError):
+            self.fs.open("dir", "rw")
+        with self.assertRaisesRegex(OSError, "unknown option: nonsense"):
+            brickfs.FileSystem("memory:64M", "nonsense")
+        with self.fs.open("file", "wb", 0) as file:
+            with self.assertRaises(OSError) as raised:
+                self.fs.close()
+            self.assertEqual(raised.exception.errno, errno.EBUSY)
+            self.assertFalse(self.fs.closed)
+        with self.assertRaises(ValueError):
+            file.readinto_at(bytearray(1), 0)
+
+    def test_names_and_attributes(self):
+        self.fs.makedirs("a/b/c")
+        self.fs.makedirs("a/b/c", exist_ok=True)
+        with self.fs.open("a/b/file", "wb") as file:
+            file.write(b"x" * 1000)
+        self.fs.symlink("b/file", "a/link")
+        self.fs.link("a/b/file", "a/second")
+        self.assertEqual(self.fs.readlink("a/link"), "b/file")
+        self.assertEqual(self.fs.stat("a/link").st_nlink, 2)
+        self.assertNotEqual(self.fs.stat("a/link", follow_symlinks=False).st_ino, self.fs.stat("a/link").st_ino)
+        self.assertEqual(sorted(self.fs.listdir("a")), ["b", "link", "second"])
+        self.assertEqual(dict(self.fs.scan("a"))["second"].st_size, 1000)
+        self.assertEqual([top for top, _, _ in self.fs.walk("/")], ["/", "/a", "/a/b", "/a/b/c"])
+        self.fs.utime("a/second", (5_000_000_007, -3))
+        status = self.fs.stat("a/b/file")
+        self.assertEqual((status.st_atime_ns, status.st_mtime_ns), (5_000_000_007, -3))
+        self.fs.chmod("a/second", 0o600)
+        self.fs.chown("a/second", 7, -1)
+        status = self.fs.stat("a/b/file")
+        self.assertEqual((status.st_mode & 0o7777, status.st_uid, status.st_gid), (0o600, 7, os.getegid()))
+        self.fs.setxattr("a/second", "user.key", b"value")
+        self.assertEqual(self.fs.getxattr("a/b/file", "user.key"), b"value")
+        self.assertEqual(self.fs.listxattr("a/b/file"), ["user.key"])
+        self.fs.removexattr("a/b/file", "user.key")
+        self.fs.rename("a/second", "a/third")
+        self.fs.copy("a/third", "a/copy")
+        self.assertEqual(self.fs.stat("a/copy").st_size, 1000)
+        self.fs.truncate("a/copy", 5)
+        self.fs.unlink("a/copy")
+        self.fs.rmdir("a/b/c")
+        self.assertFalse(self.fs.exists("a/copy"))
+        odd = os.fsdecode(b"not \xff utf-8")
+        with self.fs.open(odd, "wb"):
+            pass
+        self.assertIn(odd, self.fs.listdir())
+        self.assertGreater(self.fs.statvfs().f_bavail, 0)
+
+    def test_locks(self):
+        with self.fs.open("file", "wb", 0) as one, self.fs.open("file", "r+b", 0) as other:
+            one.lock(fcntl.F_WRLCK, 0, 10)
+            with self.assertRaises(BlockingIOError):
+                other.lock(fcntl.F_WRLCK, 5, 1, wait=False)
+            one.lock(fcntl.F_UNLCK)
+            other.lock(fcntl.F_WRLCK, 5, 1, wait=False)
+            one.flock(fcntl.LOCK_EX)
+
+    def test_registered_memory_outlives_its_names(self):
+        buffer = self.fs.buffer(8192)
+        array = numpy.frombuffer(buffer, dtype=numpy.uint32)
+        self.assertEqual(len(buffer), 8192)
+        self.assertEqual(memoryview(buffer).nbytes, 8192)
+        self.assertFalse(array.any())
+        array[:] = numpy.arange(2048)
+        del buffer
+        gc.collect()
+        with self.fs.open("array", "wb", 0) as file:
+            self.assertEqual(file.write(array), 8192)
+            self.assertEqual(file.write_at(array[10:20], 8192), 40)
+        array[:] = 0
+        with self.fs.open("array", "rb", 0) as file:
+            self.assertEqual(file.readinto_at(memoryview(array)[100:], 400), 8192 - 400)
+        self.assertTrue((array[100:] == numpy.arange(100, 2048)).all())
+        with self.assertRaises(OSError):  # the array still has the buffer
+            self.fs.close()
+
+    def test_files_of_several_threads(self):
+        def work(number):
+            text = bytes([number]) * 100_000
+            for i in range(20):
+                with self.fs.open(f"f{number}.{i}", "wb") as file:
+                    file.write(text)
+                with self.fs.open(f"f{number}.{i}", "rb") as file:
+                    results.append(file.read() == text)
+
+        results = []
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(results, [True] * 80)
+
+    def test_what_nobody_closes_is_closed(self):
+        source = os.environ.get("BRICKFS_TEST_SOURCE")
+        if not source:
+            self.skipTest("BRICKFS_TEST_SOURCE names no brick")
+        fs = brickfs.FileSystem(source)
+        file = fs.open("left", "wb", 0)
+        file.write(b"text")
+        del fs, file
+        gc.collect()
+        with brickfs.FileSystem(source, "wait=0") as fs, fs.open("left") as file:
+            self.assertEqual(file.read(), b"text")
+
+
+class Arrays(unittest.TestCase):
+    def test_saved_and_loaded(self):
+        source = os.environ.get("BRICKFS_TEST_SOURCE") or f"memory:{ARRAY_BYTES * 2 + (256 << 20)}"
+        with brickfs.FileSystem(source) as fs:
+            memory = fs.buffer(ARRAY_BYTES)
+            array = numpy.frombuffer(memory, dtype=numpy.uint64)
+            array[:] = numpy.arange(len(array), dtype=numpy.uint64) * numpy.uint64(0x9E3779B97F4A7C15)
+            with fs.open("array", "wb", buffering=0) as file:
+                self.assertEqual(file.write(array), ARRAY_BYTES)
+                file.sync()
+            with fs.open("plain.npy", "wb") as file:
+                numpy.save(file, array[: 1 << 17])
+            array[:] = 0
+            with fs.open("array", "rb", buffering=0) as file:
+                self.assertEqual(file.readinto(array), ARRAY_BYTES)
+            expected = numpy.arange(1 << 20, dtype=numpy.uint64) * numpy.uint64(0x9E3779B97F4A7C15)
+            for start in range(0, len(array), 1 << 20):  # by parts: there may be little memory
+                part = array[start : start + (1 << 20)]
+                base = numpy.uint64(start) * numpy.uint64(0x9E3779B97F4A7C15)
+                self.assertTrue((part == expected[: len(part)] + base).all())
+            with fs.open("plain.npy", "rb") as file:
+                self.assertTrue((numpy.load(file) == array[: 1 << 17]).all())
+            del array, memory, part
+            gc.collect()
+
+
+class Blocks(unittest.TestCase):
+    def test_blocks(self):
+        with brickfs.Volume("memory:16M") as volume:
+            volume.alloc(0, 2)
+            self.assertEqual(volume.list(), [(0, 2)])
+            volume.map(0, 2)
+            volume.write(b"some bytes", brickfs.BLOCK_BYTES - 4)
+            into = bytearray(10)
+            self.assertEqual(volume.readinto(into, brickfs.BLOCK_BYTES - 4), 10)
+            self.assertEqual(into, b"some bytes")
+            volume.commit([(0, 2 * brickfs.BLOCK_BYTES)])
+            with self.assertRaises(OSError):
+                volume.readinto(into, 5 * brickfs.BLOCK_BYTES)
+            with self.assertRaises(BufferError):
+                volume.readinto(b"not to be written", 0)
+            volume.unmap(0, 2)
+            volume.free(0, 2)
+
+
+class Spec(unittest.TestCase):
+    def test_fsspec(self):
+        options = {"source": "memory:128M"}
+        fs = fsspec.filesystem("brickfs", **options)
+        fs.mkdir("/dir")
+        with fsspec.open("brickfs://dir/file.txt", "wt", **options) as file:
+            file.write("text\n")
+        self.assertEqual(fs.cat("brickfs://dir/file.txt"), b"text\n")
+        with fsspec.open("brickfs://dir/file.txt", "rt", **options) as file:
+            self.assertEqual(file.read(), "text\n")
+        fs.pipe("/dir/other", b"12345")
+        self.assertEqual(sorted(fs.ls("dir", detail=False)), ["/dir/file.txt", "/dir/other"])
+        self.assertEqual(fs.info("dir/other")["size"], 5)
+        self.assertEqual(fs.find("/"), ["/dir/file.txt", "/dir/other"])
+        self.assertEqual(fs.glob("/dir/*.txt"), ["/dir/file.txt"])
+        self.assertTrue(fs.isdir("dir"))
+        fs.cp("/dir/other", "/copy")
+        fs.mv("/copy", "/moved")
+        self.assertEqual(fs.cat_file("/moved", 1, 3), b"23")
+        with fs.open("/moved", "ab") as file:
+            file.write(b"6")
+        self.assertEqual(fs.cat("/moved"), b"123456")
+        self.assertIsNotNone(fs.modified("/moved"))
+        fs.rm("/dir", recursive=True)
+        self.assertFalse(fs.exists("/dir"))
+        with self.assertRaises(FileNotFoundError):
+            fs.cat("/dir/file.txt")
+        fs.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
