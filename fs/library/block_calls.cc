@@ -5,6 +5,7 @@
 
 #include "fs/library/block_volume.h"
 #include "fs/library/quiet.h"
+#include "fs/library/signals_blocked.h"
 
 namespace brickfs::library {
 namespace {
@@ -70,6 +71,7 @@ int brickfs_volume_open(const char* source, const char* options, brickfs_volume*
   return guarded([&]() -> int {
     if (source == nullptr || volume == nullptr) return -EFAULT;
     be_quiet();
+    const SignalsBlocked blocked;
     std::string why;
     auto plan = plan_open(source, options, &why);
     if (!plan.ok()) {
@@ -99,6 +101,7 @@ int brickfs_volume_close(brickfs_volume* volume) {
 int brickfs_volume_reopen(brickfs_volume* volume) {
   return guarded([&]() -> int {
     if (volume == nullptr) return -EFAULT;
+    const SignalsBlocked blocked;
     const auto restarted = volume->blocks->reopen();
     return restarted.ok() ? static_cast<int>(*restarted) : code_of(restarted.error());
   });

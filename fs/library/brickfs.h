@@ -25,8 +25,8 @@
  * opened anything before the fork. Descriptors are closed on exec.
  *
  * A process that ends without closing is, to the volume, like a mount that was killed: what brickfs_fsync() had
- * answered for is there (docs/recovery.md). The library prints nothing, installs no signal handlers and changes no
- * signals; it calls abort(3) for bugs of its own only.
+ * answered for is there (docs/recovery.md). The library prints nothing, installs no signal handlers, and its threads
+ * have all signals blocked; it calls abort(3) for bugs of its own only.
  *
  * Sizes are bytes, times are milliseconds, unless said otherwise. 64-bit machines only. */
 #ifndef BRICKFS_H

@@ -107,7 +107,8 @@ Result<brickfs_file*> open_file(brickfs_fs& fs, const char* path, int flags, uin
   LastName last(fs.files());
   TRY(last.find(path));
   for (;;) {
-    if (creates && last.ends_with_slash()) return Error(EISDIR, "the path ends with a slash");
+    if (creates && last.ends_with_slash() && !last.is_root() && !last.is_dots())
+      return Error(EISDIR, "the path ends with a slash");
     auto found = last.lookup();
     if (found.ok()) {
       if (only_new) return Error(EEXIST, "it is there");

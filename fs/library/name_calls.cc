@@ -83,6 +83,21 @@ Result<Rename> rename_kind(unsigned flags) {
   }
 }
 
+// Behind a name with a slash there has to be a directory. In the kernel's order.
+Status check_slashes(brickfs_fs& fs, const LastName& from, const LastName& to, Rename how) {
+  const InodeRef moved(fs.files(), TRY(fs.files().lookup(from.directory(), from.name())));
+  const auto there = fs.files().lookup(to.directory(), to.name());
+  if (there.ok()) fs.files().forget(there->ino, 1);
+  if (there.ok() && how == Rename::kNoReplace) return Error(EEXIST, "it is there");
+  if (how == Rename::kExchange) {
+    if (!there.ok()) return there.error();
+    if (to.ends_with_slash() && !S_ISDIR(there->mode)) return Error(ENOTDIR, "not a directory");
+  }
+  const bool matters = from.ends_with_slash() || how != Rename::kExchange;
+  if (matters && !moved.is_directory()) return Error(ENOTDIR, "not a directory");
+  return {};
+}
+
 Status rename_path(brickfs_fs& fs, const char* from_path, const char* to_path, unsigned flags) {
   const Rename how = TRY(rename_kind(flags));
   LastName from(fs.files());
@@ -91,22 +106,7 @@ Status rename_path(brickfs_fs& fs, const char* from_path, const char* to_path, u
   TRY(to.find(to_path));
   if (from.is_root() || from.is_dots()) return Error(EBUSY, "not a name");
   if (to.is_root() || to.is_dots()) return Error(how == Rename::kNoReplace ? EEXIST : EBUSY, "not a name");
-  if (from.ends_with_slash() || to.ends_with_slash()) {
-    const InodeRef moved(fs.files(), TRY(fs.files().lookup(from.directory(), from.name())));
-    if (how == Rename::kNoReplace) {
-      const auto there = fs.files().lookup(to.directory(), to.name());
-      if (there.ok()) {
-        fs.files().forget(there->ino, 1);
-        return Error(EEXIST, "it is there");
-      }
-    }
-    if (!moved.is_directory() && (from.ends_with_slash() || how != Rename::kExchange))
-      return Error(ENOTDIR, "not a directory");
-  }
-  if (to.ends_with_slash() && how == Rename::kExchange) {
-    const InodeRef other(fs.files(), TRY(fs.files().lookup(to.directory(), to.name())));
-    if (!other.is_directory()) return Error(ENOTDIR, "not a directory");
-  }
+  if (from.ends_with_slash() || to.ends_with_slash()) TRY(check_slashes(fs, from, to, how));
   static_cast<void>(TRY(fs.files().rename(from.directory(), from.name(), to.directory(), to.name(), how)));
   return {};
 }

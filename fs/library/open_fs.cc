@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fs/library/quiet.h"
+#include "fs/library/signals_blocked.h"
 
 namespace brickfs::library {
 namespace {
@@ -75,6 +76,7 @@ int brickfs_fs_open(const char* source, const char* options, brickfs_fs** fs) {
   return guarded([&]() -> int {
     if (source == nullptr || fs == nullptr) return -EFAULT;
     be_quiet();
+    const SignalsBlocked blocked;
     std::string why;
     auto opened = std::make_unique<brickfs_fs>();
     const brickfs::Status status = open(source, options, *opened, &why);

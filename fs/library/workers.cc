@@ -5,6 +5,8 @@
 #include <new>
 #include <utility>
 
+#include "fs/library/signals_blocked.h"
+
 namespace brickfs::library {
 
 Workers::~Workers() {
@@ -32,6 +34,7 @@ bool Workers::run(std::function<void()> task) noexcept {
 }
 
 bool Workers::start_one() {
+  const SignalsBlocked blocked;
   try {
     threads_.emplace_back([this] { serve(); });
   } catch (const std::exception&) {

@@ -4,7 +4,10 @@
 #include <sys/xattr.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <thread>
 
@@ -384,6 +387,34 @@ TEST(LibraryFs, FullVolume) {
   EXPECT_EQ(brickfs_ftruncate(file, 0), 0);
   EXPECT_EQ(brickfs_fsync(file), 0);
   EXPECT_EQ(brickfs_pwrite(file, bytes.data(), bytes.size(), 0), static_cast<int64_t>(bytes.size()));
+}
+
+// Of each thread of this process: the signals that are blocked.
+std::map<std::string, std::string> blocked_signals() {
+  std::map<std::string, std::string> blocked;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("SigBlk:")) blocked[task.path().filename()] = line.substr(8);
+    }
+  }
+  return blocked;
+}
+
+TEST(LibraryFs, SignalsAreTheProgramsOwn) {
+  const auto before = blocked_signals();
+  const OpenFs fs("memory:64M");
+  put(fs, "file", "text");
+  size_t of_library = 0;
+  for (const auto& [thread, mask] : blocked_signals()) {
+    if (before.contains(thread)) {
+      EXPECT_EQ(mask, before.at(thread));
+      continue;
+    }
+    EXPECT_NE(std::stoull(mask, nullptr, 16) & (uint64_t{1} << (SIGTERM - 1)), 0u) << mask;
+    ++of_library;
+  }
+  EXPECT_GE(of_library, 3u);
 }
 
 struct Lines {
