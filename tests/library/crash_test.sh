@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A user of libbrickfs is killed at random moments: the next one opens the volume at once, and what was synced is there.
-#   crash_test.sh tcp|file ROUNDS
+#   crash_test.sh tcp|rdma|file ROUNDS
 . "$(dirname "$0")/../mount/lib.sh"
 kind=$1 rounds=$2
 load=$BUILD/tests/library_crash_load
