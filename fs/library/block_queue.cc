@@ -141,7 +141,7 @@ void BlockQueue::add_to_group(Slot* slot) {
   }
   if (!gathered_) gathered_ = std::make_unique<Group>();
   gathered_->slots.push_back(slot);
-  std::vector<Transfer>& all = gathered_->batch.transfers;
+  auto& all = gathered_->batch.transfers;
   all.insert(all.end(), slot->batch.transfers.begin(), slot->batch.transfers.end());
 }
 
