@@ -29,7 +29,7 @@ enum class Durability : uint32_t {
 };
 enum class ClientId : uint64_t {};  // random, one for each Brick's user (a mount), not zero
 enum class Epoch : uint64_t {};     // of a volume's lease: grows with each exclusive or first read-only grant; 0: none
-enum class BootId : uint64_t {};    // of a brick: new at every start
+enum class BootId : uint64_t {};    // of a brick: new when it may have forgotten
 
 // Who holds the volume, told with EBUSY.
 struct Holder {
