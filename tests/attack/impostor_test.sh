@@ -24,7 +24,7 @@ for attack in "$ESTALE answer" "$ESTALE welcome" "$EBUSY answer" "$ENOENT answer
   within 20 test -s "$WORK/impostor.out" || die "nobody came to the impostor"
   sleep 1  # and again
   status=0
-  timeout 20 "$BRICKFS" "$SOURCE" "$WORK" -o "secret=$WORK/secret" 2>"$WORK/err" </dev/null || status=$?
+  timeout 20 "$BRICKFS" "${SOURCE%/*}/other" "$WORK" -o "secret=$WORK/secret" 2>"$WORK/err" </dev/null || status=$?
   [ "$status" = 1 ] || die "a first mount at the impostor's ends with $status"
   [ "$(grep -vc ': info: ' "$WORK/err")" = 1 ] || die "a first mount at the impostor's does not say one line: $(cat "$WORK/err")"
   say "$(tail -n 1 "$WORK/err")"
