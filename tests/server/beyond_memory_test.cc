@@ -85,7 +85,7 @@ TEST(BeyondMemory, EveryBlockKeepsItsBytesWhileOthersComeAndGo) {
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < kThreads; ++i) {
     const uint64_t count = kStoredBlocks / kThreads;
-    threads.emplace_back([&, i, count] { Worker(*client, i * count, count, seed + i).run(300); });
+    threads.emplace_back([&, i] { Worker(*client, i * count, count, seed + i).run(300); });
   }
   for (std::thread& thread : threads) thread.join();
   const auto stat = client->stat();

@@ -207,7 +207,9 @@ std::string FaultExplorer::judge_refused(const CrashSequence& sequence, const Ou
 // The data is gone: errors, or what was there, but no other bytes.
 std::string FaultExplorer::judge_lost(const Outcome& outcome, const Outcome& expected) {
   for (size_t i = 0; i < outcome.history.size(); ++i) {
-    for (const auto& [path, file] : outcome.history[i].files) {
+    for (const auto& known_file : outcome.history[i].files) {
+      const auto& path = known_file.first;
+      const auto& file = known_file.second;
       const bool known = std::ranges::any_of(expected.history, [&](const TreeSnapshot& snapshot) {
         const auto at = snapshot.files.find(path);
         return at != snapshot.files.end() && at->second.contents == file.contents;

@@ -149,7 +149,8 @@ class KeptHistory {
     if (next.frames.empty()) return;
     auto first = next.frames.begin();
     std::advance(first, static_cast<std::ptrdiff_t>(random_() % next.frames.size()));
-    const auto [volume, address] = first->second;
+    const auto volume = first->second.first;
+    const auto address = first->second.second;
     KeptStep step{.kind = KeptStep::Kind::kRemove, .volume = volume, .epoch = 0, .blocks = {address, 0}, .frames = {}};
     for (BlockAddress block = address;; block = block_after(block)) {
       const auto found = std::ranges::find_if(

@@ -39,7 +39,7 @@ TimeNs now() { return TimeNs{clock.fetch_add(kStep)}; }
 
 }  // namespace brickfs
 
-extern "C" ssize_t getrandom(void* buffer, size_t length, unsigned) noexcept {
+extern "C" ssize_t getrandom(void* buffer, size_t length, unsigned) {
   std::memset(buffer, 0x5a, length);
   for (size_t i = 0; i < length && brickfs::random_state != 0; ++i) {
     brickfs::random_state = brickfs::random_state * 6364136223846793005 + 1442695040888963407;

@@ -110,7 +110,7 @@ class CondVar {
  public:
   void wait(MutexLock& lock) { wait_until(lock, kNever); }
   // False when `deadline` has passed.
-  bool wait_until(MutexLock& lock, std::chrono::steady_clock::time_point deadline) {
+  bool wait_until(MutexLock& lock, std::chrono::steady_clock::time_point deadline) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     lock.mutex_.give_up();
     const bool in_time = waiting_.wait(deadline == kNever ? fibers::kForEver : deadline.time_since_epoch());
     lock.mutex_.lock();
