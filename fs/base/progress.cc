@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <string>
 
 #include "transport/base/log.h"
 
@@ -16,15 +15,9 @@ class LogLines {
  public:
   void operator()(std::string_view what, uint64_t done, uint64_t total) {
     const auto now = Clock::now();
-    if (what != what_) {
-      what_ = what;
-      began_ = now;
-      began_at_ = done;
-    }
+    const double rate = pace_.rate(what, done);
     if (now < next_) return;
     next_ = now + kBetween;
-    const double seconds = std::chrono::duration<double>(now - began_).count();
-    const double rate = seconds > 0 ? static_cast<double>(done - std::min(began_at_, done)) / seconds : 0;
     const double left = rate > 0 ? static_cast<double>(total - std::min(done, total)) / rate : 0;
     log::info("{} of {} {}, {:.0f}/s, {:.0f} s left", done, total, what, rate, left);
   }
@@ -34,12 +27,21 @@ class LogLines {
   static constexpr std::chrono::seconds kBetween{5};
 
   Clock::time_point next_ = Clock::now() + kSilent;
-  std::string what_;
-  Clock::time_point began_;  // with `what_`, at `began_at_`
-  uint64_t began_at_ = 0;
+  ProgressPace pace_;
 };
 
 }  // namespace
+
+double ProgressPace::rate(std::string_view what, uint64_t done) {
+  const auto now = Clock::now();
+  if (what != what_) {
+    what_ = what;
+    began_ = now;
+    began_at_ = done;
+  }
+  const double seconds = std::chrono::duration<double>(now - began_).count();
+  return seconds > 0 ? static_cast<double>(done - std::min(began_at_, done)) / seconds : 0;
+}
 
 Progress progress_in_log() { return LogLines(); }
 

@@ -12,8 +12,6 @@
 namespace brickfs {
 namespace {
 
-constexpr int64_t kNsPerSecond = 1'000'000'000;
-
 constexpr unsigned kCapSysAdmin = 21;  // linux/capability.h
 
 // Asked only when a decision hangs on it, so the request's message need not carry the groups. The process waits for the
@@ -44,27 +42,6 @@ Caller make_caller(uint32_t uid, uint32_t gid, uint32_t pid, uint32_t umask) {
 Caller caller_of(fuse_req_t request) {
   const fuse_ctx* const context = fuse_req_ctx(request);
   return make_caller(context->uid, context->gid, static_cast<uint32_t>(context->pid), context->umask);
-}
-
-timespec to_timespec(TimeNs time) {
-  const int64_t ns = static_cast<int64_t>(time);
-  int64_t seconds = ns / kNsPerSecond;
-  int64_t rest = ns % kNsPerSecond;
-  if (rest < 0) {
-    rest += kNsPerSecond;
-    --seconds;
-  }
-  return {.tv_sec = seconds, .tv_nsec = rest};
-}
-
-// Beyond what 64 bits of nanoseconds hold (1677 to 2262): the nearest that they do, as Linux clamps times.
-TimeNs to_time_ns(const timespec& time) {
-  int64_t ns = 0;
-  if (__builtin_mul_overflow(static_cast<int64_t>(time.tv_sec), kNsPerSecond, &ns) ||
-      __builtin_add_overflow(ns, static_cast<int64_t>(time.tv_nsec), &ns)) {
-    return TimeNs{time.tv_sec < 0 ? INT64_MIN : INT64_MAX};
-  }
-  return TimeNs{ns};
 }
 
 struct stat to_stat(const Attributes& attributes) {

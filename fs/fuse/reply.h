@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "fs/base/timespec.h"
 #include "fs/fuse/mount.h"
 #include "fs/operations/filesystem.h"
 #include "transport/base/result.h"
@@ -26,8 +27,6 @@ Caller caller_of(fuse_req_t request);
 // The caller of a request that did not pass through libfuse.
 Caller make_caller(uint32_t uid, uint32_t gid, uint32_t pid, uint32_t umask);
 
-timespec to_timespec(TimeNs time);
-TimeNs to_time_ns(const timespec& time);
 // Of a reader by an open file with these flags (open(2)).
 Touch touch_of(uint32_t open_flags);
 struct stat to_stat(const Attributes& attributes);

@@ -196,22 +196,10 @@ int BlockQueue::poll(std::span<brickfs_completion> out, unsigned least, int time
 
 }  // namespace
 
-Result<brickfs_queue*> make_block_queue(brickfs_volume& volume, unsigned depth, bool background) {
-  auto queue = std::make_unique<BlockQueue>(*volume.blocks, depth, background);
-  TRY(queue->start());
-  return queue.release();
-}
-
 }  // namespace brickfs::library
 
 int brickfs_volume_queue(brickfs_volume* volume, unsigned depth, unsigned flags, brickfs_queue** queue) {
   using namespace brickfs::library;
-  return guarded([&]() -> int {
-    if (volume == nullptr || queue == nullptr) return -EFAULT;
-    if (const brickfs::Status status = check_queue(depth, flags); !status.ok()) return code_of(status);
-    const auto made = make_block_queue(*volume, depth, (flags & BRICKFS_QUEUE_BACKGROUND) != 0);
-    if (!made.ok()) return code_of(made.error());
-    *queue = *made;
-    return 0;
-  });
+  return open_queue(volume != nullptr, depth, flags, queue,
+                    [&](bool background) { return std::make_unique<BlockQueue>(*volume->blocks, depth, background); });
 }

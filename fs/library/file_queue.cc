@@ -219,22 +219,10 @@ int FileQueue::poll(std::span<brickfs_completion> out, unsigned least, int timeo
 
 }  // namespace
 
-Result<brickfs_queue*> make_file_queue(brickfs_fs& fs, unsigned depth, bool background) {
-  auto queue = std::make_unique<FileQueue>(fs, depth, background);
-  TRY(queue->start());
-  return queue.release();
-}
-
 }  // namespace brickfs::library
 
 int brickfs_fs_queue(brickfs_fs* fs, unsigned depth, unsigned flags, brickfs_queue** queue) {
   using namespace brickfs::library;
-  return guarded([&]() -> int {
-    if (fs == nullptr || queue == nullptr) return -EFAULT;
-    if (const brickfs::Status status = check_queue(depth, flags); !status.ok()) return code_of(status);
-    const auto made = make_file_queue(*fs, depth, (flags & BRICKFS_QUEUE_BACKGROUND) != 0);
-    if (!made.ok()) return code_of(made.error());
-    *queue = *made;
-    return 0;
-  });
+  return open_queue(fs != nullptr, depth, flags, queue,
+                    [&](bool background) { return std::make_unique<FileQueue>(*fs, depth, background); });
 }

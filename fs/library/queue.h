@@ -63,7 +63,18 @@ namespace brickfs::library {
 
 // EINVAL.
 Status check_queue(unsigned depth, unsigned flags);
-Result<brickfs_queue*> make_block_queue(brickfs_volume& volume, unsigned depth, bool background);
-Result<brickfs_queue*> make_file_queue(brickfs_fs& fs, unsigned depth, bool background);
+
+// Of the calls that make a queue. make(background): the queue, not started.
+template <typename Make>
+int open_queue(bool has_owner, unsigned depth, unsigned flags, brickfs_queue** queue, Make&& make) {
+  return guarded([&]() -> int {
+    if (!has_owner || queue == nullptr) return -EFAULT;
+    if (const Status status = check_queue(depth, flags); !status.ok()) return code_of(status);
+    auto made = make((flags & BRICKFS_QUEUE_BACKGROUND) != 0);
+    if (const Status status = made->start(); !status.ok()) return code_of(status);
+    *queue = made.release();
+    return 0;
+  });
+}
 
 }  // namespace brickfs::library

@@ -19,8 +19,8 @@
 #define PAGES 4096u /* of one job */
 #define SAMPLES 4000000u
 
-static brickfs_volume *volume;
-static brickfs_fs *fs;
+static brickfs_volume* volume;
+static brickfs_fs* fs;
 static unsigned depth, jobs;
 static uint32_t operation;
 static double seconds;
@@ -30,9 +30,9 @@ typedef struct job {
   pthread_t thread;
   unsigned number;
   unsigned long done;
-  uint32_t *ns;
+  uint32_t* ns;
   unsigned samples;
-  void (*run)(struct job *);
+  void (*run)(struct job*);
 } job;
 
 static double now(void) {
@@ -41,26 +41,27 @@ static double now(void) {
   return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-static int64_t must(int64_t code, const char *what) {
+static int64_t must(int64_t code, const char* what) {
   if (code >= 0) return code;
   fprintf(stderr, "%s: %s %s\n", what, strerror((int)-code), brickfs_error());
   exit(1);
 }
 
-static int by_size(const void *a, const void *b) {
-  const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+static int by_size(const void* a, const void* b) {
+  const uint32_t x = *(const uint32_t*)a, y = *(const uint32_t*)b;
   return (x > y) - (x < y);
 }
 
-static void transfers(job *self) {
-  brickfs_buffer *buffer;
-  brickfs_file *file = NULL;
+static void transfers(job* self) {
+  brickfs_buffer* buffer;
+  brickfs_file* file = NULL;
   const size_t bytes = (size_t)depth * SIZE;
   const uint64_t start = volume != NULL ? (uint64_t)self->number * PAGES * SIZE : 0;
   uint64_t page = 0;
   char name[32];
-  must(volume ? brickfs_volume_buffer(volume, NULL, bytes, &buffer) : brickfs_fs_buffer(fs, NULL, bytes, &buffer), "buffer");
-  char *data = brickfs_buffer_data(buffer);
+  must(volume ? brickfs_volume_buffer(volume, NULL, bytes, &buffer) : brickfs_fs_buffer(fs, NULL, bytes, &buffer),
+       "buffer");
+  char* data = brickfs_buffer_data(buffer);
   memset(data, 'x', bytes);
   snprintf(name, sizeof(name), "bench%u", self->number);
   if (fs != NULL) must(brickfs_open(fs, name, O_RDWR | O_CREAT, 0644, &file), name);
@@ -76,8 +77,10 @@ static void transfers(job *self) {
     while (last < end) {
       const uint64_t offset = start + page * SIZE;
       page = (page + 1) % PAGES;
-      if (volume != NULL && operation == BRICKFS_READ) must(brickfs_volume_read(volume, data, SIZE, offset, buffer), "read");
-      if (volume != NULL && operation == BRICKFS_WRITE) must(brickfs_volume_write(volume, data, SIZE, offset, buffer), "write");
+      if (volume != NULL && operation == BRICKFS_READ)
+        must(brickfs_volume_read(volume, data, SIZE, offset, buffer), "read");
+      if (volume != NULL && operation == BRICKFS_WRITE)
+        must(brickfs_volume_write(volume, data, SIZE, offset, buffer), "write");
       if (fs != NULL && operation == BRICKFS_READ) must(brickfs_preadv(file, &vector, 1, offset), "read");
       if (fs != NULL && operation == BRICKFS_WRITE) must(brickfs_pwritev(file, &vector, 1, offset), "write");
       const double time = now();
@@ -86,9 +89,9 @@ static void transfers(job *self) {
       ++self->done;
     }
   } else {
-    brickfs_queue *queue;
-    brickfs_request *requests = calloc(depth, sizeof(*requests));
-    brickfs_completion *completions = calloc(depth, sizeof(*completions));
+    brickfs_queue* queue;
+    brickfs_request* requests = calloc(depth, sizeof(*requests));
+    brickfs_completion* completions = calloc(depth, sizeof(*completions));
     must(volume ? brickfs_volume_queue(volume, depth, 0, &queue) : brickfs_fs_queue(fs, depth, 0, &queue), "queue");
     unsigned ready = depth;
     for (unsigned i = 0; i < depth; ++i) completions[i].user_data = i;
@@ -97,8 +100,13 @@ static void transfers(job *self) {
       if (now() < end) {
         for (; out < ready; ++out) {
           const uint64_t slot = completions[out].user_data;
-          requests[out] = (brickfs_request){.operation = operation, .file = file, .offset = start + page * SIZE,
-                                            .data = data + slot * SIZE, .length = SIZE, .buffer = buffer, .user_data = slot};
+          requests[out] = (brickfs_request){.operation = operation,
+                                            .file = file,
+                                            .offset = start + page * SIZE,
+                                            .data = data + slot * SIZE,
+                                            .length = SIZE,
+                                            .buffer = buffer,
+                                            .user_data = slot};
           page = (page + 1) % PAGES;
         }
       }
@@ -115,13 +123,13 @@ static void transfers(job *self) {
   brickfs_buffer_free(buffer);
 }
 
-static void creates(job *self) {
+static void creates(job* self) {
   char name[48], text[1000];
   memset(text, 'x', sizeof(text));
   snprintf(name, sizeof(name), "dir%u", self->number);
   must(brickfs_mkdir(fs, name, 0755), name);
   for (unsigned i = 0; i < count; ++i) {
-    brickfs_file *file;
+    brickfs_file* file;
     snprintf(name, sizeof(name), "dir%u/file%u", self->number, i);
     must(brickfs_open(fs, name, O_WRONLY | O_CREAT | O_EXCL, 0644, &file), name);
     must(brickfs_pwrite(file, text, sizeof(text), 0), name);
@@ -130,7 +138,7 @@ static void creates(job *self) {
   }
 }
 
-static void stats(job *self) {
+static void stats(job* self) {
   char name[48];
   for (unsigned i = 0; i < count; ++i) {
     struct stat stat;
@@ -140,12 +148,12 @@ static void stats(job *self) {
   }
 }
 
-static void *run(void *self) {
-  ((job *)self)->run(self);
+static void* run(void* self) {
+  ((job*)self)->run(self);
   return NULL;
 }
 
-static void run_jobs(const char *what, void (*function)(job *)) {
+static void run_jobs(const char* what, void (*function)(job*)) {
   job all[64];
   double took = now();
   unsigned long done = 0;
@@ -170,7 +178,7 @@ static void run_jobs(const char *what, void (*function)(job *)) {
   for (unsigned i = 0; i < jobs; ++i) free(all[i].ns);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   if (argc == 7 && (!strcmp(argv[1], "blocks") || !strcmp(argv[1], "files"))) {
     operation = strcmp(argv[3], "read") ? BRICKFS_WRITE : BRICKFS_READ;
     depth = (unsigned)atoi(argv[4]);

@@ -48,19 +48,13 @@ ProgressBar::ProgressBar() : on_terminal_(::isatty(STDERR_FILENO) != 0) {}
 
 void ProgressBar::show(std::string_view what, uint64_t done, uint64_t total) {
   const auto now = Clock::now();
-  if (what != what_) {
-    what_ = what;
-    began_ = now;
-    began_at_ = done;
-  }
+  const double rate = pace_.rate(what, done);
   if (now < next_) return;
   next_ = now + (on_terminal_ ? std::chrono::nanoseconds(kBetweenBars) : std::chrono::nanoseconds(kBetweenLines));
   if (!on_terminal_) {
     fmt::print(stderr, "{} of {} {}\n", done, total, what);
     return;
   }
-  const double seconds = std::chrono::duration<double>(now - began_).count();
-  const double rate = seconds > 0 ? static_cast<double>(done - std::min(began_at_, done)) / seconds : 0;
   fmt::print(stderr, "\r{}\x1b[K", progress_line(what, done, total, rate, terminal_columns() - 1));
   std::fflush(stderr);
   drawn_ = true;

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "fs/base/progress.h"
+
 namespace brickfs {
 
 class ProgressBar {
@@ -29,9 +31,7 @@ class ProgressBar {
 
   const bool on_terminal_;
   Clock::time_point next_ = Clock::now() + kSilent;
-  std::string what_;
-  Clock::time_point began_;  // with `what_`, at `began_at_`
-  uint64_t began_at_ = 0;
+  ProgressPace pace_;
   bool drawn_ = false;
 };
 

@@ -42,7 +42,8 @@ int main(int argc, char** argv) {
   code = brickfs_volume_alloc(volume, 0, 1); /* a block of zeros, unless it is there */
   if (code < 0 && code != -17) return fail("alloc", code);
   if ((code = brickfs_volume_map(volume, 0, 1, 1)) < 0) return fail("map", code);
-  if ((code = brickfs_volume_buffer(volume, NULL, COUNTERS * sizeof(uint64_t), &buffer)) < 0) return fail("buffer", code);
+  if ((code = brickfs_volume_buffer(volume, NULL, COUNTERS * sizeof(uint64_t), &buffer)) < 0)
+    return fail("buffer", code);
   if ((code = brickfs_volume_queue(volume, COUNTERS, 0, &queue)) < 0) return fail("queue", code);
   uint64_t* counters = brickfs_buffer_data(buffer);
   if ((code = move(queue, BRICKFS_READ, counters, buffer)) < 0) return fail("read", code);
