@@ -1,28 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <sys/statvfs.h>
+#include <linux/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "fs/base/timespec.h"
+#include "fs/fuse/answers.h"
+#include "fs/fuse/mount.h"
 #include "fs/fuse/operations.h"
-#include "fs/fuse/place.h"
-#include "fs/fuse/reply.h"
 #include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {
 
 // By an open file: before a write to it (fs/fuse/writeback_cache.h). At other times the kernel asks without.
-void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
-  WritebackCache* const writeback = mount_of(request).writeback();
-  if (file != nullptr && writeback != nullptr) {
-    const Status status = writeback->before_write(ino_of(ino), FusePlace::current()->waiter().interruption());
-    if (!status.ok()) return reply_status(request, status);
+void getattr(FuseMount& mount, FuseRequest& request, const fuse_getattr_in& in) {
+  WritebackCache* const writeback = mount.writeback();
+  if ((in.getattr_flags & FUSE_GETATTR_FH) != 0 && writeback != nullptr) {
+    const Status status = writeback->before_write(request.ino(), request.interruption());
+    if (!status.ok()) return (void)request.answer(status);
   }
-  reply_attributes(request, filesystem_of(request).get_attributes(ino_of(ino)));
+  answer_attributes(request, mount.filesystem().get_attributes(request.ino()));
+}
+
+StatxTime to_statx_time(TimeNs time) {
+  const timespec spec = to_timespec(time);
+  return {.seconds = spec.tv_sec, .nanoseconds = static_cast<uint32_t>(spec.tv_nsec), .reserved = 0};
+}
+
+// Birth times, besides what getattr tells.
+void statx(FuseMount& mount, FuseRequest& request) {
+  const auto found = mount.filesystem().get_attributes(request.ino());
+  if (!found.ok()) return (void)request.answer(found.error());
+  StatxOut out{};
+  out.attr_valid = kForeverSeconds;
+  out.stat.mask = STATX_BASIC_STATS | STATX_BTIME;
+  out.stat.blksize = kUnitBytes;
+  out.stat.nlink = found->nlink;
+  out.stat.uid = found->uid;
+  out.stat.gid = found->gid;
+  out.stat.mode = static_cast<uint16_t>(found->mode);
+  out.stat.ino = raw(found->ino);
+  out.stat.size = found->size_bytes;
+  out.stat.blocks = found->blocks_512;
+  out.stat.atime = to_statx_time(found->atime);
+  out.stat.btime = to_statx_time(found->btime);
+  out.stat.ctime = to_statx_time(found->ctime);
+  out.stat.mtime = to_statx_time(found->mtime);
+  out.stat.rdev_major = major(found->rdev);
+  out.stat.rdev_minor = minor(found->rdev);
+  request.answer_with(out);
 }
 
 // The clock that the kernel stamps files with.
@@ -32,91 +65,100 @@ TimeNs time_now() {
   return to_time_ns(now);
 }
 
-AttributeChange change_of(const struct stat& attributes, int valid) {
+TimeNs time_of(uint64_t seconds, uint32_t nanoseconds) {
+  return to_time_ns({.tv_sec = static_cast<time_t>(seconds), .tv_nsec = nanoseconds});
+}
+
+AttributeChange change_of(const fuse_setattr_in& in) {
   AttributeChange change;
-  if (valid & FUSE_SET_ATTR_MODE) change.mode = attributes.st_mode;
-  if (valid & FUSE_SET_ATTR_UID) change.uid = attributes.st_uid;
-  if (valid & FUSE_SET_ATTR_GID) change.gid = attributes.st_gid;
-  if (valid & FUSE_SET_ATTR_SIZE) change.size_bytes = static_cast<uint64_t>(attributes.st_size);
-  if (valid & FUSE_SET_ATTR_ATIME) change.atime = to_time_ns(attributes.st_atim);
-  if (valid & FUSE_SET_ATTR_MTIME) change.mtime = to_time_ns(attributes.st_mtim);
-  if (valid & FUSE_SET_ATTR_CTIME) change.ctime = to_time_ns(attributes.st_ctim);
-  if (valid & FUSE_SET_ATTR_ATIME_NOW) change.atime = time_now();
-  if (valid & FUSE_SET_ATTR_MTIME_NOW) change.mtime = time_now();
+  if (in.valid & FATTR_MODE) change.mode = in.mode;
+  if (in.valid & FATTR_UID) change.uid = in.uid;
+  if (in.valid & FATTR_GID) change.gid = in.gid;
+  if (in.valid & FATTR_SIZE) change.size_bytes = in.size;
+  if (in.valid & FATTR_ATIME) change.atime = time_of(in.atime, in.atimensec);
+  if (in.valid & FATTR_MTIME) change.mtime = time_of(in.mtime, in.mtimensec);
+  if (in.valid & FATTR_CTIME) change.ctime = time_of(in.ctime, in.ctimensec);
+  if (in.valid & FATTR_ATIME_NOW) change.atime = time_now();
+  if (in.valid & FATTR_MTIME_NOW) change.mtime = time_now();
   return change;
 }
 
-void setattr(fuse_req_t request, fuse_ino_t ino, struct stat* attributes, int valid, fuse_file_info*) {
-  AttributeChange change = change_of(*attributes, valid);
-  // A change of owner clears the bits whoever makes it; the kernel leaves that to us (fs/fuse/extra.h). A chown that
-  // names no owner comes as a request for nothing. But so do the preliminaries of writes by others, which say by
+void setattr(FuseMount& mount, FuseRequest& request, const fuse_setattr_in& in) {
+  AttributeChange change = change_of(in);
+  // A change of owner clears the bits whoever makes it; the kernel leaves that to us (fs/fuse/negotiation.h). A chown
+  // that names no owner comes as a request for nothing. But so do the preliminaries of writes by others, which say by
   // themselves what goes.
-  const bool nothing_else = (valid & ~FUSE_SET_ATTR_CTIME) == 0;
-  change.kill_privileges = FusePlace::current()->buffers().kill_privileges;
-  change.kill_if_owner = nothing_else && mount_of(request).kills_privileges();
-  WritebackCache* const writeback = mount_of(request).writeback();
-  if (writeback != nullptr && change.size_bytes == uint64_t{0}) writeback->forget_lost(ino_of(ino));
-  reply_attributes(request, filesystem_of(request).set_attributes(ino_of(ino), change, caller_of(request)));
+  const bool nothing_else = (in.valid & ~uint32_t{FATTR_CTIME | FATTR_FH | FATTR_LOCKOWNER}) == 0;
+  change.kill_privileges = (in.valid & FATTR_KILL_SUIDGID) != 0;
+  change.kill_if_owner = nothing_else && mount.negotiation().kills_privileges();
+  WritebackCache* const writeback = mount.writeback();
+  if (writeback != nullptr && change.size_bytes == uint64_t{0}) writeback->forget_lost(request.ino());
+  answer_attributes(request, mount.filesystem().set_attributes(request.ino(), change, request.caller()));
 }
 
-void setxattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char* value, size_t size, int flags) {
-  const Status status = filesystem_of(request).set_xattr(ino_of(ino), name, std::as_bytes(std::span(value, size)),
-                                                         flags, caller_of(request));
-  mount_of(request).drop_attributes(ino_of(ino));
-  reply_status(request, status);
+void setxattr(FuseMount& mount, FuseRequest& request, const SetxattrIn& in) {
+  const std::string_view name = request.name(sizeof(in));
+  const std::span<const std::byte> value = request.body(sizeof(in) + name.size() + 1);
+  if (value.size() < in.size) return (void)request.answer(Error(EINVAL));
+  request.answer(mount.filesystem().set_xattr(request.ino(), name, value.first(in.size), static_cast<int>(in.flags),
+                                              request.caller()));
 }
 
 // As getxattr(2): size 0 asks how long the value is.
-void reply_value(fuse_req_t request, const Result<std::vector<std::byte>>& value, size_t size) {
-  if (!value.ok()) return reply_error(request, value.error());
-  if (size == 0) {
-    fuse_reply_xattr(request, value->size());
+void answer_value(FuseRequest& request, const Result<std::vector<std::byte>>& value, size_t size) {
+  if (!value.ok()) {
+    request.answer(value.error());
+  } else if (size == 0) {
+    request.answer_with(fuse_getxattr_out{.size = static_cast<uint32_t>(value->size()), .padding = 0});
   } else if (value->size() > size) {
-    fuse_reply_err(request, ERANGE);
+    request.answer(Error(ERANGE));
   } else {
-    fuse_reply_buf(request, reinterpret_cast<const char*>(value->data()), value->size());
+    request.answer(std::span<const std::byte>(*value));
   }
 }
 
-void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
-  reply_value(request, filesystem_of(request).get_xattr(ino_of(ino), name), size);
+void getxattr(FuseMount& mount, FuseRequest& request, const fuse_getxattr_in& in) {
+  answer_value(request, mount.filesystem().get_xattr(request.ino(), request.name(sizeof(in))), in.size);
 }
 
-void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
-  reply_value(request, filesystem_of(request).list_xattr(ino_of(ino), caller_of(request)), size);
+void listxattr(FuseMount& mount, FuseRequest& request, const fuse_getxattr_in& in) {
+  answer_value(request, mount.filesystem().list_xattr(request.ino(), request.caller()), in.size);
 }
 
-void removexattr(fuse_req_t request, fuse_ino_t ino, const char* name) {
-  const Status status = filesystem_of(request).remove_xattr(ino_of(ino), name);
-  mount_of(request).drop_attributes(ino_of(ino));
-  reply_status(request, status);
+void removexattr(FuseMount& mount, FuseRequest& request) {
+  request.answer(mount.filesystem().remove_xattr(request.ino(), request.name(0)));
 }
 
-void statfs(fuse_req_t request, fuse_ino_t) {
-  const FilesystemStat stat = filesystem_of(request).stat();
-  struct statvfs out {};
-  out.f_bsize = stat.unit_bytes;
-  out.f_frsize = stat.unit_bytes;
-  out.f_blocks = stat.total_units;
-  out.f_bfree = stat.free_units;
-  out.f_bavail = stat.free_units;
-  out.f_files = stat.inodes + stat.free_inodes;
-  out.f_ffree = stat.free_inodes;
-  out.f_favail = stat.free_inodes;
-  out.f_namemax = limits::kNameBytes;
-  fuse_reply_statfs(request, &out);
+void statfs(FuseMount& mount, FuseRequest& request) {
+  const FilesystemStat stat = mount.filesystem().stat();
+  fuse_statfs_out out{};
+  out.st.bsize = stat.unit_bytes;
+  out.st.frsize = stat.unit_bytes;
+  out.st.blocks = stat.total_units;
+  out.st.bfree = stat.free_units;
+  out.st.bavail = stat.free_units;
+  out.st.files = stat.inodes + stat.free_inodes;
+  out.st.ffree = stat.free_inodes;
+  out.st.namelen = limits::kNameBytes;
+  request.answer_with(out);
 }
+
+void destroy(FuseMount&, FuseRequest& request) { request.answer(Status()); }
+
+constexpr std::array kAttributeOperations = {
+    operation<getattr, fuse_getattr_in>(FUSE_GETATTR, kStampsNothing),
+    operation<statx>(kOpcodeStatx, kStampsNothing),
+    operation<setattr, fuse_setattr_in>(FUSE_SETATTR, kStampsNothing),
+    operation<setxattr, SetxattrIn>(FUSE_SETXATTR),
+    operation<getxattr, fuse_getxattr_in>(FUSE_GETXATTR, kStampsNothing),
+    operation<listxattr, fuse_getxattr_in>(FUSE_LISTXATTR, kStampsNothing),
+    operation<removexattr>(FUSE_REMOVEXATTR),
+    operation<statfs>(FUSE_STATFS, kStampsNothing),
+    operation<destroy>(FUSE_DESTROY, kStampsNothing),
+};
 
 }  // namespace
 
-void set_attribute_operations(fuse_lowlevel_ops& operations) {
-  operations.getattr = getattr;
-  operations.setattr = setattr;
-  operations.setxattr = setxattr;
-  operations.getxattr = getxattr;
-  operations.listxattr = listxattr;
-  operations.removexattr = removexattr;
-  operations.statfs = statfs;
-}
+std::span<const FuseOperation> attribute_operations() { return kAttributeOperations; }
 
 }  // namespace brickfs

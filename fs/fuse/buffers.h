@@ -17,6 +17,7 @@ namespace brickfs {
 // Of one read or write request. The kernel sends a larger one as several at once, so that one is copied while another
 // moves.
 constexpr size_t kFuseTransferBytes = 512 * kKiB;
+constexpr size_t kReadAheadBytes = 1 * kMiB;  // the kernel's, of a file that is read in order: some requests at once
 // Requests for no more are served several at a time. Of more, each takes its own way at the same time.
 constexpr size_t kFewBytes = 16 * kKiB;
 
@@ -36,13 +37,6 @@ class FuseBuffers {
   std::span<std::byte> reply() const { return memory_.last(reply_bytes_); }
   // Of memory within either of them.
   LocalSlice slice(std::span<std::byte> part) const;
-
-  // What libfuse does not tell of the request under way: the kernel asks for set-uid and set-gid bits to be cleared.
-  bool kill_privileges = false;
-  // And who reads or writes: the kernel for its page cache, not a program by O_DIRECT.
-  bool for_page_cache = false;
-  // And flags of the open file by which is read (open(2)).
-  uint32_t open_flags = 0;
 
  private:
   FuseBuffers(std::span<std::byte> memory, size_t request_bytes, size_t reply_bytes)

@@ -1,101 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 
+#include "fs/fuse/answers.h"
+#include "fs/fuse/mount.h"
 #include "fs/fuse/operations.h"
-#include "fs/fuse/place.h"
-#include "fs/fuse/reply.h"
-#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {
 
-// Puts entries into the thread's reply buffer as long as they fit.
+// Puts entries into the request's reply buffer as long as they fit.
 class EntryWriter {
  public:
-  EntryWriter(fuse_req_t request, std::span<std::byte> room, bool plus) : request_(request), room_(room), plus_(plus) {}
+  EntryWriter(std::span<std::byte> room, bool plus) : room_(room), plus_(plus) {}
 
   bool add(const DirectoryEntry& entry) {
-    if (entry.name.size() >= name_.size()) return false;
-    std::memcpy(name_.data(), entry.name.data(), entry.name.size());
-    name_[entry.name.size()] = '\0';
-    const size_t bytes = plus_ ? add_plus(entry) : add_plain(entry);
+    const fuse_dirent head{.ino = raw(entry.ino),
+                           .off = entry.next_offset,
+                           .namelen = static_cast<uint32_t>(entry.name.size()),
+                           .type = entry.type};
+    const size_t attributes_bytes = plus_ ? sizeof(fuse_entry_out) : 0;
+    const size_t bytes = FUSE_REC_ALIGN(attributes_bytes + FUSE_NAME_OFFSET + entry.name.size());
     if (bytes > room_.size() - used_) return false;
+    std::byte* const start = room_.data() + used_;
+    if (plus_) {
+      const fuse_entry_out attributes = attributes_of(entry);
+      std::memcpy(start, &attributes, sizeof(attributes));
+    }
+    std::memcpy(start + attributes_bytes, &head, FUSE_NAME_OFFSET);
+    std::byte* const name = start + attributes_bytes + FUSE_NAME_OFFSET;
+    std::memcpy(name, entry.name.data(), entry.name.size());
+    std::fill(name + entry.name.size(), start + bytes, std::byte{0});
     used_ += bytes;
     return true;
   }
 
-  std::span<std::byte> written() const { return room_.first(used_); }
+  std::span<const std::byte> written() const { return room_.first(used_); }
 
  private:
-  static struct stat brief_stat(const DirectoryEntry& entry) {
-    struct stat brief {};
-    brief.st_ino = raw(entry.ino);
-    brief.st_mode = static_cast<mode_t>(entry.type) << 12;  // DT_* is a mode's type, shifted
+  // "." and ".." go without a node id, which makes the kernel take no reference.
+  static fuse_entry_out attributes_of(const DirectoryEntry& entry) {
+    if (entry.attributes != nullptr) return to_entry(*entry.attributes);
+    fuse_entry_out brief{};
+    brief.attr.ino = raw(entry.ino);
+    brief.attr.mode = uint32_t{entry.type} << 12;  // DT_* is a mode's type, shifted
     return brief;
   }
 
-  char* place() const { return reinterpret_cast<char*>(room_.data()) + used_; }
-
-  size_t add_plain(const DirectoryEntry& entry) const {
-    const struct stat brief = brief_stat(entry);
-    return fuse_add_direntry(request_, place(), room_.size() - used_, name_.data(), &brief,
-                             static_cast<off_t>(entry.next_offset));
-  }
-
-  // "." and ".." go without a node id, which makes the kernel take no reference.
-  size_t add_plus(const DirectoryEntry& entry) const {
-    fuse_entry_param parameters{};
-    if (entry.attributes != nullptr) {
-      parameters = to_entry(*entry.attributes);
-    } else {
-      parameters.attr = brief_stat(entry);
-    }
-    return fuse_add_direntry_plus(request_, place(), room_.size() - used_, name_.data(), &parameters,
-                                  static_cast<off_t>(entry.next_offset));
-  }
-
-  fuse_req_t request_;
   std::span<std::byte> room_;
   bool plus_;
   size_t used_ = 0;
-  std::array<char, limits::kNameBytes + 1> name_{};
 };
 
-void read_entries(fuse_req_t request, fuse_ino_t directory, size_t size, off_t offset, bool plus) {
-  const FuseBuffers& buffers = FusePlace::current()->buffers();
-  const std::span<std::byte> reply = buffers.reply();
-  EntryWriter writer(request, reply.first(std::min(size, reply.size())), plus);
-  const Status status = filesystem_of(request).read_directory(
-      ino_of(directory), static_cast<uint64_t>(offset), plus,
-      [&writer](const DirectoryEntry& entry) { return writer.add(entry); }, touch_of(buffers.open_flags));
-  if (!status.ok()) return reply_error(request, status.error());
-  fuse_reply_buf(request, reinterpret_cast<const char*>(writer.written().data()), writer.written().size());
+void read_entries(FuseMount& mount, FuseRequest& request, const fuse_read_in& in, bool plus) {
+  const std::span<std::byte> room = request.buffers().reply();
+  EntryWriter writer(room.first(std::min<size_t>(in.size, room.size())), plus);
+  const Status status = mount.filesystem().read_directory(
+      request.ino(), in.offset, plus, [&writer](const DirectoryEntry& entry) { return writer.add(entry); },
+      touch_of(in.flags));
+  status.ok() ? request.answer(writer.written()) : request.answer(status);
 }
 
-void readdir(fuse_req_t request, fuse_ino_t directory, size_t size, off_t offset, fuse_file_info*) {
-  read_entries(request, directory, size, offset, false);
+void readdir(FuseMount& mount, FuseRequest& request, const fuse_read_in& in) {
+  read_entries(mount, request, in, false);
 }
 
-void readdirplus(fuse_req_t request, fuse_ino_t directory, size_t size, off_t offset, fuse_file_info*) {
-  read_entries(request, directory, size, offset, true);
+void readdirplus(FuseMount& mount, FuseRequest& request, const fuse_read_in& in) {
+  read_entries(mount, request, in, true);
 }
 
 // ENOSYS: opening needs no request from now on, and the kernel keeps the entries it has read as long as they are valid.
-void opendir(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, ENOSYS); }
+void opendir(FuseMount&, FuseRequest& request) { request.answer(Error(ENOSYS)); }
 
-void fsyncdir(fuse_req_t request, fuse_ino_t directory, int, fuse_file_info*) {
-  reply_status(request, filesystem_of(request).sync(ino_of(directory)));
-}
+// The kernel's references keep what is open.
+void releasedir(FuseMount&, FuseRequest& request) { request.answer(Status()); }
+
+void fsyncdir(FuseMount& mount, FuseRequest& request) { request.answer(mount.filesystem().sync(request.ino())); }
+
+constexpr std::array kDirectoryOperations = {
+    operation<opendir>(FUSE_OPENDIR, kStampsNothing),
+    operation<releasedir>(FUSE_RELEASEDIR, kStampsNothing),
+    operation<readdir, fuse_read_in>(FUSE_READDIR, kStampsNothing),
+    operation<readdirplus, fuse_read_in>(FUSE_READDIRPLUS, kStampsNothing),
+    operation<fsyncdir>(FUSE_FSYNCDIR, kStampsNothing),
+};
 
 }  // namespace
 
-void set_directory_operations(fuse_lowlevel_ops& operations) {
-  operations.opendir = opendir;
-  operations.readdir = readdir;
-  operations.readdirplus = readdirplus;
-  operations.fsyncdir = fsyncdir;
-}
+std::span<const FuseOperation> directory_operations() { return kDirectoryOperations; }
 
 }  // namespace brickfs

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/mount.h"
 
+#define FUSE_USE_VERSION 314
+
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <linux/fuse.h>
+#include <fuse3/fuse_lowlevel.h>
 #include <poll.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -15,12 +17,11 @@
 #include <fstream>
 #include <vector>
 
+#include "fs/fuse/buffers.h"
 #include "fs/fuse/captured_stderr.h"
 #include "fs/fuse/dirty_limit.h"
 #include "fs/fuse/mount_flags.h"
 #include "fs/fuse/mount_table.h"
-#include "fs/fuse/operations.h"
-#include "fs/fuse/place.h"
 #include "fs/fuse/umount_helper.h"
 #include "transport/base/log.h"
 #include "transport/base/mutex.h"
@@ -97,8 +98,6 @@ std::string join_options(const std::vector<std::string>& options) {
   return joined;
 }
 
-ssize_t receive_hook(int fd, void* buffer, size_t size, void*) { return ::read(fd, buffer, size); }
-
 constexpr uint64_t kLeastDirtyLimit = 4 * kMiB;
 constexpr uint64_t kDirtyShare = 16;  // of the volume, at most, the kernel may have written and not written back
 
@@ -108,13 +107,14 @@ FuseMount::FuseMount(Filesystem& filesystem, const MountCommand& command)
     : filesystem_(filesystem),
       mountpoint_(command.mountpoint),
       syncs_names_(has_option(command.kernel_options, "sync") || has_option(command.kernel_options, "dirsync")),
-      pages_([this](Ino ino, uint64_t offset, uint64_t length) {
-        fuse_lowlevel_notify_inval_inode(session_, raw(ino), static_cast<off_t>(offset), static_cast<off_t>(length));
-      }) {
+      only_owner_and_root_(has_option(command.kernel_options, "allow_root")),
+      owner_(getuid()),
+      cache_(filesystem) {
   if (command.writeback != Writeback::kOn) return;
+  negotiation_.want_writeback();
   WritebackCache::Notices notices;
-  notices.write_back = [this](Ino ino) { fuse_lowlevel_notify_inval_inode(session_, raw(ino), 0, 0); };
-  notices.forget_attributes = [this](Ino ino) { fuse_lowlevel_notify_inval_inode(session_, raw(ino), -1, 0); };
+  notices.write_back = [this](Ino ino) { cache_.write_back_and_drop(ino); };
+  notices.forget_attributes = [this](Ino ino) { cache_.drop_attributes(ino); };
   writeback_ = std::make_unique<WritebackCache>(filesystem, std::move(notices));
 }
 
@@ -132,7 +132,7 @@ Status FuseMount::start_session(const MountCommand& command, std::string* why) {
   std::string options = join_options(libfuse_options(command, filesystem_.read_only()));
   std::array<char*, 4> values = {program.data(), flag.data(), options.data(), nullptr};
   fuse_args arguments = FUSE_ARGS_INIT(3, values.data());
-  const fuse_lowlevel_ops operations = make_fuse_operations();
+  const fuse_lowlevel_ops operations{};  // requests are not its business
   session_ = fuse_session_new(&arguments, &operations, sizeof(operations), this);
   fuse_opt_free_args(&arguments);
   if (session_ == nullptr) {
@@ -141,9 +141,7 @@ Status FuseMount::start_session(const MountCommand& command, std::string* why) {
   }
   TRY(clear_dead_mounts(mountpoint_, why));
   TRY(mount_session(why));
-  const fuse_custom_io hooks{
-      .writev = send_hook, .read = receive_hook, .splice_receive = nullptr, .splice_send = nullptr};
-  if (fuse_session_custom_io(session_, &hooks, device()) != 0) return Error(ENOMEM, "fuse session");
+  cache_.connect(device());
   if (const auto entry = find_mount_at(mountpoint_)) {
     device_number_ = entry->device;
     listed_source_ = entry->source;
@@ -196,18 +194,6 @@ bool FuseMount::is_mounted() const { return !mountpoints().empty(); }
 
 int FuseMount::device() const { return fuse_session_fd(session_); }
 
-ssize_t FuseMount::send_hook(int, iovec* parts, int count, void* mount) {
-  return static_cast<FuseMount*>(mount)->send(std::span(parts, static_cast<size_t>(count)));
-}
-
-ssize_t FuseMount::send(std::span<iovec> reply) {
-  if (!initialised_.load(std::memory_order_relaxed) && amendment_.amend_reply(reply)) initialised_ = true;
-  const auto& header = *static_cast<const fuse_out_header*>(reply[0].iov_base);
-  FusePlace* const place = FusePlace::current();
-  if (place != nullptr && place->serves(header.unique)) return place->send(reply);
-  return ::writev(device(), reply.data(), static_cast<int>(reply.size()));
-}
-
 // Whatever lies over it stays.
 void FuseMount::unmount_lazily() const {
   std::vector<std::string> places = mountpoints();
@@ -236,23 +222,7 @@ bool FuseMount::is_severed() const {
 }
 
 void FuseMount::drop_everything() {
-  Ino from{1};
-  for (std::vector<Ino> known; !(known = filesystem_.referenced_from(from)).empty();) {
-    for (const Ino ino : known) {
-      if (is_severed()) return;
-      fuse_lowlevel_notify_inval_inode(session_, raw(ino), 0, 0);
-    }
-    from = Ino{raw(known.back()) + 1};
-  }
-  for (const std::string& name : missing_.take()) {
-    fuse_lowlevel_notify_inval_entry(session_, raw(kRootIno), name.data(), name.size());
-  }
-}
-
-void FuseMount::drop_attributes(Ino ino) {
-  if (ino == kNoIno) return;
-  const MutexLock lock(dropping_[raw(ino) % dropping_.size()]);
-  if (filesystem_.take_told(ino)) fuse_lowlevel_notify_inval_inode(session_, raw(ino), -1, 0);
+  cache_.drop_everything([this] { return is_severed(); });
 }
 
 void FuseMount::raise_read_ahead() const {

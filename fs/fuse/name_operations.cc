@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <cerrno>
 #include <cstdint>
+#include <string_view>
 
+#include "fs/fuse/answers.h"
+#include "fs/fuse/mount.h"
 #include "fs/fuse/operations.h"
-#include "fs/fuse/reply.h"
 
 // linux/fs.h has these, and macros that break C++ headers.
 #ifndef RENAME_NOREPLACE
@@ -15,137 +18,151 @@
 namespace brickfs {
 namespace {
 
-void lookup(fuse_req_t request, fuse_ino_t directory, const char* name) {
-  const auto found = filesystem_of(request).lookup(ino_of(directory), name);
-  if (found.ok() || !found.error().is(ENOENT)) return reply_entry(request, found);
+void lookup(FuseMount& mount, FuseRequest& request) {
+  const std::string_view name = request.name(0);
+  const auto found = mount.filesystem().lookup(request.ino(), name);
+  if (found.ok() || !found.error().is(ENOENT)) return answer_entry(request, mount.filesystem(), found);
   // That there is none holds for as long, too: inode 0 makes the kernel remember it.
-  fuse_entry_param none{};
-  if (ino_of(directory) != kRootIno || mount_of(request).note_missing(name)) none.entry_timeout = kForeverSeconds;
-  fuse_reply_entry(request, &none);
+  fuse_entry_out none{};
+  if (request.ino() != kRootIno || mount.cache().note_missing(name)) none.entry_valid = kForeverSeconds;
+  request.answer_with(none);
 }
 
-void forget(fuse_req_t request, fuse_ino_t ino, uint64_t references) {
-  filesystem_of(request).forget(ino_of(ino), references);
-  fuse_reply_none(request);
+void forget(FuseMount& mount, FuseRequest& request, const fuse_forget_in& in) {
+  mount.filesystem().forget(request.ino(), in.nlookup);
+  request.dismiss();
 }
 
-void forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgets) {
-  Filesystem& filesystem = filesystem_of(request);
-  for (size_t i = 0; i < count; ++i) filesystem.forget(ino_of(forgets[i].ino), forgets[i].nlookup);
-  fuse_reply_none(request);
+void forget_many(FuseMount& mount, FuseRequest& request, const fuse_batch_forget_in& in) {
+  const std::span<const std::byte> forgets = request.body(sizeof(in));
+  constexpr size_t kOne = sizeof(fuse_forget_one);
+  for (size_t i = 0; i < in.count && (i + 1) * kOne <= forgets.size(); ++i) {
+    const auto one = load<fuse_forget_one>(forgets.subspan(i * kOne));
+    mount.filesystem().forget(Ino{one.nodeid}, one.nlookup);
+  }
+  request.dismiss();
 }
 
 // Of a change of names: on a mount with `dirsync` (or `sync`) it is durable before it is answered for.
-Status settle(fuse_req_t request, const Status& changed) {
-  return changed.ok() && mount_of(request).syncs_names() ? filesystem_of(request).sync_all() : changed;
+Status settle(FuseMount& mount, const Status& changed) {
+  return changed.ok() && mount.syncs_names() ? mount.filesystem().sync_all() : changed;
 }
 
-Result<Attributes> settle(fuse_req_t request, Result<Attributes> made) {
+Result<Attributes> settle(FuseMount& mount, Result<Attributes> made) {
   if (!made.ok()) return made;
-  const Status settled = settle(request, Status());
+  const Status settled = settle(mount, Status());
   if (settled.ok()) return made;
-  filesystem_of(request).forget(made->ino, 1);
+  mount.filesystem().forget(made->ino, 1);
   return settled.error();
 }
 
-void create(fuse_req_t request, fuse_ino_t directory, const char* name, mode_t mode, fuse_file_info* file) {
-  Filesystem& filesystem = filesystem_of(request);
-  const auto made = settle(request, filesystem.create(ino_of(directory), name, mode, caller_of(request)));
-  if (!made.ok()) return reply_error(request, made.error());
-  mount_of(request).drop_attributes(ino_of(directory));
-  const fuse_entry_param entry = to_entry(*made);
-  file->keep_cache = 1;
-  if (fuse_reply_create(request, &entry, file) != 0) filesystem.forget(made->ino, 1);
+void create(FuseMount& mount, FuseRequest& request, const fuse_create_in& in) {
+  Filesystem& filesystem = mount.filesystem();
+  answer_created(
+      request, filesystem,
+      settle(mount, filesystem.create(request.ino(), request.name(sizeof(in)), in.mode, request.caller(in.umask))));
 }
 
-// A new name in a directory, which stamps it.
-void reply_made(fuse_req_t request, fuse_ino_t directory, Result<Attributes> made) {
-  mount_of(request).drop_attributes(ino_of(directory));
-  reply_entry(request, settle(request, std::move(made)));
+void tmpfile(FuseMount& mount, FuseRequest& request, const fuse_create_in& in) {
+  Filesystem& filesystem = mount.filesystem();
+  answer_created(request, filesystem, filesystem.make_temporary(request.ino(), in.mode, request.caller(in.umask)));
 }
 
-void mknod(fuse_req_t request, fuse_ino_t directory, const char* name, mode_t mode, dev_t device) {
-  reply_made(request, directory,
-             filesystem_of(request).make_node(ino_of(directory), name, mode, static_cast<uint32_t>(device),
-                                              caller_of(request)));
+void mknod(FuseMount& mount, FuseRequest& request, const fuse_mknod_in& in) {
+  Filesystem& filesystem = mount.filesystem();
+  answer_entry(request, filesystem,
+               settle(mount, filesystem.make_node(request.ino(), request.name(sizeof(in)), in.mode, in.rdev,
+                                                  request.caller(in.umask))));
 }
 
-void mkdir(fuse_req_t request, fuse_ino_t directory, const char* name, mode_t mode) {
-  reply_made(request, directory,
-             filesystem_of(request).make_directory(ino_of(directory), name, mode, caller_of(request)));
+void mkdir(FuseMount& mount, FuseRequest& request, const fuse_mkdir_in& in) {
+  Filesystem& filesystem = mount.filesystem();
+  answer_entry(request, filesystem,
+               settle(mount, filesystem.make_directory(request.ino(), request.name(sizeof(in)), in.mode,
+                                                       request.caller(in.umask))));
 }
 
-void symlink(fuse_req_t request, const char* target, fuse_ino_t directory, const char* name) {
-  reply_made(request, directory,
-             filesystem_of(request).make_symlink(ino_of(directory), name, target, caller_of(request)));
+void symlink(FuseMount& mount, FuseRequest& request) {
+  Filesystem& filesystem = mount.filesystem();
+  const std::string_view name = request.name(0);
+  const std::string_view target = request.name(name.size() + 1);
+  answer_entry(request, filesystem,
+               settle(mount, filesystem.make_symlink(request.ino(), name, target, request.caller())));
 }
 
-void link(fuse_req_t request, fuse_ino_t ino, fuse_ino_t directory, const char* name) {
-  reply_made(request, directory, filesystem_of(request).link(ino_of(ino), ino_of(directory), name));
+void link(FuseMount& mount, FuseRequest& request, const fuse_link_in& in) {
+  Filesystem& filesystem = mount.filesystem();
+  answer_entry(request, filesystem,
+               settle(mount, filesystem.link(Ino{in.oldnodeid}, request.ino(), request.name(sizeof(in)))));
 }
 
-void unlink(fuse_req_t request, fuse_ino_t directory, const char* name) {
-  const Status status = filesystem_of(request).unlink(ino_of(directory), name);
-  mount_of(request).drop_attributes(ino_of(directory));
-  reply_status(request, settle(request, status));
+void unlink(FuseMount& mount, FuseRequest& request) {
+  request.answer(settle(mount, mount.filesystem().unlink(request.ino(), request.name(0))));
 }
 
-void rmdir(fuse_req_t request, fuse_ino_t directory, const char* name) {
-  const Status status = filesystem_of(request).remove_directory(ino_of(directory), name);
-  mount_of(request).drop_attributes(ino_of(directory));
-  reply_status(request, settle(request, status));
+void rmdir(FuseMount& mount, FuseRequest& request) {
+  request.answer(settle(mount, mount.filesystem().remove_directory(request.ino(), request.name(0))));
 }
 
-void rename(fuse_req_t request, fuse_ino_t directory, const char* name, fuse_ino_t new_directory, const char* new_name,
-            unsigned flags) {
-  const Caller caller = caller_of(request);
-  const Caller* const whiteout = (flags & RENAME_WHITEOUT) != 0 ? &caller : nullptr;
-  Rename how = Rename::kReplace;
-  switch (flags & ~unsigned{RENAME_WHITEOUT}) {
+Result<Rename> how_to_rename(uint32_t flags) {
+  switch (flags & ~uint32_t{RENAME_WHITEOUT}) {
     case 0:
-      break;
+      return Rename::kReplace;
     case RENAME_NOREPLACE:
-      how = Rename::kNoReplace;
-      break;
+      return Rename::kNoReplace;
     case RENAME_EXCHANGE:
-      how = Rename::kExchange;
-      if (whiteout == nullptr) break;
+      if ((flags & RENAME_WHITEOUT) == 0) return Rename::kExchange;
       [[fallthrough]];
     default:
-      fuse_reply_err(request, EINVAL);
-      return;
+      return Error(EINVAL, "no such way to rename");
   }
-  const auto renamed =
-      filesystem_of(request).rename(ino_of(directory), name, ino_of(new_directory), new_name, how, whiteout);
-  if (!renamed.ok()) return reply_error(request, renamed.error());
-  FuseMount& mount = mount_of(request);
-  for (const Ino stamped : {ino_of(directory), ino_of(new_directory), renamed->moved, renamed->exchanged}) {
-    mount.drop_attributes(stamped);
-  }
-  reply_status(request, settle(request, {}));
 }
 
-void readlink(fuse_req_t request, fuse_ino_t ino) {
-  const auto target = filesystem_of(request).read_symlink(ino_of(ino));
-  if (!target.ok()) return reply_error(request, target.error());
-  fuse_reply_readlink(request, target->c_str());
+void rename_with(FuseMount& mount, FuseRequest& request, Ino new_directory, uint32_t flags, size_t arguments_bytes) {
+  const std::string_view name = request.name(arguments_bytes);
+  const std::string_view new_name = request.name(arguments_bytes + name.size() + 1);
+  const auto how = how_to_rename(flags);
+  if (!how.ok()) return (void)request.answer(how.error());
+  const Caller caller = request.caller();
+  const auto renamed = mount.filesystem().rename(request.ino(), name, new_directory, new_name, *how,
+                                                 (flags & RENAME_WHITEOUT) != 0 ? &caller : nullptr);
+  if (!renamed.ok()) return (void)request.answer(renamed.error());
+  for (const Ino ino : {new_directory, renamed->moved, renamed->exchanged}) request.stamped(ino);
+  request.answer(settle(mount, Status()));
 }
+
+void rename(FuseMount& mount, FuseRequest& request, const fuse_rename_in& in) {
+  rename_with(mount, request, Ino{in.newdir}, 0, sizeof(in));
+}
+
+void rename_by_flags(FuseMount& mount, FuseRequest& request, const fuse_rename2_in& in) {
+  rename_with(mount, request, Ino{in.newdir}, in.flags, sizeof(in));
+}
+
+void readlink(FuseMount& mount, FuseRequest& request) {
+  const auto target = mount.filesystem().read_symlink(request.ino());
+  target.ok() ? request.answer(std::as_bytes(std::span(*target))) : request.answer(target.error());
+}
+
+constexpr std::array kNameOperations = {
+    operation<lookup>(FUSE_LOOKUP, kStampsNothing),
+    operation<forget, fuse_forget_in>(FUSE_FORGET, kStampsNothing),
+    operation<forget_many, fuse_batch_forget_in>(FUSE_BATCH_FORGET, kStampsNothing),
+    operation<create, fuse_create_in>(FUSE_CREATE),
+    operation<tmpfile, fuse_create_in>(FUSE_TMPFILE, kStampsNothing),
+    operation<mknod, fuse_mknod_in>(FUSE_MKNOD),
+    operation<mkdir, fuse_mkdir_in>(FUSE_MKDIR),
+    operation<symlink>(FUSE_SYMLINK),
+    operation<link, fuse_link_in>(FUSE_LINK),
+    operation<unlink>(FUSE_UNLINK),
+    operation<rmdir>(FUSE_RMDIR),
+    operation<rename, fuse_rename_in>(FUSE_RENAME),
+    operation<rename_by_flags, fuse_rename2_in>(FUSE_RENAME2),
+    operation<readlink>(FUSE_READLINK, kStampsNothing),
+};
 
 }  // namespace
 
-void set_name_operations(fuse_lowlevel_ops& operations) {
-  operations.lookup = lookup;
-  operations.forget = forget;
-  operations.forget_multi = forget_multi;
-  operations.create = create;
-  operations.mknod = mknod;
-  operations.mkdir = mkdir;
-  operations.symlink = symlink;
-  operations.link = link;
-  operations.unlink = unlink;
-  operations.rmdir = rmdir;
-  operations.rename = rename;
-  operations.readlink = readlink;
-}
+std::span<const FuseOperation> name_operations() { return kNameOperations; }
 
 }  // namespace brickfs

@@ -1,24 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// The callbacks by which libfuse hands requests over, in groups: each takes a request apart, calls the file system and
-// replies. Threads: any, each with its FuseBuffers.
+// What is done for each kind of request, in groups: an operation takes the request's arguments, calls the file system
+// and answers.
+//
+// Left out on purpose: flush, access, poll, ioctl, bmap (the kernel stops asking), getlk, setlk and flock (the kernel
+// keeps locks by itself: there is no other client).
+//
+// Threads: any.
 #pragma once
 
-#define FUSE_USE_VERSION 314
+#include <cstddef>
+#include <cstdint>
+#include <span>
 
-#include <fuse3/fuse_lowlevel.h>
+#include "fs/fuse/protocol.h"
+#include "fs/fuse/request.h"
 
 namespace brickfs {
 
-// The table for fuse_session_new(); its user data is the FuseMount.
-//
-// Left out on purpose: flush, access, poll, ioctl, bmap (the kernel stops asking), getlk, setlk and flock (the kernel
-// keeps locks by itself: there is no other client), release and releasedir (the kernel's references keep an unlinked
-// file).
-fuse_lowlevel_ops make_fuse_operations();
+class FuseMount;
 
-void set_name_operations(fuse_lowlevel_ops& operations);       // fs/fuse/name_operations.cc
-void set_directory_operations(fuse_lowlevel_ops& operations);  // fs/fuse/directory_operations.cc
-void set_attribute_operations(fuse_lowlevel_ops& operations);  // fs/fuse/attribute_operations.cc
-void set_data_operations(fuse_lowlevel_ops& operations);       // fs/fuse/data_operations.cc
+struct FuseOperation {
+  // Behind the kernel's back, which is told with the answer: the inode that the request names. Nothing: it changes
+  // nothing, or the kernel learns it from the answer, or changes its own copy likewise.
+  enum class Stamps { kNode, kNothing };
+
+  uint32_t opcode = 0;
+  size_t arguments_bytes = 0;  // a shorter request is not served
+  void (*serve)(FuseMount& mount, FuseRequest& request) = nullptr;
+  Stamps stamps = Stamps::kNode;
+};
+
+constexpr FuseOperation::Stamps kStampsNothing = FuseOperation::Stamps::kNothing;
+
+template <auto kServe, typename In = void>
+constexpr FuseOperation operation(uint32_t opcode, FuseOperation::Stamps stamps = FuseOperation::Stamps::kNode) {
+  if constexpr (std::is_void_v<In>) {
+    return {opcode, 0, kServe, stamps};
+  } else {
+    return {opcode, sizeof(In),
+            [](FuseMount& mount, FuseRequest& request) { kServe(mount, request, *request.arguments<In>()); }, stamps};
+  }
+}
+
+std::span<const FuseOperation> name_operations();       // fs/fuse/name_operations.cc
+std::span<const FuseOperation> directory_operations();  // fs/fuse/directory_operations.cc
+std::span<const FuseOperation> attribute_operations();  // fs/fuse/attribute_operations.cc
+std::span<const FuseOperation> data_operations();       // fs/fuse/data_operations.cc
+
+// A write has been done, or not: what is to be said of that before, and the answer.
+void answer_write(FuseMount& mount, FuseRequest& request, const Result<uint64_t>& written);
 
 }  // namespace brickfs

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/ring.h"
 
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,9 +25,9 @@ size_t highest_cpu() {
 
 size_t FuseRing::queues() { return highest_cpu() + 1; }
 
-Result<std::unique_ptr<FuseRing>> FuseRing::make(int device, size_t entries) {
-  std::unique_ptr<FuseRing> ring(new FuseRing(device));
-  TRY(ring->begin(entries));
+Result<std::unique_ptr<FuseRing>> FuseRing::make(int device, int stopped, size_t entries) {
+  std::unique_ptr<FuseRing> ring(new FuseRing(device, stopped));
+  TRY(ring->begin(entries + 1));
   return ring;
 }
 
@@ -45,12 +46,20 @@ Status FuseRing::begin(size_t entries) {
   return {};
 }
 
-Status FuseRing::offer(FuseRingEntry& entry) {
-  // liburing 2.3 declares io_uring_enable_rings(), but does not export it.
-  if (!enabled_ && syscall(SYS_io_uring_register, ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0) != 0) {
+// liburing 2.3 declares io_uring_enable_rings(), but does not export it.
+Status FuseRing::enable() {
+  if (syscall(SYS_io_uring_register, ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0) != 0) {
     return errno_error("io_uring");
   }
   enabled_ = true;
+  io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
+  io_uring_prep_poll_add(sqe, stopped_, POLLIN);
+  io_uring_sqe_set_data(sqe, nullptr);
+  return {};
+}
+
+Status FuseRing::offer(FuseRingRequest& entry) {
+  if (!enabled_) TRY(enable());
   io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
   if (sqe == nullptr) return Error(EOVERFLOW, "io_uring");
   io_uring_prep_rw(IORING_OP_URING_CMD, sqe, device_, nullptr, 0, 0);
@@ -65,16 +74,17 @@ Status FuseRing::hand_over() {
   return submitted < 0 ? Error(-submitted, "io_uring") : Status();
 }
 
-Status FuseRing::receive(bool wait, std::vector<FuseRingEntry*>& requests) {
+Status FuseRing::receive(bool wait, std::vector<FuseRingRequest*>& requests) {
   const int submitted = wait ? io_uring_submit_and_wait(&ring_, 1) : io_uring_submit_and_get_events(&ring_);
   if (submitted < 0) return Error(-submitted, "io_uring");
   int ended = 0;
   bool any = false;
   io_uring_cqe* completed = nullptr;
   while (io_uring_peek_cqe(&ring_, &completed) == 0) {
-    auto* const entry = static_cast<FuseRingEntry*>(io_uring_cqe_get_data(completed));
+    auto* const entry = static_cast<FuseRingRequest*>(io_uring_cqe_get_data(completed));
     const int result = completed->res;
     io_uring_cqe_seen(&ring_, completed);
+    if (entry == nullptr) continue;  // it is stopped
     --offered_;
     any = true;
     const Status taken = result < 0 ? Error(-result, "FUSE over io_uring") : entry->take_request();

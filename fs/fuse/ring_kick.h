@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For a new entry of a CPU's queue (fs/fuse/ring_entry.h). The kernel gives it only what is requested from then on: a
+// For a new entry of a CPU's queue (fs/fuse/ring_request.h). The kernel gives it only what is requested from then on: a
 // request that has been waiting for an entry goes to the one whose request was answered last. So brickfs makes a
 // request of its own there, which needs no brick. docs/decisions, 61.
 #pragma once

@@ -3,7 +3,7 @@
 
 namespace brickfs {
 
-bool FuseRingQueue::collect_or_pass(FuseRingEntry& entry) {
+bool FuseRingQueue::collect_or_pass(FuseRingRequest& entry) {
   MutexLock lock(mutex_);
   if (collecting_) {
     passed_.push_back(&entry);
@@ -13,7 +13,7 @@ bool FuseRingQueue::collect_or_pass(FuseRingEntry& entry) {
   return true;
 }
 
-bool FuseRingQueue::take_passed(std::vector<FuseRingEntry*>& requests) {
+bool FuseRingQueue::take_passed(std::vector<FuseRingRequest*>& requests) {
   MutexLock lock(mutex_);
   collecting_ = !passed_.empty();
   requests.insert(requests.end(), passed_.begin(), passed_.end());
@@ -24,14 +24,14 @@ bool FuseRingQueue::take_passed(std::vector<FuseRingEntry*>& requests) {
 void FuseRingQueue::resign() {
   MutexLock lock(mutex_);
   collecting_ = false;
-  for (FuseRingEntry* const entry : passed_) {
+  for (FuseRingRequest* const entry : passed_) {
     left_.push_back(entry);
     left_something_.notify_one();
   }
   passed_.clear();
 }
 
-bool FuseRingQueue::leave(FuseRingEntry& entry) {
+bool FuseRingQueue::leave(FuseRingRequest& entry) {
   MutexLock lock(mutex_);
   if (stopping_) return false;
   left_.push_back(&entry);
@@ -39,11 +39,11 @@ bool FuseRingQueue::leave(FuseRingEntry& entry) {
   return true;
 }
 
-FuseRingEntry* FuseRingQueue::wait() {
+FuseRingRequest* FuseRingQueue::wait() {
   MutexLock lock(mutex_);
   while (left_.empty() && !stopping_) left_something_.wait(lock);
   if (left_.empty()) return nullptr;
-  FuseRingEntry* const entry = left_.front();
+  FuseRingRequest* const entry = left_.front();
   left_.pop_front();
   return entry;
 }

@@ -13,7 +13,7 @@
 #include <deque>
 #include <vector>
 
-#include "fs/fuse/ring_entry.h"
+#include "fs/fuse/ring_request.h"
 #include "transport/base/mutex.h"
 
 namespace brickfs {
@@ -21,16 +21,16 @@ namespace brickfs {
 class FuseRingQueue {
  public:
   // A request for few bytes. True: the calling thread is the collector from now on. False: another one is, and has it.
-  bool collect_or_pass(FuseRingEntry& entry);
+  bool collect_or_pass(FuseRingRequest& entry);
   // For the collector: adds what was passed to it. False: there was nothing, and it is the collector no longer.
-  bool take_passed(std::vector<FuseRingEntry*>& requests);
+  bool take_passed(std::vector<FuseRingRequest*>& requests);
   // For the collector: it is that no longer; what was passed is left.
   void resign();
 
   // To a thread without an entry. False: after stop(), the caller has to serve it.
-  bool leave(FuseRingEntry& entry);
+  bool leave(FuseRingRequest& entry);
   // For such a one: what was left. Null: nothing, after stop().
-  FuseRingEntry* wait();
+  FuseRingRequest* wait();
   void stop();
 
  private:
@@ -38,8 +38,8 @@ class FuseRingQueue {
   CondVar left_something_;
   bool collecting_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<FuseRingEntry*> passed_ ABSL_GUARDED_BY(mutex_);
-  std::deque<FuseRingEntry*> left_ ABSL_GUARDED_BY(mutex_);
+  std::vector<FuseRingRequest*> passed_ ABSL_GUARDED_BY(mutex_);
+  std::deque<FuseRingRequest*> left_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace brickfs

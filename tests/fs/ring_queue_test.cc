@@ -9,33 +9,34 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/embedded_volume.h"
+#include "fs/fuse/kernel_cache.h"
+#include "tests/support/mounted_volume.h"
 
 namespace brickfs {
 namespace {
 
 class RingQueue : public ::testing::Test {
  protected:
-  RingQueue() : brick_(4 * kBlockBytes), volume_(brick_.open()) {
+  RingQueue() : cache_(*volume_) {
     for (size_t i = 0; i < kEntries; ++i) {
-      auto entry = FuseRingEntry::make(*volume_, 0, queue_);
+      auto entry = FuseRingRequest::make(volume_->volume(), cache_, 0, queue_);
       EXPECT_TRUE(entry.ok());
       entries_.push_back(std::move(*entry));
     }
   }
 
   static constexpr size_t kEntries = 4;
-  EmbeddedVolume brick_;
-  std::unique_ptr<VolumeClient> volume_;
+  MountedVolume volume_;
+  KernelCache cache_;
   FuseRingQueue queue_;
-  std::vector<std::unique_ptr<FuseRingEntry>> entries_;
+  std::vector<std::unique_ptr<FuseRingRequest>> entries_;
 };
 
 TEST_F(RingQueue, WhatComesMeanwhileIsPassedToTheCollector) {
   ASSERT_TRUE(queue_.collect_or_pass(*entries_[0]));
   EXPECT_FALSE(queue_.collect_or_pass(*entries_[1]));
   EXPECT_FALSE(queue_.collect_or_pass(*entries_[2]));
-  std::vector<FuseRingEntry*> passed;
+  std::vector<FuseRingRequest*> passed;
   EXPECT_TRUE(queue_.take_passed(passed));
   EXPECT_EQ(passed, (std::vector{entries_[1].get(), entries_[2].get()}));
   EXPECT_FALSE(queue_.collect_or_pass(*entries_[3])) << "it goes on";
@@ -69,13 +70,13 @@ TEST_F(RingQueue, ThreadsServeEachRequestOnce) {
   for (size_t t = 0; t < kEntries; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937_64 random(t);
-      std::vector<FuseRingEntry*> own = {entries_[t].get()};  // answered: each is about to get another request
+      std::vector<FuseRingRequest*> own = {entries_[t].get()};  // answered: each is about to get another request
       bool collecting = false;
       while (made < kRequests || collecting) {
-        std::vector<FuseRingEntry*> requests;
+        std::vector<FuseRingRequest*> requests;
         if (collecting) collecting = queue_.take_passed(requests);
         if (!collecting && own.empty()) {
-          FuseRingEntry* const left = queue_.wait();
+          FuseRingRequest* const left = queue_.wait();
           if (left == nullptr) break;
           ++served;
           own.push_back(left);
@@ -87,7 +88,7 @@ TEST_F(RingQueue, ThreadsServeEachRequestOnce) {
           own.pop_back();
         }
         const bool only = requests.size() == 1 && own.empty();
-        for (FuseRingEntry* const entry : requests) {
+        for (FuseRingRequest* const entry : requests) {
           if (random() % 4 == 0) {
             if (!only && queue_.leave(*entry)) continue;
             if (collecting) queue_.resign();

@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/ring_entry.h"
-
-#include <linux/fuse.h>
+#include "fs/fuse/ring_request.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "fs/fuse/ring_queue.h"
 #include "transport/base/check.h"
 
 namespace brickfs {
 
-Result<std::unique_ptr<FuseRingEntry>> FuseRingEntry::make(VolumeClient& volume, size_t queue, FuseRingQueue& threads) {
-  return std::unique_ptr<FuseRingEntry>(new FuseRingEntry(TRY(FuseBuffers::make_shared(volume)), queue, threads));
+Result<std::unique_ptr<FuseRingRequest>> FuseRingRequest::make(VolumeClient& volume, KernelCache& cache, size_t queue,
+                                                               FuseRingQueue& workers) {
+  return std::unique_ptr<FuseRingRequest>(
+      new FuseRingRequest(TRY(FuseBuffers::make_shared(volume)), cache, queue, workers));
 }
 
-void FuseRingEntry::put_command(io_uring_sqe& sqe) {
+// The kernel waits for an answer, if it has given it a request.
+void FuseRingRequest::put_command(io_uring_sqe& sqe) {
+  if (!is_answered()) answer(Error(EIO));
   FuseRingCommand command{};
   command.queue = queue_;
   command.commit_id = header_.commit_id;
-  const bool is_new = state_ == State::kMade;
-  sqe.cmd_op = static_cast<uint32_t>(is_new ? FuseRingVerb::kRegister : FuseRingVerb::kCommitAndFetch);
-  if (is_new) {
+  sqe.cmd_op = static_cast<uint32_t>(is_new_ ? FuseRingVerb::kRegister : FuseRingVerb::kCommitAndFetch);
+  if (std::exchange(is_new_, false)) {
     const std::span<std::byte> payload = buffers().reply();
     parts_[0] = {&header_, sizeof(header_)};
     parts_[1] = {payload.data(), payload.size()};
     sqe.addr = reinterpret_cast<uint64_t>(parts_);
     sqe.len = 2;
   }
-  if (state_ == State::kServing) refuse();
   std::memcpy(reinterpret_cast<std::byte*>(&sqe) + offsetof(io_uring_sqe, cmd), &command, sizeof(command));
-  state_ = State::kWaiting;
 }
 
 // The kernel gives what it would write to /dev/fuse in three parts. The first two go right before the third.
-Status FuseRingEntry::take_request() {
+Status FuseRingRequest::take_request() {
   fuse_in_header in{};
   std::memcpy(&in, header_.in_out, sizeof(in));
   const std::span<std::byte> payload = buffers().reply();
@@ -47,12 +47,11 @@ Status FuseRingEntry::take_request() {
   std::byte* const start = payload.data() - before;
   std::memcpy(start, &in, sizeof(in));
   std::memcpy(start + sizeof(in), header_.operation, before - sizeof(in));
-  set_message(std::span(start, in.len));
-  state_ = State::kServing;
+  begin(std::span(start, in.len));
   return {};
 }
 
-ssize_t FuseRingEntry::send(std::span<const iovec> parts) {
+ssize_t FuseRingRequest::send(std::span<const iovec> parts) {
   CHECK(!parts.empty() && parts[0].iov_len == sizeof(fuse_out_header));
   const std::span<std::byte> payload = buffers().reply();
   size_t bytes = 0;
@@ -63,26 +62,18 @@ ssize_t FuseRingEntry::send(std::span<const iovec> parts) {
   }
   std::memcpy(header_.in_out, parts[0].iov_base, sizeof(fuse_out_header));
   header_.payload_bytes = static_cast<uint32_t>(bytes);
-  state_ = State::kAnswered;
-  waiter().end();
   return static_cast<ssize_t>(sizeof(fuse_out_header) + bytes);
 }
 
 // When the queue has stopped, the connection has ended: nobody waits for the answer.
-std::function<void(const FusePlace::Answer&)> FuseRingEntry::put_aside() {
-  waiter().end();
-  set_current(nullptr);
-  return [this](const Answer& answer) {
-    answer_here(answer);
-    (void)threads_.leave(*this);
+FuseRequest::Answer FuseRingRequest::put_aside() {
+  hold();
+  return [this](int error, std::span<const std::byte> payload) {
+    (void)send_answer(error, payload);
+    if (!release()) return;
+    hold();
+    (void)workers_.leave(*this);
   };
-}
-
-// Nobody answered.
-void FuseRingEntry::refuse() {
-  fuse_out_header out{.len = sizeof(out), .error = -EIO, .unique = unique()};
-  const iovec part{&out, sizeof(out)};
-  (void)send({&part, 1});
 }
 
 }  // namespace brickfs

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fuse/kernel_cache.h"
+
+#include <sys/uio.h>
+
+#include <string>
+#include <vector>
+
+#include "fs/fuse/protocol.h"
+
+namespace brickfs {
+namespace {
+
+constexpr int64_t kAttributesOnly = -1;  // as an offset: no pages
+
+// The kernel may know nothing of it, or be gone.
+void notify(int device, fuse_notify_code code, std::span<const iovec> parts) {
+  fuse_out_header header{.len = sizeof(fuse_out_header), .error = code, .unique = 0};
+  std::array<iovec, 4> all{iovec{&header, sizeof(header)}};
+  size_t count = 1;
+  for (const iovec& part : parts) {
+    header.len += static_cast<uint32_t>(part.iov_len);
+    all[count++] = part;
+  }
+  (void)!::writev(device, all.data(), static_cast<int>(count));
+}
+
+}  // namespace
+
+KernelCache::KernelCache(Filesystem& filesystem)
+    : filesystem_(filesystem), pages_([this](Ino ino, uint64_t offset, uint64_t length) {
+        notify_inode(ino, static_cast<int64_t>(offset), static_cast<int64_t>(length));
+      }) {}
+
+void KernelCache::notify_inode(Ino ino, int64_t offset, int64_t length) const {
+  fuse_notify_inval_inode_out out{.ino = raw(ino), .off = offset, .len = length};
+  const iovec part{&out, sizeof(out)};
+  notify(device_, FUSE_NOTIFY_INVAL_INODE, {&part, 1});
+}
+
+void KernelCache::notify_name(Ino directory, std::string_view name) const {
+  std::string ended(name);
+  fuse_notify_inval_entry_out out{.parent = raw(directory), .namelen = static_cast<uint32_t>(name.size()), .flags = 0};
+  const iovec parts[] = {{&out, sizeof(out)}, {ended.data(), ended.size() + 1}};
+  notify(device_, FUSE_NOTIFY_INVAL_ENTRY, parts);
+}
+
+void KernelCache::drop_stamped(std::span<const Ino> inodes) {
+  for (const Ino ino : inodes) {
+    const MutexLock lock(dropping_[raw(ino) % dropping_.size()]);
+    if (filesystem_.take_told(ino)) drop_attributes(ino);
+  }
+}
+
+void KernelCache::drop_pages(Ino ino, uint64_t offset, uint64_t length, std::function<void()> answer) {
+  const PageDropper::Turn turn(pages_);
+  const auto cached = filesystem_.take_cached(ino, offset, length).value_or(CachedRegions::Range{0, 0});
+  if (!pages_.drop(ino, cached.offset, cached.length, answer)) answer();
+}
+
+void KernelCache::drop_attributes(Ino ino) const { notify_inode(ino, kAttributesOnly, 0); }
+
+void KernelCache::write_back_and_drop(Ino ino) const { notify_inode(ino, 0, 0); }
+
+void KernelCache::drop_everything(const std::function<bool()>& is_severed) {
+  Ino from{1};
+  for (std::vector<Ino> known; !(known = filesystem_.referenced_from(from)).empty();) {
+    for (const Ino ino : known) {
+      if (is_severed()) return;
+      write_back_and_drop(ino);
+    }
+    from = Ino{raw(known.back()) + 1};
+  }
+  for (const std::string& name : missing_.take()) notify_name(kRootIno, name);
+}
+
+}  // namespace brickfs
