@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/base/range_lock.h"
 
+#include <algorithm>
 #include <list>
 
 #include "absl/container/flat_hash_map.h"
@@ -11,6 +12,7 @@ namespace brickfs {
 namespace {
 
 constexpr size_t kLockShards = 256;
+constexpr size_t kSpare = 16;  // of a shard, kept for the next
 
 }  // namespace
 
@@ -39,11 +41,18 @@ struct RangeLocks::Shard {
     return true;
   }
 
+  // Behind all others of the file. It stays where it is.
+  Request& add(Queue& queue, const Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (spare.empty()) spare.emplace_back();
+    queue.splice(queue.end(), spare, spare.begin());
+    return queue.back() = request;
+  }
   void remove(Ino ino, uint64_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   Mutex mutex;
   uint64_t next_id ABSL_GUARDED_BY(mutex) = 1;
   absl::flat_hash_map<Ino, Queue> files ABSL_GUARDED_BY(mutex);
+  Queue spare ABSL_GUARDED_BY(mutex);  // nodes, so that a request need not take memory
 };
 
 RangeLocks::RangeLocks() : shards_(std::make_unique<Shard[]>(kLockShards)) {}
@@ -64,7 +73,7 @@ Result<RangeLocks::Hold> RangeLocks::lock(Ino ino, uint64_t first_unit, uint64_t
   const uint64_t id = shard.next_id++;
   // References into the map die when another file's queue is added; the list's node stays where it is.
   Shard::Queue& queue = shard.files[ino];
-  Shard::Request& request = queue.emplace_back(Shard::Request{id, first_unit, end_unit, mode});
+  Shard::Request& request = shard.add(queue, Shard::Request{id, first_unit, end_unit, mode});
   request.granted = Shard::may_go(queue, request);
   request.waiter = &granted;
   Status waited;
@@ -88,7 +97,7 @@ std::optional<RangeLocks::Hold> RangeLocks::try_lock(Ino ino, uint64_t first_uni
   for (const Shard::Request& earlier : queue) {
     if (earlier.conflicts_with(request)) return std::nullopt;
   }
-  queue.push_back(request);
+  shard.add(queue, request);
   Hold hold;
   hold.locks_ = this;
   hold.ino_ = ino;
@@ -106,7 +115,10 @@ void RangeLocks::Shard::remove(Ino ino, uint64_t id) {
   const auto file = files.find(ino);
   CHECK(file != files.end());
   Shard::Queue& queue = file->second;
-  CHECK(std::erase_if(queue, [id](const Shard::Request& request) { return request.id == id; }) == 1);
+  const auto gone = std::find_if(queue.begin(), queue.end(), [id](const Request& one) { return one.id == id; });
+  CHECK(gone != queue.end());
+  spare.splice(spare.end(), queue, gone);
+  if (spare.size() > kSpare) spare.pop_back();
   if (queue.empty()) {
     files.erase(file);
     return;

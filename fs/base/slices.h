@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "transport/brick/brick.h"
 #include "transport/volume/volume_client.h"
 
@@ -35,12 +36,13 @@ class PieceList {
   void add(uint64_t address, SliceCursor& local, uint64_t bytes);
   void add_zeros(uint64_t address, uint64_t bytes);  // for writing
   bool empty() const { return pieces_.empty(); }
+  void clear() { pieces_.clear(); }
   std::span<const Piece> pieces() const { return pieces_; }
 
  private:
   std::vector<LocalSlice>& slices_at(uint64_t address, uint64_t bytes);
 
-  std::vector<Piece> pieces_;
+  absl::InlinedVector<Piece, 2> pieces_;
   uint64_t end_ = 0;  // address behind the last piece
 };
 

@@ -25,8 +25,7 @@ Result<FuseDeviceQueue::Turn> FuseDeviceQueue::wait_for_turn(Member& member) {
     if (!stopping_) return Turn{.passed = nullptr, .kept = true};
   }
   MutexLock lock(mutex_);
-  if (receiver_ == nullptr) receiver_ = &member;
-  while (!is_called(member)) {
+  while (!takes_turn(member)) {
     if (standby_ == nullptr) {
       stand_by(member, lock);
     } else {
@@ -38,6 +37,12 @@ Result<FuseDeviceQueue::Turn> FuseDeviceQueue::wait_for_turn(Member& member) {
   FuseRequest* const passed = std::exchange(member.passed_, nullptr);
   if (passed == nullptr && stopping_) return Error(EINTR, "it is stopped");
   return Turn{.passed = passed, .kept = false};
+}
+
+// Who is awake comes before who has been woken.
+bool FuseDeviceQueue::takes_turn(const Member& member) {
+  if (receiver_ == nullptr && member.passed_ == nullptr) receiver_ = &member;
+  return is_called(member);
 }
 
 bool FuseDeviceQueue::is_called(const Member& member) const {
@@ -65,9 +70,8 @@ void FuseDeviceQueue::hand_over(const Member& member) {
   MutexLock lock(mutex_);
   if (receiver_ != &member) return;
   turn_ = (turn_ | 1) + 1;
-  Member* const next = stopping_ ? nullptr : take_idle();
-  receiver_ = next;
-  if (next != nullptr) next->called_.notify_one();
+  receiver_ = nullptr;
+  if (Member* const next = take_idle()) next->called_.notify_one();
 }
 
 bool FuseDeviceQueue::pass(FuseRequest& request) {
@@ -104,7 +108,7 @@ void FuseDeviceQueue::stop() {
 void FuseDeviceQueue::stand_by(Member& member, MutexLock& lock) {
   standby_ = &member;
   unsigned quiet = 0;
-  for (uint64_t seen = turn_; !is_called(member) && standby_ == &member;) {
+  for (uint64_t seen = turn_; !is_called(member) && standby_ == &member && receiver_ != nullptr;) {
     const bool serves = seen % 2 == 1;
     if (!serves && quiet >= kQuietTicks) {
       standby_sleeps_ = true;

@@ -48,7 +48,7 @@ class FuseDeviceQueue {
   // It has received something.
   void begin_turn(const Member& member);
   bool is_receiver(const Member& member) const { return receiver_ == &member; }
-  // It is the receiver no longer, if it was: an idle worker is, or the next that has nothing to do.
+  // It is the receiver no longer, if it was: the first that has nothing to do is, for which an idle worker is woken.
   void hand_over(const Member& member);
   // To an idle worker. False: there is none.
   bool pass(FuseRequest& request);
@@ -62,6 +62,7 @@ class FuseDeviceQueue {
  private:
   Member* take_idle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void stand_by(Member& member, MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool takes_turn(const Member& member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool is_called(const Member& member) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int device_;

@@ -155,9 +155,13 @@ bool FuseDeviceSource::pass(FuseRequest& request) {
   return queue_.pass(request);
 }
 
+// What comes beside a small one is received together behind it: so it waits for that one's transfer at most.
 void FuseDeviceSource::begin_alone(const FuseRequest& request) {
   if (!queue_.is_receiver(member_)) return;
-  if (is_long(request) || (!is_short(request.header().opcode) && queue_.has_more())) queue_.hand_over(member_);
+  const bool is_first_small = &request == &own_ && own_.is_small_transfer();
+  if (is_long(request) || (!is_short(request.header().opcode) && !is_first_small && queue_.has_more())) {
+    queue_.hand_over(member_);
+  }
 }
 
 Status FuseDeviceSource::give_back(FuseRequest& request) {

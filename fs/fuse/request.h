@@ -73,8 +73,9 @@ class FuseRequest {
   };
   // Null: it is none.
   const Transfer* transfer() const { return transfer_ ? &*transfer_ : nullptr; }
+  bool is_small_transfer() const { return transfer_ && transfer_->bytes > 0 && transfer_->bytes <= kFewBytes; }
   // To be served together with others, if there are any.
-  bool is_small() const { return !alone_ && transfer_ && transfer_->bytes > 0 && transfer_->bytes <= kFewBytes; }
+  bool is_small() const { return !alone_ && is_small_transfer(); }
   void serve_alone() { alone_ = true; }
 
   // --- what the operation has changed. Told to the kernel with the answer.

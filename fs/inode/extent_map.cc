@@ -69,9 +69,9 @@ void ExtentMap::unmap(uint64_t file_unit, uint64_t count, std::vector<UnitRun>* 
   fold_tree();
 }
 
-std::vector<Extent> ExtentMap::find(uint64_t file_unit, uint64_t count) const {
+ExtentList ExtentMap::find(uint64_t file_unit, uint64_t count) const {
   const uint64_t end = file_unit + std::min(count, UINT64_MAX - file_unit);
-  std::vector<Extent> found;
+  ExtentList found;
   if (!tree_) {
     if (mapped_units_ > 0 && only_.end() > file_unit && only_.file_unit < end)
       found.push_back(cut_to(only_, file_unit, end));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/inlined_vector.h"
 #include "fs/base/ids.h"
 
 namespace brickfs {
@@ -24,6 +25,9 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
+// Those of one request: mostly one or two.
+using ExtentList = absl::InlinedVector<Extent, 4>;
+
 class ExtentMap {
  public:
   // Maps the extent's range, replacing what was there. Appends the volume runs that are not mapped any more to `freed`
@@ -32,7 +36,7 @@ class ExtentMap {
   void unmap(uint64_t file_unit, uint64_t count,
              std::vector<UnitRun>* freed);  // count may reach to the end: UINT64_MAX - file_unit
   // The part of the map within [file_unit, + count): extents cut to it, ascending, holes left out.
-  std::vector<Extent> find(uint64_t file_unit, uint64_t count) const;
+  ExtentList find(uint64_t file_unit, uint64_t count) const;
   // The first extent that ends behind file_unit (contains it or begins after it).
   std::optional<Extent> at_or_after(uint64_t file_unit) const;
   std::optional<Extent> last() const;

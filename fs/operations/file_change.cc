@@ -12,6 +12,7 @@ namespace {
 using Mode = InodeLocks::Mode;
 
 constexpr uint64_t kToTheEnd = UINT64_MAX;
+constexpr uint64_t kUnitsAtOnce = 4096;  // of one write at most: looked up while the size is
 
 }  // namespace
 
@@ -25,6 +26,10 @@ Status Filesystem::Impl::FileChange::look() {
   if (inode.is_directory()) return Error(EISDIR, "a directory");
   if (!inode.is_regular()) return Error(EINVAL, "not a regular file");
   size_ = inode.size_bytes;
+  looked_at_ = {first_unit(), end_unit() - first_unit()};
+  if (looked_at_.count > kUnitsAtOnce) looked_at_.count = 0;
+  mapped_.clear();
+  if (inode.extents && looked_at_.count > 0) mapped_ = inode.extents->find(looked_at_.first, looked_at_.count);
   return {};
 }
 
@@ -39,14 +44,11 @@ Status Filesystem::Impl::FileChange::lock(uint64_t offset, uint64_t length) {
     return Error(EFBIG, "beyond the largest file");
   offset_ = offset;
   end_ = offset + length;
-  TRY(look());
   const auto first_needed = [this] { return (end_ > size_ ? std::min(offset_, size_) : offset_) / kUnitBytes; };
-  uint64_t first = 0;
-  do {
-    first = first_needed();
+  for (uint64_t first = first_unit();; first = first_needed()) {
     TRY(lock_range(first, end_unit()));
-  } while (first_needed() < first);  // the end came down meanwhile
-  return {};
+    if (first_needed() >= first) return {};  // else the end is, or came down, before it
+  }
 }
 
 bool Filesystem::Impl::FileChange::try_lock_within(uint64_t offset, uint64_t length) {
@@ -84,7 +86,8 @@ Status Filesystem::Impl::FileChange::lock_from(uint64_t offset) {
   return {};
 }
 
-std::vector<Extent> Filesystem::Impl::FileChange::extents(uint64_t first, uint64_t end) const {
+ExtentList Filesystem::Impl::FileChange::extents(uint64_t first, uint64_t end) const {
+  if (first < end && first == looked_at_.first && end - first == looked_at_.count) return mapped_;
   const InodeLocks lock(fs_.inodes, {ino_}, Mode::kShared);
   const Inode* inode = fs_.inodes.find(ino_);
   if (inode == nullptr || !inode->extents || first >= end) return {};
@@ -94,7 +97,7 @@ std::vector<Extent> Filesystem::Impl::FileChange::extents(uint64_t first, uint64
 // Where an append goes best: behind the unit before.
 uint64_t Filesystem::Impl::FileChange::goal_at(uint64_t file_unit) const {
   if (file_unit == 0) return 0;
-  const std::vector<Extent> before = extents(file_unit - 1, file_unit);
+  const ExtentList before = extents(file_unit - 1, file_unit);
   return before.empty() ? 0 : before.front().volume_unit + 1;
 }
 

@@ -39,7 +39,7 @@ class Filesystem::Impl::FileChange {
   uint64_t end_unit() const { return divide_up(end_, kUnitBytes); }
   uint64_t size() const { return size_; }
   // What the units are mapped to now, ascending, cut to them.
-  std::vector<Extent> extents(uint64_t first, uint64_t end) const;
+  ExtentList extents(uint64_t first, uint64_t end) const;
 
   // New units for the parts of the units that `mapped` (ascending, within them) leaves open. ENOSPC: for none of them.
   Result<std::vector<Extent>> allocate(uint64_t first, uint64_t end, std::span<const Extent> mapped,
@@ -88,6 +88,8 @@ class Filesystem::Impl::FileChange {
   uint64_t offset_ = 0;
   uint64_t end_ = 0;
   uint64_t size_ = 0;
+  Units looked_at_{};  // when the range was locked last, and what was mapped there
+  ExtentList mapped_;
   PieceList pieces_;
   std::vector<Extent> maps_;
   std::vector<Units> unmaps_;

@@ -41,7 +41,7 @@ Status Filesystem::Impl::set_size(Ino ino, uint64_t size_bytes, const InodeEdit&
 
 // New units for what is not mapped: they read as zeros until written.
 Status Filesystem::Impl::preallocate(FileChange& change, bool keep_size, const Caller* unprivileged) {
-  const std::vector<Extent> mapped = change.extents(change.first_unit(), change.end_unit());
+  const ExtentList mapped = change.extents(change.first_unit(), change.end_unit());
   for (Extent extent : TRY(change.allocate(change.first_unit(), change.end_unit(), mapped))) {
     extent.unwritten = true;
     change.map(extent);
@@ -71,7 +71,7 @@ Status Filesystem::Impl::punch_hole(FileChange& change, bool keep_size, const Ca
 Status Filesystem::Impl::zero_range(FileChange& change, bool keep_size, const Caller* unprivileged) {
   const bool grows = !keep_size && change.end() > change.size();
   const WholeUnits whole = whole_units(change.offset(), change.end(), change.size());
-  const std::vector<Extent> mapped = change.extents(change.first_unit(), change.end_unit());
+  const ExtentList mapped = change.extents(change.first_unit(), change.end_unit());
   for (Extent extent : TRY(change.allocate(change.first_unit(), change.end_unit(), mapped))) {
     extent.unwritten = true;
     change.map(extent);

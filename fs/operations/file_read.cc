@@ -71,7 +71,7 @@ bool Filesystem::Impl::FileRead::try_begin(std::span<const LocalSlice> into, Pie
 }
 
 Status Filesystem::Impl::FileRead::plan(std::span<const LocalSlice> into, PieceList& pieces) {
-  std::vector<Extent> extents;
+  ExtentList extents;
   {
     const InodeLocks lock(fs_.inodes, {ino_}, Mode::kShared);
     const Inode& inode = *TRY(fs_.find_inode(ino_));
@@ -80,6 +80,7 @@ Status Filesystem::Impl::FileRead::plan(std::span<const LocalSlice> into, PieceL
     if (offset_ >= inode.size_bytes) return {};
     length_ = std::min({total_bytes(into), limits::kFileBytes - offset_, inode.size_bytes - offset_});
     const uint64_t first_unit = offset_ / kUnitBytes;
+    is_touched_ = touch_ == Touch::kAtime && fs_.is_atime_due(inode);
     if (inode.extents) extents = inode.extents->find(first_unit, end_unit(length_) - first_unit);
   }
   plan_read(extents, offset_, length_, SliceCursor(into), pieces);
@@ -88,7 +89,7 @@ Status Filesystem::Impl::FileRead::plan(std::span<const LocalSlice> into, PieceL
 
 uint64_t Filesystem::Impl::FileRead::finish() {
   hold_ = RangeLocks::Hold();
-  if (length_ > 0 && touch_ == Touch::kAtime) fs_.touch_atime(ino_);
+  if (length_ > 0 && is_touched_) fs_.touch_atime(ino_);
   return length_;
 }
 

@@ -30,6 +30,7 @@ class Filesystem::Impl::FileRead {
   const uint64_t offset_;
   const Touch touch_;
   uint64_t length_ = 0;
+  bool is_touched_ = false;  // its time of reading is due
   RangeLocks::Hold hold_;
 };
 

@@ -37,7 +37,7 @@ bool by_file_unit(const Extent& a, const Extent& b) { return a.file_unit < b.fil
 
 Status Filesystem::Impl::write_range(FileChange& change, std::span<const LocalSlice> from, const Caller* unprivileged,
                                      bool mapped) {
-  std::vector<Extent> targets = change.extents(change.first_unit(), change.end_unit());
+  ExtentList targets = change.extents(change.first_unit(), change.end_unit());
   std::vector<Extent> fresh = TRY(change.allocate(change.first_unit(), change.end_unit(), targets,
                                                   mapped ? Space::For::kWriteback : Space::For::kAnything));
   for (Extent& extent : fresh) extent.unwritten = true;  // as far as filling goes; it is new to the map, too
@@ -69,7 +69,7 @@ Status Filesystem::Impl::write_range(FileChange& change, std::span<const LocalSl
 }
 
 bool Filesystem::Impl::plan_overwrite(FileChange& change, std::span<const LocalSlice> from, PieceList& pieces) {
-  const std::vector<Extent> targets = change.extents(change.first_unit(), change.end_unit());
+  const ExtentList targets = change.extents(change.first_unit(), change.end_unit());
   uint64_t unit = change.first_unit();
   for (const Extent& extent : targets) {
     if (extent.unwritten || extent.file_unit != unit) return false;

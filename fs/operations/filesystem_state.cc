@@ -16,12 +16,6 @@ constexpr uint64_t kDirectoryBytes = 4096;  // what stat shows; the entries are 
 constexpr int64_t kRelatimeNs = int64_t{24} * 3600 * 1'000'000'000;
 constexpr std::string_view kCapabilities = "security.capability";
 
-// Linux's relatime: often enough to tell whether a file was read since it was written.
-bool is_atime_due(const Inode& inode, TimeNs time) {
-  return inode.atime <= inode.mtime || inode.atime <= inode.ctime ||
-         static_cast<int64_t>(inode.atime) <= static_cast<int64_t>(time) - kRelatimeNs;
-}
-
 }  // namespace
 
 Filesystem::Asker::Asker(uint32_t thread, const Interruption* by) {
@@ -170,15 +164,21 @@ bool Filesystem::Impl::drop_capabilities(Transaction& transaction, Inode& inode)
   return true;
 }
 
+// Linux's relatime: often enough to tell whether a file was read since it was written.
+bool Filesystem::Impl::is_atime_due(const Inode& inode) const {
+  if (read_only || options.no_atime) return false;
+  return inode.atime <= inode.mtime || inode.atime <= inode.ctime ||
+         static_cast<int64_t>(inode.atime) <= static_cast<int64_t>(now()) - kRelatimeNs;
+}
+
 void Filesystem::Impl::touch_atime(Ino ino) {
-  if (read_only || options.no_atime) return;
-  const TimeNs time = now();
   {
     const InodeLocks lock(inodes, {ino}, InodeLocks::Mode::kShared);
     const Inode* inode = inodes.find(ino);
-    if (inode == nullptr || !is_atime_due(*inode, time)) return;
+    if (inode == nullptr || !is_atime_due(*inode)) return;
   }
   if (may_touch && !may_touch()) return;
+  const TimeNs time = now();
   const InodeLocks lock(inodes, {ino}, InodeLocks::Mode::kExclusive);
   if (Inode* inode = inodes.find(ino)) inode->atime = time;
 }

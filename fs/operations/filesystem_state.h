@@ -131,6 +131,7 @@ class Filesystem::Impl {
 
   // Without locks: the inode was read just now (relatime; the row goes along with the next change or checkpoint).
   void touch_atime(Ino ino);
+  bool is_atime_due(const Inode& inode) const;         // under its lock, shared or not: else that does nothing
   Attributes attributes_of(const Inode& inode) const;  // under its lock, shared or not; for an answer
 };
 

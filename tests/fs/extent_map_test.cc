@@ -32,7 +32,7 @@ TEST(ExtentMap, FillingAHoleMergesBothSides) {
   map.map({3, 2, 13, false}, nullptr);
   EXPECT_EQ(map.extents(), 2u);
   map.map({2, 1, 12, false}, nullptr);
-  EXPECT_EQ(map.find(0, 100), (std::vector<Extent>{{0, 5, 10, false}}));
+  EXPECT_EQ(map.find(0, 100), (ExtentList{{0, 5, 10, false}}));
 }
 
 TEST(ExtentMap, PreallocatedUnitsDoNotMergeWithWrittenOnes) {
@@ -41,7 +41,7 @@ TEST(ExtentMap, PreallocatedUnitsDoNotMergeWithWrittenOnes) {
   std::vector<UnitRun> freed;
   map.map({2, 3, 102, false}, &freed);
   EXPECT_TRUE(freed.empty()) << "the same units, now written: none is free";
-  EXPECT_EQ(map.find(0, 8), (std::vector<Extent>{{0, 2, 100, true}, {2, 3, 102, false}, {5, 3, 105, true}}));
+  EXPECT_EQ(map.find(0, 8), (ExtentList{{0, 2, 100, true}, {2, 3, 102, false}, {5, 3, 105, true}}));
   EXPECT_EQ(map.mapped_units(), 8u);
 }
 
@@ -83,8 +83,8 @@ class Model {
     std::sort(all.begin(), all.end());
     return all;
   }
-  std::vector<Extent> find(uint64_t first, uint64_t end) const {
-    std::vector<Extent> found;
+  ExtentList find(uint64_t first, uint64_t end) const {
+    ExtentList found;
     for (auto it = units_.lower_bound(first); it != units_.end() && it->first < end; ++it) {
       const auto& [unit, place] = *it;
       Extent* last = found.empty() ? nullptr : &found.back();

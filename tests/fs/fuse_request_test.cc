@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "fs/fuse/answers.h"
+#include "fs/base/timespec.h"
 #include "fs/fuse/device_source.h"
 #include "fs/fuse/kernel_cache.h"
 #include "fs/fuse/negotiation.h"
