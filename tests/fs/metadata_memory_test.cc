@@ -101,6 +101,7 @@ TEST(MetadataMemory, BeyondItsBoundNewNamesGetEnospcAndTheRestWorks) {
   write_byte(*volume, last, 0);
   EXPECT_TRUE(volume->rename(kRootIno, "file1", kRootIno, "other", Rename::kReplace).ok());
 
+  ASSERT_TRUE(volume->sync_all().ok());
   volume.crash_and_mount();  // what is there is mounted, bound or not
   EXPECT_EQ(volume->create(kRootIno, "new", 0644, root_caller()).code(), ENOSPC);
   for (int i = 2; i < 10; ++i) ASSERT_TRUE(volume->unlink(kRootIno, fmt::format("file{}", i)).ok());
