@@ -12,21 +12,21 @@
 
 #include "fs/base/timespec.h"
 #include "fs/fuse/answers.h"
-#include "fs/fuse/mount.h"
 #include "fs/fuse/operations.h"
+#include "fs/fuse/session.h"
 #include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {
 
 // By an open file: before a write to it (fs/fuse/writeback_cache.h). At other times the kernel asks without.
-void getattr(FuseMount& mount, FuseRequest& request, const fuse_getattr_in& in) {
-  WritebackCache* const writeback = mount.writeback();
+void getattr(FuseSession& session, FuseRequest& request, const fuse_getattr_in& in) {
+  WritebackCache* const writeback = session.writeback();
   if ((in.getattr_flags & FUSE_GETATTR_FH) != 0 && writeback != nullptr) {
     const Status status = writeback->before_write(request.ino(), request.interruption());
     if (!status.ok()) return (void)request.answer(status);
   }
-  answer_attributes(request, mount.filesystem().get_attributes(request.ino()));
+  answer_attributes(request, session.filesystem().get_attributes(request.ino()));
 }
 
 StatxTime to_statx_time(TimeNs time) {
@@ -35,8 +35,8 @@ StatxTime to_statx_time(TimeNs time) {
 }
 
 // Birth times, besides what getattr tells.
-void statx(FuseMount& mount, FuseRequest& request) {
-  const auto found = mount.filesystem().get_attributes(request.ino());
+void statx(FuseSession& session, FuseRequest& request) {
+  const auto found = session.filesystem().get_attributes(request.ino());
   if (!found.ok()) return (void)request.answer(found.error());
   StatxOut out{};
   out.attr_valid = kForeverSeconds;
@@ -83,25 +83,25 @@ AttributeChange change_of(const fuse_setattr_in& in) {
   return change;
 }
 
-void setattr(FuseMount& mount, FuseRequest& request, const fuse_setattr_in& in) {
+void setattr(FuseSession& session, FuseRequest& request, const fuse_setattr_in& in) {
   AttributeChange change = change_of(in);
   // A change of owner clears the bits whoever makes it; the kernel leaves that to us (fs/fuse/negotiation.h). A chown
   // that names no owner comes as a request for nothing. But so do the preliminaries of writes by others, which say by
   // themselves what goes.
   const bool nothing_else = (in.valid & ~uint32_t{FATTR_CTIME | FATTR_FH | FATTR_LOCKOWNER}) == 0;
   change.kill_privileges = (in.valid & FATTR_KILL_SUIDGID) != 0;
-  change.kill_if_owner = nothing_else && mount.negotiation().kills_privileges();
-  WritebackCache* const writeback = mount.writeback();
+  change.kill_if_owner = nothing_else && session.negotiation().kills_privileges();
+  WritebackCache* const writeback = session.writeback();
   if (writeback != nullptr && change.size_bytes == uint64_t{0}) writeback->forget_lost(request.ino());
-  answer_attributes(request, mount.filesystem().set_attributes(request.ino(), change, request.caller()));
+  answer_attributes(request, session.filesystem().set_attributes(request.ino(), change, request.caller()));
 }
 
-void setxattr(FuseMount& mount, FuseRequest& request, const SetxattrIn& in) {
+void setxattr(FuseSession& session, FuseRequest& request, const SetxattrIn& in) {
   const std::string_view name = request.name(sizeof(in));
   const std::span<const std::byte> value = request.body(sizeof(in) + name.size() + 1);
   if (value.size() < in.size) return (void)request.answer(Error(EINVAL));
-  request.answer(mount.filesystem().set_xattr(request.ino(), name, value.first(in.size), static_cast<int>(in.flags),
-                                              request.caller()));
+  request.answer(session.filesystem().set_xattr(request.ino(), name, value.first(in.size), static_cast<int>(in.flags),
+                                                request.caller()));
 }
 
 // As getxattr(2): size 0 asks how long the value is.
@@ -117,20 +117,20 @@ void answer_value(FuseRequest& request, const Result<std::vector<std::byte>>& va
   }
 }
 
-void getxattr(FuseMount& mount, FuseRequest& request, const fuse_getxattr_in& in) {
-  answer_value(request, mount.filesystem().get_xattr(request.ino(), request.name(sizeof(in))), in.size);
+void getxattr(FuseSession& session, FuseRequest& request, const fuse_getxattr_in& in) {
+  answer_value(request, session.filesystem().get_xattr(request.ino(), request.name(sizeof(in))), in.size);
 }
 
-void listxattr(FuseMount& mount, FuseRequest& request, const fuse_getxattr_in& in) {
-  answer_value(request, mount.filesystem().list_xattr(request.ino(), request.caller()), in.size);
+void listxattr(FuseSession& session, FuseRequest& request, const fuse_getxattr_in& in) {
+  answer_value(request, session.filesystem().list_xattr(request.ino(), request.caller()), in.size);
 }
 
-void removexattr(FuseMount& mount, FuseRequest& request) {
-  request.answer(mount.filesystem().remove_xattr(request.ino(), request.name(0)));
+void removexattr(FuseSession& session, FuseRequest& request) {
+  request.answer(session.filesystem().remove_xattr(request.ino(), request.name(0)));
 }
 
-void statfs(FuseMount& mount, FuseRequest& request) {
-  const FilesystemStat stat = mount.filesystem().stat();
+void statfs(FuseSession& session, FuseRequest& request) {
+  const FilesystemStat stat = session.filesystem().stat();
   fuse_statfs_out out{};
   out.st.bsize = stat.unit_bytes;
   out.st.frsize = stat.unit_bytes;
@@ -143,16 +143,16 @@ void statfs(FuseMount& mount, FuseRequest& request) {
   request.answer_with(out);
 }
 
-void destroy(FuseMount&, FuseRequest& request) { request.answer(Status()); }
+void destroy(FuseSession&, FuseRequest& request) { request.answer(Status()); }
 
 constexpr std::array kAttributeOperations = {
     operation<getattr, fuse_getattr_in>(FUSE_GETATTR, kStampsNothing),
     operation<statx>(kOpcodeStatx, kStampsNothing),
     operation<setattr, fuse_setattr_in>(FUSE_SETATTR, kStampsNothing),
-    operation<setxattr, SetxattrIn>(FUSE_SETXATTR),
-    operation<getxattr, fuse_getxattr_in>(FUSE_GETXATTR, kStampsNothing),
+    operation<setxattr, SetxattrIn>(FUSE_SETXATTR).with_names(1),
+    operation<getxattr, fuse_getxattr_in>(FUSE_GETXATTR, kStampsNothing).with_names(1),
     operation<listxattr, fuse_getxattr_in>(FUSE_LISTXATTR, kStampsNothing),
-    operation<removexattr>(FUSE_REMOVEXATTR),
+    operation<removexattr>(FUSE_REMOVEXATTR).with_names(1),
     operation<statfs>(FUSE_STATFS, kStampsNothing),
     operation<destroy>(FUSE_DESTROY, kStampsNothing),
 };

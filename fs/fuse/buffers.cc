@@ -21,8 +21,7 @@ Result<std::unique_ptr<FuseBuffers>> FuseBuffers::make_shared(VolumeClient& volu
 }
 
 Result<std::unique_ptr<FuseBuffers>> FuseBuffers::make_small(VolumeClient& volume) {
-  constexpr size_t kRequestBytes = 4 * kKiB + kFewBytes;
-  return map(volume, kRequestBytes + kFewBytes, kRequestBytes, kFewBytes);
+  return map(volume, kSmallRequestBytes + kFewBytes, kSmallRequestBytes, kFewBytes);
 }
 
 Result<std::unique_ptr<FuseBuffers>> FuseBuffers::map(VolumeClient& volume, size_t bytes, size_t request_bytes,

@@ -20,6 +20,7 @@ constexpr size_t kFuseTransferBytes = 512 * kKiB;
 constexpr size_t kReadAheadBytes = 1 * kMiB;  // the kernel's, of a file that is read in order: some requests at once
 // Requests for no more are served several at a time. Of more, each takes its own way at the same time.
 constexpr size_t kFewBytes = 16 * kKiB;
+constexpr size_t kSmallRequestBytes = kFewBytes + 4 * kKiB;  // with what comes before data
 
 class FuseBuffers {
  public:
@@ -27,7 +28,7 @@ class FuseBuffers {
   static Result<std::unique_ptr<FuseBuffers>> make(VolumeClient& volume);
   // One buffer for both, with room before it for what precedes data in a request.
   static Result<std::unique_ptr<FuseBuffers>> make_shared(VolumeClient& volume);
-  // As make(), for requests of at most kFewBytes.
+  // As make(), for requests of at most kSmallRequestBytes, and kFewBytes of data.
   static Result<std::unique_ptr<FuseBuffers>> make_small(VolumeClient& volume);
   ~FuseBuffers();
   FuseBuffers(const FuseBuffers&) = delete;

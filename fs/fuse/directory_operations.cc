@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "fs/fuse/answers.h"
-#include "fs/fuse/mount.h"
 #include "fs/fuse/operations.h"
+#include "fs/fuse/session.h"
 
 namespace brickfs {
 namespace {
@@ -54,30 +54,30 @@ class EntryWriter {
   size_t used_ = 0;
 };
 
-void read_entries(FuseMount& mount, FuseRequest& request, const fuse_read_in& in, bool plus) {
+void read_entries(FuseSession& session, FuseRequest& request, const fuse_read_in& in, bool plus) {
   const std::span<std::byte> room = request.buffers().reply();
   EntryWriter writer(room.first(std::min<size_t>(in.size, room.size())), plus);
-  const Status status = mount.filesystem().read_directory(
+  const Status status = session.filesystem().read_directory(
       request.ino(), in.offset, plus, [&writer](const DirectoryEntry& entry) { return writer.add(entry); },
       touch_of(in.flags));
   status.ok() ? request.answer(writer.written()) : request.answer(status);
 }
 
-void readdir(FuseMount& mount, FuseRequest& request, const fuse_read_in& in) {
-  read_entries(mount, request, in, false);
+void readdir(FuseSession& session, FuseRequest& request, const fuse_read_in& in) {
+  read_entries(session, request, in, false);
 }
 
-void readdirplus(FuseMount& mount, FuseRequest& request, const fuse_read_in& in) {
-  read_entries(mount, request, in, true);
+void readdirplus(FuseSession& session, FuseRequest& request, const fuse_read_in& in) {
+  read_entries(session, request, in, true);
 }
 
 // ENOSYS: opening needs no request from now on, and the kernel keeps the entries it has read as long as they are valid.
-void opendir(FuseMount&, FuseRequest& request) { request.answer(Error(ENOSYS)); }
+void opendir(FuseSession&, FuseRequest& request) { request.answer(Error(ENOSYS)); }
 
 // The kernel's references keep what is open.
-void releasedir(FuseMount&, FuseRequest& request) { request.answer(Status()); }
+void releasedir(FuseSession&, FuseRequest& request) { request.answer(Status()); }
 
-void fsyncdir(FuseMount& mount, FuseRequest& request) { request.answer(mount.filesystem().sync(request.ino())); }
+void fsyncdir(FuseSession& session, FuseRequest& request) { request.answer(session.filesystem().sync(request.ino())); }
 
 constexpr std::array kDirectoryOperations = {
     operation<opendir>(FUSE_OPENDIR, kStampsNothing),

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <string_view>
 
-#include "fs/fuse/mount.h"
+#include "fs/fuse/session.h"
 #include "transport/base/check.h"
 
 namespace brickfs {
@@ -48,10 +48,20 @@ bool is_for_open_file(uint32_t opcode) {
   }
 }
 
+bool expects_answer(const FuseRequest& request) {
+  const fuse_in_header& header = request.header();
+  return header.unique != 0 && header.opcode != FUSE_FORGET && header.opcode != FUSE_BATCH_FORGET;
+}
+
+void refuse(FuseRequest& request, const Status& why) {
+  if (!expects_answer(request)) return request.dismiss();
+  request.answer(why);
+}
+
 }  // namespace
 
-FuseDispatcher::FuseDispatcher(FuseMount& mount, FuseInterrupts& interrupts, std::function<void()> on_begun)
-    : mount_(mount), interrupts_(interrupts), on_begun_(std::move(on_begun)) {
+FuseDispatcher::FuseDispatcher(FuseSession& session, FuseInterrupts& interrupts, std::function<void()> on_begun)
+    : session_(session), interrupts_(interrupts), on_begun_(std::move(on_begun)) {
   for (const auto group : {name_operations(), directory_operations(), attribute_operations(), data_operations()}) {
     for (const FuseOperation& operation : group) {
       CHECK(operation.opcode < kOpcodes && operations_[operation.opcode] == nullptr);
@@ -61,46 +71,39 @@ FuseDispatcher::FuseDispatcher(FuseMount& mount, FuseInterrupts& interrupts, std
 }
 
 Status FuseDispatcher::refusal() const {
-  const Status lost = mount_.filesystem().volume().final_error();
+  const Status lost = session_.filesystem().volume().final_error();
   return lost.code() == ECANCELED ? Status() : lost;  // the latter: we end
 }
 
-// With allow_root the kernel lets everybody in, and leaves the rest to us.
-bool FuseDispatcher::is_for_others(const FuseRequest& request) const {
-  const uint32_t uid = request.header().uid;
-  return mount_.only_owner_and_root() && uid != 0 && uid != mount_.owner() &&
-         !is_for_open_file(request.header().opcode);
-}
-
 void FuseDispatcher::begin_session(FuseRequest& request) const {
-  const auto agreed = mount_.negotiation().answer(request.body(0));
+  const auto agreed = session_.negotiation().answer(request.body(0));
   agreed.ok() ? request.answer_with(*agreed) : request.answer(agreed.error());
-  if (mount_.negotiation().is_done()) on_begun_();
+  if (session_.negotiation().is_done()) on_begun_();
 }
 
 void FuseDispatcher::serve(FuseRequest& request) const {
+  if (!request.is_whole()) return refuse(request, Error(EIO));
   const uint32_t opcode = request.header().opcode;
-  if (opcode == FUSE_INTERRUPT) {
-    // If that request is not at hand (yet) the kernel says it again, if it still is under way.
-    const auto* const in = request.arguments<fuse_interrupt_in>();
-    in != nullptr&& interrupts_.ask(in->unique) ? request.dismiss() : (void)request.answer(Error(EAGAIN));
-    return;
-  }
+  if (opcode == FUSE_INTERRUPT) return interrupt(request);
   if (opcode == FUSE_INIT) return begin_session(request);
   const FuseOperation* const operation = opcode < kOpcodes ? operations_[opcode] : nullptr;
-  if (const Status lost = refusal(); !lost.ok() && !is_told_when_lost(request)) {
-    request.answer(lost);
-  } else if (operation == nullptr) {
-    request.answer(Error(ENOSYS));
-  } else if (is_for_others(request)) {
-    request.answer(Error(EACCES));
-  } else if (request.body(0).size() < operation->arguments_bytes) {
-    request.answer(Error(EINVAL));
-  } else {
-    if (operation->stamps == FuseOperation::Stamps::kNode) request.stamped(request.ino());
-    const Filesystem::Asker asker(request.header().pid, request.interruption());
-    operation->serve(mount_, request);
-  }
+  if (const Status lost = refusal(); !lost.ok() && !is_told_when_lost(request)) return refuse(request, lost);
+  if (operation == nullptr) return refuse(request, Error(ENOSYS));
+  // With allow_root the kernel lets everybody in, and leaves the rest to us.
+  if (!session_.may_ask(request.header().uid) && !is_for_open_file(opcode)) return refuse(request, Error(EACCES));
+  if (!request.has(operation->arguments_bytes, operation->names)) return refuse(request, Error(EINVAL));
+  if (operation->stamps == FuseOperation::Stamps::kNode) request.stamped(request.ino());
+  const Filesystem::Asker asker(request.header().pid, request.interruption());
+  operation->serve(session_, request);
+  CHECK(request.is_answered());
+}
+
+// If that request is not at hand (yet) the kernel says it again, if it still is under way.
+void FuseDispatcher::interrupt(FuseRequest& request) const {
+  const auto* const in = request.arguments<fuse_interrupt_in>();
+  if (in == nullptr) return refuse(request, Error(EINVAL));
+  if (interrupts_.ask(in->unique)) return request.dismiss();
+  request.answer(Error(EAGAIN));
 }
 
 }  // namespace brickfs

@@ -15,7 +15,7 @@ namespace brickfs {
 class FuseDispatcher {
  public:
   // Both outlive it. `on_begun`: called once the kernel and we have told each other what we can do.
-  FuseDispatcher(FuseMount& mount, FuseInterrupts& interrupts, std::function<void()> on_begun);
+  FuseDispatcher(FuseSession& session, FuseInterrupts& interrupts, std::function<void()> on_begun);
 
   // On return it has been answered, or was put aside.
   void serve(FuseRequest& request) const;
@@ -25,10 +25,10 @@ class FuseDispatcher {
   Status refusal() const;
 
  private:
-  bool is_for_others(const FuseRequest& request) const;
+  void interrupt(FuseRequest& request) const;
   void begin_session(FuseRequest& request) const;
 
-  FuseMount& mount_;
+  FuseSession& session_;
   FuseInterrupts& interrupts_;
   const std::function<void()> on_begun_;
   std::array<const FuseOperation*, kOpcodes> operations_{};  // by opcode; null: ENOSYS

@@ -39,6 +39,7 @@ void raise_event(int event) {
 
 FuseLoop::FuseLoop(FuseMount& mount, VolumeClient& volume, bool looks, UniqueFd ended, UniqueFd stopped)
     : mount_(mount),
+      session_(mount.session()),
       volume_(volume),
       looks_(looks),
       ended_(std::move(ended)),
@@ -46,7 +47,7 @@ FuseLoop::FuseLoop(FuseMount& mount, VolumeClient& volume, bool looks, UniqueFd 
       device_queue_(mount.device()) {
   ::fcntl(mount.device(), F_SETFL, ::fcntl(mount.device(), F_GETFL) | O_NONBLOCK);
   interrupts_ = std::make_unique<FuseInterrupts>(volume, [this] { read_on(); });
-  dispatcher_ = std::make_unique<FuseDispatcher>(mount, *interrupts_, [this] { begin(); });
+  dispatcher_ = std::make_unique<FuseDispatcher>(session_, *interrupts_, [this] { begin(); });
 }
 
 Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeClient& volume, IoUring io_uring,
@@ -82,20 +83,20 @@ Status FuseLoop::make_ring_workers() {
   for (size_t i = 0; i < queues * for_each; ++i) made.push_back(TRY(make_ring_worker(i % queues)));
   for (const auto& worker : made) interrupts_->watch(worker->ring->entry());
   workers_ = std::move(made);
-  mount_.negotiation().want_rings();
+  session_.negotiation().want_rings();
   return {};
 }
 
 // One worker may come to have all entries of its queue.
 Result<std::unique_ptr<FuseLoop::Worker>> FuseLoop::make_ring_worker(size_t cpu) {
   auto ring = TRY(FuseRing::make(mount_.device(), stopped_.get(), kMostPerQueue + kExtraWorkers));
-  auto entry = TRY(FuseRingRequest::make(volume_, mount_.cache(), cpu, queues_[cpu]));
+  auto entry = TRY(FuseRingRequest::make(volume_, session_.cache(), cpu, queues_[cpu]));
   auto source = std::make_unique<FuseRingSource>(queues_[cpu], std::move(ring), std::move(entry),
                                                  FuseCpuChoice(cpu, serving_[cpu]));
   auto worker = std::make_unique<Worker>();
   worker->cpu = cpu;
   worker->ring = source.get();
-  worker->worker = std::make_unique<FuseWorker>(mount_, *dispatcher_, std::move(source));
+  worker->worker = std::make_unique<FuseWorker>(session_, *dispatcher_, std::move(source));
   return worker;
 }
 
@@ -103,15 +104,15 @@ Result<std::unique_ptr<FuseLoop::Worker>> FuseLoop::make_device_worker() {
   auto buffers = TRY(FuseBuffers::make(volume_));
   auto worker = std::make_unique<Worker>();
   worker->worker = std::make_unique<FuseWorker>(
-      mount_, *dispatcher_,
-      std::make_unique<FuseDeviceSource>(volume_, mount_.cache(), device_queue_, *interrupts_, mount_.device(),
+      session_, *dispatcher_,
+      std::make_unique<FuseDeviceSource>(volume_, session_.cache(), device_queue_, *interrupts_, mount_.device(),
                                          std::move(buffers), looks_));
   return worker;
 }
 
 void FuseLoop::begin() {
   begun_ = true;
-  if (mount_.negotiation().has_rings() && !rings_started_.exchange(true)) start_rings();
+  if (session_.negotiation().has_rings() && !rings_started_.exchange(true)) start_rings();
 }
 
 void FuseLoop::start_rings() {
@@ -217,8 +218,7 @@ void FuseLoop::serve(Worker& worker) {
 }
 
 void FuseLoop::stop() {
-  mount_.cache().stop();                                          // while reads are served, for which it may wait
-  if (mount_.writeback() != nullptr) mount_.writeback()->stop();  // likewise
+  session_.stop();  // while reads are served, for which it may wait
   stopping_ = true;
   device_queue_.stop();
   for (FuseRingQueue& queue : queues_) queue.stop();

@@ -68,6 +68,7 @@ class FuseLoop {
   Status start_extra_ring(size_t cpu) ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_mutex_);
 
   FuseMount& mount_;
+  FuseSession& session_;
   VolumeClient& volume_;
   const bool looks_;
   UniqueFd ended_;    // eventfd

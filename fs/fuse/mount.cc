@@ -98,25 +98,21 @@ std::string join_options(const std::vector<std::string>& options) {
   return joined;
 }
 
+FuseSession::Rules rules_of(const MountCommand& command) {
+  const auto& options = command.kernel_options;
+  return {.writeback_cache = command.writeback == Writeback::kOn,
+          .syncs_names = has_option(options, "sync") || has_option(options, "dirsync"),
+          .only_owner_and_root = has_option(options, "allow_root"),
+          .owner = getuid()};
+}
+
 constexpr uint64_t kLeastDirtyLimit = 4 * kMiB;
 constexpr uint64_t kDirtyShare = 16;  // of the volume, at most, the kernel may have written and not written back
 
 }  // namespace
 
 FuseMount::FuseMount(Filesystem& filesystem, const MountCommand& command)
-    : filesystem_(filesystem),
-      mountpoint_(command.mountpoint),
-      syncs_names_(has_option(command.kernel_options, "sync") || has_option(command.kernel_options, "dirsync")),
-      only_owner_and_root_(has_option(command.kernel_options, "allow_root")),
-      owner_(getuid()),
-      cache_(filesystem) {
-  if (command.writeback != Writeback::kOn) return;
-  negotiation_.want_writeback();
-  WritebackCache::Notices notices;
-  notices.write_back = [this](Ino ino) { cache_.write_back_and_drop(ino); };
-  notices.forget_attributes = [this](Ino ino) { cache_.drop_attributes(ino); };
-  writeback_ = std::make_unique<WritebackCache>(filesystem, std::move(notices));
-}
+    : filesystem_(filesystem), mountpoint_(command.mountpoint), session_(filesystem, rules_of(command)) {}
 
 Result<std::unique_ptr<FuseMount>> FuseMount::attach(Filesystem& filesystem, const MountCommand& command,
                                                      std::string* why) {
@@ -133,21 +129,21 @@ Status FuseMount::start_session(const MountCommand& command, std::string* why) {
   std::array<char*, 4> values = {program.data(), flag.data(), options.data(), nullptr};
   fuse_args arguments = FUSE_ARGS_INIT(3, values.data());
   const fuse_lowlevel_ops operations{};  // requests are not its business
-  session_ = fuse_session_new(&arguments, &operations, sizeof(operations), this);
+  libfuse_ = fuse_session_new(&arguments, &operations, sizeof(operations), this);
   fuse_opt_free_args(&arguments);
-  if (session_ == nullptr) {
+  if (libfuse_ == nullptr) {
     *why = fmt::format("libfuse refuses the mount options: {}", LibfuseLog::instance().last());
     return Error(EINVAL, "fuse session");
   }
   TRY(clear_dead_mounts(mountpoint_, why));
   TRY(mount_session(why));
-  cache_.connect(device());
+  session_.connect(device());
   if (const auto entry = find_mount_at(mountpoint_)) {
     device_number_ = entry->device;
     listed_source_ = entry->source;
   }
   TRY(add_mount_flags(command, why));
-  if (writeback_) keep_room_for_writeback();
+  if (session_.writeback() != nullptr) keep_room_for_writeback();
   touch_permission_ = std::make_unique<TouchPermission>(mountpoint_, device_number_);
   filesystem_.ask_before_touching([this] { return touch_permission_->may_touch(); });
   return {};
@@ -155,7 +151,7 @@ Status FuseMount::start_session(const MountCommand& command, std::string* why) {
 
 Status FuseMount::mount_session(std::string* why) {
   CapturedStderr standard_error;
-  if (fuse_session_mount(session_, mountpoint_.c_str()) == 0) return {};
+  if (fuse_session_mount(libfuse_, mountpoint_.c_str()) == 0) return {};
   std::string reason = standard_error.take(kFusermount);
   if (reason.empty()) reason = LibfuseLog::instance().last();
   *why = fmt::format("cannot mount at {}: {}", mountpoint_, reason);
@@ -167,18 +163,17 @@ void FuseMount::keep_room_for_writeback() {
   lower_dirty_limit(device_number_,
                     std::max(filesystem_.stat().total_units * kUnitBytes / kDirtyShare, kLeastDirtyLimit));
   const auto limit = read_dirty_limit(device_number_);
-  if (limit) return writeback_->keep_room(*limit);
+  if (limit) return session_.writeback()->keep_room(*limit);
   log::warn("the kernel does not say how much it may have in its write-back cache: no room is kept for that");
 }
 
 FuseMount::~FuseMount() {
   filesystem_.ask_before_touching(nullptr);
-  if (writeback_) filesystem_.reserve_for_writeback(0, [] {});
-  if (session_ == nullptr) return;
+  if (libfuse_ == nullptr) return;
   if (!is_severed() && is_mounted()) unmount_lazily();
   // Of a live connection this would unmount whatever is on the mountpoint by now.
-  if (is_severed()) fuse_session_unmount(session_);
-  fuse_session_destroy(session_);  // closes the device
+  if (is_severed()) fuse_session_unmount(libfuse_);
+  fuse_session_destroy(libfuse_);  // closes the device
 }
 
 // As long as the connection lives, its device number is its own; later it may be another mount's, which then answers.
@@ -192,7 +187,7 @@ std::vector<std::string> FuseMount::mountpoints() const {
 
 bool FuseMount::is_mounted() const { return !mountpoints().empty(); }
 
-int FuseMount::device() const { return fuse_session_fd(session_); }
+int FuseMount::device() const { return fuse_session_fd(libfuse_); }
 
 // Whatever lies over it stays.
 void FuseMount::unmount_lazily() const {
@@ -222,7 +217,7 @@ bool FuseMount::is_severed() const {
 }
 
 void FuseMount::drop_everything() {
-  cache_.drop_everything([this] { return is_severed(); });
+  session_.cache().drop_everything([this] { return is_severed(); });
 }
 
 void FuseMount::raise_read_ahead() const {

@@ -3,17 +3,13 @@
 // mounts; requests and their answers do not pass through it.
 #pragma once
 
-#include <sys/types.h>
-
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "fs/fuse/kernel_cache.h"
 #include "fs/fuse/mount_options.h"
-#include "fs/fuse/negotiation.h"
+#include "fs/fuse/session.h"
 #include "fs/fuse/touch_permission.h"
-#include "fs/fuse/writeback_cache.h"
 #include "fs/operations/filesystem.h"
 #include "transport/base/bytes.h"
 #include "transport/base/mutex.h"
@@ -58,16 +54,8 @@ class FuseMount {
   // Raises the kernel's read-ahead from its 128 KiB to kReadAheadBytes. Best effort: only root may.
   void raise_read_ahead() const;
 
-  Filesystem& filesystem() const { return filesystem_; }
-  KernelCache& cache() { return cache_; }
-  FuseNegotiation& negotiation() { return negotiation_; }
+  FuseSession& session() { return session_; }
   int device() const;
-  bool syncs_names() const { return syncs_names_; }
-  // With allow_root: nobody else is to use it.
-  bool only_owner_and_root() const { return only_owner_and_root_; }
-  uid_t owner() const { return owner_; }
-  // Null: it has none.
-  WritebackCache* writeback() const { return writeback_.get(); }
 
  private:
   FuseMount(Filesystem& filesystem, const MountCommand& command);
@@ -79,16 +67,11 @@ class FuseMount {
 
   Filesystem& filesystem_;
   const std::string mountpoint_;
-  const bool syncs_names_;
-  const bool only_owner_and_root_;
-  const uid_t owner_;
-  fuse_session* session_ = nullptr;
+  fuse_session* libfuse_ = nullptr;
   std::string device_number_;  // "MAJOR:MINOR" of the mounted file system
   std::string listed_source_;  // in the table of mounts
-  FuseNegotiation negotiation_;
   std::unique_ptr<TouchPermission> touch_permission_;
-  KernelCache cache_;
-  std::unique_ptr<WritebackCache> writeback_;
+  FuseSession session_;
 };
 
 }  // namespace brickfs

@@ -17,7 +17,7 @@
 
 namespace brickfs {
 
-class FuseMount;
+class FuseSession;
 
 struct FuseOperation {
   // Behind the kernel's back, which is told with the answer: the inode that the request names. Nothing: it changes
@@ -25,9 +25,16 @@ struct FuseOperation {
   enum class Stamps { kNode, kNothing };
 
   uint32_t opcode = 0;
-  size_t arguments_bytes = 0;  // a shorter request is not served
-  void (*serve)(FuseMount& mount, FuseRequest& request) = nullptr;
+  size_t arguments_bytes = 0;  // a request that has not so many, or behind them
+  size_t names = 0;            // so many names, none of them empty, is not served
+  void (*serve)(FuseSession& session, FuseRequest& request) = nullptr;
   Stamps stamps = Stamps::kNode;
+
+  constexpr FuseOperation with_names(size_t count) const {
+    FuseOperation copy = *this;
+    copy.names = count;
+    return copy;
+  }
 };
 
 constexpr FuseOperation::Stamps kStampsNothing = FuseOperation::Stamps::kNothing;
@@ -35,10 +42,13 @@ constexpr FuseOperation::Stamps kStampsNothing = FuseOperation::Stamps::kNothing
 template <auto kServe, typename In = void>
 constexpr FuseOperation operation(uint32_t opcode, FuseOperation::Stamps stamps = FuseOperation::Stamps::kNode) {
   if constexpr (std::is_void_v<In>) {
-    return {opcode, 0, kServe, stamps};
+    return {.opcode = opcode, .serve = kServe, .stamps = stamps};
   } else {
-    return {opcode, sizeof(In),
-            [](FuseMount& mount, FuseRequest& request) { kServe(mount, request, *request.arguments<In>()); }, stamps};
+    return {
+        .opcode = opcode,
+        .arguments_bytes = sizeof(In),
+        .serve = [](FuseSession& session, FuseRequest& request) { kServe(session, request, *request.arguments<In>()); },
+        .stamps = stamps};
   }
 }
 
@@ -48,6 +58,6 @@ std::span<const FuseOperation> attribute_operations();  // fs/fuse/attribute_ope
 std::span<const FuseOperation> data_operations();       // fs/fuse/data_operations.cc
 
 // A write has been done, or not: what is to be said of that before, and the answer.
-void answer_write(FuseMount& mount, FuseRequest& request, const Result<uint64_t>& written);
+void answer_write(FuseSession& session, FuseRequest& request, const Result<uint64_t>& written);
 
 }  // namespace brickfs

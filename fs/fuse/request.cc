@@ -17,6 +17,7 @@ namespace brickfs {
 namespace {
 
 constexpr unsigned kCapSysAdmin = 21;  // linux/capability.h
+constexpr int kLargestError = 511;     // the kernel takes no answer with a larger one: then nobody would get any
 
 // Asked only when a decision hangs on it, so the request's message need not carry the groups. The process waits for the
 // answer meanwhile.
@@ -37,6 +38,7 @@ bool process_has_capability(uint32_t pid, unsigned capability) {
 Touch touch_of(uint32_t open_flags) { return (open_flags & O_NOATIME) != 0 ? Touch::kNothing : Touch::kAtime; }
 
 fuse_out_header answer_header(uint64_t unique, int error, size_t payload_bytes) {
+  CHECK(error >= 0 && error <= kLargestError);
   return {.len = static_cast<uint32_t>(sizeof(fuse_out_header) + payload_bytes), .error = -error, .unique = unique};
 }
 
@@ -53,8 +55,10 @@ Caller FuseRequest::caller(uint32_t umask) const {
 void FuseRequest::begin(std::span<std::byte> message) {
   message_ = message;
   header_ = {};
-  std::memcpy(&header_, message.data(), std::min(message.size(), sizeof(header_)));
+  if (message.size() >= sizeof(header_)) std::memcpy(&header_, message.data(), sizeof(header_));
+  whole_ = message.size() >= sizeof(header_) && header_.len == message.size();
   stamped_count_ = 0;
+  clears_mode_ = kNoIno;
   answered_ = alone_ = aside_ = false;
   holders_ = 1;
   parse_transfer();
@@ -71,6 +75,7 @@ void FuseRequest::take_over(FuseRequest& from, std::span<std::byte> room) {
 // Only what a program does by itself, without the page cache, says whose locks it minds.
 void FuseRequest::parse_transfer() {
   transfer_.reset();
+  if (!whole_) return;
   if (header_.opcode == FUSE_READ) {
     const auto* const in = arguments<fuse_read_in>();
     if (in == nullptr) return;
@@ -84,7 +89,7 @@ void FuseRequest::parse_transfer() {
   } else if (header_.opcode == FUSE_WRITE) {
     const auto* const in = arguments<fuse_write_in>();
     const std::span<std::byte> data = body(sizeof(fuse_write_in));
-    if (in == nullptr || data.size() < in->size) return;
+    if (in == nullptr || data.size() != in->size) return;
     transfer_ = Transfer{.offset = in->offset,
                          .bytes = in->size,
                          .for_page_cache = (in->write_flags & FUSE_WRITE_LOCKOWNER) == 0,
@@ -105,6 +110,16 @@ std::string_view FuseRequest::name(size_t arguments_bytes) const {
   return length == bytes.size() ? std::string_view() : std::string_view(start, length);
 }
 
+bool FuseRequest::has(size_t arguments_bytes, size_t names) const {
+  if (!whole_ || body(0).size() < arguments_bytes) return false;
+  for (size_t at = arguments_bytes; names > 0; --names) {
+    const std::string_view next = name(at);
+    if (next.empty()) return false;
+    at += next.size() + 1;
+  }
+  return true;
+}
+
 void FuseRequest::stamped(Ino ino) {
   if (ino == kNoIno ||
       std::find(stamped_.begin(), stamped_.begin() + stamped_count_, ino) != stamped_.begin() + stamped_count_) {
@@ -114,7 +129,11 @@ void FuseRequest::stamped(Ino ino) {
   stamped_[stamped_count_++] = ino;
 }
 
-void FuseRequest::cleared_mode(Ino ino) { cache_.drop_attributes(ino); }
+// Before every answer.
+void FuseRequest::tell_kernel() {
+  cache_.drop_stamped(std::span(stamped_).first(stamped_count_));
+  if (clears_mode_ != kNoIno) cache_.drop_attributes(clears_mode_);
+}
 
 bool FuseRequest::send_answer(int error, std::span<const std::byte> payload) {
   fuse_out_header header = answer_header(header_.unique, error, payload.size());
@@ -123,7 +142,8 @@ bool FuseRequest::send_answer(int error, std::span<const std::byte> payload) {
 }
 
 bool FuseRequest::finish(int error, std::span<const std::byte> payload) {
-  cache_.drop_stamped(std::span(stamped_).first(stamped_count_));
+  CHECK(!answered_);
+  tell_kernel();
   answered_ = true;
   waiter_.end();
   return send_answer(error, payload);
@@ -137,6 +157,8 @@ void FuseRequest::answer_written(const Result<uint64_t>& written) {
     finish(code, payload);
     return;
   }
+  CHECK(!answered_);
+  tell_kernel();
   answered_ = true;
   waiter_.end();
   cache_.drop_pages(ino(), transfer_->offset, transfer_->bytes, [answer = put_aside(), code, out] {

@@ -47,6 +47,8 @@ class FuseRequest {
   FuseRequest& operator=(const FuseRequest&) = delete;
 
   // --- what is asked
+  // It is as long as it says of itself. If not, it is only to be refused; a header that is cut off is all zeros.
+  bool is_whole() const { return whole_; }
   const fuse_in_header& header() const { return header_; }
   Ino ino() const { return Ino{header_.nodeid}; }
   // What follows the header. Null: the request is shorter.
@@ -58,6 +60,8 @@ class FuseRequest {
   // Behind so many bytes of arguments: the rest, and a name (or several) in it. Empty: there is none that ends.
   std::span<std::byte> body(size_t arguments_bytes) const;
   std::string_view name(size_t arguments_bytes) const;
+  // So many bytes of arguments, and so many names behind them, of which none is empty.
+  bool has(size_t arguments_bytes, size_t names) const;
   Caller caller(uint32_t umask = 0) const;
   const Interruption* interruption() { return waiter_.interruption(); }
 
@@ -73,7 +77,9 @@ class FuseRequest {
   };
   // Null: it is none.
   const Transfer* transfer() const { return transfer_ ? &*transfer_ : nullptr; }
-  bool is_small_transfer() const { return transfer_ && transfer_->bytes > 0 && transfer_->bytes <= kFewBytes; }
+  bool is_small_transfer() const {
+    return transfer_ && transfer_->bytes > 0 && transfer_->bytes <= kFewBytes && message_.size() <= kSmallRequestBytes;
+  }
   // To be served together with others, if there are any.
   bool is_small() const { return !alone_ && is_small_transfer(); }
   void serve_alone() { alone_ = true; }
@@ -81,8 +87,8 @@ class FuseRequest {
   // --- what the operation has changed. Told to the kernel with the answer.
   // Times, size or the like, which the kernel may have in its cache.
   void stamped(Ino ino);
-  // The mode, too, which the kernel goes on honouring as long as it has it.
-  void cleared_mode(Ino ino);
+  // The mode, too, which the kernel goes on honouring as long as it has it: it drops it in any case.
+  void clears_mode(Ino ino) { clears_mode_ = ino; }
 
   // --- the answer. False: the kernel did not take it, who asked is gone.
   bool answer(const Status& status) { return finish(status.code(), {}); }
@@ -128,6 +134,7 @@ class FuseRequest {
   void take_over(FuseRequest& from, std::span<std::byte> room);
 
  private:
+  void tell_kernel();
   bool finish(int error, std::span<const std::byte> payload);
   void parse_transfer();
 
@@ -139,6 +146,8 @@ class FuseRequest {
   std::optional<Transfer> transfer_;
   std::array<Ino, 4> stamped_{};
   size_t stamped_count_ = 0;
+  Ino clears_mode_ = kNoIno;
+  bool whole_ = false;
   bool answered_ = true;
   bool alone_ = false;
   bool aside_ = false;

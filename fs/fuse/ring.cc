@@ -75,6 +75,8 @@ Status FuseRing::hand_over() {
 }
 
 Status FuseRing::receive(bool wait, std::vector<FuseRingRequest*>& requests) {
+  // That it is stopped is told once only: who waited then would wait for ever.
+  wait = wait && !is_stopped_;
   const int submitted = wait ? io_uring_submit_and_wait(&ring_, 1) : io_uring_submit_and_get_events(&ring_);
   if (submitted < 0) return Error(-submitted, "io_uring");
   int ended = 0;
@@ -84,7 +86,10 @@ Status FuseRing::receive(bool wait, std::vector<FuseRingRequest*>& requests) {
     auto* const entry = static_cast<FuseRingRequest*>(io_uring_cqe_get_data(completed));
     const int result = completed->res;
     io_uring_cqe_seen(&ring_, completed);
-    if (entry == nullptr) continue;  // it is stopped
+    if (entry == nullptr) {
+      is_stopped_ = true;
+      continue;
+    }
     --offered_;
     any = true;
     const Status taken = result < 0 ? Error(-result, "FUSE over io_uring") : entry->take_request();
@@ -95,7 +100,7 @@ Status FuseRing::receive(bool wait, std::vector<FuseRingRequest*>& requests) {
     }
   }
   if (ended != 0) return Error(ended, "FUSE over io_uring");
-  if (wait && !any) return Error(EINTR, "io_uring");
+  if ((wait || is_stopped_) && !any) return Error(EINTR, "io_uring");
   return {};
 }
 

@@ -51,6 +51,7 @@ class FuseRing {
   io_uring ring_{};
   bool has_ring_ = false;
   bool enabled_ = false;
+  bool is_stopped_ = false;
   std::atomic<size_t> offered_{0};
 };
 

@@ -106,7 +106,7 @@ Status Serving::start() {
     return mount.error();
   }
   mount_ = std::move(*mount);
-  mount_->negotiation().want_request_timeout(limit_.ask_seconds);
+  mount_->session().negotiation().want_request_timeout(limit_.ask_seconds);
   why_->clear();
   auto loop = FuseLoop::start(*mount_, filesystem_->volume(), command_.io_uring, why_);
   if (!loop.ok()) {
@@ -206,7 +206,7 @@ std::string Serving::common_options() const {
   MountCommand command = command_;
   command.read_only = filesystem_->read_only();
   const bool durable = filesystem_->volume().session().durability == Durability::kDurable;
-  return describe_common_options(command, durable, mount_->negotiation().has_rings());
+  return describe_common_options(command, durable, mount_->session().negotiation().has_rings());
 }
 
 void Serving::wait_for_end() {

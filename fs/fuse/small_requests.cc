@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/small_requests.h"
 
-#include "fs/fuse/mount.h"
+#include "fs/fuse/session.h"
 
 namespace brickfs {
 
-SmallRequests::SmallRequests(FuseMount& mount) : mount_(mount), transfer_(mount.filesystem()) {}
+SmallRequests::SmallRequests(FuseSession& session) : session_(session), transfer_(session.filesystem()) {}
 
 bool SmallRequests::add(FuseRequest& request) {
   const FuseRequest::Transfer& transfer = *request.transfer();
   if (transfer.kills_privileges) return false;
-  if (transfer.for_page_cache) mount_.filesystem().note_cached(request.ino(), transfer.offset, transfer.bytes);
+  if (transfer.for_page_cache) session_.filesystem().note_cached(request.ino(), transfer.offset, transfer.bytes);
   const bool reads = request.header().opcode == FUSE_READ;
   if (reads ? !transfer_.begin_read(request.ino(), transfer.offset, transfer.data, transfer.touch)
             : !transfer_.begin_write(request.ino(), transfer.offset, transfer.data, transfer.writes_back)) {
@@ -38,7 +38,7 @@ void SmallRequests::answer_all(const Status& moved) {
     FuseRequest& request = *added_[i];
     const Result<uint64_t> bytes = moved.ok() ? transfer_.result(i) : moved.error();
     if (request.header().opcode == FUSE_WRITE) {
-      answer_write(mount_, request, bytes);
+      answer_write(session_, request, bytes);
     } else if (bytes.ok()) {
       request.answer(std::span<const std::byte>(request.transfer()->data.data, *bytes));
     } else {

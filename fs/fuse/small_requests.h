@@ -15,7 +15,7 @@ namespace brickfs {
 
 class SmallRequests {
  public:
-  explicit SmallRequests(FuseMount& mount);
+  explicit SmallRequests(FuseSession& session);
   SmallRequests(const SmallRequests&) = delete;
   SmallRequests& operator=(const SmallRequests&) = delete;
 
@@ -30,7 +30,7 @@ class SmallRequests {
  private:
   void answer_all(const Status& moved);
 
-  FuseMount& mount_;
+  FuseSession& session_;
   Filesystem::JointTransfer transfer_;
   std::vector<FuseRequest*> added_;
 };

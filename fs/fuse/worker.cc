@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "fs/fuse/mount.h"
+#include "fs/fuse/session.h"
 #include "fs/fuse/small_requests.h"
 
 namespace brickfs {
@@ -73,8 +73,8 @@ bool FuseWorker::serve_at_once(Status& served) {
   declined_.clear();
   bool done = false;
   {
-    const auto answer_first = mount_.filesystem().answer_first();
-    SmallRequests small(mount_);
+    const auto answer_first = session_.filesystem().answer_first();
+    SmallRequests small(session_);
     std::erase_if(together_, [&](FuseRequest* request) {
       const bool added = small.add(*request);
       if (!added) declined_.push_back(request);
@@ -121,7 +121,7 @@ bool FuseWorker::serve_in_one_go(Status& served) {
   bool done = false;
   Interruption some;
   {
-    SmallRequests small(mount_);
+    SmallRequests small(session_);
     for (FuseRequest* const request : together_) {
       request->waiter().join(&some);
       if (!small.add(*request)) declined_.push_back(request);
@@ -149,7 +149,7 @@ void FuseWorker::set_aside(std::vector<FuseRequest*>& requests) {
 Status FuseWorker::serve_alone(FuseRequest& request) {
   if (request.take_up()) {
     source_->begin_alone(request);
-    const auto answer_first = mount_.filesystem().answer_first();
+    const auto answer_first = session_.filesystem().answer_first();
     dispatcher_.serve(request);
   }
   return give_back(request);

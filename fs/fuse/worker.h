@@ -17,8 +17,8 @@ namespace brickfs {
 class FuseWorker {
  public:
   // The first two outlive it.
-  FuseWorker(FuseMount& mount, const FuseDispatcher& dispatcher, std::unique_ptr<RequestSource> source)
-      : mount_(mount), dispatcher_(dispatcher), source_(std::move(source)) {}
+  FuseWorker(FuseSession& session, const FuseDispatcher& dispatcher, std::unique_ptr<RequestSource> source)
+      : session_(session), dispatcher_(dispatcher), source_(std::move(source)) {}
 
   // On the thread, until the connection has ended (success), or `stopping` and the source says so. Then what it is at
   // has been answered. `goes`, if given, is asked after each round: true ends it, too. An error: as
@@ -44,7 +44,7 @@ class FuseWorker {
   Status serve_alone(FuseRequest& request);
   Status give_back(FuseRequest& request);
 
-  FuseMount& mount_;
+  FuseSession& session_;
   const FuseDispatcher& dispatcher_;
   const std::unique_ptr<RequestSource> source_;
   std::atomic<bool> busy_{false};

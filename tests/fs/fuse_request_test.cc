@@ -101,6 +101,15 @@ TEST_F(RequestOfFuse, AWriteWithoutAllItsDataIsNone) {
   done(request);
 }
 
+TEST_F(RequestOfFuse, AReadOfTooMuchIsOfWhatThereIsRoomFor) {
+  kernel_.request_read(5, 0, UINT32_MAX);
+  FuseRequest& request = *receive().at(0);
+  EXPECT_EQ(request.transfer()->bytes, kFuseTransferBytes);
+  EXPECT_EQ(request.transfer()->data.length_bytes, kFuseTransferBytes);
+  request.dismiss();
+  done(request);
+}
+
 TEST_F(RequestOfFuse, SmallOnesThatWaitAreReceivedTogether) {
   for (int i = 0; i < 3; ++i) kernel_.request_read(5, 4096 * i, 4096);
   kernel_.request_name(FUSE_LOOKUP, 1, "name");

@@ -38,6 +38,14 @@ class FakeKernel {
   }
 
   int device() const { return device_.get(); }
+  // Who asks from now on.
+  void ask_as(uint32_t uid, uint32_t thread) {
+    uid_ = uid;
+    thread_ = thread;
+  }
+  void send(std::span<const std::byte> message) {
+    EXPECT_EQ(::write(kernel_.get(), message.data(), message.size()), static_cast<ssize_t>(message.size()));
+  }
   // Its number.
   uint64_t request(uint32_t opcode, uint64_t node, std::span<const std::byte> body) {
     fuse_in_header header{};
@@ -45,11 +53,20 @@ class FakeKernel {
     header.opcode = opcode;
     header.unique = last_ += 2;
     header.nodeid = node;
+    header.uid = uid_;
+    header.pid = thread_;
     std::vector<std::byte> message(header.len);
     std::memcpy(message.data(), &header, sizeof(header));
-    std::memcpy(message.data() + sizeof(header), body.data(), body.size());
-    EXPECT_EQ(::write(kernel_.get(), message.data(), message.size()), static_cast<ssize_t>(message.size()));
+    if (!body.empty()) std::memcpy(message.data() + sizeof(header), body.data(), body.size());
+    send(message);
     return header.unique;
+  }
+  template <typename In>
+  uint64_t request_with(uint32_t opcode, uint64_t node, const In& in, std::string_view rest = {}) {
+    std::vector<std::byte> body(sizeof(in) + rest.size());
+    std::memcpy(body.data(), &in, sizeof(in));
+    std::memcpy(body.data() + sizeof(in), rest.data(), rest.size());
+    return request(opcode, node, body);
   }
   uint64_t request_name(uint32_t opcode, uint64_t node, std::string_view name) {
     std::vector<std::byte> body(name.size() + 1);
@@ -75,6 +92,8 @@ class FakeKernel {
     std::memcpy(body.data() + sizeof(in), data.data(), data.size());
     return request(FUSE_WRITE, node, body);
   }
+  // The connection has ended.
+  void hang_up() { kernel_ = UniqueFd(); }
   // The next that has come, an answer or a notice; none within a while.
   std::optional<Answer> answer(int patience_ms = 5'000) {
     pollfd one{kernel_.get(), POLLIN, 0};
@@ -93,6 +112,8 @@ class FakeKernel {
   UniqueFd kernel_;
   UniqueFd device_;
   uint64_t last_ = 0;
+  uint32_t uid_ = 0;
+  uint32_t thread_ = 0;
 };
 
 }  // namespace brickfs
