@@ -77,6 +77,7 @@ class ScriptedSource final : public RequestSource {
 
   std::vector<FuseRequest*> passed;
   std::vector<const FuseRequest*> alone;
+  std::atomic<int> begun_alone{0};  // for other threads
   std::vector<FuseRequest*> given_back;
   bool closed = false;
 
@@ -94,7 +95,10 @@ class ScriptedSource final : public RequestSource {
     passed.push_back(&request);
     return true;
   }
-  void begin_alone(const FuseRequest& request) override { alone.push_back(&request); }
+  void begin_alone(const FuseRequest& request) override {
+    alone.push_back(&request);
+    ++begun_alone;
+  }
   Status give_back(FuseRequest& request) override {
     given_back.push_back(&request);
     return {};
@@ -285,7 +289,7 @@ TEST_F(WorkerOfFuse, OneThatIsInterruptedGoesAndTheOthersWaitOn) {
   let_brick_be_away();
   round({&first, &second, &third});
   std::thread thread([this] { EXPECT_TRUE(run().ok()); });
-  await([&] { return !source_->alone.empty(); });
+  await([&] { return source_->begun_alone > 0; });
   second.waiter().interrupt(second.header().unique, [&] { second.answer_interrupted(); });
   await([&] { return second.answers() == 1; });
   EXPECT_EQ(second.error(), EINTR);
@@ -307,7 +311,7 @@ TEST_F(WorkerOfFuse, WhatIsSetAsideCanBeInterrupted) {
   changed.serve_alone();
   round({&small, &changed, &blocks});
   std::thread thread([this] { EXPECT_TRUE(run().ok()); });
-  await([&] { return !source_->alone.empty(); });
+  await([&] { return source_->begun_alone > 0; });
   small.waiter().interrupt(small.header().unique, [&] { small.answer_interrupted(); });
   await([&] { return small.answers() == 1; });
   EXPECT_EQ(small.error(), EINTR);
