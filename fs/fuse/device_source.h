@@ -7,7 +7,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -66,7 +65,7 @@ class FuseDeviceSource final : public RequestSource {
   FuseInterrupts& interrupts_;
   const int device_;
   const bool looks_;
-  ShortWait wait_{std::chrono::microseconds(100), std::chrono::microseconds(500)};
+  ShortWait wait_{ShortWait::kForRequest};
   FuseDeviceRequest own_;                                  // where requests are received
   std::vector<std::unique_ptr<FuseDeviceRequest>> small_;  // once there were several
   FuseDeviceQueue::Member member_;                         // first to go

@@ -27,9 +27,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kQuiet{30};
 constexpr milliseconds kLatest{1'000};
 constexpr int kRestPerCommit = 4;
-// The committer looks so long for the next transaction, while they come more often than this.
-constexpr std::chrono::microseconds kLook{60};
-constexpr milliseconds kSoon{1};
 constexpr milliseconds kRetry{100};
 constexpr int kSpaceTries = 30;
 // What is pending is at most such a part of the volume: it may have to fit into the reserve of a full one.
@@ -107,9 +104,9 @@ class Journal::Impl {
 
   // The committer's own.
   JournalWriter writer_;
-  std::vector<std::byte> taken_;  // transactions being written
-  ShortWait wait_{kLook, kSoon};  // for work
-  uint64_t heard_ = 0;            // told_, when it took work last
+  std::vector<std::byte> taken_;         // transactions being written
+  ShortWait wait_{ShortWait::kForWork};  // for work
+  uint64_t heard_ = 0;                   // told_, when it took work last
   Thread committer_;
 
   // Operations and the committer meet at the mutex thousands of times a second, so nobody takes it only to look: these

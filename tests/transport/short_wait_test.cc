@@ -28,7 +28,7 @@ class ShortWaitTest : public ::testing::Test {
     while (processor_demand().is_high(ProcessorDemand::Clock::now())) std::this_thread::sleep_for(milliseconds(1));
   }
 
-  ShortWait wait_{kLook, kSoon};
+  ShortWait wait_{ShortWait::Policy{kLook, kSoon}};
 };
 
 TEST_F(ShortWaitTest, LooksUntilItComes) {

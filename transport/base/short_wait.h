@@ -18,16 +18,25 @@ namespace brickfs {
 
 class ShortWait {
  public:
-  // Looks so long, after a wait that took less than `soon`.
-  ShortWait(std::chrono::microseconds look, std::chrono::microseconds soon) : look_(look), soon_(soon) {}
+  // Looks for `look`, after a wait that took less than `soon`. All that there are; none is longer than what it saves is
+  // worth.
+  struct Policy {
+    std::chrono::microseconds look;
+    std::chrono::microseconds soon;
+  };
+  static constexpr Policy kForMessage{std::chrono::microseconds(50), std::chrono::microseconds(150)};   // of the peer
+  static constexpr Policy kForRequest{std::chrono::microseconds(100), std::chrono::microseconds(500)};  // of the kernel
+  static constexpr Policy kForWork{std::chrono::microseconds(60), std::chrono::microseconds(1'000)};    // of our own
+
+  explicit ShortWait(const Policy& policy) : policy_(policy) {}
 
   void begin() { began_ = Clock::now(); }
   // Until come() is true: then true. False: it is time to sleep.
   template <typename Come>
   bool look(Come come) const {
-    if (last_ >= soon_ || processor_demand().is_high(began_)) return false;
+    if (last_ >= policy_.soon || processor_demand().is_high(began_)) return false;
     for (auto now = Clock::now(); !come();) {
-      if (now >= began_ + look_) return false;
+      if (now >= began_ + policy_.look) return false;
       ::sched_yield();  // whoever is to bring it may want this processor
       const auto yielded = std::exchange(now, Clock::now());
       processor_demand().note(now, now - yielded);
@@ -39,8 +48,7 @@ class ShortWait {
  private:
   using Clock = std::chrono::steady_clock;
 
-  const Clock::duration look_;
-  const Clock::duration soon_;
+  const Policy policy_;
   Clock::time_point began_;
   Clock::duration last_{};
 };

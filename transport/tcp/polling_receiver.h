@@ -22,7 +22,7 @@ class PollingReceiver {
 
  private:
   // What took longer than a look, a sleep and a wake-up is not worth looking for.
-  ShortWait wait_{std::chrono::microseconds(50), std::chrono::microseconds(150)};
+  ShortWait wait_{ShortWait::kForMessage};
 };
 
 }  // namespace brickfs::tcp
