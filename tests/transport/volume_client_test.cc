@@ -129,6 +129,31 @@ TEST(VolumeClient, SoftMountsGiveUpAndComeBack) {
   EXPECT_TRUE(read(*volume, 2 * kMiB, 10).ok()) << "once it is back, it works";
 }
 
+TEST(VolumeClient, CountsItsCalls) {
+  RestartingBrick brick(8, 0);
+  VolumeOptions options = remote_options();
+  options.soft = milliseconds(150);
+  auto volume = open_volume(brick, options);
+  const VolumeCounters& counters = volume->counters();
+  ASSERT_TRUE(volume->alloc(blocks(1, 1)).ok());
+  EXPECT_EQ(counters.counts(VolumeCall::kAlloc).count(), 1u);
+  ASSERT_TRUE(write(*volume, 2 * kMiB, filled(5000, 1)).ok());
+  ASSERT_TRUE(read(*volume, 2 * kMiB, 100).ok());
+  ASSERT_TRUE(volume->commit().ok());
+  EXPECT_EQ(counters.counts(VolumeCall::kWrite).bytes, 5000u);
+  EXPECT_EQ(counters.counts(VolumeCall::kRead).bytes, 100u);
+  EXPECT_EQ(counters.counts(VolumeCall::kCommit).count(), 1u);
+  EXPECT_EQ(counters.counts(VolumeCall::kWait).count(), 0u);
+  brick.faults().refuse(true);
+  brick.faults().lose();
+  EXPECT_EQ(read(*volume, 2 * kMiB, 10).code(), EIO);
+  const LatencyCounts reads = counters.counts(VolumeCall::kRead);
+  EXPECT_EQ(reads.count(), 2u);
+  EXPECT_EQ(reads.failures, 1u);
+  EXPECT_EQ(reads.bytes, 100u) << "what failed has moved nothing";
+  EXPECT_GE(counters.counts(VolumeCall::kWait).nanoseconds, 150'000'000u);
+}
+
 TEST(VolumeClient, HardMountsWait) {
   RestartingBrick brick(8, 0);
   auto volume = open_volume(brick);

@@ -13,13 +13,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "transport/base/sharded_counters.h"
+
 namespace brickfs {
 
 class Stays {
  public:
   // Where it was counted, for leave().
   size_t enter() {
-    const size_t place = place_of_thread();
+    const size_t place = shard_of_thread(kPlaces);
     places_[place].count.fetch_add(1);
     return place;
   }
@@ -34,12 +36,6 @@ class Stays {
     std::atomic<int64_t> count{0};
   };
   static constexpr size_t kPlaces = 16;
-
-  static size_t place_of_thread() {
-    static std::atomic<size_t> next{0};
-    thread_local const size_t mine = next.fetch_add(1, std::memory_order_relaxed) % kPlaces;
-    return mine;
-  }
 
   std::array<Place, kPlaces> places_;
 };

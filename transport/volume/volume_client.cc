@@ -24,7 +24,7 @@ VolumeClient::VolumeClient(std::unique_ptr<Brick> brick, VolumeOptions options)
       ledger_(std::make_unique<BlockLedger>()),
       handles_(std::make_unique<HandleCache>()),
       link_(std::make_unique<VolumeLink>(std::move(brick), options_.open,
-                                         options_.embedded ? std::nullopt : options_.soft)) {}
+                                         options_.embedded ? std::nullopt : options_.soft, counters_)) {}
 
 VolumeClient::~VolumeClient() = default;
 
@@ -75,6 +75,7 @@ auto VolumeClient::in_session(Patience& patience, Call&& call) -> decltype(call(
 
 Status VolumeClient::alloc(BlockRange blocks) {
   if (!is_valid(blocks)) return Error(EINVAL, "blocks to allocate");
+  VolumeCounters::Call counted(counters_, VolumeCall::kAlloc);
   Patience patience(options_.soft);
   BlockRange done{blocks.start, 0};
   while (done.count < blocks.count) {
@@ -82,7 +83,7 @@ Status VolumeClient::alloc(BlockRange blocks) {
     const Status status = alloc_once({done.end(), count}, patience);
     if (!status.ok()) {
       if (done.count > 0) static_cast<void>(free(done));  // all or nothing; what the first error says matters
-      return status;
+      return counted.ended(status);
     }
     done.count += count;
   }
@@ -104,6 +105,7 @@ Status VolumeClient::alloc_once(BlockRange blocks, Patience& patience) {
 
 Status VolumeClient::free(BlockRange blocks) {
   if (!is_valid(blocks)) return Error(EINVAL, "blocks to free");
+  VolumeCounters::Call counted(counters_, VolumeCall::kAlloc);
   Patience patience(options_.soft);
   if (tracks_blocks()) {
     // Within a session: before it, a call to allocate them may be unanswered.
@@ -112,7 +114,7 @@ Status VolumeClient::free(BlockRange blocks) {
   }
   while (blocks.count > 0) {
     const BlockRange part{blocks.start, std::min(blocks.count, limits::kBlocksPerCall)};
-    TRY(free_once(part, patience));
+    TRY(counted.ended(free_once(part, patience)));
     blocks = {part.end(), blocks.count - part.count};
   }
   return {};
@@ -165,7 +167,11 @@ Status VolumeClient::commit() { return commit(nullptr); }
 
 Status VolumeClient::commit(const Interruption* by) {
   if (options_.open.mode != OpenMode::kExclusive) return {};
-  return commits_.commit([this, by] { return run_commit(by); }, by);
+  const auto run = [this, by] {
+    VolumeCounters::Call counted(counters_, VolumeCall::kCommit);
+    return counted.ended(run_commit(by));
+  };
+  return commits_.commit(run, by);
 }
 
 // Interrupted, it leaves to the next one what it turned over.

@@ -35,6 +35,7 @@
 #include "transport/volume/piece.h"
 #include "transport/volume/replay_log.h"
 #include "transport/volume/stage.h"
+#include "transport/volume/volume_counters.h"
 #include "transport/volume/volume_link.h"
 
 namespace brickfs {
@@ -63,6 +64,7 @@ class VolumeClient final {
   Session session() const;
   LinkState link_state() const;
   bool is_away() const { return link_->is_away(); }  // calls would wait now, or fail
+  const VolumeCounters& counters() const { return counters_; }
   // What every call fails with, once the end is final. Does not wait, nor ask the brick.
   Status final_error() const;
 
@@ -119,6 +121,7 @@ class VolumeClient final {
   Status restore(Brick& brick, bool restarted);
 
   // volume_data.cc
+  Status write(TransferRound& round, Stage stage, Patience& patience);
   Status transfer(TransferRound& round, Stage stage, ReplayLog::Room& room, Patience& patience);
   Status transfer_at_once(TransferRound& round, ReplayLog::Room& room);
   void check_session(const VolumeLink::Use& use);
@@ -134,6 +137,7 @@ class VolumeClient final {
   Status run_commit(const Interruption* by);
 
   const VolumeOptions options_;
+  VolumeCounters counters_;
   std::atomic<bool> bounding_{false};
   CommitGroup commits_;
   std::unique_ptr<BlockLedger> ledger_;

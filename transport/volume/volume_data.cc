@@ -17,13 +17,19 @@ constexpr int kRefusals = 3;  // of fresh handles, before an operation gives up
 Status VolumeClient::read(std::span<const Piece> pieces, const Interruption* by) {
   Patience patience(options_.soft, by);
   TransferRound round(pieces, Direction::kRead);
+  VolumeCounters::Call counted(counters_, VolumeCall::kRead, round.total_bytes());
   ReplayLog::Room none;
-  return transfer(round, Stage::kData, none, patience);
+  return counted.ended(transfer(round, Stage::kData, none, patience));
 }
 
 Status VolumeClient::write(std::span<const Piece> pieces, Stage stage, const Interruption* by) {
   Patience patience(options_.soft, by);
   TransferRound round(pieces, Direction::kWrite);
+  VolumeCounters::Call counted(counters_, VolumeCall::kWrite, round.total_bytes());
+  return counted.ended(write(round, stage, patience));
+}
+
+Status VolumeClient::write(TransferRound& round, Stage stage, Patience& patience) {
   ReplayLog::Room room = TRY(reserve(round.total_bytes(), stage, patience));
   TRY(transfer(round, stage, room, patience));
   bound_writable(patience);
@@ -71,15 +77,17 @@ Status VolumeClient::transfer(TransferRound& round, Stage stage, ReplayLog::Room
 
 Status VolumeClient::try_read(std::span<const Piece> pieces) {
   TransferRound round(pieces, Direction::kRead);
+  VolumeCounters::Call counted(counters_, VolumeCall::kRead, round.total_bytes());
   ReplayLog::Room none;
-  return transfer_at_once(round, none);
+  return counted.ended(transfer_at_once(round, none));
 }
 
 Status VolumeClient::try_write(std::span<const Piece> pieces) {
   TransferRound round(pieces, Direction::kWrite);
   std::optional<ReplayLog::Room> room = log_->try_reserve(round.total_bytes(), Stage::kData);
   if (!room) return Error(EAGAIN, "no room for what has to be kept");
-  TRY(transfer_at_once(round, *room));
+  VolumeCounters::Call counted(counters_, VolumeCall::kWrite, round.total_bytes());
+  TRY(counted.ended(transfer_at_once(round, *room)));
   Patience none(std::chrono::milliseconds(0));
   bound_writable(none);
   return {};

@@ -46,8 +46,10 @@ Status Patience::wait(CondVar& changed, MutexLock& lock, Clock::time_point heard
 
 Status Patience::lasts() { return check(soft_ ? Clock::now() : Clock::time_point()); }
 
-VolumeLink::VolumeLink(std::unique_ptr<Brick> brick, OpenRequest request, std::optional<milliseconds> soft)
+VolumeLink::VolumeLink(std::unique_ptr<Brick> brick, OpenRequest request, std::optional<milliseconds> soft,
+                       VolumeCounters& counters)
     : soft_(soft),
+      counters_(counters),
       request_(std::move(request)),
       jitter_(static_cast<uint32_t>(request_.client)),
       brick_(std::move(brick)) {
@@ -101,6 +103,7 @@ Result<VolumeLink::Use> VolumeLink::enter(Patience& patience) {
       return use;
     }
     leave(place);
+    const VolumeCounters::Call counted(counters_, VolumeCall::kWait);
     MutexLock lock(mutex_);
     while (state_ == State::kWaiting) {
       if (outage_given_up_) return Error(EIO, "brick unreachable for too long");

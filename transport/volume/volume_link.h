@@ -22,6 +22,7 @@
 #include "transport/base/thread.h"
 #include "transport/brick/brick.h"
 #include "transport/volume/link_state.h"
+#include "transport/volume/volume_counters.h"
 
 namespace brickfs {
 
@@ -54,8 +55,9 @@ class VolumeLink {
   // the next session. ENODATA: the brick has lost committed data. `restarted`: the boot id is new.
   using Restore = std::function<Status(Brick& brick, bool restarted)>;
 
-  // `soft`: a session in which the brick has been silent for so long is given up.
-  VolumeLink(std::unique_ptr<Brick> brick, OpenRequest request, std::optional<std::chrono::milliseconds> soft);
+  // `soft`: a session in which the brick has been silent for so long is given up. `counters`: of waits.
+  VolumeLink(std::unique_ptr<Brick> brick, OpenRequest request, std::optional<std::chrono::milliseconds> soft,
+             VolumeCounters& counters);
   ~VolumeLink();  // leaves the lease alone
   VolumeLink(const VolumeLink&) = delete;
   VolumeLink& operator=(const VolumeLink&) = delete;
@@ -132,6 +134,7 @@ class VolumeLink {
   bool await_retry(std::chrono::milliseconds delay);
 
   const std::optional<std::chrono::milliseconds> soft_;
+  VolumeCounters& counters_;
   OpenRequest request_;  // resume: the thread's, after open()
   Restore restore_;      // fixed before the thread starts
 
