@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -22,10 +23,16 @@
 #include "server/verbs/listener.h"
 #include "transport/base/log.h"
 #include "transport/base/printable.h"
+#include "transport/base/progress.h"
 #include "transport/base/size.h"
 
 namespace brickfs {
 namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kBetweenNotices{5};
+constexpr std::chrono::seconds kDiskMayTake{300};  // for one block, or for the sync behind the last one
 
 // One line for people: why brickd does not serve.
 using Failure = std::optional<std::string>;
@@ -138,11 +145,23 @@ void read_secret_again(Brickd& brickd, const std::string& path) {
   log::info("SIGHUP: the secret is what {} has now; sessions that are open go on", path);
 }
 
+// In the log, and to the service manager, who would end what takes long.
+Progress progress_of_stop() {
+  return [log = progress_in_log(), next = steady_clock::now()](std::string_view what, uint64_t done,
+                                                               uint64_t total) mutable {
+    log(what, done, total);
+    if (done < total && steady_clock::now() < next) return;
+    next = steady_clock::now() + kBetweenNotices;
+    notify_service_manager(fmt::format("EXTEND_TIMEOUT_USEC={}\nSTATUS={} of {} {}",
+                                       std::chrono::microseconds(kDiskMayTake).count(), done, total, what));
+  };
+}
+
 int stop(Brickd& brickd) {
   notify_service_manager("STOPPING=1\nSTATUS=writing to the store what is in memory only");
   brickd.tcp.clear();
   brickd.verbs.reset();
-  const Status stopped = brickd.service->stop();
+  const Status stopped = brickd.service->stop(progress_of_stop());
   if (stopped.ok()) {
     log::info("stopped");
     return 0;

@@ -71,16 +71,17 @@ FuseRequest::Answer FuseDeviceRequest::put_aside() {
   };
 }
 
-FuseDeviceSource::FuseDeviceSource(VolumeClient& volume, KernelCache& cache, FuseDeviceQueue& queue,
-                                   FuseInterrupts& interrupts, int device, std::unique_ptr<FuseBuffers> buffers,
-                                   bool looks)
+FuseDeviceSource::FuseDeviceSource(VolumeClient& volume, KernelCache& cache, OperationCounters& counters,
+                                   FuseDeviceQueue& queue, FuseInterrupts& interrupts, int device,
+                                   std::unique_ptr<FuseBuffers> buffers, bool looks)
     : volume_(volume),
       cache_(cache),
+      counters_(counters),
       queue_(queue),
       interrupts_(interrupts),
       device_(device),
       looks_(looks),
-      own_(std::move(buffers), cache, device),
+      own_(std::move(buffers), cache, counters, device),
       member_(queue) {
   interrupts_.watch(own_);
 }
@@ -144,7 +145,7 @@ FuseDeviceRequest* FuseDeviceSource::free_small() {
   if (small_.size() == kTogether) return nullptr;
   auto buffers = FuseBuffers::make_small(volume_);
   if (!buffers.ok()) return nullptr;
-  small_.push_back(std::make_unique<FuseDeviceRequest>(std::move(*buffers), cache_, device_));
+  small_.push_back(std::make_unique<FuseDeviceRequest>(std::move(*buffers), cache_, counters_, device_));
   interrupts_.watch(*small_.back());
   return small_.back().get();
 }

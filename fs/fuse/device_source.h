@@ -20,8 +20,8 @@ namespace brickfs {
 
 class FuseDeviceRequest final : public FuseRequest {
  public:
-  FuseDeviceRequest(std::unique_ptr<FuseBuffers> buffers, KernelCache& cache, int device)
-      : FuseRequest(std::move(buffers), cache), device_(device) {}
+  FuseDeviceRequest(std::unique_ptr<FuseBuffers> buffers, KernelCache& cache, OperationCounters& counters, int device)
+      : FuseRequest(std::move(buffers), cache, counters), device_(device) {}
 
   // One is read, if there is one: into its own buffer. As read().
   ssize_t receive();
@@ -45,8 +45,8 @@ class FuseDeviceRequest final : public FuseRequest {
 class FuseDeviceSource final : public RequestSource {
  public:
   // All outlive it. `looks`: for the next request before it sleeps.
-  FuseDeviceSource(VolumeClient& volume, KernelCache& cache, FuseDeviceQueue& queue, FuseInterrupts& interrupts,
-                   int device, std::unique_ptr<FuseBuffers> buffers, bool looks);
+  FuseDeviceSource(VolumeClient& volume, KernelCache& cache, OperationCounters& counters, FuseDeviceQueue& queue,
+                   FuseInterrupts& interrupts, int device, std::unique_ptr<FuseBuffers> buffers, bool looks);
 
   Status receive(std::vector<FuseRequest*>& requests) override;
   bool pass(FuseRequest& request) override;
@@ -61,6 +61,7 @@ class FuseDeviceSource final : public RequestSource {
 
   VolumeClient& volume_;
   KernelCache& cache_;
+  OperationCounters& counters_;
   FuseDeviceQueue& queue_;
   FuseInterrupts& interrupts_;
   const int device_;

@@ -90,7 +90,7 @@ Status FuseLoop::make_ring_workers() {
 // One worker may come to have all entries of its queue.
 Result<std::unique_ptr<FuseLoop::Worker>> FuseLoop::make_ring_worker(size_t cpu) {
   auto ring = TRY(FuseRing::make(mount_.device(), stopped_.get(), kMostPerQueue + kExtraWorkers));
-  auto entry = TRY(FuseRingRequest::make(volume_, session_.cache(), cpu, queues_[cpu]));
+  auto entry = TRY(FuseRingRequest::make(volume_, session_.cache(), session_.operations(), cpu, queues_[cpu]));
   auto source = std::make_unique<FuseRingSource>(queues_[cpu], std::move(ring), std::move(entry),
                                                  FuseCpuChoice(cpu, serving_[cpu]));
   auto worker = std::make_unique<Worker>();
@@ -105,7 +105,7 @@ Result<std::unique_ptr<FuseLoop::Worker>> FuseLoop::make_device_worker() {
   auto worker = std::make_unique<Worker>();
   worker->worker = std::make_unique<FuseWorker>(
       session_, *dispatcher_,
-      std::make_unique<FuseDeviceSource>(volume_, session_.cache(), device_queue_, *interrupts_, mount_.device(),
+      std::make_unique<FuseDeviceSource>(volume_, session_.cache(), session_.operations(), device_queue_, *interrupts_, mount_.device(),
                                          std::move(buffers), looks_));
   return worker;
 }

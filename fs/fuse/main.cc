@@ -40,6 +40,7 @@ OPT     ro, rw            read-only or not (rw)
         soft, timeo=SEC   operations fail with EIO when it has been away for so long (60)
         linger=SEC        so long brickfs tries to bring what was written to a brick that is away, after an umount (300)
         max_metadata=SIZE  of memory for inodes and names: beyond it new names get ENOSPC (no bound)
+        metrics=ADDR:PORT  where Prometheus may ask for numbers: GET /metrics (nowhere)
         bg, retry=MINUTES  a volume that cannot be had yet is tried again: with bg behind the caller's back (10000), else before it returns (0)
         secret=PATH       file with the volume's secret
         writeback=auto|on|off  write() leaves the bytes in the kernel's cache (off; auto: where that does little harm)

@@ -90,6 +90,14 @@ Status set_max_metadata(std::string_view value, MountCommand& command, std::stri
   return {};
 }
 
+Status set_metrics(std::string_view value, MountCommand& command, std::string* why) {
+  const auto address = parse_metrics_address(std::string(value));
+  if (!address.ok()) return refuse(why, fmt::format("option metrics={}: {}", value, address.error().what()));
+  command.metrics = *address;
+  command.common["metrics"] = fmt::format("metrics={}", value);
+  return {};
+}
+
 template <typename Choice>
 Status set_choice(std::string_view key, std::string_view value, Choice& to, std::string* why) {
   if (value == "auto") {
@@ -183,6 +191,7 @@ Status set_option(std::string_view option, MountCommand& command, std::string* w
     if (key == "retry") return set_retry(key, value, command, why);
     if (key == "linger") return set_seconds(key, value, command.linger, why);
     if (key == "max_metadata") return set_max_metadata(value, command, why);
+    if (key == "metrics") return set_metrics(value, command, why);
     if (key == "secret") return set_secret(value, command, why);
     if (key == "writeback") return set_choice(key, value, command.writeback, why);
     if (key == "io_uring") return set_choice(key, value, command.io_uring, why);
@@ -207,6 +216,8 @@ std::string describe_common_options(const MountCommand& command, bool durable, b
                   durable ? "durable" : "volatile", command.soft ? "soft" : "hard", command.soft_timeout.count(),
                   command.linger.count(), command.writeback == Writeback::kOn ? "on" : "off", io_uring ? "on" : "off",
                   is_for_everybody(command) ? "allow_other" : "noallow_other");
+  if (const auto metrics = command.common.find("metrics"); metrics != command.common.end())
+    all += " " + metrics->second;
   if (command.max_metadata_bytes > 0) all += " max_metadata=" + format_size(command.max_metadata_bytes);
   for (const std::string& option : command.kernel_options) {
     if (!contains(kOfMount, option)) all += " " + option;

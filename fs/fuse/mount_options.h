@@ -11,6 +11,7 @@
 
 #include "transport/base/result.h"
 #include "transport/brick/limits.h"
+#include "transport/metrics/metrics_server.h"
 
 namespace brickfs {
 
@@ -29,8 +30,9 @@ struct MountCommand {
   bool require_durable = false;
   bool soft = false;
   std::chrono::seconds soft_timeout = limits::kSoftTimeout;
-  uint64_t max_metadata_bytes = 0;   // of memory; 0: no bound
-  std::chrono::seconds linger{300};  // after an umount, for a brick that is away
+  uint64_t max_metadata_bytes = 0;        // of memory; 0: no bound
+  std::optional<MetricsAddress> metrics;  // where Prometheus may ask
+  std::chrono::seconds linger{300};       // after an umount, for a brick that is away
   std::string secret_path;
   Writeback writeback = Writeback::kOff;  // auto: Serving decides
   bool no_atime = false;

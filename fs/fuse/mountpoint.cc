@@ -14,7 +14,7 @@
 #include <memory>
 
 #include "fs/fuse/mount.h"
-#include "fs/fuse/mount_table.h"
+#include "fs/mounts/mount_table.h"
 #include "transport/base/log.h"
 #include "transport/base/unique_fd.h"
 

@@ -53,6 +53,7 @@ Caller FuseRequest::caller(uint32_t umask) const {
 }
 
 void FuseRequest::begin(std::span<std::byte> message) {
+  begun_ = std::chrono::steady_clock::now();
   message_ = message;
   header_ = {};
   if (message.size() >= sizeof(header_)) std::memcpy(&header_, message.data(), sizeof(header_));
@@ -68,8 +69,10 @@ void FuseRequest::begin(std::span<std::byte> message) {
 void FuseRequest::take_over(FuseRequest& from, std::span<std::byte> room) {
   CHECK(from.message_.size() <= room.size());
   std::memcpy(room.data(), from.message_.data(), from.message_.size());
-  from.dismiss();
+  from.answered_ = true;
+  from.waiter_.end();
   begin(room.first(from.message_.size()));
+  begun_ = from.begun_;
 }
 
 // Only what a program does by itself, without the page cache, says whose locks it minds.
@@ -135,6 +138,13 @@ void FuseRequest::tell_kernel() {
   if (clears_mode_ != kNoIno) cache_.drop_attributes(clears_mode_);
 }
 
+void FuseRequest::set_answered(int error, size_t payload_bytes) {
+  answered_ = true;
+  const bool moved = transfer_ && error == 0;
+  const uint64_t bytes = !moved ? 0 : header_.opcode == FUSE_READ ? payload_bytes : transfer_->bytes;
+  counters_.count(header_.opcode, error, std::chrono::steady_clock::now() - begun_, bytes);
+}
+
 bool FuseRequest::send_answer(int error, std::span<const std::byte> payload) {
   fuse_out_header header = answer_header(header_.unique, error, payload.size());
   const iovec parts[] = {{&header, sizeof(header)}, {const_cast<std::byte*>(payload.data()), payload.size()}};
@@ -144,7 +154,7 @@ bool FuseRequest::send_answer(int error, std::span<const std::byte> payload) {
 bool FuseRequest::finish(int error, std::span<const std::byte> payload) {
   CHECK(!answered_);
   tell_kernel();
-  answered_ = true;
+  set_answered(error, payload.size());
   waiter_.end();
   return send_answer(error, payload);
 }
@@ -159,7 +169,7 @@ void FuseRequest::answer_written(const Result<uint64_t>& written) {
   }
   CHECK(!answered_);
   tell_kernel();
-  answered_ = true;
+  set_answered(code, payload.size());
   waiter_.end();
   cache_.drop_pages(ino(), transfer_->offset, transfer_->bytes, [answer = put_aside(), code, out] {
     answer(code, code == 0 ? bytes_of(out) : std::span<const std::byte>());
@@ -167,13 +177,13 @@ void FuseRequest::answer_written(const Result<uint64_t>& written) {
 }
 
 void FuseRequest::dismiss() {
-  answered_ = true;
+  set_answered(0, 0);
   waiter_.end();
 }
 
 // The waiter is locked; the thread looks there before it touches the request again.
 void FuseRequest::answer_interrupted() {
-  answered_ = true;
+  set_answered(EINTR, 0);
   (void)send_answer(EINTR, {});
 }
 

@@ -13,6 +13,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -24,6 +25,7 @@
 
 #include "fs/base/ids.h"
 #include "fs/fuse/buffers.h"
+#include "fs/fuse/operation_counters.h"
 #include "fs/fuse/protocol.h"
 #include "fs/fuse/waiter.h"
 #include "fs/operations/filesystem.h"
@@ -120,7 +122,9 @@ class FuseRequest {
   void answer_interrupted();
 
  protected:
-  FuseRequest(std::unique_ptr<FuseBuffers> buffers, KernelCache& cache) : buffers_(std::move(buffers)), cache_(cache) {}
+  // Both outlive it. `counters`: of what is answered.
+  FuseRequest(std::unique_ptr<FuseBuffers> buffers, KernelCache& cache, OperationCounters& counters)
+      : buffers_(std::move(buffers)), cache_(cache), counters_(counters) {}
   // It has come: header and all, which stay there.
   void begin(std::span<std::byte> message);
   // Header, then data, which may be in the request's own buffer. As writev().
@@ -136,10 +140,13 @@ class FuseRequest {
  private:
   void tell_kernel();
   bool finish(int error, std::span<const std::byte> payload);
+  void set_answered(int error, size_t payload_bytes);
   void parse_transfer();
 
   const std::unique_ptr<FuseBuffers> buffers_;
   KernelCache& cache_;
+  OperationCounters& counters_;
+  std::chrono::steady_clock::time_point begun_{};
   FuseWaiter waiter_;
   std::span<std::byte> message_;
   fuse_in_header header_{};

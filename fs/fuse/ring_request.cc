@@ -11,10 +11,11 @@
 
 namespace brickfs {
 
-Result<std::unique_ptr<FuseRingRequest>> FuseRingRequest::make(VolumeClient& volume, KernelCache& cache, size_t queue,
+Result<std::unique_ptr<FuseRingRequest>> FuseRingRequest::make(VolumeClient& volume, KernelCache& cache,
+                                                               OperationCounters& counters, size_t queue,
                                                                FuseRingQueue& workers) {
   return std::unique_ptr<FuseRingRequest>(
-      new FuseRingRequest(TRY(FuseBuffers::make_shared(volume)), cache, queue, workers));
+      new FuseRingRequest(TRY(FuseBuffers::make_shared(volume)), cache, counters, queue, workers));
 }
 
 // The kernel waits for an answer, if it has given it a request.

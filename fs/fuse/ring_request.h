@@ -26,7 +26,8 @@ class FuseRingRequest final : public FuseRequest {
  public:
   // All must outlive it. Once a request that was put aside is answered, the entry is left to a worker of `workers`.
   // ENOMEM.
-  static Result<std::unique_ptr<FuseRingRequest>> make(VolumeClient& volume, KernelCache& cache, size_t queue,
+  static Result<std::unique_ptr<FuseRingRequest>> make(VolumeClient& volume, KernelCache& cache,
+                                                       OperationCounters& counters, size_t queue,
                                                        FuseRingQueue& workers);
 
   // For FuseRing: what offers the entry to the kernel, with the answer to its request if it had one. The kernel has
@@ -35,8 +36,9 @@ class FuseRingRequest final : public FuseRequest {
   Status take_request();  // EPROTO
 
  private:
-  FuseRingRequest(std::unique_ptr<FuseBuffers> buffers, KernelCache& cache, size_t queue, FuseRingQueue& workers)
-      : FuseRequest(std::move(buffers), cache), queue_(static_cast<uint16_t>(queue)), workers_(workers) {}
+  FuseRingRequest(std::unique_ptr<FuseBuffers> buffers, KernelCache& cache, OperationCounters& counters, size_t queue,
+                  FuseRingQueue& workers)
+      : FuseRequest(std::move(buffers), cache, counters), queue_(static_cast<uint16_t>(queue)), workers_(workers) {}
   // Keeps it for put_command().
   ssize_t send(std::span<const iovec> parts) override;
   Answer put_aside() override;

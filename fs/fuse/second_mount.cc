@@ -17,10 +17,10 @@
 #include <sstream>
 #include <vector>
 
-#include "fs/fuse/brickfs_end.h"
 #include "fs/fuse/mount_flags.h"
-#include "fs/fuse/mount_table.h"
 #include "fs/fuse/umount_helper.h"
+#include "fs/mounts/brickfs_end.h"
+#include "fs/mounts/mount_table.h"
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/source.h"

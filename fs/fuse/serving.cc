@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -18,12 +19,14 @@
 #include "fs/fuse/ending.h"
 #include "fs/fuse/loop.h"
 #include "fs/fuse/mount.h"
+#include "fs/fuse/mount_listener.h"
+#include "fs/fuse/mount_metrics.h"
+#include "fs/fuse/mount_monitor.h"
 #include "fs/fuse/mount_source.h"
 #include "fs/fuse/request_limit.h"
 #include "fs/fuse/ring_switch.h"
 #include "fs/fuse/signals.h"
 #include "fs/fuse/umount_helper.h"
-#include "fs/fuse/umount_listener.h"
 #include "fs/operations/filesystem.h"
 #include "transport/base/log.h"
 #include "transport/base/unique_fd.h"
@@ -65,6 +68,8 @@ class Serving {
   void look_at_request_limit();
   void choose_writeback();
   Status mount_filesystem();
+  Status listen_to_prometheus();
+  MountState fixed_state() const;
   void listen_to_umount();
   std::string common_options() const;
   void look_at_link();
@@ -84,16 +89,22 @@ class Serving {
   std::unique_ptr<FuseMount> mount_;
   std::unique_ptr<FuseLoop> loop_;
   std::unique_ptr<Ending> ending_;
-  std::unique_ptr<UmountListener> listener_;
+  std::unique_ptr<MountMonitor> monitor_;
+  std::unique_ptr<MountListener> listener_;
+  std::atomic<const MountMonitor*> shown_ = nullptr;
+  std::unique_ptr<MetricsServer> metrics_;
   bool asked_to_end_ = false;  // by a signal
   int drops_ = 0;              // of the kernel's caches, since the volume was lost
   RequestLimit limit_;
+  std::string ring_obstacle_;       // to io_uring=auto
+  std::string writeback_obstacle_;  // to writeback=auto
   std::optional<steady_clock::time_point> away_since_;
 };
 
 Status Serving::start() {
   look_at_request_limit();
   choose_writeback();
+  TRY(listen_to_prometheus());
   TRY(mount_filesystem());
   defer_signals();
   if (const Status chosen = choose_requests_way(); !chosen.ok()) {
@@ -120,6 +131,9 @@ Status Serving::start() {
   loop_ = std::move(*loop);
   put_ring_switch_back();
   ending_ = std::make_unique<Ending>(*filesystem_, command_.linger);
+  monitor_ = std::make_unique<MountMonitor>(*filesystem_, mount_->session().operations(), fixed_state(),
+                                            mount_->device_number());
+  shown_ = monitor_.get();
   listen_to_umount();
   mount_->raise_read_ahead();
   register_umount_helper(mount_->listed_source(), command_.mountpoint);
@@ -136,6 +150,7 @@ Status Serving::choose_requests_way() {
     return Error(ENOTSUP, "io_uring");
   }
   command_.io_uring = IoUring::kOff;
+  ring_obstacle_ = *obstacle;
   return {};
 }
 
@@ -164,9 +179,15 @@ void Serving::look_at_request_limit() {
 // what was lost.
 void Serving::choose_writeback() {
   if (command_.writeback != Writeback::kAuto) return;
-  const bool fails = command_.soft || limit_.longest_outage();
-  command_.writeback = !command_.read_only && !fails && tells_dirty_limit() ? Writeback::kOn : Writeback::kOff;
-  log::info("writeback=auto: {}", command_.writeback == Writeback::kOn ? "on" : "off");
+  if (command_.read_only) {
+    writeback_obstacle_ = "a read-only mount";
+  } else if (command_.soft || limit_.longest_outage()) {
+    writeback_obstacle_ = "its operations fail while the brick is away";
+  } else if (!tells_dirty_limit()) {
+    writeback_obstacle_ = "this kernel does not say how much it has not written back (Linux 6.2 does)";
+  }
+  command_.writeback = writeback_obstacle_.empty() ? Writeback::kOn : Writeback::kOff;
+  log::info("writeback=auto: {}", writeback_obstacle_.empty() ? "on" : "off: " + writeback_obstacle_);
 }
 
 Status Serving::mount_filesystem() {
@@ -191,10 +212,45 @@ Status Serving::mount_filesystem() {
   return {};
 }
 
+// Before anything is mounted: a port that cannot be had is a reason not to.
+Status Serving::listen_to_prometheus() {
+  if (!command_.metrics) return {};
+  auto server = MetricsServer::start(*command_.metrics, [this](Metrics& metrics) {
+    if (const MountMonitor* const monitor = shown_) collect(monitor->state(MountMonitor::Clock::now()), metrics);
+  });
+  if (!server.ok()) {
+    *why_ = fmt::format("option {}: {}", command_.common.at("metrics"), strerror(server.error().code()));
+    return server.error();
+  }
+  metrics_ = std::move(*server);
+  log::info("metrics at http://{}:{}/metrics", command_.metrics->host, metrics_->port());
+  return {};
+}
+
+MountState Serving::fixed_state() const {
+  MountState state;
+  state.version = BRICKFS_VERSION;
+  state.pid = getpid();
+  state.source = command_.source;
+  state.mountpoint = command_.mountpoint;
+  state.mounted_since = time(nullptr);
+  state.secret_file = command_.secret_path;
+  state.durable = filesystem_->volume().session().durability == Durability::kDurable;
+  state.soft = command_.soft;
+  state.soft_seconds = command_.soft_timeout.count();
+  state.io_uring = mount_->session().negotiation().has_rings();
+  state.io_uring_obstacle = ring_obstacle_;
+  state.writeback = command_.writeback == Writeback::kOn;
+  state.writeback_obstacle = writeback_obstacle_;
+  state.request_limit_seconds = limit_.limit.value_or(std::chrono::seconds(0)).count();
+  state.max_metadata_bytes = command_.max_metadata_bytes;
+  return state;
+}
+
 void Serving::listen_to_umount() {
   if (geteuid() != 0) return;  // umount(8) runs a helper for root only
-  auto listener =
-      UmountListener::start(*filesystem_, *ending_, command_.linger, common_options(), mount_->device_number());
+  auto listener = MountListener::start(*filesystem_, *ending_, *monitor_, command_.linger, common_options(),
+                                       mount_->device_number());
   if (listener.ok()) {
     listener_ = std::move(*listener);
   } else {
@@ -212,6 +268,7 @@ std::string Serving::common_options() const {
 void Serving::wait_for_end() {
   while (!is_readable(loop_->ended(), signals_fd(), limit_.limit ? kLookAtOutage : kLookAtDevice)) {
     if (mount_->is_severed()) break;
+    monitor_->look(steady_clock::now());
     look_at_link();
     if (ending_->gave_up()) break;
   }
@@ -255,6 +312,7 @@ void Serving::look_at_loss(LinkState::Kind link) {
 }
 
 Status Serving::finish() {
+  metrics_.reset();
   if (listener_ && mount_->is_severed()) listener_->close();
   ending_->begin();
   const UniqueFd done(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

@@ -11,6 +11,7 @@
 
 #include "fs/fuse/kernel_cache.h"
 #include "fs/fuse/negotiation.h"
+#include "fs/fuse/operation_counters.h"
 #include "fs/fuse/writeback_cache.h"
 #include "fs/operations/filesystem.h"
 
@@ -36,6 +37,7 @@ class FuseSession {
 
   Filesystem& filesystem() const { return filesystem_; }
   KernelCache& cache() { return cache_; }
+  OperationCounters& operations() { return operations_; }  // that were answered
   FuseNegotiation& negotiation() { return negotiation_; }
   // Null: the kernel's write-back cache is off.
   WritebackCache* writeback() const { return writeback_.get(); }
@@ -47,6 +49,7 @@ class FuseSession {
   const Rules rules_;
   FuseNegotiation negotiation_;
   KernelCache cache_;
+  OperationCounters operations_;
   std::unique_ptr<WritebackCache> writeback_;
 };
 

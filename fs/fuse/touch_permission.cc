@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 
-#include "fs/fuse/mount_table.h"
+#include "fs/mounts/mount_table.h"
 
 namespace brickfs {
 

@@ -54,6 +54,8 @@ Status Filesystem::Impl::end_changes() {
 }
 
 bool Filesystem::read_only() const { return impl_->read_only; }
+std::string Filesystem::why_read_only() const { return impl_->why_read_only; }
+std::string Filesystem::store_trouble() const { return impl_->space ? impl_->space->store_trouble() : ""; }
 VolumeClient& Filesystem::volume() { return *impl_->volume; }
 
 void Filesystem::want_commit() {
@@ -77,7 +79,9 @@ void Filesystem::ask_before_touching(std::function<bool()> may_touch) { impl_->m
 Uncommitted Filesystem::uncommitted() const {
   if (impl_->read_only) return {};
   const Lsn durable = impl_->journal->durable();  // first: it never passes the other
-  return {.operations = raw(impl_->journal->last()) - raw(durable), .bytes = impl_->volume->uncommitted_bytes()};
+  return {.operations = raw(impl_->journal->last()) - raw(durable),
+          .bytes = impl_->volume->uncommitted_bytes(),
+          .committed = raw(durable)};
 }
 
 void Filesystem::reserve_for_writeback(uint64_t bytes, std::function<void()> on_short) {
@@ -98,6 +102,18 @@ Filesystem::KnownFiles Filesystem::known_files(Ino from, size_t most) const {
   }
   if (!numbers.empty()) known.next = Ino{raw(numbers.back()) + 1};
   return known;
+}
+
+PersistenceStat Filesystem::persistence() const {
+  if (impl_->read_only) return {};
+  const CheckpointStat checkpoint = impl_->checkpoints->stat();
+  PersistenceStat stat;
+  stat.journal_bytes = impl_->journal->chain_blocks() * kBlockBytes;
+  stat.checkpoint_bytes = checkpoint.blocks * kBlockBytes;
+  if (checkpoint.began != std::chrono::steady_clock::time_point())
+    stat.checkpoint_age = std::chrono::steady_clock::now() - checkpoint.began;
+  stat.checkpoint_took = checkpoint.took;
+  return stat;
 }
 
 FilesystemStat Filesystem::stat() const {

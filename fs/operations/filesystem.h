@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -103,6 +104,15 @@ struct FilesystemStat {
 struct Uncommitted {
   uint64_t operations = 0;  // transactions of the journal; 0: nothing would be lost
   uint64_t bytes = 0;       // of data and journal, where they are kept for replay
+  uint64_t committed = 0;   // transactions that a crash of the brick does not undo, since the file system was made
+};
+
+// What holds the metadata on the brick.
+struct PersistenceStat {
+  uint64_t journal_bytes = 0;
+  uint64_t checkpoint_bytes = 0;
+  std::optional<std::chrono::nanoseconds> checkpoint_age;  // none: it is a former mount's
+  std::chrono::nanoseconds checkpoint_took{};              // likewise
 };
 
 struct MountOptions {
@@ -123,6 +133,10 @@ class Filesystem {
   // Everything durable, checkpoint written, lease given up.
   Status unmount();
   bool read_only() const;
+  // Why it is though it was not asked for, for people; empty: that is not so.
+  std::string why_read_only() const;
+  // What ails the brick's store (transport/brick/store_trouble.h), as the brick last said; empty: nothing.
+  std::string store_trouble() const;
   // As long as what it returns lives, the calling thread's changes do not wake the journal's writer: to be held from a
   // request until it has been answered, so that whoever asked does not wait for that.
   [[nodiscard]] Journal::WakeLater answer_first();
@@ -226,6 +240,7 @@ class Filesystem {
   FilesystemStat stat() const;
   // Waits for nothing; also during unmount() and after it.
   Uncommitted uncommitted() const;
+  PersistenceStat persistence() const;
   // Writes a checkpoint now, unless nothing was journalled since the last one; others go on meanwhile. Read-only:
   // nothing.
   Status checkpoint();

@@ -41,6 +41,7 @@ class Filesystem::Impl {
   // Fixed after mount.
   MountOptions options;
   bool read_only = false;
+  std::string why_read_only;                    // though it was not asked for; for people
   std::atomic<bool> told_metadata_full{false};  // said in the log since there was room again
   std::function<bool()> may_touch;              // Filesystem::ask_before_touching
   SpaceUsage read_only_usage;                   // of a read-only mount, which has no `space`

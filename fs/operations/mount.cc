@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "fs/base/progress.h"
 #include "fs/operations/filesystem_state.h"
 #include "fs/persistence/checkpoint_thread.h"
 #include "fs/persistence/tree_scan.h"
 #include "fs/recovery/make.h"
 #include "fs/recovery/recovery.h"
 #include "transport/base/log.h"
+#include "transport/base/progress.h"
 
 namespace brickfs {
 
@@ -30,7 +30,7 @@ class Filesystem::Mounting {
  private:
   Status find_filesystem();
   Status make_where_none_was();
-  bool may_change() const;
+  std::string obstacle_to_changes() const;
   void serve_read_only();
   Status begin_changes();
   Status free_leaked();
@@ -56,10 +56,11 @@ Status Filesystem::Mounting::run() {
   TRY(find_filesystem());
   recovered_ = TRY(recover(volume_, superblock(), listed_, impl_.inodes, progress_in_log(), why_));
   impl_.inodes.count_memory_of_all();
-  if (may_change()) {
-    TRY(begin_changes());
-  } else {
+  impl_.why_read_only = obstacle_to_changes();
+  if (impl_.options.read_only || !impl_.why_read_only.empty()) {
     serve_read_only();
+  } else {
+    TRY(begin_changes());
   }
   log::info("mounted {}{}: {} inodes, {} transactions replayed", superblock().uuid_text(),
             impl_.read_only ? " read-only" : "", impl_.inodes.size(), recovered_.journal.transactions);
@@ -94,20 +95,23 @@ Status Filesystem::Mounting::make_where_none_was() {
   return {};
 }
 
-bool Filesystem::Mounting::may_change() const {
+// Why it is mounted read-only though it was not asked for; empty: it need not be.
+std::string Filesystem::Mounting::obstacle_to_changes() const {
   const Findings& findings = recovered_.findings;
   if (findings.damaged()) {
-    log::error(
+    std::string why = fmt::format(
         "the file system is damaged, it is mounted read-only: {} ({} findings in all; unmount, `brickctl check "
         "--repair`)",
         findings.first_damage(), findings.damages());
-    return false;
+    log::error("{}", why);
+    return why;
   }
   if (head_.superblock.read_only) {
-    log::warn("the file system has features that this brickfs does not know: it is mounted read-only");
-    return false;
+    std::string why = "the file system has features that this brickfs does not know: it is mounted read-only";
+    log::warn("{}", why);
+    return why;
   }
-  return !impl_.options.read_only;
+  return "";
 }
 
 void Filesystem::Mounting::serve_read_only() {

@@ -133,8 +133,7 @@ Status Filesystem::set_xattr(Ino ino, std::string_view name, std::span<const std
 }
 
 Result<std::vector<std::byte>> Filesystem::get_xattr(Ino ino, std::string_view name) {
-  if (ino == kRootIno && name == kLinkAttribute)
-    return describe_link(impl_->volume->link_state(), impl_->space ? impl_->space->store_trouble() : "");
+  if (ino == kRootIno && name == kLinkAttribute) return describe_link(impl_->volume->link_state(), store_trouble());
   TRY(check_name(name));
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
   const std::vector<std::byte>* value = find_xattr(*TRY(impl_->find_inode(ino)), name);

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "fs/base/progress.h"
 #include "fs/inode/rows.h"
 #include "fs/persistence/superblock.h"
 #include "fs/space/space.h"
+#include "transport/base/progress.h"
 #include "transport/base/result.h"
 #include "transport/volume/volume_client.h"
 

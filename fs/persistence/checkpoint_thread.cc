@@ -31,7 +31,7 @@ CheckpointThread::CheckpointThread(Parts parts, SuperblockSlots slots, Superbloc
     : parts_(std::move(parts)),
       slots_(slots),
       current_(std::move(current)),
-      checkpoint_blocks_(current_.checkpoint.blocks()) {}
+      stat_{.blocks = current_.checkpoint.blocks()} {}
 
 CheckpointThread::~CheckpointThread() { stop(); }
 
@@ -87,7 +87,7 @@ void CheckpointThread::run_or_log() {
 
 bool CheckpointThread::checkpoint_is_missing() const {
   MutexLock lock(mutex_);
-  return checkpoint_blocks_ == 0;
+  return stat_.blocks == 0;
 }
 
 // False when the thread is to end. A volume whose journal is one block costs no wake-ups.
@@ -123,7 +123,7 @@ CheckpointThread::JournalBound CheckpointThread::journal_bound() const {
   uint64_t checkpoint = 0;
   {
     MutexLock lock(mutex_);
-    checkpoint = checkpoint_blocks_;
+    checkpoint = stat_.blocks;
   }
   const SpaceUsage usage = parts_.space.usage();
   const uint64_t free = usage.free_units / kUnitsPerBlock;
@@ -143,14 +143,25 @@ Status CheckpointThread::run() {
     if (stopping_) return Error(ECANCELED, "checkpoints have stopped");
     running_ = true;
   }
+  const Clock::time_point began = Clock::now();
+  const uint64_t generation = current_.generation;
   const Status status = write_checkpoint();
   MutexLock lock(mutex_);
   running_ = false;
-  checkpoint_blocks_ = current_.checkpoint.blocks();
+  stat_.blocks = current_.checkpoint.blocks();
+  if (current_.generation != generation) {
+    stat_.began = began;
+    stat_.took = Clock::now() - began;
+  }
   failures_ = status.ok() ? 0 : std::min(failures_ + 1, kMostDoublings + 1);
   not_before_ = status.ok() ? Clock::time_point{} : Clock::now() + kFirstPause * (1 << (failures_ - 1));
   changed_.notify_all();
   return status;
+}
+
+CheckpointStat CheckpointThread::stat() const {
+  MutexLock lock(mutex_);
+  return stat_;
 }
 
 Status CheckpointThread::write_checkpoint() {

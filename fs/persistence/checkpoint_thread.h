@@ -24,6 +24,13 @@
 
 namespace brickfs {
 
+// Of the checkpoint in force.
+struct CheckpointStat {
+  uint64_t blocks = 0;
+  std::chrono::steady_clock::time_point began{};  // the writing of it; zero: by a former mount
+  std::chrono::nanoseconds took{};
+};
+
 class CheckpointThread {
  public:
   struct Parts {
@@ -47,6 +54,7 @@ class CheckpointThread {
   // Writes one now, unless nothing was journalled since the last; from any thread, after or without start(). ECANCELED
   // after stop().
   Status run();
+  CheckpointStat stat() const;
   // No checkpoint begins any more; waits for the one under way.
   void stop();
 
@@ -90,7 +98,7 @@ class CheckpointThread {
   bool grew_ ABSL_GUARDED_BY(mutex_) = false;
   int failures_ ABSL_GUARDED_BY(mutex_) = 0;                // in a row
   Clock::time_point not_before_ ABSL_GUARDED_BY(mutex_){};  // after a failure
-  uint64_t checkpoint_blocks_ ABSL_GUARDED_BY(mutex_) = 0;  // of the one in force
+  CheckpointStat stat_ ABSL_GUARDED_BY(mutex_);
   Thread thread_;
 };
 

@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "fs/base/finding.h"
-#include "fs/base/progress.h"
+#include "transport/base/progress.h"
 #include "transport/base/result.h"
 #include "transport/volume/volume_client.h"
 

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "fs/base/finding.h"
-#include "fs/base/progress.h"
 #include "fs/inode/inode_table.h"
 #include "fs/persistence/journal_reader.h"
 #include "fs/persistence/superblock.h"
 #include "fs/recovery/reconcile.h"
 #include "fs/recovery/tree_loader.h"
+#include "transport/base/progress.h"
 #include "transport/base/result.h"
 #include "transport/volume/volume_client.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "fs/base/finding.h"
-#include "fs/base/progress.h"
+#include "transport/base/progress.h"
 #include "transport/base/result.h"
 #include "transport/volume/volume_client.h"
 

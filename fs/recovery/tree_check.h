@@ -4,8 +4,8 @@
 #pragma once
 
 #include "fs/base/finding.h"
-#include "fs/base/progress.h"
 #include "fs/inode/inode_table.h"
+#include "transport/base/progress.h"
 
 namespace brickfs {
 

@@ -54,7 +54,7 @@ class BrickServiceImpl final : public BrickService {
   void announce_tcp(uint16_t port) override { volumes_.announce_tcp(port); }
   BootId boot() const override { return boot_; }
   Durability durability() const override { return store_ ? Durability::kDurable : Durability::kVolatile; }
-  Status stop() override;
+  Status stop(const Progress& progress) override;
 
  private:
   std::string medium() const;
@@ -86,7 +86,7 @@ class BrickServiceImpl final : public BrickService {
 };
 
 BrickServiceImpl::~BrickServiceImpl() {
-  const Status stopped = BrickServiceImpl::stop();
+  const Status stopped = BrickServiceImpl::stop({});
   if (!stopped.ok()) log::error("stopping the brick: {}: {}", stopped.error().what(), std::strerror(stopped.code()));
 }
 
@@ -109,12 +109,12 @@ Status BrickServiceImpl::load(const BrickConfig& config, std::string* why, const
   return {};
 }
 
-Status BrickServiceImpl::stop() {
+Status BrickServiceImpl::stop(const Progress& progress) {
   MutexLock lock(stop_mutex_);
   if (!stopped_) {
     silence_watch_.reset();
     volumes_.shut();
-    stopped_ = blocks_.write_back_all();
+    stopped_ = blocks_.write_back_all(progress);
     if (kept_) kept_->table().seal();
   }
   return *stopped_;

@@ -19,6 +19,7 @@
 #include "server/service/server_session.h"
 #include "server/store/memory_keeper.h"
 #include "server/store/store_device.h"
+#include "transport/base/progress.h"
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
 #include "transport/brick/limits.h"
@@ -73,7 +74,8 @@ class BrickService {
   virtual BootId boot() const = 0;
   virtual Durability durability() const = 0;
   // Clean stop: what is in memory only goes to the store. Memory that is kept says that it was left in order.
-  virtual Status stop() = 0;
+  virtual Status stop(const Progress& progress) = 0;
+  Status stop() { return stop({}); }
 };
 
 }  // namespace brickfs

@@ -131,11 +131,16 @@ Status BlockStore::sync() {
   return synced;
 }
 
-Status BlockStore::write_back_all() {
+Status BlockStore::write_back_all(const Progress& progress) {
   if (store_ == nullptr) return {};
   {
     MutexLock lock(mutex_);
-    while (!dirty_idle_.empty()) TRY(store_writes(*dirty_idle_.front()));
+    const uint64_t total = dirty_idle_.size();
+    while (!dirty_idle_.empty()) {
+      if (progress) progress("blocks written to the store", total - dirty_idle_.size(), total);
+      TRY(store_writes(*dirty_idle_.front()));
+    }
+    if (progress) progress("blocks written to the store", total, total);
   }
   return sync();
 }

@@ -27,6 +27,7 @@
 #include "server/store/pool.h"
 #include "server/store/store_file.h"
 #include "transport/base/mutex.h"
+#include "transport/base/progress.h"
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
 
@@ -77,7 +78,7 @@ class BlockStore {
   Status commit(VolumeId volume, std::span<const CommitRange> ranges, const Abandoned& abandoned)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Writes and syncs all that is newer in memory. Precondition: nothing is mapped.
-  Status write_back_all() ABSL_LOCKS_EXCLUDED(mutex_);
+  Status write_back_all(const Progress& progress) ABSL_LOCKS_EXCLUDED(mutex_);
 
   uint64_t suspect_blocks(VolumeId volume) const ABSL_LOCKS_EXCLUDED(mutex_);
   // The store has slots for which its disk has no room: or so little that clients hold it back for what they need to

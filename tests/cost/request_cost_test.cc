@@ -102,9 +102,9 @@ class RequestCost : public ::testing::Test {
   static constexpr size_t kPage = 4096;
 
   RequestCost() : brick_(testing::memory_config(64)), bed_({}, brick_.connect()), queue_(bed_.kernel().device()) {
-    auto source =
-        std::make_unique<FuseDeviceSource>(bed_.volume(), bed_.session().cache(), queue_, interrupts_,
-                                           bed_.kernel().device(), std::move(*FuseBuffers::make(bed_.volume())), true);
+    auto source = std::make_unique<FuseDeviceSource>(bed_.volume(), bed_.session().cache(), bed_.session().operations(),
+                                                     queue_, interrupts_, bed_.kernel().device(),
+                                                     std::move(*FuseBuffers::make(bed_.volume())), true);
     worker_ = std::make_unique<FuseWorker>(bed_.session(), bed_.dispatcher(), std::move(source));
     file_ = make_file(bed_.filesystem(), "file");
     thread_ = std::thread([this] {

@@ -20,9 +20,14 @@ PROGRAMS = ("brickd", "brickfs", "brickctl", "mount", "umount")
 
 
 def blocks(text, section):
-    """(line number, lines, the text before) of each indented block, of one section or all."""
+    """(line number, lines, the text before) of each indented block, of one section or all; not of what is fenced."""
     here, before, block, found, start, start_of_paragraph = section is None, "", [], [], 1, True
+    fenced = False
     for number, line in enumerate(text.splitlines() + ["."], 1):
+        fence = line.lstrip().startswith("```")
+        if fence or fenced:
+            fenced = fenced != fence
+            line = "."
         if line.startswith("    ") or (block and not line):
             block.append(line[4:])
             continue

@@ -32,8 +32,9 @@ class RequestOfFuse : public ::testing::Test {
   }
 
   std::unique_ptr<FuseDeviceSource> make_source() {
-    return std::make_unique<FuseDeviceSource>(volume_->volume(), cache_, queue_, interrupts_, kernel_.device(),
-                                              std::move(*FuseBuffers::make(volume_->volume())), false);
+    return std::make_unique<FuseDeviceSource>(volume_->volume(), cache_, operations_, queue_, interrupts_,
+                                              kernel_.device(), std::move(*FuseBuffers::make(volume_->volume())),
+                                              false);
   }
   // What comes with the next receive().
   std::vector<FuseRequest*> receive() {
@@ -50,11 +51,25 @@ class RequestOfFuse : public ::testing::Test {
   MountedVolume volume_;
   FakeKernel kernel_;
   KernelCache cache_;
+  OperationCounters operations_;
   FuseDeviceQueue queue_;
   std::unique_ptr<FuseDeviceSource> source_;
   std::unique_ptr<FuseDeviceSource> other_;
   FuseInterrupts interrupts_;  // first to go: it knows requests of theirs
 };
+
+TEST_F(RequestOfFuse, IsCountedOnceItIsAnswered) {
+  kernel_.request(FUSE_GETATTR, 1, std::vector<std::byte>(sizeof(fuse_getattr_in)));
+  FuseRequest& request = *receive().at(0);
+  EXPECT_TRUE(operations_.operations().empty());
+  request.answer(Error(EIO, ""));
+  done(request);
+  const auto operations = operations_.operations();
+  ASSERT_EQ(operations.size(), 1u);
+  EXPECT_EQ(operations[0].name, "getattr");
+  EXPECT_EQ(operations[0].counts.count(), 1u);
+  EXPECT_EQ(operations[0].counts.failures, 1u);
+}
 
 TEST_F(RequestOfFuse, HasItsNamesAndArguments) {
   fuse_rename2_in in{};

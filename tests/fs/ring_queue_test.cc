@@ -19,7 +19,7 @@ class RingQueue : public ::testing::Test {
  protected:
   RingQueue() : cache_(*volume_) {
     for (size_t i = 0; i < kEntries; ++i) {
-      auto entry = FuseRingRequest::make(volume_->volume(), cache_, 0, queue_);
+      auto entry = FuseRingRequest::make(volume_->volume(), cache_, operations_, 0, queue_);
       EXPECT_TRUE(entry.ok());
       entries_.push_back(std::move(*entry));
     }
@@ -28,6 +28,7 @@ class RingQueue : public ::testing::Test {
   static constexpr size_t kEntries = 4;
   MountedVolume volume_;
   KernelCache cache_;
+  OperationCounters operations_;
   FuseRingQueue queue_;
   std::vector<std::unique_ptr<FuseRingRequest>> entries_;
 };

@@ -21,8 +21,9 @@ TEST(RingOfFuse, ReportsThatEntriesAreRefusedAndNeverWaitsOnceStopped) {
   const UniqueFd device(eventfd(0, EFD_CLOEXEC)), stopped(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   MountedVolume volume;
   KernelCache cache(*volume);
+  OperationCounters operations;
   FuseRingQueue queue;
-  auto entry = FuseRingRequest::make(volume->volume(), cache, 0, queue);
+  auto entry = FuseRingRequest::make(volume->volume(), cache, operations, 0, queue);
   ASSERT_TRUE(entry.ok());
   auto made = FuseRing::make(device.get(), stopped.get(), 4);
   if (!made.ok()) GTEST_SKIP() << "no io_uring for this process";

@@ -16,9 +16,9 @@ constexpr uint32_t kPage = 4096;
 class SmallRequestsOfFuse : public ::testing::Test {
  protected:
   SmallRequestsOfFuse() : queue_(bed_.kernel().device()) {
-    source_ =
-        std::make_unique<FuseDeviceSource>(bed_.volume(), bed_.session().cache(), queue_, interrupts_,
-                                           bed_.kernel().device(), std::move(*FuseBuffers::make(bed_.volume())), false);
+    source_ = std::make_unique<FuseDeviceSource>(bed_.volume(), bed_.session().cache(), bed_.session().operations(),
+                                                 queue_, interrupts_, bed_.kernel().device(),
+                                                 std::move(*FuseBuffers::make(bed_.volume())), false);
     file_ = make_file(bed_.filesystem(), "file");
     const std::vector<std::byte> content(4 * kPage, std::byte{0x11});
     const LocalSlice from{const_cast<std::byte*>(content.data()), static_cast<uint32_t>(content.size()), 0};

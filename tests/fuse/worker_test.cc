@@ -27,8 +27,8 @@ constexpr uint32_t kUnit = 4096;
 // Answers are kept.
 class ScriptedRequest final : public FuseRequest {
  public:
-  ScriptedRequest(VolumeClient& volume, KernelCache& cache)
-      : FuseRequest(std::move(*FuseBuffers::make_small(volume)), cache) {}
+  ScriptedRequest(VolumeClient& volume, FuseSession& session)
+      : FuseRequest(std::move(*FuseBuffers::make_small(volume)), session.cache(), session.operations()) {}
 
   void come(std::span<const std::byte> message) {
     const std::span<std::byte> room = buffers().request();
@@ -129,7 +129,7 @@ class WorkerOfFuse : public ::testing::Test {
   ~WorkerOfFuse() override { bed_.brick().faults().refuse(false); }
 
   ScriptedRequest& make(std::span<const std::byte> body, uint32_t opcode, uint64_t node) {
-    requests_.push_back(std::make_unique<ScriptedRequest>(bed_.volume(), bed_.session().cache()));
+    requests_.push_back(std::make_unique<ScriptedRequest>(bed_.volume(), bed_.session()));
     fuse_in_header header{};
     header.len = static_cast<uint32_t>(sizeof(header) + body.size());
     header.opcode = opcode;

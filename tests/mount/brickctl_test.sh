@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # brickctl's command line: what each verb prints and answers, on a brick of its own and beside a mount.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/json_lib.sh"
 
 # refused EXIT PATTERN ARGUMENT...: one line on standard error that matches, nothing on standard output.
 refused() {
@@ -14,7 +15,6 @@ ctl() { timeout 60 "$BRICKCTL" "$@" 2>"$WORK/err" || die "brickctl $*: exit $?: 
 says() { local pattern=$1; shift; ctl "$@" >"$WORK/said"; grep -qE "$pattern" "$WORK/said"; }  # PATTERN ARGUMENT...
 field() { ctl status "$SOURCE" | sed -n "s/^$1: *//p"; }
 # json FILE EXPRESSION: of the one line of JSON in FILE, as `r`.
-json() { python3 -c 'import json,sys; r=json.loads(open(sys.argv[1]).read()); sys.exit(0 if eval(sys.argv[2]) else 1)' "$1" "$2"; }
 no_scratch() { ctl list "$SOURCE" >"$WORK/said"; awk '$1 > 2^60 { exit 1 }' "$WORK/said"; }
 is_listed() { [ "$(ctl list "$SOURCE")" = "$1" ]; }
 
@@ -74,16 +74,6 @@ is_listed '0 1' || die "an allocation is not durable: $(ctl list "$SOURCE")"
 ctl free "$SOURCE" 0
 
 say "each verb as JSON, with the fields that docs/json.md has"
-fields_are_documented() {  # VERB FILE
-  python3 - "$TESTS/../docs/json.md" "$1" "$2" <<'PYTHON'
-import json, re, sys
-document, verb, said = open(sys.argv[1]).read(), sys.argv[2], open(sys.argv[3]).read()
-[section] = [part for part in document.split("\n## ")[1:] if verb in part.splitlines()[0].split(", ")]
-fields = re.findall(r"^\| `(\w+)` \|", section, re.M)
-assert said.count("\n") == 1, said
-assert list(json.loads(said)) == fields, f"{verb}: {list(json.loads(said))}, documented: {fields}"
-PYTHON
-}
 for call in "status" "alloc 4M 2" "list" "map 4M 2" "unmap 4M 2" "free 4M 2" "ping -c 2 -i 0.01" "bench --seconds 0.1 --size 4K"; do
   read -r verb arguments <<<"$call"
   # shellcheck disable=SC2086

@@ -90,4 +90,29 @@ fi
 ln -s "$WORK/store" "$WORK/linked"
 timeout 10 "$BRICKCTL" status "file:$WORK/linked" >/dev/null || die "a link to a store of our own is not followed"
 
+say "what is in memory only is written before the end, and the service manager told how far that is"
+python3 - "$WORK/notify" >"$WORK/notified" <<'PYTHON' &
+import socket, sys
+manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+manager.bind(sys.argv[1])
+while True:
+    print(manager.recv(4096).decode(), flush=True)
+PYTHON
+BACKGROUND_PIDS+=("$!")
+within 20 test -S "$WORK/notify" || die "no socket"
+BRICKD_PORT=0
+NOTIFY_SOCKET=$WORK/notify start_brickd --memory 256M --file "$WORK/last" --size 256M
+SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
+mount_brickfs durable
+head -c 64M /dev/urandom >"$MNT/file"
+kill -9 "$(brickfs_pid)"  # what it could write to may be newer in memory
+umount -l "$MNT"
+kill_brickd TERM
+within 10 grep -q '^STATUS=[0-9]* of [0-9]* blocks written to the store$' "$WORK/notified" || die "told: $(cat "$WORK/notified")"
+grep -q '^EXTEND_TIMEOUT_USEC=300000000$' "$WORK/notified" || die "told: $(cat "$WORK/notified")"
+restart_brickd
+mount_brickfs durable
+unmount_brickfs
+check_volume
+
 say "passed"

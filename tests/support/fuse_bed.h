@@ -102,8 +102,8 @@ class FuseBed {
   std::unique_ptr<FuseDeviceSource> make_source() {
     auto buffers = FuseBuffers::make(volume());
     CHECK(buffers.ok());
-    return std::make_unique<FuseDeviceSource>(volume(), session_.cache(), queue_, interrupts_, kernel_.device(),
-                                              std::move(*buffers), false);
+    return std::make_unique<FuseDeviceSource>(volume(), session_.cache(), session_.operations(), queue_, interrupts_,
+                                              kernel_.device(), std::move(*buffers), false);
   }
 
   std::unique_ptr<RestartingBrick> brick_;

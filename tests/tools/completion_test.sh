@@ -27,7 +27,7 @@ is "durable" brickfs tcp://host/home /home -o dur
 is "ro,durable" brickfs tcp://host/home /home -o ro,dur
 is "secret=/etc/secret,durable" brickfs tcp://host/home /home -o secret=/etc/secret,dur
 is "timeo=" brickfs tcp://host/home /home -o timeo
-is "status" brickctl st
+is "stats status" brickctl st
 is "--seconds --secret-file --size --span --steal" brickctl bench --s
 is "--repair" brickctl check --r
 is "explore" brickfs-crash e

@@ -25,11 +25,6 @@ constexpr std::chrono::seconds kHolderLeaves{
     4};  // a held volume is tried for so long: its holder may be on his way out
 constexpr std::chrono::milliseconds kTryHeldAgain{100};
 
-int fail(const Command& command, const std::string& why, int exit_code = EXIT_FAILURE) {
-  fmt::print(stderr, "brickctl: {}: {}\n", command.source, printable(why));
-  return exit_code;
-}
-
 // A target with a session on it, or why not.
 Result<Target> open_target(const Command& command, OpenMode mode, std::string* why) {
   Target target = TRY(make_target(command.source, command.secret_file, why));
@@ -134,6 +129,11 @@ Status call(Brick& brick, const Command& command) {
 }
 
 }  // namespace
+
+int fail(const Command& command, const std::string& why, int exit_code) {
+  fmt::print(stderr, "brickctl: {}: {}\n", printable(command.source), printable(why));
+  return exit_code;
+}
 
 int run_status(const Command& command) {
   std::string why;

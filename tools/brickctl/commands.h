@@ -3,6 +3,8 @@
 // code; what went wrong is one line on standard error.
 #pragma once
 
+#include <cstdlib>
+#include <optional>
 #include <string>
 
 #include "tools/brickctl/options.h"
@@ -12,14 +14,19 @@ namespace brickfs {
 
 struct Command {
   std::string verb;
-  std::string source;
+  std::string source;  // or a path on a mount, where the verb takes one
   std::string secret_file;
   BlockRange blocks;  // of alloc, free, map, unmap
   BenchOptions bench;
   PingOptions ping;
   bool json = false;
-  bool repair = false;  // of check
+  bool repair = false;                  // of check
+  std::optional<double> watch_seconds;  // of stats and top: again and again, so often
+  double profile_seconds = 0;
 };
+
+// Says in one line why the command fails. Its exit code.
+int fail(const Command& command, const std::string& why, int exit_code = EXIT_FAILURE);
 
 int run_status(const Command& command);
 int run_list(const Command& command);
@@ -27,5 +34,9 @@ int run_block_call(const Command& command);  // alloc, free, map, unmap
 int run_check_command(const Command& command);
 int run_bench(const Command& command);
 int run_ping(const Command& command);
+int run_explain(const Command& command);
+int run_stats(const Command& command);
+int run_profile(const Command& command);
+int run_top(const Command& command);
 
 }  // namespace brickfs

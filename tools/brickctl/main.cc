@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// brickctl: raw block calls on a brick, and the check of a whole file system.
+// brickctl: raw block calls on a brick, the check of a whole file system, and what ails a mount or a brick.
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
@@ -89,7 +89,47 @@ void add_ping(CLI::App& app, Arguments& arguments) {
   sub->add_option("-i,--interval", ping.interval_seconds, "between rounds, in seconds (0.2)");
 }
 
+void add_explain(CLI::App& app, Arguments& arguments) {
+  CLI::App* sub = app.add_subcommand(
+      "explain",
+      "what is wrong or slow now, and what to do about it; exit 0: nothing, 3: it works, but ..., 4: it does not work, "
+      "1: cannot be told");
+  sub->add_option("MOUNTPOINT|SOURCE", arguments.command.source, "a path on a mount of this host, or a source")
+      ->required();
+  sub->add_option("--secret-file", arguments.command.secret_file, "what the brick of a source asks for")
+      ->type_name("PATH");
+  sub->add_flag("--json", arguments.command.json, "print one line of JSON");
+}
+
+CLI::App* add_mount_verb(CLI::App& app, Arguments& arguments, const char* verb, const char* what) {
+  CLI::App* sub = app.add_subcommand(verb, what);
+  sub->add_option("MOUNTPOINT", arguments.command.source, "a path on a mount of this host")->required();
+  return sub;
+}
+
+void add_mount_verbs(CLI::App& app, Arguments& arguments) {
+  Command& command = arguments.command;
+  CLI::App* stats = add_mount_verb(app, arguments, "stats", "what a mount has done: how often, how long it took");
+  stats->add_option("--watch", command.watch_seconds, "go on, with what was done in the last so many seconds")
+      ->type_name("SECONDS");
+  stats->add_flag("--json", command.json, "print one line of JSON");
+  CLI::App* profile =
+      add_mount_verb(app, arguments, "profile", "what a mount does for some seconds, and what takes the time");
+  profile->add_option("SECONDS", command.profile_seconds, "from 0.1 to a day")->required();
+  profile->add_flag("--json", command.json, "print one line of JSON");
+  CLI::App* top = add_mount_verb(app, arguments, "top", "the same, live; plain text where there is no terminal");
+  top->add_option("--watch", command.watch_seconds, "so many seconds at a time (1)")->type_name("SECONDS");
+}
+
 // The rest throws CLI::Error, as the parser itself does.
+void interpret_mount_verbs(const Command& command) {
+  const auto check = [](const char* name, double seconds) {
+    if (!(seconds >= 0.1 && seconds <= kMostSeconds)) throw CLI::ValidationError(name, "from 0.1 to a day");
+  };
+  if (command.watch_seconds) check("--watch", *command.watch_seconds);
+  if (command.verb == "profile") check("SECONDS", command.profile_seconds);
+}
+
 void interpret_bench(Arguments& arguments) {
   BenchOptions& bench = arguments.command.bench;
   const auto size = parse_number(arguments.size);
@@ -130,6 +170,7 @@ void interpret(Arguments& arguments) {
   if (!arguments.address.empty()) interpret_blocks(arguments);
   if (arguments.command.verb == "bench") interpret_bench(arguments);
   if (arguments.command.verb == "ping") interpret_ping(arguments.command.ping);
+  interpret_mount_verbs(arguments.command);
 }
 
 int run(const Command& command) {
@@ -138,6 +179,10 @@ int run(const Command& command) {
   if (command.verb == "check") return run_check_command(command);
   if (command.verb == "bench") return run_bench(command);
   if (command.verb == "ping") return run_ping(command);
+  if (command.verb == "explain") return run_explain(command);
+  if (command.verb == "stats") return run_stats(command);
+  if (command.verb == "profile") return run_profile(command);
+  if (command.verb == "top") return run_top(command);
   return run_block_call(command);
 }
 
@@ -155,6 +200,8 @@ int main(int argc, char** argv) {
   add_check(app, arguments);
   add_bench(app, arguments);
   add_ping(app, arguments);
+  add_explain(app, arguments);
+  add_mount_verbs(app, arguments);
   try {
     app.parse(argc, argv);
     arguments.command.verb = app.get_subcommands().front()->get_name();

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "fs/base/progress.h"
+#include "transport/base/progress.h"
 
 namespace brickfs {
 

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "fs/fuse/brickfs_end.h"
-#include "fs/fuse/mount_table.h"
+#include "fs/mounts/brickfs_end.h"
+#include "fs/mounts/mount_table.h"
 #include "transport/base/printable.h"
 
 namespace brickfs {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/umount_listener.h"
+#include "fs/fuse/mount_listener.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -37,10 +37,12 @@ Result<UniqueFd> listen_at(const std::string& path) {
 
 }  // namespace
 
-UmountListener::UmountListener(Filesystem& filesystem, Ending& ending, std::chrono::seconds linger, std::string options,
-                               std::string path, UniqueFd listening, UniqueFd woken)
+MountListener::MountListener(Filesystem& filesystem, Ending& ending, const MountMonitor& monitor,
+                             std::chrono::seconds linger, std::string options, std::string path, UniqueFd listening,
+                             UniqueFd woken)
     : filesystem_(filesystem),
       ending_(ending),
+      monitor_(monitor),
       linger_seconds_(static_cast<uint64_t>(linger.count())),
       options_(std::move(options)),
       path_(std::move(path)),
@@ -49,28 +51,28 @@ UmountListener::UmountListener(Filesystem& filesystem, Ending& ending, std::chro
   thread_ = std::thread([this] { run(); });
 }
 
-Result<std::unique_ptr<UmountListener>> UmountListener::start(Filesystem& filesystem, Ending& ending,
-                                                              std::chrono::seconds linger, std::string options,
-                                                              const std::string& device_number) {
+Result<std::unique_ptr<MountListener>> MountListener::start(Filesystem& filesystem, Ending& ending,
+                                                            const MountMonitor& monitor, std::chrono::seconds linger,
+                                                            std::string options, const std::string& device_number) {
   std::string path = umount_socket(device_number);
   UniqueFd woken(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!woken) return errno_error("eventfd");
   UniqueFd listening = TRY(listen_at(path));
-  return std::unique_ptr<UmountListener>(new UmountListener(filesystem, ending, linger, std::move(options),
-                                                            std::move(path), std::move(listening), std::move(woken)));
+  return std::unique_ptr<MountListener>(new MountListener(filesystem, ending, monitor, linger, std::move(options),
+                                                          std::move(path), std::move(listening), std::move(woken)));
 }
 
-UmountListener::~UmountListener() {
+MountListener::~MountListener() {
   stop();
   close();
 }
 
-void UmountListener::close() {
+void MountListener::close() {
   MutexLock lock(mutex_);
   if (!std::exchange(closed_, true)) unlink(path_.c_str());
 }
 
-void UmountListener::stop() {
+void MountListener::stop() {
   {
     MutexLock lock(mutex_);
     ended_ = true;
@@ -80,21 +82,21 @@ void UmountListener::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void UmountListener::tell_end(UmountReport last) {
+void MountListener::tell_end(UmountReport last) {
   last.ended = true;
   last.pid = getpid();
   let_in();
   tell_all(last);
 }
 
-void UmountListener::run() {
+void MountListener::run() {
   while (wait()) {
     let_in();
     tell_all(report());
   }
 }
 
-bool UmountListener::wait() {
+bool MountListener::wait() {
   std::vector<pollfd> fds = {{woken_.get(), POLLIN, 0}, {listening_.get(), POLLIN, 0}};
   for (const UniqueFd& client : clients_) fds.push_back({client.get(), POLLIN, 0});
   poll(fds.data(), fds.size(), clients_.empty() ? -1 : kReportMs);
@@ -105,7 +107,7 @@ bool UmountListener::wait() {
   return !ended_;
 }
 
-void UmountListener::let_in() {
+void MountListener::let_in() {
   while (clients_.size() < kMostClients) {
     UniqueFd client(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!client) return;
@@ -113,7 +115,7 @@ void UmountListener::let_in() {
   }
 }
 
-void UmountListener::hear(size_t client) {
+void MountListener::hear(size_t client) {
   std::array<char, 64> word{};
   const ssize_t bytes = recv(clients_[client].get(), word.data(), word.size(), 0);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -121,16 +123,20 @@ void UmountListener::hear(size_t client) {
     clients_.erase(clients_.begin() + static_cast<ptrdiff_t>(client));
     return;
   }
-  if (std::string_view(word.data(), static_cast<size_t>(bytes)) == kUmountForced) ending_.hurry();
+  const std::string_view said(word.data(), static_cast<size_t>(bytes));
+  if (said == kUmountForced) ending_.hurry();
+  if (said != kAskState) return;
+  const std::string packet = encode(monitor_.state(MountMonitor::Clock::now()));
+  (void)send(clients_[client].get(), packet.data(), packet.size(), MSG_NOSIGNAL);
 }
 
 // Who does not read misses reports: the next one says as much.
-void UmountListener::tell_all(const UmountReport& report) {
+void MountListener::tell_all(const UmountReport& report) {
   const std::string packet = encode(report);
   for (const UniqueFd& client : clients_) (void)send(client.get(), packet.data(), packet.size(), MSG_NOSIGNAL);
 }
 
-UmountReport UmountListener::report() const {
+UmountReport MountListener::report() const {
   const LinkState link = filesystem_.volume().link_state();
   UmountReport now;
   now.link = link.kind;

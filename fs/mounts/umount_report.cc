@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/umount_report.h"
+#include "fs/mounts/umount_report.h"
 
 #include <fmt/core.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells the umount helper how far the end of a mount has come (umount_report.h): a thread of its own, which waits for
-// no request and not for the brick.
+// Tells the umount helper how far the end of a mount has come (fs/mounts/umount_report.h), and whoever asks what its
+// state is (fs/mounts/mount_state.h): a thread of its own, which waits for no request and not for the brick.
 #pragma once
 
 #include <memory>
@@ -9,33 +9,35 @@
 #include <vector>
 
 #include "fs/fuse/ending.h"
-#include "fs/fuse/umount_report.h"
+#include "fs/fuse/mount_monitor.h"
+#include "fs/mounts/umount_report.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
 
 namespace brickfs {
 
-class UmountListener {
+class MountListener {
  public:
   // EACCES and others: there will be no socket (only root can make it), and umount will not wait.
-  static Result<std::unique_ptr<UmountListener>> start(Filesystem& filesystem, Ending& ending,
-                                                       std::chrono::seconds linger, std::string options,
-                                                       const std::string& device_number);
-  ~UmountListener();  // who listens sees the end, if need be without a last report
-  UmountListener(const UmountListener&) = delete;
-  UmountListener& operator=(const UmountListener&) = delete;
+  static Result<std::unique_ptr<MountListener>> start(Filesystem& filesystem, Ending& ending,
+                                                      const MountMonitor& monitor, std::chrono::seconds linger,
+                                                      std::string options, const std::string& device_number);
+  ~MountListener();  // who listens sees the end, if need be without a last report
+  MountListener(const MountListener&) = delete;
+  MountListener& operator=(const MountListener&) = delete;
 
   // The mount is gone, and its device number may be another's soon: nobody new is let in.
   void close();
-  // No more reports of what goes on: from now on it uses neither the file system nor `ending`. Idempotent.
+  // No more reports of what goes on: from now on it uses neither the file system, nor `ending`, nor `monitor`.
+  // Idempotent.
   void stop();
   // The last report, after stop().
   void tell_end(UmountReport last);
 
  private:
-  UmountListener(Filesystem& filesystem, Ending& ending, std::chrono::seconds linger, std::string options,
-                 std::string path, UniqueFd listening, UniqueFd woken);
+  MountListener(Filesystem& filesystem, Ending& ending, const MountMonitor& monitor, std::chrono::seconds linger,
+                std::string options, std::string path, UniqueFd listening, UniqueFd woken);
   void run();
   bool wait() ABSL_LOCKS_EXCLUDED(mutex_);  // false: the end
   void let_in();
@@ -45,6 +47,7 @@ class UmountListener {
 
   Filesystem& filesystem_;
   Ending& ending_;
+  const MountMonitor& monitor_;
   const uint64_t linger_seconds_;
   const std::string options_;
   const std::string path_;

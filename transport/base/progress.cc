@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/base/progress.h"
+#include "transport/base/progress.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a brickfs says to the umount helper (tools/umount), and to another brickfs that is to mount its volume
-// (second_mount.h), over a socket that no FUSE request is needed for: so that neither ever waits for one. Each packet
-// of brickfs is a report; what the helper sends is one word.
+// What a brickfs says to the umount helper (tools/umount), to another brickfs that is to mount its volume
+// (second_mount.h), and to brickctl, over a socket that no FUSE request is needed for: so that none of them ever waits
+// for one. Each packet of brickfs is a report, or a state (mount_state.h) if one was asked for; what the others send is
+// one word.
 #pragma once
 
 #include <sys/types.h>
@@ -27,8 +28,10 @@ struct UmountReport {
   std::string options;          // that hold for all mounts of the volume, with spaces between
 };
 
-// The helper's words. The mount was cut off by force: no more time for a brick that is away than a signal gives.
+// The others' words. The mount was cut off by force: no more time for a brick that is away than a signal gives.
 constexpr std::string_view kUmountForced = "forced";
+// What is your state?
+constexpr std::string_view kAskState = "state";
 
 constexpr size_t kUmountPacketBytes = 4096;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/mount_table.h"
+#include "fs/mounts/mount_table.h"
 
 #include <sys/statfs.h>
 

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/mounts/mount_state.h"
+
+#include <nlohmann/json.hpp>
+
+namespace brickfs {
+
+using nlohmann::json;
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(OperationState, name, count, failures, bytes, seconds, buckets)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(
+    MountState, version, pid, source, mountpoint, mounted_since, secret_file, link, link_text, link_for_seconds,
+    link_changes, store_trouble, durable, soft, soft_seconds, read_only, read_only_reason, io_uring, io_uring_obstacle,
+    writeback, writeback_obstacle, request_limit_seconds, capacity_bytes, free_bytes, inodes, free_inodes,
+    metadata_bytes, max_metadata_bytes, uncommitted_operations, uncommitted_bytes, uncommitted_for_seconds,
+    journal_bytes, checkpoint_bytes, checkpoint_age_seconds, checkpoint_seconds, kernel_waiting, operations, volume)
+
+std::string encode(const MountState& state) { return json(state).dump(-1, ' ', false, json::error_handler_t::replace); }
+
+std::optional<MountState> decode_mount_state(std::string_view packet) {
+  const json object = json::parse(packet, nullptr, false);
+  if (!object.is_object()) return std::nullopt;
+  try {
+    return object.get<MountState>();
+  } catch (const json::exception&) {  // a field of another type
+    return std::nullopt;
+  }
+}
+
+}  // namespace brickfs

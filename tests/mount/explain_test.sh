@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# brickctl explain names what is wrong with a mount or a brick, and says so by its exit code.
+#   explain_test.sh
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/json_lib.sh"
+DISK=$WORK/disk
+FROZEN=
+finish() {
+  local status=$?
+  set +e
+  [ -z "$FROZEN" ] || fsfreeze -u "$DISK"
+  [ -z "$BRICKD_PID" ] || kill -CONT "$BRICKD_PID"
+  umount -l "$MNT" 2>/dev/null
+  [ -z "$BRICKD_PID" ] || kill_brickd
+  ! mountpoint -q "$DISK" || within 10 umount "$DISK" || umount -l "$DISK"
+  (exit "$status")
+  clean_up
+}
+trap finish EXIT
+
+explain() { timeout 20 "$BRICKCTL" explain "$@" >"$WORK/explained" 2>&1; }
+# EXIT PATTERN ARGUMENTS...: it ends with that (a shell pattern), and says that.
+explains() {
+  local want=$1 pattern=$2 status=0; shift 2
+  explain "$@" || status=$?
+  [[ $status = $want ]] && grep -E -- "$pattern" "$WORK/explained" >/dev/null
+}
+must_explain() { explains "$@" || die "explain: $(cat "$WORK/explained")"; }
+soon_explains() { local seconds=$1; shift; within "$seconds" explains "$@" || die "explain: $(cat "$WORK/explained")"; }
+
+mkdir "$DISK"
+truncate -s 400M "$WORK/disk.image"
+mkfs.ext4 -q -m 0 "$WORK/disk.image"
+mount -o loop "$WORK/disk.image" "$DISK"
+head -c 24 /dev/urandom | base64 >"$WORK/secret"
+chmod 600 "$WORK/secret"
+start_brickd --memory 256M --file "$DISK/store" --size 256M --volume small:16M --secret-file "$WORK/secret"
+at=tcp://127.0.0.1:$BRICKD_PORT
+SOURCE=$at/default
+with=(--secret-file "$WORK/secret")
+
+say "a brick that is well, and what speaks against one"
+must_explain 0 '^nothing is wrong$' "$SOURCE" "${with[@]}"
+must_explain 4 '^broken: link: the secret is wrong or missing' "$SOURCE"
+must_explain 4 'broken: link: the brick has no volume nothing' "$at/nothing" "${with[@]}"
+must_explain 4 'broken: link: no brickd listens there' tcp://127.0.0.1:1/default
+must_explain 1 'is not on a brickfs mount' "$WORK"
+must_explain 1 'is not on a brickfs mount' /nowhere
+
+say "a mount that is well, its volume held"
+mount_brickfs "secret=$WORK/secret"
+must_explain 0 '^nothing is wrong$' "$MNT"
+mkdir "$MNT/dir"
+must_explain 0 "^$MNT: $SOURCE \\(tcp\\), brickfs" "$MNT/dir/"
+(cd "$MNT/dir" && must_explain 0 '^nothing is wrong$' .)
+must_explain 0 '^note: volume: held by .*pid' "$SOURCE" "${with[@]}"
+explain "$MNT" --json
+fields_are_documented explain "$WORK/explained" || die "explain --json"
+json "$WORK/explained" 'r["verdict"] == "well" and r["source"] and r["mountpoint"] and r["state"]["link"] == "connected"' || die "explain --json: $(cat "$WORK/explained")"
+json "$WORK/explained" 'r["state"]["inodes"] == 2 and r["state"]["durable"] and not r["state"]["soft"]' || die "explain --json: $(cat "$WORK/explained")"
+python3 -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1]))["state"]))' "$WORK/explained" >"$WORK/state"
+fields_are_documented state "$WORK/state" || die "the state"
+
+say "the brick is stopped"
+kill -STOP "$BRICKD_PID"
+soon_explains 10 4 '^broken: link: .*has not answered for' "$MNT"
+kill -CONT "$BRICKD_PID"
+soon_explains 20 0 '^nothing is wrong$' "$MNT"
+
+say "the brick is dead"
+kill_brickd
+soon_explains 10 4 '^broken: link: brick unreachable: .*operations wait' "$MNT"
+grep '^broken: link: asked now: no brickd listens there' "$WORK/explained" >/dev/null || die "explain: $(cat "$WORK/explained")"
+restart_brickd
+soon_explains 20 0 '^nothing is wrong$' "$MNT"
+
+say "commits wait for the store's disk"
+FROZEN=1
+fsfreeze -f "$DISK"
+echo late >"$MNT/late"
+soon_explains 20 '[34]' '^(warning: commit: nothing was committed for|broken: store: the brick answers others: a call of this mount is stuck)' "$MNT"
+fsfreeze -u "$DISK"
+FROZEN=
+soon_explains 20 0 '^nothing is wrong$' "$MNT"
+
+say "brickfs is stopped"
+pid=$(brickfs_pid)
+kill -STOP "$pid"
+must_explain 4 "^broken: mount: brickfs \\(pid $pid\\) is stopped" "$MNT"
+kill -CONT "$pid"
+must_explain 0 '^nothing is wrong$' "$MNT"
+
+say "the volume is full"
+dd if=/dev/zero of="$MNT/fill" bs=1M status=none 2>/dev/null || true
+dd if=/dev/zero of="$MNT/fill2" bs=4k status=none 2>/dev/null || true
+soon_explains 10 '[34]' '^(broken: space: the volume is full|warning: space: the volume is nearly full)' "$MNT"
+rm "$MNT"/fill*
+sync -f "$MNT"
+soon_explains 10 0 '^nothing is wrong$' "$MNT"
+
+say "the volume is taken over"
+mkdir "$WORK/other"
+as_another_host "$BRICKFS" "$SOURCE" "$WORK/other" -f -o "steal,secret=$WORK/secret" >>"$WORK/other.log" 2>&1 &
+BACKGROUND_PIDS+=("$!")
+soon_explains 20 4 '^broken: link: .*taken over' "$MNT"
+soon_explains 10 4 '^note: volume: held by ' "$MNT"
+thief=$(brickfs_pid "$WORK/other")
+kill -TERM "$thief"
+within 30 test ! -d "/proc/$thief" || die "the thief does not end: $(cat "$WORK/other.log")"
+umount "$MNT" 2>/dev/null || umount -l "$MNT"
+
+say "a mount that died"
+within 20 test -z "$(brickfs_pid || true)" || die "brickfs does not end"
+mount_brickfs "secret=$WORK/secret,max_metadata=1M"
+for i in $(seq 1 10000); do : >"$MNT/a-name-that-is-rather-long-$i" 2>/dev/null || break; done
+must_explain 4 '^broken: memory: inodes and names take .*ENOSPC' "$MNT"
+kill -9 "$(brickfs_pid)"
+soon_explains 5 4 '^broken: mount: it is dead' "$MNT"
+umount -l "$MNT"

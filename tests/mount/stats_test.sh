@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# brickctl stats, profile and top count what a mount does.
+#   stats_test.sh
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/json_lib.sh"
+ctl() { timeout 30 "$BRICKCTL" "$@"; }
+stats() { ctl stats "$MNT" --json >"$WORK/stats" && json "$WORK/stats" "$1"; }
+refused() {  # EXIT PATTERN ARGUMENTS...
+  local want=$1 pattern=$2 status=0; shift 2
+  ctl "$@" >"$WORK/out" 2>"$WORK/err" || status=$?
+  [ "$status" = "$want" ] && grep -E "$pattern" "$WORK/err" >/dev/null || die "$*: exit $status: $(cat "$WORK/out" "$WORK/err")"
+}
+# A condition on the operations by `named`.
+counted() { stats "(lambda named: $1)({o['name']: o for o in r['operations']})" || die "stats: $(cat "$WORK/stats")"; }
+
+start_brick tcp
+mount_brickfs
+
+say "operations are counted, with their bytes and what came of them"
+dd if=/dev/zero of="$MNT/file" bs=4k count=500 oflag=direct status=none
+sync "$MNT/file"
+rmdir "$MNT/nothing" 2>/dev/null || true
+mkdir "$MNT/full" "$MNT/full/sub"
+rmdir "$MNT/full" 2>/dev/null || true
+ctl stats "$MNT" --json >"$WORK/stats"
+fields_are_documented stats "$WORK/stats" || die "stats --json"
+counted 'named["write"]["count"] == 500 and named["write"]["bytes"] == 500 * 4096 and named["write"]["failures"] == 0'
+counted '0 < named["write"]["p50_us"] <= named["write"]["p99_us"] and 0 < named["write"]["seconds"] < 60'
+counted 'named["fsync"]["count"] == 1 and named["mkdir"]["count"] == 2'
+counted 'named["rmdir"]["failures"] == 1 and named["lookup"]["failures"] == 0'
+stats '{o["name"]: o for o in r["volume"]}["write"]["bytes"] >= 500 * 4096' || die "the volume's part: $(cat "$WORK/stats")"
+dd if="$MNT/file" of=/dev/null bs=4k count=200 iflag=direct status=none
+counted 'named["read"]["count"] == 200 and named["read"]["bytes"] == 200 * 4096'
+ctl stats "$MNT/full" >"$WORK/out"
+grep -E '^write +500 ' "$WORK/out" >/dev/null || die "stats: $(cat "$WORK/out")"
+
+say "a profile has what happens meanwhile, and nothing else"
+(for i in $(seq 1 30); do mkdir "$MNT/dir$i"; sleep 0.05; done) &
+load=$!
+BACKGROUND_PIDS+=("$load")
+ctl profile "$MNT" 1 --json >"$WORK/stats"
+wait "$load"
+fields_are_documented stats "$WORK/stats" || die "profile --json"
+json "$WORK/stats" '(lambda named: 0 < named["mkdir"]["count"] <= 30 and "write" not in named and 0.9 < r["seconds"] < 10)({o["name"]: o for o in r["operations"]})' ||
+  die "profile: $(cat "$WORK/stats")"
+ctl profile "$MNT" 0.2 >"$WORK/out"
+grep '% of time' "$WORK/out" >/dev/null || die "profile: $(cat "$WORK/out")"
+
+say "top, without a terminal and with one"
+timeout --preserve-status -s INT 3 "$BRICKCTL" top "$MNT" --watch 0.5 >"$WORK/out" || die "top: exit $?"
+[ "$(grep -c "^$MNT: $SOURCE" "$WORK/out")" -ge 2 ] || die "top: $(cat "$WORK/out")"
+timeout 30 python3 - "$BRICKCTL" "$MNT" <<'PYTHON' || die "top on a terminal"
+import os, pty, re, select, sys, time
+pid, fd = pty.fork()
+if pid == 0:
+    os.environ.update(TERM="xterm", LINES="40", COLUMNS="120")
+    os.execv(sys.argv[1], [sys.argv[1], "top", sys.argv[2], "--watch", "0.3"])
+seen, until, asked = b"", time.time() + 15, False
+while time.time() < until:
+    if select.select([fd], [], [], 0.1)[0]:
+        try:
+            seen += os.read(fd, 65536)
+        except OSError:  # it has ended
+            break
+    if b"operation" in seen and b"sort by" in seen and not asked:
+        os.write(fd, b"cq")
+        asked = True
+_, status = os.waitpid(pid, 0)
+assert asked and status == 0, (status, seen)
+PYTHON
+
+say "nonsense and mounts that are not there"
+refused 1 'is not on a brickfs mount' stats "$WORK"
+refused 2 'from 0.1' profile "$MNT" 0
+refused 2 'SECONDS' profile "$MNT"
+unmount_brickfs
+refused 1 'is not on a brickfs mount' stats "$MNT"
+refused 1 'is not on a brickfs mount' top "$MNT"

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/brickctl/trouble.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "transport/base/bytes.h"
+
+namespace brickfs {
+namespace {
+
+MountState well() {
+  MountState state;
+  state.link = "connected";
+  state.link_text = "tcp";
+  state.link_for_seconds = 3600;
+  state.capacity_bytes = 10 * kGiB;
+  state.free_bytes = 5 * kGiB;
+  state.inodes = 10;
+  return state;
+}
+
+// The one trouble there is, as "severity about: what".
+std::string only(const std::vector<Trouble>& troubles) {
+  if (troubles.size() != 1) return std::to_string(troubles.size()) + " troubles";
+  EXPECT_NE(troubles[0].advice, "");
+  return std::string(name_of(troubles[0].severity)) + " " + troubles[0].about + ": " + troubles[0].what;
+}
+
+TEST(Troubles, AWellMountHasNone) {
+  EXPECT_TRUE(troubles_of(well()).empty());
+  EXPECT_TRUE(troubles_of_link_text("tcp").empty());
+  EXPECT_TRUE(troubles_of_link_text("rdma (mlx5_0, mlx5_1)").empty());
+}
+
+TEST(Troubles, ABrickThatIsAway) {
+  MountState state = well();
+  state.link = "waiting";
+  state.link_text = "brick unreachable: connect: Connection refused; operations wait";
+  state.link_for_seconds = 90;
+  EXPECT_EQ(only(troubles_of(state)),
+            "broken link: brick unreachable: connect: Connection refused; operations wait, for 90 s");
+  state.link = "silent";
+  state.link_text = "tcp: the brick has not answered for 4.0 s";
+  EXPECT_EQ(only(troubles_of(state)), "broken link: tcp: the brick has not answered for 4.0 s");
+  state.link = "failed";
+  state.link_text = "volume 'home' was taken over by another client";
+  EXPECT_EQ(only(troubles_of(state)), "broken link: volume 'home' was taken over by another client (for 90 s)");
+}
+
+TEST(Troubles, ALinkByTheWayAroundOrThatComesAndGoes) {
+  MountState state = well();
+  state.link_text = "tcp, redirected: rdma failed: cannot register: Cannot allocate memory";
+  EXPECT_EQ(only(troubles_of(state)), "warning link: " + state.link_text);
+  state = well();
+  state.link_changes = 6;
+  EXPECT_TRUE(troubles_of(state).empty());  // an hour ago
+  state.link_for_seconds = 5;
+  EXPECT_EQ(only(troubles_of(state)),
+            "warning link: it was lost 3 times since the mount, the last time it came back 5 s ago");
+}
+
+TEST(Troubles, AStoreThatIsFullOrFailed) {
+  MountState state = well();
+  state.store_trouble = "its disk is full";
+  EXPECT_EQ(only(troubles_of(state)), "broken store: the brick's store: its disk is full");
+  const std::string full = troubles_of(state)[0].advice;
+  state.store_trouble = "its disk failed: nothing is committed any more";
+  EXPECT_EQ(only(troubles_of(state)),
+            "broken store: the brick's store: its disk failed: nothing is committed any more");
+  EXPECT_NE(troubles_of(state)[0].advice, full);
+}
+
+TEST(Troubles, CommitsThatDoNotGetOnUnlessTheLinkIsWhy) {
+  MountState state = well();
+  state.uncommitted_operations = 12;
+  state.uncommitted_bytes = 3 * kMiB;
+  state.uncommitted_for_seconds = 1;
+  EXPECT_TRUE(troubles_of(state).empty());
+  state.uncommitted_for_seconds = 30;
+  EXPECT_EQ(only(troubles_of(state)),
+            "warning commit: nothing was committed for 30 s: 12 operations, 3M wait for the brick's store");
+  state.link = "silent";
+  EXPECT_EQ(troubles_of(state).size(), 1u);
+  EXPECT_EQ(troubles_of(state)[0].about, "link");
+}
+
+TEST(Troubles, LittleRoom) {
+  MountState state = well();
+  state.free_bytes = 60 * kMiB;
+  EXPECT_EQ(only(troubles_of(state)), "warning space: the volume is nearly full: 60M of 10G are free");
+  state.free_bytes = 0;
+  EXPECT_EQ(only(troubles_of(state)), "broken space: the volume is full: writes get ENOSPC");
+  state = well();
+  state.capacity_bytes = 100 * kMiB;  // a small volume is not nearly full all its life
+  state.free_bytes = 50 * kMiB;
+  EXPECT_TRUE(troubles_of(state).empty());
+  state.free_bytes = 1 * kMiB;
+  EXPECT_EQ(troubles_of(state).size(), 1u);
+}
+
+TEST(Troubles, MemoryForNames) {
+  MountState state = well();
+  state.metadata_bytes = 95 * kMiB;
+  EXPECT_TRUE(troubles_of(state).empty());  // without a bound
+  state.max_metadata_bytes = 100 * kMiB;
+  EXPECT_EQ(only(troubles_of(state)),
+            "warning memory: inodes and names take 95M of the 100M that max_metadata= allows");
+  state.metadata_bytes = 100 * kMiB;
+  EXPECT_EQ(only(troubles_of(state)),
+            "broken memory: inodes and names take 100M of the 100M that max_metadata= allows: new names get ENOSPC");
+}
+
+TEST(Troubles, TheWorstComesFirstAndNotesAreNotes) {
+  MountState state = well();
+  state.io_uring_obstacle = "this kernel's FUSE has no io_uring (Linux 6.14 has)";
+  state.writeback_obstacle = "a read-only mount";
+  state.request_limit_seconds = 60;
+  state.read_only_reason = "the file system is damaged, it is mounted read-only: ...";
+  const auto troubles = troubles_of(state);
+  ASSERT_EQ(troubles.size(), 4u);
+  EXPECT_EQ(troubles[0].about, "mount");
+  EXPECT_EQ(troubles[1].severity, Severity::kWarning);
+  EXPECT_EQ(troubles[2].severity, Severity::kNote);
+  EXPECT_EQ(troubles[2].advice, state.io_uring_obstacle);
+  state.soft = true;  // its operations fail anyway
+  EXPECT_EQ(troubles_of(state).size(), 3u);
+}
+
+TEST(Troubles, OfWhatTheAttributeSays) {
+  EXPECT_EQ(only(troubles_of_link_text("tcp; store: its disk is full")),
+            "broken store: the brick's store: its disk is full");
+  EXPECT_EQ(only(troubles_of_link_text("silent: tcp: the brick has not answered for 2.0 s")),
+            "broken link: tcp: the brick has not answered for 2.0 s");
+  EXPECT_EQ(
+      only(troubles_of_link_text("waiting: brick unreachable: Connection timed out; operations wait")).substr(0, 12),
+      "broken link:");
+}
+
+TEST(Troubles, OfABrick) {
+  BrickStat stat;
+  stat.medium = "memory";
+  stat.volume_capacity_blocks = 100;
+  stat.allocatable_blocks = 10;
+  EXPECT_TRUE(troubles_of(stat).empty());
+  stat.allocatable_blocks = 0;
+  stat.volume_used_blocks = 100;
+  EXPECT_EQ(only(troubles_of(stat)), "warning space: the volume has allocated all of its 200M");
+  stat.volume_used_blocks = 40;
+  stat.brick_used_blocks = stat.brick_capacity_blocks = 1024;
+  EXPECT_EQ(only(troubles_of(stat)), "warning space: the brick has no block left: 2G of 2G are in use");
+  stat.allocatable_blocks = 10;
+  stat.holder = Holder{};
+  stat.holder->name = "there (pid 7)";
+  EXPECT_EQ(only(troubles_of(stat)).substr(0, 34), "note volume: held by there (pid 7)");
+  stat.holder_away = true;
+  EXPECT_EQ(troubles_of(stat)[0].severity, Severity::kWarning);
+  stat.holder->kept_for = std::chrono::milliseconds(3500);
+  EXPECT_NE(only(troubles_of(stat)).find("kept for it for 4 s more"), std::string::npos);
+}
+
+TEST(Troubles, EachRefusalHasItsAdvice) {
+  const std::string otherwise = trouble_of_refusal(Error(EIO, ""), "x").advice;
+  for (const int code : {EACCES, EKEYREJECTED, ENOENT, ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT, EPROTO})
+    EXPECT_NE(trouble_of_refusal(Error(code, ""), "x").advice, otherwise) << code;
+}
+
+}  // namespace
+}  // namespace brickfs

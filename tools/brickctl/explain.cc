@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// brickctl explain: of a mount by what its brickfs says, and of a brick by what it says to an observer. Nothing here
+// asks the mounted file system itself for anything before it is known that it answers.
+#include <fmt/core.h>
+#include <sys/xattr.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <future>
+#include <iterator>
+#include <memory>
+#include <thread>
+
+#include "fs/mounts/brickfs_end.h"
+#include "tools/brickctl/commands.h"
+#include "tools/brickctl/json.h"
+#include "tools/brickctl/mount_target.h"
+#include "tools/brickctl/target.h"
+#include "tools/brickctl/trouble.h"
+#include "transport/base/printable.h"
+
+namespace brickfs {
+namespace {
+
+constexpr int kWell = EXIT_SUCCESS;
+constexpr int kWarned = 3;
+constexpr int kBroken = 4;
+
+struct Explanation {
+  std::string subject;  // one line
+  std::string mountpoint;
+  std::string source;
+  std::optional<MountState> state;
+  std::vector<Trouble> troubles;
+};
+
+// R, S, D, T ...; 0: there is no such process.
+char state_of_process(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  std::getline(file, line);
+  const size_t name_end = line.rfind(") ");
+  return name_end == line.npos ? '\0' : line[name_end + 2];
+}
+
+Trouble does_not_answer(pid_t pid) {
+  const char state = pid > 0 ? state_of_process(pid) : '\0';
+  if (state == 'T' || state == 't') {
+    return {Severity::kBroken, "mount", fmt::format("brickfs (pid {}) is stopped, by a signal or a debugger", pid),
+            fmt::format("kill -CONT {}", pid)};
+  }
+  return {Severity::kBroken, "mount",
+          pid > 0 ? fmt::format("brickfs (pid {}) does not answer", pid) : std::string("brickfs does not answer"),
+          "look at its process and its log (journalctl -t brickfs); umount -f takes the mount away, and loses what it "
+          "has not written"};
+}
+
+// brickfs.link, by a thread that may have to wait for ever: it is left behind then.
+Result<std::string> read_link_attribute(const std::string& mountpoint) {
+  auto answer = std::make_shared<std::promise<Result<std::string>>>();
+  auto future = answer->get_future();
+  std::thread([answer, mountpoint] {
+    std::array<char, 1024> text{};
+    const ssize_t bytes = ::getxattr(mountpoint.c_str(), "brickfs.link", text.data(), text.size());
+    if (bytes < 0) {
+      answer->set_value(errno_error("brickfs.link"));
+    } else {
+      answer->set_value(std::string(text.data(), static_cast<size_t>(bytes)));
+    }
+  }).detach();
+  if (future.wait_for(kMountAnswers) != std::future_status::ready) return Error(ETIMEDOUT, "brickfs.link");
+  return future.get();
+}
+
+// Without its brickfs to ask.
+void explain_by_attribute(Explanation& explanation) {
+  const auto link = read_link_attribute(explanation.mountpoint);
+  if (link.ok()) {
+    explanation.troubles = troubles_of_link_text(*link);
+  } else if (link.error().is(ENOTCONN) || link.error().is(ECONNABORTED)) {
+    explanation.troubles = {{Severity::kBroken, "mount", "it is dead: nobody serves it any more",
+                             fmt::format("umount {}, and mount again; why it ended is in the log (journalctl -t "
+                                         "brickfs)",
+                                         explanation.mountpoint)}};
+  } else if (link.error().is(ETIMEDOUT)) {
+    explanation.troubles = {does_not_answer(0)};
+  } else {
+    explanation.troubles = {{Severity::kBroken, "mount",
+                             fmt::format("it says of itself: {}", strerror(link.error().code())),
+                             "the log says more (journalctl -t brickfs)"}};
+  }
+}
+
+// What the brick says to somebody who only looks; else what speaks against it, in `why`.
+Result<BrickStat> look_at_brick(const std::string& source, const std::string& secret_file, std::string* why) {
+  Target target = TRY(make_target(source, secret_file, why));
+  TRY(open_session(target, OpenMode::kObserve, why));
+  auto stat = target.brick->stat();
+  if (!stat.ok()) *why = describe_call_error(stat.error());
+  return stat;
+}
+
+Explanation explain_brick(const Command& command) {
+  Explanation explanation;
+  explanation.source = explanation.subject = command.source;
+  std::string why;
+  const auto stat = look_at_brick(command.source, command.secret_file, &why);
+  if (!stat.ok()) {
+    explanation.troubles = {trouble_of_refusal(stat.error(), why)};
+    return explanation;
+  }
+  explanation.subject += fmt::format(": over {}, {}", stat->transport, stat->medium);
+  explanation.troubles = troubles_of(*stat);
+  return explanation;
+}
+
+Explanation explain_mount(const MountEntry& entry) {
+  Explanation explanation;
+  explanation.mountpoint = entry.mountpoint;
+  explanation.source = entry.source;
+  explanation.subject = fmt::format("{}: {}", entry.mountpoint, entry.source);
+  BrickfsEnd brickfs(entry.device);
+  if (brickfs.gone()) {
+    explain_by_attribute(explanation);
+    return explanation;
+  }
+  explanation.state = brickfs.ask_state(kMountAnswers);
+  if (!explanation.state) {
+    explanation.troubles = {does_not_answer(brickfs.pid())};
+    return explanation;
+  }
+  const MountState& state = *explanation.state;
+  explanation.subject += fmt::format(" ({}{}), brickfs {} (pid {})", state.link == "connected" ? "" : state.link + ": ",
+                                     state.link_text, state.version, state.pid);
+  explanation.troubles = troubles_of(state);
+  if (state.link == "connected") return explanation;
+  // What does the brick say to somebody else, and now?
+  std::string why;
+  const auto stat = look_at_brick(state.source, state.secret_file, &why);
+  if (!stat.ok()) explanation.troubles.push_back(trouble_of_refusal(stat.error(), "asked now: " + why));
+  if (stat.ok() && state.link == "silent") explanation.troubles.push_back(trouble_of_stuck_call());
+  if (stat.ok() && state.link == "failed")
+    std::ranges::move(troubles_of(*stat), std::back_inserter(explanation.troubles));
+  return explanation;
+}
+
+Severity worst_of(const std::vector<Trouble>& troubles) {
+  return troubles.empty() ? Severity::kNote : troubles.front().severity;
+}
+
+void print(const Explanation& explanation) {
+  fmt::print("{}\n", printable(explanation.subject));
+  for (const Trouble& trouble : explanation.troubles) {
+    fmt::print("{}: {}: {}\n", name_of(trouble.severity), trouble.about, printable(trouble.what));
+    fmt::print("    {}\n", printable(trouble.advice));
+  }
+  if (worst_of(explanation.troubles) == Severity::kNote) fmt::print("nothing is wrong\n");
+}
+
+Json to_json(const Explanation& explanation) {
+  Json troubles = Json::array();
+  for (const Trouble& trouble : explanation.troubles) {
+    troubles.push_back({{"severity", name_of(trouble.severity)},
+                        {"about", trouble.about},
+                        {"what", trouble.what},
+                        {"advice", trouble.advice}});
+  }
+  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+  const Severity worst = worst_of(explanation.troubles);
+  return {{"mountpoint", or_null(explanation.mountpoint)},
+          {"source", explanation.source},
+          {"verdict", worst == Severity::kNote ? "well" : name_of(worst)},
+          {"troubles", troubles},
+          {"state", explanation.state ? Json::parse(encode(*explanation.state)) : Json()}};
+}
+
+}  // namespace
+
+int run_explain(const Command& command) {
+  Explanation explanation;
+  if (is_source(command.source)) {
+    explanation = explain_brick(command);
+  } else {
+    const auto entry = find_mount_of_path(command.source);
+    if (!entry || entry->type != "fuse.brickfs") {
+      return fail(command, "is not on a brickfs mount, and is no source");
+    }
+    explanation = explain_mount(*entry);
+  }
+  sort_by_severity(explanation.troubles);
+  if (command.json) {
+    print_json(to_json(explanation));
+  } else {
+    print(explanation);
+  }
+  switch (worst_of(explanation.troubles)) {
+    case Severity::kBroken:
+      return kBroken;
+    case Severity::kWarning:
+      return kWarned;
+    case Severity::kNote:
+      break;
+  }
+  return kWell;
+}
+
+}  // namespace brickfs

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/brickctl/trouble.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "tools/brickctl/target.h"
+#include "transport/base/bytes.h"
+#include "transport/base/size.h"
+#include "transport/brick/block.h"
+#include "transport/brick/store_trouble.h"
+
+namespace brickfs {
+namespace {
+
+constexpr double kCommitIsStuck = 5;         // seconds
+constexpr double kLinkIsYoung = 60;          // seconds
+constexpr uint64_t kLinkFlaps = 6;           // changes: away and back are two
+constexpr uint64_t kLittleRoom = 64 * kMiB;  // or a fiftieth, if that is less
+constexpr uint64_t kFiftieth = 50;
+constexpr uint64_t kTenth = 10;
+
+std::string for_seconds(double seconds) {
+  if (seconds < 1) return "just now";
+  if (seconds < 120) return fmt::format("for {:.0f} s", seconds);
+  if (seconds < 7200) return fmt::format("for {:.0f} min", seconds / 60);
+  return fmt::format("for {:.1f} h", seconds / 3600);
+}
+
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
+
+constexpr const char* kOutageAdvice =
+    "does the brick's host run, and brickd on it? can it be reached from here (brickctl ping SOURCE)? what waits goes "
+    "on "
+    "when it is back, and can be killed";
+
+constexpr const char* kFullDiskAdvice =
+    "make room on the disk under the brick's store; commits go on by themselves, nothing is forgotten meanwhile";
+constexpr const char* kSlowDiskAdvice =
+    "the disk under the brick's store is slow or stuck (iostat -x 1 on the brick's host, brickd's log); fsync waits "
+    "for "
+    "it, and it goes on by itself";
+constexpr const char* kFailedDiskAdvice =
+    "nothing is committed or read any more: repair that disk (dmesg on the brick's host), then restart brickd; clients "
+    "that live send again what was not committed";
+
+Trouble store_trouble_of(std::string_view trouble) {
+  const bool full = trouble == kStoreDiskFull;
+  return {Severity::kBroken, "store", fmt::format("the brick's store: {}", trouble),
+          full ? kFullDiskAdvice : kFailedDiskAdvice};
+}
+
+constexpr const char* kRedirectedAdvice =
+    "it works over TCP, slower, and returns to rdma by itself once that works: docs/rdma.md, \"When it is slow\"; "
+    "with \"locked memory\" in the reason raise the limit (ulimit -l, LimitMEMLOCK=)";
+
+std::optional<Trouble> link_trouble(const MountState& state) {
+  const std::string since = for_seconds(state.link_for_seconds);
+  if (state.link == "failed") {
+    return Trouble{Severity::kBroken, "link", fmt::format("{} ({})", state.link_text, since),
+                   "it is over for good: unmount, and mount again; what was not committed is lost with it"};
+  }
+  if (state.link == "silent") {
+    return Trouble{Severity::kBroken, "link", state.link_text,
+                   "the connection is there and nobody answers: is brickd stopped, its host overloaded or cut off? "
+                   "(brickctl ping SOURCE; on the brick's host: systemctl status brickd, uptime)"};
+  }
+  if (state.link == "waiting") {
+    return Trouble{Severity::kBroken, "link", fmt::format("{}, {}", state.link_text, since), kOutageAdvice};
+  }
+  if (contains(state.link_text, "redirected"))
+    return Trouble{Severity::kWarning, "link", state.link_text, kRedirectedAdvice};
+  if (state.link_changes >= kLinkFlaps && state.link_for_seconds < kLinkIsYoung) {
+    return Trouble{Severity::kWarning, "link",
+                   fmt::format("it was lost {} times since the mount, the last time it came back {} ago",
+                               state.link_changes / 2, for_seconds(state.link_for_seconds).substr(4)),
+                   "the log has the reasons (journalctl -t brickfs); look for a bad cable or a brick that restarts"};
+  }
+  return std::nullopt;
+}
+
+void add_commit(std::vector<Trouble>& troubles, const MountState& state) {
+  const bool away = state.link != "connected";
+  if (away || state.uncommitted_for_seconds < kCommitIsStuck) return;
+  troubles.push_back({Severity::kWarning, "commit",
+                      fmt::format("nothing was committed {}: {} operations, {} wait for the brick's store",
+                                  for_seconds(state.uncommitted_for_seconds), state.uncommitted_operations,
+                                  format_size(state.uncommitted_bytes)),
+                      kSlowDiskAdvice});
+}
+
+void add_space(std::vector<Trouble>& troubles, const MountState& state) {
+  if (state.capacity_bytes == 0) return;
+  const uint64_t little = std::min(kLittleRoom, state.capacity_bytes / kFiftieth);
+  if (state.free_bytes < little) {
+    const bool full = state.free_bytes == 0;
+    troubles.push_back(
+        {full ? Severity::kBroken : Severity::kWarning, "space",
+         full ? std::string("the volume is full: writes get ENOSPC")
+              : fmt::format("the volume is nearly full: {} of {} are free", format_size(state.free_bytes),
+                            format_size(state.capacity_bytes)),
+         "remove files, or give the volume more: its quota (--volume NAME:QUOTA), the store (--size), or "
+         "room on the disk under it"});
+  }
+  if (state.max_metadata_bytes == 0) return;
+  const uint64_t most = state.max_metadata_bytes;
+  if (state.metadata_bytes + most / kTenth < most) return;
+  const bool over = state.metadata_bytes >= most;
+  troubles.push_back(
+      {over ? Severity::kBroken : Severity::kWarning, "memory",
+       fmt::format("inodes and names take {} of the {} that max_metadata= allows{}", format_size(state.metadata_bytes),
+                   format_size(most), over ? ": new names get ENOSPC" : ""),
+       "remove files, or mount with a larger max_metadata=, if this host has the memory"});
+}
+
+void add_requests(std::vector<Trouble>& troubles, const MountState& state) {
+  if (!state.io_uring_obstacle.empty())
+    troubles.push_back({Severity::kNote, "requests", "they come over /dev/fuse, which is slower than io_uring",
+                        state.io_uring_obstacle});
+  if (!state.writeback_obstacle.empty())
+    troubles.push_back({Severity::kNote, "requests", "small writes are written through (writeback=auto: off)",
+                        state.writeback_obstacle});
+  if (state.request_limit_seconds > 0 && !state.soft) {
+    troubles.push_back(
+        {Severity::kWarning, "requests",
+         fmt::format("this kernel ends a mount of which a request takes more than {} s: operations fail with EIO "
+                     "before that, though the mount is hard",
+                     state.request_limit_seconds),
+         "for mounts that wait: sysctl fs.fuse.max_request_timeout=0, then mount again"});
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(Severity severity) {
+  switch (severity) {
+    case Severity::kNote:
+      return "note";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kBroken:
+      return "broken";
+  }
+  return "";
+}
+
+void sort_by_severity(std::vector<Trouble>& troubles) {
+  std::ranges::stable_sort(troubles, std::greater<>(), &Trouble::severity);
+}
+
+std::vector<Trouble> troubles_of(const MountState& state) {
+  std::vector<Trouble> troubles;
+  if (auto link = link_trouble(state)) troubles.push_back(std::move(*link));
+  if (!state.store_trouble.empty()) troubles.push_back(store_trouble_of(state.store_trouble));
+  if (!state.read_only_reason.empty()) {
+    troubles.push_back({Severity::kBroken, "mount", state.read_only_reason,
+                        "copy what you need, unmount, then brickctl check SOURCE --repair (docs/recovery.md)"});
+  }
+  add_commit(troubles, state);
+  add_space(troubles, state);
+  add_requests(troubles, state);
+  sort_by_severity(troubles);
+  return troubles;
+}
+
+std::vector<Trouble> troubles_of_link_text(std::string_view text) {
+  MountState state;
+  state.link = "connected";
+  const size_t store = text.find("; store: ");
+  if (store != text.npos) {
+    state.store_trouble = text.substr(store + std::string_view("; store: ").size());
+    text = text.substr(0, store);
+  }
+  for (const std::string_view kind : {"silent", "waiting", "failed"}) {
+    if (!text.starts_with(kind) || !text.substr(kind.size()).starts_with(": ")) continue;
+    state.link = kind;
+    text.remove_prefix(kind.size() + 2);
+    break;
+  }
+  state.link_text = text;
+  return troubles_of(state);
+}
+
+std::vector<Trouble> troubles_of(const BrickStat& stat) {
+  std::vector<Trouble> troubles;
+  if (const auto store = store_trouble(stat.medium); !store.empty()) troubles.push_back(store_trouble_of(store));
+  if (stat.holder) {
+    const std::string who =
+        fmt::format("{} since {}", stat.holder->name, describe_time(stat.holder->since_unix_seconds));
+    if (stat.holder->kept_for.count() > 0) {
+      troubles.push_back({Severity::kWarning, "volume",
+                          fmt::format("it is kept for {}{}", who, describe_grace(*stat.holder)),
+                          "a mount waits so long by itself; if that client will not come back, mount with steal"});
+    } else if (stat.holder_away) {
+      troubles.push_back({Severity::kWarning, "volume", fmt::format("held by {}, who is not connected", who),
+                          "it may come back with what it has not committed; another mount gets in at once"});
+    } else {
+      troubles.push_back({Severity::kNote, "volume", fmt::format("held by {}", who),
+                          "one client has a volume at a time: unmount it there, or mount with steal, which cuts that "
+                          "client off for good"});
+    }
+  }
+  if (stat.allocatable_blocks == 0) {
+    const bool quota = stat.volume_used_blocks >= stat.volume_capacity_blocks;
+    troubles.push_back({Severity::kWarning, "space",
+                        quota ? fmt::format("the volume has allocated all of its {}",
+                                            format_size(stat.volume_capacity_blocks * kBlockBytes))
+                              : fmt::format("the brick has no block left: {} of {} are in use",
+                                            format_size(stat.brick_used_blocks * kBlockBytes),
+                                            format_size(stat.brick_capacity_blocks * kBlockBytes)),
+                        "files of the volume can still be changed within their blocks; give it more: its quota, the "
+                        "store's --size, or "
+                        "room on the disk under it"});
+  }
+  sort_by_severity(troubles);
+  return troubles;
+}
+
+Trouble trouble_of_stuck_call() {
+  return {Severity::kBroken, "store", "the brick answers others: a call of this mount is stuck there", kSlowDiskAdvice};
+}
+
+Trouble trouble_of_refusal(Error error, std::string what) {
+  const auto advice = [&]() -> std::string {
+    switch (error.code()) {
+      case EACCES:
+        return "give the line that brickd has: --secret-file PATH here, -o secret=PATH for a mount";
+      case EKEYREJECTED:
+        return "something else has the brick's address: is brickd running there?";
+      case ENOENT:
+        return "name one that it has (brickd --volume NAME)";
+      case ECONNREFUSED:
+        return "start brickd there; it listens on loopback unless told otherwise (--listen); compare the port";
+      case EHOSTUNREACH:
+        return "look at the name, the address and the route (ip route get ADDRESS)";
+      case ETIMEDOUT:
+        return "a firewall drops the packets, another host has the address, or brickd is stopped";
+      case EPROTO:
+        return "another program has the port, or one side is older: bring both to the same version";
+      default:
+        return "brickd's log says more (journalctl -t brickd)";
+    }
+  };
+  return {Severity::kBroken, "link", std::move(what), advice()};
+}
+
+}  // namespace brickfs
