@@ -82,6 +82,9 @@ void define(CLI::App& app, Arguments& arguments, BrickdOptions& options) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--secret-file", options.secret_file, "what clients must know")->type_name("PATH");
+  app.add_option("--admin-secret-file", options.admin_secret_file,
+                 "what administrators must know, who make and remove volumes (brickctl volume)")
+      ->type_name("PATH");
   app.add_option("--port-file", options.port_file, "told the ports, a line for each listener, once they serve")
       ->type_name("PATH");
   app.add_flag("--foreground", options.foreground, "stay, and log to standard error");

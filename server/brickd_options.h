@@ -16,6 +16,7 @@ struct BrickdOptions {
   BrickConfig brick;
   bool keeps_in_service_manager = false;  // its memory; else BrickConfig::keep_path
   std::string secret_file;
+  std::string admin_secret_file;
   std::string port_file;
   std::string log_level = "info";
   bool foreground = false;

@@ -56,12 +56,39 @@ sigset_t stop_signals() {
   return set;
 }
 
-Failure listen_tcp(Brickd& brickd, ListenUrl& url, const Secret& secret) {
-  auto listener = TcpListener::open(*brickd.service, url, secret);
+// What peers must know. Empty: clients need to know nothing, and there are no administrators.
+struct Secrets {
+  Secret clients;
+  Secret administrators;
+};
+
+// Null: the line in `why`.
+std::optional<Secrets> read_secrets(const BrickdOptions& options, std::string* why) {
+  Secrets secrets;
+  for (const auto& [path, secret] : {std::pair{&options.secret_file, &secrets.clients},
+                                     std::pair{&options.admin_secret_file, &secrets.administrators}}) {
+    if (path->empty()) continue;
+    auto read = read_secret_file(*path, why);
+    if (!read.ok()) return std::nullopt;
+    *secret = std::move(*read);
+  }
+  if (options.admin_secret_file.empty() || secrets.clients.bytes != secrets.administrators.bytes) return secrets;
+  *why = "the administrator's secret is the clients': " + options.admin_secret_file + " needs one of its own";
+  return std::nullopt;
+}
+
+void use_secrets(Listener& listener, const Secrets& secrets) {
+  listener.use_secret(secrets.clients);
+  listener.use_admin_secret(secrets.administrators);
+}
+
+Failure listen_tcp(Brickd& brickd, ListenUrl& url, const Secrets& secrets) {
+  auto listener = TcpListener::open(*brickd.service, url, secrets.clients);
   if (!listener.ok()) {
     return fmt::format("cannot listen on tcp://{}: {}", format_address({url.host, url.port}),
                        std::strerror(listener.code()));
   }
+  use_secrets(**listener, secrets);
   url.port = (*listener)->port();
   if (brickd.tcp.empty()) brickd.service->announce_tcp(url.port);
   brickd.tcp.push_back(std::move(*listener));
@@ -69,13 +96,14 @@ Failure listen_tcp(Brickd& brickd, ListenUrl& url, const Secret& secret) {
 }
 
 // One listener for all of them: a client's lanes may come by several addresses.
-Failure listen_rdma(Brickd& brickd, const Secret& secret) {
+Failure listen_rdma(Brickd& brickd, const Secrets& secrets) {
   std::vector<ListenUrl> urls;
   std::ranges::copy_if(brickd.serving, std::back_inserter(urls), is_rdma, &ListenUrl::kind);
   if (urls.empty()) return std::nullopt;
   std::string why;
-  auto listener = VerbsListener::open(*brickd.service, urls, secret, &why);
+  auto listener = VerbsListener::open(*brickd.service, urls, secrets.clients, &why);
   if (!listener.ok()) return why;
+  use_secrets(**listener, secrets);
   brickd.verbs = std::move(*listener);
   size_t number = 0;
   for (ListenUrl& url : brickd.serving) {
@@ -84,13 +112,13 @@ Failure listen_rdma(Brickd& brickd, const Secret& secret) {
   return std::nullopt;
 }
 
-Failure listen(Brickd& brickd, const std::vector<ListenUrl>& urls, const Secret& secret) {
+Failure listen(Brickd& brickd, const std::vector<ListenUrl>& urls, const Secrets& secrets) {
   brickd.serving = urls;
   for (ListenUrl& url : brickd.serving) {
     if (is_rdma(url.kind)) continue;
-    if (auto failure = listen_tcp(brickd, url, secret)) return failure;
+    if (auto failure = listen_tcp(brickd, url, secrets)) return failure;
   }
-  return listen_rdma(brickd, secret);
+  return listen_rdma(brickd, secrets);
 }
 
 Failure tell_ports(const Brickd& brickd, const std::string& path) {
@@ -101,19 +129,15 @@ Failure tell_ports(const Brickd& brickd, const std::string& path) {
 }
 
 Failure start(Brickd& brickd, const BrickdOptions& options, std::shared_ptr<MemoryKeeper> keeper) {
-  Secret secret;
   std::string why;
-  if (!options.secret_file.empty()) {
-    auto read = read_secret_file(options.secret_file, &why);
-    if (!read.ok()) return why;
-    secret = std::move(*read);
-  }
+  const auto secrets = read_secrets(options, &why);
+  if (!secrets) return why;
   BrickConfig config = options.brick;
   config.keeper = std::move(keeper);
   auto service = BrickService::open(config, &why);
   if (!service.ok()) return why.empty() ? std::strerror(service.code()) : why;
   brickd.service = std::move(*service);
-  if (auto failure = listen(brickd, options.listen, secret)) return failure;
+  if (auto failure = listen(brickd, options.listen, *secrets)) return failure;
   return options.port_file.empty() ? std::nullopt : tell_ports(brickd, options.port_file);
 }
 
@@ -135,14 +159,16 @@ int wait_for(const sigset_t& signals) {
 }
 
 // Nothing else is read again. Sessions that are open go on.
-void read_secret_again(Brickd& brickd, const std::string& path) {
-  if (path.empty()) return log::info("SIGHUP: there is no secret file to read again");
+void read_secrets_again(Brickd& brickd, const BrickdOptions& options) {
+  const bool has_both = !options.secret_file.empty() && !options.admin_secret_file.empty();
+  const std::string paths = options.secret_file + (has_both ? " and " : "") + options.admin_secret_file;
+  if (paths.empty()) return log::info("SIGHUP: there is no secret file to read again");
   std::string why;
-  const auto secret = read_secret_file(path, &why);
-  if (!secret.ok()) return log::error("SIGHUP: {}: the former secret stays in force", why);
-  for (const auto& listener : brickd.tcp) listener->use_secret(*secret);
-  if (brickd.verbs != nullptr) brickd.verbs->use_secret(*secret);
-  log::info("SIGHUP: the secret is what {} has now; sessions that are open go on", path);
+  const auto secrets = read_secrets(options, &why);
+  if (!secrets) return log::error("SIGHUP: {}: the former secret stays in force", why);
+  for (const auto& listener : brickd.tcp) use_secrets(*listener, *secrets);
+  if (brickd.verbs != nullptr) use_secrets(*brickd.verbs, *secrets);
+  log::info("SIGHUP: the secret is what {} has now; sessions that are open go on", paths);
 }
 
 // In the log, and to the service manager, who would end what takes long.
@@ -214,7 +240,7 @@ int run(const BrickdOptions& options) {
   }
   announce(brickd);
   if (daemon) daemon->serving();
-  while (wait_for(signals) == SIGHUP) read_secret_again(brickd, options.secret_file);
+  while (wait_for(signals) == SIGHUP) read_secrets_again(brickd, options);
   return stop(brickd);
 }
 

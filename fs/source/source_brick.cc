@@ -12,6 +12,7 @@
 
 #include "server/service/brick_service.h"
 #include "server/service/embedded_brick.h"
+#include "transport/paths/administer.h"
 #include "transport/paths/connect.h"
 
 namespace brickfs {
@@ -26,7 +27,7 @@ std::string local_time(int64_t unix_seconds) {
   return text.data();
 }
 
-Result<std::unique_ptr<Brick>> make_embedded(const Source& source, std::string* why) {
+Result<std::unique_ptr<BrickService>> open_embedded(const Source& source, std::string* why) {
   BrickConfig config;
   if (source.kind == SourceKind::kMemory) {
     config.memory_bytes = source.size_bytes;
@@ -34,7 +35,11 @@ Result<std::unique_ptr<Brick>> make_embedded(const Source& source, std::string* 
     config.store_path = source.path;
     config.store_bytes = source.size_bytes;
   }
-  std::shared_ptr<BrickService> service = TRY(BrickService::open(config, why));
+  return BrickService::open(config, why);
+}
+
+Result<std::unique_ptr<Brick>> make_embedded(const Source& source, std::string* why) {
+  std::shared_ptr<BrickService> service = TRY(open_embedded(source, why));
   return make_embedded_brick(std::move(service));
 }
 
@@ -55,6 +60,12 @@ Result<std::unique_ptr<Brick>> make_brick(const Source& source, const Secret& se
   return source.embedded() ? make_embedded(source, why) : make_remote_brick(source, secret, why);
 }
 
+Result<AdminAnswer> administer(const Source& source, const Secret& secret, const AdminRequest& request,
+                               std::string* why) {
+  if (!source.embedded()) return administer_remote(source, secret, request);
+  return TRY(open_embedded(source, why))->administer(request);
+}
+
 std::string describe_open_failure(const Error& error, const std::string& name, const Source& source,
                                   const Holder& holder, bool has_secret, const OpenWords& words) {
   switch (error.code()) {
@@ -67,6 +78,8 @@ std::string describe_open_failure(const Error& error, const std::string& name, c
       return fmt::format("{}: what answers there refuses, and does not know the secret: is it brickd?", name);
     case ENOENT:
       return fmt::format("{}: the brick has no volume {}", name, source.volume);
+    case EIDRM:
+      return fmt::format("{}: the volume {} was removed", name, source.volume);
     case ECONNREFUSED:
       return fmt::format("{}: no brickd listens there (connection refused)", name);
     case ETIMEDOUT:

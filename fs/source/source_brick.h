@@ -7,6 +7,7 @@
 #include <string>
 
 #include "transport/base/result.h"
+#include "transport/brick/administration.h"
 #include "transport/brick/brick.h"
 #include "transport/brick/proof.h"
 #include "transport/brick/source.h"
@@ -15,6 +16,11 @@ namespace brickfs {
 
 // No session yet. With one line in `why` where there is more to say than the error does.
 Result<std::unique_ptr<Brick>> make_brick(const Source& source, const Secret& secret, std::string* why);
+
+// An administrator's call on the source's brick, whose volume does not matter. An embedded brick asks for no secret.
+// Errors as administer_remote() (transport/paths/administer.h), or of opening the brick, with one line in `why`.
+Result<AdminAnswer> administer(const Source& source, const Secret& secret, const AdminRequest& request,
+                               std::string* why);
 
 // Why a volume was not opened, in one line that begins with `name`, the source as it was given. `steal` and `secret`
 // say in what words the options of that name are asked for: "-o steal".

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/peers/connection.h"
 
+#include <cstring>
+
 #include "transport/base/log.h"
+#include "transport/base/printable.h"
+#include "transport/brick/administration.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/refusal.h"
 
@@ -38,10 +42,21 @@ class ChannelMembership {
   bool& ended_;
 };
 
+// Who changed what, for those who look for it later.
+void log_administration(const std::string& peer, const AdminRequest& request, int status) {
+  if (request.action == AdminAction::kList) return;
+  const char* const action = request.action == AdminAction::kCreate   ? "made"
+                             : request.action == AdminAction::kResize ? "given another size"
+                                                                      : "removed";
+  if (status == 0) return log::info("volume {} was {} by the administrator at {}", request.volume, action, peer);
+  log::warn("volume {} was not {}, as the administrator at {} asked: {}", printable(request.volume), action, peer,
+            std::strerror(status));
+}
+
 }  // namespace
 
-void Connection::refuse_stranger(Channel& channel, const Message& call) {
-  if (channel.send(answer_header(call.header, EACCES), {}).ok()) static_cast<void>(channel.drain());
+void Connection::refuse_stranger(Channel& channel, const Message& call, int code) {
+  if (channel.send(answer_header(call.header, code), {}).ok()) static_cast<void>(channel.drain());
 }
 
 Error Connection::refuse(Channel& channel, const Secret& secret, const Nonces& nonces, const Message& call, int code,
@@ -64,8 +79,10 @@ Status Connection::answer_proved(const Message& to, std::string_view purpose, st
 }
 
 void Connection::serve(const Message& call) {
-  const bool opens = call.header.kind == static_cast<uint16_t>(Kind::kOpen);
-  const Status status = opens ? serve_open(call) : serve_attach(call);
+  const auto kind = Kind{call.header.kind};
+  const Status status = kind == Kind::kOpen         ? serve_open(call)
+                        : kind == Kind::kAdminister ? serve_administration(call)
+                                                    : serve_attach(call);
   if (!status.ok()) log::debug("connection from {} ends: {}", peer_, status.error().what());
 }
 
@@ -117,6 +134,22 @@ Status Connection::serve_attach(const Message& message) {
     serve_calls(*session, keeps ? std::optional(limits::kLease) : std::nullopt);
   }
   return {};
+}
+
+// The one call of this connection.
+Status Connection::serve_administration(const Message& message) {
+  const AdminRequest request = TRY(from_call(TRY(wire::decode<wire::AdminCall>(message.body))));
+  TRY(channel_.reserve(wire::kBodyBytes));
+  const AdminAnswer answer = common_.service.administer(request);
+  log_administration(peer_, request, answer.status);
+  const auto body = encode(answer);
+  if (answer.status == 0) {
+    TRY(answer_proved(message, wire::kAdministeredPurpose, body));
+  } else {
+    TRY(this->answer(message, answer.status,
+                     encode_refusal_with(secret_, nonces_, Kind::kAdminister, answer.status, body)));
+  }
+  return channel_.drain();
 }
 
 void Connection::serve_calls(PeerSession& session, std::optional<std::chrono::milliseconds> silence) {

@@ -40,7 +40,7 @@ class Connection {
 
   // Answers a first call with a refusal. A stranger gets no proof: it would be something to try guesses of the secret
   // on.
-  static void refuse_stranger(Channel& channel, const Message& call);
+  static void refuse_stranger(Channel& channel, const Message& call, int code);
   static Error refuse(Channel& channel, const Secret& secret, const Nonces& nonces, const Message& call, int code,
                       const Holder& holder = {});
 
@@ -54,6 +54,7 @@ class Connection {
  private:
   Status serve_open(const Message& message);
   Status serve_attach(const Message& message);
+  Status serve_administration(const Message& message);
   Status answer(const Message& to, int code, std::span<const std::byte> body = {});
   Status answer_proved(const Message& to, std::string_view purpose, std::span<const std::byte> body);
   Error refuse(const Message& call, int code, const Holder& holder = {});

@@ -18,7 +18,11 @@ Status check_first_call(const Secret& secret, const Nonces& nonces, uint16_t kin
   };
   if (is(kind, wire::Kind::kOpen)) return proves(wire::kOpenPurpose, TRY(wire::decode<wire::OpenCall>(body)));
   if (is(kind, wire::Kind::kAttach)) return proves(wire::kAttachPurpose, TRY(wire::decode<wire::AttachCall>(body)));
-  return Error(EPROTO, "neither OPEN nor ATTACH");
+  if (is(kind, wire::Kind::kAdminister)) {
+    if (secret.bytes.empty()) return Error(EPERM, "there is no administrator's secret");
+    return proves(wire::kAdministerPurpose, TRY(wire::decode<wire::AdminCall>(body)));
+  }
+  return Error(EPROTO, "no first call");
 }
 
 std::chrono::milliseconds delay_of_answer(SecretGuesses& guesses, const PeerHost& host, uint16_t kind,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What listeners of all transports ask of a stranger's first call, OPEN or ATTACH, before they know anything else of
-// him.
+// What listeners of all transports ask of a stranger's first call, OPEN, ATTACH or ADMINISTER, before they know
+// anything else of him.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,8 @@
 
 namespace brickfs {
 
-// EACCES: the proof is wrong; EPROTO: no OPEN and no ATTACH.
+// `secret`: the one that this kind of call is proved by. EACCES: the proof is wrong; EPERM: an ADMINISTER, and there is
+// no administrator's secret; EPROTO: none of the three.
 Status check_first_call(const Secret& secret, const Nonces& nonces, uint16_t kind, std::span<const std::byte> body);
 
 // How long its answer waits. Who brings the token of a session has proved enough not to be taken for one who guesses.

@@ -74,13 +74,16 @@ std::chrono::milliseconds Listener::delay_of(const PeerHost& host, const Message
                          [this](const wire::Token& token) { return sessions_.find(token) != nullptr; });
 }
 
+Secret Listener::secret_for(const Message& call) const {
+  const bool administers = call.header.kind == static_cast<uint16_t>(wire::Kind::kAdminister);
+  return administers ? admin_secret_.get() : secret_.get();
+}
+
 Status Listener::let_in(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
                         const Message& call) {
   const Status proved = check_first_call(secret, nonces, call.header.kind, call.body);
-  if (proved.code() == EACCES) {
-    note_guess(guesses_, peer);
-    Connection::refuse_stranger(channel, call);
-  }
+  if (proved.code() == EACCES) note_guess(guesses_, peer);
+  if (proved.code() == EACCES || proved.code() == EPERM) Connection::refuse_stranger(channel, call, proved.code());
   TRY(proved);
   if (has_room(admitted_, call.body)) return {};
   log::warn("{} connections: {} is turned away", admitted_.load(), peer.text);

@@ -27,7 +27,9 @@ class Listener : protected PeerTransport {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  void use_secret(Secret secret) { secret_.set(std::move(secret)); }  // of connections from now on
+  // Of connections from now on: the clients', and the administrator's. Without the latter there are no calls of his.
+  void use_secret(Secret secret) { secret_.set(std::move(secret)); }
+  void use_admin_secret(Secret secret) { admin_secret_.set(std::move(secret)); }
 
  protected:
   struct Served {
@@ -56,7 +58,8 @@ class Listener : protected PeerTransport {
 
   // Any thread.
   size_t admitted() const { return admitted_; }
-  Secret secret() const { return secret_.get(); }
+  // By which the call is to be proved: who is at a handshake goes on with that one.
+  Secret secret_for(const Message& call) const;
   // How long a peer waits for the answer to its first call.
   std::chrono::milliseconds delay_of(const PeerHost& host, const Message& call);
   // Whether its first call proves that it knows the secret, and there is room; else it is refused.
@@ -72,6 +75,7 @@ class Listener : protected PeerTransport {
 
   BrickService& service_;
   SecretInForce secret_;
+  SecretInForce admin_secret_{Secret()};
   PeerSessions sessions_;
   SecretGuesses guesses_;
   std::atomic<size_t> admitted_{0};

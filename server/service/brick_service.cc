@@ -52,6 +52,7 @@ class BrickServiceImpl final : public BrickService {
   }
   void expire_silent() override { volumes_.fence_silent(lease_); }
   void announce_tcp(uint16_t port) override { volumes_.announce_tcp(port); }
+  AdminAnswer administer(const AdminRequest& request) override { return volumes_.administer(request); }
   BootId boot() const override { return boot_; }
   Durability durability() const override { return store_ ? Durability::kDurable : Durability::kVolatile; }
   Status stop(const Progress& progress) override;
@@ -103,10 +104,10 @@ std::string BrickServiceImpl::medium() const {
 Status BrickServiceImpl::load(const BrickConfig& config, std::string* why, const StoreFile::Contents& stored,
                               const KeptTable::Contents& kept) {
   volumes_.load(kept_ ? kept.volumes : stored.volumes);
-  TRY(volumes_.configure(config.volumes, why));
   blocks_.adopt(stored.entries);
   blocks_.adopt(kept.entries);
-  return {};
+  TRY(volumes_.finish_removals(why));
+  return volumes_.configure(config.volumes, why);
 }
 
 Status BrickServiceImpl::stop(const Progress& progress) {

@@ -21,6 +21,7 @@
 #include "server/store/store_device.h"
 #include "transport/base/progress.h"
 #include "transport/base/result.h"
+#include "transport/brick/administration.h"
 #include "transport/brick/brick.h"
 #include "transport/brick/limits.h"
 
@@ -38,7 +39,9 @@ struct BrickConfig {
   // A volatile brick's memory outlives this process: in a file, or with somebody who keeps it. At most one of them.
   std::string keep_path;
   std::shared_ptr<MemoryKeeper> keeper;
-  std::vector<VolumeSpec> volumes;  // besides `default`; an existing volume's quota is changed to what is given
+  // Besides `default`: made if they are not there; an existing volume's quota is changed to what is given. Others that
+  // were made before stay.
+  std::vector<VolumeSpec> volumes;
   std::chrono::milliseconds lease = limits::kLease;  // a holder not heard of for so long is cut off
   // From the start on, of a brick that knows who: a volume that somebody held and had not closed is his for so long. 0
   // where he cannot come back (he was in one process with the brick).
@@ -71,6 +74,8 @@ class BrickService {
   virtual void expire_silent() = 0;
   // Sessions begun from now on are told that the brick listens there (Session::tcp_port).
   virtual void announce_tcp(uint16_t port) = 0;
+  // What an administrator asks for, which whoever lets him in has made sure he is.
+  virtual AdminAnswer administer(const AdminRequest& request) = 0;
   virtual BootId boot() const = 0;
   virtual Durability durability() const = 0;
   // Clean stop: what is in memory only goes to the store. Memory that is kept says that it was left in order.

@@ -79,14 +79,34 @@ Result<VolumeTable::Sessions> VolumeTable::find_victims(const Volume& volume, co
   return victims;
 }
 
+Result<VolumeTable::Volume*> VolumeTable::settled(const std::string& name, MutexLock& lock) {
+  for (;;) {
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end()) return Error(ENOENT, "no such volume");
+    if (!found->second->changing) return found->second;
+    changed_.wait(lock);
+  }
+}
+
+// Who comes back to a volume that was removed has to learn that it will not be there again.
+Error VolumeTable::no_volume(const OpenRequest& request) const {
+  const bool was_his =
+      request.resume != Epoch{} && (gone_.contains(request.volume) || by_name_.contains(request.volume));
+  return was_his ? Error(EIDRM, "the volume was removed") : Error(ENOENT, "no such volume");
+}
+
+void VolumeTable::end_change(Volume& volume) {
+  volume.changing = false;
+  changed_.notify_all();
+}
+
 Result<std::shared_ptr<ServerSession>> VolumeTable::open(const OpenRequest& request, PeerEnd peer, Holder* holder) {
   TRY(check(request));
   MutexLock lock(mutex_);
-  const auto found = by_name_.find(request.volume);
-  if (found == by_name_.end()) return Error(ENOENT, "no such volume");
-  Volume& volume = *found->second;
-  while (volume.changing) changed_.wait(lock);
+  const auto found = settled(request.volume, lock);
   if (shut_) return Error(ECONNREFUSED, "the brick is stopping");
+  if (!found.ok() || (*found)->going) return no_volume(request);
+  Volume& volume = **found;
   if (request.mode == OpenMode::kObserve) {
     if (volume.observers.size() >= limits::kObservers) return Error(EUSERS, "the volume has too many observers");
     volume.observers.push_back(make_session(volume, request, std::move(peer)));
@@ -97,8 +117,7 @@ Result<std::shared_ptr<ServerSession>> VolumeTable::open(const OpenRequest& requ
   const Sessions victims = TRY(find_victims(volume, request, holder));
   volume.changing = true;
   const Status granted = grant(volume, request, victims);
-  volume.changing = false;
-  changed_.notify_all();
+  end_change(volume);
   if (!granted.ok()) return granted.error();
   volume.kept_until = {};
   volume.holders.push_back(make_session(volume, request, std::move(peer)));
@@ -141,21 +160,30 @@ std::shared_ptr<ServerSession> VolumeTable::make_session(const Volume& volume, c
   return std::make_shared<ServerSession>(std::move(fixed), blocks_, *this);
 }
 
+// While somebody changes the volume its record is his to write. After a take-over it is another's lease.
 Status VolumeTable::leave(const ServerSession& session, bool gives_up) {
   MutexLock lock(mutex_);
-  Volume& volume = volumes_.at(session.volume());
+  auto at = volumes_.find(session.volume());
+  if (at == volumes_.end()) return {};
   const auto is_it = [&](const auto& other) { return other.get() == &session; };
-  std::erase_if(volume.observers, is_it);
-  const bool held = std::erase_if(volume.holders, is_it) > 0;
-  // While somebody takes the lease over it is his to write down.
-  if (!held || !gives_up || session.mode() != OpenMode::kExclusive || volume.changing) return {};
+  std::erase_if(at->second.observers, is_it);
+  const bool held = std::erase_if(at->second.holders, is_it) > 0;
+  if (!held || !gives_up || session.mode() != OpenMode::kExclusive) return {};
+  while (at != volumes_.end() && at->second.changing) {
+    changed_.wait(lock);
+    at = volumes_.find(session.volume());
+  }
+  if (at == volumes_.end()) return {};
+  Volume& volume = at->second;
+  const bool is_still_his = volume.holders.empty() && Epoch{volume.record.epoch} == session.description().epoch &&
+                            ClientId{volume.record.holder_client} == session.client();
+  if (!is_still_his) return {};
   volume.changing = true;
   volume.record.holder_client = 0;
   volume.record.lease_mode = 0;
   const Status stored =
       store_record(volume, true);  // a brick that restarts, also after its machine, keeps it for nobody
-  volume.changing = false;
-  changed_.notify_all();
+  end_change(volume);
   return stored;
 }
 
@@ -180,8 +208,8 @@ void VolumeTable::shut() {
   {
     MutexLock lock(mutex_);
     shut_ = true;
+    while (std::ranges::any_of(volumes_, [](const auto& one) { return one.second.changing; })) changed_.wait(lock);
     for (auto& [id, volume] : volumes_) {
-      while (volume.changing) changed_.wait(lock);
       std::ranges::copy(volume.holders, std::back_inserter(everybody));
       std::ranges::copy(volume.observers, std::back_inserter(everybody));
     }

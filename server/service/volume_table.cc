@@ -5,8 +5,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
+#include "transport/base/log.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/volume_name.h"
 
@@ -21,23 +23,76 @@ VolumeTable::Volume& VolumeTable::add(VolumeId id, const StoreVolume& record) {
   volume.id = id;
   volume.record = record;
   blocks_.add_volume(id, record.quota_blocks);
-  by_name_.try_emplace(record.name.data(), &volume);
+  volume.going = record.in_use == kVolumeGoing;
+  if (!volume.going) by_name_.try_emplace(record.name.data(), &volume);
   return volume;
+}
+
+// A volume that comes when others are there may be the second of its name. Who held the first must not take it for that
+// one: it begins with an epoch that no lease of the first had.
+uint64_t VolumeTable::fresh_epoch(const std::string& name) const {
+  if (began_empty_) return 0;
+  using std::chrono::microseconds;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto gone = gone_.find(name);
+  const uint64_t least = gone == gone_.end() ? 1 : gone->second + 1;
+  const int64_t since_1970 = std::chrono::duration_cast<microseconds>(now).count();
+  constexpr int64_t kMost = kStoreNumbers / 2;  // whatever the clock says, there are epochs left
+  return std::max<uint64_t>(static_cast<uint64_t>(std::clamp<int64_t>(since_1970, 0, kMost)), least);
+}
+
+Result<VolumeTable::Volume*> VolumeTable::make(const std::string& name, uint64_t quota_blocks) {
+  uint32_t id = 0;
+  while (volumes_.contains(VolumeId{id})) ++id;
+  if (id >= limits::kVolumes) return Error(ENOSPC, "the brick has as many volumes as it can have");
+  StoreVolume record{};
+  std::memcpy(record.name.data(), name.data(), name.size());
+  record.quota_blocks = quota_blocks;
+  record.in_use = kVolumeInUse;
+  record.epoch = fresh_epoch(name);
+  return &add(VolumeId{id}, record);
+}
+
+void VolumeTable::drop(Volume& volume) {
+  const auto named = by_name_.find(volume.record.name.data());
+  if (named != by_name_.end() && named->second == &volume) by_name_.erase(named);
+  blocks_.remove_volume(volume.id);
+  volumes_.erase(volume.id);
+  changed_.notify_all();
 }
 
 void VolumeTable::load(std::span<const StoreVolume> records) {
   MutexLock lock(mutex_);
   for (uint32_t id = 0; id < records.size(); ++id) {
     if (records[id].in_use == 0) continue;
+    began_empty_ = false;
     Volume& volume = add(VolumeId{id}, records[id]);
     if (records[id].holder_client != 0) volume.kept_until = std::chrono::steady_clock::now() + grace_;
   }
+}
+
+Status VolumeTable::finish_removals(std::string* why) {
+  MutexLock lock(mutex_);
+  for (auto at = volumes_.begin(); at != volumes_.end();) {
+    Volume& volume = at->second;
+    ++at;
+    if (!volume.going) continue;
+    const std::string name = volume.record.name.data();
+    const Status erased = erase(volume);
+    if (!erased.ok()) {
+      *why = fmt::format("volume '{}', which was removed: cannot be erased: {}", name, std::strerror(erased.code()));
+      return erased;
+    }
+    log::info("volume {}, which was removed when the brick stopped, is gone", name);
+  }
+  return {};
 }
 
 Status VolumeTable::configure(std::span<const VolumeSpec> specs, std::string* why) {
   MutexLock lock(mutex_);
   TRY(configure_one({.name = "default", .quota_bytes = {}}, why));
   for (const VolumeSpec& spec : specs) TRY(configure_one(spec, why));
+  began_empty_ = false;
   return {};
 }
 
@@ -49,18 +104,18 @@ Status VolumeTable::configure_one(const VolumeSpec& spec, std::string* why) {
   }
   const auto known = by_name_.find(spec.name);
   Volume* volume = known == by_name_.end() ? nullptr : known->second;
-  if (volume != nullptr && !spec.quota_bytes) return {};
-  if (volume == nullptr) {
-    const VolumeId id{volumes_.empty() ? 0 : static_cast<uint32_t>(volumes_.rbegin()->first) + 1};
-    if (static_cast<uint32_t>(id) >= limits::kVolumes) {
+  const bool is_new = volume == nullptr;
+  if (is_new) {
+    const auto made = make(spec.name, kNoQuota);
+    if (!made.ok()) {
       *why = fmt::format("volume '{}': a brick has at most {} volumes", spec.name, limits::kVolumes);
       return Error(EINVAL, "making a volume");
     }
-    StoreVolume record{};
-    std::memcpy(record.name.data(), spec.name.data(), spec.name.size());
-    record.quota_blocks = kNoQuota;
-    volume = &add(id, record);
+    volume = *made;
   }
+  volume->is_configured = true;
+  volume->size_is_configured = volume->size_is_configured || spec.quota_bytes;
+  if (!is_new && !spec.quota_bytes) return {};
   if (spec.quota_bytes) volume->record.quota_blocks = *spec.quota_bytes / kBlockBytes;
   blocks_.set_quota(volume->id, volume->record.quota_blocks);
   const Status stored = store_record(*volume, true);

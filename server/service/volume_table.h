@@ -2,6 +2,10 @@
 // The brick's volumes and who holds them: one exclusive holder or many readers, each grant with its epoch. A new holder
 // fences the former before its epoch is raised; on durable bricks the epoch is on disk before he is told of it.
 //
+// A volume goes in steps, so that after a crash it is there or not, never half of it: nobody gets in; everybody is
+// fenced; its record says that it goes, durably, if it has blocks; they are freed; their entries are gone, durably; its
+// record is erased, durably. Who finds a record that says so does the rest. Only then is its id another's.
+//
 // Threads: every call from any thread. One change of a volume's holders at a time; no lock is held while one is fenced.
 #pragma once
 
@@ -18,6 +22,7 @@
 #include "server/store/block_store.h"
 #include "server/store/volume_records.h"
 #include "transport/base/mutex.h"
+#include "transport/brick/administration.h"
 
 namespace brickfs {
 
@@ -30,8 +35,10 @@ class VolumeTable {
   VolumeTable(const VolumeTable&) = delete;
   VolumeTable& operator=(const VolumeTable&) = delete;
 
-  // What the records were, once, then what the configuration asks for (and `default`). EINVAL, EIO.
+  // What the records were, once, then, as soon as the blocks are there, what the configuration asks for (and
+  // `default`). EINVAL, EIO.
   void load(std::span<const StoreVolume> records);
+  Status finish_removals(std::string* why);
   Status configure(std::span<const VolumeSpec> specs, std::string* why);
 
   // As BrickService::open_session().
@@ -39,6 +46,7 @@ class VolumeTable {
   // The session has ended by itself. `gives_up`: its lease too, else that stays its client's until another asks for it.
   Status leave(const ServerSession& session, bool gives_up);
   void fence_silent(std::chrono::milliseconds limit);
+  AdminAnswer administer(const AdminRequest& request);
   void announce_tcp(uint16_t port) { tcp_port_ = port; }
   // Nobody gets in any more; everybody is fenced.
   void shut();
@@ -52,6 +60,9 @@ class VolumeTable {
     std::chrono::steady_clock::time_point
         kept_until;         // for the holder in the record, who has not come back since the brick started
     bool changing = false;  // one thread is changing holders or record; others wait for changed_
+    bool going = false;     // removed, and not gone yet: nobody but who removes it knows it
+    bool is_configured = false;
+    bool size_is_configured = false;
     std::vector<std::shared_ptr<ServerSession>> holders;
     std::vector<std::shared_ptr<ServerSession>> observers;
   };
@@ -63,13 +74,32 @@ class VolumeTable {
   static Holder away_holder(const Volume& volume);  // precondition: there is one in the record
   static Result<Sessions> find_victims(const Volume& volume, const OpenRequest& request, Holder* holder);
   Volume& add(VolumeId id, const StoreVolume& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // ENOSPC: there is no id left.
+  Result<Volume*> make(const std::string& name, uint64_t quota_blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void drop(Volume& volume) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t fresh_epoch(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The volume once nobody changes it any more, which may take a while. ENOENT.
+  Result<Volume*> settled(const std::string& name, MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status configure_one(const VolumeSpec& spec, std::string* why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<ServerSession> make_session(const Volume& volume, const OpenRequest& request, PeerEnd peer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // These two let go of the mutex meanwhile. Precondition: the caller has set `changing`.
+  // These let go of the mutex meanwhile. Precondition: the caller has set `changing`.
   Status grant(Volume& volume, const OpenRequest& request, const Sessions& victims)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status store_record(Volume& volume, bool sync) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Error no_volume(const OpenRequest& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is left of one that goes, and nobody has to do with. If it fails the volume stays, as one that goes.
+  Status erase(Volume& volume) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status erase_record(VolumeId id) ABSL_LOCKS_EXCLUDED(mutex_);
+  void end_change(Volume& volume) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Of administrators (volume_admin.cc). `answer` gets what they see of the volume.
+  Status create(const AdminRequest& request, AdminAnswer& answer) ABSL_LOCKS_EXCLUDED(mutex_);
+  Status resize(const AdminRequest& request, AdminAnswer& answer) ABSL_LOCKS_EXCLUDED(mutex_);
+  Status remove(const AdminRequest& request, AdminAnswer& answer) ABSL_LOCKS_EXCLUDED(mutex_);
+  Status list(const AdminRequest& request, AdminAnswer& answer) const ABSL_LOCKS_EXCLUDED(mutex_);
+  Status check_may_go(const Volume& volume) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  VolumeStatus status_of(const Volume& volume) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   BlockStore& blocks_;
   VolumeRecords* const records_;
@@ -81,8 +111,11 @@ class VolumeTable {
   mutable Mutex mutex_;
   mutable CondVar changed_;
   bool shut_ ABSL_GUARDED_BY(mutex_) = false;
-  std::map<VolumeId, Volume> volumes_ ABSL_GUARDED_BY(mutex_);  // at most limits::kVolumes; never shrinks
+  bool began_empty_ ABSL_GUARDED_BY(mutex_) = true;             // a new brick, or one that has forgotten everything
+  std::map<VolumeId, Volume> volumes_ ABSL_GUARDED_BY(mutex_);  // at most limits::kVolumes; each stays while it changes
   std::map<std::string, Volume*, std::less<>> by_name_ ABSL_GUARDED_BY(mutex_);
+  // Removed since the start, with their last epochs: at most kNamesRemembered.
+  std::map<std::string, uint64_t, std::less<>> gone_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace brickfs

@@ -36,7 +36,13 @@ void BlockStore::unlist(Block& block) {
   block.idle_list = nullptr;
 }
 
+void BlockStore::give_frame(Block& block, uint32_t frame) {
+  block.frame = frame;
+  ++block.volume->resident;
+}
+
 void BlockStore::drop_frame(Block& block) {
+  --block.volume->resident;
   pool_.give_back(block.frame);
   block.frame = kNone;
 }
@@ -66,7 +72,7 @@ Result<std::vector<std::byte*>> BlockStore::map(VolumeId volume_id, BlockRange r
   if (status.ok()) {
     uint32_t frame = frame_before(volume, range.start);
     for (Block* block : blocks) {
-      if (block->frame == kNone) block->frame = *pool_.take(frame + 1);
+      if (block->frame == kNone) give_frame(*block, *pool_.take(frame + 1));
       frame = block->frame;
     }
     lock.unlock();

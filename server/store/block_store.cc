@@ -34,6 +34,33 @@ void BlockStore::set_quota(VolumeId volume, uint64_t quota_blocks) {
   volume_of(volume).quota = quota_blocks;
 }
 
+Status BlockStore::change_quota(VolumeId volume_id, uint64_t quota_blocks) {
+  MutexLock lock(mutex_);
+  Volume& volume = volume_of(volume_id);
+  if (volume.blocks.size() > quota_blocks) return Error(EDQUOT, "more blocks are allocated");
+  volume.quota = quota_blocks;
+  return {};
+}
+
+Status BlockStore::free_all(VolumeId volume) {
+  for (ListPage page = list(volume, BlockAddress{0}); !page.extents.empty(); page = list(volume, BlockAddress{0})) {
+    for (BlockRange blocks : page.extents) {
+      while (blocks.count > 0) {
+        const BlockRange part{blocks.start, std::min(blocks.count, limits::kBlocksPerCall)};
+        TRY(free(volume, part));
+        blocks = {part.end(), blocks.count - part.count};
+      }
+    }
+  }
+  return {};
+}
+
+void BlockStore::remove_volume(VolumeId volume) {
+  MutexLock lock(mutex_);
+  CHECK(volume_of(volume).blocks.empty());
+  volumes_.erase(static_cast<uint32_t>(volume));
+}
+
 void BlockStore::adopt(std::span<const StoreFile::Entry> entries) {
   MutexLock lock(mutex_);
   for (const StoreFile::Entry& entry : entries) {
@@ -52,7 +79,7 @@ void BlockStore::adopt(std::span<const KeptTable::Entry> entries) {
     Volume& volume = volume_of(VolumeId{entry.volume});
     Block& block = volume.blocks[entry.address];
     block.volume = &volume;
-    block.frame = entry.frame;
+    give_frame(block, entry.frame);
     block.blank = entry.blank;
     enlist_if_idle(block);
     ++used_;
@@ -133,7 +160,7 @@ Status BlockStore::alloc(VolumeId volume_id, BlockRange blocks) {
     block.blank = true;
     block.moving = true;
     if (store_ != nullptr) block.slot = slot = *free_slots_.take(slot + 1);
-    if (kept_ != nullptr) block.frame = frame = *pool_.take(frame + 1);
+    if (kept_ != nullptr) give_frame(block, frame = *pool_.take(frame + 1));
     made.push_back(&block);
   }
   used_ += blocks.count;
@@ -269,6 +296,12 @@ ListPage BlockStore::list(VolumeId volume, BlockAddress cursor) const {
 uint64_t BlockStore::suspect_blocks(VolumeId volume) const {
   MutexLock lock(mutex_);
   return volume_of(volume).suspect;
+}
+
+BlockStore::Usage BlockStore::usage(VolumeId volume_id) const {
+  MutexLock lock(mutex_);
+  const Volume& volume = volume_of(volume_id);
+  return {volume.blocks.size(), volume.mapped, volume.resident};
 }
 
 bool BlockStore::disk_is_full() const {

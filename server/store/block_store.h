@@ -56,6 +56,12 @@ class BlockStore {
 
   void add_volume(VolumeId volume, uint64_t quota_blocks) ABSL_LOCKS_EXCLUDED(mutex_);
   void set_quota(VolumeId volume, uint64_t quota_blocks) ABSL_LOCKS_EXCLUDED(mutex_);
+  // EDQUOT: more are allocated.
+  Status change_quota(VolumeId volume, uint64_t quota_blocks) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Frees every block. Nobody else has anything to do with the volume any more, as nobody has again until it is gone.
+  Status free_all(VolumeId volume) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Precondition: it has no block.
+  void remove_volume(VolumeId volume) ABSL_LOCKS_EXCLUDED(mutex_);
   // Blocks found in the store, once, before any other call but add_volume().
   void adopt(std::span<const StoreFile::Entry> entries) ABSL_LOCKS_EXCLUDED(mutex_);
   // ... in the pool's memory, whose frames the pool knows to be in use.
@@ -84,6 +90,12 @@ class BlockStore {
   // The store has slots for which its disk has no room: or so little that clients hold it back for what they need to
   // free anything.
   bool disk_is_full() const ABSL_LOCKS_EXCLUDED(mutex_);
+  struct Usage {
+    uint64_t used = 0;
+    uint64_t mapped = 0;
+    uint64_t resident = 0;
+  };
+  Usage usage(VolumeId volume) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Fills in the fields about blocks.
   void fill_stat(VolumeId volume, BrickStat& stat) const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -110,6 +122,7 @@ class BlockStore {
   struct Volume {
     uint64_t quota = kNoQuota;
     uint64_t mapped = 0;
+    uint64_t resident = 0;
     uint64_t suspect = 0;
     Blocks blocks;
   };
@@ -139,6 +152,7 @@ class BlockStore {
   void drop_mapping(Block& block, Access access) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void enlist_if_idle(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void unlist(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void give_frame(Block& block, uint32_t frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void drop_frame(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status store_writes(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -134,7 +134,7 @@ Status KeptTable::write_volume(uint32_t id, StoreVolume record) {
   VolumeNow& now = volumes_[id];
   sum_ ^= now.checksum;
   write_summary({KeptChange::kVolume, id, {}});
-  record.in_use = 1;
+  record.in_use = record.in_use == kVolumeGoing ? kVolumeGoing : kVolumeInUse;
   record.reserved = {};
   auto kept = std::bit_cast<KeptVolume>(record);
   kept.generation = ++now.generation;
@@ -142,6 +142,26 @@ Status KeptTable::write_volume(uint32_t id, StoreVolume record) {
   write(kKeptVolumesAt + (2 * id + now.generation % 2) * sizeof(KeptVolume), kept, seed);
   now.checksum = kept_checksum(kept, seed);
   sum_ ^= now.checksum;
+  settle();
+  return {};
+}
+
+void KeptTable::clear_volume(uint64_t place) {
+  std::byte* const record = memory_.data() + kKeptVolumesAt + place * sizeof(KeptVolume);
+  uint64_t& checksum = *reinterpret_cast<uint64_t*>(record + offsetof(KeptVolume, checksum));
+  std::atomic_ref(checksum).store(0, std::memory_order_release);
+}
+
+// The older of its copies first: alone it would say what has not been so for long.
+Status KeptTable::erase_volume(uint32_t id) {
+  MutexLock lock(mutex_);
+  CHECK(state_ == KeptState::kServing && id < kStoreVolumes);
+  VolumeNow& now = volumes_[id];
+  sum_ ^= now.checksum;
+  write_summary({KeptChange::kVolume, id, {}});
+  clear_volume(2 * id + (now.generation + 1) % 2);
+  clear_volume(2 * id + now.generation % 2);
+  now.checksum = 0;
   settle();
   return {};
 }

@@ -63,6 +63,7 @@ class KeptTable final : public VolumeRecords {
   // nobody else's business.
   void fill(uint32_t frame);
   Status write_volume(uint32_t id, StoreVolume record) override ABSL_LOCKS_EXCLUDED(mutex_);
+  Status erase_volume(uint32_t id) override ABSL_LOCKS_EXCLUDED(mutex_);
   Status sync() override { return {}; }
   // Nothing is changed any more. Precondition of all that changes something: it is not sealed.
   void seal() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -79,6 +80,7 @@ class KeptTable final : public VolumeRecords {
   void settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void write_entry(uint32_t frame, uint32_t volume, BlockAddress address);
   void clear_entry(uint32_t frame);
+  void clear_volume(uint64_t place);
   uint64_t entry_checksum(uint32_t frame) const;
   void undo(const std::vector<uint32_t>& frames) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

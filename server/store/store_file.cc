@@ -15,9 +15,13 @@ constexpr uint64_t kPageBytes = 4 * kKiB;       // written at least
 }  // namespace
 
 Status StoreFile::write_volume(uint32_t id, StoreVolume record) {
-  record.in_use = 1;
+  record.in_use = record.in_use == kVolumeGoing ? kVolumeGoing : kVolumeInUse;
   record.checksum = store_checksum(record, uuid_[0] + id);
   return write_at(kStoreVolumesAt + id * sizeof(StoreVolume), bytes_of(record));
+}
+
+Status StoreFile::erase_volume(uint32_t id) {
+  return write_at(kStoreVolumesAt + id * sizeof(StoreVolume), bytes_of(StoreVolume{}));
 }
 
 Status StoreFile::write_entry(const Entry& entry) {

@@ -50,6 +50,7 @@ class StoreFile final : public VolumeRecords {
   Contents take_contents() { return std::move(contents_); }
 
   Status write_volume(uint32_t id, StoreVolume record) override;
+  Status erase_volume(uint32_t id) override;
   Status write_entry(const Entry& entry);
   Status clear_entry(uint32_t slot);
 

@@ -47,6 +47,9 @@ struct StoreHeader {
 static_assert(sizeof(StoreHeader) == kStoreHeaderBytes && offsetof(StoreHeader, slots) == 56 &&
               offsetof(StoreHeader, resize_to) == 4080 && offsetof(StoreHeader, checksum) == kStoreHeaderBytes - 8);
 
+constexpr uint32_t kVolumeInUse = 1;
+constexpr uint32_t kVolumeGoing = 2;  // it was removed: who opens the store frees what blocks there are of it left
+
 // Position in the table = the volume's id.
 struct StoreVolume {
   std::array<char, 64> name;  // zero-terminated
@@ -56,7 +59,7 @@ struct StoreVolume {
   int64_t holder_since;    // seconds since 1970
   std::array<char, 128> holder_name;
   uint32_t lease_mode;  // 0 none, else OpenMode
-  uint32_t in_use;      // 1
+  uint32_t in_use;      // kVolumeInUse or kVolumeGoing
   std::array<std::byte, 16> reserved;
   uint64_t checksum;  // XXH3 of all before it, seeded with uuid[0] + position
 };

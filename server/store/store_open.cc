@@ -28,8 +28,8 @@ bool all_zeros(const Record& record) {
 }  // namespace
 
 bool is_sound(const StoreVolume& record) {
-  return record.in_use == 1 && record.name.back() == 0 && is_volume_name(record.name.data()) &&
-         record.holder_name.back() == 0 && record.epoch <= kStoreNumbers &&
+  return (record.in_use == kVolumeInUse || record.in_use == kVolumeGoing) && record.name.back() == 0 &&
+         is_volume_name(record.name.data()) && record.holder_name.back() == 0 && record.epoch <= kStoreNumbers &&
          record.lease_mode <= static_cast<uint32_t>(OpenMode::kReadOnly);
 }
 

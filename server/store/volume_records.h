@@ -11,6 +11,8 @@ namespace brickfs {
 class VolumeRecords {
  public:
   virtual Status write_volume(uint32_t id, StoreVolume record) = 0;
+  // There is none any more. Precondition: no block of that volume is there, as lastingly as will be.
+  virtual Status erase_volume(uint32_t id) = 0;
   // All that was written is as lasting as it will be.
   virtual Status sync() = 0;
 

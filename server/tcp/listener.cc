@@ -102,7 +102,7 @@ bool TcpListener::accept_one() {
 
 void TcpListener::introduce(TcpStrangers::Introduced peer) {
   auto channel = std::make_unique<tcp::TcpChannel>(std::move(peer.fd));
-  const Secret secret = this->secret();
+  const Secret secret = secret_for(peer.call);
   if (admitted() >= limits::kConnections) reap_finished();
   if (!let_in(*channel, peer.peer, peer.nonces, secret, peer.call).ok()) return;
   tcp::configure(channel->fd());

@@ -243,8 +243,8 @@ Status VerbsListener::accept_calls(verbs::CmIdPtr id, const verbs::ConnectReques
 }
 
 Status VerbsListener::serve_stranger(Served& served, Channel& channel, const PeerAddress& peer, const Nonces& nonces) {
-  const Secret secret = this->secret();
   const Message call = TRY(channel.receive(verbs::Clock::now() + limits::kHandshakeTimeout));
+  const Secret secret = secret_for(call);
   const auto delay = delay_of(peer.host, call);
   if (delay.count() > 0) {
     const auto more = channel.wait(verbs::Clock::now() + delay);

@@ -42,7 +42,7 @@ struct KeptModel {
 };
 
 struct KeptStep {
-  enum class Kind { kVolume, kAdd, kFill, kRemove, kSeal } kind;
+  enum class Kind { kVolume, kErase, kAdd, kFill, kRemove, kSeal } kind;
   uint32_t volume = 0;
   uint64_t epoch = 0;
   BlockRange blocks;
@@ -99,9 +99,11 @@ class KeptHistory {
  private:
   void append() {
     const uint32_t volume = static_cast<uint32_t>(random_() % kTableVolumes);
-    switch (random_() % 7) {
+    switch (random_() % 8) {
       case 0:
         return append_volume(volume);
+      case 7:
+        return append_erase(volume);
       case 1:
       case 2:
         return append_remove();
@@ -118,8 +120,16 @@ class KeptHistory {
     steps_.push_back({.kind = KeptStep::Kind::kVolume, .volume = volume, .epoch = epoch, .blocks = {}, .frames = {}});
     models_.push_back(std::move(next));
   }
+  void append_erase(uint32_t volume) {
+    KeptModel next = models_.back();
+    const auto is_of_it = [&](const auto& known) { return known.second.first == volume; };
+    if (std::ranges::any_of(next.frames, is_of_it) || next.epochs.erase(volume) == 0) return append_volume(volume);
+    steps_.push_back({.kind = KeptStep::Kind::kErase, .volume = volume, .epoch = 0, .blocks = {}, .frames = {}});
+    models_.push_back(std::move(next));
+  }
   void append_add(uint32_t volume) {
     KeptModel next = models_.back();
+    if (!next.epochs.contains(volume)) return append_volume(volume);
     KeptStep step{.kind = KeptStep::Kind::kAdd, .volume = volume, .epoch = 0, .blocks = {}, .frames = {}};
     const uint64_t wanted = 1 + random_() % 4;
     const BlockAddress start{random_() % 64 * 8 * kBlockBytes};  // a range of its own for each
@@ -174,6 +184,9 @@ void do_step(KeptTable& table, const KeptStep& step) {
   switch (step.kind) {
     case KeptStep::Kind::kVolume:
       CHECK(table.write_volume(step.volume, record_of(step.volume, step.epoch)).ok());
+      break;
+    case KeptStep::Kind::kErase:
+      CHECK(table.erase_volume(step.volume).ok());
       break;
     case KeptStep::Kind::kAdd:
       table.add(step.volume, step.blocks, step.frames);

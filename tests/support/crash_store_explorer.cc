@@ -83,6 +83,8 @@ std::string StoreExplorer::begin_again(CrashDisk& disk, uint64_t slots, StoreHis
     if (std::string failure = read_volume(*service, i, found, epoch); !failure.empty()) return failure;
     next.volumes[i] = VolumeHistory::that_begins_with(found, epoch, now);
   }
+  SpareVolume& spare = next.spare.changes.front().makes;
+  if (std::string failure = read_spare(*service, spare); !failure.empty()) return failure;
   disk.cut();  // it writes nothing more
   return {};
 }
@@ -157,7 +159,10 @@ std::string StoreExplorer::explore(const CrashDisk& disk, const PromiseAt& promi
 
 std::string StoreExplorer::explore_place(const DiskHistory& disk, const Promise& promise) {
   const auto differs = [&](const VolumeHistory& volume) { return volume.changes_between(seen_for_.at, promise.at); };
-  if (seen_for_.history != promise.history || std::ranges::any_of(promise.history->volumes, differs)) seen_.clear();
+  if (seen_for_.history != promise.history || std::ranges::any_of(promise.history->volumes, differs) ||
+      promise.history->spare.changes_between(seen_for_.at, promise.at)) {
+    seen_.clear();
+  }
   seen_for_ = promise;
   for (const Keeps& keeps : ways_to_lose(disk.pending(), random_)) {
     const DiskImage image = disk.after(keeps);
@@ -189,6 +194,10 @@ std::string StoreExplorer::judge(const DiskImage& image, const Promise& promise)
       if (why.empty()) why = promise.history->volumes[i].judge_epoch(epoch, promise.at);
       if (!why.empty()) return "volume " + std::string(kStoreVolumeNames[i]) + ": " + why;
     }
+    SpareVolume spare;
+    why = read_spare(*service, spare);
+    if (why.empty()) why = promise.history->spare.judge(spare, promise.at);
+    if (!why.empty()) return why;
   }
   return states_ % kReuseEvery == 0 ? judge_reuse(disk) : "";
 }

@@ -121,7 +121,30 @@ std::string Floor::judge(size_t block, const FoundBlock& found) const {
   return why;
 }
 
+std::string text(const SpareVolume& spare) {
+  if (!spare.exists) return "no such volume";
+  return "a volume of " + std::to_string(spare.size_blocks) + " blocks with " + std::to_string(spare.used_blocks);
+}
+
 }  // namespace
+
+bool SpareHistory::changes_between(size_t before, size_t now) const {
+  const auto within = [&](size_t moment) { return moment > before && moment <= now; };
+  return std::ranges::any_of(changes,
+                             [&](const Change& change) { return within(change.began) || within(change.ended); });
+}
+
+// As it was after the last change that is over, or any that has begun since.
+std::string SpareHistory::judge(const SpareVolume& found, size_t now) const {
+  std::string allowed;
+  for (size_t i = changes.size(); i-- > 0;) {
+    if (changes[i].began > now) continue;
+    if (changes[i].makes == found) return {};
+    allowed += (allowed.empty() ? "" : ", or ") + text(changes[i].makes);
+    if (changes[i].ended <= now) break;
+  }
+  return "there is " + text(found) + ", not " + allowed;
+}
 
 bool VolumeHistory::exists(size_t block) const {
   return !blocks[block].empty() && blocks[block].back().free_began == kNever;

@@ -77,8 +77,31 @@ struct VolumeHistory {
   static VolumeHistory that_begins_with(const FoundBlocks& found, uint64_t epoch, size_t now);
 };
 
+// A volume that comes and goes, as an administrator has it.
+struct SpareVolume {
+  bool exists = false;
+  uint64_t size_blocks = 0;
+  uint64_t used_blocks = 0;
+  bool operator==(const SpareVolume&) const = default;
+};
+
+struct SpareHistory {
+  struct Change {
+    size_t began = 0;
+    size_t ended = kNever;  // it is lasting from then on; kNever: nobody knows
+    SpareVolume makes;
+  };
+  std::vector<Change> changes{{.began = 0, .ended = 0, .makes = {}}};
+
+  const SpareVolume& last() const { return changes.back().makes; }
+  bool changes_between(size_t before, size_t now) const;
+  // Empty, or what a power loss at `now` must not have left.
+  std::string judge(const SpareVolume& found, size_t now) const;
+};
+
 struct StoreHistory {
   std::array<VolumeHistory, kStoreVolumesUsed> volumes;
+  SpareHistory spare;
 };
 
 }  // namespace brickfs

@@ -13,6 +13,10 @@ namespace {
 
 constexpr size_t kOperations = 80;  // of each lane
 constexpr size_t kBlocksOfLane = 2;
+constexpr size_t kAdministrations = 10;
+constexpr uint64_t kSpareBlocks = 3;
+constexpr const char* kSpareVolume = "spare";
+constexpr uint64_t kSpareClient = 7;
 constexpr BlockRange block_range(size_t block) { return {block_after(BlockAddress{0}, block), 1}; }
 
 void put_stamp(std::span<std::byte> sector, uint64_t value) {
@@ -92,6 +96,23 @@ std::string read_volume(BrickService& service, size_t volume, FoundBlocks& found
     }
   }
   return {};
+}
+
+std::string read_spare(BrickService& service, SpareVolume& found) {
+  const AdminAnswer all = service.administer({});
+  if (all.status != 0) return "the volumes cannot be listed";
+  found = {};
+  uint64_t used = 0;
+  for (const VolumeStatus& volume : all.volumes) {
+    used += volume.used_blocks;
+    if (volume.name == kSpareVolume) found = {true, volume.size_blocks.value_or(0), volume.used_blocks};
+  }
+  if (all.volumes.size() != kStoreVolumesUsed + (found.exists ? 1 : 0)) return "there are other volumes";
+  const auto session = service.open_session(
+      request_of(0, 97, OpenMode::kObserve), [] {}, nullptr);
+  const auto stat = session.ok() ? (*session)->stat() : session.error();
+  if (!stat.ok()) return "the brick does not say what is used";
+  return stat->brick_used_blocks == used ? "" : "there are blocks of no volume";
 }
 
 // --- one who holds a volume
@@ -331,8 +352,89 @@ std::string StoreWorkload::take_over() {
   return "the taker cannot commit: " + std::string(std::strerror(committed.code()));
 }
 
+// True: go on. `refusal`: what he is to be told; 0: nothing.
+bool StoreWorkload::ask(const AdminRequest& request, const SpareVolume& makes, int refusal) {
+  auto& changes = history_.spare.changes;
+  const size_t mine = changes.size();
+  if (refusal == 0) changes.push_back({.began = disk_.events(), .ended = kNever, .makes = makes});
+  const AdminAnswer answer = service_.administer(request);
+  if (answer.status == EIO) return false;
+  if (answer.status != refusal) {
+    fail("an administrator is told " + std::string(std::strerror(answer.status)));
+    return false;
+  }
+  if (refusal == 0) changes[mine].ended = disk_.events();
+  return true;
+}
+
+// One block more, for good.
+bool StoreWorkload::fill_spare() {
+  SpareVolume makes = history_.spare.last();
+  if (of_spare_ == nullptr) {
+    OpenRequest request = request_of(0, kSpareClient, OpenMode::kExclusive);
+    request.volume = kSpareVolume;
+    auto session = service_.open_session(
+        request, [] {}, nullptr);
+    if (!session.ok()) return false;
+    of_spare_ = *std::move(session);
+  }
+  const BlockRange block = block_range(makes.used_blocks++);
+  auto& changes = history_.spare.changes;
+  changes.push_back({.began = disk_.events(), .ended = kNever, .makes = makes});
+  const Status made = of_spare_->alloc(block);
+  if (!made.ok() && (made.error().is(ENOSPC) || made.error().is(EDQUOT))) {
+    const bool may_be_full = made.error().is(ENOSPC) || makes.used_blocks > makes.size_blocks;
+    if (!may_be_full) fail("a block within its size is too much for a volume");
+    changes.pop_back();
+    return true;
+  }
+  if (!made.ok() || !of_spare_->commit({}).ok()) return false;
+  changes.back().ended = disk_.events();
+  if (makes.used_blocks > makes.size_blocks) fail("a volume has more blocks than its size");
+  return true;
+}
+
+int StoreWorkload::refusal_of_removal() {
+  for (const VolumeStatus& volume : service_.administer({}).volumes) {
+    if (volume.name == kSpareVolume) return volume.holder ? EBUSY : volume.used_blocks > 0 ? ENOTEMPTY : 0;
+  }
+  return ENOENT;
+}
+
+bool StoreWorkload::administer_once(std::mt19937_64& random) {
+  const SpareVolume now = history_.spare.last();
+  AdminRequest request{
+      .action = AdminAction::kCreate, .volume = kSpareVolume, .size_blocks = 1 + random() % kSpareBlocks};
+  if (!now.exists) return ask(request, {true, *request.size_blocks, 0}, 0);
+  switch (random() % 8) {
+    case 0:
+      return ask(request, {}, EEXIST);
+    case 1:
+      request.action = AdminAction::kResize;
+      return ask(request, {true, *request.size_blocks, now.used_blocks},
+                 *request.size_blocks < now.used_blocks ? EDQUOT : 0);
+    case 2:
+    case 3:
+      request = {.action = AdminAction::kRemove, .volume = kSpareVolume, .size_blocks = {}, .force = random() % 3 != 0};
+      if (!ask(request, {}, request.force ? 0 : refusal_of_removal())) return false;
+      if (!history_.spare.last().exists) of_spare_.reset();
+      return true;
+    default:
+      return fill_spare();
+  }
+}
+
+void StoreWorkload::administer(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (size_t i = 0; i < kAdministrations && failure_.empty(); ++i) {
+    for (uint64_t pause = random() % 40; pause > 0; --pause) disk_.interleave();
+    if (!administer_once(random)) return;
+  }
+}
+
 std::string StoreWorkload::run() {
   std::vector<Thread> threads;
+  threads.emplace_back([this, seed = random_()] { administer(seed); });
   threads.emplace_back([this] { run_lanes(0, 1, 2); });
   threads.emplace_back([this] { run_lanes(1, 2, 1); });
   const uint64_t patience = random_() % 3 == 0 ? random_() % 400 : UINT64_MAX;  // of who takes over
@@ -353,6 +455,8 @@ void StoreWorkload::end(bool close) {
     client->end(close);
   }
   clients_.clear();
+  if (of_spare_ != nullptr && close) static_cast<void>(of_spare_->close());
+  of_spare_.reset();
 }
 
 }  // namespace brickfs

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients at work on a real brick, several at a time: alloc, map, write, commit, unmap, free, and one who takes a
-// volume over. Every call, and what it answered, is written down in a StoreHistory. What a client reads is compared
-// with what was written last.
+// Clients at work on a real brick, several at a time: alloc, map, write, commit, unmap, free, one who takes a volume
+// over, and an administrator who makes, resizes and removes one. Every call, and what it answered, is written down in a
+// StoreHistory. What a client reads is compared with what was written last.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,10 @@ std::unique_ptr<BrickService> open_store_service(CrashDisk& disk, uint64_t memor
 // What a volume holds, as a reader sees it, and the epoch of the lease before his. Empty, or what went wrong.
 std::string read_volume(BrickService& service, size_t volume, FoundBlocks& found, uint64_t& epoch);
 
+// What an administrator sees of the volume that comes and goes. Empty, or what went wrong: also blocks that are of no
+// volume.
+std::string read_spare(BrickService& service, SpareVolume& found);
+
 class StoreWorkload {
  public:
   StoreWorkload(BrickService& service, CrashDisk& disk, StoreHistory& history, uint64_t seed, uint64_t& last_stamp);
@@ -43,6 +47,11 @@ class StoreWorkload {
   class Lane;
   void run_lanes(size_t volume, size_t client, size_t lanes);
   std::string take_over();
+  void administer(uint64_t seed);
+  bool administer_once(std::mt19937_64& random);
+  bool fill_spare();
+  int refusal_of_removal();
+  bool ask(const AdminRequest& request, const SpareVolume& makes, int refusal);
   void fail(std::string why);
 
   BrickService& service_;
@@ -51,6 +60,7 @@ class StoreWorkload {
   std::mt19937_64 random_;
   uint64_t& last_stamp_;
   std::vector<std::unique_ptr<Client>> clients_;
+  SessionPtr of_spare_;
   std::string failure_;
 };
 

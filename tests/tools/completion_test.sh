@@ -30,6 +30,9 @@ is "timeo=" brickfs tcp://host/home /home -o timeo
 is "stats status" brickctl st
 is "--seconds --secret-file --size --span --steal" brickctl bench --s
 is "--repair" brickctl check --r
+is "create" brickctl volume c
+has "--force" brickctl volume remove --f
+is "$WORK/store" brickctl volume list --admin-secret-file "$WORK/st"
 is "explore" brickfs-crash e
 is "--pairs" brickfs-crash faults --p
 has "--workload" brickfs-crash kill --

@@ -82,7 +82,10 @@ def main():
         text = help_of(program)
         helped = options_in_help(text)
         for verb in verbs(text):
-            helped |= options_in_help(help_of(program, verb))
+            of_verb = help_of(program, verb)
+            helped |= options_in_help(of_verb)
+            for action in verbs(of_verb) if "Subcommands:" in of_verb else []:
+                helped |= options_in_help(help_of(program, verb, action))
         compare(name, helped, options_in_page(page(name)))
         compare(f"{name}, verbs", set(verbs(text)), set(re.findall(r"^\*([a-z]+)\*(?: _|$)", section(page(name), verbs_title), re.M)))
 

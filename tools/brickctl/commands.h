@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tools/brickctl/options.h"
+#include "transport/brick/administration.h"
 #include "transport/brick/block.h"
 
 namespace brickfs {
@@ -23,6 +24,8 @@ struct Command {
   bool repair = false;                  // of check
   std::optional<double> watch_seconds;  // of stats and top: again and again, so often
   double profile_seconds = 0;
+  AdminRequest admin;  // of volume
+  std::string admin_secret_file;
 };
 
 // Says in one line why the command fails. Its exit code.
@@ -38,5 +41,6 @@ int run_explain(const Command& command);
 int run_stats(const Command& command);
 int run_profile(const Command& command);
 int run_top(const Command& command);
+int run_volume(const Command& command);
 
 }  // namespace brickfs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// brickctl: raw block calls on a brick, the check of a whole file system, and what ails a mount or a brick.
+// brickctl: raw block calls on a brick, its volumes, the check of a whole file system, and what ails a mount or a brick.
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
@@ -10,6 +10,7 @@
 #include "transport/base/log.h"
 #include "transport/base/size.h"
 #include "transport/brick/limits.h"
+#include "transport/brick/volume_name.h"
 
 namespace brickfs {
 namespace {
@@ -28,6 +29,7 @@ struct Arguments {
   std::string size = "1M";
   std::string span;
   std::string direction = "both";
+  std::string volume;
 };
 
 // 0x... or what parse_size() takes.
@@ -121,6 +123,35 @@ void add_mount_verbs(CLI::App& app, Arguments& arguments) {
   top->add_option("--watch", command.watch_seconds, "so many seconds at a time (1)")->type_name("SECONDS");
 }
 
+void add_volume_action(CLI::App& volume, Arguments& arguments, AdminAction action, const char* name, const char* what,
+                       const char* argument) {
+  CLI::App* sub = volume.add_subcommand(name, what);
+  sub->add_option(
+         "SOURCE", arguments.command.source,
+         "the brick: rdma://HOST[:PORT][,HOST[:PORT]], tcp://HOST[:PORT], or file:PATH of one that does not run")
+      ->required();
+  if (argument != nullptr) sub->add_option(argument, arguments.volume, "the volume")->required();
+  if (action == AdminAction::kRemove) {
+    sub->add_flag("--force", arguments.command.admin.force, "also one that is held, or not empty");
+  }
+  sub->add_option("--admin-secret-file", arguments.command.admin_secret_file,
+                  "what the brick asks administrators for (/etc/brickfs/admin.secret, if it is there)")
+      ->type_name("PATH");
+  sub->add_flag("--json", arguments.command.json, "print one line of JSON");
+  sub->callback([&arguments, action] { arguments.command.admin.action = action; });
+}
+
+void add_volume(CLI::App& app, Arguments& arguments) {
+  CLI::App* volume = app.add_subcommand("volume", "make, resize, remove and list the volumes of a brick that runs");
+  volume->require_subcommand(1);
+  add_volume_action(*volume, arguments, AdminAction::kCreate, "create",
+                    "make a volume, which may have SIZE, or all that the brick has", "NAME[:SIZE]");
+  add_volume_action(*volume, arguments, AdminAction::kResize, "resize",
+                    "let a volume have SIZE from now on, or all that the brick has", "NAME[:SIZE]");
+  add_volume_action(*volume, arguments, AdminAction::kRemove, "remove", "remove a volume", "NAME");
+  add_volume_action(*volume, arguments, AdminAction::kList, "list", "each volume, its size, and who holds it", nullptr);
+}
+
 // The rest throws CLI::Error, as the parser itself does.
 void interpret_mount_verbs(const Command& command) {
   const auto check = [](const char* name, double seconds) {
@@ -166,7 +197,24 @@ void interpret_blocks(Arguments& arguments) {
   if (!is_valid(arguments.command.blocks)) throw CLI::ValidationError("ADDRESS", "the range ends past the last block");
 }
 
+// NAME[:SIZE], where a size may stand.
+void interpret_volume(Arguments& arguments) {
+  AdminRequest& request = arguments.command.admin;
+  if (request.action == AdminAction::kList) return;
+  const bool sized = request.action != AdminAction::kRemove;
+  const size_t colon = sized ? arguments.volume.find(':') : std::string::npos;
+  request.volume = arguments.volume.substr(0, colon);
+  if (!is_volume_name(request.volume)) {
+    throw CLI::ValidationError("NAME", "a name has letters, digits, '.', '_' and '-', at most 63");
+  }
+  if (colon == std::string::npos) return;
+  const auto size = parse_number(arguments.volume.substr(colon + 1));
+  if (!size || *size < kBlockBytes) throw CLI::ValidationError("SIZE", "at least one block, 2M");
+  request.size_blocks = *size / kBlockBytes;
+}
+
 void interpret(Arguments& arguments) {
+  if (arguments.command.verb == "volume") interpret_volume(arguments);
   if (!arguments.address.empty()) interpret_blocks(arguments);
   if (arguments.command.verb == "bench") interpret_bench(arguments);
   if (arguments.command.verb == "ping") interpret_ping(arguments.command.ping);
@@ -183,6 +231,7 @@ int run(const Command& command) {
   if (command.verb == "stats") return run_stats(command);
   if (command.verb == "profile") return run_profile(command);
   if (command.verb == "top") return run_top(command);
+  if (command.verb == "volume") return run_volume(command);
   return run_block_call(command);
 }
 
@@ -202,6 +251,7 @@ int main(int argc, char** argv) {
   add_ping(app, arguments);
   add_explain(app, arguments);
   add_mount_verbs(app, arguments);
+  add_volume(app, arguments);
   try {
     app.parse(argc, argv);
     arguments.command.verb = app.get_subcommands().front()->get_name();

@@ -76,6 +76,8 @@ std::string describe_open_error(const Target& target, Error error, const Holder&
       return "what answers there refuses, and does not know the secret: is it brickd?";
     case ENOENT:
       return fmt::format("the brick has no volume {}", target.source.volume);
+    case EIDRM:
+      return fmt::format("volume {} was removed", target.source.volume);
     case ECONNREFUSED:
       return "no brickd listens there";
     case EHOSTUNREACH:

@@ -171,8 +171,8 @@ class Brick : public Callee {
   // Begins a session, or resumes a lost one (all handles are void in either case). When another holds the volume:
   // EBUSY, with `holder` filled in if not null. A holder whose connections are gone does not hold others up.
   // EACCES: wrong or missing secret. EKEYREJECTED: refused by what cannot prove that it knows the secret. EUSERS: too
-  // many sessions. ENOENT: no such volume. ESTALE: resume came too late. ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT: no
-  // brick there. Never takes longer than the connect + handshake timeouts.
+  // many sessions. ENOENT: no such volume. ESTALE: resume came too late. EIDRM: the volume to resume was removed.
+  // ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT: no brick there. Never takes longer than the connect + handshake timeouts.
   virtual Result<Session> open(const OpenRequest& request, Holder* holder) = 0;
   // Gives the lease up and ends the session. Unmaps everything. Commits nothing.
   virtual Status close() = 0;
@@ -226,7 +226,8 @@ Status commit_ranges(Brick& brick, std::span<const CommitRange> ranges);
 // The brick's own answer, the same by every path to it; others are of the path. Not EACCES: whoever has one of the
 // brick's addresses can say that, and another leads to the brick.
 constexpr bool is_brick_answer(Error error) {
-  return error.is(ENOENT) || error.is(EBUSY) || error.is(ESTALE) || error.is(EINVAL) || error.is(EUSERS);
+  return error.is(ENOENT) || error.is(EBUSY) || error.is(ESTALE) || error.is(EINVAL) || error.is(EUSERS) ||
+         error.is(EIDRM);
 }
 
 // Of the errors of two paths the one to be told: that somebody answered says more than that nobody did.

@@ -277,6 +277,7 @@ Result<Request> decode_request(Kind kind, Body body) {
       return decode_keys(body);
     case Kind::kOpen:
     case Kind::kAttach:
+    case Kind::kAdminister:
       break;
   }
   return Error(EPROTO, "no such call");

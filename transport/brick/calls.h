@@ -135,6 +135,7 @@ enum class Kind : uint16_t {
   kLane = 12,
   kDetach = 13,
   kKeys = 14,
+  kAdminister = 15,  // a connection's only call (transport/brick/administration.h)
 };
 
 // Each of the first four works on all of the range or on nothing of it. At most limits::kBlocksPerCall blocks.

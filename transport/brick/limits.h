@@ -27,8 +27,9 @@ constexpr size_t kExtentsPerListPage = 4096;
 constexpr size_t kRangesPerCommit = 8192;
 constexpr std::chrono::milliseconds kConnectTimeout{4'000};  // a silent address is given up after this
 constexpr std::chrono::milliseconds kHandshakeTimeout{4'000};
-constexpr std::chrono::milliseconds kCallTimeout{30'000};      // a control call; commit may wait for a disk
-constexpr std::chrono::milliseconds kProgressTimeout{10'000};  // no byte of a frame under way for so long: dead
+constexpr std::chrono::milliseconds kAdministrationTimeout{300'000};  // a large volume is removed block by block
+constexpr std::chrono::milliseconds kCallTimeout{30'000};             // a control call; commit may wait for a disk
+constexpr std::chrono::milliseconds kProgressTimeout{10'000};         // no byte of a frame under way for so long: dead
 
 // --- data calls
 constexpr uint64_t kTransferBytes = 4 * kMiB;  // of one transfer

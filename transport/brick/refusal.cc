@@ -29,6 +29,8 @@ Error explain_open(int status) {
       return Error(status, "no such volume");
     case ESTALE:
       return Error(status, "another holds the volume since");
+    case EIDRM:
+      return Error(status, "the volume was removed");
     case ENOBUFS:
       return Error(status, "the session has too many connections");
     case EUSERS:
@@ -40,25 +42,35 @@ Error explain_open(int status) {
 
 }  // namespace
 
+std::vector<std::byte> encode_refusal_with(const Secret& secret, const Nonces& nonces, wire::Kind kind, int status,
+                                           std::span<const std::byte> body) {
+  return wire::encode(body, prove_refusal(secret, nonces, kind, status, body));
+}
+
 std::vector<std::byte> encode_refusal(const Secret& secret, const Nonces& nonces, wire::Kind kind, int status,
                                       const Holder& holder) {
-  std::vector<std::byte> body;
   const wire::HolderRecord record = wire::to_record(holder);
-  if (status == EBUSY) body = wire::encode(bytes_of(record));
-  const Proof proof = prove_refusal(secret, nonces, kind, status, body);
-  return wire::encode(body, proof);
+  return encode_refusal_with(secret, nonces, kind, status,
+                             status == EBUSY ? bytes_of(record) : std::span<const std::byte>());
+}
+
+Result<std::span<const std::byte>> proved_refusal(const Secret& secret, const Nonces& nonces, wire::Kind kind,
+                                                  int status, std::span<const std::byte> body) {
+  const size_t proved_bytes = body.size() < sizeof(Proof) ? 0 : body.size() - sizeof(Proof);
+  const auto proved = body.first(proved_bytes);
+  if (same_bytes(prove_refusal(secret, nonces, kind, status, proved), body.subspan(proved_bytes))) return proved;
+  return Error(EACCES, "a refusal that is not proved");
 }
 
 Error explain_refusal(const Secret& secret, const Nonces& nonces, wire::Kind kind, int status,
                       std::span<const std::byte> body, Holder* holder) {
-  const size_t proved_bytes = body.size() < sizeof(Proof) ? 0 : body.size() - sizeof(Proof);
-  const auto proved = body.first(proved_bytes);
-  if (!same_bytes(prove_refusal(secret, nonces, kind, status, proved), body.subspan(proved_bytes))) {
+  const auto proved = proved_refusal(secret, nonces, kind, status, body);
+  if (!proved.ok()) {
     if (status == EACCES) return explain_open(EACCES);
     return Error(EKEYREJECTED, "what answers there does not know the secret");
   }
   if (status == EBUSY) {
-    const Holder told = TRY(wire::from_record(TRY(wire::decode_grown<wire::HolderRecord>(proved))));
+    const Holder told = TRY(wire::from_record(TRY(wire::decode_grown<wire::HolderRecord>(*proved))));
     if (holder != nullptr) *holder = told;
   }
   return explain_open(status);

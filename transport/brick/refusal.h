@@ -18,6 +18,14 @@ namespace brickfs {
 std::vector<std::byte> encode_refusal(const Secret& secret, const Nonces& nonces, wire::Kind kind, int status,
                                       const Holder& holder = {});
 
+// The same of an ADMINISTER, whose refusals say what they like.
+std::vector<std::byte> encode_refusal_with(const Secret& secret, const Nonces& nonces, wire::Kind kind, int status,
+                                           std::span<const std::byte> body);
+
+// What stands in front of a refusal's proof. EACCES: that is not right.
+Result<std::span<const std::byte>> proved_refusal(const Secret& secret, const Nonces& nonces, wire::Kind kind,
+                                                  int status, std::span<const std::byte> body);
+
 // What an answer with this status says to the client; `holder` (may be null) is filled in with EBUSY. Not proved, it is
 // EACCES, if that is what it says (a wrong secret cannot be answered otherwise), else EKEYREJECTED; EPROTO: malformed.
 Error explain_refusal(const Secret& secret, const Nonces& nonces, wire::Kind kind, int status,

@@ -24,7 +24,8 @@ constexpr uint32_t kMagic = 0x4b43'5242;  // "BRCK"
 constexpr uint16_t kVersion = 3;
 // Bits for what may be added; both ends use those that both name.
 constexpr uint64_t kGrowingAnswers = 1;  // answers may be longer than kLeastBytes
-constexpr uint64_t kFeatures = kGrowingAnswers;
+constexpr uint64_t kAdministration = 2;  // ADMINISTER is known
+constexpr uint64_t kFeatures = kGrowingAnswers | kAdministration;
 
 // docs/protocol.md, "Greeting"
 struct Hello {
@@ -203,6 +204,45 @@ static_assert(sizeof(KeysCall) == 8);
 static_assert(sizeof(calls::KeyRecord) == 8);  // the answer to KEYS is an array of these
 static_assert(calls::kKeysPerPage * sizeof(calls::KeyRecord) <= kBodyBytes);
 
+// docs/protocol.md, "Administration"
+struct AdminCall {
+  uint32_t action = 0;
+  uint32_t flags = 0;        // kAdminForce
+  uint64_t size_blocks = 0;  // UINT64_MAX: none
+  char volume[64] = {};
+  Proof proof{};
+};
+static_assert(sizeof(AdminCall) == 112 && offsetof(AdminCall, proof) == 80);
+constexpr uint32_t kAdminForce = 1;
+
+struct VolumeRecord {
+  char name[64] = {};
+  uint64_t size_blocks = 0;  // UINT64_MAX: what the brick has
+  uint64_t used_blocks = 0;
+  uint64_t mapped_blocks = 0;
+  uint64_t resident_blocks = 0;
+  uint64_t epoch = 0;
+  uint32_t held = 0;  // 1, 2: holder says by whom; 2: who is away
+  uint32_t flags = 0;
+  uint32_t readers = 0;
+  uint32_t observers = 0;
+  HolderRecord holder;
+  static constexpr size_t kLeastBytes = 272;
+};
+static_assert(sizeof(VolumeRecord) == 272 && offsetof(VolumeRecord, holder) == 120);
+constexpr uint32_t kVolumeConfigured = 1;
+constexpr uint32_t kVolumeSizeConfigured = 2;
+
+struct AdminAnswerHead {  // followed by so many records, and the proof
+  uint32_t count = 0;
+  uint32_t more = 0;  // 1: there are volumes behind the last
+  uint32_t record_bytes = sizeof(VolumeRecord);
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(AdminAnswerHead) == 16);
+constexpr size_t kVolumesPerPage = 512;
+static_assert(sizeof(AdminAnswerHead) + kVolumesPerPage * sizeof(VolumeRecord) + sizeof(Proof) <= kBodyBytes);
+
 // docs/protocol.md, "Transfers"
 constexpr uint32_t kReadTransfer = 0x4441'4552;   // "READ"
 constexpr uint32_t kWriteTransfer = 0x5449'5257;  // "WRIT"
@@ -229,6 +269,8 @@ constexpr std::string_view kOpenPurpose = "brickfs open";
 constexpr std::string_view kOpenedPurpose = "brickfs opened";
 constexpr std::string_view kAttachPurpose = "brickfs attach";
 constexpr std::string_view kAttachedPurpose = "brickfs attached";
+constexpr std::string_view kAdministerPurpose = "brickfs administer";
+constexpr std::string_view kAdministeredPurpose = "brickfs administered";
 
 template <typename Body>
 Proof prove(const Secret& secret, std::string_view purpose, const Nonces& nonces, const Body& body) {

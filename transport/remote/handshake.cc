@@ -7,6 +7,16 @@
 namespace brickfs {
 namespace {
 
+// The body of an answer in front of its proof. EACCES: that is not right.
+Result<std::vector<std::byte>> proved_body(const Secret& secret, std::string_view purpose, const Nonces& nonces,
+                                           std::vector<std::byte> body) {
+  if (body.size() < sizeof(Proof)) return Error(EPROTO, "an answer without a proof");
+  const auto proof = load<Proof>(std::span(body).last(sizeof(Proof)));
+  body.resize(body.size() - sizeof(Proof));
+  if (same_bytes(make_proof(secret, purpose, nonces, body), proof)) return body;
+  return Error(EACCES, "the brick does not know the secret");
+}
+
 // `call`, proved; and what the answer says in front of its proof.
 template <typename Call>
 Result<std::vector<std::byte>> introduce(Channel& channel, const Nonces& nonces, const Secret& secret, wire::Kind kind,
@@ -15,11 +25,16 @@ Result<std::vector<std::byte>> introduce(Channel& channel, const Nonces& nonces,
   call.proof = wire::prove(secret, purpose, nonces, call);
   Reply reply = TRY(exchange(channel, kind, 0, bytes_of(call), deadline));
   if (reply.status != 0) return explain_refusal(secret, nonces, kind, reply.status, reply.body, holder);
-  if (reply.body.size() < sizeof(Proof)) return Error(EPROTO, "an answer without a proof");
-  const auto proof = load<Proof>(std::span(reply.body).last(sizeof(Proof)));
-  reply.body.resize(reply.body.size() - sizeof(Proof));
-  if (same_bytes(make_proof(secret, answer_purpose, nonces, reply.body), proof)) return std::move(reply.body);
-  return Error(EACCES, "the brick does not know the secret");
+  return proved_body(secret, answer_purpose, nonces, std::move(reply.body));
+}
+
+// What an answer with a status says. A brick proves nothing to who has proved nothing to it.
+Result<AdminAnswer> refused_answer(const Secret& secret, const Nonces& nonces, const Reply& reply) {
+  const auto proved = proved_refusal(secret, nonces, wire::Kind::kAdminister, reply.status, reply.body);
+  if (proved.ok()) return decode_admin_answer(reply.status, *proved);
+  if (reply.status == EPERM) return Error(EPERM, "the brick has no administrator's secret");
+  if (reply.status == EACCES) return Error(EACCES, "the administrator's secret is wrong");
+  return Error(EKEYREJECTED, "what answers there does not know the secret");
 }
 
 }  // namespace
@@ -40,6 +55,20 @@ Status attach(Channel& channel, const Nonces& nonces, const Secret& secret, cons
   TRY(introduce(channel, nonces, secret, wire::Kind::kAttach, call, wire::kAttachPurpose, wire::kAttachedPurpose,
                 nullptr, deadline));
   return {};
+}
+
+Result<AdminAnswer> administer(Channel& channel, const Nonces& nonces, const Secret& secret,
+                               const AdminRequest& request, Deadline deadline) {
+  TRY(check(request));
+  if ((nonces.features() & wire::kAdministration) == 0) {
+    return Error(EOPNOTSUPP, "the brick is older than the calls of administrators");
+  }
+  wire::AdminCall call = to_call(request);
+  call.proof = wire::prove(secret, wire::kAdministerPurpose, nonces, call);
+  Reply reply = TRY(exchange(channel, wire::Kind::kAdminister, 0, bytes_of(call), deadline));
+  if (reply.status != 0) return refused_answer(secret, nonces, reply);
+  const auto body = TRY(proved_body(secret, wire::kAdministeredPurpose, nonces, std::move(reply.body)));
+  return decode_admin_answer(0, body);
 }
 
 }  // namespace brickfs

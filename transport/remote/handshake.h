@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "transport/base/result.h"
+#include "transport/brick/administration.h"
 #include "transport/brick/brick.h"
 #include "transport/brick/channel.h"
 #include "transport/brick/proof.h"
@@ -32,5 +33,9 @@ Result<Opened> open_session(Channel& channel, const Nonces& nonces, const Secret
 // A further connection of the session. EACCES: not its token, or the session has ended.
 Status attach(Channel& channel, const Nonces& nonces, const Secret& secret, const wire::Token& token, wire::Role role,
               Deadline deadline);
+// All that this connection is for; `secret` is the administrator's. EOPNOTSUPP: the brick is older than that. EPERM: it
+// has no administrator's secret. EACCES: it has another.
+Result<AdminAnswer> administer(Channel& channel, const Nonces& nonces, const Secret& secret,
+                               const AdminRequest& request, Deadline deadline);
 
 }  // namespace brickfs

@@ -177,6 +177,10 @@ void VolumeLink::fail(Error error, std::string text) {
         "volume '{}' was taken over by another client; nothing works here any more: unmount, and mount anew",
         request_.volume);
   }
+  if (error.is(EIDRM)) {
+    text = fmt::format("volume '{}' was removed from the brick; nothing works here any more: unmount", request_.volume);
+    error = Error(ESTALE, error.what());
+  }
   gate_.store(0);
   state_ = State::kFailed;
   error_ = error;
@@ -340,7 +344,7 @@ Status VolumeLink::begin_session() {
   }
   const auto opened = brick_->open(request_, nullptr);
   if (!opened.ok()) {
-    if (opened.error().is(ESTALE)) fail(opened.error(), "");
+    if (opened.error().is(ESTALE) || opened.error().is(EIDRM)) fail(opened.error(), "");
     return opened.error();
   }
   const bool restarted = opened->boot != former.boot;

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Volumes made, resized and removed while the brick serves: VolumeTable's calls of administrators. Each is durable, as
+// far as anything of the brick is, when it returns.
+#include <algorithm>
+#include <iterator>
+
+#include "server/service/volume_table.h"
+#include "transport/brick/limits.h"
+#include "transport/brick/source.h"
+#include "transport/brick/wire.h"
+
+namespace brickfs {
+namespace {
+
+constexpr size_t kNamesRemembered = 4096;
+
+}  // namespace
+
+AdminAnswer VolumeTable::administer(const AdminRequest& request) {
+  AdminAnswer answer;
+  const auto carry_out = [&]() -> Status {
+    TRY(brickfs::check(request));
+    switch (request.action) {
+      case AdminAction::kCreate:
+        return create(request, answer);
+      case AdminAction::kResize:
+        return resize(request, answer);
+      case AdminAction::kRemove:
+        return remove(request, answer);
+      case AdminAction::kList:
+        return list(request, answer);
+    }
+    return Error(EINVAL, "no such action");
+  };
+  answer.status = carry_out().code();
+  return answer;
+}
+
+Status VolumeTable::create(const AdminRequest& request, AdminAnswer& answer) {
+  MutexLock lock(mutex_);
+  if (shut_) return Error(ECONNREFUSED, "the brick is stopping");
+  if (const auto known = by_name_.find(request.volume); known != by_name_.end()) {
+    answer.volumes = {status_of(*known->second)};
+    return Error(EEXIST, "there is such a volume");
+  }
+  Volume& volume = *TRY(make(request.volume, request.size_blocks.value_or(kNoQuota)));
+  volume.changing = true;
+  const Status stored = store_record(volume, true);
+  end_change(volume);
+  if (!stored.ok()) {
+    drop(volume);
+    return stored;
+  }
+  gone_.erase(request.volume);
+  answer.volumes = {status_of(volume)};
+  return {};
+}
+
+Status VolumeTable::resize(const AdminRequest& request, AdminAnswer& answer) {
+  MutexLock lock(mutex_);
+  Volume& volume = *TRY(settled(request.volume, lock));
+  if (shut_) return Error(ECONNREFUSED, "the brick is stopping");
+  if (volume.going) return Error(ENOENT, "the volume goes");
+  answer.volumes = {status_of(volume)};
+  const uint64_t wanted = request.size_blocks.value_or(kNoQuota);
+  const uint64_t former = volume.record.quota_blocks;
+  TRY(blocks_.change_quota(volume.id, wanted));
+  volume.changing = true;
+  volume.record.quota_blocks = wanted;
+  const Status stored = store_record(volume, true);
+  end_change(volume);
+  if (!stored.ok()) {
+    volume.record.quota_blocks = former;
+    blocks_.set_quota(volume.id, former);
+    return stored;
+  }
+  answer.volumes = {status_of(volume)};
+  return {};
+}
+
+// Not by force. Nobody gets a block any more once nobody holds it.
+Status VolumeTable::check_may_go(const Volume& volume) const {
+  const auto lives = [](const auto& session) { return !session->ended(); };
+  if (std::ranges::any_of(volume.holders, lives) || volume.record.holder_client != 0) {
+    return Error(EBUSY, "the volume is held");
+  }
+  if (blocks_.usage(volume.id).used > 0) return Error(ENOTEMPTY, "the volume has blocks");
+  return {};
+}
+
+Status VolumeTable::remove(const AdminRequest& request, AdminAnswer& answer) {
+  MutexLock lock(mutex_);
+  Volume& volume = *TRY(settled(request.volume, lock));
+  if (shut_) return Error(ECONNREFUSED, "the brick is stopping");
+  answer.volumes = {status_of(volume)};
+  if (request.volume == kDefaultVolume) return Error(EPERM, "the default volume stays");
+  if (!request.force && !volume.going) TRY(check_may_go(volume));
+  volume.changing = volume.going = true;
+  Sessions everybody = volume.holders;
+  std::ranges::copy(volume.observers, std::back_inserter(everybody));
+  mutex_.unlock();
+  for (const auto& session : everybody) session->fence();
+  mutex_.lock();
+  volume.holders.clear();
+  volume.observers.clear();
+  return erase(volume);
+}
+
+Status VolumeTable::erase(Volume& volume) {
+  const bool has_blocks = blocks_.usage(volume.id).used > 0;
+  volume.changing = true;
+  const auto erase_it = [&]() -> Status {
+    if (has_blocks && volume.record.in_use != kVolumeGoing) {
+      volume.record.in_use = kVolumeGoing;
+      TRY(store_record(volume, true));
+    }
+    mutex_.unlock();
+    const Status erased = erase_record(volume.id);
+    mutex_.lock();
+    return erased;
+  };
+  const Status erased = erase_it();
+  end_change(volume);
+  if (!erased.ok()) return erased;
+  if (gone_.size() >= kNamesRemembered) gone_.erase(gone_.begin());
+  gone_[volume.record.name.data()] = volume.record.epoch;
+  drop(volume);
+  return {};
+}
+
+// The order is what a store is opened by: no block without its volume.
+Status VolumeTable::erase_record(VolumeId id) {
+  TRY(blocks_.free_all(id));
+  if (records_ == nullptr) return {};
+  TRY(records_->sync());
+  TRY(records_->erase_volume(static_cast<uint32_t>(id)));
+  return records_->sync();
+}
+
+Status VolumeTable::list(const AdminRequest& request, AdminAnswer& answer) const {
+  MutexLock lock(mutex_);
+  for (auto at = by_name_.upper_bound(request.volume); at != by_name_.end(); ++at) {
+    if (at->second->going) continue;
+    if (answer.volumes.size() == wire::kVolumesPerPage) {
+      answer.more = true;
+      break;
+    }
+    answer.volumes.push_back(status_of(*at->second));
+  }
+  return {};
+}
+
+VolumeStatus VolumeTable::status_of(const Volume& volume) const {
+  VolumeStatus status;
+  status.name = volume.record.name.data();
+  if (volume.record.quota_blocks != kNoQuota) status.size_blocks = volume.record.quota_blocks;
+  const BlockStore::Usage usage = blocks_.usage(volume.id);
+  status.used_blocks = usage.used;
+  status.mapped_blocks = usage.mapped;
+  status.resident_blocks = usage.resident;
+  status.epoch = Epoch{volume.record.epoch};
+  if (!volume.holders.empty()) {
+    status.holder = volume.holders.front()->holder();
+  } else if (volume.record.holder_client != 0) {
+    status.holder = away_holder(volume);
+    status.holder_away = true;
+  }
+  for (const auto& session : volume.holders) status.readers += session->mode() == OpenMode::kReadOnly ? 1 : 0;
+  status.observers = static_cast<uint32_t>(volume.observers.size());
+  status.is_configured = volume.is_configured;
+  status.size_is_configured = volume.size_is_configured;
+  return status;
+}
+
+}  // namespace brickfs

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// brickctl volume: the volumes of a brick, for its administrator.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "fs/source/source_brick.h"
+#include "tools/brickctl/commands.h"
+#include "tools/brickctl/json.h"
+#include "tools/brickctl/target.h"
+#include "transport/base/printable.h"
+#include "transport/base/size.h"
+#include "transport/brick/proof.h"
+
+namespace brickfs {
+namespace {
+
+constexpr const char* kAdminSecretFile = "/etc/brickfs/admin.secret";  // if it is there, and none is named
+
+int complain(const Command& command, const std::string& why) {
+  fmt::print(stderr, "brickctl: {}: {}\n", command.source, printable(why));
+  return EXIT_FAILURE;
+}
+
+std::string size_of_blocks(uint64_t blocks) { return format_size(blocks * kBlockBytes); }
+
+std::string describe_size(const VolumeStatus& volume) {
+  return volume.size_blocks ? size_of_blocks(*volume.size_blocks) : "-";
+}
+
+std::string describe_holder(const VolumeStatus& volume) {
+  if (!volume.holder) return "-";
+  std::string text = fmt::format("{} since {}", volume.holder->name, describe_time(volume.holder->since_unix_seconds));
+  if (volume.holder_away) text += " (not connected)";
+  if (volume.readers > 1) text += fmt::format(" and {} more readers", volume.readers - 1);
+  return text;
+}
+
+Json to_json(const VolumeStatus& volume) {
+  const auto bytes = [](uint64_t blocks) { return blocks * kBlockBytes; };
+  Json holder;
+  if (volume.holder) {
+    holder = {{"name", volume.holder->name},
+              {"since", volume.holder->since_unix_seconds},
+              {"connected", !volume.holder_away},
+              {"kept_for_ms", volume.holder->kept_for.count()}};
+  }
+  return {{"name", volume.name},
+          {"size_bytes", volume.size_blocks ? Json(bytes(*volume.size_blocks)) : Json()},
+          {"used_bytes", bytes(volume.used_blocks)},
+          {"mapped_bytes", bytes(volume.mapped_blocks)},
+          {"in_memory_bytes", bytes(volume.resident_blocks)},
+          {"epoch", static_cast<uint64_t>(volume.epoch)},
+          {"holder", holder},
+          {"readers", volume.readers},
+          {"observers", volume.observers},
+          {"configured", volume.is_configured},
+          {"size_configured", volume.size_is_configured}};
+}
+
+// What is no answer of a brick that let us in.
+std::string describe_failure(const Target& target, Error error, const std::string& why) {
+  switch (error.code()) {
+    case EOPNOTSUPP:
+      return "the brick is older than this: it knows no volume commands; upgrade brickd";
+    case EPERM:
+      return "the brick takes no volume commands: start brickd with --admin-secret-file";
+    case EACCES:
+      return "the administrator's secret is wrong or missing (--admin-secret-file)";
+    default:
+      return why.empty() ? describe_open_error(target, error, {}) : why;
+  }
+}
+
+// What the brick refuses with.
+std::string describe_refusal(const Command& command, const AdminAnswer& answer) {
+  const std::string& name = command.admin.volume;
+  const VolumeStatus volume = answer.volumes.empty() ? VolumeStatus() : answer.volumes.front();
+  switch (answer.status) {
+    case EEXIST:
+      return fmt::format("there is a volume {} already", name);
+    case ENOENT:
+      return fmt::format("the brick has no volume {}", name);
+    case ENOSPC:
+      return fmt::format("the brick has {} volumes, as many as it can have", limits::kVolumes);
+    case EDQUOT:
+      return fmt::format("volume {} has {} blocks ({}) allocated: it cannot be made smaller than that", name,
+                         volume.used_blocks, size_of_blocks(volume.used_blocks));
+    case EBUSY:
+      return fmt::format("volume {} is held by {}; --force cuts it off", name, describe_holder(volume));
+    case ENOTEMPTY:
+      return fmt::format("volume {} is not empty: {} blocks ({}); --force removes it with all that is in it", name,
+                         volume.used_blocks, size_of_blocks(volume.used_blocks));
+    case EPERM:
+      return fmt::format("volume {} is always there", name);
+    case ECONNREFUSED:
+      return "the brick is stopping";
+    case EIO:
+      return "the brick's store failed: its log says why";
+    default:
+      return std::strerror(answer.status);
+  }
+}
+
+// What will be otherwise after the brick's next start.
+std::string describe_configuration(const Command& command, const VolumeStatus& volume) {
+  if (command.admin.action == AdminAction::kRemove && volume.is_configured) {
+    return fmt::format("brickd's configuration names volume {}: brickd makes it again when it starts", volume.name);
+  }
+  if (command.admin.action == AdminAction::kResize && volume.size_is_configured) {
+    return fmt::format("brickd's configuration has another size for volume {}: that holds again when brickd starts",
+                       volume.name);
+  }
+  return "";
+}
+
+void print_table(const std::vector<VolumeStatus>& volumes) {
+  size_t width = std::strlen("volume");
+  for (const VolumeStatus& volume : volumes) width = std::max(width, volume.name.size());
+  fmt::print("{:<{}}  {:>8}  {:>8}  {:>8}  {}\n", "volume", width, "size", "used", "memory", "holder");
+  for (const VolumeStatus& volume : volumes) {
+    fmt::print("{:<{}}  {:>8}  {:>8}  {:>8}  {}\n", volume.name, width, describe_size(volume),
+               size_of_blocks(volume.used_blocks), size_of_blocks(volume.resident_blocks),
+               printable(describe_holder(volume)));
+  }
+}
+
+void print_volumes(const Command& command, const std::vector<VolumeStatus>& volumes) {
+  if (command.json) {
+    Json list = Json::array();
+    for (const VolumeStatus& volume : volumes) list.push_back(to_json(volume));
+    print_json({{"volumes", list}});
+  } else if (command.admin.action == AdminAction::kList) {
+    print_table(volumes);
+  }
+}
+
+Result<Secret> admin_secret(const Command& command, const Source& source, std::string* why) {
+  std::string path = command.admin_secret_file;
+  if (path.empty() && ::access(kAdminSecretFile, F_OK) == 0) path = kAdminSecretFile;
+  if (path.empty() || source.embedded()) return Secret();
+  return read_secret_file(path, why);
+}
+
+// Page by page, if it is a list.
+Result<AdminAnswer> ask_all(const Command& command, const Source& source, std::string* why) {
+  const Secret secret = TRY(admin_secret(command, source, why));
+  AdminRequest request = command.admin;
+  AdminAnswer all;
+  for (;;) {
+    AdminAnswer page = TRY(administer(source, secret, request, why));
+    all.status = page.status;
+    std::ranges::move(page.volumes, std::back_inserter(all.volumes));
+    if (!page.more || all.volumes.size() > limits::kVolumes) return all;
+    request.volume = all.volumes.back().name;
+  }
+}
+
+}  // namespace
+
+int run_volume(const Command& command) {
+  std::string why;
+  Target target{command.source, {}, nullptr};
+  auto source = parse_source(command.source, &why);
+  if (!source.ok()) return complain(command, why);
+  target.source = *source;
+  if (source->volume != kDefaultVolume) {
+    return complain(command, "a brick is meant here, not a volume of it: name that behind the source");
+  }
+  const auto answer = ask_all(command, *source, &why);
+  if (!answer.ok()) return complain(command, describe_failure(target, answer.error(), why));
+  if (answer->status != 0) return complain(command, describe_refusal(command, *answer));
+  print_volumes(command, answer->volumes);
+  const std::string later = answer->volumes.empty() ? "" : describe_configuration(command, answer->volumes.front());
+  if (!later.empty()) fmt::print(stderr, "brickctl: {}\n", later);
+  return EXIT_SUCCESS;
+}
+
+}  // namespace brickfs

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an administrator asks of a brick that serves: volumes made, resized, removed and listed. Each request is the
+// first and only call of a connection, proved as a whole by the administrator's secret, and so is its answer. No
+// session carries one: nothing that a client's secret can prove asks for any of it. docs/protocol.md, "Administration".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/base/result.h"
+#include "transport/brick/calls.h"
+#include "transport/brick/wire.h"
+
+namespace brickfs {
+
+enum class AdminAction : uint32_t { kCreate = 1, kResize = 2, kRemove = 3, kList = 4 };
+
+struct AdminRequest {
+  AdminAction action = AdminAction::kList;
+  std::string volume;                   // kList: those behind this name; empty: from the first on
+  std::optional<uint64_t> size_blocks;  // kCreate, kResize: it may allocate so many; none: as many as the brick has
+  bool force = false;                   // kRemove: also one that is held, which cuts the holder off, or has blocks
+};
+
+struct VolumeStatus {
+  std::string name;
+  std::optional<uint64_t> size_blocks;  // none: what the brick has
+  uint64_t used_blocks = 0;             // allocated
+  uint64_t mapped_blocks = 0;
+  uint64_t resident_blocks = 0;  // in memory
+  Epoch epoch{};
+  std::optional<Holder> holder;  // one of them, if it has readers
+  bool holder_away = false;      // has no session
+  uint32_t readers = 0;
+  uint32_t observers = 0;
+  // By brickd's command line or configuration, which make it again, and give it that size again, at each start.
+  bool is_configured = false;
+  bool size_is_configured = false;
+};
+
+// `status` is 0 or what the brick refuses with. EINVAL: a name or size against the rules. EEXIST. ENOENT. ENOSPC: it
+// has limits::kVolumes. EDQUOT: more blocks are allocated than that. EBUSY: held. ENOTEMPTY: has blocks. EPERM:
+// `default` stays. EIO: the store failed.
+struct AdminAnswer {
+  int status = 0;
+  // kList: ascending by name. Else, also with most refusals, the volume that was named: as it is now, or was.
+  std::vector<VolumeStatus> volumes;
+  bool more = false;  // of kList: there are some behind the last
+};
+
+// EINVAL. Either side looks once.
+Status check(const AdminRequest& request);
+
+// The bodies, without their proofs. EPROTO: bytes that no honest peer sends.
+wire::AdminCall to_call(const AdminRequest& request);
+Result<AdminRequest> from_call(const wire::AdminCall& call);
+std::vector<std::byte> encode(const AdminAnswer& answer);  // but for `status`
+Result<AdminAnswer> decode_admin_answer(int status, std::span<const std::byte> body);
+
+}  // namespace brickfs
