@@ -22,6 +22,7 @@ struct Arguments {
   std::string keep_memory;
   std::string file;
   std::string size;
+  std::string metrics;
 };
 
 constexpr const char* kServiceManager = "systemd";
@@ -46,6 +47,11 @@ std::string refuse_volume(const std::string& text) {
 std::string refuse_url(const std::string& text) {
   std::string why;
   return parse_listen_url(text, &why).ok() ? "" : why;
+}
+
+std::string refuse_metrics(const std::string& text) {
+  const auto address = parse_metrics_address(text);
+  return address.ok() ? "" : address.error().what();
 }
 
 VolumeSpec parse_volume(const std::string& text) {
@@ -85,7 +91,11 @@ void define(CLI::App& app, Arguments& arguments, BrickdOptions& options) {
   app.add_option("--admin-secret-file", options.admin_secret_file,
                  "what administrators must know, who make and remove volumes (brickctl volume)")
       ->type_name("PATH");
-  app.add_option("--port-file", options.port_file, "told the ports, a line for each listener, once they serve")
+  app.add_option("--metrics", arguments.metrics, "serve metrics for Prometheus there, at /metrics (port 0: any)")
+      ->type_name("ADDR:PORT")
+      ->check(refuse_metrics);
+  app.add_option("--port-file", options.port_file,
+                 "told the ports, a line for each listener, then that of --metrics, once they serve")
       ->type_name("PATH");
   app.add_flag("--foreground", options.foreground, "stay, and log to standard error");
   app.add_option("--log", options.log_level, "trace, debug, info, warn, error or off")
@@ -112,6 +122,7 @@ void interpret(const Arguments& arguments, BrickdOptions& options) {
     throw CLI::ValidationError("--keep-memory systemd goes with --foreground");
   }
   if (kept && !options.keeps_in_service_manager) options.brick.keep_path = arguments.keep_memory;
+  if (!arguments.metrics.empty()) options.metrics = *parse_metrics_address(arguments.metrics);
   options.brick.store_path = arguments.file;
   options.brick.grace = limits::kGrace;
   for (const std::string& volume : arguments.volumes) options.brick.volumes.push_back(parse_volume(volume));

@@ -2,12 +2,14 @@
 // brickd's command line.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "server/service/brick_service.h"
 #include "transport/base/result.h"
 #include "transport/brick/source.h"
+#include "transport/metrics/metrics_server.h"
 
 namespace brickfs {
 
@@ -18,6 +20,7 @@ struct BrickdOptions {
   std::string secret_file;
   std::string admin_secret_file;
   std::string port_file;
+  std::optional<MetricsAddress> metrics;
   std::string log_level = "info";
   bool foreground = false;
 };

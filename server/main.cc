@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "server/brickd_daemon.h"
+#include "server/brickd_metrics.h"
 #include "server/brickd_notify.h"
 #include "server/brickd_options.h"
 #include "server/port_file.h"
@@ -25,6 +26,7 @@
 #include "transport/base/printable.h"
 #include "transport/base/progress.h"
 #include "transport/base/size.h"
+#include "transport/metrics/metrics_server.h"
 
 namespace brickfs {
 namespace {
@@ -43,6 +45,8 @@ struct Brickd {
   std::vector<std::unique_ptr<TcpListener>> tcp;
   std::unique_ptr<VerbsListener> verbs;
   std::vector<ListenUrl> serving;  // as asked for, with the ports that they got
+  std::vector<CountedListener> counted;
+  std::unique_ptr<MetricsServer> metrics;  // asks the others: goes first
 };
 
 bool is_rdma(SourceKind kind) { return kind == SourceKind::kRdma; }
@@ -121,9 +125,24 @@ Failure listen(Brickd& brickd, const std::vector<ListenUrl>& urls, const Secrets
   return listen_rdma(brickd, secrets);
 }
 
+Failure serve_metrics(Brickd& brickd, const MetricsAddress& address) {
+  for (const auto& listener : brickd.tcp) brickd.counted.push_back({"tcp", listener.get()});
+  if (brickd.verbs != nullptr) brickd.counted.push_back({"rdma", brickd.verbs.get()});
+  auto server = MetricsServer::start(
+      address, [&brickd](Metrics& metrics) { collect_metrics(*brickd.service, brickd.counted, metrics); });
+  if (!server.ok()) {
+    return fmt::format("cannot serve metrics at {}: {}", format_address({address.host, address.port}),
+                       std::strerror(server.code()));
+  }
+  brickd.metrics = std::move(*server);
+  log::info("metrics for Prometheus: http://{}/metrics", format_address({address.host, brickd.metrics->port()}));
+  return std::nullopt;
+}
+
 Failure tell_ports(const Brickd& brickd, const std::string& path) {
   std::string text;
   for (const ListenUrl& url : brickd.serving) text += std::to_string(url.port) + "\n";
+  if (brickd.metrics != nullptr) text += std::to_string(brickd.metrics->port()) + "\n";
   std::string why;
   return write_port_file(path, text, &why).ok() ? std::nullopt : Failure(why);
 }
@@ -138,6 +157,9 @@ Failure start(Brickd& brickd, const BrickdOptions& options, std::shared_ptr<Memo
   if (!service.ok()) return why.empty() ? std::strerror(service.code()) : why;
   brickd.service = std::move(*service);
   if (auto failure = listen(brickd, options.listen, *secrets)) return failure;
+  if (options.metrics) {
+    if (auto failure = serve_metrics(brickd, *options.metrics)) return failure;
+  }
   return options.port_file.empty() ? std::nullopt : tell_ports(brickd, options.port_file);
 }
 
@@ -185,6 +207,7 @@ Progress progress_of_stop() {
 
 int stop(Brickd& brickd) {
   notify_service_manager("STOPPING=1\nSTATUS=writing to the store what is in memory only");
+  brickd.metrics.reset();
   brickd.tcp.clear();
   brickd.verbs.reset();
   const Status stopped = brickd.service->stop(progress_of_stop());

@@ -67,6 +67,7 @@ Error Connection::refuse(Channel& channel, const Secret& secret, const Nonces& n
 }
 
 Error Connection::refuse(const Message& call, int code, const Holder& holder) {
+  common_.counters.refused(refused_with(code));
   return refuse(channel_, secret_, nonces_, call, code, holder);
 }
 
@@ -89,7 +90,9 @@ void Connection::serve(const Message& call) {
 Result<std::shared_ptr<PeerSession>> Connection::open_session(const Message& message, const OpenRequest& request) {
   auto session = std::make_shared<PeerSession>(common_.transport.make_access());
   Holder holder;
+  const auto begin = steady_clock::now();
   auto opened = common_.service.open_session(request, PeerSession::end_of(session), &holder);
+  common_.counters.call(Kind::kOpen, steady_clock::now() - begin, !opened.ok());
   if (!opened.ok()) return refuse(message, opened.code(), holder);
   session->set_server_session(std::move(*opened));
   return session;
@@ -119,6 +122,7 @@ Status Connection::serve_open(const Message& message) {
 Status Connection::serve_attach(const Message& message) {
   const auto call = TRY(wire::decode<wire::AttachCall>(message.body));
   const auto session = common_.sessions.find(call.token);
+  common_.counters.call(Kind::kAttach, {}, session == nullptr);  // takes no time
   if (session == nullptr) return refuse(message, EACCES);
   const auto role = wire::Role{call.role};
   if (!common_.transport.knows(role)) return Error(EPROTO, "unknown role");
@@ -140,7 +144,9 @@ Status Connection::serve_attach(const Message& message) {
 Status Connection::serve_administration(const Message& message) {
   const AdminRequest request = TRY(from_call(TRY(wire::decode<wire::AdminCall>(message.body))));
   TRY(channel_.reserve(wire::kBodyBytes));
+  const auto begin = steady_clock::now();
   const AdminAnswer answer = common_.service.administer(request);
+  common_.counters.call(Kind::kAdminister, steady_clock::now() - begin, answer.status != 0);
   log_administration(peer_, request, answer.status);
   const auto body = encode(answer);
   if (answer.status == 0) {
@@ -169,7 +175,9 @@ bool Connection::serve_one(PeerSession& session) {
     const auto request = TRY(calls::decode_request(kind, message->body));
     return session.call(message->header.id, request, [this] { return channel_.peer_has_gone(); });
   };
+  const auto begin = steady_clock::now();
   const auto result = run();
+  common_.counters.call(kind, steady_clock::now() - begin, !result.ok());
   server.touch();
   if (result.code() == ESTALE) return false;  // a session that ends is cut off, and says nothing any more
   const Status sent = result.ok() ? answer(*message, 0, calls::encode(*result)) : answer(*message, result.code());

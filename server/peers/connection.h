@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "server/peers/peer_counters.h"
 #include "server/peers/peer_session.h"
 #include "server/service/brick_service.h"
 #include "transport/brick/channel.h"
@@ -36,6 +37,7 @@ class Connection {
     BrickService& service;
     PeerSessions& sessions;
     PeerTransport& transport;
+    PeerCounters& counters;
   };
 
   // Answers a first call with a refusal. A stranger gets no proof: it would be something to try guesses of the secret

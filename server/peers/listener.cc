@@ -82,22 +82,25 @@ Secret Listener::secret_for(const Message& call) const {
 Status Listener::let_in(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
                         const Message& call) {
   const Status proved = check_first_call(secret, nonces, call.header.kind, call.body);
+  if (!proved.ok()) counters_.refused(refused_with(proved.code()));
   if (proved.code() == EACCES) note_guess(guesses_, peer);
   if (proved.code() == EACCES || proved.code() == EPERM) Connection::refuse_stranger(channel, call, proved.code());
   TRY(proved);
   if (has_room(admitted_, call.body)) return {};
+  counters_.refused(Refused::kConnections);
   log::warn("{} connections: {} is turned away", admitted_.load(), peer.text);
   return Connection::refuse(channel, secret, nonces, call, EUSERS);
 }
 
 void Listener::admit(Served& served) {
   ++admitted_;
+  counters_.admitted();
   served.admitted = true;
 }
 
 void Listener::serve(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
                      const Message& call) {
-  Connection(channel, peer.text, nonces, secret, {service_, sessions_, *this}).serve(call);
+  Connection(channel, peer.text, nonces, secret, {service_, sessions_, *this, counters_}).serve(call);
 }
 
 }  // namespace brickfs

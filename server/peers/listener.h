@@ -12,6 +12,7 @@
 
 #include "server/peers/connection.h"
 #include "server/peers/peer_address.h"
+#include "server/peers/peer_counters.h"
 #include "server/peers/peer_session.h"
 #include "server/peers/secret_guesses.h"
 #include "server/peers/stranger_places.h"
@@ -30,6 +31,8 @@ class Listener : protected PeerTransport {
   // Of connections from now on: the clients', and the administrator's. Without the latter there are no calls of his.
   void use_secret(Secret secret) { secret_.set(std::move(secret)); }
   void use_admin_secret(Secret secret) { admin_secret_.set(std::move(secret)); }
+  const PeerCounters& counters() const { return counters_; }
+  size_t admitted() const { return admitted_; }  // connections, now
 
  protected:
   struct Served {
@@ -57,7 +60,7 @@ class Listener : protected PeerTransport {
   std::list<Served>& served() { return connections_; }
 
   // Any thread.
-  size_t admitted() const { return admitted_; }
+  PeerCounters& own_counters() { return counters_; }
   // By which the call is to be proved: who is at a handshake goes on with that one.
   Secret secret_for(const Message& call) const;
   // How long a peer waits for the answer to its first call.
@@ -74,6 +77,7 @@ class Listener : protected PeerTransport {
   Served& add(Served& served, std::unique_ptr<Channel> channel);
 
   BrickService& service_;
+  PeerCounters counters_;
   SecretInForce secret_;
   SecretInForce admin_secret_{Secret()};
   PeerSessions sessions_;

@@ -53,6 +53,7 @@ class BrickServiceImpl final : public BrickService {
   void expire_silent() override { volumes_.fence_silent(lease_); }
   void announce_tcp(uint16_t port) override { volumes_.announce_tcp(port); }
   AdminAnswer administer(const AdminRequest& request) override { return volumes_.administer(request); }
+  BrickNumbers numbers() const override;
   BootId boot() const override { return boot_; }
   Durability durability() const override { return store_ ? Durability::kDurable : Durability::kVolatile; }
   Status stop(const Progress& progress) override;
@@ -99,6 +100,18 @@ std::string BrickServiceImpl::medium() const {
   };
   if (store_->failed()) return with(kStoreFailed);
   return with(blocks_.disk_is_full() ? kStoreDiskFull : "");
+}
+
+BrickNumbers BrickServiceImpl::numbers() const {
+  BrickNumbers numbers;
+  numbers.capacity_blocks = blocks_.capacity_blocks();
+  numbers.memory_blocks = blocks_.memory_blocks();
+  numbers.blocks = blocks_.counts();
+  numbers.store_failed = store_ != nullptr && store_->failed();
+  numbers.store_disk_full = blocks_.disk_is_full();
+  numbers.medium = medium();
+  volumes_.fill_numbers(numbers);
+  return numbers;
 }
 
 Status BrickServiceImpl::load(const BrickConfig& config, std::string* why, const StoreFile::Contents& stored,

@@ -48,6 +48,24 @@ struct BrickConfig {
   std::chrono::milliseconds grace{0};
 };
 
+// The brick's numbers at one moment, for who watches it.
+struct BrickNumbers {
+  uint64_t capacity_blocks = 0;
+  uint64_t memory_blocks = 0;
+  BlockStore::Counts blocks;
+  bool store_failed = false;
+  bool store_disk_full = false;
+  // Sessions now, by mode; and those cut off since the start.
+  uint64_t holders = 0;
+  uint64_t readers = 0;
+  uint64_t observers = 0;
+  uint64_t cut_off_silent = 0;
+  uint64_t cut_off_by_takers = 0;
+  uint64_t cut_off_by_removal = 0;
+  std::vector<VolumeStatus> volumes;
+  std::string medium;
+};
+
 class BrickService {
  public:
   // Takes over or makes the store, or memory that is kept. EBUSY: another process has it open. EUCLEAN: not a store, or
@@ -76,6 +94,7 @@ class BrickService {
   virtual void announce_tcp(uint16_t port) = 0;
   // What an administrator asks for, which whoever lets him in has made sure he is.
   virtual AdminAnswer administer(const AdminRequest& request) = 0;
+  virtual BrickNumbers numbers() const = 0;
   virtual BootId boot() const = 0;
   virtual Durability durability() const = 0;
   // Clean stop: what is in memory only goes to the store. Memory that is kept says that it was left in order.

@@ -126,6 +126,8 @@ Result<std::shared_ptr<ServerSession>> VolumeTable::open(const OpenRequest& requ
 
 Status VolumeTable::grant(Volume& volume, const OpenRequest& request, const Sessions& victims) {
   mutex_.unlock();
+  for (const auto& victim : victims)
+    cut_off_by_takers_ += victim->ended() || victim->client() == request.client ? 0 : 1;
   for (const auto& victim : victims) victim->fence();
   mutex_.lock();
   std::erase_if(volume.holders,
@@ -197,6 +199,7 @@ void VolumeTable::fence_silent(std::chrono::milliseconds limit) {
       std::ranges::copy_if(volume.observers, std::back_inserter(silent), is_silent);
     }
   }
+  cut_off_silent_ += silent.size();
   for (const auto& session : silent) {
     session->fence();
     static_cast<void>(leave(*session, false));  // writes nothing

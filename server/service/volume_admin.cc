@@ -99,6 +99,7 @@ Status VolumeTable::remove(const AdminRequest& request, AdminAnswer& answer) {
   Sessions everybody = volume.holders;
   std::ranges::copy(volume.observers, std::back_inserter(everybody));
   mutex_.unlock();
+  for (const auto& session : everybody) cut_off_by_removal_ += session->ended() ? 0 : 1;
   for (const auto& session : everybody) session->fence();
   mutex_.lock();
   volume.holders.clear();
@@ -148,6 +149,21 @@ Status VolumeTable::list(const AdminRequest& request, AdminAnswer& answer) const
     answer.volumes.push_back(status_of(*at->second));
   }
   return {};
+}
+
+void VolumeTable::fill_numbers(BrickNumbers& numbers) const {
+  numbers.cut_off_silent = cut_off_silent_;
+  numbers.cut_off_by_takers = cut_off_by_takers_;
+  numbers.cut_off_by_removal = cut_off_by_removal_;
+  MutexLock lock(mutex_);
+  for (const auto& [name, volume] : by_name_) {
+    if (volume->going) continue;
+    numbers.volumes.push_back(status_of(*volume));
+    const VolumeStatus& status = numbers.volumes.back();
+    numbers.readers += status.readers;
+    numbers.holders += volume->holders.size() - status.readers;
+    numbers.observers += status.observers;
+  }
 }
 
 VolumeStatus VolumeTable::status_of(const Volume& volume) const {

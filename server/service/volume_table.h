@@ -50,6 +50,8 @@ class VolumeTable {
   void announce_tcp(uint16_t port) { tcp_port_ = port; }
   // Nobody gets in any more; everybody is fenced.
   void shut();
+  // Sessions, and volumes.
+  void fill_numbers(BrickNumbers& numbers) const;
   // Fields about leases, and what the blocks are in.
   void fill_stat(VolumeId volume, BrickStat& stat) const;
 
@@ -107,6 +109,9 @@ class VolumeTable {
   const std::chrono::milliseconds grace_;
   const std::function<std::string()> medium_;
   std::atomic<uint16_t> tcp_port_{0};
+  std::atomic<uint64_t> cut_off_silent_{0};
+  std::atomic<uint64_t> cut_off_by_takers_{0};
+  std::atomic<uint64_t> cut_off_by_removal_{0};
 
   mutable Mutex mutex_;
   mutable CondVar changed_;

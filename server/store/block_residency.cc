@@ -111,6 +111,7 @@ Status BlockStore::load(std::span<Block* const> absent) {
       continue;
     }
     const Status read = store_->read(block->slot, 0, pool_.bytes_to_fill(block->frame));
+    loads_.fetch_add(1, std::memory_order_relaxed);
     if (read.ok()) continue;
     log::error("store {}: cannot read slot {}: {}", store_->path(), block->slot, std::strerror(read.code()));
     return Error(EIO, "reading a block from the store");
@@ -138,6 +139,7 @@ Status BlockStore::evict_one() {
     if (store_writes(*dirty_idle_.front()).ok()) return {};
     return Error(ENOMEM, "the store takes no more, so no memory becomes free");
   }
+  evictions_.fetch_add(1, std::memory_order_relaxed);
   Block& block = *clean_idle_.front();
   unlist(block);
   drop_frame(block);
@@ -152,6 +154,7 @@ Status BlockStore::store_writes(Block& block) {
   ++soon_idle_;
   mutex_.unlock();
   const Status stored = store_->write_differences(block.slot, pool_.bytes(block.frame));
+  write_backs_.fetch_add(1, std::memory_order_relaxed);
   if (!stored.ok()) {
     log::error("store {}: cannot write ({}): a block stays in memory; make room on its disk", store_->path(),
                std::strerror(stored.code()));

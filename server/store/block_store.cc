@@ -304,6 +304,24 @@ BlockStore::Usage BlockStore::usage(VolumeId volume_id) const {
   return {volume.blocks.size(), volume.mapped, volume.resident};
 }
 
+BlockStore::Counts BlockStore::counts() const {
+  Counts counts;
+  if (store_ != nullptr) {
+    counts.store_errors = store_->errors();
+    counts.disk_room_bytes = store_->room_bytes();
+  }
+  counts.commits = commits_.load();
+  counts.committed_bytes = committed_bytes_.load();
+  counts.loads = loads_.load();
+  counts.evictions = evictions_.load();
+  counts.write_backs = write_backs_.load();
+  MutexLock lock(mutex_);
+  counts.used = used_;
+  counts.resident = pool_.frames() - pool_.free_frames();
+  for (const auto& [id, volume] : volumes_) counts.suspect += volume->suspect;
+  return counts;
+}
+
 bool BlockStore::disk_is_full() const {
   if (store_ == nullptr) return false;
   const uint64_t on_disk = store_->room_bytes() / kBlockBytes;

@@ -96,6 +96,20 @@ class BlockStore {
     uint64_t resident = 0;
   };
   Usage usage(VolumeId volume) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Since the start, or now.
+  struct Counts {
+    uint64_t used = 0;
+    uint64_t resident = 0;
+    uint64_t suspect = 0;
+    uint64_t commits = 0;
+    uint64_t committed_bytes = 0;
+    uint64_t loads = 0;        // blocks that came from the store into memory
+    uint64_t evictions = 0;    // blocks that left memory for others
+    uint64_t write_backs = 0;  // blocks compared with the store, and written there where they differed, but for commits
+    uint64_t store_errors = 0;
+    std::optional<uint64_t> disk_room_bytes;  // on the store's disk, besides what is reserved
+  };
+  Counts counts() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Fills in the fields about blocks.
   void fill_stat(VolumeId volume, BrickStat& stat) const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -173,6 +187,9 @@ class BlockStore {
 
   std::atomic<uint64_t> commits_{0};
   std::atomic<uint64_t> committed_bytes_{0};
+  std::atomic<uint64_t> loads_{0};
+  std::atomic<uint64_t> evictions_{0};
+  std::atomic<uint64_t> write_backs_{0};
 
   mutable Mutex mutex_;
   CondVar moved_;  // a block stopped moving or being held, or an idle one appeared

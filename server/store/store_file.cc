@@ -73,17 +73,18 @@ Status StoreFile::write_differences(uint32_t slot, std::span<const std::byte> bl
 
 Status StoreFile::reserve(uint32_t first_slot, uint32_t count) {
   TRY(check_works());
-  return device_->reserve(slot_at(first_slot), count * kBlockBytes);
+  return counted(device_->reserve(slot_at(first_slot), count * kBlockBytes));
 }
 
 Status StoreFile::punch(uint32_t first_slot, uint32_t count) {
   TRY(check_works());
-  return device_->punch(slot_at(first_slot), count * kBlockBytes);
+  return counted(device_->punch(slot_at(first_slot), count * kBlockBytes));
 }
 
 Status StoreFile::sync() {
   const Status synced = sync_.sync();
   if (synced.ok()) return {};
+  errors_.fetch_add(1, std::memory_order_relaxed);
   if (!failure_logged_.exchange(true)) {
     log::error(
         "store {}: cannot write to disk ({}): nothing is committed any more; repair the disk, then restart the brick",
@@ -92,16 +93,21 @@ Status StoreFile::sync() {
   return Error(EIO, "syncing the store");
 }
 
+Status StoreFile::counted(Status done) const {
+  if (!done.ok()) errors_.fetch_add(1, std::memory_order_relaxed);
+  return done;
+}
+
 Status StoreFile::check_works() const { return failed() ? Error(EIO, "the store failed before") : Status(); }
 
 Status StoreFile::write_at(uint64_t offset, std::span<const std::byte> from) {
   TRY(check_works());
-  return device_->write(offset, from);
+  return counted(device_->write(offset, from));
 }
 
 Status StoreFile::read_at(uint64_t offset, std::span<std::byte> into) const {
   TRY(check_works());
-  return device_->read(offset, into);
+  return counted(device_->read(offset, into));
 }
 
 }  // namespace brickfs

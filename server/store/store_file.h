@@ -69,7 +69,8 @@ class StoreFile final : public VolumeRecords {
   // All entries whose writing or clearing has returned.
   bool table_is_durable() const { return sync_.table_is_durable(); }
   bool failed() const { return sync_.failed(); }
-  uint64_t room_bytes() const { return device_->room_bytes(); }  // on its disk, besides what is reserved
+  uint64_t errors() const { return errors_.load(std::memory_order_relaxed); }  // of the device, so far
+  uint64_t room_bytes() const { return device_->room_bytes(); }                // on its disk, besides what is reserved
 
  private:
   StoreFile(std::string path, std::unique_ptr<StoreDevice> device)
@@ -87,6 +88,7 @@ class StoreFile final : public VolumeRecords {
   Status clear_unused_slots(std::string* why);
   void reserve_what_is_used();
   Status check_works() const;
+  Status counted(Status done) const;
   Status write_at(uint64_t offset, std::span<const std::byte> from);
   Status read_at(uint64_t offset, std::span<std::byte> into) const;
   uint64_t slot_at(uint32_t slot) const { return slots_at_ + slot * kBlockBytes; }
@@ -102,6 +104,7 @@ class StoreFile final : public VolumeRecords {
   std::atomic<uint64_t> serial_{0};
   GroupSync sync_;
   std::atomic<bool> failure_logged_{false};
+  mutable std::atomic<uint64_t> errors_{0};
 };
 
 }  // namespace brickfs

@@ -87,11 +87,12 @@ bool TcpListener::accept_one() {
   UniqueFd fd(::accept4(listening_.get(), raw, &length, SOCK_CLOEXEC));
   if (fd) {
     short_of_descriptors_ = false;
-    strangers_.add(std::move(fd), peer_address(raw));
+    if (strangers_.add(std::move(fd), peer_address(raw))) own_counters().refused(Refused::kStrangers);
     return true;
   }
   if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS)
     return false;  // nobody, or he has gone again
+  own_counters().refused(Refused::kDescriptors);
   if (!std::exchange(short_of_descriptors_, true)) {
     log::error("no more connections are accepted: {}; raise the limit (ulimit -n)", std::strerror(errno));
   }
@@ -114,7 +115,7 @@ void TcpListener::introduce(TcpStrangers::Introduced peer) {
 }
 
 void TcpListener::serve_transfers(Channel& channel, PeerSession& session) {
-  brickfs::serve_transfers(static_cast<tcp::TcpChannel&>(channel).fd(), session);
+  brickfs::serve_transfers(static_cast<tcp::TcpChannel&>(channel).fd(), session, own_counters());
 }
 
 }  // namespace brickfs

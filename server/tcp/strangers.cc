@@ -18,7 +18,7 @@ namespace brickfs {
 TcpStrangers::TcpStrangers(Delay delay)
     : delay_(std::move(delay)), places_(limits::kTcpStrangers, limits::kTcpStrangersOfHost) {}
 
-void TcpStrangers::add(UniqueFd fd, PeerAddress peer) {
+bool TcpStrangers::add(UniqueFd fd, PeerAddress peer) {
   const auto place = places_.enter(peer.host);
   if (place.displaced) strangers_.erase(*place.displaced);
   Stranger& stranger = strangers_[place.number];
@@ -27,6 +27,7 @@ void TcpStrangers::add(UniqueFd fd, PeerAddress peer) {
   stranger.expected = sizeof(wire::Hello);
   stranger.due = tcp::Clock::now() + limits::kHandshakeTimeout;
   if (!receive(stranger)) remove(strangers_.find(place.number));
+  return place.displaced.has_value();
 }
 
 TcpStrangers::Strangers::iterator TcpStrangers::remove(Strangers::iterator at) {

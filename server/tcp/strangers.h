@@ -37,8 +37,8 @@ class TcpStrangers {
 
   explicit TcpStrangers(Delay delay);
 
-  // Another one may go for it.
-  void add(UniqueFd fd, PeerAddress peer);
+  // True: another one went for it.
+  bool add(UniqueFd fd, PeerAddress peer);
   // An entry for each that something may come from; receive() looks at them, in the same order.
   void watch(std::vector<pollfd>& entries) const;
   void receive(std::span<const pollfd> entries);

@@ -97,7 +97,7 @@ Status serve_write(ServerSession& session, const wire::TransferHeader& header, T
   return {};
 }
 
-Status serve_next(TcpIncoming& incoming, PeerSession& session, Answers& answers) {
+Status serve_next(TcpIncoming& incoming, PeerSession& session, Answers& answers, PeerCounters& counters) {
   // Nothing is waited for with an answer in hand.
   if (!incoming.holds(sizeof(wire::TransferHeader)) || answers.full()) TRY(answers.send());
   const wire::TransferHeader header = TRY(incoming.next());
@@ -106,16 +106,17 @@ Status serve_next(TcpIncoming& incoming, PeerSession& session, Answers& answers)
   if (!answers.begin()) return session_over();
   ServerSession& server = session.server_session();
   server.touch();
+  counters.transferred(writes ? Direction::kWrite : Direction::kRead, header.length_bytes);
   if (writes) return serve_write(server, header, incoming, answers);
   return serve_read(server, header, answers);
 }
 
 }  // namespace
 
-void serve_transfers(int fd, PeerSession& session) {
+void serve_transfers(int fd, PeerSession& session, PeerCounters& counters) {
   TcpIncoming incoming(fd);
   Answers answers(fd, session);
-  while (serve_next(incoming, session, answers).ok()) {
+  while (serve_next(incoming, session, answers, counters).ok()) {
   }
 }
 

@@ -2,11 +2,12 @@
 // A connection that carries transfers, served in order. docs/protocol.md, "Transfers".
 #pragma once
 
+#include "server/peers/peer_counters.h"
 #include "server/peers/peer_session.h"
 
 namespace brickfs {
 
 // Until the peer leaves, misbehaves, stalls in the middle of a frame, or is cut off.
-void serve_transfers(int fd, PeerSession& session);
+void serve_transfers(int fd, PeerSession& session, PeerCounters& counters);
 
 }  // namespace brickfs

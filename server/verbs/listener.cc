@@ -226,6 +226,7 @@ Status VerbsListener::accept_calls(verbs::CmIdPtr id, const verbs::ConnectReques
   // In a stranger's place. Whoever must go for it is cut off.
   const auto place = places_.enter(peer.host);
   if (place.displaced) {
+    own_counters().refused(Refused::kStrangers);
     const auto former = std::ranges::find(served(), *place.displaced, &Served::place);
     if (former != served().end()) former->shut_down();
   }
