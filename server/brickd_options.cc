@@ -23,6 +23,7 @@ struct Arguments {
   std::string file;
   std::string size;
   std::string metrics;
+  std::string http;
 };
 
 constexpr const char* kServiceManager = "systemd";
@@ -49,8 +50,8 @@ std::string refuse_url(const std::string& text) {
   return parse_listen_url(text, &why).ok() ? "" : why;
 }
 
-std::string refuse_metrics(const std::string& text) {
-  const auto address = parse_metrics_address(text);
+std::string refuse_address(const std::string& text) {
+  const auto address = parse_page_address(text);
   return address.ok() ? "" : address.error().what();
 }
 
@@ -93,9 +94,12 @@ void define(CLI::App& app, Arguments& arguments, BrickdOptions& options) {
       ->type_name("PATH");
   app.add_option("--metrics", arguments.metrics, "serve metrics for Prometheus there, at /metrics (port 0: any)")
       ->type_name("ADDR:PORT")
-      ->check(refuse_metrics);
+      ->check(refuse_address);
+  app.add_option("--http", arguments.http, "serve a page about the brick there, for a browser (port 0: any)")
+      ->type_name("ADDR:PORT")
+      ->check(refuse_address);
   app.add_option("--port-file", options.port_file,
-                 "told the ports, a line for each listener, then that of --metrics, once they serve")
+                 "told the ports, a line for each listener, then those of --metrics and --http, once they serve")
       ->type_name("PATH");
   app.add_flag("--foreground", options.foreground, "stay, and log to standard error");
   app.add_option("--log", options.log_level, "trace, debug, info, warn, error or off")
@@ -123,6 +127,7 @@ void interpret(const Arguments& arguments, BrickdOptions& options) {
   }
   if (kept && !options.keeps_in_service_manager) options.brick.keep_path = arguments.keep_memory;
   if (!arguments.metrics.empty()) options.metrics = *parse_metrics_address(arguments.metrics);
+  if (!arguments.http.empty()) options.http = *parse_page_address(arguments.http);
   options.brick.store_path = arguments.file;
   options.brick.grace = limits::kGrace;
   for (const std::string& volume : arguments.volumes) options.brick.volumes.push_back(parse_volume(volume));

@@ -21,6 +21,7 @@ struct BrickdOptions {
   std::string admin_secret_file;
   std::string port_file;
   std::optional<MetricsAddress> metrics;
+  std::optional<PageAddress> http;
   std::string log_level = "info";
   bool foreground = false;
 };

@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "server/brickd_daemon.h"
+#include "server/brickd_history.h"
 #include "server/brickd_metrics.h"
 #include "server/brickd_notify.h"
 #include "server/brickd_options.h"
+#include "server/brickd_page.h"
 #include "server/port_file.h"
 #include "server/service/brick_service.h"
 #include "server/tcp/listener.h"
@@ -46,7 +48,10 @@ struct Brickd {
   std::unique_ptr<VerbsListener> verbs;
   std::vector<ListenUrl> serving;  // as asked for, with the ports that they got
   std::vector<CountedListener> counted;
-  std::unique_ptr<MetricsServer> metrics;  // asks the others: goes first
+  // These ask the others, and go first.
+  std::unique_ptr<MetricsServer> metrics;
+  std::unique_ptr<BrickHistory> history;
+  std::unique_ptr<PageServer> page;
 };
 
 bool is_rdma(SourceKind kind) { return kind == SourceKind::kRdma; }
@@ -125,9 +130,24 @@ Failure listen(Brickd& brickd, const std::vector<ListenUrl>& urls, const Secrets
   return listen_rdma(brickd, secrets);
 }
 
-Failure serve_metrics(Brickd& brickd, const MetricsAddress& address) {
+void count_listeners(Brickd& brickd) {
   for (const auto& listener : brickd.tcp) brickd.counted.push_back({"tcp", listener.get()});
   if (brickd.verbs != nullptr) brickd.counted.push_back({"rdma", brickd.verbs.get()});
+}
+
+Failure serve_page(Brickd& brickd, const PageAddress& address) {
+  brickd.history = std::make_unique<BrickHistory>(*brickd.service, brickd.counted);
+  auto server = PageServer::start(address, pages_of_brick(*brickd.service, *brickd.history));
+  if (!server.ok()) {
+    return fmt::format("cannot serve a page at {}: {}", format_address({address.host, address.port}),
+                       std::strerror(server.code()));
+  }
+  brickd.page = std::move(*server);
+  log::info("a page about the brick: http://{}/", format_address({address.host, brickd.page->port()}));
+  return std::nullopt;
+}
+
+Failure serve_metrics(Brickd& brickd, const MetricsAddress& address) {
   auto server = MetricsServer::start(
       address, [&brickd](Metrics& metrics) { collect_metrics(*brickd.service, brickd.counted, metrics); });
   if (!server.ok()) {
@@ -143,6 +163,7 @@ Failure tell_ports(const Brickd& brickd, const std::string& path) {
   std::string text;
   for (const ListenUrl& url : brickd.serving) text += std::to_string(url.port) + "\n";
   if (brickd.metrics != nullptr) text += std::to_string(brickd.metrics->port()) + "\n";
+  if (brickd.page != nullptr) text += std::to_string(brickd.page->port()) + "\n";
   std::string why;
   return write_port_file(path, text, &why).ok() ? std::nullopt : Failure(why);
 }
@@ -157,6 +178,10 @@ Failure start(Brickd& brickd, const BrickdOptions& options, std::shared_ptr<Memo
   if (!service.ok()) return why.empty() ? std::strerror(service.code()) : why;
   brickd.service = std::move(*service);
   if (auto failure = listen(brickd, options.listen, *secrets)) return failure;
+  count_listeners(brickd);
+  if (options.http) {
+    if (auto failure = serve_page(brickd, *options.http)) return failure;
+  }
   if (options.metrics) {
     if (auto failure = serve_metrics(brickd, *options.metrics)) return failure;
   }
@@ -207,6 +232,8 @@ Progress progress_of_stop() {
 
 int stop(Brickd& brickd) {
   notify_service_manager("STOPPING=1\nSTATUS=writing to the store what is in memory only");
+  brickd.page.reset();
+  brickd.history.reset();
   brickd.metrics.reset();
   brickd.tcp.clear();
   brickd.verbs.reset();

@@ -63,6 +63,13 @@ struct BrickNumbers {
   uint64_t cut_off_by_takers = 0;
   uint64_t cut_off_by_removal = 0;
   std::vector<VolumeStatus> volumes;
+  struct Client {
+    std::string name;
+    std::string volume;
+    OpenMode mode = OpenMode::kObserve;
+    int64_t since_unix_seconds = 0;
+  };
+  std::vector<Client> clients;
   std::string medium;
 };
 

@@ -110,17 +110,16 @@ Status VolumeTable::remove(const AdminRequest& request, AdminAnswer& answer) {
 Status VolumeTable::erase(Volume& volume) {
   const bool has_blocks = blocks_.usage(volume.id).used > 0;
   volume.changing = true;
-  const auto erase_it = [&]() -> Status {
-    if (has_blocks && volume.record.in_use != kVolumeGoing) {
-      volume.record.in_use = kVolumeGoing;
-      TRY(store_record(volume, true));
-    }
+  Status erased;
+  if (has_blocks && volume.record.in_use != kVolumeGoing) {
+    volume.record.in_use = kVolumeGoing;
+    erased = store_record(volume, true);
+  }
+  if (erased.ok()) {
     mutex_.unlock();
-    const Status erased = erase_record(volume.id);
+    erased = erase_record(volume.id);
     mutex_.lock();
-    return erased;
-  };
-  const Status erased = erase_it();
+  }
   end_change(volume);
   if (!erased.ok()) return erased;
   if (gone_.size() >= kNamesRemembered) gone_.erase(gone_.begin());
@@ -163,6 +162,13 @@ void VolumeTable::fill_numbers(BrickNumbers& numbers) const {
     numbers.readers += status.readers;
     numbers.holders += volume->holders.size() - status.readers;
     numbers.observers += status.observers;
+    for (const Sessions* sessions : {&volume->holders, &volume->observers}) {
+      for (const auto& session : *sessions) {
+        if (session->ended()) continue;
+        const Holder& client = session->holder();
+        numbers.clients.push_back({client.name, name, session->mode(), client.since_unix_seconds});
+      }
+    }
   }
 }
 

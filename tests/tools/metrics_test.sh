@@ -2,7 +2,7 @@
 # brickd's metrics: promtool has nothing to say of them; docs/metrics.md, the alerts and the dashboard speak of those that there are; they say what has happened; Prometheus itself
 # scrapes a brickd, and an alert fires.
 . "$(dirname "$0")/../mount/lib.sh"
-command -v promtool >/dev/null && command -v prometheus >/dev/null || { echo "no prometheus here"; exit 77; }
+. "$(dirname "$0")/../metrics/lib.sh"
 CONFIG=$TESTS/../tools/config
 
 say "alert rules"

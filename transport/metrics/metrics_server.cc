@@ -1,98 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/metrics/metrics_server.h"
 
-#include <httplib.h>
-#include <sys/socket.h>
-
-#include <atomic>
-#include <cerrno>
-#include <charconv>
-#include <chrono>
-#include <thread>
 #include <utility>
 
-#include "transport/base/thread.h"
-
 namespace brickfs {
-namespace {
-
-constexpr size_t kThreads = 4;
-constexpr std::chrono::seconds kPeerMayTake{5};
-constexpr std::chrono::milliseconds kLook{1};
-constexpr size_t kRequestBytes = 4096;
-constexpr const char* kTextFormat = "text/plain; version=0.0.4; charset=utf-8";
-
-}  // namespace
-
-Result<MetricsAddress> parse_metrics_address(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  if (colon == text.npos) return Error(EINVAL, "ADDR:PORT is wanted");
-  MetricsAddress address{text.substr(0, colon), 0};
-  const char* const end = text.data() + text.size();
-  const auto [stop, status] = std::from_chars(text.data() + colon + 1, end, address.port);
-  if (status != std::errc() || stop != end) return Error(EINVAL, "the port is a number up to 65535");
-  const bool in_brackets = address.host.starts_with('[') && address.host.ends_with(']');
-  if (in_brackets) address.host = address.host.substr(1, address.host.size() - 2);
-  if (address.host.empty() || (!in_brackets && address.host.find(':') != text.npos))
-    return Error(EINVAL, "ADDR:PORT is wanted, and [ADDR]:PORT for IPv6");
-  return address;
-}
-
-class MetricsServer::Impl {
- public:
-  explicit Impl(Collect collect) : collect_(std::move(collect)) {
-    server_.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-    server_.set_read_timeout(kPeerMayTake);
-    server_.set_write_timeout(kPeerMayTake);
-    server_.set_payload_max_length(kRequestBytes);
-    // Not the library's SO_REUSEPORT, with which two servers may have one port.
-    server_.set_socket_options([](int fd) {
-      const int on = 1;
-      ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    });
-    server_.Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
-      Metrics metrics;
-      collect_(metrics);
-      response.set_content(metrics.text(), kTextFormat);
-    });
-  }
-  ~Impl() {
-    server_.stop();
-    if (thread_.joinable()) thread_.join();
-  }
-
-  Status start(const MetricsAddress& address) {
-    errno = 0;
-    const int port = address.port == 0                                  ? server_.bind_to_any_port(address.host)
-                     : server_.bind_to_port(address.host, address.port) ? address.port
-                                                                        : -1;
-    if (port < 0) return Error(errno != 0 ? errno : EADDRNOTAVAIL, "listening for Prometheus");
-    port_ = static_cast<uint16_t>(port);
-    thread_ = Thread([this] {
-      server_.listen_after_bind();
-      ended_ = true;
-    });
-    while (!server_.is_running() && !ended_) std::this_thread::sleep_for(kLook);  // stop() stops what runs only
-    return {};
-  }
-  uint16_t port() const { return port_; }
-
- private:
-  const Collect collect_;
-  httplib::Server server_;
-  uint16_t port_ = 0;
-  std::atomic<bool> ended_{false};
-  Thread thread_;
-};
-
-MetricsServer::MetricsServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-MetricsServer::~MetricsServer() = default;
-uint16_t MetricsServer::port() const { return impl_->port(); }
 
 Result<std::unique_ptr<MetricsServer>> MetricsServer::start(const MetricsAddress& address, Collect collect) {
-  auto impl = std::make_unique<Impl>(std::move(collect));
-  TRY(impl->start(address));
-  return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(impl)));
+  const auto text = [collect = std::move(collect)] {
+    Metrics metrics;
+    collect(metrics);
+    return metrics.text();
+  };
+  auto pages = TRY(PageServer::start(address, {{"/metrics", "text/plain; version=0.0.4; charset=utf-8", text}}));
+  return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(pages)));
 }
 
 }  // namespace brickfs

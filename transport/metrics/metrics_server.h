@@ -6,36 +6,30 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "transport/base/result.h"
 #include "transport/metrics/metrics.h"
+#include "transport/metrics/page_server.h"
 
 namespace brickfs {
 
-// "ADDR:PORT", "[ADDR]:PORT"; port 0: any that is free.
-struct MetricsAddress {
-  std::string host;
-  uint16_t port = 0;
-};
-Result<MetricsAddress> parse_metrics_address(const std::string& text);  // EINVAL
+using MetricsAddress = PageAddress;
+inline Result<MetricsAddress> parse_metrics_address(const std::string& text) { return parse_page_address(text); }
 
 class MetricsServer {
  public:
   // Called by threads of the server, several at once; must not wait for long.
   using Collect = std::function<void(Metrics& metrics)>;
 
-  // Threads begin: only once this process has become what it is to be. EADDRINUSE, EADDRNOTAVAIL and others.
+  // As PageServer::start().
   static Result<std::unique_ptr<MetricsServer>> start(const MetricsAddress& address, Collect collect);
-  ~MetricsServer();  // `collect` is not called any more
-  MetricsServer(const MetricsServer&) = delete;
-  MetricsServer& operator=(const MetricsServer&) = delete;
 
-  uint16_t port() const;
+  uint16_t port() const { return pages_->port(); }
 
  private:
-  class Impl;
-  explicit MetricsServer(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit MetricsServer(std::unique_ptr<PageServer> pages) : pages_(std::move(pages)) {}
+  const std::unique_ptr<PageServer> pages_;
 };
 
 }  // namespace brickfs

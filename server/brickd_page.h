@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// brickd's page for people (--http): one document with all that it needs in it, and the numbers that it shows, which it
+// asks for again and again. It is read, and changes nothing.
+#pragma once
+
+#include <vector>
+
+#include "server/brickd_history.h"
+#include "transport/metrics/page_server.h"
+
+namespace brickfs {
+
+// "/", and "/status.json". The arguments outlive the server of the pages.
+std::vector<Page> pages_of_brick(const BrickService& service, const BrickHistory& history);
+
+}  // namespace brickfs

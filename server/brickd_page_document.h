@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The document of brickd's page. What comes from the brick is put in as text only.
+#pragma once
+
+namespace brickfs {
+
+constexpr const char* kPageDocument = R"html(<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>brick</title>
+<style>
+:root { color-scheme: light dark; --back: #f6f7f9; --card: #fff; --text: #1c2330; --faint: #667085; --line: #dfe3ea; --a: #2563eb; --b: #d97706; --bad: #b42318; }
+@media (prefers-color-scheme: dark) {
+  :root { --back: #11151c; --card: #1a202b; --text: #e6e9ef; --faint: #98a2b3; --line: #2d3543; --a: #6ea0ff; --b: #f5b04c; --bad: #ff7a6b; }
+}
+* { box-sizing: border-box; }
+body { margin: 0; padding: 16px; background: var(--back); color: var(--text); font: 15px/1.4 system-ui, sans-serif; }
+header { display: flex; flex-wrap: wrap; gap: 4px 16px; align-items: baseline; margin-bottom: 12px; }
+h1 { font-size: 20px; margin: 0; }
+h2 { font-size: 15px; margin: 0 0 8px; }
+.faint { color: var(--faint); }
+.bad { color: var(--bad); font-weight: 600; }
+main { display: grid; gap: 12px; grid-template-columns: repeat(auto-fit, minmax(min(100%, 340px), 1fr)); }
+section { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px; min-width: 0; }
+.wide { grid-column: 1 / -1; }
+.bar { height: 10px; background: var(--line); border-radius: 5px; overflow: hidden; margin: 4px 0 10px; }
+.bar i { display: block; height: 100%; background: var(--a); }
+.bar.full i { background: var(--bad); }
+svg { display: block; width: 100%; height: auto; }
+svg text { fill: var(--faint); font-size: 15px; }
+.legend { display: flex; gap: 14px; font-size: 13px; }
+.legend b::before { content: ""; display: inline-block; width: 10px; height: 10px; border-radius: 2px; background: currentColor; margin-right: 5px; }
+.legend b { font-weight: 400; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: 14px; }
+th, td { text-align: left; padding: 5px 10px 5px 0; border-top: 1px solid var(--line); white-space: nowrap; }
+th { border-top: 0; color: var(--faint); font-weight: 400; }
+td.bars { min-width: 90px; width: 30%; }
+td .bar { margin: 0; }
+</style>
+<header><h1>brick</h1><span id="medium" class="faint"></span><span id="trouble" class="bad"></span><span id="live" class="faint"></span></header>
+<main>
+<section id="capacity"><h2>Capacity</h2><div></div></section>
+<section id="throughput"><h2>Throughput over TCP, last hour</h2><div></div></section>
+<section id="latency"><h2>Control calls, last hour</h2><div></div></section>
+<section class="wide"><h2>Volumes</h2><div class="scroll"><table id="volumes"></table></div></section>
+<section class="wide"><h2>Clients</h2><div class="scroll"><table id="clients"></table></div></section>
+</main>
+<script>
+"use strict";
+const byId = id => document.getElementById(id);
+function make(name, attributes, ...children) {
+  const svg = ["svg", "polyline", "line", "text"].includes(name);
+  const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {})) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+function size(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let unit = 0;
+  while (Math.round(bytes) >= 1024 && unit + 1 < units.length) { bytes /= 1024; ++unit; }
+  return (bytes >= 100 || unit === 0 ? Math.round(bytes) : bytes.toFixed(1)) + " " + units[unit];
+}
+function time(us) { return us >= 1e6 ? (us / 1e6).toFixed(1) + " s" : us >= 1e3 ? (us / 1e3).toFixed(1) + " ms" : Math.round(us) + " µs"; }
+function bar(part, whole) {
+  const share = whole > 0 ? Math.min(1, part / whole) : 0;
+  const inner = make("i");
+  inner.style.width = (100 * share).toFixed(1) + "%";
+  return make("div", { class: share > 0.9 ? "bar full" : "bar" }, inner);
+}
+// The last hour, on a scale of time: a brick that began lately has a short line at the right.
+function chart(place, now, history, lines, describe) {
+  const width = 600, height = 170, left = 4, bottom = 150, top = 22, span = 3600;
+  const most = Math.max(1e-9, ...lines.flatMap(line => history.map(point => point[line.key])));
+  const x = point => left + (width - 2 * left) * Math.max(0, 1 - (now - point.at) / span);
+  const y = value => bottom - (bottom - top) * value / most;
+  const picture = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
+  for (const part of [0, 0.5, 1]) picture.append(make("line", { x1: left, x2: width - left, y1: y(most * part), y2: y(most * part), stroke: "var(--line)" }));
+  picture.append(make("text", { x: left, y: 14 }, describe(most <= 1e-9 ? 0 : most)));
+  picture.append(make("text", { x: left, y: 166 }, "60 min ago"), make("text", { x: width - left, y: 166, "text-anchor": "end" }, "now"));
+  for (const line of lines) {
+    const points = history.map(point => x(point).toFixed(1) + "," + y(point[line.key]).toFixed(1)).join(" ");
+    picture.append(make("polyline", { points, fill: "none", stroke: line.color, "stroke-width": 2, "stroke-linejoin": "round" }));
+  }
+  const last = history[history.length - 1];
+  const legend = make("div", { class: "legend" }, ...lines.map(line => {
+    const entry = make("b", {}, line.name + (last ? " " + describe(last[line.key]) : ""));
+    entry.style.color = line.color;
+    return entry;
+  }));
+  place.replaceChildren(picture, legend);
+}
+function table(place, heads, rows, none) {
+  const line = (cells, cell) => make("tr", {}, ...cells.map(one => one instanceof Element ? make("td", { class: "bars" }, one) : make(cell, {}, one)));
+  place.replaceChildren(...(rows.length ? [line(heads, "th"), ...rows.map(row => line(row, "td"))] : [line([none], "td")]));
+}
+function show(status) {
+  byId("medium").textContent = (status.durable ? "durable, " : "volatile, ") + status.medium + ", brickd " + status.version;
+  byId("trouble").textContent = status.trouble;
+  byId("capacity").lastElementChild.replaceChildren(
+    make("div", {}, `${size(status.used_bytes)} of ${size(status.capacity_bytes)} allocated`), bar(status.used_bytes, status.capacity_bytes),
+    make("div", {}, `${size(status.in_memory_bytes)} of ${size(status.memory_bytes)} memory in use`), bar(status.in_memory_bytes, status.memory_bytes),
+    make("div", { class: "faint" }, `${status.volumes.length} volumes, ${status.clients.length} clients`));
+  const perSecond = value => size(value) + "/s";
+  chart(byId("throughput").lastElementChild, status.now, status.history,
+    [{ key: "read_bytes_per_second", name: "read", color: "var(--a)" }, { key: "written_bytes_per_second", name: "written", color: "var(--b)" }], perSecond);
+  chart(byId("latency").lastElementChild, status.now, status.history,
+    [{ key: "call_p50_us", name: "median", color: "var(--a)" }, { key: "call_p99_us", name: "99 %", color: "var(--b)" }], time);
+  table(byId("volumes"), ["name", "used", "size", "", "in memory", "holder"], status.volumes.map(volume => [volume.name, size(volume.used_bytes), size(volume.capacity_bytes),
+    bar(volume.used_bytes, volume.capacity_bytes), size(volume.in_memory_bytes),
+    (volume.holder || "–") + (volume.holder && !volume.connected ? " (not connected)" : "") + (volume.readers > 1 ? ` and ${volume.readers - 1} more readers` : "")]), "none");
+  table(byId("clients"), ["client", "volume", "", "since"], status.clients.map(client => [client.name, client.volume, client.mode, new Date(client.since * 1000).toLocaleString()]), "none");
+}
+async function ask() {
+  try {
+    const answer = await fetch("status.json", { cache: "no-store" });
+    if (!answer.ok) throw new Error(answer.status);
+    show(await answer.json());
+    byId("live").textContent = "";
+    byId("live").className = "faint";
+  } catch (error) {
+    byId("live").textContent = "the brick does not answer; what is here is old";
+    byId("live").className = "bad";
+  }
+  setTimeout(ask, 5000);
+}
+ask();
+</script>
+</html>
+)html";
+
+}  // namespace brickfs
