@@ -57,6 +57,10 @@ std::string describe_holder(const std::string& name, const Holder& holder, const
 }  // namespace
 
 Result<std::unique_ptr<Brick>> make_brick(const Source& source, const Secret& secret, std::string* why) {
+  if (source.is_set()) {
+    *why = "this takes one brick, the source names several";
+    return Error(EINVAL, "a set");
+  }
   return source.embedded() ? make_embedded(source, why) : make_remote_brick(source, secret, why);
 }
 

@@ -50,6 +50,39 @@ TEST(Source, RdmaTakesSeveralAddressesOfOneBrick) {
   EXPECT_TRUE(parse_source("rdma://a:1,a:2/v", nullptr).ok());  // two ports of one host are two addresses
 }
 
+TEST(Source, BricksOfASetStandBetweenPluses) {
+  const auto source = parse_source("tcp://a+b:99+[fe80::1%ib0]:7/v", nullptr);
+  ASSERT_TRUE(source.ok());
+  EXPECT_TRUE(source->is_set());
+  ASSERT_EQ(source->bricks(), 3u);
+  EXPECT_EQ(format_source(*source), "tcp://a:20470+b:99+[fe80::1%ib0]:7/v");
+  EXPECT_EQ(format_source(source->brick(0)), "tcp://a:20470/v");
+  EXPECT_EQ(format_source(source->brick(2)), "tcp://[fe80::1%ib0]:7/v");
+  EXPECT_FALSE(source->brick(2).is_set());
+  const auto rails = parse_source("rdma://a,a2+b,b2:9+c/v", nullptr);
+  ASSERT_TRUE(rails.ok());
+  EXPECT_EQ(rails->more_bricks[0], (std::vector<HostPort>{{"b", kDefaultPort}, {"b2", 9}}));
+  EXPECT_EQ(format_source(*parse_source(format_source(*rails), nullptr)), format_source(*rails));
+  EXPECT_FALSE(parse_source("tcp://a/v", nullptr)->is_set());
+}
+
+TEST(Source, ASetIsBoundedAndItsBricksDistinct) {
+  const auto refusal = [](const std::string& text) {
+    std::string why;
+    EXPECT_EQ(parse_source(text, &why).code(), EINVAL) << text;
+    return why;
+  };
+  EXPECT_EQ(refusal("tcp://a+b+a/v"), "a:20470 is named twice");
+  EXPECT_EQ(refusal("rdma://a,b+c,b/v"), "b:20470 is named twice");
+  for (const char* text : {"tcp://a+/v", "tcp://+a/v", "tcp://a++b/v", "tcp://a+b,c/v", "tcp://a+b/v+w"}) {
+    EXPECT_FALSE(refusal(text).empty()) << text;
+  }
+  std::string text = "tcp://a0";
+  for (int i = 1; i < 64; ++i) text += "+a" + std::to_string(i);
+  EXPECT_TRUE(parse_source(text + "/v", nullptr).ok());
+  EXPECT_EQ(refusal(text + "+more/v"), "a set has at most 64 bricks");
+}
+
 TEST(Source, AddressesAreBoundedAndDistinct) {
   const auto why_not = [](const std::string& text) {
     std::string why;
@@ -60,7 +93,8 @@ TEST(Source, AddressesAreBoundedAndDistinct) {
   for (int i = 1; i < 8; ++i) text += ",a" + std::to_string(i);
   EXPECT_TRUE(parse_source(text + "/v", nullptr).ok());
   EXPECT_EQ(why_not(text + ",a8/v"), "a brick has at most 8 addresses");
-  EXPECT_EQ(why_not("tcp://a,b/v"), "tcp:// takes one address; several are for rdma://");
+  EXPECT_EQ(why_not("tcp://a,b/v"),
+            "tcp:// takes one address of a brick; several are for rdma://, and bricks of a set stand between '+'");
   EXPECT_EQ(why_not("rdma://a,b,a:20470/v"), "a:20470 is named twice");
   for (const char* bad : {"rdma://,/v", "rdma://a,/v", "rdma://,a/v", "rdma://a,,b/v", "rdma://a,b:0/v",
                           "rdma://a, b/v", "rdma://a:1,b:x/v", "rdma://[::1],::2/v"}) {

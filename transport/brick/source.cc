@@ -69,20 +69,25 @@ Result<HostPort> parse_address(std::string_view text, std::string* why) {
   return address;
 }
 
-// HOST[:PORT][,HOST[:PORT]]..., all of `text`.
-Result<std::vector<HostPort>> parse_addresses(std::string_view text, size_t most, std::string* why) {
+// HOST[:PORT][,HOST[:PORT]]..., all of `text`. `seen`: of the whole source.
+Result<std::vector<HostPort>> parse_addresses(std::string_view text, size_t most, std::vector<HostPort>& seen,
+                                              std::string* why) {
   std::vector<HostPort> addresses;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
     HostPort address = TRY(parse_address(text.substr(begin, end - begin), why));
     if (address.port == 0) return refuse(why, "port 0 is only for listening");
     if (addresses.size() == most) {
-      return refuse(why, most == 1 ? "tcp:// takes one address; several are for rdma://"
-                                   : "a brick has at most " + std::to_string(most) + " addresses");
+      return refuse(
+          why,
+          most == 1
+              ? "tcp:// takes one address of a brick; several are for rdma://, and bricks of a set stand between '+'"
+              : "a brick has at most " + std::to_string(most) + " addresses");
     }
-    if (std::find(addresses.begin(), addresses.end(), address) != addresses.end()) {
+    if (std::find(seen.begin(), seen.end(), address) != seen.end()) {
       return refuse(why, format_address(address) + " is named twice");
     }
+    seen.push_back(address);
     addresses.push_back(std::move(address));
     begin = end + 1;
   }
@@ -94,7 +99,20 @@ Result<Source> parse_remote(SourceKind kind, std::string_view text, std::string*
   source.kind = kind;
   const size_t slash = text.find('/');
   const size_t most = kind == SourceKind::kRdma ? limits::kAddressesPerBrick : 1;
-  source.addresses = TRY(parse_addresses(text.substr(0, slash), most, why));
+  const std::string_view bricks = text.substr(0, slash);
+  std::vector<HostPort> seen;
+  for (size_t begin = 0; begin <= bricks.size();) {
+    const size_t end = std::min(bricks.find('+', begin), bricks.size());
+    std::vector<HostPort> addresses = TRY(parse_addresses(bricks.substr(begin, end - begin), most, seen, why));
+    if (begin == 0) {
+      source.addresses = std::move(addresses);
+    } else if (source.bricks() == limits::kBricksPerSet) {
+      return refuse(why, "a set has at most " + std::to_string(limits::kBricksPerSet) + " bricks");
+    } else {
+      source.more_bricks.push_back(std::move(addresses));
+    }
+    begin = end + 1;
+  }
   if (slash == std::string_view::npos || slash + 1 == text.size()) return source;
   source.volume = std::string(text.substr(slash + 1));
   if (!is_volume_name(source.volume))
@@ -126,12 +144,16 @@ Result<Source> parse_file(std::string_view text, std::string* why) {
   return source;
 }
 
+std::string format_addresses(const std::vector<HostPort>& addresses) {
+  std::string text;
+  for (const HostPort& address : addresses) text += (text.empty() ? "" : ",") + format_address(address);
+  return text;
+}
+
 std::string format_remote(std::string_view prefix, const Source& source) {
   std::string text(prefix);
-  for (const HostPort& address : source.addresses) {
-    if (text.size() > prefix.size()) text += ',';
-    text += format_address(address);
-  }
+  text += format_addresses(source.addresses);
+  for (const auto& addresses : source.more_bricks) text += "+" + format_addresses(addresses);
   return text + "/" + source.volume;
 }
 
@@ -147,9 +169,17 @@ Result<Source> parse_source(std::string_view text, std::string* why) {
   if (take_prefix(text, kRdmaPrefix)) return parse_remote(SourceKind::kRdma, text, why);
   if (take_prefix(text, kMemoryPrefix)) return parse_memory(text, why);
   if (take_prefix(text, kFilePrefix)) return parse_file(text, why);
-  return refuse(
-      why,
-      "a source is tcp://HOST[:PORT]/VOLUME, rdma://HOST[:PORT][,HOST[:PORT]]/VOLUME, memory:SIZE or file:PATH[,SIZE]");
+  return refuse(why,
+                "a source is tcp://HOST[:PORT][+HOST[:PORT]]/VOLUME, "
+                "rdma://HOST[:PORT][,HOST[:PORT]][+HOST...]/VOLUME, memory:SIZE "
+                "or file:PATH[,SIZE]");
+}
+
+Source Source::brick(size_t place) const {
+  Source one = *this;
+  one.more_bricks.clear();
+  if (place > 0) one.addresses = more_bricks[place - 1];
+  return one;
 }
 
 Result<ListenUrl> parse_listen_url(std::string_view text, std::string* why) {

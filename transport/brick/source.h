@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of bricks as people write them: the SOURCE of a mount and the URL brickd listens on.
 //
-//   rdma://HOST[:PORT][,HOST[:PORT]]...[/VOLUME]   tcp://HOST[:PORT][/VOLUME]   memory:SIZE   file:PATH[,SIZE]
+//   rdma://BRICK[+BRICK]...[/VOLUME]   tcp://BRICK[+BRICK]...[/VOLUME]   memory:SIZE   file:PATH[,SIZE]
 //
-// HOST is a name, an IPv4 address or an IPv6 address in brackets. Several are addresses of one brick, on several paths.
-// What follows the last comma of a file: source is its size if it begins with a digit. A listen URL has no volume.
+// BRICK is HOST[:PORT], with rdma HOST[:PORT][,HOST[:PORT]]...: addresses of one brick, on several paths. Several
+// bricks are a set, over which the volume is striped, in the order of their places. HOST is a name, an IPv4 address or
+// an IPv6 address in brackets; none of them can have a `+` or a `,`. What follows the last comma of a file: source is
+// its size if it begins with a digit. A listen URL has no volume.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,12 +33,18 @@ struct HostPort {
 
 struct Source {
   SourceKind kind = SourceKind::kMemory;
-  std::vector<HostPort> addresses;  // tcp: one; rdma: 1 to limits::kAddressesPerBrick, none twice
+  // Of the (first) brick. tcp: one; rdma: 1 to limits::kAddressesPerBrick. None is named twice in a source.
+  std::vector<HostPort> addresses;
+  std::vector<std::vector<HostPort>> more_bricks;  // the same of those behind it; at most limits::kBricksPerSet in all
   std::string volume = std::string(kDefaultVolume);
   std::string path;         // file
   uint64_t size_bytes = 0;  // memory; file (0: as the existing file has it)
 
   bool embedded() const { return kind == SourceKind::kMemory || kind == SourceKind::kFile; }
+  size_t bricks() const { return 1 + more_bricks.size(); }
+  bool is_set() const { return !more_bricks.empty(); }
+  // The volume on the brick of that place alone.
+  Source brick(size_t place) const;
 };
 
 struct ListenUrl {
@@ -50,7 +59,7 @@ Result<ListenUrl> parse_listen_url(std::string_view text, std::string* why);
 
 // "[::1]:20470".
 std::string format_address(const HostPort& address);
-// "tcp://[::1]:20470/default": what parse_source() takes.
+// "tcp://[::1]:20470/default", "tcp://a:20470+b:20470/default": what parse_source() takes.
 std::string format_source(const Source& source);
 
 }  // namespace brickfs
