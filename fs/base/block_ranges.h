@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ascending ranges of blocks that do not overlap, as VolumeClient::list() gives them.
+// Ascending ranges of blocks that do not overlap, as VolumeSet::list() gives them.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "transport/brick/brick.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 

@@ -71,7 +71,7 @@ FuseRequest::Answer FuseDeviceRequest::put_aside() {
   };
 }
 
-FuseDeviceSource::FuseDeviceSource(VolumeClient& volume, KernelCache& cache, OperationCounters& counters,
+FuseDeviceSource::FuseDeviceSource(VolumeSet& volume, KernelCache& cache, OperationCounters& counters,
                                    FuseDeviceQueue& queue, FuseInterrupts& interrupts, int device,
                                    std::unique_ptr<FuseBuffers> buffers, bool looks)
     : volume_(volume),

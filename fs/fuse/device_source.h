@@ -14,7 +14,7 @@
 #include "fs/fuse/interrupts.h"
 #include "fs/fuse/request_source.h"
 #include "transport/base/short_wait.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -45,7 +45,7 @@ class FuseDeviceRequest final : public FuseRequest {
 class FuseDeviceSource final : public RequestSource {
  public:
   // All outlive it. `looks`: for the next request before it sleeps.
-  FuseDeviceSource(VolumeClient& volume, KernelCache& cache, OperationCounters& counters, FuseDeviceQueue& queue,
+  FuseDeviceSource(VolumeSet& volume, KernelCache& cache, OperationCounters& counters, FuseDeviceQueue& queue,
                    FuseInterrupts& interrupts, int device, std::unique_ptr<FuseBuffers> buffers, bool looks);
 
   Status receive(std::vector<FuseRequest*>& requests) override;
@@ -59,7 +59,7 @@ class FuseDeviceSource final : public RequestSource {
   bool collect(std::vector<FuseRequest*>& requests);
   FuseDeviceRequest* free_small();
 
-  VolumeClient& volume_;
+  VolumeSet& volume_;
   KernelCache& cache_;
   OperationCounters& counters_;
   FuseDeviceQueue& queue_;

@@ -20,7 +20,7 @@
 
 #include "fs/fuse/request.h"
 #include "transport/base/mutex.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -33,7 +33,7 @@ PendingSignal pending_signal(std::string_view status);
 class FuseInterrupts {
  public:
   // `volume` outlives it. `look`: called now and then from its thread, while requests linger.
-  FuseInterrupts(VolumeClient& volume, std::function<void()> look);
+  FuseInterrupts(VolumeSet& volume, std::function<void()> look);
   ~FuseInterrupts();
   FuseInterrupts(const FuseInterrupts&) = delete;
   FuseInterrupts& operator=(const FuseInterrupts&) = delete;
@@ -48,7 +48,7 @@ class FuseInterrupts {
   bool look();  // true: some request lingers
   void interrupt(FuseRequest& place, const FuseWaiter::Request& request);
 
-  VolumeClient& volume_;
+  VolumeSet& volume_;
   const std::function<void()> look_;
   Mutex mutex_;
   CondVar changed_;

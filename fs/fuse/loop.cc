@@ -37,7 +37,7 @@ void raise_event(int event) {
 
 }  // namespace
 
-FuseLoop::FuseLoop(FuseMount& mount, VolumeClient& volume, bool looks, UniqueFd ended, UniqueFd stopped)
+FuseLoop::FuseLoop(FuseMount& mount, VolumeSet& volume, bool looks, UniqueFd ended, UniqueFd stopped)
     : mount_(mount),
       session_(mount.session()),
       volume_(volume),
@@ -50,7 +50,7 @@ FuseLoop::FuseLoop(FuseMount& mount, VolumeClient& volume, bool looks, UniqueFd 
   dispatcher_ = std::make_unique<FuseDispatcher>(session_, *interrupts_, [this] { begin(); });
 }
 
-Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeClient& volume, IoUring io_uring,
+Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeSet& volume, IoUring io_uring,
                                                   std::string* why) {
   UniqueFd ended(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   UniqueFd stopped(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -105,8 +105,8 @@ Result<std::unique_ptr<FuseLoop::Worker>> FuseLoop::make_device_worker() {
   auto worker = std::make_unique<Worker>();
   worker->worker = std::make_unique<FuseWorker>(
       session_, *dispatcher_,
-      std::make_unique<FuseDeviceSource>(volume_, session_.cache(), session_.operations(), device_queue_, *interrupts_, mount_.device(),
-                                         std::move(buffers), looks_));
+      std::make_unique<FuseDeviceSource>(volume_, session_.cache(), session_.operations(), device_queue_, *interrupts_,
+                                         mount_.device(), std::move(buffers), looks_));
   return worker;
 }
 

@@ -27,7 +27,7 @@ class FuseLoop {
  public:
   // `io_uring`: off, or the kernel may use it (RingSwitch::obstacle). `why` gets a line for people: ENOTSUP, it is
   // demanded and this process may not.
-  static Result<std::unique_ptr<FuseLoop>> start(FuseMount& mount, VolumeClient& volume, IoUring io_uring,
+  static Result<std::unique_ptr<FuseLoop>> start(FuseMount& mount, VolumeSet& volume, IoUring io_uring,
                                                  std::string* why);
   ~FuseLoop();  // as stop()
   FuseLoop(const FuseLoop&) = delete;
@@ -51,7 +51,7 @@ class FuseLoop {
   };
   using Workers = std::vector<std::unique_ptr<Worker>>;
 
-  FuseLoop(FuseMount& mount, VolumeClient& volume, bool looks, UniqueFd ended, UniqueFd stopped);
+  FuseLoop(FuseMount& mount, VolumeSet& volume, bool looks, UniqueFd ended, UniqueFd stopped);
   Status make_ring_workers();
   Result<std::unique_ptr<Worker>> make_ring_worker(size_t cpu);
   Result<std::unique_ptr<Worker>> make_device_worker();
@@ -69,7 +69,7 @@ class FuseLoop {
 
   FuseMount& mount_;
   FuseSession& session_;
-  VolumeClient& volume_;
+  VolumeSet& volume_;
   const bool looks_;
   UniqueFd ended_;    // eventfd
   UniqueFd stopped_;  // eventfd

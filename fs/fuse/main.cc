@@ -32,9 +32,11 @@ constexpr int kUsage = 2;
 
 constexpr const char* kAfterHelp = R"(
 SOURCE  rdma://HOST[:PORT][,HOST[:PORT]]/VOLUME   tcp://HOST[:PORT]/VOLUME   memory:SIZE   file:PATH[,SIZE]
+        `+` stands between the bricks of a set, over which the volume is striped: tcp://a+b+c/VOLUME.
         Sizes take K, M, G, T. The default port is 20470, the default volume `default`.
 OPT     ro, rw            read-only or not (rw)
         steal             take the volume from a live holder
+        grow              bricks of SOURCE that the volume does not have yet join it
         durable           refuse a brick that would not survive its own crash
         hard              operations wait for a brick that is away (the default)
         soft, timeo=SEC   operations fail with EIO when it has been away for so long (60)

@@ -85,7 +85,7 @@ MountState MountMonitor::state(Clock::time_point now) const {
     state.operations.push_back(operation_state(operation.name, operation.counts));
   for (size_t call = 0; call < kVolumeCalls; ++call) {
     const auto kind = static_cast<VolumeCall>(call);
-    state.volume.push_back(operation_state(name_of(kind), filesystem_.volume().counters().counts(kind)));
+    state.volume.push_back(operation_state(name_of(kind), filesystem_.volume().counts(kind)));
   }
   const Uncommitted uncommitted = filesystem_.uncommitted();
   state.uncommitted_operations = uncommitted.operations;

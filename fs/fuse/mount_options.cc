@@ -134,6 +134,8 @@ bool set_flag(std::string_view option, MountCommand& command) {
     command.remount = true;
   } else if (option == "steal") {
     command.steal = true;
+  } else if (option == "grow") {
+    command.grow = true;
   } else if (option == "durable") {
     command.require_durable = true;
   } else if (option == "hard" || option == "soft") {

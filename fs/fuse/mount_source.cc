@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "fs/fuse/second_mount.h"
-#include "fs/source/source_brick.h"
+#include "fs/source/source_volume.h"
 #include "transport/base/log.h"
 #include "transport/base/size.h"
 #include "transport/brick/proof.h"
@@ -45,35 +45,32 @@ VolumeOptions volume_options(const MountCommand& command, const Source& source,
   return options;
 }
 
-std::string describe(const Error& error, const MountCommand& command, const Source& source, const Holder& holder) {
-  return describe_open_failure(error, command.source, source, holder, !command.secret_path.empty(),
+std::string describe(const Error& error, const MountCommand& command, const SourceFailure& failure) {
+  if (!failure.why.empty()) return failure.why;
+  return describe_open_failure(error, failure.name, failure.brick, failure.holder, !command.secret_path.empty(),
                                {.steal = "-o steal", .secret = "-o secret=PATH"});
 }
 
-Status check_durability(const VolumeClient& volume, const MountCommand& command, std::string* why) {
+Status check_durability(const VolumeSet& volume, const MountCommand& command, std::string* why) {
   if (!command.require_durable || volume.session().durability == Durability::kDurable) return {};
   *why = fmt::format("{} is a volatile brick and -o durable asks for a durable one (brickd --file, or file:PATH)",
                      command.source);
   return Error(ENOTSUP, "durability");
 }
 
-Result<std::unique_ptr<VolumeClient>> open_once(const MountCommand& command, const Source& source, const Secret& secret,
-                                                const VolumeOptions& options, Holder& holder, std::string* why) {
+Result<std::unique_ptr<VolumeSet>> open_once(const MountCommand& command, const Source& source, const Secret& secret,
+                                             const VolumeOptions& options, Holder& holder, std::string* why) {
   why->clear();
-  holder = {};
-  auto brick = make_brick(source, secret, why);
-  if (!brick.ok()) {
-    if (why->empty()) *why = describe(brick.error(), command, source, holder);
-    return brick.error();
-  }
-  auto volume = VolumeClient::open(std::move(*brick), options, &holder);
-  if (!volume.ok()) *why = describe(volume.error(), command, source, holder);
+  SourceFailure failure;
+  auto volume = open_source(source, command.source, secret, options, command.grow, failure);
+  if (!volume.ok()) *why = describe(volume.error(), command, failure);
+  holder = failure.holder;
   return volume;
 }
 
-Result<std::unique_ptr<VolumeClient>> open_or_wait_for_holder(const MountCommand& command, const Source& source,
-                                                              const Secret& secret, const VolumeOptions& options,
-                                                              std::string* why) {
+Result<std::unique_ptr<VolumeSet>> open_or_wait_for_holder(const MountCommand& command, const Source& source,
+                                                           const Secret& secret, const VolumeOptions& options,
+                                                           std::string* why) {
   auto deadline = steady_clock::now() + kHolderLeaves;
   Holder holder;
   auto volume = open_once(command, source, secret, options, holder, why);
@@ -110,8 +107,8 @@ Status prepare_source(MountCommand& command, std::string* why) {
   return {};
 }
 
-Result<std::unique_ptr<VolumeClient>> open_volume(const MountCommand& command, std::function<void()> on_commit_wanted,
-                                                  MountRetry& retry, std::string* why) {
+Result<std::unique_ptr<VolumeSet>> open_volume(const MountCommand& command, std::function<void()> on_commit_wanted,
+                                               MountRetry& retry, std::string* why) {
   const Source source = TRY(parse_source(command.source, why));
   Secret secret;
   if (!command.secret_path.empty()) secret = TRY(read_secret_file(command.secret_path, why));

@@ -9,7 +9,7 @@
 #include "fs/fuse/mount_options.h"
 #include "fs/fuse/mount_retry.h"
 #include "transport/base/result.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -17,9 +17,9 @@ namespace brickfs {
 Status prepare_source(MountCommand& command, std::string* why);
 
 // While the former holder is on its way out (an unmount ends a moment after umount(8) has returned) a held volume is
-// tried again; and as long as `retry` says. `on_commit_wanted`: VolumeOptions. Errors as VolumeClient::open, with one
+// tried again; and as long as `retry` says. `on_commit_wanted`: VolumeOptions. Errors as VolumeSet::open, with one
 // line in `why`; ENOTSUP: -o durable on a volatile brick.
-Result<std::unique_ptr<VolumeClient>> open_volume(const MountCommand& command, std::function<void()> on_commit_wanted,
-                                                  MountRetry& retry, std::string* why);
+Result<std::unique_ptr<VolumeSet>> open_volume(const MountCommand& command, std::function<void()> on_commit_wanted,
+                                               MountRetry& retry, std::string* why);
 
 }  // namespace brickfs

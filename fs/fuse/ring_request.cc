@@ -11,7 +11,7 @@
 
 namespace brickfs {
 
-Result<std::unique_ptr<FuseRingRequest>> FuseRingRequest::make(VolumeClient& volume, KernelCache& cache,
+Result<std::unique_ptr<FuseRingRequest>> FuseRingRequest::make(VolumeSet& volume, KernelCache& cache,
                                                                OperationCounters& counters, size_t queue,
                                                                FuseRingQueue& workers) {
   return std::unique_ptr<FuseRingRequest>(

@@ -26,7 +26,7 @@ class FuseRingRequest final : public FuseRequest {
  public:
   // All must outlive it. Once a request that was put aside is answered, the entry is left to a worker of `workers`.
   // ENOMEM.
-  static Result<std::unique_ptr<FuseRingRequest>> make(VolumeClient& volume, KernelCache& cache,
+  static Result<std::unique_ptr<FuseRingRequest>> make(VolumeSet& volume, KernelCache& cache,
                                                        OperationCounters& counters, size_t queue,
                                                        FuseRingQueue& workers);
 

@@ -13,8 +13,9 @@ namespace brickfs::library {
 Result<std::unique_ptr<BlockVolume>> BlockVolume::open(OpenPlan plan, std::string* why) {
   std::unique_ptr<Brick> kept;
   Session session;
-  const OpenOnce once = [&](std::unique_ptr<Brick> brick, Holder* holder) -> Status {
-    session = TRY(open_past_ended(*brick, plan.request, holder));
+  const OpenOnce once = [&](SourceFailure& failure) -> Status {
+    std::unique_ptr<Brick> brick = TRY(make_brick(plan.source, plan.secret, &failure.why));
+    session = TRY(open_past_ended(*brick, plan.request, &failure.holder));
     kept = std::move(brick);
     return {};
   };

@@ -25,10 +25,10 @@ VolumeOptions volume_options(const OpenPlan& plan, brickfs_fs& fs) {
 }
 
 Status mount(const OpenPlan& plan, brickfs_fs& fs, std::string* why) {
-  std::unique_ptr<VolumeClient> volume;
+  std::unique_ptr<VolumeSet> volume;
   const VolumeOptions options = volume_options(plan, fs);
-  const OpenOnce once = [&](std::unique_ptr<Brick> brick, Holder* holder) -> Status {
-    volume = TRY(VolumeClient::open(std::move(brick), options, holder));
+  const OpenOnce once = [&](SourceFailure& failure) -> Status {
+    volume = TRY(open_source(plan.source, plan.name, plan.secret, options, false, failure));
     return {};
   };
   TRY(open_when_free(plan, once, why));

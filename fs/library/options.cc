@@ -11,7 +11,6 @@
 #include <thread>
 #include <utility>
 
-#include "fs/source/source_brick.h"
 #include "transport/volume/client_identity.h"
 
 namespace brickfs::library {
@@ -142,16 +141,16 @@ Result<OpenPlan> plan_open(const char* source, const char* options, std::string*
 Status open_when_free(const OpenPlan& plan, const OpenOnce& open, std::string* why) {
   auto until = steady_clock::now() + plan.options.wait;
   for (bool first = true;; first = false) {
-    why->clear();
-    Holder holder;
-    auto brick = make_brick(plan.source, plan.secret, why);
-    const Status opened = brick.ok() ? open(std::move(*brick), &holder) : Status(brick.error());
+    SourceFailure failure{plan.source, plan.name, {}, {}};
+    const Status opened = open(failure);
     if (opened.ok()) return {};
+    *why = failure.why;
     if (why->empty()) {
-      *why = describe_open_failure(opened.error(), plan.name, plan.source, holder, !plan.options.secret_path.empty(),
+      *why = describe_open_failure(opened.error(), failure.name, failure.brick, failure.holder,
+                                   !plan.options.secret_path.empty(),
                                    {.steal = "option steal", .secret = "option secret=PATH"});
     }
-    if (first && plan.options.wait.count() > 0) until += holder.kept_for;
+    if (first && plan.options.wait.count() > 0) until += failure.holder.kept_for;
     if (!opened.error().is(EBUSY) || steady_clock::now() >= until) return opened;
     std::this_thread::sleep_for(kTryAgain);
   }
@@ -159,8 +158,8 @@ Status open_when_free(const OpenPlan& plan, const OpenOnce& open, std::string* w
 
 Status check_durability(const OpenPlan& plan, Durability durability, std::string* why) {
   if (!plan.options.require_durable || durability == Durability::kDurable) return {};
-  *why = fmt::format("{} is a volatile brick and option durable asks for a durable one (brickd --file, or file:PATH)",
-                     plan.name);
+  *why =
+      fmt::format("{} is volatile and option durable asks for a durable one (brickd --file, or file:PATH)", plan.name);
   return Error(ENOTSUP, "durability");
 }
 

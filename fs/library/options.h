@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "fs/source/source_volume.h"
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
 #include "transport/brick/limits.h"
@@ -44,8 +45,8 @@ struct OpenPlan {
 };
 Result<OpenPlan> plan_open(const char* source, const char* options, std::string* why);
 
-// Opens with a new brick until it succeeds, or fails with anything but EBUSY, or the time to wait is over.
-using OpenOnce = std::function<Status(std::unique_ptr<Brick> brick, Holder* holder)>;
+// Opens until it succeeds, or fails with anything but EBUSY, or the time to wait is over.
+using OpenOnce = std::function<Status(SourceFailure& failure)>;
 Status open_when_free(const OpenPlan& plan, const OpenOnce& open, std::string* why);
 // ENOTSUP: the brick is not what the option `durable` asks for.
 Status check_durability(const OpenPlan& plan, Durability durability, std::string* why);

@@ -56,7 +56,7 @@ Status Filesystem::Impl::end_changes() {
 bool Filesystem::read_only() const { return impl_->read_only; }
 std::string Filesystem::why_read_only() const { return impl_->why_read_only; }
 std::string Filesystem::store_trouble() const { return impl_->space ? impl_->space->store_trouble() : ""; }
-VolumeClient& Filesystem::volume() { return *impl_->volume; }
+VolumeSet& Filesystem::volume() { return *impl_->volume; }
 
 void Filesystem::want_commit() {
   if (impl_->journal) impl_->journal->want_commit();

@@ -25,7 +25,7 @@
 #include "fs/inode/cached_regions.h"
 #include "fs/persistence/journal.h"
 #include "transport/base/result.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -127,7 +127,7 @@ class Filesystem {
   // Recovers (or makes) the file system on the volume and serves it: docs/recovery.md. With damage it is mounted
   // read-only and says so in the log. EUCLEAN: not a brickfs, or beyond reading; ENOTSUP: a newer format. `why` gets
   // one line for people.
-  static Result<std::unique_ptr<Filesystem>> mount(std::unique_ptr<VolumeClient> volume, const MountOptions& options,
+  static Result<std::unique_ptr<Filesystem>> mount(std::unique_ptr<VolumeSet> volume, const MountOptions& options,
                                                    std::string* why);
   virtual ~Filesystem();  // without unmount(): as if the process had crashed
   // Everything durable, checkpoint written, lease given up.
@@ -244,7 +244,7 @@ class Filesystem {
   // Writes a checkpoint now, unless nothing was journalled since the last one; others go on meanwhile. Read-only:
   // nothing.
   Status checkpoint();
-  VolumeClient& volume();
+  VolumeSet& volume();
   // For VolumeOptions::on_commit_wanted, from any thread while this lives; does not wait.
   void want_commit();
 

@@ -30,7 +30,7 @@ class Filesystem::Impl {
   ~Impl();
 
   // Synchronised by themselves. Destroyed in reverse order: the checkpoint thread first, the volume last.
-  std::unique_ptr<VolumeClient> volume;
+  std::unique_ptr<VolumeSet> volume;
   std::unique_ptr<Space> space;      // null on a read-only mount
   std::unique_ptr<Journal> journal;  // null on a read-only mount
   InodeTable inodes;

@@ -28,7 +28,7 @@ class Filesystem::JointTransfer {
   size_t size() const;
   // Once: the bytes of all. An error: none is done, and bytes to be written are undefined.
   Status move(const Interruption* by = nullptr);  // waits and fails as read() and write() do
-  Status try_move();  // what cannot be done at once (VolumeClient::try_read) fails: whoever asked is to be served in
+  Status try_move();  // what cannot be done at once (VolumeSet::try_read) fails: whoever asked is to be served in
                       // another way
   // Of the i-th that was begun, once: bytes.
   Result<uint64_t> result(size_t i);

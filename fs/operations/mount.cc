@@ -33,6 +33,7 @@ class Filesystem::Mounting {
   std::string obstacle_to_changes() const;
   void serve_read_only();
   Status begin_changes();
+  Status note_set();
   Status free_leaked();
   Status adopt_space();
   Status start_services();
@@ -44,7 +45,7 @@ class Filesystem::Mounting {
   const Superblock& superblock() const { return head_.superblock.superblock; }
 
   Impl& impl_;
-  VolumeClient& volume_;
+  VolumeSet& volume_;
   std::string* const why_;
   SuperblockSlots slots_;
   std::vector<BlockRange> listed_;
@@ -131,6 +132,7 @@ void Filesystem::Mounting::serve_read_only() {
 Status Filesystem::Mounting::begin_changes() {
   TRY(commit_suspects(volume_, recovered_));
   if (head_.mark != Mark::kNone) TRY(write_mark(volume_, Mark::kNone));
+  TRY(note_set());
   TRY(free_leaked());
   TRY(adopt_space());
   TRY(start_services());
@@ -138,6 +140,14 @@ Status Filesystem::Mounting::begin_changes() {
   TRY(delete_orphans());
   impl_.checkpoints->start();
   return {};
+}
+
+// A volume that has become a set: before a block of it is anywhere else, a program that knows no sets keeps off.
+Status Filesystem::Mounting::note_set() {
+  Superblock& superblock = head_.superblock.superblock;
+  if (!volume_.is_striped() || (superblock.features.incompat & kStriped) != 0) return {};
+  superblock.features.incompat |= kStriped;
+  return slots_.write(superblock);
 }
 
 // What was allocated and not yet, or no longer, referred to when the former holder ended.
@@ -210,7 +220,7 @@ Status Filesystem::Mounting::refuse(Error error, std::string why) {
   return error;
 }
 
-Result<std::unique_ptr<Filesystem>> Filesystem::mount(std::unique_ptr<VolumeClient> volume, const MountOptions& options,
+Result<std::unique_ptr<Filesystem>> Filesystem::mount(std::unique_ptr<VolumeSet> volume, const MountOptions& options,
                                                       std::string* why) {
   auto impl = std::make_unique<Impl>();
   impl->volume = std::move(volume);

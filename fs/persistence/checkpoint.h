@@ -14,7 +14,7 @@
 #include "fs/space/space.h"
 #include "transport/base/progress.h"
 #include "transport/base/result.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -24,7 +24,7 @@ class CheckpointWriter {
  public:
   // `id` differs from that of the checkpoint in force. `expected_blocks`: how large the last one was, 0 if there was
   // none.
-  CheckpointWriter(VolumeClient& volume, Space& space, uint64_t seed, uint64_t id, uint64_t expected_blocks);
+  CheckpointWriter(VolumeSet& volume, Space& space, uint64_t seed, uint64_t id, uint64_t expected_blocks);
   ~CheckpointWriter();  // gives the blocks back unless finish() has succeeded
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -43,7 +43,7 @@ class CheckpointWriter {
   Status append_run(BlockRange blocks);
   Status trim_unused();
 
-  VolumeClient& volume_;
+  VolumeSet& volume_;
   Space& space_;
   const uint64_t seed_;
   const uint64_t expected_blocks_;
@@ -64,7 +64,7 @@ BlockAddress block_at(const CheckpointPlace& place, uint64_t index);
 // Feeds the rows of every chunk that verifies to `visitor`. What is missing goes to `damaged`, a line on what and where
 // for each chunk or run of blocks. `allocated`: the volume's blocks, ascending. Errors: the volume's, and the visitor's
 // but EUCLEAN.
-Status read_checkpoint(VolumeClient& volume, const CheckpointPlace& place, uint64_t seed,
+Status read_checkpoint(VolumeSet& volume, const CheckpointPlace& place, uint64_t seed,
                        std::span<const BlockRange> allocated, RowVisitor& visitor, const Progress& progress,
                        const std::function<void(std::string)>& damaged);
 

@@ -14,7 +14,7 @@ namespace {
 class CheckpointReader {
  public:
   using Damaged = std::function<void(std::string)>;
-  CheckpointReader(VolumeClient& volume, const CheckpointPlace& place, uint64_t seed,
+  CheckpointReader(VolumeSet& volume, const CheckpointPlace& place, uint64_t seed,
                    std::span<const BlockRange> allocated, RowVisitor& visitor, const Progress& progress,
                    const Damaged& damaged)
       : volume_(volume),
@@ -35,7 +35,7 @@ class CheckpointReader {
   void report_missing_blocks();
   void damaged(std::string what);
 
-  VolumeClient& volume_;
+  VolumeSet& volume_;
   const CheckpointPlace& place_;
   const uint64_t seed_;
   const std::span<const BlockRange> allocated_;
@@ -150,7 +150,7 @@ BlockAddress block_at(const CheckpointPlace& place, uint64_t index) {
   return {};
 }
 
-Status read_checkpoint(VolumeClient& volume, const CheckpointPlace& place, uint64_t seed,
+Status read_checkpoint(VolumeSet& volume, const CheckpointPlace& place, uint64_t seed,
                        std::span<const BlockRange> allocated, RowVisitor& visitor, const Progress& progress,
                        const std::function<void(std::string)>& damaged) {
   return CheckpointReader(volume, place, seed, allocated, visitor, progress, damaged).read();

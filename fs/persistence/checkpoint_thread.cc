@@ -126,7 +126,7 @@ CheckpointThread::JournalBound CheckpointThread::journal_bound() const {
     checkpoint = stat_.blocks;
   }
   const SpaceUsage usage = parts_.space.usage();
-  const uint64_t free = usage.free_units / kUnitsPerBlock;
+  const uint64_t free = usage.metadata_free_blocks;
   const uint64_t plenty = kPlentyBlocks + 2 * checkpoint;
   if (free <= plenty) return {divide_up(usage.journal_room_blocks, 2), usage.journal_room_blocks};
   const uint64_t most = std::clamp(checkpoint / 4, kMostLooseBound, kMostBound);

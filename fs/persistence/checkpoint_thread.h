@@ -20,7 +20,7 @@
 #include "fs/space/space.h"
 #include "transport/base/mutex.h"
 #include "transport/base/thread.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -34,7 +34,7 @@ struct CheckpointStat {
 class CheckpointThread {
  public:
   struct Parts {
-    VolumeClient& volume;
+    VolumeSet& volume;
     Space& space;
     Journal& journal;
     std::function<std::unique_ptr<RowSource>()> scan;  // of the whole tree, from its beginning

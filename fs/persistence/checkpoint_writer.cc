@@ -13,7 +13,7 @@ constexpr uint64_t kGrowth = 8;  // another eighth of what there is, at a time
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(VolumeClient& volume, Space& space, uint64_t seed, uint64_t id,
+CheckpointWriter::CheckpointWriter(VolumeSet& volume, Space& space, uint64_t seed, uint64_t id,
                                    uint64_t expected_blocks)
     : volume_(volume), space_(space), seed_(seed), expected_blocks_(expected_blocks), block_(kBlockBytes) {
   place_.id = id;

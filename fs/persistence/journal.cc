@@ -39,7 +39,7 @@ thread_local Journal::WakeLater* wake_later = nullptr;
 
 class Journal::Impl {
  public:
-  Impl(VolumeClient& volume, Space& space) : volume_(volume), writer_(volume, space) {}
+  Impl(VolumeSet& volume, Space& space) : volume_(volume), writer_(volume, space) {}
   ~Impl();
 
   Status start(uint64_t seed, const JournalEnd& end, Hooks hooks);
@@ -97,7 +97,7 @@ class Journal::Impl {
   void set_durable(Lsn lsn, uint64_t syncs);
 
   // Fixed by start().
-  VolumeClient& volume_;
+  VolumeSet& volume_;
   Hooks hooks_;
   bool durable_brick_ = true;
   size_t pending_limit_ = limits::kJournalPendingBytes;
@@ -144,6 +144,7 @@ class Journal::Impl {
 };
 
 Journal::Impl::~Impl() {
+  volume_.set_commit_position(nullptr);
   {
     MutexLock lock(mutex_);
     stopping_ = true;
@@ -164,6 +165,11 @@ Status Journal::Impl::start(uint64_t seed, const JournalEnd& end, Hooks hooks) {
   last_ = Lsn{raw(end.next) - 1};
   written_ = durable_ = last_.load();
   started_ = true;
+  // Also which boots of a set's bricks have what there is so far, before anything is added.
+  volume_.set_commit_position([this] { return raw(written()); });
+  lock.unlock();
+  if (volume_.is_striped()) TRY(volume_.commit());
+  lock.lock();
   committer_ = Thread([this] { run(); });
   return {};
 }
@@ -524,7 +530,7 @@ void Journal::Impl::fail(Error error) {
 
 // --- the interface
 
-Journal::Journal(VolumeClient& volume, Space& space) : impl_(std::make_unique<Impl>(volume, space)) {}
+Journal::Journal(VolumeSet& volume, Space& space) : impl_(std::make_unique<Impl>(volume, space)) {}
 Journal::~Journal() = default;
 Status Journal::start(uint64_t seed, const JournalEnd& end, Hooks hooks) {
   return impl_->start(seed, end, std::move(hooks));

@@ -21,7 +21,7 @@
 #include "fs/persistence/journal_reader.h"
 #include "transport/base/interruption.h"
 #include "transport/base/result.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -35,7 +35,7 @@ class Journal {
     std::function<void()> on_block_added;  // the chain has grown: CheckpointThread::journal_grew
   };
 
-  Journal(VolumeClient& volume, Space& space);
+  Journal(VolumeSet& volume, Space& space);
   ~Journal();  // without stop(): what is not written yet is lost, as in a crash
   // Goes on where read_journal() ended (or a new file system begins: `next` 1, `fresh` just allocated). `seed`:
   // Superblock::seed(). Takes a spare block from Space, which must have been started.

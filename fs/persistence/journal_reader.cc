@@ -21,8 +21,13 @@ bool may_be_journal(BlockAddress block) {
 
 class JournalReader {
  public:
-  JournalReader(VolumeClient& volume, uint64_t seed, std::span<const BlockRange> allocated, RowVisitor& visitor)
-      : volume_(volume), seed_(seed), allocated_(allocated), visitor_(visitor), block_(kBlockBytes) {}
+  JournalReader(VolumeSet& volume, uint64_t seed, std::span<const BlockRange> allocated, RowVisitor& visitor)
+      : volume_(volume),
+        seed_(seed),
+        allocated_(allocated),
+        visitor_(visitor),
+        trusted_(volume.trusted_position().value_or(UINT64_MAX)),
+        block_(kBlockBytes) {}
 
   Result<JournalEnd> read(Lsn first, BlockAddress first_block);
 
@@ -34,10 +39,11 @@ class JournalReader {
   bool claims_missing(size_t offset);
   Status damaged(std::string text);
 
-  VolumeClient& volume_;
+  VolumeSet& volume_;
   const uint64_t seed_;
   const std::span<const BlockRange> allocated_;
   RowVisitor& visitor_;
+  const uint64_t trusted_;  // the last transaction to be believed
   std::vector<std::byte> block_;
   BlockAddress address_{};  // of block_
   size_t batches_end_ = 0;  // of what was replayed of block_
@@ -92,6 +98,10 @@ Status JournalReader::replay_block() {
   while (offset < block_.size()) {
     const auto batch = parse_batch_header(std::span(block_).subspan(offset), raw(address_) + offset, seed_);
     if (!batch || batch->first_lsn != raw(end_.next)) break;
+    if (batch->first_lsn + batch->transactions - 1 > trusted_) {
+      end_.void_batch = raw(address_) + offset;
+      break;
+    }
     TRY(replay_batch(*batch, offset));
     if (!end_.damage.empty()) break;
     offset += batch_bytes(batch->payload_bytes);
@@ -149,7 +159,7 @@ Status JournalReader::find_claim(std::optional<JournalBlockHeader> header) {
 
 }  // namespace
 
-Result<JournalEnd> read_journal(VolumeClient& volume, uint64_t seed, Lsn first, BlockAddress first_block,
+Result<JournalEnd> read_journal(VolumeSet& volume, uint64_t seed, Lsn first, BlockAddress first_block,
                                 std::span<const BlockRange> allocated, RowVisitor& visitor) {
   return JournalReader(volume, seed, allocated, visitor).read(first, first_block);
 }

@@ -18,13 +18,13 @@
 #include "fs/space/space.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
 class JournalWriter {
  public:
-  JournalWriter(VolumeClient& volume, Space& space) : volume_(volume), space_(space) {}
+  JournalWriter(VolumeSet& volume, Space& space) : volume_(volume), space_(space) {}
 
   // Clears the block to begin with, if a torn write left something in it, and takes a spare.
   Status start(uint64_t seed, const JournalEnd& end);
@@ -49,7 +49,7 @@ class JournalWriter {
   Status take_spare();
   Status write_at(uint64_t address, size_t bytes);
 
-  VolumeClient& volume_;
+  VolumeSet& volume_;
   Space& space_;
 
   // The committer's.

@@ -12,7 +12,7 @@
 
 #include "fs/base/ids.h"
 #include "transport/base/result.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -21,12 +21,14 @@ constexpr BlockRange kSuperblockBlock{BlockAddress{0}, 1};
 constexpr size_t kCheckpointRuns = 128;  // runs of blocks that a superblock can name
 
 // Features by how a program that does not know one must treat the volume: as if it were not there, as read-only, not at
-// all. Version 1 has none.
+// all.
 struct Features {
   uint64_t compat = 0;
   uint64_t ro_compat = 0;
   uint64_t incompat = 0;
 };
+// incompat: blocks may be on other bricks of a set (docs/sets.md).
+constexpr uint64_t kStriped = 1;
 
 // Where a checkpoint is. No chunks and no blocks: there is none, the tree begins empty.
 struct CheckpointPlace {
@@ -80,7 +82,7 @@ struct SuperblockRead {
 class SuperblockSlots {
  public:
   // `volume` must outlive it.
-  explicit SuperblockSlots(VolumeClient& volume) : volume_(volume) {}
+  explicit SuperblockSlots(VolumeSet& volume) : volume_(volume) {}
 
   // The newest copy that verifies. The superblock block must be allocated. Errors: the volume's.
   Result<SuperblockRead> read();
@@ -92,7 +94,7 @@ class SuperblockSlots {
  private:
   Status write_slot(size_t slot, const Superblock& superblock);
 
-  VolumeClient& volume_;
+  VolumeSet& volume_;
   size_t good_slot_ = 1;     // not to be touched before the other one is durable
   uint64_t generation_ = 0;  // highest ever seen or tried
 };

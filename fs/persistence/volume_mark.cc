@@ -12,7 +12,7 @@ uint64_t checksum_of(const StoredMark& stored) { return XXH3_64bits(&stored, off
 
 }  // namespace
 
-Result<Mark> read_mark(VolumeClient& volume) {
+Result<Mark> read_mark(VolumeSet& volume) {
   StoredMark stored;
   const Piece piece{StoredMark::kAddress, {{reinterpret_cast<std::byte*>(&stored), sizeof(stored), 0}}};
   TRY(volume.read(std::span(&piece, 1)));
@@ -21,7 +21,7 @@ Result<Mark> read_mark(VolumeClient& volume) {
   return mark == Mark::kMaking || mark == Mark::kClean ? mark : Mark::kNone;
 }
 
-Status write_mark(VolumeClient& volume, Mark mark) {
+Status write_mark(VolumeSet& volume, Mark mark) {
   StoredMark stored;
   if (mark == Mark::kNone) {
     stored.magic = 0;

@@ -9,7 +9,7 @@
 
 #include "transport/base/result.h"
 #include "transport/brick/block.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -31,8 +31,8 @@ struct StoredMark {
 static_assert(sizeof(StoredMark) == 64);
 
 // What stands in the superblock's block; kNone for anything that does not verify. Errors: the volume's.
-Result<Mark> read_mark(VolumeClient& volume);
+Result<Mark> read_mark(VolumeSet& volume);
 // Durable when it returns. kNone: zeros.
-Status write_mark(VolumeClient& volume, Mark mark);
+Status write_mark(VolumeSet& volume, Mark mark);
 
 }  // namespace brickfs

@@ -33,7 +33,7 @@ void note_leftovers(CheckReport& report) {
   }
 }
 
-Status check_contents(VolumeClient& volume, const VolumeHead& head, std::span<const BlockRange> listed,
+Status check_contents(VolumeSet& volume, const VolumeHead& head, std::span<const BlockRange> listed,
                       const Progress& progress, CheckReport& report) {
   report.has_filesystem = true;
   report.unmounted = head.mark == Mark::kClean;
@@ -67,7 +67,7 @@ Status check_contents(VolumeClient& volume, const VolumeHead& head, std::span<co
 
 }  // namespace
 
-Result<CheckReport> check_filesystem(VolumeClient& volume, const Progress& progress, std::string* why) {
+Result<CheckReport> check_filesystem(VolumeSet& volume, const Progress& progress, std::string* why) {
   CheckReport report;
   const std::vector<BlockRange> listed = TRY(volume.list());
   report.blocks = count_blocks(listed);

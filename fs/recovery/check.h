@@ -10,7 +10,7 @@
 #include "fs/base/finding.h"
 #include "transport/base/progress.h"
 #include "transport/base/result.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -31,6 +31,6 @@ struct CheckReport {
 // The volume must be readable (OpenMode::kExclusive or kReadOnly) and must not change meanwhile. Whatever is wrong with
 // what it holds is in the report. Errors: the volume's; ENOTSUP: made by a newer brickfs; `why` then has one line for
 // people.
-Result<CheckReport> check_filesystem(VolumeClient& volume, const Progress& progress, std::string* why);
+Result<CheckReport> check_filesystem(VolumeSet& volume, const Progress& progress, std::string* why);
 
 }  // namespace brickfs

@@ -10,6 +10,7 @@
 
 #include "fs/recovery/reconcile.h"
 #include "transport/base/zero.h"
+#include "transport/volume/set_membership.h"
 
 namespace brickfs {
 namespace {
@@ -17,13 +18,14 @@ namespace {
 constexpr BlockRange kFirstJournalBlock{BlockAddress{kBlockBytes}, 1};
 constexpr uint64_t kRootNumber = raw(kRootIno);
 
-// Zeros all over, except perhaps in the mark's place.
-Result<bool> is_blank(VolumeClient& volume) {
+// Zeros all over, except perhaps in the places of the mark and of a set's roll.
+Result<bool> is_blank(VolumeSet& volume) {
   std::vector<std::byte> bytes(kBlockBytes);
   Piece piece;
   piece.local.push_back({bytes.data(), static_cast<uint32_t>(bytes.size()), 0});
   TRY(volume.read(std::span(&piece, 1)));
   std::fill_n(bytes.begin() + StoredMark::kAddress, sizeof(StoredMark), std::byte{0});
+  std::fill(bytes.begin() + kCommitRecordAddress[0], bytes.begin() + StoredMark::kAddress, std::byte{0});
   return is_zero(bytes);
 }
 
@@ -36,9 +38,13 @@ VolumeHead refused(std::string why) {
 
 }  // namespace
 
-Result<VolumeHead> read_head(VolumeClient& volume, SuperblockSlots& slots, std::span<const BlockRange> listed) {
+Result<VolumeHead> read_head(VolumeSet& volume, SuperblockSlots& slots, std::span<const BlockRange> listed) {
   VolumeHead head;
   if (listed.empty()) return head;
+  if (!volume.is_striped()) {
+    const std::string membership = TRY(describe_membership(volume.member(0), listed));
+    if (!membership.empty()) return refused(membership);
+  }
   if (!subtract(std::span(&kSuperblockBlock, 1), listed).empty()) {
     return refused(fmt::format("this volume holds {} block(s) but no brickfs: there is no superblock block",
                                count_blocks(listed)));
@@ -64,7 +70,7 @@ Result<VolumeHead> read_head(VolumeClient& volume, SuperblockSlots& slots, std::
       fmt::format("this volume holds {} block(s) but no brickfs: {}", count_blocks(listed), head.superblock.why));
 }
 
-Status make_filesystem(VolumeClient& volume, SuperblockSlots& slots, std::span<const BlockRange> listed) {
+Status make_filesystem(VolumeSet& volume, SuperblockSlots& slots, std::span<const BlockRange> listed) {
   if (listed.empty()) TRY(volume.alloc(kSuperblockBlock));
   TRY(write_mark(volume, Mark::kMaking));
   for (const BlockRange& rest : subtract(listed, std::span(&kSuperblockBlock, 1))) TRY(volume.free(rest));
@@ -72,6 +78,7 @@ Status make_filesystem(VolumeClient& volume, SuperblockSlots& slots, std::span<c
   Superblock superblock = new_superblock("");
   superblock.next_ino = Ino{kRootNumber + 1};
   superblock.journal_block = kFirstJournalBlock.start;
+  if (volume.is_striped()) superblock.features.incompat |= kStriped;
   TRY(slots.write(superblock));
   return write_mark(volume, Mark::kNone);
 }

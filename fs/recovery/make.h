@@ -13,7 +13,7 @@
 #include "fs/persistence/superblock.h"
 #include "fs/persistence/volume_mark.h"
 #include "transport/base/result.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -32,11 +32,11 @@ struct VolumeHead {
 };
 
 // `listed`: the volume's blocks. Errors: the volume's. Reads only.
-Result<VolumeHead> read_head(VolumeClient& volume, SuperblockSlots& slots, std::span<const BlockRange> listed);
+Result<VolumeHead> read_head(VolumeSet& volume, SuperblockSlots& slots, std::span<const BlockRange> listed);
 
 // Makes an empty file system (not even the root directory's row: the first mount adds it). Precondition: read_head()
 // said kUnmade. After an interruption at any point read_head() says kUnmade or kMade. ENOSPC, EDQUOT: less than two
 // blocks to be had.
-Status make_filesystem(VolumeClient& volume, SuperblockSlots& slots, std::span<const BlockRange> listed);
+Status make_filesystem(VolumeSet& volume, SuperblockSlots& slots, std::span<const BlockRange> listed);
 
 }  // namespace brickfs

@@ -36,7 +36,7 @@ struct Reconciliation {
 };
 
 // Damage goes to `findings`: units used twice, and blocks referred to that are not listed.
-// `listed`: ascending, maximal (VolumeClient::list).
+// `listed`: ascending, maximal (VolumeSet::list).
 Reconciliation reconcile(const InodeTable& inodes, std::span<const MetadataBlocks> metadata,
                          std::span<const BlockRange> listed, Findings& findings);
 

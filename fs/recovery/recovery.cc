@@ -18,7 +18,7 @@ constexpr const char* kSuperblockName = "superblock";
 constexpr const char* kCheckpointName = "checkpoint";
 constexpr const char* kJournalName = "journal";
 
-Status load_checkpoint(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
+Status load_checkpoint(VolumeSet& volume, const Superblock& superblock, std::span<const BlockRange> listed,
                        const Progress& progress, TreeLoader& loader, RecoveredVolume& out) {
   for (const BlockRange& run : superblock.checkpoint.runs) out.metadata.push_back({run, kCheckpointName});
   return read_checkpoint(
@@ -26,7 +26,7 @@ Status load_checkpoint(VolumeClient& volume, const Superblock& superblock, std::
       [&out](std::string damage) { out.findings.damage(Area::kCheckpoint, kNoIno, 0, std::move(damage)); });
 }
 
-Status load_journal(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
+Status load_journal(VolumeSet& volume, const Superblock& superblock, std::span<const BlockRange> listed,
                     TreeLoader& loader, RecoveredVolume& out) {
   out.journal =
       TRY(read_journal(volume, superblock.seed(), superblock.replay_from, superblock.journal_block, listed, loader));
@@ -65,9 +65,8 @@ std::vector<BlockRange> RecoveredVolume::journal_and_checkpoint() const {
   return blocks;
 }
 
-Result<RecoveredVolume> read_rows(VolumeClient& volume, const Superblock& superblock,
-                                  std::span<const BlockRange> listed, InodeTable& inodes, const Progress& progress,
-                                  TreeLoader& loader) {
+Result<RecoveredVolume> read_rows(VolumeSet& volume, const Superblock& superblock, std::span<const BlockRange> listed,
+                                  InodeTable& inodes, const Progress& progress, TreeLoader& loader) {
   RecoveredVolume out;
   out.metadata.push_back({kSuperblockBlock, kSuperblockName});
   TRY(load_checkpoint(volume, superblock, listed, progress, loader, out));
@@ -79,7 +78,7 @@ Result<RecoveredVolume> read_rows(VolumeClient& volume, const Superblock& superb
   return out;
 }
 
-Result<RecoveredVolume> recover(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
+Result<RecoveredVolume> recover(VolumeSet& volume, const Superblock& superblock, std::span<const BlockRange> listed,
                                 InodeTable& inodes, const Progress& progress, std::string* why) {
   TreeLoader loader(inodes);
   RecoveredVolume out = TRY(read_rows(volume, superblock, listed, inodes, progress, loader));
@@ -96,7 +95,7 @@ Result<RecoveredVolume> recover(VolumeClient& volume, const Superblock& superblo
   return out;
 }
 
-Status commit_suspects(VolumeClient& volume, const RecoveredVolume& recovered) {
+Status commit_suspects(VolumeSet& volume, const RecoveredVolume& recovered) {
   const uint64_t suspects = volume.session().suspect_blocks;
   if (suspects == 0) return {};
   const std::vector<BlockRange> metadata = recovered.journal_and_checkpoint();

@@ -15,7 +15,7 @@
 #include "fs/recovery/tree_loader.h"
 #include "transport/base/progress.h"
 #include "transport/base/result.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -34,17 +34,16 @@ struct RecoveredVolume {
 
 // The rows that there are, in the table, whatever becomes of them: the first half of recover(). No orphans and no
 // `blocks` in the result.
-Result<RecoveredVolume> read_rows(VolumeClient& volume, const Superblock& superblock,
-                                  std::span<const BlockRange> listed, InodeTable& inodes, const Progress& progress,
-                                  TreeLoader& loader);
+Result<RecoveredVolume> read_rows(VolumeSet& volume, const Superblock& superblock, std::span<const BlockRange> listed,
+                                  InodeTable& inodes, const Progress& progress, TreeLoader& loader);
 
 // `inodes` must be empty and is filled. `listed`: the volume's blocks, ascending, maximal. Damage becomes findings.
 // Errors: the volume's; EUCLEAN: there is no root directory left, so nothing can be served; `why` then says why.
-Result<RecoveredVolume> recover(VolumeClient& volume, const Superblock& superblock, std::span<const BlockRange> listed,
+Result<RecoveredVolume> recover(VolumeSet& volume, const Superblock& superblock, std::span<const BlockRange> listed,
                                 InodeTable& inodes, const Progress& progress, std::string* why);
 
 // Makes durable what the former holder wrote and did not commit, data first: it is what was just read and will be built
 // on.
-Status commit_suspects(VolumeClient& volume, const RecoveredVolume& recovered);
+Status commit_suspects(VolumeSet& volume, const RecoveredVolume& recovered);
 
 }  // namespace brickfs

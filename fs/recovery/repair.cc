@@ -21,7 +21,7 @@ namespace {
 
 class Repair {
  public:
-  Repair(VolumeClient& volume, const Progress& progress, std::string* why)
+  Repair(VolumeSet& volume, const Progress& progress, std::string* why)
       : volume_(volume), progress_(progress), why_(why), slots_(volume) {}
   Result<Findings> run();
 
@@ -38,7 +38,7 @@ class Repair {
 
   const Superblock& superblock() const { return head_.superblock.superblock; }
 
-  VolumeClient& volume_;
+  VolumeSet& volume_;
   const Progress& progress_;
   std::string* const why_;
   SuperblockSlots slots_;
@@ -194,7 +194,7 @@ Status Repair::free_old_journal() {
 
 }  // namespace
 
-Result<Findings> repair_filesystem(VolumeClient& volume, const Progress& progress, std::string* why) {
+Result<Findings> repair_filesystem(VolumeSet& volume, const Progress& progress, std::string* why) {
   why->clear();
   auto repairs = Repair(volume, progress, why).run();
   if (!repairs.ok() && why->empty()) *why = fmt::format("the repair was not finished: {}", repairs.error().what());

@@ -9,13 +9,13 @@
 #include "fs/base/finding.h"
 #include "transport/base/progress.h"
 #include "transport/base/result.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
 // `volume` is open for writing (OpenMode::kExclusive) and mounted by nobody. What was done. Errors: the volume's;
 // EUCLEAN, ENOTSUP: it cannot be repaired, and nothing was changed; ENOSPC, EDQUOT: there is no room for the new
 // checkpoint beside the old one. `why` then has one line for people.
-Result<Findings> repair_filesystem(VolumeClient& volume, const Progress& progress, std::string* why);
+Result<Findings> repair_filesystem(VolumeSet& volume, const Progress& progress, std::string* why);
 
 }  // namespace brickfs

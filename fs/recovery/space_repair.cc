@@ -85,7 +85,7 @@ std::vector<SharedData> part_overlaps(InodeTable& inodes, Findings& repairs) {
   return shared;
 }
 
-Status copy_units(VolumeClient& volume, uint64_t from, UnitRun to) {
+Status copy_units(VolumeSet& volume, uint64_t from, UnitRun to) {
   std::vector<std::byte> bytes(std::min(to.count, kCopyUnits) * kUnitBytes);
   for (uint64_t done = 0; done < to.count;) {
     const uint64_t units = std::min(to.count - done, kCopyUnits);
@@ -112,7 +112,7 @@ std::vector<SharedData> take_impossible_extents(InodeTable& inodes, std::span<co
   return part_overlaps(inodes, repairs);
 }
 
-Status copy_shared_data(VolumeClient& volume, Space& space, InodeTable& inodes, std::span<const SharedData> shared,
+Status copy_shared_data(VolumeSet& volume, Space& space, InodeTable& inodes, std::span<const SharedData> shared,
                         Findings& repairs) {
   for (const SharedData& data : shared) {
     const auto runs = space.allocate(data.extent.count, 0);

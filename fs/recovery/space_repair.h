@@ -13,7 +13,7 @@
 #include "fs/recovery/reconcile.h"
 #include "fs/space/space.h"
 #include "transport/base/result.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -29,7 +29,7 @@ std::vector<SharedData> take_impossible_extents(InodeTable& inodes, std::span<co
                                                 std::span<const BlockRange> listed, Findings& repairs);
 
 // Gives each file its own copy, on units from `space`, as far as there is room; else a hole. Errors: the volume's.
-Status copy_shared_data(VolumeClient& volume, Space& space, InodeTable& inodes, std::span<const SharedData> shared,
+Status copy_shared_data(VolumeSet& volume, Space& space, InodeTable& inodes, std::span<const SharedData> shared,
                         Findings& repairs);
 
 }  // namespace brickfs

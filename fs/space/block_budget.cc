@@ -25,12 +25,15 @@ uint64_t base_reserve_of(uint64_t capacity) {
 
 }  // namespace
 
-BlockBudget::BlockBudget(uint64_t capacity_blocks, uint64_t memory_blocks)
+BlockBudget::BlockBudget(uint64_t capacity_blocks, uint64_t memory_blocks, BlockRun addresses, For what)
     : capacity_(capacity_blocks),
       standing_(std::clamp<uint64_t>(capacity_blocks / 64, 1, kMostStanding)),
       most_ahead_(std::clamp(std::min(memory_blocks, capacity_blocks) / 8, standing_, kMostAhead)),
-      base_reserve_(base_reserve_of(capacity_blocks)),
-      reserve_(base_reserve_) {}
+      base_reserve_(what == For::kMetadataToo ? base_reserve_of(capacity_blocks) : 0),
+      reserve_(base_reserve_),
+      addresses_(addresses),
+      next_(addresses.first),
+      end_(addresses.end()) {}
 
 void BlockBudget::set_metadata_bytes(uint64_t live_bytes) {
   twice_rows_ = 2 * (live_bytes / kBlockBytes);
@@ -118,13 +121,13 @@ void BlockBudget::set_allocatable(uint64_t blocks, uint64_t version) {
 void BlockBudget::cap_allocatable(uint64_t blocks) { allocatable_ = std::min(allocatable_, blocks); }
 
 void BlockBudget::place_beside(std::span<const BlockRun> found) {
-  const uint64_t behind = found.empty() ? 1 : std::max<uint64_t>(found.back().end(), 1);
-  if (behind < kEndOfBlocks / 2) {
+  const uint64_t behind = found.empty() ? addresses_.first : std::max(found.back().end(), addresses_.first);
+  if (behind < addresses_.first + addresses_.count / 2) {
     next_ = std::max(next_, behind);
     return;
   }
   next_ = end_ = behind;
-  uint64_t before = 1;  // the end of the run before
+  uint64_t before = addresses_.first;  // the end of the run before
   for (const BlockRun& run : found) {
     if (run.first > before && run.first - before > end_ - next_) {
       next_ = before;

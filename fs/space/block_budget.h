@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many blocks the volume has, and for what: those in use by metadata, those kept allocated ahead ("fresh": zero,
-// never used), and those the brick would still give. Metadata has a reserve, which is held allocated, so that it is
-// there even when other volumes have taken all that the brick had. Threads: none of its own.
+// How many blocks the volume has on one brick, and for what: those in use by metadata, those kept allocated ahead
+// ("fresh": zero, never used), and those the brick would still give. Metadata has a reserve, which is held allocated,
+// so that it is there even when other volumes have taken all that the brick had. Threads: none of its own.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,15 @@ namespace brickfs {
 
 class BlockBudget {
  public:
-  // Of the volume's whole capacity and of the brick's memory.
-  BlockBudget(uint64_t capacity_blocks, uint64_t memory_blocks);
+  static constexpr uint64_t kEndOfBlocks = limits::kVolumeBytes / kBlockBytes;
+  // Block 0 is the superblock's.
+  static constexpr BlockRun kAllAddresses{1, kEndOfBlocks - 1};
+
+  // Of the volume's whole capacity there and of the brick's memory. `addresses`: those that it may name. Without
+  // metadata, which is on one brick of a set only, there is no reserve for it.
+  enum class For { kMetadataToo, kData };
+  BlockBudget(uint64_t capacity_blocks, uint64_t memory_blocks, BlockRun addresses = kAllAddresses,
+              For what = For::kMetadataToo);
 
   // --- metadata
   const BlockRuns& metadata() const { return metadata_; }
@@ -65,8 +72,6 @@ class BlockBudget {
   uint64_t available_to_data() const;
 
  private:
-  static constexpr uint64_t kEndOfBlocks = limits::kVolumeBytes / kBlockBytes;
-
   const uint64_t capacity_;
   const uint64_t standing_;
   const uint64_t most_ahead_;
@@ -80,10 +85,10 @@ class BlockBudget {
   uint64_t allocatable_ = 0;
   uint64_t coming_ = 0;
   uint64_t going_ = 0;
-  // No block in [next_, end_) was ever named to the brick during this mount, or found on it. Block 0 is the
-  // superblock's.
-  uint64_t next_ = 1;
-  uint64_t end_ = kEndOfBlocks;
+  const BlockRun addresses_;
+  // No block in [next_, end_) was ever named to the brick during this mount, or found on it.
+  uint64_t next_;
+  uint64_t end_;
   uint64_t mapped_before_ = 0;  // fresh blocks below it are mapped
   uint64_t version_ = 0;
 };

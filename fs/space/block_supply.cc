@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps blocks allocated and mapped ahead of need and gives empty ones back: one thread, one call to the brick at a
-// time. While data takes blocks it keeps more and more ahead; soon after that has ended, just the standing number.
+// Keeps blocks allocated and mapped ahead of need and gives empty ones back: one thread for each brick, one call to it
+// at a time, so that a brick that is away holds up no other. While data takes blocks it keeps more and more ahead; soon
+// after that has ended, just the standing number.
 #include <algorithm>
 
 #include "fs/space/space_state.h"
@@ -16,95 +17,107 @@ constexpr std::chrono::milliseconds kRetryAfter{200};  // a call failed
 
 }  // namespace
 
-Status Space::Impl::first_supply() {
+Space::Impl::Supply::Supply(VolumeClient& brick_in, BlockRun addresses_in, BlockBudget::For what)
+    : brick(brick_in),
+      addresses(addresses_in),
+      budget(brick_in.session().capacity_blocks, brick_in.session().memory_blocks, addresses_in, what) {}
+
+Status Space::Impl::first_supply(Supply& supply) {
   MutexLock lock(mutex);
-  ahead = budget.standing();
-  while (supply_step()) {
+  supply.ahead = supply.budget.standing();
+  while (supply_step(supply)) {
   }
-  return calls_failed > 0 ? Status(last_failure) : Status();
+  return supply.calls_failed > 0 ? Status(supply.last_failure) : Status();
 }
 
-void Space::Impl::supply_loop() {
+void Space::Impl::supply_loop(Supply& supply) {
   MutexLock lock(mutex);
   while (!stopping) {
-    if (supply_step()) continue;
-    if (trims_done != trims_wanted) {
-      trims_done = trims_wanted;
+    if (supply_step(supply)) continue;
+    if (supply.trims_done != trims_wanted) {
+      supply.trims_done = trims_wanted;
       supplied.notify_all();
     }
     const auto now = Clock::now();
-    if (now < retry_at) {
-      supply_wanted.wait_until(lock, retry_at);
-    } else if (!is_quiet()) {
-      supply_wanted.wait_until(lock, last_taken + kQuiet);
+    if (now < supply.retry_at) {
+      supply.wanted.wait_until(lock, supply.retry_at);
+    } else if (!is_quiet(supply)) {
+      supply.wanted.wait_until(lock, supply.last_taken + kQuiet);
     } else {
-      supply_wanted.wait(lock);
+      supply.wanted.wait(lock);
     }
   }
+}
+
+void Space::Impl::tell_supplies() {
+  for (const auto& supply : supplies) supply->wanted.notify_one();
 }
 
 Status Space::Impl::give_all_back() {
   MutexLock lock(mutex);
-  while (!in_doubt.empty()) TRY(settle_doubt());
-  while (true) {
-    auto blocks = data.remove_empty(limits::kBlocksPerCall);
-    if (!blocks) blocks = budget.take_last_fresh(limits::kBlocksPerCall);
-    if (!blocks) return {};
-    TRY(return_blocks(*blocks));
+  for (const auto& supply : supplies) {
+    while (!supply->in_doubt.empty()) TRY(settle_doubt(*supply));
+    while (true) {
+      auto blocks = data.remove_empty(limits::kBlocksPerCall, supply->addresses);
+      if (!blocks) blocks = supply->budget.take_last_fresh(limits::kBlocksPerCall);
+      if (!blocks) break;
+      TRY(return_blocks(*supply, *blocks));
+    }
   }
+  return {};
 }
 
-Status Space::Impl::wait_for_supply(MutexLock& lock, uint64_t blocks, const Interruption* by) {
-  const uint64_t done = calls_done;
-  const uint64_t failed = calls_failed;
-  demand += blocks;
-  supply_wanted.notify_one();
+Status Space::Impl::wait_for_supply(MutexLock& lock, Supply& supply, uint64_t blocks, const Interruption* by) {
+  const uint64_t done = supply.calls_done;
+  const uint64_t failed = supply.calls_failed;
+  supply.demand += blocks;
+  supply.wanted.notify_one();
   Status waited;
-  while (calls_done == done && !stopping && waited.ok()) waited = wait_interruptibly(supplied, lock, by);
-  demand -= blocks;
+  while (supply.calls_done == done && !stopping && waited.ok()) waited = wait_interruptibly(supplied, lock, by);
+  supply.demand -= blocks;
   TRY(waited);
   if (stopping) return Error(ECANCELED, "unmounting");
-  return calls_failed != failed ? Status(last_failure) : Status();
+  return supply.calls_failed != failed ? Status(supply.last_failure) : Status();
 }
 
-void Space::Impl::note_block_taken() {
-  last_taken = Clock::now();
-  supply_wanted.notify_one();
+void Space::Impl::note_block_taken(Supply& supply) {
+  supply.last_taken = Clock::now();
+  supply.wanted.notify_one();
 }
 
-void Space::Impl::note_progress(const Status& status) {
-  ++calls_done;
+void Space::Impl::note_progress(Supply& supply, const Status& status) {
+  ++supply.calls_done;
   if (!status.ok() && !is_out_of_space(status)) {
-    ++calls_failed;
-    last_failure = status.error();
-    retry_at = Clock::now() + kRetryAfter;
+    ++supply.calls_failed;
+    supply.last_failure = status.error();
+    supply.retry_at = Clock::now() + kRetryAfter;
   }
   supplied.notify_all();
-  supply_wanted.notify_one();
+  supply.wanted.notify_one();
 }
 
-bool Space::Impl::supply_step() {
-  if (demand == 0 && Clock::now() < retry_at) return false;
-  if (refresh_wanted) {
-    refresh();
+bool Space::Impl::supply_step(Supply& supply) {
+  if (supply.demand == 0 && Clock::now() < supply.retry_at) return false;
+  if (supply.refresh_wanted) {
+    refresh(supply);
     return true;
   }
-  if (const uint64_t blocks = blocks_to_fetch(); blocks > 0) {
-    fetch(blocks);
+  if (const uint64_t blocks = blocks_to_fetch(supply); blocks > 0) {
+    fetch(supply, blocks);
     return true;
   }
-  if (!in_doubt.empty()) {
-    static_cast<void>(settle_doubt());
+  if (!supply.in_doubt.empty()) {
+    static_cast<void>(settle_doubt(supply));
     return true;
   }
-  if (const auto blocks = budget.next_to_map(wanted_ahead())) {
+  if (const auto blocks = supply.budget.next_to_map(wanted_ahead(supply))) {
     mutex.unlock();
-    volume.map_ahead(blocks->range());
+    supply.brick.map_ahead(blocks->range());
     mutex.lock();
     return true;
   }
-  if (const auto blocks = next_to_return()) {
-    if (const Status status = return_blocks(*blocks); !status.ok() && status.code() != ECANCELED) {
+  if (const auto blocks = next_to_return(supply)) {
+    if (const Status status = return_blocks(supply, *blocks); !status.ok() && status.code() != ECANCELED) {
       log::warn("empty blocks could not be given back to the brick ({}); this will be tried again",
                 status.error().what());
     }
@@ -113,98 +126,103 @@ bool Space::Impl::supply_step() {
   return false;
 }
 
-bool Space::Impl::is_quiet() const { return trims_done != trims_wanted || Clock::now() - last_taken >= kQuiet; }
+bool Space::Impl::is_quiet(const Supply& supply) const {
+  return supply.trims_done != trims_wanted || Clock::now() - supply.last_taken >= kQuiet;
+}
 
-uint64_t Space::Impl::wanted_ahead() const { return (is_quiet() ? budget.standing() : ahead) + demand; }
+uint64_t Space::Impl::wanted_ahead(const Supply& supply) const {
+  return (is_quiet(supply) ? supply.budget.standing() : supply.ahead) + supply.demand;
+}
 
-uint64_t Space::Impl::blocks_to_fetch() const {
-  const bool quiet = is_quiet();
-  const uint64_t wanted = budget.held() + wanted_ahead();
+uint64_t Space::Impl::blocks_to_fetch(const Supply& supply) const {
+  const bool quiet = is_quiet(supply);
+  const uint64_t wanted = supply.budget.held() + wanted_ahead(supply);
   // Empty blocks serve data as well as fresh ones do, but are not kept for long.
-  const uint64_t have = budget.fresh() + (quiet ? 0 : data.empty_blocks());
+  const uint64_t have = supply.budget.fresh() + (quiet ? 0 : data.empty_blocks(supply.addresses));
   if (have >= wanted) return 0;
-  if (!quiet && demand == 0 && have > budget.held() + ahead / 2) return 0;  // in few large calls
-  return std::min({wanted - have, budget.allocatable(), limits::kBlocksPerCall});
+  if (!quiet && supply.demand == 0 && have > supply.budget.held() + supply.ahead / 2) return 0;  // in few large calls
+  return std::min({wanted - have, supply.budget.allocatable(), limits::kBlocksPerCall});
 }
 
-std::optional<BlockRun> Space::Impl::next_to_return() {
-  const uint64_t empty = data.empty_blocks();
-  if (is_quiet()) {
-    if (empty > 0) return data.remove_empty(limits::kBlocksPerCall);
-    const uint64_t kept = budget.held() + wanted_ahead();
-    return budget.take_last_fresh(budget.fresh() > kept ? budget.fresh() - kept : 0);
+std::optional<BlockRun> Space::Impl::next_to_return(Supply& supply) {
+  const uint64_t empty = data.empty_blocks(supply.addresses);
+  if (is_quiet(supply)) {
+    if (empty > 0) return data.remove_empty(limits::kBlocksPerCall, supply.addresses);
+    const uint64_t kept = supply.budget.held() + wanted_ahead(supply);
+    return supply.budget.take_last_fresh(supply.budget.fresh() > kept ? supply.budget.fresh() - kept : 0);
   }
-  const uint64_t have = empty + budget.fresh_for_data();
-  const uint64_t excess = have > wanted_ahead() ? have - wanted_ahead() : 0;
-  return data.remove_empty(std::min({empty, excess, limits::kBlocksPerCall}));
+  const uint64_t have = empty + supply.budget.fresh_for_data();
+  const uint64_t excess = have > wanted_ahead(supply) ? have - wanted_ahead(supply) : 0;
+  return data.remove_empty(std::min({empty, excess, limits::kBlocksPerCall}), supply.addresses);
 }
 
-void Space::Impl::fetch(uint64_t blocks) {
+void Space::Impl::fetch(Supply& supply, uint64_t blocks) {
   const auto now = Clock::now();
-  if (now - last_fetch < kQuiet && !is_quiet()) ahead = std::min(2 * ahead, budget.most_ahead());
-  if (is_quiet()) ahead = budget.standing();
-  last_fetch = now;
+  if (now - supply.last_fetch < kQuiet && !is_quiet(supply))
+    supply.ahead = std::min(2 * supply.ahead, supply.budget.most_ahead());
+  if (is_quiet(supply)) supply.ahead = supply.budget.standing();
+  supply.last_fetch = now;
 
-  const BlockRun run = budget.begin_alloc(blocks);
-  const Status status = alloc_on_brick(run);
+  const BlockRun run = supply.budget.begin_alloc(blocks);
+  const Status status = alloc_on_brick(supply, run);
   if (status.ok()) {
-    budget.make_fresh(run);
+    supply.budget.make_fresh(run);
   } else if (is_out_of_space(status)) {
     mutex.unlock();
-    const auto stat = volume.stat();
+    const auto stat = supply.brick.stat();
     mutex.lock();
-    if (stat.ok()) trouble = brickfs::store_trouble(stat->medium);
+    if (stat.ok()) supply.trouble = brickfs::store_trouble(stat->medium);
     const uint64_t given = stat.ok() ? stat->allocatable_blocks : 0;
-    budget.cap_allocatable(given < blocks ? given : blocks / 2);
+    supply.budget.cap_allocatable(given < blocks ? given : blocks / 2);
   } else if (status.code() != ECANCELED) {
     log::warn("no blocks from the brick: {}", status.error().what());
   }
-  note_progress(status);
+  note_progress(supply, status);
 }
 
-Status Space::Impl::return_blocks(BlockRun blocks) {
-  budget.begin_free(blocks.count);
-  const Status status = free_on_brick(blocks);
-  note_progress(status);
+Status Space::Impl::return_blocks(Supply& supply, BlockRun blocks) {
+  supply.budget.begin_free(blocks.count);
+  const Status status = free_on_brick(supply, blocks);
+  note_progress(supply, status);
   return status;
 }
 
-Status Space::Impl::settle_doubt() {
-  const BlockRun blocks = in_doubt.front();
-  in_doubt.pop_front();
-  return return_blocks(blocks);
+Status Space::Impl::settle_doubt(Supply& supply) {
+  const BlockRun blocks = supply.in_doubt.front();
+  supply.in_doubt.pop_front();
+  return return_blocks(supply, blocks);
 }
 
-Status Space::Impl::alloc_on_brick(BlockRun blocks) {
+Status Space::Impl::alloc_on_brick(Supply& supply, BlockRun blocks) {
   mutex.unlock();
-  const Status status = volume.alloc(blocks.range());
+  const Status status = supply.brick.alloc(blocks.range());
   mutex.lock();
   const bool doubtful = status.code() == EIO;  // no answer in time (soft), or one that says nothing
-  if (doubtful) in_doubt.push_back(blocks);
-  budget.end_alloc(blocks, status.ok() || doubtful);
+  if (doubtful) supply.in_doubt.push_back(blocks);
+  supply.budget.end_alloc(blocks, status.ok() || doubtful);
   return status;
 }
 
-Status Space::Impl::free_on_brick(BlockRun blocks) {
+Status Space::Impl::free_on_brick(Supply& supply, BlockRun blocks) {
   mutex.unlock();
-  Status status = volume.free(blocks.range());
+  Status status = supply.brick.free(blocks.range());
   mutex.lock();
   if (status.code() == ENOENT) status = Status();  // they were in doubt
-  if (!status.ok()) in_doubt.push_back(blocks);
-  budget.end_free(blocks.count, status.ok());
+  if (!status.ok()) supply.in_doubt.push_back(blocks);
+  supply.budget.end_free(blocks.count, status.ok());
   return status;
 }
 
-void Space::Impl::refresh() {
-  refresh_wanted = false;
-  last_refresh = Clock::now();
-  const uint64_t version = budget.version();
+void Space::Impl::refresh(Supply& supply) {
+  supply.refresh_wanted = false;
+  supply.last_refresh = Clock::now();
+  const uint64_t version = supply.budget.version();
   mutex.unlock();
-  const auto stat = volume.stat();
+  const auto stat = supply.brick.stat();
   mutex.lock();
-  if (stat.ok()) budget.set_allocatable(stat->allocatable_blocks, version);
-  if (stat.ok()) trouble = brickfs::store_trouble(stat->medium);
-  note_progress(stat.ok() ? Status() : Status(stat.error()));
+  if (stat.ok()) supply.budget.set_allocatable(stat->allocatable_blocks, version);
+  if (stat.ok()) supply.trouble = brickfs::store_trouble(stat->medium);
+  note_progress(supply, stat.ok() ? Status() : Status(stat.error()));
 }
 
 }  // namespace brickfs

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "transport/base/check.h"
 
@@ -146,12 +147,20 @@ void DataBlocks::give_back_within(uint64_t block, UnitBitmap::Run run) {
   classes_[class_of(at->second.free_units())].insert(block);
 }
 
-std::optional<BlockRun> DataBlocks::remove_empty(uint64_t most) {
+uint64_t DataBlocks::empty_blocks(BlockRun among) const {
+  const auto& empty = classes_[kEmptyClass];
+  if (empty.empty()) return 0;
+  if (*empty.begin() >= among.first && *empty.rbegin() < among.end()) return empty.size();
+  return static_cast<uint64_t>(std::distance(empty.lower_bound(among.first), empty.lower_bound(among.end())));
+}
+
+std::optional<BlockRun> DataBlocks::remove_empty(uint64_t most, BlockRun among) {
   auto& empty = classes_[kEmptyClass];
-  if (empty.empty() || most == 0) return std::nullopt;
-  BlockRun run{*empty.begin(), 0};
-  while (run.count < most && !empty.empty() && *empty.begin() == run.end()) {
-    empty.erase(empty.begin());
+  auto next = empty.lower_bound(among.first);
+  if (next == empty.end() || *next >= among.end() || most == 0) return std::nullopt;
+  BlockRun run{*next, 0};
+  while (run.count < most && next != empty.end() && *next == run.end() && run.end() < among.end()) {
+    next = empty.erase(next);
     partial_.erase(run.end());
     std::erase(tails_, run.end());
     ++run.count;

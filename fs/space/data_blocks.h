@@ -41,8 +41,10 @@ class DataBlocks {
   uint64_t blocks() const { return full_.size() + partial_.size(); }
   uint64_t free_units() const { return free_units_; }
   uint64_t empty_blocks() const { return classes_[kEmptyClass].size(); }
-  // Neighbouring blocks no unit of which is in use; they leave the set. None: there are no such.
-  std::optional<BlockRun> remove_empty(uint64_t most);
+  uint64_t empty_blocks(BlockRun among) const;  // those whose addresses are among these
+  // Neighbouring blocks, among these addresses, no unit of which is in use; they leave the set. None: there are no
+  // such.
+  std::optional<BlockRun> remove_empty(uint64_t most, BlockRun among);
   bool contains_any(BlockRun run) const;
   // All blocks with a unit in use, as runs that may touch.
   std::vector<BlockRun> all() const;

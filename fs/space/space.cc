@@ -25,21 +25,44 @@ BlockRun blocks_touched(UnitRun run) {
 
 }  // namespace
 
-Space::Space(VolumeClient& volume) : impl_(std::make_unique<Impl>(volume)) {}
+Space::Space(VolumeSet& volume) : impl_(std::make_unique<Impl>(volume)) {}
 
-Space::~Space() {
-  {
-    MutexLock lock(impl_->mutex);
-    impl_->stopping = true;
-    impl_->supply_wanted.notify_all();
-    impl_->supplied.notify_all();
+Space::~Space() { static_cast<void>(impl_->end_supplies()); }
+
+Space::Impl::Impl(VolumeSet& volume_in) : volume(volume_in) {
+  if (!volume.is_striped()) {
+    supplies.push_back(
+        std::make_unique<Supply>(volume.member(0), BlockBudget::kAllAddresses, BlockBudget::For::kMetadataToo));
+    return;
   }
-  if (impl_->supply_thread.joinable()) impl_->supply_thread.join();
+  for (size_t place = 0; place < volume.places(); ++place) {
+    const uint64_t first = block_index(first_block_of(place).end());
+    const BlockRun addresses{first, block_index(first_block_of(place + 1).start) - first};
+    supplies.push_back(std::make_unique<Supply>(volume.member(place), addresses,
+                                                place == 0 ? BlockBudget::For::kMetadataToo : BlockBudget::For::kData));
+  }
+}
+
+// False: they had ended, or were never begun.
+bool Space::Impl::end_supplies() {
+  {
+    MutexLock lock(mutex);
+    stopping = true;
+    tell_supplies();
+    supplied.notify_all();
+  }
+  bool any = false;
+  for (const auto& supply : supplies) {
+    if (!supply->thread.joinable()) continue;
+    supply->thread.join();
+    any = true;
+  }
+  return any;
 }
 
 Status Space::adopt(UnitRun run) {
   MutexLock lock(impl_->mutex);
-  if (impl_->budget.metadata().contains_any(blocks_touched(run)))
+  if (impl_->budget().metadata().contains_any(blocks_touched(run)))
     return Error(EUCLEAN, "file data in a metadata block");
   return impl_->data.adopt(run);
 }
@@ -47,49 +70,46 @@ Status Space::adopt(UnitRun run) {
 Status Space::adopt_metadata(BlockRange blocks) {
   MutexLock lock(impl_->mutex);
   const BlockRun run = run_of(blocks);
-  if (impl_->budget.metadata().contains_any(run) || impl_->data.contains_any(run)) {
+  if (impl_->budget().metadata().contains_any(run) || impl_->data.contains_any(run)) {
     return Error(EUCLEAN, "metadata block used twice");
   }
-  impl_->budget.metadata().insert(run);
+  impl_->budget().metadata().insert(run);
   return {};
 }
 
 Status Space::start(std::span<const BlockRange> allocated, Hooks hooks) {
-  const BrickStat stat = TRY(impl_->volume.stat());
+  std::vector<BrickStat> stats;
+  for (const auto& supply : impl_->supplies) stats.push_back(TRY(supply->brick.stat()));
   {
     MutexLock lock(impl_->mutex);
     BlockRuns listed;
-    std::vector<BlockRun> found;
+    std::vector<std::vector<BlockRun>> found(impl_->supplies.size());
     for (const BlockRange& blocks : allocated) {
       listed.insert(run_of(blocks));
-      found.push_back(run_of(blocks));
+      found[impl_->volume.place_of(blocks.start)].push_back(run_of(blocks));
     }
-    impl_->budget.place_beside(found);
+    for (size_t place = 0; place < found.size(); ++place) impl_->supplies[place]->budget.place_beside(found[place]);
     std::vector<BlockRun> used = impl_->data.all();
-    for (auto run = impl_->budget.metadata().run_from(0); run; run = impl_->budget.metadata().run_from(run->end())) {
+    for (auto run = impl_->budget().metadata().run_from(0); run;
+         run = impl_->budget().metadata().run_from(run->end())) {
       used.push_back(*run);
     }
     const auto is_listed = [&](BlockRun run) { return listed.contains_all(run); };
     if (!std::ranges::all_of(used, is_listed)) return Error(EUCLEAN, "a block in use is not on the brick");
     impl_->hooks = std::move(hooks);
-    impl_->budget.set_allocatable(stat.allocatable_blocks, impl_->budget.version());
+    for (size_t place = 0; place < stats.size(); ++place) {
+      BlockBudget& budget = impl_->supplies[place]->budget;
+      budget.set_allocatable(stats[place].allocatable_blocks, budget.version());
+    }
   }
-  TRY(impl_->first_supply());
-  impl_->supply_thread = Thread([impl = impl_.get()] { impl->supply_loop(); });
+  for (const auto& supply : impl_->supplies) TRY(impl_->first_supply(*supply));
+  for (const auto& supply : impl_->supplies) {
+    supply->thread = Thread([impl = impl_.get(), one = supply.get()] { impl->supply_loop(*one); });
+  }
   return {};
 }
 
-Status Space::stop() {
-  {
-    MutexLock lock(impl_->mutex);
-    impl_->stopping = true;
-    impl_->supply_wanted.notify_all();
-    impl_->supplied.notify_all();
-  }
-  if (!impl_->supply_thread.joinable()) return {};
-  impl_->supply_thread.join();
-  return impl_->give_all_back();
-}
+Status Space::stop() { return impl_->end_supplies() ? impl_->give_all_back() : Status(); }
 
 Result<std::vector<UnitRun>> Space::allocate(uint64_t units, uint64_t goal, const Interruption* by, For what) {
   return impl_->allocate(units, goal, by, what);
@@ -122,7 +142,7 @@ void Space::release(UnitRun run, Lsn freed_by) {
 void Space::discard(UnitRun run) {
   MutexLock lock(impl_->mutex);
   impl_->data.give_back(run);
-  if (impl_->data.empty_blocks() > 0) impl_->supply_wanted.notify_one();
+  if (impl_->data.empty_blocks() > 0) impl_->tell_supplies();
 }
 
 // Whoever adds to what is freed does so before it looks at what is durable; here it is the other way round: one of the
@@ -140,20 +160,25 @@ Status Space::free_metadata(BlockRange blocks) { return impl_->free_metadata(run
 
 void Space::set_metadata_bytes(uint64_t live_bytes) {
   MutexLock lock(impl_->mutex);
-  impl_->budget.set_metadata_bytes(live_bytes);
-  impl_->supply_wanted.notify_one();
+  impl_->budget().set_metadata_bytes(live_bytes);
+  impl_->supplies[0]->wanted.notify_one();
 }
 
 void Space::Impl::want_refresh() {
-  if (Clock::now() - last_refresh <= kRefreshEvery) return;
-  refresh_wanted = true;
-  supply_wanted.notify_one();
+  for (const auto& supply : supplies) {
+    if (Clock::now() - supply->last_refresh <= kRefreshEvery) continue;
+    supply->refresh_wanted = true;
+    supply->wanted.notify_one();
+  }
 }
 
 std::string Space::store_trouble() const {
   MutexLock lock(impl_->mutex);
   impl_->want_refresh();
-  return impl_->trouble;
+  for (const auto& supply : impl_->supplies) {
+    if (!supply->trouble.empty()) return supply->trouble;
+  }
+  return {};
 }
 
 SpaceUsage Space::usage() const {
@@ -161,25 +186,39 @@ SpaceUsage Space::usage() const {
   MutexLock lock(impl.mutex);
   impl.want_refresh();
   SpaceUsage usage;
-  usage.total_units = (impl.data.blocks() + impl.budget.available_to_data()) * kUnitsPerBlock;
-  usage.free_units = impl.budget.metadata_has_room() ? impl.free_now() + impl.freed_units : 0;
-  usage.journal_room_blocks = impl.budget.journal_room();
+  usage.total_units = (impl.data.blocks() + impl.available_to_data()) * kUnitsPerBlock;
+  usage.free_units = impl.budget().metadata_has_room() ? impl.free_now() + impl.freed_units : 0;
+  usage.journal_room_blocks = impl.budget().journal_room();
+  usage.metadata_free_blocks =
+      impl.supplies.size() == 1 ? usage.free_units / kUnitsPerBlock : impl.budget().available_to_data();
   return usage;
 }
 
 Status Space::trim() {
   Impl& impl = *impl_;
   MutexLock lock(impl.mutex);
-  const uint64_t failed = impl.calls_failed;
+  std::vector<uint64_t> failed;
+  for (const auto& supply : impl.supplies) failed.push_back(supply->calls_failed);
   const uint64_t ticket = ++impl.trims_wanted;
-  impl.supply_wanted.notify_one();
-  while (impl.trims_done < ticket && !impl.stopping) impl.supplied.wait(lock);
-  return impl.calls_failed != failed ? Status(impl.last_failure) : Status();
+  impl.tell_supplies();
+  Status result;
+  for (size_t place = 0; place < impl.supplies.size(); ++place) {
+    Impl::Supply& supply = *impl.supplies[place];
+    while (supply.trims_done < ticket && !impl.stopping) impl.supplied.wait(lock);
+    if (supply.calls_failed != failed[place]) result = supply.last_failure;
+  }
+  return result;
+}
+
+uint64_t Space::Impl::available_to_data() const {
+  uint64_t blocks = 0;
+  for (const auto& supply : supplies) blocks += supply->budget.available_to_data();
+  return blocks;
 }
 
 uint64_t Space::Impl::free_now() const {
-  if (!budget.metadata_has_room()) return 0;
-  const uint64_t units = data.free_units() + budget.available_to_data() * kUnitsPerBlock;
+  if (!budget().metadata_has_room()) return 0;
+  const uint64_t units = data.free_units() + available_to_data() * kUnitsPerBlock;
   return units > promised_units ? units - promised_units : 0;
 }
 
@@ -199,7 +238,7 @@ void Space::Impl::reap() {
     data.give_back(run);
     emptied = data.empty_blocks() > 0;
   }
-  if (emptied) supply_wanted.notify_one();
+  if (emptied) tell_supplies();
 }
 
 Result<std::vector<UnitRun>> Space::Impl::allocate(uint64_t units, uint64_t goal, const Interruption* by, For what) {
@@ -231,6 +270,15 @@ Status Space::Impl::keep_reserve(MutexLock& lock, uint64_t units, const Interrup
   return {};
 }
 
+// That has not been asked for some time what it can give. Not one that could not answer.
+Space::Impl::Supply* Space::Impl::stale_supply() {
+  for (const auto& supply : supplies) {
+    const bool away = supplies.size() > 1 && supply->brick.is_away();
+    if (!away && Clock::now() - supply->last_refresh > kRefreshEvery) return supply.get();
+  }
+  return nullptr;
+}
+
 // Sets so many units aside, wherever they are, for take_promised().
 Status Space::Impl::promise(MutexLock& lock, uint64_t units, const Interruption* by) {
   while (units > free_now()) {
@@ -242,9 +290,9 @@ Status Space::Impl::promise(MutexLock& lock, uint64_t units, const Interruption*
       TRY(status);
       raise_durable(reached);
       reap();
-    } else if (Clock::now() - last_refresh > kRefreshEvery) {
-      refresh_wanted = true;  // others may have given the brick's blocks back
-      TRY(wait_for_supply(lock, 0, by));
+    } else if (Supply* const stale = stale_supply()) {
+      stale->refresh_wanted = true;  // others may have given the brick's blocks back
+      TRY(wait_for_supply(lock, *stale, 0, by));
     } else {
       return Error(ENOSPC, "volume full");
     }
@@ -257,8 +305,9 @@ Status Space::Impl::take_promised(MutexLock& lock, uint64_t goal, uint64_t& need
                                   const Interruption* by) {
   take_well_placed(goal, need, runs);
   while (need > 0) {
-    if (data.empty_blocks() == 0 && supply_can_bring()) {
-      TRY(wait_for_supply(lock, divide_up(need, kUnitsPerBlock), by));
+    Supply* const coming = data.empty_blocks() == 0 ? supply_that_can_bring() : nullptr;
+    if (coming != nullptr) {
+      TRY(wait_for_supply(lock, *coming, divide_up(need, kUnitsPerBlock), by));
       take_well_placed(runs.empty() ? goal : runs.back().end(), need, runs);
       continue;
     }
@@ -266,13 +315,49 @@ Status Space::Impl::take_promised(MutexLock& lock, uint64_t goal, uint64_t& need
     const UnitRun run = data.take_any(need);
     if (run.count == 0) return Error(ENOSPC, "the brick gives less than it promised");
     take(run, need, runs);
-    if (new_block) note_block_taken();
+    if (new_block) note_block_taken(supply_of(run.first / kUnitsPerBlock));
   }
   return {};
 }
 
-bool Space::Impl::supply_can_bring() const {
-  return (budget.allocatable() > 0 || budget.under_way()) && budget.available_to_data() > 0;
+// The one with the most to give; one that is away only if nothing else is free.
+Space::Impl::Supply* Space::Impl::supply_that_can_bring() {
+  Supply* best = nullptr;
+  bool best_is_away = false;
+  for (const auto& supply : supplies) {
+    const BlockBudget& budget = supply->budget;
+    if ((budget.allocatable() == 0 && !budget.under_way()) || budget.available_to_data() == 0) continue;
+    const bool away = supplies.size() > 1 && supply->brick.is_away();
+    if (away && data.free_units() > 0) continue;
+    const bool better = best == nullptr || (best_is_away && !away) ||
+                        (best_is_away == away && budget.available_to_data() > best->budget.available_to_data());
+    if (!better) continue;
+    best = supply.get();
+    best_is_away = away;
+  }
+  return best;
+}
+
+// Where the next block comes from, of the bricks that have a fresh one: each as often as it has room (smooth weighted
+// round robin), so that all get full at the same time and neighbours are on different ones. Not from one that is away
+// as long as another has room.
+Space::Impl::Supply* Space::Impl::next_place() {
+  if (supplies.size() == 1) return budget().fresh_for_data() > 0 ? supplies[0].get() : nullptr;
+  const auto is_there = [](const auto& supply) {
+    return !supply->brick.is_away() && supply->budget.available_to_data() > 0;
+  };
+  const bool away_too = std::ranges::none_of(supplies, is_there);
+  Supply* best = nullptr;
+  double total = 0;
+  for (const auto& supply : supplies) {
+    if (supply->budget.fresh_for_data() == 0 || (!away_too && supply->brick.is_away())) continue;
+    const auto weight = static_cast<double>(supply->budget.available_to_data());
+    supply->credit += weight;
+    total += weight;
+    if (best == nullptr || supply->credit > best->credit) best = supply.get();
+  }
+  if (best != nullptr) best->credit -= total;
+  return best;
 }
 
 void Space::Impl::take(UnitRun run, uint64_t& need, std::vector<UnitRun>& runs) {
@@ -295,49 +380,58 @@ void Space::Impl::take_well_placed(uint64_t goal, uint64_t& need, std::vector<Un
   }
   const bool at_boundary = goal != 0 && goal % kUnitsPerBlock == 0;
   const std::optional<uint64_t> next_block = at_boundary ? std::optional(goal / kUnitsPerBlock) : std::nullopt;
-  if (need < kUnitsPerBlock && !(at_boundary && need >= kLargeUnits && budget.fresh_for_data() > 0)) {
+  const auto has_fresh = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return std::ranges::any_of(supplies, [](const auto& supply) { return supply->budget.fresh_for_data() > 0; });
+  };
+  if (need < kUnitsPerBlock && !(at_boundary && need >= kLargeUnits && has_fresh())) {
     const uint64_t empty_before = data.empty_blocks();
     if (const auto run = data.take_fitting(need)) {
       take(*run, need, runs);
-      if (data.empty_blocks() != empty_before) note_block_taken();
+      if (data.empty_blocks() != empty_before) note_block_taken(supply_of(run->first / kUnitsPerBlock));
       return;
     }
   }
-  while (need > 0 && budget.fresh_for_data() > 0) {
-    const uint64_t wanted = std::min(divide_up(need, kUnitsPerBlock), budget.fresh_for_data());
-    const BlockRun blocks = budget.take_fresh(wanted, next_block);
+  while (need > 0) {
+    Supply* const supply = next_place();
+    if (supply == nullptr) return;
+    const uint64_t fresh = supply->budget.fresh_for_data();
+    // In a set block by block, each on the brick whose turn it is.
+    const uint64_t wanted = supplies.size() > 1 ? 1 : std::min(divide_up(need, kUnitsPerBlock), fresh);
+    const BlockRun blocks = supply->budget.take_fresh(wanted, next_block);
     const UnitRun run{blocks.first * kUnitsPerBlock, std::min(need, blocks.count * kUnitsPerBlock)};
     data.add(blocks, run.count);
     take(run, need, runs);
-    note_block_taken();
+    note_block_taken(*supply);
   }
 }
 
 Result<BlockRange> Space::Impl::allocate_metadata(uint64_t blocks) {
   MutexLock lock(mutex);
+  Supply& supply = *supplies[0];
+  BlockBudget& budget = supply.budget;
   std::optional<BlockRun> run = budget.take_fresh_exactly(blocks);
   while (!run) {
     run = budget.begin_alloc(blocks);
-    const Status status = alloc_on_brick(*run);
-    note_progress(status);
+    const Status status = alloc_on_brick(supply, *run);
+    note_progress(supply, status);
     if (status.ok()) break;
     if (!is_out_of_space(status)) return status.error();
     // The supply thread may just have taken them for us.
     run = budget.take_fresh_exactly(blocks);
     if (run) break;
     if (!budget.under_way()) return status.error();
-    TRY(wait_for_supply(lock, 0));
+    TRY(wait_for_supply(lock, supply, 0));
     run = budget.take_fresh_exactly(blocks);
   }
   budget.metadata().insert(*run);
-  supply_wanted.notify_one();
+  supply.wanted.notify_one();
   return run->range();
 }
 
 Status Space::Impl::free_metadata(BlockRun blocks) {
   MutexLock lock(mutex);
-  budget.metadata().erase(blocks);
-  return return_blocks(blocks);
+  budget().metadata().erase(blocks);
+  return return_blocks(*supplies[0], blocks);
 }
 
 }  // namespace brickfs

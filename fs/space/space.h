@@ -22,7 +22,7 @@
 #include "fs/base/ids.h"
 #include "transport/base/interruption.h"
 #include "transport/base/result.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -31,7 +31,8 @@ struct SpaceUsage {
   // Data may still take so many: exact, also counts what is being freed. None where metadata has grown into its
   // reserve.
   uint64_t free_units = 0;
-  uint64_t journal_room_blocks = 0;  // BlockBudget::journal_room
+  uint64_t journal_room_blocks = 0;   // BlockBudget::journal_room
+  uint64_t metadata_free_blocks = 0;  // about so many are free where metadata is: in a set, on the first brick
 };
 
 class Space {
@@ -43,7 +44,7 @@ class Space {
   };
 
   // `volume` must outlive it. Nothing is in use yet: recovery calls adopt() for each extent, then start().
-  explicit Space(VolumeClient& volume);
+  explicit Space(VolumeSet& volume);
   ~Space();
 
   // Recovery: the run is in use. EUCLEAN when a unit of it already was, or lies outside the allocated blocks.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The insides of Space. space.cc: what callers ask for; block_supply.cc: the thread that keeps blocks ahead and gives
-// empty ones back. Included by these two only.
+// The insides of Space. space.cc: what callers ask for; block_supply.cc: the threads, one for each brick,
+// that keep blocks ahead and give empty ones back. Included by these two only.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,37 @@ inline bool is_out_of_space(const Status& status) { return status.code() == ENOS
 
 class Space::Impl {
  public:
-  explicit Impl(VolumeClient& volume_in)
-      : volume(volume_in), budget(volume_in.session().capacity_blocks, volume_in.session().memory_blocks) {}
+  using Clock = std::chrono::steady_clock;
+
+  // The blocks on one brick of the set, and the thread that gets them from it and gives them back. Of all but what is
+  // fixed: guarded by `mutex`.
+  struct Supply {
+    Supply(VolumeClient& brick_in, BlockRun addresses_in, BlockBudget::For what);
+
+    // Fixed.
+    VolumeClient& brick;
+    const BlockRun addresses;  // of the blocks that are there
+    Thread thread;
+
+    CondVar wanted;  // for the thread
+    BlockBudget budget;
+    std::deque<BlockRun> in_doubt;  // nobody's, perhaps on the brick: a call that failed, to free them or to get them
+    double credit = 0;              // the most goes next (next_place)
+    uint64_t ahead = 0;             // wanted for data while busy
+    uint64_t demand = 0;            // blocks that allocations wait for
+    uint64_t calls_done = 0;
+    uint64_t calls_failed = 0;
+    Error last_failure{0};
+    uint64_t trims_done = 0;
+    bool refresh_wanted = false;  // ask the brick what it can give
+    Clock::time_point last_taken{};
+    Clock::time_point last_fetch{};
+    Clock::time_point last_refresh{};
+    std::string trouble;           // of the brick's store, as it last said
+    Clock::time_point retry_at{};  // after a failed call
+  };
+
+  explicit Impl(VolumeSet& volume_in);
 
   // --- space.cc
   Result<std::vector<UnitRun>> allocate(uint64_t units, uint64_t goal, const Interruption* by, For what)
@@ -35,21 +65,22 @@ class Space::Impl {
   uint64_t free_now() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   // --- block_supply.cc
-  Status first_supply() ABSL_LOCKS_EXCLUDED(mutex);  // on the caller's thread, before supply_loop() runs
-  void supply_loop() ABSL_LOCKS_EXCLUDED(mutex);
-  Status give_all_back() ABSL_LOCKS_EXCLUDED(mutex);  // after it ended: what data does not use
+  Status first_supply(Supply& supply) ABSL_LOCKS_EXCLUDED(mutex);  // on the caller's thread, before supply_loop() runs
+  void supply_loop(Supply& supply) ABSL_LOCKS_EXCLUDED(mutex);
+  bool end_supplies() ABSL_LOCKS_EXCLUDED(mutex);
+  Status give_all_back() ABSL_LOCKS_EXCLUDED(mutex);          // after it ended: what data does not use
+  void tell_supplies() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);  // there may be empty blocks
   // Waits until a call to the brick has ended that may have brought blocks; `demand`: so many are needed. Its error;
   // EINTR.
-  Status wait_for_supply(MutexLock& lock, uint64_t demand, const Interruption* by = nullptr)
+  Status wait_for_supply(MutexLock& lock, Supply& supply, uint64_t demand, const Interruption* by = nullptr)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  // Calls to the brick for blocks that `budget` has begun to allocate or to free; the mutex is given up meanwhile. What
-  // becomes of blocks whose call was not answered is settled later: they are freed, if they are there.
-  Status alloc_on_brick(BlockRun blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  Status free_on_brick(BlockRun blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  void note_block_taken() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  void note_progress(const Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Calls to the brick for blocks that its budget has begun to allocate or to free; the mutex is given up meanwhile.
+  // What becomes of blocks whose call was not answered is settled later: they are freed, if they are there.
+  Status alloc_on_brick(Supply& supply, BlockRun blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  Status free_on_brick(Supply& supply, BlockRun blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void note_block_taken(Supply& supply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void note_progress(Supply& supply, const Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
-  using Clock = std::chrono::steady_clock;
   struct Freed {
     Lsn by;
     UnitRun run;
@@ -60,39 +91,28 @@ class Space::Impl {
   std::function<void()> on_short;  // changed while nothing is being allocated
 
   // Fixed after start().
-  VolumeClient& volume;
+  VolumeSet& volume;
   Hooks hooks;
-  Thread supply_thread;
+  // By place: one, but in a set. The first has the metadata.
+  std::vector<std::unique_ptr<Supply>> supplies;
 
   mutable Mutex mutex;
-  CondVar supply_wanted;  // for the supply thread
-  CondVar supplied;       // for those who wait for it
-  BlockBudget budget ABSL_GUARDED_BY(mutex);
+  CondVar supplied;  // for those who wait for a supply
   DataBlocks data ABSL_GUARDED_BY(mutex);
-  std::deque<Freed> freed ABSL_GUARDED_BY(mutex);  // not yet durably; still in use in `data`
-  std::atomic<uint64_t> freed_units{0};            // in it; changed under the mutex
-  std::deque<BlockRun> in_doubt
-      ABSL_GUARDED_BY(mutex);  // nobody's, perhaps on the brick: a call that failed, to free them or to get them
+  std::deque<Freed> freed ABSL_GUARDED_BY(mutex);      // not yet durably; still in use in `data`
+  std::atomic<uint64_t> freed_units{0};                // in it; changed under the mutex
   uint64_t promised_units ABSL_GUARDED_BY(mutex) = 0;  // to allocations under way, not yet taken
   std::atomic<Lsn> durable{};
 
-  // Of the supply.
-  uint64_t ahead ABSL_GUARDED_BY(mutex) = 0;   // wanted for data while busy
-  uint64_t demand ABSL_GUARDED_BY(mutex) = 0;  // blocks that allocations wait for
-  uint64_t calls_done ABSL_GUARDED_BY(mutex) = 0;
-  uint64_t calls_failed ABSL_GUARDED_BY(mutex) = 0;
-  Error last_failure ABSL_GUARDED_BY(mutex){0};
   uint64_t trims_wanted ABSL_GUARDED_BY(mutex) = 0;
-  uint64_t trims_done ABSL_GUARDED_BY(mutex) = 0;
-  bool refresh_wanted ABSL_GUARDED_BY(mutex) = false;  // ask the brick what it can give
   bool stopping ABSL_GUARDED_BY(mutex) = false;
-  Clock::time_point last_taken ABSL_GUARDED_BY(mutex){};
-  Clock::time_point last_fetch ABSL_GUARDED_BY(mutex){};
-  Clock::time_point last_refresh ABSL_GUARDED_BY(mutex){};
-  std::string trouble ABSL_GUARDED_BY(mutex);           // of the brick's store, as it last said
-  Clock::time_point retry_at ABSL_GUARDED_BY(mutex){};  // after a failed call
 
-  // The brick is asked again what it can give, unless it was just now.
+  // The budget of the brick that has the metadata.
+  BlockBudget& budget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return supplies[0]->budget; }
+  const BlockBudget& budget() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return supplies[0]->budget; }
+  uint64_t available_to_data() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);  // on all bricks
+  Supply& supply_of(uint64_t block) { return *supplies[volume.place_of(BlockAddress{block * kBlockBytes})]; }
+  // The bricks are asked again what they can give, unless they were just now.
   void want_refresh() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
  private:
@@ -103,18 +123,20 @@ class Space::Impl {
   void take_well_placed(uint64_t goal, uint64_t& need, std::vector<UnitRun>& runs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   Status take_promised(MutexLock& lock, uint64_t goal, uint64_t& need, std::vector<UnitRun>& runs,
                        const Interruption* by) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  bool supply_can_bring() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  Supply* next_place() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  Supply* supply_that_can_bring() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  Supply* stale_supply() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   // One call to the brick, if one is due; the mutex is given up during it.
-  bool supply_step() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  bool is_quiet() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  uint64_t wanted_ahead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  uint64_t blocks_to_fetch() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  std::optional<BlockRun> next_to_return() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  void fetch(uint64_t blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  Status return_blocks(BlockRun blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  Status settle_doubt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  void refresh() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  bool supply_step(Supply& supply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  bool is_quiet(const Supply& supply) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  uint64_t wanted_ahead(const Supply& supply) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  uint64_t blocks_to_fetch(const Supply& supply) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  std::optional<BlockRun> next_to_return(Supply& supply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void fetch(Supply& supply, uint64_t blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  Status return_blocks(Supply& supply, BlockRun blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  Status settle_doubt(Supply& supply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void refresh(Supply& supply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 };
 
 }  // namespace brickfs

@@ -186,7 +186,7 @@ struct CheckpointBed {
 
   std::shared_ptr<ModelMedium> medium;
   NumberSet tree;
-  std::unique_ptr<VolumeClient> volume;
+  std::unique_ptr<VolumeSet> volume;
   std::unique_ptr<SuperblockSlots> slots;
   Superblock superblock;
   Loader loader;

@@ -6,6 +6,8 @@
 #include <random>
 #include <set>
 
+#include "fs/space/block_budget.h"
+
 namespace brickfs {
 namespace {
 
@@ -51,7 +53,7 @@ TEST(DataBlocks, AdoptsWhatIsInUseOnce) {
   EXPECT_TRUE(data.adopt({5 * kBlock + 76, kBlock - 76}).ok());
   data.give_back({5 * kBlock, kBlock});
   EXPECT_EQ(data.empty_blocks(), 1u);
-  EXPECT_EQ(data.remove_empty(10), (BlockRun{5, 1}));
+  EXPECT_EQ(data.remove_empty(10, BlockBudget::kAllAddresses), (BlockRun{5, 1}));
   EXPECT_EQ(data.blocks(), 2u);
 }
 

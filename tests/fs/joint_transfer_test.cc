@@ -157,7 +157,7 @@ TEST(JointTransfer, TriesWithoutWaitingForABrickThatIsAway) {
   options.open.client = ClientId{1};
   options.open.client_name = "test";
   Holder holder;
-  auto client = VolumeClient::open(brick.make_brick(), options, &holder);
+  auto client = VolumeSet::open(brick.make_brick(), options, &holder);
   ASSERT_TRUE(client.ok());
   std::string why;
   auto mounted = Filesystem::mount(std::move(*client), {}, &why);

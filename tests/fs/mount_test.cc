@@ -53,14 +53,14 @@ uint64_t count_listed(EmbeddedVolume& volume) {
   return blocks;
 }
 
-std::vector<std::byte> read_bytes(VolumeClient& client, uint64_t address, size_t length) {
+std::vector<std::byte> read_bytes(VolumeSet& client, uint64_t address, size_t length) {
   std::vector<std::byte> bytes(length);
   const Piece piece{address, {{bytes.data(), static_cast<uint32_t>(length), 0}}};
   EXPECT_TRUE(client.read(std::span(&piece, 1)).ok());
   return bytes;
 }
 
-void write_bytes(VolumeClient& client, uint64_t address, std::vector<std::byte> bytes) {
+void write_bytes(VolumeSet& client, uint64_t address, std::vector<std::byte> bytes) {
   const Piece piece{address, {{bytes.data(), static_cast<uint32_t>(bytes.size()), 0}}};
   ASSERT_TRUE(client.write(std::span(&piece, 1), Stage::kData).ok());
   ASSERT_TRUE(client.commit().ok());

@@ -149,7 +149,7 @@ void expect_in_history(const std::string& tree, const History& history) {
       << *from;
 }
 
-std::unique_ptr<Filesystem> mount(std::unique_ptr<VolumeClient> client) {
+std::unique_ptr<Filesystem> mount(std::unique_ptr<VolumeSet> client) {
   std::string why;
   auto filesystem = Filesystem::mount(std::move(client), {}, &why);
   EXPECT_TRUE(filesystem.ok()) << why;
@@ -248,7 +248,7 @@ TEST(Recovery, CrashDuringRecoveryIsRecovered) {
   }
 }
 
-std::vector<BlockRange> metadata_blocks(VolumeClient& client) {
+std::vector<BlockRange> metadata_blocks(VolumeSet& client) {
   const auto listed = client.list();
   SuperblockSlots slots(client);
   const auto superblock = slots.read();
@@ -262,7 +262,7 @@ std::vector<BlockRange> metadata_blocks(VolumeClient& client) {
 }
 
 // Changes up to three bytes, mostly where blocks are filled: at their beginning.
-void flip_bytes(VolumeClient& client, std::mt19937_64& random) {
+void flip_bytes(VolumeSet& client, std::mt19937_64& random) {
   const std::vector<BlockRange> blocks = metadata_blocks(client);
   for (uint64_t i = random() % 3; i < 3; ++i) {
     const BlockRange range = blocks[random() % blocks.size()];

@@ -298,14 +298,14 @@ TEST_F(RepairTest, EntriesOfAFile) {
 }
 
 // What of the volume is where, read anew.
-Superblock superblock_of(VolumeClient& volume) {
+Superblock superblock_of(VolumeSet& volume) {
   SuperblockSlots slots(volume);
   const auto read = slots.read();
   EXPECT_TRUE(read.ok() && read->kind == SuperblockRead::Kind::kValid);
   return read->superblock;
 }
 
-void flip(VolumeClient& volume, uint64_t address) {
+void flip(VolumeSet& volume, uint64_t address) {
   std::byte byte{};
   const Piece piece{address, {LocalSlice{&byte, 1, 0}}};
   ASSERT_TRUE(volume.read({&piece, 1}).ok());

@@ -56,7 +56,7 @@ class SpaceTest : public ::testing::Test {
   }
 
   std::optional<EmbeddedVolume> brick_;
-  std::unique_ptr<VolumeClient> volume_;
+  std::unique_ptr<VolumeSet> volume_;
   std::optional<Space> space_;
   std::atomic<uint64_t> last_{0};
   std::atomic<uint64_t> durable_{0};
@@ -197,7 +197,7 @@ TEST_P(SpaceOnASoftMount, KeepsNoBlockOfAnUnansweredCall) {
     RestartingBrick brick(64, 0);
     VolumeOptions options = testing::remote_options();
     options.soft = 10ms;
-    const auto volume = testing::open_volume(brick, options);
+    const auto volume = std::move(*VolumeSet::open(brick.make_brick(), options, nullptr));
     ASSERT_TRUE(volume->alloc(kSuperblock).ok());
     Space space(*volume);
     ASSERT_TRUE(space.adopt_metadata(kSuperblock).ok());

@@ -32,7 +32,7 @@ struct SuperblockBed {
   }
 
   std::shared_ptr<ModelMedium> medium;
-  std::unique_ptr<VolumeClient> volume;
+  std::unique_ptr<VolumeSet> volume;
   Superblock superblock;
 };
 

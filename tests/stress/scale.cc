@@ -83,7 +83,7 @@ void Scale::mount() {
   options.open.client = ClientId{1};
   options.open.client_name = "scale";
   options.embedded = true;
-  auto volume = VolumeClient::open(make_embedded_brick(service_), std::move(options), nullptr);
+  auto volume = VolumeSet::open(make_embedded_brick(service_), std::move(options), nullptr);
   CHECK(volume.ok());
   std::string why;
   auto mounted = Filesystem::mount(std::move(*volume), {}, &why);

@@ -29,14 +29,14 @@ std::shared_ptr<RecordingMedium> medium_on(const BrickState& state, bool durable
                                            kCapacityBlocks, record);
 }
 
-Result<std::unique_ptr<VolumeClient>> open_volume(std::unique_ptr<Brick> brick, bool soft) {
+Result<std::unique_ptr<VolumeSet>> open_volume(std::unique_ptr<Brick> brick, bool soft) {
   VolumeOptions options;
   if (soft) options.soft = kSoft;
   options.open.client = ClientId{1};
-  return VolumeClient::open(std::move(brick), std::move(options), nullptr);
+  return VolumeSet::open(std::move(brick), std::move(options), nullptr);
 }
 
-std::unique_ptr<Filesystem> mount(std::unique_ptr<VolumeClient> volume, bool read_only, std::string* why) {
+std::unique_ptr<Filesystem> mount(std::unique_ptr<VolumeSet> volume, bool read_only, std::string* why) {
   MountOptions options;
   options.no_atime = true;
   options.read_only = read_only;

@@ -8,15 +8,15 @@
 #include "fs/operations/filesystem.h"
 #include "fs/recovery/check.h"
 #include "tests/support/recording_brick.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
 std::shared_ptr<RecordingMedium> medium_on(const BrickState& state, bool durable, bool record);
 // `soft`: as long as a mount's option of that name gives a brick.
-Result<std::unique_ptr<VolumeClient>> open_volume(std::unique_ptr<Brick> brick, bool soft = false);
+Result<std::unique_ptr<VolumeSet>> open_volume(std::unique_ptr<Brick> brick, bool soft = false);
 // Null, with `why`: it cannot be mounted, or not as wanted.
-std::unique_ptr<Filesystem> mount(std::unique_ptr<VolumeClient> volume, bool read_only, std::string* why);
+std::unique_ptr<Filesystem> mount(std::unique_ptr<VolumeSet> volume, bool read_only, std::string* why);
 std::unique_ptr<Filesystem> mount(RecordingMedium& medium, std::string* why);
 // Empty: no damage. `why`: from check_filesystem().
 std::string first_line(const Result<CheckReport>& report, const std::string& why);

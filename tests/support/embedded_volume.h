@@ -13,7 +13,7 @@
 
 #include "server/service/brick_service.h"
 #include "server/service/embedded_brick.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -42,11 +42,9 @@ class EmbeddedVolume {
   EmbeddedVolume& operator=(const EmbeddedVolume&) = delete;
 
   std::unique_ptr<Brick> brick() { return make_embedded_brick(service_); }
-  Result<std::unique_ptr<VolumeClient>> try_open(OpenMode mode = OpenMode::kExclusive) {
-    return try_open(brick(), mode);
-  }
+  Result<std::unique_ptr<VolumeSet>> try_open(OpenMode mode = OpenMode::kExclusive) { return try_open(brick(), mode); }
   // `brick`: one of brick()'s, perhaps in a wrapper.
-  Result<std::unique_ptr<VolumeClient>> try_open(std::unique_ptr<Brick> brick, OpenMode mode = OpenMode::kExclusive) {
+  Result<std::unique_ptr<VolumeSet>> try_open(std::unique_ptr<Brick> brick, OpenMode mode = OpenMode::kExclusive) {
     static std::atomic<uint64_t> last_client{0};
     VolumeOptions options;
     options.open.client = ClientId{++last_client};
@@ -54,9 +52,9 @@ class EmbeddedVolume {
     options.open.mode = mode;
     options.embedded = true;
     Holder holder;
-    return VolumeClient::open(std::move(brick), std::move(options), &holder);
+    return VolumeSet::open(std::move(brick), std::move(options), &holder);
   }
-  std::unique_ptr<VolumeClient> open(OpenMode mode = OpenMode::kExclusive) {
+  std::unique_ptr<VolumeSet> open(OpenMode mode = OpenMode::kExclusive) {
     auto volume = try_open(mode);
     EXPECT_TRUE(volume.ok()) << volume.error().what();
     return volume.ok() ? std::move(*volume) : nullptr;

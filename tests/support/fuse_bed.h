@@ -43,7 +43,7 @@ class FuseBed {
   FuseBed& operator=(const FuseBed&) = delete;
 
   Filesystem& filesystem() { return *filesystem_; }
-  VolumeClient& volume() { return filesystem_->volume(); }
+  VolumeSet& volume() { return filesystem_->volume(); }
   FuseSession& session() { return session_; }
   FuseInterrupts& interrupts() { return interrupts_; }
   const FuseDispatcher& dispatcher() const { return dispatcher_; }
@@ -91,7 +91,7 @@ class FuseBed {
     options.open.client = ClientId{1};
     options.open.client_name = "test";
     Holder holder;
-    auto client = VolumeClient::open(std::move(brick), options, &holder);
+    auto client = VolumeSet::open(std::move(brick), options, &holder);
     CHECK(client.ok());
     std::string why;
     auto mounted = Filesystem::mount(std::move(*client), {}, &why);

@@ -98,7 +98,7 @@ struct JournalBed {
   }
 
   std::shared_ptr<ModelMedium> medium;
-  std::unique_ptr<VolumeClient> volume;
+  std::unique_ptr<VolumeSet> volume;
   std::unique_ptr<Space> space;
   std::unique_ptr<Journal> journal;
   JournalEnd end;

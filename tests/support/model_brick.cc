@@ -291,7 +291,7 @@ Result<BrickStat> ModelBrick::carry_out(const calls::Stat&) {
   return stat;
 }
 
-std::unique_ptr<VolumeClient> open_model_volume(const std::shared_ptr<ModelMedium>& medium) {
+std::unique_ptr<VolumeSet> open_model_volume(const std::shared_ptr<ModelMedium>& medium) {
   {
     MutexLock lock(medium->mutex_);
     medium->stopped_ = false;
@@ -301,7 +301,7 @@ std::unique_ptr<VolumeClient> open_model_volume(const std::shared_ptr<ModelMediu
   options.open.client = ClientId{1};
   options.embedded = true;
   options.soft = std::chrono::milliseconds(100);
-  auto volume = VolumeClient::open(std::make_unique<ModelBrick>(medium), std::move(options), nullptr);
+  auto volume = VolumeSet::open(std::make_unique<ModelBrick>(medium), std::move(options), nullptr);
   EXPECT_TRUE(volume.ok());
   return volume.ok() ? std::move(*volume) : nullptr;
 }

@@ -15,7 +15,7 @@
 
 #include "transport/base/mutex.h"
 #include "transport/brick/brick.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -46,7 +46,7 @@ class ModelMedium {
 
  private:
   friend class ModelBrick;
-  friend std::unique_ptr<VolumeClient> open_model_volume(const std::shared_ptr<ModelMedium>& medium);
+  friend std::unique_ptr<VolumeSet> open_model_volume(const std::shared_ptr<ModelMedium>& medium);
   using Block = std::vector<std::byte>;
   using Blocks = std::map<uint64_t, Block>;  // by address
 
@@ -76,6 +76,6 @@ class ModelMedium {
 };
 
 // The medium's next client.
-std::unique_ptr<VolumeClient> open_model_volume(const std::shared_ptr<ModelMedium>& medium);
+std::unique_ptr<VolumeSet> open_model_volume(const std::shared_ptr<ModelMedium>& medium);
 
 }  // namespace brickfs

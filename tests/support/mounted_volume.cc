@@ -59,7 +59,7 @@ Status MountedVolume::mount(std::string* why) {
   options.open.client_name = "test";
   options.open.mode = options_.mount.read_only ? OpenMode::kReadOnly : OpenMode::kExclusive;
   options.embedded = true;
-  auto volume = TRY(VolumeClient::open(make_embedded_brick(service_), options, nullptr));
+  auto volume = TRY(VolumeSet::open(make_embedded_brick(service_), options, nullptr));
   std::string line;
   filesystem_ = TRY(Filesystem::mount(std::move(volume), options_.mount, why != nullptr ? why : &line));
   return {};

@@ -42,7 +42,7 @@ class EditedRows final : public RowSource {
   const EditedTree& tree_;
 };
 
-Status write_rows(VolumeClient& volume, SuperblockSlots& slots, Superblock superblock, const RecoveredVolume& was,
+Status write_rows(VolumeSet& volume, SuperblockSlots& slots, Superblock superblock, const RecoveredVolume& was,
                   const EditedTree& tree) {
   Space space(volume);
   for (const MetadataBlocks& part : was.metadata) TRY(space.adopt_metadata(part.blocks));
@@ -58,7 +58,7 @@ Status write_rows(VolumeClient& volume, SuperblockSlots& slots, Superblock super
 
 }  // namespace
 
-void edit_tree(VolumeClient& volume, const std::function<void(EditedTree&)>& edit) {
+void edit_tree(VolumeSet& volume, const std::function<void(EditedTree&)>& edit) {
   const auto listed = volume.list();
   ASSERT_TRUE(listed.ok());
   SuperblockSlots slots(volume);

@@ -7,7 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "fs/inode/inode_table.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -19,6 +19,6 @@ struct EditedTree {
 };
 
 // The volume must have been unmounted in order. Fails the test if it cannot.
-void edit_tree(VolumeClient& volume, const std::function<void(EditedTree&)>& edit);
+void edit_tree(VolumeSet& volume, const std::function<void(EditedTree&)>& edit);
 
 }  // namespace brickfs

@@ -79,7 +79,7 @@ void add_fields(std::vector<StoredField>& to, uint64_t address, const Fields& fi
 
 }  // namespace
 
-VolumeImage VolumeImage::of(VolumeClient& volume) {
+VolumeImage VolumeImage::of(VolumeSet& volume) {
   VolumeImage image;
   const auto listed = volume.list();
   EXPECT_TRUE(listed.ok());
@@ -98,7 +98,7 @@ VolumeImage VolumeImage::of(VolumeClient& volume) {
   return image;
 }
 
-Status VolumeImage::write_to(VolumeClient& volume) const {
+Status VolumeImage::write_to(VolumeSet& volume) const {
   for (const BlockRange& range : blocks_) TRY(volume.alloc(range));
   for (const auto& [address, page] : pages_) {
     Page copy = page;

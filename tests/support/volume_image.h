@@ -11,7 +11,7 @@
 
 #include "fs/persistence/checkpoint_format.h"
 #include "fs/persistence/journal_format.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -25,9 +25,9 @@ struct StoredField {
 class VolumeImage {
  public:
   // All that is on the volume. Fails the test if it cannot be read.
-  static VolumeImage of(VolumeClient& volume);
+  static VolumeImage of(VolumeSet& volume);
   // Onto a volume that has no blocks.
-  Status write_to(VolumeClient& volume) const;
+  Status write_to(VolumeSet& volume) const;
 
   // Every number of the superblock, the first block of the checkpoint and of the journal, and of every row in them. The
   // image must have both.

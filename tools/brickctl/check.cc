@@ -83,7 +83,7 @@ int fail(const std::string& source, const std::string& why, int exit_code) {
 
 }  // namespace
 
-int run_check(VolumeClient& volume, const Command& command) {
+int run_check(VolumeSet& volume, const Command& command) {
   const std::string& source = command.source;
   ProgressBar bar;
   const Progress progress = [&bar](std::string_view what, uint64_t done, uint64_t total) {

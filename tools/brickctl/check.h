@@ -3,7 +3,7 @@
 #pragma once
 
 #include "tools/brickctl/commands.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 
@@ -16,6 +16,6 @@ constexpr int kCheckFailed = 8;  // nothing is known: the volume cannot be read
 // `volume` is open for reading (OpenMode::kReadOnly, so that nobody changes it meanwhile), or for writing if the
 // command is to repair. Prints findings, repairs and a summary on standard output, failures and, on long runs, progress
 // on standard error. Returns the exit code.
-int run_check(VolumeClient& volume, const Command& command);
+int run_check(VolumeSet& volume, const Command& command);
 
 }  // namespace brickfs

@@ -7,14 +7,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
+#include <vector>
 
+#include "fs/source/source_volume.h"
 #include "tools/brickctl/check.h"
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/target.h"
 #include "transport/base/printable.h"
 #include "transport/base/size.h"
 #include "transport/brick/store_trouble.h"
-#include "transport/volume/volume_client.h"
+#include "transport/volume/volume_set.h"
 
 namespace brickfs {
 namespace {
@@ -135,18 +137,49 @@ int fail(const Command& command, const std::string& why, int exit_code) {
   return exit_code;
 }
 
-int run_status(const Command& command) {
-  std::string why;
-  auto target = open_target(command, OpenMode::kObserve, &why);
-  if (!target.ok()) return fail(command, why);
-  const auto stat = target->brick->stat();
-  if (!stat.ok()) return fail(command, describe_call_error(stat.error()));
-  if (command.json) {
-    print_json(to_json(*target, *stat));
-  } else {
-    print_stat(*target, *stat);
+namespace {
+
+// The command for each brick of the source, by place. A source that cannot be read is left to the command itself.
+std::vector<Command> each_brick(const Command& command) {
+  const auto source = parse_source(command.source, nullptr);
+  if (!source.ok() || !source->is_set()) return {command};
+  std::vector<Command> commands;
+  for (size_t place = 0; place < source->bricks(); ++place) {
+    commands.push_back(command);
+    commands.back().source = format_source(source->brick(place));
   }
-  return EXIT_SUCCESS;
+  return commands;
+}
+
+}  // namespace
+
+// Of a set one brick after the other: what cannot be asked does not keep the others from answering.
+int run_status(const Command& command) {
+  int exit_code = EXIT_SUCCESS;
+  Json all = Json::array();
+  const std::vector<Command> commands = each_brick(command);
+  for (const Command& one : commands) {
+    std::string why;
+    auto target = open_target(one, OpenMode::kObserve, &why);
+    const auto stat = target.ok() ? target->brick->stat() : Result<BrickStat>(target.error());
+    if (!stat.ok()) {
+      exit_code = fail(one, target.ok() ? describe_call_error(stat.error()) : why);
+      continue;
+    }
+    if (command.json) {
+      all.push_back(to_json(*target, *stat));
+    } else {
+      if (&one != &commands.front()) fmt::print("\n");
+      print_stat(*target, *stat);
+    }
+  }
+  if (!command.json || (commands.size() == 1 && all.empty())) return exit_code;
+  if (commands.size() == 1) {
+    print_json(all[0]);
+  } else {
+    print_json({{"bricks", all}});
+  }
+  return exit_code;
 }
 
 int run_list(const Command& command) {
@@ -193,15 +226,23 @@ int run_block_call(const Command& command) {
 
 namespace {
 
-Result<std::unique_ptr<VolumeClient>> open_to_check(const Command& command, std::string* why) {
-  Target target = TRY(make_target(command.source, command.secret_file, why));
+Result<std::unique_ptr<VolumeSet>> open_to_check(const Command& command, std::string* why) {
+  const Source source = TRY(parse_source(command.source, why));
+  Secret secret;
+  if (!command.secret_file.empty()) secret = TRY(read_secret_file(command.secret_file, why));
+  Target target{command.source, source, nullptr};
   VolumeOptions options;
   options.open = open_request(target, command.repair ? OpenMode::kExclusive : OpenMode::kReadOnly);
-  options.embedded = target.source.embedded();
+  options.embedded = source.embedded();
   options.soft = limits::kSoftTimeout;
-  Holder holder;
-  auto volume = VolumeClient::open(std::move(target.brick), std::move(options), &holder);
-  if (!volume.ok()) *why = describe_open_error(target, volume.error(), holder);
+  SourceFailure failure;
+  auto volume = open_source(source, command.source, secret, options, false, failure);
+  if (volume.ok()) return volume;
+  *why = failure.why;
+  if (why->empty()) {
+    *why = describe_open_error(target, volume.error(), failure.holder);
+    if (source.is_set()) *why = failure.name + ": " + *why;
+  }
   return volume;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// brickctl: raw block calls on a brick, its volumes, the check of a whole file system, and what ails a mount or a brick.
+// brickctl: raw block calls on a brick, its volumes, the check of a whole file system, and what ails a mount or a
+// brick.
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
@@ -47,7 +48,9 @@ std::optional<uint64_t> parse_number(const std::string& text) {
 CLI::App* add_verb(CLI::App& app, Arguments& arguments, const char* verb, const char* what) {
   CLI::App* sub = app.add_subcommand(verb, what);
   sub->add_option("SOURCE", arguments.command.source,
-                  "rdma://HOST[:PORT][,HOST[:PORT]]/VOLUME, tcp://HOST[:PORT]/VOLUME, memory:SIZE or file:PATH[,SIZE]")
+                  "rdma://HOST[:PORT][,HOST[:PORT]]/VOLUME, tcp://HOST[:PORT]/VOLUME, memory:SIZE or file:PATH[,SIZE]; "
+                  "status and "
+                  "check: also bricks of a set, with + between them")
       ->required();
   sub->add_option("--secret-file", arguments.command.secret_file, "what the brick asks for")->type_name("PATH");
   sub->add_flag("--json", arguments.command.json, "print one line of JSON");

@@ -69,6 +69,14 @@ void BlockLedger::committed() {
   committing_ = {};
 }
 
+bool BlockLedger::has_uncommitted() const {
+  MutexLock lock(mutex_);
+  const auto is_empty = [](const Generation& generation) {
+    return generation.born.empty() && generation.freed.empty() && generation.reborn.empty();
+  };
+  return !is_empty(current_) || !is_empty(committing_);
+}
+
 std::vector<BlockRange> BlockLedger::settle(std::span<const BlockRange> listed) {
   MutexLock lock(mutex_);
   const BlockSet there(listed);

@@ -36,6 +36,9 @@ class BlockLedger {
   void turn_over();
   void committed();
 
+  // Something was allocated or freed that no commit has covered yet.
+  bool has_uncommitted() const;
+
   // The same brick, a new session, nothing under way: its list is the truth. Returns the blocks that turned out freed.
   std::vector<BlockRange> settle(std::span<const BlockRange> listed);
   Repair plan_repair(std::span<const BlockRange> listed) const;

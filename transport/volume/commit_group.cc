@@ -27,10 +27,22 @@ Status CommitGroup::commit(const std::function<Status()>& run, const Interruptio
   return last_;
 }
 
+CommitGroup::Pause::Pause(CommitGroup& group) : group_(group) {
+  MutexLock lock(group_.mutex_);
+  group_.paused_ = true;
+  group_.changed_.notify_all();
+}
+
+CommitGroup::Pause::~Pause() {
+  MutexLock lock(group_.mutex_);
+  group_.paused_ = false;
+  while (group_.frees_ > 0) group_.changed_.wait(lock);
+}
+
 CommitGroup::FreeTurn::FreeTurn(CommitGroup& group) : group_(group) {
   MutexLock lock(group_.mutex_);
   ++group_.frees_waiting_;
-  while (group_.running_) group_.changed_.wait(lock);
+  while (group_.running_ && !group_.paused_) group_.changed_.wait(lock);
   --group_.frees_waiting_;
   ++group_.frees_;
   if (group_.frees_due_ > 0) {

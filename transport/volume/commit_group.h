@@ -19,7 +19,20 @@ class CommitGroup {
   // at a commit, the others do without that one.
   Status commit(const std::function<Status()>& run, const Interruption* by = nullptr);
 
-  // While it lives no commit runs. Waits for the one that does; commits that wait let it in first.
+  // For `run`: while it lives, frees may come in again; its end waits for them. Nothing that a free takes away may be
+  // known from before.
+  class Pause {
+   public:
+    explicit Pause(CommitGroup& group);
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    CommitGroup& group_;
+  };
+
+  // While it lives no commit runs (or it pauses). Waits for the one that does; commits that wait let it in first.
   class FreeTurn {
    public:
     explicit FreeTurn(CommitGroup& group);
@@ -35,6 +48,7 @@ class CommitGroup {
   Mutex mutex_;
   CondVar changed_;
   bool running_ ABSL_GUARDED_BY(mutex_) = false;
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;  // the one that runs
   uint64_t started_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t finished_ ABSL_GUARDED_BY(mutex_) = 0;
   Status last_ ABSL_GUARDED_BY(mutex_);

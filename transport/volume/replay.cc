@@ -83,6 +83,7 @@ Result<HandleCache::Lease> Replay::map(BlockAddress block, Records before) {
 // What has been written again so far is what a commit() at that time would have covered, so it may become durable now;
 // and must, in the order of stages, before it is unmapped.
 Status Replay::empty_memory(Records before) {
+  if (before_commit_) TRY(before_commit_());
   TRY(commit_ranges(brick_, ReplayLog::ranges_of(before)));
   const HandleCache::Claim all = handles_.take_cold(UINT64_MAX, UINT64_MAX, false);
   return for_each_call(all.blocks(), [this](BlockRange range) { return brick_.unmap(range); });

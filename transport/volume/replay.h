@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -19,8 +20,10 @@ namespace brickfs {
 
 class Replay {
  public:
-  Replay(Brick& brick, ReplayLog& log, HandleCache& handles, BlockLedger& ledger)
-      : brick_(brick), log_(log), handles_(handles), ledger_(ledger) {}
+  // `before_commit` (may be null): makes durable on other bricks what the bytes refer to; called before any of them may
+  // become durable here.
+  Replay(Brick& brick, ReplayLog& log, HandleCache& handles, BlockLedger& ledger, std::function<Status()> before_commit)
+      : brick_(brick), log_(log), handles_(handles), ledger_(ledger), before_commit_(std::move(before_commit)) {}
 
   // ENODATA: committed blocks are missing. Else as the brick's calls answer.
   Status run();
@@ -40,6 +43,7 @@ class Replay {
   ReplayLog& log_;
   HandleCache& handles_;
   BlockLedger& ledger_;
+  const std::function<Status()> before_commit_;
 
   // The batch being filled.
   std::vector<const ReplayLog::Record*> posted_;

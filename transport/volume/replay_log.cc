@@ -162,9 +162,10 @@ uint64_t ReplayLog::append(std::vector<Record> records, Room& room) {
   CHECK(room.bytes_ >= length);
   room.bytes_ -= length;
   reserved_ -= length;
-  current_.cost += cost;
-  std::move(records.begin(), records.end(), std::back_inserter(current_.records));
-  return current_number_;
+  Generation& generation = room.joins_committing_ ? committing_ : current_;
+  generation.cost += cost;
+  std::move(records.begin(), records.end(), std::back_inserter(generation.records));
+  return room.joins_committing_ ? current_number_ - 1 : current_number_;
 }
 
 void ReplayLog::turn_over() {

@@ -53,14 +53,19 @@ class ReplayLog {
     Room& operator=(Room&& other) noexcept {
       std::swap(log_, other.log_);
       std::swap(bytes_, other.bytes_);
+      std::swap(joins_committing_, other.joins_committing_);
       return *this;
     }
     ~Room();
+    // What is appended with it belongs to committing, not to current. Only by whoever commits, before it asks for
+    // committing_ranges().
+    void join_committing() { joins_committing_ = true; }
 
    private:
     friend class ReplayLog;
     ReplayLog* log_ = nullptr;
     uint64_t bytes_ = 0;
+    bool joins_committing_ = false;
   };
 
   // Nothing: no room now (wait_for_room).

@@ -24,7 +24,7 @@ VolumeClient::VolumeClient(std::unique_ptr<Brick> brick, VolumeOptions options)
       ledger_(std::make_unique<BlockLedger>()),
       handles_(std::make_unique<HandleCache>()),
       link_(std::make_unique<VolumeLink>(std::move(brick), options_.open,
-                                         options_.embedded ? std::nullopt : options_.soft, counters_)) {}
+                                         options_.embedded ? std::nullopt : options_.soft, counters_, options_.name)) {}
 
 VolumeClient::~VolumeClient() = default;
 
@@ -52,7 +52,7 @@ Status VolumeClient::restore(Brick& brick, bool restarted) {
   handles_->clear();
   if (restarted && log_->keep() == ReplayLog::Keep::kRanges) return Error(ENODATA, "an embedded brick restarted");
   if (!tracks_blocks()) return {};
-  if (restarted) return Replay(brick, *log_, *handles_, *ledger_).run();
+  if (restarted) return Replay(brick, *log_, *handles_, *ledger_, options_.before_replay_commit).run();
   const std::vector<BlockRange> listed = TRY(list_blocks(brick));
   for (const BlockRange& gone : ledger_->settle(listed)) log_->forget(gone);
   return {};
@@ -163,8 +163,6 @@ Result<BrickStat> VolumeClient::stat() {
   return in_session(patience, [](Brick& brick) { return brick.stat(); });
 }
 
-Status VolumeClient::commit() { return commit(nullptr); }
-
 Status VolumeClient::commit(const Interruption* by) {
   if (options_.open.mode != OpenMode::kExclusive) return {};
   const auto run = [this, by] {
@@ -177,14 +175,30 @@ Status VolumeClient::commit(const Interruption* by) {
 // Interrupted, it leaves to the next one what it turned over.
 Status VolumeClient::run_commit(const Interruption* by) {
   Patience patience(options_.soft, by);
-  bool turned_over = false;
+  {
+    const VolumeLink::Use use = TRY(link_->enter(patience));
+    ledger_->turn_over();
+    log_->turn_over();
+  }
+  if (options_.before_commit) {
+    Status prepared = prepare_commit(by);
+    while (prepared.code() == ENOMEM) {
+      // No memory to write what goes with it. What it covers may become durable by now, and then be unmapped.
+      TRY(commit_turned_over(patience));
+      if (!TRY(unmap_cold(std::max<uint64_t>(1, handles_->mapped_blocks() / 8), false, patience))) {
+        TRY(patience.lasts());
+        handles_->await_change(HandleCache::kRecheck);
+      }
+      prepared = prepare_commit(by);
+    }
+    TRY(prepared);
+  }
+  return commit_turned_over(patience);
+}
+
+Status VolumeClient::commit_turned_over(Patience& patience) {
   for (;;) {
     const VolumeLink::Use use = TRY(link_->enter(patience));
-    if (!turned_over) {
-      ledger_->turn_over();
-      log_->turn_over();
-      turned_over = true;
-    }
     const Status status = commit_ranges(use.brick(), log_->committing_ranges());
     if (status.ok()) {
       ledger_->committed();
@@ -195,6 +209,18 @@ Status VolumeClient::run_commit(const Interruption* by) {
     log_->commit_failed(status.error());
     return status;
   }
+}
+
+// Outside of any stay: other bricks may be waited for, while this one comes and goes.
+Status VolumeClient::prepare_commit(const Interruption* by) {
+  const CommitGroup::Pause pause(commits_);
+  const Status status = options_.before_commit(by);
+  if (!status.ok() && !status.error().is(EINTR) && !status.error().is(ENOMEM)) log_->commit_failed(status.error());
+  return status;
+}
+
+bool VolumeClient::is_clean() const {
+  return log_->keep() == ReplayLog::Keep::kBytes && log_->used_bytes() == 0 && !ledger_->has_uncommitted();
 }
 
 uint64_t VolumeClient::uncommitted_bytes() const { return log_->used_bytes(); }

@@ -45,9 +45,17 @@ struct VolumeOptions {
   bool embedded = false;                          // brick and client die together: keep nothing for replay
   std::optional<std::chrono::milliseconds> soft;  // give up after this; none: hard
   uint64_t replay_bytes = limits::kReplayBytes;
+  std::string name;  // begins what the log says of the brick: "tcp://b:20470: ", or nothing where there is one only
   // The kept bytes have passed half of their bound: commit soon, or writers will wait, and then commit
   // themselves. Called from a writer; must not block.
   std::function<void()> on_commit_wanted;
+  // One brick of several: what a commit makes durable here refers to what is on others. Called by every commit, whoever
+  // asked for it, once what it covers has been told from what comes later; returns when all that this refers to is
+  // durable elsewhere. It may write_with_commit(). Its error is the commit's. Null: refers to nothing elsewhere.
+  std::function<Status(const Interruption* by)> before_commit;
+  // The same for a brick that is being brought up to date after a restart, when some of that must become durable to go
+  // on. Called by the link's thread, which must not be waited for in it.
+  std::function<Status()> before_replay_commit;
 };
 
 class BlockLedger;
@@ -89,7 +97,12 @@ class VolumeClient final {
   // Every write(), alloc() and free() that had returned before the call is durable (on a volatile brick: visible to
   // whoever mounts next), stage by stage. EIO, ENOSPC from the brick's store: nothing is forgotten, a later commit
   // tries again.
-  Status commit();
+  Status commit(const Interruption* by = nullptr);
+  // Nothing was written, allocated or freed that a commit has not covered. False where this is not known.
+  bool is_clean() const;
+  // Within before_commit(): of the commit under way, not of the next one. ENOMEM, to be returned from there: the commit
+  // makes room, and asks again.
+  Status write_with_commit(const Piece& piece, Stage stage, const Interruption* by);
   // Kept for replay: what was written and is not committed, and what goes with it. 0 where nothing is kept.
   uint64_t uncommitted_bytes() const;
   // commit() of whole blocks whoever wrote them, stage after stage: what a new holder does about suspect blocks.
@@ -105,6 +118,8 @@ class VolumeClient final {
   void give_up_outage() { link_->give_up_outage(); }
   // Every waiting and later call fails with ECANCELED; for forced unmounts. Idempotent.
   void interrupt();
+  // Before the destructor, if another's thread may be waiting in a call: it ends with ECANCELED.
+  void abandon() { link_->abandon(); }
   // Gives the lease up. Commit before. Every later call is ECANCELED.
   Status close();
 
@@ -122,7 +137,9 @@ class VolumeClient final {
 
   // volume_data.cc
   Status write(TransferRound& round, Stage stage, Patience& patience);
-  Status transfer(TransferRound& round, Stage stage, ReplayLog::Room& room, Patience& patience);
+  enum class Shortage { kMakeRoom, kTell };  // what follows from ENOMEM
+  Status transfer(TransferRound& round, Stage stage, ReplayLog::Room& room, Patience& patience,
+                  Shortage shortage = Shortage::kMakeRoom);
   Status transfer_at_once(TransferRound& round, ReplayLog::Room& room);
   void check_session(const VolumeLink::Use& use);
   Status gather(const VolumeLink::Use& use, TransferRound& round);
@@ -133,8 +150,9 @@ class VolumeClient final {
   Result<bool> unmap_cold(uint64_t blocks, bool writable, Patience& patience);
   bool bounds_writable() const { return log_->keep() == ReplayLog::Keep::kBytes; }
   void bound_writable(Patience& patience);
-  Status commit(const Interruption* by);
   Status run_commit(const Interruption* by);
+  Status prepare_commit(const Interruption* by);
+  Status commit_turned_over(Patience& patience);
 
   const VolumeOptions options_;
   VolumeCounters counters_;

@@ -2,6 +2,7 @@
 // How a VolumeClient moves bytes: handles for every touched block, one batch, and the kept copy of what was written.
 #include <algorithm>
 
+#include "transport/base/check.h"
 #include "transport/brick/limits.h"
 #include "transport/volume/transfer_round.h"
 #include "transport/volume/volume_client.h"
@@ -36,6 +37,15 @@ Status VolumeClient::write(TransferRound& round, Stage stage, Patience& patience
   return {};
 }
 
+Status VolumeClient::write_with_commit(const Piece& piece, Stage stage, const Interruption* by) {
+  Patience patience(options_.soft, by);
+  TransferRound round(std::span(&piece, 1), Direction::kWrite);
+  std::optional<ReplayLog::Room> room = log_->try_reserve(round.total_bytes(), stage);
+  CHECK(room.has_value());  // only data waits for room
+  room->join_committing();
+  return transfer(round, stage, *room, patience, Shortage::kTell);
+}
+
 Result<ReplayLog::Room> VolumeClient::reserve(uint64_t bytes, Stage stage, Patience& patience) {
   bool others_commit = options_.on_commit_wanted != nullptr;  // in time, as it should be
   for (;;) {
@@ -52,7 +62,8 @@ Result<ReplayLog::Room> VolumeClient::reserve(uint64_t bytes, Stage stage, Patie
   }
 }
 
-Status VolumeClient::transfer(TransferRound& round, Stage stage, ReplayLog::Room& room, Patience& patience) {
+Status VolumeClient::transfer(TransferRound& round, Stage stage, ReplayLog::Room& room, Patience& patience,
+                              Shortage shortage) {
   int refusals = 0;
   while (!round.finished()) {
     Status status;
@@ -69,7 +80,7 @@ Status VolumeClient::transfer(TransferRound& round, Stage stage, ReplayLog::Room
         continue;
       }
     }
-    if (!status.error().is(ENOMEM)) return status;
+    if (!status.error().is(ENOMEM) || shortage == Shortage::kTell) return status;
     TRY(make_room(patience));
   }
   return {};

@@ -47,9 +47,10 @@ Status Patience::wait(CondVar& changed, MutexLock& lock, Clock::time_point heard
 Status Patience::lasts() { return check(soft_ ? Clock::now() : Clock::time_point()); }
 
 VolumeLink::VolumeLink(std::unique_ptr<Brick> brick, OpenRequest request, std::optional<milliseconds> soft,
-                       VolumeCounters& counters)
+                       VolumeCounters& counters, std::string name)
     : soft_(soft),
       counters_(counters),
+      name_(std::move(name)),
       request_(std::move(request)),
       jitter_(static_cast<uint32_t>(request_.client)),
       brick_(std::move(brick)) {
@@ -143,12 +144,12 @@ void VolumeLink::lose_current(Error error) {
   error_ = error;
   if (error.is(ERESTART)) {  // works, and could work better: what is under way ends in peace
     text_ = fmt::format("changing over: {}", error.what());
-    log::info("{}", text_);
+    log::info("{}{}", name_, text_);
   } else {
     const auto seconds = soft_ ? std::chrono::duration<double>(*soft_).count() : 0;
     text_ = fmt::format("brick unreachable: {}; operations {}", describe(error),
                         soft_ ? fmt::format("fail after {:g} s", seconds) : "wait");
-    log::warn("{}", text_);
+    log::warn("{}{}", name_, text_);
   }
   changed_.notify_all();
 }
@@ -186,7 +187,7 @@ void VolumeLink::fail(Error error, std::string text) {
   error_ = error;
   failed_ = true;
   text_ = std::move(text);
-  if (!error.is(ECANCELED)) log::error("{}", text_);
+  if (!error.is(ECANCELED)) log::error("{}{}", name_, text_);
   changed_.notify_all();
 }
 
@@ -194,7 +195,7 @@ void VolumeLink::give_up_outage() {
   MutexLock lock(mutex_);
   if (state_ != State::kWaiting || outage_given_up_) return;
   outage_given_up_ = true;
-  log::warn("operations fail until the brick is back");
+  log::warn("{}operations fail until the brick is back", name_);
   changed_.notify_all();
 }
 
@@ -312,7 +313,7 @@ void VolumeLink::reconnect() {
     if (!await_retry(delay)) return;
     delay = std::min(delay * 2, limits::kReconnectMost);
   }
-  log::info("brick is back after {} ms",
+  log::info("{}brick is back after {} ms", name_,
             std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - lost_at).count());
 }
 
@@ -323,7 +324,7 @@ void VolumeLink::tell_refusal(Error error) {
   if (state_ != State::kWaiting || error_.is(error.code())) return;
   error_ = error;
   text_ = fmt::format("the brick refuses this client: {}; it is tried again", error.what());
-  log::warn("{}", text_);
+  log::warn("{}{}", name_, text_);
 }
 
 // False: there is nothing more to try.

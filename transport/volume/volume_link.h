@@ -56,8 +56,9 @@ class VolumeLink {
   using Restore = std::function<Status(Brick& brick, bool restarted)>;
 
   // `soft`: a session in which the brick has been silent for so long is given up. `counters`: of waits.
+  // `name`: what begins lines about it in the log; may be empty.
   VolumeLink(std::unique_ptr<Brick> brick, OpenRequest request, std::optional<std::chrono::milliseconds> soft,
-             VolumeCounters& counters);
+             VolumeCounters& counters, std::string name = {});
   ~VolumeLink();  // leaves the lease alone
   VolumeLink(const VolumeLink&) = delete;
   VolumeLink& operator=(const VolumeLink&) = delete;
@@ -112,6 +113,8 @@ class VolumeLink {
 
   // Ends all waiting with ECANCELED, now and for ever, and cuts what is under way off.
   void interrupt();
+  // Ends all waiting with ECANCELED, as the destructor does, which is to follow.
+  void abandon() { cancel(End::kAbandon); }
   // Waits for what is under way, gives the lease up.
   Status close();
 
@@ -135,6 +138,7 @@ class VolumeLink {
 
   const std::optional<std::chrono::milliseconds> soft_;
   VolumeCounters& counters_;
+  const std::string name_;
   OpenRequest request_;  // resume: the thread's, after open()
   Restore restore_;      // fixed before the thread starts
 

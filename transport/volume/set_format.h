@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a set keeps on its bricks beside the volume: docs/format.md, section "Sets". Little-endian.
+//
+// Place 0, in the superblock's block between its second slot and the mark: the *roll* (which bricks belong to the set)
+// and the *commit record* (what was durable on the other bricks, and in which of their lives), two slots each. Every
+// other place, in its first block: the member's *mark*, twice.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "transport/brick/limits.h"
+#include "transport/volume/group.h"
+
+namespace brickfs {
+
+using SetId = std::array<std::byte, 16>;     // of a set; random
+using MemberId = std::array<std::byte, 16>;  // of a place of a set; random
+
+constexpr size_t kSetSlotBytes = 4096;
+constexpr uint64_t kMarkBytes = 4096;  // at the end of the superblock's block: fs/persistence/volume_mark.h
+constexpr std::array<uint64_t, 2> kRollAddress = {kBlockBytes - kMarkBytes - 2 * kSetSlotBytes,
+                                                  kBlockBytes - kMarkBytes - kSetSlotBytes};
+constexpr std::array<uint64_t, 2> kCommitRecordAddress = {kRollAddress[0] - 2 * kSetSlotBytes,
+                                                          kRollAddress[0] - kSetSlotBytes};
+
+struct StoredMember {
+  MemberId id{};
+  char name[40] = {};  // for people: the address by which it joined, ended by a zero byte
+};
+
+struct StoredRoll {
+  static constexpr uint64_t kMagic = 0x314c'4f52'4b43'5242;  // "BRCKROL1"
+
+  uint64_t magic = kMagic;
+  SetId set{};
+  uint64_t generation = 0;  // the higher one is in force
+  uint64_t places = 0;      // at least 2
+  StoredMember members[limits::kBricksPerSet] = {};
+  std::byte reserved[464] = {};
+  uint64_t checksum = 0;  // xxh3-64 of all bytes before, not seeded
+};
+static_assert(sizeof(StoredRoll) == kSetSlotBytes && offsetof(StoredRoll, members) == 40);
+static_assert(offsetof(StoredRoll, checksum) == 4088);
+static_assert(std::has_unique_object_representations_v<StoredRoll>);
+
+struct StoredMemberMark {
+  static constexpr uint64_t kMagic = 0x314d'454d'4b43'5242;  // "BRCKMEM1"
+  // Written one after the other, each durable before the next step: with the first alone the brick is about to join and
+  // has nothing of the set yet; with the second it belongs to it.
+  static constexpr uint64_t kJoiningOffset = 0;
+  static constexpr uint64_t kJoinedOffset = 4096;
+
+  uint64_t magic = kMagic;
+  SetId set{};
+  MemberId member{};
+  uint64_t place = 0;
+  uint64_t joined = 0;    // 1 in the second
+  uint64_t checksum = 0;  // xxh3-64 of the 56 bytes before, not seeded
+};
+static_assert(sizeof(StoredMemberMark) == 64 && offsetof(StoredMemberMark, checksum) == 56);
+
+struct StoredCommitRecord {
+  static constexpr uint64_t kMagic = 0x3152'4d43'4b43'5242;  // "BRCKCMR1"
+
+  uint64_t magic = kMagic;
+  SetId set{};
+  uint64_t number = 0;    // the higher one is in force
+  uint64_t position = 0;  // what is in the volume's journal up to this transaction is durable on every other place
+  uint64_t places = 0;
+  uint64_t boots[limits::kBricksPerSet] = {};  // boot id of each place's brick, by place; [0] is not used
+  uint64_t checksum = 0;                       // xxh3-64 of all bytes before, not seeded
+};
+static_assert(sizeof(StoredCommitRecord) == 568 && offsetof(StoredCommitRecord, checksum) == 560);
+
+}  // namespace brickfs

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/volume/set_membership.h"
+
+#include <fmt/core.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/base/check.h"
+
+namespace brickfs {
+namespace {
+
+template <typename Stored>
+uint64_t checksum_of_set(const Stored& stored) {
+  return XXH3_64bits(&stored, offsetof(Stored, checksum));
+}
+
+template <typename Stored>
+bool is_sound(const Stored& stored) {
+  return stored.magic == Stored::kMagic && stored.checksum == checksum_of_set(stored);
+}
+
+template <typename Stored>
+Status read_stored(VolumeClient& volume, uint64_t address, Stored& stored) {
+  const Piece piece{address, {{reinterpret_cast<std::byte*>(&stored), sizeof(stored), 0}}};
+  return volume.read(std::span(&piece, 1));
+}
+
+// Before anything of the next step.
+template <typename Stored>
+Status write_stored(VolumeClient& volume, uint64_t address, Stored& stored) {
+  stored.checksum = checksum_of_set(stored);
+  const Piece piece{address, {{reinterpret_cast<std::byte*>(&stored), sizeof(stored), 0}}};
+  TRY(volume.write(std::span(&piece, 1), Stage::kSuperblock));
+  return volume.commit();
+}
+
+Roll decode_roll(const StoredRoll& stored) {
+  Roll roll{stored.set, stored.generation, {}};
+  for (uint64_t place = 0; place < stored.places; ++place) {
+    const StoredMember& member = stored.members[place];
+    roll.members.push_back({member.id, std::string(member.name, strnlen(member.name, sizeof(member.name) - 1))});
+  }
+  return roll;
+}
+
+std::string names_of(const Roll& roll) {
+  std::string names;
+  for (const Roll::Member& member : roll.members) names += (names.empty() ? "" : " + ") + member.name;
+  return names;
+}
+
+}  // namespace
+
+Result<std::optional<Roll>> read_roll(VolumeClient& first) {
+  std::optional<Roll> newest;
+  for (const uint64_t address : kRollAddress) {
+    StoredRoll stored;
+    TRY(read_stored(first, address, stored));
+    if (!is_sound(stored) || stored.places < 2 || stored.places > limits::kBricksPerSet) continue;
+    if (!newest || stored.generation > newest->generation) newest = decode_roll(stored);
+  }
+  return newest;
+}
+
+Status write_roll(VolumeClient& first, Roll& roll) {
+  CHECK(roll.members.size() >= 2 && roll.members.size() <= limits::kBricksPerSet);
+  StoredRoll stored;
+  stored.set = roll.set;
+  stored.generation = ++roll.generation;
+  stored.places = roll.members.size();
+  for (size_t place = 0; place < roll.members.size(); ++place) {
+    stored.members[place].id = roll.members[place].id;
+    roll.members[place].name.copy(stored.members[place].name, sizeof(StoredMember::name) - 1);
+  }
+  return write_stored(first, kRollAddress[roll.generation % 2], stored);
+}
+
+Result<std::optional<MemberMark>> read_member_mark(VolumeClient& member, size_t place) {
+  const uint64_t block = raw(first_block_of(place).start);
+  for (const uint64_t offset : {StoredMemberMark::kJoinedOffset, StoredMemberMark::kJoiningOffset}) {
+    StoredMemberMark stored;
+    TRY(read_stored(member, block + offset, stored));
+    if (!is_sound(stored) || stored.place != place) continue;
+    return std::optional(MemberMark{stored.set, stored.member, stored.place, stored.joined == 1});
+  }
+  return std::optional<MemberMark>();
+}
+
+Status write_member_mark(VolumeClient& member, const MemberMark& mark) {
+  StoredMemberMark stored;
+  stored.set = mark.set;
+  stored.member = mark.member;
+  stored.place = mark.place;
+  stored.joined = mark.joined ? 1 : 0;
+  const uint64_t offset = mark.joined ? StoredMemberMark::kJoinedOffset : StoredMemberMark::kJoiningOffset;
+  return write_stored(member, raw(first_block_of(mark.place).start) + offset, stored);
+}
+
+Result<std::optional<CommitRecord>> read_commit_record(VolumeClient& first, const SetId& set) {
+  std::optional<CommitRecord> newest;
+  for (const uint64_t address : kCommitRecordAddress) {
+    StoredCommitRecord stored;
+    TRY(read_stored(first, address, stored));
+    if (!is_sound(stored) || stored.set != set || stored.places > limits::kBricksPerSet) continue;
+    if (newest && newest->number > stored.number) continue;
+    newest = CommitRecord{stored.number, stored.position, {}};
+    for (uint64_t place = 0; place < stored.places; ++place) newest->boots.push_back(BootId{stored.boots[place]});
+  }
+  return newest;
+}
+
+StoredCommitRecord encode_commit_record(const SetId& set, uint64_t number, uint64_t position,
+                                        std::span<const BootId> boots) {
+  StoredCommitRecord stored;
+  stored.set = set;
+  stored.number = number;
+  stored.position = position;
+  stored.places = boots.size();
+  for (size_t place = 1; place < boots.size(); ++place) stored.boots[place] = static_cast<uint64_t>(boots[place]);
+  stored.checksum = checksum_of_set(stored);
+  return stored;
+}
+
+Result<std::string> describe_membership(VolumeClient& volume, std::span<const BlockRange> listed) {
+  if (contains_block(listed, first_block_of(0).start)) {
+    const auto roll = TRY(read_roll(volume));
+    if (!roll) return std::string();
+    return fmt::format("it is the first of the {} bricks of a striped volume: name them all, as {}",
+                       roll->members.size(), names_of(*roll));
+  }
+  for (size_t place = 1; place < limits::kBricksPerSet; ++place) {
+    if (!contains_block(listed, first_block_of(place).start)) continue;
+    const auto mark = TRY(read_member_mark(volume, place));
+    if (!mark || !mark->joined) continue;
+    return fmt::format("it is brick {} of the striped volume {}: name all of its bricks, the first one first",
+                       place + 1, text_of(mark->set));
+  }
+  return std::string();
+}
+
+bool contains_block(std::span<const BlockRange> listed, BlockAddress block) {
+  return std::ranges::any_of(listed,
+                             [block](const BlockRange& range) { return range.start <= block && block < range.end(); });
+}
+
+std::string text_of(const SetId& id) {
+  std::string text;
+  for (size_t i = 0; i < id.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned>(id[i]));
+  }
+  return text;
+}
+
+}  // namespace brickfs

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which bricks a set has, as it stands on them (transport/volume/set_format.h, docs/sets.md): the roll on place 0,
+// which decides, and the mark on each other place, by which a brick is known that is named in a wrong place or alone.
+//
+// Threads: one, before the volume is served.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/base/result.h"
+#include "transport/volume/set_format.h"
+#include "transport/volume/volume_client.h"
+
+namespace brickfs {
+
+struct Roll {
+  struct Member {
+    MemberId id{};
+    std::string name;  // at most 39 bytes of it are kept
+  };
+  SetId set{};
+  uint64_t generation = 0;
+  std::vector<Member> members;  // by place
+};
+
+struct MemberMark {
+  SetId set{};
+  MemberId member{};
+  uint64_t place = 0;
+  bool joined = false;
+};
+
+struct CommitRecord {
+  uint64_t number = 0;
+  uint64_t position = 0;
+  std::vector<BootId> boots;  // by place
+};
+
+// Errors of all: the volume's. What reads needs the block to be allocated, and answers nothing where nothing verifies.
+Result<std::optional<Roll>> read_roll(VolumeClient& first);
+// Durable when it returns; raises the generation. The former one stays in the other slot.
+Status write_roll(VolumeClient& first, Roll& roll);
+
+// Of the place whose first block it is.
+Result<std::optional<MemberMark>> read_member_mark(VolumeClient& member, size_t place);
+Status write_member_mark(VolumeClient& member, const MemberMark& mark);  // durable when it returns
+
+Result<std::optional<CommitRecord>> read_commit_record(VolumeClient& first, const SetId& set);
+StoredCommitRecord encode_commit_record(const SetId& set, uint64_t number, uint64_t position,
+                                        std::span<const BootId> boots);
+
+// A volume that was opened as one of one brick, with these blocks, and is of a set: one line about it, without the
+// brick's name. Empty: it is of none.
+Result<std::string> describe_membership(VolumeClient& volume, std::span<const BlockRange> listed);
+
+bool contains_block(std::span<const BlockRange> listed, BlockAddress block);
+std::string text_of(const SetId& id);
+
+}  // namespace brickfs

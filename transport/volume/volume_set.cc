@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a set does with the calls of the file system; volume_set_open.cc opens it.
+#include "transport/volume/volume_set.h"
+
+#include <algorithm>
+
+#include "transport/base/check.h"
+#include "transport/base/thread.h"
+#include "transport/volume/set_membership.h"
+
+namespace brickfs {
+namespace {
+
+// The worst comes first.
+int rank_of(LinkState::Kind kind) {
+  switch (kind) {
+    case LinkState::Kind::kFailed:
+      return 3;
+    case LinkState::Kind::kWaiting:
+      return 2;
+    case LinkState::Kind::kSilent:
+      return 1;
+    case LinkState::Kind::kConnected:
+      break;
+  }
+  return 0;
+}
+
+// The parts of ascending or other ranges that are on each place.
+std::vector<std::vector<BlockRange>> by_place(const VolumeSet& set, std::span<const BlockRange> blocks) {
+  std::vector<std::vector<BlockRange>> parts(set.places());
+  for (const BlockRange& range : blocks) parts[set.place_of(range.start)].push_back(range);
+  return parts;
+}
+
+}  // namespace
+
+VolumeSet::~VolumeSet() {
+  // A thread of place 0's may be waiting for the others.
+  for (const auto& member : members_) member->abandon();
+}
+
+VolumeClient& VolumeSet::member_of(uint64_t address) const {
+  const size_t place = place_of(block_of(address));
+  CHECK(place < places());
+  return *members_[place];
+}
+
+Session VolumeSet::session() const {
+  Session session = members_[0]->session();
+  for (size_t place = 1; place < places(); ++place) {
+    const Session other = members_[place]->session();
+    session.capacity_blocks += other.capacity_blocks;
+    session.memory_blocks += other.memory_blocks;
+    session.suspect_blocks += other.suspect_blocks;
+    session.lease = std::min(session.lease, other.lease);
+    if (other.durability == Durability::kVolatile) session.durability = Durability::kVolatile;
+  }
+  return session;
+}
+
+LinkState VolumeSet::link_state() const {
+  if (!is_striped()) return members_[0]->link_state();
+  LinkState worst;
+  for (size_t place = 0; place < places(); ++place) {
+    LinkState state = members_[place]->link_state();
+    if (place > 0 && rank_of(state.kind) <= rank_of(worst.kind)) continue;
+    if (state.kind != LinkState::Kind::kConnected) state.text = names_[place] + ": " + state.text;
+    worst = std::move(state);
+  }
+  return worst;
+}
+
+bool VolumeSet::is_away() const {
+  return std::ranges::any_of(members_, [](const auto& member) { return member->is_away(); });
+}
+
+LatencyCounts VolumeSet::counts(VolumeCall call) const {
+  LatencyCounts all;
+  for (const auto& member : members_) all += member->counters().counts(call);
+  return all;
+}
+
+Status VolumeSet::final_error() const {
+  for (const auto& member : members_) TRY(member->final_error());
+  return {};
+}
+
+Status VolumeSet::alloc(BlockRange blocks) { return member_of(raw(blocks.start)).alloc(blocks); }
+
+Status VolumeSet::free(BlockRange blocks) { return member_of(raw(blocks.start)).free(blocks); }
+
+Result<std::vector<BlockRange>> VolumeSet::list() {
+  if (!is_striped()) return members_[0]->list();
+  std::vector<BlockRange> all;
+  for (size_t place = 0; place < places(); ++place) {
+    for (BlockRange blocks : TRY(members_[place]->list())) {
+      const bool elsewhere =
+          place_of(blocks.start) != place || raw(blocks.end()) > raw(first_block_of(place + 1).start);
+      if (elsewhere) return Error(EUCLEAN, "a block on the wrong brick");
+      const BlockRange mark = first_block_of(place);
+      if (place > 0 && blocks.start == mark.start) blocks = {mark.end(), blocks.count - 1};
+      if (blocks.count > 0) all.push_back(blocks);
+    }
+  }
+  return all;
+}
+
+Result<BrickStat> VolumeSet::stat() {
+  BrickStat all = TRY(members_[0]->stat());
+  for (size_t place = 1; place < places(); ++place) {
+    const BrickStat one = TRY(members_[place]->stat());
+    all.volume_capacity_blocks += one.volume_capacity_blocks;
+    all.volume_used_blocks += one.volume_used_blocks;
+    all.volume_mapped_blocks += one.volume_mapped_blocks;
+    all.brick_capacity_blocks += one.brick_capacity_blocks;
+    all.brick_used_blocks += one.brick_used_blocks;
+    all.memory_blocks += one.memory_blocks;
+    all.resident_blocks += one.resident_blocks;
+    all.allocatable_blocks += one.allocatable_blocks;
+    all.commits += one.commits;
+    all.committed_bytes += one.committed_bytes;
+  }
+  return all;
+}
+
+void VolumeSet::map_ahead(BlockRange blocks) {
+  if (is_valid(blocks)) member_of(raw(blocks.start)).map_ahead(blocks);
+}
+
+// --- data
+
+bool VolumeSet::is_one_place(std::span<const Piece> pieces, size_t* place) const {
+  *place = 0;
+  if (!is_striped()) return true;
+  if (pieces.empty()) return true;
+  *place = place_of(block_of(pieces.front().address));
+  return std::ranges::all_of(pieces, [&](const Piece& piece) { return place_of(block_of(piece.address)) == *place; });
+}
+
+std::vector<Piece> VolumeSet::with_keys_of(size_t place, std::span<const Piece> pieces) const {
+  std::vector<Piece> own(pieces.begin(), pieces.end());
+  const SharedLock lock(keys_mutex_);
+  for (Piece& piece : own) {
+    for (LocalSlice& slice : piece.local) {
+      if (slice.local_key != 0) slice.local_key = keys_[slice.local_key - 1][place];
+    }
+  }
+  return own;
+}
+
+// Place by place: a request of the kernel's hardly ever touches two.
+template <typename Call>
+Status VolumeSet::on_each_place(std::span<const Piece> pieces, Call&& call) {
+  if (!is_striped()) return call(*members_[0], pieces);
+  size_t only = 0;
+  if (is_one_place(pieces, &only)) {
+    if (only >= places()) return Error(EIO, "on a brick that the set has not");
+    return call(*members_[only], std::span<const Piece>(with_keys_of(only, pieces)));
+  }
+  std::vector<std::vector<Piece>> parts(places());
+  for (const Piece& piece : pieces) {
+    const size_t place = place_of(block_of(piece.address));
+    if (place >= places()) return Error(EIO, "on a brick that the set has not");
+    parts[place].push_back(piece);
+  }
+  for (size_t place = 0; place < places(); ++place) {
+    if (parts[place].empty()) continue;
+    TRY(call(*members_[place], std::span<const Piece>(with_keys_of(place, parts[place]))));
+  }
+  return {};
+}
+
+Status VolumeSet::read(std::span<const Piece> pieces, const Interruption* by) {
+  return on_each_place(pieces,
+                       [&](VolumeClient& member, std::span<const Piece> part) { return member.read(part, by); });
+}
+
+Status VolumeSet::write(std::span<const Piece> pieces, Stage stage, const Interruption* by) {
+  return on_each_place(
+      pieces, [&](VolumeClient& member, std::span<const Piece> part) { return member.write(part, stage, by); });
+}
+
+Status VolumeSet::try_read(std::span<const Piece> pieces) {
+  return on_each_place(pieces, [](VolumeClient& member, std::span<const Piece> part) { return member.try_read(part); });
+}
+
+Status VolumeSet::try_write(std::span<const Piece> pieces) {
+  return on_each_place(pieces,
+                       [](VolumeClient& member, std::span<const Piece> part) { return member.try_write(part); });
+}
+
+Result<RegisteredMemory> VolumeSet::register_memory(std::span<std::byte> memory) {
+  if (!is_striped()) return members_[0]->register_memory(memory);
+  auto registrations = std::make_shared<std::vector<RegisteredMemory>>();
+  std::vector<uint32_t> keys;
+  for (const auto& member : members_) {
+    registrations->push_back(TRY(member->register_memory(memory)));
+    keys.push_back(registrations->back().local_key());
+  }
+  if (std::ranges::all_of(keys, [](uint32_t key) { return key == 0; })) {
+    return RegisteredMemory(0, [registrations] { registrations->clear(); });
+  }
+  const ExclusiveLock lock(keys_mutex_);
+  const auto free = std::ranges::find_if(keys_, [](const auto& entry) { return entry.empty(); });
+  const auto index = static_cast<uint32_t>(free - keys_.begin());
+  if (free == keys_.end()) keys_.emplace_back();
+  keys_[index] = std::move(keys);
+  return RegisteredMemory(index + 1, [this, registrations, index] {
+    {
+      const ExclusiveLock release(keys_mutex_);
+      keys_[index].clear();
+    }
+    registrations->clear();
+  });
+}
+
+// --- commits
+
+Status VolumeSet::commit() {
+  // Place 0 last, and with it what before_commit() says.
+  return members_[0]->commit();
+}
+
+Status VolumeSet::commit_others(const Interruption* by) {
+  std::vector<VolumeClient*> touched;
+  for (size_t place = 1; place < places(); ++place) {
+    if (!members_[place]->is_clean()) touched.push_back(members_[place].get());
+  }
+  if (touched.empty()) return {};
+  std::vector<Status> results(touched.size());
+  std::vector<Thread> threads;
+  for (size_t i = 1; i < touched.size(); ++i) {
+    threads.push_back(Thread([&results, &touched, i, by] { results[i] = touched[i]->commit(by); }));
+  }
+  results[0] = touched[0]->commit(by);
+  for (Thread& thread : threads) thread.join();
+  for (const Status& result : results) TRY(result);
+  return {};
+}
+
+Status VolumeSet::before_commit(const Interruption* by) {
+  std::optional<uint64_t> position;
+  if (keeps_record_) {
+    MutexLock lock(mutex_);
+    // Before the others are asked: what is written later is not covered.
+    if (position_) position = position_();
+  }
+  TRY(commit_others(by));
+  if (!position) return {};
+  return write_commit_record(*position, by);
+}
+
+Status VolumeSet::write_commit_record(uint64_t position, const Interruption* by) {
+  std::vector<BootId> boots;
+  for (const auto& member : members_) boots.push_back(member->session().boot);
+  StoredCommitRecord stored = encode_commit_record(id_, record_number_ + 1, position, boots);
+  const Piece piece{kCommitRecordAddress[(record_number_ + 1) % 2],
+                    {{reinterpret_cast<std::byte*>(&stored), sizeof(stored), 0}}};
+  TRY(members_[0]->write_with_commit(piece, Stage::kJournal, by));
+  ++record_number_;
+  return {};
+}
+
+void VolumeSet::set_commit_position(std::function<uint64_t()> position) {
+  MutexLock lock(mutex_);
+  position_ = std::move(position);
+}
+
+uint64_t VolumeSet::uncommitted_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& member : members_) bytes += member->uncommitted_bytes();
+  return bytes;
+}
+
+Status VolumeSet::commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
+                                std::span<const BlockRange> superblock) {
+  if (!is_striped()) return members_[0]->commit_blocks(data, journal, superblock);
+  auto parts = by_place(*this, data);
+  for (size_t place = 1; place < places(); ++place) {
+    if (members_[place]->session().suspect_blocks == 0) continue;
+    parts[place].push_back(first_block_of(place));  // the mark, which list() does not show
+    TRY(members_[place]->commit_blocks(parts[place], {}, {}));
+  }
+  if (members_[0]->session().suspect_blocks == 0) return {};
+  return members_[0]->commit_blocks(parts[0], journal, superblock);
+}
+
+// --- all of it
+
+void VolumeSet::give_up_silent(std::chrono::milliseconds silence) {
+  for (const auto& member : members_) member->give_up_silent(silence);
+}
+
+void VolumeSet::give_up_outage() {
+  for (const auto& member : members_) member->give_up_outage();
+}
+
+void VolumeSet::interrupt() {
+  for (const auto& member : members_) member->interrupt();
+}
+
+// From the last place to the first: a thread of place 0's may be waiting for the others.
+Status VolumeSet::close() {
+  Status result;
+  for (size_t place = places(); place-- > 0;) {
+    const Status closed = members_[place]->close();
+    if (!closed.ok()) result = closed;
+  }
+  return result;
+}
+
+}  // namespace brickfs

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// A volume on the bricks of its set: what the file system is built on. It has VolumeClient's interface and one
+// VolumeClient for each brick, which keeps what is a matter of one brick: sessions, boot ids, leases, fencing, handles,
+// replay. A set of one passes everything through.
+//
+// Blocks are on the brick of their group (transport/volume/group.h). The members of a striped set are of one
+// durability.
+//
+// **Commits.** Only place 0 has what refers to other bricks: journal, checkpoints, superblock. So a commit of place 0,
+// whoever asks for it, first draws the line between what it covers and what comes later; then makes durable on all
+// other places what was written there; then writes the commit record; then commits what is before the line. A commit of
+// another place is of data alone, and needs no order.
+//
+// **A brick and the client crash together.** Place 0's memory then has a journal whose latest part refers to what
+// another brick has lost. So the commit record says up to which transaction all is durable elsewhere, and in which
+// boots of the other bricks: if one of them has another boot now, nothing behind that transaction is believed
+// (trusted_position()).
+//
+// Errors and threads: as VolumeClient. An operation waits for the bricks that it touches, and no other.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/base/mutex.h"
+#include "transport/base/result.h"
+#include "transport/volume/group.h"
+#include "transport/volume/set_format.h"
+#include "transport/volume/volume_client.h"
+
+namespace brickfs {
+
+// A brick by its name for people, an address, which is also kept in the roll.
+struct SetBrick {
+  std::string name;
+  std::unique_ptr<Brick> brick;
+};
+
+// Why a set was not opened.
+struct SetRefusal {
+  size_t place = 0;  // the brick that it is about
+  Holder holder;     // with EBUSY
+  std::string why;   // one line that names the brick, unless the error alone says it all (Brick::open's)
+};
+
+class VolumeSet final {
+ public:
+  // A set of one, whatever the brick may say of other places. Errors as VolumeClient::open.
+  static Result<std::unique_ptr<VolumeSet>> open(std::unique_ptr<Brick> brick, VolumeOptions options, Holder* holder);
+  // The bricks in the order of their places, which have to be all of the set's (EUCLEAN: they do not belong together).
+  // A volume that holds nothing yet becomes a set of them. `grow`: so does one of fewer bricks, if those behind are
+  // empty (docs/sets.md, "Growing"). What was opened is closed again on an error.
+  static Result<std::unique_ptr<VolumeSet>> open(std::vector<SetBrick> bricks, const VolumeOptions& options, bool grow,
+                                                 SetRefusal* refusal);
+  ~VolumeSet();
+
+  size_t places() const { return members_.size(); }
+  bool is_striped() const { return members_.size() > 1; }
+  size_t place_of(BlockAddress block) const { return is_striped() ? brickfs::place_of(group_of(raw(block))) : 0; }
+  VolumeClient& member(size_t place) { return *members_[place]; }
+  const VolumeClient& member(size_t place) const { return *members_[place]; }
+  const std::string& name_of(size_t place) const { return names_[place]; }
+  // Of a striped set.
+  const SetId& id() const { return id_; }
+
+  // --- as VolumeClient. What adds up is the sum, what is said of one brick that of the worst or of place 0.
+  bool is_embedded() const { return members_[0]->is_embedded(); }
+  Session session() const;
+  LinkState link_state() const;                 // of the first member that is not connected
+  bool is_away() const;                         // any is
+  Status final_error() const;                   // of any
+  LatencyCounts counts(VolumeCall call) const;  // of all members together: VolumeCounters
+
+  Status alloc(BlockRange blocks);  // the blocks of one place
+  Status free(BlockRange blocks);   // the same
+  Result<std::vector<BlockRange>> list();
+  Result<BrickStat> stat();
+  void map_ahead(BlockRange blocks);
+
+  Status read(std::span<const Piece> pieces, const Interruption* by = nullptr);
+  Status write(std::span<const Piece> pieces, Stage stage, const Interruption* by = nullptr);
+  Status try_read(std::span<const Piece> pieces);
+  Status try_write(std::span<const Piece> pieces);
+
+  Status commit();
+  uint64_t uncommitted_bytes() const;
+  Status commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
+                       std::span<const BlockRange> superblock);
+
+  Result<RegisteredMemory> register_memory(std::span<std::byte> memory);
+  void give_up_silent(std::chrono::milliseconds silence);
+  void give_up_outage();
+  void interrupt();
+  Status close();
+
+  // --- what the journal of the volume says and asks, of a striped durable set; of any other nothing comes of it
+  // From now on commits leave a record of `position`: what is in the journal up to it, and the data that this shows,
+  // was written before the call. Null: no more.
+  void set_commit_position(std::function<uint64_t()> position);
+  // A brick has lost what was not committed there, while the journal has not: it is to be believed up to this
+  // transaction. Nothing: all of it.
+  std::optional<uint64_t> trusted_position() const { return trusted_position_; }
+
+ private:
+  VolumeSet() = default;
+  class Joining;
+  Status settle_trust();
+  VolumeClient& member_of(uint64_t address) const;
+  bool is_one_place(std::span<const Piece> pieces, size_t* place) const;
+  template <typename Call>
+  Status on_each_place(std::span<const Piece> pieces, Call&& call);
+  std::vector<Piece> with_keys_of(size_t place, std::span<const Piece> pieces) const;
+  Status commit_others(const Interruption* by);
+  Status before_commit(const Interruption* by);
+  Status write_commit_record(uint64_t position, const Interruption* by);
+
+  // Fixed after open().
+  std::vector<std::string> names_;
+  SetId id_{};
+  bool keeps_record_ = false;
+  std::optional<uint64_t> trusted_position_;
+
+  mutable Mutex mutex_;
+  std::function<uint64_t()> position_ ABSL_GUARDED_BY(mutex_);
+
+  // Of the commit under way, one at a time.
+  uint64_t record_number_ = 0;
+
+  // Local keys: with several bricks that have their own, a key of the set stands for one of each.
+  mutable SharedMutex keys_mutex_;
+  std::vector<std::vector<uint32_t>> keys_ ABSL_GUARDED_BY(keys_mutex_);  // key - 1 -> by place; empty: free
+
+  // Behind what their threads use.
+  std::vector<std::unique_ptr<VolumeClient>> members_;
+};
+
+}  // namespace brickfs
