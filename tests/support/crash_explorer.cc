@@ -64,8 +64,14 @@ CrashExplorer::CrashExplorer(ExploreOptions options)
   }
 }
 
+BrickState CrashExplorer::nothing() const {
+  BrickState state;
+  state.places = options_.bricks;
+  return state;
+}
+
 BrickState CrashExplorer::make_base(Durability durability, bool crashed) {
-  auto medium = medium_on({}, durability == Durability::kDurable, false);
+  auto medium = medium_on(nothing(), durability == Durability::kDurable, false);
   begin_recording(*medium);
   std::string why;
   auto filesystem = mount(*medium, &why);
@@ -148,8 +154,8 @@ bool CrashExplorer::run(const CrashSequence& sequence, bool dense) {
     ++failures_;
     const CrashSequence small = shrink(sequence, dense);
     if (options_.report) {
-      options_.report(fmt::format("FAILED [{}]: {}\n  reproduce: brickfs-crash explore --sequence '{}'",
-                                  text_of(sequence), failure, text_of(small)));
+      options_.report(fmt::format("FAILED [{}]: {}\n  reproduce: brickfs-crash explore --bricks {} --sequence '{}'",
+                                  text_of(sequence), failure, options_.bricks, text_of(small)));
     }
   }
   return failures_ < options_.most_failures && !time_is_up();
@@ -198,7 +204,7 @@ std::string CrashExplorer::explore_making() {
 
 std::string CrashExplorer::explore_making_on_both() {
   for (const Durability durability : {Durability::kVolatile, Durability::kDurable}) {
-    const Recording recording = record({}, {}, durability, Ending::kUnmount);
+    const Recording recording = record(nothing(), {}, durability, Ending::kUnmount);
     for (const CrashOf of : {CrashOf::kClient, CrashOf::kBrick}) {
       if (of == CrashOf::kBrick && durability == Durability::kVolatile) continue;
       const std::string failure = explore_recording(recording, of, 0, true);
@@ -238,9 +244,9 @@ std::string CrashExplorer::verify(const BrickState& state, bool durable, std::sp
                                   size_t low, size_t high) {
   ++states_;
   auto medium = medium_on(state, durable, false);
-  auto volume = open_volume(medium->connect());
-  CHECK(volume.ok());
   std::string why;
+  auto volume = open_volume(*medium, &why);
+  if (!volume.ok()) return why;
   const auto report = check_filesystem(**volume, {}, &why);
   why = first_line(report, why);
   if (!why.empty()) return why;

@@ -20,6 +20,7 @@ namespace brickfs {
 
 struct ExploreOptions {
   uint64_t seed = 1;
+  size_t bricks = 1;                                    // of the set; at most BrickState::kMostPlaces
   uint64_t most_failures = 5;                           // sequences; then it ends
   std::function<bool()> time_is_up;                     // null: never
   std::function<void(const std::string& line)> report;  // failures, for people
@@ -66,6 +67,7 @@ class CrashExplorer {
   };
 
   // A small tree, unmounted or left by a crash: with a journal to replay, behind which the mount writes a checkpoint.
+  BrickState nothing() const;
   BrickState make_base(Durability durability, bool crashed);
   const BrickState& base(Durability durability) { return bases_[durability == Durability::kDurable][random_() % 2]; }
   void begin_recording(RecordingMedium& medium);

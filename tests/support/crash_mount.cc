@@ -13,9 +13,9 @@ constexpr std::chrono::seconds kSoft{20};
 
 // `report`: of the volume as it is. The line says why that is not in order.
 std::string check(RecordingMedium& medium, CheckReport* report) {
-  auto volume = open_volume(medium.connect());
-  CHECK(volume.ok());
   std::string why;
+  auto volume = open_volume(medium, &why);
+  if (!volume.ok()) return why;
   auto checked = check_filesystem(**volume, {}, &why);
   why = first_line(checked, why);
   if (checked.ok()) *report = std::move(*checked);
@@ -36,6 +36,19 @@ Result<std::unique_ptr<VolumeSet>> open_volume(std::unique_ptr<Brick> brick, boo
   return VolumeSet::open(std::move(brick), std::move(options), nullptr);
 }
 
+Result<std::unique_ptr<VolumeSet>> open_volume(RecordingMedium& medium, std::string* why) {
+  std::vector<SetBrick> bricks;
+  for (size_t place = 0; place < medium.places(); ++place) {
+    bricks.push_back({fmt::format("brick {}", place), medium.connect(place)});
+  }
+  VolumeOptions options;
+  options.open.client = ClientId{0x100};
+  SetRefusal refusal;
+  auto volume = VolumeSet::open(std::move(bricks), options, false, &refusal);
+  if (!volume.ok()) *why = fmt::format("cannot be opened (errno {}): {}", volume.code(), refusal.why);
+  return volume;
+}
+
 std::unique_ptr<Filesystem> mount(std::unique_ptr<VolumeSet> volume, bool read_only, std::string* why) {
   MountOptions options;
   options.no_atime = true;
@@ -53,8 +66,8 @@ std::unique_ptr<Filesystem> mount(std::unique_ptr<VolumeSet> volume, bool read_o
 }
 
 std::unique_ptr<Filesystem> mount(RecordingMedium& medium, std::string* why) {
-  auto volume = open_volume(medium.connect());
-  CHECK(volume.ok());
+  auto volume = open_volume(medium, why);
+  if (!volume.ok()) return nullptr;
   return mount(std::move(*volume), false, why);
 }
 

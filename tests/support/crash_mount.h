@@ -15,6 +15,8 @@ namespace brickfs {
 std::shared_ptr<RecordingMedium> medium_on(const BrickState& state, bool durable, bool record);
 // `soft`: as long as a mount's option of that name gives a brick.
 Result<std::unique_ptr<VolumeSet>> open_volume(std::unique_ptr<Brick> brick, bool soft = false);
+// All bricks of the medium; `why`: one line.
+Result<std::unique_ptr<VolumeSet>> open_volume(RecordingMedium& medium, std::string* why);
 // Null, with `why`: it cannot be mounted, or not as wanted.
 std::unique_ptr<Filesystem> mount(std::unique_ptr<VolumeSet> volume, bool read_only, std::string* why);
 std::unique_ptr<Filesystem> mount(RecordingMedium& medium, std::string* why);

@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace brickfs {
 namespace {
@@ -119,6 +121,28 @@ std::string describe(const BrickEvent& event) {
   return "";
 }
 
+// What the bricks that live have.
+template <typename IsDead>
+void revive(BrickState& state, const BrickState& alive, IsDead&& is_dead) {
+  const auto take = [&](CrashImage& into, const CrashImage& from) {
+    for (const BlockAddress block : into.blocks()) {
+      if (!is_dead(raw(block))) into.remove(block);
+    }
+    for (const BlockAddress block : from.blocks()) {
+      if (is_dead(raw(block))) continue;
+      into.add(block);
+      into.copy_from(from, raw(block), kBlockBytes);
+    }
+  };
+  if (state.places == 1) return;
+  take(state.visible, alive.visible);
+  take(state.stored, alive.stored);
+  for (const auto& [into, from] :
+       {std::pair(&state.allocated, &alive.allocated), std::pair(&state.freed, &alive.freed)}) {
+    std::ranges::copy_if(*from, std::inserter(*into, into->end()), [&](uint64_t block) { return !is_dead(block); });
+  }
+}
+
 void land(BrickState& state, const BrickEvent& event, const Landing& landing, bool durable) {
   if (landing.shape == Shape::kNone) return;
   if (landing.shape == Shape::kAll || event.kind != BrickEvent::Kind::kWrite) return apply(state, event, durable);
@@ -164,6 +188,7 @@ std::string CrashPoint::text() const {
   std::string text = fmt::format("{} dies at tick {}", of == CrashOf::kClient ? "client" : "brick", tick);
   for (const auto& [event, landing] : landings) text += fmt::format("; {}: {}", describe(*event), landing.text());
   if (!blocks.empty()) text += "; " + blocks;
+  if (!bricks.empty()) text += "; " + bricks;
   return text;
 }
 
@@ -220,13 +245,13 @@ void CrashStates::for_each(const Visit& visit) {
 
 bool CrashStates::visit_cut(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit) {
   return of_ == CrashOf::kClient ? visit_client(base, tick, in_flight, visit)
-                                 : visit_brick(base, tick, in_flight, visit);
+                                 : visit_bricks(base, tick, in_flight, visit);
 }
 
 bool CrashStates::visit_client(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit) {
   const auto go = [&](const std::vector<Landing>& landings) {
     BrickState state = base;
-    CrashPoint point{CrashOf::kClient, tick, {}, ""};
+    CrashPoint point{CrashOf::kClient, tick, {}, "", ""};
     for (size_t i = 0; i < in_flight.size(); ++i) {
       if (landings[i].shape == Shape::kNone) continue;
       land(state, *in_flight[i], landings[i], log_.durable);
@@ -302,50 +327,85 @@ std::vector<std::vector<Landing>> CrashStates::commit_landings(const BrickEvent&
   return choices;
 }
 
-bool CrashStates::visit_brick(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit) {
-  // What else is under way may be done already, as far as a commit takes it along.
-  BrickState reached = base;
-  const BrickEvent* commit = nullptr;
+bool CrashStates::visit_bricks(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit) {
+  const uint32_t all = (1u << base.places) - 1;
+  if (!visit_brick(base, base, tick, all, in_flight, visit)) return false;
+  if (base.places == 1) return true;
+  // What was under way to a brick that lives has landed, or not, or one of the writes in part.
+  std::vector<BrickState> living(2, base);
+  for (const BrickEvent* event : in_flight) apply(living[0], *event, log_.durable);
   for (const BrickEvent* event : in_flight) {
-    if (event->kind == BrickEvent::Kind::kCommit) commit = event;
-    if (event->kind == BrickEvent::Kind::kAlloc || event->kind == BrickEvent::Kind::kFree) apply(reached, *event, true);
+    if (event->kind != BrickEvent::Kind::kWrite) continue;
+    for (const Landing& landing :
+         {Landing{Shape::kPrefix, kLine, 1}, Landing{Shape::kRandom, kWord, static_cast<uint32_t>(random_())}}) {
+      living.push_back(base);
+      land(living.back(), *event, landing, log_.durable);
+      if (!dense_) break;
+    }
   }
-  if (!visit_tables(reached, {CrashOf::kBrick, tick, {}, ""}, true, visit)) return false;
-  if (commit == nullptr) return true;
-  for (const auto& choice : commit_landings(*commit)) {
-    BrickState cut = reached;
-    CrashPoint point{CrashOf::kBrick, tick, {}, ""};
-    for (size_t i = 0; i < choice.size(); ++i) {
-      const CommitRange& range = commit->ranges[i];
-      if (choice[i].shape == Shape::kNone) continue;
-      land_range(cut, range, choice[i]);
-      point.landings.emplace_back(commit, choice[i]);
+  for (uint32_t dead = 1; dead < all; ++dead) {
+    for (const BrickState& alive : living) {
+      if (!visit_brick(base, alive, tick, dead, in_flight, visit)) return false;
     }
-    BrickState settled = cut;  // the table goes first
-    for (const uint64_t block : commit->settled) {
-      if (settled.freed.erase(block) > 0) settled.stored.remove(BlockAddress{block});
-      settled.allocated.erase(block);
-    }
-    if (!visit_tables(settled, point, false, visit)) return false;
   }
   return true;
 }
 
+bool CrashStates::visit_brick(const BrickState& base, const BrickState& alive, uint64_t tick, uint32_t dead,
+                              const InFlight& in_flight, const Visit& visit) {
+  // What else is under way may be done already, as far as a commit takes it along.
+  BrickState reached = base;
+  std::vector<const BrickEvent*> commits;
+  for (const BrickEvent* event : in_flight) {
+    if (event->kind == BrickEvent::Kind::kCommit && (dead >> event->place & 1) != 0) commits.push_back(event);
+    if (event->kind == BrickEvent::Kind::kAlloc || event->kind == BrickEvent::Kind::kFree) apply(reached, *event, true);
+  }
+  CrashPoint begun{CrashOf::kBrick, tick, {}, "", ""};
+  if (base.places > 1) begun.bricks = fmt::format("of the bricks die {:#b}", dead);
+  if (!visit_tables(reached, alive, dead, begun, true, visit)) return false;
+  // Each alone, as if the others had not begun.
+  for (const BrickEvent* const commit : commits)
+    for (const auto& choice : commit_landings(*commit)) {
+      BrickState cut = reached;
+      CrashPoint point = begun;
+      for (size_t i = 0; i < choice.size(); ++i) {
+        const CommitRange& range = commit->ranges[i];
+        if (choice[i].shape == Shape::kNone) continue;
+        land_range(cut, range, choice[i]);
+        point.landings.emplace_back(commit, choice[i]);
+      }
+      BrickState settled = cut;  // the table goes first
+      for (const uint64_t block : commit->settled) {
+        if (settled.freed.erase(block) > 0) settled.stored.remove(BlockAddress{block});
+        settled.allocated.erase(block);
+      }
+      if (!visit_tables(settled, alive, dead, point, false, visit)) return false;
+    }
+  return true;
+}
+
 // What comes back: `stored`, with each of the blocks that were allocated or freed since or without it.
-bool CrashStates::visit_tables(const BrickState& stored, CrashPoint point, bool all, const Visit& visit) {
-  std::vector<uint64_t> open(stored.allocated.begin(), stored.allocated.end());
-  open.insert(open.end(), stored.freed.begin(), stored.freed.end());
+bool CrashStates::visit_tables(const BrickState& stored, const BrickState& alive, uint32_t dead, CrashPoint point,
+                               bool all, const Visit& visit) {
+  const auto is_dead = [&](uint64_t block) { return (dead >> stored.place_of(block) & 1) != 0; };
+  std::vector<uint64_t> open;
+  std::ranges::copy_if(stored.allocated, std::back_inserter(open), is_dead);
+  const size_t born = open.size();
+  std::ranges::copy_if(stored.freed, std::back_inserter(open), is_dead);
   const auto go = [&](const char* name, auto&& is_there) {
     BrickState state;
     state.stored = stored.stored;
+    state.places = stored.places;
+    state.lives = stored.lives;
     for (size_t i = 0; i < open.size(); ++i) {
       if (!is_there(i)) state.stored.remove(BlockAddress{open[i]});
     }
     state.visible = state.stored;
+    for (size_t place = 0; place < state.places; ++place) state.lives[place] += dead >> place & 1;
+    revive(state, alive, is_dead);
     point.blocks = open.empty() ? "" : fmt::format("{} of {} blocks allocated or freed since", name, open.size());
     return visit(std::move(state), point);
   };
-  const size_t born = stored.allocated.size();
   if (!go("all", [](size_t) { return true; })) return false;
   if (open.empty()) return true;
   if (!go("none", [](size_t) { return false; })) return false;

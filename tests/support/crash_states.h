@@ -6,7 +6,8 @@
 //   all, or in
 //           part, at the grain of cache lines or of words, whatever the others did. Control calls under way were done
 //           or not.
-//   brick   The brick dies, and with it the client. What commits have made durable is there; of a commit under way a
+//   brick   The brick dies, and with it the client. (Of a set: any of its bricks, one or more; of the others is there
+//   what was written.) What commits have made durable is there; of a commit under way a
 //   part that keeps
 //           its barriers; of the blocks allocated and freed since, any.
 #pragma once
@@ -50,6 +51,7 @@ struct CrashPoint {
   uint64_t tick = 0;
   std::vector<std::pair<const BrickEvent*, Landing>> landings;  // under way, but for those that did not land at all
   std::string blocks;                                           // kBrick: which table changes survived
+  std::string bricks;                                           // kBrick: which ones of a set
 
   std::string text() const;
 };
@@ -70,8 +72,12 @@ class CrashStates {
 
   bool visit_cut(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit);
   bool visit_client(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit);
-  bool visit_brick(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit);
-  bool visit_tables(const BrickState& stored, CrashPoint point, bool all, const Visit& visit);
+  bool visit_bricks(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit);
+  // `dead`: which places, by bits.
+  bool visit_brick(const BrickState& base, const BrickState& alive, uint64_t tick, uint32_t dead,
+                   const InFlight& in_flight, const Visit& visit);
+  bool visit_tables(const BrickState& stored, const BrickState& alive, uint32_t dead, CrashPoint point, bool all,
+                    const Visit& visit);
   std::vector<Landing> landings_of(uint64_t bytes);
   std::vector<std::vector<Landing>> commit_landings(const BrickEvent& commit);
 

@@ -42,9 +42,10 @@ void commit_in(BrickState& state, const BrickEvent& commit) {
 
 }  // namespace
 
-uint64_t BrickState::suspect_blocks() const {
+uint64_t BrickState::suspect_blocks(size_t place) const {
   uint64_t suspects = 0;
   for (const BlockAddress block : visible.blocks()) {
+    if (place_of(raw(block)) != place) continue;
     if (!stored.contains(block) || stored.digest(block) != visible.digest(block)) ++suspects;
   }
   return suspects;
@@ -54,6 +55,7 @@ uint64_t BrickState::digest() const {
   uint64_t digest = visible.digest() * 31 + stored.digest();
   for (const uint64_t block : allocated) digest = digest * 31 + block + 1;
   for (const uint64_t block : freed) digest = digest * 37 + block + 2;
+  for (const uint64_t life : lives) digest = digest * 41 + life;
   return digest;
 }
 
@@ -96,6 +98,7 @@ void RecordingMedium::restart(uint64_t seed) {
   ++boot_;
   std::minstd_rand random(static_cast<uint32_t>(seed));
   BrickState after;
+  CHECK(state_.places == 1);
   if (durability_ == Durability::kDurable) {
     after.stored = state_.stored;
     for (const std::set<uint64_t>& open : {state_.allocated, state_.freed}) {
@@ -170,7 +173,8 @@ void RecordingMedium::finish(const Batch* batch) {
 Status RecordingMedium::alloc(BlockRange blocks) {
   MutexLock lock(mutex_);
   if (state_.visible.contains_any(blocks)) return Error(EEXIST, "block exists");
-  if (state_.visible.block_count() + blocks.count > capacity_blocks_) return Error(ENOSPC, "brick is full");
+  if (count_of(state_.place_of(raw(blocks.start))) + blocks.count > capacity_blocks_)
+    return Error(ENOSPC, "brick is full");
   alloc_in(state_, blocks, durability_ == Durability::kDurable);
   if (!record_) return {};
   BrickEvent* event = begin(BrickEvent::Kind::kAlloc);
@@ -190,7 +194,24 @@ Status RecordingMedium::free(BlockRange blocks) {
   return {};
 }
 
-Status RecordingMedium::commit(std::span<const CommitRange> ranges) {
+std::vector<BlockRange> RecordingMedium::blocks_of(size_t place) const {
+  std::vector<BlockRange> blocks = state_.visible.ranges();
+  std::erase_if(blocks, [&](const BlockRange& range) { return state_.place_of(raw(range.start)) != place; });
+  return blocks;
+}
+
+uint64_t RecordingMedium::count_of(size_t place) const {
+  uint64_t count = 0;
+  for (const BlockRange& range : blocks_of(place)) count += range.count;
+  return count;
+}
+
+size_t RecordingMedium::places() const {
+  MutexLock lock(mutex_);
+  return state_.places;
+}
+
+Status RecordingMedium::commit(size_t place, std::span<const CommitRange> ranges) {
   MutexLock lock(mutex_);
   for (const CommitRange& range : ranges) {
     const BlockAddress first = block_of(range.address);
@@ -203,11 +224,13 @@ Status RecordingMedium::commit(std::span<const CommitRange> ranges) {
   commit.ranges.assign(ranges.begin(), ranges.end());
   commit.settled = state_.allocated;
   commit.settled.insert(state_.freed.begin(), state_.freed.end());
+  std::erase_if(commit.settled, [&](uint64_t block) { return state_.place_of(block) != place; });
   commit_in(state_, commit);
   if (!record_) return {};
   BrickEvent* event = begin(BrickEvent::Kind::kCommit);
   event->ranges = std::move(commit.ranges);
   event->settled = std::move(commit.settled);
+  event->place = place;
   event->end = tick();
   return {};
 }
@@ -216,16 +239,16 @@ Status RecordingMedium::commit(std::span<const CommitRange> ranges) {
 
 class RecordingBrick final : public Brick {
  public:
-  explicit RecordingBrick(std::shared_ptr<RecordingMedium> medium) : medium_(std::move(medium)) {}
+  RecordingBrick(std::shared_ptr<RecordingMedium> medium, size_t place) : medium_(std::move(medium)), place_(place) {}
 
   Result<Session> open(const OpenRequest&, Holder*) override {
     MutexLock lock(medium_->mutex_);
     Session session;
     session.epoch = Epoch{1};
-    session.boot = BootId{medium_->boot_};
+    session.boot = boot();
     session.durability = medium_->durability_;
     session.capacity_blocks = session.memory_blocks = medium_->capacity_blocks_;
-    if (medium_->durability_ == Durability::kDurable) session.suspect_blocks = medium_->state_.suspect_blocks();
+    if (medium_->durability_ == Durability::kDurable) session.suspect_blocks = medium_->state_.suspect_blocks(place_);
     return session;
   }
   Status close() override { return {}; }
@@ -262,18 +285,18 @@ class RecordingBrick final : public Brick {
   Status carry_out(const calls::Unmap&) { return {}; }
   Result<ListPage> carry_out(const calls::List&) {
     MutexLock lock(medium_->mutex_);
-    return ListPage{medium_->state_.visible.ranges(), {}};
+    return ListPage{medium_->blocks_of(place_), {}};
   }
   Status carry_out(const calls::Commit& call) {
-    return between([&] { return medium_->commit(call.ranges); });
+    return between([&] { return medium_->commit(place_, call.ranges); });
   }
   Result<BrickStat> carry_out(const calls::Stat&) {
     MutexLock lock(medium_->mutex_);
     BrickStat stat;
-    stat.boot = BootId{medium_->boot_};
+    stat.boot = boot();
     stat.durability = medium_->durability_;
     stat.volume_capacity_blocks = stat.brick_capacity_blocks = stat.memory_blocks = medium_->capacity_blocks_;
-    stat.volume_used_blocks = stat.brick_used_blocks = medium_->state_.visible.block_count();
+    stat.volume_used_blocks = stat.brick_used_blocks = medium_->count_of(place_);
     stat.allocatable_blocks = medium_->capacity_blocks_ - std::min(medium_->capacity_blocks_, stat.volume_used_blocks);
     return stat;
   }
@@ -286,9 +309,17 @@ class RecordingBrick final : public Brick {
     return status;
   }
 
+  // No two bricks, and no two lives of one, have the same.
+  BootId boot() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(medium_->mutex_) {
+    return BootId{(medium_->boot_ + medium_->state_.lives[place_]) * BrickState::kMostPlaces + place_};
+  }
+
   const std::shared_ptr<RecordingMedium> medium_;
+  const size_t place_;
 };
 
-std::unique_ptr<Brick> RecordingMedium::connect() { return std::make_unique<RecordingBrick>(shared_from_this()); }
+std::unique_ptr<Brick> RecordingMedium::connect(size_t place) {
+  return std::make_unique<RecordingBrick>(shared_from_this(), place);
+}
 
 }  // namespace brickfs

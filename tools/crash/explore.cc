@@ -129,6 +129,7 @@ class Worker {
 ExploreOptions Worker::options(const ExploreArguments& arguments, double begin, Totals& totals) {
   ExploreOptions options;
   options.seed = arguments.seed;
+  options.bricks = arguments.bricks;
   options.time_is_up = [&arguments, begin, &totals] {
     return totals.failures >= arguments.failures ||
            (arguments.seconds > 0 && real_seconds() >= begin + arguments.seconds);
@@ -172,9 +173,10 @@ bool Worker::run(const CrashSequence& sequence, bool dense, size_t phase) {
   bool more = true;
   for (uint64_t i = 0; i < arguments_.seeds && more; ++i) {
     current_seed = arguments_.seed + i;
+    const std::string what = faults_ ? "faults" : "explore --bricks " + std::to_string(arguments_.bricks);
     explorer_.set_seed(current_seed);
-    std::snprintf(current_arguments, sizeof(current_arguments), "%s --sequence '%s' --seed %lu",
-                  faults_ ? "faults" : "explore", text.c_str(), current_seed);
+    std::snprintf(current_arguments, sizeof(current_arguments), "%s --sequence '%s' --seed %lu", what.c_str(),
+                  text.c_str(), current_seed);
     alarm(kSequenceSeconds);
     more = faults_ ? run_faults(sequence) : explorer_.run(sequence, dense);
     alarm(0);
@@ -206,11 +208,12 @@ bool Worker::run_given() {
 
 void Worker::making_and_mounting() {
   if (number_ == 0) {
-    std::snprintf(current_arguments, sizeof(current_arguments), "explore --max-ops 0 --seed %lu", arguments_.seed);
+    std::snprintf(current_arguments, sizeof(current_arguments), "explore --bricks %lu --max-ops 0 --seed %lu",
+                  arguments_.bricks, arguments_.seed);
     if (const std::string failure = explorer_.explore_making(); !failure.empty()) {
       ++totals_.failures;
-      std::printf("FAILED %s\n  reproduce: brickfs-crash explore --max-ops 0 --seed %lu\n", failure.c_str(),
-                  arguments_.seed);
+      std::printf("FAILED %s\n  reproduce: brickfs-crash explore --bricks %lu --max-ops 0 --seed %lu\n",
+                  failure.c_str(), arguments_.bricks, arguments_.seed);
       std::fflush(stdout);
     }
     count(0);

@@ -50,6 +50,8 @@ int main(int argc, char** argv) {
       ->add_option("--seeds", arguments.seeds,
                    "each sequence with so many, from --seed on: other threads are ahead each time")
       ->check(CLI::PositiveNumber);
+  explore->add_option("--bricks", arguments.bricks, "of the set that the volume is striped over (1)")
+      ->check(CLI::Range(1, 4));
   for (CLI::App* command : {explore, faults}) {
     command->add_option("--max-ops", arguments.max_ops, "all sequences of up to so many operations")
         ->check(CLI::Range(0, 6));
