@@ -106,7 +106,7 @@ std::string_view name_of_opcode(uint32_t opcode) {
 }
 
 bool is_failure(uint32_t opcode, int error) {
-  if (error == 0) return false;
+  if (error == 0 || error == ENOSYS) return false;  // the latter: the kernel is to do it itself from now on
   const bool may_be_missing = error == ENOENT && opcode == FUSE_LOOKUP;
   const bool may_lack = error == ENODATA && opcode == FUSE_GETXATTR;
   return !may_be_missing && !may_lack;

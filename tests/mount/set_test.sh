@@ -67,7 +67,7 @@ say "what does not belong together is refused with one line"
 refused "$(source_of a b)" durable "tcp://127.0.0.1:${PORT[a]}: the volume is on 3 bricks, 2 are named: tcp://127.0.0.1:${PORT[c]} is missing"
 refused "$(source_of a c b)" durable "tcp://127.0.0.1:${PORT[c]}: is brick 3 of the volume and named as brick 2"
 refused "$(source_of a b d)" durable "tcp://127.0.0.1:${PORT[d]}: is not brick 3 of this volume"
-refused "tcp://127.0.0.1:${PORT[a]}+localhost:${PORT[a]}/default" durable "that is the same brick as tcp://127.0.0.1:${PORT[a]}"
+refused "tcp://127.0.0.1:${PORT[a]}+127.1:${PORT[a]}/default" durable "that is the same brick as tcp://127.0.0.1:${PORT[a]}"
 refused "$(source_of a a)" durable "127.0.0.1:${PORT[a]} is named twice"
 refused "$(source_of a b c d)" durable "tcp://127.0.0.1:${PORT[d]}: does not belong to this volume of 3 bricks"
 refused "$(source_of a)" durable "first of the 3 bricks of a striped volume"
@@ -75,6 +75,10 @@ refused "$(source_of b)" durable "is brick 2 of the striped volume"
 refused "$(source_of d b)" durable "tcp://127.0.0.1:${PORT[b]}: is brick 2 of the volume"
 kill_brick c
 refused "$(source_of a b c)" durable "tcp://127.0.0.1:${PORT[c]}: no brickd listens there"
+status=0
+timeout 30 "$BRICKCTL" explain "$(source_of a b c)" >"$WORK/explained" || status=$?
+[ "$status" = 4 ] && [ "$(grep -c '^broken: link: ' "$WORK/explained")" = 1 ] && grep "^broken: link: tcp://127.0.0.1:${PORT[c]}/default: no brickd listens there" "$WORK/explained" >/dev/null ||
+  die "explain: exit $status: $(cat "$WORK/explained")"
 brick c
 mount_brickfs durable
 [ "$(tree_checksum "$MNT/keep")" = "$kept" ] || die "after a remount the files are others"

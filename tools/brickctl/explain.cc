@@ -11,7 +11,6 @@
 #include <cstring>
 #include <fstream>
 #include <future>
-#include <iterator>
 #include <memory>
 #include <thread>
 
@@ -104,18 +103,55 @@ Result<BrickStat> look_at_brick(const std::string& source, const std::string& se
   return stat;
 }
 
-Explanation explain_brick(const Command& command) {
+// Of a set one source for each brick. What is no source is left to who opens it.
+std::vector<std::string> bricks_of(const std::string& text) {
+  const auto source = parse_source(text, nullptr);
+  if (!source.ok() || !source->is_set()) return {text};
+  std::vector<std::string> bricks;
+  for (size_t place = 0; place < source->bricks(); ++place) bricks.push_back(format_source(source->brick(place)));
+  return bricks;
+}
+
+Explanation explain_bricks(const Command& command) {
   Explanation explanation;
   explanation.source = explanation.subject = command.source;
-  std::string why;
-  const auto stat = look_at_brick(command.source, command.secret_file, &why);
-  if (!stat.ok()) {
-    explanation.troubles = {trouble_of_refusal(stat.error(), why)};
-    return explanation;
+  const std::vector<std::string> bricks = bricks_of(command.source);
+  for (const std::string& brick : bricks) {
+    const std::string name = bricks.size() > 1 ? brick + ": " : std::string();
+    std::string why;
+    const auto stat = look_at_brick(brick, command.secret_file, &why);
+    std::vector<Trouble> troubles;
+    if (stat.ok()) {
+      if (bricks.size() == 1) explanation.subject += fmt::format(": over {}, {}", stat->transport, stat->medium);
+      troubles = troubles_of(*stat);
+    } else {
+      troubles = {trouble_of_refusal(stat.error(), why)};
+    }
+    for (Trouble& trouble : troubles) {
+      trouble.what = name + trouble.what;
+      explanation.troubles.push_back(std::move(trouble));
+    }
   }
-  explanation.subject += fmt::format(": over {}, {}", stat->transport, stat->medium);
-  explanation.troubles = troubles_of(*stat);
   return explanation;
+}
+
+// What do the bricks say to somebody else, and now?
+void ask_bricks(const MountState& state, std::vector<Trouble>& troubles) {
+  const std::vector<std::string> bricks = bricks_of(state.source);
+  bool all_answer = true;
+  for (const std::string& brick : bricks) {
+    const std::string name = bricks.size() > 1 ? brick + ": " : std::string();
+    std::string why;
+    const auto stat = look_at_brick(brick, state.secret_file, &why);
+    all_answer = all_answer && stat.ok();
+    if (!stat.ok()) troubles.push_back(trouble_of_refusal(stat.error(), fmt::format("asked now: {}{}", name, why)));
+    if (!stat.ok() || state.link != "failed") continue;
+    for (Trouble& trouble : troubles_of(*stat)) {
+      trouble.what = name + trouble.what;
+      troubles.push_back(std::move(trouble));
+    }
+  }
+  if (all_answer && state.link == "silent") troubles.push_back(trouble_of_stuck_call());
 }
 
 Explanation explain_mount(const MountEntry& entry) {
@@ -137,14 +173,7 @@ Explanation explain_mount(const MountEntry& entry) {
   explanation.subject += fmt::format(" ({}{}), brickfs {} (pid {})", state.link == "connected" ? "" : state.link + ": ",
                                      state.link_text, state.version, state.pid);
   explanation.troubles = troubles_of(state);
-  if (state.link == "connected") return explanation;
-  // What does the brick say to somebody else, and now?
-  std::string why;
-  const auto stat = look_at_brick(state.source, state.secret_file, &why);
-  if (!stat.ok()) explanation.troubles.push_back(trouble_of_refusal(stat.error(), "asked now: " + why));
-  if (stat.ok() && state.link == "silent") explanation.troubles.push_back(trouble_of_stuck_call());
-  if (stat.ok() && state.link == "failed")
-    std::ranges::move(troubles_of(*stat), std::back_inserter(explanation.troubles));
+  if (state.link != "connected") ask_bricks(state, explanation.troubles);
   return explanation;
 }
 
@@ -183,7 +212,7 @@ Json to_json(const Explanation& explanation) {
 int run_explain(const Command& command) {
   Explanation explanation;
   if (is_source(command.source)) {
-    explanation = explain_brick(command);
+    explanation = explain_bricks(command);
   } else {
     const auto entry = find_mount_of_path(command.source);
     if (!entry || entry->type != "fuse.brickfs") {

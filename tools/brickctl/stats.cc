@@ -14,6 +14,7 @@
 #include "tools/brickctl/mount_target.h"
 #include "tools/brickctl/operation_table.h"
 #include "tools/brickctl/stats_screen.h"
+#include "transport/base/bytes.h"
 #include "transport/base/printable.h"
 #include "transport/base/size.h"
 
@@ -84,7 +85,7 @@ std::string text_of(const Interval& interval, SortBy by, bool with_share) {
       "{}: {} ({}{}), {} of {} free, {} inodes in {} of memory, {} operations not committed\n",
       printable(state.mountpoint), printable(state.source), state.link == "connected" ? "" : state.link + ": ",
       printable(state.link_text), format_size(state.free_bytes), format_size(state.capacity_bytes), state.inodes,
-      format_size(state.metadata_bytes), state.uncommitted_operations);
+      format_size((state.metadata_bytes + kKiB - 1) / kKiB * kKiB), state.uncommitted_operations);
   std::vector<OperationState> operations = interval.operations;
   sort_operations(operations, by);
   text += "\nthe kernel's requests\n" + operation_table(operations, interval.seconds, with_share);
