@@ -126,9 +126,9 @@ volume create grows:64M
 SOURCE=$BRICK/grows
 mount_brickfs "secret=$WORK/clients"
 volume resize grows:200M
-head -c 120M /dev/urandom >"$MNT/big" && sync "$MNT/big" || die "a mount does not use what its volume got"
 is_larger() { [ "$(df --output=size -m "$MNT" | tail -n 1)" -gt 150 ]; }
 within 20 is_larger || die "df: $(df -m "$MNT")"
+head -c 120M /dev/urandom >"$MNT/big" && sync "$MNT/big" || die "a mount does not use what its volume got"
 volume list --json >"$WORK/json"
 used=$(python3 -c 'import json,sys; print([v["used_bytes"] for v in json.load(open(sys.argv[1]))["volumes"] if v["name"] == "grows"][0])' "$WORK/json")
 volume resize "grows:$used"
