@@ -3,106 +3,70 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 
 namespace brickfs {
 namespace {
 
 constexpr uint32_t kOther = 0;  // no opcode
 
+struct OpcodeName {
+  uint32_t opcode;
+  std::string_view name;
+};
+
+constexpr OpcodeName kNames[] = {
+    {FUSE_LOOKUP, "lookup"},
+    {FUSE_FORGET, "forget"},
+    {FUSE_BATCH_FORGET, "batch_forget"},
+    {FUSE_GETATTR, "getattr"},
+    {FUSE_SETATTR, "setattr"},
+    {FUSE_READLINK, "readlink"},
+    {FUSE_SYMLINK, "symlink"},
+    {FUSE_MKNOD, "mknod"},
+    {FUSE_MKDIR, "mkdir"},
+    {FUSE_UNLINK, "unlink"},
+    {FUSE_RMDIR, "rmdir"},
+    {FUSE_RENAME, "rename"},
+    {FUSE_RENAME2, "rename"},
+    {FUSE_LINK, "link"},
+    {FUSE_OPEN, "open"},
+    {FUSE_READ, "read"},
+    {FUSE_WRITE, "write"},
+    {FUSE_STATFS, "statfs"},
+    {FUSE_RELEASE, "release"},
+    {FUSE_FSYNC, "fsync"},
+    {FUSE_SETXATTR, "setxattr"},
+    {FUSE_GETXATTR, "getxattr"},
+    {FUSE_LISTXATTR, "listxattr"},
+    {FUSE_REMOVEXATTR, "removexattr"},
+    {FUSE_FLUSH, "flush"},
+    {FUSE_OPENDIR, "opendir"},
+    {FUSE_READDIR, "readdir"},
+    {FUSE_READDIRPLUS, "readdirplus"},
+    {FUSE_RELEASEDIR, "releasedir"},
+    {FUSE_FSYNCDIR, "fsyncdir"},
+    {FUSE_ACCESS, "access"},
+    {FUSE_CREATE, "create"},
+    {FUSE_FALLOCATE, "fallocate"},
+    {FUSE_LSEEK, "lseek"},
+    {FUSE_COPY_FILE_RANGE, "copy_file_range"},
+    {FUSE_SYNCFS, "syncfs"},
+    {FUSE_TMPFILE, "tmpfile"},
+    {kOpcodeStatx, "statx"},
+    {FUSE_IOCTL, "ioctl"},
+    {FUSE_POLL, "poll"},
+    {FUSE_GETLK, "lock"},
+    {FUSE_SETLK, "lock"},
+    {FUSE_SETLKW, "lock"},
+    {FUSE_INIT, "init"},
+    {FUSE_DESTROY, "destroy"},
+    {FUSE_INTERRUPT, "interrupt"},
+};
+
 std::string_view name_of_opcode(uint32_t opcode) {
-  switch (opcode) {
-    case FUSE_LOOKUP:
-      return "lookup";
-    case FUSE_FORGET:
-      return "forget";
-    case FUSE_BATCH_FORGET:
-      return "batch_forget";
-    case FUSE_GETATTR:
-      return "getattr";
-    case FUSE_SETATTR:
-      return "setattr";
-    case FUSE_READLINK:
-      return "readlink";
-    case FUSE_SYMLINK:
-      return "symlink";
-    case FUSE_MKNOD:
-      return "mknod";
-    case FUSE_MKDIR:
-      return "mkdir";
-    case FUSE_UNLINK:
-      return "unlink";
-    case FUSE_RMDIR:
-      return "rmdir";
-    case FUSE_RENAME:
-    case FUSE_RENAME2:
-      return "rename";
-    case FUSE_LINK:
-      return "link";
-    case FUSE_OPEN:
-      return "open";
-    case FUSE_READ:
-      return "read";
-    case FUSE_WRITE:
-      return "write";
-    case FUSE_STATFS:
-      return "statfs";
-    case FUSE_RELEASE:
-      return "release";
-    case FUSE_FSYNC:
-      return "fsync";
-    case FUSE_SETXATTR:
-      return "setxattr";
-    case FUSE_GETXATTR:
-      return "getxattr";
-    case FUSE_LISTXATTR:
-      return "listxattr";
-    case FUSE_REMOVEXATTR:
-      return "removexattr";
-    case FUSE_FLUSH:
-      return "flush";
-    case FUSE_OPENDIR:
-      return "opendir";
-    case FUSE_READDIR:
-      return "readdir";
-    case FUSE_READDIRPLUS:
-      return "readdirplus";
-    case FUSE_RELEASEDIR:
-      return "releasedir";
-    case FUSE_FSYNCDIR:
-      return "fsyncdir";
-    case FUSE_ACCESS:
-      return "access";
-    case FUSE_CREATE:
-      return "create";
-    case FUSE_FALLOCATE:
-      return "fallocate";
-    case FUSE_LSEEK:
-      return "lseek";
-    case FUSE_COPY_FILE_RANGE:
-      return "copy_file_range";
-    case FUSE_SYNCFS:
-      return "syncfs";
-    case FUSE_TMPFILE:
-      return "tmpfile";
-    case kOpcodeStatx:
-      return "statx";
-    case FUSE_IOCTL:
-      return "ioctl";
-    case FUSE_POLL:
-      return "poll";
-    case FUSE_GETLK:
-    case FUSE_SETLK:
-    case FUSE_SETLKW:
-      return "lock";
-    case FUSE_INIT:
-      return "init";
-    case FUSE_DESTROY:
-      return "destroy";
-    case FUSE_INTERRUPT:
-      return "interrupt";
-    default:
-      return "other";
-  }
+  const auto* const found = std::ranges::find(kNames, opcode, &OpcodeName::opcode);
+  return found == std::end(kNames) ? "other" : found->name;
 }
 
 bool is_failure(uint32_t opcode, int error) {

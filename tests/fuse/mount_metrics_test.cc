@@ -39,22 +39,22 @@ TEST(MountMetrics, SayWhatTheStateSays) {
   write.name = "commit";
   state.volume = {write};
   const std::string text = text_of(state);
-  for (
-      const char* line : {
-          R"(brickfs_mount_info{version="1",source="tcp://host/home",mountpoint="/home",requests="dev_fuse",writeback="off"} 1)",
-          R"(brickfs_operation_duration_seconds_count{operation="write"} 3)",
-          R"(brickfs_operation_duration_seconds_sum{operation="write"} 0.5)",
-          R"(brickfs_operation_duration_seconds_bucket{operation="write",le="2e-06"} 2)",
-          R"(brickfs_operation_failures_total{operation="write"} 1)",
-          R"(brickfs_operation_bytes_total{operation="write"} 8192)",
-          R"(brickfs_volume_call_duration_seconds_count{call="commit"} 3)",
-          R"(brickfs_link_state{state="waiting"} 1)",
-          R"(brickfs_link_state{state="connected"} 0)",
-          R"(brickfs_link_redirected 0)",
-          R"(brickfs_store_healthy 0)",
-          R"(brickfs_free_bytes 4096)",
-          R"(brickfs_uncommitted_operations 12)",
-      })
+  for (const char* line : {
+           R"(brickfs_mount_info{version="1",source="tcp://host/home",mountpoint="/home",)"
+           R"(requests="dev_fuse",writeback="off"} 1)",
+           R"(brickfs_operation_duration_seconds_count{operation="write"} 3)",
+           R"(brickfs_operation_duration_seconds_sum{operation="write"} 0.5)",
+           R"(brickfs_operation_duration_seconds_bucket{operation="write",le="2e-06"} 2)",
+           R"(brickfs_operation_failures_total{operation="write"} 1)",
+           R"(brickfs_operation_bytes_total{operation="write"} 8192)",
+           R"(brickfs_volume_call_duration_seconds_count{call="commit"} 3)",
+           R"(brickfs_link_state{state="waiting"} 1)",
+           R"(brickfs_link_state{state="connected"} 0)",
+           R"(brickfs_link_redirected 0)",
+           R"(brickfs_store_healthy 0)",
+           R"(brickfs_free_bytes 4096)",
+           R"(brickfs_uncommitted_operations 12)",
+       })
     EXPECT_TRUE(has(text, line)) << line << "\n" << text;
   EXPECT_EQ(text.find("brickfs_metadata_memory_limit_bytes"), text.npos) << "there is none";
   EXPECT_EQ(text.find("brickfs_checkpoint_age_seconds"), text.npos) << "it is not known";

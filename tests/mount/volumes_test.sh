@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # brickctl volume on a brick that serves: made, resized, removed, listed; by whom; what a restart and a crash leave; what a mount of a volume that goes says.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/json_lib.sh"
 
 secret() { printf '%s\n' "$2" >"$WORK/$1"; chmod 600 "$WORK/$1"; }  # NAME LINE
 ctl() { timeout 60 "$BRICKCTL" "$@" 2>"$WORK/err" || die "brickctl $*: exit $?: $(cat "$WORK/err")"; }
@@ -14,7 +15,6 @@ refused() {
   grep -qE "$pattern" "$WORK/err" || die "brickctl $*: says: $(cat "$WORK/err")"
 }
 denied() { local pattern=$1 action=$2; shift 2; refused 1 "$pattern" volume "$action" "$BRICK" "$@" --admin-secret-file "$WORK/admin"; }
-json() { python3 -c 'import json,sys; r=json.loads(open(sys.argv[1]).read()); sys.exit(0 if eval(sys.argv[2]) else 1)' "$1" "$2"; }
 names_are() { [ "$(volume list --json | python3 -c 'import json,sys; print(*[v["name"] for v in json.load(sys.stdin)["volumes"]])')" = "$1" ]; }
 names_must_be() { names_are "$1" || die "volumes: $(volume list)"; }
 
