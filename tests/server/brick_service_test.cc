@@ -238,11 +238,13 @@ TEST_F(GraceTest, AVolumeIsKeptForWhoHeldIt) {
   EXPECT_EQ(ask({.client_name = "other", .mode = OpenMode::kReadOnly}).code(), EBUSY)
       << "a reader would end the lease, too";
   EXPECT_EQ(ask({.client_name = "other", .ended = ClientId{3}}).code(), EBUSY) << "another's end is of no interest";
-  const auto observer = ask({.client_name = "other", .mode = OpenMode::kObserve});
-  ASSERT_TRUE(observer.ok());
-  const auto stat = (*observer)->stat();
-  ASSERT_TRUE(stat.ok() && stat->holder);
-  EXPECT_GT(stat->holder->kept_for.count(), 0);
+  {
+    const auto observer = ask({.client_name = "other", .mode = OpenMode::kObserve});
+    ASSERT_TRUE(observer.ok());
+    const auto stat = (*observer)->stat();
+    ASSERT_TRUE(stat.ok() && stat->holder);
+    EXPECT_GT(stat->holder->kept_for.count(), 0);
+  }
   restart();
   auto back = ask({.client = kHolder, .client_name = "client 1", .resume = epoch});
   ASSERT_TRUE(back.ok()) << "he himself gets in, also when it has restarted again";

@@ -11,6 +11,7 @@ class FaultyBrick final : public Brick {
   ~FaultyBrick() override {
     ExclusiveLock lock(faults_->under_way_);
     faults_->inner_.reset();
+    if (faults_->told_ == this) faults_->on_lost_ = nullptr;  // not that of a brick that was made since
   }
 
   Result<Session> open(const OpenRequest& request, Holder* holder) override {
@@ -79,7 +80,10 @@ class FaultyBrick final : public Brick {
   }
   Status wait(Batch& batch) override { return batch.status(); }
 
-  void set_on_lost(std::function<void(Error)> callback) override { faults_->on_lost_ = std::move(callback); }
+  void set_on_lost(std::function<void(Error)> callback) override {
+    faults_->on_lost_ = std::move(callback);
+    faults_->told_ = this;
+  }
 
  private:
   // `in_part`: what is carried out of a call whose session is lost.

@@ -101,6 +101,7 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
   SharedMutex under_way_;  // shared: by calls
   std::unique_ptr<Brick> inner_ ABSL_GUARDED_BY(under_way_);
   std::function<void(Error)> on_lost_;
+  const Brick* told_ = nullptr;  // whose it is
 
   mutable Mutex mutex_;
   bool connected_ ABSL_GUARDED_BY(mutex_) = false;
