@@ -26,7 +26,7 @@ void getattr(FuseSession& session, FuseRequest& request, const fuse_getattr_in& 
     const Status status = writeback->before_write(request.ino(), request.interruption());
     if (!status.ok()) return (void)request.answer(status);
   }
-  answer_attributes(request, session.filesystem().get_attributes(request.ino()));
+  answer_attributes(request, session.filesystem().get_attributes(request.ino(), request.context()));
 }
 
 StatxTime to_statx_time(TimeNs time) {
@@ -36,7 +36,7 @@ StatxTime to_statx_time(TimeNs time) {
 
 // Birth times, besides what getattr tells.
 void statx(FuseSession& session, FuseRequest& request) {
-  const auto found = session.filesystem().get_attributes(request.ino());
+  const auto found = session.filesystem().get_attributes(request.ino(), request.context());
   if (!found.ok()) return (void)request.answer(found.error());
   StatxOut out{};
   out.attr_valid = kForeverSeconds;
@@ -93,7 +93,8 @@ void setattr(FuseSession& session, FuseRequest& request, const fuse_setattr_in& 
   change.kill_if_owner = nothing_else && session.negotiation().kills_privileges();
   WritebackCache* const writeback = session.writeback();
   if (writeback != nullptr && change.size_bytes == uint64_t{0}) writeback->forget_lost(request.ino());
-  answer_attributes(request, session.filesystem().set_attributes(request.ino(), change, request.caller()));
+  answer_attributes(request,
+                    session.filesystem().set_attributes(request.ino(), change, request.caller(), request.context()));
 }
 
 void setxattr(FuseSession& session, FuseRequest& request, const SetxattrIn& in) {
@@ -101,7 +102,7 @@ void setxattr(FuseSession& session, FuseRequest& request, const SetxattrIn& in) 
   const std::span<const std::byte> value = request.body(sizeof(in) + name.size() + 1);
   if (value.size() < in.size) return (void)request.answer(Error(EINVAL));
   request.answer(session.filesystem().set_xattr(request.ino(), name, value.first(in.size), static_cast<int>(in.flags),
-                                                request.caller()));
+                                                request.caller(), request.context()));
 }
 
 // As getxattr(2): size 0 asks how long the value is.
@@ -126,7 +127,7 @@ void listxattr(FuseSession& session, FuseRequest& request, const fuse_getxattr_i
 }
 
 void removexattr(FuseSession& session, FuseRequest& request) {
-  request.answer(session.filesystem().remove_xattr(request.ino(), request.name(0)));
+  request.answer(session.filesystem().remove_xattr(request.ino(), request.name(0), request.context()));
 }
 
 void statfs(FuseSession& session, FuseRequest& request) {

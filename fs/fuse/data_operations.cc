@@ -30,12 +30,13 @@ void read(FuseSession& session, FuseRequest& request) {
   Filesystem& filesystem = session.filesystem();
   // Before the bytes are looked for: whoever writes them from then on finds it.
   if (transfer->for_page_cache) filesystem.note_cached(request.ino(), transfer->offset, transfer->bytes);
-  const auto bytes = filesystem.read(request.ino(), transfer->offset, std::span(&transfer->data, 1), transfer->touch);
+  const auto bytes = filesystem.read(request.ino(), transfer->offset, std::span(&transfer->data, 1), transfer->touch,
+                                     request.context());
   bytes.ok() ? request.answer(std::span<const std::byte>(transfer->data.data, *bytes)) : request.answer(bytes.error());
 }
 
-bool has_set_id_bits(Filesystem& filesystem, Ino ino) {
-  const auto attributes = filesystem.get_attributes(ino);
+bool has_set_id_bits(FuseSession& session, const FuseRequest& request, Ino ino) {
+  const auto attributes = session.filesystem().get_attributes(ino, request.context());
   return attributes.ok() && (attributes->mode & (S_ISUID | S_ISGID)) != 0;
 }
 
@@ -50,23 +51,27 @@ void write(FuseSession& session, FuseRequest& request) {
   if (transfer->for_page_cache) filesystem.note_cached(request.ino(), transfer->offset, transfer->bytes);
   const auto write_as = [&](const Caller* unprivileged) {
     return filesystem.write(request.ino(), transfer->offset, std::span(&transfer->data, 1), false, unprivileged,
-                            transfer->writes_back);
+                            transfer->writes_back, request.context());
   };
   if (!transfer->kills_privileges) return answer_write(session, request, write_as(nullptr));
   const Caller caller = request.caller();
-  if (has_set_id_bits(filesystem, request.ino())) request.clears_mode(request.ino());
+  if (has_set_id_bits(session, request, request.ino())) request.clears_mode(request.ino());
   answer_write(session, request, write_as(&caller));
 }
 
 // O_SYNC and O_DSYNC come here, too: the kernel follows each such write with an fsync.
-void fsync(FuseSession& session, FuseRequest& request) { request.answer(session.filesystem().sync(request.ino())); }
+void fsync(FuseSession& session, FuseRequest& request) {
+  request.answer(session.filesystem().sync(request.ino(), request.context()));
+}
 
-void syncfs(FuseSession& session, FuseRequest& request) { request.answer(session.filesystem().sync_all()); }
+void syncfs(FuseSession& session, FuseRequest& request) {
+  request.answer(session.filesystem().sync_all(request.context()));
+}
 
 // With fallocate and copy_file_range the kernel does not say whether the caller loses set-uid bits. Null: he does not.
 const Caller* unprivileged(FuseSession& session, FuseRequest& request, Ino changed, const Caller& caller) {
   if (caller.uid == 0 || !session.negotiation().kills_privileges()) return nullptr;
-  if (!has_set_id_bits(session.filesystem(), changed)) return nullptr;
+  if (!has_set_id_bits(session, request, changed)) return nullptr;
   request.clears_mode(changed);
   return &caller;
 }
@@ -74,7 +79,8 @@ const Caller* unprivileged(FuseSession& session, FuseRequest& request, Ino chang
 void fallocate(FuseSession& session, FuseRequest& request, const fuse_fallocate_in& in) {
   const Caller caller = request.caller();
   request.answer(session.filesystem().allocate(request.ino(), static_cast<int>(in.mode), in.offset, in.length,
-                                               unprivileged(session, request, request.ino(), caller)));
+                                               unprivileged(session, request, request.ino(), caller),
+                                               request.context()));
 }
 
 // What was written and is in the kernel's pages is data, too; the kernel asks us without having written it back.
@@ -92,7 +98,7 @@ void copy_file_range(FuseSession& session, FuseRequest& request, const fuse_copy
   const Caller caller = request.caller();
   const auto copied =
       session.filesystem().copy_range(request.ino(), in.off_in, to, in.off_out, std::min(in.len, kCopyBytes),
-                                      unprivileged(session, request, to, caller));
+                                      unprivileged(session, request, to, caller), request.context());
   if (!copied.ok()) return (void)request.answer(copied.error());
   request.answer_with(fuse_write_out{.size = static_cast<uint32_t>(*copied), .padding = 0});
 }

@@ -59,7 +59,7 @@ void read_entries(FuseSession& session, FuseRequest& request, const fuse_read_in
   EntryWriter writer(room.first(std::min<size_t>(in.size, room.size())), plus);
   const Status status = session.filesystem().read_directory(
       request.ino(), in.offset, plus, [&writer](const DirectoryEntry& entry) { return writer.add(entry); },
-      touch_of(in.flags));
+      touch_of(in.flags), request.context());
   status.ok() ? request.answer(writer.written()) : request.answer(status);
 }
 
@@ -77,7 +77,9 @@ void opendir(FuseSession&, FuseRequest& request) { request.answer(Error(ENOSYS))
 // The kernel's references keep what is open.
 void releasedir(FuseSession&, FuseRequest& request) { request.answer(Status()); }
 
-void fsyncdir(FuseSession& session, FuseRequest& request) { request.answer(session.filesystem().sync(request.ino())); }
+void fsyncdir(FuseSession& session, FuseRequest& request) {
+  request.answer(session.filesystem().sync(request.ino(), request.context()));
+}
 
 constexpr std::array kDirectoryOperations = {
     operation<opendir>(FUSE_OPENDIR, kStampsNothing),

@@ -93,7 +93,6 @@ void FuseDispatcher::serve(FuseRequest& request) const {
   if (!session_.may_ask(request.header().uid) && !is_for_open_file(opcode)) return refuse(request, Error(EACCES));
   if (!request.has(operation->arguments_bytes, operation->names)) return refuse(request, Error(EINVAL));
   if (operation->stamps == FuseOperation::Stamps::kNode) request.stamped(request.ino());
-  const Filesystem::Asker asker(request.header().pid, request.interruption());
   operation->serve(session_, request);
   CHECK(request.is_answered());
 }

@@ -45,10 +45,10 @@ void KernelCache::notify_name(Ino directory, std::string_view name) const {
   notify(device_, FUSE_NOTIFY_INVAL_ENTRY, parts);
 }
 
-void KernelCache::drop_stamped(std::span<const Ino> inodes) {
+void KernelCache::drop_stamped(std::span<const Ino> inodes, const OperationContext& context) {
   for (const Ino ino : inodes) {
     const MutexLock lock(dropping_[raw(ino) % dropping_.size()]);
-    if (filesystem_.take_told(ino)) drop_attributes(ino);
+    if (filesystem_.take_told(ino, context)) drop_attributes(ino);
   }
 }
 

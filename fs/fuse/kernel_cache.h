@@ -33,7 +33,7 @@ class KernelCache {
   // Of inodes that the answer's change has stamped without telling the kernel their attributes: it drops those it has
   // by itself, but then takes, and keeps, older ones out of an answer that was under way meanwhile. After this it does
   // not.
-  void drop_stamped(std::span<const Ino> inodes);
+  void drop_stamped(std::span<const Ino> inodes, const OperationContext& context);
   // It may have pages of these bytes, or is about to drop some.
   bool may_have_pages(Ino ino, uint64_t offset, uint64_t length) const {
     // In this order: what is noted no longer is being dropped as long as the other is not idle.

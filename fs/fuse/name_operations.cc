@@ -20,7 +20,7 @@ namespace {
 
 void lookup(FuseSession& session, FuseRequest& request) {
   const std::string_view name = request.name(0);
-  const auto found = session.filesystem().lookup(request.ino(), name);
+  const auto found = session.filesystem().lookup(request.ino(), name, request.context());
   if (found.ok() || !found.error().is(ENOENT)) return answer_entry(request, session.filesystem(), found);
   // That there is none holds for as long, too: inode 0 makes the kernel remember it.
   fuse_entry_out none{};
@@ -44,13 +44,13 @@ void forget_many(FuseSession& session, FuseRequest& request, const fuse_batch_fo
 }
 
 // Of a change of names: on a mount with `dirsync` (or `sync`) it is durable before it is answered for.
-Status settle(FuseSession& session, const Status& changed) {
-  return changed.ok() && session.syncs_names() ? session.filesystem().sync_all() : changed;
+Status settle(FuseSession& session, FuseRequest& request, const Status& changed) {
+  return changed.ok() && session.syncs_names() ? session.filesystem().sync_all(request.context()) : changed;
 }
 
-Result<Attributes> settle(FuseSession& session, Result<Attributes> made) {
+Result<Attributes> settle(FuseSession& session, FuseRequest& request, Result<Attributes> made) {
   if (!made.ok()) return made;
-  const Status settled = settle(session, Status());
+  const Status settled = settle(session, request, Status());
   if (settled.ok()) return made;
   session.filesystem().forget(made->ino, 1);
   return settled.error();
@@ -58,28 +58,32 @@ Result<Attributes> settle(FuseSession& session, Result<Attributes> made) {
 
 void create(FuseSession& session, FuseRequest& request, const fuse_create_in& in) {
   Filesystem& filesystem = session.filesystem();
-  answer_created(
-      request, filesystem,
-      settle(session, filesystem.create(request.ino(), request.name(sizeof(in)), in.mode, request.caller(in.umask))));
+  answer_created(request, filesystem,
+                 settle(session, request,
+                        filesystem.create(request.ino(), request.name(sizeof(in)), in.mode, request.caller(in.umask),
+                                          request.context())));
 }
 
 void tmpfile(FuseSession& session, FuseRequest& request, const fuse_create_in& in) {
   Filesystem& filesystem = session.filesystem();
-  answer_created(request, filesystem, filesystem.make_temporary(request.ino(), in.mode, request.caller(in.umask)));
+  answer_created(request, filesystem,
+                 filesystem.make_temporary(request.ino(), in.mode, request.caller(in.umask), request.context()));
 }
 
 void mknod(FuseSession& session, FuseRequest& request, const fuse_mknod_in& in) {
   Filesystem& filesystem = session.filesystem();
   answer_entry(request, filesystem,
-               settle(session, filesystem.make_node(request.ino(), request.name(sizeof(in)), in.mode, in.rdev,
-                                                    request.caller(in.umask))));
+               settle(session, request,
+                      filesystem.make_node(request.ino(), request.name(sizeof(in)), in.mode, in.rdev,
+                                           request.caller(in.umask), request.context())));
 }
 
 void mkdir(FuseSession& session, FuseRequest& request, const fuse_mkdir_in& in) {
   Filesystem& filesystem = session.filesystem();
   answer_entry(request, filesystem,
-               settle(session, filesystem.make_directory(request.ino(), request.name(sizeof(in)), in.mode,
-                                                         request.caller(in.umask))));
+               settle(session, request,
+                      filesystem.make_directory(request.ino(), request.name(sizeof(in)), in.mode,
+                                                request.caller(in.umask), request.context())));
 }
 
 void symlink(FuseSession& session, FuseRequest& request) {
@@ -87,21 +91,25 @@ void symlink(FuseSession& session, FuseRequest& request) {
   const std::string_view name = request.name(0);
   const std::string_view target = request.name(name.size() + 1);
   answer_entry(request, filesystem,
-               settle(session, filesystem.make_symlink(request.ino(), name, target, request.caller())));
+               settle(session, request,
+                      filesystem.make_symlink(request.ino(), name, target, request.caller(), request.context())));
 }
 
 void link(FuseSession& session, FuseRequest& request, const fuse_link_in& in) {
   Filesystem& filesystem = session.filesystem();
   answer_entry(request, filesystem,
-               settle(session, filesystem.link(Ino{in.oldnodeid}, request.ino(), request.name(sizeof(in)))));
+               settle(session, request,
+                      filesystem.link(Ino{in.oldnodeid}, request.ino(), request.name(sizeof(in)), request.context())));
 }
 
 void unlink(FuseSession& session, FuseRequest& request) {
-  request.answer(settle(session, session.filesystem().unlink(request.ino(), request.name(0))));
+  request.answer(
+      settle(session, request, session.filesystem().unlink(request.ino(), request.name(0), request.context())));
 }
 
 void rmdir(FuseSession& session, FuseRequest& request) {
-  request.answer(settle(session, session.filesystem().remove_directory(request.ino(), request.name(0))));
+  request.answer(settle(session, request,
+                        session.filesystem().remove_directory(request.ino(), request.name(0), request.context())));
 }
 
 Result<Rename> how_to_rename(uint32_t flags) {
@@ -125,11 +133,12 @@ void rename_with(FuseSession& session, FuseRequest& request, Ino new_directory, 
   const auto how = how_to_rename(flags);
   if (!how.ok()) return (void)request.answer(how.error());
   const Caller caller = request.caller();
-  const auto renamed = session.filesystem().rename(request.ino(), name, new_directory, new_name, *how,
-                                                   (flags & RENAME_WHITEOUT) != 0 ? &caller : nullptr);
+  const auto renamed =
+      session.filesystem().rename(request.ino(), name, new_directory, new_name, *how,
+                                  (flags & RENAME_WHITEOUT) != 0 ? &caller : nullptr, request.context());
   if (!renamed.ok()) return (void)request.answer(renamed.error());
   for (const Ino ino : {new_directory, renamed->moved, renamed->exchanged}) request.stamped(ino);
-  request.answer(settle(session, Status()));
+  request.answer(settle(session, request, Status()));
 }
 
 void rename(FuseSession& session, FuseRequest& request, const fuse_rename_in& in) {

@@ -134,7 +134,7 @@ void FuseRequest::stamped(Ino ino) {
 
 // Before every answer.
 void FuseRequest::tell_kernel() {
-  cache_.drop_stamped(std::span(stamped_).first(stamped_count_));
+  cache_.drop_stamped(std::span(stamped_).first(stamped_count_), context());
   if (clears_mode_ != kNoIno) cache_.drop_attributes(clears_mode_);
 }
 

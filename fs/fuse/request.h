@@ -65,7 +65,11 @@ class FuseRequest {
   // So many bytes of arguments, and so many names behind them, of which none is empty.
   bool has(size_t arguments_bytes, size_t names) const;
   Caller caller(uint32_t umask = 0) const;
-  const Interruption* interruption() { return waiter_.interruption(); }
+  const Interruption* interruption() const { return waiter_.interruption(); }
+  // Of what is done for it, while it is served.
+  OperationContext context() const {
+    return {.thread = header_.pid, .interruption = interruption(), .wake_later = wake_later_};
+  }
 
   // Of FUSE_READ and FUSE_WRITE.
   struct Transfer {
@@ -107,6 +111,8 @@ class FuseRequest {
 
   // --- for those who receive and serve it
   FuseBuffers& buffers() const { return *buffers_; }
+  // Of what is done for it from now on; outlives that. Null: none.
+  void wake_later(Journal::WakeLater* wake_later) { wake_later_ = wake_later; }
   // The request, until it is answered, as it comes from /dev/fuse: header, arguments, data in one piece.
   std::span<std::byte> message() const { return message_; }
   FuseWaiter& waiter() { return waiter_; }
@@ -148,6 +154,7 @@ class FuseRequest {
   OperationCounters& counters_;
   std::chrono::steady_clock::time_point begun_{};
   FuseWaiter waiter_;
+  Journal::WakeLater* wake_later_ = nullptr;
   std::span<std::byte> message_;
   fuse_in_header header_{};
   std::optional<Transfer> transfer_;

@@ -5,7 +5,8 @@
 
 namespace brickfs {
 
-SmallRequests::SmallRequests(FuseSession& session) : session_(session), transfer_(session.filesystem()) {}
+SmallRequests::SmallRequests(FuseSession& session, const OperationContext& context)
+    : session_(session), transfer_(session.filesystem(), context) {}
 
 bool SmallRequests::add(FuseRequest& request) {
   const FuseRequest::Transfer& transfer = *request.transfer();
@@ -20,8 +21,8 @@ bool SmallRequests::add(FuseRequest& request) {
   return true;
 }
 
-bool SmallRequests::finish(const Interruption& by) {
-  const Status moved = transfer_.move(&by);
+bool SmallRequests::finish() {
+  const Status moved = transfer_.move();
   if (moved.code() == EINTR) return false;
   answer_all(moved);
   return true;

@@ -15,15 +15,16 @@ namespace brickfs {
 
 class SmallRequests {
  public:
-  explicit SmallRequests(FuseSession& session);
+  // `context`: of all of them.
+  explicit SmallRequests(FuseSession& session, const OperationContext& context = {});
   SmallRequests(const SmallRequests&) = delete;
   SmallRequests& operator=(const SmallRequests&) = delete;
 
   // False: it has to be served by itself, after this has gone.
   bool add(FuseRequest& request);
   const std::vector<FuseRequest*>& added() const { return added_; }
-  // Once: all that were added are answered. False: none is, `by` was raised.
-  bool finish(const Interruption& by);
+  // Once: all that were added are answered. False: none is, they were interrupted.
+  bool finish();
   // The same if it can be done at once. False: none is answered.
   bool try_to_finish();
 

@@ -73,8 +73,8 @@ bool FuseWorker::serve_at_once(Status& served) {
   declined_.clear();
   bool done = false;
   {
-    const auto answer_first = session_.filesystem().answer_first();
-    SmallRequests small(session_);
+    auto answer_first = session_.filesystem().answer_first();
+    SmallRequests small(session_, {.wake_later = &answer_first});
     std::erase_if(together_, [&](FuseRequest* request) {
       const bool added = small.add(*request);
       if (!added) declined_.push_back(request);
@@ -121,12 +121,12 @@ bool FuseWorker::serve_in_one_go(Status& served) {
   bool done = false;
   Interruption some;
   {
-    SmallRequests small(session_);
+    SmallRequests small(session_, {.interruption = &some});
     for (FuseRequest* const request : together_) {
       request->waiter().join(&some);
       if (!small.add(*request)) declined_.push_back(request);
     }
-    done = small.finish(some);
+    done = small.finish();
     for (FuseRequest* const request : together_) request->waiter().join(nullptr);
     if (done) requests_ = small.added();
   }
@@ -149,8 +149,10 @@ void FuseWorker::set_aside(std::vector<FuseRequest*>& requests) {
 Status FuseWorker::serve_alone(FuseRequest& request) {
   if (request.take_up()) {
     source_->begin_alone(request);
-    const auto answer_first = session_.filesystem().answer_first();
+    auto answer_first = session_.filesystem().answer_first();
+    request.wake_later(&answer_first);
     dispatcher_.serve(request);
+    request.wake_later(nullptr);
   }
   return give_back(request);
 }

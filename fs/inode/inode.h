@@ -44,8 +44,8 @@ struct Inode {
   TimeNs ctime{};
   TimeNs btime{};
   bool orphan = false;  // unlinked, has an orphan row
-  // Whose answers its attributes were in since Filesystem::take_told: the asker's number, if it was one
-  // (Filesystem::Asker).
+  // Whose answers its attributes were in since Filesystem::take_told: the number of the
+  // thread, if it was one (OperationContext).
   static constexpr uint32_t kNobody = 0;
   static constexpr uint32_t kSeveral = UINT32_MAX;  // or it is not known who
   mutable std::atomic<uint32_t> told_to{kNobody};

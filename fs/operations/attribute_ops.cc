@@ -45,36 +45,38 @@ void Filesystem::Impl::change_inode(Transaction& transaction, Inode& inode, cons
   inode.ctime = change.ctime ? *change.ctime : now();
 }
 
-Result<Attributes> Filesystem::get_attributes(Ino ino) {
+Result<Attributes> Filesystem::get_attributes(Ino ino, const OperationContext& context) {
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
-  return impl_->attributes_of(*TRY(impl_->find_inode(ino)));
+  return impl_->attributes_of(*TRY(impl_->find_inode(ino)), context);
 }
 
-bool Filesystem::take_told(Ino ino) {
+bool Filesystem::take_told(Ino ino, const OperationContext& context) {
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
   const Inode* const inode = impl_->inodes.find(ino);
   if (inode == nullptr) return false;
   const uint32_t whom = inode->told_to.exchange(Inode::kNobody);
-  return whom == Inode::kSeveral || (whom != Inode::kNobody && whom != current_asker());
+  return whom == Inode::kSeveral || (whom != Inode::kNobody && whom != told_to(context));
 }
 
-Result<Attributes> Filesystem::set_attributes(Ino ino, const AttributeChange& change, const Caller& whose) {
+Result<Attributes> Filesystem::set_attributes(Ino ino, const AttributeChange& change, const Caller& whose,
+                                              const OperationContext& context) {
   const bool asks = change.mode && (*change.mode & S_ISGID) != 0 && !change.gid;
   const Caller caller = asks ? TRY(impl_->ask_group(ino, whose)) : whose;
   if (change.size_bytes) {
-    TRY(impl_->set_size(ino, *change.size_bytes, [&](Transaction& transaction, Inode& inode) {
+    const Impl::InodeEdit edit = [&](Transaction& transaction, Inode& inode) {
       impl_->change_inode(transaction, inode, change, caller);
-    }));
-    return get_attributes(ino);
+    };
+    TRY(impl_->set_size(ino, *change.size_bytes, edit, context));
+    return get_attributes(ino, context);
   }
-  TRY(impl_->admit_change());
+  TRY(impl_->admit_change(context));
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kExclusive);
   Inode& inode = *TRY(impl_->find_inode(ino));
   Transaction transaction;
   impl_->change_inode(transaction, inode, change, caller);
   impl_->put_inode(transaction, inode);
-  impl_->journal->append(transaction);
-  return impl_->attributes_of(inode);
+  impl_->journal->append(transaction, context.wake_later);
+  return impl_->attributes_of(inode, context);
 }
 
 }  // namespace brickfs

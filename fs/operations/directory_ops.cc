@@ -40,7 +40,8 @@ Status Filesystem::Impl::visit_names(Ino ino, uint64_t offset, const EntryVisito
 
 // Each entry is visited under the locks of the directory and of the inode that the entry means, which is known from the
 // step before; where it has changed meanwhile, or is the first, the step is done again.
-Status Filesystem::Impl::visit_inodes(Ino ino, uint64_t offset, const EntryVisitor& visitor) {
+Status Filesystem::Impl::visit_inodes(Ino ino, uint64_t offset, const EntryVisitor& visitor,
+                                      const OperationContext& context) {
   for (Ino expected = kNoIno;;) {
     const InodeLocks locks(inodes, {ino, expected}, Mode::kShared);
     const Inode& directory = *TRY(find_live_directory(ino));
@@ -53,7 +54,7 @@ Status Filesystem::Impl::visit_inodes(Ino ino, uint64_t offset, const EntryVisit
       continue;
     }
     Inode* inode = inodes.find(expected);  // null in a damaged volume only: the name is shown all the same
-    const Attributes attributes = inode != nullptr ? attributes_of(*inode) : Attributes{};
+    const Attributes attributes = inode != nullptr ? attributes_of(*inode, context) : Attributes{};
     if (!visitor({entry->name, entry->ino, entry->type, entry->cookie, inode != nullptr ? &attributes : nullptr}))
       return {};
     if (inode != nullptr) inode->references.fetch_add(1);
@@ -64,8 +65,9 @@ Status Filesystem::Impl::visit_inodes(Ino ino, uint64_t offset, const EntryVisit
   }
 }
 
-Status Filesystem::read_directory(Ino directory, uint64_t offset, bool plus, const EntryVisitor& visitor, Touch touch) {
-  TRY(plus ? impl_->visit_inodes(directory, offset, visitor) : impl_->visit_names(directory, offset, visitor));
+Status Filesystem::read_directory(Ino directory, uint64_t offset, bool plus, const EntryVisitor& visitor, Touch touch,
+                                  const OperationContext& context) {
+  TRY(plus ? impl_->visit_inodes(directory, offset, visitor, context) : impl_->visit_names(directory, offset, visitor));
   if (touch == Touch::kAtime) impl_->touch_atime(directory);
   return {};
 }

@@ -35,7 +35,7 @@ Status Filesystem::Impl::FileChange::look() {
 
 Status Filesystem::Impl::FileChange::lock_range(uint64_t first_unit, uint64_t end_unit) {
   hold_ = RangeLocks::Hold();  // never wait for one while holding another
-  hold_ = TRY(fs_.ranges.lock(ino_, first_unit, end_unit, RangeLocks::Mode::kExclusive, current_interruption()));
+  hold_ = TRY(fs_.ranges.lock(ino_, first_unit, end_unit, RangeLocks::Mode::kExclusive, context_.interruption));
   return look();
 }
 
@@ -118,7 +118,7 @@ Result<std::vector<Extent>> Filesystem::Impl::FileChange::allocate(uint64_t firs
   if (units == 0) return std::vector<Extent>();
 
   const std::vector<UnitRun> runs =
-      TRY(fs_.space->allocate(units, goal_at(holes.front().file_unit), current_interruption(), what));
+      TRY(fs_.space->allocate(units, goal_at(holes.front().file_unit), context_.interruption, what));
   allocated_.insert(allocated_.end(), runs.begin(), runs.end());
   std::vector<Extent> filled;
   auto hole = holes.begin();
@@ -154,8 +154,8 @@ void Filesystem::Impl::FileChange::zero_gap(uint64_t to) {
 
 Status Filesystem::Impl::FileChange::apply(const Outcome& outcome) {
   if (!pieces_.empty()) {
-    if (waits_for_shed_) TRY(fs_.shed.wait_until_durable(ino_, *fs_.journal, current_interruption()));
-    TRY(fs_.volume->write(pieces_.pieces(), Stage::kData, current_interruption()));
+    if (waits_for_shed_) TRY(fs_.shed.wait_until_durable(ino_, *fs_.journal, context_.interruption));
+    TRY(fs_.volume->write(pieces_.pieces(), Stage::kData, context_.interruption));
   }
   return record(outcome);
 }
@@ -176,7 +176,7 @@ Status Filesystem::Impl::FileChange::record(const Outcome& outcome) {
   const bool changed = change_inode(outcome, transaction, inode);
   if (!changed && transaction.empty()) return {};
   fs_.put_inode(transaction, inode);
-  const Lsn lsn = fs_.journal->append(transaction);
+  const Lsn lsn = fs_.journal->append(transaction, context_.wake_later);
   for (const UnitRun& run : freed) fs_.space->release(run, lsn);
   if (sheds_) fs_.shed.note(ino_, lsn, fs_.journal->durable());
   return {};
@@ -189,7 +189,7 @@ void Filesystem::Impl::FileChange::record_maps(Transaction& transaction, Inode& 
     inode.extents->map(extent, nullptr);
     transaction.put(ExtentRow{ino_, extent.file_unit, extent.count, extent.volume_unit, extent.unwritten});
     if (transaction.bytes().size() > limits::kTransactionBytes / 2) {
-      fs_.journal->append(transaction);
+      fs_.journal->append(transaction, context_.wake_later);
       transaction.clear();
     }
   }

@@ -17,7 +17,8 @@ namespace brickfs {
 
 class Filesystem::Impl::FileChange {
  public:
-  FileChange(Impl& filesystem, Ino ino) : fs_(filesystem), ino_(ino) {}
+  FileChange(Impl& filesystem, Ino ino, const OperationContext& context)
+      : fs_(filesystem), ino_(ino), context_(context) {}
   ~FileChange();  // units taken for what was not applied are given back
   FileChange(const FileChange&) = delete;
   FileChange& operator=(const FileChange&) = delete;
@@ -84,6 +85,7 @@ class Filesystem::Impl::FileChange {
 
   Impl& fs_;
   const Ino ino_;
+  const OperationContext context_;
   RangeLocks::Hold hold_;
   uint64_t offset_ = 0;
   uint64_t end_ = 0;

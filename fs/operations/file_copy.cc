@@ -33,16 +33,17 @@ Result<Step> next_step(Filesystem& filesystem, Ino from, uint64_t offset, uint64
 }  // namespace
 
 // Zeros without units: a hole where the target has something, a longer file where it ends.
-Status Filesystem::Impl::copy_hole(Ino to, uint64_t offset, uint64_t length, const Caller* unprivileged) {
-  TRY(admit_change());
-  FileChange change(*this, to);
+Status Filesystem::Impl::copy_hole(Ino to, uint64_t offset, uint64_t length, const Caller* unprivileged,
+                                   const OperationContext& context) {
+  TRY(admit_change(context));
+  FileChange change(*this, to, context);
   TRY(change.lock(offset, length));
   return punch_hole(change, false, unprivileged);
 }
 
 Result<uint64_t> Filesystem::copy_range(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset, uint64_t length,
-                                        const Caller* unprivileged) {
-  const Attributes source = TRY(get_attributes(from));
+                                        const Caller* unprivileged, const OperationContext& context) {
+  const Attributes source = TRY(get_attributes(from, context));
   if (from_offset >= source.size_bytes || length == 0) return 0;
   length = std::min(length, source.size_bytes - from_offset);
   if (to_offset > limits::kFileBytes || length > limits::kFileBytes - to_offset)
@@ -57,18 +58,19 @@ Result<uint64_t> Filesystem::copy_range(Ino from, uint64_t from_offset, Ino to, 
     const auto step = next_step(*this, from, from_offset + done, length - done);
     if (!step.ok()) return failed(step.error());
     if (step->hole) {
-      if (const Status status = impl_->copy_hole(to, to_offset + done, step->bytes, unprivileged); !status.ok())
+      if (const Status status = impl_->copy_hole(to, to_offset + done, step->bytes, unprivileged, context);
+          !status.ok())
         return failed(status.error());
       done += step->bytes;
       continue;
     }
     buffer.resize(kCopyBytes);
     LocalSlice slice{buffer.data(), static_cast<uint32_t>(step->bytes), 0};
-    const auto read_bytes = read(from, from_offset + done, std::span(&slice, 1));
+    const auto read_bytes = read(from, from_offset + done, std::span(&slice, 1), Touch::kAtime, context);
     if (!read_bytes.ok()) return failed(read_bytes.error());
     if (*read_bytes == 0) break;  // the source has become shorter
     slice.length_bytes = static_cast<uint32_t>(*read_bytes);
-    const auto written = write(to, to_offset + done, std::span(&slice, 1), false, unprivileged);
+    const auto written = write(to, to_offset + done, std::span(&slice, 1), false, unprivileged, false, context);
     if (!written.ok()) return failed(written.error());
     done += *written;
   }

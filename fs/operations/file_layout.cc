@@ -25,9 +25,10 @@ WholeUnits whole_units(uint64_t offset, uint64_t end, uint64_t size) {
 
 }  // namespace
 
-Status Filesystem::Impl::set_size(Ino ino, uint64_t size_bytes, const InodeEdit& edit) {
-  TRY(admit_change());
-  FileChange change(*this, ino);
+Status Filesystem::Impl::set_size(Ino ino, uint64_t size_bytes, const InodeEdit& edit,
+                                  const OperationContext& context) {
+  TRY(admit_change(context));
+  FileChange change(*this, ino, context);
   TRY(change.lock_from(size_bytes));
   if (size_bytes > change.size()) {
     change.zero_gap(size_bytes);
@@ -91,15 +92,16 @@ Status Filesystem::Impl::zero_range(FileChange& change, bool keep_size, const Ca
                        .unprivileged = unprivileged});
 }
 
-Status Filesystem::allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged) {
+Status Filesystem::allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged,
+                            const OperationContext& context) {
   constexpr int kKnown = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
   const bool keep_size = (mode & FALLOC_FL_KEEP_SIZE) != 0;
   const bool punch = (mode & FALLOC_FL_PUNCH_HOLE) != 0;
   const bool zero = (mode & FALLOC_FL_ZERO_RANGE) != 0;
   if ((mode & ~kKnown) != 0 || (punch && (zero || !keep_size))) return Error(EOPNOTSUPP, "this mode of fallocate");
   if (length == 0) return Error(EINVAL, "nothing to allocate");
-  TRY(impl_->admit_change());
-  Impl::FileChange change(*impl_, ino);
+  TRY(impl_->admit_change(context));
+  Impl::FileChange change(*impl_, ino, context);
   TRY(change.lock(offset, length));
   if (punch) return impl_->punch_hole(change, true, unprivileged);
   return zero ? impl_->zero_range(change, keep_size, unprivileged)

@@ -53,11 +53,10 @@ uint64_t next_hole(const ExtentMap& extents, uint64_t offset) {
 
 uint64_t Filesystem::Impl::FileRead::end_unit(uint64_t length) const { return divide_up(offset_ + length, kUnitBytes); }
 
-Status Filesystem::Impl::FileRead::begin(std::span<const LocalSlice> into, PieceList& pieces) {
+Status Filesystem::Impl::FileRead::begin(std::span<const LocalSlice> into, PieceList& pieces, const Interruption* by) {
   const uint64_t length = std::min(total_bytes(into), limits::kFileBytes - std::min(offset_, limits::kFileBytes));
   if (length == 0) return {};
-  hold_ = TRY(
-      fs_.ranges.lock(ino_, offset_ / kUnitBytes, end_unit(length), RangeLocks::Mode::kShared, current_interruption()));
+  hold_ = TRY(fs_.ranges.lock(ino_, offset_ / kUnitBytes, end_unit(length), RangeLocks::Mode::kShared, by));
   return plan(into, pieces);
 }
 
@@ -110,11 +109,12 @@ std::optional<CachedRegions::Range> Filesystem::take_cached(Ino ino, uint64_t of
   return inode != nullptr ? inode->cached.take(offset, length) : std::nullopt;
 }
 
-Result<uint64_t> Filesystem::read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, Touch touch) {
+Result<uint64_t> Filesystem::read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, Touch touch,
+                                  const OperationContext& context) {
   Impl::FileRead read(*impl_, ino, offset, touch);
   PieceList pieces;
-  TRY(read.begin(into, pieces));
-  if (!pieces.empty()) TRY(impl_->volume->read(pieces.pieces(), current_interruption()));
+  TRY(read.begin(into, pieces, context.interruption));
+  if (!pieces.empty()) TRY(impl_->volume->read(pieces.pieces(), context.interruption));
   return read.finish();
 }
 

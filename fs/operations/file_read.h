@@ -14,8 +14,8 @@ class Filesystem::Impl::FileRead {
       : fs_(filesystem), ino_(ino), offset_(offset), touch_(touch) {}
 
   // Waits for the range. Fills `into` with zeros where nothing is to be read; adds what is to `pieces`. EISDIR, EINVAL
-  // (not a file).
-  Status begin(std::span<const LocalSlice> into, PieceList& pieces);
+  // (not a file), EINTR.
+  Status begin(std::span<const LocalSlice> into, PieceList& pieces, const Interruption* by);
   // The same if it need not wait. False: nothing was added or is held.
   bool try_begin(std::span<const LocalSlice> into, PieceList& pieces);
   // The pieces have been read. How many bytes.

@@ -88,8 +88,9 @@ Status Filesystem::Impl::record_overwrite(FileChange& change, bool mapped) {
 }
 
 Status Filesystem::cover_lost(Ino ino, uint64_t end) {
-  TRY(impl_->admit_change());
-  Impl::FileChange change(*impl_, ino);
+  const OperationContext nobody;  // waits for this
+  TRY(impl_->admit_change(nobody));
+  Impl::FileChange change(*impl_, ino, nobody);
   TRY(change.lock_from(end));
   if (change.end() <= change.size()) return {};
   change.zero_gap(change.end());
@@ -97,11 +98,11 @@ Status Filesystem::cover_lost(Ino ino, uint64_t end) {
 }
 
 Result<uint64_t> Filesystem::write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append,
-                                   const Caller* unprivileged, bool mapped) {
+                                   const Caller* unprivileged, bool mapped, const OperationContext& context) {
   const uint64_t length = total_bytes(from);
   if (length == 0) return 0;
-  TRY(impl_->admit_change());
-  Impl::FileChange change(*impl_, ino);
+  TRY(impl_->admit_change(context));
+  Impl::FileChange change(*impl_, ino, context);
   TRY(append ? change.lock_append(length) : change.lock(offset, length));
   TRY(impl_->write_range(change, from, unprivileged, mapped));
   return length;

@@ -62,11 +62,11 @@ void Filesystem::want_commit() {
   if (impl_->journal) impl_->journal->want_commit();
 }
 
-Status Filesystem::sync(Ino) { return sync_all(); }
+Status Filesystem::sync(Ino, const OperationContext& context) { return sync_all(context); }
 
-Status Filesystem::sync_all() {
+Status Filesystem::sync_all(const OperationContext& context) {
   if (impl_->read_only) return {};
-  return impl_->journal->sync(current_interruption());
+  return impl_->journal->sync(context.interruption);
 }
 
 Status Filesystem::checkpoint() {

@@ -24,6 +24,7 @@
 #include "fs/base/ids.h"
 #include "fs/inode/cached_regions.h"
 #include "fs/persistence/journal.h"
+#include "transport/base/interruption.h"
 #include "transport/base/result.h"
 #include "transport/volume/volume_set.h"
 
@@ -38,6 +39,17 @@ struct Caller {
   std::function<bool(uint32_t gid)> in_group;
   // True if the caller has CAP_SYS_ADMIN; empty: it has not.
   std::function<bool()> is_administrator;
+};
+
+// For whom an operation is done: an argument of each that waits, changes anything or tells attributes. The default: for
+// nobody who waits.
+struct OperationContext {
+  // Of an application, which waits for each of its answers; numbered as by gettid(2). 0: not known.
+  uint32_t thread = 0;
+  // The operation ends with EINTR soon after it was raised, if it waits then. Outlives the operation. Null: none.
+  const Interruption* interruption = nullptr;
+  // Of Filesystem::answer_first(). Null: whoever changes something wakes the journal's writer at once.
+  Journal::WakeLater* wake_later = nullptr;
 };
 
 struct Attributes {
@@ -137,82 +149,79 @@ class Filesystem {
   std::string why_read_only() const;
   // What ails the brick's store (transport/brick/store_trouble.h), as the brick last said; empty: nothing.
   std::string store_trouble() const;
-  // As long as what it returns lives, the calling thread's changes do not wake the journal's writer: to be held from a
-  // request until it has been answered, so that whoever asked does not wait for that.
+  // As long as what it returns lives, changes with it in their context do not wake the journal's writer: to be held
+  // from a request until it has been answered, so that whoever asked does not wait for that.
   [[nodiscard]] Journal::WakeLater answer_first();
 
   // --- names. Each answer with attributes counts one more kernel reference to the inode, until forget().
-  Result<Attributes> lookup(Ino directory, std::string_view name);
+  Result<Attributes> lookup(Ino directory, std::string_view name, const OperationContext& context = {});
   void forget(Ino ino, uint64_t references);
   // Inodes with such references, and the root: of a part of the numbers from this one on, ascending; empty: there are
   // none.
   std::vector<Ino> referenced_from(Ino from) const;
-  Result<Attributes> create(Ino directory, std::string_view name, uint32_t mode, const Caller& caller);  // EEXIST
-  Result<Attributes> make_temporary(Ino directory, uint32_t mode, const Caller& caller);                 // O_TMPFILE
-  Result<Attributes> make_node(Ino directory, std::string_view name, uint32_t mode, uint32_t rdev,
-                               const Caller& caller);
-  Result<Attributes> make_directory(Ino directory, std::string_view name, uint32_t mode, const Caller& caller);
-  Result<Attributes> make_symlink(Ino directory, std::string_view name, std::string_view target, const Caller& caller);
-  Result<Attributes> link(Ino ino, Ino directory, std::string_view name);
-  Status unlink(Ino directory, std::string_view name);
-  Status remove_directory(Ino directory, std::string_view name);
+  Result<Attributes> create(Ino directory, std::string_view name, uint32_t mode, const Caller& caller,
+                            const OperationContext& context = {});  // EEXIST
+  Result<Attributes> make_temporary(Ino directory, uint32_t mode, const Caller& caller,
+                                    const OperationContext& context = {});  // O_TMPFILE
+  Result<Attributes> make_node(Ino directory, std::string_view name, uint32_t mode, uint32_t rdev, const Caller& caller,
+                               const OperationContext& context = {});
+  Result<Attributes> make_directory(Ino directory, std::string_view name, uint32_t mode, const Caller& caller,
+                                    const OperationContext& context = {});
+  Result<Attributes> make_symlink(Ino directory, std::string_view name, std::string_view target, const Caller& caller,
+                                  const OperationContext& context = {});
+  Result<Attributes> link(Ino ino, Ino directory, std::string_view name, const OperationContext& context = {});
+  Status unlink(Ino directory, std::string_view name, const OperationContext& context = {});
+  Status remove_directory(Ino directory, std::string_view name, const OperationContext& context = {});
   // `whiteout`: who leaves a whiteout (a character device 0:0) where the name was, in the same step; null: nothing
   // stays there. Not with kExchange.
   Result<Renamed> rename(Ino directory, std::string_view name, Ino new_directory, std::string_view new_name, Rename how,
-                         const Caller* whiteout = nullptr);
+                         const Caller* whiteout = nullptr, const OperationContext& context = {});
   Result<std::string> read_symlink(Ino ino);
   // Entries from `offset` (0: the start) on, "." and ".." first, until the visitor stops it. `plus`: with attributes,
   // and a kernel reference for each entry the visitor took but "." and "..". Only those that were there when somebody
   // last read from the start: a listing ends, though names keep coming.
   Status read_directory(Ino directory, uint64_t offset, bool plus, const EntryVisitor& visitor,
-                        Touch touch = Touch::kAtime);
+                        Touch touch = Touch::kAtime, const OperationContext& context = {});
 
   // --- attributes
-  Result<Attributes> get_attributes(Ino ino);
-  // True if attributes of the inode have been in an answer to anybody but the present asker since this was asked last:
-  // one of them may be on its way to the kernel still and be older than a change made just now. What the asker was told
-  // has arrived, or he would not ask again.
-  bool take_told(Ino ino);
-  // As long as one lives, this thread works for a thread of an application, which waits for each of its answers. Its
-  // number is the kernel's (gettid(2)); 0: not known.
-  class Asker {
-   public:
-    // `interruption`: of what is asked for; outlives this. Operations end with EINTR soon after it was raised, if they
-    // wait then.
-    explicit Asker(uint32_t thread, const Interruption* interruption = nullptr);
-    ~Asker();
-    Asker(const Asker&) = delete;
-    Asker& operator=(const Asker&) = delete;
-  };
-  Result<Attributes> set_attributes(Ino ino, const AttributeChange& change, const Caller& caller);
+  Result<Attributes> get_attributes(Ino ino, const OperationContext& context = {});
+  // True if attributes of the inode have been in an answer to anybody but the context's thread since this was asked
+  // last: one of them may be on its way to the kernel still and be older than a change made just now. What that thread
+  // was told has arrived, or it would not ask again.
+  bool take_told(Ino ino, const OperationContext& context = {});
+  Result<Attributes> set_attributes(Ino ino, const AttributeChange& change, const Caller& caller,
+                                    const OperationContext& context = {});
   // Flags as of setxattr(2). Sets the mode with a POSIX access ACL, as Linux does.
-  Status set_xattr(Ino ino, std::string_view name, std::span<const std::byte> value, int flags, const Caller& caller);
+  Status set_xattr(Ino ino, std::string_view name, std::span<const std::byte> value, int flags, const Caller& caller,
+                   const OperationContext& context = {});
   Result<std::vector<std::byte>> get_xattr(Ino ino, std::string_view name);  // ENODATA
   // Names, each ended by a zero byte. trusted.* is for administrators: here the kernel does not see to that.
   Result<std::vector<std::byte>> list_xattr(Ino ino, const Caller& caller);
-  Status remove_xattr(Ino ino, std::string_view name);
+  Status remove_xattr(Ino ino, std::string_view name, const OperationContext& context = {});
 
   // --- data. The kernel's references keep an unlinked file; open and release need no call.
   // Bytes read: less than asked for only at the end of the file. Holes read as zeros. `into`: as many slices as one
   // likes.
-  Result<uint64_t> read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, Touch touch = Touch::kAtime);
+  Result<uint64_t> read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, Touch touch = Touch::kAtime,
+                        const OperationContext& context = {});
   // All or an error; `append`: at the end of the file, wherever that is now. `unprivileged`: who writes, if that clears
   // the set-uid and set-gid bits; null: they stay. File capabilities are removed by every change of data, unless it was
   // made in mapped memory.
   Result<uint64_t> write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append,
-                         const Caller* unprivileged, bool mapped = false);
+                         const Caller* unprivileged, bool mapped = false, const OperationContext& context = {});
   class JointTransfer;  // several of these at once: fs/operations/joint_transfer.h
   // As fallocate(2); EOPNOTSUPP. `unprivileged`: as of write().
-  Status allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged);
+  Status allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged,
+                  const OperationContext& context = {});
   Result<uint64_t> seek(Ino ino, uint64_t offset, int whence);  // SEEK_DATA, SEEK_HOLE; ENXIO
   Result<uint64_t> copy_range(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset, uint64_t length,
-                              const Caller* unprivileged);
+                              const Caller* unprivileged, const OperationContext& context = {});
   // Bytes up to there were written, as far as their writer knows, and got no room when the kernel wrote them back: the
   // file is made so long, with zeros where they should be.
   Status cover_lost(Ino ino, uint64_t end);
   // Everything done before is durable (`ino` as a hint of what matters).
-  Status sync(Ino ino);
-  Status sync_all();
+  Status sync(Ino ino, const OperationContext& context = {});
+  Status sync_all(const OperationContext& context = {});
 
   // The page cache of the kernel may hold these bytes of the file from now on: before they are read or written for it.
   void note_cached(Ino ino, uint64_t offset, uint64_t length);

@@ -9,36 +9,21 @@
 namespace brickfs {
 namespace {
 
-thread_local uint32_t asker = Inode::kSeveral;            // Filesystem::Asker's
-thread_local const Interruption* interruption = nullptr;  // the same
-
 constexpr uint64_t kDirectoryBytes = 4096;  // what stat shows; the entries are in memory
 constexpr int64_t kRelatimeNs = int64_t{24} * 3600 * 1'000'000'000;
 constexpr std::string_view kCapabilities = "security.capability";
 
 }  // namespace
 
-Filesystem::Asker::Asker(uint32_t thread, const Interruption* by) {
-  asker = thread == 0 ? Inode::kSeveral : thread;
-  interruption = by;
-}
+uint32_t told_to(const OperationContext& context) { return context.thread == 0 ? Inode::kSeveral : context.thread; }
 
-Filesystem::Asker::~Asker() {
-  asker = Inode::kSeveral;
-  interruption = nullptr;
-}
-
-uint32_t current_asker() { return asker; }
-
-const Interruption* current_interruption() { return interruption; }
-
-Status Filesystem::Impl::admit_change() {
+Status Filesystem::Impl::admit_change(const OperationContext& context) {
   if (read_only) return Error(EROFS, "the file system is mounted read-only");
-  return journal->admit(current_interruption());
+  return journal->admit(context.interruption);
 }
 
-Status Filesystem::Impl::admit_growth() {
-  TRY(admit_change());
+Status Filesystem::Impl::admit_growth(const OperationContext& context) {
+  TRY(admit_change(context));
   if (space->usage().free_units == 0) return Error(ENOSPC, "the volume is full");
   return check_metadata_memory();
 }
@@ -101,11 +86,11 @@ Result<Inode*> Filesystem::Impl::lock_entry(std::optional<InodeLocks>& locks, In
   }
 }
 
-Result<Attributes> Filesystem::Impl::lookup_number(Ino ino) {
+Result<Attributes> Filesystem::Impl::lookup_number(Ino ino, const OperationContext& context) {
   const InodeLocks lock(inodes, {ino}, InodeLocks::Mode::kShared);
   Inode& inode = *TRY(find_inode(ino));
   inode.references.fetch_add(1);
-  return attributes_of(inode);
+  return attributes_of(inode, context);
 }
 
 void Filesystem::Impl::put_inode(Transaction& transaction, Inode& inode) {
@@ -183,9 +168,10 @@ void Filesystem::Impl::touch_atime(Ino ino) {
   if (Inode* inode = inodes.find(ino)) inode->atime = time;
 }
 
-Attributes Filesystem::Impl::attributes_of(const Inode& inode) const {
-  uint32_t whom = Inode::kNobody;
-  if (!inode.told_to.compare_exchange_strong(whom, asker) && whom != asker) inode.told_to = Inode::kSeveral;
+Attributes Filesystem::Impl::attributes_of(const Inode& inode, const OperationContext& context) const {
+  const uint32_t whom = told_to(context);
+  uint32_t before = Inode::kNobody;
+  if (!inode.told_to.compare_exchange_strong(before, whom) && before != whom) inode.told_to = Inode::kSeveral;
   Attributes attributes;
   attributes.ino = inode.ino;
   attributes.mode = inode.mode;

@@ -53,10 +53,10 @@ class Filesystem::Impl {
   Status end_changes();
 
   // EROFS, or the journal's error; else waits for room in the journal. The first thing every change does.
-  Status admit_change();
+  Status admit_change(const OperationContext& context);
   // The same for changes that leave more metadata behind than there was; ENOSPC on a full volume, and where metadata
   // takes as much memory as it may (MountOptions::max_metadata_bytes).
-  Status admit_growth();
+  Status admit_growth(const OperationContext& context);
   Status check_metadata_memory();  // the last part of it
 
   // Under the inode's lock. ESTALE: there is none of that number. ENOTDIR.
@@ -77,9 +77,10 @@ class Filesystem::Impl {
   Result<Caller> ask_group_of_new(Ino directory, uint32_t mode, const Caller& caller);
 
   // One more kernel reference to the inode. Without locks.
-  Result<Attributes> lookup_number(Ino ino);
+  Result<Attributes> lookup_number(Ino ino, const OperationContext& context);
   // A new inode under a new name. Without locks.
-  Result<Attributes> make(Ino directory, std::string_view name, const NewInode& what, const Caller& caller);
+  Result<Attributes> make(Ino directory, std::string_view name, const NewInode& what, const Caller& caller,
+                          const OperationContext& context);
 
   // Down to set_size(): under exclusive locks of all inodes concerned.
   // The inode's row goes into `transaction`.
@@ -104,7 +105,7 @@ class Filesystem::Impl {
   // empty) changes more of the inode in it, behind the stamping of mtime and ctime and before the row is put. EINVAL,
   // EFBIG, ENOSPC.
   using InodeEdit = std::function<void(Transaction& transaction, Inode& inode)>;
-  Status set_size(Ino ino, uint64_t size_bytes, const InodeEdit& edit);
+  Status set_size(Ino ino, uint64_t size_bytes, const InodeEdit& edit, const OperationContext& context);
   class FileRead;    // fs/operations/file_read.h
   class FileChange;  // fs/operations/file_change.h
   // Parts of write, allocate and copy_range, on a range that is locked.
@@ -115,7 +116,8 @@ class Filesystem::Impl {
   Status preallocate(FileChange& change, bool keep_size, const Caller* unprivileged);
   Status punch_hole(FileChange& change, bool keep_size, const Caller* unprivileged);
   Status zero_range(FileChange& change, bool keep_size, const Caller* unprivileged);
-  Status copy_hole(Ino to, uint64_t offset, uint64_t length, const Caller* unprivileged);
+  Status copy_hole(Ino to, uint64_t offset, uint64_t length, const Caller* unprivileged,
+                   const OperationContext& context);
 
   // Parts of rename, all under rename_mutex where two directories are concerned: fs/operations/rename_op.cc.
   Status look_up(Move& move);
@@ -127,19 +129,20 @@ class Filesystem::Impl {
 
   // Parts of read_directory and set_attributes.
   Status visit_names(Ino ino, uint64_t offset, const EntryVisitor& visitor);
-  Status visit_inodes(Ino ino, uint64_t offset, const EntryVisitor& visitor);
+  Status visit_inodes(Ino ino, uint64_t offset, const EntryVisitor& visitor, const OperationContext& context);
   void change_inode(Transaction& transaction, Inode& inode, const AttributeChange& change, const Caller& caller);
 
   // Without locks: the inode was read just now (relatime; the row goes along with the next change or checkpoint).
   void touch_atime(Ino ino);
-  bool is_atime_due(const Inode& inode) const;         // under its lock, shared or not: else that does nothing
-  Attributes attributes_of(const Inode& inode) const;  // under its lock, shared or not; for an answer
+  bool is_atime_due(const Inode& inode) const;  // under its lock, shared or not: else that does nothing
+  // For an answer. Under its lock, shared or not.
+  Attributes attributes_of(const Inode& inode, const OperationContext& context) const;
 };
 
 Status check_room_for_name(const Inode& directory);  // a new one, under its lock: ENOSPC
 
-uint32_t current_asker();                    // of this thread; Inode::kSeveral without a Filesystem::Asker
-const Interruption* current_interruption();  // of the same; null without
+// Whoever is told, as Inode::told_to has it.
+uint32_t told_to(const OperationContext& context);
 
 TimeNs now();  // of the real-time clock, as the kernel stamps (coarse)
 

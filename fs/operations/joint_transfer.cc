@@ -11,21 +11,24 @@ namespace brickfs {
 
 struct Filesystem::JointTransfer::State {
   struct Write {
-    Write(Impl& impl, Ino ino, uint64_t length, bool is_mapped) : change(impl, ino), bytes(length), mapped(is_mapped) {}
+    Write(const State& state, Ino ino, uint64_t length, bool is_mapped)
+        : change(state.fs, ino, state.context), bytes(length), mapped(is_mapped) {}
     Impl::FileChange change;
     uint64_t bytes;
     bool mapped;
   };
 
-  explicit State(Impl& impl) : fs(impl) {}
+  State(Impl& impl, const OperationContext& context_of_all) : fs(impl), context(context_of_all) {}
 
   Impl& fs;
+  const OperationContext context;
   std::deque<std::variant<Impl::FileRead, Write>> begun;  // which stay where they are
   PieceList to_read;
   PieceList to_write;
 };
 
-Filesystem::JointTransfer::JointTransfer(Filesystem& filesystem) : state_(std::make_unique<State>(*filesystem.impl_)) {}
+Filesystem::JointTransfer::JointTransfer(Filesystem& filesystem, const OperationContext& context)
+    : state_(std::make_unique<State>(*filesystem.impl_, context)) {}
 
 Filesystem::JointTransfer::~JointTransfer() = default;
 
@@ -42,7 +45,7 @@ bool Filesystem::JointTransfer::begin_read(Ino ino, uint64_t offset, const Local
 bool Filesystem::JointTransfer::begin_write(Ino ino, uint64_t offset, const LocalSlice& from, bool mapped) {
   if (from.length_bytes == 0 || state_->fs.read_only || !state_->fs.journal->admits()) return false;
   auto& write = std::get<State::Write>(
-      state_->begun.emplace_back(std::in_place_type<State::Write>, state_->fs, ino, from.length_bytes, mapped));
+      state_->begun.emplace_back(std::in_place_type<State::Write>, *state_, ino, from.length_bytes, mapped));
   if (write.change.try_lock_within(offset, from.length_bytes) &&
       state_->fs.plan_overwrite(write.change, std::span(&from, 1), state_->to_write)) {
     return true;
@@ -51,7 +54,8 @@ bool Filesystem::JointTransfer::begin_write(Ino ino, uint64_t offset, const Loca
   return false;
 }
 
-Status Filesystem::JointTransfer::move(const Interruption* by) {
+Status Filesystem::JointTransfer::move() {
+  const Interruption* const by = state_->context.interruption;
   if (!state_->to_read.empty()) TRY(state_->fs.volume->read(state_->to_read.pieces(), by));
   if (!state_->to_write.empty()) TRY(state_->fs.volume->write(state_->to_write.pieces(), Stage::kData, by));
   return {};

@@ -17,7 +17,8 @@ namespace brickfs {
 
 class Filesystem::JointTransfer {
  public:
-  explicit JointTransfer(Filesystem& filesystem);
+  // `context`: of all of them.
+  explicit JointTransfer(Filesystem& filesystem, const OperationContext& context = {});
   ~JointTransfer();  // what has not been moved is as if it had not been begun
   JointTransfer(const JointTransfer&) = delete;
   JointTransfer& operator=(const JointTransfer&) = delete;
@@ -27,7 +28,7 @@ class Filesystem::JointTransfer {
   bool begin_write(Ino ino, uint64_t offset, const LocalSlice& from, bool mapped);
   size_t size() const;
   // Once: the bytes of all. An error: none is done, and bytes to be written are undefined.
-  Status move(const Interruption* by = nullptr);  // waits and fails as read() and write() do
+  Status move();      // waits and fails as read() and write() do
   Status try_move();  // what cannot be done at once (VolumeSet::try_read) fails: whoever asked is to be served in
                       // another way
   // Of the i-th that was begun, once: bytes.

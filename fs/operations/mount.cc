@@ -178,7 +178,7 @@ Status Filesystem::Mounting::start_services() {
       slots_, superblock());
   TRY(impl.space->start(recovered_.blocks.kept,
                         {.durable = [&impl] { return impl.journal->durable(); },
-                         .make_durable = [&impl] { return impl.journal->sync(current_interruption()); }}));
+                         .make_durable = [&impl](const Interruption* by) { return impl.journal->sync(by); }}));
   return impl.journal->start(superblock().seed(), recovered_.journal,
                              {.on_durable = [&impl](Lsn lsn) { impl.space->on_durable(lsn); },
                               .on_block_added = [&impl] { impl.checkpoints->journal_grew(); }});

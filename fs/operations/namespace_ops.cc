@@ -32,9 +32,9 @@ void Filesystem::Impl::remove_name(Transaction& transaction, Inode& directory, s
 }
 
 Result<Attributes> Filesystem::Impl::make(Ino directory, std::string_view name, const NewInode& what,
-                                          const Caller& whose) {
+                                          const Caller& whose, const OperationContext& context) {
   TRY(check_new_name(name));
-  TRY(admit_growth());
+  TRY(admit_growth(context));
   const Caller caller = TRY(ask_group_of_new(directory, what.mode, whose));
   const Ino number = TRY(inodes.new_number());
   const InodeLocks locks(inodes, {directory, number}, Mode::kExclusive);
@@ -52,8 +52,8 @@ Result<Attributes> Filesystem::Impl::make(Ino directory, std::string_view name, 
   add_name(transaction, parent, name, inode, inode.ctime);
   if (makes_directory) ++parent.nlink;
   put_inode(transaction, parent);
-  journal->append(transaction);
-  return attributes_of(inode);
+  journal->append(transaction, context.wake_later);
+  return attributes_of(inode, context);
 }
 
 void Filesystem::Impl::put_new_inode(Transaction& transaction, Inode& inode) {
@@ -62,14 +62,14 @@ void Filesystem::Impl::put_new_inode(Transaction& transaction, Inode& inode) {
   for (const auto& [name, value] : *inode.xattrs) transaction.put(XattrRow{inode.ino, name, value});
 }
 
-Result<Attributes> Filesystem::lookup(Ino directory, std::string_view name) {
+Result<Attributes> Filesystem::lookup(Ino directory, std::string_view name, const OperationContext& context) {
   if (name.size() > limits::kNameBytes) return Error(ENAMETOOLONG, "the name is too long");
   if (name == "." || name == "..")
-    return impl_->lookup_number(name == "." ? directory : TRY(impl_->parent_of(directory)));
+    return impl_->lookup_number(name == "." ? directory : TRY(impl_->parent_of(directory)), context);
   std::optional<InodeLocks> locks;
   Inode& inode = *TRY(impl_->lock_entry(locks, directory, name, Mode::kShared));
   inode.references.fetch_add(1);
-  return impl_->attributes_of(inode);
+  return impl_->attributes_of(inode, context);
 }
 
 void Filesystem::forget(Ino ino, uint64_t references) {
@@ -106,34 +106,36 @@ std::vector<Ino> Filesystem::referenced_from(Ino from) const {
   return referenced;
 }
 
-Result<Attributes> Filesystem::create(Ino directory, std::string_view name, uint32_t mode, const Caller& caller) {
-  return impl_->make(directory, name, {.mode = S_IFREG | (mode & kModeBits)}, caller);
+Result<Attributes> Filesystem::create(Ino directory, std::string_view name, uint32_t mode, const Caller& caller,
+                                      const OperationContext& context) {
+  return impl_->make(directory, name, {.mode = S_IFREG | (mode & kModeBits)}, caller, context);
 }
 
-Result<Attributes> Filesystem::make_directory(Ino directory, std::string_view name, uint32_t mode,
-                                              const Caller& caller) {
-  return impl_->make(directory, name, {.mode = S_IFDIR | (mode & kModeBits)}, caller);
+Result<Attributes> Filesystem::make_directory(Ino directory, std::string_view name, uint32_t mode, const Caller& caller,
+                                              const OperationContext& context) {
+  return impl_->make(directory, name, {.mode = S_IFDIR | (mode & kModeBits)}, caller, context);
 }
 
 Result<Attributes> Filesystem::make_node(Ino directory, std::string_view name, uint32_t mode, uint32_t rdev,
-                                         const Caller& caller) {
+                                         const Caller& caller, const OperationContext& context) {
   const uint32_t type = mode & S_IFMT;
   if (type != S_IFREG && type != S_IFCHR && type != S_IFBLK && type != S_IFIFO && type != S_IFSOCK) {
     return Error(EINVAL, "not a type of file that mknod makes");
   }
-  return impl_->make(directory, name, {.mode = type | (mode & kModeBits), .rdev = rdev}, caller);
+  return impl_->make(directory, name, {.mode = type | (mode & kModeBits), .rdev = rdev}, caller, context);
 }
 
 Result<Attributes> Filesystem::make_symlink(Ino directory, std::string_view name, std::string_view target,
-                                            const Caller& caller) {
+                                            const Caller& caller, const OperationContext& context) {
   if (target.empty()) return Error(ENOENT, "the target is empty");
   if (target.size() > limits::kSymlinkBytes) return Error(ENAMETOOLONG, "the target is too long");
   if (target.find('\0') != target.npos) return Error(EINVAL, "the target has a zero byte");
-  return impl_->make(directory, name, {.mode = S_IFLNK | 0777, .symlink_target = target}, caller);
+  return impl_->make(directory, name, {.mode = S_IFLNK | 0777, .symlink_target = target}, caller, context);
 }
 
-Result<Attributes> Filesystem::make_temporary(Ino directory, uint32_t mode, const Caller& whose) {
-  TRY(impl_->admit_growth());
+Result<Attributes> Filesystem::make_temporary(Ino directory, uint32_t mode, const Caller& whose,
+                                              const OperationContext& context) {
+  TRY(impl_->admit_growth(context));
   const Caller caller = TRY(impl_->ask_group_of_new(directory, S_IFREG | mode, whose));
   const Ino number = TRY(impl_->inodes.new_number());
   const InodeLocks locks(impl_->inodes, {directory, number}, Mode::kExclusive);
@@ -145,13 +147,13 @@ Result<Attributes> Filesystem::make_temporary(Ino directory, uint32_t mode, cons
   Transaction transaction;
   impl_->put_new_inode(transaction, inode);
   transaction.put_orphan(number);
-  impl_->journal->append(transaction);
-  return impl_->attributes_of(inode);
+  impl_->journal->append(transaction, context.wake_later);
+  return impl_->attributes_of(inode, context);
 }
 
-Result<Attributes> Filesystem::link(Ino ino, Ino directory, std::string_view name) {
+Result<Attributes> Filesystem::link(Ino ino, Ino directory, std::string_view name, const OperationContext& context) {
   TRY(check_new_name(name));
-  TRY(impl_->admit_growth());
+  TRY(impl_->admit_growth(context));
   const InodeLocks locks(impl_->inodes, {ino, directory}, Mode::kExclusive);
   Inode& parent = *TRY(impl_->find_live_directory(directory));
   if (parent.directory->find(name)) return Error(EEXIST, "the name is there already");
@@ -171,13 +173,13 @@ Result<Attributes> Filesystem::link(Ino ino, Ino directory, std::string_view nam
   impl_->put_inode(transaction, *inode);
   impl_->add_name(transaction, parent, name, *inode, inode->ctime);
   impl_->put_inode(transaction, parent);
-  impl_->journal->append(transaction);
-  return impl_->attributes_of(*inode);
+  impl_->journal->append(transaction, context.wake_later);
+  return impl_->attributes_of(*inode, context);
 }
 
-Status Filesystem::unlink(Ino directory, std::string_view name) {
+Status Filesystem::unlink(Ino directory, std::string_view name, const OperationContext& context) {
   if (name.size() > limits::kNameBytes) return Error(ENAMETOOLONG, "the name is too long");
-  TRY(impl_->admit_change());
+  TRY(impl_->admit_change(context));
   std::optional<InodeLocks> locks;
   Inode& inode = *TRY(impl_->lock_entry(locks, directory, name, Mode::kExclusive));
   if (inode.is_directory()) return Error(EISDIR, "a directory");
@@ -188,14 +190,14 @@ Status Filesystem::unlink(Ino directory, std::string_view name) {
   impl_->remove_name(transaction, parent, name, time);
   impl_->put_inode(transaction, parent);
   const bool gone = impl_->remove_link(transaction, inode, time);
-  const Lsn lsn = impl_->journal->append(transaction);
+  const Lsn lsn = impl_->journal->append(transaction, context.wake_later);
   if (gone) impl_->drop_inode(inode, lsn);
   return {};
 }
 
-Status Filesystem::remove_directory(Ino directory, std::string_view name) {
+Status Filesystem::remove_directory(Ino directory, std::string_view name, const OperationContext& context) {
   if (name.size() > limits::kNameBytes) return Error(ENAMETOOLONG, "the name is too long");
-  TRY(impl_->admit_change());
+  TRY(impl_->admit_change(context));
   std::optional<InodeLocks> locks;
   Inode& inode = *TRY(impl_->lock_entry(locks, directory, name, Mode::kExclusive));
   if (!inode.is_directory()) return Error(ENOTDIR, "not a directory");
@@ -208,7 +210,7 @@ Status Filesystem::remove_directory(Ino directory, std::string_view name) {
   --parent.nlink;
   impl_->put_inode(transaction, parent);
   const bool gone = impl_->remove_link(transaction, inode, time);
-  const Lsn lsn = impl_->journal->append(transaction);
+  const Lsn lsn = impl_->journal->append(transaction, context.wake_later);
   if (gone) impl_->drop_inode(inode, lsn);
   return {};
 }

@@ -17,6 +17,7 @@ struct Move {
   Ino new_directory{};
   std::string_view new_name;
   Rename how = Rename::kReplace;
+  OperationContext context = {};
   Ino moved{};
   Ino target{};  // kNoIno: the new name is free
 
@@ -132,7 +133,7 @@ void Filesystem::Impl::move_name(const Move& move, const MoveInodes& at, std::un
   put_inode(transaction, at.moved);
   put_inode(transaction, at.from);
   if (move.is_between_directories()) put_inode(transaction, at.to);
-  const Lsn lsn = journal->append(transaction);
+  const Lsn lsn = journal->append(transaction, move.context.wake_later);
   if (gone) drop_inode(*at.target, lsn);
 }
 
@@ -148,16 +149,21 @@ void Filesystem::Impl::exchange_names(const Move& move, const MoveInodes& at) {
   put_inode(transaction, *at.target);
   put_inode(transaction, at.from);
   if (move.is_between_directories()) put_inode(transaction, at.to);
-  journal->append(transaction);
+  journal->append(transaction, move.context.wake_later);
 }
 
 Result<Renamed> Filesystem::rename(Ino directory, std::string_view name, Ino new_directory, std::string_view new_name,
-                                   Rename how, const Caller* whiteout) {
+                                   Rename how, const Caller* whiteout, const OperationContext& context) {
   TRY(check_new_name(new_name));
   if (name.size() > limits::kNameBytes) return Error(ENAMETOOLONG, "the name is too long");
-  TRY(whiteout != nullptr ? impl_->admit_growth() : impl_->admit_change());
+  TRY(whiteout != nullptr ? impl_->admit_growth(context) : impl_->admit_change(context));
   const Ino whiteout_number = whiteout != nullptr ? TRY(impl_->inodes.new_number()) : kNoIno;
-  Move move{.directory = directory, .name = name, .new_directory = new_directory, .new_name = new_name, .how = how};
+  Move move{.directory = directory,
+            .name = name,
+            .new_directory = new_directory,
+            .new_name = new_name,
+            .how = how,
+            .context = context};
   std::optional<MutexLock> one_at_a_time;
   if (move.is_between_directories()) one_at_a_time.emplace(impl_->rename_mutex);
   for (;;) {

@@ -111,10 +111,10 @@ Status set_acl(Transaction& transaction, Inode& inode, std::string_view name, st
 }  // namespace
 
 Status Filesystem::set_xattr(Ino ino, std::string_view name, std::span<const std::byte> value, int flags,
-                             const Caller& caller) {
+                             const Caller& caller, const OperationContext& context) {
   TRY(check_name(name));
   if (value.size() > limits::kXattrValueBytes) return Error(E2BIG, "the attribute's value is too long");
-  TRY(impl_->admit_growth());
+  TRY(impl_->admit_growth(context));
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kExclusive);
   Inode& inode = *TRY(impl_->find_inode(ino));
   TRY(check_set(inode, name, value, flags));
@@ -128,7 +128,7 @@ Status Filesystem::set_xattr(Ino ino, std::string_view name, std::span<const std
   if (transaction.empty() && inode.mode == mode) return {};  // as ext4: nothing is stamped, either
   inode.ctime = now();
   impl_->put_inode(transaction, inode);
-  impl_->journal->append(transaction);
+  impl_->journal->append(transaction, context.wake_later);
   return {};
 }
 
@@ -158,9 +158,9 @@ Result<std::vector<std::byte>> Filesystem::list_xattr(Ino ino, const Caller& cal
   return names;
 }
 
-Status Filesystem::remove_xattr(Ino ino, std::string_view name) {
+Status Filesystem::remove_xattr(Ino ino, std::string_view name, const OperationContext& context) {
   TRY(check_name(name));
-  TRY(impl_->admit_change());
+  TRY(impl_->admit_change(context));
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kExclusive);
   Inode& inode = *TRY(impl_->find_inode(ino));
   if (find_xattr(inode, name) == nullptr) {
@@ -171,7 +171,7 @@ Status Filesystem::remove_xattr(Ino ino, std::string_view name) {
   erase_xattr(transaction, inode, name);
   inode.ctime = now();
   impl_->put_inode(transaction, inode);
-  impl_->journal->append(transaction);
+  impl_->journal->append(transaction, context.wake_later);
   return {};
 }
 

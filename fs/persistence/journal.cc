@@ -33,8 +33,6 @@ constexpr int kSpaceTries = 30;
 constexpr uint64_t kPendingShare = 512;
 constexpr size_t kLeastPending = 256 * kKiB;
 
-thread_local Journal::WakeLater* wake_later = nullptr;
-
 }  // namespace
 
 class Journal::Impl {
@@ -537,9 +535,8 @@ Status Journal::start(uint64_t seed, const JournalEnd& end, Hooks hooks) {
 }
 Status Journal::admit(const Interruption* by) { return impl_->admit(by); }
 bool Journal::admits() const { return impl_->admits(); }
-Lsn Journal::append(const Transaction& transaction) {
-  const bool later = wake_later != nullptr && wake_later->journal_ == this;
-  return impl_->append(transaction.bytes(), later ? &wake_later->owed_ : nullptr);
+Lsn Journal::append(const Transaction& transaction, WakeLater* later) {
+  return impl_->append(transaction.bytes(), later != nullptr ? &later->owed_ : nullptr);
 }
 Status Journal::sync(const Interruption* by) { return impl_->sync(by); }
 Lsn Journal::last() const { return impl_->last(); }
@@ -553,14 +550,7 @@ uint64_t Journal::chain_blocks() const { return impl_->chain_blocks(); }
 void Journal::set_chain_limit(uint64_t blocks) { impl_->set_chain_limit(blocks); }
 Status Journal::stop() { return impl_->stop(); }
 
-Journal::WakeLater::WakeLater(Journal* journal) : journal_(journal) {
-  CHECK(wake_later == nullptr);
-  if (journal != nullptr) wake_later = this;
-}
-
 Journal::WakeLater::~WakeLater() {
-  if (journal_ == nullptr) return;
-  wake_later = nullptr;
   if (owed_) journal_->impl_->wake_committer();
 }
 

@@ -47,13 +47,14 @@ class Journal {
   Status admit(const Interruption* by = nullptr);  // ENOSPC, too: all LSNs have been given
   bool admits() const;                             // it would neither wait nor fail
   // While holding the locks of all inodes that the rows are about, so that journal order is operation order.
-  // At most limits::kTransactionBytes of rows; not empty.
-  Lsn append(const Transaction& transaction);
-  // As long as one lives, append() on its thread leaves it to the end to wake the committer up, if that sleeps: whoever
-  // waits for the thread need not wait for that, too. Not across threads.
+  // At most limits::kTransactionBytes of rows; not empty. `later`: wakes the committer up, if that sleeps, when it
+  // goes, so that whoever waits for the thread need not wait for that, too; null: that is done at once.
+  class WakeLater;
+  Lsn append(const Transaction& transaction, WakeLater* later = nullptr);
+  // Of one thread.
   class WakeLater {
    public:
-    explicit WakeLater(Journal* journal);  // null: does nothing
+    explicit WakeLater(Journal* journal) : journal_(journal) {}  // null: nothing is appended with it
     ~WakeLater();
     WakeLater(const WakeLater&) = delete;
     WakeLater& operator=(const WakeLater&) = delete;

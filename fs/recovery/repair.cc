@@ -152,8 +152,9 @@ Status Repair::start_space() {
   for (const MetadataBlocks& part : recovered_.metadata) TRY(space_->adopt_metadata(part.blocks));
   for (const UsedRun& used : recovered_.blocks.file_runs) TRY(space_->adopt(used.run));
   // No transaction frees anything.
-  return space_->start(subtract(listed_, leaked_before_),
-                       {.durable = [] { return Lsn{0}; }, .make_durable = [] { return Status(); }});
+  return space_->start(
+      subtract(listed_, leaked_before_),
+      {.durable = [] { return Lsn{0}; }, .make_durable = [](const Interruption*) { return Status(); }});
 }
 
 // A journal of its own, behind the numbers of the old one. It has a row in it, so that a checkpoint is due.

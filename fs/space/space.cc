@@ -284,7 +284,7 @@ Status Space::Impl::promise(MutexLock& lock, uint64_t units, const Interruption*
   while (units > free_now()) {
     if (units <= free_now() + freed_units) {
       mutex.unlock();
-      const Status status = hooks.make_durable();
+      const Status status = hooks.make_durable(by);
       const Lsn reached = hooks.durable();
       mutex.lock();
       TRY(status);

@@ -39,8 +39,9 @@ class Space {
  public:
   struct Hooks {
     std::function<Lsn()> durable;  // everything up to it is durable
-    std::function<Status()>
-        make_durable;  // waits until all that was freed so far is durable (Journal::sync); on the caller's thread
+    // Waits until all that was freed so far is durable (Journal::sync); on the caller's thread, and interrupted as it
+    // is.
+    std::function<Status(const Interruption* by)> make_durable;
   };
 
   // `volume` must outlive it. Nothing is in use yet: recovery calls adopt() for each extent, then start().

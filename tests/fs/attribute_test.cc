@@ -67,11 +67,9 @@ TEST_F(AttributeOps, AreToldOncePerAnswer) {
 TEST_F(AttributeOps, WhoAsksAgainHasHadHisAnswer) {
   const auto told_after = [&](uint32_t first, uint32_t second, uint32_t changes) {
     for (const uint32_t thread : {first, second}) {
-      const Filesystem::Asker asker(thread);
-      EXPECT_TRUE(volume_->get_attributes(file_).ok());
+      EXPECT_TRUE(volume_->get_attributes(file_, {.thread = thread}).ok());
     }
-    const Filesystem::Asker asker(changes);
-    return volume_->take_told(file_);
+    return volume_->take_told(file_, {.thread = changes});
   };
   volume_->take_told(file_);
   EXPECT_FALSE(told_after(7, 7, 7));

@@ -174,7 +174,8 @@ struct CheckpointBed {
         CheckpointThread::Parts{*volume, *space, *journal, [this] { return std::make_unique<Scan>(tree); },
                                 [] { return Ino{1000}; }},
         *slots, superblock);
-    TRY(space->start(kept, {[this] { return journal->durable(); }, [this] { return journal->sync(); }}));
+    TRY(space->start(
+        kept, {[this] { return journal->durable(); }, [this](const Interruption* by) { return journal->sync(by); }}));
     return journal->start(superblock.seed(), end,
                           {[this](Lsn lsn) { space->on_durable(lsn); }, [this] { checkpoints->journal_grew(); }});
   }

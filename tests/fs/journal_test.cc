@@ -211,8 +211,8 @@ TEST(Journal, WritesWhatCameWhileAnswersWentFirst) {
     ASSERT_TRUE(bed.start().ok());
     for (uint64_t i = 1; i <= 100; ++i) {
       if (i % 10 == 0) std::this_thread::sleep_for(milliseconds(2));  // so that the committer sleeps
-      const Journal::WakeLater answer_first(bed.journal.get());
-      bed.append(i);
+      Journal::WakeLater answer_first(bed.journal.get());
+      bed.append(i, 0, &answer_first);
     }
     EXPECT_TRUE(comes_true([&] { return bed.journal->written() == Lsn{100}; }));
     bed.abandon();
@@ -224,15 +224,15 @@ TEST(Journal, WhoeverWaitsForItWakesItAlsoBeforeTheAnswer) {
   JournalBed bed;
   ASSERT_TRUE(bed.start().ok());
   std::this_thread::sleep_for(milliseconds(2));
-  const Journal::WakeLater answer_first(bed.journal.get());
-  bed.append(1);
+  Journal::WakeLater answer_first(bed.journal.get());
+  bed.append(1, 0, &answer_first);
   std::thread another([&] { EXPECT_TRUE(bed.journal->sync().ok()); });
   another.join();
-  bed.append(2);
+  bed.append(2, 0, &answer_first);
   EXPECT_TRUE(bed.journal->sync().ok());
   for (uint64_t i = 3; i <= 3000; ++i) {
     ASSERT_TRUE(bed.journal->admit().ok());
-    bed.append(i, 5'000);
+    bed.append(i, 5'000, &answer_first);
   }
   std::thread third([&] { EXPECT_EQ(bed.append(3001), Lsn{3001}); });
   third.join();

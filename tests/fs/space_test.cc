@@ -32,13 +32,13 @@ class SpaceTest : public ::testing::Test {
   Space::Hooks hooks() {
     return {.durable = [this] { return Lsn{durable_.load()}; },
             .make_durable =
-                [this] {
+                [this](const Interruption*) {
                   durable_ = last_.load();
                   space_->on_durable(Lsn{durable_.load()});
                   return Status();
                 }};
   }
-  void make_all_durable() { ASSERT_TRUE(hooks().make_durable().ok()); }
+  void make_all_durable() { ASSERT_TRUE(hooks().make_durable(nullptr).ok()); }
   uint64_t blocks_on_brick() { return volume_->stat()->volume_used_blocks; }
   // The supply thread does its work soon, but not at once.
   bool blocks_become(uint64_t blocks) {
@@ -202,8 +202,8 @@ TEST_P(SpaceOnASoftMount, KeepsNoBlockOfAnUnansweredCall) {
     Space space(*volume);
     ASSERT_TRUE(space.adopt_metadata(kSuperblock).ok());
     ASSERT_TRUE(space
-                    .start(std::span(&kSuperblock, 1),
-                           {.durable = [] { return Lsn{1}; }, .make_durable = [] { return Status(); }})
+                    .start(std::span(&kSuperblock, 1), {.durable = [] { return Lsn{1}; },
+                                                        .make_durable = [](const Interruption*) { return Status(); }})
                     .ok());
 
     brick.faults().refuse(true);

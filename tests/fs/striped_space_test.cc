@@ -39,7 +39,7 @@ class StripedSpace : public ::testing::Test {
     ASSERT_TRUE(space_->adopt_metadata(kFirstOfAll).ok());
     ASSERT_TRUE(space_
                     ->start(std::span(&kFirstOfAll, 1), {.durable = [this] { return Lsn{durable_.load()}; },
-                                                         .make_durable = [] { return Status(); }})
+                                                         .make_durable = [](const Interruption*) { return Status(); }})
                     .ok());
     for (size_t place = 0; place < volume_->places(); ++place) given_first_.push_back(given_by(place));
   }

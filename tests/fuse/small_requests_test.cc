@@ -94,17 +94,17 @@ TEST_F(SmallRequestsOfFuse, AreNotAnsweredWhenTheBrickIsAway) {
   {
     Interruption raised;
     raised.raise();
-    SmallRequests small(bed_.session());
+    SmallRequests small(bed_.session(), {.interruption = &raised});
     for (FuseRequest* const request : requests) ASSERT_TRUE(small.add(*request)) << "nothing is held any more";
-    EXPECT_FALSE(small.finish(raised));
+    EXPECT_FALSE(small.finish());
   }
   EXPECT_TRUE(bed_.is_silent());
   bed_.brick().faults().refuse(false);
   {
     const Interruption none;
-    SmallRequests small(bed_.session());
+    SmallRequests small(bed_.session(), {.interruption = &none});
     for (FuseRequest* const request : requests) ASSERT_TRUE(small.add(*request));
-    EXPECT_TRUE(small.finish(none));
+    EXPECT_TRUE(small.finish());
   }
   EXPECT_EQ(bed_.take(reading).payload, page(std::byte{0x11}));
   EXPECT_EQ(bed_.take(writing).header.error, 0);

@@ -138,21 +138,15 @@ FaultExplorer::Outcome FaultExplorer::run(const CrashSequence& sequence, const P
 }
 
 void FaultExplorer::serve(const CrashSequence& sequence, Filesystem& filesystem, Outcome& outcome) {
-  CrashWorkload workload(filesystem);
+  CrashWorkload workload(filesystem, {.interruption = &interruption_});  // as what a process asks for
   outcome.history.push_back(take_snapshot_at_last(filesystem));
   for (const CrashOperation& operation : sequence) {
-    outcome.answers.push_back(code_of(run_as_asker(workload, operation)));
+    interruption_.clear();
+    outcome.answers.push_back(code_of(workload.run(operation)));
     outcome.history.push_back(take_snapshot_at_last(filesystem));
   }
   outcome.answers.push_back(code_of(filesystem.sync_all()));
   outcome.answers.push_back(code_of(filesystem.unmount()));
-}
-
-// It ends when it is interrupted, as what a process asks for.
-Status FaultExplorer::run_as_asker(CrashWorkload& workload, const CrashOperation& operation) {
-  interruption_.clear();
-  const Filesystem::Asker asker(0, &interruption_);
-  return workload.run(operation);
 }
 
 std::string FaultExplorer::judge_run(const CrashSequence& sequence, const Plan& plan, const Outcome& expected) {

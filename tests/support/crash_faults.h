@@ -53,7 +53,6 @@ class FaultExplorer {
   std::vector<Plan> plans_for(bool durable, uint64_t calls, std::mt19937_64& random) const;
   Outcome run(const CrashSequence& sequence, const Plan& plan);
   void serve(const CrashSequence& sequence, Filesystem& filesystem, Outcome& outcome);
-  Status run_as_asker(CrashWorkload& workload, const CrashOperation& operation);
   std::string judge_run(const CrashSequence& sequence, const Plan& plan, const Outcome& expected);
   static std::string judge_refused(const CrashSequence& sequence, const Outcome& outcome, const Outcome* intended);
   static std::string judge_lost(const Outcome& outcome, const Outcome& expected);

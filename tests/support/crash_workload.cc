@@ -115,7 +115,7 @@ const CrashSequence& crash_alphabet() {
 Result<CrashWorkload::Place> CrashWorkload::place(std::string_view path) {
   Place place{kRootIno, ""};
   for (size_t slash = path.find('/'); slash != std::string_view::npos; slash = path.find('/')) {
-    const Attributes next = TRY(filesystem_.lookup(place.directory, path.substr(0, slash)));
+    const Attributes next = TRY(filesystem_.lookup(place.directory, path.substr(0, slash), context_));
     filesystem_.forget(next.ino, 1);
     place.directory = next.ino;
     path.remove_prefix(slash + 1);
@@ -126,7 +126,7 @@ Result<CrashWorkload::Place> CrashWorkload::place(std::string_view path) {
 
 Result<Ino> CrashWorkload::find(std::string_view path) {
   const Place at = TRY(place(path));
-  const Attributes found = TRY(filesystem_.lookup(at.directory, at.name));
+  const Attributes found = TRY(filesystem_.lookup(at.directory, at.name, context_));
   filesystem_.forget(found.ino, 1);
   return found.ino;
 }
@@ -139,11 +139,11 @@ Status CrashWorkload::run(const CrashOperation& operation) {
     return {};
   }
   if (verb == "sync" || verb == "unmount") {
-    const Status status = verb == "sync" ? filesystem_.sync_all() : filesystem_.unmount();
+    const Status status = verb == "sync" ? filesystem_.sync_all(context_) : filesystem_.unmount();
     finish_checkpoint();
     return status;
   }
-  if (verb == "fsync") return filesystem_.sync(TRY(find(operation.words[1])));
+  if (verb == "fsync") return filesystem_.sync(TRY(find(operation.words[1])), context_);
   for (const char* on_names :
        {"create", "mkdir", "symlink", "link", "unlink", "rmdir", "rename", "exchange", "whiteout", "tmpfile"}) {
     if (verb == on_names) return run_name(operation);
@@ -159,23 +159,25 @@ Status CrashWorkload::run_name(const CrashOperation& operation) {
   const std::string& verb = operation.words[0];
   const Place at = TRY(place(operation.words[1]));
   if (verb == "create")
-    return status_of(filesystem_.create(at.directory, at.name, S_IFREG | 0644, root()), filesystem_);
-  if (verb == "mkdir") return status_of(filesystem_.make_directory(at.directory, at.name, 0755, root()), filesystem_);
+    return status_of(filesystem_.create(at.directory, at.name, S_IFREG | 0644, root(), context_), filesystem_);
+  if (verb == "mkdir")
+    return status_of(filesystem_.make_directory(at.directory, at.name, 0755, root(), context_), filesystem_);
   if (verb == "symlink")
-    return status_of(filesystem_.make_symlink(at.directory, at.name, "to/" + at.name, root()), filesystem_);
-  if (verb == "unlink") return filesystem_.unlink(at.directory, at.name);
-  if (verb == "rmdir") return filesystem_.remove_directory(at.directory, at.name);
+    return status_of(filesystem_.make_symlink(at.directory, at.name, "to/" + at.name, root(), context_), filesystem_);
+  if (verb == "unlink") return filesystem_.unlink(at.directory, at.name, context_);
+  if (verb == "rmdir") return filesystem_.remove_directory(at.directory, at.name, context_);
   if (verb == "tmpfile") {  // stays open: it goes with the mount
-    const Attributes made = TRY(filesystem_.make_temporary(TRY(find(operation.words[1])), S_IFREG | 0600, root()));
+    const Attributes made =
+        TRY(filesystem_.make_temporary(TRY(find(operation.words[1])), S_IFREG | 0600, root(), context_));
     return write(made.ino, 0, 5000, false);
   }
   const Place to = TRY(place(operation.words[2]));
   if (verb == "link")
-    return status_of(filesystem_.link(TRY(find(operation.words[1])), to.directory, to.name), filesystem_);
+    return status_of(filesystem_.link(TRY(find(operation.words[1])), to.directory, to.name, context_), filesystem_);
   const Rename how = verb == "exchange" ? Rename::kExchange : Rename::kReplace;
   const Caller caller = root();
-  const auto renamed =
-      filesystem_.rename(at.directory, at.name, to.directory, to.name, how, verb == "whiteout" ? &caller : nullptr);
+  const auto renamed = filesystem_.rename(at.directory, at.name, to.directory, to.name, how,
+                                          verb == "whiteout" ? &caller : nullptr, context_);
   return renamed.ok() ? Status() : Status(renamed.error());
 }
 
@@ -186,23 +188,23 @@ Status CrashWorkload::run_file(const CrashOperation& operation, Ino ino) {
   if (verb == "write") return write(ino, first, second, false);
   if (verb == "append") return write(ino, 0, first, true);
   if (verb == "punch")
-    return filesystem_.allocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, second, nullptr);
-  if (verb == "zero") return filesystem_.allocate(ino, FALLOC_FL_ZERO_RANGE, first, second, nullptr);
-  if (verb == "allocate") return filesystem_.allocate(ino, 0, first, second, nullptr);
-  if (verb == "unsetxattr") return filesystem_.remove_xattr(ino, "user.x");
+    return filesystem_.allocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, second, nullptr, context_);
+  if (verb == "zero") return filesystem_.allocate(ino, FALLOC_FL_ZERO_RANGE, first, second, nullptr, context_);
+  if (verb == "allocate") return filesystem_.allocate(ino, 0, first, second, nullptr, context_);
+  if (verb == "unsetxattr") return filesystem_.remove_xattr(ino, "user.x", context_);
   if (verb == "setxattr") {
     const std::vector<std::byte> value(first, std::byte{static_cast<uint8_t>('0' + first % 10)});
-    return filesystem_.set_xattr(ino, "user.x", value, 0, root());
+    return filesystem_.set_xattr(ino, "user.x", value, 0, root(), context_);
   }
   if (verb == "hold") {  // as an open file: an unlink leaves an orphan
     const Place at = TRY(place(operation.words[1]));
-    const auto held = filesystem_.lookup(at.directory, at.name);
+    const auto held = filesystem_.lookup(at.directory, at.name, context_);
     return held.ok() ? Status() : Status(held.error());
   }
   AttributeChange change;
   if (verb == "truncate") change.size_bytes = first;
   if (verb == "chmod") change.mode = static_cast<uint32_t>(std::stoul(operation.words[2], nullptr, 8));
-  const auto changed = filesystem_.set_attributes(ino, change, root());
+  const auto changed = filesystem_.set_attributes(ino, change, root(), context_);
   return changed.ok() ? Status() : Status(changed.error());
 }
 
@@ -218,13 +220,13 @@ Status CrashWorkload::write(Ino ino, uint64_t offset, uint64_t length, bool appe
     const auto jointly = write_jointly(ino, offset, from);
     if (jointly) return *jointly;
   }
-  const auto written = filesystem_.write(ino, offset, std::span(&from, 1), append, nullptr);
+  const auto written = filesystem_.write(ino, offset, std::span(&from, 1), append, nullptr, false, context_);
   return written.ok() ? Status() : Status(written.error());
 }
 
 // As the mount serves writes over io_uring. Nothing: it cannot be written that way.
 std::optional<Status> CrashWorkload::write_jointly(Ino ino, uint64_t offset, const LocalSlice& from) {
-  Filesystem::JointTransfer joint(filesystem_);
+  Filesystem::JointTransfer joint(filesystem_, context_);
   if (!joint.begin_write(ino, offset, from, false) || !joint.try_move().ok()) return std::nullopt;
   const auto written = joint.result(0);
   return written.ok() ? Status() : Status(written.error());

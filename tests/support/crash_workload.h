@@ -41,7 +41,8 @@ const CrashSequence& crash_alphabet();
 // Carries operations out on a mounted file system; remembers what is held open.
 class CrashWorkload {
  public:
-  explicit CrashWorkload(Filesystem& filesystem) : filesystem_(filesystem) {}
+  explicit CrashWorkload(Filesystem& filesystem, const OperationContext& context = {})
+      : filesystem_(filesystem), context_(context) {}
   ~CrashWorkload() { finish_checkpoint(); }
   CrashWorkload(const CrashWorkload&) = delete;
   CrashWorkload& operator=(const CrashWorkload&) = delete;
@@ -64,6 +65,7 @@ class CrashWorkload {
   std::optional<Status> write_jointly(Ino ino, uint64_t offset, const LocalSlice& from);
 
   Filesystem& filesystem_;
+  const OperationContext context_;
   Thread checkpoint_;
   uint32_t writes_ = 0;  // each writes other bytes
 };

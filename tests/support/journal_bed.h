@@ -64,16 +64,17 @@ struct JournalBed {
     }
     std::sort(kept.begin(), kept.end(), [](const BlockRange& a, const BlockRange& b) { return a.start < b.start; });
     journal = std::make_unique<Journal>(*volume, *space);
-    TRY(space->start(kept, {[this] { return journal->durable(); }, [this] { return journal->sync(); }}));
+    TRY(space->start(
+        kept, {[this] { return journal->durable(); }, [this](const Interruption* by) { return journal->sync(by); }}));
     return journal->start(kSeed, end, std::move(hooks));
   }
   // A transaction that says its number, `bytes` long or a little more.
-  Lsn append(uint64_t number, size_t bytes = 0) {
+  Lsn append(uint64_t number, size_t bytes = 0, Journal::WakeLater* later = nullptr) {
     Transaction rows;
     rows.put_orphan(Ino{number});
     const std::vector<std::byte> value(std::min<size_t>(bytes, 60'000));
     for (uint64_t i = 1; rows.bytes().size() < bytes; ++i) rows.put(XattrRow{Ino{i}, "user.x", value});
-    return journal->append(rows);
+    return journal->append(rows, later);
   }
   // The numbers in `text`.
   static std::vector<uint64_t> numbers(const RowText& text) {
