@@ -6,7 +6,7 @@
 
 namespace brickfs {
 
-BrickHistory::BrickHistory(const BrickService& service, std::vector<CountedListener> listeners)
+BrickHistory::BrickHistory(const BrickService& service, std::vector<const Listener*> listeners)
     : service_(service), listeners_(std::move(listeners)) {}
 
 BrickHistory::~BrickHistory() {
@@ -27,8 +27,8 @@ BrickHistory::Sample BrickHistory::sample() const {
   sample.used_blocks = numbers.blocks.used;
   sample.sessions = numbers.holders + numbers.readers + numbers.observers;
   sample.committed_bytes = numbers.blocks.committed_bytes;
-  for (const CountedListener& counted : listeners_) {
-    const PeerCounters& counters = counted.listener->counters();
+  for (const Listener* const listener : listeners_) {
+    const PeerCounters& counters = listener->counters();
     sample.read_bytes += counters.transferred_bytes(Direction::kRead);
     sample.written_bytes += counters.transferred_bytes(Direction::kWrite);
     for (const CountedCall& call : kCountedCalls) {

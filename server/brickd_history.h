@@ -31,7 +31,7 @@ class BrickHistory {
   static constexpr size_t kSamples = 361;                    // an hour, and where it begins
 
   // Both outlive this.
-  BrickHistory(const BrickService& service, std::vector<CountedListener> listeners);
+  BrickHistory(const BrickService& service, std::vector<const Listener*> listeners);
   ~BrickHistory();
   BrickHistory(const BrickHistory&) = delete;
   BrickHistory& operator=(const BrickHistory&) = delete;
@@ -44,7 +44,7 @@ class BrickHistory {
   void run();
 
   const BrickService& service_;
-  const std::vector<CountedListener> listeners_;
+  const std::vector<const Listener*> listeners_;
 
   mutable Mutex mutex_;
   CondVar changed_;

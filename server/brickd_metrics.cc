@@ -87,10 +87,11 @@ void add_store(const BrickNumbers& numbers, Metrics& metrics) {
   }
 }
 
-void add_listener(const CountedListener& counted, Metrics& metrics) {
-  const PeerCounters& counters = counted.listener->counters();
+void add_listener(const Listener& listener, Metrics& metrics) {
+  const PeerCounters& counters = listener.counters();
+  const std::string transport(listener.transport());
   const auto labels = [&](const char* name, const char* value) -> Metrics::Labels {
-    return {{"transport", counted.transport}, {name, value}};
+    return {{"transport", transport}, {name, value}};
   };
   for (const CountedCall& call : kCountedCalls) {
     const LatencyCounts counts = counters.calls_of(call.kind);
@@ -104,10 +105,10 @@ void add_listener(const CountedListener& counted, Metrics& metrics) {
                     static_cast<double>(counters.refused_for(Refused{i})), labels("reason", kRefusedNames[i]));
   }
   metrics.gauge("brickd_connections", "Connections of peers that have proved themselves.",
-                static_cast<double>(counted.listener->admitted()), {{"transport", counted.transport}});
+                static_cast<double>(listener.admitted()), {{"transport", transport}});
   metrics.counter("brickd_connections_total", "Connections of peers that have proved themselves, so far.",
-                  static_cast<double>(counters.admitted_so_far()), {{"transport", counted.transport}});
-  if (counted.transport != "tcp") return;  // one-sided traffic does not pass the brick's processor
+                  static_cast<double>(counters.admitted_so_far()), {{"transport", transport}});
+  if (!listener.moves_bytes()) return;
   for (const auto& [direction, name] : {std::pair{Direction::kRead, "read"}, std::pair{Direction::kWrite, "write"}}) {
     metrics.counter("brickd_transfers_total", "Reads and writes of clients, as they come over TCP.",
                     static_cast<double>(counters.transfers(direction)), labels("direction", name));
@@ -161,12 +162,12 @@ void add_process(Metrics& metrics) {
 
 }  // namespace
 
-void collect_metrics(const BrickService& service, const std::vector<CountedListener>& listeners, Metrics& metrics) {
+void collect_metrics(const BrickService& service, const std::vector<const Listener*>& listeners, Metrics& metrics) {
   const BrickNumbers numbers = service.numbers();
   add_brick(service, numbers, metrics);
   add_volumes(numbers, metrics);
   add_store(numbers, metrics);
-  for (const CountedListener& counted : listeners) add_listener(counted, metrics);
+  for (const Listener* const listener : listeners) add_listener(*listener, metrics);
   add_process(metrics);
 }
 

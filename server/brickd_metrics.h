@@ -2,7 +2,6 @@
 // brickd's numbers for Prometheus: docs/metrics.md.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "server/peers/listener.h"
@@ -11,12 +10,7 @@
 
 namespace brickfs {
 
-struct CountedListener {
-  std::string transport;  // "tcp", "rdma"
-  const Listener* listener = nullptr;
-};
-
 // What takes locks of the brick takes them for no longer than to copy numbers.
-void collect_metrics(const BrickService& service, const std::vector<CountedListener>& listeners, Metrics& metrics);
+void collect_metrics(const BrickService& service, const std::vector<const Listener*>& listeners, Metrics& metrics);
 
 }  // namespace brickfs

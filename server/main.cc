@@ -2,28 +2,24 @@
 // brickd: options, brick, listeners, then wait for a signal.
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "server/brickd_daemon.h"
 #include "server/brickd_history.h"
+#include "server/brickd_listeners.h"
 #include "server/brickd_metrics.h"
 #include "server/brickd_notify.h"
 #include "server/brickd_options.h"
 #include "server/brickd_page.h"
 #include "server/port_file.h"
 #include "server/service/brick_service.h"
-#include "server/tcp/listener.h"
-#include "server/verbs/listener.h"
 #include "transport/base/log.h"
 #include "transport/base/printable.h"
 #include "transport/base/progress.h"
@@ -43,18 +39,12 @@ using Failure = std::optional<std::string>;
 
 struct Brickd {
   std::unique_ptr<BrickService> service;
-  // End before the service.
-  std::vector<std::unique_ptr<TcpListener>> tcp;
-  std::unique_ptr<VerbsListener> verbs;
-  std::vector<ListenUrl> serving;  // as asked for, with the ports that they got
-  std::vector<CountedListener> counted;
+  std::optional<BrickListeners> listeners;  // ends before the service
   // These ask the others, and go first.
   std::unique_ptr<MetricsServer> metrics;
   std::unique_ptr<BrickHistory> history;
   std::unique_ptr<PageServer> page;
 };
-
-bool is_rdma(SourceKind kind) { return kind == SourceKind::kRdma; }
 
 sigset_t stop_signals() {
   sigset_t set;
@@ -65,15 +55,9 @@ sigset_t stop_signals() {
   return set;
 }
 
-// What peers must know. Empty: clients need to know nothing, and there are no administrators.
-struct Secrets {
-  Secret clients;
-  Secret administrators;
-};
-
 // Null: the line in `why`.
-std::optional<Secrets> read_secrets(const BrickdOptions& options, std::string* why) {
-  Secrets secrets;
+std::optional<BrickSecrets> read_secrets(const BrickdOptions& options, std::string* why) {
+  BrickSecrets secrets;
   for (const auto& [path, secret] : {std::pair{&options.secret_file, &secrets.clients},
                                      std::pair{&options.admin_secret_file, &secrets.administrators}}) {
     if (path->empty()) continue;
@@ -86,57 +70,8 @@ std::optional<Secrets> read_secrets(const BrickdOptions& options, std::string* w
   return std::nullopt;
 }
 
-void use_secrets(Listener& listener, const Secrets& secrets) {
-  listener.use_secret(secrets.clients);
-  listener.use_admin_secret(secrets.administrators);
-}
-
-Failure listen_tcp(Brickd& brickd, ListenUrl& url, const Secrets& secrets) {
-  auto listener = TcpListener::open(*brickd.service, url, secrets.clients);
-  if (!listener.ok()) {
-    return fmt::format("cannot listen on tcp://{}: {}", format_address({url.host, url.port}),
-                       std::strerror(listener.code()));
-  }
-  use_secrets(**listener, secrets);
-  url.port = (*listener)->port();
-  if (brickd.tcp.empty()) brickd.service->announce_tcp(url.port);
-  brickd.tcp.push_back(std::move(*listener));
-  return std::nullopt;
-}
-
-// One listener for all of them: a client's lanes may come by several addresses.
-Failure listen_rdma(Brickd& brickd, const Secrets& secrets) {
-  std::vector<ListenUrl> urls;
-  std::ranges::copy_if(brickd.serving, std::back_inserter(urls), is_rdma, &ListenUrl::kind);
-  if (urls.empty()) return std::nullopt;
-  std::string why;
-  auto listener = VerbsListener::open(*brickd.service, urls, secrets.clients, &why);
-  if (!listener.ok()) return why;
-  use_secrets(**listener, secrets);
-  brickd.verbs = std::move(*listener);
-  size_t number = 0;
-  for (ListenUrl& url : brickd.serving) {
-    if (is_rdma(url.kind)) url.port = brickd.verbs->port(number++);
-  }
-  return std::nullopt;
-}
-
-Failure listen(Brickd& brickd, const std::vector<ListenUrl>& urls, const Secrets& secrets) {
-  brickd.serving = urls;
-  for (ListenUrl& url : brickd.serving) {
-    if (is_rdma(url.kind)) continue;
-    if (auto failure = listen_tcp(brickd, url, secrets)) return failure;
-  }
-  return listen_rdma(brickd, secrets);
-}
-
-void count_listeners(Brickd& brickd) {
-  for (const auto& listener : brickd.tcp) brickd.counted.push_back({"tcp", listener.get()});
-  if (brickd.verbs != nullptr) brickd.counted.push_back({"rdma", brickd.verbs.get()});
-}
-
 Failure serve_page(Brickd& brickd, const PageAddress& address) {
-  brickd.history = std::make_unique<BrickHistory>(*brickd.service, brickd.counted);
+  brickd.history = std::make_unique<BrickHistory>(*brickd.service, brickd.listeners->all());
   auto server = PageServer::start(address, pages_of_brick(*brickd.service, *brickd.history));
   if (!server.ok()) {
     return fmt::format("cannot serve a page at {}: {}", format_address({address.host, address.port}),
@@ -149,7 +84,7 @@ Failure serve_page(Brickd& brickd, const PageAddress& address) {
 
 Failure serve_metrics(Brickd& brickd, const MetricsAddress& address) {
   auto server = MetricsServer::start(
-      address, [&brickd](Metrics& metrics) { collect_metrics(*brickd.service, brickd.counted, metrics); });
+      address, [&brickd](Metrics& metrics) { collect_metrics(*brickd.service, brickd.listeners->all(), metrics); });
   if (!server.ok()) {
     return fmt::format("cannot serve metrics at {}: {}", format_address({address.host, address.port}),
                        std::strerror(server.code()));
@@ -161,7 +96,7 @@ Failure serve_metrics(Brickd& brickd, const MetricsAddress& address) {
 
 Failure tell_ports(const Brickd& brickd, const std::string& path) {
   std::string text;
-  for (const ListenUrl& url : brickd.serving) text += std::to_string(url.port) + "\n";
+  for (const ListenUrl& url : brickd.listeners->urls()) text += std::to_string(url.port) + "\n";
   if (brickd.metrics != nullptr) text += std::to_string(brickd.metrics->port()) + "\n";
   if (brickd.page != nullptr) text += std::to_string(brickd.page->port()) + "\n";
   std::string why;
@@ -177,8 +112,9 @@ Failure start(Brickd& brickd, const BrickdOptions& options, std::shared_ptr<Memo
   auto service = BrickService::open(config, &why);
   if (!service.ok()) return why.empty() ? std::strerror(service.code()) : why;
   brickd.service = std::move(*service);
-  if (auto failure = listen(brickd, options.listen, *secrets)) return failure;
-  count_listeners(brickd);
+  auto listeners = BrickListeners::open(*brickd.service, options.listen, *secrets, &why);
+  if (!listeners.ok()) return why;
+  brickd.listeners = std::move(*listeners);
   if (options.http) {
     if (auto failure = serve_page(brickd, *options.http)) return failure;
   }
@@ -190,9 +126,8 @@ Failure start(Brickd& brickd, const BrickdOptions& options, std::shared_ptr<Memo
 
 void announce(const Brickd& brickd) {
   std::string all;
-  for (const ListenUrl& url : brickd.serving) {
-    const std::string text =
-        fmt::format("{}://{}", is_rdma(url.kind) ? "rdma" : "tcp", format_address({url.host, url.port}));
+  for (const ListenUrl& url : brickd.listeners->urls()) {
+    const std::string text = format_listen_url(url);
     log::info("serving at {}", text);
     all += (all.empty() ? "" : ", ") + text;
   }
@@ -213,8 +148,7 @@ void read_secrets_again(Brickd& brickd, const BrickdOptions& options) {
   std::string why;
   const auto secrets = read_secrets(options, &why);
   if (!secrets) return log::error("SIGHUP: {}: the former secret stays in force", why);
-  for (const auto& listener : brickd.tcp) use_secrets(*listener, *secrets);
-  if (brickd.verbs != nullptr) use_secrets(*brickd.verbs, *secrets);
+  brickd.listeners->use(*secrets);
   log::info("SIGHUP: the secret is what {} has now; sessions that are open go on", paths);
 }
 
@@ -235,8 +169,7 @@ int stop(Brickd& brickd) {
   brickd.page.reset();
   brickd.history.reset();
   brickd.metrics.reset();
-  brickd.tcp.clear();
-  brickd.verbs.reset();
+  brickd.listeners.reset();
   const Status stopped = brickd.service->stop(progress_of_stop());
   if (stopped.ok()) {
     log::info("stopped");

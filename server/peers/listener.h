@@ -8,6 +8,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <string_view>
 #include <thread>
 
 #include "server/peers/connection.h"
@@ -25,12 +26,17 @@ namespace brickfs {
 
 class Listener : protected PeerTransport {
  public:
+  ~Listener() override = default;  // of who derives: stops accepting, then end_all()
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
   // Of connections from now on: the clients', and the administrator's. Without the latter there are no calls of his.
   void use_secret(Secret secret) { secret_.set(std::move(secret)); }
   void use_admin_secret(Secret secret) { admin_secret_.set(std::move(secret)); }
+  // By which peers come, for people and metrics: "tcp", "rdma".
+  virtual std::string_view transport() const = 0;
+  // The bytes of blocks pass the brick's processor, so they are counted.
+  virtual bool moves_bytes() const = 0;
   const PeerCounters& counters() const { return counters_; }
   size_t admitted() const { return admitted_; }  // connections, now
 
@@ -47,7 +53,6 @@ class Listener : protected PeerTransport {
   };
 
   Listener(BrickService& service, Secret secret);
-  ~Listener() override = default;  // of who derives: stops accepting, then end_all()
 
   // The accepting thread's.
   Served& add(std::unique_ptr<Channel> channel) { return add(connections_.emplace_back(), std::move(channel)); }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <thread>
 
 #include "server/peers/listener.h"
@@ -25,6 +26,8 @@ class TcpListener final : public Listener {
   // Every connection is cut, every session ended, every thread gone on return.
   ~TcpListener() override;
 
+  std::string_view transport() const override { return "tcp"; }
+  bool moves_bytes() const override { return true; }
   uint16_t port() const { return port_; }
 
  private:

@@ -77,8 +77,7 @@ Result<std::unique_ptr<VerbsListener>> VerbsListener::open(BrickService& service
   for (const ListenUrl& url : urls) {
     const Status listening = listener->listen(url);
     if (listening.ok()) continue;
-    const HostPort address{url.host, url.port};
-    *why = fmt::format("cannot listen on rdma://{}: {}", format_address(address),
+    *why = fmt::format("cannot listen on {}: {}", format_listen_url(url),
                        listening.error().is(ENODEV) || listening.error().is(EADDRNOTAVAIL)
                            ? "no RDMA device has this address"
                            : std::strerror(listening.code()));

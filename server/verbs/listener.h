@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -33,6 +34,8 @@ class VerbsListener final : public Listener {
   // Every connection is cut, every session ended, every thread gone on return.
   ~VerbsListener() override;
 
+  std::string_view transport() const override { return "rdma"; }
+  bool moves_bytes() const override { return false; }
   uint16_t port(size_t number) const;  // of the n-th URL
 
  private:

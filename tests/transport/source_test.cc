@@ -144,6 +144,9 @@ TEST(ListenUrl, TakesHostAndPortAndNoVolume) {
   EXPECT_EQ(url->port, 0);
   EXPECT_EQ(parse_listen_url("tcp://[::]", nullptr)->port, kDefaultPort);
   EXPECT_EQ(parse_listen_url("rdma://host", nullptr)->kind, SourceKind::kRdma);
+  for (const char* const text : {"tcp://[::1]:7", "rdma://host:20470"}) {
+    EXPECT_EQ(format_listen_url(*parse_listen_url(text, nullptr)), text);
+  }
   std::string why;
   EXPECT_FALSE(parse_listen_url("tcp://host/volume", &why).ok());
   EXPECT_FALSE(parse_listen_url("0.0.0.0:20470", &why).ok());

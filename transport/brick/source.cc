@@ -211,4 +211,9 @@ std::string format_source(const Source& source) {
   return format_remote(kTcpPrefix, source);
 }
 
+std::string format_listen_url(const ListenUrl& url) {
+  const std::string_view prefix = url.kind == SourceKind::kRdma ? kRdmaPrefix : kTcpPrefix;
+  return std::string(prefix) + format_address({url.host, url.port});
+}
+
 }  // namespace brickfs

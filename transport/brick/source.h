@@ -61,5 +61,7 @@ Result<ListenUrl> parse_listen_url(std::string_view text, std::string* why);
 std::string format_address(const HostPort& address);
 // "tcp://[::1]:20470/default", "tcp://a:20470+b:20470/default": what parse_source() takes.
 std::string format_source(const Source& source);
+// "rdma://[::1]:20470": what parse_listen_url() takes.
+std::string format_listen_url(const ListenUrl& url);
 
 }  // namespace brickfs

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/brickd_listeners.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "server/tcp/listener.h"
+#include "server/verbs/listener.h"
+
+namespace brickfs {
+namespace {
+
+void use_in(Listener& listener, const BrickSecrets& secrets) {
+  listener.use_secret(secrets.clients);
+  listener.use_admin_secret(secrets.administrators);
+}
+
+Result<std::unique_ptr<Listener>> listen_tcp(BrickService& service, ListenUrl& url, const BrickSecrets& secrets,
+                                             std::string* why) {
+  auto listener = TcpListener::open(service, url, secrets.clients);
+  if (!listener.ok()) {
+    *why = fmt::format("cannot listen on {}: {}", format_listen_url(url), std::strerror(listener.code()));
+    return listener.error();
+  }
+  use_in(**listener, secrets);
+  url.port = (*listener)->port();
+  return std::unique_ptr<Listener>(std::move(*listener));
+}
+
+Result<std::unique_ptr<Listener>> listen_rdma(BrickService& service, const std::vector<ListenUrl*>& urls,
+                                              const BrickSecrets& secrets, std::string* why) {
+  std::vector<ListenUrl> asked;
+  for (const ListenUrl* const url : urls) asked.push_back(*url);
+  auto listener = TRY(VerbsListener::open(service, asked, secrets.clients, why));
+  use_in(*listener, secrets);
+  for (size_t number = 0; number < urls.size(); ++number) urls[number]->port = listener->port(number);
+  return std::unique_ptr<Listener>(std::move(listener));
+}
+
+}  // namespace
+
+// RDMA has one listener for all its URLs: a client's lanes may come by several addresses.
+Result<BrickListeners> BrickListeners::open(BrickService& service, std::vector<ListenUrl> urls,
+                                            const BrickSecrets& secrets, std::string* why) {
+  BrickListeners made;
+  made.urls_ = std::move(urls);
+  std::vector<ListenUrl*> rdma;
+  for (ListenUrl& url : made.urls_) {
+    if (url.kind == SourceKind::kRdma) {
+      rdma.push_back(&url);
+    } else {
+      made.listeners_.push_back(TRY(listen_tcp(service, url, secrets, why)));
+    }
+  }
+  if (!rdma.empty()) made.listeners_.push_back(TRY(listen_rdma(service, rdma, secrets, why)));
+  return made;
+}
+
+void BrickListeners::use(const BrickSecrets& secrets) {
+  for (const auto& listener : listeners_) use_in(*listener, secrets);
+}
+
+std::vector<const Listener*> BrickListeners::all() const {
+  std::vector<const Listener*> all;
+  for (const auto& listener : listeners_) all.push_back(listener.get());
+  return all;
+}
+
+}  // namespace brickfs
