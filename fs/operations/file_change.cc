@@ -135,6 +135,15 @@ Result<std::vector<Extent>> Filesystem::Impl::FileChange::allocate(uint64_t firs
   return filled;
 }
 
+Status Filesystem::Impl::FileChange::fill_holes() {
+  const ExtentList mapped = extents(first_unit(), end_unit());
+  for (Extent extent : TRY(allocate(first_unit(), end_unit(), mapped))) {
+    extent.unwritten = true;
+    map(extent);
+  }
+  return {};
+}
+
 void Filesystem::Impl::FileChange::zero(uint64_t from, uint64_t to) {
   if (from >= to) return;
   for (const Extent& extent : extents(from / kUnitBytes, divide_up(to, kUnitBytes))) {
@@ -144,6 +153,11 @@ void Filesystem::Impl::FileChange::zero(uint64_t from, uint64_t to) {
     const uint64_t high = std::min(to, extent.end() * kUnitBytes);
     pieces_.add_zeros(extent.volume_unit * kUnitBytes + (low - start), high - low);
   }
+}
+
+void Filesystem::Impl::FileChange::zero_outside(uint64_t first_unit, uint64_t end_unit) {
+  zero(offset_, std::min(end_, first_unit * kUnitBytes));
+  zero(std::max(offset_, end_unit * kUnitBytes), end_);
 }
 
 void Filesystem::Impl::FileChange::zero_gap(uint64_t to) {

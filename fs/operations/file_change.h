@@ -45,12 +45,16 @@ class Filesystem::Impl::FileChange {
   // New units for the parts of the units that `mapped` (ascending, within them) leaves open. ENOSPC: for none of them.
   Result<std::vector<Extent>> allocate(uint64_t first, uint64_t end, std::span<const Extent> mapped,
                                        Space::For what = Space::For::kAnything);
+  // New units for what of the range has none; until they are written they read as zeros.
+  Status fill_holes();
   void map(const Extent& extent) { maps_.push_back(extent); }
   void unmap(uint64_t first, uint64_t end) { unmaps_.push_back({first, end - first}); }
 
   PieceList& pieces() { return pieces_; }
   // Zeroes these bytes where they are mapped and written; parts of a few units.
   void zero(uint64_t from, uint64_t to);
+  // The same of the range's bytes before and behind these units, which lie in it.
+  void zero_outside(uint64_t first_unit, uint64_t end_unit);
   // If the end is about to move up: zeroes from the old end to the end of its unit, or to `to` if that comes first.
   void zero_gap(uint64_t to);
   // Bytes of units are written in place that may still hold content shed not long ago: then that must be durable.

@@ -40,56 +40,41 @@ Status Filesystem::Impl::set_size(Ino ino, uint64_t size_bytes, const InodeEdit&
   return change.apply({.size_bytes = size_bytes, .stamp_mtime = true, .stamp_ctime = true, .edit = &edit});
 }
 
-// New units for what is not mapped: they read as zeros until written.
-Status Filesystem::Impl::preallocate(FileChange& change, bool keep_size, const Caller* unprivileged) {
-  const ExtentList mapped = change.extents(change.first_unit(), change.end_unit());
-  for (Extent extent : TRY(change.allocate(change.first_unit(), change.end_unit(), mapped))) {
-    extent.unwritten = true;
-    change.map(extent);
-  }
+// `gap_end`: if the file grows, up to where bytes behind its old end are not zeroed yet.
+Status Filesystem::Impl::apply_layout(FileChange& change, uint64_t gap_end, bool keep_size,
+                                      const Caller* unprivileged) {
   const bool grows = !keep_size && change.end() > change.size();
-  if (grows) change.zero_gap(change.end());
+  if (grows) change.zero_gap(gap_end);
   return change.apply({.size_bytes = grows ? std::optional(change.end()) : std::nullopt,
                        .stamp_mtime = true,
                        .stamp_ctime = true,
                        .unprivileged = unprivileged});
 }
 
+Status Filesystem::Impl::preallocate(FileChange& change, bool keep_size, const Caller* unprivileged) {
+  TRY(change.fill_holes());
+  return apply_layout(change, change.end(), keep_size, unprivileged);
+}
+
 Status Filesystem::Impl::punch_hole(FileChange& change, bool keep_size, const Caller* unprivileged) {
-  const bool grows = !keep_size && change.end() > change.size();
   const WholeUnits whole = whole_units(change.offset(), change.end(), change.size());
-  if (grows) change.zero_gap(change.offset());
-  change.zero(change.offset(), std::min(change.end(), whole.first * kUnitBytes));
-  change.zero(std::max(change.offset(), whole.end * kUnitBytes), change.end());
+  change.zero_outside(whole.first, whole.end);
   if (whole.first < whole.end) change.unmap(whole.first, whole.end);
-  return change.apply({.size_bytes = grows ? std::optional(change.end()) : std::nullopt,
-                       .stamp_mtime = true,
-                       .stamp_ctime = true,
-                       .unprivileged = unprivileged});
+  return apply_layout(change, change.offset(), keep_size, unprivileged);
 }
 
 // Whole units keep their place and read as zeros again, without being written.
 Status Filesystem::Impl::zero_range(FileChange& change, bool keep_size, const Caller* unprivileged) {
-  const bool grows = !keep_size && change.end() > change.size();
+  TRY(change.fill_holes());
   const WholeUnits whole = whole_units(change.offset(), change.end(), change.size());
-  const ExtentList mapped = change.extents(change.first_unit(), change.end_unit());
-  for (Extent extent : TRY(change.allocate(change.first_unit(), change.end_unit(), mapped))) {
-    extent.unwritten = true;
-    change.map(extent);
-  }
   for (Extent extent : change.extents(whole.first, whole.end)) {
     if (extent.unwritten) continue;
     extent.unwritten = true;
     change.map(extent);
     change.sheds_content();
   }
-  if (grows) change.zero_gap(change.offset());
-  change.zero(change.offset(), std::min(change.end(), whole.first * kUnitBytes));
-  change.zero(std::max(change.offset(), whole.end * kUnitBytes), change.end());
-  return change.apply({.size_bytes = grows ? std::optional(change.end()) : std::nullopt,
-                       .stamp_mtime = true,
-                       .stamp_ctime = true,
-                       .unprivileged = unprivileged});
+  change.zero_outside(whole.first, whole.end);
+  return apply_layout(change, change.offset(), keep_size, unprivileged);
 }
 
 Status Filesystem::allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged,

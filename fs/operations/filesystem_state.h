@@ -113,6 +113,7 @@ class Filesystem::Impl {
   // A write whose bytes others move: where they go. False: they do not all replace bytes that are there.
   bool plan_overwrite(FileChange& change, std::span<const LocalSlice> from, PieceList& pieces);
   Status record_overwrite(FileChange& change, bool mapped);
+  Status apply_layout(FileChange& change, uint64_t gap_end, bool keep_size, const Caller* unprivileged);
   Status preallocate(FileChange& change, bool keep_size, const Caller* unprivileged);
   Status punch_hole(FileChange& change, bool keep_size, const Caller* unprivileged);
   Status zero_range(FileChange& change, bool keep_size, const Caller* unprivileged);
