@@ -147,15 +147,15 @@ void statfs(FuseSession& session, FuseRequest& request) {
 void destroy(FuseSession&, FuseRequest& request) { request.answer(Status()); }
 
 constexpr std::array kAttributeOperations = {
-    operation<getattr, fuse_getattr_in>(FUSE_GETATTR, kStampsNothing),
-    operation<statx>(kOpcodeStatx, kStampsNothing),
-    operation<setattr, fuse_setattr_in>(FUSE_SETATTR, kStampsNothing),
-    operation<setxattr, SetxattrIn>(FUSE_SETXATTR).with_names(1),
-    operation<getxattr, fuse_getxattr_in>(FUSE_GETXATTR, kStampsNothing).with_names(1),
-    operation<listxattr, fuse_getxattr_in>(FUSE_LISTXATTR, kStampsNothing),
-    operation<removexattr>(FUSE_REMOVEXATTR).with_names(1),
-    operation<statfs>(FUSE_STATFS, kStampsNothing),
-    operation<destroy>(FUSE_DESTROY, kStampsNothing),
+    operation<getattr, fuse_getattr_in>(FUSE_GETATTR, "getattr", kStampsNothing).that_takes(kLittle),
+    operation<statx>(kOpcodeStatx, "statx", kStampsNothing),
+    operation<setattr, fuse_setattr_in>(FUSE_SETATTR, "setattr", kStampsNothing),
+    operation<setxattr, SetxattrIn>(FUSE_SETXATTR, "setxattr").with_names(1),
+    operation<getxattr, fuse_getxattr_in>(FUSE_GETXATTR, "getxattr", kStampsNothing).with_names(1).that_takes(kLittle),
+    operation<listxattr, fuse_getxattr_in>(FUSE_LISTXATTR, "listxattr", kStampsNothing).that_takes(kLittle),
+    operation<removexattr>(FUSE_REMOVEXATTR, "removexattr").with_names(1),
+    operation<statfs>(FUSE_STATFS, "statfs", kStampsNothing).that_takes(kLittle),
+    operation<destroy>(FUSE_DESTROY, "destroy", kStampsNothing),
 };
 
 }  // namespace

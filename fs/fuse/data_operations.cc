@@ -104,15 +104,16 @@ void copy_file_range(FuseSession& session, FuseRequest& request, const fuse_copy
 }
 
 constexpr std::array kDataOperations = {
-    operation<open>(FUSE_OPEN, kStampsNothing),
-    operation<release>(FUSE_RELEASE, kStampsNothing),
-    operation<read>(FUSE_READ, kStampsNothing),
-    operation<write>(FUSE_WRITE, kStampsNothing),
-    operation<fsync>(FUSE_FSYNC, kStampsNothing),
-    operation<syncfs>(FUSE_SYNCFS, kStampsNothing),
-    operation<fallocate, fuse_fallocate_in>(FUSE_FALLOCATE),
-    operation<lseek, fuse_lseek_in>(FUSE_LSEEK, kStampsNothing),
-    operation<copy_file_range, fuse_copy_file_range_in>(FUSE_COPY_FILE_RANGE, kStampsNothing),
+    operation<open>(FUSE_OPEN, "open", kStampsNothing),
+    operation<release>(FUSE_RELEASE, "release", kStampsNothing).that_takes(kLittle).for_open_file(),
+    operation<read>(FUSE_READ, "read", kStampsNothing).for_open_file(),
+    operation<write>(FUSE_WRITE, "write", kStampsNothing).for_open_file(),
+    operation<fsync>(FUSE_FSYNC, "fsync", kStampsNothing).that_takes(kMuch).for_open_file(),
+    operation<syncfs>(FUSE_SYNCFS, "syncfs", kStampsNothing).that_takes(kMuch),
+    operation<fallocate, fuse_fallocate_in>(FUSE_FALLOCATE, "fallocate").that_takes(kMuch),
+    operation<lseek, fuse_lseek_in>(FUSE_LSEEK, "lseek", kStampsNothing).that_takes(kMuch),
+    operation<copy_file_range, fuse_copy_file_range_in>(FUSE_COPY_FILE_RANGE, "copy_file_range", kStampsNothing)
+        .that_takes(kMuch),
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "fs/fuse/operations.h"
 #include "transport/base/log.h"
 
 namespace brickfs {
@@ -14,40 +15,11 @@ namespace {
 constexpr size_t kTogether = 16;                       // as many transfers go in one call
 constexpr size_t kManyBytes = kFuseTransferBytes / 2;  // the kernel is about to send the other half of them
 
-// Answered from memory, whatever the brick does.
-bool is_short(uint32_t opcode) {
-  switch (opcode) {
-    case FUSE_LOOKUP:
-    case FUSE_FORGET:
-    case FUSE_BATCH_FORGET:
-    case FUSE_GETATTR:
-    case FUSE_READLINK:
-    case FUSE_STATFS:
-    case FUSE_RELEASE:
-    case FUSE_GETXATTR:
-    case FUSE_LISTXATTR:
-    case FUSE_READDIR:
-    case FUSE_READDIRPLUS:
-    case FUSE_INTERRUPT:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Waits for the brick's disk, or moves much.
-bool is_long(const FuseRequest& request) {
-  switch (request.header().opcode) {
-    case FUSE_FSYNC:
-    case FUSE_FSYNCDIR:
-    case FUSE_SYNCFS:
-    case FUSE_FALLOCATE:
-    case FUSE_COPY_FILE_RANGE:
-    case FUSE_LSEEK:
-      return true;
-    default:
-      return request.transfer() != nullptr && request.transfer()->bytes >= kManyBytes;
-  }
+FuseOperation::Takes time_of(const FuseRequest& request) {
+  if (request.transfer() != nullptr && request.transfer()->bytes >= kManyBytes) return kMuch;
+  if (request.header().opcode == FUSE_INTERRUPT) return kLittle;
+  const FuseOperation* const operation = find_operation(request.header().opcode);
+  return operation != nullptr ? operation->takes : FuseOperation::Takes::kSome;
 }
 
 }  // namespace
@@ -160,7 +132,8 @@ bool FuseDeviceSource::pass(FuseRequest& request) {
 void FuseDeviceSource::begin_alone(const FuseRequest& request) {
   if (!queue_.is_receiver(member_)) return;
   const bool is_first_small = &request == &own_ && own_.is_small_transfer();
-  if (is_long(request) || (!is_short(request.header().opcode) && !is_first_small && queue_.has_more())) {
+  const FuseOperation::Takes time = time_of(request);
+  if (time == kMuch || (time != kLittle && !is_first_small && queue_.has_more())) {
     queue_.hand_over(member_);
   }
 }

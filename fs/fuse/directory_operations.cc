@@ -82,11 +82,13 @@ void fsyncdir(FuseSession& session, FuseRequest& request) {
 }
 
 constexpr std::array kDirectoryOperations = {
-    operation<opendir>(FUSE_OPENDIR, kStampsNothing),
-    operation<releasedir>(FUSE_RELEASEDIR, kStampsNothing),
-    operation<readdir, fuse_read_in>(FUSE_READDIR, kStampsNothing),
-    operation<readdirplus, fuse_read_in>(FUSE_READDIRPLUS, kStampsNothing),
-    operation<fsyncdir>(FUSE_FSYNCDIR, kStampsNothing),
+    operation<opendir>(FUSE_OPENDIR, "opendir", kStampsNothing),
+    operation<releasedir>(FUSE_RELEASEDIR, "releasedir", kStampsNothing).for_open_file(),
+    operation<readdir, fuse_read_in>(FUSE_READDIR, "readdir", kStampsNothing).that_takes(kLittle).for_open_file(),
+    operation<readdirplus, fuse_read_in>(FUSE_READDIRPLUS, "readdirplus", kStampsNothing)
+        .that_takes(kLittle)
+        .for_open_file(),
+    operation<fsyncdir>(FUSE_FSYNCDIR, "fsyncdir", kStampsNothing).that_takes(kMuch).for_open_file(),
 };
 
 }  // namespace

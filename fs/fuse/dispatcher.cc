@@ -31,23 +31,6 @@ bool is_told_when_lost(const FuseRequest& request) {
   }
 }
 
-// Of something that was opened, by whoever was allowed to.
-bool is_for_open_file(uint32_t opcode) {
-  switch (opcode) {
-    case FUSE_READ:
-    case FUSE_WRITE:
-    case FUSE_FSYNC:
-    case FUSE_RELEASE:
-    case FUSE_READDIR:
-    case FUSE_READDIRPLUS:
-    case FUSE_FSYNCDIR:
-    case FUSE_RELEASEDIR:
-      return true;
-    default:
-      return false;
-  }
-}
-
 bool expects_answer(const FuseRequest& request) {
   const fuse_in_header& header = request.header();
   return header.unique != 0 && header.opcode != FUSE_FORGET && header.opcode != FUSE_BATCH_FORGET;
@@ -61,14 +44,7 @@ void refuse(FuseRequest& request, const Status& why) {
 }  // namespace
 
 FuseDispatcher::FuseDispatcher(FuseSession& session, FuseInterrupts& interrupts, std::function<void()> on_begun)
-    : session_(session), interrupts_(interrupts), on_begun_(std::move(on_begun)) {
-  for (const auto group : {name_operations(), directory_operations(), attribute_operations(), data_operations()}) {
-    for (const FuseOperation& operation : group) {
-      CHECK(operation.opcode < kOpcodes && operations_[operation.opcode] == nullptr);
-      operations_[operation.opcode] = &operation;
-    }
-  }
-}
+    : session_(session), interrupts_(interrupts), on_begun_(std::move(on_begun)) {}
 
 Status FuseDispatcher::refusal() const {
   const Status lost = session_.filesystem().volume().final_error();
@@ -86,11 +62,11 @@ void FuseDispatcher::serve(FuseRequest& request) const {
   const uint32_t opcode = request.header().opcode;
   if (opcode == FUSE_INTERRUPT) return interrupt(request);
   if (opcode == FUSE_INIT) return begin_session(request);
-  const FuseOperation* const operation = opcode < kOpcodes ? operations_[opcode] : nullptr;
+  const FuseOperation* const operation = find_operation(opcode);
   if (const Status lost = refusal(); !lost.ok() && !is_told_when_lost(request)) return refuse(request, lost);
   if (operation == nullptr) return refuse(request, Error(ENOSYS));
   // With allow_root the kernel lets everybody in, and leaves the rest to us.
-  if (!session_.may_ask(request.header().uid) && !is_for_open_file(opcode)) return refuse(request, Error(EACCES));
+  if (!session_.may_ask(request.header().uid) && !operation->is_for_open_file) return refuse(request, Error(EACCES));
   if (!request.has(operation->arguments_bytes, operation->names)) return refuse(request, Error(EINVAL));
   if (operation->stamps == FuseOperation::Stamps::kNode) request.stamped(request.ino());
   operation->serve(session_, request);

@@ -4,7 +4,6 @@
 // Threads: any.
 #pragma once
 
-#include <array>
 #include <functional>
 
 #include "fs/fuse/interrupts.h"
@@ -31,7 +30,6 @@ class FuseDispatcher {
   FuseSession& session_;
   FuseInterrupts& interrupts_;
   const std::function<void()> on_begun_;
-  std::array<const FuseOperation*, kOpcodes> operations_{};  // by opcode; null: ENOSYS
 };
 
 }  // namespace brickfs

@@ -155,20 +155,20 @@ void readlink(FuseSession& session, FuseRequest& request) {
 }
 
 constexpr std::array kNameOperations = {
-    operation<lookup>(FUSE_LOOKUP, kStampsNothing).with_names(1),
-    operation<forget, fuse_forget_in>(FUSE_FORGET, kStampsNothing),
-    operation<forget_many, fuse_batch_forget_in>(FUSE_BATCH_FORGET, kStampsNothing),
-    operation<create, fuse_create_in>(FUSE_CREATE).with_names(1),
-    operation<tmpfile, fuse_create_in>(FUSE_TMPFILE, kStampsNothing),
-    operation<mknod, fuse_mknod_in>(FUSE_MKNOD).with_names(1),
-    operation<mkdir, fuse_mkdir_in>(FUSE_MKDIR).with_names(1),
-    operation<symlink>(FUSE_SYMLINK).with_names(2),
-    operation<link, fuse_link_in>(FUSE_LINK).with_names(1),
-    operation<unlink>(FUSE_UNLINK).with_names(1),
-    operation<rmdir>(FUSE_RMDIR).with_names(1),
-    operation<rename, fuse_rename_in>(FUSE_RENAME).with_names(2),
-    operation<rename_by_flags, fuse_rename2_in>(FUSE_RENAME2).with_names(2),
-    operation<readlink>(FUSE_READLINK, kStampsNothing),
+    operation<lookup>(FUSE_LOOKUP, "lookup", kStampsNothing).with_names(1).that_takes(kLittle),
+    operation<forget, fuse_forget_in>(FUSE_FORGET, "forget", kStampsNothing).that_takes(kLittle),
+    operation<forget_many, fuse_batch_forget_in>(FUSE_BATCH_FORGET, "batch_forget", kStampsNothing).that_takes(kLittle),
+    operation<create, fuse_create_in>(FUSE_CREATE, "create").with_names(1),
+    operation<tmpfile, fuse_create_in>(FUSE_TMPFILE, "tmpfile", kStampsNothing),
+    operation<mknod, fuse_mknod_in>(FUSE_MKNOD, "mknod").with_names(1),
+    operation<mkdir, fuse_mkdir_in>(FUSE_MKDIR, "mkdir").with_names(1),
+    operation<symlink>(FUSE_SYMLINK, "symlink").with_names(2),
+    operation<link, fuse_link_in>(FUSE_LINK, "link").with_names(1),
+    operation<unlink>(FUSE_UNLINK, "unlink").with_names(1),
+    operation<rmdir>(FUSE_RMDIR, "rmdir").with_names(1),
+    operation<rename, fuse_rename_in>(FUSE_RENAME, "rename").with_names(2),
+    operation<rename_by_flags, fuse_rename2_in>(FUSE_RENAME2, "rename").with_names(2),
+    operation<readlink>(FUSE_READLINK, "readlink", kStampsNothing).that_takes(kLittle),
 };
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <iterator>
 
+#include "fs/fuse/operations.h"
+
 namespace brickfs {
 namespace {
 
@@ -15,58 +17,17 @@ struct OpcodeName {
   std::string_view name;
 };
 
-constexpr OpcodeName kNames[] = {
-    {FUSE_LOOKUP, "lookup"},
-    {FUSE_FORGET, "forget"},
-    {FUSE_BATCH_FORGET, "batch_forget"},
-    {FUSE_GETATTR, "getattr"},
-    {FUSE_SETATTR, "setattr"},
-    {FUSE_READLINK, "readlink"},
-    {FUSE_SYMLINK, "symlink"},
-    {FUSE_MKNOD, "mknod"},
-    {FUSE_MKDIR, "mkdir"},
-    {FUSE_UNLINK, "unlink"},
-    {FUSE_RMDIR, "rmdir"},
-    {FUSE_RENAME, "rename"},
-    {FUSE_RENAME2, "rename"},
-    {FUSE_LINK, "link"},
-    {FUSE_OPEN, "open"},
-    {FUSE_READ, "read"},
-    {FUSE_WRITE, "write"},
-    {FUSE_STATFS, "statfs"},
-    {FUSE_RELEASE, "release"},
-    {FUSE_FSYNC, "fsync"},
-    {FUSE_SETXATTR, "setxattr"},
-    {FUSE_GETXATTR, "getxattr"},
-    {FUSE_LISTXATTR, "listxattr"},
-    {FUSE_REMOVEXATTR, "removexattr"},
-    {FUSE_FLUSH, "flush"},
-    {FUSE_OPENDIR, "opendir"},
-    {FUSE_READDIR, "readdir"},
-    {FUSE_READDIRPLUS, "readdirplus"},
-    {FUSE_RELEASEDIR, "releasedir"},
-    {FUSE_FSYNCDIR, "fsyncdir"},
-    {FUSE_ACCESS, "access"},
-    {FUSE_CREATE, "create"},
-    {FUSE_FALLOCATE, "fallocate"},
-    {FUSE_LSEEK, "lseek"},
-    {FUSE_COPY_FILE_RANGE, "copy_file_range"},
-    {FUSE_SYNCFS, "syncfs"},
-    {FUSE_TMPFILE, "tmpfile"},
-    {kOpcodeStatx, "statx"},
-    {FUSE_IOCTL, "ioctl"},
-    {FUSE_POLL, "poll"},
-    {FUSE_GETLK, "lock"},
-    {FUSE_SETLK, "lock"},
-    {FUSE_SETLKW, "lock"},
-    {FUSE_INIT, "init"},
-    {FUSE_DESTROY, "destroy"},
-    {FUSE_INTERRUPT, "interrupt"},
+// Of requests that are not served by an operation.
+constexpr OpcodeName kOtherNames[] = {
+    {FUSE_FLUSH, "flush"}, {FUSE_ACCESS, "access"}, {FUSE_IOCTL, "ioctl"},
+    {FUSE_POLL, "poll"},   {FUSE_GETLK, "lock"},    {FUSE_SETLK, "lock"},
+    {FUSE_SETLKW, "lock"}, {FUSE_INIT, "init"},     {FUSE_INTERRUPT, "interrupt"},
 };
 
 std::string_view name_of_opcode(uint32_t opcode) {
-  const auto* const found = std::ranges::find(kNames, opcode, &OpcodeName::opcode);
-  return found == std::end(kNames) ? "other" : found->name;
+  if (const FuseOperation* const operation = find_operation(opcode)) return operation->name;
+  const auto* const found = std::ranges::find(kOtherNames, opcode, &OpcodeName::opcode);
+  return found == std::end(kOtherNames) ? "other" : found->name;
 }
 
 bool is_failure(uint32_t opcode, int error) {
