@@ -31,7 +31,7 @@ BrickHistory::Sample BrickHistory::sample() const {
     const PeerCounters& counters = listener->counters();
     sample.read_bytes += counters.transferred_bytes(Direction::kRead);
     sample.written_bytes += counters.transferred_bytes(Direction::kWrite);
-    for (const CountedCall& call : kCountedCalls) {
+    for (const calls::NamedKind& call : calls::kKinds) {
       if (call.kind != calls::Kind::kAttach) sample.calls += counters.calls_of(call.kind);
     }
   }

@@ -93,7 +93,7 @@ void add_listener(const Listener& listener, Metrics& metrics) {
   const auto labels = [&](const char* name, const char* value) -> Metrics::Labels {
     return {{"transport", transport}, {name, value}};
   };
-  for (const CountedCall& call : kCountedCalls) {
+  for (const calls::NamedKind& call : calls::kKinds) {
     const LatencyCounts counts = counters.calls_of(call.kind);
     metrics.histogram("brickd_call_duration_seconds", "How long the brick took for control calls.", counts,
                       labels("call", call.name));

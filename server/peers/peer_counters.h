@@ -59,35 +59,12 @@ constexpr Refused refused_with(int code) {
   }
 }
 
-// Kinds of calls that are counted, with their names.
-struct CountedCall {
-  calls::Kind kind;
-  const char* name;
-};
-constexpr std::array kCountedCalls = {
-    CountedCall{calls::Kind::kOpen, "open"},
-    CountedCall{calls::Kind::kAttach, "attach"},
-    CountedCall{calls::Kind::kAlloc, "alloc"},
-    CountedCall{calls::Kind::kFree, "free"},
-    CountedCall{calls::Kind::kMap, "map"},
-    CountedCall{calls::Kind::kUnmap, "unmap"},
-    CountedCall{calls::Kind::kList, "list"},
-    CountedCall{calls::Kind::kCommit, "commit"},
-    CountedCall{calls::Kind::kStat, "stat"},
-    CountedCall{calls::Kind::kRenew, "renew"},
-    CountedCall{calls::Kind::kClose, "close"},
-    CountedCall{calls::Kind::kLane, "lane"},
-    CountedCall{calls::Kind::kDetach, "detach"},
-    CountedCall{calls::Kind::kKeys, "keys"},
-    CountedCall{calls::Kind::kAdminister, "administer"},
-};
-
 class PeerCounters {
  public:
   // Kinds that nobody knows are not counted.
   void call(calls::Kind kind, std::chrono::nanoseconds took, bool failed) {
     const auto number = static_cast<size_t>(kind);
-    if (number > 0 && number <= kCountedCalls.size()) calls_.count(number - 1, took, failed, 0);
+    if (number > 0 && number <= calls::kKinds.size()) calls_.count(number - 1, took, failed, 0);
   }
   void refused(Refused why) { refused_.add(static_cast<size_t>(why), 1); }
   // Over TCP, where the brick's processor moves the bytes.
@@ -111,7 +88,7 @@ class PeerCounters {
  private:
   enum Transfers : size_t { kReads = 0, kWrites = 2, kTransferCounters = 4 };
 
-  LatencyCounters<kCountedCalls.size()> calls_;
+  LatencyCounters<calls::kKinds.size()> calls_;
   ShardedCounters<static_cast<size_t>(Refused::kCount)> refused_;
   ShardedCounters<kTransferCounters> transfers_;
   ShardedCounters<1> connections_;

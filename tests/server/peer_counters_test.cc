@@ -16,12 +16,12 @@ using namespace std::chrono_literals;
 TEST(PeerCounters, EachKindOfCallIsCountedByItself) {
   PeerCounters counters;
   std::set<std::string> names;
-  for (const CountedCall& call : kCountedCalls) {
+  for (const calls::NamedKind& call : calls::kKinds) {
     EXPECT_TRUE(names.insert(call.name).second) << call.name;
     counters.call(call.kind, 3us, false);
     counters.call(call.kind, 5ms, true);
   }
-  for (const CountedCall& call : kCountedCalls) {
+  for (const calls::NamedKind& call : calls::kKinds) {
     const LatencyCounts counts = counters.calls_of(call.kind);
     EXPECT_EQ(counts.count(), 2u) << call.name;
     EXPECT_EQ(counts.failures, 1u);
@@ -32,7 +32,7 @@ TEST(PeerCounters, EachKindOfCallIsCountedByItself) {
 TEST(PeerCounters, KindsThatNobodyKnowsAreNot) {
   PeerCounters counters;
   for (const uint16_t kind : {0, 16, 17, 999, 0xffff}) counters.call(calls::Kind{kind}, 1us, true);
-  for (const CountedCall& call : kCountedCalls) EXPECT_EQ(counters.calls_of(call.kind).count(), 0u);
+  for (const calls::NamedKind& call : calls::kKinds) EXPECT_EQ(counters.calls_of(call.kind).count(), 0u);
 }
 
 TEST(PeerCounters, RefusalsHaveReasons) {

@@ -138,6 +138,19 @@ enum class Kind : uint16_t {
   kAdminister = 15,  // a connection's only call (transport/brick/administration.h)
 };
 
+// All of them, by number, as metrics name them.
+struct NamedKind {
+  Kind kind;
+  const char* name;
+};
+inline constexpr std::array kKinds = {
+    NamedKind{Kind::kOpen, "open"},     NamedKind{Kind::kAttach, "attach"}, NamedKind{Kind::kAlloc, "alloc"},
+    NamedKind{Kind::kFree, "free"},     NamedKind{Kind::kMap, "map"},       NamedKind{Kind::kUnmap, "unmap"},
+    NamedKind{Kind::kList, "list"},     NamedKind{Kind::kCommit, "commit"}, NamedKind{Kind::kStat, "stat"},
+    NamedKind{Kind::kRenew, "renew"},   NamedKind{Kind::kClose, "close"},   NamedKind{Kind::kLane, "lane"},
+    NamedKind{Kind::kDetach, "detach"}, NamedKind{Kind::kKeys, "keys"},     NamedKind{Kind::kAdminister, "administer"},
+};
+
 // Each of the first four works on all of the range or on nothing of it. At most limits::kBlocksPerCall blocks.
 // EEXIST (any of them exists), ENOSPC (brick full), EDQUOT (volume's quota). A new block reads as zeros.
 struct Alloc {
