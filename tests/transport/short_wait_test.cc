@@ -28,13 +28,21 @@ class ShortWaitTest : public ::testing::Test {
     while (processor_demand().is_high(ProcessorDemand::Clock::now())) std::this_thread::sleep_for(milliseconds(1));
   }
 
-  ShortWait wait_{ShortWait::Policy{kLook, kSoon}};
+  ShortWait wait_{ShortWait::Policy{kLook, kSoon, 1}};
 };
 
 TEST_F(ShortWaitTest, LooksUntilItComes) {
   int times = 0;
   wait_.begin();
   EXPECT_TRUE(wait_.look([&] { return ++times == 3; }));
+  EXPECT_EQ(times, 3);
+}
+
+TEST_F(ShortWaitTest, LooksSoOftenBeforeItYields) {
+  int times = 0;
+  ShortWait glances{ShortWait::Policy{milliseconds(0), kSoon, 3}};
+  glances.begin();
+  EXPECT_FALSE(glances.look([&] { return ++times == 4; }));
   EXPECT_EQ(times, 3);
 }
 

@@ -27,7 +27,7 @@ DataPath::DataPath(const LocalMemory& memory, HandleMap& handles, std::function<
       handles_(handles),
       on_failure_(std::move(on_failure)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      most_spinners_(std::thread::hardware_concurrency() / 2) {
+      most_lookers_(std::thread::hardware_concurrency() / 2) {
   background_thread_ = std::thread([this] { run_background(); });
 }
 

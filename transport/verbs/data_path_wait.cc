@@ -10,17 +10,10 @@
 
 #include <algorithm>
 
+#include "transport/base/short_wait.h"
 #include "transport/verbs/data_path.h"
 
 namespace brickfs::verbs {
-namespace {
-
-// A small transfer on a fast network is done long before; one over Soft-RoCE, whose work is done by kernel threads that
-// have to be woken, within this. Going to sleep and waking up costs as much again. docs/decisions, 43.
-constexpr std::chrono::microseconds kSpin{300};
-constexpr int kPollsPerLook = 32;  // at the clock, which may cost more than many of them
-
-}  // namespace
 
 bool DataPath::Goal::reached() const {
   if (batch != nullptr) return batch->complete();
@@ -66,7 +59,7 @@ void DataPath::wait_unused(const Mapping& mapping) { wait_for({nullptr, &mapping
 
 void DataPath::wait_for(const Goal& goal) {
   poll_all();
-  if (goal.reached() || spin_beside(goal)) return;
+  if (goal.reached() || look_beside(goal)) return;
   while (!goal.reached()) {
     if (take_watch()) {
       keep_watch(goal);
@@ -79,7 +72,7 @@ void DataPath::wait_for(const Goal& goal) {
 }
 
 void DataPath::keep_watch(const Goal& goal) {
-  if (most_spinners_ > 0 && spin(goal)) return;
+  if (most_lookers_ > 0 && look(goal)) return;
   while (!goal.reached()) sleep_on_channels(goal);
 }
 
@@ -96,25 +89,21 @@ void DataPath::pass_watch_on() {
 }
 
 // While another has the watch, if there are processors enough.
-bool DataPath::spin_beside(const Goal& goal) {
+bool DataPath::look_beside(const Goal& goal) {
   if (!watched_.load()) return false;
-  const bool may = spinners_.fetch_add(1) + 1 < most_spinners_;
-  const bool reached = may && spin(goal);
-  spinners_.fetch_sub(1);
+  const bool may = lookers_.fetch_add(1) + 1 < most_lookers_;
+  const bool reached = may && look(goal);
+  lookers_.fetch_sub(1);
   return reached;
 }
 
-bool DataPath::spin(const Goal& goal) {
-  auto end = std::chrono::steady_clock::time_point::max();
-  while (true) {
-    for (int i = 0; i < kPollsPerLook; ++i) {
-      poll_all();
-      if (goal.reached()) return true;
-    }
-    const auto now = std::chrono::steady_clock::now();
-    if (now >= end) return false;
-    end = std::min(end, now + kSpin);
-  }
+bool DataPath::look(const Goal& goal) {
+  ShortWait wait(ShortWait::kForTransfer);
+  wait.begin();
+  return wait.look([&] {
+    poll_all();
+    return goal.reached();
+  });
 }
 
 // Once, while another has the watch.

@@ -13,7 +13,6 @@ constexpr uint64_t kSendId = 1;
 constexpr uint64_t kReceiveId = 2;
 constexpr uint64_t kProbeId = 3;
 constexpr int kQueueEntries = 8;
-constexpr std::chrono::microseconds kAnswerSpin{20};  // most answers come sooner than a sleep takes
 
 }  // namespace
 
@@ -124,22 +123,35 @@ Status MessageChannel::probe() {
 
 // `done`: sent_ or received_.
 Status MessageChannel::wait_until(const bool& done, Deadline deadline) {
-  const auto spin_end = Clock::now() + kAnswerSpin;
-  while (true) {
-    TRY(take_completions());
-    if (done) return {};
-    if (Clock::now() < spin_end) continue;
-    if (ibv_req_notify_cq(queue_.get(), 0) != 0) return Error(ENOTCONN, "connection is gone");
-    TRY(take_completions());  // what came before the notification was asked for
-    if (done) return {};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return Error(ETIMEDOUT, "peer does not answer");
-    pollfd entry{completions_->fd, POLLIN, 0};
-    ::poll(&entry, 1, static_cast<int>(std::min<int64_t>(left, 60'000)));
-    ibv_cq* queue = nullptr;
-    void* context = nullptr;
-    while (ibv_get_cq_event(completions_.get(), &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
+  TRY(take_completions());
+  if (done) return {};
+  Status taken;
+  const auto comes = [&] {
+    taken = take_completions();
+    return done || !taken.ok();
+  };
+  Status slept;
+  wait_.begin();
+  if (!wait_.look(comes)) {
+    while (slept.ok() && !comes()) slept = sleep(done, deadline);
   }
+  wait_.end();
+  return slept.ok() ? taken : slept;
+}
+
+// Until something comes, once. ETIMEDOUT.
+Status MessageChannel::sleep(const bool& done, Deadline deadline) {
+  if (ibv_req_notify_cq(queue_.get(), 0) != 0) return Error(ENOTCONN, "connection is gone");
+  TRY(take_completions());  // what came before the notification was asked for
+  if (done) return {};
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  if (left <= 0) return Error(ETIMEDOUT, "peer does not answer");
+  pollfd entry{completions_->fd, POLLIN, 0};
+  ::poll(&entry, 1, static_cast<int>(std::min<int64_t>(left, 60'000)));
+  ibv_cq* queue = nullptr;
+  void* context = nullptr;
+  while (ibv_get_cq_event(completions_.get(), &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
+  return {};
 }
 
 Status MessageChannel::take_completions() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "transport/base/result.h"
+#include "transport/base/short_wait.h"
 #include "transport/brick/channel.h"
 #include "transport/verbs/cm.h"
 
@@ -38,6 +39,7 @@ class MessageChannel final : public Channel {
   Status make_pair(CmId id);
   Status post_receive();
   Status wait_until(const bool& done, Deadline deadline);
+  Status sleep(const bool& done, Deadline deadline);
   Status take_completions();
 
   // In the order of their making; the queue pair (with its id) goes first.
@@ -55,6 +57,7 @@ class MessageChannel final : public Channel {
   bool received_ = false;
   size_t received_bytes_ = 0;
   bool broken_ = false;
+  ShortWait wait_{ShortWait::kForMessage};
   std::atomic<bool> shut_down_{false};
 };
 
