@@ -18,14 +18,14 @@ namespace {
 constexpr BlockRange kFirstJournalBlock{BlockAddress{kBlockBytes}, 1};
 constexpr uint64_t kRootNumber = raw(kRootIno);
 
-// Zeros all over, except perhaps in the places of the mark and of a set's roll.
+// Zeros all over, except perhaps in the places of the mark and of what a set keeps.
 Result<bool> is_blank(VolumeSet& volume) {
   std::vector<std::byte> bytes(kBlockBytes);
   Piece piece;
   piece.local.push_back({bytes.data(), static_cast<uint32_t>(bytes.size()), 0});
   TRY(volume.read(std::span(&piece, 1)));
   std::fill_n(bytes.begin() + StoredMark::kAddress, sizeof(StoredMark), std::byte{0});
-  std::fill(bytes.begin() + kCommitRecordAddress[0], bytes.begin() + StoredMark::kAddress, std::byte{0});
+  std::fill(bytes.begin() + kReplicaAreaOffset, bytes.begin() + StoredMark::kAddress, std::byte{0});
   return is_zero(bytes);
 }
 
@@ -41,8 +41,8 @@ VolumeHead refused(std::string why) {
 Result<VolumeHead> read_head(VolumeSet& volume, SuperblockSlots& slots, std::span<const BlockRange> listed) {
   VolumeHead head;
   if (listed.empty()) return head;
-  if (!volume.is_striped()) {
-    const std::string membership = TRY(describe_membership(volume.member(0), listed));
+  if (!volume.is_striped() && !volume.is_replicated()) {
+    const std::string membership = TRY(describe_membership(volume.member(0).first(), listed));
     if (!membership.empty()) return refused(membership);
   }
   if (!subtract(std::span(&kSuperblockBlock, 1), listed).empty()) {
@@ -78,7 +78,7 @@ Status make_filesystem(VolumeSet& volume, SuperblockSlots& slots, std::span<cons
   Superblock superblock = new_superblock("");
   superblock.next_ino = Ino{kRootNumber + 1};
   superblock.journal_block = kFirstJournalBlock.start;
-  if (volume.is_striped()) superblock.features.incompat |= kStriped;
+  if (volume.is_striped() || volume.is_replicated()) superblock.features.incompat |= kStriped;
   TRY(slots.write(superblock));
   return write_mark(volume, Mark::kNone);
 }

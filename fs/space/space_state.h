@@ -28,10 +28,10 @@ class Space::Impl {
   // The blocks on one brick of the set, and the thread that gets them from it and gives them back. Of all but what is
   // fixed: guarded by `mutex`.
   struct Supply {
-    Supply(VolumeClient& brick_in, BlockRun addresses_in, BlockBudget::For what);
+    Supply(Mirror& brick_in, BlockRun addresses_in, BlockBudget::For what);
 
     // Fixed.
-    VolumeClient& brick;
+    Mirror& brick;
     const BlockRun addresses;  // of the blocks that are there
     Thread thread;
 

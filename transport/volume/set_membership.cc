@@ -99,6 +99,31 @@ Status write_member_mark(VolumeClient& member, const MemberMark& mark) {
   return write_stored(member, raw(first_block_of(mark.place).start) + offset, stored);
 }
 
+Result<std::optional<ReplicaMark>> read_replica_mark(VolumeClient& replica, size_t place) {
+  std::optional<ReplicaMark> newest;
+  for (const uint64_t slot : {0, 1}) {
+    StoredReplicaMark stored;
+    const uint64_t address = raw(first_block_of(place).start) + kReplicaMarkOffset + slot * kReplicaMarkSlotBytes;
+    TRY(read_stored(replica, address, stored));
+    if (!is_sound(stored) || stored.place != place) continue;
+    if (!newest || stored.generation > newest->generation) newest = {stored.set, stored.replica, stored.generation};
+  }
+  return newest;
+}
+
+Status write_replica_mark(VolumeClient& replica, size_t place, const ReplicaMark& mark) {
+  StoredReplicaMark stored;
+  stored.set = mark.set;
+  stored.replica = mark.replica;
+  stored.place = place;
+  stored.generation = mark.generation;
+  stored.checksum = checksum_of_set(stored);
+  const uint64_t slot = mark.generation % 2;
+  const uint64_t address = raw(first_block_of(place).start) + kReplicaMarkOffset + slot * kReplicaMarkSlotBytes;
+  const Piece piece{address, {{reinterpret_cast<std::byte*>(&stored), sizeof(stored), 0}}};
+  return replica.write(std::span(&piece, 1), Stage::kData);
+}
+
 Result<std::optional<CommitRecord>> read_commit_record(VolumeClient& first, const SetId& set) {
   std::optional<CommitRecord> newest;
   for (const uint64_t address : kCommitRecordAddress) {
@@ -125,6 +150,13 @@ StoredCommitRecord encode_commit_record(const SetId& set, uint64_t number, uint6
 }
 
 Result<std::string> describe_membership(VolumeClient& volume, std::span<const BlockRange> listed) {
+  for (size_t place = 0; place < limits::kBricksPerSet; ++place) {
+    if (!contains_block(listed, first_block_of(place).start)) continue;
+    const auto mark = TRY(read_replica_mark(volume, place));
+    if (!mark) continue;
+    return fmt::format("it is a copy of place {} of the replicated volume {}: mount that by its map (etcd://...)", place,
+                       text_of(mark->set));
+  }
   if (contains_block(listed, first_block_of(0).start)) {
     const auto roll = TRY(read_roll(volume));
     if (!roll) return std::string();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "transport/base/result.h"
+#include "transport/volume/replica_format.h"
 #include "transport/volume/set_format.h"
 #include "transport/volume/volume_client.h"
 
@@ -51,6 +52,16 @@ Status write_member_mark(VolumeClient& member, const MemberMark& mark);  // dura
 Result<std::optional<CommitRecord>> read_commit_record(VolumeClient& first, const SetId& set);
 StoredCommitRecord encode_commit_record(const SetId& set, uint64_t number, uint64_t position,
                                         std::span<const BootId> boots);
+
+// Of a replica, in the first block of its place (transport/volume/replica_format.h).
+struct ReplicaMark {
+  SetId set{};
+  MemberId replica{};
+  uint64_t generation = 0;
+};
+Result<std::optional<ReplicaMark>> read_replica_mark(VolumeClient& replica, size_t place);
+// Durable with the next commit. The former one stays in the other slot, if the generations follow each other.
+Status write_replica_mark(VolumeClient& replica, size_t place, const ReplicaMark& mark);
 
 // A volume that was opened as one of one brick, with these blocks, and is of a set: one line about it, without the
 // brick's name. Empty: it is of none.

@@ -93,6 +93,15 @@ class VolumeClient final {
   // much. Bytes to be written are then undefined.
   Status try_read(std::span<const Piece> pieces);
   Status try_write(std::span<const Piece> pieces);
+  // The same write on several volumes: posted on each before any is waited for, where that can be done at once. Each
+  // has pieces of its own, which differ in their local keys only.
+  struct Copy {
+    VolumeClient* volume;
+    std::span<const Piece> pieces;
+    Status status;  // the answer. EAGAIN: it was not done at once (try_write)
+  };
+  static constexpr size_t kMostCopies = 2 * limits::kReplicas;
+  static void try_write_all(std::span<Copy> copies, Stage stage);
 
   // Every write(), alloc() and free() that had returned before the call is durable (on a volatile brick: visible to
   // whoever mounts next), stage by stage. EIO, ENOSPC from the brick's store: nothing is forgotten, a later commit
@@ -141,6 +150,9 @@ class VolumeClient final {
   Status transfer(TransferRound& round, Stage stage, ReplayLog::Room& room, Patience& patience,
                   Shortage shortage = Shortage::kMakeRoom);
   Status transfer_at_once(TransferRound& round, ReplayLog::Room& room);
+  struct Posted;
+  Status post_at_once(Posted& write, Stage stage);
+  Status finish(Posted& write);
   void check_session(const VolumeLink::Use& use);
   Status gather(const VolumeLink::Use& use, TransferRound& round);
   Result<HandleCache::Lease> map(const VolumeLink::Use& use, BlockAddress block, uint64_t most, Access access);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a VolumeClient moves bytes: handles for every touched block, one batch, and the kept copy of what was written.
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include "transport/base/check.h"
 #include "transport/brick/limits.h"
@@ -113,6 +115,69 @@ Status VolumeClient::transfer_at_once(TransferRound& round, ReplayLog::Room& roo
   round.restart();  // leases end before the stay does
   if (!status.ok()) static_cast<void>(link_->lost_by(use, status.error()));
   return status;
+}
+
+// A write on its way to one of several volumes.
+struct VolumeClient::Posted {
+  explicit Posted(std::span<const Piece> pieces) : round(pieces, Direction::kWrite) {}
+
+  TransferRound round;
+  std::optional<ReplayLog::Room> room;
+  VolumeLink::Use use;
+  std::vector<ReplayLog::Record> copies;
+  Batch* batch = nullptr;  // on its way
+};
+
+Status VolumeClient::post_at_once(Posted& write, Stage stage) {
+  write.room = log_->try_reserve(write.round.total_bytes(), stage);
+  if (!write.room) return Error(EAGAIN, "no room for what has to be kept");
+  Patience none(std::chrono::milliseconds(0));
+  write.use = TRY(link_->enter(none));
+  const Status gathered = gather(write.use, write.round);
+  if (!gathered.ok()) {
+    write.round.restart();
+    static_cast<void>(link_->lost_by(write.use, gathered.error()));
+    return gathered;
+  }
+  if (write.round.wants_more()) {
+    write.round.restart();
+    return Error(EAGAIN, "more than one batch");
+  }
+  write.batch = &write.round.batch();
+  write.use.brick().submit(*write.batch);
+  return {};
+}
+
+Status VolumeClient::finish(Posted& write) {
+  const Status status = write.use.brick().wait(*write.batch);
+  if (status.ok()) {
+    write.round.written(log_->append(std::move(write.copies), *write.room));
+    write.round.finish();
+  }
+  write.round.restart();  // leases end before the stay does
+  if (!status.ok()) static_cast<void>(link_->lost_by(write.use, status.error()));
+  write.use = {};
+  return status;
+}
+
+void VolumeClient::try_write_all(std::span<Copy> copies, Stage stage) {
+  CHECK(copies.size() <= kMostCopies);
+  std::array<std::optional<Posted>, kMostCopies> writes;
+  for (size_t i = 0; i < copies.size(); ++i) {
+    writes[i].emplace(copies[i].pieces);
+    copies[i].status = copies[i].volume->post_at_once(*writes[i], stage);
+  }
+  for (size_t i = 0; i < copies.size(); ++i) {
+    if (writes[i]->batch != nullptr) writes[i]->round.copy_to(*copies[i].volume->log_, stage, writes[i]->copies);
+  }
+  for (size_t i = 0; i < copies.size(); ++i) {
+    if (writes[i]->batch == nullptr) continue;
+    VolumeCounters::Call counted(copies[i].volume->counters_, VolumeCall::kWrite, writes[i]->round.total_bytes());
+    copies[i].status = counted.ended(copies[i].volume->finish(*writes[i]));
+    if (!copies[i].status.ok()) continue;
+    Patience none(std::chrono::milliseconds(0));
+    copies[i].volume->bound_writable(none);
+  }
 }
 
 // A handle was refused: the session has ended and nobody has said so yet, or it is not what it seems.

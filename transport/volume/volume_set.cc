@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "transport/base/check.h"
+#include "transport/base/log.h"
 #include "transport/base/thread.h"
 #include "transport/volume/set_membership.h"
 
@@ -36,11 +37,12 @@ std::vector<std::vector<BlockRange>> by_place(const VolumeSet& set, std::span<co
 }  // namespace
 
 VolumeSet::~VolumeSet() {
+  stop_threads();
   // A thread of place 0's may be waiting for the others.
   for (const auto& member : members_) member->abandon();
 }
 
-VolumeClient& VolumeSet::member_of(uint64_t address) const {
+Mirror& VolumeSet::member_of(uint64_t address) const {
   const size_t place = place_of(block_of(address));
   CHECK(place < places());
   return *members_[place];
@@ -77,7 +79,7 @@ bool VolumeSet::is_away() const {
 
 LatencyCounts VolumeSet::counts(VolumeCall call) const {
   LatencyCounts all;
-  for (const auto& member : members_) all += member->counters().counts(call);
+  for (const auto& member : members_) all += member->counts(call);
   return all;
 }
 
@@ -173,21 +175,21 @@ Status VolumeSet::on_each_place(std::span<const Piece> pieces, Call&& call) {
 
 Status VolumeSet::read(std::span<const Piece> pieces, const Interruption* by) {
   return on_each_place(pieces,
-                       [&](VolumeClient& member, std::span<const Piece> part) { return member.read(part, by); });
+                       [&](Mirror& member, std::span<const Piece> part) { return member.read(part, by); });
 }
 
 Status VolumeSet::write(std::span<const Piece> pieces, Stage stage, const Interruption* by) {
   return on_each_place(
-      pieces, [&](VolumeClient& member, std::span<const Piece> part) { return member.write(part, stage, by); });
+      pieces, [&](Mirror& member, std::span<const Piece> part) { return member.write(part, stage, by); });
 }
 
 Status VolumeSet::try_read(std::span<const Piece> pieces) {
-  return on_each_place(pieces, [](VolumeClient& member, std::span<const Piece> part) { return member.try_read(part); });
+  return on_each_place(pieces, [](Mirror& member, std::span<const Piece> part) { return member.try_read(part); });
 }
 
 Status VolumeSet::try_write(std::span<const Piece> pieces) {
   return on_each_place(pieces,
-                       [](VolumeClient& member, std::span<const Piece> part) { return member.try_write(part); });
+                       [](Mirror& member, std::span<const Piece> part) { return member.try_write(part); });
 }
 
 Result<RegisteredMemory> VolumeSet::register_memory(std::span<std::byte> memory) {
@@ -223,7 +225,7 @@ Status VolumeSet::commit() {
 }
 
 Status VolumeSet::commit_others(const Interruption* by) {
-  std::vector<VolumeClient*> touched;
+  std::vector<Mirror*> touched;
   for (size_t place = 1; place < places(); ++place) {
     if (!members_[place]->is_clean()) touched.push_back(members_[place].get());
   }
@@ -239,7 +241,7 @@ Status VolumeSet::commit_others(const Interruption* by) {
   return {};
 }
 
-Status VolumeSet::before_commit(const Interruption* by) {
+Status VolumeSet::before_commit(VolumeClient& first, uint64_t& record_number, const Interruption* by) {
   std::optional<uint64_t> position;
   if (keeps_record_) {
     MutexLock lock(mutex_);
@@ -248,17 +250,18 @@ Status VolumeSet::before_commit(const Interruption* by) {
   }
   TRY(commit_others(by));
   if (!position) return {};
-  return write_commit_record(*position, by);
+  return write_commit_record(first, record_number, *position, by);
 }
 
-Status VolumeSet::write_commit_record(uint64_t position, const Interruption* by) {
+Status VolumeSet::write_commit_record(VolumeClient& first, uint64_t& record_number, uint64_t position,
+                                      const Interruption* by) {
   std::vector<BootId> boots;
   for (const auto& member : members_) boots.push_back(member->session().boot);
-  StoredCommitRecord stored = encode_commit_record(id_, record_number_ + 1, position, boots);
-  const Piece piece{kCommitRecordAddress[(record_number_ + 1) % 2],
+  StoredCommitRecord stored = encode_commit_record(id_, record_number + 1, position, boots);
+  const Piece piece{kCommitRecordAddress[(record_number + 1) % 2],
                     {{reinterpret_cast<std::byte*>(&stored), sizeof(stored), 0}}};
-  TRY(members_[0]->write_with_commit(piece, Stage::kJournal, by));
-  ++record_number_;
+  TRY(first.write_with_commit(piece, Stage::kJournal, by));
+  ++record_number;
   return {};
 }
 
@@ -302,12 +305,69 @@ void VolumeSet::interrupt() {
 
 // From the last place to the first: a thread of place 0's may be waiting for the others.
 Status VolumeSet::close() {
-  Status result;
+  stop_threads();
+  Status result = let_go();
   for (size_t place = places(); place-- > 0;) {
     const Status closed = members_[place]->close();
     if (!closed.ok()) result = closed;
   }
   return result;
+}
+
+// Whoever comes next has nothing to make equal. Unless something may be different, or nobody can be told.
+Status VolumeSet::let_go() {
+  if (!holds_map_) return {};
+  holds_map_ = false;
+  if (!std::ranges::all_of(members_, [](const auto& member) { return member->is_settled(); })) return {};
+  const Status status = keeper_->change([](SetMap& map) {
+    map.holder->let_go = true;
+    return true;
+  });
+  if (!status.ok() && status.code() != ESTALE) {
+    log::warn("the map could not be told that the volume is let go: {}; the next mount compares more", keeper_->trouble());
+  }
+  return {};
+}
+
+// --- threads of a replicated set
+
+void VolumeSet::start_threads() {
+  const auto run = [this](std::chrono::milliseconds period, auto&& step) {
+    threads_.push_back(Thread([this, period, step] {
+      for (;;) {
+        {
+          MutexLock lock(threads_mutex_);
+          if (!stopping_) threads_stop_.wait_for(lock, period);
+          if (stopping_) return;
+        }
+        step();
+      }
+    }));
+  };
+  run(std::chrono::milliseconds(100), [this] {
+    for (const auto& member : members_) member->watch();
+  });
+  if (!holds_map_) return;
+  run(std::chrono::milliseconds(100), [this] {
+    for (const auto& member : members_) member->keep_map();
+  });
+  run(std::chrono::milliseconds(200), [this] {
+    for (const auto& member : members_) {
+      while (member->repair()) {
+      }
+    }
+  });
+}
+
+void VolumeSet::stop_threads() {
+  {
+    MutexLock lock(threads_mutex_);
+    stopping_ = true;
+    threads_stop_.notify_all();
+  }
+  for (const auto& member : members_) member->stop_repair();
+  for (Thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 }  // namespace brickfs

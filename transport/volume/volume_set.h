@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A volume on the bricks of its set: what the file system is built on. It has VolumeClient's interface and one
-// VolumeClient for each brick, which keeps what is a matter of one brick: sessions, boot ids, leases, fencing, handles,
-// replay. A set of one passes everything through.
+// A volume on the bricks of its set: what the file system is built on. It has VolumeClient's interface and, for each
+// place, the place's replicas (Mirror): one VolumeClient for each brick, which keeps what is a matter of one brick:
+// sessions, boot ids, leases, fencing, handles, replay. A set of one passes everything through.
 //
 // Blocks are on the brick of their group (transport/volume/group.h). The members of a striped set are of one
 // durability.
@@ -31,7 +31,10 @@
 
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
+#include "transport/base/thread.h"
 #include "transport/volume/group.h"
+#include "transport/volume/map_keeper.h"
+#include "transport/volume/mirror.h"
 #include "transport/volume/set_format.h"
 #include "transport/volume/volume_client.h"
 
@@ -59,13 +62,19 @@ class VolumeSet final {
   // empty (docs/sets.md, "Growing"). What was opened is closed again on an error.
   static Result<std::unique_ptr<VolumeSet>> open(std::vector<SetBrick> bricks, const VolumeOptions& options, bool grow,
                                                  SetRefusal* refusal);
+  // A replicated set, as its map says (docs/sets.md, "Copies"). `make`: the brick of a replica's source. Errors also as
+  // MapStore's; EUCLEAN: the bricks and the map do not belong together; ENODATA: all copies of a place are lost.
+  using BrickMaker = std::function<Result<std::unique_ptr<Brick>>(const std::string& source, std::string* why)>;
+  static Result<std::unique_ptr<VolumeSet>> open(std::unique_ptr<MapStore> store, BrickMaker make,
+                                                 const VolumeOptions& options, SetRefusal* refusal);
   ~VolumeSet();
 
   size_t places() const { return members_.size(); }
   bool is_striped() const { return members_.size() > 1; }
   size_t place_of(BlockAddress block) const { return is_striped() ? brickfs::place_of(group_of(raw(block))) : 0; }
-  VolumeClient& member(size_t place) { return *members_[place]; }
-  const VolumeClient& member(size_t place) const { return *members_[place]; }
+  Mirror& member(size_t place) { return *members_[place]; }
+  const Mirror& member(size_t place) const { return *members_[place]; }
+  bool is_replicated() const { return keeper_ != nullptr; }
   const std::string& name_of(size_t place) const { return names_[place]; }
   // Of a striped set.
   const SetId& id() const { return id_; }
@@ -111,15 +120,20 @@ class VolumeSet final {
  private:
   VolumeSet() = default;
   class Joining;
+  class Replicating;
+  Status let_go();
+  void start_threads();
+  void stop_threads();
   Status settle_trust();
-  VolumeClient& member_of(uint64_t address) const;
+  Mirror& member_of(uint64_t address) const;
   bool is_one_place(std::span<const Piece> pieces, size_t* place) const;
   template <typename Call>
   Status on_each_place(std::span<const Piece> pieces, Call&& call);
   std::vector<Piece> with_keys_of(size_t place, std::span<const Piece> pieces) const;
   Status commit_others(const Interruption* by);
-  Status before_commit(const Interruption* by);
-  Status write_commit_record(uint64_t position, const Interruption* by);
+  // Of a replica of place 0, whose number of records `record_number` is.
+  Status before_commit(VolumeClient& first, uint64_t& record_number, const Interruption* by);
+  Status write_commit_record(VolumeClient& first, uint64_t& record_number, uint64_t position, const Interruption* by);
 
   // Fixed after open().
   std::vector<std::string> names_;
@@ -131,14 +145,24 @@ class VolumeSet final {
   std::function<uint64_t()> position_ ABSL_GUARDED_BY(mutex_);
 
   // Of the commit under way, one at a time.
-  uint64_t record_number_ = 0;
+  uint64_t record_number_ = 0;  // of a set without copies
 
   // Local keys: with several bricks that have their own, a key of the set stands for one of each.
   mutable SharedMutex keys_mutex_;
   std::vector<std::vector<uint32_t>> keys_ ABSL_GUARDED_BY(keys_mutex_);  // key - 1 -> by place; empty: free
 
+  // Of a replicated set.
+  std::unique_ptr<MapKeeper> keeper_;
+  bool holds_map_ = false;
+
   // Behind what their threads use.
-  std::vector<std::unique_ptr<VolumeClient>> members_;
+  std::vector<std::unique_ptr<Mirror>> members_;
+
+  // Of a replicated set: watch() of all places, keep_map(), repair().
+  Mutex threads_mutex_;
+  CondVar threads_stop_;
+  bool stopping_ ABSL_GUARDED_BY(threads_mutex_) = false;
+  std::vector<Thread> threads_;
 };
 
 }  // namespace brickfs

@@ -66,7 +66,7 @@ class VolumeSet::Joining {
   std::string describe_missing() const;
 
   const std::string& name(size_t place) const { return set_.names_[place]; }
-  VolumeClient& member(size_t place) { return *set_.members_[place]; }
+  VolumeClient& member(size_t place) { return set_.members_[place]->first(); }
 
   VolumeSet& set_;
   const bool grow_;
@@ -265,7 +265,8 @@ Status VolumeSet::Joining::complete_marks() {
 Result<std::unique_ptr<VolumeSet>> VolumeSet::open(std::unique_ptr<Brick> brick, VolumeOptions options,
                                                    Holder* holder) {
   std::unique_ptr<VolumeSet> set(new VolumeSet());
-  set->members_.push_back(TRY(VolumeClient::open(std::move(brick), std::move(options), holder)));
+  set->members_.push_back(
+      std::make_unique<Mirror>(TRY(VolumeClient::open(std::move(brick), std::move(options), holder))));
   set->names_.emplace_back();
   return set;
 }
@@ -281,13 +282,15 @@ Result<std::unique_ptr<VolumeSet>> VolumeSet::open(std::vector<SetBrick> bricks,
     own.open.client = client_of(options.open.client, place);
     own.name = bricks[place].name + ": ";
     if (place == 0) {
-      own.before_commit = [whole = set.get()](const Interruption* by) { return whole->before_commit(by); };
+      own.before_commit = [whole = set.get()](const Interruption* by) {
+        return whole->before_commit(whole->members_[0]->first(), whole->record_number_, by);
+      };
       own.before_replay_commit = [whole = set.get()] { return whole->commit_others(nullptr); };
     }
     auto member = VolumeClient::open(std::move(bricks[place].brick), std::move(own), &refusal->holder);
     set->names_.push_back(bricks[place].name);
     if (member.ok()) {
-      set->members_.push_back(std::move(*member));
+      set->members_.push_back(std::make_unique<Mirror>(std::move(*member)));
       continue;
     }
     status = member.error();
@@ -310,7 +313,7 @@ Result<std::unique_ptr<VolumeSet>> VolumeSet::open(std::vector<SetBrick> bricks,
 Status VolumeSet::settle_trust() {
   keeps_record_ = members_[0]->session().durability == Durability::kDurable;
   if (!keeps_record_) return {};
-  const auto record = TRY(read_commit_record(*members_[0], id_));
+  const auto record = TRY(read_commit_record(members_[0]->first(), id_));
   if (!record) return {};
   record_number_ = record->number;
   for (size_t place = 1; place < std::min(places(), record->boots.size()); ++place) {

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is being written to the replicas of a place, byte by byte, and the rows on them that say in which blocks
+// (transport/volume/replica_format.h).
+//
+// Writes that overlap go one after the other, or replicas would keep what came last to each. A block gets its row,
+// on all replicas, before the first byte that is written to it; the row may go as soon as nothing is being written
+// there. So whatever a crash of the client interrupts is in a block with a row.
+//
+// Threads: any.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "transport/base/interruption.h"
+#include "transport/base/mutex.h"
+#include "transport/base/result.h"
+#include "transport/brick/block_set.h"
+#include "transport/volume/piece.h"
+#include "transport/volume/replica_format.h"
+
+namespace brickfs {
+
+class ActiveBlocks {
+ public:
+  struct Row {
+    size_t index = 0;
+    uint64_t value = 0;
+  };
+  // Puts rows on all replicas that are written.
+  using WriteRows = std::function<Status(std::span<const Row>, const Interruption* by)>;
+
+  explicit ActiveBlocks(WriteRows write) : write_(std::move(write)), rows_(kActiveRows) {}
+
+  // The right to write to some bytes. Given back on destruction.
+  class Claim {
+   public:
+    Claim() = default;
+    Claim(Claim&& other) noexcept { *this = std::move(other); }
+    Claim& operator=(Claim&& other) noexcept {
+      std::swap(owner_, other.owner_);
+      std::swap(ranges_, other.ranges_);
+      return *this;
+    }
+    ~Claim() {
+      if (owner_ != nullptr) owner_->give_back(*this);
+    }
+
+   private:
+    friend class ActiveBlocks;
+    struct Bytes {
+      uint64_t first;
+      uint64_t end;
+    };
+    ActiveBlocks* owner_ = nullptr;
+    std::vector<Bytes> ranges_;
+  };
+
+  // Waits for what overlaps, and sees to rows. EINTR; as WriteRows.
+  Result<Claim> claim(std::span<const Piece> pieces, const Interruption* by);
+  // The same if there is nothing to wait for nor to write. EAGAIN.
+  Result<Claim> try_claim(std::span<const Piece> pieces);
+  // Whole blocks, without rows: to keep writers away.
+  Claim hold(BlockRange blocks);
+
+  // Those with a row.
+  BlockSet active() const;
+  // All rows, for a replica that joins. No row is being written meanwhile.
+  std::vector<uint64_t> rows() const;
+
+ private:
+  struct Entry {
+    size_t row = 0;
+    bool written = false;
+  };
+  using Ranges = std::vector<Claim::Bytes>;
+
+  static Ranges ranges_of(std::span<const Piece> pieces);
+  bool overlaps(const Ranges& ranges) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool has_writer(uint64_t block) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Claim take(Ranges ranges) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void give_back(Claim& claim);
+  Status activate(const Ranges& ranges, const Interruption* by);
+  std::optional<size_t> free_row() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const WriteRows write_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::vector<Claim::Bytes> claimed_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint64_t> rows_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);  // by address of the block
+  size_t next_row_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace brickfs

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/volume/map_keeper.h"
+
+#include <utility>
+
+namespace brickfs {
+void MapKeeper::note(SetMap map, uint64_t version) {
+  version_ = version;
+  in_doubt_ = false;
+  MutexLock lock(mutex_);
+  map_ = std::move(map);
+}
+
+Status MapKeeper::told(Status status) {
+  std::string why = status.ok() || status.error().is(EAGAIN) ? std::string() : store_->trouble();
+  MutexLock lock(mutex_);
+  trouble_ = std::move(why);
+  return status;
+}
+
+Status MapKeeper::load() {
+  MutexLock lock(changing_);
+  auto stored = store_->load();
+  TRY(told(stored.ok() ? Status() : Status(stored.error())));
+  note(std::move(stored->map), stored->version);
+  return {};
+}
+
+Status MapKeeper::claim(const MapHolder& holder, const std::function<void(SetMap&)>& edit) {
+  MutexLock lock(changing_);
+  SetMap map = this->map();
+  edit(map);
+  ++map.generation;
+  map.holder = holder;
+  map.holder->epoch = map.generation;
+  map.holder->let_go = false;
+  const auto version = store_->replace(map, version_);
+  TRY(told(version.ok() ? Status() : Status(version.error())));
+  holder_ = *map.holder;
+  note(std::move(map), *version);
+  return {};
+}
+
+// The holder's changes of itself (let_go) are no other holder.
+Status MapKeeper::load_as_holder() {
+  auto stored = store_->load();
+  TRY(told(stored.ok() ? Status() : Status(stored.error())));
+  const auto& now = stored->map.holder;
+  const bool still = now && now->client == holder_.client && now->epoch == holder_.epoch;
+  note(std::move(stored->map), stored->version);
+  if (!still) return Error(ESTALE, "the volume has another holder");
+  return {};
+}
+
+Status MapKeeper::change(const std::function<bool(SetMap&)>& edit) {
+  MutexLock lock(changing_);
+  for (;;) {
+    if (in_doubt_) TRY(load_as_holder());
+    SetMap map = this->map();
+    if (!edit(map)) return {};
+    ++map.generation;
+    const auto version = store_->replace(map, version_);
+    if (version.ok()) {
+      note(std::move(map), *version);
+      return told({});
+    }
+    in_doubt_ = true;
+    if (!version.error().is(EAGAIN)) return told(version.error());
+  }
+}
+
+Status MapKeeper::refresh() {
+  MutexLock lock(changing_);
+  return load_as_holder();
+}
+
+SetMap MapKeeper::map() const {
+  MutexLock lock(mutex_);
+  return map_;
+}
+
+std::string MapKeeper::trouble() const {
+  MutexLock lock(mutex_);
+  return trouble_;
+}
+
+}  // namespace brickfs

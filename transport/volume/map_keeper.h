@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// A holder's grip on the map of its volume (transport/volume/set_map.h): what it was last seen to be, and changes of
+// it, one at a time, which happen only as long as this client is the holder.
+//
+// Threads: any. The store is asked without locks that a reader of map() would wait for.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "transport/base/mutex.h"
+#include "transport/base/result.h"
+#include "transport/volume/set_map.h"
+
+namespace brickfs {
+
+class MapKeeper {
+ public:
+  explicit MapKeeper(std::unique_ptr<MapStore> store) : store_(std::move(store)) {}
+
+  // Errors as MapStore::load().
+  Status load();
+  // From what was loaded, whoever holds it: `edit` makes this client the holder, its generation the epoch. EAGAIN: the
+  // map has changed since.
+  Status claim(const MapHolder& holder, const std::function<void(SetMap&)>& edit);
+  // Durable when it returns; the generation is raised. `edit` may be called again, with a newer map; false from it:
+  // nothing is to be changed. ESTALE: the volume has another holder, for good. EHOSTUNREACH, ETIMEDOUT: nobody
+  // answered, and it may happen yet; a later change() finds out.
+  Status change(const std::function<bool(SetMap&)>& edit);
+  // What others did to it meanwhile. As change().
+  Status refresh();
+
+  SetMap map() const;
+  // Why the store did not do what was asked last, for people; empty: it did.
+  std::string trouble() const;
+
+ private:
+  Status load_as_holder() ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
+  void note(SetMap map, uint64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
+  Status told(Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
+
+  const std::unique_ptr<MapStore> store_;
+  Mutex changing_;  // one change at a time
+  uint64_t version_ ABSL_GUARDED_BY(changing_) = 0;
+  bool in_doubt_ ABSL_GUARDED_BY(changing_) = false;  // what became of the last change
+  MapHolder holder_ ABSL_GUARDED_BY(changing_);
+
+  mutable Mutex mutex_;
+  SetMap map_ ABSL_GUARDED_BY(mutex_);
+  std::string trouble_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace brickfs

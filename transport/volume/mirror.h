@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// One place of a set: its replicas, one VolumeClient each, with VolumeClient's interface. A place with one replica and
+// no map passes everything through.
+//
+// * A write goes to all replicas that are in sync or syncing, in one posting, and is done when it is done on all.
+//   Overlapping writes go one after the other (transport/volume/active_blocks.h).
+// * A read goes to the first replica in sync that is there. What it brought counts only if no other client can have
+//   taken the volume over meanwhile: every replica in sync has been heard of (is_confirmed()).
+// * A replica that is away is waited for, a second long; then it is taken out of the map, by a change that only the
+//   holder can make, and the operation is done without it. The last replica in sync is never taken out: it is waited
+//   for (hard), or EIO (soft).
+// * What a replica misses from then on is noted, so that it can be brought up to date (mirror_repair.cc).
+//
+// Errors as VolumeClient. ESTALE from any replica in sync: another client has the volume; it is final.
+// Threads: any. The owner's threads call watch(), keep_map() and repair(), each by one.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "transport/base/gate.h"
+#include "transport/base/mutex.h"
+#include "transport/base/result.h"
+#include "transport/volume/active_blocks.h"
+#include "transport/volume/group.h"
+#include "transport/volume/map_keeper.h"
+#include "transport/volume/set_map.h"
+#include "transport/volume/volume_client.h"
+
+namespace brickfs {
+
+class Mirror final {
+ public:
+  // One replica, of which no map says anything.
+  explicit Mirror(std::unique_ptr<VolumeClient> only);
+
+  // A replica that the map names, opened or not.
+  struct Member {
+    MapReplica entry;
+    std::unique_ptr<VolumeClient> client;  // null: stale
+  };
+  // Opens a replica's volume as this client. Errors as VolumeClient::open and of what the source says.
+  using OpenReplica = std::function<Result<std::unique_ptr<VolumeClient>>(const MapReplica&, Holder*)>;
+  // At least one is open; all that are open are equal, but where rows say otherwise (settle()). `soft`: as in
+  // VolumeOptions. `writable`: false for readers, which change nothing anywhere.
+  Mirror(size_t place, MapKeeper& keeper, OpenReplica open_replica, std::vector<Member> members,
+         std::optional<std::chrono::milliseconds> soft, bool writable);
+  ~Mirror();
+
+  // What the last client left: blocks with rows are made equal, from the first replica; so is the list of blocks.
+  // `unclean`: that client may have crashed. Before anything else.
+  Status settle(const SetId& set, bool unclean);
+
+  bool is_replicated() const { return only_ == nullptr; }
+  // The replica that is asked where any will do.
+  VolumeClient& first() const;
+
+  // --- as VolumeClient
+  bool is_embedded() const { return only_ != nullptr && only_->is_embedded(); }
+  Session session() const;  // what is less where replicas differ
+  LinkState link_state() const;
+  bool is_away() const;  // calls would wait now, or fail
+  Status final_error() const;
+  LatencyCounts counts(VolumeCall call) const;  // of all replicas
+
+  Status alloc(BlockRange blocks);
+  Status free(BlockRange blocks);
+  Result<std::vector<BlockRange>> list();
+  Result<BrickStat> stat();
+  void map_ahead(BlockRange blocks);
+
+  Status read(std::span<const Piece> pieces, const Interruption* by = nullptr);
+  Status write(std::span<const Piece> pieces, Stage stage, const Interruption* by = nullptr);
+  Status try_read(std::span<const Piece> pieces);
+  Status try_write(std::span<const Piece> pieces);
+
+  Status commit(const Interruption* by = nullptr);
+  bool is_clean() const;
+  uint64_t uncommitted_bytes() const;
+  Status commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
+                       std::span<const BlockRange> superblock);
+
+  Result<RegisteredMemory> register_memory(std::span<std::byte> memory);
+  void give_up_silent(std::chrono::milliseconds silence);
+  void give_up_outage();
+  void interrupt();
+  void abandon();
+  // All replicas in sync are equal and nothing is under way: what a holder that lets go can say.
+  bool is_settled() const;
+  Status close();
+
+  // --- of a replicated place, by the set's threads
+  // How replicas are: those that are there are confirmed, those that are not are to be taken out.
+  void watch();
+  // Takes out what watch() said, tells the map of bricks that have restarted, looks what others did to it.
+  void keep_map();
+  // Brings back one replica that is stale or new in the map, if one is due, or makes one block equal again. False:
+  // nothing to do.
+  bool repair();
+  // Ends it soon, for good.
+  void stop_repair();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Replica {
+    MapReplica entry;  // but for its state
+    std::string name;  // for people: of the brick
+    size_t slot = 0;   // of its local keys
+    std::atomic<ReplicaState> state{ReplicaState::kStale};
+    // Of one that is not stale; of a stale one what is left of it. Changed with the gate closed.
+    std::unique_ptr<VolumeClient> client;
+    std::atomic<bool> suspect{false};  // failed at what another did
+    std::atomic<bool> wanted_out{false};
+    // watch()'s
+    std::optional<Clock::time_point> away_since;
+    // repair()'s
+    Clock::time_point retry_at{};
+    std::chrono::milliseconds backoff{0};
+    bool said = false;  // that it cannot be brought back now
+    // Guarded by mutex_.
+    bool missed_all = true;  // nothing is known of what it has
+    BlockSet missed;         // what it has is old there
+  };
+  using Targets = absl::InlinedVector<Replica*, 4>;
+
+  bool is_written(const Replica& replica) const { return replica.state.load() != ReplicaState::kStale; }
+  Targets written() const;
+  Replica* first_in_sync(bool connected) const;
+  bool is_confirmed() const { return Clock::now().time_since_epoch().count() < confirmed_until_.load(); }
+  Status await_confirmed(const Interruption* by);
+  std::span<const Piece> own_pieces(const Replica& replica, std::span<const Piece> pieces,
+                                    std::vector<Piece>& storage) const;
+  // `call` on replicas until all are done or out; what it answered on the others.
+  template <typename Call>
+  Status on_all(const Targets& targets, Call&& call, const Interruption* by);
+  Status judge(const Targets& targets, std::vector<Status>& statuses, const Interruption* by);
+  Status await_out(Replica& replica, const Status& status, const Interruption* by);
+  bool may_leave(const Replica& replica) const;
+  Status write_claimed(const Targets& targets, std::span<const Piece> pieces, Stage stage, const Interruption* by);
+  Status write_rows(std::span<const ActiveBlocks::Row> rows, const Interruption* by);
+  void note_missed(BlockRange blocks);
+  void note_missed(std::span<const Piece> pieces);
+  void note_diverged(std::span<const Piece> pieces);
+  void fail(const Status& status);
+
+  // mirror_repair.cc
+  Status settle_replica(VolumeClient& source, VolumeClient& target, const BlockSet& blocks);
+  Status mark(VolumeClient& client, const MapReplica& entry);
+  Result<bool> is_its_own(VolumeClient& client, const MapReplica& entry, std::span<const BlockRange> listed) const;
+  Status write_all_rows(VolumeClient& client, const std::vector<uint64_t>& rows) const;
+  void take_out(Replica& replica);
+  Status bring_back(Replica& replica);
+  Status bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client);
+  Status admit(Replica& replica, std::unique_ptr<VolumeClient>& client, BlockSet& to_copy);
+  void adopt_map(const SetMap& map);
+  void drop(const MemberId& id);
+  MapReplica* find(SetMap& map, const MemberId& id) const;
+  Status copy_held(Replica& replica, const BlockSet& blocks);
+  static Status make_alike(VolumeClient& source, VolumeClient& target, BlockSet& to_copy);
+  Status copy_block(VolumeClient& source, VolumeClient& target, BlockAddress block) const;
+  bool repair_diverged();
+  BlockAddress first_block() const { return first_block_of(place_).start; }
+
+  const size_t place_ = 0;
+  MapKeeper* const keeper_ = nullptr;
+  const OpenReplica open_replica_;
+  const std::optional<std::chrono::milliseconds> soft_;
+  const bool writable_ = true;
+  SetId set_{};
+
+  Gate gate_;  // operations are within; closed to change who takes part
+  // The same for what looks at replicas from outside of the gate. Behind the gate in order.
+  mutable SharedMutex roster_mutex_;
+  std::vector<std::unique_ptr<Replica>> replicas_;
+  std::vector<std::unique_ptr<Replica>> dropped_;  // of the set no more; somebody may be looking at them
+  VolumeClient* only_ = nullptr;
+  ActiveBlocks active_;
+  std::atomic<int64_t> confirmed_until_{0};  // of Clock
+  std::atomic<uint64_t> operations_{0};      // of the foreground, for repair() to leave it its share
+  std::atomic<bool> closing_{false};
+  std::atomic<bool> no_repair_{false};
+
+  mutable Mutex mutex_;
+  CondVar changed_;  // somebody is out, confirmed, or all has failed
+  Status failed_ ABSL_GUARDED_BY(mutex_);
+  BlockSet diverged_ ABSL_GUARDED_BY(mutex_);  // a write was given up: the first replica's bytes hold
+  VolumeClient* joining_ ABSL_GUARDED_BY(mutex_) = nullptr;  // repair()'s, not yet of those that are watched
+  std::optional<Clock::time_point> joining_away_since_ ABSL_GUARDED_BY(mutex_);
+  Clock::time_point refresh_at_{};  // keep_map()'s
+  bool said_map_trouble_ = false;              // keep_map()'s
+
+  // Local keys: with replicas that have their own, a key stands for one of each.
+  struct Memory {
+    std::span<std::byte> bytes;
+    std::vector<RegisteredMemory> registrations;  // by slot
+    bool in_use = false;
+  };
+  mutable SharedMutex keys_mutex_;
+  std::vector<Memory> memories_ ABSL_GUARDED_BY(keys_mutex_);  // key - 1
+  size_t slots_ = 0;
+};
+
+}  // namespace brickfs

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the replicas of a place become equal again: after the last client's crash, and when one of them comes back.
+//
+// **Coming back.** Fenced by being opened; the list of blocks made alike; written along from then on, with the rows
+// that are there; what it misses copied, block by block, each while nobody writes to it; committed; in sync by a change
+// of the map. What it misses is known if its brick has not restarted and this client took it out: blocks with a row
+// then, and what was written, allocated or freed since. Else it is everything.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/base/log.h"
+#include "transport/volume/mirror.h"
+#include "transport/volume/set_membership.h"
+
+namespace brickfs {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstRetry{500};
+constexpr milliseconds kLastRetry{10'000};
+constexpr milliseconds kRefreshEvery{2'000};
+constexpr uint64_t kCopyBytes = kMiB;
+
+}  // namespace
+
+MapReplica* Mirror::find(SetMap& map, const MemberId& id) const {
+  if (place_ >= map.places.size()) return nullptr;
+  auto& replicas = map.places[place_].replicas;
+  const auto found = std::ranges::find_if(replicas, [&](const MapReplica& entry) { return entry.id == id; });
+  return found == replicas.end() ? nullptr : &*found;
+}
+
+// --- rows and marks
+
+Status Mirror::write_rows(std::span<const ActiveBlocks::Row> rows, const Interruption* by) {
+  if (rows.empty()) return {};
+  std::vector<uint64_t> values;
+  for (const ActiveBlocks::Row& row : rows) values.push_back(row.value);
+  std::vector<Piece> pieces;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    pieces.push_back({raw(first_block()) + kRowsOffset + rows[i].index * sizeof(uint64_t),
+                      {{reinterpret_cast<std::byte*>(&values[i]), sizeof(uint64_t), 0}}});
+  }
+  return write_claimed(written(), pieces, Stage::kData, by);
+}
+
+Status Mirror::write_all_rows(VolumeClient& client, const std::vector<uint64_t>& rows) const {
+  std::vector<uint64_t> values = rows;
+  const Piece piece{raw(first_block()) + kRowsOffset,
+                    {{reinterpret_cast<std::byte*>(values.data()), static_cast<uint32_t>(kRowsBytes), 0}}};
+  return client.write(std::span(&piece, 1), Stage::kData);
+}
+
+Status Mirror::mark(VolumeClient& client, const MapReplica& entry) {
+  return write_replica_mark(client, place_, {set_, entry.id, keeper_->map().generation});
+}
+
+// False: it has nothing. EUCLEAN: it has something else.
+Result<bool> Mirror::is_its_own(VolumeClient& client, const MapReplica& entry,
+                                std::span<const BlockRange> listed) const {
+  if (listed.empty()) return false;
+  if (!contains_block(listed, first_block())) return Error(EUCLEAN, "it holds something else");
+  const auto mark = TRY(read_replica_mark(client, place_));
+  // Made by a client that ended before it had marked it.
+  if (!mark && listed.size() == 1 && listed[0].count == 1) return false;
+  if (!mark || mark->set != set_ || mark->replica != entry.id) return Error(EUCLEAN, "it holds something else");
+  return true;
+}
+
+// --- copying
+
+// All of the block that is the volume's.
+Status Mirror::copy_block(VolumeClient& source, VolumeClient& target, BlockAddress block) const {
+  const uint64_t own_first = block == first_block() ? kReplicaAreaOffset : kBlockBytes;
+  const uint64_t own_end = block == first_block() ? kReplicaMarkOffset + 2 * kReplicaMarkSlotBytes : kBlockBytes;
+  std::vector<std::byte> bytes(kCopyBytes);
+  for (uint64_t offset = 0; offset < kBlockBytes;) {
+    if (offset == own_first) offset = own_end;
+    if (offset == kBlockBytes) break;
+    const uint64_t end = offset < own_first ? own_first : kBlockBytes;
+    const uint64_t length = std::min(kCopyBytes, end - offset);
+    const Piece piece{raw(block) + offset, {{bytes.data(), static_cast<uint32_t>(length), 0}}};
+    TRY(source.read(std::span(&piece, 1)));
+    TRY(target.write(std::span(&piece, 1), Stage::kData));
+    offset += length;
+  }
+  return {};
+}
+
+// The same blocks on both; those that are new there are to be copied too.
+Status Mirror::make_alike(VolumeClient& source, VolumeClient& target, BlockSet& to_copy) {
+  const BlockSet wanted{TRY(source.list())};
+  const BlockSet found{TRY(target.list())};
+  for (const BlockRange& extra : found.without(wanted).ranges()) TRY(target.free(extra));
+  const BlockSet missing = wanted.without(found);
+  for (const BlockRange& range : missing.ranges()) TRY(target.alloc(range));
+  to_copy.insert(missing);
+  to_copy = to_copy.intersection(wanted);
+  return {};
+}
+
+// --- after the last client
+
+Status Mirror::settle(const SetId& set, bool unclean) {
+  set_ = set;
+  if (!writable_) return {};
+  VolumeClient& source = first();
+  const BlockRange first_range = first_block_of(place_);
+  if (!contains_block(TRY(source.list()), first_range.start)) {
+    TRY(source.alloc(first_range));
+    unclean = false;  // there was nothing to write to
+  }
+  BlockSet touched;
+  for (Replica* replica : written()) {
+    const auto listed = TRY(replica->client->list());
+    if (!unclean || !contains_block(listed, first_range.start)) continue;
+    std::vector<uint64_t> rows(kActiveRows);
+    const Piece piece{raw(first_block()) + kRowsOffset,
+                      {{reinterpret_cast<std::byte*>(rows.data()), static_cast<uint32_t>(kRowsBytes), 0}}};
+    TRY(replica->client->read(std::span(&piece, 1)));
+    for (const uint64_t row : rows) {
+      const BlockRange block{block_of(row - 1), 1};
+      if (row != 0 && is_valid(block)) touched.insert(block);
+    }
+    touched.insert(first_range);
+  }
+  for (Replica* replica : written()) {
+    VolumeClient& target = *replica->client;
+    if (&target == &source) continue;
+    BlockSet to_copy = touched;
+    TRY(make_alike(source, target, to_copy));
+    Status copied;
+    to_copy.for_each(1, [&](BlockRange block) {
+      copied = copy_block(source, target, block.start);
+      return copied.ok();
+    });
+    TRY(copied);
+    if (to_copy.count() > 0) log::info("{}: {} block(s) made as they are elsewhere", replica->name, to_copy.count());
+  }
+  for (Replica* replica : written()) {
+    TRY(write_all_rows(*replica->client, std::vector<uint64_t>(kActiveRows)));
+    TRY(mark(*replica->client, replica->entry));
+    MutexLock lock(mutex_);
+    replica->missed_all = false;
+  }
+  for (Replica* replica : written()) TRY(replica->client->commit());
+  return {};
+}
+
+// --- the map
+
+void Mirror::take_out(Replica& replica) {
+  if (!is_written(replica)) return;
+  bool stays = false;
+  const Status status = keeper_->change([&](SetMap& map) {
+    MapReplica* const entry = find(map, replica.entry.id);
+    if (entry == nullptr || entry->state == ReplicaState::kStale) return false;
+    const auto& all = map.places[place_].replicas;
+    stays = entry->state == ReplicaState::kInSync && std::ranges::none_of(all, [&](const MapReplica& other) {
+              return other.id != entry->id && other.state == ReplicaState::kInSync;
+            });
+    if (stays) return false;
+    entry->state = ReplicaState::kStale;
+    entry->since = map.generation + 1;
+    return true;
+  });
+  if (stays) return;
+  if (status.code() == ESTALE) return fail(status);
+  if (!status.ok()) {
+    if (!said_map_trouble_) {
+      log::warn("{} is away and cannot be left out of the map: {}; operations wait", replica.name, keeper_->trouble());
+    }
+    said_map_trouble_ = true;
+    return;
+  }
+  said_map_trouble_ = false;
+  const SharedLock roster(roster_mutex_);
+  replica.state = ReplicaState::kStale;
+  // Behind that: who saw it in sync has rows by now.
+  const BlockSet active = active_.active();
+  replica.client->interrupt();
+  replica.suspect = false;
+  replica.wanted_out = false;
+  MutexLock lock(mutex_);
+  replica.missed.insert(active);
+  log::warn("{} is left out until it is back: the volume goes on without that copy", replica.name);
+  changed_.notify_all();
+}
+
+void Mirror::keep_map() {
+  if (!writable_ || closing_.load()) return;
+  Targets replicas;
+  {
+    const SharedLock roster(roster_mutex_);
+    replicas = written();
+  }
+  for (Replica* replica : replicas) {
+    if (replica->wanted_out.load() && may_leave(*replica)) take_out(*replica);
+  }
+  for (Replica* replica : replicas) {
+    if (replica->state.load() != ReplicaState::kInSync || replica->client->is_away()) continue;
+    const BootId boot = replica->client->session().boot;
+    if (boot == replica->entry.boot) continue;
+    const Status status = keeper_->change([&](SetMap& map) {
+      MapReplica* const entry = find(map, replica->entry.id);
+      if (entry == nullptr || entry->state != ReplicaState::kInSync) return false;
+      entry->boot = boot;
+      return true;
+    });
+    if (status.code() == ESTALE) return fail(status);
+    if (status.ok()) replica->entry.boot = boot;
+  }
+  if (Clock::now() < refresh_at_) return;
+  const Status status = keeper_->refresh();
+  refresh_at_ = Clock::now() + kRefreshEvery;
+  if (status.code() == ESTALE) fail(status);
+}
+
+// Replicas that somebody has added, or taken away.
+void Mirror::adopt_map(const SetMap& map) {
+  if (place_ >= map.places.size()) return;
+  for (const MapReplica& entry : map.places[place_].replicas) {
+    const auto known = std::ranges::find_if(replicas_, [&](const auto& one) { return one->entry.id == entry.id; });
+    if (known != replicas_.end()) continue;
+    auto replica = std::make_unique<Replica>();
+    replica->entry = entry;
+    replica->name = entry.source;
+    const Gate::Closed closed(gate_);
+    const ExclusiveLock roster(roster_mutex_);
+    replica->slot = slots_++;
+    replicas_.push_back(std::move(replica));
+    const ExclusiveLock keys(keys_mutex_);
+    for (Memory& memory : memories_) {
+      if (memory.in_use) memory.registrations.resize(slots_);
+    }
+  }
+}
+
+// --- coming back
+
+void Mirror::stop_repair() {
+  no_repair_ = true;
+  MutexLock lock(mutex_);
+  if (joining_ != nullptr) joining_->interrupt();
+}
+
+bool Mirror::repair() {
+  if (!writable_ || no_repair_.load()) return false;
+  adopt_map(keeper_->map());
+  if (repair_diverged()) return true;
+  for (const auto& replica : replicas_) {
+    if (is_written(*replica) || Clock::now() < replica->retry_at) continue;
+    const Status status = bring_back(*replica);
+    if (status.ok()) {
+      replica->backoff = milliseconds(0);
+      replica->said = false;
+      return true;
+    }
+    if (!replica->said && !no_repair_.load()) {
+      log::warn("{} cannot be brought up to date: {}; this will be tried again", replica->name, status.error().what());
+    }
+    replica->said = true;
+    replica->backoff = std::clamp(2 * replica->backoff, kFirstRetry, kLastRetry);
+    replica->retry_at = Clock::now() + replica->backoff;
+  }
+  return false;
+}
+
+// What a write that was given up has left different.
+bool Mirror::repair_diverged() {
+  std::optional<BlockAddress> block;
+  {
+    MutexLock lock(mutex_);
+    if (diverged_.empty()) return false;
+    block = diverged_.ranges().front().start;
+  }
+  const Gate::Pass pass(gate_);
+  const ActiveBlocks::Claim held = active_.hold({*block, 1});
+  VolumeClient& source = first();
+  for (Replica* replica : written()) {
+    if (replica->client.get() == &source) continue;
+    const Status copied = copy_block(source, *replica->client, *block);
+    if (!copied.ok() && copied.code() != ENOENT && is_written(*replica)) return false;
+  }
+  MutexLock lock(mutex_);
+  diverged_.erase(BlockRange{*block, 1});
+  return true;
+}
+
+Status Mirror::bring_back(Replica& replica) {
+  Holder holder;
+  auto opened = open_replica_(replica.entry, &holder);
+  if (!opened.ok()) return opened.error();
+  std::unique_ptr<VolumeClient> client = std::move(*opened);
+  {
+    MutexLock lock(mutex_);
+    joining_ = client.get();
+    joining_away_since_.reset();
+  }
+  const Status status = bring_up(replica, client);
+  {
+    MutexLock lock(mutex_);
+    joining_ = nullptr;
+  }
+  if (client != nullptr) static_cast<void>(client->close());
+  return status;
+}
+
+// Takes the client when the replica is admitted.
+Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client) {
+  const Session session = client->session();
+  if (session.durability != this->session().durability) return Error(EUCLEAN, "its brick is of another durability");
+  const bool its_own = TRY(is_its_own(*client, replica.entry, TRY(client->list())));
+  bool all = false;
+  BlockSet to_copy;
+  {
+    MutexLock lock(mutex_);
+    all = replica.missed_all || session.boot != replica.entry.boot || !its_own;
+    replica.missed_all = all;
+  }
+  const auto note = [&](const std::function<void(SetMap&, MapReplica&)>& edit) {
+    bool gone = false;
+    const Status status = keeper_->change([&](SetMap& map) {
+      MapReplica* const entry = find(map, replica.entry.id);
+      gone = entry == nullptr;
+      if (!gone) edit(map, *entry);
+      return !gone;
+    });
+    if (status.code() == ESTALE) fail(status);
+    return gone ? Status(Error(ENOENT, "it is not in the map any more")) : status;
+  };
+  TRY(note([](SetMap&, MapReplica& entry) { entry.state = ReplicaState::kSyncing; }));
+
+  // Most of it before operations have to wait for the rest.
+  TRY(make_alike(first(), *client, to_copy));
+  if (all) to_copy = BlockSet{TRY(first().list())};
+  VolumeClient& joined = *client;
+  TRY(admit(replica, client, to_copy));
+  log::info("{} is back: {} of its blocks are brought up to date", replica.name, to_copy.count());
+
+  Status status = copy_held(replica, to_copy);
+  if (status.ok()) status = mark(joined, replica.entry);
+  if (status.ok()) status = joined.commit();
+  if (status.ok() && session.suspect_blocks > 0) status = joined.commit_blocks(TRY(joined.list()), {}, {});
+  std::vector<MemberId> dropped;
+  if (status.ok() && replica.wanted_out.load()) status = Error(ENOTCONN, "it went away meanwhile");
+  if (status.ok()) {
+    status = note([&](SetMap& map, MapReplica& entry) {
+      entry.state = ReplicaState::kInSync;
+      entry.since = 0;
+      entry.boot = joined.session().boot;
+      auto& entries = map.places[place_].replicas;
+      const auto lasting = static_cast<uint64_t>(std::ranges::count_if(entries, [](const MapReplica& one) {
+        return one.state == ReplicaState::kInSync && !one.leaving;
+      }));
+      dropped.clear();
+      if (lasting < map.wanted) return;
+      for (const MapReplica& one : entries) {
+        if (one.leaving) dropped.push_back(one.id);
+      }
+      std::erase_if(entries, [](const MapReplica& one) { return one.leaving; });
+    });
+  }
+  if (!status.ok()) {
+    take_out(replica);
+    return status;
+  }
+  replica.entry.boot = joined.session().boot;
+  replica.state = ReplicaState::kInSync;
+  {
+    MutexLock lock(mutex_);
+    replica.missed_all = false;
+    replica.missed.clear();
+  }
+  log::info("{} is in sync", replica.name);
+  for (const MemberId& id : dropped) drop(id);
+  return {};
+}
+
+// Written along from now on. It is there what the source is but for `to_copy`.
+Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, BlockSet& to_copy) {
+  const Gate::Closed closed(gate_);
+  {
+    MutexLock lock(mutex_);
+    to_copy.insert(replica.missed);
+  }
+  TRY(make_alike(first(), *client, to_copy));
+  to_copy.insert(first_block_of(place_));
+  TRY(write_all_rows(*client, active_.rows()));
+  const ExclusiveLock roster(roster_mutex_);
+  const ExclusiveLock keys(keys_mutex_);
+  for (Memory& memory : memories_) {
+    if (memory.in_use) memory.registrations[replica.slot] = TRY(client->register_memory(memory.bytes));
+  }
+  replica.client = std::move(client);
+  replica.away_since.reset();
+  replica.suspect = false;
+  replica.wanted_out = false;
+  replica.state = ReplicaState::kSyncing;
+  return {};
+}
+
+// Half of the time is the foreground's, if there is any.
+Status Mirror::copy_held(Replica& replica, const BlockSet& blocks) {
+  Status status;
+  uint64_t operations = operations_.load();
+  blocks.for_each(1, [&](BlockRange block) {
+    const auto began = Clock::now();
+    {
+      const Gate::Pass pass(gate_);
+      if (!is_written(replica) || no_repair_.load()) {
+        status = Error(ECANCELED, "it went away meanwhile");
+        return false;
+      }
+      const ActiveBlocks::Claim held = active_.hold(block);
+      status = copy_block(first(), *replica.client, block.start);
+    }
+    if (status.code() == ENOENT) status = Status();  // freed meanwhile, there too
+    if (operations_.load() != operations) std::this_thread::sleep_for(Clock::now() - began);
+    operations = operations_.load();
+    return status.ok();
+  });
+  return status;
+}
+
+// What another has taken the place of: its blocks are given back.
+void Mirror::drop(const MemberId& id) {
+  const auto found = std::ranges::find_if(replicas_, [&](const auto& one) { return one->entry.id == id; });
+  if (found == replicas_.end()) return;
+  Replica* const gone = found->get();
+  const bool was_written = is_written(*gone);
+  {
+    const Gate::Closed closed(gate_);
+    const ExclusiveLock roster(roster_mutex_);
+    gone->state = ReplicaState::kStale;
+    dropped_.push_back(std::move(*found));
+    replicas_.erase(found);
+  }
+  log::info("{} is not of the set any more", gone->name);
+  if (gone->client == nullptr || gone->client->is_away() || !was_written) return;
+  const auto listed = gone->client->list();
+  if (!listed.ok()) return;
+  for (const BlockRange& blocks : *listed) {
+    if (!gone->client->free(blocks).ok()) return;
+  }
+  if (gone->client->commit().ok()) static_cast<void>(gone->client->close());
+}
+
+}  // namespace brickfs

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a replica of a place keeps in the first block of the place: docs/format.md, section "Copies". Little-endian.
+//
+// The *mark*, two slots, says whose replica it is and which generation of the map it has seen. The *rows* name the
+// blocks that may be being written: after a crash of the client the replicas may differ there, and nowhere else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "transport/volume/set_format.h"
+
+namespace brickfs {
+
+constexpr size_t kActiveRows = 4096;
+// Offsets in the first block of the place, below what a striped set keeps there.
+constexpr uint64_t kRowsOffset = kCommitRecordAddress[0] - 64 * kKiB;
+constexpr uint64_t kRowsBytes = kActiveRows * sizeof(uint64_t);
+constexpr uint64_t kReplicaMarkOffset = kRowsOffset + kRowsBytes;
+constexpr uint64_t kReplicaMarkSlotBytes = 4096;
+// All that is a replica's own, and no part of the volume.
+constexpr uint64_t kReplicaAreaOffset = kRowsOffset;
+
+// A row: the address of a block that is active, plus 1; 0: none.
+
+struct StoredReplicaMark {
+  static constexpr uint64_t kMagic = 0x3150'4552'4b43'5242;  // "BRCKREP1"
+
+  uint64_t magic = kMagic;
+  SetId set{};
+  MemberId replica{};
+  uint64_t place = 0;
+  uint64_t generation = 0;  // of the map; the higher one of two that verify holds, in the slot generation % 2
+  uint64_t checksum = 0;    // xxh3-64 of the 56 bytes before, not seeded
+};
+static_assert(sizeof(StoredReplicaMark) == 64 && offsetof(StoredReplicaMark, checksum) == 56);
+static_assert(std::has_unique_object_representations_v<StoredReplicaMark>);
+static_assert(kReplicaMarkOffset + 2 * kReplicaMarkSlotBytes <= kCommitRecordAddress[0]);
+
+}  // namespace brickfs

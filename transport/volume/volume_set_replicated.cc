@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening a replicated set: every replica that the map calls in sync is opened, which fences its former holder; one
+// change of the map makes this client the holder and leaves out what could not be opened or has lost something; that
+// no other client was faster is seen once more; what the last one left different is made equal.
+//
+// **Which replicas are believed.** A client that let go left all in sync equal. Else those whose brick is in the boot
+// that the map knows have all that was acknowledged, and differ in blocks with rows at most. A durable brick that has
+// restarted since may lack what was not committed: it is brought up to date, unless all have restarted; then the first
+// is what the volume is. A volatile brick that has restarted has nothing.
+//
+// **Another client's leases.** With a replica left out here, the former holder may still be reading from it, until he
+// misses that he is not confirmed by the others: nothing is acknowledged before limits::kLease has passed.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "transport/base/log.h"
+#include "transport/brick/source.h"
+#include "transport/volume/set_membership.h"
+#include "transport/volume/volume_set.h"
+
+namespace brickfs {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kTryFor{5'000};  // to open a replica, with another one there
+constexpr std::chrono::milliseconds kTryEvery{250};
+
+bool is_absence(Error error) {
+  return error.is(ECONNREFUSED) || error.is(EHOSTUNREACH) || error.is(ENETUNREACH) || error.is(ETIMEDOUT) ||
+         error.is(ENOTCONN) || error.is(ECONNRESET) || error.is(EPIPE);
+}
+
+// Of a client's volumes on the bricks: each its own, as if they were of different clients.
+ClientId client_of(ClientId client, const MemberId& replica) {
+  uint64_t part = 0;
+  for (size_t i = 0; i < sizeof(part); ++i) part = part << 8 | static_cast<uint64_t>(replica[i]);
+  const uint64_t id = static_cast<uint64_t>(client) ^ part;
+  return ClientId{id == 0 ? 1 : id};
+}
+
+}  // namespace
+
+class VolumeSet::Replicating {
+ public:
+  Replicating(VolumeSet& set, BrickMaker make, VolumeOptions options, SetRefusal& refusal)
+      : set_(set), make_(std::move(make)), options_(std::move(options)), refusal_(refusal) {}
+  // What was opened for nothing is closed, or the bricks would hold it for us.
+  ~Replicating() {
+    for (Candidate& candidate : candidates_) {
+      if (candidate.client != nullptr) static_cast<void>(candidate.client->close());
+    }
+  }
+
+  Status run();
+
+ private:
+  struct Candidate {
+    size_t place = 0;
+    MapReplica entry;
+    std::unique_ptr<VolumeClient> client;
+    bool left_out = false;
+    std::string why;  // it is
+  };
+
+  Status load();
+  Status open_all();
+  Status open_one(Candidate& candidate);
+  Status check_generations();
+  Status choose();
+  Status choose_at(size_t place);
+  Status claim();
+  Status verify();
+  Status refuse(const std::string& why, int code);
+  bool writable() const { return options_.open.mode == OpenMode::kExclusive; }
+  std::function<Result<std::unique_ptr<VolumeClient>>(const MapReplica&, Holder*)> opener(size_t place) const;
+
+  VolumeSet& set_;
+  const BrickMaker make_;
+  const VolumeOptions options_;
+  SetRefusal& refusal_;
+  SetMap map_;
+  std::vector<Candidate> candidates_;
+  bool unclean_ = false;
+  bool lost_tail_ = false;  // of some place: its uncommitted part
+  Clock::time_point fenced_at_{};
+};
+
+Status VolumeSet::Replicating::refuse(const std::string& why, int code) {
+  refusal_.why = why;
+  return Error(code, "replicated set");
+}
+
+Status VolumeSet::Replicating::run() {
+  TRY(load());
+  TRY(open_all());
+  TRY(check_generations());
+  TRY(choose());
+  if (writable()) {
+    TRY(claim());
+    TRY(verify());
+  }
+  set_.id_ = map_.set;
+  std::vector<std::vector<Mirror::Member>> members(map_.places.size());
+  for (Candidate& candidate : candidates_) {
+    members[candidate.place].push_back({candidate.entry, std::move(candidate.client)});
+  }
+  for (size_t place = 0; place < map_.places.size(); ++place) {
+    set_.names_.push_back(map_.places[place].replicas.front().source);
+    set_.members_.push_back(std::make_unique<Mirror>(place, *set_.keeper_, opener(place), std::move(members[place]),
+                                                     options_.soft, writable()));
+  }
+  for (const auto& member : set_.members_) TRY(member->settle(map_.set, unclean_));
+  set_.holds_map_ = writable();
+  set_.keeps_record_ = set_.is_striped() && set_.members_[0]->session().durability == Durability::kDurable;
+  if (set_.keeps_record_ && lost_tail_) {
+    const auto record = TRY(read_commit_record(set_.members_[0]->first(), set_.id_));
+    if (record) set_.trusted_position_ = record->position;
+  }
+  set_.start_threads();
+  return {};
+}
+
+Status VolumeSet::Replicating::load() {
+  const Status loaded = set_.keeper_->load();
+  if (!loaded.ok()) {
+    const std::string trouble = set_.keeper_->trouble();
+    return trouble.empty() ? loaded : refuse(trouble, loaded.code());
+  }
+  map_ = set_.keeper_->map();
+  unclean_ = map_.holder && !map_.holder->let_go;
+  for (size_t place = 0; place < map_.places.size(); ++place) {
+    for (const MapReplica& entry : map_.places[place].replicas) {
+      Candidate candidate;
+      candidate.place = place;
+      candidate.entry = entry;
+      candidates_.push_back(std::move(candidate));
+    }
+  }
+  return {};
+}
+
+std::function<Result<std::unique_ptr<VolumeClient>>(const MapReplica&, Holder*)> VolumeSet::Replicating::opener(
+    size_t place) const {
+  return [make = make_, options = options_, set = &set_, place, striped = map_.places.size() > 1](
+             const MapReplica& entry, Holder* holder) -> Result<std::unique_ptr<VolumeClient>> {
+    std::string why;
+    const Source source = TRY(parse_source(entry.source, &why));
+    VolumeOptions own = options;
+    own.open.volume = source.volume;
+    own.open.client = client_of(options.open.client, entry.id);
+    own.open.resume = {};
+    own.name = entry.source + ": ";
+    if (place == 0 && striped) {
+      // The client is known only when it is there; its commits come later.
+      auto self = std::make_shared<VolumeClient*>(nullptr);
+      auto number = std::make_shared<uint64_t>(0);
+      own.before_commit = [set, self, number](const Interruption* by) {
+        return set->before_commit(**self, *number, by);
+      };
+      own.before_replay_commit = [set] { return set->commit_others(nullptr); };
+      auto client = TRY(VolumeClient::open(TRY(make(entry.source, &why)), std::move(own), holder));
+      *self = client.get();
+      return client;
+    }
+    return VolumeClient::open(TRY(make(entry.source, &why)), std::move(own), holder);
+  };
+}
+
+Status VolumeSet::Replicating::open_one(Candidate& candidate) {
+  Holder holder;
+  auto client = opener(candidate.place)(candidate.entry, &holder);
+  if (client.ok()) {
+    candidate.client = std::move(*client);
+    return {};
+  }
+  candidate.why = client.error().what();
+  if (client.error().is(EBUSY)) {
+    refusal_.place = candidate.place;
+    refusal_.holder = holder;
+  }
+  return client.error();
+}
+
+Status VolumeSet::Replicating::open_all() {
+  const auto until = Clock::now() + kTryFor;
+  for (;;) {
+    bool missing = false;
+    for (Candidate& candidate : candidates_) {
+      if (candidate.entry.state != ReplicaState::kInSync || candidate.client != nullptr) continue;
+      const Status status = open_one(candidate);
+      if (status.ok()) continue;
+      if (!is_absence(status.error())) {
+        return status.code() == EBUSY ? status
+                                      : refuse(fmt::format("{}: {}", candidate.entry.source, candidate.why), status.code());
+      }
+      missing = true;
+    }
+    if (!missing || Clock::now() >= until) break;
+    std::this_thread::sleep_for(kTryEvery);
+  }
+  fenced_at_ = Clock::now();
+  for (Candidate& candidate : candidates_) candidate.left_out = candidate.client == nullptr;
+  return {};
+}
+
+// A replica has seen a later map than there is: that one is of a backup.
+Status VolumeSet::Replicating::check_generations() {
+  for (Candidate& candidate : candidates_) {
+    if (candidate.client == nullptr) continue;
+    const auto listed = TRY(candidate.client->list());
+    if (!contains_block(listed, first_block_of(candidate.place).start)) {
+      if (listed.empty()) continue;
+      return refuse(fmt::format("{} holds something else", candidate.entry.source), EUCLEAN);
+    }
+    const auto mark = TRY(read_replica_mark(*candidate.client, candidate.place));
+    if (!mark) continue;
+    if (mark->set != map_.set || mark->replica != candidate.entry.id) {
+      return refuse(fmt::format("{} belongs to another volume ({})", candidate.entry.source, text_of(mark->set)), EUCLEAN);
+    }
+    if (mark->generation > map_.generation) {
+      return refuse(fmt::format("{} has seen generation {} of the map, which is at {}: etcd was restored from an old "
+                                "backup, whose map must not be believed",
+                                candidate.entry.source, mark->generation, map_.generation),
+                    EUCLEAN);
+    }
+  }
+  return {};
+}
+
+Status VolumeSet::Replicating::choose() {
+  for (size_t place = 0; place < map_.places.size(); ++place) TRY(choose_at(place));
+  return {};
+}
+
+Status VolumeSet::Replicating::choose_at(size_t place) {
+  std::vector<Candidate*> there;
+  std::string absent;
+  for (Candidate& candidate : candidates_) {
+    if (candidate.place != place || candidate.entry.state != ReplicaState::kInSync) continue;
+    if (candidate.client != nullptr) there.push_back(&candidate);
+    if (candidate.client == nullptr) absent += (absent.empty() ? "" : ", ") + candidate.entry.source;
+  }
+  if (there.empty()) {
+    return refuse(fmt::format("no copy of place {} that is in sync is there: {}", place, absent), EHOSTUNREACH);
+  }
+  const Durability durability = there.front()->client->session().durability;
+  std::vector<Candidate*> restarted;
+  for (Candidate* candidate : there) {
+    const Session session = candidate->client->session();
+    if (session.durability != durability) {
+      return refuse(fmt::format("{} and {} are of different durability", there.front()->entry.source, candidate->entry.source),
+                    EUCLEAN);
+    }
+    const bool same_boot = candidate->entry.boot == BootId{} || candidate->entry.boot == session.boot;
+    if (same_boot || (durability == Durability::kDurable && !unclean_)) continue;
+    restarted.push_back(candidate);
+  }
+  if (restarted.size() == there.size()) {
+    if (durability == Durability::kVolatile) {
+      return refuse(fmt::format("all copies of place {} are lost: their bricks are volatile, and have restarted", place),
+                    ENODATA);
+    }
+    log::warn("the bricks of place {} have restarted without their client: it is as it was committed last", place);
+    lost_tail_ = true;
+    restarted.erase(restarted.begin());
+  }
+  for (Candidate* candidate : restarted) {
+    static_cast<void>(candidate->client->close());
+    candidate->client.reset();
+    candidate->left_out = true;
+  }
+  return {};
+}
+
+Status VolumeSet::Replicating::claim() {
+  const MapHolder holder{options_.open.client, options_.open.client_name, 0, false};
+  std::vector<std::string> names;
+  const Status claimed = set_.keeper_->claim(holder, [&](SetMap& map) {
+    for (Candidate& candidate : candidates_) {
+      for (MapReplica& entry : map.places[candidate.place].replicas) {
+        if (entry.id != candidate.entry.id) continue;
+        if (entry.state == ReplicaState::kInSync && candidate.left_out) {
+          entry.since = map.generation + 1;
+          names.push_back(entry.source);
+        }
+        if (candidate.left_out) entry.state = ReplicaState::kStale;
+        if (candidate.client != nullptr) entry.boot = candidate.client->session().boot;
+        candidate.entry = entry;
+      }
+    }
+  });
+  if (claimed.code() == EAGAIN) return refuse("the map of the volume is changing: try again", EBUSY);
+  if (!claimed.ok()) return refuse(set_.keeper_->trouble(), claimed.code());
+  for (const std::string& name : names) log::warn("{} is left out until it is back: the volume goes on without that copy", name);
+  if (names.empty() || !map_.holder || map_.holder->let_go || map_.holder->client == options_.open.client) return {};
+  log::info("waiting until no former client can be reading from it");
+  std::this_thread::sleep_until(fenced_at_ + limits::kLease);
+  return {};
+}
+
+// Between opening the replicas and the claim another client may have opened them.
+Status VolumeSet::Replicating::verify() {
+  for (Candidate& candidate : candidates_) {
+    if (candidate.client == nullptr) continue;
+    const auto stat = candidate.client->stat();
+    if (!stat.ok()) return stat.error();
+  }
+  return set_.keeper_->refresh();
+}
+
+Result<std::unique_ptr<VolumeSet>> VolumeSet::open(std::unique_ptr<MapStore> store, BrickMaker make,
+                                                   const VolumeOptions& options, SetRefusal* refusal) {
+  *refusal = {};
+  std::unique_ptr<VolumeSet> set(new VolumeSet());
+  set->keeper_ = std::make_unique<MapKeeper>(std::move(store));
+  const Status status = Replicating(*set, std::move(make), options, *refusal).run();
+  if (status.ok()) return set;
+  static_cast<void>(set->close());
+  return status.error();
+}
+
+}  // namespace brickfs
