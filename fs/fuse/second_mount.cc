@@ -40,6 +40,7 @@ Error not_again(std::string* why, int code, std::string text) {
 bool is_same_volume(const Source& a, const Source& b) {
   if (a.kind == SourceKind::kMemory || a.embedded() != b.embedded()) return false;
   if (a.kind == SourceKind::kFile) return a.kind == b.kind && a.path == b.path;
+  if ((a.kind == SourceKind::kEtcd) != (b.kind == SourceKind::kEtcd)) return false;
   return a.volume == b.volume && std::find_first_of(a.addresses.begin(), a.addresses.end(), b.addresses.begin(),
                                                     b.addresses.end()) != a.addresses.end();
 }

@@ -43,6 +43,13 @@ Result<std::unique_ptr<Brick>> make_embedded(const Source& source, std::string* 
   return make_embedded_brick(std::move(service));
 }
 
+Status check_has_brick(const Source& source, std::string* why) {
+  if (source.kind != SourceKind::kEtcd) return {};
+  *why = fmt::format("this takes a brick, and etcd:// names a set: `brickctl set status {}` tells its bricks",
+                     format_source(source));
+  return Error(EINVAL, "not a brick");
+}
+
 std::string describe_holder(const std::string& name, const Holder& holder, const OpenWords& words) {
   if (holder.name.empty()) return fmt::format("{} is held by another", name);
   if (holder.kept_for.count() > 0) {
@@ -57,6 +64,7 @@ std::string describe_holder(const std::string& name, const Holder& holder, const
 }  // namespace
 
 Result<std::unique_ptr<Brick>> make_brick(const Source& source, const Secret& secret, std::string* why) {
+  TRY(check_has_brick(source, why));
   if (source.is_set()) {
     *why = "this takes one brick, the source names several";
     return Error(EINVAL, "a set");
@@ -66,6 +74,7 @@ Result<std::unique_ptr<Brick>> make_brick(const Source& source, const Secret& se
 
 Result<AdminAnswer> administer(const Source& source, const Secret& secret, const AdminRequest& request,
                                std::string* why) {
+  TRY(check_has_brick(source, why));
   if (!source.embedded()) return administer_remote(source, secret, request);
   return TRY(open_embedded(source, why))->administer(request);
 }

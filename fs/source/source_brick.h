@@ -14,7 +14,7 @@
 
 namespace brickfs {
 
-// Of one brick (EINVAL: of a set). No session yet. With one line in `why` where there is more to say than the error
+// Of one brick (EINVAL: of a set, or etcd). No session yet. With one line in `why` where there is more to say than the error
 // does.
 Result<std::unique_ptr<Brick>> make_brick(const Source& source, const Secret& secret, std::string* why);
 

@@ -83,6 +83,35 @@ TEST(Source, ASetIsBoundedAndItsBricksDistinct) {
   EXPECT_EQ(refusal(text + "+more/v"), "a set has at most 64 bricks");
 }
 
+TEST(Source, EtcdHasEndpointsAndAVolume) {
+  const auto source = parse_source("etcd://a,b:99,[fe80::1%eth0]/home", nullptr);
+  ASSERT_TRUE(source.ok());
+  EXPECT_EQ(source->kind, SourceKind::kEtcd);
+  EXPECT_EQ(source->addresses, (std::vector<HostPort>{{"a", 2379}, {"b", 99}, {"fe80::1%eth0", 2379}}));
+  EXPECT_EQ(source->volume, "home");
+  EXPECT_FALSE(source->is_set());
+  EXPECT_FALSE(source->embedded());
+  EXPECT_EQ(format_source(*source), "etcd://a:2379,b:99,[fe80::1%eth0]:2379/home");
+  EXPECT_EQ(format_source(*parse_source(format_source(*source), nullptr)), format_source(*source));
+  EXPECT_EQ(parse_source("etcd://a", nullptr)->volume, "default");
+}
+
+TEST(Source, EtcdsEndpointsAreBoundedAndNoBricks) {
+  const auto refusal = [](const std::string& text) {
+    std::string why;
+    EXPECT_EQ(parse_source(text, &why).code(), EINVAL) << text;
+    return why;
+  };
+  EXPECT_EQ(refusal("etcd://a+b/v"), "etcd:// names endpoints of etcd, with ',' between; the bricks are in its map");
+  EXPECT_EQ(refusal("etcd://a,a:2379/v"), "a:2379 is named twice");
+  std::string text = "etcd://a0";
+  for (int i = 1; i < 9; ++i) text += ",a" + std::to_string(i);
+  EXPECT_TRUE(parse_source(text + "/v", nullptr).ok());
+  EXPECT_EQ(refusal(text + ",more/v"), "etcd has at most 9 addresses");
+  for (const char* bad : {"etcd://", "etcd:///v", "etcd://a,/v", "etcd://a/v/w", "etcd://a:0/v", "etcd://a/b c"})
+    EXPECT_FALSE(refusal(bad).empty()) << bad;
+}
+
 TEST(Source, AddressesAreBoundedAndDistinct) {
   const auto why_not = [](const std::string& text) {
     std::string why;

@@ -21,7 +21,8 @@ constexpr std::chrono::milliseconds kGrace{10'000};  // a restarted brickd keeps
 constexpr std::chrono::milliseconds kKeepAlive{2'000};  // a client is heard of at least so often
 constexpr size_t kAddressesPerBrick = 8;                // of one source: paths to one brick
 constexpr size_t kBricksPerSet = 64;                    // that one volume is striped over
-constexpr uint64_t kReplicas = 4;  // of a place of a set, at most
+constexpr size_t kEtcdEndpoints = 9;                    // of one source
+constexpr uint64_t kReplicas = 4;                       // of a place of a set, at most
 
 // --- control calls
 constexpr uint64_t kBlocksPerCall = 4096;  // of one alloc, free, map or unmap

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view kRdmaPrefix = "rdma://";
 constexpr std::string_view kTcpPrefix = "tcp://";
+constexpr std::string_view kEtcdPrefix = "etcd://";
 constexpr std::string_view kMemoryPrefix = "memory:";
 constexpr std::string_view kFilePrefix = "file:";
 constexpr size_t kHostBytes = 255;
@@ -46,7 +47,7 @@ bool is_host(std::string_view host, bool in_brackets) {
 }
 
 // HOST[:PORT], all of `text`.
-Result<HostPort> parse_address(std::string_view text, std::string* why) {
+Result<HostPort> parse_address(std::string_view text, uint16_t default_port, std::string* why) {
   std::string_view name = text;
   std::string_view rest;
   const bool in_brackets = text.starts_with('[');
@@ -61,7 +62,7 @@ Result<HostPort> parse_address(std::string_view text, std::string* why) {
     if (rest.find(':', 1) != std::string_view::npos) return refuse(why, "an IPv6 address goes in brackets: [::1]");
   }
   if (!is_host(name, in_brackets)) return refuse(why, "no valid host name or address");
-  HostPort address{std::string(name)};
+  HostPort address{std::string(name), default_port};
   if (rest.empty()) return address;
   const auto number = rest.starts_with(':') ? parse_port(rest.substr(1)) : std::nullopt;
   if (!number) return refuse(why, "a port is a number from 0 to 65535");
@@ -69,21 +70,34 @@ Result<HostPort> parse_address(std::string_view text, std::string* why) {
   return address;
 }
 
+size_t most_addresses(SourceKind kind) {
+  switch (kind) {
+    case SourceKind::kEtcd:
+      return limits::kEtcdEndpoints;
+    case SourceKind::kRdma:
+      return limits::kAddressesPerBrick;
+    default:
+      return 1;
+  }
+}
+
+std::string describe_most_addresses(SourceKind kind) {
+  if (kind == SourceKind::kTcp)
+    return "tcp:// takes one address of a brick; several are for rdma://, and bricks of a set stand between '+'";
+  return (kind == SourceKind::kEtcd ? "etcd has at most " : "a brick has at most ") +
+         std::to_string(most_addresses(kind)) + " addresses";
+}
+
 // HOST[:PORT][,HOST[:PORT]]..., all of `text`. `seen`: of the whole source.
-Result<std::vector<HostPort>> parse_addresses(std::string_view text, size_t most, std::vector<HostPort>& seen,
+Result<std::vector<HostPort>> parse_addresses(std::string_view text, SourceKind kind, std::vector<HostPort>& seen,
                                               std::string* why) {
+  const uint16_t default_port = kind == SourceKind::kEtcd ? kDefaultEtcdPort : kDefaultPort;
   std::vector<HostPort> addresses;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
-    HostPort address = TRY(parse_address(text.substr(begin, end - begin), why));
+    HostPort address = TRY(parse_address(text.substr(begin, end - begin), default_port, why));
     if (address.port == 0) return refuse(why, "port 0 is only for listening");
-    if (addresses.size() == most) {
-      return refuse(
-          why,
-          most == 1
-              ? "tcp:// takes one address of a brick; several are for rdma://, and bricks of a set stand between '+'"
-              : "a brick has at most " + std::to_string(most) + " addresses");
-    }
+    if (addresses.size() == most_addresses(kind)) return refuse(why, describe_most_addresses(kind));
     if (std::find(seen.begin(), seen.end(), address) != seen.end()) {
       return refuse(why, format_address(address) + " is named twice");
     }
@@ -94,16 +108,24 @@ Result<std::vector<HostPort>> parse_addresses(std::string_view text, size_t most
   return addresses;
 }
 
+// What stands behind the slash, if anything does.
+Status parse_volume(std::string_view text, size_t slash, Source& source, std::string* why) {
+  if (slash == std::string_view::npos || slash + 1 == text.size()) return {};
+  source.volume = std::string(text.substr(slash + 1));
+  if (!is_volume_name(source.volume))
+    return refuse(why, "a volume's name has letters, digits, '.', '_' and '-', at most 63");
+  return {};
+}
+
 Result<Source> parse_remote(SourceKind kind, std::string_view text, std::string* why) {
   Source source;
   source.kind = kind;
   const size_t slash = text.find('/');
-  const size_t most = kind == SourceKind::kRdma ? limits::kAddressesPerBrick : 1;
   const std::string_view bricks = text.substr(0, slash);
   std::vector<HostPort> seen;
   for (size_t begin = 0; begin <= bricks.size();) {
     const size_t end = std::min(bricks.find('+', begin), bricks.size());
-    std::vector<HostPort> addresses = TRY(parse_addresses(bricks.substr(begin, end - begin), most, seen, why));
+    std::vector<HostPort> addresses = TRY(parse_addresses(bricks.substr(begin, end - begin), kind, seen, why));
     if (begin == 0) {
       source.addresses = std::move(addresses);
     } else if (source.bricks() == limits::kBricksPerSet) {
@@ -113,10 +135,19 @@ Result<Source> parse_remote(SourceKind kind, std::string_view text, std::string*
     }
     begin = end + 1;
   }
-  if (slash == std::string_view::npos || slash + 1 == text.size()) return source;
-  source.volume = std::string(text.substr(slash + 1));
-  if (!is_volume_name(source.volume))
-    return refuse(why, "a volume's name has letters, digits, '.', '_' and '-', at most 63");
+  TRY(parse_volume(text, slash, source, why));
+  return source;
+}
+
+Result<Source> parse_etcd(std::string_view text, std::string* why) {
+  Source source;
+  source.kind = SourceKind::kEtcd;
+  const size_t slash = text.find('/');
+  if (text.substr(0, slash).find('+') != std::string_view::npos)
+    return refuse(why, "etcd:// names endpoints of etcd, with ',' between; the bricks are in its map");
+  std::vector<HostPort> seen;
+  source.addresses = TRY(parse_addresses(text.substr(0, slash), source.kind, seen, why));
+  TRY(parse_volume(text, slash, source, why));
   return source;
 }
 
@@ -167,12 +198,13 @@ std::string format_address(const HostPort& address) {
 Result<Source> parse_source(std::string_view text, std::string* why) {
   if (take_prefix(text, kTcpPrefix)) return parse_remote(SourceKind::kTcp, text, why);
   if (take_prefix(text, kRdmaPrefix)) return parse_remote(SourceKind::kRdma, text, why);
+  if (take_prefix(text, kEtcdPrefix)) return parse_etcd(text, why);
   if (take_prefix(text, kMemoryPrefix)) return parse_memory(text, why);
   if (take_prefix(text, kFilePrefix)) return parse_file(text, why);
   return refuse(why,
                 "a source is tcp://HOST[:PORT][+HOST[:PORT]]/VOLUME, "
-                "rdma://HOST[:PORT][,HOST[:PORT]][+HOST...]/VOLUME, memory:SIZE "
-                "or file:PATH[,SIZE]");
+                "rdma://HOST[:PORT][,HOST[:PORT]][+HOST...]/VOLUME, etcd://HOST[:PORT][,HOST[:PORT]]/VOLUME, "
+                "memory:SIZE or file:PATH[,SIZE]");
 }
 
 Source Source::brick(size_t place) const {
@@ -191,7 +223,7 @@ Result<ListenUrl> parse_listen_url(std::string_view text, std::string* why) {
   }
   if (text.ends_with('/')) text.remove_suffix(1);
   if (text.find('/') != std::string_view::npos) return refuse(why, "a listen address names no volume");
-  HostPort address = TRY(parse_address(text, why));
+  HostPort address = TRY(parse_address(text, kDefaultPort, why));
   url.host = std::move(address.host);
   url.port = address.port;
   return url;
@@ -205,6 +237,8 @@ std::string format_source(const Source& source) {
       return std::string(kFilePrefix) + source.path + (source.size_bytes ? "," + format_size(source.size_bytes) : "");
     case SourceKind::kRdma:
       return format_remote(kRdmaPrefix, source);
+    case SourceKind::kEtcd:
+      return format_remote(kEtcdPrefix, source);
     case SourceKind::kTcp:
       break;
   }

@@ -2,11 +2,13 @@
 // Names of bricks as people write them: the SOURCE of a mount and the URL brickd listens on.
 //
 //   rdma://BRICK[+BRICK]...[/VOLUME]   tcp://BRICK[+BRICK]...[/VOLUME]   memory:SIZE   file:PATH[,SIZE]
+//   etcd://HOST[:PORT][,HOST[:PORT]]...[/VOLUME]
 //
 // BRICK is HOST[:PORT], with rdma HOST[:PORT][,HOST[:PORT]]...: addresses of one brick, on several paths. Several
 // bricks are a set, over which the volume is striped, in the order of their places. HOST is a name, an IPv4 address or
 // an IPv6 address in brackets; none of them can have a `+` or a `,`. What follows the last comma of a file: source is
-// its size if it begins with a digit. A listen URL has no volume.
+// its size if it begins with a digit. etcd: has endpoints of one etcd, which knows the bricks of a replicated set
+// (transport/volume/set_map.h). A listen URL has no volume.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +21,11 @@
 
 namespace brickfs {
 
-constexpr uint16_t kDefaultPort = 20470;
+constexpr uint16_t kDefaultPort = 20470;     // of bricks
+constexpr uint16_t kDefaultEtcdPort = 2379;  // of etcd's endpoints
 constexpr std::string_view kDefaultVolume = "default";
 
-enum class SourceKind { kRdma, kTcp, kMemory, kFile };
+enum class SourceKind { kRdma, kTcp, kMemory, kFile, kEtcd };
 
 struct HostPort {
   std::string host;  // a name or an address, without brackets
@@ -33,7 +36,8 @@ struct HostPort {
 
 struct Source {
   SourceKind kind = SourceKind::kMemory;
-  // Of the (first) brick. tcp: one; rdma: 1 to limits::kAddressesPerBrick. None is named twice in a source.
+  // Of the (first) brick. tcp: one; rdma: 1 to limits::kAddressesPerBrick. etcd: of etcd, 1 to limits::kEtcdEndpoints.
+  // None is named twice in a source.
   std::vector<HostPort> addresses;
   std::vector<std::vector<HostPort>> more_bricks;  // the same of those behind it; at most limits::kBricksPerSet in all
   std::string volume = std::string(kDefaultVolume);

@@ -26,6 +26,7 @@ Result<std::unique_ptr<Brick>> make_remote_brick(const Source& source, const Sec
     }
     case SourceKind::kMemory:
     case SourceKind::kFile:
+    case SourceKind::kEtcd:
       break;
   }
   if (why != nullptr) *why = "not a remote source";

@@ -55,6 +55,7 @@ Status check_map(const SetMap& map, std::string* why) {
       std::string trouble;
       const auto source = parse_source(replica.source, &trouble);
       if (!source.ok()) return refuse(why, trouble);
+      if (source->kind == SourceKind::kEtcd) return refuse(why, fmt::format("{} is no brick", replica.source));
       if (source->is_set()) return refuse(why, fmt::format("{} is more than one brick", replica.source));
       if (!sources.insert(replica.source).second) return refuse(why, fmt::format("{} is there twice", replica.source));
       if (!ids.insert(replica.id).second) return refuse(why, "two replicas have one id");
