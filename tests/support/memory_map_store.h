@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The map of a set in memory, in place of etcd: one MemoryMap, and a MemoryMapStore for each client of it, whose calls
+// can fail as calls over a network do.
+//
+// Threads: any, each call.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "transport/base/mutex.h"
+#include "transport/volume/set_map.h"
+
+namespace brickfs {
+
+class MemoryMap {
+ public:
+  // None: there is no such volume.
+  std::optional<MapStore::Stored> get() const {
+    MutexLock lock(mutex_);
+    return stored_;
+  }
+  // As MapStore::replace().
+  Result<uint64_t> replace(const SetMap& map, uint64_t version) {
+    MutexLock lock(mutex_);
+    if ((stored_ ? stored_->version : 0) != version) return Error(version == 0 ? EEXIST : EAGAIN, "map of a set");
+    stored_ = MapStore::Stored{map, ++last_version_};
+    return last_version_;
+  }
+  // As it was, as if etcd had been restored from a backup; the version is one of its own.
+  void restore(const SetMap& map) {
+    MutexLock lock(mutex_);
+    stored_ = MapStore::Stored{map, ++last_version_};
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::optional<MapStore::Stored> stored_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_version_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+class MemoryMapStore final : public MapStore {
+ public:
+  explicit MemoryMapStore(std::shared_ptr<MemoryMap> map) : map_(std::move(map)) {}
+
+  // For this client nobody answers: EHOSTUNREACH.
+  void set_away(bool away) { away_ = away; }
+  // So many of the next replace() are done, as far as the version allows it, and report ETIMEDOUT.
+  void lose_answers(int count) { answers_to_lose_ = count; }
+
+  Result<Stored> load() override {
+    if (away_) return Error(EHOSTUNREACH, "map of a set");
+    auto stored = map_->get();
+    if (!stored) return Error(ENOENT, "map of a set");
+    return std::move(*stored);
+  }
+  Result<uint64_t> replace(const SetMap& map, uint64_t version) override {
+    if (away_) return Error(EHOSTUNREACH, "map of a set");
+    std::string why;
+    TRY(check_map(map, &why));
+    auto replaced = map_->replace(map, version);
+    if (answers_to_lose_.load() > 0 && answers_to_lose_.fetch_sub(1) > 0) return Error(ETIMEDOUT, "map of a set");
+    return replaced;
+  }
+  std::string trouble() const override { return away_ ? "the map cannot be reached" : "the map is not as expected"; }
+
+ private:
+  const std::shared_ptr<MemoryMap> map_;
+  std::atomic<bool> away_{false};
+  std::atomic<int> answers_to_lose_{0};
+};
+
+}  // namespace brickfs

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/etcd/json_gateway.h"
+
+#include <fmt/core.h>
+#include <httplib.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "transport/base/bytes.h"
+#include "transport/base/printable.h"
+
+namespace brickfs {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr size_t kAnswerBytes = 8 * kMiB;
+constexpr size_t kQuotedBytes = 200;  // of what a peer says, in a line
+
+// gRPC's codes: https://grpc.github.io/grpc/core/md_doc_statuscodes.html
+constexpr int kInvalidArgument = 3;
+constexpr int kPermissionDenied = 7;
+constexpr int kResourceExhausted = 8;
+constexpr int kFailedPrecondition = 9;
+constexpr int kUnauthenticated = 16;
+
+// The HTTP library writes to sockets without MSG_NOSIGNAL, and a program that uses libbrickfs may die of SIGPIPE.
+class NoSigpipe {
+ public:
+  NoSigpipe() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~NoSigpipe() {
+    const timespec now{};
+    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &now);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoSigpipe(const NoSigpipe&) = delete;
+  NoSigpipe& operator=(const NoSigpipe&) = delete;
+
+ private:
+  sigset_t pipe_{};
+  sigset_t before_{};
+  bool was_pending_ = false;
+};
+
+std::unique_ptr<httplib::ClientImpl> make_client(const HostPort& endpoint, const EtcdOptions& options) {
+  if (!options.tls()) return std::make_unique<httplib::ClientImpl>(endpoint.host, endpoint.port);
+  auto client = std::make_unique<httplib::SSLClient>(endpoint.host, endpoint.port, options.cert_path, options.key_path);
+  client->set_ca_cert_path(options.ca_path);
+  client->enable_server_certificate_verification(true);
+  return client;
+}
+
+std::string name_of(const HostPort& endpoint) { return "etcd at " + format_address(endpoint); }
+
+GatewayAnswer failed(const HostPort& endpoint, int code, const std::string& text) {
+  GatewayAnswer answer;
+  answer.status = Error(code, "a call of etcd");
+  answer.why = printable(name_of(endpoint) + ": " + text);
+  return answer;
+}
+
+GatewayAnswer lost(const HostPort& endpoint, const std::string& text, int code = ETIMEDOUT) {
+  GatewayAnswer answer = failed(endpoint, code, text);
+  answer.may_be_done = true;
+  return answer;
+}
+
+GatewayAnswer refused(const HostPort& endpoint, int code, const std::string& text) {
+  GatewayAnswer answer = failed(endpoint, code, text);
+  answer.is_refusal = true;
+  return answer;
+}
+
+// No HTTP answer.
+GatewayAnswer explain_failure(const HostPort& endpoint, const EtcdOptions& options, httplib::Error error,
+                              bool in_time) {
+  switch (error) {
+    case httplib::Error::Connection:
+    case httplib::Error::BindIPAddress:
+      return failed(endpoint, EHOSTUNREACH, "cannot be reached: nobody listens there, or there is no such host");
+    case httplib::Error::ConnectionTimeout:
+      return failed(endpoint, EHOSTUNREACH, "no answer to a connection");
+    case httplib::Error::SSLConnection:
+      return failed(endpoint, EACCES, "no TLS there, or not with this client's certificate");
+    case httplib::Error::SSLLoadingCerts:
+      return failed(endpoint, EACCES, fmt::format("{} has no certificates to trust", options.ca_path));
+    case httplib::Error::SSLServerVerification:
+      return failed(endpoint, EACCES,
+                    fmt::format("its certificate is for another host, or nobody in {} has signed it", options.ca_path));
+    default:
+      break;
+  }
+  if (!in_time) return lost(endpoint, "no answer in time");
+  return lost(endpoint, options.tls()
+                            ? "the connection was closed without an answer; is a client's certificate missing?"
+                            : "the connection was closed without an answer");
+}
+
+std::string quote(std::string_view text) {
+  std::string line(text.substr(0, kQuotedBytes));
+  std::ranges::replace(line, '\n', ' ');
+  while (line.ends_with(' ')) line.pop_back();
+  return line;
+}
+
+// What etcd says in place of a result.
+GatewayAnswer explain_error(const HostPort& endpoint, int code, const std::string& message) {
+  const auto says = [&message](const char* words) { return message.find(words) != message.npos; };
+  switch (code) {
+    case kUnauthenticated: {
+      GatewayAnswer answer = refused(endpoint, EACCES, quote(message));
+      answer.token_is_void = true;
+      return answer;
+    }
+    case kPermissionDenied:
+      return refused(endpoint, EACCES, "the user may not read and write /brickfs/ there (permission denied)");
+    case kResourceExhausted:
+      return refused(endpoint, EACCES, quote(message));
+    case kFailedPrecondition:
+      return refused(endpoint, EACCES, says("not enabled") ? "it knows no users: name none" : quote(message));
+    case kInvalidArgument: {
+      if (says("user name is empty")) return refused(endpoint, EACCES, "it asks for a user and a password");
+      if (says("authentication failed")) return refused(endpoint, EACCES, "wrong user or password");
+      GatewayAnswer answer = refused(endpoint, EPROTO, quote(message));
+      answer.token_is_void = says("revision of auth store");
+      return answer;
+    }
+    default:  // no leader, no answer from the others in time ...: the call may have begun
+      return lost(endpoint, quote(message));
+  }
+}
+
+GatewayAnswer explain_answer(const HostPort& endpoint, int status, const std::string& text) {
+  GatewayAnswer answer;
+  answer.body = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json& body = answer.body;
+  if (status == 200) {
+    if (body.is_object() && body.contains("header") && body["header"].is_object()) return answer;
+    return lost(endpoint, "what answers there is not etcd", EPROTO);
+  }
+  if (body.is_object() && body.contains("code") && body["code"].is_number_integer()) {
+    const char* const key = body.contains("message") ? "message" : "error";
+    if (body.contains(key) && body[key].is_string())
+      return explain_error(endpoint, body["code"].get<int>(), body[key].get<std::string>());
+  }
+  if (text.find("HTTPS server") != text.npos)
+    return failed(endpoint, EPROTO, "it asks for TLS: name the file of its CA");
+  if (status >= 500) return lost(endpoint, fmt::format("HTTP status {}: {}", status, quote(text)));
+  return failed(
+      endpoint, EPROTO,
+      fmt::format("what answers there is not etcd, or one without its JSON gateway (HTTP status {})", status));
+}
+
+}  // namespace
+
+GatewayAnswer call_gateway(const HostPort& endpoint, const EtcdOptions& options, const GatewayCall& call) {
+  const NoSigpipe guard;
+  const auto client = make_client(endpoint, options);
+  if (!client->is_valid()) return failed(endpoint, EACCES, "the client's certificate or key cannot be used");
+  const auto began = steady_clock::now();
+  client->set_connection_timeout(std::min(call.timeout, kEtcdConnectTimeout));
+  client->set_read_timeout(call.timeout);
+  client->set_write_timeout(call.timeout);
+  httplib::Request request;
+  request.method = "POST";
+  request.path = call.path;
+  request.headers = {{"Host", format_address(endpoint)}, {"Content-Type", "application/json"}};
+  if (!call.token.empty()) request.set_header("Authorization", call.token);
+  request.body = call.body;
+  std::string text;
+  request.content_receiver = [&](const char* data, size_t length, uint64_t, uint64_t) {
+    if (text.size() + length > kAnswerBytes || steady_clock::now() > began + call.timeout) return false;
+    text.append(data, length);
+    return true;
+  };
+  const httplib::Result result = client->send(request);
+  if (!result) {
+    return explain_failure(endpoint, options, result.error(), steady_clock::now() < began + call.timeout);
+  }
+  return explain_answer(endpoint, result->status, text);
+}
+
+Status check_etcd_files(const EtcdOptions& options, std::string* why) {
+  const auto refuse = [why](std::string text) -> Status {
+    *why = std::move(text);
+    return Error(EINVAL, "options of etcd");
+  };
+  if (options.cert_path.empty() != options.key_path.empty())
+    return refuse("a client's certificate and its key go together");
+  if (!options.cert_path.empty() && !options.tls())
+    return refuse("a client's certificate is for TLS: name the file of etcd's CA, too");
+  if (options.user.empty() != options.password_path.empty()) return refuse("a user and a password file go together");
+  for (const std::string* path : {&options.ca_path, &options.cert_path, &options.key_path}) {
+    if (!path->empty() && ::access(path->c_str(), R_OK) != 0)
+      return refuse(fmt::format("cannot read {}: {}", *path, std::strerror(errno)));
+  }
+  if (!options.tls()) return {};
+  httplib::SSLClient client("localhost", 0, options.cert_path, options.key_path);
+  if (!client.is_valid())
+    return refuse(fmt::format("{} and {} are no certificate and its key", options.cert_path, options.key_path));
+  if (SSL_CTX_load_verify_locations(client.ssl_context(), options.ca_path.c_str(), nullptr) != 1)
+    return refuse(fmt::format("{} has no certificates", options.ca_path));
+  return {};
+}
+
+}  // namespace brickfs
