@@ -10,6 +10,7 @@
 #include "transport/base/result.h"
 #include "transport/brick/proof.h"
 #include "transport/brick/source.h"
+#include "transport/etcd/etcd_options.h"
 #include "transport/volume/volume_set.h"
 
 namespace brickfs {
@@ -22,9 +23,16 @@ struct SourceFailure {
   std::string why;   // one line, if it says more than the error
 };
 
+// What a client has to show.
+struct SourceAccess {
+  Secret secret;     // to bricks
+  EtcdOptions etcd;  // to etcd, of a replicated set
+};
+
 // `name`: the source as it was given. `grow`: bricks of the source that the volume does not have yet join it. Errors as
-// VolumeSet::open and make_brick().
-Result<std::unique_ptr<VolumeSet>> open_source(const Source& source, const std::string& name, const Secret& secret,
-                                               const VolumeOptions& options, bool grow, SourceFailure& failure);
+// VolumeSet::open, make_brick() and EtcdMapStore::open.
+Result<std::unique_ptr<VolumeSet>> open_source(const Source& source, const std::string& name,
+                                               const SourceAccess& access, const VolumeOptions& options, bool grow,
+                                               SourceFailure& failure);
 
 }  // namespace brickfs

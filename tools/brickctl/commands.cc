@@ -236,7 +236,7 @@ Result<std::unique_ptr<VolumeSet>> open_to_check(const Command& command, std::st
   options.embedded = source.embedded();
   options.soft = limits::kSoftTimeout;
   SourceFailure failure;
-  auto volume = open_source(source, command.source, secret, options, false, failure);
+  auto volume = open_source(source, command.source, {secret, {}}, options, false, failure);
   if (volume.ok()) return volume;
   *why = failure.why;
   if (why->empty()) {

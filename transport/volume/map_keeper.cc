@@ -41,21 +41,25 @@ Status MapKeeper::claim(const MapHolder& holder, const std::function<void(SetMap
   return {};
 }
 
-// The holder's changes of itself (let_go) are no other holder.
+// Also of a map that was loaded before: nobody else's is ever changed.
+Status MapKeeper::check_holder() const {
+  const auto now = map().holder;
+  if (now && now->client == holder_.client && now->epoch == holder_.epoch) return {};
+  return Error(ESTALE, "the volume has another holder");
+}
+
 Status MapKeeper::load_as_holder() {
   auto stored = store_->load();
   TRY(told(stored.ok() ? Status() : Status(stored.error())));
-  const auto& now = stored->map.holder;
-  const bool still = now && now->client == holder_.client && now->epoch == holder_.epoch;
   note(std::move(stored->map), stored->version);
-  if (!still) return Error(ESTALE, "the volume has another holder");
-  return {};
+  return check_holder();
 }
 
 Status MapKeeper::change(const std::function<bool(SetMap&)>& edit) {
   MutexLock lock(changing_);
   for (;;) {
     if (in_doubt_) TRY(load_as_holder());
+    TRY(check_holder());
     SetMap map = this->map();
     if (!edit(map)) return {};
     ++map.generation;

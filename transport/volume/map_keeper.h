@@ -38,6 +38,7 @@ class MapKeeper {
 
  private:
   Status load_as_holder() ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
+  Status check_holder() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
   void note(SetMap map, uint64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
   Status told(Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
 

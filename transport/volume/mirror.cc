@@ -50,7 +50,8 @@ Mirror::Mirror(size_t place, MapKeeper& keeper, OpenReplica open_replica, std::v
       open_replica_(std::move(open_replica)),
       soft_(soft),
       writable_(writable),
-      active_([this](std::span<const ActiveBlocks::Row> rows, const Interruption* by) { return write_rows(rows, by); }) {
+      active_(
+          [this](std::span<const ActiveBlocks::Row> rows, const Interruption* by) { return write_rows(rows, by); }) {
   for (Member& member : members) {
     auto replica = std::make_unique<Replica>();
     replica->entry = std::move(member.entry);
@@ -98,9 +99,21 @@ bool Mirror::may_leave(const Replica& replica) const {
 }
 
 void Mirror::fail(const Status& status) {
+  {
+    MutexLock lock(mutex_);
+    if (!failed_.ok()) return;
+    failed_ = status;
+    confirmed_until_ = 0;
+    changed_.notify_all();
+  }
+  log::error("another client has the volume; nothing works here any more: unmount, and mount anew");
+  const SharedLock roster(roster_mutex_);
+  for (Replica* replica : written()) replica->client->interrupt();
+}
+
+Status Mirror::failure() const {
   MutexLock lock(mutex_);
-  if (failed_.ok()) failed_ = status;
-  changed_.notify_all();
+  return failed_;
 }
 
 // --- what is said of it
@@ -202,6 +215,7 @@ Status Mirror::await_out(Replica& replica, const Status& status, const Interrupt
 
 // What the answers of the replicas mean. Those that failed at what another did are taken out.
 Status Mirror::judge(const Targets& targets, std::vector<Status>& statuses, const Interruption* by) {
+  TRY(failure());
   for (size_t i = 0; i < targets.size(); ++i) {
     if (!is_written(*targets[i])) statuses[i] = Status();
     if (statuses[i].code() == ESTALE) {
@@ -251,7 +265,8 @@ void Mirror::note_diverged(std::span<const Piece> pieces) {
   for (const Piece& piece : pieces) {
     uint64_t length = 0;
     for (const LocalSlice& slice : piece.local) length += slice.length_bytes;
-    for (uint64_t block = round_down(piece.address, kBlockBytes); block < piece.address + length; block += kBlockBytes) {
+    for (uint64_t block = round_down(piece.address, kBlockBytes); block < piece.address + length;
+         block += kBlockBytes) {
       diverged_.insert(BlockRange{BlockAddress{block}, 1});
     }
   }
@@ -377,6 +392,7 @@ Status Mirror::read(std::span<const Piece> pieces, const Interruption* by) {
       if (!is_confirmed()) TRY(await_confirmed(by));
       return {};
     }
+    TRY(failure());
     if (!is_written(*replica)) continue;
     if (status.code() == ESTALE) fail(status);
     if (!is_own_trouble(status)) return status;
@@ -575,23 +591,24 @@ void Mirror::watch() {
   constexpr milliseconds kOutAfter{1'000};
   const auto now = Clock::now();
   bool all_heard = true;
-  const SharedLock roster(roster_mutex_);
-  for (const auto& replica : replicas_) {
-    if (!is_written(*replica)) continue;
-    const LinkState::Kind link = replica->client->link_state().kind;
-    if (link == LinkState::Kind::kConnected) {
-      replica->away_since.reset();
-    } else {
-      if (replica->state.load() == ReplicaState::kInSync) all_heard = false;
-      if (!replica->away_since) replica->away_since = now;
+  Status taken;
+  {
+    const SharedLock roster(roster_mutex_);
+    for (const auto& replica : replicas_) {
+      if (!is_written(*replica)) continue;
+      const LinkState::Kind link = replica->client->link_state().kind;
+      if (link == LinkState::Kind::kConnected) {
+        replica->away_since.reset();
+      } else {
+        if (replica->state.load() == ReplicaState::kInSync) all_heard = false;
+        if (!replica->away_since) replica->away_since = now;
+      }
+      const bool lost = link == LinkState::Kind::kFailed || replica->suspect.load();
+      if (lost && replica->client->final_error().code() == ESTALE) taken = replica->client->final_error();
+      replica->wanted_out = writable_ && (lost || (replica->away_since && now - *replica->away_since >= kOutAfter));
     }
-    const bool lost = link == LinkState::Kind::kFailed || replica->suspect.load();
-    if (lost && replica->client->final_error().code() == ESTALE) {
-      fail(replica->client->final_error());
-      continue;
-    }
-    replica->wanted_out = writable_ && (lost || (replica->away_since && now - *replica->away_since >= kOutAfter));
   }
+  if (!taken.ok()) return fail(taken);
   MutexLock lock(mutex_);
   if (joining_ != nullptr) {
     if (joining_->link_state().kind == LinkState::Kind::kConnected) {
@@ -602,7 +619,7 @@ void Mirror::watch() {
       joining_->interrupt();
     }
   }
-  if (!all_heard) return;
+  if (!all_heard || !failed_.ok()) return;
   confirmed_until_ = (now + kConfirmedFor).time_since_epoch().count();
   changed_.notify_all();
 }

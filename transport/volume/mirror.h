@@ -99,13 +99,15 @@ class Mirror final {
   // --- of a replicated place, by the set's threads
   // How replicas are: those that are there are confirmed, those that are not are to be taken out.
   void watch();
-  // Takes out what watch() said, tells the map of bricks that have restarted, looks what others did to it.
+  // Takes out what watch() said, tells the map of bricks that have restarted.
   void keep_map();
   // Brings back one replica that is stale or new in the map, if one is due, or makes one block equal again. False:
   // nothing to do.
   bool repair();
   // Ends it soon, for good.
   void stop_repair();
+  // Another client has the volume: nothing is answered any more.
+  void fail(const Status& status);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -128,6 +130,8 @@ class Mirror final {
     // Guarded by mutex_.
     bool missed_all = true;  // nothing is known of what it has
     BlockSet missed;         // what it has is old there
+    std::optional<Clock::time_point> out_at;
+    std::chrono::milliseconds rest{0};  // from then on, before it is brought back
   };
   using Targets = absl::InlinedVector<Replica*, 4>;
 
@@ -149,7 +153,7 @@ class Mirror final {
   void note_missed(BlockRange blocks);
   void note_missed(std::span<const Piece> pieces);
   void note_diverged(std::span<const Piece> pieces);
-  void fail(const Status& status);
+  Status failure() const;
 
   // mirror_repair.cc
   Status settle_replica(VolumeClient& source, VolumeClient& target, const BlockSet& blocks);
@@ -191,11 +195,10 @@ class Mirror final {
   mutable Mutex mutex_;
   CondVar changed_;  // somebody is out, confirmed, or all has failed
   Status failed_ ABSL_GUARDED_BY(mutex_);
-  BlockSet diverged_ ABSL_GUARDED_BY(mutex_);  // a write was given up: the first replica's bytes hold
+  BlockSet diverged_ ABSL_GUARDED_BY(mutex_);                // a write was given up: the first replica's bytes hold
   VolumeClient* joining_ ABSL_GUARDED_BY(mutex_) = nullptr;  // repair()'s, not yet of those that are watched
   std::optional<Clock::time_point> joining_away_since_ ABSL_GUARDED_BY(mutex_);
-  Clock::time_point refresh_at_{};  // keep_map()'s
-  bool said_map_trouble_ = false;              // keep_map()'s
+  bool said_map_trouble_ = false;   // keep_map()'s
 
   // Local keys: with replicas that have their own, a key stands for one of each.
   struct Memory {

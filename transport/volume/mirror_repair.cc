@@ -21,7 +21,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstRetry{500};
 constexpr milliseconds kLastRetry{10'000};
-constexpr milliseconds kRefreshEvery{2'000};
+constexpr milliseconds kLastRest{30'000};
+constexpr milliseconds kSteady{60'000};  // one that lasts so long does not flap
 constexpr uint64_t kCopyBytes = kMiB;
 
 }  // namespace
@@ -186,6 +187,10 @@ void Mirror::take_out(Replica& replica) {
   replica.wanted_out = false;
   MutexLock lock(mutex_);
   replica.missed.insert(active);
+  // One that comes and goes comes back later each time.
+  const bool flaps = replica.out_at && Clock::now() - *replica.out_at < kSteady;
+  replica.rest = flaps ? std::clamp(2 * replica.rest, kFirstRetry, kLastRest) : milliseconds(0);
+  replica.out_at = Clock::now();
   log::warn("{} is left out until it is back: the volume goes on without that copy", replica.name);
   changed_.notify_all();
 }
@@ -213,10 +218,6 @@ void Mirror::keep_map() {
     if (status.code() == ESTALE) return fail(status);
     if (status.ok()) replica->entry.boot = boot;
   }
-  if (Clock::now() < refresh_at_) return;
-  const Status status = keeper_->refresh();
-  refresh_at_ = Clock::now() + kRefreshEvery;
-  if (status.code() == ESTALE) fail(status);
 }
 
 // Replicas that somebody has added, or taken away.
@@ -253,6 +254,10 @@ bool Mirror::repair() {
   if (repair_diverged()) return true;
   for (const auto& replica : replicas_) {
     if (is_written(*replica) || Clock::now() < replica->retry_at) continue;
+    {
+      MutexLock lock(mutex_);
+      if (replica->out_at && Clock::now() < *replica->out_at + replica->rest) continue;
+    }
     const Status status = bring_back(*replica);
     if (status.ok()) {
       replica->backoff = milliseconds(0);
@@ -291,6 +296,12 @@ bool Mirror::repair_diverged() {
 }
 
 Status Mirror::bring_back(Replica& replica) {
+  if (replica.client != nullptr) {
+    std::unique_ptr<VolumeClient> former;  // ends before the next one begins, and without the lock
+    const Gate::Closed closed(gate_);
+    const ExclusiveLock roster(roster_mutex_);
+    former = std::move(replica.client);
+  }
   Holder holder;
   auto opened = open_replica_(replica.entry, &holder);
   if (!opened.ok()) return opened.error();
@@ -353,9 +364,8 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
       entry.since = 0;
       entry.boot = joined.session().boot;
       auto& entries = map.places[place_].replicas;
-      const auto lasting = static_cast<uint64_t>(std::ranges::count_if(entries, [](const MapReplica& one) {
-        return one.state == ReplicaState::kInSync && !one.leaving;
-      }));
+      const auto lasting = static_cast<uint64_t>(std::ranges::count_if(
+          entries, [](const MapReplica& one) { return one.state == ReplicaState::kInSync && !one.leaving; }));
       dropped.clear();
       if (lasting < map.wanted) return;
       for (const MapReplica& one : entries) {

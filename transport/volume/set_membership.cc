@@ -154,8 +154,8 @@ Result<std::string> describe_membership(VolumeClient& volume, std::span<const Bl
     if (!contains_block(listed, first_block_of(place).start)) continue;
     const auto mark = TRY(read_replica_mark(volume, place));
     if (!mark) continue;
-    return fmt::format("it is a copy of place {} of the replicated volume {}: mount that by its map (etcd://...)", place,
-                       text_of(mark->set));
+    return fmt::format("it is a copy of place {} of the replicated volume {}: mount that by its map (etcd://...)",
+                       place, text_of(mark->set));
   }
   if (contains_block(listed, first_block_of(0).start)) {
     const auto roll = TRY(read_roll(volume));

@@ -174,13 +174,12 @@ Status VolumeSet::on_each_place(std::span<const Piece> pieces, Call&& call) {
 }
 
 Status VolumeSet::read(std::span<const Piece> pieces, const Interruption* by) {
-  return on_each_place(pieces,
-                       [&](Mirror& member, std::span<const Piece> part) { return member.read(part, by); });
+  return on_each_place(pieces, [&](Mirror& member, std::span<const Piece> part) { return member.read(part, by); });
 }
 
 Status VolumeSet::write(std::span<const Piece> pieces, Stage stage, const Interruption* by) {
-  return on_each_place(
-      pieces, [&](Mirror& member, std::span<const Piece> part) { return member.write(part, stage, by); });
+  return on_each_place(pieces,
+                       [&](Mirror& member, std::span<const Piece> part) { return member.write(part, stage, by); });
 }
 
 Status VolumeSet::try_read(std::span<const Piece> pieces) {
@@ -188,8 +187,7 @@ Status VolumeSet::try_read(std::span<const Piece> pieces) {
 }
 
 Status VolumeSet::try_write(std::span<const Piece> pieces) {
-  return on_each_place(pieces,
-                       [](Mirror& member, std::span<const Piece> part) { return member.try_write(part); });
+  return on_each_place(pieces, [](Mirror& member, std::span<const Piece> part) { return member.try_write(part); });
 }
 
 Result<RegisteredMemory> VolumeSet::register_memory(std::span<std::byte> memory) {
@@ -324,12 +322,14 @@ Status VolumeSet::let_go() {
     return true;
   });
   if (!status.ok() && status.code() != ESTALE) {
-    log::warn("the map could not be told that the volume is let go: {}; the next mount compares more", keeper_->trouble());
+    log::warn("the map could not be told that the volume is let go: {}; the next mount compares more",
+              keeper_->trouble());
   }
   return {};
 }
 
-// --- threads of a replicated set
+// --- threads of a replicated set: one that looks how replicas are, and waits for nobody; one that takes out those that
+// are away; one that looks what others do to the map; one that brings replicas back
 
 void VolumeSet::start_threads() {
   const auto run = [this](std::chrono::milliseconds period, auto&& step) {
@@ -350,6 +350,11 @@ void VolumeSet::start_threads() {
   if (!holds_map_) return;
   run(std::chrono::milliseconds(100), [this] {
     for (const auto& member : members_) member->keep_map();
+  });
+  run(std::chrono::milliseconds(2'000), [this] {
+    const Status status = keeper_->refresh();
+    if (status.code() != ESTALE) return;
+    for (const auto& member : members_) member->fail(status);
   });
   run(std::chrono::milliseconds(200), [this] {
     for (const auto& member : members_) {

@@ -192,8 +192,9 @@ Status VolumeSet::Replicating::open_all() {
       const Status status = open_one(candidate);
       if (status.ok()) continue;
       if (!is_absence(status.error())) {
-        return status.code() == EBUSY ? status
-                                      : refuse(fmt::format("{}: {}", candidate.entry.source, candidate.why), status.code());
+        return status.code() == EBUSY
+                   ? status
+                   : refuse(fmt::format("{}: {}", candidate.entry.source, candidate.why), status.code());
       }
       missing = true;
     }
@@ -217,7 +218,8 @@ Status VolumeSet::Replicating::check_generations() {
     const auto mark = TRY(read_replica_mark(*candidate.client, candidate.place));
     if (!mark) continue;
     if (mark->set != map_.set || mark->replica != candidate.entry.id) {
-      return refuse(fmt::format("{} belongs to another volume ({})", candidate.entry.source, text_of(mark->set)), EUCLEAN);
+      return refuse(fmt::format("{} belongs to another volume ({})", candidate.entry.source, text_of(mark->set)),
+                    EUCLEAN);
     }
     if (mark->generation > map_.generation) {
       return refuse(fmt::format("{} has seen generation {} of the map, which is at {}: etcd was restored from an old "
@@ -250,8 +252,9 @@ Status VolumeSet::Replicating::choose_at(size_t place) {
   for (Candidate* candidate : there) {
     const Session session = candidate->client->session();
     if (session.durability != durability) {
-      return refuse(fmt::format("{} and {} are of different durability", there.front()->entry.source, candidate->entry.source),
-                    EUCLEAN);
+      return refuse(
+          fmt::format("{} and {} are of different durability", there.front()->entry.source, candidate->entry.source),
+          EUCLEAN);
     }
     const bool same_boot = candidate->entry.boot == BootId{} || candidate->entry.boot == session.boot;
     if (same_boot || (durability == Durability::kDurable && !unclean_)) continue;
@@ -259,8 +262,9 @@ Status VolumeSet::Replicating::choose_at(size_t place) {
   }
   if (restarted.size() == there.size()) {
     if (durability == Durability::kVolatile) {
-      return refuse(fmt::format("all copies of place {} are lost: their bricks are volatile, and have restarted", place),
-                    ENODATA);
+      return refuse(
+          fmt::format("all copies of place {} are lost: their bricks are volatile, and have restarted", place),
+          ENODATA);
     }
     log::warn("the bricks of place {} have restarted without their client: it is as it was committed last", place);
     lost_tail_ = true;
@@ -293,7 +297,8 @@ Status VolumeSet::Replicating::claim() {
   });
   if (claimed.code() == EAGAIN) return refuse("the map of the volume is changing: try again", EBUSY);
   if (!claimed.ok()) return refuse(set_.keeper_->trouble(), claimed.code());
-  for (const std::string& name : names) log::warn("{} is left out until it is back: the volume goes on without that copy", name);
+  for (const std::string& name : names)
+    log::warn("{} is left out until it is back: the volume goes on without that copy", name);
   if (names.empty() || !map_.holder || map_.holder->let_go || map_.holder->client == options_.open.client) return {};
   log::info("waiting until no former client can be reading from it");
   std::this_thread::sleep_until(fenced_at_ + limits::kLease);

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replicated sets over real bricks in this process, which go away, restart, and come back, and a map that can be away.
+#include "transport/volume/mirror.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/memory_map_store.h"
+#include "tests/support/restarting_brick.h"
+#include "transport/volume/volume_set.h"
+
+namespace brickfs {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+using std::chrono::milliseconds;
+
+Bytes filled(size_t length, int value) { return Bytes(length, static_cast<std::byte>(value)); }
+
+class Replicas : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kBlocks = 64;
+
+  // Bricks "tcp://a:20470", "tcp://b:20470" ...; store_blocks 0: volatile ones.
+  void start(size_t bricks, uint64_t replicas, uint64_t store_blocks) {
+    std::vector<NamedBrick> named;
+    for (size_t i = 0; i < bricks; ++i) {
+      const std::string name = std::string("tcp://") + static_cast<char>('a' + i) + ":20470";
+      named.push_back({name, ""});
+      // A volume is a brick here: one of a place behind the first has another service.
+      for (const std::string volume : {"default", "default.2"}) {
+        bricks_[name + "/" + volume] = std::make_unique<RestartingBrick>(kBlocks, store_blocks, volume);
+      }
+    }
+    std::string why;
+    auto places = plan_places(named, replicas, "default", &why);
+    ASSERT_TRUE(places.ok()) << why;
+    SetMap map;
+    map.set[0] = std::byte{1};
+    map.generation = 1;
+    map.wanted = replicas;
+    map.places = std::move(*places);
+    unsigned id = 0;
+    for (MapPlace& place : map.places) {
+      for (MapReplica& replica : place.replicas) {
+        replica.id[7] = static_cast<std::byte>(++id);
+        replica.state = ReplicaState::kInSync;
+      }
+    }
+    ASSERT_TRUE(map_->replace(map, 0).ok());
+  }
+  RestartingBrick& brick(char name) { return *bricks_.at(std::string("tcp://") + name + ":20470/default"); }
+
+  Result<std::unique_ptr<VolumeSet>> try_open(uint64_t client = 7) {
+    VolumeOptions options;
+    options.open.client = ClientId{client};
+    options.open.client_name = "test";
+    options.soft = soft_;
+    auto store = std::make_unique<MemoryMapStore>(map_);
+    store_ = store.get();
+    const auto make = [this](const std::string& source, std::string*) -> Result<std::unique_ptr<Brick>> {
+      return bricks_.at(source)->make_brick();
+    };
+    return VolumeSet::open(std::move(store), make, options, &refusal_);
+  }
+  std::unique_ptr<VolumeSet> open(uint64_t client = 7) {
+    auto set = try_open(client);
+    EXPECT_TRUE(set.ok()) << set.error().what() << ": " << refusal_.why;
+    return set.ok() ? std::move(*set) : nullptr;
+  }
+
+  static Status write(VolumeSet& set, uint64_t address, const Bytes& bytes) {
+    Bytes copy = bytes;
+    const Piece piece{address, {{copy.data(), static_cast<uint32_t>(copy.size()), 0}}};
+    return set.write(std::span(&piece, 1), Stage::kData);
+  }
+  static Result<Bytes> read(VolumeSet& set, uint64_t address, size_t length) {
+    Bytes bytes(length);
+    const Piece piece{address, {{bytes.data(), static_cast<uint32_t>(length), 0}}};
+    TRY(set.read(std::span(&piece, 1)));
+    return bytes;
+  }
+  // What a brick has, asked by nobody's client.
+  Bytes on_brick(char name, uint64_t address, size_t length) {
+    auto session = brick(name).make_brick();
+    OpenRequest request;
+    request.client = ClientId{0x999};
+    request.steal = true;
+    EXPECT_TRUE(session->open(request, nullptr).ok());
+    const auto handle = session->map({block_of(address), 1}, Access::kRead);
+    EXPECT_TRUE(handle.ok());
+    Bytes bytes(length);
+    const std::vector<LocalSlice> slices{{bytes.data(), static_cast<uint32_t>(length), 0}};
+    Batch batch;
+    batch.transfers.push_back(Transfer{.direction = Direction::kRead, .handle = handle->front(), .offset = address % kBlockBytes, .local = slices});
+    session->submit(batch);
+    EXPECT_TRUE(session->wait(batch).ok());
+    EXPECT_TRUE(session->close().ok());
+    return bytes;
+  }
+
+  MapReplica entry(size_t index, size_t place = 0) { return map_->get()->map.places[place].replicas[index]; }
+  static bool comes_true(const std::function<bool()>& condition, milliseconds within = milliseconds(20'000)) {
+    const auto until = std::chrono::steady_clock::now() + within;
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > until) return false;
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    return true;
+  }
+  bool is_in_state(size_t index, ReplicaState state) {
+    return comes_true([&] { return entry(index).state == state; });
+  }
+  void go_away(char name) {
+    brick(name).faults().refuse(true);
+    brick(name).faults().lose();
+  }
+  void come_back(char name) { brick(name).faults().refuse(false); }
+
+  std::shared_ptr<MemoryMap> map_ = std::make_shared<MemoryMap>();
+  std::map<std::string, std::unique_ptr<RestartingBrick>> bricks_;
+  MemoryMapStore* store_ = nullptr;
+  std::optional<milliseconds> soft_;
+  SetRefusal refusal_;
+};
+
+constexpr BlockRange kData{BlockAddress{8 * kBlockBytes}, 4};
+
+TEST_F(Replicas, EachHasWhatIsWritten) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(10'000, 5)).ok());
+  EXPECT_EQ(*read(*set, raw(kData.start), 10'000), filled(10'000, 5));
+  ASSERT_TRUE(set->commit().ok());
+  ASSERT_TRUE(set->close().ok());
+  EXPECT_TRUE(map_->get()->map.holder->let_go);
+  EXPECT_EQ(on_brick('a', raw(kData.start), 10'000), filled(10'000, 5));
+  EXPECT_EQ(on_brick('b', raw(kData.start), 10'000), filled(10'000, 5));
+}
+
+TEST_F(Replicas, OneThatIsAwayIsLeftOutAndComesBack) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(kBlockBytes, 1)).ok());
+  go_away('b');
+  const auto began = std::chrono::steady_clock::now();
+  ASSERT_TRUE(write(*set, raw(kData.start) + 4096, filled(4096, 2)).ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - began, milliseconds(3'000));
+  EXPECT_EQ(entry(1).state, ReplicaState::kStale);
+  EXPECT_GT(entry(1).since, 1u);
+  const BlockRange fresh{kData.end(), 2};
+  ASSERT_TRUE(set->alloc(fresh).ok());
+  ASSERT_TRUE(write(*set, raw(fresh.start), filled(4096, 3)).ok());
+  ASSERT_TRUE(set->free({block_after(kData.start, 3), 1}).ok());
+  EXPECT_TRUE(set->commit().ok());
+  come_back('b');
+  EXPECT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  ASSERT_TRUE(set->close().ok());
+  for (const char name : {'a', 'b'}) {
+    EXPECT_EQ(on_brick(name, raw(kData.start), 4096), filled(4096, 1)) << name;
+    EXPECT_EQ(on_brick(name, raw(kData.start) + 4096, 4096), filled(4096, 2)) << name;
+    EXPECT_EQ(on_brick(name, raw(fresh.start), 4096), filled(4096, 3)) << name;
+  }
+}
+
+TEST_F(Replicas, TheFirstMayGoToo) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  go_away('a');
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1));
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
+  EXPECT_EQ(entry(0).state, ReplicaState::kStale);
+  come_back('a');
+  ASSERT_TRUE(is_in_state(0, ReplicaState::kInSync));
+  go_away('b');
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 2));
+  EXPECT_TRUE(is_in_state(1, ReplicaState::kStale));
+}
+
+TEST_F(Replicas, TheLastInSyncIsWaitedFor) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  go_away('b');
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kStale));
+  go_away('a');
+  std::atomic<bool> done{false};
+  std::thread writer([&] {
+    EXPECT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
+    done = true;
+  });
+  std::this_thread::sleep_for(milliseconds(1'500));
+  EXPECT_FALSE(done);
+  EXPECT_EQ(entry(0).state, ReplicaState::kInSync);
+  come_back('a');
+  writer.join();
+  come_back('b');
+  EXPECT_TRUE(is_in_state(1, ReplicaState::kInSync));
+}
+
+// The copy must not lose what is written meanwhile.
+TEST_F(Replicas, OneIsBroughtUpToDateUnderWrites) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  const BlockRange data{BlockAddress{8 * kBlockBytes}, 24};
+  ASSERT_TRUE(set->alloc(data).ok());
+  go_away('b');
+  ASSERT_TRUE(write(*set, raw(data.start), filled(4096, 1)).ok());
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> writers;
+  std::array<std::atomic<int>, 4> last{};
+  for (uint64_t writer = 0; writer < 4; ++writer) {
+    writers.emplace_back([&, writer] {
+      for (int round = 0; !stop; ++round) {
+        for (uint64_t block = 0; block < data.count; ++block) {
+          const uint64_t address = raw(block_after(data.start, block)) + writer * 4096;
+          ASSERT_TRUE(write(*set, address, filled(4096, round % 250)).ok());
+        }
+        last[writer] = round % 250;
+      }
+    });
+  }
+  std::this_thread::sleep_for(milliseconds(200));
+  come_back('b');
+  EXPECT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  stop = true;
+  for (std::thread& writer : writers) writer.join();
+  ASSERT_TRUE(set->close().ok());
+  for (uint64_t block = 0; block < data.count; ++block) {
+    const uint64_t address = raw(block_after(data.start, block));
+    const Bytes bytes = on_brick('b', address, 4 * 4096);
+    for (size_t writer = 0; writer < 4; ++writer) {
+      EXPECT_EQ(bytes[writer * 4096], static_cast<std::byte>(last[writer].load())) << block;
+    }
+    EXPECT_EQ(on_brick('a', address, 4 * 4096), bytes);
+  }
+}
+
+TEST_F(Replicas, AVolatileBrickThatRestartsGetsEverything) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(kBlockBytes, 4)).ok());
+  const BootId boot = entry(1).boot;
+  brick('b').restart();
+  EXPECT_TRUE(comes_true([&] { return entry(1).boot != boot && entry(1).state == ReplicaState::kInSync; }));
+  ASSERT_TRUE(set->close().ok());
+  EXPECT_EQ(on_brick('b', raw(kData.start), kBlockBytes), filled(kBlockBytes, 4));
+}
+
+TEST_F(Replicas, ADurableBrickThatRestartsStaysInSync) {
+  start(2, 2, 64);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(set->commit().ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 4)).ok());
+  const BootId boot = entry(1).boot;
+  brick('b').restart();
+  EXPECT_TRUE(comes_true([&] { return entry(1).boot != boot; }));
+  EXPECT_EQ(entry(1).state, ReplicaState::kInSync);
+  ASSERT_TRUE(set->commit().ok());
+  ASSERT_TRUE(set->close().ok());
+  EXPECT_EQ(on_brick('b', raw(kData.start), 4096), filled(4096, 4));
+}
+
+TEST_F(Replicas, WithoutTheMapAHealthyVolumeGoesOnAndNobodyIsLeftOut) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  store_->set_away(true);
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  go_away('b');
+  std::atomic<bool> done{false};
+  std::thread writer([&] {
+    EXPECT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
+    done = true;
+  });
+  std::this_thread::sleep_for(milliseconds(2'000));
+  EXPECT_FALSE(done);
+  store_->set_away(false);
+  writer.join();
+  EXPECT_EQ(entry(1).state, ReplicaState::kStale);
+}
+
+// A change whose answer was lost is found out about, and not made twice.
+TEST_F(Replicas, AnAnswerOfTheMapIsLost) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  store_->lose_answers(1);
+  go_away('b');
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
+  EXPECT_EQ(entry(1).state, ReplicaState::kStale);
+}
+
+TEST_F(Replicas, AnotherHolderEndsEverything) {
+  start(2, 2, 0);
+  auto set = open(7);
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  SetMap map = map_->get()->map;
+  map.holder->client = ClientId{8};
+  map.holder->epoch = ++map.generation;
+  map_->restore(map);
+  go_away('b');
+  EXPECT_EQ(write(*set, raw(kData.start), filled(4096, 2)).code(), ESTALE);
+  EXPECT_EQ(set->final_error().code(), ESTALE);
+}
+
+// What a client that crashed was writing is the same everywhere before anything is read.
+TEST_F(Replicas, WhatACrashInterruptedIsMadeEqual) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  // The second copy of this write does not arrive.
+  soft_ = milliseconds(100);
+  set.reset();
+  {
+    auto session = brick('a').make_brick();
+    OpenRequest request;
+    request.client = ClientId{0x999};
+    request.steal = true;
+    ASSERT_TRUE(session->open(request, nullptr).ok());
+    const auto handle = session->map({kData.start, 1}, Access::kReadWrite);
+    ASSERT_TRUE(handle.ok());
+    Bytes bytes = filled(4096, 9);
+    const std::vector<LocalSlice> slices{{bytes.data(), 4096, 0}};
+    Batch batch;
+    batch.transfers.push_back(Transfer{.direction = Direction::kWrite, .handle = handle->front(), .offset = 0, .local = slices});
+    session->submit(batch);
+    ASSERT_TRUE(session->wait(batch).ok());
+    ASSERT_TRUE(session->close().ok());
+  }
+  soft_.reset();
+  EXPECT_FALSE(map_->get()->map.holder->let_go);
+  set.reset();
+  set = open();
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 9));
+  ASSERT_TRUE(set->close().ok());
+  EXPECT_EQ(on_brick('b', raw(kData.start), 4096), filled(4096, 9));
+}
+
+TEST_F(Replicas, AReplicaThatIsNotThereAtTheMountIsLeftOut) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  ASSERT_TRUE(set->close().ok());
+  brick('a').faults().refuse(true);
+  set.reset();
+  set = open();
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1));
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
+  come_back('a');
+  ASSERT_TRUE(is_in_state(0, ReplicaState::kInSync));
+  ASSERT_TRUE(set->close().ok());
+  EXPECT_EQ(on_brick('a', raw(kData.start), 4096), filled(4096, 2));
+}
+
+TEST_F(Replicas, AStaleOneIsNeverReadAlone) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_TRUE(set->alloc(kData).ok());
+  go_away('b');
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
+  ASSERT_TRUE(set->close().ok());
+  come_back('b');
+  brick('a').faults().refuse(true);
+  EXPECT_EQ(try_open().error().code(), EHOSTUNREACH);
+  EXPECT_NE(refusal_.why.find("tcp://a:20470"), std::string::npos) << refusal_.why;
+}
+
+TEST_F(Replicas, AMapFromABackupIsRefused) {
+  start(2, 2, 0);
+  auto set = open();
+  const SetMap old = map_->get()->map;
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(set->close().ok());
+  set.reset();
+  set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->close().ok());
+  map_->restore(old);
+  EXPECT_EQ(try_open().error().code(), EUCLEAN);
+  EXPECT_NE(refusal_.why.find("backup"), std::string::npos) << refusal_.why;
+}
+
+TEST_F(Replicas, AllVolatileCopiesLostIsSaid) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(set->close().ok());
+  brick('a').restart();
+  brick('b').restart();
+  EXPECT_EQ(try_open().error().code(), ENODATA);
+}
+
+TEST_F(Replicas, PlacesShareBricks) {
+  start(3, 2, 64);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(set->places(), 3u);
+  std::vector<BlockRange> blocks;
+  for (size_t place = 0; place < 3; ++place) blocks.push_back({block_after(first_block_of(place).start, 8), 2});
+  for (const BlockRange& range : blocks) {
+    ASSERT_TRUE(set->alloc(range).ok());
+    ASSERT_TRUE(write(*set, raw(range.start), filled(4096, 6)).ok());
+  }
+  ASSERT_TRUE(set->commit().ok());
+  EXPECT_EQ(set->list()->size(), 4u);  // the superblock's too
+  ASSERT_TRUE(set->close().ok());
+  set.reset();
+  set = open();
+  ASSERT_NE(set, nullptr);
+  for (const BlockRange& range : blocks) EXPECT_EQ(*read(*set, raw(range.start), 4096), filled(4096, 6));
+}
+
+}  // namespace
+}  // namespace brickfs
