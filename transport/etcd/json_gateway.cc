@@ -158,10 +158,11 @@ GatewayAnswer explain_answer(const HostPort& endpoint, int status, const std::st
   }
   if (text.find("HTTPS server") != text.npos)
     return failed(endpoint, EPROTO, "it asks for TLS: name the file of its CA");
-  if (status >= 500) return lost(endpoint, fmt::format("HTTP status {}: {}", status, quote(text)));
-  return failed(
-      endpoint, EPROTO,
-      fmt::format("what answers there is not etcd, or one without its JSON gateway (HTTP status {})", status));
+  if (status >= 502 && status <= 504) return lost(endpoint, fmt::format("HTTP status {}", status));  // a proxy's
+  answer = failed(endpoint, EPROTO,
+                  fmt::format("what answers there is not etcd, or has no JSON gateway (HTTP status {})", status));
+  answer.may_be_done = status >= 500;
+  return answer;
 }
 
 }  // namespace
@@ -186,11 +187,13 @@ GatewayAnswer call_gateway(const HostPort& endpoint, const EtcdOptions& options,
     text.append(data, length);
     return true;
   };
-  const httplib::Result result = client->send(request);
-  if (!result) {
-    return explain_failure(endpoint, options, result.error(), steady_clock::now() < began + call.timeout);
-  }
-  return explain_answer(endpoint, result->status, text);
+  httplib::Response response;
+  httplib::Error error = httplib::Error::Success;
+  const bool is_whole = client->send(request, response, error);
+  // The library takes trailers behind a chunked body, which etcd's errors have, for a broken one: it is whole all the
+  // same if it can be read.
+  if (is_whole || nlohmann::json::accept(text)) return explain_answer(endpoint, response.status, text);
+  return explain_failure(endpoint, options, error, steady_clock::now() < began + call.timeout);
 }
 
 Status check_etcd_files(const EtcdOptions& options, std::string* why) {
