@@ -14,8 +14,8 @@
 
 namespace brickfs {
 
-// Of one brick (EINVAL: of a set, or etcd). No session yet. With one line in `why` where there is more to say than the error
-// does.
+// Of one brick (EINVAL: of a set, or etcd). No session yet. With one line in `why` where there is more to say than the
+// error does.
 Result<std::unique_ptr<Brick>> make_brick(const Source& source, const Secret& secret, std::string* why);
 
 // An administrator's call on the source's brick, whose volume does not matter. An embedded brick asks for no secret.
