@@ -25,7 +25,8 @@ struct Command {
   std::optional<double> watch_seconds;  // of stats and top: again and again, so often
   double profile_seconds = 0;
   AdminRequest admin;  // of volume
-  std::string admin_secret_file;
+  SetOptions set;
+  std::string admin_secret_file;  // of volume and set
 };
 
 // Says in one line why the command fails. Its exit code.
@@ -42,5 +43,7 @@ int run_stats(const Command& command);
 int run_profile(const Command& command);
 int run_top(const Command& command);
 int run_volume(const Command& command);
+int run_set_create(const Command& command);
+int run_set_status(const Command& command);
 
 }  // namespace brickfs

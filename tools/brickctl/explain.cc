@@ -94,15 +94,6 @@ void explain_by_attribute(Explanation& explanation) {
   }
 }
 
-// What the brick says to somebody who only looks; else what speaks against it, in `why`.
-Result<BrickStat> look_at_brick(const std::string& source, const std::string& secret_file, std::string* why) {
-  Target target = TRY(make_target(source, secret_file, why));
-  TRY(open_session(target, OpenMode::kObserve, why));
-  auto stat = target.brick->stat();
-  if (!stat.ok()) *why = describe_call_error(stat.error());
-  return stat;
-}
-
 // Of a set one source for each brick. What is no source is left to who opens it.
 std::vector<std::string> bricks_of(const std::string& text) {
   const auto source = parse_source(text, nullptr);

@@ -155,6 +155,47 @@ void add_volume(CLI::App& app, Arguments& arguments) {
   add_volume_action(*volume, arguments, AdminAction::kList, "list", "each volume, its size, and who holds it", nullptr);
 }
 
+void add_etcd_options(CLI::App* sub, EtcdOptions& etcd) {
+  sub->add_option("--etcd-ca", etcd.ca_path, "CA of etcd's certificates: asks for TLS")->type_name("PATH");
+  sub->add_option("--etcd-cert", etcd.cert_path, "certificate that is shown to etcd")->type_name("PATH");
+  sub->add_option("--etcd-key", etcd.key_path, "of that certificate")->type_name("PATH");
+  sub->add_option("--etcd-user", etcd.user, "of etcd")->type_name("NAME");
+  sub->add_option("--etcd-password-file", etcd.password_path, "of that user")->type_name("PATH");
+}
+
+CLI::App* add_set_action(CLI::App& set, Arguments& arguments, const char* name, const char* what) {
+  CLI::App* sub = set.add_subcommand(name, what);
+  sub->add_option("SOURCE", arguments.command.source, "etcd://HOST[:PORT][,HOST[:PORT]]/VOLUME")->required();
+  sub->add_option("--secret-file", arguments.command.secret_file, "what the bricks ask for")->type_name("PATH");
+  add_etcd_options(sub, arguments.command.set.etcd);
+  sub->add_flag("--json", arguments.command.json, "print one line of JSON");
+  sub->callback([&arguments, name] { arguments.command.set.action = name; });
+  return sub;
+}
+
+void add_set(CLI::App& app, Arguments& arguments) {
+  SetOptions& options = arguments.command.set;
+  CLI::App* set = app.add_subcommand("set", "make a replicated set, and tell how its copies are");
+  set->require_subcommand(1);
+  CLI::App* create = add_set_action(*set, arguments, "create", "make a set of empty volumes");
+  create
+      ->add_option("BRICK", options.bricks,
+                   "rdma://HOST[:PORT][,HOST[:PORT]] or tcp://HOST[:PORT], at least as many as copies")
+      ->required();
+  create->add_option("--replicas", options.replicas, "copies of everything, from 1 to 4")->required();
+  create
+      ->add_option("--domain", options.domains, "what fails together has one NAME; a brick by itself, if none is given")
+      ->type_name("BRICK=NAME")
+      ->allow_extra_args(false);
+  create
+      ->add_option("--admin-secret-file", arguments.command.admin_secret_file,
+                   "what the bricks ask administrators for: makes the volumes that are missing")
+      ->type_name("PATH");
+  add_set_action(*set, arguments, "status",
+                 "each copy, and whether its brick answers; exit 0: all is well, 3: it works, with fewer copies than "
+                 "wanted, 4: it does not work, 1: cannot be told");
+}
+
 // The rest throws CLI::Error, as the parser itself does.
 void interpret_mount_verbs(const Command& command) {
   const auto check = [](const char* name, double seconds) {
@@ -235,6 +276,7 @@ int run(const Command& command) {
   if (command.verb == "profile") return run_profile(command);
   if (command.verb == "top") return run_top(command);
   if (command.verb == "volume") return run_volume(command);
+  if (command.verb == "set") return command.set.action == "create" ? run_set_create(command) : run_set_status(command);
   return run_block_call(command);
 }
 
@@ -255,6 +297,7 @@ int main(int argc, char** argv) {
   add_explain(app, arguments);
   add_mount_verbs(app, arguments);
   add_volume(app, arguments);
+  add_set(app, arguments);
   try {
     app.parse(argc, argv);
     arguments.command.verb = app.get_subcommands().front()->get_name();

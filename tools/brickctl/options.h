@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the measuring verbs of brickctl are told.
+// What the measuring verbs of brickctl are told, and those of replicated sets.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "transport/base/bytes.h"
+#include "transport/etcd/etcd_options.h"
 
 namespace brickfs {
 
@@ -23,6 +26,14 @@ struct BenchOptions {
 struct PingOptions {
   uint64_t count = 5;  // 0: until interrupted
   double interval_seconds = 0.2;
+};
+
+struct SetOptions {
+  std::string action;  // create, status
+  EtcdOptions etcd;
+  uint64_t replicas = 0;             // the rest: of create
+  std::vector<std::string> bricks;   // tcp:// and rdma:// sources without a volume
+  std::vector<std::string> domains;  // BRICK=NAME
 };
 
 }  // namespace brickfs

@@ -49,6 +49,14 @@ Result<Session> open_session(Target& target, OpenMode mode, std::string* why) {
   return session;
 }
 
+Result<BrickStat> look_at_brick(const std::string& text, const std::string& secret_file, std::string* why) {
+  Target target = TRY(make_target(text, secret_file, why));
+  TRY(open_session(target, OpenMode::kObserve, why));
+  auto stat = target.brick->stat();
+  if (!stat.ok()) *why = describe_call_error(stat.error());
+  return stat;
+}
+
 std::string describe_time(int64_t unix_seconds) {
   const std::time_t seconds = unix_seconds;
   std::tm parts{};
@@ -88,6 +96,19 @@ std::string describe_open_error(const Target& target, Error error, const Holder&
       return "what answers there is not a brickd of this version";
     default:
       return fmt::format("{}: {}", error.what(), std::strerror(error.code()));
+  }
+}
+
+std::string describe_admin_error(const Target& target, Error error, const std::string& why) {
+  switch (error.code()) {
+    case EOPNOTSUPP:
+      return "the brick is older than this: it knows no volume commands; upgrade brickd";
+    case EPERM:
+      return "the brick takes no volume commands: start brickd with --admin-secret-file";
+    case EACCES:
+      return "the administrator's secret is wrong or missing (--admin-secret-file)";
+    default:
+      return why.empty() ? describe_open_error(target, error, {}) : why;
   }
 }
 

@@ -62,20 +62,6 @@ Json to_json(const VolumeStatus& volume) {
           {"size_configured", volume.size_is_configured}};
 }
 
-// What is no answer of a brick that let us in.
-std::string describe_failure(const Target& target, Error error, const std::string& why) {
-  switch (error.code()) {
-    case EOPNOTSUPP:
-      return "the brick is older than this: it knows no volume commands; upgrade brickd";
-    case EPERM:
-      return "the brick takes no volume commands: start brickd with --admin-secret-file";
-    case EACCES:
-      return "the administrator's secret is wrong or missing (--admin-secret-file)";
-    default:
-      return why.empty() ? describe_open_error(target, error, {}) : why;
-  }
-}
-
 // What the brick refuses with.
 std::string describe_refusal(const Command& command, const AdminAnswer& answer) {
   const std::string& name = command.admin.volume;
@@ -172,7 +158,7 @@ int run_volume(const Command& command) {
     return complain(command, "a brick is meant here, not a volume of it: name that behind the source");
   }
   const auto answer = ask_all(command, *source, &why);
-  if (!answer.ok()) return complain(command, describe_failure(target, answer.error(), why));
+  if (!answer.ok()) return complain(command, describe_admin_error(target, answer.error(), why));
   if (answer->status != 0) return complain(command, describe_refusal(command, *answer));
   print_volumes(command, answer->volumes);
   const std::string later = answer->volumes.empty() ? "" : describe_configuration(command, answer->volumes.front());

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// brickctl set status: the map of a replicated set, and what its bricks say now.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "tools/brickctl/json.h"
+#include "tools/brickctl/set.h"
+#include "tools/brickctl/target.h"
+#include "transport/base/printable.h"
+#include "transport/base/size.h"
+#include "transport/base/thread.h"
+#include "transport/etcd/set_map_json.h"
+
+namespace brickfs {
+namespace {
+
+constexpr int kSetDegraded = 3;
+constexpr int kSetBroken = 4;
+
+// What a replica's brick says of its volume, or why it says nothing.
+struct Look {
+  Result<BrickStat> stat = Error(ENOTCONN, "a brick");
+  std::string why;
+};
+using Looks = std::map<std::string, Look>;  // by source
+
+// One thread for each brick, so that those that do not answer are waited for together.
+Looks look_at_all(const SetMap& map, const std::string& secret_file) {
+  Looks looks;
+  for (const MapPlace& place : map.places) {
+    for (const MapReplica& replica : place.replicas) looks[replica.source];
+  }
+  std::map<std::string, std::vector<Looks::value_type*>> by_brick;
+  for (auto& look : looks) by_brick[brick_of(look.first)].push_back(&look);
+  std::vector<std::thread> threads;
+  for (const auto& [brick, of_brick] : by_brick) {
+    threads.push_back(Thread([&of_brick = of_brick, &secret_file] {
+      for (Looks::value_type* one : of_brick) {
+        Look& look = one->second;
+        look.stat = look_at_brick(one->first, secret_file, &look.why);
+      }
+    }));
+  }
+  for (std::thread& thread : threads) thread.join();
+  return looks;
+}
+
+// A volatile brick that has everything no more.
+bool has_forgotten(const MapReplica& replica, const BrickStat& stat) {
+  return stat.durability == Durability::kVolatile && replica.state == ReplicaState::kInSync &&
+         replica.boot != BootId{} && replica.boot != stat.boot;
+}
+
+std::string describe_state(const MapReplica& replica) {
+  std::string text = name_of(replica.state);
+  if (replica.state != ReplicaState::kInSync && replica.since > 0)
+    text += fmt::format(" since generation {}", replica.since);
+  return text + (replica.leaving ? ", leaving" : "");
+}
+
+std::string describe_look(const MapReplica& replica, const Look& look) {
+  if (!look.stat.ok()) return look.why;
+  if (has_forgotten(replica, *look.stat))
+    return "answers, and has lost everything: it is volatile and was started again";
+  return fmt::format("answers, {} used", format_size(look.stat->volume_used_blocks * kBlockBytes));
+}
+
+std::string describe_holder(const SetMap& map) {
+  if (!map.holder) return "none yet";
+  if (map.holder->let_go) return fmt::format("none; {} had it last, and ended cleanly", map.holder->name);
+  return fmt::format("{} since generation {}", map.holder->name, map.holder->epoch);
+}
+
+struct Verdict {
+  int exit_code = EXIT_SUCCESS;
+  std::vector<std::string> lines;  // what is wrong
+
+  void add(int code, std::string line) {
+    exit_code = std::max(exit_code, code);
+    lines.push_back(std::move(line));
+  }
+};
+
+void judge_place(const MapPlace& place, size_t number, uint64_t wanted, const Looks& looks, Verdict& verdict) {
+  uint64_t in_sync = 0;
+  uint64_t readable = 0;
+  for (const MapReplica& replica : place.replicas) {
+    if (replica.state != ReplicaState::kInSync) continue;
+    const Look& look = looks.at(replica.source);
+    ++in_sync;
+    if (look.stat.ok() && !has_forgotten(replica, *look.stat)) ++readable;
+  }
+  if (readable == 0) {
+    verdict.add(kSetBroken, fmt::format("place {}: no brick with a copy in sync answers", number));
+  } else if (in_sync < wanted) {
+    verdict.add(kSetDegraded, fmt::format("place {}: {} of {} copies are in sync", number, in_sync, wanted));
+  } else if (readable < in_sync) {
+    verdict.add(kSetDegraded, fmt::format("place {}: {} of {} copies in sync cannot be had now", number,
+                                          in_sync - readable, in_sync));
+  }
+}
+
+Verdict judge(const SetMap& map, const Looks& looks) {
+  Verdict verdict;
+  for (size_t i = 0; i < map.places.size(); ++i) judge_place(map.places[i], i, map.wanted, looks, verdict);
+  return verdict;
+}
+
+const char* name_of_verdict(const Verdict& verdict) {
+  return verdict.exit_code == kSetBroken ? "broken" : verdict.exit_code == kSetDegraded ? "degraded" : "well";
+}
+
+void print_text(const Command& command, const SetMap& map, const Looks& looks, const Verdict& verdict) {
+  const auto line = [](const char* key, const std::string& value) {
+    fmt::print("{:<16} {}\n", std::string(key) + ":", printable(value));
+  };
+  line("source", command.source);
+  line("set", format_id(map.set));
+  line("generation", std::to_string(map.generation));
+  line("copies wanted", std::to_string(map.wanted));
+  line("holder", describe_holder(map));
+  for (size_t i = 0; i < map.places.size(); ++i) {
+    fmt::print("place {}:\n", i);
+    for (const MapReplica& replica : map.places[i].replicas) {
+      const std::string domain = replica.domain == brick_of(replica.source) ? "" : " (" + replica.domain + ")";
+      fmt::print("  {}{}: {}; {}\n", printable(replica.source), printable(domain), describe_state(replica),
+                 printable(describe_look(replica, looks.at(replica.source))));
+    }
+  }
+  for (const std::string& wrong : verdict.lines) fmt::print("{}: {}\n", name_of_verdict(verdict), wrong);
+  if (verdict.lines.empty()) fmt::print("all copies are in sync\n");
+}
+
+Json to_json(const MapReplica& replica, const Look& look) {
+  const bool answers = look.stat.ok();
+  const std::string brick = brick_of(replica.source);
+  return {{"id", format_id(replica.id)},
+          {"brick", brick},
+          {"volume", replica.source.substr(brick.size() + 1)},
+          {"domain", replica.domain},
+          {"state", name_of(replica.state)},
+          {"since", replica.since},
+          {"leaving", replica.leaving},
+          {"answers", answers},
+          {"why_not", answers ? Json() : Json(look.why)},
+          {"lost", answers && has_forgotten(replica, *look.stat)},
+          {"used_bytes", answers ? Json(look.stat->volume_used_blocks * kBlockBytes) : Json()}};
+}
+
+Json to_json(const Command& command, const Source& source, const SetMap& map, const Looks& looks,
+             const Verdict& verdict) {
+  Json holder;
+  if (map.holder) {
+    holder = {{"name", map.holder->name}, {"since_generation", map.holder->epoch}, {"let_go", map.holder->let_go}};
+  }
+  Json places = Json::array();
+  for (const MapPlace& place : map.places) {
+    Json replicas = Json::array();
+    for (const MapReplica& replica : place.replicas) replicas.push_back(to_json(replica, looks.at(replica.source)));
+    places.push_back({{"replicas", replicas}});
+  }
+  return {{"source", command.source},
+          {"volume", source.volume},
+          {"set", format_id(map.set)},
+          {"generation", map.generation},
+          {"wanted", map.wanted},
+          {"holder", holder},
+          {"verdict", name_of_verdict(verdict)},
+          {"troubles", verdict.lines},
+          {"places", places}};
+}
+
+}  // namespace
+
+int run_set_status(const Command& command) {
+  std::string why;
+  Source source;
+  const auto store = open_map_store(command, source, &why);
+  if (!store.ok()) return fail(command, why);
+  const auto stored = (*store)->load();
+  if (!stored.ok()) return fail(command, (*store)->trouble());
+  const SetMap& map = stored->map;
+  const Looks looks = look_at_all(map, command.secret_file);
+  const Verdict verdict = judge(map, looks);
+  if (command.json) {
+    print_json(to_json(command, source, map, looks, verdict));
+  } else {
+    print_text(command, map, looks, verdict);
+  }
+  return verdict.exit_code;
+}
+
+}  // namespace brickfs
