@@ -86,15 +86,17 @@ GatewayAnswer refused(const HostPort& endpoint, int code, const std::string& tex
 
 // No HTTP answer.
 GatewayAnswer explain_failure(const HostPort& endpoint, const EtcdOptions& options, httplib::Error error,
-                              bool in_time) {
+                              milliseconds took, milliseconds timeout) {
   switch (error) {
     case httplib::Error::Connection:
     case httplib::Error::BindIPAddress:
       return failed(endpoint, EHOSTUNREACH, "cannot be reached: nobody listens there, or there is no such host");
     case httplib::Error::ConnectionTimeout:
       return failed(endpoint, EHOSTUNREACH, "no answer to a connection");
-    case httplib::Error::SSLConnection:
-      return failed(endpoint, EACCES, "no TLS there, or not with this client's certificate");
+    case httplib::Error::SSLConnection:  // also while etcd is stopped, or stops: it may pass
+      return failed(endpoint, EHOSTUNREACH,
+                    took > kEtcdConnectTimeout / 2 ? "no answer to a connection"
+                                                   : "no TLS there, or not with this client's certificate");
     case httplib::Error::SSLLoadingCerts:
       return failed(endpoint, EACCES, fmt::format("{} has no certificates to trust", options.ca_path));
     case httplib::Error::SSLServerVerification:
@@ -103,7 +105,7 @@ GatewayAnswer explain_failure(const HostPort& endpoint, const EtcdOptions& optio
     default:
       break;
   }
-  if (!in_time) return lost(endpoint, "no answer in time");
+  if (took >= timeout) return lost(endpoint, "no answer in time");
   return lost(endpoint, options.tls()
                             ? "the connection was closed without an answer; is a client's certificate missing?"
                             : "the connection was closed without an answer");
@@ -193,7 +195,8 @@ GatewayAnswer call_gateway(const HostPort& endpoint, const EtcdOptions& options,
   // The library takes trailers behind a chunked body, which etcd's errors have, for a broken one: it is whole all the
   // same if it can be read.
   if (is_whole || nlohmann::json::accept(text)) return explain_answer(endpoint, response.status, text);
-  return explain_failure(endpoint, options, error, steady_clock::now() < began + call.timeout);
+  const auto took = std::chrono::duration_cast<milliseconds>(steady_clock::now() - began);
+  return explain_failure(endpoint, options, error, took, call.timeout);
 }
 
 Status check_etcd_files(const EtcdOptions& options, std::string* why) {
