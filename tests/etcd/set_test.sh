@@ -84,8 +84,7 @@ exits 4 set status "$SET" --json "${KNOWN[@]}"
 json "$WORK/out" 'r["verdict"] == "broken" and len(r["troubles"]) == 3' || die "two bricks are away: $(cat "$WORK/out")"
 
 say "copies in other states, by hand"
-start_brick_of_set a --secret-file "$WORK/clients"
-start_brick_of_set b --secret-file "$WORK/clients"
+for name in a b; do start_brick_of_set "$name" --secret-file "$WORK/clients" --admin-secret-file "$WORK/admin"; done
 python3 - "$WORK/map" <<'PYTHON'
 import json, sys
 map = json.load(open(sys.argv[1]))
@@ -99,6 +98,14 @@ etcdctl put "/brickfs/$id/map" <"$WORK/map" >/dev/null
 exits 3 set status "$SET" "${KNOWN[@]}"
 for line in '^generation: *9$' '^holder: .*elsewhere.x1b.31m (pid 7) since generation 8$' 'stale since generation 9; answers' 'syncing since generation 7, leaving; answers' '^degraded: place 1: 1 of 2 copies are in sync$'; do
   grep -q "$line" "$WORK/out" || die "status without $line: $(cat "$WORK/out")"
+done
+
+say "a create that is killed anywhere is completed by the next"
+for delay in 0.01 0.02 0.03 0.05 0.07 0.1 0.2; do
+  killed=etcd://127.0.0.1:$ETCD_PORT/killed${delay#*.}
+  status=0; timeout -s KILL "$delay" "$BRICKCTL" set create "$killed" --replicas 2 "$(brick a)" "$(brick b)" "$(brick c)" "${ADMIN[@]}" >/dev/null 2>&1 || status=$?
+  exits 0 set create "$killed" --replicas 2 "$(brick a)" "$(brick b)" "$(brick c)" "${ADMIN[@]}"
+  exits 0 set status "$killed" "${KNOWN[@]}"
 done
 
 say "what is no map"

@@ -3,8 +3,8 @@
 . "$(dirname "$0")/lib.sh"
 status_of() { printf 'etcd://%s/home\n' "$1"; }
 
-start_brick_of_set a
-start_brick_of_set b
+secret admin "the administrator's line"
+for name in a b; do start_brick_of_set "$name" --admin-secret-file "$WORK/admin"; done
 secret password sesame
 secret wrong sesam
 openssl_quietly() { openssl "$@" 2>>"$WORK/openssl.err" || die "openssl $1: $(tail -n 2 "$WORK/openssl.err")"; }
@@ -36,6 +36,31 @@ start_etcd plain
 plain=127.0.0.1:$ETCD_PORT
 exits 0 set create "$(status_of "$nobody,$plain" | sed s/home/default/)" --replicas 2 "$(brick a)" "$(brick b)"
 within_seconds 4 exits 0 set status "etcd://$nobody,$plain/default"
+
+say "the answer to the transaction is lost"
+python3 - "$ETCD_PORT" "$WORK/proxy.port" 2>/dev/null <<'PYTHON' &
+import http.client, http.server, sys
+class Proxy(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        etcd = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]))
+        etcd.request("POST", self.path, self.rfile.read(int(self.headers["Content-Length"])))
+        answer = etcd.getresponse().read()
+        if self.path == "/v3/kv/txn": return
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(answer)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+open(sys.argv[2], "w").write(str(server.server_port))
+server.serve_forever()
+PYTHON
+BACKGROUND_PIDS+=("$!")
+within 20 test -s "$WORK/proxy.port" || die "no proxy"
+for name in a b; do exits 0 volume create "$(brick "$name")" lost --admin-secret-file "$WORK/admin"; done
+exits 0 set create "etcd://127.0.0.1:$(cat "$WORK/proxy.port")/lost" --replicas 2 "$(brick a)" "$(brick b)"
+grep -q 'set lost is made' "$WORK/out" || die "a lost answer: $(cat "$WORK/out")"
+exits 0 set status "etcd://$plain/lost"
+
+say "etcd is stopped"
 kill -STOP "${ETCD_PID[plain]}"
 within_seconds 6 refused 1 "etcd at $plain: no answer in time" set status "etcd://$plain/default"
 within_seconds 6 refused 1 "etcd at $nobody: cannot be reached.*; etcd at $plain: no answer in time" set status "etcd://$nobody,$plain/default"
@@ -55,6 +80,8 @@ refused 1 "etcd at localhost:$ETCD_PORT: its certificate is for another host" se
 refused 1 "etcd at $tls: .*(TLS|closed without an answer)" set status "$(status_of "$tls")"
 refused 1 "cannot read $WORK/none.pem" set status "$(status_of "$tls")" --etcd-ca "$WORK/none.pem"
 refused 1 "are no certificate and its key" set status "$(status_of "$tls")" --etcd-ca "$WORK/ca.pem" --etcd-cert "$WORK/client.pem" --etcd-key "$WORK/server.key"
+kill -STOP "${ETCD_PID[tls]}"
+within_seconds 6 refused 1 "etcd at $tls: no answer to a connection" set status "$(status_of "$tls")" --etcd-ca "$WORK/ca.pem"
 kill_etcd tls
 ETCDCTL+=(--cert "$WORK/client.pem" --key "$WORK/client.key")
 ETCD_SCHEME=https start_etcd mutual --cert-file "$WORK/server.pem" --key-file "$WORK/server.key" --client-cert-auth --trusted-ca-file "$WORK/ca.pem"
