@@ -45,6 +45,8 @@ constexpr std::array<std::string_view, 3> kForKernelPrefixes = {"fsname=", "subt
 constexpr std::array<std::string_view, 4> kLabels = {"context=", "fscontext=", "defcontext=", "rootcontext="};
 constexpr const char* kSelinux = "/sys/fs/selinux";
 
+constexpr std::string_view kOfEtcd = "etcd_";
+
 template <size_t N>
 bool contains(const std::array<std::string_view, N>& list, std::string_view option) {
   return std::find(list.begin(), list.end(), option) != list.end();
@@ -126,6 +128,15 @@ Status set_secret(std::string_view value, MountCommand& command, std::string* wh
   return {};
 }
 
+// `name` without "etcd_".
+Status set_etcd(std::string_view name, std::string_view value, MountCommand& command, std::string* why) {
+  std::string* const member = etcd_option(command.etcd, name);
+  if (member == nullptr) return refuse(why, fmt::format("unknown option etcd_{}; brickfs --help lists them", name));
+  if (value.empty()) return refuse(why, fmt::format("option etcd_{}=: it has no value", name));
+  *member = value;
+  return {};
+}
+
 // True: it was one without a value.
 bool set_flag(std::string_view option, MountCommand& command) {
   if (option == "ro" || option == "rw") {
@@ -195,6 +206,7 @@ Status set_option(std::string_view option, MountCommand& command, std::string* w
     if (key == "max_metadata") return set_max_metadata(value, command, why);
     if (key == "metrics") return set_metrics(value, command, why);
     if (key == "secret") return set_secret(value, command, why);
+    if (key.starts_with(kOfEtcd)) return set_etcd(key.substr(kOfEtcd.size()), value, command, why);
     if (key == "writeback") return set_choice(key, value, command.writeback, why);
     if (key == "io_uring") return set_choice(key, value, command.io_uring, why);
     if (key == "log") return set_log_level(value, command, why);

@@ -11,6 +11,7 @@
 
 #include "transport/base/result.h"
 #include "transport/brick/limits.h"
+#include "transport/etcd/etcd_options.h"
 #include "transport/metrics/metrics_server.h"
 
 namespace brickfs {
@@ -35,6 +36,7 @@ struct MountCommand {
   std::optional<MetricsAddress> metrics;  // where Prometheus may ask
   std::chrono::seconds linger{300};       // after an umount, for a brick that is away
   std::string secret_path;
+  EtcdOptions etcd;                       // of an etcd:// source
   Writeback writeback = Writeback::kOff;  // auto: Serving decides
   bool no_atime = false;
   IoUring io_uring = IoUring::kAuto;

@@ -102,8 +102,9 @@ Status prepare_source(MountCommand& command, std::string* why) {
     source.path = std::filesystem::absolute(source.path, ignored).lexically_normal().string();
     command.source = format_source(source);
   }
-  if (!command.secret_path.empty())
-    command.secret_path = std::filesystem::absolute(command.secret_path, ignored).string();
+  EtcdOptions& etcd = command.etcd;
+  for (std::string* path : {&command.secret_path, &etcd.ca_path, &etcd.cert_path, &etcd.key_path, &etcd.password_path})
+    if (!path->empty()) *path = std::filesystem::absolute(*path, ignored).string();
   return {};
 }
 

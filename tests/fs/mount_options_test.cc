@@ -71,5 +71,16 @@ TEST(MountOptions, NumbersAreBounded) {
   }
 }
 
+TEST(MountOptions, EtcdHasItsOwn) {
+  MountCommand command;
+  std::string why;
+  ASSERT_TRUE(
+      parse_mount_options("etcd_ca=/ca,etcd_cert=/c,etcd_key=/k,etcd_user=u,etcd_password=/p", command, &why).ok())
+      << why;
+  EXPECT_EQ(command.etcd, (EtcdOptions{"/ca", "/c", "/k", "u", "/p"}));
+  for (const char* bad : {"etcd_ca=", "etcd_ca", "etcd_host=a", "etcd_=a"})
+    EXPECT_EQ(parse_mount_options(bad, command, &why).code(), EINVAL) << bad;
+}
+
 }  // namespace
 }  // namespace brickfs

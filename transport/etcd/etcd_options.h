@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace brickfs {
 
@@ -15,6 +16,16 @@ struct EtcdOptions {
   std::string password_path;  // has the user's password, as a secret file has its secret
 
   bool tls() const { return !ca_path.empty(); }
+  bool operator==(const EtcdOptions&) const = default;
 };
+
+// What an option of that name sets: "ca", "cert", "key", "user", "password". Null: there is none.
+inline std::string* etcd_option(EtcdOptions& options, std::string_view name) {
+  if (name == "ca") return &options.ca_path;
+  if (name == "cert") return &options.cert_path;
+  if (name == "key") return &options.key_path;
+  if (name == "user") return &options.user;
+  return name == "password" ? &options.password_path : nullptr;
+}
 
 }  // namespace brickfs
