@@ -62,7 +62,7 @@ Result<std::unique_ptr<VolumeSet>> open_once(const MountCommand& command, const 
                                              const VolumeOptions& options, Holder& holder, std::string* why) {
   why->clear();
   SourceFailure failure;
-  auto volume = open_source(source, command.source, {secret, {}}, options, command.grow, failure);
+  auto volume = open_source(source, command.source, {secret, command.etcd}, options, command.grow, failure);
   if (!volume.ok()) *why = describe(volume.error(), command, failure);
   holder = failure.holder;
   return volume;

@@ -99,7 +99,8 @@ class Replicas : public ::testing::Test {
     Bytes bytes(length);
     const std::vector<LocalSlice> slices{{bytes.data(), static_cast<uint32_t>(length), 0}};
     Batch batch;
-    batch.transfers.push_back(Transfer{.direction = Direction::kRead, .handle = handle->front(), .offset = address % kBlockBytes, .local = slices});
+    batch.transfers.push_back(Transfer{
+        .direction = Direction::kRead, .handle = handle->front(), .offset = address % kBlockBytes, .local = slices});
     session->submit(batch);
     EXPECT_TRUE(session->wait(batch).ok());
     EXPECT_TRUE(session->close().ok());
@@ -349,7 +350,8 @@ TEST_F(Replicas, WhatACrashInterruptedIsMadeEqual) {
     Bytes bytes = filled(4096, 9);
     const std::vector<LocalSlice> slices{{bytes.data(), 4096, 0}};
     Batch batch;
-    batch.transfers.push_back(Transfer{.direction = Direction::kWrite, .handle = handle->front(), .offset = 0, .local = slices});
+    batch.transfers.push_back(
+        Transfer{.direction = Direction::kWrite, .handle = handle->front(), .offset = 0, .local = slices});
     session->submit(batch);
     ASSERT_TRUE(session->wait(batch).ok());
     ASSERT_TRUE(session->close().ok());

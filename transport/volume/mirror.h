@@ -198,7 +198,7 @@ class Mirror final {
   BlockSet diverged_ ABSL_GUARDED_BY(mutex_);                // a write was given up: the first replica's bytes hold
   VolumeClient* joining_ ABSL_GUARDED_BY(mutex_) = nullptr;  // repair()'s, not yet of those that are watched
   std::optional<Clock::time_point> joining_away_since_ ABSL_GUARDED_BY(mutex_);
-  bool said_map_trouble_ = false;   // keep_map()'s
+  bool said_map_trouble_ = false;  // keep_map()'s
 
   // Local keys: with replicas that have their own, a key stands for one of each.
   struct Memory {

@@ -216,7 +216,11 @@ Status VolumeSet::Replicating::check_generations() {
       return refuse(fmt::format("{} holds something else", candidate.entry.source), EUCLEAN);
     }
     const auto mark = TRY(read_replica_mark(*candidate.client, candidate.place));
-    if (!mark) continue;
+    if (!mark) {
+      // One that was being made, or somebody else's.
+      if (listed.size() == 1 && listed[0].count == 1 && !map_.holder) continue;
+      return refuse(fmt::format("{} holds something else", candidate.entry.source), EUCLEAN);
+    }
     if (mark->set != map_.set || mark->replica != candidate.entry.id) {
       return refuse(fmt::format("{} belongs to another volume ({})", candidate.entry.source, text_of(mark->set)),
                     EUCLEAN);
