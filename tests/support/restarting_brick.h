@@ -19,7 +19,7 @@ class RestartingBrick {
  public:
   // store_blocks 0: volatile. `volume`: one that it has beside the default one.
   RestartingBrick(uint64_t memory_blocks, uint64_t store_blocks, const std::string& volume = {}) {
-    if (!volume.empty()) config_.volumes.push_back({.name = volume});
+    if (!volume.empty()) config_.volumes.push_back({volume, std::nullopt});
     std::string name = (std::filesystem::temp_directory_path() / "brickfs-restart.XXXXXX").string();
     EXPECT_NE(mkdtemp(name.data()), nullptr);
     directory_ = name;

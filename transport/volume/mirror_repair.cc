@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "transport/base/log.h"
 #include "transport/volume/mirror.h"
@@ -182,6 +183,7 @@ void Mirror::take_out(Replica& replica) {
   replica.state = ReplicaState::kStale;
   // Behind that: who saw it in sync has rows by now.
   const BlockSet active = active_.active();
+  replica.client->give_up_silent(milliseconds(1));  // of a brick that is silent nothing is waited for
   replica.client->interrupt();
   replica.suspect = false;
   replica.wanted_out = false;

@@ -13,6 +13,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "transport/base/log.h"
 #include "transport/brick/source.h"
