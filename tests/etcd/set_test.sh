@@ -32,7 +32,7 @@ refused 1 'this takes a brick, and etcd:// names a set' status "$SET"
 refused 1 'this takes a brick, and etcd:// names a set' volume list "etcd://127.0.0.1:$ETCD_PORT"
 exits 4 explain "$SET"
 if said=$(timeout 20 "$BRICKFS" "$SET" "$MNT" 2>&1); then die "$SET is mounted"; fi
-grep -q 'etcd:// names a set' <<<"$said" || die "mount says: $said"
+grep -q 'etcd knows no set home' <<<"$said" || die "mount says: $said"
 
 say "what does not fit together"
 refused 1 'secret is wrong or missing' set create "$SET" --replicas 2 "$(brick a)" "$(brick b)"
