@@ -6,7 +6,9 @@ command -v etcd >/dev/null && command -v etcdctl >/dev/null || { echo "left out:
 export ETCDCTL_API=3
 declare -A ETCD_PID BRICK_PID BRICK_PORT BRICK_KIND
 ETCD_PORT=
+ETCD_COMMAND=()
 ETCDCTL=()
+BRICK_SIZE=64M
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
@@ -16,26 +18,30 @@ start_etcd() {
   for try in 1 2 3; do  # another may take a port before etcd does
     ETCD_PORT=$(free_port) peer=$(free_port)
     rm -rf "$WORK/etcd-$name"
-    etcd --name "$name" --data-dir "$WORK/etcd-$name" --logger zap --log-level error --unsafe-no-fsync \
-      --listen-client-urls "$scheme://127.0.0.1:$ETCD_PORT" --advertise-client-urls "$scheme://127.0.0.1:$ETCD_PORT" \
-      --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
-      --initial-cluster "$name=http://127.0.0.1:$peer" "$@" >>"$WORK/etcd-$name.log" 2>&1 &
-    ETCD_PID[$name]=$!
-    BACKGROUND_PIDS+=("$!")
-    if within 15 etcd_answers "$name" "$scheme"; then return; fi
+    ETCD_COMMAND=(etcd --name "$name" --data-dir "$WORK/etcd-$name" --logger zap --log-level error --unsafe-no-fsync
+      --listen-client-urls "$scheme://127.0.0.1:$ETCD_PORT" --advertise-client-urls "$scheme://127.0.0.1:$ETCD_PORT"
+      --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer"
+      --initial-cluster "$name=http://127.0.0.1:$peer" "$@")
+    if run_etcd "$name"; then return; fi
     kill -9 "${ETCD_PID[$name]}" 2>/dev/null || true
   done
   die "etcd does not start: $(tail -n 1 "$WORK/etcd-$name.log")"
 }
+run_etcd() {  # NAME: what start_etcd started last, on the same ports and with what it has stored
+  "${ETCD_COMMAND[@]}" >>"$WORK/etcd-$1.log" 2>&1 &
+  ETCD_PID[$1]=$!
+  BACKGROUND_PIDS+=("$!")
+  within 15 etcd_answers "$1" "${ETCD_SCHEME:-http}"
+}
 etcd_answers() { timeout 5 etcdctl --endpoints "$2://127.0.0.1:$ETCD_PORT" "${ETCDCTL[@]}" endpoint health; }
 kill_etcd() { kill -9 "${ETCD_PID[$1]}"; wait "${ETCD_PID[$1]}" 2>/dev/null || true; }
 
-# start_brick_of_set NAME [BRICKD OPTION]...: or the same again on its port. Durable, if BRICK_KIND[NAME] is.
+# start_brick_of_set NAME [BRICKD OPTION]...: or the same again on its port, of BRICK_SIZE. Durable, unless BRICK_KIND[NAME] is volatile.
 start_brick_of_set() {
   local name=$1 store=(); shift
-  [ "${BRICK_KIND[$name]:-durable}" = volatile ] || store=(--file "$WORK/$name.store" --size 64M)
+  [ "${BRICK_KIND[$name]:-durable}" = volatile ] || store=(--file "$WORK/$name.store" --size "$BRICK_SIZE")
   rm -f "$WORK/$name.port"
-  "$BRICKD" --listen "tcp://127.0.0.1:${BRICK_PORT[$name]:-0}" --port-file "$WORK/$name.port" --memory 64M "${store[@]}" \
+  "$BRICKD" --listen "tcp://127.0.0.1:${BRICK_PORT[$name]:-0}" --port-file "$WORK/$name.port" --memory "$BRICK_SIZE" "${store[@]}" \
     --foreground "$@" 2>>"$WORK/brickd-$name.log" &
   BRICK_PID[$name]=$!
   BACKGROUND_PIDS+=("$!")

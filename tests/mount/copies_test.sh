@@ -1,0 +1,184 @@
+#!/usr/bin/env bash
+# A volume of two copies on three bricks, with a real etcd: files are written and read while bricks are killed, stopped and started again, etcd is
+# away, and the client is killed. Nothing is lost, all comes back in sync by itself, and then the copies are equal.
+#   copies_test.sh volatile|durable [SECONDS]     with SECONDS: random trouble for so long, else a little of each
+. "$(dirname "$0")/../etcd/lib.sh"
+kind=$1 seconds=${2:-}
+seed=${BRICKFS_SEED:-$RANDOM}
+say "$kind bricks, seed $seed"
+RANDOM=$seed
+BRICK_SIZE=256M
+LOAD=$TESTS/mount/copies_load.py
+LOAD_PID=
+round=0
+bricks=(a b c)
+
+brick_again() { start_brick_of_set "$1" --volume default.2; }
+for name in "${bricks[@]}"; do BRICK_KIND[$name]=$kind; brick_again "$name"; done
+start_etcd only
+SOURCE=etcd://127.0.0.1:$ETCD_PORT/default
+etcdctl() { timeout 10 "$(type -P etcdctl)" --endpoints "127.0.0.1:$ETCD_PORT" "$@"; }
+
+kill_client() {
+  local pid; pid=$(brickfs_pid) || die "no brickfs serves $MNT"
+  kill -9 "$pid"
+  within 10 test ! -d "/proc/$pid" || die "a killed brickfs stays"
+  umount -i -l "$MNT"
+}
+start_load() {
+  round=$((round + 1))
+  mkdir "$WORK/load-$round"
+  timeout -k 5 900 "$LOAD" run "$MNT/load-$round" "$WORK/load-$round" $((seed * 100 + round)) >"$WORK/load.out" 2>"$WORK/load.log" &
+  LOAD_PID=$!
+  BACKGROUND_PIDS+=("$LOAD_PID")
+}
+end_load() {  # ends by itself, having read everything once more
+  kill "$LOAD_PID"
+  within 120 test ! -d "/proc/$LOAD_PID" || die "the load does not end: operations hang"
+  wait "$LOAD_PID" || die "the load (exit $?): $(cat "$WORK/load.log")"
+  say "load: $(cat "$WORK/load.out")"
+  rm -rf "$MNT/load-$round" "$WORK/load-$round"
+}
+load_crashed() {  # its client did, and there is a new one
+  within 60 test ! -d "/proc/$LOAD_PID" || die "the load does not see that its client is dead"
+  wait "$LOAD_PID" && die "the load ends well without its client" || [ $? = 3 ] || die "the load: $(cat "$WORK/load.log")"
+}
+verify_crashed() {
+  timeout 60 "$LOAD" verify "$MNT/load-$round" "$WORK/load-$round" >"$WORK/verify.out" 2>"$WORK/verify.log" || die "lost: $(cat "$WORK/verify.log")"
+  rm -rf "$MNT/load-$round" "$WORK/load-$round"
+}
+# How many calls are logged: it grows as long as operations get through.
+progress() { cat "$WORK/load-$round"/w* 2>/dev/null | wc -l; }
+grows() { [ "$(progress)" -gt "$1" ]; }
+goes_on() { within "${1:-60}" grows "$(($(progress) + 20))" || die "nothing goes on: $2"; }
+
+is_well() { timeout 20 "$BRICKCTL" set status "$SOURCE" >"$WORK/status" 2>&1; }
+is_out() { local said=0; is_well || said=$?; [ "$said" != 0 ] && grep -qE "$(brick "$1")/.*: stale since" "$WORK/status"; }
+await_out() { within 60 is_out "$1" || die "$1 is not left out: $(cat "$WORK/status")"; }
+await_well() { within 120 is_well || die "it is not in sync again: $(cat "$WORK/status")"; }
+
+# Each copy of each place is read by a mount that changes nothing and to which the map names that copy alone.
+compare_copies() {
+  local key map sums=() which
+  key=/brickfs/$(etcdctl get --print-value-only /brickfs/names/default)/map
+  etcdctl get --print-value-only "$key" >"$WORK/map"
+  for which in 0 1; do
+    python3 - "$WORK/map" "$which" <<'PYTHON' | etcdctl put "$key" >/dev/null
+import json, sys
+map = json.load(open(sys.argv[1]))
+for place in map["places"]:
+    for number, replica in enumerate(place["replicas"]):
+        assert replica["state"] == "in sync", map
+        if number != int(sys.argv[2]):
+            replica |= {"state": "stale", "since": map["generation"]}
+json.dump(map, sys.stdout)
+PYTHON
+    mount_brickfs ro
+    sums+=("$(timeout 120 bash -c "$(declare -f tree_checksum); tree_checksum '$MNT'")")
+    unmount_brickfs
+    etcdctl put "$key" <"$WORK/map" >/dev/null
+  done
+  [ "${sums[0]}" = "${sums[1]}" ] || die "the copies differ"
+}
+
+exits 0 set create "$SOURCE" --replicas 2 "$(brick a)" "$(brick b)" "$(brick c)"
+mount_brickfs
+mkdir "$MNT/keep"
+for i in $(seq 1 40); do head -c $((i * 3331)) /dev/urandom >"$MNT/keep/$i"; done
+head -c 20M /dev/urandom >"$MNT/keep/large"
+sync "$MNT/keep/large"
+kept=$(tree_checksum "$MNT/keep")
+kept_is_kept() { [ "$(tree_checksum "$MNT/keep")" = "$kept" ] || die "other files have changed: $1"; }
+
+a_brick_is_killed() {  # NAME
+  say "brick $1 is killed, and comes back"
+  kill_brick_of_set "$1"
+  await_out "$1"
+  goes_on 60 "brick $1 is dead"
+  brick_again "$1"
+  await_well
+}
+a_brick_stops() {  # NAME SECONDS
+  say "brick $1 stops for $2 s"
+  kill -STOP "${BRICK_PID[$1]}"
+  sleep "$2"
+  kill -CONT "${BRICK_PID[$1]}"
+  goes_on 60 "brick $1 was stopped"
+  await_well
+}
+etcd_is_killed() {
+  say "etcd is killed, and nobody minds"
+  kill_etcd only
+  goes_on 60 "etcd is away"
+  run_etcd only || die "etcd does not come back"
+}
+a_brick_dies_without_etcd() {  # NAME
+  say "brick $1 dies while etcd is away: operations wait until it is back"
+  local before
+  kill_etcd only
+  kill_brick_of_set "$1"
+  sleep 2.5
+  before=$(progress)
+  sleep 1
+  ! grows "$before" || die "operations end although brick $1 cannot have been left out"
+  run_etcd only || die "etcd does not come back"
+  goes_on 60 "etcd is back"
+  await_out "$1"
+  brick_again "$1"
+  await_well
+}
+client_is_killed() {  # [NAME of a brick that dies with it]
+  say "the client is killed${1:+, and with it brick $1}"
+  local began
+  kill_client
+  [ -z "${1:-}" ] || kill_brick_of_set "$1"
+  load_crashed
+  began=$(now_ms)
+  mount_brickfs
+  say "the mount took $(($(now_ms) - began)) ms"
+  verify_crashed
+  kept_is_kept "the client was killed"
+  start_load
+  [ -z "${1:-}" ] || brick_again "$1"
+  await_well
+}
+under_load() {  # COMMAND...
+  start_load
+  goes_on 60 "all is well"
+  "$@"
+  goes_on 60 "all is well again"
+  end_load
+}
+
+if [ -z "$seconds" ]; then
+  under_load a_brick_is_killed a
+  under_load a_brick_is_killed b
+  under_load a_brick_stops c 3
+  under_load etcd_is_killed
+  under_load a_brick_dies_without_etcd b
+  under_load client_is_killed
+else
+  end=$(($(now_ms) + seconds * 1000))
+  while [ "$(now_ms)" -lt "$end" ]; do
+    name=${bricks[RANDOM % 3]}
+    case $((RANDOM % 8)) in
+      0 | 1 | 2) under_load a_brick_is_killed "$name" ;;
+      3) under_load a_brick_stops "$name" $((1 + RANDOM % 12)) ;;
+      4) under_load etcd_is_killed ;;
+      5) under_load a_brick_dies_without_etcd "$name" ;;
+      6) under_load client_is_killed ;;
+      7) under_load client_is_killed "$name" ;;
+    esac
+  done
+fi
+
+kept_is_kept "at the end"
+unmount_brickfs
+is_well || die "not all is in sync after the unmount: $(cat "$WORK/status")"
+say "the copies are equal"
+compare_copies
+is_well || die "the comparison has changed the set: $(cat "$WORK/status")"
+mount_brickfs
+kept_is_kept "after all"
+unmount_brickfs
+say "passed"
