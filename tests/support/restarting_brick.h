@@ -44,6 +44,10 @@ class RestartingBrick {
   void restart() {
     faults_->lose([this] { replace_store(config_.store_path); });
   }
+  void restart_without_volumes() {
+    config_.volumes.clear();
+    restart();
+  }
   // From now on each commit is remembered, and restart_from_commit() brings the brick back as the last one left it.
   void remember_commits() {
     copy(config_.store_path, directory_ / "committed");

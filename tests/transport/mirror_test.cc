@@ -384,6 +384,27 @@ TEST_F(Replicas, AReplicaThatIsNotThereAtTheMountIsLeftOut) {
   EXPECT_EQ(on_brick('a', raw(kData.start), 4096), filled(4096, 2));
 }
 
+// As a volatile brick is that was started again without --volume: the others are there.
+TEST_F(Replicas, ABrickThatHasTheVolumeNoMoreIsLeftOut) {
+  start(3, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  ASSERT_TRUE(set->close().ok());
+  const MapReplica gone = entry(0, 1);
+  ASSERT_TRUE(gone.source.ends_with("/default.2")) << gone.source;
+  bricks_.at(gone.source)->restart_without_volumes();
+  set.reset();
+  const auto began = std::chrono::steady_clock::now();
+  set = open();
+  ASSERT_NE(set, nullptr);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, milliseconds(3'000));
+  EXPECT_EQ(entry(0, 1).state, ReplicaState::kStale);
+  EXPECT_EQ(entry(1, 1).state, ReplicaState::kInSync);
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1));
+}
+
 TEST_F(Replicas, AStaleOneIsNeverReadAlone) {
   start(2, 2, 0);
   auto set = open();

@@ -191,7 +191,8 @@ Status VolumeSet::Replicating::open_all() {
     for (Candidate& candidate : candidates_) {
       if (candidate.entry.state != ReplicaState::kInSync || candidate.client != nullptr) continue;
       const Status status = open_one(candidate);
-      if (status.ok()) continue;
+      // Without its volume the brick was wiped; it has nothing to wait for.
+      if (status.ok() || status.code() == ENOENT) continue;
       if (!is_absence(status.error())) {
         return status.code() == EBUSY
                    ? status
