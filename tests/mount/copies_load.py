@@ -143,7 +143,10 @@ class Worker:
         try:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             size = self.log.files[name].records * RECORD
-            data = self.timed("read", lambda: os.pread(descriptor, size + 1, 0))
+            data, part = b"", True
+            while part:  # as for writes
+                part = self.timed("read", lambda: os.pread(descriptor, size + 1 - len(data), len(data)))
+                data += part
         finally:
             os.close(descriptor)
         if len(data) != size:

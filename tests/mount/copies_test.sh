@@ -127,12 +127,53 @@ a_brick_dies_without_etcd() {  # NAME
   brick_again "$1"
   await_well
 }
+a_brick_flaps() {  # NAME
+  say "brick $1 is killed, and again while it is brought up to date"
+  for _ in 1 2 3; do
+    kill_brick_of_set "$1"
+    await_out "$1"
+    brick_again "$1"
+    sleep "0.$((RANDOM % 10))"
+  done
+  await_well
+}
+its_source_dies_meanwhile() {  # NAME OTHER: durable bricks
+  say "brick $1 is killed; while it is brought up to date, brick $2"
+  kill_brick_of_set "$1"
+  await_out "$1"
+  brick_again "$1"
+  sleep "0.$((RANDOM % 10))"
+  kill_brick_of_set "$2"
+  sleep 2
+  brick_again "$2"
+  await_well
+}
+client_is_killed_meanwhile() {  # NAME
+  say "brick $1 is killed; while it is brought up to date, the client"
+  kill_brick_of_set "$1"
+  await_out "$1"
+  brick_again "$1"
+  sleep "0.$((RANDOM % 10))"
+  client_is_killed
+}
+all_are_killed() {  # durable bricks
+  say "the client and all bricks are killed"
+  local name
+  kill_client
+  for name in "${bricks[@]}"; do kill_brick_of_set "$name"; done
+  load_crashed
+  for name in "${bricks[@]}"; do brick_again "$name"; done
+  mount_again
+}
 client_is_killed() {  # [NAME of a brick that dies with it]
   say "the client is killed${1:+, and with it brick $1}"
-  local began
   kill_client
   [ -z "${1:-}" ] || kill_brick_of_set "$1"
   load_crashed
+  mount_again "$@"
+}
+mount_again() {  # [NAME of a brick that is away]
+  local began
   began=$(now_ms)
   mount_brickfs
   say "the mount took $(($(now_ms) - began)) ms"
@@ -161,13 +202,18 @@ else
   end=$(($(now_ms) + seconds * 1000))
   while [ "$(now_ms)" -lt "$end" ]; do
     name=${bricks[RANDOM % 3]}
-    case $((RANDOM % 8)) in
-      0 | 1 | 2) under_load a_brick_is_killed "$name" ;;
-      3) under_load a_brick_stops "$name" $((1 + RANDOM % 12)) ;;
-      4) under_load etcd_is_killed ;;
-      5) under_load a_brick_dies_without_etcd "$name" ;;
-      6) under_load client_is_killed ;;
-      7) under_load client_is_killed "$name" ;;
+    other=${bricks[RANDOM % 3]}
+    case $((RANDOM % 12)) in
+      0 | 1) under_load a_brick_is_killed "$name" ;;
+      2) under_load a_brick_stops "$name" $((1 + RANDOM % 12)) ;;
+      3) under_load etcd_is_killed ;;
+      4) under_load a_brick_dies_without_etcd "$name" ;;
+      5) under_load client_is_killed ;;
+      6) under_load client_is_killed "$name" ;;
+      7 | 8) under_load a_brick_flaps "$name" ;;
+      9) under_load client_is_killed_meanwhile "$name" ;;
+      10) [ "$kind$name" = "durable$other" ] || [ "$kind" = volatile ] || under_load its_source_dies_meanwhile "$name" "$other" ;;
+      11) [ "$kind" = volatile ] || under_load all_are_killed ;;
     esac
   done
 fi
