@@ -112,6 +112,17 @@ etcd_is_killed() {
   goes_on 60 "etcd is away"
   run_etcd only || die "etcd does not come back"
 }
+a_brick_dies_while_etcd_hangs() {  # NAME
+  say "brick $1 dies while etcd is stopped"
+  kill -STOP "${ETCD_PID[only]}"
+  kill_brick_of_set "$1"
+  sleep 7
+  kill -CONT "${ETCD_PID[only]}"
+  goes_on 60 "etcd goes on"
+  await_out "$1"
+  brick_again "$1"
+  await_well
+}
 a_brick_dies_without_etcd() {  # NAME
   say "brick $1 dies while etcd is away: operations wait until it is back"
   local before
@@ -203,7 +214,7 @@ else
   while [ "$(now_ms)" -lt "$end" ]; do
     name=${bricks[RANDOM % 3]}
     other=${bricks[RANDOM % 3]}
-    case $((RANDOM % 12)) in
+    case $((RANDOM % 13)) in
       0 | 1) under_load a_brick_is_killed "$name" ;;
       2) under_load a_brick_stops "$name" $((1 + RANDOM % 12)) ;;
       3) under_load etcd_is_killed ;;
@@ -213,7 +224,8 @@ else
       7 | 8) under_load a_brick_flaps "$name" ;;
       9) under_load client_is_killed_meanwhile "$name" ;;
       10) [ "$kind$name" = "durable$other" ] || [ "$kind" = volatile ] || under_load its_source_dies_meanwhile "$name" "$other" ;;
-      11) [ "$kind" = volatile ] || under_load all_are_killed ;;
+      11) under_load a_brick_dies_while_etcd_hangs "$name" ;;
+      12) [ "$kind" = volatile ] || under_load all_are_killed ;;
     esac
   done
 fi

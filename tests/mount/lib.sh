@@ -24,7 +24,8 @@ BRICKD_PID=
 BRICKD_PORT=0
 BRICKD_LISTEN=(tcp://127.0.0.1)
 BRICKD_ARGS=()
-BACKGROUND_PIDS=()
+BACKGROUND_PIDS=()  # children of the test
+OTHER_PIDS=()
 
 # A namespace of mounts that a test makes for itself begins with a copy of all others' mounts, and keeps each alive as long as it is there itself.
 leave_mounts_of_others() {
@@ -63,7 +64,10 @@ clean_up() {
   set +e
   trap - EXIT INT TERM
   local pid dir
-  for pid in "${BACKGROUND_PIDS[@]}"; do kill -9 "$pid" 2>/dev/null; done
+  for pid in "${BACKGROUND_PIDS[@]}"; do  # one that has ended may have given its number to somebody else's process
+    ! grep -qx "PPid:[[:space:]]*$$" "/proc/$pid/status" 2>/dev/null || kill -9 "$pid" 2>/dev/null
+  done
+  for pid in "${OTHER_PIDS[@]}"; do kill -9 "$pid" 2>/dev/null; done
   grep -o " $WORK[^ ]* fuse.brickfs " /proc/self/mounts | cut -d' ' -f2 | sort -r | while read -r dir; do
     timeout 20 umount "$dir" 2>/dev/null || umount -l "$dir" 2>/dev/null
   done

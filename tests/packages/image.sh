@@ -50,7 +50,7 @@ boot_image() {
   NSPAWN=$!
   BACKGROUND_PIDS+=("$NSPAWN")
   within 30 leader || die "the image does not boot"
-  BACKGROUND_PIDS+=("$LEADER")  # it would outlive a systemd-nspawn that is killed, with all that runs in it
+  OTHER_PIDS+=("$LEADER")  # it would outlive a systemd-nspawn that is killed, with all that runs in it
   within 90 system_is_up || die "the image does not come up: $(inside systemctl --failed --no-legend 2>&1)"
 }
 leader() { LEADER=$(cut -d' ' -f1 "/proc/$NSPAWN/task/$NSPAWN/children") && [ -n "$LEADER" ]; }
