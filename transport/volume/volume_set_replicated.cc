@@ -318,7 +318,9 @@ Status VolumeSet::Replicating::verify() {
     const auto stat = candidate.client->stat();
     if (!stat.ok()) return stat.error();
   }
-  return set_.keeper_->refresh();
+  const Status seen = set_.keeper_->refresh();
+  const std::string trouble = set_.keeper_->trouble();
+  return seen.ok() || trouble.empty() ? seen : refuse(trouble, seen.code());
 }
 
 Result<std::unique_ptr<VolumeSet>> VolumeSet::open(std::unique_ptr<MapStore> store, BrickMaker make,
