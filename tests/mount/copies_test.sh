@@ -25,6 +25,7 @@ kill_client() {
   within 10 test ! -d "/proc/$pid" || die "a killed brickfs stays"
   umount -i -l "$MNT"
 }
+has_no_client() { ! brickfs_pid "$1"; }
 start_load() {
   round=$((round + 1))
   mkdir "$WORK/load-$round"
@@ -138,6 +139,30 @@ a_brick_dies_without_etcd() {  # NAME
   brick_again "$1"
   await_well
 }
+a_brick_is_wiped() {  # NAME: a durable one
+  say "brick $1 is killed, and comes back with an empty store"
+  kill_brick_of_set "$1"
+  rm "$WORK/$1.store"
+  await_out "$1"
+  brick_again "$1"
+  await_well
+}
+another_takes_over() {
+  say "another client takes the volume over"
+  local pid; pid=$(brickfs_pid)
+  mkdir -p "$WORK/other"
+  as_another_host setsid "$BRICKFS" "$SOURCE" "$WORK/other" -f -o steal >>"$WORK/other.log" 2>&1 </dev/null &
+  BACKGROUND_PIDS+=("$!")
+  within 60 grep -q 'is mounted at' "$WORK/other.log" || die "it cannot be taken over: $(tail -n 1 "$WORK/other.log")"
+  within 60 test ! -d "/proc/$LOAD_PID" || die "the load does not see that it has lost the volume"
+  wait "$LOAD_PID" && die "the load ends well without its volume" || [ $? = 3 ] || die "the load: $(cat "$WORK/load.log")"
+  kill "$(brickfs_pid "$WORK/other")"
+  within 60 has_no_client "$WORK/other" || die "the other client does not end"
+  rm "$WORK/other.log"
+  umount -l "$MNT"
+  within 60 test ! -d "/proc/$pid" || die "the former client does not end"
+  mount_again
+}
 a_brick_flaps() {  # NAME
   say "brick $1 is killed, and again while it is brought up to date"
   for _ in 1 2 3; do
@@ -214,7 +239,7 @@ else
   while [ "$(now_ms)" -lt "$end" ]; do
     name=${bricks[RANDOM % 3]}
     other=${bricks[RANDOM % 3]}
-    case $((RANDOM % 13)) in
+    case $((RANDOM % 15)) in
       0 | 1) under_load a_brick_is_killed "$name" ;;
       2) under_load a_brick_stops "$name" $((1 + RANDOM % 12)) ;;
       3) under_load etcd_is_killed ;;
@@ -225,7 +250,9 @@ else
       9) under_load client_is_killed_meanwhile "$name" ;;
       10) [ "$kind$name" = "durable$other" ] || [ "$kind" = volatile ] || under_load its_source_dies_meanwhile "$name" "$other" ;;
       11) under_load a_brick_dies_while_etcd_hangs "$name" ;;
-      12) [ "$kind" = volatile ] || under_load all_are_killed ;;
+      12) under_load another_takes_over ;;
+      13) [ "$kind" = volatile ] || under_load a_brick_is_wiped "$name" ;;
+      14) [ "$kind" = volatile ] || under_load all_are_killed ;;
     esac
   done
 fi
