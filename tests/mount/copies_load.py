@@ -158,7 +158,8 @@ class Worker:
 
     def run(self):
         os.makedirs(self.directory)
-        while not self.stop.is_set():
+        parent = os.getppid()
+        while not self.stop.is_set() and os.getppid() == parent:
             names = len(self.names())
             choice = self.random.random()
             if names < 4 or (choice < 0.2 and names < 25):

@@ -29,7 +29,7 @@ has_no_client() { ! brickfs_pid "$1"; }
 start_load() {
   round=$((round + 1))
   mkdir "$WORK/load-$round"
-  timeout -k 5 900 "$LOAD" run "$MNT/load-$round" "$WORK/load-$round" $((seed * 100 + round)) >"$WORK/load.out" 2>"$WORK/load.log" &
+  "$LOAD" run "$MNT/load-$round" "$WORK/load-$round" $((seed * 100 + round)) >"$WORK/load.out" 2>"$WORK/load.log" &
   LOAD_PID=$!
   BACKGROUND_PIDS+=("$LOAD_PID")
 }
@@ -260,6 +260,7 @@ fi
 kept_is_kept "at the end"
 unmount_brickfs
 is_well || die "not all is in sync after the unmount: $(cat "$WORK/status")"
+check_volume
 say "the copies are equal"
 compare_copies
 is_well || die "the comparison has changed the set: $(cat "$WORK/status")"
