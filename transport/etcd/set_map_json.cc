@@ -18,6 +18,7 @@ using MapJson = nlohmann::ordered_json;  // in the order in which it is written
 
 constexpr size_t kSourceBytes = 4096;
 constexpr size_t kDomainBytes = 255;
+constexpr uint64_t kMostBlocks = UINT64_MAX / kBlockBytes;
 constexpr std::array kStates = {ReplicaState::kInSync, ReplicaState::kSyncing, ReplicaState::kStale};
 
 std::string hex(uint64_t number) { return fmt::format("{:016x}", number); }
@@ -31,10 +32,15 @@ std::optional<uint64_t> from_hex(std::string_view text) {
 }
 
 MapJson to_json(const MapReplica& replica) {
-  return {{"id", format_id(replica.id)}, {"source", replica.source},
-          {"domain", replica.domain},    {"state", name_of(replica.state)},
-          {"since", replica.since},      {"boot", hex(static_cast<uint64_t>(replica.boot))},
-          {"leaving", replica.leaving}};
+  MapJson json = {{"id", format_id(replica.id)}, {"source", replica.source},
+                  {"domain", replica.domain},    {"state", name_of(replica.state)},
+                  {"since", replica.since},      {"boot", hex(static_cast<uint64_t>(replica.boot))},
+                  {"leaving", replica.leaving}};
+  if (replica.total_blocks > 0) {
+    json["copied_blocks"] = replica.copied_blocks;
+    json["total_blocks"] = replica.total_blocks;
+  }
+  return json;
 }
 
 MapJson to_json(const MapHolder& holder) {
@@ -70,6 +76,9 @@ class Reader {
       return found->get<uint64_t>();
     complain(name, fmt::format("is no number from 0 to {}", most));
     return 0;
+  }
+  uint64_t number_or_0(const MapJson& json, const char* name, uint64_t most) {
+    return json.contains(name) ? number(json, name, most) : 0;
   }
   bool flag(const MapJson& json, const char* name) {
     const MapJson* const found = find(json, name);
@@ -122,6 +131,8 @@ MapReplica read_replica(Reader& reader, const MapJson& json) {
   replica.since = reader.number(json, "since", limits::kGeneration);
   replica.boot = BootId{reader.hex_number(json, "boot")};
   replica.leaving = reader.flag(json, "leaving");
+  replica.copied_blocks = reader.number_or_0(json, "copied_blocks", kMostBlocks);
+  replica.total_blocks = reader.number_or_0(json, "total_blocks", kMostBlocks);
   return replica;
 }
 

@@ -163,11 +163,14 @@ class Mirror final {
   void take_out(Replica& replica);
   Status bring_back(Replica& replica);
   Status bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client);
+  Status begin_with_mark(VolumeClient& client, const MapReplica& entry);
   Status admit(Replica& replica, std::unique_ptr<VolumeClient>& client, BlockSet& to_copy);
   void adopt_map(const SetMap& map);
+  bool drop_leaving();
   void drop(const MemberId& id);
   MapReplica* find(SetMap& map, const MemberId& id) const;
   Status copy_held(Replica& replica, const BlockSet& blocks);
+  void tell_progress(const Replica& replica, uint64_t copied, uint64_t total);
   static Status make_alike(VolumeClient& source, VolumeClient& target, BlockSet& to_copy);
   Status copy_block(VolumeClient& source, VolumeClient& target, BlockAddress block) const;
   bool repair_diverged();

@@ -3,8 +3,8 @@
 //
 // **Coming back.** Fenced by being opened; the list of blocks made alike; written along from then on, with the rows
 // that are there; what it misses copied, block by block, each while nobody writes to it; committed; in sync by a change
-// of the map. What it misses is known if its brick has not restarted and this client took it out: blocks with a row
-// then, and what was written, allocated or freed since. Else it is everything.
+// of the map, which lets those go that leave. What it misses is known if its brick has not restarted and this client
+// took it out: blocks with a row then, and what was written, allocated or freed since. Else it is everything.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -25,6 +25,7 @@ constexpr milliseconds kLastRetry{10'000};
 constexpr milliseconds kLastRest{30'000};
 constexpr milliseconds kSteady{60'000};  // one that lasts so long does not flap
 constexpr uint64_t kCopyBytes = kMiB;
+constexpr milliseconds kTellEvery{2'000};
 
 }  // namespace
 
@@ -165,8 +166,7 @@ void Mirror::take_out(Replica& replica) {
               return other.id != entry->id && other.state == ReplicaState::kInSync;
             });
     if (stays) return false;
-    entry->state = ReplicaState::kStale;
-    entry->since = map.generation + 1;
+    set_state(*entry, ReplicaState::kStale, map.generation + 1);
     return true;
   });
   if (stays) return;
@@ -205,7 +205,12 @@ void Mirror::keep_map() {
     replicas = written();
   }
   for (Replica* replica : replicas) {
-    if (replica->wanted_out.load() && may_leave(*replica)) take_out(*replica);
+    bool leaves = false;
+    {
+      const SharedLock roster(roster_mutex_);
+      leaves = replica->wanted_out.load() && may_leave(*replica);
+    }
+    if (leaves) take_out(*replica);
   }
   for (Replica* replica : replicas) {
     if (replica->state.load() != ReplicaState::kInSync || replica->client->is_away()) continue;
@@ -227,7 +232,10 @@ void Mirror::adopt_map(const SetMap& map) {
   if (place_ >= map.places.size()) return;
   for (const MapReplica& entry : map.places[place_].replicas) {
     const auto known = std::ranges::find_if(replicas_, [&](const auto& one) { return one->entry.id == entry.id; });
-    if (known != replicas_.end()) continue;
+    if (known != replicas_.end()) {
+      (*known)->entry.leaving = entry.leaving;
+      continue;
+    }
     auto replica = std::make_unique<Replica>();
     replica->entry = entry;
     replica->name = entry.source;
@@ -253,8 +261,11 @@ void Mirror::stop_repair() {
 bool Mirror::repair() {
   if (!writable_ || no_repair_.load()) return false;
   adopt_map(keeper_->map());
-  if (repair_diverged()) return true;
-  for (const auto& replica : replicas_) {
+  if (drop_leaving() || repair_diverged()) return true;
+  Targets due;
+  for (const auto& replica : replicas_) due.push_back(replica.get());
+  std::ranges::stable_partition(due, [](const Replica* replica) { return !replica->entry.leaving; });
+  for (Replica* replica : due) {
     if (is_written(*replica) || Clock::now() < replica->retry_at) continue;
     {
       MutexLock lock(mutex_);
@@ -345,8 +356,10 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
     if (status.code() == ESTALE) fail(status);
     return gone ? Status(Error(ENOENT, "it is not in the map any more")) : status;
   };
-  TRY(note([](SetMap&, MapReplica& entry) { entry.state = ReplicaState::kSyncing; }));
+  TRY(note([](SetMap&, MapReplica& entry) { set_state(entry, ReplicaState::kSyncing, entry.since); }));
 
+  // Whoever goes on after a crash has to know what is in it.
+  if (!its_own) TRY(begin_with_mark(*client, replica.entry));
   // Most of it before operations have to wait for the rest.
   TRY(make_alike(first(), *client, to_copy));
   if (all) to_copy = BlockSet{TRY(first().list())};
@@ -358,22 +371,11 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
   if (status.ok()) status = mark(joined, replica.entry);
   if (status.ok()) status = joined.commit();
   if (status.ok() && session.suspect_blocks > 0) status = joined.commit_blocks(TRY(joined.list()), {}, {});
-  std::vector<MemberId> dropped;
   if (status.ok() && replica.wanted_out.load()) status = Error(ENOTCONN, "it went away meanwhile");
   if (status.ok()) {
-    status = note([&](SetMap& map, MapReplica& entry) {
-      entry.state = ReplicaState::kInSync;
-      entry.since = 0;
+    status = note([&](SetMap&, MapReplica& entry) {
+      set_state(entry, ReplicaState::kInSync, 0);
       entry.boot = joined.session().boot;
-      auto& entries = map.places[place_].replicas;
-      const auto lasting = static_cast<uint64_t>(std::ranges::count_if(
-          entries, [](const MapReplica& one) { return one.state == ReplicaState::kInSync && !one.leaving; }));
-      dropped.clear();
-      if (lasting < map.wanted) return;
-      for (const MapReplica& one : entries) {
-        if (one.leaving) dropped.push_back(one.id);
-      }
-      std::erase_if(entries, [](const MapReplica& one) { return one.leaving; });
     });
   }
   if (!status.ok()) {
@@ -388,8 +390,14 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
     replica.missed.clear();
   }
   log::info("{} is in sync", replica.name);
-  for (const MemberId& id : dropped) drop(id);
   return {};
+}
+
+// The first block, and in it what it is; nothing of the volume yet.
+Status Mirror::begin_with_mark(VolumeClient& client, const MapReplica& entry) {
+  if (!contains_block(TRY(client.list()), first_block())) TRY(client.alloc(first_block_of(place_)));
+  TRY(mark(client, entry));
+  return client.commit_blocks(std::vector{first_block_of(place_)}, {}, {});
 }
 
 // Written along from now on. It is there what the source is but for `to_copy`.
@@ -418,6 +426,9 @@ Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, Bl
 // Half of the time is the foreground's, if there is any.
 Status Mirror::copy_held(Replica& replica, const BlockSet& blocks) {
   Status status;
+  const uint64_t total = blocks.count();
+  uint64_t copied = 0;
+  auto tell_at = Clock::now() + kTellEvery;
   uint64_t operations = operations_.load();
   blocks.for_each(1, [&](BlockRange block) {
     const auto began = Clock::now();
@@ -433,9 +444,53 @@ Status Mirror::copy_held(Replica& replica, const BlockSet& blocks) {
     if (status.code() == ENOENT) status = Status();  // freed meanwhile, there too
     if (operations_.load() != operations) std::this_thread::sleep_for(Clock::now() - began);
     operations = operations_.load();
+    ++copied;
+    if (status.ok() && Clock::now() >= tell_at) {
+      tell_progress(replica, copied, total);
+      tell_at = Clock::now() + kTellEvery;
+    }
     return status.ok();
   });
   return status;
+}
+
+// If the map cannot be told, the copy goes on.
+void Mirror::tell_progress(const Replica& replica, uint64_t copied, uint64_t total) {
+  static_cast<void>(keeper_->change([&](SetMap& map) {
+    MapReplica* const entry = find(map, replica.entry.id);
+    if (entry == nullptr || entry->state != ReplicaState::kSyncing) return false;
+    entry->copied_blocks = copied;
+    entry->total_blocks = total;
+    return true;
+  }));
+}
+
+// Replicas that leave, once others have their part.
+bool Mirror::drop_leaving() {
+  const auto to_drop = [this](const SetMap& map) {
+    std::vector<MemberId> ids;
+    if (place_ >= map.places.size()) return ids;
+    const auto& entries = map.places[place_].replicas;
+    const auto lasting = static_cast<uint64_t>(std::ranges::count_if(
+        entries, [](const MapReplica& one) { return one.state == ReplicaState::kInSync && !one.leaving; }));
+    if (lasting < map.wanted) return ids;
+    for (const MapReplica& one : entries) {
+      if (one.leaving) ids.push_back(one.id);
+    }
+    return ids;
+  };
+  if (to_drop(keeper_->map()).empty()) return false;
+  std::vector<MemberId> dropped;
+  const Status status = keeper_->change([&](SetMap& map) {
+    dropped = to_drop(map);
+    if (dropped.empty()) return false;
+    std::erase_if(map.places[place_].replicas, [](const MapReplica& one) { return one.leaving; });
+    return true;
+  });
+  if (status.code() == ESTALE) fail(status);
+  if (!status.ok()) return false;
+  for (const MemberId& id : dropped) drop(id);
+  return !dropped.empty();
 }
 
 // What another has taken the place of: its blocks are given back.
@@ -456,9 +511,11 @@ void Mirror::drop(const MemberId& id) {
   const auto listed = gone->client->list();
   if (!listed.ok()) return;
   for (const BlockRange& blocks : *listed) {
-    if (!gone->client->free(blocks).ok()) return;
+    if (!gone->client->free(blocks).ok()) break;
   }
-  if (gone->client->commit().ok()) static_cast<void>(gone->client->close());
+  // Not commit(), which for place 0 writes into its first block.
+  static_cast<void>(gone->client->commit_blocks({}, {}, {}));
+  static_cast<void>(gone->client->close());
 }
 
 }  // namespace brickfs

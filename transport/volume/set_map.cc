@@ -65,6 +65,12 @@ Status check_map(const SetMap& map, std::string* why) {
   return {};
 }
 
+void set_state(MapReplica& replica, ReplicaState state, uint64_t since) {
+  replica.state = state;
+  replica.since = since;
+  replica.copied_blocks = replica.total_blocks = 0;
+}
+
 Result<std::vector<MapPlace>> plan_places(const std::vector<NamedBrick>& bricks, uint64_t replicas,
                                           const std::string& volume, std::string* why) {
   const size_t count = bricks.size();

@@ -30,6 +30,9 @@ struct MapReplica {
   uint64_t since = 0;    // not in sync: since this generation. 0: never was
   BootId boot{};         // of the brick, when it was last known to have everything; 0: never
   bool leaving = false;  // to be dropped, as soon as there are as many others in sync as are wanted
+  // Of what is being brought up to date; 0 of 0: nothing, or that has only begun.
+  uint64_t copied_blocks = 0;
+  uint64_t total_blocks = 0;
   bool operator==(const MapReplica&) const = default;
 };
 
@@ -63,6 +66,9 @@ struct SetMap {
 
 // EUCLEAN, with one line in `why`: this is no map (no place, a replica twice, none in sync ...).
 Status check_map(const SetMap& map, std::string* why);
+
+// Of another state from now on, and nothing copied yet.
+void set_state(MapReplica& replica, ReplicaState state, uint64_t since);
 
 // Places for bricks, as they were named: with as many bricks as replicas one place on all of them, else one place for
 // each brick, with its further replicas on the next ones that are in other domains, so that what a lost brick had is

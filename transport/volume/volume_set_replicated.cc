@@ -219,8 +219,8 @@ Status VolumeSet::Replicating::check_generations() {
     }
     const auto mark = TRY(read_replica_mark(*candidate.client, candidate.place));
     if (!mark) {
-      // One that was being made, or somebody else's.
-      if (listed.size() == 1 && listed[0].count == 1 && !map_.holder) continue;
+      // Its making did not end, and so nothing was written to it.
+      if (listed.size() == 1 && listed[0].count == 1) continue;
       return refuse(fmt::format("{} holds something else", candidate.entry.source), EUCLEAN);
     }
     if (mark->set != map_.set || mark->replica != candidate.entry.id) {
@@ -292,10 +292,10 @@ Status VolumeSet::Replicating::claim() {
       for (MapReplica& entry : map.places[candidate.place].replicas) {
         if (entry.id != candidate.entry.id) continue;
         if (entry.state == ReplicaState::kInSync && candidate.left_out) {
-          entry.since = map.generation + 1;
+          set_state(entry, ReplicaState::kStale, map.generation + 1);
           names.push_back(entry.source);
         }
-        if (candidate.left_out) entry.state = ReplicaState::kStale;
+        if (candidate.left_out) set_state(entry, ReplicaState::kStale, entry.since);
         if (candidate.client != nullptr) entry.boot = candidate.client->session().boot;
         candidate.entry = entry;
       }
