@@ -173,9 +173,39 @@ CLI::App* add_set_action(CLI::App& set, Arguments& arguments, const char* name, 
   return sub;
 }
 
+CLI::App* add_set_change(CLI::App& set, Arguments& arguments, const char* name, const char* what) {
+  CLI::App* sub = add_set_action(set, arguments, name, what);
+  sub->add_option("--admin-secret-file", arguments.command.admin_secret_file,
+                  "what the bricks ask administrators for: makes the volumes that are missing")
+      ->type_name("PATH");
+  return sub;
+}
+
+void add_set_changes(CLI::App& set, Arguments& arguments) {
+  SetOptions& options = arguments.command.set;
+  const auto add_no_wait = [&](CLI::App* sub) {
+    sub->add_flag("--no-wait", options.no_wait, "only say it to the holder, which has to be there");
+  };
+  CLI::App* replace = add_set_change(set, arguments, "replace", "move all copies of a brick to a new one");
+  replace->add_option("BRICK", options.bricks, "the old one, and the new one")->required()->expected(2);
+  replace->add_option("--domain", options.domains, "of the new brick (itself)")->type_name("NAME")->expected(1);
+  add_no_wait(replace);
+  CLI::App* drain = add_set_change(set, arguments, "drain", "move all copies of a brick to the others");
+  drain->add_option("BRICK", options.bricks, "")->required()->expected(1);
+  add_no_wait(drain);
+  CLI::App* remove = add_set_action(set, arguments, "remove", "say that a brick without copies is not of the set");
+  remove->add_option("BRICK", options.bricks, "")->required()->expected(1);
+  CLI::App* add = add_set_change(set, arguments, "add", "new places on new bricks, to which new data goes");
+  add->add_option("BRICK", options.bricks, "rdma://HOST[:PORT][,HOST[:PORT]] or tcp://HOST[:PORT]")->required();
+  add->add_option("--domain", options.domains, "what fails together has one NAME")
+      ->type_name("BRICK=NAME")
+      ->allow_extra_args(false);
+  add_no_wait(add_set_change(set, arguments, "rebalance", "move copies until the bricks have as many, or one more"));
+}
+
 void add_set(CLI::App& app, Arguments& arguments) {
   SetOptions& options = arguments.command.set;
-  CLI::App* set = app.add_subcommand("set", "make a replicated set, and tell how its copies are");
+  CLI::App* set = app.add_subcommand("set", "make a replicated set, tell how its copies are, and change its bricks");
   set->require_subcommand(1);
   CLI::App* create = add_set_action(*set, arguments, "create", "make a set of empty volumes");
   create
@@ -194,6 +224,7 @@ void add_set(CLI::App& app, Arguments& arguments) {
   add_set_action(*set, arguments, "status",
                  "each copy, and whether its brick answers; exit 0: all is well, 3: it works, with fewer copies than "
                  "wanted, 4: it does not work, 1: cannot be told");
+  add_set_changes(*set, arguments);
 }
 
 // The rest throws CLI::Error, as the parser itself does.
@@ -276,7 +307,9 @@ int run(const Command& command) {
   if (command.verb == "profile") return run_profile(command);
   if (command.verb == "top") return run_top(command);
   if (command.verb == "volume") return run_volume(command);
-  if (command.verb == "set") return command.set.action == "create" ? run_set_create(command) : run_set_status(command);
+  if (command.verb == "set" && command.set.action == "create") return run_set_create(command);
+  if (command.verb == "set" && command.set.action == "status") return run_set_status(command);
+  if (command.verb == "set") return run_set_change(command);
   return run_block_call(command);
 }
 

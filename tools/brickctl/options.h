@@ -29,11 +29,12 @@ struct PingOptions {
 };
 
 struct SetOptions {
-  std::string action;  // create, status
+  std::string action;  // create, status, replace, drain, remove, add, rebalance
   EtcdOptions etcd;
-  uint64_t replicas = 0;             // the rest: of create
+  uint64_t replicas = 0;             // of create
   std::vector<std::string> bricks;   // tcp:// and rdma:// sources without a volume
-  std::vector<std::string> domains;  // BRICK=NAME
+  std::vector<std::string> domains;  // BRICK=NAME, of replace NAME
+  bool no_wait = false;              // of what moves copies
 };
 
 }  // namespace brickfs

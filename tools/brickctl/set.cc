@@ -15,7 +15,7 @@
 #include "fs/source/source_brick.h"
 #include "tools/brickctl/commands.h"
 #include "tools/brickctl/json.h"
-#include "tools/brickctl/target.h"
+#include "tools/brickctl/set_volumes.h"
 #include "transport/base/printable.h"
 #include "transport/base/random.h"
 #include "transport/base/size.h"
@@ -27,43 +27,8 @@ namespace {
 
 constexpr size_t kDomainBytes = 255;
 
-Error refuse(std::string* why, std::string text, int code = EINVAL) {
-  *why = std::move(text);
-  return Error(code, "a set");
-}
-
-// "tcp://a:20470".
-Result<std::string> name_of_brick(const std::string& text, std::string* why) {
-  const Source source = TRY(parse_source(text, why));
-  if ((source.kind != SourceKind::kTcp && source.kind != SourceKind::kRdma) || source.is_set())
-    return refuse(why, fmt::format("{}: a brick of a set is tcp://HOST[:PORT] or rdma://HOST[:PORT][,...]", text));
-  if (source.volume != kDefaultVolume)
-    return refuse(why, fmt::format("{}: a brick is meant here, not a volume of it", text));
-  return brick_of(format_source(source));
-}
-
-Status name_domain(const std::string& text, std::vector<NamedBrick>& bricks, std::string* why) {
-  const size_t equals = text.find('=');
-  const std::string domain = equals == text.npos ? "" : text.substr(equals + 1);
-  if (domain.empty() || domain.size() > kDomainBytes || printable(domain) != domain)
-    return refuse(why, fmt::format("--domain {}: BRICK=NAME is wanted", text));
-  const std::string brick = TRY(name_of_brick(text.substr(0, equals), why));
-  const auto named = std::ranges::find(bricks, brick, &NamedBrick::brick);
-  if (named == bricks.end()) return refuse(why, fmt::format("--domain {}: that brick is not named", text));
-  named->domain = domain;
-  return {};
-}
-
 Result<std::vector<MapPlace>> plan(const Command& command, const Source& source, std::string* why) {
-  std::vector<NamedBrick> bricks;
-  for (const std::string& text : command.set.bricks) {
-    std::string brick = TRY(name_of_brick(text, why));
-    if (std::ranges::find(bricks, brick, &NamedBrick::brick) != bricks.end())
-      return refuse(why, brick + " is named twice");
-    bricks.push_back({std::move(brick), ""});
-  }
-  for (const std::string& text : command.set.domains) TRY(name_domain(text, bricks, why));
-  return plan_places(bricks, command.set.replicas, source.volume, why);
+  return plan_places(TRY(name_bricks(command.set, why)), command.set.replicas, source.volume, why);
 }
 
 // The map before there is anything in the volumes.
@@ -89,103 +54,6 @@ std::vector<MapReplica*> replicas_of(SetMap& map) {
   }
   return all;
 }
-
-// The volumes of a set to be, held by this command so that nobody puts something there meanwhile.
-class EmptyVolumes {
- public:
-  explicit EmptyVolumes(const Command& command) : command_(command) {}
-  ~EmptyVolumes() {
-    for (const Target& target : targets_) static_cast<void>(target.brick->close());  // nothing was done in it
-  }
-  EmptyVolumes(const EmptyVolumes&) = delete;
-  EmptyVolumes& operator=(const EmptyVolumes&) = delete;
-
-  // All of the map's, whose boots are filled in. What is missing is made, if there is an administrator's secret.
-  Status open(SetMap& map, std::string* why) {
-    std::vector<MapReplica*> missing;
-    for (MapReplica* replica : replicas_of(map)) {
-      const Status there = look(*replica, why);
-      if (there.code() == ENOENT) missing.push_back(replica);
-      if (!there.ok() && there.code() != ENOENT) return there;
-    }
-    if (!missing.empty()) TRY(make_all(missing, why));
-    for (const MapReplica* replica : replicas_of(map)) TRY(hold(*replica, why));
-    return {};
-  }
-
- private:
-  // At the brick, beside the others.
-  Status look(MapReplica& replica, std::string* why) {
-    const auto stat = look_at_brick(replica.source, command_.secret_file, why);
-    if (!stat.ok()) return refuse(why, fmt::format("{}: {}", replica.source, *why), stat.code());
-    replica.boot = stat->boot;
-    const std::string brick = brick_of(replica.source);
-    const auto [known, is_new] = bricks_.emplace(stat->boot, brick);
-    if (!is_new && known->second != brick)
-      return refuse(why, fmt::format("{} and {} are one brick", known->second, brick));
-    if (!first_) first_.emplace(brick, stat->durability);
-    const auto& [first, durability] = *first_;
-    if (durability == stat->durability) return {};
-    const bool is_durable = durability == Durability::kDurable;
-    return refuse(why, fmt::format("{} is a {} brick, and {} a {} one: they have to be alike", first,
-                                   is_durable ? "durable" : "volatile", brick, is_durable ? "volatile" : "durable"));
-  }
-
-  Status hold(const MapReplica& replica, std::string* why) {
-    const auto of_replica = [&](const std::string& text, int code) -> Status {
-      return refuse(why, fmt::format("{}: {}", replica.source, text), code);
-    };
-    Target target = TRY(make_target(replica.source, command_.secret_file, why));
-    const auto session = open_session(target, OpenMode::kExclusive, why);
-    if (!session.ok()) return of_replica(*why, session.code());
-    targets_.push_back(std::move(target));
-    const auto blocks = list_blocks(*targets_.back().brick);
-    if (!blocks.ok()) return of_replica(describe_call_error(blocks.error()), blocks.code());
-    if (blocks->empty()) return {};
-    return of_replica("it is not empty, and a set begins with empty volumes", ENOTEMPTY);
-  }
-
-  Status make_all(const std::vector<MapReplica*>& missing, std::string* why) {
-    if (command_.admin_secret_file.empty()) return refuse(why, describe_missing(missing), ENOENT);
-    const Secret secret = TRY(read_secret_file(command_.admin_secret_file, why));
-    for (MapReplica* replica : missing) {
-      TRY(make(*replica, secret, why));
-      TRY(look(*replica, why));
-    }
-    return {};
-  }
-
-  static Status make(const MapReplica& replica, const Secret& secret, std::string* why) {
-    Target target{replica.source, TRY(parse_source(replica.source, why)), nullptr};
-    AdminRequest request;
-    request.action = AdminAction::kCreate;
-    request.volume = target.source.volume;
-    why->clear();
-    const auto answer = administer(target.source, secret, request, why);
-    if (!answer.ok()) {
-      return refuse(why, fmt::format("{}: {}", replica.source, describe_admin_error(target, answer.error(), *why)),
-                    answer.code());
-    }
-    if (answer->status == 0 || answer->status == EEXIST) return {};
-    return refuse(why, fmt::format("{}: the brick does not make it: {}", replica.source, std::strerror(answer->status)),
-                  answer->status);
-  }
-
-  static std::string describe_missing(const std::vector<MapReplica*>& missing) {
-    std::string text = "volumes are missing; --admin-secret-file PATH makes them, or make them by:";
-    for (const MapReplica* replica : missing) {
-      const std::string brick = brick_of(replica->source);
-      text += fmt::format(" brickctl volume create {} {};", brick, replica->source.substr(brick.size() + 1));
-    }
-    text.pop_back();
-    return text;
-  }
-
-  const Command& command_;
-  std::vector<Target> targets_;  // with a session
-  std::map<BootId, std::string> bricks_;
-  std::optional<std::pair<std::string, Durability>> first_;
-};
 
 int tell(const Command& command, const Source& source, const SetMap& map, bool made) {
   if (command.json) {
@@ -233,14 +101,55 @@ int put_first_map(const Command& command, const Source& source, MapStore& store,
   return fail(command, trouble + "; it may be made all the same: repeat this command");
 }
 
+Status name_domain(const std::string& text, std::vector<NamedBrick>& bricks, std::string* why) {
+  const size_t equals = text.find('=');
+  const std::string domain = equals == text.npos ? "" : text.substr(equals + 1);
+  if (!is_domain(domain)) return refuse_set(why, fmt::format("--domain {}: BRICK=NAME is wanted", text));
+  const std::string brick = TRY(name_of_brick(text.substr(0, equals), why));
+  const auto named = std::ranges::find(bricks, brick, &NamedBrick::brick);
+  if (named == bricks.end()) return refuse_set(why, fmt::format("--domain {}: that brick is not named", text));
+  named->domain = domain;
+  return {};
+}
+
 }  // namespace
 
+Error refuse_set(std::string* why, std::string text, int code) {
+  *why = std::move(text);
+  return Error(code, "a set");
+}
+
 std::string brick_of(const std::string& source) { return source.substr(0, source.rfind('/')); }
+
+bool is_domain(const std::string& text) {
+  return !text.empty() && text.size() <= kDomainBytes && printable(text) == text;
+}
+
+Result<std::string> name_of_brick(const std::string& text, std::string* why) {
+  const Source source = TRY(parse_source(text, why));
+  if ((source.kind != SourceKind::kTcp && source.kind != SourceKind::kRdma) || source.is_set())
+    return refuse_set(why, fmt::format("{}: a brick of a set is tcp://HOST[:PORT] or rdma://HOST[:PORT][,...]", text));
+  if (source.volume != kDefaultVolume)
+    return refuse_set(why, fmt::format("{}: a brick is meant here, not a volume of it", text));
+  return brick_of(format_source(source));
+}
+
+Result<std::vector<NamedBrick>> name_bricks(const SetOptions& options, std::string* why) {
+  std::vector<NamedBrick> bricks;
+  for (const std::string& text : options.bricks) {
+    std::string brick = TRY(name_of_brick(text, why));
+    if (std::ranges::find(bricks, brick, &NamedBrick::brick) != bricks.end())
+      return refuse_set(why, brick + " is named twice");
+    bricks.push_back({std::move(brick), ""});
+  }
+  for (const std::string& text : options.domains) TRY(name_domain(text, bricks, why));
+  return bricks;
+}
 
 Result<std::unique_ptr<MapStore>> open_map_store(const Command& command, Source& source, std::string* why) {
   source = TRY(parse_source(command.source, why));
   if (source.kind != SourceKind::kEtcd)
-    return refuse(why, "a replicated set is named by etcd://HOST[:PORT][,HOST[:PORT]]/VOLUME");
+    return refuse_set(why, "a replicated set is named by etcd://HOST[:PORT][,HOST[:PORT]]/VOLUME");
   return Result<std::unique_ptr<MapStore>>(TRY(EtcdMapStore::open(source, command.set.etcd, why)));
 }
 
@@ -257,7 +166,7 @@ int run_set_create(const Command& command) {
   SetMap map = first_map(*places, command.set.replicas);
   if (!check_map(map, &why).ok()) return fail(command, why);
   EmptyVolumes volumes(command);
-  if (!volumes.open(map, &why).ok()) return fail(command, why);
+  if (!volumes.open(replicas_of(map), &why).ok()) return fail(command, why);
   return put_first_map(command, source, **store, map);
 }
 

@@ -58,6 +58,7 @@ std::string describe_state(const MapReplica& replica) {
   std::string text = name_of(replica.state);
   if (replica.state != ReplicaState::kInSync && replica.since > 0)
     text += fmt::format(" since generation {}", replica.since);
+  if (replica.total_blocks > 0) text += fmt::format(", {} %", 100 * replica.copied_blocks / replica.total_blocks);
   return text + (replica.leaving ? ", leaving" : "");
 }
 
@@ -144,6 +145,8 @@ Json to_json(const MapReplica& replica, const Look& look) {
           {"state", name_of(replica.state)},
           {"since", replica.since},
           {"leaving", replica.leaving},
+          {"copied_blocks", replica.copied_blocks},
+          {"total_blocks", replica.total_blocks},
           {"answers", answers},
           {"why_not", answers ? Json() : Json(look.why)},
           {"lost", answers && has_forgotten(replica, *look.stat)},

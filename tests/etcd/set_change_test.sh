@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# brickctl set replace, drain, add, remove and rebalance: with and without a mount, under load, and when brickctl is killed on the way.
+. "$(dirname "$0")/lib.sh"
+etcdctl() { command etcdctl --endpoints "127.0.0.1:$ETCD_PORT" "$@"; }
+
+secret admin "the administrator's line"
+secret clients "the clients' line"
+start_etcd only
+SET=etcd://127.0.0.1:$ETCD_PORT/home
+BRICK_KIND[v]=volatile
+for name in a b c d e; do start_brick_of_set "$name" --secret-file "$WORK/clients" --admin-secret-file "$WORK/admin"; done
+start_brick_of_set v --secret-file "$WORK/clients" --admin-secret-file "$WORK/admin"
+KNOWN=(--secret-file "$WORK/clients")
+ADMIN=("${KNOWN[@]}" --admin-secret-file "$WORK/admin")
+SOURCE=$SET
+mount_set() { mount_brickfs "secret=$WORK/clients"; }
+
+copies_on() { "$BRICKCTL" set status "$SET" "${KNOWN[@]}" --json | python3 -c 'import json,sys; print(sum(x["brick"] == sys.argv[1] for p in json.load(sys.stdin)["places"] for x in p["replicas"]))' "$(brick "$1")"; }
+is_well() { exits 0 set status "$SET" "${KNOWN[@]}"; ! grep -q leaving "$WORK/out" || die "$*: $(cat "$WORK/out")"; }
+sums() { (cd "$MNT" && find . -type f | sort | xargs md5sum); }
+data_is_right() { timeout 60 bash -c "cd '$MNT' && md5sum --quiet -c '$WORK/sums'" || die "$*: data is not as it was"; }
+
+say "usage"
+exits 0 set create "$SET" --replicas 2 "$(brick a)" "$(brick b)" "${ADMIN[@]}"
+refused 2 'BRICK' set replace "$SET" "$(brick a)"
+refused 1 'named twice' set replace "$SET" "$(brick a)" "$(brick a)" "${ADMIN[@]}"
+refused 1 'has a copy of it already' set replace "$SET" "$(brick a)" "$(brick b)" "${ADMIN[@]}"
+refused 1 'has no copy of this set' set replace "$SET" "$(brick c)" "$(brick d)" "${ADMIN[@]}"
+refused 1 'volumes are missing' set replace "$SET" "$(brick a)" "$(brick c)" "${KNOWN[@]}"
+refused 1 'is a durable brick, and .* a volatile one' set replace "$SET" "$(brick a)" "$(brick v)" "${ADMIN[@]}"
+refused 1 'in the domain .* of another copy' set replace "$SET" "$(brick a)" "$(brick c)" --domain "$(brick b)" "${ADMIN[@]}"
+refused 1 'no other brick of the set can have its copy' set drain "$SET" "$(brick a)" "${ADMIN[@]}"
+refused 1 'set drain' set remove "$SET" "$(brick a)"
+is_well "after refusals"
+
+say "replaced under load on a mount"
+mount_set
+for i in 1 2 3 4 5 6; do head -c 1200000 /dev/urandom >"$MNT/file$i"; done
+sums >"$WORK/sums"
+(set +e; i=0; while [ ! -e "$WORK/enough" ]; do echo "line $i" >>"$MNT/log" && sync "$MNT/log" && echo $((++i)) >"$WORK/lines" || echo failed >"$WORK/load_failed"; dd if=/dev/zero of="$MNT/over" bs=64k count=8 conv=notrunc status=none; done) &
+LOAD=$!
+exits 0 set replace "$SET" "$(brick a)" "$(brick c)" "${ADMIN[@]}" --json
+fields_are_documented "set replace" "$WORK/out"
+json "$WORK/out" '(r["copies"], r["done"]) == (1, True)' || die "replace --json: $(cat "$WORK/out")"
+is_well replace
+[ "$(copies_on a) $(copies_on c)" = "0 1" ] || die "the copy has not moved"
+exits 0 set replace "$SET" "$(brick a)" "$(brick c)" "${ADMIN[@]}"
+kill_brick_of_set a
+sleep 0.3
+touch "$WORK/enough"; wait "$LOAD"
+[ ! -e "$WORK/load_failed" ] || die "the load failed"
+[ "$(wc -l <"$MNT/log")" = "$(cat "$WORK/lines")" ] || die "lines of the log are lost"
+rm "$MNT/over"
+sums >"$WORK/sums"
+unmount_brickfs
+start_brick_of_set a --secret-file "$WORK/clients" --admin-secret-file "$WORK/admin"
+kill_brick_of_set b
+mount_set
+data_is_right "from the new copy alone"
+unmount_brickfs
+start_brick_of_set b --secret-file "$WORK/clients" --admin-secret-file "$WORK/admin"
+
+say "replaced on a set that is not mounted, and brickctl killed on the way"
+for delay in 0.05 0.15 0.3 0.6; do
+  timeout -s KILL "$delay" "$BRICKCTL" set replace "$SET" "$(brick c)" "$(brick d)" "${ADMIN[@]}" >/dev/null 2>&1 || true
+done
+exits 0 set replace "$SET" "$(brick c)" "$(brick d)" "${ADMIN[@]}"
+is_well "replace without a mount"
+[ "$(copies_on c) $(copies_on d) $(copies_on b)" = "0 1 1" ] || die "the copy has not moved"
+
+say "a place more, and new data in it"
+exits 0 set add "$SET" "$(brick e)" "${ADMIN[@]}"
+grep -q 'it has 2 places now' "$WORK/out" || die "add: $(cat "$WORK/out")"
+exits 0 set add "$SET" "$(brick e)" "${ADMIN[@]}"
+grep -q 'are of it already' "$WORK/out" || die "add again: $(cat "$WORK/out")"
+mount_set
+data_is_right "after add"
+for i in 11 12 13 14 15 16; do head -c 2200000 /dev/urandom >"$MNT/file$i"; done
+sync "$MNT/file16"
+sums >"$WORK/sums"
+exits 0 set status "$SET" "${KNOWN[@]}"
+grep -A1 'place 1' "$WORK/out" | grep -qE 'in sync; answers, ([0-9.]+ MiB|[1-9])' || die "nothing is in the new place: $(cat "$WORK/out")"
+
+say "drained on the mount, and rebalanced"
+exits 0 set add "$SET" "$(brick a)" "${ADMIN[@]}"
+grep -q 'from the next mount on' "$WORK/out" || die "add on a mount: $(cat "$WORK/out")"
+unmount_brickfs
+mount_set
+exits 0 set drain "$SET" "$(brick b)" "${ADMIN[@]}"
+is_well drain
+[ "$(copies_on b)" = 0 ] || die "drain leaves copies"
+exits 0 set remove "$SET" "$(brick b)"
+grep -q 'it has no copy' "$WORK/out" || die "remove: $(cat "$WORK/out")"
+kill_brick_of_set b
+data_is_right "after drain"
+unmount_brickfs
+exits 0 set rebalance "$SET" "${ADMIN[@]}"
+[ "$(($(copies_on a) + $(copies_on d) + $(copies_on e)))" = 6 ] || die "copies are lost"
+[ "$(copies_on a) $(copies_on d) $(copies_on e)" = "2 2 2" ] || die "not even: $(copies_on a) $(copies_on d) $(copies_on e)"
+mount_set
+data_is_right "after rebalance"
+unmount_brickfs
+is_well "at the end"
+
+say "passed"

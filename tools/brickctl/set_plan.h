@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Changes of a replicated set, as edits of its map: a replica to come is added as stale, and the one that it takes the
+// place of is said to leave. The holder does the rest (transport/volume/mirror_repair.cc). A plan that is made again
+// finds what is in the map already.
+//
+// Threads: none of its own.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "transport/base/result.h"
+#include "transport/volume/set_map.h"
+
+namespace brickfs {
+
+struct SetPlan {
+  std::vector<MemberId> coming;   // replicas that take the place of others, new in the map or not
+  std::vector<MemberId> leaving;  // those others
+  std::vector<MemberId> fresh;    // new in the map: their volumes have to be empty
+};
+
+// All edit the map. With one line in `why`: EINVAL. `volume`: as in plan_places().
+
+// To `fresh` all that `brick` has. ENOENT: it has nothing.
+Result<SetPlan> plan_replace(SetMap& map, const std::string& brick, const NamedBrick& fresh, const std::string& volume,
+                             std::string* why);
+// To the other bricks of the set, those first that have least.
+Result<SetPlan> plan_drain(SetMap& map, const std::string& brick, const std::string& volume, std::string* why);
+// From the bricks that have most to those that have least, at most one replica of each place.
+Result<SetPlan> plan_rebalance(SetMap& map, const std::string& volume, std::string* why);
+// A new place for each brick that begins none, with its further replicas on those that have least.
+Result<SetPlan> plan_add(SetMap& map, const std::vector<NamedBrick>& bricks, const std::string& volume,
+                         std::string* why);
+
+// Replicas on a brick that do not leave.
+size_t load_of(const SetMap& map, const std::string& brick);
+const MapReplica* find_replica(const SetMap& map, const MemberId& id);
+
+}  // namespace brickfs

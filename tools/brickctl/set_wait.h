@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waits until replicas that come are in sync, and those that leave are gone. The holder of the volume does that; if
+// there is none, or it is dead, this process becomes it until then, as a mount would.
+//
+// Threads: of one; the open set has its own.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "tools/brickctl/commands.h"
+#include "tools/brickctl/progress_bar.h"
+#include "tools/brickctl/set_plan.h"
+#include "transport/brick/source.h"
+#include "transport/volume/set_map.h"
+#include "transport/volume/volume_set.h"
+
+namespace brickfs {
+
+class SetWait {
+ public:
+  SetWait(const Command& command, const Source& source, MapStore& store, SetPlan plan)
+      : command_(command), source_(source), store_(store), plan_(std::move(plan)) {}
+
+  // EINTR: by a signal. Else, with one line in `why`: the map cannot be had for a long time, or nobody has the volume
+  // and it cannot be opened.
+  Status run(std::string* why);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool is_done(const SetMap& map) const;
+  void show(const SetMap& map);
+  Status take_part(const SetMap& map, std::string* why);
+  Status open(std::string* why);
+
+  const Command& command_;
+  const Source& source_;
+  MapStore& store_;
+  const SetPlan plan_;
+  ProgressBar bar_;
+  std::map<MemberId, uint64_t> totals_;  // as last seen
+  uint64_t generation_ = 0;
+  Clock::time_point changed_at_ = Clock::now();
+  Clock::time_point try_at_{};
+  std::unique_ptr<VolumeSet> set_;  // while this process is the holder
+};
+
+}  // namespace brickfs
