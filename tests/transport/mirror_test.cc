@@ -625,6 +625,36 @@ TEST_F(MovedReplicas, ThePlaceWithTheCommitRecordsMoves) {
   EXPECT_EQ(on_brick('d', raw(kData.start), 4096), filled(4096, 4));
 }
 
+// What was committed first after a mount counts, though earlier mounts have committed more often.
+TEST_F(Replicas, TheLastCommitRecordIsBelieved) {
+  start(3, 2, 64);
+  uint64_t position = 0;
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  set->set_commit_position([&] { return position; });
+  for (position = 1; position <= 4; ++position) {
+    ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+    ASSERT_TRUE(set->commit().ok());
+  }
+  set->set_commit_position(nullptr);
+  ASSERT_TRUE(set->close().ok());
+  set.reset();
+  set = open();
+  ASSERT_NE(set, nullptr);
+  position = 10;
+  set->set_commit_position([&] { return position; });
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
+  ASSERT_TRUE(set->commit().ok());
+  store_->set_away(true);
+  set.reset();
+  for (auto& [source, brick] : bricks_) brick->restart();
+  set = open();
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(set->trusted_position(), std::optional<uint64_t>(10));
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 2));
+}
+
 // The client that made it ended before it had marked it.
 TEST_F(Replicas, TheMakingOfAPlaceIsCompleted) {
   start(2, 2, 0);

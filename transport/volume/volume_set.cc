@@ -255,11 +255,18 @@ Status VolumeSet::write_commit_record(VolumeClient& first, uint64_t& record_numb
                                       const Interruption* by) {
   std::vector<BootId> boots;
   for (const auto& member : members_) boots.push_back(member->session().boot);
-  StoredCommitRecord stored = encode_commit_record(id_, record_number + 1, position, boots);
-  const Piece piece{kCommitRecordAddress[(record_number + 1) % 2],
-                    {{reinterpret_cast<std::byte*>(&stored), sizeof(stored), 0}}};
+  uint64_t number = 0;
+  {
+    // Higher than all that any copy has, and never twice in the same slot.
+    MutexLock lock(mutex_);
+    number = std::max(record_number, highest_record_) + 1;
+    if (record_number > 0 && number % 2 == record_number % 2) ++number;
+    highest_record_ = number;
+  }
+  StoredCommitRecord stored = encode_commit_record(id_, number, position, boots);
+  const Piece piece{kCommitRecordAddress[number % 2], {{reinterpret_cast<std::byte*>(&stored), sizeof(stored), 0}}};
   TRY(first.write_with_commit(piece, Stage::kJournal, by));
-  ++record_number;
+  record_number = number;
   return {};
 }
 

@@ -69,6 +69,7 @@ class VolumeSet::Replicating {
   Status open_all();
   Status open_one(Candidate& candidate);
   Status check_generations();
+  Status note_record(VolumeClient& client);
   Status choose();
   Status choose_at(size_t place);
   Status claim();
@@ -208,6 +209,14 @@ Status VolumeSet::Replicating::open_all() {
   return {};
 }
 
+// The next one is higher.
+Status VolumeSet::Replicating::note_record(VolumeClient& client) {
+  const auto record = TRY(read_commit_record(client, map_.set));
+  MutexLock lock(set_.mutex_);
+  if (record) set_.highest_record_ = std::max(set_.highest_record_, record->number);
+  return {};
+}
+
 // A replica has seen a later map than there is: that one is of a backup.
 Status VolumeSet::Replicating::check_generations() {
   for (Candidate& candidate : candidates_) {
@@ -227,6 +236,7 @@ Status VolumeSet::Replicating::check_generations() {
       return refuse(fmt::format("{} belongs to another volume ({})", candidate.entry.source, text_of(mark->set)),
                     EUCLEAN);
     }
+    if (candidate.place == 0) TRY(note_record(*candidate.client));
     if (mark->generation > map_.generation) {
       return refuse(fmt::format("{} has seen generation {} of the map, which is at {}: etcd was restored from an old "
                                 "backup, whose map must not be believed",
