@@ -40,6 +40,7 @@ void SetWait::show(const SetMap& map) {
     if (replica != nullptr && replica->total_blocks > 0) totals_[id] = replica->total_blocks;
     if (totals_.contains(id)) largest = std::max(largest, totals_[id]);
   }
+  if (totals_.empty()) return bar_.show("copies begun", 0, plan_.coming.size());
   uint64_t done = 0;
   uint64_t total = 0;
   for (const MemberId& id : plan_.coming) {
