@@ -264,7 +264,7 @@ bool Mirror::repair() {
   if (drop_leaving() || repair_diverged()) return true;
   Targets due;
   for (const auto& replica : replicas_) due.push_back(replica.get());
-  std::ranges::stable_partition(due, [](const Replica* replica) { return !replica->entry.leaving; });
+  std::stable_partition(due.begin(), due.end(), [](const Replica* replica) { return !replica->entry.leaving; });
   for (Replica* replica : due) {
     if (is_written(*replica) || Clock::now() < replica->retry_at) continue;
     {
