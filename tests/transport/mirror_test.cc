@@ -63,6 +63,7 @@ class Replicas : public ::testing::Test {
     options.open.client = ClientId{client};
     options.open.client_name = "test";
     options.soft = soft_;
+    options.open.mode = mode_;
     auto store = std::make_unique<MemoryMapStore>(map_);
     store_ = store.get();
     const auto make = [this](const std::string& source, std::string*) -> Result<std::unique_ptr<Brick>> {
@@ -123,12 +124,17 @@ class Replicas : public ::testing::Test {
     brick(name).faults().refuse(true);
     brick(name).faults().lose();
   }
+  void wipe(char name, uint64_t store_blocks) {
+    bricks_.at(std::string("tcp://") + name + ":20470/default") =
+        std::make_unique<RestartingBrick>(kBlocks, store_blocks);
+  }
   void come_back(char name) { brick(name).faults().refuse(false); }
 
   std::shared_ptr<MemoryMap> map_ = std::make_shared<MemoryMap>();
   std::map<std::string, std::unique_ptr<RestartingBrick>> bricks_;
   MemoryMapStore* store_ = nullptr;
   std::optional<milliseconds> soft_;
+  OpenMode mode_ = OpenMode::kExclusive;
   SetRefusal refusal_;
 };
 
@@ -416,6 +422,63 @@ TEST_F(Replicas, AStaleOneIsNeverReadAlone) {
   brick('a').faults().refuse(true);
   EXPECT_EQ(try_open().error().code(), EHOSTUNREACH);
   EXPECT_NE(refusal_.why.find("tcp://a:20470"), std::string::npos) << refusal_.why;
+}
+
+// A durable brick whose store was replaced while nobody had the volume: it is empty, and must not be what the volume
+// is.
+TEST_F(Replicas, AWipedCopyIsNotBelieved) {
+  start(2, 2, 64);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  ASSERT_TRUE(set->commit().ok());
+  ASSERT_TRUE(set->close().ok());
+  set.reset();
+  wipe('a', 64);
+  set = open();
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1));
+  EXPECT_TRUE(is_in_state(0, ReplicaState::kInSync));
+  ASSERT_TRUE(set->close().ok());
+  set.reset();
+  EXPECT_EQ(on_brick('a', raw(kData.start), 4096), filled(4096, 1));
+  wipe('a', 64);
+  wipe('b', 64);
+  EXPECT_EQ(try_open().error().code(), ENODATA);
+}
+
+TEST_F(Replicas, ReadersGoOnAsLongAsTheMapIsWhatItWas) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  ASSERT_TRUE(set->close().ok());
+  set.reset();
+  mode_ = OpenMode::kReadOnly;
+  soft_ = milliseconds(7'000);
+  set = open();
+  ASSERT_NE(set, nullptr);
+  go_away('b');
+  std::this_thread::sleep_for(milliseconds(5'500));  // longer than what b said holds
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1));
+  SetMap map = map_->get()->map;
+  map.holder = MapHolder{ClientId{8}, "writer", ++map.generation, false};
+  map_->restore(map);
+  std::this_thread::sleep_for(milliseconds(5'500));
+  EXPECT_EQ(read(*set, raw(kData.start), 4096).code(), EIO);
+}
+
+TEST_F(Replicas, AReaderNeedsAllThatAHolderMayBeWritingTo) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  set.reset();
+  mode_ = OpenMode::kReadOnly;
+  brick('b').faults().refuse(true);
+  EXPECT_EQ(try_open().error().code(), EHOSTUNREACH);
+  EXPECT_NE(refusal_.why.find("without ro"), std::string::npos) << refusal_.why;
 }
 
 TEST_F(Replicas, AMapFromABackupIsRefused) {

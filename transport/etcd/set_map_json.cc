@@ -154,6 +154,7 @@ SetMap read_map(Reader& reader, const MapJson& json) {
     map.holder = read_holder(reader, reader.object(json["holder"], "holder"));
   for (const MapJson& one : reader.list(json, "places", limits::kBricksPerSet)) {
     MapPlace& place = map.places.emplace_back();
+    place.made = reader.flag(reader.object(one, "places"), "made");
     for (const MapJson& replica : reader.list(reader.object(one, "places"), "replicas", 2 * limits::kReplicas))
       place.replicas.push_back(read_replica(reader, reader.object(replica, "replicas")));
   }
@@ -172,7 +173,7 @@ std::string format_map(const SetMap& map) {
   for (const MapPlace& place : map.places) {
     MapJson replicas = MapJson::array();
     for (const MapReplica& replica : place.replicas) replicas.push_back(to_json(replica));
-    places.push_back({{"replicas", replicas}});
+    places.push_back({{"made", place.made}, {"replicas", replicas}});
   }
   const MapJson json = {{"format", kMapFormat},
                         {"set", format_id(map.set)},

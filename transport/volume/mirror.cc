@@ -58,6 +58,7 @@ Mirror::Mirror(size_t place, MapKeeper& keeper, OpenReplica open_replica, std::v
     replica->name = replica->entry.source;
     replica->slot = slots_++;
     if (member.client != nullptr) replica->state = ReplicaState::kInSync;
+    if (member.client == nullptr && replica->entry.state == ReplicaState::kInSync) partial_ = true;
     replica->client = std::move(member.client);
     replicas_.push_back(std::move(replica));
   }
@@ -619,8 +620,15 @@ void Mirror::watch() {
       joining_->interrupt();
     }
   }
-  if (!all_heard || !failed_.ok()) return;
+  if (!all_heard || partial_ || !failed_.ok()) return;
   confirmed_until_ = (now + kConfirmedFor).time_since_epoch().count();
+  changed_.notify_all();
+}
+
+void Mirror::confirm(Clock::time_point asked) {
+  MutexLock lock(mutex_);
+  if (!failed_.ok()) return;
+  confirmed_until_ = std::max<int64_t>(confirmed_until_, (asked + kConfirmedFor).time_since_epoch().count());
   changed_.notify_all();
 }
 

@@ -99,6 +99,9 @@ class Mirror final {
   // --- of a replicated place, by the set's threads
   // How replicas are: those that are there are confirmed, those that are not are to be taken out.
   void watch();
+  // Of readers: the map was as it was when they began, when it was last asked for. True: that is needed.
+  bool wants_map() const { return !writable_ && (partial_ || !is_confirmed_for(std::chrono::seconds(3))); }
+  void confirm(std::chrono::steady_clock::time_point asked);
   // Takes out what watch() said, tells the map of bricks that have restarted.
   void keep_map();
   // Brings back one replica that is stale or new in the map, if one is due, or makes one block equal again. False:
@@ -138,7 +141,10 @@ class Mirror final {
   bool is_written(const Replica& replica) const { return replica.state.load() != ReplicaState::kStale; }
   Targets written() const;
   Replica* first_in_sync(bool connected) const;
-  bool is_confirmed() const { return Clock::now().time_since_epoch().count() < confirmed_until_.load(); }
+  bool is_confirmed() const { return is_confirmed_for({}); }
+  bool is_confirmed_for(std::chrono::milliseconds more) const {
+    return (Clock::now() + more).time_since_epoch().count() < confirmed_until_.load();
+  }
   Status await_confirmed(const Interruption* by);
   std::span<const Piece> own_pieces(const Replica& replica, std::span<const Piece> pieces,
                                     std::vector<Piece>& storage) const;
@@ -181,6 +187,7 @@ class Mirror final {
   const OpenReplica open_replica_;
   const std::optional<std::chrono::milliseconds> soft_;
   const bool writable_ = true;
+  bool partial_ = false;  // some replica in sync was not there from the beginning
   SetId set_{};
 
   Gate gate_;  // operations are within; closed to change who takes part

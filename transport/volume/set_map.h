@@ -38,6 +38,7 @@ struct MapReplica {
 
 struct MapPlace {
   std::vector<MapReplica> replicas;  // in the order in which they are preferred
+  bool made = false;                 // those in sync have their marks, and so does each that comes to be
   bool operator==(const MapPlace&) const = default;
 };
 

@@ -354,7 +354,16 @@ void VolumeSet::start_threads() {
   run(std::chrono::milliseconds(100), [this] {
     for (const auto& member : members_) member->watch();
   });
-  if (!holds_map_) return;
+  if (!holds_map_) {
+    run(std::chrono::milliseconds(500), [this, began = keeper_->map().generation] {
+      const auto wants = [](const auto& member) { return member->wants_map(); };
+      if (std::ranges::none_of(members_, wants)) return;
+      const auto asked = std::chrono::steady_clock::now();
+      if (!keeper_->load().ok() || keeper_->map().generation != began) return;
+      for (const auto& member : members_) member->confirm(asked);
+    });
+    return;
+  }
   run(std::chrono::milliseconds(100), [this] {
     for (const auto& member : members_) member->keep_map();
   });

@@ -8,8 +8,10 @@
 // restarted since may lack what was not committed: it is brought up to date, unless all have restarted; then the first
 // is what the volume is. A volatile brick that has restarted has nothing.
 //
-// **Another client's leases.** With a replica left out here, the former holder may still be reading from it, until he
-// misses that he is not confirmed by the others: nothing is acknowledged before limits::kLease has passed.
+// **Other clients' leases.** With a replica left out here, the former holder, or a reader, may still be reading from
+// it, until he misses that he is not confirmed by the others: nothing is acknowledged before limits::kLease has passed.
+// A reader without some replica in sync looks at the map instead, again and again (Mirror::confirm()); he begins so
+// only if the volume was let go.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -62,17 +64,21 @@ class VolumeSet::Replicating {
     MapReplica entry;
     std::unique_ptr<VolumeClient> client;
     bool left_out = false;
-    std::string why;  // it is
+    bool lost = false;  // all that it had
+    std::string why;    // it is
   };
 
   Status load();
   Status open_all();
   Status open_one(Candidate& candidate);
-  Status check_generations();
+  Status check_marks();
+  Status check_mark(Candidate& candidate, bool* has_mark);
+  void leave_out(Candidate& candidate);
   Status note_record(VolumeClient& client);
   Status choose();
   Status choose_at(size_t place);
   Status claim();
+  Status note_made();
   Status verify();
   Status refuse(const std::string& why, int code);
   bool writable() const { return options_.open.mode == OpenMode::kExclusive; }
@@ -97,7 +103,7 @@ Status VolumeSet::Replicating::refuse(const std::string& why, int code) {
 Status VolumeSet::Replicating::run() {
   TRY(load());
   TRY(open_all());
-  TRY(check_generations());
+  TRY(check_marks());
   TRY(choose());
   if (writable()) {
     TRY(claim());
@@ -114,6 +120,7 @@ Status VolumeSet::Replicating::run() {
                                                      options_.soft, writable()));
   }
   for (const auto& member : set_.members_) TRY(member->settle(map_.set, unclean_));
+  if (writable()) TRY(note_made());
   set_.holds_map_ = writable();
   set_.keeps_record_ = set_.is_striped() && set_.members_[0]->session().durability == Durability::kDurable;
   if (set_.keeps_record_ && lost_tail_) {
@@ -205,8 +212,21 @@ Status VolumeSet::Replicating::open_all() {
     std::this_thread::sleep_for(kTryEvery);
   }
   fenced_at_ = Clock::now();
-  for (Candidate& candidate : candidates_) candidate.left_out = candidate.client == nullptr;
+  for (Candidate& candidate : candidates_) {
+    candidate.left_out = candidate.client == nullptr;
+    if (writable() || !candidate.left_out || candidate.entry.state != ReplicaState::kInSync || !unclean_) continue;
+    // Its holder may live, and be writing to that one alone.
+    return refuse(
+        fmt::format("{} is not there, and the volume was not let go: mount it once without ro", candidate.entry.source),
+        EHOSTUNREACH);
+  }
   return {};
+}
+
+void VolumeSet::Replicating::leave_out(Candidate& candidate) {
+  static_cast<void>(candidate.client->close());
+  candidate.client.reset();
+  candidate.left_out = true;
 }
 
 // The next one is higher.
@@ -217,33 +237,47 @@ Status VolumeSet::Replicating::note_record(VolumeClient& client) {
   return {};
 }
 
-// A replica has seen a later map than there is: that one is of a backup.
-Status VolumeSet::Replicating::check_generations() {
-  for (Candidate& candidate : candidates_) {
-    if (candidate.client == nullptr) continue;
-    const auto listed = TRY(candidate.client->list());
-    if (!contains_block(listed, first_block_of(candidate.place).start)) {
-      if (listed.empty()) continue;
-      return refuse(fmt::format("{} holds something else", candidate.entry.source), EUCLEAN);
-    }
-    const auto mark = TRY(read_replica_mark(*candidate.client, candidate.place));
-    if (!mark) {
-      // Its making did not end, and so nothing was written to it.
-      if (listed.size() == 1 && listed[0].count == 1) continue;
-      return refuse(fmt::format("{} holds something else", candidate.entry.source), EUCLEAN);
-    }
-    if (mark->set != map_.set || mark->replica != candidate.entry.id) {
-      return refuse(fmt::format("{} belongs to another volume ({})", candidate.entry.source, text_of(mark->set)),
-                    EUCLEAN);
-    }
-    if (candidate.place == 0) TRY(note_record(*candidate.client));
-    if (mark->generation > map_.generation) {
-      return refuse(fmt::format("{} has seen generation {} of the map, which is at {}: etcd was restored from an old "
-                                "backup, whose map must not be believed",
-                                candidate.entry.source, mark->generation, map_.generation),
-                    EUCLEAN);
+// What has no mark has lost its copy, once the place was made.
+Status VolumeSet::Replicating::check_marks() {
+  for (size_t place = 0; place < map_.places.size(); ++place) {
+    for (Candidate& candidate : candidates_) {
+      if (candidate.place != place || candidate.client == nullptr) continue;
+      bool has_mark = false;
+      TRY(check_mark(candidate, &has_mark));
+      if (has_mark || !map_.places[place].made) continue;
+      candidate.lost = true;
+      log::warn("{} has lost its copy", candidate.entry.source);
+      leave_out(candidate);
     }
   }
+  return {};
+}
+
+Status VolumeSet::Replicating::check_mark(Candidate& candidate, bool* has_mark) {
+  const auto listed = TRY(candidate.client->list());
+  if (listed.empty()) return {};
+  const std::string& name = candidate.entry.source;
+  if (!contains_block(listed, first_block_of(candidate.place).start)) {
+    return refuse(fmt::format("{} holds something else", name), EUCLEAN);
+  }
+  const auto mark = TRY(read_replica_mark(*candidate.client, candidate.place));
+  if (!mark) {
+    // Its making did not end, and so nothing was written to it.
+    if (listed.size() == 1 && listed[0].count == 1) return {};
+    return refuse(fmt::format("{} holds something else", name), EUCLEAN);
+  }
+  if (mark->set != map_.set || mark->replica != candidate.entry.id) {
+    return refuse(fmt::format("{} belongs to another volume ({})", name, text_of(mark->set)), EUCLEAN);
+  }
+  // It has seen a later map than there is.
+  if (mark->generation > map_.generation) {
+    return refuse(fmt::format("{} has seen generation {} of the map, which is at {}: etcd was restored from an old "
+                              "backup, whose map must not be believed",
+                              name, mark->generation, map_.generation),
+                  EUCLEAN);
+  }
+  *has_mark = true;
+  if (candidate.place == 0) TRY(note_record(*candidate.client));
   return {};
 }
 
@@ -255,10 +289,15 @@ Status VolumeSet::Replicating::choose() {
 Status VolumeSet::Replicating::choose_at(size_t place) {
   std::vector<Candidate*> there;
   std::string absent;
+  bool all_lost = true;
   for (Candidate& candidate : candidates_) {
     if (candidate.place != place || candidate.entry.state != ReplicaState::kInSync) continue;
     if (candidate.client != nullptr) there.push_back(&candidate);
     if (candidate.client == nullptr) absent += (absent.empty() ? "" : ", ") + candidate.entry.source;
+    all_lost &= candidate.lost;
+  }
+  if (all_lost) {
+    return refuse(fmt::format("all copies of place {} are lost: {} have nothing any more", place, absent), ENODATA);
   }
   if (there.empty()) {
     return refuse(fmt::format("no copy of place {} that is in sync is there: {}", place, absent), EHOSTUNREACH);
@@ -286,11 +325,7 @@ Status VolumeSet::Replicating::choose_at(size_t place) {
     lost_tail_ = true;
     restarted.erase(restarted.begin());
   }
-  for (Candidate* candidate : restarted) {
-    static_cast<void>(candidate->client->close());
-    candidate->client.reset();
-    candidate->left_out = true;
-  }
+  for (Candidate* candidate : restarted) leave_out(*candidate);
   return {};
 }
 
@@ -315,10 +350,21 @@ Status VolumeSet::Replicating::claim() {
   if (!claimed.ok()) return refuse(set_.keeper_->trouble(), claimed.code());
   for (const std::string& name : names)
     log::warn("{} is left out until it is back: the volume goes on without that copy", name);
-  if (names.empty() || !map_.holder || map_.holder->let_go || map_.holder->client == options_.open.client) return {};
+  // Also after one that let go: readers.
+  if (names.empty() || !map_.holder || map_.holder->client == options_.open.client) return {};
   log::info("waiting until no former client can be reading from it");
   std::this_thread::sleep_until(fenced_at_ + limits::kLease);
   return {};
+}
+
+Status VolumeSet::Replicating::note_made() {
+  const Status noted = set_.keeper_->change([](SetMap& map) {
+    const bool all = std::ranges::all_of(map.places, &MapPlace::made);
+    for (MapPlace& place : map.places) place.made = true;
+    return !all;
+  });
+  const std::string trouble = set_.keeper_->trouble();
+  return noted.ok() || trouble.empty() ? noted : refuse(trouble, noted.code());
 }
 
 // Between opening the replicas and the claim another client may have opened them.
