@@ -371,6 +371,8 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
   if (status.ok()) status = mark(joined, replica.entry);
   if (status.ok()) status = joined.commit();
   if (status.ok() && session.suspect_blocks > 0) status = joined.commit_blocks(TRY(joined.list()), {}, {});
+  // What it had from before and had not committed was not in this client's keeping.
+  if (status.ok() && !all && joined.session().boot != session.boot) status = Error(EIO, "its brick has restarted");
   if (status.ok() && replica.wanted_out.load()) status = Error(ENOTCONN, "it went away meanwhile");
   if (status.ok()) {
     status = note([&](SetMap&, MapReplica& entry) {
