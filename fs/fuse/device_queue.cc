@@ -34,6 +34,8 @@ Result<FuseDeviceQueue::Turn> FuseDeviceQueue::wait_for_turn(Member& member) {
       std::erase(idle_, &member);
     }
   }
+  // It may have been woken to stand by, and have got something to do before it could.
+  if (standby_ == nullptr && !idle_.empty()) idle_.back()->called_.notify_one();
   FuseRequest* const passed = std::exchange(member.passed_, nullptr);
   if (passed == nullptr && stopping_) return Error(EINTR, "it is stopped");
   return Turn{.passed = passed, .kept = false};

@@ -1,3 +1,3 @@
 # fs/operations/filesystem.cc
 # fsync does not wait
-s/^  return impl_->journal->sync(current_interruption());/  return {};/
+s/^  return impl_->journal->sync(context.interruption);/  return {};/
