@@ -172,6 +172,26 @@ TEST_F(DeviceQueue, MoreThatTakeLongThanThreads) {
   }
 }
 
+// Who is woken to stand by may be given something to do before he could, and others sleep.
+TEST_F(DeviceQueue, SomebodyStandsByWhateverTheOthersAreGiven) {
+  std::atomic<bool> go_on{false};
+  start([&](char kind) {
+    while (kind != 'a' && !go_on) std::this_thread::sleep_for(milliseconds(1));
+  });
+  for (unsigned round = 0; round < 60; ++round) {
+    const uint64_t before = served_;
+    go_on = false;
+    for (int i = 0; i < kThreads - 1; ++i) {
+      request((round >> i) % 2 == 0 ? 'w' : 'l');
+      std::this_thread::sleep_for(std::chrono::microseconds(1'000 * (round % 7)));
+    }
+    request('a');
+    await_served(before + 1);
+    go_on = true;
+    await_served(before + kThreads);
+  }
+}
+
 // After a pause in which all sleep, too.
 TEST_F(DeviceQueue, GoesOnAfterAPause) {
   std::atomic<bool> go_on{false};
