@@ -716,6 +716,21 @@ TEST_F(Replicas, TheLastCommitRecordIsBelieved) {
   ASSERT_NE(set, nullptr);
   EXPECT_EQ(set->trusted_position(), std::optional<uint64_t>(10));
   EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 2));
+  // Also by whoever comes after a crash before the journal was put right.
+  store_->set_away(true);
+  set.reset();
+  set = open();
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(set->trusted_position(), std::optional<uint64_t>(10));
+  set->set_commit_position([&] { return position; });
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
+  ASSERT_TRUE(set->commit().ok());
+  set->set_commit_position(nullptr);
+  ASSERT_TRUE(set->close().ok());
+  set.reset();
+  set = open();
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(set->trusted_position(), std::nullopt);
 }
 
 // The client that made it ended before it had marked it.

@@ -55,6 +55,8 @@ struct SetMap {
   SetId set{};
   uint64_t generation = 0;  // grows with each change
   uint64_t wanted = 0;      // replicas of each place
+  // Some place has lost what was not committed, and the volume's journal still says more than its commit record.
+  bool tail_lost = false;
   std::optional<MapHolder> holder;
   std::vector<MapPlace> places;
 

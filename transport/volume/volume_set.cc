@@ -262,6 +262,7 @@ Status VolumeSet::write_commit_record(VolumeClient& first, uint64_t& record_numb
     number = std::max(record_number, highest_record_) + 1;
     if (record_number > 0 && number % 2 == record_number % 2) ++number;
     highest_record_ = number;
+    wrote_record_ = true;
   }
   StoredCommitRecord stored = encode_commit_record(id_, number, position, boots);
   const Piece piece{kCommitRecordAddress[number % 2], {{reinterpret_cast<std::byte*>(&stored), sizeof(stored), 0}}};
@@ -324,8 +325,14 @@ Status VolumeSet::let_go() {
   if (!holds_map_) return {};
   holds_map_ = false;
   if (!std::ranges::all_of(members_, [](const auto& member) { return member->is_settled(); })) return {};
-  const Status status = keeper_->change([](SetMap& map) {
+  bool wrote_record = false;
+  {
+    MutexLock lock(mutex_);
+    wrote_record = wrote_record_;
+  }
+  const Status status = keeper_->change([&](SetMap& map) {
     map.holder->let_go = true;
+    if (wrote_record) map.tail_lost = false;  // with it the journal says what it should
     return true;
   });
   if (!status.ok() && status.code() != ESTALE) {

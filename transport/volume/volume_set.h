@@ -145,6 +145,7 @@ class VolumeSet final {
   std::function<uint64_t()> position_ ABSL_GUARDED_BY(mutex_);
   // Of the commit records that copies of place 0 have: one is copied from another, and the highest is in force.
   uint64_t highest_record_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool wrote_record_ ABSL_GUARDED_BY(mutex_) = false;  // since it was opened
 
   // Of the commit under way, one at a time.
   uint64_t record_number_ = 0;  // of a set without copies

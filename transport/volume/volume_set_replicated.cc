@@ -139,6 +139,7 @@ Status VolumeSet::Replicating::load() {
   }
   map_ = set_.keeper_->map();
   unclean_ = map_.holder && !map_.holder->let_go;
+  lost_tail_ = map_.tail_lost;
   for (size_t place = 0; place < map_.places.size(); ++place) {
     for (const MapReplica& entry : map_.places[place].replicas) {
       Candidate candidate;
@@ -333,6 +334,8 @@ Status VolumeSet::Replicating::claim() {
   const MapHolder holder{options_.open.client, options_.open.client_name, 0, false};
   std::vector<std::string> names;
   const Status claimed = set_.keeper_->claim(holder, [&](SetMap& map) {
+    // The boots become the present ones here: whoever comes after a crash of this client would not know it from them.
+    map.tail_lost = lost_tail_;
     for (Candidate& candidate : candidates_) {
       for (MapReplica& entry : map.places[candidate.place].replicas) {
         if (entry.id != candidate.entry.id) continue;
