@@ -44,7 +44,7 @@ class ChannelMembership {
 
 // Who changed what, for those who look for it later.
 void log_administration(const std::string& peer, const AdminRequest& request, int status) {
-  if (request.action == AdminAction::kList) return;
+  if (request.action == AdminAction::kList || request.action == AdminAction::kClients) return;
   const char* const action = request.action == AdminAction::kCreate   ? "made"
                              : request.action == AdminAction::kResize ? "given another size"
                                                                       : "removed";

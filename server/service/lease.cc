@@ -153,6 +153,7 @@ std::shared_ptr<ServerSession> VolumeTable::make_session(const Volume& volume, c
   fixed.mode = request.mode;
   fixed.holder = {
       .name = request.client_name, .since_unix_seconds = std::time(nullptr), .client = request.client, .kept_for = {}};
+  fixed.number = ++last_session_;
   fixed.description = geometry_;
   fixed.description.epoch = Epoch{volume.record.epoch};
   fixed.description.capacity_blocks = std::min(volume.record.quota_blocks, geometry_.capacity_blocks);

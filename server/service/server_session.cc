@@ -50,6 +50,7 @@ class ServerSession::Call {
 
 Result<calls::Answer> ServerSession::call(const calls::Request& request, const Abandoned& abandoned) {
   TRY(calls::check(request));
+  if (!std::holds_alternative<calls::Renew>(request)) counters_.called();
   const auto of_remote = [&]() -> Result<calls::Answer> {
     if (fixed_.peer.remote == nullptr) return Error(EPROTO, "no such call");
     return fixed_.peer.remote->call(request);
@@ -153,7 +154,11 @@ Status ServerSession::carry_out(const calls::Commit& asked, const Abandoned& aba
   const auto gone = [&] { return ended_.load() || (abandoned && abandoned()); };
   const Status committed = blocks_.commit(fixed_.volume, asked.ranges, gone);
   if (!committed.ok() && committed.error().is(ECANCELED)) return Error(ESTALE, "the session has ended");
-  return committed;
+  TRY(committed);
+  uint64_t bytes = 0;
+  for (const CommitRange& range : asked.ranges) bytes += range.length_bytes;
+  counters_.committed(bytes);
+  return {};
 }
 
 Result<BrickStat> ServerSession::carry_out(const calls::Stat&) {

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "server/service/handle_table.h"
+#include "server/service/session_counters.h"
 #include "server/store/block_store.h"
 #include "transport/base/mutex.h"
 #include "transport/brick/brick.h"
@@ -67,7 +68,8 @@ class ServerSession final : public Callee {
     VolumeId volume{};
     ClientId client{};
     OpenMode mode = OpenMode::kExclusive;
-    Holder holder;  // as others see him
+    Holder holder;        // as others see him
+    uint64_t number = 0;  // higher than of sessions before it
     Session description;
     PeerEnd peer;
   };
@@ -79,6 +81,9 @@ class ServerSession final : public Callee {
   ClientId client() const { return fixed_.client; }
   OpenMode mode() const { return fixed_.mode; }
   const Holder& holder() const { return fixed_.holder; }
+  uint64_t number() const { return fixed_.number; }
+  SessionCounters& counters() { return counters_; }
+  const SessionCounters& counters() const { return counters_; }
   const Session& description() const { return fixed_.description; }
 
   Result<calls::Answer> call(const calls::Request& request) override { return call(request, {}); }
@@ -129,6 +134,7 @@ class ServerSession final : public Callee {
   VolumeTable& volumes_;
 
   HandleTable handles_;
+  SessionCounters counters_;
   std::atomic<std::chrono::steady_clock::rep> heard_{0};
   std::once_flag cut_off_;
   std::atomic<bool> ended_{false};  // written under mutex_

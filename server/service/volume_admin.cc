@@ -3,6 +3,7 @@
 // far as anything of the brick is, when it returns.
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 #include "server/service/volume_table.h"
 #include "transport/brick/limits.h"
@@ -29,6 +30,8 @@ AdminAnswer VolumeTable::administer(const AdminRequest& request) {
         return remove(request, answer);
       case AdminAction::kList:
         return list(request, answer);
+      case AdminAction::kClients:
+        return list_clients(request, answer);
     }
     return Error(EINVAL, "no such action");
   };
@@ -141,11 +144,38 @@ Status VolumeTable::list(const AdminRequest& request, AdminAnswer& answer) const
   MutexLock lock(mutex_);
   for (auto at = by_name_.upper_bound(request.volume); at != by_name_.end(); ++at) {
     if (at->second->going) continue;
-    if (answer.volumes.size() == wire::kVolumesPerPage) {
+    if (answer.volumes.size() == wire::kRecordsPerPage) {
       answer.more = true;
       break;
     }
     answer.volumes.push_back(status_of(*at->second));
+  }
+  return {};
+}
+
+Status VolumeTable::list_clients(const AdminRequest& request, AdminAnswer& answer) const {
+  std::map<uint64_t, ClientStatus> behind;
+  MutexLock lock(mutex_);
+  for (const auto& [name, volume] : by_name_) {
+    if (volume->going || (!request.volume.empty() && request.volume != name)) continue;
+    for (const Sessions* sessions : {&volume->holders, &volume->observers}) {
+      for (const auto& session : *sessions) {
+        if (session->ended() || session->number() <= request.behind) continue;
+        ClientStatus& client = behind[session->number()];
+        client.number = session->number();
+        client.volume = name;
+        client.mode = session->mode();
+        client.holder = session->holder();
+        session->counters().fill(client);
+      }
+    }
+  }
+  for (auto& [number, client] : behind) {
+    if (answer.clients.size() == wire::kRecordsPerPage) {
+      answer.more = true;
+      break;
+    }
+    answer.clients.push_back(std::move(client));
   }
   return {};
 }

@@ -100,6 +100,7 @@ class VolumeTable {
   Status resize(const AdminRequest& request, AdminAnswer& answer) ABSL_LOCKS_EXCLUDED(mutex_);
   Status remove(const AdminRequest& request, AdminAnswer& answer) ABSL_LOCKS_EXCLUDED(mutex_);
   Status list(const AdminRequest& request, AdminAnswer& answer) const ABSL_LOCKS_EXCLUDED(mutex_);
+  Status list_clients(const AdminRequest& request, AdminAnswer& answer) const ABSL_LOCKS_EXCLUDED(mutex_);
   Status check_may_go(const Volume& volume) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   VolumeStatus status_of(const Volume& volume) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -116,6 +117,7 @@ class VolumeTable {
   mutable Mutex mutex_;
   mutable CondVar changed_;
   bool shut_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   bool began_empty_ ABSL_GUARDED_BY(mutex_) = true;             // a new brick, or one that has forgotten everything
   std::map<VolumeId, Volume> volumes_ ABSL_GUARDED_BY(mutex_);  // at most limits::kVolumes; each stays while it changes
   std::map<std::string, Volume*, std::less<>> by_name_ ABSL_GUARDED_BY(mutex_);

@@ -106,7 +106,9 @@ Status serve_next(TcpIncoming& incoming, PeerSession& session, Answers& answers,
   if (!answers.begin()) return session_over();
   ServerSession& server = session.server_session();
   server.touch();
-  counters.transferred(writes ? Direction::kWrite : Direction::kRead, header.length_bytes);
+  const Direction direction = writes ? Direction::kWrite : Direction::kRead;
+  counters.transferred(direction, header.length_bytes);
+  server.counters().transferred(direction, header.length_bytes);
   if (writes) return serve_write(server, header, incoming, answers);
   return serve_read(server, header, answers);
 }

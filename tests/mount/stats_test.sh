@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# brickctl stats, profile and top count what a mount does.
+# brickctl stats, profile and top count what a mount does, and what a brick's clients do.
 #   stats_test.sh
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/json_lib.sh"
@@ -76,3 +76,30 @@ refused 2 'SECONDS' profile "$MNT"
 unmount_brickfs
 refused 1 'is not on a brickfs mount' stats "$MNT"
 refused 1 'is not on a brickfs mount' top "$MNT"
+
+say "a brick: its volumes and clients"
+kill_brickd TERM
+printf 'of the clients\n' >"$WORK/clients"; printf 'of the administrator\n' >"$WORK/admin"; chmod 600 "$WORK/clients" "$WORK/admin"
+start_brickd --memory 256M --volume home:64M --secret-file "$WORK/clients" --admin-secret-file "$WORK/admin"
+brick=tcp://127.0.0.1:$BRICKD_PORT
+SOURCE=$brick/home
+as=(--admin-secret-file "$WORK/admin")
+mount_brickfs "secret=$WORK/clients"
+dd if=/dev/zero of="$MNT/file" bs=4k count=500 oflag=direct status=none
+sync "$MNT/file"
+ctl stats "$brick" "${as[@]}" --json >"$WORK/stats"
+fields_are_documented "stats of a brick" "$WORK/stats" || die "stats of a brick --json"
+json "$WORK/stats" '[v["name"] for v in r["volumes"]] == ["default", "home"] and len(r["clients"]) == 1 and r["seconds"] is None' || die "stats: $(cat "$WORK/stats")"
+json "$WORK/stats" 'r["volumes"][0]["calls"] == 0 and r["volumes"][1]["written_bytes"] == r["clients"][0]["written_bytes"] >= 500 * 4096' || die "stats: $(cat "$WORK/stats")"
+json "$WORK/stats" 'r["clients"][0]["volume"] == "home" and r["clients"][0]["mode"] == "writes" and r["clients"][0]["commits"] > 0' || die "stats: $(cat "$WORK/stats")"
+ctl stats "$SOURCE" "${as[@]}" >"$WORK/out"
+grep -E '^home +[0-9.]+ +[1-9]' "$WORK/out" >/dev/null && ! grep '^default' "$WORK/out" >/dev/null || die "stats of a volume: $(cat "$WORK/out")"
+dd if=/dev/zero of="$MNT/more" bs=4k count=20000 oflag=direct status=none 2>/dev/null & BACKGROUND_PIDS+=("$!")
+timeout --preserve-status -s INT 3 "$BRICKCTL" top "$brick" "${as[@]}" --watch 0.5 >"$WORK/out" || die "top of a brick: exit $?"
+grep -E '^client .*written MB/s' "$WORK/out" >/dev/null && grep -E '^home +[0-9.]+ +[0-9]*[1-9]' "$WORK/out" >/dev/null || die "top of a brick: $(cat "$WORK/out")"
+refused 1 "administrator's secret is wrong" stats "$brick" --admin-secret-file "$WORK/clients"
+refused 1 'no volume nothing' stats "$brick/nothing" "${as[@]}"
+refused 1 'no brickd listens there|connection refused' stats tcp://127.0.0.1:1 "${as[@]}"
+refused 1 'is not a source|source' stats 'what:ever' "${as[@]}"
+wait "${BACKGROUND_PIDS[-1]}" || true
+unmount_brickfs

@@ -262,7 +262,7 @@ TEST_P(VolumeAdmin, AsManyAsTheBrickCanHaveAndNoMore) {
   const auto all = names();
   EXPECT_EQ(all.size(), limits::kVolumes);
   EXPECT_TRUE(std::ranges::is_sorted(all)) << "page by page";
-  EXPECT_EQ(service_->administer({}).volumes.size(), wire::kVolumesPerPage);
+  EXPECT_EQ(service_->administer({}).volumes.size(), wire::kRecordsPerPage);
   ASSERT_EQ(ask(removal_of("v17")), 0);
   EXPECT_EQ(ask(creation_of("one.more")), 0);
   start();

@@ -76,6 +76,42 @@ TEST_F(Administration, WhoKnowsTheSecretIsAnsweredWithWhatIsThere) {
   EXPECT_EQ(ask(creation("a/b")).code(), EINVAL);
 }
 
+TEST_F(Administration, ClientsAreListedWithWhatTheyDo) {
+  const auto brick = make_tcp_brick("127.0.0.1", listener_->port(), kClients);
+  ASSERT_TRUE(brick->open(testing::request_for(7), nullptr).ok());
+  const AdminRequest clients{.action = AdminAction::kClients, .volume = "", .size_blocks = {}, .force = false};
+  auto answer = ask(clients);
+  ASSERT_TRUE(answer.ok()) << answer.error().what();
+  ASSERT_EQ(answer->clients.size(), 1u);
+  const ClientStatus before = answer->clients.front();
+  EXPECT_EQ(before.volume, kDefaultVolume);
+  EXPECT_EQ(before.mode, OpenMode::kExclusive);
+  EXPECT_EQ(before.holder.client, ClientId{7});
+
+  const BlockRange block{BlockAddress{0}, 1};
+  ASSERT_TRUE(brick->alloc(block).ok());
+  const auto handles = brick->map(block, Access::kReadWrite);
+  ASSERT_TRUE(handles.ok());
+  ASSERT_TRUE(testing::write(*brick, handles->front(), 0, std::vector<std::byte>(10'000)).ok());
+  const CommitRange range{0, 10'000, false};
+  ASSERT_TRUE(brick->commit(std::span(&range, 1)).ok());
+  answer = ask(clients);
+  ASSERT_TRUE(answer.ok());
+  const ClientStatus after = answer->clients.front();
+  EXPECT_EQ(after.calls - before.calls, 3u) << "alloc, map, commit";
+  EXPECT_EQ(after.commits - before.commits, 1u);
+  EXPECT_EQ(after.committed_bytes - before.committed_bytes, 10'000u);
+  EXPECT_EQ(after.writes - before.writes, 1u);
+  EXPECT_EQ(after.written_bytes - before.written_bytes, 10'000u);
+  AdminRequest further = clients;
+  further.behind = after.number;
+  EXPECT_TRUE(ask(further)->clients.empty());
+  further = clients;
+  further.volume = "other";
+  EXPECT_TRUE(ask(further)->clients.empty());
+  EXPECT_EQ(ask(clients, kClients).code(), EACCES);
+}
+
 TEST_F(Administration, NobodyElse) {
   EXPECT_EQ(ask(creation("home"), Secret{"a guess"}).code(), EACCES);
   EXPECT_EQ(ask(creation("home"), kClients).code(), EACCES);
@@ -155,22 +191,22 @@ TEST_F(Administration, AnOlderBrickIsToldByItsGreeting) {
 TEST_F(Administration, BytesOfAnswersAreLookedAt) {
   const AdminAnswer answer = service_->administer({});
   const auto body = encode(answer);
-  ASSERT_TRUE(decode_admin_answer(0, body).ok());
-  EXPECT_EQ(decode_admin_answer(0, {}).code(), EPROTO);
-  EXPECT_EQ(decode_admin_answer(EBUSY, {})->status, EBUSY);
+  ASSERT_TRUE(decode_admin_answer(AdminAction::kList, 0, body).ok());
+  EXPECT_EQ(decode_admin_answer(AdminAction::kList, 0, {}).code(), EPROTO);
+  EXPECT_EQ(decode_admin_answer(AdminAction::kList, EBUSY, {})->status, EBUSY);
   for (size_t length = 0; length < body.size(); ++length) {
-    EXPECT_EQ(decode_admin_answer(0, std::span(body).first(length)).code(), EPROTO) << length;
+    EXPECT_EQ(decode_admin_answer(AdminAction::kList, 0, std::span(body).first(length)).code(), EPROTO) << length;
   }
   auto longer = body;  // records of a brick that knows more of volumes
   wire::AdminAnswerHead head = load<wire::AdminAnswerHead>(body);
   head.record_bytes += 8;
   std::memcpy(longer.data(), &head, sizeof(head));
   longer.resize(longer.size() + 8);
-  ASSERT_TRUE(decode_admin_answer(0, longer).ok());
-  EXPECT_EQ(decode_admin_answer(0, longer)->volumes.front().name, "default");
+  ASSERT_TRUE(decode_admin_answer(AdminAction::kList, 0, longer).ok());
+  EXPECT_EQ(decode_admin_answer(AdminAction::kList, 0, longer)->volumes.front().name, "default");
   auto nameless = body;
   nameless[sizeof(head)] = std::byte{0};
-  EXPECT_EQ(decode_admin_answer(0, nameless).code(), EPROTO);
+  EXPECT_EQ(decode_admin_answer(AdminAction::kList, 0, nameless).code(), EPROTO);
 }
 
 TEST_F(Administration, AMountOfARemovedVolumeEndsAndSaysSo) {

@@ -106,23 +106,31 @@ void add_explain(CLI::App& app, Arguments& arguments) {
   sub->add_flag("--json", arguments.command.json, "print one line of JSON");
 }
 
-CLI::App* add_mount_verb(CLI::App& app, Arguments& arguments, const char* verb, const char* what) {
+// Of a mount, or of a brick, whose administrator knows.
+CLI::App* add_stats_verb(CLI::App& app, Arguments& arguments, const char* verb, const char* what) {
   CLI::App* sub = app.add_subcommand(verb, what);
-  sub->add_option("MOUNTPOINT", arguments.command.source, "a path on a mount of this host")->required();
+  sub->add_option("MOUNTPOINT|SOURCE", arguments.command.source,
+                  "a path on a mount of this host; or a brick, or a volume of it")
+      ->required();
+  sub->add_option("--admin-secret-file", arguments.command.admin_secret_file,
+                  "what the brick asks administrators for (/etc/brickfs/admin.secret, if it is there)")
+      ->type_name("PATH");
   return sub;
 }
 
 void add_mount_verbs(CLI::App& app, Arguments& arguments) {
   Command& command = arguments.command;
-  CLI::App* stats = add_mount_verb(app, arguments, "stats", "what a mount has done: how often, how long it took");
+  CLI::App* stats = add_stats_verb(
+      app, arguments, "stats", "what a mount has done: how often, how long it took; or a brick's volumes and clients");
   stats->add_option("--watch", command.watch_seconds, "go on, with what was done in the last so many seconds")
       ->type_name("SECONDS");
   stats->add_flag("--json", command.json, "print one line of JSON");
-  CLI::App* profile =
-      add_mount_verb(app, arguments, "profile", "what a mount does for some seconds, and what takes the time");
+  CLI::App* profile = app.add_subcommand("profile", "what a mount does for some seconds, and what takes the time");
+  profile->add_option("MOUNTPOINT", command.source, "a path on a mount of this host")->required();
   profile->add_option("SECONDS", command.profile_seconds, "from 0.1 to a day")->required();
   profile->add_flag("--json", command.json, "print one line of JSON");
-  CLI::App* top = add_mount_verb(app, arguments, "top", "the same, live; plain text where there is no terminal");
+  CLI::App* top =
+      add_stats_verb(app, arguments, "top", "the same as stats, live; plain text where there is no terminal");
   top->add_option("--watch", command.watch_seconds, "so many seconds at a time (1)")->type_name("SECONDS");
 }
 

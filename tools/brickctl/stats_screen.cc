@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <sstream>
+#include <utility>
 
 #include "tools/brickctl/interrupt.h"
 
@@ -26,7 +27,7 @@ bool StatsScreen::is_possible() {
          std::string(terminal) != "dumb";
 }
 
-StatsScreen::StatsScreen() {
+StatsScreen::StatsScreen(std::string keys) : keys_(" q: end   sort by  " + std::move(keys) + " ") {
   initscr();
   cbreak();
   noecho();
@@ -47,7 +48,7 @@ void StatsScreen::draw(const std::string& text) const {
   for (std::string line; row < LINES - 1 && std::getline(lines, line); ++row)
     mvaddnstr(row, 0, line.c_str(), std::max(0, COLS - 1));
   attron(A_REVERSE);
-  mvaddnstr(LINES - 1, 0, " q: end   sort by  t: time  c: count  m: mean  n: name ", std::max(0, COLS - 1));
+  mvaddnstr(LINES - 1, 0, keys_.c_str(), std::max(0, COLS - 1));
   attroff(A_REVERSE);
   refresh();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A terminal that shows a text over and over, and takes keys: q ends it, t, c, m, n sort (time, count, mean, name).
-// Source: ncurses(3X).
+// A terminal that shows a text over and over, and takes keys: q ends it, t, c, m, n sort (time, count, mean, name, or
+// what the text has in their place). Source: ncurses(3X).
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ class StatsScreen {
  public:
   static bool is_possible();  // standard input and output are a terminal that can do it
 
-  StatsScreen();
+  explicit StatsScreen(std::string keys);  // what they sort by, for people
   ~StatsScreen() { end(); }
   StatsScreen(const StatsScreen&) = delete;
   StatsScreen& operator=(const StatsScreen&) = delete;
@@ -28,6 +28,7 @@ class StatsScreen {
  private:
   void draw(const std::string& text) const;
 
+  const std::string keys_;
   SortBy by_ = SortBy::kTime;
   bool ended_ = false;
 };

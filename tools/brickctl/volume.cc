@@ -1,25 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // brickctl volume: the volumes of a brick, for its administrator.
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-#include "fs/source/source_brick.h"
+#include "tools/brickctl/administrator.h"
 #include "tools/brickctl/commands.h"
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/target.h"
 #include "transport/base/printable.h"
 #include "transport/base/size.h"
-#include "transport/brick/proof.h"
 
 namespace brickfs {
 namespace {
-
-constexpr const char* kAdminSecretFile = "/etc/brickfs/admin.secret";  // if it is there, and none is named
 
 int complain(const Command& command, const std::string& why) {
   fmt::print(stderr, "brickctl: {}: {}\n", command.source, printable(why));
@@ -125,27 +121,6 @@ void print_volumes(const Command& command, const std::vector<VolumeStatus>& volu
   }
 }
 
-Result<Secret> admin_secret(const Command& command, const Source& source, std::string* why) {
-  std::string path = command.admin_secret_file;
-  if (path.empty() && ::access(kAdminSecretFile, F_OK) == 0) path = kAdminSecretFile;
-  if (path.empty() || source.embedded()) return Secret();
-  return read_secret_file(path, why);
-}
-
-// Page by page, if it is a list.
-Result<AdminAnswer> ask_all(const Command& command, const Source& source, std::string* why) {
-  const Secret secret = TRY(admin_secret(command, source, why));
-  AdminRequest request = command.admin;
-  AdminAnswer all;
-  for (;;) {
-    AdminAnswer page = TRY(administer(source, secret, request, why));
-    all.status = page.status;
-    std::ranges::move(page.volumes, std::back_inserter(all.volumes));
-    if (!page.more || all.volumes.size() > limits::kVolumes) return all;
-    request.volume = all.volumes.back().name;
-  }
-}
-
 }  // namespace
 
 int run_volume(const Command& command) {
@@ -157,7 +132,7 @@ int run_volume(const Command& command) {
   if (source->volume != kDefaultVolume) {
     return complain(command, "a brick is meant here, not a volume of it: name that behind the source");
   }
-  const auto answer = ask_all(command, *source, &why);
+  const auto answer = Administrator(*source, command.admin_secret_file).ask(command.admin, &why);
   if (!answer.ok()) return complain(command, describe_admin_error(target, answer.error(), why));
   if (answer->status != 0) return complain(command, describe_refusal(command, *answer));
   print_volumes(command, answer->volumes);

@@ -46,12 +46,73 @@ Result<VolumeStatus> from_record(const wire::VolumeRecord& record) {
   return volume;
 }
 
+wire::ClientRecord to_record(const ClientStatus& client) {
+  wire::ClientRecord record;
+  record.number = client.number;
+  wire::put_text(record.volume, client.volume);
+  record.mode = static_cast<uint32_t>(client.mode);
+  record.holder = wire::to_record(client.holder);
+  record.calls = client.calls;
+  record.commits = client.commits;
+  record.committed_bytes = client.committed_bytes;
+  record.reads = client.reads;
+  record.read_bytes = client.read_bytes;
+  record.writes = client.writes;
+  record.written_bytes = client.written_bytes;
+  return record;
+}
+
+Result<ClientStatus> from_record(const wire::ClientRecord& record) {
+  ClientStatus client;
+  client.number = record.number;
+  client.volume = TRY(wire::get_text(record.volume));
+  if (!is_volume_name(client.volume)) return Error(EPROTO, "a client without a volume");
+  client.mode = OpenMode{record.mode};
+  if (client.mode < OpenMode::kExclusive || client.mode > OpenMode::kObserve) return Error(EPROTO, "unknown mode");
+  client.holder = TRY(wire::from_record(record.holder));
+  client.calls = record.calls;
+  client.commits = record.commits;
+  client.committed_bytes = record.committed_bytes;
+  client.reads = record.reads;
+  client.read_bytes = record.read_bytes;
+  client.writes = record.writes;
+  client.written_bytes = record.written_bytes;
+  return client;
+}
+
+template <typename Record, typename Of>
+std::vector<std::byte> encode_records(const std::vector<Of>& all, bool more) {
+  wire::AdminAnswerHead head;
+  head.count = static_cast<uint32_t>(all.size());
+  head.more = more ? 1 : 0;
+  head.record_bytes = sizeof(Record);
+  std::vector<Record> records;
+  records.reserve(all.size());
+  for (const Of& one : all) records.push_back(to_record(one));
+  return wire::encode(bytes_of(head), std::as_bytes(std::span(records)));
+}
+
+// Records may be longer than they are known to be here.
+template <typename Record, typename Of>
+Status decode_records(const wire::AdminAnswerHead& head, std::span<const std::byte> body, std::vector<Of>& all) {
+  if (head.count > wire::kRecordsPerPage || head.record_bytes < Record::kLeastBytes ||
+      body.size() != uint64_t{head.count} * head.record_bytes) {
+    return Error(EPROTO, "frame has the wrong length");
+  }
+  for (; !body.empty(); body = body.subspan(head.record_bytes)) {
+    const auto record = TRY(wire::decode_grown<Record>(body.first(head.record_bytes)));
+    all.push_back(TRY(from_record(record)));
+  }
+  if (head.more != 0 && all.empty()) return Error(EPROTO, "list does not get on");
+  return {};
+}
+
 }  // namespace
 
 Status check(const AdminRequest& request) {
-  const bool lists = request.action == AdminAction::kList;
+  const bool lists = request.action == AdminAction::kList || request.action == AdminAction::kClients;
   const bool sized = request.action == AdminAction::kCreate || request.action == AdminAction::kResize;
-  if (request.action < AdminAction::kCreate || request.action > AdminAction::kList) {
+  if (request.action < AdminAction::kCreate || request.action > AdminAction::kClients) {
     return Error(EINVAL, "no such action");
   }
   if (!is_volume_name(request.volume) && !(lists && request.volume.empty())) return Error(EINVAL, "no volume's name");
@@ -66,7 +127,7 @@ wire::AdminCall to_call(const AdminRequest& request) {
   wire::AdminCall call;
   call.action = static_cast<uint32_t>(request.action);
   call.flags = request.force ? wire::kAdminForce : 0;
-  call.size_blocks = request.size_blocks.value_or(kNoSize);
+  call.size_blocks = request.action == AdminAction::kClients ? request.behind : request.size_blocks.value_or(kNoSize);
   wire::put_text(call.volume, request.volume);
   return call;
 }
@@ -76,39 +137,33 @@ Result<AdminRequest> from_call(const wire::AdminCall& call) {
   AdminRequest request;
   request.action = AdminAction{call.action};
   request.volume = TRY(wire::get_text(call.volume));
-  if (call.size_blocks != kNoSize) request.size_blocks = call.size_blocks;
+  if (request.action == AdminAction::kClients) {
+    request.behind = call.size_blocks;
+  } else if (call.size_blocks != kNoSize) {
+    request.size_blocks = call.size_blocks;
+  }
   request.force = (call.flags & wire::kAdminForce) != 0;
   return request;
 }
 
 std::vector<std::byte> encode(const AdminAnswer& answer) {
-  wire::AdminAnswerHead head;
-  head.count = static_cast<uint32_t>(answer.volumes.size());
-  head.more = answer.more ? 1 : 0;
-  std::vector<wire::VolumeRecord> records;
-  records.reserve(answer.volumes.size());
-  for (const VolumeStatus& volume : answer.volumes) records.push_back(to_record(volume));
-  return wire::encode(bytes_of(head), std::as_bytes(std::span(records)));
+  if (!answer.clients.empty()) return encode_records<wire::ClientRecord>(answer.clients, answer.more);
+  return encode_records<wire::VolumeRecord>(answer.volumes, answer.more);
 }
 
-// Records may be longer than they are known to be here.
-Result<AdminAnswer> decode_admin_answer(int status, std::span<const std::byte> body) {
+Result<AdminAnswer> decode_admin_answer(AdminAction action, int status, std::span<const std::byte> body) {
   AdminAnswer answer;
   answer.status = status;
   if (status != 0 && body.empty()) return answer;
   if (body.size() < sizeof(wire::AdminAnswerHead)) return Error(EPROTO, "frame has the wrong length");
   const auto head = load<wire::AdminAnswerHead>(body);
   body = body.subspan(sizeof(head));
-  if (head.count > wire::kVolumesPerPage || head.record_bytes < wire::VolumeRecord::kLeastBytes ||
-      body.size() != uint64_t{head.count} * head.record_bytes) {
-    return Error(EPROTO, "frame has the wrong length");
-  }
-  for (; !body.empty(); body = body.subspan(head.record_bytes)) {
-    const auto record = TRY(wire::decode_grown<wire::VolumeRecord>(body.first(head.record_bytes)));
-    answer.volumes.push_back(TRY(from_record(record)));
-  }
   answer.more = head.more != 0;
-  if (answer.more && answer.volumes.empty()) return Error(EPROTO, "list does not get on");
+  if (action == AdminAction::kClients && head.count > 0) {
+    TRY(decode_records<wire::ClientRecord>(head, body, answer.clients));
+  } else {
+    TRY(decode_records<wire::VolumeRecord>(head, body, answer.volumes));
+  }
   return answer;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an administrator asks of a brick that serves: volumes made, resized, removed and listed. Each request is the
-// first and only call of a connection, proved as a whole by the administrator's secret, and so is its answer. No
-// session carries one: nothing that a client's secret can prove asks for any of it. docs/protocol.md, "Administration".
+// What an administrator asks of a brick that serves: volumes made, resized, removed and listed, and who its clients
+// are. Each request is the first and only call of a connection, proved as a whole by the administrator's secret, and so
+// is its answer. No session carries one: nothing that a client's secret can prove asks for any of it. docs/protocol.md,
+// "Administration".
 #pragma once
 
 #include <cstddef>
@@ -12,18 +13,21 @@
 #include <vector>
 
 #include "transport/base/result.h"
+#include "transport/brick/brick.h"
 #include "transport/brick/calls.h"
 #include "transport/brick/wire.h"
 
 namespace brickfs {
 
-enum class AdminAction : uint32_t { kCreate = 1, kResize = 2, kRemove = 3, kList = 4 };
+enum class AdminAction : uint32_t { kCreate = 1, kResize = 2, kRemove = 3, kList = 4, kClients = 5 };
 
 struct AdminRequest {
   AdminAction action = AdminAction::kList;
-  std::string volume;                   // kList: those behind this name; empty: from the first on
+  std::string volume;                   // kList: those behind this name; empty: from the first on. kClients: of this
+                                        // one; empty: of all
   std::optional<uint64_t> size_blocks;  // kCreate, kResize: it may allocate so many; none: as many as the brick has
   bool force = false;                   // kRemove: also one that is held, which cuts the holder off, or has blocks
+  uint64_t behind = 0;                  // kClients: those with a higher number
 };
 
 struct VolumeStatus {
@@ -42,6 +46,22 @@ struct VolumeStatus {
   bool size_is_configured = false;
 };
 
+// A session, and what it has done since it began.
+struct ClientStatus {
+  uint64_t number = 0;  // of the session, higher than of those before it since the brick started
+  std::string volume;
+  OpenMode mode = OpenMode::kObserve;
+  Holder holder;       // as others see him
+  uint64_t calls = 0;  // but for those that only say that it is there
+  uint64_t commits = 0;
+  uint64_t committed_bytes = 0;  // of the ranges that it named
+  // Over TCP, where the brick moves the bytes.
+  uint64_t reads = 0;
+  uint64_t read_bytes = 0;
+  uint64_t writes = 0;
+  uint64_t written_bytes = 0;
+};
+
 // `status` is 0 or what the brick refuses with. EINVAL: a name or size against the rules. EEXIST. ENOENT. ENOSPC: it
 // has limits::kVolumes. EDQUOT: more blocks are allocated than that. EBUSY: held. ENOTEMPTY: has blocks. EPERM:
 // `default` stays. EIO: the store failed.
@@ -49,7 +69,8 @@ struct AdminAnswer {
   int status = 0;
   // kList: ascending by name. Else, also with most refusals, the volume that was named: as it is now, or was.
   std::vector<VolumeStatus> volumes;
-  bool more = false;  // of kList: there are some behind the last
+  std::vector<ClientStatus> clients;  // kClients: ascending by number
+  bool more = false;                  // of kList and kClients: there are some behind the last
 };
 
 // EINVAL. Either side looks once.
@@ -59,6 +80,6 @@ Status check(const AdminRequest& request);
 wire::AdminCall to_call(const AdminRequest& request);
 Result<AdminRequest> from_call(const wire::AdminCall& call);
 std::vector<std::byte> encode(const AdminAnswer& answer);  // but for `status`
-Result<AdminAnswer> decode_admin_answer(int status, std::span<const std::byte> body);
+Result<AdminAnswer> decode_admin_answer(AdminAction action, int status, std::span<const std::byte> body);
 
 }  // namespace brickfs

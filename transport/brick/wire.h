@@ -208,7 +208,7 @@ static_assert(calls::kKeysPerPage * sizeof(calls::KeyRecord) <= kBodyBytes);
 struct AdminCall {
   uint32_t action = 0;
   uint32_t flags = 0;        // kAdminForce
-  uint64_t size_blocks = 0;  // UINT64_MAX: none
+  uint64_t size_blocks = 0;  // UINT64_MAX: none. Of clients: those behind that number
   char volume[64] = {};
   Proof proof{};
 };
@@ -233,15 +233,33 @@ static_assert(sizeof(VolumeRecord) == 272 && offsetof(VolumeRecord, holder) == 1
 constexpr uint32_t kVolumeConfigured = 1;
 constexpr uint32_t kVolumeSizeConfigured = 2;
 
+struct ClientRecord {
+  uint64_t number = 0;
+  char volume[64] = {};
+  uint32_t mode = 0;
+  uint32_t reserved = 0;
+  HolderRecord holder;
+  uint64_t calls = 0;
+  uint64_t commits = 0;
+  uint64_t committed_bytes = 0;
+  uint64_t reads = 0;
+  uint64_t read_bytes = 0;
+  uint64_t writes = 0;
+  uint64_t written_bytes = 0;
+  static constexpr size_t kLeastBytes = 288;
+};
+static_assert(sizeof(ClientRecord) == 288 && offsetof(ClientRecord, calls) == 232);
+
 struct AdminAnswerHead {  // followed by so many records, and the proof
   uint32_t count = 0;
-  uint32_t more = 0;  // 1: there are volumes behind the last
+  uint32_t more = 0;  // 1: there are some behind the last
   uint32_t record_bytes = sizeof(VolumeRecord);
   uint32_t reserved = 0;
 };
 static_assert(sizeof(AdminAnswerHead) == 16);
-constexpr size_t kVolumesPerPage = 512;
-static_assert(sizeof(AdminAnswerHead) + kVolumesPerPage * sizeof(VolumeRecord) + sizeof(Proof) <= kBodyBytes);
+constexpr size_t kRecordsPerPage = 512;
+static_assert(sizeof(AdminAnswerHead) + kRecordsPerPage * sizeof(VolumeRecord) + sizeof(Proof) <= kBodyBytes);
+static_assert(sizeof(AdminAnswerHead) + kRecordsPerPage * sizeof(ClientRecord) + sizeof(Proof) <= kBodyBytes);
 
 // docs/protocol.md, "Transfers"
 constexpr uint32_t kReadTransfer = 0x4441'4552;   // "READ"

@@ -31,7 +31,7 @@ Result<std::vector<std::byte>> introduce(Channel& channel, const Nonces& nonces,
 // What an answer with a status says. A brick proves nothing to who has proved nothing to it.
 Result<AdminAnswer> refused_answer(const Secret& secret, const Nonces& nonces, const Reply& reply) {
   const auto proved = proved_refusal(secret, nonces, wire::Kind::kAdminister, reply.status, reply.body);
-  if (proved.ok()) return decode_admin_answer(reply.status, *proved);
+  if (proved.ok()) return decode_admin_answer(AdminAction::kList, reply.status, *proved);
   if (reply.status == EPERM) return Error(EPERM, "the brick has no administrator's secret");
   if (reply.status == EACCES) return Error(EACCES, "the administrator's secret is wrong");
   return Error(EKEYREJECTED, "what answers there does not know the secret");
@@ -68,7 +68,7 @@ Result<AdminAnswer> administer(Channel& channel, const Nonces& nonces, const Sec
   Reply reply = TRY(exchange(channel, wire::Kind::kAdminister, 0, bytes_of(call), deadline));
   if (reply.status != 0) return refused_answer(secret, nonces, reply);
   const auto body = TRY(proved_body(secret, wire::kAdministeredPurpose, nonces, std::move(reply.body)));
-  return decode_admin_answer(0, body);
+  return decode_admin_answer(request.action, 0, body);
 }
 
 }  // namespace brickfs
