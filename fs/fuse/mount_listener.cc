@@ -145,6 +145,8 @@ UmountReport MountListener::report() const {
   now.linger_seconds = linger_seconds_;
   const Uncommitted uncommitted = filesystem_.uncommitted();
   now.progress = (uncommitted.operations << 40) + uncommitted.bytes;  // a checkpoint changes the bytes, too
+  now.uncommitted_operations = uncommitted.operations;
+  now.uncommitted_bytes = uncommitted.bytes;
   now.uncommitted = describe(uncommitted);
   now.text = link.text;
   now.options = options_;

@@ -2,6 +2,10 @@
 #include "fs/fuse/mount_metrics.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
+
+#include "transport/volume/set_map.h"
 
 namespace brickfs {
 namespace {
@@ -51,6 +55,16 @@ void collect_link(const MountState& state, Metrics& metrics) {
   metrics.counter("brickfs_link_changes_total", "Changes of that state.", number(state.link_changes));
   metrics.gauge("brickfs_link_redirected", "1: the way around is used, as the wanted one failed.",
                 state.link_text.find("redirected") != state.link_text.npos ? 1 : 0);
+  if (state.copies_wanted > 0) {
+    std::map<uint64_t, uint64_t> in_sync;  // by place
+    for (const CopyState& copy : state.copies)
+      in_sync[copy.place] += copy.state == name_of(ReplicaState::kInSync) ? 1 : 0;
+    metrics.gauge("brickfs_copies_wanted", "Copies of each place of the set.", number(state.copies_wanted));
+    for (const auto& [place, count] : in_sync) {
+      metrics.gauge("brickfs_copies_in_sync", "Copies of the place that can be read.", number(count),
+                    {{"place", std::to_string(place)}});
+    }
+  }
   metrics.gauge("brickfs_store_healthy", "0: the brick's store has a full or failed disk.",
                 state.store_trouble.empty() ? 1 : 0);
 }

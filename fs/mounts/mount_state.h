@@ -22,6 +22,16 @@ struct OperationState {
   std::vector<uint64_t> buckets;  // number n: took less than 2^n microseconds, and is in no other; the last: the rest
 };
 
+// Of a replicated set: what the map says of one copy of a place.
+struct CopyState {
+  uint64_t place = 0;
+  std::string source;
+  std::string state;           // "in sync", "syncing", "stale" (ReplicaState)
+  bool leaving = false;        // its part is given to others
+  uint64_t copied_blocks = 0;  // while it is brought up to date
+  uint64_t total_blocks = 0;
+};
+
 struct MountState {
   std::string version;  // of brickfs
   int64_t pid = 0;
@@ -62,6 +72,8 @@ struct MountState {
   std::vector<OperationState> operations;  // of the kernel, by name: from when it came until it was answered
   std::vector<OperationState> volume;      // of brickfs with its volume (VolumeCall)
   double uncommitted_for_seconds = 0;      // nothing of them has been committed for so long
+  uint64_t copies_wanted = 0;              // of each place; 0: it is no replicated set
+  std::vector<CopyState> copies;           // by place
 };
 
 // Packets that begin with this are states; others are reports (umount_report.h).

@@ -22,8 +22,9 @@ std::string flat(std::string text) {
 }  // namespace
 
 std::string encode(const UmountReport& report) {
-  return fmt::format("{} {} {} {} {} {}\n{}\n{}\n{}\n", static_cast<int>(report.link), report.serving ? 1 : 0,
-                     report.ended ? 1 : 0, report.pid, report.linger_seconds, report.progress, flat(report.uncommitted),
+  return fmt::format("{} {} {} {} {} {} {} {}\n{}\n{}\n{}\n", static_cast<int>(report.link), report.serving ? 1 : 0,
+                     report.ended ? 1 : 0, report.pid, report.linger_seconds, report.progress,
+                     report.uncommitted_operations, report.uncommitted_bytes, flat(report.uncommitted),
                      flat(report.text), flat(report.options));
 }
 
@@ -40,7 +41,8 @@ std::optional<UmountReport> decode_umount_report(std::string_view packet) {
   report.serving = serving != 0;
   report.ended = ended != 0;
   std::string rest;
-  for (std::string* const line : {&rest, &report.uncommitted, &report.text, &report.options}) {
+  if (std::getline(lines, rest)) std::istringstream(rest) >> report.uncommitted_operations >> report.uncommitted_bytes;
+  for (std::string* const line : {&report.uncommitted, &report.text, &report.options}) {
     if (!std::getline(lines, *line)) return std::nullopt;
   }
   return report;

@@ -23,9 +23,12 @@ struct UmountReport {
   pid_t pid = 0;                // of brickfs
   uint64_t linger_seconds = 0;  // that it goes on for after an unmount, if the brick stays away
   uint64_t progress = 0;        // another number: something has got on
-  std::string uncommitted;      // for people; empty: nothing
-  std::string text;             // of the link, or what there is to say in the end
-  std::string options;          // that hold for all mounts of the volume, with spaces between
+  // Not told by an older brickfs, which counts as none.
+  uint64_t uncommitted_operations = 0;
+  uint64_t uncommitted_bytes = 0;
+  std::string uncommitted;  // for people; empty: nothing
+  std::string text;         // of the link, or what there is to say in the end
+  std::string options;      // that hold for all mounts of the volume, with spaces between
 };
 
 // The others' words. The mount was cut off by force: no more time for a brick that is away than a signal gives.

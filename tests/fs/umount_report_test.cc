@@ -15,6 +15,8 @@ TEST(UmountReport, IsReadAsItWasWritten) {
                             .pid = 4711,
                             .linger_seconds = 300,
                             .progress = 99,
+                            .uncommitted_operations = 12,
+                            .uncommitted_bytes = 3'400'000,
                             .uncommitted = "12 operations (3.4 MiB)",
                             .text = "brick unreachable: Connection refused",
                             .options = "rw hard"};
@@ -26,9 +28,15 @@ TEST(UmountReport, IsReadAsItWasWritten) {
   EXPECT_EQ(read->pid, 4711);
   EXPECT_EQ(read->linger_seconds, 300u);
   EXPECT_EQ(read->progress, 99u);
+  EXPECT_EQ(read->uncommitted_operations, 12u);
+  EXPECT_EQ(read->uncommitted_bytes, 3'400'000u);
   EXPECT_EQ(read->uncommitted, report.uncommitted);
   EXPECT_EQ(read->text, report.text);
   EXPECT_EQ(read->options, report.options);
+  const auto older = decode_umount_report("0 0 0 4711 300 99\nmuch\ntcp\nrw\n");
+  ASSERT_TRUE(older) << "of a brickfs that does not count it";
+  EXPECT_EQ(older->uncommitted_bytes, 0u);
+  EXPECT_EQ(older->uncommitted, "much");
   const auto empty = decode_umount_report(encode(UmountReport{}));
   ASSERT_TRUE(empty);
   EXPECT_FALSE(empty->serving);

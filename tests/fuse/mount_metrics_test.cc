@@ -38,6 +38,11 @@ TEST(MountMetrics, SayWhatTheStateSays) {
   state.operations = {write};
   write.name = "commit";
   state.volume = {write};
+  state.copies_wanted = 2;
+  state.copies = {{.place = 0, .source = "tcp://a/home", .state = "in sync"},
+                  {.place = 0, .source = "tcp://b/home", .state = "in sync"},
+                  {.place = 1, .source = "tcp://b/home.2", .state = "in sync"},
+                  {.place = 1, .source = "tcp://a/home.2", .state = "stale"}};
   const std::string text = text_of(state);
   for (const char* line : {
            R"(brickfs_mount_info{version="1",source="tcp://host/home",mountpoint="/home",)"
@@ -52,6 +57,9 @@ TEST(MountMetrics, SayWhatTheStateSays) {
            R"(brickfs_link_state{state="connected"} 0)",
            R"(brickfs_link_redirected 0)",
            R"(brickfs_store_healthy 0)",
+           R"(brickfs_copies_wanted 2)",
+           R"(brickfs_copies_in_sync{place="0"} 2)",
+           R"(brickfs_copies_in_sync{place="1"} 1)",
            R"(brickfs_free_bytes 4096)",
            R"(brickfs_uncommitted_operations 12)",
        })

@@ -91,13 +91,24 @@ sync "$MNT/keep/large"
 kept=$(tree_checksum "$MNT/keep")
 kept_is_kept() { [ "$(tree_checksum "$MNT/keep")" = "$kept" ] || die "other files have changed: $1"; }
 
+explains() {  # EXIT PATTERN MOUNTPOINT|SOURCE
+  local status=0
+  timeout 30 "$BRICKCTL" explain "$3" >"$WORK/explained" 2>&1 || status=$?
+  [ "$status" = "$1" ] && grep -E -- "$2" "$WORK/explained" >/dev/null
+}
 a_brick_is_killed() {  # NAME
   say "brick $1 is killed, and comes back"
   kill_brick_of_set "$1"
   await_out "$1"
+  for subject in "$MNT" "$SOURCE"; do
+    explains 3 "^warning: copies: $(brick "$1")/default.*: it is left out" "$subject" || die "explain $subject: $(cat "$WORK/explained")"
+  done
   goes_on 60 "brick $1 is dead"
   brick_again "$1"
   await_well
+  for subject in "$MNT" "$SOURCE"; do
+    explains 0 '^nothing is wrong$' "$subject" || die "explain $subject: $(cat "$WORK/explained")"
+  done
 }
 a_brick_stops() {  # NAME SECONDS
   say "brick $1 stops for $2 s"

@@ -23,6 +23,16 @@ echo kept >"$MNT/file"
 umount "$MNT"
 timeout 20 "$BRICKCTL" check "file:$WORK/embedded" >/dev/null || die "the store is in use after umount"
 
+say "the brick stands still for a while: umount tells how far it is"
+mount_logged
+dd if=/dev/zero of="$MNT/much" bs=1M count=40 status=none
+kill -STOP "$BRICKD_PID"
+(sleep 5; kill -CONT "$BRICKD_PID") & BACKGROUND_PIDS+=("$!")
+timed_umount "$MNT"
+[ "$CODE" = 0 ] || die "umount: exit $CODE: $(cat "$WORK/said")"
+says '^[0-9]+ of [0-9]+ (MiB|operations) committed$'
+within 10 ended "$PID" || die "brickfs outlives its umount"
+
 say "another namespace has a copy of the mount: umount says so, brickfs goes on until that is gone"
 mount_logged
 unshare --mount --propagation private sleep 100 &

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/brickctl/progress_bar.h"
+#include "tools/terminal/progress_bar.h"
 
 #include <gtest/gtest.h>
 

@@ -34,6 +34,29 @@ TEST(Troubles, AWellMountHasNone) {
   EXPECT_TRUE(troubles_of_link_text("rdma (mlx5_0, mlx5_1)").empty());
 }
 
+TEST(Troubles, CopiesThatAreMissing) {
+  MountState state = well();
+  state.copies_wanted = 2;
+  state.copies = {{.place = 0, .source = "tcp://a/home", .state = "in sync"},
+                  {.place = 0, .source = "tcp://b/home", .state = "in sync"},
+                  {.place = 1, .source = "tcp://b/home.2", .state = "in sync"},
+                  {.place = 1, .source = "tcp://a/home.2", .state = "in sync"}};
+  EXPECT_TRUE(troubles_of(state).empty());
+  state.copies[3].state = "stale";
+  EXPECT_EQ(only(troubles_of(state)),
+            "warning copies: tcp://a/home.2: it is left out (1 of 2 copies of place 1 are in sync)");
+  state.copies[3].state = "syncing";
+  state.copies[3].copied_blocks = 30;
+  state.copies[3].total_blocks = 120;
+  EXPECT_EQ(only(troubles_of(state)),
+            "warning copies: tcp://a/home.2: it is brought up to date, 25 % (1 of 2 copies of place 1 are in sync)");
+  state.copies[3].leaving = true;
+  EXPECT_TRUE(troubles_of(state).empty()) << "it is to go";
+  state.copies[3].leaving = false;
+  state.copies.push_back({.place = 1, .source = "tcp://c/home", .state = "in sync"});
+  EXPECT_TRUE(troubles_of(state).empty()) << "there are as many as are wanted";
+}
+
 TEST(Troubles, ABrickThatIsAway) {
   MountState state = well();
   state.link = "waiting";

@@ -8,7 +8,7 @@
 #include "fs/recovery/check.h"
 #include "fs/recovery/repair.h"
 #include "tools/brickctl/json.h"
-#include "tools/brickctl/progress_bar.h"
+#include "tools/terminal/progress_bar.h"
 #include "transport/base/printable.h"
 
 namespace brickfs {

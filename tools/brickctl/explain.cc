@@ -18,6 +18,8 @@
 #include "tools/brickctl/commands.h"
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/mount_target.h"
+#include "tools/brickctl/set.h"
+#include "tools/brickctl/set_look.h"
 #include "tools/brickctl/target.h"
 #include "tools/brickctl/trouble.h"
 #include "transport/base/printable.h"
@@ -126,9 +128,64 @@ Explanation explain_bricks(const Command& command) {
   return explanation;
 }
 
+std::vector<CopyState> copies_of(const SetMap& map) {
+  std::vector<CopyState> copies;
+  for (size_t place = 0; place < map.places.size(); ++place) {
+    for (const MapReplica& replica : map.places[place].replicas) {
+      copies.push_back({place, replica.source, name_of(replica.state), replica.leaving, replica.copied_blocks,
+                        replica.total_blocks});
+    }
+  }
+  return copies;
+}
+
+// By its map, and what its bricks say.
+Explanation explain_replicated(const Command& command) {
+  Explanation explanation;
+  explanation.source = explanation.subject = command.source;
+  std::string why;
+  Source source;
+  const auto store = open_map_store(command, source, &why);
+  const auto stored = store.ok() ? (*store)->load() : store.error();
+  if (!stored.ok()) {
+    if (store.ok()) why = (*store)->trouble();
+    explanation.troubles = {{Severity::kBroken, "etcd", why,
+                             "while etcd is away a mount goes on, but nobody can mount and no copy can be left out: "
+                             "does it run (etcdctl endpoint health)? with TLS and users see --etcd-ca, --etcd-user"}};
+    return explanation;
+  }
+  const SetMap& map = stored->map;
+  explanation.subject += fmt::format(": {} place(s) with {} copies, generation {} of the map", map.places.size(),
+                                     map.wanted, map.generation);
+  explanation.troubles = troubles_of(map.wanted, copies_of(map));
+  const ReplicaLooks looks = look_at_all(map, command.secret_file);
+  const SetVerdict verdict = judge_set(map, looks);
+  if (verdict.exit_code == kSetBroken) {
+    for (const std::string& line : verdict.lines)
+      explanation.troubles.push_back({Severity::kBroken, "copies", line,
+                                      "operations on it wait until such a brick is back; the lines below say why each "
+                                      "does not answer"});
+  }
+  for (const auto& [name, look] : looks) {
+    if (look.stat.ok()) continue;
+    Trouble trouble = trouble_of_refusal(look.stat.error(), fmt::format("{}: {}", name, look.why));
+    if (verdict.exit_code != kSetBroken) trouble.severity = Severity::kWarning;  // others have what it has
+    explanation.troubles.push_back(std::move(trouble));
+  }
+  return explanation;
+}
+
+// Those that it is mounted from.
+std::vector<std::string> bricks_of(const MountState& state) {
+  if (state.copies.empty()) return bricks_of(state.source);
+  std::vector<std::string> bricks;
+  for (const CopyState& copy : state.copies) bricks.push_back(copy.source);
+  return bricks;
+}
+
 // What do the bricks say to somebody else, and now?
 void ask_bricks(const MountState& state, std::vector<Trouble>& troubles) {
-  const std::vector<std::string> bricks = bricks_of(state.source);
+  const std::vector<std::string> bricks = bricks_of(state);
   bool all_answer = true;
   for (const std::string& brick : bricks) {
     const std::string name = bricks.size() > 1 ? brick + ": " : std::string();
@@ -202,7 +259,9 @@ Json to_json(const Explanation& explanation) {
 
 int run_explain(const Command& command) {
   Explanation explanation;
-  if (is_source(command.source)) {
+  if (command.source.starts_with("etcd://")) {
+    explanation = explain_replicated(command);
+  } else if (is_source(command.source)) {
     explanation = explain_bricks(command);
   } else {
     const auto entry = find_mount_of_path(command.source);

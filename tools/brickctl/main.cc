@@ -94,6 +94,14 @@ void add_ping(CLI::App& app, Arguments& arguments) {
   sub->add_option("-i,--interval", ping.interval_seconds, "between rounds, in seconds (0.2)");
 }
 
+void add_etcd_options(CLI::App* sub, EtcdOptions& etcd) {
+  sub->add_option("--etcd-ca", etcd.ca_path, "CA of etcd's certificates: asks for TLS")->type_name("PATH");
+  sub->add_option("--etcd-cert", etcd.cert_path, "certificate that is shown to etcd")->type_name("PATH");
+  sub->add_option("--etcd-key", etcd.key_path, "of that certificate")->type_name("PATH");
+  sub->add_option("--etcd-user", etcd.user, "of etcd")->type_name("NAME");
+  sub->add_option("--etcd-password-file", etcd.password_path, "of that user")->type_name("PATH");
+}
+
 void add_explain(CLI::App& app, Arguments& arguments) {
   CLI::App* sub = app.add_subcommand(
       "explain",
@@ -103,6 +111,7 @@ void add_explain(CLI::App& app, Arguments& arguments) {
       ->required();
   sub->add_option("--secret-file", arguments.command.secret_file, "what the brick of a source asks for")
       ->type_name("PATH");
+  add_etcd_options(sub, arguments.command.set.etcd);
   sub->add_flag("--json", arguments.command.json, "print one line of JSON");
 }
 
@@ -161,14 +170,6 @@ void add_volume(CLI::App& app, Arguments& arguments) {
                     "let a volume have SIZE from now on, or all that the brick has", "NAME[:SIZE]");
   add_volume_action(*volume, arguments, AdminAction::kRemove, "remove", "remove a volume", "NAME");
   add_volume_action(*volume, arguments, AdminAction::kList, "list", "each volume, its size, and who holds it", nullptr);
-}
-
-void add_etcd_options(CLI::App* sub, EtcdOptions& etcd) {
-  sub->add_option("--etcd-ca", etcd.ca_path, "CA of etcd's certificates: asks for TLS")->type_name("PATH");
-  sub->add_option("--etcd-cert", etcd.cert_path, "certificate that is shown to etcd")->type_name("PATH");
-  sub->add_option("--etcd-key", etcd.key_path, "of that certificate")->type_name("PATH");
-  sub->add_option("--etcd-user", etcd.user, "of etcd")->type_name("NAME");
-  sub->add_option("--etcd-password-file", etcd.password_path, "of that user")->type_name("PATH");
 }
 
 CLI::App* add_set_action(CLI::App& set, Arguments& arguments, const char* name, const char* what) {

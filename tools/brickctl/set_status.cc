@@ -4,55 +4,16 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/set.h"
-#include "tools/brickctl/target.h"
+#include "tools/brickctl/set_look.h"
 #include "transport/base/printable.h"
 #include "transport/base/size.h"
-#include "transport/base/thread.h"
 #include "transport/etcd/set_map_json.h"
 
 namespace brickfs {
 namespace {
-
-constexpr int kSetDegraded = 3;
-constexpr int kSetBroken = 4;
-
-// What a replica's brick says of its volume, or why it says nothing.
-struct Look {
-  Result<BrickStat> stat = Error(ENOTCONN, "a brick");
-  std::string why;
-};
-using Looks = std::map<std::string, Look>;  // by source
-
-// One thread for each brick, so that those that do not answer are waited for together.
-Looks look_at_all(const SetMap& map, const std::string& secret_file) {
-  Looks looks;
-  for (const MapPlace& place : map.places) {
-    for (const MapReplica& replica : place.replicas) looks[replica.source];
-  }
-  std::map<std::string, std::vector<Looks::value_type*>> by_brick;
-  for (auto& look : looks) by_brick[brick_of(look.first)].push_back(&look);
-  std::vector<std::thread> threads;
-  for (const auto& [brick, of_brick] : by_brick) {
-    threads.push_back(Thread([&of_brick = of_brick, &secret_file] {
-      for (Looks::value_type* one : of_brick) {
-        Look& look = one->second;
-        look.stat = look_at_brick(one->first, secret_file, &look.why);
-      }
-    }));
-  }
-  for (std::thread& thread : threads) thread.join();
-  return looks;
-}
-
-// A volatile brick that has everything no more.
-bool has_forgotten(const MapReplica& replica, const BrickStat& stat) {
-  return stat.durability == Durability::kVolatile && replica.state == ReplicaState::kInSync &&
-         replica.boot != BootId{} && replica.boot != stat.boot;
-}
 
 std::string describe_state(const MapReplica& replica) {
   std::string text = name_of(replica.state);
@@ -62,7 +23,7 @@ std::string describe_state(const MapReplica& replica) {
   return text + (replica.leaving ? ", leaving" : "");
 }
 
-std::string describe_look(const MapReplica& replica, const Look& look) {
+std::string describe_look(const MapReplica& replica, const ReplicaLook& look) {
   if (!look.stat.ok()) return look.why;
   if (has_forgotten(replica, *look.stat))
     return "answers, and has lost everything: it is volatile and was started again";
@@ -75,46 +36,11 @@ std::string describe_holder(const SetMap& map) {
   return fmt::format("{} since generation {}", map.holder->name, map.holder->epoch);
 }
 
-struct Verdict {
-  int exit_code = EXIT_SUCCESS;
-  std::vector<std::string> lines;  // what is wrong
-
-  void add(int code, std::string line) {
-    exit_code = std::max(exit_code, code);
-    lines.push_back(std::move(line));
-  }
-};
-
-void judge_place(const MapPlace& place, size_t number, uint64_t wanted, const Looks& looks, Verdict& verdict) {
-  uint64_t in_sync = 0;
-  uint64_t readable = 0;
-  for (const MapReplica& replica : place.replicas) {
-    if (replica.state != ReplicaState::kInSync) continue;
-    const Look& look = looks.at(replica.source);
-    ++in_sync;
-    if (look.stat.ok() && !has_forgotten(replica, *look.stat)) ++readable;
-  }
-  if (readable == 0) {
-    verdict.add(kSetBroken, fmt::format("place {}: no brick with a copy in sync answers", number));
-  } else if (in_sync < wanted) {
-    verdict.add(kSetDegraded, fmt::format("place {}: {} of {} copies are in sync", number, in_sync, wanted));
-  } else if (readable < in_sync) {
-    verdict.add(kSetDegraded, fmt::format("place {}: {} of {} copies in sync cannot be had now", number,
-                                          in_sync - readable, in_sync));
-  }
-}
-
-Verdict judge(const SetMap& map, const Looks& looks) {
-  Verdict verdict;
-  for (size_t i = 0; i < map.places.size(); ++i) judge_place(map.places[i], i, map.wanted, looks, verdict);
-  return verdict;
-}
-
-const char* name_of_verdict(const Verdict& verdict) {
+const char* name_of_verdict(const SetVerdict& verdict) {
   return verdict.exit_code == kSetBroken ? "broken" : verdict.exit_code == kSetDegraded ? "degraded" : "well";
 }
 
-void print_text(const Command& command, const SetMap& map, const Looks& looks, const Verdict& verdict) {
+void print_text(const Command& command, const SetMap& map, const ReplicaLooks& looks, const SetVerdict& verdict) {
   const auto line = [](const char* key, const std::string& value) {
     fmt::print("{:<16} {}\n", std::string(key) + ":", printable(value));
   };
@@ -135,7 +61,7 @@ void print_text(const Command& command, const SetMap& map, const Looks& looks, c
   if (verdict.lines.empty()) fmt::print("all copies are in sync\n");
 }
 
-Json to_json(const MapReplica& replica, const Look& look) {
+Json to_json(const MapReplica& replica, const ReplicaLook& look) {
   const bool answers = look.stat.ok();
   const std::string brick = brick_of(replica.source);
   return {{"id", format_id(replica.id)},
@@ -153,8 +79,8 @@ Json to_json(const MapReplica& replica, const Look& look) {
           {"used_bytes", answers ? Json(look.stat->volume_used_blocks * kBlockBytes) : Json()}};
 }
 
-Json to_json(const Command& command, const Source& source, const SetMap& map, const Looks& looks,
-             const Verdict& verdict) {
+Json to_json(const Command& command, const Source& source, const SetMap& map, const ReplicaLooks& looks,
+             const SetVerdict& verdict) {
   Json holder;
   if (map.holder) {
     holder = {{"name", map.holder->name}, {"since_generation", map.holder->epoch}, {"let_go", map.holder->let_go}};
@@ -186,8 +112,8 @@ int run_set_status(const Command& command) {
   const auto stored = (*store)->load();
   if (!stored.ok()) return fail(command, (*store)->trouble());
   const SetMap& map = stored->map;
-  const Looks looks = look_at_all(map, command.secret_file);
-  const Verdict verdict = judge(map, looks);
+  const ReplicaLooks looks = look_at_all(map, command.secret_file);
+  const SetVerdict verdict = judge_set(map, looks);
   if (command.json) {
     print_json(to_json(command, source, map, looks, verdict));
   } else {

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "tools/brickctl/commands.h"
-#include "tools/brickctl/progress_bar.h"
 #include "tools/brickctl/set_plan.h"
+#include "tools/terminal/progress_bar.h"
 #include "transport/brick/source.h"
 #include "transport/volume/set_map.h"
 #include "transport/volume/volume_set.h"

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -118,6 +120,16 @@ void add_space(std::vector<Trouble>& troubles, const MountState& state) {
        "remove files, or mount with a larger max_metadata=, if this host has the memory"});
 }
 
+constexpr const char* kLeftOutAdvice =
+    "the volume goes on without that copy; when its brick is back it is brought up to date by itself. Does its host "
+    "run, "
+    "and brickd on it? If it is lost for good: brickctl set replace SOURCE OLD NEW";
+constexpr const char* kSyncingAdvice = "nothing is to be done; brickctl set status shows how far it is";
+
+std::string describe_copied(const CopyState& copy) {
+  return copy.total_blocks == 0 ? std::string() : fmt::format(", {} %", 100 * copy.copied_blocks / copy.total_blocks);
+}
+
 void add_requests(std::vector<Trouble>& troubles, const MountState& state) {
   if (!state.io_uring_obstacle.empty())
     troubles.push_back({Severity::kNote, "requests", "they come over /dev/fuse, which is slower than io_uring",
@@ -161,10 +173,28 @@ std::vector<Trouble> troubles_of(const MountState& state) {
     troubles.push_back({Severity::kBroken, "mount", state.read_only_reason,
                         "copy what you need, unmount, then brickctl check SOURCE --repair (docs/recovery.md)"});
   }
+  std::ranges::move(troubles_of(state.copies_wanted, state.copies), std::back_inserter(troubles));
   add_commit(troubles, state);
   add_space(troubles, state);
   add_requests(troubles, state);
   sort_by_severity(troubles);
+  return troubles;
+}
+
+std::vector<Trouble> troubles_of(uint64_t copies_wanted, const std::vector<CopyState>& copies) {
+  std::map<uint64_t, uint64_t> in_sync;  // by place
+  for (const CopyState& copy : copies) in_sync[copy.place] += copy.state == name_of(ReplicaState::kInSync) ? 1 : 0;
+  std::vector<Trouble> troubles;
+  for (const CopyState& copy : copies) {
+    if (copy.leaving || copy.state == name_of(ReplicaState::kInSync) || in_sync[copy.place] >= copies_wanted) continue;
+    const bool syncing = copy.state == name_of(ReplicaState::kSyncing);
+    troubles.push_back(
+        {Severity::kWarning, "copies",
+         fmt::format("{}: {} ({} of {} copies of place {} are in sync)", copy.source,
+                     syncing ? "it is brought up to date" + describe_copied(copy) : std::string("it is left out"),
+                     in_sync[copy.place], copies_wanted, copy.place),
+         syncing ? kSyncingAdvice : kLeftOutAdvice});
+  }
   return troubles;
 }
 

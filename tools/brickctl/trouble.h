@@ -9,6 +9,7 @@
 #include "fs/mounts/mount_state.h"
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
+#include "transport/volume/set_map.h"
 
 namespace brickfs {
 
@@ -21,7 +22,7 @@ std::string_view name_of(Severity severity);  // "note", "warning", "broken"
 
 struct Trouble {
   Severity severity = Severity::kNote;
-  std::string about;   // "link", "store", "commit", "space", "memory", "requests", "volume", "mount"
+  std::string about;   // "link", "store", "commit", "space", "memory", "requests", "volume", "mount", "copies"
   std::string what;    // and since when and why, as far as it is known
   std::string advice;  // what to do
 };
@@ -29,6 +30,8 @@ struct Trouble {
 // The worst come first.
 std::vector<Trouble> troubles_of(const MountState& state);
 std::vector<Trouble> troubles_of(const BrickStat& stat);
+// Copies that are not in sync.
+std::vector<Trouble> troubles_of(uint64_t copies_wanted, const std::vector<CopyState>& copies);
 // Of one that cannot be opened by an observer; `what`: why.
 Trouble trouble_of_refusal(Error error, std::string what);
 // The brick is silent to its holder, and answers somebody who only looks.

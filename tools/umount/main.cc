@@ -19,6 +19,8 @@
 
 #include "fs/mounts/brickfs_end.h"
 #include "fs/mounts/mount_table.h"
+#include "tools/terminal/progress_bar.h"
+#include "transport/base/bytes.h"
 #include "transport/base/printable.h"
 
 namespace brickfs {
@@ -64,10 +66,6 @@ Command parse(int argc, char** argv) {
     }
   }
   return command;
-}
-
-void say(const Command& command, const std::string& line) {
-  fmt::print(stderr, "umount: {}: {}\n", command.directory, printable(line));
 }
 
 // umount(8) itself, without a helper, in a process of its own.
@@ -122,6 +120,8 @@ class Umount {
   int wait(Unmounting& unmounting);
   int without_brickfs(Unmounting& unmounting);
   void hear();
+  void show_progress(const UmountReport& report);
+  void say(const std::string& line);
   std::optional<std::string> why_not_longer();
   int conclude();
   std::string not_committed() const;
@@ -138,6 +138,9 @@ class Umount {
   Clock::time_point got_on_ = began_;
   std::optional<Clock::time_point> away_since_;
   std::optional<Clock::time_point> unmounted_;
+  ProgressBar bar_;
+  uint64_t most_bytes_ = 0;  // that were to be committed, so far
+  uint64_t most_operations_ = 0;
 };
 
 // The kernel cuts the connection off first, and leaves the mount where it is if it is in use; then it goes out of
@@ -152,7 +155,7 @@ int Umount::run_forced() {
   while (!brickfs_.gone() && Clock::now() - began_ < kForced && !(brickfs_.last() && brickfs_.last()->ended))
     (void)brickfs_.hear(kLook);
   const auto& last = brickfs_.last();
-  if (last && !last->uncommitted.empty()) say(command_, "not committed: " + last->uncommitted);
+  if (last && !last->uncommitted.empty()) say("not committed: " + last->uncommitted);
   return kFine;
 }
 
@@ -168,7 +171,7 @@ int Umount::wait(Unmounting& unmounting) {
     hear();
     const auto why = why_not_longer();
     if (!why) continue;
-    say(command_, *why);
+    say(*why);
     return kFailure;
   }
 }
@@ -177,14 +180,18 @@ int Umount::wait(Unmounting& unmounting) {
 int Umount::without_brickfs(Unmounting& unmounting) {
   const auto code = unmounting.ended_within(kWriteBack);
   if (!code) {
-    say(command_, "the kernel has not written everything back, and no brickfs tells why");
+    say("the kernel has not written everything back, and no brickfs tells why");
     return kFailure;
   }
   if (*code != kFine || !brickfs_.last()) return *code;
-  say(command_,
-      "brickfs ended before it had let the volume go" +
-          (brickfs_.last()->uncommitted.empty() ? std::string() : "; not committed: " + brickfs_.last()->uncommitted));
+  say("brickfs ended before it had let the volume go" +
+      (brickfs_.last()->uncommitted.empty() ? std::string() : "; not committed: " + brickfs_.last()->uncommitted));
   return kFailure;
+}
+
+void Umount::say(const std::string& line) {
+  bar_.end();
+  fmt::print(stderr, "umount: {}: {}\n", command_.directory, printable(line));
 }
 
 void Umount::hear() {
@@ -192,6 +199,18 @@ void Umount::hear() {
   if (!brickfs_.hear(kLook)) return;
   heard_ = Clock::now();
   if (!before || before->progress != brickfs_.last()->progress) got_on_ = heard_;
+  show_progress(*brickfs_.last());
+}
+
+// Of what was to be committed at most; a brick that is away makes none.
+void Umount::show_progress(const UmountReport& report) {
+  most_bytes_ = std::max(most_bytes_, report.uncommitted_bytes);
+  most_operations_ = std::max(most_operations_, report.uncommitted_operations);
+  if (most_bytes_ >= kMiB) {
+    bar_.show("MiB committed", (most_bytes_ - report.uncommitted_bytes) / kMiB, most_bytes_ / kMiB);
+  } else if (most_operations_ > 0) {
+    bar_.show("operations committed", most_operations_ - report.uncommitted_operations, most_operations_);
+  }
 }
 
 std::optional<std::string> Umount::why_not_longer() {
@@ -223,7 +242,7 @@ std::string Umount::not_committed() const {
 // A volume that was lost or taken over has nothing to wait for: its operations have failed.
 int Umount::conclude() {
   const UmountReport& last = *brickfs_.last();
-  if (!last.text.empty()) say(command_, last.text);
+  if (!last.text.empty()) say(last.text);
   return last.text.empty() || last.link == LinkState::Kind::kFailed ? kFine : kFailure;
 }
 

@@ -217,16 +217,4 @@ Result<SetId> parse_id(std::string_view text) {
   return id;
 }
 
-const char* name_of(ReplicaState state) {
-  switch (state) {
-    case ReplicaState::kInSync:
-      return "in sync";
-    case ReplicaState::kSyncing:
-      return "syncing";
-    case ReplicaState::kStale:
-      break;
-  }
-  return "stale";
-}
-
 }  // namespace brickfs

@@ -25,7 +25,4 @@ Result<SetMap> parse_map(std::string_view text, std::string* why);
 std::string format_id(const SetId& id);
 Result<SetId> parse_id(std::string_view text);
 
-// "in sync", "syncing", "stale".
-const char* name_of(ReplicaState state);
-
 }  // namespace brickfs

@@ -22,6 +22,18 @@ bool is_in_sync(const MapReplica& replica) { return replica.state == ReplicaStat
 
 }  // namespace
 
+const char* name_of(ReplicaState state) {
+  switch (state) {
+    case ReplicaState::kInSync:
+      return "in sync";
+    case ReplicaState::kSyncing:
+      return "syncing";
+    case ReplicaState::kStale:
+      break;
+  }
+  return "stale";
+}
+
 bool SetMap::is_degraded() const {
   return std::ranges::any_of(places, [this](const MapPlace& place) {
     return static_cast<uint64_t>(std::ranges::count_if(place.replicas, is_in_sync)) < wanted;

@@ -21,6 +21,7 @@
 namespace brickfs {
 
 enum class ReplicaState : uint8_t { kInSync, kSyncing, kStale };
+const char* name_of(ReplicaState state);
 
 struct MapReplica {
   MemberId id{};

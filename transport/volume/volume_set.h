@@ -76,6 +76,8 @@ class VolumeSet final {
   const Mirror& member(size_t place) const { return *members_[place]; }
   bool is_replicated() const { return keeper_ != nullptr; }
   const std::string& name_of(size_t place) const { return names_[place]; }
+  // The map of a replicated set as this client knows it: its own changes, if it is the holder, else how it was.
+  std::optional<SetMap> map() const { return keeper_ == nullptr ? std::nullopt : std::optional(keeper_->map()); }
   // Of a striped set.
   const SetId& id() const { return id_; }
 

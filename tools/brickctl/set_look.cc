@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/brickctl/set_look.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "tools/brickctl/set.h"
+#include "tools/brickctl/target.h"
+#include "transport/base/thread.h"
+
+namespace brickfs {
+namespace {
+
+void add(SetVerdict& verdict, int code, std::string line) {
+  verdict.exit_code = std::max(verdict.exit_code, code);
+  verdict.lines.push_back(std::move(line));
+}
+
+void judge_place(const MapPlace& place, size_t number, uint64_t wanted, const ReplicaLooks& looks,
+                 SetVerdict& verdict) {
+  uint64_t in_sync = 0;
+  uint64_t readable = 0;
+  for (const MapReplica& replica : place.replicas) {
+    if (replica.state != ReplicaState::kInSync) continue;
+    const ReplicaLook& look = looks.at(replica.source);
+    ++in_sync;
+    if (look.stat.ok() && !has_forgotten(replica, *look.stat)) ++readable;
+  }
+  if (readable == 0) {
+    add(verdict, kSetBroken, fmt::format("place {}: no brick with a copy in sync answers", number));
+  } else if (in_sync < wanted) {
+    add(verdict, kSetDegraded, fmt::format("place {}: {} of {} copies are in sync", number, in_sync, wanted));
+  } else if (readable < in_sync) {
+    add(verdict, kSetDegraded,
+        fmt::format("place {}: {} of {} copies in sync cannot be had now", number, in_sync - readable, in_sync));
+  }
+}
+
+}  // namespace
+
+ReplicaLooks look_at_all(const SetMap& map, const std::string& secret_file) {
+  ReplicaLooks looks;
+  for (const MapPlace& place : map.places) {
+    for (const MapReplica& replica : place.replicas) looks[replica.source];
+  }
+  std::map<std::string, std::vector<ReplicaLooks::value_type*>> by_brick;
+  for (auto& look : looks) by_brick[brick_of(look.first)].push_back(&look);
+  std::vector<std::thread> threads;
+  for (const auto& [brick, of_brick] : by_brick) {
+    threads.push_back(Thread([&of_brick = of_brick, &secret_file] {
+      for (ReplicaLooks::value_type* one : of_brick) {
+        ReplicaLook& look = one->second;
+        look.stat = look_at_brick(one->first, secret_file, &look.why);
+      }
+    }));
+  }
+  for (std::thread& thread : threads) thread.join();
+  return looks;
+}
+
+bool has_forgotten(const MapReplica& replica, const BrickStat& stat) {
+  return stat.durability == Durability::kVolatile && replica.state == ReplicaState::kInSync &&
+         replica.boot != BootId{} && replica.boot != stat.boot;
+}
+
+SetVerdict judge_set(const SetMap& map, const ReplicaLooks& looks) {
+  SetVerdict verdict;
+  for (size_t i = 0; i < map.places.size(); ++i) judge_place(map.places[i], i, map.wanted, looks, verdict);
+  return verdict;
+}
+
+}  // namespace brickfs

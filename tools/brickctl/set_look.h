@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a replicated set is: its map, and what its bricks say now.
+#pragma once
+
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "transport/base/result.h"
+#include "transport/brick/brick.h"
+#include "transport/volume/set_map.h"
+
+namespace brickfs {
+
+constexpr int kSetDegraded = 3;
+constexpr int kSetBroken = 4;
+
+// What a replica's brick says of its volume, or why it says nothing.
+struct ReplicaLook {
+  Result<BrickStat> stat = Error(ENOTCONN, "a brick");
+  std::string why;
+};
+using ReplicaLooks = std::map<std::string, ReplicaLook>;  // by source
+
+// One thread for each brick, so that those that do not answer are waited for together.
+ReplicaLooks look_at_all(const SetMap& map, const std::string& secret_file);
+
+// A volatile brick that has everything no more.
+bool has_forgotten(const MapReplica& replica, const BrickStat& stat);
+
+struct SetVerdict {
+  int exit_code = EXIT_SUCCESS;    // or kSetDegraded, kSetBroken
+  std::vector<std::string> lines;  // what is wrong
+};
+SetVerdict judge_set(const SetMap& map, const ReplicaLooks& looks);
+
+}  // namespace brickfs
