@@ -8,7 +8,7 @@ seed=${BRICKFS_SEED:-$RANDOM}
 say "$kind bricks, seed $seed"
 RANDOM=$seed
 BRICK_SIZE=256M
-LOAD=$TESTS/mount/copies_load.py
+LOAD=$TESTS/../tools/crash/kill/loads/records
 LOAD_PID=
 round=0
 bricks=(a b c)

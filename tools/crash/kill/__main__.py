@@ -5,7 +5,6 @@ import argparse
 import collections
 import pathlib
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,22 +12,8 @@ import tempfile
 import time
 
 from incidents import INCIDENTS
-from world import Failure, Mount, PATIENCE, World, program
-
-HERE = pathlib.Path(__file__).resolve().parent
-LOADS = ("sync", "sqlite", "git", "fio")
-SECONDS = 600  # for which a load would run if it were let
-
-
-def commands(load, arguments):
-    """How a load is run and how verified; shell commands."""
-    if arguments.workload:
-        return arguments.workload, arguments.verify
-    if load == "sync":
-        loader = program(arguments.build, "tests/sync_load")
-        return (f"exec {loader} run $BRICKFS_DIR $BRICKFS_LOG $BRICKFS_SECONDS $BRICKFS_SEED",
-                f"exec {loader} verify $BRICKFS_DIR $BRICKFS_LOG $BRICKFS_HOW")
-    return f"exec {HERE}/loads/{load} run", f"exec {HERE}/loads/{load} verify"
+from loads import LOADS, Load, all_answer, commands
+from world import Failure, Mount, World
 
 
 class Round:
@@ -40,55 +25,36 @@ class Round:
         self.random = random.Random(f"{arguments.seed}/{number}")
         self.load = "given" if arguments.workload else self.random.choice(arguments.loads)
         self.incident = self.random.choice(arguments.incidents)
-        self.run_command, self.verify_command = commands(self.load, arguments)
-        self.log = world.work / "log"
+        how = (arguments.workload, arguments.verify) if arguments.workload else commands(self.load, arguments.build)
+        self.work = Load(world, "load", how, number)
         self.mount_ms = 0
-
-    def environment(self, mount, how):
-        return {"BRICKFS_DIR": str(mount.point / "load"), "BRICKFS_LOG": str(self.log), "BRICKFS_SEED": str(self.number),
-                "BRICKFS_SECONDS": str(SECONDS), "BRICKFS_HOW": how}
 
     def run(self, mount):
         """The mount to go on with."""
-        shutil.rmtree(self.log, ignore_errors=True)
-        self.log.mkdir()
-        (mount.point / "load").mkdir()
-        load = self.world.start_load(self.run_command, self.environment(mount, "live"))
+        self.work.start(mount)
         time.sleep(self.random.uniform(0.2, 1.5))
         act, may_fail = INCIDENTS[self.incident]
         mount, how = act(self.world, mount, self.random)
         if how == "live":
-            self.goes_on(load, mount, may_fail)
-        self.world.end_load(load)
+            self.goes_on(mount, may_fail)
+        self.work.end()
         self.world.forget_ended()
-        self.verify(mount, how, "")
+        self.work.verify(mount, how, "")
         began = time.monotonic()
         mount.unmount()
         self.world.check()
         mount = Mount(self.world, mount.point.name)
         self.mount_ms = int((time.monotonic() - began) * 1000)
-        self.verify(mount, "crash", " after another mount")
-        shutil.rmtree(mount.point / "load")
+        self.work.verify(mount, "crash", " after another mount")
+        self.work.remove(mount)
         return mount
 
-    def goes_on(self, load, mount, may_fail):
+    def goes_on(self, mount, may_fail):
         """Nothing may hang behind an incident, and no operation of a hard mount may fail."""
-        done = subprocess.run(["timeout", str(PATIENCE), "sh", "-c", f"df {mount.point} && ls {mount.point} && sync -f {mount.point}"],
-                              capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise Failure(f"df, ls and sync end with {done.returncode}: {done.stderr.strip()[:200]}")
+        all_answer(mount)
         time.sleep(self.random.uniform(0, 0.3))
-        if load.poll() is not None and not may_fail:
-            raise Failure(f"the workload ends by itself, exit {load.returncode}: {self.world.last_line('load.log')}")
-
-    def verify(self, mount, how, when):
-        command = ["timeout", str(2 * PATIENCE), "sh", "-c", self.verify_command]
-        environment = self.environment(mount, how)
-        verifier = self.world.start_load(" ".join(subprocess.list2cmdline([word]) if i < 3 else "'" + word.replace("'", "'\\''") + "'"
-                                                  for i, word in enumerate(command)), environment)
-        if verifier.wait() != 0:
-            shutil.copy(self.world.work / "load.log", self.world.work / "verify.log")
-            raise Failure(f"what was synced is not there{when}: {self.world.last_line('load.log')}")
+        if not may_fail:
+            self.work.must_run()
 
 
 class Summary:

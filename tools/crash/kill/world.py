@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real brick, the network to it, and real mounts. Whatever happens, leave() takes all of it away."""
+"""Real mounts and loads (Scene), and for `kill` a brick and the network to it. Whatever happens, leave() takes all of it away."""
 import contextlib
 import os
 import pathlib
@@ -49,7 +49,7 @@ class Mount:
     def __init__(self, world, name, options=(), wait=True):
         self.point = world.work / name
         self.point.mkdir(exist_ok=True)
-        command = [program(world.build, "fs/brickfs"), world.source, self.point, "-f"]
+        command = [*world.prefix, program(world.build, "fs/brickfs"), world.source, self.point, "-f"]
         if options:
             command += ["-o", ",".join(options)]
         self.log = open(world.work / "brickfs.log", "ab")
@@ -57,12 +57,15 @@ class Mount:
         world.mounts.append(self)
         world.mounted += 1
 
-        def serves():
+        def is_there():
             if self.process.poll() is not None:
                 raise Failure(f"the mount fails: {world.last_line('brickfs.log')}")
-            return mount_minor(self.point) is not None
+            return self.serves()
         if wait:
-            wait_for(serves, PATIENCE, "a mount")
+            wait_for(is_there, PATIENCE, "a mount")
+
+    def serves(self):
+        return self.process.poll() is None and mount_minor(self.point) is not None
 
     def signal(self, number):
         self.process.send_signal(number)
@@ -98,36 +101,26 @@ class Mount:
         self.log.close()
 
 
-class World:
-    def __init__(self, build, work, size):
+class Scene:
+    """Mounts of `source`, and loads on them."""
+
+    def __init__(self, build, work, source):
         self.build = pathlib.Path(build)
         self.work = pathlib.Path(work)
-        self.size = size
-        self.proxy = Proxy()
-        self.source = f"tcp://127.0.0.1:{self.proxy.port}/default"
-        self.brickd = None
-        self.port = 0
+        self.source = source
+        self.prefix = []  # of the command of a mount
+        self.tool_prefix = []  # of other commands
         self.mounts = []
         self.mounted = 0  # so far
         self.loads = []
 
-    def start_brick(self, memory):
-        port_file = self.work / "port"
-        port_file.unlink(missing_ok=True)
-        with open(self.work / "brickd.log", "ab") as log:
-            self.brickd = subprocess.Popen(
-                [program(self.build, "server/brickd"), "--listen", f"tcp://127.0.0.1:{self.port}", "--port-file", port_file, "--foreground",
-                 "--memory", memory, "--file", self.work / "store", "--size", self.size], stderr=log, stdin=subprocess.DEVNULL)
-        wait_for(lambda: port_file.exists() and port_file.read_text().strip(), PATIENCE, "the start of brickd")
-        self.port = self.proxy.target = int(port_file.read_text().split()[0])
+    def brickctl(self, *words):
+        return subprocess.run([*self.tool_prefix, "timeout", "300", program(self.build, "tools/brickctl"), *words], capture_output=True, text=True,
+                              check=False)
 
-    def kill_brick(self):
-        self.brickd.kill()
-        self.brickd.wait(30)
-
-    def start_load(self, command, environment):
-        """A process group of its own, so that all of it can be ended."""
-        with open(self.work / "load.log", "wb") as log:
+    def start_load(self, command, environment, name="load"):
+        """A process group of its own, so that all of it can be ended. Its output is in NAME.log."""
+        with open(self.work / f"{name}.log", "wb") as log:
             load = subprocess.Popen(command, shell=True, env={**os.environ, **environment}, stdout=log, stderr=log,
                                     stdin=subprocess.DEVNULL, start_new_session=True)
         self.loads.append(load)
@@ -151,8 +144,7 @@ class World:
         self.mounts = serving
 
     def check(self):
-        done = subprocess.run(["timeout", "300", program(self.build, "tools/brickctl"), "check", self.source], capture_output=True, text=True,
-                              check=False)
+        done = self.brickctl("check", self.source)
         (self.work / "check.log").write_text(done.stdout + done.stderr)
         if done.returncode != 0:
             raise Failure(f"brickctl check ends with {done.returncode}: {(done.stdout + done.stderr).strip().splitlines()[:1]}")
@@ -167,17 +159,45 @@ class World:
                 os.killpg(load.pid, signal.SIGKILL)
         for mount in self.mounts:
             mount.destroy()
-        if self.brickd is not None and self.brickd.poll() is None:
-            self.kill_brick()
-        self.proxy.close()
         for load in self.loads:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 load.wait(10)
 
+
+class World(Scene):
+    """With a brick and a proxy to it."""
+
+    def __init__(self, build, work, size):
+        self.proxy = Proxy()
+        super().__init__(build, work, f"tcp://127.0.0.1:{self.proxy.port}/default")
+        self.size = size
+        self.brickd = None
+        self.port = 0
+
+    def start_brick(self, memory):
+        port_file = self.work / "port"
+        port_file.unlink(missing_ok=True)
+        with open(self.work / "brickd.log", "ab") as log:
+            self.brickd = subprocess.Popen(
+                [program(self.build, "server/brickd"), "--listen", f"tcp://127.0.0.1:{self.port}", "--port-file", port_file, "--foreground",
+                 "--memory", memory, "--file", self.work / "store", "--size", self.size], stderr=log, stdin=subprocess.DEVNULL)
+        wait_for(lambda: port_file.exists() and port_file.read_text().strip(), PATIENCE, "the start of brickd")
+        self.port = self.proxy.target = int(port_file.read_text().split()[0])
+
+    def kill_brick(self):
+        self.brickd.kill()
+        self.brickd.wait(30)
+
+    def leave(self):
+        super().leave()
+        if self.brickd is not None and self.brickd.poll() is None:
+            self.kill_brick()
+        self.proxy.close()
+
     def save(self, into):
         """All that tells about a failure; the store with its holes."""
         into.mkdir(parents=True, exist_ok=True)
-        for name in ("brickfs.log", "brickd.log", "load.log", "verify.log", "check.log"):
+        for name in ("brickfs.log", "brickd.log", "load.log", "load-verify.log", "check.log"):
             if (self.work / name).exists():
                 shutil.copy(self.work / name, into)
         shutil.copytree(self.work / "log", into / "log", dirs_exist_ok=True)
