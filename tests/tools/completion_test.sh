@@ -33,7 +33,7 @@ is "--repair" brickctl check --r
 is "create" brickctl volume c
 has "--force" brickctl volume remove --f
 is "$WORK/store" brickctl volume list --admin-secret-file "$WORK/st"
-is "status" brickctl set s
+is "scrub status" brickctl set s
 has "--etcd-password-file" brickctl set status --etcd
 is "$WORK/store" brickctl set create --etcd-ca "$WORK/st"
 is "explore" brickfs-crash e

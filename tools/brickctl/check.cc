@@ -8,6 +8,7 @@
 #include "fs/recovery/check.h"
 #include "fs/recovery/repair.h"
 #include "tools/brickctl/json.h"
+#include "tools/brickctl/set_scrub.h"
 #include "tools/terminal/progress_bar.h"
 #include "transport/base/printable.h"
 
@@ -76,6 +77,20 @@ void print_everything_as_json(const CheckReport& report, const std::string& sour
   print_json(json);
 }
 
+// Of a replicated set, whose copies are read as readers may: all but the first one has not been looked at otherwise.
+Status add_differences(VolumeSet& volume, const Progress& progress, CheckReport& report) {
+  if (!volume.is_replicated()) return {};
+  const ReplicaComparison found = TRY(compare_replicas(volume, {0, progress, nullptr}));
+  for (const ReplicaDifference& difference : found.differences) {
+    report.findings.damage(Finding::Area::kSpace, kNoIno, difference.address, describe(difference));
+  }
+  if (found.differing > found.differences.size()) {
+    report.findings.damage(Finding::Area::kSpace, kNoIno, 0,
+                           fmt::format("{} more blocks of copies differ", found.differing - found.differences.size()));
+  }
+  return {};
+}
+
 int fail(const std::string& source, const std::string& why, int exit_code) {
   fmt::print(stderr, "brickctl: {}: {}\n", source, printable(why));
   return exit_code;
@@ -97,8 +112,10 @@ int run_check(VolumeSet& volume, const Command& command) {
     if (!command.json) print_findings(findings, paths);
   };
   auto report = check_filesystem(volume, progress, &why);
+  const Status compared = report.ok() && !command.repair ? add_differences(volume, progress, *report) : Status();
   bar.end();
   if (!report.ok()) return fail(source, why.empty() ? report.error().what() : why, kCheckFailed);
+  if (!compared.ok()) return fail(source, compared.error().what(), kCheckFailed);
   const bool repairing = command.repair && report->findings.damaged();
   if (repairing) {
     tell(report->findings, report->paths);

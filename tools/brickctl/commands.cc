@@ -3,15 +3,13 @@
 
 #include <fmt/core.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <thread>
 #include <vector>
 
-#include "fs/source/source_volume.h"
 #include "tools/brickctl/check.h"
 #include "tools/brickctl/json.h"
+#include "tools/brickctl/open_volume.h"
 #include "tools/brickctl/target.h"
 #include "transport/base/printable.h"
 #include "transport/base/size.h"
@@ -20,12 +18,6 @@
 
 namespace brickfs {
 namespace {
-
-using std::chrono::steady_clock;
-
-constexpr std::chrono::seconds kHolderLeaves{
-    4};  // a held volume is tried for so long: its holder may be on his way out
-constexpr std::chrono::milliseconds kTryHeldAgain{100};
 
 // A target with a session on it, or why not.
 Result<Target> open_target(const Command& command, OpenMode mode, std::string* why) {
@@ -224,38 +216,9 @@ int run_block_call(const Command& command) {
   return status.ok() ? EXIT_SUCCESS : fail(command, describe_call_error(status.error()));
 }
 
-namespace {
-
-Result<std::unique_ptr<VolumeSet>> open_to_check(const Command& command, std::string* why) {
-  const Source source = TRY(parse_source(command.source, why));
-  Secret secret;
-  if (!command.secret_file.empty()) secret = TRY(read_secret_file(command.secret_file, why));
-  Target target{command.source, source, nullptr};
-  VolumeOptions options;
-  options.open = open_request(target, command.repair ? OpenMode::kExclusive : OpenMode::kReadOnly);
-  options.embedded = source.embedded();
-  options.soft = limits::kSoftTimeout;
-  SourceFailure failure;
-  auto volume = open_source(source, command.source, {secret, {}}, options, false, failure);
-  if (volume.ok()) return volume;
-  *why = failure.why;
-  if (why->empty()) {
-    *why = describe_open_error(target, volume.error(), failure.holder);
-    if (source.is_set()) *why = failure.name + ": " + *why;
-  }
-  return volume;
-}
-
-}  // namespace
-
 int run_check_command(const Command& command) {
   std::string why;
-  const auto deadline = steady_clock::now() + kHolderLeaves;
-  auto volume = open_to_check(command, &why);
-  while (!volume.ok() && volume.error().is(EBUSY) && steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(kTryHeldAgain);
-    volume = open_to_check(command, &why);
-  }
+  auto volume = open_volume(command, command.repair ? OpenMode::kExclusive : OpenMode::kReadOnly, &why);
   if (!volume.ok()) return fail(command, why, kCheckFailed);
   const int exit_code = run_check(**volume, command);
   const Status closed = (*volume)->close();  // a reader leaves nothing behind

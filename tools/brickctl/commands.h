@@ -46,5 +46,6 @@ int run_volume(const Command& command);
 int run_set_create(const Command& command);
 int run_set_change(const Command& command);  // replace, drain, remove, add, rebalance
 int run_set_status(const Command& command);
+int run_set_scrub(const Command& command);
 
 }  // namespace brickfs

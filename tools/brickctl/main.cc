@@ -31,6 +31,7 @@ struct Arguments {
   std::string span;
   std::string direction = "both";
   std::string volume;
+  std::string rate;
 };
 
 // 0x... or what parse_size() takes.
@@ -65,11 +66,20 @@ void add_block_verb(CLI::App& app, Arguments& arguments, const char* verb, const
   sub->add_option("COUNT", arguments.count, "of blocks (1)");
 }
 
+void add_etcd_options(CLI::App* sub, EtcdOptions& etcd) {
+  sub->add_option("--etcd-ca", etcd.ca_path, "CA of etcd's certificates: asks for TLS")->type_name("PATH");
+  sub->add_option("--etcd-cert", etcd.cert_path, "certificate that is shown to etcd")->type_name("PATH");
+  sub->add_option("--etcd-key", etcd.key_path, "of that certificate")->type_name("PATH");
+  sub->add_option("--etcd-user", etcd.user, "of etcd")->type_name("NAME");
+  sub->add_option("--etcd-password-file", etcd.password_path, "of that user")->type_name("PATH");
+}
+
 void add_check(CLI::App& app, Arguments& arguments) {
   CLI::App* sub = add_verb(app, arguments, "check",
                            "verify a whole file system; exit 0: clean, 1: repaired, 4: damage left, 8: not checked");
   sub->add_flag("--repair", arguments.command.repair,
                 "mend what is damaged; what has no place any more goes to /lost+found");
+  add_etcd_options(sub, arguments.command.set.etcd);
 }
 
 void add_bench(CLI::App& app, Arguments& arguments) {
@@ -233,6 +243,10 @@ void add_set(CLI::App& app, Arguments& arguments) {
   add_set_action(*set, arguments, "status",
                  "each copy, and whether its brick answers; exit 0: all is well, 3: it works, with fewer copies than "
                  "wanted, 4: it does not work, 1: cannot be told");
+  CLI::App* scrub = add_set_action(*set, arguments, "scrub",
+                                   "compare all copies of a set that nobody writes to; exit 0: they are equal, 3: they "
+                                   "differ, 1: cannot be told");
+  scrub->add_option("--rate", arguments.rate, "of the volume in a second, at most")->type_name("SIZE");
   add_set_changes(*set, arguments);
 }
 
@@ -297,12 +311,20 @@ void interpret_volume(Arguments& arguments) {
   request.size_blocks = *size / kBlockBytes;
 }
 
+void interpret_scrub(Arguments& arguments) {
+  if (arguments.rate.empty()) return;
+  const auto rate = parse_number(arguments.rate);
+  if (!rate || *rate == 0) throw CLI::ValidationError("--rate", "a size, as 100M");
+  arguments.command.set.bytes_per_second = *rate;
+}
+
 void interpret(Arguments& arguments) {
   if (arguments.command.verb == "volume") interpret_volume(arguments);
   if (!arguments.address.empty()) interpret_blocks(arguments);
   if (arguments.command.verb == "bench") interpret_bench(arguments);
   if (arguments.command.verb == "ping") interpret_ping(arguments.command.ping);
   interpret_mount_verbs(arguments.command);
+  interpret_scrub(arguments);
 }
 
 int run(const Command& command) {
@@ -318,6 +340,7 @@ int run(const Command& command) {
   if (command.verb == "volume") return run_volume(command);
   if (command.verb == "set" && command.set.action == "create") return run_set_create(command);
   if (command.verb == "set" && command.set.action == "status") return run_set_status(command);
+  if (command.verb == "set" && command.set.action == "scrub") return run_set_scrub(command);
   if (command.verb == "set") return run_set_change(command);
   return run_block_call(command);
 }

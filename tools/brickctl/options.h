@@ -29,12 +29,13 @@ struct PingOptions {
 };
 
 struct SetOptions {
-  std::string action;  // create, status, replace, drain, remove, add, rebalance
+  std::string action;  // create, status, scrub, replace, drain, remove, add, rebalance
   EtcdOptions etcd;
   uint64_t replicas = 0;             // of create
   std::vector<std::string> bricks;   // tcp:// and rdma:// sources without a volume
   std::vector<std::string> domains;  // BRICK=NAME, of replace NAME
   bool no_wait = false;              // of what moves copies
+  uint64_t bytes_per_second = 0;     // of scrub; 0: as fast as it goes
 };
 
 }  // namespace brickfs

@@ -117,6 +117,15 @@ Status Mirror::failure() const {
   return failed_;
 }
 
+std::vector<std::pair<std::string, VolumeClient*>> Mirror::copies() const {
+  std::vector<std::pair<std::string, VolumeClient*>> copies;
+  const SharedLock roster(roster_mutex_);
+  for (const Replica* replica : written()) {
+    if (replica->state.load() == ReplicaState::kInSync) copies.emplace_back(replica->name, replica->client.get());
+  }
+  return copies;
+}
+
 // --- what is said of it
 
 Session Mirror::session() const {

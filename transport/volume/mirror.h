@@ -22,6 +22,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -59,6 +60,8 @@ class Mirror final {
   Status settle(const SetId& set, bool unclean);
 
   bool is_replicated() const { return only_ == nullptr; }
+  // Those in sync that are there, by their sources: for readers, for whom they stay.
+  std::vector<std::pair<std::string, VolumeClient*>> copies() const;
   // The replica that is asked where any will do.
   VolumeClient& first() const;
 

@@ -120,14 +120,7 @@ Status Mirror::settle(const SetId& set, bool unclean) {
   for (Replica* replica : written()) {
     const auto listed = TRY(replica->client->list());
     if (!unclean || !contains_block(listed, first_range.start)) continue;
-    std::vector<uint64_t> rows(kActiveRows);
-    const Piece piece{raw(first_block()) + kRowsOffset,
-                      {{reinterpret_cast<std::byte*>(rows.data()), static_cast<uint32_t>(kRowsBytes), 0}}};
-    TRY(replica->client->read(std::span(&piece, 1)));
-    for (const uint64_t row : rows) {
-      const BlockRange block{block_of(row - 1), 1};
-      if (row != 0 && is_valid(block)) touched.insert(block);
-    }
+    touched.insert(TRY(read_rows(*replica->client, place_)));
     touched.insert(first_range);
   }
   for (Replica* replica : written()) {

@@ -22,6 +22,10 @@ constexpr uint64_t kReplicaMarkSlotBytes = 4096;
 // All that is a replica's own, and no part of the volume.
 constexpr uint64_t kReplicaAreaOffset = kRowsOffset;
 
+// Commit records are a replica's own, too (VolumeSet): each has as many as its brick has commits. From here on to the
+// end of the block all replicas have the same.
+constexpr uint64_t kCommonAgainOffset = kRollAddress[0];
+
 // A row: the address of a block that is active, plus 1; 0: none.
 
 struct StoredReplicaMark {

@@ -149,6 +149,19 @@ StoredCommitRecord encode_commit_record(const SetId& set, uint64_t number, uint6
   return stored;
 }
 
+Result<BlockSet> read_rows(VolumeClient& replica, size_t place) {
+  std::vector<uint64_t> rows(kActiveRows);
+  const Piece piece{raw(first_block_of(place).start) + kRowsOffset,
+                    {{reinterpret_cast<std::byte*>(rows.data()), static_cast<uint32_t>(kRowsBytes), 0}}};
+  TRY(replica.read(std::span(&piece, 1)));
+  BlockSet blocks;
+  for (const uint64_t row : rows) {
+    const BlockRange block{block_of(row - 1), 1};
+    if (row != 0 && is_valid(block)) blocks.insert(block);
+  }
+  return blocks;
+}
+
 Result<std::string> describe_membership(VolumeClient& volume, std::span<const BlockRange> listed) {
   for (size_t place = 0; place < limits::kBricksPerSet; ++place) {
     if (!contains_block(listed, first_block_of(place).start)) continue;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "transport/base/result.h"
+#include "transport/brick/block_set.h"
 #include "transport/volume/replica_format.h"
 #include "transport/volume/set_format.h"
 #include "transport/volume/volume_client.h"
@@ -62,6 +63,9 @@ struct ReplicaMark {
 Result<std::optional<ReplicaMark>> read_replica_mark(VolumeClient& replica, size_t place);
 // Durable with the next commit. The former one stays in the other slot, if the generations follow each other.
 Status write_replica_mark(VolumeClient& replica, size_t place, const ReplicaMark& mark);
+
+// Of a replica, whose first block is there: blocks that may have been being written, of whatever place.
+Result<BlockSet> read_rows(VolumeClient& replica, size_t place);
 
 // A volume that was opened as one of one brick, with these blocks, and is of a set: one line about it, without the
 // brick's name. Empty: it is of none.

@@ -78,6 +78,8 @@ class VolumeSet final {
   const std::string& name_of(size_t place) const { return names_[place]; }
   // The map of a replicated set as this client knows it: its own changes, if it is the holder, else how it was.
   std::optional<SetMap> map() const { return keeper_ == nullptr ? std::nullopt : std::optional(keeper_->map()); }
+  // Replicated, and the client before did not let go of it: its copies may differ.
+  bool is_unclean() const { return unclean_; }
   // Of a striped set.
   const SetId& id() const { return id_; }
 
@@ -141,6 +143,7 @@ class VolumeSet final {
   std::vector<std::string> names_;
   SetId id_{};
   bool keeps_record_ = false;
+  bool unclean_ = false;
   std::optional<uint64_t> trusted_position_;
 
   mutable Mutex mutex_;

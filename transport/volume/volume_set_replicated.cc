@@ -139,6 +139,7 @@ Status VolumeSet::Replicating::load() {
   }
   map_ = set_.keeper_->map();
   unclean_ = map_.holder && !map_.holder->let_go;
+  set_.unclean_ = unclean_;
   lost_tail_ = map_.tail_lost;
   for (size_t place = 0; place < map_.places.size(); ++place) {
     for (const MapReplica& entry : map_.places[place].replicas) {
