@@ -39,3 +39,4 @@ is "$WORK/store" brickctl set create --etcd-ca "$WORK/st"
 is "explore" brickfs-crash e
 is "--pairs" brickfs-crash faults --p
 has "--workload" brickfs-crash kill --
+has "--copies" brickfs-crash cluster --co

@@ -20,12 +20,13 @@
 namespace brickfs {
 namespace {
 
-// The harness for real processes is a program in Python; it is told where the others are: a build directory, or the
-// prefix that all have been installed under.
-int kill(int argc, char** argv) {
+// The harnesses for real processes are programs in Python; they are told where the others are: a build directory, or
+// the prefix that all have been installed under.
+int run_harness(const char* script, int argc, char** argv) {
   const std::filesystem::path tree = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
   std::filesystem::path harness = tree / BRICKFS_INSTALLED_CRASH_KILL;
   if (!std::filesystem::exists(harness)) harness = BRICKFS_CRASH_KILL;
+  harness /= script;
   std::vector<const char*> words = {"python3", "-B", harness.c_str(), "--build", tree.c_str()};
   words.insert(words.end(), argv + 2, argv + argc);
   words.push_back(nullptr);
@@ -38,7 +39,8 @@ int kill(int argc, char** argv) {
 }  // namespace brickfs
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string_view(argv[1]) == "kill") return brickfs::kill(argc, argv);
+  if (argc > 1 && std::string_view(argv[1]) == "kill") return brickfs::run_harness("__main__.py", argc, argv);
+  if (argc > 1 && std::string_view(argv[1]) == "cluster") return brickfs::run_harness("cluster.py", argc, argv);
   CLI::App app("Explores the states in which crashes can leave a brickfs");
   app.set_version_flag("--version", BRICKFS_VERSION);
   app.require_subcommand(1);
@@ -84,6 +86,8 @@ int main(int argc, char** argv) {
   kept->add_option("--failures", kept_arguments.failures, "ends after so many histories that fail")
       ->check(CLI::PositiveNumber);
   app.add_subcommand("kill", "kills, stops and cuts off real processes under load (kill --help tells more)");
+  app.add_subcommand("cluster",
+                     "the same in a replicated set with etcd, each in a network of its own (cluster --help)");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
