@@ -71,7 +71,7 @@ class Round:
         other = self.random.choice(arguments.loads)
         if other != "records":
             self.loads.append(Load(cluster, other, commands(other, arguments.build), number))
-        self.most = min(self.random.choice((1, 1, 2, 3, 4)), arguments.most)
+        self.most = min(self.random.choice((1, 1, 2, 3, 4, 6)), arguments.most)
         self.faults = arguments.faults
         self.said = []  # faults that have happened
         self.names = []
@@ -161,15 +161,15 @@ class Round:
 
 
 class Kept:
-    """Files that nobody writes any more."""
+    """Files that nobody writes any more: what a copy that comes back takes long to get."""
 
-    def __init__(self, cluster, seed):
+    def __init__(self, cluster, seed, megabytes):
         self.cluster = cluster
         self.sums = {}
         bytes_of = random.Random(seed)
         (cluster.mount.point / "kept").mkdir()
-        for number in range(24):
-            data = bytes_of.randbytes(8_000_000 if number == 0 else number * 3331)
+        for number in range(24 + megabytes // 4):
+            data = bytes_of.randbytes(number * 3331 if number < 24 else 4_000_000)
             self.sums[number] = hashlib.sha256(data).digest()
             with open(cluster.mount.point / "kept" / str(number), "wb") as file:
                 file.write(data)
@@ -239,7 +239,8 @@ class Summary:
 
 def again(arguments, number):
     words = ["brickfs-crash", "cluster", "--seed", arguments.seed, "--first", number, "--rounds", 1, "--bricks", arguments.bricks,
-             "--copies", arguments.copies, "--etcd", arguments.etcd, "--durable" if arguments.durable else "--volatile"]
+             "--copies", arguments.copies, "--etcd", arguments.etcd, "--durable" if arguments.durable else "--volatile",
+             "--filled", arguments.filled, "--size", arguments.size, "--most", arguments.most]
     if len(arguments.faults) < len(FAULTS):
         words += ["--faults", ",".join(arguments.faults)]
     if len(arguments.loads) < len(LOADS):
@@ -254,7 +255,7 @@ def play(arguments, summary, first):
         cluster = Cluster(arguments, work)
         try:
             cluster.start()
-            kept = Kept(cluster, arguments.seed)
+            kept = Kept(cluster, arguments.seed, arguments.filled)
             unaudited = []
             while not is_done(arguments, summary, number) or unaudited:
                 try:
@@ -322,10 +323,11 @@ def parse():
     kind.add_argument("--volatile", dest="durable", action="store_false", help="bricks that are memory alone (as is, if not said)")
     parser.add_argument("--loads", type=some_of(LOADS), default=list(LOADS), help="records runs always, and beside it one of " + ",".join(LOADS))
     parser.add_argument("--faults", type=some_of(FAULTS), default=list(FAULTS), help="some of " + ",".join(FAULTS))
-    parser.add_argument("--most", type=int, default=4, help="faults in a round, that may overlap (4)")
+    parser.add_argument("--most", type=int, default=4, help="faults in a round at most, that may overlap (4)")
     parser.add_argument("--compare-every", type=int, default=1, help="unmounts, compares the copies, checks, and mounts after so many rounds (1)")
     parser.add_argument("--lose-all", action="store_true", help="also the last copy: then failures are expected")
     parser.add_argument("--size", default="512M", help="of each brick")
+    parser.add_argument("--filled", type=int, default=48, help="megabytes of files that nobody writes (48)")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("brickfs-crash-cluster"), help="for the summary and the failed cases")
     arguments = parser.parse_args()
     if not 1 <= arguments.copies <= min(4, arguments.bricks):

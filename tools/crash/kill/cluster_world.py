@@ -11,6 +11,7 @@ from members import ETCD_PORT, Brick, Etcd, etcd_leader
 from network import Network
 from world import PATIENCE, Failure, Mount, Scene, wait_for
 
+WITNESS_BYTES = 4096
 IN_SYNC_WITHIN = 180  # seconds, once everything is healed
 
 
@@ -83,12 +84,12 @@ class Cluster(Scene):
     def remount(self):
         """Of a client that has died; what cannot be mounted now is tried again when all is healed."""
         if self.mount.process.poll() is not None:
-            self.mount = self.new_mount(wait=False)
+            self.mount = self.new_mount(*(("steal",) if self.former_lives else ()), wait=False)
 
     def take_over(self):
         """By the other client. The former mount."""
         former = self.mount
-        self.client_died = True
+        self.client_died = self.former_lives = True
         self.clients.reverse()
         self.mount = self.new_mount("steal", wait=False)
         return former
@@ -120,6 +121,7 @@ class Cluster(Scene):
         self.disturbed = set()  # bricks that somebody may not see
         self.lost = set()  # bricks that had nothing any more
         self.client_died = False
+        self.former_lives = False
 
     def may_lose(self, brick):
         """Whether each place has another copy then, which is in sync and was left in peace."""
@@ -155,3 +157,20 @@ class Cluster(Scene):
     def resume_client(mount):
         if mount.process.poll() is None:
             mount.signal(signal.SIGCONT)
+
+    def kill_former(self, mount):
+        self.former_lives = False
+        mount.kill()
+
+    def write_witness(self, text):
+        with open(self.mount.point / "witness", "wb") as file:
+            file.write(text.encode().ljust(WITNESS_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+
+    @staticmethod
+    def read_witness(mount):
+        """By whoever may be a client no more: empty, if it does not say."""
+        done = subprocess.run(["timeout", "-s", "KILL", "5", "dd", f"if={mount.point}/witness", "iflag=direct", f"bs={WITNESS_BYTES}", "status=none"],
+                              capture_output=True, check=False)
+        return done.stdout.decode().strip()

@@ -4,6 +4,8 @@ yields a few words about itself, or None if it would do what must not be done no
 """
 import signal
 
+from world import Failure
+
 # --- bricks
 
 
@@ -210,7 +212,30 @@ def take_over(cluster, random):
     heal(cluster, cuts)
     cluster.resume_client(former)
     cluster.pause(random.uniform(0, 1))
-    former.kill()
+    cluster.kill_former(former)
+
+
+def split(cluster, random):
+    """One client reaches a single brick, and another one takes over by all the others. From then on the former must not read what it could
+    have read before.
+    """
+    if cluster.copies < 2 or cluster.disturbed or not cluster.mount.serves() or not cluster.is_well():
+        yield None
+        return
+    cluster.write_witness("before")
+    apart = disturb(cluster, random.choice(cluster.bricks))
+    others = [one.node for one in cluster.bricks + cluster.etcds if one is not apart]
+    here, _ = cut(cluster, [cluster.clients[0]], others, random)
+    there, _ = cut(cluster, [cluster.clients[1]], [apart.node], random)
+    former = cluster.take_over()
+    cluster.ensure_mounted()
+    cluster.write_witness("after")
+    if cluster.read_witness(former) == "before":
+        raise Failure("a client that has lost the volume reads what another one has changed")
+    yield f"{apart.name} with the former client"
+    heal(cluster, here + there)
+    cluster.pause(random.uniform(0, 1))
+    cluster.kill_former(former)
 
 
 # Name: what happens, for how long at most, and how often beside others.
@@ -230,4 +255,5 @@ FAULTS = {
     "kill-client": (kill_client, 4, 4),
     "stop-client": (stop_client, 14, 2),
     "take-over": (take_over, 4, 2),
+    "split": (split, 4, 1),
 }
