@@ -189,6 +189,7 @@ def audit(cluster, rounds, kept):
         raise Failure(f"after the unmount the set is not well: {cluster.brickctl('set', 'status', cluster.source).stdout.splitlines()[-1:]}")
     cluster.compare()
     cluster.check()
+    cluster.empty_spares()
     cluster.mount = cluster.new_mount()
     kept.verify()
     for one in rounds:
@@ -240,7 +241,7 @@ class Summary:
 def again(arguments, number):
     words = ["brickfs-crash", "cluster", "--seed", arguments.seed, "--first", number, "--rounds", 1, "--bricks", arguments.bricks,
              "--copies", arguments.copies, "--etcd", arguments.etcd, "--durable" if arguments.durable else "--volatile",
-             "--filled", arguments.filled, "--size", arguments.size, "--most", arguments.most]
+             "--spares", arguments.spares, "--filled", arguments.filled, "--size", arguments.size, "--most", arguments.most]
     if len(arguments.faults) < len(FAULTS):
         words += ["--faults", ",".join(arguments.faults)]
     if len(arguments.loads) < len(LOADS):
@@ -316,6 +317,7 @@ def parse():
     parser.add_argument("--first", type=int, default=1, help="number of the first round")
     parser.add_argument("--failures", type=int, default=3, help="ends after so many")
     parser.add_argument("--bricks", type=int, default=3, help="(3)")
+    parser.add_argument("--spares", type=int, default=1, help="bricks that may replace one of them (1)")
     parser.add_argument("--copies", type=int, default=2, help="of each place (2)")
     parser.add_argument("--etcd", type=int, default=3, help="members (3)")
     kind = parser.add_mutually_exclusive_group()

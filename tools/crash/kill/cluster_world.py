@@ -27,7 +27,8 @@ class Cluster(Scene):
         self.clients = [self.network.add("client"), self.network.add("other")]  # the first one mounts
         self.etcds = [Etcd(self, self.network.add(f"etcd{i + 1}")) for i in range(arguments.etcd)]
         volumes = ["default"] + [f"default.{i}" for i in range(2, arguments.copies + 1)] if arguments.bricks > arguments.copies else ["default"]
-        self.bricks = [Brick(self, self.network.add(f"brick{i + 1}"), arguments.durable, volumes) for i in range(arguments.bricks)]
+        self.first_bricks = arguments.bricks  # that the set is made of; the others are empty, until they replace one
+        self.bricks = [Brick(self, self.network.add(f"brick{i + 1}"), arguments.durable, volumes) for i in range(arguments.bricks + arguments.spares)]
         self.source = "etcd://" + ",".join(f"{one.node.address}:{ETCD_PORT}" for one in self.etcds) + "/default"
         self.tool_prefix = self.watcher.prefix()
         self.mount = None
@@ -41,7 +42,7 @@ class Cluster(Scene):
         for one in self.etcds:
             self.start_etcd(one)
         wait_for(lambda: self.leader() is not None, PATIENCE, "the election of etcd's leader")
-        made = self.brickctl("set", "create", self.source, "--replicas", str(self.copies), *(brick.url for brick in self.bricks))
+        made = self.brickctl("set", "create", self.source, "--replicas", str(self.copies), *(brick.url for brick in self.bricks[:self.first_bricks]))
         if made.returncode != 0:
             raise Failure(f"brickctl set create: {made.stderr.strip()}")
         self.mount = self.new_mount()
@@ -111,7 +112,25 @@ class Cluster(Scene):
 
     def is_well(self):
         status = self.status()
-        return status is not None and status["verdict"] == "well"
+        return status is not None and status["verdict"] == "well" and not any(copy["leaving"] for place in status["places"] for copy in place["replicas"])
+
+    def spares(self):
+        """Bricks that have no copy; None, if that cannot be told."""
+        status = self.status()
+        if status is None:
+            return None
+        used = {copy["brick"] for place in status["places"] for copy in place["replicas"]}
+        return [brick for brick in self.bricks if brick.url not in used]
+
+    def empty_spares(self):
+        """One that was dead when it was replaced has its blocks still."""
+        for brick in self.spares() or []:
+            brick.wipe()
+            brick.start()
+
+    def replace(self, old, new):
+        """Whether it is in the map now: the client does it."""
+        return self.brickctl("set", "replace", self.source, old.url, new.url, "--no-wait").returncode == 0
 
     def await_well(self):
         wait_for(self.is_well, IN_SYNC_WITHIN, "the return of all copies")

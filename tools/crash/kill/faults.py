@@ -172,6 +172,17 @@ def stop_leader(cluster, _):
         leader.resume()
 
 
+def replace_brick(cluster, random):
+    """By one that is empty, whatever else happens to either. It goes on behind the healing."""
+    spares = cluster.spares() if cluster.mount.serves() else None
+    if not spares:
+        yield None
+        return
+    old = random.choice([one for one in cluster.bricks if one not in spares])
+    new = random.choice(spares)
+    yield f"{old.name} by {new.name}" if cluster.replace(old, new) else None
+
+
 # --- clients
 
 
@@ -244,6 +255,7 @@ FAULTS = {
     "flap-brick": (flap_brick, 2, 2),
     "wipe-brick": (wipe_brick, 4, 2),
     "stop-brick": (stop_brick, 15, 4),
+    "replace-brick": (replace_brick, 1, 2),
     "kill-all": (kill_all, 2, 1),
     "cut-brick": (cut_brick, 12, 4),
     "cut-etcd": (cut_etcd, 10, 2),
