@@ -196,6 +196,24 @@ def kill_client(cluster, _):
     cluster.remount()
 
 
+def kill_recovering(cluster, random):
+    """Also those that come after it, while they recover; of durable bricks one may restart meanwhile."""
+    if cluster.mount.process.poll() is not None:
+        yield None
+        return
+    for _ in range(3):
+        cluster.kill_client()
+        brick = random.choice(cluster.bricks)
+        if cluster.durable and brick.is_running() and random.random() < 0.5:
+            disturb(cluster, brick).kill()
+            brick.start()
+        cluster.remount()
+        cluster.pause(random.choice((random.uniform(0, 0.3), random.uniform(0, 3))))
+    cluster.kill_client()
+    yield ""
+    cluster.remount()
+
+
 def stop_client(cluster, _):
     mount = cluster.mount
     if mount.process.poll() is not None:
@@ -265,6 +283,7 @@ FAULTS = {
     "kill-etcd": (kill_etcd, 8, 1),
     "stop-leader": (stop_leader, 10, 2),
     "kill-client": (kill_client, 4, 4),
+    "kill-recovering": (kill_recovering, 4, 2),
     "stop-client": (stop_client, 14, 2),
     "take-over": (take_over, 4, 2),
     "split": (split, 4, 1),
