@@ -526,6 +526,24 @@ TEST_F(Replicas, PlacesShareBricks) {
   for (const BlockRange& range : blocks) EXPECT_EQ(*read(*set, raw(range.start), 4096), filled(4096, 6));
 }
 
+// The others may be out of reach, or not be asked anything.
+TEST_F(Replicas, APlaceThatIsTakenEndsAll) {
+  start(3, 2, 64);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  const BlockRange blocks{block_after(first_block_of(1).start, 8), 2};
+  ASSERT_TRUE(set->alloc(blocks).ok());
+  const auto other = brick('a').make_brick();  // of place 0
+  OpenRequest request;
+  request.client = ClientId{0x999};
+  request.steal = true;
+  ASSERT_TRUE(other->open(request, nullptr).ok());
+  EXPECT_EQ(read(*set, raw(first_block_of(0).start), 4096).code(), ESTALE);
+  const Bytes bytes = filled(4096, 6);
+  EXPECT_TRUE(comes_true([&] { return write(*set, raw(blocks.start), bytes).code() == ESTALE; }, milliseconds(3'000)));
+  EXPECT_TRUE(comes_true([&] { return set->member(2).final_error().code() == ESTALE; }, milliseconds(3'000)));
+}
+
 // What `brickctl set replace` does to the map: a copy of place 0 on `to` instead of the one with that index.
 class MovedReplicas : public Replicas {
  protected:

@@ -345,6 +345,16 @@ Status VolumeSet::let_go() {
 // --- threads of a replicated set: one that looks how replicas are, and waits for nobody; one that takes out those that
 // are away; one that looks what others do to the map; one that brings replicas back
 
+// A place that cannot be reached has not heard of it: what waits there would wait on.
+void VolumeSet::fail_together() {
+  for (const auto& lost : members_) {
+    const Status status = lost->final_error();
+    if (status.code() != ESTALE) continue;
+    for (const auto& member : members_) member->fail(status);
+    return;
+  }
+}
+
 void VolumeSet::start_threads() {
   const auto run = [this](std::chrono::milliseconds period, auto&& step) {
     threads_.push_back(Thread([this, period, step] {
@@ -360,6 +370,7 @@ void VolumeSet::start_threads() {
   };
   run(std::chrono::milliseconds(100), [this] {
     for (const auto& member : members_) member->watch();
+    fail_together();
   });
   if (!holds_map_) {
     run(std::chrono::milliseconds(500), [this, began = keeper_->map().generation] {

@@ -127,6 +127,7 @@ class VolumeSet final {
   class Replicating;
   Status let_go();
   void start_threads();
+  void fail_together();
   void stop_threads();
   Status settle_trust();
   Mirror& member_of(uint64_t address) const;
