@@ -59,6 +59,9 @@ class Brick(Member):
         self.store = world.work / f"{self.name}.store"
 
     def start(self):
+        """Unless another fault has done so."""
+        if self.is_running():
+            return
         port_file = self.world.work / f"{self.name}.port"
         port_file.unlink(missing_ok=True)
         words = [program(self.world.build, "server/brickd"), "--listen", self.url, "--port-file", port_file, "--foreground", "--memory", self.world.size]

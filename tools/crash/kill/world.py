@@ -43,6 +43,24 @@ def mount_minor(point):
     return None
 
 
+def abort_connection(minor):
+    """What waits for a brickfs that is no more goes on."""
+    connections = pathlib.Path("/sys/fs/fuse/connections")
+    if not any(connections.iterdir()):
+        subprocess.run(["mount", "-t", "fusectl", "none", connections], stderr=subprocess.DEVNULL, check=False)
+    with contextlib.suppress(OSError):
+        (connections / minor / "abort").write_text("1")
+
+
+def waits_in(pid):
+    """Of each of its threads where it is in the kernel."""
+    places = set()
+    for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            places.add((thread / "wchan").read_text())
+    return ", ".join(sorted(places))
+
+
 class Mount:
     """A brickfs process in the foreground and its mount point."""
 
@@ -54,6 +72,7 @@ class Mount:
             command += ["-o", ",".join(options)]
         self.log = open(world.work / "brickfs.log", "ab")
         self.process = subprocess.Popen(command, stderr=self.log, stdin=subprocess.DEVNULL)
+        self.minor = None  # of its connection, once that was seen
         world.mounts.append(self)
         world.mounted += 1
 
@@ -72,8 +91,12 @@ class Mount:
 
     def kill(self):
         """The mount point stays, and refuses all: what is under it must not be found by the workload."""
+        self.minor = mount_minor(self.point) or self.minor
         self.process.kill()
-        self.process.wait(10)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"a brickfs that was killed does not end: it waits in {waits_in(self.process.pid)}") from None
 
     def detach(self):
         if mount_minor(self.point) is not None:
@@ -93,11 +116,13 @@ class Mount:
         if self.process.poll() is None:
             self.process.kill()
         if minor is not None:
-            with contextlib.suppress(OSError):
-                pathlib.Path(f"/sys/fs/fuse/connections/{minor}/abort").write_text("1")
+            abort_connection(minor)
             self.detach()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self.process.wait(10)
+        except subprocess.TimeoutExpired:  # so the connection is there, and the number not another's
+            if minor is None and self.minor is not None:
+                abort_connection(self.minor)
         self.log.close()
 
 
