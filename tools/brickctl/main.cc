@@ -104,14 +104,6 @@ void add_ping(CLI::App& app, Arguments& arguments) {
   sub->add_option("-i,--interval", ping.interval_seconds, "between rounds, in seconds (0.2)");
 }
 
-void add_etcd_options(CLI::App* sub, EtcdOptions& etcd) {
-  sub->add_option("--etcd-ca", etcd.ca_path, "CA of etcd's certificates: asks for TLS")->type_name("PATH");
-  sub->add_option("--etcd-cert", etcd.cert_path, "certificate that is shown to etcd")->type_name("PATH");
-  sub->add_option("--etcd-key", etcd.key_path, "of that certificate")->type_name("PATH");
-  sub->add_option("--etcd-user", etcd.user, "of etcd")->type_name("NAME");
-  sub->add_option("--etcd-password-file", etcd.password_path, "of that user")->type_name("PATH");
-}
-
 void add_explain(CLI::App& app, Arguments& arguments) {
   CLI::App* sub = app.add_subcommand(
       "explain",
