@@ -65,6 +65,7 @@ CrashExplorer::CrashExplorer(ExploreOptions options)
 }
 
 BrickState CrashExplorer::nothing() const {
+  if (has_copies()) return empty_replicas(options_.bricks, options_.copies);
   BrickState state;
   state.places = options_.bricks;
   return state;
@@ -118,6 +119,7 @@ CrashExplorer::Recording CrashExplorer::record(const BrickState& base, const Cra
   recording.history.push_back(snapshot_of(*filesystem));
   let_others_go_on(*medium, random_());
   recording.first_tick = medium->mark();
+  plan_trouble(*medium, recording);
   const auto run = [&](const CrashOperation& operation) {
     Recording::Span span{medium->mark(), 0, false};
     const Status status = workload.run(operation);
@@ -134,6 +136,7 @@ CrashExplorer::Recording CrashExplorer::record(const BrickState& base, const Cra
     }
     recording.history.push_back(snapshot_of(*filesystem));
     let_others_go_on(*medium, random_());
+    plan_trouble(*medium, recording);
   }
   const Status ended = run({{ending == Ending::kSync ? "sync" : "unmount"}});
   recording.history.push_back(recording.history.back());
@@ -141,6 +144,8 @@ CrashExplorer::Recording CrashExplorer::record(const BrickState& base, const Cra
   for (const TreeSnapshot& snapshot : recording.history) {
     if (!snapshot.error.empty()) recording.error = "while it is served: " + snapshot.error;
   }
+  if (ending == Ending::kSync && recording.error.empty()) recording.error = settle_replicas(*medium);
+  if (recording.error.empty()) recording.error = medium->violation();
   recording.log = medium->take_log();
   end_recording();
   return recording;
@@ -154,8 +159,8 @@ bool CrashExplorer::run(const CrashSequence& sequence, bool dense) {
     ++failures_;
     const CrashSequence small = shrink(sequence, dense);
     if (options_.report) {
-      options_.report(fmt::format("FAILED [{}]: {}\n  reproduce: brickfs-crash explore --bricks {} --sequence '{}'",
-                                  text_of(sequence), failure, options_.bricks, text_of(small)));
+      options_.report(fmt::format("FAILED [{}]: {}\n  reproduce: brickfs-crash explore --bricks {} --copies {} --sequence '{}'",
+                                  text_of(sequence), failure, options_.bricks, options_.copies, text_of(small)));
     }
   }
   return failures_ < options_.most_failures && !time_is_up();
@@ -215,7 +220,7 @@ std::string CrashExplorer::explore_making_on_both() {
 }
 
 std::string CrashExplorer::explore_recording(const Recording& recording, CrashOf of, uint64_t from, bool dense) {
-  if (!recording.error.empty()) return recording.error;
+  if (!recording.error.empty()) return recording.error + recording.troubles;
   seen_.clear();
   outcomes_.clear();
   std::string failure;
@@ -227,12 +232,14 @@ std::string CrashExplorer::explore_recording(const Recording& recording, CrashOf
       if (span.synced && span.end < point.tick) low = i + 1;
       if (span.begin < point.tick) high = i + 1;
     }
-    if (!seen_.insert(state.digest() + low * 1'000'003 + high).second) {
+    MountTrouble trouble;
+    if (has_copies()) trouble = random_mount_trouble(state, recording.log, point, random_);
+    if (!seen_.insert(state.digest() + low * 1'000'003 + high + trouble.digest()).second) {
       ++repeats_;
       return true;
     }
-    const std::string why = verify(state, recording.log.durable, recording.history, low, high);
-    if (!why.empty()) failure = fmt::format("{}: {}", point.text(), why);
+    const std::string why = verify({state, recording.log.durable, trouble}, recording.history, low, high);
+    if (!why.empty()) failure = fmt::format("{}{}{}: {}", point.text(), trouble.text(), recording.troubles, why);
     return why.empty() && !time_is_up();
   });
   return failure;
@@ -240,10 +247,10 @@ std::string CrashExplorer::explore_recording(const Recording& recording, CrashOf
 
 // --- judging a state
 
-std::string CrashExplorer::verify(const BrickState& state, bool durable, std::span<const TreeSnapshot> history,
-                                  size_t low, size_t high) {
+std::string CrashExplorer::verify(const Case& of, std::span<const TreeSnapshot> history, size_t low, size_t high) {
   ++states_;
-  auto medium = medium_on(state, durable, false);
+  auto medium = medium_on(of.state, of.durable, false);
+  of.trouble.prepare(*medium);
   std::string why;
   auto volume = open_volume(*medium, &why);
   if (!volume.ok()) return why;
@@ -258,7 +265,8 @@ std::string CrashExplorer::verify(const BrickState& state, bool durable, std::sp
     if (filesystem == nullptr) return why;
     found = snapshot_of(*filesystem);
   }
-  why = judge(history, low, high, found);
+  why = medium->violation();
+  if (why.empty()) why = judge(history, low, high, found);
   if (!why.empty()) return why;
 
   uint64_t outcome = hash(found) * 31 + report->transactions;
@@ -266,17 +274,18 @@ std::string CrashExplorer::verify(const BrickState& state, bool durable, std::sp
                               report->findings.count(Finding::Severity::kNote), report->used_units}) {
     outcome = outcome * 1'000'003 + part;
   }
-  if (random_() % kRedoneShare == 0) why = verify_redone(state, durable);
+  if (random_() % kRedoneShare == 0) why = verify_redone(of);
   if (!why.empty()) return why;
   if (!outcomes_.insert(outcome).second && random_() % kFurtherShare != 0) return "";
-  return verify_further(state, durable, history, low, high, found);
+  return verify_further(of, history, low, high, found);
 }
 
 // The same operations again, which make a journal of the same lengths, a sync, then a crash: what the first attempt
 // left half written, or out of order, is not taken for a part of it.
-std::string CrashExplorer::verify_redone(const BrickState& state, bool durable) {
+std::string CrashExplorer::verify_redone(const Case& of) {
   if (sequence_.empty()) return "";
-  auto medium = medium_on(state, durable, false);
+  auto medium = medium_on(of.state, of.durable, false);
+  of.trouble.prepare(*medium);
   std::string why;
   auto filesystem = mount(*medium, &why);
   if (filesystem == nullptr) return "for writing it " + why;
@@ -289,7 +298,7 @@ std::string CrashExplorer::verify_redone(const BrickState& state, bool durable) 
   workload.finish_checkpoint();
   if (!filesystem->sync_all().ok()) return "after a recovery and the same again it cannot be synced";
   const TreeSnapshot done = snapshot_of(*filesystem);
-  medium = medium_on(medium->state(), durable, false);
+  medium = medium_on(medium->state(), of.durable, false);
   filesystem = mount(*medium, &why);
   if (filesystem == nullptr) return "after a recovery, the same again, and a crash it " + why;
   why = difference(done, snapshot_of(*filesystem));
@@ -298,21 +307,27 @@ std::string CrashExplorer::verify_redone(const BrickState& state, bool durable) 
 
 // Recovered for good: a second recovery changes nothing, whether the first one was cut short or not; new work is kept;
 // and an unmount leaves nothing to settle.
-std::string CrashExplorer::verify_further(const BrickState& state, bool durable, std::span<const TreeSnapshot> history,
-                                          size_t low, size_t high, const TreeSnapshot& found) {
+std::string CrashExplorer::verify_further(const Case& of, std::span<const TreeSnapshot> history, size_t low,
+                                          size_t high, const TreeSnapshot& found) {
   std::string why;
-  auto medium = medium_on(state, durable, true);
+  auto medium = medium_on(of.state, of.durable, true);
+  of.trouble.prepare(*medium);
+  uint64_t served = 0;
   {
     const auto filesystem = mount(*medium, &why);
     if (filesystem == nullptr) return "for writing it " + why;
+    served = medium->mark();
     why = difference(found, snapshot_of(*filesystem));
     if (!why.empty()) return "mounted for writing it is another tree: " + why;
+    why = settle_replicas(*medium);
+    if (!why.empty()) return "mounted for writing: " + why;
   }
   const BrickLog log = medium->take_log();
-  why = verify_nested(log, history, low, high, found);
+  why = verify_nested(log, history, low, high, found, served, !of.trouble.any());
+  if (why.empty()) why = verify_without_any(medium->state(), of.durable, found);
   if (!why.empty()) return why;
 
-  medium = medium_on(medium->state(), durable, false);
+  medium = medium_on(medium->state(), of.durable, false);
   auto filesystem = mount(*medium, &why);
   if (filesystem == nullptr) return "after a recovery it " + why;
   why = difference(found, snapshot_of(*filesystem));
@@ -324,7 +339,7 @@ std::string CrashExplorer::verify_further(const BrickState& state, bool durable,
   why = touched_by_work(found, worked);
   if (!why.empty()) return why;
 
-  medium = medium_on(medium->state(), durable, false);
+  medium = medium_on(medium->state(), of.durable, false);
   filesystem = mount(*medium, &why);
   if (filesystem == nullptr) return "after a recovery, work and a crash it " + why;
   why = difference(worked, snapshot_of(*filesystem));
@@ -336,25 +351,30 @@ std::string CrashExplorer::verify_further(const BrickState& state, bool durable,
   return why.empty() ? "" : "after a recovery and an unmount: " + why;
 }
 
-// Crashes in the recovery itself. What the client had found on a living brick stays; a brick that dies may go back
-// behind it, though not behind what was synced.
+// Crashes in the recovery itself. What the client had found on a living brick stays, once anybody has seen it, or if all
+// bricks are as they were; a brick that dies may go back behind it, though not behind what was synced.
 std::string CrashExplorer::verify_nested(const BrickLog& log, std::span<const TreeSnapshot> history, size_t low,
-                                         size_t high, const TreeSnapshot& found) {
+                                         size_t high, const TreeSnapshot& found, uint64_t served, bool same_bricks) {
   for (const CrashOf of : {CrashOf::kClient, CrashOf::kBrick}) {
     if (of == CrashOf::kBrick && !log.durable) continue;
     std::string failure;
     std::unordered_set<uint64_t> seen;
     CrashStates(log, of, 0, false, random_()).for_each([&](BrickState&& state, const CrashPoint& point) {
-      if (!seen.insert(state.digest()).second) return true;
+      MountTrouble trouble;
+      if (has_copies()) trouble = random_mount_trouble(state, log, point, random_);
+      if (!seen.insert(state.digest() + trouble.digest()).second) return true;
       ++states_;
       auto medium = medium_on(state, log.durable, false);
+      trouble.prepare(*medium);
       std::string why;
       auto filesystem = mount(*medium, &why);
       if (filesystem != nullptr) {
         const TreeSnapshot again = snapshot_of(*filesystem);
-        why = of == CrashOf::kClient ? difference(found, again) : judge(history, low, high, again);
+        const bool stays = of == CrashOf::kClient && (point.tick > served || (same_bricks && !trouble.any()));
+        why = stays ? difference(found, again) : judge(history, low, high, again);
       }
-      if (!why.empty()) failure = fmt::format("then, in the recovery, {}: {}", point.text(), why);
+      if (why.empty()) why = medium->violation();
+      if (!why.empty()) failure = fmt::format("then, in the recovery, {}{}: {}", point.text(), trouble.text(), why);
       return why.empty() && !time_is_up();
     });
     if (!failure.empty()) return failure;

@@ -4,6 +4,7 @@
 // nothing leaked, and recovered for good. What is explored and by which rules: docs/recovery.md, "The crash explorer".
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <random>
@@ -11,6 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "tests/support/crash_copies.h"
 #include "tests/support/crash_oracle.h"
 #include "tests/support/crash_states.h"
 #include "tests/support/crash_workload.h"
@@ -21,6 +23,7 @@ namespace brickfs {
 struct ExploreOptions {
   uint64_t seed = 1;
   size_t bricks = 1;                                    // of the set; at most BrickState::kMostPlaces
+  size_t copies = 1;                                    // of each place of the set; with several, `pass` has to be there
   uint64_t most_failures = 5;                           // sequences; then it ends
   std::function<bool()> time_is_up;                     // null: never
   std::function<void(const std::string& line)> report;  // failures, for people
@@ -29,6 +32,7 @@ struct ExploreOptions {
   std::function<void(uint64_t seed)> on_recording;
   std::function<void()> interleave;            // within calls to the brick while something is recorded
   std::function<void(uint64_t seed)> between;  // operations: others go on, for as long as the seed says
+  std::function<void(std::chrono::milliseconds)> pass;  // so long
 };
 
 class CrashExplorer {
@@ -64,6 +68,13 @@ class CrashExplorer {
     std::vector<Span> operations;
     uint64_t first_tick = 0;  // of the first operation
     std::string error;        // something failed that must not
+    std::string troubles;     // of bricks meanwhile
+  };
+  // A state that a crash left, and what the next mount of it meets.
+  struct Case {
+    const BrickState& state;
+    bool durable;
+    MountTrouble trouble;
   };
 
   // A small tree, unmounted or left by a crash: with a journal to replay, behind which the mount writes a checkpoint.
@@ -77,13 +88,19 @@ class CrashExplorer {
   std::string explore_making_on_both();
   Recording record(const BrickState& base, const CrashSequence& sequence, Durability durability, Ending ending);
   std::string explore_recording(const Recording& recording, CrashOf of, uint64_t from, bool dense);
-  std::string verify(const BrickState& state, bool durable, std::span<const TreeSnapshot> history, size_t low,
-                     size_t high);
-  std::string verify_further(const BrickState& state, bool durable, std::span<const TreeSnapshot> history, size_t low,
-                             size_t high, const TreeSnapshot& found);
-  std::string verify_redone(const BrickState& state, bool durable);
+  std::string verify(const Case& of, std::span<const TreeSnapshot> history, size_t low, size_t high);
+  std::string verify_further(const Case& of, std::span<const TreeSnapshot> history, size_t low, size_t high,
+                             const TreeSnapshot& found);
+  std::string verify_redone(const Case& of);
+  // `served`: the tick from which on it was shown to somebody.
   std::string verify_nested(const BrickLog& log, std::span<const TreeSnapshot> history, size_t low, size_t high,
-                            const TreeSnapshot& found);
+                            const TreeSnapshot& found, uint64_t served, bool same_bricks);
+
+  // crash_explorer_copies.cc
+  bool has_copies() const { return options_.copies > 1; }
+  void plan_trouble(RecordingMedium& medium, Recording& recording);
+  std::string settle_replicas(RecordingMedium& medium);
+  std::string verify_without_any(const BrickState& state, bool durable, const TreeSnapshot& found);
   CrashSequence shrink(CrashSequence sequence, bool dense);
 
   const ExploreOptions options_;

@@ -11,6 +11,22 @@ namespace {
 constexpr uint64_t kCapacityBlocks = 64;
 constexpr std::chrono::seconds kSoft{20};
 
+// By another client than the last one, which may live.
+Result<std::unique_ptr<VolumeSet>> open_copies(RecordingMedium& medium, std::string* why) {
+  VolumeOptions options;
+  options.open.client = ClientId{0x100'0000 + medium.state().map->generation};
+  const auto make = [on = medium.shared_from_this()](const std::string& source,
+                                                     std::string*) -> Result<std::unique_ptr<Brick>> {
+    const auto part = on->part_of(source);
+    CHECK(part.has_value());
+    return on->connect(*part);
+  };
+  SetRefusal refusal;
+  auto volume = VolumeSet::open(medium.map_store(), make, options, &refusal);
+  if (!volume.ok()) *why = fmt::format("cannot be opened (errno {}): {}", volume.code(), refusal.why);
+  return volume;
+}
+
 // `report`: of the volume as it is. The line says why that is not in order.
 std::string check(RecordingMedium& medium, CheckReport* report) {
   std::string why;
@@ -37,6 +53,7 @@ Result<std::unique_ptr<VolumeSet>> open_volume(std::unique_ptr<Brick> brick, boo
 }
 
 Result<std::unique_ptr<VolumeSet>> open_volume(RecordingMedium& medium, std::string* why) {
+  if (medium.has_copies()) return open_copies(medium, why);
   std::vector<SetBrick> bricks;
   for (size_t place = 0; place < medium.places(); ++place) {
     bricks.push_back({fmt::format("brick {}", place), medium.connect(place)});

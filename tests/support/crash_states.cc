@@ -117,6 +117,10 @@ std::string describe(const BrickEvent& event) {
       return fmt::format("free of {} at {:#x}", event.blocks.count, raw(event.blocks.start));
     case BrickEvent::Kind::kCommit:
       return fmt::format("commit of {} ranges", event.ranges.size());
+    case BrickEvent::Kind::kDeath:
+      return fmt::format("brick {} dies{}", event.place, event.wiped ? " and is wiped" : "");
+    case BrickEvent::Kind::kMap:
+      return fmt::format("map of generation {}", event.map->generation);
   }
   return "";
 }
@@ -135,12 +139,20 @@ void revive(BrickState& state, const BrickState& alive, IsDead&& is_dead) {
     }
   };
   if (state.places == 1) return;
+  state.map = alive.map;
+  for (size_t part = 0; part < state.places; ++part) {
+    if (!is_dead(part * kPlaceBytes)) state.lives[part] = alive.lives[part];
+  }
   take(state.visible, alive.visible);
   take(state.stored, alive.stored);
   for (const auto& [into, from] :
        {std::pair(&state.allocated, &alive.allocated), std::pair(&state.freed, &alive.freed)}) {
     std::ranges::copy_if(*from, std::inserter(*into, into->end()), [&](uint64_t block) { return !is_dead(block); });
   }
+}
+
+size_t brick_of_commit(const BrickState& state, const BrickEvent& commit) {
+  return state.brick_of(commit.place * kPlaceBytes);
 }
 
 void land(BrickState& state, const BrickEvent& event, const Landing& landing, bool durable) {
@@ -328,7 +340,7 @@ std::vector<std::vector<Landing>> CrashStates::commit_landings(const BrickEvent&
 }
 
 bool CrashStates::visit_bricks(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit) {
-  const uint32_t all = (1u << base.places) - 1;
+  const uint32_t all = (1u << base.brick_count()) - 1;
   if (!visit_brick(base, base, tick, all, in_flight, visit)) return false;
   if (base.places == 1) return true;
   // What was under way to a brick that lives has landed, or not, or one of the writes in part.
@@ -357,11 +369,12 @@ bool CrashStates::visit_brick(const BrickState& base, const BrickState& alive, u
   BrickState reached = base;
   std::vector<const BrickEvent*> commits;
   for (const BrickEvent* event : in_flight) {
-    if (event->kind == BrickEvent::Kind::kCommit && (dead >> event->place & 1) != 0) commits.push_back(event);
+    if (event->kind == BrickEvent::Kind::kCommit && (dead >> brick_of_commit(base, *event) & 1) != 0) commits.push_back(event);
     if (event->kind == BrickEvent::Kind::kAlloc || event->kind == BrickEvent::Kind::kFree) apply(reached, *event, true);
   }
+  reached.map = alive.map;
   CrashPoint begun{CrashOf::kBrick, tick, {}, "", ""};
-  if (base.places > 1) begun.bricks = fmt::format("of the bricks die {:#b}", dead);
+  if (base.brick_count() > 1) begun.bricks = fmt::format("of the bricks die {:#b}", dead);
   if (!visit_tables(reached, alive, dead, begun, true, visit)) return false;
   // Each alone, as if the others had not begun.
   for (const BrickEvent* const commit : commits)
@@ -387,21 +400,20 @@ bool CrashStates::visit_brick(const BrickState& base, const BrickState& alive, u
 // What comes back: `stored`, with each of the blocks that were allocated or freed since or without it.
 bool CrashStates::visit_tables(const BrickState& stored, const BrickState& alive, uint32_t dead, CrashPoint point,
                                bool all, const Visit& visit) {
-  const auto is_dead = [&](uint64_t block) { return (dead >> stored.place_of(block) & 1) != 0; };
+  const auto is_dead = [&](uint64_t block) { return (dead >> stored.brick_of(block) & 1) != 0; };
   std::vector<uint64_t> open;
   std::ranges::copy_if(stored.allocated, std::back_inserter(open), is_dead);
   const size_t born = open.size();
   std::ranges::copy_if(stored.freed, std::back_inserter(open), is_dead);
   const auto go = [&](const char* name, auto&& is_there) {
-    BrickState state;
-    state.stored = stored.stored;
-    state.places = stored.places;
-    state.lives = stored.lives;
+    BrickState state = stored;
+    state.allocated.clear();
+    state.freed.clear();
     for (size_t i = 0; i < open.size(); ++i) {
       if (!is_there(i)) state.stored.remove(BlockAddress{open[i]});
     }
     state.visible = state.stored;
-    for (size_t place = 0; place < state.places; ++place) state.lives[place] += dead >> place & 1;
+    for (size_t part = 0; part < state.places; ++part) state.lives[part] += is_dead(part * kPlaceBytes) ? 1 : 0;
     revive(state, alive, is_dead);
     point.blocks = open.empty() ? "" : fmt::format("{} of {} blocks allocated or freed since", name, open.size());
     return visit(std::move(state), point);

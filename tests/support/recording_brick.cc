@@ -2,83 +2,20 @@
 #include "tests/support/recording_brick.h"
 
 #include <algorithm>
-#include <random>
 
 #include "transport/base/check.h"
 
 namespace brickfs {
-namespace {
-
-void alloc_in(BrickState& state, BlockRange blocks, bool durable) {
-  for (uint64_t i = 0; i < blocks.count; ++i) {
-    const BlockAddress block = block_after(blocks.start, i);
-    state.visible.add(block);
-    if (!durable) continue;
-    state.stored.add(block);
-    state.allocated.insert(raw(block));
-    state.freed.erase(raw(block));
-  }
-}
-
-void free_in(BrickState& state, BlockRange blocks, bool durable) {
-  for (uint64_t i = 0; i < blocks.count; ++i) {
-    const BlockAddress block = block_after(blocks.start, i);
-    state.visible.remove(block);
-    if (!durable) continue;
-    // One that was never durable may still have become so in the meantime.
-    state.freed.insert(raw(block));
-    state.allocated.erase(raw(block));
-  }
-}
-
-void commit_in(BrickState& state, const BrickEvent& commit) {
-  for (const uint64_t block : commit.settled) {
-    if (state.freed.erase(block) > 0) state.stored.remove(BlockAddress{block});
-    state.allocated.erase(block);
-  }
-  for (const CommitRange& range : commit.ranges)
-    state.stored.copy_from(state.visible, range.address, range.length_bytes);
-}
-
-}  // namespace
-
-uint64_t BrickState::suspect_blocks(size_t place) const {
-  uint64_t suspects = 0;
-  for (const BlockAddress block : visible.blocks()) {
-    if (place_of(raw(block)) != place) continue;
-    if (!stored.contains(block) || stored.digest(block) != visible.digest(block)) ++suspects;
-  }
-  return suspects;
-}
-
-uint64_t BrickState::digest() const {
-  uint64_t digest = visible.digest() * 31 + stored.digest();
-  for (const uint64_t block : allocated) digest = digest * 31 + block + 1;
-  for (const uint64_t block : freed) digest = digest * 37 + block + 2;
-  for (const uint64_t life : lives) digest = digest * 41 + life;
-  return digest;
-}
-
-void apply(BrickState& state, const BrickEvent& event, bool durable) {
-  switch (event.kind) {
-    case BrickEvent::Kind::kWrite:
-      // Its block may be gone: then nobody will miss it.
-      if (state.visible.contains_all({block_of(event.address), 1})) state.visible.write(event.address, event.bytes);
-      return;
-    case BrickEvent::Kind::kAlloc:
-      return alloc_in(state, event.blocks, durable);
-    case BrickEvent::Kind::kFree:
-      return free_in(state, event.blocks, durable);
-    case BrickEvent::Kind::kCommit:
-      if (durable) commit_in(state, event);
-      return;
-  }
-}
 
 // --- the medium
 
 RecordingMedium::RecordingMedium(BrickState state, Durability durability, uint64_t capacity_blocks, bool record)
-    : durability_(durability), capacity_blocks_(capacity_blocks), record_(record), state_(std::move(state)) {
+    : durability_(durability),
+      capacity_blocks_(capacity_blocks),
+      record_(record),
+      map_(state.map == nullptr ? nullptr : std::make_shared<MemoryMap>()),
+      state_(std::move(state)) {
+  if (map_ != nullptr) map_->restore(*state_.map);
   if (record) before_ = state_;
 }
 
@@ -94,21 +31,8 @@ uint64_t RecordingMedium::events() const {
 
 void RecordingMedium::restart(uint64_t seed) {
   MutexLock lock(mutex_);
-  CHECK(!record_);
-  ++boot_;
-  std::minstd_rand random(static_cast<uint32_t>(seed));
-  BrickState after;
-  CHECK(state_.places == 1);
-  if (durability_ == Durability::kDurable) {
-    after.stored = state_.stored;
-    for (const std::set<uint64_t>& open : {state_.allocated, state_.freed}) {
-      for (const uint64_t block : open) {
-        if (random() % 2 == 0) after.stored.remove(BlockAddress{block});
-      }
-    }
-    after.visible = after.stored;
-  }
-  state_ = std::move(after);
+  CHECK(!record_ && state_.places == 1);
+  let_die(state_, 0, durability_ == Durability::kDurable, false, seed);
 }
 
 BrickState RecordingMedium::state() const {
@@ -133,10 +57,20 @@ BrickEvent* RecordingMedium::begin(BrickEvent::Kind kind) {
   return event;
 }
 
-// 0 or an errno.
-int RecordingMedium::transfer(const Transfer& transfer, const Batch* batch) {
+// At once.
+void RecordingMedium::carry_out(BrickEvent event) {
+  apply(state_, event, durability_ == Durability::kDurable);
+  if (!record_) return;
+  BrickEvent* const noted = begin(event.kind);
+  event.begin = noted->begin;
+  event.end = tick();
+  *noted = std::move(event);
+}
+
+// 0 or an errno. Of a write no more than `most_bytes` land.
+int RecordingMedium::transfer(const Transfer& transfer, uint64_t shift, const Batch* batch, uint64_t most_bytes) {
   MutexLock lock(mutex_);
-  uint64_t address = raw(transfer.handle.blocks.start) + transfer.offset;
+  uint64_t address = raw(transfer.handle.blocks.start) + transfer.offset + shift;
   uint64_t length = 0;
   for (const LocalSlice& slice : transfer.local) length += slice.length_bytes;
   const BlockAddress first = block_of(address);
@@ -144,6 +78,7 @@ int RecordingMedium::transfer(const Transfer& transfer, const Batch* batch) {
   if (transfer.direction == Direction::kRead) {
     for (const LocalSlice& slice : transfer.local) {
       state_.visible.read(address, {slice.data, slice.length_bytes});
+      if (map_ != nullptr) look_at_read(state_.place_of(address), address, {slice.data, slice.length_bytes});
       address += slice.length_bytes;
     }
     return 0;
@@ -151,6 +86,7 @@ int RecordingMedium::transfer(const Transfer& transfer, const Batch* batch) {
   std::vector<std::byte> bytes;
   bytes.reserve(length);
   for (const LocalSlice& slice : transfer.local) bytes.insert(bytes.end(), slice.data, slice.data + slice.length_bytes);
+  if (bytes.size() > most_bytes) bytes.resize(most_bytes);
   state_.visible.write(address, bytes);
   if (!record_) return 0;
   BrickEvent* event = begin(BrickEvent::Kind::kWrite);
@@ -175,34 +111,32 @@ Status RecordingMedium::alloc(BlockRange blocks) {
   if (state_.visible.contains_any(blocks)) return Error(EEXIST, "block exists");
   if (count_of(state_.place_of(raw(blocks.start))) + blocks.count > capacity_blocks_)
     return Error(ENOSPC, "brick is full");
-  alloc_in(state_, blocks, durability_ == Durability::kDurable);
-  if (!record_) return {};
-  BrickEvent* event = begin(BrickEvent::Kind::kAlloc);
-  event->blocks = blocks;
-  event->end = tick();
+  BrickEvent event;
+  event.kind = BrickEvent::Kind::kAlloc;
+  event.blocks = blocks;
+  carry_out(std::move(event));
   return {};
 }
 
 Status RecordingMedium::free(BlockRange blocks) {
   MutexLock lock(mutex_);
   if (!state_.visible.contains_all(blocks)) return Error(ENOENT, "no such block");
-  free_in(state_, blocks, durability_ == Durability::kDurable);
-  if (!record_) return {};
-  BrickEvent* event = begin(BrickEvent::Kind::kFree);
-  event->blocks = blocks;
-  event->end = tick();
+  BrickEvent event;
+  event.kind = BrickEvent::Kind::kFree;
+  event.blocks = blocks;
+  carry_out(std::move(event));
   return {};
 }
 
-std::vector<BlockRange> RecordingMedium::blocks_of(size_t place) const {
+std::vector<BlockRange> RecordingMedium::blocks_of(size_t part) const {
   std::vector<BlockRange> blocks = state_.visible.ranges();
-  std::erase_if(blocks, [&](const BlockRange& range) { return state_.place_of(raw(range.start)) != place; });
+  std::erase_if(blocks, [&](const BlockRange& range) { return state_.place_of(raw(range.start)) != part; });
   return blocks;
 }
 
-uint64_t RecordingMedium::count_of(size_t place) const {
+uint64_t RecordingMedium::count_of(size_t part) const {
   uint64_t count = 0;
-  for (const BlockRange& range : blocks_of(place)) count += range.count;
+  for (const BlockRange& range : blocks_of(part)) count += range.count;
   return count;
 }
 
@@ -211,7 +145,7 @@ size_t RecordingMedium::places() const {
   return state_.places;
 }
 
-Status RecordingMedium::commit(size_t place, std::span<const CommitRange> ranges) {
+Status RecordingMedium::commit(size_t part, std::span<const CommitRange> ranges) {
   MutexLock lock(mutex_);
   for (const CommitRange& range : ranges) {
     const BlockAddress first = block_of(range.address);
@@ -224,14 +158,9 @@ Status RecordingMedium::commit(size_t place, std::span<const CommitRange> ranges
   commit.ranges.assign(ranges.begin(), ranges.end());
   commit.settled = state_.allocated;
   commit.settled.insert(state_.freed.begin(), state_.freed.end());
-  std::erase_if(commit.settled, [&](uint64_t block) { return state_.place_of(block) != place; });
-  commit_in(state_, commit);
-  if (!record_) return {};
-  BrickEvent* event = begin(BrickEvent::Kind::kCommit);
-  event->ranges = std::move(commit.ranges);
-  event->settled = std::move(commit.settled);
-  event->place = place;
-  event->end = tick();
+  std::erase_if(commit.settled, [&](uint64_t block) { return state_.place_of(block) != part; });
+  commit.place = part;
+  carry_out(std::move(commit));
   return {};
 }
 
@@ -239,87 +168,125 @@ Status RecordingMedium::commit(size_t place, std::span<const CommitRange> ranges
 
 class RecordingBrick final : public Brick {
  public:
-  RecordingBrick(std::shared_ptr<RecordingMedium> medium, size_t place) : medium_(std::move(medium)), place_(place) {}
+  RecordingBrick(std::shared_ptr<RecordingMedium> medium, size_t part)
+      : medium_(std::move(medium)), part_(part), shift_(medium_->state().shift_of(part)) {}
 
-  Result<Session> open(const OpenRequest&, Holder*) override {
+  Result<Session> open(const OpenRequest& request, Holder*) override {
+    session_ = TRY(medium_->open_session(part_, request));
     MutexLock lock(medium_->mutex_);
     Session session;
-    session.epoch = Epoch{1};
-    session.boot = boot();
+    session.epoch = Epoch{session_ + 1};
+    session.boot = medium_->state_.boot_of(part_);
     session.durability = medium_->durability_;
     session.capacity_blocks = session.memory_blocks = medium_->capacity_blocks_;
-    if (medium_->durability_ == Durability::kDurable) session.suspect_blocks = medium_->state_.suspect_blocks(place_);
+    if (medium_->durability_ == Durability::kDurable) session.suspect_blocks = medium_->state_.suspect_blocks(part_);
     return session;
   }
-  Status close() override { return {}; }
-  void abandon() override {}
+  Status close() override {
+    medium_->end_session(part_, session_);
+    return {};
+  }
+  void abandon() override { medium_->end_session(part_, session_); }
   Result<calls::Answer> call(const calls::Request& request) override {
+    if (const int lost = medium_->reach(part_, session_)) return Error(lost, "call");
     return std::visit([&](const auto& asked) { return calls::to_answer(carry_out(asked)); }, request);
   }
   Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(); }
   void submit(Batch& batch) override {
     batch.begin(batch.transfers.size() + 1);
-    for (const Transfer& transfer : batch.transfers) batch.finish_one(medium_->transfer(transfer, &batch));
-    medium_->interleave();
-    if (batch.has_callback()) medium_->finish(&batch);
-    batch.finish_one(0);
+    // To a silent brick it is on its way until wait() ends.
+    if (!batch.has_callback() && medium_->is_silent(part_)) return;
+    move(batch);
   }
   Status wait(Batch& batch) override {
+    if (!batch.complete()) move(batch);
     medium_->finish(&batch);
     return batch.status();
   }
+  std::chrono::milliseconds silence() override { return medium_->silence(part_, session_); }
   void set_on_lost(std::function<void(Error)>) override {}
 
  private:
+  void move(Batch& batch);
   Status carry_out(const calls::Alloc& call) {
-    return between([&] { return medium_->alloc(call.blocks); });
+    return between([&] { return medium_->alloc(here(call.blocks)); });
   }
   Status carry_out(const calls::Free& call) {
-    return between([&] { return medium_->free(call.blocks); });
+    return between([&] { return medium_->free(here(call.blocks)); });
   }
   Result<calls::Mapped> carry_out(const calls::Map& call) {
     MutexLock lock(medium_->mutex_);
-    if (!medium_->state_.visible.contains_all(call.blocks)) return Error(ENOENT, "no such block");
+    if (!medium_->state_.visible.contains_all(here(call.blocks))) return Error(ENOENT, "no such block");
     return calls::Mapped{{Handle{call.blocks, call.access, raw(call.blocks.start), 1}}, {}};
   }
   Status carry_out(const calls::Unmap&) { return {}; }
   Result<ListPage> carry_out(const calls::List&) {
     MutexLock lock(medium_->mutex_);
-    return ListPage{medium_->blocks_of(place_), {}};
+    ListPage page{medium_->blocks_of(part_), {}};
+    for (BlockRange& range : page.extents) range.start = BlockAddress{raw(range.start) - shift_};
+    return page;
   }
   Status carry_out(const calls::Commit& call) {
-    return between([&] { return medium_->commit(place_, call.ranges); });
+    std::vector<CommitRange> ranges(call.ranges.begin(), call.ranges.end());
+    for (CommitRange& range : ranges) range.address += shift_;
+    return between([&] { return medium_->commit(part_, ranges); });
   }
-  Result<BrickStat> carry_out(const calls::Stat&) {
-    MutexLock lock(medium_->mutex_);
-    BrickStat stat;
-    stat.boot = boot();
-    stat.durability = medium_->durability_;
-    stat.volume_capacity_blocks = stat.brick_capacity_blocks = stat.memory_blocks = medium_->capacity_blocks_;
-    stat.volume_used_blocks = stat.brick_used_blocks = medium_->count_of(place_);
-    stat.allocatable_blocks = medium_->capacity_blocks_ - std::min(medium_->capacity_blocks_, stat.volume_used_blocks);
-    return stat;
-  }
+  Result<BrickStat> carry_out(const calls::Stat&);
   Status carry_out(const auto&) { return Error(EINVAL, "a call of the two ends of a session"); }
+  // A change, and what happens to bricks with it: before it is carried out, or before its end is told.
   template <typename Call>
-  Status between(Call&& call) {
-    medium_->interleave();
-    const Status status = call();
-    medium_->interleave();
-    return status;
-  }
-
-  // No two bricks, and no two lives of one, have the same.
-  BootId boot() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(medium_->mutex_) {
-    return BootId{(medium_->boot_ + medium_->state_.lives[place_]) * BrickState::kMostPlaces + place_};
-  }
+  Status between(Call&& call);
+  BlockRange here(BlockRange blocks) const { return {BlockAddress{raw(blocks.start) + shift_}, blocks.count}; }
 
   const std::shared_ptr<RecordingMedium> medium_;
-  const size_t place_;
+  const size_t part_;
+  const uint64_t shift_;
+  uint64_t session_ = 0;
 };
 
-std::unique_ptr<Brick> RecordingMedium::connect(size_t place) {
-  return std::make_unique<RecordingBrick>(shared_from_this(), place);
+template <typename Call>
+Status RecordingBrick::between(Call&& call) {
+  medium_->interleave();
+  const BrickTrouble* const trouble = medium_->due();
+  if (trouble != nullptr && trouble->seed % 2 == 0) medium_->strike();
+  if (const int lost = medium_->reach(part_, session_)) return Error(lost, "call");
+  const Status status = call();
+  if (trouble != nullptr && trouble->seed % 2 != 0) medium_->strike();
+  medium_->interleave();
+  if (const int lost = medium_->reach(part_, session_)) return Error(lost, "call");
+  return status;
+}
+
+void RecordingBrick::move(Batch& batch) {
+  const bool writes = std::ranges::any_of(
+      batch.transfers, [](const Transfer& transfer) { return transfer.direction == Direction::kWrite; });
+  const BrickTrouble* const trouble = writes ? medium_->due() : nullptr;
+  uint64_t most_bytes = UINT64_MAX;
+  if (trouble != nullptr && trouble->seed % 2 == 0) medium_->strike();
+  if (trouble != nullptr && trouble->seed % 8 == 1) most_bytes = 64;
+  for (const Transfer& transfer : batch.transfers) {
+    const int lost = medium_->reach(part_, session_);
+    batch.finish_one(lost != 0 ? lost : medium_->transfer(transfer, shift_, &batch, most_bytes));
+  }
+  if (trouble != nullptr && trouble->seed % 2 != 0) medium_->strike();
+  medium_->interleave();
+  if (batch.has_callback()) medium_->finish(&batch);
+  batch.finish_one(trouble == nullptr ? 0 : medium_->reach(part_, session_));
+}
+
+Result<BrickStat> RecordingBrick::carry_out(const calls::Stat&) {
+  MutexLock lock(medium_->mutex_);
+  BrickStat stat;
+  stat.boot = medium_->state_.boot_of(part_);
+  stat.durability = medium_->durability_;
+  stat.volume_capacity_blocks = stat.brick_capacity_blocks = stat.memory_blocks = medium_->capacity_blocks_;
+  stat.volume_used_blocks = stat.brick_used_blocks = medium_->count_of(part_);
+  stat.allocatable_blocks = medium_->capacity_blocks_ - std::min(medium_->capacity_blocks_, stat.volume_used_blocks);
+  return stat;
+}
+
+std::unique_ptr<Brick> RecordingMedium::connect(size_t part) {
+  return std::make_unique<RecordingBrick>(shared_from_this(), part);
 }
 
 }  // namespace brickfs

@@ -40,6 +40,10 @@ struct Totals {
   Phase phases[kPhases];
 };
 
+std::string command_of(const ExploreArguments& arguments) {
+  return "explore --bricks " + std::to_string(arguments.bricks) + " --copies " + std::to_string(arguments.copies);
+}
+
 // For whoever sees it fail, or abort.
 char current_arguments[640];
 uint64_t current_seed = 0;
@@ -51,7 +55,7 @@ void say_where(const char* what) {
   }
 }
 
-void on_signal(int signal) {
+void say_and_end(int signal) {
   say_where(signal == SIGALRM ? "hangs" : signal == SIGSEGV ? "segmentation fault" : "aborted");
   _exit(3);
 }
@@ -130,6 +134,7 @@ ExploreOptions Worker::options(const ExploreArguments& arguments, double begin, 
   ExploreOptions options;
   options.seed = arguments.seed;
   options.bricks = arguments.bricks;
+  options.copies = arguments.copies;
   options.time_is_up = [&arguments, begin, &totals] {
     return totals.failures >= arguments.failures ||
            (arguments.seconds > 0 && real_seconds() >= begin + arguments.seconds);
@@ -146,6 +151,7 @@ ExploreOptions Worker::options(const ExploreArguments& arguments, double begin, 
   };
   options.interleave = [] { disturbance.interleave(); };
   options.between = between_operations;
+  options.pass = [](std::chrono::milliseconds time) { fibers::pass(time); };
   return options;
 }
 
@@ -173,7 +179,7 @@ bool Worker::run(const CrashSequence& sequence, bool dense, size_t phase) {
   bool more = true;
   for (uint64_t i = 0; i < arguments_.seeds && more; ++i) {
     current_seed = arguments_.seed + i;
-    const std::string what = faults_ ? "faults" : "explore --bricks " + std::to_string(arguments_.bricks);
+    const std::string what = faults_ ? "faults" : command_of(arguments_);
     explorer_.set_seed(current_seed);
     std::snprintf(current_arguments, sizeof(current_arguments), "%s --sequence '%s' --seed %lu", what.c_str(),
                   text.c_str(), current_seed);
@@ -208,12 +214,12 @@ bool Worker::run_given() {
 
 void Worker::making_and_mounting() {
   if (number_ == 0) {
-    std::snprintf(current_arguments, sizeof(current_arguments), "explore --bricks %lu --max-ops 0 --seed %lu",
-                  arguments_.bricks, arguments_.seed);
+    std::snprintf(current_arguments, sizeof(current_arguments), "%s --max-ops 0 --seed %lu",
+                  command_of(arguments_).c_str(), arguments_.seed);
     if (const std::string failure = explorer_.explore_making(); !failure.empty()) {
       ++totals_.failures;
-      std::printf("FAILED %s\n  reproduce: brickfs-crash explore --bricks %lu --max-ops 0 --seed %lu\n",
-                  failure.c_str(), arguments_.bricks, arguments_.seed);
+      std::printf("FAILED %s\n  reproduce: brickfs-crash %s --max-ops 0 --seed %lu\n",
+                  failure.c_str(), command_of(arguments_).c_str(), arguments_.seed);
       std::fflush(stdout);
     }
     count(0);
@@ -253,7 +259,7 @@ bool Worker::some_of(size_t length) {
 }
 
 void Worker::run() {
-  for (const int signal : {SIGABRT, SIGALRM, SIGSEGV}) std::signal(signal, on_signal);
+  for (const int signal : {SIGABRT, SIGALRM, SIGSEGV}) std::signal(signal, say_and_end);
   if (!arguments_.sequence.empty()) {
     run_given();
     return;
@@ -303,6 +309,10 @@ int explore(const ExploreArguments& given) {
   std::string why;
   if (!parse_sequence(arguments.sequence, &why).ok()) {
     std::fprintf(stderr, "brickfs-crash: %s\n", why.c_str());
+    return 2;
+  }
+  if (arguments.copies > 1 && arguments.copies > arguments.bricks) {
+    std::fprintf(stderr, "brickfs-crash: as many bricks as copies, at least\n");
     return 2;
   }
   if (!arguments.sequence.empty()) arguments.jobs = 1;

@@ -17,6 +17,7 @@ struct ExploreArguments {
   uint64_t seeds = 1;  // for each sequence, from `seed` on
   uint64_t jobs = 1;
   uint64_t bricks = 1;  // of the set that the volume is on
+  uint64_t copies = 1;  // of each of its places
   std::string sequence;
   uint64_t failures = 5;
   bool faults = false;  // of the brick, in the place of crashes

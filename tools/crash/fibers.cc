@@ -49,6 +49,7 @@ class Scheduler {
   void yield();
   void maybe_yield();
   void settle();
+  void sleep(Nanoseconds time);
   void pass(Nanoseconds time);
   void set_schedule(uint64_t seed);
   Nanoseconds now() { return now_ += kLook; }
@@ -201,9 +202,13 @@ void Scheduler::settle() {
   run_next();
 }
 
-void Scheduler::pass(Nanoseconds time) {
+void Scheduler::sleep(Nanoseconds time) {
   WaitList nobody;
   nobody.wait(now_ + time);
+}
+
+void Scheduler::pass(Nanoseconds time) {
+  sleep(time);
   settle();
 }
 
@@ -239,6 +244,7 @@ Nanoseconds now() { return scheduler().now(); }
 void set_schedule(uint64_t seed) { scheduler().set_schedule(seed); }
 void maybe_yield() { scheduler().maybe_yield(); }
 void settle() { scheduler().settle(); }
+void sleep(Nanoseconds time) { scheduler().sleep(time); }
 void pass(Nanoseconds time) { scheduler().pass(time); }
 
 }  // namespace brickfs::fibers

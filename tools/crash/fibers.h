@@ -45,6 +45,7 @@ Nanoseconds now();
 // nothing. 0: first come first served, and maybe_yield() never does.
 void set_schedule(uint64_t seed);
 void maybe_yield();
+void sleep(Nanoseconds time);
 // Lets the others run until all of them wait; then for so long, and until all wait again.
 void settle();
 void pass(Nanoseconds time);

@@ -56,5 +56,11 @@ extern "C" int clock_gettime(clockid_t clock, timespec* into) noexcept {
   return 0;
 }
 
+// What std::this_thread's sleeps ask: others go on meanwhile.
+extern "C" int nanosleep(const timespec* time, timespec*) {
+  brickfs::fibers::sleep(std::chrono::seconds(time->tv_sec) + brickfs::fibers::Nanoseconds(time->tv_nsec));
+  return 0;
+}
+
 // A simulated thread has no priority of its own.
 extern "C" int setpriority(__priority_which_t, id_t, int) noexcept { return 0; }

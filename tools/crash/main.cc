@@ -54,6 +54,8 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   explore->add_option("--bricks", arguments.bricks, "of the set that the volume is striped over (1)")
       ->check(CLI::Range(1, 4));
+  explore->add_option("--copies", arguments.copies, "of each place of the set: its map is in memory (1)")
+      ->check(CLI::Range(1, 4));
   for (CLI::App* command : {explore, faults}) {
     command->add_option("--max-ops", arguments.max_ops, "all sequences of up to so many operations")
         ->check(CLI::Range(0, 6));
