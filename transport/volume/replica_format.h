@@ -35,7 +35,7 @@ struct StoredReplicaMark {
   SetId set{};
   MemberId replica{};
   uint64_t place = 0;
-  uint64_t generation = 0;  // of the map; the higher one of two that verify holds, in the slot generation % 2
+  uint64_t generation = 0;  // of the map; the higher one of two that verify holds
   uint64_t checksum = 0;    // xxh3-64 of the 56 bytes before, not seeded
 };
 static_assert(sizeof(StoredReplicaMark) == 64 && offsetof(StoredReplicaMark, checksum) == 56);

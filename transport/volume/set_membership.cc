@@ -106,7 +106,9 @@ Result<std::optional<ReplicaMark>> read_replica_mark(VolumeClient& replica, size
     const uint64_t address = raw(first_block_of(place).start) + kReplicaMarkOffset + slot * kReplicaMarkSlotBytes;
     TRY(read_stored(replica, address, stored));
     if (!is_sound(stored) || stored.place != place) continue;
-    if (!newest || stored.generation > newest->generation) newest = {stored.set, stored.replica, stored.generation};
+    if (!newest || stored.generation > newest->generation) {
+      newest = {stored.set, stored.replica, stored.generation, slot};
+    }
   }
   return newest;
 }
@@ -118,7 +120,8 @@ Status write_replica_mark(VolumeClient& replica, size_t place, const ReplicaMark
   stored.place = place;
   stored.generation = mark.generation;
   stored.checksum = checksum_of_set(stored);
-  const uint64_t slot = mark.generation % 2;
+  const auto newest = TRY(read_replica_mark(replica, place));
+  const uint64_t slot = newest ? 1 - newest->slot : 0;
   const uint64_t address = raw(first_block_of(place).start) + kReplicaMarkOffset + slot * kReplicaMarkSlotBytes;
   const Piece piece{address, {{reinterpret_cast<std::byte*>(&stored), sizeof(stored), 0}}};
   return replica.write(std::span(&piece, 1), Stage::kData);

@@ -59,9 +59,10 @@ struct ReplicaMark {
   SetId set{};
   MemberId replica{};
   uint64_t generation = 0;
+  uint64_t slot = 0;  // that it was read from
 };
 Result<std::optional<ReplicaMark>> read_replica_mark(VolumeClient& replica, size_t place);
-// Durable with the next commit. The former one stays in the other slot, if the generations follow each other.
+// Durable with the next commit. The former one stays in the other slot.
 Status write_replica_mark(VolumeClient& replica, size_t place, const ReplicaMark& mark);
 
 // Of a replica, whose first block is there: blocks that may have been being written, of whatever place.
