@@ -239,6 +239,12 @@ Status VolumeClient::commit_blocks(std::span<const BlockRange> data, std::span<c
   return in_session(patience, [&](Brick& brick) { return commit_ranges(brick, ranges); });
 }
 
+Status VolumeClient::commit_bytes(uint64_t address, uint64_t length_bytes) {
+  const CommitRange range{address, length_bytes, false};
+  Patience patience(options_.soft);
+  return in_session(patience, [&](Brick& brick) { return commit_ranges(brick, std::span(&range, 1)); });
+}
+
 Result<RegisteredMemory> VolumeClient::register_memory(std::span<std::byte> memory) {
   return link_->brick().register_memory(memory);
 }

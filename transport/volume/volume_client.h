@@ -117,6 +117,8 @@ class VolumeClient final {
   // commit() of whole blocks whoever wrote them, stage after stage: what a new holder does about suspect blocks.
   Status commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
                        std::span<const BlockRange> superblock);
+  // The same of some bytes, which nothing else has to be before.
+  Status commit_bytes(uint64_t address, uint64_t length_bytes);
 
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory);
 
