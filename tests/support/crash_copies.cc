@@ -83,9 +83,11 @@ std::vector<uint32_t> dispensable(const BrickState& state, bool durable) {
   return sets;
 }
 
-uint32_t some_dispensable(const BrickState& state, bool durable, std::mt19937_64& random) {
-  const std::vector<uint32_t> sets = dispensable(state, durable);
-  return sets.empty() ? 0 : sets[random() % sets.size()];
+bool is_healthy(const BrickState& state) {
+  for (size_t part = 0; part < state.places; ++part) {
+    if (!is_in_sync(state, part) || replica_of(state, part).boot != state.boot_of(part)) return false;
+  }
+  return true;
 }
 
 BrickTrouble random_trouble(const BrickState& state, std::mt19937_64& random) {
@@ -119,6 +121,12 @@ uint64_t MountTrouble::digest() const {
   uint64_t digest = lost * 16 + absent + static_cast<uint64_t>(away.count()) * 1'000'003;
   for (const LateWrite& write : late) digest = digest * 31 + write.at * 7 + write.address;
   return digest;
+}
+
+// One of them; none: there is no such.
+static uint32_t some_dispensable(const BrickState& state, bool durable, std::mt19937_64& random) {
+  const std::vector<uint32_t> sets = dispensable(state, durable);
+  return sets.empty() ? 0 : sets[random() % sets.size()];
 }
 
 MountTrouble random_mount_trouble(BrickState& state, const BrickLog& log, const CrashPoint& point,

@@ -20,11 +20,11 @@ namespace brickfs {
 // Empty bricks and their map, as `brickctl set create` leaves them.
 BrickState empty_replicas(size_t bricks, size_t copies);
 
+// All replicas are in sync, and the map knows of the boots of their bricks.
+bool is_healthy(const BrickState& state);
+
 // Sets of bricks, by bits, without which each place has still a copy that is in sync and has what it had.
 std::vector<uint32_t> dispensable(const BrickState& state, bool durable);
-// The same with none of them, or one at random.
-uint32_t some_dispensable(const BrickState& state, bool durable, std::mt19937_64& random);
-
 // What a brick of a healthy set can meet while it is used.
 BrickTrouble random_trouble(const BrickState& state, std::mt19937_64& random);
 

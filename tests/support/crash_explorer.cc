@@ -17,6 +17,7 @@ namespace {
 constexpr uint64_t kFurtherShare =
     64;  // of recoveries with a known outcome: one in so many is followed further all the same
 constexpr uint64_t kRedoneShare = 12;            // of all: one in so many
+constexpr uint64_t kNestedShare = 8;             // of crashes in a recovery with copies, where there are many more
 constexpr std::chrono::microseconds kStill{40};  // without a change on the brick: what an operation sets off has ended
 constexpr std::chrono::microseconds kStillMost{2000};
 
@@ -182,6 +183,7 @@ CrashSequence CrashExplorer::shrink(CrashSequence sequence, bool dense) {
 
 std::string CrashExplorer::explore(const CrashSequence& sequence, bool dense) {
   random_.seed(hash(text_of(sequence), seed_));  // the same whatever was explored before
+  if (has_copies()) return explore_copies(sequence);
   sequence_ = sequence;
   const bool mount_too = sequence.empty();
   const Ending ending = dense || random_() % 4 == 0 ? Ending::kUnmount : Ending::kSync;
@@ -212,7 +214,7 @@ std::string CrashExplorer::explore_making_on_both() {
     const Recording recording = record(nothing(), {}, durability, Ending::kUnmount);
     for (const CrashOf of : {CrashOf::kClient, CrashOf::kBrick}) {
       if (of == CrashOf::kBrick && durability == Durability::kVolatile) continue;
-      const std::string failure = explore_recording(recording, of, 0, true);
+      const std::string failure = explore_recording(recording, of, 0, !has_copies());
       if (!failure.empty()) return "making: " + failure;
     }
   }
@@ -360,6 +362,7 @@ std::string CrashExplorer::verify_nested(const BrickLog& log, std::span<const Tr
     std::string failure;
     std::unordered_set<uint64_t> seen;
     CrashStates(log, of, 0, false, random_()).for_each([&](BrickState&& state, const CrashPoint& point) {
+      if (has_copies() && random_() % kNestedShare != 0) return !time_is_up();
       MountTrouble trouble;
       if (has_copies()) trouble = random_mount_trouble(state, log, point, random_);
       if (!seen.insert(state.digest() + trouble.digest()).second) return true;

@@ -98,6 +98,7 @@ class CrashExplorer {
 
   // crash_explorer_copies.cc
   bool has_copies() const { return options_.copies > 1; }
+  std::string explore_copies(const CrashSequence& sequence);
   void plan_trouble(RecordingMedium& medium, Recording& recording);
   std::string settle_replicas(RecordingMedium& medium);
   std::string verify_without_any(const BrickState& state, bool durable, const TreeSnapshot& found);

@@ -236,6 +236,7 @@ class RecordingBrick final : public Brick {
   // A change, and what happens to bricks with it: before it is carried out, or before its end is told.
   template <typename Call>
   Status between(Call&& call);
+  static constexpr uint64_t kTorn = 64;  // of a write that its brick's trouble cuts short
   BlockRange here(BlockRange blocks) const { return {BlockAddress{raw(blocks.start) + shift_}, blocks.count}; }
 
   const std::shared_ptr<RecordingMedium> medium_;
@@ -263,7 +264,9 @@ void RecordingBrick::move(Batch& batch) {
   const BrickTrouble* const trouble = writes ? medium_->due() : nullptr;
   uint64_t most_bytes = UINT64_MAX;
   if (trouble != nullptr && trouble->seed % 2 == 0) medium_->strike();
-  if (trouble != nullptr && trouble->seed % 8 == 1) most_bytes = 64;
+  if (trouble != nullptr && trouble->seed % 8 == 1 && medium_->has_trouble(part_, *trouble)) {
+    most_bytes = kTorn;
+  }
   for (const Transfer& transfer : batch.transfers) {
     const int lost = medium_->reach(part_, session_);
     batch.finish_one(lost != 0 ? lost : medium_->transfer(transfer, shift_, &batch, most_bytes));

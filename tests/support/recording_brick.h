@@ -125,6 +125,7 @@ class RecordingMedium : public std::enable_shared_from_this<RecordingMedium> {
   // One more change: it is the one that the trouble was planned for.
   const BrickTrouble* due();
   void strike();
+  bool has_trouble(size_t part, const BrickTrouble& trouble) const;
   void be_away(size_t brick, bool silent, std::chrono::milliseconds away) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void die(const BrickTrouble& trouble) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void land_late() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -102,6 +102,11 @@ const BrickTrouble* RecordingMedium::due() {
   return &striking_;
 }
 
+bool RecordingMedium::has_trouble(size_t part, const BrickTrouble& trouble) const {
+  MutexLock lock(mutex_);
+  return brick_of(part) == trouble.brick;
+}
+
 void RecordingMedium::strike() {
   MutexLock lock(mutex_);
   const BrickTrouble trouble = striking_;

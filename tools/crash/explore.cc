@@ -209,7 +209,8 @@ bool Worker::run_faults(const CrashSequence& sequence) {
 bool Worker::run_given() {
   std::string why;
   const CrashSequence sequence = parse_sequence(arguments_.sequence, &why).value();
-  return run(sequence, false, 0) && (faults_ || run(sequence, true, 0));
+  const bool once = faults_ || arguments_.copies > 1;
+  return run(sequence, false, 0) && (once || run(sequence, true, 0));
 }
 
 void Worker::making_and_mounting() {
