@@ -17,7 +17,8 @@ namespace {
 constexpr uint64_t kFurtherShare =
     64;  // of recoveries with a known outcome: one in so many is followed further all the same
 constexpr uint64_t kRedoneShare = 12;            // of all: one in so many
-constexpr uint64_t kNestedShare = 8;             // of crashes in a recovery with copies, where there are many more
+constexpr uint64_t kCopiesShare = 4;             // of states with copies, where there are many more
+constexpr uint64_t kNestedShare = 48;            // of those, of crashes in a recovery
 constexpr std::chrono::microseconds kStill{40};  // without a change on the brick: what an operation sets off has ended
 constexpr std::chrono::microseconds kStillMost{2000};
 
@@ -226,7 +227,8 @@ std::string CrashExplorer::explore_recording(const Recording& recording, CrashOf
   seen_.clear();
   outcomes_.clear();
   std::string failure;
-  CrashStates(recording.log, of, from, dense, random_()).for_each([&](BrickState&& state, const CrashPoint& point) {
+  const uint64_t share = has_copies() ? kCopiesShare : 1;
+  CrashStates(recording.log, of, from, dense, random_(), share).for_each([&](BrickState&& state, const CrashPoint& point) {
     size_t low = 0;
     size_t high = 0;
     for (size_t i = 0; i < recording.operations.size(); ++i) {
@@ -361,8 +363,8 @@ std::string CrashExplorer::verify_nested(const BrickLog& log, std::span<const Tr
     if (of == CrashOf::kBrick && !log.durable) continue;
     std::string failure;
     std::unordered_set<uint64_t> seen;
-    CrashStates(log, of, 0, false, random_()).for_each([&](BrickState&& state, const CrashPoint& point) {
-      if (has_copies() && random_() % kNestedShare != 0) return !time_is_up();
+    const uint64_t share = has_copies() ? kNestedShare : 1;
+    CrashStates(log, of, 0, false, random_(), share).for_each([&](BrickState&& state, const CrashPoint& point) {
       MountTrouble trouble;
       if (has_copies()) trouble = random_mount_trouble(state, log, point, random_);
       if (!seen.insert(state.digest() + trouble.digest()).second) return true;

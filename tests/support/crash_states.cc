@@ -262,6 +262,7 @@ bool CrashStates::visit_cut(const BrickState& base, uint64_t tick, const InFligh
 
 bool CrashStates::visit_client(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit) {
   const auto go = [&](const std::vector<Landing>& landings) {
+    if (!is_chosen()) return true;
     BrickState state = base;
     CrashPoint point{CrashOf::kClient, tick, {}, "", ""};
     for (size_t i = 0; i < in_flight.size(); ++i) {
@@ -350,6 +351,7 @@ bool CrashStates::visit_bricks(const BrickState& base, uint64_t tick, const InFl
     if (event->kind != BrickEvent::Kind::kWrite) continue;
     for (const Landing& landing :
          {Landing{Shape::kPrefix, kLine, 1}, Landing{Shape::kRandom, kWord, static_cast<uint32_t>(random_())}}) {
+      if (!is_chosen()) continue;
       living.push_back(base);
       land(living.back(), *event, landing, log_.durable);
       if (!dense_) break;
@@ -379,6 +381,7 @@ bool CrashStates::visit_brick(const BrickState& base, const BrickState& alive, u
   // Each alone, as if the others had not begun.
   for (const BrickEvent* const commit : commits)
     for (const auto& choice : commit_landings(*commit)) {
+      if (!is_chosen()) continue;
       BrickState cut = reached;
       CrashPoint point = begun;
       for (size_t i = 0; i < choice.size(); ++i) {
@@ -406,6 +409,7 @@ bool CrashStates::visit_tables(const BrickState& stored, const BrickState& alive
   const size_t born = open.size();
   std::ranges::copy_if(stored.freed, std::back_inserter(open), is_dead);
   const auto go = [&](const char* name, auto&& is_there) {
+    if (!is_chosen()) return true;
     BrickState state = stored;
     state.allocated.clear();
     state.freed.clear();

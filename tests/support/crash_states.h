@@ -60,14 +60,16 @@ class CrashStates {
  public:
   // `dense`: every place where a write can be cut; else a few of each kind.
   // Crashes before tick `from` are left out.
-  CrashStates(const BrickLog& log, CrashOf of, uint64_t from, bool dense, uint64_t seed)
-      : log_(log), of_(of), from_(from), dense_(dense), random_(seed) {}
+  // `share`: of all those only one in so many, at random.
+  CrashStates(const BrickLog& log, CrashOf of, uint64_t from, bool dense, uint64_t seed, uint64_t share = 1)
+      : log_(log), of_(of), from_(from), dense_(dense), share_(share), random_(seed) {}
 
   // False from `visit`: enough.
   using Visit = std::function<bool(BrickState&& state, const CrashPoint& point)>;
   void for_each(const Visit& visit);
 
  private:
+  bool is_chosen() { return share_ == 1 || random_() % share_ == 0; }
   using InFlight = std::vector<const BrickEvent*>;
 
   bool visit_cut(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit);
@@ -85,6 +87,7 @@ class CrashStates {
   const CrashOf of_;
   const uint64_t from_;
   const bool dense_;
+  const uint64_t share_;
   std::mt19937_64 random_;
 };
 

@@ -83,7 +83,7 @@ Result<bool> Mirror::is_its_own(VolumeClient& client, const MapReplica& entry,
 Status Mirror::copy_block(VolumeClient& source, VolumeClient& target, BlockAddress block) const {
   const uint64_t own_first = block == first_block() ? kReplicaAreaOffset : kBlockBytes;
   const uint64_t own_end = block == first_block() ? kReplicaMarkOffset + 2 * kReplicaMarkSlotBytes : kBlockBytes;
-  std::vector<std::byte> bytes(kCopyBytes);
+  std::vector<std::byte> bytes(std::min(kCopyBytes, kBlockBytes));
   for (uint64_t offset = 0; offset < kBlockBytes;) {
     if (offset == own_first) offset = own_end;
     if (offset == kBlockBytes) break;
