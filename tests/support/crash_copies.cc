@@ -161,13 +161,14 @@ std::string await_in_sync(const RecordingMedium& medium, const std::function<voi
     missing.clear();
     const BrickState state = medium.state();
     for (size_t part = 0; part < state.places; ++part) {
-      if (is_in_sync(state, part) || medium.is_away(state.brick_of_part[part])) continue;
+      const bool serves = is_in_sync(state, part) && replica_of(state, part).boot == state.boot_of(part);
+      if (medium.is_away(state.brick_of_part[part]) ? !is_in_sync(state, part) : serves) continue;
       missing = replica_of(state, part).source;
     }
     if (missing.empty()) return "";
     pass(kSettleStep);
   }
-  return missing + " does not come back in sync";
+  return missing + " neither comes back in sync nor is left out";
 }
 
 std::string difference_of_replicas(const BrickState& state) {

@@ -43,7 +43,7 @@ struct MountTrouble {
 MountTrouble random_mount_trouble(BrickState& state, const BrickLog& log, const CrashPoint& point,
                                   std::mt19937_64& random);
 
-// Time passes until the map calls all replicas in sync whose bricks can be reached. Empty, or why not.
+// Time passes until the map calls those replicas in sync whose bricks can be reached, and no other. Empty, or why not.
 std::string await_in_sync(const RecordingMedium& medium, const std::function<void(std::chrono::milliseconds)>& pass);
 // Of a set that is idle. Empty: replicas in sync of one place have the same blocks, and the same bytes in them.
 std::string difference_of_replicas(const BrickState& state);

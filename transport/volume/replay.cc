@@ -25,7 +25,9 @@ Status for_each_call(const BlockSet& blocks, const std::function<Status(BlockRan
 
 Status Replay::run() {
   TRY(repair_blocks());
-  const std::vector<const ReplayLog::Record*> records = log_.records();
+  std::vector<const ReplayLog::Record*> records = log_.records();
+  // If this client dies on the way, what refers must not be there without what it refers to.
+  std::ranges::stable_sort(records, {}, &ReplayLog::Record::stage);
   TRY(rewrite(records));
   log::info("brick restarted: {} writes that were not committed were written again", records.size());
   return {};
@@ -44,8 +46,11 @@ Status Replay::repair_blocks() {
 Status Replay::rewrite(Records records) {
   for (size_t i = 0; i < records.size(); ++i) {
     const ReplayLog::Record& record = *records[i];
-    // Transfers of a batch land in any order, so what overlaps goes with the next one.
-    if (posted_.size() == kRecordsPerBatch || posted_bytes_ >= kBytesPerBatch || overlaps(record)) TRY(flush());
+    // Transfers of a batch land in any order, so what overlaps goes with the next one, and so does the next stage.
+    const bool next_stage = !posted_.empty() && posted_.back()->stage != record.stage;
+    if (next_stage || posted_.size() == kRecordsPerBatch || posted_bytes_ >= kBytesPerBatch || overlaps(record)) {
+      TRY(flush());
+    }
     TRY(add(record, records.first(i)));
   }
   return flush();
