@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/crash_copies.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
+#include <iterator>
 
 #include "transport/base/check.h"
 #include "transport/volume/replica_format.h"
@@ -157,6 +157,7 @@ MountTrouble random_mount_trouble(BrickState& state, const BrickLog& log, const 
 
 std::string await_in_sync(const RecordingMedium& medium, const std::function<void(milliseconds)>& pass) {
   std::string missing;
+  bool again = false;  // whatever it does may end in between
   for (milliseconds passed{0}; passed < kSettles; passed += kSettleStep) {
     missing.clear();
     const BrickState state = medium.state();
@@ -165,7 +166,8 @@ std::string await_in_sync(const RecordingMedium& medium, const std::function<voi
       if (medium.is_away(state.brick_of_part[part]) ? !is_in_sync(state, part) : serves) continue;
       missing = replica_of(state, part).source;
     }
-    if (missing.empty()) return "";
+    if (missing.empty() && again) return "";
+    again = missing.empty();
     pass(kSettleStep);
   }
   return missing + " neither comes back in sync nor is left out";
@@ -185,7 +187,12 @@ std::string difference_of_replicas(const BrickState& state) {
     if (first == part || !is_in_sync(state, part)) continue;
     const std::string name = replica_of(state, part).source;
     const std::vector<uint64_t> blocks = blocks_of(part);
-    if (blocks != blocks_of(first)) return name + " has other blocks than the first copy";
+    const std::vector<uint64_t> expected = blocks_of(first);
+    if (blocks != expected) {
+      std::vector<uint64_t> differ;
+      std::ranges::set_symmetric_difference(blocks, expected, std::back_inserter(differ));
+      return fmt::format("{} has other blocks than the first copy: {:#x}", name, fmt::join(differ, ", "));
+    }
     for (const uint64_t block : blocks) {
       for (uint64_t page = block; page < block + kBlockBytes; page += CrashImage::kPageBytes) {
         if (page >= kReplicaAreaOffset && page < kOwnEnd) continue;
