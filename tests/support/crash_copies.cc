@@ -20,7 +20,7 @@ constexpr milliseconds kSettles{120'000};
 constexpr milliseconds kSettleStep{500};
 
 // Of a replica's own: rows and mark; and of place 0 the commit records, which go with the commits of each.
-constexpr uint64_t kOwnEnd = kCommitRecordAddress[1] + kSetSlotBytes;
+constexpr uint64_t kOwnEnd = kCommitRecordEnd;
 
 bool is_in_sync(const BrickState& state, size_t part) { return replica_of(state, part).state == ReplicaState::kInSync; }
 

@@ -81,8 +81,15 @@ Result<bool> Mirror::is_its_own(VolumeClient& client, const MapReplica& entry,
 
 // All of the block that is the volume's.
 Status Mirror::copy_block(VolumeClient& source, VolumeClient& target, BlockAddress block) const {
-  const uint64_t own_first = block == first_block() ? kReplicaAreaOffset : kBlockBytes;
-  const uint64_t own_end = block == first_block() ? kReplicaMarkOffset + 2 * kReplicaMarkSlotBytes : kBlockBytes;
+  return copy_block(source, target, block, kReplicaAreaEnd);
+}
+
+// In the first block without what is before `own_end`.
+Status Mirror::copy_block(VolumeClient& source, VolumeClient& target, BlockAddress block, uint64_t own_end) const {
+  const bool is_first = block == first_block();
+  const uint64_t own_first = is_first ? kReplicaAreaOffset : kBlockBytes;
+  if (!is_first) own_end = kBlockBytes;
+  const Stage stage = is_first ? Stage::kSuperblock : Stage::kData;
   std::vector<std::byte> bytes(std::min(kCopyBytes, kBlockBytes));
   for (uint64_t offset = 0; offset < kBlockBytes;) {
     if (offset == own_first) offset = own_end;
@@ -91,7 +98,7 @@ Status Mirror::copy_block(VolumeClient& source, VolumeClient& target, BlockAddre
     const uint64_t length = std::min(kCopyBytes, end - offset);
     const Piece piece{raw(block) + offset, {{bytes.data(), static_cast<uint32_t>(length), 0}}};
     TRY(source.read(std::span(&piece, 1)));
-    TRY(target.write(std::span(&piece, 1), Stage::kData));
+    TRY(target.write(std::span(&piece, 1), stage));
     offset += length;
   }
   return {};
@@ -134,7 +141,8 @@ Status Mirror::settle(const SetId& set, bool unclean) {
     TRY(make_alike(source, target, to_copy));
     Status copied;
     to_copy.for_each(1, [&](BlockRange block) {
-      copied = copy_block(source, target, block.start);
+      // Each has commit records of its own commits: one in force must not be lost before another is durable.
+      copied = copy_block(source, target, block.start, kCommitRecordEnd);
       return copied.ok();
     });
     TRY(copied);
