@@ -14,7 +14,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kAway[] = {milliseconds(300), milliseconds(3'000), milliseconds(20'000), milliseconds(86'400'000)};
+constexpr milliseconds kAway[] = {milliseconds(300), milliseconds(3'000), milliseconds(20'000),
+                                  milliseconds(86'400'000)};
 constexpr uint64_t kLatestCall = 40;  // of a mount, with which a late write lands
 constexpr milliseconds kSettles{120'000};
 constexpr milliseconds kSettleStep{500};
@@ -113,7 +114,8 @@ std::string MountTrouble::text() const {
   std::string text;
   if (lost != 0) text += fmt::format("; bricks {:#b} are lost", lost);
   if (absent != 0) text += fmt::format("; bricks {:#b} are not reached for {} ms", absent, away.count());
-  for (const LateWrite& write : late) text += fmt::format("; {} bytes at {:#x} land late", write.bytes.size(), write.address);
+  for (const LateWrite& write : late)
+    text += fmt::format("; {} bytes at {:#x} land late", write.bytes.size(), write.address);
   return text;
 }
 

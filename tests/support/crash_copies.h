@@ -30,8 +30,8 @@ BrickTrouble random_trouble(const BrickState& state, std::mt19937_64& random);
 
 // What a mount after a crash meets. All of it leaves each place a copy in sync.
 struct MountTrouble {
-  uint32_t lost = 0;    // bricks that have nothing any more; they are taken from the state
-  uint32_t absent = 0;  // that are not reached when it begins ...
+  uint32_t lost = 0;                  // bricks that have nothing any more; they are taken from the state
+  uint32_t absent = 0;                // that are not reached when it begins ...
   std::chrono::milliseconds away{0};  // ... for so long
   std::vector<LateWrite> late;
 

@@ -161,8 +161,9 @@ bool CrashExplorer::run(const CrashSequence& sequence, bool dense) {
     ++failures_;
     const CrashSequence small = shrink(sequence, dense);
     if (options_.report) {
-      options_.report(fmt::format("FAILED [{}]: {}\n  reproduce: brickfs-crash explore --bricks {} --copies {} --sequence '{}'",
-                                  text_of(sequence), failure, options_.bricks, options_.copies, text_of(small)));
+      options_.report(
+          fmt::format("FAILED [{}]: {}\n  reproduce: brickfs-crash explore --bricks {} --copies {} --sequence '{}'",
+                      text_of(sequence), failure, options_.bricks, options_.copies, text_of(small)));
     }
   }
   return failures_ < options_.most_failures && !time_is_up();
@@ -228,24 +229,25 @@ std::string CrashExplorer::explore_recording(const Recording& recording, CrashOf
   outcomes_.clear();
   std::string failure;
   const uint64_t share = has_copies() ? kCopiesShare : 1;
-  CrashStates(recording.log, of, from, dense, random_(), share).for_each([&](BrickState&& state, const CrashPoint& point) {
-    size_t low = 0;
-    size_t high = 0;
-    for (size_t i = 0; i < recording.operations.size(); ++i) {
-      const Recording::Span& span = recording.operations[i];
-      if (span.synced && span.end < point.tick) low = i + 1;
-      if (span.begin < point.tick) high = i + 1;
-    }
-    MountTrouble trouble;
-    if (has_copies()) trouble = random_mount_trouble(state, recording.log, point, random_);
-    if (!seen_.insert(state.digest() + low * 1'000'003 + high + trouble.digest()).second) {
-      ++repeats_;
-      return true;
-    }
-    const std::string why = verify({state, recording.log.durable, trouble}, recording.history, low, high);
-    if (!why.empty()) failure = fmt::format("{}{}{}: {}", point.text(), trouble.text(), recording.troubles, why);
-    return why.empty() && !time_is_up();
-  });
+  CrashStates(recording.log, of, from, dense, random_(), share)
+      .for_each([&](BrickState&& state, const CrashPoint& point) {
+        size_t low = 0;
+        size_t high = 0;
+        for (size_t i = 0; i < recording.operations.size(); ++i) {
+          const Recording::Span& span = recording.operations[i];
+          if (span.synced && span.end < point.tick) low = i + 1;
+          if (span.begin < point.tick) high = i + 1;
+        }
+        MountTrouble trouble;
+        if (has_copies()) trouble = random_mount_trouble(state, recording.log, point, random_);
+        if (!seen_.insert(state.digest() + low * 1'000'003 + high + trouble.digest()).second) {
+          ++repeats_;
+          return true;
+        }
+        const std::string why = verify({state, recording.log.durable, trouble}, recording.history, low, high);
+        if (!why.empty()) failure = fmt::format("{}{}{}: {}", point.text(), trouble.text(), recording.troubles, why);
+        return why.empty() && !time_is_up();
+      });
   return failure;
 }
 
@@ -355,8 +357,8 @@ std::string CrashExplorer::verify_further(const Case& of, std::span<const TreeSn
   return why.empty() ? "" : "after a recovery and an unmount: " + why;
 }
 
-// Crashes in the recovery itself. What the client had found on a living brick stays, once anybody has seen it, or if all
-// bricks are as they were; a brick that dies may go back behind it, though not behind what was synced.
+// Crashes in the recovery itself. What the client had found on a living brick stays, once anybody has seen it, or if
+// all bricks are as they were; a brick that dies may go back behind it, though not behind what was synced.
 std::string CrashExplorer::verify_nested(const BrickLog& log, std::span<const TreeSnapshot> history, size_t low,
                                          size_t high, const TreeSnapshot& found, uint64_t served, bool same_bricks) {
   for (const CrashOf of : {CrashOf::kClient, CrashOf::kBrick}) {

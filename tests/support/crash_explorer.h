@@ -22,16 +22,16 @@ namespace brickfs {
 
 struct ExploreOptions {
   uint64_t seed = 1;
-  size_t bricks = 1;                                    // of the set; at most BrickState::kMostPlaces
-  size_t copies = 1;                                    // of each place of the set; with several, `pass` has to be there
-  uint64_t most_failures = 5;                           // sequences; then it ends
-  std::function<bool()> time_is_up;                     // null: never
+  size_t bricks = 1;                 // of the set; at most BrickState::kMostPlaces
+  size_t copies = 1;                 // of each place of the set; with several, `pass` has to be there
+  uint64_t most_failures = 5;        // sequences; then it ends
+  std::function<bool()> time_is_up;  // null: never
   std::function<void(const std::string& line)> report;  // failures, for people
   // For a program that has its threads and its clock in hand; null: they are the machine's.
   // Before each: the clock may be set back, threads ordered by the seed. With 0: it has ended.
   std::function<void(uint64_t seed)> on_recording;
-  std::function<void()> interleave;            // within calls to the brick while something is recorded
-  std::function<void(uint64_t seed)> between;  // operations: others go on, for as long as the seed says
+  std::function<void()> interleave;                     // within calls to the brick while something is recorded
+  std::function<void(uint64_t seed)> between;           // operations: others go on, for as long as the seed says
   std::function<void(std::chrono::milliseconds)> pass;  // so long
 };
 

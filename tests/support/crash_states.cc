@@ -371,7 +371,8 @@ bool CrashStates::visit_brick(const BrickState& base, const BrickState& alive, u
   BrickState reached = base;
   std::vector<const BrickEvent*> commits;
   for (const BrickEvent* event : in_flight) {
-    if (event->kind == BrickEvent::Kind::kCommit && (dead >> brick_of_commit(base, *event) & 1) != 0) commits.push_back(event);
+    if (event->kind == BrickEvent::Kind::kCommit && (dead >> brick_of_commit(base, *event) & 1) != 0)
+      commits.push_back(event);
     if (event->kind == BrickEvent::Kind::kAlloc || event->kind == BrickEvent::Kind::kFree) apply(reached, *event, true);
   }
   reached.map = alive.map;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A brick in memory, or the bricks of a set, that writes down all that changes it: each remote write, alloc, free and
-// commit, with the ticks at which it began and ended, so that what overlapped is known. What a crash could leave follows
-// from that: crash_states.h.
+// commit, with the ticks at which it began and ended, so that what overlapped is known. What a crash could leave
+// follows from that: crash_states.h.
 //
 // Control calls and writes are carried out at once, but a write counts as under way until its owner was told of its end
 // (wait() returned): until then nobody may rely on it.
@@ -39,14 +39,14 @@ struct BrickTrouble {
   };
   Kind kind = Kind::kSilent;
   size_t brick = 0;
-  uint64_t at = 1;                     // with the change of that number, counted from the plan on
-  std::chrono::milliseconds away{0};   // then it is back
+  uint64_t at = 1;                    // with the change of that number, counted from the plan on
+  std::chrono::milliseconds away{0};  // then it is back
   uint64_t seed = 0;
   std::string text() const;
 };
 
-// A one-sided write of a former holder that is still under way: it lands with the call of that number, if the volume has
-// not been opened by then, which fences.
+// A one-sided write of a former holder that is still under way: it lands with the call of that number, if the volume
+// has not been opened by then, which fences.
 struct LateWrite {
   uint64_t at = 1;
   uint64_t address = 0;  // of the image

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is on the bricks of a recording medium at some instant, and the events that change it.
 //
-// A *part* of the image is one brick's, by the addresses of its blocks: the only brick; a brick of a striped set; or, in
-// a set with copies, one replica, whose blocks are here under the addresses of a place that is not the one it has in the
-// volume. A brick may have several replicas: they die together.
+// A *part* of the image is one brick's, by the addresses of its blocks: the only brick; a brick of a striped set; or,
+// in a set with copies, one replica, whose blocks are here under the addresses of a place that is not the one it has in
+// the volume. A brick may have several replicas: they die together.
 #pragma once
 
 #include <array>
@@ -42,7 +42,9 @@ struct BrickState {
   // Blocks that differ between the two: a new holder is told their number.
   uint64_t suspect_blocks(size_t place = 0) const;
   size_t place_of(uint64_t address) const { return places == 1 ? 0 : brickfs::place_of(group_of(address)); }
-  size_t brick_of(uint64_t address) const { return map == nullptr ? place_of(address) : brick_of_part[place_of(address)]; }
+  size_t brick_of(uint64_t address) const {
+    return map == nullptr ? place_of(address) : brick_of_part[place_of(address)];
+  }
   size_t brick_count() const { return map == nullptr ? places : bricks; }
   // What is added to an address of the volume to find it here.
   uint64_t shift_of(size_t part) const { return map == nullptr ? 0 : (part - place_of_part[part]) * kPlaceBytes; }

@@ -14,8 +14,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kConnect{4'000};   // so long a client waits for an answer to its open()
-constexpr milliseconds kNoticed{300};     // from then on a brick is silent
+constexpr milliseconds kConnect{4'000};  // so long a client waits for an answer to its open()
+constexpr milliseconds kNoticed{300};    // from then on a brick is silent
 
 }  // namespace
 

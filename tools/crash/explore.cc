@@ -219,8 +219,8 @@ void Worker::making_and_mounting() {
                   command_of(arguments_).c_str(), arguments_.seed);
     if (const std::string failure = explorer_.explore_making(); !failure.empty()) {
       ++totals_.failures;
-      std::printf("FAILED %s\n  reproduce: brickfs-crash %s --max-ops 0 --seed %lu\n",
-                  failure.c_str(), command_of(arguments_).c_str(), arguments_.seed);
+      std::printf("FAILED %s\n  reproduce: brickfs-crash %s --max-ops 0 --seed %lu\n", failure.c_str(),
+                  command_of(arguments_).c_str(), arguments_.seed);
       std::fflush(stdout);
     }
     count(0);

@@ -81,6 +81,17 @@ ActiveBlocks::Claim ActiveBlocks::hold(BlockRange blocks) {
   return take(std::move(ranges));
 }
 
+void ActiveBlocks::keep(BlockRange blocks) {
+  MutexLock lock(mutex_);
+  kept_.insert(blocks);
+}
+
+void ActiveBlocks::let_go(BlockRange blocks) {
+  MutexLock lock(mutex_);
+  kept_.erase(blocks);
+  changed_.notify_all();
+}
+
 // One whose block nobody writes to; in turn, so that those written to lately keep theirs.
 std::optional<size_t> ActiveBlocks::free_row() {
   for (size_t tried = 0; tried < rows_.size(); ++tried) {
@@ -89,7 +100,7 @@ std::optional<size_t> ActiveBlocks::free_row() {
     if (rows_[row] == 0) return row;
     const uint64_t block = rows_[row] - 1;
     const auto entry = entries_.find(block);
-    if (has_writer(block) || !entry->second.written) continue;
+    if (has_writer(block) || !entry->second.written || kept_.contains(BlockRange{BlockAddress{block}, 1})) continue;
     entries_.erase(entry);
     return row;
   }

@@ -4,7 +4,8 @@
 //
 // Writes that overlap go one after the other, or replicas would keep what came last to each. A block gets its row,
 // on all replicas, before the first byte that is written to it; the row may go as soon as nothing is being written
-// there. So whatever a crash of the client interrupts is in a block with a row.
+// there, unless a write that was given up has left it different. So whatever a crash of the client interrupts is in a
+// block with a row.
 //
 // Threads: any.
 #pragma once
@@ -67,6 +68,10 @@ class ActiveBlocks {
   // Whole blocks, without rows: to keep writers away.
   Claim hold(BlockRange blocks);
 
+  // What is different there on the replicas, though nobody writes: their rows stay until it is equal again.
+  void keep(BlockRange blocks);
+  void let_go(BlockRange blocks);
+
   // Those with a row.
   BlockSet active() const;
   // All rows, for a replica that joins. No row is being written meanwhile.
@@ -93,6 +98,7 @@ class ActiveBlocks {
   std::vector<Claim::Bytes> claimed_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> rows_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);  // by address of the block
+  BlockSet kept_ ABSL_GUARDED_BY(mutex_);
   size_t next_row_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -278,6 +278,7 @@ void Mirror::note_diverged(std::span<const Piece> pieces) {
     for (uint64_t block = round_down(piece.address, kBlockBytes); block < piece.address + length;
          block += kBlockBytes) {
       diverged_.insert(BlockRange{BlockAddress{block}, 1});
+      active_.keep({BlockAddress{block}, 1});
     }
   }
 }

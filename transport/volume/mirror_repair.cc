@@ -310,6 +310,7 @@ bool Mirror::repair_diverged() {
   }
   MutexLock lock(mutex_);
   diverged_.erase(BlockRange{*block, 1});
+  active_.let_go({*block, 1});
   return true;
 }
 
