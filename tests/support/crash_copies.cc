@@ -20,9 +20,6 @@ constexpr uint64_t kLatestCall = 40;  // of a mount, with which a late write lan
 constexpr milliseconds kSettles{120'000};
 constexpr milliseconds kSettleStep{500};
 
-// Of a replica's own: rows and mark; and of place 0 the commit records, which go with the commits of each.
-constexpr uint64_t kOwnEnd = kCommitRecordEnd;
-
 bool is_in_sync(const BrickState& state, size_t part) { return replica_of(state, part).state == ReplicaState::kInSync; }
 
 // It has what it had when it was last called in sync.
@@ -197,7 +194,7 @@ std::string difference_of_replicas(const BrickState& state) {
     }
     for (const uint64_t block : blocks) {
       for (uint64_t page = block; page < block + kBlockBytes; page += CrashImage::kPageBytes) {
-        if (page >= kReplicaAreaOffset && page < kOwnEnd) continue;
+        if (page >= kReplicaAreaOffset && page < kReplicaAreaEnd) continue;
         std::array<std::byte, CrashImage::kPageBytes> mine;
         std::array<std::byte, CrashImage::kPageBytes> others;
         state.visible.read(page + part * kPlaceBytes, mine);

@@ -182,7 +182,7 @@ class Mirror final {
   void tell_progress(const Replica& replica, uint64_t copied, uint64_t total);
   static Status make_alike(VolumeClient& source, VolumeClient& target, BlockSet& to_copy);
   Status copy_block(VolumeClient& source, VolumeClient& target, BlockAddress block) const;
-  Status copy_block(VolumeClient& source, VolumeClient& target, BlockAddress block, uint64_t own_end) const;
+  static Status copy_bytes(VolumeClient& source, VolumeClient& target, uint64_t address, uint64_t length, Stage stage);
   bool repair_diverged();
   BlockAddress first_block() const { return first_block_of(place_).start; }
 

@@ -79,29 +79,23 @@ Result<bool> Mirror::is_its_own(VolumeClient& client, const MapReplica& entry,
 
 // --- copying
 
-// All of the block that is the volume's.
-Status Mirror::copy_block(VolumeClient& source, VolumeClient& target, BlockAddress block) const {
-  return copy_block(source, target, block, kReplicaAreaEnd);
-}
-
-// In the first block without what is before `own_end`.
-Status Mirror::copy_block(VolumeClient& source, VolumeClient& target, BlockAddress block, uint64_t own_end) const {
-  const bool is_first = block == first_block();
-  const uint64_t own_first = is_first ? kReplicaAreaOffset : kBlockBytes;
-  if (!is_first) own_end = kBlockBytes;
-  const Stage stage = is_first ? Stage::kSuperblock : Stage::kData;
-  std::vector<std::byte> bytes(std::min(kCopyBytes, kBlockBytes));
-  for (uint64_t offset = 0; offset < kBlockBytes;) {
-    if (offset == own_first) offset = own_end;
-    if (offset == kBlockBytes) break;
-    const uint64_t end = offset < own_first ? own_first : kBlockBytes;
-    const uint64_t length = std::min(kCopyBytes, end - offset);
-    const Piece piece{raw(block) + offset, {{bytes.data(), static_cast<uint32_t>(length), 0}}};
+Status Mirror::copy_bytes(VolumeClient& source, VolumeClient& target, uint64_t address, uint64_t length, Stage stage) {
+  std::vector<std::byte> bytes(std::min(kCopyBytes, length));
+  for (uint64_t done = 0; done < length; done += bytes.size()) {
+    const uint64_t part = std::min<uint64_t>(bytes.size(), length - done);
+    const Piece piece{address + done, {{bytes.data(), static_cast<uint32_t>(part), 0}}};
     TRY(source.read(std::span(&piece, 1)));
     TRY(target.write(std::span(&piece, 1), stage));
-    offset += length;
   }
   return {};
+}
+
+// All of the block that is the volume's.
+Status Mirror::copy_block(VolumeClient& source, VolumeClient& target, BlockAddress block) const {
+  if (block != first_block()) return copy_bytes(source, target, raw(block), kBlockBytes, Stage::kData);
+  const uint64_t behind = raw(block) + kReplicaAreaEnd;
+  TRY(copy_bytes(source, target, raw(block), kReplicaAreaOffset, Stage::kSuperblock));
+  return copy_bytes(source, target, behind, raw(block) + kBlockBytes - behind, Stage::kSuperblock);
 }
 
 // The same blocks on both; those that are new there are to be copied too.
@@ -141,8 +135,7 @@ Status Mirror::settle(const SetId& set, bool unclean) {
     TRY(make_alike(source, target, to_copy));
     Status copied;
     to_copy.for_each(1, [&](BlockRange block) {
-      // Each has commit records of its own commits: one in force must not be lost before another is durable.
-      copied = copy_block(source, target, block.start, kCommitRecordEnd);
+      copied = copy_block(source, target, block.start);
       return copied.ok();
     });
     TRY(copied);
@@ -418,6 +411,9 @@ Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, Bl
   TRY(make_alike(first(), *client, to_copy));
   to_copy.insert(first_block_of(place_));
   TRY(write_all_rows(*client, active_.rows()));
+  if (place_ == 0) {
+    TRY(copy_bytes(first(), *client, kCommitRecordAddress[0], 2 * kSetSlotBytes, Stage::kJournal));
+  }
   const ExclusiveLock roster(roster_mutex_);
   const ExclusiveLock keys(keys_mutex_);
   for (Memory& memory : memories_) {

@@ -19,11 +19,10 @@ constexpr uint64_t kRowsOffset = kCommitRecordAddress[0] - 64 * kKiB;
 constexpr uint64_t kRowsBytes = kActiveRows * sizeof(uint64_t);
 constexpr uint64_t kReplicaMarkOffset = kRowsOffset + kRowsBytes;
 constexpr uint64_t kReplicaMarkSlotBytes = 4096;
-// All that is a replica's own, and no part of the volume.
+// All that is a replica's own, and no part of the volume: rows, mark, and, of place 0, the commit records, which go
+// with the commits of each. Those are copied once, when it is brought back.
 constexpr uint64_t kReplicaAreaOffset = kRowsOffset;
-constexpr uint64_t kReplicaAreaEnd = kReplicaMarkOffset + 2 * kReplicaMarkSlotBytes;
-// Between them nothing, and behind it the commit records of place 0: of the commits of each, until it is brought back.
-constexpr uint64_t kCommitRecordEnd = kCommitRecordAddress[1] + kSetSlotBytes;
+constexpr uint64_t kReplicaAreaEnd = kCommitRecordAddress[1] + kSetSlotBytes;
 
 // Commit records are a replica's own, too (VolumeSet): each has as many as its brick has commits. From here on to the
 // end of the block all replicas have the same.

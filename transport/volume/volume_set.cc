@@ -255,9 +255,13 @@ Status VolumeSet::write_commit_record(VolumeClient& first, uint64_t& record_numb
                                       const Interruption* by) {
   std::vector<BootId> boots;
   for (const auto& member : members_) boots.push_back(member->session().boot);
+  if (is_replicated() && record_number == 0) {
+    const auto own = TRY(read_commit_record(first, id_));
+    if (own) record_number = own->number;
+  }
   uint64_t number = 0;
   {
-    // Higher than all that any copy has, and never twice in the same slot.
+    // Higher than all that any copy has, and not in the slot of the one in force here.
     MutexLock lock(mutex_);
     number = std::max(record_number, highest_record_) + 1;
     if (record_number > 0 && number % 2 == record_number % 2) ++number;
