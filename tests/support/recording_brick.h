@@ -132,6 +132,7 @@ class RecordingMedium : public std::enable_shared_from_this<RecordingMedium> {
   void look_at_read(size_t part, uint64_t address, std::span<const std::byte> bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void map_changed(const SetMap& map);
+  void let_pass(std::chrono::milliseconds time);
   size_t brick_of(size_t part) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return state_.brick_of(part * kPlaceBytes);
   }

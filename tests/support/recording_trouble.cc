@@ -15,6 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kConnect{4'000};  // so long a client waits for an answer to its open()
+constexpr milliseconds kMapTakes{120};   // a change: longer than anybody waits before he looks again
 constexpr milliseconds kNoticed{300};    // from then on a brick is silent
 
 }  // namespace
@@ -178,6 +179,7 @@ class RecordingMapStore final : public MapStore {
   }
   Result<uint64_t> replace(const SetMap& map, uint64_t version) override {
     medium_->interleave();
+    medium_->let_pass(kMapTakes);
     const auto replaced = store_.replace(map, version);
     if (replaced.ok()) medium_->map_changed(map);
     medium_->interleave();
@@ -192,6 +194,12 @@ class RecordingMapStore final : public MapStore {
 
 std::unique_ptr<MapStore> RecordingMedium::map_store() {
   return std::make_unique<RecordingMapStore>(shared_from_this());
+}
+
+void RecordingMedium::let_pass(milliseconds time) {
+  MutexLock lock(mutex_);
+  const auto until = Clock::now() + time;
+  while (Clock::now() < until) changed_.wait_until(lock, until);
 }
 
 void RecordingMedium::map_changed(const SetMap& map) {
