@@ -38,16 +38,6 @@ OperationState operation_state(std::string_view name, const LatencyCounts& count
   return state;
 }
 
-void add_copies(const SetMap& map, MountState& state) {
-  state.copies_wanted = map.wanted;
-  for (size_t place = 0; place < map.places.size(); ++place) {
-    for (const MapReplica& replica : map.places[place].replicas) {
-      state.copies.push_back({place, replica.source, name_of(replica.state), replica.leaving, replica.copied_blocks,
-                              replica.total_blocks});
-    }
-  }
-}
-
 }  // namespace
 
 MountMonitor::MountMonitor(Filesystem& filesystem, const OperationCounters& operations, MountState fixed,
@@ -97,7 +87,10 @@ MountState MountMonitor::state(Clock::time_point now) const {
     const auto kind = static_cast<VolumeCall>(call);
     state.volume.push_back(operation_state(name_of(kind), filesystem_.volume().counts(kind)));
   }
-  if (const auto map = filesystem_.volume().map()) add_copies(*map, state);
+  if (const auto map = filesystem_.volume().map()) {
+    state.copies_wanted = map->wanted;
+    state.copies = copies_of(*map);
+  }
   const Uncommitted uncommitted = filesystem_.uncommitted();
   state.uncommitted_operations = uncommitted.operations;
   state.uncommitted_bytes = uncommitted.bytes;

@@ -19,6 +19,17 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MountState, version, pid, source
                                                 checkpoint_bytes, checkpoint_age_seconds, checkpoint_seconds,
                                                 kernel_waiting, operations, volume, copies_wanted, copies)
 
+std::vector<CopyState> copies_of(const SetMap& map) {
+  std::vector<CopyState> copies;
+  for (size_t place = 0; place < map.places.size(); ++place) {
+    for (const MapReplica& replica : map.places[place].replicas) {
+      copies.push_back({place, replica.source, name_of(replica.state), replica.leaving, replica.copied_blocks,
+                        replica.total_blocks});
+    }
+  }
+  return copies;
+}
+
 std::string encode(const MountState& state) { return json(state).dump(-1, ' ', false, json::error_handler_t::replace); }
 
 std::optional<MountState> decode_mount_state(std::string_view packet) {

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "transport/volume/set_map.h"
+
 namespace brickfs {
 
 // Of one kind, since the mount.
@@ -31,6 +33,8 @@ struct CopyState {
   uint64_t copied_blocks = 0;  // while it is brought up to date
   uint64_t total_blocks = 0;
 };
+
+std::vector<CopyState> copies_of(const SetMap& map);
 
 struct MountState {
   std::string version;  // of brickfs

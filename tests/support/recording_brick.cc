@@ -264,9 +264,9 @@ void RecordingBrick::move(Batch& batch) {
   const BrickTrouble* const trouble = writes ? medium_->due() : nullptr;
   uint64_t most_bytes = UINT64_MAX;
   if (trouble != nullptr && trouble->seed % 2 == 0) medium_->strike();
-  if (trouble != nullptr && trouble->seed % 8 == 1 && medium_->has_trouble(part_, *trouble)) {
-    most_bytes = kTorn;
-  }
+  // What goes to a silent brick arrives in the end.
+  const bool cuts = trouble != nullptr && trouble->kind != BrickTrouble::Kind::kSilent;
+  if (cuts && trouble->seed % 8 == 1 && medium_->has_trouble(part_, *trouble)) most_bytes = kTorn;
   for (const Transfer& transfer : batch.transfers) {
     const int lost = medium_->reach(part_, session_);
     batch.finish_one(lost != 0 ? lost : medium_->transfer(transfer, shift_, &batch, most_bytes));

@@ -128,17 +128,6 @@ Explanation explain_bricks(const Command& command) {
   return explanation;
 }
 
-std::vector<CopyState> copies_of(const SetMap& map) {
-  std::vector<CopyState> copies;
-  for (size_t place = 0; place < map.places.size(); ++place) {
-    for (const MapReplica& replica : map.places[place].replicas) {
-      copies.push_back({place, replica.source, name_of(replica.state), replica.leaving, replica.copied_blocks,
-                        replica.total_blocks});
-    }
-  }
-  return copies;
-}
-
 // By its map, and what its bricks say.
 Explanation explain_replicated(const Command& command) {
   Explanation explanation;

@@ -22,19 +22,10 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstRetry{500};
 constexpr milliseconds kLastRetry{10'000};
-constexpr milliseconds kLastRest{30'000};
-constexpr milliseconds kSteady{60'000};  // one that lasts so long does not flap
 constexpr uint64_t kCopyBytes = kMiB;
 constexpr milliseconds kTellEvery{2'000};
 
 }  // namespace
-
-MapReplica* Mirror::find(SetMap& map, const MemberId& id) const {
-  if (place_ >= map.places.size()) return nullptr;
-  auto& replicas = map.places[place_].replicas;
-  const auto found = std::ranges::find_if(replicas, [&](const MapReplica& entry) { return entry.id == id; });
-  return found == replicas.end() ? nullptr : &*found;
-}
 
 // --- rows and marks
 
@@ -149,103 +140,6 @@ Status Mirror::settle(const SetId& set, bool unclean) {
   }
   for (Replica* replica : written()) TRY(replica->client->commit());
   return {};
-}
-
-// --- the map
-
-void Mirror::take_out(Replica& replica) {
-  if (!is_written(replica)) return;
-  bool stays = false;
-  const Status status = keeper_->change([&](SetMap& map) {
-    MapReplica* const entry = find(map, replica.entry.id);
-    if (entry == nullptr || entry->state == ReplicaState::kStale) return false;
-    const auto& all = map.places[place_].replicas;
-    stays = entry->state == ReplicaState::kInSync && std::ranges::none_of(all, [&](const MapReplica& other) {
-              return other.id != entry->id && other.state == ReplicaState::kInSync;
-            });
-    if (stays) return false;
-    set_state(*entry, ReplicaState::kStale, map.generation + 1);
-    return true;
-  });
-  if (stays) return;
-  if (status.code() == ESTALE) return fail(status);
-  if (!status.ok()) {
-    if (!said_map_trouble_) {
-      log::warn("{} is away and cannot be left out of the map: {}; operations wait", replica.name, keeper_->trouble());
-    }
-    said_map_trouble_ = true;
-    return;
-  }
-  said_map_trouble_ = false;
-  const SharedLock roster(roster_mutex_);
-  replica.state = ReplicaState::kStale;
-  // Behind that: who saw it in sync has rows by now.
-  const BlockSet active = active_.active();
-  replica.client->give_up_silent(milliseconds(1));  // of a brick that is silent nothing is waited for
-  replica.client->interrupt();
-  replica.suspect = false;
-  replica.wanted_out = false;
-  MutexLock lock(mutex_);
-  replica.missed.insert(active);
-  // One that comes and goes comes back later each time.
-  const bool flaps = replica.out_at && Clock::now() - *replica.out_at < kSteady;
-  replica.rest = flaps ? std::clamp(2 * replica.rest, kFirstRetry, kLastRest) : milliseconds(0);
-  replica.out_at = Clock::now();
-  log::warn("{} is left out until it is back: the volume goes on without that copy", replica.name);
-  changed_.notify_all();
-}
-
-void Mirror::keep_map() {
-  if (!writable_ || closing_.load()) return;
-  Targets replicas;
-  {
-    const SharedLock roster(roster_mutex_);
-    replicas = written();
-  }
-  for (Replica* replica : replicas) {
-    bool leaves = false;
-    {
-      const SharedLock roster(roster_mutex_);
-      leaves = replica->wanted_out.load() && may_leave(*replica);
-    }
-    if (leaves) take_out(*replica);
-  }
-  for (Replica* replica : replicas) {
-    if (replica->state.load() != ReplicaState::kInSync || replica->client->is_away()) continue;
-    const BootId boot = replica->client->session().boot;
-    if (boot == replica->entry.boot) continue;
-    const Status status = keeper_->change([&](SetMap& map) {
-      MapReplica* const entry = find(map, replica->entry.id);
-      if (entry == nullptr || entry->state != ReplicaState::kInSync) return false;
-      entry->boot = boot;
-      return true;
-    });
-    if (status.code() == ESTALE) return fail(status);
-    if (status.ok()) replica->entry.boot = boot;
-  }
-}
-
-// Replicas that somebody has added, or taken away.
-void Mirror::adopt_map(const SetMap& map) {
-  if (place_ >= map.places.size()) return;
-  for (const MapReplica& entry : map.places[place_].replicas) {
-    const auto known = std::ranges::find_if(replicas_, [&](const auto& one) { return one->entry.id == entry.id; });
-    if (known != replicas_.end()) {
-      (*known)->entry.leaving = entry.leaving;
-      continue;
-    }
-    auto replica = std::make_unique<Replica>();
-    replica->entry = entry;
-    replica->name = entry.source;
-    const Gate::Closed closed(gate_);
-    const ExclusiveLock roster(roster_mutex_);
-    replica->slot = slots_++;
-    replicas_.push_back(std::move(replica));
-    const ExclusiveLock keys(keys_mutex_);
-    for (Memory& memory : memories_) {
-      if (memory.in_use) memory.registrations.resize(slots_);
-    }
-  }
 }
 
 // --- coming back
@@ -456,70 +350,6 @@ Status Mirror::copy_held(Replica& replica, const BlockSet& blocks) {
     return status.ok();
   });
   return status;
-}
-
-// If the map cannot be told, the copy goes on.
-void Mirror::tell_progress(const Replica& replica, uint64_t copied, uint64_t total) {
-  static_cast<void>(keeper_->change([&](SetMap& map) {
-    MapReplica* const entry = find(map, replica.entry.id);
-    if (entry == nullptr || entry->state != ReplicaState::kSyncing) return false;
-    entry->copied_blocks = copied;
-    entry->total_blocks = total;
-    return true;
-  }));
-}
-
-// Replicas that leave, once others have their part.
-bool Mirror::drop_leaving() {
-  const auto to_drop = [this](const SetMap& map) {
-    std::vector<MemberId> ids;
-    if (place_ >= map.places.size()) return ids;
-    const auto& entries = map.places[place_].replicas;
-    const auto lasting = static_cast<uint64_t>(std::ranges::count_if(
-        entries, [](const MapReplica& one) { return one.state == ReplicaState::kInSync && !one.leaving; }));
-    if (lasting < map.wanted) return ids;
-    for (const MapReplica& one : entries) {
-      if (one.leaving) ids.push_back(one.id);
-    }
-    return ids;
-  };
-  if (to_drop(keeper_->map()).empty()) return false;
-  std::vector<MemberId> dropped;
-  const Status status = keeper_->change([&](SetMap& map) {
-    dropped = to_drop(map);
-    if (dropped.empty()) return false;
-    std::erase_if(map.places[place_].replicas, [](const MapReplica& one) { return one.leaving; });
-    return true;
-  });
-  if (status.code() == ESTALE) fail(status);
-  if (!status.ok()) return false;
-  for (const MemberId& id : dropped) drop(id);
-  return !dropped.empty();
-}
-
-// What another has taken the place of: its blocks are given back.
-void Mirror::drop(const MemberId& id) {
-  const auto found = std::ranges::find_if(replicas_, [&](const auto& one) { return one->entry.id == id; });
-  if (found == replicas_.end()) return;
-  Replica* const gone = found->get();
-  const bool was_written = is_written(*gone);
-  {
-    const Gate::Closed closed(gate_);
-    const ExclusiveLock roster(roster_mutex_);
-    gone->state = ReplicaState::kStale;
-    dropped_.push_back(std::move(*found));
-    replicas_.erase(found);
-  }
-  log::info("{} is not of the set any more", gone->name);
-  if (gone->client == nullptr || gone->client->is_away() || !was_written) return;
-  const auto listed = gone->client->list();
-  if (!listed.ok()) return;
-  for (const BlockRange& blocks : *listed) {
-    if (!gone->client->free(blocks).ok()) break;
-  }
-  // Not commit(), which for place 0 writes into its first block.
-  static_cast<void>(gone->client->commit_blocks({}, {}, {}));
-  static_cast<void>(gone->client->close());
 }
 
 }  // namespace brickfs

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a place does with the calls of its set: on all replicas, or on one in sync.
+#include <algorithm>
+#include <array>
+
+#include "transport/base/thread.h"
+#include "transport/volume/mirror.h"
+
+namespace brickfs {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLook{50};
+
+// Of the store of one brick, or of what it answers: others may do better.
+bool is_own_trouble(const Status& status) { return !status.ok() && status.code() != EINTR && status.code() != ESTALE; }
+
+// The brick's answer, and not a failure of it.
+bool is_refusal(const Status& status) {
+  return status.code() == ENOSPC || status.code() == EDQUOT || status.code() == EEXIST || status.code() == EINVAL;
+}
+
+bool is_single_answer(const std::vector<Status>& statuses) {
+  return std::ranges::all_of(statuses, [&](const Status& status) { return status.code() == statuses.front().code(); });
+}
+
+}  // namespace
+
+// --- calls on all
+
+// Until the replica is out of the map, which what follows from `status` waits for. The status: it will not be.
+Status Mirror::await_out(Replica& replica, const Status& status, const Interruption* by) {
+  const auto began = Clock::now();
+  replica.suspect = true;
+  MutexLock lock(mutex_);
+  while (is_written(replica)) {
+    TRY(failed_);
+    TRY(Interruption::check(by));
+    if (closing_.load() || !may_leave(replica)) {
+      replica.suspect = false;
+      return status;
+    }
+    if (soft_ && Clock::now() - began > *soft_) return Error(EIO, "a replica is away and cannot be left out");
+    changed_.wait_for(lock, kLook);
+  }
+  return {};
+}
+
+// What the answers of the replicas mean. Those that failed at what another did are taken out.
+Status Mirror::judge(const Targets& targets, std::vector<Status>& statuses, const Interruption* by) {
+  TRY(failure());
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (!is_written(*targets[i])) statuses[i] = Status();
+    if (statuses[i].code() == ESTALE) {
+      fail(statuses[i]);
+      return statuses[i];
+    }
+  }
+  for (const Status& status : statuses) {
+    if (status.code() == EINTR) return status;
+  }
+  if (is_single_answer(statuses)) return statuses.front();
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (is_own_trouble(statuses[i])) TRY(await_out(*targets[i], statuses[i], by));
+  }
+  return {};
+}
+
+template <typename Call>
+Status Mirror::on_all(const Targets& targets, Call&& call, const Interruption* by) {
+  std::vector<Status> statuses;
+  for (Replica* replica : targets) statuses.push_back(is_written(*replica) ? call(*replica) : Status());
+  return judge(targets, statuses, by);
+}
+
+void Mirror::note_missed(BlockRange blocks) {
+  for (const auto& replica : replicas_) {
+    if (is_written(*replica)) continue;
+    MutexLock lock(mutex_);
+    if (!replica->missed_all) replica->missed.insert(blocks);
+  }
+}
+
+void Mirror::note_missed(std::span<const Piece> pieces) {
+  const bool all_there = std::ranges::all_of(replicas_, [this](const auto& replica) { return is_written(*replica); });
+  if (all_there) return;
+  for (const Piece& piece : pieces) {
+    uint64_t length = 0;
+    for (const LocalSlice& slice : piece.local) length += slice.length_bytes;
+    if (length == 0) continue;
+    const BlockAddress start = block_of(piece.address);
+    note_missed({start, (raw(block_of(piece.address + length - 1)) - raw(start)) / kBlockBytes + 1});
+  }
+}
+
+void Mirror::note_diverged(std::span<const Piece> pieces) {
+  MutexLock lock(mutex_);
+  for (const Piece& piece : pieces) {
+    uint64_t length = 0;
+    for (const LocalSlice& slice : piece.local) length += slice.length_bytes;
+    for (uint64_t block = round_down(piece.address, kBlockBytes); block < piece.address + length;
+         block += kBlockBytes) {
+      diverged_.insert(BlockRange{BlockAddress{block}, 1});
+      active_.keep({BlockAddress{block}, 1});
+    }
+  }
+}
+
+Status Mirror::alloc(BlockRange blocks) {
+  if (only_ != nullptr) return only_->alloc(blocks);
+  const Gate::Pass pass(gate_);
+  const Targets targets = written();
+  std::vector<Status> statuses;
+  for (Replica* replica : targets) statuses.push_back(replica->client->alloc(blocks));
+  // What is full is full for all.
+  const auto full = std::ranges::find_if(statuses, [](const Status& status) { return is_refusal(status); });
+  const Status status = full != statuses.end() ? *full : judge(targets, statuses, nullptr);
+  note_missed(blocks);
+  if (status.ok()) return {};
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (statuses[i].ok() && is_written(*targets[i])) static_cast<void>(targets[i]->client->free(blocks));
+  }
+  return status;
+}
+
+Status Mirror::free(BlockRange blocks) {
+  if (only_ != nullptr) return only_->free(blocks);
+  const Gate::Pass pass(gate_);
+  const ActiveBlocks::Claim claim = active_.hold(blocks);
+  const Status status = on_all(
+      written(), [&](Replica& replica) { return replica.client->free(blocks); }, nullptr);
+  note_missed(blocks);
+  return status;
+}
+
+Result<std::vector<BlockRange>> Mirror::list() {
+  if (only_ != nullptr) return only_->list();
+  const Gate::Pass pass(gate_);
+  return first().list();
+}
+
+// A brick that has replicas of several places shows each of them its share of what is free.
+Result<BrickStat> Mirror::stat() {
+  if (only_ != nullptr) return only_->stat();
+  const Gate::Pass pass(gate_);
+  const SetMap map = keeper_->map();
+  std::optional<BrickStat> least;
+  Status status;
+  for (Replica* replica : written()) {
+    if (replica->client->is_away() && least) continue;
+    auto stat = replica->client->stat();
+    if (!stat.ok()) {
+      status = stat.error();
+      continue;
+    }
+    const std::string& source = replica->entry.source;
+    const uint64_t sharing = std::max<size_t>(1, map.count_on(source.substr(0, source.rfind('/'))));
+    stat->allocatable_blocks = divide_up(stat->allocatable_blocks, sharing);
+    stat->brick_capacity_blocks /= sharing;
+    stat->memory_blocks /= sharing;
+    if (!least) {
+      least = *stat;
+    } else {
+      least->allocatable_blocks = std::min(least->allocatable_blocks, stat->allocatable_blocks);
+      least->volume_capacity_blocks = std::min(least->volume_capacity_blocks, stat->volume_capacity_blocks);
+      least->brick_capacity_blocks = std::min(least->brick_capacity_blocks, stat->brick_capacity_blocks);
+    }
+  }
+  if (!least) return status.error();
+  return *least;
+}
+
+void Mirror::map_ahead(BlockRange blocks) {
+  if (only_ != nullptr) return only_->map_ahead(blocks);
+  const Gate::Pass pass(gate_);
+  for (Replica* replica : written()) {
+    if (!replica->client->is_away()) replica->client->map_ahead(blocks);
+  }
+}
+
+// --- data
+
+std::span<const Piece> Mirror::own_pieces(const Replica& replica, std::span<const Piece> pieces,
+                                          std::vector<Piece>& storage) const {
+  const bool keyed = std::ranges::any_of(pieces, [](const Piece& piece) {
+    return std::ranges::any_of(piece.local, [](const LocalSlice& slice) { return slice.local_key != 0; });
+  });
+  if (!keyed) return pieces;
+  storage.assign(pieces.begin(), pieces.end());
+  const SharedLock lock(keys_mutex_);
+  for (Piece& piece : storage) {
+    for (LocalSlice& slice : piece.local) {
+      if (slice.local_key == 0) continue;
+      slice.local_key = memories_[slice.local_key - 1].registrations[replica.slot].local_key();
+    }
+  }
+  return storage;
+}
+
+Status Mirror::await_confirmed(const Interruption* by) {
+  const auto began = Clock::now();
+  MutexLock lock(mutex_);
+  while (!is_confirmed()) {
+    TRY(failed_);
+    TRY(Interruption::check(by));
+    if (closing_.load()) return Error(ECANCELED, "volume closed");
+    if (soft_ && Clock::now() - began > *soft_) return Error(EIO, "a replica is away and cannot be left out");
+    changed_.wait_for(lock, kLook);
+  }
+  return failed_;
+}
+
+Status Mirror::read(std::span<const Piece> pieces, const Interruption* by) {
+  if (only_ != nullptr) return only_->read(pieces, by);
+  const Gate::Pass pass(gate_);
+  operations_.fetch_add(1, std::memory_order_relaxed);
+  std::vector<Piece> storage;
+  for (;;) {
+    Replica* replica = first_in_sync(true);
+    if (replica == nullptr) replica = first_in_sync(false);
+    Status status = replica->client->try_read(own_pieces(*replica, pieces, storage));
+    // It may have gone this moment, with another to ask.
+    if (!status.ok() && replica->client->is_away() && first_in_sync(true) != nullptr) continue;
+    if (!status.ok()) status = replica->client->read(own_pieces(*replica, pieces, storage), by);
+    if (status.ok()) {
+      if (!is_confirmed()) TRY(await_confirmed(by));
+      return {};
+    }
+    TRY(failure());
+    if (!is_written(*replica)) continue;
+    if (status.code() == ESTALE) fail(status);
+    if (!is_own_trouble(status)) return status;
+    TRY(await_out(*replica, status, by));
+  }
+}
+
+Status Mirror::write_claimed(const Targets& targets, std::span<const Piece> pieces, Stage stage,
+                             const Interruption* by) {
+  std::array<std::vector<Piece>, VolumeClient::kMostCopies> storage;
+  absl::InlinedVector<VolumeClient::Copy, 4> copies;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    copies.push_back({targets[i]->client.get(), own_pieces(*targets[i], pieces, storage[i]), {}});
+  }
+  VolumeClient::try_write_all(copies, stage);
+  if (std::ranges::all_of(copies, [](const VolumeClient::Copy& copy) { return copy.status.ok(); })) return {};
+  std::vector<Status> statuses;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    Status status = copies[i].status;
+    if (!status.ok() && is_written(*targets[i])) status = targets[i]->client->write(copies[i].pieces, stage, by);
+    statuses.push_back(status);
+  }
+  const Status status = judge(targets, statuses, by);
+  if (!status.ok()) note_diverged(pieces);
+  return status;
+}
+
+Status Mirror::write(std::span<const Piece> pieces, Stage stage, const Interruption* by) {
+  if (only_ != nullptr) return only_->write(pieces, stage, by);
+  const Gate::Pass pass(gate_);
+  operations_.fetch_add(1, std::memory_order_relaxed);
+  const ActiveBlocks::Claim claim = TRY(active_.claim(pieces, by));
+  const Status status = write_claimed(written(), pieces, stage, by);
+  note_missed(pieces);
+  return status;
+}
+
+Status Mirror::try_read(std::span<const Piece> pieces) {
+  if (only_ != nullptr) return only_->try_read(pieces);
+  const Gate::Pass pass(gate_);
+  operations_.fetch_add(1, std::memory_order_relaxed);
+  Replica* const replica = first_in_sync(true);
+  if (replica == nullptr) return Error(EAGAIN, "no replica is there");
+  std::vector<Piece> storage;
+  TRY(replica->client->try_read(own_pieces(*replica, pieces, storage)));
+  return is_confirmed() ? Status() : Error(EAGAIN, "not confirmed");
+}
+
+Status Mirror::try_write(std::span<const Piece> pieces) {
+  if (only_ != nullptr) return only_->try_write(pieces);
+  const Gate::Pass pass(gate_);
+  operations_.fetch_add(1, std::memory_order_relaxed);
+  const ActiveBlocks::Claim claim = TRY(active_.try_claim(pieces));
+  const Targets targets = written();
+  std::array<std::vector<Piece>, VolumeClient::kMostCopies> storage;
+  absl::InlinedVector<VolumeClient::Copy, 4> copies;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    copies.push_back({targets[i]->client.get(), own_pieces(*targets[i], pieces, storage[i]), {}});
+  }
+  VolumeClient::try_write_all(copies, Stage::kData);
+  note_missed(pieces);
+  for (const VolumeClient::Copy& copy : copies) {
+    if (copy.status.ok()) continue;
+    note_diverged(pieces);
+    return copy.status;
+  }
+  return {};
+}
+
+// --- commits
+
+Status Mirror::commit(const Interruption* by) {
+  if (only_ != nullptr) return only_->commit(by);
+  const Gate::Pass pass(gate_);
+  const Targets targets = written();
+  std::vector<Status> statuses(targets.size());
+  std::vector<Thread> threads;
+  for (size_t i = 1; i < targets.size(); ++i) {
+    threads.push_back(Thread([&statuses, &targets, i, by] { statuses[i] = targets[i]->client->commit(by); }));
+  }
+  statuses[0] = targets[0]->client->commit(by);
+  for (Thread& thread : threads) thread.join();
+  return judge(targets, statuses, by);
+}
+
+bool Mirror::is_clean() const {
+  if (only_ != nullptr) return only_->is_clean();
+  const SharedLock roster(roster_mutex_);
+  return std::ranges::all_of(written(), [](const Replica* replica) { return replica->client->is_clean(); });
+}
+
+uint64_t Mirror::uncommitted_bytes() const {
+  if (only_ != nullptr) return only_->uncommitted_bytes();
+  const SharedLock roster(roster_mutex_);
+  uint64_t most = 0;
+  for (const Replica* replica : written()) most = std::max(most, replica->client->uncommitted_bytes());
+  return most;
+}
+
+Status Mirror::commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
+                             std::span<const BlockRange> superblock) {
+  if (only_ != nullptr) return only_->commit_blocks(data, journal, superblock);
+  const Gate::Pass pass(gate_);
+  return on_all(
+      written(),
+      [&](Replica& replica) {
+        if (replica.client->session().suspect_blocks == 0) return Status();
+        return replica.client->commit_blocks(data, journal, superblock);
+      },
+      nullptr);
+}
+
+}  // namespace brickfs
