@@ -13,7 +13,7 @@
 namespace brickfs {
 namespace {
 
-Status refuse(std::string* why, std::string text, int code = EUCLEAN) {
+Status refuse_map(std::string* why, std::string text, int code = EUCLEAN) {
   *why = std::move(text);
   return Error(code, "map of a set");
 }
@@ -52,26 +52,27 @@ size_t SetMap::count_on(const std::string& brick) const {
 
 Status check_map(const SetMap& map, std::string* why) {
   if (map.places.empty() || map.places.size() > limits::kBricksPerSet)
-    return refuse(why, fmt::format("a map of {} places", map.places.size()));
+    return refuse_map(why, fmt::format("a map of {} places", map.places.size()));
   if (map.wanted == 0 || map.wanted > limits::kReplicas)
-    return refuse(why, fmt::format("{} replicas wanted", map.wanted));
+    return refuse_map(why, fmt::format("{} replicas wanted", map.wanted));
   std::set<std::string> sources;
   std::set<MemberId> ids;
   for (size_t i = 0; i < map.places.size(); ++i) {
     const MapPlace& place = map.places[i];
     if (std::ranges::none_of(place.replicas, is_in_sync))
-      return refuse(why, fmt::format("place {} has no copy in sync", i));
+      return refuse_map(why, fmt::format("place {} has no copy in sync", i));
     if (place.replicas.size() > 2 * limits::kReplicas)
-      return refuse(why, fmt::format("place {} has too many copies", i));
+      return refuse_map(why, fmt::format("place {} has too many copies", i));
     for (const MapReplica& replica : place.replicas) {
       std::string trouble;
       const auto source = parse_source(replica.source, &trouble);
-      if (!source.ok()) return refuse(why, trouble);
-      if (source->kind == SourceKind::kEtcd) return refuse(why, fmt::format("{} is no brick", replica.source));
-      if (source->is_set()) return refuse(why, fmt::format("{} is more than one brick", replica.source));
-      if (!sources.insert(replica.source).second) return refuse(why, fmt::format("{} is there twice", replica.source));
-      if (!ids.insert(replica.id).second) return refuse(why, "two replicas have one id");
-      if (replica.since > map.generation) return refuse(why, "a replica of a later generation");
+      if (!source.ok()) return refuse_map(why, trouble);
+      if (source->kind == SourceKind::kEtcd) return refuse_map(why, fmt::format("{} is no brick", replica.source));
+      if (source->is_set()) return refuse_map(why, fmt::format("{} is more than one brick", replica.source));
+      if (!sources.insert(replica.source).second)
+        return refuse_map(why, fmt::format("{} is there twice", replica.source));
+      if (!ids.insert(replica.id).second) return refuse_map(why, "two replicas have one id");
+      if (replica.since > map.generation) return refuse_map(why, "a replica of a later generation");
     }
   }
   return {};
@@ -87,12 +88,12 @@ Result<std::vector<MapPlace>> plan_places(const std::vector<NamedBrick>& bricks,
                                           const std::string& volume, std::string* why) {
   const size_t count = bricks.size();
   if (replicas < 1 || replicas > limits::kReplicas) {
-    return refuse(why, fmt::format("1 to {} replicas", limits::kReplicas), EINVAL).error();
+    return refuse_map(why, fmt::format("1 to {} replicas", limits::kReplicas), EINVAL).error();
   }
   if (count < replicas)
-    return refuse(why, fmt::format("{} replicas need {} bricks", replicas, replicas), EINVAL).error();
+    return refuse_map(why, fmt::format("{} replicas need {} bricks", replicas, replicas), EINVAL).error();
   if (count > limits::kBricksPerSet)
-    return refuse(why, fmt::format("at most {} bricks", limits::kBricksPerSet), EINVAL).error();
+    return refuse_map(why, fmt::format("at most {} bricks", limits::kBricksPerSet), EINVAL).error();
   const auto domain_of = [&](size_t brick) {
     return bricks[brick].domain.empty() ? bricks[brick].brick : bricks[brick].domain;
   };
@@ -111,7 +112,7 @@ Result<std::vector<MapPlace>> plan_places(const std::vector<NamedBrick>& bricks,
       place.replicas.push_back(std::move(replica));
     }
     if (place.replicas.size() < replicas) {
-      return refuse(why, fmt::format("{} replicas need bricks in {} domains", replicas, replicas), EINVAL).error();
+      return refuse_map(why, fmt::format("{} replicas need bricks in {} domains", replicas, replicas), EINVAL).error();
     }
     places.push_back(std::move(place));
   }
