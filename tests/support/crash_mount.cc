@@ -76,7 +76,7 @@ std::unique_ptr<Filesystem> mount(std::unique_ptr<VolumeSet> volume, bool read_o
     return nullptr;
   }
   if ((*mounted)->read_only() != read_only) {
-    *why = "is mounted read-only";
+    *why = fmt::format("is mounted read-only: {}", (*mounted)->why_read_only());
     return nullptr;
   }
   return std::move(*mounted);

@@ -331,13 +331,9 @@ Status Mirror::commit_blocks(std::span<const BlockRange> data, std::span<const B
                              std::span<const BlockRange> superblock) {
   if (only_ != nullptr) return only_->commit_blocks(data, journal, superblock);
   const Gate::Pass pass(gate_);
+  // Also where no block is suspect: what was allocated there may not be durable, and journals of others refer to it.
   return on_all(
-      written(),
-      [&](Replica& replica) {
-        if (replica.client->session().suspect_blocks == 0) return Status();
-        return replica.client->commit_blocks(data, journal, superblock);
-      },
-      nullptr);
+      written(), [&](Replica& replica) { return replica.client->commit_blocks(data, journal, superblock); }, nullptr);
 }
 
 }  // namespace brickfs
