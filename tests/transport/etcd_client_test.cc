@@ -57,7 +57,8 @@ constexpr const char* kEmpty = R"({"header":{"revision":"5"}})";
 constexpr const char* kDone = R"({"header":{"revision":"5"},"succeeded":true,"responses":[]})";
 // "value" of "key".
 constexpr const char* kValue =
-    R"({"header":{"revision":"5"},"kvs":[{"key":"a2V5","create_revision":"2","mod_revision":"3","value":"dmFsdWU="}],"count":"1"})";
+    R"({"header":{"revision":"5"},"kvs":[)"
+    R"({"key":"a2V5","create_revision":"2","mod_revision":"3","value":"dmFsdWU="}],"count":"1"})";
 constexpr const char* kNoLeader = R"({"error":"etcdserver: no leader","message":"etcdserver: no leader","code":14})";
 
 std::unique_ptr<EtcdClient> client_of(std::vector<HostPort> endpoints, EtcdOptions options = {}) {

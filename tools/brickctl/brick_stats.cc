@@ -53,17 +53,16 @@ std::string megabytes(uint64_t bytes, double seconds) {
   return fmt::format("{:.1f}", static_cast<double>(bytes) / 1e6 / (seconds > 0 ? seconds : 1));
 }
 
-std::string table_of(const char* title, const std::vector<Row>& rows, const char* what, double seconds) {
+std::string table_of(const char* title, const std::vector<Row>& rows, double seconds) {
   size_t width = std::strlen(title);
   for (const Row& row : rows) width = std::max(width, row.name.size());
   const char* const per = seconds > 0 ? "/s" : "";
   const auto heading = [&](const char* name) { return fmt::format("{}{}", name, per); };
-  std::string table =
-      fmt::format("{:<{}}{:>11}{:>11}{:>13}{:>11}{:>11}  {}\n", title, width, heading("read MB"), heading("written MB"),
-                  heading("committed MB"), heading("commits"), heading("calls"), what);
+  std::string table = fmt::format("{:<{}}{:>11}{:>14}{:>16}{:>11}{:>11}\n", title, width, heading("read MB"),
+                                  heading("written MB"), heading("committed MB"), heading("commits"), heading("calls"));
   for (const Row& row : rows) {
     const ClientStatus& counts = row.counts;
-    table += fmt::format("{:<{}}{:>11}{:>11}{:>13}{:>11}{:>11}  {}\n", row.name, width,
+    table += fmt::format("{:<{}}{:>11}{:>14}{:>16}{:>11}{:>11}  {}\n", row.name, width,
                          megabytes(counts.read_bytes, seconds), megabytes(counts.written_bytes, seconds),
                          megabytes(counts.committed_bytes, seconds), number(counts.commits, seconds),
                          number(counts.calls, seconds), row.what);
@@ -185,7 +184,7 @@ std::string BrickStats::text(const Sample* before, const Sample& now, SortBy by,
   sort_rows(rows, by);
   return fmt::format("{}: {} volume(s), {} allocated, {} of it in memory; {} client(s)\n\n{}\n{}", source_,
                      now.volumes.size(), size_text(used), size_text(resident), clients.size(),
-                     table_of("volume", volumes, "", seconds), table_of("client", rows, "", seconds));
+                     table_of("volume", volumes, seconds), table_of("client", rows, seconds));
 }
 
 Json BrickStats::json(const Sample* before, const Sample& now) const {

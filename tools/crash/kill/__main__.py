@@ -13,6 +13,7 @@ import time
 
 from incidents import INCIDENTS
 from loads import LOADS, Load, all_answer, commands
+from options import some_of
 from world import Failure, Mount, World
 
 
@@ -87,7 +88,6 @@ def again(arguments, number):
 
 
 def parse():
-    names = lambda known: lambda text: [name for name in text.split(",") if name in known or sys.exit(f"brickfs-crash: {name} is none of {', '.join(known)}")]
     parser = argparse.ArgumentParser(prog="brickfs-crash kill", description="incidents under load on real mounts; exit 1 if anything is lost",
                                      epilog="A workload finds BRICKFS_DIR (where to work), BRICKFS_LOG (where to note what was synced), BRICKFS_SEED and "
                                      "BRICKFS_SECONDS; --verify also BRICKFS_HOW (crash: what was synced must be there; live: all must), exit 0 if it is.")
@@ -97,8 +97,8 @@ def parse():
     parser.add_argument("--minutes", type=float, default=0, help="ends after so long")
     parser.add_argument("--first", type=int, default=1, help="number of the first round")
     parser.add_argument("--failures", type=int, default=5, help="ends after so many")
-    parser.add_argument("--loads", type=names(LOADS), default=list(LOADS), help="some of " + ",".join(LOADS))
-    parser.add_argument("--incidents", type=names(INCIDENTS), default=list(INCIDENTS), help="some of " + ",".join(INCIDENTS))
+    parser.add_argument("--loads", type=some_of(LOADS), default=list(LOADS), help="some of " + ",".join(LOADS))
+    parser.add_argument("--incidents", type=some_of(INCIDENTS), default=list(INCIDENTS), help="some of " + ",".join(INCIDENTS))
     parser.add_argument("--workload", help="a shell command in the place of the loads")
     parser.add_argument("--verify", help="a shell command that verifies what it left")
     parser.add_argument("--size", default="1G", help="of the volume")

@@ -17,6 +17,7 @@ from cluster_world import Cluster
 from faults import FAULTS
 from loads import LOADS, Load, all_answer, commands
 from members import has_etcd
+from options import some_of
 from world import PATIENCE, Failure, wait_for
 
 SKIPPED = 77
@@ -301,10 +302,6 @@ def is_done(arguments, summary, number):
     if arguments.rounds and number >= arguments.first + arguments.rounds:
         return True
     return bool(arguments.seconds) and time.monotonic() - summary.began >= arguments.seconds
-
-
-def some_of(known):
-    return lambda text: [name for name in text.split(",") if name in known or sys.exit(f"brickfs-crash: {name} is none of {', '.join(known)}")]
 
 
 def parse():

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replicated sets over real bricks in this process, which go away, restart, and come back, and a map that can be away.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/memory_map_store.h"
+#include "tests/support/restarting_brick.h"
+#include "transport/volume/volume_set.h"
+
+namespace brickfs::testing {
+
+class ReplicaBed : public ::testing::Test {
+ protected:
+  using Bytes = std::vector<std::byte>;
+  using milliseconds = std::chrono::milliseconds;
+  static Bytes filled(size_t length, int value) { return Bytes(length, static_cast<std::byte>(value)); }
+  static constexpr BlockRange kData{BlockAddress{8 * kBlockBytes}, 4};
+  static constexpr uint64_t kBlocks = 64;
+
+  // Bricks "tcp://a:20470", "tcp://b:20470" ...; store_blocks 0: volatile ones.
+  void start(size_t bricks, uint64_t replicas, uint64_t store_blocks) {
+    std::vector<NamedBrick> named;
+    for (size_t i = 0; i < bricks; ++i) {
+      const std::string name = std::string("tcp://") + static_cast<char>('a' + i) + ":20470";
+      named.push_back({name, ""});
+      // A volume is a brick here: one of a place behind the first has another service.
+      for (const std::string volume : {"default", "default.2"}) {
+        bricks_[name + "/" + volume] = std::make_unique<RestartingBrick>(kBlocks, store_blocks, volume);
+      }
+    }
+    std::string why;
+    auto places = plan_places(named, replicas, "default", &why);
+    ASSERT_TRUE(places.ok()) << why;
+    SetMap map;
+    map.set[0] = std::byte{1};
+    map.generation = 1;
+    map.wanted = replicas;
+    map.places = std::move(*places);
+    unsigned id = 0;
+    for (MapPlace& place : map.places) {
+      for (MapReplica& replica : place.replicas) {
+        replica.id[7] = static_cast<std::byte>(++id);
+        replica.state = ReplicaState::kInSync;
+      }
+    }
+    ASSERT_TRUE(map_->replace(map, 0).ok());
+  }
+  RestartingBrick& brick(char name) { return *bricks_.at(std::string("tcp://") + name + ":20470/default"); }
+
+  Result<std::unique_ptr<VolumeSet>> try_open(uint64_t client = 7) {
+    VolumeOptions options;
+    options.open.client = ClientId{client};
+    options.open.client_name = "test";
+    options.soft = soft_;
+    options.open.mode = mode_;
+    auto store = std::make_unique<MemoryMapStore>(map_);
+    store_ = store.get();
+    const auto make = [this](const std::string& source, std::string*) -> Result<std::unique_ptr<Brick>> {
+      return bricks_.at(source)->make_brick();
+    };
+    return VolumeSet::open(std::move(store), make, options, &refusal_);
+  }
+  std::unique_ptr<VolumeSet> open(uint64_t client = 7) {
+    auto set = try_open(client);
+    EXPECT_TRUE(set.ok()) << set.error().what() << ": " << refusal_.why;
+    return set.ok() ? std::move(*set) : nullptr;
+  }
+
+  static Status write(VolumeSet& set, uint64_t address, const Bytes& bytes) {
+    Bytes copy = bytes;
+    const Piece piece{address, {{copy.data(), static_cast<uint32_t>(copy.size()), 0}}};
+    return set.write(std::span(&piece, 1), Stage::kData);
+  }
+  static Result<Bytes> read(VolumeSet& set, uint64_t address, size_t length) {
+    Bytes bytes(length);
+    const Piece piece{address, {{bytes.data(), static_cast<uint32_t>(length), 0}}};
+    TRY(set.read(std::span(&piece, 1)));
+    return bytes;
+  }
+  // What a brick has, asked by nobody's client.
+  Bytes on_brick(char name, uint64_t address, size_t length) {
+    auto session = brick(name).make_brick();
+    OpenRequest request;
+    request.client = ClientId{0x999};
+    request.steal = true;
+    EXPECT_TRUE(session->open(request, nullptr).ok());
+    const auto handle = session->map({block_of(address), 1}, Access::kRead);
+    EXPECT_TRUE(handle.ok());
+    Bytes bytes(length);
+    const std::vector<LocalSlice> slices{{bytes.data(), static_cast<uint32_t>(length), 0}};
+    Batch batch;
+    batch.transfers.push_back(Transfer{
+        .direction = Direction::kRead, .handle = handle->front(), .offset = address % kBlockBytes, .local = slices});
+    session->submit(batch);
+    EXPECT_TRUE(session->wait(batch).ok());
+    EXPECT_TRUE(session->close().ok());
+    return bytes;
+  }
+
+  MapReplica entry(size_t index, size_t place = 0) { return map_->get()->map.places[place].replicas[index]; }
+  static bool comes_true(const std::function<bool()>& condition, milliseconds within = milliseconds(20'000)) {
+    const auto until = std::chrono::steady_clock::now() + within;
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > until) return false;
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    return true;
+  }
+  bool is_in_state(size_t index, ReplicaState state) {
+    return comes_true([&] { return entry(index).state == state; });
+  }
+  void go_away(char name) {
+    brick(name).faults().refuse(true);
+    brick(name).faults().lose();
+  }
+  void wipe(char name, uint64_t store_blocks) {
+    bricks_.at(std::string("tcp://") + name + ":20470/default") =
+        std::make_unique<RestartingBrick>(kBlocks, store_blocks);
+  }
+  void come_back(char name) { brick(name).faults().refuse(false); }
+
+  std::shared_ptr<MemoryMap> map_ = std::make_shared<MemoryMap>();
+  std::map<std::string, std::unique_ptr<RestartingBrick>> bricks_;
+  MemoryMapStore* store_ = nullptr;
+  std::optional<milliseconds> soft_;
+  OpenMode mode_ = OpenMode::kExclusive;
+  SetRefusal refusal_;
+};
+
+}  // namespace brickfs::testing
