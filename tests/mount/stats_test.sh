@@ -101,5 +101,6 @@ refused 1 "administrator's secret is wrong" stats "$brick" --admin-secret-file "
 refused 1 'no volume nothing' stats "$brick/nothing" "${as[@]}"
 refused 1 'no brickd listens there|connection refused' stats tcp://127.0.0.1:1 "${as[@]}"
 refused 1 'is not a source|source' stats 'what:ever' "${as[@]}"
+refused 1 'takes one brick' stats "$brick+127.0.0.1:1/home" "${as[@]}"
 wait "${BACKGROUND_PIDS[-1]}" || true
 unmount_brickfs

@@ -136,6 +136,10 @@ Result<BrickStats::Sample> BrickStats::look(std::string* why) const {
   Target target{source_, {}, nullptr};
   target.source = TRY(parse_source(source_, why));
   const Source& source = target.source;
+  if (source.is_set()) {
+    *why = "this takes one brick, and a set is named: name each of its bricks by itself";
+    return Error(EINVAL, "one brick");
+  }
   const Administrator administrator(source, admin_secret_file_);
   // A source that names none means `default`, and that the brick.
   const bool one = source_.ends_with("/" + source.volume);
