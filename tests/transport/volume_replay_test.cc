@@ -126,6 +126,20 @@ TEST(VolumeCommit, ComesBeforeAFreeThatUnmapsWrittenNeighbours) {
   for (uint64_t block = 0; block < 8; block += 2) EXPECT_EQ(*read(*volume, block * kBlockBytes, 4096), of('a'));
 }
 
+// If the client dies between the two, what refers must not be there without what it refers to.
+TEST(VolumeReplay, WritesWhatRefersBehindWhatItRefersTo) {
+  RestartingBrick brick(8, 8);
+  auto volume = open_volume(brick);
+  ASSERT_TRUE(volume->alloc(blocks(0, 4)).ok());
+  ASSERT_TRUE(write(*volume, 2 * kMiB, of('j'), Stage::kJournal).ok());
+  ASSERT_TRUE(write(*volume, 4 * kMiB, of('d')).ok());
+  const uint64_t before = brick.faults().calls(BrickCall::kTransfer);
+  brick.restart();
+  EXPECT_EQ(*read(*volume, 2 * kMiB, 4096), of('j'));
+  EXPECT_EQ(*read(*volume, 4 * kMiB, 4096), of('d'));
+  EXPECT_EQ(brick.faults().calls(BrickCall::kTransfer) - before, 2u + 2u) << "a batch for each stage, and the reads";
+}
+
 TEST(VolumeReplay, NothingWrittenIsLost) {
   RestartingBrick brick(8, 16);
   auto volume = open_volume(brick);
