@@ -47,7 +47,8 @@ ctl profile "$MNT" 0.2 >"$WORK/out"
 grep '% of time' "$WORK/out" >/dev/null || die "profile: $(cat "$WORK/out")"
 
 say "top, without a terminal and with one"
-timeout --preserve-status -s INT 3 "$BRICKCTL" top "$MNT" --watch 0.5 >"$WORK/out" || die "top: exit $?"
+# --foreground: one signal, to brickctl alone. The second of two ends it at once.
+timeout --foreground --preserve-status -s INT 3 "$BRICKCTL" top "$MNT" --watch 0.5 >"$WORK/out" || die "top: exit $?"
 [ "$(grep -c "^$MNT: $SOURCE" "$WORK/out")" -ge 2 ] || die "top: $(cat "$WORK/out")"
 timeout 30 python3 - "$BRICKCTL" "$MNT" <<'PYTHON' || die "top on a terminal"
 import os, pty, re, select, sys, time
@@ -95,7 +96,7 @@ json "$WORK/stats" 'r["clients"][0]["volume"] == "home" and r["clients"][0]["mod
 ctl stats "$SOURCE" "${as[@]}" >"$WORK/out"
 grep -E '^home +[0-9.]+ +[1-9]' "$WORK/out" >/dev/null && ! grep '^default' "$WORK/out" >/dev/null || die "stats of a volume: $(cat "$WORK/out")"
 dd if=/dev/zero of="$MNT/more" bs=4k count=20000 oflag=direct status=none 2>/dev/null & BACKGROUND_PIDS+=("$!")
-timeout --preserve-status -s INT 3 "$BRICKCTL" top "$brick" "${as[@]}" --watch 0.5 >"$WORK/out" || die "top of a brick: exit $?"
+timeout --foreground --preserve-status -s INT 3 "$BRICKCTL" top "$brick" "${as[@]}" --watch 0.5 >"$WORK/out" || die "top of a brick: exit $?"
 grep -E '^client .*written MB/s' "$WORK/out" >/dev/null && grep -E '^home +[0-9.]+ +[0-9]*[1-9]' "$WORK/out" >/dev/null || die "top of a brick: $(cat "$WORK/out")"
 refused 1 "administrator's secret is wrong" stats "$brick" --admin-secret-file "$WORK/clients"
 refused 1 'no volume nothing' stats "$brick/nothing" "${as[@]}"
