@@ -127,10 +127,9 @@ void Filesystem::Mounting::serve_read_only() {
       impl_.read_only_usage.total_units - std::min(impl_.read_only_usage.total_units, used_units);
 }
 
-// Suspect blocks come first: nothing may be freed on the word of a journal that a crash of the brick could still take
-// back.
+// First of all: nothing may be freed on the word of a journal that a crash of a brick could still take back.
 Status Filesystem::Mounting::begin_changes() {
-  TRY(commit_suspects(volume_, recovered_));
+  TRY(settle(volume_, recovered_));
   if (head_.mark != Mark::kNone) TRY(write_mark(volume_, Mark::kNone));
   TRY(note_set());
   TRY(free_leaked());

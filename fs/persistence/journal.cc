@@ -163,11 +163,7 @@ Status Journal::Impl::start(uint64_t seed, const JournalEnd& end, Hooks hooks) {
   last_ = Lsn{raw(end.next) - 1};
   written_ = durable_ = last_.load();
   started_ = true;
-  // Also which boots of a set's bricks have what there is so far, before anything is added.
   volume_.set_commit_position([this] { return raw(written()); });
-  lock.unlock();
-  if (volume_.is_striped()) TRY(volume_.commit());
-  lock.lock();
   committer_ = Thread([this] { run(); });
   return {};
 }

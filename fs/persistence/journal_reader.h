@@ -23,7 +23,7 @@ struct JournalEnd {
   BlockAddress fresh{};             // allocated: the block that the next batch begins, behind `chain`
   bool fresh_dirty = false;         // has bytes of a torn write in it, to be zeroed first
   // The first batch that is there and is not to be believed (VolumeSet::trusted_position): to be made void before
-  // another transaction gets its number.
+  // what says that later ones are to be believed becomes durable.
   std::optional<uint64_t> void_batch;  // its volume address
   uint64_t transactions = 0;           // replayed
   // Not empty: something that was durable is missing or wrong, one line on what and where. What was replayed is a

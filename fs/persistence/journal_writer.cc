@@ -12,11 +12,6 @@ Status JournalWriter::start(uint64_t seed, const JournalEnd& end) {
   seed_ = seed;
   buffer_.resize(kBlockBytes);
   registration_ = TRY(volume_.register_memory(buffer_));
-  if (end.void_batch) {
-    // By its own commit: what says that later ones are to be believed must not become durable before.
-    TRY(write_at(*end.void_batch, sizeof(JournalBatchHeader)));
-    TRY(volume_.commit());
-  }
   if (end.fresh_dirty) {
     // Committed, so that no old batch can come back behind the new ones.
     TRY(write_at(raw(end.fresh), kBlockBytes));

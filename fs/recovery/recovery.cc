@@ -4,8 +4,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 
 #include "fs/persistence/checkpoint.h"
+#include "fs/persistence/journal_format.h"
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
 
@@ -95,6 +97,8 @@ Result<RecoveredVolume> recover(VolumeSet& volume, const Superblock& superblock,
   return out;
 }
 
+namespace {
+
 Status commit_suspects(VolumeSet& volume, const RecoveredVolume& recovered) {
   const uint64_t suspects = volume.session().suspect_blocks;
   if (suspects == 0) return {};
@@ -105,6 +109,23 @@ Status commit_suspects(VolumeSet& volume, const RecoveredVolume& recovered) {
   const std::vector<BlockRange> data = subtract(recovered.blocks.kept, not_data);
   log::info("committing {} block(s) that the former holder left uncommitted", suspects);
   return volume.commit_blocks(data, metadata, std::span(&kSuperblockBlock, 1));
+}
+
+Status make_void(VolumeSet& volume, uint64_t batch) {
+  std::array<std::byte, sizeof(JournalBatchHeader)> none{};
+  const Piece piece{batch, {{none.data(), none.size(), 0}}};
+  TRY(volume.write(std::span(&piece, 1), Stage::kJournal));
+  return volume.commit();
+}
+
+}  // namespace
+
+Status settle(VolumeSet& volume, const RecoveredVolume& recovered) {
+  TRY(commit_suspects(volume, recovered));
+  if (recovered.journal.void_batch) TRY(make_void(volume, *recovered.journal.void_batch));
+  if (!volume.is_striped()) return {};
+  volume.set_commit_position([last = raw(recovered.journal.next) - 1] { return last; });
+  return volume.commit();
 }
 
 }  // namespace brickfs

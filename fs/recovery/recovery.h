@@ -42,8 +42,9 @@ Result<RecoveredVolume> read_rows(VolumeSet& volume, const Superblock& superbloc
 Result<RecoveredVolume> recover(VolumeSet& volume, const Superblock& superblock, std::span<const BlockRange> listed,
                                 InodeTable& inodes, const Progress& progress, std::string* why);
 
-// Makes durable what the former holder wrote and did not commit, data first: it is what was just read and will be built
-// on.
-Status commit_suspects(VolumeSet& volume, const RecoveredVolume& recovered);
+// Makes what was just read the truth for whoever comes next, before anything is built on it or freed by it. Each step
+// durable before the next: what the former holder wrote and did not commit, data first; the journal's end, if what is
+// behind it is not to be believed; of a set, a commit record of that end and of the boots that its bricks have now.
+Status settle(VolumeSet& volume, const RecoveredVolume& recovered);
 
 }  // namespace brickfs

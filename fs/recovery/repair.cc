@@ -133,7 +133,7 @@ void Repair::keep_real_metadata() {
 }
 
 Status Repair::write_tree() {
-  TRY(commit_suspects(volume_, recovered_));
+  TRY(settle(volume_, recovered_));
   if (head_.mark != Mark::kNone) TRY(write_mark(volume_, Mark::kNone));
   for (const BlockRange& leaked : leaked_before_) TRY(volume_.free(leaked));
   TRY(start_space());

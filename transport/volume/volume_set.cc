@@ -289,13 +289,12 @@ uint64_t VolumeSet::uncommitted_bytes() const {
 Status VolumeSet::commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
                                 std::span<const BlockRange> superblock) {
   if (!is_striped()) return members_[0]->commit_blocks(data, journal, superblock);
+  // Also where no block is suspect: what was allocated there may not be durable, and the journal refers to it.
   auto parts = by_place(*this, data);
   for (size_t place = 1; place < places(); ++place) {
-    if (members_[place]->session().suspect_blocks == 0) continue;
     parts[place].push_back(first_block_of(place));  // the mark, which list() does not show
     TRY(members_[place]->commit_blocks(parts[place], {}, {}));
   }
-  if (members_[0]->session().suspect_blocks == 0) return {};
   return members_[0]->commit_blocks(parts[0], journal, superblock);
 }
 

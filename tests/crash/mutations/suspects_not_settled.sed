@@ -1,3 +1,3 @@
-# fs/operations/mount.cc
+# fs/recovery/recovery.cc
 # a mount builds on what the former holder did not commit
-s/^  TRY(commit_suspects(volume_, recovered_));//
+s/^  TRY(commit_suspects(volume, recovered));//
