@@ -55,6 +55,12 @@ def until(condition, what, seconds=20):
         time.sleep(0.05)
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
 class System:
     """`work`: a directory that it makes and removes. `size`: room in MiB. `packages`: what it needs, of Debian's."""
 
@@ -100,7 +106,7 @@ class System:
         return path
 
     def spawn(self, *command):
-        with open(os.path.join(self.work, os.path.basename(command[0]) + ".log"), "w") as log:
+        with open(os.path.join(self.work, f"{os.path.basename(command[0])}{len(self.processes)}.log"), "w") as log:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.processes.append(process)
 
@@ -141,7 +147,7 @@ class BrickfsRing(Brickfs):
 
 def start_brickd(system, scheme, address):
     """Returns the URL of its default volume."""
-    port_file = os.path.join(system.work, "port")
+    port_file = os.path.join(system.work, f"port{len(system.processes)}")
     system.spawn(os.path.join(system.build, "server/brickd"), "--listen", f"{scheme}://{address}:0", "--memory", f"{system.size}M",
                  "--port-file", port_file, "--foreground")
     until(lambda: os.path.exists(port_file) and os.path.getsize(port_file) > 0, "brickd")
@@ -191,6 +197,33 @@ class BrickfsTcpWriteback(BrickfsTcpRing):
     writeback = "on"
 
 
+class BrickfsStriped(BrickfsTcpRing):
+    name = "brickfs tcp, io_uring, 2 bricks striped"
+
+    def source(self):
+        first, second = (start_brickd(self, "tcp", "127.0.0.1").removeprefix("tcp://").removesuffix("/default") for _ in range(2))
+        return f"tcp://{first}+{second}/default"
+
+
+class BrickfsCopies(BrickfsTcpRing):
+    """On two bricks, each of which has everything."""
+
+    name = "brickfs tcp, io_uring, 2 copies"
+    packages = ("etcd-server", "etcd-client")
+
+    def source(self):
+        need("etcd")
+        client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        self.spawn("etcd", "--name", "bench", "--data-dir", os.path.join(self.work, "etcd"), "--logger", "zap", "--log-level", "error",
+                   "--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
+                   "--initial-advertise-peer-urls", peer, "--initial-cluster", f"bench={peer}")
+        source = f"etcd://{client.removeprefix('http://')}/bench"
+        bricks = [start_brickd(self, "tcp", "127.0.0.1") for _ in range(2)]
+        create = [os.path.join(self.build, "tools/brickctl"), "set", "create", source, "--replicas", "2", *bricks]
+        until(lambda: subprocess.run(create, capture_output=True, timeout=60).returncode == 0, "etcd")
+        return source
+
+
 class PassThrough(System):
     """libfuse's own example on tmpfs: what any FUSE file system pays over /dev/fuse."""
 
@@ -235,21 +268,26 @@ class PassThroughRing(PassThrough):
 
 
 class Gluster(System):
-    """One brick on tmpfs."""
+    """Each brick on a tmpfs."""
 
     name = "GlusterFS"
     packages = ("glusterfs-server",)
+    bricks, layout = 1, ()
+    daemon_of = None  # the one that started glusterd, for all: it is stopped last
     volume = None
 
     def start(self):
         need("glusterd", "gluster", "glusterfs")
-        if subprocess.run(["pidof", "glusterd"], capture_output=True).returncode == 0:
-            raise Missing("a glusterd runs here already")
-        self.spawn("glusterd", "-N")
+        if Gluster.daemon_of is None:
+            if subprocess.run(["pidof", "glusterd"], capture_output=True).returncode == 0:
+                raise Missing("a glusterd runs here already")
+            self.spawn("glusterd", "-N")
+            Gluster.daemon_of = self
         until(lambda: subprocess.run(["gluster", "volume", "list"], capture_output=True).returncode == 0, "glusterd")
-        brick, host = os.path.join(self.tmpfs("below"), "brick"), socket.gethostname()
+        host = socket.gethostname()
+        bricks = [f"{host}:{os.path.join(self.tmpfs(f'below{number}'), 'brick')}" for number in range(self.bricks)]
         volume = f"bench{os.getpid()}"
-        run("gluster", "--mode=script", "volume", "create", volume, f"{host}:{brick}", "force")
+        run("gluster", "--mode=script", "volume", "create", volume, *self.layout, *bricks, "force")
         self.volume = volume
         run("gluster", "--mode=script", "volume", "start", volume)
         path = self.directory("mnt")
@@ -266,6 +304,11 @@ class Gluster(System):
             for verb in ("stop", "delete"):
                 subprocess.run(["gluster", "--mode=script", "volume", verb, self.volume], capture_output=True, timeout=60)
         super().stop()
+
+
+class GlusterReplicated(Gluster):
+    name = "GlusterFS replica 2"
+    bricks, layout = 2, ("replica", "2")
 
 
 class NbdExt4(System):
@@ -295,17 +338,16 @@ class Sshfs(System):
         host, user = os.path.join(self.work, "host"), os.path.join(self.work, "user")
         for key in (host, user):
             run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.spawn("/usr/sbin/sshd", "-D", "-f", "/dev/null", "-p", str(port), "-h", host, "-o", "ListenAddress=127.0.0.1",
+        port = free_port()
+        self.spawn("/usr/sbin/sshd", "-D", "-f", "/dev/null", "-p", port, "-h", host, "-o", "ListenAddress=127.0.0.1",
                    "-o", f"AuthorizedKeysFile={user}.pub", "-o", "StrictModes=no", "-o", "Subsystem=sftp internal-sftp",
                    "-o", "PidFile=none", "-o", "PermitRootLogin=prohibit-password")
         time.sleep(0.5)
         path = self.directory("mnt")
-        run("sshfs", "-p", str(port), "-o", f"IdentityFile={user},StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null",
+        run("sshfs", "-p", port, "-o", f"IdentityFile={user},StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null",
             f"root@127.0.0.1:{self.tmpfs('below')}", path)
         return self.wait_mounted(path)
 
 
-HERE = (BrickfsRing, Brickfs, BrickfsTcpRing, BrickfsTcpWriteback, BrickfsTcp, Gluster, NbdExt4, Sshfs, PassThroughRing, PassThrough, RawBrickTcp, Tmpfs)
+HERE = (BrickfsRing, Brickfs, BrickfsTcpRing, BrickfsTcpWriteback, BrickfsTcp, BrickfsStriped, BrickfsCopies, Gluster, GlusterReplicated, NbdExt4, Sshfs,
+        PassThroughRing, PassThrough, RawBrickTcp, Tmpfs)
