@@ -212,15 +212,16 @@ class BrickfsCopies(BrickfsTcpRing):
     packages = ("etcd-server", "etcd-client")
 
     def source(self):
-        need("etcd")
+        need("etcd", "etcdctl")
         client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
         self.spawn("etcd", "--name", "bench", "--data-dir", os.path.join(self.work, "etcd"), "--logger", "zap", "--log-level", "error",
                    "--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
                    "--initial-advertise-peer-urls", peer, "--initial-cluster", f"bench={peer}")
-        source = f"etcd://{client.removeprefix('http://')}/bench"
+        healthy = ["etcdctl", "--endpoints", client, "endpoint", "health"]
+        until(lambda: subprocess.run(healthy, capture_output=True, timeout=60, env={**os.environ, "ETCDCTL_API": "3"}).returncode == 0, "etcd")
+        source = f"etcd://{client.removeprefix('http://')}/default"
         bricks = [start_brickd(self, "tcp", "127.0.0.1") for _ in range(2)]
-        create = [os.path.join(self.build, "tools/brickctl"), "set", "create", source, "--replicas", "2", *bricks]
-        until(lambda: subprocess.run(create, capture_output=True, timeout=60).returncode == 0, "etcd")
+        run(os.path.join(self.build, "tools/brickctl"), "set", "create", source, "--replicas", "2", *bricks)
         return source
 
 
