@@ -203,7 +203,7 @@ class RecordingBrick final : public Brick {
     medium_->finish(&batch);
     return batch.status();
   }
-  std::chrono::milliseconds silence() override { return medium_->silence(part_, session_); }
+  std::chrono::milliseconds silence(Asking) override { return medium_->silence(part_, session_); }
   void set_on_lost(std::function<void(Error)>) override {}
 
  private:

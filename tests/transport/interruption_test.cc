@@ -54,7 +54,7 @@ class SilentBrick final : public Brick {
     batch.finish_one(ENOTCONN);
   }
   Status wait(Batch& batch) override { return batch.complete() ? batch.status() : brick_->wait(batch); }
-  milliseconds silence() override {
+  milliseconds silence(Asking) override {
     if (!silent_) return 0ms;
     if (since_.load() == steady_clock::time_point()) since_ = steady_clock::now();
     return std::chrono::duration_cast<milliseconds>(steady_clock::now() - since_.load()) + 1ms;

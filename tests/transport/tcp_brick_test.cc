@@ -3,12 +3,15 @@
 // are silent, foreign or gone.
 #include "transport/tcp/tcp_brick.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <random>
+#include <string>
 #include <thread>
 
 #include "tests/support/brick_contract.h"
@@ -90,6 +93,40 @@ TEST(TcpBrick, ThreadsShareTheConnections) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// Of all clients of this process.
+size_t connections_to(uint16_t port) {
+  std::ifstream sockets("/proc/self/net/tcp");
+  const std::string established = fmt::format(":{:04X} 01 ", port);
+  size_t count = 0;
+  for (std::string line; std::getline(sockets, line);) count += line.find(established) != std::string::npos ? 1 : 0;
+  return count;
+}
+
+// Those for calls and for commits, and one for transfers; more when transfers meet.
+TEST(TcpBrick, ConnectionsComeAsTransfersMeet) {
+  OpenClient client(4);
+  const auto move = [&client](const Handle& handle) {
+    std::vector<std::byte> bytes(kBlockBytes);
+    return transfer(*client.brick, Direction::kWrite, handle, 0, bytes).ok();
+  };
+  std::vector<std::byte> few(4096);
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_TRUE(transfer(*client.brick, Direction::kRead, client.handles[0], 0, few).ok());
+  }
+  EXPECT_EQ(connections_to(client.server.port()), 3u);
+  std::atomic<bool> enough{false};
+  std::vector<std::thread> threads;
+  for (const Handle& handle : client.handles) {
+    threads.emplace_back([&move, &enough, handle] {
+      while (!enough) ASSERT_TRUE(move(handle));
+    });
+  }
+  EXPECT_TRUE(eventually([&] { return connections_to(client.server.port()) >= 5; }, 60s));
+  enough = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(connections_to(client.server.port()), 14u);
 }
 
 // Far more than the sockets hold goes both ways at once: neither end may wait for the other to read first.

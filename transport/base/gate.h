@@ -26,6 +26,9 @@ class Gate {
     const size_t place_;
   };
 
+  // Of those who are within all the time that this takes, none is overlooked.
+  bool is_empty() const { return stays_.none(); }
+
   // While it lives the gate is closed, and nobody is within.
   class Closed {
    public:

@@ -166,6 +166,10 @@ class Batch {
   void* context_ = nullptr;
 };
 
+// Whether a look at a brick also asks it for a sign of life, if nothing else is asked. Else that is done as often as
+// keeping the lease takes (limits::kKeepAlive).
+enum class Asking { kNo, kYes };
+
 class Brick : public Callee {
  public:
   // Begins a session, or resumes a lost one (all handles are void in either case). When another holds the volume:
@@ -195,8 +199,8 @@ class Brick : public Callee {
   virtual Status wait(Batch& batch) = 0;
 
   // How long nothing has been heard of the brick although it was asked for something, from some 300 ms on; 0: it
-  // answers, or there is no session, or no network. Asks it for a sign of life if nothing else is asked. Does not wait.
-  virtual std::chrono::milliseconds silence() { return {}; }
+  // answers, or there is no session, or no network. Does not wait.
+  virtual std::chrono::milliseconds silence(Asking) { return {}; }
 
   // Told once per session, from an internal thread, when it is lost (ENOTCONN, ESTALE ...) without a call having shown
   // it; must not call the brick. Set before open(). ERESTART, any number of times: the session works, but open() would

@@ -38,7 +38,7 @@ class RedirectedBrick final : public Brick {
   void abandon() override;
   Result<calls::Answer> call(const calls::Request& request) override;
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory) override;
-  milliseconds silence() override;
+  milliseconds silence(Asking asking) override;
   void submit(Batch& batch) override;
   Status wait(Batch& batch) override;
   void set_on_lost(std::function<void(Error)> callback) override;
@@ -233,9 +233,9 @@ Result<calls::Answer> RedirectedBrick::call(const calls::Request& request) {
   return answer;
 }
 
-milliseconds RedirectedBrick::silence() {
+milliseconds RedirectedBrick::silence(Asking asking) {
   const auto live = this->live();
-  return live.ok() ? (*live)->silence() : milliseconds(0);
+  return live.ok() ? (*live)->silence(asking) : milliseconds(0);
 }
 
 // With both: who uses it does not know by which path its bytes will go.

@@ -60,9 +60,9 @@ Result<calls::Answer> RemoteBrick::call(const calls::Request& request) {
   return answer;
 }
 
-std::chrono::milliseconds RemoteBrick::silence() {
+std::chrono::milliseconds RemoteBrick::silence(Asking asking) {
   const Use link(link_);
-  return link ? link->silence() : std::chrono::milliseconds(0);
+  return link ? link->silence(asking) : std::chrono::milliseconds(0);
 }
 
 void RemoteBrick::submit(Batch& batch) {

@@ -21,7 +21,7 @@ class RemoteBrick : public Brick {
   void abandon() final { drop_link(); }
   Result<calls::Answer> call(const calls::Request& request) final;
   Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(); }
-  std::chrono::milliseconds silence() final;
+  std::chrono::milliseconds silence(Asking asking) final;
   void submit(Batch& batch) final;
   Status wait(Batch& batch) final;
   void set_on_lost(std::function<void(Error)> callback) final;

@@ -38,10 +38,10 @@ Result<calls::Answer> RemoteLink::ask(const calls::Request& request) {
   return answer;
 }
 
-milliseconds RemoteLink::silence() {
+milliseconds RemoteLink::silence(Asking asking) {
   const auto channel = calls();
   if (channel == nullptr) return {};
-  if (!channel->busy() && !ask_.exchange(true)) wake_keeper();
+  if (asking == Asking::kYes && !channel->busy() && !ask_.exchange(true)) wake_keeper();
   return channel->silence();
 }
 

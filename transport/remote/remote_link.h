@@ -43,7 +43,7 @@ class RemoteLink {
   virtual void submit(Batch& batch) = 0;
   virtual void wait(const Batch& batch) = 0;
   // Of the brick's process, whatever its memory does.
-  std::chrono::milliseconds silence();
+  std::chrono::milliseconds silence(Asking asking);
 
   // Ends the session for good, without a word to whoever is told of its loss.
   Status close();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <system_error>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -15,10 +16,11 @@
 namespace brickfs::tcp {
 namespace {
 
-// Up to so many transfers at once, as many as a mount has threads, each has a connection for itself (docs/decisions,
-// 37).
-constexpr size_t kDataChannels = 12;
-static_assert(kDataChannels <= Batch::kRoutes);
+using std::chrono::milliseconds;
+
+// Another connection is not worth more: the keeper has the lease to see to.
+constexpr milliseconds kAddTimeout{500};
+constexpr milliseconds kAddAgain{5'000};
 // A batch larger than this goes over several connections.
 constexpr uint64_t kBytesPerPost = 512 * kKiB;
 
@@ -29,10 +31,11 @@ Result<std::unique_ptr<Link>> Link::open(const HostPort& peer, const Secret& sec
   const Deadline latest = Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout;
   auto greeted = TRY(greet(peer, latest));
   const Opened opened = TRY(open_session(*greeted.channel, greeted.nonces, secret, request, holder, greeted.deadline));
-  std::unique_ptr<Link> link(new Link(opened.session, std::move(greeted.channel), std::move(on_lost)));
+  std::unique_ptr<Link> link(
+      new Link(opened.session, {peer, secret, opened.token}, std::move(greeted.channel), std::move(on_lost)));
   if (link->wake_watch().fd < 0) return Error(EMFILE, "eventfd");
   if (request.mode != OpenMode::kObserve) {
-    const Status attached = link->attach_all(peer, secret, opened.token, latest);
+    const Status attached = link->attach_first(latest);
     if (!attached.ok() && !says_cut_off(attached)) return attached.error();
     if (!attached.ok()) link->lose(Error(ENOTCONN, "the session ended at once"));
   }
@@ -40,23 +43,47 @@ Result<std::unique_ptr<Link>> Link::open(const HostPort& peer, const Secret& sec
   return link;
 }
 
-Link::Link(Session session, std::unique_ptr<TcpChannel> calls, std::function<void(Error)> on_lost)
-    : RemoteLink(std::move(session), std::move(on_lost)), calls_(std::make_shared<CallChannel>(std::move(calls))) {}
+Link::Link(Session session, Peer peer, std::unique_ptr<TcpChannel> calls, std::function<void(Error)> on_lost)
+    : RemoteLink(std::move(session), std::move(on_lost)),
+      peer_(std::move(peer)),
+      calls_(std::make_shared<CallChannel>(std::move(calls))) {}
 
 Link::~Link() { Link::stop(); }
 
-Status Link::attach_all(const HostPort& peer, const Secret& secret, const wire::Token& token, Deadline latest) {
-  const auto attach_one = [&](wire::Role role) -> Result<std::unique_ptr<TcpChannel>> {
-    auto greeted = TRY(greet(peer, latest));
-    TRY(attach(*greeted.channel, greeted.nonces, secret, token, role, greeted.deadline));
-    return std::move(greeted.channel);
-  };
-  commits_ = std::make_unique<CallChannel>(TRY(attach_one(wire::Role::kCalls)));
-  while (data_.size() < kDataChannels) {
-    data_.push_back(std::make_unique<DataChannel>(TRY(attach_one(wire::Role::kTransfers))->release(),
-                                                  [this](Error error) { lose(error); }));
+Result<std::unique_ptr<TcpChannel>> Link::attach_one(wire::Role role, Deadline latest) const {
+  auto greeted = TRY(greet(peer_.address, latest));
+  TRY(attach(*greeted.channel, greeted.nonces, peer_.secret, peer_.token, role, greeted.deadline));
+  return std::move(greeted.channel);
+}
+
+Status Link::attach_first(Deadline latest) {
+  commits_ = std::make_unique<CallChannel>(TRY(attach_one(wire::Role::kCalls, latest)));
+  return add_channel(latest);
+}
+
+// What cut() does not see any more is not added.
+Status Link::add_channel(Deadline latest) {
+  UniqueFd fd = TRY(attach_one(wire::Role::kTransfers, latest))->release();
+  std::unique_ptr<DataChannel> channel;
+  try {
+    channel = std::make_unique<DataChannel>(std::move(fd), [this](Error error) { lose(error); });
+  } catch (const std::system_error& error) {
+    return Error(error.code().value(), "a thread for the connection");
   }
+  MutexLock lock(data_mutex_);
+  if (is_over()) return Error(ENOTCONN, "the session has ended");
+  const size_t number = data_count_.load(std::memory_order_relaxed);
+  data_[number] = std::move(channel);
+  data_count_.store(number + 1, std::memory_order_release);
   return {};
+}
+
+void Link::add_channel_if_wanted() {
+  if (!channel_wanted_.load(std::memory_order_relaxed) || is_over() || Clock::now() < add_after_) return;
+  if (data().size() < kDataChannels && !add_channel(Clock::now() + kAddTimeout).ok()) {
+    add_after_ = Clock::now() + kAddAgain;
+  }
+  channel_wanted_.store(false, std::memory_order_relaxed);
 }
 
 Result<Reply> Link::carry(const calls::Request& request, std::chrono::milliseconds timeout) {
@@ -67,7 +94,7 @@ Result<Reply> Link::carry(const calls::Request& request, std::chrono::millisecon
 void Link::submit(Batch& batch) {
   absl::InlinedVector<const Transfer*, 16> valid;
   absl::InlinedVector<int, 16> refused;
-  const int without_data = !data_.empty() ? 0 : lost() ? ENOTCONN : EACCES;
+  const int without_data = !data().empty() ? 0 : lost() ? ENOTCONN : EACCES;
   const bool too_many = batch.transfers.size() > limits::kTransfersPerBatch;
   for (const Transfer& transfer : batch.transfers) {
     const int code = too_many ? EINVAL : without_data != 0 ? without_data : check_transfer(transfer);
@@ -89,22 +116,26 @@ void Link::post(Batch& batch, std::span<const Transfer* const> transfers) {
     size_t count = 0;
     uint64_t bytes = 0;
     while (count < transfers.size() && (count == 0 || bytes < kBytesPerPost)) bytes += length_of(*transfers[count++]);
-    const size_t number = least_loaded();
+    size_t number = 0;
+    DataChannel& channel = least_loaded(&number);
     batch.add_route(number);
-    data_[number]->submit(batch, transfers.first(count));
+    channel.submit(batch, transfers.first(count));
     transfers = transfers.subspan(count);
   }
 }
 
-size_t Link::least_loaded() const {
-  const auto least = std::min_element(data_.begin(), data_.end(),
-                                      [](const auto& a, const auto& b) { return a->load_bytes() < b->load_bytes(); });
-  return static_cast<size_t>(least - data_.begin());
+DataChannel& Link::least_loaded(size_t* number) {
+  const auto channels = data();
+  const auto least = std::ranges::min_element(channels, {}, [](const auto& channel) { return channel->load_bytes(); });
+  const bool all_busy = (*least)->load_bytes() > 0 && channels.size() < kDataChannels;
+  if (all_busy && !channel_wanted_.load(std::memory_order_relaxed) && !channel_wanted_.exchange(true)) wake_keeper();
+  *number = static_cast<size_t>(least - channels.begin());
+  return **least;
 }
 
 void Link::wait(const Batch& batch) {
   for (uint32_t routes = batch.routes(); routes != 0; routes &= routes - 1) {
-    data_[static_cast<size_t>(std::countr_zero(routes))]->wait(batch);
+    data()[static_cast<size_t>(std::countr_zero(routes))]->wait(batch);
   }
 }
 
@@ -114,6 +145,7 @@ void Link::watch(Deadline until) {
   ::poll(watched.data(), watched.size(), static_cast<int>(std::max<int64_t>(left, 0)));
   if (watched[0].revents != 0) lose(Error(ENOTCONN, "the brick closed the connection"));
   if (watched[1].revents != 0) take_wake();
+  add_channel_if_wanted();
 }
 
 void Link::renew() {
@@ -126,15 +158,21 @@ void Link::renew() {
   }
 }
 
+// Once the session is lost.
+std::span<const std::unique_ptr<DataChannel>> Link::final_data() {
+  MutexLock lock(data_mutex_);
+  return data();
+}
+
 void Link::cut() {
   calls_->shut_down();
   if (commits_) commits_->shut_down();
-  for (const auto& channel : data_) channel->shut_down();
+  for (const auto& channel : final_data()) channel->shut_down();
 }
 
 void Link::stop() {
   begin_stop();
-  for (const auto& channel : data_) channel->stop();
+  for (const auto& channel : final_data()) channel->stop();
   join_keeper();
 }
 

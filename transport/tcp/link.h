@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client's end of one session over TCP: a connection for calls, one for commits (which may wait for a disk), and some
-// for transfers.
+// A client's end of one session over TCP: a connection for calls, one for commits (which may wait for a disk), and for
+// transfers as many as there were at once so far, up to kDataChannels: the keeper opens another when transfers met.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
 #include "transport/brick/proof.h"
@@ -33,19 +35,44 @@ class Link final : public RemoteLink {
   void stop() override;
 
  private:
-  Link(Session session, std::unique_ptr<TcpChannel> calls, std::function<void(Error)> on_lost);
-  Status attach_all(const HostPort& peer, const Secret& secret, const wire::Token& token, Deadline latest);
+  // As many as a mount has threads, each has a connection for itself (docs/decisions, 37).
+  static constexpr size_t kDataChannels = 12;
+  static_assert(kDataChannels <= Batch::kRoutes);
+
+  // To attach more connections to the session.
+  struct Peer {
+    HostPort address;
+    Secret secret;
+    wire::Token token;
+  };
+
+  Link(Session session, Peer peer, std::unique_ptr<TcpChannel> calls, std::function<void(Error)> on_lost);
+  Result<std::unique_ptr<TcpChannel>> attach_one(wire::Role role, Deadline latest) const;
+  Status attach_first(Deadline latest);
+  Status add_channel(Deadline latest);
+  void add_channel_if_wanted();
+  std::span<const std::unique_ptr<DataChannel>> data() const {
+    return std::span(data_).first(data_count_.load(std::memory_order_acquire));
+  }
   Result<Reply> carry(const calls::Request& request, std::chrono::milliseconds timeout) override;
   std::shared_ptr<CallChannel> calls() const override { return calls_; }
   void cut() override;
   void watch(Deadline until) override;
   void renew() override;
   void post(Batch& batch, std::span<const Transfer* const> transfers);
-  size_t least_loaded() const;
+  std::span<const std::unique_ptr<DataChannel>> final_data();
+  DataChannel& least_loaded(size_t* number);
 
+  const Peer peer_;
   const std::shared_ptr<CallChannel> calls_;
-  std::unique_ptr<CallChannel> commits_;            // none for an observer
-  std::vector<std::unique_ptr<DataChannel>> data_;  // none for an observer
+  std::unique_ptr<CallChannel> commits_;  // none for an observer
+
+  // The first data_count_ are there, none for an observer. The keeper adds to them, under the mutex.
+  std::array<std::unique_ptr<DataChannel>, kDataChannels> data_;
+  std::atomic<size_t> data_count_{0};
+  std::atomic<bool> channel_wanted_{false};
+  Clock::time_point add_after_{};  // the keeper's: not so soon after a failure
+  Mutex data_mutex_;
 };
 
 }  // namespace brickfs::tcp

@@ -276,11 +276,13 @@ void Mirror::watch() {
   const auto now = Clock::now();
   bool all_heard = true;
   Status taken;
+  // Bricks of which nobody wants anything are left in peace: what keeps the lease is heard often enough.
+  const Asking asking = gate_.is_empty() ? Asking::kNo : Asking::kYes;
   {
     const SharedLock roster(roster_mutex_);
     for (const auto& replica : replicas_) {
       if (!is_written(*replica)) continue;
-      const LinkState::Kind link = replica->client->link_state().kind;
+      const LinkState::Kind link = replica->client->link_state(asking).kind;
       if (link == LinkState::Kind::kConnected) {
         replica->away_since.reset();
       } else {

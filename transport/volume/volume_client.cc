@@ -60,7 +60,7 @@ Status VolumeClient::restore(Brick& brick, bool restarted) {
 
 Session VolumeClient::session() const { return link_->session(); }
 
-LinkState VolumeClient::link_state() const { return link_->state(); }
+LinkState VolumeClient::link_state(Asking asking) const { return link_->state(asking); }
 
 Status VolumeClient::final_error() const { return link_->final_error(); }
 

@@ -70,7 +70,7 @@ class VolumeClient final {
 
   bool is_embedded() const { return options_.embedded; }
   Session session() const;
-  LinkState link_state() const;
+  LinkState link_state(Asking asking = Asking::kYes) const;
   bool is_away() const { return link_->is_away(); }  // calls would wait now, or fail
   const VolumeCounters& counters() const { return counters_; }
   // What every call fails with, once the end is final. Does not wait, nor ask the brick.

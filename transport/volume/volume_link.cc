@@ -161,7 +161,7 @@ void VolumeLink::give_up_silent(milliseconds silence) {
     if (state_ != State::kConnected) return;
     session = number_;
   }
-  const milliseconds silent = brick_->silence();
+  const milliseconds silent = brick_->silence(Asking::kYes);
   if (silent == milliseconds(0) || silent < silence) return;
   MutexLock lock(mutex_);
   if (state_ != State::kConnected || session != number_) return;
@@ -204,8 +204,8 @@ Session VolumeLink::session() const {
   return session_;
 }
 
-LinkState VolumeLink::state() const {
-  const milliseconds silent = brick_->silence();
+LinkState VolumeLink::state(Asking asking) const {
+  const milliseconds silent = brick_->silence(asking);
   MutexLock lock(mutex_);
   LinkState state;
   if (state_ == State::kConnected && silent < kTell) {

@@ -105,7 +105,7 @@ class VolumeLink {
   void give_up_outage();
 
   Session session() const;
-  LinkState state() const;                            // asks the brick for a sign of life, and does not wait for it
+  LinkState state(Asking asking) const;               // does not wait
   bool is_away() const { return gate_.load() == 0; }  // no session to enter now
   // What enter() fails with from now on for good. Takes no lock while there is no such error.
   Status final_error() const;
