@@ -34,7 +34,7 @@ Json volumes_of(const BrickNumbers& numbers) {
 }
 
 Json clients_of(const BrickNumbers& numbers) {
-  constexpr auto kModes = std::array{"", "writes", "reads", "observes"};
+  constexpr auto kModes = std::array{"", "writes", "reads", "observes", "follows"};
   Json clients = Json::array();
   for (const BrickNumbers::Client& client : numbers.clients) {
     if (clients.size() == kClientsShown) break;

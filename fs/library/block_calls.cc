@@ -154,6 +154,24 @@ int brickfs_volume_commit(brickfs_volume* volume, const brickfs_range* ranges, s
   });
 }
 
+int brickfs_volume_notify(brickfs_volume* volume, uint64_t tag, uint64_t value) {
+  return guarded([&]() -> int {
+    if (volume == nullptr) return -EFAULT;
+    return code_of(volume->blocks->notify(tag, value));
+  });
+}
+
+int brickfs_volume_wait(brickfs_volume* volume, brickfs_notice* notices, unsigned count, int timeout_ms) {
+  return guarded([&]() -> int {
+    if (volume == nullptr || notices == nullptr) return -EFAULT;
+    if (count == 0 || count > brickfs::limits::kTagsPerWait) return -EINVAL;
+    std::optional<std::chrono::milliseconds> timeout;
+    if (timeout_ms >= 0) timeout = std::chrono::milliseconds(timeout_ms);
+    const auto with_news = volume->blocks->wait({notices, count}, timeout);
+    return with_news.ok() ? static_cast<int>(*with_news) : code_of(with_news.error());
+  });
+}
+
 int64_t brickfs_volume_read(brickfs_volume* volume, void* data, size_t length, uint64_t address,
                             const brickfs_buffer* buffer) {
   return transfer(volume, Direction::kRead, data, length, address, buffer);

@@ -62,15 +62,24 @@ Status BlockVolume::stat(brickfs_volume_stat_t& out) {
   return {};
 }
 
-Status BlockVolume::alloc(BlockRange blocks) { return brick_->alloc(blocks); }
+Status BlockVolume::check_writes() const {
+  return plan_.options.read_only ? Status(Error(EROFS, "opened for reading")) : Status();
+}
+
+Status BlockVolume::alloc(BlockRange blocks) {
+  TRY(check_writes());
+  return brick_->alloc(blocks);
+}
 
 Status BlockVolume::free(BlockRange blocks) {
+  TRY(check_writes());
   TRY(brick_->free(blocks));
   forget(blocks);
   return {};
 }
 
 Status BlockVolume::map(BlockRange blocks, bool writable) {
+  if (writable) TRY(check_writes());
   auto handles = brick_->map(blocks, writable ? Access::kReadWrite : Access::kRead);
   if (!handles.ok()) return handles.error().is(ENOMEM) ? Error(ENOBUFS, "all memory is mapped") : handles.error();
   const ExclusiveLock lock(mutex_);
@@ -99,7 +108,52 @@ void BlockVolume::forget(BlockRange blocks) {
 
 Result<ListPage> BlockVolume::list(BlockAddress cursor) { return brick_->list(cursor); }
 
-Status BlockVolume::commit(std::span<const CommitRange> ranges) { return brick_->commit(ranges); }
+Status BlockVolume::commit(std::span<const CommitRange> ranges) {
+  TRY(check_writes());
+  return brick_->commit(ranges);
+}
+
+namespace {
+
+// What the caller has not seen of the tag.
+uint64_t news_in(const calls::Notice& now, const brickfs_notice& seen) {
+  if (now.origin == seen.origin) return now.count - seen.count;
+  return seen.origin == 0 ? now.count : BRICKFS_NEWS_UNKNOWN;
+}
+
+unsigned tell(std::span<const calls::Notice> told, std::span<brickfs_notice> notices) {
+  unsigned with_news = 0;
+  for (size_t i = 0; i < notices.size(); ++i) {
+    const uint64_t news = news_in(told[i], notices[i]);
+    notices[i] = {notices[i].tag, told[i].value, news, told[i].count, told[i].origin};
+    if (news != 0) ++with_news;
+  }
+  return with_news;
+}
+
+}  // namespace
+
+Result<unsigned> BlockVolume::wait(std::span<brickfs_notice> notices,
+                                   std::optional<std::chrono::milliseconds> timeout) {
+  using std::chrono::steady_clock;
+  std::vector<calls::Seen> seen;
+  for (const brickfs_notice& notice : notices) seen.push_back({notice.tag, notice.origin, notice.count});
+  const auto begin = steady_clock::now();
+  while (true) {
+    auto patience = limits::kWaitMost;
+    if (timeout) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(begin + *timeout - steady_clock::now());
+      patience = std::clamp(left, std::chrono::milliseconds(0), limits::kWaitMost);
+    }
+    const auto told = brick_->wait_for_notices(seen, patience);
+    if (!told.ok() && !told.error().is(ETIMEDOUT)) return told.error();
+    if (told.ok()) {
+      const unsigned with_news = tell(*told, notices);
+      if (with_news > 0) return with_news;
+    }
+    if (timeout && steady_clock::now() - begin >= *timeout) return 0u;
+  }
+}
 
 Status BlockVolume::find(Direction direction, uint64_t address, uint64_t bytes, Spans& spans) {
   const SharedLock lock(mutex_);

@@ -5,7 +5,9 @@
 // Threads: any.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -31,6 +33,9 @@ class BlockVolume {
   Status unmap(BlockRange blocks);
   Result<ListPage> list(BlockAddress cursor);
   Status commit(std::span<const CommitRange> ranges);
+  Status notify(uint64_t tag, uint64_t value) { return brick_->notify(tag, value); }
+  // How many of them have news. Without a timeout: at least one.
+  Result<unsigned> wait(std::span<brickfs_notice> notices, std::optional<std::chrono::milliseconds> timeout);
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory) { return brick_->register_memory(memory); }
 
   // Fills a batch with the transfers of `slices` from or to an address. These, and `cut`, which gets what of them lies
@@ -53,6 +58,7 @@ class BlockVolume {
       : plan_(std::move(plan)), brick_(std::move(brick)), session_(session) {}
   Status find(Direction direction, uint64_t address, uint64_t bytes, Spans& spans);
   void forget(BlockRange blocks);
+  Status check_writes() const;
 
   OpenPlan plan_;
   const std::unique_ptr<Brick> brick_;

@@ -75,6 +75,7 @@ BRICKFS_API int brickfs_set_log(brickfs_log_fn function, void* context, int leve
  * in double quotes.
  *
  * - ro, rw: the lease of one of many readers, or (the default) the only one.
+ * - follow: blocks: no lease. Reads beside whoever writes, and takes part in notifications.
  * - steal: cut off whoever holds the volume.
  * - durable: refuse a brick whose memory does not survive it (-ENOTSUP).
  * - secret=PATH: the file that has the volume's secret.
@@ -128,7 +129,7 @@ typedef struct brickfs_volume_stat_t {
   uint64_t epoch;              /* of the lease */
   uint64_t boot_id;            /* of the brick: another after each start */
   uint32_t durable;            /* 1: what was committed survives the brick */
-  uint32_t read_only;          /* 1: opened with ro */
+  uint32_t read_only;          /* 1: opened with ro or follow */
   char transport[64];          /* "embedded", "tcp", "rdma (...)" */
 } brickfs_volume_stat_t;
 
@@ -174,6 +175,39 @@ BRICKFS_API int64_t brickfs_volume_read(brickfs_volume* volume, void* data, size
                                         const brickfs_buffer* buffer);
 BRICKFS_API int64_t brickfs_volume_write(brickfs_volume* volume, const void* data, size_t length, uint64_t address,
                                          const brickfs_buffer* buffer);
+
+/* ---- blocks: notifications -------------------------------------------------------------------------------------- */
+
+/* Who has written tells who waits: a tag, which says what it is about, and 64 bits. Both are the programs' own. For all
+ * of one volume, with a lease, or with `follow` beside the writer: readers may answer.
+ *
+ * The brick keeps, for each tag, the last value and how many there were. So nobody is held up by who does not wait, and
+ * who comes late, or is slow, gets the last value and learns how many he passed over. It keeps 1024 tags of a volume,
+ * and forgets the one notified longest ago; all of them when it stops: notifications are not durable. Who waits for
+ * what was forgotten learns that. */
+typedef struct brickfs_notice {
+  uint64_t tag;    /* set by the caller */
+  uint64_t value;  /* of the last notification of that tag */
+  uint64_t news;   /* notifications that this notice has not shown before: 0: none; above 1: all but the last were
+                      passed over; BRICKFS_NEWS_UNKNOWN: they were forgotten, and those since are counted anew */
+  uint64_t count;  /* how many that counting has seen; 0: none, and `value` says nothing */
+  uint64_t origin; /* which counting that is */
+} brickfs_notice;
+
+#define BRICKFS_NEWS_UNKNOWN UINT64_MAX
+#define BRICKFS_NOTICES_MAX 64u /* of one wait */
+
+/* Reads and writes of this volume that were complete before the call are seen by who reads after he has seen the
+ * notification: to write, then to notify, is enough, over every transport. It makes nothing durable. After an error it
+ * may have happened. -EOPNOTSUPP: the brick is older than notifications. */
+BRICKFS_API int brickfs_volume_notify(brickfs_volume* volume, uint64_t tag, uint64_t value);
+/* Until one of `count` (1 to BRICKFS_NOTICES_MAX) notices has news: how many have, all of them being brought up to
+ * date. 0: none has within `timeout_ms` (below 0: for ever; 0: looks, and does not wait). Notices begin as zeros but
+ * for the tag, are kept by the caller from wait to wait, and may be of a former session of this volume: after
+ * brickfs_volume_reopen() go on with them. Each thread that waits has a connection to the brick; other calls go on
+ * beside it. A brick that does not answer ends the wait at most a second after its time. -ENOTCONN, -EOPNOTSUPP as
+ * above. -EUSERS: 8 threads wait on this volume handle already. */
+BRICKFS_API int brickfs_volume_wait(brickfs_volume* volume, brickfs_notice* notices, unsigned count, int timeout_ms);
 
 /* ---- files: the file system ------------------------------------------------------------------------------------- */
 

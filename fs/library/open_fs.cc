@@ -51,6 +51,10 @@ Status mount(const OpenPlan& plan, brickfs_fs& fs, std::string* why) {
 
 Status open(const char* source, const char* options, brickfs_fs& fs, std::string* why) {
   const OpenPlan plan = TRY(plan_open(source, options, why));
+  if (plan.options.follow) {
+    *why = "option follow is for blocks: files are not read beside who writes them";
+    return Error(EINVAL, "options");
+  }
   fs.options = plan.options;
   fs.caller = {.uid = plan.options.uid,
                .gid = plan.options.gid,

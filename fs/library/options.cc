@@ -59,6 +59,9 @@ Result<bool> set_flag(Parsed& parsed, std::string_view name) {
   Options& options = parsed.options;
   if (name == "ro" || name == "rw") {
     options.read_only = name == "ro";
+    options.follow = false;
+  } else if (name == "follow") {
+    options.read_only = options.follow = true;
   } else if (name == "hard" || name == "soft") {
     parsed.soft = name == "soft";
   } else if (name == "steal") {
@@ -133,7 +136,9 @@ Result<OpenPlan> plan_open(const char* source, const char* options, std::string*
   plan.request.volume = plan.source.volume;
   plan.request.client = make_client_id();
   plan.request.client_name = name_of_client();
-  plan.request.mode = plan.options.read_only ? OpenMode::kReadOnly : OpenMode::kExclusive;
+  plan.request.mode = plan.options.follow      ? OpenMode::kFollow
+                      : plan.options.read_only ? OpenMode::kReadOnly
+                                               : OpenMode::kExclusive;
   plan.request.steal = plan.options.steal;
   return plan;
 }

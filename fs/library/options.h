@@ -19,6 +19,7 @@ namespace brickfs::library {
 
 struct Options {
   bool read_only = false;
+  bool follow = false;  // and read_only
   bool steal = false;
   bool require_durable = false;
   bool no_atime = false;

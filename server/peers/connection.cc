@@ -145,9 +145,13 @@ Status Connection::serve_administration(const Message& message) {
   const AdminRequest request = TRY(from_call(TRY(wire::decode<wire::AdminCall>(message.body))));
   TRY(channel_.reserve(wire::kBodyBytes));
   const auto begin = steady_clock::now();
-  const AdminAnswer answer = common_.service.administer(request);
+  AdminAnswer answer = common_.service.administer(request);
   common_.counters.call(Kind::kAdminister, steady_clock::now() - begin, answer.status != 0);
   log_administration(peer_, request, answer.status);
+  const bool knows_followers = (nonces_.features() & wire::kNotifications) != 0;
+  for (ClientStatus& client : answer.clients) {
+    if (client.mode == OpenMode::kFollow && !knows_followers) client.mode = OpenMode::kReadOnly;
+  }
   const auto body = encode(answer);
   if (answer.status == 0) {
     TRY(answer_proved(message, wire::kAdministeredPurpose, body));
@@ -178,7 +182,7 @@ bool Connection::serve_one(PeerSession& session) {
   const auto begin = steady_clock::now();
   const auto result = run();
   common_.counters.call(kind, steady_clock::now() - begin, !result.ok());
-  server.touch();
+  if (kind != Kind::kWait) server.touch();  // which says nothing of the client while it lasts
   if (result.code() == ESTALE) return false;  // a session that ends is cut off, and says nothing any more
   const Status sent = result.ok() ? answer(*message, 0, calls::encode(*result)) : answer(*message, result.code());
   if (!sent.ok()) return false;

@@ -45,7 +45,9 @@ Result<calls::Answer> PeerSession::call(uint64_t id, const calls::Request& reque
                                         const ServerSession::Abandoned& abandoned) {
   const auto run = [&] { return session_->call(request, abandoned); };
   const calls::Kind kind = calls::kind_of(request);
-  return kind == calls::Kind::kAlloc || kind == calls::Kind::kFree ? once(id, run) : run();
+  const bool counts =
+      kind == calls::Kind::kAlloc || kind == calls::Kind::kFree || kind == calls::Kind::kNotify;
+  return counts ? once(id, run) : run();
 }
 
 Result<calls::Answer> PeerSession::once(uint64_t id, const std::function<Result<calls::Answer>()>& call) {

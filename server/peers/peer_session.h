@@ -36,7 +36,7 @@ class PeerSession {
   // Before it is destroyed. True: none keeps the session any more, so it has ended.
   bool remove_channel(Channel& channel);
 
-  // A call that came over a wire. ALLOC and FREE run once for each id: a client that lost the answer asks again
+  // A call that came over a wire. ALLOC, FREE and NOTIFY run once for each id: a client that lost the answer asks again
   // elsewhere, with the same id.
   Result<calls::Answer> call(uint64_t id, const calls::Request& request, const ServerSession::Abandoned& abandoned);
 

@@ -67,6 +67,7 @@ Result<Session> EmbeddedBrick::open(const OpenRequest& request, Holder* holder) 
       request, [notice = notice_] { notice->tell(); }, holder));
   Session description = opened->description();
   description.transport = "embedded";
+  description.notifications = true;
   session_.put(std::move(opened));
   return description;
 }

@@ -14,8 +14,7 @@
 namespace brickfs {
 
 Status VolumeTable::check(const OpenRequest& request) {
-  const bool known_mode =
-      request.mode == OpenMode::kExclusive || request.mode == OpenMode::kReadOnly || request.mode == OpenMode::kObserve;
+  const bool known_mode = request.mode >= OpenMode::kExclusive && request.mode <= OpenMode::kFollow;
   if (!known_mode || request.client == ClientId{} || request.client_name.size() > limits::kClientNameBytes) {
     return Error(EINVAL, "opening a session");
   }
@@ -107,11 +106,8 @@ Result<std::shared_ptr<ServerSession>> VolumeTable::open(const OpenRequest& requ
   if (shut_) return Error(ECONNREFUSED, "the brick is stopping");
   if (!found.ok() || (*found)->going) return no_volume(request);
   Volume& volume = **found;
-  if (request.mode == OpenMode::kObserve) {
-    if (volume.observers.size() >= limits::kObservers) return Error(EUSERS, "the volume has too many observers");
-    volume.observers.push_back(make_session(volume, request, std::move(peer)));
-    return volume.observers.back();
-  }
+  if (request.mode == OpenMode::kObserve || request.mode == OpenMode::kFollow)
+    return open_guest(volume, request, std::move(peer), lock);
   TRY(check_resume(volume, request));
   TRY(check_kept(volume, request, holder));
   const Sessions victims = TRY(find_victims(volume, request, holder));
@@ -122,6 +118,30 @@ Result<std::shared_ptr<ServerSession>> VolumeTable::open(const OpenRequest& requ
   volume.kept_until = {};
   volume.holders.push_back(make_session(volume, request, std::move(peer)));
   return volume.holders.back();
+}
+
+size_t VolumeTable::count_of(const Sessions& sessions, OpenMode mode) {
+  return static_cast<size_t>(std::ranges::count(sessions, mode, [](const auto& session) { return session->mode(); }));
+}
+
+// Beside whoever holds it. Who follows may have come back: what his former session has mapped is in nobody's way then.
+Result<std::shared_ptr<ServerSession>> VolumeTable::open_guest(Volume& volume, const OpenRequest& request, PeerEnd peer,
+                                                               MutexLock& lock) {
+  const bool follows = request.mode == OpenMode::kFollow;
+  if (count_of(volume.guests, request.mode) >= (follows ? limits::kFollowers : limits::kObservers))
+    return Error(EUSERS, follows ? "the volume has too many followers" : "the volume has too many observers");
+  Sessions former;
+  std::ranges::copy_if(volume.guests, std::back_inserter(former), [&](const auto& session) {
+    return follows && session->mode() == request.mode && session->client() == request.client;
+  });
+  auto session = make_session(volume, request, std::move(peer));
+  volume.guests.push_back(session);
+  lock.unlock();
+  for (const auto& one : former) {
+    one->fence();
+    static_cast<void>(leave(*one, false));  // writes nothing
+  }
+  return session;
 }
 
 Status VolumeTable::grant(Volume& volume, const OpenRequest& request, const Sessions& victims) {
@@ -160,6 +180,7 @@ std::shared_ptr<ServerSession> VolumeTable::make_session(const Volume& volume, c
   fixed.description.suspect_blocks = blocks_.suspect_blocks(volume.id);
   fixed.description.tcp_port = tcp_port_;
   fixed.peer = std::move(peer);
+  fixed.notices = volume.notices;
   return std::make_shared<ServerSession>(std::move(fixed), blocks_, *this);
 }
 
@@ -169,7 +190,7 @@ Status VolumeTable::leave(const ServerSession& session, bool gives_up) {
   auto at = volumes_.find(session.volume());
   if (at == volumes_.end()) return {};
   const auto is_it = [&](const auto& other) { return other.get() == &session; };
-  std::erase_if(at->second.observers, is_it);
+  std::erase_if(at->second.guests, is_it);
   const bool held = std::erase_if(at->second.holders, is_it) > 0;
   if (!held || !gives_up || session.mode() != OpenMode::kExclusive) return {};
   while (at != volumes_.end() && at->second.changing) {
@@ -197,7 +218,7 @@ void VolumeTable::fence_silent(std::chrono::milliseconds limit) {
     const auto is_silent = [&](const auto& session) { return !session->ended() && session->silent_for(limit); };
     for (const auto& [id, volume] : volumes_) {
       std::ranges::copy_if(volume.holders, std::back_inserter(silent), is_silent);
-      std::ranges::copy_if(volume.observers, std::back_inserter(silent), is_silent);
+      std::ranges::copy_if(volume.guests, std::back_inserter(silent), is_silent);
     }
   }
   cut_off_silent_ += silent.size();
@@ -215,7 +236,7 @@ void VolumeTable::shut() {
     while (std::ranges::any_of(volumes_, [](const auto& one) { return one.second.changing; })) changed_.wait(lock);
     for (auto& [id, volume] : volumes_) {
       std::ranges::copy(volume.holders, std::back_inserter(everybody));
-      std::ranges::copy(volume.observers, std::back_inserter(everybody));
+      std::ranges::copy(volume.guests, std::back_inserter(everybody));
     }
   }
   for (const auto& session : everybody) {

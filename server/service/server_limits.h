@@ -24,6 +24,7 @@ constexpr size_t kGuessingHosts = 1024;  // are remembered
 // --- sessions
 constexpr size_t kConnectionsPerSession = 32;  // a mount over TCP has 14, over RDMA two on each address
 constexpr size_t kObservers = 64;              // of one volume
+constexpr size_t kFollowers = 256;             // of one volume
 constexpr size_t kMappingsOfFrame = 2;  // of a session, for each block of the brick's memory: one to read, one to write
 
 }  // namespace brickfs::limits

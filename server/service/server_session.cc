@@ -172,6 +172,22 @@ Result<BrickStat> ServerSession::carry_out(const calls::Stat&) {
   return stat;
 }
 
+Status ServerSession::carry_out(const calls::Notify& asked) {
+  const Call call(*this);
+  TRY(call.admitted());
+  TRY(check_may(false));
+  fixed_.notices->notify(asked.tag, asked.value);
+  return {};
+}
+
+// Not a Call: the session's end does not wait for it, but ends it, and its client may be silent meanwhile or not.
+Result<calls::Notices> ServerSession::carry_out(const calls::Wait& asked) {
+  TRY(check_may(false));
+  calls::Notices told{fixed_.notices->wait(asked.seen, std::chrono::steady_clock::now() + asked.patience, ended_)};
+  if (ended_.load()) return Error(ESTALE, "the session has ended");
+  return told;
+}
+
 Status ServerSession::close() {
   if (!end(AfterWriting::kStore)) return Error(ESTALE, "the session has ended");
   return volumes_.leave(*this, true);
@@ -223,8 +239,12 @@ void ServerSession::unmap_part(BlockAddress start, BlockAddress end, Access acce
 }
 
 bool ServerSession::begin_end() {
-  MutexLock lock(mutex_);
-  return !ended_.exchange(true);
+  {
+    MutexLock lock(mutex_);
+    if (ended_.exchange(true)) return false;
+  }
+  fixed_.notices->wake_all();
+  return true;
 }
 
 void ServerSession::finish_end(AfterWriting after) {

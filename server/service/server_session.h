@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "server/service/handle_table.h"
+#include "server/service/notice_board.h"
 #include "server/service/session_counters.h"
 #include "server/store/block_store.h"
 #include "transport/base/mutex.h"
@@ -72,6 +73,7 @@ class ServerSession final : public Callee {
     uint64_t number = 0;  // higher than of sessions before it
     Session description;
     PeerEnd peer;
+    std::shared_ptr<NoticeBoard> notices;  // the volume's
   };
   ServerSession(Fixed fixed, BlockStore& blocks, VolumeTable& volumes);
   ServerSession(const ServerSession&) = delete;
@@ -99,7 +101,8 @@ class ServerSession final : public Callee {
 
   // Heard from the client just now.
   void touch() { heard_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed); }
-  // Nothing heard for so long, and no call under way: while it is, its client cannot be heard.
+  // Nothing heard for so long, and no call under way: while it is, its client cannot be heard. A WAIT is none: it goes
+  // on beside others.
   bool silent_for(std::chrono::milliseconds limit) const;
   bool ended() const { return ended_.load(); }
 
@@ -120,6 +123,8 @@ class ServerSession final : public Callee {
   Result<ListPage> carry_out(const calls::List& call);
   Status carry_out(const calls::Commit& call, const Abandoned& abandoned);
   Result<BrickStat> carry_out(const calls::Stat& call);
+  Status carry_out(const calls::Notify& call);
+  Result<calls::Notices> carry_out(const calls::Wait& call);
   Result<Handle> make_handle(BlockRange blocks, Access access, std::byte* memory);
   // Ends it from its own side; does nothing if it is ending already. True: this call ended it.
   bool end(AfterWriting after);

@@ -84,7 +84,9 @@ Status VolumeTable::resize(const AdminRequest& request, AdminAnswer& answer) {
 // Not by force. Nobody gets a block any more once nobody holds it.
 Status VolumeTable::check_may_go(const Volume& volume) const {
   const auto lives = [](const auto& session) { return !session->ended(); };
-  if (std::ranges::any_of(volume.holders, lives) || volume.record.holder_client != 0) {
+  const auto follows = [&](const auto& session) { return session->mode() == OpenMode::kFollow && lives(session); };
+  if (std::ranges::any_of(volume.holders, lives) || std::ranges::any_of(volume.guests, follows) ||
+      volume.record.holder_client != 0) {
     return Error(EBUSY, "the volume is held");
   }
   if (blocks_.usage(volume.id).used > 0) return Error(ENOTEMPTY, "the volume has blocks");
@@ -100,13 +102,13 @@ Status VolumeTable::remove(const AdminRequest& request, AdminAnswer& answer) {
   if (!request.force && !volume.going) TRY(check_may_go(volume));
   volume.changing = volume.going = true;
   Sessions everybody = volume.holders;
-  std::ranges::copy(volume.observers, std::back_inserter(everybody));
+  std::ranges::copy(volume.guests, std::back_inserter(everybody));
   mutex_.unlock();
   for (const auto& session : everybody) cut_off_by_removal_ += session->ended() ? 0 : 1;
   for (const auto& session : everybody) session->fence();
   mutex_.lock();
   volume.holders.clear();
-  volume.observers.clear();
+  volume.guests.clear();
   return erase(volume);
 }
 
@@ -158,7 +160,7 @@ Status VolumeTable::list_clients(const AdminRequest& request, AdminAnswer& answe
   MutexLock lock(mutex_);
   for (const auto& [name, volume] : by_name_) {
     if (volume->going || (!request.volume.empty() && request.volume != name)) continue;
-    for (const Sessions* sessions : {&volume->holders, &volume->observers}) {
+    for (const Sessions* sessions : {&volume->holders, &volume->guests}) {
       for (const auto& session : *sessions) {
         if (session->ended() || session->number() <= request.behind) continue;
         ClientStatus& client = behind[session->number()];
@@ -190,9 +192,9 @@ void VolumeTable::fill_numbers(BrickNumbers& numbers) const {
     numbers.volumes.push_back(status_of(*volume));
     const VolumeStatus& status = numbers.volumes.back();
     numbers.readers += status.readers;
-    numbers.holders += volume->holders.size() - status.readers;
+    numbers.holders += count_of(volume->holders, OpenMode::kExclusive);
     numbers.observers += status.observers;
-    for (const Sessions* sessions : {&volume->holders, &volume->observers}) {
+    for (const Sessions* sessions : {&volume->holders, &volume->guests}) {
       for (const auto& session : *sessions) {
         if (session->ended()) continue;
         const Holder& client = session->holder();
@@ -217,8 +219,9 @@ VolumeStatus VolumeTable::status_of(const Volume& volume) const {
     status.holder = away_holder(volume);
     status.holder_away = true;
   }
-  for (const auto& session : volume.holders) status.readers += session->mode() == OpenMode::kReadOnly ? 1 : 0;
-  status.observers = static_cast<uint32_t>(volume.observers.size());
+  status.readers = static_cast<uint32_t>(count_of(volume.holders, OpenMode::kReadOnly) +
+                                         count_of(volume.guests, OpenMode::kFollow));
+  status.observers = static_cast<uint32_t>(count_of(volume.guests, OpenMode::kObserve));
   status.is_configured = volume.is_configured;
   status.size_is_configured = volume.size_is_configured;
   return status;

@@ -136,7 +136,7 @@ Status VolumeTable::store_record(Volume& volume, bool sync) {
 void VolumeTable::fill_stat(VolumeId id, BrickStat& stat) const {
   stat.medium = medium_();
   MutexLock lock(mutex_);
-  for (const auto& [volume_id, volume] : volumes_) stat.sessions += volume.holders.size() + volume.observers.size();
+  for (const auto& [volume_id, volume] : volumes_) stat.sessions += volume.holders.size() + volume.guests.size();
   const Volume& volume = volumes_.at(id);
   stat.epoch = Epoch{volume.record.epoch};
   if (!volume.holders.empty()) {

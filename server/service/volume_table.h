@@ -66,11 +66,13 @@ class VolumeTable {
     bool is_configured = false;
     bool size_is_configured = false;
     std::vector<std::shared_ptr<ServerSession>> holders;
-    std::vector<std::shared_ptr<ServerSession>> observers;
+    std::vector<std::shared_ptr<ServerSession>> guests;  // have no lease: who observes, and who follows
+    std::shared_ptr<NoticeBoard> notices = std::make_shared<NoticeBoard>();
   };
   using Sessions = std::vector<std::shared_ptr<ServerSession>>;
 
   static Status check(const OpenRequest& request);
+  static size_t count_of(const Sessions& sessions, OpenMode mode);
   static Status check_resume(const Volume& volume, const OpenRequest& request);
   static Status check_kept(const Volume& volume, const OpenRequest& request, Holder* holder);
   static Holder away_holder(const Volume& volume);  // precondition: there is one in the record
@@ -85,6 +87,8 @@ class VolumeTable {
   Status configure_one(const VolumeSpec& spec, std::string* why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<ServerSession> make_session(const Volume& volume, const OpenRequest& request, PeerEnd peer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Result<std::shared_ptr<ServerSession>> open_guest(Volume& volume, const OpenRequest& request, PeerEnd peer,
+                                                    MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // These let go of the mutex meanwhile. Precondition: the caller has set `changing`.
   Status grant(Volume& volume, const OpenRequest& request, const Sessions& victims)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <set>
+#include <thread>
 
 #include "tests/library/library_bed.h"
 #include "tests/support/tcp_test_brick.h"
@@ -207,6 +210,34 @@ TEST_P(LibraryBlocks, DescriptorIsReadableWhileThereAreCompletions) {
   EXPECT_EQ(brickfs_queue_free(queue), 0);
 }
 
+brickfs_notice notice_of(uint64_t tag) { return {tag, 0, 0, 0, 0}; }
+
+TEST_P(LibraryBlocks, NotificationsAreCounted) {
+  brickfs_notice notices[2] = {notice_of(1), notice_of(2)};
+  EXPECT_EQ(brickfs_volume_wait(volume_, notices, 2, 0), 0);
+  ASSERT_EQ(brickfs_volume_notify(volume_, 2, 20), 0);
+  ASSERT_EQ(brickfs_volume_wait(volume_, notices, 2, -1), 1);
+  EXPECT_EQ(notices[0].news, 0u);
+  EXPECT_EQ(notices[1].news, 1u);
+  EXPECT_EQ(notices[1].value, 20u);
+  EXPECT_EQ(brickfs_volume_wait(volume_, notices, 2, 20), 0);
+  EXPECT_EQ(notices[1].news, 0u);
+  for (uint64_t value = 21; value < 25; ++value) ASSERT_EQ(brickfs_volume_notify(volume_, 2, value), 0);
+  ASSERT_EQ(brickfs_volume_notify(volume_, 1, 11), 0);
+  ASSERT_EQ(brickfs_volume_wait(volume_, notices, 2, 1000), 2);
+  EXPECT_EQ(notices[0].value, 11u);
+  EXPECT_EQ(notices[1].news, 4u);  // three were passed over
+  EXPECT_EQ(notices[1].value, 24u);
+  EXPECT_EQ(notices[1].count, 5u);
+  brickfs_notice late = notice_of(2);
+  ASSERT_EQ(brickfs_volume_wait(volume_, &late, 1, -1), 1);
+  EXPECT_EQ(late.news, 5u);
+  EXPECT_EQ(brickfs_volume_wait(volume_, nullptr, 1, 0), -EFAULT);
+  EXPECT_EQ(brickfs_volume_wait(volume_, &late, 0, 0), -EINVAL);
+  EXPECT_EQ(brickfs_volume_wait(volume_, &late, BRICKFS_NOTICES_MAX + 1, 0), -EINVAL);
+  EXPECT_EQ(brickfs_volume_notify(nullptr, 0, 0), -EFAULT);
+}
+
 INSTANTIATE_TEST_SUITE_P(Bricks, LibraryBlocks, ::testing::Values(false, true),
                          [](const auto& info) { return info.param ? "Tcp" : "Embedded"; });
 
@@ -228,6 +259,108 @@ TEST(LibraryVolume, ReopensAfterTheConnectionWasLost) {
   EXPECT_EQ(brickfs_volume_map(volume, 0, 1, 1), 0);
   EXPECT_EQ(brickfs_volume_write(volume, &byte, 1, 0, nullptr), 1);
   EXPECT_EQ(brickfs_volume_close(volume), 0);
+}
+
+class OpenVolume {
+ public:
+  OpenVolume(const std::string& source, const char* options) {
+    EXPECT_EQ(brickfs_volume_open(source.c_str(), options, &volume_), 0) << brickfs_error();
+  }
+  ~OpenVolume() {
+    if (volume_ == nullptr) return;
+    brickfs_volume_close(volume_);  // whose session may be lost
+  }
+  operator brickfs_volume*() const { return volume_; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  brickfs_volume* volume_ = nullptr;
+};
+
+class LibraryNotices : public ::testing::Test {
+ protected:
+  std::string source() const { return "tcp://127.0.0.1:" + std::to_string(brick_.port()); }
+
+  TcpTestBrick brick_{memory_config(16)};
+};
+
+TEST_F(LibraryNotices, AFollowerReadsBesideTheWriter) {
+  const OpenVolume writer(source(), nullptr);
+  const OpenVolume reader(source(), "follow");
+  brickfs_volume_stat_t stat{};
+  ASSERT_EQ(brickfs_volume_stat(reader, &stat), 0);
+  EXPECT_EQ(stat.read_only, 1u);
+  ASSERT_EQ(brickfs_volume_alloc(writer, 0, 1), 0);
+  ASSERT_EQ(brickfs_volume_map(writer, 0, 1, 1), 0);
+  EXPECT_EQ(brickfs_volume_map(reader, 0, 1, 1), -EROFS);
+  EXPECT_EQ(brickfs_volume_alloc(reader, kBlock, 1), -EROFS);
+  EXPECT_EQ(brickfs_volume_free(reader, 0, 1), -EROFS);
+  EXPECT_EQ(brickfs_volume_commit(reader, nullptr, 0), -EROFS);
+  ASSERT_EQ(brickfs_volume_map(reader, 0, 1, 0), 0);
+  brickfs_notice notice = notice_of(1);
+  for (uint64_t i = 1; i < 50; ++i) {
+    ASSERT_EQ(brickfs_volume_write(writer, &i, sizeof(i), 8, nullptr), 8);
+    ASSERT_EQ(brickfs_volume_notify(writer, 1, i), 0);
+    ASSERT_EQ(brickfs_volume_wait(reader, &notice, 1, 10'000), 1);
+    uint64_t read = 0;
+    ASSERT_EQ(brickfs_volume_read(reader, &read, sizeof(read), 8, nullptr), 8);
+    EXPECT_EQ(read, i);
+    EXPECT_EQ(notice.value, i);
+  }
+  EXPECT_EQ(brickfs_volume_free(writer, 0, 1), -EBUSY);
+  EXPECT_EQ(brickfs_volume_unmap(reader, 0, 1), 0);
+  EXPECT_EQ(brickfs_volume_free(writer, 0, 1), 0);
+  brickfs_fs* fs = nullptr;
+  EXPECT_EQ(brickfs_fs_open(source().c_str(), "follow", &fs), -EINVAL);
+  EXPECT_NE(std::string(brickfs_error()).find("follow"), std::string::npos);
+}
+
+TEST_F(LibraryNotices, WhatARestartedBrickForgotIsLearnt) {
+  const OpenVolume writer(source(), nullptr);
+  const OpenVolume reader(source(), "follow");
+  brickfs_notice notices[2] = {notice_of(1), notice_of(2)};
+  ASSERT_EQ(brickfs_volume_notify(writer, 1, 5), 0);
+  ASSERT_EQ(brickfs_volume_wait(reader, notices, 2, -1), 1);
+  std::thread restarting([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    brick_.restart();
+  });
+  EXPECT_EQ(brickfs_volume_wait(reader, notices, 2, -1), -ENOTCONN);
+  restarting.join();
+  EXPECT_EQ(brickfs_volume_reopen(reader), 1);
+  EXPECT_EQ(brickfs_volume_notify(writer, 2, 7), -ENOTCONN);
+  EXPECT_EQ(brickfs_volume_reopen(writer), 1);
+  ASSERT_EQ(brickfs_volume_notify(writer, 2, 7), 0);
+  ASSERT_EQ(brickfs_volume_wait(reader, notices, 2, -1), 2);
+  EXPECT_EQ(notices[0].news, BRICKFS_NEWS_UNKNOWN);
+  EXPECT_EQ(notices[0].count, 0u);
+  EXPECT_EQ(notices[1].news, 1u);
+  EXPECT_EQ(brickfs_volume_wait(reader, notices, 2, 0), 0);
+  ASSERT_EQ(brickfs_volume_notify(writer, 1, 6), 0);
+  ASSERT_EQ(brickfs_volume_wait(reader, notices, 2, -1), 1);
+  EXPECT_EQ(notices[0].news, 1u);
+  EXPECT_EQ(notices[0].value, 6u);
+}
+
+TEST_F(LibraryNotices, SoManyWaitAtATime) {
+  const OpenVolume volume(source(), "follow");
+  std::vector<std::thread> waiters;
+  std::atomic<int> woken{0};
+  for (int i = 0; i < 8; ++i) {
+    waiters.emplace_back([&] {
+      brickfs_notice notice = notice_of(1);
+      int result = 0;
+      while ((result = brickfs_volume_wait(volume, &notice, 1, -1)) == -EUSERS) std::this_thread::yield();
+      woken += result;
+    });
+  }
+  brickfs_notice other = notice_of(2);
+  int code = 0;
+  for (int i = 0; i < 500 && code == 0; ++i) code = brickfs_volume_wait(volume, &other, 1, 10);
+  EXPECT_EQ(code, -EUSERS);
+  ASSERT_EQ(brickfs_volume_notify(volume, 1, 1), 0);
+  for (std::thread& waiter : waiters) waiter.join();
+  EXPECT_EQ(woken.load(), 8);
+  EXPECT_EQ(brickfs_volume_wait(volume, &other, 1, 10), 0);
 }
 
 }  // namespace

@@ -11,13 +11,18 @@ start_brick tcp 256M
 
 expect() { local text=$1; shift; [ "$("$@" 2>&1)" = "$text" ] || die "$*: $("$@" 2>&1 | tail -n 3)"; }
 say "by pkg-config"
-cc -std=c11 -Wall -Wextra -Wpedantic -Werror -o "$WORK/files" "$root/fs/library/examples/files.c" $(pkg-config --cflags --libs brickfs)
-cc -std=c11 -Wall -Wextra -Wpedantic -Werror -o "$WORK/blocks" "$root/fs/library/examples/blocks.c" $(pkg-config --cflags --libs brickfs)
+for example in files blocks notify; do
+  cc -std=c11 -Wall -Wextra -Wpedantic -Werror -o "$WORK/$example" "$root/fs/library/examples/$example.c" $(pkg-config --cflags --libs brickfs)
+done
 printf '#include <brickfs.h>\nint main() { return *brickfs_version() == 0; }\n' >"$WORK/plain.cc"
 c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -o "$WORK/plain" "$WORK/plain.cc" $(pkg-config --cflags --libs brickfs)
 "$WORK/plain" || die "no version"
 for source in memory:64M "$SOURCE"; do expect "hello, brick" "$WORK/files" "$source"; done
 expect "the last counter is 63" "$WORK/blocks" memory:64M
+"$WORK/notify" "$SOURCE" read 3 >"$WORK/words" & BACKGROUND_PIDS+=($!)
+timeout 20 "$WORK/notify" "$SOURCE" write one two "and three" || die "the example of notifications does not write"
+wait "${BACKGROUND_PIDS[-1]}" || die "the example of notifications does not read"
+expect "$(printf 'one\ntwo\nand three')" cat "$WORK/words"
 say "by CMake's package"
 cmake -S "$root/fs/library/examples" -B "$WORK/cmake" -DCMAKE_PREFIX_PATH="$prefix" >"$WORK/cmake.log" 2>&1 || { cat "$WORK/cmake.log"; die "find_package fails"; }
 cmake --build "$WORK/cmake" >>"$WORK/cmake.log" 2>&1 || { cat "$WORK/cmake.log"; die "the build fails"; }

@@ -203,6 +203,22 @@ class Blocks(unittest.TestCase):
             volume.unmap(0, 2)
             volume.free(0, 2)
 
+    def test_notifications(self):
+        with brickfs.Volume("memory:16M") as volume:
+            first, second = brickfs.Notice(1), brickfs.Notice(2)
+            self.assertEqual(volume.wait([first, second], timeout=0.3), [])
+            threading.Timer(0.3, volume.notify, (2, 20)).start()
+            self.assertEqual(volume.wait([first, second]), [second])
+            self.assertEqual((second.tag, second.value, second.news, second.count), (2, 20, 1, 1))
+            for value in 21, 22:
+                volume.notify(2, value)
+            volume.notify(1)
+            self.assertEqual(volume.wait([first, second], 5), [first, second])
+            self.assertEqual((second.value, second.news, first.news), (22, 2, 1))
+            self.assertEqual(volume.wait([first, second], 0), [])
+            with self.assertRaises(OSError):
+                volume.wait([], 0)
+
 
 class Spec(unittest.TestCase):
     def test_fsspec(self):

@@ -131,6 +131,24 @@ TEST(GrowingAnswers, OneShorterThanEverIsNonsense) {
   EXPECT_EQ(other.connect()->open(observer(), nullptr).code(), EPROTO);
 }
 
+TEST(GrowingAnswers, AnOlderBrickIsNotAskedForNotifications) {
+  const auto age = AgedBrick::Age{
+      3, 3, [](const auto& answer) { return wire::encode(wire::grown_bytes_of(answer, 3)); }, stat_body()};
+  const AgedBrick brick(age);
+  const auto client = brick.connect();
+  const auto session = client->open(observer(), nullptr);
+  ASSERT_EQ(session.code(), 0);
+  EXPECT_FALSE(session->notifications);
+  EXPECT_EQ(client->notify(1, 2).code(), EOPNOTSUPP);
+  const calls::Seen seen{.tag = 1};
+  EXPECT_EQ(client->wait_for_notices(std::span(&seen, 1), 1s).code(), EOPNOTSUPP);
+  EXPECT_EQ(client->stat().code(), 0);  // the session goes on
+  const AgedBrick other(age);
+  OpenRequest follower = observer();
+  follower.mode = OpenMode::kFollow;
+  EXPECT_EQ(other.connect()->open(follower, nullptr).code(), EOPNOTSUPP);
+}
+
 // Else whoever is between the two could have them do without what both know.
 TEST(GrowingAnswers, ChangedFeaturesAreFoundOut) {
   const AgedBrick brick({0, 1, [](const auto& answer) { return wire::encode(wire::grown_bytes_of(answer, 0)); }, {}});

@@ -23,7 +23,9 @@ std::vector<calls::Request> every_request() {
           calls::Close{},
           calls::Lane{},
           calls::Detach{5},
-          calls::Keys{3, 7}};
+          calls::Keys{3, 7},
+          calls::Notify{5, 6},
+          calls::Wait{std::chrono::milliseconds(7), {{1, 2, 3}, {4, 5, 6}}}};
 }
 
 TEST(Wire, EveryRequestComesBackAsItWas) {
@@ -65,7 +67,7 @@ TEST(Wire, MalformedOpenIsRefused) {
   bad.client = 0;
   EXPECT_EQ(wire::from_call(bad).code(), EPROTO);
   bad = good;
-  bad.mode = 4;
+  bad.mode = 5;
   EXPECT_EQ(wire::from_call(bad).code(), EPROTO);
   bad = good;
   bad.flags = 2;
@@ -184,6 +186,20 @@ TEST(Wire, StatKeepsItsFields) {
   back = decode();
   ASSERT_TRUE(back.ok() && back->holder);
   EXPECT_TRUE(back->holder_away);
+}
+
+TEST(Wire, NoticesAreOfEachTagThatWasAskedFor) {
+  const calls::Request asked = calls::Wait{std::chrono::milliseconds(1), {{.tag = 1}, {.tag = 2}}};
+  const auto answer = calls::decode_answer(asked, calls::encode(calls::Notices{{{1, 2, 3}, {4, 5, 6}}}));
+  ASSERT_TRUE(answer.ok());
+  const auto& told = std::get<calls::Notices>(*answer).notices;
+  EXPECT_EQ(told[1].origin, 4u);
+  EXPECT_EQ(told[1].count, 5u);
+  EXPECT_EQ(told[1].value, 6u);
+  EXPECT_EQ(calls::decode_answer(asked, calls::encode(calls::Notices{{{1, 2, 3}}})).code(), EPROTO);
+  EXPECT_EQ(calls::decode_request(calls::Kind::kWait, std::vector<std::byte>(8 + 24 * (limits::kTagsPerWait + 1))).code(),
+            EPROTO);
+  EXPECT_EQ(calls::check(calls::Wait{}).code(), EINVAL);
 }
 
 TEST(Wire, AnyBytesAreDecodedOrRefused) {

@@ -78,6 +78,8 @@ const char* mode_name(OpenMode mode) {
       return "reads";
     case OpenMode::kObserve:
       return "observes";
+    case OpenMode::kFollow:
+      return "follows";
   }
   return "";
 }

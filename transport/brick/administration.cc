@@ -68,7 +68,7 @@ Result<ClientStatus> from_record(const wire::ClientRecord& record) {
   client.volume = TRY(wire::get_text(record.volume));
   if (!is_volume_name(client.volume)) return Error(EPROTO, "a client without a volume");
   client.mode = OpenMode{record.mode};
-  if (client.mode < OpenMode::kExclusive || client.mode > OpenMode::kObserve) return Error(EPROTO, "unknown mode");
+  if (client.mode < OpenMode::kExclusive || client.mode > OpenMode::kFollow) return Error(EPROTO, "unknown mode");
   client.holder = TRY(wire::from_record(record.holder));
   client.calls = record.calls;
   client.commits = record.commits;

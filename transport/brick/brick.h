@@ -36,6 +36,7 @@ enum class OpenMode : uint32_t {
   kExclusive = 1,  // the one holder: every call
   kReadOnly = 2,   // one of many; map for reading, list, stat. Excludes an exclusive holder
   kObserve = 3,    // no lease at all: list and stat only
+  kFollow = 4,     // no lease, beside whoever writes: map for reading, list, stat, notifications
 };
 
 struct OpenRequest {
@@ -62,6 +63,7 @@ struct Session {
   uint64_t suspect_blocks = 0;
   uint16_t tcp_port = 0;                             // where the brick listens on TCP too; 0: nowhere
   std::chrono::milliseconds lease = limits::kLease;  // a client not heard of for so long is cut off
+  bool notifications = false;  // the brick knows them. Not told by the brick, but greeted with
   // The client's side, for people: "tcp", "rdma (mlx5_0)", "tcp, redirected: ...". Not told by the brick.
   std::string transport;
 };
@@ -176,6 +178,7 @@ class Brick : public Callee {
   // EBUSY, with `holder` filled in if not null. A holder whose connections are gone does not hold others up.
   // EACCES: wrong or missing secret. EKEYREJECTED: refused by what cannot prove that it knows the secret. EUSERS: too
   // many sessions. ENOENT: no such volume. ESTALE: resume came too late. EIDRM: the volume to resume was removed.
+  // EOPNOTSUPP: the brick is older than OpenMode::kFollow.
   // ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT: no brick there. Never takes longer than the connect + handshake timeouts.
   virtual Result<Session> open(const OpenRequest& request, Holder* holder) = 0;
   // Gives the lease up and ends the session. Unmaps everything. Commits nothing.

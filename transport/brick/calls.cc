@@ -48,6 +48,11 @@ Bytes body_of(const Commit& call) {
   return bytes_of_all(records);
 }
 Bytes body_of(const Detach& call) { return wire::encode(bytes_of(wire::DetachCall{call.lanes, 0})); }
+Bytes body_of(const Notify& call) { return wire::encode(bytes_of(wire::NotifyCall{call.tag, call.value})); }
+Bytes body_of(const Wait& call) {
+  const wire::WaitCall head{static_cast<uint32_t>(call.patience.count()), 0};
+  return wire::encode(bytes_of(head), std::as_bytes(std::span(call.seen)));
+}
 Bytes body_of(const Keys& call) { return wire::encode(bytes_of(wire::KeysCall{call.lane, call.after})); }
 
 template <typename Ranged>
@@ -75,6 +80,16 @@ Result<Request> decode_keys(Body body) {
   const auto call = TRY(decode<wire::KeysCall>(body));
   if (call.lane >= limits::kLanesPerSession) return Error(EPROTO, "no such lane");
   return Request(Keys{call.lane, call.after});
+}
+Result<Request> decode_notify(Body body) {
+  const auto call = TRY(decode<wire::NotifyCall>(body));
+  return Request(Notify{call.tag, call.value});
+}
+Result<Request> decode_wait(Body body) {
+  if (body.size() < sizeof(wire::WaitCall)) return Error(EPROTO, "frame has the wrong length");
+  const auto head = load<wire::WaitCall>(body);
+  return Request(Wait{std::chrono::milliseconds(head.patience_ms),
+                      TRY(decode_array<Seen>(body.subspan(sizeof(head)), limits::kTagsPerWait))});
 }
 
 // --- answers
@@ -123,6 +138,7 @@ std::vector<std::byte> body_of(const BrickStat& stat) {
 
 Bytes body_of(const LaneOffer& offer) { return wire::encode(bytes_of(wire::LaneAnswer{offer.lane, 0, offer.ticket})); }
 Bytes body_of(const KeyPage& page) { return bytes_of_all(page.keys); }
+Bytes body_of(const Notices& told) { return bytes_of_all(told.notices); }
 
 Result<Done> answer_to(const auto&, Body) { return Done{}; }
 
@@ -199,13 +215,22 @@ Result<LaneOffer> answer_to(const Lane&, Body body) {
 
 Result<KeyPage> answer_to(const Keys&, Body body) { return KeyPage{TRY(decode_array<KeyRecord>(body, kKeysPerPage))}; }
 
+Result<Notices> answer_to(const Wait& asked, Body body) {
+  Notices told{TRY(decode_array<Notice>(body, asked.seen.size()))};
+  if (told.notices.size() != asked.seen.size()) return Error(EPROTO, "notices of other tags");
+  return told;
+}
+
 }  // namespace
 
 Kind kind_of(const Request& request) {
   return std::visit([](const auto& call) { return call.kKind; }, request);
 }
 
-bool is_of_session(const Request& request) { return kind_of(request) >= Kind::kRenew; }
+bool is_of_session(const Request& request) {
+  const Kind kind = kind_of(request);
+  return kind >= Kind::kRenew && kind <= Kind::kKeys;
+}
 
 Status check(const Request& request) {
   return std::visit(
@@ -222,6 +247,11 @@ Status check(const Request& request) {
           [](const Commit& call) {
             return call.ranges.size() <= limits::kRangesPerCommit ? Status()
                                                                   : Error(EINVAL, "too many ranges in one commit");
+          },
+          [](const Wait& call) {
+            const bool counts = !call.seen.empty() && call.seen.size() <= limits::kTagsPerWait;
+            const bool lasts = call.patience.count() >= 0 && call.patience <= limits::kWaitMost;
+            return counts && lasts ? Status() : Error(EINVAL, "no valid wait");
           },
           [](const auto&) { return Status(); },
       },
@@ -275,6 +305,10 @@ Result<Request> decode_request(Kind kind, Body body) {
       return Request(Detach{TRY(decode<wire::DetachCall>(body)).lanes});
     case Kind::kKeys:
       return decode_keys(body);
+    case Kind::kNotify:
+      return decode_notify(body);
+    case Kind::kWait:
+      return decode_wait(body);
     case Kind::kOpen:
     case Kind::kAttach:
     case Kind::kAdminister:

@@ -115,7 +115,17 @@ struct KeyPage {
   std::vector<KeyRecord> keys;  // ascending by id; fewer than kKeysPerPage: there are no more
 };
 
-using Answer = std::variant<Done, Mapped, ListPage, BrickStat, LaneOffer, KeyPage>;
+// What a volume remembers of a tag. `count` of 0: nothing.
+struct Notice {
+  uint64_t origin = 0;  // which counting: another when the brick has forgotten the former one; 0: there is none
+  uint64_t count = 0;   // notifications so far
+  uint64_t value = 0;   // of the last one
+};
+struct Notices {
+  std::vector<Notice> notices;  // of each tag that was asked for, in their order
+};
+
+using Answer = std::variant<Done, Mapped, ListPage, BrickStat, LaneOffer, KeyPage, Notices>;
 
 // --- requests
 
@@ -136,6 +146,8 @@ enum class Kind : uint16_t {
   kDetach = 13,
   kKeys = 14,
   kAdminister = 15,  // a connection's only call (transport/brick/administration.h)
+  kNotify = 16,
+  kWait = 17,
 };
 
 // All of them, by number, as metrics name them.
@@ -149,6 +161,7 @@ inline constexpr std::array kKinds = {
     NamedKind{Kind::kList, "list"},     NamedKind{Kind::kCommit, "commit"}, NamedKind{Kind::kStat, "stat"},
     NamedKind{Kind::kRenew, "renew"},   NamedKind{Kind::kClose, "close"},   NamedKind{Kind::kLane, "lane"},
     NamedKind{Kind::kDetach, "detach"}, NamedKind{Kind::kKeys, "keys"},     NamedKind{Kind::kAdminister, "administer"},
+    NamedKind{Kind::kNotify, "notify"}, NamedKind{Kind::kWait, "wait"},
 };
 
 // Each of the first four works on all of the range or on nothing of it. At most limits::kBlocksPerCall blocks.
@@ -200,6 +213,31 @@ struct Stat {
   using Answer = BrickStat;
 };
 
+// Notifications (docs/protocol.md, "Notifications"). EOPNOTSUPP: the brick is older than they are. EACCES: an observer.
+//
+// Tells who waits for the tag on this volume. Transfers of this session that were complete before are seen by transfers
+// that begin when the notification has been seen. The volume remembers the last value of each tag and how often there
+// was one, until the brick stops; of more than limits::kTagsPerVolume it forgets the one notified longest ago.
+struct Notify {
+  static constexpr Kind kKind = Kind::kNotify;
+  using Answer = Done;
+  uint64_t tag = 0;
+  uint64_t value = 0;
+};
+// Answered as soon as any of the tags stands otherwise than the caller has `seen` it, or after `patience`. Does not
+// hold up other calls. EUSERS: so many of this session are waited for already (limits::kWaitsPerSession).
+struct Seen {
+  uint64_t tag = 0;
+  uint64_t origin = 0;  // of the last Notice; zeros: none has been seen
+  uint64_t count = 0;
+};
+struct Wait {
+  static constexpr Kind kKind = Kind::kWait;
+  using Answer = Notices;
+  std::chrono::milliseconds patience{0};  // at most limits::kWaitMost
+  std::vector<Seen> seen;                 // 1 to limits::kTagsPerWait
+};
+
 // --- between the two ends of a session; a Brick's user does not make these
 struct Renew {
   static constexpr Kind kKind = Kind::kRenew;
@@ -228,7 +266,7 @@ struct Keys {
   uint32_t after = 0;  // ids greater than this; 0 to begin
 };
 
-using Request = std::variant<Alloc, Free, Map, Unmap, List, Commit, Stat, Renew, Close, Lane, Detach, Keys>;
+using Request = std::variant<Alloc, Free, Map, Unmap, List, Commit, Stat, Renew, Close, Lane, Detach, Keys, Notify, Wait>;
 
 Kind kind_of(const Request& request);
 // Not of a Brick's user.
@@ -281,6 +319,11 @@ class Callee {
   Result<ListPage> list(BlockAddress cursor) { return ask(calls::List{cursor}); }
   Status commit(std::span<const CommitRange> ranges) { return status(calls::Commit{{ranges.begin(), ranges.end()}}); }
   Result<BrickStat> stat() { return ask(calls::Stat{}); }
+  Status notify(uint64_t tag, uint64_t value) { return status(calls::Notify{tag, value}); }
+  Result<std::vector<calls::Notice>> wait_for_notices(std::span<const calls::Seen> seen,
+                                                      std::chrono::milliseconds patience) {
+    return TRY(ask(calls::Wait{patience, {seen.begin(), seen.end()}})).notices;
+  }
 
   template <typename Asked>
   Result<typename Asked::Answer> ask(Asked asked) {

@@ -47,7 +47,7 @@ OpenCall to_call(const OpenRequest& request) {
 
 Result<OpenRequest> from_call(const OpenCall& call) {
   if (call.client == 0 || call.mode < static_cast<uint32_t>(OpenMode::kExclusive) ||
-      call.mode > static_cast<uint32_t>(OpenMode::kObserve) || (call.flags & ~kOpenSteal) != 0) {
+      call.mode > static_cast<uint32_t>(OpenMode::kFollow) || (call.flags & ~kOpenSteal) != 0) {
     return Error(EPROTO, "malformed OPEN");
   }
   OpenRequest request;

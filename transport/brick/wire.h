@@ -25,7 +25,8 @@ constexpr uint16_t kVersion = 3;
 // Bits for what may be added; both ends use those that both name.
 constexpr uint64_t kGrowingAnswers = 1;  // answers may be longer than kLeastBytes
 constexpr uint64_t kAdministration = 2;  // ADMINISTER is known
-constexpr uint64_t kFeatures = kGrowingAnswers | kAdministration;
+constexpr uint64_t kNotifications = 4;   // NOTIFY, WAIT and sessions that follow are known
+constexpr uint64_t kFeatures = kGrowingAnswers | kAdministration | kNotifications;
 
 // docs/protocol.md, "Greeting"
 struct Hello {
@@ -201,6 +202,21 @@ struct KeysCall {
   uint32_t after = 0;
 };
 static_assert(sizeof(KeysCall) == 8);
+
+// docs/protocol.md, "Notifications". WAIT has calls::Seen behind its head; the answer is an array of calls::Notice.
+struct NotifyCall {
+  uint64_t tag = 0;
+  uint64_t value = 0;
+};
+static_assert(sizeof(NotifyCall) == 16);
+
+struct WaitCall {
+  uint32_t patience_ms = 0;
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(WaitCall) == 8);
+static_assert(sizeof(calls::Seen) == 24 && offsetof(calls::Seen, count) == 16);
+static_assert(sizeof(calls::Notice) == 24 && offsetof(calls::Notice, value) == 16);
 static_assert(sizeof(calls::KeyRecord) == 8);  // the answer to KEYS is an array of these
 static_assert(calls::kKeysPerPage * sizeof(calls::KeyRecord) <= kBodyBytes);
 

@@ -41,10 +41,16 @@ Result<AdminAnswer> refused_answer(const Secret& secret, const Nonces& nonces, c
 
 Result<Opened> open_session(Channel& channel, const Nonces& nonces, const Secret& secret, const OpenRequest& request,
                             Holder* holder, Deadline deadline) {
+  const bool notifications = (nonces.features() & wire::kNotifications) != 0;
+  if (request.mode == OpenMode::kFollow && !notifications) {
+    return Error(EOPNOTSUPP, "the brick is older than sessions that follow");
+  }
   const auto body = TRY(introduce(channel, nonces, secret, wire::Kind::kOpen, wire::to_call(request),
                                   wire::kOpenPurpose, wire::kOpenedPurpose, holder, deadline));
   const auto answer = TRY(wire::decode_grown<wire::OpenAnswer>(body));
-  return Opened{TRY(wire::from_answer(answer)), answer.token};
+  Opened opened{TRY(wire::from_answer(answer)), answer.token};
+  opened.session.notifications = notifications;
+  return opened;
 }
 
 Status attach(Channel& channel, const Nonces& nonces, const Secret& secret, const wire::Token& token, wire::Role role,

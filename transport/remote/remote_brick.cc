@@ -54,7 +54,10 @@ Result<calls::Answer> RemoteBrick::call(const calls::Request& request) {
   if (calls::is_of_session(request)) return Error(EINVAL, "a call of the two ends of a session");
   const Use link(link_);
   if (!link) return no_session();
-  auto answer = link->call(request);
+  const auto* const wait = std::get_if<calls::Wait>(&request);
+  if ((wait != nullptr || std::holds_alternative<calls::Notify>(request)) && !link->session().notifications)
+    return Error(EOPNOTSUPP, "the brick is older than notifications");
+  auto answer = wait != nullptr ? link->wait_for_notices(*wait) : link->call(request);
   if (!answer.ok()) return answer;
   if (auto* const stat = std::get_if<BrickStat>(&*answer)) stat->transport = link->describe();
   return answer;

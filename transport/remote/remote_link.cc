@@ -28,12 +28,16 @@ Result<calls::Answer> RemoteLink::ask(const calls::Request& request) {
     lose(reply.error());
     return before.value_or(reply.error());
   }
-  if (reply->status != 0) {
-    const Error error = calls::explain(reply->status);
+  return answer_in(request, *reply);
+}
+
+Result<calls::Answer> RemoteLink::answer_in(const calls::Request& request, const Reply& reply) {
+  if (reply.status != 0) {
+    const Error error = calls::explain(reply.status);
     if (error.is(ENOTCONN)) lose(error);
     return error;
   }
-  auto answer = calls::decode_answer(request, reply->body);
+  auto answer = calls::decode_answer(request, reply.body);
   if (!answer.ok()) lose(answer.error());
   return answer;
 }
@@ -91,6 +95,7 @@ void RemoteLink::lose(Error error) {
     lost_ = Error(ENOTCONN, error.what());
   }
   cut();
+  cut_waits();
   wake_keeper();
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -40,6 +41,9 @@ class RemoteLink {
   virtual std::string describe() const = 0;
 
   virtual Result<calls::Answer> call(const calls::Request& request) { return ask(request); }
+  // On a connection of its own, so that it holds up nothing. A brick that does not answer is waited for no longer than
+  // it was given, and a moment: ETIMEDOUT.
+  Result<calls::Answer> wait_for_notices(const calls::Wait& request);
   virtual void submit(Batch& batch) = 0;
   virtual void wait(const Batch& batch) = 0;
   // Of the brick's process, whatever its memory does.
@@ -90,13 +94,28 @@ class RemoteLink {
   virtual std::shared_ptr<CallChannel> calls() const = 0;
   // What was written is visible to the brick.
   virtual Status flush() { return {}; }
-  // The session is lost: every connection is shut down. Once.
+  // One more connection for calls.
+  virtual Result<std::unique_ptr<Channel>> attach_calls(Deadline latest) = 0;
+  // The session is lost: every connection is shut down, but those of waits. Once.
   virtual void cut() = 0;
   // The keeper: until something happens or it is time; sees to lost connections.
   virtual void watch(Deadline until) = 0;
   // Asks the brick for a sign of life on each connection that needs one.
   virtual void renew() = 0;
+  Result<calls::Answer> answer_in(const calls::Request& request, const Reply& reply);
   void keep_alive();
+
+  // Of a wait, one after the other (remote_wait.cc).
+  struct WaitPlace {
+    std::shared_ptr<CallChannel> channel;  // null: not connected
+    bool taken = false;
+  };
+  Result<WaitPlace*> take_wait_place();
+  void give_wait_place(WaitPlace& place);
+  Result<std::shared_ptr<CallChannel>> connect_wait(WaitPlace& place, Deadline until);
+  Result<Reply> carry_wait(WaitPlace& place, calls::Wait request);
+  void drop_wait_channel(WaitPlace& place);
+  void cut_waits();
 
   const Session session_;
   const std::function<void(Error)> on_lost_;
@@ -107,6 +126,7 @@ class RemoteLink {
   mutable Mutex mutex_;
   std::optional<Error> lost_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::array<WaitPlace, limits::kWaitsPerSession> waits_ ABSL_GUARDED_BY(mutex_);
 
   std::thread keeper_;
 };

@@ -56,6 +56,10 @@ Result<std::unique_ptr<TcpChannel>> Link::attach_one(wire::Role role, Deadline l
   return std::move(greeted.channel);
 }
 
+Result<std::unique_ptr<Channel>> Link::attach_calls(Deadline latest) {
+  return std::unique_ptr<Channel>(TRY(attach_one(wire::Role::kCalls, latest)));
+}
+
 Status Link::attach_first(Deadline latest) {
   commits_ = std::make_unique<CallChannel>(TRY(attach_one(wire::Role::kCalls, latest)));
   return add_channel(latest);

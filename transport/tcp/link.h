@@ -48,6 +48,7 @@ class Link final : public RemoteLink {
 
   Link(Session session, Peer peer, std::unique_ptr<TcpChannel> calls, std::function<void(Error)> on_lost);
   Result<std::unique_ptr<TcpChannel>> attach_one(wire::Role role, Deadline latest) const;
+  Result<std::unique_ptr<Channel>> attach_calls(Deadline latest) override;
   Status attach_first(Deadline latest);
   Status add_channel(Deadline latest);
   void add_channel_if_wanted();

@@ -97,13 +97,16 @@ Result<calls::Answer> Link::call(const calls::Request& request) {
                         [&](const calls::Map&) { return map(request); },
                         [&](const calls::Unmap& call) { return revoke(request, call.blocks); },
                         [&](const calls::Free& call) { return revoke(request, call.blocks); },
-                        [&](const calls::Commit&) -> Result<calls::Answer> {
-                          TRY(flush());
-                          return ask(request);
-                        },
+                        [&](const calls::Commit&) { return ask_flushed(request); },
+                        [&](const calls::Notify&) { return ask_flushed(request); },
                         [&](const auto&) { return ask(request); },
                     },
                     request);
+}
+
+Result<calls::Answer> Link::ask_flushed(const calls::Request& request) {
+  TRY(flush());
+  return ask(request);
 }
 
 Result<calls::Answer> Link::map(const calls::Request& request) {

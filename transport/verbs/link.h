@@ -69,11 +69,13 @@ class Link final : public RemoteLink {
   Rails rails() const;
   std::shared_ptr<Rail> live_rail() const;  // null: none
 
+  Result<calls::Answer> ask_flushed(const calls::Request& request);
   Result<calls::Answer> map(const calls::Request& request);
   // No transfer uses the handles any more, and what was written through them is visible to the brick.
   Result<calls::Answer> revoke(const calls::Request& request, BlockRange blocks);
   Result<Reply> carry(const calls::Request& request, std::chrono::milliseconds timeout) override;
   std::shared_ptr<CallChannel> calls() const override;
+  Result<std::unique_ptr<Channel>> attach_calls(Deadline latest) override;
   Status flush() override;
   void cut() override;
   void watch(Deadline until) override;

@@ -35,6 +35,12 @@ Result<std::unique_ptr<MessageChannel>> Link::attach_one(const HostPort& address
   return std::move(greeted.channel);
 }
 
+Result<std::unique_ptr<Channel>> Link::attach_calls(Deadline latest) {
+  const auto rail = live_rail();
+  if (!rail) return Error(ENOTCONN, "the connection to the brick is gone");
+  return std::unique_ptr<Channel>(TRY(attach_one(rail->address, wire::Role::kCalls, latest)));
+}
+
 // By way of the rail's own connection for calls.
 template <typename Call>
 Result<typename Call::Answer> Link::ask_on(CallChannel& channel, const Call& call, std::chrono::milliseconds patience) {

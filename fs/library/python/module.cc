@@ -7,11 +7,15 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +24,8 @@
 namespace py = pybind11;
 
 namespace {
+
+constexpr double kPiece = 0.2;  // seconds, of a wait that Python's signals end
 
 [[noreturn]] void raise(int64_t code, const std::string& about = {}) {
   errno = static_cast<int>(-code);
@@ -396,6 +402,41 @@ auto on_blocks(int (*call)(brickfs_volume*, Arguments...)) {
   };
 }
 
+// Those that have news. In pieces, so that signals of Python (a KeyboardInterrupt) end it.
+py::list wait_for_news(const Volume& self, const py::list& notices, const std::optional<double>& timeout) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  std::vector<brickfs_notice> all;
+  for (const auto& notice : notices) all.push_back(notice.cast<brickfs_notice>());
+  py::list with_news;
+  while (true) {
+    const double left = timeout ? *timeout - std::chrono::duration<double>(Clock::now() - begin).count() : kPiece;
+    const int milliseconds = static_cast<int>(std::ceil(std::clamp(left, 0.0, kPiece) * 1000));
+    const int64_t count = wait_for([&, volume = self.get()] {
+      return brickfs_volume_wait(volume, all.data(), static_cast<unsigned>(all.size()), milliseconds);
+    });
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    if (count == 0 && left > 0) continue;
+    for (size_t i = 0; i < all.size(); ++i) {
+      notices[i].cast<brickfs_notice&>() = all[i];
+      if (all[i].news != 0) with_news.append(notices[i]);
+    }
+    return with_news;
+  }
+}
+
+void define_notice(py::module_& module) {
+  py::class_<brickfs_notice>(module, "Notice", "What is known of a tag; kept from wait to wait.")
+      .def(py::init([](uint64_t tag) { return brickfs_notice{tag, 0, 0, 0, 0}; }), py::arg("tag"))
+      .def_readonly("tag", &brickfs_notice::tag)
+      .def_readonly("value", &brickfs_notice::value)
+      .def_readonly("count", &brickfs_notice::count)
+      .def_property_readonly("news", [](const brickfs_notice& notice) -> py::object {
+        if (notice.news == BRICKFS_NEWS_UNKNOWN) return py::none();
+        return py::int_(notice.news);
+      });
+}
+
 void define_volume(py::module_& module) {
   py::class_<Volume, std::shared_ptr<Volume>>(module, "Volume", "Blocks of a volume, by address and count.")
       .def(py::init(&open_volume), py::arg("source"), py::arg("options") = "")
@@ -420,6 +461,8 @@ void define_volume(py::module_& module) {
              for (const auto& [address, bytes] : named) ranges.push_back({address, bytes});
              wait_for([&, volume = self.get()] { return brickfs_volume_commit(volume, ranges.data(), ranges.size()); });
            })
+      .def("notify", on_blocks(brickfs_volume_notify), py::arg("tag"), py::arg("value") = 0)
+      .def("wait", wait_for_news, py::arg("notices"), py::arg("timeout") = py::none())
       .def("list",
            [](const Volume& self) {
              std::vector<std::pair<uint64_t, uint64_t>> all;
@@ -444,6 +487,7 @@ PYBIND11_MODULE(_brickfs, module) {
   define_buffer(module);
   define_file(module);
   define_fs(module);
+  define_notice(module);
   define_volume(module);
   module.def("open_fs", open_fs);
   module.def("version", brickfs_version);

@@ -13,9 +13,9 @@ import os
 import stat as _stat
 
 from . import _brickfs
-from ._brickfs import BLOCK_BYTES, Buffer, Volume
+from ._brickfs import BLOCK_BYTES, Buffer, Notice, Volume
 
-__all__ = ["BLOCK_BYTES", "Buffer", "BufferedFile", "File", "FileSystem", "Volume"]
+__all__ = ["BLOCK_BYTES", "Buffer", "BufferedFile", "File", "FileSystem", "Notice", "Volume"]
 __version__ = _brickfs.version()
 
 _COPY_BYTES = 1 << 24
