@@ -181,8 +181,9 @@ bool Connection::serve_one(PeerSession& session) {
   };
   const auto begin = steady_clock::now();
   const auto result = run();
-  common_.counters.call(kind, steady_clock::now() - begin, !result.ok());
-  if (kind != Kind::kWait) server.touch();  // which says nothing of the client while it lasts
+  const bool waited = kind == Kind::kWait;  // for others, whatever the client and the brick do meanwhile
+  common_.counters.call(kind, waited ? steady_clock::duration() : steady_clock::now() - begin, !result.ok());
+  if (!waited) server.touch();
   if (result.code() == ESTALE) return false;  // a session that ends is cut off, and says nothing any more
   const Status sent = result.ok() ? answer(*message, 0, calls::encode(*result)) : answer(*message, result.code());
   if (!sent.ok()) return false;

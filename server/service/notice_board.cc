@@ -39,8 +39,7 @@ void NoticeBoard::notify(uint64_t tag, uint64_t value) {
 
 // Who waits for it learns that it may have missed something.
 void NoticeBoard::forget_oldest() {
-  const auto oldest =
-      std::ranges::min_element(entries_, {}, [](const auto& tagged) { return tagged.second.last; });
+  const auto oldest = std::ranges::min_element(entries_, {}, [](const auto& tagged) { return tagged.second.last; });
   const uint64_t tag = oldest->first;
   entries_.erase(oldest);
   wake(tag);

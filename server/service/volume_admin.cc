@@ -219,8 +219,8 @@ VolumeStatus VolumeTable::status_of(const Volume& volume) const {
     status.holder = away_holder(volume);
     status.holder_away = true;
   }
-  status.readers = static_cast<uint32_t>(count_of(volume.holders, OpenMode::kReadOnly) +
-                                         count_of(volume.guests, OpenMode::kFollow));
+  status.readers =
+      static_cast<uint32_t>(count_of(volume.holders, OpenMode::kReadOnly) + count_of(volume.guests, OpenMode::kFollow));
   status.observers = static_cast<uint32_t>(count_of(volume.guests, OpenMode::kObserve));
   status.is_configured = volume.is_configured;
   status.size_is_configured = volume.size_is_configured;

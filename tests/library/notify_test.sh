@@ -40,6 +40,7 @@ killed "$writer"
 "$waits" "$SOURCE" 1 3 30000 >"$WORK/waits" & waiter=$!; BACKGROUND_PIDS+=("$waiter")
 within 10 has_lines 2 waits || die "the waiter does not see what the killed one wrote"
 reader 2 after
+within 10 has_lines 1 after || die "a reader does not see what the killed one wrote"
 writes again
 wait "$reader" || die "the reader fails"
 [ "$(cat "$WORK/after")" = $'lost\nagain' ] || die "read: $(cat "$WORK/after")"

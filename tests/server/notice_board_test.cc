@@ -35,9 +35,8 @@ TEST(NoticeBoard, TheTagNotifiedLongestAgoIsForgotten) {
   for (uint64_t tag = 0; tag < limits::kTagsPerVolume; ++tag) board.notify(tag, tag);
   board.notify(0, 1000);
   const Seen oldest = seen_of(1, look(board, 1));
-  auto waiting = std::async(std::launch::async, [&] {
-    return board.wait(std::span(&oldest, 1), steady_clock::now() + 10s, kNever).front();
-  });
+  auto waiting = std::async(
+      std::launch::async, [&] { return board.wait(std::span(&oldest, 1), steady_clock::now() + 10s, kNever).front(); });
   std::this_thread::sleep_for(20ms);
   board.notify(limits::kTagsPerVolume, 7);
   EXPECT_EQ(waiting.get().origin, 0u);  // who waits for it learns that

@@ -197,8 +197,9 @@ TEST(Wire, NoticesAreOfEachTagThatWasAskedFor) {
   EXPECT_EQ(told[1].count, 5u);
   EXPECT_EQ(told[1].value, 6u);
   EXPECT_EQ(calls::decode_answer(asked, calls::encode(calls::Notices{{{1, 2, 3}}})).code(), EPROTO);
-  EXPECT_EQ(calls::decode_request(calls::Kind::kWait, std::vector<std::byte>(8 + 24 * (limits::kTagsPerWait + 1))).code(),
-            EPROTO);
+  EXPECT_EQ(
+      calls::decode_request(calls::Kind::kWait, std::vector<std::byte>(8 + 24 * (limits::kTagsPerWait + 1))).code(),
+      EPROTO);
   EXPECT_EQ(calls::check(calls::Wait{}).code(), EINVAL);
 }
 

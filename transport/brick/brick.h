@@ -63,7 +63,7 @@ struct Session {
   uint64_t suspect_blocks = 0;
   uint16_t tcp_port = 0;                             // where the brick listens on TCP too; 0: nowhere
   std::chrono::milliseconds lease = limits::kLease;  // a client not heard of for so long is cut off
-  bool notifications = false;  // the brick knows them. Not told by the brick, but greeted with
+  bool notifications = false;                        // the brick knows them. Not told by the brick, but greeted with
   // The client's side, for people: "tcp", "rdma (mlx5_0)", "tcp, redirected: ...". Not told by the brick.
   std::string transport;
 };

@@ -266,7 +266,8 @@ struct Keys {
   uint32_t after = 0;  // ids greater than this; 0 to begin
 };
 
-using Request = std::variant<Alloc, Free, Map, Unmap, List, Commit, Stat, Renew, Close, Lane, Detach, Keys, Notify, Wait>;
+using Request =
+    std::variant<Alloc, Free, Map, Unmap, List, Commit, Stat, Renew, Close, Lane, Detach, Keys, Notify, Wait>;
 
 Kind kind_of(const Request& request);
 // Not of a Brick's user.

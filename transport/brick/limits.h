@@ -33,10 +33,10 @@ constexpr std::chrono::milliseconds kHandshakeTimeout{4'000};
 constexpr std::chrono::milliseconds kAdministrationTimeout{300'000};  // a large volume is removed block by block
 constexpr std::chrono::milliseconds kCallTimeout{30'000};             // a control call; commit may wait for a disk
 constexpr std::chrono::milliseconds kProgressTimeout{10'000};         // no byte of a frame under way for so long: dead
-constexpr size_t kTagsPerVolume = 1024;                // of notifications that a volume remembers
-constexpr size_t kTagsPerWait = 64;                    // waited for with one call
-constexpr size_t kWaitsPerSession = 8;                 // at a time, each on a connection
-constexpr std::chrono::milliseconds kWaitMost{10'000};  // of one call; who waits longer asks again
+constexpr size_t kTagsPerVolume = 1024;                               // of notifications that a volume remembers
+constexpr size_t kTagsPerWait = 64;                                   // waited for with one call
+constexpr size_t kWaitsPerSession = 8;                                // at a time, each on a connection
+constexpr std::chrono::milliseconds kWaitMost{10'000};                // of one call; who waits longer asks again
 
 // --- data calls
 constexpr uint64_t kTransferBytes = 4 * kMiB;  // of one transfer

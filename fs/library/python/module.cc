@@ -427,7 +427,10 @@ py::list wait_for_news(const Volume& self, const py::list& notices, const std::o
 
 void define_notice(py::module_& module) {
   py::class_<brickfs_notice>(module, "Notice", "What is known of a tag; kept from wait to wait.")
-      .def(py::init([](uint64_t tag) { return brickfs_notice{tag, 0, 0, 0, 0}; }), py::arg("tag"))
+      .def(py::init([](uint64_t tag) {
+             return brickfs_notice{tag, 0, 0, 0, 0};
+           }),
+           py::arg("tag"))
       .def_readonly("tag", &brickfs_notice::tag)
       .def_readonly("value", &brickfs_notice::value)
       .def_readonly("count", &brickfs_notice::count)
