@@ -20,14 +20,22 @@ SECONDS = 2  # of each run of fio and of brickctl bench; whoever takes rows() ma
 
 
 class Raw:
-    """arguments() of brickctl bench, and number(result) of what it says."""
+    """arguments() of brickctl bench, and number(result) of what it says; the same by fio's engine for libbrickfs (by_engine)."""
 
     def __init__(self, number, direction, size, depth=1, threads=1):
         self.number = number
-        self.shape = ["--direction", direction, "--size", size, "--depth", str(depth), "--threads", str(threads)]
+        self.direction, self.size, self.depth, self.threads = direction, size, depth, threads
 
     def arguments(self):
-        return [*self.shape, "--seconds", str(SECONDS)]
+        return ["--direction", self.direction, "--size", self.size, "--depth", str(self.depth), "--threads", str(self.threads),
+                "--seconds", str(SECONDS)]
+
+    def by_engine(self, engine, source, way):
+        """At random places of blocks or files, as the rows of fio on a mount."""
+        job = run_fio([f"--ioengine=external:{engine}", f"--source={source}", f"--way={way}"], f"rand{self.direction}", self.size, self.depth,
+                      self.threads)
+        return self.number({"bytes_per_second": job["bw_bytes"], "transfers_per_second": job["iops"],
+                            "latency_us": {"p50": job["clat_ns"]["percentile"]["50.000000"] / 1e3}})
 
 
 class Row:
@@ -38,10 +46,14 @@ class Row:
 
 
 def fio(directory, rw, block, depth=1, jobs=1, direct=True, fsync=0, once=False):
-    """fio's results for the direction of `rw`: for SECONDS, or once over the file."""
-    command = ["fio", "--name=bench", f"--directory={directory}", f"--rw={rw}", f"--bs={block}", f"--size={FIO_MIB // jobs}M",
-               f"--ioengine={'psync' if depth == 1 else 'libaio'}", f"--iodepth={depth}", f"--numjobs={jobs}",
-               f"--direct={int(direct)}", f"--fsync={fsync}", "--group_reporting", "--invalidate=1", "--output-format=json"]
+    return run_fio([f"--ioengine={'psync' if depth == 1 else 'libaio'}", f"--directory={directory}", f"--direct={int(direct)}", f"--fsync={fsync}",
+                    "--invalidate=1"], rw, block, depth, jobs, once)
+
+
+def run_fio(way, rw, block, depth, jobs, once=False):
+    """fio's results for the direction of `rw`: for SECONDS, or once over the file. `way`: options that say by which way to what."""
+    command = ["fio", "--name=bench", *way, f"--rw={rw}", f"--bs={block}", f"--size={FIO_MIB // jobs}M", f"--iodepth={depth}",
+               f"--numjobs={jobs}", "--group_reporting", "--output-format=json"]
     if not once:
         command += ["--time_based", f"--runtime={SECONDS}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180)

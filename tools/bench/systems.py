@@ -185,6 +185,30 @@ class RawBrickTcp(OverTcp, RawBrick):
     name = "raw brick, tcp"
 
 
+class Library(RawBrick):
+    """The same transfers by libbrickfs, with fio's engine for it."""
+
+    packages = ("fio", "gcc", "make", "dpkg-dev")
+
+    def start(self):
+        need("fio", "cc", "make")
+        self.engine = run(os.path.join(os.path.dirname(os.path.abspath(__file__)), "fio_engine"), self.build).strip()
+        super().start()
+
+    def measure(self, row):
+        return None if row.raw is None else row.raw.by_engine(self.engine, self.url, self.way)
+
+
+class LibraryBlocksTcp(OverTcp, Library):
+    name = "library blocks, tcp"
+    way = "blocks"
+
+
+class LibraryFilesTcp(OverTcp, Library):
+    name = "library files, tcp"
+    way = "files"
+
+
 class BrickfsTcpRing(BrickfsTcp):
     name = "brickfs tcp, io_uring"
     io_uring = "on"
@@ -351,4 +375,4 @@ class Sshfs(System):
 
 
 HERE = (BrickfsRing, Brickfs, BrickfsTcpRing, BrickfsTcpWriteback, BrickfsTcp, BrickfsStriped, BrickfsCopies, Gluster, GlusterReplicated, NbdExt4, Sshfs,
-        PassThroughRing, PassThrough, RawBrickTcp, Tmpfs)
+        PassThroughRing, PassThrough, LibraryFilesTcp, LibraryBlocksTcp, RawBrickTcp, Tmpfs)
