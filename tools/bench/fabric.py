@@ -46,6 +46,16 @@ class RawBrickRdma(OverRdma, systems.RawBrick):
     name = "raw brick, rdma"
 
 
+class LibraryBlocksRdma(OverRdma, systems.Library):
+    name = "library blocks, rdma"
+    way = "blocks"
+
+
+class LibraryFilesRdma(OverRdma, systems.Library):
+    name = "library files, rdma"
+    way = "files"
+
+
 class Nfs(systems.System):
     """A tmpfs, exported `sync`."""
 
@@ -126,4 +136,4 @@ class NvmeExt4(systems.System):
             subprocess.run(["nvme", "disconnect", "-n", self.subsystem], capture_output=True, timeout=60)
 
 
-OVER_RDMA = (BrickfsRdma, BrickfsRdmaWriteback, Nfs, NvmeExt4, RawBrickRdma)
+OVER_RDMA = (BrickfsRdma, BrickfsRdmaWriteback, Nfs, NvmeExt4, LibraryFilesRdma, LibraryBlocksRdma, RawBrickRdma)

@@ -117,6 +117,7 @@ static int setup(struct thread_data* td) {
     return fail(options->source, code);
   }
   td->o.use_thread = 1;
+  if (td->o.iodepth == 1) td->flags |= (unsigned long long)FIO_SYNCIO << TD_ENG_FLAG_SHIFT; /* when latency begins */
   job->size = td->o.start_offset + td->o.size;
   const uint64_t blocks = (job->size + BRICKFS_BLOCK_BYTES - 1) / BRICKFS_BLOCK_BYTES;
   job->base = (td->thread_number - 1) * blocks * BRICKFS_BLOCK_BYTES;
