@@ -25,7 +25,9 @@ for name in "${names[@]}"; do
   mkdir "$WORK/$name"
   SOURCE=$(source_of "$name") MNT=$WORK/$name mount_brickfs
 done
-say "$volumes mounts took $(($(now_ms) - began)) ms; the map of one has $(etcdctl --endpoints "http://127.0.0.1:$ETCD_PORT" get --prefix --print-value-only /brickfs/ | grep '"places"' | head -n 1 | wc -c) bytes"
+id=$(etcdctl --endpoints "http://127.0.0.1:$ETCD_PORT" get --print-value-only /brickfs/names/v1)
+size=$(etcdctl --endpoints "http://127.0.0.1:$ETCD_PORT" get --print-value-only "/brickfs/$id/map" | wc -c)
+say "$volumes mounts took $(($(now_ms) - began)) ms; the map of one has $size bytes"
 
 # Whole blocks, so that all bricks have some; then small ones.
 work() {  # NAME ROUND
