@@ -25,12 +25,12 @@ bool NoticeBoard::is_news(std::span<const calls::Seen> seen) const {
 
 void NoticeBoard::notify(uint64_t tag, uint64_t value) {
   MutexLock lock(mutex_);
-  if (!entries_.contains(tag)) {
-    if (entries_.size() >= limits::kTagsPerVolume) forget_oldest();
-    if (next_origin_ == 0) ++next_origin_;
-    entries_[tag].notice.origin = next_origin_++;
-  }
+  if (!entries_.contains(tag) && entries_.size() >= limits::kTagsPerVolume) forget_oldest();
   Entry& entry = entries_[tag];
+  if (entry.notice.count == 0) {
+    if (next_origin_ == 0) ++next_origin_;
+    entry.notice.origin = next_origin_++;
+  }
   ++entry.notice.count;
   entry.notice.value = value;
   entry.last = ++notified_;
@@ -71,9 +71,8 @@ std::vector<calls::Notice> NoticeBoard::wait(std::span<const calls::Seen> seen, 
     notices.push_back(notice_of(one.tag));
     const auto waiting = waiting_.find(one.tag);
     if (waiting == waiting_.end()) continue;  // named twice
-    auto& waiters = waiting->second;
-    waiters.erase(std::ranges::remove(waiters, &self).begin(), waiters.end());
-    if (waiters.empty()) waiting_.erase(waiting);
+    std::erase(waiting->second, &self);
+    if (waiting->second.empty()) waiting_.erase(waiting);
   }
   return notices;
 }

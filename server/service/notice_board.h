@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/inlined_vector.h"
 #include "transport/base/mutex.h"
 #include "transport/brick/calls.h"
 
@@ -50,8 +49,8 @@ class NoticeBoard {
   Mutex mutex_;
   uint64_t next_origin_ ABSL_GUARDED_BY(mutex_);
   uint64_t notified_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::flat_hash_map<uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);                            // by tag
-  absl::flat_hash_map<uint64_t, absl::InlinedVector<Waiter*, 1>> waiting_ ABSL_GUARDED_BY(mutex_);  // by tag
+  absl::flat_hash_map<uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);                 // by tag
+  absl::flat_hash_map<uint64_t, std::vector<Waiter*>> waiting_ ABSL_GUARDED_BY(mutex_);  // by tag
 };
 
 }  // namespace brickfs

@@ -157,6 +157,11 @@ TEST_P(VolumeAdmin, RefusesWithWhatIsInTheWay) {
   EXPECT_EQ(ask(removal_of("home")), ENOTEMPTY);
   EXPECT_EQ(answer_.volumes.front().used_blocks, 2u);
   EXPECT_EQ(names(), (std::vector<std::string>{"default", "home"})) << "nothing of that has changed anything";
+  {
+    const auto follower = open("home", 3, {}, OpenMode::kFollow);
+    EXPECT_EQ(ask(removal_of("home")), EBUSY);
+    EXPECT_EQ(answer_.volumes.front().readers, 1u);
+  }
   const auto reader = open("home", 2, {}, OpenMode::kReadOnly);
   EXPECT_EQ(ask(removal_of("home")), EBUSY);
   EXPECT_EQ(answer_.volumes.front().readers, 1u);
@@ -167,16 +172,19 @@ TEST_P(VolumeAdmin, ForceCutsTheHolderOffAndFreesTheBlocks) {
   ASSERT_EQ(ask(creation_of("home")), 0);
   const auto session = open("home");
   const auto observer = open("home", 3, {}, OpenMode::kObserve);
+  const auto follower = open("home", 4, {}, OpenMode::kFollow);
   ASSERT_TRUE((*session)->alloc(kTwo).ok());
+  ASSERT_TRUE((*follower)->map(kTwo, Access::kRead).ok());
   const auto handles = (*session)->map(kTwo, Access::kReadWrite);
   ASSERT_TRUE(handles.ok());
   EXPECT_EQ(status("home").resident_blocks, 2u);
   EXPECT_EQ(used_by_all(), 2u);
   ASSERT_EQ(ask(removal_of("home", true)), 0);
-  EXPECT_EQ(cuts_, 2);
+  EXPECT_EQ(cuts_, 3);
   EXPECT_EQ((*session)->alloc({BlockAddress{1 << 30}, 1}).code(), ESTALE);
   EXPECT_FALSE((*session)->pin(handles->front().remote_key, handles->front().remote_address, 1, Access::kRead).ok());
   EXPECT_FALSE((*observer)->stat().ok());
+  EXPECT_FALSE((*follower)->notify(1, 1).ok());
   EXPECT_EQ(used_by_all(), 0u);
   EXPECT_EQ(open("home", 1, (*session)->description().epoch).code(), EIDRM) << "he learns why";
   EXPECT_EQ(open("home", 2).code(), ENOENT);
