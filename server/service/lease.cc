@@ -106,8 +106,13 @@ Result<std::shared_ptr<ServerSession>> VolumeTable::open(const OpenRequest& requ
   if (shut_) return Error(ECONNREFUSED, "the brick is stopping");
   if (!found.ok() || (*found)->going) return no_volume(request);
   Volume& volume = **found;
-  if (request.mode == OpenMode::kObserve || request.mode == OpenMode::kFollow)
-    return open_guest(volume, request, std::move(peer), lock);
+  if (request.mode == OpenMode::kObserve || request.mode == OpenMode::kFollow) {
+    Sessions former;
+    auto guest = TRY(add_guest(volume, request, std::move(peer), former));
+    lock.unlock();
+    fence_all(former);
+    return guest;
+  }
   TRY(check_resume(volume, request));
   TRY(check_kept(volume, request, holder));
   const Sessions victims = TRY(find_victims(volume, request, holder));
@@ -125,23 +130,23 @@ size_t VolumeTable::count_of(const Sessions& sessions, OpenMode mode) {
 }
 
 // Beside whoever holds it. Who follows may have come back: what his former session has mapped is in nobody's way then.
-Result<std::shared_ptr<ServerSession>> VolumeTable::open_guest(Volume& volume, const OpenRequest& request, PeerEnd peer,
-                                                               MutexLock& lock) {
+Result<std::shared_ptr<ServerSession>> VolumeTable::add_guest(Volume& volume, const OpenRequest& request, PeerEnd peer,
+                                                              Sessions& former) {
   const bool follows = request.mode == OpenMode::kFollow;
   if (count_of(volume.guests, request.mode) >= (follows ? limits::kFollowers : limits::kObservers))
     return Error(EUSERS, follows ? "the volume has too many followers" : "the volume has too many observers");
-  Sessions former;
   std::ranges::copy_if(volume.guests, std::back_inserter(former), [&](const auto& session) {
     return follows && session->mode() == request.mode && session->client() == request.client;
   });
-  auto session = make_session(volume, request, std::move(peer));
-  volume.guests.push_back(session);
-  lock.unlock();
-  for (const auto& one : former) {
-    one->fence();
-    static_cast<void>(leave(*one, false));  // writes nothing
+  volume.guests.push_back(make_session(volume, request, std::move(peer)));
+  return volume.guests.back();
+}
+
+void VolumeTable::fence_all(const Sessions& sessions) {
+  for (const auto& session : sessions) {
+    session->fence();
+    static_cast<void>(leave(*session, false));  // writes nothing
   }
-  return session;
 }
 
 Status VolumeTable::grant(Volume& volume, const OpenRequest& request, const Sessions& victims) {
@@ -222,10 +227,7 @@ void VolumeTable::fence_silent(std::chrono::milliseconds limit) {
     }
   }
   cut_off_silent_ += silent.size();
-  for (const auto& session : silent) {
-    session->fence();
-    static_cast<void>(leave(*session, false));  // writes nothing
-  }
+  fence_all(silent);
 }
 
 void VolumeTable::shut() {
@@ -239,10 +241,7 @@ void VolumeTable::shut() {
       std::ranges::copy(volume.guests, std::back_inserter(everybody));
     }
   }
-  for (const auto& session : everybody) {
-    session->fence();
-    static_cast<void>(leave(*session, false));
-  }
+  fence_all(everybody);
 }
 
 }  // namespace brickfs

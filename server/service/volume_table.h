@@ -87,8 +87,10 @@ class VolumeTable {
   Status configure_one(const VolumeSpec& spec, std::string* why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<ServerSession> make_session(const Volume& volume, const OpenRequest& request, PeerEnd peer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Result<std::shared_ptr<ServerSession>> open_guest(Volume& volume, const OpenRequest& request, PeerEnd peer,
-                                                    MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `former`: who is to be fenced for it.
+  Result<std::shared_ptr<ServerSession>> add_guest(Volume& volume, const OpenRequest& request, PeerEnd peer,
+                                                   Sessions& former) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void fence_all(const Sessions& sessions) ABSL_LOCKS_EXCLUDED(mutex_);
   // These let go of the mutex meanwhile. Precondition: the caller has set `changing`.
   Status grant(Volume& volume, const OpenRequest& request, const Sessions& victims)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

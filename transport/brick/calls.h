@@ -224,13 +224,14 @@ struct Notify {
   uint64_t tag = 0;
   uint64_t value = 0;
 };
-// Answered as soon as any of the tags stands otherwise than the caller has `seen` it, or after `patience`. Does not
-// hold up other calls. EUSERS: so many of this session are waited for already (limits::kWaitsPerSession).
 struct Seen {
   uint64_t tag = 0;
   uint64_t origin = 0;  // of the last Notice; zeros: none has been seen
   uint64_t count = 0;
 };
+// Answered as soon as any of the tags stands otherwise than the caller has `seen` it, or after `patience`. Does not
+// hold up other calls. EUSERS, over a network: as many of this session are under way as may be
+// (limits::kWaitsPerSession).
 struct Wait {
   static constexpr Kind kKind = Kind::kWait;
   using Answer = Notices;
