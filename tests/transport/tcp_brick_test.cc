@@ -5,12 +5,15 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <future>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -349,6 +352,47 @@ TEST(TcpBrick, IdleSessionOutlivesTheLease) {
   ASSERT_TRUE(brick->open(request_for(1), nullptr).ok());
   std::this_thread::sleep_for(limits::kKeepAlive + 2'500ms);
   EXPECT_TRUE(brick->stat().ok());
+}
+
+// This process's ends of connections to a port.
+std::set<int> sockets_to(uint16_t port) {
+  std::set<int> found;
+  for (int fd = 0; fd < 1024; ++fd) {
+    sockaddr_in peer{};
+    socklen_t length = sizeof(peer);
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 && ntohs(peer.sin_port) == port)
+      found.insert(fd);
+  }
+  return found;
+}
+
+TEST(TcpBrick, AWaitGoesOnWhenItsConnectionAloneIsLost) {
+  OpenClient client(1);
+  const auto before = sockets_to(client.server.port());
+  const auto wait = [&](uint64_t tag) {
+    const calls::Seen seen{.tag = tag};
+    return client.brick->wait_for_notices(std::span(&seen, 1), 10s);
+  };
+  const auto cut_its_connection = [&] {
+    for (const int fd : sockets_to(client.server.port())) {
+      if (!before.contains(fd)) ::shutdown(fd, SHUT_RDWR);
+    }
+  };
+  const auto is_connected = [&] { return sockets_to(client.server.port()).size() > before.size(); };
+  for (uint64_t tag = 1; tag <= 2; ++tag) {
+    auto waiting = std::async(std::launch::async, wait, tag);
+    EXPECT_TRUE(eventually(is_connected));
+    std::this_thread::sleep_for(50ms);
+    cut_its_connection();
+    EXPECT_EQ(waiting.wait_for(100ms), std::future_status::timeout);
+    ASSERT_TRUE(client.brick->notify(tag, tag).ok());
+    const auto told = waiting.get();
+    ASSERT_EQ(told.code(), 0);
+    EXPECT_EQ(told->front().value, tag);
+    cut_its_connection();  // also while nobody waits on it
+  }
+  EXPECT_EQ(wait(1).code(), 0);
+  EXPECT_TRUE(client.brick->stat().ok());
 }
 
 TEST(TcpBrick, ImpossibleTransfersAreRefusedHere) {
