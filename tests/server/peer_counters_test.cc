@@ -31,7 +31,8 @@ TEST(PeerCounters, EachKindOfCallIsCountedByItself) {
 
 TEST(PeerCounters, KindsThatNobodyKnowsAreNot) {
   PeerCounters counters;
-  for (const uint16_t kind : {0, 16, 17, 999, 0xffff}) counters.call(calls::Kind{kind}, 1us, true);
+  for (const size_t kind : {size_t{0}, calls::kKinds.size() + 1, calls::kKinds.size() + 2, size_t{999}, size_t{0xffff}})
+    counters.call(static_cast<calls::Kind>(kind), 1us, true);
   for (const calls::NamedKind& call : calls::kKinds) EXPECT_EQ(counters.calls_of(call.kind).count(), 0u);
 }
 
