@@ -11,8 +11,8 @@ skip() { printf '%s\n' "SKIPPED: $*"; exit 77; }
 
 debian_mirror() {
   local files=(); shopt -s nullglob
-  files=(/etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources)
-  awk '$1 == "deb" || $1 == "URIs:" { for (i = 2; i <= NF; ++i) if ($i ~ /^https?:.*\/debian\/?$/) { print $i; exit } }' "${files[@]}" 2>/dev/null
+  files=(/etc/apt/sources.lis[t] /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources)  # those that are there
+  awk '$1 == "deb" || $1 == "URIs:" { for (i = 2; i <= NF; ++i) if ($i ~ /^https?:.*\/debian\/?$/) { print $i; exit } }' "${files[@]}" </dev/null
 }
 
 # A skip, if without a network something cannot be had.
@@ -53,7 +53,9 @@ boot_image() {
   OTHER_PIDS+=("$LEADER")  # it would outlive a systemd-nspawn that is killed, with all that runs in it
   within 90 system_is_up || die "the image does not come up: $(inside systemctl --failed --no-legend 2>&1)"
 }
-leader() { LEADER=$(cut -d' ' -f1 "/proc/$NSPAWN/task/$NSPAWN/children") && [ -n "$LEADER" ]; }
+leader() {  # the first process of the container: not one that only makes it
+  LEADER=$(cut -d' ' -f1 "/proc/$NSPAWN/task/$NSPAWN/children") && [ -n "$LEADER" ] && grep -q '^NSpid:.*[[:space:]]1$' "/proc/$LEADER/status"
+}
 system_is_up() { case $(inside systemctl is-system-running 2>&1) in running | degraded) ;; *) return 1 ;; esac; }
 inside() { timeout 120 nsenter -t "$LEADER" -m -u -i -n -p -C -r -w -- env -i "${ENVIRONMENT[@]}" "$@"; }
 power_off() {

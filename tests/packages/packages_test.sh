@@ -148,8 +148,8 @@ done
 inside umount /mnt
 inside systemctl stop home.mount
 inside brickctl check tcp://127.0.0.1/default --secret-file /etc/brickfs/secret >"$WORK/check.log" 2>&1 || die "brickctl check finds damage"
-inside brickfs-crash store --runs 1 --jobs 1 >"$WORK/crash.log" 2>&1 || die "brickfs-crash store fails"
-inside brickfs-crash kill --rounds 1 --seed 1 --loads sync --incidents kill-client --size 256M --output /packages/kill >"$WORK/crash.log" 2>&1 || die "brickfs-crash kill fails"
+inside brickfs-crash store --runs 1 --jobs 1 >"$WORK/crash.log" 2>&1 || die "brickfs-crash store fails: $(cat "$WORK/crash.log")"
+inside brickfs-crash kill --rounds 1 --seed 1 --loads sync --incidents kill-client --size 256M --output /packages/kill >"$WORK/crash.log" 2>&1 || die "brickfs-crash kill fails: $(cat "$WORK/crash.log")"
 
 say "purged while it serves: users' data stays, and nothing else"
 inside dpkg --purge brickfs-tools brickfs brickd >>"$WORK/apt.log" 2>&1 || die "purge fails"
