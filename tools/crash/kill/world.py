@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 from proxy import Proxy
@@ -46,6 +47,8 @@ def mount_minor(point):
 def abort_connection(minor):
     """What waits for a brickfs that is no more goes on."""
     connections = pathlib.Path("/sys/fs/fuse/connections")
+    if not connections.is_dir():  # a container's /sys may lack it
+        return
     if not any(connections.iterdir()):
         subprocess.run(["mount", "-t", "fusectl", "none", connections], stderr=subprocess.DEVNULL, check=False)
     with contextlib.suppress(OSError):
@@ -100,7 +103,9 @@ class Mount:
 
     def detach(self):
         if mount_minor(self.point) is not None:
-            subprocess.run(["umount", "-l", self.point], stderr=subprocess.DEVNULL, check=False)
+            done = subprocess.run(["umount", "-l", self.point], capture_output=True, text=True, check=False)
+            if mount_minor(self.point) is not None:
+                print(f"{self.point} stays mounted: {done.stderr.strip()}", file=sys.stderr)
 
     def unmount(self):
         def unmounts():  # busy as long as processes that were killed have not ended
