@@ -6,9 +6,11 @@
 #include <memory>
 
 #include "server/brickd_config.h"
+#include "server/brickd_sets.h"
 #include "transport/base/size.h"
 #include "transport/brick/block.h"
 #include "transport/brick/volume_name.h"
+#include "transport/etcd/etcd_command_line.h"
 
 namespace brickfs {
 namespace {
@@ -24,6 +26,7 @@ struct Arguments {
   std::string size;
   std::string metrics;
   std::string http;
+  std::string etcd;
 };
 
 constexpr const char* kServiceManager = "systemd";
@@ -53,6 +56,11 @@ std::string refuse_url(const std::string& text) {
 std::string refuse_address(const std::string& text) {
   const auto address = parse_page_address(text);
   return address.ok() ? "" : address.error().what();
+}
+
+std::string refuse_endpoints(const std::string& text) {
+  std::string why;
+  return parse_etcd_endpoints(text, &why).ok() ? "" : why;
 }
 
 VolumeSpec parse_volume(const std::string& text) {
@@ -98,6 +106,11 @@ void define(CLI::App& app, Arguments& arguments, BrickdOptions& options) {
   app.add_option("--http", arguments.http, "serve a page about the brick there, for a browser (port 0: any)")
       ->type_name("ADDR:PORT")
       ->check(refuse_address);
+  app.add_option("--etcd", arguments.etcd,
+                 "etcd that has the maps of replicated sets, which the page of --http shows then")
+      ->type_name("HOST[:PORT][,HOST[:PORT]]")
+      ->check(refuse_endpoints);
+  add_etcd_options(app, options.etcd_options);
   app.add_option("--port-file", options.port_file,
                  "told the ports, a line for each listener, then those of --metrics and --http, once they serve")
       ->type_name("PATH");
@@ -128,6 +141,11 @@ void interpret(const Arguments& arguments, BrickdOptions& options) {
   if (kept && !options.keeps_in_service_manager) options.brick.keep_path = arguments.keep_memory;
   if (!arguments.metrics.empty()) options.metrics = *parse_metrics_address(arguments.metrics);
   if (!arguments.http.empty()) options.http = *parse_page_address(arguments.http);
+  if (!arguments.etcd.empty() && !options.http) throw CLI::ValidationError("--etcd goes with --http");
+  if (!arguments.etcd.empty()) options.etcd = *parse_etcd_endpoints(arguments.etcd, nullptr);
+  if (options.etcd.empty() && options.etcd_options != EtcdOptions{}) {
+    throw CLI::ValidationError("--etcd-... options go with --etcd");
+  }
   options.brick.store_path = arguments.file;
   options.brick.grace = limits::kGrace;
   for (const std::string& volume : arguments.volumes) options.brick.volumes.push_back(parse_volume(volume));

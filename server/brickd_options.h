@@ -9,6 +9,7 @@
 #include "server/service/brick_service.h"
 #include "transport/base/result.h"
 #include "transport/brick/source.h"
+#include "transport/etcd/etcd_options.h"
 #include "transport/metrics/metrics_server.h"
 
 namespace brickfs {
@@ -22,6 +23,8 @@ struct BrickdOptions {
   std::string port_file;
   std::optional<MetricsAddress> metrics;
   std::optional<PageAddress> http;
+  std::vector<HostPort> etcd;  // endpoints; none: it is not asked
+  EtcdOptions etcd_options;
   std::string log_level = "info";
   bool foreground = false;
 };

@@ -15,6 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kClientsShown = 500;
+constexpr size_t kCopiesShown = 500;
 
 uint64_t page_bytes(uint64_t blocks) { return blocks * kBlockBytes; }
 
@@ -70,7 +71,46 @@ Json history_of(const BrickHistory& history) {
   return intervals;
 }
 
-std::string status_of(const BrickService& service, const BrickHistory& history) {
+Json copies_of(const SetOnBrick& set, size_t most) {
+  Json copies = Json::array();
+  for (size_t place = 0; place < set.map.places.size(); ++place) {
+    for (const MapReplica& replica : set.map.places[place].replicas) {
+      if (copies.size() == most) return copies;
+      copies.push_back({{"place", place},
+                        {"source", replica.source},
+                        {"here", set.here.contains(replica.id)},
+                        {"state", name_of(replica.state)},
+                        {"since", replica.since},
+                        {"leaving", replica.leaving},
+                        {"copied_bytes", page_bytes(replica.copied_blocks)},
+                        {"total_bytes", page_bytes(replica.total_blocks)}});
+    }
+  }
+  return copies;
+}
+
+// Null: etcd is not asked.
+Json sets_of(BrickSets* sets) {
+  if (sets == nullptr) return {};
+  const BrickSets::View view = sets->look();
+  Json all = Json::array();
+  size_t copies_left = kCopiesShown;
+  for (const SetOnBrick& set : view.sets) {
+    Json copies = copies_of(set, copies_left);
+    copies_left -= copies.size();
+    Json holder;
+    if (set.map.holder) holder = {{"name", set.map.holder->name}, {"let_go", set.map.holder->let_go}};
+    all.push_back({{"name", set.name},
+                   {"generation", set.map.generation},
+                   {"copies_wanted", set.map.wanted},
+                   {"degraded", set.map.is_degraded()},
+                   {"holder", std::move(holder)},
+                   {"copies", std::move(copies)}});
+  }
+  return {{"trouble", view.trouble}, {"at", view.unix_seconds}, {"sets", std::move(all)}};
+}
+
+std::string status_of(const BrickService& service, const BrickHistory& history, BrickSets* sets) {
   const BrickNumbers numbers = service.numbers();
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const Json status = {{"version", BRICKFS_VERSION},
@@ -84,15 +124,17 @@ std::string status_of(const BrickService& service, const BrickHistory& history) 
                        {"in_memory_bytes", page_bytes(numbers.blocks.resident)},
                        {"volumes", volumes_of(numbers)},
                        {"clients", clients_of(numbers)},
+                       {"replicated", sets_of(sets)},
                        {"history", history_of(history)}};
   return status.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace
 
-std::vector<Page> pages_of_brick(const BrickService& service, const BrickHistory& history) {
-  return {{"/", "text/html; charset=utf-8", [] { return std::string(kPageDocument); }},
-          {"/status.json", "application/json", [&service, &history] { return status_of(service, history); }}};
+std::vector<Page> pages_of_brick(const BrickService& service, const BrickHistory& history, BrickSets* sets) {
+  return {
+      {"/", "text/html; charset=utf-8", [] { return std::string(kPageDocument); }},
+      {"/status.json", "application/json", [&service, &history, sets] { return status_of(service, history, sets); }}};
 }
 
 }  // namespace brickfs

@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "server/brickd_history.h"
+#include "server/brickd_sets.h"
 #include "transport/metrics/page_server.h"
 
 namespace brickfs {
 
-// "/", and "/status.json". The arguments outlive the server of the pages.
-std::vector<Page> pages_of_brick(const BrickService& service, const BrickHistory& history);
+// "/", and "/status.json". The arguments outlive the server of the pages. `sets` may be null.
+std::vector<Page> pages_of_brick(const BrickService& service, const BrickHistory& history, BrickSets* sets);
 
 }  // namespace brickfs

@@ -45,6 +45,7 @@ td .bar { margin: 0; }
 <section id="throughput"><h2>Throughput over TCP, last hour</h2><div></div></section>
 <section id="latency"><h2>Control calls, last hour</h2><div></div></section>
 <section class="wide"><h2>Volumes</h2><div class="scroll"><table id="volumes"></table></div></section>
+<section class="wide" id="sets" hidden><h2>Replicated sets with a copy on this brick</h2><div></div></section>
 <section class="wide"><h2>Clients</h2><div class="scroll"><table id="clients"></table></div></section>
 </main>
 <script>
@@ -64,11 +65,11 @@ function size(bytes) {
   return (bytes >= 100 || unit === 0 ? Math.round(bytes) : bytes.toFixed(1)) + " " + units[unit];
 }
 function time(us) { return us >= 1e6 ? (us / 1e6).toFixed(1) + " s" : us >= 1e3 ? (us / 1e3).toFixed(1) + " ms" : Math.round(us) + " µs"; }
-function bar(part, whole) {
+function bar(part, whole, isRoom = true) {
   const share = whole > 0 ? Math.min(1, part / whole) : 0;
   const inner = make("i");
   inner.style.width = (100 * share).toFixed(1) + "%";
-  return make("div", { class: share > 0.9 ? "bar full" : "bar" }, inner);
+  return make("div", { class: isRoom && share > 0.9 ? "bar full" : "bar" }, inner);
 }
 // The last hour, on a scale of time: a brick that began lately has a short line at the right.
 function chart(place, now, history, lines, describe) {
@@ -96,6 +97,33 @@ function table(place, heads, rows, none) {
   const line = (cells, cell) => make("tr", {}, ...cells.map(one => one instanceof Element ? make("td", { class: "bars" }, one) : make(cell, {}, one)));
   place.replaceChildren(...(rows.length ? [line(heads, "th"), ...rows.map(row => line(row, "td"))] : [line([none], "td")]));
 }
+function copyState(copy) {
+  let text = copy.state;
+  if (copy.state === "stale") text = "left out" + (copy.since ? ` since generation ${copy.since}` : "");
+  if (copy.state === "syncing") text = "being brought up to date" + (copy.total_bytes ? `: ${size(copy.copied_bytes)} of ${size(copy.total_bytes)}` : "");
+  if (copy.leaving) text += ", leaving";
+  const isCopied = copy.state === "syncing" && copy.total_bytes;
+  return make("div", { class: copy.state === "stale" ? "bad" : "" }, text, ...(isCopied ? [bar(copy.copied_bytes, copy.total_bytes, false)] : []));
+}
+function showSets(replicated, now) {
+  byId("sets").hidden = !replicated;
+  if (!replicated) return;
+  const parts = [];
+  const isOld = now - replicated.at > 15;
+  if (replicated.trouble) parts.push(make("div", { class: "bad" }, replicated.trouble));
+  else if (isOld) parts.push(make("div", { class: "faint" }, "etcd is being asked"));
+  else if (!replicated.sets.length) parts.push(make("div", { class: "faint" }, "none"));
+  if (isOld && replicated.sets.length) parts.push(make("div", { class: "faint" }, "as it was at " + new Date(replicated.at * 1000).toLocaleString()));
+  for (const set of replicated.sets) {
+    const holder = !set.holder ? "nobody has had it yet" : set.holder.let_go ? `not held; ${set.holder.name} had it last` : `held by ${set.holder.name}`;
+    parts.push(make("div", {}, make("strong", {}, set.name), " ", make("span", { class: set.degraded ? "bad" : "faint" },
+      set.degraded ? `fewer than ${set.copies_wanted} copies in sync` : `${set.copies_wanted} copies in sync`), ` · ${holder} · generation ${set.generation}`));
+    const copies = make("table");
+    table(copies, ["place", "copy", "", "state"], set.copies.map(copy => [String(copy.place), copy.source, copy.here ? "this brick" : "", copyState(copy)]), "none");
+    parts.push(make("div", { class: "scroll" }, copies));
+  }
+  byId("sets").lastElementChild.replaceChildren(...parts);
+}
 function show(status) {
   byId("medium").textContent = (status.durable ? "durable, " : "volatile, ") + status.medium + ", brickd " + status.version;
   byId("trouble").textContent = status.trouble;
@@ -111,6 +139,7 @@ function show(status) {
   table(byId("volumes"), ["name", "used", "size", "", "in memory", "holder"], status.volumes.map(volume => [volume.name, size(volume.used_bytes), size(volume.capacity_bytes),
     bar(volume.used_bytes, volume.capacity_bytes), size(volume.in_memory_bytes),
     (volume.holder || "–") + (volume.holder && !volume.connected ? " (not connected)" : "") + (volume.readers > 1 ? ` and ${volume.readers - 1} more readers` : "")]), "none");
+  showSets(status.replicated, status.now);
   table(byId("clients"), ["client", "volume", "", "since"], status.clients.map(client => [client.name, client.volume, client.mode, new Date(client.since * 1000).toLocaleString()]), "none");
 }
 async function ask() {

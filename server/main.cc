@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // brickd: options, brick, listeners, then wait for a signal.
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -18,6 +19,7 @@
 #include "server/brickd_notify.h"
 #include "server/brickd_options.h"
 #include "server/brickd_page.h"
+#include "server/brickd_sets.h"
 #include "server/port_file.h"
 #include "server/service/brick_service.h"
 #include "transport/base/log.h"
@@ -43,6 +45,7 @@ struct Brickd {
   // These ask the others, and go first.
   std::unique_ptr<MetricsServer> metrics;
   std::unique_ptr<BrickHistory> history;
+  std::unique_ptr<BrickSets> sets;
   std::unique_ptr<PageServer> page;
 };
 
@@ -70,9 +73,16 @@ std::optional<BrickSecrets> read_secrets(const BrickdOptions& options, std::stri
   return std::nullopt;
 }
 
-Failure serve_page(Brickd& brickd, const PageAddress& address) {
+Failure serve_page(Brickd& brickd, const BrickdOptions& options) {
+  const PageAddress& address = *options.http;
+  if (!options.etcd.empty()) {
+    std::string why;
+    auto etcd = EtcdClient::open(options.etcd, options.etcd_options, &why);
+    if (!etcd.ok()) return "--etcd: " + why;
+    brickd.sets = std::make_unique<BrickSets>(*brickd.service, brickd.listeners->urls(), std::move(*etcd));
+  }
   brickd.history = std::make_unique<BrickHistory>(*brickd.service, brickd.listeners->all());
-  auto server = PageServer::start(address, pages_of_brick(*brickd.service, *brickd.history));
+  auto server = PageServer::start(address, pages_of_brick(*brickd.service, *brickd.history, brickd.sets.get()));
   if (!server.ok()) {
     return fmt::format("cannot serve a page at {}: {}", format_address({address.host, address.port}),
                        std::strerror(server.code()));
@@ -116,7 +126,7 @@ Failure start(Brickd& brickd, const BrickdOptions& options, std::shared_ptr<Memo
   if (!listeners.ok()) return why;
   brickd.listeners = std::move(*listeners);
   if (options.http) {
-    if (auto failure = serve_page(brickd, *options.http)) return failure;
+    if (auto failure = serve_page(brickd, options)) return failure;
   }
   if (options.metrics) {
     if (auto failure = serve_metrics(brickd, *options.metrics)) return failure;
@@ -167,6 +177,7 @@ Progress progress_of_stop() {
 int stop(Brickd& brickd) {
   notify_service_manager("STOPPING=1\nSTATUS=writing to the store what is in memory only");
   brickd.page.reset();
+  if (brickd.sets != nullptr) brickd.sets->end();
   brickd.history.reset();
   brickd.metrics.reset();
   brickd.listeners.reset();
@@ -224,7 +235,12 @@ int run(const BrickdOptions& options) {
   announce(brickd);
   if (daemon) daemon->serving();
   while (wait_for(signals) == SIGHUP) read_secrets_again(brickd, options);
-  return stop(brickd);
+  const int exit_code = stop(brickd);
+  if (brickd.sets != nullptr && !brickd.sets->end()) {  // a call of etcd, or of the resolver, is not waited for
+    std::fflush(nullptr);
+    ::_exit(exit_code);
+  }
+  return exit_code;
 }
 
 }  // namespace

@@ -1,17 +1,32 @@
 #!/usr/bin/env bash
 # brickd's page (--http), in Debian's Chromium: what it shows, on a screen and on a phone, light and dark; that it needs nothing from elsewhere, and changes nothing.
 # page_test.sh [PICTURE]: the screenshot for docs/operations.md goes there.
-. "$(dirname "$0")/../mount/lib.sh"
+. "$(dirname "$0")/../etcd/lib.sh"
 command -v chromium >/dev/null || "$TESTS/../tools/install-packages" +chromium >"$WORK/packages.log" 2>&1 || { echo "no chromium here, and none to be had"; exit 77; }
 
+start_etcd only
 printf 'of the administrator\n' >"$WORK/admin"; chmod 600 "$WORK/admin"
-start_brickd --memory 64M --file "$WORK/store" --size 256M --volume home:32M --volume mail:128M --volume photos --admin-secret-file "$WORK/admin" --http 127.0.0.1:0
+start_brickd --memory 64M --file "$WORK/store" --size 256M --volume home:32M --volume mail:128M --volume photos --volume shared \
+  --admin-secret-file "$WORK/admin" --http 127.0.0.1:0 --etcd "127.0.0.1:$ETCD_PORT"
 PAGE=http://127.0.0.1:$(tail -n 1 "$WORK/port")
 BRICK=tcp://127.0.0.1:$BRICKD_PORT
 for volume in home:15 mail:31 photos:5; do timeout 60 "$BRICKCTL" alloc "$BRICK/${volume%:*}" 0 "${volume#*:}"; done
-"$BRICKCTL" bench "$BRICK/mail" --seconds 60 --size 256K --span 16M --depth 2 >/dev/null 2>&1 &
+start_brick_of_set other --volume shared
+exits 0 set create "etcd://127.0.0.1:$ETCD_PORT/shared" --replicas 2 "$BRICK" "$(brick other)"
+key=/brickfs/$(etcdctl --endpoints "127.0.0.1:$ETCD_PORT" get --print-value-only /brickfs/names/shared)/map
+map_is_edited() { etcdctl --endpoints "127.0.0.1:$ETCD_PORT" get --print-value-only "$key" | python3 -c "$1" | etcdctl --endpoints "127.0.0.1:$ETCD_PORT" put "$key" >/dev/null; }
+map_is_edited 'import json, sys  # as its holder would write it while it copies
+map = json.load(sys.stdin)
+map["generation"] += 5
+map["places"][0]["replicas"][1].update(state="syncing", since=3, copied_blocks=30, total_blocks=120)
+map["holder"] = {"client": "0" * 15 + "1", "name": "brickfs on db1, pid 812", "epoch": 2, "let_go": False}
+print(json.dumps(map))'
+"$BRICKCTL" bench "$BRICK/mail" --seconds $((${BRICKFS_PAGE_SECONDS:-12} + 100)) --size 256K --span 16M --depth 2 >/dev/null 2>&1 &
 BACKGROUND_PIDS+=("$!")
 sleep "${BRICKFS_PAGE_SECONDS:-12}"  # for a line to be drawn
+has_set() { python3 -c 'import json, sys, urllib.request
+sys.exit(json.load(urllib.request.urlopen(sys.argv[1] + "/status.json", timeout=5))["replicated"]["sets"] == [])' "$PAGE"; }
+within 20 has_set || die "the page is not told of the set"
 
 browser() {  # ARGUMENT...: its standard output
   timeout 60 chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --user-data-dir="$WORK/chromium" --host-resolver-rules='MAP * ~NOTFOUND, EXCLUDE 127.0.0.1' \
@@ -24,7 +39,8 @@ python3 - "$WORK/dom" <<'PYTHON'
 import html, re, sys
 dom = open(sys.argv[1]).read()
 text = html.unescape(re.sub(r"<script.*?</script>|<[^>]*>", " ", dom, flags=re.S))
-for wanted in ("118 MiB of 256 MiB allocated", "of 64.0 MiB memory in use", "durable, memory with store", "home", "mail", "photos", "brickctl, pid", "writes", "60 min ago"):
+for wanted in ("118 MiB of 256 MiB allocated", "of 64.0 MiB memory in use", "durable, memory with store", "home", "mail", "photos", "brickctl, pid", "writes", "60 min ago",
+               "shared fewer than 2 copies in sync · held by brickfs on db1, pid 812 · generation 6", "this brick", "being brought up to date: 60.0 MiB of 240 MiB"):
     assert wanted in text or wanted in re.sub(r"\s+", " ", text), (wanted, text)
 assert dom.count("<polyline") == 4, "read, written, median, 99 %"
 assert any(len(points.split()) > 1 for points in re.findall(r'<polyline points="([^"]*)"', dom)), "no line is drawn"
@@ -64,11 +80,13 @@ client.proved(brick_wire.OPEN, b"brickfs open", struct.pack("<QQQII64s128s", 77,
 print("there", flush=True)
 time.sleep(60)
 PYTHON
-BACKGROUND_PIDS+=("$!")
+hostile=$!
+BACKGROUND_PIDS+=("$hostile")
 within 10 test -s "$WORK/hostile" || die "no client with such a name"
 browser --dump-dom >"$WORK/dom"
 grep -q '&lt;img src=x' "$WORK/dom" || die "the client's name is not there"
 if grep -q '<img\|<title>hacked' "$WORK/dom"; then die "a client's name became a part of the page"; fi
+kill "$hostile"
 
 say "on a screen and on a phone, light and dark"
 browser --window-size=1200,900 --screenshot="$WORK/light.png" --blink-settings=preferredColorScheme=1

@@ -12,6 +12,7 @@
 #include "transport/base/size.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/volume_name.h"
+#include "transport/etcd/etcd_command_line.h"
 
 namespace brickfs {
 namespace {
@@ -66,20 +67,12 @@ void add_block_verb(CLI::App& app, Arguments& arguments, const char* verb, const
   sub->add_option("COUNT", arguments.count, "of blocks (1)");
 }
 
-void add_etcd_options(CLI::App* sub, EtcdOptions& etcd) {
-  sub->add_option("--etcd-ca", etcd.ca_path, "CA of etcd's certificates: asks for TLS")->type_name("PATH");
-  sub->add_option("--etcd-cert", etcd.cert_path, "certificate that is shown to etcd")->type_name("PATH");
-  sub->add_option("--etcd-key", etcd.key_path, "of that certificate")->type_name("PATH");
-  sub->add_option("--etcd-user", etcd.user, "of etcd")->type_name("NAME");
-  sub->add_option("--etcd-password-file", etcd.password_path, "of that user")->type_name("PATH");
-}
-
 void add_check(CLI::App& app, Arguments& arguments) {
   CLI::App* sub = add_verb(app, arguments, "check",
                            "verify a whole file system; exit 0: clean, 1: repaired, 4: damage left, 8: not checked");
   sub->add_flag("--repair", arguments.command.repair,
                 "mend what is damaged; what has no place any more goes to /lost+found");
-  add_etcd_options(sub, arguments.command.set.etcd);
+  add_etcd_options(*sub, arguments.command.set.etcd);
 }
 
 void add_bench(CLI::App& app, Arguments& arguments) {
@@ -113,7 +106,7 @@ void add_explain(CLI::App& app, Arguments& arguments) {
       ->required();
   sub->add_option("--secret-file", arguments.command.secret_file, "what the brick of a source asks for")
       ->type_name("PATH");
-  add_etcd_options(sub, arguments.command.set.etcd);
+  add_etcd_options(*sub, arguments.command.set.etcd);
   sub->add_flag("--json", arguments.command.json, "print one line of JSON");
 }
 
@@ -178,7 +171,7 @@ CLI::App* add_set_action(CLI::App& set, Arguments& arguments, const char* name, 
   CLI::App* sub = set.add_subcommand(name, what);
   sub->add_option("SOURCE", arguments.command.source, "etcd://HOST[:PORT][,HOST[:PORT]]/VOLUME")->required();
   sub->add_option("--secret-file", arguments.command.secret_file, "what the bricks ask for")->type_name("PATH");
-  add_etcd_options(sub, arguments.command.set.etcd);
+  add_etcd_options(*sub, arguments.command.set.etcd);
   sub->add_flag("--json", arguments.command.json, "print one line of JSON");
   sub->callback([&arguments, name] { arguments.command.set.action = name; });
   return sub;

@@ -167,6 +167,25 @@ Result<EtcdValue> EtcdClient::get(const std::string& key, std::string* why) {
   return std::move(*value);
 }
 
+Result<std::map<std::string, std::string>> EtcdClient::list(const std::string& prefix, std::string* why) {
+  std::string end = prefix;
+  ++end.back();  // the first key behind all that begin with it
+  const Json answer = TRY(call("/v3/kv/range", {{"key", base64(prefix)}, {"range_end", base64(end)}}, true, why));
+  std::map<std::string, std::string> values;
+  const auto pairs = answer.find("kvs");
+  if (pairs == answer.end()) return values;
+  if (!pairs->is_array()) return not_understood(why, EPROTO);
+  for (const Json& pair : *pairs) {
+    auto value = value_of(pair);
+    const auto key = value ? pair.find("key") : pair.end();
+    const auto name =
+        value && key != pair.end() && key->is_string() ? from_base64(key->get<std::string>()) : std::nullopt;
+    if (!name) return not_understood(why, EPROTO);
+    values.emplace(*name, std::move(value->value));
+  }
+  return values;
+}
+
 Result<uint64_t> EtcdClient::put_if(const std::vector<EtcdCompare>& comparisons, const std::vector<EtcdPut>& puts,
                                     std::string* why) {
   Json compare = Json::array();

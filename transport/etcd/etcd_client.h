@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -53,6 +54,8 @@ class EtcdClient {
 
   // ENOENT: no such key.
   Result<EtcdValue> get(const std::string& key, std::string* why);
+  // All keys that begin with `prefix`, which ends with a '/', and their values.
+  Result<std::map<std::string, std::string>> list(const std::string& prefix, std::string* why);
   // All puts, if all comparisons hold. The mod_revision of what was put. EAGAIN: one of them does not hold.
   Result<uint64_t> put_if(const std::vector<EtcdCompare>& comparisons, const std::vector<EtcdPut>& puts,
                           std::string* why);

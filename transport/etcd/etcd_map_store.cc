@@ -8,10 +8,30 @@
 namespace brickfs {
 namespace {
 
-std::string key_of_name(const std::string& volume) { return "/brickfs/names/" + volume; }
+std::string key_of_name(const std::string& volume) { return std::string(kSetNames) + volume; }
 std::string key_of_map(const std::string& id) { return "/brickfs/" + id + "/map"; }
 
 }  // namespace
+
+Result<MapStore::Stored> load_map(EtcdClient& client, const std::string& volume, const std::string& id_text,
+                                  std::string* why) {
+  const auto id = parse_id(id_text);
+  if (!id.ok()) {
+    *why = fmt::format("what etcd has in {} is no id of a set", key_of_name(volume));
+    return Error(EUCLEAN, "name of a set");
+  }
+  const std::string key = key_of_map(id_text);
+  const auto value = client.get(key, why);
+  if (value.code() == ENOENT) return Error(EUCLEAN, "map of a set");
+  if (!value.ok()) return value.error();
+  auto map = parse_map(value->value, why);
+  if (map.ok() && map->set != *id) map = (*why = "it is of another set", Error(EUCLEAN, "map of a set"));
+  if (!map.ok()) {
+    *why = fmt::format("the map in {} is not to be used: {}", key, *why);
+    return map.error();
+  }
+  return MapStore::Stored{std::move(*map), value->mod_revision};
+}
 
 Result<std::unique_ptr<EtcdMapStore>> EtcdMapStore::open(const Source& source, const EtcdOptions& options,
                                                          std::string* why) {
@@ -47,22 +67,7 @@ Result<MapStore::Stored> EtcdMapStore::try_load(std::string* why) {
   const auto name = client_->get(key_of_name(volume_), why);
   if (name.code() == ENOENT) *why = fmt::format("etcd knows no set {}", volume_);
   if (!name.ok()) return name.error();
-  const auto id = parse_id(name->value);
-  if (!id.ok()) {
-    *why = fmt::format("what etcd has in {} is no id of a set", key_of_name(volume_));
-    return Error(EUCLEAN, "name of a set");
-  }
-  const std::string key = key_of_map(name->value);
-  const auto value = client_->get(key, why);
-  if (value.code() == ENOENT) return Error(EUCLEAN, "map of a set");
-  if (!value.ok()) return value.error();
-  auto map = parse_map(value->value, why);
-  if (map.ok() && map->set != *id) map = (*why = "it is of another set", Error(EUCLEAN, "map of a set"));
-  if (!map.ok()) {
-    *why = fmt::format("the map in {} is not to be used: {}", key, *why);
-    return map.error();
-  }
-  return Stored{std::move(*map), value->mod_revision};
+  return load_map(*client_, volume_, name->value, why);
 }
 
 Result<uint64_t> EtcdMapStore::try_replace(const SetMap& map, uint64_t version, std::string* why) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "transport/base/mutex.h"
@@ -18,6 +19,12 @@
 #include "transport/volume/set_map.h"
 
 namespace brickfs {
+
+constexpr std::string_view kSetNames = "/brickfs/names/";
+
+// The map of the set `volume`, whose id is what its name's key has. As MapStore::load(), with one line in `why`.
+Result<MapStore::Stored> load_map(EtcdClient& client, const std::string& volume, const std::string& id,
+                                  std::string* why);
 
 class EtcdMapStore final : public MapStore {
  public:
