@@ -24,7 +24,7 @@
 #include "server/service/brick_service.h"
 #include "transport/base/log.h"
 #include "transport/base/printable.h"
-#include "transport/base/progress.h"
+#include "transport/base/progress_bar.h"
 #include "transport/base/size.h"
 #include "transport/metrics/metrics_server.h"
 
@@ -162,11 +162,11 @@ void read_secrets_again(Brickd& brickd, const BrickdOptions& options) {
   log::info("SIGHUP: the secret is what {} has now; sessions that are open go on", paths);
 }
 
-// In the log, and to the service manager, who would end what takes long.
-Progress progress_of_stop() {
-  return [log = progress_in_log(), next = steady_clock::now()](std::string_view what, uint64_t done,
-                                                               uint64_t total) mutable {
-    log(what, done, total);
+// On the terminal or in the log, and to the service manager, who would end what takes long.
+Progress progress_of_stop(LogTarget log) {
+  return [show = progress_for_people(log), next = steady_clock::now()](std::string_view what, uint64_t done,
+                                                                       uint64_t total) mutable {
+    show(what, done, total);
     if (done < total && steady_clock::now() < next) return;
     next = steady_clock::now() + kBetweenNotices;
     notify_service_manager(fmt::format("EXTEND_TIMEOUT_USEC={}\nSTATUS={} of {} {}",
@@ -174,14 +174,14 @@ Progress progress_of_stop() {
   };
 }
 
-int stop(Brickd& brickd) {
+int stop(Brickd& brickd, LogTarget log) {
   notify_service_manager("STOPPING=1\nSTATUS=writing to the store what is in memory only");
   brickd.page.reset();
   if (brickd.sets != nullptr) brickd.sets->end();
   brickd.history.reset();
   brickd.metrics.reset();
   brickd.listeners.reset();
-  const Status stopped = brickd.service->stop(progress_of_stop());
+  const Status stopped = brickd.service->stop(progress_of_stop(log));
   if (stopped.ok()) {
     log::info("stopped");
     return 0;
@@ -217,8 +217,8 @@ int run(const BrickdOptions& options) {
     }
     daemon.emplace(std::move(*started));
   }
-  const Status log =
-      set_up_log("brickd", options.log_level, daemon ? LogTarget::kSystemLog : LogTarget::kStandardError);
+  const LogTarget log_target = daemon ? LogTarget::kSystemLog : LogTarget::kStandardError;
+  const Status log = set_up_log("brickd", options.log_level, log_target);
   std::signal(SIGPIPE, SIG_IGN);
   allow_many_descriptors();
   const sigset_t signals = stop_signals();
@@ -235,7 +235,7 @@ int run(const BrickdOptions& options) {
   announce(brickd);
   if (daemon) daemon->serving();
   while (wait_for(signals) == SIGHUP) read_secrets_again(brickd, options);
-  const int exit_code = stop(brickd);
+  const int exit_code = stop(brickd, log_target);
   if (brickd.sets != nullptr && !brickd.sets->end()) {  // a call of etcd, or of the resolver, is not waited for
     std::fflush(nullptr);
     ::_exit(exit_code);

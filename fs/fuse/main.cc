@@ -151,8 +151,8 @@ int run_in_background(const MountCommand& command) {
 int run(std::vector<std::string> words) {
   MountCommand command;
   if (const auto usage = parse_command_line(std::move(words), command)) return *usage;
-  const LogTarget target = command.foreground ? LogTarget::kStandardError : LogTarget::kBoth;
-  if (!set_up_log("brickfs", command.log_level, target).ok()) return fail(kUsage, "cannot set up the log");
+  if (!set_up_log("brickfs", command.log_level, command.log_target()).ok())
+    return fail(kUsage, "cannot set up the log");
   if (!install_signals().ok()) return fail(kFailure, "cannot set up signals");
   std::string why;
   if (command.remount) return remount(command, &why).ok() ? kFine : fail(kFailure, why);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "transport/base/log.h"
 #include "transport/base/result.h"
 #include "transport/brick/limits.h"
 #include "transport/etcd/etcd_options.h"
@@ -48,6 +49,8 @@ struct MountCommand {
   std::map<std::string, std::string>
       common;                            // what was given and holds for all mounts of a volume, by what it is about
   std::vector<std::string> mount_flags;  // in their order: nodev, suid, nosymfollow ...
+
+  LogTarget log_target() const { return foreground ? LogTarget::kStandardError : LogTarget::kBoth; }
 };
 
 // FUSE keeps everybody out but who mounted, lest one user's server holds another's programs up or sees what they do.

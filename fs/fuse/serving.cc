@@ -29,6 +29,7 @@
 #include "fs/fuse/umount_helper.h"
 #include "fs/operations/filesystem.h"
 #include "transport/base/log.h"
+#include "transport/base/progress_bar.h"
 #include "transport/base/unique_fd.h"
 
 namespace brickfs {
@@ -200,7 +201,8 @@ Status Serving::mount_filesystem() {
   const MountOptions options{.read_only = command_.read_only,
                              .writeback_cache = command_.writeback == Writeback::kOn,
                              .no_atime = command_.no_atime,
-                             .max_metadata_bytes = command_.max_metadata_bytes};
+                             .max_metadata_bytes = command_.max_metadata_bytes,
+                             .progress = progress_for_people(command_.log_target())};
   std::string reason;
   auto filesystem = Filesystem::mount(std::move(volume), options, &reason);
   if (!filesystem.ok()) {

@@ -25,6 +25,7 @@
 #include "fs/inode/cached_regions.h"
 #include "fs/persistence/journal.h"
 #include "transport/base/interruption.h"
+#include "transport/base/progress.h"
 #include "transport/base/result.h"
 #include "transport/volume/volume_set.h"
 
@@ -131,7 +132,8 @@ struct MountOptions {
   bool read_only = false;
   bool writeback_cache = false;  // the kernel keeps size and times of files it writes
   bool no_atime = false;
-  uint64_t max_metadata_bytes = 0;  // of memory, beyond which no name is added; 0: no bound
+  uint64_t max_metadata_bytes = 0;        // of memory, beyond which no name is added; 0: no bound
+  Progress progress = progress_in_log();  // of the recovery
 };
 
 class Filesystem {

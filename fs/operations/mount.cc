@@ -55,7 +55,7 @@ class Filesystem::Mounting {
 
 Status Filesystem::Mounting::run() {
   TRY(find_filesystem());
-  recovered_ = TRY(recover(volume_, superblock(), listed_, impl_.inodes, progress_in_log(), why_));
+  recovered_ = TRY(recover(volume_, superblock(), listed_, impl_.inodes, impl_.options.progress, why_));
   impl_.inodes.count_memory_of_all();
   impl_.why_read_only = obstacle_to_changes();
   if (impl_.options.read_only || !impl_.why_read_only.empty()) {

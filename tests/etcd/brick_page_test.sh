@@ -48,6 +48,7 @@ kill_brick_of_set b
 soon_shows a 'home["degraded"] and states == {(0, True): "in sync", (0, False): "stale"}'
 with_page b
 soon_shows b 'home and states.get((0, True)) in ("stale", "syncing", "in sync")'  # by its address: it has restarted
+exits 0 set status "$SOURCE" --wait
 soon_shows a 'states == {(0, True): "in sync", (0, False): "in sync"}'
 umount "$MNT"
 soon_shows a 'home["holder"]["let_go"]'
@@ -56,7 +57,7 @@ say "etcd stops: the page says so, at once, and goes on; brickd's end does not w
 kill -STOP "${ETCD_PID[only]}"
 soon_shows a '"no answer" in sets["trouble"] and sets["at"] > 0 and home'
 shows a 'True'  # asks again
-sleep 2.5       # the next question is under way
+sleep 2.1  # the next question is under way, for 3 s
 within_seconds 2 ends a
 kill -CONT "${ETCD_PID[only]}"
 soon_shows b 'not sets["trouble"] and home'

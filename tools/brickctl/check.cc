@@ -9,8 +9,8 @@
 #include "fs/recovery/repair.h"
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/set_scrub.h"
-#include "tools/terminal/progress_bar.h"
 #include "transport/base/printable.h"
+#include "transport/base/progress_bar.h"
 
 namespace brickfs {
 namespace {

@@ -225,9 +225,11 @@ void add_set(CLI::App& app, Arguments& arguments) {
       ->add_option("--admin-secret-file", arguments.command.admin_secret_file,
                    "what the bricks ask administrators for: makes the volumes that are missing")
       ->type_name("PATH");
-  add_set_action(*set, arguments, "status",
-                 "each copy, and whether its brick answers; exit 0: all is well, 3: it works, with fewer copies than "
-                 "wanted, 4: it does not work, 1: cannot be told");
+  CLI::App* status = add_set_action(
+      *set, arguments, "status",
+      "each copy, and whether its brick answers; exit 0: all is well, 3: it works, with fewer copies than "
+      "wanted, 4: it does not work, 1: cannot be told");
+  status->add_flag("--wait", options.wait, "first until all copies are in sync, or Ctrl-C, showing how far they are");
   CLI::App* scrub = add_set_action(*set, arguments, "scrub",
                                    "compare all copies of a set that nobody writes to; exit 0: they are equal, 3: they "
                                    "differ, 1: cannot be told");

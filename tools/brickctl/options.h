@@ -35,6 +35,7 @@ struct SetOptions {
   std::vector<std::string> bricks;   // tcp:// and rdma:// sources without a volume
   std::vector<std::string> domains;  // BRICK=NAME, of replace NAME
   bool no_wait = false;              // of what moves copies
+  bool wait = false;                 // of status: until all copies are in sync
   uint64_t bytes_per_second = 0;     // of scrub; 0: as fast as it goes
 };
 

@@ -12,8 +12,8 @@
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/open_volume.h"
 #include "tools/brickctl/set.h"
-#include "tools/terminal/progress_bar.h"
 #include "transport/base/printable.h"
+#include "transport/base/progress_bar.h"
 
 namespace brickfs {
 namespace {

@@ -3,17 +3,23 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
+#include "tools/brickctl/interrupt.h"
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/set.h"
 #include "tools/brickctl/set_look.h"
 #include "transport/base/printable.h"
+#include "transport/base/progress_bar.h"
 #include "transport/base/size.h"
 #include "transport/etcd/set_map_json.h"
 
 namespace brickfs {
 namespace {
+
+constexpr std::chrono::milliseconds kAskEvery{500};
 
 std::string describe_state(const MapReplica& replica) {
   std::string text = name_of(replica.state);
@@ -34,6 +40,13 @@ std::string describe_holder(const SetMap& map) {
   if (!map.holder) return "none yet";
   if (map.holder->let_go) return fmt::format("none; {} had it last, and ended cleanly", map.holder->name);
   return fmt::format("{} since generation {}", map.holder->name, map.holder->epoch);
+}
+
+bool all_in_sync(const SetMap& map) {
+  return std::ranges::all_of(map.places, [](const MapPlace& place) {
+    return std::ranges::all_of(place.replicas,
+                               [](const MapReplica& replica) { return replica.state == ReplicaState::kInSync; });
+  });
 }
 
 const char* name_of_verdict(const SetVerdict& verdict) {
@@ -102,6 +115,40 @@ Json to_json(const Command& command, const Source& source, const SetMap& map, co
           {"places", places}};
 }
 
+// Copies that are brought up to date, if there are any; else those that are in sync.
+void show(const SetMap& map, ProgressBar& bar) {
+  uint64_t copies = 0;
+  uint64_t in_sync = 0;
+  uint64_t copied_blocks = 0;
+  uint64_t total_blocks = 0;
+  for (const MapPlace& place : map.places) {
+    for (const MapReplica& replica : place.replicas) {
+      ++copies;
+      in_sync += replica.state == ReplicaState::kInSync ? 1 : 0;
+      copied_blocks += replica.copied_blocks;
+      total_blocks += replica.total_blocks;
+    }
+  }
+  if (total_blocks > 0) {
+    bar.show("blocks copied", copied_blocks, total_blocks);
+  } else {
+    bar.show("copies in sync", in_sync, copies);
+  }
+}
+
+// The map, once all copies are in sync if that is waited for.
+Result<MapStore::Stored> await_map(const Command& command, MapStore& store) {
+  if (command.set.wait) catch_interrupts();
+  ProgressBar bar;
+  for (;;) {
+    auto stored = store.load();
+    const bool waits = command.set.wait && !interrupted();
+    if (!waits || !stored.ok() || all_in_sync(stored->map)) return stored;
+    show(stored->map, bar);
+    std::this_thread::sleep_for(kAskEvery);
+  }
+}
+
 }  // namespace
 
 int run_set_status(const Command& command) {
@@ -109,7 +156,7 @@ int run_set_status(const Command& command) {
   Source source;
   const auto store = open_map_store(command, source, &why);
   if (!store.ok()) return fail(command, why);
-  const auto stored = (*store)->load();
+  const auto stored = await_map(command, **store);
   if (!stored.ok()) return fail(command, (*store)->trouble());
   const SetMap& map = stored->map;
   const ReplicaLooks looks = look_at_all(map, command.secret_file);

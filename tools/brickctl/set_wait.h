@@ -12,7 +12,7 @@
 
 #include "tools/brickctl/commands.h"
 #include "tools/brickctl/set_plan.h"
-#include "tools/terminal/progress_bar.h"
+#include "transport/base/progress_bar.h"
 #include "transport/brick/source.h"
 #include "transport/volume/set_map.h"
 #include "transport/volume/volume_set.h"

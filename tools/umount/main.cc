@@ -19,9 +19,9 @@
 
 #include "fs/mounts/brickfs_end.h"
 #include "fs/mounts/mount_table.h"
-#include "tools/terminal/progress_bar.h"
 #include "transport/base/bytes.h"
 #include "transport/base/printable.h"
+#include "transport/base/progress_bar.h"
 
 namespace brickfs {
 namespace {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "transport/base/log.h"
+#include "transport/base/progress.h"
 #include "transport/volume/mirror.h"
 #include "transport/volume/set_membership.h"
 
@@ -327,6 +328,8 @@ Status Mirror::copy_held(Replica& replica, const BlockSet& blocks) {
   const uint64_t total = blocks.count();
   uint64_t copied = 0;
   auto tell_at = Clock::now() + kTellEvery;
+  const Progress progress = progress_in_log();
+  const std::string what = "blocks of " + replica.name + " brought up to date";
   uint64_t operations = operations_.load();
   blocks.for_each(1, [&](BlockRange block) {
     const auto began = Clock::now();
@@ -343,6 +346,7 @@ Status Mirror::copy_held(Replica& replica, const BlockSet& blocks) {
     if (operations_.load() != operations) std::this_thread::sleep_for(Clock::now() - began);
     operations = operations_.load();
     ++copied;
+    progress(what, copied, total);
     if (status.ok() && Clock::now() >= tell_at) {
       tell_progress(replica, copied, total);
       tell_at = Clock::now() + kTellEvery;

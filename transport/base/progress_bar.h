@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "transport/base/log.h"
 #include "transport/base/progress.h"
 
 namespace brickfs {
@@ -34,6 +35,10 @@ class ProgressBar {
   ProgressPace pace_;
   bool drawn_ = false;
 };
+
+// A bar where standard error is a terminal, else lines in the log; both where that is not the log. The bar goes when
+// all is done, or with the last copy of this.
+Progress progress_for_people(LogTarget log);
 
 // "[=====>    ]  52 %  12,345 of 23,456 blocks read  1,234/s  9 s left", at most `columns` wide. `rate`: of a second;
 // 0: not known.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/terminal/progress_bar.h"
+#include "transport/base/progress_bar.h"
 
 #include <gtest/gtest.h>
 
@@ -17,6 +17,8 @@ TEST(ProgressLine, HasABarTheRateAndTheTimeLeft) {
 
 TEST(ProgressLine, FitsAndBearsNonsense) {
   EXPECT_EQ(progress_line("blocks read", 50, 200, 10, 20).size(), 20u);
+  EXPECT_EQ(progress_line("blocks read", 50, 200, 10, 58),
+            "[==>       ]  25 %  50 of 200 blocks read  10/s  15 s left");
   EXPECT_EQ(progress_line("blocks", 300, 200, 0, 100), "[========================] 100 %  200 of 200 blocks");
   EXPECT_EQ(progress_line("blocks", 0, 0, 0, 100), "[========================] 100 %  0 of 0 blocks");
 }

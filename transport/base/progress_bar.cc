@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/terminal/progress_bar.h"
+#include "transport/base/progress_bar.h"
 
 #include <fmt/core.h>
 #include <sys/ioctl.h>
@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 
 namespace brickfs {
 namespace {
@@ -33,15 +34,16 @@ std::string time_left(double seconds) {
 std::string progress_line(std::string_view what, uint64_t done, uint64_t total, double rate, size_t columns) {
   done = std::min(done, total);
   const double part = total == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total);
-  const auto full = static_cast<size_t>(part * kBarColumns);
-  std::string bar(full, '=');
-  if (full < kBarColumns) bar += '>';
-  bar.resize(kBarColumns, ' ');
-  std::string line = fmt::format("[{}] {:3} %  {} of {} {}", bar, static_cast<unsigned>(part * 100), done, total, what);
+  std::string text = fmt::format(" {:3} %  {} of {} {}", static_cast<unsigned>(part * 100), done, total, what);
   if (rate > 0 && done < total) {
-    line += fmt::format("  {:.0f}/s  {}", rate, time_left(static_cast<double>(total - done) / rate));
+    text += fmt::format("  {:.0f}/s  {}", rate, time_left(static_cast<double>(total - done) / rate));
   }
-  return line.substr(0, columns);
+  const size_t room = columns - std::min(columns, text.size() + 2);  // the text is worth more than the bar
+  const size_t length = std::min(kBarColumns, room);
+  std::string bar(static_cast<size_t>(part * static_cast<double>(length)), '=');
+  if (bar.size() < length) bar += '>';
+  bar.resize(length, ' ');
+  return fmt::format("[{}]{}", bar, text).substr(0, columns);
 }
 
 ProgressBar::ProgressBar() : on_terminal_(::isatty(STDERR_FILENO) != 0) {}
@@ -58,6 +60,19 @@ void ProgressBar::show(std::string_view what, uint64_t done, uint64_t total) {
   fmt::print(stderr, "\r{}\x1b[K", progress_line(what, done, total, rate, terminal_columns() - 1));
   std::fflush(stderr);
   drawn_ = true;
+}
+
+Progress progress_for_people(LogTarget log) {
+  if (::isatty(STDERR_FILENO) == 0) return progress_in_log();
+  const Progress lines = log == LogTarget::kStandardError ? Progress() : progress_in_log();
+  return [lines, bar = std::make_shared<ProgressBar>()](std::string_view what, uint64_t done, uint64_t total) {
+    if (lines) lines(what, done, total);
+    if (done < total) {
+      bar->show(what, done, total);
+    } else {
+      bar->end();
+    }
+  };
 }
 
 void ProgressBar::end() {
