@@ -151,19 +151,18 @@ Status check_memory(uint64_t bytes, std::string* why) {
     *why = fmt::format(
         "{} of memory: this machine (or our control group) has {} with its swap space; give less, or a store "
         "behind it (--file)",
-        format_size(bytes), format_size(round_down(most, kMiB)));
+        format_size(bytes), about_size(most));
     return Error(ENOMEM, "opening the brick");
   }
   const uint64_t room = memory_room_bytes();
   if (room != 0 && bytes > room) {
     log::warn("{} of memory are served, and {} are free now: once they are filled the system swaps, or ends processes",
-              format_size(bytes), format_size(round_down(room, kMiB)));
+              format_size(bytes), about_size(room));
   }
   return {};
 }
 
 Result<std::unique_ptr<Pool>> open_pool(uint64_t frames, std::string* why) {
-  TRY(check_memory(frames * kBlockBytes, why));
   auto pool = Pool::open(static_cast<uint32_t>(frames));
   if (!pool.ok()) *why = fmt::format("{} of memory: {}", format_size(frames * kBlockBytes), std::strerror(pool.code()));
   return pool;
@@ -187,7 +186,7 @@ Result<std::unique_ptr<BrickService>> BrickService::open(const BrickConfig& conf
   if (why == nullptr) why = &unread;
   std::unique_ptr<StoreFile> store;
   StoreFile::Contents contents;
-  uint64_t frames = std::min<uint64_t>(config.memory_bytes / kBlockBytes, kStoreSlotsMost);
+  uint64_t frames = config.memory_bytes / kBlockBytes;
   if (!config.store_path.empty()) {
     store = device ? TRY(StoreFile::open(std::move(device), config.store_path, config.store_bytes, why))
                    : TRY(StoreFile::open(config.store_path, config.store_bytes, why));
@@ -199,8 +198,15 @@ Result<std::unique_ptr<BrickService>> BrickService::open(const BrickConfig& conf
                        format_size(kBlockBytes));
     return Error(EINVAL, "opening the brick");
   }
+  const bool is_kept = config.keeper != nullptr || !config.keep_path.empty();
+  if (!is_kept) TRY(check_memory(frames * kBlockBytes, why));
+  if (frames > kStoreSlotsMost) {
+    *why = fmt::format("{} of memory: a brick has {} at most", format_size(config.memory_bytes),
+                       format_size(kStoreSlotsMost * kBlockBytes));
+    return Error(EINVAL, "opening the brick");
+  }
   std::unique_ptr<KeptMemory> kept;
-  if (store && (config.keeper || !config.keep_path.empty())) {
+  if (store && is_kept) {
     *why = "a brick with a store keeps its memory there";
     return Error(EINVAL, "opening the brick");
   }

@@ -69,7 +69,9 @@ kill_brickd TERM
 
 say "more memory than there is"
 all=$(awk '/^(MemTotal|SwapTotal):/ { n += $2 } END { print int(n / 1024) }' /proc/meminfo)
-refused 'this machine .* has [0-9]+M' "${BRICKD_ONCE[@]}" --memory $((2 * all))M
+refused 'this machine .* has [0-9.]+[MGT] with' "${BRICKD_ONCE[@]}" --memory $((2 * all))M
+refused '999T of memory: this machine .* has [0-9.]+[MGT] with' "${BRICKD_ONCE[@]}" --memory 999T
+refused '999T of memory: a brick has 128T at most' "${BRICKD_ONCE[@]}" --memory 999T --keep-memory "$WORK/kept"
 
 say "files in the wrong place"
 echo precious >"$WORK/victim"

@@ -84,7 +84,7 @@ const char* mode_name(OpenMode mode) {
   return "";
 }
 
-std::string size_text(uint64_t blocks) { return format_size(blocks * kBlockBytes); }
+std::string size_text(uint64_t blocks) { return about_size(blocks * kBlockBytes); }
 
 std::vector<Row> volume_rows(const BrickStats::Sample& now, const std::vector<ClientStatus>& clients) {
   std::map<std::string, ClientStatus> sums;

@@ -77,8 +77,8 @@ std::string MountStats::text(const Sample* before, const Sample& now, SortBy by,
   std::string text = fmt::format(
       "{}: {} ({}{}), {} of {} free, {} inodes in {} of memory, {} operations not committed\n",
       printable(state.mountpoint), printable(state.source), state.link == "connected" ? "" : state.link + ": ",
-      printable(state.link_text), format_size(state.free_bytes), format_size(state.capacity_bytes), state.inodes,
-      format_size((state.metadata_bytes + kKiB - 1) / kKiB * kKiB), state.uncommitted_operations);
+      printable(state.link_text), about_size(state.free_bytes), about_size(state.capacity_bytes), state.inodes,
+      about_size(state.metadata_bytes), state.uncommitted_operations);
   std::vector<OperationState> operations = interval.operations;
   sort_operations(operations, by);
   text += "\nthe kernel's requests\n" + operation_table(operations, interval.seconds, with_share);

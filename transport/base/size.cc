@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/base/size.h"
 
+#include <fmt/core.h>
+
 #include <charconv>
 
 namespace brickfs {
@@ -35,6 +37,19 @@ std::string format_size(uint64_t bytes) {
   std::string text = std::to_string(bytes);
   if (power > 0) text += kSuffixes[power - 1];
   return text;
+}
+
+std::string about_size(uint64_t bytes) {
+  auto size = static_cast<double>(bytes);
+  size_t power = 0;
+  while (size >= 1023.5 && power < kSuffixes.size()) {
+    size /= 1024;
+    ++power;
+  }
+  if (power == 0) return std::to_string(bytes);
+  std::string text = size < 99.95 ? fmt::format("{:.1f}", size) : fmt::format("{:.0f}", size);
+  if (text.ends_with(".0")) text.resize(text.size() - 2);
+  return text + kSuffixes[power - 1];
 }
 
 }  // namespace brickfs

@@ -16,4 +16,7 @@ Result<uint64_t> parse_size(std::string_view text);
 // The shortest exact form: 2097152 is "2M", 1000 is "1000".
 std::string format_size(uint64_t bytes);
 
+// Rounded, for people: "23.5G", "312M", "512".
+std::string about_size(uint64_t bytes);
+
 }  // namespace brickfs
