@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "server/service/server_session.h"
@@ -46,6 +47,7 @@ class BrickServiceImpl final : public BrickService {
     return hold(TRY(volumes_.open(request, std::move(peer), holder)));
   }
   std::span<std::byte> memory_for_devices() override { return pool_->keep_memory(); }
+  void announce_device() override { has_device_ = true; }
   void watch_silence() override {
     MutexLock lock(stop_mutex_);
     if (!silence_watch_ && !stopped_) silence_watch_ = std::make_unique<SilenceWatch>(*this);
@@ -80,6 +82,7 @@ class BrickServiceImpl final : public BrickService {
   const std::unique_ptr<KeptMemory> kept_;
   const std::unique_ptr<Pool> pool_;
   const std::unique_ptr<StoreFile> store_;
+  std::atomic<bool> has_device_{false};
   BlockStore blocks_;
   VolumeTable volumes_;
   Mutex stop_mutex_;
@@ -93,13 +96,17 @@ BrickServiceImpl::~BrickServiceImpl() {
 }
 
 std::string BrickServiceImpl::medium() const {
-  if (kept_ != nullptr) return fmt::format("memory that outlives brickd, kept in {}", kept_->name());
-  if (store_ == nullptr) return "memory";
-  const auto with = [&](std::string_view trouble) {
-    return fmt::format("memory with store {}{}{}", store_->path(), trouble.empty() ? "" : kBeforeTrouble, trouble);
-  };
-  if (store_->failed()) return with(kStoreFailed);
-  return with(blocks_.disk_is_full() ? kStoreDiskFull : "");
+  std::string text =
+      kept_ != nullptr ? fmt::format("memory that outlives brickd, kept in {}", kept_->name()) : "memory";
+  if (store_ != nullptr) text += fmt::format(" with store {}", store_->path());
+  const auto add = [&text](std::string_view trouble) { text.append(kBeforeTrouble).append(trouble); };
+  if (has_device_ && pool_->has_normal_pages()) add(kNormalPages);
+  if (store_ != nullptr && store_->failed()) {
+    add(kStoreFailed);
+  } else if (blocks_.disk_is_full()) {
+    add(kStoreDiskFull);
+  }
+  return text;
 }
 
 BrickNumbers BrickServiceImpl::numbers() const {

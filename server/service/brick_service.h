@@ -92,6 +92,8 @@ class BrickService {
   }
   // All memory that handles may name, for a device to hold: from now on none of it is given back to the system.
   virtual std::span<std::byte> memory_for_devices() = 0;
+  // A device reaches the memory: what its pages are is to be known (BrickStat::medium).
+  virtual void announce_device() = 0;
   // From now on a thread of the service looks for sessions not heard of for BrickConfig::lease, and cuts them off. For
   // who listens; peers in this process are heard of when they have something to do.
   virtual void watch_silence() = 0;

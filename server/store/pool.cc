@@ -50,7 +50,8 @@ Result<std::unique_ptr<Pool>> Pool::open(uint32_t frames, const FreeFrames::Upke
   const uint64_t bytes = frames * kBlockBytes;
   FreeFrames::Upkeep kept = upkeep;
   std::byte* memory = map_reserved_huge_pages(bytes);
-  if (memory != nullptr) {
+  const bool has_normal_pages = memory == nullptr;
+  if (!has_normal_pages) {
     kept.cool = false;  // nobody else could have it
   } else {
     memory = map_normal_pages(bytes);
@@ -58,7 +59,7 @@ Result<std::unique_ptr<Pool>> Pool::open(uint32_t frames, const FreeFrames::Upke
     log::info("too few huge pages are free for {} of memory: normal pages are used", format_size(bytes));
   }
   madvise(memory, bytes, MADV_DONTFORK);
-  return std::unique_ptr<Pool>(new Pool(MappedMemory({memory, bytes}), FreeFrames(frames, kept)));
+  return std::unique_ptr<Pool>(new Pool(MappedMemory({memory, bytes}), FreeFrames(frames, kept), has_normal_pages));
 }
 
 std::unique_ptr<Pool> Pool::over(MappedMemory memory, const std::vector<bool>& in_use, bool is_zero,
@@ -68,11 +69,12 @@ std::unique_ptr<Pool> Pool::over(MappedMemory memory, const std::vector<bool>& i
   kept.cool = false;
   madvise(memory.bytes().data(), memory.bytes().size(), MADV_DONTFORK);
   FreeFrames free(in_use, is_zero ? Content::kCold : Content::kUsed, kept);
-  return std::unique_ptr<Pool>(new Pool(std::move(memory), std::move(free)));
+  return std::unique_ptr<Pool>(new Pool(std::move(memory), std::move(free), false));
 }
 
-Pool::Pool(MappedMemory memory, FreeFrames free)
+Pool::Pool(MappedMemory memory, FreeFrames free, bool has_normal_pages)
     : memory_(std::move(memory)),
+      has_normal_pages_(has_normal_pages),
       content_(memory_.bytes().size() / kBlockBytes, Content::kUsed),
       free_(std::move(free)) {}
 

@@ -38,6 +38,8 @@ class Pool {
   ~Pool();
 
   uint32_t frames() const { return static_cast<uint32_t>(content_.size()); }
+  // Of memory that is its own: too few huge pages were free.
+  bool has_normal_pages() const { return has_normal_pages_; }
   uint32_t free_frames() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // A free frame, `wanted` if none is better. Its bytes are anything: clear() it or overwrite all of it. Waits if the
@@ -59,7 +61,7 @@ class Pool {
  private:
   using Content = FreeFrames::Content;
 
-  Pool(MappedMemory memory, FreeFrames free);
+  Pool(MappedMemory memory, FreeFrames free, bool has_normal_pages);
   void make_zero(FreeFrames::Frame frame) const;
   void run();
   void do_chore(const FreeFrames::Chore& chore) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -67,6 +69,7 @@ class Pool {
   void wake_if_needed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const MappedMemory memory_;
+  const bool has_normal_pages_;
   std::vector<Content> content_;  // of frames that somebody has, who writes it
 
   mutable Mutex mutex_;

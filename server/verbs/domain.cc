@@ -15,6 +15,7 @@ Result<const VerbsDevice*> VerbsDevices::find(ibv_context* device) {
   if (found != devices_.end()) return found->second.get();
   auto made = std::make_unique<VerbsDevice>();
   made->facts = TRY(verbs::look_at(device));
+  service_.announce_device();
   const Status tried = made->facts.claims_windows ? verbs::try_windows(device) : Error(ENOTSUP, "it claims none");
   made->windows = tried.ok();
   if (made->windows) {

@@ -54,6 +54,13 @@ mkdir "$MNT/dir"
 must_explain 0 "^$MNT: $SOURCE \\(tcp\\), brickfs" "$MNT/dir/"
 (cd "$MNT/dir" && must_explain 0 '^nothing is wrong$' .)
 must_explain 0 '^note: volume: held by .*pid' "$SOURCE" "${with[@]}"
+if [ "${BRICKFS_IO_URING:-auto}" = auto ]; then
+  case $(cat /sys/module/fuse/parameters/enable_uring 2>/dev/null) in
+    N) must_explain 0 '^ *FUSE over io_uring is switched off here; as root: echo Y > /sys' "$MNT" ;;
+    Y) must_explain 0 '^nothing is wrong$' "$MNT"; ! grep -q io_uring "$WORK/explained" || die "explain: $(cat "$WORK/explained")" ;;
+    *) must_explain 0 "^ *this kernel's FUSE has no io_uring" "$MNT" ;;
+  esac
+fi
 explain "$MNT" --json
 fields_are_documented explain "$WORK/explained" || die "explain --json"
 json "$WORK/explained" 'r["verdict"] == "well" and r["source"] and r["mountpoint"] and r["state"]["link"] == "connected"' || die "explain --json: $(cat "$WORK/explained")"
@@ -90,7 +97,10 @@ must_explain 4 "^broken: mount: brickfs \\(pid $pid\\) is stopped" "$MNT"
 kill -CONT "$pid"
 must_explain 0 '^nothing is wrong$' "$MNT"
 
-say "the volume is full"
+say "the volume is nearly full, and full"
+free_bytes() { stat -f -c '%a %S' "$MNT" | { read -r units unit; echo $((units * unit)); }; }
+while [ "$(free_bytes)" -gt $((5 << 20)) ]; do dd if=/dev/zero of="$MNT/fill0" bs=512k count=$((($(free_bytes) - (4 << 20)) / (512 << 10))) oflag=append conv=notrunc,fsync status=none; done
+soon_explains 10 3 '^warning: space: the volume is nearly full: .* of .* are free' "$MNT"
 dd if=/dev/zero of="$MNT/fill" bs=1M status=none 2>/dev/null || true
 dd if=/dev/zero of="$MNT/fill2" bs=4k status=none 2>/dev/null || true
 soon_explains 10 '[34]' '^(broken: space: the volume is full|warning: space: the volume is nearly full)' "$MNT"
@@ -112,7 +122,12 @@ umount "$MNT" 2>/dev/null || umount -l "$MNT"
 say "a mount that died"
 within 20 test -z "$(brickfs_pid || true)" || die "brickfs does not end"
 mount_brickfs "secret=$WORK/secret,max_metadata=1M"
-for i in $(seq 1 10000); do : >"$MNT/a-name-that-is-rather-long-$i" 2>/dev/null || break; done
+name_is_taken() { : >"$MNT/a-name-that-is-rather-long-$1"; }
+for i in $(seq 1 10000); do
+  name_is_taken "$i" 2>/dev/null || die "no name more, and no warning before: $(cat "$WORK/explained")"
+  [ $((i % 50)) != 0 ] || ! explains 3 '^warning: memory: inodes and names take .* that max_metadata= allows$' "$MNT" || break
+done
+for i in $(seq 10001 20000); do name_is_taken "$i" 2>/dev/null || break; done
 must_explain 4 '^broken: memory: inodes and names take .*ENOSPC' "$MNT"
 kill -9 "$(brickfs_pid)"
 soon_explains 5 4 '^broken: mount: it is dead' "$MNT"

@@ -49,6 +49,10 @@ can_sync "$MNT/keep/1" || die "fsync of a small file fails on a full disk"
 kept=$(tree_checksum "$MNT/keep")
 within 5 link_says_full || die "brickfs.link says: $(link)"
 status_says_full || die "brickctl status does not say it"
+for named in "$MNT" "$SOURCE"; do
+  said=0; "$BRICKCTL" explain "$named" >"$WORK/explained" || said=$?
+  [ "$said" = 4 ] && grep -q "^broken: store: the brick's store: its disk is full" "$WORK/explained" || die "explain $named: exit $said: $(cat "$WORK/explained")"
+done
 [ $(($(free_units) * unit)) -lt $((4 << 20)) ] || die "df still shows $(free_units) units"
 
 say "rm gives the room back, without a new mount"

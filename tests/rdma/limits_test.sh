@@ -31,15 +31,37 @@ echo 0 >/proc/sys/vm/nr_hugepages
 start_rdma_brick --memory 64M
 grep -qi 'huge page' "$WORK/brickd.log" || die "brickd does not say that there are no huge pages"
 SOURCE=$(source_of "$address")
-mount_brickfs
+mount_brickfs writeback=auto
 noise 1 1M >"$MNT/file"
 [ "$(sha256sum <"$MNT/file")" = "$(noise 1 1M | sha256sum)" ] || die "the file reads something else"
+explains() {  # EXIT PATTERN MOUNTPOINT|SOURCE
+  local status=0
+  timeout 100 "$BRICKCTL" explain "$3" >"$WORK/explained" 2>&1 || status=$?
+  [ "$status" = "$1" ] && grep -E -- "$2" "$WORK/explained" >/dev/null || die "explain: exit $status: $(cat "$WORK/explained")"
+}
+explains 0 "^note: memory: the brick's memory is of normal pages" "$MNT"
+explains 0 "^note: memory: the brick's memory is of normal pages" "$SOURCE"
+explains 0 '^ *this kernel.s FUSE has no io_uring \(Linux 6.14 has\)' "$MNT"  # the guest's is 6.1
+explains 0 '^ *this kernel does not say how much it has not written back \(Linux 6.2 does\)' "$MNT"
+explains 0 "^note: memory: " "$SOURCE"
+grep -q 'vm.nr_hugepages' "$WORK/explained" || die "explain does not say what to do: $(cat "$WORK/explained")"
 unmount_brickfs
 echo "$pages" >/proc/sys/vm/nr_hugepages
 
 say "locked memory: the client"
 if "${bound[@]}" timeout 100 "$BRICKFS" "$SOURCE" "$MNT" 2>"$WORK/client.log"; then die "a client mounts although 64 KiB may be locked"; fi
 one_line "$WORK/client.log" 'memlock|ulimit -l|locked memory'
+
+say "locked memory: a mount that goes on over TCP, and why"
+kill_brickd TERM
+BRICKD_LISTEN=(rdma://0.0.0.0 tcp://0.0.0.0) BRICKD_PORT=20470
+start_brickd --memory 64M
+SOURCE=$(source_of "$address")
+"${bound[@]}" timeout 100 "$BRICKFS" "$SOURCE" "$MNT" 2>"$WORK/client.log" || die "no mount: $(cat "$WORK/client.log")"
+explains 3 '^warning: link: tcp, redirected: rdma failed: memory cannot be registered' "$MNT"
+grep -q 'limit of locked memory is too low.*ulimit -l, LimitMEMLOCK=' "$WORK/explained" || die "explain does not say what to do: $(cat "$WORK/explained")"
+unmount_brickfs
+BRICKD_LISTEN=() BRICKD_PORT=0
 
 say "no brick at the port"
 kill_brickd TERM

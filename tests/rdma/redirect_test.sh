@@ -31,6 +31,9 @@ sleep 3
 cut_rdma
 within 60 link_says '^tcp.*redirected' || die "60 s after RDMA was cut the link is: $(cat "$WORK/link.txt")"
 say "$(cat "$WORK/link.txt")"
+status=0
+timeout 60 "$BRICKCTL" explain "$MNT" >"$WORK/explained" 2>&1 || status=$?
+[ "$status" = 3 ] && grep '^warning: link: tcp, redirected: rdma failed: ' "$WORK/explained" >/dev/null || die "explain: exit $status: $(cat "$WORK/explained")"
 sleep 3
 say "and comes back"
 mend_rdma

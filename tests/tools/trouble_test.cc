@@ -74,8 +74,13 @@ TEST(Troubles, ABrickThatIsAway) {
 
 TEST(Troubles, ALinkByTheWayAroundOrThatComesAndGoes) {
   MountState state = well();
-  state.link_text = "tcp, redirected: rdma failed: cannot register: Cannot allocate memory";
+  state.link_text = "tcp, redirected: rdma failed: no answer: Connection timed out";
   EXPECT_EQ(only(troubles_of(state)), "warning link: " + state.link_text);
+  const std::string lost = troubles_of(state)[0].advice;
+  state.link_text =
+      "tcp, redirected: rdma failed: memory cannot be registered with the RDMA device: Cannot allocate memory";
+  EXPECT_EQ(only(troubles_of(state)), "warning link: " + state.link_text);
+  EXPECT_NE(troubles_of(state)[0].advice, lost);
   state = well();
   state.link_changes = 6;
   EXPECT_TRUE(troubles_of(state).empty());  // an hour ago
@@ -167,6 +172,12 @@ TEST(Troubles, OfABrick) {
   stat.volume_capacity_blocks = 100;
   stat.allocatable_blocks = 10;
   EXPECT_TRUE(troubles_of(stat).empty());
+  stat.medium = "memory with store /store; too few huge pages for devices";
+  EXPECT_EQ(only(troubles_of(stat)), "note memory: the brick's memory is of normal pages: too few huge ones were free");
+  stat.medium += "; its disk is full";
+  EXPECT_EQ(troubles_of(stat).size(), 2u);
+  EXPECT_EQ(troubles_of(stat)[0].what, "the brick's store: its disk is full");
+  stat.medium = "memory";
   stat.allocatable_blocks = 0;
   stat.volume_used_blocks = 100;
   EXPECT_EQ(only(troubles_of(stat)), "warning space: the volume has allocated all of its 200M");

@@ -3,18 +3,15 @@
 // are silent, foreign or gone.
 #include "transport/tcp/tcp_brick.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <future>
 #include <random>
 #include <set>
-#include <string>
 #include <thread>
 
 #include "tests/support/brick_contract.h"
@@ -98,13 +95,16 @@ TEST(TcpBrick, ThreadsShareTheConnections) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Of all clients of this process.
-size_t connections_to(uint16_t port) {
-  std::ifstream sockets("/proc/self/net/tcp");
-  const std::string established = fmt::format(":{:04X} 01 ", port);
-  size_t count = 0;
-  for (std::string line; std::getline(sockets, line);) count += line.find(established) != std::string::npos ? 1 : 0;
-  return count;
+// This process's ends of connections to a port.
+std::set<int> sockets_to(uint16_t port) {
+  std::set<int> found;
+  for (int fd = 0; fd < 1024; ++fd) {
+    sockaddr_in peer{};
+    socklen_t length = sizeof(peer);
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 && ntohs(peer.sin_port) == port)
+      found.insert(fd);
+  }
+  return found;
 }
 
 // Those for calls and for commits, and one for transfers; more when transfers meet.
@@ -118,7 +118,7 @@ TEST(TcpBrick, ConnectionsComeAsTransfersMeet) {
   for (int round = 0; round < 20; ++round) {
     ASSERT_TRUE(transfer(*client.brick, Direction::kRead, client.handles[0], 0, few).ok());
   }
-  EXPECT_EQ(connections_to(client.server.port()), 3u);
+  EXPECT_EQ(sockets_to(client.server.port()).size(), 3u);
   std::atomic<bool> enough{false};
   std::vector<std::thread> threads;
   for (const Handle& handle : client.handles) {
@@ -126,10 +126,10 @@ TEST(TcpBrick, ConnectionsComeAsTransfersMeet) {
       while (!enough) ASSERT_TRUE(move(handle));
     });
   }
-  EXPECT_TRUE(eventually([&] { return connections_to(client.server.port()) >= 5; }, 60s));
+  EXPECT_TRUE(eventually([&] { return sockets_to(client.server.port()).size() >= 5; }, 60s));
   enough = true;
   for (std::thread& thread : threads) thread.join();
-  EXPECT_LE(connections_to(client.server.port()), 14u);
+  EXPECT_LE(sockets_to(client.server.port()).size(), 14u);
 }
 
 // Far more than the sockets hold goes both ways at once: neither end may wait for the other to read first.
@@ -352,18 +352,6 @@ TEST(TcpBrick, IdleSessionOutlivesTheLease) {
   ASSERT_TRUE(brick->open(request_for(1), nullptr).ok());
   std::this_thread::sleep_for(limits::kKeepAlive + 2'500ms);
   EXPECT_TRUE(brick->stat().ok());
-}
-
-// This process's ends of connections to a port.
-std::set<int> sockets_to(uint16_t port) {
-  std::set<int> found;
-  for (int fd = 0; fd < 1024; ++fd) {
-    sockaddr_in peer{};
-    socklen_t length = sizeof(peer);
-    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 && ntohs(peer.sin_port) == port)
-      found.insert(fd);
-  }
-  return found;
 }
 
 TEST(TcpBrick, AWaitGoesOnWhenItsConnectionAloneIsLost) {

@@ -191,6 +191,18 @@ void ask_bricks(const MountState& state, std::vector<Trouble>& troubles) {
   if (all_answer && state.link == "silent") troubles.push_back(trouble_of_stuck_call());
 }
 
+// What only a brick knows of a path that works.
+void ask_about_memory(const MountState& state, std::vector<Trouble>& troubles) {
+  for (const std::string& brick : bricks_of(state)) {
+    std::string why;
+    const auto stat = look_at_brick(brick, state.secret_file, &why);
+    if (!stat.ok()) continue;
+    for (Trouble& trouble : troubles_of(*stat)) {
+      if (trouble.about == "memory") troubles.push_back(std::move(trouble));
+    }
+  }
+}
+
 Explanation explain_mount(const MountEntry& entry) {
   Explanation explanation;
   explanation.mountpoint = entry.mountpoint;
@@ -210,7 +222,11 @@ Explanation explain_mount(const MountEntry& entry) {
   explanation.subject += fmt::format(" ({}{}), brickfs {} (pid {})", state.link == "connected" ? "" : state.link + ": ",
                                      state.link_text, state.version, state.pid);
   explanation.troubles = troubles_of(state);
-  if (state.link != "connected") ask_bricks(state, explanation.troubles);
+  if (state.link != "connected") {
+    ask_bricks(state, explanation.troubles);
+  } else if (state.link_text.starts_with("rdma")) {
+    ask_about_memory(state, explanation.troubles);
+  }
   return explanation;
 }
 

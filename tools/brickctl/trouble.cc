@@ -16,6 +16,7 @@
 #include "transport/base/size.h"
 #include "transport/brick/block.h"
 #include "transport/brick/store_trouble.h"
+#include "transport/verbs/device.h"
 
 namespace brickfs {
 namespace {
@@ -58,8 +59,11 @@ Trouble store_trouble_of(std::string_view trouble) {
 }
 
 constexpr const char* kRedirectedAdvice =
-    "it works over TCP, slower, and returns to rdma by itself once that works: docs/rdma.md, \"When it is slow\"; "
-    "with \"locked memory\" in the reason raise the limit (ulimit -l, LimitMEMLOCK=)";
+    "it works over TCP, slower, and returns to rdma by itself once that works: docs/rdma.md, \"When it is slow\"";
+constexpr const char* kLockedMemoryAdvice =
+    "it works over TCP, slower. The limit of locked memory is too low for RDMA, here or on the brick's host: raise it "
+    "(ulimit -l, LimitMEMLOCK=; docs/rdma.md, \"Limits to raise\"), then mount again; or the device has no room for "
+    "more regions";
 
 std::optional<Trouble> link_trouble(const MountState& state) {
   const std::string since = for_seconds(state.link_for_seconds);
@@ -75,8 +79,10 @@ std::optional<Trouble> link_trouble(const MountState& state) {
   if (state.link == "waiting") {
     return Trouble{Severity::kBroken, "link", fmt::format("{}, {}", state.link_text, since), kOutageAdvice};
   }
-  if (contains(state.link_text, "redirected"))
-    return Trouble{Severity::kWarning, "link", state.link_text, kRedirectedAdvice};
+  if (contains(state.link_text, "redirected")) {
+    const bool locks = contains(state.link_text, verbs::kCannotRegister);
+    return Trouble{Severity::kWarning, "link", state.link_text, locks ? kLockedMemoryAdvice : kRedirectedAdvice};
+  }
   if (state.link_changes >= kLinkFlaps && state.link_for_seconds < kLinkIsYoung) {
     return Trouble{Severity::kWarning, "link",
                    fmt::format("it was lost {} times since the mount, the last time it came back {} ago",
@@ -92,7 +98,7 @@ void add_commit(std::vector<Trouble>& troubles, const MountState& state) {
   troubles.push_back({Severity::kWarning, "commit",
                       fmt::format("nothing was committed {}: {} operations, {} wait for the brick's store",
                                   for_seconds(state.uncommitted_for_seconds), state.uncommitted_operations,
-                                  format_size(state.uncommitted_bytes)),
+                                  about_size(state.uncommitted_bytes)),
                       kSlowDiskAdvice});
 }
 
@@ -104,8 +110,8 @@ void add_space(std::vector<Trouble>& troubles, const MountState& state) {
     troubles.push_back(
         {full ? Severity::kBroken : Severity::kWarning, "space",
          full ? std::string("the volume is full: writes get ENOSPC")
-              : fmt::format("the volume is nearly full: {} of {} are free", format_size(state.free_bytes),
-                            format_size(state.capacity_bytes)),
+              : fmt::format("the volume is nearly full: {} of {} are free", about_size(state.free_bytes),
+                            about_size(state.capacity_bytes)),
          "remove files, or give the volume more: its quota (--volume NAME:QUOTA), the store (--size), or "
          "room on the disk under it"});
   }
@@ -115,8 +121,8 @@ void add_space(std::vector<Trouble>& troubles, const MountState& state) {
   const bool over = state.metadata_bytes >= most;
   troubles.push_back(
       {over ? Severity::kBroken : Severity::kWarning, "memory",
-       fmt::format("inodes and names take {} of the {} that max_metadata= allows{}", format_size(state.metadata_bytes),
-                   format_size(most), over ? ": new names get ENOSPC" : ""),
+       fmt::format("inodes and names take {} of the {} that max_metadata= allows{}", about_size(state.metadata_bytes),
+                   about_size(most), over ? ": new names get ENOSPC" : ""),
        "remove files, or mount with a larger max_metadata=, if this host has the memory"});
 }
 
@@ -219,6 +225,11 @@ std::vector<Trouble> troubles_of_link_text(std::string_view text) {
 std::vector<Trouble> troubles_of(const BrickStat& stat) {
   std::vector<Trouble> troubles;
   if (const auto store = store_trouble(stat.medium); !store.empty()) troubles.push_back(store_trouble_of(store));
+  if (has_normal_pages(stat.medium)) {
+    troubles.push_back({Severity::kNote, "memory", "the brick's memory is of normal pages: too few huge ones were free",
+                        "RDMA is slower to begin and with random access; set them aside on the brick's host (sysctl "
+                        "vm.nr_hugepages=N, 2M each, for all of --memory, best at boot), then restart brickd"});
+  }
   if (stat.holder) {
     const std::string who =
         fmt::format("{} since {}", stat.holder->name, describe_time(stat.holder->since_unix_seconds));
@@ -239,10 +250,10 @@ std::vector<Trouble> troubles_of(const BrickStat& stat) {
     const bool quota = stat.volume_used_blocks >= stat.volume_capacity_blocks;
     troubles.push_back({Severity::kWarning, "space",
                         quota ? fmt::format("the volume has allocated all of its {}",
-                                            format_size(stat.volume_capacity_blocks * kBlockBytes))
+                                            about_size(stat.volume_capacity_blocks * kBlockBytes))
                               : fmt::format("the brick has no block left: {} of {} are in use",
-                                            format_size(stat.brick_used_blocks * kBlockBytes),
-                                            format_size(stat.brick_capacity_blocks * kBlockBytes)),
+                                            about_size(stat.brick_used_blocks * kBlockBytes),
+                                            about_size(stat.brick_capacity_blocks * kBlockBytes)),
                         "files of the volume can still be changed within their blocks; give it more: its quota, the "
                         "store's --size, or "
                         "room on the disk under it"});

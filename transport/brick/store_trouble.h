@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ails the store of a durable brick. The brick says it at the end of BrickStat::medium, which is for people.
+// What ails the store of a durable brick, or its memory. The brick says it behind BrickStat::medium, which is for
+// people; the store's comes last.
 #pragma once
 
 #include <string_view>
@@ -8,6 +9,7 @@ namespace brickfs {
 
 constexpr std::string_view kStoreDiskFull = "its disk is full";
 constexpr std::string_view kStoreFailed = "its disk failed: nothing is committed any more";
+constexpr std::string_view kNormalPages = "too few huge pages for devices";
 constexpr std::string_view kBeforeTrouble = "; ";
 
 // One of these, or nothing.
@@ -17,5 +19,7 @@ constexpr std::string_view store_trouble(std::string_view medium) {
   }
   return {};
 }
+
+constexpr bool has_normal_pages(std::string_view medium) { return medium.find(kNormalPages) != medium.npos; }
 
 }  // namespace brickfs

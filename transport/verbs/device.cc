@@ -90,7 +90,7 @@ Result<MrPtr> register_region(ibv_pd* domain, std::span<std::byte> memory, int a
   if (region) return region;
   const int code = errno;
   explain_failure(code, memory.size());
-  return Error(code == EPERM ? EPERM : ENOMEM, "memory cannot be registered with the RDMA device");
+  return Error(code == EPERM ? EPERM : ENOMEM, kCannotRegister);
 }
 
 Result<PdPtr> make_domain(ibv_context* device) {

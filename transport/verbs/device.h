@@ -29,7 +29,8 @@ Result<DeviceFacts> look_at(ibv_context* device);
 // "" when there is a device and this process may use it; else one line: what is missing and what to do.
 std::string why_no_device();
 
-// ENOMEM, EPERM with one line in the log (once for each reason): which limit, which cure.
+// ENOMEM, EPERM, of that text, with one line in the log (once for each reason): which limit, which cure.
+constexpr const char* kCannotRegister = "memory cannot be registered with the RDMA device";
 Result<MrPtr> register_region(ibv_pd* domain, std::span<std::byte> memory, int access);
 Result<PdPtr> make_domain(ibv_context* device);
 // Whose descriptor does not block.
