@@ -68,8 +68,10 @@ void RecordingMedium::carry_out(BrickEvent event) {
 }
 
 // 0 or an errno. Of a write no more than `most_bytes` land.
-int RecordingMedium::transfer(const Transfer& transfer, uint64_t shift, const Batch* batch, uint64_t most_bytes) {
+int RecordingMedium::transfer(Caller caller, const Transfer& transfer, uint64_t shift, const Batch* batch,
+                              uint64_t most_bytes) {
   MutexLock lock(mutex_);
+  if (is_over(caller)) return ENOTCONN;
   uint64_t address = raw(transfer.handle.blocks.start) + transfer.offset + shift;
   uint64_t length = 0;
   for (const LocalSlice& slice : transfer.local) length += slice.length_bytes;
@@ -106,8 +108,9 @@ void RecordingMedium::finish(const Batch* batch) {
   });
 }
 
-Status RecordingMedium::alloc(BlockRange blocks) {
+Status RecordingMedium::alloc(Caller caller, BlockRange blocks) {
   MutexLock lock(mutex_);
+  if (is_over(caller)) return Error(ENOTCONN, "call");
   if (state_.visible.contains_any(blocks)) return Error(EEXIST, "block exists");
   if (count_of(state_.place_of(raw(blocks.start))) + blocks.count > capacity_blocks_)
     return Error(ENOSPC, "brick is full");
@@ -118,8 +121,9 @@ Status RecordingMedium::alloc(BlockRange blocks) {
   return {};
 }
 
-Status RecordingMedium::free(BlockRange blocks) {
+Status RecordingMedium::free(Caller caller, BlockRange blocks) {
   MutexLock lock(mutex_);
+  if (is_over(caller)) return Error(ENOTCONN, "call");
   if (!state_.visible.contains_all(blocks)) return Error(ENOENT, "no such block");
   BrickEvent event;
   event.kind = BrickEvent::Kind::kFree;
@@ -145,8 +149,9 @@ size_t RecordingMedium::places() const {
   return state_.places;
 }
 
-Status RecordingMedium::commit(size_t part, std::span<const CommitRange> ranges) {
+Status RecordingMedium::commit(Caller caller, std::span<const CommitRange> ranges) {
   MutexLock lock(mutex_);
+  if (is_over(caller)) return Error(ENOTCONN, "call");
   for (const CommitRange& range : ranges) {
     const BlockAddress first = block_of(range.address);
     if (!state_.visible.contains_all({first, divide_up(range.address + range.length_bytes - raw(first), kBlockBytes)}))
@@ -158,8 +163,8 @@ Status RecordingMedium::commit(size_t part, std::span<const CommitRange> ranges)
   commit.ranges.assign(ranges.begin(), ranges.end());
   commit.settled = state_.allocated;
   commit.settled.insert(state_.freed.begin(), state_.freed.end());
-  std::erase_if(commit.settled, [&](uint64_t block) { return state_.place_of(block) != part; });
-  commit.place = part;
+  std::erase_if(commit.settled, [&](uint64_t block) { return state_.place_of(block) != caller.part; });
+  commit.place = caller.part;
   carry_out(std::move(commit));
   return {};
 }
@@ -209,10 +214,10 @@ class RecordingBrick final : public Brick {
  private:
   void move(Batch& batch);
   Status carry_out(const calls::Alloc& call) {
-    return between([&] { return medium_->alloc(here(call.blocks)); });
+    return between([&] { return medium_->alloc({part_, session_}, here(call.blocks)); });
   }
   Status carry_out(const calls::Free& call) {
-    return between([&] { return medium_->free(here(call.blocks)); });
+    return between([&] { return medium_->free({part_, session_}, here(call.blocks)); });
   }
   Result<calls::Mapped> carry_out(const calls::Map& call) {
     MutexLock lock(medium_->mutex_);
@@ -229,7 +234,7 @@ class RecordingBrick final : public Brick {
   Status carry_out(const calls::Commit& call) {
     std::vector<CommitRange> ranges(call.ranges.begin(), call.ranges.end());
     for (CommitRange& range : ranges) range.address += shift_;
-    return between([&] { return medium_->commit(part_, ranges); });
+    return between([&] { return medium_->commit({part_, session_}, ranges); });
   }
   Result<BrickStat> carry_out(const calls::Stat&);
   Status carry_out(const auto&) { return Error(EINVAL, "a call of the two ends of a session"); }
@@ -269,7 +274,7 @@ void RecordingBrick::move(Batch& batch) {
   if (cuts && trouble->seed % 8 == 1 && medium_->has_trouble(part_, *trouble)) most_bytes = kTorn;
   for (const Transfer& transfer : batch.transfers) {
     const int lost = medium_->reach(part_, session_);
-    batch.finish_one(lost != 0 ? lost : medium_->transfer(transfer, shift_, &batch, most_bytes));
+    batch.finish_one(lost != 0 ? lost : medium_->transfer({part_, session_}, transfer, shift_, &batch, most_bytes));
   }
   if (trouble != nullptr && trouble->seed % 2 != 0) medium_->strike();
   medium_->interleave();

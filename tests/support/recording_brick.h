@@ -96,12 +96,17 @@ class RecordingMedium : public std::enable_shared_from_this<RecordingMedium> {
   void interleave() const {
     if (interleave_) interleave_();
   }
+  // Whose call it is: ENOTCONN if its session is over by then.
+  struct Caller {
+    size_t part = 0;
+    uint64_t session = 0;
+  };
   // Of the calls addresses are those of the image.
-  int transfer(const Transfer& transfer, uint64_t shift, const Batch* batch, uint64_t most_bytes);
+  int transfer(Caller caller, const Transfer& transfer, uint64_t shift, const Batch* batch, uint64_t most_bytes);
   void finish(const Batch* batch);
-  Status alloc(BlockRange blocks);
-  Status free(BlockRange blocks);
-  Status commit(size_t part, std::span<const CommitRange> ranges);
+  Status alloc(Caller caller, BlockRange blocks);
+  Status free(Caller caller, BlockRange blocks);
+  Status commit(Caller caller, std::span<const CommitRange> ranges);
   void carry_out(BrickEvent event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<BlockRange> blocks_of(size_t part) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t count_of(size_t part) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -120,6 +125,7 @@ class RecordingMedium : public std::enable_shared_from_this<RecordingMedium> {
   void end_session(size_t part, uint64_t session);
   // Waits for a brick that is silent. 0 or an errno: the session is not there (any more).
   int reach(size_t part, uint64_t session);
+  bool is_over(Caller caller) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool is_silent(size_t part) const;
   std::chrono::milliseconds silence(size_t part, uint64_t session) const;
   // One more change: it is the one that the trouble was planned for.

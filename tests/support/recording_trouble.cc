@@ -63,6 +63,11 @@ int RecordingMedium::reach(size_t part, uint64_t session) {
   return Clock::now() < outage.until ? ENOTCONN : 0;
 }
 
+// Another thread may have struck its brick since it was reached.
+bool RecordingMedium::is_over(Caller caller) const {
+  return map_ != nullptr && links_[caller.part].session != caller.session;
+}
+
 bool RecordingMedium::is_silent(size_t part) const {
   if (map_ == nullptr) return false;
   MutexLock lock(mutex_);
