@@ -326,8 +326,8 @@ class Gluster(System):
             if path in self.mounts:
                 subprocess.run(["umount", "-l", path], capture_output=True, timeout=60)
                 self.mounts.remove(path)
-            for verb in ("stop", "delete"):
-                subprocess.run(["gluster", "--mode=script", "volume", verb, self.volume], capture_output=True, timeout=60)
+            for verb, *more in (("stop", "force"), ("delete",)):
+                subprocess.run(["gluster", "--mode=script", "volume", verb, self.volume, *more], capture_output=True, timeout=60)
         super().stop()
 
 
