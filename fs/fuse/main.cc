@@ -43,16 +43,19 @@ OPT     ro, rw            read-only or not (rw)
         linger=SEC        so long brickfs tries to bring what was written to a brick that is away, after an umount (300)
         max_metadata=SIZE  of memory for inodes and names: beyond it new names get ENOSPC (no bound)
         metrics=ADDR:PORT  where Prometheus may ask for numbers: GET /metrics (nowhere)
-        bg, retry=MINUTES  a volume that cannot be had yet is tried again: with bg behind the caller's back (10000), else before it returns (0)
+        bg, retry=MINUTES  a volume that cannot be had yet is tried again: with bg behind the caller's back (10000),
+                          else before it returns (0)
         secret=PATH       file with the volume's secret
         etcd_ca=PATH      of an etcd:// source: the CA of etcd's certificates, which asks for TLS
         etcd_cert=PATH, etcd_key=PATH  certificate that is shown to etcd, and its key
         etcd_user=NAME, etcd_password=PATH  user of etcd, and file with the password
         writeback=auto|on|off  write() leaves the bytes in the kernel's cache (off; auto: where that does little harm)
-        io_uring=auto|on|off  requests over io_uring (auto: if this kernel allows it; on: have it allow it, for this mount)
+        io_uring=auto|on|off  requests over io_uring (auto: if this kernel allows it; on: have it allow it, for this
+                          mount)
         log=LEVEL         trace, debug, info, warn, error, off (info)
         allow_other, noallow_other   whether others than who mounted may use it, within what modes, owners and ACLs
-                          say (root's mounts: allow_other; a user's: noallow_other, unless /etc/fuse.conf has user_allow_other)
+                          say (root's mounts: allow_other; a user's: noallow_other, unless /etc/fuse.conf has
+                          user_allow_other)
         nodev, nosuid, noexec, noatime, nosymfollow, sync, context= ... as with any file system: mount(8)
 
 umount MOUNTPOINT ends it.)";

@@ -57,6 +57,25 @@ void look_for_exhaustion(const Superblock& superblock, RecoveredVolume& out) {
   }
 }
 
+Status commit_suspects(VolumeSet& volume, const RecoveredVolume& recovered) {
+  const uint64_t suspects = volume.session().suspect_blocks;
+  if (suspects == 0) return {};
+  const std::vector<BlockRange> metadata = recovered.journal_and_checkpoint();
+  std::vector<BlockRange> not_data = metadata;
+  not_data.push_back(kSuperblockBlock);
+  std::ranges::sort(not_data, {}, &BlockRange::start);
+  const std::vector<BlockRange> data = subtract(recovered.blocks.kept, not_data);
+  log::info("committing {} block(s) that the former holder left uncommitted", suspects);
+  return volume.commit_blocks(data, metadata, std::span(&kSuperblockBlock, 1));
+}
+
+Status make_void(VolumeSet& volume, uint64_t batch) {
+  std::array<std::byte, sizeof(JournalBatchHeader)> none{};
+  const Piece piece{batch, {{none.data(), none.size(), 0}}};
+  TRY(volume.write(std::span(&piece, 1), Stage::kJournal));
+  return volume.commit();
+}
+
 }  // namespace
 
 std::vector<BlockRange> RecoveredVolume::journal_and_checkpoint() const {
@@ -96,29 +115,6 @@ Result<RecoveredVolume> recover(VolumeSet& volume, const Superblock& superblock,
   out.blocks = reconcile(inodes, out.metadata, listed, out.findings);
   return out;
 }
-
-namespace {
-
-Status commit_suspects(VolumeSet& volume, const RecoveredVolume& recovered) {
-  const uint64_t suspects = volume.session().suspect_blocks;
-  if (suspects == 0) return {};
-  const std::vector<BlockRange> metadata = recovered.journal_and_checkpoint();
-  std::vector<BlockRange> not_data = metadata;
-  not_data.push_back(kSuperblockBlock);
-  std::ranges::sort(not_data, {}, &BlockRange::start);
-  const std::vector<BlockRange> data = subtract(recovered.blocks.kept, not_data);
-  log::info("committing {} block(s) that the former holder left uncommitted", suspects);
-  return volume.commit_blocks(data, metadata, std::span(&kSuperblockBlock, 1));
-}
-
-Status make_void(VolumeSet& volume, uint64_t batch) {
-  std::array<std::byte, sizeof(JournalBatchHeader)> none{};
-  const Piece piece{batch, {{none.data(), none.size(), 0}}};
-  TRY(volume.write(std::span(&piece, 1), Stage::kJournal));
-  return volume.commit();
-}
-
-}  // namespace
 
 Status settle(VolumeSet& volume, const RecoveredVolume& recovered) {
   TRY(commit_suspects(volume, recovered));

@@ -3,20 +3,7 @@
 #   explain_test.sh
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/json_lib.sh"
-DISK=$WORK/disk
-FROZEN=
-finish() {
-  local status=$?
-  set +e
-  [ -z "$FROZEN" ] || fsfreeze -u "$DISK"
-  [ -z "$BRICKD_PID" ] || kill -CONT "$BRICKD_PID"
-  umount -l "$MNT" 2>/dev/null
-  [ -z "$BRICKD_PID" ] || kill_brickd
-  ! mountpoint -q "$DISK" || within 10 umount "$DISK" || umount -l "$DISK"
-  (exit "$status")
-  clean_up
-}
-trap finish EXIT
+. "$(dirname "$0")/disk_lib.sh"
 
 explain() { timeout 20 "$BRICKCTL" explain "$@" >"$WORK/explained" 2>&1; }
 # EXIT PATTERN ARGUMENTS...: it ends with that (a shell pattern), and says that.
@@ -28,10 +15,6 @@ explains() {
 must_explain() { explains "$@" || die "explain: $(cat "$WORK/explained")"; }
 soon_explains() { local seconds=$1; shift; within "$seconds" explains "$@" || die "explain: $(cat "$WORK/explained")"; }
 
-mkdir "$DISK"
-truncate -s 400M "$WORK/disk.image"
-mkfs.ext4 -q -m 0 "$WORK/disk.image"
-mount -o loop "$WORK/disk.image" "$DISK"
 head -c 24 /dev/urandom | base64 >"$WORK/secret"
 chmod 600 "$WORK/secret"
 start_brickd --memory 256M --file "$DISK/store" --size 256M --volume small:16M --secret-file "$WORK/secret"

@@ -3,23 +3,7 @@
 # disk is slow. (brickctl check, umount and copies: unit tests of the bar, umount_test.sh, copies_test.sh.)
 #   progress_test.sh
 . "$(dirname "$0")/lib.sh"
-DISK=$WORK/disk
-FROZEN=
-finish() {
-  local status=$?
-  set +e
-  [ -z "$FROZEN" ] || fsfreeze -u "$DISK"
-  umount -i -l "$MNT" 2>/dev/null
-  [ -z "$BRICKD_PID" ] || kill -9 "$BRICKD_PID"
-  within 10 umount "$DISK" || umount -l "$DISK"
-  (exit "$status")
-  clean_up
-}
-trap finish EXIT
-mkdir "$DISK"
-truncate -s 400M "$WORK/disk.image"
-mkfs.ext4 -q -m 0 "$WORK/disk.image"
-mount -o loop "$WORK/disk.image" "$DISK"
+. "$(dirname "$0")/disk_lib.sh"
 
 # on_terminal NAME COMMAND...: in the background, on a terminal of its own. What that shows is in $WORK/NAME.screen; the pid in $WORK/NAME.pid.
 on_terminal() {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -85,6 +87,53 @@ class ReplicaBed : public ::testing::Test {
     const Piece piece{address, {{bytes.data(), static_cast<uint32_t>(length), 0}}};
     TRY(set.read(std::span(&piece, 1)));
     return bytes;
+  }
+  // Threads that write to blocks, each to 4 KiB of its own in all of them, and read it back, until they are stopped.
+  class Writers {
+   public:
+    static constexpr size_t kCount = 4;
+
+    Writers(VolumeSet& set, BlockRange blocks) : blocks_(blocks) {
+      for (size_t writer = 0; writer < kCount; ++writer)
+        threads_.emplace_back([this, &set, writer] { run(set, writer); });
+    }
+    ~Writers() { stop(); }
+    void stop() {
+      stopping_ = true;
+      for (std::thread& thread : threads_) thread.join();
+      threads_.clear();
+    }
+    BlockRange blocks() const { return blocks_; }
+    int last(size_t writer) const { return last_[writer]; }  // that it has written everywhere, once it is stopped
+
+   private:
+    void run(VolumeSet& set, size_t writer) {
+      for (int round = 1; !stopping_; ++round) {
+        const Bytes bytes = filled(4096, round % 250);
+        for (uint64_t block = 0; block < blocks_.count; ++block) {
+          const uint64_t address = raw(block_after(blocks_.start, block)) + writer * 4096;
+          ASSERT_TRUE(write(set, address, bytes).ok());
+          ASSERT_EQ(*read(set, address, 4096), bytes);
+        }
+        last_[writer] = round % 250;
+      }
+    }
+
+    const BlockRange blocks_;
+    std::atomic<bool> stopping_{false};
+    std::array<std::atomic<int>, kCount> last_{};
+    std::vector<std::thread> threads_;
+  };
+  // Each of these bricks has what they wrote last.
+  void expect_written(const Writers& writers, const std::vector<char>& bricks) {
+    for (uint64_t block = 0; block < writers.blocks().count; ++block) {
+      const uint64_t address = raw(block_after(writers.blocks().start, block));
+      const Bytes first = on_brick(bricks.front(), address, Writers::kCount * 4096);
+      for (size_t writer = 0; writer < Writers::kCount; ++writer) {
+        EXPECT_EQ(first[writer * 4096], static_cast<std::byte>(writers.last(writer))) << block;
+      }
+      for (const char name : bricks) EXPECT_EQ(on_brick(name, address, Writers::kCount * 4096), first) << name;
+    }
   }
   // What a brick has, asked by nobody's client.
   Bytes on_brick(char name, uint64_t address, size_t length) {

@@ -99,34 +99,13 @@ TEST_F(Replicas, OneIsBroughtUpToDateUnderWrites) {
   ASSERT_TRUE(set->alloc(data).ok());
   go_away('b');
   ASSERT_TRUE(write(*set, raw(data.start), filled(4096, 1)).ok());
-  std::atomic<bool> stop{false};
-  std::vector<std::thread> writers;
-  std::array<std::atomic<int>, 4> last{};
-  for (uint64_t writer = 0; writer < 4; ++writer) {
-    writers.emplace_back([&, writer] {
-      for (int round = 0; !stop; ++round) {
-        for (uint64_t block = 0; block < data.count; ++block) {
-          const uint64_t address = raw(block_after(data.start, block)) + writer * 4096;
-          ASSERT_TRUE(write(*set, address, filled(4096, round % 250)).ok());
-        }
-        last[writer] = round % 250;
-      }
-    });
-  }
+  Writers writers(*set, data);
   std::this_thread::sleep_for(milliseconds(200));
   come_back('b');
   EXPECT_TRUE(is_in_state(1, ReplicaState::kInSync));
-  stop = true;
-  for (std::thread& writer : writers) writer.join();
+  writers.stop();
   ASSERT_TRUE(set->close().ok());
-  for (uint64_t block = 0; block < data.count; ++block) {
-    const uint64_t address = raw(block_after(data.start, block));
-    const Bytes bytes = on_brick('b', address, 4 * 4096);
-    for (size_t writer = 0; writer < 4; ++writer) {
-      EXPECT_EQ(bytes[writer * 4096], static_cast<std::byte>(last[writer].load())) << block;
-    }
-    EXPECT_EQ(on_brick('a', address, 4 * 4096), bytes);
-  }
+  expect_written(writers, {'a', 'b'});
 }
 
 TEST_F(Replicas, AVolatileBrickThatRestartsGetsEverything) {

@@ -58,38 +58,16 @@ TEST_F(MovedReplicas, OneTakesThePlaceOfAnotherUnderWrites) {
   ASSERT_NE(set, nullptr);
   const BlockRange data{BlockAddress{8 * kBlockBytes}, 24};
   ASSERT_TRUE(set->alloc(data).ok());
-  std::atomic<bool> stop{false};
-  std::array<std::atomic<int>, 4> last{};
-  std::vector<std::thread> writers;
-  for (uint64_t writer = 0; writer < 4; ++writer) {
-    writers.emplace_back([&, writer] {
-      for (int round = 1; !stop; ++round) {
-        for (uint64_t block = 0; block < data.count; ++block) {
-          const uint64_t address = raw(block_after(data.start, block)) + writer * 4096;
-          ASSERT_TRUE(write(*set, address, filled(4096, round % 250)).ok());
-          ASSERT_EQ(*read(*set, address, 4096), filled(4096, round % 250));
-        }
-        last[writer] = round % 250;
-      }
-    });
-  }
+  Writers writers(*set, data);
   move(0, 'c');
   EXPECT_TRUE(become({"b", "c"}));
   std::this_thread::sleep_for(milliseconds(100));
-  stop = true;
-  for (std::thread& writer : writers) writer.join();
-  EXPECT_EQ(*read(*set, raw(data.start), 1), filled(1, last[0]));
+  writers.stop();
+  EXPECT_EQ(*read(*set, raw(data.start), 1), filled(1, writers.last(0)));
   // What was there before is free, and held no more.
   EXPECT_EQ(used_blocks('a'), 0u);
   ASSERT_TRUE(set->close().ok());
-  for (uint64_t block = 0; block < data.count; ++block) {
-    const uint64_t address = raw(block_after(data.start, block));
-    const Bytes bytes = on_brick('c', address, 4 * 4096);
-    for (size_t writer = 0; writer < 4; ++writer) {
-      EXPECT_EQ(bytes[writer * 4096], static_cast<std::byte>(last[writer].load())) << block;
-    }
-    EXPECT_EQ(on_brick('b', address, 4 * 4096), bytes);
-  }
+  expect_written(writers, {'b', 'c'});
 }
 
 // A copy that leaves serves until as many others are in sync as are wanted.

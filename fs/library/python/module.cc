@@ -310,9 +310,11 @@ auto on_path(int (*call)(brickfs_fs*, const char*, Arguments...)) {
   };
 }
 
-void define_fs(py::module_& module) {
-  py::class_<Fs, std::shared_ptr<Fs>>(module, "Fs")
-      .def("close", [](Fs& self) { close_now(self.fs, brickfs_fs_close); })
+using FsClass = py::class_<Fs, std::shared_ptr<Fs>>;
+
+FsClass define_fs(py::module_& module) {
+  FsClass fs(module, "Fs");
+  fs.def("close", [](Fs& self) { close_now(self.fs, brickfs_fs_close); })
       .def_property_readonly("closed", [](const Fs& self) { return self.fs == nullptr; })
       .def_property_readonly("read_only", [](const Fs& self) { return brickfs_fs_is_read_only(self.get()) == 1; })
       .def("sync", [](const Fs& self) { wait_for([fs = self.get()] { return brickfs_fs_sync(fs); }); })
@@ -335,28 +337,19 @@ void define_fs(py::module_& module) {
              wait_for([&, fs = self->get()] { return brickfs_open(fs, path.c_str(), flags, mode, &file); }, path);
              return std::make_shared<File>(self, file);
            })
-      .def("stat",
-           [](const Fs& self, const std::string& path, int flags) {
-             struct stat stat {};
-             wait_for([&, fs = self.get()] { return brickfs_stat(fs, path.c_str(), flags, &stat); }, path);
-             return tuple_of(stat);
-           })
-      .def("list", list_directory)
+      .def("stat", [](const Fs& self, const std::string& path, int flags) {
+        struct stat stat {};
+        wait_for([&, fs = self.get()] { return brickfs_stat(fs, path.c_str(), flags, &stat); }, path);
+        return tuple_of(stat);
+      });
+  return fs;
+}
+
+void define_names(FsClass& fs) {
+  fs.def("list", list_directory)
       .def("mkdir", on_path(brickfs_mkdir))
       .def("rmdir", on_path(brickfs_rmdir))
       .def("unlink", on_path(brickfs_unlink))
-      .def("truncate", on_path(brickfs_truncate))
-      .def("chmod", on_path(brickfs_chmod))
-      .def("chown", on_path(brickfs_chown))
-      .def("utime",
-           [](const Fs& self, const std::string& path, int64_t atime_ns, int64_t mtime_ns, int flags) {
-             const auto time = [](int64_t ns) {
-               const int64_t rest = ((ns % 1'000'000'000) + 1'000'000'000) % 1'000'000'000;
-               return timespec{(ns - rest) / 1'000'000'000, rest};
-             };
-             const timespec times[2] = {time(atime_ns), time(mtime_ns)};
-             wait_for([&, fs = self.get()] { return brickfs_utimens(fs, path.c_str(), times, flags); }, path);
-           })
       .def("rename",
            [](const Fs& self, const std::string& from, const std::string& to, unsigned flags) {
              wait_for([&, fs = self.get()] { return brickfs_rename(fs, from.c_str(), to.c_str(), flags); }, from);
@@ -369,13 +362,26 @@ void define_fs(py::module_& module) {
            [](const Fs& self, const std::string& target, const std::string& path) {
              wait_for([&, fs = self.get()] { return brickfs_symlink(fs, target.c_str(), path.c_str()); }, path);
            })
-      .def("readlink",
-           [](const Fs& self, const std::string& path) {
-             std::string target(4096, '\0');
-             const int64_t length = wait_for(
-                 [&, fs = self.get()] { return brickfs_readlink(fs, path.c_str(), target.data(), target.size()); },
-                 path);
-             return py::reinterpret_steal<py::object>(PyUnicode_DecodeFSDefaultAndSize(target.data(), length));
+      .def("readlink", [](const Fs& self, const std::string& path) {
+        std::string target(4096, '\0');
+        const int64_t length = wait_for(
+            [&, fs = self.get()] { return brickfs_readlink(fs, path.c_str(), target.data(), target.size()); }, path);
+        return py::reinterpret_steal<py::object>(PyUnicode_DecodeFSDefaultAndSize(target.data(), length));
+      });
+}
+
+void define_attributes(FsClass& fs) {
+  fs.def("truncate", on_path(brickfs_truncate))
+      .def("chmod", on_path(brickfs_chmod))
+      .def("chown", on_path(brickfs_chown))
+      .def("utime",
+           [](const Fs& self, const std::string& path, int64_t atime_ns, int64_t mtime_ns, int flags) {
+             const auto time = [](int64_t ns) {
+               const int64_t rest = ((ns % 1'000'000'000) + 1'000'000'000) % 1'000'000'000;
+               return timespec{(ns - rest) / 1'000'000'000, rest};
+             };
+             const timespec times[2] = {time(atime_ns), time(mtime_ns)};
+             wait_for([&, fs = self.get()] { return brickfs_utimens(fs, path.c_str(), times, flags); }, path);
            })
       .def("setxattr",
            [](const Fs& self, const std::string& path, const std::string& name, const py::object& value, int flags) {
@@ -489,7 +495,9 @@ void define_volume(py::module_& module) {
 PYBIND11_MODULE(_brickfs, module) {
   define_buffer(module);
   define_file(module);
-  define_fs(module);
+  FsClass fs = define_fs(module);
+  define_names(fs);
+  define_attributes(fs);
   define_notice(module);
   define_volume(module);
   module.def("open_fs", open_fs);
