@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "fs/fuse/second_mount.h"
+#include "fs/source/source_brick.h"
 #include "fs/source/source_volume.h"
 #include "transport/base/log.h"
 #include "transport/base/size.h"
@@ -25,9 +26,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kHolderLeaves{
-    4};  // a held volume is tried for so long: its holder may be on his way out
-constexpr std::chrono::milliseconds kTryHeldAgain{100};
 constexpr std::chrono::seconds kOtherBegins{60};
 constexpr std::chrono::seconds kOtherServes{2};
 
@@ -71,7 +69,7 @@ Result<std::unique_ptr<VolumeSet>> open_once(const MountCommand& command, const 
 Result<std::unique_ptr<VolumeSet>> open_or_wait_for_holder(const MountCommand& command, const Source& source,
                                                            const Secret& secret, const VolumeOptions& options,
                                                            std::string* why) {
-  auto deadline = steady_clock::now() + kHolderLeaves;
+  auto deadline = steady_clock::now() + holder_leaves_within(source);
   Holder holder;
   auto volume = open_once(command, source, secret, options, holder, why);
   if (volume.code() == EBUSY && holder.kept_for.count() > 0) {

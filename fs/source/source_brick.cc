@@ -79,6 +79,10 @@ Result<AdminAnswer> administer(const Source& source, const Secret& secret, const
   return TRY(open_embedded(source, why))->administer(request);
 }
 
+std::chrono::seconds holder_leaves_within(const Source& source) {
+  return std::chrono::seconds{source.kind == SourceKind::kFile ? 20 : 4};
+}
+
 std::string describe_open_failure(const Error& error, const std::string& name, const Source& source,
                                   const Holder& holder, bool has_secret, const OpenWords& words) {
   switch (error.code()) {

@@ -3,6 +3,7 @@
 // begin with.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -22,6 +23,11 @@ Result<std::unique_ptr<Brick>> make_brick(const Source& source, const Secret& se
 // Errors as administer_remote() (transport/paths/administer.h), or of opening the brick, with one line in `why`.
 Result<AdminAnswer> administer(const Source& source, const Secret& secret, const AdminRequest& request,
                                std::string* why);
+
+// A volume that is held is tried for so long: its holder may be on his way out, who has the last bytes of a store file
+// written to its disk before he goes.
+std::chrono::seconds holder_leaves_within(const Source& source);
+constexpr std::chrono::milliseconds kTryHeldAgain{100};
 
 // Why a volume was not opened, in one line that begins with `name`, the source as it was given. `steal` and `secret`
 // say in what words the options of that name are asked for: "-o steal".

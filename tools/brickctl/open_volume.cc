@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "fs/source/source_brick.h"
 #include "fs/source/source_volume.h"
 #include "tools/brickctl/target.h"
 
@@ -12,11 +13,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kHolderLeaves{4};
-constexpr std::chrono::milliseconds kTryHeldAgain{100};
-
-Result<std::unique_ptr<VolumeSet>> try_to_open(const Command& command, OpenMode mode, std::string* why) {
-  const Source source = TRY(parse_source(command.source, why));
+Result<std::unique_ptr<VolumeSet>> try_to_open(const Command& command, const Source& source, OpenMode mode,
+                                               std::string* why) {
   Secret secret;
   if (!command.secret_file.empty()) secret = TRY(read_secret_file(command.secret_file, why));
   Target target{command.source, source, nullptr};
@@ -38,11 +36,12 @@ Result<std::unique_ptr<VolumeSet>> try_to_open(const Command& command, OpenMode 
 }  // namespace
 
 Result<std::unique_ptr<VolumeSet>> open_volume(const Command& command, OpenMode mode, std::string* why) {
-  const auto deadline = steady_clock::now() + kHolderLeaves;
-  auto volume = try_to_open(command, mode, why);
+  const Source source = TRY(parse_source(command.source, why));
+  const auto deadline = steady_clock::now() + holder_leaves_within(source);
+  auto volume = try_to_open(command, source, mode, why);
   while (!volume.ok() && volume.error().is(EBUSY) && steady_clock::now() < deadline) {
     std::this_thread::sleep_for(kTryHeldAgain);
-    volume = try_to_open(command, mode, why);
+    volume = try_to_open(command, source, mode, why);
   }
   return volume;
 }
