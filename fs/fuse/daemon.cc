@@ -53,7 +53,7 @@ void Daemon::tell_ready(std::string line) {
 
 void Daemon::tell(const Outcome& outcome) {
   const std::string text = static_cast<char>(outcome.exit_code) + outcome.line;
-  (void)!write(to_parent_.get(), text.data(), text.size());
+  (void)!::write(to_parent_.get(), text.data(), text.size());
   to_parent_.reset();
 }
 

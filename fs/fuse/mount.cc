@@ -208,7 +208,7 @@ void FuseMount::detach() {
   if (places.empty()) return;
   const UniqueFd root(::open(places.front().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   unmount_lazily();
-  if (root) syncfs(root.get());
+  if (root) ::syncfs(root.get());
 }
 
 bool FuseMount::is_severed() const {

@@ -78,7 +78,7 @@ void MountListener::stop() {
     ended_ = true;
   }
   const uint64_t one = 1;
-  (void)!write(woken_.get(), &one, sizeof(one));
+  (void)!::write(woken_.get(), &one, sizeof(one));
   if (thread_.joinable()) thread_.join();
 }
 

@@ -49,7 +49,7 @@ Status check_device(std::string* why) {
 }
 
 bool is_empty(const std::string& directory) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(directory.c_str()), closedir);
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(directory.c_str()), ::closedir);
   if (!entries) return false;
   while (const dirent* const entry = readdir(entries.get())) {
     if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) return false;

@@ -18,7 +18,7 @@ std::atomic<int> event{-1};
 void on_signal(int number) {
   if (!deferred.load()) _exit(128 + number);
   const uint64_t one = 1;
-  (void)!write(event.load(), &one, sizeof(one));
+  (void)!::write(event.load(), &one, sizeof(one));
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ int signals_fd() { return event; }
 
 void take_signals() {
   uint64_t count = 0;
-  (void)!read(event, &count, sizeof(count));
+  (void)!::read(event, &count, sizeof(count));
 }
 
 }  // namespace brickfs

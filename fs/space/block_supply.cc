@@ -12,7 +12,7 @@
 namespace brickfs {
 namespace {
 
-constexpr std::chrono::milliseconds kQuiet{150};       // without blocks taken: back to the standing number
+constexpr std::chrono::milliseconds kNoneTaken{150};   // without blocks taken: back to the standing number
 constexpr std::chrono::milliseconds kRetryAfter{200};  // a call failed
 
 }  // namespace
@@ -42,7 +42,7 @@ void Space::Impl::supply_loop(Supply& supply) {
     if (now < supply.retry_at) {
       supply.wanted.wait_until(lock, supply.retry_at);
     } else if (!is_quiet(supply)) {
-      supply.wanted.wait_until(lock, supply.last_taken + kQuiet);
+      supply.wanted.wait_until(lock, supply.last_taken + kNoneTaken);
     } else {
       supply.wanted.wait(lock);
     }
@@ -127,7 +127,7 @@ bool Space::Impl::supply_step(Supply& supply) {
 }
 
 bool Space::Impl::is_quiet(const Supply& supply) const {
-  return supply.trims_done != trims_wanted || Clock::now() - supply.last_taken >= kQuiet;
+  return supply.trims_done != trims_wanted || Clock::now() - supply.last_taken >= kNoneTaken;
 }
 
 uint64_t Space::Impl::wanted_ahead(const Supply& supply) const {
@@ -158,7 +158,7 @@ std::optional<BlockRun> Space::Impl::next_to_return(Supply& supply) {
 
 void Space::Impl::fetch(Supply& supply, uint64_t blocks) {
   const auto now = Clock::now();
-  if (now - supply.last_fetch < kQuiet && !is_quiet(supply))
+  if (now - supply.last_fetch < kNoneTaken && !is_quiet(supply))
     supply.ahead = std::min(2 * supply.ahead, supply.budget.most_ahead());
   if (is_quiet(supply)) supply.ahead = supply.budget.standing();
   supply.last_fetch = now;
