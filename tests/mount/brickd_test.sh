@@ -73,6 +73,15 @@ refused 'this machine .* has [0-9.]+[MGT] with' "${BRICKD_ONCE[@]}" --memory $((
 refused '999T of memory: this machine .* has [0-9.]+[MGT] with' "${BRICKD_ONCE[@]}" --memory 999T
 refused '999T of memory: a brick has 128T at most' "${BRICKD_ONCE[@]}" --memory 999T --keep-memory "$WORK/kept"
 
+say "no more threads than this user may have"
+of_few_threads=(prlimit --nproc=1 setpriv --reuid=64999 --regid=64999 --clear-groups)
+chmod 755 "$WORK"
+mkdir "$WORK/few"
+cp "$BRICKD" "$BRICKFS" "$WORK/few/"  # where everybody finds them
+install -d -o 64999 -g 64999 "$WORK/few/mnt"
+refused '^brickd: error: no thread can be started: .*ulimit -u' "${of_few_threads[@]}" "$WORK/few/brickd" "${BRICKD_ONCE[@]:1}" --memory 64M
+refused '^brickfs: error: no thread can be started: .*ulimit -u' "${of_few_threads[@]}" "$WORK/few/brickfs" memory:64M "$WORK/few/mnt" -f
+
 say "files in the wrong place"
 echo precious >"$WORK/victim"
 ln -s "$WORK/victim" "$WORK/ports"

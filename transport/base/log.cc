@@ -5,11 +5,16 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/sinks/syslog_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
+#include <exception>
 #include <memory>
+#include <new>
 #include <string>
+#include <system_error>
 
 #include "transport/base/printable.h"
 
@@ -32,6 +37,26 @@ std::shared_ptr<spdlog::logger> make_logger(std::string_view program, LogTarget 
   return logger;
 }
 
+[[noreturn]] void end_with_reason() {
+  try {
+    if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    constexpr std::string_view kLine = "out of memory\n";  // a log line would need some
+    static_cast<void>(!::write(STDERR_FILENO, kLine.data(), kLine.size()));
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::resource_unavailable_try_again) {
+      log::error(
+          "no thread can be started: raise the limit on processes (ulimit -u, the cgroup's pids.max, "
+          "kernel.threads-max)");
+      _exit(EXIT_FAILURE);
+    }
+    log::error("{}", error.what());
+  } catch (const std::exception& error) {
+    log::error("{}", error.what());
+  }
+  std::abort();
+}
+
 }  // namespace
 
 Status set_up_log(std::string_view program, std::string_view level, LogTarget target) {
@@ -42,6 +67,7 @@ Status set_up_log(std::string_view program, std::string_view level, LogTarget ta
   logger->set_level(spdlog::level::from_str(std::string(level)));
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
+  std::set_terminate(end_with_reason);
   return {};
 }
 

@@ -18,6 +18,7 @@ namespace brickfs {
 enum class LogTarget { kStandardError, kSystemLog, kBoth };
 
 // `level`: trace, debug, info, warn, error, off. EINVAL for anything else. `program` names the process in each line.
+// An exception that nobody catches ends the process with one line, too: that no thread can be started, above all.
 Status set_up_log(std::string_view program, std::string_view level, LogTarget target);
 
 namespace log {
