@@ -122,7 +122,14 @@ a_brick_dies_without_etcd() {  # NAME
   run_etcd only || die "etcd does not come back"
   goes_on 60 "etcd is back"
   await_out "$1"
+  timeout 120 "$BRICKCTL" set status "$SOURCE" --wait >"$WORK/waited" 2>&1 &
+  local waits=$!
+  sleep 1
+  kill_etcd only  # who waits for copies waits for etcd, too
+  sleep 1
   brick_again "$1"
+  run_etcd only || die "etcd does not come back"
+  wait "$waits" || die "set status --wait ends (exit $?): $(cat "$WORK/waited")"
   await_well
 }
 a_brick_is_wiped() {  # NAME: a durable one

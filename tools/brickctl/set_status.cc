@@ -11,6 +11,7 @@
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/set.h"
 #include "tools/brickctl/set_look.h"
+#include "tools/brickctl/set_wait.h"
 #include "transport/base/printable.h"
 #include "transport/base/progress_bar.h"
 #include "transport/base/size.h"
@@ -136,15 +137,19 @@ void show(const SetMap& map, ProgressBar& bar) {
   }
 }
 
-// The map, once all copies are in sync if that is waited for.
+// The map, once all copies are in sync if that is waited for; etcd may be away meanwhile.
 Result<MapStore::Stored> await_map(const Command& command, MapStore& store) {
   if (command.set.wait) catch_interrupts();
   ProgressBar bar;
-  for (;;) {
+  auto heard_at = std::chrono::steady_clock::now();
+  for (bool first = true;; first = false) {
     auto stored = store.load();
-    const bool waits = command.set.wait && !interrupted();
-    if (!waits || !stored.ok() || all_in_sync(stored->map)) return stored;
-    show(stored->map, bar);
+    const auto now = std::chrono::steady_clock::now();
+    if (stored.ok()) heard_at = now;
+    if (!command.set.wait || interrupted()) return stored;
+    if (stored.ok() && all_in_sync(stored->map)) return stored;
+    if (!stored.ok() && (first || now - heard_at > kWithoutTheMap)) return stored;
+    if (stored.ok()) show(stored->map, bar);
     std::this_thread::sleep_for(kAskEvery);
   }
 }

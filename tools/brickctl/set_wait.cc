@@ -19,7 +19,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLookEvery{250};
 constexpr milliseconds kTryEvery{2'000};       // to open the volume
 constexpr milliseconds kHolderIsQuiet{8'000};  // it may be dead; one that lives looks at the map each 2 s
-constexpr milliseconds kWithoutTheMap{60'000};
 
 }  // namespace
 

@@ -19,6 +19,9 @@
 
 namespace brickfs {
 
+// Who waits for a change of the map goes on without it for so long.
+constexpr std::chrono::milliseconds kWithoutTheMap{60'000};
+
 class SetWait {
  public:
   SetWait(const Command& command, const Source& source, MapStore& store, SetPlan plan)
