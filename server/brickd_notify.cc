@@ -99,7 +99,7 @@ void notify_service_manager(std::string_view state) {
   if (path.data() == nullptr) return;
   const Status sent = send_to(path, state, -1);
   if (!sent.ok()) {
-    log::warn("cannot tell the service manager at {}: {}: {}", path, sent.error().what(), std::strerror(sent.code()));
+    log::warn("cannot tell the service manager at {}: {}", path, describe(sent.error()));
   }
 }
 

@@ -186,7 +186,7 @@ int stop(Brickd& brickd, LogTarget log) {
     log::info("stopped");
     return 0;
   }
-  log::error("not everything could be stored: {}: {}", stopped.error().what(), std::strerror(stopped.code()));
+  log::error("not everything could be stored: {}", describe(stopped.error()));
   return 1;
 }
 

@@ -121,8 +121,7 @@ int conclude(const Daemon::Outcome& outcome) {
 int run_in_background(const MountCommand& command) {
   Daemon daemon;
   const auto outcome = daemon.fork_and_wait();
-  if (!outcome.ok())
-    return fail(kFailure, fmt::format("{}: {}", outcome.error().what(), strerror(outcome.error().code())));
+  if (!outcome.ok()) return fail(kFailure, describe(outcome.error()));
   if (outcome->has_value()) return conclude(**outcome);
   bool told = false;  // the parent, that it may end
   bool is_serving = false;

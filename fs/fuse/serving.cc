@@ -206,7 +206,7 @@ Status Serving::mount_filesystem() {
   std::string reason;
   auto filesystem = Filesystem::mount(std::move(volume), options, &reason);
   if (!filesystem.ok()) {
-    if (reason.empty()) reason = fmt::format("{}: {}", filesystem.error().what(), strerror(filesystem.error().code()));
+    if (reason.empty()) reason = describe(filesystem.error());
     *why_ = fmt::format("{}: {}", command_.source, reason);
     return filesystem.error();
   }
@@ -257,7 +257,7 @@ void Serving::listen_to_umount() {
   if (listener.ok()) {
     listener_ = std::move(*listener);
   } else {
-    log::warn("umount will not wait for the brick: {}: {}", listener.error().what(), strerror(listener.error().code()));
+    log::warn("umount will not wait for the brick: {}", describe(listener.error()));
   }
 }
 
@@ -330,7 +330,7 @@ Status Serving::finish() {
     link = filesystem_->volume().link_state();
     status = filesystem_->unmount();
     const uint64_t one = 1;
-    (void)!write(done.get(), &one, sizeof(one));
+    (void)!::write(done.get(), &one, sizeof(one));
   });
   watch_until(done.get());
   closer.join();
@@ -363,8 +363,8 @@ Status Serving::conclude(const LinkState& link_before, Status unmounted) {
   } else if (link_before.kind == LinkState::Kind::kFailed) {
     *why_ = fmt::format("{}: {}", command_.source, link_before.text);
   } else {
-    *why_ = fmt::format("unmounting {}: {}: {}; what was written since the last sync may be lost", command_.mountpoint,
-                        unmounted.error().what(), strerror(unmounted.error().code()));
+    *why_ = fmt::format("unmounting {}: {}; what was written since the last sync may be lost", command_.mountpoint,
+                        describe(unmounted.error()));
   }
   return unmounted;
 }

@@ -107,7 +107,7 @@ std::string describe_open_failure(const Error& error, const std::string& name, c
     case EPROTO:
       return fmt::format("{}: what answers there is not a brickd of this version", name);
     default:
-      return fmt::format("{}: {}{}{}", name, error.what(), *error.what() != '\0' ? ": " : "", strerror(error.code()));
+      return fmt::format("{}: {}", name, describe(error));
   }
 }
 

@@ -92,7 +92,7 @@ class BrickServiceImpl final : public BrickService {
 
 BrickServiceImpl::~BrickServiceImpl() {
   const Status stopped = BrickServiceImpl::stop({});
-  if (!stopped.ok()) log::error("stopping the brick: {}: {}", stopped.error().what(), std::strerror(stopped.code()));
+  if (!stopped.ok()) log::error("stopping the brick: {}", describe(stopped.error()));
 }
 
 std::string BrickServiceImpl::medium() const {

@@ -200,7 +200,7 @@ void VerbsListener::accept(rdma_cm_event& event) {
   const int code = served.code();
   const bool shortage = code == ENOMEM || code == EPERM || code == EMFILE || code == ENODEV;
   const auto level = shortage && std::exchange(last_shortage_, code) != code ? log::Level::kError : log::Level::kDebug;
-  const std::string text = fmt::format("{}: {}", served.error().what(), std::strerror(code));
+  const std::string text = describe(served.error());
   log::line(level, "an RDMA connection is turned away: {}", fmt::make_format_args(text));
   if (id) rdma_reject(id.get(), nullptr, 0);  // else the id's end has said it
 }

@@ -95,7 +95,7 @@ std::string describe_open_error(const Target& target, Error error, const Holder&
     case EPROTO:
       return "what answers there is not a brickd of this version";
     default:
-      return fmt::format("{}: {}", error.what(), std::strerror(error.code()));
+      return describe(error);
   }
 }
 
@@ -131,7 +131,7 @@ std::string describe_call_error(Error error) {
     case ENOTCONN:
       return "the connection to the brick is gone";
     default:
-      return fmt::format("{}: {}", error.what(), std::strerror(error.code()));
+      return describe(error);
   }
 }
 

@@ -5,9 +5,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 namespace brickfs {
 
@@ -25,6 +25,9 @@ class [[nodiscard]] Error {
   const char* what_;  // static storage
 };
 
+// "WHAT: REASON", for people.
+std::string describe(Error error);
+
 // errno as left by the call that has just failed.
 inline Error errno_error(const char* what) { return Error(errno, what); }
 
@@ -32,18 +35,18 @@ template <typename T>
 class [[nodiscard]] Result {
  public:
   using Value = T;
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::in_place_index<1>, error) {}         // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Error error) : error_(error) {}         // NOLINT(google-explicit-constructor)
 
-  bool ok() const { return state_.index() == 0; }
+  bool ok() const { return value_.has_value(); }
   explicit operator bool() const { return ok(); }
   // Precondition: !ok().
-  Error error() const { return std::get<1>(state_); }
-  int code() const { return ok() ? 0 : error().code(); }
+  Error error() const { return error_; }
+  int code() const { return ok() ? 0 : error_.code(); }
   // Precondition of the rest: ok().
-  T& value() & { return std::get<0>(state_); }
-  const T& value() const& { return std::get<0>(state_); }
-  T&& value() && { return std::get<0>(std::move(state_)); }
+  T& value() & { return value_.value(); }
+  const T& value() const& { return value_.value(); }
+  T&& value() && { return std::move(value_).value(); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
@@ -51,7 +54,8 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &value(); }
 
  private:
-  std::variant<T, Error> state_;
+  std::optional<T> value_;
+  Error error_{0};
 };
 
 template <>

@@ -24,11 +24,6 @@ constexpr int kShortSessions = 2;  // in a row: the path opens, but does not car
 
 enum class Path : size_t { kWanted = 0, kAround = 1 };
 
-std::string describe(Error error) {
-  const std::string reason = std::strerror(error.code());
-  return *error.what() == '\0' ? reason : fmt::format("{}: {}", error.what(), reason);
-}
-
 class RedirectedBrick final : public Brick {
  public:
   RedirectedBrick(BrickPaths paths, PathTimes times);

@@ -20,11 +20,6 @@ using std::chrono::steady_clock;
 constexpr milliseconds kTell{1'500};       // a brick that has been silent for so long is said to be
 constexpr milliseconds kLookAtBrick{250};  // of a soft mount
 
-std::string describe(Error error) {
-  const std::string reason = std::strerror(error.code());
-  return error.what()[0] == '\0' ? reason : fmt::format("{}: {}", error.what(), reason);
-}
-
 bool ends_session(Error error) { return error.is(ENOTCONN) || error.is(ETIMEDOUT) || error.is(EPROTO); }
 
 }  // namespace
