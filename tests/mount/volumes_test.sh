@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # brickctl volume on a brick that serves: made, resized, removed, listed; by whom; what a restart and a crash leave; what a mount of a volume that goes says.
+#   volumes_test.sh [VOLUMES]     so many are made and removed beside a mount that works (25)
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/json_lib.sh"
+many=${1:-25}
 
 secret() { printf '%s\n' "$2" >"$WORK/$1"; chmod 600 "$WORK/$1"; }  # NAME LINE
 ctl() { timeout 60 "$BRICKCTL" "$@" 2>"$WORK/err" || die "brickctl $*: exit $?: $(cat "$WORK/err")"; }
@@ -139,13 +141,14 @@ unmount_brickfs
 timeout 300 "$BRICKCTL" check "$SOURCE" --secret-file "$WORK/clients" >"$WORK/check.log" || die "check: $(cat "$WORK/check.log")"
 volume remove grows --force
 
-say "many, while a mount works"
+say "$many, while a mount works"
 SOURCE=$BRICK/all
 mount_brickfs "secret=$WORK/clients"
 (while [ ! -e "$WORK/enough" ]; do head -c 300000 /dev/urandom >"$MNT/x" && sync "$MNT/x" && rm "$MNT/x" || exit 1; done) &
 worker=$!
-for i in $(seq 25); do volume create "v$i:4M"; done
-for i in $(seq 25); do volume remove "v$i"; done
+for i in $(seq "$many"); do volume create "v$i:4M"; done
+[ "$(volume list | grep -c '^v[0-9]')" = "$many" ] || die "not all are listed"
+for i in $(seq "$many"); do volume remove "v$i"; done
 touch "$WORK/enough"
 wait "$worker" || die "the mount beside had an error"
 unmount_brickfs
