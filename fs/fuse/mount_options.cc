@@ -114,6 +114,12 @@ Status set_choice(std::string_view key, std::string_view value, Choice& to, std:
   return {};
 }
 
+Status set_rings(std::string_view value, MountCommand& command, std::string* why) {
+  if (value != "on" && value != "off") return refuse(why, fmt::format("option ring={}: it is on or off", value));
+  command.rings = value == "on";
+  return {};
+}
+
 Status set_log_level(std::string_view value, MountCommand& command, std::string* why) {
   if (!contains(kLogLevels, value)) {
     return refuse(why, fmt::format("option log={}: it is trace, debug, info, warn, error or off", value));
@@ -180,7 +186,7 @@ bool set_kernel_option(std::string_view option, MountCommand& command) {
 
 // One server answers for all mounts of a volume, so its options are theirs.
 void note_common(std::string_view option, MountCommand& command) {
-  constexpr std::array<std::string_view, 3> kValues = {"timeo=", "linger=", "writeback="};
+  constexpr std::array<std::string_view, 4> kValues = {"timeo=", "linger=", "writeback=", "ring="};
   if (option == "hard" || option == "soft") {
     command.common["hard"] = option;
   } else if (option == "allow_other" || option == "noallow_other") {
@@ -209,6 +215,7 @@ Status set_option(std::string_view option, MountCommand& command, std::string* w
     if (key.starts_with(kOfEtcd)) return set_etcd(key.substr(kOfEtcd.size()), value, command, why);
     if (key == "writeback") return set_choice(key, value, command.writeback, why);
     if (key == "io_uring") return set_choice(key, value, command.io_uring, why);
+    if (key == "ring") return set_rings(value, command, why);
     if (key == "log") return set_log_level(value, command, why);
   }
   if (set_kernel_option(option, command)) return {};
@@ -226,10 +233,10 @@ bool is_for_everybody(const MountCommand& command) {
 
 std::string describe_common_options(const MountCommand& command, bool durable, bool io_uring) {
   std::string all =
-      fmt::format("{} {} {} timeo={} linger={} writeback={} io_uring={} {}", command.read_only ? "ro" : "rw",
+      fmt::format("{} {} {} timeo={} linger={} writeback={} io_uring={} ring={} {}", command.read_only ? "ro" : "rw",
                   durable ? "durable" : "volatile", command.soft ? "soft" : "hard", command.soft_timeout.count(),
                   command.linger.count(), command.writeback == Writeback::kOn ? "on" : "off", io_uring ? "on" : "off",
-                  is_for_everybody(command) ? "allow_other" : "noallow_other");
+                  command.rings ? "on" : "off", is_for_everybody(command) ? "allow_other" : "noallow_other");
   if (const auto metrics = command.common.find("metrics"); metrics != command.common.end())
     all += " " + metrics->second;
   if (command.max_metadata_bytes > 0) all += " max_metadata=" + format_size(command.max_metadata_bytes);

@@ -15,6 +15,7 @@
 #include <optional>
 #include <thread>
 
+#include "fs/fuse/direct_rings.h"
 #include "fs/fuse/dirty_limit.h"
 #include "fs/fuse/ending.h"
 #include "fs/fuse/loop.h"
@@ -73,6 +74,7 @@ class Serving {
   Status listen_to_prometheus();
   MountState fixed_state() const;
   void listen_to_umount();
+  Status start_rings();
   std::string common_options() const;
   void look_at_link();
   void look_at_loss(LinkState::Kind link);
@@ -90,6 +92,7 @@ class Serving {
   std::unique_ptr<Filesystem> filesystem_;
   std::unique_ptr<FuseMount> mount_;
   std::unique_ptr<FuseLoop> loop_;
+  std::unique_ptr<DirectRings> rings_;
   std::unique_ptr<Ending> ending_;
   std::unique_ptr<MountMonitor> monitor_;
   std::unique_ptr<MountListener> listener_;
@@ -132,6 +135,11 @@ Status Serving::start() {
   }
   loop_ = std::move(*loop);
   put_ring_switch_back();
+  if (const Status rings = start_rings(); !rings.ok()) {
+    end_requests();
+    (void)filesystem_->unmount();
+    return rings;
+  }
   ending_ = std::make_unique<Ending>(*filesystem_, command_.linger);
   monitor_ = std::make_unique<MountMonitor>(*filesystem_, mount_->session().operations(), fixed_state(),
                                             mount_->device_number());
@@ -261,6 +269,18 @@ void Serving::listen_to_umount() {
   }
 }
 
+// Only root can make a socket that programs may trust.
+Status Serving::start_rings() {
+  if (!command_.rings) return {};
+  auto rings = DirectRings::start(mount_->session(), mount_->device_number());
+  if (!rings.ok()) {
+    *why_ = fmt::format("option ring=on: {}: {}", rings.error().what(), strerror(rings.error().code()));
+    return rings.error();
+  }
+  rings_ = std::move(*rings);
+  return {};
+}
+
 std::string Serving::common_options() const {
   MountCommand command = command_;
   command.read_only = filesystem_->read_only();
@@ -370,6 +390,7 @@ Status Serving::conclude(const LinkState& link_before, Status unmounted) {
 }
 
 void Serving::end_requests() {
+  rings_.reset();
   if (asked_to_end_) mount_->detach();
   loop_->stop();
   loop_.reset();

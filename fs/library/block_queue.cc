@@ -111,7 +111,7 @@ void BlockQueue::give_back(Slot* slot) {
 Status BlockQueue::plan(const brickfs_request& request, Slot& slot) {
   slot.slices.clear();
   if (request.operation != BRICKFS_READ && request.operation != BRICKFS_WRITE) return Error(EINVAL, "operation");
-  if (request.file != nullptr || request.reserved[0] != 0 || request.reserved[1] != 0) return Error(EINVAL, "request");
+  if (request.file != nullptr || request.descriptor != 0 || request.reserved != 0) return Error(EINVAL, "request");
   TRY(request.count > 0 ? add_slices(slot.slices, request.vectors, request.count, volume_.children)
                         : add_slices(slot.slices, request.data, request.length, request.buffer, volume_.children));
   slot.user_data = request.user_data;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libbrickfs: blocks and files of a brickfs volume without a mount. docs/library.md says which way is for whom.
+/* libbrickfs: blocks and files of a brickfs volume without a mount, or past the kernel of one. docs/library.md says
+ * which way is for whom.
  *
- * Two ways in, each with handles of its own:
+ * Three ways in, each with handles of its own:
  *   brickfs_volume  the blocks of a volume: allocate, map, read and write bytes of remote memory, commit.
  *   brickfs_fs      the files of a volume. This process holds its lease, as a mount would.
+ *   brickfs_ring    open files of a mount on this machine: they are read and written past the kernel.
  *
  * Errors. Calls return 0 or a positive number, or an errno below zero (-ENOENT). They do not touch errno. Common to
  * all: -EINVAL     an argument is against what is said here. A null pointer where one is needed is -EFAULT. -ENOMEM
@@ -51,6 +53,7 @@ typedef struct brickfs_file brickfs_file;
 typedef struct brickfs_dir brickfs_dir;
 typedef struct brickfs_buffer brickfs_buffer;
 typedef struct brickfs_queue brickfs_queue;
+typedef struct brickfs_ring brickfs_ring;
 
 /* ---- the library ------------------------------------------------------------------------------------------------ */
 
@@ -326,6 +329,46 @@ BRICKFS_API int brickfs_test_lock(brickfs_file* file, int type, uint64_t offset,
 /* As flock(2), of whole files and apart from the above: LOCK_SH, LOCK_EX, LOCK_UN, each with LOCK_NB (-EWOULDBLOCK). */
 BRICKFS_API int brickfs_flock(brickfs_file* file, int operation);
 
+/* ---- rings: open files of a mount, past the kernel --------------------------------------------------------------- */
+
+/* For any program on the machine of a mount with `-o ring=on`. It opens files there as ever, and shows the descriptors
+ * to the mount's process, with which it shares a buffer: bytes move between the brick and that, without a system call
+ * and without a copy. Who may do what the kernel has decided when the file was opened.
+ *
+ * All others see what is read and written so as if pread(2), pwrite(2) and fsync(2) had been called, whose results and
+ * errors these calls have. What the kernel alone can do is left to it, by a system call on the descriptor: a write that
+ * makes a file longer or takes set-uid bits away, O_APPEND, what RLIMIT_FSIZE forbids, all writes of mounts with a
+ * write-back cache; so these take as long as through the mount. What others have put into mapped memory is written back
+ * first. (A store to mapped memory that is made while bytes in the same 4096 are being written so may undo that, as
+ * with O_DIRECT.) The kernel keeps no cache of what is read so: programs that read the same bytes again and again
+ * through its cache are better off with pread(2).
+ *
+ * -ENOTCONN: the mount has ended (or its end of the ring, which the log says): nothing more can be done with the ring,
+ * but to close it. -EBADF: the descriptor was not added, or not opened for that. */
+
+/* Of the mount on which `descriptor` (a file, directory or anything else there) is; it may be closed then. `length` of
+ * the buffer: 1 to 67108864, rounded up to pages. -EOPNOTSUPP: that is no mount with rings. -EUSERS: it has as many as
+ * it can (of a user but root: 256). */
+BRICKFS_API int brickfs_ring_open(int descriptor, size_t length, brickfs_ring** ring);
+/* -EBUSY: it has a queue. */
+BRICKFS_API int brickfs_ring_close(brickfs_ring* ring);
+/* Memory of the ring, zero at first, which programs that are none of ours cannot see. Null, 0: for null. */
+BRICKFS_API void* brickfs_ring_buffer(const brickfs_ring* ring);
+BRICKFS_API size_t brickfs_ring_buffer_length(const brickfs_ring* ring);
+/* A regular file of that mount, opened for what is to be done. Its descriptor stays open until it is removed; flags
+ * that fcntl(2) changes later count after it was removed and added again. -EEXIST: it was added. -EXDEV: of another
+ * file system. -EINVAL: no regular file. -EMFILE: the ring has 1024. */
+BRICKFS_API int brickfs_ring_add(brickfs_ring* ring, int descriptor);
+/* Nothing of it may be under way. -EBADF. */
+BRICKFS_API int brickfs_ring_remove(brickfs_ring* ring, int descriptor);
+
+/* Bytes moved to or from the ring's buffer, in which `data` lies (-EINVAL: not). Each 4 MiB are done as a whole. Of
+ * O_APPEND files as pwrite(2): at their end. */
+BRICKFS_API int64_t brickfs_ring_pread(brickfs_ring* ring, int descriptor, void* data, size_t length, uint64_t offset);
+BRICKFS_API int64_t brickfs_ring_pwrite(brickfs_ring* ring, int descriptor, const void* data, size_t length,
+                                        uint64_t offset);
+BRICKFS_API int brickfs_ring_fsync(brickfs_ring* ring, int descriptor);
+
 /* ---- queues: many transfers under way in one thread ------------------------------------------------------------- */
 
 /* Requests are submitted, and their completions polled for. No order holds among those under way at the same time.
@@ -344,14 +387,15 @@ enum { BRICKFS_READ = 1, BRICKFS_WRITE = 2, BRICKFS_FSYNC = 3 };
 typedef struct brickfs_request {
   uint32_t operation; /* BRICKFS_READ, BRICKFS_WRITE; files only: BRICKFS_FSYNC */
   uint32_t count;     /* of vectors; 0: `data`, `length` and `buffer` are meant */
-  brickfs_file* file; /* null with blocks */
+  brickfs_file* file; /* null with blocks and rings */
   uint64_t offset;    /* in the file; with blocks: the address */
   void* data;
   size_t length;
   const brickfs_buffer* buffer;
-  const brickfs_vector* vectors; /* with blocks at most 30 */
+  const brickfs_vector* vectors; /* with blocks at most 30; not with rings */
   uint64_t user_data;            /* comes back with the completion */
-  uint64_t reserved[2];          /* 0 */
+  int64_t descriptor;            /* with rings: the file's; else 0 */
+  uint64_t reserved;             /* 0 */
 } brickfs_request;
 
 typedef struct brickfs_completion {
@@ -362,6 +406,10 @@ typedef struct brickfs_completion {
 /* At most `depth` (1 to 4096) requests are in it: submitted, and not polled. */
 BRICKFS_API int brickfs_volume_queue(brickfs_volume* volume, unsigned depth, unsigned flags, brickfs_queue** queue);
 BRICKFS_API int brickfs_fs_queue(brickfs_fs* fs, unsigned depth, unsigned flags, brickfs_queue** queue);
+/* `depth` at most 256, `flags` 0. All begins when it is submitted, in the mount's process; what the kernel has to do is
+ * done by the thread that polls. Polls keep their timeout. Requests name a `descriptor`, `data` in the ring's buffer,
+ * and at most 4 MiB. */
+BRICKFS_API int brickfs_ring_queue(brickfs_ring* ring, unsigned depth, unsigned flags, brickfs_queue** queue);
 /* Waits for what is under way; completions that nobody polled for are lost. */
 BRICKFS_API int brickfs_queue_free(brickfs_queue* queue);
 /* How many of the requests, from the first on, were taken: fewer than `count` only if it is full, then. A request with
@@ -369,7 +417,7 @@ BRICKFS_API int brickfs_queue_free(brickfs_queue* queue);
 BRICKFS_API int brickfs_submit(brickfs_queue* queue, const brickfs_request* requests, unsigned count);
 /* Completions, at most `most`: their number. Waits until there are `least` (bounded by what is under way; 0: collects
  * what is there, and moves nothing), or for `timeout_ms` (below 0: for ever; not looked at without
- * BRICKFS_QUEUE_BACKGROUND). */
+ * BRICKFS_QUEUE_BACKGROUND, but of a ring). */
 BRICKFS_API int brickfs_poll(brickfs_queue* queue, brickfs_completion* completions, unsigned most, unsigned least,
                              int timeout_ms);
 /* Of a queue with BRICKFS_QUEUE_BACKGROUND: a descriptor that is readable while there are completions. The queue's own:

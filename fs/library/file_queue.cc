@@ -74,7 +74,7 @@ FileQueue::~FileQueue() {
 
 Status FileQueue::prepare(const brickfs_request& request, Slot& slot) {
   slot.slices.clear();
-  if (request.reserved[0] != 0 || request.reserved[1] != 0) return Error(EINVAL, "request");
+  if (request.descriptor != 0 || request.reserved != 0) return Error(EINVAL, "request");
   if (request.operation < BRICKFS_READ || request.operation > BRICKFS_FSYNC) return Error(EINVAL, "operation");
   if (request.file == nullptr) return Error(EFAULT, "no file");
   if (&request.file->fs != &fs_) return Error(EXDEV, "a file of another file system");

@@ -26,6 +26,7 @@ Status Filesystem::Impl::FileChange::look() {
   if (inode.is_directory()) return Error(EISDIR, "a directory");
   if (!inode.is_regular()) return Error(EINVAL, "not a regular file");
   size_ = inode.size_bytes;
+  mode_ = inode.mode;
   looked_at_ = {first_unit(), end_unit() - first_unit()};
   if (looked_at_.count > kUnitsAtOnce) looked_at_.count = 0;
   mapped_.clear();

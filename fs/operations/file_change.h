@@ -8,6 +8,8 @@
 // Threads: one. Use: lock...(); plan (map, write, zero ...); apply().
 #pragma once
 
+#include <sys/stat.h>
+
 #include <optional>
 #include <vector>
 
@@ -39,6 +41,7 @@ class Filesystem::Impl::FileChange {
   uint64_t first_unit() const { return offset_ / kUnitBytes; }
   uint64_t end_unit() const { return divide_up(end_, kUnitBytes); }
   uint64_t size() const { return size_; }
+  bool has_set_id_bits() const { return (mode_ & (S_ISUID | S_ISGID)) != 0; }
   // What the units are mapped to now, ascending, cut to them.
   ExtentList extents(uint64_t first, uint64_t end) const;
 
@@ -94,6 +97,7 @@ class Filesystem::Impl::FileChange {
   uint64_t offset_ = 0;
   uint64_t end_ = 0;
   uint64_t size_ = 0;
+  uint32_t mode_ = 0;
   Units looked_at_{};  // when the range was locked last, and what was mapped there
   ExtentList mapped_;
   PieceList pieces_;

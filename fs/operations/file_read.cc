@@ -118,6 +118,12 @@ Result<uint64_t> Filesystem::read(Ino ino, uint64_t offset, std::span<const Loca
   return read.finish();
 }
 
+bool Filesystem::is_atime_due(Ino ino) const {
+  const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
+  const Inode* const inode = impl_->inodes.find(ino);
+  return inode != nullptr && impl_->is_atime_due(*inode);
+}
+
 Result<uint64_t> Filesystem::seek(Ino ino, uint64_t offset, int whence) {
   if (whence != SEEK_DATA && whence != SEEK_HOLE) return Error(EINVAL, "neither SEEK_DATA nor SEEK_HOLE");
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);

@@ -18,7 +18,7 @@ Span covered(const Extent& extent, uint64_t offset, uint64_t end) {
   return {std::max(extent.file_unit * kUnitBytes, offset), std::min(extent.end() * kUnitBytes, end)};
 }
 
-void overwrite(PieceList& pieces, const Extent& extent, Span bytes, SliceCursor& from) {
+void replace(PieceList& pieces, const Extent& extent, Span bytes, SliceCursor& from) {
   const uint64_t start = extent.file_unit * kUnitBytes;
   pieces.add(extent.volume_unit * kUnitBytes + (bytes.low - start), from, bytes.high - bytes.low);
 }
@@ -53,7 +53,7 @@ Status Filesystem::Impl::write_range(FileChange& change, std::span<const LocalSl
   for (const Extent& extent : targets) {
     const Span bytes = covered(extent, change.offset(), change.end());
     if (!extent.unwritten) {
-      overwrite(change.pieces(), extent, bytes, cursor);
+      replace(change.pieces(), extent, bytes, cursor);
       continue;
     }
     fill(change.pieces(), extent, bytes, cursor);
@@ -78,7 +78,7 @@ bool Filesystem::Impl::plan_overwrite(FileChange& change, std::span<const LocalS
   if (unit < change.end_unit()) return false;
   SliceCursor cursor(from);
   for (const Extent& extent : targets)
-    overwrite(pieces, extent, covered(extent, change.offset(), change.end()), cursor);
+    replace(pieces, extent, covered(extent, change.offset(), change.end()), cursor);
   return true;
 }
 
@@ -105,6 +105,19 @@ Result<uint64_t> Filesystem::write(Ino ino, uint64_t offset, std::span<const Loc
   Impl::FileChange change(*impl_, ino, context);
   TRY(append ? change.lock_append(length) : change.lock(offset, length));
   TRY(impl_->write_range(change, from, unprivileged, mapped));
+  return length;
+}
+
+Result<uint64_t> Filesystem::overwrite(Ino ino, uint64_t offset, std::span<const LocalSlice> from,
+                                       const OperationContext& context) {
+  const uint64_t length = total_bytes(from);
+  if (length == 0) return 0;
+  TRY(impl_->admit_change(context));
+  Impl::FileChange change(*impl_, ino, context);
+  TRY(change.lock(offset, length));
+  if (change.end() > change.size()) return Error(ERANGE, "it would make the file longer");
+  if (change.has_set_id_bits()) return Error(ERANGE, "it would take set-uid bits away");
+  TRY(impl_->write_range(change, from, nullptr, false));
   return length;
 }
 

@@ -206,11 +206,17 @@ class Filesystem {
   // likes.
   Result<uint64_t> read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, Touch touch = Touch::kAtime,
                         const OperationContext& context = {});
+  // Whether reading it would change its time of reading.
+  bool is_atime_due(Ino ino) const;
   // All or an error; `append`: at the end of the file, wherever that is now. `unprivileged`: who writes, if that clears
   // the set-uid and set-gid bits; null: they stay. File capabilities are removed by every change of data, unless it was
   // made in mapped memory.
   Result<uint64_t> write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append,
                          const Caller* unprivileged, bool mapped = false, const OperationContext& context = {});
+  // As write(), where that changes nothing but bytes of the file and its times. ERANGE: it would make the file longer, or
+  // take set-uid and set-gid bits away. Nothing is done then.
+  Result<uint64_t> overwrite(Ino ino, uint64_t offset, std::span<const LocalSlice> from,
+                             const OperationContext& context = {});
   class JointTransfer;  // several of these at once: fs/operations/joint_transfer.h
   // As fallocate(2); EOPNOTSUPP. `unprivileged`: as of write().
   Status allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged,

@@ -19,6 +19,7 @@ struct Filesystem::JointTransfer::State {
   };
 
   State(Impl& impl, const OperationContext& context_of_all) : fs(impl), context(context_of_all) {}
+  bool begin(Ino ino, uint64_t offset, const LocalSlice& from, bool mapped, bool may_have_set_id_bits);
 
   Impl& fs;
   const OperationContext context;
@@ -42,16 +43,25 @@ bool Filesystem::JointTransfer::begin_read(Ino ino, uint64_t offset, const Local
   return false;
 }
 
-bool Filesystem::JointTransfer::begin_write(Ino ino, uint64_t offset, const LocalSlice& from, bool mapped) {
-  if (from.length_bytes == 0 || state_->fs.read_only || !state_->fs.journal->admits()) return false;
-  auto& write = std::get<State::Write>(
-      state_->begun.emplace_back(std::in_place_type<State::Write>, *state_, ino, from.length_bytes, mapped));
+bool Filesystem::JointTransfer::State::begin(Ino ino, uint64_t offset, const LocalSlice& from, bool mapped,
+                                             bool may_have_set_id_bits) {
+  if (from.length_bytes == 0 || fs.read_only || !fs.journal->admits()) return false;
+  auto& write = std::get<Write>(begun.emplace_back(std::in_place_type<Write>, *this, ino, from.length_bytes, mapped));
   if (write.change.try_lock_within(offset, from.length_bytes) &&
-      state_->fs.plan_overwrite(write.change, std::span(&from, 1), state_->to_write)) {
+      (may_have_set_id_bits || !write.change.has_set_id_bits()) &&
+      fs.plan_overwrite(write.change, std::span(&from, 1), to_write)) {
     return true;
   }
-  state_->begun.pop_back();
+  begun.pop_back();
   return false;
+}
+
+bool Filesystem::JointTransfer::begin_write(Ino ino, uint64_t offset, const LocalSlice& from, bool mapped) {
+  return state_->begin(ino, offset, from, mapped, true);
+}
+
+bool Filesystem::JointTransfer::begin_overwrite(Ino ino, uint64_t offset, const LocalSlice& from) {
+  return state_->begin(ino, offset, from, false, false);
 }
 
 Status Filesystem::JointTransfer::move() {

@@ -26,6 +26,7 @@ class Filesystem::JointTransfer {
   // As read() and write() of one slice, which stays in place until this goes. False: nothing of it has been done.
   bool begin_read(Ino ino, uint64_t offset, const LocalSlice& into, Touch touch = Touch::kAtime);
   bool begin_write(Ino ino, uint64_t offset, const LocalSlice& from, bool mapped);
+  bool begin_overwrite(Ino ino, uint64_t offset, const LocalSlice& from);  // as Filesystem::overwrite()
   size_t size() const;
   // Once: the bytes of all. An error: none is done, and bytes to be written are undefined.
   Status move();      // waits and fails as read() and write() do

@@ -179,7 +179,7 @@ TEST_P(LibraryBlocks, WrongRequestsComplete) {
   std::vector<brickfs_request> requests(3);
   requests[0] = {.operation = BRICKFS_FSYNC, .user_data = 1};
   requests[1] = {.operation = BRICKFS_READ, .offset = 5 * kBlock, .data = &byte, .length = 1, .user_data = 2};
-  requests[2] = {.operation = BRICKFS_READ, .data = &byte, .length = 1, .user_data = 3, .reserved = {1, 0}};
+  requests[2] = {.operation = BRICKFS_READ, .data = &byte, .length = 1, .user_data = 3, .reserved = 1};
   ASSERT_EQ(brickfs_submit(queue, requests.data(), 3), 3);
   brickfs_completion done[4];
   ASSERT_EQ(brickfs_poll(queue, done, 4, 3, -1), 3);

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/direct/ring_client.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "fs/direct/ring_socket.h"
+#include "transport/base/short_wait.h"
+
+namespace brickfs::direct {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLookForEnd{100};  // a mount that was killed wakes nobody
+
+Result<UniqueFd> connect_to(int descriptor) {
+  struct stat attributes {};
+  if (fstat(descriptor, &attributes) != 0) return errno_error("the descriptor of a mount");
+  const std::string path =
+      ring_socket(std::to_string(major(attributes.st_dev)) + ":" + std::to_string(minor(attributes.st_dev)));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), std::min(path.size(), sizeof(address.sun_path) - 1));
+  UniqueFd connected(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!connected) return errno_error("the socket of a ring");
+  int status = 0;
+  do {
+    status = ::connect(connected.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  } while (status != 0 && errno == EINTR);
+  if (status != 0) return Error(EOPNOTSUPP, "no mount with rings");
+  return connected;
+}
+
+Result<UniqueFd> make_memory(uint64_t bytes) {
+  UniqueFd memory(memfd_create("brickfs-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory || ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0 ||
+      fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return errno_error("the memory of a ring");
+  }
+  return memory;
+}
+
+void futex_wait(std::atomic<uint32_t>& word, uint32_t value, milliseconds most) {
+  const timespec timeout{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(most).count()};
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, value, &timeout, nullptr, 0);
+}
+
+}  // namespace
+
+RingClient::RingClient(UniqueFd socket, UniqueFd doorbell, std::byte* memory, uint64_t bytes, bool kernel_writes)
+    : socket_(std::move(socket)),
+      doorbell_(std::move(doorbell)),
+      control_(reinterpret_cast<ControlArea*>(memory)),
+      memory_bytes_(bytes),
+      buffer_(memory + kControlBytes, bytes - kControlBytes),
+      kernel_writes_(kernel_writes) {
+  MutexLock lock(mutex_);
+  for (size_t i = 0; i < kSlots; ++i) free_[i] = static_cast<uint16_t>(kSlots - 1 - i);
+}
+
+Result<std::unique_ptr<RingClient>> RingClient::open(int descriptor, uint64_t buffer_bytes) {
+  if (buffer_bytes == 0 || buffer_bytes > kMostBufferBytes) return Error(EINVAL, "the buffer of a ring");
+  buffer_bytes = (buffer_bytes + kLeastBufferBytes - 1) / kLeastBufferBytes * kLeastBufferBytes;
+  UniqueFd socket = TRY(connect_to(descriptor));
+  const uint64_t bytes = kControlBytes + buffer_bytes;
+  const UniqueFd memory = TRY(make_memory(bytes));
+  void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memory.get(), 0);
+  if (mapped == MAP_FAILED) return errno_error("the memory of a ring");
+  madvise(mapped, bytes, MADV_DONTFORK);
+  const auto begin = [&]() -> Result<std::pair<UniqueFd, bool>> {
+    const Message message{.kind = Message::Kind::kBegin, .number = kRingVersion, .buffer_bytes = buffer_bytes};
+    TRY(send_packet(socket.get(), &message, sizeof(message), memory.get()));
+    Reply reply{};
+    UniqueFd doorbell;
+    TRY(receive_packet(socket.get(), &reply, sizeof(reply), &doorbell));
+    if (reply.result < 0) return Error(-reply.result, "the mount makes no ring");
+    if (!doorbell) return Error(EPROTO, "no doorbell");
+    return std::pair(std::move(doorbell), (reply.flags & kKernelWrites) != 0);
+  };
+  auto begun = begin();
+  if (!begun.ok()) {
+    munmap(mapped, bytes);
+    return begun.error();
+  }
+  return std::unique_ptr<RingClient>(new RingClient(std::move(socket), std::move(begun->first),
+                                                    static_cast<std::byte*>(mapped), bytes, begun->second));
+}
+
+RingClient::~RingClient() { munmap(control_, memory_bytes_); }
+
+// The memory is not there (MADV_DONTFORK), and a mutex may be some other thread's for ever.
+void RingClient::abandon_in_child(std::unique_ptr<RingClient> ring) {
+  RingClient* const lost = ring.release();
+  ::close(lost->socket_.get());
+  ::close(lost->doorbell_.get());
+}
+
+bool RingClient::has_ended() const {
+  if (control_->ended.load() != 0) return true;
+  char byte = 0;
+  const ssize_t received = ::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return received == 0 || (received < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+void RingClient::ring_bell() const {
+  if (control_->sleeps.load() == 0) return;
+  const uint64_t one = 1;
+  (void)!::write(doorbell_.get(), &one, sizeof(one));
+}
+
+Result<uint32_t> RingClient::add_file(int descriptor) {
+  const Message message{.kind = Message::Kind::kFile, .number = 0, .buffer_bytes = 0};
+  MutexLock lock(saying_);
+  TRY(send_packet(socket_.get(), &message, sizeof(message), descriptor));
+  control_->said.fetch_add(1);
+  ring_bell();
+  Reply reply{};
+  UniqueFd nothing;
+  TRY(receive_packet(socket_.get(), &reply, sizeof(reply), &nothing));
+  if (reply.result < 0) return Error(-reply.result, "the mount does not take the file");
+  const auto file = static_cast<uint32_t>(reply.result);
+  if (file >= kMostFiles) return Error(EPROTO, "the number of a file");
+  is_cached_[file] = false;
+  return file;
+}
+
+void RingClient::forget_file(uint32_t file) {
+  const Message message{.kind = Message::Kind::kForget, .number = file, .buffer_bytes = 0};
+  MutexLock lock(saying_);
+  while (send_packet(socket_.get(), &message, sizeof(message)).code() == EAGAIN) {
+    pollfd room{socket_.get(), POLLOUT, 0};
+    ::poll(&room, 1, -1);
+  }
+  control_->said.fetch_add(1);
+  ring_bell();
+}
+
+Result<uint64_t> RingClient::ask_kernel(const Request& request, std::byte* data) {
+  ssize_t done = 0;
+  const auto offset = static_cast<off_t>(request.offset);
+  switch (request.operation) {
+    case Operation::kRead:
+      done = ::pread(request.descriptor, data, request.length, offset);
+      break;
+    case Operation::kWrite:
+      done = ::pwrite(request.descriptor, data, request.length, offset);
+      break;
+    case Operation::kFsync:
+      done = ::fsync(request.descriptor);
+      break;
+  }
+  if (done < 0) return errno_error("the kernel");
+  return static_cast<uint64_t>(done);
+}
+
+Result<uint64_t> RingClient::by_kernel(const Request& request) const {
+  return ask_kernel(request, buffer_.data() + request.buffer_offset);
+}
+
+bool RingClient::is_for_kernel(const Request& request) const {
+  return kernel_writes_ && request.operation != Operation::kRead;
+}
+
+Status RingClient::write_back(const Request& request) const {
+  constexpr unsigned kAll = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+  int status = 0;
+  do {
+    status = ::sync_file_range(request.descriptor, static_cast<off_t>(request.offset), request.length, kAll);
+  } while (status != 0 && errno == EINTR);
+  if (status != 0) return errno_error("the kernel's pages");
+  return {};
+}
+
+Result<uint64_t> RingClient::run(const Request& request) {
+  if (is_for_kernel(request)) return by_kernel(request);
+  const auto slot = start(request);
+  if (slot.code() == EAGAIN) return by_kernel(request);
+  if (!slot.ok()) return slot.error();
+  for (;;) {
+    wait(*slot, 0, std::nullopt);
+    if (auto result = poll(*slot)) return std::move(*result);
+  }
+}
+
+Result<uint32_t> RingClient::start(const Request& request) {
+  uint32_t slot = 0;
+  {
+    MutexLock lock(mutex_);
+    if (free_count_ == 0) return Error(EAGAIN, "all slots are taken");
+    slot = free_[--free_count_];
+  }
+  requests_[slot] = request;
+  if (is_for_kernel(request)) {
+    control_->answers[slot].verdict.store(Verdict::kByKernel);
+    return slot;
+  }
+  const bool first_back = kernel_writes_ || is_cached_[request.file % kMostFiles];
+  const bool writes_back = first_back && request.operation != Operation::kFsync;
+  Status submitted = writes_back ? write_back(request) : Status();
+  if (submitted.ok()) submitted = submit(slot, writes_back);
+  if (submitted.ok()) return slot;
+  release(slot);
+  return submitted.error();
+}
+
+Status RingClient::submit(uint32_t slot, bool written_back) {
+  if (control_->ended.load() != 0) return Error(ENOTCONN, "the ring has ended");
+  const Request& request = requests_[slot];
+  control_->answers[slot].verdict.store(Verdict{});
+  const Entry entry{.slot = slot,
+                    .operation = request.operation,
+                    .file = request.file,
+                    .flags = written_back ? kWrittenBack : 0,
+                    .offset = request.offset,
+                    .buffer_offset = request.buffer_offset,
+                    .length = request.length,
+                    .unused = {}};
+  {
+    MutexLock lock(mutex_);
+    control_->entries[submitted_ % kSlots] = entry;
+    control_->submitted.store(++submitted_);
+  }
+  ring_bell();
+  return {};
+}
+
+void RingClient::release(uint32_t slot) {
+  MutexLock lock(mutex_);
+  free_[free_count_++] = static_cast<uint16_t>(slot);
+}
+
+std::optional<Result<uint64_t>> RingClient::poll(uint32_t slot) {
+  auto result = look(slot);
+  if (result) release(slot);
+  return result;
+}
+
+std::optional<Result<uint64_t>> RingClient::look(uint32_t slot) {
+  if (!is_answered(slot)) {
+    if (control_->ended.load() == 0 || is_answered(slot)) return std::nullopt;
+    return Error(ENOTCONN, "the ring has ended");
+  }
+  const Request& request = requests_[slot];
+  const int64_t number = control_->answers[slot].number;
+  switch (control_->answers[slot].verdict.load()) {
+    case Verdict::kWriteBack: {
+      is_cached_[request.file % kMostFiles] = true;
+      Status again = write_back(request);
+      if (again.ok()) again = submit(slot, true);
+      if (again.ok()) return std::nullopt;
+      return again.error();
+    }
+    case Verdict::kByKernel:
+      return by_kernel(request);
+    case Verdict::kDone:
+      is_cached_[request.file % kMostFiles] = false;
+      break;
+    case Verdict::kDoneCached:
+      break;
+  }
+  if (number < 0) return Error(static_cast<int>(-number), "by the mount");
+  const auto bytes = static_cast<uint64_t>(number);
+  const bool is_short = request.operation == Operation::kRead && bytes < request.length;
+  return is_short && kernel_writes_ ? by_kernel(request) : Result<uint64_t>(bytes);
+}
+
+bool RingClient::wait(uint32_t slot, uint32_t seen, std::optional<Clock::time_point> deadline) {
+  thread_local ShortWait short_wait(ShortWait::kForMessage);
+  const auto comes = [&] {
+    return (slot == kAnySlot ? answers() != seen : is_answered(slot)) || control_->ended.load() != 0;
+  };
+  short_wait.begin();
+  bool has_come = short_wait.look(comes);
+  while (!has_come) {
+    auto most = kLookForEnd;
+    if (deadline) {
+      const auto left = std::chrono::ceil<milliseconds>(*deadline - Clock::now());
+      if (left <= milliseconds(0)) break;
+      most = std::min(most, left);
+    }
+    control_->waiters.fetch_add(1);
+    const uint32_t now = answers();
+    has_come = comes();
+    if (!has_come) futex_wait(control_->answered, now, most);
+    control_->waiters.fetch_sub(1);
+    has_come = has_come || comes();
+    if (!has_come && has_ended()) control_->ended.store(1);
+    has_come = has_come || control_->ended.load() != 0;
+  }
+  short_wait.end();
+  return has_come;
+}
+
+}  // namespace brickfs::direct

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fuse/direct_ring.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <system_error>
+
+#include "fs/direct/ring_socket.h"
+#include "transport/base/log.h"
+
+namespace brickfs {
+
+using direct::ControlArea;
+using direct::Message;
+using direct::Reply;
+
+// The program's memory, as we have it. Sealed, so that it does not become less under our hands; a tmpfs's, whose pages
+// never fail to come.
+struct DirectRing::Memory {
+  static Result<std::unique_ptr<Memory>> map(UniqueFd& from, uint64_t buffer_bytes, VolumeSet& volume);
+  ~Memory() {
+    registration = RegisteredMemory();
+    if (!bytes.empty()) munmap(bytes.data(), bytes.size());
+  }
+  ControlArea& control() const { return *reinterpret_cast<ControlArea*>(bytes.data()); }
+
+  std::span<std::byte> bytes;
+  RegisteredMemory registration;
+};
+
+Result<std::unique_ptr<DirectRing::Memory>> DirectRing::Memory::map(UniqueFd& from, uint64_t buffer_bytes,
+                                                                    VolumeSet& volume) {
+  if (buffer_bytes < direct::kLeastBufferBytes || buffer_bytes > direct::kMostBufferBytes ||
+      buffer_bytes % direct::kLeastBufferBytes != 0) {
+    return Error(EINVAL, "the buffer of a ring");
+  }
+  const int seals = ::fcntl(from.get(), F_GET_SEALS);  // of nothing else than a memfd
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return Error(EINVAL, "memory that may shrink");
+  struct stat attributes {};
+  struct statfs kind {};
+  if (::fstat(from.get(), &attributes) != 0 || ::fstatfs(from.get(), &kind) != 0)
+    return errno_error("the memory of a ring");
+  const uint64_t length = direct::kControlBytes + buffer_bytes;
+  if (static_cast<long>(kind.f_type) != TMPFS_MAGIC || static_cast<uint64_t>(attributes.st_size) < length)
+    return Error(EINVAL, "memory that is not as it is said to be");
+  void* const mapped = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, from.get(), 0);
+  if (mapped == MAP_FAILED) return errno_error("the memory of a ring");
+  auto memory = std::make_unique<Memory>();
+  memory->bytes = {static_cast<std::byte*>(mapped), length};
+  memory->registration = TRY(volume.register_memory(memory->bytes.subspan(direct::kControlBytes)));
+  return memory;
+}
+
+DirectRing::DirectRing(Mount& mount, const Peer& peer, UniqueFd socket)
+    : mount_(mount), peer_(peer), socket_(std::move(socket)) {}
+
+DirectRing::~DirectRing() {
+  if (thread_.joinable()) thread_.join();
+}
+
+Status DirectRing::start() {
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    return Error(error.code().value(), "a thread for a ring");
+  }
+  return {};
+}
+
+void DirectRing::interrupt() {
+  interrupted_ = true;
+  if (DirectRequests* const requests = at_work_) requests->interrupt();
+}
+
+void DirectRing::run() {
+  Status status = begin();
+  if (status.ok()) {
+    at_work_ = requests_.get();
+    if (interrupted_) requests_->interrupt();
+    status = serve();
+  }
+  if (status.code() != ENOTCONN && status.code() != ECANCELED)
+    log::info("the ring of process {} ends: {}: {}", peer_.pid, status.error().what(), strerror(status.code()));
+  if (memory_ != nullptr) {
+    ControlArea& control = memory_->control();
+    control.ended.store(1);
+    control.answered.fetch_add(1);
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&control.answered), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  }
+  ::shutdown(socket_.get(), SHUT_RDWR);
+  ended_ = true;
+  mount_.on_end();
+}
+
+// What is to be heard of, the socket among it. ECANCELED: all rings end.
+Status DirectRing::watch() {
+  events_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  doorbell_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!events_ || !doorbell_) return errno_error("the descriptors of a ring");
+  // The doorbell is the program's, too: each of its strokes is seen, and none is taken.
+  const std::array<std::pair<int, uint32_t>, 3> watched = {
+      {{socket_.get(), EPOLLIN | EPOLLRDHUP}, {mount_.stopped, EPOLLIN}, {doorbell_.get(), EPOLLIN | EPOLLET}}};
+  for (const auto& [descriptor, events] : watched) {
+    epoll_event event{};
+    event.events = events;
+    event.data.fd = descriptor;
+    if (epoll_ctl(events_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) return errno_error("the events of a ring");
+  }
+  return {};
+}
+
+bool DirectRing::is_stopped() const {
+  pollfd stopped{mount_.stopped, POLLIN, 0};
+  return ::poll(&stopped, 1, 0) > 0;
+}
+
+// Until the program has said what it wants, and has been answered.
+Status DirectRing::begin() {
+  TRY(watch());
+  Message message{};
+  UniqueFd memory;
+  for (;;) {
+    const Status received = direct::receive_packet(socket_.get(), &message, sizeof(message), &memory);
+    if (received.ok()) break;
+    if (received.code() != EAGAIN) {
+      (void)close_elsewhere(std::move(memory));
+      return received;
+    }
+    epoll_event event{};
+    (void)!epoll_wait(events_.get(), &event, 1, -1);
+    if (is_stopped()) return Error(ECANCELED, "all rings end");
+  }
+  const auto map = [&]() -> Status {
+    if (message.kind != Message::Kind::kBegin || message.number != direct::kRingVersion)
+      return Error(EPROTO, "another version of rings");
+    memory_ = TRY(Memory::map(memory, message.buffer_bytes, mount_.session.filesystem().volume()));
+    return {};
+  };
+  const Status mapped = map();
+  const Status closed = memory_ != nullptr ? Status() : close_elsewhere(std::move(memory));
+  if (!mapped.ok() || !closed.ok()) {
+    (void)answer(mapped.ok() ? -closed.code() : -mapped.code());
+    return mapped.ok() ? closed : mapped;
+  }
+  requests_ = std::make_unique<DirectRequests>(mount_.session, DirectRequests::Program{peer_.pid}, memory_->bytes,
+                                               memory_->registration.local_key(), mount_.writes_by_kernel);
+  taken_ = memory_->control().submitted.load();
+  heard_ = memory_->control().said.load();
+  const Reply reply{.result = 0, .flags = mount_.session.writeback() != nullptr ? direct::kKernelWrites : 0};
+  return direct::send_packet(socket_.get(), &reply, sizeof(reply), doorbell_.get());
+}
+
+Status DirectRing::serve() {
+  for (;;) {
+    const size_t served = TRY(serve_submitted());
+    if (memory_->control().said.load() != heard_) TRY(hear());
+    if (served == 0) TRY(wait());
+    if (interrupted_) return Error(ENOTCONN, "the program has gone");
+  }
+}
+
+Result<size_t> DirectRing::serve_submitted() {
+  ControlArea& control = memory_->control();
+  const uint32_t there = control.submitted.load() - taken_;
+  if (there > direct::kSlots) return Error(EPROTO, "more is submitted than there is room for");
+  std::array<direct::Entry, DirectRequests::kMostTogether> entries;
+  const size_t count = std::min<size_t>(there, entries.size());
+  for (size_t i = 0; i < count; ++i) entries[i] = direct::take(control.entries[taken_++ % direct::kSlots]);
+  if (count > 0) TRY(requests_->serve(std::span(entries).first(count)));
+  return count;
+}
+
+bool DirectRing::has_news() const {
+  const ControlArea& control = memory_->control();
+  return control.submitted.load() != taken_ || control.said.load() != heard_;
+}
+
+Status DirectRing::wait() {
+  ControlArea& control = memory_->control();
+  short_wait_.begin();
+  if (!short_wait_.look([this] { return has_news() || interrupted_; })) {
+    control.sleeps.store(1);
+    if (!has_news()) {
+      epoll_event event{};
+      (void)!epoll_wait(events_.get(), &event, 1, -1);
+    }
+    control.sleeps.store(0);
+    if (is_stopped()) return Error(ECANCELED, "all rings end");
+    TRY(hear());
+  }
+  short_wait_.end();
+  return {};
+}
+
+// All that has been said.
+Status DirectRing::hear() {
+  heard_ = memory_->control().said.load();
+  for (;;) {
+    Message message{};
+    UniqueFd descriptor;
+    const Status received = direct::receive_packet(socket_.get(), &message, sizeof(message), &descriptor);
+    if (received.code() == EAGAIN) return {};
+    if (!received.ok() || message.kind != Message::Kind::kFile) TRY(close_elsewhere(std::move(descriptor)));
+    TRY(received);
+    switch (message.kind) {
+      case Message::Kind::kFile: {
+        const auto file = show(std::move(descriptor));
+        TRY(answer(file.ok() ? *file : -file.code()));
+        break;
+      }
+      case Message::Kind::kForget:
+        requests_->forget_file(message.number);
+        break;
+      default:
+        return Error(EPROTO, "a message that there is not");
+    }
+  }
+}
+
+Status DirectRing::answer(int32_t result) {
+  const Reply reply{.result = result, .flags = 0};
+  return direct::send_packet(socket_.get(), &reply, sizeof(reply));
+}
+
+// Whoever has a file open of another file system may have that one's server, too.
+Result<int32_t> DirectRing::show(UniqueFd descriptor) {
+  if (!descriptor) return Error(EBADF, "no descriptor");
+  const auto file = inspect_file(descriptor.get(), mount_.device_number);
+  if (file.code() == EXDEV) TRY(close_elsewhere(std::move(descriptor)));
+  if (!file.ok()) return file.error();
+  return static_cast<int32_t>(TRY(requests_->add_file(*file)));
+}
+
+}  // namespace brickfs

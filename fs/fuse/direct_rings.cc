@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fuse/direct_rings.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "fs/direct/ring_socket.h"
+#include "fs/mounts/mount_table.h"
+#include "transport/base/log.h"
+
+namespace brickfs {
+namespace {
+
+constexpr int kBacklog = 64;
+
+void raise_event(const UniqueFd& event) {
+  const uint64_t one = 1;
+  (void)!::write(event.get(), &one, sizeof(one));
+}
+
+// For everybody: what one may do there is what the open files allow that one has.
+Result<UniqueFd> listen_at(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return Error(ENAMETOOLONG, "the socket for rings");
+  std::memcpy(address.sun_path, path.data(), path.size());
+  if (mkdir(direct::kRingDirectory, 0755) != 0 && errno != EEXIST)
+    return errno_error("the directory of rings' sockets");
+  if (chmod(direct::kRingDirectory, 0755) != 0) return errno_error("the directory of rings' sockets");
+  UniqueFd socket_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket_fd) return errno_error("the socket for rings");
+  unlink(path.c_str());  // of one that was killed
+  if (bind(socket_fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      chmod(path.c_str(), 0666) != 0 || listen(socket_fd.get(), kBacklog) != 0) {
+    return errno_error("the socket for rings");
+  }
+  return socket_fd;
+}
+
+}  // namespace
+
+DirectRings::DirectRings(FuseSession& session, const std::string& device_number, UniqueFd listening, UniqueFd stopped,
+                         UniqueFd woken)
+    : path_(direct::ring_socket(device_number)),
+      listening_(std::move(listening)),
+      stopped_(std::move(stopped)),
+      woken_(std::move(woken)),
+      mounts_(::open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)),
+      mount_{.session = session, .device_number = device_number, .stopped = stopped_.get(), .on_end = [this] {
+               raise_event(woken_);
+             }} {
+  look_at_mounts();
+  thread_ = std::thread([this] { run(); });
+}
+
+Result<std::unique_ptr<DirectRings>> DirectRings::start(FuseSession& session, const std::string& device_number) {
+  UniqueFd stopped(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  UniqueFd woken(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!stopped || !woken) return errno_error("eventfd");
+  UniqueFd listening = TRY(listen_at(direct::ring_socket(device_number)));
+  return std::unique_ptr<DirectRings>(
+      new DirectRings(session, device_number, std::move(listening), std::move(stopped), std::move(woken)));
+}
+
+DirectRings::~DirectRings() { stop(); }
+
+void DirectRings::stop() {
+  if (!thread_.joinable()) return;
+  unlink(path_.c_str());
+  raise_event(stopped_);
+  thread_.join();
+  places_.clear();
+}
+
+void DirectRings::run() {
+  pollfd stopped{stopped_.get(), POLLIN, 0};
+  while (::poll(&stopped, 1, 0) == 0) wait();
+}
+
+void DirectRings::wait() {
+  const bool is_full = places_.size() >= direct::kMostRings;
+  std::vector<pollfd> fds = {{stopped_.get(), POLLIN, 0},
+                             {woken_.get(), POLLIN, 0},
+                             {mounts_.get(), POLLPRI, 0},
+                             {is_full ? -1 : listening_.get(), POLLIN, 0}};
+  const size_t fixed = fds.size();
+  for (const Place& place : places_) fds.push_back({place.has_gone ? -1 : place.ring->socket(), POLLRDHUP, 0});
+  if (::poll(fds.data(), fds.size(), -1) < 0) return;
+  if (fds[1].revents != 0) {
+    uint64_t ignored = 0;
+    (void)!::read(woken_.get(), &ignored, sizeof(ignored));
+  }
+  if (fds[2].revents != 0) look_at_mounts();
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (fds[fixed + i].revents == 0) continue;
+    places_[i].has_gone = true;
+    places_[i].ring->interrupt();
+  }
+  std::erase_if(places_, [](const Place& place) { return place.ring->has_ended(); });
+  if (fds[3].revents != 0) let_in();
+}
+
+// A mount that is read-only by now was not when files were opened for writing there.
+void DirectRings::look_at_mounts() {
+  const auto mounts = find_mounts_of(mount_.device_number);
+  const bool is_read_only =
+      !mounts.empty() && std::ranges::all_of(mounts, [](const MountEntry& mount) { return mount.read_only; });
+  mount_.writes_by_kernel = is_read_only || mount_.session.writeback() != nullptr;
+}
+
+void DirectRings::let_in() {
+  UniqueFd socket(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket) return;
+  const int descriptor = socket.get();
+  const Status admitted = admit(std::move(socket));
+  if (!admitted.ok()) log::debug("no ring for who came as descriptor {}: {}", descriptor, strerror(admitted.code()));
+}
+
+Status DirectRings::admit(UniqueFd socket) {
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return errno_error("who wants a ring");
+  const auto of_user = [&peer](const Place& place) { return place.ring->peer().uid == peer.uid; };
+  if (peer.uid != 0 && std::ranges::count_if(places_, of_user) >= direct::kMostRingsOfUser) {
+    const direct::Reply refusal{.result = -EUSERS, .flags = 0};
+    return direct::send_packet(socket.get(), &refusal, sizeof(refusal));
+  }
+  auto ring = std::make_unique<DirectRing>(mount_, DirectRing::Peer{peer.pid, peer.uid}, std::move(socket));
+  TRY(ring->start());
+  places_.push_back({std::move(ring)});
+  return {};
+}
+
+}  // namespace brickfs

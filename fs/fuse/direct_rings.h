@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rings of a mount (-o ring=on): programs come by a socket that everybody on this machine may connect to
+// (fs/direct/ring_socket.h), and each gets a DirectRing. A thread of its own lets them in, sees who has gone, and
+// whether the kernel still takes writes. docs/decisions, 74.
+//
+// Threads: any.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fs/fuse/direct_ring.h"
+#include "fs/fuse/session.h"
+#include "transport/base/result.h"
+#include "transport/base/unique_fd.h"
+
+namespace brickfs {
+
+class DirectRings {
+ public:
+  // Of the mount with this device number, which is serving. EACCES and others: there can be no socket.
+  static Result<std::unique_ptr<DirectRings>> start(FuseSession& session, const std::string& device_number);
+  ~DirectRings();  // as stop()
+  DirectRings(const DirectRings&) = delete;
+  DirectRings& operator=(const DirectRings&) = delete;
+
+  // Nobody new is let in, all rings end, and what they are at has been done. While the kernel's requests are served.
+  void stop();
+
+ private:
+  struct Place {
+    std::unique_ptr<DirectRing> ring;
+    bool has_gone = false;  // the program
+  };
+
+  DirectRings(FuseSession& session, const std::string& device_number, UniqueFd listening, UniqueFd stopped,
+              UniqueFd woken);
+  void run();
+  void wait();
+  void let_in();
+  Status admit(UniqueFd socket);
+  void look_at_mounts();
+
+  const std::string path_;
+  const UniqueFd listening_;
+  const UniqueFd stopped_;  // eventfd
+  const UniqueFd woken_;    // eventfd: a ring has ended
+  const UniqueFd mounts_;   // the kernel's table, which tells of changes
+  DirectRing::Mount mount_;
+  std::vector<Place> places_;  // the thread's
+  std::thread thread_;
+};
+
+}  // namespace brickfs
