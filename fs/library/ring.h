@@ -15,6 +15,7 @@ struct brickfs_ring {
 
   // EBADF: it was not added.
   brickfs::Result<uint32_t> file_of(int descriptor);
+  bool holds(const void* data, size_t length) const;  // in the buffer
   // Of bytes in the buffer, at most kMostTransferBytes. EINVAL: they are not there. EBADF.
   brickfs::Result<brickfs::direct::RingClient::Request> request_for(brickfs::direct::Operation operation,
                                                                     int descriptor, const void* data, size_t length,

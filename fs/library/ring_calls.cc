@@ -19,16 +19,20 @@ Result<uint32_t> brickfs_ring::file_of(int descriptor) {
   return found->second;
 }
 
+bool brickfs_ring::holds(const void* data, size_t length) const {
+  const std::span<std::byte> buffer = client->buffer();
+  const auto at = reinterpret_cast<uintptr_t>(data) - reinterpret_cast<uintptr_t>(buffer.data());
+  return at <= buffer.size() && length <= buffer.size() - at;
+}
+
 Result<RingClient::Request> brickfs_ring::request_for(Operation operation, int descriptor, const void* data,
                                                       size_t length, uint64_t offset) {
   RingClient::Request request{
       .operation = operation, .descriptor = descriptor, .file = TRY(file_of(descriptor)), .offset = offset};
   if (operation == Operation::kFsync) return request;
-  const std::span<std::byte> buffer = client->buffer();
-  const auto at = reinterpret_cast<uintptr_t>(data) - reinterpret_cast<uintptr_t>(buffer.data());
-  if (at > buffer.size() || length > buffer.size() - at) return Error(EINVAL, "not in the ring's buffer");
+  if (!holds(data, length)) return Error(EINVAL, "not in the ring's buffer");
   if (length > kMostTransferBytes || offset > INT64_MAX) return Error(EINVAL, "a length or an offset");
-  request.buffer_offset = at;
+  request.buffer_offset = static_cast<const std::byte*>(data) - client->buffer().data();
   request.length = static_cast<uint32_t>(length);
   return request;
 }
@@ -39,12 +43,12 @@ int64_t move(brickfs_ring* ring, Operation operation, int descriptor, const void
              uint64_t offset) {
   return guarded([&]() -> int64_t {
     if (ring == nullptr || (data == nullptr && length > 0)) return -EFAULT;
-    const auto* bytes = static_cast<const std::byte*>(data);
+    if (length > 0 && !ring->holds(data, length)) return -EINVAL;
+    const auto* bytes = length > 0 ? static_cast<const std::byte*>(data) : ring->client->buffer().data();
     uint64_t done = 0;
     do {
       const size_t part = std::min<size_t>(length - done, kMostTransferBytes);
-      const auto request = ring->request_for(operation, descriptor, length == 0 ? ring->client->buffer().data() : bytes,
-                                             part, offset + done);
+      const auto request = ring->request_for(operation, descriptor, bytes, part, offset + done);
       const auto moved = request.ok() ? ring->client->run(*request) : request.error();
       if (!moved.ok()) return done > 0 ? static_cast<int64_t>(done) : code_of(moved.error());
       done += *moved;

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that says and submits to a ring what makes no sense. Each case ends as it must, and the mount goes on.
+//   ring_nonsense FILE [SECONDS]      a file on a mount with ring=on; SECONDS of scribbling over the shared memory
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "fs/direct/ring_memory.h"
+#include "fs/direct/ring_socket.h"
+
+namespace {
+
+using namespace brickfs::direct;
+using brickfs::UniqueFd;
+
+#define EXPECT(condition)                                                     \
+  do {                                                                        \
+    if (!(condition)) {                                                       \
+      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+      exit(1);                                                                \
+    }                                                                         \
+  } while (0)
+
+constexpr uint64_t kBufferBytes = 64 * 1024;
+constexpr uint64_t kBytes = kControlBytes + kBufferBytes;
+constexpr unsigned kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+int file = -1;
+
+UniqueFd connect_to_mount() {
+  struct stat attributes {};
+  EXPECT(fstat(file, &attributes) == 0);
+  const std::string path =
+      ring_socket(std::to_string(major(attributes.st_dev)) + ":" + std::to_string(minor(attributes.st_dev)));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  memcpy(address.sun_path, path.data(), path.size());
+  UniqueFd connected(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  EXPECT(connect(connected.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+  return connected;
+}
+
+UniqueFd make_memory(uint64_t bytes, unsigned seals) {
+  UniqueFd memory(memfd_create("nonsense", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT(memory && ftruncate(memory.get(), static_cast<off_t>(bytes)) == 0);
+  EXPECT(seals == 0 || fcntl(memory.get(), F_ADD_SEALS, seals) == 0);
+  return memory;
+}
+
+Message begin_message(uint64_t buffer_bytes) {
+  return {.kind = Message::Kind::kBegin, .number = kRingVersion, .buffer_bytes = buffer_bytes};
+}
+
+// What the mount answers to that as the first message; below 0 an errno, ENOTCONN: it hangs up.
+int begin_with(const void* message, size_t length, int memory) {
+  const UniqueFd connected = connect_to_mount();
+  EXPECT(send_packet(connected.get(), message, length, memory).ok());
+  Reply reply{};
+  UniqueFd doorbell;
+  const auto received = receive_packet(connected.get(), &reply, sizeof(reply), &doorbell);
+  return received.ok() ? reply.result : -received.code();
+}
+
+int begin_with(const Message& message, int memory) { return begin_with(&message, sizeof(message), memory); }
+
+// A ring that has begun as it should, whose memory is open to all.
+struct RawRing {
+  RawRing() : connected(connect_to_mount()) {
+    const UniqueFd memory = make_memory(kBytes, kSeals);
+    mapped = static_cast<std::byte*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0));
+    EXPECT(mapped != MAP_FAILED);
+    control = reinterpret_cast<ControlArea*>(mapped);
+    const Message begin = begin_message(kBufferBytes);
+    EXPECT(send_packet(connected.get(), &begin, sizeof(begin), memory.get()).ok());
+    Reply reply{};
+    EXPECT(receive_packet(connected.get(), &reply, sizeof(reply), &doorbell).ok() && reply.result == 0 && doorbell);
+  }
+  ~RawRing() { munmap(mapped, kBytes); }
+  RawRing(const RawRing&) = delete;
+  RawRing& operator=(const RawRing&) = delete;
+
+  void strike() const {
+    const uint64_t one = 1;
+    EXPECT(write(doorbell.get(), &one, sizeof(one)) == sizeof(one));
+  }
+  void say(const void* message, size_t length, int descriptor) {
+    (void)send_packet(connected.get(), message, length, descriptor);
+    control->said.fetch_add(1);
+    strike();
+  }
+  int show(int descriptor) {
+    const Message message{.kind = Message::Kind::kFile, .number = 0, .buffer_bytes = 0};
+    say(&message, sizeof(message), descriptor);
+    Reply reply{};
+    UniqueFd nothing;
+    const auto received = receive_packet(connected.get(), &reply, sizeof(reply), &nothing);
+    return received.ok() ? reply.result : -received.code();
+  }
+  // What is answered to it; INT64_MIN: the ring has been ended.
+  int64_t submit(Entry entry) {
+    if (entry.slot < kSlots) control->answers[entry.slot].verdict = Verdict{};
+    control->entries[control->submitted % kSlots] = entry;
+    control->submitted.fetch_add(1);
+    strike();
+    for (int i = 0; i < 5'000; ++i) {
+      if (entry.slot < kSlots && control->answers[entry.slot].verdict.load() != Verdict{})
+        return control->answers[entry.slot].number;
+      if (control->ended != 0) return INT64_MIN;
+      usleep(1'000);
+    }
+    EXPECT(!"an answer within 5 s");
+    return 0;
+  }
+  bool ends() const {
+    pollfd hung_up{connected.get(), 0, 0};
+    return poll(&hung_up, 1, 5'000) == 1 && (hung_up.revents & POLLHUP) != 0;
+  }
+
+  UniqueFd connected;
+  UniqueFd doorbell;
+  std::byte* mapped = nullptr;
+  ControlArea* control = nullptr;
+};
+
+void wrong_beginnings() {
+  const UniqueFd good = make_memory(kBytes, kSeals);
+  EXPECT(begin_with(begin_message(kBufferBytes), good.get()) == 0);
+  const UniqueFd unsealed = make_memory(kBytes, 0);
+  EXPECT(begin_with(begin_message(kBufferBytes), unsealed.get()) == -EINVAL);
+  const UniqueFd grows = make_memory(kBytes, F_SEAL_GROW);
+  EXPECT(begin_with(begin_message(kBufferBytes), grows.get()) == -EINVAL);
+  const UniqueFd small = make_memory(kBytes - 1, kSeals);
+  EXPECT(begin_with(begin_message(kBufferBytes), small.get()) == -EINVAL);
+  const UniqueFd read_only = make_memory(kBytes, kSeals & ~F_SEAL_SEAL);
+  EXPECT(fcntl(read_only.get(), F_ADD_SEALS, F_SEAL_WRITE) == 0);
+  EXPECT(begin_with(begin_message(kBufferBytes), read_only.get()) == -EPERM);
+  EXPECT(begin_with(begin_message(kBufferBytes), file) == -EINVAL);
+  EXPECT(begin_with(begin_message(kBufferBytes), -1) == -EINVAL);
+  for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{4097}, kMostBufferBytes + 4096, UINT64_MAX})
+    EXPECT(begin_with(begin_message(bytes), good.get()) == -EINVAL);
+  Message message = begin_message(kBufferBytes);
+  message.number = kRingVersion + 1;
+  EXPECT(begin_with(message, good.get()) == -EPROTO);
+  message = {.kind = Message::Kind::kFile, .number = 0, .buffer_bytes = 0};
+  EXPECT(begin_with(message, good.get()) == -EPROTO);
+  EXPECT(begin_with("x", 1, good.get()) == -ENOTCONN);
+  char large[512] = {};
+  EXPECT(begin_with(large, sizeof(large), good.get()) == -ENOTCONN);
+  (void)connect_to_mount();  // who says nothing
+}
+
+void wrong_requests() {
+  RawRing ring;
+  const int shown = ring.show(file);
+  EXPECT(shown >= 0);
+  Entry good{};
+  good.operation = Operation::kRead;
+  good.file = static_cast<uint32_t>(shown);
+  good.length = 512;
+  EXPECT(ring.submit(good) >= 0);
+  const auto with = [&](auto change) {
+    Entry entry = good;
+    change(entry);
+    return ring.submit(entry);
+  };
+  EXPECT(with([](Entry& entry) { entry.operation = Operation{0}; }) == -EINVAL);
+  EXPECT(with([](Entry& entry) { entry.operation = Operation{4}; }) == -EINVAL);
+  EXPECT(with([](Entry& entry) { entry.flags = 0x80; }) == -EINVAL);
+  EXPECT(with([](Entry& entry) { entry.file += 1; }) == -EINVAL);
+  EXPECT(with([](Entry& entry) { entry.file = UINT32_MAX; }) == -EINVAL);
+  EXPECT(with([](Entry& entry) { entry.length = UINT32_MAX; }) == -EINVAL);
+  EXPECT(with([](Entry& entry) { entry.length = kBufferBytes + 1; }) == -EINVAL);
+  EXPECT(with([](Entry& entry) { entry.buffer_offset = kBufferBytes - 511; }) == -EINVAL);
+  EXPECT(with([](Entry& entry) { entry.buffer_offset = UINT64_MAX; }) == -EINVAL);
+  EXPECT(with([](Entry& entry) { entry.buffer_offset = UINT64_MAX - 511; }) == -EINVAL);
+  EXPECT(with([](Entry& entry) { entry.offset = UINT64_MAX; }) == -EINVAL);
+  // Files of others, and things that are none.
+  EXPECT(ring.show(-1) == -EBADF);
+  const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  EXPECT(ring.show(null.get()) == -EXDEV);
+  EXPECT(ring.show(ring.connected.get()) == -EXDEV);
+  const Message forget{.kind = Message::Kind::kForget, .number = 77'777, .buffer_bytes = 0};
+  ring.say(&forget, sizeof(forget), null.get());
+  EXPECT(ring.submit(good) >= 0);
+  // The memory cannot be taken from under the mount; what of it is made a hole reads as zeros.
+  EXPECT(madvise(ring.mapped + kControlBytes, kBufferBytes, MADV_REMOVE) == 0);
+  EXPECT(ring.submit(good) >= 0);
+  EXPECT(madvise(ring.mapped, kBytes, MADV_REMOVE) == 0);
+  ring.strike();
+  EXPECT(ring.ends());
+}
+
+void what_ends_a_ring() {
+  {
+    RawRing ring;
+    Entry entry{};
+    entry.slot = kSlots;
+    EXPECT(ring.submit(entry) == INT64_MIN && ring.ends());
+  }
+  {
+    RawRing ring;
+    ring.control->submitted = 100'000;
+    ring.strike();
+    EXPECT(ring.ends());
+  }
+  {
+    RawRing ring;
+    ring.control->submitted = UINT32_MAX;
+    ring.strike();
+    EXPECT(ring.ends());
+  }
+  {
+    RawRing ring;
+    const Message unknown{.kind = Message::Kind{99}, .number = 0, .buffer_bytes = 0};
+    ring.say(&unknown, sizeof(unknown), file);
+    EXPECT(ring.ends());
+  }
+  {
+    RawRing ring;
+    ring.say("??", 2, file);
+    EXPECT(ring.ends());
+  }
+  {
+    RawRing ring;  // its doorbell blocks whoever takes strokes from it
+    EXPECT(fcntl(ring.doorbell.get(), F_SETFL, 0) == 0);
+    uint64_t taken = 0;
+    ring.strike();
+    EXPECT(read(ring.doorbell.get(), &taken, sizeof(taken)) == sizeof(taken));
+    EXPECT(ring.show(file) >= 0);
+  }
+}
+
+// All of the shared memory changes all the time, on several rings.
+void scribble(std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  std::mt19937_64 randomness(time.count());
+  while (std::chrono::steady_clock::now() < end) {
+    RawRing ring;
+    const int shown = ring.show(file);
+    std::thread other([&] {
+      std::mt19937_64 other_randomness(7);
+      for (int i = 0; i < 20'000; ++i) {
+        auto* const words = reinterpret_cast<std::atomic<uint32_t>*>(ring.control->entries.data());
+        words[other_randomness() % (sizeof(ring.control->entries) / 4)] =
+            static_cast<uint32_t>(other_randomness() % 600);
+      }
+    });
+    for (int i = 0; i < 300 && ring.control->ended == 0; ++i) {
+      Entry entry{};
+      entry.slot = static_cast<uint32_t>(randomness() % kSlots);
+      entry.operation = Operation::kRead;  // only: the file is another's, too
+      entry.file = static_cast<uint32_t>(shown);
+      entry.length = 4096;
+      ring.control->entries[ring.control->submitted % kSlots] = entry;
+      ring.control->submitted.fetch_add(1 + (randomness() % 50 == 0 ? 1'000 : 0));
+      if (randomness() % 8 == 0) ring.strike();
+    }
+    other.join();
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  EXPECT(argc >= 2);
+  file = open(argv[1], O_RDONLY | O_CLOEXEC);
+  EXPECT(file >= 0);
+  wrong_beginnings();
+  wrong_requests();
+  what_ends_a_ring();
+  if (argc > 2) scribble(std::chrono::milliseconds(static_cast<int64_t>(strtod(argv[2], nullptr) * 1'000)));
+  return 0;
+}

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Rings into a mount: as if through the kernel; programs that make no sense, are killed, or go on when the mount has ended.
+#   ring_test.sh tcp|file|memory SECONDS
+. "$(dirname "$0")/lib.sh"
+kind=$1
+seconds=$2
+start_brick "$kind" 512M
+chmod 755 "$WORK"  # for other users on their way to the mount
+programs=$BUILD/tests
+
+# What the mount's process has: descriptors that are no files or sockets, shared memory, threads. The more is under way the more connections it
+# has to the brick, each of which is a socket and a thread: so of those only the difference.
+holdings() {
+  local descriptors; descriptors=$(find "/proc/$1/fd" -mindepth 1 -printf '%l\n')
+  printf '%s %s %s\n' "$(grep -c '^anon_inode' <<<"$descriptors")" "$(grep -c 'memfd:\(brickfs-ring\|nonsense\)' "/proc/$1/maps" || true)" \
+    $(($(find "/proc/$1/task" -mindepth 1 -maxdepth 1 | wc -l) - $(grep -c '^socket' <<<"$descriptors")))
+}
+holdings_are() { [ "$(holdings "$1")" = "$2" ]; }
+# The program that ends with its ring: begin_program WHAT FILE; program_ended.
+begin_program() {
+  rm -f "$WORK/told"
+  "$programs/ring_load" "$1" "$2" >"$WORK/told" 2>"$WORK/ring_load.log" &
+  PROGRAM=$!
+  BACKGROUND_PIDS+=("$PROGRAM")
+  within 10 grep -q begun "$WORK/told" || die "a program has no ring: $(cat "$WORK/ring_load.log")"
+}
+program_ended() {
+  within 10 test ! -d "/proc/$PROGRAM" || die "$1: a program hangs"
+  wait "$PROGRAM" || die "$1: a program says $(cat "$WORK/ring_load.log")"
+  grep -q ended "$WORK/told" || die "$1: a program does not see the end"
+}
+
+say "no rings without ring=on"
+mount_brickfs
+touch "$MNT/file"
+if "$programs/ring_load" work "$MNT/file" 0 1 2>"$WORK/err"; then die "a ring without ring=on"; fi
+grep -q 'not supported' "$WORK/err" || die "without ring=on: $(cat "$WORK/err")"
+unmount_brickfs
+
+for writeback in off on; do
+  say "writeback=$writeback: as through the kernel"
+  mount_brickfs "ring=on,writeback=$writeback"
+  mkdir -p -m 777 "$MNT/contract"
+  timeout $((seconds * 10 + 60)) "$programs/ring_contract" "$MNT/contract" "$seconds" "$writeback" || die "not as through the kernel"
+  rm -rf "$MNT/contract"
+  unmount_brickfs
+  [ "$kind" = memory ] || check_volume
+done
+
+mount_brickfs ring=on
+pid=$(brickfs_pid)
+dd if=/dev/zero of="$MNT/file" bs=1M count=16 status=none
+say "nonsense"
+"$programs/ring_load" work "$MNT/file" 0 0 2>"$WORK/worker.log" &
+worker=$!
+BACKGROUND_PIDS+=("$worker")
+sleep 0.5
+before=$(holdings "$pid")
+timeout $((seconds * 10 + 60)) "$programs/ring_nonsense" "$MNT/file" "$(awk "BEGIN { print $seconds / 4 }")" || die "the mount takes nonsense"
+within 10 holdings_are "$pid" "$before" || die "nonsense leaves something behind: $(holdings "$pid"), before $before"
+
+say "100 programs killed"
+for round in $(seq 1 25); do
+  victims=()
+  for place in 1 2 3 4; do
+    "$programs/ring_load" work "$MNT/file" "$place" 0 &
+    victims+=($!)
+  done
+  BACKGROUND_PIDS+=("${victims[@]}")
+  sleep 0.0$((RANDOM % 10))
+  kill -9 "${victims[@]}"
+  wait "${victims[@]}" 2>/dev/null || true
+done
+within 10 holdings_are "$pid" "$before" || die "killed programs leave something behind: $(holdings "$pid"), before $before"
+kill -0 "$worker" || die "another program was harmed: $(cat "$WORK/worker.log")"
+kill "$worker"; wait "$worker" 2>/dev/null || true
+
+say "umount"
+begin_program hold "$MNT/file"
+unmount_brickfs
+program_ended umount
+[ -z "$(ls /run/brickfs-rings 2>/dev/null | grep -vxF -f <(awk '/ fuse.brickfs / { print $3 }' /proc/self/mountinfo))" ] || die "a socket stays: $(ls /run/brickfs-rings)"
+
+fresh() { mount_brickfs ring=on; dd if=/dev/zero of="$MNT/file" bs=1M count=1 status=none; }
+say "umount -l: as long as the file is open"
+fresh
+pid=$(brickfs_pid)
+begin_program read "$MNT/file"
+umount -l "$MNT"
+sleep 0.5
+kill -0 "$PROGRAM" || die "umount -l ends a program that has a file open"
+kill "$PROGRAM"; wait "$PROGRAM" 2>/dev/null || true
+within 30 test ! -d "/proc/$pid" || die "brickfs stays after umount -l"
+
+for end in "umount -f" "kill -9" "kill"; do
+  say "$end"
+  fresh
+  pid=$(brickfs_pid)
+  begin_program read "$MNT/file"
+  case $end in
+    "umount -f") umount -f "$MNT" 2>/dev/null || true; umount -l "$MNT" 2>/dev/null || true ;;
+    *) ${end} "$pid" ;;
+  esac
+  program_ended "$end"
+  within 60 test ! -d "/proc/$pid" || die "$end: brickfs stays"
+  umount -l "$MNT" 2>/dev/null || true
+done
+say "done"
