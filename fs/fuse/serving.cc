@@ -107,6 +107,10 @@ class Serving {
 };
 
 Status Serving::start() {
+  if (command_.rings && geteuid() != 0) {
+    *why_ = "option ring=on: only root's mounts have rings";
+    return Error(EPERM, "rings");
+  }
   look_at_request_limit();
   choose_writeback();
   TRY(listen_to_prometheus());
@@ -269,7 +273,6 @@ void Serving::listen_to_umount() {
   }
 }
 
-// Only root can make a socket that programs may trust.
 Status Serving::start_rings() {
   if (!command_.rings) return {};
   auto rings = DirectRings::start(mount_->session(), mount_->device_number());

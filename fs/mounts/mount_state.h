@@ -73,7 +73,7 @@ struct MountState {
   double checkpoint_age_seconds = -1;      // since its writing began; -1: it is a former mount's
   double checkpoint_seconds = 0;           // that its writing took
   uint64_t kernel_waiting = 0;             // requests that the kernel has made and not got answered
-  std::vector<OperationState> operations;  // of the kernel, by name: from when it came until it was answered
+  std::vector<OperationState> operations;  // of the kernel and of rings, by name, until answered
   std::vector<OperationState> volume;      // of brickfs with its volume (VolumeCall)
   double uncommitted_for_seconds = 0;      // nothing of them has been committed for so long
   uint64_t copies_wanted = 0;              // of each place; 0: it is no replicated set

@@ -255,6 +255,28 @@ TEST(FileData, ATruncationThatIsLostLosesNothing) {
   }
 }
 
+TEST(FileData, AnOverwriteChangesNoSizeAndNoSetIdBits) {
+  MountedVolume volume;
+  const Ino ino = make_file(*volume, "file");
+  AttributeChange change;
+  change.size_bytes = 10'000;  // a hole
+  ASSERT_TRUE(volume->set_attributes(ino, change, root_caller()).ok());
+  Bytes bytes(5'000, std::byte{7});
+  const LocalSlice slice{bytes.data(), static_cast<uint32_t>(bytes.size()), 0};
+  EXPECT_EQ(*volume->overwrite(ino, 5'000, {&slice, 1}), 5'000u);
+  EXPECT_EQ(volume->overwrite(ino, 5'001, {&slice, 1}).code(), ERANGE);
+  EXPECT_EQ(volume->overwrite(ino, 10'000, {&slice, 1}).code(), ERANGE);
+  EXPECT_EQ(volume->get_attributes(ino)->size_bytes, 10'000u);
+  Bytes expected(10'000);
+  std::fill(expected.begin() + 5'000, expected.end(), std::byte{7});
+  EXPECT_EQ(read(*volume, ino, 0, 20'000), expected);
+  AttributeChange set_id;
+  set_id.mode = 04755;
+  ASSERT_TRUE(volume->set_attributes(ino, set_id, root_caller()).ok());
+  EXPECT_EQ(volume->overwrite(ino, 0, {&slice, 1}).code(), ERANGE);
+  EXPECT_EQ(read(*volume, ino, 0, 20'000), expected);
+}
+
 TEST(FileData, SeekFindsDataAndHoles) {
   MountedVolume volume;
   const Ino ino = make_file(*volume, "sparse");

@@ -59,6 +59,25 @@ TEST(JointTransfer, MovesReadsAndWritesOfManyFiles) {
   EXPECT_EQ(read(*volume, volume->lookup(kRootIno, "b")->ino, 0, 4 * kUnit), expected);
 }
 
+TEST(JointTransfer, OverwritesNothingWithSetIdBitsNorBehindTheEnd) {
+  MountedVolume volume;
+  const Ino ino = make_file(*volume, "a", bytes_of('a', 2 * kUnit));
+  Bytes written = bytes_of('x');
+  {
+    Filesystem::JointTransfer joint(*volume);
+    EXPECT_FALSE(joint.begin_overwrite(ino, kUnit + 1, slice_of(written)));
+    EXPECT_TRUE(joint.begin_overwrite(ino, kUnit, slice_of(written)));
+    ASSERT_TRUE(joint.try_move().ok());
+    EXPECT_EQ(*joint.result(0), kUnit);
+  }
+  AttributeChange set_id;
+  set_id.mode = 06755;
+  ASSERT_TRUE(volume->set_attributes(ino, set_id, root_caller()).ok());
+  Filesystem::JointTransfer joint(*volume);
+  EXPECT_FALSE(joint.begin_overwrite(ino, 0, slice_of(written)));
+  EXPECT_TRUE(joint.begin_write(ino, 0, slice_of(written), false));
+}
+
 TEST(JointTransfer, HolesReadAsZeros) {
   MountedVolume volume;
   const Ino ino = make_file(*volume, "a", bytes_of('a'));

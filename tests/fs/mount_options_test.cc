@@ -37,6 +37,14 @@ TEST(MountOptions, ThoseOfEveryFileSystemAreTaken) {
   EXPECT_TRUE(refuses("contexts=u"));
 }
 
+TEST(MountOptions, RingsAreOnOrOff) {
+  EXPECT_FALSE(parsed("rw").rings);
+  EXPECT_TRUE(parsed("ring=on").rings);
+  EXPECT_FALSE(parsed("ring=on,ring=off").rings);
+  EXPECT_TRUE(refuses("ring=auto"));
+  EXPECT_TRUE(refuses("ring"));
+}
+
 TEST(MountOptions, AreForTheKernelOrNot) {
   const MountCommand command = parsed("nosymfollow,nodev,lazytime,mand,sync,uhelper=fuse.brickfs,bg,retry=5");
   EXPECT_EQ(command.kernel_options, (std::vector<std::string>{"nodev", "sync"}));

@@ -16,7 +16,7 @@ usage() {
 usage
 usage "$SOURCE"
 usage "$SOURCE" "$MNT" more
-for option in timeo=soon timeo=0 linger=0 linger=long writeback=maybe io_uring=maybe log=loud secret= readonly; do usage "$SOURCE" "$MNT" -o "$option"; done
+for option in timeo=soon timeo=0 linger=0 linger=long writeback=maybe io_uring=maybe ring=auto log=loud secret= readonly; do usage "$SOURCE" "$MNT" -o "$option"; done
 if [ ! -e /sys/module/fuse/parameters/enable_uring ]; then
   if "$BRICKFS" "$SOURCE" "$MNT" -o io_uring=on 2>"$WORK/err"; then die "io_uring=on is accepted"; fi
   grep -q 'io_uring=on: .*has no io_uring' "$WORK/err" || die "io_uring=on: $(cat "$WORK/err")"

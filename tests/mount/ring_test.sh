@@ -36,6 +36,8 @@ touch "$MNT/file"
 if "$programs/ring_load" work "$MNT/file" 0 1 2>"$WORK/err"; then die "a ring without ring=on"; fi
 grep -q 'not supported' "$WORK/err" || die "without ring=on: $(cat "$WORK/err")"
 unmount_brickfs
+if setpriv --reuid 1234 --regid 1234 --clear-groups "$BRICKFS" memory:64M "$MNT" -f -o ring=on 2>"$WORK/err"; then die "a user's mount with rings"; fi
+grep -q "only root's mounts have rings" "$WORK/err" || die "a user's mount: $(cat "$WORK/err")"
 
 for writeback in off on; do
   say "writeback=$writeback: as through the kernel"
