@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -54,6 +55,21 @@ Result<UniqueFd> make_memory(uint64_t bytes) {
   return memory;
 }
 
+ino_t inode_of(int descriptor) {
+  struct stat attributes {};
+  return fstat(descriptor, &attributes) == 0 ? attributes.st_ino : 0;
+}
+
+// Out of the way of programs that expect low numbers for theirs.
+UniqueFd move_up(UniqueFd descriptor) {
+  constexpr rlim_t kHigh = 900;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return descriptor;
+  const auto from = static_cast<int>(std::min(kHigh, limit.rlim_cur * 3 / 4));
+  UniqueFd moved(fcntl(descriptor.get(), F_DUPFD_CLOEXEC, from));
+  return moved ? std::move(moved) : std::move(descriptor);
+}
+
 void futex_wait(std::atomic<uint32_t>& word, uint32_t value, milliseconds most) {
   const timespec timeout{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(most).count()};
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, value, &timeout, nullptr, 0);
@@ -64,6 +80,7 @@ void futex_wait(std::atomic<uint32_t>& word, uint32_t value, milliseconds most) 
 RingClient::RingClient(UniqueFd socket, UniqueFd doorbell, std::byte* memory, uint64_t bytes, bool kernel_writes)
     : socket_(std::move(socket)),
       doorbell_(std::move(doorbell)),
+      inodes_(inode_of(socket_.get()), inode_of(doorbell_.get())),
       control_(reinterpret_cast<ControlArea*>(memory)),
       memory_bytes_(bytes),
       buffer_(memory + kControlBytes, bytes - kControlBytes),
@@ -75,7 +92,7 @@ RingClient::RingClient(UniqueFd socket, UniqueFd doorbell, std::byte* memory, ui
 Result<std::unique_ptr<RingClient>> RingClient::open(int descriptor, uint64_t buffer_bytes) {
   if (buffer_bytes == 0 || buffer_bytes > kMostBufferBytes) return Error(EINVAL, "the buffer of a ring");
   buffer_bytes = (buffer_bytes + kLeastBufferBytes - 1) / kLeastBufferBytes * kLeastBufferBytes;
-  UniqueFd socket = TRY(connect_to(descriptor));
+  UniqueFd socket = move_up(TRY(connect_to(descriptor)));
   const uint64_t bytes = kControlBytes + buffer_bytes;
   const UniqueFd memory = TRY(make_memory(bytes));
   void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memory.get(), 0);
@@ -96,28 +113,41 @@ Result<std::unique_ptr<RingClient>> RingClient::open(int descriptor, uint64_t bu
     munmap(mapped, bytes);
     return begun.error();
   }
-  return std::unique_ptr<RingClient>(new RingClient(std::move(socket), std::move(begun->first),
+  return std::unique_ptr<RingClient>(new RingClient(std::move(socket), move_up(std::move(begun->first)),
                                                     static_cast<std::byte*>(mapped), bytes, begun->second));
 }
 
-RingClient::~RingClient() { munmap(control_, memory_bytes_); }
-
-// The memory is not there (MADV_DONTFORK), and a mutex may be some other thread's for ever.
-void RingClient::abandon_in_child(std::unique_ptr<RingClient> ring) {
-  RingClient* const lost = ring.release();
-  ::close(lost->socket_.get());
-  ::close(lost->doorbell_.get());
+RingClient::~RingClient() {
+  close_descriptors();
+  munmap(control_, memory_bytes_);
 }
 
+bool RingClient::owns_descriptors() const {
+  return inode_of(socket_.get()) == inodes_.first && inode_of(doorbell_.get()) == inodes_.second;
+}
+
+void RingClient::close_descriptors() {
+  if (owns_descriptors()) {
+    socket_.reset();
+    doorbell_.reset();
+  } else {
+    (void)socket_.release();
+    (void)doorbell_.release();
+  }
+}
+
+// The memory is not there (MADV_DONTFORK), and a mutex may be some other thread's for ever.
+void RingClient::abandon_in_child(std::unique_ptr<RingClient> ring) { ring.release()->close_descriptors(); }
+
 bool RingClient::has_ended() const {
-  if (control_->ended.load() != 0) return true;
+  if (control_->ended.load() != 0 || inode_of(socket_.get()) != inodes_.first) return true;
   char byte = 0;
   const ssize_t received = ::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return received == 0 || (received < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 void RingClient::ring_bell() const {
-  if (control_->sleeps.load() == 0) return;
+  if (control_->sleeps.load() == 0 || !owns_descriptors()) return;
   const uint64_t one = 1;
   (void)!::write(doorbell_.get(), &one, sizeof(one));
 }
@@ -125,6 +155,7 @@ void RingClient::ring_bell() const {
 Result<uint32_t> RingClient::add_file(int descriptor) {
   const Message message{.kind = Message::Kind::kFile, .number = 0, .buffer_bytes = 0};
   MutexLock lock(saying_);
+  if (has_ended()) return Error(ENOTCONN, "the ring has ended");
   TRY(send_packet(socket_.get(), &message, sizeof(message), descriptor));
   control_->said.fetch_add(1);
   ring_bell();
@@ -141,6 +172,7 @@ Result<uint32_t> RingClient::add_file(int descriptor) {
 void RingClient::forget_file(uint32_t file) {
   const Message message{.kind = Message::Kind::kForget, .number = file, .buffer_bytes = 0};
   MutexLock lock(saying_);
+  if (has_ended()) return;
   while (send_packet(socket_.get(), &message, sizeof(message)).code() == EAGAIN) {
     pollfd room{socket_.get(), POLLOUT, 0};
     ::poll(&room, 1, -1);
@@ -209,9 +241,9 @@ Result<uint32_t> RingClient::start(const Request& request) {
     return slot;
   }
   const bool first_back = kernel_writes_ || is_cached_[request.file % kMostFiles];
-  const bool writes_back = first_back && request.operation != Operation::kFsync;
+  const bool writes_back = first_back && !request.is_clean && request.operation != Operation::kFsync;
   Status submitted = writes_back ? write_back(request) : Status();
-  if (submitted.ok()) submitted = submit(slot, writes_back);
+  if (submitted.ok()) submitted = submit(slot, writes_back || request.is_clean);
   if (submitted.ok()) return slot;
   release(slot);
   return submitted.error();

@@ -4,9 +4,14 @@
 // What the mount leaves to the kernel (Verdict) is done here, by the file's descriptor: so every request ends as if the
 // kernel had been asked in the first place. A file's descriptor stays open, on that file, as long as requests name it.
 //
+// Its descriptors are of high numbers, and known again before they are used: a program that closes all that it does not
+// know (closefrom(3)) ends the ring, and what it opens then is not touched.
+//
 // fork(2): a child has neither the memory nor any use of this; it calls abandon_in_child().
 // Threads: any, but that a slot is polled by one.
 #pragma once
+
+#include <sys/types.h>
 
 #include <array>
 #include <atomic>
@@ -16,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "fs/direct/ring_memory.h"
 #include "transport/base/mutex.h"
@@ -35,6 +41,8 @@ class RingClient {
   RingClient& operator=(const RingClient&) = delete;
 
   std::span<std::byte> buffer() const { return buffer_; }
+  // The kernel does all writes, as it has a write-back cache.
+  bool kernel_writes() const { return kernel_writes_; }
   // The mount has ended, or that other end of the ring.
   bool has_ended() const;
   // After fork(): closes what the child has of it, and forgets it.
@@ -53,6 +61,7 @@ class RingClient {
     uint64_t offset = 0;         // in the file
     uint64_t buffer_offset = 0;  // bytes are in the buffer
     uint32_t length = 0;         // at most kMostTransferBytes
+    bool is_clean = false;       // the kernel has no pages of these bytes: it need not be asked to write them back
   };
   // Until it is done: bytes, or 0 of kFsync. An errno: that of the system call; ENOTCONN: the ring has ended.
   Result<uint64_t> run(const Request& request);
@@ -79,9 +88,12 @@ class RingClient {
   std::optional<Result<uint64_t>> look(uint32_t slot);
   void release(uint32_t slot);
   void ring_bell() const;
+  bool owns_descriptors() const;
+  void close_descriptors();
 
-  const UniqueFd socket_;
-  const UniqueFd doorbell_;
+  UniqueFd socket_;
+  UniqueFd doorbell_;
+  const std::pair<ino_t, ino_t> inodes_;  // of these two
   ControlArea* const control_;
   const uint64_t memory_bytes_;
   const std::span<std::byte> buffer_;

@@ -77,8 +77,7 @@ bool Filesystem::Impl::plan_overwrite(FileChange& change, std::span<const LocalS
   }
   if (unit < change.end_unit()) return false;
   SliceCursor cursor(from);
-  for (const Extent& extent : targets)
-    replace(pieces, extent, covered(extent, change.offset(), change.end()), cursor);
+  for (const Extent& extent : targets) replace(pieces, extent, covered(extent, change.offset(), change.end()), cursor);
   return true;
 }
 

@@ -213,8 +213,8 @@ class Filesystem {
   // made in mapped memory.
   Result<uint64_t> write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append,
                          const Caller* unprivileged, bool mapped = false, const OperationContext& context = {});
-  // As write(), where that changes nothing but bytes of the file and its times. ERANGE: it would make the file longer, or
-  // take set-uid and set-gid bits away. Nothing is done then.
+  // As write(), where that changes nothing but bytes of the file and its times. ERANGE: it would make the file longer,
+  // or take set-uid and set-gid bits away. Nothing is done then.
   Result<uint64_t> overwrite(Ino ino, uint64_t offset, std::span<const LocalSlice> from,
                              const OperationContext& context = {});
   class JointTransfer;  // several of these at once: fs/operations/joint_transfer.h

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/run/process.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "fs/direct/ring_socket.h"
+#include "fs/run/transfer.h"
+
+namespace brickfs::run {
+namespace {
+
+using direct::RingClient;
+
+constexpr size_t kMostThreads = 64;  // with a ring
+constexpr int kOutcomes = 6;
+
+// What is to be one time in a process: trivial, so that it is there before and after all constructors.
+struct Process {
+  std::atomic<uint64_t>* number;  // 0 in a child that has not noticed yet that it is one: a page that fork() wipes
+  std::atomic<uint64_t> next_number;
+  std::atomic<uint64_t> rings_so_far;
+  std::array<std::atomic<RingClient*>, kMostThreads> rings;
+  std::array<std::atomic<uint64_t>, kOutcomes> counts;
+  pthread_key_t at_thread_end;
+  bool is_ready;
+  bool tells;
+};
+constinit Process process{};
+
+struct Thread {
+  RingClient* ring;
+  dev_t device;
+  uint64_t process;  // in which it got it
+  uint64_t number;   // of all rings
+  bool ends;
+};
+constinit thread_local Thread thread{};
+
+void forget(RingClient* ring) {
+  for (auto& known : process.rings) {
+    RingClient* expected = ring;
+    if (known.compare_exchange_strong(expected, nullptr)) return;
+  }
+}
+
+// The sockets are the parent's, which is not seen to end as long as a child has them, too.
+void begin_child() {
+  for (auto& known : process.rings) {
+    if (RingClient* const ring = known.exchange(nullptr))
+      RingClient::abandon_in_child(std::unique_ptr<RingClient>(ring));
+  }
+  process.number->store(++process.next_number);
+  for (auto& counted : process.counts) counted = 0;
+}
+
+void end_thread(void* /*any*/) {
+  forget_thread();
+  drop_thread_ring();
+  thread.ends = true;
+}
+
+const char* program_name() {
+  const char* const name = program_invocation_short_name;
+  return name != nullptr ? name : "?";
+}
+
+__attribute__((constructor)) void begin_process() {
+  void* const page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED || madvise(page, 4096, MADV_WIPEONFORK) != 0) return;
+  process.number = new (page) std::atomic<uint64_t>(++process.next_number);
+  if (pthread_key_create(&process.at_thread_end, end_thread) != 0) return;
+  if (pthread_atfork(nullptr, nullptr, begin_child) != 0) return;
+  const char* const tells = getenv("BRICKFS_RUN_STATS");
+  process.tells = tells != nullptr && strcmp(tells, "1") == 0;
+  process.is_ready = true;
+}
+
+__attribute__((destructor)) void end_process() {
+  const auto& counts = process.counts;
+  if (!process.tells || std::ranges::all_of(counts, [](const auto& counted) { return counted == 0; })) return;
+  dprintf(STDERR_FILENO,
+          "brickfs-run: %s (%d): by a ring: %lu reads, %lu writes, %lu syncs; by the kernel: %lu reads, %lu writes, "
+          "%lu syncs\n",
+          program_name(), static_cast<int>(getpid()), counts[0].load(), counts[2].load(), counts[4].load(),
+          counts[1].load(), counts[3].load(), counts[5].load());
+}
+
+// Changes with fork(): what a thread had before is the parent's. 0: nothing works here.
+uint64_t process_number() {
+  if (!process.is_ready) return 0;
+  const uint64_t number = process.number->load(std::memory_order_relaxed);
+  if (number != 0) return number;
+  begin_child();  // made by a system call of the program's own
+  return process.number->load();
+}
+
+bool has_ring() { return thread.ring != nullptr && thread.process == process_number(); }
+
+}  // namespace
+
+uint64_t thread_ring_number() { return has_ring() ? thread.number : 0; }
+
+bool note_thread() {
+  return process_number() != 0 && !thread.ends && pthread_setspecific(process.at_thread_end, &process) == 0;
+}
+
+void drop_thread_ring() {
+  RingClient* const ring = has_ring() ? thread.ring : nullptr;
+  thread.ring = nullptr;
+  if (ring == nullptr) return;
+  forget(ring);
+  delete ring;
+}
+
+RingClient* thread_ring(int descriptor, dev_t device) {
+  if (has_ring() && thread.device == device) return thread.ring;
+  drop_thread_ring();
+  if (!note_thread()) return nullptr;
+  auto ring = RingClient::open(descriptor, kRingBufferBytes);
+  if (!ring.ok()) return nullptr;
+  for (auto& free : process.rings) {
+    RingClient* none = nullptr;
+    if (!free.compare_exchange_strong(none, ring->get())) continue;
+    thread = {.ring = ring->release(),
+              .device = device,
+              .process = process_number(),
+              .number = ++process.rings_so_far,
+              .ends = false};
+    return thread.ring;
+  }
+  return nullptr;
+}
+
+// FUSE file systems have no device, as many others.
+bool has_rings(dev_t device) {
+  if (major(device) != 0) return false;
+  std::array<char, 64> path{};
+  snprintf(path.data(), path.size(), "%s/0:%u", direct::kRingDirectory, minor(device));
+  return access(path.data(), W_OK) == 0;
+}
+
+void count(Outcome outcome) { process.counts[static_cast<size_t>(outcome)].fetch_add(1, std::memory_order_relaxed); }
+
+}  // namespace brickfs::run

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/run/transfer.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/single_threaded.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <bitset>
+#include <cerrno>
+#include <cstdint>
+#include <new>
+
+#include "fs/run/process.h"
+
+namespace brickfs::run {
+namespace {
+
+using direct::Operation;
+using direct::RingClient;
+
+constexpr size_t kMostBytes = 128 * 1024;  // of a call: the kernel moves more at once, and copies nothing twice
+constexpr int kMostParts = 64;
+constexpr unsigned kCallsBeforeRing = 16;  // of a thread
+constexpr unsigned kCallsBeforeFile = 8;   // of a file
+constexpr size_t kFiles = 64;              // that a thread remembers
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kRegion = 256 * 1024;  // that the kernel drops together (fs/inode/cached_regions.h)
+constexpr size_t kMostDescriptors = 65'536;
+
+// --- descriptors, by number: only what may be wrong without harm, or cannot be
+struct Descriptor {
+  std::atomic<bool> is_other;       // no file of a mount with rings, when it was looked at
+  std::atomic<uint32_t> opened_in;  // by this process, when it had that number of shares; 0: not that we know
+};
+constinit std::array<Descriptor, kMostDescriptors> descriptors{};
+constinit std::atomic<uint32_t> shares{1};
+
+Descriptor* find_descriptor(int number) {
+  return number >= 0 && static_cast<size_t>(number) < kMostDescriptors ? &descriptors[static_cast<size_t>(number)]
+                                                                       : nullptr;
+}
+
+// --- files, as a thread remembers them
+struct RememberedFile {
+  ino_t ino;
+  dev_t device;
+  int flags;  // of open(2), as it was shown to the ring
+  unsigned calls;
+  uint32_t number;              // of the ring
+  uint64_t shown_in;            // which ring that is (thread_ring_number()); 0: it was shown to none
+  off_t read_to;                // where the last read ended
+  std::bitset<32'768> touched;  // pages that were read, more or less
+  unsigned touched_count;
+};
+
+struct Thread {
+  bool is_inside;  // in a call already, which a signal handler has interrupted
+  unsigned calls;
+  dev_t device;           // known to have rings
+  RememberedFile* files;  // kFiles; null: no memory for them
+};
+constinit thread_local Thread thread{};
+
+class Inside {
+ public:
+  Inside() : errno_(errno) {
+    thread.is_inside = true;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
+  }
+  ~Inside() {
+    pthread_setcancelstate(cancel_state_, nullptr);
+    thread.is_inside = false;
+    errno = errno_;
+  }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  const int errno_;
+  int cancel_state_ = 0;
+};
+
+class SignalsHeld {
+ public:
+  explicit SignalsHeld(bool holds) : holds_(holds) {
+    if (!holds_) return;
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsHeld() {
+    if (holds_) sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+ private:
+  const bool holds_;
+  sigset_t before_;
+};
+
+struct Target {
+  ino_t ino;
+  dev_t device;
+  int flags;
+  off_t size;
+  bool has_set_id_bits;
+};
+
+// Asks nobody but the kernel: neither who serves the file system, nor what it knows already.
+std::optional<Target> look_at(int number, Descriptor& descriptor) {
+  struct statx attributes {};
+  constexpr unsigned kWanted = STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE;
+  if (::statx(number, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, kWanted, &attributes) != 0) return std::nullopt;
+  const dev_t device = makedev(attributes.stx_dev_major, attributes.stx_dev_minor);
+  if (!S_ISREG(attributes.stx_mode) || (device != thread.device && !has_rings(device))) {
+    descriptor.is_other = true;
+    return std::nullopt;
+  }
+  thread.device = device;
+  const int flags = ::fcntl(number, F_GETFL);
+  if (flags < 0 || (flags & O_PATH) != 0) return std::nullopt;
+  return Target{.ino = attributes.stx_ino,
+                .device = device,
+                .flags = flags,
+                .size = static_cast<off_t>(attributes.stx_size),
+                .has_set_id_bits = (attributes.stx_mode & (S_ISUID | S_ISGID)) != 0};
+}
+
+// What a ring is shown of a file's flags.
+int shown_flags(int flags) { return flags & (O_ACCMODE | O_APPEND | O_SYNC | O_DSYNC | O_NOATIME); }
+
+bool begin_files() {
+  if (thread.files != nullptr) return true;
+  if (!note_thread()) return false;
+  void* const memory =
+      mmap(nullptr, kFiles * sizeof(RememberedFile), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  thread.files = static_cast<RememberedFile*>(memory);
+  return true;
+}
+
+bool is_shown(const RememberedFile& file) { return file.shown_in != 0 && file.shown_in == thread_ring_number(); }
+
+RememberedFile& remember(const Target& target) {
+  const int flags = shown_flags(target.flags);
+  const uint64_t hash = (target.ino * 31 + target.device * 7 + static_cast<uint64_t>(flags)) * 0x9E3779B97F4A7C15u;
+  RememberedFile& file = thread.files[hash >> 58];
+  static_assert(kFiles == 1u << (64 - 58));
+  if (file.ino == target.ino && file.device == target.device && file.flags == flags) return file;
+  if (is_shown(file)) thread_ring(-1, file.device)->forget_file(file.number);
+  new (&file) RememberedFile{};
+  file.ino = target.ino;
+  file.device = target.device;
+  file.flags = flags;
+  return file;
+}
+
+// Linux 6.5; where there is none all is cached, as far as we know.
+bool is_cached(int descriptor, off_t offset, size_t length) {
+  constexpr long kCachestat = 451;
+  struct {
+    uint64_t offset, length;
+  } range{static_cast<uint64_t>(offset), length};
+  struct {
+    uint64_t cached, dirty, writeback, evicted, recently_evicted;
+  } pages{};
+  if (::syscall(kCachestat, descriptor, &range, &pages, 0) != 0) return true;
+  return pages.cached > 0 || pages.dirty > 0 || pages.writeback > 0;
+}
+
+// Of a page: whether it was read before.
+bool touch(RememberedFile& file, off_t offset) {
+  const uint64_t page = static_cast<uint64_t>(offset) / kPage;
+  const size_t bit = (page * 0x9E3779B97F4A7C15u) >> 49;
+  if (file.touched_count > file.touched.size() / 2) {
+    file.touched.reset();
+    file.touched_count = 0;
+  }
+  if (file.touched.test(bit)) return true;
+  file.touched.set(bit);
+  ++file.touched_count;
+  return false;
+}
+
+bool is_for_read(RememberedFile& file, const Target& target, int descriptor, off_t offset, size_t length) {
+  const bool goes_on = offset == file.read_to;
+  file.read_to = offset + static_cast<off_t>(length);
+  if (offset >= target.size || (target.flags & O_ACCMODE) == O_WRONLY) return false;
+  if ((target.flags & O_DIRECT) != 0) return true;
+  return !goes_on && !is_cached(descriptor, offset, length) && !touch(file, offset);
+}
+
+bool is_for_write(const Target& target, int descriptor, off_t offset, size_t length) {
+  if ((target.flags & O_ACCMODE) == O_RDONLY || (target.flags & O_APPEND) != 0 || target.has_set_id_bits) return false;
+  if (offset > target.size || static_cast<off_t>(length) > target.size - offset) return false;
+  if ((target.flags & O_DIRECT) != 0) return true;
+  const off_t from = offset - offset % static_cast<off_t>(kRegion);
+  return !is_cached(descriptor, from, static_cast<size_t>(offset - from) + length + kRegion - 1);
+}
+
+// The program's memory may not be there, which is the kernel's to say.
+bool copy(const Call& call, std::byte* buffer, size_t length) {
+  const iovec here{buffer, length};
+  const auto count = static_cast<unsigned long>(call.count);
+  const ssize_t copied = call.way == Way::kWriting ? process_vm_readv(getpid(), &here, 1, call.parts, count, 0)
+                                                   : process_vm_writev(getpid(), &here, 1, call.parts, count, 0);
+  return copied == static_cast<ssize_t>(length);
+}
+
+std::optional<size_t> total(const Call& call) {
+  if (call.count < 0 || call.count > kMostParts) return std::nullopt;
+  size_t bytes = 0;
+  for (int i = 0; i < call.count; ++i) {
+    if (call.parts[i].iov_len > kMostBytes - bytes) return std::nullopt;
+    bytes += call.parts[i].iov_len;
+  }
+  return bytes;
+}
+
+// The ring, once it is worth it; with the file shown to it.
+RingClient* ring_for(RememberedFile& file, const Target& target, int descriptor) {
+  if (++thread.calls < kCallsBeforeRing || ++file.calls < kCallsBeforeFile) return nullptr;
+  RingClient* const ring = thread_ring(descriptor, target.device);
+  if (ring == nullptr) {
+    thread.calls = 0;
+    return nullptr;
+  }
+  if (is_shown(file)) return ring;
+  const auto number = ring->add_file(descriptor);
+  if (!number.ok()) {
+    file.calls = 0;
+    return nullptr;
+  }
+  file.number = *number;
+  file.shown_in = thread_ring_number();
+  return ring;
+}
+
+std::optional<uint64_t> run(RingClient& ring, RememberedFile& file, const RingClient::Request& request) {
+  const auto result = ring.run(request);
+  if (result.ok()) return *result;
+  if (ring.has_ended()) {
+    drop_thread_ring();
+    thread.calls = 0;
+  }
+  file.calls = 0;
+  return std::nullopt;
+}
+
+std::optional<ssize_t> sync(RememberedFile& file, const Target& target, int descriptor) {
+  if (!is_shown(file) || (target.flags & O_DIRECT) == 0) return std::nullopt;  // else it may have pages to write back
+  RingClient* const ring = thread_ring(descriptor, file.device);
+  const auto done = run(*ring, file, {.operation = Operation::kFsync, .descriptor = descriptor, .file = file.number});
+  return done ? std::optional<ssize_t>(0) : std::nullopt;
+}
+
+// At a position that nobody else moves meanwhile.
+std::optional<off_t> place_of(const Call& call, const Descriptor& descriptor) {
+  if (!call.at_position) return call.offset >= 0 ? std::optional(call.offset) : std::nullopt;
+  if (__libc_single_threaded == 0 || descriptor.opened_in != shares) return std::nullopt;
+  const off_t position = ::lseek(call.descriptor, 0, SEEK_CUR);
+  return position >= 0 ? std::optional(position) : std::nullopt;
+}
+
+std::optional<ssize_t> move(const Call& call, const Descriptor& descriptor, const Target& target) {
+  RememberedFile& file = remember(target);
+  if (call.way == Way::kSyncing) return sync(file, target, call.descriptor);
+  const auto length = total(call);
+  if (!length || *length == 0) return std::nullopt;
+  const SignalsHeld held(call.at_position);
+  const auto offset = place_of(call, descriptor);
+  if (!offset) return std::nullopt;
+  const bool reads = call.way == Way::kReading;
+  if (!(reads ? is_for_read(file, target, call.descriptor, *offset, *length)
+              : is_for_write(target, call.descriptor, *offset, *length))) {
+    return std::nullopt;
+  }
+  RingClient* const ring = ring_for(file, target, call.descriptor);
+  if (ring == nullptr || (!reads && ring->kernel_writes())) return std::nullopt;
+  if (!reads && !copy(call, ring->buffer().data(), *length)) return std::nullopt;
+  const auto moved = run(*ring, file,
+                         {.operation = reads ? Operation::kRead : Operation::kWrite,
+                          .descriptor = call.descriptor,
+                          .file = file.number,
+                          .offset = static_cast<uint64_t>(*offset),
+                          .buffer_offset = 0,
+                          .length = static_cast<uint32_t>(*length),
+                          .is_clean = (target.flags & O_DIRECT) == 0});
+  if (!moved || (reads && *moved > 0 && !copy(call, ring->buffer().data(), *moved))) return std::nullopt;
+  if (call.at_position) (void)::lseek(call.descriptor, *offset + static_cast<off_t>(*moved), SEEK_SET);
+  return static_cast<ssize_t>(*moved);
+}
+
+}  // namespace
+
+void note_opened(int number) {
+  Descriptor* const descriptor = find_descriptor(number);
+  if (descriptor == nullptr) return;
+  descriptor->is_other = false;
+  descriptor->opened_in = shares.load();
+}
+
+void forget_thread() {
+  thread.is_inside = true;  // for good
+  if (thread.files != nullptr) munmap(thread.files, kFiles * sizeof(RememberedFile));
+  thread.files = nullptr;
+}
+
+void note_shared() { shares.fetch_add(1); }
+
+std::optional<ssize_t> try_ring(const Call& call) {
+  Descriptor* const descriptor = find_descriptor(call.descriptor);
+  if (descriptor == nullptr || descriptor->is_other || thread.is_inside) return std::nullopt;
+  const Inside inside;
+  const auto target = look_at(call.descriptor, *descriptor);
+  if (!target || !begin_files()) return std::nullopt;
+  const auto done = move(call, *descriptor, *target);
+  const int ways = 2 * static_cast<int>(call.way);
+  static_assert(static_cast<int>(Outcome::kWrittenByRing) == 2 * static_cast<int>(Way::kWriting));
+  count(static_cast<Outcome>(ways + (done ? 0 : 1)));
+  return done;
+}
+
+}  // namespace brickfs::run

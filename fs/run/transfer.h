@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads and writes of unmodified programs (libbrickfs-run.so, calls.cc): which of them go by a ring, and how.
+//
+// A call goes by a ring if all of this is so; else the kernel does it as ever:
+// - The descriptor is a regular file of a mount with rings. That is found out anew with each call, so nothing has to be
+//   known of what the program does with its descriptors.
+// - A ring can do it: bytes of the file are read or replaced, few enough that a copy does not matter.
+// - The kernel would not do it better: of files opened without O_DIRECT it has no page of those bytes, they are not
+// read
+//   in order (it reads ahead), and not for the second time (it would have kept them).
+// - If it goes by the file's position: nobody else can have part in that. So the process has one thread, has opened the
+//   file by itself, and made no other process since.
+// - Some have been such before: a ring, and showing it a file, have their price.
+//
+// Whatever goes wrong, the kernel is asked, and says what there is to say.
+//
+// Threads: any; each has a ring of its own, and waits for no other. Signal handlers may come at any point, and may call
+// this: then it is the kernel's. Nothing of this takes memory from malloc().
+#pragma once
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <optional>
+
+namespace brickfs::run {
+
+enum class Way { kReading, kWriting, kSyncing };
+
+struct Call {
+  Way way;
+  int descriptor;
+  const iovec* parts;  // of the program's memory, which may be wrong
+  int count;
+  off_t offset;      // in the file
+  bool at_position;  // of the descriptor, not at `offset`
+};
+
+// By a ring: bytes moved, and the position moved on; 0 of kSyncing. Nothing: the kernel is to be asked. errno stays.
+std::optional<ssize_t> try_ring(const Call& call);
+
+// open(2) and its like have given this descriptor, which nobody else has.
+void note_opened(int descriptor);
+// The calling thread ends: the kernel does what it still asks for.
+void forget_thread();
+// Descriptors may be shared with another process from now on.
+void note_shared();
+
+}  // namespace brickfs::run
