@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -316,7 +317,9 @@ bool RingClient::wait(uint32_t slot, uint32_t seen, std::optional<Clock::time_po
     return (slot == kAnySlot ? answers() != seen : is_answered(slot)) || control_->ended.load() != 0;
   };
   short_wait.begin();
-  bool has_come = short_wait.look(comes);
+  // Not on the processor on which it is to be done: who looks there holds it up, yield as he may.
+  const bool shares = control_->processor.load() == static_cast<uint32_t>(sched_getcpu());
+  bool has_come = shares ? comes() : short_wait.look(comes);
   while (!has_come) {
     auto most = kLookForEnd;
     if (deadline) {

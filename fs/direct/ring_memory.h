@@ -69,6 +69,7 @@ struct ControlArea {
   // By the mount.
   alignas(64) std::atomic<uint32_t> answered;  // another number: there are new answers
   alignas(64) std::atomic<uint32_t> sleeps;    // 1: it wants the doorbell for what is submitted or said
+  std::atomic<uint32_t> processor;             // on which it takes what is submitted
   alignas(64) std::atomic<uint32_t> ended;     // 1: nothing is answered any more
   alignas(64) std::array<Entry, kSlots> entries;
   alignas(64) std::array<Answer, kSlots> answers;  // by slot

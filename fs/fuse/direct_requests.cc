@@ -277,6 +277,7 @@ void DirectRequests::answer(uint32_t slot, Verdict verdict, int64_t number) {
 void DirectRequests::wake() {
   control_.answered.fetch_add(1);
   if (control_.waiters.load() == 0) return;
+  woke_ = true;
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&control_.answered), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 

@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "fs/direct/ring_memory.h"
@@ -47,6 +48,8 @@ class DirectRequests {
 
   // All are answered. EPROTO: one is of a slot that there is not, so the program is not to be served any more.
   Status serve(std::span<const direct::Entry> entries);
+  // An answer since this was asked last had to wake the program: it wants a processor.
+  bool take_woke() { return std::exchange(woke_, false); }
   // Nobody waits for what is asked for.
   void interrupt() { interruption_.raise(); }
 
@@ -86,6 +89,7 @@ class DirectRequests {
   std::vector<std::optional<DirectFile>> files_;
   std::vector<Task> tasks_;  // of the round at hand
   std::unique_ptr<Staging> staging_;
+  bool woke_ = false;
 };
 
 }  // namespace brickfs

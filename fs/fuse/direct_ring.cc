@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <linux/magic.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -181,6 +182,7 @@ Result<size_t> DirectRing::serve_submitted() {
   if (there > direct::kSlots) return Error(EPROTO, "more is submitted than there is room for");
   std::array<direct::Entry, DirectRequests::kMostTogether> entries;
   const size_t count = std::min<size_t>(there, entries.size());
+  if (count > 0) control.processor.store(static_cast<uint32_t>(sched_getcpu()));
   for (size_t i = 0; i < count; ++i) entries[i] = direct::take(control.entries[taken_++ % direct::kSlots]);
   if (count > 0) TRY(requests_->serve(std::span(entries).first(count)));
   return count;
@@ -191,18 +193,25 @@ bool DirectRing::has_news() const {
   return control.submitted.load() != taken_ || control.said.load() != heard_;
 }
 
+Status DirectRing::sleep() {
+  std::array<epoll_event, 3> events{};
+  const int count = epoll_wait(events_.get(), events.data(), static_cast<int>(events.size()), -1);
+  for (int i = 0; i < count; ++i) {
+    const int descriptor = events[static_cast<size_t>(i)].data.fd;
+    if (descriptor == mount_.stopped) return Error(ECANCELED, "all rings end");
+    if (descriptor == socket_.get()) TRY(hear());
+  }
+  return {};
+}
+
 Status DirectRing::wait() {
   ControlArea& control = memory_->control();
   short_wait_.begin();
-  if (!short_wait_.look([this] { return has_news() || interrupted_; })) {
+  if (requests_->take_woke() || !short_wait_.look([this] { return has_news() || interrupted_; })) {
     control.sleeps.store(1);
-    if (!has_news()) {
-      epoll_event event{};
-      (void)!epoll_wait(events_.get(), &event, 1, -1);
-    }
+    const Status slept = has_news() ? Status() : sleep();
     control.sleeps.store(0);
-    if (is_stopped()) return Error(ECANCELED, "all rings end");
-    TRY(hear());
+    TRY(slept);
   }
   short_wait_.end();
   return {};

@@ -59,6 +59,7 @@ class DirectRing {
   Status serve();
   Result<size_t> serve_submitted();
   Status wait();
+  Status sleep();
   bool has_news() const;
   Status hear();
   Status answer(int32_t result);

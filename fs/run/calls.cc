@@ -23,7 +23,9 @@
 namespace {
 
 using brickfs::run::Call;
+using brickfs::run::note_copied;
 using brickfs::run::note_opened;
+using brickfs::run::note_passed;
 using brickfs::run::note_shared;
 using brickfs::run::try_ring;
 using brickfs::run::Way;
@@ -71,11 +73,22 @@ int opened(int descriptor) {
   return descriptor;
 }
 
+int copied(int from, int descriptor) {
+  if (descriptor >= 0) note_copied(from, descriptor);
+  return descriptor;
+}
+
 bool has_mode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
 
 mode_t mode_from(int flags, va_list& more) { return has_mode(flags) ? va_arg(more, mode_t) : 0; }
 
 bool carries_descriptors(const msghdr* message) { return message != nullptr && message->msg_controllen > 0; }
+
+void note_passed_by(const mmsghdr* messages, unsigned count) {
+  for (unsigned i = 0; messages != nullptr && i < count; ++i) {
+    if (carries_descriptors(&messages[i].msg_hdr)) note_passed();
+  }
+}
 
 }  // namespace
 
@@ -229,6 +242,33 @@ EXPORTED int __openat_2(int directory, const char* path, int flags) {
 }
 EXPORTED int __openat64_2(int directory, const char* path, int flags) { return __openat_2(directory, path, flags); }
 
+// ---- copying: whoever had part in the one has it in the other
+
+EXPORTED int dup(int descriptor) { return copied(descriptor, NEXT(int(int), dup)(descriptor)); }
+
+EXPORTED int dup2(int descriptor, int to) { return copied(descriptor, NEXT(int(int, int), dup2)(descriptor, to)); }
+
+EXPORTED int dup3(int descriptor, int to, int flags) {
+  return copied(descriptor, NEXT(int(int, int, int), dup3)(descriptor, to, flags));
+}
+
+EXPORTED int fcntl64(int descriptor, int command, ...) {
+  va_list more;
+  va_start(more, command);
+  void* const argument = va_arg(more, void*);
+  va_end(more);
+  const int answer = NEXT(int(int, int, void*), fcntl64)(descriptor, command, argument);
+  return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? copied(descriptor, answer) : answer;
+}
+
+EXPORTED int fcntl(int descriptor, int command, ...) {
+  va_list more;
+  va_start(more, command);
+  void* const argument = va_arg(more, void*);
+  va_end(more);
+  return fcntl64(descriptor, command, argument);
+}
+
 // ---- descriptors that another process has from now on, too
 
 EXPORTED pid_t fork() {
@@ -277,13 +317,21 @@ EXPORTED int clone(int (*function)(void*), void* stack, int flags, void* argumen
 }
 
 EXPORTED ssize_t sendmsg(int socket, const msghdr* message, int flags) {
-  if (carries_descriptors(message)) note_shared();
+  if (carries_descriptors(message)) note_passed();
   return NEXT(ssize_t(int, const msghdr*, int), sendmsg)(socket, message, flags);
 }
 
 EXPORTED int sendmmsg(int socket, mmsghdr* messages, unsigned count, int flags) {
-  for (unsigned i = 0; messages != nullptr && i < count; ++i) {
-    if (carries_descriptors(&messages[i].msg_hdr)) note_shared();
-  }
+  note_passed_by(messages, count);
   return NEXT(int(int, mmsghdr*, unsigned, int), sendmmsg)(socket, messages, count, flags);
+}
+
+EXPORTED ssize_t recvmsg(int socket, msghdr* message, int flags) {
+  if (carries_descriptors(message)) note_passed();
+  return NEXT(ssize_t(int, msghdr*, int), recvmsg)(socket, message, flags);
+}
+
+EXPORTED int recvmmsg(int socket, mmsghdr* messages, unsigned count, int flags, timespec* timeout) {
+  note_passed_by(messages, count);
+  return NEXT(int(int, mmsghdr*, unsigned, int, timespec*), recvmmsg)(socket, messages, count, flags, timeout);
 }

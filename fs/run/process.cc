@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/run/process.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -26,6 +28,7 @@ using direct::RingClient;
 
 constexpr size_t kMostThreads = 64;  // with a ring
 constexpr int kOutcomes = 6;
+constexpr int kHighDescriptor = 900;
 
 // What is to be one time in a process: trivial, so that it is there before and after all constructors.
 struct Process {
@@ -36,7 +39,8 @@ struct Process {
   std::array<std::atomic<uint64_t>, kOutcomes> counts;
   pthread_key_t at_thread_end;
   bool is_ready;
-  bool tells;
+  int told;  // where it says what went which way; 0: nowhere
+  ino_t told_inode;
 };
 constinit Process process{};
 
@@ -72,6 +76,11 @@ void end_thread(void* /*any*/) {
   thread.ends = true;
 }
 
+ino_t inode_of(int descriptor) {
+  struct stat attributes {};
+  return fstat(descriptor, &attributes) == 0 ? attributes.st_ino : 0;
+}
+
 const char* program_name() {
   const char* const name = program_invocation_short_name;
   return name != nullptr ? name : "?";
@@ -84,14 +93,20 @@ __attribute__((constructor)) void begin_process() {
   if (pthread_key_create(&process.at_thread_end, end_thread) != 0) return;
   if (pthread_atfork(nullptr, nullptr, begin_child) != 0) return;
   const char* const tells = getenv("BRICKFS_RUN_STATS");
-  process.tells = tells != nullptr && strcmp(tells, "1") == 0;
+  // Programs may have closed their standard error by the end.
+  if (tells != nullptr && strcmp(tells, "1") == 0) {
+    process.told = std::max(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, kHighDescriptor), 0);
+    process.told_inode = inode_of(process.told);
+  }
   process.is_ready = true;
 }
 
 __attribute__((destructor)) void end_process() {
   const auto& counts = process.counts;
-  if (!process.tells || std::ranges::all_of(counts, [](const auto& counted) { return counted == 0; })) return;
-  dprintf(STDERR_FILENO,
+  if (process.told == 0 || inode_of(process.told) != process.told_inode ||
+      std::ranges::all_of(counts, [](const auto& counted) { return counted == 0; }))
+    return;
+  dprintf(process.told,
           "brickfs-run: %s (%d): by a ring: %lu reads, %lu writes, %lu syncs; by the kernel: %lu reads, %lu writes, "
           "%lu syncs\n",
           program_name(), static_cast<int>(getpid()), counts[0].load(), counts[2].load(), counts[4].load(),

@@ -309,6 +309,14 @@ void note_opened(int number) {
   descriptor->opened_in = shares.load();
 }
 
+void note_copied(int from, int number) {
+  const Descriptor* const original = find_descriptor(from);
+  Descriptor* const descriptor = find_descriptor(number);
+  if (descriptor == nullptr) return;
+  descriptor->is_other = false;
+  descriptor->opened_in = original != nullptr ? original->opened_in.load() : 0;
+}
+
 void forget_thread() {
   thread.is_inside = true;  // for good
   if (thread.files != nullptr) munmap(thread.files, kFiles * sizeof(RememberedFile));
@@ -316,6 +324,10 @@ void forget_thread() {
 }
 
 void note_shared() { shares.fetch_add(1); }
+
+void note_passed() {
+  if (!thread.is_inside) note_shared();
+}
 
 std::optional<ssize_t> try_ring(const Call& call) {
   Descriptor* const descriptor = find_descriptor(call.descriptor);

@@ -41,9 +41,13 @@ std::optional<ssize_t> try_ring(const Call& call);
 
 // open(2) and its like have given this descriptor, which nobody else has.
 void note_opened(int descriptor);
+// dup(2) and its like have given this one for that.
+void note_copied(int from, int descriptor);
 // The calling thread ends: the kernel does what it still asks for.
 void forget_thread();
 // Descriptors may be shared with another process from now on.
 void note_shared();
+// The same by a message; not of this library's own.
+void note_passed();
 
 }  // namespace brickfs::run
