@@ -52,7 +52,7 @@ OPT     ro, rw            read-only or not (rw)
         writeback=auto|on|off  write() leaves the bytes in the kernel's cache (off; auto: where that does little harm)
         io_uring=auto|on|off  requests over io_uring (auto: if this kernel allows it; on: have it allow it, for this
                           mount)
-        ring=on|off       programs may have a ring to this mount: libbrickfs, brickfs_ring_open (off)
+        ring=on|off       programs may have a ring to this mount: brickfs-run, libbrickfs (off)
         log=LEVEL         trace, debug, info, warn, error, off (info)
         allow_other, noallow_other   whether others than who mounted may use it, within what modes, owners and ACLs
                           say (root's mounts: allow_other; a user's: noallow_other, unless /etc/fuse.conf has

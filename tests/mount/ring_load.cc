@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that uses a ring, to be killed, or to see its mount end.
 //   ring_load work FILE PLACE SECONDS     writes and reads 64 KiB of FILE at PLACE * 64 KiB over and over; 0: for ever
+//   ring_load write FILE                  closes the file and, once it has read a line, writes all the same: EBADF
 //   ring_load hold FILE                   has a ring, and no file open, until the ring ends
 //   ring_load read FILE                   reads the file by a ring until that ends
-// The last two print "begun", and "ended" when they are answered ENOTCONN.
+// The last three print "begun", the last two "ended" when they are answered ENOTCONN.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -65,6 +66,14 @@ int main(int argc, char** argv) {
     return brickfs_ring_remove(ring, file) == 0 && brickfs_ring_close(ring) == 0 ? 0 : 1;
   }
   int64_t result = 0;
+  if (what == "write") {
+    close(file);
+    tell("begun");
+    (void)getchar();
+    result = brickfs_ring_pwrite(ring, file, brickfs_ring_buffer(ring), 1, 0);
+    if (result != -EBADF) fail("not EBADF", result);
+    return 0;
+  }
   if (what == "hold") {
     if (brickfs_ring_remove(ring, file) != 0) fail("brickfs_ring_remove", 0);
     close(file);

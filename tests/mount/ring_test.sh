@@ -77,6 +77,20 @@ within 10 holdings_are "$pid" "$before" || die "killed programs leave something 
 kill -0 "$worker" || die "another program was harmed: $(cat "$WORK/worker.log")"
 kill "$worker"; wait "$worker" 2>/dev/null || true
 
+say "a mount that becomes read-only"
+mkfifo "$WORK/line"
+"$programs/ring_load" write "$MNT/file" <"$WORK/line" >"$WORK/told" 2>"$WORK/ring_load.log" &
+PROGRAM=$!
+BACKGROUND_PIDS+=("$PROGRAM")
+exec 7>"$WORK/line"
+within 10 grep -q begun "$WORK/told" || die "a program has no ring: $(cat "$WORK/ring_load.log")"
+mount -i -o remount,ro "$MNT"
+sleep 0.3
+echo >&7
+exec 7>&-
+wait "$PROGRAM" || die "a file of a read-only mount is written: $(cat "$WORK/ring_load.log")"
+mount -i -o remount,rw "$MNT"
+
 say "umount"
 begin_program hold "$MNT/file"
 unmount_brickfs

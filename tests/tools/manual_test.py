@@ -89,6 +89,8 @@ def main():
         compare(name, helped, options_in_page(page(name)))
         compare(f"{name}, verbs", set(verbs(text)), set(re.findall(r"^\*([a-z]+)\*(?: _|$)", section(page(name), verbs_title), re.M)))
 
+    compare("brickfs-run(1)", options_in_help(help_of("fs/run/brickfs-run")), options_in_page(section(page("brickfs-run.1"), "OPTIONS")))
+
     print("\n".join(failures) or "the manual pages have what the programs have")
     return 1 if failures else 0
 
