@@ -8,10 +8,12 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdarg>
 #include <cstdint>
 #include <type_traits>
@@ -23,6 +25,7 @@
 namespace {
 
 using brickfs::run::Call;
+using brickfs::run::note_confined;
 using brickfs::run::note_copied;
 using brickfs::run::note_opened;
 using brickfs::run::note_passed;
@@ -334,4 +337,17 @@ EXPORTED ssize_t recvmsg(int socket, msghdr* message, int flags) {
 EXPORTED int recvmmsg(int socket, mmsghdr* messages, unsigned count, int flags, timespec* timeout) {
   note_passed_by(messages, count);
   return NEXT(int(int, mmsghdr*, unsigned, int, timespec*), recvmmsg)(socket, messages, count, flags, timeout);
+}
+
+// ---- seccomp(2): what we ask the kernel for may end the process from then on
+
+EXPORTED int prctl(int option, ...) {
+  va_list more;
+  va_start(more, option);
+  std::array<unsigned long, 4> arguments;
+  for (unsigned long& argument : arguments) argument = va_arg(more, unsigned long);
+  va_end(more);
+  if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS) note_confined();
+  using Prctl = int(int, unsigned long, unsigned long, unsigned long, unsigned long);
+  return NEXT(Prctl, prctl)(option, arguments[0], arguments[1], arguments[2], arguments[3]);
 }

@@ -42,6 +42,7 @@ struct Descriptor {
 };
 constinit std::array<Descriptor, kMostDescriptors> descriptors{};
 constinit std::atomic<uint32_t> shares{1};
+constinit std::atomic<bool> is_confined{false};
 
 Descriptor* find_descriptor(int number) {
   return number >= 0 && static_cast<size_t>(number) < kMostDescriptors ? &descriptors[static_cast<size_t>(number)]
@@ -325,13 +326,15 @@ void forget_thread() {
 
 void note_shared() { shares.fetch_add(1); }
 
+void note_confined() { is_confined = true; }
+
 void note_passed() {
   if (!thread.is_inside) note_shared();
 }
 
 std::optional<ssize_t> try_ring(const Call& call) {
   Descriptor* const descriptor = find_descriptor(call.descriptor);
-  if (descriptor == nullptr || descriptor->is_other || thread.is_inside) return std::nullopt;
+  if (descriptor == nullptr || descriptor->is_other || thread.is_inside || is_confined) return std::nullopt;
   const Inside inside;
   const auto target = look_at(call.descriptor, *descriptor);
   if (!target || !begin_files()) return std::nullopt;

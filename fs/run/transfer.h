@@ -43,6 +43,8 @@ std::optional<ssize_t> try_ring(const Call& call);
 void note_opened(int descriptor);
 // dup(2) and its like have given this one for that.
 void note_copied(int from, int descriptor);
+// The process confines itself to the system calls that it knows of: the kernel does all from now on.
+void note_confined();
 // The calling thread ends: the kernel does what it still asks for.
 void forget_thread();
 // Descriptors may be shared with another process from now on.

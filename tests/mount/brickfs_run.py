@@ -12,6 +12,7 @@ import random
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -300,6 +301,25 @@ def threads():
     pair.close()
 
 
+def confined():
+    """A process that may do nothing but what its system calls need."""
+    pair = Pair("confined", os.O_DIRECT)
+    for _ in range(80):
+        pair.step()
+    allowed = [0, 1, 60, 231, 17]  # read, write, exit, exit_group, pread64
+    program = b"".join([struct.pack("HBBI", 0x20, 0, 0, 0)] + [struct.pack("HBBI", 0x15, len(allowed) - i, 0, number) for i, number in enumerate(allowed)] +
+                       [struct.pack("HBBI", 0x06, 0, 0, 0x80000000), struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000)])
+    code = ctypes.create_string_buffer(program)
+    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
+    buffer = ctypes.create_string_buffer(1000)
+    pread, file = libc.pread, pair.files[0]
+    check(libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.create_string_buffer(header), 0, 0) == 0, "seccomp")
+    for _ in range(50):
+        if pread(file, buffer, ctypes.c_size_t(1000), ctypes.c_long(77)) != 1000:
+            libc._exit(1)
+    libc._exit(0)
+
+
 def closed_from():
     """All descriptors that the program does not know are closed, and their numbers taken by others."""
     pair = Pair("closed_from", os.O_DIRECT)
@@ -328,5 +348,6 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
 for flags in (os.O_DIRECT, 0):
     steps(flags)
 in_child(closed_from)
+in_child(confined)
 for part in (processes, descriptors, memory, limits, signals, threads):
     part()
