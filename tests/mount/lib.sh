@@ -3,6 +3,7 @@
 #   BRICKFS_BUILD     the build directory with the programs (set by CTest)
 #   BRICKFS_CACHE     downloads kept between tests
 #   BRICKFS_WRITEBACK  `writeback=` of mounts whose test does not say (set by tests/mount/with_writeback)
+#   BRICKFS_RINGS     1: mounts with ring=on; BY_RING runs a program so (set by tests/mount/with_rings)
 #   BRICKFS_SMALL     1: an emulated machine, on which everything is slow: less of everything, longer limits
 #   BRICKFS_RDMA_ADDRESS   for bricks of kind rdma: the address of an RDMA device of this host (set by tests/rdma/with_device)
 # A pipe's last part reads to the end, as in `| grep PATTERN >/dev/null`: `| grep -q` may end the part before it with SIGPIPE, which pipefail takes for a failure.
@@ -19,6 +20,7 @@ WORK=$(mktemp -d "${TMPDIR:-/tmp}/brickfs-test.XXXXXX")
 MNT=$WORK/mnt
 mkdir "$MNT"
 SMALL=${BRICKFS_SMALL:-}
+BY_RING=(${BRICKFS_RINGS:+"$BUILD/fs/run/brickfs-run"})
 SOURCE=
 BRICKD_PID=
 BRICKD_PORT=0
@@ -128,7 +130,7 @@ mount_brickfs() {  # [OPTIONS]
   local log=$WORK/brickfs.log from pid
   touch "$log"
   from=$(($(wc -l <"$log") + 1))
-  setsid "$BRICKFS" "$SOURCE" "$MNT" -f -o "io_uring=${BRICKFS_IO_URING:-auto}${BRICKFS_WRITEBACK:+,writeback=$BRICKFS_WRITEBACK}${1:+,$1}" </dev/null >>"$log" 2>&1 &
+  setsid "$BRICKFS" "$SOURCE" "$MNT" -f -o "io_uring=${BRICKFS_IO_URING:-auto}${BRICKFS_WRITEBACK:+,writeback=$BRICKFS_WRITEBACK}${BRICKFS_RINGS:+,ring=on}${1:+,$1}" </dev/null >>"$log" 2>&1 &
   pid=$!
   disown "$pid"
   within 60 is_told_of_mount "$pid" "$from" || kill -9 "$pid"

@@ -11,7 +11,7 @@ without=()
 start_brick memory 1G
 mount_brickfs allow_other
 
-run() { timeout $((seconds + 540)) "$BUILD/tests/posix_diff" "$MNT" "$REFERENCE" "${without[@]}" "$@" || die "a difference"; }
+run() { timeout $((seconds + 540)) "${BY_RING[@]}" "$BUILD/tests/posix_diff" "$MNT" "$REFERENCE" "${without[@]}" "$@" || die "a difference"; }
 say "one process, the same calls every time"
 run --seed "$seed" --calls 6000
 say "$processes processes side by side"

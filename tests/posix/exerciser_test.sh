@@ -24,9 +24,9 @@ every=$((operations > 250000 ? 50000 : operations / 5))
 for options in writeback=off writeback=on; do
   say "$options"
   mount_brickfs "$options"
-  remounts=(--remount "$WORK/remount $options" --remount-every "$every")
+  remounts=(--remount "$WORK/remount $options${BRICKFS_RINGS:+,ring=on}" --remount-every "$every")
   [ "$kind" != memory ] || remounts=()
-  timeout $((540 + operations / 50)) "$BUILD/tests/posix_exerciser" "$MNT/file" --seed "$seed" --operations "$operations" "${remounts[@]}" ||
+  timeout $((540 + operations / 50)) "${BY_RING[@]}" "$BUILD/tests/posix_exerciser" "$MNT/file" --seed "$seed" --operations "$operations" "${remounts[@]}" ||
     die "not as in the image"
   unmount_brickfs
   [ "$kind" = memory ] || check_volume
