@@ -7,11 +7,13 @@ start_brick tcp 512M
 
 job() {  # WAY OPTION...
   local way=$1; shift
-  timeout 120 fio --name=job --ioengine="external:$engine" --source="$SOURCE" --way="$way" --size=16M --bs=4k --verify=crc32c --verify_fatal=1 \
+  timeout 120 fio --name=job --ioengine="external:$engine" --source="${FROM:-$SOURCE}" --way="$way" --size=16M --bs=4k --verify=crc32c --verify_fatal=1 \
     --output="$WORK/fio.log" "$@" 2>>"$WORK/fio.log"
 }
-for way in blocks files; do
-  [ "$way" = blocks ] || { kill_brickd; rm -f "$WORK/store"; restart_brickd; }  # a volume has blocks of a program, or files
+FROM=
+for way in blocks files ring; do
+  [ "$way" != files ] || { kill_brickd; rm -f "$WORK/store"; restart_brickd; }  # a volume has blocks of a program, or files
+  [ "$way" != ring ] || { mount_brickfs ring=on; FROM=$MNT; }
   for depth in 1 16; do
     say "$way, $depth deep: two jobs write at random, sync, and verify"
     job "$way" --rw=randwrite --iodepth="$depth" --numjobs=2 --fsync=500 || die "$way, $depth deep"
@@ -23,6 +25,8 @@ for way in blocks files; do
   job "$way" --rw=write --offset=8M --size=64k --verify=0 --refill_buffers || die "$way: changing"
   job "$way" --rw=read 2>/dev/null && die "$way: a changed page passes for what was written"
 done
+unmount_brickfs
+FROM=
 say "the files are those of a mount"
 "$BRICKCTL" check "$SOURCE" >"$WORK/check.log" 2>&1 || die "brickctl check finds damage"
 mount_brickfs

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An external engine of fio on libbrickfs: blocks or files of a volume, without a mount. tools/bench/fio_engine builds
- * it.
+/* An external engine of fio on libbrickfs: blocks or files of a volume, without a mount, or files of a mount by a ring.
+ * tools/bench/fio_engine builds it.
  *
  *   fio --ioengine=external:brickfs_fio.so --source=tcp://HOST/VOLUME --way=blocks|files [--brickfs_options=LIST] ...
+ *   fio --ioengine=external:brickfs_fio.so --source=DIRECTORY --way=ring ...
  *
  * Each job has addresses, or a file, of --offset and --size bytes, all of which are there before it begins. With
  * --iodepth=1 it waits for each transfer; else what fio submits together travels together. Buffers are registered. A
- * sync is a commit of the range, or an fsync. All jobs are threads of one process, which holds the volume. */
+ * sync is a commit of the range, or an fsync. All jobs are threads of one process, which holds the volume, or has a
+ * ring for each. */
 #include <brickfs.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +17,7 @@
 #include "fio.h"
 #include "optgroup.h"
 
-enum way { BLOCKS = 1, FILES = 2 };
+enum way { BLOCKS = 1, FILES = 2, RING = 3 };
 
 struct options {
   void* pad; /* fio wants none at offset 0 */
@@ -30,7 +32,7 @@ static struct fio_option option_list[] = {
         .lname = "source of the volume",
         .type = FIO_OPT_STR_STORE,
         .off1 = offsetof(struct options, source),
-        .help = "as of brickfs_volume_open()",
+        .help = "as of brickfs_volume_open(); with a ring: a directory on a mount",
         .category = FIO_OPT_C_ENGINE,
         .group = FIO_OPT_G_INVALID,
     },
@@ -45,13 +47,14 @@ static struct fio_option option_list[] = {
     },
     {
         .name = "way",
-        .lname = "blocks or files",
+        .lname = "blocks, files or a ring",
         .type = FIO_OPT_STR,
         .off1 = offsetof(struct options, way),
         .help = "What of the volume is read and written",
         .def = "blocks",
         .posval = {{.ival = "blocks", .oval = BLOCKS, .help = "addresses of the volume"},
-                   {.ival = "files", .oval = FILES, .help = "a file for each job"}},
+                   {.ival = "files", .oval = FILES, .help = "a file for each job"},
+                   {.ival = "ring", .oval = RING, .help = "the same on a mount, by a ring"}},
         .category = FIO_OPT_C_ENGINE,
         .group = FIO_OPT_G_INVALID,
     },
@@ -65,8 +68,11 @@ static brickfs_fs* fs;
 static unsigned users;
 
 struct job {
-  brickfs_file* file; /* null: blocks */
-  uint64_t base;      /* address of the first block */
+  enum way way;
+  brickfs_file* file;
+  brickfs_ring* ring;
+  int descriptor; /* of the ring's file; below 0: none */
+  uint64_t base;  /* address of the first block */
   uint64_t size;
   brickfs_buffer* buffer;
   brickfs_queue* queue; /* null: one transfer at a time */
@@ -81,6 +87,7 @@ static int fail(const char* what, int64_t code) {
 
 static int open_shared(const struct options* options) {
   int code = 0;
+  if (options->way == RING) return 0;
   pthread_mutex_lock(&opening);
   if (users == 0) {
     code = options->way == FILES ? brickfs_fs_open(options->source, options->open_options, &fs)
@@ -93,8 +100,9 @@ static int open_shared(const struct options* options) {
   return code;
 }
 
-static void close_shared(void) {
+static void close_shared(const struct job* job) {
   int code = 0;
+  if (job->way == RING) return;
   pthread_mutex_lock(&opening);
   if (--users == 0) {
     code = fs != NULL ? brickfs_fs_close(fs) : brickfs_volume_close(volume);
@@ -116,6 +124,8 @@ static int setup(struct thread_data* td) {
     free(job);
     return fail(options->source, code);
   }
+  job->way = options->way;
+  job->descriptor = -1;
   td->o.use_thread = 1;
   if (td->o.iodepth == 1) td->flags |= (unsigned long long)FIO_SYNCIO << TD_ENG_FLAG_SHIFT; /* when latency begins */
   job->size = td->o.start_offset + td->o.size;
@@ -146,20 +156,32 @@ static int64_t map_blocks(const struct job* job) {
 static int64_t fill_file(const struct job* job) {
   static char piece[1 << 20];
   struct stat stat;
-  int64_t code = brickfs_fstat(job->file, &stat);
+  int64_t code = job->way == RING ? fstat(job->descriptor, &stat) : brickfs_fstat(job->file, &stat);
   for (uint64_t at = code < 0 ? job->size : (uint64_t)stat.st_size; at < job->size; at += (uint64_t)code) {
     const uint64_t left = job->size - at;
-    code = brickfs_pwrite(job->file, piece, left < sizeof(piece) ? left : sizeof(piece), at);
-    if (code < 0) return code;
+    const uint64_t part = left < sizeof(piece) ? left : sizeof(piece);
+    code =
+        job->way == RING ? pwrite(job->descriptor, piece, part, (off_t)at) : brickfs_pwrite(job->file, piece, part, at);
+    if (code < 0) return job->way == RING ? -errno : code;
   }
   return code;
+}
+
+/* Past the kernel's cache, as the ring is. */
+static int64_t open_on_mount(struct job* job, const char* directory, const char* name) {
+  char path[4096];
+  snprintf(path, sizeof(path), "%s/%s", directory, name);
+  job->descriptor = open(path, O_RDWR | O_CREAT | O_DIRECT | O_CLOEXEC, 0644);
+  return job->descriptor < 0 ? -errno : fill_file(job);
 }
 
 static int init(struct thread_data* td) {
   struct job* job = td->io_ops_data;
   const unsigned depth = td->o.iodepth;
   int64_t code = 0;
-  if (fs != NULL) {
+  if (job->way == RING) {
+    code = open_on_mount(job, ((struct options*)td->eo)->source, td->files[0]->file_name);
+  } else if (job->way == FILES) {
     code = brickfs_open(fs, td->files[0]->file_name, O_RDWR | O_CREAT, 0644, &job->file);
     if (code == 0) code = fill_file(job);
   } else {
@@ -169,8 +191,8 @@ static int init(struct thread_data* td) {
     job->pending = calloc(depth, sizeof(*job->pending));
     job->done = calloc(depth, sizeof(*job->done));
     if (job->pending == NULL || job->done == NULL) return fail("a queue", -ENOMEM);
-    code =
-        fs != NULL ? brickfs_fs_queue(fs, depth, 0, &job->queue) : brickfs_volume_queue(volume, depth, 0, &job->queue);
+    if (job->way == FILES) code = brickfs_fs_queue(fs, depth, 0, &job->queue);
+    if (job->way == BLOCKS) code = brickfs_volume_queue(volume, depth, 0, &job->queue);
   }
   return code < 0 ? fail("preparing a job", code) : 0;
 }
@@ -182,14 +204,27 @@ static void cleanup(struct thread_data* td) {
   if (job->queue != NULL) brickfs_queue_free(job->queue);
   if (job->buffer != NULL) brickfs_buffer_free(job->buffer);
   if (job->file != NULL) brickfs_close(job->file);
+  if (job->ring != NULL) brickfs_ring_close(job->ring);
+  if (job->descriptor >= 0) close(job->descriptor);
   free(job->pending);
   free(job->done);
+  close_shared(job);
   free(job);
-  close_shared();
+}
+
+/* The buffers are the ring's. */
+static int open_ring(struct thread_data* td, struct job* job, size_t bytes) {
+  int code = brickfs_ring_open(job->descriptor, bytes, &job->ring);
+  if (code == 0) code = brickfs_ring_add(job->ring, job->descriptor);
+  if (code == 0 && td->o.iodepth > 1) code = brickfs_ring_queue(job->ring, td->o.iodepth, 0, &job->queue);
+  if (code != 0) return fail("a ring", code);
+  td->orig_buffer = brickfs_ring_buffer(job->ring);
+  return 0;
 }
 
 static int alloc_memory(struct thread_data* td, size_t bytes) {
   struct job* job = td->io_ops_data;
+  if (job->way == RING) return open_ring(td, job, bytes);
   const int code = fs != NULL ? brickfs_fs_buffer(fs, NULL, bytes, &job->buffer)
                               : brickfs_volume_buffer(volume, NULL, bytes, &job->buffer);
   if (code != 0) return fail("a buffer", code);
@@ -212,6 +247,10 @@ static void tell(struct io_u* io_u, int64_t result) {
 static int64_t transfer(const struct job* job, const struct io_u* io_u) {
   const int reads = io_u->ddir == DDIR_READ;
   const brickfs_vector vector = {io_u->xfer_buf, io_u->xfer_buflen, job->buffer};
+  if (job->ring != NULL) {
+    return reads ? brickfs_ring_pread(job->ring, job->descriptor, io_u->xfer_buf, io_u->xfer_buflen, io_u->offset)
+                 : brickfs_ring_pwrite(job->ring, job->descriptor, io_u->xfer_buf, io_u->xfer_buflen, io_u->offset);
+  }
   if (job->file != NULL) {
     return reads ? brickfs_preadv(job->file, &vector, 1, io_u->offset)
                  : brickfs_pwritev(job->file, &vector, 1, io_u->offset);
@@ -220,13 +259,17 @@ static int64_t transfer(const struct job* job, const struct io_u* io_u) {
                : brickfs_volume_write(volume, io_u->xfer_buf, io_u->xfer_buflen, job->base + io_u->offset, job->buffer);
 }
 
+static int make_durable(const struct job* job) {
+  const brickfs_range all = {job->base, job->size};
+  if (job->ring != NULL) return brickfs_ring_fsync(job->ring, job->descriptor);
+  return job->file != NULL ? brickfs_fsync(job->file) : brickfs_volume_commit(volume, &all, 1);
+}
+
 static enum fio_q_status queue(struct thread_data* td, struct io_u* io_u) {
   struct job* job = td->io_ops_data;
   fio_ro_check(td, io_u);
   if (ddir_sync(io_u->ddir)) {
-    const brickfs_range all = {job->base, job->size};
-    const int code = job->file != NULL ? brickfs_fsync(job->file) : brickfs_volume_commit(volume, &all, 1);
-    io_u->error = -code;
+    io_u->error = -make_durable(job);
     return FIO_Q_COMPLETED;
   }
   if (io_u->ddir != DDIR_READ && io_u->ddir != DDIR_WRITE) {
@@ -242,7 +285,8 @@ static enum fio_q_status queue(struct thread_data* td, struct io_u* io_u) {
   memset(request, 0, sizeof(*request));
   request->operation = io_u->ddir == DDIR_READ ? BRICKFS_READ : BRICKFS_WRITE;
   request->file = job->file;
-  request->offset = job->file != NULL ? io_u->offset : job->base + io_u->offset;
+  request->descriptor = job->ring != NULL ? job->descriptor : 0;
+  request->offset = job->way == BLOCKS ? job->base + io_u->offset : io_u->offset;
   request->data = io_u->xfer_buf;
   request->length = io_u->xfer_buflen;
   request->buffer = job->buffer;

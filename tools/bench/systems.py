@@ -129,6 +129,7 @@ class Brickfs(System):
     name = "brickfs memory:"
     io_uring = "off"
     writeback = "off"
+    more = ()  # options
 
     def source(self):
         return f"memory:{self.size}M"
@@ -136,7 +137,7 @@ class Brickfs(System):
     def start(self):
         source, path = self.source(), self.directory("mnt")
         self.spawn(os.path.join(self.build, "fs/brickfs"), source, path, "-f", "-o",
-                   f"io_uring={self.io_uring},writeback={self.writeback}")
+                   ",".join([f"io_uring={self.io_uring}", f"writeback={self.writeback}", *self.more]))
         return self.wait_mounted(path)
 
 
@@ -207,6 +208,22 @@ class LibraryBlocksTcp(OverTcp, Library):
 class LibraryFilesTcp(OverTcp, Library):
     name = "library files, tcp"
     way = "files"
+
+
+class RingTcp(BrickfsTcp):
+    """Open files of a mount past the kernel."""
+
+    name = "brickfs tcp, ring into a mount"
+    more = ("ring=on",)
+    packages = Library.packages
+
+    def start(self):
+        need("fio", "cc", "make")
+        self.engine = run(os.path.join(os.path.dirname(os.path.abspath(__file__)), "fio_engine"), self.build).strip()
+        self.mounted = super().start()
+
+    def measure(self, row):
+        return None if row.raw is None else row.raw.by_engine(self.engine, self.mounted, "ring")
 
 
 class BrickfsTcpRing(BrickfsTcp):
@@ -375,4 +392,4 @@ class Sshfs(System):
 
 
 HERE = (BrickfsRing, Brickfs, BrickfsTcpRing, BrickfsTcpWriteback, BrickfsTcp, BrickfsStriped, BrickfsCopies, Gluster, GlusterReplicated, NbdExt4, Sshfs,
-        PassThroughRing, PassThrough, LibraryFilesTcp, LibraryBlocksTcp, RawBrickTcp, Tmpfs)
+        PassThroughRing, PassThrough, RingTcp, LibraryFilesTcp, LibraryBlocksTcp, RawBrickTcp, Tmpfs)
