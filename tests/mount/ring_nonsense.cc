@@ -242,7 +242,14 @@ void what_ends_a_ring() {
   }
 }
 
-// All of the shared memory changes all the time, on several rings.
+// While another thread writes there, too.
+void put(const Entry& entry, Entry& shared) {
+  const auto words = std::bit_cast<std::array<uint32_t, sizeof(Entry) / 4>>(entry);
+  auto* const to = reinterpret_cast<std::atomic<uint32_t>*>(&shared);
+  for (size_t i = 0; i < words.size(); ++i) to[i] = words[i];
+}
+
+// What is submitted changes all the time.
 void scribble(std::chrono::milliseconds time) {
   const auto end = std::chrono::steady_clock::now() + time;
   std::mt19937_64 randomness(time.count());
@@ -263,7 +270,7 @@ void scribble(std::chrono::milliseconds time) {
       entry.operation = Operation::kRead;  // only: the file is another's, too
       entry.file = static_cast<uint32_t>(shown);
       entry.length = 4096;
-      ring.control->entries[ring.control->submitted % kSlots] = entry;
+      put(entry, ring.control->entries[ring.control->submitted % kSlots]);
       ring.control->submitted.fetch_add(1 + (randomness() % 50 == 0 ? 1'000 : 0));
       if (randomness() % 8 == 0) ring.strike();
     }
