@@ -7,7 +7,7 @@ start_brick tcp 512M
 
 job() {  # WAY OPTION...
   local way=$1; shift
-  timeout 120 fio --name=job --ioengine="external:$engine" --source="${FROM:-$SOURCE}" --way="$way" --size=16M --bs=4k --verify=crc32c --verify_fatal=1 \
+  timeout 120 fio --name=job --ioengine="external:$engine" --source="${FROM:-$SOURCE}" --way="$way" --size=16M --bs=4k --verify=crc32c --verify_fatal=1 --verify_state_save=0 \
     --output="$WORK/fio.log" "$@" 2>>"$WORK/fio.log"
 }
 FROM=
