@@ -5,15 +5,12 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "fs/direct/ring_socket.h"
+#include "fs/fuse/listening_socket.h"
 #include "fs/mounts/mount_table.h"
 #include "transport/base/log.h"
 
@@ -25,25 +22,6 @@ constexpr int kBacklog = 64;
 void raise_event(const UniqueFd& event) {
   const uint64_t one = 1;
   (void)!::write(event.get(), &one, sizeof(one));
-}
-
-// For everybody: what one may do there is what the open files allow that one has.
-Result<UniqueFd> listen_at(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) return Error(ENAMETOOLONG, "the socket for rings");
-  std::memcpy(address.sun_path, path.data(), path.size());
-  if (mkdir(direct::kRingDirectory, 0755) != 0 && errno != EEXIST)
-    return errno_error("the directory of rings' sockets");
-  if (chmod(direct::kRingDirectory, 0755) != 0) return errno_error("the directory of rings' sockets");
-  UniqueFd socket_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket_fd) return errno_error("the socket for rings");
-  unlink(path.c_str());  // of one that was killed
-  if (bind(socket_fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      chmod(path.c_str(), 0666) != 0 || listen(socket_fd.get(), kBacklog) != 0) {
-    return errno_error("the socket for rings");
-  }
-  return socket_fd;
 }
 
 }  // namespace
@@ -66,7 +44,9 @@ Result<std::unique_ptr<DirectRings>> DirectRings::start(FuseSession& session, co
   UniqueFd stopped(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   UniqueFd woken(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stopped || !woken) return errno_error("eventfd");
-  UniqueFd listening = TRY(listen_at(direct::ring_socket(device_number)));
+  // What one may do there is what the open files allow that one has.
+  UniqueFd listening =
+      TRY(listen_at(direct::kRingDirectory, direct::ring_socket(device_number), SocketFor::kEverybody, kBacklog));
   return std::unique_ptr<DirectRings>(
       new DirectRings(session, device_number, std::move(listening), std::move(stopped), std::move(woken)));
 }

@@ -4,36 +4,19 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <utility>
+
+#include "fs/fuse/listening_socket.h"
 
 namespace brickfs {
 namespace {
 
 constexpr int kReportMs = 200;
 constexpr size_t kMostClients = 16;
-
-Result<UniqueFd> listen_at(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) return Error(ENAMETOOLONG, "the socket for umount");
-  std::memcpy(address.sun_path, path.data(), path.size());
-  if (mkdir(kUmountDirectory, 0700) != 0 && errno != EEXIST) return errno_error("the directory for umount's socket");
-  UniqueFd socket_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket_fd) return errno_error("the socket for umount");
-  unlink(path.c_str());  // of one that was killed
-  if (bind(socket_fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      listen(socket_fd.get(), kMostClients) != 0) {
-    return errno_error("the socket for umount");
-  }
-  return socket_fd;
-}
 
 }  // namespace
 
@@ -57,7 +40,7 @@ Result<std::unique_ptr<MountListener>> MountListener::start(Filesystem& filesyst
   std::string path = umount_socket(device_number);
   UniqueFd woken(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!woken) return errno_error("eventfd");
-  UniqueFd listening = TRY(listen_at(path));
+  UniqueFd listening = TRY(listen_at(kUmountDirectory, path, SocketFor::kRoot, kMostClients));
   return std::unique_ptr<MountListener>(new MountListener(filesystem, ending, monitor, linger, std::move(options),
                                                           std::move(path), std::move(listening), std::move(woken)));
 }

@@ -277,7 +277,7 @@ Status Serving::start_rings() {
   if (!command_.rings) return {};
   auto rings = DirectRings::start(mount_->session(), mount_->device_number());
   if (!rings.ok()) {
-    *why_ = fmt::format("option ring=on: {}: {}", rings.error().what(), strerror(rings.error().code()));
+    *why_ = fmt::format("option ring=on: {}", describe(rings.error()));
     return rings.error();
   }
   rings_ = std::move(*rings);
