@@ -80,6 +80,10 @@ class FaultyBrick final : public Brick {
   }
   Status wait(Batch& batch) override { return batch.status(); }
 
+  std::chrono::steady_clock::time_point known_at() override {
+    MutexLock state(faults_->mutex_);
+    return faults_->known_at_.value_or(std::chrono::steady_clock::now());
+  }
   void set_on_lost(std::function<void(Error)> callback) override {
     faults_->on_lost_ = std::move(callback);
     faults_->told_ = this;

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -56,6 +57,11 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
   void lose(const std::function<void()>& behind = nullptr);
   void refuse(bool refuse) { refusing_ = refuse; }
   void fence() { fenced_ = true; }
+  // Of the brick nothing is known any more since some time, though it seems to be well: as for a client that was stopped.
+  void stop_knowing(std::optional<std::chrono::steady_clock::time_point> since) {
+    MutexLock state(mutex_);
+    known_at_ = since;
+  }
   // The next call of this kind is not carried out and answers so.
   void answer(BrickCall call, int code);
   // Called after each commit that was carried out, with nothing else under way.
@@ -110,6 +116,7 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
   When loss_ ABSL_GUARDED_BY(mutex_) = When::kBefore;
   std::optional<std::pair<BrickCall, int>> answer_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::vector<CommitRange>> commits_ ABSL_GUARDED_BY(mutex_);
+  std::optional<std::chrono::steady_clock::time_point> known_at_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace brickfs

@@ -204,6 +204,9 @@ class Brick : public Callee {
   // How long nothing has been heard of the brick although it was asked for something, from some 300 ms on; 0: it
   // answers, or there is no session, or no network. Does not wait.
   virtual std::chrono::milliseconds silence(Asking) { return {}; }
+  // When the last call was sent that it has answered: it has held the session's lease at some time since. Other than
+  // silence() this is also right in a process that was stopped for a while. Without a network: now.
+  virtual std::chrono::steady_clock::time_point known_at() { return std::chrono::steady_clock::now(); }
 
   // Told once per session, from an internal thread, when it is lost (ENOTCONN, ESTALE ...) without a call having shown
   // it; must not call the brick. Set before open(). ERESTART, any number of times: the session works, but open() would

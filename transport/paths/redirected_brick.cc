@@ -34,6 +34,7 @@ class RedirectedBrick final : public Brick {
   Result<calls::Answer> call(const calls::Request& request) override;
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory) override;
   milliseconds silence(Asking asking) override;
+  std::chrono::steady_clock::time_point known_at() override;
   void submit(Batch& batch) override;
   Status wait(Batch& batch) override;
   void set_on_lost(std::function<void(Error)> callback) override;
@@ -231,6 +232,11 @@ Result<calls::Answer> RedirectedBrick::call(const calls::Request& request) {
 milliseconds RedirectedBrick::silence(Asking asking) {
   const auto live = this->live();
   return live.ok() ? (*live)->silence(asking) : milliseconds(0);
+}
+
+std::chrono::steady_clock::time_point RedirectedBrick::known_at() {
+  const auto live = this->live();
+  return live.ok() ? (*live)->known_at() : std::chrono::steady_clock::time_point();
 }
 
 // With both: who uses it does not know by which path its bytes will go.

@@ -59,6 +59,7 @@ void CallChannel::give_turn(bool dead) {
     MutexLock lock(mutex_);
     taken_ = false;
     heard_at_ = steady_clock::now();
+    if (!dead) known_at_ = taken_at_;
     if (!dead) return free_.notify_one();
   }
   shut_down();
@@ -81,6 +82,11 @@ bool CallChannel::busy() const {
 bool CallChannel::dead() const {
   MutexLock lock(mutex_);
   return dead_;
+}
+
+steady_clock::time_point CallChannel::known_at() const {
+  MutexLock lock(mutex_);
+  return known_at_;
 }
 
 milliseconds CallChannel::silence() const {

@@ -38,6 +38,8 @@ class CallChannel {
   bool dead() const;
   // How long ago the last answer came, if one has been waited for some time; else 0.
   std::chrono::milliseconds silence() const;
+  // When the last call was sent that was answered; before the first one, when the channel was made.
+  std::chrono::steady_clock::time_point known_at() const;
   // Wakes the caller, if there is one.
   void shut_down();
   Channel& channel() const { return *channel_; }
@@ -54,6 +56,7 @@ class CallChannel {
   bool dead_ ABSL_GUARDED_BY(mutex_) = false;
   std::chrono::steady_clock::time_point taken_at_ ABSL_GUARDED_BY(mutex_);
   std::chrono::steady_clock::time_point heard_at_ ABSL_GUARDED_BY(mutex_) = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point known_at_ ABSL_GUARDED_BY(mutex_) = std::chrono::steady_clock::now();
 };
 
 }  // namespace brickfs

@@ -68,6 +68,11 @@ std::chrono::milliseconds RemoteBrick::silence(Asking asking) {
   return link ? link->silence(asking) : std::chrono::milliseconds(0);
 }
 
+std::chrono::steady_clock::time_point RemoteBrick::known_at() {
+  const Use link(link_);
+  return link ? link->known_at() : std::chrono::steady_clock::time_point();
+}
+
 void RemoteBrick::submit(Batch& batch) {
   const Use link(link_);
   if (link) return link->submit(batch);

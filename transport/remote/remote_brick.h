@@ -22,6 +22,7 @@ class RemoteBrick : public Brick {
   Result<calls::Answer> call(const calls::Request& request) final;
   Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(); }
   std::chrono::milliseconds silence(Asking asking) final;
+  std::chrono::steady_clock::time_point known_at() final;
   void submit(Batch& batch) final;
   Status wait(Batch& batch) final;
   void set_on_lost(std::function<void(Error)> callback) final;

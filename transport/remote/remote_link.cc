@@ -49,6 +49,11 @@ milliseconds RemoteLink::silence(Asking asking) {
   return channel->silence();
 }
 
+steady_clock::time_point RemoteLink::known_at() const {
+  const auto channel = calls();
+  return channel == nullptr ? steady_clock::time_point() : channel->known_at();
+}
+
 void RemoteLink::keep_alive() {
   auto next_renewal = steady_clock::now() + limits::kKeepAlive;
   while (true) {

@@ -48,6 +48,7 @@ class RemoteLink {
   virtual void wait(const Batch& batch) = 0;
   // Of the brick's process, whatever its memory does.
   std::chrono::milliseconds silence(Asking asking);
+  std::chrono::steady_clock::time_point known_at() const;
 
   // Ends the session for good, without a word to whoever is told of its loss.
   Status close();

@@ -71,6 +71,8 @@ class VolumeClient final {
   bool is_embedded() const { return options_.embedded; }
   Session session() const;
   LinkState link_state(Asking asking = Asking::kYes) const;
+  // Brick::known_at(): this client has had the lease since, if the brick has it.
+  std::chrono::steady_clock::time_point known_at() const { return link_->known_at(); }
   bool is_away() const { return link_->is_away(); }  // calls would wait now, or fail
   const VolumeCounters& counters() const { return counters_; }
   // What every call fails with, once the end is final. Does not wait, nor ask the brick.

@@ -106,6 +106,8 @@ class VolumeLink {
 
   Session session() const;
   LinkState state(Asking asking) const;               // does not wait
+  // Brick::known_at().
+  std::chrono::steady_clock::time_point known_at() const { return brick_->known_at(); }
   bool is_away() const { return gate_.load() == 0; }  // no session to enter now
   // What enter() fails with from now on for good. Takes no lock while there is no such error.
   Status final_error() const;
