@@ -89,6 +89,7 @@ Status Filesystem::Mounting::make_where_none_was() {
     return refuse(Error(EROFS, "the volume is empty"),
                   "the volume is empty: mount it once without ro, that makes the file system");
   }
+  if (!volume_.is_settled()) TRY(volume_.settle(listed_, {}, {}));  // nothing refers to anything yet
   const Status made = make_filesystem(volume_, slots_, listed_);
   if (!made.ok()) return refuse(made.error(), fmt::format("cannot make a file system: {}", made.error().what()));
   listed_ = TRY(volume_.list());

@@ -8,6 +8,7 @@
 
 #include "fs/persistence/checkpoint.h"
 #include "fs/persistence/journal_format.h"
+#include "fs/recovery/make.h"
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
 
@@ -59,14 +60,14 @@ void look_for_exhaustion(const Superblock& superblock, RecoveredVolume& out) {
 
 Status commit_suspects(VolumeSet& volume, const RecoveredVolume& recovered) {
   const uint64_t suspects = volume.session().suspect_blocks;
-  if (suspects == 0) return {};
+  if (suspects == 0 && volume.is_settled()) return {};
   const std::vector<BlockRange> metadata = recovered.journal_and_checkpoint();
   std::vector<BlockRange> not_data = metadata;
   not_data.push_back(kSuperblockBlock);
   std::ranges::sort(not_data, {}, &BlockRange::start);
   const std::vector<BlockRange> data = subtract(recovered.blocks.kept, not_data);
-  log::info("committing {} block(s) that the former holder left uncommitted", suspects);
-  return volume.commit_blocks(data, metadata, std::span(&kSuperblockBlock, 1));
+  if (suspects > 0) log::info("committing {} block(s) that the former holder left uncommitted", suspects);
+  return volume.settle(data, metadata, std::span(&kSuperblockBlock, 1));
 }
 
 Status make_void(VolumeSet& volume, uint64_t batch) {
@@ -122,6 +123,21 @@ Status settle(VolumeSet& volume, const RecoveredVolume& recovered) {
   if (!volume.is_striped()) return {};
   volume.set_commit_position([last = raw(recovered.journal.next) - 1] { return last; });
   return volume.commit();
+}
+
+Status settle_unserved(VolumeSet& volume) {
+  if (volume.is_settled()) return {};
+  const std::vector<BlockRange> listed = TRY(volume.list());
+  SuperblockSlots slots(volume);
+  const VolumeHead head = TRY(read_head(volume, slots, listed));
+  if (head.kind == VolumeHead::Kind::kMade) {
+    InodeTable inodes;
+    std::string why;
+    const auto recovered = recover(volume, head.superblock.superblock, listed, inodes, {}, &why);
+    if (recovered.ok() && !recovered->findings.damaged()) return settle(volume, *recovered);
+    if (!recovered.ok() && !recovered.error().is(EUCLEAN)) return recovered.error();
+  }
+  return volume.settle(listed, {}, {});
 }
 
 }  // namespace brickfs

@@ -46,5 +46,8 @@ Result<RecoveredVolume> recover(VolumeSet& volume, const Superblock& superblock,
 // durable before the next: what the former holder wrote and did not commit, data first; the journal's end, if what is
 // behind it is not to be believed; of a set, a commit record of that end and of the boots that its bricks have now.
 Status settle(VolumeSet& volume, const RecoveredVolume& recovered);
+// The same of a volume that is not to be served: if its copies may differ (VolumeSet::is_settled()), it is read for
+// that. What is damaged, or is no file system, has no order that could be kept.
+Status settle_unserved(VolumeSet& volume);
 
 }  // namespace brickfs

@@ -156,7 +156,7 @@ struct CheckpointBed {
     kept.push_back(kSuperblockBlock);
     for (const BlockAddress block : end.chain) kept.push_back({block, 1});
     kept.push_back({end.fresh, 1});
-    TRY(volume->commit_blocks({}, kept, {}));
+    TRY(volume->settle({}, kept, {}));
     space = std::make_unique<Space>(*volume);
     for (const BlockRange& blocks : kept) TRY(space->adopt_metadata(blocks));
     const auto is_kept = [&](BlockAddress block) {

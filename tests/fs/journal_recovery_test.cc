@@ -221,7 +221,7 @@ void crash_again_and_again(Durability durability, uint64_t seed) {
     std::vector<BlockRange> chain;
     for (const BlockAddress block : bed.end.chain) chain.push_back({block, 1});
     chain.push_back({bed.end.fresh, 1});
-    ASSERT_TRUE(bed.volume->commit_blocks({}, chain, {}).ok());
+    ASSERT_TRUE(bed.volume->settle({}, chain, {}).ok());
     expected = found;
   }
 }

@@ -74,7 +74,16 @@ class ReplicaBed : public ::testing::Test {
   std::unique_ptr<VolumeSet> open(uint64_t client = 7) {
     auto set = try_open(client);
     EXPECT_TRUE(set.ok()) << set.error().what() << ": " << refusal_.why;
-    return set.ok() ? std::move(*set) : nullptr;
+    if (!set.ok()) return nullptr;
+    if (mode_ == OpenMode::kExclusive) {
+      EXPECT_TRUE(settle(**set).ok());
+    }
+    return std::move(*set);
+  }
+  // As a mount does; here no block refers to another.
+  static Status settle(VolumeSet& set) {
+    if (set.is_settled()) return {};
+    return set.settle(TRY(set.list()), {}, {});
   }
 
   static Status write(VolumeSet& set, uint64_t address, const Bytes& bytes) {

@@ -220,6 +220,85 @@ TEST_F(Replicas, WhatACrashInterruptedIsMadeEqual) {
   EXPECT_EQ(on_brick('b', raw(kData.start), 4096), filled(4096, 9));
 }
 
+// Whatever a crash on the way leaves of a copy, it has no journal that refers to what it has not.
+TEST_F(Replicas, WhatACrashInterruptedIsMadeDurableStageByStage) {
+  start(2, 2, 64);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  const BlockRange data{kData.start, 1};
+  const BlockRange journal{data.end(), 1};
+  const BlockRange superblock{BlockAddress{0}, 1};
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(set->commit().ok());
+  for (const BlockRange& block : {data, journal, superblock})
+    ASSERT_TRUE(write(*set, raw(block.start), filled(4096, 7)).ok());
+  set.reset();
+  const auto opened = try_open(8);
+  ASSERT_TRUE(opened.ok());
+  ASSERT_FALSE((*opened)->is_settled());
+  for (const char name : {'a', 'b'}) {
+    for (const auto& commit : brick(name).faults().commits()) {
+      for (const CommitRange& range : commit) EXPECT_NE(block_of(range.address), journal.start) << name;
+    }
+  }
+  ASSERT_TRUE((*opened)->settle(std::span(&data, 1), std::span(&journal, 1), std::span(&superblock, 1)).ok());
+  EXPECT_TRUE((*opened)->is_settled());
+  for (const char name : {'a', 'b'}) {
+    std::vector<BlockAddress> order;
+    for (const auto& commit : brick(name).faults().commits()) {
+      for (const CommitRange& range : commit) {
+        if (range.length_bytes == kBlockBytes) order.push_back(block_of(range.address));
+      }
+    }
+    EXPECT_EQ(order, (std::vector{data.start, journal.start, superblock.start})) << name;
+  }
+  ASSERT_TRUE((*opened)->close().ok());
+  for (const BlockRange& block : {data, journal, superblock}) {
+    EXPECT_EQ(on_brick('b', raw(block.start), 4096), filled(4096, 7));
+  }
+}
+
+// What was read of it before is not there any more.
+TEST_F(Replicas, ABrickThatRestartsWhileItIsReadIsNotBelieved) {
+  start(2, 2, 64);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(set->commit().ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 7)).ok());
+  set.reset();
+  {
+    const auto opened = try_open(8);
+    ASSERT_TRUE(opened.ok());
+    EXPECT_EQ(*read(**opened, raw(kData.start), 4096), filled(4096, 7));
+    brick('a').restart();
+    EXPECT_EQ(settle(**opened).code(), EIO);
+    static_cast<void>((*opened)->close());
+  }
+  set = open(9);
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 7));
+  EXPECT_TRUE(is_in_state(0, ReplicaState::kInSync));
+}
+
+// It lacks what was not committed, also where no row says so.
+TEST_F(Replicas, AnotherBrickThatRestartsBeforeItIsSettledIsBroughtBackAsAWhole) {
+  start(2, 2, 64);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(set->commit().ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 7)).ok());
+  set.reset();
+  const auto opened = try_open(8);
+  ASSERT_TRUE(opened.ok());
+  brick('b').restart();
+  ASSERT_TRUE(settle(**opened).ok());
+  EXPECT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  ASSERT_TRUE((*opened)->close().ok());
+  EXPECT_EQ(on_brick('b', raw(kData.start), 4096), filled(4096, 7));
+}
+
 TEST_F(Replicas, AReplicaThatIsNotThereAtTheMountIsLeftOut) {
   start(2, 2, 0);
   auto set = open();
@@ -316,6 +395,21 @@ TEST_F(Replicas, ReadersGoOnAsLongAsTheMapIsWhatItWas) {
   map_->restore(map);
   std::this_thread::sleep_for(milliseconds(5'500));
   EXPECT_EQ(read(*set, raw(kData.start), 4096).code(), EIO);
+}
+
+// Its bricks seem to be well, and it has not heard from one of them for longer than a lease: another may have the volume.
+TEST_F(Replicas, AClientThatWasStoppedReadsWhenItHasAskedAgain) {
+  start(2, 2, 0);
+  soft_ = milliseconds(500);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  brick('b').faults().stop_knowing(std::chrono::steady_clock::now() - limits::kLease);
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_EQ(read(*set, raw(kData.start), 4096).code(), EIO);
+  brick('b').faults().stop_knowing(std::nullopt);
+  EXPECT_TRUE(comes_true([&] { return read(*set, raw(kData.start), 4096).ok(); }));
 }
 
 TEST_F(Replicas, AReaderNeedsAllThatAHolderMayBeWritingTo) {

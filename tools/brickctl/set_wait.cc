@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "fs/recovery/recovery.h"
 #include "fs/source/source_volume.h"
 #include "tools/brickctl/interrupt.h"
 #include "tools/brickctl/target.h"
@@ -66,7 +67,13 @@ Status SetWait::open(std::string* why) {
     return set.error();
   }
   set_ = std::move(*set);
-  return {};
+  // Copies that a dead client left different are made equal first, or nothing would be copied.
+  const Status settled = settle_unserved(*set_);
+  if (settled.ok()) return {};
+  *why = "what its last client left could not be settled";
+  static_cast<void>(set_->close());
+  set_.reset();
+  return settled;
 }
 
 // As the holder, if there is no other.

@@ -15,10 +15,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A lease lasts limits::kLease from when the brick has heard of us. What counts as heard now may be older by a keep
-// alive and what it takes to miss an answer.
+// A lease lasts limits::kLease from when the brick has heard of us: not before what it has answered was sent. From now on
+// for half of that at most, since those who are asked seldom are.
 constexpr milliseconds kConfirmedFor = limits::kLease / 2;
-static_assert(kConfirmedFor + limits::kKeepAlive + milliseconds(1'500) < limits::kLease);
+constexpr milliseconds kKnownFor = limits::kLease - milliseconds(1'000);
+static_assert(kConfirmedFor + limits::kKeepAlive + milliseconds(1'500) < kKnownFor);
 
 }  // namespace
 
@@ -77,8 +78,14 @@ Mirror::Replica* Mirror::first_in_sync(bool connected) const {
   return nullptr;
 }
 
+Mirror::Replica* Mirror::to_read() const {
+  Replica* const connected = settled_.load() ? first_in_sync(true) : nullptr;
+  return connected != nullptr ? connected : first_in_sync(false);
+}
+
 bool Mirror::may_leave(const Replica& replica) const {
   if (replica.state.load() == ReplicaState::kSyncing) return true;
+  if (!settled_.load() && &replica == first_in_sync(false)) return false;
   return std::ranges::any_of(replicas_, [&](const auto& other) {
     return other.get() != &replica && other->state.load() == ReplicaState::kInSync && !other->wanted_out.load() &&
            !other->client->is_away() && other->client->final_error().ok();
@@ -247,7 +254,8 @@ void Mirror::abandon() {
   changed_.notify_all();
 }
 
-bool Mirror::is_settled() const {
+bool Mirror::can_let_go() const {
+  if (!settled_.load()) return false;
   const SharedLock roster(roster_mutex_);
   for (const Replica* replica : written()) {
     if (replica->state.load() != ReplicaState::kInSync) continue;
@@ -275,6 +283,7 @@ void Mirror::watch() {
   constexpr milliseconds kOutAfter{1'000};
   const auto now = Clock::now();
   bool all_heard = true;
+  auto known_at = now;  // of the replica in sync of which that was longest ago
   Status taken;
   // Bricks of which nobody wants anything are left in peace: what keeps the lease is heard often enough.
   const Asking asking = gate_.is_empty() ? Asking::kNo : Asking::kYes;
@@ -285,6 +294,7 @@ void Mirror::watch() {
       const LinkState::Kind link = replica->client->link_state(asking).kind;
       if (link == LinkState::Kind::kConnected) {
         replica->away_since.reset();
+        if (replica->state.load() == ReplicaState::kInSync) known_at = std::min(known_at, replica->client->known_at());
       } else {
         if (replica->state.load() == ReplicaState::kInSync) all_heard = false;
         if (!replica->away_since) replica->away_since = now;
@@ -306,7 +316,7 @@ void Mirror::watch() {
     }
   }
   if (!all_heard || partial_ || !failed_.ok()) return;
-  confirmed_until_ = (now + kConfirmedFor).time_since_epoch().count();
+  confirmed_until_ = std::min(now + kConfirmedFor, known_at + kKnownFor).time_since_epoch().count();
   changed_.notify_all();
 }
 

@@ -15,6 +15,7 @@
 // Threads: any. The owner's threads call watch(), keep_map() and repair(), each by one.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -49,15 +50,23 @@ class Mirror final {
   };
   // Opens a replica's volume as this client. Errors as VolumeClient::open and of what the source says.
   using OpenReplica = std::function<Result<std::unique_ptr<VolumeClient>>(const MapReplica&, Holder*)>;
-  // At least one is open; all that are open are equal, but where rows say otherwise (settle()). `soft`: as in
+  // At least one is open; all that are open are equal, but where rows say otherwise (begin()). `soft`: as in
   // VolumeOptions. `writable`: false for readers, which change nothing anywhere.
   Mirror(size_t place, MapKeeper& keeper, OpenReplica open_replica, std::vector<Member> members,
          std::optional<std::chrono::milliseconds> soft, bool writable);
   ~Mirror();
 
-  // What the last client left: blocks with rows are made equal, from the first replica; so is the list of blocks.
-  // `unclean`: that client may have crashed. Before anything else.
-  Status settle(const SetId& set, bool unclean);
+  // Before anything else. `unclean`: the last client may have crashed. Then replicas may differ in blocks with rows, and
+  // in the lists of blocks, and all is read from the first one until settle(). Nothing may be changed before that; the
+  // first one is waited for, and stays.
+  Status begin(const SetId& set, bool unclean);
+  bool is_settled() const { return settled_.load(); }
+  // Makes durable what the last client has written and perhaps not committed, whole blocks, stage after stage; replicas
+  // become equal to the first one, stage after stage, too. So a crash on the way leaves each of them such as a crash
+  // under that client could have left it. EIO: the brick of the first one has restarted
+  // since it was opened, and so lost what had been read of it.
+  Status settle(std::span<const BlockRange> data, std::span<const BlockRange> journal,
+                std::span<const BlockRange> superblock);
 
   bool is_replicated() const { return only_ == nullptr; }
   // Those in sync that are there, by their sources: for readers, for whom they stay.
@@ -87,8 +96,6 @@ class Mirror final {
   Status commit(const Interruption* by = nullptr);
   bool is_clean() const;
   uint64_t uncommitted_bytes() const;
-  Status commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
-                       std::span<const BlockRange> superblock);
 
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory);
   void give_up_silent(std::chrono::milliseconds silence);
@@ -96,7 +103,7 @@ class Mirror final {
   void interrupt();
   void abandon();
   // All replicas in sync are equal and nothing is under way: what a holder that lets go can say.
-  bool is_settled() const;
+  bool can_let_go() const;
   Status close();
 
   // --- of a replicated place, by the set's threads
@@ -144,6 +151,7 @@ class Mirror final {
   bool is_written(const Replica& replica) const { return replica.state.load() != ReplicaState::kStale; }
   Targets written() const;
   Replica* first_in_sync(bool connected) const;
+  Replica* to_read() const;  // the one that a read asks
   bool is_confirmed() const { return is_confirmed_for({}); }
   bool is_confirmed_for(std::chrono::milliseconds more) const {
     return (Clock::now() + more).time_since_epoch().count() < confirmed_until_.load();
@@ -165,7 +173,12 @@ class Mirror final {
   Status failure() const;
 
   // mirror_repair.cc
-  Status settle_replica(VolumeClient& source, VolumeClient& target, const BlockSet& blocks);
+  using Stages = std::array<BlockSet, kStages>;
+  Status settle_replica(VolumeClient& source, const Replica& replica, const Stages& stages);
+  Status make_equal(const Stages& stages);
+  Status settle_others(const Replica& source, const Stages& stages);
+  bool has_restarted(const Replica& replica) const;
+  Status clear_rows();
   Status mark(VolumeClient& client, const MapReplica& entry);
   Result<bool> is_its_own(VolumeClient& client, const MapReplica& entry, std::span<const BlockRange> listed) const;
   Status write_all_rows(VolumeClient& client, const std::vector<uint64_t>& rows) const;
@@ -193,6 +206,8 @@ class Mirror final {
   const bool writable_ = true;
   bool partial_ = false;  // some replica in sync was not there from the beginning
   SetId set_{};
+  std::atomic<bool> settled_{true};
+  BlockSet touched_;  // until it is: where replicas may differ
 
   Gate gate_;  // operations are within; closed to change who takes part
   // The same for what looks at replicas from outside of the gate. Behind the gate in order.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "transport/base/check.h"
 #include "transport/base/thread.h"
 #include "transport/volume/mirror.h"
 
@@ -109,6 +110,7 @@ void Mirror::note_diverged(std::span<const Piece> pieces) {
 
 Status Mirror::alloc(BlockRange blocks) {
   if (only_ != nullptr) return only_->alloc(blocks);
+  CHECK(is_settled());
   const Gate::Pass pass(gate_);
   const Targets targets = written();
   std::vector<Status> statuses;
@@ -126,6 +128,7 @@ Status Mirror::alloc(BlockRange blocks) {
 
 Status Mirror::free(BlockRange blocks) {
   if (only_ != nullptr) return only_->free(blocks);
+  CHECK(is_settled());
   const Gate::Pass pass(gate_);
   const ActiveBlocks::Claim claim = active_.hold(blocks);
   const Status status = on_all(
@@ -217,11 +220,10 @@ Status Mirror::read(std::span<const Piece> pieces, const Interruption* by) {
   operations_.fetch_add(1, std::memory_order_relaxed);
   std::vector<Piece> storage;
   for (;;) {
-    Replica* replica = first_in_sync(true);
-    if (replica == nullptr) replica = first_in_sync(false);
+    Replica* const replica = to_read();
     Status status = replica->client->try_read(own_pieces(*replica, pieces, storage));
     // It may have gone this moment, with another to ask.
-    if (!status.ok() && replica->client->is_away() && first_in_sync(true) != nullptr) continue;
+    if (!status.ok() && replica->client->is_away() && to_read() != replica) continue;
     if (!status.ok()) status = replica->client->read(own_pieces(*replica, pieces, storage), by);
     if (status.ok()) {
       if (!is_confirmed()) TRY(await_confirmed(by));
@@ -257,6 +259,7 @@ Status Mirror::write_claimed(const Targets& targets, std::span<const Piece> piec
 
 Status Mirror::write(std::span<const Piece> pieces, Stage stage, const Interruption* by) {
   if (only_ != nullptr) return only_->write(pieces, stage, by);
+  CHECK(is_settled());
   const Gate::Pass pass(gate_);
   operations_.fetch_add(1, std::memory_order_relaxed);
   const ActiveBlocks::Claim claim = TRY(active_.claim(pieces, by));
@@ -269,8 +272,8 @@ Status Mirror::try_read(std::span<const Piece> pieces) {
   if (only_ != nullptr) return only_->try_read(pieces);
   const Gate::Pass pass(gate_);
   operations_.fetch_add(1, std::memory_order_relaxed);
-  Replica* const replica = first_in_sync(true);
-  if (replica == nullptr) return Error(EAGAIN, "no replica is there");
+  Replica* const replica = to_read();
+  if (replica->client->is_away()) return Error(EAGAIN, "no replica is there");
   std::vector<Piece> storage;
   TRY(replica->client->try_read(own_pieces(*replica, pieces, storage)));
   return is_confirmed() ? Status() : Error(EAGAIN, "not confirmed");
@@ -278,6 +281,7 @@ Status Mirror::try_read(std::span<const Piece> pieces) {
 
 Status Mirror::try_write(std::span<const Piece> pieces) {
   if (only_ != nullptr) return only_->try_write(pieces);
+  CHECK(is_settled());
   const Gate::Pass pass(gate_);
   operations_.fetch_add(1, std::memory_order_relaxed);
   const ActiveBlocks::Claim claim = TRY(active_.try_claim(pieces));
@@ -301,6 +305,7 @@ Status Mirror::try_write(std::span<const Piece> pieces) {
 
 Status Mirror::commit(const Interruption* by) {
   if (only_ != nullptr) return only_->commit(by);
+  CHECK(is_settled());
   const Gate::Pass pass(gate_);
   const Targets targets = written();
   std::vector<Status> statuses(targets.size());
@@ -327,11 +332,11 @@ uint64_t Mirror::uncommitted_bytes() const {
   return most;
 }
 
-Status Mirror::commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
-                             std::span<const BlockRange> superblock) {
+Status Mirror::settle(std::span<const BlockRange> data, std::span<const BlockRange> journal,
+                      std::span<const BlockRange> superblock) {
   if (only_ != nullptr) return only_->commit_blocks(data, journal, superblock);
   const Gate::Pass pass(gate_);
-  // Also where no block is suspect: what was allocated there may not be durable, and journals of others refer to it.
+  if (!settled_.load()) return make_equal({BlockSet(data), BlockSet(journal), BlockSet(superblock)});
   return on_all(
       written(), [&](Replica& replica) { return replica.client->commit_blocks(data, journal, superblock); }, nullptr);
 }

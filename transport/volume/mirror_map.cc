@@ -83,6 +83,7 @@ void Mirror::keep_map() {
     }
     if (leaves) take_out(*replica);
   }
+  if (!settled_.load()) return;  // a new boot is a loss
   for (Replica* replica : replicas) {
     if (replica->state.load() != ReplicaState::kInSync || replica->client->is_away()) continue;
     const BootId boot = replica->client->session().boot;

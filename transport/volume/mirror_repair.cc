@@ -104,42 +104,88 @@ Status Mirror::make_alike(VolumeClient& source, VolumeClient& target, BlockSet& 
 
 // --- after the last client
 
-Status Mirror::settle(const SetId& set, bool unclean) {
+Status Mirror::begin(const SetId& set, bool unclean) {
   set_ = set;
   if (!writable_) return {};
-  VolumeClient& source = first();
   const BlockRange first_range = first_block_of(place_);
-  if (!contains_block(TRY(source.list()), first_range.start)) {
-    TRY(source.alloc(first_range));
+  if (!contains_block(TRY(first().list()), first_range.start)) {
+    TRY(first().alloc(first_range));
     unclean = false;  // there was nothing to write to
   }
-  BlockSet touched;
+  if (!unclean) return make_equal({});
   for (Replica* replica : written()) {
-    const auto listed = TRY(replica->client->list());
-    if (!unclean || !contains_block(listed, first_range.start)) continue;
-    touched.insert(TRY(read_rows(*replica->client, place_)));
-    touched.insert(first_range);
+    if (!contains_block(TRY(replica->client->list()), first_range.start)) continue;
+    touched_.insert(TRY(read_rows(*replica->client, place_)));
   }
+  touched_.insert(first_range);
+  settled_ = false;
+  return {};
+}
+
+Status Mirror::make_equal(const Stages& stages) {
+  Replica& source = *first_in_sync(false);
+  // Also where no block is suspect: what was allocated there may not be durable, and journals of others refer to it.
+  TRY(source.client->commit_blocks(stages[0].ranges(), stages[1].ranges(), stages[2].ranges()));
+  if (has_restarted(source)) return Error(EIO, "a brick has restarted while it was read: mount again");
+  TRY(settle_others(source, stages));
+  TRY(clear_rows());
+  touched_.clear();
+  settled_ = true;
+  return {};
+}
+
+// It lacks what the last client had not committed.
+bool Mirror::has_restarted(const Replica& replica) const {
+  return !settled_.load() && replica.client->session().boot != replica.entry.boot;
+}
+
+// One that goes away is left out, as ever, and brought back as a whole. So is one whose brick restarts.
+Status Mirror::settle_others(const Replica& source, const Stages& stages) {
   for (Replica* replica : written()) {
-    VolumeClient& target = *replica->client;
-    if (&target == &source) continue;
-    BlockSet to_copy = touched;
-    TRY(make_alike(source, target, to_copy));
+    if (replica == &source) continue;
+    const Status status = settle_replica(*source.client, *replica, stages);
+    if (status.ok() && has_restarted(*replica)) {
+      take_out(*replica);
+      if (is_written(*replica)) return Error(EIO, "a brick has restarted and cannot be left out: mount again");
+    }
+    if (!status.ok() && is_written(*replica)) return status;
+  }
+  return {};
+}
+
+Status Mirror::settle_replica(VolumeClient& source, const Replica& replica, const Stages& stages) {
+  VolumeClient& target = *replica.client;
+  BlockSet differ = touched_;
+  TRY(make_alike(source, target, differ));
+  const auto copy = [&](const BlockSet& blocks) {
     Status copied;
-    to_copy.for_each(1, [&](BlockRange block) {
+    blocks.for_each(1, [&](BlockRange block) {
       copied = copy_block(source, target, block.start);
       return copied.ok();
     });
-    TRY(copied);
-    if (to_copy.count() > 0) log::info("{}: {} block(s) made as they are elsewhere", replica->name, to_copy.count());
+    return copied;
+  };
+  BlockSet rest = differ;  // that nothing refers to
+  for (const BlockSet& stage : stages) rest.erase(stage);
+  TRY(copy(rest));
+  for (const BlockSet& stage : stages) {
+    TRY(copy(differ.intersection(stage)));
+    TRY(target.commit_blocks(stage.ranges(), {}, {}));
   }
+  if (differ.count() > 0) log::info("{}: {} block(s) made as they are elsewhere", replica.name, differ.count());
+  return {};
+}
+
+// All are equal.
+Status Mirror::clear_rows() {
   for (Replica* replica : written()) {
-    TRY(write_all_rows(*replica->client, std::vector<uint64_t>(kActiveRows)));
-    TRY(mark(*replica->client, replica->entry));
+    Status status = write_all_rows(*replica->client, std::vector<uint64_t>(kActiveRows));
+    if (status.ok()) status = mark(*replica->client, replica->entry);
+    if (status.ok()) status = replica->client->commit();
+    if (!status.ok() && is_written(*replica)) return status;
     MutexLock lock(mutex_);
-    replica->missed_all = false;
+    if (status.ok()) replica->missed_all = false;
   }
-  for (Replica* replica : written()) TRY(replica->client->commit());
   return {};
 }
 
@@ -152,7 +198,7 @@ void Mirror::stop_repair() {
 }
 
 bool Mirror::repair() {
-  if (!writable_ || no_repair_.load()) return false;
+  if (!writable_ || no_repair_.load() || !settled_.load()) return false;
   adopt_map(keeper_->map());
   if (drop_leaving() || repair_diverged()) return true;
   Targets due;
@@ -193,7 +239,9 @@ bool Mirror::repair_diverged() {
   VolumeClient& source = first();
   for (Replica* replica : written()) {
     if (replica->client.get() == &source) continue;
-    const Status copied = copy_block(source, *replica->client, *block);
+    // It is copied as data, whatever it is: what it refers to is durable before.
+    Status copied = replica->client->commit();
+    if (copied.ok()) copied = copy_block(source, *replica->client, *block);
     if (!copied.ok() && copied.code() != ENOENT && is_written(*replica)) return false;
   }
   MutexLock lock(mutex_);

@@ -286,16 +286,30 @@ uint64_t VolumeSet::uncommitted_bytes() const {
   return bytes;
 }
 
-Status VolumeSet::commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
-                                std::span<const BlockRange> superblock) {
-  if (!is_striped()) return members_[0]->commit_blocks(data, journal, superblock);
+bool VolumeSet::is_settled() const {
+  return std::ranges::all_of(members_, [](const auto& member) { return member->is_settled(); });
+}
+
+Status VolumeSet::settle(std::span<const BlockRange> data, std::span<const BlockRange> journal,
+                         std::span<const BlockRange> superblock) {
   // Also where no block is suspect: what was allocated there may not be durable, and the journal refers to it.
   auto parts = by_place(*this, data);
   for (size_t place = 1; place < places(); ++place) {
     parts[place].push_back(first_block_of(place));  // the mark, which list() does not show
-    TRY(members_[place]->commit_blocks(parts[place], {}, {}));
+    TRY(members_[place]->settle(parts[place], {}, {}));
   }
-  return members_[0]->commit_blocks(parts[0], journal, superblock);
+  TRY(members_[0]->settle(parts[0], journal, superblock));
+  return note_made();
+}
+
+// What has no mark from now on has lost its copy.
+Status VolumeSet::note_made() {
+  if (!holds_map_) return {};
+  return keeper_->change([](SetMap& map) {
+    const bool all = std::ranges::all_of(map.places, &MapPlace::made);
+    for (MapPlace& place : map.places) place.made = true;
+    return !all;
+  });
 }
 
 // --- all of it
@@ -327,7 +341,7 @@ Status VolumeSet::close() {
 Status VolumeSet::let_go() {
   if (!holds_map_) return {};
   holds_map_ = false;
-  if (!std::ranges::all_of(members_, [](const auto& member) { return member->is_settled(); })) return {};
+  if (!std::ranges::all_of(members_, [](const auto& member) { return member->can_let_go(); })) return {};
   bool wrote_record = false;
   {
     MutexLock lock(mutex_);

@@ -104,8 +104,12 @@ class VolumeSet final {
 
   Status commit();
   uint64_t uncommitted_bytes() const;
-  Status commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
-                       std::span<const BlockRange> superblock);
+  // Of a replicated set whose last client may have crashed: until settle() nothing may be changed (Mirror::begin()).
+  bool is_settled() const;
+  // Makes durable what the last client has written and perhaps not committed, whole blocks, stage after stage; copies
+  // become equal with it (Mirror::settle()).
+  Status settle(std::span<const BlockRange> data, std::span<const BlockRange> journal,
+                std::span<const BlockRange> superblock);
 
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory);
   void give_up_silent(std::chrono::milliseconds silence);
@@ -125,6 +129,7 @@ class VolumeSet final {
   VolumeSet() = default;
   class Joining;
   class Replicating;
+  Status note_made();
   Status let_go();
   void start_threads();
   void fail_together();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opening a replicated set: every replica that the map calls in sync is opened, which fences its former holder; one
 // change of the map makes this client the holder and leaves out what could not be opened or has lost something; that
-// no other client was faster is seen once more; what the last one left different is made equal.
+// no other client was faster is seen once more. What a crashed one left different is made equal by settle(), when it is
+// known what refers to what.
 //
 // **Which replicas are believed.** A client that let go left all in sync equal. Else those whose brick is in the boot
 // that the map knows have all that was acknowledged, and differ in blocks with rows at most. A durable brick that has
@@ -119,9 +120,9 @@ Status VolumeSet::Replicating::run() {
     set_.members_.push_back(std::make_unique<Mirror>(place, *set_.keeper_, opener(place), std::move(members[place]),
                                                      options_.soft, writable()));
   }
-  for (const auto& member : set_.members_) TRY(member->settle(map_.set, unclean_));
-  if (writable()) TRY(note_made());
+  for (const auto& member : set_.members_) TRY(member->begin(map_.set, unclean_));
   set_.holds_map_ = writable();
+  if (set_.is_settled()) TRY(note_made());
   set_.keeps_record_ = set_.is_striped() && set_.members_[0]->session().durability == Durability::kDurable;
   if (set_.keeps_record_ && lost_tail_) {
     const auto record = TRY(read_commit_record(set_.members_[0]->first(), set_.id_));
@@ -362,11 +363,7 @@ Status VolumeSet::Replicating::claim() {
 }
 
 Status VolumeSet::Replicating::note_made() {
-  const Status noted = set_.keeper_->change([](SetMap& map) {
-    const bool all = std::ranges::all_of(map.places, &MapPlace::made);
-    for (MapPlace& place : map.places) place.made = true;
-    return !all;
-  });
+  const Status noted = set_.note_made();
   const std::string trouble = set_.keeper_->trouble();
   return noted.ok() || trouble.empty() ? noted : refuse(trouble, noted.code());
 }
