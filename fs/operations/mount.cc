@@ -22,6 +22,14 @@
 
 namespace brickfs {
 
+namespace {
+
+std::string name_full(const VolumeSet& volume, Error error) {
+  return error.is(ENOSPC) || error.is(EDQUOT) ? volume.name_full() : "";
+}
+
+}  // namespace
+
 class Filesystem::Mounting {
  public:
   Mounting(Impl& impl, std::string* why) : impl_(impl), volume_(*impl.volume), why_(why), slots_(volume_) {}
@@ -91,7 +99,10 @@ Status Filesystem::Mounting::make_where_none_was() {
   }
   if (!volume_.is_settled()) TRY(volume_.settle(listed_, {}, {}));  // nothing refers to anything yet
   const Status made = make_filesystem(volume_, slots_, listed_);
-  if (!made.ok()) return refuse(made.error(), fmt::format("cannot make a file system: {}", made.error().what()));
+  if (!made.ok()) {
+    return refuse(made.error(),
+                  fmt::format("cannot make a file system: {}{}", made.error().what(), name_full(volume_, made.error())));
+  }
   listed_ = TRY(volume_.list());
   head_ = TRY(read_head(volume_, slots_, listed_));
   return {};
@@ -228,7 +239,10 @@ Result<std::unique_ptr<Filesystem>> Filesystem::mount(std::unique_ptr<VolumeSet>
   why->clear();
   const Status mounted = Mounting(*impl, why).run();
   if (!mounted.ok()) {
-    if (why->empty()) *why = fmt::format("the volume cannot be mounted: {}", mounted.error().what());
+    if (why->empty()) {
+      *why = fmt::format("the volume cannot be mounted: {}{}", mounted.error().what(),
+                         name_full(*impl->volume, mounted.error()));
+    }
     // Nothing was begun that we would have to come back for.
     if (impl->journal == nullptr && !impl->volume->is_away()) static_cast<void>(impl->volume->close());
     return mounted.error();

@@ -120,6 +120,12 @@ TEST(Troubles, LittleRoom) {
   EXPECT_EQ(only(troubles_of(state)), "warning space: the volume is nearly full: 60M of 10G are free");
   state.free_bytes = 0;
   EXPECT_EQ(only(troubles_of(state)), "broken space: the volume is full: writes get ENOSPC");
+  EXPECT_NE(troubles_of(state).front().advice.find("--volume NAME:QUOTA"), std::string::npos);
+  state.source = "tcp://a+b/home";
+  EXPECT_NE(troubles_of(state).front().advice.find("-o grow"), std::string::npos);
+  state.source = "etcd://e/home";
+  state.copies_wanted = 2;
+  EXPECT_NE(troubles_of(state).front().advice.find("brickctl set add etcd://e/home BRICK"), std::string::npos);
   state = well();
   state.capacity_bytes = 100 * kMiB;  // a small volume is not nearly full all its life
   state.free_bytes = 50 * kMiB;

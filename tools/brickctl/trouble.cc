@@ -102,6 +102,20 @@ void add_commit(std::vector<Trouble>& troubles, const MountState& state) {
                       kSlowDiskAdvice});
 }
 
+std::string space_advice(const MountState& state) {
+  if (state.copies_wanted > 0) {
+    return fmt::format(
+        "remove files, or give the set more bricks: brickctl set add {} BRICK; a place more is used from the next mount "
+        "on. Larger bricks help, too: the smallest one of a place decides",
+        state.source);
+  }
+  if (state.source.find('+') != std::string::npos) {
+    return "remove files, or give the set another brick: mount it once with +BRICK behind the others and -o grow";
+  }
+  return "remove files, or give the volume more: its quota (--volume NAME:QUOTA), the store (--size), or "
+         "room on the disk under it";
+}
+
 void add_space(std::vector<Trouble>& troubles, const MountState& state) {
   if (state.capacity_bytes == 0) return;
   const uint64_t little = std::min(kLittleRoom, state.capacity_bytes / kFiftieth);
@@ -112,8 +126,7 @@ void add_space(std::vector<Trouble>& troubles, const MountState& state) {
          full ? std::string("the volume is full: writes get ENOSPC")
               : fmt::format("the volume is nearly full: {} of {} are free", about_size(state.free_bytes),
                             about_size(state.capacity_bytes)),
-         "remove files, or give the volume more: its quota (--volume NAME:QUOTA), the store (--size), or "
-         "room on the disk under it"});
+         space_advice(state)});
   }
   if (state.max_metadata_bytes == 0) return;
   const uint64_t most = state.max_metadata_bytes;

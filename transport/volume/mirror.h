@@ -71,6 +71,8 @@ class Mirror final {
   bool is_replicated() const { return only_ == nullptr; }
   // Those in sync that are there, by their sources: for readers, for whom they stay.
   std::vector<std::pair<std::string, VolumeClient*>> copies() const;
+  // Those whose bricks have room for no other block, by their sources.
+  std::vector<std::string> full_copies();
   // The replica that is asked where any will do.
   VolumeClient& first() const;
 

@@ -174,6 +174,17 @@ Result<BrickStat> Mirror::stat() {
   return *least;
 }
 
+std::vector<std::string> Mirror::full_copies() {
+  std::vector<std::string> full;
+  const Gate::Pass pass(gate_);
+  for (Replica* replica : written()) {
+    if (replica->client->is_away()) continue;
+    const auto stat = replica->client->stat();
+    if (stat.ok() && stat->allocatable_blocks == 0) full.push_back(replica->name);
+  }
+  return full;
+}
+
 void Mirror::map_ahead(BlockRange blocks) {
   if (only_ != nullptr) return only_->map_ahead(blocks);
   const Gate::Pass pass(gate_);

@@ -2,6 +2,8 @@
 // What a set does with the calls of the file system; volume_set_open.cc opens it.
 #include "transport/volume/volume_set.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "transport/base/check.h"
@@ -124,6 +126,17 @@ Result<BrickStat> VolumeSet::stat() {
     all.committed_bytes += one.committed_bytes;
   }
   return all;
+}
+
+std::string VolumeSet::name_full() const {
+  if (!is_striped() && !is_replicated()) return "";
+  std::vector<std::string> names;
+  for (size_t place = 0; place < places(); ++place) {
+    for (const std::string& name : members_[place]->full_copies()) {
+      names.push_back(is_replicated() ? name : names_[place]);
+    }
+  }
+  return names.empty() ? "" : fmt::format(" (full: {})", fmt::join(names, ", "));
 }
 
 void VolumeSet::map_ahead(BlockRange blocks) {

@@ -96,6 +96,8 @@ class VolumeSet final {
   Result<std::vector<BlockRange>> list();
   Result<BrickStat> stat();
   void map_ahead(BlockRange blocks);
+  // Why there is no room, in words: " (full: BRICK, ...)" with the bricks of a set that have none, or nothing.
+  std::string name_full() const;
 
   Status read(std::span<const Piece> pieces, const Interruption* by = nullptr);
   Status write(std::span<const Piece> pieces, Stage stage, const Interruption* by = nullptr);
