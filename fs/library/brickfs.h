@@ -74,7 +74,7 @@ typedef void (*brickfs_log_fn)(void* context, int level, const char* line);
 BRICKFS_API int brickfs_set_log(brickfs_log_fn function, void* context, int level);
 
 /* Both opens take SOURCE as brickfs(8) does: rdma://HOST[:PORT]/VOLUME, tcp://HOST[:PORT]/VOLUME, memory:SIZE,
- * file:PATH[,SIZE]; and options as its -o: a list with commas between, null or "" for none; a value with commas stands
+ * file:PATH[,SIZE]; for files also sets, tcp://A+B/VOLUME and etcd://HOST[:PORT]/VOLUME (docs/sets.md); and options as its -o: a list with commas between, null or "" for none; a value with commas stands
  * in double quotes.
  *
  * - ro, rw: the lease of one of many readers, or (the default) the only one.
@@ -82,6 +82,9 @@ BRICKFS_API int brickfs_set_log(brickfs_log_fn function, void* context, int leve
  * - steal: cut off whoever holds the volume.
  * - durable: refuse a brick whose memory does not survive it (-ENOTSUP).
  * - secret=PATH: the file that has the volume's secret.
+ * - etcd_ca=PATH: files, of etcd://: who has signed etcd's certificates. Asks for TLS.
+ * - etcd_cert=PATH, etcd_key=PATH: the same: what this client shows to etcd, and its key.
+ * - etcd_user=NAME, etcd_password=PATH: the same: a user of etcd, and the file that has the password.
  * - wait=SECONDS: how long to wait for a volume that another holds (4); one whose holder was killed is free at once.
  * - hard, soft, timeo=SECONDS: files: wait for a brick that is away for ever (the default), or for `timeo` (60).
  * - noatime: files: reading leaves the times of reading alone.

@@ -28,7 +28,7 @@ Status mount(const OpenPlan& plan, brickfs_fs& fs, std::string* why) {
   std::unique_ptr<VolumeSet> volume;
   const VolumeOptions options = volume_options(plan, fs);
   const OpenOnce once = [&](SourceFailure& failure) -> Status {
-    volume = TRY(open_source(plan.source, plan.name, {plan.secret, {}}, options, false, failure));
+    volume = TRY(open_source(plan.source, plan.name, {plan.secret, plan.options.etcd}, options, false, failure));
     return {};
   };
   TRY(open_when_free(plan, once, why));

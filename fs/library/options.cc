@@ -19,6 +19,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTryAgain{100};
+constexpr std::string_view kOfEtcd = "etcd_";
 constexpr uint32_t kMostWorkers = 64;
 constexpr uint32_t kMostSeconds = 7 * 24 * 3600;
 
@@ -81,6 +82,11 @@ Result<bool> set_value(Options& options, std::string_view name, std::string_view
   if (name == "secret") {
     if (value.empty()) return Error(EINVAL, "no path");
     options.secret_path = value;
+  } else if (name.starts_with(kOfEtcd)) {
+    std::string* const member = etcd_option(options.etcd, name.substr(kOfEtcd.size()));
+    if (member == nullptr) return false;
+    if (value.empty()) return Error(EINVAL, "no value");
+    *member = value;
   } else if (name == "wait") {
     options.wait = TRY(parse_seconds(value, 0));
   } else if (name == "timeo") {

@@ -14,6 +14,7 @@
 #include "transport/brick/limits.h"
 #include "transport/brick/proof.h"
 #include "transport/brick/source.h"
+#include "transport/etcd/etcd_options.h"
 
 namespace brickfs::library {
 
@@ -24,6 +25,7 @@ struct Options {
   bool require_durable = false;
   bool no_atime = false;
   std::string secret_path;
+  EtcdOptions etcd;
   std::chrono::seconds wait{4};
   std::optional<std::chrono::milliseconds> soft;
   std::chrono::seconds soft_timeout = limits::kSoftTimeout;

@@ -36,12 +36,12 @@ run_etcd() {  # NAME: what start_etcd started last, on the same ports and with w
 etcd_answers() { timeout 5 etcdctl --endpoints "$2://127.0.0.1:$ETCD_PORT" "${ETCDCTL[@]}" endpoint health; }
 kill_etcd() { kill -9 "${ETCD_PID[$1]}"; wait "${ETCD_PID[$1]}" 2>/dev/null || true; }
 
-# start_brick_of_set NAME [BRICKD OPTION]...: or the same again on its port, of BRICK_SIZE. Durable, unless BRICK_KIND[NAME] is volatile.
+# start_brick_of_set NAME [BRICKD OPTION]...: or the same again on its port, of BRICK_SIZE, at BRICK_LISTEN (tcp://127.0.0.1). Durable, unless BRICK_KIND[NAME] is volatile.
 start_brick_of_set() {
   local name=$1 store=(); shift
   [ "${BRICK_KIND[$name]:-durable}" = volatile ] || store=(--file "$WORK/$name.store" --size "$BRICK_SIZE")
   rm -f "$WORK/$name.port"
-  "$BRICKD" --listen "tcp://127.0.0.1:${BRICK_PORT[$name]:-0}" --port-file "$WORK/$name.port" --memory "$BRICK_SIZE" "${store[@]}" \
+  "$BRICKD" --listen "${BRICK_LISTEN:-tcp://127.0.0.1}:${BRICK_PORT[$name]:-0}" --port-file "$WORK/$name.port" --memory "$BRICK_SIZE" "${store[@]}" \
     --foreground "$@" 2>>"$WORK/brickd-$name.log" &
   BRICK_PID[$name]=$!
   BACKGROUND_PIDS+=("$!")
