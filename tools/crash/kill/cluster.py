@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from cluster_world import Cluster
@@ -22,7 +23,7 @@ from world import PATIENCE, Failure, wait_for
 
 SKIPPED = 77
 OTHER_LOADS = [name for name in LOADS if name != "records"]
-ASKED_SECONDS = {"kill-brick": 3, "wipe-brick": 3, "stop-brick": 12, "cut-brick": 12}  # of the longest wait of an operation
+ASKED_SECONDS = {"kill-brick": 3, "wipe-brick": 3, "stop-brick": 12, "cut-brick": 12}  # of the longest wait of an operation, where the machine has time
 GOES_ON_WITHIN = 60
 
 
@@ -60,6 +61,26 @@ class Records:
         return max((float(end) - float(began), what) for began, end, what in (line.split() for line in stalls.read_text().splitlines()))
 
 
+class Crowd:
+    """How many threads want each processor of this machine, on the average while it is watched; at least 1: then none waits for another."""
+
+    def __init__(self):
+        self.over = threading.Event()
+        self.seen = []
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+        self.thread.start()
+
+    def watch(self):
+        while not self.over.wait(0.1):
+            running = next(line for line in pathlib.Path("/proc/stat").read_text().splitlines() if line.startswith("procs_running"))
+            self.seen.append(int(running.split()[1]))
+
+    def end(self):
+        self.over.set()
+        self.thread.join()
+        return max(1.0, sum(self.seen) / max(1, len(self.seen)) / os.cpu_count())
+
+
 class Round:
     """Some faults under load, and what is found when all is healed."""
 
@@ -77,6 +98,8 @@ class Round:
         self.said = []  # faults that have happened
         self.names = []
         self.seconds = 0.0
+        self.crowd = 1.0
+        self.stall_limit = arguments.stall_limit
 
     def text(self):
         return f"{', '.join(self.said) or 'nothing'} under {' and '.join(load.name for load in self.loads)}"
@@ -90,8 +113,12 @@ class Round:
         self.cluster.calm()
         for load in self.loads:
             load.start(self.cluster.mount)
+        crowd = Crowd()
         time.sleep(self.random.uniform(1, 2))
-        self.play()
+        try:
+            self.play()
+        finally:
+            self.crowd = crowd.end()
         if self.cluster.client_died:
             self.recover()
         else:
@@ -141,8 +168,18 @@ class Round:
             load.must_run()
         self.records.end_well()
         self.seconds = time.monotonic() - self.began
+        self.must_not_stall()
         for load in self.loads[1:]:
             load.end()
+
+    def must_not_stall(self):
+        stall = self.stall()
+        if stall is None or not self.stall_limit:
+            return
+        name, seconds, call = stall
+        limit = ASKED_SECONDS[name] * self.crowd * self.stall_limit
+        if seconds > limit:
+            raise Failure(f"{name}: a call ({call}) waited {seconds:.1f} s, longer than {limit:.1f} s ({self.crowd:.1f} threads for each processor)")
 
     def recover(self):
         for load in self.loads:
@@ -165,7 +202,6 @@ class Kept:
     """Files that nobody writes any more: what a copy that comes back takes long to get."""
 
     def __init__(self, cluster, seed, megabytes):
-        self.cluster = cluster
         self.sums = {}
         bytes_of = random.Random(seed)
         (cluster.mount.point / "kept").mkdir()
@@ -177,22 +213,43 @@ class Kept:
                 file.flush()
                 os.fsync(file.fileno())
 
-    def verify(self):
+    def verify(self, mount):
         for number, digest in self.sums.items():
-            if hashlib.sha256((self.cluster.mount.point / "kept" / str(number)).read_bytes()).digest() != digest:
+            if hashlib.sha256((mount.point / "kept" / str(number)).read_bytes()).digest() != digest:
                 raise Failure(f"kept/{number} has other bytes")
 
 
-def audit(cluster, rounds, kept):
-    """Nobody has the volume: its copies are equal, and what is on it is sound; another mount finds what was synced."""
+def read_beside(cluster, rounds, kept, random):
+    """Two readers find all of it, also when a brick dies under them."""
+    mounts = cluster.readers()
+    victim = random.choice(cluster.bricks)
+    if random.random() < 0.5 and cluster.may_lose(victim):
+        victim.kill()
+    for mount in mounts:
+        kept.verify(mount)
+        for one in rounds:
+            one.records.load.verify(mount, "crash", " for a reader")
+    for mount in mounts:
+        mount.unmount()
+    victim.start()
+    cluster.forget_ended()
+
+
+def audit(cluster, rounds, kept, random):
+    """Nobody has the volume: its copies are equal, and what is on it is sound; readers, and then another mount, find what was synced."""
     cluster.mount.unmount()
     if not cluster.is_well():
         raise Failure(f"after the unmount the set is not well: {cluster.brickctl('set', 'status', cluster.source).stdout.splitlines()[-1:]}")
     cluster.compare()
     cluster.check()
     cluster.empty_spares()
+    cluster.calm()
+    if random.random() < 0.5:
+        read_beside(cluster, rounds, kept, random)
+    cluster.choose_mount(random)
     cluster.mount = cluster.new_mount()
-    kept.verify()
+    cluster.await_well()
+    kept.verify(cluster.mount)
     for one in rounds:
         for load in one.loads:
             load.verify(cluster.mount, "crash", " after another mount")
@@ -206,6 +263,7 @@ class Summary:
         self.faults = collections.Counter()
         self.loads = collections.Counter()
         self.stalls = collections.defaultdict(list)
+        self.crowds = []
         self.failures = []
         self.calls = 0
         self.seconds = 0.0
@@ -219,6 +277,7 @@ class Summary:
         stall = one.stall()
         if stall:
             self.stalls[stall[0]].append(stall[1:])
+            self.crowds.append(one.crowd)
 
     def text(self, arguments):
         lines = [f"# brickfs-crash cluster, seed {arguments.seed}", "", self.line(), "", "| fault | times | rounds with it alone | longest wait | asked |",
@@ -228,6 +287,8 @@ class Summary:
             longest = max(stalls, default=None)
             lines.append(f"| {name} | {count} | {len(stalls) or ''} | {f'{longest[0]:.1f} s ({longest[1]})' if longest else ''} | "
                          f"{f'{ASKED_SECONDS[name]} s' if name in ASKED_SECONDS else ''} |")
+        if self.crowds:
+            lines += ["", f"In rounds with one fault alone {min(self.crowds):.1f} to {max(self.crowds):.1f} threads wanted each processor."]
         lines += ["", "| load | rounds |", "|---|---|"] + [f"| {name} | {count} |" for name, count in sorted(self.loads.items())]
         for number, what, case in self.failures:
             lines += ["", f"Round {number} FAILED: {what}", f"  saved in {case}", f"  again: {again(arguments, number)}"]
@@ -242,7 +303,8 @@ class Summary:
 def again(arguments, number):
     words = ["brickfs-crash", "cluster", "--seed", arguments.seed, "--first", number, "--rounds", 1, "--bricks", arguments.bricks,
              "--copies", arguments.copies, "--etcd", arguments.etcd, "--durable" if arguments.durable else "--volatile",
-             "--spares", arguments.spares, "--filled", arguments.filled, "--size", arguments.size, "--most", arguments.most]
+             "--spares", arguments.spares, "--filled", arguments.filled, "--size", arguments.size, "--most", arguments.most,
+             "--stall-limit", arguments.stall_limit]
     if len(arguments.faults) < len(FAULTS):
         words += ["--faults", ",".join(arguments.faults)]
     if len(arguments.loads) < len(LOADS):
@@ -256,13 +318,14 @@ def play(arguments, summary, first):
     with tempfile.TemporaryDirectory(prefix=f"brickfs-cluster.{os.getpid()}.") as work:
         cluster = Cluster(arguments, work)
         try:
+            cluster.choose_mount(random.Random(f"{arguments.seed}/{first}/audit"))
             cluster.start()
             kept = Kept(cluster, arguments.seed, arguments.filled)
             unaudited = []
             while not is_done(arguments, summary, number) or unaudited:
                 try:
                     if is_done(arguments, summary, number) or len(unaudited) == arguments.compare_every:
-                        audit(cluster, unaudited, kept)
+                        audit(cluster, unaudited, kept, random.Random(f"{arguments.seed}/{number}/audit"))
                         for one in unaudited:
                             one.clear()
                         unaudited = []
@@ -274,19 +337,12 @@ def play(arguments, summary, first):
                     unaudited.append(turn)
                     turn.run()
                     summary.note(turn)
-                    tell(turn)
                 except (Failure, OSError, subprocess.SubprocessError) as failure:
                     fail(arguments, summary, cluster, turn, failure)
                     break
         finally:
             cluster.leave()
     return number
-
-
-def tell(turn):
-    stall = turn.stall()
-    if stall and stall[1] > ASKED_SECONDS[stall[0]]:
-        print(f"  a call ({stall[2]}) waited {stall[1]:.1f} s, longer than is asked for", flush=True)
 
 
 def fail(arguments, summary, cluster, turn, failure):
@@ -314,7 +370,7 @@ def parse():
     parser.add_argument("--first", type=int, default=1, help="number of the first round")
     parser.add_argument("--failures", type=int, default=3, help="ends after so many")
     parser.add_argument("--bricks", type=int, default=3, help="(3)")
-    parser.add_argument("--spares", type=int, default=1, help="bricks that may replace one of them (1)")
+    parser.add_argument("--spares", type=int, default=2, help="bricks that may replace one of them, or join them (2)")
     parser.add_argument("--copies", type=int, default=2, help="of each place (2)")
     parser.add_argument("--etcd", type=int, default=3, help="members (3)")
     kind = parser.add_mutually_exclusive_group()
@@ -325,6 +381,8 @@ def parse():
     parser.add_argument("--most", type=int, default=4, help="faults in a round at most, that may overlap (4)")
     parser.add_argument("--compare-every", type=int, default=1, help="unmounts, compares the copies, checks, and mounts after so many rounds (1)")
     parser.add_argument("--lose-all", action="store_true", help="also the last copy: then failures are expected")
+    parser.add_argument("--stall-limit", type=float, default=1, metavar="FACTOR", help="a round with one fault fails if a call waits longer than is asked "
+                        "for, times this, times the threads that want each processor; 0: it does not (1)")
     parser.add_argument("--size", default="512M", help="of each brick")
     parser.add_argument("--filled", type=int, default=48, help="megabytes of files that nobody writes (48)")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("brickfs-crash-cluster"), help="for the summary and the failed cases")

@@ -12,6 +12,7 @@ from network import Network
 from world import PATIENCE, Failure, Mount, Scene, wait_for
 
 WITNESS_BYTES = 4096
+VOLUMES = 8  # of each brick, one for each copy that may come to it
 IN_SYNC_WITHIN = 180  # seconds, once everything is healed
 
 
@@ -26,12 +27,13 @@ class Cluster(Scene):
         self.watcher = self.network.add("watcher")
         self.clients = [self.network.add("client"), self.network.add("other")]  # the first one mounts
         self.etcds = [Etcd(self, self.network.add(f"etcd{i + 1}")) for i in range(arguments.etcd)]
-        volumes = ["default"] + [f"default.{i}" for i in range(2, arguments.copies + 1)] if arguments.bricks > arguments.copies else ["default"]
+        volumes = ["default"] + [f"default.{i}" for i in range(2, VOLUMES + 1)]
         self.first_bricks = arguments.bricks  # that the set is made of; the others are empty, until they replace one
         self.bricks = [Brick(self, self.network.add(f"brick{i + 1}"), arguments.durable, volumes) for i in range(arguments.bricks + arguments.spares)]
-        self.source = "etcd://" + ",".join(f"{one.node.address}:{ETCD_PORT}" for one in self.etcds) + "/default"
+        self.source = self.source_by(self.etcds)
         self.tool_prefix = self.watcher.prefix()
         self.mount = None
+        self.soft = False
         self.calm()
 
     # --- from the beginning to the end
@@ -76,7 +78,26 @@ class Cluster(Scene):
 
     def new_mount(self, *options, wait=True):
         self.prefix = self.clients[0].prefix()
-        return Mount(self, f"mnt{self.mounted}", (("durable",) if self.durable else ()) + options, wait)
+        own = (("durable",) if self.durable else ()) + (("soft", f"timeo={PATIENCE}") if self.soft else ())
+        return Mount(self, f"mnt{self.mounted}", own + options, wait)
+
+    def choose_mount(self, random):
+        """One mount of four is soft: nothing that is healed in time may fail there, either."""
+        self.soft = random.random() < 0.25
+
+    def readers(self):
+        """Of a set that nobody has: clients that read it side by side. Of one that names the same endpoint a second one would be the mount once more."""
+        mounts = []
+        for turn, node in enumerate(self.clients[:len(self.etcds)]):
+            self.prefix = node.prefix()
+            self.source = self.source_by([self.etcds[turn]])
+            mounts.append(Mount(self, f"mnt{self.mounted}", ("ro",)))
+        self.source = self.source_by(self.etcds)
+        return mounts
+
+    @staticmethod
+    def source_by(etcds):
+        return "etcd://" + ",".join(f"{one.node.address}:{ETCD_PORT}" for one in etcds) + "/default"
 
     def kill_client(self):
         self.client_died = True
@@ -128,9 +149,9 @@ class Cluster(Scene):
             brick.wipe()
             brick.start()
 
-    def replace(self, old, new):
+    def change(self, what, *bricks):
         """Whether it is in the map now: the client does it."""
-        return self.brickctl("set", "replace", self.source, old.url, new.url, "--no-wait").returncode == 0
+        return self.brickctl("set", what, self.source, *(brick.url for brick in bricks), "--no-wait").returncode == 0
 
     def await_well(self):
         wait_for(self.is_well, IN_SYNC_WITHIN, "the return of all copies")

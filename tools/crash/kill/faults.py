@@ -180,7 +180,32 @@ def replace_brick(cluster, random):
         return
     old = random.choice([one for one in cluster.bricks if one not in spares])
     new = random.choice(spares)
-    yield f"{old.name} by {new.name}" if cluster.replace(old, new) else None
+    yield f"{old.name} by {new.name}" if cluster.change("replace", old, new) else None
+
+
+def drain_brick(cluster, random):
+    """The other bricks of the set get what it has."""
+    spares = cluster.spares() if cluster.mount.serves() else None
+    used = [one for one in cluster.bricks if spares is not None and one not in spares]
+    if len(used) <= cluster.copies:
+        yield None
+        return
+    brick = random.choice(used)
+    yield brick.name if cluster.change("drain", brick) else None
+
+
+def add_brick(cluster, random):
+    """A place more, from the next mount on. One spare brick is left, for others to be replaced by."""
+    spares = cluster.spares() if cluster.mount.serves() else None
+    if not spares or len(spares) < 2:
+        yield None
+        return
+    brick = random.choice(spares)
+    yield brick.name if cluster.change("add", brick) else None
+
+
+def rebalance(cluster, _):
+    yield "" if cluster.mount.serves() and cluster.change("rebalance") else None
 
 
 # --- clients
@@ -254,14 +279,18 @@ def split(cluster, random):
     cluster.write_witness("before")
     apart = disturb(cluster, random.choice(cluster.bricks))
     others = [one.node for one in cluster.bricks + cluster.etcds if one is not apart]
+    is_stopped = random.random() < 0.5
+    if is_stopped:  # it does not notice in time that it hears from nobody else
+        cluster.mount.signal(signal.SIGSTOP)
     here, _ = cut(cluster, [cluster.clients[0]], others, random)
     there, _ = cut(cluster, [cluster.clients[1]], [apart.node], random)
     former = cluster.take_over()
     cluster.ensure_mounted()
     cluster.write_witness("after")
+    cluster.resume_client(former)
     if cluster.read_witness(former) == "before":
         raise Failure("a client that has lost the volume reads what another one has changed")
-    yield f"{apart.name} with the former client"
+    yield f"{apart.name} with the former client{', stopped' if is_stopped else ''}"
     heal(cluster, here + there)
     cluster.pause(random.uniform(0, 1))
     cluster.kill_former(former)
@@ -274,6 +303,9 @@ FAULTS = {
     "wipe-brick": (wipe_brick, 4, 2),
     "stop-brick": (stop_brick, 15, 4),
     "replace-brick": (replace_brick, 1, 2),
+    "drain-brick": (drain_brick, 1, 1),
+    "add-brick": (add_brick, 1, 1),
+    "rebalance": (rebalance, 1, 1),
     "kill-all": (kill_all, 2, 1),
     "cut-brick": (cut_brick, 12, 4),
     "cut-etcd": (cut_etcd, 10, 2),
