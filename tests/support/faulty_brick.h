@@ -57,7 +57,8 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
   void lose(const std::function<void()>& behind = nullptr);
   void refuse(bool refuse) { refusing_ = refuse; }
   void fence() { fenced_ = true; }
-  // Of the brick nothing is known any more since some time, though it seems to be well: as for a client that was stopped.
+  // Of the brick nothing is known any more since some time, though it seems to be well: as for a client that was
+  // stopped.
   void stop_knowing(std::optional<std::chrono::steady_clock::time_point> since) {
     MutexLock state(mutex_);
     known_at_ = since;

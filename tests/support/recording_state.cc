@@ -42,7 +42,7 @@ void commit_in(BrickState& state, const BrickEvent& commit) {
 
 // What decides about a mount.
 uint64_t digest_of(const SetMap& map) {
-  uint64_t digest = map.generation * 2 + (map.tail_lost ? 1 : 0);
+  uint64_t digest = map.generation * 4 + (map.tail_lost ? 1 : 0) + (map.lease_wait ? 2 : 0);
   if (map.holder) digest = (digest * 31 + map.holder->epoch) * 2 + (map.holder->let_go ? 1 : 0);
   for (const MapPlace& place : map.places) {
     for (const MapReplica& replica : place.replicas) {

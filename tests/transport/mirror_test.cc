@@ -397,7 +397,8 @@ TEST_F(Replicas, ReadersGoOnAsLongAsTheMapIsWhatItWas) {
   EXPECT_EQ(read(*set, raw(kData.start), 4096).code(), EIO);
 }
 
-// Its bricks seem to be well, and it has not heard from one of them for longer than a lease: another may have the volume.
+// Its bricks seem to be well, and it has not heard from one of them for longer than a lease: another may have the
+// volume.
 TEST_F(Replicas, AClientThatWasStoppedReadsWhenItHasAskedAgain) {
   start(2, 2, 0);
   soft_ = milliseconds(500);
@@ -410,6 +411,44 @@ TEST_F(Replicas, AClientThatWasStoppedReadsWhenItHasAskedAgain) {
   EXPECT_EQ(read(*set, raw(kData.start), 4096).code(), EIO);
   brick('b').faults().stop_knowing(std::nullopt);
   EXPECT_TRUE(comes_true([&] { return read(*set, raw(kData.start), 4096).ok(); }));
+}
+
+// A mount leaves a replica out, which a client before it may be reading, and dies before it has waited for that.
+TEST_F(Replicas, WhatAMountThatDiedWasToWaitForTheNextWaitsFor) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  set.reset();
+  SetMap map = map_->get()->map;
+  set_state(map.places[0].replicas[1], ReplicaState::kStale, ++map.generation);
+  map.holder = MapHolder{ClientId{8}, "died", map.generation, false};
+  map.lease_wait = true;
+  map_->restore(map);
+  const auto began = std::chrono::steady_clock::now();
+  set = open(9);
+  ASSERT_NE(set, nullptr);
+  EXPECT_GE(std::chrono::steady_clock::now() - began, limits::kLease);
+  EXPECT_FALSE(map_->get()->map.lease_wait);
+}
+
+// Nobody has to wait after one that has waited.
+TEST_F(Replicas, AMountThatLeavesAReplicaOutWaitsOnce) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  set.reset();
+  brick('b').faults().refuse(true);
+  set = open(8);
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(entry(1).state, ReplicaState::kStale);
+  EXPECT_FALSE(map_->get()->map.lease_wait);
+  set.reset();
+  const auto began = std::chrono::steady_clock::now();
+  set = open(9);
+  ASSERT_NE(set, nullptr);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, limits::kLease / 2);
 }
 
 TEST_F(Replicas, AReaderNeedsAllThatAHolderMayBeWritingTo) {

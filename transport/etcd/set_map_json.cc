@@ -151,6 +151,7 @@ SetMap read_map(Reader& reader, const MapJson& json) {
   map.generation = reader.number(json, "generation", limits::kGeneration);
   map.wanted = reader.number(json, "wanted", limits::kReplicas);
   if (json.contains("tail_lost")) map.tail_lost = reader.flag(json, "tail_lost");
+  if (json.contains("lease_wait")) map.lease_wait = reader.flag(json, "lease_wait");
   if (json.contains("holder") && !json["holder"].is_null())
     map.holder = read_holder(reader, reader.object(json["holder"], "holder"));
   for (const MapJson& one : reader.list(json, "places", limits::kBricksPerSet)) {
@@ -176,10 +177,14 @@ std::string format_map(const SetMap& map) {
     for (const MapReplica& replica : place.replicas) replicas.push_back(to_json(replica));
     places.push_back({{"made", place.made}, {"replicas", replicas}});
   }
-  const MapJson json = {
-      {"format", kMapFormat}, {"set", format_id(map.set)},  {"generation", map.generation},
-      {"wanted", map.wanted}, {"tail_lost", map.tail_lost}, {"holder", map.holder ? to_json(*map.holder) : MapJson()},
-      {"places", places}};
+  const MapJson json = {{"format", kMapFormat},
+                        {"set", format_id(map.set)},
+                        {"generation", map.generation},
+                        {"wanted", map.wanted},
+                        {"tail_lost", map.tail_lost},
+                        {"lease_wait", map.lease_wait},
+                        {"holder", map.holder ? to_json(*map.holder) : MapJson()},
+                        {"places", places}};
   return json.dump(1, ' ', false, MapJson::error_handler_t::replace);
 }
 

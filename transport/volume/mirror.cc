@@ -15,8 +15,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A lease lasts limits::kLease from when the brick has heard of us: not before what it has answered was sent. From now on
-// for half of that at most, since those who are asked seldom are.
+// A lease lasts limits::kLease from when the brick has heard of us: not before what it has answered was sent. From now
+// on for half of that at most, since those who are asked seldom are.
 constexpr milliseconds kConfirmedFor = limits::kLease / 2;
 constexpr milliseconds kKnownFor = limits::kLease - milliseconds(1'000);
 static_assert(kConfirmedFor + limits::kKeepAlive + milliseconds(1'500) < kKnownFor);

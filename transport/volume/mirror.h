@@ -56,9 +56,9 @@ class Mirror final {
          std::optional<std::chrono::milliseconds> soft, bool writable);
   ~Mirror();
 
-  // Before anything else. `unclean`: the last client may have crashed. Then replicas may differ in blocks with rows, and
-  // in the lists of blocks, and all is read from the first one until settle(). Nothing may be changed before that; the
-  // first one is waited for, and stays.
+  // Before anything else. `unclean`: the last client may have crashed. Then replicas may differ in blocks with rows,
+  // and in the lists of blocks, and all is read from the first one until settle(). Nothing may be changed before that;
+  // the first one is waited for, and stays.
   Status begin(const SetId& set, bool unclean);
   bool is_settled() const { return settled_.load(); }
   // Makes durable what the last client has written and perhaps not committed, whole blocks, stage after stage; replicas

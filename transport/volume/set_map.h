@@ -58,6 +58,8 @@ struct SetMap {
   uint64_t wanted = 0;      // replicas of each place
   // Some place has lost what was not committed, and the volume's journal still says more than its commit record.
   bool tail_lost = false;
+  // A mount left a replica out that a client before it may still read, and has not waited yet until no such client can.
+  bool lease_wait = false;
   std::optional<MapHolder> holder;
   std::vector<MapPlace> places;
 

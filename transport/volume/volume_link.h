@@ -105,7 +105,7 @@ class VolumeLink {
   void give_up_outage();
 
   Session session() const;
-  LinkState state(Asking asking) const;               // does not wait
+  LinkState state(Asking asking) const;  // does not wait
   // Brick::known_at().
   std::chrono::steady_clock::time_point known_at() const { return brick_->known_at(); }
   bool is_away() const { return gate_.load() == 0; }  // no session to enter now

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "transport/base/log.h"
 #include "transport/brick/source.h"
@@ -120,7 +121,12 @@ Status VolumeSet::Replicating::run() {
     set_.members_.push_back(std::make_unique<Mirror>(place, *set_.keeper_, opener(place), std::move(members[place]),
                                                      options_.soft, writable()));
   }
-  for (const auto& member : set_.members_) TRY(member->begin(map_.set, unclean_));
+  for (const auto& member : set_.members_) {
+    const Status begun = member->begin(map_.set, unclean_);
+    const bool full = begun.code() == ENOSPC || begun.code() == EDQUOT;
+    if (full) return refuse(begun.error().what() + set_.name_full(), begun.code());
+    TRY(begun);
+  }
   set_.holds_map_ = writable();
   if (set_.is_settled()) TRY(note_made());
   set_.keeps_record_ = set_.is_striped() && set_.members_[0]->session().durability == Durability::kDurable;
@@ -335,6 +341,7 @@ Status VolumeSet::Replicating::choose_at(size_t place) {
 Status VolumeSet::Replicating::claim() {
   const MapHolder holder{options_.open.client, options_.open.client_name, 0, false};
   std::vector<std::string> names;
+  bool waits = map_.lease_wait;  // whoever was to wait has died
   const Status claimed = set_.keeper_->claim(holder, [&](SetMap& map) {
     // The boots become the present ones here: whoever comes after a crash of this client would not know it from them.
     map.tail_lost = lost_tail_;
@@ -350,16 +357,19 @@ Status VolumeSet::Replicating::claim() {
         candidate.entry = entry;
       }
     }
+    // Also after one that let go: readers.
+    if (!names.empty() && map_.holder && map_.holder->client != options_.open.client) waits = true;
+    map.lease_wait = waits;
   });
   if (claimed.code() == EAGAIN) return refuse("the map of the volume is changing: try again", EBUSY);
   if (!claimed.ok()) return refuse(set_.keeper_->trouble(), claimed.code());
   for (const std::string& name : names)
     log::warn("{} is left out until it is back: the volume goes on without that copy", name);
-  // Also after one that let go: readers.
-  if (names.empty() || !map_.holder || map_.holder->client == options_.open.client) return {};
-  log::info("waiting until no former client can be reading from it");
+  if (!waits) return {};
+  log::info("waiting until no former client can be reading from what was left out");
   std::this_thread::sleep_until(fenced_at_ + limits::kLease);
-  return {};
+  const Status waited = set_.keeper_->change([](SetMap& map) { return std::exchange(map.lease_wait, false); });
+  return waited.ok() ? waited : refuse(set_.keeper_->trouble(), waited.code());
 }
 
 Status VolumeSet::Replicating::note_made() {
