@@ -74,8 +74,8 @@ typedef void (*brickfs_log_fn)(void* context, int level, const char* line);
 BRICKFS_API int brickfs_set_log(brickfs_log_fn function, void* context, int level);
 
 /* Both opens take SOURCE as brickfs(8) does: rdma://HOST[:PORT]/VOLUME, tcp://HOST[:PORT]/VOLUME, memory:SIZE,
- * file:PATH[,SIZE]; for files also sets, tcp://A+B/VOLUME and etcd://HOST[:PORT]/VOLUME (docs/sets.md); and options as its -o: a list with commas between, null or "" for none; a value with commas stands
- * in double quotes.
+ * file:PATH[,SIZE]; for files also sets, tcp://A+B/VOLUME and etcd://HOST[:PORT]/VOLUME (docs/sets.md); and options as
+ * its -o: a list with commas between, null or "" for none; a value with commas stands in double quotes.
  *
  * - ro, rw: the lease of one of many readers, or (the default) the only one.
  * - follow: blocks: no lease. Reads beside whoever writes, and takes part in notifications.

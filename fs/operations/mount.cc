@@ -100,8 +100,8 @@ Status Filesystem::Mounting::make_where_none_was() {
   if (!volume_.is_settled()) TRY(volume_.settle(listed_, {}, {}));  // nothing refers to anything yet
   const Status made = make_filesystem(volume_, slots_, listed_);
   if (!made.ok()) {
-    return refuse(made.error(),
-                  fmt::format("cannot make a file system: {}{}", made.error().what(), name_full(volume_, made.error())));
+    return refuse(made.error(), fmt::format("cannot make a file system: {}{}", made.error().what(),
+                                            name_full(volume_, made.error())));
   }
   listed_ = TRY(volume_.list());
   head_ = TRY(read_head(volume_, slots_, listed_));

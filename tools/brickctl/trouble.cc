@@ -105,7 +105,8 @@ void add_commit(std::vector<Trouble>& troubles, const MountState& state) {
 std::string space_advice(const MountState& state) {
   if (state.copies_wanted > 0) {
     return fmt::format(
-        "remove files, or give the set more bricks: brickctl set add {} BRICK; a place more is used from the next mount "
+        "remove files, or give the set more bricks: brickctl set add {} BRICK; a place more is used from the next "
+        "mount "
         "on. Larger bricks help, too: the smallest one of a place decides",
         state.source);
   }
@@ -121,12 +122,11 @@ void add_space(std::vector<Trouble>& troubles, const MountState& state) {
   const uint64_t little = std::min(kLittleRoom, state.capacity_bytes / kFiftieth);
   if (state.free_bytes < little) {
     const bool full = state.free_bytes == 0;
-    troubles.push_back(
-        {full ? Severity::kBroken : Severity::kWarning, "space",
-         full ? std::string("the volume is full: writes get ENOSPC")
-              : fmt::format("the volume is nearly full: {} of {} are free", about_size(state.free_bytes),
-                            about_size(state.capacity_bytes)),
-         space_advice(state)});
+    troubles.push_back({full ? Severity::kBroken : Severity::kWarning, "space",
+                        full ? std::string("the volume is full: writes get ENOSPC")
+                             : fmt::format("the volume is nearly full: {} of {} are free", about_size(state.free_bytes),
+                                           about_size(state.capacity_bytes)),
+                        space_advice(state)});
   }
   if (state.max_metadata_bytes == 0) return;
   const uint64_t most = state.max_metadata_bytes;
