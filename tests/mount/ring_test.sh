@@ -77,6 +77,25 @@ within 10 holdings_are "$pid" "$before" || die "killed programs leave something 
 kill -0 "$worker" || die "another program was harmed: $(cat "$WORK/worker.log")"
 kill "$worker"; wait "$worker" 2>/dev/null || true
 
+if [ "$kind" = tcp ]; then
+  say "a brick that is away"
+  for place in 1 2; do
+    "$programs/ring_load" work "$MNT/file" "$place" 0 2>"$WORK/worker.log" &
+    BACKGROUND_PIDS+=($!)
+    [ "$place" = 2 ] || victim=$!
+  done
+  worker=$!
+  sleep 0.3
+  kill_brickd
+  sleep 0.3
+  kill -9 "$victim"
+  within 5 test ! -d "/proc/$victim/fd" || die "a program that waits for the brick cannot be killed"
+  restart_brickd
+  sleep 1
+  kill -0 "$worker" || die "a brick that was away harms a program: $(cat "$WORK/worker.log")"
+  kill "$worker"; wait "$worker" "$victim" 2>/dev/null || true
+fi
+
 say "a mount that becomes read-only"
 mkfifo "$WORK/line"
 "$programs/ring_load" write "$MNT/file" <"$WORK/line" >"$WORK/told" 2>"$WORK/ring_load.log" &
