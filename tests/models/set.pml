@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A volume with copies, for spin: one place, one block `d` and a journal `j` that shows values of it, on N bricks; two
+ * clients that take the volume over from each other; the map, with compare-and-set; links that break and come back;
+ * bricks that lose their memory; replicas that are left out and come back. docs/recovery.md, "Copies", has the rules; tests/models/check
+ * runs this, and takes the rules out one by one.
+ *
+ * Values only grow. What must hold:
+ *   - nobody reads less than was read, or acknowledged as written, before; after a place has lost its uncommitted tail,
+ *     not less than a commit had covered;
+ *   - whoever serves has no replica in sync whose journal shows what is not there.
+ *
+ * Time is a bit, lease[c]: client c may still trust what it heard of its bricks. Who waits for a lease's time takes it. */
+#ifndef N
+#define N 2
+#endif
+#ifndef TAKES
+#define TAKES 3
+#endif
+#ifndef WRITES
+#define WRITES 2
+#endif
+#ifndef CRASHES
+#define CRASHES 1
+#endif
+#ifndef FLIPS
+#define FLIPS 1
+#endif
+#define NOBODY 2
+#define BIT(i) (1 << (i))
+#define HAS(set, i) (((set) & BIT(i)) != 0)
+#define ALL (BIT(N) - 1)
+
+/* A brick: whose session it serves, its boot, its memory, its store. */
+typedef Brick { byte owner = NOBODY; byte session; byte boot; byte d; byte j; bit row; byte stored_d; byte stored_j };
+Brick brick[N];
+bit down[2 * N];      /* links, client * N + brick */
+/* The map. */
+byte version, holder = NOBODY, insync = ALL, known[N];
+bit waiting, tail_lost;
+bit lease[2];
+/* What the world knows. */
+byte next, seen, committed;
+byte takes, writes, crashes, flips, joins, losses;
+
+active proctype World() {
+  byte k;
+  do
+  :: atomic { flips < FLIPS -> select(k : 0 .. (2 * N - 1)); down[k] = !down[k]; flips++; k = 0 }
+  :: atomic { crashes < CRASHES ->        /* a brick loses its memory */
+       select(k : 0 .. (N - 1));
+       brick[k].d = brick[k].stored_d; brick[k].j = brick[k].stored_j; brick[k].row = 0; brick[k].boot++;
+       crashes++; k = 0 }
+  :: break
+  od
+}
+
+/* Whether a call of this client's session reaches brick i, and is let in; whether that is in the life that it knows. */
+#ifdef NOFENCE
+#define IN(i) (!down[me * N + (i)])
+#else
+#define IN(i) (!down[me * N + (i)] && brick[i].owner == me && brick[i].session == session)
+#endif
+#define SAME(i) (brick[i].boot == boot[i])
+#define NEXT i++; do :: i < N && !HAS(map, i) -> i++ :: else -> break od
+#define FIRST i = 255; NEXT
+
+/* Out of the map; never the last one. */
+inline leave_out(i) {
+  if
+  :: holder == me && version == mine && (insync & ~BIT(i)) != 0 -> insync = insync & ~BIT(i); map = insync; version++; mine = version
+  :: else -> goto again
+  fi
+}
+
+/* A durable brick that restarted under a client that lives gets again what it had not committed. */
+inline replay(i) {
+  if
+  :: SAME(i) -> skip
+  :: else ->
+       brick[i].d = have_d; brick[i].j = have_j; brick[i].row = have_row; boot[i] = brick[i].boot;
+       if :: holder == me && version == mine -> known[i] = boot[i]; version++; mine = version :: else -> goto again fi
+  fi
+}
+
+/* `what` on all replicas in sync, one after the other; one that does not answer is left out. */
+#define ON_ALL(what) \
+  atomic { FIRST }; \
+  do \
+  :: atomic { i < N -> if :: IN(i) -> replay(i); what :: else -> leave_out(i) fi; NEXT } \
+  :: atomic { i >= N -> i = 0; break } \
+  od
+/* The same while a mount settles: with one that does not answer, or has restarted, it begins anew. */
+#define SETTLE(begin, what) \
+  atomic { i = begin; if :: !HAS(map, i) -> NEXT :: else fi }; \
+  do \
+  :: atomic { i < N -> if :: IN(i) && SAME(i) -> what :: else -> goto again fi; NEXT } \
+  :: atomic { i >= N -> i = 0; break } \
+  od
+
+proctype Client(byte me) {
+  byte session, mine, map, there, fresh, first, i, v, have_d, have_j, before, boot[N];
+  bit touched, have_row, lost;
+again:
+  atomic {
+    if :: takes < TAKES -> takes++ :: else -> goto done fi;
+    session = takes; map = insync; mine = version;
+    there = 0; fresh = 0; first = 0; lost = 0; have_row = 0; have_d = 0; have_j = 0; touched = 0; v = 0; before = 0;
+    FIRST
+  };
+  /* Open, and so fence, every replica in sync; one that does not answer is done without. */
+  do
+  :: atomic { i < N ->
+       if
+       :: down[me * N + i] -> skip
+       :: else ->
+            brick[i].owner = me; brick[i].session = session;
+            boot[i] = brick[i].boot; there = there | BIT(i);
+            if :: brick[i].boot == known[i] -> fresh = fresh | BIT(i) :: else fi
+       fi;
+       NEXT }
+  :: atomic { i >= N -> i = 0; break }
+  od;
+  /* Which are believed: those whose brick has not restarted; if all have, the first. Then the claim. */
+  atomic {
+    if :: there == 0 || version != mine -> goto again :: else fi;
+    do :: !HAS(there, first) -> first++ :: else -> break od;
+#ifndef NOBOOT
+    if :: fresh != 0 -> there = fresh :: else -> lost = 1; there = BIT(first) fi;
+#endif
+    first = 0;
+    do :: !HAS(there, first) -> first++ :: else -> break od;
+#ifdef NOCARRY
+    waiting = 0;
+#endif
+    if :: there != insync -> waiting = 1 :: else fi;
+    if :: lost -> tail_lost = 1 :: else fi;
+    holder = me; insync = there; map = there; version++; mine = version; lease[me] = 1;
+    for (i : 0 .. (N - 1)) { if :: HAS(there, i) -> known[i] = boot[i] :: else fi };
+    there = 0; fresh = 0
+  };
+  /* Without a replica that the other client may still read nothing is acknowledged before its lease has run out. Who
+   * dies meanwhile leaves that to the next. */
+  if
+  :: goto again                                     /* it dies */
+  :: atomic {
+       if :: holder == me && version == mine -> skip :: else -> goto again fi;
+#ifndef NOWAIT
+       if :: waiting -> lease[1 - me] = 0 :: else fi;
+#endif
+       if :: waiting -> waiting = 0; version++; mine = version :: else fi;
+       if :: tail_lost -> seen = committed; losses++; tail_lost = 0 :: else fi
+     };
+  fi;
+  /* Settle: all equal to the first one, where any of them has a row; stage after stage. */
+  SETTLE(0, touched = touched | brick[i].row);
+  atomic { if :: IN(first) && SAME(first) -> have_d = brick[first].d; brick[first].stored_d = have_d :: else -> goto again fi };
+  atomic { if :: IN(first) && SAME(first) -> have_j = brick[first].j; brick[first].stored_j = have_j :: else -> goto again fi };
+#ifdef NOSETTLE
+  touched = 0;
+#endif
+#ifdef ATONCE
+  SETTLE(first + 1, if :: touched -> brick[i].j = have_j; brick[i].stored_j = have_j :: else fi);
+#endif
+  SETTLE(first + 1, if :: touched -> brick[i].d = have_d :: else fi; brick[i].stored_d = brick[i].d);
+  SETTLE(first + 1, if :: touched -> brick[i].j = have_j :: else fi; brick[i].stored_j = brick[i].j);
+  SETTLE(0, brick[i].row = 0);
+  touched = 0;
+
+  /* Serve. */
+  do
+  :: atomic { writes < WRITES -> writes++; next++; v = next; before = losses };
+     /* A row, the block, the journal; then it is acknowledged. */
+#ifndef NOROW
+     ON_ALL(brick[i].row = 1);
+     have_row = 1;
+#endif
+     ON_ALL(brick[i].d = v);
+     have_d = v;
+     ON_ALL(brick[i].j = v);
+     atomic { have_j = v; if :: v > seen && losses == before -> seen = v :: else fi; v = 0; before = 0 }
+  :: have_j > committed ->                          /* fsync: the block, then the journal, on all */
+     ON_ALL(brick[i].stored_d = brick[i].d);
+     ON_ALL(brick[i].stored_j = brick[i].j);
+     atomic { if :: have_j > committed -> committed = have_j :: else fi }
+  :: atomic { true ->                               /* a read, of any of them, that counts while the lease lasts */
+       select(i : 0 .. (N - 1));
+       if :: HAS(map, i) && IN(i) -> skip :: else -> goto again fi;
+       replay(i);
+#ifndef NOLEASE
+       if :: lease[me] -> skip :: else -> goto again fi;
+#endif
+       assert(brick[i].d >= seen);
+       assert(brick[i].j <= brick[i].d);
+       seen = brick[i].d; i = 0 }
+  :: atomic { joins < 1 && map != ALL && holder == me && version == mine ->   /* one comes back */
+       joins++; i = 0;
+       do :: HAS(map, i) -> i++ :: else -> break od;
+       if :: !down[me * N + i] && IN(first) && HAS(map, first) -> skip :: else -> goto again fi;
+       replay(first);
+       brick[i].owner = me; brick[i].session = session;
+       boot[i] = brick[i].boot };
+     atomic { if :: !down[me * N + i] && SAME(i) -> brick[i].d = have_d; brick[i].row = have_row :: else -> goto again fi };
+     atomic { if :: !down[me * N + i] && SAME(i) -> brick[i].j = have_j; brick[i].stored_d = have_d; brick[i].stored_j = have_j :: else -> goto again fi };
+     atomic { if :: holder == me && version == mine -> insync = insync | BIT(i); map = insync; known[i] = boot[i]; version++; mine = version; i = 0
+                 :: else -> goto again fi }
+  :: goto again                                     /* it dies, and comes again */
+  od;
+done: skip
+}
+
+init { atomic { run Client(0); run Client(1) } }
