@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that uses a ring, to be killed, or to see its mount end.
 //   ring_load work FILE PLACE SECONDS     writes and reads 64 KiB of FILE at PLACE * 64 KiB over and over; 0: for ever
-//   ring_load write FILE                  closes the file and, once it has read a line, writes all the same: EBADF
-//   ring_load hold FILE                   has a ring, and no file open, until the ring ends
-//   ring_load read FILE                   reads the file by a ring until that ends
+//   ring_load scribble FILE SECONDS       writes 12 MiB of FILE, over and over, from a buffer that another thread
+//   changes ring_load write FILE                  closes the file and, once it has read a line, writes all the same:
+//   EBADF ring_load hold FILE                   has a ring, and no file open, until the ring ends ring_load read FILE
+//   reads the file by a ring until that ends
 // The last three print "begun", the last two "ended" when they are answered ENOTCONN.
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -15,6 +17,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "fs/library/brickfs.h"
 
@@ -51,6 +54,22 @@ void work(brickfs_ring* ring, int file, uint64_t place, double seconds) {
   }
 }
 
+void scribble(brickfs_ring* ring, int file, double seconds) {
+  constexpr uint64_t kPlaces = 192;
+  auto* const words = static_cast<std::atomic<uint32_t>*>(brickfs_ring_buffer(ring));
+  std::atomic<bool> stopping{false};
+  std::thread other([&] {
+    for (uint32_t word = 0; !stopping; ++word) words[word * 16 % (kBytes / 4)] = word;
+  });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  int64_t written = kBytes;
+  for (uint64_t round = 0; written == kBytes && std::chrono::steady_clock::now() < end; ++round)
+    written = brickfs_ring_pwrite(ring, file, words, kBytes, round % kPlaces * kBytes);
+  stopping = true;
+  other.join();
+  if (written != kBytes) fail("a write", written);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -64,6 +83,10 @@ int main(int argc, char** argv) {
   if (what == "work") {
     work(ring, file, strtoull(argv[3], nullptr, 10), strtod(argv[4], nullptr));
     return brickfs_ring_remove(ring, file) == 0 && brickfs_ring_close(ring) == 0 ? 0 : 1;
+  }
+  if (what == "scribble") {
+    scribble(ring, file, strtod(argv[3], nullptr));
+    return brickfs_ring_close(ring) == 0 ? 0 : 1;
   }
   int64_t result = 0;
   if (what == "write") {
