@@ -97,7 +97,7 @@ void DirectRing::run() {
     status = serve();
   }
   if (status.code() != ENOTCONN && status.code() != ECANCELED)
-    log::info("the ring of process {} ends: {}", peer_.pid, describe(status.error()));
+    log::debug("the ring of process {} ends: {}", peer_.pid, describe(status.error()));
   if (memory_ != nullptr) {
     ControlArea& control = memory_->control();
     control.ended.store(1);

@@ -346,8 +346,8 @@ BRICKFS_API int brickfs_flock(brickfs_file* file, int operation);
  * with O_DIRECT.) The kernel keeps no cache of what is read so: programs that read the same bytes again and again
  * through its cache are better off with pread(2).
  *
- * -ENOTCONN: the mount has ended (or its end of the ring, which the log says): nothing more can be done with the ring,
- * but to close it. -EBADF: the descriptor was not added, or not opened for that. */
+ * -ENOTCONN: the mount has ended, or its end of the ring: nothing more can be done with the ring, but to close it.
+ * -EBADF: the descriptor was not added, or not opened for that. */
 
 /* Of the mount on which `descriptor` (a file, directory or anything else there) is; it may be closed then. `length` of
  * the buffer: 1 to 67108864, rounded up to pages. -EOPNOTSUPP: that is no mount with rings. -EUSERS: it has as many as

@@ -112,9 +112,11 @@ mount -i -o remount,rw "$MNT"
 
 say "umount"
 begin_program hold "$MNT/file"
+device=$(awk -v dir="$MNT" '$5 == dir { print $3 }' /proc/self/mountinfo)
+[ -S "/run/brickfs-rings/$device" ] || die "there is no socket for rings"
 unmount_brickfs
 program_ended umount
-[ -z "$(ls /run/brickfs-rings 2>/dev/null | grep -vxF -f <(awk '/ fuse.brickfs / { print $3 }' /proc/self/mountinfo))" ] || die "a socket stays: $(ls /run/brickfs-rings)"
+grep -q " $device / " /proc/self/mountinfo || [ ! -e "/run/brickfs-rings/$device" ] || die "a socket stays"  # else it is another's by now
 
 fresh() { mount_brickfs ring=on; dd if=/dev/zero of="$MNT/file" bs=1M count=1 status=none; }
 say "umount -l: as long as the file is open"
