@@ -151,7 +151,8 @@ class Cluster(Scene):
 
     def change(self, what, *bricks):
         """Whether it is in the map now: the client does it."""
-        return self.brickctl("set", what, self.source, *(brick.url for brick in bricks), "--no-wait").returncode == 0
+        waits = () if what == "add" else ("--no-wait",)  # which copies nothing
+        return self.brickctl("set", what, self.source, *(brick.url for brick in bricks), *waits).returncode == 0
 
     def await_well(self):
         wait_for(self.is_well, IN_SYNC_WITHIN, "the return of all copies")
