@@ -74,6 +74,8 @@ if printf 'int main(void) { return 5; }\n' | cc -static -x c -o "$WORK/static" -
   [ "$status" = 5 ] || die "a static program: exit $status"
 fi
 cp /usr/bin/id "$WORK/id"; chmod 4755 "$WORK/id"; chmod 755 "$WORK"
+cp "$run" "${run%/*}/libbrickfs-run.so" "$WORK"  # where everybody finds them
+run=$WORK/brickfs-run
 [ "$(setpriv --reuid 1234 --regid 1234 --clear-groups "$run" "$WORK/id" -u)" = 1234 ] || [ -u "$WORK/id" ] || die "a set-uid program"
 setpriv --reuid 1234 --regid 1234 --clear-groups "$run" "$WORK/id" >/dev/null 2>"$WORK/err" || die "a set-uid program does not run: $(cat "$WORK/err")"
 

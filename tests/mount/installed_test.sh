@@ -28,7 +28,7 @@ say "for the whole system"
 cmake --install "$BUILD" --prefix /usr/local --strip >"$WORK/install.log" 2>&1 || die "cmake --install fails: $(tail -n 3 "$WORK/install.log")"
 BRICKFS=/usr/local/bin/brickfs
 [ -x /usr/local/bin/brickd ] && [ -x /usr/local/bin/brickctl ] || die "a program is not installed"
-brickfs-run grep -q libbrickfs-run /proc/self/maps || die "brickfs-run has no library"
+/usr/local/bin/brickfs-run grep -q libbrickfs-run /proc/self/maps || die "brickfs-run has no library"
 start_brick file 256M
 
 say "mount -t fuse.brickfs"
