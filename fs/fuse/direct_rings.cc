@@ -102,7 +102,7 @@ void DirectRings::let_in() {
   if (!socket) return;
   const int descriptor = socket.get();
   const Status admitted = admit(std::move(socket));
-  if (!admitted.ok()) log::debug("no ring for who came as descriptor {}: {}", descriptor, strerror(admitted.code()));
+  if (!admitted.ok()) log::debug("no ring for who came as descriptor {}: {}", descriptor, describe(admitted.error()));
 }
 
 Status DirectRings::admit(UniqueFd socket) {

@@ -17,7 +17,8 @@ constexpr int kNotFound = 127;
 constexpr const char* kPreload = "LD_PRELOAD";
 
 constexpr const char* kHelp =
-    R"(Runs a program whose files on brickfs mounts with -o ring=on are read and written past the kernel, where that helps.
+    R"(Runs a program whose files on brickfs mounts with -o ring=on are read and written past the kernel,
+where that helps.
 Usage: brickfs-run [OPTIONS] PROGRAM [ARGUMENT]...
 
 Options:

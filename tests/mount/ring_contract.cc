@@ -22,16 +22,9 @@
 #include <vector>
 
 #include "fs/library/brickfs.h"
+#include "tests/mount/ring_expect.h"
 
 namespace {
-
-#define EXPECT(condition)                                                     \
-  do {                                                                        \
-    if (!(condition)) {                                                       \
-      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-      exit(1);                                                                \
-    }                                                                         \
-  } while (0)
 
 template <typename A, typename B>
 void expect_equal(const A& a, const B& b, const char* text, int line) {

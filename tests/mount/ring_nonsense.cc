@@ -20,19 +20,12 @@
 
 #include "fs/direct/ring_memory.h"
 #include "fs/direct/ring_socket.h"
+#include "tests/mount/ring_expect.h"
 
 namespace {
 
 using namespace brickfs::direct;
 using brickfs::UniqueFd;
-
-#define EXPECT(condition)                                                     \
-  do {                                                                        \
-    if (!(condition)) {                                                       \
-      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-      exit(1);                                                                \
-    }                                                                         \
-  } while (0)
 
 constexpr uint64_t kBufferBytes = 64 * 1024;
 constexpr uint64_t kBytes = kControlBytes + kBufferBytes;

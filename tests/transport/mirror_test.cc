@@ -7,7 +7,18 @@
 namespace brickfs {
 namespace {
 
-using Replicas = testing::ReplicaBed;
+class Replicas : public testing::ReplicaBed {
+ protected:
+  // Two copies, and a client that crashes with 4 KiB written and not committed.
+  void write_and_crash() {
+    start(2, 2, 64);
+    const auto set = open();
+    ASSERT_NE(set, nullptr);
+    ASSERT_TRUE(set->alloc(kData).ok());
+    ASSERT_TRUE(set->commit().ok());
+    ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 7)).ok());
+  }
+};
 
 TEST_F(Replicas, EachHasWhatIsWritten) {
   start(2, 2, 0);
@@ -270,13 +281,7 @@ TEST_F(Replicas, WhatACrashInterruptedIsMadeDurableStageByStage) {
 
 // What was read of it before is not there any more.
 TEST_F(Replicas, ABrickThatRestartsWhileItIsReadIsNotBelieved) {
-  start(2, 2, 64);
-  auto set = open();
-  ASSERT_NE(set, nullptr);
-  ASSERT_TRUE(set->alloc(kData).ok());
-  ASSERT_TRUE(set->commit().ok());
-  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 7)).ok());
-  set.reset();
+  ASSERT_NO_FATAL_FAILURE(write_and_crash());
   {
     const auto opened = try_open(8);
     ASSERT_TRUE(opened.ok());
@@ -285,7 +290,7 @@ TEST_F(Replicas, ABrickThatRestartsWhileItIsReadIsNotBelieved) {
     EXPECT_EQ(settle(**opened).code(), EIO);
     static_cast<void>((*opened)->close());
   }
-  set = open(9);
+  const auto set = open(9);
   ASSERT_NE(set, nullptr);
   EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 7));
   EXPECT_TRUE(is_in_state(0, ReplicaState::kInSync));
@@ -293,13 +298,7 @@ TEST_F(Replicas, ABrickThatRestartsWhileItIsReadIsNotBelieved) {
 
 // It lacks what was not committed, also where no row says so.
 TEST_F(Replicas, AnotherBrickThatRestartsBeforeItIsSettledIsBroughtBackAsAWhole) {
-  start(2, 2, 64);
-  auto set = open();
-  ASSERT_NE(set, nullptr);
-  ASSERT_TRUE(set->alloc(kData).ok());
-  ASSERT_TRUE(set->commit().ok());
-  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 7)).ok());
-  set.reset();
+  ASSERT_NO_FATAL_FAILURE(write_and_crash());
   const auto opened = try_open(8);
   ASSERT_TRUE(opened.ok());
   brick('b').restart();
