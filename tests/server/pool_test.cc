@@ -65,8 +65,8 @@ TEST(Pool, ItsThreadKeepsFramesReady) {
   std::memset((*pool)->bytes_to_fill(*frame).data(), 0xAB, kBlockBytes);
   ASSERT_TRUE(becomes([&] { return resident_frames(**pool) == 5; }));
   (*pool)->give_back(*frame);
-  // It has enough, so what was used comes next, before what is cold.
-  for (int i = 0; i < 4; ++i) EXPECT_NE((*pool)->take(*frame), frame);
+  // What is ready comes before what was used. The thread may still have the fourth in hand.
+  for (int i = 0; i < 3; ++i) EXPECT_NE((*pool)->take(*frame), frame);
 }
 
 TEST(Pool, ItsThreadGivesMemoryBack) {
