@@ -38,7 +38,7 @@ uint32_t opcode_of(Operation operation) {
   return FUSE_FSYNC;
 }
 
-// Until the other thread that drops pages has done it, or has found that it takes too long.
+// The pages, by another thread.
 class Dropped {
  public:
   void note() {
@@ -46,9 +46,10 @@ class Dropped {
     is_done_ = true;
     changed_.notify_all();
   }
-  void wait() {
+  // Returns, too, if nobody waits for the answer any more.
+  void wait(const Interruption& by) {
     MutexLock lock(mutex_);
-    while (!is_done_) changed_.wait(lock);
+    while (!is_done_ && wait_interruptibly(changed_, lock, &by).ok()) continue;
   }
 
  private:
@@ -129,7 +130,7 @@ Status DirectRequests::serve(std::span<const Entry> entries) {
     move_together(tasks_, wake_later);
     bool any = false;
     for (Task& task : tasks_) {
-      if (task.is_done) finish(task);
+      if (task.is_done) finish(task, wake_later);
       any |= task.is_done;
     }
     if (any) wake();
@@ -138,7 +139,7 @@ Status DirectRequests::serve(std::span<const Entry> entries) {
     if (task.is_done) continue;
     auto wake_later = filesystem_.answer_first();
     move_alone(task, wake_later);
-    finish(task);
+    finish(task, wake_later);
     wake();
   }
   return {};
@@ -250,16 +251,18 @@ void DirectRequests::move_alone(Task& task, Journal::WakeLater& wake_later) {
 }
 
 // The kernel is told before the answer is given. Of a failed write, too, of which some bytes may be there.
-void DirectRequests::finish(Task& task) {
+void DirectRequests::finish(Task& task, Journal::WakeLater& wake_later) {
   const Ino ino = task.file.ino;
   if (task.writes() && task.result.code() == ERANGE) return answer(task.entry.slot, Verdict::kByKernel, 0);
   KernelCache& cache = session_.cache();
   if (task.writes() || task.touches) cache.drop_stamped({&ino, 1}, {});
   const bool is_cached = task.entry.length > 0 && may_have_pages(task);
   if (task.writes() && is_cached) {
-    Dropped dropped;
-    cache.drop_pages(ino, task.entry.offset, task.entry.length, [&dropped] { dropped.note(); });
-    dropped.wait();
+    const auto dropped = std::make_shared<Dropped>();
+    cache.drop_pages(ino, {task.entry.offset, task.entry.length}, PageDropper::Asker::kOther,
+                     [dropped] { dropped->note(); });
+    wake_later.wake();  // the kernel may wait for a write of those pages, and that for a commit
+    dropped->wait(interruption_);
   }
   session_.operations().count(opcode_of(task.entry.operation), task.result.code(),
                               std::chrono::steady_clock::now() - task.begun, task.result.ok() ? *task.result : 0);

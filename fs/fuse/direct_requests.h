@@ -74,7 +74,7 @@ class DirectRequests {
   LocalSlice stage(const LocalSlice& data);
   void move_together(std::span<Task> tasks, Journal::WakeLater& wake_later);
   void move_alone(Task& task, Journal::WakeLater& wake_later);
-  void finish(Task& task);
+  void finish(Task& task, Journal::WakeLater& wake_later);
   void answer(uint32_t slot, direct::Verdict verdict, int64_t number);
   void wake();
 

@@ -52,10 +52,11 @@ void KernelCache::drop_stamped(std::span<const Ino> inodes, const OperationConte
   }
 }
 
-void KernelCache::drop_pages(Ino ino, uint64_t offset, uint64_t length, std::function<void()> answer) {
+void KernelCache::drop_pages(Ino ino, CachedRegions::Range written, PageDropper::Asker asker,
+                             std::function<void()> answer) {
   const PageDropper::Turn turn(pages_);
-  const auto cached = filesystem_.take_cached(ino, offset, length).value_or(CachedRegions::Range{0, 0});
-  if (!pages_.drop(ino, cached.offset, cached.length, answer)) answer();
+  const auto region = filesystem_.take_cached(ino, written.offset, written.length);
+  if (!pages_.drop(ino, written, region.value_or(CachedRegions::Range{0, 0}), asker, answer)) answer();
 }
 
 void KernelCache::drop_attributes(Ino ino) const { notify_inode(ino, kAttributesOnly, 0); }

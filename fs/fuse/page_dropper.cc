@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/page_dropper.h"
 
+#include <unistd.h>
+
 #include <utility>
+
+#include "fs/fuse/thread_status.h"
 
 namespace brickfs {
 
 PageDropper::~PageDropper() { stop(); }
 
-bool PageDropper::drop(Ino ino, uint64_t offset, uint64_t length, std::function<void()> answer) {
+bool PageDropper::drop(Ino ino, Range written, Range region, Asker asker, std::function<void()> answer) {
   MutexLock lock(mutex_);
   if (stopping_) return false;
   if (!dropping_.joinable()) {
@@ -15,38 +19,53 @@ bool PageDropper::drop(Ino ino, uint64_t offset, uint64_t length, std::function<
     watching_ = std::thread([this] { watch(); });
   }
   ++pending_;
-  drops_.push_back({ino, offset, length, Clock::now() + kPatience, std::move(answer)});
+  drops_.push_back({ino, written, region, asker, Clock::now(), std::move(answer)});
   if (drops_.size() == 1) wanted_.notify_all();
   return true;
 }
 
 void PageDropper::run() {
+  const auto thread = static_cast<uint32_t>(::gettid());
   MutexLock lock(mutex_);
+  const auto give_notice = [&](Ino ino, Range range) {
+    noticing_ = thread;
+    ++notices_;
+    lock.unlock();
+    notice_(ino, range.offset, range.length);
+    lock.lock();
+    noticing_ = 0;
+  };
   for (;;) {
     while (drops_.empty() && !stopping_) wanted_.wait(lock);
     if (drops_.empty()) return;
     const Ino ino = drops_.front().ino;
-    const uint64_t offset = drops_.front().offset;
-    const uint64_t length = drops_.front().length;
-    lock.unlock();
-    if (length > 0) notice_(ino, offset, length);
-    lock.lock();
-    const std::function<void()> answer = std::exchange(drops_.front().answer, nullptr);
+    const Range region = drops_.front().region;
+    if (region.length > 0) give_notice(ino, drops_.front().written);
+    answer_first(lock);
+    if (region.length > 0) give_notice(ino, region);
     drops_.pop_front();
     --pending_;
-    lock.unlock();
-    if (answer) answer();
-    lock.lock();
   }
+}
+
+void PageDropper::answer_first(MutexLock& lock) {
+  const std::function<void()> answer = std::exchange(drops_.front().answer, nullptr);
+  if (!answer) return;
+  lock.unlock();
+  answer();
+  lock.lock();
 }
 
 // Wakes up now and then as long as there is anything, not with every drop.
 void PageDropper::watch() {
   MutexLock lock(mutex_);
+  uint64_t held_up = 0;  // the notice that was, when this looked last
   for (;;) {
     while (drops_.empty() && !stopping_) wanted_.wait(lock);
     if (drops_.empty()) return;
     wanted_.wait_for(lock, kPatience);
+    const uint64_t before = std::exchange(held_up, is_held_up() ? notices_ : 0);
+    if (held_up == 0 || held_up != before) continue;
     const auto overdue = take_overdue();
     lock.unlock();
     for (const auto& answer : overdue) answer();
@@ -54,12 +73,16 @@ void PageDropper::watch() {
   }
 }
 
+bool PageDropper::is_held_up() const {
+  return noticing_ != 0 && !status_field(thread_status(noticing_), "State").starts_with('R');
+}
+
 std::vector<std::function<void()>> PageDropper::take_overdue() {
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point begun = Clock::now() - kPatience;
   std::vector<std::function<void()>> overdue;
   for (Drop& drop : drops_) {
-    if (drop.overdue > now) break;
-    if (drop.answer) overdue.push_back(std::exchange(drop.answer, nullptr));
+    if (drop.answer && drop.asker == Asker::kKernel && drop.begun <= begun)
+      overdue.push_back(std::exchange(drop.answer, nullptr));
   }
   return overdue;
 }

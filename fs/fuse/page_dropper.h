@@ -4,8 +4,9 @@
 // The kernel waits for each page that is locked, for one, until a read of it has been answered. So no thread that
 // serves requests may wait for it: it leaves the answer to a thread of this. And the kernel may keep such a read to
 // itself until some of the writes have been answered (it has a limit for asynchronous requests, and over io_uring
-// entries for so many), so after kPatience an answer goes without the pages having been dropped. They are all the same:
-// that read, which comes then, brings what was written, and it is behind it that the kernel goes on.
+// entries for so many). So the answer to a request of the kernel's goes without its pages having been dropped once the
+// kernel has been seen to wait for kPatience. They are all the same: that read, which comes then, brings what was
+// written, and it is behind it that the kernel goes on. A thread that is only short of processor time is waited for.
 //
 // Threads: any; it starts its own two with the first drop.
 #pragma once
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "fs/base/ids.h"
+#include "fs/inode/cached_regions.h"
 #include "transport/base/mutex.h"
 
 namespace brickfs {
@@ -25,6 +27,8 @@ namespace brickfs {
 class PageDropper {
  public:
   static constexpr std::chrono::milliseconds kPatience{10};
+  using Range = CachedRegions::Range;
+  enum class Asker { kKernel, kOther };  // of the write: the latter holds nothing up but itself
   // Has the kernel drop the pages of these bytes; waits as it likes.
   using Notice = std::function<void(Ino ino, uint64_t offset, uint64_t length)>;
 
@@ -47,9 +51,9 @@ class PageDropper {
   };
   // Nothing is being dropped, or about to be.
   bool is_idle() const { return pending_ == 0; }
-  // In turn; `length` 0: nothing, but what was to be dropped before has been. `answer` is called once, on another
-  // thread. False: after stop(); nothing is done.
-  [[nodiscard]] bool drop(Ino ino, uint64_t offset, uint64_t length, std::function<void()> answer);
+  // In turn: what was written, then `answer` is called, once, on another thread, then the region. An empty region:
+  // nothing is dropped, but what was to be before has been. False: after stop(); nothing is done.
+  [[nodiscard]] bool drop(Ino ino, Range written, Range region, Asker asker, std::function<void()> answer);
   // Returns when all has been dropped and answered, for which others must go on serving requests. Nothing is dropped
   // from now on.
   void stop();
@@ -58,14 +62,17 @@ class PageDropper {
   using Clock = std::chrono::steady_clock;
   struct Drop {
     Ino ino;
-    uint64_t offset;
-    uint64_t length;
-    Clock::time_point overdue;
+    Range written;
+    Range region;
+    Asker asker;
+    Clock::time_point begun;
     std::function<void()> answer;  // empty: it has been called
   };
 
   void run();
   void watch();
+  void answer_first(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool is_held_up() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::function<void()>> take_overdue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Notice notice_;
@@ -74,6 +81,8 @@ class PageDropper {
   CondVar wanted_;                                  // by both threads
   std::deque<Drop> drops_ ABSL_GUARDED_BY(mutex_);  // the first is the one at hand
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  uint32_t noticing_ ABSL_GUARDED_BY(mutex_) = 0;  // the thread, while it gives a notice; 0: it does not
+  uint64_t notices_ ABSL_GUARDED_BY(mutex_) = 0;   // that were begun
   std::thread dropping_;
   std::thread watching_;
 };

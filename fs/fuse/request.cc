@@ -171,9 +171,9 @@ void FuseRequest::answer_written(const Result<uint64_t>& written) {
   tell_kernel();
   set_answered(code, payload.size());
   waiter_.end();
-  cache_.drop_pages(ino(), transfer_->offset, transfer_->bytes, [answer = put_aside(), code, out] {
-    answer(code, code == 0 ? bytes_of(out) : std::span<const std::byte>());
-  });
+  cache_.drop_pages(
+      ino(), {transfer_->offset, transfer_->bytes}, PageDropper::Asker::kKernel,
+      [answer = put_aside(), code, out] { answer(code, code == 0 ? bytes_of(out) : std::span<const std::byte>()); });
 }
 
 void FuseRequest::dismiss() {

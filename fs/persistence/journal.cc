@@ -546,8 +546,8 @@ uint64_t Journal::chain_blocks() const { return impl_->chain_blocks(); }
 void Journal::set_chain_limit(uint64_t blocks) { impl_->set_chain_limit(blocks); }
 Status Journal::stop() { return impl_->stop(); }
 
-Journal::WakeLater::~WakeLater() {
-  if (owed_) journal_->impl_->wake_committer();
+void Journal::WakeLater::wake() {
+  if (std::exchange(owed_, false)) journal_->impl_->wake_committer();
 }
 
 }  // namespace brickfs

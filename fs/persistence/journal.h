@@ -55,7 +55,8 @@ class Journal {
   class WakeLater {
    public:
     explicit WakeLater(Journal* journal) : journal_(journal) {}  // null: nothing is appended with it
-    ~WakeLater();
+    ~WakeLater() { wake(); }
+    void wake();  // what is owed, now
     WakeLater(const WakeLater&) = delete;
     WakeLater& operator=(const WakeLater&) = delete;
 

@@ -329,7 +329,7 @@ def crowd(directory):
     first = started([(read_direct, path) for path in files[:30]])
     time.sleep(1.5)
     behind = started([(operation, path) for path in files[30:36] for operation in (read_direct, write_direct)])
-    time.sleep(0.5)
+    time.sleep(2)
     wrong = all_killed(behind, "behind 30 others")
     kinds = [read_direct, write_direct, fsync, fdatasync, copy_range, append_direct, read_direct_large]
     more = started([(kinds[i % len(kinds)], path) for i, path in enumerate(files)])
