@@ -3,7 +3,7 @@
 # fs.fuse.max_request_timeout would end does not get that far.
 [ -n "${BRICKFS_NAMESPACE:-}" ] || BRICKFS_NAMESPACE=1 exec unshare --mount --propagation private "$0" "$@"
 . "$(dirname "$0")/lib.sh"
-mount -t fusectl connections /sys/fs/fuse/connections
+mountpoint -q /sys/fs/fuse/connections || mount -t fusectl connections /sys/fs/fuse/connections
 SYSCTL=/proc/sys/fs/fuse/max_request_timeout
 DEFAULT=/proc/sys/fs/fuse/default_request_timeout
 ended() { [ ! -d "/proc/$1" ]; }
