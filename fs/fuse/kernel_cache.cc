@@ -52,11 +52,14 @@ void KernelCache::drop_stamped(std::span<const Ino> inodes, const OperationConte
   }
 }
 
-void KernelCache::drop_pages(Ino ino, CachedRegions::Range written, PageDropper::Asker asker,
+void KernelCache::drop_pages(Ino ino, PageDropper::Range written, PageDropper::Asker asker,
                              std::function<void()> answer) {
   const PageDropper::Turn turn(pages_);
-  const auto region = filesystem_.take_cached(ino, written.offset, written.length);
-  if (!pages_.drop(ino, written, region.value_or(CachedRegions::Range{0, 0}), asker, answer)) answer();
+  PageDropper::Range region{0, 0};
+  if (const auto cached = filesystem_.take_cached(ino, written.offset, written.length)) {
+    region = {cached->offset, cached->length};
+  }
+  if (!pages_.drop(ino, written, region, asker, answer)) answer();
 }
 
 void KernelCache::drop_attributes(Ino ino) const { notify_inode(ino, kAttributesOnly, 0); }

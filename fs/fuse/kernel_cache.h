@@ -40,7 +40,7 @@ class KernelCache {
     return filesystem_.is_cached(ino, offset, length) || !pages_.is_idle();
   }
   // Those are dropped, as the bytes were written past them; then `answer` is called, by another thread.
-  void drop_pages(Ino ino, CachedRegions::Range written, PageDropper::Asker asker, std::function<void()> answer);
+  void drop_pages(Ino ino, PageDropper::Range written, PageDropper::Asker asker, std::function<void()> answer);
 
   // --- at other times
   void drop_attributes(Ino ino) const;

@@ -13,13 +13,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <thread>
 #include <vector>
 
 #include "fs/base/ids.h"
-#include "fs/inode/cached_regions.h"
 #include "transport/base/mutex.h"
 
 namespace brickfs {
@@ -27,7 +28,11 @@ namespace brickfs {
 class PageDropper {
  public:
   static constexpr std::chrono::milliseconds kPatience{10};
-  using Range = CachedRegions::Range;
+  struct Range {  // of bytes
+    uint64_t offset;
+    uint64_t length;
+    bool operator==(const Range&) const = default;
+  };
   enum class Asker { kKernel, kOther };  // of the write: the latter holds nothing up but itself
   // Has the kernel drop the pages of these bytes; waits as it likes.
   using Notice = std::function<void(Ino ino, uint64_t offset, uint64_t length)>;

@@ -16,8 +16,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using enum PageDropper::Asker;
 
-constexpr CachedRegions::Range kWritten{300'000, 4096};
-constexpr CachedRegions::Range kRegion{262'144, 262'144};
+constexpr PageDropper::Range kWritten{300'000, 4096};
+constexpr PageDropper::Range kRegion{262'144, 262'144};
 
 TEST(PageDropper, AnswersBehindTheDropOfWhatWasWrittenAndInTurn) {
   std::atomic<int> dropped = 0;
@@ -38,7 +38,7 @@ TEST(PageDropper, AnswersBehindTheDropOfWhatWasWrittenAndInTurn) {
 }
 
 TEST(PageDropper, DropsWhatWasWrittenAndThenTheRegion) {
-  std::vector<CachedRegions::Range> dropped;
+  std::vector<PageDropper::Range> dropped;
   PageDropper pages([&](Ino, uint64_t offset, uint64_t length) { dropped.push_back({offset, length}); });
   ASSERT_TRUE(pages.drop(Ino{5}, kWritten, kRegion, kKernel, [] {}));
   pages.stop();
