@@ -27,4 +27,13 @@ line 3 >"$WORK/live/w0/w0-0.1"; mv "$WORK/live/w0/w0-0.1" "$WORK/live/w0/w0-0"; 
 sed -i '/^renamed/,$d' "$WORK/live-logs/w0"
 line 2 >"$WORK/live/w0/w0-0"; is_fine || die "not renamed: $(cat "$WORK/out")"
 mv "$WORK/live/w0/w0-0" "$WORK/live/w0/w0-0.1"; is_fine || die "renamed: $(cat "$WORK/out")"
+
+say "a load whose program is missing: one line, before anything begins"
+for driver in __main__.py cluster.py; do
+  said=0
+  python3 "$TESTS/../tools/crash/kill/$driver" --build "$WORK" --loads sync --output "$WORK/none" >"$WORK/out" 2>"$WORK/said" || said=$?
+  [ "$said" != 77 ] || continue  # no etcd
+  [ "$said" = 1 ] && [ "$(wc -l <"$WORK/said")" = 1 ] && grep -q '^brickfs-crash: there is no sync_load in ' "$WORK/said" || die "$driver: exit $said: $(cat "$WORK/out" "$WORK/said")"
+done
+[ ! -e "$WORK/none" ] || die "something has begun"
 say "passed"

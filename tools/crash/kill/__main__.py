@@ -12,7 +12,7 @@ import tempfile
 import time
 
 from incidents import INCIDENTS
-from loads import LOADS, Load, all_answer, commands
+from loads import LOADS, Load, all_answer, commands, must_be_there
 from options import some_of
 from world import Failure, Mount, World
 
@@ -149,6 +149,8 @@ def is_done(arguments, summary, number):
 
 def main():
     arguments = parse()
+    if not arguments.workload:
+        must_be_there(arguments.loads, arguments.build)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(130))
     arguments.output.mkdir(parents=True, exist_ok=True)

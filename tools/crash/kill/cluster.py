@@ -16,7 +16,7 @@ import time
 
 from cluster_world import Cluster
 from faults import FAULTS
-from loads import LOADS, Load, all_answer, commands
+from loads import LOADS, Load, all_answer, commands, must_be_there
 from members import has_etcd
 from options import some_of
 from world import PATIENCE, Failure, wait_for
@@ -399,6 +399,7 @@ def main():
     if not has_etcd():
         print("left out: there is no etcd here")
         return SKIPPED
+    must_be_there(arguments.loads, arguments.build)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(130))
     arguments.output.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 import pathlib
 import shutil
 import subprocess
+import sys
 
 from world import Failure, PATIENCE, program
 
@@ -21,6 +22,17 @@ def commands(load, build):
         return (f"exec {HERE}/loads/records run $BRICKFS_DIR $BRICKFS_LOG $BRICKFS_SEED",
                 f"exec {HERE}/loads/records verify $BRICKFS_DIR $BRICKFS_LOG $BRICKFS_HOW")
     return f"exec {HERE}/loads/{load} run", f"exec {HERE}/loads/{load} verify"
+
+
+def must_be_there(loads, build):
+    """The programs of the loads. Without: one line, and the end."""
+    for load in loads:
+        try:
+            commands(load, build)
+            if load in ("fio", "git") and shutil.which(load) is None:
+                raise Failure(f"there is no {load} here")
+        except Failure as failure:
+            sys.exit(f"brickfs-crash: {failure}, which the load {load} needs: install it, or name other --loads")
 
 
 class Load:
