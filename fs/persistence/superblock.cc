@@ -13,6 +13,7 @@
 #include "transport/base/check.h"
 #include "transport/base/random.h"
 #include "transport/brick/limits.h"
+#include "transport/volume/replica_format.h"
 
 namespace brickfs {
 namespace {
@@ -21,6 +22,7 @@ constexpr uint64_t kMagic = 0x3153'464b'4349'5242;  // "BRICKFS1"
 constexpr std::array<uint64_t, 2> kSlotAddress = {0, kBlockBytes / 2};
 constexpr size_t kSlotBytes = 4096;
 constexpr size_t kLabelBytes = 64;
+static_assert(kSlotAddress[1] + kSlotBytes <= kReplicaAreaOffset);
 
 struct StoredRun {
   uint64_t start = 0;

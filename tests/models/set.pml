@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A volume with copies, for spin: one place, one block `d` and a journal `j` that shows values of it, on N bricks; two
  * clients that take the volume over from each other; the map, with compare-and-set; links that break and come back;
- * bricks that lose their memory; replicas that are left out and come back. docs/recovery.md, "Copies", has the rules; tests/models/check
- * runs this, and takes the rules out one by one.
+ * bricks that lose their memory; replicas that are left out, of which it is noted whether they miss the block, and come back.
+ * docs/recovery.md, "Copies", has the rules; tests/models/check runs this, and takes the rules out one by one.
  *
  * Values only grow. What must hold:
  *   - nobody reads less than was read, or acknowledged as written, before; after a place has lost its uncommitted tail,
@@ -31,11 +31,11 @@
 #define ALL (BIT(N) - 1)
 
 /* A brick: whose session it serves, its boot, its memory, its store. */
-typedef Brick { byte owner = NOBODY; byte session; byte boot; byte d; byte j; bit row; byte stored_d; byte stored_j };
+typedef Brick { byte owner = NOBODY; byte session; byte boot; byte d; byte j; bit row; bit note; byte stored_d; byte stored_j };
 Brick brick[N];
 bit down[2 * N];      /* links, client * N + brick */
 /* The map. */
-byte version, holder = NOBODY, insync = ALL, known[N];
+byte version, holder = NOBODY, insync = ALL, known[N], noted;
 bit waiting, tail_lost;
 bit lease[2];
 /* What the world knows. */
@@ -48,7 +48,7 @@ active proctype World() {
   :: atomic { flips < FLIPS -> select(k : 0 .. (2 * N - 1)); down[k] = !down[k]; flips++; k = 0 }
   :: atomic { crashes < CRASHES ->        /* a brick loses its memory */
        select(k : 0 .. (N - 1));
-       brick[k].d = brick[k].stored_d; brick[k].j = brick[k].stored_j; brick[k].row = 0; brick[k].boot++;
+       brick[k].d = brick[k].stored_d; brick[k].j = brick[k].stored_j; brick[k].row = 0; brick[k].note = 0; brick[k].boot++;
        crashes++; k = 0 }
   :: break
   od
@@ -61,13 +61,18 @@ active proctype World() {
 #define IN(i) (!down[me * N + (i)] && brick[i].owner == me && brick[i].session == session)
 #endif
 #define SAME(i) (brick[i].boot == boot[i])
+#define LACKS(i) (!HAS(knows, i) || HAS(missed, i))
 #define NEXT i++; do :: i < N && !HAS(map, i) -> i++ :: else -> break od
 #define FIRST i = 255; NEXT
 
-/* Out of the map; never the last one. */
+/* Out of the map; never the last one. Where there is a row, or it has not committed what it has, it may miss something,
+ * once it restarts; that is not noted yet. */
 inline leave_out(i) {
   if
-  :: holder == me && version == mine && (insync & ~BIT(i)) != 0 -> insync = insync & ~BIT(i); map = insync; version++; mine = version
+  :: holder == me && version == mine && (insync & ~BIT(i)) != 0 ->
+       insync = insync & ~BIT(i); map = insync; version++; mine = version;
+       knows = knows | BIT(i);
+       if :: have_row || dirty -> missed = missed | BIT(i) :: else fi
   :: else -> goto again
   fi
 }
@@ -77,7 +82,7 @@ inline replay(i) {
   if
   :: SAME(i) -> skip
   :: else ->
-       brick[i].d = have_d; brick[i].j = have_j; brick[i].row = have_row; boot[i] = brick[i].boot;
+       brick[i].d = have_d; brick[i].j = have_j; brick[i].row = have_row; brick[i].note = have_note; boot[i] = brick[i].boot;
        if :: holder == me && version == mine -> known[i] = boot[i]; version++; mine = version :: else -> goto again fi
   fi
 }
@@ -99,12 +104,14 @@ inline replay(i) {
 
 proctype Client(byte me) {
   byte session, mine, map, there, fresh, first, i, v, have_d, have_j, before, boot[N];
-  bit touched, have_row, lost;
+  byte knows, missed;   /* replicas that are left out: of which it is known what they miss; which miss the block */
+  bit touched, have_row, have_note, dirty, lost;
 again:
   atomic {
     if :: takes < TAKES -> takes++ :: else -> goto done fi;
     session = takes; map = insync; mine = version;
     there = 0; fresh = 0; first = 0; lost = 0; have_row = 0; have_d = 0; have_j = 0; touched = 0; v = 0; before = 0;
+    knows = 0; missed = 0; have_note = 0; dirty = 0;
     FIRST
   };
   /* Open, and so fence, every replica in sync; one that does not answer is done without. */
@@ -134,6 +141,10 @@ again:
 #endif
     if :: there != insync -> waiting = 1 :: else fi;
     if :: lost -> tail_lost = 1 :: else fi;
+#ifndef OLDNOTES
+    if :: lost -> noted = 0 :: else fi;
+#endif
+    knows = noted & ~there;
     holder = me; insync = there; map = there; version++; mine = version; lease[me] = 1;
     for (i : 0 .. (N - 1)) { if :: HAS(there, i) -> known[i] = boot[i] :: else fi };
     there = 0; fresh = 0
@@ -152,18 +163,26 @@ again:
      };
   fi;
   /* Settle: all equal to the first one, where any of them has a row; stage after stage. */
-  SETTLE(0, touched = touched | brick[i].row);
+  SETTLE(0, touched = touched | brick[i].row; have_note = have_note | brick[i].note);
   atomic { if :: IN(first) && SAME(first) -> have_d = brick[first].d; brick[first].stored_d = have_d :: else -> goto again fi };
   atomic { if :: IN(first) && SAME(first) -> have_j = brick[first].j; brick[first].stored_j = have_j :: else -> goto again fi };
 #ifdef NOSETTLE
   touched = 0;
 #endif
+  /* What has a row is missed, too; so it is noted before the row goes. */
+  atomic {
+#ifndef NOROWNOTE
+    have_note = have_note | touched;
+#endif
+    if :: knows == 0 -> have_note = 0 :: else fi;
+    if :: have_note -> missed = knows :: else fi
+  };
 #ifdef ATONCE
   SETTLE(first + 1, if :: touched -> brick[i].j = have_j; brick[i].stored_j = have_j :: else fi);
 #endif
   SETTLE(first + 1, if :: touched -> brick[i].d = have_d :: else fi; brick[i].stored_d = brick[i].d);
   SETTLE(first + 1, if :: touched -> brick[i].j = have_j :: else fi; brick[i].stored_j = brick[i].j);
-  SETTLE(0, brick[i].row = 0);
+  SETTLE(0, brick[i].note = have_note; brick[i].row = 0);
   touched = 0;
 
   /* Serve. */
@@ -175,13 +194,32 @@ again:
      have_row = 1;
 #endif
      ON_ALL(brick[i].d = v);
+#ifndef NODIRTY
+     dirty = 1;
+#endif
      have_d = v;
      ON_ALL(brick[i].j = v);
-     atomic { have_j = v; if :: v > seen && losses == before -> seen = v :: else fi; v = 0; before = 0 }
+     atomic { have_j = v; missed = missed | (knows & ~map) };
+#ifndef NONOTE
+     if :: (noted & ~map) != 0 && !have_note -> ON_ALL(brick[i].note = 1); have_note = 1 :: else -> skip fi;
+#endif
+     atomic { if :: v > seen && losses == before -> seen = v :: else fi; v = 0; before = 0 }
+#ifndef BUSY   /* a bound of searches: rows stay, and nobody is left out but by whoever wants something of him */
+  :: have_row -> ON_ALL(brick[i].row = 0); have_row = 0     /* others need its place */
+  :: atomic { map == ALL ->                         /* one is away, and nobody wants anything of it */
+       select(i : 0 .. (N - 1));
+       if :: IN(i) -> skip :: else -> leave_out(i) fi; i = 0 }
+#endif
+  :: atomic { (knows & ~map & ~noted) != 0 && holder == me && version == mine -> fresh = knows & ~map & ~noted };
+     /* What was missed until now is noted; then the map says so. */
+#ifndef LATENOTE
+     if :: (missed & fresh) != 0 && !have_note -> ON_ALL(brick[i].note = 1); have_note = 1 :: else -> skip fi;
+#endif
+     atomic { if :: holder == me && version == mine -> noted = noted | fresh; version++; mine = version; fresh = 0 :: else -> goto again fi }
   :: have_j > committed ->                          /* fsync: the block, then the journal, on all */
      ON_ALL(brick[i].stored_d = brick[i].d);
      ON_ALL(brick[i].stored_j = brick[i].j);
-     atomic { if :: have_j > committed -> committed = have_j :: else fi }
+     atomic { dirty = 0; if :: have_j > committed -> committed = have_j :: else fi }
   :: atomic { true ->                               /* a read, of any of them, that counts while the lease lasts */
        select(i : 0 .. (N - 1));
        if :: HAS(map, i) && IN(i) -> skip :: else -> goto again fi;
@@ -199,9 +237,14 @@ again:
        replay(first);
        brick[i].owner = me; brick[i].session = session;
        boot[i] = brick[i].boot };
-     atomic { if :: !down[me * N + i] && SAME(i) -> brick[i].d = have_d; brick[i].row = have_row :: else -> goto again fi };
-     atomic { if :: !down[me * N + i] && SAME(i) -> brick[i].j = have_j; brick[i].stored_d = have_d; brick[i].stored_j = have_j :: else -> goto again fi };
-     atomic { if :: holder == me && version == mine -> insync = insync | BIT(i); map = insync; known[i] = boot[i]; version++; mine = version; i = 0
+     atomic { if :: !down[me * N + i] && SAME(i) -> brick[i].row = have_row; brick[i].note = have_note;
+                      if :: LACKS(i) -> brick[i].d = have_d :: else fi
+                 :: else -> goto again fi };
+     atomic { if :: !down[me * N + i] && SAME(i) -> if :: LACKS(i) -> brick[i].j = have_j :: else fi;
+                      brick[i].stored_d = brick[i].d; brick[i].stored_j = brick[i].j
+                 :: else -> goto again fi };
+     atomic { if :: holder == me && version == mine -> insync = insync | BIT(i); noted = noted & ~BIT(i); map = insync; known[i] = boot[i];
+                      version++; mine = version; knows = knows & ~BIT(i); missed = missed & ~BIT(i); i = 0
                  :: else -> goto again fi }
   :: goto again                                     /* it dies, and comes again */
   od;

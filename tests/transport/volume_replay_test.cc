@@ -78,6 +78,25 @@ TEST(VolumeCommit, FreedBlocksAreNotNamed) {
   EXPECT_EQ(brick.faults().commits().back()[0].length_bytes, 4096u);
 }
 
+// What a restart of the brick would take, if nothing were written to it again.
+TEST(VolumeCommit, WhatItHasNotCoveredIsKnownBlockByBlock) {
+  RestartingBrick brick(8, 8);
+  auto volume = open_volume(brick);
+  const auto uncommitted = [&] { return volume->uncommitted_blocks().ranges(); };
+  ASSERT_TRUE(volume->alloc(blocks(0, 4)).ok());
+  EXPECT_EQ(uncommitted(), (std::vector<BlockRange>{blocks(0, 4)}));
+  ASSERT_TRUE(volume->commit().ok());
+  EXPECT_TRUE(uncommitted().empty());
+  ASSERT_TRUE(write(*volume, 2 * kMiB, of('a')).ok());
+  brick.faults().answer(BrickCall::kCommit, EIO);
+  EXPECT_EQ(volume->commit().code(), EIO);
+  ASSERT_TRUE(write(*volume, 8 * kMiB - 4096, of('b')).ok());
+  EXPECT_EQ(uncommitted(), (std::vector<BlockRange>{blocks(1, 1), blocks(3, 1)}));
+  ASSERT_TRUE(volume->commit().ok());
+  ASSERT_TRUE(volume->free(blocks(2, 1)).ok());
+  EXPECT_EQ(uncommitted(), (std::vector<BlockRange>{blocks(2, 1)}));
+}
+
 TEST(VolumeCommit, WritersWaitForRoomAndGetIt) {
   RestartingBrick brick(16, 16);
   VolumeOptions options = remote_options();

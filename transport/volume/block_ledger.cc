@@ -77,6 +77,16 @@ bool BlockLedger::has_uncommitted() const {
   return !is_empty(current_) || !is_empty(committing_);
 }
 
+BlockSet BlockLedger::uncommitted() const {
+  MutexLock lock(mutex_);
+  BlockSet blocks = freeing_;
+  for (const Generation* generation : {&current_, &committing_}) {
+    blocks.insert(generation->born);
+    blocks.insert(generation->freed);
+  }
+  return blocks;
+}
+
 std::vector<BlockRange> BlockLedger::settle(std::span<const BlockRange> listed) {
   MutexLock lock(mutex_);
   const BlockSet there(listed);

@@ -38,6 +38,7 @@ class BlockLedger {
 
   // Something was allocated or freed that no commit has covered yet.
   bool has_uncommitted() const;
+  BlockSet uncommitted() const;  // those blocks
 
   // The same brick, a new session, nothing under way: its list is the truth. Returns the blocks that turned out freed.
   std::vector<BlockRange> settle(std::span<const BlockRange> listed);

@@ -46,6 +46,7 @@ Mirror::Mirror(size_t place, MapKeeper& keeper, OpenReplica open_replica, std::v
     replica->slot = slots_++;
     if (member.client != nullptr) replica->state = ReplicaState::kInSync;
     if (member.client == nullptr && replica->entry.state == ReplicaState::kInSync) partial_ = true;
+    replica->missed_all = !member.has_all;
     replica->client = std::move(member.client);
     replicas_.push_back(std::move(replica));
   }

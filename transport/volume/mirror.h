@@ -9,7 +9,8 @@
 // * A replica that is away is waited for, a second long; then it is taken out of the map, by a change that only the
 //   holder can make, and the operation is done without it. The last replica in sync is never taken out: it is waited
 //   for (hard), or EIO (soft).
-// * What a replica misses from then on is noted, so that it can be brought up to date (mirror_repair.cc).
+// * What a replica misses from then on is noted, so that it can be brought up to date (mirror_missed.cc,
+//   mirror_repair.cc).
 //
 // Errors as VolumeClient. ESTALE from any replica in sync: another client has the volume; it is final.
 // Threads: any. The owner's threads call watch(), keep_map() and repair(), each by one.
@@ -33,7 +34,9 @@
 #include "transport/volume/active_blocks.h"
 #include "transport/volume/group.h"
 #include "transport/volume/map_keeper.h"
+#include "transport/volume/missed_notes.h"
 #include "transport/volume/set_map.h"
+#include "transport/volume/set_membership.h"
 #include "transport/volume/volume_client.h"
 
 namespace brickfs {
@@ -47,6 +50,7 @@ class Mirror final {
   struct Member {
     MapReplica entry;
     std::unique_ptr<VolumeClient> client;  // null: stale
+    bool has_all = false;                  // stale, and has missed nothing yet
   };
   // Opens a replica's volume as this client. Errors as VolumeClient::open and of what the source says.
   using OpenReplica = std::function<Result<std::unique_ptr<VolumeClient>>(const MapReplica&, Holder*)>;
@@ -136,6 +140,7 @@ class Mirror final {
     std::unique_ptr<VolumeClient> client;
     std::atomic<bool> suspect{false};  // failed at what another did
     std::atomic<bool> wanted_out{false};
+    std::atomic<bool> failing{false};  // its store: what that has is not believed
     // watch()'s
     std::optional<Clock::time_point> away_since;
     // repair()'s
@@ -145,6 +150,7 @@ class Mirror final {
     // Guarded by mutex_.
     bool missed_all = true;  // nothing is known of what it has
     BlockSet missed;         // what it has is old there
+    uint64_t noted = 0;      // the map says that these notes have that
     std::optional<Clock::time_point> out_at;
     std::chrono::milliseconds rest{0};  // from then on, before it is brought back
   };
@@ -169,10 +175,27 @@ class Mirror final {
   bool may_leave(const Replica& replica) const;
   Status write_claimed(const Targets& targets, std::span<const Piece> pieces, Stage stage, const Interruption* by);
   Status write_rows(std::span<const ActiveBlocks::Row> rows, const Interruption* by);
-  void note_missed(BlockRange blocks);
-  void note_missed(std::span<const Piece> pieces);
-  void note_diverged(std::span<const Piece> pieces);
   Status failure() const;
+
+  // mirror_missed.cc
+  bool all_in_sync() const;
+  bool are_noted(std::span<const Piece> pieces) const;
+  Status note_missed(std::span<const Piece> pieces, const Interruption* by);
+  Status note_missed(std::span<const BlockRange> blocks, const Interruption* by);
+  Status try_note_missed(std::span<const Piece> pieces);
+  std::shared_ptr<MissedNotes> add_missed(std::span<const BlockRange> blocks);
+  void note_later(std::span<const BlockRange> blocks);
+  void note_diverged(std::span<const Piece> pieces);
+  void note_diverged(std::span<const BlockRange> blocks);
+  MissedNotes::Write note_writer();
+  Status write_notes(VolumeClient& client);
+  Status read_notes();
+  void take_rows_as_missed(const BlockSet& rows);
+  std::shared_ptr<MissedNotes> present_notes() const;
+  bool is_to_be_noted(const Replica& replica) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool wants_notes();
+  bool keep_notes();
+  bool tell_noted(const std::vector<Replica*>& noted, uint64_t number);
 
   // mirror_repair.cc
   using Stages = std::array<BlockSet, kStages>;
@@ -182,7 +205,10 @@ class Mirror final {
   bool has_restarted(const Replica& replica) const;
   Status clear_rows();
   Status mark(VolumeClient& client, const MapReplica& entry);
-  Result<bool> is_its_own(VolumeClient& client, const MapReplica& entry, std::span<const BlockRange> listed) const;
+  Result<std::optional<ReplicaMark>> own_mark(VolumeClient& client, const MapReplica& entry,
+                                              std::span<const BlockRange> listed) const;
+  bool has_missed_all(const Replica& replica, const std::optional<ReplicaMark>& mark, const Session& session);
+  Result<bool> has_lost_blocks(const Replica& replica, VolumeClient& client);
   Status write_all_rows(VolumeClient& client, const std::vector<uint64_t>& rows) const;
   void take_out(Replica& replica);
   Status bring_back(Replica& replica);
@@ -222,12 +248,15 @@ class Mirror final {
   std::atomic<uint64_t> operations_{0};      // of the foreground, for repair() to leave it its share
   std::atomic<bool> closing_{false};
   std::atomic<bool> no_repair_{false};
+  Interruption repair_stopped_;
 
   mutable Mutex mutex_;
   CondVar changed_;  // somebody is out, confirmed, or all has failed
   Status failed_ ABSL_GUARDED_BY(mutex_);
-  BlockSet diverged_ ABSL_GUARDED_BY(mutex_);                // a write was given up: the first replica's bytes hold
-  VolumeClient* joining_ ABSL_GUARDED_BY(mutex_) = nullptr;  // repair()'s, not yet of those that are watched
+  BlockSet diverged_ ABSL_GUARDED_BY(mutex_);                   // a write was given up: the first replica's bytes hold
+  std::shared_ptr<MissedNotes> notes_ ABSL_GUARDED_BY(mutex_);  // null: nobody has missed anything that is known
+  BlockSet unnoted_ ABSL_GUARDED_BY(mutex_);                    // could not be noted, and is one of diverged_
+  VolumeClient* joining_ ABSL_GUARDED_BY(mutex_) = nullptr;     // repair()'s, not yet of those that are watched
   std::optional<Clock::time_point> joining_away_since_ ABSL_GUARDED_BY(mutex_);
   bool said_map_trouble_ = false;  // keep_map()'s
 

@@ -33,6 +33,7 @@ bool is_single_answer(const std::vector<Status>& statuses) {
 // Until the replica is out of the map, which what follows from `status` waits for. The status: it will not be.
 Status Mirror::await_out(Replica& replica, const Status& status, const Interruption* by) {
   const auto began = Clock::now();
+  if (status.code() == EIO && !replica.client->is_away()) replica.failing = true;
   replica.suspect = true;
   MutexLock lock(mutex_);
   while (is_written(replica)) {
@@ -40,6 +41,7 @@ Status Mirror::await_out(Replica& replica, const Status& status, const Interrupt
     TRY(Interruption::check(by));
     if (closing_.load() || !may_leave(replica)) {
       replica.suspect = false;
+      replica.failing = false;
       return status;
     }
     if (soft_ && Clock::now() - began > *soft_) return Error(EIO, "a replica is away and cannot be left out");
@@ -75,39 +77,6 @@ Status Mirror::on_all(const Targets& targets, Call&& call, const Interruption* b
   return judge(targets, statuses, by);
 }
 
-void Mirror::note_missed(BlockRange blocks) {
-  for (const auto& replica : replicas_) {
-    if (is_written(*replica)) continue;
-    MutexLock lock(mutex_);
-    if (!replica->missed_all) replica->missed.insert(blocks);
-  }
-}
-
-void Mirror::note_missed(std::span<const Piece> pieces) {
-  const bool all_there = std::ranges::all_of(replicas_, [this](const auto& replica) { return is_written(*replica); });
-  if (all_there) return;
-  for (const Piece& piece : pieces) {
-    uint64_t length = 0;
-    for (const LocalSlice& slice : piece.local) length += slice.length_bytes;
-    if (length == 0) continue;
-    const BlockAddress start = block_of(piece.address);
-    note_missed({start, (raw(block_of(piece.address + length - 1)) - raw(start)) / kBlockBytes + 1});
-  }
-}
-
-void Mirror::note_diverged(std::span<const Piece> pieces) {
-  MutexLock lock(mutex_);
-  for (const Piece& piece : pieces) {
-    uint64_t length = 0;
-    for (const LocalSlice& slice : piece.local) length += slice.length_bytes;
-    for (uint64_t block = round_down(piece.address, kBlockBytes); block < piece.address + length;
-         block += kBlockBytes) {
-      diverged_.insert(BlockRange{BlockAddress{block}, 1});
-      active_.keep({BlockAddress{block}, 1});
-    }
-  }
-}
-
 Status Mirror::alloc(BlockRange blocks) {
   if (only_ != nullptr) return only_->alloc(blocks);
   CHECK(is_settled());
@@ -117,8 +86,8 @@ Status Mirror::alloc(BlockRange blocks) {
   for (Replica* replica : targets) statuses.push_back(replica->client->alloc(blocks));
   // What is full is full for all.
   const auto full = std::ranges::find_if(statuses, [](const Status& status) { return is_refusal(status); });
-  const Status status = full != statuses.end() ? *full : judge(targets, statuses, nullptr);
-  note_missed(blocks);
+  Status status = full != statuses.end() ? *full : judge(targets, statuses, nullptr);
+  if (status.ok() && !all_in_sync()) status = note_missed(std::span(&blocks, 1), nullptr);
   if (status.ok()) return {};
   for (size_t i = 0; i < targets.size(); ++i) {
     if (statuses[i].ok() && is_written(*targets[i])) static_cast<void>(targets[i]->client->free(blocks));
@@ -131,10 +100,8 @@ Status Mirror::free(BlockRange blocks) {
   CHECK(is_settled());
   const Gate::Pass pass(gate_);
   const ActiveBlocks::Claim claim = active_.hold(blocks);
-  const Status status = on_all(
+  return on_all(
       written(), [&](Replica& replica) { return replica.client->free(blocks); }, nullptr);
-  note_missed(blocks);
-  return status;
 }
 
 Result<std::vector<BlockRange>> Mirror::list() {
@@ -275,8 +242,8 @@ Status Mirror::write(std::span<const Piece> pieces, Stage stage, const Interrupt
   operations_.fetch_add(1, std::memory_order_relaxed);
   const ActiveBlocks::Claim claim = TRY(active_.claim(pieces, by));
   const Status status = write_claimed(written(), pieces, stage, by);
-  note_missed(pieces);
-  return status;
+  const Status noted = note_missed(pieces, by);
+  return status.ok() ? noted : status;
 }
 
 Status Mirror::try_read(std::span<const Piece> pieces) {
@@ -296,6 +263,7 @@ Status Mirror::try_write(std::span<const Piece> pieces) {
   const Gate::Pass pass(gate_);
   operations_.fetch_add(1, std::memory_order_relaxed);
   const ActiveBlocks::Claim claim = TRY(active_.try_claim(pieces));
+  if (!are_noted(pieces)) return Error(EAGAIN, "to be noted");
   const Targets targets = written();
   std::array<std::vector<Piece>, VolumeClient::kMostCopies> storage;
   absl::InlinedVector<VolumeClient::Copy, 4> copies;
@@ -303,13 +271,13 @@ Status Mirror::try_write(std::span<const Piece> pieces) {
     copies.push_back({targets[i]->client.get(), own_pieces(*targets[i], pieces, storage[i]), {}});
   }
   VolumeClient::try_write_all(copies, Stage::kData);
-  note_missed(pieces);
+  const Status noted = try_note_missed(pieces);
   for (const VolumeClient::Copy& copy : copies) {
     if (copy.status.ok()) continue;
     note_diverged(pieces);
     return copy.status;
   }
-  return {};
+  return noted;
 }
 
 // --- commits

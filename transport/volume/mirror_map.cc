@@ -28,6 +28,8 @@ MapReplica* Mirror::find(SetMap& map, const MemberId& id) const {
 
 void Mirror::take_out(Replica& replica) {
   if (!is_written(replica)) return;
+  // It has lost something, and may have lost more.
+  const bool is_doubtful = replica.failing.load() || replica.client->final_error().code() == EIO;
   bool stays = false;
   const Status status = keeper_->change([&](SetMap& map) {
     MapReplica* const entry = find(map, replica.entry.id);
@@ -38,6 +40,7 @@ void Mirror::take_out(Replica& replica) {
             });
     if (stays) return false;
     set_state(*entry, ReplicaState::kStale, map.generation + 1);
+    if (is_doubtful) entry->missed = 0;
     return true;
   });
   if (stays) return;
@@ -51,15 +54,23 @@ void Mirror::take_out(Replica& replica) {
   }
   said_map_trouble_ = false;
   const SharedLock roster(roster_mutex_);
-  replica.state = ReplicaState::kStale;
-  // Behind that: who saw it in sync has rows by now.
-  const BlockSet active = active_.active();
+  {
+    MutexLock lock(mutex_);
+    replica.state = ReplicaState::kStale;
+    // Behind that: who saw it in sync has rows by now; what he has done is in a row or not committed.
+    replica.missed.insert(active_.active());
+    replica.missed.insert(replica.client->uncommitted_blocks());
+    if (is_doubtful) {
+      replica.missed_all = true;
+      replica.noted = 0;
+    }
+  }
   replica.client->give_up_silent(milliseconds(1));  // of a brick that is silent nothing is waited for
   replica.client->interrupt();
   replica.suspect = false;
+  replica.failing = false;
   replica.wanted_out = false;
   MutexLock lock(mutex_);
-  replica.missed.insert(active);
   // One that comes and goes comes back later each time.
   const bool flaps = replica.out_at && Clock::now() - *replica.out_at < kSteady;
   replica.rest = flaps ? std::clamp(2 * replica.rest, kFirstRest, kLastRest) : milliseconds(0);

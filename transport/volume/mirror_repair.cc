@@ -3,8 +3,9 @@
 //
 // **Coming back.** Fenced by being opened; the list of blocks made alike; written along from then on, with the rows
 // that are there; what it misses copied, block by block, each while nobody writes to it; committed; in sync by a change
-// of the map, which lets those go that leave. What it misses is known if its brick has not restarted and this client
-// took it out: blocks with a row then, and what was written, allocated or freed since. Else it is everything.
+// of the map, which lets those go that leave. What it misses is known if this client left it out, or there are notes of
+// that (mirror_missed.cc): blocks with a row then, what it had not committed, and what was written or allocated since.
+// Else it is everything.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -57,16 +58,35 @@ Status Mirror::mark(VolumeClient& client, const MapReplica& entry) {
   return write_replica_mark(client, place_, {set_, entry.id, keeper_->map().generation});
 }
 
-// False: it has nothing. EUCLEAN: it has something else.
-Result<bool> Mirror::is_its_own(VolumeClient& client, const MapReplica& entry,
-                                std::span<const BlockRange> listed) const {
-  if (listed.empty()) return false;
+// Nothing: it has nothing. EUCLEAN: it has something else.
+Result<std::optional<ReplicaMark>> Mirror::own_mark(VolumeClient& client, const MapReplica& entry,
+                                                    std::span<const BlockRange> listed) const {
+  if (listed.empty()) return std::optional<ReplicaMark>();
   if (!contains_block(listed, first_block())) return Error(EUCLEAN, "it holds something else");
   const auto mark = TRY(read_replica_mark(client, place_));
   // Made by a client that ended before it had marked it.
-  if (!mark && listed.size() == 1 && listed[0].count == 1) return false;
+  if (!mark && listed.size() == 1 && listed[0].count == 1) return std::optional<ReplicaMark>();
   if (!mark || mark->set != set_ || mark->replica != entry.id) return Error(EUCLEAN, "it holds something else");
-  return true;
+  return mark;
+}
+
+// Of one that has its mark: was it in sync when it was left out, and has it kept what it had?
+bool Mirror::has_missed_all(const Replica& replica, const std::optional<ReplicaMark>& mark, const Session& session) {
+  SetMap map = keeper_->map();
+  const MapReplica* const entry = find(map, replica.entry.id);
+  if (!mark || entry == nullptr) return true;
+  // The map was another when it was marked last: this one is of a backup.
+  if (mark->generation >= entry->since) return true;
+  if (session.durability == Durability::kVolatile && session.boot != replica.entry.boot) return true;
+  MutexLock lock(mutex_);
+  return replica.missed_all;
+}
+
+// Blocks that it should have: so it is not what it was when it was left out.
+Result<bool> Mirror::has_lost_blocks(const Replica& replica, VolumeClient& client) {
+  const BlockSet lacking = BlockSet{TRY(first().list())}.without(BlockSet{TRY(client.list())});
+  MutexLock lock(mutex_);
+  return !replica.missed_all && !lacking.without(replica.missed).empty();
 }
 
 // --- copying
@@ -112,12 +132,14 @@ Status Mirror::begin(const SetId& set, bool unclean) {
     TRY(first().alloc(first_range));
     unclean = false;  // there was nothing to write to
   }
+  TRY(read_notes());
   if (!unclean) return make_equal({});
   for (Replica* replica : written()) {
     if (!contains_block(TRY(replica->client->list()), first_range.start)) continue;
     touched_.insert(TRY(read_rows(*replica->client, place_)));
   }
   touched_.insert(first_range);
+  take_rows_as_missed(touched_);
   settled_ = false;
   return {};
 }
@@ -176,10 +198,11 @@ Status Mirror::settle_replica(VolumeClient& source, const Replica& replica, cons
   return {};
 }
 
-// All are equal.
+// All are equal. What rows said has its notes, if somebody may have missed it.
 Status Mirror::clear_rows() {
   for (Replica* replica : written()) {
-    Status status = write_all_rows(*replica->client, std::vector<uint64_t>(kActiveRows));
+    Status status = write_notes(*replica->client);
+    if (status.ok()) status = write_all_rows(*replica->client, std::vector<uint64_t>(kActiveRows));
     if (status.ok()) status = mark(*replica->client, replica->entry);
     if (status.ok()) status = replica->client->commit();
     if (!status.ok() && is_written(*replica)) return status;
@@ -193,6 +216,7 @@ Status Mirror::clear_rows() {
 
 void Mirror::stop_repair() {
   no_repair_ = true;
+  repair_stopped_.raise();
   MutexLock lock(mutex_);
   if (joining_ != nullptr) joining_->interrupt();
 }
@@ -200,7 +224,7 @@ void Mirror::stop_repair() {
 bool Mirror::repair() {
   if (!writable_ || no_repair_.load() || !settled_.load()) return false;
   adopt_map(keeper_->map());
-  if (drop_leaving() || repair_diverged()) return true;
+  if (drop_leaving() || keep_notes() || repair_diverged()) return true;
   Targets due;
   for (const auto& replica : replicas_) due.push_back(replica.get());
   std::stable_partition(due.begin(), due.end(), [](const Replica* replica) { return !replica->entry.leaving; });
@@ -231,7 +255,7 @@ bool Mirror::repair_diverged() {
   std::optional<BlockAddress> block;
   {
     MutexLock lock(mutex_);
-    if (diverged_.empty()) return false;
+    if (diverged_.empty() || !unnoted_.empty()) return false;
     block = diverged_.ranges().front().start;
   }
   const Gate::Pass pass(gate_);
@@ -279,13 +303,17 @@ Status Mirror::bring_back(Replica& replica) {
 Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client) {
   const Session session = client->session();
   if (session.durability != this->session().durability) return Error(EUCLEAN, "its brick is of another durability");
-  const bool its_own = TRY(is_its_own(*client, replica.entry, TRY(client->list())));
-  bool all = false;
+  const auto own = TRY(own_mark(*client, replica.entry, TRY(client->list())));
+  bool all = has_missed_all(replica, own, session);
+  if (!all && TRY(has_lost_blocks(replica, *client))) {
+    const Gate::Closed closed(gate_);  // what is being allocated at this moment is not noted yet
+    all = TRY(has_lost_blocks(replica, *client));
+  }
   BlockSet to_copy;
   {
     MutexLock lock(mutex_);
-    all = replica.missed_all || session.boot != replica.entry.boot || !its_own;
     replica.missed_all = all;
+    if (all) replica.noted = 0;
   }
   const auto note = [&](const std::function<void(SetMap&, MapReplica&)>& edit) {
     bool gone = false;
@@ -298,10 +326,13 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
     if (status.code() == ESTALE) fail(status);
     return gone ? Status(Error(ENOENT, "it is not in the map any more")) : status;
   };
-  TRY(note([](SetMap&, MapReplica& entry) { set_state(entry, ReplicaState::kSyncing, entry.since); }));
+  TRY(note([all](SetMap&, MapReplica& entry) {
+    set_state(entry, ReplicaState::kSyncing, entry.since);
+    if (all) entry.missed = 0;
+  }));
 
   // Whoever goes on after a crash has to know what is in it.
-  if (!its_own) TRY(begin_with_mark(*client, replica.entry));
+  if (!own) TRY(begin_with_mark(*client, replica.entry));
   // Most of it before operations have to wait for the rest.
   TRY(make_alike(first(), *client, to_copy));
   if (all) to_copy = BlockSet{TRY(first().list())};
@@ -332,6 +363,7 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
     MutexLock lock(mutex_);
     replica.missed_all = false;
     replica.missed.clear();
+    replica.noted = 0;
   }
   log::info("{} is in sync", replica.name);
   return {};
@@ -353,6 +385,11 @@ Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, Bl
   }
   TRY(make_alike(first(), *client, to_copy));
   to_copy.insert(first_block_of(place_));
+  {
+    MutexLock lock(mutex_);
+    replica.missed.insert(to_copy);
+  }
+  TRY(write_notes(*client));
   TRY(write_all_rows(*client, active_.rows()));
   if (place_ == 0) {
     TRY(copy_bytes(first(), *client, kCommitRecordAddress[0], 2 * kSetSlotBytes, Stage::kJournal));

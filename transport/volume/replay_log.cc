@@ -260,6 +260,15 @@ std::vector<const ReplayLog::Record*> ReplayLog::records() const {
   return records;
 }
 
+BlockSet ReplayLog::blocks() const {
+  BlockSet blocks;
+  MutexLock lock(mutex_);
+  for (const Generation* generation : {&committing_, &current_}) {
+    for (const Record& record : generation->records) blocks.insert(BlockRange{block_of(record.address), 1});
+  }
+  return blocks;
+}
+
 uint64_t ReplayLog::used_bytes() const {
   MutexLock lock(mutex_);
   return used();

@@ -98,6 +98,9 @@ class ReplayLog {
   // All in order of their completion. Valid until the next append(), turn_over(), committed() or forget().
   std::vector<const Record*> records() const;
 
+  // That hold something of it.
+  BlockSet blocks() const;
+
   Keep keep() const { return keep_; }
   uint64_t used_bytes() const;
 

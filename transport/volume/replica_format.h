@@ -2,7 +2,8 @@
 // What a replica of a place keeps in the first block of the place: docs/format.md, section "Copies". Little-endian.
 //
 // The *mark*, two slots, says whose replica it is and which generation of the map it has seen. The *rows* name the
-// blocks that may be being written: after a crash of the client the replicas may differ there, and nowhere else.
+// blocks that may be being written: after a crash of the client the replicas may differ there, and nowhere else. The
+// *notes* say what others have missed that are not in sync.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +20,13 @@ constexpr uint64_t kRowsOffset = kCommitRecordAddress[0] - 64 * kKiB;
 constexpr uint64_t kRowsBytes = kActiveRows * sizeof(uint64_t);
 constexpr uint64_t kReplicaMarkOffset = kRowsOffset + kRowsBytes;
 constexpr uint64_t kReplicaMarkSlotBytes = 4096;
-// All that is a replica's own, and no part of the volume: rows, mark, and, of place 0, the commit records, which go
-// with the commits of each. Those are copied once, when it is brought back.
-constexpr uint64_t kReplicaAreaOffset = kRowsOffset;
+// A header, and a byte for each block: 512 GiB of a place. Blocks that are so far apart share one.
+constexpr uint64_t kNotesHeaderBytes = 4096;
+constexpr uint64_t kNotedBlocks = kBlockBytes / 8;
+constexpr uint64_t kNotesOffset = kRowsOffset - kNotedBlocks - kNotesHeaderBytes;
+// All that is a replica's own, and no part of the volume: notes, rows, mark, and, of place 0, the commit records, which
+// go with the commits of each. Those are copied once, when it is brought back.
+constexpr uint64_t kReplicaAreaOffset = kNotesOffset;
 constexpr uint64_t kReplicaAreaEnd = kCommitRecordAddress[1] + kSetSlotBytes;
 
 // Commit records are a replica's own, too (VolumeSet): each has as many as its brick has commits. From here on to the
@@ -43,5 +48,18 @@ struct StoredReplicaMark {
 static_assert(sizeof(StoredReplicaMark) == 64 && offsetof(StoredReplicaMark, checksum) == 56);
 static_assert(std::has_unique_object_representations_v<StoredReplicaMark>);
 static_assert(kReplicaMarkOffset + 2 * kReplicaMarkSlotBytes <= kCommitRecordAddress[0]);
+
+// Of the notes. The byte of a block is 1: it may have been written, or allocated, since.
+struct StoredNotesHeader {
+  static constexpr uint64_t kMagic = 0x3153'494d'4b43'5242;  // "BRCKMIS1"
+
+  uint64_t magic = kMagic;
+  SetId set{};
+  uint64_t place = 0;
+  uint64_t number = 0;    // random; the map has it where a replica's notes are these
+  uint64_t checksum = 0;  // xxh3-64 of the 40 bytes before, not seeded
+};
+static_assert(sizeof(StoredNotesHeader) == 48 && offsetof(StoredNotesHeader, checksum) == 40);
+static_assert(std::has_unique_object_representations_v<StoredNotesHeader>);
 
 }  // namespace brickfs

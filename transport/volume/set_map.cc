@@ -82,6 +82,7 @@ void set_state(MapReplica& replica, ReplicaState state, uint64_t since) {
   replica.state = state;
   replica.since = since;
   replica.copied_blocks = replica.total_blocks = 0;
+  if (state == ReplicaState::kInSync) replica.missed = 0;
 }
 
 Result<std::vector<MapPlace>> plan_places(const std::vector<NamedBrick>& bricks, uint64_t replicas,

@@ -30,6 +30,7 @@ struct MapReplica {
   ReplicaState state = ReplicaState::kStale;
   uint64_t since = 0;    // not in sync: since this generation. 0: never was
   BootId boot{};         // of the brick, when it was last known to have everything; 0: never
+  uint64_t missed = 0;   // not in sync: the number of the notes of what it has missed (MissedNotes). 0: nobody knows
   bool leaving = false;  // to be dropped, as soon as there are as many others in sync as are wanted
   // Of what is being brought up to date; 0 of 0: nothing, or that has only begun.
   uint64_t copied_blocks = 0;
@@ -73,7 +74,7 @@ struct SetMap {
 // EUCLEAN, with one line in `why`: this is no map (no place, a replica twice, none in sync ...).
 Status check_map(const SetMap& map, std::string* why);
 
-// Of another state from now on, and nothing copied yet.
+// Of another state from now on, and nothing copied yet. In sync: it has missed nothing.
 void set_state(MapReplica& replica, ReplicaState state, uint64_t since);
 
 // Places for bricks, as they were named: with as many bricks as replicas one place on all of them, else one place for

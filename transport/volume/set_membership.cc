@@ -127,6 +127,21 @@ Status write_replica_mark(VolumeClient& replica, size_t place, const ReplicaMark
   return replica.write(std::span(&piece, 1), Stage::kData);
 }
 
+Result<uint64_t> read_notes_number(VolumeClient& replica, const SetId& set, size_t place) {
+  StoredNotesHeader stored;
+  TRY(read_stored(replica, raw(first_block_of(place).start) + kNotesOffset, stored));
+  return is_sound(stored) && stored.set == set && stored.place == place ? stored.number : 0;
+}
+
+StoredNotesHeader encode_notes_header(const SetId& set, size_t place, uint64_t number) {
+  StoredNotesHeader stored;
+  stored.set = set;
+  stored.place = place;
+  stored.number = number;
+  stored.checksum = checksum_of_set(stored);
+  return stored;
+}
+
 Result<std::optional<CommitRecord>> read_commit_record(VolumeClient& first, const SetId& set) {
   std::optional<CommitRecord> newest;
   for (const uint64_t address : kCommitRecordAddress) {

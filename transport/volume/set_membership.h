@@ -65,6 +65,10 @@ Result<std::optional<ReplicaMark>> read_replica_mark(VolumeClient& replica, size
 // Durable with the next commit. The former one stays in the other slot.
 Status write_replica_mark(VolumeClient& replica, size_t place, const ReplicaMark& mark);
 
+// Of a replica: the number of the notes that it has of what others have missed; 0: none (MissedNotes).
+Result<uint64_t> read_notes_number(VolumeClient& replica, const SetId& set, size_t place);
+StoredNotesHeader encode_notes_header(const SetId& set, size_t place, uint64_t number);
+
 // Of a replica, whose first block is there: blocks that may have been being written, of whatever place.
 Result<BlockSet> read_rows(VolumeClient& replica, size_t place);
 

@@ -225,6 +225,12 @@ bool VolumeClient::is_clean() const {
 
 uint64_t VolumeClient::uncommitted_bytes() const { return log_->used_bytes(); }
 
+BlockSet VolumeClient::uncommitted_blocks() const {
+  BlockSet blocks = ledger_->uncommitted();
+  blocks.insert(log_->blocks());
+  return blocks;
+}
+
 Status VolumeClient::commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
                                    std::span<const BlockRange> superblock) {
   std::vector<CommitRange> ranges;

@@ -116,6 +116,9 @@ class VolumeClient final {
   Status write_with_commit(const Piece& piece, Stage stage, const Interruption* by);
   // Kept for replay: what was written and is not committed, and what goes with it. 0 where nothing is kept.
   uint64_t uncommitted_bytes() const;
+  // Of a durable brick: the blocks that may differ from what it has written or allocated here, if it restarts now and
+  // nothing is written to it again.
+  BlockSet uncommitted_blocks() const;
   // commit() of whole blocks whoever wrote them, stage after stage: what a new holder does about suspect blocks.
   Status commit_blocks(std::span<const BlockRange> data, std::span<const BlockRange> journal,
                        std::span<const BlockRange> superblock);

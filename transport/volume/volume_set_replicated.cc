@@ -66,8 +66,10 @@ class VolumeSet::Replicating {
     MapReplica entry;
     std::unique_ptr<VolumeClient> client;
     bool left_out = false;
-    bool lost = false;  // all that it had
-    std::string why;    // it is
+    bool lost = false;     // all that it had
+    std::string why;       // it is
+    bool noted = false;    // what it has missed, on all that are believed
+    bool has_all = false;  // left out, of those that the last client let go
   };
 
   Status load();
@@ -79,6 +81,7 @@ class VolumeSet::Replicating {
   Status note_record(VolumeClient& client);
   Status choose();
   Status choose_at(size_t place);
+  void look_for_notes(size_t place, const std::vector<Candidate*>& believed);
   Status claim();
   Status note_made();
   Status verify();
@@ -114,7 +117,7 @@ Status VolumeSet::Replicating::run() {
   set_.id_ = map_.set;
   std::vector<std::vector<Mirror::Member>> members(map_.places.size());
   for (Candidate& candidate : candidates_) {
-    members[candidate.place].push_back({candidate.entry, std::move(candidate.client)});
+    members[candidate.place].push_back({candidate.entry, std::move(candidate.client), candidate.has_all});
   }
   for (size_t place = 0; place < map_.places.size(); ++place) {
     set_.names_.push_back(map_.places[place].replicas.front().source);
@@ -333,9 +336,25 @@ Status VolumeSet::Replicating::choose_at(size_t place) {
     log::warn("the bricks of place {} have restarted without their client: it is as it was committed last", place);
     lost_tail_ = true;
     restarted.erase(restarted.begin());
+    there.clear();  // notes went with the rest
   }
-  for (Candidate* candidate : restarted) leave_out(*candidate);
+  for (Candidate* candidate : restarted) {
+    leave_out(*candidate);
+    std::erase(there, candidate);
+  }
+  look_for_notes(place, there);
   return {};
+}
+
+// What those miss that are not in sync; of whom that is not known here, all is copied.
+void VolumeSet::Replicating::look_for_notes(size_t place, const std::vector<Candidate*>& believed) {
+  for (Candidate& candidate : candidates_) {
+    if (candidate.place != place || candidate.entry.missed == 0 || believed.empty()) continue;
+    candidate.noted = std::ranges::all_of(believed, [&](const Candidate* one) {
+      const auto number = read_notes_number(*one->client, map_.set, place);
+      return number.ok() && *number == candidate.entry.missed;
+    });
+  }
 }
 
 Status VolumeSet::Replicating::claim() {
@@ -351,7 +370,9 @@ Status VolumeSet::Replicating::claim() {
         if (entry.state == ReplicaState::kInSync && candidate.left_out) {
           set_state(entry, ReplicaState::kStale, map.generation + 1);
           names.push_back(entry.source);
+          candidate.has_all = !unclean_ && !candidate.lost;
         }
+        if (!candidate.noted) entry.missed = 0;
         if (candidate.left_out) set_state(entry, ReplicaState::kStale, entry.since);
         if (candidate.client != nullptr) entry.boot = candidate.client->session().boot;
         candidate.entry = entry;

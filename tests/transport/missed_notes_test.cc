@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a replica has missed is known when it comes back: to the client that left it out, and to the next one.
+#include "transport/volume/missed_notes.h"
+
+#include "tests/support/replica_bed.h"
+#include "transport/volume/mirror.h"
+
+namespace brickfs {
+namespace {
+
+constexpr SetId kSet{std::byte{1}};
+
+BlockRange block(uint64_t number) { return {BlockAddress{number * kBlockBytes}, 1}; }
+
+struct Written {
+  std::vector<std::pair<uint64_t, size_t>> pieces;  // address, length
+  Status answer;
+  MissedNotes::Write writer() {
+    return [this](std::span<const Piece> all, const Interruption*) {
+      for (const Piece& piece : all) pieces.emplace_back(piece.address, piece.local.front().length_bytes);
+      return answer;
+    };
+  }
+};
+
+TEST(MissedNotes, NeighboursAreNotedInOnePieceAndNothingTwice) {
+  MissedNotes notes(kSet, 0, 7);
+  Written written;
+  const std::vector<BlockRange> first{{BlockAddress{8 * kBlockBytes}, 3}};
+  ASSERT_TRUE(notes.note(first, written.writer(), nullptr).ok());
+  const uint64_t bytes = kNotesOffset + kNotesHeaderBytes;
+  EXPECT_EQ(written.pieces, (std::vector<std::pair<uint64_t, size_t>>{{bytes + 8, 3}}));
+  const std::vector<BlockRange> more{{BlockAddress{7 * kBlockBytes}, 6}};
+  EXPECT_FALSE(notes.has(more));
+  written.pieces.clear();
+  ASSERT_TRUE(notes.note(more, written.writer(), nullptr).ok());
+  EXPECT_EQ(written.pieces, (std::vector<std::pair<uint64_t, size_t>>{{bytes + 7, 1}, {bytes + 11, 2}}));
+  EXPECT_TRUE(notes.has(more));
+}
+
+TEST(MissedNotes, WhatCouldNotBeNotedIsNot) {
+  MissedNotes notes(kSet, 0, 7);
+  Written written;
+  written.answer = Error(EIO, "test");
+  const BlockRange one = block(8);
+  EXPECT_EQ(notes.note(std::span(&one, 1), written.writer(), nullptr).code(), EIO);
+  EXPECT_FALSE(notes.has(std::span(&one, 1)));
+}
+
+TEST(MissedNotes, BlocksFarApartShareAByte) {
+  MissedNotes notes(kSet, 1, 7);
+  const BlockAddress start = first_block_of(1).start;
+  const BlockRange noted{block_after(start, 5), 1};
+  notes.insert(std::span(&noted, 1));
+  const std::vector<BlockRange> listed{{start, 10}, {block_after(start, kNotedBlocks), 10}};
+  EXPECT_EQ(notes.among(listed).ranges(), (std::vector<BlockRange>{noted, {block_after(start, kNotedBlocks + 5), 1}}));
+}
+
+// Two copies on a and b, of blocks with 1s everywhere, which the last client let go. What was copied to b is told from
+// what was not by 9s that somebody puts there: copies that are in sync have been so long enough to have no rows.
+class Missed : public testing::ReplicaBed {
+ protected:
+  static constexpr int kOld = 1;
+  static constexpr int kNew = 2;
+  static constexpr int kPlanted = 9;
+  static uint64_t address(uint64_t block) { return raw(block_after(kData.start, block)); }
+
+  std::unique_ptr<VolumeSet> begin(uint64_t store_blocks) {
+    start(2, 2, store_blocks);
+    auto set = open(7);
+    EXPECT_TRUE(set->alloc(kData).ok());
+    for (uint64_t i = 0; i < kData.count; ++i) EXPECT_TRUE(write(*set, address(i), filled(4096, kOld)).ok());
+    EXPECT_TRUE(set->commit().ok());
+    EXPECT_TRUE(set->close().ok());
+    set.reset();
+    set = open(7);
+    EXPECT_TRUE(set->is_settled());
+    return set;
+  }
+  void crash(std::unique_ptr<VolumeSet>& set) {
+    store_->set_away(true);
+    set.reset();
+  }
+  // b goes, and misses what is written to block 1.
+  void leave_out(VolumeSet& set) {
+    go_away('b');
+    ASSERT_TRUE(write(set, address(1), filled(4096, kNew)).ok());
+    ASSERT_EQ(entry(1).state, ReplicaState::kStale);
+  }
+  bool is_noted() {
+    return comes_true([&] { return entry(1).missed != 0; });
+  }
+  // To block 2 of b, past whoever has it.
+  void plant() {
+    const auto session = make_embedded_brick(brick('b').service());
+    OpenRequest request;
+    request.client = ClientId{0x998};
+    request.steal = true;
+    ASSERT_TRUE(session->open(request, nullptr).ok());
+    const auto handle = session->map({block_after(kData.start, 2), 1}, Access::kReadWrite);
+    ASSERT_TRUE(handle.ok());
+    Bytes bytes = filled(4096, kPlanted);
+    const std::vector<LocalSlice> slices{{bytes.data(), 4096, 0}};
+    Batch batch;
+    batch.transfers.push_back(
+        Transfer{.direction = Direction::kWrite, .handle = handle->front(), .offset = 0, .local = slices});
+    session->submit(batch);
+    ASSERT_TRUE(session->wait(batch).ok());
+    ASSERT_TRUE(session->close().ok());
+  }
+  // b has what it missed. `all`: and all else was copied, too.
+  void expect_back(std::unique_ptr<VolumeSet>& set, bool all) {
+    ASSERT_TRUE(is_in_state(1, ReplicaState::kInSync));
+    EXPECT_EQ(entry(1).missed, 0u);
+    ASSERT_TRUE(set->close().ok());
+    EXPECT_EQ(on_brick('b', address(0), 4096), filled(4096, kOld));
+    EXPECT_EQ(on_brick('b', address(1), 4096), filled(4096, kNew));
+    EXPECT_EQ(on_brick('b', address(2), 4096), filled(4096, all ? kOld : kPlanted));
+  }
+};
+
+TEST_F(Missed, ADurableBrickThatRestartsGetsWhatItMissedAndHadNotCommitted) {
+  auto set = begin(64);
+  ASSERT_TRUE(write(*set, address(3), filled(4096, 5)).ok());
+  ASSERT_NO_FATAL_FAILURE(leave_out(*set));
+  brick('b').restart();
+  ASSERT_NO_FATAL_FAILURE(plant());
+  come_back('b');
+  ASSERT_NO_FATAL_FAILURE(expect_back(set, false));
+  EXPECT_EQ(on_brick('b', address(3), 4096), filled(4096, 5));
+}
+
+// What was freed and allocated and not committed is not there after the restart, or still.
+TEST_F(Missed, ADurableBrickThatRestartsHasTheRightBlocks) {
+  auto set = begin(64);
+  const BlockRange fresh{kData.end(), 1};
+  const BlockRange reborn{block_after(kData.start, 3), 1};
+  brick('b').remember_commits();
+  ASSERT_TRUE(set->alloc(fresh).ok());
+  ASSERT_TRUE(set->free(reborn).ok());
+  ASSERT_TRUE(set->alloc(reborn).ok());
+  ASSERT_NO_FATAL_FAILURE(leave_out(*set));
+  brick('b').restart_from_commit();
+  ASSERT_NO_FATAL_FAILURE(plant());
+  come_back('b');
+  ASSERT_NO_FATAL_FAILURE(expect_back(set, false));
+  EXPECT_EQ(on_brick('b', raw(fresh.start), 4096), filled(4096, 0));
+  EXPECT_EQ(on_brick('b', raw(reborn.start), 4096), filled(4096, 0));
+}
+
+TEST_F(Missed, TheNextClientKnowsIt) {
+  for (const uint64_t store_blocks : {uint64_t{0}, uint64_t{64}}) {
+    for (const bool crashes : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << store_blocks << " blocks of store, " << (crashes ? "crash" : "close"));
+      map_ = std::make_shared<MemoryMap>();
+      bricks_.clear();
+      auto set = begin(store_blocks);
+      const int third = store_blocks > 0 ? 5 : kOld;
+      ASSERT_TRUE(write(*set, address(3), filled(4096, third)).ok());
+      ASSERT_NO_FATAL_FAILURE(leave_out(*set));
+      ASSERT_TRUE(is_noted());
+      // What is written from now on is noted before it is acknowledged.
+      ASSERT_TRUE(write(*set, address(0), filled(4096, 3)).ok());
+      const BlockRange fresh{kData.end(), 1};
+      ASSERT_TRUE(set->alloc(fresh).ok());
+      if (store_blocks > 0) brick('b').restart();
+      if (crashes) {
+        crash(set);
+      } else {
+        ASSERT_TRUE(set->commit().ok());
+        ASSERT_TRUE(set->close().ok());
+        set.reset();
+      }
+      ASSERT_NO_FATAL_FAILURE(plant());
+      set = open(8);
+      ASSERT_NE(set, nullptr);
+      EXPECT_NE(entry(1).missed, 0u);
+      ASSERT_TRUE(write(*set, address(0), filled(4096, kOld)).ok());
+      come_back('b');
+      ASSERT_NO_FATAL_FAILURE(expect_back(set, false));
+      EXPECT_EQ(on_brick('b', address(3), 4096), filled(4096, third));
+      EXPECT_EQ(on_brick('b', raw(fresh.start), 4096), filled(4096, 0));
+      set.reset();
+    }
+  }
+}
+
+// It has notes of what it has written itself, too, and of what the one before has.
+TEST_F(Missed, TheOneAfterTheNextKnowsIt) {
+  auto set = begin(0);
+  ASSERT_NO_FATAL_FAILURE(leave_out(*set));
+  ASSERT_TRUE(is_noted());
+  crash(set);
+  set = open(8);
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(write(*set, address(0), filled(4096, 3)).ok());
+  ASSERT_TRUE(set->close().ok());
+  set.reset();
+  ASSERT_NO_FATAL_FAILURE(plant());
+  set = open(9);
+  ASSERT_NE(set, nullptr);
+  come_back('b');
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  ASSERT_TRUE(set->close().ok());
+  EXPECT_EQ(on_brick('b', address(0), 4096), filled(4096, 3));
+  EXPECT_EQ(on_brick('b', address(1), 4096), filled(4096, kNew));
+  EXPECT_EQ(on_brick('b', address(2), 4096), filled(4096, kPlanted));
+}
+
+// The map does not say that there are notes before they are.
+TEST_F(Missed, AClientThatDiesBeforeItHasNotedItLeavesNothingToKnow) {
+  auto set = begin(0);
+  ASSERT_NO_FATAL_FAILURE(leave_out(*set));
+  ASSERT_TRUE(is_noted());
+  SetMap map = map_->get()->map;
+  map.places[0].replicas[1].missed = 0;
+  crash(set);
+  map_->restore(map);
+  ASSERT_NO_FATAL_FAILURE(plant());
+  set = open(8);
+  ASSERT_NE(set, nullptr);
+  come_back('b');
+  ASSERT_NO_FATAL_FAILURE(expect_back(set, true));
+}
+
+TEST_F(Missed, NotesOfAnotherTimeAreNotBelieved) {
+  auto set = begin(0);
+  ASSERT_NO_FATAL_FAILURE(leave_out(*set));
+  ASSERT_TRUE(is_noted());
+  crash(set);
+  SetMap map = map_->get()->map;
+  ++map.places[0].replicas[1].missed;
+  map_->restore(map);
+  ASSERT_NO_FATAL_FAILURE(plant());
+  set = open(8);
+  ASSERT_NE(set, nullptr);
+  come_back('b');
+  ASSERT_NO_FATAL_FAILURE(expect_back(set, true));
+}
+
+// As of a backup of etcd: it was in sync in the meantime, and has missed something else.
+TEST_F(Missed, ACopyThatWasMarkedSinceGetsEverything) {
+  auto set = begin(0);
+  ASSERT_NO_FATAL_FAILURE(leave_out(*set));
+  ASSERT_TRUE(is_noted());
+  const MapReplica then = entry(1);
+  come_back('b');
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  crash(set);
+  SetMap map = map_->get()->map;
+  map.places[0].replicas[1] = then;
+  map_->restore(map);
+  ASSERT_NO_FATAL_FAILURE(plant());
+  set = open(8);
+  ASSERT_NE(set, nullptr);
+  EXPECT_NE(entry(1).missed, 0u);
+  ASSERT_NO_FATAL_FAILURE(expect_back(set, true));
+}
+
+// With the bricks that had them notes are lost that were not committed.
+TEST_F(Missed, WhenAllBricksHaveRestartedNothingIsKnown) {
+  auto set = begin(64);
+  ASSERT_NO_FATAL_FAILURE(leave_out(*set));
+  ASSERT_TRUE(set->commit().ok());
+  ASSERT_TRUE(is_noted());
+  crash(set);
+  brick('a').restart();
+  ASSERT_NO_FATAL_FAILURE(plant());
+  set = open(8);
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(entry(1).missed, 0u);
+  come_back('b');
+  ASSERT_NO_FATAL_FAILURE(expect_back(set, true));
+}
+
+// A client that let go left all equal.
+TEST_F(Missed, OneThatIsNotThereAtAMountHasMissedNothingYet) {
+  auto set = begin(64);
+  ASSERT_TRUE(set->close().ok());
+  set.reset();
+  brick('b').faults().refuse(true);
+  ASSERT_NO_FATAL_FAILURE(plant());
+  set = open(7);
+  ASSERT_NE(set, nullptr);
+  ASSERT_EQ(entry(1).state, ReplicaState::kStale);
+  ASSERT_TRUE(is_noted());
+  ASSERT_TRUE(write(*set, address(1), filled(4096, kNew)).ok());
+  come_back('b');
+  ASSERT_NO_FATAL_FAILURE(expect_back(set, false));
+}
+
+TEST_F(Missed, AfterACrashNobodyKnowsWhatOneThatIsNotThereHasMissed) {
+  auto set = begin(0);
+  ASSERT_TRUE(write(*set, address(1), filled(4096, kNew)).ok());
+  crash(set);
+  brick('b').faults().refuse(true);
+  ASSERT_NO_FATAL_FAILURE(plant());
+  set = open(7);
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(entry(1).missed, 0u);
+  come_back('b');
+  ASSERT_NO_FATAL_FAILURE(expect_back(set, true));
+}
+
+// Whoever loses what he was told to keep may have lost more.
+TEST_F(Missed, AStoreThatFailedGetsEverything) {
+  auto set = begin(64);
+  ASSERT_TRUE(write(*set, address(1), filled(4096, kNew)).ok());
+  brick('b').faults().answer(BrickCall::kCommit, EIO);
+  brick('b').faults().refuse(true);  // the next session
+  ASSERT_TRUE(set->commit().ok());
+  ASSERT_EQ(entry(1).state, ReplicaState::kStale);
+  ASSERT_NO_FATAL_FAILURE(plant());
+  come_back('b');
+  ASSERT_NO_FATAL_FAILURE(expect_back(set, true));
+}
+
+// As from a backup: what else is old there nobody knows.
+TEST_F(Missed, AStoreThatHasLostABlockGetsEverything) {
+  auto set = begin(64);
+  const BlockRange fresh{kData.end(), 1};
+  brick('b').remember_commits();
+  brick('b').faults().set_after_commit(nullptr);
+  ASSERT_TRUE(set->alloc(fresh).ok());
+  ASSERT_TRUE(set->commit().ok());
+  ASSERT_NO_FATAL_FAILURE(leave_out(*set));
+  brick('b').restart_from_commit();
+  ASSERT_NO_FATAL_FAILURE(plant());
+  come_back('b');
+  ASSERT_NO_FATAL_FAILURE(expect_back(set, true));
+}
+
+// The same while it is in use: the brick says so itself.
+TEST_F(Missed, AStoreThatLosesABlockGetsEverything) {
+  auto set = begin(64);
+  const BlockRange fresh{kData.end(), 1};
+  brick('b').remember_commits();
+  brick('b').faults().set_after_commit(nullptr);
+  ASSERT_TRUE(set->alloc(fresh).ok());
+  ASSERT_TRUE(write(*set, address(1), filled(4096, kNew)).ok());
+  ASSERT_TRUE(set->commit().ok());
+  const auto before = entry(1).boot;
+  brick('b').restart_from_commit();
+  ASSERT_TRUE(comes_true([&] { return entry(1).state == ReplicaState::kInSync && entry(1).boot != before; }));
+  ASSERT_TRUE(set->close().ok());
+  EXPECT_EQ(on_brick('b', address(1), 4096), filled(4096, kNew));
+}
+
+// A change that was made and could not be noted: the brick goes away at the row, the block, the note, or behind them.
+TEST_F(Missed, WhatCouldNotBeNotedIsNotedLater) {
+  auto set = begin(0);
+  const BlockRange fresh{kData.end(), 6};
+  ASSERT_TRUE(set->alloc(fresh).ok());
+  ASSERT_NO_FATAL_FAILURE(leave_out(*set));
+  ASSERT_TRUE(is_noted());
+  size_t given_up = 0;
+  for (uint64_t i = 0; i < fresh.count; ++i) {
+    brick('a').faults().lose_at(1 + i, BrickFaults::When::kBefore);
+    brick('a').faults().refuse(true);
+    Interruption by;
+    std::thread impatient([&] {
+      std::this_thread::sleep_for(milliseconds(300));
+      by.raise();
+    });
+    Bytes bytes = filled(4096, 3);
+    const Piece piece{raw(block_after(fresh.start, i)), {{bytes.data(), 4096, 0}}};
+    const Status status = set->write(std::span(&piece, 1), Stage::kData, &by);
+    impatient.join();
+    given_up += status.code() == EINTR ? 1 : 0;
+    brick('a').faults().lose();
+    come_back('a');
+    ASSERT_TRUE(comes_true([&] { return !set->member(0).is_away(); }));
+  }
+  EXPECT_GE(given_up, 3u);
+  // So that this client may let go, when all is noted.
+  EXPECT_TRUE(comes_true([&] { return set->member(0).can_let_go(); }));
+  ASSERT_TRUE(set->close().ok());
+  EXPECT_TRUE(map_->get()->map.holder->let_go);
+  set.reset();
+  set = open(8);
+  ASSERT_NE(set, nullptr);
+  EXPECT_NE(entry(1).missed, 0u);
+  come_back('b');
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  ASSERT_TRUE(set->close().ok());
+  for (uint64_t i = 0; i < fresh.count; ++i) {
+    const uint64_t place = raw(block_after(fresh.start, i));
+    EXPECT_EQ(on_brick('b', place, 4096), on_brick('a', place, 4096)) << i;
+  }
+}
+
+}  // namespace
+}  // namespace brickfs
