@@ -138,6 +138,7 @@ CrashExplorer::Recording CrashExplorer::record(const BrickState& base, const Cra
     }
     recording.history.push_back(snapshot_of(*filesystem));
     let_others_go_on(*medium, random_());
+    go_on_without(*medium);
     plan_trouble(*medium, recording);
   }
   const Status ended = run({{ending == Ending::kSync ? "sync" : "unmount"}});

@@ -100,6 +100,7 @@ class CrashExplorer {
   bool has_copies() const { return options_.copies > 1; }
   std::string explore_copies(const CrashSequence& sequence);
   void plan_trouble(RecordingMedium& medium, Recording& recording);
+  void go_on_without(const RecordingMedium& medium);
   std::string settle_replicas(RecordingMedium& medium);
   std::string verify_without_any(const BrickState& state, bool durable, const TreeSnapshot& found);
   CrashSequence shrink(CrashSequence sequence, bool dense);

@@ -8,8 +8,9 @@
 namespace brickfs {
 namespace {
 
-constexpr int kRuns = 2;              // of each sequence, on each kind of brick: other things happen to the bricks
-constexpr uint64_t kCalmShare = 3;    // of mounts: in one of so many nothing happens to a brick
+constexpr int kRuns = 2;            // of each sequence, on each kind of brick: other things happen to the bricks
+constexpr uint64_t kCalmShare = 3;  // of mounts: in one of so many nothing happens to a brick
+constexpr std::chrono::milliseconds kLeftOut{3'000};
 constexpr uint64_t kMoreTrouble = 3;  // one operation of so many has something new happen, if all copies are in sync
 
 }  // namespace
@@ -45,6 +46,14 @@ void CrashExplorer::plan_trouble(RecordingMedium& medium, Recording& recording) 
   }
   medium.plan(trouble);
   recording.troubles += "; " + trouble.text();
+}
+
+// If a brick is away: its copies may be left out, and what they miss be noted, before anything else happens.
+void CrashExplorer::go_on_without(const RecordingMedium& medium) {
+  if (!has_copies() || random_() % 2 == 0) return;
+  bool is_away = false;
+  for (size_t brick = 0; brick < medium.state().bricks; ++brick) is_away |= medium.is_away(brick);
+  if (is_away) options_.pass(kLeftOut);
 }
 
 // Of a mount that has nothing to do. Empty: its replicas are in sync, as far as their bricks are there, and equal.
