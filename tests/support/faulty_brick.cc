@@ -196,8 +196,8 @@ BrickFaults::Verdict BrickFaults::judge(BrickCall call, std::optional<PlannedFau
                              fault == PlannedFault::Kind::kInterruptedThen;
     return carried_out ? Verdict{0, true} : Verdict{ENOTCONN, false};
   }
-  if (answer_ && answer_->first == call) {
-    const int code = answer_->second;
+  if (answer_ && answer_->call == call && --answer_->nth == 0) {
+    const int code = answer_->code;
     answer_.reset();
     return {code, false};
   }
@@ -224,9 +224,9 @@ void BrickFaults::lose(const std::function<void()>& behind) {
   if (on_lost_) on_lost_(Error(ENOTCONN, "fault"));
 }
 
-void BrickFaults::answer(BrickCall call, int code) {
+void BrickFaults::answer(BrickCall call, int code, uint64_t nth) {
   MutexLock state(mutex_);
-  answer_ = {call, code};
+  answer_ = {call, code, nth};
 }
 
 std::vector<std::vector<CommitRange>> BrickFaults::commits() const {

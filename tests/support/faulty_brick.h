@@ -63,8 +63,8 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
     MutexLock state(mutex_);
     known_at_ = since;
   }
-  // The next call of this kind is not carried out and answers so.
-  void answer(BrickCall call, int code);
+  // The nth call of this kind (1: the next) is not carried out and answers so.
+  void answer(BrickCall call, int code, uint64_t nth = 1);
   // Called after each commit that was carried out, with nothing else under way.
   void set_after_commit(std::function<void()> callback) { after_commit_ = std::move(callback); }
 
@@ -115,7 +115,12 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
   int absent_for_ ABSL_GUARDED_BY(mutex_) = 0;       // attempts to get a session
   uint64_t until_loss_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none
   When loss_ ABSL_GUARDED_BY(mutex_) = When::kBefore;
-  std::optional<std::pair<BrickCall, int>> answer_ ABSL_GUARDED_BY(mutex_);
+  struct Answer {
+    BrickCall call;
+    int code;
+    uint64_t nth;
+  };
+  std::optional<Answer> answer_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::vector<CommitRange>> commits_ ABSL_GUARDED_BY(mutex_);
   std::optional<std::chrono::steady_clock::time_point> known_at_ ABSL_GUARDED_BY(mutex_);
 };

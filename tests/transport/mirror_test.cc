@@ -279,6 +279,42 @@ TEST_F(Replicas, WhatACrashInterruptedIsMadeDurableStageByStage) {
   }
 }
 
+// A brick that dies in a commit may tear what that names: never both slots of the mark, and never the newer one while
+// the other is not durable.
+TEST_F(Replicas, AMarkIsDurableBeforeItsOtherSlotIsWritten) {
+  start(2, 2, 64);
+  const auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(set->commit().ok());
+  go_away('b');
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 7)).ok());
+  brick('b').restart();
+  // The commit of its mark fails, which is the second one, and it is brought back once more.
+  const size_t before = brick('b').faults().commits().size();
+  brick('b').faults().answer(BrickCall::kCommit, EIO, 2);
+  come_back('b');
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  std::vector<std::string> marks;  // which slots each commit has: as such, or with what is around them
+  const auto commits = brick('b').faults().commits();
+  for (size_t i = before; i < commits.size(); ++i) {
+    std::string slots;
+    for (const CommitRange& range : commits[i]) {
+      for (const uint64_t slot : {0, 1}) {
+        const uint64_t at = kReplicaMarkOffset + slot * kReplicaMarkSlotBytes;
+        if (range.address > at || at >= range.address + range.length_bytes) continue;
+        slots += (range.length_bytes < kReplicaMarkSlotBytes ? "slot " : "around slot ") + std::to_string(slot) + ";";
+      }
+    }
+    if (!slots.empty()) marks.push_back(slots);
+  }
+  // Slot 0 is behind the rows, which are written with it.
+  ASSERT_GE(marks.size(), 4u);
+  marks.resize(4);
+  EXPECT_EQ(marks, (std::vector<std::string>{"around slot 0;around slot 1;", "slot 1;", "around slot 0;around slot 1;",
+                                             "around slot 0;"}));
+}
+
 // What was read of it before is not there any more.
 TEST_F(Replicas, ABrickThatRestartsWhileItIsReadIsNotBelieved) {
   ASSERT_NO_FATAL_FAILURE(write_and_crash());

@@ -51,8 +51,9 @@ Status Mirror::write_all_rows(VolumeClient& client, const std::vector<uint64_t>&
 }
 
 Status Mirror::mark(VolumeClient& client, const MapReplica& entry) {
-  // One commit must not have both slots to write, or a crash of the brick may leave none.
-  if (client.session().suspect_blocks > 0) {
+  // One sync must not have both slots to make durable, or a crash of the brick may leave none. The other one may have
+  // been written, and not be durable: by a client that crashed, or by this one, of whose session the end has stored it.
+  if (client.session().durability == Durability::kDurable) {
     TRY(client.commit_bytes(raw(first_block()) + kReplicaMarkOffset, 2 * kReplicaMarkSlotBytes));
   }
   return write_replica_mark(client, place_, {set_, entry.id, keeper_->map().generation});
