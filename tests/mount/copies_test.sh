@@ -69,7 +69,7 @@ kept_is_kept() { [ "$(tree_checksum "$MNT/keep")" = "$kept" ] || die "other file
 explains() {  # EXIT PATTERN MOUNTPOINT|SOURCE
   local status=0
   timeout 30 "$BRICKCTL" explain "$3" >"$WORK/explained" 2>&1 || status=$?
-  [ "$status" = "$1" ] && grep -E -- "$2" "$WORK/explained" >/dev/null
+  [[ $status = $1 ]] && grep -E -- "$2" "$WORK/explained" >/dev/null
 }
 a_brick_is_killed() {  # NAME
   say "brick $1 is killed, and comes back"
@@ -250,6 +250,14 @@ else
   done
 fi
 
+say "the volume is full: whose bricks are, is said"
+if dd if=/dev/zero of="$MNT/fill" bs=1M status=none 2>"$WORK/dd.err"; then die "dd could write without end"; fi
+grep -q 'No space left on device' "$WORK/dd.err" || die "dd says: $(cat "$WORK/dd.err")"
+named=$(for name in "${bricks[@]}"; do brick "$name"; done | paste -s -d '|')
+for subject in "$MNT" "$SOURCE"; do
+  within 20 explains '[34]' "^warning: space: ($named)/.*: the .* (has no block left|has allocated all)" "$subject" || die "explain $subject: $(cat "$WORK/explained")"
+done
+rm "$MNT/fill"
 kept_is_kept "at the end"
 unmount_brickfs
 is_well || die "not all is in sync after the unmount: $(cat "$WORK/status")"

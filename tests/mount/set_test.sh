@@ -56,6 +56,13 @@ grep -q 'No space left on device' "$WORK/dd.err" || die "dd says: $(cat "$WORK/d
 for name in b c; do [ "$(used "$name")" -ge 98 ] || die "brick $name is used by $(used "$name") % only"; done
 [ "$(used a)" -ge 80 ] || die "the brick with the metadata is used by $(used a) % only"
 [ "$(free_units)" -lt 256 ] || die "df still shows $(free_units) free units"
+for subject in "$MNT" "$SOURCE"; do
+  for name in b c; do
+    explained=$(timeout 60 "$BRICKCTL" explain "$subject") && die "explain $subject: nothing is wrong with a full volume"
+    grep "^warning: space: tcp://127.0.0.1:${PORT[$name]}/default: the .* \(has no block left\|has allocated all\)" <<<"$explained" >/dev/null ||
+      die "explain $subject does not name brick $name, which is full: $explained"
+  done
+done
 [ "$(tree_checksum "$MNT/keep")" = "$kept" ] || die "filling the volume changed other files"
 rm "$MNT/fill"
 within 20 test "$(($(free_units) * 4 / 1024))" -gt 300 || die "rm does not give it back: $(free_units) units"

@@ -128,6 +128,15 @@ Explanation explain_bricks(const Command& command) {
   return explanation;
 }
 
+void add_those_about(std::string_view about, const BrickStat& stat, const std::string& name,
+                     std::vector<Trouble>& troubles) {
+  for (Trouble& trouble : troubles_of(stat)) {
+    if (trouble.about != about) continue;
+    trouble.what = name + trouble.what;
+    troubles.push_back(std::move(trouble));
+  }
+}
+
 // By its map, and what its bricks say.
 Explanation explain_replicated(const Command& command) {
   Explanation explanation;
@@ -161,6 +170,9 @@ Explanation explain_replicated(const Command& command) {
     if (verdict.exit_code != kSetBroken) trouble.severity = Severity::kWarning;  // others have what it has
     explanation.troubles.push_back(std::move(trouble));
   }
+  for (const auto& [name, look] : looks) {
+    if (look.stat.ok()) add_those_about("space", *look.stat, name + ": ", explanation.troubles);
+  }
   return explanation;
 }
 
@@ -191,15 +203,13 @@ void ask_bricks(const MountState& state, std::vector<Trouble>& troubles) {
   if (all_answer && state.link == "silent") troubles.push_back(trouble_of_stuck_call());
 }
 
-// What only a brick knows of a path that works.
-void ask_about_memory(const MountState& state, std::vector<Trouble>& troubles) {
-  for (const std::string& brick : bricks_of(state)) {
+// What only a brick knows of a path that works: of which pages its memory is, and whether it is the one that is full.
+void ask_about(std::string_view about, const MountState& state, std::vector<Trouble>& troubles) {
+  const std::vector<std::string> bricks = bricks_of(state);
+  for (const std::string& brick : bricks) {
     std::string why;
     const auto stat = look_at_brick(brick, state.secret_file, &why);
-    if (!stat.ok()) continue;
-    for (Trouble& trouble : troubles_of(*stat)) {
-      if (trouble.about == "memory") troubles.push_back(std::move(trouble));
-    }
+    if (stat.ok()) add_those_about(about, *stat, bricks.size() > 1 ? brick + ": " : "", troubles);
   }
 }
 
@@ -224,9 +234,12 @@ Explanation explain_mount(const MountEntry& entry) {
   explanation.troubles = troubles_of(state);
   if (state.link != "connected") {
     ask_bricks(state, explanation.troubles);
-  } else if (state.link_text.starts_with("rdma")) {
-    ask_about_memory(state, explanation.troubles);
+    return explanation;
   }
+  if (state.link_text.starts_with("rdma")) ask_about("memory", state, explanation.troubles);
+  const bool is_full =
+      std::ranges::any_of(explanation.troubles, [](const Trouble& one) { return one.about == "space"; });
+  if (is_full && bricks_of(state).size() > 1) ask_about("space", state, explanation.troubles);
   return explanation;
 }
 
