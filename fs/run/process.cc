@@ -41,6 +41,7 @@ struct Process {
   bool is_ready;
   int told;  // where it says what went which way; 0: nowhere
   ino_t told_inode;
+  std::array<char, 64> name;  // of the program
 };
 constinit Process process{};
 
@@ -81,9 +82,10 @@ ino_t inode_of(int descriptor) {
   return fstat(descriptor, &attributes) == 0 ? attributes.st_ino : 0;
 }
 
-const char* program_name() {
+// Programs write over their arguments, of which that is a part, to say in ps(1) what they do.
+void keep_name() {
   const char* const name = program_invocation_short_name;
-  return name != nullptr ? name : "?";
+  snprintf(process.name.data(), process.name.size(), "%s", name != nullptr ? name : "?");
 }
 
 __attribute__((constructor)) void begin_process() {
@@ -97,6 +99,7 @@ __attribute__((constructor)) void begin_process() {
   if (tells != nullptr && strcmp(tells, "1") == 0) {
     process.told = std::max(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, kHighDescriptor), 0);
     process.told_inode = inode_of(process.told);
+    keep_name();
   }
   process.is_ready = true;
 }
@@ -109,7 +112,7 @@ __attribute__((destructor)) void end_process() {
   dprintf(process.told,
           "brickfs-run: %s (%d): by a ring: %lu reads, %lu writes, %lu syncs; by the kernel: %lu reads, %lu writes, "
           "%lu syncs\n",
-          program_name(), static_cast<int>(getpid()), counts[0].load(), counts[2].load(), counts[4].load(),
+          process.name.data(), static_cast<int>(getpid()), counts[0].load(), counts[2].load(), counts[4].load(),
           counts[1].load(), counts[3].load(), counts[5].load());
 }
 

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 kind=${1:-tcp}
 need python3-lmdb python3-plyvel rocksdb-tools
-key_value() { timeout 300 /usr/bin/python3 "$TESTS/apps/key_value.py" "$@"; }
+key_value() { timeout 300 "${BY_RING[@]}" /usr/bin/python3 "$TESTS/apps/key_value.py" "$@"; }
 
 start_brick "$kind" 3G
 mount_brickfs
@@ -32,20 +32,21 @@ done
 say "rocksdb: db_bench"
 bench() {  # BENCHMARKS OPTIONS...
   local benchmarks=$1; shift
-  timeout 300 db_bench --benchmarks="$benchmarks" --db="$MNT/rocksdb" --num=40000 --value_size=400 --threads=2 --write_buffer_size=4194304 \
+  BRICKFS_RUN_STATS=1 timeout 300 "${BY_RING[@]}" db_bench --benchmarks="$benchmarks" --db="$MNT/rocksdb" --num=40000 --value_size=400 --threads=2 --write_buffer_size=4194304 \
     --target_file_size_base=4194304 --verify_checksum=true --compression_type=none "$@" >"$WORK/db_bench.log" 2>&1 || die "db_bench $benchmarks"
   grep -E '^[a-z]+ +:' "$WORK/db_bench.log" | sed 's/^/   /'
 }
 bench fillrandom,overwrite,readrandom,verifychecksum
 bench overwrite,verifychecksum --use_existing_db=1 --num=1500 --sync=1
 bench readwhilewriting,seekrandom,verifychecksum --use_existing_db=1 --num=5000
-bench compact,verifychecksum,readseq --use_existing_db=1 --use_direct_reads=true --use_direct_io_for_flush_and_compaction=true
+bench compact,verifychecksum,readseq,readrandom --use_existing_db=1 --reads=10000 --use_direct_reads=true --use_direct_io_for_flush_and_compaction=true
+[ "${#BY_RING[@]}" = 0 ] || [ "$(calls_by_ring "$WORK/db_bench.log" reads)" -gt 100 ] || die "nothing is read by rings: $(grep brickfs-run: "$WORK/db_bench.log")"
 bench readrandom,verifychecksum --use_existing_db=1 --mmap_read=true
 timeout 60 ldb --db="$MNT/rocksdb" checkconsistency >"$WORK/ldb.log" 2>&1 || die "rocksdb is not consistent"
 
 say "rocksdb: the client is killed during synchronous writes"
 # It gives up when its files are gone.
-timeout 300 db_bench --benchmarks=overwrite --sync=1 --use_existing_db=1 --db="$MNT/rocksdb" --num=400000 >/dev/null 2>&1 &
+timeout 300 "${BY_RING[@]}" db_bench --benchmarks=overwrite --sync=1 --use_existing_db=1 --db="$MNT/rocksdb" --num=400000 >/dev/null 2>&1 &
 writer=$!
 sleep 2
 kill_brickfs

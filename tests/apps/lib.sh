@@ -6,9 +6,14 @@ need() {  # PACKAGE...
   "$TESTS/../tools/install-packages" "${@/#/+}" >"$WORK/packages.log" 2>&1 || die "$(tail -n 1 "$WORK/packages.log")"
 }
 
+if [ "${#BY_RING[@]}" -gt 0 ]; then  # where those users find it
+  cp "$BUILD"/fs/run/{brickfs-run,libbrickfs-run.so} "$WORK"
+  BY_RING=("$WORK/brickfs-run")
+fi
+
 as() {  # USER COMMAND...
   local user=$1; shift
-  setpriv --reuid "$user" --regid "$user" --init-groups env HOME="$WORK" PGOPTIONS=--client-min-messages=warning "$@"
+  setpriv --reuid "$user" --regid "$user" --init-groups env HOME="$WORK" PGOPTIONS=--client-min-messages=warning "${BY_RING[@]}" "$@"
 }
 
 # Takes away a mount whose server was killed, with whatever still holds it.

@@ -21,7 +21,7 @@ trap 'status=$?; set +e; end_postmaster; (exit $status); clean_up' EXIT
 sql() { as postgres "$PROGRAMS/psql" -h "$SOCKETS" -qAt "$@" bench; }
 is_serving() { as postgres "$PROGRAMS/pg_isready" -q -h "$SOCKETS"; }
 start_postgres() {
-  as postgres setsid "$PROGRAMS/postgres" -D "$MNT/data" -k "$SOCKETS" -c listen_addresses= -c shared_buffers=48MB -c checkpoint_timeout=30s \
+  BRICKFS_RUN_STATS=1 as postgres setsid "$PROGRAMS/postgres" -D "$MNT/data" -k "$SOCKETS" -c listen_addresses= -c shared_buffers=48MB -c checkpoint_timeout=30s \
     -c max_wal_size=64MB -c max_connections=20 2>>"$WORK/postgres.log" &
   within 10 grep -q . "$MNT/data/postmaster.pid" || die "PostgreSQL does not start"
   within 90 is_serving || die "PostgreSQL does not serve"
@@ -35,10 +35,13 @@ stop_postgres() {
 committed() { cat "$WORK"/bench-"$1"/tx.* 2>/dev/null | wc -l; }
 history() { sql -c 'SELECT count(*) FROM pgbench_history'; }
 
-start_load() {  # NAME
+# What is read comes from the brick, not from the kernel.
+drop_pages() { find "$MNT/data/base" -type f -exec dd if={} iflag=nocache count=0 status=none \;; }
+start_load() {  # NAME SECONDS
+  drop_pages
   mkdir "$WORK/bench-$1"
   chown postgres "$WORK/bench-$1"
-  as postgres "$PROGRAMS/pgbench" -h "$SOCKETS" -n -c 4 -j 1 -T "$seconds" -l --log-prefix="$WORK/bench-$1/tx" bench >"$WORK/bench-$1.log" 2>&1 &
+  as postgres "$PROGRAMS/pgbench" -h "$SOCKETS" -n -c 4 -j 1 -T "$2" -l --log-prefix="$WORK/bench-$1/tx" bench >"$WORK/bench-$1.log" 2>&1 &
   LOAD=$!
 }
 verify() {  # NAME HISTORY-BEFORE
@@ -65,7 +68,7 @@ as postgres "$PROGRAMS/pgbench" -h "$SOCKETS" -i -q -s 5 bench >"$WORK/pgbench-i
 
 say "the brick is killed and comes back: nobody notices"
 before=$(history)
-start_load brick
+start_load brick "$seconds"
 sleep $((seconds / 2))
 kill_brickd
 sleep 1
@@ -75,7 +78,7 @@ verify brick "$before"
 
 crash() {  # NAME: client or both
   local before; before=$(history)
-  start_load "$1"
+  start_load "$1" $((seconds * 10))  # it ends with the crash
   sleep $((seconds / 2))
   kill_brickfs
   [ "$1" = client ] || kill_brickd
@@ -93,7 +96,16 @@ say "client and brick are killed"
 crash both
 
 say "checksums of all pages"
+drop_pages
 stop_postgres
 as postgres "$PROGRAMS/pg_checksums" --check -D "$MNT/data" >"$WORK/checksums.log" || die "a page is damaged"
+if [ "${#BY_RING[@]}" -gt 0 ]; then
+  grep '^brickfs-run: postgres (' "$WORK/postgres.log" >/dev/null || die "brickfs-run does not know whom it runs"
+  for what in reads writes; do
+    calls=$(calls_by_ring "$WORK/postgres.log" "$what")
+    say "   $calls $what by rings"
+    [ "$calls" -gt 100 ] || die "no $what by rings"
+  done
+fi
 unmount_brickfs
 check_volume

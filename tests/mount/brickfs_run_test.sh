@@ -8,7 +8,6 @@ run=$BUILD/fs/run/brickfs-run
 start_brick "$kind" 512M
 mount_brickfs ring=on
 mkdir "$WORK/other"
-by_ring() { awk -v kind="$2" '/^brickfs-run:/ { split($0, halves, ";"); if (match(halves[1], "[0-9]+ " kind)) n += substr(halves[1], RSTART) } END { print n + 0 }' "$1"; }
 
 say "the program that runs programs"
 "$run" --version | grep '^brickfs-run [0-9]' >/dev/null || die "--version says nothing"
@@ -28,7 +27,7 @@ say "a program in Python"
 mkdir "$MNT/python"
 BRICKFS_RUN_STATS=1 timeout $((60 + ${seconds%.*} * 10)) "$run" /usr/bin/python3 "$TESTS/mount/brickfs_run.py" "$MNT/python" "$WORK/other" "$seconds" 2>"$WORK/python.log" || die "it differs: $(cat "$WORK/python.log")"
 for what in reads writes; do
-  [ "$(by_ring "$WORK/python.log" $what)" -gt 100 ] || die "no $what by a ring: $(cat "$WORK/python.log")"
+  [ "$(calls_by_ring "$WORK/python.log" $what)" -gt 100 ] || die "no $what by a ring: $(cat "$WORK/python.log")"
 done
 grep -v '^brickfs-run:' "$WORK/python.log" && die "it says something"
 
@@ -47,7 +46,7 @@ SQL
 dd if="$MNT/db" iflag=nocache count=0 status=none  # what the kernel has cached it keeps serving
 BRICKFS_RUN_STATS=1 "$run" sqlite3 "$MNT/db" <"$WORK/statements" >"$WORK/by_ring" 2>"$WORK/sqlite.log"
 sqlite3 "$WORK/db" <"$WORK/statements" >"$WORK/by_kernel"
-[ "$(by_ring "$WORK/sqlite.log" reads)" -gt 100 ] || die "sqlite3 reads nothing by a ring: $(cat "$WORK/sqlite.log")"
+[ "$(calls_by_ring "$WORK/sqlite.log" reads)" -gt 100 ] || die "sqlite3 reads nothing by a ring: $(cat "$WORK/sqlite.log")"
 cmp "$WORK/by_ring" "$WORK/by_kernel" || die "sqlite3 answers otherwise: $(diff "$WORK/by_ring" "$WORK/by_kernel" | head -n 5)"
 
 say "git and tar"
@@ -64,7 +63,7 @@ if command -v fio >/dev/null; then
   for direct in 0 1; do
     BRICKFS_RUN_STATS=1 "$run" fio --name=job --filename="$MNT/fio" --size=16M --bs=4k --rw=randrw --direct="$direct" --ioengine=psync --verify_state_save=0 --verify=crc32c \
       --verify_backlog=64 --thread --numjobs=1 --output="$WORK/fio.log" 2>"$WORK/fio_stats.log" || die "fio: $(grep -i verify "$WORK/fio.log" | head -n 3)"
-    [ "$direct" = 0 ] || [ "$(by_ring "$WORK/fio_stats.log" writes)" -gt 100 ] || die "fio writes nothing by a ring: $(cat "$WORK/fio_stats.log")"
+    [ "$direct" = 0 ] || [ "$(calls_by_ring "$WORK/fio_stats.log" writes)" -gt 100 ] || die "fio writes nothing by a ring: $(cat "$WORK/fio_stats.log")"
   done
 fi
 
@@ -84,7 +83,7 @@ for round in 1 2 3 4 5; do
   dd if=/dev/zero of="$MNT/file" bs=64k count=16 oflag=direct status=none
   BRICKFS_RUN_STATS=1 "$run" dd if=/dev/zero of="$MNT/file" bs=4k count=200 conv=notrunc oflag=direct status=none 2>"$WORK/dd.log"
   umount "$MNT" || die "round $round: it is busy"
-  [ "$(by_ring "$WORK/dd.log" writes)" -gt 100 ] || die "dd writes nothing by a ring: $(cat "$WORK/dd.log")"
+  [ "$(calls_by_ring "$WORK/dd.log" writes)" -gt 100 ] || die "dd writes nothing by a ring: $(cat "$WORK/dd.log")"
   within 20 sh -c "! grep -q '$MNT' /proc/self/mounts"
   sleep 0.2
   [ "$kind" = memory ] || within 60 "$BRICKCTL" check "$SOURCE" || die "damage"

@@ -21,6 +21,8 @@ MNT=$WORK/mnt
 mkdir "$MNT"
 SMALL=${BRICKFS_SMALL:-}
 BY_RING=(${BRICKFS_RINGS:+"$BUILD/fs/run/brickfs-run"})
+# How many reads, writes or syncs went by rings, as programs with BRICKFS_RUN_STATS=1 have said: calls_by_ring LOG KIND.
+calls_by_ring() { awk -v kind="$2" '/^brickfs-run:/ { split($0, halves, ";"); if (match(halves[1], "[0-9]+ " kind)) n += substr(halves[1], RSTART) } END { print n + 0 }' "$1"; }
 SOURCE=
 BRICKD_PID=
 BRICKD_PORT=0
