@@ -35,6 +35,11 @@ for wrong in '--size 0' '--size 3M' '--size x' '--depth 0' '--depth 2000' '--thr
   refused 2 '' bench memory:64M $wrong
 done
 refused 2 'interval' ping memory:64M -i -1
+refused 2 'TAG' notify memory:64M x
+refused 2 'VALUE' notify memory:64M 1 x
+refused 2 'seen' wait memory:64M 1 --seen 5
+refused 2 'timeout' wait memory:64M 1 --timeout -1
+refused 1 'no brickd' notify tcp://127.0.0.1:9/default 1
 refused 1 'no brickd' status tcp://127.0.0.1:9/default
 refused 1 'no brickd' bench tcp://127.0.0.1:9/default
 refused 1 'no brickd' ping tcp://127.0.0.1:9/default
@@ -150,6 +155,32 @@ refused 1 'held by .* since' alloc "$SOURCE" 1G
 refused 8 'held by .* since' check "$SOURCE"
 says 'control calls only' ping "$SOURCE" -c 2 -i 0.01 || die "ping beside a mount reads blocks"
 no_scratch || die "a refused bench leaves blocks: $(cat "$WORK/said")"
+
+say "notify and wait, beside the mount"
+refused 3 'no notification of tag 7' wait "$SOURCE" 7 --timeout 0.2
+"$BRICKCTL" wait "$SOURCE" 7 >"$WORK/waited" 2>"$WORK/err" &
+pid=$!
+BACKGROUND_PIDS+=("$pid")
+until [ -s "$WORK/waited" ]; do  # it waits for what is told after it has begun
+  kill -0 "$pid" || die "wait ends with nothing: $(cat "$WORK/err")"
+  ctl notify "$SOURCE" 7 4096
+  sleep 0.1
+done
+wait "$pid" || die "wait: exit $?"
+read -r value seen <"$WORK/waited"
+[ "$value" = 4096 ] || die "waited: $(cat "$WORK/waited")"
+ctl notify "$SOURCE" 0x7 1
+ctl notify "$SOURCE" 7 0xffffffffffffffff --json >"$WORK/json"
+fields_are_documented notify "$WORK/json" && json "$WORK/json" 'r["tag"] == 7 and r["value"] == (1 << 64) - 1' || die "notify --json: $(cat "$WORK/json")"
+ctl wait "$SOURCE" 7 --seen "$seen" --json >"$WORK/json"
+fields_are_documented wait "$WORK/json" && json "$WORK/json" 'r["value"] == (1 << 64) - 1 and r["news"] >= 2' || die "wait --json: $(cat "$WORK/json")"
+seen=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["seen"])' "$WORK/json")
+refused 3 'no notification' wait "$SOURCE" 7 --seen "$seen" --timeout 0.2
+says '^18446744073709551615 ' wait "$SOURCE" 7 --seen 0:0 || die "what was told before: $(cat "$WORK/said")"
+kill_brickd
+restart_brickd
+says '^0 0:0$' wait "$SOURCE" 7 --seen "$seen" --timeout 10 || die "what a brick has forgotten: $(cat "$WORK/said")"
+[ "$(cat "$MNT/file")" = kept ] || die "the mount minds"
 
 say "a client that is away keeps its volume"
 kill -9 "$(brickfs_pid)"

@@ -20,6 +20,7 @@ struct Command {
   BlockRange blocks;  // of alloc, free, map, unmap
   BenchOptions bench;
   PingOptions ping;
+  NoticeOptions notice;
   bool json = false;
   bool repair = false;                  // of check
   std::optional<double> watch_seconds;  // of stats and top: again and again, so often
@@ -38,6 +39,8 @@ int run_block_call(const Command& command);  // alloc, free, map, unmap
 int run_check_command(const Command& command);
 int run_bench(const Command& command);
 int run_ping(const Command& command);
+int run_notify(const Command& command);
+int run_wait(const Command& command);
 int run_explain(const Command& command);
 int run_stats(const Command& command);
 int run_profile(const Command& command);

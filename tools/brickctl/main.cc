@@ -33,6 +33,9 @@ struct Arguments {
   std::string direction = "both";
   std::string volume;
   std::string rate;
+  std::string tag;
+  std::string value = "0";
+  std::string seen;
 };
 
 // 0x... or what parse_size() takes.
@@ -95,6 +98,19 @@ void add_ping(CLI::App& app, Arguments& arguments) {
   PingOptions& ping = arguments.command.ping;
   sub->add_option("-c,--count", ping.count, "of rounds (5); 0: until Ctrl-C, and control calls only");
   sub->add_option("-i,--interval", ping.interval_seconds, "between rounds, in seconds (0.2)");
+}
+
+void add_notifications(CLI::App& app, Arguments& arguments) {
+  CLI::App* notify = add_verb(app, arguments, "notify", "tell those who wait on the volume; also while it is held");
+  CLI::App* wait = add_verb(app, arguments, "wait",
+                            "until there is a notification; prints its value, and what to go on from; exit 3: the time "
+                            "is over, 1: it cannot be waited for");
+  for (CLI::App* sub : {notify, wait})
+    sub->add_option("TAG", arguments.tag, "64 bits, decimal or 0x hexadecimal: what it is about")->required();
+  notify->add_option("VALUE", arguments.value, "64 bits that are told (0)");
+  wait->add_option("--seen", arguments.seen, "go on from what a former one printed (what is there now); 0:0: nothing")
+      ->type_name("ORIGIN:COUNT");
+  wait->add_option("--timeout", arguments.command.notice.timeout_seconds, "(for ever)")->type_name("SECONDS");
 }
 
 void add_explain(CLI::App& app, Arguments& arguments) {
@@ -272,6 +288,24 @@ void interpret_ping(const PingOptions& ping) {
     throw CLI::ValidationError("--interval", "from 0 to a day");
 }
 
+void interpret_notifications(Arguments& arguments) {
+  NoticeOptions& notice = arguments.command.notice;
+  const auto tag = parse_number(arguments.tag);
+  if (!tag) throw CLI::ValidationError("TAG", "a number of 64 bits");
+  const auto value = parse_number(arguments.value);
+  if (!value) throw CLI::ValidationError("VALUE", "a number of 64 bits");
+  notice.tag = *tag;
+  notice.value = *value;
+  if (notice.timeout_seconds && !(*notice.timeout_seconds >= 0 && *notice.timeout_seconds <= kMostSeconds))
+    throw CLI::ValidationError("--timeout", "from 0 to a day");
+  if (arguments.seen.empty()) return;
+  const size_t colon = arguments.seen.find(':');
+  const auto origin = parse_number(arguments.seen.substr(0, colon));
+  const auto count = colon == std::string::npos ? std::nullopt : parse_number(arguments.seen.substr(colon + 1));
+  if (!origin || !count) throw CLI::ValidationError("--seen", "ORIGIN:COUNT, as wait prints it");
+  notice.seen = {*origin, *count};
+}
+
 void interpret_blocks(Arguments& arguments) {
   const auto address = parse_number(arguments.address);
   if (!address || *address % kBlockBytes != 0) throw CLI::ValidationError("ADDRESS", "a multiple of 2M (2097152)");
@@ -308,6 +342,7 @@ void interpret_scrub(Arguments& arguments) {
 void interpret(Arguments& arguments) {
   if (arguments.command.verb == "volume") interpret_volume(arguments);
   if (!arguments.address.empty()) interpret_blocks(arguments);
+  if (!arguments.tag.empty()) interpret_notifications(arguments);
   if (arguments.command.verb == "bench") interpret_bench(arguments);
   if (arguments.command.verb == "ping") interpret_ping(arguments.command.ping);
   interpret_mount_verbs(arguments.command);
@@ -320,6 +355,8 @@ int run(const Command& command) {
   if (command.verb == "check") return run_check_command(command);
   if (command.verb == "bench") return run_bench(command);
   if (command.verb == "ping") return run_ping(command);
+  if (command.verb == "notify") return run_notify(command);
+  if (command.verb == "wait") return run_wait(command);
   if (command.verb == "explain") return run_explain(command);
   if (command.verb == "stats") return run_stats(command);
   if (command.verb == "profile") return run_profile(command);
@@ -346,6 +383,7 @@ int main(int argc, char** argv) {
   add_check(app, arguments);
   add_bench(app, arguments);
   add_ping(app, arguments);
+  add_notifications(app, arguments);
   add_explain(app, arguments);
   add_mount_verbs(app, arguments);
   add_volume(app, arguments);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "transport/base/bytes.h"
@@ -26,6 +27,13 @@ struct BenchOptions {
 struct PingOptions {
   uint64_t count = 5;  // 0: until interrupted
   double interval_seconds = 0.2;
+};
+
+struct NoticeOptions {
+  uint64_t tag = 0;
+  uint64_t value = 0;                                 // of notify
+  std::optional<std::pair<uint64_t, uint64_t>> seen;  // of wait: origin and count; nothing: what is there now
+  std::optional<double> timeout_seconds;              // of wait; nothing: for ever
 };
 
 struct SetOptions {
