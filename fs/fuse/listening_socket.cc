@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/listening_socket.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -8,19 +10,56 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 namespace brickfs {
+namespace {
+
+constexpr const char* kWhat = "a socket of the mount";
+
+bool set_path(sockaddr_un& address, const std::string& path) {
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return false;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return true;
+}
+
+// Asked by a socket of another kind, of which who listens there notices nothing.
+bool is_left_behind(const std::string& path) {
+  sockaddr_un address{};
+  const UniqueFd asking(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return asking && set_path(address, path) &&
+         ::connect(asking.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 &&
+         errno == ECONNREFUSED;
+}
+
+// With the lock: between the look and the unlink nobody else makes a socket of that name.
+void sweep(const std::string& directory) {
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator entry(directory, ignored), end; entry != end; entry.increment(ignored)) {
+    if (entry->is_socket(ignored) && is_left_behind(entry->path())) ::unlink(entry->path().c_str());
+  }
+}
+
+// Held while a socket is made: root's, so nobody else keeps it.
+Result<UniqueFd> lock(const std::string& directory) {
+  UniqueFd file(::open((directory + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file || ::flock(file.get(), LOCK_EX) != 0) return errno_error(kWhat);
+  return file;
+}
+
+}  // namespace
 
 Result<UniqueFd> listen_at(const char* directory, const std::string& path, SocketFor whom, int backlog) {
-  constexpr const char* kWhat = "a socket of the mount";
   const bool for_all = whom == SocketFor::kEverybody;
   sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) return Error(ENAMETOOLONG, kWhat);
-  std::memcpy(address.sun_path, path.data(), path.size());
+  if (!set_path(address, path)) return Error(ENAMETOOLONG, kWhat);
   if (::mkdir(directory, for_all ? 0755 : 0700) != 0 && errno != EEXIST)
     return errno_error("the directory of a mount's socket");
   if (for_all && ::chmod(directory, 0755) != 0) return errno_error("the directory of a mount's socket");
+  const UniqueFd locked = TRY(lock(directory));
+  sweep(directory);
   UniqueFd socket_fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket_fd) return errno_error(kWhat);
   ::unlink(path.c_str());

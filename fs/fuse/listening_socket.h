@@ -11,8 +11,8 @@ namespace brickfs {
 
 enum class SocketFor { kRoot, kEverybody };
 
-// At `path` in `directory`, which is made; what one that was killed left there is taken away. Nobody waits in accept().
-// EACCES and others.
+// At `path` in `directory`, which is made; what mounts that were killed left there is taken away. Nobody waits in
+// accept(). EACCES and others.
 Result<UniqueFd> listen_at(const char* directory, const std::string& path, SocketFor whom, int backlog);
 
 }  // namespace brickfs

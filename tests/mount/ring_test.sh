@@ -7,6 +7,7 @@ seconds=$2
 start_brick "$kind" 512M
 chmod 755 "$WORK"  # for other users on their way to the mount
 programs=$BUILD/tests
+device_of() { awk -v dir="$1" '$5 == dir { print $3 }' /proc/self/mountinfo; }
 
 # What the mount's process has: descriptors that are no files or sockets, shared memory, threads. The more is under way the more connections it
 # has to the brick, each of which is a socket and a thread: so of those only the difference.
@@ -112,7 +113,7 @@ mount -i -o remount,rw "$MNT"
 
 say "umount"
 begin_program hold "$MNT/file"
-device=$(awk -v dir="$MNT" '$5 == dir { print $3 }' /proc/self/mountinfo)
+device=$(device_of "$MNT")
 [ -S "/run/brickfs-rings/$device" ] || die "there is no socket for rings"
 unmount_brickfs
 program_ended umount
@@ -142,4 +143,19 @@ for end in "umount -f" "kill -9" "kill"; do
   within 60 test ! -d "/proc/$pid" || die "$end: brickfs stays"
   umount -l "$MNT" 2>/dev/null || true
 done
+
+say "the next mount takes away what a killed one has left, and nothing else"
+fresh
+dead=$(device_of "$MNT")
+kill -9 "$(brickfs_pid)"
+mkdir "$WORK/live"
+timeout 60 "$BRICKFS" memory:64M "$WORK/live" -o ring=on >"$WORK/live.log" 2>&1 || die "a second mount: $(cat "$WORK/live.log")"
+for directory in /run/brickfs-rings /run/brickfs; do [ ! -e "$directory/$dead" ] || die "$directory/$dead stays"; done
+umount -l "$MNT"
+fresh
+[ -S "/run/brickfs-rings/$(device_of "$WORK/live")" ] || die "the socket of a mount that lives is gone"
+dd if=/dev/zero of="$WORK/live/file" bs=64k count=1 status=none
+"$programs/ring_load" work "$WORK/live/file" 0 0.2 || die "no ring of a mount that lives"
+unmount_brickfs "$WORK/live"
+unmount_brickfs
 say "done"
