@@ -101,10 +101,13 @@ Result<std::unique_ptr<RingClient>> RingClient::open(int descriptor, uint64_t bu
   madvise(mapped, bytes, MADV_DONTFORK);
   const auto begin = [&]() -> Result<std::pair<UniqueFd, bool>> {
     const Message message{.kind = Message::Kind::kBegin, .number = kRingVersion, .buffer_bytes = buffer_bytes};
-    TRY(send_packet(socket.get(), &message, sizeof(message), memory.get()));
+    // Who is refused is told why, but then hung up on, maybe before the message is sent, or unheard.
+    const Status sent = send_packet(socket.get(), &message, sizeof(message), memory.get());
     Reply reply{};
     UniqueFd doorbell;
-    TRY(receive_packet(socket.get(), &reply, sizeof(reply), &doorbell));
+    Status received = receive_packet(socket.get(), &reply, sizeof(reply), &doorbell);
+    if (received.code() == ENOTCONN) received = receive_packet(socket.get(), &reply, sizeof(reply), &doorbell);
+    if (!received.ok()) return sent.ok() ? received.error() : sent.error();
     if (reply.result < 0) return Error(-reply.result, "the mount makes no ring");
     if (!doorbell) return Error(EPROTO, "no doorbell");
     return std::pair(std::move(doorbell), (reply.flags & kKernelWrites) != 0);

@@ -59,6 +59,7 @@ void DirectRings::stop() {
   raise_event(stopped_);
   thread_.join();
   places_.clear();
+  count_ = 0;
 }
 
 void DirectRings::run() {
@@ -67,11 +68,10 @@ void DirectRings::run() {
 }
 
 void DirectRings::wait() {
-  const bool is_full = places_.size() >= direct::kMostRings;
   std::vector<pollfd> fds = {{stopped_.get(), POLLIN, 0},
                              {woken_.get(), POLLIN, 0},
                              {mounts_.get(), POLLPRI, 0},
-                             {is_full ? -1 : listening_.get(), POLLIN, 0}};
+                             {listening_.get(), POLLIN, 0}};
   const size_t fixed = fds.size();
   for (const Place& place : places_) fds.push_back({place.has_gone ? -1 : place.ring->socket(), POLLRDHUP, 0});
   if (::poll(fds.data(), fds.size(), -1) < 0) return;
@@ -87,6 +87,7 @@ void DirectRings::wait() {
   }
   std::erase_if(places_, [](const Place& place) { return place.ring->has_ended(); });
   if (fds[3].revents != 0) let_in();
+  count_ = places_.size();
 }
 
 // A mount that is read-only by now was not when files were opened for writing there.
@@ -110,7 +111,8 @@ Status DirectRings::admit(UniqueFd socket) {
   socklen_t length = sizeof(peer);
   if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return errno_error("who wants a ring");
   const auto of_user = [&peer](const Place& place) { return place.ring->peer().uid == peer.uid; };
-  if (peer.uid != 0 && std::ranges::count_if(places_, of_user) >= direct::kMostRingsOfUser) {
+  const bool has_most = peer.uid != 0 && std::ranges::count_if(places_, of_user) >= direct::kMostRingsOfUser;
+  if (has_most || places_.size() >= direct::kMostRings) {  // told so, lest it wait for others to end
     const direct::Reply refusal{.result = -EUSERS, .flags = 0};
     return direct::send_packet(socket.get(), &refusal, sizeof(refusal));
   }

@@ -6,6 +6,8 @@
 // Threads: any.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <thread>
@@ -28,6 +30,7 @@ class DirectRings {
 
   // Nobody new is let in, all rings end, and what they are at has been done. While the kernel's requests are served.
   void stop();
+  size_t count() const { return count_; }
 
  private:
   struct Place {
@@ -49,7 +52,8 @@ class DirectRings {
   const UniqueFd woken_;    // eventfd: a ring has ended
   const UniqueFd mounts_;   // the kernel's table, which tells of changes
   DirectRing::Mount mount_;
-  std::vector<Place> places_;  // the thread's
+  std::vector<Place> places_;     // the thread's
+  std::atomic<size_t> count_{0};  // of places_
   std::thread thread_;
 };
 

@@ -32,6 +32,10 @@ void collect_operations(const MountState& state, Metrics& metrics) {
   }
   metrics.gauge("brickfs_kernel_waiting_requests", "Requests that the kernel has made and not got answered.",
                 number(state.kernel_waiting));
+  if (state.has_rings) {
+    metrics.gauge("brickfs_rings", "Rings that programs have (ring=on).", number(state.rings));
+    metrics.gauge("brickfs_rings_limit", "That they may have.", number(state.most_rings));
+  }
 }
 
 void collect_volume(const MountState& state, Metrics& metrics) {
@@ -104,7 +108,8 @@ void collect(const MountState& state, Metrics& metrics) {
                  {"source", state.source},
                  {"mountpoint", state.mountpoint},
                  {"requests", state.io_uring ? "io_uring" : "dev_fuse"},
-                 {"writeback", state.writeback ? "on" : "off"}});
+                 {"writeback", state.writeback ? "on" : "off"},
+                 {"rings", state.has_rings ? "on" : "off"}});
   metrics.gauge("brickfs_mount_time_seconds", "When it was mounted, in seconds since 1970.",
                 static_cast<double>(state.mounted_since));
   collect_operations(state, metrics);

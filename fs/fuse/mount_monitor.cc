@@ -40,10 +40,11 @@ OperationState operation_state(std::string_view name, const LatencyCounts& count
 
 }  // namespace
 
-MountMonitor::MountMonitor(Filesystem& filesystem, const OperationCounters& operations, MountState fixed,
-                           const std::string& device)
+MountMonitor::MountMonitor(Filesystem& filesystem, const OperationCounters& operations, const DirectRings* rings,
+                           MountState fixed, const std::string& device)
     : filesystem_(filesystem),
       operations_(operations),
+      rings_(rings),
       fixed_(std::move(fixed)),
       waiting_path_("/sys/fs/fuse/connections/" + device.substr(device.find(':') + 1) + "/waiting"),
       link_since_(Clock::now()),
@@ -81,6 +82,7 @@ MountState MountMonitor::state(Clock::time_point now) const {
   if (persistence.checkpoint_age) state.checkpoint_age_seconds = in_seconds(*persistence.checkpoint_age);
   state.checkpoint_seconds = in_seconds(persistence.checkpoint_took);
   std::ifstream(waiting_path_) >> state.kernel_waiting;
+  if (rings_ != nullptr) state.rings = rings_->count();
   for (const auto& operation : operations_.operations())
     state.operations.push_back(operation_state(operation.name, operation.counts));
   for (size_t call = 0; call < kVolumeCalls; ++call) {

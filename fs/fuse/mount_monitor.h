@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 
+#include "fs/fuse/direct_rings.h"
 #include "fs/fuse/operation_counters.h"
 #include "fs/mounts/mount_state.h"
 #include "fs/operations/filesystem.h"
@@ -21,9 +22,9 @@ class MountMonitor {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `operations`: of the kernel. `fixed`: what does not change while it is mounted. `device`: its number,
-  // "MAJOR:MINOR".
-  MountMonitor(Filesystem& filesystem, const OperationCounters& operations, MountState fixed,
+  // `operations`: of the kernel. `rings`: null: none. Both outlive this. `fixed`: what does not change while it is
+  // mounted. `device`: its number, "MAJOR:MINOR".
+  MountMonitor(Filesystem& filesystem, const OperationCounters& operations, const DirectRings* rings, MountState fixed,
                const std::string& device);
   // Often: what happened between two looks was not seen. Waits for nothing.
   void look(Clock::time_point now);
@@ -32,6 +33,7 @@ class MountMonitor {
  private:
   Filesystem& filesystem_;
   const OperationCounters& operations_;
+  const DirectRings* const rings_;
   const MountState fixed_;
   const std::string waiting_path_;  // where the kernel says how many requests wait
 

@@ -15,6 +15,7 @@
 #include <optional>
 #include <thread>
 
+#include "fs/direct/ring_memory.h"
 #include "fs/fuse/direct_rings.h"
 #include "fs/fuse/dirty_limit.h"
 #include "fs/fuse/ending.h"
@@ -145,7 +146,7 @@ Status Serving::start() {
     return rings;
   }
   ending_ = std::make_unique<Ending>(*filesystem_, command_.linger);
-  monitor_ = std::make_unique<MountMonitor>(*filesystem_, mount_->session().operations(), fixed_state(),
+  monitor_ = std::make_unique<MountMonitor>(*filesystem_, mount_->session().operations(), rings_.get(), fixed_state(),
                                             mount_->device_number());
   shown_ = monitor_.get();
   listen_to_umount();
@@ -257,6 +258,8 @@ MountState Serving::fixed_state() const {
   state.io_uring_obstacle = ring_obstacle_;
   state.writeback = command_.writeback == Writeback::kOn;
   state.writeback_obstacle = writeback_obstacle_;
+  state.has_rings = command_.rings;
+  state.most_rings = command_.rings ? direct::kMostRings : 0;
   state.request_limit_seconds = limit_.limit.value_or(std::chrono::seconds(0)).count();
   state.max_metadata_bytes = command_.max_metadata_bytes;
   return state;
@@ -393,7 +396,7 @@ Status Serving::conclude(const LinkState& link_before, Status unmounted) {
 }
 
 void Serving::end_requests() {
-  rings_.reset();
+  if (rings_ != nullptr) rings_->stop();
   if (asked_to_end_) mount_->detach();
   loop_->stop();
   loop_.reset();

@@ -9,15 +9,13 @@ using nlohmann::json;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(OperationState, name, count, failures, bytes, seconds, buckets)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CopyState, place, source, state, leaving, copied_blocks, total_blocks)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MountState, version, pid, source, mountpoint, mounted_since,
-                                                secret_file, link, link_text, link_for_seconds, link_changes,
-                                                store_trouble, durable, soft, soft_seconds, read_only, read_only_reason,
-                                                io_uring, io_uring_obstacle, writeback, writeback_obstacle,
-                                                request_limit_seconds, capacity_bytes, free_bytes, inodes, free_inodes,
-                                                metadata_bytes, max_metadata_bytes, uncommitted_operations,
-                                                uncommitted_bytes, uncommitted_for_seconds, journal_bytes,
-                                                checkpoint_bytes, checkpoint_age_seconds, checkpoint_seconds,
-                                                kernel_waiting, operations, volume, copies_wanted, copies)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(
+    MountState, version, pid, source, mountpoint, mounted_since, secret_file, link, link_text, link_for_seconds,
+    link_changes, store_trouble, durable, soft, soft_seconds, read_only, read_only_reason, io_uring, io_uring_obstacle,
+    writeback, writeback_obstacle, has_rings, rings, most_rings, request_limit_seconds, capacity_bytes, free_bytes,
+    inodes, free_inodes, metadata_bytes, max_metadata_bytes, uncommitted_operations, uncommitted_bytes,
+    uncommitted_for_seconds, journal_bytes, checkpoint_bytes, checkpoint_age_seconds, checkpoint_seconds,
+    kernel_waiting, operations, volume, copies_wanted, copies)
 
 std::vector<CopyState> copies_of(const SetMap& map) {
   std::vector<CopyState> copies;

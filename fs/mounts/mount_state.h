@@ -59,6 +59,9 @@ struct MountState {
   std::string io_uring_obstacle;  // why not, if it was wanted where there is one
   bool writeback = false;
   std::string writeback_obstacle;          // likewise
+  bool has_rings = false;                  // ring=on: programs may have rings (fs/direct)
+  uint64_t rings = 0;                      // that programs have now
+  uint64_t most_rings = 0;                 // that they may have
   int64_t request_limit_seconds = 0;       // the kernel ends the mount when a request takes longer; 0: it does not
   uint64_t capacity_bytes = 0;             // of the volume, for files
   uint64_t free_bytes = 0;                 // of these

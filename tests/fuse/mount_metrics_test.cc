@@ -25,6 +25,8 @@ TEST(MountMetrics, SayWhatTheStateSays) {
   state.version = "1";
   state.link = "waiting";
   state.link_text = "brick unreachable";
+  state.has_rings = true;
+  state.rings = 3;
   state.free_bytes = 4096;
   state.store_trouble = "its disk is full";
   state.uncommitted_operations = 12;
@@ -46,7 +48,8 @@ TEST(MountMetrics, SayWhatTheStateSays) {
   const std::string text = text_of(state);
   for (const char* line : {
            R"(brickfs_mount_info{version="1",source="tcp://host/home",mountpoint="/home",)"
-           R"(requests="dev_fuse",writeback="off"} 1)",
+           R"(requests="dev_fuse",writeback="off",rings="on"} 1)",
+           R"(brickfs_rings 3)",
            R"(brickfs_operation_duration_seconds_count{operation="write"} 3)",
            R"(brickfs_operation_duration_seconds_sum{operation="write"} 0.5)",
            R"(brickfs_operation_duration_seconds_bucket{operation="write",le="2e-06"} 2)",

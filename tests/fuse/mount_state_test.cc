@@ -55,7 +55,7 @@ TEST(MountMonitor, TellsWhatTheFilesystemIsLike) {
   fixed.source = "memory:1G";
   OperationCounters operations;
   operations.count(FUSE_WRITE, 0, std::chrono::microseconds(3), 4096);
-  MountMonitor monitor(*volume, operations, fixed, "0:999999");
+  MountMonitor monitor(*volume, operations, nullptr, fixed, "0:999999");
   const auto now = MountMonitor::Clock::now() + seconds(7);
   MountState state = monitor.state(now);
   EXPECT_EQ(state.source, "memory:1G");

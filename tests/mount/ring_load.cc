@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that uses a ring, to be killed, or to see its mount end.
-//   ring_load work FILE PLACE SECONDS     writes and reads 64 KiB of FILE at PLACE * 64 KiB over and over; 0: for ever
-//   ring_load scribble FILE SECONDS       writes 12 MiB of FILE, over and over, from a buffer that another thread
-//   changes ring_load write FILE                  closes the file and, once it has read a line, writes all the same:
-//   EBADF ring_load hold FILE                   has a ring, and no file open, until the ring ends ring_load read FILE
+//   ring_load work FILE PLACE SECONDS   writes and reads 64 KiB of FILE at PLACE * 64 KiB over and over; 0: for ever
+//   ring_load crowd FILE                has rings until there is none to be had, and prints how many, until a line
+//   comes ring_load scribble FILE SECONDS     writes 12 MiB of FILE over and over, of a buffer that another thread
+//   changes ring_load write FILE                closes the file and, once it has read a line, writes all the same:
+//   EBADF ring_load hold FILE                 has a ring, and no file open, until the ring ends ring_load read FILE
 //   reads the file by a ring until that ends
 // The last three print "begun", the last two "ended" when they are answered ENOTCONN.
 #include <fcntl.h>
@@ -54,6 +55,17 @@ void work(brickfs_ring* ring, int file, uint64_t place, double seconds) {
   }
 }
 
+// One ring is there already.
+void crowd(int file) {
+  brickfs_ring* ring = nullptr;
+  int opened = 0;
+  int count = 1;
+  while ((opened = brickfs_ring_open(file, 1, &ring)) == 0) ++count;
+  if (opened != -EUSERS) fail("not EUSERS", opened);
+  tell(std::to_string(count).c_str());
+  (void)getchar();
+}
+
 void scribble(brickfs_ring* ring, int file, double seconds) {
   constexpr uint64_t kPlaces = 192;
   auto* const words = static_cast<std::atomic<uint32_t>*>(brickfs_ring_buffer(ring));
@@ -88,6 +100,7 @@ int main(int argc, char** argv) {
     scribble(ring, file, strtod(argv[3], nullptr));
     return brickfs_ring_close(ring) == 0 ? 0 : 1;
   }
+  if (what == "crowd") return crowd(file), 0;
   int64_t result = 0;
   if (what == "write") {
     close(file);

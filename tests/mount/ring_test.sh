@@ -76,6 +76,23 @@ for round in $(seq 1 25); do
 done
 within 10 holdings_are "$pid" "$before" || die "killed programs leave something behind: $(holdings "$pid"), before $before"
 kill -0 "$worker" || die "another program was harmed: $(cat "$WORK/worker.log")"
+
+say "more rings than there may be"
+mkfifo "$WORK/line"
+(ulimit -n 4096; exec "$programs/ring_load" crowd "$MNT/file") <"$WORK/line" >"$WORK/told" 2>"$WORK/ring_load.log" &
+PROGRAM=$!
+BACKGROUND_PIDS+=("$PROGRAM")
+exec 7>"$WORK/line"
+within 60 grep -q . "$WORK/told" || die "who comes too late waits: $(cat "$WORK/ring_load.log")"
+[ "$(cat "$WORK/told")" = 511 ] || die "a program beside the worker has $(cat "$WORK/told") rings"
+timeout 20 "$BRICKCTL" explain "$MNT" >"$WORK/explained" || die "explain: $(cat "$WORK/explained")"
+grep ", 512 ring(s) of programs" "$WORK/explained" >/dev/null && grep "programs have all 512 rings" "$WORK/explained" >/dev/null || die "explain: $(cat "$WORK/explained")"
+echo >&7
+exec 7>&-
+wait "$PROGRAM" || die "a program with many rings: $(cat "$WORK/ring_load.log")"
+rm "$WORK/line"
+within 20 holdings_are "$pid" "$before" || die "many rings leave something behind: $(holdings "$pid"), before $before"
+kill -0 "$worker" || die "another program was harmed: $(cat "$WORK/worker.log")"
 kill "$worker"; wait "$worker" 2>/dev/null || true
 
 if [ "$kind" = tcp ]; then

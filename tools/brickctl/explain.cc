@@ -231,6 +231,7 @@ Explanation explain_mount(const MountEntry& entry) {
   const MountState& state = *explanation.state;
   explanation.subject += fmt::format(" ({}{}), brickfs {} (pid {})", state.link == "connected" ? "" : state.link + ": ",
                                      state.link_text, state.version, state.pid);
+  if (state.has_rings) explanation.subject += fmt::format(", {} ring(s) of programs", state.rings);
   explanation.troubles = troubles_of(state);
   if (state.link != "connected") {
     ask_bricks(state, explanation.troubles);

@@ -156,6 +156,9 @@ void add_requests(std::vector<Trouble>& troubles, const MountState& state) {
   if (!state.writeback_obstacle.empty())
     troubles.push_back({Severity::kNote, "requests", "small writes are written through (writeback=auto: off)",
                         state.writeback_obstacle});
+  if (state.has_rings && state.rings >= state.most_rings)
+    troubles.push_back({Severity::kNote, "requests", fmt::format("programs have all {} rings", state.most_rings),
+                        "who asks for one more is served by the kernel, as without ring=on"});
   if (state.request_limit_seconds > 0 && !state.soft) {
     troubles.push_back(
         {Severity::kWarning, "requests",
