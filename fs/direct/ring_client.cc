@@ -2,14 +2,12 @@
 #include "fs/direct/ring_client.h"
 
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -19,6 +17,7 @@
 #include <cstring>
 #include <string>
 
+#include "fs/direct/ring_futex.h"
 #include "fs/direct/ring_socket.h"
 #include "transport/base/short_wait.h"
 
@@ -71,17 +70,11 @@ UniqueFd move_up(UniqueFd descriptor) {
   return moved ? std::move(moved) : std::move(descriptor);
 }
 
-void futex_wait(std::atomic<uint32_t>& word, uint32_t value, milliseconds most) {
-  const timespec timeout{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(most).count()};
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, value, &timeout, nullptr, 0);
-}
-
 }  // namespace
 
-RingClient::RingClient(UniqueFd socket, UniqueFd doorbell, std::byte* memory, uint64_t bytes, bool kernel_writes)
+RingClient::RingClient(UniqueFd socket, std::byte* memory, uint64_t bytes, bool kernel_writes)
     : socket_(std::move(socket)),
-      doorbell_(std::move(doorbell)),
-      inodes_(inode_of(socket_.get()), inode_of(doorbell_.get())),
+      socket_inode_(inode_of(socket_.get())),
       control_(reinterpret_cast<ControlArea*>(memory)),
       memory_bytes_(bytes),
       buffer_(memory + kControlBytes, bytes - kControlBytes),
@@ -99,61 +92,51 @@ Result<std::unique_ptr<RingClient>> RingClient::open(int descriptor, uint64_t bu
   void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memory.get(), 0);
   if (mapped == MAP_FAILED) return errno_error("the memory of a ring");
   madvise(mapped, bytes, MADV_DONTFORK);
-  const auto begin = [&]() -> Result<std::pair<UniqueFd, bool>> {
+  const auto begin = [&]() -> Result<uint32_t> {
     const Message message{.kind = Message::Kind::kBegin, .number = kRingVersion, .buffer_bytes = buffer_bytes};
     // Who is refused is told why, but then hung up on, maybe before the message is sent, or unheard.
     const Status sent = send_packet(socket.get(), &message, sizeof(message), memory.get());
     Reply reply{};
-    UniqueFd doorbell;
-    Status received = receive_packet(socket.get(), &reply, sizeof(reply), &doorbell);
-    if (received.code() == ENOTCONN) received = receive_packet(socket.get(), &reply, sizeof(reply), &doorbell);
+    UniqueFd nothing;
+    Status received = receive_packet(socket.get(), &reply, sizeof(reply), &nothing);
+    if (received.code() == ENOTCONN) received = receive_packet(socket.get(), &reply, sizeof(reply), &nothing);
     if (!received.ok()) return sent.ok() ? received.error() : sent.error();
     if (reply.result < 0) return Error(-reply.result, "the mount makes no ring");
-    if (!doorbell) return Error(EPROTO, "no doorbell");
-    return std::pair(std::move(doorbell), (reply.flags & kKernelWrites) != 0);
+    return reply.flags;
   };
-  auto begun = begin();
+  const auto begun = begin();
   if (!begun.ok()) {
     munmap(mapped, bytes);
     return begun.error();
   }
-  return std::unique_ptr<RingClient>(new RingClient(std::move(socket), move_up(std::move(begun->first)),
-                                                    static_cast<std::byte*>(mapped), bytes, begun->second));
+  return std::unique_ptr<RingClient>(
+      new RingClient(std::move(socket), static_cast<std::byte*>(mapped), bytes, (*begun & kKernelWrites) != 0));
 }
 
 RingClient::~RingClient() {
-  close_descriptors();
+  close_socket();
   munmap(control_, memory_bytes_);
 }
 
-bool RingClient::owns_descriptors() const {
-  return inode_of(socket_.get()) == inodes_.first && inode_of(doorbell_.get()) == inodes_.second;
-}
+bool RingClient::owns_socket() const { return inode_of(socket_.get()) == socket_inode_; }
 
-void RingClient::close_descriptors() {
-  if (owns_descriptors()) {
-    socket_.reset();
-    doorbell_.reset();
-  } else {
-    (void)socket_.release();
-    (void)doorbell_.release();
-  }
+void RingClient::close_socket() {
+  if (!owns_socket()) (void)socket_.release();
+  socket_.reset();
 }
 
 // The memory is not there (MADV_DONTFORK), and a mutex may be some other thread's for ever.
-void RingClient::abandon_in_child(std::unique_ptr<RingClient> ring) { ring.release()->close_descriptors(); }
+void RingClient::abandon_in_child(std::unique_ptr<RingClient> ring) { ring.release()->close_socket(); }
 
 bool RingClient::has_ended() const {
-  if (control_->ended.load() != 0 || inode_of(socket_.get()) != inodes_.first) return true;
+  if (control_->ended.load() != 0 || !owns_socket()) return true;
   char byte = 0;
   const ssize_t received = ::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return received == 0 || (received < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-void RingClient::ring_bell() const {
-  if (control_->sleeps.load() == 0 || !owns_descriptors()) return;
-  const uint64_t one = 1;
-  (void)!::write(doorbell_.get(), &one, sizeof(one));
+void RingClient::wake_mount() {
+  if (control_->sleeps.load() != 0 && control_->sleeps.exchange(0) != 0) futex_wake(control_->sleeps);
 }
 
 Result<uint32_t> RingClient::add_file(int descriptor) {
@@ -162,7 +145,7 @@ Result<uint32_t> RingClient::add_file(int descriptor) {
   if (has_ended()) return Error(ENOTCONN, "the ring has ended");
   TRY(send_packet(socket_.get(), &message, sizeof(message), descriptor));
   control_->said.fetch_add(1);
-  ring_bell();
+  wake_mount();
   Reply reply{};
   UniqueFd nothing;
   TRY(receive_packet(socket_.get(), &reply, sizeof(reply), &nothing));
@@ -182,7 +165,7 @@ void RingClient::forget_file(uint32_t file) {
     ::poll(&room, 1, -1);
   }
   control_->said.fetch_add(1);
-  ring_bell();
+  wake_mount();
 }
 
 Result<uint64_t> RingClient::ask_kernel(const Request& request, std::byte* data) {
@@ -270,7 +253,7 @@ Status RingClient::submit(uint32_t slot, bool written_back) {
     control_->entries[submitted_ % kSlots] = entry;
     control_->submitted.store(++submitted_);
   }
-  ring_bell();
+  wake_mount();
   return {};
 }
 

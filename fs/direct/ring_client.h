@@ -4,7 +4,7 @@
 // What the mount leaves to the kernel (Verdict) is done here, by the file's descriptor: so every request ends as if the
 // kernel had been asked in the first place. A file's descriptor stays open, on that file, as long as requests name it.
 //
-// Its descriptors are of high numbers, and known again before they are used: a program that closes all that it does not
+// Its descriptor is of a high number, and known again before it is used: a program that closes all that it does not
 // know (closefrom(3)) ends the ring, and what it opens then is not touched.
 //
 // fork(2): a child has neither the memory nor any use of this; it calls abandon_in_child().
@@ -21,7 +21,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 
 #include "fs/direct/ring_memory.h"
 #include "transport/base/mutex.h"
@@ -78,7 +77,7 @@ class RingClient {
   bool wait(uint32_t slot, uint32_t seen, std::optional<Clock::time_point> deadline);
 
  private:
-  RingClient(UniqueFd socket, UniqueFd doorbell, std::byte* memory, uint64_t bytes, bool kernel_writes);
+  RingClient(UniqueFd socket, std::byte* memory, uint64_t bytes, bool kernel_writes);
   static Result<uint64_t> ask_kernel(const Request& request, std::byte* data);
   Result<uint64_t> by_kernel(const Request& request) const;
   bool is_for_kernel(const Request& request) const;
@@ -87,13 +86,12 @@ class RingClient {
   bool is_answered(uint32_t slot) const { return control_->answers[slot].verdict.load() != Verdict{}; }
   std::optional<Result<uint64_t>> look(uint32_t slot);
   void release(uint32_t slot);
-  void ring_bell() const;
-  bool owns_descriptors() const;
-  void close_descriptors();
+  void wake_mount();
+  bool owns_socket() const;
+  void close_socket();
 
   UniqueFd socket_;
-  UniqueFd doorbell_;
-  const std::pair<ino_t, ino_t> inodes_;  // of these two
+  const ino_t socket_inode_;
   ControlArea* const control_;
   const uint64_t memory_bytes_;
   const std::span<std::byte> buffer_;

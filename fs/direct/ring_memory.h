@@ -68,7 +68,7 @@ struct ControlArea {
   alignas(64) std::atomic<uint32_t> waiters;    // threads that sleep on `answered`, a futex
   // By the mount.
   alignas(64) std::atomic<uint32_t> answered;  // another number: there are new answers
-  alignas(64) std::atomic<uint32_t> sleeps;    // 1: it wants the doorbell for what is submitted or said
+  alignas(64) std::atomic<uint32_t> sleeps;    // 1: on this word, a futex; 0 by who submits or says, who then wakes it
   std::atomic<uint32_t> processor;             // on which it takes what is submitted
   alignas(64) std::atomic<uint32_t> ended;     // 1: nothing is answered any more
   alignas(64) std::array<Entry, kSlots> entries;

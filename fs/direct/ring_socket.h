@@ -2,8 +2,8 @@
 // How a program comes to a ring: a socket of the mount that everybody on this machine may connect to, and what is said
 // on it. To have a file served one shows an open descriptor of it, so the kernel has decided who may do what.
 //
-// The program begins with kBegin and the memory (ring_memory.h), and is answered with the doorbell, an eventfd. From
-// then on each message but kForget is answered. The connection is the ring: it ends with either end.
+// The program begins with kBegin and the memory (ring_memory.h). Each message but kForget is answered, but looked for
+// only when ControlArea::said is another. The connection is the ring: it ends with either end.
 //
 // Threads: any; one at a time for each socket and direction.
 #pragma once
@@ -22,7 +22,7 @@ constexpr const char* kRingDirectory = "/run/brickfs-rings";
 // `device_number`: "MAJOR:MINOR" of the mounted file system.
 std::string ring_socket(std::string_view device_number);
 
-constexpr uint32_t kRingVersion = 1;
+constexpr uint32_t kRingVersion = 2;
 
 struct Message {
   enum class Kind : uint32_t { kBegin = 1, kFile = 2, kForget = 3 };

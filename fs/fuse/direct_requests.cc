@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/direct_requests.h"
 
-#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 
+#include "fs/direct/ring_futex.h"
 #include "fs/fuse/buffers.h"
 #include "fs/fuse/protocol.h"
 #include "fs/operations/joint_transfer.h"
@@ -281,7 +279,7 @@ void DirectRequests::wake() {
   control_.answered.fetch_add(1);
   if (control_.waiters.load() == 0) return;
   woke_ = true;
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&control_.answered), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  direct::futex_wake(control_.answered);
 }
 
 }  // namespace brickfs

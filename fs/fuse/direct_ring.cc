@@ -2,26 +2,22 @@
 #include "fs/fuse/direct_ring.h"
 
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <linux/magic.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <system_error>
 
+#include "fs/direct/ring_futex.h"
 #include "fs/direct/ring_socket.h"
 #include "transport/base/log.h"
 
@@ -87,6 +83,19 @@ Status DirectRing::start() {
 void DirectRing::interrupt() {
   interrupted_ = true;
   if (DirectRequests* const requests = at_work_) requests->interrupt();
+  wake();
+}
+
+void DirectRing::end() {
+  is_to_end_ = true;
+  wake();
+}
+
+// Who is at work has its memory.
+void DirectRing::wake() {
+  if (at_work_ == nullptr) return;
+  memory_->control().sleeps.store(0);
+  direct::futex_wake(memory_->control().sleeps);
 }
 
 void DirectRing::run() {
@@ -102,38 +111,15 @@ void DirectRing::run() {
     ControlArea& control = memory_->control();
     control.ended.store(1);
     control.answered.fetch_add(1);
-    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&control.answered), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+    direct::futex_wake(control.answered);
   }
   ::shutdown(socket_.get(), SHUT_RDWR);
   ended_ = true;
   mount_.on_end();
 }
 
-// What is to be heard of, the socket among it. ECANCELED: all rings end.
-Status DirectRing::watch() {
-  events_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
-  doorbell_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!events_ || !doorbell_) return errno_error("the descriptors of a ring");
-  // The doorbell is the program's, too: each of its strokes is seen, and none is taken.
-  const std::array<std::pair<int, uint32_t>, 3> watched = {
-      {{socket_.get(), EPOLLIN | EPOLLRDHUP}, {mount_.stopped, EPOLLIN}, {doorbell_.get(), EPOLLIN | EPOLLET}}};
-  for (const auto& [descriptor, events] : watched) {
-    epoll_event event{};
-    event.events = events;
-    event.data.fd = descriptor;
-    if (epoll_ctl(events_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) return errno_error("the events of a ring");
-  }
-  return {};
-}
-
-bool DirectRing::is_stopped() const {
-  pollfd stopped{mount_.stopped, POLLIN, 0};
-  return ::poll(&stopped, 1, 0) > 0;
-}
-
 // Until the program has said what it wants, and has been answered.
 Status DirectRing::begin() {
-  TRY(watch());
   Message message{};
   UniqueFd memory;
   for (;;) {
@@ -143,9 +129,9 @@ Status DirectRing::begin() {
       (void)close_elsewhere(std::move(memory));
       return received;
     }
-    epoll_event event{};
-    (void)!epoll_wait(events_.get(), &event, 1, -1);
-    if (is_stopped()) return Error(ECANCELED, "all rings end");
+    std::array<pollfd, 2> watched = {{{socket_.get(), POLLIN, 0}, {mount_.stopped, POLLIN, 0}}};
+    (void)!::poll(watched.data(), watched.size(), -1);
+    if (watched[1].revents != 0) return Error(ECANCELED, "all rings end");
   }
   const auto map = [&]() -> Status {
     if (message.kind != Message::Kind::kBegin || message.number != direct::kRingVersion)
@@ -164,15 +150,16 @@ Status DirectRing::begin() {
   taken_ = memory_->control().submitted.load();
   heard_ = memory_->control().said.load();
   const Reply reply{.result = 0, .flags = mount_.session.writeback() != nullptr ? direct::kKernelWrites : 0};
-  return direct::send_packet(socket_.get(), &reply, sizeof(reply), doorbell_.get());
+  return direct::send_packet(socket_.get(), &reply, sizeof(reply));
 }
 
 Status DirectRing::serve() {
   for (;;) {
     const size_t served = TRY(serve_submitted());
     if (memory_->control().said.load() != heard_) TRY(hear());
-    if (served == 0) TRY(wait());
     if (interrupted_) return Error(ENOTCONN, "the program has gone");
+    if (is_to_end_) return Error(ECANCELED, "all rings end");
+    if (served == 0) wait();
   }
 }
 
@@ -190,31 +177,20 @@ Result<size_t> DirectRing::serve_submitted() {
 
 bool DirectRing::has_news() const {
   const ControlArea& control = memory_->control();
-  return control.submitted.load() != taken_ || control.said.load() != heard_;
+  return control.submitted.load() != taken_ || control.said.load() != heard_ || interrupted_ || is_to_end_;
 }
 
-Status DirectRing::sleep() {
-  std::array<epoll_event, 3> events{};
-  const int count = epoll_wait(events_.get(), events.data(), static_cast<int>(events.size()), -1);
-  for (int i = 0; i < count; ++i) {
-    const int descriptor = events[static_cast<size_t>(i)].data.fd;
-    if (descriptor == mount_.stopped) return Error(ECANCELED, "all rings end");
-    if (descriptor == socket_.get()) TRY(hear());
-  }
-  return {};
+void DirectRing::sleep() {
+  std::atomic<uint32_t>& sleeps = memory_->control().sleeps;
+  sleeps.store(1);
+  if (!has_news()) direct::futex_wait(sleeps, 1);
+  sleeps.store(0);
 }
 
-Status DirectRing::wait() {
-  ControlArea& control = memory_->control();
+void DirectRing::wait() {
   short_wait_.begin();
-  if (requests_->take_woke() || !short_wait_.look([this] { return has_news() || interrupted_; })) {
-    control.sleeps.store(1);
-    const Status slept = has_news() ? Status() : sleep();
-    control.sleeps.store(0);
-    TRY(slept);
-  }
+  if (requests_->take_woke() || !short_wait_.look([this] { return has_news(); })) sleep();
   short_wait_.end();
-  return {};
 }
 
 // All that has been said.

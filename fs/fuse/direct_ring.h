@@ -48,6 +48,9 @@ class DirectRing {
   int socket() const { return socket_.get(); }
   // The program has gone: nobody waits for what is under way.
   void interrupt();
+  // All rings end: what is under way is done. This and interrupt() are to be said again until it has ended, as a
+  // program may take the wake away.
+  void end();
   bool has_ended() const { return ended_; }
 
  private:
@@ -55,27 +58,25 @@ class DirectRing {
 
   void run();
   Status begin();
-  Status watch();
   Status serve();
   Result<size_t> serve_submitted();
-  Status wait();
-  Status sleep();
+  void wait();
+  void sleep();
+  void wake();
   bool has_news() const;
   Status hear();
   Status answer(int32_t result);
   Result<int32_t> show(UniqueFd descriptor);
-  bool is_stopped() const;
 
   Mount& mount_;
   const Peer peer_;
   const UniqueFd socket_;
   std::atomic<bool> interrupted_{false};
+  std::atomic<bool> is_to_end_{false};
   std::atomic<bool> ended_{false};
-  std::atomic<DirectRequests*> at_work_{nullptr};  // for interrupt()
+  std::atomic<DirectRequests*> at_work_{nullptr};  // for interrupt() and end()
 
   // The thread's.
-  UniqueFd doorbell_;
-  UniqueFd events_;  // epoll: socket, doorbell, stopped
   std::unique_ptr<Memory> memory_;
   std::unique_ptr<DirectRequests> requests_;
   uint32_t taken_ = 0;  // entries

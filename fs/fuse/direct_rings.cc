@@ -18,10 +18,16 @@ namespace brickfs {
 namespace {
 
 constexpr int kBacklog = 64;
+constexpr int kSaidAgainMs = 100;  // to a ring that is to end
 
 void raise_event(const UniqueFd& event) {
   const uint64_t one = 1;
   (void)!::write(event.get(), &one, sizeof(one));
+}
+
+void take_event(const UniqueFd& event) {
+  uint64_t ignored = 0;
+  (void)!::read(event.get(), &ignored, sizeof(ignored));
 }
 
 }  // namespace
@@ -58,13 +64,24 @@ void DirectRings::stop() {
   unlink(path_.c_str());
   raise_event(stopped_);
   thread_.join();
-  places_.clear();
-  count_ = 0;
 }
 
 void DirectRings::run() {
   pollfd stopped{stopped_.get(), POLLIN, 0};
   while (::poll(&stopped, 1, 0) == 0) wait();
+  for (;;) {
+    for (const Place& place : places_) place.ring->end();
+    std::erase_if(places_, [](const Place& place) { return place.ring->has_ended(); });
+    count_ = places_.size();
+    if (places_.empty()) return;
+    wait_for_end(kSaidAgainMs);
+  }
+}
+
+// Of some ring.
+void DirectRings::wait_for_end(int most_ms) {
+  pollfd woken{woken_.get(), POLLIN, 0};
+  if (::poll(&woken, 1, most_ms) > 0) take_event(woken_);
 }
 
 void DirectRings::wait() {
@@ -74,16 +91,13 @@ void DirectRings::wait() {
                              {listening_.get(), POLLIN, 0}};
   const size_t fixed = fds.size();
   for (const Place& place : places_) fds.push_back({place.has_gone ? -1 : place.ring->socket(), POLLRDHUP, 0});
-  if (::poll(fds.data(), fds.size(), -1) < 0) return;
-  if (fds[1].revents != 0) {
-    uint64_t ignored = 0;
-    (void)!::read(woken_.get(), &ignored, sizeof(ignored));
-  }
+  const bool any_has_gone = std::ranges::any_of(places_, &Place::has_gone);
+  if (::poll(fds.data(), fds.size(), any_has_gone ? kSaidAgainMs : -1) < 0) return;
+  if (fds[1].revents != 0) take_event(woken_);
   if (fds[2].revents != 0) look_at_mounts();
   for (size_t i = 0; i < places_.size(); ++i) {
-    if (fds[fixed + i].revents == 0) continue;
-    places_[i].has_gone = true;
-    places_[i].ring->interrupt();
+    places_[i].has_gone |= fds[fixed + i].revents != 0;
+    if (places_[i].has_gone) places_[i].ring->interrupt();
   }
   std::erase_if(places_, [](const Place& place) { return place.ring->has_ended(); });
   if (fds[3].revents != 0) let_in();

@@ -42,6 +42,7 @@ class DirectRings {
               UniqueFd woken);
   void run();
   void wait();
+  void wait_for_end(int most_ms);
   void let_in();
   Status admit(UniqueFd socket);
   void look_at_mounts();

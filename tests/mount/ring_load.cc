@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that uses a ring, to be killed, or to see its mount end.
-//   ring_load work FILE PLACE SECONDS   writes and reads 64 KiB of FILE at PLACE * 64 KiB over and over; 0: for ever
-//   ring_load crowd FILE                has rings until there is none to be had, and prints how many, until a line
-//   comes ring_load scribble FILE SECONDS     writes 12 MiB of FILE over and over, of a buffer that another thread
-//   changes ring_load write FILE                closes the file and, once it has read a line, writes all the same:
-//   EBADF ring_load hold FILE                 has a ring, and no file open, until the ring ends ring_load read FILE
-//   reads the file by a ring until that ends
-// The last three print "begun", the last two "ended" when they are answered ENOTCONN.
+//   ring_load work FILE PLACE SECONDS  writes and reads 64 KiB of FILE at PLACE * 64 KiB over and over; 0: for ever
+//   ring_load crowd FILE               has all rings that are to be had, prints how many, and waits for a line
+//   ring_load scribble FILE SECONDS    writes 12 MiB of FILE over and over, of a buffer that another thread changes
+//   ring_load write FILE               closes FILE and, once it has read a line, writes all the same: EBADF
+//   ring_load hold FILE                has a ring, and no file open, until the ring ends
+//   ring_load read FILE                reads FILE by a ring now and then, until that ends
+//   ring_load spin FILE                the same, without a pause
+// The last four print "begun", the last three "ended" when they are answered ENOTCONN.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -118,7 +119,9 @@ int main(int argc, char** argv) {
     while ((result = brickfs_ring_add(ring, null)) == -EXDEV) usleep(20'000);
   } else {
     tell("begun");
-    while ((result = brickfs_ring_pread(ring, file, brickfs_ring_buffer(ring), 4096, 0)) >= 0) usleep(1'000);
+    while ((result = brickfs_ring_pread(ring, file, brickfs_ring_buffer(ring), 4096, 0)) >= 0) {
+      if (what == "read") usleep(1'000);
+    }
   }
   if (result != -ENOTCONN) fail("not ENOTCONN", result);
   tell("ended");

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include <string>
 #include <thread>
 
+#include "fs/direct/ring_futex.h"
 #include "fs/direct/ring_memory.h"
 #include "fs/direct/ring_socket.h"
 #include "tests/mount/ring_expect.h"
@@ -61,8 +63,8 @@ int begin_with(const void* message, size_t length, int memory) {
   const UniqueFd connected = connect_to_mount();
   EXPECT(send_packet(connected.get(), message, length, memory).ok());
   Reply reply{};
-  UniqueFd doorbell;
-  const auto received = receive_packet(connected.get(), &reply, sizeof(reply), &doorbell);
+  UniqueFd nothing;
+  const auto received = receive_packet(connected.get(), &reply, sizeof(reply), &nothing);
   return received.ok() ? reply.result : -received.code();
 }
 
@@ -78,20 +80,21 @@ struct RawRing {
     const Message begin = begin_message(kBufferBytes);
     EXPECT(send_packet(connected.get(), &begin, sizeof(begin), memory.get()).ok());
     Reply reply{};
-    EXPECT(receive_packet(connected.get(), &reply, sizeof(reply), &doorbell).ok() && reply.result == 0 && doorbell);
+    UniqueFd nothing;
+    EXPECT(receive_packet(connected.get(), &reply, sizeof(reply), &nothing).ok() && reply.result == 0);
   }
   ~RawRing() { munmap(mapped, kBytes); }
   RawRing(const RawRing&) = delete;
   RawRing& operator=(const RawRing&) = delete;
 
-  void strike() const {
-    const uint64_t one = 1;
-    EXPECT(write(doorbell.get(), &one, sizeof(one)) == sizeof(one));
+  void wake() const {
+    control->sleeps = 0;
+    futex_wake(control->sleeps);
   }
   void say(const void* message, size_t length, int descriptor) {
     (void)send_packet(connected.get(), message, length, descriptor);
     control->said.fetch_add(1);
-    strike();
+    wake();
   }
   int show(int descriptor) {
     const Message message{.kind = Message::Kind::kFile, .number = 0, .buffer_bytes = 0};
@@ -106,7 +109,7 @@ struct RawRing {
     if (entry.slot < kSlots) control->answers[entry.slot].verdict = Verdict{};
     control->entries[control->submitted % kSlots] = entry;
     control->submitted.fetch_add(1);
-    strike();
+    wake();
     for (int i = 0; i < 5'000; ++i) {
       if (entry.slot < kSlots && control->answers[entry.slot].verdict.load() != Verdict{})
         return control->answers[entry.slot].number;
@@ -122,7 +125,6 @@ struct RawRing {
   }
 
   UniqueFd connected;
-  UniqueFd doorbell;
   std::byte* mapped = nullptr;
   ControlArea* control = nullptr;
 };
@@ -191,7 +193,7 @@ void wrong_requests() {
   EXPECT(madvise(ring.mapped + kControlBytes, kBufferBytes, MADV_REMOVE) == 0);
   EXPECT(ring.submit(good) >= 0);
   EXPECT(madvise(ring.mapped, kBytes, MADV_REMOVE) == 0);
-  ring.strike();
+  ring.wake();
   EXPECT(ring.ends());
 }
 
@@ -205,13 +207,13 @@ void what_ends_a_ring() {
   {
     RawRing ring;
     ring.control->submitted = 100'000;
-    ring.strike();
+    ring.wake();
     EXPECT(ring.ends());
   }
   {
     RawRing ring;
     ring.control->submitted = UINT32_MAX;
-    ring.strike();
+    ring.wake();
     EXPECT(ring.ends());
   }
   {
@@ -226,12 +228,24 @@ void what_ends_a_ring() {
     EXPECT(ring.ends());
   }
   {
-    RawRing ring;  // its doorbell blocks whoever takes strokes from it
-    EXPECT(fcntl(ring.doorbell.get(), F_SETFL, 0) == 0);
-    uint64_t taken = 0;
-    ring.strike();
-    EXPECT(read(ring.doorbell.get(), &taken, sizeof(taken)) == sizeof(taken));
-    EXPECT(ring.show(file) >= 0);
+    RawRing ring;  // the mount is told that it sleeps, and that it does not, whatever it does
+    std::atomic<bool> stopping{false};
+    std::thread other([&] {
+      for (uint32_t word = 0; !stopping; ++word) ring.control->sleeps = word % 3;
+    });
+    for (int i = 0; i < 100; ++i) {
+      ring.control->said.fetch_add(1);
+      usleep(1'000);
+    }
+    ring.connected.reset();
+    for (int i = 0; i < 5'000 && ring.control->ended == 0; ++i) usleep(1'000);
+    EXPECT(ring.control->ended == 1);
+    stopping = true;
+    other.join();
+  }
+  {
+    RawRing ring;  // what is submitted is never told
+    ring.control->submitted.fetch_add(1);
   }
 }
 
@@ -265,7 +279,7 @@ void scribble(std::chrono::milliseconds time) {
       entry.length = 4096;
       put(entry, ring.control->entries[ring.control->submitted % kSlots]);
       ring.control->submitted.fetch_add(1 + (randomness() % 50 == 0 ? 1'000 : 0));
-      if (randomness() % 8 == 0) ring.strike();
+      if (randomness() % 8 == 0) ring.wake();
     }
     other.join();
   }

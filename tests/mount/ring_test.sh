@@ -97,8 +97,9 @@ kill "$worker"; wait "$worker" 2>/dev/null || true
 
 if [ "$kind" = tcp ]; then
   say "a brick that is away"
-  for place in 1 2; do
-    "$programs/ring_load" work "$MNT/file" "$place" 0 2>"$WORK/worker.log" &
+  for place in 1 2; do  # each its file: fsync(2) of one waits for that of another as long as that takes
+    dd if=/dev/zero of="$MNT/file$place" bs=1M count=1 status=none
+    "$programs/ring_load" work "$MNT/file$place" "$place" 0 2>"$WORK/worker.log" &
     BACKGROUND_PIDS+=($!)
     [ "$place" = 2 ] || victim=$!
   done
@@ -107,7 +108,7 @@ if [ "$kind" = tcp ]; then
   kill_brickd
   sleep 0.3
   kill -9 "$victim"
-  within 5 test ! -d "/proc/$victim/fd" || die "a program that waits for the brick cannot be killed"
+  within 5 test ! -d "/proc/$victim/fd" || die "a program that waits for the brick cannot be killed: $(state_and_places "$victim")"
   restart_brickd
   sleep 1
   kill -0 "$worker" || die "a brick that was away harms a program: $(cat "$WORK/worker.log")"
@@ -147,11 +148,11 @@ kill -0 "$PROGRAM" || die "umount -l ends a program that has a file open"
 kill "$PROGRAM"; wait "$PROGRAM" 2>/dev/null || true
 within 30 test ! -d "/proc/$pid" || die "brickfs stays after umount -l"
 
-for end in "umount -f" "kill -9" "kill"; do
-  say "$end"
+for end in "umount -f" "kill -9" "kill"; do for load in read spin; do
+  say "$end: $load"
   fresh
   pid=$(brickfs_pid)
-  begin_program read "$MNT/file"
+  begin_program "$load" "$MNT/file"
   case $end in
     "umount -f") umount -f "$MNT" 2>/dev/null || true; umount -l "$MNT" 2>/dev/null || true ;;
     *) ${end} "$pid" ;;
@@ -159,7 +160,7 @@ for end in "umount -f" "kill -9" "kill"; do
   program_ended "$end"
   within 60 test ! -d "/proc/$pid" || die "$end: brickfs stays"
   umount -l "$MNT" 2>/dev/null || true
-done
+done; done
 
 say "the next mount takes away what a killed one has left, and nothing else"
 fresh
