@@ -17,8 +17,10 @@
 #include <cerrno>
 #include <cstdint>
 #include <new>
+#include <span>
 
 #include "fs/run/process.h"
+#include "fs/run/program_memory.h"
 
 namespace brickfs::run {
 namespace {
@@ -208,15 +210,6 @@ bool is_for_write(const Target& target, int descriptor, off_t offset, size_t len
   return !is_cached(descriptor, from, static_cast<size_t>(offset - from) + length + kRegion - 1);
 }
 
-// The program's memory may not be there, which is the kernel's to say.
-bool copy(const Call& call, std::byte* buffer, size_t length) {
-  const iovec here{buffer, length};
-  const auto count = static_cast<unsigned long>(call.count);
-  const ssize_t copied = call.way == Way::kWriting ? process_vm_readv(getpid(), &here, 1, call.parts, count, 0)
-                                                   : process_vm_writev(getpid(), &here, 1, call.parts, count, 0);
-  return copied == static_cast<ssize_t>(length);
-}
-
 std::optional<size_t> total(const Call& call) {
   if (call.count < 0 || call.count > kMostParts) return std::nullopt;
   size_t bytes = 0;
@@ -287,7 +280,8 @@ std::optional<ssize_t> move(const Call& call, const Descriptor& descriptor, cons
   }
   RingClient* const ring = ring_for(file, target, call.descriptor);
   if (ring == nullptr || (!reads && ring->kernel_writes())) return std::nullopt;
-  if (!reads && !copy(call, ring->buffer().data(), *length)) return std::nullopt;
+  const std::span parts(call.parts, static_cast<size_t>(call.count));
+  if (!reads && !copy_from_program(parts, ring->buffer().data(), *length)) return std::nullopt;
   const auto moved = run(*ring, file,
                          {.operation = reads ? Operation::kRead : Operation::kWrite,
                           .descriptor = call.descriptor,
@@ -296,7 +290,7 @@ std::optional<ssize_t> move(const Call& call, const Descriptor& descriptor, cons
                           .buffer_offset = 0,
                           .length = static_cast<uint32_t>(*length),
                           .is_clean = (target.flags & O_DIRECT) == 0});
-  if (!moved || (reads && *moved > 0 && !copy(call, ring->buffer().data(), *moved))) return std::nullopt;
+  if (!moved || (reads && !copy_to_program(parts, ring->buffer().data(), *moved))) return std::nullopt;
   if (call.at_position) (void)::lseek(call.descriptor, *offset + static_cast<off_t>(*moved), SEEK_SET);
   return static_cast<ssize_t>(*moved);
 }

@@ -200,6 +200,33 @@ def descriptors():
     pair.close()
 
 
+def edges(pair):
+    """Memory that ends, or may only be read, in the middle of what is asked for: the bytes before that are moved, or none."""
+    libc.mmap.restype = ctypes.c_void_p
+    page = 4096
+    base = libc.mmap(None, ctypes.c_size_t(5 * page), 3, 0x22, -1, ctypes.c_long(0))  # readable, writable, readable, nothing, readable and writable
+    check(libc.mprotect(ctypes.c_void_p(base + 2 * page), ctypes.c_size_t(page), 1) == 0 and libc.mprotect(ctypes.c_void_p(base + 3 * page), ctypes.c_size_t(page), 0) == 0, "mprotect")
+    for _ in range(300):
+        start = base + rng.randrange(5 * page - 1) if rng.random() < 0.5 else base + rng.randrange(1, 5) * page - rng.randrange(12)
+        length = rng.choice([1, 7, 8, 9, 100, page, 3 * page])
+        offset = rng.randrange(SIZE - 3 * page)
+        call = rng.choice([libc.pread, libc.pwrite])
+        results = []
+        for file in pair.files:
+            for writable in (base, base + page, base + 4 * page):
+                ctypes.memset(writable, 7, page)
+            moved = call(file, ctypes.c_void_p(start), ctypes.c_size_t(min(length, base + 5 * page - start)), ctypes.c_long(offset))
+            whole = start + length <= base + (3 if call == libc.pwrite else 2) * page or start >= base + 4 * page
+            results.append(moved if moved < 0 or whole else -1)
+            if moved >= 0 and whole and call == libc.pread:
+                results.append(ctypes.string_at(base, 3 * page) + ctypes.string_at(base + 4 * page, page))
+            if not whole:  # what is moved all the same is not compared
+                os.pwrite(file, b"e" * 3 * page, offset)
+        half = len(results) // 2
+        check(results[:half] == results[half:], "memory that ends", call.__name__, start - base, length, [r for r in results if isinstance(r, int)])
+    check(libc.munmap(ctypes.c_void_p(base), ctypes.c_size_t(5 * page)) == 0, "munmap")
+
+
 def memory():
     """Mapped memory, and memory that is not there."""
     pair = Pair("memory", os.O_DIRECT)
@@ -219,6 +246,7 @@ def memory():
     for call in (libc.pread, libc.pwrite):
         for _ in range(30):
             check(call(pair.files[0], ctypes.c_void_p(16), ctypes.c_size_t(100), ctypes.c_long(5)) == -1 and ctypes.get_errno() == errno.EFAULT, "EFAULT")
+    edges(pair)
     ctypes.set_errno(77)
     buffer = ctypes.create_string_buffer(100)
     check(libc.pread(pair.files[0], buffer, ctypes.c_size_t(100), ctypes.c_long(5)) == 100 and ctypes.get_errno() == 77, "errno stays")
