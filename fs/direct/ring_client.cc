@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "fs/direct/ring_futex.h"
 #include "fs/direct/ring_socket.h"

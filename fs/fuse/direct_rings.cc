@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "fs/direct/ring_socket.h"
 #include "fs/fuse/listening_socket.h"
@@ -30,6 +31,17 @@ void take_event(const UniqueFd& event) {
   (void)!::read(event.get(), &ignored, sizeof(ignored));
 }
 
+UniqueFd accept_one(const UniqueFd& listening) {
+  return UniqueFd(accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+Status refuse(const UniqueFd& socket) {
+  const direct::Reply refusal{.result = -EUSERS, .flags = 0};
+  return direct::send_packet(socket.get(), &refusal, sizeof(refusal));
+}
+
+UniqueFd open_spare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
 }  // namespace
 
 DirectRings::DirectRings(FuseSession& session, const std::string& device_number, UniqueFd listening, UniqueFd stopped,
@@ -39,6 +51,7 @@ DirectRings::DirectRings(FuseSession& session, const std::string& device_number,
       stopped_(std::move(stopped)),
       woken_(std::move(woken)),
       mounts_(::open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)),
+      spare_(open_spare()),
       mount_{.session = session, .device_number = device_number, .stopped = stopped_.get(), .on_end = [this] {
                raise_event(woken_);
              }} {
@@ -113,11 +126,19 @@ void DirectRings::look_at_mounts() {
 }
 
 void DirectRings::let_in() {
-  UniqueFd socket(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  UniqueFd socket = accept_one(listening_);
+  if (!socket && errno == EMFILE) return turn_away();
   if (!socket) return;
   const int descriptor = socket.get();
   const Status admitted = admit(std::move(socket));
   if (!admitted.ok()) log::debug("no ring for who came as descriptor {}: {}", descriptor, describe(admitted.error()));
+}
+
+// There is no descriptor for who comes: he would wait for ever.
+void DirectRings::turn_away() {
+  spare_.reset();
+  if (const UniqueFd socket = accept_one(listening_)) (void)refuse(socket);
+  spare_ = open_spare();
 }
 
 Status DirectRings::admit(UniqueFd socket) {
@@ -126,10 +147,8 @@ Status DirectRings::admit(UniqueFd socket) {
   if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return errno_error("who wants a ring");
   const auto of_user = [&peer](const Place& place) { return place.ring->peer().uid == peer.uid; };
   const bool has_most = peer.uid != 0 && std::ranges::count_if(places_, of_user) >= direct::kMostRingsOfUser;
-  if (has_most || places_.size() >= direct::kMostRings) {  // told so, lest it wait for others to end
-    const direct::Reply refusal{.result = -EUSERS, .flags = 0};
-    return direct::send_packet(socket.get(), &refusal, sizeof(refusal));
-  }
+  // The ring's memory comes by one more descriptor.
+  if (has_most || places_.size() >= direct::kMostRings || !open_spare()) return refuse(socket);
   auto ring = std::make_unique<DirectRing>(mount_, DirectRing::Peer{peer.pid, peer.uid}, std::move(socket));
   TRY(ring->start());
   places_.push_back({std::move(ring)});

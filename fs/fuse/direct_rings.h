@@ -44,6 +44,7 @@ class DirectRings {
   void wait();
   void wait_for_end(int most_ms);
   void let_in();
+  void turn_away();
   Status admit(UniqueFd socket);
   void look_at_mounts();
 
@@ -52,6 +53,7 @@ class DirectRings {
   const UniqueFd stopped_;  // eventfd
   const UniqueFd woken_;    // eventfd: a ring has ended
   const UniqueFd mounts_;   // the kernel's table, which tells of changes
+  UniqueFd spare_;          // its number is for who has to be turned away when there is no other
   DirectRing::Mount mount_;
   std::vector<Place> places_;     // the thread's
   std::atomic<size_t> count_{0};  // of places_

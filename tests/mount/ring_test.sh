@@ -90,6 +90,18 @@ grep ", 512 ring(s) of programs" "$WORK/explained" >/dev/null && grep "programs 
 echo >&7
 exec 7>&-
 wait "$PROGRAM" || die "a program with many rings: $(cat "$WORK/ring_load.log")"
+
+say "no descriptor for one more"
+limit=$(prlimit --pid "$pid" --nofile --output=SOFT --noheadings)
+prlimit --pid "$pid" --nofile=$(($(find "/proc/$pid/fd" -mindepth 1 | wc -l) + 4)):
+rm "$WORK/told"
+"$programs/ring_load" crowd "$MNT/file" </dev/null >"$WORK/told" 2>"$WORK/ring_load.log" &
+PROGRAM=$!
+BACKGROUND_PIDS+=("$PROGRAM")
+within 60 test ! -d "/proc/$PROGRAM" || die "who comes when there are no descriptors waits: $(cat "$WORK/ring_load.log")"
+wait "$PROGRAM" || die "a program when there are no descriptors: $(cat "$WORK/ring_load.log")"
+[ "$(cat "$WORK/told")" -lt 100 ] || die "$(cat "$WORK/told") rings without descriptors"
+prlimit --pid "$pid" --nofile="$limit:"
 rm "$WORK/line"
 within 20 holdings_are "$pid" "$before" || die "many rings leave something behind: $(holdings "$pid"), before $before"
 kill -0 "$worker" || die "another program was harmed: $(cat "$WORK/worker.log")"
