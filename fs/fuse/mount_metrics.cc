@@ -23,8 +23,8 @@ LatencyCounts latencies_of(const OperationState& operation) {
 void collect_operations(const MountState& state, Metrics& metrics) {
   for (const OperationState& one : state.operations) {
     const Metrics::Labels labels{{"operation", one.name}};
-    metrics.histogram("brickfs_operation_duration_seconds", "Requests of the kernel, until they were answered.",
-                      latencies_of(one), labels);
+    metrics.histogram("brickfs_operation_duration_seconds",
+                      "Requests of the kernel and of rings, until they were answered.", latencies_of(one), labels);
     metrics.counter("brickfs_operation_failures_total", "Requests that ended with an errno.", number(one.failures),
                     labels);
     if (one.bytes > 0)
