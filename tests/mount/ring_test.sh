@@ -78,6 +78,9 @@ within 10 holdings_are "$pid" "$before" || die "killed programs leave something 
 kill -0 "$worker" || die "another program was harmed: $(cat "$WORK/worker.log")"
 
 say "more rings than there may be"
+descriptors() { find "/proc/$pid/fd" -mindepth 1 | wc -l; }
+has_descriptors_at_most() { [ "$(descriptors)" -le "$1" ]; }
+few=$(($(descriptors) + 16))  # rings aside
 mkfifo "$WORK/line"
 (ulimit -n 4096; exec "$programs/ring_load" crowd "$MNT/file") <"$WORK/line" >"$WORK/told" 2>"$WORK/ring_load.log" &
 PROGRAM=$!
@@ -92,8 +95,9 @@ exec 7>&-
 wait "$PROGRAM" || die "a program with many rings: $(cat "$WORK/ring_load.log")"
 
 say "no descriptor for one more"
+within 20 has_descriptors_at_most "$few" || die "rings leave $(descriptors) descriptors behind, where there were $few at most"
 limit=$(prlimit --pid "$pid" --nofile --output=SOFT --noheadings)
-prlimit --pid "$pid" --nofile=$(($(find "/proc/$pid/fd" -mindepth 1 | wc -l) + 4)):
+prlimit --pid "$pid" --nofile=$(($(descriptors) + 4)):
 rm "$WORK/told"
 "$programs/ring_load" crowd "$MNT/file" </dev/null >"$WORK/told" 2>"$WORK/ring_load.log" &
 PROGRAM=$!

@@ -65,7 +65,8 @@ for subject in "$MNT" "$SOURCE"; do
 done
 [ "$(tree_checksum "$MNT/keep")" = "$kept" ] || die "filling the volume changed other files"
 rm "$MNT/fill"
-within 20 test "$(($(free_units) * 4 / 1024))" -gt 300 || die "rm does not give it back: $(free_units) units"
+has_free_mib() { [ "$(($(free_units) * 4 / 1024))" -gt "$1" ]; }
+within 20 has_free_mib 300 || die "rm does not give it back: $(free_units) units"
 unmount_brickfs
 check_volume
 [ "$(timeout 60 "$BRICKCTL" status "$SOURCE" | grep -c '^source:')" = 3 ] || die "brickctl status does not show three bricks"
