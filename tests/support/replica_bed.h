@@ -144,23 +144,29 @@ class ReplicaBed : public ::testing::Test {
       for (const char name : bricks) EXPECT_EQ(on_brick(name, address, Writers::kCount * 4096), first) << name;
     }
   }
-  // What a brick has, asked by nobody's client.
-  Bytes on_brick(char name, uint64_t address, size_t length) {
-    auto session = brick(name).make_brick();
+  // Past whoever has the volume, which nobody's client takes from him.
+  static void move_past_holder(Brick& session, uint64_t address, Bytes& bytes, Direction direction) {
     OpenRequest request;
     request.client = ClientId{0x999};
     request.steal = true;
-    EXPECT_TRUE(session->open(request, nullptr).ok());
-    const auto handle = session->map({block_of(address), 1}, Access::kRead);
-    EXPECT_TRUE(handle.ok());
-    Bytes bytes(length);
-    const std::vector<LocalSlice> slices{{bytes.data(), static_cast<uint32_t>(length), 0}};
+    ASSERT_TRUE(session.open(request, nullptr).ok());
+    const Access access = direction == Direction::kRead ? Access::kRead : Access::kReadWrite;
+    const auto handle = session.map({block_of(address), 1}, access);
+    ASSERT_TRUE(handle.ok());
+    const std::vector<LocalSlice> slices{{bytes.data(), static_cast<uint32_t>(bytes.size()), 0}};
     Batch batch;
-    batch.transfers.push_back(Transfer{
-        .direction = Direction::kRead, .handle = handle->front(), .offset = address % kBlockBytes, .local = slices});
-    session->submit(batch);
-    EXPECT_TRUE(session->wait(batch).ok());
-    EXPECT_TRUE(session->close().ok());
+    batch.transfers.push_back(
+        Transfer{.direction = direction, .handle = handle->front(), .offset = address % kBlockBytes, .local = slices});
+    session.submit(batch);
+    ASSERT_TRUE(session.wait(batch).ok());
+    ASSERT_TRUE(session.close().ok());
+  }
+  static void write_past_holder(Brick& session, uint64_t address, Bytes bytes) {
+    move_past_holder(session, address, bytes, Direction::kWrite);
+  }
+  Bytes on_brick(char name, uint64_t address, size_t length) {
+    Bytes bytes(length);
+    move_past_holder(*brick(name).make_brick(), address, bytes, Direction::kRead);
     return bytes;
   }
 

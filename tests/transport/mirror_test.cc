@@ -204,23 +204,7 @@ TEST_F(Replicas, WhatACrashInterruptedIsMadeEqual) {
   // The second copy of this write does not arrive.
   soft_ = milliseconds(100);
   set.reset();
-  {
-    auto session = brick('a').make_brick();
-    OpenRequest request;
-    request.client = ClientId{0x999};
-    request.steal = true;
-    ASSERT_TRUE(session->open(request, nullptr).ok());
-    const auto handle = session->map({kData.start, 1}, Access::kReadWrite);
-    ASSERT_TRUE(handle.ok());
-    Bytes bytes = filled(4096, 9);
-    const std::vector<LocalSlice> slices{{bytes.data(), 4096, 0}};
-    Batch batch;
-    batch.transfers.push_back(
-        Transfer{.direction = Direction::kWrite, .handle = handle->front(), .offset = 0, .local = slices});
-    session->submit(batch);
-    ASSERT_TRUE(session->wait(batch).ok());
-    ASSERT_TRUE(session->close().ok());
-  }
+  write_past_holder(*brick('a').make_brick(), raw(kData.start), filled(4096, 9));
   soft_.reset();
   EXPECT_FALSE(map_->get()->map.holder->let_go);
   set.reset();

@@ -2,6 +2,8 @@
 // What a replica has missed is known when it comes back: to the client that left it out, and to the next one.
 #include "transport/volume/missed_notes.h"
 
+#include <functional>
+
 #include "tests/support/replica_bed.h"
 #include "transport/volume/mirror.h"
 
@@ -90,23 +92,22 @@ class Missed : public testing::ReplicaBed {
   bool is_noted() {
     return comes_true([&] { return entry(1).missed != 0; });
   }
-  // To block 2 of b, past whoever has it.
-  void plant() {
-    const auto session = make_embedded_brick(brick('b').service());
-    OpenRequest request;
-    request.client = ClientId{0x998};
-    request.steal = true;
-    ASSERT_TRUE(session->open(request, nullptr).ok());
-    const auto handle = session->map({block_after(kData.start, 2), 1}, Access::kReadWrite);
-    ASSERT_TRUE(handle.ok());
-    Bytes bytes = filled(4096, kPlanted);
-    const std::vector<LocalSlice> slices{{bytes.data(), 4096, 0}};
-    Batch batch;
-    batch.transfers.push_back(
-        Transfer{.direction = Direction::kWrite, .handle = handle->front(), .offset = 0, .local = slices});
-    session->submit(batch);
-    ASSERT_TRUE(session->wait(batch).ok());
-    ASSERT_TRUE(session->close().ok());
+  // To block 2 of b.
+  void plant() { write_past_holder(*make_embedded_brick(brick('b').service()), address(2), filled(4096, kPlanted)); }
+  // The next client has notes in the map that are not those of b, and copies everything.
+  void expect_notes_not_believed(const std::function<void(MapReplica&)>& edit) {
+    auto set = begin(0);
+    ASSERT_NO_FATAL_FAILURE(leave_out(*set));
+    ASSERT_TRUE(is_noted());
+    crash(set);
+    SetMap map = map_->get()->map;
+    edit(map.places[0].replicas[1]);
+    map_->restore(map);
+    ASSERT_NO_FATAL_FAILURE(plant());
+    set = open(8);
+    ASSERT_NE(set, nullptr);
+    come_back('b');
+    ASSERT_NO_FATAL_FAILURE(expect_back(set, true));
   }
   // b has what it missed. `all`: and all else was copied, too.
   void expect_back(std::unique_ptr<VolumeSet>& set, bool all) {
@@ -209,33 +210,11 @@ TEST_F(Missed, TheOneAfterTheNextKnowsIt) {
 
 // The map does not say that there are notes before they are.
 TEST_F(Missed, AClientThatDiesBeforeItHasNotedItLeavesNothingToKnow) {
-  auto set = begin(0);
-  ASSERT_NO_FATAL_FAILURE(leave_out(*set));
-  ASSERT_TRUE(is_noted());
-  SetMap map = map_->get()->map;
-  map.places[0].replicas[1].missed = 0;
-  crash(set);
-  map_->restore(map);
-  ASSERT_NO_FATAL_FAILURE(plant());
-  set = open(8);
-  ASSERT_NE(set, nullptr);
-  come_back('b');
-  ASSERT_NO_FATAL_FAILURE(expect_back(set, true));
+  expect_notes_not_believed([](MapReplica& replica) { replica.missed = 0; });
 }
 
 TEST_F(Missed, NotesOfAnotherTimeAreNotBelieved) {
-  auto set = begin(0);
-  ASSERT_NO_FATAL_FAILURE(leave_out(*set));
-  ASSERT_TRUE(is_noted());
-  crash(set);
-  SetMap map = map_->get()->map;
-  ++map.places[0].replicas[1].missed;
-  map_->restore(map);
-  ASSERT_NO_FATAL_FAILURE(plant());
-  set = open(8);
-  ASSERT_NE(set, nullptr);
-  come_back('b');
-  ASSERT_NO_FATAL_FAILURE(expect_back(set, true));
+  expect_notes_not_believed([](MapReplica& replica) { ++replica.missed; });
 }
 
 // As of a backup of etcd: it was in sync in the meantime, and has missed something else.
