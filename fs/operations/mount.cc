@@ -142,6 +142,7 @@ void Filesystem::Mounting::serve_read_only() {
 // First of all: nothing may be freed on the word of a journal that a crash of a brick could still take back.
 Status Filesystem::Mounting::begin_changes() {
   TRY(settle(volume_, recovered_));
+  TRY(slots_.restore_copy(head_.superblock));
   if (head_.mark != Mark::kNone) TRY(write_mark(volume_, Mark::kNone));
   TRY(note_set());
   TRY(free_leaked());

@@ -242,6 +242,7 @@ Result<SuperblockRead> SuperblockSlots::read() {
   generation_ = stored[*newest].generation;
   SuperblockRead read = interpret(stored[*newest]);
   read.copy_damaged = slots[1 - *newest] != Slot::kVerified;
+  read.copy_differs = read.copy_damaged || stored[0].generation != stored[1].generation;
   return read;
 }
 
@@ -252,6 +253,10 @@ Status SuperblockSlots::write(Superblock& superblock) {
   TRY(write_slot(first, superblock));
   good_slot_ = first;
   return write_slot(1 - first, superblock);
+}
+
+Status SuperblockSlots::restore_copy(const SuperblockRead& found) {
+  return found.copy_differs ? write_slot(1 - good_slot_, found.superblock) : Status();
 }
 
 Status SuperblockSlots::write_slot(size_t slot, const Superblock& superblock) {

@@ -73,8 +73,8 @@ struct SuperblockRead {
   Kind kind = Kind::kEmpty;
   Superblock superblock;   // if kValid
   bool read_only = false;  // kValid with a feature that allows only reading
-  bool copy_damaged =
-      false;  // kValid, but the other copy does not verify: a torn write, or damage. It is rewritten by the next write
+  bool copy_damaged = false;  // kValid, but the other copy does not verify: a torn write, or damage
+  bool copy_differs = false;  // kValid, and the other copy is damaged, or an older one
   std::string why;  // one line for people, unless kValid
 };
 
@@ -90,6 +90,9 @@ class SuperblockSlots {
   // must have been written before. On an error either this superblock or the former one is found by read(): what both
   // refer to must stay. ENOSPC: generations are used up.
   Status write(Superblock& superblock);
+  // Makes the other copy what read() has found, and commits it. Before anything is freed: a torn write has left in it
+  // most of a superblock that names blocks of its own, and another one that is torn there could make it whole.
+  Status restore_copy(const SuperblockRead& found);
 
  private:
   Status write_slot(size_t slot, const Superblock& superblock);

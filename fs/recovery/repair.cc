@@ -134,6 +134,7 @@ void Repair::keep_real_metadata() {
 
 Status Repair::write_tree() {
   TRY(settle(volume_, recovered_));
+  TRY(slots_.restore_copy(head_.superblock));
   if (head_.mark != Mark::kNone) TRY(write_mark(volume_, Mark::kNone));
   for (const BlockRange& leaked : leaked_before_) TRY(volume_.free(leaked));
   TRY(start_space());

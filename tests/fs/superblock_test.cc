@@ -142,5 +142,53 @@ TEST(Superblock, AWriteIsAllOrNothing) {
   }
 }
 
+// Some words of `from` have landed in `into`.
+void land_words(std::vector<std::byte>& into, std::span<const std::byte> from, std::mt19937_64& random) {
+  const uint64_t share = 1 + random() % 64;
+  for (size_t at = 0; at < into.size(); at += sizeof(uint64_t)) {
+    if (random() % 64 < share) std::copy_n(&from[at], sizeof(uint64_t), &into[at]);
+  }
+}
+
+// One write is cut off; who comes next writes another superblock of the same generation, and is cut off as well. Most
+// words are the same in both: without restore_copy() the two would make the first one whole.
+TEST(Superblock, TwoTornWritesMakeNoWholeOne) {
+  SuperblockBed bed;
+  ASSERT_TRUE(bed.write().ok());
+  const std::vector<std::byte> sound = bed.medium->read(0, kSectorBytes);
+  std::vector<std::byte> attempts[2];
+  for (const uint64_t attempt : {0, 1}) {
+    bed.superblock.journal_block = BlockAddress{(2 + attempt) * kBlockBytes};
+    ASSERT_TRUE(bed.write().ok());
+    attempts[attempt] = bed.medium->read(0, kSectorBytes);
+    bed.medium->overwrite(0, sound);
+    bed.medium->overwrite(kSecondSlot, sound);
+  }
+  int made_whole = 0;
+  for (const bool restores : {false, true}) {
+    for (uint64_t seed = 0; seed < 2000; ++seed) {
+      std::mt19937_64 random(seed);
+      std::vector<std::byte> slot = sound;
+      land_words(slot, attempts[0], random);
+      bed.medium->overwrite(0, slot);
+      SuperblockSlots slots(*bed.volume);
+      const auto found = slots.read();
+      ASSERT_TRUE(found.ok());
+      if (found->superblock.generation != 1) continue;  // all that differs has landed
+      if (restores) {
+        ASSERT_TRUE(slots.restore_copy(*found).ok());
+        EXPECT_FALSE(bed.read().copy_differs);
+      }
+      slot = bed.medium->read(0, kSectorBytes);
+      land_words(slot, attempts[1], random);
+      bed.medium->overwrite(0, slot);
+      const bool is_whole = bed.read().superblock.journal_block == BlockAddress{2 * kBlockBytes};
+      ASSERT_FALSE(restores && is_whole) << seed;
+      made_whole += is_whole ? 1 : 0;
+    }
+  }
+  EXPECT_GT(made_whole, 0);
+}
+
 }  // namespace
 }  // namespace brickfs
