@@ -121,6 +121,7 @@ Status settle(VolumeSet& volume, const RecoveredVolume& recovered) {
   TRY(commit_suspects(volume, recovered));
   if (recovered.journal.void_batch) TRY(make_void(volume, *recovered.journal.void_batch));
   if (!volume.is_striped()) return {};
+  TRY(volume.clear_torn_commit_record());
   volume.set_commit_position([last = raw(recovered.journal.next) - 1] { return last; });
   return volume.commit();
 }

@@ -316,5 +316,40 @@ TEST_F(VolumeSetTest, BehindWhatWasCommittedNothingIsBelievedOnceABrickHasRestar
   EXPECT_FALSE((*again)->trusted_position());
 }
 
+// A commit is cut off, and its record lands but for one word; who comes next is cut off when just that word has landed.
+TEST_F(VolumeSetTest, TwoTornCommitRecordsMakeNoWholeOne) {
+  const auto set = open("ab");
+  ASSERT_TRUE(set->alloc(range_at(0, 1, 1)).ok());
+  for (const uint64_t position : {7, 8}) {
+    set->set_commit_position([position] { return position; });
+    ASSERT_TRUE(put(*set, at(0, 1), filled('x')).ok());
+    ASSERT_TRUE(set->commit().ok());
+  }
+  set->set_commit_position(nullptr);
+  VolumeClient& first = set->member(0).first();
+  StoredCommitRecord stored;
+  const auto slot = std::as_writable_bytes(std::span(&stored, 1));
+  const Contents former = get(*set, kCommitRecordAddress[1], sizeof(stored));
+  std::ranges::copy(former, slot.begin());
+  const SetId id = stored.set;
+  EXPECT_EQ(stored.number, 1u);
+  EXPECT_EQ(read_commit_record(first, id)->value().number, 2u);
+
+  const BootId boots[] = {BootId{0}, set->member(1).session().boot};
+  StoredCommitRecord torn = encode_commit_record(id, 3, 99, boots);
+  torn.number = stored.number;
+  const auto bytes = std::as_bytes(std::span(&torn, 1));
+  const uint64_t number = 3;
+  const auto lands = std::as_bytes(std::span(&number, 1));
+  for (const bool clears : {false, true}) {
+    ASSERT_TRUE(put(*set, kCommitRecordAddress[1], {bytes.begin(), bytes.end()}).ok());
+    if (clears) ASSERT_TRUE(set->clear_torn_commit_record().ok());
+    EXPECT_EQ(read_commit_record(first, id)->value().position, 8u);
+    ASSERT_TRUE(
+        put(*set, kCommitRecordAddress[1] + offsetof(StoredCommitRecord, number), {lands.begin(), lands.end()}).ok());
+    EXPECT_EQ(read_commit_record(first, id)->value().position, clears ? 8u : 99u);
+  }
+}
+
 }  // namespace
 }  // namespace brickfs

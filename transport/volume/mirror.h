@@ -72,6 +72,9 @@ class Mirror final {
   Status settle(std::span<const BlockRange> data, std::span<const BlockRange> journal,
                 std::span<const BlockRange> superblock);
 
+  // Of place 0, on each replica (set_membership.h). When it is settled.
+  Status clear_torn_commit_record();
+
   bool is_replicated() const { return only_ == nullptr; }
   // Those in sync that are there, by their sources: for readers, for whom they stay.
   std::vector<std::pair<std::string, VolumeClient*>> copies() const;

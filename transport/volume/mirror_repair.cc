@@ -213,6 +213,15 @@ Status Mirror::clear_rows() {
   return {};
 }
 
+Status Mirror::clear_torn_commit_record() {
+  if (!is_replicated()) return brickfs::clear_torn_commit_record(first());
+  for (Replica* replica : written()) {
+    const Status status = brickfs::clear_torn_commit_record(*replica->client);
+    if (!status.ok() && is_written(*replica)) return status;
+  }
+  return {};
+}
+
 // --- coming back
 
 void Mirror::stop_repair() {

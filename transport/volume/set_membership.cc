@@ -5,9 +5,11 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "transport/base/check.h"
+#include "transport/base/zero.h"
 
 namespace brickfs {
 namespace {
@@ -153,6 +155,20 @@ Result<std::optional<CommitRecord>> read_commit_record(VolumeClient& first, cons
     for (uint64_t place = 0; place < stored.places; ++place) newest->boots.push_back(BootId{stored.boots[place]});
   }
   return newest;
+}
+
+Status clear_torn_commit_record(VolumeClient& first) {
+  bool cleared = false;
+  for (const uint64_t address : kCommitRecordAddress) {
+    StoredCommitRecord stored;
+    TRY(read_stored(first, address, stored));
+    if (is_sound(stored) || is_zero(std::as_bytes(std::span(&stored, 1)))) continue;
+    std::array<std::byte, sizeof(stored)> zeros{};
+    const Piece piece{address, {{zeros.data(), zeros.size(), 0}}};
+    TRY(first.write(std::span(&piece, 1), Stage::kJournal));
+    cleared = true;
+  }
+  return cleared ? first.commit() : Status();
 }
 
 StoredCommitRecord encode_commit_record(const SetId& set, uint64_t number, uint64_t position,

@@ -53,6 +53,9 @@ Status write_member_mark(VolumeClient& member, const MemberMark& mark);  // dura
 Result<std::optional<CommitRecord>> read_commit_record(VolumeClient& first, const SetId& set);
 StoredCommitRecord encode_commit_record(const SetId& set, uint64_t number, uint64_t position,
                                         std::span<const BootId> boots);
+// Zeros, durable, where a commit that was cut off has left part of a record: before the next one, which would be of the
+// same number, and could make that one whole if it is cut off, too.
+Status clear_torn_commit_record(VolumeClient& first);
 
 // Of a replica, in the first block of its place (transport/volume/replica_format.h).
 struct ReplicaMark {

@@ -288,6 +288,10 @@ Status VolumeSet::write_commit_record(VolumeClient& first, uint64_t& record_numb
   return {};
 }
 
+Status VolumeSet::clear_torn_commit_record() {
+  return keeps_record_ ? members_[0]->clear_torn_commit_record() : Status();
+}
+
 void VolumeSet::set_commit_position(std::function<uint64_t()> position) {
   MutexLock lock(mutex_);
   position_ = std::move(position);

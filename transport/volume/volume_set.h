@@ -120,6 +120,8 @@ class VolumeSet final {
   Status close();
 
   // --- what the journal of the volume says and asks, of a striped durable set; of any other nothing comes of it
+  // After a crash, before set_commit_position(): what is torn of the last holder's record goes, durably.
+  Status clear_torn_commit_record();
   // From now on commits leave a record of `position`: what is in the journal up to it, and the data that this shows,
   // was written before the call. Null: no more.
   void set_commit_position(std::function<uint64_t()> position);
