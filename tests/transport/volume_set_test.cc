@@ -343,7 +343,9 @@ TEST_F(VolumeSetTest, TwoTornCommitRecordsMakeNoWholeOne) {
   const auto lands = std::as_bytes(std::span(&number, 1));
   for (const bool clears : {false, true}) {
     ASSERT_TRUE(put(*set, kCommitRecordAddress[1], {bytes.begin(), bytes.end()}).ok());
-    if (clears) ASSERT_TRUE(set->clear_torn_commit_record().ok());
+    if (clears) {
+      ASSERT_TRUE(set->clear_torn_commit_record().ok());
+    }
     EXPECT_EQ(read_commit_record(first, id)->value().position, 8u);
     ASSERT_TRUE(
         put(*set, kCommitRecordAddress[1] + offsetof(StoredCommitRecord, number), {lands.begin(), lands.end()}).ok());
