@@ -71,11 +71,11 @@ struct SuperblockRead {
     kNewer,    // a valid one that this program does not understand
   };
   Kind kind = Kind::kEmpty;
-  Superblock superblock;   // if kValid
-  bool read_only = false;  // kValid with a feature that allows only reading
+  Superblock superblock;      // if kValid
+  bool read_only = false;     // kValid with a feature that allows only reading
   bool copy_damaged = false;  // kValid, but the other copy does not verify: a torn write, or damage
   bool copy_differs = false;  // kValid, and the other copy is damaged, or an older one
-  std::string why;  // one line for people, unless kValid
+  std::string why;            // one line for people, unless kValid
 };
 
 // Threads: one at a time.
