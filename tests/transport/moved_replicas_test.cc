@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replicas that take the place of others while the volume is used.
 #include <atomic>
+#include <functional>
 #include <thread>
+#include <utility>
 
 #include "tests/support/replica_bed.h"
 #include "transport/brick/source.h"
@@ -42,12 +44,12 @@ class MovedReplicas : public testing::ReplicaBed {
   bool become(const std::vector<std::string>& wanted) {
     return comes_true([&] { return sources() == wanted; });
   }
-  uint64_t used_blocks(char name) {
-    for (const VolumeStatus& volume : brick(name).service()->numbers().volumes) {
-      if (volume.name == kDefaultVolume) return volume.used_blocks;
-    }
-    return 0;
+  static uint64_t used_blocks(RestartingBrick& brick) {
+    uint64_t used = 0;
+    for (const VolumeStatus& volume : brick.service()->numbers().volumes) used += volume.used_blocks;
+    return used;
   }
+  uint64_t used_blocks(char name) { return used_blocks(brick(name)); }
 };
 
 // A copy that is new in the map is taken up, and the one that leaves goes, while all is written on.
@@ -143,6 +145,150 @@ TEST_F(MovedReplicas, ThePlaceWithTheCommitRecordsMoves) {
   set->set_commit_position(nullptr);
   ASSERT_TRUE(set->close().ok());
   EXPECT_EQ(on_brick('d', raw(kData.start), 4096), filled(4096, 4));
+}
+
+// What `brickctl set add` does to the map of two bricks, while somebody has the volume.
+class AddedPlace : public MovedReplicas {
+ protected:
+  static MapReplica copy_on(char name) {
+    MapReplica replica;
+    replica.id[0] = static_cast<std::byte>(name);
+    replica.id[1] = std::byte{2};
+    replica.domain = std::string("tcp://") + name + ":20470";
+    replica.source = replica.domain + "/default.2";
+    replica.state = ReplicaState::kInSync;
+    return replica;
+  }
+  void edit(const std::function<void(SetMap&)>& change) {
+    for (;;) {
+      auto stored = *map_->get();
+      ++stored.map.generation;
+      change(stored.map);
+      if (map_->replace(stored.map, stored.version).ok()) return;
+    }
+  }
+  void add_place() {
+    edit([](SetMap& map) { map.places.push_back({{copy_on('a'), copy_on('b')}, false, map.generation}); });
+  }
+  // What `brickctl set replace` does while it is untouched.
+  void move_at_once(char to) {
+    edit([to](SetMap& map) {
+      ASSERT_TRUE(map.is_untouched(map.places[1]));
+      map.places[1].replicas[0] = copy_on(to);
+    });
+  }
+  MapPlace added() const { return map_->get()->map.places[1]; }
+  bool is_untouched() const { return map_->get()->map.is_untouched(added()); }
+  RestartingBrick& brick_of_added(char name) { return *bricks_.at(copy_on(name).source); }
+  void write_to_added(VolumeSet& set) {
+    const BlockRange data{block_after(first_block_of(1).start, 8), 2};
+    ASSERT_TRUE(set.alloc(data).ok());
+    ASSERT_TRUE(write(set, raw(data.start), filled(4096, 9)).ok());
+    ASSERT_TRUE(set.commit().ok());
+    EXPECT_EQ(*read(set, raw(data.start), 4096), filled(4096, 9));
+  }
+};
+
+TEST_F(AddedPlace, WaitsForTheNextMountAndMovesAtOnceUntilThen) {
+  start(3, 2, 64);
+  edit([](SetMap& map) { map.places.resize(1); });
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  add_place();
+  std::this_thread::sleep_for(milliseconds(2'500));  // the holder has looked at the map since
+  EXPECT_TRUE(is_untouched());
+  EXPECT_EQ(set->places(), 1u);
+  move_at_once('c');
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(set->close().ok());
+  EXPECT_TRUE(is_untouched());
+  set.reset();
+  set = open();
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(set->places(), 2u);
+  EXPECT_TRUE(added().made);
+  write_to_added(*set);
+  ASSERT_TRUE(set->close().ok());
+  EXPECT_EQ(used_blocks(brick_of_added('a')), 0u);
+}
+
+// A mount that has not ended its work does not say of a place that it does not know that it is made: it would be taken
+// for lost by the next one.
+TEST_F(AddedPlace, IsNotMadeByAHolderThatDoesNotKnowIt) {
+  start(2, 2, 64);
+  edit([](SetMap& map) { map.places.resize(1); });
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  store_->set_away(true);
+  set.reset();
+  edit([](SetMap& map) { map.places[0].made = false; });
+  auto unsettled = try_open();
+  ASSERT_TRUE(unsettled.ok()) << refusal_.why;
+  ASSERT_FALSE((*unsettled)->is_settled());
+  add_place();
+  ASSERT_TRUE(settle(**unsettled).ok());
+  EXPECT_TRUE(map_->get()->map.places[0].made);
+  EXPECT_FALSE(added().made);
+  EXPECT_TRUE(is_untouched());
+  ASSERT_TRUE((*unsettled)->close().ok());
+  unsettled->reset();
+  set = open();
+  ASSERT_NE(set, nullptr);
+  EXPECT_TRUE(added().made);
+  write_to_added(*set);
+}
+
+// Of the map that changes and the mount that claims it one is too late.
+TEST_F(AddedPlace, MovesBeforeTheClaimOfAMountOrNotAtOnce) {
+  start(3, 2, 64);
+  edit([](SetMap& map) { map.places.resize(1); });
+  auto first = open();
+  ASSERT_NE(first, nullptr);
+  add_place();
+  ASSERT_TRUE(first->close().ok());
+  first.reset();
+  bool moved = false;
+  VolumeOptions options;
+  options.open.client = ClientId{7};
+  options.open.client_name = "test";
+  const auto make = [&](const std::string& source, std::string*) -> Result<std::unique_ptr<Brick>> {
+    if (!std::exchange(moved, true)) move_at_once('c');
+    return bricks_.at(source)->make_brick();
+  };
+  EXPECT_EQ(VolumeSet::open(std::make_unique<MemoryMapStore>(map_), make, options, &refusal_).code(), EBUSY);
+  EXPECT_TRUE(is_untouched());
+  EXPECT_EQ(used_blocks(brick_of_added('a')), 0u);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  EXPECT_FALSE(is_untouched());
+  write_to_added(*set);
+}
+
+// There was nothing in it: bricks that restart before it is made have lost nothing, nor has the volume.
+TEST_F(AddedPlace, LosesNothingWhenItsBricksRestart) {
+  for (const uint64_t store_blocks : {uint64_t{0}, uint64_t{64}}) {
+    map_ = std::make_shared<MemoryMap>();
+    bricks_.clear();
+    start(2, 2, store_blocks);
+    edit([](SetMap& map) { map.places.resize(1); });
+    auto set = open();
+    ASSERT_NE(set, nullptr);
+    ASSERT_TRUE(set->alloc(kData).ok());
+    edit([](SetMap& map) {
+      map.places.push_back({{copy_on('a'), copy_on('b')}, false, map.generation});
+      for (MapReplica& replica : map.places[1].replicas) replica.boot = BootId{99};
+    });
+    store_->set_away(true);
+    set.reset();
+    set = open();
+    ASSERT_NE(set, nullptr);
+    EXPECT_FALSE(map_->get()->map.tail_lost);
+    for (const MapReplica& replica : added().replicas) EXPECT_EQ(replica.state, ReplicaState::kInSync);
+    EXPECT_TRUE(added().made);
+    write_to_added(*set);
+    ASSERT_TRUE(set->close().ok());
+  }
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ SetMap written_map() {
                 {{json_replica(3, "tcp://c:20470/home", ReplicaState::kInSync),
                   json_replica(4, "tcp://a:20470/home.2", ReplicaState::kSyncing)}}};
   map.places[0].replicas[1].since = 40;
+  map.places[1].added = 39;
   map.places[1].replicas[0].leaving = true;
   map.places[1].replicas[1].missed = 0xfedc'0000'0000'0001;
   map.places[1].replicas[1].copied_blocks = 41;

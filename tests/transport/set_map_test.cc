@@ -111,6 +111,24 @@ TEST(SetMap, EachPlaceHasACopyInSync) {
   EXPECT_EQ(why_not(map), "a map of 0 places");
 }
 
+TEST(SetMap, APlaceIsUntouchedUntilAClientHasBecomeTheHolder) {
+  SetMap map = sound_map();
+  EXPECT_TRUE(map.is_untouched(map.places[0]));
+  map.holder = MapHolder{ClientId{7}, "first", 2, false};
+  EXPECT_FALSE(map.is_untouched(map.places[0]));
+  map.places[0].added = 3;
+  EXPECT_TRUE(map.is_untouched(map.places[0]));
+  map.holder->let_go = true;
+  EXPECT_TRUE(map.is_untouched(map.places[0]));
+  map.holder->epoch = 4;
+  EXPECT_FALSE(map.is_untouched(map.places[0]));
+  map.holder->epoch = 2;
+  map.places[0].made = true;
+  EXPECT_FALSE(map.is_untouched(map.places[0]));
+  map.places[0].added = map.generation + 1;
+  EXPECT_EQ(why_not(map), "a place of a later generation");
+}
+
 TEST(SetMap, NothingIsThereTwice) {
   SetMap map = sound_map();
   map.places[0].replicas[0].source = map.places[2].replicas[0].source;

@@ -159,6 +159,7 @@ SetMap read_map(Reader& reader, const MapJson& json) {
   for (const MapJson& one : reader.list(json, "places", limits::kBricksPerSet)) {
     MapPlace& place = map.places.emplace_back();
     place.made = reader.flag(reader.object(one, "places"), "made");
+    place.added = reader.number_or_0(reader.object(one, "places"), "added", limits::kGeneration);
     for (const MapJson& replica : reader.list(reader.object(one, "places"), "replicas", 2 * limits::kReplicas))
       place.replicas.push_back(read_replica(reader, reader.object(replica, "replicas")));
   }
@@ -177,7 +178,10 @@ std::string format_map(const SetMap& map) {
   for (const MapPlace& place : map.places) {
     MapJson replicas = MapJson::array();
     for (const MapReplica& replica : place.replicas) replicas.push_back(to_json(replica));
-    places.push_back({{"made", place.made}, {"replicas", replicas}});
+    MapJson one = {{"made", place.made}};
+    if (place.added != 0) one["added"] = place.added;
+    one["replicas"] = std::move(replicas);
+    places.push_back(std::move(one));
   }
   const MapJson json = {{"format", kMapFormat},
                         {"set", format_id(map.set)},

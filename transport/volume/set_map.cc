@@ -40,6 +40,10 @@ bool SetMap::is_degraded() const {
   });
 }
 
+bool SetMap::is_untouched(const MapPlace& place) const {
+  return !place.made && (!holder || holder->epoch < place.added);
+}
+
 size_t SetMap::count_on(const std::string& brick) const {
   size_t count = 0;
   for (const MapPlace& place : places) {
@@ -63,6 +67,7 @@ Status check_map(const SetMap& map, std::string* why) {
       return refuse_map(why, fmt::format("place {} has no copy in sync", i));
     if (place.replicas.size() > 2 * limits::kReplicas)
       return refuse_map(why, fmt::format("place {} has too many copies", i));
+    if (place.added > map.generation) return refuse_map(why, "a place of a later generation");
     for (const MapReplica& replica : place.replicas) {
       std::string trouble;
       const auto source = parse_source(replica.source, &trouble);

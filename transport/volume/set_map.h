@@ -41,6 +41,7 @@ struct MapReplica {
 struct MapPlace {
   std::vector<MapReplica> replicas;  // in the order in which they are preferred
   bool made = false;                 // those in sync have their marks, and so does each that comes to be
+  uint64_t added = 0;                // the generation by which it came to the set; 0: it is one of the first
   bool operator==(const MapPlace&) const = default;
 };
 
@@ -67,6 +68,9 @@ struct SetMap {
   bool operator==(const SetMap&) const = default;
   // Some place has fewer replicas in sync than are wanted.
   bool is_degraded() const;
+  // Nobody who became the holder has known the place: nothing was ever done in its replicas, and nothing will be before
+  // another client becomes it, from the map as it is then.
+  bool is_untouched(const MapPlace& place) const;
   // Replicas whose brick has that address ("tcp://a:20470"), over all places.
   size_t count_on(const std::string& brick) const;
 };

@@ -319,12 +319,14 @@ Status VolumeSet::settle(std::span<const BlockRange> data, std::span<const Block
   return note_made();
 }
 
-// What has no mark from now on has lost its copy.
+// What has no mark from now on has lost its copy. Places that were added since this client is the holder are the next
+// one's.
 Status VolumeSet::note_made() {
   if (!holds_map_) return {};
-  return keeper_->change([](SetMap& map) {
-    const bool all = std::ranges::all_of(map.places, &MapPlace::made);
-    for (MapPlace& place : map.places) place.made = true;
+  return keeper_->change([this](SetMap& map) {
+    const std::span<MapPlace> known(map.places.data(), std::min(places(), map.places.size()));
+    const bool all = std::ranges::all_of(known, &MapPlace::made);
+    for (MapPlace& place : known) place.made = true;
     return !all;
   });
 }

@@ -7,7 +7,8 @@
 // **Which replicas are believed.** A client that let go left all in sync equal. Else those whose brick is in the boot
 // that the map knows have all that was acknowledged, and differ in blocks with rows at most. A durable brick that has
 // restarted since may lack what was not committed: it is brought up to date, unless all have restarted; then the first
-// is what the volume is. A volatile brick that has restarted has nothing.
+// is what the volume is. A volatile brick that has restarted has nothing. Of a place that is not made there is nothing
+// to lose.
 //
 // **Other clients' leases.** With a replica left out here, the former holder, or a reader, may still be reading from
 // it, until he misses that he is not confirmed by the others: nothing is acknowledged before limits::kLease has passed.
@@ -324,7 +325,8 @@ Status VolumeSet::Replicating::choose_at(size_t place) {
           EUCLEAN);
     }
     const bool same_boot = candidate->entry.boot == BootId{} || candidate->entry.boot == session.boot;
-    if (same_boot || (durability == Durability::kDurable && !unclean_)) continue;
+    const bool had_something = map_.places[place].made;
+    if (same_boot || !had_something || (durability == Durability::kDurable && !unclean_)) continue;
     restarted.push_back(candidate);
   }
   if (restarted.size() == there.size()) {
