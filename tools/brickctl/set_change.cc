@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // brickctl set replace, drain, remove, add and rebalance: each an edit of the map, which the holder of the volume
-// carries out. If one ends on the way, the same command goes on from there.
+// carries out, where there is anything to carry. If one ends on the way, the same command goes on from there.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -100,15 +100,21 @@ int tell(const Change& change, size_t copies, bool done, const std::string& text
   return EXIT_SUCCESS;
 }
 
-// Enters what is planned and waits for it, until nothing is to be done any more. Copies that came, or why not: EINTR.
-Result<size_t> carry_out(Change& change, const Planner& planner, std::string* why) {
-  size_t copies = 0;
+// Copies that came.
+struct Moves {
+  size_t at_once = 0;  // by the map alone
+  size_t by_holder = 0;
+};
+
+// Enters what is planned and waits for it, until nothing is to be done any more. Or why not: EINTR.
+Result<Moves> carry_out(Change& change, const Planner& planner, std::string* why) {
+  Moves moves;
   catch_interrupts();
   for (;;) {
     const SetPlan plan = TRY(enter(change, planner, why));
-    if (plan.coming.empty() && plan.leaving.empty()) return copies;
-    copies += plan.coming.size();
-    if (change.command.set.no_wait) return copies;
+    moves.at_once += plan.moved;
+    moves.by_holder += plan.coming.size();
+    if ((plan.coming.empty() && plan.leaving.empty()) || change.command.set.no_wait) return moves;
     const Status status = SetWait(change.command, change.source, *change.store, plan).run(why);
     if (status.code() == EINTR) *why = "not waited for any longer; the holder goes on, and so does this command again";
     if (!status.ok()) {
@@ -120,11 +126,12 @@ Result<size_t> carry_out(Change& change, const Planner& planner, std::string* wh
 
 int run_moves(Change& change, const Planner& planner, const std::string& done) {
   std::string why;
-  const auto copies = carry_out(change, planner, &why);
-  if (!copies.ok()) return fail(change.command, why);
-  if (*copies > 0 && change.command.set.no_wait)
-    return tell(change, *copies, false, fmt::format("{} copies are to be moved by its holder", *copies));
-  return tell(change, *copies, true, *copies == 0 ? done : fmt::format("{} (copies moved: {})", done, *copies));
+  const auto moves = carry_out(change, planner, &why);
+  if (!moves.ok()) return fail(change.command, why);
+  const size_t copies = moves->at_once + moves->by_holder;
+  if (moves->by_holder > 0 && change.command.set.no_wait)
+    return tell(change, copies, false, fmt::format("{} copies are to be moved by its holder", moves->by_holder));
+  return tell(change, copies, true, copies == 0 ? done : fmt::format("{} (copies moved: {})", done, copies));
 }
 
 int run_replace(Change& change) {

@@ -60,11 +60,18 @@ std::optional<std::string> objection(const MapPlace& place, const MapReplica* fr
 void move_copy(SetMap& map, size_t place, size_t index, const NamedBrick& to, const std::string& volume,
                SetPlan& plan) {
   auto& replicas = map.places[place].replicas;
+  MapReplica fresh = new_replica(map, to, volume);
+  plan.fresh.push_back(fresh.id);
+  if (map.is_untouched(map.places[place])) {
+    fresh.state = ReplicaState::kInSync;  // there is nothing in any of them
+    replicas[index] = std::move(fresh);
+    ++plan.moved;
+    return;
+  }
   replicas[index].leaving = true;
   plan.leaving.push_back(replicas[index].id);
-  replicas.push_back(new_replica(map, to, volume));
-  plan.coming.push_back(replicas.back().id);
-  plan.fresh.push_back(replicas.back().id);
+  plan.coming.push_back(fresh.id);
+  replicas.push_back(std::move(fresh));
 }
 
 // The one with least that may have a copy of the place.
@@ -210,7 +217,7 @@ Result<SetPlan> plan_add(SetMap& map, const std::vector<NamedBrick>& bricks, con
   for (const NamedBrick& brick : fresh) {
     if (map.places.size() >= limits::kBricksPerSet)
       return refuse_set(why, fmt::format("a set has at most {} places", limits::kBricksPerSet));
-    map.places.emplace_back();
+    map.places.emplace_back().added = map.generation + 1;
     for (uint64_t copy = 0; copy < map.wanted; ++copy) {
       const auto to = copy == 0 ? std::optional(brick) : choose(map, all, map.places.back(), nullptr);
       if (!to) return refuse_set(why, fmt::format("{} copies need bricks in {} domains", map.wanted, map.wanted));

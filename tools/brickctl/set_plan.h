@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Changes of a replicated set, as edits of its map: a replica to come is added as stale, and the one that it takes the
-// place of is said to leave. The holder does the rest (transport/volume/mirror_repair.cc). A plan that is made again
-// finds what is in the map already.
+// place of is said to leave. The holder does the rest (transport/volume/mirror_repair.cc). Where a place is untouched
+// (SetMap::is_untouched()) there is no rest: the new replica stands there instead of the old one, in sync. The map's
+// compare-and-set keeps that from a client that makes the place at the same time: it claims the map first, and behind
+// that the place is untouched no more. A plan that is made again finds what is in the map already.
 //
 // Threads: none of its own.
 #pragma once
@@ -19,9 +21,11 @@ struct SetPlan {
   std::vector<MemberId> coming;   // replicas that take the place of others, new in the map or not
   std::vector<MemberId> leaving;  // those others
   std::vector<MemberId> fresh;    // new in the map: their volumes have to be empty
+  size_t moved = 0;               // of those: in sync instead of others, with nothing to be copied
 };
 
-// All edit the map. With one line in `why`: EINVAL. `volume`: as in plan_places().
+// All edit the map, which is to become that of the next generation. With one line in `why`: EINVAL. `volume`: as in
+// plan_places().
 
 // To `fresh` all that `brick` has. ENOENT: it has nothing.
 Result<SetPlan> plan_replace(SetMap& map, const std::string& brick, const NamedBrick& fresh, const std::string& volume,
