@@ -84,6 +84,43 @@ grep -A1 'place 1' "$WORK/out" | grep -qE 'in sync; answers, ([0-9.]+ MiB|[1-9])
 say "drained on the mount, and rebalanced"
 exits 0 set add "$SET" "$(brick a)" "${ADMIN[@]}"
 grep -q 'from the next mount on' "$WORK/out" || die "add on a mount: $(cat "$WORK/out")"
+
+say "a place that waits for the next mount: its copies move at once, with the mount there and a brick dead"
+at_once() { timeout 20 "$BRICKCTL" set "$1" "$SET" "${@:2}" "${ADMIN[@]}" --json >"$WORK/out" 2>&1 || die "set $*: $(cat "$WORK/out")"; }
+waits() { exits 0 set status "$SET" "${KNOWN[@]}" --json; json "$WORK/out" 'r["verdict"] == "well" and [p["made"] for p in r["places"]] == [True, True, False] and r["notes"] == ["place 2: not in use yet: a place is made when the volume is mounted"] and all(x["state"] == "in sync" and not x["leaving"] for p in r["places"] for x in p["replicas"])' || die "$*: $(cat "$WORK/out")"; }
+waits "after add"
+exits 0 set status "$SET" "${KNOWN[@]}"
+grep -q '^note: place 2: not in use yet' "$WORK/out" || die "status: $(cat "$WORK/out")"
+at_once replace "$(brick a)" "$(brick c)"
+json "$WORK/out" '(r["copies"], r["done"]) == (1, True)' || die "replace of what is not in use: $(cat "$WORK/out")"
+[ "$(copies_on a) $(copies_on c)" = "0 1" ] || die "the copy has not moved"
+waits "after replace"
+at_once replace "$(brick a)" "$(brick c)"
+for delay in 0.02 0.04 0.07 0.1; do
+  timeout -s KILL "$delay" "$BRICKCTL" set replace "$SET" "$(brick c)" "$(brick a)" "${ADMIN[@]}" >/dev/null 2>&1 || true
+  at_once replace "$(brick c)" "$(brick a)"
+  [ "$(copies_on a) $(copies_on c)" = "1 0" ] || die "brickctl was killed after $delay s: the copy has not moved"
+  at_once replace "$(brick a)" "$(brick c)"
+done
+waits "after brickctl was killed on the way"
+kill_brick_of_set c
+at_once replace "$(brick c)" "$(brick a)" --no-wait
+json "$WORK/out" '(r["copies"], r["done"]) == (1, True)' || die "replace of a dead brick: $(cat "$WORK/out")"
+[ "$(copies_on a) $(copies_on c)" = "1 0" ] || die "the copy of a dead brick has not moved"
+waits "after a dead brick is replaced"
+data_is_right "of the mount meanwhile"
+
+say "a copy that is not in sync, beside those that are wanted"
+start_brick_of_set c --secret-file "$WORK/clients" --admin-secret-file "$WORK/admin"
+kill -STOP "$(brickfs_pid "$MNT")"
+exits 0 set replace "$SET" "$(brick b)" "$(brick c)" "${ADMIN[@]}" --no-wait
+exits 0 set status "$SET" "${KNOWN[@]}"
+grep -q '^note: place 0: 2 copies are in sync, as many as are wanted, and 1 not yet$' "$WORK/out" || die "status: $(cat "$WORK/out")"
+! grep -q '^all copies are in sync' "$WORK/out" || die "status says that all are in sync: $(cat "$WORK/out")"
+kill -CONT "$(brickfs_pid "$MNT")"
+exits 0 set replace "$SET" "$(brick b)" "$(brick c)" "${ADMIN[@]}"
+exits 0 set replace "$SET" "$(brick c)" "$(brick b)" "${ADMIN[@]}"
+is_well "there and back"
 unmount_brickfs
 mount_set
 exits 0 set drain "$SET" "$(brick b)" "${ADMIN[@]}"

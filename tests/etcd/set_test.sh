@@ -120,8 +120,12 @@ refused 1 "etcd has no key /brickfs/$id/map" set status "$SET"
 say "volatile bricks forget"
 exits 0 set create "$DEFAULT" --replicas 1 "$(brick v)" "${KNOWN[@]}"
 exits 0 set status "$DEFAULT" "${KNOWN[@]}"
-kill_brick_of_set v
-start_brick_of_set v --secret-file "$WORK/clients"
+restart_v() { kill_brick_of_set v; start_brick_of_set v --secret-file "$WORK/clients"; }
+restart_v
+exits 0 set status "$DEFAULT" "${KNOWN[@]}"  # nobody has put anything there yet
+SOURCE=$DEFAULT mount_brickfs "secret=$WORK/clients"
+unmount_brickfs
+restart_v
 exits 4 set status "$DEFAULT" "${KNOWN[@]}"
 grep -q 'answers, and has lost everything' "$WORK/out" || die "a volatile brick was started again: $(cat "$WORK/out")"
 

@@ -19,15 +19,16 @@ void add(SetVerdict& verdict, int code, std::string line) {
   verdict.lines.push_back(std::move(line));
 }
 
-void judge_place(const MapPlace& place, size_t number, uint64_t wanted, const ReplicaLooks& looks,
-                 SetVerdict& verdict) {
+void judge_place(const SetMap& map, size_t number, const ReplicaLooks& looks, SetVerdict& verdict) {
+  const MapPlace& place = map.places[number];
+  const uint64_t wanted = map.wanted;
   uint64_t in_sync = 0;
   uint64_t readable = 0;
   for (const MapReplica& replica : place.replicas) {
     if (replica.state != ReplicaState::kInSync) continue;
     const ReplicaLook& look = looks.at(replica.source);
     ++in_sync;
-    if (look.stat.ok() && !has_forgotten(replica, *look.stat)) ++readable;
+    if (look.stat.ok() && !has_forgotten(place, replica, *look.stat)) ++readable;
   }
   if (readable == 0) {
     add(verdict, kSetBroken, fmt::format("place {}: no brick with a copy in sync answers", number));
@@ -36,7 +37,13 @@ void judge_place(const MapPlace& place, size_t number, uint64_t wanted, const Re
   } else if (readable < in_sync) {
     add(verdict, kSetDegraded,
         fmt::format("place {}: {} of {} copies in sync cannot be had now", number, in_sync - readable, in_sync));
+  } else if (in_sync < place.replicas.size()) {
+    verdict.notes.push_back(fmt::format("place {}: {} copies are in sync, as many as are wanted, and {} not yet",
+                                        number, in_sync, place.replicas.size() - in_sync));
   }
+  if (!place.made && map.holder && !map.holder->let_go)
+    verdict.notes.push_back(
+        fmt::format("place {}: not in use yet: a place is made when the volume is mounted", number));
 }
 
 }  // namespace
@@ -61,14 +68,21 @@ ReplicaLooks look_at_all(const SetMap& map, const std::string& secret_file) {
   return looks;
 }
 
-bool has_forgotten(const MapReplica& replica, const BrickStat& stat) {
-  return stat.durability == Durability::kVolatile && replica.state == ReplicaState::kInSync &&
+bool has_forgotten(const MapPlace& place, const MapReplica& replica, const BrickStat& stat) {
+  return place.made && stat.durability == Durability::kVolatile && replica.state == ReplicaState::kInSync &&
          replica.boot != BootId{} && replica.boot != stat.boot;
+}
+
+bool all_in_sync(const SetMap& map) {
+  return std::ranges::all_of(map.places, [](const MapPlace& place) {
+    return std::ranges::all_of(place.replicas,
+                               [](const MapReplica& replica) { return replica.state == ReplicaState::kInSync; });
+  });
 }
 
 SetVerdict judge_set(const SetMap& map, const ReplicaLooks& looks) {
   SetVerdict verdict;
-  for (size_t i = 0; i < map.places.size(); ++i) judge_place(map.places[i], i, map.wanted, looks, verdict);
+  for (size_t i = 0; i < map.places.size(); ++i) judge_place(map, i, looks, verdict);
   return verdict;
 }
 

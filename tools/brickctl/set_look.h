@@ -26,12 +26,14 @@ using ReplicaLooks = std::map<std::string, ReplicaLook>;  // by source
 // One thread for each brick, so that those that do not answer are waited for together.
 ReplicaLooks look_at_all(const SetMap& map, const std::string& secret_file);
 
-// A volatile brick that has everything no more.
-bool has_forgotten(const MapReplica& replica, const BrickStat& stat);
+// A volatile brick that has everything no more, of a place that has something.
+bool has_forgotten(const MapPlace& place, const MapReplica& replica, const BrickStat& stat);
+bool all_in_sync(const SetMap& map);
 
 struct SetVerdict {
   int exit_code = EXIT_SUCCESS;    // or kSetDegraded, kSetBroken
   std::vector<std::string> lines;  // what is wrong
+  std::vector<std::string> notes;  // what is still to come, where nothing is wrong
 };
 SetVerdict judge_set(const SetMap& map, const ReplicaLooks& looks);
 

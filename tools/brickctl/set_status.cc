@@ -30,9 +30,9 @@ std::string describe_state(const MapReplica& replica) {
   return text + (replica.leaving ? ", leaving" : "");
 }
 
-std::string describe_look(const MapReplica& replica, const ReplicaLook& look) {
+std::string describe_look(const MapPlace& place, const MapReplica& replica, const ReplicaLook& look) {
   if (!look.stat.ok()) return look.why;
-  if (has_forgotten(replica, *look.stat))
+  if (has_forgotten(place, replica, *look.stat))
     return "answers, and has lost everything: it is volatile and was started again";
   return fmt::format("answers, {} used", format_size(look.stat->volume_used_blocks * kBlockBytes));
 }
@@ -41,13 +41,6 @@ std::string describe_holder(const SetMap& map) {
   if (!map.holder) return "none yet";
   if (map.holder->let_go) return fmt::format("none; {} had it last, and ended cleanly", map.holder->name);
   return fmt::format("{} since generation {}", map.holder->name, map.holder->epoch);
-}
-
-bool all_in_sync(const SetMap& map) {
-  return std::ranges::all_of(map.places, [](const MapPlace& place) {
-    return std::ranges::all_of(place.replicas,
-                               [](const MapReplica& replica) { return replica.state == ReplicaState::kInSync; });
-  });
 }
 
 const char* name_of_verdict(const SetVerdict& verdict) {
@@ -68,14 +61,15 @@ void print_text(const Command& command, const SetMap& map, const ReplicaLooks& l
     for (const MapReplica& replica : map.places[i].replicas) {
       const std::string domain = replica.domain == brick_of(replica.source) ? "" : " (" + replica.domain + ")";
       fmt::print("  {}{}: {}; {}\n", printable(replica.source), printable(domain), describe_state(replica),
-                 printable(describe_look(replica, looks.at(replica.source))));
+                 printable(describe_look(map.places[i], replica, looks.at(replica.source))));
     }
   }
   for (const std::string& wrong : verdict.lines) fmt::print("{}: {}\n", name_of_verdict(verdict), wrong);
-  if (verdict.lines.empty()) fmt::print("all copies are in sync\n");
+  for (const std::string& note : verdict.notes) fmt::print("note: {}\n", note);
+  if (all_in_sync(map) && verdict.lines.empty()) fmt::print("all copies are in sync\n");
 }
 
-Json to_json(const MapReplica& replica, const ReplicaLook& look) {
+Json to_json(const MapPlace& place, const MapReplica& replica, const ReplicaLook& look) {
   const bool answers = look.stat.ok();
   const std::string brick = brick_of(replica.source);
   return {{"id", format_id(replica.id)},
@@ -89,7 +83,7 @@ Json to_json(const MapReplica& replica, const ReplicaLook& look) {
           {"total_blocks", replica.total_blocks},
           {"answers", answers},
           {"why_not", answers ? Json() : Json(look.why)},
-          {"lost", answers && has_forgotten(replica, *look.stat)},
+          {"lost", answers && has_forgotten(place, replica, *look.stat)},
           {"used_bytes", answers ? Json(look.stat->volume_used_blocks * kBlockBytes) : Json()}};
 }
 
@@ -102,8 +96,9 @@ Json to_json(const Command& command, const Source& source, const SetMap& map, co
   Json places = Json::array();
   for (const MapPlace& place : map.places) {
     Json replicas = Json::array();
-    for (const MapReplica& replica : place.replicas) replicas.push_back(to_json(replica, looks.at(replica.source)));
-    places.push_back({{"replicas", replicas}});
+    for (const MapReplica& replica : place.replicas)
+      replicas.push_back(to_json(place, replica, looks.at(replica.source)));
+    places.push_back({{"made", place.made}, {"replicas", replicas}});
   }
   return {{"source", command.source},
           {"volume", source.volume},
@@ -113,6 +108,7 @@ Json to_json(const Command& command, const Source& source, const SetMap& map, co
           {"holder", holder},
           {"verdict", name_of_verdict(verdict)},
           {"troubles", verdict.lines},
+          {"notes", verdict.notes},
           {"places", places}};
 }
 

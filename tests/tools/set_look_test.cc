@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/brickctl/set_look.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace brickfs {
+namespace {
+
+MapReplica copy_of(uint8_t id, const std::string& source, ReplicaState state) {
+  MapReplica replica;
+  replica.id[0] = std::byte{id};
+  replica.source = source;
+  replica.state = state;
+  replica.boot = BootId{1};
+  return replica;
+}
+
+SetMap mounted() {
+  SetMap map;
+  map.generation = 5;
+  map.wanted = 2;
+  map.holder = MapHolder{ClientId{7}, "holder", 3, false};
+  map.places = {
+      {{copy_of(1, "tcp://a:1/v", ReplicaState::kInSync), copy_of(2, "tcp://b:1/v", ReplicaState::kInSync)}, true}};
+  return map;
+}
+
+// All bricks answer, in the boot that the map knows.
+ReplicaLooks answers(const SetMap& map) {
+  ReplicaLooks looks;
+  BrickStat stat;
+  stat.boot = BootId{1};
+  for (const MapPlace& place : map.places) {
+    for (const MapReplica& replica : place.replicas) looks[replica.source].stat = stat;
+  }
+  return looks;
+}
+
+using Lines = std::vector<std::string>;
+
+TEST(SetVerdict, NothingIsSaidOfWhatIsWell) {
+  const SetVerdict verdict = judge_set(mounted(), answers(mounted()));
+  EXPECT_EQ(verdict.exit_code, EXIT_SUCCESS);
+  EXPECT_EQ(verdict.lines, Lines());
+  EXPECT_EQ(verdict.notes, Lines());
+  EXPECT_TRUE(all_in_sync(mounted()));
+}
+
+// As while one takes the place of another, which serves until then.
+TEST(SetVerdict, ACopyBesideThoseWantedThatIsNotInSyncIsTold) {
+  SetMap map = mounted();
+  map.places[0].replicas[0].leaving = true;
+  map.places[0].replicas.push_back(copy_of(3, "tcp://c:1/v", ReplicaState::kStale));
+  SetVerdict verdict = judge_set(map, answers(map));
+  EXPECT_EQ(verdict.exit_code, EXIT_SUCCESS);
+  EXPECT_EQ(verdict.lines, Lines());
+  EXPECT_EQ(verdict.notes, (Lines{"place 0: 2 copies are in sync, as many as are wanted, and 1 not yet"}));
+  EXPECT_FALSE(all_in_sync(map));
+  map.places[0].replicas[1].state = ReplicaState::kStale;
+  verdict = judge_set(map, answers(map));
+  EXPECT_EQ(verdict.exit_code, kSetDegraded);
+  EXPECT_EQ(verdict.lines, (Lines{"place 0: 1 of 2 copies are in sync"}));
+  EXPECT_EQ(verdict.notes, Lines());
+}
+
+TEST(SetVerdict, APlaceThatWaitsForTheNextMountIsTold) {
+  SetMap map = mounted();
+  map.places.push_back(
+      {{copy_of(4, "tcp://c:1/v", ReplicaState::kInSync), copy_of(5, "tcp://a:1/v.2", ReplicaState::kInSync)}, false});
+  SetVerdict verdict = judge_set(map, answers(map));
+  EXPECT_EQ(verdict.exit_code, EXIT_SUCCESS);
+  EXPECT_EQ(verdict.notes, (Lines{"place 1: not in use yet: a place is made when the volume is mounted"}));
+  map.holder->let_go = true;  // nobody has to mount it anew
+  EXPECT_EQ(judge_set(map, answers(map)).notes, Lines());
+}
+
+TEST(SetVerdict, AVolatileBrickThatHasRestartedHasLostWhatWasThere) {
+  SetMap map = mounted();
+  ReplicaLooks looks = answers(map);
+  looks["tcp://a:1/v"].stat->boot = BootId{2};
+  looks["tcp://a:1/v"].stat->durability = Durability::kVolatile;
+  EXPECT_EQ(judge_set(map, looks).exit_code, kSetDegraded);
+  map.places[0].made = false;
+  EXPECT_EQ(judge_set(map, looks).exit_code, EXIT_SUCCESS);
+}
+
+}  // namespace
+}  // namespace brickfs
