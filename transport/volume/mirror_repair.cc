@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the replicas of a place become equal again: after the last client's crash, and when one of them comes back.
-//
-// **Coming back.** Fenced by being opened; the list of blocks made alike; written along from then on, with the rows
-// that are there; what it misses copied, block by block, each while nobody writes to it; committed; in sync by a change
-// of the map, which lets those go that leave. What it misses is known if this client left it out, or there are notes of
-// that (mirror_missed.cc): blocks with a row then, what it had not committed, and what was written or allocated since.
-// Else it is everything.
+// How a replica comes back: fenced by being opened; the list of blocks made alike; written along from then on, with the
+// rows that are there; what it misses copied, block by block, each while nobody writes to it; committed; in sync by a
+// change of the map, which lets those go that leave. What it misses is known if this client left it out, or there are
+// notes of that (mirror_missed.cc): blocks with a row then, what it had not committed, and what was written or
+// allocated since. Else it is everything.
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstring>
 #include <thread>
 
 #include "transport/base/log.h"
@@ -24,205 +21,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstRetry{500};
 constexpr milliseconds kLastRetry{10'000};
-constexpr uint64_t kCopyBytes = kMiB;
 constexpr milliseconds kTellEvery{2'000};
 
 }  // namespace
-
-// --- rows and marks
-
-Status Mirror::write_rows(std::span<const ActiveBlocks::Row> rows, const Interruption* by) {
-  if (rows.empty()) return {};
-  std::vector<uint64_t> values;
-  for (const ActiveBlocks::Row& row : rows) values.push_back(row.value);
-  std::vector<Piece> pieces;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    pieces.push_back({raw(first_block()) + kRowsOffset + rows[i].index * sizeof(uint64_t),
-                      {{reinterpret_cast<std::byte*>(&values[i]), sizeof(uint64_t), 0}}});
-  }
-  return write_claimed(written(), pieces, Stage::kData, by);
-}
-
-Status Mirror::write_all_rows(VolumeClient& client, const std::vector<uint64_t>& rows) const {
-  std::vector<uint64_t> values = rows;
-  const Piece piece{raw(first_block()) + kRowsOffset,
-                    {{reinterpret_cast<std::byte*>(values.data()), static_cast<uint32_t>(kRowsBytes), 0}}};
-  return client.write(std::span(&piece, 1), Stage::kData);
-}
-
-Status Mirror::mark(VolumeClient& client, const MapReplica& entry) {
-  // One sync must not have both slots to make durable, or a crash of the brick may leave none. The other one may have
-  // been written, and not be durable: by a client that crashed, or by this one, of whose session the end has stored it.
-  if (client.session().durability == Durability::kDurable) {
-    TRY(client.commit_bytes(raw(first_block()) + kReplicaMarkOffset, 2 * kReplicaMarkSlotBytes));
-  }
-  return write_replica_mark(client, place_, {set_, entry.id, keeper_->map().generation});
-}
-
-// Nothing: it has nothing. EUCLEAN: it has something else.
-Result<std::optional<ReplicaMark>> Mirror::own_mark(VolumeClient& client, const MapReplica& entry,
-                                                    std::span<const BlockRange> listed) const {
-  if (listed.empty()) return std::optional<ReplicaMark>();
-  if (!contains_block(listed, first_block())) return Error(EUCLEAN, "it holds something else");
-  const auto mark = TRY(read_replica_mark(client, place_));
-  // Made by a client that ended before it had marked it.
-  if (!mark && listed.size() == 1 && listed[0].count == 1) return std::optional<ReplicaMark>();
-  if (!mark || mark->set != set_ || mark->replica != entry.id) return Error(EUCLEAN, "it holds something else");
-  return mark;
-}
-
-// Of one that has its mark: was it in sync when it was left out, and has it kept what it had?
-bool Mirror::has_missed_all(const Replica& replica, const std::optional<ReplicaMark>& mark, const Session& session) {
-  SetMap map = keeper_->map();
-  const MapReplica* const entry = find(map, replica.entry.id);
-  if (!mark || entry == nullptr) return true;
-  // The map was another when it was marked last: this one is of a backup.
-  if (mark->generation >= entry->since) return true;
-  if (session.durability == Durability::kVolatile && session.boot != replica.entry.boot) return true;
-  MutexLock lock(mutex_);
-  return replica.missed_all;
-}
-
-// Blocks that it should have: so it is not what it was when it was left out.
-Result<bool> Mirror::has_lost_blocks(const Replica& replica, VolumeClient& client) {
-  const BlockSet lacking = BlockSet{TRY(first().list())}.without(BlockSet{TRY(client.list())});
-  MutexLock lock(mutex_);
-  return !replica.missed_all && !lacking.without(replica.missed).empty();
-}
-
-// --- copying
-
-Status Mirror::copy_bytes(VolumeClient& source, VolumeClient& target, uint64_t address, uint64_t length, Stage stage) {
-  std::vector<std::byte> bytes(std::min(kCopyBytes, length));
-  for (uint64_t done = 0; done < length; done += bytes.size()) {
-    const uint64_t part = std::min<uint64_t>(bytes.size(), length - done);
-    const Piece piece{address + done, {{bytes.data(), static_cast<uint32_t>(part), 0}}};
-    TRY(source.read(std::span(&piece, 1)));
-    TRY(target.write(std::span(&piece, 1), stage));
-  }
-  return {};
-}
-
-// All of the block that is the volume's.
-Status Mirror::copy_block(VolumeClient& source, VolumeClient& target, BlockAddress block) const {
-  if (block != first_block()) return copy_bytes(source, target, raw(block), kBlockBytes, Stage::kData);
-  const uint64_t behind = raw(block) + kReplicaAreaEnd;
-  TRY(copy_bytes(source, target, raw(block), kReplicaAreaOffset, Stage::kSuperblock));
-  return copy_bytes(source, target, behind, raw(block) + kBlockBytes - behind, Stage::kSuperblock);
-}
-
-// The same blocks on both; those that are new there are to be copied too.
-Status Mirror::make_alike(VolumeClient& source, VolumeClient& target, BlockSet& to_copy) {
-  const BlockSet wanted{TRY(source.list())};
-  const BlockSet found{TRY(target.list())};
-  for (const BlockRange& extra : found.without(wanted).ranges()) TRY(target.free(extra));
-  const BlockSet missing = wanted.without(found);
-  for (const BlockRange& range : missing.ranges()) TRY(target.alloc(range));
-  to_copy.insert(missing);
-  to_copy = to_copy.intersection(wanted);
-  return {};
-}
-
-// --- after the last client
-
-Status Mirror::begin(const SetId& set, bool unclean) {
-  set_ = set;
-  if (!writable_) return {};
-  const BlockRange first_range = first_block_of(place_);
-  if (!contains_block(TRY(first().list()), first_range.start)) {
-    TRY(first().alloc(first_range));
-    unclean = false;  // there was nothing to write to
-  }
-  TRY(read_notes());
-  if (!unclean) return make_equal({});
-  for (Replica* replica : written()) {
-    if (!contains_block(TRY(replica->client->list()), first_range.start)) continue;
-    touched_.insert(TRY(read_rows(*replica->client, place_)));
-  }
-  touched_.insert(first_range);
-  take_rows_as_missed(touched_);
-  settled_ = false;
-  return {};
-}
-
-Status Mirror::make_equal(const Stages& stages) {
-  Replica& source = *first_in_sync(false);
-  // Also where no block is suspect: what was allocated there may not be durable, and journals of others refer to it.
-  TRY(source.client->commit_blocks(stages[0].ranges(), stages[1].ranges(), stages[2].ranges()));
-  if (has_restarted(source)) return Error(EIO, "a brick has restarted while it was read: mount again");
-  TRY(settle_others(source, stages));
-  TRY(clear_rows());
-  touched_.clear();
-  settled_ = true;
-  return {};
-}
-
-// It lacks what the last client had not committed.
-bool Mirror::has_restarted(const Replica& replica) const {
-  return !settled_.load() && replica.client->session().boot != replica.entry.boot;
-}
-
-// One that goes away is left out, as ever, and brought back as a whole. So is one whose brick restarts.
-Status Mirror::settle_others(const Replica& source, const Stages& stages) {
-  for (Replica* replica : written()) {
-    if (replica == &source) continue;
-    const Status status = settle_replica(*source.client, *replica, stages);
-    if (status.ok() && has_restarted(*replica)) {
-      take_out(*replica);
-      if (is_written(*replica)) return Error(EIO, "a brick has restarted and cannot be left out: mount again");
-    }
-    if (!status.ok() && is_written(*replica)) return status;
-  }
-  return {};
-}
-
-Status Mirror::settle_replica(VolumeClient& source, const Replica& replica, const Stages& stages) {
-  VolumeClient& target = *replica.client;
-  BlockSet differ = touched_;
-  TRY(make_alike(source, target, differ));
-  const auto copy = [&](const BlockSet& blocks) {
-    Status copied;
-    blocks.for_each(1, [&](BlockRange block) {
-      copied = copy_block(source, target, block.start);
-      return copied.ok();
-    });
-    return copied;
-  };
-  BlockSet rest = differ;  // that nothing refers to
-  for (const BlockSet& stage : stages) rest.erase(stage);
-  TRY(copy(rest));
-  for (const BlockSet& stage : stages) {
-    TRY(copy(differ.intersection(stage)));
-    TRY(target.commit_blocks(stage.ranges(), {}, {}));
-  }
-  if (differ.count() > 0) log::info("{}: {} block(s) made as they are elsewhere", replica.name, differ.count());
-  return {};
-}
-
-// All are equal. What rows said has its notes, if somebody may have missed it.
-Status Mirror::clear_rows() {
-  for (Replica* replica : written()) {
-    Status status = write_notes(*replica->client);
-    if (status.ok()) status = write_all_rows(*replica->client, std::vector<uint64_t>(kActiveRows));
-    if (status.ok()) status = mark(*replica->client, replica->entry);
-    if (status.ok()) status = replica->client->commit();
-    if (!status.ok() && is_written(*replica)) return status;
-    MutexLock lock(mutex_);
-    if (status.ok()) replica->missed_all = false;
-  }
-  return {};
-}
-
-Status Mirror::clear_torn_commit_record() {
-  if (!is_replicated()) return brickfs::clear_torn_commit_record(first());
-  for (Replica* replica : written()) {
-    const Status status = brickfs::clear_torn_commit_record(*replica->client);
-    if (!status.ok() && is_written(*replica)) return status;
-  }
-  return {};
-}
-
-// --- coming back
 
 void Mirror::stop_repair() {
   no_repair_ = true;
@@ -307,6 +108,25 @@ Status Mirror::bring_back(Replica& replica) {
   }
   if (client != nullptr) static_cast<void>(client->close());
   return status;
+}
+
+// Of one that has its mark: was it in sync when it was left out, and has it kept what it had?
+bool Mirror::has_missed_all(const Replica& replica, const std::optional<ReplicaMark>& mark, const Session& session) {
+  SetMap map = keeper_->map();
+  const MapReplica* const entry = find(map, replica.entry.id);
+  if (!mark || entry == nullptr) return true;
+  // The map was another when it was marked last: this one is of a backup.
+  if (mark->generation >= entry->since) return true;
+  if (session.durability == Durability::kVolatile && session.boot != replica.entry.boot) return true;
+  MutexLock lock(mutex_);
+  return replica.missed_all;
+}
+
+// Blocks that it should have: so it is not what it was when it was left out.
+Result<bool> Mirror::has_lost_blocks(const Replica& replica, VolumeClient& client) {
+  const BlockSet lacking = BlockSet{TRY(first().list())}.without(BlockSet{TRY(client.list())});
+  MutexLock lock(mutex_);
+  return !replica.missed_all && !lacking.without(replica.missed).empty();
 }
 
 // Takes the client when the replica is admitted.

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is written to one replica, or from one to another: rows, marks, blocks.
+#include <algorithm>
+
+#include "transport/volume/mirror.h"
+#include "transport/volume/set_membership.h"
+
+namespace brickfs {
+namespace {
+
+constexpr uint64_t kCopyBytes = kMiB;
+
+}  // namespace
+
+Status Mirror::write_rows(std::span<const ActiveBlocks::Row> rows, const Interruption* by) {
+  if (rows.empty()) return {};
+  std::vector<uint64_t> values;
+  for (const ActiveBlocks::Row& row : rows) values.push_back(row.value);
+  std::vector<Piece> pieces;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    pieces.push_back({raw(first_block()) + kRowsOffset + rows[i].index * sizeof(uint64_t),
+                      {{reinterpret_cast<std::byte*>(&values[i]), sizeof(uint64_t), 0}}});
+  }
+  return write_claimed(written(), pieces, Stage::kData, by);
+}
+
+Status Mirror::write_all_rows(VolumeClient& client, const std::vector<uint64_t>& rows) const {
+  std::vector<uint64_t> values = rows;
+  const Piece piece{raw(first_block()) + kRowsOffset,
+                    {{reinterpret_cast<std::byte*>(values.data()), static_cast<uint32_t>(kRowsBytes), 0}}};
+  return client.write(std::span(&piece, 1), Stage::kData);
+}
+
+Status Mirror::mark(VolumeClient& client, const MapReplica& entry) {
+  // One sync must not have both slots to make durable, or a crash of the brick may leave none. The other one may have
+  // been written, and not be durable: by a client that crashed, or by this one, of whose session the end has stored it.
+  if (client.session().durability == Durability::kDurable) {
+    TRY(client.commit_bytes(raw(first_block()) + kReplicaMarkOffset, 2 * kReplicaMarkSlotBytes));
+  }
+  return write_replica_mark(client, place_, {set_, entry.id, keeper_->map().generation});
+}
+
+// Nothing: it has nothing. EUCLEAN: it has something else.
+Result<std::optional<ReplicaMark>> Mirror::own_mark(VolumeClient& client, const MapReplica& entry,
+                                                    std::span<const BlockRange> listed) const {
+  if (listed.empty()) return std::optional<ReplicaMark>();
+  if (!contains_block(listed, first_block())) return Error(EUCLEAN, "it holds something else");
+  const auto mark = TRY(read_replica_mark(client, place_));
+  // Made by a client that ended before it had marked it.
+  if (!mark && listed.size() == 1 && listed[0].count == 1) return std::optional<ReplicaMark>();
+  if (!mark || mark->set != set_ || mark->replica != entry.id) return Error(EUCLEAN, "it holds something else");
+  return mark;
+}
+
+Status Mirror::copy_bytes(VolumeClient& source, VolumeClient& target, uint64_t address, uint64_t length, Stage stage) {
+  std::vector<std::byte> bytes(std::min(kCopyBytes, length));
+  for (uint64_t done = 0; done < length; done += bytes.size()) {
+    const uint64_t part = std::min<uint64_t>(bytes.size(), length - done);
+    const Piece piece{address + done, {{bytes.data(), static_cast<uint32_t>(part), 0}}};
+    TRY(source.read(std::span(&piece, 1)));
+    TRY(target.write(std::span(&piece, 1), stage));
+  }
+  return {};
+}
+
+// All of the block that is the volume's.
+Status Mirror::copy_block(VolumeClient& source, VolumeClient& target, BlockAddress block) const {
+  if (block != first_block()) return copy_bytes(source, target, raw(block), kBlockBytes, Stage::kData);
+  const uint64_t behind = raw(block) + kReplicaAreaEnd;
+  TRY(copy_bytes(source, target, raw(block), kReplicaAreaOffset, Stage::kSuperblock));
+  return copy_bytes(source, target, behind, raw(block) + kBlockBytes - behind, Stage::kSuperblock);
+}
+
+// The same blocks on both; those that are new there are to be copied too.
+Status Mirror::make_alike(VolumeClient& source, VolumeClient& target, BlockSet& to_copy) {
+  const BlockSet wanted{TRY(source.list())};
+  const BlockSet found{TRY(target.list())};
+  for (const BlockRange& extra : found.without(wanted).ranges()) TRY(target.free(extra));
+  const BlockSet missing = wanted.without(found);
+  for (const BlockRange& range : missing.ranges()) TRY(target.alloc(range));
+  to_copy.insert(missing);
+  to_copy = to_copy.intersection(wanted);
+  return {};
+}
+
+}  // namespace brickfs
