@@ -67,6 +67,7 @@ Status receive_packet(int socket, void* data, size_t length, UniqueFd* descripto
   if (received == 0) return Error(ENOTCONN, "the other end of a ring has gone");
   if (static_cast<size_t>(received) != length || (message.msg_flags & MSG_TRUNC) != 0)
     return Error(EPROTO, "a message of a ring");
+  if (!*descriptor && (message.msg_flags & MSG_CTRUNC) != 0) return Error(EMFILE, "the descriptor of a message");
   return {};
 }
 

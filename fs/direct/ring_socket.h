@@ -43,7 +43,8 @@ constexpr uint32_t kKernelWrites = 1;
 Status send_packet(int socket, const void* data, size_t length, int descriptor = -1);
 // Exactly so many bytes, and the descriptor that came with them, if any; also with an error. Of more descriptors the
 // first.
-// EAGAIN: none there (of a socket that does not wait); ENOTCONN: the other end has gone; EPROTO: another length.
+// EAGAIN: none there (of a socket that does not wait); ENOTCONN: the other end has gone; EPROTO: another length; EMFILE:
+// all that was said, but this process may have no more descriptors.
 Status receive_packet(int socket, void* data, size_t length, UniqueFd* descriptor);
 
 }  // namespace brickfs::direct

@@ -125,6 +125,7 @@ Status DirectRing::begin() {
   for (;;) {
     const Status received = direct::receive_packet(socket_.get(), &message, sizeof(message), &memory);
     if (received.ok()) break;
+    if (received.code() == EMFILE) (void)answer(-EMFILE);
     if (received.code() != EAGAIN) {
       (void)close_elsewhere(std::move(memory));
       return received;
@@ -201,11 +202,12 @@ Status DirectRing::hear() {
     UniqueFd descriptor;
     const Status received = direct::receive_packet(socket_.get(), &message, sizeof(message), &descriptor);
     if (received.code() == EAGAIN) return {};
-    if (!received.ok() || message.kind != Message::Kind::kFile) TRY(close_elsewhere(std::move(descriptor)));
-    TRY(received);
+    const bool is_whole = received.ok() || received.code() == EMFILE;
+    if (!is_whole || message.kind != Message::Kind::kFile) TRY(close_elsewhere(std::move(descriptor)));
+    if (!is_whole) return received;
     switch (message.kind) {
       case Message::Kind::kFile: {
-        const auto file = show(std::move(descriptor));
+        const auto file = received.ok() ? show(std::move(descriptor)) : received.error();
         TRY(answer(file.ok() ? *file : -file.code()));
         break;
       }
