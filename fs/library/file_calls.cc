@@ -217,6 +217,12 @@ Status sync_file(brickfs_file& file) { return file.fs.files().sync(file.ino); }
 
 using namespace brickfs::library;
 
+bool brickfs_file::reads() const { return (flags & O_ACCMODE) != O_WRONLY; }
+bool brickfs_file::writes() const { return (flags & O_ACCMODE) != O_RDONLY; }
+brickfs::Touch brickfs_file::touch() const {
+  return (flags & O_NOATIME) != 0 ? brickfs::Touch::kNothing : brickfs::Touch::kAtime;
+}
+
 int brickfs_open(brickfs_fs* fs, const char* path, int flags, mode_t mode, brickfs_file** file) {
   return guarded([&]() -> int {
     if (fs == nullptr || path == nullptr || file == nullptr) return -EFAULT;

@@ -2,8 +2,6 @@
 // Opening and closing a file system, and what concerns all of it.
 #include "fs/library/open_fs.h"
 
-#include <fcntl.h>
-
 #include <cstring>
 #include <utility>
 
@@ -69,12 +67,6 @@ Status open(const char* source, const char* options, brickfs_fs& fs, std::string
 }  // namespace brickfs::library
 
 using namespace brickfs::library;
-
-bool brickfs_file::reads() const { return (flags & O_ACCMODE) != O_WRONLY; }
-bool brickfs_file::writes() const { return (flags & O_ACCMODE) != O_RDONLY; }
-brickfs::Touch brickfs_file::touch() const {
-  return (flags & O_NOATIME) != 0 ? brickfs::Touch::kNothing : brickfs::Touch::kAtime;
-}
 
 int brickfs_fs_open(const char* source, const char* options, brickfs_fs** fs) {
   return guarded([&]() -> int {

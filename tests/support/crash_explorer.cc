@@ -5,7 +5,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "fs/recovery/check.h"
 #include "tests/support/crash_mount.h"
@@ -16,25 +15,9 @@ namespace {
 
 constexpr uint64_t kFurtherShare =
     64;  // of recoveries with a known outcome: one in so many is followed further all the same
-constexpr uint64_t kRedoneShare = 12;            // of all: one in so many
-constexpr uint64_t kCopiesShare = 4;             // of states with copies, where there are many more
-constexpr uint64_t kNestedShare = 48;            // of those, of crashes in a recovery
-constexpr std::chrono::microseconds kStill{40};  // without a change on the brick: what an operation sets off has ended
-constexpr std::chrono::microseconds kStillMost{2000};
-
-void wait_until_still(const RecordingMedium& medium) {
-  using Clock = std::chrono::steady_clock;
-  const auto most = Clock::now() + kStillMost;
-  uint64_t events = medium.events();
-  auto since = Clock::now();
-  while (Clock::now() < most && Clock::now() - since < kStill) {
-    std::this_thread::yield();
-    if (const uint64_t now = medium.events(); now != events) {
-      events = now;
-      since = Clock::now();
-    }
-  }
-}
+constexpr uint64_t kRedoneShare = 12;  // of all: one in so many
+constexpr uint64_t kCopiesShare = 4;   // of states with copies, where there are many more
+constexpr uint64_t kNestedShare = 48;  // of those, of crashes in a recovery
 
 // Work on new files must leave the others alone: space in use was not given out again.
 std::string touched_by_work(const TreeSnapshot& before, const TreeSnapshot& after) {
@@ -52,7 +35,10 @@ uint64_t hash(const std::string& text, uint64_t seed) { return XXH3_64bits_withS
 
 uint64_t hash(const TreeSnapshot& snapshot) {
   uint64_t value = 0;
-  for (const auto& [path, file] : snapshot.files) value = hash(file.contents, hash(file.attributes, hash(path, value)));
+  for (const auto& [path, file] : snapshot.files) {
+    value = hash(file.contents, hash(file.attributes, hash(path, value)));
+    value = XXH3_64bits_withSeed(&file.written, sizeof(file.written), value);
+  }
   return value;
 }
 
@@ -90,68 +76,11 @@ BrickState CrashExplorer::make_base(Durability durability, bool crashed) {
 // A file system that is made anew has a younger root.
 TreeSnapshot CrashExplorer::snapshot_of(Filesystem& filesystem) const {
   TreeSnapshot snapshot = take_snapshot(filesystem);
-  if (making_) snapshot.files["/"].attributes.clear();
+  if (making_) {
+    snapshot.files["/"].attributes.clear();
+    snapshot.files["/"].written = {};
+  }
   return snapshot;
-}
-
-// --- recording
-
-void CrashExplorer::begin_recording(RecordingMedium& medium) {
-  if (options_.on_recording) options_.on_recording(random_() | 1);
-  medium.set_interleave(options_.interleave);
-}
-
-void CrashExplorer::end_recording() {
-  if (options_.on_recording) options_.on_recording(0);
-}
-
-void CrashExplorer::let_others_go_on(const RecordingMedium& medium, uint64_t seed) {
-  if (options_.between) return options_.between(seed);
-  wait_until_still(medium);
-}
-
-CrashExplorer::Recording CrashExplorer::record(const BrickState& base, const CrashSequence& sequence,
-                                               Durability durability, Ending ending) {
-  Recording recording;
-  auto medium = medium_on(base, durability == Durability::kDurable, true);
-  begin_recording(*medium);
-  auto filesystem = mount(*medium, &recording.error);
-  if (filesystem == nullptr) return recording;
-  CrashWorkload workload(*filesystem);
-  recording.history.push_back(snapshot_of(*filesystem));
-  let_others_go_on(*medium, random_());
-  recording.first_tick = medium->mark();
-  plan_trouble(*medium, recording);
-  const auto run = [&](const CrashOperation& operation) {
-    Recording::Span span{medium->mark(), 0, false};
-    const Status status = workload.run(operation);
-    span.end = medium->mark();
-    span.synced = status.ok() && operation.syncs();
-    recording.operations.push_back(span);
-    return status;
-  };
-  for (const CrashOperation& operation : sequence) {
-    static_cast<void>(run(operation));
-    if (operation.goes_on()) {
-      recording.history.push_back(recording.history.back());
-      continue;
-    }
-    recording.history.push_back(snapshot_of(*filesystem));
-    let_others_go_on(*medium, random_());
-    go_on_without(*medium);
-    plan_trouble(*medium, recording);
-  }
-  const Status ended = run({{ending == Ending::kSync ? "sync" : "unmount"}});
-  recording.history.push_back(recording.history.back());
-  if (!ended.ok()) recording.error = fmt::format("ends with errno {}: {}", ended.code(), ended.error().what());
-  for (const TreeSnapshot& snapshot : recording.history) {
-    if (!snapshot.error.empty()) recording.error = "while it is served: " + snapshot.error;
-  }
-  if (ending == Ending::kSync && recording.error.empty()) recording.error = settle_replicas(*medium);
-  if (recording.error.empty()) recording.error = medium->violation();
-  recording.log = medium->take_log();
-  end_recording();
-  return recording;
 }
 
 // --- exploring
@@ -232,20 +161,14 @@ std::string CrashExplorer::explore_recording(const Recording& recording, CrashOf
   const uint64_t share = has_copies() ? kCopiesShare : 1;
   CrashStates(recording.log, of, from, dense, random_(), share)
       .for_each([&](BrickState&& state, const CrashPoint& point) {
-        size_t low = 0;
-        size_t high = 0;
-        for (size_t i = 0; i < recording.operations.size(); ++i) {
-          const Recording::Span& span = recording.operations[i];
-          if (span.synced && span.end < point.tick) low = i + 1;
-          if (span.begin < point.tick) high = i + 1;
-        }
+        const CrashBounds bounds(recording.history, point.tick);
         MountTrouble trouble;
         if (has_copies()) trouble = random_mount_trouble(state, recording.log, point, random_);
-        if (!seen_.insert(state.digest() + low * 1'000'003 + high + trouble.digest()).second) {
+        if (!seen_.insert(state.digest() + bounds.digest() + trouble.digest()).second) {
           ++repeats_;
           return true;
         }
-        const std::string why = verify({state, recording.log.durable, trouble}, recording.history, low, high);
+        const std::string why = verify({state, recording.log.durable, trouble}, recording.history, bounds);
         if (!why.empty()) failure = fmt::format("{}{}{}: {}", point.text(), trouble.text(), recording.troubles, why);
         return why.empty() && !time_is_up();
       });
@@ -254,7 +177,7 @@ std::string CrashExplorer::explore_recording(const Recording& recording, CrashOf
 
 // --- judging a state
 
-std::string CrashExplorer::verify(const Case& of, std::span<const TreeSnapshot> history, size_t low, size_t high) {
+std::string CrashExplorer::verify(const Case& of, const CrashHistory& history, const CrashBounds& bounds) {
   ++states_;
   auto medium = medium_on(of.state, of.durable, false);
   of.trouble.prepare(*medium);
@@ -273,7 +196,7 @@ std::string CrashExplorer::verify(const Case& of, std::span<const TreeSnapshot> 
     found = snapshot_of(*filesystem);
   }
   why = medium->violation();
-  if (why.empty()) why = judge(history, low, high, found);
+  if (why.empty()) why = judge(history, bounds, found);
   if (!why.empty()) return why;
 
   uint64_t outcome = hash(found) * 31 + report->transactions;
@@ -284,7 +207,7 @@ std::string CrashExplorer::verify(const Case& of, std::span<const TreeSnapshot> 
   if (random_() % kRedoneShare == 0) why = verify_redone(of);
   if (!why.empty()) return why;
   if (!outcomes_.insert(outcome).second && random_() % kFurtherShare != 0) return "";
-  return verify_further(of, history, low, high, found);
+  return verify_further(of, history, bounds, found);
 }
 
 // The same operations again, which make a journal of the same lengths, a sync, then a crash: what the first attempt
@@ -302,7 +225,7 @@ std::string CrashExplorer::verify_redone(const Case& of) {
     static_cast<void>(workload.run(sequence_[i]));
     let_others_go_on(*medium, 0);
   }
-  workload.finish_checkpoint();
+  workload.finish();
   if (!filesystem->sync_all().ok()) return "after a recovery and the same again it cannot be synced";
   const TreeSnapshot done = snapshot_of(*filesystem);
   medium = medium_on(medium->state(), of.durable, false);
@@ -314,8 +237,8 @@ std::string CrashExplorer::verify_redone(const Case& of) {
 
 // Recovered for good: a second recovery changes nothing, whether the first one was cut short or not; new work is kept;
 // and an unmount leaves nothing to settle.
-std::string CrashExplorer::verify_further(const Case& of, std::span<const TreeSnapshot> history, size_t low,
-                                          size_t high, const TreeSnapshot& found) {
+std::string CrashExplorer::verify_further(const Case& of, const CrashHistory& history, const CrashBounds& bounds,
+                                          const TreeSnapshot& found) {
   std::string why;
   auto medium = medium_on(of.state, of.durable, true);
   of.trouble.prepare(*medium);
@@ -330,7 +253,7 @@ std::string CrashExplorer::verify_further(const Case& of, std::span<const TreeSn
     if (!why.empty()) return "mounted for writing: " + why;
   }
   const BrickLog log = medium->take_log();
-  why = verify_nested(log, history, low, high, found, served, !of.trouble.any());
+  why = verify_nested(log, history, bounds, found, served, !of.trouble.any());
   if (why.empty()) why = verify_without_any(medium->state(), of.durable, found);
   if (!why.empty()) return why;
 
@@ -360,8 +283,8 @@ std::string CrashExplorer::verify_further(const Case& of, std::span<const TreeSn
 
 // Crashes in the recovery itself. What the client had found on a living brick stays, once anybody has seen it, or if
 // all bricks are as they were; a brick that dies may go back behind it, though not behind what was synced.
-std::string CrashExplorer::verify_nested(const BrickLog& log, std::span<const TreeSnapshot> history, size_t low,
-                                         size_t high, const TreeSnapshot& found, uint64_t served, bool same_bricks) {
+std::string CrashExplorer::verify_nested(const BrickLog& log, const CrashHistory& history, const CrashBounds& bounds,
+                                         const TreeSnapshot& found, uint64_t served, bool same_bricks) {
   for (const CrashOf of : {CrashOf::kClient, CrashOf::kBrick}) {
     if (of == CrashOf::kBrick && !log.durable) continue;
     std::string failure;
@@ -379,7 +302,7 @@ std::string CrashExplorer::verify_nested(const BrickLog& log, std::span<const Tr
       if (filesystem != nullptr) {
         const TreeSnapshot again = snapshot_of(*filesystem);
         const bool stays = of == CrashOf::kClient && (point.tick > served || (same_bricks && !trouble.any()));
-        why = stays ? difference(found, again) : judge(history, low, high, again);
+        why = stays ? difference(found, again) : judge(history, bounds, again);
       }
       if (why.empty()) why = medium->violation();
       if (!why.empty()) failure = fmt::format("then, in the recovery, {}{}: {}", point.text(), trouble.text(), why);

@@ -59,16 +59,18 @@ class CrashExplorer {
   enum class Ending { kSync, kUnmount };
   struct Recording {
     BrickLog log;
-    std::vector<TreeSnapshot> history;  // after so many operations
-    struct Span {
-      uint64_t begin;
-      uint64_t end;
-      bool synced;
-    };
-    std::vector<Span> operations;
+    CrashHistory history;
     uint64_t first_tick = 0;  // of the first operation
     std::string error;        // something failed that must not
     std::string troubles;     // of bricks meanwhile
+  };
+  // While one is made.
+  struct Serving {
+    Recording& recording;
+    RecordingMedium& medium;
+    Filesystem& filesystem;
+    CrashWorkload workload;
+    uint64_t queue_begun = 0;
   };
   // A state that a crash left, and what the next mount of it meets.
   struct Case {
@@ -81,20 +83,27 @@ class CrashExplorer {
   BrickState nothing() const;
   BrickState make_base(Durability durability, bool crashed);
   const BrickState& base(Durability durability) { return bases_[durability == Durability::kDurable][random_() % 2]; }
-  void begin_recording(RecordingMedium& medium);
-  void end_recording();
-  void let_others_go_on(const RecordingMedium& medium, uint64_t seed);
   TreeSnapshot snapshot_of(Filesystem& filesystem) const;
   std::string explore_making_on_both();
-  Recording record(const BrickState& base, const CrashSequence& sequence, Durability durability, Ending ending);
   std::string explore_recording(const Recording& recording, CrashOf of, uint64_t from, bool dense);
-  std::string verify(const Case& of, std::span<const TreeSnapshot> history, size_t low, size_t high);
-  std::string verify_further(const Case& of, std::span<const TreeSnapshot> history, size_t low, size_t high,
+  std::string verify(const Case& of, const CrashHistory& history, const CrashBounds& bounds);
+  std::string verify_further(const Case& of, const CrashHistory& history, const CrashBounds& bounds,
                              const TreeSnapshot& found);
   std::string verify_redone(const Case& of);
   // `served`: the tick from which on it was shown to somebody.
-  std::string verify_nested(const BrickLog& log, std::span<const TreeSnapshot> history, size_t low, size_t high,
+  std::string verify_nested(const BrickLog& log, const CrashHistory& history, const CrashBounds& bounds,
                             const TreeSnapshot& found, uint64_t served, bool same_bricks);
+
+  // crash_explorer_record.cc
+  void begin_recording(RecordingMedium& medium);
+  void end_recording();
+  void let_others_go_on(const RecordingMedium& medium, uint64_t seed);
+  Recording record(const BrickState& base, const CrashSequence& sequence, Durability durability, Ending ending);
+  // One operation, or one of a queue's; the history has what has ended.
+  void carry_out(const CrashOperation& operation, Serving& serving);
+  void carry_out_queued(const CrashOperation& operation, Serving& serving);
+  void end_queue(Serving& serving);
+  void go_on(Serving& serving);
 
   // crash_explorer_copies.cc
   bool has_copies() const { return options_.copies > 1; }

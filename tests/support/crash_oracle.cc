@@ -49,10 +49,9 @@ class Snapshooter {
   void add(const std::string& path, const Attributes& found) {
     TreeSnapshot::File file;
     file.ino = found.ino;
-    file.attributes = fmt::format(
-        FMT_COMPILE("mode {:o} links {} owner {}:{} size {} blocks {} mtime {} ctime {} btime {}"), found.mode,
-        found.nlink, found.uid, found.gid, found.size_bytes, found.blocks_512, static_cast<int64_t>(found.mtime),
-        static_cast<int64_t>(found.ctime), static_cast<int64_t>(found.btime));
+    file.written = {found.size_bytes, found.blocks_512, found.mtime, found.ctime};
+    file.attributes = fmt::format(FMT_COMPILE("mode {:o} links {} owner {}:{} btime {}"), found.mode, found.nlink,
+                                  found.uid, found.gid, static_cast<int64_t>(found.btime));
     if (S_ISLNK(found.mode)) {
       const auto target = filesystem_.read_symlink(found.ino);
       if (!target.ok()) return fail(path, target.error());
@@ -98,18 +97,77 @@ const TreeSnapshot::File* file_of(const TreeSnapshot& snapshot, Ino ino) {
   return nullptr;
 }
 
-// True if each byte is that after operation `k`, or one that a later operation wrote over it in place: the file never
-// ended before it in between.
-bool contents_fit(std::span<const TreeSnapshot> history, size_t k, size_t high, const TreeSnapshot::File& expected,
-                  const std::string& found) {
-  if (found == expected.contents) return true;
-  if (found.size() != expected.contents.size()) return false;
+std::string text_of(const TreeSnapshot::File& file) {
+  return fmt::format("size {} blocks {} mtime {} ctime {} {}", file.written.size_bytes, file.written.blocks_512,
+                     static_cast<int64_t>(file.written.mtime), static_cast<int64_t>(file.written.ctime),
+                     file.attributes);
+}
+
+// One of the trees that a crash may leave.
+class Candidate {
+ public:
+  // After so many of the trees' steps, the last one of which began at `high` or before. `steps`: empty, or one less
+  // than there are trees.
+  Candidate(std::span<const TreeSnapshot> trees, std::span<const CrashHistory::Step> steps, size_t after, size_t high,
+            uint64_t tick)
+      : trees_(trees), steps_(steps), after_(after), high_(high), tick_(tick) {}
+  // And some requests of the next one.
+  void then(const RequestOutcomes::Outcome& outcome) { outcome_ = &outcome; }
+
+  // Empty: `found` is it.
+  std::string compare(const TreeSnapshot& found) const;
+
+ private:
+  std::string compare(const std::string& path, const TreeSnapshot::File& expected,
+                      const TreeSnapshot::File& found) const;
+  bool is_written(const std::string& path, const TreeSnapshot::File& expected,
+                  const TreeSnapshot::Written& found) const;
+  const std::string& contents_of(const TreeSnapshot::File& file) const;
+  bool contents_fit(const std::string& expected, Ino ino, const std::string& found) const;
+
+  const std::span<const TreeSnapshot> trees_;
+  const std::span<const CrashHistory::Step> steps_;
+  const size_t after_;
+  const size_t high_;
+  const uint64_t tick_;
+  const RequestOutcomes::Outcome* outcome_ = nullptr;
+};
+
+const std::string& Candidate::contents_of(const TreeSnapshot::File& file) const {
+  if (outcome_ == nullptr) return file.contents;
+  const auto changed = outcome_->files.find(file.ino);
+  return changed == outcome_->files.end() ? file.contents : changed->second;
+}
+
+// With some requests of it done a file has a time from before the last of them. (The clock may have been set back since
+// the file was made.)
+bool Candidate::is_written(const std::string& path, const TreeSnapshot::File& expected,
+                           const TreeSnapshot::Written& found) const {
+  const TreeSnapshot::Written& before = expected.written;
+  const RequestSet of_file = outcome_ == nullptr ? 0 : steps_[after_].requests.of_file(expected.ino);
+  const RequestSet done = outcome_ == nullptr ? 0 : outcome_->done & of_file;
+  if (done == 0) return found == before;
+  const TreeSnapshot::Written& behind = trees_[after_ + 1].files.at(path).written;
+  if (done == of_file) return found == behind;
+  return found.size_bytes == contents_of(expected).size() && found.blocks_512 >= before.blocks_512 &&
+         found.blocks_512 <= behind.blocks_512 && found.mtime == found.ctime && found.mtime <= behind.mtime;
+}
+
+// True if each byte is the one expected, or one that a later write put over it in place: the file never ended before it
+// in between.
+bool Candidate::contents_fit(const std::string& expected, Ino ino, const std::string& found) const {
+  if (found == expected) return true;
+  if (found.size() != expected.size()) return false;
   std::vector<size_t> wrong;
   for (size_t i = 0; i < found.size(); ++i) {
-    if (found[i] != expected.contents[i]) wrong.push_back(i);
+    if (found[i] != expected[i]) wrong.push_back(i);
   }
-  for (size_t j = k + 1; j <= high && !wrong.empty(); ++j) {
-    const TreeSnapshot::File* later = file_of(history[j], expected.ino);
+  for (size_t j = after_ + 1; j <= high_ && !wrong.empty(); ++j) {
+    if (!steps_.empty()) {
+      const RequestOutcomes& requests = steps_[j - 1].requests;
+      std::erase_if(wrong, [&](size_t i) { return requests.may_write(ino, i, std::byte(found[i]), tick_); });
+    }
+    const TreeSnapshot::File* later = file_of(trees_[j], ino);
     if (later == nullptr) break;
     if (std::ranges::any_of(wrong, [&](size_t i) { return i >= later->contents.size(); })) return false;
     std::erase_if(wrong, [&](size_t i) { return found[i] == later->contents[i]; });
@@ -117,24 +175,63 @@ bool contents_fit(std::span<const TreeSnapshot> history, size_t k, size_t high, 
   return wrong.empty();
 }
 
-std::string compare(std::span<const TreeSnapshot> history, size_t k, size_t high, const TreeSnapshot& found) {
-  const TreeSnapshot& expected = history[k];
+std::string Candidate::compare(const std::string& path, const TreeSnapshot::File& expected,
+                               const TreeSnapshot::File& found) const {
+  if (found.ino != expected.ino) return fmt::format("{} is inode {}, not {}", path, raw(found.ino), raw(expected.ino));
+  if (found.attributes != expected.attributes || !is_written(path, expected, found.written))
+    return fmt::format("{} has [{}], not [{}]", path, text_of(found), text_of(expected));
+  const std::string& contents = contents_of(expected);
+  if (contents_fit(contents, expected.ino, found.contents)) return "";
+  const auto differ = std::ranges::mismatch(found.contents, contents);
+  return fmt::format("{} has other bytes, from {} on", path, differ.in1 - found.contents.begin());
+}
+
+std::string Candidate::compare(const TreeSnapshot& found) const {
+  const TreeSnapshot& expected = trees_[after_];
   for (const auto& [path, file] : expected.files) {
     const auto at = found.files.find(path);
     if (at == found.files.end()) return fmt::format("{} is missing", path);
-    if (at->second.ino != file.ino)
-      return fmt::format("{} is inode {}, not {}", path, raw(at->second.ino), raw(file.ino));
-    if (at->second.attributes != file.attributes)
-      return fmt::format("{} has [{}], not [{}]", path, at->second.attributes, file.attributes);
-    if (!contents_fit(history, k, high, file, at->second.contents)) {
-      const auto differ = std::ranges::mismatch(at->second.contents, file.contents);
-      return fmt::format("{} has other bytes, from {} on", path, differ.in1 - at->second.contents.begin());
-    }
+    std::string why = compare(path, file, at->second);
+    if (!why.empty()) return why;
   }
   for (const auto& [path, file] : found.files) {
     if (!expected.files.contains(path)) return fmt::format("{} is there", path);
   }
   return "";
+}
+
+FileContents contents_of(const TreeSnapshot& tree, std::span<const QueuedRequest> requests) {
+  FileContents contents;
+  for (const QueuedRequest& request : requests) {
+    const TreeSnapshot::File* const file = request.changes() ? file_of(tree, request.ino) : nullptr;
+    if (file != nullptr) contents[request.ino] = file->contents;
+  }
+  return contents;
+}
+
+std::string judge_any(std::span<const TreeSnapshot> trees, std::span<const CrashHistory::Step> steps,
+                      const CrashBounds& bounds, const TreeSnapshot& found) {
+  if (!found.error.empty()) return found.error;
+  std::string why;
+  const auto fits = [&](const Candidate& candidate, size_t k, const char* how) {
+    const std::string text = candidate.compare(found);
+    if (!text.empty()) why += fmt::format("{}after {} operations{}: {}", why.empty() ? "" : "; ", k, how, text);
+    return text.empty();
+  };
+  for (size_t k = bounds.high + 1; k-- > bounds.low;) {
+    const Candidate whole(trees, steps, k, bounds.high, bounds.tick);
+    if (k < bounds.high && !steps.empty()) {
+      for (const RequestOutcomes::Outcome& outcome : steps[k].requests.outcomes()) {
+        if ((bounds.kept[k] & ~outcome.done) != 0 || (outcome.done & ~bounds.begun[k]) != 0) continue;
+        Candidate midst = whole;
+        midst.then(outcome);
+        if (fits(midst, k, " and some requests")) return "";
+      }
+      if (bounds.kept[k] != 0) continue;  // some of them are there
+    }
+    if (fits(whole, k, "")) return "";
+  }
+  return "the tree is none that the operations made: " + why;
 }
 
 }  // namespace
@@ -143,24 +240,54 @@ TreeSnapshot take_snapshot(Filesystem& filesystem) { return Snapshooter(filesyst
 
 std::string difference(const TreeSnapshot& expected, const TreeSnapshot& found) {
   if (!found.error.empty()) return found.error;
-  return compare(std::span(&expected, 1), 0, 0, found);
+  return Candidate(std::span(&expected, 1), {}, 0, 0, 0).compare(found);
 }
 
 std::string judge_failed(const TreeSnapshot& before, const TreeSnapshot& intended, const TreeSnapshot& found) {
   if (!found.error.empty()) return found.error;
-  const TreeSnapshot history[] = {before, intended};
-  return compare(history, 0, 1, found);
+  const TreeSnapshot trees[] = {before, intended};
+  return Candidate(trees, {}, 0, 1, 0).compare(found);
 }
 
-std::string judge(std::span<const TreeSnapshot> history, size_t low, size_t high, const TreeSnapshot& found) {
-  if (!found.error.empty()) return found.error;
-  std::string why;
-  for (size_t k = high + 1; k-- > low;) {
-    const std::string text = compare(history, k, high, found);
-    if (text.empty()) return "";
-    why += fmt::format("{}after {} operations: {}", why.empty() ? "" : "; ", k, text);
+void CrashHistory::add(Step step, TreeSnapshot after) {
+  steps.push_back(std::move(step));
+  trees.push_back(std::move(after));
+}
+
+bool CrashHistory::add_requests(std::vector<QueuedRequest> requests, uint64_t begin, uint64_t end, TreeSnapshot after) {
+  const FileContents from = contents_of(trees.back(), requests);
+  const FileContents to = contents_of(after, requests);
+  RequestOutcomes outcomes(std::move(requests), from, to);
+  const bool explained = outcomes.is_explained();
+  add({begin, end, false, std::move(outcomes)}, std::move(after));
+  return explained;
+}
+
+CrashBounds::CrashBounds(const CrashHistory& history, uint64_t at) : tick(at) {
+  for (size_t i = 0; i < history.steps.size(); ++i) {
+    const CrashHistory::Step& step = history.steps[i];
+    begun.push_back(step.requests.begun(tick));
+    kept.push_back(step.requests.kept(tick));
+    if (step.synced && step.end < tick) low = i + 1;
+    if (step.requests.synced(tick)) low = i;
+    if (step.begin < tick) high = i + 1;
   }
-  return "the tree is none that the operations made: " + why;
+}
+
+uint64_t CrashBounds::digest() const {
+  uint64_t value = low * 1'000'003 + high;
+  for (size_t i = 0; i < begun.size(); ++i) {
+    if (begun[i] != 0) value = value * 1'000'003 + begun[i] * 64 + kept[i];
+  }
+  return value;
+}
+
+std::string judge(const CrashHistory& history, const CrashBounds& bounds, const TreeSnapshot& found) {
+  return judge_any(history.trees, history.steps, bounds, found);
+}
+
+std::string judge(std::span<const TreeSnapshot> trees, size_t low, size_t high, const TreeSnapshot& found) {
+  return judge_any(trees, {}, {low, high}, found);
 }
 
 }  // namespace brickfs

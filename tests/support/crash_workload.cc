@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
+#include <utility>
 
 namespace brickfs {
 namespace {
@@ -22,6 +24,8 @@ constexpr Verb kVerbs[] = {
     {"punch", 3},  {"zero", 3},     {"allocate", 3}, {"setxattr", 2}, {"unsetxattr", 1}, {"chmod", 2},
     {"hold", 1},   {"tmpfile", 1},  {"fsync", 1},    {"sync", 0},     {"checkpoint", 0}, {"unmount", 0},
 };
+// Of "submit".
+constexpr Verb kRequests[] = {{"write", 3}, {"append", 2}, {"fsync", 1}};
 
 std::vector<std::string> split(std::string_view text, char at) {
   std::vector<std::string> parts;
@@ -31,6 +35,17 @@ std::vector<std::string> split(std::string_view text, char at) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return parts;
+}
+
+bool is_one_of(std::span<const Verb> verbs, std::span<const std::string> words) {
+  return std::ranges::any_of(verbs, [&](const Verb& known) {
+    return !words.empty() && words[0] == known.name && words.size() == known.arguments + 1;
+  });
+}
+
+bool is_known(std::span<const std::string> words) {
+  if (words[0] == "submit") return is_one_of(kRequests, words.subspan(1));
+  return is_one_of(kVerbs, words) || (words[0] == "wait" && words.size() <= 2);
 }
 
 uint64_t number(std::string_view text) {
@@ -49,6 +64,33 @@ CrashSequence known(std::string_view text) {
   std::string why;
   return parse_sequence(text, &why).value();
 }
+
+CrashSequence single_operations() {
+  return known(
+      "create c; create d/y; mkdir e; mkdir d/z; symlink c; symlink d/y;"
+      "write a 0 4096; write a 100 50; write a 4000 3000; write a 20000 100; write d/x 4096 4096; write g 0 200; write "
+      "c 0 700;"
+      "append a 3000; append b 10; append b 9000; append d/y 4096;"
+      "truncate a 0; truncate a 100; truncate a 9000; truncate d/x 4096; truncate b 50;"
+      "punch a 0 4096; punch d/x 100 9000; zero d/x 4000 200; zero a 0 4096; allocate a 4096 20000; allocate b 0 8192; "
+      "allocate b 0 600000; append b 270000;"
+      "rename a b; rename a c; rename a d/y; rename d e; rename d/x a; rename f d/y; rename b b; exchange a b; "
+      "exchange a d; whiteout a b; whiteout d/x c; whiteout f d/y;"
+      "link a c; link a d/y; link d/x c; unlink a; unlink b; unlink d/x; unlink d/l; unlink d/s; rmdir f; rmdir d; "
+      "mkdir f;"
+      "hold a; hold d/x; tmpfile d; setxattr a 20; setxattr d 3000; unsetxattr a; chmod a 600; chmod d 711;"
+      "fsync a; sync; checkpoint");
+}
+
+// Over old bytes and behind the end, some of it over the same bytes; of one file and of two; with syncs in the midst,
+// one of them while another is under way. Each file is a's, b's, d/x's or g's of crash_base().
+constexpr const char* kQueues[] = {
+    "submit write a 0 4096; submit write a 100 50; submit write a 4000 3000; wait",
+    "submit append a 3000; submit append a 10; submit write d/x 4096 4096; wait",
+    "submit write a 0 4096; wait 1; submit fsync a; submit write a 100 50; wait",
+    "submit fsync b; submit write a 0 200; wait 1; submit fsync a; submit append b 9000; wait",
+    "submit write g 0 200; submit write a 20000 100; submit append a 10; submit fsync d/x; wait",
+};
 
 Status status_of(const Result<Attributes>& made, Filesystem& filesystem) {
   if (!made.ok()) return made.error();
@@ -69,8 +111,7 @@ Result<CrashSequence> parse_sequence(std::string_view text, std::string* why) {
   for (const std::string& part : split(text, ';')) {
     CrashOperation operation{split(part, ' ')};
     if (operation.words.empty()) continue;
-    const auto verb = std::ranges::find_if(kVerbs, [&](const Verb& known) { return operation.words[0] == known.name; });
-    if (verb == std::end(kVerbs) || operation.words.size() != verb->arguments + 1) {
+    if (!is_known(operation.words)) {
       *why = fmt::format("'{}' is not an operation", part);
       return Error(EINVAL, "operation");
     }
@@ -94,22 +135,18 @@ CrashSequence crash_base() {
 
 CrashSequence crash_work() { return known("create new; append new 9000; append d/x 5000; sync"); }
 
-const CrashSequence& crash_alphabet() {
-  static const CrashSequence alphabet = known(
-      "create c; create d/y; mkdir e; mkdir d/z; symlink c; symlink d/y;"
-      "write a 0 4096; write a 100 50; write a 4000 3000; write a 20000 100; write d/x 4096 4096; write g 0 200; write "
-      "c 0 700;"
-      "append a 3000; append b 10; append b 9000; append d/y 4096;"
-      "truncate a 0; truncate a 100; truncate a 9000; truncate d/x 4096; truncate b 50;"
-      "punch a 0 4096; punch d/x 100 9000; zero d/x 4000 200; zero a 0 4096; allocate a 4096 20000; allocate b 0 8192; "
-      "allocate b 0 600000; append b 270000;"
-      "rename a b; rename a c; rename a d/y; rename d e; rename d/x a; rename f d/y; rename b b; exchange a b; "
-      "exchange a d; whiteout a b; whiteout d/x c; whiteout f d/y;"
-      "link a c; link a d/y; link d/x c; unlink a; unlink b; unlink d/x; unlink d/l; unlink d/s; rmdir f; rmdir d; "
-      "mkdir f;"
-      "hold a; hold d/x; tmpfile d; setxattr a 20; setxattr d 3000; unsetxattr a; chmod a 600; chmod d 711;"
-      "fsync a; sync; checkpoint");
+const std::vector<CrashSequence>& crash_alphabet() {
+  static const std::vector<CrashSequence> alphabet = [] {
+    std::vector<CrashSequence> all;
+    for (CrashOperation& operation : single_operations()) all.push_back({std::move(operation)});
+    for (const char* const requests : kQueues) all.push_back(known(requests));
+    return all;
+  }();
   return alphabet;
+}
+
+bool has_queue(const CrashSequence& sequence) {
+  return std::ranges::any_of(sequence, [](const CrashOperation& operation) { return operation.is_queued(); });
 }
 
 Result<CrashWorkload::Place> CrashWorkload::place(std::string_view path) {
@@ -133,6 +170,8 @@ Result<Ino> CrashWorkload::find(std::string_view path) {
 
 Status CrashWorkload::run(const CrashOperation& operation) {
   const std::string& verb = operation.words[0];
+  if (operation.is_queued()) return run_queued(operation);
+  static_cast<void>(end_queue());
   if (verb == "checkpoint") {
     finish_checkpoint();
     checkpoint_ = Thread([this] { static_cast<void>(filesystem_.checkpoint()); });
@@ -149,6 +188,45 @@ Status CrashWorkload::run(const CrashOperation& operation) {
     if (verb == on_names) return run_name(operation);
   }
   return run_file(operation, TRY(find(operation.words[1])));
+}
+
+void CrashWorkload::finish() {
+  static_cast<void>(end_queue());
+  finish_checkpoint();
+}
+
+void CrashWorkload::begin_queue(bool background, CrashQueue::Tick tick) {
+  queue_ = std::make_unique<CrashQueue>(filesystem_, background, std::move(tick));
+}
+
+std::vector<QueuedRequest> CrashWorkload::end_queue() {
+  if (queue_ == nullptr) return {};
+  queue_->wait_for_all();
+  std::vector<QueuedRequest> requests(queue_->requests().begin(), queue_->requests().end());
+  queue_.reset();
+  return requests;
+}
+
+// What was submitted answers later. A full queue ends first.
+Status CrashWorkload::run_queued(const CrashOperation& operation) {
+  const std::vector<std::string>& words = operation.words;
+  if (words[0] == "wait") {
+    if (queue_ != nullptr) queue_->wait(words.size() > 1 ? number(words[1]) : CrashQueue::kMost);
+    return {};
+  }
+  if (is_queue_full()) static_cast<void>(end_queue());
+  if (queue_ == nullptr) begin_queue(false, [] { return uint64_t{0}; });
+  QueuedRequest request;
+  if (words[1] == "fsync") {
+    request.kind = QueuedRequest::Kind::kSync;
+  } else if (words[1] == "append") {
+    request.kind = QueuedRequest::Kind::kAppend;
+    request.bytes = next_bytes(0, 0, number(words[3]));
+  } else {
+    request.offset = number(words[3]);
+    request.bytes = next_bytes(0, request.offset, number(words[4]));
+  }
+  return queue_->submit(words[2], std::move(request));
 }
 
 void CrashWorkload::finish_checkpoint() {
@@ -209,13 +287,18 @@ Status CrashWorkload::run_file(const CrashOperation& operation, Ino ino) {
 }
 
 // Other bytes with each write, and at each place: what stands where it should not is seen.
-Status CrashWorkload::write(Ino ino, uint64_t offset, uint64_t length, bool append) {
+std::vector<std::byte> CrashWorkload::next_bytes(uint64_t seed, uint64_t offset, uint64_t length) {
   ++writes_;
   std::vector<std::byte> bytes(length);
   for (uint64_t i = 0; i < length; ++i) {
-    bytes[i] = static_cast<std::byte>(1 + (raw(ino) * 41 + writes_ * 67 + (offset + i) / 8 * 13 + i % 8) % 255);
+    bytes[i] = static_cast<std::byte>(1 + (seed * 41 + writes_ * 67 + (offset + i) / 8 * 13 + i % 8) % 255);
   }
-  const LocalSlice from{bytes.data(), static_cast<uint32_t>(bytes.size()), 0};
+  return bytes;
+}
+
+Status CrashWorkload::write(Ino ino, uint64_t offset, uint64_t length, bool append) {
+  const std::vector<std::byte> bytes = next_bytes(raw(ino), offset, length);
+  const LocalSlice from{const_cast<std::byte*>(bytes.data()), static_cast<uint32_t>(bytes.size()), 0};
   if (!append && writes_ % 2 == 1) {
     const auto jointly = write_jointly(ino, offset, from);
     if (jointly) return *jointly;

@@ -99,6 +99,17 @@ void between_operations(uint64_t seed) {
   }
 }
 
+// What sequences are made of. With faults one operation is done after the other: each has an answer of its own.
+std::vector<CrashSequence> steps_of(const ExploreArguments& arguments) {
+  std::vector<CrashSequence> steps = crash_alphabet();
+  if (arguments.faults) std::erase_if(steps, has_queue);
+  return steps;
+}
+
+void append(CrashSequence& sequence, const CrashSequence& step) {
+  sequence.insert(sequence.end(), step.begin(), step.end());
+}
+
 // One of the processes: every so manieth sequence.
 class Worker {
  public:
@@ -124,6 +135,7 @@ class Worker {
   const ExploreArguments& arguments_;
   const uint64_t number_;
   Totals& totals_;
+  const std::vector<CrashSequence> steps_ = steps_of(arguments_);
   CrashExplorer explorer_;
   std::optional<FaultExplorer> faults_;
   uint64_t states_ = 0;
@@ -230,9 +242,8 @@ void Worker::making_and_mounting() {
 
 // Every sequence of `length` operations once, in an order that the seed decides.
 bool Worker::all_of(size_t length) {
-  const CrashSequence& alphabet = crash_alphabet();
   uint64_t count = 1;
-  for (size_t i = 0; i < length; ++i) count *= alphabet.size();
+  for (size_t i = 0; i < length; ++i) count *= steps_.size();
   // A full period of a linear congruence modulo a power of two, without those beyond the end.
   uint64_t period = 4;
   while (period < count) period *= 2;
@@ -242,8 +253,8 @@ bool Worker::all_of(size_t length) {
     at = (at * 5 + 2 * arguments_.seed + 1) % period;
     if (at >= count || turn++ % arguments_.jobs != number_) continue;
     CrashSequence sequence;
-    for (uint64_t rest = at, i = 0; i < length; ++i, rest /= alphabet.size())
-      sequence.push_back(alphabet[rest % alphabet.size()]);
+    for (uint64_t rest = at, i = 0; i < length; ++i, rest /= steps_.size())
+      append(sequence, steps_[rest % steps_.size()]);
     if (!run(sequence, length == 1, length)) return false;
   }
   return true;
@@ -253,7 +264,7 @@ bool Worker::some_of(size_t length) {
   std::mt19937_64 random(arguments_.seed);
   for (uint64_t i = 0; i < arguments_.samples; ++i) {
     CrashSequence sequence;
-    for (size_t j = 0; j < length; ++j) sequence.push_back(crash_alphabet()[random() % crash_alphabet().size()]);
+    for (size_t j = 0; j < length; ++j) append(sequence, steps_[random() % steps_.size()]);
     if (i % arguments_.jobs == number_ && !run(sequence, false, length)) return false;
   }
   return true;
@@ -284,7 +295,7 @@ void print_phase(const char* what, const Phase& phase, uint64_t of) {
 int print_totals(const ExploreArguments& arguments, const Totals& totals, double seconds) {
   uint64_t states = 0;
   uint64_t of = 1;
-  for (size_t i = 0; i < kPhases; ++i, of *= crash_alphabet().size()) {
+  for (size_t i = 0; i < kPhases; ++i, of *= steps_of(arguments).size()) {
     states += totals.phases[i].states;
     const std::string what = i == 0 && arguments.sequence.empty() ? "making, mounting, unmounting"
                              : i == 0                             ? "given"
@@ -308,7 +319,9 @@ int print_totals(const ExploreArguments& arguments, const Totals& totals, double
 int explore(const ExploreArguments& given) {
   ExploreArguments arguments = given;
   std::string why;
-  if (!parse_sequence(arguments.sequence, &why).ok()) {
+  const auto sequence = parse_sequence(arguments.sequence, &why);
+  if (sequence.ok() && arguments.faults && has_queue(*sequence)) why = "no requests of a queue with faults";
+  if (!why.empty()) {
     std::fprintf(stderr, "brickfs-crash: %s\n", why.c_str());
     return 2;
   }
