@@ -115,7 +115,7 @@ TEST(CrashStates, ACommitCutShortKeepsItsBarrier) {
 
 TreeSnapshot tree(const std::string& contents) {
   TreeSnapshot snapshot;
-  snapshot.files["/a"] = {Ino{2}, "", contents};
+  snapshot.files["/a"] = {Ino{2}, {}, "", contents};
   return snapshot;
 }
 
@@ -170,8 +170,8 @@ TEST(CrashOracle, OfRequestsUnderWayAnyMayBeThere) {
   EXPECT_EQ(judge(history, bounds, sized_tree("ab", 0)), "");
   EXPECT_EQ(judge(history, bounds, sized_tree("ab1", 5)), "");
   EXPECT_EQ(judge(history, bounds, sized_tree("ab12", 9)), "");
-  EXPECT_NE(judge(history, bounds, sized_tree("ab2", 5)), "");  // the first one came first
-  EXPECT_NE(judge(history, bounds, sized_tree("ab1", 0)), "");  // without its time
+  EXPECT_NE(judge(history, bounds, sized_tree("ab2", 5)), "");   // the first one came first
+  EXPECT_NE(judge(history, bounds, sized_tree("ab1", 10)), "");  // a time that is yet to come
 }
 
 TEST(CrashOracle, WhatHadEndedWhenASyncBeganIsThere) {

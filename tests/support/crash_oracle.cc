@@ -123,6 +123,7 @@ class Candidate {
   bool is_written(const std::string& path, const TreeSnapshot::File& expected,
                   const TreeSnapshot::Written& found) const;
   const std::string& contents_of(const TreeSnapshot::File& file) const;
+  bool may_be_written(size_t j, Ino ino, size_t at, char byte, char there) const;
   bool contents_fit(const std::string& expected, Ino ino, const std::string& found) const;
 
   const std::span<const TreeSnapshot> trees_;
@@ -153,6 +154,13 @@ bool Candidate::is_written(const std::string& path, const TreeSnapshot::File& ex
          found.blocks_512 <= behind.blocks_512 && found.mtime == found.ctime && found.mtime <= behind.mtime;
 }
 
+// Whether what led to the j-th tree, where that byte is `there`, may have written this one. Of requests those that had
+// begun may have, whatever was done later.
+bool Candidate::may_be_written(size_t j, Ino ino, size_t at, char byte, char there) const {
+  if (steps_.empty() || steps_[j - 1].requests.requests().empty()) return byte == there;
+  return steps_[j - 1].requests.may_write(ino, at, std::byte(byte), tick_);
+}
+
 // True if each byte is the one expected, or one that a later write put over it in place: the file never ended before it
 // in between.
 bool Candidate::contents_fit(const std::string& expected, Ino ino, const std::string& found) const {
@@ -163,14 +171,10 @@ bool Candidate::contents_fit(const std::string& expected, Ino ino, const std::st
     if (found[i] != expected[i]) wrong.push_back(i);
   }
   for (size_t j = after_ + 1; j <= high_ && !wrong.empty(); ++j) {
-    if (!steps_.empty()) {
-      const RequestOutcomes& requests = steps_[j - 1].requests;
-      std::erase_if(wrong, [&](size_t i) { return requests.may_write(ino, i, std::byte(found[i]), tick_); });
-    }
     const TreeSnapshot::File* later = file_of(trees_[j], ino);
     if (later == nullptr) break;
     if (std::ranges::any_of(wrong, [&](size_t i) { return i >= later->contents.size(); })) return false;
-    std::erase_if(wrong, [&](size_t i) { return found[i] == later->contents[i]; });
+    std::erase_if(wrong, [&](size_t i) { return may_be_written(j, ino, i, found[i], later->contents[i]); });
   }
   return wrong.empty();
 }

@@ -88,7 +88,7 @@ constexpr const char* kQueues[] = {
     "submit write a 0 4096; submit write a 100 50; submit write a 4000 3000; wait",
     "submit append a 3000; submit append a 10; submit write d/x 4096 4096; wait",
     "submit write a 0 4096; wait 1; submit fsync a; submit write a 100 50; wait",
-    "submit fsync b; submit write a 0 200; wait 1; submit fsync a; submit append b 9000; wait",
+    "submit append b 9000; submit fsync b; submit write a 0 200; wait 2; submit fsync a; wait",
     "submit write g 0 200; submit write a 20000 100; submit append a 10; submit fsync d/x; wait",
 };
 
