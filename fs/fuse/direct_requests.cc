@@ -174,8 +174,9 @@ std::optional<Verdict> DirectRequests::refer(const Task& task) const {
   if (entry.length > limits::kFileBytes - entry.offset) return Verdict::kByKernel;
   if (task.writes() && (task.file.appends || writes_by_kernel_ || !is_within_limit(entry.offset + entry.length)))
     return Verdict::kByKernel;
-  if ((entry.flags & direct::kWrittenBack) == 0 && may_have_pages(task)) return Verdict::kWriteBack;
-  return std::nullopt;
+  if (!may_have_pages(task)) return std::nullopt;
+  if (!session_.negotiation().waits_for_pages()) return Verdict::kByKernel;
+  return (entry.flags & direct::kWrittenBack) == 0 ? std::optional(Verdict::kWriteBack) : std::nullopt;
 }
 
 // RLIMIT_FSIZE, as it is now.

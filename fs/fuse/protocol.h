@@ -12,6 +12,7 @@ namespace brickfs {
 
 // The kernel's side has to be so new: FUSE_INIT as it is here, FUSE_MAX_PAGES.
 constexpr uint32_t kOldestMinor = 28;
+constexpr uint32_t kMinorOfWaitForPages = 44;  // Linux 6.16 writes pages back themselves, and no copies
 // Names and attributes stay valid until the kernel changes them itself: the lease keeps everybody else away.
 constexpr uint64_t kForeverSeconds = 1'000'000'000;
 
