@@ -19,7 +19,7 @@ mkdir -m 777 "$MNT/contract"
 timeout $((seconds * 10 + 240)) "$programs/ring_contract" "$MNT/contract" "$seconds" off || die "not as through the kernel"
 
 say "killed while they write"
-dd if=/dev/zero of="$MNT/file" bs=1M count=16 status=none
+dd if=/dev/zero of="$MNT/file" bs=1M count=16 oflag=direct status=none  # the kernel has no pages of it
 "$programs/ring_load" work "$MNT/file" 0 0.5 || die "a program that writes through a ring"
 sleep 1
 before=$(regions)
@@ -33,6 +33,7 @@ for round in 1 2 3 4 5; do
   BACKGROUND_PIDS+=("${victims[@]}")
   within 30 has_more_regions "$before" || die "round $round: a ring's buffer is not registered"
   sleep 0.$((RANDOM % 10))
+  for victim in "${victims[@]}"; do [ "$(awk '/^wchar/ { print $2 }' "/proc/$victim/io")" -lt 65536 ] || die "round $round: the kernel writes"; done
   kill -9 "${victims[@]}"
   wait "${victims[@]}" 2>/dev/null || true
   within 30 regions_are "$before" || die "round $round: memory stays registered: $(regions) regions, before $before"
