@@ -59,7 +59,7 @@ void look_for_exhaustion(const Superblock& superblock, RecoveredVolume& out) {
 }
 
 Status commit_suspects(VolumeSet& volume, const RecoveredVolume& recovered) {
-  const uint64_t suspects = volume.session().suspect_blocks;
+  const uint64_t suspects = volume.suspect_blocks();
   if (suspects == 0 && volume.is_settled()) return {};
   const std::vector<BlockRange> metadata = recovered.journal_and_checkpoint();
   std::vector<BlockRange> not_data = metadata;

@@ -26,6 +26,8 @@ static_assert(kConfirmedFor + limits::kKeepAlive + milliseconds(1'500) < kKnownF
 Mirror::Mirror(std::unique_ptr<VolumeClient> only)
     : only_(only.get()), active_([](std::span<const ActiveBlocks::Row>, const Interruption*) { return Status(); }) {
   replicas_.push_back(std::make_unique<Replica>());
+  replicas_[0]->entry.boot = only->session().boot;
+  suspect_blocks_ = only->session().suspect_blocks;
   replicas_[0]->client = std::move(only);
   replicas_[0]->state = ReplicaState::kInSync;
 }

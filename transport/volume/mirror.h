@@ -65,9 +65,12 @@ class Mirror final {
   // the first one is waited for, and stays.
   Status begin(const SetId& set, bool unclean);
   bool is_settled() const { return settled_.load(); }
+  // Blocks that the last client has written and perhaps not committed, as they were when this was opened: a brick that
+  // restarts meanwhile has none any more, and has lost them.
+  uint64_t suspect_blocks() const { return only_ != nullptr ? suspect_blocks_ : session().suspect_blocks; }
   // Makes durable what the last client has written and perhaps not committed, whole blocks, stage after stage; replicas
   // become equal to the first one, stage after stage, too. So a crash on the way leaves each of them such as a crash
-  // under that client could have left it. EIO: the brick of the first one has restarted
+  // under that client could have left it. EIO: the brick of the first one, or of the only one, has restarted
   // since it was opened, and so lost what had been read of it.
   Status settle(std::span<const BlockRange> data, std::span<const BlockRange> journal,
                 std::span<const BlockRange> superblock);
@@ -205,7 +208,7 @@ class Mirror final {
   Status settle_replica(VolumeClient& source, const Replica& replica, const Stages& stages);
   Status make_equal(const Stages& stages);
   Status settle_others(const Replica& source, const Stages& stages);
-  bool has_restarted(const Replica& replica) const;
+  Status expect_boot(const Replica& replica) const;
   Status clear_rows();
   Status mark(VolumeClient& client, const MapReplica& entry);
   Result<std::optional<ReplicaMark>> own_mark(VolumeClient& client, const MapReplica& entry,
@@ -237,6 +240,7 @@ class Mirror final {
   const bool writable_ = true;
   bool partial_ = false;  // some replica in sync was not there from the beginning
   SetId set_{};
+  uint64_t suspect_blocks_ = 0;  // of the only one; fixed
   std::atomic<bool> settled_{true};
   BlockSet touched_;  // until it is: where replicas may differ
 

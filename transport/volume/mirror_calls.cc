@@ -313,7 +313,10 @@ uint64_t Mirror::uncommitted_bytes() const {
 
 Status Mirror::settle(std::span<const BlockRange> data, std::span<const BlockRange> journal,
                       std::span<const BlockRange> superblock) {
-  if (only_ != nullptr) return only_->commit_blocks(data, journal, superblock);
+  if (only_ != nullptr) {
+    TRY(only_->commit_blocks(data, journal, superblock));
+    return expect_boot(*replicas_[0]);
+  }
   const Gate::Pass pass(gate_);
   if (!settled_.load()) return make_equal({BlockSet(data), BlockSet(journal), BlockSet(superblock)});
   return on_all(

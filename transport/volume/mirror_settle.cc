@@ -30,7 +30,7 @@ Status Mirror::make_equal(const Stages& stages) {
   Replica& source = *first_in_sync(false);
   // Also where no block is suspect: what was allocated there may not be durable, and journals of others refer to it.
   TRY(source.client->commit_blocks(stages[0].ranges(), stages[1].ranges(), stages[2].ranges()));
-  if (has_restarted(source)) return Error(EIO, "a brick has restarted while it was read: mount again");
+  TRY(expect_boot(source));
   TRY(settle_others(source, stages));
   TRY(clear_rows());
   touched_.clear();
@@ -38,9 +38,12 @@ Status Mirror::make_equal(const Stages& stages) {
   return {};
 }
 
-// It lacks what the last client had not committed.
-bool Mirror::has_restarted(const Replica& replica) const {
-  return !settled_.load() && replica.client->session().boot != replica.entry.boot;
+// Else it lacks what the last client had not committed, and what was read of that holds no more.
+Status Mirror::expect_boot(const Replica& replica) const {
+  const bool matters = only_ != nullptr || !settled_.load();
+  return !matters || replica.client->session().boot == replica.entry.boot
+             ? Status()
+             : Error(EIO, "a brick has restarted while it was read: mount again");
 }
 
 // One that goes away is left out, as ever, and brought back as a whole. So is one whose brick restarts.
@@ -48,7 +51,7 @@ Status Mirror::settle_others(const Replica& source, const Stages& stages) {
   for (Replica* replica : written()) {
     if (replica == &source) continue;
     const Status status = settle_replica(*source.client, *replica, stages);
-    if (status.ok() && has_restarted(*replica)) {
+    if (status.ok() && !expect_boot(*replica).ok()) {
       take_out(*replica);
       if (is_written(*replica)) return Error(EIO, "a brick has restarted and cannot be left out: mount again");
     }

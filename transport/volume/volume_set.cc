@@ -307,6 +307,12 @@ bool VolumeSet::is_settled() const {
   return std::ranges::all_of(members_, [](const auto& member) { return member->is_settled(); });
 }
 
+uint64_t VolumeSet::suspect_blocks() const {
+  uint64_t blocks = 0;
+  for (const auto& member : members_) blocks += member->suspect_blocks();
+  return blocks;
+}
+
 Status VolumeSet::settle(std::span<const BlockRange> data, std::span<const BlockRange> journal,
                          std::span<const BlockRange> superblock) {
   // Also where no block is suspect: what was allocated there may not be durable, and the journal refers to it.

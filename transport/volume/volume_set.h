@@ -108,8 +108,11 @@ class VolumeSet final {
   uint64_t uncommitted_bytes() const;
   // Of a replicated set whose last client may have crashed: until settle() nothing may be changed (Mirror::begin()).
   bool is_settled() const;
+  // What the last client has written and perhaps not committed, of all places (Mirror::suspect_blocks()).
+  uint64_t suspect_blocks() const;
   // Makes durable what the last client has written and perhaps not committed, whole blocks, stage after stage; copies
-  // become equal with it (Mirror::settle()).
+  // become equal with it (Mirror::settle()). EIO: a brick has restarted since it was opened, and lost of that what was
+  // read.
   Status settle(std::span<const BlockRange> data, std::span<const BlockRange> journal,
                 std::span<const BlockRange> superblock);
 
