@@ -137,6 +137,33 @@ TEST_F(Replicas, ADurableBrickThatRestartsStaysInSync) {
   EXPECT_EQ(on_brick('b', raw(kData.start), 4096), filled(4096, 4));
 }
 
+// One copy is lost while the other is away: as long as that may come back nothing fails.
+TEST_F(Replicas, OneThatIsLostIsLeftOutWhenTheOtherIsBack) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  store_->set_away(true);
+  go_away('b');
+  brick('a').restart();
+  std::atomic<bool> done{false};
+  std::thread writer([&] {
+    EXPECT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
+    done = true;
+  });
+  std::thread reader([&] { EXPECT_TRUE(read(*set, raw(kData.start), 4096).ok()); });
+  std::this_thread::sleep_for(milliseconds(1'500));
+  EXPECT_FALSE(done);
+  come_back('b');
+  std::this_thread::sleep_for(milliseconds(500));
+  store_->set_away(false);
+  writer.join();
+  reader.join();
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 2));
+  EXPECT_TRUE(is_in_state(0, ReplicaState::kInSync));
+}
+
 TEST_F(Replicas, WithoutTheMapAHealthyVolumeGoesOnAndNobodyIsLeftOut) {
   start(2, 2, 0);
   auto set = open();

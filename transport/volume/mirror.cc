@@ -86,12 +86,13 @@ Mirror::Replica* Mirror::to_read() const {
   return connected != nullptr ? connected : first_in_sync(false);
 }
 
-bool Mirror::may_leave(const Replica& replica) const {
+bool Mirror::has_another(const Replica& replica, bool is_there) const {
   if (replica.state.load() == ReplicaState::kSyncing) return true;
   if (!settled_.load() && &replica == first_in_sync(false)) return false;
   return std::ranges::any_of(replicas_, [&](const auto& other) {
-    return other.get() != &replica && other->state.load() == ReplicaState::kInSync && !other->wanted_out.load() &&
-           !other->client->is_away() && other->client->final_error().ok();
+    if (other.get() == &replica || other->state.load() != ReplicaState::kInSync) return false;
+    if (!other->client->final_error().ok()) return false;
+    return !is_there || (!other->wanted_out.load() && !other->client->is_away());
   });
 }
 

@@ -178,7 +178,8 @@ class Mirror final {
   Status on_all(const Targets& targets, Call&& call, const Interruption* by);
   Status judge(const Targets& targets, std::vector<Status>& statuses, const Interruption* by);
   Status await_out(Replica& replica, const Status& status, const Interruption* by);
-  bool may_leave(const Replica& replica) const;
+  // In sync, as far as is known, so that this one can be left out: now, if it `is_there`, else when it is back.
+  bool has_another(const Replica& replica, bool is_there) const;
   Status write_claimed(const Targets& targets, std::span<const Piece> pieces, Stage stage, const Interruption* by);
   Status write_rows(std::span<const ActiveBlocks::Row> rows, const Interruption* by);
   Status failure() const;

@@ -39,7 +39,7 @@ Status Mirror::await_out(Replica& replica, const Status& status, const Interrupt
   while (is_written(replica)) {
     TRY(failed_);
     TRY(Interruption::check(by));
-    if (closing_.load() || !may_leave(replica)) {
+    if (closing_.load() || !has_another(replica, false)) {
       replica.suspect = false;
       replica.failing = false;
       return status;

@@ -90,7 +90,7 @@ void Mirror::keep_map() {
     bool leaves = false;
     {
       const SharedLock roster(roster_mutex_);
-      leaves = replica->wanted_out.load() && may_leave(*replica);
+      leaves = replica->wanted_out.load() && has_another(*replica, true);
     }
     if (leaves) take_out(*replica);
   }
