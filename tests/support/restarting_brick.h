@@ -44,6 +44,12 @@ class RestartingBrick {
   void restart() {
     faults_->lose([this] { replace_store(config_.store_path); });
   }
+  // The same at the nth call from now (1: the next), which is not carried out. While there is no client.
+  void restart_at(uint64_t nth) {
+    faults_->plan(
+        {{faults_->calls() + nth - 1, PlannedFault::Kind::kRestarted}}, [this] { replace_store(config_.store_path); },
+        nullptr, nullptr);
+  }
   void restart_without_volumes() {
     config_.volumes.clear();
     restart();

@@ -2,6 +2,7 @@
 // What the next client finds after the last one: which replicas are believed, and how they become equal.
 #include "tests/support/replica_bed.h"
 #include "transport/volume/mirror.h"
+#include "transport/volume/set_membership.h"
 
 namespace brickfs {
 namespace {
@@ -16,6 +17,21 @@ class NextClient : public testing::ReplicaBed {
     ASSERT_TRUE(set->alloc(kData).ok());
     ASSERT_TRUE(set->commit().ok());
     ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 7)).ok());
+  }
+  // The same; b was left out before, and a has notes of what it misses, which a mount reads behind all else.
+  void write_and_crash_with_notes() {
+    constexpr uint64_t kNotes = 77;
+    map_ = std::make_shared<MemoryMap>();
+    bricks_.clear();
+    ASSERT_NO_FATAL_FAILURE(write_and_crash());
+    SetMap map = map_->get()->map;
+    set_state(map.places[0].replicas[1], ReplicaState::kStale, ++map.generation);
+    map.places[0].replicas[1].missed = kNotes;
+    map_->restore(map);
+    brick('b').faults().refuse(true);
+    const StoredNotesHeader header = encode_notes_header(map.set, 0, kNotes);
+    const auto bytes = std::as_bytes(std::span(&header, 1));
+    write_past_holder(*brick('a').make_brick(), kNotesOffset, {bytes.begin(), bytes.end()});
   }
 };
 
@@ -139,6 +155,39 @@ TEST_F(NextClient, ABrickThatRestartsWhileItIsReadIsNotBelieved) {
   ASSERT_NE(set, nullptr);
   EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 7));
   EXPECT_TRUE(is_in_state(0, ReplicaState::kInSync));
+}
+
+// At whatever call: what was not committed is there, or the map says that it is not.
+TEST_F(NextClient, ABrickThatRestartsWhileItIsOpenedIsNotBelieved) {
+  size_t given_up = 0;
+  uint64_t nth = 1;
+  for (bool restarted = true; restarted; ++nth) {
+    SCOPED_TRACE("call " + std::to_string(nth));
+    ASSERT_NO_FATAL_FAILURE(write_and_crash_with_notes());
+    const uint64_t before = brick('a').faults().calls();
+    brick('a').restart_at(nth);
+    {
+      const auto opened = try_open(8);
+      ASSERT_TRUE(opened.ok()) << refusal_.why;
+      const Status settled = settle(**opened);
+      restarted = brick('a').faults().calls() - before >= nth;
+      given_up += settled.code() == EIO ? 1 : 0;
+      if (settled.ok() && !map_->get()->map.tail_lost) {
+        EXPECT_EQ(*read(**opened, raw(kData.start), 4096), filled(4096, 7));
+      }
+      if (!restarted) {
+        EXPECT_NE(entry(1).missed, 0u);  // the notes were found
+      }
+    }
+    if (!restarted) break;
+    const auto set = open(9);
+    ASSERT_NE(set, nullptr);
+    if (!map_->get()->map.tail_lost) {
+      EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 7));
+    }
+  }
+  EXPECT_GT(nth, 10u);
+  EXPECT_GT(given_up, 1u);
 }
 
 // It lacks what was not committed, also where no row says so.

@@ -66,6 +66,7 @@ class VolumeSet::Replicating {
     size_t place = 0;
     MapReplica entry;
     std::unique_ptr<VolumeClient> client;
+    BootId boot{};  // in which it is believed
     bool left_out = false;
     bool lost = false;     // all that it had
     std::string why;       // it is
@@ -319,6 +320,7 @@ Status VolumeSet::Replicating::choose_at(size_t place) {
   std::vector<Candidate*> restarted;
   for (Candidate* candidate : there) {
     const Session session = candidate->client->session();
+    candidate->boot = session.boot;
     if (session.durability != durability) {
       return refuse(
           fmt::format("{} and {} are of different durability", there.front()->entry.source, candidate->entry.source),
@@ -364,7 +366,8 @@ Status VolumeSet::Replicating::claim() {
   std::vector<std::string> names;
   bool waits = map_.lease_wait;  // whoever was to wait has died
   const Status claimed = set_.keeper_->claim(holder, [&](SetMap& map) {
-    // The boots become the present ones here: whoever comes after a crash of this client would not know it from them.
+    // The boots become those that are believed: whoever comes after a crash of this client would not know it from them.
+    // A brick that has restarted since is not what was believed (Mirror::settle()).
     map.tail_lost = lost_tail_;
     for (Candidate& candidate : candidates_) {
       for (MapReplica& entry : map.places[candidate.place].replicas) {
@@ -376,7 +379,7 @@ Status VolumeSet::Replicating::claim() {
         }
         if (!candidate.noted) entry.missed = 0;
         if (candidate.left_out) set_state(entry, ReplicaState::kStale, entry.since);
-        if (candidate.client != nullptr) entry.boot = candidate.client->session().boot;
+        if (candidate.client != nullptr) entry.boot = candidate.boot;
         candidate.entry = entry;
       }
     }
