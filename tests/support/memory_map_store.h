@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,6 +50,11 @@ class MemoryMapStore final : public MapStore {
 
   // For this client nobody answers: EHOSTUNREACH.
   void set_away(bool away) { away_ = away; }
+  // The first replace() with such a map is done and reports ETIMEDOUT, and from then on it is away.
+  void set_away_after(std::function<bool(const SetMap&)> last) {
+    MutexLock lock(mutex_);
+    last_ = std::move(last);
+  }
   // So many of the next replace() are done, as far as the version allows it, and report ETIMEDOUT.
   void lose_answers(int count) { answers_to_lose_ = count; }
 
@@ -63,15 +69,26 @@ class MemoryMapStore final : public MapStore {
     std::string why;
     TRY(check_map(map, &why));
     auto replaced = map_->replace(map, version);
+    if (is_last(map)) away_ = true;
+    if (away_) return Error(ETIMEDOUT, "map of a set");
     if (answers_to_lose_.load() > 0 && answers_to_lose_.fetch_sub(1) > 0) return Error(ETIMEDOUT, "map of a set");
     return replaced;
   }
   std::string trouble() const override { return away_ ? "the map cannot be reached" : "the map is not as expected"; }
 
  private:
+  bool is_last(const SetMap& map) {
+    MutexLock lock(mutex_);
+    if (!last_ || !last_(map)) return false;
+    last_ = nullptr;
+    return true;
+  }
+
   const std::shared_ptr<MemoryMap> map_;
   std::atomic<bool> away_{false};
   std::atomic<int> answers_to_lose_{0};
+  Mutex mutex_;
+  std::function<bool(const SetMap&)> last_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace brickfs

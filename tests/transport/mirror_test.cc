@@ -7,7 +7,17 @@
 namespace brickfs {
 namespace {
 
-using Replicas = testing::ReplicaBed;
+class Replicas : public testing::ReplicaBed {
+ protected:
+  // b was left out and comes back; the change of the map that makes it in sync is the last one that this client gets
+  // through, and it does not hear that it did.
+  void bring_back_without_an_answer() {
+    ASSERT_TRUE(is_in_state(1, ReplicaState::kStale));
+    store_->set_away_after([](const SetMap& map) { return map.places[0].replicas[1].state == ReplicaState::kInSync; });
+    come_back('b');
+    ASSERT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  }
+};
 
 TEST_F(Replicas, EachHasWhatIsWritten) {
   start(2, 2, 0);
@@ -194,6 +204,58 @@ TEST_F(Replicas, AnAnswerOfTheMapIsLost) {
   go_away('b');
   ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
   EXPECT_EQ(entry(1).state, ReplicaState::kStale);
+}
+
+// It is left out, and brought back once more.
+TEST_F(Replicas, TheAnswerIsLostThatOneIsInSync) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  go_away('b');
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
+  ASSERT_NO_FATAL_FAILURE(bring_back_without_an_answer());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
+  EXPECT_EQ(set->member(0).copies().size(), 1u);
+  store_->set_away(false);
+  EXPECT_TRUE(comes_true([&] { return set->member(0).copies().size() == 2; }));
+  EXPECT_EQ(entry(1).state, ReplicaState::kInSync);
+  ASSERT_TRUE(set->close().ok());
+  EXPECT_EQ(on_brick('b', raw(kData.start), 4096), filled(4096, 3));
+}
+
+// The client that brought it back reaches the other one alone; another takes the volume over by the one that is in sync
+// in the map.
+TEST_F(Replicas, OneThatIsPerhapsInSyncIsHeardOfBeforeAReadCounts) {
+  start(2, 2, 0);
+  soft_ = milliseconds(3'000);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  go_away('b');
+  ASSERT_NO_FATAL_FAILURE(bring_back_without_an_answer());
+  ASSERT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1));
+  go_away('b');
+  EXPECT_TRUE(comes_true([&] { return set->member(0).is_away(); }));
+  EXPECT_FALSE(set->member(0).can_let_go());
+
+  const auto make = [this](const std::string& source, std::string*) -> Result<std::unique_ptr<Brick>> {
+    if (source.find("//a") != std::string::npos) return Error(EHOSTUNREACH, "cut off");
+    return make_embedded_brick(bricks_.at(source)->service());
+  };
+  VolumeOptions options;
+  options.open.client = ClientId{8};
+  options.open.client_name = "next";
+  options.open.steal = true;
+  auto next = VolumeSet::open(std::make_unique<MemoryMapStore>(map_), make, options, &refusal_);
+  ASSERT_TRUE(next.ok()) << refusal_.why;
+  ASSERT_TRUE(settle(**next).ok());
+  ASSERT_TRUE(write(**next, raw(kData.start), filled(4096, 2)).ok());
+  EXPECT_EQ(*read(**next, raw(kData.start), 4096), filled(4096, 2));
+  EXPECT_EQ(read(*set, raw(kData.start), 4096).code(), EIO);
+  store_->set_away(false);
+  EXPECT_TRUE(comes_true([&] { return read(*set, raw(kData.start), 4096).code() == ESTALE; }));
 }
 
 TEST_F(Replicas, AnotherHolderEndsEverything) {

@@ -170,9 +170,8 @@ LinkState Mirror::link_state() const {
 bool Mirror::is_away() const {
   if (only_ != nullptr) return only_->is_away();
   const SharedLock roster(roster_mutex_);
-  return std::ranges::any_of(written(), [](const Replica* replica) {
-    return replica->state.load() == ReplicaState::kInSync && replica->client->is_away();
-  });
+  return std::ranges::any_of(
+      written(), [this](const Replica* replica) { return may_be_in_sync(*replica) && replica->client->is_away(); });
 }
 
 Status Mirror::final_error() const {
@@ -262,7 +261,7 @@ bool Mirror::can_let_go() const {
   if (!settled_.load()) return false;
   const SharedLock roster(roster_mutex_);
   for (const Replica* replica : written()) {
-    if (replica->state.load() != ReplicaState::kInSync) continue;
+    if (!may_be_in_sync(*replica)) continue;
     if (!replica->client->final_error().ok() || replica->client->is_away() || replica->suspect.load()) return false;
     if (replica->client->session().durability == Durability::kDurable && !replica->client->is_clean()) return false;
   }
@@ -298,9 +297,9 @@ void Mirror::watch() {
       const LinkState::Kind link = replica->client->link_state(asking).kind;
       if (link == LinkState::Kind::kConnected) {
         replica->away_since.reset();
-        if (replica->state.load() == ReplicaState::kInSync) known_at = std::min(known_at, replica->client->known_at());
+        if (may_be_in_sync(*replica)) known_at = std::min(known_at, replica->client->known_at());
       } else {
-        if (replica->state.load() == ReplicaState::kInSync) all_heard = false;
+        if (may_be_in_sync(*replica)) all_heard = false;
         if (!replica->away_since) replica->away_since = now;
       }
       const bool lost = link == LinkState::Kind::kFailed || replica->suspect.load();

@@ -5,7 +5,8 @@
 // * A write goes to all replicas that are in sync or syncing, in one posting, and is done when it is done on all.
 //   Overlapping writes go one after the other (transport/volume/active_blocks.h).
 // * A read goes to the first replica in sync that is there. What it brought counts only if no other client can have
-//   taken the volume over meanwhile: every replica in sync has been heard of (is_confirmed()).
+//   taken the volume over meanwhile: every replica that is in sync, or is so in the map perhaps, has been heard of
+//   (is_confirmed()).
 // * A replica that is away is waited for, a second long; then it is taken out of the map, by a change that only the
 //   holder can make, and the operation is done without it. The last replica in sync is never taken out: it is waited
 //   for (hard), or EIO (soft).
@@ -144,6 +145,8 @@ class Mirror final {
     std::atomic<ReplicaState> state{ReplicaState::kStale};
     // Of one that is not stale; of a stale one what is left of it. Changed with the gate closed.
     std::unique_ptr<VolumeClient> client;
+    // Not in sync here, and in sync in the map, or about to be: whoever has the volume next may believe it.
+    std::atomic<bool> perhaps_in_sync{false};
     std::atomic<bool> suspect{false};  // failed at what another did
     std::atomic<bool> wanted_out{false};
     std::atomic<bool> failing{false};  // its store: what that has is not believed
@@ -163,6 +166,10 @@ class Mirror final {
   using Targets = absl::InlinedVector<Replica*, 4>;
 
   bool is_written(const Replica& replica) const { return replica.state.load() != ReplicaState::kStale; }
+  // In this order: the one ends when the other has begun.
+  bool may_be_in_sync(const Replica& replica) const {
+    return replica.perhaps_in_sync.load() || replica.state.load() == ReplicaState::kInSync;
+  }
   Targets written() const;
   Replica* first_in_sync(bool connected) const;
   Replica* to_read() const;  // the one that a read asks

@@ -57,6 +57,7 @@ void Mirror::take_out(Replica& replica) {
   {
     MutexLock lock(mutex_);
     replica.state = ReplicaState::kStale;
+    replica.perhaps_in_sync = false;
     // Behind that: who saw it in sync has rows by now; what he has done is in a row or not committed.
     replica.missed.insert(active_.active());
     replica.missed.insert(replica.client->uncommitted_blocks());

@@ -181,17 +181,20 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
     status = note([&](SetMap&, MapReplica& entry) {
       set_state(entry, ReplicaState::kInSync, 0);
       entry.boot = joined.session().boot;
+    replica.perhaps_in_sync = true;  // also if no answer comes
     });
   }
   if (!status.ok()) {
     take_out(replica);
     return status;
   }
+    replica.suspect = true;  // so keep_map() takes it out if the map does not answer now
   replica.entry.boot = joined.session().boot;
   replica.state = ReplicaState::kInSync;
   {
     MutexLock lock(mutex_);
     replica.missed_all = false;
+  replica.perhaps_in_sync = false;
     replica.missed.clear();
     replica.noted = 0;
   }
