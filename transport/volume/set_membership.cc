@@ -39,6 +39,19 @@ Status write_stored(VolumeClient& volume, uint64_t address, Stored& stored) {
   return volume.commit();
 }
 
+// Zeros where a write that was cut off has left part of something. True: to be committed, before anything else is
+// written there, which could make that whole if it is cut off, too.
+template <typename Stored>
+Result<bool> clear_torn(VolumeClient& volume, uint64_t address, Stage stage) {
+  Stored stored;
+  TRY(read_stored(volume, address, stored));
+  if (is_sound(stored) || is_zero(std::as_bytes(std::span(&stored, 1)))) return false;
+  std::array<std::byte, sizeof(stored)> zeros{};
+  const Piece piece{address, {{zeros.data(), zeros.size(), 0}}};
+  TRY(volume.write(std::span(&piece, 1), stage));
+  return true;
+}
+
 Roll decode_roll(const StoredRoll& stored) {
   Roll roll{stored.set, stored.generation, {}};
   for (uint64_t place = 0; place < stored.places; ++place) {
@@ -77,7 +90,10 @@ Status write_roll(VolumeClient& first, Roll& roll) {
     stored.members[place].id = roll.members[place].id;
     roll.members[place].name.copy(stored.members[place].name, sizeof(StoredMember::name) - 1);
   }
-  return write_stored(first, kRollAddress[roll.generation % 2], stored);
+  // Never the slot of the one in force. What is torn there was of the same generation, with other members.
+  const uint64_t address = kRollAddress[roll.generation % 2];
+  if (TRY(clear_torn<StoredRoll>(first, address, Stage::kSuperblock))) TRY(first.commit());
+  return write_stored(first, address, stored);
 }
 
 Result<std::optional<MemberMark>> read_member_mark(VolumeClient& member, size_t place) {
@@ -160,13 +176,7 @@ Result<std::optional<CommitRecord>> read_commit_record(VolumeClient& first, cons
 Status clear_torn_commit_record(VolumeClient& first) {
   bool cleared = false;
   for (const uint64_t address : kCommitRecordAddress) {
-    StoredCommitRecord stored;
-    TRY(read_stored(first, address, stored));
-    if (is_sound(stored) || is_zero(std::as_bytes(std::span(&stored, 1)))) continue;
-    std::array<std::byte, sizeof(stored)> zeros{};
-    const Piece piece{address, {{zeros.data(), zeros.size(), 0}}};
-    TRY(first.write(std::span(&piece, 1), Stage::kJournal));
-    cleared = true;
+    cleared |= TRY(clear_torn<StoredCommitRecord>(first, address, Stage::kJournal));
   }
   return cleared ? first.commit() : Status();
 }

@@ -43,7 +43,8 @@ struct CommitRecord {
 
 // Errors of all: the volume's. What reads needs the block to be allocated, and answers nothing where nothing verifies.
 Result<std::optional<Roll>> read_roll(VolumeClient& first);
-// Durable when it returns; raises the generation. The former one stays in the other slot.
+// Durable when it returns; raises the generation. The former one stays in the other slot. What a write that was cut off
+// has left of one becomes zeros first.
 Status write_roll(VolumeClient& first, Roll& roll);
 
 // Of the place whose first block it is.
