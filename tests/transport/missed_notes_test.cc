@@ -309,6 +309,40 @@ TEST_F(Missed, AStoreThatHasLostABlockGetsEverything) {
   ASSERT_NO_FATAL_FAILURE(expect_back(set, true));
 }
 
+// It is to get everything, and the map cannot be told: until it is, the notes that the map names go on.
+TEST_F(Missed, NotesGoOnAsLongAsTheMapHasTheirNumber) {
+  auto set = begin(64);
+  const BlockRange fresh{kData.end(), 1};
+  brick('b').remember_commits();
+  brick('b').faults().set_after_commit(nullptr);
+  ASSERT_TRUE(set->alloc(fresh).ok());
+  ASSERT_TRUE(set->commit().ok());
+  ASSERT_NO_FATAL_FAILURE(leave_out(*set));
+  ASSERT_TRUE(is_noted());
+  const uint64_t number = entry(1).missed;
+  brick('b').restart_from_commit();
+  store_->set_away(true);
+  const uint64_t sessions = brick('b').faults().sessions();
+  come_back('b');
+  ASSERT_TRUE(comes_true([&] { return brick('b').faults().sessions() >= sessions + 2; }));
+  ASSERT_TRUE(write(*set, address(0), filled(4096, 3)).ok());
+  ASSERT_TRUE(set->free(fresh).ok());  // what b lacks is not seen any more
+  ASSERT_TRUE(set->commit().ok());
+  go_away('b');
+  store_->set_away(false);
+  ASSERT_TRUE(set->close().ok());  // so rows say nothing
+  set.reset();
+  ASSERT_TRUE(map_->get()->map.holder->let_go);
+  ASSERT_EQ(entry(1).missed, number);
+  set = open(8);
+  ASSERT_NE(set, nullptr);
+  come_back('b');
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  ASSERT_TRUE(set->close().ok());
+  EXPECT_EQ(on_brick('b', address(0), 4096), filled(4096, 3));
+  EXPECT_EQ(on_brick('b', address(1), 4096), filled(4096, kNew));
+}
+
 // The same while it is in use: the brick says so itself.
 TEST_F(Missed, AStoreThatLosesABlockGetsEverything) {
   auto set = begin(64);

@@ -145,13 +145,13 @@ bool Mirror::is_to_be_noted(const Replica& replica) const {
   return replica.state.load() != ReplicaState::kInSync && !replica.missed_all && replica.noted == 0;
 }
 
-// Whether there is something to note. Notes that nobody needs end.
+// Whether there is something to note. Notes that nobody needs, and of which no map says that they are complete, end.
 bool Mirror::wants_notes() {
   MutexLock lock(mutex_);
   bool wanted = !unnoted_.empty();
   bool needed = false;
   for (const auto& replica : replicas_) {
-    needed |= replica->state.load() != ReplicaState::kInSync && !replica->missed_all;
+    needed |= replica->state.load() != ReplicaState::kInSync && (!replica->missed_all || replica->noted != 0);
     wanted |= is_to_be_noted(*replica);
   }
   if (needed) return wanted;

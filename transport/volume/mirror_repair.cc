@@ -143,7 +143,6 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
   {
     MutexLock lock(mutex_);
     replica.missed_all = all;
-    if (all) replica.noted = 0;
   }
   const auto note = [&](const std::function<void(SetMap&, MapReplica&)>& edit) {
     bool gone = false;
@@ -160,6 +159,10 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
     set_state(entry, ReplicaState::kSyncing, entry.since);
     if (all) entry.missed = 0;
   }));
+  if (all) {
+    MutexLock lock(mutex_);
+    replica.noted = 0;  // only now: until the map says so, the notes have to be complete
+  }
 
   // Whoever goes on after a crash has to know what is in it.
   if (!own) TRY(begin_with_mark(*client, replica.entry));
@@ -178,23 +181,23 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
   if (status.ok() && !all && joined.session().boot != session.boot) status = Error(EIO, "its brick has restarted");
   if (status.ok() && replica.wanted_out.load()) status = Error(ENOTCONN, "it went away meanwhile");
   if (status.ok()) {
+    replica.perhaps_in_sync = true;  // also if no answer comes
     status = note([&](SetMap&, MapReplica& entry) {
       set_state(entry, ReplicaState::kInSync, 0);
       entry.boot = joined.session().boot;
-    replica.perhaps_in_sync = true;  // also if no answer comes
     });
   }
   if (!status.ok()) {
+    replica.suspect = true;  // so keep_map() takes it out if the map does not answer now
     take_out(replica);
     return status;
   }
-    replica.suspect = true;  // so keep_map() takes it out if the map does not answer now
   replica.entry.boot = joined.session().boot;
   replica.state = ReplicaState::kInSync;
+  replica.perhaps_in_sync = false;
   {
     MutexLock lock(mutex_);
     replica.missed_all = false;
-  replica.perhaps_in_sync = false;
     replica.missed.clear();
     replica.noted = 0;
   }
