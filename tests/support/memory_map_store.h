@@ -55,6 +55,12 @@ class MemoryMapStore final : public MapStore {
     MutexLock lock(mutex_);
     last_ = std::move(last);
   }
+  // Before the first replace() with such a map somebody else has changed it.
+  void change_before(std::function<bool(const SetMap&)> first, std::function<void(SetMap&)> edit) {
+    MutexLock lock(mutex_);
+    first_ = std::move(first);
+    edit_ = std::move(edit);
+  }
   // So many of the next replace() are done, as far as the version allows it, and report ETIMEDOUT.
   void lose_answers(int count) { answers_to_lose_ = count; }
 
@@ -68,6 +74,7 @@ class MemoryMapStore final : public MapStore {
     if (away_) return Error(EHOSTUNREACH, "map of a set");
     std::string why;
     TRY(check_map(map, &why));
+    change_if_first(map);
     auto replaced = map_->replace(map, version);
     if (is_last(map)) away_ = true;
     if (away_) return Error(ETIMEDOUT, "map of a set");
@@ -84,11 +91,22 @@ class MemoryMapStore final : public MapStore {
     return true;
   }
 
+  void change_if_first(const SetMap& map) {
+    MutexLock lock(mutex_);
+    if (!first_ || !first_(map)) return;
+    first_ = nullptr;
+    SetMap changed = map_->get()->map;
+    edit_(changed);
+    map_->restore(changed);
+  }
+
   const std::shared_ptr<MemoryMap> map_;
   std::atomic<bool> away_{false};
   std::atomic<int> answers_to_lose_{0};
   Mutex mutex_;
   std::function<bool(const SetMap&)> last_ ABSL_GUARDED_BY(mutex_);
+  std::function<bool(const SetMap&)> first_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(SetMap&)> edit_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace brickfs

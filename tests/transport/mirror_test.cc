@@ -9,11 +9,12 @@ namespace {
 
 class Replicas : public testing::ReplicaBed {
  protected:
+  static bool has_b_in_sync(const SetMap& map) { return map.places[0].replicas[1].state == ReplicaState::kInSync; }
   // b was left out and comes back; the change of the map that makes it in sync is the last one that this client gets
   // through, and it does not hear that it did.
   void bring_back_without_an_answer() {
     ASSERT_TRUE(is_in_state(1, ReplicaState::kStale));
-    store_->set_away_after([](const SetMap& map) { return map.places[0].replicas[1].state == ReplicaState::kInSync; });
+    store_->set_away_after(has_b_in_sync);
     come_back('b');
     ASSERT_TRUE(is_in_state(1, ReplicaState::kInSync));
   }
@@ -204,6 +205,24 @@ TEST_F(Replicas, AnAnswerOfTheMapIsLost) {
   go_away('b');
   ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
   EXPECT_EQ(entry(1).state, ReplicaState::kStale);
+}
+
+// It goes away when it has all, and is taken out before the map is asked to call it in sync: what was written meanwhile
+// it has missed.
+TEST_F(Replicas, OneThatWasTakenOutMeanwhileIsNotInSync) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  go_away('b');
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kStale));
+  store_->change_before(
+      has_b_in_sync, [](SetMap& map) { set_state(map.places[0].replicas[1], ReplicaState::kStale, ++map.generation); });
+  const uint64_t sessions = brick('b').faults().sessions();
+  come_back('b');
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  EXPECT_EQ(brick('b').faults().sessions(), sessions + 2) << "brought back once more";
 }
 
 // It is left out, and brought back once more.

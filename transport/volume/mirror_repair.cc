@@ -144,20 +144,20 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
     MutexLock lock(mutex_);
     replica.missed_all = all;
   }
-  const auto note = [&](const std::function<void(SetMap&, MapReplica&)>& edit) {
-    bool gone = false;
+  const auto note = [&](const std::function<bool(MapReplica&)>& edit) {
+    bool noted = false;
     const Status status = keeper_->change([&](SetMap& map) {
       MapReplica* const entry = find(map, replica.entry.id);
-      gone = entry == nullptr;
-      if (!gone) edit(map, *entry);
-      return !gone;
+      noted = entry != nullptr && edit(*entry);
+      return noted;
     });
     if (status.code() == ESTALE) fail(status);
-    return gone ? Status(Error(ENOENT, "it is not in the map any more")) : status;
+    return status.ok() && !noted ? Status(Error(ENOENT, "it was left out of the map meanwhile")) : status;
   };
-  TRY(note([all](SetMap&, MapReplica& entry) {
+  TRY(note([all](MapReplica& entry) {
     set_state(entry, ReplicaState::kSyncing, entry.since);
     if (all) entry.missed = 0;
+    return true;
   }));
   if (all) {
     MutexLock lock(mutex_);
@@ -182,9 +182,11 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
   if (status.ok() && replica.wanted_out.load()) status = Error(ENOTCONN, "it went away meanwhile");
   if (status.ok()) {
     replica.perhaps_in_sync = true;  // also if no answer comes
-    status = note([&](SetMap&, MapReplica& entry) {
+    status = note([&](MapReplica& entry) {
+      if (entry.state != ReplicaState::kSyncing) return false;  // keep_map() has taken it out
       set_state(entry, ReplicaState::kInSync, 0);
       entry.boot = joined.session().boot;
+      return true;
     });
   }
   if (!status.ok()) {
@@ -193,10 +195,11 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
     return status;
   }
   replica.entry.boot = joined.session().boot;
-  replica.state = ReplicaState::kInSync;
-  replica.perhaps_in_sync = false;
   {
     MutexLock lock(mutex_);
+    if (!is_written(replica)) return Error(ENOTCONN, "it went away meanwhile");
+    replica.state = ReplicaState::kInSync;
+    replica.perhaps_in_sync = false;
     replica.missed_all = false;
     replica.missed.clear();
     replica.noted = 0;
@@ -239,6 +242,7 @@ Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, Bl
   replica.away_since.reset();
   replica.suspect = false;
   replica.wanted_out = false;
+  replica.perhaps_in_sync = false;
   replica.state = ReplicaState::kSyncing;
   return {};
 }
