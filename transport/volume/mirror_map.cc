@@ -33,7 +33,12 @@ void Mirror::take_out(Replica& replica) {
   bool stays = false;
   const Status status = keeper_->change([&](SetMap& map) {
     MapReplica* const entry = find(map, replica.entry.id);
-    if (entry == nullptr || entry->state == ReplicaState::kStale) return false;
+    if (entry == nullptr) return false;
+    if (entry->state == ReplicaState::kStale) {  // by a change whose answer was lost
+      const bool forgets = is_doubtful && entry->missed != 0;
+      if (forgets) entry->missed = 0;
+      return forgets;
+    }
     const auto& all = map.places[place_].replicas;
     stays = entry->state == ReplicaState::kInSync && std::ranges::none_of(all, [&](const MapReplica& other) {
               return other.id != entry->id && other.state == ReplicaState::kInSync;
