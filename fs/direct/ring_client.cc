@@ -29,7 +29,30 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLookForEnd{100};  // a mount that was killed wakes nobody
 
-Result<UniqueFd> connect_to(int descriptor) {
+// How long somebody waits, and whether he goes on.
+class Waiting {
+ public:
+  explicit Waiting(RingClient::LetsGo lets_go) : lets_go_(lets_go) {}
+  bool is_let_go() const {
+    return lets_go_ != nullptr &&
+           lets_go_(std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - began_));
+  }
+
+ private:
+  const RingClient::LetsGo lets_go_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
+Error let_go() { return Error(EINTR, "who waited for a mount was let go"); }
+
+// Of what waits on it: so long at once.
+bool limit_waits(const UniqueFd& socket) {
+  constexpr timeval kMost{.tv_sec = 0, .tv_usec = std::chrono::microseconds(kLookForEnd).count()};
+  return ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kMost, sizeof(kMost)) == 0 &&
+         ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kMost, sizeof(kMost)) == 0;
+}
+
+Result<UniqueFd> connect_to(int descriptor, RingClient::LetsGo lets_go) {
   struct stat attributes {};
   if (fstat(descriptor, &attributes) != 0) return errno_error("the descriptor of a mount");
   const std::string path =
@@ -38,13 +61,28 @@ Result<UniqueFd> connect_to(int descriptor) {
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), std::min(path.size(), sizeof(address.sun_path) - 1));
   UniqueFd connected(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!connected) return errno_error("the socket of a ring");
+  if (!connected || !limit_waits(connected)) return errno_error("the socket of a ring");
+  const Waiting waiting(lets_go);
   int status = 0;
   do {
     status = ::connect(connected.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  } while (status != 0 && errno == EINTR);
+  } while (status != 0 && (errno == EINTR || (errno == EAGAIN && !waiting.is_let_go())));
+  if (status != 0 && errno == EAGAIN) return let_go();
   if (status != 0) return Error(EOPNOTSUPP, "no mount with rings");
   return connected;
+}
+
+// What the mount says. No descriptor comes with it.
+Result<Reply> receive_reply(const UniqueFd& socket, RingClient::LetsGo lets_go) {
+  const Waiting waiting(lets_go);
+  for (;;) {
+    Reply reply{};
+    UniqueFd nothing;
+    const Status received = receive_packet(socket.get(), &reply, sizeof(reply), &nothing);
+    if (received.ok()) return reply;
+    if (received.code() != EAGAIN) return received.error();
+    if (waiting.is_let_go()) return let_go();
+  }
 }
 
 Result<UniqueFd> make_memory(uint64_t bytes) {
@@ -73,21 +111,22 @@ UniqueFd move_up(UniqueFd descriptor) {
 
 }  // namespace
 
-RingClient::RingClient(UniqueFd socket, std::byte* memory, uint64_t bytes, bool kernel_writes)
+RingClient::RingClient(UniqueFd socket, std::byte* memory, uint64_t bytes, bool kernel_writes, LetsGo lets_go)
     : socket_(std::move(socket)),
       socket_inode_(inode_of(socket_.get())),
       control_(reinterpret_cast<ControlArea*>(memory)),
       memory_bytes_(bytes),
       buffer_(memory + kControlBytes, bytes - kControlBytes),
-      kernel_writes_(kernel_writes) {
+      kernel_writes_(kernel_writes),
+      lets_go_(lets_go) {
   MutexLock lock(mutex_);
   for (size_t i = 0; i < kSlots; ++i) free_[i] = static_cast<uint16_t>(kSlots - 1 - i);
 }
 
-Result<std::unique_ptr<RingClient>> RingClient::open(int descriptor, uint64_t buffer_bytes) {
+Result<std::unique_ptr<RingClient>> RingClient::open(int descriptor, uint64_t buffer_bytes, LetsGo lets_go) {
   if (buffer_bytes == 0 || buffer_bytes > kMostBufferBytes) return Error(EINVAL, "the buffer of a ring");
   buffer_bytes = (buffer_bytes + kLeastBufferBytes - 1) / kLeastBufferBytes * kLeastBufferBytes;
-  UniqueFd socket = move_up(TRY(connect_to(descriptor)));
+  UniqueFd socket = move_up(TRY(connect_to(descriptor, lets_go)));
   const uint64_t bytes = kControlBytes + buffer_bytes;
   const UniqueFd memory = TRY(make_memory(bytes));
   void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memory.get(), 0);
@@ -97,21 +136,19 @@ Result<std::unique_ptr<RingClient>> RingClient::open(int descriptor, uint64_t bu
     const Message message{.kind = Message::Kind::kBegin, .number = kRingVersion, .buffer_bytes = buffer_bytes};
     // Who is refused is told why, but then hung up on, maybe before the message is sent, or unheard.
     const Status sent = send_packet(socket.get(), &message, sizeof(message), memory.get());
-    Reply reply{};
-    UniqueFd nothing;
-    Status received = receive_packet(socket.get(), &reply, sizeof(reply), &nothing);
-    if (received.code() == ENOTCONN) received = receive_packet(socket.get(), &reply, sizeof(reply), &nothing);
-    if (!received.ok()) return sent.ok() ? received.error() : sent.error();
-    if (reply.result < 0) return Error(-reply.result, "the mount makes no ring");
-    return reply.flags;
+    auto reply = receive_reply(socket, lets_go);
+    if (reply.code() == ENOTCONN) reply = receive_reply(socket, lets_go);
+    if (!reply.ok()) return sent.ok() ? reply.error() : sent.error();
+    if (reply->result < 0) return Error(-reply->result, "the mount makes no ring");
+    return reply->flags;
   };
   const auto begun = begin();
   if (!begun.ok()) {
     munmap(mapped, bytes);
     return begun.error();
   }
-  return std::unique_ptr<RingClient>(
-      new RingClient(std::move(socket), static_cast<std::byte*>(mapped), bytes, (*begun & kKernelWrites) != 0));
+  return std::unique_ptr<RingClient>(new RingClient(std::move(socket), static_cast<std::byte*>(mapped), bytes,
+                                                    (*begun & kKernelWrites) != 0, lets_go));
 }
 
 RingClient::~RingClient() {
@@ -136,6 +173,13 @@ bool RingClient::has_ended() const {
   return received == 0 || (received < 0 && errno != EAGAIN && errno != EINTR);
 }
 
+// What is under way nobody waits for: the mount sees that we hang up.
+Error RingClient::give_up() {
+  control_->ended.store(1);
+  if (owns_socket()) ::shutdown(socket_.get(), SHUT_RDWR);
+  return let_go();
+}
+
 void RingClient::wake_mount() {
   if (control_->sleeps.load() != 0 && control_->sleeps.exchange(0) != 0) futex_wake(control_->sleeps);
 }
@@ -147,11 +191,11 @@ Result<uint32_t> RingClient::add_file(int descriptor) {
   TRY(send_packet(socket_.get(), &message, sizeof(message), descriptor));
   control_->said.fetch_add(1);
   wake_mount();
-  Reply reply{};
-  UniqueFd nothing;
-  TRY(receive_packet(socket_.get(), &reply, sizeof(reply), &nothing));
-  if (reply.result < 0) return Error(-reply.result, "the mount does not take the file");
-  const auto file = static_cast<uint32_t>(reply.result);
+  const auto reply = receive_reply(socket_, lets_go_);
+  if (reply.code() == EINTR) return give_up();
+  if (!reply.ok()) return reply.error();
+  if (reply->result < 0) return Error(-reply->result, "the mount does not take the file");
+  const auto file = static_cast<uint32_t>(reply->result);
   if (file >= kMostFiles) return Error(EPROTO, "the number of a file");
   is_cached_[file] = false;
   return file;
@@ -161,9 +205,11 @@ void RingClient::forget_file(uint32_t file) {
   const Message message{.kind = Message::Kind::kForget, .number = file, .buffer_bytes = 0};
   MutexLock lock(saying_);
   if (has_ended()) return;
+  const Waiting waiting(lets_go_);
   while (send_packet(socket_.get(), &message, sizeof(message)).code() == EAGAIN) {
+    if (waiting.is_let_go()) return (void)give_up();
     pollfd room{socket_.get(), POLLOUT, 0};
-    ::poll(&room, 1, -1);
+    ::poll(&room, 1, kLookForEnd.count());
   }
   control_->said.fetch_add(1);
   wake_mount();
@@ -206,13 +252,22 @@ Status RingClient::write_back(const Request& request) const {
 }
 
 Result<uint64_t> RingClient::run(const Request& request) {
-  if (is_for_kernel(request)) return by_kernel(request);
+  const auto done = try_run(request);
+  return done ? *done : by_kernel(request);
+}
+
+std::optional<Result<uint64_t>> RingClient::try_run(const Request& request) {
+  if (is_for_kernel(request)) return std::nullopt;
   const auto slot = start(request);
-  if (slot.code() == EAGAIN) return by_kernel(request);
+  if (slot.code() == EAGAIN) return std::nullopt;
   if (!slot.ok()) return slot.error();
   for (;;) {
-    wait(*slot, 0, std::nullopt);
-    if (auto result = poll(*slot)) return std::move(*result);
+    if (!wait(*slot, 0, std::nullopt)) return give_up();
+    if (is_left_to_kernel(*slot)) {
+      release(*slot);
+      return std::nullopt;
+    }
+    if (auto result = poll(*slot)) return result;
   }
 }
 
@@ -269,6 +324,16 @@ std::optional<Result<uint64_t>> RingClient::poll(uint32_t slot) {
   return result;
 }
 
+// With a write-back cache it alone knows where a file ends.
+bool RingClient::is_left_to_kernel(uint32_t slot) const {
+  const Request& request = requests_[slot];
+  const Answer& answer = control_->answers[slot];
+  const Verdict verdict = answer.verdict.load();
+  if (verdict != Verdict::kDone && verdict != Verdict::kDoneCached) return verdict == Verdict::kByKernel;
+  return kernel_writes_ && request.operation == Operation::kRead && answer.number >= 0 &&
+         answer.number < int64_t{request.length};
+}
+
 std::optional<Result<uint64_t>> RingClient::look(uint32_t slot) {
   if (!is_answered(slot)) {
     if (control_->ended.load() == 0 || is_answered(slot)) return std::nullopt;
@@ -285,17 +350,16 @@ std::optional<Result<uint64_t>> RingClient::look(uint32_t slot) {
       return again.error();
     }
     case Verdict::kByKernel:
-      return by_kernel(request);
+      break;
     case Verdict::kDone:
       is_cached_[request.file % kMostFiles] = false;
       break;
     case Verdict::kDoneCached:
       break;
   }
+  if (is_left_to_kernel(slot)) return by_kernel(request);
   if (number < 0) return Error(static_cast<int>(-number), "by the mount");
-  const auto bytes = static_cast<uint64_t>(number);
-  const bool is_short = request.operation == Operation::kRead && bytes < request.length;
-  return is_short && kernel_writes_ ? by_kernel(request) : Result<uint64_t>(bytes);
+  return static_cast<uint64_t>(number);
 }
 
 bool RingClient::wait(uint32_t slot, uint32_t seen, std::optional<Clock::time_point> deadline) {
@@ -304,10 +368,11 @@ bool RingClient::wait(uint32_t slot, uint32_t seen, std::optional<Clock::time_po
     return (slot == kAnySlot ? answers() != seen : is_answered(slot)) || control_->ended.load() != 0;
   };
   short_wait.begin();
+  const Waiting waiting(lets_go_);
   // Not on the processor on which it is to be done: who looks there holds it up, yield as he may.
   const bool shares = control_->processor.load() == static_cast<uint32_t>(sched_getcpu());
   bool has_come = shares ? comes() : short_wait.look(comes);
-  while (!has_come) {
+  while (!has_come && !waiting.is_let_go()) {
     auto most = kLookForEnd;
     if (deadline) {
       const auto left = std::chrono::ceil<milliseconds>(*deadline - Clock::now());

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdarg>
 #include <cstdint>
 #include <type_traits>
@@ -60,7 +61,9 @@ template <typename Next>
 ssize_t move(const Call& call, Next next) {
   if (const auto moved = try_ring(call)) {
     pthread_testcancel();  // as the system call; what was done is not lost
-    return *moved;
+    if (*moved >= 0) return *moved;
+    errno = static_cast<int>(-*moved);
+    return -1;
   }
   return next();
 }

@@ -19,6 +19,7 @@
 #include <string>
 
 #include "fs/direct/ring_socket.h"
+#include "fs/run/signals.h"
 #include "fs/run/transfer.h"
 
 namespace brickfs::run {
@@ -147,7 +148,7 @@ RingClient* thread_ring(int descriptor, dev_t device) {
   if (has_ring() && thread.device == device) return thread.ring;
   drop_thread_ring();
   if (!note_thread()) return nullptr;
-  auto ring = RingClient::open(descriptor, kRingBufferBytes);
+  auto ring = RingClient::open(descriptor, kRingBufferBytes, ends_wait);
   if (!ring.ok()) return nullptr;
   for (auto& free : process.rings) {
     RingClient* none = nullptr;

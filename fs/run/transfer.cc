@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/single_threaded.h>
 #include <sys/stat.h>
@@ -21,6 +20,7 @@
 
 #include "fs/run/process.h"
 #include "fs/run/program_memory.h"
+#include "fs/run/signals.h"
 
 namespace brickfs::run {
 namespace {
@@ -65,7 +65,7 @@ struct RememberedFile {
 };
 
 struct Thread {
-  bool is_inside;  // in a call already, which a signal handler has interrupted
+  bool is_inside;  // in a call already: this is of what it calls, or of the handler of a fault in it
   unsigned calls;
   dev_t device;           // known to have rings
   RememberedFile* files;  // kFiles; null: no memory for them
@@ -89,25 +89,6 @@ class Inside {
  private:
   const int errno_;
   int cancel_state_ = 0;
-};
-
-class SignalsHeld {
- public:
-  explicit SignalsHeld(bool holds) : holds_(holds) {
-    if (!holds_) return;
-    sigset_t all;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsHeld() {
-    if (holds_) sigprocmask(SIG_SETMASK, &before_, nullptr);
-  }
-  SignalsHeld(const SignalsHeld&) = delete;
-  SignalsHeld& operator=(const SignalsHeld&) = delete;
-
- private:
-  const bool holds_;
-  sigset_t before_;
 };
 
 struct Target {
@@ -239,22 +220,23 @@ RingClient* ring_for(RememberedFile& file, const Target& target, int descriptor)
   return ring;
 }
 
-std::optional<uint64_t> run(RingClient& ring, RememberedFile& file, const RingClient::Request& request) {
-  const auto result = ring.run(request);
-  if (result.ok()) return *result;
+// Bytes, or an errno below zero.
+std::optional<ssize_t> run(RingClient& ring, RememberedFile& file, const RingClient::Request& request) {
+  const auto result = ring.try_run(request);
+  if (!result) return std::nullopt;
+  if (result->ok()) return static_cast<ssize_t>(**result);
   if (ring.has_ended()) {
     drop_thread_ring();
     thread.calls = 0;
   }
   file.calls = 0;
-  return std::nullopt;
+  return result->code() == EINTR ? std::optional<ssize_t>(-EINTR) : std::nullopt;
 }
 
 std::optional<ssize_t> sync(RememberedFile& file, const Target& target, int descriptor) {
   if (!is_shown(file) || (target.flags & O_DIRECT) == 0) return std::nullopt;  // else it may have pages to write back
   RingClient* const ring = thread_ring(descriptor, file.device);
-  const auto done = run(*ring, file, {.operation = Operation::kFsync, .descriptor = descriptor, .file = file.number});
-  return done ? std::optional<ssize_t>(0) : std::nullopt;
+  return run(*ring, file, {.operation = Operation::kFsync, .descriptor = descriptor, .file = file.number});
 }
 
 // At a position that nobody else moves meanwhile.
@@ -270,7 +252,6 @@ std::optional<ssize_t> move(const Call& call, const Descriptor& descriptor, cons
   if (call.way == Way::kSyncing) return sync(file, target, call.descriptor);
   const auto length = total(call);
   if (!length || *length == 0) return std::nullopt;
-  const SignalsHeld held(call.at_position);
   const auto offset = place_of(call, descriptor);
   if (!offset) return std::nullopt;
   const bool reads = call.way == Way::kReading;
@@ -290,9 +271,10 @@ std::optional<ssize_t> move(const Call& call, const Descriptor& descriptor, cons
                           .buffer_offset = 0,
                           .length = static_cast<uint32_t>(*length),
                           .is_clean = (target.flags & O_DIRECT) == 0});
-  if (!moved || (reads && !copy_to_program(parts, ring->buffer().data(), *moved))) return std::nullopt;
-  if (call.at_position) (void)::lseek(call.descriptor, *offset + static_cast<off_t>(*moved), SEEK_SET);
-  return static_cast<ssize_t>(*moved);
+  if (!moved || *moved < 0) return moved;
+  if (reads && !copy_to_program(parts, ring->buffer().data(), static_cast<size_t>(*moved))) return std::nullopt;
+  if (call.at_position) (void)::lseek(call.descriptor, *offset + *moved, SEEK_SET);
+  return moved;
 }
 
 }  // namespace
@@ -329,6 +311,7 @@ void note_passed() {
 std::optional<ssize_t> try_ring(const Call& call) {
   Descriptor* const descriptor = find_descriptor(call.descriptor);
   if (descriptor == nullptr || descriptor->is_other || thread.is_inside || is_confined) return std::nullopt;
+  const SignalsHeld held;
   const Inside inside;
   const auto target = look_at(call.descriptor, *descriptor);
   if (!target || !begin_files()) return std::nullopt;

@@ -14,8 +14,8 @@
 //
 // Whatever goes wrong, the kernel is asked, and says what there is to say.
 //
-// Threads: any; each has a ring of its own, and waits for no other. Signal handlers may come at any point, and may call
-// this: then it is the kernel's. Nothing of this takes memory from malloc().
+// Threads: any; each has a ring of its own, and waits for no other. Signal handlers may call this; they do not run in
+// the middle of it (signals.h). Nothing of this takes memory from malloc().
 #pragma once
 
 #include <sys/types.h>
@@ -36,7 +36,9 @@ struct Call {
   bool at_position;  // of the descriptor, not at `offset`
 };
 
-// By a ring: bytes moved, and the position moved on; 0 of kSyncing. Nothing: the kernel is to be asked. errno stays.
+// By a ring: bytes moved, and the position moved on; 0 of kSyncing; an errno below zero. Nothing: the kernel is to be
+// asked. errno stays.
+// EINTR: a signal that tells the program to end, while the brick is away.
 std::optional<ssize_t> try_ring(const Call& call);
 
 // open(2) and its like have given this descriptor, which nobody else has.

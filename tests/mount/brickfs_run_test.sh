@@ -78,6 +78,70 @@ run=$WORK/brickfs-run
 [ "$(setpriv --reuid 1234 --regid 1234 --clear-groups "$run" "$WORK/id" -u)" = 1234 ] || [ -u "$WORK/id" ] || die "a set-uid program"
 setpriv --reuid 1234 --regid 1234 --clear-groups "$run" "$WORK/id" >/dev/null 2>"$WORK/err" || die "a set-uid program does not run: $(cat "$WORK/err")"
 
+say "signals in the middle of calls"
+dd if=/dev/zero of="$MNT/file" bs=1M count=2 status=none conv=fsync
+BRICKFS_RUN_STATS=1 timeout 60 "$BUILD/fs/run/brickfs-run" "$BUILD/tests/run_signals" jump "$MNT/file" 2>"$WORK/jump.log" || die "a call that a handler leaves: $(cat "$WORK/jump.log")"
+[ "$(calls_by_ring "$WORK/jump.log" writes)" -gt 500 ] || die "it writes nothing by a ring: $(cat "$WORK/jump.log")"
+if [ "$kind" = tcp ]; then
+  say "signals while the brick is away"
+  # Each waits for a line before the call that is to wait: begin NAME COMMAND...; PIDS, LINES by name.
+  declare -A PIDS LINES
+  begin() {
+    local name=$1 line; shift
+    mkfifo "$WORK/$name.line"
+    "$BUILD/fs/run/brickfs-run" "$@" <"$WORK/$name.line" >"$WORK/$name.out" 2>"$WORK/$name.log" &
+    PIDS[$name]=$!
+    BACKGROUND_PIDS+=("${PIDS[$name]}")
+    exec {line}>"$WORK/$name.line"
+    LINES[$name]=$line
+  }
+  place=0
+  for call in read write pread pwrite; do
+    begin "$call.ended" "$BUILD/tests/run_signals" wait "$MNT/file" "$call" "$((place++))" 0
+    begin "$call.told" "$BUILD/tests/run_signals" wait "$MNT/file" "$call" "$((place++))" 2
+    begin "$call.other" "$BUILD/tests/run_signals" wait "$MNT/file" "$call" "$((place++))" 10
+  done
+  for name in "${!PIDS[@]}"; do within 20 grep -q begun "$WORK/$name.out" || die "$name: it does not begin"; done
+  dd if=/dev/zero of="$MNT/dd" bs=4k count=200 status=none conv=fsync
+  begin dd.ended dd of="$MNT/dd" bs=4k iflag=fullblock oflag=direct conv=notrunc status=none
+  head -c 400k /dev/zero >&"${LINES[dd.ended]}"
+  has_written() { [ "$(awk '/^pos:/ { print $2 }' "/proc/${PIDS[dd.ended]}/fdinfo/1")" = 409600 ]; }
+  within 20 has_written || die "dd does not begin"
+  kill_brickd
+  for name in "${!PIDS[@]}"; do head -c 4k /dev/zero >&"${LINES[$name]}"; done
+  sleep 0.5
+  for name in "${!PIDS[@]}"; do
+    case $name in
+      *.ended) kill -TERM "${PIDS[$name]}" ;;
+      *.told) kill -INT "${PIDS[$name]}" ;;
+      *.other) kill -USR1 "${PIDS[$name]}" ;;
+    esac
+  done
+  is_none() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status"; }
+  for name in "${!PIDS[@]}"; do
+    [ "${name#*.}" != other ] || continue
+    within 5 is_none "${PIDS[$name]}" || die "$name: a signal does not end it while the brick is away"
+    status=0; wait "${PIDS[$name]}" || status=$?
+    case $name in
+      *.ended) [ "$status" = 143 ] || die "$name: exit $status, $(cat "$WORK/$name.log")" ;;
+      *.told) [ "$status" = 43 ] && [ "$(tr '\n' ' ' <"$WORK/$name.out")" = "begun handled EINTR " ] || die "$name: exit $status, $(cat "$WORK/$name."*)" ;;
+    esac
+  done
+  for call in read write pread pwrite; do
+    is_none "${PIDS[$call.other]}" && die "$call: any signal ends it while the brick is away"
+    [ "$(cat "$WORK/$call.other.out")" = begun ] || die "$call: a handler runs in the middle of it: $(cat "$WORK/$call.other.out")"
+  done
+  restart_brickd
+  for call in read write pread pwrite; do
+    status=0; within 20 is_none "${PIDS[$call.other]}" && wait "${PIDS[$call.other]}" || status=$?
+    [ "$status" = 0 ] && [ "$(tr '\n' ' ' <"$WORK/$call.other.out")" = "begun handled did 4096 h " ] || die "$call: exit $status, $(cat "$WORK/$call.other."*)"
+  done
+  for name in "${!PIDS[@]}"; do
+    line=${LINES[$name]}
+    exec {line}>&-
+  done
+fi
+
 say "an unmount right after a program"
 for round in 1 2 3 4 5; do
   dd if=/dev/zero of="$MNT/file" bs=64k count=16 oflag=direct status=none
