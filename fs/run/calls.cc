@@ -71,7 +71,7 @@ ssize_t move(const Call& call, Next next) {
 template <typename Next>
 ssize_t move(Way way, int descriptor, const void* data, size_t length, off_t offset, bool at_position, Next next) {
   const iovec part{const_cast<void*>(data), length};
-  return move(Call{way, descriptor, &part, 1, offset, at_position}, next);
+  return move(Call{way, descriptor, &part, 1, true, offset, at_position}, next);
 }
 
 int opened(int descriptor) {
@@ -129,17 +129,17 @@ EXPORTED ssize_t pwrite(int descriptor, const void* data, size_t length, off_t o
 }
 
 EXPORTED ssize_t readv(int descriptor, const iovec* parts, int count) {
-  return move({Way::kReading, descriptor, parts, count, 0, true},
+  return move({Way::kReading, descriptor, parts, count, false, 0, true},
               [=] { return NEXT(Vector, readv)(descriptor, parts, count); });
 }
 
 EXPORTED ssize_t writev(int descriptor, const iovec* parts, int count) {
-  return move({Way::kWriting, descriptor, parts, count, 0, true},
+  return move({Way::kWriting, descriptor, parts, count, false, 0, true},
               [=] { return NEXT(Vector, writev)(descriptor, parts, count); });
 }
 
 EXPORTED ssize_t preadv64(int descriptor, const iovec* parts, int count, off_t offset) {
-  return move({Way::kReading, descriptor, parts, count, offset, false},
+  return move({Way::kReading, descriptor, parts, count, false, offset, false},
               [=] { return NEXT(VectorAt, preadv64)(descriptor, parts, count, offset); });
 }
 
@@ -148,7 +148,7 @@ EXPORTED ssize_t preadv(int descriptor, const iovec* parts, int count, off_t off
 }
 
 EXPORTED ssize_t pwritev64(int descriptor, const iovec* parts, int count, off_t offset) {
-  return move({Way::kWriting, descriptor, parts, count, offset, false},
+  return move({Way::kWriting, descriptor, parts, count, false, offset, false},
               [=] { return NEXT(VectorAt, pwritev64)(descriptor, parts, count, offset); });
 }
 
@@ -159,7 +159,7 @@ EXPORTED ssize_t pwritev(int descriptor, const iovec* parts, int count, off_t of
 EXPORTED ssize_t preadv64v2(int descriptor, const iovec* parts, int count, off_t offset, int flags) {
   const auto next = [=] { return NEXT(VectorWith, preadv64v2)(descriptor, parts, count, offset, flags); };
   if (flags != 0) return next();
-  return move({Way::kReading, descriptor, parts, count, offset, offset == -1}, next);
+  return move({Way::kReading, descriptor, parts, count, false, offset, offset == -1}, next);
 }
 
 EXPORTED ssize_t preadv2(int descriptor, const iovec* parts, int count, off_t offset, int flags) {
@@ -169,7 +169,7 @@ EXPORTED ssize_t preadv2(int descriptor, const iovec* parts, int count, off_t of
 EXPORTED ssize_t pwritev64v2(int descriptor, const iovec* parts, int count, off_t offset, int flags) {
   const auto next = [=] { return NEXT(VectorWith, pwritev64v2)(descriptor, parts, count, offset, flags); };
   if (flags != 0) return next();
-  return move({Way::kWriting, descriptor, parts, count, offset, offset == -1}, next);
+  return move({Way::kWriting, descriptor, parts, count, false, offset, offset == -1}, next);
 }
 
 EXPORTED ssize_t pwritev2(int descriptor, const iovec* parts, int count, off_t offset, int flags) {
@@ -177,12 +177,12 @@ EXPORTED ssize_t pwritev2(int descriptor, const iovec* parts, int count, off_t o
 }
 
 EXPORTED int fsync(int descriptor) {
-  return static_cast<int>(
-      move({Way::kSyncing, descriptor, nullptr, 0, 0, false}, [=] { return ssize_t{NEXT(Sync, fsync)(descriptor)}; }));
+  return static_cast<int>(move({Way::kSyncing, descriptor, nullptr, 0, true, 0, false},
+                               [=] { return ssize_t{NEXT(Sync, fsync)(descriptor)}; }));
 }
 
 EXPORTED int fdatasync(int descriptor) {
-  return static_cast<int>(move({Way::kSyncing, descriptor, nullptr, 0, 0, false},
+  return static_cast<int>(move({Way::kSyncing, descriptor, nullptr, 0, true, 0, false},
                                [=] { return ssize_t{NEXT(Sync, fdatasync)(descriptor)}; }));
 }
 

@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bitset>
@@ -29,7 +30,7 @@ using direct::Operation;
 using direct::RingClient;
 
 constexpr size_t kMostBytes = 128 * 1024;  // of a call: the kernel moves more at once, and copies nothing twice
-constexpr int kMostParts = 64;
+constexpr size_t kMostParts = 64;
 constexpr unsigned kCallsBeforeRing = 16;  // of a thread
 constexpr unsigned kCallsBeforeFile = 8;   // of a file
 constexpr size_t kFiles = 64;              // that a thread remembers
@@ -191,15 +192,36 @@ bool is_for_write(const Target& target, int descriptor, off_t offset, size_t len
   return !is_cached(descriptor, from, static_cast<size_t>(offset - from) + length + kRegion - 1);
 }
 
-std::optional<size_t> total(const Call& call) {
-  if (call.count < 0 || call.count > kMostParts) return std::nullopt;
-  size_t bytes = 0;
-  for (int i = 0; i < call.count; ++i) {
-    if (call.parts[i].iov_len > kMostBytes - bytes) return std::nullopt;
-    bytes += call.parts[i].iov_len;
+// Where a call's bytes are in the program's memory.
+class Parts {
+ public:
+  // As they are now; none, if they are not there, or too many.
+  explicit Parts(const Call& call) {
+    if (call.count <= 0 || static_cast<size_t>(call.count) > parts_.size()) return;
+    const std::span wanted = std::span(parts_).first(static_cast<size_t>(call.count));
+    const iovec array{const_cast<iovec*>(call.parts), wanted.size_bytes()};
+    if (call.parts_are_ours) {
+      std::copy_n(call.parts, wanted.size(), wanted.begin());
+    } else if (!copy_from_program({&array, 1}, std::as_writable_bytes(wanted).data(), array.iov_len)) {
+      return;
+    }
+    count_ = wanted.size();
   }
-  return bytes;
-}
+  std::span<const iovec> get() const { return std::span(parts_).first(count_); }
+  // All together, if they are not too many.
+  std::optional<size_t> bytes() const {
+    size_t bytes = 0;
+    for (const iovec& part : get()) {
+      if (part.iov_len > kMostBytes - bytes) return std::nullopt;
+      bytes += part.iov_len;
+    }
+    return bytes;
+  }
+
+ private:
+  std::array<iovec, kMostParts> parts_;
+  size_t count_ = 0;
+};
 
 // The ring, once it is worth it; with the file shown to it.
 RingClient* ring_for(RememberedFile& file, const Target& target, int descriptor) {
@@ -250,7 +272,8 @@ std::optional<off_t> place_of(const Call& call, const Descriptor& descriptor) {
 std::optional<ssize_t> move(const Call& call, const Descriptor& descriptor, const Target& target) {
   RememberedFile& file = remember(target);
   if (call.way == Way::kSyncing) return sync(file, target, call.descriptor);
-  const auto length = total(call);
+  const Parts parts(call);
+  const auto length = parts.bytes();
   if (!length || *length == 0) return std::nullopt;
   const auto offset = place_of(call, descriptor);
   if (!offset) return std::nullopt;
@@ -261,8 +284,7 @@ std::optional<ssize_t> move(const Call& call, const Descriptor& descriptor, cons
   }
   RingClient* const ring = ring_for(file, target, call.descriptor);
   if (ring == nullptr || (!reads && ring->kernel_writes())) return std::nullopt;
-  const std::span parts(call.parts, static_cast<size_t>(call.count));
-  if (!reads && !copy_from_program(parts, ring->buffer().data(), *length)) return std::nullopt;
+  if (!reads && !copy_from_program(parts.get(), ring->buffer().data(), *length)) return std::nullopt;
   const auto moved = run(*ring, file,
                          {.operation = reads ? Operation::kRead : Operation::kWrite,
                           .descriptor = call.descriptor,
@@ -272,7 +294,7 @@ std::optional<ssize_t> move(const Call& call, const Descriptor& descriptor, cons
                           .length = static_cast<uint32_t>(*length),
                           .is_clean = (target.flags & O_DIRECT) == 0});
   if (!moved || *moved < 0) return moved;
-  if (reads && !copy_to_program(parts, ring->buffer().data(), static_cast<size_t>(*moved))) return std::nullopt;
+  if (reads && !copy_to_program(parts.get(), ring->buffer().data(), static_cast<size_t>(*moved))) return std::nullopt;
   if (call.at_position) (void)::lseek(call.descriptor, *offset + *moved, SEEK_SET);
   return moved;
 }

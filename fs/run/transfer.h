@@ -30,10 +30,11 @@ enum class Way { kReading, kWriting, kSyncing };
 struct Call {
   Way way;
   int descriptor;
-  const iovec* parts;  // of the program's memory, which may be wrong
+  const iovec* parts;  // which may be wrong
   int count;
-  off_t offset;      // in the file
-  bool at_position;  // of the descriptor, not at `offset`
+  bool parts_are_ours;  // not in the program's memory, which may be wrong, too
+  off_t offset;         // in the file
+  bool at_position;     // of the descriptor, not at `offset`
 };
 
 // By a ring: bytes moved, and the position moved on; 0 of kSyncing; an errno below zero. Nothing: the kernel is to be

@@ -227,6 +227,23 @@ def edges(pair):
     check(libc.munmap(ctypes.c_void_p(base), ctypes.c_size_t(5 * page)) == 0, "munmap")
 
 
+def arrays(pair):
+    """Arrays of vectors that are not there, or not whole."""
+    page = 4096
+    base = libc.mmap(None, ctypes.c_size_t(2 * page), 3, 0x22, -1, ctypes.c_long(0))
+    check(libc.mprotect(ctypes.c_void_p(base + page), ctypes.c_size_t(page), 0) == 0, "mprotect")
+    bytes_there = ctypes.create_string_buffer(200)
+    vector = struct.pack("PN", ctypes.addressof(bytes_there), 100)
+    ctypes.memmove(base + page - len(vector), vector, len(vector))
+    for call in (libc.readv, libc.writev, libc.preadv, libc.pwritev):
+        for at, count in ((8, 1), (base + page, 1), (base + page - 16, 2), (base + page - 8, 1)) * 10:
+            ctypes.set_errno(0)
+            check(call(pair.files[0], ctypes.c_void_p(at), ctypes.c_int(count), ctypes.c_long(5)) == -1 and ctypes.get_errno() == errno.EFAULT, "EFAULT", call.__name__, at - base, count)
+        for file in pair.files:
+            check(call(file, ctypes.c_void_p(base + page - 16), ctypes.c_int(1), ctypes.c_long(5)) == 100, "the last of a page", call.__name__)
+    check(libc.munmap(ctypes.c_void_p(base), ctypes.c_size_t(2 * page)) == 0, "munmap")
+
+
 def memory():
     """Mapped memory, and memory that is not there."""
     pair = Pair("memory", os.O_DIRECT)
@@ -247,6 +264,7 @@ def memory():
         for _ in range(30):
             check(call(pair.files[0], ctypes.c_void_p(16), ctypes.c_size_t(100), ctypes.c_long(5)) == -1 and ctypes.get_errno() == errno.EFAULT, "EFAULT")
     edges(pair)
+    arrays(pair)
     ctypes.set_errno(77)
     buffer = ctypes.create_string_buffer(100)
     check(libc.pread(pair.files[0], buffer, ctypes.c_size_t(100), ctypes.c_long(5)) == 100 and ctypes.get_errno() == 77, "errno stays")
