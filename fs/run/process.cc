@@ -27,7 +27,10 @@ namespace {
 
 using direct::RingClient;
 
-constexpr size_t kMostThreads = 64;  // with a ring
+constexpr size_t kMostRings = 64;
+constexpr size_t kMostRingsOfThread = 4;
+constexpr unsigned kCallsBeforeRing = 16;  // of a thread
+constexpr unsigned kMostDoublings = 12;    // of them
 constexpr int kOutcomes = 6;
 constexpr int kHighDescriptor = 900;
 
@@ -36,7 +39,9 @@ struct Process {
   std::atomic<uint64_t>* number;  // 0 in a child that has not noticed yet that it is one: a page that fork() wipes
   std::atomic<uint64_t> next_number;
   std::atomic<uint64_t> rings_so_far;
-  std::array<std::atomic<RingClient*>, kMostThreads> rings;
+  std::atomic<uint64_t> rings_asked_for;
+  std::atomic<size_t> ring_count;  // with what is being made
+  std::array<std::atomic<RingClient*>, kMostRings> rings;
   std::array<std::atomic<uint64_t>, kOutcomes> counts;
   pthread_key_t at_thread_end;
   bool is_ready;
@@ -46,11 +51,18 @@ struct Process {
 };
 constinit Process process{};
 
-struct Thread {
+struct ThreadRing {
   RingClient* ring;
   dev_t device;
-  uint64_t process;  // in which it got it
+  uint64_t process;  // in which the thread got it
   uint64_t number;   // of all rings
+  uint64_t used;     // when, of all uses
+};
+struct Thread {
+  std::array<ThreadRing, kMostRingsOfThread> rings;
+  uint64_t uses;
+  unsigned calls;  // that found no ring
+  unsigned doublings;
   bool ends;
 };
 constinit thread_local Thread thread{};
@@ -58,8 +70,9 @@ constinit thread_local Thread thread{};
 void forget(RingClient* ring) {
   for (auto& known : process.rings) {
     RingClient* expected = ring;
-    if (known.compare_exchange_strong(expected, nullptr)) return;
+    if (known.compare_exchange_strong(expected, nullptr)) break;
   }
+  --process.ring_count;
 }
 
 // The sockets are the parent's, which is not seen to end as long as a child has them, too.
@@ -68,14 +81,10 @@ void begin_child() {
     if (RingClient* const ring = known.exchange(nullptr))
       RingClient::abandon_in_child(std::unique_ptr<RingClient>(ring));
   }
+  process.ring_count = 0;
+  process.rings_asked_for = 0;
   process.number->store(++process.next_number);
   for (auto& counted : process.counts) counted = 0;
-}
-
-void end_thread(void* /*any*/) {
-  forget_thread();
-  drop_thread_ring();
-  thread.ends = true;
 }
 
 ino_t inode_of(int descriptor) {
@@ -87,6 +96,65 @@ ino_t inode_of(int descriptor) {
 void keep_name() {
   const char* const name = program_invocation_short_name;
   snprintf(process.name.data(), process.name.size(), "%s", name != nullptr ? name : "?");
+}
+
+// Changes with fork(): what a thread had before is the parent's. 0: nothing works here.
+uint64_t process_number() {
+  if (!process.is_ready) return 0;
+  const uint64_t number = process.number->load(std::memory_order_relaxed);
+  if (number != 0) return number;
+  begin_child();  // made by a system call of the program's own
+  return process.number->load();
+}
+
+bool is_there(const ThreadRing& place) { return place.ring != nullptr && place.process == process_number(); }
+
+void drop(ThreadRing& place) {
+  RingClient* const ring = is_there(place) ? place.ring : nullptr;
+  place = {};
+  if (ring == nullptr) return;
+  forget(ring);
+  delete ring;
+}
+
+void end_thread(void* /*any*/) {
+  forget_thread();
+  for (ThreadRing& place : thread.rings) drop(place);
+  thread.ends = true;
+}
+
+ThreadRing* find(dev_t device) {
+  for (ThreadRing& place : thread.rings) {
+    if (place.device == device && is_there(place)) return &place;
+  }
+  return nullptr;
+}
+
+// As one of those of the process.
+RingClient* make_ring(int descriptor) {
+  if (process.ring_count.fetch_add(1) < kMostRings) {
+    ++process.rings_asked_for;
+    auto ring = RingClient::open(descriptor, kRingBufferBytes, ends_wait);
+    for (auto& free : process.rings) {
+      RingClient* none = nullptr;
+      if (ring.ok() && free.compare_exchange_strong(none, ring->get())) return ring->release();
+    }
+  }
+  --process.ring_count;
+  return nullptr;
+}
+
+bool is_time_for_ring() { return ++thread.calls >= kCallsBeforeRing << thread.doublings; }
+
+void wait_longer_for_ring() {
+  thread.calls = 0;
+  thread.doublings = std::min(thread.doublings + 1, kMostDoublings);
+}
+
+// What is free, or was used least of late.
+ThreadRing& choose_place() {
+  return *std::ranges::min_element(thread.rings, {},
+                                   [](const ThreadRing& place) { return is_there(place) ? place.used : 0; });
 }
 
 __attribute__((constructor)) void begin_process() {
@@ -112,55 +180,58 @@ __attribute__((destructor)) void end_process() {
     return;
   dprintf(process.told,
           "brickfs-run: %s (%d): by a ring: %lu reads, %lu writes, %lu syncs; by the kernel: %lu reads, %lu writes, "
-          "%lu syncs\n",
+          "%lu syncs; rings: %lu\n",
           process.name.data(), static_cast<int>(getpid()), counts[0].load(), counts[2].load(), counts[4].load(),
-          counts[1].load(), counts[3].load(), counts[5].load());
+          counts[1].load(), counts[3].load(), counts[5].load(), process.rings_asked_for.load());
 }
-
-// Changes with fork(): what a thread had before is the parent's. 0: nothing works here.
-uint64_t process_number() {
-  if (!process.is_ready) return 0;
-  const uint64_t number = process.number->load(std::memory_order_relaxed);
-  if (number != 0) return number;
-  begin_child();  // made by a system call of the program's own
-  return process.number->load();
-}
-
-bool has_ring() { return thread.ring != nullptr && thread.process == process_number(); }
 
 }  // namespace
 
-uint64_t thread_ring_number() { return has_ring() ? thread.number : 0; }
+uint64_t thread_ring_number(dev_t device) {
+  const ThreadRing* const found = find(device);
+  return found != nullptr ? found->number : 0;
+}
 
 bool note_thread() {
   return process_number() != 0 && !thread.ends && pthread_setspecific(process.at_thread_end, &process) == 0;
 }
 
-void drop_thread_ring() {
-  RingClient* const ring = has_ring() ? thread.ring : nullptr;
-  thread.ring = nullptr;
-  if (ring == nullptr) return;
-  forget(ring);
-  delete ring;
+void drop_thread_ring(dev_t device) {
+  ThreadRing* const found = find(device);
+  if (found == nullptr) return;
+  drop(*found);
+  thread.calls = 0;
 }
 
-RingClient* thread_ring(int descriptor, dev_t device) {
-  if (has_ring() && thread.device == device) return thread.ring;
-  drop_thread_ring();
-  if (!note_thread()) return nullptr;
-  auto ring = RingClient::open(descriptor, kRingBufferBytes, ends_wait);
-  if (!ring.ok()) return nullptr;
-  for (auto& free : process.rings) {
-    RingClient* none = nullptr;
-    if (!free.compare_exchange_strong(none, ring->get())) continue;
-    thread = {.ring = ring->release(),
-              .device = device,
-              .process = process_number(),
-              .number = ++process.rings_so_far,
-              .ends = false};
-    return thread.ring;
+RingClient* thread_ring(dev_t device) {
+  const ThreadRing* const found = find(device);
+  return found != nullptr ? found->ring : nullptr;
+}
+
+RingClient* want_thread_ring(int descriptor, dev_t device) {
+  if (ThreadRing* const found = find(device)) {
+    found->used = ++thread.uses;
+    return found->ring;
   }
-  return nullptr;
+  if (!is_time_for_ring() || !note_thread()) return nullptr;
+  RingClient* const ring = make_ring(descriptor);
+  if (ring == nullptr) {
+    wait_longer_for_ring();
+    return nullptr;
+  }
+  ThreadRing& place = choose_place();
+  if (is_there(place) && !place.ring->has_ended()) {
+    wait_longer_for_ring();
+  } else {
+    thread.doublings = 0;
+  }
+  drop(place);
+  place = {.ring = ring,
+           .device = device,
+           .process = process_number(),
+           .number = ++process.rings_so_far,
+           .used = ++thread.uses};
+  return ring;
 }
 
 // FUSE file systems have no device, as many others.

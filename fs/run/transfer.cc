@@ -31,9 +31,8 @@ using direct::RingClient;
 
 constexpr size_t kMostBytes = 128 * 1024;  // of a call: the kernel moves more at once, and copies nothing twice
 constexpr size_t kMostParts = 64;
-constexpr unsigned kCallsBeforeRing = 16;  // of a thread
-constexpr unsigned kCallsBeforeFile = 8;   // of a file
-constexpr size_t kFiles = 64;              // that a thread remembers
+constexpr unsigned kCallsBeforeFile = 8;  // of a file
+constexpr size_t kFiles = 64;             // that a thread remembers
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kRegion = 256 * 1024;  // that the kernel drops together (fs/inode/cached_regions.h)
 constexpr size_t kMostDescriptors = 65'536;
@@ -66,8 +65,7 @@ struct RememberedFile {
 };
 
 struct Thread {
-  bool is_inside;  // in a call already: this is of what it calls, or of the handler of a fault in it
-  unsigned calls;
+  bool is_inside;         // in a call already: this is of what it calls, or of the handler of a fault in it
   dev_t device;           // known to have rings
   RememberedFile* files;  // kFiles; null: no memory for them
 };
@@ -133,7 +131,9 @@ bool begin_files() {
   return true;
 }
 
-bool is_shown(const RememberedFile& file) { return file.shown_in != 0 && file.shown_in == thread_ring_number(); }
+bool is_shown(const RememberedFile& file) {
+  return file.shown_in != 0 && file.shown_in == thread_ring_number(file.device);
+}
 
 RememberedFile& remember(const Target& target) {
   const int flags = shown_flags(target.flags);
@@ -141,7 +141,7 @@ RememberedFile& remember(const Target& target) {
   RememberedFile& file = thread.files[hash >> 58];
   static_assert(kFiles == 1u << (64 - 58));
   if (file.ino == target.ino && file.device == target.device && file.flags == flags) return file;
-  if (is_shown(file)) thread_ring(-1, file.device)->forget_file(file.number);
+  if (is_shown(file)) thread_ring(file.device)->forget_file(file.number);
   new (&file) RememberedFile{};
   file.ino = target.ino;
   file.device = target.device;
@@ -225,20 +225,17 @@ class Parts {
 
 // The ring, once it is worth it; with the file shown to it.
 RingClient* ring_for(RememberedFile& file, const Target& target, int descriptor) {
-  if (++thread.calls < kCallsBeforeRing || ++file.calls < kCallsBeforeFile) return nullptr;
-  RingClient* const ring = thread_ring(descriptor, target.device);
-  if (ring == nullptr) {
-    thread.calls = 0;
-    return nullptr;
-  }
-  if (is_shown(file)) return ring;
+  if (++file.calls < kCallsBeforeFile) return nullptr;
+  RingClient* const ring = want_thread_ring(descriptor, target.device);
+  if (ring == nullptr || is_shown(file)) return ring;
   const auto number = ring->add_file(descriptor);
   if (!number.ok()) {
+    if (ring->has_ended()) drop_thread_ring(target.device);
     file.calls = 0;
     return nullptr;
   }
   file.number = *number;
-  file.shown_in = thread_ring_number();
+  file.shown_in = thread_ring_number(file.device);
   return ring;
 }
 
@@ -247,17 +244,14 @@ std::optional<ssize_t> run(RingClient& ring, RememberedFile& file, const RingCli
   const auto result = ring.try_run(request);
   if (!result) return std::nullopt;
   if (result->ok()) return static_cast<ssize_t>(**result);
-  if (ring.has_ended()) {
-    drop_thread_ring();
-    thread.calls = 0;
-  }
+  if (ring.has_ended()) drop_thread_ring(file.device);
   file.calls = 0;
   return result->code() == EINTR ? std::optional<ssize_t>(-EINTR) : std::nullopt;
 }
 
 std::optional<ssize_t> sync(RememberedFile& file, const Target& target, int descriptor) {
   if (!is_shown(file) || (target.flags & O_DIRECT) == 0) return std::nullopt;  // else it may have pages to write back
-  RingClient* const ring = thread_ring(descriptor, file.device);
+  RingClient* const ring = thread_ring(file.device);
   return run(*ring, file, {.operation = Operation::kFsync, .descriptor = descriptor, .file = file.number});
 }
 

@@ -78,6 +78,33 @@ run=$WORK/brickfs-run
 [ "$(setpriv --reuid 1234 --regid 1234 --clear-groups "$run" "$WORK/id" -u)" = 1234 ] || [ -u "$WORK/id" ] || die "a set-uid program"
 setpriv --reuid 1234 --regid 1234 --clear-groups "$run" "$WORK/id" >/dev/null 2>"$WORK/err" || die "a set-uid program does not run: $(cat "$WORK/err")"
 
+say "few rings, whatever is asked for"
+dd if=/dev/zero of="$MNT/file" bs=64k count=1 status=none conv=fsync
+mkdir "$WORK/live"
+timeout 60 "$BRICKFS" memory:64M "$WORK/live" -o ring=on >"$WORK/live.log" 2>&1 || die "a second mount: $(cat "$WORK/live.log")"
+cp "$MNT/file" "$WORK/live/file"
+asks_for() {  # LEAST MOST ARGUMENT...
+  local least=$1 most=$2 asked; shift 2
+  BRICKFS_RUN_STATS=1 timeout 60 "$BUILD/fs/run/brickfs-run" /usr/bin/python3 "$TESTS/mount/brickfs_run_rings.py" "$@" 2>"$WORK/rings.log" || die "it fails: $(cat "$WORK/rings.log")"
+  asked=$(sed -n 's/.*; rings: //p' "$WORK/rings.log")
+  [ "$asked" -ge "$least" ] && [ "$asked" -le "$most" ] || die "$1: $asked rings are asked for, not $least to $most: $(cat "$WORK/rings.log")"
+}
+asks_for 2 2 alternate 1000 "$MNT/file" "$WORK/live/file"
+[ "$(calls_by_ring "$WORK/rings.log" reads)" -gt 900 ] || die "two mounts: $(cat "$WORK/rings.log")"
+asks_for 64 64 threads 80 200 "$MNT/file"
+mkfifo "$WORK/line"
+(ulimit -n 4096; exec "$BUILD/tests/ring_load" crowd "$MNT/file") <"$WORK/line" >"$WORK/told" 2>"$WORK/ring_load.log" &
+crowd=$!
+BACKGROUND_PIDS+=("$crowd")
+exec 7>"$WORK/line"
+within 60 grep -q . "$WORK/told" || die "no crowd: $(cat "$WORK/ring_load.log")"
+asks_for 3 8 alternate 2000 "$MNT/file"
+[ "$(calls_by_ring "$WORK/rings.log" reads)" = 0 ] || die "there is one more ring"
+echo >&7
+exec 7>&-
+wait "$crowd" || die "who had all rings: $(cat "$WORK/ring_load.log")"
+unmount_brickfs "$WORK/live"
+
 say "signals in the middle of calls"
 dd if=/dev/zero of="$MNT/file" bs=1M count=2 status=none conv=fsync
 BRICKFS_RUN_STATS=1 timeout 60 "$BUILD/fs/run/brickfs-run" "$BUILD/tests/run_signals" jump "$MNT/file" 2>"$WORK/jump.log" || die "a call that a handler leaves: $(cat "$WORK/jump.log")"
