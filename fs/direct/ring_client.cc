@@ -86,6 +86,8 @@ Result<Reply> receive_reply(const UniqueFd& socket, RingClient::LetsGo lets_go) 
 }
 
 Result<UniqueFd> make_memory(uint64_t bytes) {
+  rlimit limit{};  // holds for it as for files: SIGXFSZ would come
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) return Error(EFBIG, "the memory of a ring");
   UniqueFd memory(memfd_create("brickfs-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory || ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0 ||
       fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {

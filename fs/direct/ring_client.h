@@ -37,7 +37,7 @@ class RingClient {
   using LetsGo = bool (*)(std::chrono::milliseconds waited);
   // Of the mount on which what this descriptor names is. `buffer_bytes`: kLeastBufferBytes to kMostBufferBytes, rounded
   // up to that. Without `lets_go` all waits last. EOPNOTSUPP: that is no mount with rings; EUSERS: it has too many;
-  // EINTR: let go; EINVAL, ENOMEM, EMFILE; as of Brick::register_memory.
+  // EINTR: let go; EFBIG: RLIMIT_FSIZE; EINVAL, ENOMEM, EMFILE; as of Brick::register_memory.
   static Result<std::unique_ptr<RingClient>> open(int descriptor, uint64_t buffer_bytes, LetsGo lets_go = nullptr);
   ~RingClient();  // nobody may wait for anything
   RingClient(const RingClient&) = delete;

@@ -109,6 +109,9 @@ say "signals in the middle of calls"
 dd if=/dev/zero of="$MNT/file" bs=1M count=2 status=none conv=fsync
 BRICKFS_RUN_STATS=1 timeout 60 "$BUILD/fs/run/brickfs-run" "$BUILD/tests/run_signals" jump "$MNT/file" 2>"$WORK/jump.log" || die "a call that a handler leaves: $(cat "$WORK/jump.log")"
 [ "$(calls_by_ring "$WORK/jump.log" writes)" -gt 500 ] || die "it writes nothing by a ring: $(cat "$WORK/jump.log")"
+say "a limit of files"
+BRICKFS_RUN_STATS=1 timeout 60 "$BUILD/fs/run/brickfs-run" "$BUILD/tests/run_signals" limit "$MNT/file" 2>"$WORK/limit.log" || die "a limit: $(cat "$WORK/limit.log")"
+[ "$(calls_by_ring "$WORK/limit.log" writes)" -gt 500 ] || die "it writes nothing by a ring: $(cat "$WORK/limit.log")"
 if [ "$kind" = tcp ]; then
   say "signals while the brick is away"
   # Each waits for a line before the call that is to wait: begin NAME COMMAND...; PIDS, LINES by name.

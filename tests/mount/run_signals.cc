@@ -3,11 +3,13 @@
 //   run_signals wait FILE CALL PLACE SIGNAL  CALL (read, write, pread, pwrite) at PLACE * 64 KiB, over and over; prints "begun", and calls once
 //                                            more when it has read a line: prints "did BYTES BYTE", with the byte that is there then; or "EINTR",
 //                                            and exits with 43. SIGNAL's handler says "handled", and but for SIGINT writes 'h' there. 0: none
+//   run_signals limit FILE                   writes beyond RLIMIT_FSIZE: SIGXFSZ comes once for each
 //   run_signals jump FILE                    leaves reads and writes by siglongjmp(3) from a handler, over and over; and a thread is cancelled
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -71,6 +73,32 @@ int wait(const std::string& name, int signal) {
   if (moved < 0) fail("the call");
   if (pread(file, buffer, kBytes, place) != static_cast<ssize_t>(kBytes)) fail("a read");
   dprintf(STDOUT_FILENO, "did %zd %c\n", moved, buffer[0]);
+  return 0;
+}
+
+volatile sig_atomic_t told_of_limit = 0;
+
+void limit_files(rlim_t bytes) {
+  const rlimit limit{.rlim_cur = bytes, .rlim_max = RLIM_INFINITY};
+  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) fail("setrlimit");
+}
+
+int write_beyond_limit() {
+  constexpr off_t kLimit = 1 << 20;
+  handle(SIGXFSZ, [](int) { told_of_limit = told_of_limit + 1; });
+  limit_files(kBytes);  // less than the memory of a ring
+  for (int i = 0; i < kEnough; ++i) {
+    if (pwrite(file, buffer, kBytes, 0) != static_cast<ssize_t>(kBytes)) fail("a write");
+  }
+  if (told_of_limit != 0) fail("SIGXFSZ without a write beyond the limit");
+  limit_files(kLimit);
+  for (int i = 0; i < 10 * kEnough; ++i) {
+    if (pwrite(file, buffer, kBytes, 0) != static_cast<ssize_t>(kBytes)) fail("a write");
+    if (pwrite(file, buffer, kBytes, kLimit) >= 0 || errno != EFBIG) fail("a write beyond the limit");
+    if (told_of_limit == i + 1) continue;
+    fprintf(stderr, "SIGXFSZ has come %d times, of %d writes\n", static_cast<int>(told_of_limit), i + 1);
+    return 1;
+  }
   return 0;
 }
 
@@ -147,6 +175,7 @@ int main(int argc, char** argv) {
   if (argc < 3) return 2;
   file = open(argv[2], O_RDWR | O_DIRECT | O_CLOEXEC);
   if (file < 0) fail(argv[2]);
+  if (std::string(argv[1]) == "limit") return write_beyond_limit();
   if (std::string(argv[1]) == "jump") return leave_and_cancel();
   if (argc < 6) return 2;
   place = atoi(argv[4]) * off_t{65'536};
