@@ -239,6 +239,12 @@ RingClient* ring_for(RememberedFile& file, const Target& target, int descriptor)
   return ring;
 }
 
+// Of the ring, or what the mount has of it: the kernel may do better. All else it would say again, after as long a
+// wait.
+bool is_of_ring(int code) {
+  return code == ENOTCONN || code == ECANCELED || code == EINVAL || code == EBADF || code == ENOMEM;
+}
+
 // Bytes, or an errno below zero.
 std::optional<ssize_t> run(RingClient& ring, RememberedFile& file, const RingClient::Request& request) {
   const auto result = ring.try_run(request);
@@ -246,7 +252,7 @@ std::optional<ssize_t> run(RingClient& ring, RememberedFile& file, const RingCli
   if (result->ok()) return static_cast<ssize_t>(**result);
   if (ring.has_ended()) drop_thread_ring(file.device);
   file.calls = 0;
-  return result->code() == EINTR ? std::optional<ssize_t>(-EINTR) : std::nullopt;
+  return is_of_ring(result->code()) ? std::nullopt : std::optional<ssize_t>(-result->code());
 }
 
 std::optional<ssize_t> sync(RememberedFile& file, const Target& target, int descriptor) {

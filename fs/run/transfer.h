@@ -12,7 +12,8 @@
 //   file by itself, and made no other process since.
 // - Some have been such before: a ring, and showing it a file, have their price.
 //
-// Whatever goes wrong, the kernel is asked, and says what there is to say.
+// Where a ring does not help, the kernel is asked, and says what there is to say; but not again what the mount has
+// said.
 //
 // Threads: any; each has a ring of its own, and waits for no other. Signal handlers may call this; they do not run in
 // the middle of it (signals.h). Nothing of this takes memory from malloc().

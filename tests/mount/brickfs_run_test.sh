@@ -109,10 +109,28 @@ say "signals in the middle of calls"
 dd if=/dev/zero of="$MNT/file" bs=1M count=2 status=none conv=fsync
 BRICKFS_RUN_STATS=1 timeout 60 "$BUILD/fs/run/brickfs-run" "$BUILD/tests/run_signals" jump "$MNT/file" 2>"$WORK/jump.log" || die "a call that a handler leaves: $(cat "$WORK/jump.log")"
 [ "$(calls_by_ring "$WORK/jump.log" writes)" -gt 500 ] || die "it writes nothing by a ring: $(cat "$WORK/jump.log")"
-say "a limit of files"
+say "an error is said once"
 BRICKFS_RUN_STATS=1 timeout 60 "$BUILD/fs/run/brickfs-run" "$BUILD/tests/run_signals" limit "$MNT/file" 2>"$WORK/limit.log" || die "a limit: $(cat "$WORK/limit.log")"
 [ "$(calls_by_ring "$WORK/limit.log" writes)" -gt 500 ] || die "it writes nothing by a ring: $(cat "$WORK/limit.log")"
 if [ "$kind" = tcp ]; then
+  unmount_brickfs
+  mount_brickfs ring=on,soft,timeo=3
+  mkfifo "$WORK/soft.line"
+  "$BUILD/fs/run/brickfs-run" "$BUILD/tests/run_signals" wait "$MNT/file" pread 0 0 <"$WORK/soft.line" >"$WORK/soft.out" 2>"$WORK/soft.log" &
+  waiter=$!
+  BACKGROUND_PIDS+=("$waiter")
+  exec 7>"$WORK/soft.line"
+  within 20 grep -q begun "$WORK/soft.out" || die "it does not begin: $(cat "$WORK/soft.log")"
+  kill_brickd
+  began=$(now_ms)
+  exec 7>&-
+  status=0; wait "$waiter" || status=$?
+  took=$(($(now_ms) - began))
+  [ "$status" = 1 ] && grep -q 'Input/output error' "$WORK/soft.log" || die "a soft mount without a brick: exit $status, $(cat "$WORK/soft.log")"
+  [ "$took" -ge 2500 ] && [ "$took" -le 5000 ] || die "timeo=3: EIO after $took ms"
+  restart_brickd
+  unmount_brickfs
+  mount_brickfs ring=on
   say "signals while the brick is away"
   # Each waits for a line before the call that is to wait: begin NAME COMMAND...; PIDS, LINES by name.
   declare -A PIDS LINES
