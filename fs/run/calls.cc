@@ -275,11 +275,12 @@ EXPORTED int fcntl(int descriptor, int command, ...) {
   return fcntl64(descriptor, command, argument);
 }
 
-// ---- descriptors that another process has from now on, too
+// ---- descriptors that another process has from now on, too: where the C library calls no handlers of
+// pthread_atfork(3)
 
-EXPORTED pid_t fork() {
+EXPORTED pid_t _Fork() {
   note_shared();
-  return NEXT(pid_t(), fork)();
+  return NEXT(pid_t(), _Fork)();
 }
 
 // A child that has its parent's memory would change what is known of the parent's descriptors.
@@ -298,6 +299,21 @@ EXPORTED int posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_a
                           const posix_spawnattr_t* attributes, char* const* words, char* const* environment) {
   note_shared();
   return NEXT(Spawn, posix_spawnp)(pid, file, actions, attributes, words, environment);
+}
+
+// Of glibc 2.39, with a descriptor in place of a process number.
+EXPORTED int pidfd_spawn(int* pidfd, const char* path, const posix_spawn_file_actions_t* actions,
+                         const posix_spawnattr_t* attributes, char* const* words, char* const* environment) {
+  note_shared();
+  auto* const next = NEXT(Spawn, pidfd_spawn);
+  return next != nullptr ? next(pidfd, path, actions, attributes, words, environment) : ENOSYS;
+}
+
+EXPORTED int pidfd_spawnp(int* pidfd, const char* file, const posix_spawn_file_actions_t* actions,
+                          const posix_spawnattr_t* attributes, char* const* words, char* const* environment) {
+  note_shared();
+  auto* const next = NEXT(Spawn, pidfd_spawnp);
+  return next != nullptr ? next(pidfd, file, actions, attributes, words, environment) : ENOSYS;
 }
 
 EXPORTED int system(const char* command) {

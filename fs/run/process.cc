@@ -162,7 +162,7 @@ __attribute__((constructor)) void begin_process() {
   if (page == MAP_FAILED || madvise(page, 4096, MADV_WIPEONFORK) != 0) return;
   process.number = new (page) std::atomic<uint64_t>(++process.next_number);
   if (pthread_key_create(&process.at_thread_end, end_thread) != 0) return;
-  if (pthread_atfork(nullptr, nullptr, begin_child) != 0) return;
+  if (pthread_atfork(note_shared, nullptr, begin_child) != 0) return;
   const char* const tells = getenv("BRICKFS_RUN_STATS");
   // Programs may have closed their standard error by the end.
   if (tells != nullptr && strcmp(tells, "1") == 0) {

@@ -156,7 +156,33 @@ def processes():
         check(os.waitpid(pid, 0)[1] == 0, "posix_spawn")
     pair.both(os.lseek, 0, os.SEEK_CUR)
     some()
+    for fork in (os.fork, lambda: os.forkpty()[0], libc._Fork):
+        share(fork)
     pair.close()
+
+
+def share(fork):
+    """A child and its parent read one file to its end, at one position."""
+    path = os.path.join(directory, "share")
+    with open(path, "wb") as file:
+        file.write(bytes(SIZE // 4))
+    file = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    for _ in range(40):
+        os.read(file, 1)
+    os.lseek(file, 0, os.SEEK_SET)
+    answers, answers_of_child = os.pipe()
+    child = fork()
+    taken = 0
+    while chunk := os.read(file, 500):
+        taken += len(chunk)
+    if child == 0:
+        os.write(answers_of_child, struct.pack("Q", taken))
+        os._exit(0)
+    taken += struct.unpack("Q", os.read(answers, 8))[0]
+    check(os.waitpid(child, 0)[1] == 0 and taken == SIZE // 4, "parent and child together read", taken, "of", SIZE // 4)
+    for descriptor in (file, answers, answers_of_child):
+        os.close(descriptor)
+    os.unlink(path)
 
 
 def descriptors():
