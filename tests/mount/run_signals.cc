@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that gets signals while it reads and writes a file, to be run by brickfs-run.
-//   run_signals wait FILE CALL PLACE SIGNAL  CALL (read, write, pread, pwrite) at PLACE * 64 KiB, over and over; prints "begun", and calls once
-//                                            more when it has read a line: prints "did BYTES BYTE", with the byte that is there then; or "EINTR",
-//                                            and exits with 43. SIGNAL's handler says "handled", and but for SIGINT writes 'h' there. 0: none
+//   run_signals wait FILE CALL PLACE SIGNAL  CALL (read, write, pread, pwrite) at PLACE * 64 KiB, over and over; prints
+//                                            "begun", and calls once more when it has read a line: prints "did BYTES
+//                                            BYTE", with the byte that is there then; or "EINTR", and exits with 43.
+//                                            SIGNAL's handler prints "handled", and but for SIGINT writes 'h' there. 0:
+//                                            it handles none
 //   run_signals limit FILE                   writes beyond RLIMIT_FSIZE: SIGXFSZ comes once for each
-//   run_signals jump FILE                    leaves reads and writes by siglongjmp(3) from a handler, over and over; and a thread is cancelled
+//   run_signals jump FILE                    leaves calls by siglongjmp(3) from a handler; then its thread is cancelled
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -136,7 +138,8 @@ void* leave_calls(void* /*none*/) {
       may_jump = true;
       while (may_jump) {
         memset(buffer, 'a', kBytes);
-        if (call("pwrite") != static_cast<ssize_t>(kBytes) || call("pread") != static_cast<ssize_t>(kBytes)) fail("a call that is left");
+        if (call("pwrite") != static_cast<ssize_t>(kBytes) || call("pread") != static_cast<ssize_t>(kBytes))
+          fail("a call that is left");
       }
     }
     round = round + 1;
@@ -156,7 +159,8 @@ int leave_and_cancel() {
   let_alarms(SIG_BLOCK);
   const itimerval often{.it_interval = {0, 300}, .it_value = {0, 300}};
   pthread_t thread;
-  if (pthread_create(&thread, nullptr, leave_calls, nullptr) != 0 || setitimer(ITIMER_REAL, &often, nullptr) != 0) fail("a thread");
+  if (pthread_create(&thread, nullptr, leave_calls, nullptr) != 0 || setitimer(ITIMER_REAL, &often, nullptr) != 0)
+    fail("a thread");
   while (jumps < kJumps) usleep(1'000);
   if (pthread_cancel(thread) != 0) fail("pthread_cancel");
   timespec until{};
