@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/run/signals.h"
 
+#include <array>
+
 namespace brickfs::run {
 namespace {
 
@@ -8,7 +10,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLasts{400};   // as of the mount (fs/fuse/interrupts.cc)
 constexpr milliseconds kAway{2'000};  // the brick, as far as one can tell: the mount knows it for sure
-constexpr int kLeftOut[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};  // held they end the process
+constexpr std::array kLeftOut{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};  // held they end the process
 
 constinit thread_local const sigset_t* held_out = nullptr;  // what the program itself holds
 
@@ -18,8 +20,8 @@ enum class Effect { kNone, kTells, kEnds };
 Effect effect_of(int signal) {
   struct sigaction action {};
   if (sigaction(signal, nullptr, &action) != 0) return Effect::kNone;
-  if ((action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_IGN) return Effect::kNone;
-  const bool is_handled = (action.sa_flags & SA_SIGINFO) != 0 || action.sa_handler != SIG_DFL;
+  if (action.sa_handler == SIG_IGN) return Effect::kNone;
+  const bool is_handled = action.sa_handler != SIG_DFL;  // that of SA_SIGINFO is at the same place
   switch (signal) {
     case SIGINT:
     case SIGTERM:

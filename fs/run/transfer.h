@@ -5,9 +5,8 @@
 // - The descriptor is a regular file of a mount with rings. That is found out anew with each call, so nothing has to be
 //   known of what the program does with its descriptors.
 // - A ring can do it: bytes of the file are read or replaced, few enough that a copy does not matter.
-// - The kernel would not do it better: of files opened without O_DIRECT it has no page of those bytes, they are not
-// read
-//   in order (it reads ahead), and not for the second time (it would have kept them).
+// - The kernel would not do it better: of files opened without O_DIRECT it has no page of those bytes, they are
+//   not read in order (it reads ahead), and not for the second time (it would have kept them).
 // - If it goes by the file's position: nobody else can have part in that. So the process has one thread, has opened the
 //   file by itself, and made no other process since.
 // - Some have been such before: a ring, and showing it a file, have their price.
@@ -15,7 +14,7 @@
 // Where a ring does not help, the kernel is asked, and says what there is to say; but not again what the mount has
 // said.
 //
-// Threads: any; each has a ring of its own, and waits for no other. Signal handlers may call this; they do not run in
+// Threads: any; each has rings of its own, and waits for no other. Signal handlers may call this; they do not run in
 // the middle of it (signals.h). Nothing of this takes memory from malloc().
 #pragma once
 
