@@ -8,7 +8,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -53,10 +52,11 @@ bool limit_waits(const UniqueFd& socket) {
 }
 
 Result<UniqueFd> connect_to(int descriptor, RingClient::LetsGo lets_go) {
-  struct stat attributes {};
-  if (fstat(descriptor, &attributes) != 0) return errno_error("the descriptor of a mount");
+  struct statx attributes {};  // of which the mount is not asked for any
+  if (::statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &attributes) != 0)
+    return errno_error("the descriptor of a mount");
   const std::string path =
-      ring_socket(std::to_string(major(attributes.st_dev)) + ":" + std::to_string(minor(attributes.st_dev)));
+      ring_socket(std::to_string(attributes.stx_dev_major) + ":" + std::to_string(attributes.stx_dev_minor));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), std::min(path.size(), sizeof(address.sun_path) - 1));
