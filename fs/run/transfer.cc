@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <new>
 #include <span>
+#include <utility>
 
 #include "fs/run/process.h"
 #include "fs/run/program_memory.h"
@@ -59,34 +60,43 @@ struct RememberedFile {
   unsigned calls;
   uint32_t number;              // of the ring
   uint64_t shown_in;            // which ring that is (thread_ring_number()); 0: it was shown to none
-  off_t read_to;                // where the last read ended
   std::bitset<32'768> touched;  // pages that were read, more or less
   unsigned touched_count;
 };
 
 struct Thread {
-  bool is_inside;         // in a call already: this is of what it calls, or of the handler of a fault in it
-  dev_t device;           // known to have rings
-  RememberedFile* files;  // kFiles; null: no memory for them
+  bool is_inside;                     // in a call already: this is of what it calls, or of the handler of a fault in it
+  dev_t device;                       // known to have rings
+  RememberedFile* files;              // kFiles; null: no memory for them
+  std::array<off_t, kFiles> read_to;  // where the last read ended: of the file at that place, more or less
 };
 constinit thread_local Thread thread{};
 
+class ErrnoStays {
+ public:
+  ErrnoStays() : errno_(errno) {}
+  ~ErrnoStays() { errno = errno_; }
+  ErrnoStays(const ErrnoStays&) = delete;
+  ErrnoStays& operator=(const ErrnoStays&) = delete;
+
+ private:
+  const int errno_;
+};
+
 class Inside {
  public:
-  Inside() : errno_(errno) {
+  Inside() {
     thread.is_inside = true;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
   }
   ~Inside() {
     pthread_setcancelstate(cancel_state_, nullptr);
     thread.is_inside = false;
-    errno = errno_;
   }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
 
  private:
-  const int errno_;
   int cancel_state_ = 0;
 };
 
@@ -135,17 +145,25 @@ bool is_shown(const RememberedFile& file) {
   return file.shown_in != 0 && file.shown_in == thread_ring_number(file.device);
 }
 
-RememberedFile& remember(const Target& target) {
-  const int flags = shown_flags(target.flags);
-  const uint64_t hash = (target.ino * 31 + target.device * 7 + static_cast<uint64_t>(flags)) * 0x9E3779B97F4A7C15u;
-  RememberedFile& file = thread.files[hash >> 58];
+// Among what a thread remembers of files.
+size_t place_of(const Target& target) {
+  const auto flags = static_cast<uint64_t>(shown_flags(target.flags));
   static_assert(kFiles == 1u << (64 - 58));
-  if (file.ino == target.ino && file.device == target.device && file.flags == flags) return file;
+  return ((target.ino * 31 + target.device * 7 + flags) * 0x9E3779B97F4A7C15u) >> 58;
+}
+
+bool is_of(const RememberedFile& file, const Target& target) {
+  return file.ino == target.ino && file.device == target.device && file.flags == shown_flags(target.flags);
+}
+
+RememberedFile& remember(const Target& target) {
+  RememberedFile& file = thread.files[place_of(target)];
+  if (is_of(file, target)) return file;
   if (is_shown(file)) thread_ring(file.device)->forget_file(file.number);
   new (&file) RememberedFile{};
   file.ino = target.ino;
   file.device = target.device;
-  file.flags = flags;
+  file.flags = shown_flags(target.flags);
   return file;
 }
 
@@ -176,12 +194,14 @@ bool touch(RememberedFile& file, off_t offset) {
   return false;
 }
 
-bool is_for_read(RememberedFile& file, const Target& target, int descriptor, off_t offset, size_t length) {
-  const bool goes_on = offset == file.read_to;
-  file.read_to = offset + static_cast<off_t>(length);
+bool goes_on(const Target& target, off_t offset, size_t length) {
+  return std::exchange(thread.read_to[place_of(target)], offset + static_cast<off_t>(length)) == offset;
+}
+
+bool is_for_read(const Target& target, int descriptor, off_t offset, size_t length) {
+  const bool is_in_order = goes_on(target, offset, length);
   if (offset >= target.size || (target.flags & O_ACCMODE) == O_WRONLY) return false;
-  if ((target.flags & O_DIRECT) != 0) return true;
-  return !goes_on && !is_cached(descriptor, offset, length) && !touch(file, offset);
+  return (target.flags & O_DIRECT) != 0 || (!is_in_order && !is_cached(descriptor, offset, length));
 }
 
 bool is_for_write(const Target& target, int descriptor, off_t offset, size_t length) {
@@ -261,42 +281,62 @@ std::optional<ssize_t> sync(RememberedFile& file, const Target& target, int desc
   return run(*ring, file, {.operation = Operation::kFsync, .descriptor = descriptor, .file = file.number});
 }
 
-// At a position that nobody else moves meanwhile.
-std::optional<off_t> place_of(const Call& call, const Descriptor& descriptor) {
-  if (!call.at_position) return call.offset >= 0 ? std::optional(call.offset) : std::nullopt;
-  if (__libc_single_threaded == 0 || descriptor.opened_in != shares) return std::nullopt;
+// Nobody else moves it meanwhile.
+bool owns_position(const Descriptor& descriptor) {
+  return __libc_single_threaded != 0 && descriptor.opened_in == shares;
+}
+
+std::optional<off_t> offset_of(const Call& call, const Descriptor& descriptor) {
+  if (!call.at_position) return call.offset;
+  if (!owns_position(descriptor)) return std::nullopt;
   const off_t position = ::lseek(call.descriptor, 0, SEEK_CUR);
   return position >= 0 ? std::optional(position) : std::nullopt;
 }
 
-std::optional<ssize_t> move(const Call& call, const Descriptor& descriptor, const Target& target) {
+// As far as the file's size, flags and pages tell. A signal handler finds nothing half done here.
+bool may_help(const Call& call, const Target& target, off_t offset, size_t length) {
+  return call.way == Way::kReading ? is_for_read(target, call.descriptor, offset, length)
+                                   : is_for_write(target, call.descriptor, offset, length);
+}
+
+std::optional<ssize_t> move(const Call& call, const Parts& parts, size_t length, const Descriptor& descriptor,
+                            const Target& target) {
+  const SignalsHeld held;
+  const Inside inside;
+  if (!begin_files()) return std::nullopt;
   RememberedFile& file = remember(target);
   if (call.way == Way::kSyncing) return sync(file, target, call.descriptor);
-  const Parts parts(call);
-  const auto length = parts.bytes();
-  if (!length || *length == 0) return std::nullopt;
-  const auto offset = place_of(call, descriptor);
-  if (!offset) return std::nullopt;
+  const auto offset = offset_of(call, descriptor);
+  if (!offset || (call.at_position && !may_help(call, target, *offset, length))) return std::nullopt;
   const bool reads = call.way == Way::kReading;
-  if (!(reads ? is_for_read(file, target, call.descriptor, *offset, *length)
-              : is_for_write(target, call.descriptor, *offset, *length))) {
-    return std::nullopt;
-  }
+  if (reads && (target.flags & O_DIRECT) == 0 && touch(file, *offset)) return std::nullopt;
   RingClient* const ring = ring_for(file, target, call.descriptor);
   if (ring == nullptr || (!reads && ring->kernel_writes())) return std::nullopt;
-  if (!reads && !copy_from_program(parts.get(), ring->buffer().data(), *length)) return std::nullopt;
+  if (!reads && !copy_from_program(parts.get(), ring->buffer().data(), length)) return std::nullopt;
   const auto moved = run(*ring, file,
                          {.operation = reads ? Operation::kRead : Operation::kWrite,
                           .descriptor = call.descriptor,
                           .file = file.number,
                           .offset = static_cast<uint64_t>(*offset),
                           .buffer_offset = 0,
-                          .length = static_cast<uint32_t>(*length),
+                          .length = static_cast<uint32_t>(length),
                           .is_clean = (target.flags & O_DIRECT) == 0});
   if (!moved || *moved < 0) return moved;
   if (reads && !copy_to_program(parts.get(), ring->buffer().data(), static_cast<size_t>(*moved))) return std::nullopt;
   if (call.at_position) (void)::lseek(call.descriptor, *offset + *moved, SEEK_SET);
   return moved;
+}
+
+// Signals have to wait only where a ring may be used, or a position.
+std::optional<ssize_t> try_ring_of(const Call& call, const Descriptor& descriptor, const Target& target) {
+  const Parts parts(call);
+  const auto length = parts.bytes();
+  if (call.way != Way::kSyncing) {
+    if (!length || *length == 0) return std::nullopt;
+    if (call.at_position && !owns_position(descriptor)) return std::nullopt;
+    if (!call.at_position && (call.offset < 0 || !may_help(call, target, call.offset, *length))) return std::nullopt;
+  }
+  return move(call, parts, *length, descriptor, target);
 }
 
 }  // namespace
@@ -333,11 +373,10 @@ void note_passed() {
 std::optional<ssize_t> try_ring(const Call& call) {
   Descriptor* const descriptor = find_descriptor(call.descriptor);
   if (descriptor == nullptr || descriptor->is_other || thread.is_inside || is_confined) return std::nullopt;
-  const SignalsHeld held;
-  const Inside inside;
+  const ErrnoStays errno_stays;
   const auto target = look_at(call.descriptor, *descriptor);
-  if (!target || !begin_files()) return std::nullopt;
-  const auto done = move(call, *descriptor, *target);
+  if (!target) return std::nullopt;
+  const auto done = try_ring_of(call, *descriptor, *target);
   const int ways = 2 * static_cast<int>(call.way);
   static_assert(static_cast<int>(Outcome::kWrittenByRing) == 2 * static_cast<int>(Way::kWriting));
   count(static_cast<Outcome>(ways + (done ? 0 : 1)));
