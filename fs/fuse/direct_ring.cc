@@ -194,10 +194,10 @@ void DirectRing::wait() {
   short_wait_.end();
 }
 
-// All that has been said.
+// All that has been said; who talks without end is not listened to when the ring is to end.
 Status DirectRing::hear() {
   heard_ = memory_->control().said.load();
-  for (;;) {
+  while (!interrupted_ && !is_to_end_) {
     Message message{};
     UniqueFd descriptor;
     const Status received = direct::receive_packet(socket_.get(), &message, sizeof(message), &descriptor);
@@ -218,6 +218,7 @@ Status DirectRing::hear() {
         return Error(EPROTO, "a message that there is not");
     }
   }
+  return {};
 }
 
 Status DirectRing::answer(int32_t result) {

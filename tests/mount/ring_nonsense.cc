@@ -2,65 +2,27 @@
 // A program that says and submits to a ring what makes no sense. Each case ends as it must, and the mount goes on.
 //   ring_nonsense FILE [SECONDS]      a file on a mount with ring=on; SECONDS of scribbling over the shared memory
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <random>
-#include <string>
 #include <thread>
 
-#include "fs/direct/ring_futex.h"
-#include "fs/direct/ring_memory.h"
-#include "fs/direct/ring_socket.h"
-#include "tests/mount/ring_expect.h"
+#include "tests/mount/raw_ring.h"
 
 namespace {
 
 using namespace brickfs::direct;
 using brickfs::UniqueFd;
 
-constexpr uint64_t kBufferBytes = 64 * 1024;
-constexpr uint64_t kBytes = kControlBytes + kBufferBytes;
-constexpr unsigned kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 int file = -1;
-
-UniqueFd connect_to_mount() {
-  struct stat attributes {};
-  EXPECT(fstat(file, &attributes) == 0);
-  const std::string path =
-      ring_socket(std::to_string(major(attributes.st_dev)) + ":" + std::to_string(minor(attributes.st_dev)));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  memcpy(address.sun_path, path.data(), path.size());
-  UniqueFd connected(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  EXPECT(connect(connected.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
-  return connected;
-}
-
-UniqueFd make_memory(uint64_t bytes, unsigned seals) {
-  UniqueFd memory(memfd_create("nonsense", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  EXPECT(memory && ftruncate(memory.get(), static_cast<off_t>(bytes)) == 0);
-  EXPECT(seals == 0 || fcntl(memory.get(), F_ADD_SEALS, seals) == 0);
-  return memory;
-}
-
-Message begin_message(uint64_t buffer_bytes) {
-  return {.kind = Message::Kind::kBegin, .number = kRingVersion, .buffer_bytes = buffer_bytes};
-}
 
 // What the mount answers to that as the first message; below 0 an errno, ENOTCONN: it hangs up.
 int begin_with(const void* message, size_t length, int memory) {
-  const UniqueFd connected = connect_to_mount();
+  const UniqueFd connected = connect_to_mount(file);
   EXPECT(send_packet(connected.get(), message, length, memory).ok());
   Reply reply{};
   UniqueFd nothing;
@@ -69,65 +31,6 @@ int begin_with(const void* message, size_t length, int memory) {
 }
 
 int begin_with(const Message& message, int memory) { return begin_with(&message, sizeof(message), memory); }
-
-// A ring that has begun as it should, whose memory is open to all.
-struct RawRing {
-  RawRing() : connected(connect_to_mount()) {
-    const UniqueFd memory = make_memory(kBytes, kSeals);
-    mapped = static_cast<std::byte*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0));
-    EXPECT(mapped != MAP_FAILED);
-    control = reinterpret_cast<ControlArea*>(mapped);
-    const Message begin = begin_message(kBufferBytes);
-    EXPECT(send_packet(connected.get(), &begin, sizeof(begin), memory.get()).ok());
-    Reply reply{};
-    UniqueFd nothing;
-    EXPECT(receive_packet(connected.get(), &reply, sizeof(reply), &nothing).ok() && reply.result == 0);
-  }
-  ~RawRing() { munmap(mapped, kBytes); }
-  RawRing(const RawRing&) = delete;
-  RawRing& operator=(const RawRing&) = delete;
-
-  void wake() const {
-    control->sleeps = 0;
-    futex_wake(control->sleeps);
-  }
-  void say(const void* message, size_t length, int descriptor) {
-    (void)send_packet(connected.get(), message, length, descriptor);
-    control->said.fetch_add(1);
-    wake();
-  }
-  int show(int descriptor) {
-    const Message message{.kind = Message::Kind::kFile, .number = 0, .buffer_bytes = 0};
-    say(&message, sizeof(message), descriptor);
-    Reply reply{};
-    UniqueFd nothing;
-    const auto received = receive_packet(connected.get(), &reply, sizeof(reply), &nothing);
-    return received.ok() ? reply.result : -received.code();
-  }
-  // What is answered to it; INT64_MIN: the ring has been ended.
-  int64_t submit(Entry entry) {
-    if (entry.slot < kSlots) control->answers[entry.slot].verdict = Verdict{};
-    control->entries[control->submitted % kSlots] = entry;
-    control->submitted.fetch_add(1);
-    wake();
-    for (int i = 0; i < 5'000; ++i) {
-      if (entry.slot < kSlots && control->answers[entry.slot].verdict.load() != Verdict{})
-        return control->answers[entry.slot].number;
-      if (control->ended != 0) return INT64_MIN;
-      usleep(1'000);
-    }
-    EXPECT(!"an answer within 5 s");
-    return 0;
-  }
-  bool ends() const {
-    pollfd hung_up{connected.get(), 0, 0};
-    return poll(&hung_up, 1, 5'000) == 1 && (hung_up.revents & POLLHUP) != 0;
-  }
-
-  UniqueFd connected;
-  std::byte* mapped = nullptr;
-  ControlArea* control = nullptr;
-};
 
 void wrong_beginnings() {
   const UniqueFd good = make_memory(kBytes, kSeals);
@@ -153,11 +56,11 @@ void wrong_beginnings() {
   EXPECT(begin_with("x", 1, good.get()) == -ENOTCONN);
   char large[512] = {};
   EXPECT(begin_with(large, sizeof(large), good.get()) == -ENOTCONN);
-  (void)connect_to_mount();  // who says nothing
+  (void)connect_to_mount(file);  // who says nothing
 }
 
 void wrong_requests() {
-  RawRing ring;
+  RawRing ring(file);
   const int shown = ring.show(file);
   EXPECT(shown >= 0);
   Entry good{};
@@ -199,36 +102,36 @@ void wrong_requests() {
 
 void what_ends_a_ring() {
   {
-    RawRing ring;
+    RawRing ring(file);
     Entry entry{};
     entry.slot = kSlots;
     EXPECT(ring.submit(entry) == INT64_MIN && ring.ends());
   }
   {
-    RawRing ring;
+    RawRing ring(file);
     ring.control->submitted = 100'000;
     ring.wake();
     EXPECT(ring.ends());
   }
   {
-    RawRing ring;
+    RawRing ring(file);
     ring.control->submitted = UINT32_MAX;
     ring.wake();
     EXPECT(ring.ends());
   }
   {
-    RawRing ring;
+    RawRing ring(file);
     const Message unknown{.kind = Message::Kind{99}, .number = 0, .buffer_bytes = 0};
     ring.say(&unknown, sizeof(unknown), file);
     EXPECT(ring.ends());
   }
   {
-    RawRing ring;
+    RawRing ring(file);
     ring.say("??", 2, file);
     EXPECT(ring.ends());
   }
   {
-    RawRing ring;  // the mount is told that it sleeps, and that it does not, whatever it does
+    RawRing ring(file);  // the mount is told that it sleeps, and that it does not, whatever it does
     std::atomic<bool> stopping{false};
     std::thread other([&] {
       for (uint32_t word = 0; !stopping; ++word) ring.control->sleeps = word % 3;
@@ -244,7 +147,7 @@ void what_ends_a_ring() {
     other.join();
   }
   {
-    RawRing ring;  // what is submitted is never told
+    RawRing ring(file);  // what is submitted is never told
     ring.control->submitted.fetch_add(1);
   }
 }
@@ -261,7 +164,7 @@ void scribble(std::chrono::milliseconds time) {
   const auto end = std::chrono::steady_clock::now() + time;
   std::mt19937_64 randomness(time.count());
   while (std::chrono::steady_clock::now() < end) {
-    RawRing ring;
+    RawRing ring(file);
     const int shown = ring.show(file);
     std::thread other([&] {
       std::mt19937_64 other_randomness(7);

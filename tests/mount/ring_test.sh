@@ -17,10 +17,10 @@ holdings() {
     $(($(find "/proc/$1/task" -mindepth 1 -maxdepth 1 | wc -l) - $(grep -c '^socket' <<<"$descriptors")))
 }
 holdings_are() { [ "$(holdings "$1")" = "$2" ]; }
-# The program that ends with its ring: begin_program WHAT FILE; program_ended.
+# The program that ends with its ring: begin_program WHAT FILE [PROGRAM]; program_ended.
 begin_program() {
   rm -f "$WORK/told"
-  "$programs/ring_load" "$1" "$2" >"$WORK/told" 2>"$WORK/ring_load.log" &
+  "$programs/${3:-ring_load}" "$1" "$2" >"$WORK/told" 2>"$WORK/ring_load.log" &
   PROGRAM=$!
   BACKGROUND_PIDS+=("$PROGRAM")
   within 10 grep -q begun "$WORK/told" || die "a program has no ring: $(cat "$WORK/ring_load.log")"
@@ -154,6 +154,13 @@ program_ended umount
 grep -q " $device / " /proc/self/mountinfo || [ ! -e "/run/brickfs-rings/$device" ] || die "a socket stays"  # else it is another's by now
 
 fresh() { mount_brickfs ring=on; dd if=/dev/zero of="$MNT/file" bs=1M count=1 status=none; }
+say "umount: a program that talks without end"
+fresh
+pid=$(brickfs_pid)
+begin_program flood "$MNT/file" ring_hostile
+timeout 20 umount "$MNT" || die "a program that talks without end keeps the mount"
+program_ended "a program that talks without end"
+within 8 test ! -d "/proc/$pid" || die "a program that talks without end keeps brickfs: $(state_and_places "$pid")"
 say "umount -l: as long as the file is open"
 fresh
 pid=$(brickfs_pid)
