@@ -11,7 +11,6 @@
 #include <cerrno>
 
 #include "fs/direct/ring_socket.h"
-#include "fs/fuse/listening_socket.h"
 #include "fs/mounts/mount_table.h"
 #include "transport/base/log.h"
 
@@ -31,7 +30,7 @@ void take_event(const UniqueFd& event) {
   (void)!::read(event.get(), &ignored, sizeof(ignored));
 }
 
-UniqueFd accept_one(const UniqueFd& listening) {
+UniqueFd accept_one(const ListeningSocket& listening) {
   return UniqueFd(accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
@@ -44,10 +43,9 @@ UniqueFd open_spare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC
 
 }  // namespace
 
-DirectRings::DirectRings(FuseSession& session, const std::string& device_number, UniqueFd listening, UniqueFd stopped,
-                         UniqueFd woken)
-    : path_(direct::ring_socket(device_number)),
-      listening_(std::move(listening)),
+DirectRings::DirectRings(FuseSession& session, const std::string& device_number, ListeningSocket listening,
+                         UniqueFd stopped, UniqueFd woken)
+    : listening_(std::move(listening)),
       stopped_(std::move(stopped)),
       woken_(std::move(woken)),
       mounts_(::open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)),
@@ -64,8 +62,8 @@ Result<std::unique_ptr<DirectRings>> DirectRings::start(FuseSession& session, co
   UniqueFd woken(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stopped || !woken) return errno_error("eventfd");
   // What one may do there is what the open files allow that one has.
-  UniqueFd listening =
-      TRY(listen_at(direct::kRingDirectory, direct::ring_socket(device_number), SocketFor::kEverybody, kBacklog));
+  ListeningSocket listening = TRY(ListeningSocket::open(
+      direct::kRingDirectory, direct::ring_socket(device_number), SocketFor::kEverybody, kBacklog));
   return std::unique_ptr<DirectRings>(
       new DirectRings(session, device_number, std::move(listening), std::move(stopped), std::move(woken)));
 }
@@ -74,7 +72,7 @@ DirectRings::~DirectRings() { stop(); }
 
 void DirectRings::stop() {
   if (!thread_.joinable()) return;
-  unlink(path_.c_str());
+  listening_.remove();
   raise_event(stopped_);
   thread_.join();
 }

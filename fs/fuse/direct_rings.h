@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "fs/fuse/direct_ring.h"
+#include "fs/fuse/listening_socket.h"
 #include "fs/fuse/session.h"
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
@@ -38,7 +39,7 @@ class DirectRings {
     bool has_gone = false;  // the program
   };
 
-  DirectRings(FuseSession& session, const std::string& device_number, UniqueFd listening, UniqueFd stopped,
+  DirectRings(FuseSession& session, const std::string& device_number, ListeningSocket listening, UniqueFd stopped,
               UniqueFd woken);
   void run();
   void wait();
@@ -48,8 +49,7 @@ class DirectRings {
   Status admit(UniqueFd socket);
   void look_at_mounts();
 
-  const std::string path_;
-  const UniqueFd listening_;
+  const ListeningSocket listening_;
   const UniqueFd stopped_;  // eventfd
   const UniqueFd woken_;    // eventfd: a ring has ended
   const UniqueFd mounts_;   // the kernel's table, which tells of changes

@@ -51,23 +51,43 @@ Result<UniqueFd> lock(const std::string& directory) {
 
 }  // namespace
 
-Result<UniqueFd> listen_at(const char* directory, const std::string& path, SocketFor whom, int backlog) {
+ListeningSocket::ListeningSocket(std::string directory, std::string path, UniqueFd socket, dev_t device, ino_t inode)
+    : directory_(std::move(directory)),
+      path_(std::move(path)),
+      socket_(std::move(socket)),
+      device_(device),
+      inode_(inode) {}
+
+Result<ListeningSocket> ListeningSocket::open(std::string directory, std::string path, SocketFor whom, int backlog) {
   const bool for_all = whom == SocketFor::kEverybody;
   sockaddr_un address{};
   if (!set_path(address, path)) return Error(ENAMETOOLONG, kWhat);
-  if (::mkdir(directory, for_all ? 0755 : 0700) != 0 && errno != EEXIST)
+  if (::mkdir(directory.c_str(), for_all ? 0755 : 0700) != 0 && errno != EEXIST)
     return errno_error("the directory of a mount's socket");
-  if (for_all && ::chmod(directory, 0755) != 0) return errno_error("the directory of a mount's socket");
+  if (for_all && ::chmod(directory.c_str(), 0755) != 0) return errno_error("the directory of a mount's socket");
   const UniqueFd locked = TRY(lock(directory));
   sweep(directory);
   UniqueFd socket_fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket_fd) return errno_error(kWhat);
   ::unlink(path.c_str());
-  if (::bind(socket_fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+  struct stat made {};
+  if (::bind(socket_fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      ::lstat(path.c_str(), &made) != 0)
     return errno_error(kWhat);
   if (for_all && ::chmod(path.c_str(), 0666) != 0) return errno_error(kWhat);
   if (::listen(socket_fd.get(), backlog) != 0) return errno_error(kWhat);
-  return socket_fd;
+  return ListeningSocket(std::move(directory), std::move(path), std::move(socket_fd), made.st_dev, made.st_ino);
+}
+
+// With the lock. Its inode is in use as long as the socket is, so its number is no other's.
+bool ListeningSocket::is_at_path() const {
+  struct stat there {};
+  return ::lstat(path_.c_str(), &there) == 0 && there.st_dev == device_ && there.st_ino == inode_;
+}
+
+void ListeningSocket::remove() const {
+  const auto locked = lock(directory_);
+  if (locked.ok() && is_at_path()) ::unlink(path_.c_str());
 }
 
 }  // namespace brickfs

@@ -2,7 +2,10 @@
 // The Unix sockets of packets by which others on this machine come to a mount.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
+#include <utility>
 
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
@@ -11,8 +14,25 @@ namespace brickfs {
 
 enum class SocketFor { kRoot, kEverybody };
 
-// At `path` in `directory`, which is made; what mounts that were killed left there is taken away. Nobody waits in
-// accept(). EACCES and others.
-Result<UniqueFd> listen_at(const char* directory, const std::string& path, SocketFor whom, int backlog);
+class ListeningSocket {
+ public:
+  // At `path` in `directory`, which is made; what mounts that were killed left there is taken away. Nobody waits in
+  // accept(). EACCES and others.
+  static Result<ListeningSocket> open(std::string directory, std::string path, SocketFor whom, int backlog);
+
+  int get() const { return socket_.get(); }
+  // Nobody finds it any more. What is at its path may be another mount's by now, and stays then.
+  void remove() const;
+
+ private:
+  ListeningSocket(std::string directory, std::string path, UniqueFd socket, dev_t device, ino_t inode);
+  bool is_at_path() const;
+
+  std::string directory_;
+  std::string path_;
+  UniqueFd socket_;
+  dev_t device_;
+  ino_t inode_;
+};
 
 }  // namespace brickfs

@@ -10,8 +10,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "fs/fuse/listening_socket.h"
-
 namespace brickfs {
 namespace {
 
@@ -21,14 +19,13 @@ constexpr size_t kMostClients = 16;
 }  // namespace
 
 MountListener::MountListener(Filesystem& filesystem, Ending& ending, const MountMonitor& monitor,
-                             std::chrono::seconds linger, std::string options, std::string path, UniqueFd listening,
+                             std::chrono::seconds linger, std::string options, ListeningSocket listening,
                              UniqueFd woken)
     : filesystem_(filesystem),
       ending_(ending),
       monitor_(monitor),
       linger_seconds_(static_cast<uint64_t>(linger.count())),
       options_(std::move(options)),
-      path_(std::move(path)),
       listening_(std::move(listening)),
       woken_(std::move(woken)) {
   thread_ = std::thread([this] { run(); });
@@ -37,12 +34,12 @@ MountListener::MountListener(Filesystem& filesystem, Ending& ending, const Mount
 Result<std::unique_ptr<MountListener>> MountListener::start(Filesystem& filesystem, Ending& ending,
                                                             const MountMonitor& monitor, std::chrono::seconds linger,
                                                             std::string options, const std::string& device_number) {
-  std::string path = umount_socket(device_number);
   UniqueFd woken(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!woken) return errno_error("eventfd");
-  UniqueFd listening = TRY(listen_at(kUmountDirectory, path, SocketFor::kRoot, kMostClients));
+  ListeningSocket listening = TRY(
+      ListeningSocket::open(kUmountDirectory, umount_socket(device_number), SocketFor::kRoot, kMostClients));
   return std::unique_ptr<MountListener>(new MountListener(filesystem, ending, monitor, linger, std::move(options),
-                                                          std::move(path), std::move(listening), std::move(woken)));
+                                                          std::move(listening), std::move(woken)));
 }
 
 MountListener::~MountListener() {
@@ -52,7 +49,7 @@ MountListener::~MountListener() {
 
 void MountListener::close() {
   MutexLock lock(mutex_);
-  if (!std::exchange(closed_, true)) unlink(path_.c_str());
+  if (!std::exchange(closed_, true)) listening_.remove();
 }
 
 void MountListener::stop() {

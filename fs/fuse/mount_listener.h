@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fs/fuse/ending.h"
+#include "fs/fuse/listening_socket.h"
 #include "fs/fuse/mount_monitor.h"
 #include "fs/mounts/umount_report.h"
 #include "transport/base/mutex.h"
@@ -37,7 +38,7 @@ class MountListener {
 
  private:
   MountListener(Filesystem& filesystem, Ending& ending, const MountMonitor& monitor, std::chrono::seconds linger,
-                std::string options, std::string path, UniqueFd listening, UniqueFd woken);
+                std::string options, ListeningSocket listening, UniqueFd woken);
   void run();
   bool wait() ABSL_LOCKS_EXCLUDED(mutex_);  // false: the end
   void let_in();
@@ -50,8 +51,7 @@ class MountListener {
   const MountMonitor& monitor_;
   const uint64_t linger_seconds_;
   const std::string options_;
-  const std::string path_;
-  UniqueFd listening_;
+  const ListeningSocket listening_;
   UniqueFd woken_;                 // eventfd: by stop()
   std::vector<UniqueFd> clients_;  // the thread's, until it has ended
 

@@ -198,5 +198,19 @@ fresh
 dd if=/dev/zero of="$WORK/live/file" bs=64k count=1 status=none
 "$programs/ring_load" work "$WORK/live/file" 0 0.2 || die "no ring of a mount that lives"
 unmount_brickfs "$WORK/live"
-unmount_brickfs
+
+say "a mount that ends late leaves alone what the next one has"
+pid=$(brickfs_pid)
+device=$(device_of "$MNT")
+kill -STOP "$pid"
+timeout 20 umount -i -l "$MNT" || die "umount -l waits for a brickfs that is stopped"
+timeout 60 "$BRICKFS" memory:64M "$WORK/live" -o ring=on >"$WORK/live.log" 2>&1 || die "the next mount: $(cat "$WORK/live.log")"
+kill -CONT "$pid"
+within 30 test ! -d "/proc/$pid" || die "brickfs stays when it goes on after umount -l"
+if [ "$(device_of "$WORK/live")" = "$device" ]; then
+  for directory in /run/brickfs-rings /run/brickfs; do [ -S "$directory/$device" ] || die "$directory/$device is gone with the mount before"; done
+else
+  say "left out: another mount has the device number"
+fi
+unmount_brickfs "$WORK/live"
 say "done"
