@@ -7,16 +7,24 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace brickfs::direct {
 namespace {
 
-UniqueFd take_descriptor(msghdr& message) {
+constexpr size_t kMostDescriptors = 253;  // of a message, by the kernel (SCM_MAX_FD)
+
+std::vector<UniqueFd> take_descriptors(msghdr& message) {
+  std::vector<UniqueFd> taken;
   const cmsghdr* const part = CMSG_FIRSTHDR(&message);
-  if (part == nullptr || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) return {};
-  int descriptor = -1;
-  std::memcpy(&descriptor, CMSG_DATA(part), sizeof(int));
-  return UniqueFd(descriptor);
+  if (part == nullptr || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) return taken;
+  const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+  for (size_t i = 0; i < count; ++i) {
+    int descriptor = -1;
+    std::memcpy(&descriptor, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
+    taken.emplace_back(descriptor);
+  }
+  return taken;
 }
 
 }  // namespace
@@ -49,21 +57,28 @@ Status send_packet(int socket, const void* data, size_t length, int descriptor) 
   return errno_error("a message of a ring");
 }
 
-Status receive_packet(int socket, void* data, size_t length, UniqueFd* descriptor) {
+// There is room for all descriptors: what does not fit the kernel would close at once, by this thread.
+Status receive_packet(int socket, void* data, size_t length, UniqueFd* descriptor, std::vector<UniqueFd>* others) {
   iovec part{data, length};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostDescriptors * sizeof(int))> control;
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = control.data();
-  message.msg_controllen = CMSG_LEN(sizeof(int));  // room for one: what does not fit the kernel drops
+  message.msg_controllen = control.size();
   ssize_t received = 0;
   do {
     received = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   } while (received < 0 && errno == EINTR);
   if (received < 0 && errno == ECONNRESET) return Error(ENOTCONN, "the other end of a ring has gone");
   if (received < 0) return errno_error("a message of a ring");
-  *descriptor = take_descriptor(message);
+  std::vector<UniqueFd> taken = take_descriptors(message);
+  *descriptor = UniqueFd();
+  if (!taken.empty()) {
+    *descriptor = std::move(taken.front());
+    taken.erase(taken.begin());
+  }
+  if (others != nullptr) *others = std::move(taken);
   if (received == 0) return Error(ENOTCONN, "the other end of a ring has gone");
   if (static_cast<size_t>(received) != length || (message.msg_flags & MSG_TRUNC) != 0)
     return Error(EPROTO, "a message of a ring");

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
@@ -42,9 +43,10 @@ constexpr uint32_t kKernelWrites = 1;
 // With a descriptor, or without (below 0). Neither waits for the other end to read. ENOTCONN, EAGAIN.
 Status send_packet(int socket, const void* data, size_t length, int descriptor = -1);
 // Exactly so many bytes, and the descriptor that came with them, if any; also with an error. Of more descriptors the
-// first.
+// first, and the rest in `others`; without that they are closed here, which may wait for whose they are.
 // EAGAIN: none there (of a socket that does not wait); ENOTCONN: the other end has gone; EPROTO: another length; EMFILE:
 // all that was said, but this process may have no more descriptors.
-Status receive_packet(int socket, void* data, size_t length, UniqueFd* descriptor);
+Status receive_packet(int socket, void* data, size_t length, UniqueFd* descriptor,
+                      std::vector<UniqueFd>* others = nullptr);
 
 }  // namespace brickfs::direct

@@ -7,16 +7,12 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#include <atomic>
 #include <cerrno>
-#include <system_error>
-#include <thread>
 
 namespace brickfs {
 namespace {
 
 constexpr long kFuseMagic = FUSE_SUPER_MAGIC;
-constexpr int kMostClosing = 64;
 
 }  // namespace
 
@@ -41,23 +37,6 @@ Result<DirectFile> inspect_file(int descriptor, const std::string& device_number
                     .appends = (flags & O_APPEND) != 0,
                     .syncs = (flags & O_DSYNC) != 0,
                     .touch = (flags & O_NOATIME) != 0 ? Touch::kNothing : Touch::kAtime};
-}
-
-Status close_elsewhere(UniqueFd descriptor) {
-  static std::atomic<int> closing{0};
-  if (!descriptor) return {};
-  const bool too_many = ++closing > kMostClosing;
-  try {
-    std::thread([fd = descriptor.get()] {
-      ::close(fd);
-      --closing;
-    }).detach();
-    (void)descriptor.release();
-  } catch (const std::system_error&) {
-    --closing;
-    return Error(EUSERS, "no thread to close a descriptor");
-  }
-  return too_many ? Status(Error(EUSERS, "descriptors that are not closed")) : Status();
 }
 
 }  // namespace brickfs

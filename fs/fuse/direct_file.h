@@ -10,7 +10,6 @@
 #include "fs/base/ids.h"
 #include "fs/operations/filesystem.h"
 #include "transport/base/result.h"
-#include "transport/base/unique_fd.h"
 
 namespace brickfs {
 
@@ -27,9 +26,5 @@ struct DirectFile {
 // file system but ours, which may wait: not on a thread that serves the kernel. EXDEV: of another file system; EINVAL:
 // no regular file; EBADF: not open for reading or writing (O_PATH).
 Result<DirectFile> inspect_file(int descriptor, const std::string& device_number);
-
-// To close what may be of any file system, whose server may never answer: another thread does that. EUSERS: too many of
-// them wait already, and this one, too.
-Status close_elsewhere(UniqueFd descriptor);
 
 }  // namespace brickfs

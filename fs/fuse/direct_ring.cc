@@ -16,9 +16,11 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <vector>
 
 #include "fs/direct/ring_futex.h"
 #include "fs/direct/ring_socket.h"
+#include "fs/fuse/close_elsewhere.h"
 #include "transport/base/log.h"
 
 namespace brickfs {
@@ -67,8 +69,10 @@ Result<std::unique_ptr<DirectRing::Memory>> DirectRing::Memory::map(UniqueFd& fr
 DirectRing::DirectRing(Mount& mount, const Peer& peer, UniqueFd socket)
     : mount_(mount), peer_(peer), socket_(std::move(socket)) {}
 
+// What the program has said and nobody has heard goes with the socket, and with that its descriptors.
 DirectRing::~DirectRing() {
   if (thread_.joinable()) thread_.join();
+  (void)close_elsewhere(std::move(socket_));
 }
 
 Status DirectRing::start() {
@@ -123,7 +127,7 @@ Status DirectRing::begin() {
   Message message{};
   UniqueFd memory;
   for (;;) {
-    const Status received = direct::receive_packet(socket_.get(), &message, sizeof(message), &memory);
+    const Status received = receive(message, memory);
     if (received.ok()) break;
     if (received.code() == EMFILE) (void)answer(-EMFILE);
     if (received.code() != EAGAIN) {
@@ -200,7 +204,7 @@ Status DirectRing::hear() {
   while (!interrupted_ && !is_to_end_) {
     Message message{};
     UniqueFd descriptor;
-    const Status received = direct::receive_packet(socket_.get(), &message, sizeof(message), &descriptor);
+    const Status received = receive(message, descriptor);
     if (received.code() == EAGAIN) return {};
     const bool is_whole = received.ok() || received.code() == EMFILE;
     if (!is_whole || message.kind != Message::Kind::kFile) TRY(close_elsewhere(std::move(descriptor)));
@@ -221,17 +225,28 @@ Status DirectRing::hear() {
   return {};
 }
 
+// Also with an error there may be a descriptor.
+Status DirectRing::receive(Message& message, UniqueFd& descriptor) {
+  std::vector<UniqueFd> others;
+  const Status received = direct::receive_packet(socket_.get(), &message, sizeof(message), &descriptor, &others);
+  TRY(close_elsewhere(std::move(others)));
+  return received;
+}
+
 Status DirectRing::answer(int32_t result) {
   const Reply reply{.result = result, .flags = 0};
   return direct::send_packet(socket_.get(), &reply, sizeof(reply));
 }
 
-// Whoever has a file open of another file system may have that one's server, too.
+// Whoever has a file open of another file system may have that one's server, too; it may be one that shows itself to
+// its own user only, so every error may hide it.
 Result<int32_t> DirectRing::show(UniqueFd descriptor) {
   if (!descriptor) return Error(EBADF, "no descriptor");
   const auto file = inspect_file(descriptor.get(), mount_.device_number);
-  if (file.code() == EXDEV) TRY(close_elsewhere(std::move(descriptor)));
-  if (!file.ok()) return file.error();
+  if (!file.ok()) {
+    TRY(close_elsewhere(std::move(descriptor)));
+    return file.error();
+  }
   return static_cast<int32_t>(TRY(requests_->add_file(*file)));
 }
 

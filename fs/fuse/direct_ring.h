@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "fs/direct/ring_socket.h"
 #include "fs/fuse/direct_requests.h"
 #include "fs/fuse/session.h"
 #include "transport/base/result.h"
@@ -65,12 +66,13 @@ class DirectRing {
   void wake();
   bool has_news() const;
   Status hear();
+  Status receive(direct::Message& message, UniqueFd& descriptor);
   Status answer(int32_t result);
   Result<int32_t> show(UniqueFd descriptor);
 
   Mount& mount_;
   const Peer peer_;
-  const UniqueFd socket_;
+  UniqueFd socket_;
   std::atomic<bool> interrupted_{false};
   std::atomic<bool> is_to_end_{false};
   std::atomic<bool> ended_{false};

@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "fs/direct/ring_socket.h"
+#include "fs/fuse/close_elsewhere.h"
 #include "fs/mounts/mount_table.h"
 #include "transport/base/log.h"
 
@@ -34,9 +35,12 @@ UniqueFd accept_one(const ListeningSocket& listening) {
   return UniqueFd(accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
-Status refuse(const UniqueFd& socket) {
+// He may have sent descriptors already.
+Status refuse(UniqueFd socket) {
   const direct::Reply refusal{.result = -EUSERS, .flags = 0};
-  return direct::send_packet(socket.get(), &refusal, sizeof(refusal));
+  const Status sent = direct::send_packet(socket.get(), &refusal, sizeof(refusal));
+  TRY(close_elsewhere(std::move(socket)));
+  return sent;
 }
 
 UniqueFd open_spare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
@@ -75,6 +79,7 @@ void DirectRings::stop() {
   listening_.remove();
   raise_event(stopped_);
   thread_.join();
+  (void)close_elsewhere(listening_.take());
 }
 
 void DirectRings::run() {
@@ -96,6 +101,8 @@ void DirectRings::wait_for_end(int most_ms) {
 }
 
 void DirectRings::wait() {
+  if (!spare_) spare_ = open_spare();
+  open_or_close();
   std::vector<pollfd> fds = {{stopped_.get(), POLLIN, 0},
                              {woken_.get(), POLLIN, 0},
                              {mounts_.get(), POLLPRI, 0},
@@ -103,7 +110,7 @@ void DirectRings::wait() {
   const size_t fixed = fds.size();
   for (const Place& place : places_) fds.push_back({place.has_gone ? -1 : place.ring->socket(), POLLRDHUP, 0});
   const bool any_has_gone = std::ranges::any_of(places_, &Place::has_gone);
-  if (::poll(fds.data(), fds.size(), any_has_gone ? kSaidAgainMs : -1) < 0) return;
+  if (::poll(fds.data(), fds.size(), any_has_gone || !is_open_ ? kSaidAgainMs : -1) < 0) return;
   if (fds[1].revents != 0) take_event(woken_);
   if (fds[2].revents != 0) look_at_mounts();
   for (size_t i = 0; i < places_.size(); ++i) {
@@ -123,9 +130,17 @@ void DirectRings::look_at_mounts() {
   mount_.writes_by_kernel = is_read_only || mount_.session.writeback() != nullptr;
 }
 
+// Each who comes may bring a descriptor that is never closed.
+void DirectRings::open_or_close() {
+  const bool open = !closes_too_many();
+  if (open == is_open_) return;
+  is_open_ = open;
+  listening_.admit(open ? SocketFor::kEverybody : SocketFor::kRoot);
+}
+
 void DirectRings::let_in() {
   UniqueFd socket = accept_one(listening_);
-  if (!socket && errno == EMFILE) return turn_away();
+  if (!socket && errno == EMFILE && turn_away()) return;
   if (!socket) return;
   const int descriptor = socket.get();
   const Status admitted = admit(std::move(socket));
@@ -133,10 +148,12 @@ void DirectRings::let_in() {
 }
 
 // There is no descriptor for who comes: he would wait for ever.
-void DirectRings::turn_away() {
+bool DirectRings::turn_away() {
   spare_.reset();
-  if (const UniqueFd socket = accept_one(listening_)) (void)refuse(socket);
-  spare_ = open_spare();
+  UniqueFd socket = accept_one(listening_);
+  const bool came = socket.valid();
+  if (came) (void)refuse(std::move(socket));
+  return came;
 }
 
 Status DirectRings::admit(UniqueFd socket) {
@@ -146,7 +163,9 @@ Status DirectRings::admit(UniqueFd socket) {
   const auto of_user = [&peer](const Place& place) { return place.ring->peer().uid == peer.uid; };
   const bool has_most = peer.uid != 0 && std::ranges::count_if(places_, of_user) >= direct::kMostRingsOfUser;
   // The ring's memory comes by one more descriptor.
-  if (has_most || places_.size() >= direct::kMostRings || !open_spare()) return refuse(socket);
+  const bool closes_much = peer.uid != 0 && closes_too_many();
+  if (has_most || closes_much || places_.size() >= direct::kMostRings || !open_spare())
+    return refuse(std::move(socket));
   auto ring = std::make_unique<DirectRing>(mount_, DirectRing::Peer{peer.pid, peer.uid}, std::move(socket));
   TRY(ring->start());
   places_.push_back({std::move(ring)});

@@ -44,12 +44,14 @@ class DirectRings {
   void run();
   void wait();
   void wait_for_end(int most_ms);
+  void open_or_close();
   void let_in();
-  void turn_away();
+  bool turn_away();
   Status admit(UniqueFd socket);
   void look_at_mounts();
 
-  const ListeningSocket listening_;
+  ListeningSocket listening_;
+  bool is_open_ = true;     // the socket, for everybody; the thread's
   const UniqueFd stopped_;  // eventfd
   const UniqueFd woken_;    // eventfd: a ring has ended
   const UniqueFd mounts_;   // the kernel's table, which tells of changes

@@ -85,6 +85,11 @@ bool ListeningSocket::is_at_path() const {
   return ::lstat(path_.c_str(), &there) == 0 && there.st_dev == device_ && there.st_ino == inode_;
 }
 
+void ListeningSocket::admit(SocketFor whom) const {
+  const auto locked = lock(directory_);
+  if (locked.ok() && is_at_path()) ::chmod(path_.c_str(), whom == SocketFor::kEverybody ? 0666 : 0600);
+}
+
 void ListeningSocket::remove() const {
   const auto locked = lock(directory_);
   if (locked.ok() && is_at_path()) ::unlink(path_.c_str());

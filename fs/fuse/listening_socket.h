@@ -21,8 +21,12 @@ class ListeningSocket {
   static Result<ListeningSocket> open(std::string directory, std::string path, SocketFor whom, int backlog);
 
   int get() const { return socket_.get(); }
+  // Who may connect from now on.
+  void admit(SocketFor whom) const;
   // Nobody finds it any more. What is at its path may be another mount's by now, and stays then.
   void remove() const;
+  // To be closed, with those who wait to be let in.
+  UniqueFd take() { return std::move(socket_); }
 
  private:
   ListeningSocket(std::string directory, std::string path, UniqueFd socket, dev_t device, ino_t inode);

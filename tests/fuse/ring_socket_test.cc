@@ -6,6 +6,11 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
 namespace brickfs::direct {
 namespace {
 
@@ -51,6 +56,33 @@ TEST_F(RingSocket, PassesADescriptor) {
   ASSERT_TRUE(receive(message, descriptor).ok());
   EXPECT_EQ(message.number, 8u);
   EXPECT_FALSE(descriptor);
+}
+
+TEST_F(RingSocket, LetsNoDescriptorFallToTheKernel) {
+  const Message message{.kind = Message::Kind::kFile, .number = 7, .buffer_bytes = 0};
+  constexpr size_t kMost = 253;
+  iovec part{const_cast<Message*>(&message), sizeof(message)};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMost * sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(kMost * sizeof(int));
+  const std::vector<int> all(kMost, program_.get());
+  std::memcpy(CMSG_DATA(rights), all.data(), kMost * sizeof(int));
+  ASSERT_EQ(sendmsg(program_.get(), &header, 0), static_cast<ssize_t>(sizeof(message)));
+  Message received{};
+  UniqueFd first;
+  std::vector<UniqueFd> others;
+  ASSERT_TRUE(receive_packet(mount_.get(), &received, sizeof(received), &first, &others).ok());
+  EXPECT_EQ(received.number, 7u);
+  EXPECT_TRUE(first);
+  EXPECT_EQ(others.size(), kMost - 1);
+  EXPECT_TRUE(std::ranges::all_of(others, &UniqueFd::valid));
 }
 
 TEST_F(RingSocket, TellsThatThereIsNoRoomForADescriptor) {

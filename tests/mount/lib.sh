@@ -72,7 +72,7 @@ clean_up() {
     ! grep -qx "PPid:[[:space:]]*$$" "/proc/$pid/status" 2>/dev/null || kill -9 "$pid" 2>/dev/null
   done
   for pid in "${OTHER_PIDS[@]}"; do kill -9 "$pid" 2>/dev/null; done
-  grep -o " $WORK[^ ]* fuse.brickfs " /proc/self/mounts | cut -d' ' -f2 | sort -r | while read -r dir; do
+  grep -o " $WORK[^ ]* fuse[^ ]* " /proc/self/mounts | cut -d' ' -f2 | sort -r | while read -r dir; do
     timeout 20 umount "$dir" 2>/dev/null || umount -l "$dir" 2>/dev/null
   done
   for proc in /proc/[0-9]*; do  # what still serves a mount of ours

@@ -13,6 +13,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "fs/direct/ring_futex.h"
 #include "fs/direct/ring_memory.h"
@@ -25,8 +26,8 @@ constexpr uint64_t kBufferBytes = 64 * 1024;
 constexpr uint64_t kBytes = kControlBytes + kBufferBytes;
 constexpr unsigned kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// To the mount that has this file.
-inline UniqueFd connect_to_mount(int file) {
+// To the mount that has this file; none if that lets nobody in.
+inline UniqueFd try_to_connect(int file) {
   struct stat attributes {};
   EXPECT(fstat(file, &attributes) == 0);
   const std::string path =
@@ -35,7 +36,15 @@ inline UniqueFd connect_to_mount(int file) {
   address.sun_family = AF_UNIX;
   memcpy(address.sun_path, path.data(), path.size());
   UniqueFd connected(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  EXPECT(connect(connected.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+  const timeval most{.tv_sec = 5, .tv_usec = 0};  // for an answer
+  EXPECT(setsockopt(connected.get(), SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most)) == 0);
+  if (connect(connected.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return {};
+  return connected;
+}
+
+inline UniqueFd connect_to_mount(int file) {
+  UniqueFd connected = try_to_connect(file);
+  EXPECT(connected);
   return connected;
 }
 
@@ -52,16 +61,15 @@ inline Message begin_message(uint64_t buffer_bytes) {
 
 // A ring that has begun as it should, whose memory is open to all.
 struct RawRing {
-  explicit RawRing(int file) : connected(connect_to_mount(file)) {
+  explicit RawRing(int file) : RawRing(connect_to_mount(file)) { EXPECT(begun == 0); }
+  explicit RawRing(UniqueFd socket) : connected(std::move(socket)) {
     const UniqueFd memory = make_memory(kBytes, kSeals);
     mapped = static_cast<std::byte*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0));
     EXPECT(mapped != MAP_FAILED);
     control = reinterpret_cast<ControlArea*>(mapped);
     const Message begin = begin_message(kBufferBytes);
-    EXPECT(send_packet(connected.get(), &begin, sizeof(begin), memory.get()).ok());
-    Reply reply{};
-    UniqueFd nothing;
-    EXPECT(receive_packet(connected.get(), &reply, sizeof(reply), &nothing).ok() && reply.result == 0);
+    (void)send_packet(connected.get(), &begin, sizeof(begin), memory.get());
+    begun = answer();
   }
   ~RawRing() { munmap(mapped, kBytes); }
   RawRing(const RawRing&) = delete;
@@ -79,6 +87,10 @@ struct RawRing {
   int show(int descriptor) {
     const Message message{.kind = Message::Kind::kFile, .number = 0, .buffer_bytes = 0};
     say(&message, sizeof(message), descriptor);
+    return answer();
+  }
+  // As the mount says, or why it says nothing: EAGAIN, if it does not for too long.
+  int answer() {
     Reply reply{};
     UniqueFd nothing;
     const auto received = receive_packet(connected.get(), &reply, sizeof(reply), &nothing);
@@ -105,6 +117,7 @@ struct RawRing {
   }
 
   UniqueFd connected;
+  int begun = -1;  // what the mount has answered
   std::byte* mapped = nullptr;
   ControlArea* control = nullptr;
 };

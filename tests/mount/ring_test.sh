@@ -157,10 +157,29 @@ fresh() { mount_brickfs ring=on; dd if=/dev/zero of="$MNT/file" bs=1M count=1 st
 say "umount: a program that talks without end"
 fresh
 pid=$(brickfs_pid)
+renice -n 10 -g "$pid" >/dev/null  # who listens runs less often than who talks, also on few processors
 begin_program flood "$MNT/file" ring_hostile
 timeout 20 umount "$MNT" || die "a program that talks without end keeps the mount"
 program_ended "a program that talks without end"
 within 8 test ! -d "/proc/$pid" || die "a program that talks without end keeps brickfs: $(state_and_places "$pid")"
+say "umount: descriptors that nobody can close"
+fresh
+pid=$(brickfs_pid)
+mkdir "$WORK/deaf"
+mkfifo "$WORK/deaf_line"
+"$programs/ring_hostile" deaf "$MNT/file" "$WORK/deaf" <"$WORK/deaf_line" >"$WORK/told" 2>"$WORK/ring_load.log" &
+PROGRAM=$!
+BACKGROUND_PIDS+=("$PROGRAM")
+exec 7>"$WORK/deaf_line"
+within 30 grep -q begun "$WORK/told" || die "descriptors that nobody can close: $(cat "$WORK/ring_load.log")"
+threads=$(find "/proc/$pid/task" -mindepth 1 -maxdepth 1 | wc -l)
+[ "$threads" -lt 250 ] && [ "$(descriptors)" -lt 400 ] || die "descriptors that nobody can close: $threads threads, $(descriptors) descriptors"
+timeout 20 umount "$MNT" || die "descriptors that nobody can close keep the mount"
+fresh  # the volume is free
+unmount_brickfs
+exec 7>&-
+wait "$PROGRAM" || die "descriptors that nobody can close: $(cat "$WORK/ring_load.log")"
+within 20 test ! -d "/proc/$pid" || die "brickfs stays when its descriptors can be closed: $(state_and_places "$pid")"
 say "umount -l: as long as the file is open"
 fresh
 pid=$(brickfs_pid)
