@@ -20,6 +20,7 @@ namespace {
 
 constexpr int kBacklog = 64;
 constexpr int kSaidAgainMs = 100;  // to a ring that is to end
+constexpr int kPauseMs = 100;      // before what could not be done is tried again
 
 void raise_event(const UniqueFd& event) {
   const uint64_t one = 1;
@@ -138,9 +139,11 @@ void DirectRings::open_or_close() {
   listening_.admit(open ? SocketFor::kEverybody : SocketFor::kRoot);
 }
 
+// Without memory or descriptors who comes stays at the door.
 void DirectRings::let_in() {
   UniqueFd socket = accept_one(listening_);
   if (!socket && errno == EMFILE && turn_away()) return;
+  if (!socket && errno != EAGAIN) wait_for_end(kPauseMs);
   if (!socket) return;
   const int descriptor = socket.get();
   const Status admitted = admit(std::move(socket));

@@ -232,4 +232,21 @@ else
   say "left out: another mount has the device number"
 fi
 unmount_brickfs "$WORK/live"
+
+say "no file in the whole system for one more"
+timeout 60 "$TESTS/mount/without_accept" "$BRICKFS" memory:64M "$WORK/live" -o ring=on >"$WORK/live.log" 2>&1 || die "a mount that lets nobody in: $(cat "$WORK/live.log")"
+touch "$WORK/live/file"
+"$programs/ring_load" hold "$WORK/live/file" >"$WORK/told" 2>"$WORK/ring_load.log" &
+BACKGROUND_PIDS+=($!)
+processor_time() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }  # 1/100 s
+pid=$(brickfs_pid "$WORK/live")
+sleep 0.5
+from=$(processor_time "$pid")
+sleep 1
+spent=$(($(processor_time "$pid") - from))
+[ ! -s "$WORK/told" ] || die "a ring where accept4 fails"
+[ "$spent" -lt 10 ] || die "a mount that can let nobody in works for ${spent}0 ms of a second"
+kill $!; wait $! 2>/dev/null || true
+umount -i "$WORK/live"  # nobody is let in to ask how far its end has come
+within 20 test ! -d "/proc/$pid" || die "brickfs stays where accept4 fails"
 say "done"
