@@ -6,6 +6,7 @@ import errno
 import fcntl
 import gc
 import os
+import subprocess
 import sys
 import threading
 import unittest
@@ -218,6 +219,168 @@ class Blocks(unittest.TestCase):
             self.assertEqual(volume.wait([first, second], 0), [])
             with self.assertRaises(OSError):
                 volume.wait([], 0)
+
+
+# What is of the parent, and children that let go of it in each way. SOURCE WHAT
+FORKS = """
+import gc, os, sys, time
+import brickfs
+
+source, what = sys.argv[1:]
+
+def ends_well(child):
+    for _ in range(500):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended == child:
+            return status == 0
+        time.sleep(0.01)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    return False
+
+class Fs:
+    def __init__(self):
+        self.all = [brickfs.FileSystem(source)]
+    def work(self):
+        with self.all[0].open("forks", "wb", 0) as file:
+            file.write(b"text")
+            file.sync()
+    def call(self):
+        self.all[0].stat("/")
+
+class File(Fs):
+    def __init__(self):
+        super().__init__()
+        self.all.append(self.all[0].open("forks", "wb", 0))
+    def work(self):
+        self.all[1].write(b"text")
+        self.all[1].sync()
+    def call(self):
+        self.all[1].stat()
+
+class Buffer(File):
+    def __init__(self):
+        super().__init__()
+        self.all.append(self.all[0].buffer(4096))
+    def work(self):
+        self.all[1].write(self.all[2])
+        self.all[1].sync()
+
+class Volume:
+    def __init__(self):
+        self.all = [brickfs.Volume(source)]
+        self.all[0].alloc(9 * brickfs.BLOCK_BYTES, 1)
+        self.all[0].map(9 * brickfs.BLOCK_BYTES, 1)
+    def work(self):
+        self.all[0].write(b"text", 9 * brickfs.BLOCK_BYTES)
+        self.all[0].commit([(9 * brickfs.BLOCK_BYTES, brickfs.BLOCK_BYTES)])
+    def call(self):
+        self.all[0].list()
+
+owner = globals()[what]()
+for way in "del", "close", "exit", "call":
+    child = os.fork()
+    if child == 0:
+        if way == "del":
+            del owner
+            gc.collect()
+        elif way == "close":
+            for one in reversed(owner.all):
+                getattr(one, "close", lambda: None)()
+        elif way == "call":
+            try:
+                owner.call()
+                sys.exit("a child uses its parent's")
+            except OSError:
+                pass
+        sys.exit(0)
+    if not ends_well(child):
+        sys.exit(f"a child hangs or fails: {way}")
+    owner.work()
+while owner.all:
+    closing = owner.all.pop()
+    if not isinstance(closing, brickfs.Buffer):
+        closing.close()
+    del closing
+    gc.collect()
+"""
+
+
+class Forks(unittest.TestCase):
+    def test_a_child_leaves_alone_what_is_its_parents(self):
+        source = os.environ.get("BRICKFS_TEST_SOURCE") or "memory:128M"
+        for what in "Fs", "File", "Buffer", "Volume":
+            with self.subTest(what):
+                if what == "Volume":
+                    source = "memory:128M" if source.startswith("memory:") else source
+                done = subprocess.run([sys.executable, "-c", FORKS, source, what], capture_output=True, text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_pool_forgets_its_parents_file_systems(self):
+        program = """
+import multiprocessing, sys
+import fsspec
+
+def work(_):
+    try:
+        fsspec.filesystem("brickfs", source="nonsense:")
+    except OSError:
+        return True
+
+fsspec.filesystem("brickfs", source=sys.argv[1]).pipe("/pool", b"1")
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert pool.map_async(work, range(4)).get(10) == [True] * 4
+fs = fsspec.filesystem("brickfs", source=sys.argv[1])
+fs.pipe("/pool", b"2")
+fs.fs.sync()
+fs.close()
+"""
+        source = os.environ.get("BRICKFS_TEST_SOURCE") or "memory:128M"
+        done = subprocess.run([sys.executable, "-c", program, source], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+class Closing(unittest.TestCase):
+    def test_beside_calls(self):
+        def work(call, *arguments):
+            try:
+                while not stopping.is_set():
+                    call(*arguments)
+            except ValueError:  # closed
+                ended.append(True)
+
+        def close(one):
+            refused = 0
+            for _ in range(20_000):
+                try:
+                    one.close()
+                    return refused
+                except OSError as error:
+                    self.assertEqual(error.errno, errno.EBUSY)
+                    self.assertFalse(one.closed)
+                    refused += 1
+            stopping.set()
+            for thread in threads:
+                thread.join()
+            one.close()
+            return refused
+
+        refused = 0
+        for _ in range(10):
+            fs = brickfs.FileSystem("memory:128M")
+            file = fs.open("file", "w+b", 0)
+            file.write(bytes(1 << 20))
+            for one, call, arguments in (file, file.readinto_at, (bytearray(1 << 20), 0)), (fs, fs.stat, ("/",)):
+                stopping, ended = threading.Event(), []
+                threads = [threading.Thread(target=work, args=(call, *arguments)) for _ in range(4)]
+                for thread in threads:
+                    thread.start()
+                refused += close(one)
+                for thread in threads:
+                    thread.join()
+                self.assertTrue(stopping.is_set() or len(ended) == 4)
+                self.assertTrue(one.closed)
+        self.assertGreater(refused, 0)
 
 
 class Spec(unittest.TestCase):

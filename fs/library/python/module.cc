@@ -20,10 +20,14 @@
 #include <vector>
 
 #include "fs/library/brickfs.h"
+#include "fs/library/python/handle.h"
 
 namespace py = pybind11;
 
 namespace {
+
+using brickfs::python::Handle;
+using brickfs::python::Origin;
 
 constexpr double kPiece = 0.2;  // seconds, of a wait that Python's signals end
 
@@ -37,11 +41,7 @@ constexpr double kPiece = 0.2;  // seconds, of a wait that Python's signals end
   throw py::error_already_set();
 }
 
-[[noreturn]] void raise_open(int code) {
-  const py::tuple arguments = py::make_tuple(-code, std::string(brickfs_error()));
-  PyErr_SetObject(PyExc_OSError, arguments.ptr());
-  throw py::error_already_set();
-}
+[[noreturn]] void raise_open(int code) { brickfs::python::raise_os_error(-code, brickfs_error()); }
 
 // Runs a call of the library without the interpreter's lock.
 template <typename Call>
@@ -96,27 +96,15 @@ struct Owner {
 };
 
 struct Fs : Owner {
-  explicit Fs(brickfs_fs* opened) : fs(opened) {}
-  ~Fs() override {
-    if (fs != nullptr) brickfs_fs_close(fs);
-  }
-  brickfs_fs* get() const {
-    if (fs == nullptr) throw py::value_error("the file system is closed");
-    return fs;
-  }
-  brickfs_fs* fs;
+  explicit Fs(brickfs_fs* opened) : handle(opened, brickfs_fs_close, "the file system is closed") {}
+  auto get() const { return handle.use(); }
+  mutable Handle<brickfs_fs> handle;
 };
 
 struct Volume : Owner {
-  explicit Volume(brickfs_volume* opened) : volume(opened) {}
-  ~Volume() override {
-    if (volume != nullptr) brickfs_volume_close(volume);
-  }
-  brickfs_volume* get() const {
-    if (volume == nullptr) throw py::value_error("the volume is closed");
-    return volume;
-  }
-  brickfs_volume* volume;
+  explicit Volume(brickfs_volume* opened) : handle(opened, brickfs_volume_close, "the volume is closed") {}
+  auto get() const { return handle.use(); }
+  mutable Handle<brickfs_volume> handle;
 };
 
 struct Buffer {
@@ -125,37 +113,25 @@ struct Buffer {
   }
   ~Buffer() {
     owner->registered.remove(buffer);
-    brickfs_buffer_free(buffer);
+    if (origin.is_here()) brickfs_buffer_free(buffer);
   }
   std::shared_ptr<Owner> owner;
   brickfs_buffer* buffer;
+  Origin origin;
 };
 
 struct File {
-  File(std::shared_ptr<Fs> of, brickfs_file* opened) : fs(std::move(of)), file(opened) {}
-  ~File() {
-    if (file != nullptr) brickfs_close(file);
-  }
-  brickfs_file* get() const {
-    if (file == nullptr) throw py::value_error("I/O operation on closed file.");
-    return file;
-  }
+  File(std::shared_ptr<Fs> of, brickfs_file* opened)
+      : fs(std::move(of)), handle(opened, brickfs_close, "I/O operation on closed file.") {}
+  auto get() const { return handle.use(); }
   std::shared_ptr<Fs> fs;
-  brickfs_file* file;
+  mutable Handle<brickfs_file> handle;
 };
 
-// Closed by close(), and else with the last that keeps it alive.
-template <typename Handle, typename Close>
-void close_now(Handle*& handle, Close close) {
-  if (handle == nullptr) return;
-  Handle* const closing = handle;
-  int code = 0;
-  {
-    const py::gil_scoped_release unlocked;
-    code = close(closing);
-  }
-  if (code != -EBUSY) handle = nullptr;
-  if (code < 0) raise(code);
+// Closed by close(), and else with the last that keeps it alive. EBUSY: a call is under way, or something of it is open.
+template <typename T>
+void close_now(Handle<T>& handle) {
+  if (const int code = handle.close(); code < 0) raise(code);
 }
 
 std::shared_ptr<Fs> open_fs(const std::string& source, const std::string& options) {
@@ -192,8 +168,9 @@ py::tuple tuple_of(const struct stat& stat) {
 
 // (name, type, ino) or (name, type, ino, attributes).
 py::list list_directory(const Fs& fs, const std::string& path, bool attributes) {
+  const auto used = fs.get();
   brickfs_dir* opened = nullptr;
-  wait_for([&] { return brickfs_opendir(fs.get(), path.c_str(), &opened); }, path);
+  wait_for([&] { return brickfs_opendir(used, path.c_str(), &opened); }, path);
   const std::unique_ptr<brickfs_dir, int (*)(brickfs_dir*)> dir(opened, brickfs_closedir);
   py::list entries;
   brickfs_dirent entry;
@@ -220,9 +197,14 @@ int64_t list_names(brickfs_fs* fs, const char* path, const char*, void* value, s
 }
 
 py::bytes get_value(const Fs& fs, const std::string& path, const std::string& name, int flags, Get get) {
+  const auto used = fs.get();
   std::string value(65536, '\0');
   for (;;) {
-    const int64_t length = get(fs.get(), path.c_str(), name.c_str(), value.data(), value.size(), flags);
+    int64_t length = 0;
+    {
+      const py::gil_scoped_release unlocked;
+      length = get(used, path.c_str(), name.c_str(), value.data(), value.size(), flags);
+    }
     if (length == -ERANGE && value.size() < (2u << 20)) {
       value.resize(value.size() * 2);
       continue;
@@ -237,7 +219,7 @@ using Move = int64_t (*)(brickfs_file*, const brickfs_vector*, unsigned, uint64_
 int64_t move_bytes(const File& file, const py::object& object, uint64_t offset, bool reads) {
   const Bytes bytes(object, reads);
   const brickfs_vector vector{bytes.data(), bytes.size(), file.fs->registered.find(bytes.data(), bytes.size())};
-  brickfs_file* const handle = file.get();
+  const auto handle = file.get();
   const Move move = reads ? brickfs_preadv : brickfs_pwritev;
   return wait_for([&] { return move(handle, &vector, 1, offset); });
 }
@@ -245,7 +227,7 @@ int64_t move_bytes(const File& file, const py::object& object, uint64_t offset, 
 int64_t move_blocks(const Volume& volume, const py::object& object, uint64_t address, bool reads) {
   const Bytes bytes(object, reads);
   const brickfs_buffer* const buffer = volume.registered.find(bytes.data(), bytes.size());
-  brickfs_volume* const handle = volume.get();
+  const auto handle = volume.get();
   return wait_for([&] {
     return reads ? brickfs_volume_read(handle, bytes.data(), bytes.size(), address, buffer)
                  : brickfs_volume_write(handle, bytes.data(), bytes.size(), address, buffer);
@@ -264,8 +246,8 @@ void define_buffer(py::module_& module) {
 
 void define_file(py::module_& module) {
   py::class_<File, std::shared_ptr<File>>(module, "File")
-      .def("close", [](File& self) { close_now(self.file, brickfs_close); })
-      .def_property_readonly("closed", [](const File& self) { return self.file == nullptr; })
+      .def("close", [](File& self) { close_now(self.handle); })
+      .def_property_readonly("closed", [](const File& self) { return self.handle.is_closed(); })
       .def("readinto_at", [](const File& self, const py::object& into,
                              uint64_t offset) { return move_bytes(self, into, offset, true); })
       .def("write_at", [](const File& self, const py::object& from,
@@ -314,8 +296,8 @@ using FsClass = py::class_<Fs, std::shared_ptr<Fs>>;
 
 FsClass define_fs(py::module_& module) {
   FsClass fs(module, "Fs");
-  fs.def("close", [](Fs& self) { close_now(self.fs, brickfs_fs_close); })
-      .def_property_readonly("closed", [](const Fs& self) { return self.fs == nullptr; })
+  fs.def("close", [](Fs& self) { close_now(self.handle); })
+      .def_property_readonly("closed", [](const Fs& self) { return self.handle.is_closed(); })
       .def_property_readonly("read_only", [](const Fs& self) { return brickfs_fs_is_read_only(self.get()) == 1; })
       .def("sync", [](const Fs& self) { wait_for([fs = self.get()] { return brickfs_fs_sync(fs); }); })
       .def("statvfs",
@@ -450,8 +432,8 @@ void define_volume(py::module_& module) {
   py::class_<Volume, std::shared_ptr<Volume>>(module, "Volume", "Blocks of a volume, by address and count.")
       .def(py::init(&open_volume), py::arg("source"), py::arg("options") = "")
       .def("__enter__", [](const std::shared_ptr<Volume>& self) { return self; })
-      .def("__exit__", [](Volume& self, const py::args&) { close_now(self.volume, brickfs_volume_close); })
-      .def("close", [](Volume& self) { close_now(self.volume, brickfs_volume_close); })
+      .def("__exit__", [](Volume& self, const py::args&) { close_now(self.handle); })
+      .def("close", [](Volume& self) { close_now(self.handle); })
       .def("reopen",
            [](const Volume& self) {
              return wait_for([volume = self.get()] { return brickfs_volume_reopen(volume); }) == 1;

@@ -126,10 +126,14 @@ class File(io.RawIOBase):
         return _stat_result(self._handle.stat())
 
     def close(self):
+        """EBUSY: another thread is at it."""
         if self.closed:
             return
-        super().close()
-        self._handle.close()
+        try:
+            self._handle.close()
+        finally:
+            if self._handle.closed:
+                super().close()
 
 
 class BufferedFile(io.BufferedIOBase):
