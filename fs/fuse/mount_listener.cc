@@ -77,7 +77,8 @@ void MountListener::run() {
 }
 
 bool MountListener::wait() {
-  std::vector<pollfd> fds = {{woken_.get(), POLLIN, 0}, {listening_.get(), POLLIN, 0}};
+  const bool has_room = clients_.size() < kMostClients;
+  std::vector<pollfd> fds = {{woken_.get(), POLLIN, 0}, {has_room ? listening_.get() : -1, POLLIN, 0}};
   for (const UniqueFd& client : clients_) fds.push_back({client.get(), POLLIN, 0});
   poll(fds.data(), fds.size(), clients_.empty() ? -1 : kReportMs);
   for (size_t i = clients_.size(); i-- > 0;) {
@@ -90,9 +91,16 @@ bool MountListener::wait() {
 void MountListener::let_in() {
   while (clients_.size() < kMostClients) {
     UniqueFd client(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!client && errno != EAGAIN) pause();
     if (!client) return;
     clients_.push_back(std::move(client));
   }
+}
+
+// Who could not be let in, for want of memory or descriptors, still waits at the door.
+void MountListener::pause() {
+  pollfd woken{woken_.get(), POLLIN, 0};
+  (void)!::poll(&woken, 1, kReportMs);
 }
 
 void MountListener::hear(size_t client) {

@@ -42,6 +42,7 @@ class MountListener {
   void run();
   bool wait() ABSL_LOCKS_EXCLUDED(mutex_);  // false: the end
   void let_in();
+  void pause();
   void hear(size_t client);
   void tell_all(const UmountReport& report);
   UmountReport report() const;
