@@ -44,8 +44,8 @@ constexpr uint32_t kKernelWrites = 1;
 Status send_packet(int socket, const void* data, size_t length, int descriptor = -1);
 // Exactly so many bytes, and the descriptor that came with them, if any; also with an error. Of more descriptors the
 // first, and the rest in `others`; without that they are closed here, which may wait for whose they are.
-// EAGAIN: none there (of a socket that does not wait); ENOTCONN: the other end has gone; EPROTO: another length; EMFILE:
-// all that was said, but this process may have no more descriptors.
+// EAGAIN: none there (of a socket that does not wait); ENOTCONN: the other end has gone; EPROTO: another length;
+// EMFILE: all that was said, but this process may have no more descriptors.
 Status receive_packet(int socket, void* data, size_t length, UniqueFd* descriptor,
                       std::vector<UniqueFd>* others = nullptr);
 

@@ -67,8 +67,8 @@ Result<std::unique_ptr<DirectRings>> DirectRings::start(FuseSession& session, co
   UniqueFd woken(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stopped || !woken) return errno_error("eventfd");
   // What one may do there is what the open files allow that one has.
-  ListeningSocket listening = TRY(ListeningSocket::open(
-      direct::kRingDirectory, direct::ring_socket(device_number), SocketFor::kEverybody, kBacklog));
+  ListeningSocket listening = TRY(ListeningSocket::open(direct::kRingDirectory, direct::ring_socket(device_number),
+                                                        SocketFor::kEverybody, kBacklog));
   return std::unique_ptr<DirectRings>(
       new DirectRings(session, device_number, std::move(listening), std::move(stopped), std::move(woken)));
 }

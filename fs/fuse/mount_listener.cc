@@ -36,8 +36,8 @@ Result<std::unique_ptr<MountListener>> MountListener::start(Filesystem& filesyst
                                                             std::string options, const std::string& device_number) {
   UniqueFd woken(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!woken) return errno_error("eventfd");
-  ListeningSocket listening = TRY(
-      ListeningSocket::open(kUmountDirectory, umount_socket(device_number), SocketFor::kRoot, kMostClients));
+  ListeningSocket listening =
+      TRY(ListeningSocket::open(kUmountDirectory, umount_socket(device_number), SocketFor::kRoot, kMostClients));
   return std::unique_ptr<MountListener>(new MountListener(filesystem, ending, monitor, linger, std::move(options),
                                                           std::move(listening), std::move(woken)));
 }

@@ -128,7 +128,8 @@ struct File {
   mutable Handle<brickfs_file> handle;
 };
 
-// Closed by close(), and else with the last that keeps it alive. EBUSY: a call is under way, or something of it is open.
+// Closed by close(), and else with the last that keeps it alive. EBUSY: a call is under way, or something of it is
+// open.
 template <typename T>
 void close_now(Handle<T>& handle) {
   if (const int code = handle.close(); code < 0) raise(code);
