@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -460,6 +461,51 @@ void many_files(Ring& ring) {
   ring.remove(file);
 }
 
+// docs/posix.md, of rings: no events, no lease that is broken, no text that is busy.
+void what_the_kernel_does_not_know(Ring& ring) {
+  const std::string text = whole("/bin/sleep");
+  const std::string path = directory + "/unknown";
+  const int maker = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0777);
+  EXPECT_EQUAL(pwrite(maker, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+  EXPECT_EQUAL(brickfs_ring_add(ring.raw(), maker), 0);
+  const auto write_by_ring = [&] {
+    memcpy(ring.buffer(), text.data(), 16);
+    EXPECT_EQUAL(brickfs_ring_pwrite(ring.raw(), maker, ring.buffer(), 16, 0), 16);
+  };
+  const int events = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  EXPECT(inotify_add_watch(events, path.c_str(), IN_MODIFY | IN_ACCESS) >= 0);
+  write_by_ring();
+  EXPECT_EQUAL(brickfs_ring_pread(ring.raw(), maker, ring.buffer(), 16, 0), 16);
+  inotify_event event;
+  EXPECT(read(events, &event, sizeof(event)) < 0 && errno == EAGAIN);
+  EXPECT_EQUAL(pwrite(maker, text.data(), 16, 0), 16);
+  EXPECT_EQUAL(read(events, &event, sizeof(event)), static_cast<ssize_t>(sizeof(event)));
+  EXPECT_EQUAL(event.mask, uint32_t{IN_MODIFY});
+  close(events);
+  close(maker);
+  const int leased = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  EXPECT_EQUAL(leased, maker);  // the library has the kernel write pages back with it
+  EXPECT_EQUAL(fcntl(leased, F_SETLEASE, F_RDLCK), 0);
+  write_by_ring();
+  EXPECT_EQUAL(fcntl(leased, F_GETLEASE), F_RDLCK);
+  EXPECT_EQUAL(fcntl(leased, F_SETLEASE, F_UNLCK), 0);
+  int started[2];  // closed by exec(3)
+  EXPECT_EQUAL(pipe2(started, O_CLOEXEC), 0);
+  const pid_t running = fork();
+  if (running == 0) {
+    execl(path.c_str(), "sleep", "60", nullptr);
+    _exit(1);
+  }
+  close(started[1]);
+  EXPECT_EQUAL(read(started[0], &event, 1), 0);
+  close(started[0]);
+  EXPECT(open(path.c_str(), O_RDWR | O_CLOEXEC) < 0 && errno == ETXTBSY);
+  write_by_ring();
+  EXPECT(kill(running, SIGKILL) == 0 && waitpid(running, nullptr, 0) == running);
+  EXPECT_EQUAL(brickfs_ring_remove(ring.raw(), maker), 0);
+  close(leased);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -482,6 +528,7 @@ int main(int argc, char** argv) {
     locks_and_unlinked(ring);
     queue(ring);
     many_files(ring);
+    if (!writes_back) what_the_kernel_does_not_know(ring);
   }
   limits();
   set_id_bits();
