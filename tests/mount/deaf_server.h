@@ -34,6 +34,8 @@ class DeafServer {
     umount2(directory_.c_str(), MNT_DETACH);
     thread_.join();
   }
+  // In a child of fork(2): it ends with this process alone.
+  void leave() const { close(device_.get()); }
   DeafServer(const DeafServer&) = delete;
   DeafServer& operator=(const DeafServer&) = delete;
 

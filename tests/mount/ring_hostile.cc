@@ -5,6 +5,7 @@
 //                                the end of its input; DIR is where that one's file system is mounted meanwhile
 #include <fcntl.h>
 #include <grp.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -122,6 +123,8 @@ void be_deaf(UniqueFd file, const char* directory) {
   EXPECT(program >= 0);
   if (program == 0) {
     EXPECT(setgroups(0, nullptr) == 0 && setresgid(kUser, kUser, kUser) == 0 && setresuid(kUser, kUser, kUser) == 0);
+    server.leave();
+    EXPECT(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
     hand_over(file, directory);
     file.reset();
     while (getchar() != EOF) continue;
