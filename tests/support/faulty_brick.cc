@@ -85,6 +85,7 @@ class FaultyBrick final : public Brick {
     return faults_->known_at_.value_or(std::chrono::steady_clock::now());
   }
   void set_on_lost(std::function<void(Error)> callback) override {
+    ExclusiveLock lock(faults_->under_way_);
     faults_->on_lost_ = std::move(callback);
     faults_->told_ = this;
   }
