@@ -65,6 +65,7 @@ class Missed : public testing::ReplicaBed {
   static constexpr int kOld = 1;
   static constexpr int kNew = 2;
   static constexpr int kPlanted = 9;
+  static constexpr BlockRange kFresh{kData.end(), 1};
   static uint64_t address(uint64_t block) { return raw(block_after(kData.start, block)); }
 
   std::unique_ptr<VolumeSet> begin(uint64_t store_blocks) {
@@ -88,6 +89,14 @@ class Missed : public testing::ReplicaBed {
     go_away('b');
     ASSERT_TRUE(write(set, address(1), filled(4096, kNew)).ok());
     ASSERT_EQ(entry(1).state, ReplicaState::kStale);
+  }
+  // The same; b's store, as restart_from_commit() brings it back, has not a block that was committed before that.
+  void leave_out_behind_fresh(VolumeSet& set) {
+    brick('b').remember_commits();
+    brick('b').faults().set_after_commit(nullptr);
+    ASSERT_TRUE(set.alloc(kFresh).ok());
+    ASSERT_TRUE(set.commit().ok());
+    ASSERT_NO_FATAL_FAILURE(leave_out(set));
   }
   bool is_noted() {
     return comes_true([&] { return entry(1).missed != 0; });
@@ -297,12 +306,7 @@ TEST_F(Missed, AStoreThatFailedGetsEverything) {
 // As from a backup: what else is old there nobody knows.
 TEST_F(Missed, AStoreThatHasLostABlockGetsEverything) {
   auto set = begin(64);
-  const BlockRange fresh{kData.end(), 1};
-  brick('b').remember_commits();
-  brick('b').faults().set_after_commit(nullptr);
-  ASSERT_TRUE(set->alloc(fresh).ok());
-  ASSERT_TRUE(set->commit().ok());
-  ASSERT_NO_FATAL_FAILURE(leave_out(*set));
+  ASSERT_NO_FATAL_FAILURE(leave_out_behind_fresh(*set));
   brick('b').restart_from_commit();
   ASSERT_NO_FATAL_FAILURE(plant());
   come_back('b');
@@ -312,12 +316,7 @@ TEST_F(Missed, AStoreThatHasLostABlockGetsEverything) {
 // It is to get everything, and the map cannot be told: until it is, the notes that the map names go on.
 TEST_F(Missed, NotesGoOnAsLongAsTheMapHasTheirNumber) {
   auto set = begin(64);
-  const BlockRange fresh{kData.end(), 1};
-  brick('b').remember_commits();
-  brick('b').faults().set_after_commit(nullptr);
-  ASSERT_TRUE(set->alloc(fresh).ok());
-  ASSERT_TRUE(set->commit().ok());
-  ASSERT_NO_FATAL_FAILURE(leave_out(*set));
+  ASSERT_NO_FATAL_FAILURE(leave_out_behind_fresh(*set));
   ASSERT_TRUE(is_noted());
   const uint64_t number = entry(1).missed;
   brick('b').restart_from_commit();
@@ -326,7 +325,7 @@ TEST_F(Missed, NotesGoOnAsLongAsTheMapHasTheirNumber) {
   come_back('b');
   ASSERT_TRUE(comes_true([&] { return brick('b').faults().sessions() >= sessions + 2; }));
   ASSERT_TRUE(write(*set, address(0), filled(4096, 3)).ok());
-  ASSERT_TRUE(set->free(fresh).ok());  // what b lacks is not seen any more
+  ASSERT_TRUE(set->free(kFresh).ok());  // what b lacks is not seen any more
   ASSERT_TRUE(set->commit().ok());
   go_away('b');
   store_->set_away(false);

@@ -226,6 +226,8 @@ class Mirror final {
   Status write_all_rows(VolumeClient& client, const std::vector<uint64_t>& rows) const;
   void take_out(Replica& replica);
   Status bring_back(Replica& replica);
+  Status change_entry(const Replica& replica, const std::function<bool(MapReplica&)>& edit);
+  Status bring_in_sync(Replica& replica, const BlockSet& to_copy, const Session& begun, bool all);
   Status bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client);
   Status begin_with_mark(VolumeClient& client, const MapReplica& entry);
   Status admit(Replica& replica, std::unique_ptr<VolumeClient>& client, BlockSet& to_copy);

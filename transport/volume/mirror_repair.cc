@@ -129,6 +129,18 @@ Result<bool> Mirror::has_lost_blocks(const Replica& replica, VolumeClient& clien
   return !replica.missed_all && !lacking.without(replica.missed).empty();
 }
 
+// ENOENT: there is none, or `edit` has not taken it.
+Status Mirror::change_entry(const Replica& replica, const std::function<bool(MapReplica&)>& edit) {
+  bool changed = false;
+  const Status status = keeper_->change([&](SetMap& map) {
+    MapReplica* const entry = find(map, replica.entry.id);
+    changed = entry != nullptr && edit(*entry);
+    return changed;
+  });
+  if (status.code() == ESTALE) fail(status);
+  return status.ok() && !changed ? Status(Error(ENOENT, "it was left out of the map meanwhile")) : status;
+}
+
 // Takes the client when the replica is admitted.
 Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client) {
   const Session session = client->session();
@@ -144,17 +156,7 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
     MutexLock lock(mutex_);
     replica.missed_all = all;
   }
-  const auto note = [&](const std::function<bool(MapReplica&)>& edit) {
-    bool noted = false;
-    const Status status = keeper_->change([&](SetMap& map) {
-      MapReplica* const entry = find(map, replica.entry.id);
-      noted = entry != nullptr && edit(*entry);
-      return noted;
-    });
-    if (status.code() == ESTALE) fail(status);
-    return status.ok() && !noted ? Status(Error(ENOENT, "it was left out of the map meanwhile")) : status;
-  };
-  TRY(note([all](MapReplica& entry) {
+  TRY(change_entry(replica, [all](MapReplica& entry) {
     set_state(entry, ReplicaState::kSyncing, entry.since);
     if (all) entry.missed = 0;
     return true;
@@ -173,22 +175,7 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
   TRY(admit(replica, client, to_copy));
   log::info("{} is back: {} of its blocks are brought up to date", replica.name, to_copy.count());
 
-  Status status = copy_held(replica, to_copy);
-  if (status.ok()) status = mark(joined, replica.entry);
-  if (status.ok()) status = joined.commit();
-  if (status.ok() && session.suspect_blocks > 0) status = joined.commit_blocks(TRY(joined.list()), {}, {});
-  // What it had from before and had not committed was not in this client's keeping.
-  if (status.ok() && !all && joined.session().boot != session.boot) status = Error(EIO, "its brick has restarted");
-  if (status.ok() && replica.wanted_out.load()) status = Error(ENOTCONN, "it went away meanwhile");
-  if (status.ok()) {
-    replica.perhaps_in_sync = true;  // also if no answer comes
-    status = note([&](MapReplica& entry) {
-      if (entry.state != ReplicaState::kSyncing) return false;  // keep_map() has taken it out
-      set_state(entry, ReplicaState::kInSync, 0);
-      entry.boot = joined.session().boot;
-      return true;
-    });
-  }
+  const Status status = bring_in_sync(replica, to_copy, session, all);
   if (!status.ok()) {
     replica.suspect = true;  // so keep_map() takes it out if the map does not answer now
     take_out(replica);
@@ -206,6 +193,25 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
   }
   log::info("{} is in sync", replica.name);
   return {};
+}
+
+// Of one that is admitted, whose session began as `begun`: copied, committed, and then so in the map.
+Status Mirror::bring_in_sync(Replica& replica, const BlockSet& to_copy, const Session& begun, bool all) {
+  VolumeClient& joined = *replica.client;
+  TRY(copy_held(replica, to_copy));
+  TRY(mark(joined, replica.entry));
+  TRY(joined.commit());
+  if (begun.suspect_blocks > 0) TRY(joined.commit_blocks(TRY(joined.list()), {}, {}));
+  // What it had from before and had not committed was not in this client's keeping.
+  if (!all && joined.session().boot != begun.boot) return Error(EIO, "its brick has restarted");
+  if (replica.wanted_out.load()) return Error(ENOTCONN, "it went away meanwhile");
+  replica.perhaps_in_sync = true;  // also if no answer comes
+  return change_entry(replica, [&](MapReplica& entry) {
+    if (entry.state != ReplicaState::kSyncing) return false;  // keep_map() has taken it out
+    set_state(entry, ReplicaState::kInSync, 0);
+    entry.boot = joined.session().boot;
+    return true;
+  });
 }
 
 // The first block, and in it what it is; nothing of the volume yet.
