@@ -2,7 +2,9 @@
 // Making blocks durable: commit, and the syncs that let freed slots be used again.
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <memory>
 
 #include "server/store/block_store.h"
 #include "transport/base/check.h"
@@ -28,6 +30,7 @@ Status BlockStore::commit(VolumeId volume, std::span<const CommitRange> ranges, 
   const CommitPlan plan = TRY(CommitPlan::make(ranges));
   TRY(check_named(volume, plan));
   uint64_t bytes = 0;
+  if (store_ != nullptr && !ranges.empty()) TRY(store_->forget_shadows());
   // What is committed may refer to blocks just allocated: none of it may reach the disk before the table.
   if (store_ != nullptr && !ranges.empty() && !store_->table_is_durable()) TRY(sync());
   bool unsynced = false;
@@ -58,7 +61,7 @@ Status BlockStore::write_named(VolumeId volume, const CommitPlan::Bytes& named, 
   return {};
 }
 
-// Of one block, if it is in memory and may differ from the store. Nearly all of a suspect block was committed before.
+// Of one block, if it may differ from its slot. Nearly all of a suspect block was committed before.
 Status BlockStore::write_part(VolumeId volume_id, BlockAddress address, uint64_t offset, uint64_t length_bytes) {
   MutexLock lock(mutex_);
   Volume& volume = volume_of(volume_id);
@@ -67,12 +70,15 @@ Status BlockStore::write_part(VolumeId volume_id, BlockAddress address, uint64_t
     moved_.wait(lock);
     found = volume.blocks.find(address);
   }
-  if (found == volume.blocks.end() || found->second.frame == kNone) return {};  // freed meanwhile, or not resident
+  if (found == volume.blocks.end()) return {};  // freed meanwhile
   Block& block = found->second;
-  if (!block.dirty) return {};
-  const bool compare = block.suspect && length_bytes == kBlockBytes;
+  if (!block.dirty && !block.has_shadow) return {};
+  if (block.frame == kNone) return write_from_shadow(block, offset, length_bytes);
+  const bool whole = length_bytes == kBlockBytes;
+  const bool compare = block.suspect && whole;
   const bool unmapped = block.mappings == 0;
-  const bool settles = length_bytes == kBlockBytes && block.writers == 0;
+  const bool settles = whole && block.writers == 0;
+  const bool drops_shadow = whole && block.has_shadow;  // the slot gets more than that has, or the frame has more
   const uint32_t write_mappings = block.write_mappings_ever;
   unlist(block);
   ++block.holds;
@@ -84,13 +90,32 @@ Status BlockStore::write_part(VolumeId volume_id, BlockAddress address, uint64_t
   if (!written.ok()) {
     log::error("store {}: commit cannot write: {}", store_->path(), std::strerror(written.code()));
   }
+  if (written.ok() && drops_shadow) store_->drop_shadow(block.slot);
   lock.lock();
+  if (written.ok() && drops_shadow) block.has_shadow = false;
   if (unmapped) --soon_idle_;
   --block.holds;
   if (written.ok() && settles && block.write_mappings_ever == write_mappings) block.dirty = false;
   enlist_if_idle(block);
   moved_.notify_all();
   return written;
+}
+
+// Of a block that is not in memory.
+Status BlockStore::write_from_shadow(Block& block, uint64_t offset, uint64_t length_bytes) {
+  const bool whole = length_bytes == kBlockBytes;
+  const uint32_t slot = block.slot;
+  block.moving = true;
+  mutex_.unlock();
+  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(length_bytes);
+  const std::span<std::byte> bytes(buffer.get(), length_bytes);
+  Status copied = store_->read_shadow(slot, offset, bytes);
+  if (copied.ok()) copied = whole ? store_->write_differences(slot, bytes) : store_->write(slot, offset, bytes);
+  if (copied.ok() && whole) store_->drop_shadow(slot);
+  mutex_.lock();
+  if (copied.ok() && whole) block.has_shadow = false;
+  stop_moving(std::array{&block});
+  return copied;
 }
 
 void BlockStore::clear_suspicion(VolumeId volume_id, std::span<const BlockAddress> settled) {
@@ -133,16 +158,34 @@ Status BlockStore::sync() {
 
 Status BlockStore::write_back_all(const Progress& progress) {
   if (store_ == nullptr) return {};
+  Status stored;
   {
     MutexLock lock(mutex_);
-    const uint64_t total = dirty_idle_.size();
-    while (!dirty_idle_.empty()) {
-      if (progress) progress("blocks written to the store", total - dirty_idle_.size(), total);
-      TRY(store_writes(*dirty_idle_.front()));
+    const std::vector<Block*> dirty(dirty_idle_.begin(), dirty_idle_.end());
+    for (size_t done = 0; done < dirty.size(); ++done) {
+      if (progress) progress("blocks written to the store", done, dirty.size());
+      const Status one = store_idle(*dirty[done]);
+      if (stored.ok()) stored = one;
     }
-    if (progress) progress("blocks written to the store", total, total);
+    if (progress) progress("blocks written to the store", dirty.size(), dirty.size());
   }
-  return sync();
+  TRY(sync());
+  TRY(stored);
+  return keep_shadows();
+}
+
+Status BlockStore::keep_shadows() {
+  if (store_->keeps_shadows()) return {};  // nothing has changed since they were found
+  std::vector<uint64_t> slots;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [id, volume] : volumes_) {
+      for (const auto& [address, block] : volume->blocks) {
+        if (block.has_shadow) slots.push_back(block.slot);
+      }
+    }
+  }
+  return slots.empty() ? Status() : store_->keep_shadows(slots);
 }
 
 }  // namespace brickfs

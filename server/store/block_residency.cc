@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which blocks are in memory: map, unmap, eviction.
+//
+// What a client left uncommitted is in no order that a client would give it: its journal may tell of data that is not in
+// the store yet. So a suspect block's slot keeps what was committed, and is newer by a commit, or not at all.
 
 #include <algorithm>
 #include <array>
@@ -110,7 +113,9 @@ Status BlockStore::load(std::span<Block* const> absent) {
       if (kept_ != nullptr) kept_->fill(block->frame);
       continue;
     }
-    const Status read = store_->read(block->slot, 0, pool_.bytes_to_fill(block->frame));
+    const auto frame = pool_.bytes_to_fill(block->frame);
+    const Status read =
+        block->has_shadow ? store_->read_shadow(block->slot, 0, frame) : store_->read(block->slot, 0, frame);
     loads_.fetch_add(1, std::memory_order_relaxed);
     if (read.ok()) continue;
     log::error("store {}: cannot read slot {}: {}", store_->path(), block->slot, std::strerror(read.code()));
@@ -136,7 +141,7 @@ Status BlockStore::find_frames(uint64_t count, MutexLock& lock) {
 // A clean block goes; if there is none, a dirty one is made clean.
 Status BlockStore::evict_one() {
   if (clean_idle_.empty()) {
-    if (store_writes(*dirty_idle_.front()).ok()) return {};
+    if (store_idle(*dirty_idle_.front()).ok()) return {};
     return Error(ENOMEM, "the store takes no more, so no memory becomes free");
   }
   evictions_.fetch_add(1, std::memory_order_relaxed);
@@ -146,25 +151,54 @@ Status BlockStore::evict_one() {
   return {};
 }
 
+// Makes a block clean that nobody has mapped.
+Status BlockStore::store_idle(Block& block) { return block.suspect ? store_apart(block) : store_writes(block); }
+
 // Makes the slot equal to the frame. Precondition: nobody writes to the block.
 Status BlockStore::store_writes(Block& block) {
+  begin_storing(block);
+  const bool has_shadow = block.has_shadow;
+  mutex_.unlock();
+  Status stored = store_->forget_shadows();
+  if (stored.ok()) stored = store_->write_differences(block.slot, pool_.bytes(block.frame));
+  if (stored.ok() && has_shadow) store_->drop_shadow(block.slot);
+  mutex_.lock();
+  if (stored.ok()) block.has_shadow = false;
+  end_storing(block, stored);
+  return stored;
+}
+
+// Makes the shadow equal to the frame, where the slot is not, and leaves that as it is.
+Status BlockStore::store_apart(Block& block) {
+  begin_storing(block);
+  mutex_.unlock();
+  const auto frame = pool_.bytes(block.frame);
+  const auto in_slot = store_->is_in_slot(block.slot, frame);
+  Status stored = in_slot.ok() ? store_->forget_shadows() : in_slot.error();
+  if (stored.ok() && !*in_slot) stored = store_->write_shadow(block.slot, frame);
+  mutex_.lock();
+  if (stored.ok()) block.has_shadow = !*in_slot;
+  end_storing(block, stored);
+  return stored;
+}
+
+void BlockStore::begin_storing(Block& block) {
   CHECK(!block.moving);
   unlist(block);
   block.moving = true;
   ++soon_idle_;
-  mutex_.unlock();
-  const Status stored = store_->write_differences(block.slot, pool_.bytes(block.frame));
+}
+
+void BlockStore::end_storing(Block& block, const Status& stored) {
   write_backs_.fetch_add(1, std::memory_order_relaxed);
   if (!stored.ok()) {
     log::error("store {}: cannot write ({}): a block stays in memory; make room on its disk", store_->path(),
                std::strerror(stored.code()));
   }
-  mutex_.lock();
   --soon_idle_;
   if (stored.ok()) block.dirty = false;
   stop_moving(std::array{&block});
   enlist_if_idle(block);
-  return stored;
 }
 
 void BlockStore::unmap(VolumeId volume_id, BlockRange range, Access access, AfterWriting after) {

@@ -39,7 +39,8 @@ constexpr uint64_t kNoQuota = UINT64_MAX;
 // What becomes of a block that was mapped for writing and no longer is.
 enum class AfterWriting {
   kStore,    // the store gets what was written (not synced)
-  kSuspect,  // its writer went without a word: memory is newer than what he may have committed
+  kSuspect,  // its writer went without a word: memory is newer than what he may have committed. Its slot gets that by
+             // a commit only: who needs its frame, or stops the brick, stores it in a shadow (store_file.h)
   kDiscard,  // it is about to be freed
 };
 
@@ -83,7 +84,8 @@ class BlockStore {
   using Abandoned = std::function<bool()>;
   Status commit(VolumeId volume, std::span<const CommitRange> ranges, const Abandoned& abandoned)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Writes and syncs all that is newer in memory. Precondition: nothing is mapped.
+  // Stores durably all that is newer in memory: of suspect blocks in shadows, of all or (an error) of none. Precondition:
+  // nothing is mapped.
   Status write_back_all(const Progress& progress) ABSL_LOCKS_EXCLUDED(mutex_);
 
   uint64_t suspect_blocks(VolumeId volume) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -127,8 +129,9 @@ class BlockStore {
     uint32_t write_mappings_ever = 0;  // tells whether one came in between
     bool moving = false;               // one thread has it: being made, loaded, stored or freed; others wait for moved_
     bool blank = false;                // never mapped for writing since alloc: its slot need not be read
-    bool dirty = false;                // the frame may differ from the slot
+    bool dirty = false;                // the frame may differ from the slot, or from the shadow if it has one
     bool suspect = false;
+    bool has_shadow = false;           // the slot's, with what is newer than the slot
     std::list<Block*>* idle_list = nullptr;  // the one it stands in: clean_idle_, dirty_idle_ or none
     std::list<Block*>::iterator idle_place;
   };
@@ -168,7 +171,11 @@ class BlockStore {
   void unlist(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void give_frame(Block& block, uint32_t frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void drop_frame(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status store_idle(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status store_writes(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status store_apart(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void begin_storing(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void end_storing(Block& block, const Status& stored) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Commit (block_commit.cc).
   Status check_named(VolumeId volume, const CommitPlan& plan) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -176,6 +183,8 @@ class BlockStore {
       ABSL_LOCKS_EXCLUDED(mutex_);
   Status write_part(VolumeId volume, BlockAddress address, uint64_t offset, uint64_t length_bytes)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  Status write_from_shadow(Block& block, uint64_t offset, uint64_t length_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status keep_shadows() ABSL_LOCKS_EXCLUDED(mutex_);
   void clear_suspicion(VolumeId volume, std::span<const BlockAddress> settled) ABSL_LOCKS_EXCLUDED(mutex_);
   Status sync() ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -9,8 +9,7 @@
 namespace brickfs {
 namespace {
 
-constexpr uint64_t kCompareBytes = 256 * kKiB;  // read at once
-constexpr uint64_t kPageBytes = 4 * kKiB;       // written at least
+constexpr uint64_t kPageBytes = 4 * kKiB;  // written at least
 
 }  // namespace
 

@@ -17,10 +17,13 @@
 #include "server/store/store_device.h"
 #include "server/store/store_format.h"
 #include "server/store/volume_records.h"
+#include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/brick/block.h"
 
 namespace brickfs {
+
+constexpr uint64_t kCompareBytes = 256 * kKiB;  // read at once
 
 class StoreFile final : public VolumeRecords {
  public:
@@ -29,6 +32,7 @@ class StoreFile final : public VolumeRecords {
     uint32_t volume = 0;
     BlockAddress address{};
     uint32_t slot = 0;
+    bool has_shadow = false;
   };
   struct Contents {
     std::vector<StoreVolume> volumes;  // kStoreVolumes of them, by id, used or not
@@ -64,6 +68,17 @@ class StoreFile final : public VolumeRecords {
   // Makes slots zeros without using space.
   Status punch(uint32_t first_slot, uint32_t count = 1);
 
+  // The shadow of a slot: another place for a block, for who has this store open. ENOSPC.
+  Status write_shadow(uint32_t slot, std::span<const std::byte> block);
+  Status read_shadow(uint32_t slot, uint64_t offset, std::span<std::byte> into) const;
+  void drop_shadow(uint32_t slot);
+  Result<bool> is_in_slot(uint32_t slot, std::span<const std::byte> block) const;
+  // From now on whoever opens the store finds the shadows of these slots: durably, when it returns; of all or of none.
+  Status keep_shadows(std::span<const uint64_t> slots) ABSL_LOCKS_EXCLUDED(list_mutex_);
+  // ... no more. Due before a slot, a shadow or an entry changes. Costs nothing where none are kept.
+  Status forget_shadows() ABSL_LOCKS_EXCLUDED(list_mutex_);
+  bool keeps_shadows() const { return has_list_.load(); }
+
   // All writes that have returned are durable. EIO, for good.
   Status sync() override;
   // All entries whose writing or clearing has returned.
@@ -85,13 +100,18 @@ class StoreFile final : public VolumeRecords {
   Status load_volumes(std::string* why);
   Status load_entries(std::string* why);
   Status drop_older_duplicates(std::vector<StoreEntry>& table);
+  Status load_shadows(std::string* why);
+  Status say_shadows_are_kept(bool they_are);
   Status clear_unused_slots(std::string* why);
+  Status clear_shadows(uint64_t file_bytes, std::string* why);
   void reserve_what_is_used();
   Status check_works() const;
   Status counted(Status done) const;
   Status write_at(uint64_t offset, std::span<const std::byte> from);
   Status read_at(uint64_t offset, std::span<std::byte> into) const;
   uint64_t slot_at(uint32_t slot) const { return slots_at_ + slot * kBlockBytes; }
+  uint64_t list_at() const { return slots_at_ + slots_ * kBlockBytes; }
+  uint64_t shadow_at(uint32_t slot) const { return slots_at_ + shadows_begin(slots_) + slot * kBlockBytes; }
 
   // Fixed after open().
   const std::string path_;
@@ -102,6 +122,8 @@ class StoreFile final : public VolumeRecords {
   Contents contents_;
 
   std::atomic<uint64_t> serial_{0};
+  Mutex list_mutex_;                   // held while the list comes or goes
+  std::atomic<bool> has_list_{false};  // in the store's header
   GroupSync sync_;
   std::atomic<bool> failure_logged_{false};
   mutable std::atomic<uint64_t> errors_{0};

@@ -5,6 +5,7 @@
 //   4 KiB    volume records, kStoreVolumes of 256 bytes
 //   260 KiB  block table, one entry of 32 bytes for each slot
 //   ...      slots of one block each, the first at the next multiple of kBlockBytes
+//   behind   the list of shadows, and a shadow for each slot: while there are any
 //
 // Records and entries never cross a 512-byte sector, which a disk writes whole or not at all. All zeros: unused.
 #pragma once
@@ -27,6 +28,7 @@ constexpr uint64_t kStoreHeaderBytes = 4096;
 constexpr uint64_t kStoreVolumes = limits::kVolumes;
 constexpr uint64_t kStoreSlotsMost = 1ull << 26;  // 128 TiB
 constexpr uint64_t kStoreSlotsApart = 1;          // incompatible feature: `slots_at` is not 0
+constexpr uint64_t kStoreShadows = 2;             // incompatible feature: the list of shadows holds
 constexpr uint64_t kStoreGrowth = 8;              // a new store's table has room for so many times its slots
 constexpr uint64_t kStoreNumbers = INT64_MAX;     // the largest epoch, and serial of an entry
 
@@ -76,6 +78,16 @@ struct StoreEntry {
 };
 static_assert(sizeof(StoreEntry) == 32 && offsetof(StoreEntry, checksum) == 24);
 
+// A slot's shadow has what is newer than the slot, of a block that its writer left uncommitted: store_shadows.cc.
+constexpr std::array<char, 8> kShadowsMagic = {'b', 'r', 'i', 'c', 'k', 's', 'h', 'd'};
+
+struct StoreShadowList {
+  std::array<char, 8> magic;
+  uint64_t count;
+  uint64_t checksum;  // XXH3 of the slots that follow, a u64 each, seeded with uuid[0]
+};
+static_assert(sizeof(StoreShadowList) == 24);
+
 constexpr uint64_t kStoreVolumesAt = kStoreHeaderBytes;
 constexpr uint64_t kStoreEntriesAt = kStoreVolumesAt + kStoreVolumes * sizeof(StoreVolume);
 constexpr uint64_t store_slots_at(uint64_t slots) {
@@ -84,10 +96,16 @@ constexpr uint64_t store_slots_at(uint64_t slots) {
 constexpr uint64_t slots_begin(const StoreHeader& header) {
   return header.slots_at != 0 ? header.slots_at : store_slots_at(header.slots);
 }
+// From where the slots begin. The room between is for a list of all of them.
+constexpr uint64_t shadows_begin(uint64_t slots) {
+  return slots * kBlockBytes + round_up(sizeof(StoreShadowList) + slots * sizeof(uint64_t), kBlockBytes);
+}
 // In use, and all numbers within bounds; its checksum is another matter.
 bool is_sound(const StoreVolume& record);
 // The header when it has so many slots.
 StoreHeader resized_header(StoreHeader header, uint64_t slots);
+// The header with that feature, or without.
+StoreHeader with_shadows(StoreHeader header, bool has_list);
 
 // The checksum that belongs into `record`, whose last field it is.
 template <typename Record>

@@ -59,6 +59,7 @@ Status StoreFile::load(uint64_t bytes, std::string* why) {
   }
   TRY(load_volumes(why));
   TRY(load_entries(why));
+  TRY(clear_shadows(*size, why));
   TRY(clear_unused_slots(why));
   if (bytes != 0 && bytes / kBlockBytes != slots_) TRY(resize(bytes / kBlockBytes, why));
   reserve_what_is_used();
@@ -112,11 +113,15 @@ Status StoreFile::load_header(uint64_t file_bytes, std::string* why) {
   }
   const uint64_t checksum = header.checksum;
   const bool is_cut = header.checksum != store_checksum(header, 0);  // or damaged
-  if (is_cut) header = resized_header(header, header.resize_to);
-  if (header.checksum != checksum) {
+  for (const StoreHeader& finished :
+       {resized_header(header, header.resize_to), with_shadows(header, true), with_shadows(header, false)}) {
+    if (is_cut && finished.checksum == checksum) header = finished;
+  }
+  if (header.checksum != store_checksum(header, 0)) {
     return refuse_store(why, EUCLEAN, fmt::format("store {}: damaged header; restore it from a backup", path_));
   }
-  if (header.version != kStoreVersion || (header.incompat_features & ~kStoreSlotsApart) != 0 ||
+  constexpr uint64_t kKnown = kStoreSlotsApart | kStoreShadows;
+  if (header.version != kStoreVersion || (header.incompat_features & ~kKnown) != 0 ||
       header.ro_compat_features != 0) {
     return refuse_store(why, ENOTSUP,
                         fmt::format("store {}: made by a newer brickd (format {}); this one knows format {}", path_,
@@ -130,6 +135,7 @@ Status StoreFile::load_header(uint64_t file_bytes, std::string* why) {
   slots_ = static_cast<uint32_t>(header.slots);
   slots_at_ = slots_begin(header);
   uuid_ = header.uuid;
+  has_list_ = (header.incompat_features & kStoreShadows) != 0;
   const uint64_t whole = slots_at_ + slots_ * kBlockBytes;
   if (file_bytes == kStoreHeaderBytes) {
     const Status grown = device_->grow(whole);
@@ -180,7 +186,7 @@ Status StoreFile::load_entries(std::string* why) {
     if (table[slot].in_use == 0) continue;
     contents_.entries.push_back({table[slot].volume, BlockAddress{table[slot].address}, slot});
   }
-  return {};
+  return load_shadows(why);
 }
 
 // A block freed and allocated again within one sync has two entries if the machine went down before the freeing of

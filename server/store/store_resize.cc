@@ -24,7 +24,8 @@ StoreHeader resized_header(StoreHeader header, uint64_t slots) {
   const uint64_t slots_at = slots_begin(header);
   header.slots = header.resize_to = slots;
   header.slots_at = store_slots_at(slots) == slots_at ? 0 : slots_at;
-  header.incompat_features = header.slots_at == 0 ? 0 : kStoreSlotsApart;
+  header.incompat_features =
+      (header.incompat_features & kStoreShadows) | (header.slots_at == 0 ? 0 : kStoreSlotsApart);
   header.checksum = store_checksum(header, 0);
   return header;
 }
@@ -56,6 +57,12 @@ Status StoreFile::resize(uint64_t slots, std::string* why) {
                         fmt::format("{}: it was made to grow to {} at most; leave the size out, or make a larger store "
                                     "and copy the files",
                                     sizes, format_size(most * kBlockBytes)));
+  }
+  if (has_list_) {
+    return refuse_store(why, EBUSY,
+                        fmt::format("{}: it has blocks that clients left uncommitted, and they go with the size; leave "
+                                    "the size out until their volumes were mounted again",
+                                    sizes));
   }
   const auto beyond =
       std::ranges::count_if(contents_.entries, [slots](const Entry& entry) { return entry.slot >= slots; });

@@ -15,6 +15,7 @@
 
 #include "server/service/embedded_brick.h"
 #include "tests/support/brick_contract.h"
+#include "tests/support/crash_device.h"
 
 namespace brickfs::testing {
 namespace {
@@ -151,27 +152,121 @@ TEST(StoreCrash, EveryStepLeavesAStoreThatOpens) {
   expect_copy_opens_with(path, {blocks(0, 2)}, 1, 0);
 }
 
-TEST(StoreCrash, ALostWritersBlocksReachTheStoreOnlyByCommitOrEviction) {
+// A writer stamps blocks 0 and 1, and goes without a word. The next one.
+std::unique_ptr<Brick> after_a_lost_writer(const std::shared_ptr<BrickService>& service) {
+  auto brick = make_embedded_brick(service);
+  EXPECT_TRUE(brick->open(request(), nullptr).ok());
+  EXPECT_TRUE(brick->alloc(blocks(0, kBlocks)).ok());
+  for (uint64_t number = 0; number < 2; ++number) {
+    const auto handles = brick->map(blocks(number), Access::kReadWrite);
+    EXPECT_TRUE(write(*brick, handles->front(), 0, stamps(1)).ok());
+  }
+  brick.reset();
+  brick = make_embedded_brick(service);
+  EXPECT_EQ(brick->open(request(), nullptr)->suspect_blocks, 2u);
+  return brick;
+}
+
+void need_all_memory(Brick& brick) {
+  ASSERT_TRUE(brick.map(blocks(kBlocks - kMemoryBlocks, kMemoryBlocks), Access::kRead).ok());
+  ASSERT_TRUE(brick.unmap(blocks(kBlocks - kMemoryBlocks, kMemoryBlocks)).ok());
+}
+
+void expect_reads(Brick& brick, uint64_t number, uint64_t value) {
+  const auto handles = brick.map(blocks(number), Access::kRead);
+  ASSERT_TRUE(handles.ok());
+  EXPECT_EQ(read(brick, handles->front(), 0, kStampBytes), stamps(value));
+  ASSERT_TRUE(brick.unmap(blocks(number)).ok());
+}
+
+Status commit(Brick& brick, uint64_t number, uint64_t length_bytes = kBlockBytes) {
+  const CommitRange range{number * kBlockBytes, length_bytes, false};
+  return brick.commit({&range, 1});
+}
+
+TEST(StoreCrash, ALostWritersBlocksReachTheirSlotsOnlyByCommit) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path("store");
+  const auto brick = after_a_lost_writer(open_service(path));
+  expect_copy_opens_with(path, {blocks(0, kBlocks)}, 0, 0);
+  need_all_memory(*brick);
+  for (uint64_t number = 0; number < 2; ++number) {
+    expect_copy_opens_with(path, {blocks(0, kBlocks)}, number, 0);
+    expect_reads(*brick, number, 1);
+  }
+  need_all_memory(*brick);
+  ASSERT_TRUE(commit(*brick, 0).ok());               // of a block that is not in memory
+  ASSERT_TRUE(commit(*brick, 1, kStampBytes).ok());  // of its part
+  expect_copy_opens_with(path, {blocks(0, kBlocks)}, 0, 1);
+  expect_copy_opens_with(path, {blocks(0, kBlocks)}, 1, 1);
+  const Handle handle = brick->map(blocks(1), Access::kReadWrite)->front();
+  ASSERT_TRUE(write(*brick, handle, 0, stamps(2)).ok());
+  ASSERT_TRUE(commit(*brick, 1).ok());
+  ASSERT_TRUE(brick->unmap(blocks(1)).ok());
+  need_all_memory(*brick);
+  expect_reads(*brick, 0, 1);
+  expect_reads(*brick, 1, 2);
+  expect_copy_opens_with(path, {blocks(0, kBlocks)}, 1, 2);
+}
+
+TEST(StoreCrash, WhatALostWriterLeftOutlivesAStopAndThenOnlyACommit) {
   const TemporaryDirectory directory;
   const std::string path = directory.path("store");
   auto service = open_service(path);
-  auto brick = make_embedded_brick(service);
-  ASSERT_TRUE(brick->open(request(), nullptr).ok());
-  ASSERT_TRUE(brick->alloc(blocks(0, kBlocks)).ok());
-  ASSERT_TRUE(write(*brick, brick->map(blocks(0), Access::kReadWrite)->front(), 0, stamps(1)).ok());
-  brick.reset();
-  expect_copy_opens_with(path, {blocks(0, kBlocks)}, 0, 0);
-  brick = make_embedded_brick(service);
-  ASSERT_EQ(brick->open(request(), nullptr)->suspect_blocks, 1u);
-  for (uint64_t number = 1; number < kBlocks; ++number) {  // through the memory that is left
-    ASSERT_TRUE(brick->map(blocks(number), Access::kRead).ok());
-    ASSERT_TRUE(brick->unmap(blocks(number)).ok());
+  auto brick = after_a_lost_writer(service);
+  const auto stop_and_start = [&] {
+    brick.reset();
+    ASSERT_TRUE(service->stop().ok());
+    service.reset();
+    service = open_service(path);
+    brick = make_embedded_brick(service);
+    ASSERT_EQ(brick->open(request(), nullptr)->suspect_blocks, 2u);
+  };
+  for (int times = 0; times < 2; ++times) {
+    stop_and_start();
+    for (uint64_t number = 0; number < 2; ++number) {
+      expect_reads(*brick, number, 1);
+      expect_copy_opens_with(path, {blocks(0, kBlocks)}, number, 1);
+    }
   }
+  ASSERT_TRUE(commit(*brick, 2).ok());  // from here on a crash leaves what was committed
+  for (uint64_t number = 0; number < 2; ++number) {
+    expect_reads(*brick, number, 1);
+    expect_copy_opens_with(path, {blocks(0, kBlocks)}, number, 0);
+  }
+  stop_and_start();
+  ASSERT_TRUE(brick->free(blocks(0)).ok());
+  ASSERT_TRUE(brick->alloc(blocks(0)).ok());
+  ASSERT_TRUE(commit(*brick, 1).ok());
+  EXPECT_EQ(make_embedded_brick(service)->open(request(), nullptr)->suspect_blocks, 0u);
   expect_copy_opens_with(path, {blocks(0, kBlocks)}, 0, 0);
-  ASSERT_TRUE(brick->map(blocks(1, kMemoryBlocks), Access::kRead).ok());  // all of it
-  expect_copy_opens_with(path, {blocks(0, kBlocks)}, 0, 1);
-  ASSERT_TRUE(brick->unmap(blocks(1, kMemoryBlocks)).ok());
-  EXPECT_EQ(read(*brick, brick->map(blocks(0), Access::kRead)->front(), 0, kStampBytes), stamps(1));
+  expect_copy_opens_with(path, {blocks(0, kBlocks)}, 1, 1);
+}
+
+// The blocks are one client's, who knows what refers to what: some of them alone are worth nothing.
+TEST(StoreCrash, WithoutRoomForAllThatALostWriterLeftAStopKeepsNone) {
+  CrashDisk disk{DiskImage()};
+  const auto start = [&] {
+    BrickConfig config;
+    config.memory_bytes = kMemoryBlocks * kBlockBytes;
+    config.store_path = "disk";
+    config.store_bytes = kBlocks * kBlockBytes;
+    std::string why;
+    auto service = BrickService::open(config, std::make_unique<CrashDevice>(disk), &why);
+    EXPECT_TRUE(service.ok()) << why;
+    return std::shared_ptr<BrickService>(*std::move(service));
+  };
+  disk.room_bytes = kBlocks * kBlockBytes + kBlockBytes + kMiB;
+  auto service = start();
+  auto brick = after_a_lost_writer(service);
+  EXPECT_EQ(brick->map(blocks(2, kMemoryBlocks), Access::kRead).code(), ENOMEM);  // one block's room, and two are needed
+  brick.reset();
+  EXPECT_FALSE(service->stop().ok());
+  service.reset();
+  service = start();
+  brick = make_embedded_brick(service);
+  EXPECT_EQ(brick->open(request(), nullptr)->suspect_blocks, 0u);
+  for (uint64_t number = 0; number < 2; ++number) expect_reads(*brick, number, 0);
 }
 
 }  // namespace

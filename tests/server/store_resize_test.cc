@@ -61,10 +61,10 @@ class StoreResize : public ::testing::Test {
     std::ifstream(path_, std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     return bytes;
   }
-  void put(const std::string& bytes, uint64_t offset, uint64_t length) {
+  void put(const std::string& bytes, uint64_t from, uint64_t end) {
     std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(static_cast<std::streamoff>(offset));
-    file.write(bytes.data() + offset, static_cast<std::streamsize>(length));
+    file.seekp(static_cast<std::streamoff>(from));
+    file.write(bytes.data() + from, static_cast<std::streamsize>(end - from));
   }
 
   testing::TemporaryDirectory directory_;
@@ -128,6 +128,22 @@ TEST_F(StoreResize, ALargeStoreIsMadeToGrowEightfold) {
   expect_whole(kLarge / 2);
 }
 
+TEST_F(StoreResize, WaitsForWhatClientsLeftUncommitted) {
+  make();
+  {
+    const auto store = open(0);
+    ASSERT_TRUE(store->write_shadow(2, std::vector<std::byte>(kBlockBytes)).ok());
+    ASSERT_TRUE(store->keep_shadows(std::vector<uint64_t>{2}).ok());
+  }
+  for (const uint64_t slots : {kFewSlots - 1, kFewSlots + 1}) {
+    EXPECT_EQ(code(slots), EBUSY);
+    EXPECT_NE(why_.find("left uncommitted"), std::string::npos) << why_;
+  }
+  ASSERT_TRUE(open(0)->forget_shadows().ok());
+  EXPECT_NE(open(kFewSlots + 1), nullptr) << why_;
+  expect_whole(kFewSlots + 1);
+}
+
 // Sector by sector of the header, as brickd changes it.
 TEST_F(StoreResize, AChangeThatWasCutOffIsFinished) {
   make();
@@ -135,6 +151,14 @@ TEST_F(StoreResize, AChangeThatWasCutOffIsFinished) {
   ASSERT_EQ(code(2 * kFewSlots), 0) << why_;
   const std::string after = header();
   put(before, 0, kHeaderSector);
+  expect_whole(2 * kFewSlots);
+  EXPECT_EQ(header(), after);
+  ASSERT_TRUE(open(0)->keep_shadows({}).ok());
+  const std::string keeps = header();
+  put(after, 0, kHeaderSector);
+  expect_whole(2 * kFewSlots);
+  EXPECT_EQ(header(), keeps);
+  put(after, kStoreHeaderBytes - kHeaderSector, kStoreHeaderBytes);
   expect_whole(2 * kFewSlots);
   EXPECT_EQ(header(), after);
   put(before, 0, kStoreHeaderBytes);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/store/store_format.h"
+#include "server/store/store_file.h"
 
 namespace brickfs {
 namespace {
@@ -57,13 +57,15 @@ std::string StoreExplorer::work(CrashDisk& disk, uint64_t slots, StoreHistory& h
   workload.end(*stopped && random_() % 2 == 0);
   if (*stopped) {
     std::array<StampCommit, kStoreVolumesUsed> all;
-    for (size_t i = 0; i < kStoreVolumesUsed; ++i) all[i] = history.volumes[i].commit_of_all(disk.events());
-    if (service->stop().ok()) {
-      for (size_t i = 0; i < kStoreVolumesUsed; ++i) {
-        all[i].over = disk.events();
-        all[i].done = true;
-        history.volumes[i].commits.push_back(all[i]);
-      }
+    for (size_t i = 0; i < kStoreVolumesUsed; ++i) {
+      all[i] = history.volumes[i].commit_of_all(disk.events());
+      all[i].at_once = true;
+    }
+    const bool kept = service->stop().ok();
+    for (size_t i = 0; i < kStoreVolumesUsed; ++i) {
+      all[i].over = disk.events();
+      all[i].done = kept;
+      history.volumes[i].commits.push_back(all[i]);
     }
   }
   service.reset();
@@ -71,17 +73,35 @@ std::string StoreExplorer::work(CrashDisk& disk, uint64_t slots, StoreHistory& h
   return failure;
 }
 
-// Opens what a crash left, on which clients go on: what they find holds from now on.
+// Without what clients left uncommitted.
+std::string StoreExplorer::read_committed(const DiskImage& image, std::array<FoundBlocks, kStoreVolumesUsed>& found) {
+  CrashDisk disk(image);
+  disk.recording = false;
+  std::string why;
+  {
+    const auto store = StoreFile::open(std::make_unique<CrashDevice>(disk), "disk", 0, &why);
+    if (!store.ok() || !(*store)->forget_shadows().ok()) return "the store does not open: " + why;
+  }
+  const auto service = open_store_service(disk, kStoreMemoryBlocks, 0, &why);
+  if (service == nullptr) return "the brick does not start: " + why;
+  uint64_t epoch = 0;
+  for (size_t i = 0; i < kStoreVolumesUsed && why.empty(); ++i) why = read_volume(*service, i, found[i], epoch);
+  return why;
+}
+
+// Opens what a crash left, on which clients go on: what was committed holds from now on.
 std::string StoreExplorer::begin_again(CrashDisk& disk, uint64_t slots, StoreHistory& next) {
   std::string why;
   const auto service = open_store_service(disk, kStoreMemoryBlocks, slots, &why);
   if (service == nullptr) return "the brick does not start again: " + why;
   const size_t now = disk.events();
+  std::array<FoundBlocks, kStoreVolumesUsed> committed;
+  if (std::string failure = read_committed(disk.seen(), committed); !failure.empty()) return failure;
   for (size_t i = 0; i < kStoreVolumesUsed; ++i) {
     FoundBlocks found;
     uint64_t epoch = 0;
     if (std::string failure = read_volume(*service, i, found, epoch); !failure.empty()) return failure;
-    next.volumes[i] = VolumeHistory::that_begins_with(found, epoch, now);
+    next.volumes[i] = VolumeHistory::that_begins_with(committed[i], found, epoch, now);
   }
   SpareVolume& spare = next.spare.changes.front().makes;
   if (std::string failure = read_spare(*service, spare); !failure.empty()) return failure;

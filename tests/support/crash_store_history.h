@@ -49,6 +49,7 @@ struct StampCommit {
   size_t began = 0;
   size_t over = kNever;  // it has returned
   bool done = false;     // ... with success
+  bool at_once = false;  // all of it is in the store, or none
   std::vector<Named> named;
 };
 
@@ -68,13 +69,15 @@ struct VolumeHistory {
   bool changes_between(size_t before, size_t now) const;
   // A commit of everything there is, that has just begun.
   StampCommit commit_of_all(size_t now) const;
-  // Blocks whose writer goes without a word, or that are unmapped.
+  // A block is unmapped.
   void note_stored(size_t block, size_t now);
   // Empty, or what a power loss at `now` must not have left.
   std::string judge(const FoundBlocks& found, size_t now) const;
   std::string judge_epoch(uint64_t found, size_t now) const;
-  // All that is found, as something that holds from `now` on.
-  static VolumeHistory that_begins_with(const FoundBlocks& found, uint64_t epoch, size_t now);
+  // What was committed, as something that holds from `now` on; what is newer in `found`, which a client left uncommitted
+  // before, all or nothing of it, until a commit has it.
+  static VolumeHistory that_begins_with(const FoundBlocks& committed, const FoundBlocks& found, uint64_t epoch,
+                                        size_t now);
 };
 
 // A volume that comes and goes, as an administrator has it.

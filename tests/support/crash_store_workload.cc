@@ -69,6 +69,10 @@ std::unique_ptr<BrickService> open_store_service(CrashDisk& disk, uint64_t memor
   config.store_bytes = slots * kBlockBytes;
   config.volumes = {{.name = kStoreVolumeNames[1], .quota_bytes = {}}};
   auto service = BrickService::open(config, std::make_unique<CrashDevice>(disk), why);
+  if (!service.ok() && service.error().is(EBUSY)) {  // what clients left uncommitted is in the way
+    config.store_bytes = 0;
+    service = BrickService::open(config, std::make_unique<CrashDevice>(disk), why);
+  }
   return service.ok() ? *std::move(service) : nullptr;
 }
 
@@ -328,12 +332,10 @@ void StoreWorkload::run_lanes(size_t volume, size_t client, size_t lanes) {
 // By the death of who had it, or by force. What he had written is committed, whole block by whole block.
 std::string StoreWorkload::take_over() {
   VolumeHistory& history = history_.volumes[0];
-  const size_t began = disk_.events();
   OpenRequest request = request_of(0, 3, OpenMode::kExclusive);
   request.steal = true;
   auto session = service_.open_session(
       request, [] {}, nullptr);
-  for (size_t block = 0; block < kStoreBlocksUsed; ++block) history.note_stored(block, began);
   if (!session.ok()) return {};
   history.epochs.emplace_back(disk_.events(), static_cast<uint64_t>((*session)->description().epoch));
   StampCommit commit = history.commit_of_all(disk_.events());
@@ -451,7 +453,7 @@ std::string StoreWorkload::run() {
 void StoreWorkload::end(bool close) {
   for (const auto& client : clients_) {
     VolumeHistory& history = history_.volumes[client->volume()];
-    for (size_t block = 0; block < kStoreBlocksUsed; ++block) history.note_stored(block, disk_.events());
+    for (size_t block = 0; close && block < kStoreBlocksUsed; ++block) history.note_stored(block, disk_.events());
     client->end(close);
   }
   clients_.clear();
