@@ -1,4 +1,4 @@
 # server/store/block_residency.cc
 # an unmapped block counts as stored and is not
 # store
-s/const Status stored = store_->write_differences(block.slot, pool_.bytes(block.frame));/const Status stored;/
+/stored = store_->write_differences(block.slot, pool_.bytes(block.frame));/d
