@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <set>
 
 #include "server/store/block_store.h"
 #include "transport/base/check.h"
@@ -30,7 +31,6 @@ Status BlockStore::commit(VolumeId volume, std::span<const CommitRange> ranges, 
   const CommitPlan plan = TRY(CommitPlan::make(ranges));
   TRY(check_named(volume, plan));
   uint64_t bytes = 0;
-  if (store_ != nullptr && !ranges.empty()) TRY(store_->forget_shadows());
   // What is committed may refer to blocks just allocated: none of it may reach the disk before the table.
   if (store_ != nullptr && !ranges.empty() && !store_->table_is_durable()) TRY(sync());
   bool unsynced = false;
@@ -72,13 +72,13 @@ Status BlockStore::write_part(VolumeId volume_id, BlockAddress address, uint64_t
   }
   if (found == volume.blocks.end()) return {};  // freed meanwhile
   Block& block = found->second;
-  if (!block.dirty && !block.has_shadow) return {};
+  if (!block.dirty && !block.shadow) return {};
   if (block.frame == kNone) return write_from_shadow(block, offset, length_bytes);
   const bool whole = length_bytes == kBlockBytes;
   const bool compare = block.suspect && whole;
   const bool unmapped = block.mappings == 0;
   const bool settles = whole && block.writers == 0;
-  const bool drops_shadow = whole && block.has_shadow;  // the slot gets more than that has, or the frame has more
+  const bool drops_shadow = whole && block.shadow;  // the slot gets more than that has, or the frame has more
   const uint32_t write_mappings = block.write_mappings_ever;
   unlist(block);
   ++block.holds;
@@ -92,7 +92,7 @@ Status BlockStore::write_part(VolumeId volume_id, BlockAddress address, uint64_t
   }
   if (written.ok() && drops_shadow) store_->drop_shadow(block.slot);
   lock.lock();
-  if (written.ok() && drops_shadow) block.has_shadow = false;
+  if (written.ok() && drops_shadow) block.shadow.reset();
   if (unmapped) --soon_idle_;
   --block.holds;
   if (written.ok() && settles && block.write_mappings_ever == write_mappings) block.dirty = false;
@@ -104,16 +104,20 @@ Status BlockStore::write_part(VolumeId volume_id, BlockAddress address, uint64_t
 // Of a block that is not in memory.
 Status BlockStore::write_from_shadow(Block& block, uint64_t offset, uint64_t length_bytes) {
   const bool whole = length_bytes == kBlockBytes;
-  const uint32_t slot = block.slot;
+  const StoreFile::Shadow shadow = *block.shadow;
   block.moving = true;
   mutex_.unlock();
-  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(length_bytes);
-  const std::span<std::byte> bytes(buffer.get(), length_bytes);
-  Status copied = store_->read_shadow(slot, offset, bytes);
-  if (copied.ok()) copied = whole ? store_->write_differences(slot, bytes) : store_->write(slot, offset, bytes);
-  if (copied.ok() && whole) store_->drop_shadow(slot);
+  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(kBlockBytes);
+  const std::span<std::byte> bytes(buffer.get(), kBlockBytes);
+  Status copied = store_->read(shadow, bytes);
+  if (copied.ok()) {
+    copied = whole ? store_->write_differences(shadow.slot, bytes)
+                   : store_->write(shadow.slot, offset, bytes.subspan(offset, length_bytes));
+  }
+  if (copied.ok() && whole) store_->drop_shadow(shadow.slot);
+  if (!copied.ok()) log::error("store {}: commit cannot write: {}", store_->path(), std::strerror(copied.code()));
   mutex_.lock();
-  if (copied.ok() && whole) block.has_shadow = false;
+  if (copied.ok() && whole) block.shadow.reset();
   stop_moving(std::array{&block});
   return copied;
 }
@@ -156,36 +160,42 @@ Status BlockStore::sync() {
   return synced;
 }
 
+// A volume's blocks refer to each other: some of what a client left is worth nothing without the rest.
 Status BlockStore::write_back_all(const Progress& progress) {
   if (store_ == nullptr) return {};
   Status stored;
+  std::set<const Volume*> failed;
   {
     MutexLock lock(mutex_);
     const std::vector<Block*> dirty(dirty_idle_.begin(), dirty_idle_.end());
     for (size_t done = 0; done < dirty.size(); ++done) {
       if (progress) progress("blocks written to the store", done, dirty.size());
+      if (dirty[done]->suspect && failed.contains(dirty[done]->volume)) continue;
       const Status one = store_idle(*dirty[done]);
-      if (stored.ok()) stored = one;
+      if (one.ok()) continue;
+      failed.insert(dirty[done]->volume);
+      stored = one;
     }
     if (progress) progress("blocks written to the store", dirty.size(), dirty.size());
   }
   TRY(sync());
-  TRY(stored);
-  return keep_shadows();
+  TRY(leave_shadows(failed));
+  return stored;
 }
 
-Status BlockStore::keep_shadows() {
-  if (store_->keeps_shadows()) return {};  // nothing has changed since they were found
-  std::vector<uint64_t> slots;
+Status BlockStore::leave_shadows(const std::set<const Volume*>& but) {
+  std::vector<StoreFile::Shadow> shadows;
   {
     MutexLock lock(mutex_);
     for (const auto& [id, volume] : volumes_) {
       for (const auto& [address, block] : volume->blocks) {
-        if (block.has_shadow) slots.push_back(block.slot);
+        if (!block.shadow || but.contains(volume.get())) continue;
+        CHECK(!block.dirty);
+        shadows.push_back(*block.shadow);
       }
     }
   }
-  return slots.empty() ? Status() : store_->keep_shadows(slots);
+  return shadows.empty() ? Status() : store_->leave_shadows(shadows);
 }
 
 }  // namespace brickfs

@@ -114,8 +114,7 @@ Status BlockStore::load(std::span<Block* const> absent) {
       continue;
     }
     const auto frame = pool_.bytes_to_fill(block->frame);
-    const Status read =
-        block->has_shadow ? store_->read_shadow(block->slot, 0, frame) : store_->read(block->slot, 0, frame);
+    const Status read = block->shadow ? store_->read(*block->shadow, frame) : store_->read(block->slot, 0, frame);
     loads_.fetch_add(1, std::memory_order_relaxed);
     if (read.ok()) continue;
     log::error("store {}: cannot read slot {}: {}", store_->path(), block->slot, std::strerror(read.code()));
@@ -138,11 +137,13 @@ Status BlockStore::find_frames(uint64_t count, MutexLock& lock) {
   return {};
 }
 
-// A clean block goes; if there is none, a dirty one is made clean.
+// A clean block goes; if there is none, a dirty one is made clean: any for which the disk has room.
 Status BlockStore::evict_one() {
   if (clean_idle_.empty()) {
-    if (store_idle(*dirty_idle_.front()).ok()) return {};
-    return Error(ENOMEM, "the store takes no more, so no memory becomes free");
+    for (size_t tries = dirty_idle_.size(); tries > 0 && clean_idle_.empty() && !dirty_idle_.empty(); --tries) {
+      if (store_idle(*dirty_idle_.front()).ok()) return {};  // else it is the last one now
+    }
+    return clean_idle_.empty() ? Error(ENOMEM, "the store takes no more, so no memory becomes free") : Status();
   }
   evictions_.fetch_add(1, std::memory_order_relaxed);
   Block& block = *clean_idle_.front();
@@ -157,27 +158,27 @@ Status BlockStore::store_idle(Block& block) { return block.suspect ? store_apart
 // Makes the slot equal to the frame. Precondition: nobody writes to the block.
 Status BlockStore::store_writes(Block& block) {
   begin_storing(block);
-  const bool has_shadow = block.has_shadow;
+  const bool has_shadow = block.shadow.has_value();
   mutex_.unlock();
-  Status stored = store_->forget_shadows();
-  if (stored.ok()) stored = store_->write_differences(block.slot, pool_.bytes(block.frame));
+  const Status stored = store_->write_differences(block.slot, pool_.bytes(block.frame));
   if (stored.ok() && has_shadow) store_->drop_shadow(block.slot);
   mutex_.lock();
-  if (stored.ok()) block.has_shadow = false;
+  if (stored.ok()) block.shadow.reset();
   end_storing(block, stored);
   return stored;
 }
 
-// Makes the shadow equal to the frame, where the slot is not, and leaves that as it is.
+// Makes slot and shadow together equal to the frame, and leaves the slot as it is.
 Status BlockStore::store_apart(Block& block) {
   begin_storing(block);
   mutex_.unlock();
-  const auto frame = pool_.bytes(block.frame);
-  const auto in_slot = store_->is_in_slot(block.slot, frame);
-  Status stored = in_slot.ok() ? store_->forget_shadows() : in_slot.error();
-  if (stored.ok() && !*in_slot) stored = store_->write_shadow(block.slot, frame);
+  const auto shadow = store_->write_shadow(block.slot, pool_.bytes(block.frame));
+  const Status stored = shadow.ok() ? Status() : shadow.error();
+  const bool is_needed = stored.ok() && shadow->pages.any();
+  if (!is_needed) store_->drop_shadow(block.slot);  // also a part for which there was room; memory has the block still
   mutex_.lock();
-  if (stored.ok()) block.has_shadow = !*in_slot;
+  block.shadow.reset();
+  if (is_needed) block.shadow = *shadow;
   end_storing(block, stored);
   return stored;
 }
@@ -191,10 +192,11 @@ void BlockStore::begin_storing(Block& block) {
 
 void BlockStore::end_storing(Block& block, const Status& stored) {
   write_backs_.fetch_add(1, std::memory_order_relaxed);
-  if (!stored.ok()) {
-    log::error("store {}: cannot write ({}): a block stays in memory; make room on its disk", store_->path(),
-               std::strerror(stored.code()));
+  if (!stored.ok() && !storing_fails_) {
+    log::error("store {}: cannot write ({}): blocks stay in memory{}", store_->path(), std::strerror(stored.code()),
+               stored.error().is(ENOSPC) ? "; make room on its disk" : "");
   }
+  storing_fails_ = !stored.ok();
   --soon_idle_;
   if (stored.ok()) block.dirty = false;
   stop_moving(std::array{&block});
@@ -210,7 +212,7 @@ void BlockStore::unmap(VolumeId volume_id, BlockRange range, Access access, Afte
     Block& block = place->second;
     const bool last_writer = access == Access::kReadWrite && block.writers == 1;
     // The mapping is dropped only then, so that the block stays. If it cannot be stored it stays in memory, dirty.
-    if (last_writer && after == AfterWriting::kStore && store_ != nullptr) {
+    if (last_writer && after == AfterWriting::kStore && store_ != nullptr && !block.suspect) {
       static_cast<void>(store_writes(block));
     }
     if (access == Access::kReadWrite && after == AfterWriting::kSuspect && store_ != nullptr && !block.suspect) {

@@ -70,9 +70,6 @@ void BlockStore::adopt(std::span<const StoreFile::Entry> entries) {
     block.slot = entry.slot;
     CHECK(free_slots_.take(entry.slot) == entry.slot);
     ++used_;
-    if (!entry.has_shadow) continue;
-    block.has_shadow = block.suspect = true;
-    ++volume.suspect;
   }
 }
 
@@ -226,7 +223,6 @@ std::vector<uint32_t> BlockStore::frames_of(std::span<Block* const> blocks) {
 }
 
 Status BlockStore::free(VolumeId volume_id, BlockRange blocks) {
-  if (store_ != nullptr) TRY(store_->forget_shadows());
   MutexLock lock(mutex_);
   Volume& volume = volume_of(volume_id);
   std::vector<Block*> doomed;
@@ -265,7 +261,7 @@ Status BlockStore::clear_entries(VolumeId volume, BlockRange blocks, std::span<B
     return cleared;
   }
   for (const Block* block : doomed) {
-    if (block->has_shadow) store_->drop_shadow(block->slot);
+    if (block->shadow) store_->drop_shadow(block->slot);
   }
   return {};
 }

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -84,8 +85,8 @@ class BlockStore {
   using Abandoned = std::function<bool()>;
   Status commit(VolumeId volume, std::span<const CommitRange> ranges, const Abandoned& abandoned)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Stores durably all that is newer in memory: of suspect blocks in shadows, of all or (an error) of none. Precondition:
-  // nothing is mapped.
+  // Stores durably all that is newer in memory: of suspect blocks in shadows, of all of a volume or (an error) of none.
+  // Precondition: nothing is mapped.
   Status write_back_all(const Progress& progress) ABSL_LOCKS_EXCLUDED(mutex_);
 
   uint64_t suspect_blocks(VolumeId volume) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -131,7 +132,7 @@ class BlockStore {
     bool blank = false;                // never mapped for writing since alloc: its slot need not be read
     bool dirty = false;                // the frame may differ from the slot, or from the shadow if it has one
     bool suspect = false;
-    bool has_shadow = false;           // the slot's, with what is newer than the slot
+    std::optional<StoreFile::Shadow> shadow;  // with what is newer than the slot
     std::list<Block*>* idle_list = nullptr;  // the one it stands in: clean_idle_, dirty_idle_ or none
     std::list<Block*>::iterator idle_place;
   };
@@ -184,7 +185,7 @@ class BlockStore {
   Status write_part(VolumeId volume, BlockAddress address, uint64_t offset, uint64_t length_bytes)
       ABSL_LOCKS_EXCLUDED(mutex_);
   Status write_from_shadow(Block& block, uint64_t offset, uint64_t length_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status keep_shadows() ABSL_LOCKS_EXCLUDED(mutex_);
+  Status leave_shadows(const std::set<const Volume*>& but) ABSL_LOCKS_EXCLUDED(mutex_);
   void clear_suspicion(VolumeId volume, std::span<const BlockAddress> settled) ABSL_LOCKS_EXCLUDED(mutex_);
   Status sync() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -214,6 +215,7 @@ class BlockStore {
   std::vector<uint32_t> freed_slots_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint32_t> cleared_slots_ ABSL_GUARDED_BY(mutex_);
   Status last_punch_ ABSL_GUARDED_BY(mutex_);
+  bool storing_fails_ ABSL_GUARDED_BY(mutex_) = false;  // as the log has it
 };
 
 }  // namespace brickfs

@@ -9,7 +9,7 @@
 namespace brickfs {
 namespace {
 
-constexpr uint64_t kPageBytes = 4 * kKiB;  // written at least
+constexpr uint64_t kCompareBytes = 256 * kKiB;  // read at once
 
 }  // namespace
 
@@ -50,24 +50,32 @@ Status StoreFile::write(uint32_t slot, uint64_t offset, std::span<const std::byt
   return write_at(slot_at(slot) + offset, from);
 }
 
-Status StoreFile::write_differences(uint32_t slot, std::span<const std::byte> block) {
+// In runs of pages.
+Status StoreFile::for_each_difference(uint32_t slot, std::span<const std::byte> block,
+                                      const OnPages& found) const {
   const auto stored = std::make_unique_for_overwrite<std::byte[]>(kCompareBytes);
   for (uint64_t chunk = 0; chunk < kBlockBytes; chunk += kCompareBytes) {
     TRY(read(slot, chunk, {stored.get(), kCompareBytes}));
     if (std::memcmp(stored.get(), &block[chunk], kCompareBytes) == 0) continue;
-    uint64_t first = 0;  // of the pages not written yet
+    uint64_t first = 0;  // of the pages not told yet
     uint64_t end = 0;    // of the pages that differ, from `first` on
-    for (uint64_t page = 0; page < kCompareBytes; page += kPageBytes) {
-      if (std::memcmp(&stored[page], &block[chunk + page], kPageBytes) != 0) {
-        end = page + kPageBytes;
+    for (uint64_t page = 0; page < kCompareBytes; page += kShadowPageBytes) {
+      if (std::memcmp(&stored[page], &block[chunk + page], kShadowPageBytes) != 0) {
+        end = page + kShadowPageBytes;
         continue;
       }
-      if (end > first) TRY(write(slot, chunk + first, block.subspan(chunk + first, end - first)));
-      first = end = page + kPageBytes;
+      if (end > first) TRY(found(chunk + first, end - first));
+      first = end = page + kShadowPageBytes;
     }
-    if (end > first) TRY(write(slot, chunk + first, block.subspan(chunk + first, end - first)));
+    if (end > first) TRY(found(chunk + first, end - first));
   }
   return {};
+}
+
+Status StoreFile::write_differences(uint32_t slot, std::span<const std::byte> block) {
+  return for_each_difference(slot, block, [&](uint64_t offset, uint64_t length_bytes) {
+    return write(slot, offset, block.subspan(offset, length_bytes));
+  });
 }
 
 Status StoreFile::reserve(uint32_t first_slot, uint32_t count) {

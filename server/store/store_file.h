@@ -7,7 +7,9 @@
 #pragma once
 
 #include <atomic>
+#include <bitset>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,13 +19,10 @@
 #include "server/store/store_device.h"
 #include "server/store/store_format.h"
 #include "server/store/volume_records.h"
-#include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/brick/block.h"
 
 namespace brickfs {
-
-constexpr uint64_t kCompareBytes = 256 * kKiB;  // read at once
 
 class StoreFile final : public VolumeRecords {
  public:
@@ -32,7 +31,6 @@ class StoreFile final : public VolumeRecords {
     uint32_t volume = 0;
     BlockAddress address{};
     uint32_t slot = 0;
-    bool has_shadow = false;
   };
   struct Contents {
     std::vector<StoreVolume> volumes;  // kStoreVolumes of them, by id, used or not
@@ -68,16 +66,19 @@ class StoreFile final : public VolumeRecords {
   // Makes slots zeros without using space.
   Status punch(uint32_t first_slot, uint32_t count = 1);
 
-  // The shadow of a slot: another place for a block, for who has this store open. ENOSPC.
-  Status write_shadow(uint32_t slot, std::span<const std::byte> block);
-  Status read_shadow(uint32_t slot, uint64_t offset, std::span<std::byte> into) const;
+  // The shadow of a slot: a place for what is newer of a block than its slot, for who has this store open.
+  struct Shadow {
+    uint32_t slot = 0;
+    std::bitset<kShadowPages> pages;  // that are there
+  };
+  // Of the pages of the block that differ from the slot. ENOSPC.
+  Result<Shadow> write_shadow(uint32_t slot, std::span<const std::byte> block);
+  // A whole block: the slot, and what is newer in the shadow.
+  Status read(const Shadow& shadow, std::span<std::byte> into) const;
   void drop_shadow(uint32_t slot);
-  Result<bool> is_in_slot(uint32_t slot, std::span<const std::byte> block) const;
-  // From now on whoever opens the store finds the shadows of these slots: durably, when it returns; of all or of none.
-  Status keep_shadows(std::span<const uint64_t> slots) ABSL_LOCKS_EXCLUDED(list_mutex_);
-  // ... no more. Due before a slot, a shadow or an entry changes. Costs nothing where none are kept.
-  Status forget_shadows() ABSL_LOCKS_EXCLUDED(list_mutex_);
-  bool keeps_shadows() const { return has_list_.load(); }
+  // What is newer there becomes what is in the slots when the store is opened again: of all these, or (an error) of
+  // none. Durable when it returns. Nothing else is written to this store any more.
+  Status leave_shadows(std::span<const Shadow> shadows);
 
   // All writes that have returned are durable. EIO, for good.
   Status sync() override;
@@ -100,10 +101,14 @@ class StoreFile final : public VolumeRecords {
   Status load_volumes(std::string* why);
   Status load_entries(std::string* why);
   Status drop_older_duplicates(std::vector<StoreEntry>& table);
-  Status load_shadows(std::string* why);
-  Status say_shadows_are_kept(bool they_are);
+  using OnPages = std::function<Status(uint64_t offset, uint64_t length_bytes)>;  // neighbouring ones, in a block
+  Status for_each_difference(uint32_t slot, std::span<const std::byte> block, const OnPages& found) const;
+  Status read_pages(const Shadow& shadow, std::span<std::byte> into, const OnPages& got) const;
+  Result<std::vector<Shadow>> listed_shadows() const;
+  Status settle_shadows();
+  Status say_shadows_are_left(bool they_are);
   Status clear_unused_slots(std::string* why);
-  Status clear_shadows(uint64_t file_bytes, std::string* why);
+  Status take_shadows(std::string* why);
   void reserve_what_is_used();
   Status check_works() const;
   Status counted(Status done) const;
@@ -118,12 +123,11 @@ class StoreFile final : public VolumeRecords {
   const std::unique_ptr<StoreDevice> device_;
   uint32_t slots_ = 0;
   uint64_t slots_at_ = 0;
+  bool has_list_ = false;  // of shadows that were left
   std::array<uint64_t, 2> uuid_{};
   Contents contents_;
 
   std::atomic<uint64_t> serial_{0};
-  Mutex list_mutex_;                   // held while the list comes or goes
-  std::atomic<bool> has_list_{false};  // in the store's header
   GroupSync sync_;
   std::atomic<bool> failure_logged_{false};
   mutable std::atomic<uint64_t> errors_{0};

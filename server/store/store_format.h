@@ -78,13 +78,24 @@ struct StoreEntry {
 };
 static_assert(sizeof(StoreEntry) == 32 && offsetof(StoreEntry, checksum) == 24);
 
-// A slot's shadow has what is newer than the slot, of a block that its writer left uncommitted: store_shadows.cc.
+// A slot's shadow has pages that are newer than the slot's, of a block that its writer left uncommitted:
+// store_shadows.cc.
 constexpr std::array<char, 8> kShadowsMagic = {'b', 'r', 'i', 'c', 'k', 's', 'h', 'd'};
+
+constexpr uint64_t kShadowPageBytes = 4096;
+constexpr uint64_t kShadowPages = kBlockBytes / kShadowPageBytes;
+static_assert(kShadowPages % 64 == 0);
+
+struct StoreShadow {
+  uint64_t slot;
+  std::array<uint64_t, kShadowPages / 64> pages;  // a bit for each that is there, the lowest first
+};
+static_assert(sizeof(StoreShadow) == 8 + kShadowPages / 8);
 
 struct StoreShadowList {
   std::array<char, 8> magic;
   uint64_t count;
-  uint64_t checksum;  // XXH3 of the slots that follow, a u64 each, seeded with uuid[0]
+  uint64_t checksum;  // XXH3 of the StoreShadows that follow, seeded with uuid[0]
 };
 static_assert(sizeof(StoreShadowList) == 24);
 
@@ -98,7 +109,7 @@ constexpr uint64_t slots_begin(const StoreHeader& header) {
 }
 // From where the slots begin. The room between is for a list of all of them.
 constexpr uint64_t shadows_begin(uint64_t slots) {
-  return slots * kBlockBytes + round_up(sizeof(StoreShadowList) + slots * sizeof(uint64_t), kBlockBytes);
+  return slots * kBlockBytes + round_up(sizeof(StoreShadowList) + slots * sizeof(StoreShadow), kBlockBytes);
 }
 // In use, and all numbers within bounds; its checksum is another matter.
 bool is_sound(const StoreVolume& record);

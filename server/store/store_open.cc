@@ -59,7 +59,7 @@ Status StoreFile::load(uint64_t bytes, std::string* why) {
   }
   TRY(load_volumes(why));
   TRY(load_entries(why));
-  TRY(clear_shadows(*size, why));
+  TRY(take_shadows(why));
   TRY(clear_unused_slots(why));
   if (bytes != 0 && bytes / kBlockBytes != slots_) TRY(resize(bytes / kBlockBytes, why));
   reserve_what_is_used();
@@ -186,7 +186,7 @@ Status StoreFile::load_entries(std::string* why) {
     if (table[slot].in_use == 0) continue;
     contents_.entries.push_back({table[slot].volume, BlockAddress{table[slot].address}, slot});
   }
-  return load_shadows(why);
+  return {};
 }
 
 // A block freed and allocated again within one sync has two entries if the machine went down before the freeing of

@@ -58,12 +58,6 @@ Status StoreFile::resize(uint64_t slots, std::string* why) {
                                     "and copy the files",
                                     sizes, format_size(most * kBlockBytes)));
   }
-  if (has_list_) {
-    return refuse_store(why, EBUSY,
-                        fmt::format("{}: it has blocks that clients left uncommitted, and they go with the size; leave "
-                                    "the size out until their volumes were mounted again",
-                                    sizes));
-  }
   const auto beyond =
       std::ranges::count_if(contents_.entries, [slots](const Entry& entry) { return entry.slot >= slots; });
   if (beyond > 0) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/store/store_file.h"
+#include "server/store/store_format.h"
 
 namespace brickfs {
 namespace {
@@ -58,12 +58,12 @@ std::string StoreExplorer::work(CrashDisk& disk, uint64_t slots, StoreHistory& h
   if (*stopped) {
     std::array<StampCommit, kStoreVolumesUsed> all;
     for (size_t i = 0; i < kStoreVolumesUsed; ++i) {
-      all[i] = history.volumes[i].commit_of_all(disk.events());
+      all[i] = history.volumes[i].commit_of_all(history.moment(disk.events()));
       all[i].at_once = true;
     }
     const bool kept = service->stop().ok();
     for (size_t i = 0; i < kStoreVolumesUsed; ++i) {
-      all[i].over = disk.events();
+      all[i].over = history.moment(disk.events());
       all[i].done = kept;
       history.volumes[i].commits.push_back(all[i]);
     }
@@ -73,35 +73,17 @@ std::string StoreExplorer::work(CrashDisk& disk, uint64_t slots, StoreHistory& h
   return failure;
 }
 
-// Without what clients left uncommitted.
-std::string StoreExplorer::read_committed(const DiskImage& image, std::array<FoundBlocks, kStoreVolumesUsed>& found) {
-  CrashDisk disk(image);
-  disk.recording = false;
-  std::string why;
-  {
-    const auto store = StoreFile::open(std::make_unique<CrashDevice>(disk), "disk", 0, &why);
-    if (!store.ok() || !(*store)->forget_shadows().ok()) return "the store does not open: " + why;
-  }
-  const auto service = open_store_service(disk, kStoreMemoryBlocks, 0, &why);
-  if (service == nullptr) return "the brick does not start: " + why;
-  uint64_t epoch = 0;
-  for (size_t i = 0; i < kStoreVolumesUsed && why.empty(); ++i) why = read_volume(*service, i, found[i], epoch);
-  return why;
-}
-
-// Opens what a crash left, on which clients go on: what was committed holds from now on.
+// Opens what a crash left, on which clients go on: what they find holds from now on.
 std::string StoreExplorer::begin_again(CrashDisk& disk, uint64_t slots, StoreHistory& next) {
   std::string why;
   const auto service = open_store_service(disk, kStoreMemoryBlocks, slots, &why);
   if (service == nullptr) return "the brick does not start again: " + why;
-  const size_t now = disk.events();
-  std::array<FoundBlocks, kStoreVolumesUsed> committed;
-  if (std::string failure = read_committed(disk.seen(), committed); !failure.empty()) return failure;
+  const size_t now = next.moment(disk.events());
   for (size_t i = 0; i < kStoreVolumesUsed; ++i) {
     FoundBlocks found;
     uint64_t epoch = 0;
     if (std::string failure = read_volume(*service, i, found, epoch); !failure.empty()) return failure;
-    next.volumes[i] = VolumeHistory::that_begins_with(committed[i], found, epoch, now);
+    next.volumes[i] = VolumeHistory::that_begins_with(found, epoch, now);
   }
   SpareVolume& spare = next.spare.changes.front().makes;
   if (std::string failure = read_spare(*service, spare); !failure.empty()) return failure;
@@ -132,7 +114,7 @@ std::string StoreExplorer::run(uint64_t seed) {
   StoreHistory first;
   bool stopped = false;
   if (std::string why = work(disk, kStoreSlots, first, &stopped); !why.empty()) return why;
-  if (std::string why = explore(disk, [&](size_t place) { return Promise{&first, place}; }); !why.empty()) return why;
+  if (std::string why = explore(disk, [&](size_t place) { return Promise{&first, StoreHistory::end_of(place)}; }); !why.empty()) return why;
 
   // A process that dies leaves what it wrote; a machine does not. Then another brick, other clients, and another power
   // loss.
@@ -149,13 +131,13 @@ std::string StoreExplorer::run(uint64_t seed) {
   const uint64_t slots = random_() % 2 == 0 ? kStoreSlots : kStoreSlotsGrown;
   if (std::string why = begin_again(second_disk, slots, second); !why.empty()) return "after a crash: " + why;
   second_disk.revive();
-  const size_t begun = second.volumes[0].commits.front().over;
+  const size_t begun = second_disk.events();
   settings(second_disk);
   if (std::string why = work(second_disk, slots, second, &stopped); !why.empty()) return "after a crash: " + why;
   return explore(second_disk, [&](size_t place) {
-    if (place >= begun) return Promise{&second, place};
+    if (place >= begun) return Promise{&second, StoreHistory::end_of(place)};
     if (place < first_place) return Promise{};
-    return Promise{&first, power_lost ? lost_at : place};
+    return Promise{&first, StoreHistory::end_of(power_lost ? lost_at : place)};
   });
 }
 

@@ -36,7 +36,6 @@ class StoreExplorer {
   using PromiseAt = std::function<Promise(size_t place)>;
 
   std::string work(CrashDisk& disk, uint64_t slots, StoreHistory& history, bool* stopped);
-  std::string read_committed(const DiskImage& image, std::array<FoundBlocks, kStoreVolumesUsed>& found);
   std::string begin_again(CrashDisk& disk, uint64_t slots, StoreHistory& next);
   std::string explore(const CrashDisk& disk, const PromiseAt& promise);
   std::string explore_place(const DiskHistory& disk, const Promise& promise);

@@ -73,16 +73,20 @@ std::string Floor::see(size_t block, size_t stamp, uint64_t value) {
   if (!place) return text(block, stamp) + " has what was written elsewhere (" + std::to_string(value) + ")";
   const StampWrite& write = history_.blocks[block][place->life].writes[stamp][place->write];
   if (write.stored_at <= now_) return {};
-  for (const bool at_once : {false, true}) {
-    for (const StampCommit& commit : history_.commits) {  // in the order in which they began
-      if (commit.at_once != at_once || commit.began > now_ || commit.over < write.at) continue;
-      for (const auto& named : commit.named) {
-        if (named.block != block || named.life != place->life || named.stamp != stamp) continue;
-        if (at_once && place->write >= named.writes) continue;
-        raise(commit, at_once ? UINT32_MAX : named.round);
-        return {};
-      }
+  const StampCommit* by = nullptr;  // the first that may have stored it
+  uint32_t round = 0;               // of which the earlier ones hold, if no other commit may have
+  for (const StampCommit& commit : history_.commits) {  // in the order in which they began
+    if (commit.began > now_ || commit.over < write.at) continue;
+    for (const auto& named : commit.named) {
+      if (named.block != block || named.life != place->life || named.stamp != stamp) continue;
+      if (commit.at_once && place->write >= named.writes) continue;
+      round = by != nullptr ? 0 : commit.at_once ? UINT32_MAX : named.round;
+      if (by == nullptr) by = &commit;
     }
+  }
+  if (by != nullptr) {
+    raise(*by, round);
+    return {};
   }
   return text(block, stamp) + " is in the store, but was never named in a commit";
 }
@@ -208,14 +212,13 @@ std::string VolumeHistory::judge_epoch(uint64_t found, size_t now) const {
   return {};
 }
 
-VolumeHistory VolumeHistory::that_begins_with(const FoundBlocks& committed, const FoundBlocks& found, uint64_t epoch,
-                                              size_t now) {
+VolumeHistory VolumeHistory::that_begins_with(const FoundBlocks& found, uint64_t epoch, size_t now) {
   VolumeHistory history;
   for (size_t block = 0; block < kStoreBlocksUsed; ++block) {
-    if (!committed[block].exists) continue;
+    if (!found[block].exists) continue;
     BlockLife life{.alloc_began = 0, .alloc_ended = 0, .writes = {}};
     for (size_t stamp = 0; stamp < kStamps; ++stamp) {
-      if (committed[block].stamps[stamp] != 0) life.writes[stamp].push_back({committed[block].stamps[stamp], 0, 0});
+      if (found[block].stamps[stamp] != 0) life.writes[stamp].push_back({found[block].stamps[stamp], 0, 0});
     }
     history.blocks[block].push_back(std::move(life));
   }
@@ -223,15 +226,6 @@ VolumeHistory VolumeHistory::that_begins_with(const FoundBlocks& committed, cons
   held.over = now;
   held.done = true;
   history.commits.push_back(std::move(held));
-  for (size_t block = 0; block < kStoreBlocksUsed; ++block) {
-    for (size_t stamp = 0; stamp < kStamps; ++stamp) {
-      const uint64_t value = found[block].stamps[stamp];
-      if (value != committed[block].stamps[stamp]) history.blocks[block].back().writes[stamp].push_back({value, 0});
-    }
-  }
-  StampCommit left = history.commit_of_all(0);
-  left.at_once = true;
-  history.commits.push_back(std::move(left));
   history.epochs.emplace_back(now, epoch);
   return history;
 }

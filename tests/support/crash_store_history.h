@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What clients did to a brick, when, and what they were answered; and whether a store that a power loss left at some
 // moment is one that the brick interface (transport/brick/brick.h, commit()) allows. Moments are places in the log of
-// the store's disk.
+// the store's disk, with an order among those at one place.
 #pragma once
 
 #include <array>
@@ -74,10 +74,8 @@ struct VolumeHistory {
   // Empty, or what a power loss at `now` must not have left.
   std::string judge(const FoundBlocks& found, size_t now) const;
   std::string judge_epoch(uint64_t found, size_t now) const;
-  // What was committed, as something that holds from `now` on; what is newer in `found`, which a client left uncommitted
-  // before, all or nothing of it, until a commit has it.
-  static VolumeHistory that_begins_with(const FoundBlocks& committed, const FoundBlocks& found, uint64_t epoch,
-                                        size_t now);
+  // All that is found, as something that holds from `now` on.
+  static VolumeHistory that_begins_with(const FoundBlocks& found, uint64_t epoch, size_t now);
 };
 
 // A volume that comes and goes, as an administrator has it.
@@ -103,8 +101,16 @@ struct SpareHistory {
 };
 
 struct StoreHistory {
+  static constexpr size_t kOrderBits = 24;
+  // The next one at this place of the log; the last one.
+  size_t moment(size_t place) { return place << kOrderBits | ++order_; }
+  static size_t end_of(size_t place) { return (place + 1) << kOrderBits; }
+
   std::array<VolumeHistory, kStoreVolumesUsed> volumes;
   SpareHistory spare;
+
+ private:
+  size_t order_ = 0;
 };
 
 }  // namespace brickfs

@@ -69,10 +69,6 @@ std::unique_ptr<BrickService> open_store_service(CrashDisk& disk, uint64_t memor
   config.store_bytes = slots * kBlockBytes;
   config.volumes = {{.name = kStoreVolumeNames[1], .quota_bytes = {}}};
   auto service = BrickService::open(config, std::make_unique<CrashDevice>(disk), why);
-  if (!service.ok() && service.error().is(EBUSY)) {  // what clients left uncommitted is in the way
-    config.store_bytes = 0;
-    service = BrickService::open(config, std::make_unique<CrashDevice>(disk), why);
-  }
   return service.ok() ? *std::move(service) : nullptr;
 }
 
@@ -150,7 +146,7 @@ class StoreWorkload::Lane {
   }
 
  private:
-  size_t now() const { return all_.disk_.events(); }
+  size_t now() const { return all_.now(); }
   void step();
   void alloc(size_t block);
   void free(size_t block);
@@ -319,7 +315,7 @@ void StoreWorkload::run_lanes(size_t volume, size_t client, size_t lanes) {
   auto session = service_.open_session(
       request_of(volume, client, OpenMode::kExclusive), [] {}, nullptr);
   if (!session.ok()) return;  // the store fails
-  history_.volumes[volume].epochs.emplace_back(disk_.events(), static_cast<uint64_t>((*session)->description().epoch));
+  history_.volumes[volume].epochs.emplace_back(now(), static_cast<uint64_t>((*session)->description().epoch));
   clients_.push_back(std::make_unique<Client>(volume, *std::move(session)));
   Client& owner = *clients_.back();
   std::vector<Thread> threads;
@@ -337,8 +333,8 @@ std::string StoreWorkload::take_over() {
   auto session = service_.open_session(
       request, [] {}, nullptr);
   if (!session.ok()) return {};
-  history.epochs.emplace_back(disk_.events(), static_cast<uint64_t>((*session)->description().epoch));
-  StampCommit commit = history.commit_of_all(disk_.events());
+  history.epochs.emplace_back(now(), static_cast<uint64_t>((*session)->description().epoch));
+  StampCommit commit = history.commit_of_all(now());
   std::vector<CommitRange> ranges;
   for (size_t block = 0; block < kStoreBlocksUsed; ++block) {
     if (history.exists(block) && history.blocks[block].back().alloc_ended != kNever)
@@ -348,7 +344,7 @@ std::string StoreWorkload::take_over() {
   history.commits.push_back(commit);
   const size_t mine = history.commits.size() - 1;
   const Status committed = clients_.back()->session().commit(ranges);
-  history.commits[mine].over = disk_.events();
+  history.commits[mine].over = now();
   history.commits[mine].done = committed.ok();
   if (committed.ok() || committed.error().is(EIO)) return {};
   return "the taker cannot commit: " + std::string(std::strerror(committed.code()));
@@ -358,14 +354,14 @@ std::string StoreWorkload::take_over() {
 bool StoreWorkload::ask(const AdminRequest& request, const SpareVolume& makes, int refusal) {
   auto& changes = history_.spare.changes;
   const size_t mine = changes.size();
-  if (refusal == 0) changes.push_back({.began = disk_.events(), .ended = kNever, .makes = makes});
+  if (refusal == 0) changes.push_back({.began = now(), .ended = kNever, .makes = makes});
   const AdminAnswer answer = service_.administer(request);
   if (answer.status == EIO) return false;
   if (answer.status != refusal) {
     fail("an administrator is told " + std::string(std::strerror(answer.status)));
     return false;
   }
-  if (refusal == 0) changes[mine].ended = disk_.events();
+  if (refusal == 0) changes[mine].ended = now();
   return true;
 }
 
@@ -382,7 +378,7 @@ bool StoreWorkload::fill_spare() {
   }
   const BlockRange block = block_range(makes.used_blocks++);
   auto& changes = history_.spare.changes;
-  changes.push_back({.began = disk_.events(), .ended = kNever, .makes = makes});
+  changes.push_back({.began = now(), .ended = kNever, .makes = makes});
   const Status made = of_spare_->alloc(block);
   if (!made.ok() && (made.error().is(ENOSPC) || made.error().is(EDQUOT))) {
     const bool may_be_full = made.error().is(ENOSPC) || makes.used_blocks > makes.size_blocks;
@@ -391,7 +387,7 @@ bool StoreWorkload::fill_spare() {
     return true;
   }
   if (!made.ok() || !of_spare_->commit({}).ok()) return false;
-  changes.back().ended = disk_.events();
+  changes.back().ended = now();
   if (makes.used_blocks > makes.size_blocks) fail("a volume has more blocks than its size");
   return true;
 }
@@ -453,7 +449,7 @@ std::string StoreWorkload::run() {
 void StoreWorkload::end(bool close) {
   for (const auto& client : clients_) {
     VolumeHistory& history = history_.volumes[client->volume()];
-    for (size_t block = 0; close && block < kStoreBlocksUsed; ++block) history.note_stored(block, disk_.events());
+    for (size_t block = 0; close && block < kStoreBlocksUsed; ++block) history.note_stored(block, now());
     client->end(close);
   }
   clients_.clear();

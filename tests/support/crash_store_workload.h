@@ -22,7 +22,7 @@ constexpr uint64_t kStoreMemoryBlocks = 3;  // so blocks are evicted
 
 extern const std::array<const char*, kStoreVolumesUsed> kStoreVolumeNames;
 
-// Of the store on `disk`, made with so many slots, or changed to them if that can be; 0: as it is. Null: `why`.
+// Of the store on `disk`, made with so many slots, or changed to them; 0: as it is. Null: `why`.
 std::unique_ptr<BrickService> open_store_service(CrashDisk& disk, uint64_t memory_blocks, uint64_t slots,
                                                  std::string* why);
 
@@ -53,6 +53,7 @@ class StoreWorkload {
   int refusal_of_removal();
   bool ask(const AdminRequest& request, const SpareVolume& makes, int refusal);
   void fail(std::string why);
+  size_t now() { return history_.moment(disk_.events()); }
 
   BrickService& service_;
   CrashDisk& disk_;
