@@ -193,9 +193,9 @@ Status ServerSession::close() {
   return volumes_.leave(*this, true);
 }
 
+// Who ends it already sees to the rest; until he has, who comes next waits for him.
 void ServerSession::disconnect() {
-  end(AfterWriting::kSuspect);
-  static_cast<void>(volumes_.leave(*this, false));  // writes nothing
+  if (end(AfterWriting::kSuspect)) static_cast<void>(volumes_.leave(*this, false));  // writes nothing
 }
 
 bool ServerSession::silent_for(std::chrono::milliseconds limit) const {

@@ -105,6 +105,30 @@ TEST_F(BrickServiceTest, ATakerCutsOffFirstAndThenWaitsForPins) {
   EXPECT_EQ(cuts.load(), 1);
 }
 
+// Two connections of one that is lost end it, and one of them is not done yet.
+TEST_F(BrickServiceTest, WhoComesNextWaitsUntilALostSessionHasEnded) {
+  config_.store_path = directory_.path("store");
+  config_.store_bytes = 4 * kBlockBytes;
+  start();
+  auto lost = open(1);
+  ASSERT_TRUE(lost->alloc(kFirst).ok());
+  Pin pinned = *pin(*lost, lost->map(kFirst, Access::kReadWrite)->front());
+  std::thread ends([&] { lost->disconnect(); });
+  while (!lost->ended()) std::this_thread::yield();
+  lost->disconnect();
+  std::atomic<bool> opened = false;
+  std::thread next([&] {
+    const auto session = open(2);
+    opened = true;
+    EXPECT_EQ(session->description().suspect_blocks, 1u);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(opened);
+  pinned = Pin();
+  ends.join();
+  next.join();
+}
+
 TEST_F(BrickServiceTest, APinStaysWithinItsHandleAndItsAccess) {
   start();
   const auto session = open(1);
