@@ -229,30 +229,85 @@ TEST(StoreCrash, WhatALostWriterLeftIsKeptWhenTheBrickIsStopped) {
   }
 }
 
-// The blocks are one client's, who knows what refers to what: some of them alone are worth nothing.
-TEST(StoreCrash, WithoutRoomForAllThatALostWriterLeftAStopKeepsNone) {
-  CrashDisk disk{DiskImage()};
-  const auto start = [&] {
+// A disk that gets full when a writer is lost.
+class FullStore : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kPage = 4096;
+
+  void start() {
     BrickConfig config;
     config.memory_bytes = kMemoryBlocks * kBlockBytes;
     config.store_path = "disk";
     config.store_bytes = kBlocks * kBlockBytes;
+    config.volumes = {{.name = "other", .quota_bytes = {}}};
     std::string why;
-    auto service = BrickService::open(config, std::make_unique<CrashDevice>(disk), &why);
-    EXPECT_TRUE(service.ok()) << why;
-    return std::shared_ptr<BrickService>(*std::move(service));
-  };
-  disk.room_bytes = kBlocks * kBlockBytes + kBlockBytes + kMiB;
-  auto service = start();
-  auto brick = after_a_lost_writer(service);
-  EXPECT_EQ(brick->map(blocks(2, kMemoryBlocks), Access::kRead).code(), ENOMEM);  // one block's room, and two are needed
-  brick.reset();
-  EXPECT_FALSE(service->stop().ok());
-  service.reset();
-  service = start();
-  brick = make_embedded_brick(service);
-  EXPECT_EQ(brick->open(request(), nullptr)->suspect_blocks, 0u);
+    auto service = BrickService::open(config, std::make_unique<CrashDevice>(disk_), &why);
+    ASSERT_TRUE(service.ok()) << why;
+    service_ = std::shared_ptr<BrickService>(*std::move(service));
+  }
+  void leave_room(uint64_t bytes) { disk_.room_bytes -= CrashDevice(disk_).room_bytes() - bytes; }
+  uint64_t room() { return CrashDevice(disk_).room_bytes(); }
+
+  CrashDisk disk_{DiskImage()};
+  std::shared_ptr<BrickService> service_;
+};
+
+// The blocks are one client's, who knows what refers to what: some of them alone are worth nothing.
+TEST_F(FullStore, OfWhatALostWriterLeftAStopKeepsAllOrNothing) {
+  disk_.room_bytes = 2 * kBlocks * kBlockBytes;
+  start();
+  auto other = make_embedded_brick(service_);
+  OpenRequest to_other = request();
+  to_other.volume = "other";
+  ASSERT_TRUE(other->open(to_other, nullptr).ok());
+  ASSERT_TRUE(other->alloc(blocks(0)).ok());
+  ASSERT_TRUE(write(*other, other->map(blocks(0), Access::kReadWrite)->front(), 0, stamps(1)).ok());
+  other.reset();
+  {
+    auto brick = make_embedded_brick(service_);
+    ASSERT_TRUE(brick->open(request(), nullptr).ok());
+    ASSERT_TRUE(brick->alloc(blocks(0, 2)).ok());
+    for (uint64_t number = 0; number < 2; ++number) {
+      ASSERT_TRUE(
+          write(*brick, brick->map(blocks(number), Access::kReadWrite)->front(), 0, pattern(3 * kPage, 1)).ok());
+    }
+  }
+  leave_room(6 * kPage);  // 1 for the other's block, 3 for one of these two, 1 for the list
+  EXPECT_FALSE(service_->stop().ok());
+  service_.reset();
+  disk_.room_bytes *= 2;
+  start();
+  other = make_embedded_brick(service_);
+  ASSERT_TRUE(other->open(to_other, nullptr).ok());
+  expect_reads(*other, 0, 1);
+  const auto brick = make_embedded_brick(service_);
+  ASSERT_TRUE(brick->open(request(), nullptr).ok());
   for (uint64_t number = 0; number < 2; ++number) expect_reads(*brick, number, 0);
+}
+
+TEST_F(FullStore, MemoryBecomesFreeAsFarAsThereIsRoom) {
+  disk_.room_bytes = 2 * kBlocks * kBlockBytes;
+  start();
+  auto brick = make_embedded_brick(service_);
+  ASSERT_TRUE(brick->open(request(), nullptr).ok());
+  ASSERT_TRUE(brick->alloc(blocks(0, kBlocks)).ok());
+  for (uint64_t number = 0; number < kMemoryBlocks; ++number) {
+    const uint64_t length = number == 0 ? 3 * kPage : kStampBytes;  // the first one needs most
+    ASSERT_TRUE(
+        write(*brick, brick->map(blocks(number), Access::kReadWrite)->front(), 0, pattern(length, 1)).ok());
+  }
+  brick.reset();
+  leave_room(2 * kPage);
+  brick = make_embedded_brick(service_);
+  ASSERT_TRUE(brick->open(request(), nullptr).ok());
+  const auto two = brick->map(blocks(kMemoryBlocks, 2), Access::kRead);
+  ASSERT_TRUE(two.ok()) << "two that need a page each";
+  EXPECT_EQ(room(), 0u);
+  EXPECT_EQ(brick->map(blocks(kMemoryBlocks + 2), Access::kRead).code(), ENOMEM);
+  ASSERT_TRUE(brick->unmap(blocks(kMemoryBlocks, 2)).ok());
+  for (uint64_t number = 0; number < kMemoryBlocks; ++number) ASSERT_TRUE(commit(*brick, number).ok());
+  EXPECT_EQ(room(), 2 * kPage) << "shadows that were settled, and the part of one that did not fit, take none";
+  need_all_memory(*brick);
 }
 
 }  // namespace

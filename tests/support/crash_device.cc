@@ -147,7 +147,13 @@ uint64_t CrashDisk::room_left() const {
 
 Status CrashDisk::write(uint64_t offset, std::span<const std::byte> from) {
   interleave();
-  TRY(take_room(offset, from.size()));
+  const Status room = take_room(offset, from.size());
+  if (!room.ok()) {  // as much as there is room for is written
+    if (dead_ || from.size() <= kPageBytes) return room;
+    const uint64_t first = kPageBytes - offset % kPageBytes;
+    TRY(write(offset, from.first(first)));
+    return write(offset + first, from.subspan(first));
+  }
   DiskEvent event;
   for (uint64_t done = 0; done < from.size();) {
     const uint64_t sector = (offset + done) / kDiskSectorBytes;
