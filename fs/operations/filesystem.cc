@@ -33,6 +33,7 @@ Journal::WakeLater Filesystem::answer_first() { return Journal::WakeLater(impl_-
 Status Filesystem::unmount() {
   Status result;
   if (!impl_->read_only) result = impl_->end_changes();
+  if (!result.ok()) impl_->volume->interrupt();
   keep_first(result, impl_->volume->close());
   if (!result.ok() && uncommitted().operations > 0)
     log::error("unmount: not everything was written: {}", result.error().what());

@@ -25,8 +25,9 @@ class RestartWhileMounting : public ::testing::TestWithParam<size_t> {
     for (size_t i = 0; i < GetParam(); ++i) bricks_.push_back(std::make_unique<RestartingBrick>(64, 64));
   }
 
-  Result<std::unique_ptr<VolumeSet>> open() {
+  Result<std::unique_ptr<VolumeSet>> open(OpenMode mode = OpenMode::kExclusive) {
     VolumeOptions options;
+    options.open.mode = mode;
     options.open.client = ClientId{next_client_ += 0x100};
     if (bricks_.size() == 1) return VolumeSet::open(bricks_[0]->make_brick(), options, nullptr);
     std::vector<SetBrick> bricks;
@@ -92,6 +93,22 @@ TEST_P(RestartWhileMounting, WhatWasReadIsNotGoneOnFrom) {
   EXPECT_FALSE(again->read_only()) << again->why_read_only();
   EXPECT_TRUE(again->lookup(kRootIno, "kept").ok());
   EXPECT_FALSE(again->lookup(kRootIno, "late").ok());
+}
+
+TEST_P(RestartWhileMounting, AReaderDoesNotGoOnEither) {
+  ASSERT_NO_FATAL_FAILURE(crash_behind_late());
+  auto volume = open(OpenMode::kReadOnly);
+  ASSERT_TRUE(volume.ok());
+  std::string why;
+  MountOptions settings;
+  settings.read_only = true;
+  const auto reader = Filesystem::mount(std::move(*volume), settings, &why);
+  ASSERT_TRUE(reader.ok()) << why;
+  ASSERT_TRUE((*reader)->lookup(kRootIno, "late").ok());
+  bricks_[0]->restart();
+  for (int i = 0; i < 5'000 && (*reader)->volume().final_error().ok(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ((*reader)->volume().final_error().code(), EIO);
 }
 
 INSTANTIATE_TEST_SUITE_P(Bricks, RestartWhileMounting, ::testing::Values(1, 2));

@@ -8,6 +8,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/support/brick_contract.h"
 #include "tests/support/volume_io.h"
 #include "transport/volume/volume_client.h"
 
@@ -17,6 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 using testing::blocks;
 using testing::Bytes;
+using testing::eventually;
 using testing::open_volume;
 using testing::read;
 using testing::remote_options;
@@ -206,6 +208,41 @@ TEST(VolumeReplay, MissingCommittedBlocksAreFinal) {
   brick.restart_from_commit();
   EXPECT_EQ(read(*volume, 0, 10).code(), EIO);
   EXPECT_EQ(volume->link_state().kind, LinkState::Kind::kFailed);
+}
+
+TEST(VolumeReplay, WithoutRoomForItItIsSaid) {
+  RestartingBrick brick(8, 16);
+  auto volume = open_volume(brick);
+  ASSERT_TRUE(volume->commit().ok());
+  brick.remember_commits();
+  ASSERT_TRUE(volume->alloc(blocks(0, 1)).ok());
+  ASSERT_TRUE(write(*volume, 0, of('a')).ok());
+  brick.faults().answer(BrickCall::kAlloc, ENOSPC);
+  brick.restart_from_commit();
+  EXPECT_TRUE(eventually(
+      [&] { return volume->link_state().text.find("cannot be written there again") != std::string::npos; }))
+      << volume->link_state().text;
+  brick.faults().answer(BrickCall::kAlloc, 0);
+  EXPECT_EQ(*read(*volume, 0, 4096), of('a'));
+}
+
+// What is not committed is left in the brick's memory, whose order of writing it is not known to.
+TEST(VolumeReplay, WhoGivesUpEndsAsByACrash) {
+  RestartingBrick brick(8, 16);
+  for (const bool committed : {true, false}) {
+    auto volume = open_volume(brick);
+    ASSERT_TRUE(volume->list()->empty() ? volume->alloc(blocks(0, 1)).ok() : true);
+    ASSERT_TRUE(write(*volume, 0, of(committed ? 'a' : 'b')).ok());
+    if (committed) {
+      ASSERT_TRUE(volume->commit().ok());
+    }
+    volume->interrupt();
+    EXPECT_EQ(volume->close().code(), committed ? 0 : ECANCELED);
+    volume.reset();
+    EXPECT_EQ(open_volume(brick)->session().suspect_blocks, committed ? 0u : 1u);
+  }
+  brick.restart();
+  EXPECT_EQ(*read(*open_volume(brick), 0, 4096), of('a'));
 }
 
 TEST(VolumeReplay, WorksWithLessMemoryThanWasWritten) {

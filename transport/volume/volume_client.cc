@@ -40,7 +40,8 @@ Status VolumeClient::begin(Holder* holder) {
   log_ = std::make_unique<ReplayLog>(what_to_keep(link_->session(), options_), options_.replay_bytes,
                                      options_.on_commit_wanted);
   if (tracks_blocks()) ledger_->start(TRY(list_blocks(link_->brick())));
-  link_->start([this](Brick& brick, bool restarted) { return restore(brick, restarted); });
+  link_->start([this](Brick& brick, bool restarted) { return restore(brick, restarted); },
+               [this] { return log_->used_bytes() == 0 && !ledger_->has_uncommitted(); });
   return {};
 }
 

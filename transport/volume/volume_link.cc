@@ -73,6 +73,7 @@ Status VolumeLink::open(Holder* holder) {
   const Session session = TRY(open_past_ended(*brick_, request_, holder));
   request_.resume = session.epoch;
   request_.steal = false;
+  reads_uncommitted_ = request_.mode == OpenMode::kReadOnly && session.suspect_blocks > 0;
   MutexLock lock(mutex_);
   session_ = session;
   number_ = 1;
@@ -81,8 +82,9 @@ Status VolumeLink::open(Holder* holder) {
   return {};
 }
 
-void VolumeLink::start(Restore restore) {
+void VolumeLink::start(Restore restore, IsClean is_clean) {
   restore_ = std::move(restore);
+  is_clean_ = std::move(is_clean);
   thread_ = Thread([this] { run(); });
 }
 
@@ -270,10 +272,17 @@ void VolumeLink::run() {
     }
     while (!stays_.none() && !cut_off_) changed_.wait(lock);
   }
-  const Status status = brick_->close();
+  const bool keeps_lease = was_cut_off() && !is_clean_();
+  if (keeps_lease) brick_->abandon();
+  const Status status = keeps_lease ? Error(ECANCELED, "volume closed") : brick_->close();
   MutexLock lock(mutex_);
   closed_ = status;
   changed_.notify_all();
+}
+
+bool VolumeLink::was_cut_off() const {
+  MutexLock lock(mutex_);
+  return cut_off_;
 }
 
 void VolumeLink::await_loss(MutexLock& lock) {
@@ -315,10 +324,14 @@ void VolumeLink::reconnect() {
 // What answers there does not let us in: whoever it is, so it is tried again. Said once.
 void VolumeLink::tell_refusal(Error error) {
   if (!error.is(EACCES) && !error.is(ENOENT) && !error.is(EPROTO)) return;
+  tell_once(error, fmt::format("the brick refuses this client: {}; it is tried again", error.what()));
+}
+
+void VolumeLink::tell_once(Error error, std::string text) {
   MutexLock lock(mutex_);
   if (state_ != State::kWaiting || error_.is(error.code())) return;
   error_ = error;
-  text_ = fmt::format("the brick refuses this client: {}; it is tried again", error.what());
+  text_ = std::move(text);
   log::warn("{}{}", name_, text_);
 }
 
@@ -347,6 +360,10 @@ Status VolumeLink::begin_session() {
   Status restored;
   if (restarted && (former.durability == Durability::kVolatile || opened->durability == Durability::kVolatile)) {
     restored = Error(ENODATA, "the brick restarted and its memory is gone");
+  } else if (restarted && reads_uncommitted_) {
+    fail(Error(EIO, "the brick restarted"),
+         "the brick restarted, and what its last writer had not committed may be gone: unmount, and mount anew");
+    return Error(EIO, "the brick restarted");
   } else {
     restored = restore_(*brick_, restarted);
   }
@@ -355,6 +372,11 @@ Status VolumeLink::begin_session() {
     if (error.is(ESTALE)) fail(error, "");
     if (error.is(ENODATA))
       fail(Error(EIO, error.what()), fmt::format("{}: unmount; what was written there is lost", error.what()));
+    if (!ends_session(error)) {
+      tell_once(error, fmt::format("the brick restarted, and what was not committed cannot be written there again: {}; "
+                                   "it is tried again",
+                                   describe(error)));
+    }
     return error;
   }
   MutexLock lock(mutex_);

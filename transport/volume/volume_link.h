@@ -54,6 +54,7 @@ class VolumeLink {
   // Makes a new session as good as the lost one, with nothing else under way. An error of the link: tried again with
   // the next session. ENODATA: the brick has lost committed data. `restarted`: the boot id is new.
   using Restore = std::function<Status(Brick& brick, bool restarted)>;
+  using IsClean = std::function<bool()>;  // all that was changed is committed
 
   // `soft`: a session in which the brick has been silent for so long is given up. `counters`: of waits.
   // `name`: what begins lines about it in the log; may be empty.
@@ -66,7 +67,7 @@ class VolumeLink {
   // The first session. Errors as Brick::open.
   Status open(Holder* holder);
   // From now on lost sessions are replaced.
-  void start(Restore restore);
+  void start(Restore restore, IsClean is_clean);
 
   // A stay in a session: calls to the brick are made only within one, and it waits for nothing but the brick.
   class Use {
@@ -113,7 +114,8 @@ class VolumeLink {
   Status final_error() const;
   Brick& brick() { return *brick_; }  // for what needs no session
 
-  // Ends all waiting with ECANCELED, now and for ever, and cuts what is under way off.
+  // Ends all waiting with ECANCELED, now and for ever, and cuts what is under way off. Gives the lease up if all is
+  // committed; else the brick is left as by a crash: nothing of that may be stored in another order.
   void interrupt();
   // Ends all waiting with ECANCELED, as the destructor does, which is to follow.
   void abandon() { cancel(End::kAbandon); }
@@ -132,10 +134,12 @@ class VolumeLink {
 
   // The thread's.
   void run();
+  bool was_cut_off() const;
   void await_loss(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void reconnect();
   Status begin_session();
   void tell_refusal(Error error);
+  void tell_once(Error error, std::string text);
   bool await_retry(std::chrono::milliseconds delay);
 
   const std::optional<std::chrono::milliseconds> soft_;
@@ -143,6 +147,7 @@ class VolumeLink {
   const std::string name_;
   OpenRequest request_;  // resume: the thread's, after open()
   Restore restore_;      // fixed before the thread starts
+  IsClean is_clean_;     // ... too
 
   Stays stays_;
   std::atomic<uint64_t> gate_{0};    // number of the session calls may enter; 0: closed
@@ -162,6 +167,7 @@ class VolumeLink {
   std::string text_ ABSL_GUARDED_BY(mutex_);
   bool outage_given_up_ ABSL_GUARDED_BY(mutex_) = false;  // while waiting
   std::optional<Status> closed_ ABSL_GUARDED_BY(mutex_);
+  bool reads_uncommitted_ = false;  // a reader's, of what a writer left; fixed by open()
 
   std::minstd_rand jitter_;             // the thread's; clients differ
   const std::unique_ptr<Brick> brick_;  // calls back until it is gone: behind all that it finds then
