@@ -51,13 +51,14 @@ Result<calls::Answer> PeerSession::call(uint64_t id, const calls::Request& reque
 
 Result<calls::Answer> PeerSession::once(uint64_t id, const std::function<Result<calls::Answer>()>& call) {
   MutexLock lock(mutex_);
-  const auto before = std::ranges::find(ran_, id, &Ran::id);
-  if (before != ran_.end()) {
+  const auto known = std::ranges::find_if(ran_, [&](const auto& ran) { return ran->id == id; });
+  if (known != ran_.end()) {
+    const auto before = *known;  // which may be forgotten as soon as it is answered
     while (!before->answer) ran_changed_.wait(lock);
     return *before->answer;
   }
-  if (ran_.size() >= kRemembered && ran_.front().answer) ran_.pop_front();
-  const auto now = ran_.insert(ran_.end(), {id, std::nullopt});
+  if (ran_.size() >= kRemembered && ran_.front()->answer) ran_.pop_front();
+  const auto now = ran_.emplace_back(std::make_shared<Ran>(Ran{id, std::nullopt}));
   lock.unlock();
   auto answer = call();
   lock.lock();

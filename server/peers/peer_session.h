@@ -67,7 +67,7 @@ class PeerSession {
   CondVar quiet_;
   CondVar ran_changed_;
   std::vector<Member> channels_ ABSL_GUARDED_BY(mutex_);
-  std::list<Ran> ran_ ABSL_GUARDED_BY(mutex_);  // the last ones, oldest first
+  std::list<std::shared_ptr<Ran>> ran_ ABSL_GUARDED_BY(mutex_);  // the last ones, oldest first
   size_t transfers_ ABSL_GUARDED_BY(mutex_) = 0;
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
 };
