@@ -99,8 +99,9 @@ std::vector<HandleTable::Revoked> HandleTable::revoke(BlockRange blocks) {
   }
 }
 
-HandleTable::Revoked HandleTable::revoke_one(uint32_t key) {
+std::optional<HandleTable::Revoked> HandleTable::revoke_one(uint32_t key) {
   ExclusiveLock lock(mutex_);
+  if (!by_key_.contains(key)) return {};
   return take_out(key);
 }
 

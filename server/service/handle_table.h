@@ -66,8 +66,8 @@ class HandleTable {
   // Takes out every handle that covers any block of the range.
   std::vector<Revoked> revoke(BlockRange blocks);
   std::vector<Revoked> revoke_all();
-  // Precondition: the key is in the table.
-  Revoked revoke_one(uint32_t key);
+  // Nothing: the key is not in the table, or not any more.
+  std::optional<Revoked> revoke_one(uint32_t key);
 
  private:
   struct Mapping {
@@ -81,6 +81,7 @@ class HandleTable {
     std::shared_ptr<Revoked::Gate> gate;
   };
   static Revoked revoked(uint32_t key, const Slot& slot);
+  // Precondition: the key is in the table.
   Revoked take_out(uint32_t key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t most_mappings_;

@@ -112,7 +112,8 @@ Result<calls::Mapped> ServerSession::carry_out(const calls::Map& asked) {
       blocks_.unmap(fixed_.volume, {block_after(blocks.start, first), blocks.count - first}, access,
                     AfterWriting::kStore);
       for (const Handle& made : mapped.handles) {
-        release(std::array{handles_.revoke_one(made.remote_key)}, AfterWriting::kStore);
+        const auto revoked = handles_.revoke_one(made.remote_key);
+        if (revoked) release(std::array{*revoked}, AfterWriting::kStore);  // else somebody has unmapped it meanwhile
       }
       return handle.error();
     }

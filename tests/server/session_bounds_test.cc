@@ -2,9 +2,11 @@
 // What one session may hold of a brick, and how soon that is gone when it ends.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <chrono>
 #include <future>
 #include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -55,6 +57,41 @@ TEST(SessionBounds, MappingTheSameBlocksAgainAndAgainComesToAnEnd) {
   EXPECT_EQ(mapped, most / kBlocks * kBlocks);
   ASSERT_TRUE(session->unmap(all).ok());  // and what is given up may be had again
   EXPECT_TRUE(session->map(all, Access::kReadWrite).ok());
+}
+
+// Has room for one grant; when it is asked for another, the session unmaps what has the first.
+class OneGrant final : public RemoteAccess {
+ public:
+  Result<uint32_t> grant(std::span<std::byte>, Access) override {
+    if (++asked_ == 1) return kKey;
+    EXPECT_TRUE(session->unmap({BlockAddress{0}, 1}).ok());
+    return Error(ENOMEM, "the device has no window left");
+  }
+  size_t reach(const std::byte*) const override { return kBlockBytes; }
+  void add_keys(calls::Mapped&) const override {}
+  void revoke(std::span<const uint32_t> keys) override { revoked.insert(revoked.end(), keys.begin(), keys.end()); }
+  void cut_off() override {}
+  Result<calls::Answer> call(const calls::Request&) override { return Error(EPROTO, "no such call"); }
+
+  static constexpr uint32_t kKey = 7;
+  ServerSession* session = nullptr;
+  std::vector<uint32_t> revoked;
+
+ private:
+  int asked_ = 0;
+};
+
+TEST(SessionBounds, AMapThatFailsLeavesNothingAlsoOfWhatWasUnmappedMeanwhile) {
+  constexpr BlockRange kTwo{BlockAddress{0}, 2};
+  const auto service = start(memory_config(2));
+  const auto access = std::make_shared<OneGrant>();
+  const auto session = service->open_session(request_for(1), PeerEnd{[] {}, access}, nullptr);
+  ASSERT_TRUE(session.ok());
+  access->session = session->get();
+  ASSERT_TRUE((*session)->alloc(kTwo).ok());
+  EXPECT_EQ((*session)->map(kTwo, Access::kReadWrite).code(), ENOMEM);
+  EXPECT_EQ(access->revoked, std::vector{OneGrant::kKey});
+  EXPECT_TRUE((*session)->free(kTwo).ok()) << "none of them is mapped";
 }
 
 // With a search among the handles of a block for each it took minutes.
