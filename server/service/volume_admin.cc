@@ -119,6 +119,7 @@ Status VolumeTable::erase(Volume& volume) {
   if (has_blocks && volume.record.in_use != kVolumeGoing) {
     volume.record.in_use = kVolumeGoing;
     erased = store_record(volume, true);
+    if (!erased.ok()) volume.record.in_use = kVolumeInUse;  // whoever asks again begins with that
   }
   if (erased.ok()) {
     mutex_.unlock();

@@ -154,6 +154,10 @@ Status CrashDisk::write(uint64_t offset, std::span<const std::byte> from) {
     TRY(write(offset, from.first(first)));
     return write(offset + first, from.subspan(first));
   }
+  if (fails_writes > 0) {
+    --fails_writes;
+    return Error(EIO, "writing");
+  }
   DiskEvent event;
   for (uint64_t done = 0; done < from.size();) {
     const uint64_t sector = (offset + done) / kDiskSectorBytes;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A store's device that writes down what happened to it, so that every state in which a power loss can leave its disk
 // can be made: what was synced, and of the rest any sectors of 512 bytes, in any order. Its syncs can fail as Linux's
-// do: the error is told once, some of the bytes are lost, and reads go on showing them. It can be full.
+// do: the error is told once, some of the bytes are lost, and reads go on showing them. Its writes can fail. It can be
+// full.
 //
 // Threads: one at a time (brickfs-crash: simulated ones, which overlap in `interleave`).
 #pragma once
@@ -79,6 +80,7 @@ class CrashDisk {
   std::function<void()> interleave = [] {};  // called in the midst of each call
   bool recording = true;
   uint64_t fails_sync = UINT64_MAX;  // the so manieth sync, from 0 on
+  uint64_t fails_writes = 0;         // the next ones, so many: none of their bytes is written
   uint64_t room_bytes = UINT64_MAX;  // for all that is written or reserved
   // From now on no call reaches it: the process that uses it has died.
   void cut() { dead_ = true; }
