@@ -161,13 +161,16 @@ Status VolumeTable::grant(Volume& volume, const OpenRequest& request, const Sess
   const bool resumes = request.resume != Epoch{} && lease.epoch != 0;
   if (resumes || !volume.holders.empty()) return {};  // back, or one more reader: the lease is as it was
   if (lease.epoch >= kStoreNumbers) return Error(ENOSPC, "the volume has no more epochs");
+  const StoreVolume former = lease;
   ++lease.epoch;
   lease.lease_mode = static_cast<uint32_t>(request.mode);
   lease.holder_client = request.mode == OpenMode::kExclusive ? static_cast<uint64_t>(request.client) : 0;
   lease.holder_since = std::time(nullptr);
   lease.holder_name = {};
   std::memcpy(lease.holder_name.data(), request.client_name.data(), request.client_name.size());
-  return store_record(volume, true);
+  const Status stored = store_record(volume, true);
+  if (!stored.ok()) lease = former;
+  return stored;
 }
 
 std::shared_ptr<ServerSession> VolumeTable::make_session(const Volume& volume, const OpenRequest& request,
@@ -208,10 +211,12 @@ Status VolumeTable::leave(const ServerSession& session, bool gives_up) {
                             ClientId{volume.record.holder_client} == session.client();
   if (!is_still_his) return {};
   volume.changing = true;
+  const StoreVolume former = volume.record;
   volume.record.holder_client = 0;
   volume.record.lease_mode = 0;
   const Status stored =
       store_record(volume, true);  // a brick that restarts, also after its machine, keeps it for nobody
+  if (!stored.ok()) volume.record = former;
   end_change(volume);
   return stored;
 }

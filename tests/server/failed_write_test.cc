@@ -87,5 +87,37 @@ TEST_F(FailedWrite, ARemovalIsWholeOrNotAtAll) {
   }
 }
 
+TEST_F(FailedWrite, WhoIsAwayKeepsHisLeaseIfATakerDoesNotGetIt) {
+  begin();
+  auto session = open(1, "default");
+  ASSERT_TRUE(session.ok());
+  const Epoch epoch = (*session)->description().epoch;
+  session->reset();
+  disk_->fails_writes = 1;
+  ASSERT_EQ(open(2, "default").code(), EIO);
+  session = open(1, "default", epoch);
+  ASSERT_EQ(session.code(), 0);
+  EXPECT_EQ((*session)->description().epoch, epoch);
+  session->reset();
+  const auto taker = open(2, "default");
+  ASSERT_TRUE(taker.ok());
+  EXPECT_GT((*taker)->description().epoch, epoch);
+}
+
+TEST_F(FailedWrite, WhoCannotGiveUpHisLeaseHasIt) {
+  begin();
+  auto session = open(1, "default");
+  ASSERT_TRUE(session.ok());
+  const Epoch epoch = (*session)->description().epoch;
+  disk_->fails_writes = 1;
+  ASSERT_EQ((*session)->close().code(), EIO);
+  session->reset();
+  session = open(1, "default", epoch);
+  ASSERT_EQ(session.code(), 0);
+  EXPECT_TRUE((*session)->close().ok());
+  session->reset();
+  EXPECT_EQ(open(1, "default", epoch).code(), ESTALE);
+}
+
 }  // namespace
 }  // namespace brickfs::testing
