@@ -67,6 +67,7 @@ Result<uint32_t> VerbsAccess::grant(std::span<std::byte> memory, Access access) 
   grant.memory = memory;
   grant.access = access;
   const uint32_t key = next_key_;
+  if (++next_key_ == 0) next_key_ = 1;
   const auto place = grants_.emplace(key, std::move(grant)).first;
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     if (!slots_[slot].lane) continue;
@@ -76,7 +77,6 @@ Result<uint32_t> VerbsAccess::grant(std::span<std::byte> memory, Access access) 
     revoke({&key, 1});
     return extended.error();
   }
-  if (++next_key_ == 0) next_key_ = 1;
   return key;
 }
 
