@@ -32,7 +32,8 @@ Result<std::unique_ptr<VerbsLane>> VerbsLane::accept(verbs::CmIdPtr id, VerbsDom
   if (rdma_create_qp(id.get(), domain.domain(), &attributes) != 0) {
     return Error(ENOMEM, "the RDMA device has no queue pair left");
   }
-  verbs::set_ack_timeout(id.get());
+  lane->id_ = std::move(id);  // the pair goes before the queue
+  verbs::set_ack_timeout(lane->id_.get());
   verbs::ConnectReply reply;
   reply.flags = domain.traits().windows ? verbs::kReplyWindows : 0;
   reply.flush_address = domain.flush_address();
@@ -40,8 +41,7 @@ Result<std::unique_ptr<VerbsLane>> VerbsLane::accept(verbs::CmIdPtr id, VerbsDom
   rdma_conn_param parameters = verbs::connection_parameters(domain.traits().facts, &asked);
   parameters.private_data = &reply;
   parameters.private_data_len = sizeof(reply);
-  if (rdma_accept(id.get(), &parameters) != 0) return errno_error("rdma_accept");
-  lane->id_ = std::move(id);
+  if (rdma_accept(lane->id_.get(), &parameters) != 0) return errno_error("rdma_accept");
   return lane;
 }
 
