@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which blocks are in memory: map, unmap, eviction.
 //
-// What a client left uncommitted is in no order that a client would give it: its journal may tell of data that is not in
-// the store yet. So a suspect block's slot keeps what was committed, and is newer by a commit, or not at all.
+// What a client left uncommitted is in no order that a client would give it: its journal may tell of data that is not
+// in the store yet. So a suspect block's slot keeps what was committed, and is newer by a commit, or not at all.
 
 #include <algorithm>
 #include <array>

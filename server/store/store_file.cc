@@ -51,8 +51,7 @@ Status StoreFile::write(uint32_t slot, uint64_t offset, std::span<const std::byt
 }
 
 // In runs of pages.
-Status StoreFile::for_each_difference(uint32_t slot, std::span<const std::byte> block,
-                                      const OnPages& found) const {
+Status StoreFile::for_each_difference(uint32_t slot, std::span<const std::byte> block, const OnPages& found) const {
   const auto stored = std::make_unique_for_overwrite<std::byte[]>(kCompareBytes);
   for (uint64_t chunk = 0; chunk < kBlockBytes; chunk += kCompareBytes) {
     TRY(read(slot, chunk, {stored.get(), kCompareBytes}));

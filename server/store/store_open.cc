@@ -121,8 +121,7 @@ Status StoreFile::load_header(uint64_t file_bytes, std::string* why) {
     return refuse_store(why, EUCLEAN, fmt::format("store {}: damaged header; restore it from a backup", path_));
   }
   constexpr uint64_t kKnown = kStoreSlotsApart | kStoreShadows;
-  if (header.version != kStoreVersion || (header.incompat_features & ~kKnown) != 0 ||
-      header.ro_compat_features != 0) {
+  if (header.version != kStoreVersion || (header.incompat_features & ~kKnown) != 0 || header.ro_compat_features != 0) {
     return refuse_store(why, ENOTSUP,
                         fmt::format("store {}: made by a newer brickd (format {}); this one knows format {}", path_,
                                     header.version, kStoreVersion));

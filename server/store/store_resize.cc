@@ -24,8 +24,7 @@ StoreHeader resized_header(StoreHeader header, uint64_t slots) {
   const uint64_t slots_at = slots_begin(header);
   header.slots = header.resize_to = slots;
   header.slots_at = store_slots_at(slots) == slots_at ? 0 : slots_at;
-  header.incompat_features =
-      (header.incompat_features & kStoreShadows) | (header.slots_at == 0 ? 0 : kStoreSlotsApart);
+  header.incompat_features = (header.incompat_features & kStoreShadows) | (header.slots_at == 0 ? 0 : kStoreSlotsApart);
   header.checksum = store_checksum(header, 0);
   return header;
 }

@@ -31,7 +31,8 @@ StoreHeader with_shadows(StoreHeader header, bool has_list) {
 Result<StoreFile::Shadow> StoreFile::write_shadow(uint32_t slot, std::span<const std::byte> block) {
   Shadow shadow{.slot = slot, .pages = {}};
   TRY(for_each_difference(slot, block, [&](uint64_t offset, uint64_t length_bytes) {
-    for (uint64_t at = offset; at < offset + length_bytes; at += kShadowPageBytes) shadow.pages.set(at / kShadowPageBytes);
+    for (uint64_t at = offset; at < offset + length_bytes; at += kShadowPageBytes)
+      shadow.pages.set(at / kShadowPageBytes);
     return write_at(shadow_at(slot) + offset, block.subspan(offset, length_bytes));
   }));
   return shadow;
@@ -113,9 +114,10 @@ Status StoreFile::settle_shadows() {
     read = read_pages((*shadows)[i], block, [](uint64_t, uint64_t) { return Status(); });
   }
   if (!read.ok()) {
-    log::error("store {}: cannot read what clients had written and not committed when it was closed ({}): it has what was "
-               "committed",
-               path_, std::strerror(read.code()));
+    log::error(
+        "store {}: cannot read what clients had written and not committed when it was closed ({}): it has what was "
+        "committed",
+        path_, std::strerror(read.code()));
     return say_shadows_are_left(false);
   }
   for (const Shadow& shadow : *shadows) {

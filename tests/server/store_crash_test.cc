@@ -293,8 +293,7 @@ TEST_F(FullStore, MemoryBecomesFreeAsFarAsThereIsRoom) {
   ASSERT_TRUE(brick->alloc(blocks(0, kBlocks)).ok());
   for (uint64_t number = 0; number < kMemoryBlocks; ++number) {
     const uint64_t length = number == 0 ? 3 * kPage : kStampBytes;  // the first one needs most
-    ASSERT_TRUE(
-        write(*brick, brick->map(blocks(number), Access::kReadWrite)->front(), 0, pattern(length, 1)).ok());
+    ASSERT_TRUE(write(*brick, brick->map(blocks(number), Access::kReadWrite)->front(), 0, pattern(length, 1)).ok());
   }
   brick.reset();
   leave_room(2 * kPage);

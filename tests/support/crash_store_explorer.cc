@@ -114,7 +114,12 @@ std::string StoreExplorer::run(uint64_t seed) {
   StoreHistory first;
   bool stopped = false;
   if (std::string why = work(disk, kStoreSlots, first, &stopped); !why.empty()) return why;
-  if (std::string why = explore(disk, [&](size_t place) { return Promise{&first, StoreHistory::end_of(place)}; }); !why.empty()) return why;
+  if (std::string why = explore(disk,
+                                [&](size_t place) {
+                                  return Promise{&first, StoreHistory::end_of(place)};
+                                });
+      !why.empty())
+    return why;
 
   // A process that dies leaves what it wrote; a machine does not. Then another brick, other clients, and another power
   // loss.

@@ -73,8 +73,8 @@ std::string Floor::see(size_t block, size_t stamp, uint64_t value) {
   if (!place) return text(block, stamp) + " has what was written elsewhere (" + std::to_string(value) + ")";
   const StampWrite& write = history_.blocks[block][place->life].writes[stamp][place->write];
   if (write.stored_at <= now_) return {};
-  const StampCommit* by = nullptr;  // the first that may have stored it
-  uint32_t round = 0;               // of which the earlier ones hold, if no other commit may have
+  const StampCommit* by = nullptr;                      // the first that may have stored it
+  uint32_t round = 0;                                   // of which the earlier ones hold, if no other commit may have
   for (const StampCommit& commit : history_.commits) {  // in the order in which they began
     if (commit.began > now_ || commit.over < write.at) continue;
     for (const auto& named : commit.named) {

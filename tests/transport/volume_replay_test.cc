@@ -219,9 +219,9 @@ TEST(VolumeReplay, WithoutRoomForItItIsSaid) {
   ASSERT_TRUE(write(*volume, 0, of('a')).ok());
   brick.faults().answer(BrickCall::kAlloc, ENOSPC);
   brick.restart_from_commit();
-  EXPECT_TRUE(eventually(
-      [&] { return volume->link_state().text.find("cannot be written there again") != std::string::npos; }))
-      << volume->link_state().text;
+  EXPECT_TRUE(eventually([&] {
+    return volume->link_state().text.find("cannot be written there again") != std::string::npos;
+  })) << volume->link_state().text;
   brick.faults().answer(BrickCall::kAlloc, 0);
   EXPECT_EQ(*read(*volume, 0, 4096), of('a'));
 }
