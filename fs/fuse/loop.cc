@@ -55,9 +55,7 @@ Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeSet& v
   UniqueFd ended(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   UniqueFd stopped(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!ended || !stopped) return errno_error("eventfd");
-  // Where the brick is in this process, a request is answered before its caller's processor has gone to sleep: there it
-  // is served best.
-  const bool looks = !volume.is_embedded() && io_uring == IoUring::kOff && std::thread::hardware_concurrency() > 1;
+  const bool looks = io_uring == IoUring::kOff && std::thread::hardware_concurrency() > 1;
   std::unique_ptr<FuseLoop> loop(new FuseLoop(mount, volume, looks, std::move(ended), std::move(stopped)));
   if (io_uring != IoUring::kOff) {
     const Status made = loop->make_ring_workers();

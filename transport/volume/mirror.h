@@ -88,7 +88,6 @@ class Mirror final {
   VolumeClient& first() const;
 
   // --- as VolumeClient
-  bool is_embedded() const { return only_ != nullptr && only_->is_embedded(); }
   Session session() const;  // what is less where replicas differ
   LinkState link_state() const;
   bool is_away() const;  // calls would wait now, or fail

@@ -68,7 +68,6 @@ class VolumeClient final {
                                                     Holder* holder);
   ~VolumeClient();  // without close(): as if the process had crashed
 
-  bool is_embedded() const { return options_.embedded; }
   Session session() const;
   LinkState link_state(Asking asking = Asking::kYes) const;
   // Brick::known_at(): this client has had the lease since, if the brick has it.

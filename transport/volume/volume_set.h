@@ -84,7 +84,6 @@ class VolumeSet final {
   const SetId& id() const { return id_; }
 
   // --- as VolumeClient. What adds up is the sum, what is said of one brick that of the worst or of place 0.
-  bool is_embedded() const { return members_[0]->is_embedded(); }
   Session session() const;
   LinkState link_state() const;                 // of the first member that is not connected
   bool is_away() const;                         // any is
