@@ -63,6 +63,7 @@ class Filesystem::Mounting {
 
 Status Filesystem::Mounting::run() {
   TRY(find_filesystem());
+  if (impl_.options.read_only && head_.mark != Mark::kClean) volume_.expect_no_restart();
   recovered_ = TRY(recover(volume_, superblock(), listed_, impl_.inodes, impl_.options.progress, why_));
   impl_.inodes.count_memory_of_all();
   impl_.why_read_only = obstacle_to_changes();

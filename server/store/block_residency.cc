@@ -137,12 +137,12 @@ Status BlockStore::find_frames(uint64_t count, MutexLock& lock) {
   return {};
 }
 
-// A clean block goes; if there is none, a dirty one is made clean: any for which the disk has room.
+// A clean block goes; if there is none, a dirty one is made clean: one that needs room is tried only once.
 Status BlockStore::evict_one() {
   if (clean_idle_.empty()) {
-    for (size_t tries = dirty_idle_.size(); tries > 0 && clean_idle_.empty() && !dirty_idle_.empty(); --tries) {
-      if (store_idle(*dirty_idle_.front()).ok()) return {};  // else it is the last one now
-    }
+    if (store_idle(*dirty_idle_.front()).ok()) return {};
+    const auto needs_none = std::ranges::find(dirty_idle_, false, &Block::suspect);
+    if (needs_none != dirty_idle_.end() && store_idle(**needs_none).ok()) return {};
     return clean_idle_.empty() ? Error(ENOMEM, "the store takes no more, so no memory becomes free") : Status();
   }
   evictions_.fetch_add(1, std::memory_order_relaxed);
@@ -158,7 +158,7 @@ Status BlockStore::store_idle(Block& block) { return block.suspect ? store_apart
 // Makes the slot equal to the frame. Precondition: nobody writes to the block.
 Status BlockStore::store_writes(Block& block) {
   begin_storing(block);
-  const bool has_shadow = block.shadow.has_value();
+  const bool has_shadow = block.shadow != nullptr;
   mutex_.unlock();
   const Status stored = store_->write_differences(block.slot, pool_.bytes(block.frame));
   if (stored.ok() && has_shadow) store_->drop_shadow(block.slot);
@@ -178,7 +178,7 @@ Status BlockStore::store_apart(Block& block) {
   if (!is_needed) store_->drop_shadow(block.slot);  // also a part for which there was room; memory has the block still
   mutex_.lock();
   block.shadow.reset();
-  if (is_needed) block.shadow = *shadow;
+  if (is_needed) block.shadow = std::make_unique<StoreFile::Shadow>(*shadow);
   end_storing(block, stored);
   return stored;
 }

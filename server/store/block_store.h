@@ -132,8 +132,8 @@ class BlockStore {
     bool blank = false;                // never mapped for writing since alloc: its slot need not be read
     bool dirty = false;                // the frame may differ from the slot, or from the shadow if it has one
     bool suspect = false;
-    std::optional<StoreFile::Shadow> shadow;  // with what is newer than the slot
-    std::list<Block*>* idle_list = nullptr;   // the one it stands in: clean_idle_, dirty_idle_ or none
+    std::unique_ptr<StoreFile::Shadow> shadow;  // with what is newer than the slot
+    std::list<Block*>* idle_list = nullptr;     // the one it stands in: clean_idle_, dirty_idle_ or none
     std::list<Block*>::iterator idle_place;
   };
   using Blocks = std::map<BlockAddress, Block>;  // places of blocks are stable

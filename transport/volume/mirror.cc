@@ -247,6 +247,10 @@ void Mirror::interrupt() {
   changed_.notify_all();
 }
 
+void Mirror::expect_no_restart() {
+  if (only_ != nullptr) only_->expect_no_restart();
+}
+
 void Mirror::abandon() {
   closing_ = true;
   const SharedLock roster(roster_mutex_);
@@ -275,7 +279,7 @@ Status Mirror::close() {
   for (const auto& replica : replicas_) {
     if (replica->client == nullptr) continue;
     const Status closed = replica->client->close();
-    if (!closed.ok() && is_written(*replica)) result = closed;
+    if (!closed.ok() && (only_ != nullptr || may_be_in_sync(*replica))) result = closed;
   }
   return result;
 }
@@ -315,7 +319,7 @@ void Mirror::watch() {
     } else if (!joining_away_since_) {
       joining_away_since_ = now;
     } else if (now - *joining_away_since_ >= kOutAfter) {
-      joining_->interrupt();
+      joining_->interrupt(false);
     }
   }
   if (!all_heard || partial_ || !failed_.ok()) return;

@@ -113,6 +113,7 @@ class Mirror final {
   void give_up_silent(std::chrono::milliseconds silence);
   void give_up_outage();
   void interrupt();
+  void expect_no_restart();  // copies are told apart by their boots
   void abandon();
   // All replicas in sync are equal and nothing is under way: what a holder that lets go can say.
   bool can_let_go() const;

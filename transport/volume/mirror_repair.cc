@@ -29,7 +29,7 @@ void Mirror::stop_repair() {
   no_repair_ = true;
   repair_stopped_.raise();
   MutexLock lock(mutex_);
-  if (joining_ != nullptr) joining_->interrupt();
+  if (joining_ != nullptr) joining_->interrupt(false);
 }
 
 bool Mirror::repair() {

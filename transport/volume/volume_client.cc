@@ -256,8 +256,8 @@ Result<RegisteredMemory> VolumeClient::register_memory(std::span<std::byte> memo
   return link_->brick().register_memory(memory);
 }
 
-void VolumeClient::interrupt() {
-  link_->interrupt();
+void VolumeClient::interrupt(bool uncommitted_matters) {
+  link_->interrupt(uncommitted_matters);
   log_->wake();
 }
 

@@ -132,7 +132,8 @@ class VolumeClient final {
   // nothing.
   void give_up_outage() { link_->give_up_outage(); }
   // Every waiting and later call fails with ECANCELED; for forced unmounts. Idempotent.
-  void interrupt();
+  void interrupt(bool uncommitted_matters = true);
+  void expect_no_restart() { link_->expect_no_restart(); }  // as VolumeLink
   // Before the destructor, if another's thread may be waiting in a call: it ends with ECANCELED.
   void abandon() { link_->abandon(); }
   // Gives the lease up. Commit before. Every later call is ECANCELED.

@@ -73,7 +73,6 @@ Status VolumeLink::open(Holder* holder) {
   const Session session = TRY(open_past_ended(*brick_, request_, holder));
   request_.resume = session.epoch;
   request_.steal = false;
-  reads_uncommitted_ = request_.mode == OpenMode::kReadOnly && session.suspect_blocks > 0;
   MutexLock lock(mutex_);
   session_ = session;
   number_ = 1;
@@ -236,10 +235,16 @@ void VolumeLink::cancel(End end) {
   changed_.notify_all();
 }
 
-void VolumeLink::interrupt() {
+void VolumeLink::expect_no_restart() {
+  MutexLock lock(mutex_);
+  expects_no_restart_ = session_.suspect_blocks > 0;
+}
+
+void VolumeLink::interrupt(bool uncommitted_matters) {
   {
     MutexLock lock(mutex_);
     cut_off_ = true;
+    uncommitted_matters_ = uncommitted_matters;
   }
   cancel(End::kGiveUp);
 }
@@ -272,7 +277,7 @@ void VolumeLink::run() {
     }
     while (!stays_.none() && !cut_off_) changed_.wait(lock);
   }
-  const bool keeps_lease = was_cut_off() && !is_clean_();
+  const bool keeps_lease = ends_as_a_crash();
   if (keeps_lease) brick_->abandon();
   const Status status = keeps_lease ? Error(ECANCELED, "volume closed") : brick_->close();
   MutexLock lock(mutex_);
@@ -280,9 +285,12 @@ void VolumeLink::run() {
   changed_.notify_all();
 }
 
-bool VolumeLink::was_cut_off() const {
-  MutexLock lock(mutex_);
-  return cut_off_;
+bool VolumeLink::ends_as_a_crash() const {
+  {
+    MutexLock lock(mutex_);
+    if (!cut_off_ || !uncommitted_matters_) return false;
+  }
+  return !is_clean_();
 }
 
 void VolumeLink::await_loss(MutexLock& lock) {
@@ -347,9 +355,11 @@ bool VolumeLink::await_retry(std::chrono::milliseconds delay) {
 
 Status VolumeLink::begin_session() {
   const Session former = session();
+  bool expects_no_restart = false;
   {
     MutexLock lock(mutex_);
     lost_early_ = false;
+    expects_no_restart = expects_no_restart_;
   }
   const auto opened = brick_->open(request_, nullptr);
   if (!opened.ok()) {
@@ -360,7 +370,7 @@ Status VolumeLink::begin_session() {
   Status restored;
   if (restarted && (former.durability == Durability::kVolatile || opened->durability == Durability::kVolatile)) {
     restored = Error(ENODATA, "the brick restarted and its memory is gone");
-  } else if (restarted && reads_uncommitted_) {
+  } else if (restarted && expects_no_restart) {
     fail(Error(EIO, "the brick restarted"),
          "the brick restarted, and what its last writer had not committed may be gone: unmount, and mount anew");
     return Error(EIO, "the brick restarted");
@@ -372,7 +382,7 @@ Status VolumeLink::begin_session() {
     if (error.is(ESTALE)) fail(error, "");
     if (error.is(ENODATA))
       fail(Error(EIO, error.what()), fmt::format("{}: unmount; what was written there is lost", error.what()));
-    if (!ends_session(error)) {
+    if (restarted && !ends_session(error)) {
       tell_once(error, fmt::format("the brick restarted, and what was not committed cannot be written there again: {}; "
                                    "it is tried again",
                                    describe(error)));

@@ -115,8 +115,11 @@ class VolumeLink {
   Brick& brick() { return *brick_; }  // for what needs no session
 
   // Ends all waiting with ECANCELED, now and for ever, and cuts what is under way off. Gives the lease up if all is
-  // committed; else the brick is left as by a crash: nothing of that may be stored in another order.
-  void interrupt();
+  // committed, or what is not does not matter; else the brick is left as by a crash: nothing of that may be stored in
+  // another order.
+  void interrupt(bool uncommitted_matters = true);
+  // Of a reader, from now on: a brick that restarts, and had what nobody has committed, is one that has lost data.
+  void expect_no_restart();
   // Ends all waiting with ECANCELED, as the destructor does, which is to follow.
   void abandon() { cancel(End::kAbandon); }
   // Waits for what is under way, gives the lease up.
@@ -134,7 +137,7 @@ class VolumeLink {
 
   // The thread's.
   void run();
-  bool was_cut_off() const;
+  bool ends_as_a_crash() const;
   void await_loss(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void reconnect();
   Status begin_session();
@@ -167,7 +170,8 @@ class VolumeLink {
   std::string text_ ABSL_GUARDED_BY(mutex_);
   bool outage_given_up_ ABSL_GUARDED_BY(mutex_) = false;  // while waiting
   std::optional<Status> closed_ ABSL_GUARDED_BY(mutex_);
-  bool reads_uncommitted_ = false;  // a reader's, of what a writer left; fixed by open()
+  bool expects_no_restart_ ABSL_GUARDED_BY(mutex_) = false;
+  bool uncommitted_matters_ ABSL_GUARDED_BY(mutex_) = true;
 
   std::minstd_rand jitter_;             // the thread's; clients differ
   const std::unique_ptr<Brick> brick_;  // calls back until it is gone: behind all that it finds then

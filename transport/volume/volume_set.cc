@@ -347,6 +347,10 @@ void VolumeSet::give_up_outage() {
   for (const auto& member : members_) member->give_up_outage();
 }
 
+void VolumeSet::expect_no_restart() {
+  for (const auto& member : members_) member->expect_no_restart();
+}
+
 void VolumeSet::interrupt() {
   for (const auto& member : members_) member->interrupt();
 }

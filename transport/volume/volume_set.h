@@ -119,6 +119,8 @@ class VolumeSet final {
   void give_up_silent(std::chrono::milliseconds silence);
   void give_up_outage();
   void interrupt();
+  // A reader's, of what a writer has not committed: it does not go on over a brick that restarts, with EIO.
+  void expect_no_restart();
   Status close();
 
   // --- what the journal of the volume says and asks, of a striped durable set; of any other nothing comes of it

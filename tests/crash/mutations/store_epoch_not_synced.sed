@@ -1,4 +1,4 @@
 # server/service/lease.cc
 # a holder is told of his lease before it is durable
 # store
-s/return store_record(volume, true);/return store_record(volume, false);/
+s/const Status stored = store_record(volume, true);/const Status stored = store_record(volume, false);/
