@@ -83,9 +83,12 @@ void fallocate(FuseSession& session, FuseRequest& request, const fuse_fallocate_
                                                request.context()));
 }
 
-// What was written and is in the kernel's pages is data, too; the kernel asks us without having written it back.
+// What was written and is in the kernel's pages is data, too; the kernel asks us without having written it back. One
+// that calls pages clean as soon as it has sent them cannot be asked to wait for them: it is told that all of a file is
+// data.
 void lseek(FuseSession& session, FuseRequest& request, const fuse_lseek_in& in) {
   if (WritebackCache* const writeback = session.writeback(); writeback != nullptr) {
+    if (!session.negotiation().waits_for_pages()) return (void)request.answer(Error(ENOSYS, "seeking"));
     const Status status = writeback->before_seek(request.ino(), request.interruption());
     if (!status.ok()) return (void)request.answer(status);
   }
@@ -123,6 +126,8 @@ void answer_write(FuseSession& session, FuseRequest& request, const Result<uint6
   if (transfer.writes_back && session.writeback() != nullptr) {
     session.writeback()->written(request.ino(), transfer.offset + transfer.bytes,
                                  written.ok() ? Status() : Status(written.error()));
+  } else if (transfer.writes_back) {
+    request.stamped(request.ino());  // the kernel takes older attributes after such a write
   }
   request.answer_written(written);
 }

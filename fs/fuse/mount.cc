@@ -13,8 +13,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
+#include <thread>
 #include <vector>
 
 #include "fs/fuse/buffers.h"
@@ -22,6 +24,7 @@
 #include "fs/fuse/dirty_limit.h"
 #include "fs/fuse/mount_flags.h"
 #include "fs/fuse/umount_helper.h"
+#include "fs/fuse/waiting_requests.h"
 #include "fs/mounts/mount_table.h"
 #include "transport/base/log.h"
 #include "transport/base/mutex.h"
@@ -107,6 +110,8 @@ FuseSession::Rules rules_of(const MountCommand& command) {
 }
 
 constexpr uint64_t kLeastDirtyLimit = 4 * kMiB;
+constexpr std::chrono::milliseconds kAnswered{5'000};  // which requests are, of a mount that is detached
+constexpr std::chrono::milliseconds kLook{2};
 constexpr uint64_t kDirtyShare = 16;  // of the volume, at most, the kernel may have written and not written back
 
 }  // namespace
@@ -202,13 +207,18 @@ void FuseMount::unmount_lazily() const {
   }
 }
 
-void FuseMount::detach() {
+// Most kernels call a page written as soon as its request is on its way.
+void FuseMount::detach(const std::function<bool()>& gives_up) {
   if (is_severed()) return;
   const std::vector<std::string> places = mountpoints();
   if (places.empty()) return;
   const UniqueFd root(::open(places.front().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   unmount_lazily();
   if (root) ::syncfs(root.get());
+  const auto until = std::chrono::steady_clock::now() + kAnswered;
+  while (waiting_requests(device_number_) > 0 && std::chrono::steady_clock::now() < until && !gives_up()) {
+    std::this_thread::sleep_for(kLook);
+  }
 }
 
 bool FuseMount::is_severed() const {

@@ -3,6 +3,7 @@
 // mounts; requests and their answers do not pass through it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,9 +40,9 @@ class FuseMount {
   FuseMount& operator=(const FuseMount&) = delete;
 
   // Takes the mount, and bind mounts of it, out of the tree, after which nobody new comes in, and has the kernel write
-  // back what it holds. The connection ends when the last user has gone. Blocks while requests are being served: not on
-  // a serving thread.
-  void detach();
+  // back what it holds, as far as that is done in some seconds and `gives_up` does not say so. The connection ends when
+  // the last user has gone. Blocks while requests are being served: not on a serving thread.
+  void detach(const std::function<bool()>& gives_up);
   // The kernel has ended the connection.
   bool is_severed() const;
   // In the tree, here or at another place (fs/fuse/second_mount.h), connected or not.

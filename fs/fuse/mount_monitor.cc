@@ -2,9 +2,10 @@
 #include "fs/fuse/mount_monitor.h"
 
 #include <algorithm>
-#include <fstream>
 #include <string_view>
 #include <utility>
+
+#include "fs/fuse/waiting_requests.h"
 
 namespace brickfs {
 namespace {
@@ -40,13 +41,13 @@ OperationState operation_state(std::string_view name, const LatencyCounts& count
 
 }  // namespace
 
-MountMonitor::MountMonitor(Filesystem& filesystem, const OperationCounters& operations, const DirectRings* rings,
-                           MountState fixed, const std::string& device)
+MountMonitor::MountMonitor(Filesystem& filesystem, std::shared_ptr<const OperationCounters> operations,
+                           const DirectRings* rings, MountState fixed, const std::string& device)
     : filesystem_(filesystem),
-      operations_(operations),
+      operations_(std::move(operations)),
       rings_(rings),
       fixed_(std::move(fixed)),
-      waiting_path_("/sys/fs/fuse/connections/" + device.substr(device.find(':') + 1) + "/waiting"),
+      device_(device),
       link_since_(Clock::now()),
       got_on_(link_since_) {}
 
@@ -81,9 +82,9 @@ MountState MountMonitor::state(Clock::time_point now) const {
   state.checkpoint_bytes = persistence.checkpoint_bytes;
   if (persistence.checkpoint_age) state.checkpoint_age_seconds = in_seconds(*persistence.checkpoint_age);
   state.checkpoint_seconds = in_seconds(persistence.checkpoint_took);
-  std::ifstream(waiting_path_) >> state.kernel_waiting;
+  state.kernel_waiting = waiting_requests(device_);
   if (rings_ != nullptr) state.rings = rings_->count();
-  for (const auto& operation : operations_.operations())
+  for (const auto& operation : operations_->operations())
     state.operations.push_back(operation_state(operation.name, operation.counts));
   for (size_t call = 0; call < kVolumeCalls; ++call) {
     const auto kind = static_cast<VolumeCall>(call);

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "fs/fuse/direct_rings.h"
@@ -24,18 +25,18 @@ class MountMonitor {
 
   // `operations`: of the kernel. `rings`: null: none. Both outlive this. `fixed`: what does not change while it is
   // mounted. `device`: its number, "MAJOR:MINOR".
-  MountMonitor(Filesystem& filesystem, const OperationCounters& operations, const DirectRings* rings, MountState fixed,
-               const std::string& device);
+  MountMonitor(Filesystem& filesystem, std::shared_ptr<const OperationCounters> operations, const DirectRings* rings,
+               MountState fixed, const std::string& device);
   // Often: what happened between two looks was not seen. Waits for nothing.
   void look(Clock::time_point now);
   MountState state(Clock::time_point now) const;
 
  private:
   Filesystem& filesystem_;
-  const OperationCounters& operations_;
+  const std::shared_ptr<const OperationCounters> operations_;
   const DirectRings* const rings_;
   const MountState fixed_;
-  const std::string waiting_path_;  // where the kernel says how many requests wait
+  const std::string device_;
 
   mutable Mutex mutex_;
   LinkState::Kind link_ ABSL_GUARDED_BY(mutex_) = LinkState::Kind::kConnected;

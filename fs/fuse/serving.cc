@@ -146,8 +146,8 @@ Status Serving::start() {
     return rings;
   }
   ending_ = std::make_unique<Ending>(*filesystem_, command_.linger);
-  monitor_ = std::make_unique<MountMonitor>(*filesystem_, mount_->session().operations(), rings_.get(), fixed_state(),
-                                            mount_->device_number());
+  monitor_ = std::make_unique<MountMonitor>(*filesystem_, mount_->session().shared_operations(), rings_.get(),
+                                            fixed_state(), mount_->device_number());
   shown_ = monitor_.get();
   listen_to_umount();
   mount_->raise_read_ahead();
@@ -397,7 +397,7 @@ Status Serving::conclude(const LinkState& link_before, Status unmounted) {
 
 void Serving::end_requests() {
   if (rings_ != nullptr) rings_->stop();
-  if (asked_to_end_) mount_->detach();
+  if (asked_to_end_) mount_->detach([this] { return ending_ != nullptr && ending_->gave_up(); });
   loop_->stop();
   loop_.reset();
   mount_.reset();

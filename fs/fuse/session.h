@@ -37,7 +37,8 @@ class FuseSession {
 
   Filesystem& filesystem() const { return filesystem_; }
   KernelCache& cache() { return cache_; }
-  OperationCounters& operations() { return operations_; }  // that were answered
+  OperationCounters& operations() { return *operations_; }  // that were answered
+  std::shared_ptr<const OperationCounters> shared_operations() const { return operations_; }
   FuseNegotiation& negotiation() { return negotiation_; }
   // Null: the kernel's write-back cache is off.
   WritebackCache* writeback() const { return writeback_.get(); }
@@ -49,7 +50,7 @@ class FuseSession {
   const Rules rules_;
   FuseNegotiation negotiation_;
   KernelCache cache_;
-  OperationCounters operations_;
+  const std::shared_ptr<OperationCounters> operations_ = std::make_shared<OperationCounters>();
   std::unique_ptr<WritebackCache> writeback_;
 };
 

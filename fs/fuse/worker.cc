@@ -52,6 +52,7 @@ Status FuseWorker::serve_all() {
     pass(together_, false);
     set_aside(together_);
   }
+  if (alone_.size() > 1) set_aside(alone_);
   for (FuseRequest* const request : alone_) note(served, serve_alone(*request));
   if (!done && !together_.empty()) note(served, serve_when_possible());
   return served;

@@ -89,6 +89,9 @@ Status Filesystem::Impl::record_overwrite(FileChange& change, bool mapped) {
 Status Filesystem::cover_lost(Ino ino, uint64_t end) {
   const OperationContext nobody;  // waits for this
   TRY(impl_->admit_change(nobody));
+  // Whoever asks may hold ranges of the file, which then lie within it.
+  const auto attributes = get_attributes(ino, nobody);
+  if (attributes.ok() && end <= attributes->size_bytes) return {};
   Impl::FileChange change(*impl_, ino, nobody);
   TRY(change.lock_from(end));
   if (change.end() <= change.size()) return {};

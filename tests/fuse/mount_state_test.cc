@@ -53,8 +53,8 @@ TEST(MountMonitor, TellsWhatTheFilesystemIsLike) {
   MountedVolume volume;
   MountState fixed;
   fixed.source = "memory:1G";
-  OperationCounters operations;
-  operations.count(FUSE_WRITE, 0, std::chrono::microseconds(3), 4096);
+  const auto operations = std::make_shared<OperationCounters>();
+  operations->count(FUSE_WRITE, 0, std::chrono::microseconds(3), 4096);
   MountMonitor monitor(*volume, operations, nullptr, fixed, "0:999999");
   const auto now = MountMonitor::Clock::now() + seconds(7);
   MountState state = monitor.state(now);

@@ -15,7 +15,7 @@ constexpr uint32_t kPage = 4096;
 // Requests as the device's source collects them, and what the kernel hears of them.
 class SmallRequestsOfFuse : public ::testing::Test {
  protected:
-  SmallRequestsOfFuse() : queue_(bed_.kernel().device()) {
+  explicit SmallRequestsOfFuse(const FuseSession::Rules& rules = {}) : bed_(rules), queue_(bed_.kernel().device()) {
     source_ = std::make_unique<FuseDeviceSource>(bed_.volume(), bed_.session().cache(), bed_.session().operations(),
                                                  queue_, interrupts_, bed_.kernel().device(),
                                                  std::move(*FuseBuffers::make(bed_.volume())), false);
@@ -108,6 +108,28 @@ TEST_F(SmallRequestsOfFuse, AreNotAnsweredWhenTheBrickIsAway) {
   }
   EXPECT_EQ(bed_.take(reading).payload, page(std::byte{0x11}));
   EXPECT_EQ(bed_.take(writing).header.error, 0);
+}
+
+class SmallRequestsWrittenBack : public SmallRequestsOfFuse {
+ protected:
+  SmallRequestsWrittenBack() : SmallRequestsOfFuse({.writeback_cache = true}) {}
+};
+
+// What a write that fails leaves of the file's length is asked for while the others are held.
+TEST_F(SmallRequestsWrittenBack, DoNotWaitForEachOtherWhenTheyFail) {
+  FakeKernel& kernel = bed_.kernel();
+  const uint64_t one = kernel.request_write(raw(file_), 0, page(std::byte{0x22}), FUSE_WRITE_CACHE);
+  const uint64_t last = kernel.request_write(raw(file_), 3 * kPage, page(std::byte{0x22}), FUSE_WRITE_CACHE);
+  const auto requests = receive();
+  ASSERT_EQ(requests.size(), 2u);
+  bed_.brick().faults().refuse(true);
+  bed_.brick().faults().lose();
+  bed_.volume().give_up_outage();
+  SmallRequests small(bed_.session());
+  for (FuseRequest* const request : requests) ASSERT_TRUE(small.add(*request));
+  EXPECT_TRUE(small.finish());
+  EXPECT_EQ(bed_.take(one).header.error, -EIO);
+  EXPECT_EQ(bed_.take(last).header.error, -EIO);
 }
 
 // As a single one does: what the kernel reads into its pages is noted, and a direct write has them dropped.

@@ -22,6 +22,23 @@ writes_back || die "writeback=auto does not write back"
 say "data that has not been written back is data"
 run seek
 
+if [ "$1" != memory ]; then
+  say "what is on its way when brickfs is told to end gets there"
+  head -c 64000000 /dev/urandom >"$WORK/blob"
+  exec 9>"$MNT/blob"
+  cat "$WORK/blob" >&9
+  pid=$(brickfs_pid "$MNT")
+  [ "$1" = file ] || kill -STOP "$BRICKD_PID"
+  kill "$pid"
+  sleep 1
+  [ "$1" = file ] || kill -CONT "$BRICKD_PID"
+  within 30 test ! -d "/proc/$pid" || die "brickfs does not end"
+  exec 9>&-
+  mount_brickfs writeback=auto
+  cmp "$WORK/blob" "$MNT/blob" || die "what was written is not there"
+  rm "$MNT/blob"
+fi
+
 say "a full volume"
 run endless
 size=$(run over)
