@@ -219,6 +219,20 @@ class Listener {
   uint16_t port_ = 0;
 };
 
+// Each gets its share of the time, and is not asked first again.
+TEST(EtcdClient, SilentEndpointsDoNotKeepAReadFromTheOthers) {
+  const Listener silent[2];
+  const Gateway good(say(200, kValue));
+  const auto client = client_of({silent[0].address(), silent[1].address(), good.address()});
+  std::string why;
+  const auto began = steady_clock::now();
+  EXPECT_TRUE(client->get("key", &why).ok()) << why;
+  EXPECT_LT(steady_clock::now() - began, kEtcdCallTimeout);
+  const auto again = steady_clock::now();
+  EXPECT_TRUE(client->get("key", &why).ok()) << why;
+  EXPECT_LT(steady_clock::now() - again, std::chrono::seconds(1));
+}
+
 TEST(EtcdClient, AConnectionThatIsClosedMayHaveDoneIt) {
   const Listener listener;
   std::thread peer([&listener] { listener.accept_and_close(); });
@@ -279,6 +293,18 @@ TEST_F(EtcdUsers, AVoidTokenIsRenewedOnceOnly) {
   EXPECT_EQ(client->get("key", &why).code(), EACCES);
   EXPECT_TRUE(why.ends_with("invalid auth token")) << why;
   EXPECT_EQ(gateway.calls(), 2);
+}
+
+// A token is asked for elsewhere, also for a transaction.
+TEST_F(EtcdUsers, SilentEndpointsDoNotKeepATransactionFromTheOthers) {
+  const Listener silent[2];
+  const Gateway good([](const httplib::Request& request, httplib::Response& to) {
+    to.set_content(request.path == "/v3/auth/authenticate" ? R"({"header":{},"token":"t"})" : kDone,
+                   "application/json");
+  });
+  const auto client = client_of({silent[0].address(), silent[1].address(), good.address()}, options_);
+  std::string why;
+  EXPECT_TRUE(client->put_if({}, {}, &why).ok()) << why;
 }
 
 TEST_F(EtcdUsers, OptionsThatDoNotGoTogetherAreRefused) {

@@ -108,7 +108,8 @@ GatewayAnswer EtcdClient::authenticate(const HostPort& endpoint, steady_clock::t
 }
 
 // With a token, if there is a user: the one that there is, or a new one if that is no longer good.
-GatewayAnswer EtcdClient::call_at(const HostPort& endpoint, GatewayCall& call, steady_clock::time_point deadline) {
+GatewayAnswer EtcdClient::call_at(const HostPort& endpoint, GatewayCall& call, steady_clock::time_point token_deadline,
+                                  steady_clock::time_point deadline) {
   if (!options_.user.empty()) {
     MutexLock lock(mutex_);
     call.token = token_;
@@ -116,7 +117,7 @@ GatewayAnswer EtcdClient::call_at(const HostPort& endpoint, GatewayCall& call, s
   for (bool is_new = false;; is_new = true) {
     if (!options_.user.empty() && call.token.empty()) {
       is_new = true;
-      GatewayAnswer answer = authenticate(endpoint, deadline, call.token);
+      GatewayAnswer answer = authenticate(endpoint, token_deadline, call.token);
       if (!answer.status.ok()) return answer;
     }
     call.timeout = time_left(deadline);
@@ -138,17 +139,18 @@ Result<Json> EtcdClient::call(std::string_view path, const Json& request, bool r
   std::optional<Error> error;  // that nobody is there, or answers, may pass: it says more than what else is wrong
   for (size_t i = 0; i < endpoints_.size() && steady_clock::now() < deadline; ++i) {
     const size_t endpoint = (first + i) % endpoints_.size();
-    GatewayAnswer answer = call_at(endpoints_[endpoint], call, deadline);
+    // What is asked elsewhere, too, leaves the others their share of the time.
+    const auto now = steady_clock::now();
+    const auto share = now + (deadline - now) / static_cast<int64_t>(endpoints_.size() - i);
+    GatewayAnswer answer = call_at(endpoints_[endpoint], call, share, repeatable ? share : deadline);
     if (answer.status.ok()) {
       ask_first(endpoint);
       return std::move(answer.body);
     }
     *why += (why->empty() ? "" : "; ") + answer.why;
-    if (answer.may_be_done && !repeatable) {
-      ask_first(endpoint + 1);
-      return Error(ETIMEDOUT, "a transaction of etcd");
-    }
     if (answer.is_refusal) return answer.status.error();
+    ask_first(endpoint + 1);
+    if (answer.may_be_done && !repeatable) return Error(ETIMEDOUT, "a transaction of etcd");
     const Error one = answer.status.error();
     if (!error || one.is(ETIMEDOUT) || (one.is(EHOSTUNREACH) && !error->is(ETIMEDOUT))) error = one;
   }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A client of etcd v3 (JSON gateway), for few and small calls: reads, and transactions of comparisons and puts.
 //
-// Of several endpoints the one that answered last is asked first. A read goes on to the next one if there is no answer;
-// a transaction only if there was no connection: one whose answer is lost may have been done. Reads are linearizable.
-// A call takes some kEtcdCallTimeout at most, and the time that the system's resolver takes for a name.
+// Of several endpoints the one that answered last is asked first, or the one behind that which did not. A read goes on
+// to the next one if there is no answer within its share of the time; a transaction only if there was no connection:
+// one whose answer is lost may have been done. Reads are linearizable. A call takes some kEtcdCallTimeout at most, and
+// the time that the system's resolver takes for a name.
 //
 // Errors of calls, each with one line in `why` that names the endpoint. EHOSTUNREACH: no endpoint can be reached.
 // ETIMEDOUT: no answer in time, or none that can be understood: a transaction may have been done, or not, now or later.
@@ -65,7 +66,9 @@ class EtcdClient {
       : endpoints_(std::move(endpoints)), options_(std::move(options)), password_(std::move(password)) {}
 
   Result<nlohmann::json> call(std::string_view path, const nlohmann::json& request, bool repeatable, std::string* why);
-  GatewayAnswer call_at(const HostPort& endpoint, GatewayCall& call, std::chrono::steady_clock::time_point deadline);
+  GatewayAnswer call_at(const HostPort& endpoint, GatewayCall& call,
+                        std::chrono::steady_clock::time_point token_deadline,
+                        std::chrono::steady_clock::time_point deadline);
   GatewayAnswer authenticate(const HostPort& endpoint, std::chrono::steady_clock::time_point deadline,
                              std::string& token);
   void ask_first(size_t endpoint);
