@@ -145,6 +145,11 @@ TEST(EtcdClient, RefusalsAreTold) {
   EXPECT_TRUE(why.ends_with("(permission denied)")) << why;
   EXPECT_EQ(put_code(Gateway(say(400, error(3, "etcdserver: request is too large"))), &why), EPROTO);
   EXPECT_TRUE(why.ends_with("request is too large")) << why;
+  // Of what passes when there is room again, or less to do.
+  EXPECT_EQ(put_code(Gateway(say(429, error(8, "etcdserver: mvcc: database space exceeded"))), &why), ETIMEDOUT);
+  EXPECT_TRUE(why.ends_with("its database is full: compact and defragment it, then `etcdctl alarm disarm`")) << why;
+  EXPECT_EQ(put_code(Gateway(say(429, error(8, "etcdserver: too many requests"))), &why), ETIMEDOUT);
+  EXPECT_TRUE(why.ends_with("too many requests")) << why;
   // One that tells of what is not allowed is not asked elsewhere.
   const Gateway refusing(say(403, error(7, "etcdserver: permission denied")));
   const Gateway other(say(200, kValue));

@@ -7,7 +7,8 @@
 // the time that the system's resolver takes for a name.
 //
 // Errors of calls, each with one line in `why` that names the endpoint. EHOSTUNREACH: no endpoint can be reached.
-// ETIMEDOUT: no answer in time, or none that can be understood: a transaction may have been done, or not, now or later.
+// ETIMEDOUT: no answer in time, or none that can be understood: a transaction may have been done, or not, now or later;
+// or etcd's database is full.
 // EACCES: wrong user or password, no permission, no certificate to trust. EPROTO: what answers is no etcd.
 //
 // Threads: all calls may be made from any thread at once.

@@ -129,8 +129,10 @@ GatewayAnswer explain_error(const HostPort& endpoint, int code, const std::strin
     }
     case kPermissionDenied:
       return refused(endpoint, EACCES, "the user may not read and write /brickfs/ there (permission denied)");
-    case kResourceExhausted:
-      return refused(endpoint, EACCES, quote(message));
+    case kResourceExhausted:  // nothing is done, and may be later
+      if (!says("space exceeded")) return failed(endpoint, ETIMEDOUT, quote(message));
+      return refused(endpoint, ETIMEDOUT,
+                     "its database is full: compact and defragment it, then `etcdctl alarm disarm`");
     case kFailedPrecondition:
       return refused(endpoint, EACCES, says("not enabled") ? "it knows no users: name none" : quote(message));
     case kInvalidArgument: {

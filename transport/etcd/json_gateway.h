@@ -27,8 +27,9 @@ struct GatewayCall {
 
 // An answer, or why there is none.
 struct GatewayAnswer {
-  // EHOSTUNREACH: no connection. ETIMEDOUT: no answer, or one that leaves open what was done. EACCES: refused, by
-  // either side. EPROTO: what answers there is no etcd, or does not take this call.
+  // EHOSTUNREACH: no connection. ETIMEDOUT: no answer, or one that leaves open what was done, or says that etcd has no
+  // room or too much to do. EACCES: refused, by either side. EPROTO: what answers there is no etcd, or does not take
+  // this call.
   Status status;
   nlohmann::json body;         // an object
   std::string why;             // one line that names the endpoint
