@@ -73,8 +73,20 @@ unmount_brickfs
 exits 0 set scrub "$SOURCE" --json
 json "$WORK/out" 'r["equal"] and r["blocks_passed_over"] == 0' || die "scrub after another mount: $(cat "$WORK/out")"
 
-say "one copy alone"
+say "a copy in sync that does not answer, beside one and beside two"
 kill_brick_of_set b
+exits 1 set scrub "$SOURCE"
+grep -q "^$(brick b)/default is in sync, and cannot be had now: it was not compared$" "$WORK/out" &&
+  grep -q '^1 place(s) with one copy to be read' "$WORK/out" || die "scrub of one copy: $(cat "$WORK/out")"
+exits 0 check "$SOURCE"
+grep -q "^note: $(brick b)/default is in sync, and cannot be had now" "$WORK/out" || die "check of one copy: $(cat "$WORK/out")"
+for name in c d e; do start_brick_of_set "$name" --volume three; done
+SOURCE=etcd://127.0.0.1:$ETCD_PORT/three
+exits 0 set create "$SOURCE" --replicas 3 "$(brick c)" "$(brick d)" "$(brick e)"
+mount_brickfs
+unmount_brickfs
 exits 0 set scrub "$SOURCE"
-grep -q '^1 place(s) with one copy in sync' "$WORK/out" || die "scrub of one copy: $(cat "$WORK/out")"
+kill_brick_of_set d
+exits 1 set scrub "$SOURCE" --json
+json "$WORK/out" 'not r["equal"] and r["not_compared"] == ["'"$(brick d)"'/three"] and r["blocks"] > 0 and r["differing"] == r["places_with_one_copy"] == 0' || die "scrub of two of three: $(cat "$WORK/out")"
 say "passed"

@@ -53,6 +53,7 @@ class CompareReplicas : public ::testing::Test {
     options.open.steal = true;
     SetRefusal refusal;
     const auto make = [this](const std::string& source, std::string*) -> Result<std::unique_ptr<Brick>> {
+      if (source == away_) return Error(ECONNREFUSED, "a brick");
       return bricks_.at(source)->make_brick();
     };
     auto set = VolumeSet::open(std::make_unique<MemoryMapStore>(map_), make, options, &refusal);
@@ -86,6 +87,7 @@ class CompareReplicas : public ::testing::Test {
 
   std::shared_ptr<MemoryMap> map_ = std::make_shared<MemoryMap>();
   std::map<std::string, std::unique_ptr<RestartingBrick>> bricks_;
+  std::string away_;  // a source
   uint64_t ids_ = 0;
   bool lets_go_ = true;
 };
@@ -140,6 +142,17 @@ TEST_F(CompareReplicas, BlocksWithRowsMayDifferAfterACrash) {
   EXPECT_EQ(found.blocks, 2U);
 }
 
+// The others are compared.
+TEST_F(CompareReplicas, OneInSyncThatIsNotThereIsNamed) {
+  make(3);
+  away_ = "tcp://b:20470/default";
+  const ReplicaComparison found = compare();
+  EXPECT_EQ(found.not_there, std::vector<std::string>{away_});
+  EXPECT_EQ(found.blocks, 4U);
+  EXPECT_EQ(found.differing, 0U);
+  EXPECT_EQ(found.alone, 0U);
+}
+
 TEST_F(CompareReplicas, OneAloneIsComparedWithNone) {
   make(2);
   auto stored = *map_->get();
@@ -148,6 +161,7 @@ TEST_F(CompareReplicas, OneAloneIsComparedWithNone) {
   ASSERT_TRUE(map_->replace(stored.map, stored.version).ok());
   const ReplicaComparison found = compare();
   EXPECT_EQ(found.alone, 1U);
+  EXPECT_TRUE(found.not_there.empty());
   EXPECT_EQ(found.blocks, 0U);
 }
 

@@ -84,6 +84,7 @@ Status add_differences(VolumeSet& volume, const Progress& progress, CheckReport&
   for (const ReplicaDifference& difference : found.differences) {
     report.findings.damage(Finding::Area::kSpace, kNoIno, difference.address, describe(difference));
   }
+  for (const std::string& copy : found.not_there) report.findings.note(Finding::Area::kSpace, 0, describe_absent(copy));
   if (found.differing > found.differences.size()) {
     report.findings.damage(Finding::Area::kSpace, kNoIno, 0,
                            fmt::format("{} more blocks of copies differ", found.differing - found.differences.size()));

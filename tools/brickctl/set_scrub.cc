@@ -20,6 +20,8 @@ namespace {
 
 constexpr int kCopiesDiffer = 3;
 
+bool all_equal(const ReplicaComparison& found) { return found.differing == 0 && found.not_there.empty(); }
+
 Json to_json(const ReplicaDifference& difference) {
   return {{"place", difference.place}, {"block", raw(difference.block)}, {"address", difference.address},
           {"bytes", difference.bytes}, {"first", difference.first},      {"other", difference.other}};
@@ -29,10 +31,11 @@ void print_as_json(const Command& command, const ReplicaComparison& found) {
   Json differences = Json::array();
   for (const ReplicaDifference& difference : found.differences) differences.push_back(to_json(difference));
   print_json({{"source", command.source},
-              {"equal", found.differing == 0},
+              {"equal", all_equal(found)},
               {"blocks", found.blocks},
               {"blocks_passed_over", found.passed_over},
               {"places_with_one_copy", found.alone},
+              {"not_compared", found.not_there},
               {"differing", found.differing},
               {"differences", differences}});
 }
@@ -41,13 +44,16 @@ void print_text(const Command& command, const ReplicaComparison& found) {
   for (const ReplicaDifference& difference : found.differences) fmt::print("{}\n", printable(describe(difference)));
   if (found.differing > found.differences.size())
     fmt::print("and {} more\n", found.differing - found.differences.size());
-  if (found.alone > 0) fmt::print("{} place(s) with one copy in sync: nothing to compare it with\n", found.alone);
+  for (const std::string& copy : found.not_there) fmt::print("{}\n", printable(describe_absent(copy)));
+  if (found.alone > 0) fmt::print("{} place(s) with one copy to be read: nothing to compare it with\n", found.alone);
   if (found.passed_over > 0) {
     fmt::print("{} block(s) passed over: its client has crashed, and the next mount makes them equal\n",
                found.passed_over);
   }
-  fmt::print("{}: {}, {} blocks compared\n", printable(command.source),
-             found.differing == 0 ? "all copies are equal" : "copies differ", found.blocks);
+  const char* const verdict = found.differing > 0 ? "copies differ"
+                              : all_equal(found)  ? "all copies are equal"
+                                                  : "not all copies could be compared";
+  fmt::print("{}: {}, {} blocks compared\n", printable(command.source), verdict, found.blocks);
 }
 
 }  // namespace
@@ -60,6 +66,10 @@ std::string describe(const ReplicaDifference& difference) {
   return fmt::format("place {}: {} has {} other bytes than {} in the block at {:#x}, the first at {:#x}",
                      difference.place, difference.other, difference.bytes, difference.first, raw(difference.block),
                      difference.address);
+}
+
+std::string describe_absent(const std::string& copy) {
+  return fmt::format("{} is in sync, and cannot be had now: it was not compared", copy);
 }
 
 int run_set_scrub(const Command& command) {
@@ -83,7 +93,8 @@ int run_set_scrub(const Command& command) {
   if (!found.ok()) return fail(command, found.error().is(EINTR) ? "interrupted" : found.error().what());
   if (command.json) print_as_json(command, *found);
   if (!command.json) print_text(command, *found);
-  return found->differing == 0 ? EXIT_SUCCESS : kCopiesDiffer;
+  if (found->differing > 0) return kCopiesDiffer;
+  return all_equal(*found) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 }  // namespace brickfs

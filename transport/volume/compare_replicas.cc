@@ -36,6 +36,7 @@ class Comparing {
   };
 
   Result<Place> look_at(size_t number);
+  void note_absent(size_t number, const Place& place);
   Status compare(size_t number, Place& place);
   Status compare_block(size_t number, Place& place, BlockAddress block);
   void judge(size_t number, const Copy& first, const Copy& other, BlockAddress block);
@@ -54,6 +55,7 @@ Result<ReplicaComparison> Comparing::run() {
   std::vector<Place> places;
   for (size_t number = 0; number < set_.places(); ++number) {
     places.push_back(TRY(look_at(number)));
+    note_absent(number, places.back());
     if (places.back().copies.size() > 1) all_ += places.back().blocks.count();
   }
   for (size_t number = 0; number < places.size(); ++number) TRY(compare(number, places[number]));
@@ -80,6 +82,16 @@ Result<Comparing::Place> Comparing::look_at(size_t number) {
   for (const Copy& copy : place.copies) place.passed_over.insert(place.blocks.without(copy.blocks));
   place.passed_over = place.passed_over.intersection(place.blocks);
   return place;
+}
+
+void Comparing::note_absent(size_t number, const Place& place) {
+  const auto map = set_.map();
+  if (!map) return;
+  for (const MapReplica& replica : map->places[number].replicas) {
+    if (replica.state != ReplicaState::kInSync) continue;
+    if (std::ranges::find(place.copies, replica.source, &Copy::source) == place.copies.end())
+      result_.not_there.push_back(replica.source);
+  }
 }
 
 Status Comparing::compare(size_t number, Place& place) {

@@ -2,9 +2,10 @@
 // Compares the copies of a replicated set, byte for byte over all allocated blocks, but for what each copy has of its
 // own in the first block of a place (transport/volume/replica_format.h).
 //
-// The set is open for reading (OpenMode::kReadOnly), so nobody writes to it meanwhile. Copies that are not in sync, or
-// not there, are left out. After a crash of the last client the copies may differ in blocks with rows, and some may
-// lack what was being allocated or freed: those blocks are passed over, and the next mount makes them equal.
+// The set is open for reading (OpenMode::kReadOnly), so nobody writes to it meanwhile. Copies that are not in sync are
+// left out, and so are those that are not there, which are named. After a crash of the last client the copies may
+// differ in blocks with rows, and some may lack what was being allocated or freed: those blocks are passed over, and
+// the next mount makes them equal.
 #pragma once
 
 #include <cstddef>
@@ -38,6 +39,7 @@ struct ReplicaComparison {
   uint64_t alone = 0;                          // places with one copy to be read, which was compared with none
   uint64_t differing = 0;                      // all of them
   std::vector<ReplicaDifference> differences;  // the first kKept
+  std::vector<std::string> not_there;          // sources of copies in sync that could not be compared
 };
 
 struct CompareOptions {
