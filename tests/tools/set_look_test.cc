@@ -28,11 +28,13 @@ SetMap mounted() {
   return map;
 }
 
-// All bricks answer, in the boot that the map knows.
+// All bricks answer, in the boot that the map knows, and have something.
 ReplicaLooks answers(const SetMap& map) {
   ReplicaLooks looks;
   BrickStat stat;
   stat.boot = BootId{1};
+  stat.durability = Durability::kDurable;
+  stat.volume_used_blocks = 1;
   for (const MapPlace& place : map.places) {
     for (const MapReplica& replica : place.replicas) looks[replica.source].stat = stat;
   }
@@ -83,6 +85,22 @@ TEST(SetVerdict, AVolatileBrickThatHasRestartedHasLostWhatWasThere) {
   looks["tcp://a:1/v"].stat->boot = BootId{2};
   looks["tcp://a:1/v"].stat->durability = Durability::kVolatile;
   EXPECT_EQ(judge_set(map, looks).exit_code, kSetDegraded);
+  map.places[0].made = false;
+  EXPECT_EQ(judge_set(map, looks).exit_code, EXIT_SUCCESS);
+}
+
+// Its first block is on each copy of a place that was made.
+TEST(SetVerdict, ADurableBrickThatWasWipedHasLostWhatWasThere) {
+  SetMap map = mounted();
+  ReplicaLooks looks = answers(map);
+  looks["tcp://a:1/v"].stat->volume_used_blocks = 0;
+  SetVerdict verdict = judge_set(map, looks);
+  EXPECT_EQ(verdict.exit_code, kSetDegraded);
+  EXPECT_EQ(verdict.lines, (Lines{"place 0: 1 of 2 copies in sync cannot be had now"}));
+  looks["tcp://b:1/v"].stat->volume_used_blocks = 0;
+  verdict = judge_set(map, looks);
+  EXPECT_EQ(verdict.exit_code, kSetBroken);
+  EXPECT_EQ(verdict.lines, (Lines{"place 0: no copy in sync can be had now"}));
   map.places[0].made = false;
   EXPECT_EQ(judge_set(map, looks).exit_code, EXIT_SUCCESS);
 }

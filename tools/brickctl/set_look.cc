@@ -31,7 +31,7 @@ void judge_place(const SetMap& map, size_t number, const ReplicaLooks& looks, Se
     if (look.stat.ok() && !has_forgotten(place, replica, *look.stat)) ++readable;
   }
   if (readable == 0) {
-    add(verdict, kSetBroken, fmt::format("place {}: no brick with a copy in sync answers", number));
+    add(verdict, kSetBroken, fmt::format("place {}: no copy in sync can be had now", number));
   } else if (in_sync < wanted) {
     add(verdict, kSetDegraded, fmt::format("place {}: {} of {} copies are in sync", number, in_sync, wanted));
   } else if (readable < in_sync) {
@@ -69,8 +69,9 @@ ReplicaLooks look_at_all(const SetMap& map, const std::string& secret_file) {
 }
 
 bool has_forgotten(const MapPlace& place, const MapReplica& replica, const BrickStat& stat) {
-  return place.made && stat.durability == Durability::kVolatile && replica.state == ReplicaState::kInSync &&
-         replica.boot != BootId{} && replica.boot != stat.boot;
+  if (!place.made || replica.state != ReplicaState::kInSync) return false;
+  if (stat.volume_used_blocks == 0) return true;  // wiped: each copy of a place has its first block
+  return stat.durability == Durability::kVolatile && replica.boot != BootId{} && replica.boot != stat.boot;
 }
 
 bool all_in_sync(const SetMap& map) {

@@ -26,7 +26,7 @@ using ReplicaLooks = std::map<std::string, ReplicaLook>;  // by source
 // One thread for each brick, so that those that do not answer are waited for together.
 ReplicaLooks look_at_all(const SetMap& map, const std::string& secret_file);
 
-// A volatile brick that has everything no more, of a place that has something.
+// A brick that has everything no more, of a place that has something: it was wiped, or is volatile and has restarted.
 bool has_forgotten(const MapPlace& place, const MapReplica& replica, const BrickStat& stat);
 bool all_in_sync(const SetMap& map);
 

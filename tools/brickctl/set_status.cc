@@ -32,8 +32,11 @@ std::string describe_state(const MapReplica& replica) {
 
 std::string describe_look(const MapPlace& place, const MapReplica& replica, const ReplicaLook& look) {
   if (!look.stat.ok()) return look.why;
-  if (has_forgotten(place, replica, *look.stat))
-    return "answers, and has lost everything: it is volatile and was started again";
+  if (has_forgotten(place, replica, *look.stat)) {
+    const bool restarted = look.stat->durability == Durability::kVolatile && replica.boot != look.stat->boot;
+    return fmt::format("answers, and has lost everything: {}",
+                       restarted ? "it is volatile and was started again" : "its volume is empty");
+  }
   return fmt::format("answers, {} used", format_size(look.stat->volume_used_blocks * kBlockBytes));
 }
 
