@@ -139,4 +139,22 @@ data_is_right "after rebalance"
 unmount_brickfs
 is_well "at the end"
 
+say "of a set whose client was killed, and all copies wiped"
+lost=(f g)
+for name in "${lost[@]}" h; do start_brick_of_set "$name" --volume gone; done
+SOURCE=etcd://127.0.0.1:$ETCD_PORT/gone
+exits 0 set create "$SOURCE" --replicas 2 "$(brick f)" "$(brick g)"
+mount_brickfs
+kill -9 "$(brickfs_pid)"
+umount -i -l "$MNT"
+for name in "${lost[@]}"; do
+  kill_brick_of_set "$name"
+  rm "$WORK/$name.store"
+  start_brick_of_set "$name" --volume gone
+done
+exits 4 set status "$SOURCE"
+grep -q 'answers, and has lost everything: its volume is empty' "$WORK/out" || die "status of what is lost: $(cat "$WORK/out")"
+exits 1 set replace "$SOURCE" "$(brick f)" "$(brick h)"
+tail -n 1 "$WORK/err" | grep -q 'all copies of place 0 are lost' || die "replace of what is lost: $(cat "$WORK/err")"
+
 say "passed"

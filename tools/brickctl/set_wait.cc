@@ -4,12 +4,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <thread>
 
 #include "fs/recovery/recovery.h"
 #include "fs/source/source_volume.h"
 #include "tools/brickctl/interrupt.h"
 #include "tools/brickctl/target.h"
+#include "transport/base/printable.h"
 #include "transport/brick/limits.h"
 
 namespace brickfs {
@@ -20,6 +22,24 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLookEvery{250};
 constexpr milliseconds kTryEvery{2'000};       // to open the volume
 constexpr milliseconds kHolderIsQuiet{8'000};  // it may be dead; one that lives looks at the map each 2 s
+
+// Of opening the volume beside a holder that may be dead: another has just come; a brick or etcd may come back.
+bool may_pass(Error error) {
+  switch (error.code()) {
+    case ESTALE:
+    case EIO:
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case ENOTCONN:
+    case EPIPE:
+      return true;
+    default:
+      return false;
+  }
+}
 
 }  // namespace
 
@@ -91,9 +111,19 @@ Status SetWait::take_part(const SetMap& map, std::string* why) {
   if (now < try_at_ || (!is_free && now - changed_at_ < kHolderIsQuiet)) return {};
   const Status status = open(why);
   try_at_ = Clock::now() + kTryEvery;
-  // A holder that is there, or has just come; a brick of it that may come back.
-  if (!is_free || status.code() == EBUSY || status.code() == EAGAIN) return {};
-  return status;
+  if (status.ok()) return {};
+  const bool is_held = status.error().is(EBUSY) || status.error().is(EAGAIN);
+  if (!is_held && (is_free || !may_pass(status.error()))) return status;
+  say_waiting(status.code(), *why);
+  return {};
+}
+
+// Once for each reason; its text may count seconds.
+void SetWait::say_waiting(int code, const std::string& why) {
+  if (code == said_) return;
+  said_ = code;
+  bar_.end();
+  fmt::print(stderr, "brickctl: {}: waiting: {}\n", command_.source, printable(why));
 }
 
 Status SetWait::run(std::string* why) {

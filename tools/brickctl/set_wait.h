@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waits until replicas that come are in sync, and those that leave are gone. The holder of the volume does that; if
-// there is none, or it is dead, this process becomes it until then, as a mount would.
+// there is none, or it is dead, this process becomes it until then, as a mount would. Why it cannot yet is said on
+// standard error.
 //
 // Threads: of one; the open set has its own.
 #pragma once
@@ -28,7 +29,7 @@ class SetWait {
       : command_(command), source_(source), store_(store), plan_(std::move(plan)) {}
 
   // EINTR: by a signal. Else, with one line in `why`: the map cannot be had for a long time, or nobody has the volume
-  // and it cannot be opened.
+  // and it cannot be opened, or it can never be opened.
   Status run(std::string* why);
 
  private:
@@ -38,6 +39,7 @@ class SetWait {
   void show(const SetMap& map);
   Status take_part(const SetMap& map, std::string* why);
   Status open(std::string* why);
+  void say_waiting(int code, const std::string& why);
 
   const Command& command_;
   const Source& source_;
@@ -48,6 +50,7 @@ class SetWait {
   uint64_t generation_ = 0;
   Clock::time_point changed_at_ = Clock::now();
   Clock::time_point try_at_{};
+  int said_ = 0;                    // why it waits, as an errno
   std::unique_ptr<VolumeSet> set_;  // while this process is the holder
 };
 
