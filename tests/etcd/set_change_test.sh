@@ -31,6 +31,14 @@ refused 1 'is a durable brick, and .* a volatile one' set replace "$SET" "$(bric
 refused 1 'in the domain .* of another copy' set replace "$SET" "$(brick a)" "$(brick c)" --domain "$(brick b)" "${ADMIN[@]}"
 refused 1 'no other brick of the set can have its copy' set drain "$SET" "$(brick a)" "${ADMIN[@]}"
 refused 1 'set drain' set remove "$SET" "$(brick a)"
+other_name=tcp://127.1:${BRICK_PORT[a]} no_brick=tcp://127.0.0.1:$(free_port)
+other="the set has no brick $other_name: it is $(brick a), by another name"
+refused 1 "$other" set drain "$SET" "$other_name" "${ADMIN[@]}"
+refused 1 "$other" set replace "$SET" "$other_name" "$(brick b)" "${ADMIN[@]}"
+refused 1 "$other" set remove "$SET" "$other_name" "${KNOWN[@]}"
+refused 1 "the set has no brick $no_brick, only .*$(brick a).*; whether it is one of them .* cannot be told: no brickd listens there" set drain "$SET" "$no_brick" "${ADMIN[@]}"
+exits 0 set drain "$SET" "$(brick c)" "${ADMIN[@]}"
+grep -q 'has no copy any more' "$WORK/out" || die "drain of a brick that answers, and is not of the set: $(cat "$WORK/out")"
 is_well "after refusals"
 
 say "replaced under load on a mount"
@@ -126,7 +134,7 @@ mount_set
 exits 0 set drain "$SET" "$(brick b)" "${ADMIN[@]}"
 is_well drain
 [ "$(copies_on b)" = 0 ] || die "drain leaves copies"
-exits 0 set remove "$SET" "$(brick b)"
+exits 0 set remove "$SET" "$(brick b)" "${KNOWN[@]}"
 grep -q 'it has no copy' "$WORK/out" || die "remove: $(cat "$WORK/out")"
 kill_brick_of_set b
 data_is_right "after drain"

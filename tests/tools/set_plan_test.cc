@@ -110,6 +110,15 @@ TEST(SetPlan, AddAndRebalanceSpreadCopies) {
   }
 }
 
+TEST(SetPlan, ABrickIsKnownByEachOfItsAddresses) {
+  SetMap map = planned(2, 2);
+  map.places[0].replicas[0].source = "rdma://a:20470,a2:20470/home";
+  for (const char* name : {"rdma://a:20470", "rdma://a2:20470", "rdma://a2:20470,a:20470", "rdma://a:20470,a3:20470"})
+    EXPECT_EQ(name_in_map(map, name), "rdma://a:20470,a2:20470");
+  for (const char* name : {"rdma://a:20471", "tcp://a:20470", "rdma://c:20470", "rdma://a:20470,a2:20470", "tcp://b:1"})
+    EXPECT_EQ(name_in_map(map, name), name);
+}
+
 // What nobody has made is moved by the map alone: there is nothing that a holder would have to copy, or could.
 TEST(SetPlan, ACopyOfAPlaceThatIsUntouchedMovesAtOnce) {
   SetMap map = planned(2, 2);

@@ -10,6 +10,7 @@
 #include "tools/brickctl/interrupt.h"
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/set.h"
+#include "tools/brickctl/set_look.h"
 #include "tools/brickctl/set_plan.h"
 #include "tools/brickctl/set_volumes.h"
 #include "tools/brickctl/set_wait.h"
@@ -134,11 +135,22 @@ int run_moves(Change& change, const Planner& planner, const std::string& done) {
   return tell(change, copies, true, copies == 0 ? done : fmt::format("{} (copies moved: {})", done, copies));
 }
 
+Result<std::string> name_known(const Change& change, size_t index, std::string* why) {
+  return name_in_map(change.map, TRY(name_of_brick(change.command.set.bricks[index], why)));
+}
+
+// One that copies are to leave. It may have none any more, by this command before.
+Result<std::string> name_to_leave(const Change& change, std::string* why) {
+  std::string brick = TRY(name_known(change, 0, why));
+  if (change.map.count_on(brick) == 0) TRY(check_is_none_of(change.map, brick, change.command.secret_file, why));
+  return brick;
+}
+
 int run_replace(Change& change) {
   std::string why;
-  const auto old = name_of_brick(change.command.set.bricks[0], &why);
+  const auto old = name_to_leave(change, &why);
   if (!old.ok()) return fail(change.command, why);
-  const auto fresh = name_of_brick(change.command.set.bricks[1], &why);
+  const auto fresh = name_known(change, 1, &why);
   if (!fresh.ok()) return fail(change.command, why);
   const std::string domain = change.command.set.domains.empty() ? "" : change.command.set.domains[0];
   if (!is_domain(domain) && !domain.empty()) return fail(change.command, "--domain: NAME is wanted");
@@ -150,7 +162,7 @@ int run_replace(Change& change) {
 
 int run_drain(Change& change) {
   std::string why;
-  const auto brick = name_of_brick(change.command.set.bricks[0], &why);
+  const auto brick = name_to_leave(change, &why);
   if (!brick.ok()) return fail(change.command, why);
   const auto planner = [&](SetMap& map, std::string* trouble) {
     return plan_drain(map, *brick, change.source.volume, trouble);
@@ -168,7 +180,7 @@ int run_rebalance(Change& change) {
 // A brick without copies is of the set no more: there is nothing else to be done.
 int run_remove(Change& change) {
   std::string why;
-  const auto brick = name_of_brick(change.command.set.bricks[0], &why);
+  const auto brick = name_to_leave(change, &why);
   if (!brick.ok()) return fail(change.command, why);
   const size_t copies = change.map.count_on(*brick);
   if (copies == 0) return tell(change, 0, true, fmt::format("{} is not of it: it has no copy", *brick));
@@ -181,8 +193,9 @@ int run_remove(Change& change) {
 
 int run_add(Change& change) {
   std::string why;
-  const auto bricks = name_bricks(change.command.set, &why);
+  auto bricks = name_bricks(change.command.set, &why);
   if (!bricks.ok()) return fail(change.command, why);
+  for (NamedBrick& brick : *bricks) brick.brick = name_in_map(change.map, brick.brick);
   const auto planner = [&](SetMap& map, std::string* trouble) {
     return plan_add(map, *bricks, change.source.volume, trouble);
   };

@@ -2,8 +2,10 @@
 #include "tools/brickctl/set_look.h"
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -79,6 +81,38 @@ bool all_in_sync(const SetMap& map) {
     return std::ranges::all_of(place.replicas,
                                [](const MapReplica& replica) { return replica.state == ReplicaState::kInSync; });
   });
+}
+
+Status check_is_none_of(const SetMap& map, const std::string& brick, const std::string& secret_file, std::string* why) {
+  std::set<std::string> bricks;
+  std::set<std::string> volumes;
+  for (const MapPlace& place : map.places) {
+    for (const MapReplica& replica : place.replicas) {
+      const std::string& known = *bricks.insert(brick_of(replica.source)).first;
+      volumes.insert(replica.source.substr(known.size() + 1));
+    }
+  }
+  BootId boot{};
+  for (const std::string& volume : volumes) {
+    std::string silent;
+    const auto stat = look_at_brick(brick + "/" + volume, secret_file, &silent);
+    if (stat.ok()) boot = stat->boot;
+    if (stat.ok() || stat.error().is(ENOENT)) continue;
+    return refuse_set(why, fmt::format("the set has no brick {}, only {}; whether it is one of them by another name "
+                                       "cannot be told: {}",
+                                       brick, fmt::join(bricks, ", "), silent));
+  }
+  if (boot == BootId{}) return {};
+  const ReplicaLooks looks = look_at_all(map, secret_file);
+  for (const MapPlace& place : map.places) {
+    for (const MapReplica& replica : place.replicas) {
+      const ReplicaLook& look = looks.at(replica.source);
+      if ((look.stat.ok() ? look.stat->boot : replica.boot) != boot) continue;
+      return refuse_set(
+          why, fmt::format("the set has no brick {}: it is {}, by another name", brick, brick_of(replica.source)));
+    }
+  }
+  return {};
 }
 
 SetVerdict judge_set(const SetMap& map, const ReplicaLooks& looks) {

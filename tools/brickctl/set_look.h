@@ -30,6 +30,10 @@ ReplicaLooks look_at_all(const SetMap& map, const std::string& secret_file);
 bool has_forgotten(const MapPlace& place, const MapReplica& replica, const BrickStat& stat);
 bool all_in_sync(const SetMap& map);
 
+// That a brick without a copy by its name in the map is none of the set's by another: it is asked who it is. EINVAL,
+// with one line in `why`, which names the bricks of the set: it is one of them, or does not say.
+Status check_is_none_of(const SetMap& map, const std::string& brick, const std::string& secret_file, std::string* why);
+
 struct SetVerdict {
   int exit_code = EXIT_SUCCESS;    // or kSetDegraded, kSetBroken
   std::vector<std::string> lines;  // what is wrong

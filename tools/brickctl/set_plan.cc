@@ -111,6 +111,23 @@ size_t count_lasting(const MapPlace& place) {
 
 }  // namespace
 
+std::string name_in_map(const SetMap& map, const std::string& brick) {
+  std::string why;
+  const auto named = parse_source(brick, &why);
+  if (!named.ok() || map.count_on(brick) > 0) return brick;
+  for (const MapPlace& place : map.places) {
+    for (const MapReplica& replica : place.replicas) {
+      const auto known = parse_source(replica.source, &why);
+      if (!known.ok() || known->kind != named->kind) continue;
+      const bool is_same = std::ranges::any_of(known->addresses, [&](const HostPort& address) {
+        return std::ranges::find(named->addresses, address) != named->addresses.end();
+      });
+      if (is_same) return brick_of(replica.source);
+    }
+  }
+  return brick;
+}
+
 size_t load_of(const SetMap& map, const std::string& brick) {
   size_t count = 0;
   for (const MapPlace& place : map.places) {
