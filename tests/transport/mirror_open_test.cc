@@ -342,6 +342,62 @@ TEST_F(NextClient, AMapFromABackupIsRefused) {
   EXPECT_NE(refusal_.why.find("backup"), std::string::npos) << refusal_.why;
 }
 
+// The map is of the same mount: it calls a copy in sync that was left out since, and is there again.
+TEST_F(NextClient, AMapFromBeforeACopyWasLeftOutIsRefused) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  const SetMap old = map_->get()->map;
+  go_away('a');
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 7)).ok());
+  ASSERT_TRUE(set->close().ok());
+  set.reset();
+  come_back('a');
+  const SetMap newest = map_->get()->map;
+  map_->restore(old);
+  EXPECT_EQ(try_open().error().code(), EUCLEAN);
+  EXPECT_NE(refusal_.why.find("backup"), std::string::npos) << refusal_.why;
+  map_->restore(newest);
+  set = open();
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 7));
+}
+
+// Also if the client and the other brick crash before anything is committed.
+TEST_F(NextClient, AMapFromBeforeACopyWasLeftOutIsRefusedAfterACrash) {
+  start(2, 2, 64);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(set->commit().ok());
+  const SetMap old = map_->get()->map;
+  go_away('a');
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 7)).ok());
+  set.reset();
+  brick('b').restart();
+  come_back('a');
+  map_->restore(old);
+  EXPECT_EQ(try_open().error().code(), EUCLEAN);
+  EXPECT_NE(refusal_.why.find("backup"), std::string::npos) << refusal_.why;
+}
+
+// One is left out before the last client's work is settled.
+TEST_F(NextClient, AMapFromBeforeACopyWasLeftOutAtTheMountIsRefused) {
+  ASSERT_NO_FATAL_FAILURE(write_and_crash());
+  auto opened = try_open(8);
+  ASSERT_TRUE(opened.ok());
+  const SetMap old = map_->get()->map;
+  go_away('b');
+  ASSERT_TRUE(settle(**opened).ok());
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kStale));
+  ASSERT_TRUE(write(**opened, raw(kData.start), filled(4096, 8)).ok());
+  opened->reset();
+  come_back('b');
+  map_->restore(old);
+  EXPECT_EQ(try_open(9).error().code(), EUCLEAN);
+}
+
 TEST_F(NextClient, AllVolatileCopiesLostIsSaid) {
   start(2, 2, 0);
   auto set = open();

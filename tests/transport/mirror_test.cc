@@ -291,6 +291,28 @@ TEST_F(Replicas, AnotherHolderEndsEverything) {
   EXPECT_EQ(set->final_error().code(), ESTALE);
 }
 
+// It is from a backup, and calls a copy in sync that may not be so.
+TEST_F(Replicas, AnOlderMapIsNotGoneOnFrom) {
+  start(2, 2, 0);
+  soft_ = milliseconds(3'000);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  const SetMap old = map_->get()->map;
+  go_away('b');
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kStale));
+  map_->restore(old);
+  come_back('b');
+  std::this_thread::sleep_for(milliseconds(3'000));
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 2));
+  EXPECT_EQ(set->member(0).copies().size(), 1u);
+  ASSERT_TRUE(set->close().ok());
+  EXPECT_EQ(map_->get()->map, old);
+  set.reset();
+  EXPECT_EQ(try_open().error().code(), EUCLEAN);
+}
+
 TEST_F(Replicas, ReadersGoOnAsLongAsTheMapIsWhatItWas) {
   start(2, 2, 0);
   auto set = open();
@@ -311,6 +333,26 @@ TEST_F(Replicas, ReadersGoOnAsLongAsTheMapIsWhatItWas) {
   map_->restore(map);
   std::this_thread::sleep_for(milliseconds(5'500));
   EXPECT_EQ(read(*set, raw(kData.start), 4096).code(), EIO);
+}
+
+// What is left of three is marked before anything is done without the two others.
+TEST_F(Replicas, TwoOfThreeGoTogether) {
+  start(3, 3, 64);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(set->commit().ok());
+  go_away('a');
+  go_away('c');
+  const auto began = std::chrono::steady_clock::now();
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - began, milliseconds(3'000));
+  EXPECT_EQ(entry(0).state, ReplicaState::kStale);
+  EXPECT_EQ(entry(2).state, ReplicaState::kStale);
+  come_back('a');
+  come_back('c');
+  EXPECT_TRUE(is_in_state(0, ReplicaState::kInSync));
+  EXPECT_TRUE(is_in_state(2, ReplicaState::kInSync));
 }
 
 // Its bricks seem to be well, and it has not heard from one of them for longer than a lease: another may have the

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/volume/map_keeper.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 
+#include "transport/base/log.h"
+
 namespace brickfs {
+
 void MapKeeper::note(SetMap map, uint64_t version) {
   version_ = version;
   in_doubt_ = false;
@@ -48,9 +53,22 @@ Status MapKeeper::check_holder() const {
   return Error(ESTALE, "the volume has another holder");
 }
 
+// What it says of replicas holds no more.
+Status MapKeeper::refuse_old(uint64_t generation) {
+  const uint64_t seen = map().generation;
+  if (generation >= seen) return {};
+  const std::string why =
+      fmt::format("the map is at generation {}, and was at {}: etcd was restored from an old backup", generation, seen);
+  if (!std::exchange(said_old_, true)) log::error("{}; no copy is left out or comes back by it", why);
+  MutexLock lock(mutex_);
+  trouble_ = why;
+  return Error(EUCLEAN, "map of a set");
+}
+
 Status MapKeeper::load_as_holder() {
   auto stored = store_->load();
   TRY(told(stored.ok() ? Status() : Status(stored.error())));
+  TRY(refuse_old(stored->map.generation));
   note(std::move(stored->map), stored->version);
   return check_holder();
 }

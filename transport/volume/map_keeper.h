@@ -27,7 +27,7 @@ class MapKeeper {
   Status claim(const MapHolder& holder, const std::function<void(SetMap&)>& edit);
   // Durable when it returns; the generation is raised. `edit` may be called again, with a newer map; false from it:
   // nothing is to be changed. ESTALE: the volume has another holder, for good. EHOSTUNREACH, ETIMEDOUT: nobody
-  // answered, and it may happen yet; a later change() finds out.
+  // answered, and it may happen yet; a later change() finds out. EUCLEAN: what is stored is older than what was seen.
   Status change(const std::function<bool(SetMap&)>& edit);
   // What others did to it meanwhile. As change().
   Status refresh();
@@ -38,6 +38,7 @@ class MapKeeper {
 
  private:
   Status load_as_holder() ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
+  Status refuse_old(uint64_t generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
   Status check_holder() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
   void note(SetMap map, uint64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
   Status told(Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
@@ -46,6 +47,7 @@ class MapKeeper {
   Mutex changing_;  // one change at a time
   uint64_t version_ ABSL_GUARDED_BY(changing_) = 0;
   bool in_doubt_ ABSL_GUARDED_BY(changing_) = false;  // what became of the last change
+  bool said_old_ ABSL_GUARDED_BY(changing_) = false;  // that what is stored is
   MapHolder holder_ ABSL_GUARDED_BY(changing_);
 
   mutable Mutex mutex_;

@@ -218,13 +218,17 @@ class Mirror final {
   Status settle_others(const Replica& source, const Stages& stages);
   Status expect_boot(const Replica& replica) const;
   Status clear_rows();
+  bool become_settled();
   Status mark(VolumeClient& client, const MapReplica& entry);
+  bool mark_remaining();
+  Status mark_at_once(VolumeClient& client, const ReplicaMark& mark);
   Result<std::optional<ReplicaMark>> own_mark(VolumeClient& client, const MapReplica& entry,
                                               std::span<const BlockRange> listed) const;
   bool has_missed_all(const Replica& replica, const std::optional<ReplicaMark>& mark, const Session& session);
   Result<bool> has_lost_blocks(const Replica& replica, VolumeClient& client);
   Status write_all_rows(VolumeClient& client, const std::vector<uint64_t>& rows) const;
   void take_out(Replica& replica);
+  bool is_settled_after_leaving();
   Status bring_back(Replica& replica);
   Status change_entry(const Replica& replica, const std::function<bool(MapReplica&)>& edit);
   Status bring_in_sync(Replica& replica, const BlockSet& to_copy, const Session& begun, bool all);
@@ -252,7 +256,8 @@ class Mirror final {
   SetId set_{};
   uint64_t suspect_blocks_ = 0;  // of the only one; fixed
   std::atomic<bool> settled_{true};
-  BlockSet touched_;  // until it is: where replicas may differ
+  BlockSet touched_;        // until it is: where replicas may differ
+  uint64_t marked_at_ = 0;  // and the generation that the marks have at least
 
   Gate gate_;  // operations are within; closed to change who takes part
   // The same for what looks at replicas from outside of the gate. Behind the gate in order.
@@ -270,6 +275,7 @@ class Mirror final {
   mutable Mutex mutex_;
   CondVar changed_;  // somebody is out, confirmed, or all has failed
   Status failed_ ABSL_GUARDED_BY(mutex_);
+  uint64_t left_out_at_ ABSL_GUARDED_BY(mutex_) = 0;            // the generation by which one was left out last
   BlockSet diverged_ ABSL_GUARDED_BY(mutex_);                   // a write was given up: the first replica's bytes hold
   std::shared_ptr<MissedNotes> notes_ ABSL_GUARDED_BY(mutex_);  // null: nobody has missed anything that is known
   BlockSet unnoted_ ABSL_GUARDED_BY(mutex_);                    // could not be noted, and is one of diverged_

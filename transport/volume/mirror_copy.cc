@@ -37,7 +37,42 @@ Status Mirror::mark(VolumeClient& client, const MapReplica& entry) {
   if (client.session().durability == Durability::kDurable) {
     TRY(client.commit_bytes(raw(first_block()) + kReplicaMarkOffset, 2 * kReplicaMarkSlotBytes));
   }
-  return write_replica_mark(client, place_, {set_, entry.id, keeper_->map().generation});
+  return write_replica_mark(client, place_, {set_, entry.id, keeper_->map().generation}, Pace::kWaits);
+}
+
+// The same of those in sync in the map, durably, before anything is acknowledged without what has been left out: with
+// the map from before nobody mounts. False: some do not answer now, and are waited for, or left out, too. By keep_map()
+// alone: one at a time.
+bool Mirror::mark_remaining() {
+  SetMap map = keeper_->map();
+  Targets remaining;
+  {
+    const SharedLock roster(roster_mutex_);
+    for (const auto& replica : replicas_) {
+      const MapReplica* const entry = find(map, replica->entry.id);
+      if (entry == nullptr || entry->state != ReplicaState::kInSync) continue;
+      if (replica->state.load() != ReplicaState::kInSync) return false;  // repair() is about to say what it is
+      remaining.push_back(replica.get());
+    }
+  }
+  for (Replica* replica : remaining) {
+    const Status status = mark_at_once(*replica->client, {set_, replica->entry.id, map.generation});
+    if (status.code() == ESTALE) fail(status);
+    if (!status.ok()) return false;
+  }
+  return true;
+}
+
+// Durable, unless the brick's store fails: then nothing is that is written there.
+Status Mirror::mark_at_once(VolumeClient& client, const ReplicaMark& mark) {
+  const bool durable = client.session().durability == Durability::kDurable;
+  const auto commit = [&] {
+    const Status status = client.try_commit_bytes(raw(first_block()) + kReplicaMarkOffset, 2 * kReplicaMarkSlotBytes);
+    return status.code() == EAGAIN || status.code() == ESTALE ? status : Status();
+  };
+  if (durable) TRY(commit());
+  TRY(write_replica_mark(client, place_, mark, Pace::kAtOnce));
+  return durable ? commit() : Status();
 }
 
 // Nothing: it has nothing. EUCLEAN: it has something else.

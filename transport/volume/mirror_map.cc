@@ -58,6 +58,8 @@ void Mirror::take_out(Replica& replica) {
     return;
   }
   said_map_trouble_ = false;
+  // Before it is settled nothing is acknowledged, and make_equal() marks. Who was not in sync was left out before.
+  if (may_be_in_sync(replica) && is_settled_after_leaving() && !mark_remaining()) return;
   const SharedLock roster(roster_mutex_);
   {
     MutexLock lock(mutex_);
@@ -83,6 +85,12 @@ void Mirror::take_out(Replica& replica) {
   replica.out_at = Clock::now();
   log::warn("{} is left out until it is back: the volume goes on without that copy", replica.name);
   changed_.notify_all();
+}
+
+bool Mirror::is_settled_after_leaving() {
+  MutexLock lock(mutex_);
+  left_out_at_ = keeper_->map().generation;
+  return settled_.load();
 }
 
 void Mirror::keep_map() {

@@ -177,8 +177,8 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
 
   const Status status = bring_in_sync(replica, to_copy, session, all);
   if (!status.ok()) {
-    replica.suspect = true;  // so keep_map() takes it out if the map does not answer now
-    take_out(replica);
+    replica.suspect = true;  // so keep_map() takes it out, if the map does not answer now, or calls it in sync
+    if (!may_be_in_sync(replica)) take_out(replica);
     return status;
   }
   replica.entry.boot = joined.session().boot;

@@ -32,10 +32,19 @@ Status Mirror::make_equal(const Stages& stages) {
   TRY(source.client->commit_blocks(stages[0].ranges(), stages[1].ranges(), stages[2].ranges()));
   TRY(expect_boot(source));
   TRY(settle_others(source, stages));
-  TRY(clear_rows());
+  do {
+    TRY(clear_rows());
+  } while (!become_settled());
+  return {};
+}
+
+// Unless one was left out since the others were marked: a mark of the map from before would let that be believed.
+bool Mirror::become_settled() {
+  MutexLock lock(mutex_);
+  if (marked_at_ < left_out_at_) return false;
   touched_.clear();
   settled_ = true;
-  return {};
+  return true;
 }
 
 // Else it lacks what the last client had not committed, and what was read of that holds no more.
@@ -85,6 +94,7 @@ Status Mirror::settle_replica(VolumeClient& source, const Replica& replica, cons
 
 // All are equal. What rows said has its notes, if somebody may have missed it.
 Status Mirror::clear_rows() {
+  marked_at_ = keeper_->map().generation;  // at least
   for (Replica* replica : written()) {
     Status status = write_notes(*replica->client);
     if (status.ok()) status = write_all_rows(*replica->client, std::vector<uint64_t>(kActiveRows));

@@ -25,9 +25,9 @@ bool is_sound(const Stored& stored) {
 }
 
 template <typename Stored>
-Status read_stored(VolumeClient& volume, uint64_t address, Stored& stored) {
+Status read_stored(VolumeClient& volume, uint64_t address, Stored& stored, Pace pace = Pace::kWaits) {
   const Piece piece{address, {{reinterpret_cast<std::byte*>(&stored), sizeof(stored), 0}}};
-  return volume.read(std::span(&piece, 1));
+  return pace == Pace::kAtOnce ? volume.try_read(std::span(&piece, 1)) : volume.read(std::span(&piece, 1));
 }
 
 // Before anything of the next step.
@@ -117,12 +117,12 @@ Status write_member_mark(VolumeClient& member, const MemberMark& mark) {
   return write_stored(member, raw(first_block_of(mark.place).start) + offset, stored);
 }
 
-Result<std::optional<ReplicaMark>> read_replica_mark(VolumeClient& replica, size_t place) {
+Result<std::optional<ReplicaMark>> read_replica_mark(VolumeClient& replica, size_t place, Pace pace) {
   std::optional<ReplicaMark> newest;
   for (const uint64_t slot : {0, 1}) {
     StoredReplicaMark stored;
     const uint64_t address = raw(first_block_of(place).start) + kReplicaMarkOffset + slot * kReplicaMarkSlotBytes;
-    TRY(read_stored(replica, address, stored));
+    TRY(read_stored(replica, address, stored, pace));
     if (!is_sound(stored) || stored.place != place) continue;
     if (!newest || stored.generation > newest->generation) {
       newest = {stored.set, stored.replica, stored.generation, slot};
@@ -131,18 +131,19 @@ Result<std::optional<ReplicaMark>> read_replica_mark(VolumeClient& replica, size
   return newest;
 }
 
-Status write_replica_mark(VolumeClient& replica, size_t place, const ReplicaMark& mark) {
+Status write_replica_mark(VolumeClient& replica, size_t place, const ReplicaMark& mark, Pace pace) {
   StoredReplicaMark stored;
   stored.set = mark.set;
   stored.replica = mark.replica;
   stored.place = place;
   stored.generation = mark.generation;
   stored.checksum = checksum_of_set(stored);
-  const auto newest = TRY(read_replica_mark(replica, place));
+  const auto newest = TRY(read_replica_mark(replica, place, pace));
   const uint64_t slot = newest ? 1 - newest->slot : 0;
   const uint64_t address = raw(first_block_of(place).start) + kReplicaMarkOffset + slot * kReplicaMarkSlotBytes;
   const Piece piece{address, {{reinterpret_cast<std::byte*>(&stored), sizeof(stored), 0}}};
-  return replica.write(std::span(&piece, 1), Stage::kData);
+  return pace == Pace::kAtOnce ? replica.try_write(std::span(&piece, 1))
+                               : replica.write(std::span(&piece, 1), Stage::kData);
 }
 
 Result<uint64_t> read_notes_number(VolumeClient& replica, const SetId& set, size_t place) {

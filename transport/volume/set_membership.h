@@ -65,9 +65,11 @@ struct ReplicaMark {
   uint64_t generation = 0;
   uint64_t slot = 0;  // that it was read from
 };
-Result<std::optional<ReplicaMark>> read_replica_mark(VolumeClient& replica, size_t place);
-// Durable with the next commit. The former one stays in the other slot.
-Status write_replica_mark(VolumeClient& replica, size_t place, const ReplicaMark& mark);
+// At once: with nothing waited for but the brick's answers, as VolumeClient::try_write().
+enum class Pace { kWaits, kAtOnce };
+Result<std::optional<ReplicaMark>> read_replica_mark(VolumeClient& replica, size_t place, Pace pace = Pace::kWaits);
+// Durable with the next commit. The former one stays in the other slot. Of one replica one at a time.
+Status write_replica_mark(VolumeClient& replica, size_t place, const ReplicaMark& mark, Pace pace);
 
 // Of a replica: the number of the notes that it has of what others have missed; 0: none (MissedNotes).
 Result<uint64_t> read_notes_number(VolumeClient& replica, const SetId& set, size_t place);

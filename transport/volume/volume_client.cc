@@ -252,6 +252,16 @@ Status VolumeClient::commit_bytes(uint64_t address, uint64_t length_bytes) {
   return in_session(patience, [&](Brick& brick) { return commit_ranges(brick, std::span(&range, 1)); });
 }
 
+Status VolumeClient::try_commit_bytes(uint64_t address, uint64_t length_bytes) {
+  const CommitRange range{address, length_bytes, false};
+  Patience none(std::chrono::milliseconds(0));
+  const auto use = link_->enter(none);
+  if (!use.ok()) return use.error().is(ESTALE) ? use.error() : Error(EAGAIN, "the brick is away");
+  const Status status = commit_ranges(use->brick(), std::span(&range, 1));
+  if (status.ok() || status.code() == ESTALE || !link_->lost_by(*use, status.error())) return status;
+  return Error(EAGAIN, "the brick has gone away");
+}
+
 Result<RegisteredMemory> VolumeClient::register_memory(std::span<std::byte> memory) {
   return link_->brick().register_memory(memory);
 }

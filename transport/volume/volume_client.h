@@ -123,6 +123,8 @@ class VolumeClient final {
                        std::span<const BlockRange> superblock);
   // The same of some bytes, which nothing else has to be before.
   Status commit_bytes(uint64_t address, uint64_t length_bytes);
+  // The same with nothing waited for but the brick's answer. EAGAIN: the session is away, or has just been lost.
+  Status try_commit_bytes(uint64_t address, uint64_t length_bytes);
 
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory);
 
