@@ -207,6 +207,24 @@ TEST_F(Replicas, AnAnswerOfTheMapIsLost) {
   EXPECT_EQ(entry(1).state, ReplicaState::kStale);
 }
 
+// It is back before that is found out about.
+TEST_F(Replicas, TheAnswerIsLostThatOneIsOut) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  store_->set_away_after([](const SetMap& map) { return map.places[0].replicas[1].state == ReplicaState::kStale; });
+  go_away('b');
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kStale));
+  come_back('b');
+  std::this_thread::sleep_for(milliseconds(500));
+  store_->set_away(false);
+  EXPECT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
+  ASSERT_TRUE(set->close().ok());
+  EXPECT_EQ(on_brick('b', raw(kData.start), 4096), filled(4096, 3));
+}
+
 // It goes away when it has all, and is taken out before the map is asked to call it in sync: what was written meanwhile
 // it has missed.
 TEST_F(Replicas, OneThatWasTakenOutMeanwhileIsNotInSync) {

@@ -149,7 +149,8 @@ class Mirror final {
     std::atomic<bool> perhaps_in_sync{false};
     std::atomic<bool> suspect{false};  // failed at what another did
     std::atomic<bool> wanted_out{false};
-    std::atomic<bool> failing{false};  // its store: what that has is not believed
+    std::atomic<bool> asked_out{false};  // of the map, and it is not out here
+    std::atomic<bool> failing{false};    // its store: what that has is not believed
     // watch()'s
     std::optional<Clock::time_point> away_since;
     // repair()'s
@@ -229,6 +230,7 @@ class Mirror final {
   Status write_all_rows(VolumeClient& client, const std::vector<uint64_t>& rows) const;
   void take_out(Replica& replica);
   bool is_settled_after_leaving();
+  bool is_out_in_map(const Replica& replica) const;
   Status bring_back(Replica& replica);
   Status change_entry(const Replica& replica, const std::function<bool(MapReplica&)>& edit);
   Status bring_in_sync(Replica& replica, const BlockSet& to_copy, const Session& begun, bool all);

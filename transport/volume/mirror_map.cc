@@ -28,6 +28,7 @@ MapReplica* Mirror::find(SetMap& map, const MemberId& id) const {
 
 void Mirror::take_out(Replica& replica) {
   if (!is_written(replica)) return;
+  replica.asked_out = true;
   // It has lost something, and may have lost more.
   const bool is_doubtful = replica.failing.load() || replica.client->final_error().code() == EIO;
   bool stays = false;
@@ -78,6 +79,7 @@ void Mirror::take_out(Replica& replica) {
   replica.suspect = false;
   replica.failing = false;
   replica.wanted_out = false;
+  replica.asked_out = false;
   MutexLock lock(mutex_);
   // One that comes and goes comes back later each time.
   const bool flaps = replica.out_at && Clock::now() - *replica.out_at < kSteady;
@@ -93,6 +95,14 @@ bool Mirror::is_settled_after_leaving() {
   return settled_.load();
 }
 
+// By a change whose answer was lost, or that is not over yet: it may be there again.
+bool Mirror::is_out_in_map(const Replica& replica) const {
+  if (!replica.asked_out.load()) return false;
+  SetMap map = keeper_->map();
+  const MapReplica* const entry = find(map, replica.entry.id);
+  return entry != nullptr && entry->state == ReplicaState::kStale;
+}
+
 void Mirror::keep_map() {
   if (!writable_ || closing_.load()) return;
   Targets replicas;
@@ -101,10 +111,11 @@ void Mirror::keep_map() {
     replicas = written();
   }
   for (Replica* replica : replicas) {
+    const bool is_out = is_out_in_map(*replica);
     bool leaves = false;
     {
       const SharedLock roster(roster_mutex_);
-      leaves = replica->wanted_out.load() && has_another(*replica, true);
+      leaves = (is_out || replica->wanted_out.load()) && has_another(*replica, true);
     }
     if (leaves) take_out(*replica);
   }

@@ -248,6 +248,7 @@ Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, Bl
   replica.away_since.reset();
   replica.suspect = false;
   replica.wanted_out = false;
+  replica.asked_out = false;
   replica.perhaps_in_sync = false;
   replica.state = ReplicaState::kSyncing;
   return {};
