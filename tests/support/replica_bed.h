@@ -64,6 +64,7 @@ class ReplicaBed : public ::testing::Test {
     options.open.client_name = "test";
     options.soft = soft_;
     options.open.mode = mode_;
+    options.open.steal = steal_;
     auto store = std::make_unique<MemoryMapStore>(map_);
     store_ = store.get();
     const auto make = [this](const std::string& source, std::string*) -> Result<std::unique_ptr<Brick>> {
@@ -197,6 +198,7 @@ class ReplicaBed : public ::testing::Test {
   MemoryMapStore* store_ = nullptr;
   std::optional<milliseconds> soft_;
   OpenMode mode_ = OpenMode::kExclusive;
+  bool steal_ = false;
   SetRefusal refusal_;
 };
 

@@ -331,6 +331,31 @@ TEST_F(Replicas, AnOlderMapIsNotGoneOnFrom) {
   EXPECT_EQ(try_open().error().code(), EUCLEAN);
 }
 
+// It was mounted with `steal`, has a copy left out, and nobody has unmounted it.
+TEST_F(Replicas, AFormerHolderTakesNothingFromTheNextOne) {
+  start(2, 2, 0);
+  steal_ = true;
+  const auto former = open(7);
+  ASSERT_NE(former, nullptr);
+  ASSERT_TRUE(former->alloc(kData).ok());
+  go_away('b');
+  ASSERT_TRUE(write(*former, raw(kData.start), filled(4096, 1)).ok());
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kStale));
+  ASSERT_TRUE(comes_true([&] { return entry(1).missed != 0; }));
+  const auto next = open(8);
+  ASSERT_NE(next, nullptr);
+  EXPECT_TRUE(comes_true([&] { return former->final_error().code() == ESTALE; }));
+  come_back('b');
+  EXPECT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  const auto until = std::chrono::steady_clock::now() + milliseconds(12'000);
+  for (int value = 1; std::chrono::steady_clock::now() < until; value = value % 250 + 1) {
+    ASSERT_TRUE(write(*next, raw(kData.start), filled(4096, value)).ok());
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  EXPECT_EQ(entry(1).state, ReplicaState::kInSync);
+  EXPECT_EQ(next->member(0).copies().size(), 2u);
+}
+
 TEST_F(Replicas, ReadersGoOnAsLongAsTheMapIsWhatItWas) {
   start(2, 2, 0);
   auto set = open();

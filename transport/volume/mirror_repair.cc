@@ -33,7 +33,7 @@ void Mirror::stop_repair() {
 }
 
 bool Mirror::repair() {
-  if (!writable_ || no_repair_.load() || !settled_.load()) return false;
+  if (!writable_ || no_repair_.load() || !settled_.load() || !failure().ok()) return false;
   adopt_map(keeper_->map());
   if (drop_leaving() || keep_notes() || repair_diverged()) return true;
   Targets due;
@@ -92,6 +92,10 @@ Status Mirror::bring_back(Replica& replica) {
     const ExclusiveLock roster(roster_mutex_);
     former = std::move(replica.client);
   }
+  // To open it takes it from whoever has it, who may have the volume.
+  const Status held = keeper_->refresh();
+  if (held.code() == ESTALE) fail(held);
+  TRY(held);
   Holder holder;
   auto opened = open_replica_(replica.entry, &holder);
   if (!opened.ok()) return opened.error();
