@@ -126,6 +126,22 @@ TEST_F(MovedReplicas, TheNextHolderCompletesIt) {
   }
 }
 
+// It goes all the same.
+TEST_F(MovedReplicas, TheAnswerIsLostThatTheOldOneIsGone) {
+  start(2, 2, 0);
+  add_spare('c', 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  move(0, 'c');
+  store_->set_away_after([](const SetMap& map) { return map.places[0].replicas.size() == 2; });
+  ASSERT_TRUE(become({"b", "c"}));
+  store_->set_away(false);
+  EXPECT_TRUE(comes_true([&] { return used_blocks('a') == 0; }));
+  EXPECT_EQ(set->member(0).copies().size(), 2u);
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
+}
+
 // Place 0 of several, on durable bricks: its commits write into its first block.
 TEST_F(MovedReplicas, ThePlaceWithTheCommitRecordsMoves) {
   start(3, 2, 64);

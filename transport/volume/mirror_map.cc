@@ -135,9 +135,16 @@ void Mirror::keep_map() {
   }
 }
 
-// Replicas that somebody has added, or taken away.
+// Replicas that somebody has added, or taken away; or this client, by a change whose answer was lost.
 void Mirror::adopt_map(const SetMap& map) {
   if (place_ >= map.places.size()) return;
+  std::vector<MemberId> gone;
+  for (const auto& replica : replicas_) {
+    const bool is_there = std::ranges::any_of(map.places[place_].replicas,
+                                              [&](const MapReplica& entry) { return entry.id == replica->entry.id; });
+    if (!is_there && has_another(*replica, false)) gone.push_back(replica->entry.id);
+  }
+  for (const MemberId& id : gone) drop(id);
   for (const MapReplica& entry : map.places[place_].replicas) {
     const auto known = std::ranges::find_if(replicas_, [&](const auto& one) { return one->entry.id == entry.id; });
     if (known != replicas_.end()) {
