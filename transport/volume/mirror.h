@@ -239,6 +239,7 @@ class Mirror final {
   Status admit(Replica& replica, std::unique_ptr<VolumeClient>& client, BlockSet& to_copy);
   void adopt_map(const SetMap& map);
   bool drop_leaving();
+  bool is_in_sync_here(const MemberId& id) const;
   void drop(const MemberId& id);
   MapReplica* find(SetMap& map, const MemberId& id) const;
   Status copy_held(Replica& replica, const BlockSet& blocks);

@@ -176,14 +176,21 @@ void Mirror::tell_progress(const Replica& replica, uint64_t copied, uint64_t tot
   }));
 }
 
-// Replicas that leave, once others have their part.
+bool Mirror::is_in_sync_here(const MemberId& id) const {
+  return std::ranges::any_of(replicas_, [&](const auto& replica) {
+    return replica->entry.id == id && replica->state.load() == ReplicaState::kInSync;
+  });
+}
+
+// Replicas that leave, once others have their part: in the map, and here, where they are written.
 bool Mirror::drop_leaving() {
   const auto to_drop = [this](const SetMap& map) {
     std::vector<MemberId> ids;
     if (place_ >= map.places.size()) return ids;
     const auto& entries = map.places[place_].replicas;
-    const auto lasting = static_cast<uint64_t>(std::ranges::count_if(
-        entries, [](const MapReplica& one) { return one.state == ReplicaState::kInSync && !one.leaving; }));
+    const auto lasting = static_cast<uint64_t>(std::ranges::count_if(entries, [this](const MapReplica& one) {
+      return one.state == ReplicaState::kInSync && !one.leaving && is_in_sync_here(one.id);
+    }));
     if (lasting < map.wanted) return ids;
     for (const MapReplica& one : entries) {
       if (one.leaving) ids.push_back(one.id);
