@@ -94,8 +94,10 @@ Status Mirror::bring_back(Replica& replica) {
   }
   // To open it takes it from whoever has it, who may have the volume.
   const Status held = keeper_->refresh();
-  if (held.code() == ESTALE) fail(held);
-  TRY(held);
+  if (held.code() == ESTALE) {
+    fail(held);
+    return held;
+  }
   Holder holder;
   auto opened = open_replica_(replica.entry, &holder);
   if (!opened.ok()) return opened.error();
