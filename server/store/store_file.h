@@ -89,6 +89,8 @@ class StoreFile final : public VolumeRecords {
   uint64_t room_bytes() const { return device_->room_bytes(); }                // on its disk, besides what is reserved
 
  private:
+  using OnPages = std::function<Status(uint64_t offset, uint64_t length_bytes)>;  // neighbouring ones, in a block
+
   StoreFile(std::string path, std::unique_ptr<StoreDevice> device)
       : path_(std::move(path)), device_(std::move(device)), sync_(*device_) {}
   Status load(uint64_t bytes, std::string* why);
@@ -101,7 +103,6 @@ class StoreFile final : public VolumeRecords {
   Status load_volumes(std::string* why);
   Status load_entries(std::string* why);
   Status drop_older_duplicates(std::vector<StoreEntry>& table);
-  using OnPages = std::function<Status(uint64_t offset, uint64_t length_bytes)>;  // neighbouring ones, in a block
   Status for_each_difference(uint32_t slot, std::span<const std::byte> block, const OnPages& found) const;
   Status read_pages(const Shadow& shadow, std::span<std::byte> into, const OnPages& got) const;
   Result<std::vector<Shadow>> listed_shadows() const;

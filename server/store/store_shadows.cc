@@ -5,7 +5,6 @@
 // no more. That feature changes as a size does (store_resize.cc): the header's last sector first.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cstring>
 #include <memory>
 
