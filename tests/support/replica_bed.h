@@ -67,6 +67,7 @@ class ReplicaBed : public ::testing::Test {
     options.open.steal = steal_;
     auto store = std::make_unique<MemoryMapStore>(map_);
     store_ = store.get();
+    if (at_change_) store->set_away_after(at_change_);
     const auto make = [this](const std::string& source, std::string*) -> Result<std::unique_ptr<Brick>> {
       return bricks_.at(source)->make_brick();
     };
@@ -196,6 +197,7 @@ class ReplicaBed : public ::testing::Test {
   std::shared_ptr<MemoryMap> map_ = std::make_shared<MemoryMap>();
   std::map<std::string, std::unique_ptr<RestartingBrick>> bricks_;
   MemoryMapStore* store_ = nullptr;
+  std::function<bool(const SetMap&)> at_change_;  // of the next client's store: set_away_after()
   std::optional<milliseconds> soft_;
   OpenMode mode_ = OpenMode::kExclusive;
   bool steal_ = false;

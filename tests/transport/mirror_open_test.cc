@@ -220,6 +220,52 @@ TEST_F(NextClient, AReplicaThatIsNotThereAtTheMountIsLeftOut) {
   EXPECT_EQ(on_brick('a', raw(kData.start), 4096), filled(4096, 2));
 }
 
+// The mount is a hard one: it would wait.
+TEST_F(NextClient, ABrickThatGoesAwayWhileItIsOpenedIsLeftOut) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  ASSERT_TRUE(set->close().ok());
+  set.reset();
+  bool is_first = true;
+  at_change_ = [&](const SetMap&) {
+    if (std::exchange(is_first, false)) go_away('a');  // with the claim
+    return false;
+  };
+  set = open();
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(entry(0).state, ReplicaState::kStale);
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1));
+  come_back('a');
+  EXPECT_TRUE(is_in_state(0, ReplicaState::kInSync));
+}
+
+// All is read from the first one then, and the mount begins anew without it.
+TEST_F(NextClient, TheFirstOneThatGoesAwayBeforeItIsSettledIsNotWaitedFor) {
+  ASSERT_NO_FATAL_FAILURE(write_and_crash());
+  auto opened = try_open(8);
+  ASSERT_TRUE(opened.ok());
+  ASSERT_FALSE((*opened)->is_settled());
+  go_away('a');
+  EXPECT_EQ(read(**opened, raw(kData.start), 4096).code(), EIO);
+  EXPECT_EQ(settle(**opened).code(), EIO);
+  opened->reset();
+  const auto set = open(8);
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 7));
+}
+
+TEST_F(NextClient, TheLastBrickThatGoesAwayWhileItIsOpenedIsNamed) {
+  start(1, 1, 0);
+  at_change_ = [&](const SetMap&) {
+    go_away('a');
+    return false;
+  };
+  EXPECT_EQ(try_open().error().code(), EHOSTUNREACH);
+  EXPECT_NE(refusal_.why.find("tcp://a:20470"), std::string::npos) << refusal_.why;
+}
+
 // As a volatile brick is that was started again without --volume: the others are there.
 TEST_F(NextClient, ABrickThatHasTheVolumeNoMoreIsLeftOut) {
   start(3, 2, 0);

@@ -225,6 +225,33 @@ TEST_F(Replicas, TheAnswerIsLostThatOneIsOut) {
   EXPECT_EQ(on_brick('b', raw(kData.start), 4096), filled(4096, 3));
 }
 
+// One is left out, and the other goes away before it has the mark of that: nothing was written without the first one.
+TEST_F(Replicas, TheOneThatIsThereIsTakenBackForTheLast) {
+  start(2, 2, 0);
+  soft_ = milliseconds(8'000);  // else it would wait for ever
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
+  std::atomic<bool> done{false};
+  store_->set_away_after([this, &done](const SetMap& map) {
+    if (map.places[0].replicas[0].state != ReplicaState::kStale || done.exchange(true)) return false;
+    go_away('b');
+    come_back('a');
+    return false;
+  });
+  go_away('a');
+  ASSERT_TRUE(comes_true([&] { return done.load(); }));
+  EXPECT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
+  EXPECT_EQ(entry(0).state, ReplicaState::kInSync);
+  EXPECT_EQ(entry(1).state, ReplicaState::kStale);
+  come_back('b');
+  EXPECT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  ASSERT_TRUE(set->close().ok());
+  EXPECT_EQ(on_brick('a', raw(kData.start), 4096), filled(4096, 3));
+  EXPECT_EQ(on_brick('b', raw(kData.start), 4096), filled(4096, 3));
+}
+
 // It goes away when it has all, and is taken out before the map is asked to call it in sync: what was written meanwhile
 // it has missed.
 TEST_F(Replicas, OneThatWasTakenOutMeanwhileIsNotInSync) {
@@ -376,6 +403,31 @@ TEST_F(Replicas, ReadersGoOnAsLongAsTheMapIsWhatItWas) {
   map_->restore(map);
   std::this_thread::sleep_for(milliseconds(5'500));
   EXPECT_EQ(read(*set, raw(kData.start), 4096).code(), EIO);
+}
+
+// Of one that restarts a reader has nothing more, and it leaves nobody out.
+TEST_F(Replicas, ReadersGoOnWithTheOtherCopy) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  ASSERT_TRUE(set->close().ok());
+  set.reset();
+  mode_ = OpenMode::kReadOnly;
+  soft_ = milliseconds(8'000);  // else it would wait for ever
+  set = open();
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1));
+  brick('a').restart();
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1));
+  go_away('b');
+  std::thread later([this] {
+    std::this_thread::sleep_for(milliseconds(1'000));
+    come_back('b');
+  });
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1)) << "waits for the one that may come back";
+  later.join();
 }
 
 // What is left of three is marked before anything is done without the two others.

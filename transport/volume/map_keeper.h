@@ -18,7 +18,7 @@ namespace brickfs {
 
 class MapKeeper {
  public:
-  explicit MapKeeper(std::unique_ptr<MapStore> store) : store_(std::move(store)) {}
+  explicit MapKeeper(std::shared_ptr<MapStore> store) : store_(std::move(store)) {}
 
   // Errors as MapStore::load().
   Status load();
@@ -43,7 +43,7 @@ class MapKeeper {
   void note(SetMap map, uint64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
   Status told(Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
 
-  const std::unique_ptr<MapStore> store_;
+  const std::shared_ptr<MapStore> store_;
   Mutex changing_;  // one change at a time
   uint64_t version_ ABSL_GUARDED_BY(changing_) = 0;
   bool in_doubt_ ABSL_GUARDED_BY(changing_) = false;  // what became of the last change

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "transport/base/check.h"
 #include "transport/base/log.h"
@@ -19,6 +20,8 @@ using std::chrono::milliseconds;
 // on for half of that at most, since those who are asked seldom are.
 constexpr milliseconds kConfirmedFor = limits::kLease / 2;
 constexpr milliseconds kKnownFor = limits::kLease - milliseconds(1'000);
+constexpr milliseconds kOutAfter{1'000};
+constexpr milliseconds kGoneAfter{2'000};
 static_assert(kConfirmedFor + limits::kKeepAlive + milliseconds(1'500) < kKnownFor);
 
 }  // namespace
@@ -81,9 +84,14 @@ Mirror::Replica* Mirror::first_in_sync(bool connected) const {
   return nullptr;
 }
 
+// If none is connected: one that may come back.
 Mirror::Replica* Mirror::to_read() const {
-  Replica* const connected = settled_.load() ? first_in_sync(true) : nullptr;
-  return connected != nullptr ? connected : first_in_sync(false);
+  if (!settled_.load()) return first_in_sync(false);
+  if (Replica* const connected = first_in_sync(true)) return connected;
+  for (const auto& replica : replicas_) {
+    if (replica->state.load() == ReplicaState::kInSync && replica->client->final_error().ok()) return replica.get();
+  }
+  return first_in_sync(false);
 }
 
 bool Mirror::has_another(const Replica& replica, bool is_there) const {
@@ -286,8 +294,20 @@ Status Mirror::close() {
 
 // --- how replicas are
 
+// Until it is settled all is read from the first one, which is not left out: with another there the mount is given up
+// (EIO) rather than that it waits.
+void Mirror::give_up_first(Clock::time_point now) {
+  if (!writable_ || settled_.load()) return;
+  const SharedLock roster(roster_mutex_);
+  Replica* const first = first_in_sync(false);
+  if (first == nullptr || !first->away_since || now - *first->away_since < kGoneAfter) return;
+  if (first_in_sync(true) == nullptr) return;
+  if (!std::exchange(first->said, true)) log::error("{} went away while it was read: mount again", first->name);
+  first->client->give_up_silent(milliseconds(1));
+  first->client->give_up_outage();
+}
+
 void Mirror::watch() {
-  constexpr milliseconds kOutAfter{1'000};
   const auto now = Clock::now();
   bool all_heard = true;
   auto known_at = now;  // of the replica in sync of which that was longest ago
@@ -301,6 +321,7 @@ void Mirror::watch() {
       const LinkState::Kind link = replica->client->link_state(asking).kind;
       if (link == LinkState::Kind::kConnected) {
         replica->away_since.reset();
+        if (!writable_) replica->suspect = false;
         if (may_be_in_sync(*replica)) known_at = std::min(known_at, replica->client->known_at());
       } else {
         if (may_be_in_sync(*replica)) all_heard = false;
@@ -312,6 +333,7 @@ void Mirror::watch() {
     }
   }
   if (!taken.ok()) return fail(taken);
+  give_up_first(now);
   MutexLock lock(mutex_);
   if (joining_ != nullptr) {
     if (joining_->link_state().kind == LinkState::Kind::kConnected) {

@@ -150,6 +150,7 @@ class Mirror final {
     std::atomic<bool> suspect{false};  // failed at what another did
     std::atomic<bool> wanted_out{false};
     std::atomic<bool> asked_out{false};  // of the map, and it is not out here
+    std::atomic<bool> may_go{false};     // it is of the map no more, and the others have the mark of that
     std::atomic<bool> failing{false};    // its store: what that has is not believed
     // watch()'s
     std::optional<Clock::time_point> away_since;
@@ -178,6 +179,7 @@ class Mirror final {
   bool is_confirmed_for(std::chrono::milliseconds more) const {
     return (Clock::now() + more).time_since_epoch().count() < confirmed_until_.load();
   }
+  void give_up_first(Clock::time_point now);
   Status await_confirmed(const Interruption* by);
   std::span<const Piece> own_pieces(const Replica& replica, std::span<const Piece> pieces,
                                     std::vector<Piece>& storage) const;
@@ -229,6 +231,7 @@ class Mirror final {
   Result<bool> has_lost_blocks(const Replica& replica, VolumeClient& client);
   Status write_all_rows(VolumeClient& client, const std::vector<uint64_t>& rows) const;
   void take_out(Replica& replica);
+  bool take_back_another(SetMap& map, const Replica& replica) const;
   bool is_settled_after_leaving();
   bool is_out_in_map(const Replica& replica) const;
   Status bring_back(Replica& replica);
@@ -239,6 +242,7 @@ class Mirror final {
   Status admit(Replica& replica, std::unique_ptr<VolumeClient>& client, BlockSet& to_copy);
   void adopt_map(const SetMap& map);
   bool drop_leaving();
+  void let_dropped_go(const Targets& replicas);
   bool is_in_sync_here(const MemberId& id) const;
   void drop(const MemberId& id);
   MapReplica* find(SetMap& map, const MemberId& id) const;

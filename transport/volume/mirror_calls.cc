@@ -211,6 +211,11 @@ Status Mirror::read(std::span<const Piece> pieces, const Interruption* by) {
     if (!is_written(*replica)) continue;
     if (status.code() == ESTALE) fail(status);
     if (!is_own_trouble(status)) return status;
+    if (!writable_) {  // which leaves nobody out: another is asked, until watch() sees it well again
+      replica->suspect = true;
+      if (to_read() != replica) continue;
+      return status;
+    }
     TRY(await_out(*replica, status, by));
   }
 }

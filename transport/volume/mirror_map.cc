@@ -41,9 +41,10 @@ void Mirror::take_out(Replica& replica) {
       return forgets;
     }
     const auto& all = map.places[place_].replicas;
-    stays = entry->state == ReplicaState::kInSync && std::ranges::none_of(all, [&](const MapReplica& other) {
-              return other.id != entry->id && other.state == ReplicaState::kInSync;
-            });
+    const bool is_last = entry->state == ReplicaState::kInSync && std::ranges::none_of(all, [&](const MapReplica& one) {
+                           return one.id != entry->id && one.state == ReplicaState::kInSync;
+                         });
+    stays = is_last && !take_back_another(map, replica);
     if (stays) return false;
     set_state(*entry, ReplicaState::kStale, map.generation + 1);
     if (is_doubtful) entry->missed = 0;
@@ -87,6 +88,21 @@ void Mirror::take_out(Replica& replica) {
   replica.out_at = Clock::now();
   log::warn("{} is left out until it is back: the volume goes on without that copy", replica.name);
   changed_.notify_all();
+}
+
+// One that is out in the map and not here, where everything was written to it, because the others could not be marked.
+bool Mirror::take_back_another(SetMap& map, const Replica& replica) const {
+  const SharedLock roster(roster_mutex_);
+  for (const auto& other : replicas_) {
+    if (other.get() == &replica || other->state.load() != ReplicaState::kInSync) continue;
+    if (other->wanted_out.load() || other->suspect.load() || other->client->is_away()) continue;
+    MapReplica* const entry = find(map, other->entry.id);
+    if (entry == nullptr || entry->state != ReplicaState::kStale) continue;
+    set_state(*entry, ReplicaState::kInSync, 0);
+    entry->boot = other->client->session().boot;
+    return true;
+  }
+  return false;
 }
 
 bool Mirror::is_settled_after_leaving() {
@@ -133,6 +149,17 @@ void Mirror::keep_map() {
     if (status.code() == ESTALE) return fail(status);
     if (status.ok()) replica->entry.boot = boot;
   }
+  let_dropped_go(replicas);
+}
+
+// As one that is left out: nothing is acknowledged without it before the map from before would be refused.
+void Mirror::let_dropped_go(const Targets& replicas) {
+  SetMap map = keeper_->map();
+  if (place_ >= map.places.size()) return;
+  for (Replica* replica : replicas) {
+    if (!is_written(*replica) || replica->may_go.load() || find(map, replica->entry.id) != nullptr) continue;
+    if (mark_remaining()) replica->may_go = true;
+  }
 }
 
 // Replicas that somebody has added, or taken away; or this client, by a change whose answer was lost.
@@ -142,7 +169,8 @@ void Mirror::adopt_map(const SetMap& map) {
   for (const auto& replica : replicas_) {
     const bool is_there = std::ranges::any_of(map.places[place_].replicas,
                                               [&](const MapReplica& entry) { return entry.id == replica->entry.id; });
-    if (!is_there && has_another(*replica, false)) gone.push_back(replica->entry.id);
+    if (is_there || !has_another(*replica, false)) continue;
+    if (!is_written(*replica) || replica->may_go.load()) gone.push_back(replica->entry.id);
   }
   for (const MemberId& id : gone) drop(id);
   for (const MapReplica& entry : map.places[place_].replicas) {
@@ -182,7 +210,7 @@ bool Mirror::is_in_sync_here(const MemberId& id) const {
   });
 }
 
-// Replicas that leave, once others have their part: in the map, and here, where they are written.
+// Replicas that leave, once others have their part: from the map; from here with adopt_map().
 bool Mirror::drop_leaving() {
   const auto to_drop = [this](const SetMap& map) {
     std::vector<MemberId> ids;
@@ -198,17 +226,14 @@ bool Mirror::drop_leaving() {
     return ids;
   };
   if (to_drop(keeper_->map()).empty()) return false;
-  std::vector<MemberId> dropped;
+  bool dropped = false;
   const Status status = keeper_->change([&](SetMap& map) {
-    dropped = to_drop(map);
-    if (dropped.empty()) return false;
-    std::erase_if(map.places[place_].replicas, [](const MapReplica& one) { return one.leaving; });
-    return true;
+    dropped = !to_drop(map).empty();
+    if (dropped) std::erase_if(map.places[place_].replicas, [](const MapReplica& one) { return one.leaving; });
+    return dropped;
   });
   if (status.code() == ESTALE) fail(status);
-  if (!status.ok()) return false;
-  for (const MemberId& id : dropped) drop(id);
-  return !dropped.empty();
+  return status.ok() && dropped;
 }
 
 // What another has taken the place of: its blocks are given back.

@@ -22,6 +22,7 @@
 
 #include "transport/base/log.h"
 #include "transport/brick/source.h"
+#include "transport/volume/absence_watch.h"
 #include "transport/volume/set_membership.h"
 #include "transport/volume/volume_set.h"
 
@@ -32,6 +33,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTryFor{5'000};  // to open a replica, with another one there
 constexpr std::chrono::milliseconds kTryEvery{250};
+constexpr int kOpenings = 3;  // as long as bricks go away meanwhile
 
 bool is_absence(Error error) {
   return error.is(ECONNREFUSED) || error.is(EHOSTUNREACH) || error.is(ENETUNREACH) || error.is(ETIMEDOUT) ||
@@ -60,6 +62,9 @@ class VolumeSet::Replicating {
   }
 
   Status run();
+  // Of run() that failed: the brick that went away meanwhile. Empty: none.
+  std::string gone() const { return watch_.gone(); }
+  Status refuse(const std::string& why, int code);
 
  private:
   struct Candidate {
@@ -87,7 +92,6 @@ class VolumeSet::Replicating {
   Status claim();
   Status note_made();
   Status verify();
-  Status refuse(const std::string& why, int code);
   bool writable() const { return options_.open.mode == OpenMode::kExclusive; }
   std::function<Result<std::unique_ptr<VolumeClient>>(const MapReplica&, Holder*)> opener(size_t place) const;
 
@@ -100,6 +104,7 @@ class VolumeSet::Replicating {
   bool unclean_ = false;
   bool lost_tail_ = false;  // of some place: its uncommitted part
   Clock::time_point fenced_at_{};
+  AbsenceWatch watch_;  // looks at the clients until run() has succeeded
 };
 
 Status VolumeSet::Replicating::refuse(const std::string& why, int code) {
@@ -139,6 +144,7 @@ Status VolumeSet::Replicating::run() {
     const auto record = TRY(read_commit_record(set_.members_[0]->first(), set_.id_));
     if (record) set_.trusted_position_ = record->position;
   }
+  watch_.stop();  // theirs is what comes
   set_.start_threads();
   return {};
 }
@@ -196,6 +202,7 @@ Status VolumeSet::Replicating::open_one(Candidate& candidate) {
   auto client = opener(candidate.place)(candidate.entry, &holder);
   if (client.ok()) {
     candidate.client = std::move(*client);
+    watch_.add(*candidate.client, candidate.entry.source);
     return {};
   }
   candidate.why = client.error().what();
@@ -239,6 +246,7 @@ Status VolumeSet::Replicating::open_all() {
 
 void VolumeSet::Replicating::leave_out(Candidate& candidate) {
   static_cast<void>(candidate.client->close());
+  watch_.remove(*candidate.client);
   candidate.client.reset();
   candidate.left_out = true;
 }
@@ -418,13 +426,19 @@ Status VolumeSet::Replicating::verify() {
 
 Result<std::unique_ptr<VolumeSet>> VolumeSet::open(std::unique_ptr<MapStore> store, BrickMaker make,
                                                    const VolumeOptions& options, SetRefusal* refusal) {
-  *refusal = {};
-  std::unique_ptr<VolumeSet> set(new VolumeSet());
-  set->keeper_ = std::make_unique<MapKeeper>(std::move(store));
-  const Status status = Replicating(*set, std::move(make), options, *refusal).run();
-  if (status.ok()) return set;
-  static_cast<void>(set->close());
-  return status.error();
+  const std::shared_ptr<MapStore> shared = std::move(store);
+  for (int left = kOpenings;;) {
+    *refusal = {};
+    std::unique_ptr<VolumeSet> set(new VolumeSet());
+    set->keeper_ = std::make_unique<MapKeeper>(shared);
+    Replicating opening(*set, make, options, *refusal);
+    const Status status = opening.run();
+    if (status.ok()) return set;
+    static_cast<void>(set->close());
+    if (opening.gone().empty()) return status.error();
+    if (--left == 0) return opening.refuse(opening.gone() + " went away while it was opened", EHOSTUNREACH).error();
+    log::warn("{} went away while the volume was opened: that begins anew", opening.gone());
+  }
 }
 
 }  // namespace brickfs
