@@ -69,6 +69,7 @@ class ReplicaBed : public ::testing::Test {
     store_ = store.get();
     if (at_change_) store->set_away_after(at_change_);
     const auto make = [this](const std::string& source, std::string*) -> Result<std::unique_ptr<Brick>> {
+      if (own_faults_ != nullptr && source == "tcp://a:20470/default") return own_faults_->make_brick();
       return bricks_.at(source)->make_brick();
     };
     return VolumeSet::open(std::move(store), make, options, &refusal_);
@@ -198,6 +199,7 @@ class ReplicaBed : public ::testing::Test {
   std::map<std::string, std::unique_ptr<RestartingBrick>> bricks_;
   MemoryMapStore* store_ = nullptr;
   std::function<bool(const SetMap&)> at_change_;  // of the next client's store: set_away_after()
+  std::shared_ptr<BrickFaults> own_faults_;       // of the next client alone, on its way to a. Null: they are a's
   std::optional<milliseconds> soft_;
   OpenMode mode_ = OpenMode::kExclusive;
   bool steal_ = false;

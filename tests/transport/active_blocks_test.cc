@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
 
 namespace brickfs {
 namespace {
@@ -37,6 +41,47 @@ TEST(ActiveBlocks, TheRowOfABlockThatIsDifferentStays) {
   blocks.let_go(kFirst);
   for (uint64_t i = 1; i <= kActiveRows; ++i) write_to(blocks, {block_after(kFirst.start, i), 1});
   EXPECT_FALSE(blocks.active().contains(kFirst));
+}
+
+// Together they need more rows than there are.
+TEST(ActiveBlocks, ThoseWhoNeedManyRowsDoNotWaitForEachOther) {
+  ActiveBlocks blocks([](std::span<const ActiveBlocks::Row>, const Interruption*) {
+    std::this_thread::yield();
+    return Status();
+  });
+  constexpr size_t kWriters = 2 * kActiveRows / ActiveBlocks::kMostBlocks;
+  Interruption too_long;
+  std::atomic<size_t> ended{0};
+  std::vector<std::thread> writers;
+  for (size_t writer = 0; writer < kWriters; ++writer) {
+    writers.emplace_back([&, writer] {
+      std::array<std::byte, 8> bytes{};
+      std::vector<Piece> pieces;
+      for (size_t i = 0; i < ActiveBlocks::kMostBlocks; ++i) {
+        const BlockAddress block = block_after(kFirst.start, writer * ActiveBlocks::kMostBlocks + i);
+        pieces.push_back({raw(block), {{bytes.data(), static_cast<uint32_t>(bytes.size()), 0}}});
+      }
+      for (int round = 0; round < 20; ++round) EXPECT_TRUE(blocks.claim(pieces, &too_long).ok());
+      ++ended;
+    });
+  }
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (ended < kWriters && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  too_long.raise();
+  for (std::thread& writer : writers) writer.join();
+}
+
+TEST(ActiveBlocks, AsManyPiecesAreClaimableAsHaveRows) {
+  std::vector<std::byte> bytes(2 * kBlockBytes);
+  std::vector<Piece> pieces;
+  for (uint64_t i = 0; i < ActiveBlocks::kMostBlocks; ++i) {  // of two blocks each
+    const uint64_t address = raw(block_after(kFirst.start, 2 * i));
+    pieces.push_back({address, {{bytes.data(), static_cast<uint32_t>(bytes.size()), 0}}});
+  }
+  EXPECT_EQ(ActiveBlocks::claimable(pieces), ActiveBlocks::kMostBlocks / 2);
+  EXPECT_EQ(ActiveBlocks::claimable(std::span(pieces).first(3)), 3u);
 }
 
 }  // namespace

@@ -343,6 +343,58 @@ TEST_F(NextClient, WhatAMountThatDiedWasToWaitForTheNextWaitsFor) {
   EXPECT_FALSE(map_->get()->map.lease_wait);
 }
 
+// The one it is taken from has left a copy out, perhaps without knowing that it is out.
+TEST_F(NextClient, WhoStealsWhereACopyIsLeftOutWaits) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  set.reset();
+  SetMap map = map_->get()->map;
+  map.holder = MapHolder{ClientId{8}, "died", map.generation, false};
+  set_state(map.places[0].replicas[1], ReplicaState::kStale, ++map.generation);
+  map_->restore(map);
+  steal_ = true;
+  const auto began = std::chrono::steady_clock::now();
+  set = open(9);
+  ASSERT_NE(set, nullptr);
+  EXPECT_GE(std::chrono::steady_clock::now() - began, limits::kLease);
+}
+
+// Until the claim a reader finds the map as it was.
+TEST_F(NextClient, WhoLeavesACopyOutWaitsForReadersOfTheMap) {
+  start(3, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(set->close().ok());
+  bricks_.at(entry(0, 1).source)->restart_without_volumes();
+  set.reset();
+  std::chrono::steady_clock::time_point claimed_at{};
+  at_change_ = [&](const SetMap&) {
+    if (claimed_at != std::chrono::steady_clock::time_point{}) return false;
+    std::this_thread::sleep_for(limits::kLease - milliseconds(2'000));
+    claimed_at = std::chrono::steady_clock::now();
+    return false;
+  };
+  set = open(8);
+  ASSERT_NE(set, nullptr);
+  EXPECT_GE(std::chrono::steady_clock::now() - claimed_at, Mirror::kConfirmedFor);
+}
+
+// What the last client had not committed is lost with a brick that restarts; the other one has it.
+TEST_F(NextClient, AReaderDoesNotReadWhatARestartHasLost) {
+  ASSERT_NO_FATAL_FAILURE(write_and_crash());
+  mode_ = OpenMode::kReadOnly;
+  soft_ = milliseconds(20'000);  // else it would wait for ever
+  const auto set = open();
+  ASSERT_NE(set, nullptr);
+  set->expect_no_restart();
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 7));
+  brick('a').restart();
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 7));
+}
+
 // Nobody has to wait after one that has waited.
 TEST_F(NextClient, AMountThatLeavesAReplicaOutWaitsOnce) {
   start(2, 2, 0);

@@ -383,6 +383,108 @@ TEST_F(Replicas, AFormerHolderTakesNothingFromTheNextOne) {
   EXPECT_EQ(next->member(0).copies().size(), 2u);
 }
 
+// The same, cut off from etcd and from all copies but the one that was left out.
+TEST_F(Replicas, AFormerHolderWithoutAMapTakesNothingEither) {
+  start(2, 2, 0);
+  steal_ = true;
+  own_faults_ = std::make_shared<BrickFaults>([this] { return make_embedded_brick(brick('a').service()); });
+  const std::unique_ptr<VolumeSet> former = open(7);
+  ASSERT_NE(former, nullptr);
+  ASSERT_TRUE(former->alloc(kData).ok());
+  go_away('b');
+  ASSERT_TRUE(write(*former, raw(kData.start), filled(4096, 1)).ok());
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kStale));
+  store_->set_away(true);
+  const auto cut_off = std::exchange(own_faults_, nullptr);
+  cut_off->refuse(true);
+  cut_off->lose();
+  const auto next = open(8);
+  ASSERT_NE(next, nullptr);
+  come_back('b');
+  EXPECT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  const auto until = std::chrono::steady_clock::now() + milliseconds(12'000);
+  while (std::chrono::steady_clock::now() < until) {
+    ASSERT_TRUE(write(*next, raw(kData.start), filled(4096, 2)).ok());
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  EXPECT_EQ(next->member(0).copies().size(), 2u);
+}
+
+// On purpose, to have it made anew; or its brick was wiped.
+TEST_F(Replicas, ACopyWhoseVolumeIsRemovedIsLeftOut) {
+  start(3, 2, 0);
+  const auto set = open();
+  ASSERT_NE(set, nullptr);
+  const BlockRange data{BlockAddress{raw(first_block_of(1).start) + 8 * kBlockBytes}, 4};
+  ASSERT_TRUE(set->alloc(data).ok());
+  ASSERT_TRUE(write(*set, raw(data.start), filled(4096, 1)).ok());
+  size_t index = 0;
+  while (!entry(index, 1).source.ends_with("/default.2")) ++index;
+  RestartingBrick& removed = *bricks_.at(entry(index, 1).source);
+  AdminRequest request;
+  request.action = AdminAction::kRemove;
+  request.volume = "default.2";
+  request.force = true;
+  removed.faults().refuse(true);
+  removed.faults().lose();
+  ASSERT_EQ(removed.service()->administer(request).status, 0);
+  removed.faults().refuse(false);
+  EXPECT_TRUE(write(*set, raw(data.start), filled(4096, 2)).ok());
+  EXPECT_EQ(entry(index, 1).state, ReplicaState::kStale);
+  request.action = AdminAction::kCreate;
+  request.force = false;
+  ASSERT_EQ(removed.service()->administer(request).status, 0);
+  EXPECT_TRUE(comes_true([&] { return entry(index, 1).state == ReplicaState::kInSync; }));
+  EXPECT_EQ(*read(*set, raw(data.start), 4096), filled(4096, 2));
+}
+
+TEST_F(Replicas, TheListOfBlocksIsAskedOfTheOtherCopy) {
+  start(2, 2, 0);
+  const auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  go_away('a');
+  const auto listed = set->list();
+  ASSERT_TRUE(listed.ok()) << listed.error().what();
+  EXPECT_TRUE(contains_block(*listed, kData.start));
+}
+
+// A long copy in one place keeps nothing in the others from being done.
+TEST_F(Replicas, PlacesAreBroughtUpToDateSideBySide) {
+  start(3, 2, 0);
+  const auto set = open();
+  ASSERT_NE(set, nullptr);
+  const BlockRange many{BlockAddress{8 * kBlockBytes}, 40};
+  const BlockRange other{BlockAddress{raw(first_block_of(1).start) + 8 * kBlockBytes}, 4};
+  ASSERT_TRUE(set->alloc(many).ok());
+  ASSERT_TRUE(set->alloc(other).ok());
+  const auto brick_of_copy = [&](size_t index, size_t place) -> RestartingBrick& {
+    return *bricks_.at(entry(index, place).source);
+  };
+  BrickFaults& slow = brick_of_copy(1, 0).faults();
+  slow.refuse(true);
+  slow.lose();
+  ASSERT_TRUE(write(*set, raw(many.start), filled(4096, 1)).ok());
+  ASSERT_TRUE(comes_true([&] { return entry(1, 0).state == ReplicaState::kStale; }));
+  brick_of_copy(1, 0).restart();  // so it has nothing
+  std::vector<PlannedFault> delays;
+  for (uint64_t call = 0; call < 1'000; ++call)
+    delays.push_back({slow.calls() + 20 + call, PlannedFault::Kind::kDelayed});
+  slow.plan(
+      delays, nullptr, [] { std::this_thread::sleep_for(milliseconds(500)); }, nullptr);
+  slow.refuse(false);
+  ASSERT_TRUE(comes_true([&] { return entry(1, 0).state == ReplicaState::kSyncing; }));
+  BrickFaults& gone = brick_of_copy(1, 1).faults();
+  gone.refuse(true);
+  gone.lose();
+  ASSERT_TRUE(write(*set, raw(other.start), filled(4096, 1)).ok());
+  EXPECT_TRUE(comes_true([&] { return entry(1, 1).missed != 0; }, milliseconds(3'000)));
+  gone.refuse(false);
+  EXPECT_TRUE(comes_true([&] { return entry(1, 1).state == ReplicaState::kInSync; }, milliseconds(5'000)));
+  EXPECT_EQ(entry(1, 0).state, ReplicaState::kSyncing) << "the copy was faster than this test";
+  slow.plan({}, nullptr, nullptr, nullptr);
+}
+
 TEST_F(Replicas, ReadersGoOnAsLongAsTheMapIsWhatItWas) {
   start(2, 2, 0);
   auto set = open();

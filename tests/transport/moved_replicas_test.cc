@@ -140,6 +140,32 @@ TEST_F(MovedReplicas, TheAnswerIsLostThatTheOldOneIsGone) {
   ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
 }
 
+// Nobody waits for it: neither other copies nor the unmount.
+TEST_F(MovedReplicas, TheOldOneDiesWhileItsBlocksAreGivenBack) {
+  start(2, 2, 0);
+  add_spare('c', 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  brick('a').faults().refuse(true);
+  brick('a').faults().answer(BrickCall::kFree, ENOTCONN);
+  move(0, 'c');
+  ASSERT_TRUE(become({"b", "c"}));
+  go_away('b');
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
+  ASSERT_TRUE(become({"b?", "c"}));
+  come_back('b');
+  EXPECT_TRUE(become({"b", "c"}));
+  std::atomic<bool> closed{false};
+  std::thread closing([&] {
+    static_cast<void>(set->close());
+    closed = true;
+  });
+  EXPECT_TRUE(comes_true([&] { return closed.load(); }));
+  come_back('a');
+  closing.join();
+}
+
 // The old one goes away before its blocks are freed.
 TEST_F(MovedReplicas, AMapFromBeforeIsRefused) {
   for (const uint64_t store_blocks : {uint64_t{0}, uint64_t{64}}) {

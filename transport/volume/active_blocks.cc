@@ -2,18 +2,46 @@
 #include "transport/volume/active_blocks.h"
 
 #include <algorithm>
-#include <optional>
+
+#include "transport/base/check.h"
 
 namespace brickfs {
+
+static uint64_t length_of(const Piece& piece) {
+  uint64_t length = 0;
+  for (const LocalSlice& slice : piece.local) length += slice.length_bytes;
+  return length;
+}
 
 ActiveBlocks::Ranges ActiveBlocks::ranges_of(std::span<const Piece> pieces) {
   Ranges ranges;
   for (const Piece& piece : pieces) {
-    uint64_t length = 0;
-    for (const LocalSlice& slice : piece.local) length += slice.length_bytes;
+    const uint64_t length = length_of(piece);
     if (length > 0) ranges.push_back({piece.address, piece.address + length});
   }
   return ranges;
+}
+
+// Ascending, each once.
+std::vector<uint64_t> ActiveBlocks::blocks_of(const Ranges& ranges) {
+  std::vector<uint64_t> blocks;
+  for (const Claim::Bytes& range : ranges) {
+    for (uint64_t block = round_down(range.first, kBlockBytes); block < range.end; block += kBlockBytes)
+      blocks.push_back(block);
+  }
+  std::ranges::sort(blocks);
+  blocks.erase(std::ranges::unique(blocks).begin(), blocks.end());
+  return blocks;
+}
+
+size_t ActiveBlocks::claimable(std::span<const Piece> pieces) {
+  uint64_t blocks = 0;
+  for (size_t count = 0; count < pieces.size(); ++count) {
+    const Piece& piece = pieces[count];
+    blocks += divide_up(piece.address + length_of(piece), kBlockBytes) - piece.address / kBlockBytes;
+    if (blocks > kMostBlocks) return std::max<size_t>(count, 1);
+  }
+  return pieces.size();
 }
 
 bool ActiveBlocks::overlaps(const Ranges& ranges) const {
@@ -51,13 +79,20 @@ void ActiveBlocks::give_back(Claim& claim) {
 
 Result<ActiveBlocks::Claim> ActiveBlocks::claim(std::span<const Piece> pieces, const Interruption* by) {
   Ranges ranges = ranges_of(pieces);
+  const std::vector<uint64_t> blocks = blocks_of(ranges);
+  CHECK(blocks.size() <= kMostBlocks || pieces.size() == 1);
+  std::vector<Row> rows;
   Claim claim;
   {
+    // Nothing is held by who waits, or many who need many rows could wait for each other.
     MutexLock lock(mutex_);
-    while (overlaps(ranges)) TRY(wait_interruptibly(changed_, lock, by));
-    claim = take(ranges);
+    while (overlaps(ranges) || !take_rows(blocks, rows)) TRY(wait_interruptibly(changed_, lock, by));
+    claim = take(std::move(ranges));
   }
-  TRY(activate(ranges, by));
+  if (rows.empty()) return claim;
+  const Status status = write_(rows, by);
+  end_writing(rows, status.ok());
+  TRY(status);
   return claim;
 }
 
@@ -92,59 +127,52 @@ void ActiveBlocks::let_go(BlockRange blocks) {
   changed_.notify_all();
 }
 
-// One whose block nobody writes to; in turn, so that those written to lately keep theirs.
-std::optional<size_t> ActiveBlocks::free_row() {
-  for (size_t tried = 0; tried < rows_.size(); ++tried) {
-    const size_t row = next_row_;
-    next_row_ = (next_row_ + 1) % rows_.size();
-    if (rows_[row] == 0) return row;
-    const uint64_t block = rows_[row] - 1;
-    const auto entry = entries_.find(block);
-    if (has_writer(block) || !entry->second.written || kept_.contains(BlockRange{BlockAddress{block}, 1})) continue;
-    entries_.erase(entry);
-    return row;
-  }
-  return std::nullopt;
+// Nobody writes to its block, nor is about to.
+bool ActiveBlocks::is_free(size_t row, const std::vector<uint64_t>& blocks) const {
+  if (rows_[row] == 0) return true;
+  const uint64_t block = rows_[row] - 1;
+  return entries_.find(block)->second.written && !std::ranges::binary_search(blocks, block) && !has_writer(block) &&
+         !kept_.contains(BlockRange{BlockAddress{block}, 1});
 }
 
-// The claim is held, so the rows of its blocks stay.
-Status ActiveBlocks::activate(const Ranges& ranges, const Interruption* by) {
-  for (const Claim::Bytes& range : ranges) {
-    for (uint64_t block = round_down(range.first, kBlockBytes); block < range.end; block += kBlockBytes) {
-      Row row;
-      {
-        MutexLock lock(mutex_);
-        for (;;) {
-          const auto entry = entries_.find(block);
-          if (entry == entries_.end()) {
-            if (const auto free = free_row()) {
-              row.index = *free;
-              break;
-            }
-          } else if (entry->second.written) {
-            row.value = 1;
-            break;
-          }
-          TRY(wait_interruptibly(changed_, lock, by));
-        }
-        if (row.value != 0) continue;
-        row.value = block + 1;
-        rows_[row.index] = row.value;
-        entries_[block] = {row.index, false};
-      }
-      const Status status = write_(std::span(&row, 1), by);
-      MutexLock lock(mutex_);
-      if (status.ok()) {
-        entries_[block].written = true;
-      } else {
-        entries_.erase(block);
-        rows_[row.index] = 0;  // whatever the replicas have there: one too many at most
-      }
-      changed_.notify_all();
-      TRY(status);
+// Rows for those blocks that have none, which are to be written; all of them or none. In turn, so that those written to
+// lately keep theirs. False: there are not as many, or somebody is just writing one.
+bool ActiveBlocks::take_rows(const std::vector<uint64_t>& blocks, std::vector<Row>& rows) {
+  std::vector<uint64_t> missing;
+  for (const uint64_t block : blocks) {
+    const auto entry = entries_.find(block);
+    if (entry == entries_.end()) missing.push_back(block);
+    if (entry != entries_.end() && !entry->second.written) return false;
+  }
+  size_t row = next_row_;
+  for (size_t tried = 0; tried < rows_.size() && rows.size() < missing.size(); ++tried) {
+    if (is_free(row, blocks)) rows.push_back({row, missing[rows.size()] + 1});
+    row = (row + 1) % rows_.size();
+  }
+  if (rows.size() < missing.size()) {
+    rows.clear();
+    return false;
+  }
+  next_row_ = row;
+  for (const Row& taken : rows) {
+    if (rows_[taken.index] != 0) entries_.erase(rows_[taken.index] - 1);
+    rows_[taken.index] = taken.value;
+    entries_[taken.value - 1] = {taken.index, false};
+  }
+  return true;
+}
+
+void ActiveBlocks::end_writing(const std::vector<Row>& rows, bool written) {
+  MutexLock lock(mutex_);
+  for (const Row& row : rows) {
+    if (written) {
+      entries_[row.value - 1].written = true;
+    } else {
+      entries_.erase(row.value - 1);
+      rows_[row.index] = 0;  // whatever the replicas have there: one too many at most
     }
   }
-  return {};
+  changed_.notify_all();
 }
 
 BlockSet ActiveBlocks::active() const {

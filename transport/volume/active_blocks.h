@@ -61,8 +61,11 @@ class ActiveBlocks {
     std::vector<Bytes> ranges_;
   };
 
-  // Waits for what overlaps, and sees to rows. EINTR; as WriteRows.
+  // Waits for what overlaps, and sees to rows: of at most kMostBlocks blocks. EINTR; as WriteRows.
   Result<Claim> claim(std::span<const Piece> pieces, const Interruption* by);
+  static constexpr size_t kMostBlocks = kActiveRows / 4;
+  // How many of the first pieces can be claimed together: one at least.
+  static size_t claimable(std::span<const Piece> pieces);
   // The same if there is nothing to wait for nor to write. EAGAIN.
   Result<Claim> try_claim(std::span<const Piece> pieces);
   // Whole blocks, without rows: to keep writers away.
@@ -85,12 +88,14 @@ class ActiveBlocks {
   using Ranges = std::vector<Claim::Bytes>;
 
   static Ranges ranges_of(std::span<const Piece> pieces);
+  static std::vector<uint64_t> blocks_of(const Ranges& ranges);
   bool overlaps(const Ranges& ranges) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool has_writer(uint64_t block) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Claim take(Ranges ranges) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void give_back(Claim& claim);
-  Status activate(const Ranges& ranges, const Interruption* by);
-  std::optional<size_t> free_row() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool take_rows(const std::vector<uint64_t>& blocks, std::vector<Row>& rows) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool is_free(size_t row, const std::vector<uint64_t>& blocks) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void end_writing(const std::vector<Row>& rows, bool written);
 
   const WriteRows write_;
   mutable Mutex mutex_;

@@ -16,13 +16,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A lease lasts limits::kLease from when the brick has heard of us: not before what it has answered was sent. From now
-// on for half of that at most, since those who are asked seldom are.
-constexpr milliseconds kConfirmedFor = limits::kLease / 2;
+// A lease lasts limits::kLease from when the brick has heard of us: not before what it has answered was sent.
 constexpr milliseconds kKnownFor = limits::kLease - milliseconds(1'000);
 constexpr milliseconds kOutAfter{1'000};
 constexpr milliseconds kGoneAfter{2'000};
-static_assert(kConfirmedFor + limits::kKeepAlive + milliseconds(1'500) < kKnownFor);
+static_assert(Mirror::kConfirmedFor + limits::kKeepAlive + milliseconds(1'500) < kKnownFor);
 
 }  // namespace
 
@@ -35,10 +33,11 @@ Mirror::Mirror(std::unique_ptr<VolumeClient> only)
   replicas_[0]->state = ReplicaState::kInSync;
 }
 
-Mirror::Mirror(size_t place, MapKeeper& keeper, OpenReplica open_replica, std::vector<Member> members,
-               std::optional<milliseconds> soft, bool writable)
+Mirror::Mirror(size_t place, MapKeeper& keeper, std::atomic<uint64_t>& copying, OpenReplica open_replica,
+               std::vector<Member> members, std::optional<milliseconds> soft, bool writable)
     : place_(place),
       keeper_(&keeper),
+      copying_(&copying),
       open_replica_(std::move(open_replica)),
       soft_(soft),
       writable_(writable),
@@ -252,11 +251,13 @@ void Mirror::interrupt() {
     if (replica->client != nullptr) replica->client->interrupt();
   }
   MutexLock lock(mutex_);
+  if (alone_ != nullptr) alone_->interrupt(false);
   changed_.notify_all();
 }
 
 void Mirror::expect_no_restart() {
-  if (only_ != nullptr) only_->expect_no_restart();
+  const SharedLock roster(roster_mutex_);
+  for (Replica* replica : written()) replica->client->expect_no_restart();
 }
 
 void Mirror::abandon() {
@@ -335,13 +336,13 @@ void Mirror::watch() {
   if (!taken.ok()) return fail(taken);
   give_up_first(now);
   MutexLock lock(mutex_);
-  if (joining_ != nullptr) {
-    if (joining_->link_state().kind == LinkState::Kind::kConnected) {
-      joining_away_since_.reset();
-    } else if (!joining_away_since_) {
-      joining_away_since_ = now;
-    } else if (now - *joining_away_since_ >= kOutAfter) {
-      joining_->interrupt(false);
+  if (alone_ != nullptr) {
+    if (alone_->link_state().kind == LinkState::Kind::kConnected) {
+      alone_away_since_.reset();
+    } else if (!alone_away_since_) {
+      alone_away_since_ = now;
+    } else if (now - *alone_away_since_ >= kOutAfter) {
+      alone_->interrupt(false);
     }
   }
   if (!all_heard || partial_ || !failed_.ok()) return;

@@ -44,6 +44,10 @@ namespace brickfs {
 
 class Mirror final {
  public:
+  // So long at most reads count from when all have been heard of, or the map was asked: half of a lease, since those
+  // who are asked seldom are.
+  static constexpr std::chrono::milliseconds kConfirmedFor = limits::kLease / 2;
+
   // One replica, of which no map says anything.
   explicit Mirror(std::unique_ptr<VolumeClient> only);
 
@@ -53,12 +57,14 @@ class Mirror final {
     std::unique_ptr<VolumeClient> client;  // null: stale
     bool has_all = false;                  // stale, and has missed nothing yet
   };
-  // Opens a replica's volume as this client. Errors as VolumeClient::open and of what the source says.
-  using OpenReplica = std::function<Result<std::unique_ptr<VolumeClient>>(const MapReplica&, Holder*)>;
-  // At least one is open; all that are open are equal, but where rows say otherwise (begin()). `soft`: as in
-  // VolumeOptions. `writable`: false for readers, which change nothing anywhere.
-  Mirror(size_t place, MapKeeper& keeper, OpenReplica open_replica, std::vector<Member> members,
-         std::optional<std::chrono::milliseconds> soft, bool writable);
+  // Opens a replica's volume as this client. `steals`: also from another one, if the mount does. Errors as
+  // VolumeClient::open and of what the source says.
+  using OpenReplica = std::function<Result<std::unique_ptr<VolumeClient>>(const MapReplica&, bool steals, Holder*)>;
+  // At least one is open; all that are open are equal, but where rows say otherwise (begin()). `copying`: how
+  // many places are being brought up to date. `soft`: as in VolumeOptions. `writable`: false for readers, which change
+  // nothing anywhere.
+  Mirror(size_t place, MapKeeper& keeper, std::atomic<uint64_t>& copying, OpenReplica open_replica,
+         std::vector<Member> members, std::optional<std::chrono::milliseconds> soft, bool writable);
   ~Mirror();
 
   // Before anything else. `unclean`: the last client may have crashed. Then replicas may differ in blocks with rows,
@@ -113,7 +119,7 @@ class Mirror final {
   void give_up_silent(std::chrono::milliseconds silence);
   void give_up_outage();
   void interrupt();
-  void expect_no_restart();  // copies are told apart by their boots
+  void expect_no_restart();
   void abandon();
   // All replicas in sync are equal and nothing is under way: what a holder that lets go can say.
   bool can_let_go() const;
@@ -234,6 +240,7 @@ class Mirror final {
   bool take_back_another(SetMap& map, const Replica& replica) const;
   bool is_settled_after_leaving();
   bool is_out_in_map(const Replica& replica) const;
+  void watch_alone(VolumeClient* client);
   Status bring_back(Replica& replica);
   Status change_entry(const Replica& replica, const std::function<bool(MapReplica&)>& edit);
   Status bring_in_sync(Replica& replica, const BlockSet& to_copy, const Session& begun, bool all);
@@ -245,6 +252,7 @@ class Mirror final {
   void let_dropped_go(const Targets& replicas);
   bool is_in_sync_here(const MemberId& id) const;
   void drop(const MemberId& id);
+  static void give_all_back(VolumeClient& client);
   MapReplica* find(SetMap& map, const MemberId& id) const;
   Status copy_held(Replica& replica, const BlockSet& blocks);
   void tell_progress(const Replica& replica, uint64_t copied, uint64_t total);
@@ -256,6 +264,7 @@ class Mirror final {
 
   const size_t place_ = 0;
   MapKeeper* const keeper_ = nullptr;
+  std::atomic<uint64_t>* const copying_ = nullptr;
   const OpenReplica open_replica_;
   const std::optional<std::chrono::milliseconds> soft_;
   const bool writable_ = true;
@@ -286,8 +295,8 @@ class Mirror final {
   BlockSet diverged_ ABSL_GUARDED_BY(mutex_);                   // a write was given up: the first replica's bytes hold
   std::shared_ptr<MissedNotes> notes_ ABSL_GUARDED_BY(mutex_);  // null: nobody has missed anything that is known
   BlockSet unnoted_ ABSL_GUARDED_BY(mutex_);                    // could not be noted, and is one of diverged_
-  VolumeClient* joining_ ABSL_GUARDED_BY(mutex_) = nullptr;     // repair()'s, not yet of those that are watched
-  std::optional<Clock::time_point> joining_away_since_ ABSL_GUARDED_BY(mutex_);
+  VolumeClient* alone_ ABSL_GUARDED_BY(mutex_) = nullptr;       // repair()'s, not one of replicas_ yet, or any more
+  std::optional<Clock::time_point> alone_away_since_ ABSL_GUARDED_BY(mutex_);
   bool said_map_trouble_ = false;  // keep_map()'s
 
   // Local keys: with replicas that have their own, a key stands for one of each.

@@ -107,7 +107,11 @@ Status Mirror::free(BlockRange blocks) {
 Result<std::vector<BlockRange>> Mirror::list() {
   if (only_ != nullptr) return only_->list();
   const Gate::Pass pass(gate_);
-  return first().list();
+  for (;;) {
+    Replica* const replica = first_in_sync(false);
+    auto listed = replica->client->list();
+    if (listed.ok() || is_written(*replica)) return listed;  // else it was left out, and the next one is asked
+  }
 }
 
 // A brick that has replicas of several places shows each of them its share of what is free.
@@ -245,10 +249,16 @@ Status Mirror::write(std::span<const Piece> pieces, Stage stage, const Interrupt
   CHECK(is_settled());
   const Gate::Pass pass(gate_);
   operations_.fetch_add(1, std::memory_order_relaxed);
-  const ActiveBlocks::Claim claim = TRY(active_.claim(pieces, by));
-  const Status status = write_claimed(written(), pieces, stage, by);
-  const Status noted = note_missed(pieces, by);
-  return status.ok() ? noted : status;
+  while (!pieces.empty()) {
+    const auto part = pieces.first(ActiveBlocks::claimable(pieces));
+    const ActiveBlocks::Claim claim = TRY(active_.claim(part, by));
+    const Status status = write_claimed(written(), part, stage, by);
+    const Status noted = note_missed(part, by);
+    TRY(status);
+    TRY(noted);
+    pieces = pieces.subspan(part.size());
+  }
+  return {};
 }
 
 Status Mirror::try_read(std::span<const Piece> pieces) {

@@ -63,6 +63,7 @@ void Mirror::take_out(Replica& replica) {
   // Before it is settled nothing is acknowledged, and make_equal() marks. Who was not in sync was left out before.
   if (may_be_in_sync(replica) && is_settled_after_leaving() && !mark_remaining()) return;
   const SharedLock roster(roster_mutex_);
+  if (!is_written(replica)) return;  // the other thread of this place was faster
   {
     MutexLock lock(mutex_);
     replica.state = ReplicaState::kStale;
@@ -251,14 +252,20 @@ void Mirror::drop(const MemberId& id) {
   }
   log::info("{} is not of the set any more", gone->name);
   if (gone->client == nullptr || gone->client->is_away() || !was_written) return;
-  const auto listed = gone->client->list();
+  watch_alone(gone->client.get());
+  give_all_back(*gone->client);
+  watch_alone(nullptr);
+}
+
+void Mirror::give_all_back(VolumeClient& client) {
+  const auto listed = client.list();
   if (!listed.ok()) return;
   for (const BlockRange& blocks : *listed) {
-    if (!gone->client->free(blocks).ok()) break;
+    if (!client.free(blocks).ok()) break;
   }
   // Not commit(), which for place 0 writes into its first block.
-  static_cast<void>(gone->client->commit_blocks({}, {}, {}));
-  static_cast<void>(gone->client->close());
+  static_cast<void>(client.commit_blocks({}, {}, {}));
+  static_cast<void>(client.close());
 }
 
 }  // namespace brickfs

@@ -29,7 +29,15 @@ void Mirror::stop_repair() {
   no_repair_ = true;
   repair_stopped_.raise();
   MutexLock lock(mutex_);
-  if (joining_ != nullptr) joining_->interrupt(false);
+  if (alone_ != nullptr) alone_->interrupt(false);
+}
+
+// Null: it has come or gone. Until then its calls end when its brick is away (watch()), or repair is to end.
+void Mirror::watch_alone(VolumeClient* client) {
+  MutexLock lock(mutex_);
+  alone_ = client;
+  alone_away_since_.reset();
+  if (client != nullptr && (no_repair_.load() || closing_.load())) client->interrupt(false);
 }
 
 bool Mirror::repair() {
@@ -92,26 +100,19 @@ Status Mirror::bring_back(Replica& replica) {
     const ExclusiveLock roster(roster_mutex_);
     former = std::move(replica.client);
   }
-  // To open it takes it from whoever has it, who may have the volume.
+  // To open it may take it from whoever has it, who may have the volume.
   const Status held = keeper_->refresh();
   if (held.code() == ESTALE) {
     fail(held);
     return held;
   }
   Holder holder;
-  auto opened = open_replica_(replica.entry, &holder);
+  auto opened = open_replica_(replica.entry, held.ok(), &holder);
   if (!opened.ok()) return opened.error();
   std::unique_ptr<VolumeClient> client = std::move(*opened);
-  {
-    MutexLock lock(mutex_);
-    joining_ = client.get();
-    joining_away_since_.reset();
-  }
+  watch_alone(client.get());
   const Status status = bring_up(replica, client);
-  {
-    MutexLock lock(mutex_);
-    joining_ = nullptr;
-  }
+  watch_alone(nullptr);
   if (client != nullptr) static_cast<void>(client->close());
   return status;
 }
@@ -260,9 +261,10 @@ Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, Bl
   return {};
 }
 
-// Half of the time is the foreground's, if there is any.
+// Half of the time is the foreground's, if there is any; the other half is shared by the places that are copied.
 Status Mirror::copy_held(Replica& replica, const BlockSet& blocks) {
   Status status;
+  ++*copying_;
   const uint64_t total = blocks.count();
   uint64_t copied = 0;
   auto tell_at = Clock::now() + kTellEvery;
@@ -281,7 +283,8 @@ Status Mirror::copy_held(Replica& replica, const BlockSet& blocks) {
       status = copy_block(first(), *replica.client, block.start);
     }
     if (status.code() == ENOENT) status = Status();  // freed meanwhile, there too
-    if (operations_.load() != operations) std::this_thread::sleep_for(Clock::now() - began);
+    if (operations_.load() != operations)
+      std::this_thread::sleep_for((Clock::now() - began) * (2 * copying_->load() - 1));
     operations = operations_.load();
     ++copied;
     progress(what, copied, total);
@@ -291,6 +294,7 @@ Status Mirror::copy_held(Replica& replica, const BlockSet& blocks) {
     }
     return status.ok();
   });
+  --*copying_;
   return status;
 }
 

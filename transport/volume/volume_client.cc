@@ -24,7 +24,8 @@ VolumeClient::VolumeClient(std::unique_ptr<Brick> brick, VolumeOptions options)
       ledger_(std::make_unique<BlockLedger>()),
       handles_(std::make_unique<HandleCache>()),
       link_(std::make_unique<VolumeLink>(std::move(brick), options_.open,
-                                         options_.embedded ? std::nullopt : options_.soft, counters_, options_.name)) {}
+                                         options_.embedded ? std::nullopt : options_.soft, counters_, options_.name,
+                                         options_.is_copy)) {}
 
 VolumeClient::~VolumeClient() = default;
 

@@ -42,10 +42,11 @@ Status Patience::wait(CondVar& changed, MutexLock& lock, Clock::time_point heard
 Status Patience::lasts() { return check(soft_ ? Clock::now() : Clock::time_point()); }
 
 VolumeLink::VolumeLink(std::unique_ptr<Brick> brick, OpenRequest request, std::optional<milliseconds> soft,
-                       VolumeCounters& counters, std::string name)
+                       VolumeCounters& counters, std::string name, bool is_copy)
     : soft_(soft),
       counters_(counters),
       name_(std::move(name)),
+      is_copy_(is_copy),
       request_(std::move(request)),
       jitter_(static_cast<uint32_t>(request_.client)),
       brick_(std::move(brick)) {
@@ -175,8 +176,9 @@ void VolumeLink::fail(Error error, std::string text) {
         request_.volume);
   }
   if (error.is(EIDRM)) {
-    text = fmt::format("volume '{}' was removed from the brick; nothing works here any more: unmount", request_.volume);
-    error = Error(ESTALE, error.what());
+    text = fmt::format("volume '{}' was removed from the brick{}", request_.volume,
+                       is_copy_ ? "" : "; nothing works here any more: unmount");
+    error = Error(is_copy_ ? EIO : ESTALE, error.what());
   }
   gate_.store(0);
   state_ = State::kFailed;

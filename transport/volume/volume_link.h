@@ -57,9 +57,9 @@ class VolumeLink {
   using IsClean = std::function<bool()>;  // all that was changed is committed
 
   // `soft`: a session in which the brick has been silent for so long is given up. `counters`: of waits.
-  // `name`: what begins lines about it in the log; may be empty.
+  // `name`: what begins lines about it in the log; may be empty. `is_copy`: VolumeOptions.
   VolumeLink(std::unique_ptr<Brick> brick, OpenRequest request, std::optional<std::chrono::milliseconds> soft,
-             VolumeCounters& counters, std::string name = {});
+             VolumeCounters& counters, std::string name = {}, bool is_copy = false);
   ~VolumeLink();  // leaves the lease alone
   VolumeLink(const VolumeLink&) = delete;
   VolumeLink& operator=(const VolumeLink&) = delete;
@@ -148,6 +148,7 @@ class VolumeLink {
   const std::optional<std::chrono::milliseconds> soft_;
   VolumeCounters& counters_;
   const std::string name_;
+  const bool is_copy_;
   OpenRequest request_;  // resume: the thread's, after open()
   Restore restore_;      // fixed before the thread starts
   IsClean is_clean_;     // ... too

@@ -436,12 +436,12 @@ void VolumeSet::start_threads() {
     if (status.code() != ESTALE) return;
     for (const auto& member : members_) member->fail(status);
   });
-  run(std::chrono::milliseconds(200), [this] {
-    for (const auto& member : members_) {
-      while (member->repair()) {
+  for (const auto& member : members_) {
+    run(std::chrono::milliseconds(200), [place = member.get()] {
+      while (place->repair()) {
       }
-    }
-  });
+    });
+  }
 }
 
 void VolumeSet::stop_threads() {

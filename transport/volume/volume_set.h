@@ -176,11 +176,12 @@ class VolumeSet final {
   // Of a replicated set.
   std::unique_ptr<MapKeeper> keeper_;
   bool holds_map_ = false;
+  std::atomic<uint64_t> copying_{0};  // how many places are being brought up to date (Mirror)
 
   // Behind what their threads use.
   std::vector<std::unique_ptr<Mirror>> members_;
 
-  // Of a replicated set: watch() of all places, keep_map(), repair().
+  // Of a replicated set: watch() of all places, keep_map(), and repair() of each.
   Mutex threads_mutex_;
   CondVar threads_stop_;
   bool stopping_ ABSL_GUARDED_BY(threads_mutex_) = false;

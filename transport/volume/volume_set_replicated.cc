@@ -89,11 +89,13 @@ class VolumeSet::Replicating {
   Status choose();
   Status choose_at(size_t place);
   void look_for_notes(size_t place, const std::vector<Candidate*>& believed);
+  bool is_of_another() const;
+  bool has_left_out() const;
   Status claim();
   Status note_made();
   Status verify();
   bool writable() const { return options_.open.mode == OpenMode::kExclusive; }
-  std::function<Result<std::unique_ptr<VolumeClient>>(const MapReplica&, Holder*)> opener(size_t place) const;
+  Mirror::OpenReplica opener(size_t place) const;
 
   VolumeSet& set_;
   const BrickMaker make_;
@@ -128,8 +130,8 @@ Status VolumeSet::Replicating::run() {
   }
   for (size_t place = 0; place < map_.places.size(); ++place) {
     set_.names_.push_back(map_.places[place].replicas.front().source);
-    set_.members_.push_back(std::make_unique<Mirror>(place, *set_.keeper_, opener(place), std::move(members[place]),
-                                                     options_.soft, writable()));
+    set_.members_.push_back(std::make_unique<Mirror>(place, *set_.keeper_, set_.copying_, opener(place),
+                                                     std::move(members[place]), options_.soft, writable()));
   }
   for (const auto& member : set_.members_) {
     const Status begun = member->begin(map_.set, unclean_);
@@ -170,16 +172,17 @@ Status VolumeSet::Replicating::load() {
   return {};
 }
 
-std::function<Result<std::unique_ptr<VolumeClient>>(const MapReplica&, Holder*)> VolumeSet::Replicating::opener(
-    size_t place) const {
+Mirror::OpenReplica VolumeSet::Replicating::opener(size_t place) const {
   return [make = make_, options = options_, set = &set_, place, striped = map_.places.size() > 1](
-             const MapReplica& entry, Holder* holder) -> Result<std::unique_ptr<VolumeClient>> {
+             const MapReplica& entry, bool steals, Holder* holder) -> Result<std::unique_ptr<VolumeClient>> {
     std::string why;
     const Source source = TRY(parse_source(entry.source, &why));
     VolumeOptions own = options;
     own.open.volume = source.volume;
     own.open.client = client_of(options.open.client, entry.id);
     own.open.resume = {};
+    own.open.steal = steals && options.open.steal;
+    own.is_copy = true;
     own.name = entry.source + ": ";
     if (place == 0 && striped) {
       // The client is known only when it is there; its commits come later.
@@ -199,7 +202,7 @@ std::function<Result<std::unique_ptr<VolumeClient>>(const MapReplica&, Holder*)>
 
 Status VolumeSet::Replicating::open_one(Candidate& candidate) {
   Holder holder;
-  auto client = opener(candidate.place)(candidate.entry, &holder);
+  auto client = opener(candidate.place)(candidate.entry, true, &holder);
   if (client.ok()) {
     candidate.client = std::move(*client);
     watch_.add(*candidate.client, candidate.entry.source);
@@ -369,10 +372,23 @@ void VolumeSet::Replicating::look_for_notes(size_t place, const std::vector<Cand
   }
 }
 
+bool VolumeSet::Replicating::is_of_another() const {
+  return map_.holder && map_.holder->client != options_.open.client;
+}
+
+// The former holder, from whom it was stolen, has left a copy out of the map, and may not know that yet. Without
+// `steal` he has not been heard of for a lease.
+bool VolumeSet::Replicating::has_left_out() const {
+  return options_.open.steal && unclean_ && is_of_another() &&
+         std::ranges::any_of(candidates_, [this](const Candidate& candidate) {
+           return candidate.entry.state != ReplicaState::kInSync && candidate.entry.since > map_.holder->epoch;
+         });
+}
+
 Status VolumeSet::Replicating::claim() {
   const MapHolder holder{options_.open.client, options_.open.client_name, 0, false};
   std::vector<std::string> names;
-  bool waits = map_.lease_wait;  // whoever was to wait has died
+  bool waits = map_.lease_wait || has_left_out();  // whoever was to wait has died
   const Status claimed = set_.keeper_->claim(holder, [&](SetMap& map) {
     // The boots become those that are believed: whoever comes after a crash of this client would not know it from them.
     // A brick that has restarted since is not what was believed (Mirror::settle()).
@@ -392,16 +408,17 @@ Status VolumeSet::Replicating::claim() {
       }
     }
     // Also after one that let go: readers.
-    if (!names.empty() && map_.holder && map_.holder->client != options_.open.client) waits = true;
+    if (!names.empty() && is_of_another()) waits = true;
     map.lease_wait = waits;
   });
+  const auto claimed_at = Clock::now();  // until then readers may have been going by the map from before
   if (claimed.code() == EAGAIN) return refuse("the map of the volume is changing: try again", EBUSY);
   if (!claimed.ok()) return refuse(set_.keeper_->trouble(), claimed.code());
   for (const std::string& name : names)
     log::warn("{} is left out until it is back: the volume goes on without that copy", name);
   if (!waits) return {};
   log::info("waiting until no former client can be reading from what was left out");
-  std::this_thread::sleep_until(fenced_at_ + limits::kLease);
+  std::this_thread::sleep_until(std::max(fenced_at_ + limits::kLease, claimed_at + Mirror::kConfirmedFor));
   const Status waited = set_.keeper_->change([](SetMap& map) { return std::exchange(map.lease_wait, false); });
   return waited.ok() ? waited : refuse(set_.keeper_->trouble(), waited.code());
 }
