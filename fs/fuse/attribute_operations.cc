@@ -22,7 +22,8 @@ namespace {
 // By an open file: before a write to it (fs/fuse/writeback_cache.h). At other times the kernel asks without.
 void getattr(FuseSession& session, FuseRequest& request, const fuse_getattr_in& in) {
   WritebackCache* const writeback = session.writeback();
-  if ((in.getattr_flags & FUSE_GETATTR_FH) != 0 && writeback != nullptr) {
+  const bool is_asked_by_writer = (in.getattr_flags & FUSE_GETATTR_FH) != 0 && session.negotiation().only_writers_ask();
+  if (is_asked_by_writer && writeback != nullptr) {
     const Status status = writeback->before_write(request.ino(), request.interruption());
     if (!status.ok()) return (void)request.answer(status);
   }

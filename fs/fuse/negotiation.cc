@@ -57,6 +57,7 @@ Result<fuse_init_out> FuseNegotiation::answer(std::span<const std::byte> argumen
   out.time_gran = 1;
   if ((taken & kRequestTimeout) != 0) out.unused[kWordOfRequestTimeout] = wanted_timeout_;
   kills_privileges_ = (taken & FUSE_HANDLE_KILLPRIV_V2) != 0;
+  only_writers_ask_ = in.minor >= kMinorOfWritersAsk;
   waits_for_pages_ = in.minor >= kMinorOfWaitForPages;
   has_rings_ = (taken & kFuseOverIoUring) != 0;
   done_ = true;

@@ -28,6 +28,8 @@ class FuseNegotiation {
   bool is_done() const { return done_; }
   // The kernel leaves clearing set-uid and set-gid bits, and capabilities, to us.
   bool kills_privileges() const { return kills_privileges_; }
+  // With the write-back cache: who asks for an open file's attributes is about to write to it.
+  bool only_writers_ask() const { return only_writers_ask_; }
   // Who waits for pages to be written back waits for our answer. Before Linux 6.16 it may be on its way still.
   bool waits_for_pages() const { return waits_for_pages_; }
   // The kernel waits for the entries of its rings.
@@ -41,6 +43,7 @@ class FuseNegotiation {
   uint16_t wanted_timeout_ = 0;
   std::atomic<bool> done_{false};
   std::atomic<bool> kills_privileges_{false};
+  std::atomic<bool> only_writers_ask_{false};
   std::atomic<bool> waits_for_pages_{false};
   std::atomic<bool> has_rings_{false};
 };

@@ -12,6 +12,9 @@ namespace brickfs {
 
 // The kernel's side has to be so new: FUSE_INIT as it is here, FUSE_MAX_PAGES.
 constexpr uint32_t kOldestMinor = 28;
+// Before Linux 5.16 FUSE_GETATTR_FH comes from readers, too, as they reach the end of a file, and nothing tells them
+// from writers.
+constexpr uint32_t kMinorOfWritersAsk = 35;
 constexpr uint32_t kMinorOfWaitForPages = 44;  // Linux 6.16 writes pages back themselves, and no copies
 // Names and attributes stay valid until the kernel changes them itself: the lease keeps everybody else away.
 constexpr uint64_t kForeverSeconds = 1'000'000'000;

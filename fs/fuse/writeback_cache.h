@@ -11,7 +11,8 @@
 // - The same goes for whatever else befalls bytes written back: the next write to the file tells, besides fsync and
 // close.
 //
-// Source: fs/fuse/file.c of Linux 6.18, fuse_cache_write_iter(): FUSE_GETATTR with FUSE_GETATTR_FH.
+// Source: fs/fuse/file.c of Linux 6.18, fuse_cache_write_iter(): FUSE_GETATTR with FUSE_GETATTR_FH. Before 5.16 readers
+// ask so, too, and no write tells (fs/fuse/protocol.h).
 // Threads: any.
 #pragma once
 

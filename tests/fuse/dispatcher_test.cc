@@ -37,6 +37,14 @@ constexpr Shape kShapes[] = {
     {FUSE_TMPFILE, 16, 0},
 };
 
+void negotiate_as(FuseBed& bed, uint32_t minor) {
+  fuse_init_in in{};
+  in.major = 7;
+  in.minor = minor;
+  in.flags = ~0U;
+  EXPECT_EQ(bed.serve_and_take(bed.kernel().request_with(FUSE_INIT, 0, in)).header.error, 0);
+}
+
 class DispatcherOfFuse : public ::testing::Test {
  protected:
   FakeKernel& kernel() { return bed_.kernel(); }
@@ -71,13 +79,7 @@ class DispatcherOfFuse : public ::testing::Test {
     }
     return nodes;
   }
-  void negotiate() {
-    fuse_init_in in{};
-    in.major = 7;
-    in.minor = 44;
-    in.flags = ~0U;
-    EXPECT_EQ(ask_with(FUSE_INIT, 0, in).header.error, 0);
-  }
+  void negotiate() { negotiate_as(bed_, 44); }
 
   FuseBed bed_;
 };
@@ -481,6 +483,23 @@ TEST(DispatcherOfFuseRules, NamesAreDurableBeforeTheAnswer) {
   fuse_mkdir_in folder{};
   EXPECT_EQ(bed.serve_and_take(bed.kernel().request_with(FUSE_MKDIR, kRootNode, folder, "folder\0"sv)).header.error, 0);
   EXPECT_GT(bed.brick().faults().calls(BrickCall::kCommit), commits);
+}
+
+// Older kernels ask for readers, too: those would take the error away from the writer.
+TEST(DispatcherOfFuseRules, WhatWasLostIsToldWhereOnlyWritersAsk) {
+  for (const uint32_t minor : {28u, 34u, 35u, 44u}) {
+    FuseBed bed({.writeback_cache = true});
+    negotiate_as(bed, minor);
+    const Ino file = make_file(bed.filesystem(), "file");
+    bed.session().writeback()->written(file, 4096, Error(ENOSPC, "volume full"));
+    fuse_getattr_in by_file{};
+    by_file.getattr_flags = FUSE_GETATTR_FH;
+    const auto ask = [&] {
+      return bed.serve_and_take(bed.kernel().request_with(FUSE_GETATTR, raw(file), by_file)).header.error;
+    };
+    EXPECT_EQ(ask(), minor < 35 ? 0 : -ENOSPC) << minor;
+    EXPECT_EQ(ask(), 0) << minor;
+  }
 }
 
 TEST(DispatcherOfFuseRules, NothingOfALostVolumeIsTold) {
