@@ -50,7 +50,7 @@ FuseInterrupts::~FuseInterrupts() {
   thread_.join();
 }
 
-void FuseInterrupts::watch(FuseRequest& place) {
+void FuseInterrupts::watch(FusePlace& place) {
   MutexLock lock(mutex_);
   places_.push_back(&place);
 }
@@ -58,7 +58,7 @@ void FuseInterrupts::watch(FuseRequest& place) {
 bool FuseInterrupts::ask(uint64_t unique) {
   MutexLock lock(mutex_);
   const bool found =
-      std::ranges::count_if(places_, [unique](FuseRequest* place) { return place->waiter().ask(unique); }) > 0;
+      std::ranges::count_if(places_, [unique](FusePlace* place) { return place->waiter().ask(unique); }) > 0;
   if (found) {
     asked_ = true;
     changed_.notify_all();
@@ -82,7 +82,7 @@ void FuseInterrupts::run() {
 }
 
 bool FuseInterrupts::look() {
-  std::vector<FuseRequest*> places;
+  std::vector<FusePlace*> places;
   {
     MutexLock lock(mutex_);
     places = places_;
@@ -90,9 +90,9 @@ bool FuseInterrupts::look() {
   const bool away = volume_.is_away();  // then no request is done soon
   bool lingers = false;
   bool gives_up = false;
-  std::vector<std::pair<FuseRequest*, FuseWaiter::Request>> killed;
-  std::vector<std::pair<FuseRequest*, FuseWaiter::Request>> signalled;
-  for (FuseRequest* const place : places) {
+  std::vector<std::pair<FusePlace*, FuseWaiter::Request>> killed;
+  std::vector<std::pair<FusePlace*, FuseWaiter::Request>> signalled;
+  for (FusePlace* const place : places) {
     const auto request = place->waiter().look();
     if (!request) continue;
     lingers = true;
@@ -114,7 +114,7 @@ bool FuseInterrupts::look() {
   return lingers;
 }
 
-void FuseInterrupts::interrupt(FuseRequest& place, const FuseWaiter::Request& request) {
+void FuseInterrupts::interrupt(FusePlace& place, const FuseWaiter::Request& request) {
   place.waiter().interrupt(request.unique, [&] { place.answer_interrupted(); });
 }
 

@@ -14,11 +14,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <string_view>
 #include <thread>
 #include <vector>
 
-#include "fs/fuse/request.h"
+#include "fs/fuse/waiter.h"
 #include "transport/base/mutex.h"
 #include "transport/volume/volume_set.h"
 
@@ -39,20 +39,20 @@ class FuseInterrupts {
   FuseInterrupts& operator=(const FuseInterrupts&) = delete;
 
   // Requests there are looked at from now on. It outlives this.
-  void watch(FuseRequest& place);
+  void watch(FusePlace& place);
   // FUSE_INTERRUPT has come for that request. False: it is at no place.
   bool ask(uint64_t unique);
 
  private:
   void run();
   bool look();  // true: some request lingers
-  void interrupt(FuseRequest& place, const FuseWaiter::Request& request);
+  void interrupt(FusePlace& place, const FuseWaiter::Request& request);
 
   VolumeSet& volume_;
   const std::function<void()> look_;
   Mutex mutex_;
   CondVar changed_;
-  std::vector<FuseRequest*> places_ ABSL_GUARDED_BY(mutex_);
+  std::vector<FusePlace*> places_ ABSL_GUARDED_BY(mutex_);
   bool asked_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

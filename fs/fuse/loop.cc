@@ -47,6 +47,7 @@ FuseLoop::FuseLoop(FuseMount& mount, VolumeSet& volume, bool looks, UniqueFd end
       device_queue_(mount.device()) {
   ::fcntl(mount.device(), F_SETFL, ::fcntl(mount.device(), F_GETFL) | O_NONBLOCK);
   interrupts_ = std::make_unique<FuseInterrupts>(volume, [this] { read_on(); });
+  for (ParkedRequest& place : session_.parked().places()) interrupts_->watch(place);
   dispatcher_ = std::make_unique<FuseDispatcher>(session_, *interrupts_, [this] { begin(); });
 }
 
@@ -141,11 +142,13 @@ FuseLoop::~FuseLoop() { stop(); }
 bool FuseLoop::is_brick_there() const { return volume_.link_state().kind == LinkState::Kind::kConnected; }
 
 // All workers may wait for the brick. Then others take requests, at least all of those that nothing else than an answer
-// ends, whatever signal comes: the asynchronous ones.
+// ends, whatever signal comes: the asynchronous ones. A parked request has its ring's entry, and waits for others that
+// need some.
 void FuseLoop::read_on() {
-  if (is_brick_there()) return;
+  const bool is_away = !is_brick_there();
+  if (!is_away && !session_.parked().any()) return;
   MutexLock lock(threads_mutex_);
-  read_on_from_device();
+  if (is_away) read_on_from_device();
   if (rings_started_) read_on_from_rings();
 }
 

@@ -181,6 +181,14 @@ void FuseRequest::dismiss() {
   waiter_.end();
 }
 
+void FuseRequest::park(ParkedRequest& place) {
+  CHECK(!answered_);
+  tell_kernel();
+  answered_ = true;
+  place.begin(header_.opcode, begun_, counters_, put_aside());
+  waiter_.move_to(place.waiter());
+}
+
 // The waiter is locked; the thread looks there before it touches the request again.
 void FuseRequest::answer_interrupted() {
   set_answered(EINTR, 0);

@@ -26,6 +26,7 @@
 #include "fs/base/ids.h"
 #include "fs/fuse/buffers.h"
 #include "fs/fuse/operation_counters.h"
+#include "fs/fuse/parked_request.h"
 #include "fs/fuse/protocol.h"
 #include "fs/fuse/waiter.h"
 #include "fs/operations/filesystem.h"
@@ -42,7 +43,7 @@ Touch touch_of(uint32_t open_flags);
 // How an answer to that request begins.
 fuse_out_header answer_header(uint64_t unique, int error, size_t payload_bytes);
 
-class FuseRequest {
+class FuseRequest : public FusePlace {
  public:
   virtual ~FuseRequest() = default;
   FuseRequest(const FuseRequest&) = delete;
@@ -108,6 +109,8 @@ class FuseRequest {
   void answer_written(const Result<uint64_t>& written);
   // The kernel expects none.
   void dismiss();
+  // It is answered, or interrupted, at that place. Its worker is done with it.
+  void park(ParkedRequest& place);
 
   // --- for those who receive and serve it
   FuseBuffers& buffers() const { return *buffers_; }
@@ -115,7 +118,7 @@ class FuseRequest {
   void wake_later(Journal::WakeLater* wake_later) { wake_later_ = wake_later; }
   // The request, until it is answered, as it comes from /dev/fuse: header, arguments, data in one piece.
   std::span<std::byte> message() const { return message_; }
-  FuseWaiter& waiter() { return waiter_; }
+  FuseWaiter& waiter() override { return waiter_; }
   bool is_answered() const { return answered_; }
   // By whoever is at it, at the end. True: nobody else is. False: another thread still has it, and gives it back.
   bool release() { return holders_.fetch_sub(1) == 1; }
@@ -124,8 +127,7 @@ class FuseRequest {
   bool set_aside() { return aside_ = waiter_.set_aside(); }
   // It is to be served now. False: it has been answered.
   bool take_up() { return std::exchange(aside_, false) ? waiter_.take_up() : !answered_; }
-  // It was set aside: it ends with EINTR. From another thread.
-  void answer_interrupted();
+  void answer_interrupted() override;
 
  protected:
   // Both outlive it. `counters`: of what is answered.
@@ -136,7 +138,7 @@ class FuseRequest {
   // Header, then data, which may be in the request's own buffer. As writev().
   virtual ssize_t send(std::span<const iovec> parts) = 0;
   // Its worker is done with it. What is returned is called once, by any thread.
-  using Answer = std::function<void(int error, std::span<const std::byte> payload)>;
+  using Answer = ParkedRequest::Answer;
   virtual Answer put_aside() = 0;
   bool send_answer(int error, std::span<const std::byte> payload);
   void hold() { ++holders_; }  // one more is at it

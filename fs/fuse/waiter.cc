@@ -40,6 +40,22 @@ bool FuseWaiter::take_up() {
   return unique_ != 0;
 }
 
+// Whoever asks meanwhile finds it at one of both places.
+void FuseWaiter::move_to(FuseWaiter& other) {
+  const auto [unique, thread] = [this] {
+    MutexLock lock(mutex_);
+    return std::pair(unique_, thread_);
+  }();
+  other.begin(unique, thread);
+  (void)other.set_aside();
+  const bool asked = [this] {
+    MutexLock lock(mutex_);
+    return asked_;
+  }();
+  end();
+  if (asked) (void)other.ask(unique);
+}
+
 std::optional<FuseWaiter::Request> FuseWaiter::look() {
   MutexLock lock(mutex_);
   const uint64_t seen = std::exchange(seen_, unique_);

@@ -30,6 +30,9 @@ class FuseWaiter {
   // False: that was done.
   bool take_up();
 
+  // The request goes on at that place, where no thread is at it: it is set aside there.
+  void move_to(FuseWaiter& other);
+
   // --- for FuseInterrupts
   struct Request {
     uint64_t unique;
@@ -56,6 +59,17 @@ class FuseWaiter {
   bool signalled_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t seen_ ABSL_GUARDED_BY(mutex_) = 0;
   Interruption* together_ ABSL_GUARDED_BY(mutex_) = nullptr;
+};
+
+// Where a request is, and others after it.
+class FusePlace {
+ public:
+  virtual FuseWaiter& waiter() = 0;
+  // The request was set aside: it ends with EINTR. From another thread, the waiter is locked.
+  virtual void answer_interrupted() = 0;
+
+ protected:
+  ~FusePlace() = default;
 };
 
 }  // namespace brickfs

@@ -2,6 +2,7 @@
 // Requests as they come from /dev/fuse, and what goes back.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <memory>
 #include <thread>
@@ -52,6 +53,7 @@ class RequestOfFuse : public ::testing::Test {
   FakeKernel kernel_;
   KernelCache cache_;
   OperationCounters operations_;
+  ParkedRequests parked_;
   FuseDeviceQueue queue_;
   std::unique_ptr<FuseDeviceSource> source_;
   std::unique_ptr<FuseDeviceSource> other_;
@@ -220,6 +222,55 @@ TEST_F(RequestOfFuse, AWriteOfThePageCacheDropsNothing) {
   request.answer_written(Result<uint64_t>(4096));
   EXPECT_EQ(kernel_.answer()->header.unique, request.header().unique);
   done(request);
+}
+
+TEST_F(RequestOfFuse, OneThatIsParkedIsAnsweredWhileItsWorkerServesOthers) {
+  kernel_.request(FUSE_LSEEK, 5, std::vector<std::byte>(sizeof(fuse_lseek_in)));
+  FuseRequest& request = *receive().at(0);
+  const uint64_t unique = request.header().unique;
+  ParkedRequest& place = *parked_.take();
+  request.park(place);
+  done(request);
+  kernel_.request_name(FUSE_LOOKUP, 1, "name");
+  FuseRequest& next = *receive().at(0);
+  EXPECT_EQ(&next, &request) << "the same memory";
+  next.answer(Error(ENOENT));
+  done(next);
+  EXPECT_EQ(kernel_.answer()->header.unique, next.header().unique);
+  EXPECT_EQ(operations_.operations().size(), 1u);
+  EXPECT_TRUE(parked_.any());
+  place.answer_with(fuse_lseek_out{4096});
+  const auto answer = kernel_.answer();
+  EXPECT_EQ(answer->header.unique, unique);
+  EXPECT_EQ(load<fuse_lseek_out>(answer->payload).offset, 4096u);
+  EXPECT_EQ(operations_.operations().size(), 2u);
+  EXPECT_FALSE(parked_.any());
+}
+
+TEST_F(RequestOfFuse, OneThatIsParkedCanBeInterrupted) {
+  ParkedRequest& place = *parked_.take();
+  interrupts_.watch(place);
+  kernel_.ask_as(0, static_cast<uint32_t>(::getpid()));
+  kernel_.request(FUSE_LSEEK, 5, std::vector<std::byte>(sizeof(fuse_lseek_in)));
+  FuseRequest& request = *receive().at(0);
+  const uint64_t unique = request.header().unique;
+  request.park(place);
+  done(request);
+  EXPECT_TRUE(interrupts_.ask(unique)) << "it is found";
+  place.waiter().interrupt(unique, [&] { place.answer_interrupted(); });
+  const auto answer = kernel_.answer();
+  EXPECT_EQ(answer->header.unique, unique);
+  EXPECT_EQ(answer->header.error, -EINTR);
+  EXPECT_TRUE(parked_.any()) << "what it waits for is still to come";
+  place.answer_with(fuse_lseek_out{4096});
+  EXPECT_FALSE(kernel_.answer(0)) << "it has been answered";
+  EXPECT_FALSE(parked_.any());
+}
+
+TEST(ParkedRequests, AreBounded) {
+  ParkedRequests parked;
+  for (size_t i = 0; i < ParkedRequests::kMost; ++i) EXPECT_NE(parked.take(), nullptr);
+  EXPECT_EQ(parked.take(), nullptr);
 }
 
 TEST_F(RequestOfFuse, AnotherWorkerServesWhatIsPassed) {

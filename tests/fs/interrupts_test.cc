@@ -72,6 +72,24 @@ TEST(FuseWaiter, WhatIsSetAsideIsAnsweredByWhoInterruptsIt) {
   EXPECT_FALSE(waiter.interruption()->raised()) << "the next request's";
 }
 
+TEST(FuseWaiter, ARequestThatGoesOnElsewhereIsFoundThere) {
+  FuseWaiter from, to;
+  int answers = 0;
+  from.begin(10, 7);
+  EXPECT_TRUE(from.ask(10));
+  from.move_to(to);
+  EXPECT_FALSE(from.look());
+  EXPECT_FALSE(from.ask(10));
+  ASSERT_TRUE(to.look());
+  EXPECT_EQ(to.look()->thread, 7u);
+  EXPECT_TRUE(to.look()->asked) << "before it went";
+  from.interrupt(10, [&] { ++answers; });
+  EXPECT_EQ(answers, 0);
+  to.interrupt(10, [&] { ++answers; });
+  EXPECT_EQ(answers, 1);
+  EXPECT_FALSE(to.take_up());
+}
+
 // A thread that does not wait for its request (asynchronous ones) handles a signal soon.
 TEST(FuseWaiter, ASignalCountsThatIsNotHandledSoon) {
   FuseWaiter waiter;

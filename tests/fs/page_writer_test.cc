@@ -53,5 +53,26 @@ TEST(PageWriter, AtTheEndWhoWaitsIsLetGo) {
   EXPECT_EQ(pages.write_back(Ino{5}, seconds(60), nullptr).code(), ECANCELED);
 }
 
+TEST(PageWriter, WhoDoesNotWaitIsToldOnce) {
+  std::promise<void> unlock, begun;
+  auto unlocked = unlock.get_future().share();
+  PageWriter pages([&](Ino) {
+    begun.set_value();
+    unlocked.wait();
+  });
+  std::promise<int> first, second;
+  int late = 0;
+  pages.write_back(Ino{5}, [&](const Status& status) { first.set_value(status.code()); });
+  begun.get_future().wait();
+  pages.write_back(Ino{6}, [&](const Status& status) { second.set_value(status.code()); });
+  std::thread stopping([&] { pages.stop(); });
+  EXPECT_EQ(second.get_future().get(), ECANCELED);
+  unlock.set_value();
+  stopping.join();
+  EXPECT_EQ(first.get_future().get(), 0);
+  pages.write_back(Ino{7}, [&](const Status& status) { late = status.code(); });
+  EXPECT_EQ(late, ECANCELED);
+}
+
 }  // namespace
 }  // namespace brickfs

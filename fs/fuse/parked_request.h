@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests that no worker is at: what each waits for needs workers to come about. Whoever brings it about answers, or
+// whoever interrupts the request before that (fs/fuse/interrupts.h).
+//
+// Threads: any.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <type_traits>
+
+#include "fs/fuse/operation_counters.h"
+#include "fs/fuse/waiter.h"
+#include "transport/base/bytes.h"
+#include "transport/base/result.h"
+
+namespace brickfs {
+
+// A place for one, then for others.
+class ParkedRequest final : public FusePlace {
+ public:
+  // Called once, by any thread.
+  using Answer = std::function<void(int error, std::span<const std::byte> payload)>;
+  using Clock = std::chrono::steady_clock;
+
+  ParkedRequest() = default;
+  ParkedRequest(const ParkedRequest&) = delete;
+  ParkedRequest& operator=(const ParkedRequest&) = delete;
+
+  // One comes, as FuseRequest::park() hands it over: its waiter follows.
+  void begin(uint32_t opcode, Clock::time_point begun, OperationCounters& counters, Answer answer);
+  // Exactly one of these, once. If it was interrupted, it has its answer; in any case the place is free.
+  void answer(const Error& error) { finish(error.code(), {}); }
+  template <typename T>
+  requires std::is_trivially_copyable_v<T>
+  void answer_with(const T& out) { finish(0, bytes_of(out)); }
+
+  FuseWaiter& waiter() override { return waiter_; }
+  void answer_interrupted() override { send(EINTR, {}); }
+
+ private:
+  friend class ParkedRequests;
+  void finish(int error, std::span<const std::byte> payload);
+  void send(int error, std::span<const std::byte> payload);
+
+  std::atomic<bool> taken_{false};
+  FuseWaiter waiter_;
+  uint32_t opcode_ = 0;
+  Clock::time_point begun_{};
+  OperationCounters* counters_ = nullptr;
+  Answer answer_;
+};
+
+// All of a mount.
+class ParkedRequests {
+ public:
+  // As many as there are more entries for, where requests come over io_uring: each keeps its own (fs/fuse/loop.cc).
+  static constexpr size_t kMost = 64;
+
+  // Null: none is free.
+  ParkedRequest* take();
+  bool any() const;
+  std::span<ParkedRequest> places() { return places_; }
+
+ private:
+  std::array<ParkedRequest, kMost> places_;
+};
+
+}  // namespace brickfs
