@@ -86,14 +86,30 @@ void fallocate(FuseSession& session, FuseRequest& request, const fuse_fallocate_
 // What was written and is in the kernel's pages is data, too; the kernel asks us without having written it back. One
 // that calls pages clean as soon as it has sent them cannot be asked to wait for them: it is told that all of a file is
 // data.
+// As these are more requests, the one that waits is parked. Where too many are, a program is told what file systems say
+// that know no holes: then it reads all of the file.
 void lseek(FuseSession& session, FuseRequest& request, const fuse_lseek_in& in) {
-  if (WritebackCache* const writeback = session.writeback(); writeback != nullptr) {
-    if (!session.negotiation().waits_for_pages()) return (void)request.answer(Error(ENOSYS, "seeking"));
-    const Status status = writeback->before_seek(request.ino(), request.interruption());
-    if (!status.ok()) return (void)request.answer(status);
-  }
-  const auto found = session.filesystem().seek(request.ino(), in.offset, static_cast<int>(in.whence));
-  found.ok() ? request.answer_with(fuse_lseek_out{*found}) : request.answer(found.error());
+  const auto seek = [&filesystem = session.filesystem(), ino = request.ino(), in](auto& asked) {
+    const auto found = filesystem.seek(ino, in.offset, static_cast<int>(in.whence));
+    if (found.ok()) {
+      asked.answer_with(fuse_lseek_out{*found});
+    } else {
+      asked.answer(found.error());
+    }
+  };
+  WritebackCache* const writeback = session.writeback();
+  if (writeback == nullptr) return seek(request);
+  if (!session.negotiation().waits_for_pages()) return (void)request.answer(Error(ENOSYS, "seeking"));
+  ParkedRequest* const parked = session.parked().take();
+  if (parked == nullptr) return (void)request.answer(Error(EINVAL, "too many wait for their pages"));
+  request.park(*parked);
+  writeback->before_seek(request.ino(), [parked, seek](const Status& written) {
+    if (written.ok()) {
+      seek(*parked);
+    } else {
+      parked->answer(written.error());
+    }
+  });
 }
 
 void copy_file_range(FuseSession& session, FuseRequest& request, const fuse_copy_file_range_in& in) {
@@ -114,7 +130,7 @@ constexpr std::array kDataOperations = {
     operation<fsync>(FUSE_FSYNC, "fsync", kStampsNothing).that_takes(kMuch).for_open_file(),
     operation<syncfs>(FUSE_SYNCFS, "syncfs", kStampsNothing).that_takes(kMuch),
     operation<fallocate, fuse_fallocate_in>(FUSE_FALLOCATE, "fallocate").that_takes(kMuch),
-    operation<lseek, fuse_lseek_in>(FUSE_LSEEK, "lseek", kStampsNothing).that_takes(kMuch),
+    operation<lseek, fuse_lseek_in>(FUSE_LSEEK, "lseek", kStampsNothing).that_takes(kLittle),
     operation<copy_file_range, fuse_copy_file_range_in>(FUSE_COPY_FILE_RANGE, "copy_file_range", kStampsNothing)
         .that_takes(kMuch),
 };

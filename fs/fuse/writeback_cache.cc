@@ -11,7 +11,6 @@ using std::chrono::seconds;
 
 // All threads may wait here, and none serve what the kernel writes back: then they go on.
 constexpr milliseconds kPatienceOfWriter{2'000};
-constexpr milliseconds kPatienceOfSeeker{30'000};
 constexpr seconds kTellFor{30};  // whoever writes later is somebody else
 constexpr size_t kMostLost = 4096;
 constexpr size_t kFilesAtOnce = 4096;
@@ -39,12 +38,6 @@ Status WritebackCache::before_write(Ino ino, const Interruption* by) {
   }
   const auto lost = take_lost(ino);
   return lost ? Status(*lost) : Status();
-}
-
-Status WritebackCache::before_seek(Ino ino, const Interruption* by) {
-  const Status written = pages_.write_back(ino, kPatienceOfSeeker, by);
-  if (written.code() != ETIMEDOUT) return written;
-  return Error(EIO, "the kernel does not write back");
 }
 
 void WritebackCache::written(Ino ino, uint64_t end, const Status& status) {

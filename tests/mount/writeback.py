@@ -1,10 +1,16 @@
-"""Files on a mount with the kernel's write-back cache: writeback.py PART DIRECTORY."""
+"""Files on a mount with the kernel's write-back cache: writeback.py PART DIRECTORY, or away DIRECTORY BRICKD SECONDS."""
 import errno
 import os
+import random
+import select
+import signal
+import struct
 import sys
+import time
 
 MEGABYTE = bytes(1 << 20)
 MANY = 4096  # more than the volume holds
+CROWD = 40  # more than threads serve a mount, fewer than may wait at a time
 
 
 def code_of(call, *arguments):
@@ -38,6 +44,79 @@ def seek(directory):
     assert os.pread(other, 10000, 1 << 20) == b"x" * 10000
 
 
+def seeker(directory, name, start, told):
+    """A process that looks for data that it has just written, once `start` is readable, and tells the errno. SIGINT ends that alone: the end
+    of a process waits for its pages, too."""
+    pid = os.fork()
+    if pid:
+        return pid
+    signal.signal(signal.SIGINT, lambda *_: None)
+    at = random.randrange(1, 100) << 12
+    fd = opened(directory, name, os.O_TRUNC)
+    os.pwrite(fd, b"x" * 10000, at)
+    os.read(start, 1)
+    try:
+        code = 0 if os.lseek(fd, 0, os.SEEK_DATA) == at else -1
+    except OSError as error:
+        code = error.errno
+    os.write(told, struct.pack("ii", os.getpid(), code))
+    os._exit(0)
+
+
+class Seekers:
+    """All have written."""
+
+    def __init__(self, directory, count):
+        start, self.begin = os.pipe()
+        self.told, told = os.pipe()
+        self.pids = [seeker(directory, f"seek{i}", start, told) for i in range(count)]
+        time.sleep(0.5)
+
+    def look(self):
+        os.write(self.begin, bytes(len(self.pids)))
+
+    def answers(self, count, seconds):
+        """So many at most, by pid, that come within that time."""
+        codes = {}
+        until = time.monotonic() + seconds
+        while len(codes) < count and select.select([self.told], [], [], max(0, until - time.monotonic()))[0]:
+            pid, code = struct.unpack("ii", os.read(self.told, 8))
+            codes[pid] = code
+        return codes
+
+
+def crowd(directory):
+    """More look for data at a time than threads serve the mount, which have to write it back first."""
+    seekers = Seekers(directory, CROWD)
+    seekers.look()
+    codes = seekers.answers(CROWD, 20)
+    assert list(codes.values()) == [0] * CROWD, (len(codes), codes)
+
+
+def away(directory, brickd, seconds):
+    """Who looks for data while the brick is away waits for as long as it takes, or for a signal. Others are served."""
+    seekers = Seekers(directory, CROWD)
+    os.kill(int(brickd), signal.SIGSTOP)
+    try:
+        seekers.look()
+        codes = seekers.answers(1, 2)
+        assert not codes, f"there are no pages at the brick: {codes}"
+        interrupted = seekers.pids[:CROWD // 2]
+        for pid in interrupted:
+            os.kill(pid, signal.SIGINT)
+        codes = seekers.answers(len(interrupted), 3)
+        assert codes == dict.fromkeys(interrupted, errno.EINTR), (len(codes), codes)
+        began = time.monotonic()
+        os.statvfs(directory)
+        assert time.monotonic() - began < 1, "nobody serves the mount"
+        codes = seekers.answers(1, float(seconds))
+        assert not codes, f"it did not wait: {codes}"
+    finally:
+        os.kill(int(brickd), signal.SIGCONT)
+    codes = seekers.answers(CROWD - len(interrupted), 30)
+    assert list(codes.values()) == [0] * (CROWD - len(interrupted)), (len(codes), codes)
+
+
 def endless(directory):
     """Who writes on and on is told by write(2), by the next one, by fsync, by close."""
     fd = opened(directory, "fill")
@@ -68,4 +147,4 @@ def over(directory):
 
 
 if __name__ == "__main__":
-    {"probe": probe, "seek": seek, "endless": endless, "over": over}[sys.argv[1]](sys.argv[2])
+    {"probe": probe, "seek": seek, "crowd": crowd, "away": away, "endless": endless, "over": over}[sys.argv[1]](*sys.argv[2:])

@@ -3,7 +3,7 @@
 #   writeback_test.sh tcp|file|memory
 . "$(dirname "$0")/lib.sh"
 start_brick "$1" 128M
-run() { timeout 120 python3 "$TESTS/mount/writeback.py" "$1" "$MNT" || die "$1"; }
+run() { timeout 120 python3 "$TESTS/mount/writeback.py" "$1" "$MNT" "${@:2}" || die "$1"; }
 
 writes_back() { python3 "$TESTS/mount/writeback.py" probe "$MNT"; }
 
@@ -21,6 +21,12 @@ writes_back || die "writeback=auto does not write back"
 
 say "data that has not been written back is data"
 run seek
+run crowd
+if [ "$1" = tcp ]; then
+  say "who looks for it waits for a brick that is away"
+  run away "$BRICKD_PID" 32
+fi
+rm "$MNT"/seek*
 
 if [ "$1" != memory ]; then
   say "what is on its way when brickfs is told to end gets there"
