@@ -2,17 +2,16 @@
 // Has the kernel write back pages of files, one file after the other, on a thread of its own: the kernel waits for the
 // requests that this makes, which others serve meanwhile.
 //
-// Threads: any; it starts its own with the first job.
+// Threads: any.
 #pragma once
 
 #include <chrono>
-#include <deque>
 #include <functional>
-#include <thread>
+#include <utility>
 
 #include "fs/base/ids.h"
+#include "fs/fuse/notice_thread.h"
 #include "transport/base/interruption.h"
-#include "transport/base/mutex.h"
 #include "transport/base/result.h"
 
 namespace brickfs {
@@ -21,11 +20,9 @@ class PageWriter {
  public:
   // Has the kernel write back what it has of a file, and drop it; waits as it likes.
   using Notice = std::function<void(Ino ino)>;
-  // Called once, by any thread. ECANCELED: after stop(), it has not been done.
-  using Done = std::function<void(const Status& status)>;
+  using Done = NoticeThread::Done;
 
   explicit PageWriter(Notice notice) : notice_(std::move(notice)) {}
-  ~PageWriter();  // as stop()
   PageWriter(const PageWriter&) = delete;
   PageWriter& operator=(const PageWriter&) = delete;
 
@@ -37,25 +34,13 @@ class PageWriter {
   // In turn; does not wait. After stop() it is not done.
   void run_later(std::function<void()> job);
   void notice(Ino ino) const { notice_(ino); }
-  // Returns when the job at hand is done; the others are not done.
-  void stop();
-  bool is_stopping() const;
+  // As NoticeThread::stop().
+  void stop() { thread_.stop(); }
+  bool is_stopping() const { return thread_.is_stopping(); }
 
  private:
-  struct Job {
-    std::function<void()> work;
-    Done done;
-  };
-  void add(Job job);
-  void run();
-
   const Notice notice_;
-  mutable Mutex mutex_;
-  CondVar wanted_;
-  CondVar done_;
-  std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  NoticeThread thread_;
 };
 
 }  // namespace brickfs
