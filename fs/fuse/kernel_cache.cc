@@ -3,10 +3,12 @@
 
 #include <sys/uio.h>
 
+#include <cerrno>
 #include <string>
 #include <vector>
 
 #include "fs/fuse/protocol.h"
+#include "transport/base/log.h"
 
 namespace brickfs {
 namespace {
@@ -60,6 +62,19 @@ void KernelCache::drop_pages(Ino ino, PageDropper::Range written, PageDropper::A
     region = {cached->offset, cached->length};
   }
   if (!pages_.drop(ino, written, region, asker, answer)) answer();
+}
+
+// Of the directory it drops the attributes by itself only if it knows the name.
+void KernelCache::drop_name(Ino directory, std::string_view name, Ino ino) {
+  names_.give(
+      [this, directory, name = std::string(name), ino] {
+        notify_name(directory, name);
+        drop_attributes(directory);
+        if (ino != kNoIno) drop_attributes(ino);
+      },
+      [](const Status& given) {
+        if (given.code() == EAGAIN) log::warn("a name may look as before a change that failed: too many were changed");
+      });
 }
 
 void KernelCache::drop_attributes(Ino ino) const { notify_inode(ino, kAttributesOnly, 0); }

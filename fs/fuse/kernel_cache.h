@@ -15,6 +15,7 @@
 
 #include "fs/base/ids.h"
 #include "fs/fuse/missing_names.h"
+#include "fs/fuse/notice_thread.h"
 #include "fs/fuse/page_dropper.h"
 #include "fs/operations/filesystem.h"
 #include "transport/base/mutex.h"
@@ -42,6 +43,10 @@ class KernelCache {
   // Those are dropped, as the bytes were written past them; then `answer` is called, by another thread.
   void drop_pages(Ino ino, PageDropper::Range written, PageDropper::Asker asker, std::function<void()> answer);
 
+  // Of a name that was given or taken away though the answer, which has gone, is an error: the kernel forgets what it
+  // knows of it, of its directory, and of the inode. Soon: it needs the directory for that, which others may have.
+  void drop_name(Ino directory, std::string_view name, Ino ino);
+
   // --- at other times
   void drop_attributes(Ino ino) const;
   // The kernel writes the file's dirty pages back, and drops all it has of it. Waits for the requests that this makes.
@@ -53,7 +58,10 @@ class KernelCache {
   // and not on a serving thread. `is_severed`: there is no kernel any more.
   void drop_everything(const std::function<bool()>& is_severed);
   // No pages are dropped from now on; all answers that waited for that have been sent. While requests are served.
-  void stop() { pages_.stop(); }
+  void stop() {
+    pages_.stop();
+    names_.stop();
+  }
 
  private:
   void notify_inode(Ino ino, int64_t offset, int64_t length) const;
@@ -63,7 +71,8 @@ class KernelCache {
   int device_ = -1;
   MissingNames missing_;
   std::array<Mutex, 64> dropping_;  // by inode number: nobody goes on while another has not yet told the kernel
-  PageDropper pages_;               // last: its threads use the others
+  PageDropper pages_;               // last, with the next: their threads use the others
+  NoticeThread names_;
 };
 
 }  // namespace brickfs

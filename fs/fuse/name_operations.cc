@@ -2,6 +2,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 #include "fs/fuse/answers.h"
@@ -43,25 +44,46 @@ void forget_many(FuseSession& session, FuseRequest& request, const fuse_batch_fo
   request.dismiss();
 }
 
-// Of a change of names: on a mount with `dirsync` (or `sync`) it is durable before it is answered for.
-Status settle(FuseSession& session, FuseRequest& request, const Status& changed) {
-  return changed.ok() && session.syncs_names() ? session.filesystem().sync_all(request.context()) : changed;
+// A name that an operation gives to an inode, or takes from it.
+struct Name {
+  Ino directory;
+  std::string_view name;
+  Ino ino;
+};
+
+// On a mount with `dirsync` (or `sync`) a change of names is durable before it is answered for. If that fails it has
+// been made all the same, which the kernel does not take from an error.
+Status settle(FuseSession& session, FuseRequest& request, std::initializer_list<Name> names) {
+  if (!session.syncs_names()) return {};
+  const Status synced = session.filesystem().sync_all(request.context());
+  if (synced.ok()) return {};
+  for (const Name& each : names) request.renamed(each.directory, each.name, each.ino);
+  return synced;
 }
 
-Result<Attributes> settle(FuseSession& session, FuseRequest& request, Result<Attributes> made) {
+Result<Attributes> settle(FuseSession& session, FuseRequest& request, std::string_view name, Result<Attributes> made) {
   if (!made.ok()) return made;
-  const Status settled = settle(session, request, Status());
+  const Status settled = settle(session, request, {{request.ino(), name, made->ino}});
   if (settled.ok()) return made;
   session.filesystem().forget(made->ino, 1);
   return settled.error();
 }
 
+// What has the name now, for settle(), which may need it. The kernel sees to it that it stays so.
+Name name_of(FuseSession& session, const FuseRequest& request, Ino directory, std::string_view name) {
+  if (!session.syncs_names()) return {directory, name, kNoIno};
+  const auto found = session.filesystem().lookup(directory, name, request.context());
+  if (!found.ok()) return {directory, name, kNoIno};
+  session.filesystem().forget(found->ino, 1);
+  return {directory, name, found->ino};
+}
+
 void create(FuseSession& session, FuseRequest& request, const fuse_create_in& in) {
   Filesystem& filesystem = session.filesystem();
+  const std::string_view name = request.name(sizeof(in));
   answer_created(request, filesystem,
-                 settle(session, request,
-                        filesystem.create(request.ino(), request.name(sizeof(in)), in.mode, request.caller(in.umask),
-                                          request.context())));
+                 settle(session, request, name,
+                        filesystem.create(request.ino(), name, in.mode, request.caller(in.umask), request.context())));
 }
 
 void tmpfile(FuseSession& session, FuseRequest& request, const fuse_create_in& in) {
@@ -72,18 +94,20 @@ void tmpfile(FuseSession& session, FuseRequest& request, const fuse_create_in& i
 
 void mknod(FuseSession& session, FuseRequest& request, const fuse_mknod_in& in) {
   Filesystem& filesystem = session.filesystem();
-  answer_entry(request, filesystem,
-               settle(session, request,
-                      filesystem.make_node(request.ino(), request.name(sizeof(in)), in.mode, in.rdev,
-                                           request.caller(in.umask), request.context())));
+  const std::string_view name = request.name(sizeof(in));
+  answer_entry(
+      request, filesystem,
+      settle(session, request, name,
+             filesystem.make_node(request.ino(), name, in.mode, in.rdev, request.caller(in.umask), request.context())));
 }
 
 void mkdir(FuseSession& session, FuseRequest& request, const fuse_mkdir_in& in) {
   Filesystem& filesystem = session.filesystem();
-  answer_entry(request, filesystem,
-               settle(session, request,
-                      filesystem.make_directory(request.ino(), request.name(sizeof(in)), in.mode,
-                                                request.caller(in.umask), request.context())));
+  const std::string_view name = request.name(sizeof(in));
+  answer_entry(
+      request, filesystem,
+      settle(session, request, name,
+             filesystem.make_directory(request.ino(), name, in.mode, request.caller(in.umask), request.context())));
 }
 
 void symlink(FuseSession& session, FuseRequest& request) {
@@ -91,25 +115,23 @@ void symlink(FuseSession& session, FuseRequest& request) {
   const std::string_view name = request.name(0);
   const std::string_view target = request.name(name.size() + 1);
   answer_entry(request, filesystem,
-               settle(session, request,
+               settle(session, request, name,
                       filesystem.make_symlink(request.ino(), name, target, request.caller(), request.context())));
 }
 
 void link(FuseSession& session, FuseRequest& request, const fuse_link_in& in) {
   Filesystem& filesystem = session.filesystem();
-  answer_entry(request, filesystem,
-               settle(session, request,
-                      filesystem.link(Ino{in.oldnodeid}, request.ino(), request.name(sizeof(in)), request.context())));
+  const std::string_view name = request.name(sizeof(in));
+  answer_entry(
+      request, filesystem,
+      settle(session, request, name, filesystem.link(Ino{in.oldnodeid}, request.ino(), name, request.context())));
 }
 
-void unlink(FuseSession& session, FuseRequest& request) {
-  request.answer(
-      settle(session, request, session.filesystem().unlink(request.ino(), request.name(0), request.context())));
-}
-
-void rmdir(FuseSession& session, FuseRequest& request) {
-  request.answer(settle(session, request,
-                        session.filesystem().remove_directory(request.ino(), request.name(0), request.context())));
+template <auto kRemove>
+void remove(FuseSession& session, FuseRequest& request) {
+  const Name name = name_of(session, request, request.ino(), request.name(0));
+  const Status removed = (session.filesystem().*kRemove)(name.directory, name.name, request.context());
+  request.answer(removed.ok() ? settle(session, request, {name}) : removed);
 }
 
 Result<Rename> how_to_rename(uint32_t flags) {
@@ -133,12 +155,14 @@ void rename_with(FuseSession& session, FuseRequest& request, Ino new_directory, 
   const auto how = how_to_rename(flags);
   if (!how.ok()) return (void)request.answer(how.error());
   const Caller caller = request.caller();
+  const Name from = name_of(session, request, request.ino(), name);
+  const Name to = name_of(session, request, new_directory, new_name);
   const auto renamed =
       session.filesystem().rename(request.ino(), name, new_directory, new_name, *how,
                                   (flags & RENAME_WHITEOUT) != 0 ? &caller : nullptr, request.context());
   if (!renamed.ok()) return (void)request.answer(renamed.error());
   for (const Ino ino : {new_directory, renamed->moved, renamed->exchanged}) request.stamped(ino);
-  request.answer(settle(session, request, Status()));
+  request.answer(settle(session, request, {from, to}));
 }
 
 void rename(FuseSession& session, FuseRequest& request, const fuse_rename_in& in) {
@@ -164,8 +188,8 @@ constexpr std::array kNameOperations = {
     operation<mkdir, fuse_mkdir_in>(FUSE_MKDIR, "mkdir").with_names(1),
     operation<symlink>(FUSE_SYMLINK, "symlink").with_names(2),
     operation<link, fuse_link_in>(FUSE_LINK, "link").with_names(1),
-    operation<unlink>(FUSE_UNLINK, "unlink").with_names(1),
-    operation<rmdir>(FUSE_RMDIR, "rmdir").with_names(1),
+    operation<remove<&Filesystem::unlink>>(FUSE_UNLINK, "unlink").with_names(1),
+    operation<remove<&Filesystem::remove_directory>>(FUSE_RMDIR, "rmdir").with_names(1),
     operation<rename, fuse_rename_in>(FUSE_RENAME, "rename").with_names(2),
     operation<rename_by_flags, fuse_rename2_in>(FUSE_RENAME2, "rename").with_names(2),
     operation<readlink>(FUSE_READLINK, "readlink", kStampsNothing).that_takes(kLittle),

@@ -156,7 +156,9 @@ bool FuseRequest::finish(int error, std::span<const std::byte> payload) {
   tell_kernel();
   set_answered(error, payload.size());
   waiter_.end();
-  return send_answer(error, payload);
+  const bool sent = send_answer(error, payload);
+  for (const Name& each : std::exchange(renamed_, {})) cache_.drop_name(each.directory, each.name, each.ino);
+  return sent;
 }
 
 void FuseRequest::answer_written(const Result<uint64_t>& written) {

@@ -2,7 +2,7 @@
 // One request of the kernel: its memory, what is asked and by whom, and the way its answer goes. It is taken apart
 // once, when it comes, and answered once.
 //
-// Whatever an operation changes behind the kernel's back is said here, and the kernel is told before the answer goes
+// Whatever an operation changes behind the kernel's back is said here, and the kernel is told with the answer
 // (fs/fuse/kernel_cache.h): there is no other way to answer.
 //
 // Threads: one at a time.
@@ -20,8 +20,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "fs/base/ids.h"
 #include "fs/fuse/buffers.h"
@@ -97,6 +99,12 @@ class FuseRequest : public FusePlace {
   // The mode, too, which the kernel goes on honouring as long as it has it: it drops it in any case.
   void clears_mode(Ino ino) { clears_mode_ = ino; }
 
+  // A name of a directory, and the inode that has it or had it, although the answer is an error. Told behind the
+  // answer.
+  void renamed(Ino directory, std::string_view name, Ino ino) {
+    renamed_.push_back({directory, std::string(name), ino});
+  }
+
   // --- the answer. False: the kernel did not take it, who asked is gone.
   bool answer(const Status& status) { return finish(status.code(), {}); }
   bool answer(const Error& error) { return finish(error.code(), {}); }
@@ -163,6 +171,12 @@ class FuseRequest : public FusePlace {
   std::array<Ino, 4> stamped_{};
   size_t stamped_count_ = 0;
   Ino clears_mode_ = kNoIno;
+  struct Name {
+    Ino directory;
+    std::string name;
+    Ino ino;
+  };
+  std::vector<Name> renamed_;
   bool whole_ = false;
   bool answered_ = true;
   bool alone_ = false;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <random>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -500,6 +501,48 @@ TEST(DispatcherOfFuseRules, WhatWasLostIsToldWhereOnlyWritersAsk) {
     EXPECT_EQ(ask(), minor < 35 ? 0 : -ENOSPC) << minor;
     EXPECT_EQ(ask(), 0) << minor;
   }
+}
+
+// It is an error, but the change has been made.
+TEST(DispatcherOfFuseRules, OfNamesThatAreNotDurableTheKernelForgetsWhatItKnows) {
+  FuseBed bed({.syncs_names = true});
+  FakeKernel& kernel = bed.kernel();
+  const Ino file = make_file(bed.filesystem(), "file");
+  ASSERT_TRUE(bed.filesystem().link(file, kRootIno, "second").ok());
+  ASSERT_TRUE(bed.filesystem().sync_all().ok());
+  bed.brick().faults().refuse(true);
+  bed.brick().faults().lose();
+  bed.volume().give_up_outage();
+  const auto expect_failure = [&](uint64_t unique, std::string_view name, const std::set<uint64_t>& inodes) {
+    EXPECT_EQ(bed.serve_and_take(unique).header.error, -EIO) << name;
+    (void)bed.notices();
+    const auto entry = kernel.answer();
+    ASSERT_TRUE(entry.has_value()) << name;
+    ASSERT_EQ(entry->header.error, FUSE_NOTIFY_INVAL_ENTRY) << "behind the answer";
+    const auto out = load<fuse_notify_inval_entry_out>(entry->payload);
+    EXPECT_EQ(out.parent, kRootNode);
+    EXPECT_EQ(out.namelen, name.size());
+    EXPECT_STREQ(reinterpret_cast<const char*>(entry->payload.data() + sizeof(out)), std::string(name).c_str());
+    std::set<uint64_t> dropped;
+    for (size_t i = 0; i < inodes.size(); ++i) {
+      const auto notice = kernel.answer();
+      ASSERT_EQ(notice->header.error, FUSE_NOTIFY_INVAL_INODE);
+      dropped.insert(load<fuse_notify_inval_inode_out>(notice->payload).ino);
+    }
+    EXPECT_EQ(dropped, inodes) << name;
+  };
+  expect_failure(kernel.request_name(FUSE_UNLINK, kRootNode, "second"), "second", {kRootNode, raw(file)});
+  EXPECT_EQ(bed.filesystem().lookup(kRootIno, "second").code(), ENOENT);
+  fuse_link_in again{};
+  again.oldnodeid = raw(file);
+  expect_failure(kernel.request_with(FUSE_LINK, kRootNode, again, "again\0"sv), "again", {kRootNode, raw(file)});
+  fuse_rename_in rename{};
+  rename.newdir = kRootNode;
+  const uint64_t unique = kernel.request_with(FUSE_RENAME, kRootNode, rename, "file\0moved\0"sv);
+  expect_failure(unique, "file", {kRootNode, raw(file)});
+  EXPECT_EQ(kernel.answer()->header.error, FUSE_NOTIFY_INVAL_ENTRY) << "of the other name";
+  EXPECT_EQ(kernel.answer()->header.error, FUSE_NOTIFY_INVAL_INODE);
+  EXPECT_TRUE(bed.filesystem().lookup(kRootIno, "moved").ok());
 }
 
 TEST(DispatcherOfFuseRules, NothingOfALostVolumeIsTold) {

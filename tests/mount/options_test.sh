@@ -120,6 +120,17 @@ for i in range(30): os.write(fd, b"x" * 100)' "$MNT/$option/file"
   esac || die "$option: $names commits for 90 changes of names, $writes for 30 writes"
   unmount_brickfs
 done
+
+say "dirsync: a change that is made although it fails is seen when the brick is back"
+mount_brickfs soft,timeo=1,dirsync
+python3 "$TESTS/mount/unsynced_names.py" prepare "$MNT"
+kill -STOP "$BRICKD_PID"
+status=0
+timeout 60 python3 "$TESTS/mount/unsynced_names.py" change "$MNT" || status=$?
+kill -CONT "$BRICKD_PID"
+[ "$status" = 0 ] || die "changes without a brick"
+within 20 python3 "$TESTS/mount/unsynced_names.py" check "$MNT" || python3 "$TESTS/mount/unsynced_names.py" check "$MNT" || die "not what is there"
+unmount_brickfs
 kill_brickd
 start_brick file 256M
 
