@@ -67,6 +67,7 @@ Status Filesystem::Mounting::run() {
   recovered_ = TRY(recover(volume_, superblock(), listed_, impl_.inodes, impl_.options.progress, why_));
   impl_.inodes.count_memory_of_all();
   impl_.why_read_only = obstacle_to_changes();
+  if (!impl_.why_read_only.empty()) volume_.stay_unsettled();
   if (impl_.options.read_only || !impl_.why_read_only.empty()) {
     serve_read_only();
   } else {

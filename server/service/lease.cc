@@ -23,13 +23,15 @@ Status VolumeTable::check(const OpenRequest& request) {
 
 // A volume that nobody has held since a volatile brick started knows nothing of former epochs: whoever comes is
 // welcome, and sees by the boot id that it is not what he left.
-Status VolumeTable::check_resume(const Volume& volume, const OpenRequest& request) {
+Status VolumeTable::check_resume(const Volume& volume, const OpenRequest& request) const {
   const StoreVolume& lease = volume.record;
   if (request.resume == Epoch{} || lease.epoch == 0) return {};
   const bool same_lease =
       Epoch{lease.epoch} == request.resume && lease.lease_mode == static_cast<uint32_t>(request.mode);
   const bool shared = request.mode == OpenMode::kReadOnly;
   if (same_lease && (shared || ClientId{lease.holder_client} == request.client)) return {};
+  const auto gone = gone_.find(request.volume);
+  if (gone != gone_.end() && request.resume <= Epoch{gone->second}) return Error(EIDRM, "the volume was removed");
   return Error(ESTALE, "the volume has gone to another since");
 }
 

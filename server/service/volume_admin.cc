@@ -54,7 +54,6 @@ Status VolumeTable::create(const AdminRequest& request, AdminAnswer& answer) {
     drop(volume);
     return stored;
   }
-  gone_.erase(request.volume);
   answer.volumes = {status_of(volume)};
   return {};
 }

@@ -73,7 +73,7 @@ class VolumeTable {
 
   static Status check(const OpenRequest& request);
   static size_t count_of(const Sessions& sessions, OpenMode mode);
-  static Status check_resume(const Volume& volume, const OpenRequest& request);
+  Status check_resume(const Volume& volume, const OpenRequest& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static Status check_kept(const Volume& volume, const OpenRequest& request, Holder* holder);
   static Holder away_holder(const Volume& volume);  // precondition: there is one in the record
   static Result<Sessions> find_victims(const Volume& volume, const OpenRequest& request, Holder* holder);

@@ -195,8 +195,8 @@ TEST_P(VolumeAdmin, TheSecondOfANameIsNotTheFirst) {
   const Epoch first = (*open("home", 1))->description().epoch;
   ASSERT_EQ(ask(removal_of("home", true)), 0);
   ASSERT_EQ(ask(creation_of("home")), 0);
-  EXPECT_EQ(open("home", 1, first).code(), ESTALE);
-  EXPECT_EQ(open("home", 1, first, OpenMode::kReadOnly).code(), ESTALE);
+  EXPECT_EQ(open("home", 1, first).code(), EIDRM);
+  EXPECT_EQ(open("home", 1, first, OpenMode::kReadOnly).code(), EIDRM);
   const auto second = open("home", 1);
   ASSERT_TRUE(second.ok());
   EXPECT_GT((*second)->description().epoch, first);

@@ -233,8 +233,10 @@ TEST_F(NextClient, ABrickThatGoesAwayWhileItIsOpenedIsLeftOut) {
     if (std::exchange(is_first, false)) go_away('a');  // with the claim
     return false;
   };
-  set = open();
-  ASSERT_NE(set, nullptr);
+  auto opened = try_open();
+  ASSERT_TRUE(opened.ok()) << refusal_.why;
+  set = std::move(*opened);
+  EXPECT_TRUE(set->is_settled()) << "the volume had been let go";
   EXPECT_EQ(entry(0).state, ReplicaState::kStale);
   EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1));
   come_back('a');

@@ -470,8 +470,9 @@ TEST_F(Replicas, PlacesAreBroughtUpToDateSideBySide) {
   std::vector<PlannedFault> delays;
   for (uint64_t call = 0; call < 1'000; ++call)
     delays.push_back({slow.calls() + 20 + call, PlannedFault::Kind::kDelayed});
+  std::atomic<bool> is_slow{true};
   slow.plan(
-      delays, nullptr, [] { std::this_thread::sleep_for(milliseconds(500)); }, nullptr);
+      delays, nullptr, [&] { std::this_thread::sleep_for(milliseconds(is_slow ? 500 : 0)); }, nullptr);
   slow.refuse(false);
   ASSERT_TRUE(comes_true([&] { return entry(1, 0).state == ReplicaState::kSyncing; }));
   BrickFaults& gone = brick_of_copy(1, 1).faults();
@@ -482,7 +483,8 @@ TEST_F(Replicas, PlacesAreBroughtUpToDateSideBySide) {
   gone.refuse(false);
   EXPECT_TRUE(comes_true([&] { return entry(1, 1).state == ReplicaState::kInSync; }, milliseconds(5'000)));
   EXPECT_EQ(entry(1, 0).state, ReplicaState::kSyncing) << "the copy was faster than this test";
-  slow.plan({}, nullptr, nullptr, nullptr);
+  is_slow = false;
+  ASSERT_TRUE(set->close().ok());
 }
 
 TEST_F(Replicas, ReadersGoOnAsLongAsTheMapIsWhatItWas) {

@@ -140,6 +140,19 @@ TEST_F(MovedReplicas, TheAnswerIsLostThatTheOldOneIsGone) {
   ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
 }
 
+// As `brickctl set replace` does, if nobody has the volume.
+TEST_F(MovedReplicas, WhoClosesTheSetGivesTheBlocksOfTheOldOneBack) {
+  start(2, 2, 0);
+  add_spare('c', 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  move(0, 'c');
+  ASSERT_TRUE(become({"b", "c"}));
+  ASSERT_TRUE(set->close().ok());
+  EXPECT_EQ(used_blocks('a'), 0u);
+}
+
 // Nobody waits for it: neither other copies nor the unmount.
 TEST_F(MovedReplicas, TheOldOneDiesWhileItsBlocksAreGivenBack) {
   start(2, 2, 0);

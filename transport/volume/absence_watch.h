@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// While a set with copies is opened nobody looks after those of its bricks that were there already: a hard mount would
-// wait for one that goes away meanwhile, though the others have everything. Calls to a brick that is away for two
-// seconds end here (VolumeClient::interrupt()), and with them the opening.
+// Ends calls to bricks that nobody has to wait for, also in a hard mount: of one that is away for two seconds
+// (VolumeClient::interrupt()). While a set with copies is opened the others have everything; a copy that is of the set
+// no more only gives its blocks back.
 //
-// Threads: one of its own; the functions are called by the thread that opens.
+// Threads: one of its own; the functions are called by one other.
 #pragma once
 
 #include <chrono>

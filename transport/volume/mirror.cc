@@ -251,7 +251,7 @@ void Mirror::interrupt() {
     if (replica->client != nullptr) replica->client->interrupt();
   }
   MutexLock lock(mutex_);
-  if (alone_ != nullptr) alone_->interrupt(false);
+  if (joining_ != nullptr) joining_->interrupt(false);
   changed_.notify_all();
 }
 
@@ -298,7 +298,7 @@ Status Mirror::close() {
 // Until it is settled all is read from the first one, which is not left out: with another there the mount is given up
 // (EIO) rather than that it waits.
 void Mirror::give_up_first(Clock::time_point now) {
-  if (!writable_ || settled_.load()) return;
+  if (!writable_ || settled_.load() || stays_unsettled_.load()) return;
   const SharedLock roster(roster_mutex_);
   Replica* const first = first_in_sync(false);
   if (first == nullptr || !first->away_since || now - *first->away_since < kGoneAfter) return;
@@ -336,13 +336,13 @@ void Mirror::watch() {
   if (!taken.ok()) return fail(taken);
   give_up_first(now);
   MutexLock lock(mutex_);
-  if (alone_ != nullptr) {
-    if (alone_->link_state().kind == LinkState::Kind::kConnected) {
-      alone_away_since_.reset();
-    } else if (!alone_away_since_) {
-      alone_away_since_ = now;
-    } else if (now - *alone_away_since_ >= kOutAfter) {
-      alone_->interrupt(false);
+  if (joining_ != nullptr) {
+    if (joining_->link_state().kind == LinkState::Kind::kConnected) {
+      joining_away_since_.reset();
+    } else if (!joining_away_since_) {
+      joining_away_since_ = now;
+    } else if (now - *joining_away_since_ >= kOutAfter) {
+      joining_->interrupt(false);
     }
   }
   if (!all_heard || partial_ || !failed_.ok()) return;

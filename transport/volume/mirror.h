@@ -72,6 +72,8 @@ class Mirror final {
   // the first one is waited for, and stays.
   Status begin(const SetId& set, bool unclean);
   bool is_settled() const { return settled_.load(); }
+  // It is only read, and is not settled in this mount: the first one is waited for.
+  void stay_unsettled() { stays_unsettled_ = true; }
   // Blocks that the last client has written and perhaps not committed, as they were when this was opened: a brick that
   // restarts meanwhile has none any more, and has lost them.
   uint64_t suspect_blocks() const { return only_ != nullptr ? suspect_blocks_ : session().suspect_blocks; }
@@ -138,6 +140,8 @@ class Mirror final {
   bool repair();
   // Ends it soon, for good.
   void stop_repair();
+  // Behind that, before the volume is let go: copies that are of the set no more give their blocks back.
+  void end_moves();
   // Another client has the volume: nothing is answered any more.
   void fail(const Status& status);
 
@@ -240,7 +244,7 @@ class Mirror final {
   bool take_back_another(SetMap& map, const Replica& replica) const;
   bool is_settled_after_leaving();
   bool is_out_in_map(const Replica& replica) const;
-  void watch_alone(VolumeClient* client);
+  void watch_joining(VolumeClient* client);
   Status bring_back(Replica& replica);
   Status change_entry(const Replica& replica, const std::function<bool(MapReplica&)>& edit);
   Status bring_in_sync(Replica& replica, const BlockSet& to_copy, const Session& begun, bool all);
@@ -255,6 +259,7 @@ class Mirror final {
   static void give_all_back(VolumeClient& client);
   MapReplica* find(SetMap& map, const MemberId& id) const;
   Status copy_held(Replica& replica, const BlockSet& blocks);
+  void rest_from_copying(Clock::duration block_took);
   void tell_progress(const Replica& replica, uint64_t copied, uint64_t total);
   static Status make_alike(VolumeClient& source, VolumeClient& target, BlockSet& to_copy);
   Status copy_block(VolumeClient& source, VolumeClient& target, BlockAddress block) const;
@@ -272,6 +277,7 @@ class Mirror final {
   SetId set_{};
   uint64_t suspect_blocks_ = 0;  // of the only one; fixed
   std::atomic<bool> settled_{true};
+  std::atomic<bool> stays_unsettled_{false};
   BlockSet touched_;        // until it is: where replicas may differ
   uint64_t marked_at_ = 0;  // and the generation that the marks have at least
 
@@ -295,8 +301,8 @@ class Mirror final {
   BlockSet diverged_ ABSL_GUARDED_BY(mutex_);                   // a write was given up: the first replica's bytes hold
   std::shared_ptr<MissedNotes> notes_ ABSL_GUARDED_BY(mutex_);  // null: nobody has missed anything that is known
   BlockSet unnoted_ ABSL_GUARDED_BY(mutex_);                    // could not be noted, and is one of diverged_
-  VolumeClient* alone_ ABSL_GUARDED_BY(mutex_) = nullptr;       // repair()'s, not one of replicas_ yet, or any more
-  std::optional<Clock::time_point> alone_away_since_ ABSL_GUARDED_BY(mutex_);
+  VolumeClient* joining_ ABSL_GUARDED_BY(mutex_) = nullptr;     // repair()'s, not yet of those that are watched
+  std::optional<Clock::time_point> joining_away_since_ ABSL_GUARDED_BY(mutex_);
   bool said_map_trouble_ = false;  // keep_map()'s
 
   // Local keys: with replicas that have their own, a key stands for one of each.

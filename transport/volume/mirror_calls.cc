@@ -201,6 +201,7 @@ Status Mirror::read(std::span<const Piece> pieces, const Interruption* by) {
   const Gate::Pass pass(gate_);
   operations_.fetch_add(1, std::memory_order_relaxed);
   std::vector<Piece> storage;
+  Targets failed;
   for (;;) {
     Replica* const replica = to_read();
     Status status = replica->client->try_read(own_pieces(*replica, pieces, storage));
@@ -217,7 +218,8 @@ Status Mirror::read(std::span<const Piece> pieces, const Interruption* by) {
     if (!is_own_trouble(status)) return status;
     if (!writable_) {  // which leaves nobody out: another is asked, until watch() sees it well again
       replica->suspect = true;
-      if (to_read() != replica) continue;
+      failed.push_back(replica);
+      if (std::ranges::find(failed, to_read()) == failed.end()) continue;
       return status;
     }
     TRY(await_out(*replica, status, by));

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "transport/base/log.h"
+#include "transport/volume/absence_watch.h"
 #include "transport/volume/mirror.h"
 
 namespace brickfs {
@@ -252,9 +253,15 @@ void Mirror::drop(const MemberId& id) {
   }
   log::info("{} is not of the set any more", gone->name);
   if (gone->client == nullptr || gone->client->is_away() || !was_written) return;
-  watch_alone(gone->client.get());
+  AbsenceWatch watch;
+  watch.add(*gone->client, gone->name);
   give_all_back(*gone->client);
-  watch_alone(nullptr);
+}
+
+void Mirror::end_moves() {
+  if (!writable_ || !is_replicated() || !settled_.load() || !failure().ok()) return;
+  let_dropped_go(written());
+  adopt_map(keeper_->map());
 }
 
 void Mirror::give_all_back(VolumeClient& client) {

@@ -7,7 +7,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "transport/base/log.h"
 #include "transport/base/progress.h"
@@ -29,14 +28,15 @@ void Mirror::stop_repair() {
   no_repair_ = true;
   repair_stopped_.raise();
   MutexLock lock(mutex_);
-  if (alone_ != nullptr) alone_->interrupt(false);
+  if (joining_ != nullptr) joining_->interrupt(false);
+  changed_.notify_all();
 }
 
-// Null: it has come or gone. Until then its calls end when its brick is away (watch()), or repair is to end.
-void Mirror::watch_alone(VolumeClient* client) {
+// Null: it has come, or is gone. Until then its calls end when its brick is away (watch()), or repair is to end.
+void Mirror::watch_joining(VolumeClient* client) {
   MutexLock lock(mutex_);
-  alone_ = client;
-  alone_away_since_.reset();
+  joining_ = client;
+  joining_away_since_.reset();
   if (client != nullptr && (no_repair_.load() || closing_.load())) client->interrupt(false);
 }
 
@@ -110,9 +110,9 @@ Status Mirror::bring_back(Replica& replica) {
   auto opened = open_replica_(replica.entry, held.ok(), &holder);
   if (!opened.ok()) return opened.error();
   std::unique_ptr<VolumeClient> client = std::move(*opened);
-  watch_alone(client.get());
+  watch_joining(client.get());
   const Status status = bring_up(replica, client);
-  watch_alone(nullptr);
+  watch_joining(nullptr);
   if (client != nullptr) static_cast<void>(client->close());
   return status;
 }
@@ -261,6 +261,14 @@ Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, Bl
   return {};
 }
 
+// What took longer waited for something.
+void Mirror::rest_from_copying(Clock::duration block_took) {
+  constexpr Clock::duration kMostOfABlock = milliseconds(100);
+  const auto until = Clock::now() + std::min(block_took, kMostOfABlock) * (2 * copying_->load() - 1);
+  MutexLock lock(mutex_);
+  while (!no_repair_.load() && !closing_.load() && Clock::now() < until) changed_.wait_until(lock, until);
+}
+
 // Half of the time is the foreground's, if there is any; the other half is shared by the places that are copied.
 Status Mirror::copy_held(Replica& replica, const BlockSet& blocks) {
   Status status;
@@ -283,8 +291,7 @@ Status Mirror::copy_held(Replica& replica, const BlockSet& blocks) {
       status = copy_block(first(), *replica.client, block.start);
     }
     if (status.code() == ENOENT) status = Status();  // freed meanwhile, there too
-    if (operations_.load() != operations)
-      std::this_thread::sleep_for((Clock::now() - began) * (2 * copying_->load() - 1));
+    if (operations_.load() != operations) rest_from_copying(Clock::now() - began);
     operations = operations_.load();
     ++copied;
     progress(what, copied, total);

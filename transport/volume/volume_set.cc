@@ -347,6 +347,10 @@ void VolumeSet::give_up_outage() {
   for (const auto& member : members_) member->give_up_outage();
 }
 
+void VolumeSet::stay_unsettled() {
+  for (const auto& member : members_) member->stay_unsettled();
+}
+
 void VolumeSet::expect_no_restart() {
   for (const auto& member : members_) member->expect_no_restart();
 }
@@ -358,6 +362,9 @@ void VolumeSet::interrupt() {
 // From the last place to the first: a thread of place 0's may be waiting for the others.
 Status VolumeSet::close() {
   stop_threads();
+  if (holds_map_) {
+    for (const auto& member : members_) member->end_moves();
+  }
   Status result = let_go();
   for (size_t place = places(); place-- > 0;) {
     const Status closed = members_[place]->close();

@@ -119,6 +119,8 @@ class VolumeSet final {
   void give_up_silent(std::chrono::milliseconds silence);
   void give_up_outage();
   void interrupt();
+  // As Mirror: of a volume that is mounted to be read only, though the mount was not asked to.
+  void stay_unsettled();
   // A reader's, of what a writer has not committed: it does not go on over a brick that restarts, with EIO.
   void expect_no_restart();
   Status close();

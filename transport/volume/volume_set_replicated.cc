@@ -52,8 +52,14 @@ ClientId client_of(ClientId client, const MemberId& replica) {
 
 class VolumeSet::Replicating {
  public:
-  Replicating(VolumeSet& set, BrickMaker make, VolumeOptions options, SetRefusal& refusal)
-      : set_(set), make_(std::move(make)), options_(std::move(options)), refusal_(refusal) {}
+  // A claim by an opening that came to nothing. Epoch 0: none.
+  struct Claim {
+    uint64_t epoch = 0;
+    bool unclean = false;
+  };
+  // `claim`: of the opening before, and then of this one.
+  Replicating(VolumeSet& set, BrickMaker make, VolumeOptions options, SetRefusal& refusal, Claim& claim)
+      : set_(set), make_(std::move(make)), options_(std::move(options)), refusal_(refusal), claim_(claim) {}
   // What was opened for nothing is closed, or the bricks would hold it for us.
   ~Replicating() {
     for (Candidate& candidate : candidates_) {
@@ -101,6 +107,7 @@ class VolumeSet::Replicating {
   const BrickMaker make_;
   const VolumeOptions options_;
   SetRefusal& refusal_;
+  Claim& claim_;
   SetMap map_;
   std::vector<Candidate> candidates_;
   bool unclean_ = false;
@@ -147,6 +154,7 @@ Status VolumeSet::Replicating::run() {
     if (record) set_.trusted_position_ = record->position;
   }
   watch_.stop();  // theirs is what comes
+  if (!gone().empty()) return Error(EHOSTUNREACH, "opening a set");
   set_.start_threads();
   return {};
 }
@@ -159,6 +167,7 @@ Status VolumeSet::Replicating::load() {
   }
   map_ = set_.keeper_->map();
   unclean_ = map_.holder && !map_.holder->let_go;
+  if (map_.holder && map_.holder->epoch == claim_.epoch) unclean_ = claim_.unclean;  // nothing was done since
   set_.unclean_ = unclean_;
   lost_tail_ = map_.tail_lost;
   for (size_t place = 0; place < map_.places.size(); ++place) {
@@ -411,6 +420,7 @@ Status VolumeSet::Replicating::claim() {
     if (!names.empty() && is_of_another()) waits = true;
     map.lease_wait = waits;
   });
+  if (claimed.ok()) claim_ = {set_.keeper_->map().holder->epoch, unclean_};
   const auto claimed_at = Clock::now();  // until then readers may have been going by the map from before
   if (claimed.code() == EAGAIN) return refuse("the map of the volume is changing: try again", EBUSY);
   if (!claimed.ok()) return refuse(set_.keeper_->trouble(), claimed.code());
@@ -444,11 +454,12 @@ Status VolumeSet::Replicating::verify() {
 Result<std::unique_ptr<VolumeSet>> VolumeSet::open(std::unique_ptr<MapStore> store, BrickMaker make,
                                                    const VolumeOptions& options, SetRefusal* refusal) {
   const std::shared_ptr<MapStore> shared = std::move(store);
+  Replicating::Claim claim;
   for (int left = kOpenings;;) {
     *refusal = {};
     std::unique_ptr<VolumeSet> set(new VolumeSet());
     set->keeper_ = std::make_unique<MapKeeper>(shared);
-    Replicating opening(*set, make, options, *refusal);
+    Replicating opening(*set, make, options, *refusal, claim);
     const Status status = opening.run();
     if (status.ok()) return set;
     static_cast<void>(set->close());
