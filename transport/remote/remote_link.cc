@@ -64,6 +64,7 @@ void RemoteLink::keep_alive() {
       if (lost_) {
         const Error error = *lost_;
         lock.unlock();
+        watch(steady_clock::now());  // the last one may have begun before the loss
         return on_lost_(error);
       }
     }

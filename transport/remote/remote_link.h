@@ -99,7 +99,8 @@ class RemoteLink {
   virtual Result<std::unique_ptr<Channel>> attach_calls(Deadline latest) = 0;
   // The session is lost: every connection is shut down, but those of waits. Once.
   virtual void cut() = 0;
-  // The keeper: until something happens or it is time; sees to lost connections.
+  // The keeper: until something happens or it is time; sees to lost connections. Once more when the session is lost:
+  // then everything that is under way ends.
   virtual void watch(Deadline until) = 0;
   // Asks the brick for a sign of life on each connection that needs one.
   virtual void renew() = 0;
