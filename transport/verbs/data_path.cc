@@ -45,6 +45,7 @@ void DataPath::stop() {
 
 void DataPath::add(std::unique_ptr<Lane> lane, ibv_comp_channel* completions) {
   MutexLock lock(mutex_);
+  if (over_.load()) lane->fail();
   if (std::ranges::find(channels_, completions) == channels_.end()) channels_.push_back(completions);
   lanes_[lane->number()].store(lane.get(), std::memory_order_release);
   all_lanes_.push_back(std::move(lane));
@@ -199,13 +200,6 @@ std::vector<DataPath::Undone> DataPath::drain(LaneBits lanes) {
   return undone;
 }
 
-void DataPath::fail(LaneBits lanes) {
-  for (size_t number = 0; number < lanes_.size(); ++number) {
-    Lane* const lane = lanes_[number].load(std::memory_order_acquire);
-    if ((lanes >> number & 1) != 0 && lane != nullptr) lane->fail();
-  }
-}
-
 void DataPath::repeat(LaneBits lanes, std::span<const Undone> undone) {
   for (size_t number = 0; number < lanes_.size(); ++number) {
     if ((lanes >> number & 1) != 0) lanes_[number].store(nullptr, std::memory_order_release);
@@ -223,8 +217,12 @@ void DataPath::repeat(LaneBits lanes, std::span<const Undone> undone) {
 }
 
 void DataPath::give_up(std::span<const Undone> undone) {
-  over_.store(true);
+  {
+    MutexLock lock(mutex_);  // a lane is added before, and drained, or after, and has failed
+    over_.store(true);
+  }
   for (const Undone& of_lane : undone) finish(of_lane.lane, of_lane.parts, ENOTCONN);
+  for (const Undone& of_lane : drain(~LaneBits{0})) finish(of_lane.lane, of_lane.parts, ENOTCONN);
 }
 
 void DataPath::check_progress() {

@@ -39,7 +39,8 @@ class DataPath {
   DataPath(const DataPath&) = delete;
   DataPath& operator=(const DataPath&) = delete;
 
-  // From now on the lane carries transfers. `completions`: the channel of its queue; both stay until the end.
+  // From now on the lane carries transfers; it has failed if the session is lost. `completions`: the channel of its
+  // queue; both stay until the end.
   void add(std::unique_ptr<Lane> lane, ibv_comp_channel* completions);
   LaneBits failed_lanes() const;
 
@@ -60,9 +61,9 @@ class DataPath {
   // The brick has destroyed its ends of these lanes: nothing can land late, and everything written is visible to it.
   // What was not done is done again by other lanes; ENOTCONN completes what finds none.
   void repeat(LaneBits lanes, std::span<const Undone> undone);
-  // The session is lost: ENOTCONN completes everything from now on.
-  void give_up(std::span<const Undone> undone);
-  void fail(LaneBits lanes);
+  // The session is lost: all lanes are drained, and ENOTCONN completes what was under way, what is `undone`, and
+  // everything from now on. Of the thread that drains.
+  void give_up(std::span<const Undone> undone = {});
 
   // Lanes that have stopped making progress are made to fail. Called every now and then, by one thread.
   void check_progress();

@@ -87,12 +87,7 @@ void Link::handle_lost_rails() {
     }
   }
   if (!lost() && !live_rail()) lose(Error(ENOTCONN, "the connection to the brick is gone"));
-  if (const auto error = lost()) {
-    for (const auto& rail : rails()) {
-      if (rail) data_.give_up(data_.drain(rail->lanes));
-    }
-    return;
-  }
+  if (lost()) return data_.give_up();
   for (const auto& rail : rails()) {
     if (rail && rail->lost.load()) lose_rail(*rail);
   }
@@ -166,10 +161,7 @@ bool Link::mend_one(size_t number) {
     MutexLock lock(mutex_);
     if (rails_[number]) former_.push_back(std::move(rails_[number]));
     rails_[number] = *rail;
-    if (is_over()) {
-      (*rail)->shut_down();
-      data_.fail((*rail)->lanes);
-    }
+    if (is_over()) (*rail)->shut_down();
   }
   wake_keeper();
   if (whole) log::info("the brick is reached through {} ({}) too", format_address(address), (*rail)->device);
