@@ -200,9 +200,10 @@ std::vector<DataPath::Undone> DataPath::drain(LaneBits lanes) {
   return undone;
 }
 
-void DataPath::repeat(LaneBits lanes, std::span<const Undone> undone) {
-  for (size_t number = 0; number < lanes_.size(); ++number) {
-    if ((lanes >> number & 1) != 0) lanes_[number].store(nullptr, std::memory_order_release);
+void DataPath::repeat(std::span<const Undone> undone) {
+  for (const Undone& of_lane : undone) {
+    Lane* lane = of_lane.lane;
+    lanes_[lane->number()].compare_exchange_strong(lane, nullptr);  // unless the number is another's already
   }
   for (const Undone& of_lane : undone) {
     for (const Part& part : of_lane.parts) {

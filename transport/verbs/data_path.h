@@ -51,7 +51,7 @@ class DataPath {
   // Until nobody uses the mapping any more.
   void wait_unused(const Mapping& mapping);
 
-  // The failed lanes' queue pairs are destroyed; what had been posted on them and may not have come about is `undone`.
+  // The failed lanes' queue pairs are destroyed; what had been posted on each and may not have come about is `undone`.
   // One thread at a time.
   struct Undone {
     Lane* lane;
@@ -59,8 +59,8 @@ class DataPath {
   };
   std::vector<Undone> drain(LaneBits lanes);
   // The brick has destroyed its ends of these lanes: nothing can land late, and everything written is visible to it.
-  // What was not done is done again by other lanes; ENOTCONN completes what finds none.
-  void repeat(LaneBits lanes, std::span<const Undone> undone);
+  // They are lanes no more; what was not done is done again by others. ENOTCONN completes what finds none.
+  void repeat(std::span<const Undone> undone);
   // The session is lost: all lanes are drained, and ENOTCONN completes what was under way, what is `undone`, and
   // everything from now on. Of the thread that drains.
   void give_up(std::span<const Undone> undone = {});

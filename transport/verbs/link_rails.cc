@@ -104,7 +104,7 @@ void Link::lose_rail(Rail& rail) {
   rail.lane_events.clear();
   const auto reply = carry(calls::Detach{rail.lanes}, limits::kCallTimeout);
   if (reply.ok() && reply->status == 0) {
-    data_.repeat(rail.lanes, undone);
+    data_.repeat(undone);
     rail.lanes = 0;
     rail.shut = true;  // now its lanes' numbers may be others'
   } else {
