@@ -55,13 +55,13 @@ Status Link::add_lanes(Rail& rail, Deadline latest) {
     const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(latest - Clock::now());
     if (patience.count() <= 0) return Error(ETIMEDOUT, "brick does not answer");
     const auto offer = TRY(ask_on(*rail.calls, calls::Lane{}, patience));
+    rail.lanes |= 1u << offer.lane;  // to be given back by DETACH, whatever comes of it
     Lane::Opened opened = TRY(open_lane(rail.address, offer, memory_, rail.completions.get(), latest));
     rail.windows = (opened.reply.flags & kReplyWindows) != 0;
     ClientDevice* const device = TRY(memory_.find_device(opened.id.id->verbs));
     auto lane = std::make_unique<Lane>(std::move(opened), *device, memory_);
     TRY(learn_keys(offer.lane, *rail.calls));
     rail.lane_events.push_back(&lane->events());
-    rail.lanes |= 1u << offer.lane;
     data_.add(std::move(lane), rail.completions.get());
   }
   return {};

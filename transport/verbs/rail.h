@@ -25,7 +25,7 @@ struct Rail {
   CompChannelPtr completions;            // of the lanes
   // The keeper's once the rail is in place.
   std::vector<rdma_event_channel*> lane_events;
-  DataPath::LaneBits lanes = 0;
+  DataPath::LaneBits lanes = 0;  // that the brick has offered
   // Any thread's.
   std::atomic<bool> lost{false};  // no call goes this way any more
   std::atomic<bool> shut{false};  // and the keeper has cleared it away
