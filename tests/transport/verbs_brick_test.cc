@@ -162,6 +162,7 @@ class RawClient {
   std::unique_ptr<verbs::Lane> add_lane() {
     auto opened = verbs::open_lane(address_, call(calls::Lane{}), memory_, completions_.get(), soon());
     EXPECT_EQ(opened.code(), 0);
+    events_.push_back(std::move(opened->id.channel));
     auto* const device = *memory_.find_device(opened->id.id->verbs);
     return std::make_unique<verbs::Lane>(*std::move(opened), *device, memory_);
   }
@@ -207,6 +208,7 @@ class RawClient {
   const HostPort address_;
   verbs::LocalMemory memory_;
   verbs::CompChannelPtr completions_;
+  std::vector<verbs::CmChannelPtr> events_;  // of the lanes
   std::unique_ptr<CallChannel> calls_;
   uint64_t id_ = 0;
 };

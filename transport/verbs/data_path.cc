@@ -43,10 +43,17 @@ void DataPath::stop() {
   if (background_thread_.joinable()) background_thread_.join();
 }
 
-void DataPath::add(std::unique_ptr<Lane> lane, ibv_comp_channel* completions) {
+Result<ibv_comp_channel*> DataPath::channel_of(ibv_context* device) {
+  MutexLock lock(mutex_);
+  const auto found = std::ranges::find(channels_, device, [](const auto& channel) { return channel->context; });
+  if (found != channels_.end()) return found->get();
+  channels_.push_back(TRY(make_completion_channel(device)));
+  return channels_.back().get();
+}
+
+void DataPath::add(std::unique_ptr<Lane> lane) {
   MutexLock lock(mutex_);
   if (over_.load()) lane->fail();
-  if (std::ranges::find(channels_, completions) == channels_.end()) channels_.push_back(completions);
   lanes_[lane->number()].store(lane.get(), std::memory_order_release);
   all_lanes_.push_back(std::move(lane));
   look_again();  // who sleeps on the channels does not know of this lane yet

@@ -39,9 +39,10 @@ class DataPath {
   DataPath(const DataPath&) = delete;
   DataPath& operator=(const DataPath&) = delete;
 
-  // From now on the lane carries transfers; it has failed if the session is lost. `completions`: the channel of its
-  // queue; both stay until the end.
-  void add(std::unique_ptr<Lane> lane, ibv_comp_channel* completions);
+  // For the queues of the device's lanes: made when it is first asked for, there until the end.
+  Result<ibv_comp_channel*> channel_of(ibv_context* device);
+  // From now on the lane carries transfers; it has failed if the session is lost.
+  void add(std::unique_ptr<Lane> lane);
   LaneBits failed_lanes() const;
 
   void submit(Batch& batch);
@@ -130,8 +131,8 @@ class DataPath {
   std::vector<Sleeper*> sleepers_ ABSL_GUARDED_BY(mutex_);
   CondVar background_;  // for the background thread
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<CompChannelPtr> channels_ ABSL_GUARDED_BY(mutex_);          // one for each device
   std::vector<std::unique_ptr<Lane>> all_lanes_ ABSL_GUARDED_BY(mutex_);  // drained ones too: somebody may be at them
-  std::vector<ibv_comp_channel*> channels_ ABSL_GUARDED_BY(mutex_);
 
   std::thread background_thread_;
 };

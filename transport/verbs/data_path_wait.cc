@@ -126,7 +126,7 @@ void DataPath::sleep_on_channels(const Goal& goal) {
   {
     MutexLock lock(mutex_);
     if (stopping_) return;
-    for (const ibv_comp_channel* channel : channels_) watched.push_back({channel->fd, POLLIN, 0});
+    for (const auto& channel : channels_) watched.push_back({channel->fd, POLLIN, 0});
   }
   {
     const Sleeper self(*this, goal, true);
@@ -144,7 +144,7 @@ void DataPath::take_events() {
   std::vector<ibv_comp_channel*> channels;
   {
     MutexLock lock(mutex_);
-    channels = channels_;
+    for (const auto& channel : channels_) channels.push_back(channel.get());
   }
   for (ibv_comp_channel* const channel : channels) {
     ibv_cq* queue = nullptr;

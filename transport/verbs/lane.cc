@@ -90,7 +90,6 @@ Lane::Lane(Opened opened, ClientDevice& device, const LocalMemory& memory)
       flush_key_(opened.reply.flush_key),
       flush_region_(ibv_reg_mr(device.domain(), flush_into_.data(), flush_into_.size(), IBV_ACCESS_LOCAL_WRITE)),
       ring_(limits::kLaneDepth),
-      events_(std::move(opened.id.channel)),
       queue_(std::move(opened.queue)),
       id_(std::move(opened.id.id)) {
   if (!flush_region_) fail();

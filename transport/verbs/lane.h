@@ -50,7 +50,7 @@ class Lane {
  public:
   struct Opened {  // by a handshake
     CqPtr queue;
-    CmId id;  // goes first
+    CmId id;  // goes first; the lane's owner takes its channel, which goes after the lane
     uint32_t number = 0;
     uint32_t inline_bytes = 0;
     ConnectReply reply;
@@ -65,8 +65,6 @@ class Lane {
   uint32_t number() const { return number_; }
   ClientDevice& device() const { return device_; }
   uint32_t inline_bytes() const { return inline_bytes_; }
-  // Told of the connection's end.
-  rdma_event_channel& events() const { return *events_; }
   ibv_cq* queue() const { return queue_.get(); }
   // The queue pair has failed, or been told to: it wants drain().
   bool failed() const { return failed_.load(std::memory_order_acquire); }
@@ -125,7 +123,6 @@ class Lane {
   Mutex poll_mutex_;
   uint64_t returned_ ABSL_GUARDED_BY(poll_mutex_) = 0;  // every work request before this has come back, well or not
 
-  const CmChannelPtr events_;
   const CqPtr queue_;
   CmIdPtr id_;  // with the queue pair; gone once drained
 };

@@ -155,9 +155,9 @@ void Link::watch(Deadline until) {
       add(
           calls->channel().watch(), [calls] { return calls->channel().peer_has_gone(); }, *rail);
     }
-    for (rdma_event_channel* const events : rail->lane_events) {
+    for (const auto& events : rail->lane_events) {
       add(
-          {events->fd, POLLIN, 0}, [events] { return has_ended(*events); }, *rail);
+          {events->fd, POLLIN, 0}, [&events] { return has_ended(*events); }, *rail);
     }
   }
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();

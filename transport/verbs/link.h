@@ -88,11 +88,10 @@ class Link final : public RemoteLink {
   HandleMap handles_;
 
   mutable Mutex mutex_;
-  CondVar mend_;                          // for the mender
-  Rails rails_ ABSL_GUARDED_BY(mutex_);   // by number of the address; null: not there yet
-  Rails former_ ABSL_GUARDED_BY(mutex_);  // whose completion channels are still named
+  CondVar mend_;                         // for the mender
+  Rails rails_ ABSL_GUARDED_BY(mutex_);  // by number of the address; null: not there yet
 
-  DataPath data_;
+  DataPath data_;       // whose lanes go before the rails
   std::thread mender_;  // only with several addresses
 };
 

@@ -25,7 +25,7 @@ Result<std::shared_ptr<Rail>> Link::make_rail(const HostPort& address, std::uniq
   rail->calls = std::make_shared<CallChannel>(std::move(calls));
   if (observes_) return rail;
   rail->commits = std::make_unique<CallChannel>(TRY(attach_one(address, wire::Role::kCalls, latest)));
-  rail->completions = TRY(make_completion_channel(device));
+  rail->completions = TRY(data_.channel_of(device));
   return rail;
 }
 
@@ -56,13 +56,13 @@ Status Link::add_lanes(Rail& rail, Deadline latest) {
     if (patience.count() <= 0) return Error(ETIMEDOUT, "brick does not answer");
     const auto offer = TRY(ask_on(*rail.calls, calls::Lane{}, patience));
     rail.lanes |= 1u << offer.lane;  // to be given back by DETACH, whatever comes of it
-    Lane::Opened opened = TRY(open_lane(rail.address, offer, memory_, rail.completions.get(), latest));
+    Lane::Opened opened = TRY(open_lane(rail.address, offer, memory_, rail.completions, latest));
     rail.windows = (opened.reply.flags & kReplyWindows) != 0;
+    rail.lane_events.push_back(std::move(opened.id.channel));
     ClientDevice* const device = TRY(memory_.find_device(opened.id.id->verbs));
     auto lane = std::make_unique<Lane>(std::move(opened), *device, memory_);
     TRY(learn_keys(offer.lane, *rail.calls));
-    rail.lane_events.push_back(&lane->events());
-    data_.add(std::move(lane), rail.completions.get());
+    data_.add(std::move(lane));
   }
   return {};
 }
@@ -151,20 +151,21 @@ bool Link::mend_one(size_t number) {
     }
     return rail;
   };
-  auto rail = bring_back();
-  if (!rail.ok()) {
-    log::debug("{} is not back yet: {}", format_address(address), rail.error().what());
+  auto made = bring_back();
+  if (!made.ok()) {
+    log::debug("{} is not back yet: {}", format_address(address), made.error().what());
     return false;
   }
-  const bool whole = !(*rail)->lost.load();
+  const std::shared_ptr<Rail> rail = *std::move(made);
+  const bool whole = !rail->lost.load();
+  auto former = rail;  // then the one in its place: it goes with its last user
   {
     MutexLock lock(mutex_);
-    if (rails_[number]) former_.push_back(std::move(rails_[number]));
-    rails_[number] = *rail;
-    if (is_over()) (*rail)->shut_down();
+    rails_[number].swap(former);
+    if (is_over()) rail->shut_down();
   }
   wake_keeper();
-  if (whole) log::info("the brick is reached through {} ({}) too", format_address(address), (*rail)->device);
+  if (whole) log::info("the brick is reached through {} ({}) too", format_address(address), rail->device);
   return whole;
 }
 

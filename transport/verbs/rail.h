@@ -21,11 +21,11 @@ struct Rail {
   std::string device;    // "rxe0"
   bool windows = false;  // what its handles are, on the brick
   std::shared_ptr<CallChannel> calls;
-  std::unique_ptr<CallChannel> commits;  // none for an observer
-  CompChannelPtr completions;            // of the lanes
+  std::unique_ptr<CallChannel> commits;     // none for an observer
+  ibv_comp_channel* completions = nullptr;  // of its device, the data path's
   // The keeper's once the rail is in place.
-  std::vector<rdma_event_channel*> lane_events;
-  DataPath::LaneBits lanes = 0;  // that the brick has offered
+  std::vector<CmChannelPtr> lane_events;  // told of their connections' ends; they go after the lanes
+  DataPath::LaneBits lanes = 0;           // that the brick has offered
   // Any thread's.
   std::atomic<bool> lost{false};  // no call goes this way any more
   std::atomic<bool> shut{false};  // and the keeper has cleared it away
