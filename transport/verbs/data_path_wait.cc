@@ -151,9 +151,7 @@ void DataPath::take_events() {
     void* context = nullptr;
     while (ibv_get_cq_event(channel, &queue, &context) == 0) {
       ibv_ack_cq_events(queue, 1);
-      for (const Lane*& armed : armed_) {
-        if (armed != nullptr && armed->queue() == queue) armed = nullptr;
-      }
+      armed_[Lane::number_in(context)] = nullptr;
     }
   }
 }

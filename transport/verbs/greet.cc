@@ -35,8 +35,7 @@ Result<Lane::Opened> open_lane(const HostPort& address, const calls::LaneOffer& 
   CmId id = TRY(find_path(address, deadline));
   if (id.id->verbs != completions->context) return Error(ENODEV, "the address is reached through another device now");
   ClientDevice* const device = TRY(memory.find_device(id.id->verbs));
-  Lane::Opened opened = TRY(Lane::make_pair(std::move(id), *device, completions));
-  opened.number = offer.lane;
+  Lane::Opened opened = TRY(Lane::make_pair(std::move(id), offer.lane, *device, completions));
   ConnectRequest request;
   request.purpose = static_cast<uint16_t>(Purpose::kLane);
   std::copy(offer.ticket.begin(), offer.ticket.end(), request.nonce.begin());

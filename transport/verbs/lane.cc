@@ -61,9 +61,11 @@ struct Lane::Chain {
   }
 };
 
-Result<Lane::Opened> Lane::make_pair(CmId id, ClientDevice& device, ibv_comp_channel* completions) {
+Result<Lane::Opened> Lane::make_pair(CmId id, uint32_t number, ClientDevice& device, ibv_comp_channel* completions) {
   Opened opened;
-  opened.queue.reset(ibv_create_cq(id.id->verbs, limits::kLaneDepth + 1, nullptr, completions, 0));
+  opened.number = number;
+  void* const context = reinterpret_cast<void*>(uintptr_t{number});
+  opened.queue.reset(ibv_create_cq(id.id->verbs, limits::kLaneDepth + 1, context, completions, 0));
   if (!opened.queue) return Error(ENOMEM, "the RDMA device has no completion queue left");
   ibv_qp_init_attr attributes{};
   attributes.send_cq = opened.queue.get();
@@ -88,8 +90,8 @@ Lane::Lane(Opened opened, ClientDevice& device, const LocalMemory& memory)
       inline_bytes_(opened.inline_bytes),
       flush_address_(opened.reply.flush_address),
       flush_key_(opened.reply.flush_key),
-      flush_region_(ibv_reg_mr(device.domain(), flush_into_.data(), flush_into_.size(), IBV_ACCESS_LOCAL_WRITE)),
       ring_(limits::kLaneDepth),
+      flush_region_(ibv_reg_mr(device.domain(), flush_into_.data(), flush_into_.size(), IBV_ACCESS_LOCAL_WRITE)),
       queue_(std::move(opened.queue)),
       id_(std::move(opened.id.id)) {
   if (!flush_region_) fail();
@@ -221,7 +223,10 @@ void Lane::finish(const Part& part, int code) {
   }
 }
 
-void Lane::arm() { ibv_req_notify_cq(queue_.get(), 0); }
+void Lane::arm() {
+  MutexLock lock(post_mutex_);
+  if (id_) ibv_req_notify_cq(queue_.get(), 0);
+}
 
 void Lane::fail() {
   MutexLock lock(post_mutex_);
@@ -245,6 +250,8 @@ Parts Lane::drain(Parts& done) {
   {
     MutexLock posting(post_mutex_);
     id_.reset();  // the queue pair goes: whatever had not come back never touches memory again
+    queue_.reset();
+    flush_region_.reset();
   }
   Parts undone;
   for (uint64_t at = head_.load(std::memory_order_relaxed); at < tail; ++at) undone.push_back(part_at(at));

@@ -55,8 +55,10 @@ class Lane {
     uint32_t inline_bytes = 0;
     ConnectReply reply;
   };
-  // Makes the queue pair on `id`, before it is connected.
-  static Result<Opened> make_pair(CmId id, ClientDevice& device, ibv_comp_channel* completions);
+  // Makes the queue pair of lane `number` on `id`, before it is connected.
+  static Result<Opened> make_pair(CmId id, uint32_t number, ClientDevice& device, ibv_comp_channel* completions);
+  // The number of the lane that an event on the completion channel is of, by its context.
+  static size_t number_in(const void* context) { return reinterpret_cast<uintptr_t>(context); }
 
   Lane(Opened opened, ClientDevice& device, const LocalMemory& memory);
   Lane(const Lane&) = delete;
@@ -65,7 +67,6 @@ class Lane {
   uint32_t number() const { return number_; }
   ClientDevice& device() const { return device_; }
   uint32_t inline_bytes() const { return inline_bytes_; }
-  ibv_cq* queue() const { return queue_.get(); }
   // The queue pair has failed, or been told to: it wants drain().
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   bool idle() const { return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_acquire); }
@@ -109,7 +110,6 @@ class Lane {
   const uint64_t flush_address_;
   const uint32_t flush_key_;
   std::array<std::byte, kFlushBytes> flush_into_{};
-  const MrPtr flush_region_;
 
   std::atomic<bool> failed_{false};
   std::atomic<uint64_t> writes_{0};
@@ -123,8 +123,10 @@ class Lane {
   Mutex poll_mutex_;
   uint64_t returned_ ABSL_GUARDED_BY(poll_mutex_) = 0;  // every work request before this has come back, well or not
 
-  const CqPtr queue_;
-  CmIdPtr id_;  // with the queue pair; gone once drained
+  // Gone once drained, which has both mutexes then. In the order of their making.
+  MrPtr flush_region_;
+  CqPtr queue_;
+  CmIdPtr id_;  // with the queue pair
 };
 
 // For the log: what a completion says went wrong.
