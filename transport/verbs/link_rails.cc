@@ -14,6 +14,10 @@ namespace {
 constexpr std::chrono::milliseconds kMendFirst{250};
 constexpr std::chrono::milliseconds kMendMost{2'000};
 
+// So that a session's are enough for all.
+static_assert(limits::kAddressesPerBrick <= limits::kLanesPerSession);
+size_t lanes_of_rail(size_t rails) { return std::clamp<size_t>(limits::kLanesPerSession / rails, 1, limits::kLanes); }
+
 }  // namespace
 
 Result<std::shared_ptr<Rail>> Link::make_rail(const HostPort& address, std::unique_ptr<MessageChannel> calls,
@@ -51,7 +55,7 @@ Result<typename Call::Answer> Link::ask_on(CallChannel& channel, const Call& cal
 }
 
 Status Link::add_lanes(Rail& rail, Deadline latest) {
-  for (uint32_t count = 0; count < limits::kLanes; ++count) {
+  for (size_t count = 0; count < lanes_of_rail(peer_.addresses.size()); ++count) {
     const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(latest - Clock::now());
     if (patience.count() <= 0) return Error(ETIMEDOUT, "brick does not answer");
     const auto offer = TRY(ask_on(*rail.calls, calls::Lane{}, patience));
