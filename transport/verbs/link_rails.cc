@@ -119,22 +119,24 @@ void Link::lose_rail(Rail& rail) {
   mend_.notify_all();
 }
 
+// Pauses once all that are broken have been tried.
 void Link::mend() {
   auto pause = kMendFirst;
   MutexLock lock(mutex_);
   while (!is_over()) {
-    const auto broken = std::ranges::find_if(rails_, [](const auto& rail) { return !rail || rail->lost.load(); });
-    if (broken == rails_.end()) {
+    std::vector<size_t> broken;
+    for (size_t number = 0; number < rails_.size(); ++number) {
+      if (!rails_[number] || rails_[number]->lost.load()) broken.push_back(number);
+    }
+    if (broken.empty()) {
       pause = kMendFirst;
       mend_.wait(lock);
       continue;
     }
-    const auto number = static_cast<size_t>(broken - rails_.begin());
-    const bool ready = !*broken || (*broken)->shut;
     lock.unlock();
-    const bool mended = ready && mend_one(number);
+    const auto mended = std::ranges::count_if(broken, [this](size_t number) { return mend_one(number); });
     lock.lock();
-    if (mended || is_over()) continue;
+    if (mended == std::ssize(broken) || is_over()) continue;
     mend_.wait_for(lock, pause);
     pause = std::min(2 * pause, kMendMost);
   }
@@ -142,6 +144,8 @@ void Link::mend() {
 
 // True: that rail is back.
 bool Link::mend_one(size_t number) {
+  if (is_over()) return false;
+  if (const auto rail = rails()[number]; rail && !rail->shut) return false;  // the keeper is at it
   const HostPort& address = peer_.addresses[number];
   const Deadline latest = Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout;
   const auto bring_back = [&]() -> Result<std::shared_ptr<Rail>> {
