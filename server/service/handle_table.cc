@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "transport/base/check.h"
 #include "transport/base/random.h"
 #include "transport/brick/limits.h"
 
@@ -50,7 +51,8 @@ Result<Handle> HandleTable::add(BlockRange blocks, Access access, std::byte* mem
   if (blocks.count > most_mappings_ - keys_of_block_.size()) return too_many();
   uint32_t key = given ? *given : random_id<uint32_t>();
   while (!given && by_key_.contains(key)) key = random_id<uint32_t>();
-  by_key_.emplace(key, std::move(slot));
+  const bool added = by_key_.emplace(key, std::move(slot)).second;
+  CHECK(added);
   for (uint64_t i = 0; i < blocks.count; ++i) keys_of_block_.emplace(block_after(blocks.start, i), key);
   return Handle{.blocks = blocks, .access = access, .remote_address = raw(blocks.start), .remote_key = key};
 }

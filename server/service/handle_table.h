@@ -59,7 +59,7 @@ class HandleTable {
 
   // ENOMEM: so many blocks more would be more than `most_mappings`.
   Status check_room(uint64_t blocks) const;
-  // `memory`: of `blocks`, neighbouring. `key`: unique among those given; else an unpredictable one is made.
+  // `memory`: of `blocks`, neighbouring. `key`: of no other handle in the table; else an unpredictable one is made.
   // ENOMEM: as check_room().
   Result<Handle> add(BlockRange blocks, Access access, std::byte* memory, std::optional<uint32_t> key = {});
   Result<Pin> pin(uint32_t key, uint64_t address, uint64_t length_bytes, Access access) const;

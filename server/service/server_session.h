@@ -37,7 +37,8 @@ class VolumeTable;
 class RemoteAccess {
  public:
   virtual ~RemoteAccess() = default;
-  // Lets the peer reach `memory`. A key, not 0, unique for the life of this, that becomes the handle's remote_key.
+  // Lets the peer reach `memory`. A key, not 0 and of no other grant that is not revoked, that becomes the handle's
+  // remote_key.
   virtual Result<uint32_t> grant(std::span<std::byte> memory, Access access) = 0;
   // At most so many bytes from there on in one grant.
   virtual size_t reach(const std::byte* from) const = 0;

@@ -17,8 +17,7 @@ constexpr size_t kRevokedAtOnce = 64;
 
 }  // namespace
 
-// The first key is anything, so that a handle of a former session is none of this one.
-VerbsAccess::VerbsAccess(VerbsDevices& devices) : devices_(devices), next_key_(random_id<uint32_t>() / 2 + 1) {}
+VerbsAccess::VerbsAccess(VerbsDevices& devices, uint32_t first_key) : devices_(devices), next_key_(first_key) {}
 
 VerbsAccess::~VerbsAccess() {
   MutexLock lock(mutex_);
@@ -66,8 +65,8 @@ Result<uint32_t> VerbsAccess::grant(std::span<std::byte> memory, Access access) 
   Grant grant;
   grant.memory = memory;
   grant.access = access;
-  const uint32_t key = next_key_;
-  if (++next_key_ == 0) next_key_ = 1;
+  while (next_key_ == 0 || grants_.contains(next_key_)) ++next_key_;
+  const uint32_t key = next_key_++;
   const auto place = grants_.emplace(key, std::move(grant)).first;
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     if (!slots_[slot].lane) continue;

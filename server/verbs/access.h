@@ -25,8 +25,8 @@ namespace brickfs {
 
 class VerbsAccess final : public RemoteAccess {
  public:
-  // `devices` outlives this.
-  explicit VerbsAccess(VerbsDevices& devices);
+  // `devices` outlives this. Keys are given from the first on.
+  VerbsAccess(VerbsDevices& devices, uint32_t first_key);
   ~VerbsAccess() override;
 
   Result<uint32_t> grant(std::span<std::byte> memory, Access access) override;

@@ -14,6 +14,7 @@
 
 #include "server/service/server_limits.h"
 #include "transport/base/log.h"
+#include "transport/base/random.h"
 #include "transport/brick/limits.h"
 #include "transport/verbs/message_channel.h"
 
@@ -259,7 +260,8 @@ Status VerbsListener::serve_stranger(Served& served, Channel& channel, const Pee
 }
 
 std::shared_ptr<RemoteAccess> VerbsListener::make_access() {
-  auto access = std::make_shared<VerbsAccess>(devices_);
+  // The first key is anything, so that a handle of a former session is none of this one.
+  auto access = std::make_shared<VerbsAccess>(devices_, random_id<uint32_t>());
   MutexLock lock(accesses_mutex_);
   std::erase_if(accesses_, [](const auto& former) { return former.expired(); });
   accesses_.push_back(access);
