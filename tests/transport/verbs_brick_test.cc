@@ -3,10 +3,14 @@
 #include "transport/verbs/verbs_brick.h"
 
 #include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -114,6 +118,75 @@ TEST_F(Verbs, CallbacksAndWaitersShareTheLanes) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(eventually([&] { return called.load() == 2 * kRounds; }));
+}
+
+// So many bytes more may be locked for devices while this lives.
+class LockedMemoryLimit {
+ public:
+  explicit LockedMemoryLimit(uint64_t bytes) {
+    EXPECT_EQ(::getrlimit(RLIMIT_MEMLOCK, &former_), 0);
+    const rlim_t most = locked_bytes() + bytes;
+    const rlimit limit{most, std::max(most, former_.rlim_max)};
+    EXPECT_EQ(::setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+  }
+  ~LockedMemoryLimit() { ::setrlimit(RLIMIT_MEMLOCK, &former_); }
+  LockedMemoryLimit(const LockedMemoryLimit&) = delete;
+  LockedMemoryLimit& operator=(const LockedMemoryLimit&) = delete;
+
+  static bool binds() {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[2] = {};
+    return ::syscall(SYS_capget, &header, data) == 0 && (data[0].effective >> CAP_IPC_LOCK & 1) == 0;
+  }
+  static uint64_t locked_bytes() {
+    std::ifstream status("/proc/self/status");
+    for (std::string word; status >> word;) {
+      uint64_t kib = 0;
+      if (word == "VmPin:" && status >> kib) return kib * kKiB;
+    }
+    return 0;
+  }
+
+ private:
+  rlimit former_{};
+};
+
+TEST_F(Verbs, MemoryThatOneDeviceCouldNotRegisterGoesByAllLanes) {
+  if (verbs_addresses().size() < 2) GTEST_SKIP() << "needs two RDMA devices";
+  if (!LockedMemoryLimit::binds()) GTEST_SKIP() << "CAP_IPC_LOCK: this process may lock whatever it likes";
+  constexpr uint64_t kMemory = 128 * kMiB;
+  constexpr uint32_t kBytes = 256 * kKiB;
+  brick_ = std::make_unique<VerbsTestBrick>(memory_config(8), verbs_addresses());
+  auto client = brick_->connect();
+  std::vector<std::byte> memory(kMemory);
+  const auto registered = client->register_memory(memory);
+  ASSERT_TRUE(registered.ok());
+  const LockedMemoryLimit limit(kMemory * 7 / 4);  // and what else the session needs
+  const uint64_t before = LockedMemoryLimit::locked_bytes();
+  ASSERT_TRUE(client->open(request_for(1), nullptr).ok());
+  const auto has_both = [&] { return client->stat()->transport.find("; ") != std::string::npos; };
+  ASSERT_TRUE(eventually(has_both));
+  const uint64_t locked = LockedMemoryLimit::locked_bytes() - before;
+  ASSERT_TRUE(locked >= kMemory && locked < 2 * kMemory) << locked;
+  ASSERT_TRUE(client->alloc(blocks(0)).ok());
+  const Handle handle = client->map(blocks(0), Access::kReadWrite)->front();
+  const std::vector<std::byte> written = pattern(kBytes, 1);
+  std::ranges::copy(written, memory.begin());
+  for (int round = 0; round < 4; ++round) {
+    std::vector<LocalSlice> slices;
+    for (size_t i = 0; i < 16; ++i) slices.push_back({&memory[i * kBytes], kBytes, registered->local_key()});
+    Batch write;
+    write.transfers.push_back({Direction::kWrite, handle, 0, {slices.data(), 1}});
+    client->submit(write);
+    ASSERT_TRUE(client->wait(write).ok());
+    Batch reads;
+    for (const LocalSlice& slice : slices) reads.transfers.push_back({Direction::kRead, handle, 0, {&slice, 1}});
+    client->submit(reads);
+    ASSERT_TRUE(client->wait(reads).ok());
+    for (const LocalSlice& slice : slices) ASSERT_EQ(std::memcmp(slice.data, written.data(), kBytes), 0);
+    ASSERT_TRUE(has_both()) << "a rail was lost in round " << round;
+    std::fill(memory.begin() + kBytes, memory.begin() + 16 * kBytes, std::byte{});
+  }
 }
 
 TEST_F(Verbs, StatNamesDeviceAndGuard) {

@@ -68,12 +68,15 @@ DataPath::LaneBits DataPath::failed_lanes() const {
   return bits;
 }
 
-Lane* DataPath::pick(size_t preferred) const {
+Lane* DataPath::pick(size_t preferred, bool staged) const {
+  Lane* second_best = nullptr;
   for (size_t i = 0; i < lanes_.size(); ++i) {
     Lane* const lane = lanes_[(preferred + i) % lanes_.size()].load(std::memory_order_acquire);
-    if (lane != nullptr && !lane->failed()) return lane;
+    if (lane == nullptr || lane->failed()) continue;
+    if (!staged || !lane->device().staging().broken()) return lane;
+    second_best = lane;
   }
-  return nullptr;
+  return second_best;
 }
 
 void DataPath::submit(Batch& batch) {
@@ -107,9 +110,10 @@ void DataPath::post(std::span<const Part> parts) {
 // Waits for room, driving completions meanwhile.
 void DataPath::post_to(size_t preferred, std::span<const Part> parts) {
   while (!parts.empty()) {
-    Lane* const lane = over_.load() ? nullptr : pick(preferred);
+    const bool staged = parts.front().way == Part::Way::kStaged;
+    Lane* const lane = over_.load() ? nullptr : pick(preferred, staged);
     if (lane == nullptr) return finish(nullptr, parts, ENOTCONN);
-    if (parts.front().way == Part::Way::kStaged && lane->device().staging().broken()) {
+    if (staged && lane->device().staging().broken()) {
       finish(nullptr, parts.first(1), ENOMEM);
       parts = parts.subspan(1);
       continue;

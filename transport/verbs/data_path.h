@@ -78,6 +78,7 @@ class DataPath {
     bool reached() const;
   };
   class Sleeper;  // data_path_wait.cc
+  struct Reach;   // data_path_cut.cc
   struct Progress {
     uint64_t completed = 0;
     std::chrono::steady_clock::time_point since;
@@ -86,12 +87,15 @@ class DataPath {
 
   // Cutting (data_path_cut.cc).
   void cut(Batch& batch, Parts& parts, std::vector<int>& refused) const;
-  void cut_one(Batch& batch, const Transfer& transfer, const Lane& lane, Mapping& mapping, Parts& parts) const;
+  void cut_one(Batch& batch, const Transfer& transfer, const Reach& reach, Mapping& mapping, Parts& parts) const;
+  Reach reach_of_all() const;
+  bool is_registered(const Transfer& transfer, const Reach& reach) const;
 
   void post(std::span<const Part> parts);
   bool post_flush(Lane& lane, Batch& batch);
   void post_to(size_t preferred, std::span<const Part> parts);
-  Lane* pick(size_t preferred) const;  // null: every lane has failed
+  // Null: every lane has failed. `staged`: one of a device with staging buffers, if there is any.
+  Lane* pick(size_t preferred, bool staged) const;
   void finish(Lane* lane, std::span<const Part> parts, int code);
   void poll_all();
 

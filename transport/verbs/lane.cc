@@ -116,7 +116,7 @@ bool Lane::prepare_one(Part part, Chain& chain) {
       chain.keyless = true;
       return false;
     }
-    // Cut for a lane of another device, which takes more.
+    // Cut when there was no lane yet that takes so little.
     if (part.way == Part::Way::kInline && part.length_bytes > inline_bytes_) part.way = Part::Way::kStaged;
     if (part.way == Part::Way::kInline) request.send_flags |= IBV_SEND_INLINE;
     if (part.way == Part::Way::kStaged) {
