@@ -146,6 +146,7 @@ bool FuseLoop::is_brick_there() const { return volume_.link_state().kind == Link
 // need some.
 void FuseLoop::read_on() {
   const bool is_away = !is_brick_there();
+  session_.parked().look();
   if (!is_away && !session_.parked().any()) return;
   MutexLock lock(threads_mutex_);
   if (is_away) read_on_from_device();

@@ -207,13 +207,15 @@ void FuseMount::unmount_lazily() const {
   }
 }
 
-// Most kernels call a page written as soon as its request is on its way.
+// Most kernels call a page written as soon as its request is on its way. Over io_uring, what is parked has entries that
+// this takes.
 void FuseMount::detach(const std::function<bool()>& gives_up) {
   if (is_severed()) return;
   const std::vector<std::string> places = mountpoints();
   if (places.empty()) return;
   const UniqueFd root(::open(places.front().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   unmount_lazily();
+  session_.parked().stop();
   if (root) ::syncfs(root.get());
   const auto until = std::chrono::steady_clock::now() + kAnswered;
   while (waiting_requests(device_number_) > 0 && std::chrono::steady_clock::now() < until && !gives_up()) {
@@ -227,6 +229,7 @@ bool FuseMount::is_severed() const {
 }
 
 void FuseMount::drop_everything() {
+  session_.parked().stop();  // for its entries, as above
   session_.cache().drop_everything([this] { return is_severed(); });
 }
 

@@ -2,6 +2,7 @@
 #include "fs/fuse/parked_request.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 namespace brickfs {
@@ -27,13 +28,31 @@ void ParkedRequest::send(int error, std::span<const std::byte> payload) {
   answer_(error, payload);
 }
 
+void ParkedRequest::give_up(const Error& error) {
+  waiter_.answer_aside([&] {
+    send(error.code(), {});
+    return true;
+  });
+}
+
 ParkedRequest* ParkedRequests::take() {
+  if (stopped_) return nullptr;
   const auto free = std::ranges::find_if(places_, [](ParkedRequest& place) { return !place.taken_.exchange(true); });
   return free == places_.end() ? nullptr : &*free;
 }
 
 bool ParkedRequests::any() const {
   return std::ranges::any_of(places_, [](const ParkedRequest& place) { return place.taken_.load(); });
+}
+
+void ParkedRequests::look() {
+  if (!stopped_) return;
+  for (ParkedRequest& place : places_) place.give_up(Error(EINVAL, "nothing is waited for any more"));
+}
+
+void ParkedRequests::stop() {
+  stopped_ = true;
+  look();
 }
 
 }  // namespace brickfs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests that no worker is at: what each waits for needs workers to come about. Whoever brings it about answers, or
-// whoever interrupts the request before that (fs/fuse/interrupts.h).
+// Requests that no worker is at: what each waits for needs workers to come about. Whoever brings it about answers;
+// before that, whoever interrupts the request (fs/fuse/interrupts.h), or the mount's end.
 //
 // Threads: any.
 #pragma once
@@ -34,7 +34,7 @@ class ParkedRequest final : public FusePlace {
 
   // One comes, as FuseRequest::park() hands it over: its waiter follows.
   void begin(uint32_t opcode, Clock::time_point begun, OperationCounters& counters, Answer answer);
-  // Exactly one of these, once. If it was interrupted, it has its answer; in any case the place is free.
+  // Exactly one of these, once. If it has its answer already, that stays; in any case the place is free.
   void answer(const Error& error) { finish(error.code(), {}); }
   template <typename T>
   requires std::is_trivially_copyable_v<T>
@@ -45,6 +45,7 @@ class ParkedRequest final : public FusePlace {
 
  private:
   friend class ParkedRequests;
+  void give_up(const Error& error);  // it is answered; the place stays taken
   void finish(int error, std::span<const std::byte> payload);
   void send(int error, std::span<const std::byte> payload);
 
@@ -62,12 +63,17 @@ class ParkedRequests {
   // As many as there are more entries for, where requests come over io_uring: each keeps its own (fs/fuse/loop.cc).
   static constexpr size_t kMost = 64;
 
-  // Null: none is free.
+  // Null: none is free, or after stop().
   ParkedRequest* take();
   bool any() const;
   std::span<ParkedRequest> places() { return places_; }
+  // Now and then, while there are any: answers those that are to wait no longer.
+  void look();
+  // None is to wait any more: each gets EINVAL, one that is on its way to its place with the next look().
+  void stop();
 
  private:
+  std::atomic<bool> stopped_{false};
   std::array<ParkedRequest, kMost> places_;
 };
 

@@ -20,6 +20,7 @@ FuseSession::~FuseSession() {
 }
 
 void FuseSession::stop() {
+  parked_.stop();
   cache_.stop();
   if (writeback_) writeback_->stop();
 }

@@ -87,4 +87,9 @@ void FuseWaiter::interrupt(uint64_t unique, const std::function<void()>& answer)
   if (together_ != nullptr) together_->raise();
 }
 
+void FuseWaiter::answer_aside(const std::function<bool()>& answer) {
+  MutexLock lock(mutex_);
+  if (unique_ != 0 && aside_ && answer()) unique_ = 0;
+}
+
 }  // namespace brickfs

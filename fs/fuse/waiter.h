@@ -48,6 +48,9 @@ class FuseWaiter {
   // `answer`: called if it was set aside.
   void interrupt(uint64_t unique, const std::function<void()>& answer);
 
+  // What is set aside there: true if `answer`, under the lock, has answered it.
+  void answer_aside(const std::function<bool()>& answer);
+
  private:
   Interruption interruption_;
 

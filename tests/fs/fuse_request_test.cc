@@ -238,13 +238,13 @@ TEST_F(RequestOfFuse, OneThatIsParkedIsAnsweredWhileItsWorkerServesOthers) {
   done(next);
   EXPECT_EQ(kernel_.answer()->header.unique, next.header().unique);
   EXPECT_EQ(operations_.operations().size(), 1u);
-  EXPECT_TRUE(parked_.any());
+  EXPECT_NE(parked_.take(), &place);
   place.answer_with(fuse_lseek_out{4096});
   const auto answer = kernel_.answer();
   EXPECT_EQ(answer->header.unique, unique);
   EXPECT_EQ(load<fuse_lseek_out>(answer->payload).offset, 4096u);
   EXPECT_EQ(operations_.operations().size(), 2u);
-  EXPECT_FALSE(parked_.any());
+  EXPECT_EQ(parked_.take(), &place) << "it is free";
 }
 
 TEST_F(RequestOfFuse, OneThatIsParkedCanBeInterrupted) {
@@ -261,10 +261,35 @@ TEST_F(RequestOfFuse, OneThatIsParkedCanBeInterrupted) {
   const auto answer = kernel_.answer();
   EXPECT_EQ(answer->header.unique, unique);
   EXPECT_EQ(answer->header.error, -EINTR);
-  EXPECT_TRUE(parked_.any()) << "what it waits for is still to come";
+  EXPECT_NE(parked_.take(), &place) << "what it waits for is still to come";
   place.answer_with(fuse_lseek_out{4096});
   EXPECT_FALSE(kernel_.answer(0)) << "it has been answered";
-  EXPECT_FALSE(parked_.any());
+  EXPECT_EQ(parked_.take(), &place);
+}
+
+TEST_F(RequestOfFuse, AtTheEndNoneStaysParked) {
+  const auto park = [this](ParkedRequest& place) {
+    kernel_.request(FUSE_LSEEK, 5, std::vector<std::byte>(sizeof(fuse_lseek_in)));
+    FuseRequest& request = *receive().at(0);
+    request.park(place);
+    done(request);
+    return request.header().unique;
+  };
+  ParkedRequest& place = *parked_.take();
+  ParkedRequest& on_its_way = *parked_.take();
+  const uint64_t unique = park(place);
+  EXPECT_FALSE(kernel_.answer(0));
+  parked_.stop();
+  const auto answer = kernel_.answer();
+  EXPECT_EQ(answer->header.unique, unique);
+  EXPECT_EQ(answer->header.error, -EINVAL);
+  EXPECT_EQ(parked_.take(), nullptr);
+  const uint64_t late = park(on_its_way);
+  parked_.look();
+  EXPECT_EQ(kernel_.answer()->header.unique, late);
+  place.answer_with(fuse_lseek_out{4096});
+  on_its_way.answer(Error(ECANCELED));
+  EXPECT_FALSE(kernel_.answer(0)) << "they have been answered";
 }
 
 TEST(ParkedRequests, AreBounded) {

@@ -117,6 +117,20 @@ def away(directory, brickd, seconds):
     assert list(codes.values()) == [0] * (CROWD - len(interrupted)), (len(codes), codes)
 
 
+def ended(directory, brickd, brickfs):
+    """Who looks for data while brickfs is told to end is let go at once, and then goes on as where no holes are known."""
+    seekers = Seekers(directory, CROWD)
+    os.kill(int(brickd), signal.SIGSTOP)
+    try:
+        seekers.look()
+        time.sleep(1)
+        os.kill(int(brickfs), signal.SIGTERM)
+        codes = seekers.answers(CROWD, 2)
+        assert list(codes.values()) == [errno.EINVAL] * CROWD, (len(codes), codes)
+    finally:
+        os.kill(int(brickd), signal.SIGCONT)
+
+
 def endless(directory):
     """Who writes on and on is told by write(2), by the next one, by fsync, by close."""
     fd = opened(directory, "fill")
@@ -147,4 +161,4 @@ def over(directory):
 
 
 if __name__ == "__main__":
-    {"probe": probe, "seek": seek, "crowd": crowd, "away": away, "endless": endless, "over": over}[sys.argv[1]](*sys.argv[2:])
+    {"probe": probe, "seek": seek, "crowd": crowd, "away": away, "ended": ended, "endless": endless, "over": over}[sys.argv[1]](*sys.argv[2:])

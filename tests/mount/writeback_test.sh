@@ -25,6 +25,11 @@ run crowd
 if [ "$1" = tcp ]; then
   say "who looks for it waits for a brick that is away"
   run away "$BRICKD_PID" 32
+  say "... and not for the end of brickfs"
+  pid=$(brickfs_pid "$MNT")
+  run ended "$BRICKD_PID" "$pid"
+  within 30 test ! -d "/proc/$pid" || die "brickfs does not end"
+  mount_brickfs writeback=auto
 fi
 rm "$MNT"/seek*
 
