@@ -100,9 +100,8 @@ void lseek(FuseSession& session, FuseRequest& request, const fuse_lseek_in& in) 
   WritebackCache* const writeback = session.writeback();
   if (writeback == nullptr) return seek(request);
   if (!session.negotiation().waits_for_pages()) return (void)request.answer(Error(ENOSYS, "seeking"));
-  ParkedRequest* const parked = session.parked().take();
+  ParkedRequest* const parked = request.park(session.parked());
   if (parked == nullptr) return (void)request.answer(Error(EINVAL, "too many wait for their pages"));
-  request.park(*parked);
   writeback->before_seek(request.ino(), [parked, seek](const Status& written) {
     if (written.ok()) {
       seek(*parked);

@@ -77,6 +77,7 @@ Status FuseLoop::make_ring_workers() {
   const size_t queues = FuseRing::queues();
   const size_t for_each = std::clamp(kRingEntries / queues, kLeastPerQueue, kMostPerQueue);
   queues_ = std::vector<FuseRingQueue>(queues);
+  for (FuseRingQueue& queue : queues_) queue.set_most_kept(for_each - 1);
   serving_ = std::vector<std::atomic<unsigned>>(queues);
   Workers made;
   for (size_t i = 0; i < queues * for_each; ++i) made.push_back(TRY(make_ring_worker(i % queues)));
@@ -142,14 +143,12 @@ FuseLoop::~FuseLoop() { stop(); }
 bool FuseLoop::is_brick_there() const { return volume_.link_state().kind == LinkState::Kind::kConnected; }
 
 // All workers may wait for the brick. Then others take requests, at least all of those that nothing else than an answer
-// ends, whatever signal comes: the asynchronous ones. A parked request has its ring's entry, and waits for others that
-// need some.
+// ends, whatever signal comes: the asynchronous ones.
 void FuseLoop::read_on() {
-  const bool is_away = !is_brick_there();
   session_.parked().look();
-  if (!is_away && !session_.parked().any()) return;
+  if (is_brick_there()) return;
   MutexLock lock(threads_mutex_);
-  if (is_away) read_on_from_device();
+  read_on_from_device();
   if (rings_started_) read_on_from_rings();
 }
 

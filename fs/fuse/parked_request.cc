@@ -41,10 +41,6 @@ ParkedRequest* ParkedRequests::take() {
   return free == places_.end() ? nullptr : &*free;
 }
 
-bool ParkedRequests::any() const {
-  return std::ranges::any_of(places_, [](const ParkedRequest& place) { return place.taken_.load(); });
-}
-
 void ParkedRequests::look() {
   if (!stopped_) return;
   for (ParkedRequest& place : places_) place.give_up(Error(EINVAL, "nothing is waited for any more"));

@@ -32,6 +32,8 @@ class ParkedRequest final : public FusePlace {
   ParkedRequest(const ParkedRequest&) = delete;
   ParkedRequest& operator=(const ParkedRequest&) = delete;
 
+  // None comes.
+  void leave() { taken_ = false; }
   // One comes, as FuseRequest::park() hands it over: its waiter follows.
   void begin(uint32_t opcode, Clock::time_point begun, OperationCounters& counters, Answer answer);
   // Exactly one of these, once. If it has its answer already, that stays; in any case the place is free.
@@ -60,12 +62,10 @@ class ParkedRequest final : public FusePlace {
 // All of a mount.
 class ParkedRequests {
  public:
-  // As many as there are more entries for, where requests come over io_uring: each keeps its own (fs/fuse/loop.cc).
-  static constexpr size_t kMost = 64;
+  static constexpr size_t kMost = 64;  // over io_uring there are fewer: each keeps its entry (fs/fuse/ring_queue.h)
 
   // Null: none is free, or after stop().
   ParkedRequest* take();
-  bool any() const;
   std::span<ParkedRequest> places() { return places_; }
   // Now and then, while there are any: answers those that are to wait no longer.
   void look();

@@ -183,12 +183,20 @@ void FuseRequest::dismiss() {
   waiter_.end();
 }
 
-void FuseRequest::park(ParkedRequest& place) {
+ParkedRequest* FuseRequest::park(ParkedRequests& places) {
   CHECK(!answered_);
+  ParkedRequest* const place = places.take();
+  if (place == nullptr) return nullptr;
+  Answer answer = put_aside_for_long();
+  if (!answer) {
+    place->leave();
+    return nullptr;
+  }
   tell_kernel();
   answered_ = true;
-  place.begin(header_.opcode, begun_, counters_, put_aside());
-  waiter_.move_to(place.waiter());
+  place->begin(header_.opcode, begun_, counters_, std::move(answer));
+  waiter_.move_to(place->waiter());
+  return place;
 }
 
 // The waiter is locked; the thread looks there before it touches the request again.

@@ -117,8 +117,9 @@ class FuseRequest : public FusePlace {
   void answer_written(const Result<uint64_t>& written);
   // The kernel expects none.
   void dismiss();
-  // It is answered, or interrupted, at that place. Its worker is done with it.
-  void park(ParkedRequest& place);
+  // It is answered, or interrupted, at the place that is returned. Its worker is done with it. Null: none is free, or
+  // others would be kept from coming; it is still to be answered.
+  ParkedRequest* park(ParkedRequests& places);
 
   // --- for those who receive and serve it
   FuseBuffers& buffers() const { return *buffers_; }
@@ -148,6 +149,8 @@ class FuseRequest : public FusePlace {
   // Its worker is done with it. What is returned is called once, by any thread.
   using Answer = ParkedRequest::Answer;
   virtual Answer put_aside() = 0;
+  // The same, of one that others are not to be kept from coming by. Null: they would be.
+  virtual Answer put_aside_for_long() { return put_aside(); }
   bool send_answer(int error, std::span<const std::byte> payload);
   void hold() { ++holders_; }  // one more is at it
   // The same request in other memory.

@@ -228,8 +228,7 @@ TEST_F(RequestOfFuse, OneThatIsParkedIsAnsweredWhileItsWorkerServesOthers) {
   kernel_.request(FUSE_LSEEK, 5, std::vector<std::byte>(sizeof(fuse_lseek_in)));
   FuseRequest& request = *receive().at(0);
   const uint64_t unique = request.header().unique;
-  ParkedRequest& place = *parked_.take();
-  request.park(place);
+  ParkedRequest& place = *request.park(parked_);
   done(request);
   kernel_.request_name(FUSE_LOOKUP, 1, "name");
   FuseRequest& next = *receive().at(0);
@@ -248,13 +247,12 @@ TEST_F(RequestOfFuse, OneThatIsParkedIsAnsweredWhileItsWorkerServesOthers) {
 }
 
 TEST_F(RequestOfFuse, OneThatIsParkedCanBeInterrupted) {
-  ParkedRequest& place = *parked_.take();
-  interrupts_.watch(place);
+  interrupts_.watch(parked_.places()[0]);
   kernel_.ask_as(0, static_cast<uint32_t>(::getpid()));
   kernel_.request(FUSE_LSEEK, 5, std::vector<std::byte>(sizeof(fuse_lseek_in)));
   FuseRequest& request = *receive().at(0);
   const uint64_t unique = request.header().unique;
-  request.park(place);
+  ParkedRequest& place = *request.park(parked_);
   done(request);
   EXPECT_TRUE(interrupts_.ask(unique)) << "it is found";
   place.waiter().interrupt(unique, [&] { place.answer_interrupted(); });
@@ -268,27 +266,28 @@ TEST_F(RequestOfFuse, OneThatIsParkedCanBeInterrupted) {
 }
 
 TEST_F(RequestOfFuse, AtTheEndNoneStaysParked) {
-  const auto park = [this](ParkedRequest& place) {
-    kernel_.request(FUSE_LSEEK, 5, std::vector<std::byte>(sizeof(fuse_lseek_in)));
-    FuseRequest& request = *receive().at(0);
-    request.park(place);
-    done(request);
-    return request.header().unique;
-  };
-  ParkedRequest& place = *parked_.take();
+  kernel_.request(FUSE_LSEEK, 5, std::vector<std::byte>(sizeof(fuse_lseek_in)));
+  FuseRequest& request = *receive().at(0);
+  const uint64_t unique = request.header().unique;
+  ParkedRequest& place = *request.park(parked_);
+  done(request);
   ParkedRequest& on_its_way = *parked_.take();
-  const uint64_t unique = park(place);
   EXPECT_FALSE(kernel_.answer(0));
   parked_.stop();
   const auto answer = kernel_.answer();
   EXPECT_EQ(answer->header.unique, unique);
   EXPECT_EQ(answer->header.error, -EINVAL);
   EXPECT_EQ(parked_.take(), nullptr);
-  const uint64_t late = park(on_its_way);
+  int late = 0;
+  on_its_way.begin(FUSE_LSEEK, {}, operations_, [&](int error, std::span<const std::byte>) { late = error; });
+  FuseWaiter waiter;
+  waiter.begin(unique + 2, 0);
+  waiter.move_to(on_its_way.waiter());
   parked_.look();
-  EXPECT_EQ(kernel_.answer()->header.unique, late);
+  EXPECT_EQ(late, EINVAL);
   place.answer_with(fuse_lseek_out{4096});
   on_its_way.answer(Error(ECANCELED));
+  EXPECT_EQ(late, EINVAL);
   EXPECT_FALSE(kernel_.answer(0)) << "they have been answered";
 }
 
