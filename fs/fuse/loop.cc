@@ -145,8 +145,9 @@ bool FuseLoop::is_brick_there() const { return volume_.link_state().kind == Link
 // All workers may wait for the brick. Then others take requests, at least all of those that nothing else than an answer
 // ends, whatever signal comes: the asynchronous ones.
 void FuseLoop::read_on() {
-  session_.parked().look();
-  if (is_brick_there()) return;
+  const bool is_away = !is_brick_there();
+  session_.parked().look(is_away);
+  if (!is_away) return;
   MutexLock lock(threads_mutex_);
   read_on_from_device();
   if (rings_started_) read_on_from_rings();

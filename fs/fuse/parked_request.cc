@@ -28,8 +28,9 @@ void ParkedRequest::send(int error, std::span<const std::byte> payload) {
   answer_(error, payload);
 }
 
-void ParkedRequest::give_up(const Error& error) {
+void ParkedRequest::give_up(Clock::duration after, const Error& error) {
   waiter_.answer_aside([&] {
+    if (Clock::now() - begun_ < after) return false;
     send(error.code(), {});
     return true;
   });
@@ -41,14 +42,19 @@ ParkedRequest* ParkedRequests::take() {
   return free == places_.end() ? nullptr : &*free;
 }
 
-void ParkedRequests::look() {
-  if (!stopped_) return;
-  for (ParkedRequest& place : places_) place.give_up(Error(EINVAL, "nothing is waited for any more"));
+void ParkedRequests::look(bool is_away) {
+  if (stopped_) give_up(Clock::duration::zero(), Error(EINVAL, "nothing is waited for any more"));
+  if (longest_.away && is_away) give_up(*longest_.away, Error(EIO, "the brick is away"));
+  if (longest_.ever) give_up(*longest_.ever, Error(EIO, "it takes too long"));
+}
+
+void ParkedRequests::give_up(Clock::duration after, const Error& error) {
+  for (ParkedRequest& place : places_) place.give_up(after, error);
 }
 
 void ParkedRequests::stop() {
   stopped_ = true;
-  look();
+  look(false);
 }
 
 }  // namespace brickfs

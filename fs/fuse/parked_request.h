@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests that no worker is at: what each waits for needs workers to come about. Whoever brings it about answers;
-// before that, whoever interrupts the request (fs/fuse/interrupts.h), or the mount's end.
+// before that, whoever interrupts the request (fs/fuse/interrupts.h), its longest time, or the mount's end.
 //
 // Threads: any.
 #pragma once
@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <type_traits>
 
@@ -47,7 +48,8 @@ class ParkedRequest final : public FusePlace {
 
  private:
   friend class ParkedRequests;
-  void give_up(const Error& error);  // it is answered; the place stays taken
+  // If it waits, and has done so for so long, it is answered. The place stays taken.
+  void give_up(Clock::duration after, const Error& error);
   void finish(int error, std::span<const std::byte> payload);
   void send(int error, std::span<const std::byte> payload);
 
@@ -62,17 +64,27 @@ class ParkedRequest final : public FusePlace {
 // All of a mount.
 class ParkedRequests {
  public:
+  using Clock = ParkedRequest::Clock;
   static constexpr size_t kMost = 64;  // over io_uring there are fewer: each keeps its entry (fs/fuse/ring_queue.h)
 
+  // How long one waits while the brick is away, and in any case: then it gets EIO. Before the first request is served.
+  struct Longest {
+    std::optional<Clock::duration> away;
+    std::optional<Clock::duration> ever;
+  };
+  void set_longest(const Longest& longest) { longest_ = longest; }
   // Null: none is free, or after stop().
   ParkedRequest* take();
   std::span<ParkedRequest> places() { return places_; }
   // Now and then, while there are any: answers those that are to wait no longer.
-  void look();
+  void look(bool is_away);
   // None is to wait any more: each gets EINVAL, one that is on its way to its place with the next look().
   void stop();
 
  private:
+  void give_up(Clock::duration after, const Error& error);
+
+  Longest longest_;
   std::atomic<bool> stopped_{false};
   std::array<ParkedRequest, kMost> places_;
 };

@@ -265,6 +265,35 @@ TEST_F(RequestOfFuse, OneThatIsParkedCanBeInterrupted) {
   EXPECT_EQ(parked_.take(), &place);
 }
 
+// What one gets that came 20 s ago; 0: it waits.
+int answer_when_parked(const ParkedRequests::Longest& longest, bool is_away) {
+  ParkedRequests parked;
+  OperationCounters operations;
+  parked.set_longest(longest);
+  ParkedRequest& place = *parked.take();
+  int code = 0;
+  place.begin(FUSE_LSEEK, ParkedRequest::Clock::now() - std::chrono::seconds(20), operations,
+              [&](int error, std::span<const std::byte>) { code = error; });
+  FuseWaiter waiter;
+  waiter.begin(2, 0);
+  waiter.move_to(place.waiter());
+  parked.look(is_away);
+  const int seen = code;
+  place.answer(Error(ECANCELED));
+  EXPECT_EQ(code, seen == 0 ? ECANCELED : seen) << "one answer";
+  return seen;
+}
+
+TEST(ParkedRequests, WaitNoLongerThanTheyMay) {
+  using std::chrono::seconds;
+  EXPECT_EQ(answer_when_parked({}, true), 0);
+  EXPECT_EQ(answer_when_parked({.away = seconds(10), .ever = std::nullopt}, false), 0);
+  EXPECT_EQ(answer_when_parked({.away = seconds(30), .ever = std::nullopt}, true), 0);
+  EXPECT_EQ(answer_when_parked({.away = seconds(10), .ever = std::nullopt}, true), EIO);
+  EXPECT_EQ(answer_when_parked({.away = std::nullopt, .ever = seconds(30)}, true), 0);
+  EXPECT_EQ(answer_when_parked({.away = std::nullopt, .ever = seconds(10)}, false), EIO);
+}
+
 TEST_F(RequestOfFuse, AtTheEndNoneStaysParked) {
   kernel_.request(FUSE_LSEEK, 5, std::vector<std::byte>(sizeof(fuse_lseek_in)));
   FuseRequest& request = *receive().at(0);
@@ -283,7 +312,7 @@ TEST_F(RequestOfFuse, AtTheEndNoneStaysParked) {
   FuseWaiter waiter;
   waiter.begin(unique + 2, 0);
   waiter.move_to(on_its_way.waiter());
-  parked_.look();
+  parked_.look(false);
   EXPECT_EQ(late, EINVAL);
   place.answer_with(fuse_lseek_out{4096});
   on_its_way.answer(Error(ECANCELED));
