@@ -106,7 +106,7 @@ void lseek(FuseSession& session, FuseRequest& request, const fuse_lseek_in& in) 
     if (written.ok()) {
       seek(*parked);
     } else {
-      parked->answer(written.error());
+      parked->answer(Error(EINVAL, "nobody waits for its pages"));
     }
   });
 }

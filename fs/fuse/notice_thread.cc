@@ -13,16 +13,16 @@ Error cancelled() { return Error(ECANCELED, "no more notices are given"); }
 
 NoticeThread::~NoticeThread() { stop(); }
 
-void NoticeThread::give(Notice notice, Done done) {
+void NoticeThread::give(Notice notice, Done done, size_t most) {
   Job job{std::move(notice), std::move(done)};
-  const Status added = add(job);
+  const Status added = add(job, most);
   if (!added.ok()) job.done(added);
 }
 
-Status NoticeThread::add(Job& job) {
+Status NoticeThread::add(Job& job, size_t most) {
   MutexLock lock(mutex_);
   if (stopping_) return cancelled();
-  if (jobs_.size() == kMost) return Error(EAGAIN, "too many notices wait");
+  if (jobs_.size() >= most) return Error(EAGAIN, "too many notices wait");
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   jobs_.push_back(std::move(job));
   wanted_.notify_one();

@@ -17,7 +17,7 @@ namespace brickfs {
 
 class NoticeThread {
  public:
-  static constexpr size_t kMost = 4096;  // that wait
+  static constexpr size_t kMost = 4096;
   using Notice = std::function<void()>;
   // Called once, by any thread, with success when the notice has been given. ECANCELED: after stop(), EAGAIN: too many
   // wait; it has not been given.
@@ -28,8 +28,8 @@ class NoticeThread {
   NoticeThread(const NoticeThread&) = delete;
   NoticeThread& operator=(const NoticeThread&) = delete;
 
-  // In turn; does not wait.
-  void give(Notice notice, Done done);
+  // In turn; does not wait. `most`: if so many wait, it is not given.
+  void give(Notice notice, Done done, size_t most = kMost);
   // Returns when the notice at hand has been given; the others are not.
   void stop();
   bool is_stopping() const;
@@ -39,7 +39,7 @@ class NoticeThread {
     Notice notice;
     Done done;
   };
-  Status add(Job& job);
+  Status add(Job& job, size_t most);
   void run();
 
   mutable Mutex mutex_;

@@ -7,11 +7,14 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "fs/base/ids.h"
 #include "fs/fuse/notice_thread.h"
 #include "transport/base/interruption.h"
+#include "transport/base/mutex.h"
 #include "transport/base/result.h"
 
 namespace brickfs {
@@ -28,10 +31,10 @@ class PageWriter {
 
   // In turn; does not wait.
   void write_back(Ino ino, Done done);
-  // The same, and waits until it has been done. ETIMEDOUT: that will be later. EINTR: likewise. ECANCELED: after
-  // stop().
+  // The same, and waits until it has been done, together with others who wait so for the file. ETIMEDOUT: that will be
+  // later. EINTR: likewise. EAGAIN: it will not. ECANCELED: after stop().
   Status write_back(Ino ino, std::chrono::milliseconds patience, const Interruption* by);
-  // In turn; does not wait. After stop() it is not done.
+  // In turn, however many wait: for what is rare. Does not wait. After stop() it is not done.
   void run_later(std::function<void()> job);
   void notice(Ino ino) const { notice_(ino); }
   // As NoticeThread::stop().
@@ -39,8 +42,14 @@ class PageWriter {
   bool is_stopping() const { return thread_.is_stopping(); }
 
  private:
+  struct Waited;
+  std::shared_ptr<Waited> want(Ino ino);
+  void take(Ino ino, const std::shared_ptr<Waited>& waited);
+
   const Notice notice_;
-  NoticeThread thread_;
+  Mutex mutex_;
+  absl::flat_hash_map<Ino, std::shared_ptr<Waited>> wanted_ ABSL_GUARDED_BY(mutex_);  // whose turn has not come
+  NoticeThread thread_;                                                               // last: it uses the others
 };
 
 }  // namespace brickfs

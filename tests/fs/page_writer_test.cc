@@ -37,6 +37,48 @@ TEST(PageWriter, NobodyWaitsLongerThanHeWants) {
   EXPECT_TRUE(pages.write_back(Ino{6}, seconds(60), nullptr).ok());
 }
 
+TEST(PageWriter, AFileThatManyWaitForIsQueuedOnce) {
+  std::promise<void> unlock;
+  auto unlocked = unlock.get_future().share();
+  std::atomic<int> written = 0;
+  PageWriter pages([&](Ino ino) {
+    unlocked.wait();
+    if (ino == Ino{6}) ++written;
+  });
+  EXPECT_EQ(pages.write_back(Ino{5}, milliseconds(20), nullptr).code(), ETIMEDOUT);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(pages.write_back(Ino{6}, milliseconds(1), nullptr).code(), ETIMEDOUT);
+  auto waits = std::async(std::launch::async, [&] { return pages.write_back(Ino{6}, seconds(60), nullptr).code(); });
+  unlock.set_value();
+  EXPECT_EQ(waits.get(), 0);
+  EXPECT_TRUE(pages.write_back(Ino{7}, seconds(60), nullptr).ok());
+  EXPECT_GE(written, 1);
+  EXPECT_LE(written, 2) << "the last may have come too late to join";
+  const int before = written;
+  EXPECT_TRUE(pages.write_back(Ino{6}, seconds(60), nullptr).ok());
+  EXPECT_EQ(written, before + 1) << "there may be more to write";
+}
+
+TEST(PageWriter, AJobIsRunHoweverManyFilesWait) {
+  std::promise<void> unlock, begun, ran;
+  auto unlocked = unlock.get_future().share();
+  PageWriter pages([&](Ino ino) {
+    if (ino == Ino{5}) begun.set_value();
+    unlocked.wait();
+  });
+  const auto ignore = [](const Status&) {};
+  pages.write_back(Ino{5}, ignore);
+  begun.get_future().wait();
+  for (size_t i = 0; i < NoticeThread::kMost; ++i) pages.write_back(Ino{6}, ignore);
+  int code = 0;
+  pages.write_back(Ino{7}, [&](const Status& status) { code = status.code(); });
+  EXPECT_EQ(code, EAGAIN);
+  EXPECT_EQ(pages.write_back(Ino{7}, seconds(60), nullptr).code(), EAGAIN);
+  EXPECT_EQ(pages.write_back(Ino{7}, seconds(60), nullptr).code(), EAGAIN) << "nothing is left of the first try";
+  pages.run_later([&] { ran.set_value(); });
+  unlock.set_value();
+  EXPECT_EQ(ran.get_future().wait_for(seconds(60)), std::future_status::ready);
+}
+
 TEST(PageWriter, AtTheEndWhoWaitsIsLetGo) {
   std::promise<void> unlock, begun;
   auto unlocked = unlock.get_future().share();
