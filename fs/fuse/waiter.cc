@@ -5,17 +5,22 @@
 
 namespace brickfs {
 
-void FuseWaiter::begin(uint64_t unique, uint32_t thread) {
+void FuseWaiter::begin(uint64_t unique, uint32_t thread, bool aside) {
   MutexLock lock(mutex_);
   unique_ = unique;
   thread_ = thread;
-  asked_ = aside_ = signalled_ = false;
+  aside_ = aside;
+  asked_ = signalled_ = false;
   together_ = nullptr;
   interruption_.clear();
 }
 
 void FuseWaiter::end() {
   MutexLock lock(mutex_);
+  clear();
+}
+
+void FuseWaiter::clear() {
   unique_ = 0;
   aside_ = false;
   together_ = nullptr;
@@ -40,19 +45,17 @@ bool FuseWaiter::take_up() {
   return unique_ != 0;
 }
 
-// Whoever asks meanwhile finds it at one of both places.
+// Whoever asks meanwhile finds it at one of both places, if not at both.
 void FuseWaiter::move_to(FuseWaiter& other) {
-  const auto [unique, thread] = [this] {
-    MutexLock lock(mutex_);
-    return std::pair(unique_, thread_);
-  }();
-  other.begin(unique, thread);
-  (void)other.set_aside();
-  const bool asked = [this] {
-    MutexLock lock(mutex_);
-    return asked_;
-  }();
-  end();
+  MutexLock lock(mutex_);
+  const uint64_t unique = unique_;
+  const uint32_t thread = thread_;
+  lock.unlock();
+  other.begin(unique, thread, true);
+  lock.lock();
+  const bool asked = asked_;
+  clear();
+  lock.unlock();
   if (asked) (void)other.ask(unique);
 }
 

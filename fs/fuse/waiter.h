@@ -17,7 +17,8 @@ namespace brickfs {
 class FuseWaiter {
  public:
   // The place has a request. `thread`: who asked, as the kernel numbers threads; 0: nobody, or nobody that we see.
-  void begin(uint64_t unique, uint32_t thread);
+  // `aside`: it is set aside.
+  void begin(uint64_t unique, uint32_t thread, bool aside = false);
   // It has been answered.
   void end();
   // Of the request. Not to be kept longer than that.
@@ -52,6 +53,8 @@ class FuseWaiter {
   void answer_aside(const std::function<bool()>& answer);
 
  private:
+  void clear() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   Interruption interruption_;
 
   Mutex mutex_;
