@@ -111,6 +111,7 @@ FuseSession::Rules rules_of(const MountCommand& command) {
 
 constexpr uint64_t kLeastDirtyLimit = 4 * kMiB;
 constexpr std::chrono::milliseconds kAnswered{5'000};  // which requests are, of a mount that is detached
+constexpr std::chrono::milliseconds kFailed{2'000};    // which they are, once the volume is lost
 constexpr std::chrono::milliseconds kLook{2};
 constexpr uint64_t kDirtyShare = 16;  // of the volume, at most, the kernel may have written and not written back
 
@@ -217,7 +218,11 @@ void FuseMount::detach(const std::function<bool()>& gives_up) {
   unmount_lazily();
   session_.parked().stop();
   if (root) ::syncfs(root.get());
-  const auto until = std::chrono::steady_clock::now() + kAnswered;
+  await_answers(kAnswered, gives_up);
+}
+
+void FuseMount::await_answers(std::chrono::milliseconds most, const std::function<bool()>& gives_up) const {
+  const auto until = std::chrono::steady_clock::now() + most;
   while (waiting_requests(device_number_) > 0 && std::chrono::steady_clock::now() < until && !gives_up()) {
     std::this_thread::sleep_for(kLook);
   }
@@ -228,8 +233,11 @@ bool FuseMount::is_severed() const {
   return poll(&device_state, 1, 0) == 1 && (device_state.revents & POLLERR) != 0;
 }
 
+// What waited for a brick has its error soon. Before, its pages are locked, and whoever is killed while the kernel
+// waits for them does not end, nor do those whose requests he has.
 void FuseMount::drop_everything() {
   session_.parked().stop();  // for its entries, as above
+  await_answers(kFailed, [this] { return is_severed(); });
   session_.cache().drop_everything([this] { return is_severed(); });
 }
 

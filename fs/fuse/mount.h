@@ -3,6 +3,7 @@
 // mounts; requests and their answers do not pass through it.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -63,6 +64,8 @@ class FuseMount {
   Status start_session(const MountCommand& command, std::string* why);
   Status mount_session(std::string* why);
   void unmount_lazily() const;
+  // Until none of the kernel's requests is under way.
+  void await_answers(std::chrono::milliseconds most, const std::function<bool()>& gives_up) const;
   void keep_room_for_writeback();
   std::vector<std::string> mountpoints() const;
 

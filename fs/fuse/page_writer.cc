@@ -21,7 +21,8 @@ struct PageWriter::Waited {
 };
 
 void PageWriter::run_later(std::function<void()> job) {
-  thread_.give(std::move(job), [](const Status&) {}, kAny);
+  thread_.give(
+      std::move(job), [](const Status&) {}, kAny);
 }
 
 void PageWriter::write_back(Ino ino, Done done) {

@@ -43,7 +43,7 @@ using std::chrono::steady_clock;
 constexpr milliseconds kLookAtDevice{1'000};  // all threads may be stuck when the kernel ends the connection
 constexpr milliseconds kLookAtLink{100};
 constexpr milliseconds kLookAtOutage{250};
-constexpr milliseconds kRequestsEnd{200};  // once the volume is lost; a set hears of it within half of that
+constexpr milliseconds kHeard{200};  // of the volume's loss, by all that waits: a set hears of it within half of that
 constexpr milliseconds kKernelBegins{5'000};
 constexpr milliseconds kLookAtBeginning{1};
 
@@ -345,9 +345,7 @@ void Serving::look_at_link() {
 void Serving::look_at_loss(LinkState::Kind link) {
   constexpr int kDrops = 2;
   if (link != LinkState::Kind::kFailed || drops_ == kDrops) return;
-  // What waited for a brick has its error by then. Before, its pages are locked, and whoever is killed while the kernel
-  // waits for them does not end, nor do those whose requests he has.
-  if (drops_ == 0) std::this_thread::sleep_for(kRequestsEnd);
+  if (drops_ == 0) std::this_thread::sleep_for(kHeard);
   ++drops_;
   mount_->drop_everything();
 }
