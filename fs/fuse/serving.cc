@@ -344,7 +344,7 @@ void Serving::look_at_link() {
 // may have been under way.
 void Serving::look_at_loss(LinkState::Kind link) {
   constexpr int kDrops = 2;
-  if (link != LinkState::Kind::kFailed || drops_ == kDrops) return;
+  if (link != LinkState::Kind::kFailed || drops_ == kDrops || filesystem_->volume().final_error().ok()) return;
   if (drops_ == 0) std::this_thread::sleep_for(kHeard);
   ++drops_;
   mount_->drop_everything();

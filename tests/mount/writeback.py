@@ -139,6 +139,19 @@ def ended(directory, brickd, brickfs):
         os.kill(int(brickd), signal.SIGCONT)
 
 
+def soft(directory, brickd, seconds):
+    """With `timeo` of so many seconds nobody waits for longer, however many others wait."""
+    seekers = Seekers(directory, CROWD)
+    os.kill(int(brickd), signal.SIGSTOP)
+    try:
+        seekers.look()
+        codes = seekers.answers(CROWD, float(seconds) + 3)
+        told = [code for code in codes.values() if code != errno.EINVAL]
+        assert len(codes) == CROWD and len(told) >= FEWEST and set(told) == {errno.EIO}, (len(codes), codes)
+    finally:
+        os.kill(int(brickd), signal.SIGCONT)
+
+
 def endless(directory):
     """Who writes on and on is told by write(2), by the next one, by fsync, by close."""
     fd = opened(directory, "fill")
@@ -169,4 +182,4 @@ def over(directory):
 
 
 if __name__ == "__main__":
-    {"probe": probe, "seek": seek, "crowd": crowd, "away": away, "ended": ended, "endless": endless, "over": over}[sys.argv[1]](*sys.argv[2:])
+    {"probe": probe, "seek": seek, "crowd": crowd, "away": away, "ended": ended, "soft": soft, "endless": endless, "over": over}[sys.argv[1]](*sys.argv[2:])

@@ -29,6 +29,10 @@ if [ "$1" = tcp ]; then
   pid=$(brickfs_pid "$MNT")
   run ended "$BRICKD_PID" "$pid"
   within 30 test ! -d "/proc/$pid" || die "brickfs does not end"
+  say "... and on a soft mount for its time only"
+  mount_brickfs writeback=on,soft,timeo=3
+  run soft "$BRICKD_PID" 3
+  unmount_brickfs
   mount_brickfs writeback=auto
 fi
 rm "$MNT"/seek*

@@ -142,15 +142,22 @@ TEST_F(MovedReplicas, TheAnswerIsLostThatTheOldOneIsGone) {
 
 // As `brickctl set replace` does, if nobody has the volume.
 TEST_F(MovedReplicas, WhoClosesTheSetGivesTheBlocksOfTheOldOneBack) {
-  start(2, 2, 0);
-  add_spare('c', 0);
-  auto set = open();
-  ASSERT_NE(set, nullptr);
-  ASSERT_TRUE(set->alloc(kData).ok());
-  move(0, 'c');
-  ASSERT_TRUE(become({"b", "c"}));
-  ASSERT_TRUE(set->close().ok());
-  EXPECT_EQ(used_blocks('a'), 0u);
+  for (const uint64_t store_blocks : {uint64_t{0}, uint64_t{64}}) {
+    map_ = std::make_shared<MemoryMap>();
+    bricks_.clear();
+    start(2, 2, store_blocks);
+    add_spare('c', store_blocks);
+    auto set = open();
+    ASSERT_NE(set, nullptr);
+    ASSERT_TRUE(set->alloc(kData).ok());
+    ASSERT_TRUE(set->commit().ok());
+    move(0, 'c');
+    ASSERT_TRUE(become({"b", "c"}));
+    ASSERT_TRUE(set->close().ok());
+    EXPECT_EQ(used_blocks('a'), 0u);
+    EXPECT_TRUE(map_->get()->map.holder->let_go);
+    set.reset();
+  }
 }
 
 // Nobody waits for it: neither other copies nor the unmount.

@@ -252,6 +252,7 @@ void Mirror::interrupt() {
   }
   MutexLock lock(mutex_);
   if (joining_ != nullptr) joining_->interrupt(false);
+  if (leaving_ != nullptr) leaving_->interrupt(false);
   changed_.notify_all();
 }
 

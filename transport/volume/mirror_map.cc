@@ -253,15 +253,32 @@ void Mirror::drop(const MemberId& id) {
   }
   log::info("{} is not of the set any more", gone->name);
   if (gone->client == nullptr || gone->client->is_away() || !was_written) return;
-  AbsenceWatch watch;
-  watch.add(*gone->client, gone->name);
-  give_all_back(*gone->client);
+  {
+    MutexLock lock(mutex_);
+    if (closing_.load()) return;
+    leaving_ = gone->client.get();
+  }
+  {
+    AbsenceWatch watch;
+    watch.add(*gone->client, gone->name);
+    give_all_back(*gone->client);
+  }
+  MutexLock lock(mutex_);
+  leaving_ = nullptr;
 }
 
 void Mirror::end_moves() {
   if (!writable_ || !is_replicated() || !settled_.load() || !failure().ok()) return;
   let_dropped_go(written());
   adopt_map(keeper_->map());
+  // Marks may not be committed. Nobody is left out any more, so nobody is waited for.
+  AbsenceWatch watch;
+  for (Replica* replica : written()) {
+    if (replica->client->is_clean() || replica->client->is_away()) continue;
+    watch.add(*replica->client, replica->name);
+    static_cast<void>(replica->client->commit());
+    watch.remove(*replica->client);
+  }
 }
 
 void Mirror::give_all_back(VolumeClient& client) {
