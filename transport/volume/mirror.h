@@ -140,8 +140,8 @@ class Mirror final {
   bool repair();
   // Ends it soon, for good.
   void stop_repair();
-  // Behind that, before the volume is let go: copies that are of the set no more give their blocks back.
-  void end_moves();
+  // A copy that is of the set no more is still here, and soon gives its blocks back.
+  bool is_moving() const;
   // Another client has the volume: nothing is answered any more.
   void fail(const Status& status);
 

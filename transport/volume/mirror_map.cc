@@ -267,18 +267,11 @@ void Mirror::drop(const MemberId& id) {
   leaving_ = nullptr;
 }
 
-void Mirror::end_moves() {
-  if (!writable_ || !is_replicated() || !settled_.load() || !failure().ok()) return;
-  let_dropped_go(written());
-  adopt_map(keeper_->map());
-  // Marks may not be committed. Nobody is left out any more, so nobody is waited for.
-  AbsenceWatch watch;
-  for (Replica* replica : written()) {
-    if (replica->client->is_clean() || replica->client->is_away()) continue;
-    watch.add(*replica->client, replica->name);
-    static_cast<void>(replica->client->commit());
-    watch.remove(*replica->client);
-  }
+bool Mirror::is_moving() const {
+  if (!writable_ || !is_replicated() || !settled_.load() || !failure().ok()) return false;
+  SetMap map = keeper_->map();
+  const SharedLock roster(roster_mutex_);
+  return std::ranges::any_of(written(), [&](const Replica* one) { return find(map, one->entry.id) == nullptr; });
 }
 
 void Mirror::give_all_back(VolumeClient& client) {

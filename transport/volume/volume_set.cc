@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "transport/base/check.h"
 #include "transport/base/log.h"
@@ -360,11 +361,20 @@ void VolumeSet::interrupt() {
 }
 
 // From the last place to the first: a thread of place 0's may be waiting for the others.
-Status VolumeSet::close() {
-  stop_threads();
-  if (holds_map_) {
-    for (const auto& member : members_) member->end_moves();
+// Or nobody would give their blocks back. Bricks that do not answer are not waited for.
+void VolumeSet::await_moves() {
+  constexpr std::chrono::milliseconds kMost{2'000};
+  constexpr std::chrono::milliseconds kLook{20};
+  const auto until = std::chrono::steady_clock::now() + kMost;
+  const auto is_moving = [](const auto& member) { return member->is_moving(); };
+  while (std::ranges::any_of(members_, is_moving) && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(kLook);
   }
+}
+
+Status VolumeSet::close() {
+  if (holds_map_) await_moves();
+  stop_threads();
   Status result = let_go();
   for (size_t place = places(); place-- > 0;) {
     const Status closed = members_[place]->close();

@@ -144,6 +144,7 @@ class VolumeSet final {
   void start_threads();
   void fail_together();
   void stop_threads();
+  void await_moves();
   Status settle_trust();
   Mirror& member_of(uint64_t address) const;
   bool is_one_place(std::span<const Piece> pieces, size_t* place) const;
