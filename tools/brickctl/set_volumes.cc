@@ -3,13 +3,18 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "fs/source/source_brick.h"
 #include "tools/brickctl/set.h"
 
 namespace brickfs {
 namespace {
+
+constexpr std::chrono::milliseconds kMovesAway{5'000};
+constexpr std::chrono::milliseconds kLook{100};
 
 Status make(const MapReplica& replica, const Secret& secret, std::string* why) {
   Target target{replica.source, TRY(parse_source(replica.source, why)), nullptr};
@@ -91,7 +96,14 @@ Status EmptyVolumes::hold(const MapReplica& replica, std::string* why) {
     return refuse_set(why, fmt::format("{}: {}", replica.source, text), code);
   };
   Target target = TRY(make_target(replica.source, command_.secret_file, why));
-  const auto session = open_session(target, OpenMode::kExclusive, why);
+  auto session = open_session(target, OpenMode::kExclusive, why);
+  // Whose copy this was until a moment ago is giving its blocks back.
+  const auto until = std::chrono::steady_clock::now() + kMovesAway;
+  while (session.code() == EBUSY && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(kLook);
+    target = TRY(make_target(replica.source, command_.secret_file, why));
+    session = open_session(target, OpenMode::kExclusive, why);
+  }
   if (!session.ok()) return of_replica(*why, session.code());
   targets_.push_back(std::move(target));
   const auto blocks = list_blocks(*targets_.back().brick);
