@@ -303,8 +303,8 @@ class Mirror final {
   BlockSet unnoted_ ABSL_GUARDED_BY(mutex_);                    // could not be noted, and is one of diverged_
   VolumeClient* joining_ ABSL_GUARDED_BY(mutex_) = nullptr;     // repair()'s, not yet of those that are watched
   std::optional<Clock::time_point> joining_away_since_ ABSL_GUARDED_BY(mutex_);
-  VolumeClient* leaving_ ABSL_GUARDED_BY(mutex_) =
-      nullptr;                     // of a copy that is dropped, while it gives its blocks back
+  // Of a copy that is dropped, while it gives its blocks back.
+  VolumeClient* leaving_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool said_map_trouble_ = false;  // keep_map()'s
 
   // Local keys: with replicas that have their own, a key stands for one of each.

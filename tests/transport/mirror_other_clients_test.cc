@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clients of a place beside its holder: who had it before, and readers.
+#include <thread>
+#include <utility>
+
+#include "tests/support/replica_bed.h"
+#include "transport/volume/mirror.h"
+
+namespace brickfs {
+namespace {
+
+class OtherClients : public testing::ReplicaBed {
+ protected:
+  // Longer than another client lets pass before it tries again to bring a copy back.
+  static void write_for_long(VolumeSet& set) {
+    const auto until = std::chrono::steady_clock::now() + milliseconds(12'000);
+    for (int value = 1; std::chrono::steady_clock::now() < until; value = value % 250 + 1) {
+      ASSERT_TRUE(write(set, raw(kData.start), filled(4096, value)).ok());
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+  }
+};
+
+// It was mounted with `steal`, has a copy left out, and nobody has unmounted it.
+TEST_F(OtherClients, AFormerHolderTakesNothingFromTheNextOne) {
+  start(2, 2, 0);
+  steal_ = true;
+  const auto former = open(7);
+  ASSERT_NE(former, nullptr);
+  ASSERT_TRUE(former->alloc(kData).ok());
+  go_away('b');
+  ASSERT_TRUE(write(*former, raw(kData.start), filled(4096, 1)).ok());
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kStale));
+  ASSERT_TRUE(comes_true([&] { return entry(1).missed != 0; }));
+  const auto next = open(8);
+  ASSERT_NE(next, nullptr);
+  EXPECT_TRUE(comes_true([&] { return former->final_error().code() == ESTALE; }));
+  come_back('b');
+  EXPECT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  ASSERT_NO_FATAL_FAILURE(write_for_long(*next));
+  EXPECT_EQ(entry(1).state, ReplicaState::kInSync);
+  EXPECT_EQ(next->member(0).copies().size(), 2u);
+}
+
+// The same, cut off from etcd and from all copies but the one that was left out.
+TEST_F(OtherClients, AFormerHolderWithoutAMapTakesNothingEither) {
+  start(2, 2, 0);
+  steal_ = true;
+  own_faults_ = std::make_shared<BrickFaults>([this] { return make_embedded_brick(brick('a').service()); });
+  const std::unique_ptr<VolumeSet> former = open(7);
+  ASSERT_NE(former, nullptr);
+  ASSERT_TRUE(former->alloc(kData).ok());
+  go_away('b');
+  ASSERT_TRUE(write(*former, raw(kData.start), filled(4096, 1)).ok());
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kStale));
+  store_->set_away(true);
+  const auto cut_off = std::exchange(own_faults_, nullptr);
+  cut_off->refuse(true);
+  cut_off->lose();
+  const auto next = open(8);
+  ASSERT_NE(next, nullptr);
+  come_back('b');
+  EXPECT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  ASSERT_NO_FATAL_FAILURE(write_for_long(*next));
+  EXPECT_EQ(next->member(0).copies().size(), 2u);
+}
+
+TEST_F(OtherClients, ReadersGoOnAsLongAsTheMapIsWhatItWas) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  ASSERT_TRUE(set->close().ok());
+  set.reset();
+  mode_ = OpenMode::kReadOnly;
+  soft_ = milliseconds(7'000);
+  set = open();
+  ASSERT_NE(set, nullptr);
+  go_away('b');
+  std::this_thread::sleep_for(milliseconds(5'500));  // longer than what b said holds
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1));
+  SetMap map = map_->get()->map;
+  map.holder = MapHolder{ClientId{8}, "writer", ++map.generation, false};
+  map_->restore(map);
+  std::this_thread::sleep_for(milliseconds(5'500));
+  EXPECT_EQ(read(*set, raw(kData.start), 4096).code(), EIO);
+}
+
+// Of one that restarts a reader has nothing more, and it leaves nobody out.
+TEST_F(OtherClients, ReadersGoOnWithTheOtherCopy) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  ASSERT_TRUE(set->close().ok());
+  set.reset();
+  mode_ = OpenMode::kReadOnly;
+  soft_ = milliseconds(8'000);  // else it would wait for ever
+  set = open();
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1));
+  brick('a').restart();
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1));
+  go_away('b');
+  std::thread later([this] {
+    std::this_thread::sleep_for(milliseconds(1'000));
+    come_back('b');
+  });
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1)) << "waits for the one that may come back";
+  later.join();
+}
+
+}  // namespace
+}  // namespace brickfs
