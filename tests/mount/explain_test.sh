@@ -67,10 +67,13 @@ soon_explains 20 0 '^nothing is wrong$' "$MNT"
 say "commits wait for the store's disk"
 FROZEN=1
 fsfreeze -f "$DISK"
-echo late >"$MNT/late"
+echo late >"$MNT/late" &  # waits too, if a commit was under way
+late=$!
+BACKGROUND_PIDS+=("$late")
 soon_explains 20 '[34]' '^(warning: commit: nothing was committed for|broken: store: the brick answers others: a call of this mount is stuck)' "$MNT"
 fsfreeze -u "$DISK"
 FROZEN=
+wait "$late"
 soon_explains 20 0 '^nothing is wrong$' "$MNT"
 
 say "brickfs is stopped"
@@ -103,7 +106,8 @@ within 30 test ! -d "/proc/$thief" || die "the thief does not end: $(cat "$WORK/
 umount "$MNT" 2>/dev/null || umount -l "$MNT"
 
 say "a mount that died"
-within 20 test -z "$(brickfs_pid || true)" || die "brickfs does not end"
+brickfs_is_gone() { ! brickfs_pid; }
+within 20 brickfs_is_gone || die "brickfs does not end"
 mount_brickfs "secret=$WORK/secret,max_metadata=1M"
 name_is_taken() { : >"$MNT/a-name-that-is-rather-long-$1"; }
 for i in $(seq 1 10000); do
