@@ -44,10 +44,10 @@ now_ms() { date +%s%3N; }
 
 # The pid of the brickfs that serves DIR, told by the command line of its process.
 brickfs_pid() {
-  local dir=${1:-$MNT} proc
-  for proc in /proc/[0-9]*; do
-    [ "$(readlink "$proc/exe" 2>/dev/null)" = "$(readlink -f "$BRICKFS")" ] || continue
-    if tr '\0' '\n' 2>/dev/null <"$proc/cmdline" | grep -xF "$dir" >/dev/null; then printf '%s\n' "${proc#/proc/}"; return; fi
+  local dir=${1:-$MNT} pid
+  for pid in $(pgrep -x brickfs); do
+    [ "/proc/$pid/exe" -ef "$BRICKFS" ] || continue
+    if tr '\0' '\n' 2>/dev/null <"/proc/$pid/cmdline" | grep -xF "$dir" >/dev/null; then printf '%s\n' "$pid"; return; fi
   done
   return 1
 }
@@ -75,10 +75,8 @@ clean_up() {
   grep -o " $WORK[^ ]* fuse[^ ]* " /proc/self/mounts | cut -d' ' -f2 | sort -r | while read -r dir; do
     timeout 20 umount "$dir" 2>/dev/null || umount -l "$dir" 2>/dev/null
   done
-  for proc in /proc/[0-9]*; do  # what still serves a mount of ours
-    if tr '\0' '\n' 2>/dev/null <"$proc/cmdline" | grep "^$WORK/" >/dev/null && [ "${proc#/proc/}" != $$ ]; then
-      case $(readlink "$proc/exe") in "$(readlink -f "$BRICKFS")"*) within 5 test ! -d "$proc" || kill -9 "${proc#/proc/}" ;; esac
-    fi
+  for pid in $(pgrep -x brickfs); do  # what still serves a mount of ours
+    if tr '\0' '\n' 2>/dev/null <"/proc/$pid/cmdline" | grep "^$WORK/" >/dev/null; then within 5 test ! -d "/proc/$pid" || kill -9 "$pid"; fi
   done
   [ -n "$BRICKD_PID" ] && kill -9 "$BRICKD_PID" 2>/dev/null && wait "$BRICKD_PID" 2>/dev/null
   if [ "$status" != 0 ]; then
