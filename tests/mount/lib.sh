@@ -45,7 +45,7 @@ now_ms() { date +%s%3N; }
 # The pid of the brickfs that serves DIR, told by the command line of its process.
 brickfs_pid() {
   local dir=${1:-$MNT} pid
-  for pid in $(pgrep -x brickfs); do
+  for pid in $(pgrep brickfs); do  # by whatever name it was called: mount.brickfs
     [ "/proc/$pid/exe" -ef "$BRICKFS" ] || continue
     if tr '\0' '\n' 2>/dev/null <"/proc/$pid/cmdline" | grep -xF "$dir" >/dev/null; then printf '%s\n' "$pid"; return; fi
   done
@@ -75,7 +75,8 @@ clean_up() {
   grep -o " $WORK[^ ]* fuse[^ ]* " /proc/self/mounts | cut -d' ' -f2 | sort -r | while read -r dir; do
     timeout 20 umount "$dir" 2>/dev/null || umount -l "$dir" 2>/dev/null
   done
-  for pid in $(pgrep -x brickfs); do  # what still serves a mount of ours
+  for pid in $(pgrep brickfs); do  # what still serves a mount of ours
+    case $(readlink "/proc/$pid/exe") in "$(readlink -f "$BRICKFS")"*) ;; *) continue ;; esac
     if tr '\0' '\n' 2>/dev/null <"/proc/$pid/cmdline" | grep "^$WORK/" >/dev/null; then within 5 test ! -d "/proc/$pid" || kill -9 "$pid"; fi
   done
   [ -n "$BRICKD_PID" ] && kill -9 "$BRICKD_PID" 2>/dev/null && wait "$BRICKD_PID" 2>/dev/null
