@@ -123,40 +123,69 @@ Status BlockStore::write_from_shadow(Block& block, uint64_t offset, uint64_t len
 }
 
 void BlockStore::clear_suspicion(VolumeId volume_id, std::span<const BlockAddress> settled) {
-  MutexLock lock(mutex_);
-  Volume& volume = volume_of(volume_id);
-  for (const BlockAddress address : settled) {
-    const auto found = volume.blocks.find(address);
-    if (found == volume.blocks.end() || !found->second.suspect) continue;
-    found->second.suspect = false;
-    --volume.suspect;
+  while (!settled.empty()) {
+    MutexLock lock(mutex_);
+    Volume& volume = volume_of(volume_id);
+    if (volume.suspect == 0) return;
+    const auto some = settled.first(std::min<size_t>(settled.size(), limits::kBlocksPerCall));
+    for (const BlockAddress address : some) {
+      const auto found = volume.blocks.find(address);
+      if (found == volume.blocks.end() || !found->second.suspect) continue;
+      found->second.suspect = false;
+      --volume.suspect;
+    }
+    settled = settled.subspan(some.size());
   }
 }
 
+// Of the freed slots, those that the next sync's caller clears: not more than he may wait for.
+std::vector<BlockStore::Slots> BlockStore::take_freed() {
+  constexpr size_t kMostRuns = 256;
+  constexpr uint32_t kMostSlots = 1U << 16;
+  std::vector<Slots> taken;
+  uint32_t left = kMostSlots;
+  freed_slots_.for_each([&](Slots run) {
+    run.end = run.first + std::min(run.count(), left);
+    taken.push_back(run);
+    left -= run.count();
+    return left > 0 && taken.size() < kMostRuns;
+  });
+  for (const Slots& run : taken) freed_slots_.erase(run);
+  being_cleared_ += kMostSlots - left;
+  return taken;
+}
+
 Status BlockStore::sync() {
-  std::vector<uint32_t> freed;
-  std::vector<uint32_t> cleared;
+  std::vector<Slots> freed;
+  SlotSet cleared;
   {
     MutexLock lock(mutex_);
-    freed.swap(freed_slots_);
-    cleared.swap(cleared_slots_);
+    freed = take_freed();
+    std::swap(cleared, cleared_slots_);
   }
   const Status synced = store_->sync();
   Status punched = synced;
   size_t done = 0;
   while (punched.ok() && done < freed.size()) {
-    punched = store_->punch(freed[done]);
+    punched = store_->punch(freed[done].first, freed[done].count());
     if (punched.ok()) ++done;
   }
   MutexLock lock(mutex_);
-  cleared_slots_.insert(cleared_slots_.end(), freed.begin(), freed.begin() + static_cast<std::ptrdiff_t>(done));
-  freed_slots_.insert(freed_slots_.end(), freed.begin() + static_cast<std::ptrdiff_t>(done), freed.end());
-  last_punch_ = punched;  // it only keeps slots from being used again
-  if (synced.ok()) {
-    for (const uint32_t slot : cleared) free_slots_.add(slot);
-  } else {
-    cleared_slots_.insert(cleared_slots_.end(), cleared.begin(), cleared.end());
+  for (size_t i = 0; i < freed.size(); ++i) {
+    (i < done ? cleared_slots_ : freed_slots_).insert(freed[i]);
+    being_cleared_ -= freed[i].count();
   }
+  if (done > 0) ++clearings_;
+  cleared_changed_.notify_all();
+  last_punch_ = punched;  // it only keeps slots from being used again
+  cleared.for_each([&](Slots run) {
+    if (synced.ok()) {
+      free_slots_.add(run.first, run.count());
+    } else {
+      cleared_slots_.insert(run);
+    }
+    return true;
+  });
   return synced;
 }
 

@@ -166,7 +166,11 @@ Status BlockStore::alloc(VolumeId volume_id, BlockRange blocks) {
   used_ += blocks.count;
   lock.unlock();
   Status written = reserve_room(made);
-  if (written.ok()) written = write_entries(volume_id, blocks, made);
+  if (written.ok()) {
+    written = write_entries(volume_id, blocks, made);
+  } else {
+    put_slots_back(made);
+  }
   lock.lock();
   if (!written.ok()) {
     erase(volume, blocks, made);
@@ -180,25 +184,50 @@ Status BlockStore::alloc(VolumeId volume_id, BlockRange blocks) {
 // freed gives its room back first.
 Status BlockStore::reserve_room(std::span<Block* const> made) {
   if (store_ == nullptr) return {};
-  const auto reserve_all = [&]() -> Status {
-    for (size_t i = 0; i < made.size();) {
-      const uint32_t first = made[i]->slot;
-      uint32_t count = 0;
-      while (i < made.size() && made[i]->slot == first + count) ++i, ++count;
-      TRY(store_->reserve(first, count));
-    }
-    return {};
-  };
-  const Status reserved = reserve_all();
-  if (reserved.ok() || !reserved.error().is(ENOSPC)) return reserved;
-  bool some_freed = false;
-  {
-    MutexLock lock(mutex_);
-    some_freed = !freed_slots_.empty();
+  MutexLock lock(mutex_);
+  for (;;) {
+    const uint64_t clearings = clearings_;
+    lock.unlock();
+    const Status reserved = reserve_slots(made);
+    lock.lock();
+    if (reserved.ok() || !reserved.error().is(ENOSPC)) return reserved;
+    while (being_cleared_ > 0 && clearings_ == clearings) cleared_changed_.wait(lock);
+    if (clearings_ != clearings) continue;
+    if (freed_slots_.empty()) return reserved;
+    lock.unlock();
+    TRY(sync());
+    lock.lock();
+    if (clearings_ == clearings) return reserved;
   }
-  if (!some_freed) return reserved;
-  TRY(sync());
-  return reserve_all();
+}
+
+Status BlockStore::reserve_slots(std::span<Block* const> made) {
+  for (const Slots& run : slots_of(made)) TRY(store_->reserve(run.first, run.count()));
+  return {};
+}
+
+// Of blocks that there will not be, for want of room: the slots are as they were when they were taken, zeros and
+// without entries, but that some have got room.
+void BlockStore::put_slots_back(std::span<Block* const> made) {
+  SlotSet as_before;
+  for (const Slots& run : slots_of(made)) {
+    if (store_->punch(run.first, run.count()).ok()) as_before.insert(run);
+  }
+  MutexLock lock(mutex_);
+  for (Block* block : made) {
+    if (!as_before.contains_all({block->slot, block->slot + 1})) continue;
+    free_slots_.add(block->slot);
+    block->slot = kNone;
+  }
+}
+
+std::vector<BlockStore::Slots> BlockStore::slots_of(std::span<Block* const> blocks) {
+  std::vector<Slots> runs;
+  for (const Block* block : blocks) {
+    if (runs.empty() || runs.back().end != block->slot) runs.push_back({block->slot, block->slot});
+    ++runs.back().end;
+  }
+  return runs;
 }
 
 Status BlockStore::write_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> made) {
@@ -271,7 +300,7 @@ void BlockStore::erase(Volume& volume, BlockRange blocks, std::span<Block* const
   for (Block* block : doomed) {
     if (block->frame != kNone) drop_frame(*block);
     if (block->suspect) --volume.suspect;
-    if (block->slot != kNone) freed_slots_.push_back(block->slot);
+    if (block->slot != kNone) freed_slots_.insert({block->slot, block->slot + 1});
   }
   volume.blocks.erase(volume.blocks.find(blocks.start), volume.blocks.lower_bound(blocks.end()));
   used_ -= blocks.count;
@@ -325,20 +354,31 @@ BlockStore::Counts BlockStore::counts() const {
   return counts;
 }
 
-bool BlockStore::disk_is_full() const {
-  if (store_ == nullptr) return false;
+// Blocks for which the store's disk has room, or gets it as soon as somebody wants it. What is cleared meanwhile counts
+// once at least: who is told too much waits in alloc().
+uint64_t BlockStore::room_on_disk() const {
+  if (store_ == nullptr) return UINT64_MAX;
+  const auto freed = [this] {
+    MutexLock lock(mutex_);
+    return freed_slots_.count() + being_cleared_;
+  };
+  const uint64_t before = freed();
   const uint64_t on_disk = store_->room_bytes() / kBlockBytes;
+  return on_disk + std::max(before, freed());
+}
+
+bool BlockStore::disk_is_full() const {
+  const uint64_t on_disk = room_on_disk();
   MutexLock lock(mutex_);
-  return on_disk < kHeldBack && on_disk + freed_slots_.size() < capacity_ - used_;
+  return on_disk < kHeldBack && on_disk < capacity_ - used_;
 }
 
 void BlockStore::fill_stat(VolumeId volume_id, BrickStat& stat) const {
-  const uint64_t on_disk = store_ == nullptr ? UINT64_MAX : store_->room_bytes() / kBlockBytes;
+  const uint64_t on_disk = room_on_disk();
   MutexLock lock(mutex_);
   const Volume& volume = volume_of(volume_id);
   const uint64_t used = volume.blocks.size();
   const uint64_t room = capacity_ - used_;
-  const uint64_t freed = freed_slots_.size();  // which give their room back as soon as somebody wants it
   stat.volume_capacity_blocks = std::min(volume.quota, capacity_);
   stat.volume_used_blocks = used;
   stat.volume_mapped_blocks = volume.mapped;
@@ -346,8 +386,7 @@ void BlockStore::fill_stat(VolumeId volume_id, BrickStat& stat) const {
   stat.brick_used_blocks = used_;
   stat.memory_blocks = pool_.frames();
   stat.resident_blocks = pool_.frames() - pool_.free_frames();
-  stat.allocatable_blocks =
-      std::min(room - freed < on_disk ? room : on_disk + freed, volume.quota - std::min(volume.quota, used));
+  stat.allocatable_blocks = std::min({room, on_disk, volume.quota - std::min(volume.quota, used)});
   stat.commits = commits_.load();
   stat.committed_bytes = committed_bytes_.load();
 }

@@ -27,6 +27,7 @@
 #include "server/store/kept_table.h"
 #include "server/store/pool.h"
 #include "server/store/store_file.h"
+#include "transport/base/interval_set.h"
 #include "transport/base/mutex.h"
 #include "transport/base/progress.h"
 #include "transport/base/result.h"
@@ -119,6 +120,8 @@ class BlockStore {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
+  using SlotSet = IntervalSet<uint32_t>;
+  using Slots = SlotSet::Interval;
   struct Volume;
   struct Block {
     Volume* volume = nullptr;
@@ -154,7 +157,11 @@ class BlockStore {
   // Where these let go of the mutex meanwhile, blocks that are not moving, mapped or held may change.
   // Allocation (block_store.cc).
   Status reserve(Volume& volume, BlockRange blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status reserve_room(std::span<Block* const> made);
+  Status reserve_room(std::span<Block* const> made) ABSL_LOCKS_EXCLUDED(mutex_);
+  Status reserve_slots(std::span<Block* const> made);
+  void put_slots_back(std::span<Block* const> made) ABSL_LOCKS_EXCLUDED(mutex_);
+  static std::vector<Slots> slots_of(std::span<Block* const> blocks);
+  uint64_t room_on_disk() const ABSL_LOCKS_EXCLUDED(mutex_);
   static std::vector<uint32_t> frames_of(std::span<Block* const> blocks);
   Status write_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> made);
   Status clear_entries(VolumeId volume, BlockRange blocks, std::span<Block* const> doomed);
@@ -188,6 +195,7 @@ class BlockStore {
   Status leave_shadows(const std::set<const Volume*>& but) ABSL_LOCKS_EXCLUDED(mutex_);
   void clear_suspicion(VolumeId volume, std::span<const BlockAddress> settled) ABSL_LOCKS_EXCLUDED(mutex_);
   Status sync() ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<Slots> take_freed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Fixed after construction.
   Pool& pool_;
@@ -212,8 +220,11 @@ class BlockStore {
   // A freed slot: freed_ -> (sync) -> cleared_ -> (sync) -> free_. So neither an old block can come back onto a slot in
   // use again, nor old bytes into a new block, wherever the machine stops.
   FreeRuns free_slots_ ABSL_GUARDED_BY(mutex_);
-  std::vector<uint32_t> freed_slots_ ABSL_GUARDED_BY(mutex_);
-  std::vector<uint32_t> cleared_slots_ ABSL_GUARDED_BY(mutex_);
+  SlotSet freed_slots_ ABSL_GUARDED_BY(mutex_);
+  SlotSet cleared_slots_ ABSL_GUARDED_BY(mutex_);
+  uint64_t being_cleared_ ABSL_GUARDED_BY(mutex_) = 0;  // slots, between freed_ and cleared_
+  uint64_t clearings_ ABSL_GUARDED_BY(mutex_) = 0;      // how often some came to cleared_: the disk has their room
+  CondVar cleared_changed_;                             // one of these two
   Status last_punch_ ABSL_GUARDED_BY(mutex_);
   bool storing_fails_ ABSL_GUARDED_BY(mutex_) = false;  // as the log has it
 };
