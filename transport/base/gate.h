@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What many are within at once, and one may close: he waits until nobody is within, and who comes waits until he is
-// done. Passing an open gate takes no lock.
+// done, or is interrupted, or does not wait. Passing an open gate takes no lock.
 //
 // Threads: any. Who is within must not close, nor enter again.
 #pragma once
 
 #include <atomic>
+#include <cerrno>
+#include <mutex>
 
+#include "transport/base/interruption.h"
 #include "transport/base/mutex.h"
+#include "transport/base/result.h"
 #include "transport/base/stays.h"
 
 namespace brickfs {
@@ -16,14 +20,23 @@ class Gate {
  public:
   class Pass {
    public:
-    explicit Pass(Gate& gate) : gate_(gate), place_(gate.enter()) {}
-    ~Pass() { gate_.leave(place_); }
+    explicit Pass(Gate& gate) : Pass(gate, nullptr) {}
+    // EINTR in entered(): not within.
+    Pass(Gate& gate, const Interruption* by) : gate_(gate), entered_(gate.enter(by, place_)) {}
+    // EAGAIN in entered(): it is closed.
+    Pass(Gate& gate, std::try_to_lock_t) : gate_(gate), entered_(gate.try_enter(place_)) {}
+    ~Pass() {
+      if (entered_.ok()) gate_.leave(place_);
+    }
     Pass(const Pass&) = delete;
     Pass& operator=(const Pass&) = delete;
 
+    const Status& entered() const { return entered_; }
+
    private:
     Gate& gate_;
-    const size_t place_;
+    size_t place_ = 0;
+    const Status entered_;
   };
 
   // Of those who are within all the time that this takes, none is overlooked.
@@ -42,14 +55,18 @@ class Gate {
   };
 
  private:
-  size_t enter() {
-    for (;;) {
-      const size_t place = stays_.enter();
-      if (!closed_.load()) return place;
-      leave(place);
+  Status try_enter(size_t& place) {
+    place = stays_.enter();
+    if (!closed_.load()) return {};
+    leave(place);
+    return Error(EAGAIN, "a closed gate");
+  }
+  Status enter(const Interruption* by, size_t& place) {
+    while (!try_enter(place).ok()) {
       MutexLock lock(mutex_);
-      while (closed_.load()) changed_.wait(lock);
+      while (closed_.load()) TRY(wait_interruptibly(changed_, lock, by));
     }
+    return {};
   }
   void leave(size_t place) {
     stays_.leave(place);

@@ -198,7 +198,8 @@ Status Mirror::await_confirmed(const Interruption* by) {
 
 Status Mirror::read(std::span<const Piece> pieces, const Interruption* by) {
   if (only_ != nullptr) return only_->read(pieces, by);
-  const Gate::Pass pass(gate_);
+  const Gate::Pass pass(gate_, by);
+  TRY(pass.entered());
   operations_.fetch_add(1, std::memory_order_relaxed);
   std::vector<Piece> storage;
   Targets failed;
@@ -249,7 +250,8 @@ Status Mirror::write_claimed(const Targets& targets, std::span<const Piece> piec
 Status Mirror::write(std::span<const Piece> pieces, Stage stage, const Interruption* by) {
   if (only_ != nullptr) return only_->write(pieces, stage, by);
   CHECK(is_settled());
-  const Gate::Pass pass(gate_);
+  const Gate::Pass pass(gate_, by);
+  TRY(pass.entered());
   operations_.fetch_add(1, std::memory_order_relaxed);
   while (!pieces.empty()) {
     const auto part = pieces.first(ActiveBlocks::claimable(pieces));
@@ -265,7 +267,8 @@ Status Mirror::write(std::span<const Piece> pieces, Stage stage, const Interrupt
 
 Status Mirror::try_read(std::span<const Piece> pieces) {
   if (only_ != nullptr) return only_->try_read(pieces);
-  const Gate::Pass pass(gate_);
+  const Gate::Pass pass(gate_, std::try_to_lock);
+  TRY(pass.entered());
   operations_.fetch_add(1, std::memory_order_relaxed);
   Replica* const replica = to_read();
   if (replica->client->is_away()) return Error(EAGAIN, "no replica is there");
@@ -277,7 +280,8 @@ Status Mirror::try_read(std::span<const Piece> pieces) {
 Status Mirror::try_write(std::span<const Piece> pieces) {
   if (only_ != nullptr) return only_->try_write(pieces);
   CHECK(is_settled());
-  const Gate::Pass pass(gate_);
+  const Gate::Pass pass(gate_, std::try_to_lock);
+  TRY(pass.entered());
   operations_.fetch_add(1, std::memory_order_relaxed);
   const ActiveBlocks::Claim claim = TRY(active_.try_claim(pieces));
   if (!are_noted(pieces)) return Error(EAGAIN, "to be noted");
@@ -302,7 +306,8 @@ Status Mirror::try_write(std::span<const Piece> pieces) {
 Status Mirror::commit(const Interruption* by) {
   if (only_ != nullptr) return only_->commit(by);
   CHECK(is_settled());
-  const Gate::Pass pass(gate_);
+  const Gate::Pass pass(gate_, by);
+  TRY(pass.entered());
   const Targets targets = written();
   std::vector<Status> statuses(targets.size());
   std::vector<Thread> threads;
