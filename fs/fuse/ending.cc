@@ -11,6 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr milliseconds kCopyAway{5'000};     // a copy that is not left out within that cannot be
 constexpr milliseconds kAway{1'000};         // not just changing from one session to the next
 constexpr milliseconds kHurriedAway{3'000};  // told to end, with the brick away
 constexpr milliseconds kHurried{25'000};     // told to end, in any case
@@ -29,7 +30,6 @@ std::string describe(const Uncommitted& uncommitted) {
 void Ending::set_detached(bool detached) {
   MutexLock lock(mutex_);
   detached_ = detached;
-  if (!detached && !began_) progress_.reset();
 }
 
 void Ending::begin() {
@@ -44,13 +44,18 @@ void Ending::hurry() {
 
 void Ending::check() {
   const LinkState::Kind link = filesystem_.volume().link_state().kind;
-  const bool away = link != LinkState::Kind::kConnected && link != LinkState::Kind::kFailed;
+  const bool copy_away = link == LinkState::Kind::kConnected && filesystem_.volume().is_away();
   const Uncommitted uncommitted = filesystem_.uncommitted();
   {
     MutexLock lock(mutex_);
     const auto now = Clock::now();
+    if (!copy_away) copy_away_since_.reset();
+    if (copy_away && !copy_away_since_) copy_away_since_ = now;
+    const bool stuck = copy_away && now - *copy_away_since_ >= kCopyAway;
+    const bool away = stuck || (link != LinkState::Kind::kConnected && link != LinkState::Kind::kFailed);
     if (!away) away_since_.reset();
     if (away && !away_since_) away_since_ = now;
+    if (!began_ && !(detached_ && away)) progress_.reset();
     if (gave_up_ || !is_over(now, uncommitted)) return;
     gave_up_ = true;
     lost_ = describe(uncommitted);

@@ -50,6 +50,7 @@ class Ending {
   bool detached_ ABSL_GUARDED_BY(mutex_) = false;
   bool began_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<Clock::time_point> hurried_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Clock::time_point> copy_away_since_ ABSL_GUARDED_BY(mutex_);  // of a volume that has others
   std::optional<Clock::time_point> away_since_ ABSL_GUARDED_BY(mutex_);
   std::optional<Clock::time_point> progress_ ABSL_GUARDED_BY(mutex_);  // the last, since it is to end
   uint64_t operations_ ABSL_GUARDED_BY(mutex_) = 0;                    // not committed then

@@ -262,6 +262,22 @@ kept_is_kept "at the end"
 unmount_brickfs
 is_well || die "not all is in sync after the unmount: $(cat "$WORK/status")"
 check_volume
+say "a brick dies while etcd is away: with nothing to commit, umount ends"
+mount_brickfs
+kept_is_kept "before that"
+sync -f "$MNT"
+kill_etcd only
+kill_brick_of_set a
+sleep 1
+pid=$(brickfs_pid)
+timeout 30 umount "$MNT" 2>"$WORK/err" || umount -l "$MNT"
+within 30 test ! -d "/proc/$pid" || die "brickfs stays: $(cat "$WORK/err")"
+run_etcd only || die "etcd does not come back"
+brick_again a
+mount_brickfs
+await_well
+unmount_brickfs
+
 say "the copies are equal"
 exits 0 set scrub "$SOURCE"
 mount_brickfs
