@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <string>
 
-#include "transport/base/unique_fd.h"
+#include "tests/support/http_peer.h"
 #include "transport/metrics/metrics_server.h"
 
 namespace brickfs {
@@ -18,25 +14,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-// What a server at that port of 127.0.0.1 says to one request, until it closes; empty: nobody is there.
-std::string ask(uint16_t port, const std::string& request) {
-  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return "";
-  (void)!::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL);
-  std::string answer;
-  std::array<char, 4096> part{};
-  for (ssize_t bytes = 0; (bytes = ::recv(fd.get(), part.data(), part.size(), 0)) > 0;)
-    answer.append(part.data(), static_cast<size_t>(bytes));
-  return answer;
-}
-
-std::string get(uint16_t port, const std::string& path) {
-  return ask(port, "GET " + path + " HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
-}
+using testing::ask;
+using testing::get;
 
 TEST(Metrics, AreTextForPrometheus) {
   Metrics metrics;

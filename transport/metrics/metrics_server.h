@@ -19,7 +19,7 @@ inline Result<MetricsAddress> parse_metrics_address(const std::string& text) { r
 
 class MetricsServer {
  public:
-  // Called by threads of the server, several at once; must not wait for long.
+  // As Page::content.
   using Collect = std::function<void(Metrics& metrics)>;
 
   // As PageServer::start().

@@ -4,28 +4,96 @@
 #include <httplib.h>
 #include <sys/socket.h>
 
-#include <atomic>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
-#include <thread>
+#include <string_view>
 #include <utility>
 
-#include "transport/base/thread.h"
+#include "transport/base/unique_fd.h"
+#include "transport/metrics/http_connections.h"
 
 namespace brickfs {
 namespace {
 
-constexpr size_t kThreads = 4;
-constexpr std::chrono::seconds kPeerMayTake{5};
-constexpr std::chrono::milliseconds kLook{1};
-constexpr size_t kRequestBytes = 4096;
 // A page has all that it needs in it, and is in nobody else's frame.
 constexpr const char* kPolicy =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
     "img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
+// A request that is there, and room for its answer.
+class MemoryStream final : public httplib::Stream {
+ public:
+  explicit MemoryStream(std::string_view request) : request_(request) {}
+  std::string take_answer() { return std::move(answer_); }
+
+  using httplib::Stream::write;
+  bool is_readable() const override { return true; }
+  bool is_writable() const override { return true; }
+  ssize_t read(char* bytes, size_t size) override {
+    const size_t taken = request_.copy(bytes, size);
+    request_.remove_prefix(taken);
+    return static_cast<ssize_t>(taken);
+  }
+  ssize_t write(const char* bytes, size_t size) override {
+    answer_.append(bytes, size);
+    return static_cast<ssize_t>(size);
+  }
+  void get_remote_ip_and_port(std::string&, int&) const override {}
+  void get_local_ip_and_port(std::string&, int&) const override {}
+  socket_t socket() const override { return INVALID_SOCKET; }
+
+ private:
+  std::string_view request_;
+  std::string answer_;
+};
+
 }  // namespace
+
+// The library finds the page, and words the answer. Connections are not its: it would read a line of any length, and
+// wait for each byte anew.
+class HttpPages final : public httplib::Server {
+ public:
+  explicit HttpPages(const std::vector<Page>& pages);
+
+  Result<UniqueFd> listen_at(const PageAddress& address, uint16_t* port);
+  std::string answer(const std::string& request_line);
+};
+
+HttpPages::HttpPages(const std::vector<Page>& pages) {
+  // Not the library's SO_REUSEPORT, with which two servers may have one port.
+  set_socket_options([](int fd) {
+    const int on = 1;
+    ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  });
+  set_default_headers(
+      {{"Content-Security-Policy", kPolicy}, {"X-Content-Type-Options", "nosniff"}, {"Cache-Control", "no-store"}});
+  for (const Page& page : pages) {
+    Get(page.path, [page](const httplib::Request&, httplib::Response& response) {
+      response.set_content(page.content(), page.type);
+    });
+  }
+}
+
+Result<UniqueFd> HttpPages::listen_at(const PageAddress& address, uint16_t* port) {
+  errno = 0;
+  const int bound = address.port == 0                          ? bind_to_any_port(address.host)
+                    : bind_to_port(address.host, address.port) ? address.port
+                                                               : -1;
+  const int code = errno;
+  UniqueFd listener(svr_sock_.exchange(INVALID_SOCKET));
+  if (bound < 0) return Error(code != 0 ? code : EADDRNOTAVAIL, "listening for HTTP");
+  *port = static_cast<uint16_t>(bound);
+  return listener;
+}
+
+// No headers: by them the library could be had to compress the page, or to send it again and again by ranges.
+std::string HttpPages::answer(const std::string& request_line) {
+  const std::string request = request_line + "\r\n\r\n";
+  MemoryStream stream(request);
+  bool closes = true;
+  static_cast<void>(process_request(stream, closes, closes, nullptr));
+  return stream.take_answer();
+}
 
 Result<PageAddress> parse_page_address(const std::string& text) {
   const size_t colon = text.rfind(':');
@@ -43,59 +111,28 @@ Result<PageAddress> parse_page_address(const std::string& text) {
 
 class PageServer::Impl {
  public:
-  explicit Impl(std::vector<Page> pages) : pages_(std::move(pages)) {
-    server_.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-    server_.set_read_timeout(kPeerMayTake);
-    server_.set_write_timeout(kPeerMayTake);
-    server_.set_payload_max_length(kRequestBytes);
-    // Not the library's SO_REUSEPORT, with which two servers may have one port.
-    server_.set_socket_options([](int fd) {
-      const int on = 1;
-      ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    });
-    server_.set_default_headers(
-        {{"Content-Security-Policy", kPolicy}, {"X-Content-Type-Options", "nosniff"}, {"Cache-Control", "no-store"}});
-    for (const Page& page : pages_) {
-      server_.Get(page.path, [&page](const httplib::Request&, httplib::Response& response) {
-        response.set_content(page.content(), page.type);
-      });
-    }
-  }
-  ~Impl() {
-    server_.stop();
-    if (thread_.joinable()) thread_.join();
-  }
+  explicit Impl(const std::vector<Page>& pages) : pages_(pages) {}
 
   Status start(const PageAddress& address) {
-    errno = 0;
-    const int port = address.port == 0                                  ? server_.bind_to_any_port(address.host)
-                     : server_.bind_to_port(address.host, address.port) ? address.port
-                                                                        : -1;
-    if (port < 0) return Error(errno != 0 ? errno : EADDRNOTAVAIL, "listening for HTTP");
-    port_ = static_cast<uint16_t>(port);
-    thread_ = Thread([this] {
-      server_.listen_after_bind();
-      ended_ = true;
-    });
-    while (!server_.is_running() && !ended_) std::this_thread::sleep_for(kLook);  // stop() stops what runs only
+    auto listener = TRY(pages_.listen_at(address, &port_));
+    connections_ = TRY(HttpConnections::start(
+        std::move(listener), [this](const std::string& request_line) { return pages_.answer(request_line); }));
     return {};
   }
   uint16_t port() const { return port_; }
 
  private:
-  const std::vector<Page> pages_;  // stay where they are
-  httplib::Server server_;
+  HttpPages pages_;
   uint16_t port_ = 0;
-  std::atomic<bool> ended_{false};
-  Thread thread_;
+  std::unique_ptr<HttpConnections> connections_;  // ask for pages until they end
 };
 
 PageServer::PageServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 PageServer::~PageServer() = default;
 uint16_t PageServer::port() const { return impl_->port(); }
 
-Result<std::unique_ptr<PageServer>> PageServer::start(const PageAddress& address, std::vector<Page> pages) {
-  auto impl = std::make_unique<Impl>(std::move(pages));
+Result<std::unique_ptr<PageServer>> PageServer::start(const PageAddress& address, const std::vector<Page>& pages) {
+  auto impl = std::make_unique<Impl>(pages);
   TRY(impl->start(address));
   return std::unique_ptr<PageServer>(new PageServer(std::move(impl)));
 }
