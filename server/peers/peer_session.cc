@@ -57,7 +57,7 @@ Result<calls::Answer> PeerSession::once(uint64_t id, const std::function<Result<
     while (!before->answer) ran_changed_.wait(lock);
     return *before->answer;
   }
-  if (ran_.size() >= kRemembered && ran_.front()->answer) ran_.pop_front();
+  while (ran_.size() >= kRemembered && ran_.front()->answer) ran_.pop_front();
   const auto now = ran_.emplace_back(std::make_shared<Ran>(Ran{id, std::nullopt}));
   lock.unlock();
   auto answer = call();

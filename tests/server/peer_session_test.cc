@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/brick_contract.h"
 #include "tests/support/tcp_test_brick.h"
 
 namespace brickfs {
@@ -71,6 +72,29 @@ TEST_F(PeerCalls, WhoWaitsHasTheAnswerOfACallThatIsForgotten) {
     EXPECT_EQ(first.get(), EBUSY);
     for (auto& waiter : again) EXPECT_EQ(waiter.get(), EBUSY) << "round " << round;
   }
+}
+
+// While the oldest call is under way nothing is forgotten. Afterwards all is that is not among the last.
+TEST_F(PeerCalls, OneThatTookLongLeavesNoMoreThanOthers) {
+  constexpr BlockRange kOther{BlockAddress{kBlockBytes}, 1};
+  constexpr uint64_t kCalls = 32;
+  ServerSession& session = peer_->server_session();
+  ASSERT_TRUE(session.alloc(kOne).ok());
+  const Handle handle = session.map(kOne, Access::kReadWrite)->front();
+  auto pin = session.pin(handle.remote_key, handle.remote_address, 1, Access::kRead);
+  ASSERT_TRUE(pin.ok());
+  auto slow = std::async(std::launch::async, [&] { return call(1, calls::Free{kOne}); });
+  ASSERT_TRUE(testing::eventually([&] {  // it has begun
+    return !session.pin(handle.remote_key, handle.remote_address, 1, Access::kRead).ok();
+  }));
+  EXPECT_EQ(call(2, calls::Alloc{kOther}), 0);
+  uint64_t id = 3;
+  for (uint64_t i = 0; i < 2 * kCalls; ++i) EXPECT_EQ(call(id++, calls::Notify{1, 1}), 0);
+  EXPECT_EQ(call(2, calls::Alloc{kOther}), 0) << "the answer that it had";
+  *pin = Pin();
+  EXPECT_EQ(slow.get(), 0);
+  EXPECT_EQ(call(id, calls::Notify{1, 1}), 0);
+  EXPECT_EQ(call(2, calls::Alloc{kOther}), EEXIST) << "forgotten, so it ran again";
 }
 
 }  // namespace
