@@ -91,8 +91,9 @@ Result<std::shared_ptr<PeerSession>> Connection::open_session(const Message& mes
   auto session = std::make_shared<PeerSession>(common_.transport.make_access());
   Holder holder;
   const auto begin = steady_clock::now();
-  auto opened = common_.service.open_session(request, PeerSession::end_of(session), &holder);
+  auto opened = common_.service.open_session(request, PeerSession::end_of(session), &holder, peer_has_gone());
   common_.counters.call(Kind::kOpen, steady_clock::now() - begin, !opened.ok());
+  if (opened.code() == ECANCELED) return opened.error();  // nobody is there to be refused
   if (!opened.ok()) return refuse(message, opened.code(), holder);
   session->set_server_session(std::move(*opened));
   return session;
@@ -145,7 +146,7 @@ Status Connection::serve_administration(const Message& message) {
   const AdminRequest request = TRY(from_call(TRY(wire::decode<wire::AdminCall>(message.body))));
   TRY(channel_.reserve(wire::kBodyBytes));
   const auto begin = steady_clock::now();
-  AdminAnswer answer = common_.service.administer(request);
+  AdminAnswer answer = common_.service.administer(request, peer_has_gone());
   common_.counters.call(Kind::kAdminister, steady_clock::now() - begin, answer.status != 0);
   log_administration(peer_, request, answer.status);
   const bool knows_followers = (nonces_.features() & wire::kNotifications) != 0;
@@ -177,7 +178,7 @@ bool Connection::serve_one(PeerSession& session) {
   server.touch();
   const auto run = [&]() -> Result<calls::Answer> {
     const auto request = TRY(calls::decode_request(kind, message->body));
-    return session.call(message->header.id, request, [this] { return channel_.peer_has_gone(); });
+    return session.call(message->header.id, request, peer_has_gone());
   };
   const auto begin = steady_clock::now();
   const auto result = run();

@@ -63,6 +63,10 @@ class Connection {
   Result<std::shared_ptr<PeerSession>> open_session(const Message& message, const OpenRequest& request);
   void serve_calls(PeerSession& session, std::optional<std::chrono::milliseconds> silence);
   bool serve_one(PeerSession& session);
+  // Nobody waits for the answer to the call under way. Uses the channel: asked on this thread.
+  BrickService::Abandoned peer_has_gone() {
+    return [this] { return channel_.peer_has_gone(); };
+  }
 
   Channel& channel_;
   const std::string peer_;

@@ -43,8 +43,9 @@ class BrickServiceImpl final : public BrickService {
               const KeptTable::Contents& kept);
 
   using BrickService::open_session;
-  Result<SessionPtr> open_session(const OpenRequest& request, PeerEnd peer, Holder* holder) override {
-    return hold(TRY(volumes_.open(request, std::move(peer), holder)));
+  Result<SessionPtr> open_session(const OpenRequest& request, PeerEnd peer, Holder* holder,
+                                  const Abandoned& abandoned) override {
+    return hold(TRY(volumes_.open(request, std::move(peer), holder, abandoned)));
   }
   std::span<std::byte> memory_for_devices() override { return pool_->keep_memory(); }
   void announce_device() override { has_device_ = true; }
@@ -54,7 +55,10 @@ class BrickServiceImpl final : public BrickService {
   }
   void expire_silent() override { volumes_.fence_silent(lease_); }
   void announce_tcp(uint16_t port) override { volumes_.announce_tcp(port); }
-  AdminAnswer administer(const AdminRequest& request) override { return volumes_.administer(request); }
+  using BrickService::administer;
+  AdminAnswer administer(const AdminRequest& request, const Abandoned& abandoned) override {
+    return volumes_.administer(request, abandoned);
+  }
   BrickNumbers numbers() const override;
   BootId boot() const override { return boot_; }
   Durability durability() const override { return store_ ? Durability::kDurable : Durability::kVolatile; }

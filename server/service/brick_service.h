@@ -84,11 +84,20 @@ class BrickService {
                                                     std::string* why);
   virtual ~BrickService() = default;
 
+  // Says that nobody waits for a call's answer any more. Asked now and then while the call waits, also under a lock: it
+  // takes no lock and waits for nothing. The call answers ECANCELED then, and nothing has changed, but that sessions
+  // which were in its way may have been cut off.
+  using Abandoned = ServerSession::Abandoned;
   // Sessions go before the service.
   // A session of the same client on the same volume that resumes replaces the former, which is cut off first.
-  virtual Result<SessionPtr> open_session(const OpenRequest& request, PeerEnd peer, Holder* holder) = 0;
+  virtual Result<SessionPtr> open_session(const OpenRequest& request, PeerEnd peer, Holder* holder,
+                                          const Abandoned& abandoned) = 0;
+  // For who calls from this process, and stays.
+  Result<SessionPtr> open_session(const OpenRequest& request, PeerEnd peer, Holder* holder) {
+    return open_session(request, std::move(peer), holder, never);
+  }
   Result<SessionPtr> open_session(const OpenRequest& request, std::function<void()> cut_off, Holder* holder) {
-    return open_session(request, PeerEnd{std::move(cut_off), nullptr}, holder);
+    return open_session(request, PeerEnd{std::move(cut_off), nullptr}, holder, never);
   }
   // All memory that handles may name, for a device to hold: from now on none of it is given back to the system.
   virtual std::span<std::byte> memory_for_devices() = 0;
@@ -102,13 +111,17 @@ class BrickService {
   // Sessions begun from now on are told that the brick listens there (Session::tcp_port).
   virtual void announce_tcp(uint16_t port) = 0;
   // What an administrator asks for, which whoever lets him in has made sure he is.
-  virtual AdminAnswer administer(const AdminRequest& request) = 0;
+  virtual AdminAnswer administer(const AdminRequest& request, const Abandoned& abandoned) = 0;
+  AdminAnswer administer(const AdminRequest& request) { return administer(request, never); }
   virtual BrickNumbers numbers() const = 0;
   virtual BootId boot() const = 0;
   virtual Durability durability() const = 0;
   // Clean stop: what is in memory only goes to the store. Memory that is kept says that it was left in order.
   virtual Status stop(const Progress& progress) = 0;
   Status stop() { return stop({}); }
+
+ private:
+  static bool never() { return false; }
 };
 
 }  // namespace brickfs

@@ -80,12 +80,14 @@ Result<VolumeTable::Sessions> VolumeTable::find_victims(const Volume& volume, co
   return victims;
 }
 
-Result<VolumeTable::Volume*> VolumeTable::settled(const std::string& name, MutexLock& lock) {
+Result<VolumeTable::Volume*> VolumeTable::settled(const std::string& name, const Abandoned& abandoned,
+                                                  MutexLock& lock) {
   for (;;) {
+    if (abandoned()) return Error(ECANCELED, "who asked for the volume has gone");
     const auto found = by_name_.find(name);
     if (found == by_name_.end()) return Error(ENOENT, "no such volume");
     if (!found->second->changing) return found->second;
-    changed_.wait(lock);
+    changed_.wait_for(lock, limits::kPeerLook);
   }
 }
 
@@ -101,25 +103,27 @@ void VolumeTable::end_change(Volume& volume) {
   changed_.notify_all();
 }
 
-Result<std::shared_ptr<ServerSession>> VolumeTable::open(const OpenRequest& request, PeerEnd peer, Holder* holder) {
+Result<std::shared_ptr<ServerSession>> VolumeTable::open(const OpenRequest& request, PeerEnd peer, Holder* holder,
+                                                         const Abandoned& abandoned) {
   TRY(check(request));
   MutexLock lock(mutex_);
-  const auto found = settled(request.volume, lock);
+  const auto found = settled(request.volume, abandoned, lock);
   if (shut_) return Error(ECONNREFUSED, "the brick is stopping");
+  if (found.code() == ECANCELED) return found.error();
   if (!found.ok() || (*found)->going) return no_volume(request);
   Volume& volume = **found;
   if (request.mode == OpenMode::kObserve || request.mode == OpenMode::kFollow) {
     Sessions former;
     auto guest = TRY(add_guest(volume, request, std::move(peer), former));
     lock.unlock();
-    fence_all(former);
+    fence_all(former, abandoned);
     return guest;
   }
   TRY(check_resume(volume, request));
   TRY(check_kept(volume, request, holder));
   const Sessions victims = TRY(find_victims(volume, request, holder));
   volume.changing = true;
-  const Status granted = grant(volume, request, victims);
+  const Status granted = grant(volume, request, victims, abandoned);
   end_change(volume);
   if (!granted.ok()) return granted.error();
   volume.kept_until = {};
@@ -144,21 +148,29 @@ Result<std::shared_ptr<ServerSession>> VolumeTable::add_guest(Volume& volume, co
   return volume.guests.back();
 }
 
-void VolumeTable::fence_all(const Sessions& sessions) {
+void VolumeTable::fence_all(const Sessions& sessions, const Abandoned& abandoned) {
   for (const auto& session : sessions) {
-    session->fence();
-    static_cast<void>(leave(*session, false));  // writes nothing
+    if (session->fence(abandoned)) static_cast<void>(leave(*session, false));  // writes nothing
   }
 }
 
-Status VolumeTable::grant(Volume& volume, const OpenRequest& request, const Sessions& victims) {
+// That may take as long as a call of theirs, so who asked for it may be gone by then. Who was fenced can resume then.
+Status VolumeTable::drive_out(Volume& volume, const Sessions& sessions, const Abandoned& abandoned) {
   mutex_.unlock();
+  const auto left = std::ranges::find_if(sessions, [&](const auto& session) { return !session->fence(abandoned); });
+  mutex_.lock();
+  const auto is_out = [&](const auto& one) { return std::find(sessions.begin(), left, one) != left; };
+  std::erase_if(volume.holders, is_out);
+  std::erase_if(volume.guests, is_out);
+  if (left != sessions.end() || abandoned()) return Error(ECANCELED, "who asked for the volume has gone");
+  return {};
+}
+
+Status VolumeTable::grant(Volume& volume, const OpenRequest& request, const Sessions& victims,
+                          const Abandoned& abandoned) {
   for (const auto& victim : victims)
     cut_off_by_takers_ += victim->ended() || victim->client() == request.client ? 0 : 1;
-  for (const auto& victim : victims) victim->fence();
-  mutex_.lock();
-  std::erase_if(volume.holders,
-                [&](const auto& session) { return std::ranges::find(victims, session) != victims.end(); });
+  TRY(drive_out(volume, victims, abandoned));
   StoreVolume& lease = volume.record;
   const bool resumes = request.resume != Epoch{} && lease.epoch != 0;
   if (resumes || !volume.holders.empty()) return {};  // back, or one more reader: the lease is as it was
@@ -194,15 +206,16 @@ std::shared_ptr<ServerSession> VolumeTable::make_session(const Volume& volume, c
   return std::make_shared<ServerSession>(std::move(fixed), blocks_, *this);
 }
 
-// While somebody changes the volume its record is his to write. After a take-over it is another's lease.
+// While somebody changes the volume its record is his to write. After a take-over it is another's lease; but one that
+// came to nothing may have taken the session off the volume before it gets here.
 Status VolumeTable::leave(const ServerSession& session, bool gives_up) {
   MutexLock lock(mutex_);
   auto at = volumes_.find(session.volume());
   if (at == volumes_.end()) return {};
   const auto is_it = [&](const auto& other) { return other.get() == &session; };
   std::erase_if(at->second.guests, is_it);
-  const bool held = std::erase_if(at->second.holders, is_it) > 0;
-  if (!held || !gives_up || session.mode() != OpenMode::kExclusive) return {};
+  std::erase_if(at->second.holders, is_it);
+  if (!gives_up || session.mode() != OpenMode::kExclusive) return {};
   while (at != volumes_.end() && at->second.changing) {
     changed_.wait(lock);
     at = volumes_.find(session.volume());

@@ -21,6 +21,10 @@ constexpr std::chrono::milliseconds kDelayOfGuesses{2'000};
 constexpr std::chrono::seconds kGuessRemembered{60};
 constexpr size_t kGuessingHosts = 1024;  // are remembered
 
+// --- calls
+// So often a call that waits for others to be done with a volume looks whether its client is still there.
+constexpr std::chrono::milliseconds kPeerLook{1'000};
+
 // --- sessions
 constexpr size_t kConnectionsPerSession = 32;  // a mount over TCP has 14, over RDMA two on each address
 constexpr size_t kObservers = 64;              // of one volume

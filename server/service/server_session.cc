@@ -264,13 +264,17 @@ bool ServerSession::end(AfterWriting after) {
   return true;
 }
 
-void ServerSession::fence() {
+bool ServerSession::fence(const Abandoned& abandoned) {
   if (begin_end()) {
     cut_off();
     finish_end(AfterWriting::kSuspect);
   }
   MutexLock lock(mutex_);
-  while (!end_finished_) changed_.wait(lock);
+  while (!end_finished_) {
+    if (abandoned()) return false;
+    changed_.wait_for(lock, limits::kPeerLook);
+  }
+  return true;
 }
 
 }  // namespace brickfs

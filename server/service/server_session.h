@@ -111,8 +111,9 @@ class ServerSession final : public Callee {
   Status close();
   // The connection is gone: handles die, the lease stays his until somebody else asks for it.
   void disconnect();
-  // Ends it from outside, cutting off its peer. Returns when it has ended, whoever did it.
-  void fence();
+  // Ends it from outside, cutting off its peer. Returns when it has ended, whoever did it. False: another is at it, and
+  // `abandoned`, asked now and then, says that nobody waits for that here any more.
+  bool fence(const Abandoned& abandoned);
 
  private:
   class Call;

@@ -17,17 +17,17 @@ constexpr size_t kNamesRemembered = 4096;
 
 }  // namespace
 
-AdminAnswer VolumeTable::administer(const AdminRequest& request) {
+AdminAnswer VolumeTable::administer(const AdminRequest& request, const Abandoned& abandoned) {
   AdminAnswer answer;
   const auto carry_out = [&]() -> Status {
     TRY(brickfs::check(request));
     switch (request.action) {
       case AdminAction::kCreate:
-        return create(request, answer);
+        return create(request, answer, abandoned);
       case AdminAction::kResize:
-        return resize(request, answer);
+        return resize(request, answer, abandoned);
       case AdminAction::kRemove:
-        return remove(request, answer);
+        return remove(request, answer, abandoned);
       case AdminAction::kList:
         return list(request, answer);
       case AdminAction::kClients:
@@ -39,13 +39,14 @@ AdminAnswer VolumeTable::administer(const AdminRequest& request) {
   return answer;
 }
 
-Status VolumeTable::create(const AdminRequest& request, AdminAnswer& answer) {
+Status VolumeTable::create(const AdminRequest& request, AdminAnswer& answer, const Abandoned& abandoned) {
   MutexLock lock(mutex_);
   if (shut_) return Error(ECONNREFUSED, "the brick is stopping");
   if (const auto known = by_name_.find(request.volume); known != by_name_.end()) {
     answer.volumes = {status_of(*known->second)};
     return Error(EEXIST, "there is such a volume");
   }
+  if (abandoned()) return Error(ECANCELED, "who asked for the volume has gone");
   Volume& volume = *TRY(make(request.volume, request.size_blocks.value_or(kNoQuota)));
   volume.changing = true;
   const Status stored = store_record(volume, true);
@@ -58,9 +59,9 @@ Status VolumeTable::create(const AdminRequest& request, AdminAnswer& answer) {
   return {};
 }
 
-Status VolumeTable::resize(const AdminRequest& request, AdminAnswer& answer) {
+Status VolumeTable::resize(const AdminRequest& request, AdminAnswer& answer, const Abandoned& abandoned) {
   MutexLock lock(mutex_);
-  Volume& volume = *TRY(settled(request.volume, lock));
+  Volume& volume = *TRY(settled(request.volume, abandoned, lock));
   if (shut_) return Error(ECONNREFUSED, "the brick is stopping");
   if (volume.going) return Error(ENOENT, "the volume goes");
   answer.volumes = {status_of(volume)};
@@ -92,23 +93,23 @@ Status VolumeTable::check_may_go(const Volume& volume) const {
   return {};
 }
 
-Status VolumeTable::remove(const AdminRequest& request, AdminAnswer& answer) {
+Status VolumeTable::remove(const AdminRequest& request, AdminAnswer& answer, const Abandoned& abandoned) {
   MutexLock lock(mutex_);
-  Volume& volume = *TRY(settled(request.volume, lock));
+  Volume& volume = *TRY(settled(request.volume, abandoned, lock));
   if (shut_) return Error(ECONNREFUSED, "the brick is stopping");
   answer.volumes = {status_of(volume)};
   if (request.volume == kDefaultVolume) return Error(EPERM, "the default volume stays");
   if (!request.force && !volume.going) TRY(check_may_go(volume));
+  const bool was_going = volume.going;
   volume.changing = volume.going = true;
   Sessions everybody = volume.holders;
   std::ranges::copy(volume.guests, std::back_inserter(everybody));
-  mutex_.unlock();
   for (const auto& session : everybody) cut_off_by_removal_ += session->ended() ? 0 : 1;
-  for (const auto& session : everybody) session->fence();
-  mutex_.lock();
-  volume.holders.clear();
-  volume.guests.clear();
-  return erase(volume);
+  const Status out = drive_out(volume, everybody, abandoned);
+  if (out.ok()) return erase(volume);
+  volume.going = was_going;
+  end_change(volume);
+  return out;
 }
 
 Status VolumeTable::erase(Volume& volume) {

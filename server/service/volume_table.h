@@ -41,12 +41,14 @@ class VolumeTable {
   Status finish_removals(std::string* why);
   Status configure(std::span<const VolumeSpec> specs, std::string* why);
 
+  using Abandoned = ServerSession::Abandoned;
   // As BrickService::open_session().
-  Result<std::shared_ptr<ServerSession>> open(const OpenRequest& request, PeerEnd peer, Holder* holder);
+  Result<std::shared_ptr<ServerSession>> open(const OpenRequest& request, PeerEnd peer, Holder* holder,
+                                              const Abandoned& abandoned);
   // The session has ended by itself. `gives_up`: its lease too, else that stays its client's until another asks for it.
   Status leave(const ServerSession& session, bool gives_up);
   void fence_silent(std::chrono::milliseconds limit);
-  AdminAnswer administer(const AdminRequest& request);
+  AdminAnswer administer(const AdminRequest& request, const Abandoned& abandoned);
   void announce_tcp(uint16_t port) { tcp_port_ = port; }
   // Nobody gets in any more; everybody is fenced.
   void shut();
@@ -82,17 +84,26 @@ class VolumeTable {
   Result<Volume*> make(const std::string& name, uint64_t quota_blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void drop(Volume& volume) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t fresh_epoch(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The volume once nobody changes it any more, which may take a while. ENOENT.
-  Result<Volume*> settled(const std::string& name, MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The volume once nobody changes it any more, which may take a while. ENOENT; ECANCELED: `abandoned`, asked last when
+  // it is settled, says that nobody waits for it.
+  Result<Volume*> settled(const std::string& name, const Abandoned& abandoned, MutexLock& lock)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status configure_one(const VolumeSpec& spec, std::string* why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<ServerSession> make_session(const Volume& volume, const OpenRequest& request, PeerEnd peer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `former`: who is to be fenced for it.
   Result<std::shared_ptr<ServerSession>> add_guest(Volume& volume, const OpenRequest& request, PeerEnd peer,
                                                    Sessions& former) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void fence_all(const Sessions& sessions) ABSL_LOCKS_EXCLUDED(mutex_);
+  void fence_all(const Sessions& sessions, const Abandoned& abandoned) ABSL_LOCKS_EXCLUDED(mutex_);
+  void fence_all(const Sessions& sessions) ABSL_LOCKS_EXCLUDED(mutex_) {
+    fence_all(sessions, [] { return false; });
+  }
   // These let go of the mutex meanwhile. Precondition: the caller has set `changing`.
-  Status grant(Volume& volume, const OpenRequest& request, const Sessions& victims)
+  // ECANCELED: as settled(). The lease is as it was, but victims may have been fenced.
+  Status grant(Volume& volume, const OpenRequest& request, const Sessions& victims, const Abandoned& abandoned)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Fences them, and takes those who have ended off the volume. ECANCELED: as settled().
+  Status drive_out(Volume& volume, const Sessions& sessions, const Abandoned& abandoned)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status store_record(Volume& volume, bool sync) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Error no_volume(const OpenRequest& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -102,9 +113,12 @@ class VolumeTable {
   void end_change(Volume& volume) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Of administrators (volume_admin.cc). `answer` gets what they see of the volume.
-  Status create(const AdminRequest& request, AdminAnswer& answer) ABSL_LOCKS_EXCLUDED(mutex_);
-  Status resize(const AdminRequest& request, AdminAnswer& answer) ABSL_LOCKS_EXCLUDED(mutex_);
-  Status remove(const AdminRequest& request, AdminAnswer& answer) ABSL_LOCKS_EXCLUDED(mutex_);
+  Status create(const AdminRequest& request, AdminAnswer& answer, const Abandoned& abandoned)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  Status resize(const AdminRequest& request, AdminAnswer& answer, const Abandoned& abandoned)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  Status remove(const AdminRequest& request, AdminAnswer& answer, const Abandoned& abandoned)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   Status list(const AdminRequest& request, AdminAnswer& answer) const ABSL_LOCKS_EXCLUDED(mutex_);
   Status list_clients(const AdminRequest& request, AdminAnswer& answer) const ABSL_LOCKS_EXCLUDED(mutex_);
   Status check_may_go(const Volume& volume) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
