@@ -61,6 +61,19 @@ class MemoryMapStore final : public MapStore {
     first_ = std::move(first);
     edit_ = std::move(edit);
   }
+  // From now on replace() with such a map reports ETIMEDOUT. The first of them is under way until let_happen().
+  void hold_up(std::function<bool(const SetMap&)> which) {
+    MutexLock lock(mutex_);
+    held_up_ = std::move(which);
+  }
+  // As replace(), of what is under way. EINVAL: nothing is.
+  Result<uint64_t> let_happen() {
+    MutexLock lock(mutex_);
+    held_up_ = nullptr;
+    if (!under_way_) return Error(EINVAL, "map of a set");
+    const Stored late = *std::exchange(under_way_, std::nullopt);
+    return map_->replace(late.map, late.version);
+  }
   // So many of the next replace() are done, as far as the version allows it, and report ETIMEDOUT.
   void lose_answers(int count) { answers_to_lose_ = count; }
 
@@ -75,6 +88,7 @@ class MemoryMapStore final : public MapStore {
     std::string why;
     TRY(check_map(map, &why));
     change_if_first(map);
+    if (is_held_up(map, version)) return Error(ETIMEDOUT, "map of a set");
     auto replaced = map_->replace(map, version);
     if (is_last(map)) away_ = true;
     if (away_) return Error(ETIMEDOUT, "map of a set");
@@ -84,6 +98,13 @@ class MemoryMapStore final : public MapStore {
   std::string trouble() const override { return away_ ? "the map cannot be reached" : "the map is not as expected"; }
 
  private:
+  bool is_held_up(const SetMap& map, uint64_t version) {
+    MutexLock lock(mutex_);
+    if (!held_up_ || !held_up_(map)) return false;
+    if (!under_way_) under_way_ = Stored{map, version};
+    return true;
+  }
+
   bool is_last(const SetMap& map) {
     MutexLock lock(mutex_);
     if (!last_ || !last_(map)) return false;
@@ -107,6 +128,8 @@ class MemoryMapStore final : public MapStore {
   std::function<bool(const SetMap&)> last_ ABSL_GUARDED_BY(mutex_);
   std::function<bool(const SetMap&)> first_ ABSL_GUARDED_BY(mutex_);
   std::function<void(SetMap&)> edit_ ABSL_GUARDED_BY(mutex_);
+  std::function<bool(const SetMap&)> held_up_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Stored> under_way_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace brickfs

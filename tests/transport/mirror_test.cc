@@ -252,6 +252,43 @@ TEST_F(Replicas, TheOneThatIsThereIsTakenBackForTheLast) {
   EXPECT_EQ(on_brick('b', raw(kData.start), 4096), filled(4096, 3));
 }
 
+// The change that takes it back is answered by nobody, and does not happen behind what is done without it afterwards.
+TEST_F(Replicas, TheOneThatWasToBeTakenBackIsLeftOutAfterAll) {
+  start(2, 2, 0);
+  soft_ = milliseconds(8'000);  // else it would wait for ever
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
+  std::atomic<bool> is_out{false};
+  store_->set_away_after([this, &is_out](const SetMap& map) {
+    if (map.places[0].replicas[0].state != ReplicaState::kStale || is_out.exchange(true)) return false;
+    go_away('b');
+    come_back('a');
+    return false;
+  });
+  std::atomic<bool> is_held{false};
+  store_->hold_up([this, &is_held](const SetMap& map) {
+    if (map.places[0].replicas[1].state != ReplicaState::kStale) return false;
+    if (is_held.exchange(true)) return true;
+    go_away('a');
+    come_back('b');
+    return true;
+  });
+  go_away('a');
+  ASSERT_TRUE(comes_true([&] { return is_held.load(); }));
+  ASSERT_TRUE(comes_true([&] { return set->member(0).copies().size() == 1; }));
+  EXPECT_EQ(store_->let_happen().code(), EAGAIN);
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
+  EXPECT_EQ(entry(0).state, ReplicaState::kStale);
+  EXPECT_EQ(entry(1).state, ReplicaState::kInSync);
+  set.reset();
+  come_back('a');
+  set = open();
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 3));
+}
+
 // It goes away when it has all, and is taken out before the map is asked to call it in sync: what was written meanwhile
 // it has missed.
 TEST_F(Replicas, OneThatWasTakenOutMeanwhileIsNotInSync) {

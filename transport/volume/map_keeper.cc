@@ -12,6 +12,7 @@ namespace brickfs {
 void MapKeeper::note(SetMap map, uint64_t version) {
   version_ = version;
   in_doubt_ = false;
+  if (unanswered_ && *unanswered_ != version) unanswered_.reset();
   MutexLock lock(mutex_);
   map_ = std::move(map);
 }
@@ -79,7 +80,10 @@ Status MapKeeper::change(const std::function<bool(SetMap&)>& edit) {
     if (in_doubt_) TRY(load_as_holder());
     TRY(check_holder());
     SetMap map = this->map();
-    if (!edit(map)) return {};
+    if (!edit(map)) {
+      if (!unanswered_) return {};
+      map = this->map();  // once more, as another version: with this one what nobody answered would happen behind us
+    }
     ++map.generation;
     const auto version = store_->replace(map, version_);
     if (version.ok()) {
@@ -87,7 +91,9 @@ Status MapKeeper::change(const std::function<bool(SetMap&)>& edit) {
       return told({});
     }
     in_doubt_ = true;
-    if (!version.error().is(EAGAIN)) return told(version.error());
+    if (version.error().is(EAGAIN)) continue;
+    if (version.error().is(ETIMEDOUT) || version.error().is(EHOSTUNREACH)) unanswered_ = version_;
+    return told(version.error());
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "transport/base/mutex.h"
@@ -27,9 +28,10 @@ class MapKeeper {
   Status claim(const MapHolder& holder, const std::function<void(SetMap&)>& edit);
   // Durable when it returns; the generation is raised. `edit` may be called again, with a newer map; false from it:
   // nothing is to be changed. ESTALE: the volume has another holder, for good. EHOSTUNREACH, ETIMEDOUT: nobody
-  // answered, and it may happen yet; a later change() finds out. EUCLEAN: what is stored is older than what was seen.
+  // answered, and it may happen yet, until a later change() has returned, whatever that changes. EUCLEAN: what is
+  // stored is older than what was seen.
   Status change(const std::function<bool(SetMap&)>& edit);
-  // What others did to it meanwhile. As change().
+  // What others did to it meanwhile. As change(); what nobody answered may still happen.
   Status refresh();
 
   SetMap map() const;
@@ -47,6 +49,8 @@ class MapKeeper {
   Mutex changing_;  // one change at a time
   uint64_t version_ ABSL_GUARDED_BY(changing_) = 0;
   bool in_doubt_ ABSL_GUARDED_BY(changing_) = false;  // what became of the last change
+  // What a replace() compared with that nobody answered. As long as that is what is stored, it may happen yet.
+  std::optional<uint64_t> unanswered_ ABSL_GUARDED_BY(changing_);
   bool said_old_ ABSL_GUARDED_BY(changing_) = false;  // that what is stored is
   MapHolder holder_ ABSL_GUARDED_BY(changing_);
 
