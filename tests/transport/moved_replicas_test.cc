@@ -217,6 +217,66 @@ TEST_F(MovedReplicas, AMapFromBeforeIsRefused) {
   }
 }
 
+// Until it is read no more whoever takes the volume over finds it in the map: in sync, or as one that was left out.
+TEST_F(MovedReplicas, TheOldOneIsReadNoMoreWhenItIsOutOfTheMap) {
+  start(2, 2, 0);
+  add_spare('c', 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  std::atomic<bool> is_known{false};
+  std::atomic<bool> is_read{false};
+  store_->set_away_after([&](const SetMap& map) {
+    const MapReplica& first = map.places[0].replicas.front();
+    const bool is_there = first.source[6] == 'a';
+    if (is_there && first.state == ReplicaState::kStale && first.since > map.holder->epoch) is_known = true;
+    if (!is_there && set->member(0).copies().front().first[6] == 'a') is_read = true;
+    return false;
+  });
+  move(0, 'c');
+  ASSERT_TRUE(become({"b", "c"}));
+  EXPECT_TRUE(is_known);
+  EXPECT_FALSE(is_read);
+}
+
+// Its holder goes on reading from the old one, cut off from all else, while another client takes the volume over by the
+// new ones.
+TEST_F(MovedReplicas, WhoTakesTheVolumeOverWaitsUntilTheOldOneIsReadNoMore) {
+  start(2, 2, 0);
+  add_spare('c', 0);
+  soft_ = milliseconds(3'000);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  std::atomic<bool> is_cut_off{false};
+  store_->set_away_after([&](const SetMap& map) {
+    const MapReplica& first = map.places[0].replicas.front();
+    if (first.source[6] == 'a' && first.state == ReplicaState::kInSync) return false;
+    go_away('b');
+    go_away('c');
+    is_cut_off = true;
+    return true;
+  });
+  move(0, 'c');
+  ASSERT_TRUE(comes_true([&] { return is_cut_off.load(); }));
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1));
+
+  const auto make = [this](const std::string& source, std::string*) -> Result<std::unique_ptr<Brick>> {
+    return make_embedded_brick(bricks_.at(source)->service());
+  };
+  VolumeOptions options;
+  options.open.client = ClientId{8};
+  options.open.client_name = "next";
+  options.open.steal = true;
+  auto next = VolumeSet::open(std::make_unique<MemoryMapStore>(map_), make, options, &refusal_);
+  ASSERT_TRUE(next.ok()) << refusal_.why;
+  ASSERT_TRUE(settle(**next).ok());
+  ASSERT_TRUE(write(**next, raw(kData.start), filled(4096, 2)).ok());
+  EXPECT_EQ(*read(**next, raw(kData.start), 4096), filled(4096, 2));
+  EXPECT_EQ(read(*set, raw(kData.start), 4096).code(), EIO);
+}
+
 // Place 0 of several, on durable bricks: its commits write into its first block.
 TEST_F(MovedReplicas, ThePlaceWithTheCommitRecordsMoves) {
   start(3, 2, 64);

@@ -160,8 +160,10 @@ class Mirror final {
     std::atomic<bool> suspect{false};  // failed at what another did
     std::atomic<bool> wanted_out{false};
     std::atomic<bool> asked_out{false};  // of the map, and it is not out here
-    std::atomic<bool> may_go{false};     // it is of the map no more, and the others have the mark of that
-    std::atomic<bool> failing{false};    // its store: what that has is not believed
+    // Dismissed (is_dismissed()) for good, and the others have the mark of that.
+    std::atomic<bool> may_go{false};
+    std::atomic<bool> has_gone{false};  // so it was let go here, and is well: it is to give its blocks back
+    std::atomic<bool> failing{false};   // its store: what that has is not believed
     // watch()'s
     std::optional<Clock::time_point> away_since;
     // repair()'s
@@ -252,9 +254,12 @@ class Mirror final {
   Status begin_with_mark(VolumeClient& client, const MapReplica& entry);
   Status admit(Replica& replica, std::unique_ptr<VolumeClient>& client, BlockSet& to_copy);
   void adopt_map(const SetMap& map);
+  bool has_successors(const SetMap& map) const;
   bool drop_leaving();
-  void let_dropped_go(const Targets& replicas);
-  bool is_in_sync_here(const MemberId& id) const;
+  bool is_dismissed(SetMap& map, const Replica& replica) const;
+  void let_dismissed_go(const Targets& replicas);
+  void let_go(Replica& replica);
+  bool is_here(const MemberId& id, const std::function<bool(const Replica&)>& what) const;
   void drop(const MemberId& id);
   static void give_all_back(VolumeClient& client);
   MapReplica* find(SetMap& map, const MemberId& id) const;

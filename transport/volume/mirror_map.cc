@@ -96,7 +96,7 @@ void Mirror::take_out(Replica& replica) {
 bool Mirror::take_back_another(SetMap& map, const Replica& replica) const {
   const SharedLock roster(roster_mutex_);
   for (const auto& other : replicas_) {
-    if (other.get() == &replica || other->state.load() != ReplicaState::kInSync) continue;
+    if (other.get() == &replica || other->state.load() != ReplicaState::kInSync || other->may_go.load()) continue;
     if (other->wanted_out.load() || other->suspect.load() || other->client->is_away()) continue;
     MapReplica* const entry = find(map, other->entry.id);
     if (entry == nullptr || entry->state != ReplicaState::kStale) continue;
@@ -151,17 +151,45 @@ void Mirror::keep_map() {
     if (status.code() == ESTALE) return fail(status);
     if (status.ok()) replica->entry.boot = boot;
   }
-  let_dropped_go(replicas);
+  let_dismissed_go(replicas);
 }
 
-// As one that is left out: nothing is acknowledged without it before the map from before would be refused.
-void Mirror::let_dropped_go(const Targets& replicas) {
-  SetMap map = keeper_->map();
-  if (place_ >= map.places.size()) return;
+// Others have its part: it is of the map no more, or about to be.
+bool Mirror::is_dismissed(SetMap& map, const Replica& replica) const {
+  if (place_ >= map.places.size()) return false;
+  const MapReplica* const entry = find(map, replica.entry.id);
+  return entry == nullptr || (entry->leaving && entry->state == ReplicaState::kStale);
+}
+
+// As one that is left out: nothing is acknowledged without it before the map from before would be refused. From then on
+// it is not taken back for another one, nor was it by a change whose answer was lost.
+void Mirror::let_dismissed_go(const Targets& replicas) {
   for (Replica* replica : replicas) {
-    if (!is_written(*replica) || replica->may_go.load() || find(map, replica->entry.id) != nullptr) continue;
-    if (mark_remaining()) replica->may_go = true;
+    if (!is_written(*replica) || replica->may_go.load()) continue;
+    SetMap seen = keeper_->map();
+    if (!is_dismissed(seen, *replica)) continue;
+    bool dismissed = false;
+    const Status status = keeper_->change([&](SetMap& map) {
+      dismissed = is_dismissed(map, *replica);
+      return false;
+    });
+    if (status.code() == ESTALE) return fail(status);
+    if (status.ok() && dismissed && mark_remaining()) replica->may_go = true;
   }
+}
+
+// Neither written nor read any more; should it have to come back, it gets everything. The last one in sync stays.
+void Mirror::let_go(Replica& replica) {
+  const Gate::Closed closed(gate_);
+  const ExclusiveLock roster(roster_mutex_);
+  if (!is_written(replica) || !has_another(replica, false)) return;
+  MutexLock lock(mutex_);
+  replica.state = ReplicaState::kStale;
+  replica.perhaps_in_sync = false;
+  replica.missed_all = true;
+  replica.may_go = false;
+  replica.has_gone = true;
+  changed_.notify_all();
 }
 
 // Replicas that somebody has added, or taken away; or this client, by a change whose answer was lost.
@@ -171,8 +199,8 @@ void Mirror::adopt_map(const SetMap& map) {
   for (const auto& replica : replicas_) {
     const bool is_there = std::ranges::any_of(map.places[place_].replicas,
                                               [&](const MapReplica& entry) { return entry.id == replica->entry.id; });
-    if (is_there || !has_another(*replica, false)) continue;
-    if (!is_written(*replica) || replica->may_go.load()) gone.push_back(replica->entry.id);
+    if (is_written(*replica) && replica->may_go.load()) let_go(*replica);
+    if (!is_there && !is_written(*replica)) gone.push_back(replica->entry.id);
   }
   for (const MemberId& id : gone) drop(id);
   for (const MapReplica& entry : map.places[place_].replicas) {
@@ -206,36 +234,47 @@ void Mirror::tell_progress(const Replica& replica, uint64_t copied, uint64_t tot
   }));
 }
 
-bool Mirror::is_in_sync_here(const MemberId& id) const {
-  return std::ranges::any_of(replicas_, [&](const auto& replica) {
-    return replica->entry.id == id && replica->state.load() == ReplicaState::kInSync;
-  });
+bool Mirror::is_here(const MemberId& id, const std::function<bool(const Replica&)>& what) const {
+  return std::ranges::any_of(replicas_, [&](const auto& replica) { return replica->entry.id == id && what(*replica); });
 }
 
-// Replicas that leave, once others have their part: from the map; from here with adopt_map().
-bool Mirror::drop_leaving() {
-  const auto to_drop = [this](const SetMap& map) {
-    std::vector<MemberId> ids;
-    if (place_ >= map.places.size()) return ids;
-    const auto& entries = map.places[place_].replicas;
-    const auto lasting = static_cast<uint64_t>(std::ranges::count_if(entries, [this](const MapReplica& one) {
-      return one.state == ReplicaState::kInSync && !one.leaving && is_in_sync_here(one.id);
-    }));
-    if (lasting < map.wanted) return ids;
-    for (const MapReplica& one : entries) {
-      if (one.leaving) ids.push_back(one.id);
-    }
-    return ids;
-  };
-  if (to_drop(keeper_->map()).empty()) return false;
-  bool dropped = false;
-  const Status status = keeper_->change([&](SetMap& map) {
-    dropped = !to_drop(map).empty();
-    if (dropped) std::erase_if(map.places[place_].replicas, [](const MapReplica& one) { return one.leaving; });
-    return dropped;
+// As many as are wanted, in the map and here, so that those that leave may go.
+bool Mirror::has_successors(const SetMap& map) const {
+  if (place_ >= map.places.size()) return false;
+  const auto is_in_sync = [](const Replica& replica) { return replica.state.load() == ReplicaState::kInSync; };
+  const auto lasting = std::ranges::count_if(map.places[place_].replicas, [&](const MapReplica& one) {
+    return one.state == ReplicaState::kInSync && !one.leaving && is_here(one.id, is_in_sync);
   });
+  return static_cast<uint64_t>(lasting) >= map.wanted;
+}
+
+// Replicas that leave, once others have their part. First they are in sync no more, as if they were left out: as long
+// as they may be read here, a client that takes the volume over is to know of them (VolumeSet::Replicating). When they
+// were let go here they go from the map, and then, with adopt_map(), from here.
+bool Mirror::drop_leaving() {
+  const auto is_written_here = [this](const MapReplica& one) {
+    return is_here(one.id, [this](const Replica& replica) { return is_written(replica); });
+  };
+  bool changed = false;
+  const auto edit = [&](SetMap& map) {
+    changed = false;
+    if (!has_successors(map)) return false;
+    auto& entries = map.places[place_].replicas;
+    changed = std::erase_if(entries, [&](const MapReplica& one) {
+                return one.leaving && one.state == ReplicaState::kStale && !is_written_here(one);
+              }) > 0;
+    for (MapReplica& one : entries) {
+      if (!one.leaving || one.state == ReplicaState::kStale) continue;
+      set_state(one, ReplicaState::kStale, map.generation + 1);
+      changed = true;
+    }
+    return changed;
+  };
+  SetMap seen = keeper_->map();
+  if (!edit(seen)) return false;
+  const Status status = keeper_->change(edit);
   if (status.code() == ESTALE) fail(status);
-  return status.ok() && dropped;
+  return status.ok() && changed;
 }
 
 // What another has taken the place of: its blocks are given back.
@@ -243,16 +282,14 @@ void Mirror::drop(const MemberId& id) {
   const auto found = std::ranges::find_if(replicas_, [&](const auto& one) { return one->entry.id == id; });
   if (found == replicas_.end()) return;
   Replica* const gone = found->get();
-  const bool was_written = is_written(*gone);
   {
     const Gate::Closed closed(gate_);
     const ExclusiveLock roster(roster_mutex_);
-    gone->state = ReplicaState::kStale;
     dropped_.push_back(std::move(*found));
     replicas_.erase(found);
   }
   log::info("{} is not of the set any more", gone->name);
-  if (gone->client == nullptr || gone->client->is_away() || !was_written) return;
+  if (gone->client == nullptr || gone->client->is_away() || !gone->has_gone.load()) return;
   {
     MutexLock lock(mutex_);
     if (closing_.load()) return;
@@ -271,7 +308,9 @@ bool Mirror::is_moving() const {
   if (!writable_ || !is_replicated() || !settled_.load() || !failure().ok()) return false;
   SetMap map = keeper_->map();
   const SharedLock roster(roster_mutex_);
-  return std::ranges::any_of(written(), [&](const Replica* one) { return find(map, one->entry.id) == nullptr; });
+  return std::ranges::any_of(replicas_, [&](const auto& one) {
+    return (is_written(*one) || one->has_gone.load()) && is_dismissed(map, *one);
+  });
 }
 
 void Mirror::give_all_back(VolumeClient& client) {

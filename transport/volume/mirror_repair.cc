@@ -49,6 +49,7 @@ bool Mirror::repair() {
   std::stable_partition(due.begin(), due.end(), [](const Replica* replica) { return !replica->entry.leaving; });
   for (Replica* replica : due) {
     if (is_written(*replica) || Clock::now() < replica->retry_at) continue;
+    if (replica->entry.leaving && has_successors(keeper_->map())) continue;  // it goes when the map answers
     {
       MutexLock lock(mutex_);
       if (replica->out_at && Clock::now() < *replica->out_at + replica->rest) continue;
@@ -94,6 +95,7 @@ bool Mirror::repair_diverged() {
 }
 
 Status Mirror::bring_back(Replica& replica) {
+  replica.may_go = replica.has_gone = false;
   if (replica.client != nullptr) {
     std::unique_ptr<VolumeClient> former;  // ends before the next one begins, and without the lock
     const Gate::Closed closed(gate_);
