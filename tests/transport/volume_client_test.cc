@@ -77,6 +77,83 @@ TEST(VolumeClient, TellsAllocationErrors) {
   EXPECT_EQ(*volume->list(), std::vector{blocks(2, 1)});
 }
 
+// A durable brick of any size, which has the names of its blocks alone.
+class NamesOfBlocks final : public Brick {
+ public:
+  explicit NamesOfBlocks(BlockSet& blocks) : blocks_(blocks) {}
+
+  Result<Session> open(const OpenRequest&, Holder*) override {
+    Session session;
+    session.epoch = Epoch{1};
+    session.boot = BootId{1};
+    session.durability = Durability::kDurable;
+    session.capacity_blocks = session.memory_blocks = uint64_t{1} << 20;
+    return session;
+  }
+  Status close() override { return {}; }
+  void abandon() override {}
+  Result<calls::Answer> call(const calls::Request& request) override {
+    return std::visit([&](const auto& asked) { return calls::to_answer(carry_out(asked)); }, request);
+  }
+  Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(); }
+  void submit(Batch& batch) override {
+    batch.begin(batch.transfers.size() + 1);
+    for (const Transfer& transfer : batch.transfers) batch.finish_one(has(transfer.handle.blocks).code());
+    batch.finish_one(0);
+  }
+  Status wait(Batch& batch) override { return batch.status(); }
+  void set_on_lost(std::function<void(Error)>) override {}
+
+ private:
+  Status has(BlockRange range) const { return blocks_.contains(range) ? Status() : Error(ENOENT, "no such block"); }
+  Status carry_out(const calls::Alloc& call) {
+    blocks_.insert(call.blocks);
+    return {};
+  }
+  Status carry_out(const calls::Free& call) {
+    TRY(has(call.blocks));
+    blocks_.erase(call.blocks);
+    return {};
+  }
+  Result<calls::Mapped> carry_out(const calls::Map& call) {
+    TRY(has(call.blocks));
+    return calls::Mapped{{Handle{call.blocks, call.access, raw(call.blocks.start), 1}}, {}};
+  }
+  Status carry_out(const calls::Unmap&) { return {}; }
+  Result<ListPage> carry_out(const calls::List&) { return ListPage{blocks_.ranges(), {}}; }
+  Status carry_out(const calls::Commit& call) {
+    for (const CommitRange& range : call.ranges) TRY(has({block_of(range.address), 1}));
+    return {};
+  }
+  Result<BrickStat> carry_out(const calls::Stat&) { return BrickStat(); }
+  Status carry_out(const auto&) { return Error(EINVAL, "a call of the two ends of a session"); }
+
+  BlockSet& blocks_;
+};
+
+// Among it what a commit would write to, which goes first, and blocks of one handle that go in two later calls.
+TEST(VolumeClient, GivesAllBackWithoutACommit) {
+  BlockSet there;
+  VolumeOptions options = remote_options();
+  VolumeClient* self = nullptr;
+  int commits = 0;
+  options.before_commit = [&](const Interruption* by) {
+    ++commits;
+    Bytes record(4096);
+    return self->write_with_commit({0, {{record.data(), 4096, 0}}}, Stage::kJournal, by);
+  };
+  auto volume = VolumeClient::open(std::make_unique<NamesOfBlocks>(there), std::move(options), nullptr);
+  ASSERT_TRUE(volume.ok());
+  self = volume->get();
+  constexpr uint64_t kTwoCalls = 2 * limits::kBlocksPerCall;
+  ASSERT_TRUE(self->alloc(blocks(0, kTwoCalls + 2)).ok());
+  ASSERT_TRUE(write(*self, kTwoCalls * kBlockBytes - 4096, Bytes(8192)).ok());
+  EXPECT_TRUE(self->free_all().ok());
+  EXPECT_TRUE(there.empty()) << there.count();
+  EXPECT_EQ(commits, 0);
+  EXPECT_EQ(self->uncommitted_bytes(), 0u);
+}
+
 TEST(VolumeClient, GoesOnAfterALostSession) {
   RestartingBrick brick(8, 0);
   auto volume = open_volume(brick);

@@ -261,7 +261,7 @@ class Mirror final {
   void let_go(Replica& replica);
   bool is_here(const MemberId& id, const std::function<bool(const Replica&)>& what) const;
   void drop(const MemberId& id);
-  static void give_all_back(VolumeClient& client);
+  static void give_all_back(const Replica& replica);
   MapReplica* find(SetMap& map, const MemberId& id) const;
   Status copy_held(Replica& replica, const BlockSet& blocks);
   void rest_from_copying(Clock::duration block_took);

@@ -298,7 +298,7 @@ void Mirror::drop(const MemberId& id) {
   {
     AbsenceWatch watch;
     watch.add(*gone->client, gone->name);
-    give_all_back(*gone->client);
+    give_all_back(*gone);
   }
   MutexLock lock(mutex_);
   leaving_ = nullptr;
@@ -313,12 +313,10 @@ bool Mirror::is_moving() const {
   });
 }
 
-void Mirror::give_all_back(VolumeClient& client) {
-  const auto listed = client.list();
-  if (!listed.ok()) return;
-  for (const BlockRange& blocks : *listed) {
-    if (!client.free(blocks).ok()) break;
-  }
+void Mirror::give_all_back(const Replica& replica) {
+  VolumeClient& client = *replica.client;
+  const Status freed = client.free_all();
+  if (!freed.ok()) log::warn("{} has not given all its blocks back: {}", replica.name, freed.error().what());
   // Not commit(), which for place 0 writes into its first block.
   static_cast<void>(client.commit_blocks({}, {}, {}));
   static_cast<void>(client.close());

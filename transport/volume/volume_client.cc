@@ -3,6 +3,7 @@
 #include "transport/volume/volume_client.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "transport/volume/block_ledger.h"
 #include "transport/volume/replay.h"
@@ -114,15 +115,30 @@ Status VolumeClient::free(BlockRange blocks) {
     const VolumeLink::Use use = TRY(link_->enter(patience));
     if (!ledger_->contains(blocks)) return Error(ENOENT, "blocks to free");
   }
+  return counted.ended(free_parts(blocks, patience));
+}
+
+Status VolumeClient::free_all() {
+  VolumeCounters::Call counted(counters_, VolumeCall::kAlloc);
+  const auto listed = TRY(list());
+  Patience patience(options_.soft);
+  for (const BlockRange& blocks : listed) {
+    const Status status = free_parts(blocks, patience, std::numeric_limits<uint64_t>::max());
+    if (!status.ok()) return counted.ended(status);
+  }
+  return {};
+}
+
+Status VolumeClient::free_parts(BlockRange blocks, Patience& patience, std::optional<uint64_t> committed) {
   while (blocks.count > 0) {
     const BlockRange part{blocks.start, std::min(blocks.count, limits::kBlocksPerCall)};
-    TRY(counted.ended(free_once(part, patience)));
+    TRY(free_once(part, patience, committed));
     blocks = {part.end(), blocks.count - part.count};
   }
   return {};
 }
 
-Status VolumeClient::free_once(BlockRange blocks, Patience& patience) {
+Status VolumeClient::free_once(BlockRange blocks, Patience& patience, std::optional<uint64_t> committed) {
   bool asked = false;
   for (;;) {
     HandleCache::Retire retired;
@@ -130,7 +146,7 @@ Status VolumeClient::free_once(BlockRange blocks, Patience& patience) {
       const CommitGroup::FreeTurn turn(commits_);
       const VolumeLink::Use use = TRY(link_->enter(patience));
       HandleCache::Claim claim;
-      retired = handles_->retire(blocks, log_->committed_generation(), claim);
+      retired = handles_->retire(blocks, committed.value_or(log_->committed_generation()), claim);
       if (retired == HandleCache::Retire::kDone) {
         ledger_->freeing(blocks);
         Status status = use.brick().free(blocks);

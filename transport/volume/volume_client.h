@@ -81,6 +81,9 @@ class VolumeClient final {
   // ENOSPC, EDQUOT, EEXIST as the brick answers. Ranges of any count: split into calls here.
   Status alloc(BlockRange blocks);
   Status free(BlockRange blocks);
+  // All that there is, by a client that goes. Nothing is committed before, which could wait for others: of what is not
+  // committed nobody wants anything any more.
+  Status free_all();
   Result<std::vector<BlockRange>> list();  // all of it, ascending, maximal runs
   Result<BrickStat> stat();
   // Maps for writing what is not yet, so that later writes need no control call. Best effort.
@@ -151,7 +154,9 @@ class VolumeClient final {
   template <typename Call>
   auto in_session(Patience& patience, Call&& call) -> decltype(call(std::declval<Brick&>()));
   Status alloc_once(BlockRange blocks, Patience& patience);
-  Status free_once(BlockRange blocks, Patience& patience);
+  // `committed`: the generation up to which writes do not keep a handle, as HandleCache::retire().
+  Status free_parts(BlockRange blocks, Patience& patience, std::optional<uint64_t> committed = std::nullopt);
+  Status free_once(BlockRange blocks, Patience& patience, std::optional<uint64_t> committed);
   Status restore(Brick& brick, bool restarted);
 
   // volume_data.cc
