@@ -336,7 +336,7 @@ void Serving::look_at_link() {
     filesystem_->volume().give_up_outage();
   }
   // After umount -l its users may wait for the brick for ever.
-  ending_->set_detached(!mount_->is_mounted());
+  ending_->set_detached((away || filesystem_->volume().is_away()) && !mount_->is_mounted());
   ending_->check();
 }
 
