@@ -341,10 +341,10 @@ BRICKFS_API int brickfs_flock(brickfs_file* file, int operation);
  * All others see what is read and written so as if pread(2), pwrite(2) and fsync(2) had been called, whose results and
  * errors these calls have. What the kernel alone can do is left to it, by a system call on the descriptor: a write that
  * makes a file longer or takes set-uid bits away, O_APPEND, what RLIMIT_FSIZE forbids, all writes of mounts with a
- * write-back cache; so these take as long as through the mount. What others have put into mapped memory is written back
- * first. (A store to mapped memory that is made while bytes in the same 4096 are being written so may undo that, as
- * with O_DIRECT.) The kernel keeps no cache of what is read so: programs that read the same bytes again and again
- * through its cache are better off with pread(2).
+ * write-back cache, before Linux 6.16 bytes that the kernel has in its cache; so these take as long as through the
+ * mount. What others have put into mapped memory is written back first. (A store to mapped memory that is made while
+ * bytes in the same 4096 are being written so may undo that, as with O_DIRECT.) The kernel keeps no cache of what is
+ * read so: programs that read the same bytes again and again through its cache are better off with pread(2).
  *
  * -ENOTCONN: the mount has ended, or its end of the ring: nothing more can be done with the ring, but to close it.
  * -EBADF: the descriptor was not added, or not opened for that. */
