@@ -72,6 +72,18 @@ const std::vector<StoredField> kRowFields[] = {
     {{4, 8, "erased orphan"}},
 };
 
+// Calls visit(page's address, where in it, part of `bytes`) for each page that they, from `address` on, are in.
+template <typename Byte, typename Visit>
+void for_each_page(uint64_t address, std::span<Byte> bytes, Visit&& visit) {
+  while (!bytes.empty()) {
+    const uint64_t at = address % kPage;
+    const size_t length = std::min<uint64_t>(bytes.size(), kPage - at);
+    visit(address - at, at, bytes.first(length));
+    bytes = bytes.subspan(length);
+    address += length;
+  }
+}
+
 template <typename Fields>
 void add_fields(std::vector<StoredField>& to, uint64_t address, const Fields& fields) {
   for (const StoredField& field : fields) to.push_back({address + field.address, field.bytes, field.name});
@@ -109,14 +121,19 @@ Status VolumeImage::write_to(VolumeSet& volume) const {
 }
 
 void VolumeImage::load(uint64_t address, std::span<std::byte> into) const {
-  for (size_t i = 0; i < into.size(); ++i) {
-    const auto page = pages_.find((address + i) / kPage * kPage);
-    into[i] = page == pages_.end() ? std::byte{0} : page->second[(address + i) % kPage];
-  }
+  for_each_page(address, into, [&](uint64_t page_address, size_t at, std::span<std::byte> part) {
+    const auto page = pages_.find(page_address);
+    if (page == pages_.end())
+      std::memset(part.data(), 0, part.size());
+    else
+      std::memcpy(part.data(), page->second.data() + at, part.size());
+  });
 }
 
 void VolumeImage::store(uint64_t address, std::span<const std::byte> from) {
-  for (size_t i = 0; i < from.size(); ++i) pages_[(address + i) / kPage * kPage][(address + i) % kPage] = from[i];
+  for_each_page(address, from, [&](uint64_t page_address, size_t at, std::span<const std::byte> part) {
+    std::memcpy(pages_[page_address].data() + at, part.data(), part.size());
+  });
 }
 
 uint64_t VolumeImage::get(const StoredField& field) const {
