@@ -8,11 +8,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 
 #include "fs/operations/filesystem_state.h"
 #include "tools/crash/fibers.h"
+#include "transport/base/check.h"
 
 namespace brickfs {
 namespace {
@@ -24,6 +26,12 @@ std::atomic<int64_t> clock{kBeginning};
 uint64_t random_state = 0;  // 0: always the same
 
 }  // namespace
+
+void check_clock() {
+  const auto before = fibers::now();
+  const auto seen = std::chrono::steady_clock::now().time_since_epoch();
+  CHECK(before < seen && seen < fibers::now());
+}
 
 void set_random(uint64_t seed) { random_state = seed * 2 + 1; }
 
@@ -48,8 +56,8 @@ extern "C" ssize_t getrandom(void* buffer, size_t length, unsigned) {
   return static_cast<ssize_t>(length);
 }
 
-// What std::chrono's clocks ask.
-extern "C" int clock_gettime(clockid_t clock, timespec* into) noexcept {
+// What std::chrono's clocks ask, which are in a library: it must be seen there.
+extern "C" [[gnu::visibility("default")]] int clock_gettime(clockid_t clock, timespec* into) noexcept {
   if (clock != CLOCK_MONOTONIC) return static_cast<int>(syscall(SYS_clock_gettime, clock, into));
   const int64_t now = brickfs::fibers::now().count();
   *into = {.tv_sec = now / 1'000'000'000, .tv_nsec = now % 1'000'000'000};

@@ -8,6 +8,8 @@
 
 namespace brickfs {
 
+// Ends the program unless it is its own clock that libraries ask.
+void check_clock();
 // Time begins anew.
 void set_clock_back();
 // Random numbers, which are all the same otherwise, differ from now on, as the seed says.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tools/crash/explore.h"
+#include "tools/crash/fixed_world.h"
 #include "tools/crash/kept.h"
 #include "tools/crash/store.h"
 #include "transport/base/log.h"
@@ -41,6 +42,7 @@ int run_harness(const char* script, int argc, char** argv) {
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "kill") return brickfs::run_harness("__main__.py", argc, argv);
   if (argc > 1 && std::string_view(argv[1]) == "cluster") return brickfs::run_harness("cluster.py", argc, argv);
+  brickfs::check_clock();
   CLI::App app("Explores the states in which crashes can leave a brickfs");
   app.set_version_flag("--version", BRICKFS_VERSION);
   app.require_subcommand(1);
