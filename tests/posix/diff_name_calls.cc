@@ -130,6 +130,7 @@ Outcome run_access(const Call& call, Side&) {
 
 }  // namespace
 
+// A table, as long as there are calls.
 std::span<const Operation> name_operations() {
   static const std::vector<Operation> all = {
       {"open",
