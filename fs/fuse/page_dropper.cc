@@ -25,35 +25,35 @@ bool PageDropper::drop(Ino ino, Range written, Range region, Asker asker, std::f
 }
 
 void PageDropper::run() {
-  const auto thread = static_cast<uint32_t>(::gettid());
   MutexLock lock(mutex_);
-  const auto give_notice = [&](Ino ino, Range range) {
-    noticing_ = thread;
-    ++notices_;
-    lock.unlock();
-    notice_(ino, range.offset, range.length);
-    lock.lock();
-    noticing_ = 0;
-  };
   for (;;) {
     while (drops_.empty() && !stopping_) wanted_.wait(lock);
     if (drops_.empty()) return;
     const Ino ino = drops_.front().ino;
     const Range region = drops_.front().region;
     if (region.length > 0) give_notice(ino, drops_.front().written);
-    answer_first(lock);
+    answer_first();
     if (region.length > 0) give_notice(ino, region);
     drops_.pop_front();
     --pending_;
   }
 }
 
-void PageDropper::answer_first(MutexLock& lock) {
+void PageDropper::give_notice(Ino ino, Range range) {
+  noticing_ = static_cast<uint32_t>(::gettid());
+  ++notices_;
+  mutex_.unlock();
+  notice_(ino, range.offset, range.length);
+  mutex_.lock();
+  noticing_ = 0;
+}
+
+void PageDropper::answer_first() {
   const std::function<void()> answer = std::exchange(drops_.front().answer, nullptr);
   if (!answer) return;
-  lock.unlock();
+  mutex_.unlock();
   answer();
-  lock.lock();
+  mutex_.lock();
 }
 
 // Wakes up now and then as long as there is anything, not with every drop.

@@ -76,7 +76,9 @@ class PageDropper {
 
   void run();
   void watch();
-  void answer_first(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Both let go of the mutex meanwhile.
+  void give_notice(Ino ino, Range range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void answer_first() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool is_held_up() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::function<void()>> take_overdue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

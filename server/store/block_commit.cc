@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "server/store/block_store.h"
 #include "transport/base/check.h"
@@ -157,11 +158,15 @@ std::vector<BlockStore::Slots> BlockStore::take_freed() {
 
 Status BlockStore::sync() {
   std::vector<Slots> freed;
-  SlotSet cleared;
+  std::vector<Slots> cleared;
   {
     MutexLock lock(mutex_);
     freed = take_freed();
-    std::swap(cleared, cleared_slots_);
+    const SlotSet before = std::exchange(cleared_slots_, {});
+    before.for_each([&](Slots run) {
+      cleared.push_back(run);
+      return true;
+    });
   }
   const Status synced = store_->sync();
   Status punched = synced;
@@ -178,14 +183,13 @@ Status BlockStore::sync() {
   if (done > 0) ++clearings_;
   cleared_changed_.notify_all();
   last_punch_ = punched;  // it only keeps slots from being used again
-  cleared.for_each([&](Slots run) {
+  for (const Slots& run : cleared) {
     if (synced.ok()) {
       free_slots_.add(run.first, run.count());
     } else {
       cleared_slots_.insert(run);
     }
-    return true;
-  });
+  }
   return synced;
 }
 

@@ -30,7 +30,7 @@ std::vector<uint64_t> ActiveBlocks::blocks_of(const Ranges& ranges) {
       blocks.push_back(block);
   }
   std::ranges::sort(blocks);
-  blocks.erase(std::ranges::unique(blocks).begin(), blocks.end());
+  blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
   return blocks;
 }
 
