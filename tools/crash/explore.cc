@@ -311,7 +311,9 @@ int print_totals(const ExploreArguments& arguments, const Totals& totals, double
               static_cast<double>(states) / busy, busy);
   std::printf("%lu %s, %lu failed, %.0f per second\n", states, what, totals.failures.load(),
               static_cast<double>(states) / seconds);
-  return totals.failures == 0 ? 0 : 1;
+  if (states < arguments.at_least)
+    std::printf("too few: %lu states at least were to be explored\n", arguments.at_least);
+  return totals.failures == 0 && states >= arguments.at_least ? 0 : 1;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ struct ExploreArguments {
   size_t max_ops = 1;
   uint64_t samples = 0;
   double seconds = 0;
+  uint64_t at_least = 0;  // states: fewer are a failure
   uint64_t seed = 1;
   uint64_t seeds = 1;  // for each sequence, from `seed` on
   uint64_t jobs = 1;
