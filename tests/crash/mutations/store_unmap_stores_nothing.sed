@@ -1,4 +1,4 @@
 # server/store/block_residency.cc
 # an unmapped block counts as stored and is not
 # store
-/stored = store_->write_differences(block.slot, pool_.bytes(block.frame));/d
+s/store_->write_differences(block.slot, pool_.bytes(block.frame));/Status();/
