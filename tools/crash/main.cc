@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
       ->add_option("--seeds", arguments.seeds,
                    "each sequence with so many, from --seed on: other threads are ahead each time")
       ->check(CLI::PositiveNumber);
-  explore->add_option("--at-least", arguments.at_least, "fails if so many states are not explored: with --seconds");
+  explore->add_option("--at-least", arguments.at_least, "fails if fewer states are explored");
   explore->add_option("--bricks", arguments.bricks, "of the set that the volume is striped over (1)")
       ->check(CLI::Range(1, 4));
   explore->add_option("--copies", arguments.copies, "of each place of the set: its map is in memory (1)")
