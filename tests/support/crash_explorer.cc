@@ -15,9 +15,10 @@ namespace {
 
 constexpr uint64_t kFurtherShare =
     64;  // of recoveries with a known outcome: one in so many is followed further all the same
-constexpr uint64_t kRedoneShare = 12;  // of all: one in so many
-constexpr uint64_t kCopiesShare = 4;   // of states with copies, where there are many more
-constexpr uint64_t kNestedShare = 48;  // of those, of crashes in a recovery
+constexpr uint64_t kRedoneShare = 12;    // of all: one in so many
+constexpr uint64_t kMadeWholeShare = 8;  // of those with a torn write
+constexpr uint64_t kCopiesShare = 4;     // of states with copies, where there are many more
+constexpr uint64_t kNestedShare = 48;    // of those, of crashes in a recovery
 
 // Work on new files must leave the others alone: space in use was not given out again.
 std::string touched_by_work(const TreeSnapshot& before, const TreeSnapshot& after) {
@@ -32,6 +33,14 @@ std::string touched_by_work(const TreeSnapshot& before, const TreeSnapshot& afte
 }
 
 uint64_t hash(const std::string& text, uint64_t seed) { return XXH3_64bits_withSeed(text.data(), text.size(), seed); }
+
+std::vector<const BrickEvent*> torn_writes(const CrashPoint& point) {
+  std::vector<const BrickEvent*> torn;
+  for (const auto& [event, landing] : point.landings) {
+    if (event->kind == BrickEvent::Kind::kWrite && landing.shape != Landing::Shape::kAll) torn.push_back(event);
+  }
+  return torn;
+}
 
 uint64_t hash(const TreeSnapshot& snapshot) {
   uint64_t value = 0;
@@ -168,7 +177,8 @@ std::string CrashExplorer::explore_recording(const Recording& recording, CrashOf
           ++repeats_;
           return true;
         }
-        const std::string why = verify({state, recording.log.durable, trouble}, recording.history, bounds);
+        const std::string why =
+            verify({state, recording.log.durable, trouble, torn_writes(point)}, recording.history, bounds);
         if (!why.empty()) failure = fmt::format("{}{}{}: {}", point.text(), trouble.text(), recording.troubles, why);
         return why.empty() && !time_is_up();
       });
@@ -205,6 +215,7 @@ std::string CrashExplorer::verify(const Case& of, const CrashHistory& history, c
     outcome = outcome * 1'000'003 + part;
   }
   if (random_() % kRedoneShare == 0) why = verify_redone(of);
+  if (why.empty() && !of.torn.empty() && of.state.digest() % kMadeWholeShare == 0) why = verify_made_whole(of);
   if (!why.empty()) return why;
   if (!outcomes_.insert(outcome).second && random_() % kFurtherShare != 0) return "";
   return verify_further(of, history, bounds, found);
@@ -233,6 +244,30 @@ std::string CrashExplorer::verify_redone(const Case& of) {
   if (filesystem == nullptr) return "after a recovery, the same again, and a crash it " + why;
   why = difference(done, snapshot_of(*filesystem));
   return why.empty() ? "" : "after a recovery, the same again, and a crash it is another tree: " + why;
+}
+
+// The same operations again, and a crash in them whose torn write, to the same place, makes whole what the first one
+// left torn: that is no more believed than before.
+std::string CrashExplorer::verify_made_whole(const Case& of) {
+  const std::mt19937_64 others = random_;  // are chosen as if this had not been
+  const Durability durability = of.durable ? Durability::kDurable : Durability::kVolatile;
+  const Recording again = record(of.state, sequence_, durability, Ending::kSync);
+  std::string failure = again.error.empty() ? "" : "the same again: " + again.error;
+  if (failure.empty()) {
+    CrashStates(again.log, CrashOf::kClient, 0, false, 0)
+        .for_each_made_whole(of.torn, [&](BrickState&& state, const CrashPoint& point) {
+          ++states_;
+          auto medium = medium_on(state, of.durable, false);
+          std::string why;
+          auto filesystem = mount(*medium, &why);
+          if (filesystem != nullptr)
+            why = judge(again.history, CrashBounds(again.history, point.tick), snapshot_of(*filesystem));
+          if (!why.empty()) failure = fmt::format("then, while the same is done again, {}: {}", point.text(), why);
+          return why.empty() && !time_is_up();
+        });
+  }
+  random_ = others;
+  return failure;
 }
 
 // Recovered for good: a second recovery changes nothing, whether the first one was cut short or not; new work is kept;

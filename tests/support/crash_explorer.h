@@ -77,6 +77,7 @@ class CrashExplorer {
     const BrickState& state;
     bool durable;
     MountTrouble trouble;
+    std::vector<const BrickEvent*> torn;  // writes that have landed in part
   };
 
   // A small tree, unmounted or left by a crash: with a journal to replay, behind which the mount writes a checkpoint.
@@ -90,6 +91,7 @@ class CrashExplorer {
   std::string verify_further(const Case& of, const CrashHistory& history, const CrashBounds& bounds,
                              const TreeSnapshot& found);
   std::string verify_redone(const Case& of);
+  std::string verify_made_whole(const Case& of);
   // `served`: the tick from which on it was shown to somebody.
   std::string verify_nested(const BrickLog& log, const CrashHistory& history, const CrashBounds& bounds,
                             const TreeSnapshot& found, uint64_t served, bool same_bricks);

@@ -103,6 +103,8 @@ const char* name_of(Shape shape) {
       return "odd";
     case Shape::kRandom:
       return "random";
+    case Shape::kAsTorn:
+      return "as the torn one";
   }
   return "";
 }
@@ -165,11 +167,43 @@ void land(BrickState& state, const BrickEvent& event, const Landing& landing, bo
                   });
 }
 
+// Of `write` the words have landed in which it is equal to `torn`. False: that changes nothing, or `torn` is not whole.
+bool make_whole(BrickState& state, const BrickEvent& write, const BrickEvent& torn) {
+  const auto end_of = [](const BrickEvent& event) { return event.address + event.bytes.size(); };
+  const uint64_t from = std::max(write.address, torn.address);
+  const uint64_t to = std::min(end_of(write), end_of(torn));
+  const BlockAddress first = block_of(torn.address);
+  const uint64_t blocks = divide_up(end_of(torn) - raw(first), kBlockBytes);
+  if (from >= to || !state.visible.contains_all({first, blocks})) return false;
+  const auto bytes_of = [](const BrickEvent& event, uint64_t at, uint64_t length) {
+    return std::span(event.bytes).subspan(at - event.address, length);
+  };
+  const auto is_whole = [&] {
+    std::vector<std::byte> found(torn.bytes.size());
+    state.visible.read(torn.address, found);
+    return found == torn.bytes;
+  };
+  if (is_whole()) return false;
+  bool equal = true;
+  for (uint64_t at = from; at < to;) {
+    const uint64_t length = std::min(round_down(at, kWord) + kWord, to) - at;
+    const auto word = bytes_of(write, at, length);
+    if (std::ranges::equal(word, bytes_of(torn, at, length))) {
+      state.visible.write(at, word);
+    } else {
+      equal = false;
+    }
+    at += length;
+  }
+  return !equal && is_whole();
+}
+
 }  // namespace
 
 bool Landing::covers(uint64_t index, uint64_t grains) const {
   switch (shape) {
     case Shape::kNone:
+    case Shape::kAsTorn:
       return false;
     case Shape::kAll:
       return true;
@@ -192,7 +226,7 @@ bool Landing::covers(uint64_t index, uint64_t grains) const {
 }
 
 std::string Landing::text() const {
-  if (shape == Shape::kNone || shape == Shape::kAll) return name_of(shape);
+  if (shape == Shape::kNone || shape == Shape::kAll || shape == Shape::kAsTorn) return name_of(shape);
   return fmt::format("{} {} of {} bytes", name_of(shape), count, grain);
 }
 
@@ -226,6 +260,27 @@ std::vector<Landing> CrashStates::landings_of(uint64_t bytes) {
 }
 
 void CrashStates::for_each(const Visit& visit) {
+  for_each_moment([&](const BrickState& base, uint64_t tick, const InFlight& in_flight) {
+    return of_ == CrashOf::kClient ? visit_client(base, tick, in_flight, visit)
+                                   : visit_bricks(base, tick, in_flight, visit);
+  });
+}
+
+void CrashStates::for_each_made_whole(std::span<const BrickEvent* const> torn, const Visit& visit) {
+  for_each_moment([&](const BrickState& base, uint64_t tick, const InFlight& in_flight) {
+    for (const BrickEvent* const write : in_flight) {
+      if (write->kind != BrickEvent::Kind::kWrite) continue;
+      for (const BrickEvent* const earlier : torn) {
+        BrickState state = base;
+        if (!make_whole(state, *write, *earlier)) continue;
+        if (!visit(std::move(state), {of_, tick, {{write, Landing{Shape::kAsTorn, kWord, 0}}}, "", ""})) return false;
+      }
+    }
+    return true;
+  });
+}
+
+void CrashStates::for_each_moment(const VisitMoment& visit) {
   // At each beginning the set of what is under way is largest; the ends of things are in those sets as "landed wholly".
   std::vector<const BrickEvent*> ended;  // by their end
   for (const BrickEvent& event : log_.events) {
@@ -249,15 +304,10 @@ void CrashStates::for_each(const Visit& visit) {
     const bool last = following == log_.events.data() + log_.events.size();
     const uint64_t first_end = (*std::ranges::min_element(in_flight, {}, &BrickEvent::end))->end;
     if (event.begin < from_ || (!last && following->begin < first_end)) continue;
-    if (!visit_cut(base, event.begin, in_flight, visit)) return;
+    if (!visit(base, event.begin, in_flight)) return;
   }
   advance(BrickEvent::kNever);
-  visit_cut(base, log_.end, in_flight, visit);
-}
-
-bool CrashStates::visit_cut(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit) {
-  return of_ == CrashOf::kClient ? visit_client(base, tick, in_flight, visit)
-                                 : visit_bricks(base, tick, in_flight, visit);
+  visit(base, log_.end, in_flight);
 }
 
 bool CrashStates::visit_client(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit) {

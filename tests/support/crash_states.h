@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct Landing {
     kEven,
     kOdd,     // grains
     kRandom,  // grains, by seed `count`
+    kAsTorn,  // words that are equal to those of a write that was torn before
   };
   Shape shape = Shape::kNone;
   uint32_t grain = 8;
@@ -67,12 +69,17 @@ class CrashStates {
   // False from `visit`: enough.
   using Visit = std::function<bool(BrickState&& state, const CrashPoint& point)>;
   void for_each(const Visit& visit);
+  // Instead: crashes of the client that make `torn` whole, writes that an earlier crash left in part. Of another write
+  // to the same place those words have landed in which it is equal to the torn one.
+  void for_each_made_whole(std::span<const BrickEvent* const> torn, const Visit& visit);
 
  private:
   bool is_chosen() { return share_ == 1 || random_() % share_ == 0; }
   using InFlight = std::vector<const BrickEvent*>;
 
-  bool visit_cut(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit);
+  // At each moment at which more is under way than before.
+  using VisitMoment = std::function<bool(const BrickState& base, uint64_t tick, const InFlight& in_flight)>;
+  void for_each_moment(const VisitMoment& visit);
   bool visit_client(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit);
   bool visit_bricks(const BrickState& base, uint64_t tick, const InFlight& in_flight, const Visit& visit);
   // `dead`: which places, by bits.

@@ -92,6 +92,9 @@ constexpr const char* kQueues[] = {
     "submit write g 0 200; submit write a 20000 100; submit append a 10; submit fsync d/x; wait",
 };
 
+// Blocks that are a file's alone, and durably so: what follows may free them.
+constexpr const char* kOwnBlocks = "allocate b 0 600000; sync";
+
 Status status_of(const Result<Attributes>& made, Filesystem& filesystem) {
   if (!made.ok()) return made.error();
   filesystem.forget(made->ino, 1);
@@ -140,6 +143,7 @@ const std::vector<CrashSequence>& crash_alphabet() {
     std::vector<CrashSequence> all;
     for (CrashOperation& operation : single_operations()) all.push_back({std::move(operation)});
     for (const char* const requests : kQueues) all.push_back(known(requests));
+    all.push_back(known(kOwnBlocks));
     return all;
   }();
   return alphabet;

@@ -1,4 +1,3 @@
 # fs/operations/mount.cc
 # what a torn write of the superblock has left is not written over before anything is freed
-# explore --bricks 3 --copies 3 --sequence "tmpfile d"
 s/TRY(slots_.restore_copy(head_.superblock));//
