@@ -118,6 +118,8 @@ Status DirectRequests::serve(std::span<const Entry> entries) {
       answer(entry.slot, Verdict::kDone, -task.code());
     } else if (const auto verdict = refer(*task)) {
       answer(entry.slot, *verdict, 0);
+    } else if (const Status held = filesystem_.hold(task->file.ino); !held.ok()) {
+      answer(entry.slot, Verdict::kDone, -held.code());
     } else {
       tasks_.push_back(std::move(*task));
     }
@@ -140,6 +142,7 @@ Status DirectRequests::serve(std::span<const Entry> entries) {
     finish(task, wake_later);
     wake();
   }
+  for (const Task& task : tasks_) filesystem_.forget(task.file.ino, 1);
   return {};
 }
 

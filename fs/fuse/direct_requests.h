@@ -87,7 +87,8 @@ class DirectRequests {
   const std::atomic<bool>& writes_by_kernel_;
   Interruption interruption_;
   std::vector<std::optional<DirectFile>> files_;
-  std::vector<Task> tasks_;  // of the round at hand
+  std::vector<Task>
+      tasks_;  // of the round at hand: each holds its inode, whose last descriptor may be closed meanwhile
   std::unique_ptr<Staging> staging_;
   bool woke_ = false;
 };

@@ -158,6 +158,9 @@ class Filesystem {
   // --- names. Each answer with attributes counts one more kernel reference to the inode, until forget().
   Result<Attributes> lookup(Ino directory, std::string_view name, const OperationContext& context = {});
   void forget(Ino ino, uint64_t references);
+  // One more such reference, which nobody was told of: an inode without names stays, and its bytes are nobody else's.
+  // ESTALE: there is no such inode.
+  Status hold(Ino ino);
   // Inodes with such references, and the root: of a part of the numbers from this one on, ascending; empty: there are
   // none.
   std::vector<Ino> referenced_from(Ino from) const;

@@ -91,6 +91,12 @@ void Filesystem::forget(Ino ino, uint64_t references) {
   if (inode != nullptr && inode->nlink == 0 && inode->references.load() == 0) impl_->delete_inode(*inode);
 }
 
+Status Filesystem::hold(Ino ino) {
+  const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
+  TRY(impl_->find_inode(ino))->references.fetch_add(1);
+  return {};
+}
+
 std::vector<Ino> Filesystem::referenced_from(Ino from) const {
   constexpr size_t kNumbersAtOnce = 65536;
   std::vector<Ino> referenced;

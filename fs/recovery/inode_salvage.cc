@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <string>
 
 #include "transport/brick/limits.h"
@@ -18,7 +19,7 @@ void note(Findings& repairs, const Inode& inode, Area area, const std::string& w
 
 uint64_t end_of_extents(const Inode& inode) {
   const auto last = inode.extents == nullptr ? std::nullopt : inode.extents->last();
-  return last ? last->end() * kUnitBytes : 0;
+  return last ? std::min(last->end() * kUnitBytes, limits::kFileBytes) : 0;
 }
 
 // For an inode without a row.

@@ -207,6 +207,21 @@ TEST_F(RepairTest, FileWithoutItsRowIsMadeOfItsData) {
   expect_whole(*filesystem, {"/a", "/b", "/d/c"});
 }
 
+// Its last unit ends one byte behind the largest file.
+TEST_F(RepairTest, FileWithoutItsRowThatHasTheLastUnitIsMadeOfItsData) {
+  edit([&](EditedTree& tree) {
+    tree.without_row.insert(raw(a_));
+    ExtentMap& extents = *tree.at(raw(a_)).extents;
+    const Extent data = *extents.last();
+    extents.unmap(0, UINT64_MAX, nullptr);
+    extents.map({.file_unit = limits::kFileBytes / kUnitBytes, .count = 1, .volume_unit = data.volume_unit}, nullptr);
+  });
+  const auto filesystem = mended();
+  ASSERT_NE(filesystem, nullptr);
+  EXPECT_EQ(stat_path(*filesystem, "/a")->size_bytes, limits::kFileBytes);
+  expect_whole(*filesystem, {"/b", "/d/c"});
+}
+
 TEST_F(RepairTest, DirectoryWithoutItsRowIsMadeOfItsEntries) {
   edit([&](EditedTree& tree) { tree.without_row.insert(raw(d_)); });
   expect_whole(*mended(), {"/a", "/b", "/d/c"});

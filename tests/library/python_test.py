@@ -6,6 +6,7 @@ import errno
 import fcntl
 import gc
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -92,6 +93,16 @@ class Files(unittest.TestCase):
         self.fs.rename("a/second", "a/third")
         self.fs.copy("a/third", "a/copy")
         self.assertEqual(self.fs.stat("a/copy").st_size, 1000)
+        self.fs.link("a/copy", "a/link")
+        self.fs.symlink("copy", "a/symlink")
+        for to in ("a/copy", "a/link", "a/symlink"):
+            with self.assertRaises(shutil.SameFileError):
+                self.fs.copy("a/copy", to)
+        with self.assertRaises(IsADirectoryError):
+            self.fs.copy("a/b", "a/copy")
+        self.assertEqual(self.fs.stat("a/copy").st_size, 1000)
+        self.fs.unlink("a/link")
+        self.fs.unlink("a/symlink")
         self.fs.truncate("a/copy", 5)
         self.fs.unlink("a/copy")
         self.fs.rmdir("a/b/c")

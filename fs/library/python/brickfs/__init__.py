@@ -8,8 +8,10 @@
 What a path means, and which errors there are, is as in `os`; errors are OSError. docs/library.md tells which way is for whom.
 """
 
+import errno
 import io
 import os
+import shutil
 import stat as _stat
 
 from . import _brickfs
@@ -317,7 +319,12 @@ class FileSystem:
         self._fs.removexattr(os.fsencode(path), name, _nofollow(follow_symlinks))
 
     def copy(self, path, to):
-        """A file's bytes, which do not leave the file system."""
+        """A file's bytes, which do not leave the file system. shutil.SameFileError: both are one file."""
+        status = self.stat(path)
+        if _stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fsdecode(path))
+        if self.exists(to) and self.stat(to).st_ino == status.st_ino:
+            raise shutil.SameFileError(f"{os.fsdecode(path)!r} and {os.fsdecode(to)!r} are the same file")
         with self.open(path, "rb", 0) as source, self.open(to, "wb", 0) as target:
             done = 0
             while count := source.copy_to(target, _COPY_BYTES, done, done):
