@@ -2,8 +2,6 @@
 #include "fs/fuse/direct_requests.h"
 
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -79,11 +77,11 @@ struct DirectRequests::Staging {
   size_t used = 0;
 };
 
-DirectRequests::DirectRequests(FuseSession& session, const Program& program, std::span<std::byte> memory,
-                               uint32_t local_key, const std::atomic<bool>& writes_by_kernel)
+DirectRequests::DirectRequests(FuseSession& session, pid_t program, std::span<std::byte> memory, uint32_t local_key,
+                               const std::atomic<bool>& writes_by_kernel)
     : session_(session),
       filesystem_(session.filesystem()),
-      program_(program),
+      limit_(program),
       control_(*reinterpret_cast<direct::ControlArea*>(memory.data())),
       buffer_(memory.subspan(direct::kControlBytes)),
       local_key_(local_key),
@@ -168,24 +166,18 @@ Result<DirectRequests::Task> DirectRequests::check(const Entry& entry) const {
   return task;
 }
 
-std::optional<Verdict> DirectRequests::refer(const Task& task) const {
+std::optional<Verdict> DirectRequests::refer(const Task& task) {
   const Entry& entry = task.entry;
   if (entry.operation == Operation::kFsync) {
     const bool may_be_dirty = session_.cache().may_have_pages(task.file.ino, 0, limits::kFileBytes);
     return may_be_dirty || session_.writeback() != nullptr ? std::optional(Verdict::kByKernel) : std::nullopt;
   }
   if (entry.length > limits::kFileBytes - entry.offset) return Verdict::kByKernel;
-  if (task.writes() && (task.file.appends || writes_by_kernel_ || !is_within_limit(entry.offset + entry.length)))
+  if (task.writes() && (task.file.appends || writes_by_kernel_ || !limit_.allows(entry.offset + entry.length)))
     return Verdict::kByKernel;
   if (!may_have_pages(task)) return std::nullopt;
   if (!session_.negotiation().waits_for_pages()) return Verdict::kByKernel;
   return (entry.flags & direct::kWrittenBack) == 0 ? std::optional(Verdict::kWriteBack) : std::nullopt;
-}
-
-// RLIMIT_FSIZE, as it is now.
-bool DirectRequests::is_within_limit(uint64_t end) const {
-  rlimit64 limit{};
-  return program_.pid != 0 && prlimit64(program_.pid, RLIMIT_FSIZE, nullptr, &limit) == 0 && end <= limit.rlim_cur;
 }
 
 bool DirectRequests::may_have_pages(const Task& task) const {

@@ -22,6 +22,7 @@
 
 #include "fs/direct/ring_memory.h"
 #include "fs/fuse/direct_file.h"
+#include "fs/fuse/file_size_limit.h"
 #include "fs/fuse/session.h"
 #include "transport/base/interruption.h"
 
@@ -31,12 +32,9 @@ class DirectRequests {
  public:
   static constexpr size_t kMostTogether = 64;  // entries of one call of serve()
 
-  struct Program {
-    pid_t pid = 0;  // whose limits hold; 0: not known
-  };
-  // `memory`: ControlArea and buffer; `local_key`: of the buffer's registration. `writes_by_kernel`: it does all writes
-  // now. All outlive this.
-  DirectRequests(FuseSession& session, const Program& program, std::span<std::byte> memory, uint32_t local_key,
+  // `program`: whose limits hold; 0: not known. `memory`: ControlArea and buffer; `local_key`: of the buffer's
+  // registration. `writes_by_kernel`: it does all writes now. All outlive this.
+  DirectRequests(FuseSession& session, pid_t program, std::span<std::byte> memory, uint32_t local_key,
                  const std::atomic<bool>& writes_by_kernel);
   ~DirectRequests();
   DirectRequests(const DirectRequests&) = delete;
@@ -68,8 +66,7 @@ class DirectRequests {
   struct Staging;  // memory of our own
 
   Result<Task> check(const direct::Entry& entry) const;
-  std::optional<direct::Verdict> refer(const Task& task) const;
-  bool is_within_limit(uint64_t end) const;
+  std::optional<direct::Verdict> refer(const Task& task);
   bool may_have_pages(const Task& task) const;
   LocalSlice stage(const LocalSlice& data);
   void move_together(std::span<Task> tasks, Journal::WakeLater& wake_later);
@@ -80,7 +77,7 @@ class DirectRequests {
 
   FuseSession& session_;
   Filesystem& filesystem_;
-  const Program program_;
+  FileSizeLimit limit_;
   direct::ControlArea& control_;
   const std::span<std::byte> buffer_;
   const uint32_t local_key_;

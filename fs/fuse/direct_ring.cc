@@ -150,7 +150,7 @@ Status DirectRing::begin() {
     (void)answer(mapped.ok() ? -closed.code() : -mapped.code());
     return mapped.ok() ? closed : mapped;
   }
-  requests_ = std::make_unique<DirectRequests>(mount_.session, DirectRequests::Program{peer_.pid}, memory_->bytes,
+  requests_ = std::make_unique<DirectRequests>(mount_.session, peer_.pid, memory_->bytes,
                                                memory_->registration.local_key(), mount_.writes_by_kernel);
   taken_ = memory_->control().submitted.load();
   heard_ = memory_->control().said.load();

@@ -22,8 +22,8 @@ class DirectRequestsOfFuse : public ::testing::Test {
  protected:
   DirectRequestsOfFuse() : memory_(direct::kControlBytes + kBytes) {
     registration_ = *bed_.volume().register_memory(memory_);
-    requests_ = std::make_unique<DirectRequests>(bed_.session(), DirectRequests::Program{.pid = getpid()}, memory_,
-                                                 registration_.local_key(), by_kernel_);
+    requests_ =
+        std::make_unique<DirectRequests>(bed_.session(), getpid(), memory_, registration_.local_key(), by_kernel_);
   }
 
   Result<size_t> write(Ino ino, uint64_t offset, size_t length, std::byte value) {

@@ -93,16 +93,16 @@ class Files(unittest.TestCase):
         self.fs.rename("a/second", "a/third")
         self.fs.copy("a/third", "a/copy")
         self.assertEqual(self.fs.stat("a/copy").st_size, 1000)
-        self.fs.link("a/copy", "a/link")
-        self.fs.symlink("copy", "a/symlink")
-        for to in ("a/copy", "a/link", "a/symlink"):
+        self.fs.link("a/copy", "a/hard")
+        self.fs.symlink("copy", "a/soft")
+        for to in ("a/copy", "a/hard", "a/soft"):
             with self.assertRaises(shutil.SameFileError):
                 self.fs.copy("a/copy", to)
         with self.assertRaises(IsADirectoryError):
             self.fs.copy("a/b", "a/copy")
         self.assertEqual(self.fs.stat("a/copy").st_size, 1000)
-        self.fs.unlink("a/link")
-        self.fs.unlink("a/symlink")
+        self.fs.unlink("a/hard")
+        self.fs.unlink("a/soft")
         self.fs.truncate("a/copy", 5)
         self.fs.unlink("a/copy")
         self.fs.rmdir("a/b/c")

@@ -19,7 +19,7 @@ done
 
 say "a mount's numbers, their names and their documentation"
 start_brick tcp
-mount_brickfs metrics=127.0.0.1:0,max_metadata=1G
+mount_brickfs metrics=127.0.0.1:0,max_metadata=1G,ring=on
 port=$(sed -n 's|.*metrics at http://127.0.0.1:\([0-9]*\)/metrics.*|\1|p' "$WORK/brickfs.log")
 [ -n "$port" ] || die "the log does not name the port: $(cat "$WORK/brickfs.log")"
 dd if=/dev/zero of="$MNT/file" bs=4k count=100 oflag=direct status=none
