@@ -60,12 +60,13 @@ void RemoteLink::keep_alive() {
     watch(next_renewal);
     {
       MutexLock lock(mutex_);
-      if (stopping_) return;
       if (lost_) {
         const Error error = *lost_;
+        const bool tells = !stopping_;
         lock.unlock();
         watch(steady_clock::now());  // the last one may have begun before the loss
-        return on_lost_(error);
+        if (tells) on_lost_(error);
+        return;
       }
     }
     if (!ask_.exchange(false) && steady_clock::now() < next_renewal) continue;
@@ -105,6 +106,7 @@ void RemoteLink::lose(Error error) {
   wake_keeper();
 }
 
+// The keeper goes on until the session is lost: a connection may fail under the flush.
 Status RemoteLink::close() {
   {
     MutexLock lock(mutex_);
@@ -112,8 +114,9 @@ Status RemoteLink::close() {
     stopping_ = true;
   }
   Result<Reply> reply = Error(ENOTCONN, "the connection to the brick is gone");
+  const Status flushed = flush();
   const auto channel = calls();
-  if (channel != nullptr && flush().ok()) reply = channel->call(next_id(), calls::Close{}, limits::kHandshakeTimeout);
+  if (channel != nullptr && flushed.ok()) reply = channel->call(next_id(), calls::Close{}, limits::kHandshakeTimeout);
   stop();
   if (!reply.ok()) return reply.error();
   return reply->status == 0 ? Status() : calls::explain(reply->status);

@@ -127,7 +127,7 @@ class RemoteLink {
 
   mutable Mutex mutex_;
   std::optional<Error> lost_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;  // its loss is told to nobody
   std::array<WaitPlace, limits::kWaitsPerSession> waits_ ABSL_GUARDED_BY(mutex_);
 
   std::thread keeper_;
