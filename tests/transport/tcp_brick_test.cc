@@ -17,6 +17,7 @@
 #include "tests/support/brick_contract.h"
 #include "tests/support/tcp_test_brick.h"
 #include "transport/brick/limits.h"
+#include "transport/tcp/link.h"
 #include "transport/tcp/socket.h"
 
 namespace brickfs {
@@ -41,6 +42,19 @@ struct OpenClient {
     handles = alloc_and_map(*brick, 0, blocks);
   }
 };
+
+// Who began it has not noticed that it is complete, and finds a session with fewer connections.
+TEST(TcpLink, ABatchOfAFormerSessionIsPassedOver) {
+  TcpTestBrick server(memory_config(1));
+  const auto link = tcp::Link::open({"127.0.0.1", server.port()}, {}, request_for(1), nullptr, [](Error) {});
+  ASSERT_EQ(link.code(), 0);
+  Batch batch;
+  batch.begin(1);
+  batch.add_route(5);
+  batch.finish_one(EIO);
+  (*link)->wait(batch);
+  EXPECT_EQ(batch.status().code(), EIO);
+}
 
 TEST(TcpBrick, MovesBytesInEveryShape) {
   OpenClient client(1);

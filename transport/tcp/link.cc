@@ -137,8 +137,9 @@ DataChannel& Link::least_loaded(size_t* number) {
   return **least;
 }
 
+// One of a former session is complete, and its routes may be none of this one.
 void Link::wait(const Batch& batch) {
-  for (uint32_t routes = batch.routes(); routes != 0; routes &= routes - 1) {
+  for (uint32_t routes = batch.routes(); routes != 0 && !batch.complete(); routes &= routes - 1) {
     data()[static_cast<size_t>(std::countr_zero(routes))]->wait(batch);
   }
 }
