@@ -45,7 +45,8 @@ Result<calls::Answer> PeerSession::call(uint64_t id, const calls::Request& reque
                                         const ServerSession::Abandoned& abandoned) {
   const auto run = [&] { return session_->call(request, abandoned); };
   const calls::Kind kind = calls::kind_of(request);
-  const bool counts = kind == calls::Kind::kAlloc || kind == calls::Kind::kFree || kind == calls::Kind::kNotify;
+  const bool counts = kind == calls::Kind::kAlloc || kind == calls::Kind::kFree || kind == calls::Kind::kUnmap ||
+                      kind == calls::Kind::kNotify;
   return counts ? once(id, run) : run();
 }
 

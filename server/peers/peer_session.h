@@ -36,8 +36,8 @@ class PeerSession {
   // Before it is destroyed. True: none keeps the session any more, so it has ended.
   bool remove_channel(Channel& channel);
 
-  // A call that came over a wire. ALLOC, FREE and NOTIFY run once for each id: a client that lost the answer asks again
-  // elsewhere, with the same id.
+  // A call that came over a wire. ALLOC, FREE, UNMAP and NOTIFY run once for each id: a client that lost the answer
+  // asks again elsewhere, with the same id, and gets it when the first one is done.
   Result<calls::Answer> call(uint64_t id, const calls::Request& request, const ServerSession::Abandoned& abandoned);
 
   // Between the two a transfer of a connection may touch blocks. False: the session is over.

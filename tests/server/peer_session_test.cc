@@ -74,6 +74,25 @@ TEST_F(PeerCalls, WhoWaitsHasTheAnswerOfACallThatIsForgotten) {
   }
 }
 
+// The second one would find no handles, and be done at once.
+TEST_F(PeerCalls, AnUnmapAskedForAgainWaitsForTheFirst) {
+  ServerSession& session = peer_->server_session();
+  ASSERT_TRUE(session.alloc(kOne).ok());
+  const Handle handle = session.map(kOne, Access::kReadWrite)->front();
+  auto pin = session.pin(handle.remote_key, handle.remote_address, 1, Access::kRead);
+  ASSERT_TRUE(pin.ok());
+  const auto unmap = [&] { return call(1, calls::Unmap{kOne}); };
+  auto first = std::async(std::launch::async, unmap);
+  ASSERT_TRUE(testing::eventually([&] {  // it has begun
+    return !session.pin(handle.remote_key, handle.remote_address, 1, Access::kRead).ok();
+  }));
+  auto again = std::async(std::launch::async, unmap);
+  EXPECT_EQ(again.wait_for(100ms), std::future_status::timeout);
+  *pin = Pin();
+  EXPECT_EQ(first.get(), 0);
+  EXPECT_EQ(again.get(), 0);
+}
+
 // While the oldest call is under way nothing is forgotten. Afterwards all is that is not among the last.
 TEST_F(PeerCalls, OneThatTookLongLeavesNoMoreThanOthers) {
   constexpr BlockRange kOther{BlockAddress{kBlockBytes}, 1};
