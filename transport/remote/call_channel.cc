@@ -41,7 +41,8 @@ Result<Reply> exchange(Channel& channel, calls::Kind kind, uint64_t id, std::spa
 Result<Reply> CallChannel::call(uint64_t id, const calls::Request& request, milliseconds timeout) {
   if (!take_turn()) return Error(ENOTCONN, "connection is gone");
   auto reply = exchange(*channel_, calls::kind_of(request), id, calls::encode(request), steady_clock::now() + timeout);
-  give_turn(!reply.ok());
+  if (!reply.ok()) shut_down();  // before anybody has the turn, who would get the late answer
+  give_turn(reply.ok());
   return reply;
 }
 
@@ -54,15 +55,12 @@ bool CallChannel::take_turn() {
   return true;
 }
 
-void CallChannel::give_turn(bool dead) {
-  {
-    MutexLock lock(mutex_);
-    taken_ = false;
-    heard_at_ = steady_clock::now();
-    if (!dead) known_at_ = taken_at_;
-    if (!dead) return free_.notify_one();
-  }
-  shut_down();
+void CallChannel::give_turn(bool answered) {
+  MutexLock lock(mutex_);
+  taken_ = false;
+  heard_at_ = steady_clock::now();
+  if (answered) known_at_ = taken_at_;
+  free_.notify_one();
 }
 
 void CallChannel::shut_down() {

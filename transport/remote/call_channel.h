@@ -46,7 +46,7 @@ class CallChannel {
 
  private:
   bool take_turn();
-  void give_turn(bool dead);
+  void give_turn(bool answered);
 
   const std::unique_ptr<Channel> channel_;
 
