@@ -15,21 +15,17 @@ namespace {
 // Much longer than a port takes to say that it is down.
 constexpr std::chrono::milliseconds kMoment{150};
 
-bool port_is_up(const rdma_cm_id& id) {
-  ibv_port_attr port{};
-  // One that cannot be asked is no port that could be spoilt.
-  return ibv_query_port(id.verbs, id.port_num, &port) != 0 || port.state == IBV_PORT_ACTIVE;
-}
-
-bool same_port(const rdma_cm_id& one, const rdma_cm_id& other) {
-  return one.verbs == other.verbs && one.port_num == other.port_num;
-}
-
 void destroy(rdma_cm_id* id) {
   if (rdma_destroy_id(id) != 0) log::error("bug: rdma_destroy_id failed: {}", std::strerror(errno));
 }
 
 }  // namespace
+
+bool Farewells::Port::is_up() const {
+  ibv_port_attr port{};
+  // One that cannot be asked is no port that could be spoilt.
+  return ibv_query_port(device, number, &port) != 0 || port.state == IBV_PORT_ACTIVE;
+}
 
 Farewells& Farewells::of_process() {
   static Farewells farewells;
@@ -56,7 +52,7 @@ void Farewells::end(rdma_cm_id* id) {
     return destroy(id);
   }
   MutexLock lock(mutex_);
-  kept_.push_back({id, channel, Clock::now()});
+  kept_.push_back({id, {id->verbs, id->port_num}, channel, Clock::now()});
   if (!thread_.joinable() && !stopping_) thread_ = std::thread([this] { run(); });
   changed_.notify_all();
 }
@@ -65,8 +61,8 @@ void Farewells::run() {
   MutexLock lock(mutex_);
   while (!stopping_) {
     const auto now = Clock::now();
-    const auto due = std::ranges::find_if(
-        kept_, [now](const Kept& one) { return now - one.since >= kMoment && port_is_up(*one.id); });
+    const auto due =
+        std::ranges::find_if(kept_, [now](const Kept& one) { return now - one.since >= kMoment && one.port.is_up(); });
     if (due != kept_.end()) {
       lock.unlock();
       destroy(due->id);
@@ -83,10 +79,11 @@ void Farewells::run() {
 }
 
 Status Farewells::await_port(const rdma_cm_id& id, Clock::time_point deadline) {
+  const Port port{id.verbs, id.port_num};
   MutexLock lock(mutex_);
   while (true) {
-    if (!port_is_up(id)) return Error(EHOSTUNREACH, "the link of the RDMA device that leads there is down");
-    if (std::ranges::none_of(kept_, [&](const Kept& one) { return same_port(*one.id, id); })) return {};
+    if (!port.is_up()) return Error(EHOSTUNREACH, "the link of the RDMA device that leads there is down");
+    if (std::ranges::find(kept_, port, &Kept::port) == kept_.end()) return {};
     if (Clock::now() >= deadline) return Error(ETIMEDOUT, "the RDMA device does not let former connections go");
     changed_.wait_for(lock, kMoment);
   }

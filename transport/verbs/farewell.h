@@ -12,6 +12,7 @@
 #include <rdma/rdma_cma.h>
 
 #include <chrono>
+#include <cstdint>
 #include <list>
 #include <thread>
 
@@ -33,8 +34,15 @@ class Farewells {
   Status await_port(const rdma_cm_id& id, Clock::time_point deadline);
 
  private:
+  struct Port {
+    ibv_context* device = nullptr;
+    uint8_t number = 0;
+    bool operator==(const Port&) const = default;
+    bool is_up() const;
+  };
   struct Kept {
     rdma_cm_id* id;
+    Port port;                    // of the id, which is another thread's while it is being destroyed
     rdma_event_channel* channel;  // its own: the one it had may be gone
     Clock::time_point since;
   };
