@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/peers/connection.h"
 
+#include <chrono>
 #include <cstring>
 
 #include "transport/base/log.h"
@@ -14,8 +15,6 @@ namespace {
 
 using std::chrono::steady_clock;
 using wire::Kind;
-
-constexpr std::chrono::hours kForEver{24 * 365};
 
 // The channel is its session's as long as this lives. `ended` becomes true if the session ends with that.
 class ChannelMembership {
@@ -112,7 +111,7 @@ Status Connection::serve_open(const Message& message) {
       wire::OpenAnswer opened = wire::to_answer(session->server_session().description());
       opened.token = session->token();
       const auto told = wire::grown_bytes_of(opened, nonces_.features());
-      if (answer_proved(message, wire::kOpenedPurpose, told).ok()) serve_calls(*session, limits::kLease);
+      if (answer_proved(message, wire::kOpenedPurpose, told).ok()) serve_calls(*session, true);
     }
   }
   log::info("{} {} at {} on volume {} ends", ended ? "session for" : "connection of", request.client_name, peer_,
@@ -136,7 +135,7 @@ Status Connection::serve_attach(const Message& message) {
   if (role == wire::Role::kTransfers) {
     common_.transport.serve_transfers(channel_, *session);
   } else {
-    serve_calls(*session, keeps ? std::optional(limits::kLease) : std::nullopt);
+    serve_calls(*session, keeps);
   }
   return {};
 }
@@ -163,10 +162,19 @@ Status Connection::serve_administration(const Message& message) {
   return channel_.drain();
 }
 
-void Connection::serve_calls(PeerSession& session, std::optional<std::chrono::milliseconds> silence) {
-  do {
-    if (!channel_.wait(steady_clock::now() + silence.value_or(kForEver)).ok()) return;
-  } while (serve_one(session));
+void Connection::serve_calls(PeerSession& session, bool keeps) {
+  while (await_call(keeps) && serve_one(session)) {
+  }
+}
+
+// False: the connection has ended, or must. The session's others tell whether the client is there, but not whether the
+// path of this one is.
+bool Connection::await_call(bool keeps) {
+  while (true) {
+    const Status come = channel_.wait(steady_clock::now() + limits::kLease);
+    if (come.ok()) return true;
+    if (keeps || come.code() != ETIMEDOUT || !channel_.probe().ok()) return false;
+  }
 }
 
 // False: the connection has ended, or must.

@@ -3,10 +3,8 @@
 // calls serve(). docs/protocol.md, "Calls".
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -61,7 +59,9 @@ class Connection {
   Status answer_proved(const Message& to, std::string_view purpose, std::span<const std::byte> body);
   Error refuse(const Message& call, int code, const Holder& holder = {});
   Result<std::shared_ptr<PeerSession>> open_session(const Message& message, const OpenRequest& request);
-  void serve_calls(PeerSession& session, std::optional<std::chrono::milliseconds> silence);
+  // `keeps`: the session, which ends when its client is silent for its lease.
+  void serve_calls(PeerSession& session, bool keeps);
+  bool await_call(bool keeps);
   bool serve_one(PeerSession& session);
   // Nobody waits for the answer to the call under way. Uses the channel: asked on this thread.
   BrickService::Abandoned peer_has_gone() {

@@ -15,7 +15,7 @@
 namespace brickfs {
 namespace {
 
-constexpr BlockRange kOne{BlockAddress{0}, 1};
+constexpr BlockRange kFirstBlock{BlockAddress{0}, 1};
 
 // A client can have four thousand million handles, one after the other.
 TEST(VerbsAccess, KeysBeginAgainBehindTheLastNumber) {
@@ -35,8 +35,8 @@ TEST(HandleTable, TwoHandlesNeverHaveOneKey) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   HandleTable table(16);
   std::vector<std::byte> memory(1);
-  ASSERT_TRUE(table.add(kOne, Access::kRead, memory.data(), 7).ok());
-  EXPECT_DEATH(static_cast<void>(table.add(kOne, Access::kRead, memory.data(), 7)), "added");
+  ASSERT_TRUE(table.add(kFirstBlock, Access::kRead, memory.data(), 7).ok());
+  EXPECT_DEATH(static_cast<void>(table.add(kFirstBlock, Access::kRead, memory.data(), 7)), "added");
 }
 
 }  // namespace
