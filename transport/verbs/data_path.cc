@@ -51,12 +51,16 @@ Result<ibv_comp_channel*> DataPath::channel_of(ibv_context* device) {
   return channels_.back().get();
 }
 
-void DataPath::add(std::unique_ptr<Lane> lane) {
+Status DataPath::add(std::unique_ptr<Lane> lane) {
   MutexLock lock(mutex_);
+  std::atomic<Lane*>& place = lanes_[lane->number()];
+  // Nobody would drain the former one any more, and what is under way there would never end.
+  if (place.load() != nullptr) return Error(EPROTO, "the brick offers a lane that is still in use");
   if (over_.load()) lane->fail();
-  lanes_[lane->number()].store(lane.get(), std::memory_order_release);
+  place.store(lane.get(), std::memory_order_release);
   all_lanes_.push_back(std::move(lane));
   look_again();  // who sleeps on the channels does not know of this lane yet
+  return {};
 }
 
 DataPath::LaneBits DataPath::failed_lanes() const {
@@ -212,10 +216,7 @@ std::vector<DataPath::Undone> DataPath::drain(LaneBits lanes) {
 }
 
 void DataPath::repeat(std::span<const Undone> undone) {
-  for (const Undone& of_lane : undone) {
-    Lane* lane = of_lane.lane;
-    lanes_[lane->number()].compare_exchange_strong(lane, nullptr);  // unless the number is another's already
-  }
+  for (const Undone& of_lane : undone) lanes_[of_lane.lane->number()].store(nullptr);
   for (const Undone& of_lane : undone) {
     for (const Part& part : of_lane.parts) {
       if (part.way == Part::Way::kFlush) {  // the end of the brick's queue pair has flushed it

@@ -41,8 +41,9 @@ class DataPath {
 
   // For the queues of the device's lanes: made when it is first asked for, there until the end.
   Result<ibv_comp_channel*> channel_of(ibv_context* device);
-  // From now on the lane carries transfers; it has failed if the session is lost.
-  void add(std::unique_ptr<Lane> lane);
+  // From now on the lane carries transfers; it has failed if the session is lost. EPROTO: its number is still
+  // another's, until repeat().
+  Status add(std::unique_ptr<Lane> lane);
   LaneBits failed_lanes() const;
 
   void submit(Batch& batch);

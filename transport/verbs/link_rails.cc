@@ -66,7 +66,7 @@ Status Link::add_lanes(Rail& rail, Deadline latest) {
     ClientDevice* const device = TRY(memory_.find_device(opened.id.id->verbs));
     auto lane = std::make_unique<Lane>(std::move(opened), *device, memory_);
     TRY(learn_keys(offer.lane, *rail.calls));
-    data_.add(std::move(lane));
+    TRY(data_.add(std::move(lane)));
   }
   return {};
 }
