@@ -140,6 +140,19 @@ TEST(Wire, ListMustAscendAndGetOn) {
   EXPECT_EQ(decode(0).code(), EPROTO);
 }
 
+TEST(Wire, KeysMustAscendAndGetOn) {
+  const auto decode = [](uint32_t after, std::vector<calls::KeyRecord> keys) {
+    return calls::decode_answer(calls::Keys{0, after}, calls::encode(calls::KeyPage{std::move(keys)})).code();
+  };
+  EXPECT_EQ(decode(4, {{5, 1}, {9, 1}}), 0);
+  EXPECT_EQ(decode(9, {}), 0);
+  EXPECT_EQ(decode(9, {{9, 1}}), EPROTO);
+  EXPECT_EQ(decode(9, {{5, 1}, {10, 1}}), EPROTO);
+  EXPECT_EQ(decode(4, {{5, 1}, {5, 1}}), EPROTO);
+  EXPECT_EQ(decode(4, {{9, 1}, {5, 1}}), EPROTO);
+  EXPECT_EQ(decode(0, {{0, 1}}), EPROTO);
+}
+
 TEST(Wire, CommitKeepsRangesAndBarriers) {
   const std::vector<CommitRange> ranges = {{1, 2, false}, {3, 4, true}};
   const auto request = calls::decode_request(calls::Kind::kCommit, calls::encode(calls::Commit{ranges}));

@@ -213,7 +213,15 @@ Result<LaneOffer> answer_to(const Lane&, Body body) {
   return LaneOffer{answer.lane, answer.ticket};
 }
 
-Result<KeyPage> answer_to(const Keys&, Body body) { return KeyPage{TRY(decode_array<KeyRecord>(body, kKeysPerPage))}; }
+Result<KeyPage> answer_to(const Keys& asked, Body body) {
+  KeyPage page{TRY(decode_array<KeyRecord>(body, kKeysPerPage))};
+  uint32_t before = asked.after;
+  for (const KeyRecord& record : page.keys) {
+    if (record.id <= before) return Error(EPROTO, "keys do not get on");
+    before = record.id;
+  }
+  return page;
+}
 
 Result<Notices> answer_to(const Wait& asked, Body body) {
   Notices told{TRY(decode_array<Notice>(body, asked.seen.size()))};

@@ -59,8 +59,8 @@ class Link final : public RemoteLink {
   Status add_lanes(Rail& rail, Deadline latest);
   Result<std::unique_ptr<MessageChannel>> attach_one(const HostPort& address, wire::Role role, Deadline latest);
   template <typename Call>
-  Result<typename Call::Answer> ask_on(CallChannel& channel, const Call& call, std::chrono::milliseconds patience);
-  Status learn_keys(uint32_t lane, CallChannel& channel);
+  Result<typename Call::Answer> ask_on(CallChannel& channel, const Call& call, Deadline latest);
+  Status learn_keys(uint32_t lane, CallChannel& channel, Deadline latest);
   void handle_lost_rails();
   void lose_rail(Rail& rail);
   void mend();

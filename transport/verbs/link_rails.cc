@@ -47,7 +47,10 @@ Result<std::unique_ptr<Channel>> Link::attach_calls(Deadline latest) {
 
 // By way of the rail's own connection for calls.
 template <typename Call>
-Result<typename Call::Answer> Link::ask_on(CallChannel& channel, const Call& call, std::chrono::milliseconds patience) {
+Result<typename Call::Answer> Link::ask_on(CallChannel& channel, const Call& call, Deadline latest) {
+  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(latest - Clock::now());
+  if (patience.count() <= 0) return Error(ETIMEDOUT, "brick does not answer");
+  if (is_over()) return Error(ENOTCONN, "the session has ended");
   const calls::Request request = call;
   const Reply reply = TRY(channel.call(next_id(), request, patience));
   if (reply.status != 0) return Error(ENOTCONN, "the brick has no lane for us");
@@ -56,25 +59,23 @@ Result<typename Call::Answer> Link::ask_on(CallChannel& channel, const Call& cal
 
 Status Link::add_lanes(Rail& rail, Deadline latest) {
   for (size_t count = 0; count < lanes_of_rail(peer_.addresses.size()); ++count) {
-    const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(latest - Clock::now());
-    if (patience.count() <= 0) return Error(ETIMEDOUT, "brick does not answer");
-    const auto offer = TRY(ask_on(*rail.calls, calls::Lane{}, patience));
+    const auto offer = TRY(ask_on(*rail.calls, calls::Lane{}, latest));
     rail.lanes |= 1u << offer.lane;  // to be given back by DETACH, whatever comes of it
     Lane::Opened opened = TRY(open_lane(rail.address, offer, memory_, rail.completions, latest));
     rail.windows = (opened.reply.flags & kReplyWindows) != 0;
     rail.lane_events.push_back(std::move(opened.id.channel));
     ClientDevice* const device = TRY(memory_.find_device(opened.id.id->verbs));
     auto lane = std::make_unique<Lane>(std::move(opened), *device, memory_);
-    TRY(learn_keys(offer.lane, *rail.calls));
+    TRY(learn_keys(offer.lane, *rail.calls, latest));
     TRY(data_.add(std::move(lane)));
   }
   return {};
 }
 
-Status Link::learn_keys(uint32_t lane, CallChannel& channel) {
+Status Link::learn_keys(uint32_t lane, CallChannel& channel, Deadline latest) {
   calls::Keys call{lane, 0};
   while (true) {
-    const auto page = TRY(ask_on(channel, call, limits::kCallTimeout));
+    const auto page = TRY(ask_on(channel, call, latest));
     handles_.add_keys(lane, page.keys);
     if (page.keys.size() < calls::kKeysPerPage) return {};
     call.after = page.keys.back().id;
