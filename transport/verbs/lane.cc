@@ -223,8 +223,10 @@ void Lane::finish(const Part& part, int code) {
   }
 }
 
+// While nobody polls: who has polled in vain would leave what came before this to nobody.
 void Lane::arm() {
-  MutexLock lock(post_mutex_);
+  if (failed()) return;  // what is there is drain()'s, which may take a while
+  MutexLock lock(poll_mutex_);
   if (id_) ibv_req_notify_cq(queue_.get(), 0);
 }
 

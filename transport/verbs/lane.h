@@ -87,7 +87,8 @@ class Lane {
   void poll(Parts& done);
   // Lets the part's resources go and gives what it read to its slices; not yet its batch.
   void finish(const Part& part, int code);
-  // The next completion will be told on the completion channel.
+  // The next completion will be told on the completion channel; every poll() that begins now sees those before. Not of
+  // a lane that has failed.
   void arm();
 
   // From any thread, at any time: nothing is posted any more, everything under way comes back soon.
