@@ -77,7 +77,37 @@ TEST(HandleMap, KeysOfALaterLaneReachWhatIsMapped) {
   HandleMap map;
   const Handle handle = add(map, blocks(0, 1), 5);
   const std::vector<calls::KeyRecord> keys = {{4, 40}, {5, 50}};
-  map.add_keys(3, keys);
+  map.add_keys({3, 0}, keys);
+  EXPECT_EQ(map.use(handle)->keys[3].load(), 50u);
+}
+
+// The brick has answered MAP before the lane was there, and the answer comes after the lane's keys.
+TEST(HandleMap, KeysOfALaterLaneReachWhatIsBeingMapped) {
+  HandleMap map;
+  const std::vector<calls::KeyRecord> first = {{5, 50}};
+  const std::vector<calls::KeyRecord> second = {{6, 60}};
+  map.add_keys({3, 0}, first);
+  map.add_keys({3, 5}, second);
+  EXPECT_EQ(map.use(add(map, blocks(0, 1), 5))->keys[3].load(), 50u);
+  EXPECT_EQ(map.use(add(map, blocks(1, 1), 6))->keys[3].load(), 60u);
+}
+
+TEST(HandleMap, KeysOfALaneThatIsNoMoreReachNothing) {
+  HandleMap map;
+  const std::vector<calls::KeyRecord> keys = {{5, 50}};
+  map.add_keys({3, 0}, keys);
+  map.add_keys({3, 0}, {});
+  EXPECT_EQ(map.use(add(map, blocks(0, 1), 5))->keys[3].load(), 0u);
+}
+
+TEST(HandleMap, KeysOfALaterLaneReachWhatIsTakenOut) {
+  HandleMap map;
+  const Handle handle = add(map, blocks(0, 1), 5);
+  const auto taken = map.take_out(blocks(0, 1));
+  EXPECT_TRUE(map.take_out(blocks(0, 1)).empty()) << "by two";
+  const std::vector<calls::KeyRecord> keys = {{5, 50}};
+  map.add_keys({3, 0}, keys);
+  map.put_back(taken);
   EXPECT_EQ(map.use(handle)->keys[3].load(), 50u);
 }
 

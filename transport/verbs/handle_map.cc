@@ -48,18 +48,26 @@ Result<calls::Mapped> HandleMap::add(calls::Mapped mapped) {
     mapping.handle = mapped.handles[i];
     mapping.id = id;
     for (size_t lane = 0; lane < mapping.keys.size(); ++lane) {
-      mapping.keys[lane].store(mapped.keys[i][lane], std::memory_order_relaxed);
+      const auto early = early_[lane].extract(id);
+      mapping.keys[lane].store(early ? early.mapped() : mapped.keys[i][lane], std::memory_order_relaxed);
     }
     mapping.live.store(key);
   }
   return mapped;
 }
 
-void HandleMap::add_keys(uint32_t lane, std::span<const calls::KeyRecord> keys) {
+// The brick may answer MAP before the lane is there, and the client read that after the lane's KEYS.
+void HandleMap::add_keys(const calls::Keys& asked, std::span<const calls::KeyRecord> keys) {
   MutexLock lock(mutex_);
+  KeysById& early = early_[asked.lane];
+  if (asked.after == 0) early.clear();
   for (const calls::KeyRecord& record : keys) {
     const auto found = by_id_.find(record.id);
-    if (found != by_id_.end()) found->second->keys[lane].store(record.key, std::memory_order_relaxed);
+    if (found != by_id_.end()) {
+      found->second->keys[asked.lane].store(record.key, std::memory_order_relaxed);
+    } else if (early.size() < kEarlyKeys) {
+      early.emplace(record.id, record.key);
+    }
   }
 }
 
@@ -78,29 +86,23 @@ Mapping* HandleMap::use(const Handle& handle) {
 std::vector<Mapping*> HandleMap::take_out(BlockRange blocks) {
   std::vector<Mapping*> taken;
   MutexLock lock(mutex_);
-  absl::erase_if(by_id_, [&](const auto& entry) {
-    Mapping* const mapping = entry.second;
+  for (const auto& [id, mapping] : by_id_) {
     const BlockRange& held = mapping->handle.blocks;
     const bool covers = held.start < blocks.end() && blocks.start < held.end();
-    if (!covers) return false;
-    mapping->live.store(0);
-    taken.push_back(mapping);
-    return true;
-  });
+    if (covers && mapping->live.exchange(0) != 0) taken.push_back(mapping);
+  }
   return taken;
 }
 
 void HandleMap::put_back(std::span<Mapping* const> taken) {
   MutexLock lock(mutex_);
-  for (Mapping* const mapping : taken) {
-    by_id_.emplace(mapping->id, mapping);
-    mapping->live.store(mapping->handle.remote_key);
-  }
+  for (Mapping* const mapping : taken) mapping->live.store(mapping->handle.remote_key);
 }
 
 void HandleMap::forget(std::span<Mapping* const> taken) {
   MutexLock lock(mutex_);
   for (const Mapping* const mapping : taken) {
+    by_id_.erase(mapping->id);
     const uint32_t key = mapping->handle.remote_key + kPlaces;  // the next number, but not 0
     free_.push_back(key < kPlaces ? key + kPlaces : key);
   }

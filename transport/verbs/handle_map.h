@@ -36,7 +36,8 @@ class HandleMap {
   // What a brick has answered to MAP; the handles get remote keys of this map. EPROTO: a handle without keys, or one
   // that was there before. ENOMEM: more handles than anybody should have.
   Result<calls::Mapped> add(calls::Mapped mapped);
-  void add_keys(uint32_t lane, std::span<const calls::KeyRecord> keys);
+  // A page of the answer to KEYS. Its keys go before those of a MAP whose answer is on its way.
+  void add_keys(const calls::Keys& asked, std::span<const calls::KeyRecord> keys);
 
   // Counts a user more. Null: no such handle, or not as it was handed out; somebody may have seen a user more for a
   // moment.
@@ -53,7 +54,9 @@ class HandleMap {
   static constexpr uint32_t kPlaces = 1u << 20;  // a remote key is a number, not 0, times this, and the place
   static constexpr uint32_t kChunkPlaces = 256;
   static constexpr uint32_t kChunks = kPlaces / kChunkPlaces;
+  static constexpr size_t kEarlyKeys = calls::kKeysPerPage;  // of a lane: far more than MAPs are under way
   using Chunk = std::array<Mapping, kChunkPlaces>;
+  using KeysById = absl::flat_hash_map<uint32_t, uint32_t>;
 
   Mapping* at(uint32_t remote_key) const;
   Result<uint32_t> take_place() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -64,7 +67,9 @@ class HandleMap {
   std::vector<std::unique_ptr<Chunk>> made_ ABSL_GUARDED_BY(mutex_);  // chunks_' first
   uint32_t places_ ABSL_GUARDED_BY(mutex_) = 0;                       // taken so far
   std::vector<uint32_t> free_ ABSL_GUARDED_BY(mutex_);                // remote keys that those places are to have next
-  absl::flat_hash_map<uint32_t, Mapping*> by_id_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint32_t, Mapping*> by_id_ ABSL_GUARDED_BY(mutex_);  // what is taken out, too
+  // By lane, what its last KEYS told of handles that are not known yet.
+  std::array<KeysById, limits::kLanesPerSession> early_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace brickfs::verbs

@@ -76,7 +76,7 @@ Status Link::learn_keys(uint32_t lane, CallChannel& channel, Deadline latest) {
   calls::Keys call{lane, 0};
   while (true) {
     const auto page = TRY(ask_on(channel, call, latest));
-    handles_.add_keys(lane, page.keys);
+    handles_.add_keys(call, page.keys);
     if (page.keys.size() < calls::kKeysPerPage) return {};
     call.after = page.keys.back().id;
   }
