@@ -84,8 +84,8 @@ class DirectRequests {
   const std::atomic<bool>& writes_by_kernel_;
   Interruption interruption_;
   std::vector<std::optional<DirectFile>> files_;
-  std::vector<Task>
-      tasks_;  // of the round at hand: each holds its inode, whose last descriptor may be closed meanwhile
+  // Of the round at hand. Each holds its inode, whose last descriptor may be closed meanwhile.
+  std::vector<Task> tasks_;
   std::unique_ptr<Staging> staging_;
   bool woke_ = false;
 };

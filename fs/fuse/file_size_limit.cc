@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -33,7 +34,8 @@ Result<uint64_t> FileSizeLimit::read() {
   constexpr std::string_view kName = "Max file size";
   const size_t name = text.find(kName);
   if (name == std::string_view::npos) return Error(EPROTO, "the limits of a process");
-  const std::string_view value = text.substr(text.find_first_not_of(' ', name + kName.size()));
+  std::string_view value = text.substr(name + kName.size());
+  value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
   if (value.starts_with("unlimited")) return UINT64_MAX;
   uint64_t limit = 0;
   const auto parsed = std::from_chars(value.begin(), value.end(), limit);

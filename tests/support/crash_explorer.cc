@@ -32,8 +32,6 @@ std::string touched_by_work(const TreeSnapshot& before, const TreeSnapshot& afte
   return "";
 }
 
-uint64_t hash(const std::string& text, uint64_t seed) { return XXH3_64bits_withSeed(text.data(), text.size(), seed); }
-
 std::vector<const BrickEvent*> torn_writes(const CrashPoint& point) {
   std::vector<const BrickEvent*> torn;
   for (const auto& [event, landing] : point.landings) {
@@ -41,6 +39,8 @@ std::vector<const BrickEvent*> torn_writes(const CrashPoint& point) {
   }
   return torn;
 }
+
+uint64_t hash(const std::string& text, uint64_t seed) { return XXH3_64bits_withSeed(text.data(), text.size(), seed); }
 
 uint64_t hash(const TreeSnapshot& snapshot) {
   uint64_t value = 0;
