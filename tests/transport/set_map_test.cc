@@ -129,6 +129,17 @@ TEST(SetMap, APlaceIsUntouchedUntilAClientHasBecomeTheHolder) {
   EXPECT_EQ(why_not(map), "a place of a later generation");
 }
 
+TEST(SetMap, ItsCopiesAreOnBricksThatOthersReach) {
+  for (const char* source : {"file:/root/made_by_a_map,1G", "memory:64M", "etcd://e:2379/v"}) {
+    SetMap map = sound_map();
+    map.places[1].replicas[0].source = source;
+    EXPECT_EQ(why_not(map), std::string(source) + " is no brick that others reach");
+  }
+  SetMap map = sound_map();
+  map.places[1].replicas[0].source = "tcp://a:1+b:1/v";
+  EXPECT_EQ(why_not(map), "tcp://a:1+b:1/v is more than one brick");
+}
+
 TEST(SetMap, NothingIsThereTwice) {
   SetMap map = sound_map();
   map.places[0].replicas[0].source = map.places[2].replicas[0].source;

@@ -72,7 +72,9 @@ Status check_map(const SetMap& map, std::string* why) {
       std::string trouble;
       const auto source = parse_source(replica.source, &trouble);
       if (!source.ok()) return refuse_map(why, trouble);
-      if (source->kind == SourceKind::kEtcd) return refuse_map(why, fmt::format("{} is no brick", replica.source));
+      // An embedded one would be made by, and in, every host that reads this map.
+      if (source->kind == SourceKind::kEtcd || source->embedded())
+        return refuse_map(why, fmt::format("{} is no brick that others reach", replica.source));
       if (source->is_set()) return refuse_map(why, fmt::format("{} is more than one brick", replica.source));
       if (!sources.insert(replica.source).second)
         return refuse_map(why, fmt::format("{} is there twice", replica.source));
