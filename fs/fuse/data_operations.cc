@@ -9,6 +9,7 @@
 #include <span>
 
 #include "fs/fuse/answers.h"
+#include "fs/fuse/hole_search.h"
 #include "fs/fuse/operations.h"
 #include "fs/fuse/session.h"
 
@@ -83,32 +84,8 @@ void fallocate(FuseSession& session, FuseRequest& request, const fuse_fallocate_
                                                request.context()));
 }
 
-// What was written and is in the kernel's pages is data, too; the kernel asks us without having written it back. One
-// that calls pages clean as soon as it has sent them cannot be asked to wait for them: it is told that all of a file is
-// data.
-// As these are more requests, the one that waits is parked. Where too many are, a program is told what file systems say
-// that know no holes: then it reads all of the file.
 void lseek(FuseSession& session, FuseRequest& request, const fuse_lseek_in& in) {
-  const auto seek = [&filesystem = session.filesystem(), ino = request.ino(), in](auto& asked) {
-    const auto found = filesystem.seek(ino, in.offset, static_cast<int>(in.whence));
-    if (found.ok()) {
-      asked.answer_with(fuse_lseek_out{*found});
-    } else {
-      asked.answer(found.error());
-    }
-  };
-  WritebackCache* const writeback = session.writeback();
-  if (writeback == nullptr) return seek(request);
-  if (!session.negotiation().waits_for_pages()) return (void)request.answer(Error(ENOSYS, "seeking"));
-  ParkedRequest* const parked = request.park(session.parked());
-  if (parked == nullptr) return (void)request.answer(Error(EINVAL, "too many wait for their pages"));
-  writeback->before_seek(request.ino(), [parked, seek](const Status& written) {
-    if (written.ok()) {
-      seek(*parked);
-    } else {
-      parked->answer(Error(EINVAL, "nobody waits for its pages"));
-    }
-  });
+  HoleSearch::answer(session, request, in);
 }
 
 void copy_file_range(FuseSession& session, FuseRequest& request, const fuse_copy_file_range_in& in) {

@@ -30,9 +30,13 @@ void notify(int device, fuse_notify_code code, std::span<const iovec> parts) {
 }  // namespace
 
 KernelCache::KernelCache(Filesystem& filesystem)
-    : filesystem_(filesystem), pages_([this](Ino ino, uint64_t offset, uint64_t length) {
-        notify_inode(ino, static_cast<int64_t>(offset), static_cast<int64_t>(length));
-      }) {}
+    : filesystem_(filesystem), pages_(notice_of_pages()), holes_(notice_of_pages()) {}
+
+PageDropper::Notice KernelCache::notice_of_pages() {
+  return [this](Ino ino, uint64_t offset, uint64_t length) {
+    notify_inode(ino, static_cast<int64_t>(offset), static_cast<int64_t>(length));
+  };
+}
 
 void KernelCache::notify_inode(Ino ino, int64_t offset, int64_t length) const {
   fuse_notify_inval_inode_out out{.ino = raw(ino), .off = offset, .len = length};
@@ -61,7 +65,12 @@ void KernelCache::drop_pages(Ino ino, PageDropper::Range written, PageDropper::A
   if (const auto cached = filesystem_.take_cached(ino, written.offset, written.length)) {
     region = {cached->offset, cached->length};
   }
-  if (!pages_.drop(ino, written, region, asker, answer)) answer();
+  const PageDropper::Range first = region.length > 0 ? written : PageDropper::Range{0, 0};
+  if (!pages_.drop(ino, first, region, asker, [answer](bool) { answer(); })) answer();
+}
+
+void KernelCache::drop_hole(Ino ino, PageDropper::Range hole, const PageDropper::Answer& answer) {
+  if (!holes_.drop(ino, hole, {0, 0}, PageDropper::Asker::kKernel, answer)) answer(false);
 }
 
 // Of the directory it drops the attributes by itself only if it knows the name.

@@ -42,6 +42,9 @@ class KernelCache {
   }
   // Those are dropped, as the bytes were written past them; then `answer` is called, by another thread.
   void drop_pages(Ino ino, PageDropper::Range written, PageDropper::Asker asker, std::function<void()> answer);
+  // Those of a hole are dropped; what a program has stored to them through a mapping is written back before. Then
+  // `answer` is called: by another thread, unless it is false at once.
+  void drop_hole(Ino ino, PageDropper::Range hole, const PageDropper::Answer& answer);
 
   // Of a name that was given or taken away though the answer, which has gone, is an error: the kernel forgets what it
   // knows of it, of its directory, and of the inode. Soon: it needs the directory for that, which others may have.
@@ -60,10 +63,12 @@ class KernelCache {
   // No pages are dropped from now on; all answers that waited for that have been sent. While requests are served.
   void stop() {
     pages_.stop();
+    holes_.stop();
     names_.stop();
   }
 
  private:
+  PageDropper::Notice notice_of_pages();
   void notify_inode(Ino ino, int64_t offset, int64_t length) const;
   void notify_name(Ino directory, std::string_view name) const;
 
@@ -72,6 +77,7 @@ class KernelCache {
   MissingNames missing_;
   std::array<Mutex, 64> dropping_;  // by inode number: nobody goes on while another has not yet told the kernel
   PageDropper pages_;               // last, with the next: their threads use the others
+  PageDropper holes_;               // may take long: many pages are written back, one after the other
   NoticeThread names_;
 };
 

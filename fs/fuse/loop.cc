@@ -47,7 +47,6 @@ FuseLoop::FuseLoop(FuseMount& mount, VolumeSet& volume, bool looks, UniqueFd end
       device_queue_(mount.device()) {
   ::fcntl(mount.device(), F_SETFL, ::fcntl(mount.device(), F_GETFL) | O_NONBLOCK);
   interrupts_ = std::make_unique<FuseInterrupts>(volume, [this] { read_on(); });
-  for (ParkedRequest& place : session_.parked().places()) interrupts_->watch(place);
   dispatcher_ = std::make_unique<FuseDispatcher>(session_, *interrupts_, [this] { begin(); });
 }
 
@@ -77,7 +76,6 @@ Status FuseLoop::make_ring_workers() {
   const size_t queues = FuseRing::queues();
   const size_t for_each = std::clamp(kRingEntries / queues, kLeastPerQueue, kMostPerQueue);
   queues_ = std::vector<FuseRingQueue>(queues);
-  for (FuseRingQueue& queue : queues_) queue.set_most_kept(for_each - 1);
   serving_ = std::vector<std::atomic<unsigned>>(queues);
   Workers made;
   for (size_t i = 0; i < queues * for_each; ++i) made.push_back(TRY(make_ring_worker(i % queues)));
@@ -145,9 +143,7 @@ bool FuseLoop::is_brick_there() const { return volume_.link_state().kind == Link
 // All workers may wait for the brick. Then others take requests, at least all of those that nothing else than an answer
 // ends, whatever signal comes: the asynchronous ones.
 void FuseLoop::read_on() {
-  const bool is_away = !is_brick_there();
-  session_.parked().look(is_away);
-  if (!is_away) return;
+  if (is_brick_there()) return;
   MutexLock lock(threads_mutex_);
   read_on_from_device();
   if (rings_started_) read_on_from_rings();

@@ -208,15 +208,13 @@ void FuseMount::unmount_lazily() const {
   }
 }
 
-// Most kernels call a page written as soon as its request is on its way. Over io_uring, what is parked has entries that
-// this takes.
+// Most kernels call a page written as soon as its request is on its way.
 void FuseMount::detach(const std::function<bool()>& gives_up) {
   if (is_severed()) return;
   const std::vector<std::string> places = mountpoints();
   if (places.empty()) return;
   const UniqueFd root(::open(places.front().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   unmount_lazily();
-  session_.parked().stop();
   if (root) ::syncfs(root.get());
   await_answers(kAnswered, gives_up);
 }
@@ -236,7 +234,6 @@ bool FuseMount::is_severed() const {
 // What waited for a brick has its error soon. Before, its pages are locked, and whoever is killed while the kernel
 // waits for them does not end, nor do those whose requests he has.
 void FuseMount::drop_everything() {
-  session_.parked().stop();  // for its entries, as above
   await_answers(kFailed, [this] { return is_severed(); });
   session_.cache().drop_everything([this] { return is_severed(); });
 }

@@ -51,7 +51,7 @@ class FuseMount {
   const std::string& mountpoint() const { return mountpoint_; }
   const std::string& device_number() const { return device_number_; }
   const std::string& listed_source() const { return listed_source_; }
-  // All that the kernel has in its caches: KernelCache::drop_everything. No request is parked from then on.
+  // All that the kernel has in its caches: KernelCache::drop_everything.
   void drop_everything();
   // Raises the kernel's read-ahead from its 128 KiB to kReadAheadBytes. Best effort: only root may.
   void raise_read_ahead() const;

@@ -11,7 +11,7 @@ namespace brickfs {
 
 PageDropper::~PageDropper() { stop(); }
 
-bool PageDropper::drop(Ino ino, Range written, Range region, Asker asker, std::function<void()> answer) {
+bool PageDropper::drop(Ino ino, Range first, Range second, Asker asker, Answer answer) {
   MutexLock lock(mutex_);
   if (stopping_) return false;
   if (!dropping_.joinable()) {
@@ -19,7 +19,7 @@ bool PageDropper::drop(Ino ino, Range written, Range region, Asker asker, std::f
     watching_ = std::thread([this] { watch(); });
   }
   ++pending_;
-  drops_.push_back({ino, written, region, asker, Clock::now(), std::move(answer)});
+  drops_.push_back({ino, first, second, asker, Clock::now(), std::move(answer)});
   if (drops_.size() == 1) wanted_.notify_all();
   return true;
 }
@@ -30,16 +30,17 @@ void PageDropper::run() {
     while (drops_.empty() && !stopping_) wanted_.wait(lock);
     if (drops_.empty()) return;
     const Ino ino = drops_.front().ino;
-    const Range region = drops_.front().region;
-    if (region.length > 0) give_notice(ino, drops_.front().written);
+    const Range second = drops_.front().second;
+    give_notice(ino, drops_.front().first);
     answer_first();
-    if (region.length > 0) give_notice(ino, region);
+    give_notice(ino, second);
     drops_.pop_front();
     --pending_;
   }
 }
 
 void PageDropper::give_notice(Ino ino, Range range) {
+  if (range.length == 0) return;
   noticing_ = static_cast<uint32_t>(::gettid());
   ++notices_;
   mutex_.unlock();
@@ -49,10 +50,10 @@ void PageDropper::give_notice(Ino ino, Range range) {
 }
 
 void PageDropper::answer_first() {
-  const std::function<void()> answer = std::exchange(drops_.front().answer, nullptr);
+  const Answer answer = std::exchange(drops_.front().answer, nullptr);
   if (!answer) return;
   mutex_.unlock();
-  answer();
+  answer(true);
   mutex_.lock();
 }
 
@@ -68,7 +69,7 @@ void PageDropper::watch() {
     if (held_up == 0 || held_up != before) continue;
     const auto overdue = take_overdue();
     lock.unlock();
-    for (const auto& answer : overdue) answer();
+    for (const auto& answer : overdue) answer(false);
     lock.lock();
   }
 }
@@ -77,9 +78,9 @@ bool PageDropper::is_held_up() const {
   return noticing_ != 0 && !status_field(thread_status(noticing_), "State").starts_with('R');
 }
 
-std::vector<std::function<void()>> PageDropper::take_overdue() {
+std::vector<PageDropper::Answer> PageDropper::take_overdue() {
   const Clock::time_point begun = Clock::now() - kPatience;
-  std::vector<std::function<void()>> overdue;
+  std::vector<Answer> overdue;
   for (Drop& drop : drops_) {
     if (drop.answer && drop.asker == Asker::kKernel && drop.begun <= begun)
       overdue.push_back(std::exchange(drop.answer, nullptr));

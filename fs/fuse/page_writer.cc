@@ -25,10 +25,6 @@ void PageWriter::run_later(std::function<void()> job) {
       std::move(job), [](const Status&) {}, kAny);
 }
 
-void PageWriter::write_back(Ino ino, Done done) {
-  thread_.give([this, ino] { notice_(ino); }, std::move(done));
-}
-
 // Who has no patience any more leaves it to be done: the next finds it.
 std::shared_ptr<PageWriter::Waited> PageWriter::want(Ino ino) {
   const auto waited = std::make_shared<Waited>();

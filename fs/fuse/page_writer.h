@@ -23,15 +23,12 @@ class PageWriter {
  public:
   // Has the kernel write back what it has of a file, and drop it; waits as it likes.
   using Notice = std::function<void(Ino ino)>;
-  using Done = NoticeThread::Done;
 
   explicit PageWriter(Notice notice) : notice_(std::move(notice)) {}
   PageWriter(const PageWriter&) = delete;
   PageWriter& operator=(const PageWriter&) = delete;
 
-  // In turn; does not wait.
-  void write_back(Ino ino, Done done);
-  // The same, and waits until it has been done, together with others who wait so for the file. ETIMEDOUT: that will be
+  // In turn, and waits until it has been done, together with others who wait so for the file. ETIMEDOUT: that will be
   // later. EINTR: likewise. EAGAIN: it will not. ECANCELED: after stop().
   Status write_back(Ino ino, std::chrono::milliseconds patience, const Interruption* by);
   // In turn, however many wait: for what is rare. Does not wait. After stop() it is not done.

@@ -169,13 +169,9 @@ void FuseRequest::answer_written(const Result<uint64_t>& written) {
     finish(code, payload);
     return;
   }
-  CHECK(!answered_);
-  tell_kernel();
-  set_answered(code, payload.size());
-  waiter_.end();
   cache_.drop_pages(
       ino(), {transfer_->offset, transfer_->bytes}, PageDropper::Asker::kKernel,
-      [answer = put_aside(), code, out] { answer(code, code == 0 ? bytes_of(out) : std::span<const std::byte>()); });
+      [answer = answer_later(), code, out] { answer(code, code == 0 ? bytes_of(out) : std::span<const std::byte>()); });
 }
 
 void FuseRequest::dismiss() {
@@ -183,20 +179,18 @@ void FuseRequest::dismiss() {
   waiter_.end();
 }
 
-ParkedRequest* FuseRequest::park(ParkedRequests& places) {
+// It is counted with its answer, when its memory may have the next one.
+FuseRequest::Answer FuseRequest::answer_later() {
   CHECK(!answered_);
-  ParkedRequest* const place = places.take();
-  if (place == nullptr) return nullptr;
-  Answer answer = put_aside_for_long();
-  if (!answer) {
-    place->leave();
-    return nullptr;
-  }
   tell_kernel();
   answered_ = true;
-  place->begin(header_.opcode, begun_, counters_, std::move(answer));
-  waiter_.move_to(place->waiter());
-  return place;
+  waiter_.end();
+  const uint64_t bytes = header_.opcode == FUSE_WRITE && transfer_ ? transfer_->bytes : 0;
+  return [answer = put_aside(), opcode = header_.opcode, begun = begun_, bytes, &counters = counters_](
+             int error, std::span<const std::byte> payload) {
+    counters.count(opcode, error, std::chrono::steady_clock::now() - begun, error == 0 ? bytes : 0);
+    answer(error, payload);
+  };
 }
 
 // The waiter is locked; the thread looks there before it touches the request again.

@@ -28,7 +28,6 @@
 #include "fs/base/ids.h"
 #include "fs/fuse/buffers.h"
 #include "fs/fuse/operation_counters.h"
-#include "fs/fuse/parked_request.h"
 #include "fs/fuse/protocol.h"
 #include "fs/fuse/waiter.h"
 #include "fs/operations/filesystem.h"
@@ -117,9 +116,9 @@ class FuseRequest : public FusePlace {
   void answer_written(const Result<uint64_t>& written);
   // The kernel expects none.
   void dismiss();
-  // It is answered, or interrupted, at the place that is returned. Its worker is done with it. Null: none is free, or
-  // others would be kept from coming; it is still to be answered.
-  ParkedRequest* park(ParkedRequests& places);
+  // Another thread answers it by what is returned, soon: nobody can interrupt it any more. Its worker is done with it.
+  using Answer = std::function<void(int error, std::span<const std::byte> payload)>;
+  Answer answer_later();
 
   // --- for those who receive and serve it
   FuseBuffers& buffers() const { return *buffers_; }
@@ -147,10 +146,7 @@ class FuseRequest : public FusePlace {
   // Header, then data, which may be in the request's own buffer. As writev().
   virtual ssize_t send(std::span<const iovec> parts) = 0;
   // Its worker is done with it. What is returned is called once, by any thread.
-  using Answer = ParkedRequest::Answer;
   virtual Answer put_aside() = 0;
-  // The same, of one that others are not to be kept from coming by. Null: they would be.
-  virtual Answer put_aside_for_long() { return put_aside(); }
   bool send_answer(int error, std::span<const std::byte> payload);
   void hold() { ++holders_; }  // one more is at it
   // The same request in other memory.

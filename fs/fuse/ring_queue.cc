@@ -48,18 +48,6 @@ FuseRingRequest* FuseRingQueue::wait() {
   return entry;
 }
 
-bool FuseRingQueue::keep() {
-  MutexLock lock(mutex_);
-  if (kept_ >= most_kept_) return false;
-  ++kept_;
-  return true;
-}
-
-void FuseRingQueue::unkeep() {
-  MutexLock lock(mutex_);
-  --kept_;
-}
-
 void FuseRingQueue::stop() {
   MutexLock lock(mutex_);
   stopping_ = true;

@@ -34,20 +34,11 @@ class FuseRingQueue {
   FuseRingRequest* wait();
   void stop();
 
-  // So many may be kept. Before the first request.
-  void set_most_kept(size_t count) { most_kept_ = count; }
-  // Of a request that is parked (fs/fuse/parked_request.h): it keeps its entry until it is answered. False: it may not,
-  // as others need one.
-  bool keep();
-  void unkeep();
-
  private:
-  size_t most_kept_ = 0;
   Mutex mutex_;
   CondVar left_something_;
   bool collecting_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  size_t kept_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<FuseRingRequest*> passed_ ABSL_GUARDED_BY(mutex_);
   std::deque<FuseRingRequest*> left_ ABSL_GUARDED_BY(mutex_);
 };

@@ -77,12 +77,4 @@ FuseRequest::Answer FuseRingRequest::put_aside() {
   };
 }
 
-FuseRequest::Answer FuseRingRequest::put_aside_for_long() {
-  if (!workers_.keep()) return nullptr;
-  return [&workers = workers_, answer = put_aside()](int error, std::span<const std::byte> payload) {
-    answer(error, payload);
-    workers.unkeep();
-  };
-}
-
 }  // namespace brickfs

@@ -42,7 +42,6 @@ class FuseRingRequest final : public FuseRequest {
   // Keeps it for put_command().
   ssize_t send(std::span<const iovec> parts) override;
   Answer put_aside() override;
-  Answer put_aside_for_long() override;
 
   const uint16_t queue_;
   FuseRingQueue& workers_;

@@ -70,7 +70,6 @@ class Serving {
   Status choose_requests_way();
   void put_ring_switch_back();
   void look_at_request_limit();
-  ParkedRequests::Longest longest_parked() const;
   void choose_writeback();
   Status mount_filesystem();
   Status listen_to_prometheus();
@@ -129,7 +128,6 @@ Status Serving::start() {
   }
   mount_ = std::move(*mount);
   mount_->session().negotiation().want_request_timeout(limit_.ask_seconds);
-  mount_->session().parked().set_longest(longest_parked());
   why_->clear();
   auto loop = FuseLoop::start(*mount_, filesystem_->volume(), command_.io_uring, why_);
   if (!loop.ok()) {
@@ -190,13 +188,6 @@ void Serving::look_at_request_limit() {
       "this kernel ends a mount of which a request takes more than {} s (sysctl fs.fuse.max_request_timeout): so "
       "operations fail with EIO when the brick has been away for {:.0f} s",
       limit_.limit->count(), std::chrono::duration<double>(*most).count());
-}
-
-// What is parked waits for requests of others to fail, one after the other: its own time is counted, too.
-ParkedRequests::Longest Serving::longest_parked() const {
-  ParkedRequests::Longest longest{.away = std::nullopt, .ever = limit_.longest_outage()};
-  if (command_.soft) longest.away = command_.soft_timeout;
-  return longest;
 }
 
 // Where operations fail while the brick is away, who writes is to be told by write(2) itself: there is no way back to

@@ -20,7 +20,6 @@ FuseSession::~FuseSession() {
 }
 
 void FuseSession::stop() {
-  parked_.stop();
   cache_.stop();
   if (writeback_) writeback_->stop();
 }

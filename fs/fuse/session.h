@@ -12,7 +12,6 @@
 #include "fs/fuse/kernel_cache.h"
 #include "fs/fuse/negotiation.h"
 #include "fs/fuse/operation_counters.h"
-#include "fs/fuse/parked_request.h"
 #include "fs/fuse/writeback_cache.h"
 #include "fs/operations/filesystem.h"
 
@@ -40,7 +39,6 @@ class FuseSession {
   KernelCache& cache() { return cache_; }
   OperationCounters& operations() { return *operations_; }  // that were answered
   std::shared_ptr<const OperationCounters> shared_operations() const { return operations_; }
-  ParkedRequests& parked() { return parked_; }
   FuseNegotiation& negotiation() { return negotiation_; }
   // Null: the kernel's write-back cache is off.
   WritebackCache* writeback() const { return writeback_.get(); }
@@ -53,8 +51,7 @@ class FuseSession {
   FuseNegotiation negotiation_;
   KernelCache cache_;
   const std::shared_ptr<OperationCounters> operations_ = std::make_shared<OperationCounters>();
-  ParkedRequests parked_;
-  std::unique_ptr<WritebackCache> writeback_;  // answers those
+  std::unique_ptr<WritebackCache> writeback_;
 };
 
 }  // namespace brickfs

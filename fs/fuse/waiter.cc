@@ -5,11 +5,11 @@
 
 namespace brickfs {
 
-void FuseWaiter::begin(uint64_t unique, uint32_t thread, bool aside) {
+void FuseWaiter::begin(uint64_t unique, uint32_t thread) {
   MutexLock lock(mutex_);
   unique_ = unique;
   thread_ = thread;
-  aside_ = aside;
+  aside_ = false;
   asked_ = signalled_ = false;
   together_ = nullptr;
   interruption_.clear();
@@ -17,10 +17,6 @@ void FuseWaiter::begin(uint64_t unique, uint32_t thread, bool aside) {
 
 void FuseWaiter::end() {
   MutexLock lock(mutex_);
-  clear();
-}
-
-void FuseWaiter::clear() {
   unique_ = 0;
   aside_ = false;
   together_ = nullptr;
@@ -43,20 +39,6 @@ bool FuseWaiter::take_up() {
   MutexLock lock(mutex_);
   aside_ = false;
   return unique_ != 0;
-}
-
-// Whoever asks meanwhile finds it at one of both places, if not at both.
-void FuseWaiter::move_to(FuseWaiter& other) {
-  MutexLock lock(mutex_);
-  const uint64_t unique = unique_;
-  const uint32_t thread = thread_;
-  lock.unlock();
-  other.begin(unique, thread, true);
-  lock.lock();
-  const bool asked = asked_;
-  clear();
-  lock.unlock();
-  if (asked) (void)other.ask(unique);
 }
 
 std::optional<FuseWaiter::Request> FuseWaiter::look() {
@@ -88,11 +70,6 @@ void FuseWaiter::interrupt(uint64_t unique, const std::function<void()>& answer)
   }
   interruption_.raise();
   if (together_ != nullptr) together_->raise();
-}
-
-void FuseWaiter::answer_aside(const std::function<bool()>& answer) {
-  MutexLock lock(mutex_);
-  if (unique_ != 0 && aside_ && answer()) unique_ = 0;
 }
 
 }  // namespace brickfs

@@ -17,8 +17,7 @@ namespace brickfs {
 class FuseWaiter {
  public:
   // The place has a request. `thread`: who asked, as the kernel numbers threads; 0: nobody, or nobody that we see.
-  // `aside`: it is set aside.
-  void begin(uint64_t unique, uint32_t thread, bool aside = false);
+  void begin(uint64_t unique, uint32_t thread);
   // It has been answered.
   void end();
   // Of the request. Not to be kept longer than that.
@@ -30,9 +29,6 @@ class FuseWaiter {
   bool set_aside();
   // False: that was done.
   bool take_up();
-
-  // The request goes on at that place, where no thread is at it: it is set aside there.
-  void move_to(FuseWaiter& other);
 
   // --- for FuseInterrupts
   struct Request {
@@ -49,12 +45,7 @@ class FuseWaiter {
   // `answer`: called if it was set aside.
   void interrupt(uint64_t unique, const std::function<void()>& answer);
 
-  // What is set aside there: true if `answer`, under the lock, has answered it.
-  void answer_aside(const std::function<bool()>& answer);
-
  private:
-  void clear() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
   Interruption interruption_;
 
   Mutex mutex_;

@@ -42,8 +42,6 @@ class WritebackCache {
   // The kernel asks for a file's attributes as it is about to write to it. Waits; what write(2) is to return. `by`: of
   // the request.
   Status before_write(Ino ino, const Interruption* by);
-  // It asks what of the file is data. `done`: once all of it is here.
-  void before_seek(Ino ino, PageWriter::Done done) { pages_.write_back(ino, std::move(done)); }
   // Bytes up to there were written back, or not.
   void written(Ino ino, uint64_t end, const Status& status);
   // Of data that was lost and of which nobody was told, but for fsync and close.

@@ -30,7 +30,7 @@ void plan_read(std::span<const Extent> extents, uint64_t offset, uint64_t length
 }
 
 // The first byte at or behind `offset` that a written extent covers; none: hole up to the end.
-std::optional<uint64_t> next_data(const ExtentMap& extents, uint64_t offset) {
+std::optional<uint64_t> first_data(const ExtentMap& extents, uint64_t offset) {
   uint64_t unit = offset / kUnitBytes;
   while (const auto extent = extents.at_or_after(unit)) {
     if (!extent->unwritten) return std::max(offset, extent->file_unit * kUnitBytes);
@@ -40,7 +40,7 @@ std::optional<uint64_t> next_data(const ExtentMap& extents, uint64_t offset) {
 }
 
 // The first byte at or behind `offset` that none covers.
-uint64_t next_hole(const ExtentMap& extents, uint64_t offset) {
+uint64_t first_hole(const ExtentMap& extents, uint64_t offset) {
   uint64_t unit = offset / kUnitBytes;
   while (const auto extent = extents.at_or_after(unit)) {
     if (extent->file_unit > unit || extent->unwritten) break;
@@ -124,17 +124,27 @@ bool Filesystem::is_atime_due(Ino ino) const {
   return inode != nullptr && impl_->is_atime_due(*inode);
 }
 
-Result<uint64_t> Filesystem::seek(Ino ino, uint64_t offset, int whence) {
-  if (whence != SEEK_DATA && whence != SEEK_HOLE) return Error(EINVAL, "neither SEEK_DATA nor SEEK_HOLE");
+Result<uint64_t> Filesystem::Hole::seek(uint64_t offset, int whence) const {
+  if (whence == SEEK_HOLE) return begin;
+  if (offset < begin) return offset;
+  if (end == size) return Error(ENXIO, "no data from here on");
+  return end;
+}
+
+Result<Filesystem::Hole> Filesystem::next_hole(Ino ino, uint64_t offset) {
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
   const Inode& inode = *TRY(impl_->find_inode(ino));
   if (!inode.is_regular()) return Error(EINVAL, "not a regular file");
   const uint64_t size = inode.size_bytes;
   if (offset >= size) return Error(ENXIO, "at or behind the end");
-  if (whence == SEEK_HOLE) return inode.extents ? std::min(next_hole(*inode.extents, offset), size) : offset;
-  const auto data = inode.extents ? next_data(*inode.extents, offset) : std::nullopt;
-  if (!data || *data >= size) return Error(ENXIO, "no data from here on");
-  return *data;
+  if (!inode.extents) return Hole{offset, size, size};
+  const uint64_t begin = std::min(first_hole(*inode.extents, offset), size);
+  return Hole{begin, std::min(first_data(*inode.extents, begin).value_or(size), size), size};
+}
+
+Result<uint64_t> Filesystem::seek(Ino ino, uint64_t offset, int whence) {
+  if (whence != SEEK_DATA && whence != SEEK_HOLE) return Error(EINVAL, "neither SEEK_DATA nor SEEK_HOLE");
+  return TRY(next_hole(ino, offset)).seek(offset, whence);
 }
 
 }  // namespace brickfs

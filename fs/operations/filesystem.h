@@ -224,6 +224,15 @@ class Filesystem {
   // As fallocate(2); EOPNOTSUPP. `unprivileged`: as of write().
   Status allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged,
                   const OperationContext& context = {});
+  // The first hole of a file at or behind a byte; the end is one, too, of no length. What is preallocated is a hole.
+  struct Hole {
+    uint64_t begin;
+    uint64_t end;
+    uint64_t size;  // of the file
+    // What lseek() from that byte answers: SEEK_DATA, SEEK_HOLE; ENXIO.
+    Result<uint64_t> seek(uint64_t offset, int whence) const;
+  };
+  Result<Hole> next_hole(Ino ino, uint64_t offset);             // ENXIO: at or behind the end
   Result<uint64_t> seek(Ino ino, uint64_t offset, int whence);  // SEEK_DATA, SEEK_HOLE; ENXIO
   Result<uint64_t> copy_range(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset, uint64_t length,
                               const Caller* unprivileged, const OperationContext& context = {});

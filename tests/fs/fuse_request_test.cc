@@ -53,7 +53,6 @@ class RequestOfFuse : public ::testing::Test {
   FakeKernel kernel_;
   KernelCache cache_;
   OperationCounters operations_;
-  ParkedRequests parked_;
   FuseDeviceQueue queue_;
   std::unique_ptr<FuseDeviceSource> source_;
   std::unique_ptr<FuseDeviceSource> other_;
@@ -224,11 +223,11 @@ TEST_F(RequestOfFuse, AWriteOfThePageCacheDropsNothing) {
   done(request);
 }
 
-TEST_F(RequestOfFuse, OneThatIsParkedIsAnsweredWhileItsWorkerServesOthers) {
+TEST_F(RequestOfFuse, OneThatIsAnsweredLaterKeepsNoWorker) {
   kernel_.request(FUSE_LSEEK, 5, std::vector<std::byte>(sizeof(fuse_lseek_in)));
   FuseRequest& request = *receive().at(0);
   const uint64_t unique = request.header().unique;
-  ParkedRequest& place = *request.park(parked_);
+  const FuseRequest::Answer answer_it = request.answer_later();
   done(request);
   kernel_.request_name(FUSE_LOOKUP, 1, "name");
   FuseRequest& next = *receive().at(0);
@@ -237,93 +236,11 @@ TEST_F(RequestOfFuse, OneThatIsParkedIsAnsweredWhileItsWorkerServesOthers) {
   done(next);
   EXPECT_EQ(kernel_.answer()->header.unique, next.header().unique);
   EXPECT_EQ(operations_.operations().size(), 1u);
-  EXPECT_NE(parked_.take(), &place);
-  place.answer_with(fuse_lseek_out{4096});
+  answer_it(0, bytes_of(fuse_lseek_out{4096}));
   const auto answer = kernel_.answer();
   EXPECT_EQ(answer->header.unique, unique);
   EXPECT_EQ(load<fuse_lseek_out>(answer->payload).offset, 4096u);
   EXPECT_EQ(operations_.operations().size(), 2u);
-  EXPECT_EQ(parked_.take(), &place) << "it is free";
-}
-
-TEST_F(RequestOfFuse, OneThatIsParkedCanBeInterrupted) {
-  interrupts_.watch(parked_.places()[0]);
-  kernel_.ask_as(0, static_cast<uint32_t>(::getpid()));
-  kernel_.request(FUSE_LSEEK, 5, std::vector<std::byte>(sizeof(fuse_lseek_in)));
-  FuseRequest& request = *receive().at(0);
-  const uint64_t unique = request.header().unique;
-  ParkedRequest& place = *request.park(parked_);
-  done(request);
-  EXPECT_TRUE(interrupts_.ask(unique)) << "it is found";
-  place.waiter().interrupt(unique, [&] { place.answer_interrupted(); });
-  const auto answer = kernel_.answer();
-  EXPECT_EQ(answer->header.unique, unique);
-  EXPECT_EQ(answer->header.error, -EINTR);
-  EXPECT_NE(parked_.take(), &place) << "what it waits for is still to come";
-  place.answer_with(fuse_lseek_out{4096});
-  EXPECT_FALSE(kernel_.answer(0)) << "it has been answered";
-  EXPECT_EQ(parked_.take(), &place);
-}
-
-// What one gets that came 20 s ago; 0: it waits.
-int answer_when_parked(const ParkedRequests::Longest& longest, bool is_away) {
-  ParkedRequests parked;
-  OperationCounters operations;
-  parked.set_longest(longest);
-  ParkedRequest& place = *parked.take();
-  int code = 0;
-  place.begin(FUSE_LSEEK, ParkedRequest::Clock::now() - std::chrono::seconds(20), operations,
-              [&](int error, std::span<const std::byte>) { code = error; });
-  FuseWaiter waiter;
-  waiter.begin(2, 0);
-  waiter.move_to(place.waiter());
-  parked.look(is_away);
-  const int seen = code;
-  place.answer(Error(ECANCELED));
-  EXPECT_EQ(code, seen == 0 ? ECANCELED : seen) << "one answer";
-  return seen;
-}
-
-TEST(ParkedRequests, WaitNoLongerThanTheyMay) {
-  using std::chrono::seconds;
-  EXPECT_EQ(answer_when_parked({}, true), 0);
-  EXPECT_EQ(answer_when_parked({.away = seconds(10), .ever = std::nullopt}, false), 0);
-  EXPECT_EQ(answer_when_parked({.away = seconds(30), .ever = std::nullopt}, true), 0);
-  EXPECT_EQ(answer_when_parked({.away = seconds(10), .ever = std::nullopt}, true), EIO);
-  EXPECT_EQ(answer_when_parked({.away = std::nullopt, .ever = seconds(30)}, true), 0);
-  EXPECT_EQ(answer_when_parked({.away = std::nullopt, .ever = seconds(10)}, false), EIO);
-}
-
-TEST_F(RequestOfFuse, AtTheEndNoneStaysParked) {
-  kernel_.request(FUSE_LSEEK, 5, std::vector<std::byte>(sizeof(fuse_lseek_in)));
-  FuseRequest& request = *receive().at(0);
-  const uint64_t unique = request.header().unique;
-  ParkedRequest& place = *request.park(parked_);
-  done(request);
-  ParkedRequest& on_its_way = *parked_.take();
-  EXPECT_FALSE(kernel_.answer(0));
-  parked_.stop();
-  const auto answer = kernel_.answer();
-  EXPECT_EQ(answer->header.unique, unique);
-  EXPECT_EQ(answer->header.error, -EINVAL);
-  EXPECT_EQ(parked_.take(), nullptr);
-  int late = 0;
-  on_its_way.begin(FUSE_LSEEK, {}, operations_, [&](int error, std::span<const std::byte>) { late = error; });
-  FuseWaiter waiter;
-  waiter.begin(unique + 2, 0);
-  waiter.move_to(on_its_way.waiter());
-  parked_.look(false);
-  EXPECT_EQ(late, EINVAL);
-  place.answer_with(fuse_lseek_out{4096});
-  on_its_way.answer(Error(ECANCELED));
-  EXPECT_EQ(late, EINVAL);
-  EXPECT_FALSE(kernel_.answer(0)) << "they have been answered";
-}
-
-TEST(ParkedRequests, AreBounded) {
-  ParkedRequests parked;
-  for (size_t i = 0; i < ParkedRequests::kMost; ++i) EXPECT_NE(parked.take(), nullptr);
-  EXPECT_EQ(parked.take(), nullptr);
 }
 
 TEST_F(RequestOfFuse, AnotherWorkerServesWhatIsPassed) {

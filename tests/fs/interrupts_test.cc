@@ -74,54 +74,6 @@ TEST(FuseWaiter, WhatIsSetAsideIsAnsweredByWhoInterruptsIt) {
   EXPECT_FALSE(waiter.interruption()->raised()) << "the next request's";
 }
 
-TEST(FuseWaiter, ARequestThatGoesOnElsewhereIsFoundThere) {
-  FuseWaiter from, to;
-  int answers = 0;
-  from.begin(10, 7);
-  EXPECT_TRUE(from.ask(10));
-  from.move_to(to);
-  EXPECT_FALSE(from.look());
-  EXPECT_FALSE(from.ask(10));
-  ASSERT_TRUE(to.look());
-  EXPECT_EQ(to.look()->thread, 7u);
-  EXPECT_TRUE(to.look()->asked) << "before it went";
-  from.interrupt(10, [&] { ++answers; });
-  EXPECT_EQ(answers, 0);
-  to.interrupt(10, [&] { ++answers; });
-  EXPECT_EQ(answers, 1);
-  EXPECT_FALSE(to.take_up());
-}
-
-// As FuseInterrupts does it, at any time: whoever has been told that it is found, or that it is there, is heard.
-TEST(FuseWaiter, ARequestThatGoesElsewhereIsFoundMeanwhile) {
-  for (uint64_t unique = 2; unique < 4'000; unique += 2) {
-    FuseWaiter from, to;
-    from.begin(unique, 7);
-    std::atomic<bool> goes = false;
-    int answers = 0;
-    bool found = false;
-    std::thread asker([&] {
-      goes = true;
-      if (unique % 4 == 0) {
-        found = to.ask(unique);
-        found |= from.ask(unique);
-      } else {
-        while (!to.look()) continue;
-        to.interrupt(unique, [&] { ++answers; });
-      }
-    });
-    while (!goes) continue;
-    from.move_to(to);
-    asker.join();
-    if (unique % 4 != 0) {
-      EXPECT_EQ(answers, 1) << unique;
-    } else if (found) {
-      ASSERT_TRUE(to.look());
-      EXPECT_TRUE(to.look()->asked) << unique;
-    }
-  }
-}
-
 // A thread that does not wait for its request (asynchronous ones) handles a signal soon.
 TEST(FuseWaiter, ASignalCountsThatIsNotHandledSoon) {
   FuseWaiter waiter;

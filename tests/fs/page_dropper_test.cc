@@ -27,9 +27,9 @@ TEST(PageDropper, AnswersBehindTheDropOfWhatWasWrittenAndInTurn) {
   });
   EXPECT_TRUE(pages.is_idle());
   std::promise<int> first, fence, last;
-  ASSERT_TRUE(pages.drop(Ino{5}, kWritten, kRegion, kKernel, [&] { first.set_value(dropped); }));
-  ASSERT_TRUE(pages.drop(Ino{5}, kWritten, {0, 0}, kKernel, [&] { fence.set_value(dropped); }));
-  ASSERT_TRUE(pages.drop(Ino{5}, kWritten, kRegion, kOther, [&] { last.set_value(dropped); }));
+  ASSERT_TRUE(pages.drop(Ino{5}, kWritten, kRegion, kKernel, [&](bool) { first.set_value(dropped); }));
+  ASSERT_TRUE(pages.drop(Ino{5}, {0, 0}, {0, 0}, kKernel, [&](bool) { fence.set_value(dropped); }));
+  ASSERT_TRUE(pages.drop(Ino{5}, kWritten, kRegion, kOther, [&](bool) { last.set_value(dropped); }));
   EXPECT_EQ(first.get_future().get(), 1);
   EXPECT_EQ(fence.get_future().get(), 2) << "nothing is dropped, but what came before has been, whole";
   EXPECT_EQ(last.get_future().get(), 3);
@@ -40,7 +40,7 @@ TEST(PageDropper, AnswersBehindTheDropOfWhatWasWrittenAndInTurn) {
 TEST(PageDropper, DropsWhatWasWrittenAndThenTheRegion) {
   std::vector<PageDropper::Range> dropped;
   PageDropper pages([&](Ino, uint64_t offset, uint64_t length) { dropped.push_back({offset, length}); });
-  ASSERT_TRUE(pages.drop(Ino{5}, kWritten, kRegion, kKernel, [] {}));
+  ASSERT_TRUE(pages.drop(Ino{5}, kWritten, kRegion, kKernel, [](bool) {}));
   pages.stop();
   EXPECT_EQ(dropped, (std::vector{kWritten, kRegion}));
 }
@@ -55,9 +55,10 @@ TEST(PageDropper, ADropThatIsHeldUpKeepsTheKernelNotLong) {
   });
   std::promise<int> own;
   std::vector<std::promise<int>> answers(3);
-  ASSERT_TRUE(pages.drop(Ino{5}, kWritten, kRegion, kOther, [&] { own.set_value(dropped); }));
+  ASSERT_TRUE(pages.drop(Ino{5}, kWritten, kRegion, kOther, [&](bool) { own.set_value(dropped); }));
   for (auto& answer : answers) {
-    ASSERT_TRUE(pages.drop(Ino{5}, kWritten, kRegion, kKernel, [&] { answer.set_value(dropped); }));
+    ASSERT_TRUE(pages.drop(Ino{5}, kWritten, kRegion, kKernel,
+                           [&](bool is_dropped) { answer.set_value(is_dropped ? -1 : int{dropped}); }));
   }
   for (auto& answer : answers) {
     auto answered = answer.get_future();
@@ -82,7 +83,8 @@ TEST(PageDropper, WhatTakesLongAndIsNotHeldUpIsWaitedFor) {
     dropped = true;
   });
   std::promise<bool> answer;
-  ASSERT_TRUE(pages.drop(Ino{5}, kWritten, kRegion, kKernel, [&] { answer.set_value(dropped); }));
+  ASSERT_TRUE(pages.drop(Ino{5}, kWritten, kRegion, kKernel,
+                         [&](bool is_dropped) { answer.set_value(is_dropped && dropped); }));
   EXPECT_TRUE(answer.get_future().get());
 }
 
@@ -98,7 +100,7 @@ TEST(PageDropper, WhoHasATurnIsSeen) {
 TEST(PageDropper, AfterTheEndNothingIsTaken) {
   PageDropper pages([](Ino, uint64_t, uint64_t) {});
   pages.stop();
-  EXPECT_FALSE(pages.drop(Ino{5}, kWritten, kRegion, kKernel, [] { FAIL(); }));
+  EXPECT_FALSE(pages.drop(Ino{5}, kWritten, kRegion, kKernel, [](bool) { FAIL(); }));
   EXPECT_TRUE(pages.is_idle());
 }
 

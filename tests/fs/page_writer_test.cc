@@ -65,13 +65,9 @@ TEST(PageWriter, AJobIsRunHoweverManyFilesWait) {
     if (ino == Ino{5}) begun.set_value();
     unlocked.wait();
   });
-  const auto ignore = [](const Status&) {};
-  pages.write_back(Ino{5}, ignore);
+  EXPECT_EQ(pages.write_back(Ino{5}, milliseconds(0), nullptr).code(), ETIMEDOUT);
   begun.get_future().wait();
-  for (size_t i = 0; i < NoticeThread::kMost; ++i) pages.write_back(Ino{6}, ignore);
-  int code = 0;
-  pages.write_back(Ino{7}, [&](const Status& status) { code = status.code(); });
-  EXPECT_EQ(code, EAGAIN);
+  for (size_t i = 0; i < NoticeThread::kMost; ++i) (void)pages.write_back(Ino{100 + i}, milliseconds(0), nullptr);
   EXPECT_EQ(pages.write_back(Ino{7}, seconds(60), nullptr).code(), EAGAIN);
   EXPECT_EQ(pages.write_back(Ino{7}, seconds(60), nullptr).code(), EAGAIN) << "nothing is left of the first try";
   pages.run_later([&] { ran.set_value(); });
@@ -95,24 +91,25 @@ TEST(PageWriter, AtTheEndWhoWaitsIsLetGo) {
   EXPECT_EQ(pages.write_back(Ino{5}, seconds(60), nullptr).code(), ECANCELED);
 }
 
-TEST(PageWriter, WhoDoesNotWaitIsToldOnce) {
+TEST(NoticeThread, WhoseNoticeWasNotGivenIsToldOnce) {
   std::promise<void> unlock, begun;
   auto unlocked = unlock.get_future().share();
-  PageWriter pages([&](Ino) {
-    begun.set_value();
-    unlocked.wait();
-  });
+  NoticeThread notices;
   std::promise<int> first, second;
   int late = 0;
-  pages.write_back(Ino{5}, [&](const Status& status) { first.set_value(status.code()); });
+  const auto wait = [&] {
+    begun.set_value();
+    unlocked.wait();
+  };
+  notices.give(wait, [&](const Status& status) { first.set_value(status.code()); });
   begun.get_future().wait();
-  pages.write_back(Ino{6}, [&](const Status& status) { second.set_value(status.code()); });
-  std::thread stopping([&] { pages.stop(); });
+  notices.give([] {}, [&](const Status& status) { second.set_value(status.code()); });
+  std::thread stopping([&] { notices.stop(); });
   EXPECT_EQ(second.get_future().get(), ECANCELED);
   unlock.set_value();
   stopping.join();
   EXPECT_EQ(first.get_future().get(), 0);
-  pages.write_back(Ino{7}, [&](const Status& status) { late = status.code(); });
+  notices.give([] {}, [&](const Status& status) { late = status.code(); });
   EXPECT_EQ(late, ECANCELED);
 }
 

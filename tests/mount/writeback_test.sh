@@ -21,21 +21,7 @@ writes_back || die "writeback=auto does not write back"
 
 say "data that has not been written back is data"
 run seek
-run crowd
-if [ "$1" = tcp ]; then
-  say "who looks for it waits for a brick that is away"
-  run away "$BRICKD_PID" 32
-  say "... and not for the end of brickfs"
-  pid=$(brickfs_pid "$MNT")
-  run ended "$BRICKD_PID" "$pid"
-  within 30 test ! -d "/proc/$pid" || die "brickfs does not end"
-  say "... and on a soft mount for its time only"
-  mount_brickfs writeback=on,soft,timeo=3
-  run soft "$BRICKD_PID" 3
-  unmount_brickfs
-  mount_brickfs writeback=auto
-fi
-rm "$MNT"/seek*
+rm "$MNT"/seek
 
 if [ "$1" != memory ]; then
   say "what is on its way when brickfs is told to end gets there"

@@ -196,7 +196,8 @@ void report(const Settings& settings, unsigned process, const Profile& profile, 
 // False: a difference.
 bool run_episode(const Settings& settings, unsigned process, uint64_t seed, uint64_t length) {
   std::mt19937_64 random(seed);
-  const Profile profile{.strict_holes = seed % 2 == 0, .without = settings.without};
+  const bool holes_are_told = std::ranges::find(settings.without, "seek_data") == settings.without.end();
+  const Profile profile{.strict_holes = holes_are_told && seed % 2 == 0, .without = settings.without};
   std::vector<Call> calls;
   std::optional<std::string> text;
   {

@@ -226,7 +226,6 @@ class Exerciser {
   // A hole that the file tells of reads as zeros.
   void seek() {
     if (image_.empty()) return;
-    fsync(file_);  // of pages written through mappings the kernel does not tell
     const size_t from = below(image_.size());
     note("seek", {from, 0});
     off_t data = lseek(file_, static_cast<off_t>(from), SEEK_DATA);

@@ -32,7 +32,6 @@ class FuseBed {
         interrupts_(filesystem_->volume(), nullptr),
         dispatcher_(session_, interrupts_, [this] { ++begun_; }) {
     session_.connect(kernel_.device());
-    for (ParkedRequest& place : session_.parked().places()) interrupts_.watch(place);
     source_ = make_source();
   }
   ~FuseBed() {
