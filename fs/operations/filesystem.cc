@@ -63,10 +63,15 @@ void Filesystem::want_commit() {
   if (impl_->journal) impl_->journal->want_commit();
 }
 
-Status Filesystem::sync(Ino, const OperationContext& context) { return sync_all(context); }
+Status Filesystem::sync(Ino ino, const OperationContext& context) {
+  if (impl_->read_only) return {};
+  TRY(impl_->journal_read_time(ino, context));
+  return impl_->journal->sync(context.interruption);
+}
 
 Status Filesystem::sync_all(const OperationContext& context) {
   if (impl_->read_only) return {};
+  for (const Ino ino : impl_->read_times.all()) TRY(impl_->journal_read_time(ino, context));
   return impl_->journal->sync(context.interruption);
 }
 

@@ -165,7 +165,25 @@ void Filesystem::Impl::touch_atime(Ino ino) {
   if (may_touch && !may_touch()) return;
   const TimeNs time = now();
   const InodeLocks lock(inodes, {ino}, InodeLocks::Mode::kExclusive);
-  if (Inode* inode = inodes.find(ino)) inode->atime = time;
+  Inode* const inode = inodes.find(ino);
+  if (inode == nullptr) return;
+  inode->atime = time;
+  read_times.add(ino);
+}
+
+Status Filesystem::Impl::journal_read_time(Ino ino, const OperationContext& context) {
+  if (!read_times.take(ino)) return {};
+  if (const Status admitted = admit_change(context); !admitted.ok()) {
+    read_times.add(ino);
+    return admitted;
+  }
+  const InodeLocks lock(inodes, {ino}, InodeLocks::Mode::kExclusive);
+  Inode* const inode = inodes.find(ino);
+  if (inode == nullptr) return {};
+  Transaction transaction;
+  put_inode(transaction, *inode);
+  journal->append(transaction, context.wake_later);
+  return {};
 }
 
 Attributes Filesystem::Impl::attributes_of(const Inode& inode, const OperationContext& context) const {

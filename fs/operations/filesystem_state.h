@@ -15,6 +15,7 @@
 #include "fs/operations/filesystem.h"
 #include "fs/operations/shed_content.h"
 #include "fs/persistence/journal.h"
+#include "fs/persistence/read_times.h"
 #include "fs/space/space.h"
 #include "transport/base/mutex.h"
 
@@ -36,6 +37,7 @@ class Filesystem::Impl {
   InodeTable inodes;
   RangeLocks ranges;
   ShedContent shed;
+  ReadTimes read_times;
   std::unique_ptr<CheckpointThread> checkpoints;  // null on a read-only mount
 
   // Fixed after mount.
@@ -133,8 +135,10 @@ class Filesystem::Impl {
   Status visit_inodes(Ino ino, uint64_t offset, const EntryVisitor& visitor, const OperationContext& context);
   void change_inode(Transaction& transaction, Inode& inode, const AttributeChange& change, const Caller& caller);
 
-  // Without locks: the inode was read just now (relatime; the row goes along with the next change or checkpoint).
+  // Without locks: the inode was read just now (relatime; its row goes along later: ReadTimes).
   void touch_atime(Ino ino);
+  // Without locks: a newer time of reading is journalled, if there is one.
+  Status journal_read_time(Ino ino, const OperationContext& context);
   bool is_atime_due(const Inode& inode) const;  // under its lock, shared or not: else that does nothing
   // For an answer. Under its lock, shared or not.
   Attributes attributes_of(const Inode& inode, const OperationContext& context) const;

@@ -188,7 +188,8 @@ Status Filesystem::Mounting::start_services() {
                               .space = *impl.space,
                               .journal = *impl.journal,
                               .scan = [&impl] { return std::make_unique<TreeScan>(impl.inodes); },
-                              .next_ino = [&impl] { return impl.inodes.next_number(); }},
+                              .next_ino = [&impl] { return impl.inodes.next_number(); },
+                              .read_times = impl.read_times},
       slots_, superblock());
   TRY(impl.space->start(recovered_.blocks.kept,
                         {.durable = [&impl] { return impl.journal->durable(); },

@@ -165,10 +165,15 @@ CheckpointStat CheckpointThread::stat() const {
 }
 
 Status CheckpointThread::write_checkpoint() {
-  if (next(parts_.journal.last()) == current_.replay_from && parts_.journal.chain_blocks() <= 1) return {};
+  const bool is_journal_empty =
+      next(parts_.journal.last()) == current_.replay_from && parts_.journal.chain_blocks() <= 1;
+  if (is_journal_empty && parts_.read_times.empty()) return {};
   const Journal::Position position = TRY(parts_.journal.rotate());
-  CheckpointPlace place = TRY(write_rows());
-  return install(std::move(place), position);
+  parts_.read_times.begin_scan();
+  auto place = write_rows();
+  const Status installed = place.ok() ? install(std::move(*place), position) : Status(place.error());
+  parts_.read_times.end_scan(installed.ok());
+  return installed;
 }
 
 Result<CheckpointPlace> CheckpointThread::write_rows() {

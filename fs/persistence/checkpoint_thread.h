@@ -16,6 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "fs/inode/rows.h"
 #include "fs/persistence/journal.h"
+#include "fs/persistence/read_times.h"
 #include "fs/persistence/superblock.h"
 #include "fs/space/space.h"
 #include "transport/base/mutex.h"
@@ -39,6 +40,7 @@ class CheckpointThread {
     Journal& journal;
     std::function<std::unique_ptr<RowSource>()> scan;  // of the whole tree, from its beginning
     std::function<Ino()> next_ino;                     // InodeTable::next_number
+    ReadTimes& read_times;                             // of the tree
   };
 
   // `slots` has read or written `current`, the superblock in force.
@@ -51,8 +53,8 @@ class CheckpointThread {
   void start();
   // Journal::Hooks::on_block_added. Does not wait. May be called before start().
   void journal_grew();
-  // Writes one now, unless nothing was journalled since the last; from any thread, after or without start(). ECANCELED
-  // after stop().
+  // Writes one now, unless nothing was journalled or read since the last; from any thread, after or without start().
+  // ECANCELED after stop().
   Status run();
   CheckpointStat stat() const;
   // No checkpoint begins any more; waits for the one under way.

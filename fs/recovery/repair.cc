@@ -175,11 +175,13 @@ Status Repair::start_journal() {
 Status Repair::write_checkpoint() {
   Superblock former = superblock();
   former.checkpoint.runs = old_checkpoint_;
+  ReadTimes unread;
   CheckpointThread checkpoints({.volume = volume_,
                                 .space = *space_,
                                 .journal = *journal_,
                                 .scan = [this] { return std::make_unique<TreeScan>(inodes_); },
-                                .next_ino = [this] { return inodes_.next_number(); }},
+                                .next_ino = [this] { return inodes_.next_number(); },
+                                .read_times = unread},
                                slots_, former);
   const Status written = checkpoints.run();
   if (written.code() == ENOSPC || written.code() == EDQUOT) {

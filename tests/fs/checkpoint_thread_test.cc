@@ -172,7 +172,7 @@ struct CheckpointBed {
     journal = std::make_unique<Journal>(*volume, *space);
     checkpoints = std::make_unique<CheckpointThread>(
         CheckpointThread::Parts{*volume, *space, *journal, [this] { return std::make_unique<Scan>(tree); },
-                                [] { return Ino{1000}; }},
+                                [] { return Ino{1000}; }, read_times},
         *slots, superblock);
     TRY(space->start(
         kept, {[this] { return journal->durable(); }, [this](const Interruption* by) { return journal->sync(by); }}));
@@ -193,6 +193,7 @@ struct CheckpointBed {
   Loader loader;
   JournalEnd end;
   std::unique_ptr<Space> space;
+  ReadTimes read_times;
   std::unique_ptr<Journal> journal;
   std::unique_ptr<CheckpointThread> checkpoints;
 };
