@@ -6,13 +6,16 @@
 #include <httplib.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "transport/base/unique_fd.h"
+#include "transport/etcd/bounded_json.h"
 #include "transport/etcd/etcd_map_store.h"
+#include "transport/etcd/http_exchange.h"
 
 namespace brickfs {
 namespace {
@@ -217,7 +220,7 @@ class Listener {
     port_ = ntohs(address.sin_port);
   }
   HostPort address() const { return {"127.0.0.1", port_}; }
-  void accept_and_close() const { UniqueFd peer(::accept(fd_.get(), nullptr, nullptr)); }
+  UniqueFd accept() const { return UniqueFd(::accept(fd_.get(), nullptr, nullptr)); }
 
  private:
   UniqueFd fd_;
@@ -240,11 +243,99 @@ TEST(EtcdClient, SilentEndpointsDoNotKeepAReadFromTheOthers) {
 
 TEST(EtcdClient, AConnectionThatIsClosedMayHaveDoneIt) {
   const Listener listener;
-  std::thread peer([&listener] { listener.accept_and_close(); });
+  std::thread peer([&listener] { listener.accept(); });
   std::string why;
   EXPECT_EQ(client_of({listener.address(), nobody()})->put_if({}, {}, &why).code(), ETIMEDOUT);
   peer.join();
   EXPECT_TRUE(why.ends_with("closed without an answer")) << why;
+}
+
+// Answers one call with `begin` and then with `again` for ever, with pauses or without.
+class Endless {
+ public:
+  Endless(std::string begin, std::string again, std::chrono::milliseconds pause = {})
+      : thread_([this, begin = std::move(begin), again = std::move(again), pause] {
+          const UniqueFd peer = listener_.accept();
+          std::array<char, 4096> request;
+          if (::recv(peer.get(), request.data(), request.size(), 0) <= 0) return;
+          for (const std::string* text = &begin;; text = &again) {
+            const ssize_t sent = ::send(peer.get(), text->data(), text->size(), MSG_NOSIGNAL);
+            if (sent < 0) return;
+            sent_bytes_ += static_cast<size_t>(sent);
+            std::this_thread::sleep_for(pause);
+          }
+        }) {}
+  HostPort address() const { return listener_.address(); }
+  size_t sent_bytes() {  // until the client had enough
+    thread_.join();
+    return sent_bytes_;
+  }
+
+ private:
+  Listener listener_;
+  size_t sent_bytes_ = 0;
+  std::thread thread_;
+};
+
+std::string repeat(std::string_view text, size_t bytes) {
+  std::string all;
+  while (all.size() < bytes) all += text;
+  return all;
+}
+
+// Whatever of HTTP it is that has no end.
+TEST(EtcdClient, AnAnswerWithoutAnEndIsGivenUp) {
+  constexpr size_t kPiece = 65536;
+  constexpr size_t kSocketBuffers = 16 * kMiB;  // of both sides, at most
+  const std::string chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (const auto& [begin, again] : std::vector<std::pair<std::string, std::string>>{
+           {"HTTP/1.1 200 OK\r\n", repeat("X: y\r\n", kPiece)},
+           {"HTTP/1.1 200 OK\r\nX: ", repeat("y", kPiece)},
+           {"HTTP/1.1 200 ", repeat("O", kPiece)},
+           {"HTTP/1.1 100 Continue\r\n\r\n", repeat("HTTP/1.1 100 Continue\r\n\r\n", kPiece)},
+           {"HTTP/1.1 103 Early Hints\r\n\r\n", repeat("HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\n", kPiece)},
+           {chunked + "1;", repeat("x", kPiece)},
+           {chunked + "1;x\r\n \r\n", repeat("1;x\r\n \r\n", kPiece)},
+           {chunked + "0\r\n", repeat("X: y\r\n", kPiece)},
+           {"HTTP/1.1 200 OK\r\n\r\n", repeat(" ", kPiece)},
+           {"x", repeat("x", kPiece)}}) {
+    Endless endless(begin, again);
+    std::string why;
+    const auto began = steady_clock::now();
+    EXPECT_EQ(client_of({endless.address()})->put_if({}, {}, &why).code(), ETIMEDOUT) << begin;
+    EXPECT_LT(steady_clock::now() - began, kEtcdRequestTimeout + std::chrono::seconds(2)) << begin;
+    EXPECT_LT(endless.sent_bytes(), kExchangeBytes + kSocketBuffers) << begin;
+  }
+}
+
+TEST(EtcdClient, AnAnswerInDropsEndsWithinSeconds) {
+  const std::string chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (const auto& [begin, again] : std::vector<std::pair<std::string, std::string>>{
+           {"HTTP/1.1 200 OK\r\n", "X: y\r\n"}, {"", "HTTP/1.1 100 Continue\r\n\r\n"}, {chunked + "1;", "x"}}) {
+    Endless endless(begin, again, std::chrono::milliseconds(100));
+    std::string why;
+    const auto began = steady_clock::now();
+    EXPECT_EQ(client_of({endless.address()})->put_if({}, {}, &why).code(), ETIMEDOUT) << begin;
+    EXPECT_TRUE(why.ends_with("no answer in time")) << why;
+    EXPECT_LT(steady_clock::now() - began, kEtcdRequestTimeout + std::chrono::seconds(2)) << begin;
+    endless.sent_bytes();
+  }
+}
+
+TEST(EtcdClient, JsonThatTakesMuchMemoryIsNotTaken) {
+  const auto repeated = [](const std::string& text, size_t times) { return repeat(text, times * text.size()); };
+  const std::vector<std::string> hostile = {
+      R"({"header":{},"x":)" + repeated("[", kJsonDepth) + repeated("]", kJsonDepth) + "}",
+      R"({"header":{},"x":)" + repeated("[", 3'000'000),
+      R"({"header":{},"x":[)" + repeated("[],", kJsonValues) + "1]}"};
+  for (const std::string& text : hostile) {
+    std::string why;
+    EXPECT_FALSE(is_bounded_json(text));
+    EXPECT_EQ(get_code(Gateway(say(200, text)), &why), EPROTO);
+  }
+  EXPECT_FALSE(is_bounded_json("[1"));
+  EXPECT_TRUE(is_bounded_json(repeated("[", kJsonDepth) + repeated("]", kJsonDepth)));
+  EXPECT_TRUE(is_bounded_json("[" + repeated("1,", kJsonValues - 2) + "1]"));
 }
 
 class EtcdUsers : public ::testing::Test {

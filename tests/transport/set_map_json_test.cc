@@ -130,6 +130,10 @@ TEST(SetMapJson, WhatIsNoMapIsRefused) {
   }
   EXPECT_EQ(parse_map(std::string(200'000, '['), &why).code(), EUCLEAN);
   EXPECT_EQ(parse_map(std::string(kMapBytes + 1, ' '), &why).code(), EUCLEAN);
+  // Also where it would be passed over.
+  const std::string nested = std::string(200'000, '[') + std::string(200'000, ']');
+  const std::string map = format_map(written_map());
+  EXPECT_EQ(parse_map("{\"comment\": " + nested + "," + map.substr(map.find('{') + 1), &why).code(), EUCLEAN);
   EXPECT_EQ(why_not_json([](json& map) { map["places"][0]["replicas"][0]["state"] = "stale"; }),
             "place 0 has no copy in sync");
 }

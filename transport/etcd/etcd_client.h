@@ -3,8 +3,7 @@
 //
 // Of several endpoints the one that answered last is asked first, or the one behind that which did not. A read goes on
 // to the next one if there is no answer within its share of the time; a transaction only if there was no connection:
-// one whose answer is lost may have been done. Reads are linearizable. A call takes some kEtcdCallTimeout at most, and
-// the time that the system's resolver takes for a name.
+// one whose answer is lost may have been done. Reads are linearizable. A call takes some kEtcdCallTimeout at most.
 //
 // Errors of calls, each with one line in `why` that names the endpoint. EHOSTUNREACH: no endpoint can be reached.
 // ETIMEDOUT: no answer in time, or none that can be understood: a transaction may have been done, or not, now or later;

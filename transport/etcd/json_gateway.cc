@@ -2,8 +2,7 @@
 #include "transport/etcd/json_gateway.h"
 
 #include <fmt/core.h>
-#include <httplib.h>
-#include <signal.h>
+#include <openssl/ssl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,16 +10,13 @@
 #include <memory>
 #include <utility>
 
-#include "transport/base/bytes.h"
 #include "transport/base/printable.h"
+#include "transport/etcd/bounded_json.h"
+#include "transport/etcd/http_exchange.h"
 
 namespace brickfs {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::steady_clock;
-
-constexpr size_t kAnswerBytes = 8 * kMiB;
 constexpr size_t kQuotedBytes = 200;  // of what a peer says, in a line
 
 // gRPC's codes: https://grpc.github.io/grpc/core/md_doc_statuscodes.html
@@ -29,39 +25,6 @@ constexpr int kPermissionDenied = 7;
 constexpr int kResourceExhausted = 8;
 constexpr int kFailedPrecondition = 9;
 constexpr int kUnauthenticated = 16;
-
-// The HTTP library writes to sockets without MSG_NOSIGNAL, and a program that uses libbrickfs may die of SIGPIPE.
-class NoSigpipe {
- public:
-  NoSigpipe() {
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    sigset_t pending;
-    sigpending(&pending);
-    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
-    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
-  }
-  ~NoSigpipe() {
-    const timespec now{};
-    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &now);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  NoSigpipe(const NoSigpipe&) = delete;
-  NoSigpipe& operator=(const NoSigpipe&) = delete;
-
- private:
-  sigset_t pipe_{};
-  sigset_t before_{};
-  bool was_pending_ = false;
-};
-
-std::unique_ptr<httplib::ClientImpl> make_client(const HostPort& endpoint, const EtcdOptions& options) {
-  if (!options.tls()) return std::make_unique<httplib::ClientImpl>(endpoint.host, endpoint.port);
-  auto client = std::make_unique<httplib::SSLClient>(endpoint.host, endpoint.port, options.cert_path, options.key_path);
-  client->set_ca_cert_path(options.ca_path);
-  client->enable_server_certificate_verification(true);
-  return client;
-}
 
 std::string name_of(const HostPort& endpoint) { return "etcd at " + format_address(endpoint); }
 
@@ -85,27 +48,31 @@ GatewayAnswer refused(const HostPort& endpoint, int code, const std::string& tex
 }
 
 // No HTTP answer.
-GatewayAnswer explain_failure(const HostPort& endpoint, const EtcdOptions& options, httplib::Error error,
-                              milliseconds took, milliseconds timeout) {
-  switch (error) {
-    case httplib::Error::Connection:
-    case httplib::Error::BindIPAddress:
+GatewayAnswer explain_failure(const HostPort& endpoint, const EtcdOptions& options, HttpFailure failure) {
+  switch (failure) {
+    case HttpFailure::kNotReached:
       return failed(endpoint, EHOSTUNREACH, "cannot be reached: nobody listens there, or there is no such host");
-    case httplib::Error::ConnectionTimeout:
+    case HttpFailure::kNotConnected:
       return failed(endpoint, EHOSTUNREACH, "no answer to a connection");
-    case httplib::Error::SSLConnection:  // also while etcd is stopped, or stops: it may pass
-      return failed(endpoint, EHOSTUNREACH,
-                    took > kEtcdConnectTimeout / 2 ? "no answer to a connection"
-                                                   : "no TLS there, or not with this client's certificate");
-    case httplib::Error::SSLLoadingCerts:
+    case HttpFailure::kNoTls:  // also while etcd stops: it may pass
+      return failed(endpoint, EHOSTUNREACH, "no TLS there, or not with this client's certificate");
+    case HttpFailure::kNoTrusted:
       return failed(endpoint, EACCES, fmt::format("{} has no certificates to trust", options.ca_path));
-    case httplib::Error::SSLServerVerification:
+    case HttpFailure::kNotTrusted:
       return failed(endpoint, EACCES,
                     fmt::format("its certificate is for another host, or nobody in {} has signed it", options.ca_path));
-    default:
+    case HttpFailure::kOwnNotUsable:
+      return failed(endpoint, EACCES, "the client's certificate or key cannot be used");
+    case HttpFailure::kNoMemory:
+      return failed(endpoint, EHOSTUNREACH, "there is no memory to ask with");
+    case HttpFailure::kNoAnswer:
+      return lost(endpoint, "no answer in time");
+    case HttpFailure::kTooLong:
+      return lost(endpoint, "what answers there sends more than etcd would");
+    case HttpFailure::kClosed:
+    case HttpFailure::kNone:
       break;
   }
-  if (took >= timeout) return lost(endpoint, "no answer in time");
   return lost(endpoint, options.tls()
                             ? "the connection was closed without an answer; is a client's certificate missing?"
                             : "the connection was closed without an answer");
@@ -149,7 +116,7 @@ GatewayAnswer explain_error(const HostPort& endpoint, int code, const std::strin
 
 GatewayAnswer explain_answer(const HostPort& endpoint, int status, const std::string& text) {
   GatewayAnswer answer;
-  answer.body = nlohmann::json::parse(text, nullptr, false);
+  if (is_bounded_json(text)) answer.body = nlohmann::json::parse(text, nullptr, false);
   const nlohmann::json& body = answer.body;
   if (status == 200) {
     if (body.is_object() && body.contains("header") && body["header"].is_object()) return answer;
@@ -172,33 +139,10 @@ GatewayAnswer explain_answer(const HostPort& endpoint, int status, const std::st
 }  // namespace
 
 GatewayAnswer call_gateway(const HostPort& endpoint, const EtcdOptions& options, const GatewayCall& call) {
-  const NoSigpipe guard;
-  const auto client = make_client(endpoint, options);
-  if (!client->is_valid()) return failed(endpoint, EACCES, "the client's certificate or key cannot be used");
-  const auto began = steady_clock::now();
-  client->set_connection_timeout(std::min(call.timeout, kEtcdConnectTimeout));
-  client->set_read_timeout(call.timeout);
-  client->set_write_timeout(call.timeout);
-  httplib::Request request;
-  request.method = "POST";
-  request.path = call.path;
-  request.headers = {{"Host", format_address(endpoint)}, {"Content-Type", "application/json"}};
-  if (!call.token.empty()) request.set_header("Authorization", call.token);
-  request.body = call.body;
-  std::string text;
-  request.content_receiver = [&](const char* data, size_t length, uint64_t, uint64_t) {
-    if (text.size() + length > kAnswerBytes || steady_clock::now() > began + call.timeout) return false;
-    text.append(data, length);
-    return true;
-  };
-  httplib::Response response;
-  httplib::Error error = httplib::Error::Success;
-  const bool is_whole = client->send(request, response, error);
-  // The library takes trailers behind a chunked body, which etcd's errors have, for a broken one: it is whole all the
-  // same if it can be read.
-  if (is_whole || nlohmann::json::accept(text)) return explain_answer(endpoint, response.status, text);
-  const auto took = std::chrono::duration_cast<milliseconds>(steady_clock::now() - began);
-  return explain_failure(endpoint, options, error, took, call.timeout);
+  const HttpPost request{call.path, call.body, call.token, std::min(call.timeout, kEtcdConnectTimeout), call.timeout};
+  const HttpAnswer answer = post(endpoint, options, request);
+  if (answer.failure != HttpFailure::kNone) return explain_failure(endpoint, options, answer.failure);
+  return explain_answer(endpoint, answer.status, answer.body);
 }
 
 Status check_etcd_files(const EtcdOptions& options, std::string* why) {
@@ -216,10 +160,13 @@ Status check_etcd_files(const EtcdOptions& options, std::string* why) {
       return refuse(fmt::format("cannot read {}: {}", *path, std::strerror(errno)));
   }
   if (!options.tls()) return {};
-  httplib::SSLClient client("localhost", 0, options.cert_path, options.key_path);
-  if (!client.is_valid())
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+  if (context == nullptr) return refuse("there is no memory for TLS");
+  if (!options.cert_path.empty() &&
+      (SSL_CTX_use_certificate_chain_file(context.get(), options.cert_path.c_str()) != 1 ||
+       SSL_CTX_use_PrivateKey_file(context.get(), options.key_path.c_str(), SSL_FILETYPE_PEM) != 1))
     return refuse(fmt::format("{} and {} are no certificate and its key", options.cert_path, options.key_path));
-  if (SSL_CTX_load_verify_locations(client.ssl_context(), options.ca_path.c_str(), nullptr) != 1)
+  if (SSL_CTX_load_verify_locations(context.get(), options.ca_path.c_str(), nullptr) != 1)
     return refuse(fmt::format("{} has no certificates", options.ca_path));
   return {};
 }

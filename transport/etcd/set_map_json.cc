@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "transport/brick/limits.h"
+#include "transport/etcd/bounded_json.h"
 
 namespace brickfs {
 namespace {
@@ -196,7 +197,7 @@ std::string format_map(const SetMap& map) {
 
 Result<SetMap> parse_map(std::string_view text, std::string* why) {
   if (text.size() > kMapBytes) return refuse(why, "it is too large");
-  const MapJson json = MapJson::parse(text, nullptr, false);
+  const MapJson json = is_bounded_json(text) ? MapJson::parse(text, nullptr, false) : MapJson();
   if (!json.is_object()) return refuse(why, "it is no JSON object");
   Reader reader;
   const uint64_t format = reader.number(json, "format", UINT64_MAX);
