@@ -161,6 +161,7 @@ class Cluster(Scene):
         """Everything is healed and in sync."""
         self.disturbed = set()  # bricks that somebody may not see
         self.lost = set()  # bricks that had nothing any more
+        self.narrowed = set()  # bricks from or to which large packets are lost
         self.client_died = False
         self.former_lives = False
 

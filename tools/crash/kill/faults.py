@@ -89,14 +89,20 @@ def kill_all(cluster, random):
 # --- the network
 
 
-def cut(cluster, ones, others, random):
-    """Between each of `ones` and each of `others`: what is to be healed, and which ways."""
+def ways_between(ones, others, random):
+    """Between each of `ones` and each of `others`: senders with their receivers, and which ways in words."""
     ways = random.choice(("both ways", "there", "back"))
-    cuts = []
+    pairs = []
     for one in ones:
         for other in others:
-            cuts += [(one, other)] if ways != "back" else []
-            cuts += [(other, one)] if ways != "there" else []
+            pairs += [(one, other)] if ways != "back" else []
+            pairs += [(other, one)] if ways != "there" else []
+    return pairs, ways
+
+
+def cut(cluster, ones, others, random):
+    """What is to be healed, and which ways in words."""
+    cuts, ways = ways_between(ones, others, random)
     for sender, receiver in cuts:
         cluster.network.cut(sender, receiver)
     return cuts, ways
@@ -112,6 +118,22 @@ def cut_brick(cluster, random):
     cuts, ways = cut(cluster, [cluster.clients[0]], [brick.node], random)
     yield f"{brick.name} {ways}"
     heal(cluster, cuts)
+
+
+def lose_large(cluster, random):
+    """Packets with data, between the client and one brick: handshakes and calls pass."""
+    brick = random.choice(cluster.bricks)
+    if brick in cluster.narrowed:
+        yield None
+        return
+    cluster.narrowed.add(disturb(cluster, brick))
+    pairs, ways = ways_between([cluster.clients[0]], [brick.node], random)
+    for sender, receiver in pairs:
+        cluster.network.lose_large(sender, receiver)
+    yield f"{brick.name} {ways}"
+    for sender, receiver in pairs:
+        cluster.network.pass_large(sender, receiver)
+    cluster.narrowed.remove(brick)
 
 
 def cut_etcd(cluster, random):
@@ -308,6 +330,7 @@ FAULTS = {
     "rebalance": (rebalance, 1, 1),
     "kill-all": (kill_all, 2, 1),
     "cut-brick": (cut_brick, 12, 4),
+    "lose-large": (lose_large, 12, 3),
     "cut-etcd": (cut_etcd, 10, 2),
     "cut-client": (cut_client, 12, 2),
     "cut-leader": (cut_leader, 10, 1),

@@ -3,7 +3,8 @@
 that dies with us, and goes with it.
 
 A cut is a wrong link-layer address for one neighbour, in the sender's namespace: what is sent to it leaves and reaches nobody. So it is
-silent and one way, holds for connections that are there, and needs no packet filter.
+silent and one way, holds for connections that are there, and needs no packet filter. What lets small packets pass, and no large ones, is
+one (nft), in the receiver's namespace.
 """
 import contextlib
 import os
@@ -15,6 +16,7 @@ from world import Failure
 # Of this process: a source that another one mounts would be that mount once more.
 SUBNET = f"10.{64 + os.getpid() // 256 % 128}.{os.getpid() % 256}"
 NOBODY = "02:00:00:00:de:ad"
+SMALL_BYTES = 1000  # the largest packet that a path with a black hole lets pass: handshakes and calls are smaller, data is larger
 
 
 class Namespace:
@@ -87,6 +89,17 @@ class Network:
             self._cuts.remove((sender, receiver))
             with contextlib.suppress(Failure):  # the kernel may have no such neighbour any more
                 sender.run("ip", "neigh", "del", receiver.address, "dev", "eth0")
+
+    @staticmethod
+    def lose_large(sender, receiver):
+        """As behind a router that neither forwards what is too large for its next link nor says so."""
+        table = f"large_from_{sender.name}"
+        receiver.run("nft", f"table ip {table} {{ chain input {{ type filter hook input priority 0; "
+                            f"ip saddr {sender.address} meta length > {SMALL_BYTES} drop; }} }}")
+
+    @staticmethod
+    def pass_large(sender, receiver):
+        receiver.run("nft", "delete", "table", "ip", f"large_from_{sender.name}")
 
     def close(self):
         for node in self._nodes:
