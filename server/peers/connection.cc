@@ -94,7 +94,7 @@ Result<std::shared_ptr<PeerSession>> Connection::open_session(const Message& mes
   common_.counters.call(Kind::kOpen, steady_clock::now() - begin, !opened.ok());
   if (opened.code() == ECANCELED) return opened.error();  // nobody is there to be refused
   if (!opened.ok()) return refuse(message, opened.code(), holder);
-  session->set_server_session(std::move(*opened));
+  session->set_server_session(std::move(*opened), request.volume);
   return session;
 }
 

@@ -2,7 +2,6 @@
 #include "server/peers/first_call.h"
 
 #include "transport/base/log.h"
-#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {
@@ -40,10 +39,20 @@ void note_guess(SecretGuesses& guesses, const PeerAddress& peer) {
     log::warn("{} was refused, its address for the {}th time lately: its secret is wrong or missing", peer.text, times);
 }
 
-bool has_room(size_t connections, std::span<const std::byte> first_body) {
-  const auto open = wire::decode<wire::OpenCall>(first_body);
-  const bool shares = open.ok() && open->mode != static_cast<uint32_t>(OpenMode::kExclusive);
-  return connections < (shares ? 1 : 2) * limits::kConnections;
+AdmittedConnections::Owner owner_of(uint16_t kind, std::span<const std::byte> body, PeerSessions& sessions) {
+  using Kind = AdmittedConnections::Kind;
+  const auto kind_of = [](OpenMode mode) { return mode == OpenMode::kExclusive ? Kind::kHolder : Kind::kShared; };
+  if (is(kind, wire::Kind::kOpen)) {
+    const auto open = wire::decode<wire::OpenCall>(body);
+    const auto request = open.ok() ? wire::from_call(*open) : open.error();
+    if (request.ok()) return {kind_of(request->mode), request->volume, 0};
+  }
+  if (is(kind, wire::Kind::kAttach)) {
+    const auto attach = wire::decode<wire::AttachCall>(body);
+    const auto session = attach.ok() ? sessions.find(attach->token) : nullptr;
+    if (session != nullptr) return {kind_of(session->server_session().mode()), session->volume(), session->connections()};
+  }
+  return {};
 }
 
 }  // namespace brickfs

@@ -9,7 +9,9 @@
 #include <functional>
 #include <span>
 
+#include "server/peers/admitted_connections.h"
 #include "server/peers/peer_address.h"
+#include "server/peers/peer_session.h"
 #include "server/peers/secret_guesses.h"
 #include "transport/base/result.h"
 #include "transport/brick/proof.h"
@@ -29,9 +31,7 @@ std::chrono::milliseconds delay_of_answer(SecretGuesses& guesses, const PeerHost
 // A wrong proof came.
 void note_guess(SecretGuesses& guesses, const PeerAddress& peer);
 
-// Whether there is room for one that has proved itself, beside so many connections. A holder finds some, new or coming
-// back, and so do further connections of sessions: their number is bounded by that of volumes. The number of those who
-// read and observe is bounded here.
-bool has_room(size_t connections, std::span<const std::byte> first_body);
+// For whom a connection that begins with that call is.
+AdmittedConnections::Owner owner_of(uint16_t kind, std::span<const std::byte> body, PeerSessions& sessions);
 
 }  // namespace brickfs

@@ -5,11 +5,18 @@
 #include <utility>
 
 #include "server/peers/first_call.h"
+#include "server/service/server_limits.h"
 #include "transport/base/log.h"
+#include "transport/base/printable.h"
 
 namespace brickfs {
 
-Listener::Listener(BrickService& service, Secret secret) : service_(service), secret_(std::move(secret)) {
+Listener::Listener(BrickService& service, Secret secret)
+    : service_(service),
+      secret_(std::move(secret)),
+      admitted_(limits::kConnectionsKept, limits::kConnections),
+      turned_away_(limits::kBetweenLines),
+      no_thread_(limits::kBetweenLines) {
   service_.watch_silence();
 }
 
@@ -38,14 +45,15 @@ void Listener::start(Served& served, std::function<void(Channel&)> serve, std::f
       gone = std::move(served.channel);
     }
     gone.reset();
-    if (served.admitted) --admitted_;
     if (ended) ended();
+    served.admitted = {};
     served.finished.store(true, std::memory_order_release);
   };
   try {
     served.thread = std::thread([run, serve = std::move(serve)] { run(serve); });
   } catch (const std::system_error& error) {
-    log::error("a connection is turned away: no thread for it ({})", error.what());
+    if (const auto others = no_thread_.due())
+      log::error("a connection is turned away, and {} before it: no thread for it ({})", *others, error.what());
     run(nullptr);
     connections_.pop_back();
   }
@@ -79,23 +87,26 @@ Secret Listener::secret_for(const Message& call) const {
   return administers ? admin_secret_.get() : secret_.get();
 }
 
-Status Listener::let_in(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
-                        const Message& call) {
+Result<AdmittedConnections::Place> Listener::let_in(Channel& channel, const PeerAddress& peer, const Nonces& nonces,
+                                                    const Secret& secret, const Message& call) {
   const Status proved = check_first_call(secret, nonces, call.header.kind, call.body);
   if (!proved.ok()) counters_.refused(refused_with(proved.code()));
   if (proved.code() == EACCES) note_guess(guesses_, peer);
   if (proved.code() == EACCES || proved.code() == EPERM) Connection::refuse_stranger(channel, call, proved.code());
   TRY(proved);
-  if (has_room(admitted_, call.body)) return {};
+  const AdmittedConnections::Owner owner = owner_of(call.header.kind, call.body, sessions_);
+  if (auto place = admitted_.enter(owner)) return place;
   counters_.refused(Refused::kConnections);
-  log::warn("{} connections: {} is turned away", admitted_.load(), peer.text);
+  if (const auto others = turned_away_.due()) {
+    log::warn("{} connections: {} of volume {} is turned away, and {} before it", admitted(), peer.text,
+              printable(owner.volume), *others);
+  }
   return Connection::refuse(channel, secret, nonces, call, EUSERS);
 }
 
-void Listener::admit(Served& served) {
-  ++admitted_;
+void Listener::admit(Served& served, AdmittedConnections::Place place) {
   counters_.admitted();
-  served.admitted = true;
+  served.admitted = std::move(place);
 }
 
 void Listener::serve(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,

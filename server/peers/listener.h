@@ -11,7 +11,9 @@
 #include <string_view>
 #include <thread>
 
+#include "server/peers/admitted_connections.h"
 #include "server/peers/connection.h"
+#include "server/peers/occasional_line.h"
 #include "server/peers/peer_address.h"
 #include "server/peers/peer_counters.h"
 #include "server/peers/peer_session.h"
@@ -38,7 +40,7 @@ class Listener : protected PeerTransport {
   // The bytes of blocks pass the brick's processor, so they are counted.
   virtual bool moves_bytes() const = 0;
   const PeerCounters& counters() const { return counters_; }
-  size_t admitted() const { return admitted_; }  // connections, now
+  size_t admitted() const { return admitted_.count(); }  // connections, now
 
  protected:
   struct Served {
@@ -46,7 +48,7 @@ class Listener : protected PeerTransport {
     // Null once its thread has done with it.
     std::unique_ptr<Channel> channel ABSL_GUARDED_BY(mutex);
     StrangerPlaces::Number place = 0;  // of a stranger with a thread; 0: none
-    std::atomic<bool> admitted{false};
+    AdmittedConnections::Place admitted;  // its thread's; empty: a stranger
     std::atomic<bool> finished{false};
     std::thread thread;
     void shut_down();
@@ -70,11 +72,11 @@ class Listener : protected PeerTransport {
   Secret secret_for(const Message& call) const;
   // How long a peer waits for the answer to its first call.
   std::chrono::milliseconds delay_of(const PeerHost& host, const Message& call);
-  // Whether its first call proves that it knows the secret, and there is room; else it is refused.
-  Status let_in(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
+  // The place of one whose first call proves that it knows the secret, and for which there is room; else it is refused.
+  Result<AdmittedConnections::Place> let_in(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
                 const Message& call);
-  // From now on it counts as one that was let in.
-  void admit(Served& served);
+  // From now on it is one that was let in.
+  void admit(Served& served, AdmittedConnections::Place place);
   void serve(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
              const Message& call);
 
@@ -87,7 +89,9 @@ class Listener : protected PeerTransport {
   SecretInForce admin_secret_{Secret()};
   PeerSessions sessions_;
   SecretGuesses guesses_;
-  std::atomic<size_t> admitted_{0};
+  AdmittedConnections admitted_;
+  OccasionalLine turned_away_;
+  OccasionalLine no_thread_;
   std::list<Served> connections_;
 };
 

@@ -31,6 +31,11 @@ Status PeerSession::add_channel(Channel& channel, bool keeps) {
   return {};
 }
 
+size_t PeerSession::connections() const {
+  MutexLock lock(mutex_);
+  return channels_.size();
+}
+
 bool PeerSession::remove_channel(Channel& channel) {
   {
     MutexLock lock(mutex_);

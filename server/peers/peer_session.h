@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "server/service/brick_service.h"
@@ -26,13 +27,18 @@ class PeerSession {
   // What the brick calls to cut the session off. Owns what it needs.
   static PeerEnd end_of(const std::shared_ptr<PeerSession>& session);
   // Once, before any other thread knows the session.
-  void set_server_session(SessionPtr session) { session_ = std::move(session); }
+  void set_server_session(SessionPtr session, std::string volume) {
+    session_ = std::move(session);
+    volume_ = std::move(volume);
+  }
   ServerSession& server_session() { return *session_; }
+  const std::string& volume() const { return volume_; }
   const wire::Token& token() const { return token_; }
 
   // `keeps`: the session lives as long as one of these. ENOTCONN: the session is over; ENOBUFS: it has
   // limits::kConnectionsPerSession.
   Status add_channel(Channel& channel, bool keeps);
+  size_t connections() const;
   // Before it is destroyed. True: none keeps the session any more, so it has ended.
   bool remove_channel(Channel& channel);
 
@@ -62,8 +68,9 @@ class PeerSession {
   wire::Token token_{};
   const std::shared_ptr<RemoteAccess> access_;
   SessionPtr session_;
+  std::string volume_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar quiet_;
   CondVar ran_changed_;
   std::vector<Member> channels_ ABSL_GUARDED_BY(mutex_);

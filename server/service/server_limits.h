@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstddef>
 
+#include "transport/brick/limits.h"
+
 namespace brickfs::limits {
 
 // --- peers that have proved nothing. Of one address: an IPv6 network of 64 bits counts as one
@@ -20,10 +22,16 @@ constexpr std::chrono::milliseconds kDelayOfGuesses{2'000};
 // From the last one on; and as long between two lines in the log about one address.
 constexpr std::chrono::seconds kGuessRemembered{60};
 constexpr size_t kGuessingHosts = 1024;  // are remembered
+// Of the same line in the log, which peers cause.
+constexpr std::chrono::seconds kBetweenLines{5};
 
 // --- calls
 // So often a call that waits for others to be done with a volume looks whether its client is still there.
 constexpr std::chrono::milliseconds kPeerLook{1'000};
+
+// --- connections of peers that proved themselves, each of which takes a thread
+constexpr size_t kConnectionsNeeded = 4;  // by a session: calls, its keeper, transfers
+constexpr size_t kConnectionsKept = kConnectionsNeeded * kVolumes;  // for holders, beside kConnections for all
 
 // --- sessions
 constexpr size_t kConnectionsPerSession = 32;  // a mount over TCP has 14, over RDMA two on each address

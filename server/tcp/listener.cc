@@ -105,10 +105,11 @@ void TcpListener::introduce(TcpStrangers::Introduced peer) {
   auto channel = std::make_unique<tcp::TcpChannel>(std::move(peer.fd));
   const Secret secret = secret_for(peer.call);
   if (admitted() >= limits::kConnections) reap_finished();
-  if (!let_in(*channel, peer.peer, peer.nonces, secret, peer.call).ok()) return;
+  auto place = let_in(*channel, peer.peer, peer.nonces, secret, peer.call);
+  if (!place.ok()) return;
   tcp::configure(channel->fd());
   Served& served = add(std::move(channel));
-  admit(served);
+  admit(served, std::move(*place));
   start(served, [this, secret, peer = peer.peer, nonces = peer.nonces, call = std::move(peer.call)](Channel& with) {
     serve(with, peer, nonces, secret, call);
   });

@@ -252,8 +252,7 @@ Status VerbsListener::serve_stranger(Served& served, Channel& channel, const Pee
     if (more.ok()) return Error(EPROTO, "a call before the answer to the first");
     if (!more.error().is(ETIMEDOUT)) return more;
   }
-  TRY(let_in(channel, peer, nonces, secret, call));
-  admit(served);
+  admit(served, TRY(let_in(channel, peer, nonces, secret, call)));
   places_.leave(served.place);
   serve(channel, peer, nonces, secret, call);
   return {};

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tenant.py PORT VOLUME BLOCKS maps|commits|connections: takes all that one client may have, again and again. Writes a line, with how much that
+"""tenant.py PORT VOLUME BLOCKS maps|commits|connections|followers: takes all that one client may have, again and again. Writes a line, with how much that
 was, each time it has come to an end."""
 import errno
+import resource
 import struct
 import sys
 import threading
@@ -81,4 +82,29 @@ def connections():
             connection.close()
 
 
-{"maps": maps, "commits": commits, "connections": connections}[what]()
+def followers():
+    """All that a volume may have, each with all the connections that a session may have."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (16384, 16384))
+    threading.Thread(target=keep_alive, args=(begin(),), daemon=True).start()
+    while True:
+        sessions, attached = [], []
+        for _ in range(256):
+            try:
+                sessions.append(wire.Session(port, volume, mode=wire.FOLLOW))
+            except wire.Refused as refused:
+                if refused.status != errno.EUSERS:
+                    raise
+        for session in sessions:
+            try:
+                while True:
+                    attached.append(session.attach(wire.CALLS))
+            except wire.Refused as refused:
+                if refused.status not in (errno.ENOBUFS, errno.EUSERS):
+                    raise
+        tell(f"{len(sessions)} followers with {len(sessions) + len(attached)} connections")
+        time.sleep(2.5)
+        for connection in attached + sessions:
+            connection.close()
+
+
+{"maps": maps, "commits": commits, "connections": connections, "followers": followers}[what]()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A client that takes all it may have of a brick: the brick bounds it, others hardly notice, and it is gone as soon as it goes.
-#   tenants_test.sh [maps|commits|connections|stop...]
+#   tenants_test.sh [maps|commits|connections|followers|stop...]
 . "$(dirname "$0")/../mount/lib.sh"
 export PYTHONDONTWRITEBYTECODE=1
 HERE=$(dirname "$0")
@@ -52,7 +52,7 @@ P
 }
 
 look_at_neighbour "nobody else"
-[ $# -gt 0 ] || set -- maps commits connections stop
+[ $# -gt 0 ] || set -- maps commits connections followers stop
 for what; do
   [ "$what" != stop ] || break
   start_tenant "$what"

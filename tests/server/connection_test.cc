@@ -30,7 +30,7 @@ class SilentConnection : public ::testing::Test {
     peer_ = std::make_shared<PeerSession>(nullptr);
     auto session = service_->open_session(testing::request_for(1), PeerSession::end_of(peer_), nullptr);
     EXPECT_TRUE(session.ok());
-    peer_->set_server_session(*std::move(session));
+    peer_->set_server_session(*std::move(session), "default");
     sessions_.add(peer_);
   }
   // Until the connection has ended.

@@ -33,7 +33,7 @@ class PeerCalls : public ::testing::Test {
     peer_ = std::make_shared<PeerSession>(nullptr);
     auto session = service_->open_session(request_for(1), PeerSession::end_of(peer_), nullptr);
     EXPECT_TRUE(session.ok());
-    peer_->set_server_session(*std::move(session));
+    peer_->set_server_session(*std::move(session), "default");
   }
   int call(uint64_t id, const calls::Request& request) { return peer_->call(id, request, nullptr).code(); }
 
