@@ -32,11 +32,10 @@ std::optional<uint64_t> read_dirty_limit(const std::string& device, const std::s
   return bytes;
 }
 
-void lower_dirty_limit(const std::string& device, uint64_t bytes, const std::string& directory) {
-  const auto now = read_dirty_limit(device, directory);
-  if (now && *now <= bytes) return;
+std::optional<uint64_t> set_dirty_limit(const std::string& device, uint64_t bytes, const std::string& directory) {
   std::ofstream limit(setting(directory, device, "max_bytes"));
   limit << bytes << std::endl;
+  return read_dirty_limit(device, directory);
 }
 
 }  // namespace brickfs

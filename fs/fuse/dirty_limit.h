@@ -17,7 +17,8 @@ bool tells_dirty_limit(const std::string& directory = kBdiSettings);
 // In bytes, of the mounted file system with that device number ("MAJOR:MINOR"). None: it does not say, or does not hold
 // itself to it.
 std::optional<uint64_t> read_dirty_limit(const std::string& device, const std::string& directory = kBdiSettings);
-// Lowers it, if it is higher. Best effort: only root may.
-void lower_dirty_limit(const std::string& device, uint64_t bytes, const std::string& directory = kBdiSettings);
+// Best effort: only root may. What it is then.
+std::optional<uint64_t> set_dirty_limit(const std::string& device, uint64_t bytes,
+                                        const std::string& directory = kBdiSettings);
 
 }  // namespace brickfs

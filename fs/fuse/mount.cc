@@ -166,10 +166,13 @@ Status FuseMount::mount_session(std::string* why) {
 
 // Of a small volume so much would be kept that it were always short.
 void FuseMount::keep_room_for_writeback() {
-  lower_dirty_limit(device_number_,
-                    std::max(filesystem_.stat().total_units * kUnitBytes / kDirtyShare, kLeastDirtyLimit));
-  const auto limit = read_dirty_limit(device_number_);
-  if (limit) return session_.writeback()->keep_room(*limit);
+  const uint64_t most = std::max(filesystem_.stat().total_units * kUnitBytes / kDirtyShare, kLeastDirtyLimit);
+  auto limit = read_dirty_limit(device_number_);
+  if (limit && *limit > most) limit = set_dirty_limit(device_number_, most);
+  if (limit) {
+    return session_.writeback()->keep_room(
+        *limit, [device = device_number_](uint64_t bytes) { return set_dirty_limit(device, bytes); });
+  }
   log::warn("the kernel does not say how much it may have in its write-back cache: no room is kept for that");
 }
 

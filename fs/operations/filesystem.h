@@ -254,8 +254,8 @@ class Filesystem {
   void ask_before_touching(std::function<bool()> may_touch);
 
   // The kernel's page cache may hold so many bytes that are not written yet: room is kept for them
-  // (fs/space/writeback_reserve.h). `on_short`, which does not wait, has them written, and then settle_writeback()
-  // called. While nobody else uses this.
+  // (fs/space/writeback_reserve.h). `on_short`, which does not wait, has them written, and then this or
+  // settle_writeback() called.
   void reserve_for_writeback(uint64_t bytes, std::function<void()> on_short);
   void settle_writeback();
   bool is_short_for_writeback() const;

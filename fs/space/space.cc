@@ -119,6 +119,7 @@ void Space::reserve_for_writeback(uint64_t units, std::function<void()> on_short
   MutexLock lock(impl_->mutex);
   impl_->on_short = std::move(on_short);
   impl_->reserve.set(units);
+  impl_->settled.notify_all();
 }
 
 void Space::settle_writeback() {
@@ -258,8 +259,9 @@ Result<std::vector<UnitRun>> Space::Impl::allocate(uint64_t units, uint64_t goal
 Status Space::Impl::keep_reserve(MutexLock& lock, uint64_t units, const Interruption* by, For what) {
   const uint64_t free = free_now() + freed_units;
   if (reserve.look(free > units ? free - units : 0)) {
+    const std::function<void()> tell = on_short;
     mutex.unlock();
-    on_short();
+    tell();
     mutex.lock();
   }
   const auto patience = Clock::now() + kWaitForWriteback;

@@ -80,7 +80,7 @@ class Space {
   void set_metadata_bytes(uint64_t live_bytes);
 
   // The kernel's page cache may hold so many units that are not written yet (fs/space/writeback_reserve.h). `on_short`,
-  // which does not wait, has it write them back, and then settle_writeback() called. While nothing is being allocated.
+  // which does not wait, has it write them back, and then this or settle_writeback() called.
   void reserve_for_writeback(uint64_t units, std::function<void()> on_short);
   void settle_writeback();
   bool is_short_for_writeback() const;

@@ -88,7 +88,7 @@ class Space::Impl {
 
   CondVar settled;  // the reserve for write-back
   WritebackReserve reserve ABSL_GUARDED_BY(mutex);
-  std::function<void()> on_short;  // changed while nothing is being allocated
+  std::function<void()> on_short;
 
   // Fixed after start().
   VolumeSet& volume;

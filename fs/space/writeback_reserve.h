@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Room for what is in the kernel's page cache and has not been written yet: a bounded amount, of which the kernel tells
 // nobody. As long as more than that is free, whatever was written finds room. When less is free, the kernel is told to
-// write everything back, and until it has, nothing but that gets room. From then on so little is in the cache that all
-// of the room may be used.
+// write everything back, and until it has, nothing but that gets room. From then on either it may have less, and so
+// less room is kept, or so little is in the cache that all of the room may be used.
 //
 // Threads: none of its own.
 #pragma once
@@ -13,8 +13,11 @@ namespace brickfs {
 
 class WritebackReserve {
  public:
-  // 0: there is no such cache.
-  void set(uint64_t units) { units_ = units; }
+  // 0: there is no such cache. Whether room is short is seen with the next look().
+  void set(uint64_t units) {
+    units_ = units;
+    room_ = Room::kAmple;
+  }
   // So many are free now, or will be after an allocation. True: room has just become short.
   bool look(uint64_t free_units) {
     if (room_ != Room::kAmple && free_units >= 2 * units_) room_ = Room::kAmple;

@@ -37,13 +37,12 @@ TEST_F(DirtyLimit, IsWhatTheKernelHoldsItselfTo) {
   EXPECT_FALSE(tells_dirty_limit(directory_ + "/none"));
 }
 
-TEST_F(DirtyLimit, IsOnlyLowered) {
+TEST_F(DirtyLimit, IsSet) {
   set("strict_limit", "1");
   set("max_bytes", "1000000");
-  lower_dirty_limit("0:39", 2000000, directory_);
-  EXPECT_EQ(read_dirty_limit("0:39", directory_), 1000000u);
-  lower_dirty_limit("0:39", 500000, directory_);
+  EXPECT_EQ(set_dirty_limit("0:39", 500000, directory_), 500000u);
   EXPECT_EQ(read_dirty_limit("0:39", directory_), 500000u);
+  EXPECT_FALSE(set_dirty_limit("0:40", 500000, directory_));
 }
 
 }  // namespace

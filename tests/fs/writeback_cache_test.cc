@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "tests/support/mounted_volume.h"
@@ -26,17 +28,25 @@ class WritebackCacheTest : public ::testing::Test {
                               },
                           .forget_attributes = [this](Ino) { ++forgotten_; }}) {}
 
-  void keep_room() { cache_.keep_room(kDirty); }
+  // A kernel that cannot have less, and one that can.
+  void keep_room() {
+    cache_.keep_room(kDirty, [](uint64_t) { return kDirty; });
+  }
+  void keep_less_room() {
+    cache_.keep_room(kDirty, [this](uint64_t bytes) {
+      allowed_ = bytes;
+      return bytes;
+    });
+  }
   Result<uint64_t> write(Ino ino, uint64_t offset, uint64_t length, bool by_kernel) {
     std::vector<std::byte> bytes(length, std::byte{7});
     const LocalSlice slice{bytes.data(), static_cast<uint32_t>(bytes.size()), 0};
     return volume_->write(ino, offset, std::span(&slice, 1), false, nullptr, by_kernel);
   }
   uint64_t free_bytes() { return volume_->stat().free_units * kUnitBytes; }
-  // By ordinary writes, to less than is kept.
-  void fill(Ino ino) {
-    uint64_t offset = 0;
-    for (; free_bytes() >= 2 * kDirty; offset += kMiB) ASSERT_TRUE(write(ino, offset, kMiB, false).ok());
+  // By ordinary writes, to less than that.
+  void fill(Ino ino, uint64_t free = 2 * kDirty) {
+    for (; free_bytes() >= free; filled_ += kMiB) ASSERT_TRUE(write(ino, filled_, kMiB, false).ok());
   }
   std::set<Ino> written() {
     MutexLock lock(mutex_);
@@ -47,6 +57,8 @@ class WritebackCacheTest : public ::testing::Test {
   Mutex mutex_;
   std::set<Ino> written_ ABSL_GUARDED_BY(mutex_);
   std::atomic<int> forgotten_ = 0;
+  std::atomic<uint64_t> allowed_ = kDirty;  // the kernel may have
+  uint64_t filled_ = 0;
   WritebackCache cache_;
 };
 
@@ -69,6 +81,30 @@ TEST_F(WritebackCacheTest, WhenRoomGetsShortAllIsWrittenBackFirst) {
   EXPECT_TRUE(written().contains(other)) << "it may have been written to";
   EXPECT_TRUE(write(ino, 0, kMiB, false).ok()) << "from then on everybody gets room";
   EXPECT_TRUE(write(ino, 0, kMiB, true).ok());
+}
+
+TEST_F(WritebackCacheTest, WhenRoomGetsShortTheKernelMayHaveLess) {
+  const Ino ino = make_file(*volume_, "file");
+  const Ino filling = make_file(*volume_, "filling");
+  keep_less_room();
+  fill(filling);
+  EXPECT_LT(allowed_, kDirty / 4);
+  EXPECT_TRUE(written().contains(ino)) << "what it had beyond that";
+  cache_.written(ino, kUnitBytes, Status());
+  EXPECT_TRUE(cache_.before_write(ino, nullptr).ok());
+  EXPECT_EQ(forgotten_, 0) << "writes go on at their speed";
+  fill(filling, 2 * kMiB);
+  EXPECT_EQ(allowed_, 256 * kKiB) << "and no less";
+  cache_.written(ino, kUnitBytes, Status());
+  EXPECT_EQ(forgotten_, 1) << "now each is to ask";
+
+  AttributeChange empty;
+  empty.size_bytes = 0;
+  ASSERT_TRUE(volume_->set_attributes(filling, empty, root_caller()).ok());
+  ASSERT_TRUE(volume_->sync_all().ok());
+  ASSERT_TRUE(write(ino, 0, kMiB, true).ok());
+  cache_.written(ino, kMiB, Status());
+  while (allowed_ != kDirty) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 TEST_F(WritebackCacheTest, OnAFullVolumeTheNextWriteTells) {

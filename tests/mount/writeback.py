@@ -1,6 +1,8 @@
 """Files on a mount with the kernel's write-back cache: writeback.py PART DIRECTORY."""
 import errno
+import json
 import os
+import subprocess
 import sys
 
 MEGABYTE = bytes(1 << 20)
@@ -38,6 +40,32 @@ def seek(directory):
     assert os.pread(other, 10000, 1 << 20) == b"x" * 10000
 
 
+def near(directory, brickctl):
+    """Near the end of a volume, who writes a little at a time is asked and held up no more than elsewhere, until the last of it."""
+    def questions():
+        stats = json.loads(subprocess.run([brickctl, "stats", directory, "--json"], check=True, capture_output=True).stdout)
+        return sum(operation["count"] for operation in stats["operations"] if operation["name"] == "getattr")
+
+    free = lambda: (lambda stat: stat.f_bavail * stat.f_frsize)(os.statvfs(directory))
+    filling = opened(directory, "filling")
+    while free() > 12 << 20:
+        os.write(filling, MEGABYTE)
+        os.fsync(filling)
+    fd = opened(directory, "near")
+    before = questions()
+    for i in range(1024):
+        os.write(fd, b"%04d" % i * 1024)
+        if i == 0:
+            os.fsync(fd)  # what is written back is what brings questions
+    asked = questions() - before
+    os.fsync(fd)
+    assert free() > 4 << 20 and asked < 200, (free(), asked)
+    with open(os.path.join(directory, "near"), "rb") as file:
+        assert file.read() == b"".join(b"%04d" % i * 1024 for i in range(1024))
+    for name in ("filling", "near"):
+        os.unlink(os.path.join(directory, name))
+
+
 def endless(directory):
     """Who writes on and on is told by write(2), by the next one, by fsync, by close."""
     fd = opened(directory, "fill")
@@ -68,4 +96,4 @@ def over(directory):
 
 
 if __name__ == "__main__":
-    {"probe": probe, "seek": seek, "endless": endless, "over": over}[sys.argv[1]](*sys.argv[2:])
+    {"probe": probe, "seek": seek, "near": near, "endless": endless, "over": over}[sys.argv[1]](*sys.argv[2:])

@@ -23,6 +23,9 @@ say "data that has not been written back is data"
 run seek
 rm "$MNT"/seek
 
+say "near the end of a volume writes go on at their speed"
+run near "$BRICKCTL"
+
 if [ "$1" != memory ]; then
   say "what is on its way when brickfs is told to end gets there"
   head -c 64000000 /dev/urandom >"$WORK/blob"
