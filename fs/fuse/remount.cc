@@ -9,10 +9,30 @@
 #include <cstring>
 
 #include "fs/fuse/mount_flags.h"
+#include "fs/fuse/options_in_force.h"
+#include "fs/mounts/mount_table.h"
 
 namespace brickfs {
+namespace {
+
+// But for `ro` and `rw`, which are the kernel's here.
+Status check_server(const MountCommand& command, std::string* why) {
+  const auto mount = find_mount_at(command.mountpoint);
+  const auto server = mount ? ask_server(mount->device) : std::nullopt;
+  if (!server) return {};
+  MountCommand asked = command;
+  asked.read_only = true;
+  const auto option = not_in_force(asked, server->options);
+  if (!option) return {};
+  *why = fmt::format("cannot remount {}: its brickfs goes by other options than {} ({}) until umount {}",
+                     command.mountpoint, *option, server->options, command.mountpoint);
+  return Error(EINVAL, "remount");
+}
+
+}  // namespace
 
 Status remount(const MountCommand& command, std::string* why) {
+  TRY(check_server(command, why));
   const auto has = [&options = command.kernel_options](const char* name) {
     return std::find(options.begin(), options.end(), name) != options.end();
   };

@@ -10,7 +10,8 @@
 namespace brickfs {
 
 // Changes what the kernel keeps of a mount (ro, nosuid, noexec ...) to what the command says. The brickfs that serves
-// it goes on as it was: of a mount that was made read-only this makes no other. With one line in `why`.
+// it goes on as it was: of a mount that was made read-only this makes no other. EINVAL: other options of that brickfs
+// are named than it goes by. With one line in `why`.
 Status remount(const MountCommand& command, std::string* why);
 
 }  // namespace brickfs

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "fs/fuse/mount_flags.h"
+#include "fs/fuse/options_in_force.h"
 #include "fs/fuse/umount_helper.h"
-#include "fs/mounts/brickfs_end.h"
 #include "fs/mounts/mount_table.h"
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
@@ -28,7 +28,6 @@
 namespace brickfs {
 namespace {
 
-constexpr std::chrono::milliseconds kServerAnswers{2'000};
 constexpr const char* kBrickfs = "fuse.brickfs";
 
 Error not_again(std::string* why, int code, std::string text) {
@@ -58,28 +57,6 @@ std::vector<MountEntry> mounts_of_volume(const MountCommand& command) {
   return mounts;
 }
 
-// What the serving brickfs says of itself. Nothing: there is none, or it does not answer.
-std::optional<UmountReport> ask_server(const MountEntry& mount) {
-  BrickfsEnd server(mount.device);
-  if (server.gone() || !server.hear(kServerAnswers)) return std::nullopt;
-  return server.last();
-}
-
-// The first option that the command names and the serving brickfs does not go by.
-std::optional<std::string> misfit(const MountCommand& command, const std::string& options) {
-  std::vector<std::string> there;
-  std::istringstream words(options);
-  for (std::string word; words >> word;) there.push_back(word);
-  const auto has = [&there](const std::string& word) {
-    return std::find(there.begin(), there.end(), word) != there.end();
-  };
-  if (!command.read_only && has("ro")) return "rw";
-  for (const auto& [about, option] : command.common) {
-    if (!option.ends_with("=auto") && !has(option)) return option;
-  }
-  return std::nullopt;
-}
-
 // Shows the whole file system there, and nothing else, however the tree of mounts changes meanwhile.
 Status bind(const MountEntry& first, const MountCommand& command, std::string* why) {
   const std::string& there = command.mountpoint;
@@ -106,7 +83,7 @@ Status mount_beside(const MountEntry& first, const UmountReport& server, const M
                      fmt::format("{} is mounted at {} already, so that there is nothing to serve with -f: {}",
                                  command.source, first.mountpoint, by_hand));
   }
-  if (const auto option = misfit(command, server.options)) {
+  if (const auto option = not_in_force(command, server.options)) {
     return not_again(
         why, EBUSY,
         fmt::format(
@@ -129,7 +106,7 @@ std::optional<FirstMount> find_first_mount(const MountCommand& command) {
   if (geteuid() != 0 || command.steal) return std::nullopt;
   for (MountEntry& entry : mounts_of_volume(command)) {
     if (!entry.by_root) continue;
-    auto server = ask_server(entry);
+    auto server = ask_server(entry.device);
     if (server && !server->ended && server->link != LinkState::Kind::kFailed)
       return FirstMount{std::move(entry), std::move(*server)};
   }
@@ -191,7 +168,7 @@ std::string describe_first_mount(const MountCommand& command, const std::string&
   for (MountEntry& entry : all_mounts()) {  // its source may be written otherwise
     if (!process || !mounts.empty() || geteuid() != 0 || !entry.by_root || entry.type != kBrickfs || entry.root != "/")
       continue;
-    const auto server = ask_server(entry);
+    const auto server = ask_server(entry.device);
     if (server && server->pid == *process) mounts.push_back(std::move(entry));
   }
   if (mounts.empty() || mounts.front().mountpoint == command.mountpoint) return {};

@@ -91,6 +91,11 @@ has_option ro && has_option noexec || die "remount does nothing: $(mount_options
 "$BRICKFS" "$SOURCE" "$MNT" -o remount,rw,user_id=0,group_id=0,allow_other || die "remount fails"
 has_option rw && ! has_option noexec || die "remount does nothing: $(mount_options)"
 [ "$(cat "$MNT/symlink")" = kept ] || die "remount did not take nosymfollow away"
+for option in soft timeo=7 writeback=on; do
+  if "$BRICKFS" "$SOURCE" "$MNT" -o "remount,$option" 2>"$WORK/out"; then die "remount,$option is taken, and nothing is done"; fi
+  grep "goes by other options than $option" "$WORK/out" >/dev/null || die "remount,$option: $(cat "$WORK/out")"
+done
+"$BRICKFS" "$SOURCE" "$MNT" -o remount,hard,rw || die "remount with an option that it goes by"
 rm "$MNT/symlink"
 unmount_brickfs
 
