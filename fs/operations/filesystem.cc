@@ -40,13 +40,14 @@ Status Filesystem::unmount() {
   return result;
 }
 
-// Only a step that leaves changes not durable is a failure; whatever else is left undone the next mount settles.
+// Only a step that leaves changes not durable is a failure; whatever else is left undone the next mount settles. What
+// fails because the brick is away (a soft mount) is made good by a later step, if it is back by then.
 Status Filesystem::Impl::end_changes() {
-  Status result = journal->sync();
-  Status tidy = checkpoints->run();
+  Status tidy = journal->sync();
+  keep_first(tidy, checkpoints->run());
   checkpoints->stop();
   keep_first(tidy, space->trim());
-  keep_first(result, journal->stop());
+  Status result = journal->stop();
   keep_first(tidy, space->stop());
   keep_first(result, volume->commit());
   if (result.ok() && tidy.ok()) return write_mark(*volume, Mark::kClean);

@@ -9,6 +9,7 @@
 #include "fs/operations/filesystem.h"
 #include "fs/recovery/make.h"
 #include "tests/support/embedded_volume.h"
+#include "tests/support/restarting_brick.h"
 #include "tests/support/stopping_brick.h"
 #include "tests/support/tree_dump.h"
 
@@ -279,6 +280,28 @@ TEST(Mount, InodeNumbersAreNotGivenAgain) {
   const auto filesystem = mount(volume);
   write_file(*filesystem, "b", "x");
   EXPECT_GT(raw(stat_ino(*filesystem, "b")), raw(highest));
+}
+
+// A commit that fails, as on a soft mount while the brick is away, and that a later step of the end makes good.
+TEST(Mount, WhatAnEndMakesGoodIsNoFailureOfIt) {
+  RestartingBrick brick(64, 64);
+  const auto mount_it = [&brick] {
+    VolumeOptions options;
+    options.open.client = ClientId{1};
+    options.open.client_name = "test";
+    std::string why;
+    return std::move(*Filesystem::mount(std::move(*VolumeSet::open(brick.make_brick(), options, nullptr)), {}, &why));
+  };
+  {
+    const auto filesystem = mount_it();
+    write_file(*filesystem, "synced", "hello");
+    ASSERT_TRUE(filesystem->sync_all().ok());
+    write_file(*filesystem, "file", "hello");
+    brick.faults().answer(BrickCall::kCommit, ENOSPC);
+    EXPECT_TRUE(filesystem->unmount().ok());
+  }
+  const auto filesystem = mount_it();
+  EXPECT_NE(stat_ino(*filesystem, "file"), kNoIno);
 }
 
 // The client dies at each change that making a file system takes: the next mount makes it, or finds it made.
