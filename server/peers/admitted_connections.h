@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connections of peers that proved themselves, each of which takes a thread, and who may have one more. The few that
-// a session cannot do without are kept for the holder of each volume; the others are for whoever comes, but what one may
-// have gets less as they do. So no client, and not all clients of a volume, can take what another's holder needs.
+// The connections of peers that proved themselves, each of which takes a thread, and who may have one more. The few
+// that a session cannot do without are kept for the holder of each volume; the others are for whoever comes, but what
+// one may have gets less as they do. So no client, and not all clients of a volume, can take what another's holder
+// needs.
 //
 // Threads: every call from any thread.
 #pragma once

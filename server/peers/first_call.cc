@@ -10,9 +10,10 @@ bool is(uint16_t kind, wire::Kind wanted) { return kind == static_cast<uint16_t>
 
 }  // namespace
 
-Status check_first_call(const Secret& secret, const Nonces& nonces, uint16_t kind, std::span<const std::byte> body) {
-  const auto proves = [&](std::string_view purpose, const auto& call) -> Status {
-    if (same_bytes(wire::prove(secret, purpose, nonces, call), call.proof)) return {};
+Result<Secret> check_first_call(const Secret& secret, const Nonces& nonces, uint16_t kind,
+                                std::span<const std::byte> body) {
+  const auto proves = [&](std::string_view purpose, const auto& call) -> Result<Secret> {
+    if (same_bytes(wire::prove(secret, purpose, nonces, call), call.proof)) return secret;
     return Error(EACCES, "the secret is wrong or missing");
   };
   if (is(kind, wire::Kind::kOpen)) return proves(wire::kOpenPurpose, TRY(wire::decode<wire::OpenCall>(body)));
@@ -24,12 +25,10 @@ Status check_first_call(const Secret& secret, const Nonces& nonces, uint16_t kin
   return Error(EPROTO, "no first call");
 }
 
-std::chrono::milliseconds delay_of_answer(SecretGuesses& guesses, const PeerHost& host, uint16_t kind,
-                                          std::span<const std::byte> body,
-                                          const std::function<bool(const wire::Token&)>& is_session) {
+std::optional<wire::Token> token_in(uint16_t kind, std::span<const std::byte> body) {
+  if (!is(kind, wire::Kind::kAttach)) return std::nullopt;
   const auto attach = wire::decode<wire::AttachCall>(body);
-  if (is(kind, wire::Kind::kAttach) && attach.ok() && is_session(attach->token)) return {};
-  return guesses.delay(host, SecretGuesses::Clock::now());
+  return attach.ok() ? std::optional(attach->token) : std::nullopt;
 }
 
 void note_guess(SecretGuesses& guesses, const PeerAddress& peer) {
@@ -50,7 +49,8 @@ AdmittedConnections::Owner owner_of(uint16_t kind, std::span<const std::byte> bo
   if (is(kind, wire::Kind::kAttach)) {
     const auto attach = wire::decode<wire::AttachCall>(body);
     const auto session = attach.ok() ? sessions.find(attach->token) : nullptr;
-    if (session != nullptr) return {kind_of(session->server_session().mode()), session->volume(), session->connections()};
+    if (session != nullptr)
+      return {kind_of(session->server_session().mode()), session->volume(), session->connections()};
   }
   return {};
 }

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <span>
 
 #include "server/peers/admitted_connections.h"
@@ -19,14 +19,19 @@
 
 namespace brickfs {
 
-// `secret`: the one that this kind of call is proved by. EACCES: the proof is wrong; EPERM: an ADMINISTER, and there is
-// no administrator's secret; EPROTO: none of the three.
-Status check_first_call(const Secret& secret, const Nonces& nonces, uint16_t kind, std::span<const std::byte> body);
+// `secret`, by which this kind of call is to be proved, if it is. EACCES: the proof is wrong; EPERM: an ADMINISTER, and
+// there is no administrator's secret; EPROTO: none of the three.
+Result<Secret> check_first_call(const Secret& secret, const Nonces& nonces, uint16_t kind,
+                                std::span<const std::byte> body);
 
-// How long its answer waits. Who brings the token of a session has proved enough not to be taken for one who guesses.
-std::chrono::milliseconds delay_of_answer(SecretGuesses& guesses, const PeerHost& host, uint16_t kind,
-                                          std::span<const std::byte> body,
-                                          const std::function<bool(const wire::Token&)>& is_session);
+// What is answered to a first call, and when.
+struct Verdict {
+  Result<Secret> proof;               // as check_first_call()
+  std::chrono::milliseconds delay{};  // of a refusal
+};
+
+// The token that an ATTACH brings.
+std::optional<wire::Token> token_in(uint16_t kind, std::span<const std::byte> body);
 
 // A wrong proof came.
 void note_guess(SecretGuesses& guesses, const PeerAddress& peer);

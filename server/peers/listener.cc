@@ -4,7 +4,6 @@
 #include <system_error>
 #include <utility>
 
-#include "server/peers/first_call.h"
 #include "server/service/server_limits.h"
 #include "transport/base/log.h"
 #include "transport/base/printable.h"
@@ -77,23 +76,32 @@ void Listener::end_all() {
   for (Served& served : connections_) served.thread.join();
 }
 
-std::chrono::milliseconds Listener::delay_of(const PeerHost& host, const Message& call) {
-  return delay_of_answer(guesses_, host, call.header.kind, call.body,
-                         [this](const wire::Token& token) { return sessions_.find(token) != nullptr; });
-}
-
 Secret Listener::secret_for(const Message& call) const {
   const bool administers = call.header.kind == static_cast<uint16_t>(wire::Kind::kAdminister);
   return administers ? admin_secret_.get() : secret_.get();
 }
 
+// Who brings the token of a session has proved enough not to be taken for one who guesses.
+std::optional<Verdict> Listener::judge(const PeerAddress& peer, const Nonces& nonces, const Message& call) {
+  const auto now = SecretGuesses::Clock::now();
+  const auto token = token_in(call.header.kind, call.body);
+  const bool has_session = token && sessions_.find(*token) != nullptr;
+  if (!has_session && !guesses_.may_try(peer.host, now)) {
+    counters_.refused(Refused::kStrangers);
+    return std::nullopt;
+  }
+  Verdict verdict{check_first_call(secret_for(call), nonces, call.header.kind, call.body), {}};
+  if (verdict.proof.code() != EACCES) return verdict;
+  verdict.delay = guesses_.delay(peer.host, now);
+  note_guess(guesses_, peer);
+  return verdict;
+}
+
 Result<AdmittedConnections::Place> Listener::let_in(Channel& channel, const PeerAddress& peer, const Nonces& nonces,
-                                                    const Secret& secret, const Message& call) {
-  const Status proved = check_first_call(secret, nonces, call.header.kind, call.body);
-  if (!proved.ok()) counters_.refused(refused_with(proved.code()));
-  if (proved.code() == EACCES) note_guess(guesses_, peer);
-  if (proved.code() == EACCES || proved.code() == EPERM) Connection::refuse_stranger(channel, call, proved.code());
-  TRY(proved);
+                                                    const Result<Secret>& proof, const Message& call) {
+  if (!proof.ok()) counters_.refused(refused_with(proof.code()));
+  if (proof.code() == EACCES || proof.code() == EPERM) Connection::refuse_stranger(channel, call, proof.code());
+  if (!proof.ok()) return proof.error();
   const AdmittedConnections::Owner owner = owner_of(call.header.kind, call.body, sessions_);
   if (auto place = admitted_.enter(owner)) return place;
   counters_.refused(Refused::kConnections);
@@ -101,7 +109,7 @@ Result<AdmittedConnections::Place> Listener::let_in(Channel& channel, const Peer
     log::warn("{} connections: {} of volume {} is turned away, and {} before it", admitted(), peer.text,
               printable(owner.volume), *others);
   }
-  return Connection::refuse(channel, secret, nonces, call, EUSERS);
+  return Connection::refuse(channel, *proof, nonces, call, EUSERS);
 }
 
 void Listener::admit(Served& served, AdmittedConnections::Place place) {

@@ -4,15 +4,16 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <thread>
 
 #include "server/peers/admitted_connections.h"
 #include "server/peers/connection.h"
+#include "server/peers/first_call.h"
 #include "server/peers/occasional_line.h"
 #include "server/peers/peer_address.h"
 #include "server/peers/peer_counters.h"
@@ -47,7 +48,7 @@ class Listener : protected PeerTransport {
     Mutex mutex;
     // Null once its thread has done with it.
     std::unique_ptr<Channel> channel ABSL_GUARDED_BY(mutex);
-    StrangerPlaces::Number place = 0;  // of a stranger with a thread; 0: none
+    StrangerPlaces::Number place = 0;     // of a stranger with a thread; 0: none
     AdmittedConnections::Place admitted;  // its thread's; empty: a stranger
     std::atomic<bool> finished{false};
     std::thread thread;
@@ -68,13 +69,11 @@ class Listener : protected PeerTransport {
 
   // Any thread.
   PeerCounters& own_counters() { return counters_; }
-  // By which the call is to be proved: who is at a handshake goes on with that one.
-  Secret secret_for(const Message& call) const;
-  // How long a peer waits for the answer to its first call.
-  std::chrono::milliseconds delay_of(const PeerHost& host, const Message& call);
-  // The place of one whose first call proves that it knows the secret, and for which there is room; else it is refused.
-  Result<AdmittedConnections::Place> let_in(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
-                const Message& call);
+  // As soon as a peer's first call is there. None: it is not looked at, and gets no answer.
+  std::optional<Verdict> judge(const PeerAddress& peer, const Nonces& nonces, const Message& call);
+  // Once its delay is over: the place of one that has proved to know the secret, if there is room; else it is refused.
+  Result<AdmittedConnections::Place> let_in(Channel& channel, const PeerAddress& peer, const Nonces& nonces,
+                                            const Result<Secret>& proof, const Message& call);
   // From now on it is one that was let in.
   void admit(Served& served, AdmittedConnections::Place place);
   void serve(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
@@ -82,6 +81,7 @@ class Listener : protected PeerTransport {
 
  private:
   Served& add(Served& served, std::unique_ptr<Channel> channel);
+  Secret secret_for(const Message& call) const;  // by which it is to be proved
 
   BrickService& service_;
   PeerCounters counters_;

@@ -10,8 +10,15 @@ namespace brickfs {
 namespace {
 
 constexpr std::chrono::seconds kBetweenLines{1};  // of whatever addresses
+constexpr std::chrono::seconds kSecond{1};
 
 }  // namespace
+
+bool SecretGuesses::may_try(const PeerHost& host, Clock::time_point now) {
+  MutexLock lock(mutex_);
+  const auto found = by_host_.find(host);
+  return found == by_host_.end() || now - found->second.second >= kSecond || found->second.in_second < kMostInSecond;
+}
 
 std::chrono::milliseconds SecretGuesses::delay(const PeerHost& host, Clock::time_point now) {
   MutexLock lock(mutex_);
@@ -27,6 +34,11 @@ size_t SecretGuesses::failed(const PeerHost& host, Clock::time_point now) {
   if (now - record.last > limits::kGuessRemembered) record.failures = 0;
   record.last = now;
   ++record.failures;
+  if (now - record.second >= kSecond) {
+    record.second = now;
+    record.in_second = 0;
+  }
+  ++record.in_second;
   ++record.unlogged;
   const bool soon = record.logged != Clock::time_point() && now - record.logged < limits::kGuessRemembered;
   if (soon || (logged_ != Clock::time_point() && now - logged_ < kBetweenLines)) return 0;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who sends wrong proofs is answered ever later, and fills no log.
+// Who sends wrong proofs is refused ever later, has so many a second looked at, and fills no log.
 //
-// An answer waits whether its proof was right or wrong: else who guesses would take no answer at once for a no, and try
-// the next. What waits keeps its place among the strangers, which are few for each address: so guesses at once do not
-// help either.
+// A right proof is answered at once, at the same address, too: else anybody at a client's address could keep it out. So
+// who guesses may take no answer for a no, and try the next: that has its bound by the second.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -20,8 +19,11 @@ namespace brickfs {
 class SecretGuesses {
  public:
   using Clock = std::chrono::steady_clock;
+  static constexpr size_t kMostInSecond = 500;  // wrong proofs of one address
 
-  // From the call on until its answer.
+  // False: the address has sent too many wrong ones within this second, and this one is not looked at.
+  bool may_try(const PeerHost& host, Clock::time_point now);
+  // From the call on until its refusal.
   std::chrono::milliseconds delay(const PeerHost& host, Clock::time_point now);
   // A wrong proof. How many of this address a line in the log is to tell of now; 0: none is to be written.
   size_t failed(const PeerHost& host, Clock::time_point now);
@@ -30,6 +32,8 @@ class SecretGuesses {
   struct Record {
     size_t failures = 0;  // lately
     size_t unlogged = 0;
+    size_t in_second = 0;
+    Clock::time_point second;
     Clock::time_point last;
     Clock::time_point logged;
   };

@@ -13,7 +13,7 @@ StrangerPlaces::Entered StrangerPlaces::enter(const PeerHost& host) {
     entered.displaced = oldest_of(host);
   } else if (places_.size() >= most_) {
     const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
-    entered.displaced = oldest_of(std::ranges::max_element(of_host_, fewer)->first);
+    entered.displaced = oldest_with(std::ranges::max_element(of_host_, fewer)->second);
   }
   if (entered.displaced) erase(*entered.displaced);
   entered.number = ++last_;
@@ -25,6 +25,10 @@ StrangerPlaces::Entered StrangerPlaces::enter(const PeerHost& host) {
 bool StrangerPlaces::leave(Number number) {
   MutexLock lock(mutex_);
   return erase(number);
+}
+
+StrangerPlaces::Number StrangerPlaces::oldest_with(size_t places) const {
+  return std::ranges::find_if(places_, [&](const auto& place) { return of_host_.at(place.second) == places; })->first;
 }
 
 StrangerPlaces::Number StrangerPlaces::oldest_of(const PeerHost& host) const {

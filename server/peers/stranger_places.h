@@ -25,13 +25,15 @@ class StrangerPlaces {
 
   StrangerPlaces(size_t most, size_t most_of_host) : most_(most), most_of_host_(most_of_host) {}
 
-  // The oldest of the same address goes if that has its share; else, if all are taken, the oldest of the address that
-  // has most.
+  // The oldest of the same address goes if that has its share; else, if all are taken, the oldest of those addresses
+  // that have most.
   Entered enter(const PeerHost& host);
   // It has proved what it must, or has gone. False: it had been displaced.
   bool leave(Number number);
 
  private:
+  // Of the addresses with so many places.
+  Number oldest_with(size_t places) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Number oldest_of(const PeerHost& host) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool erase(Number number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -15,8 +15,8 @@ constexpr size_t kTcpStrangers = 512;  // half-open connections
 constexpr size_t kTcpStrangersOfHost = 128;
 constexpr size_t kVerbsStrangers = 64;  // each takes a thread and a queue pair
 constexpr size_t kVerbsStrangersOfHost = 16;
-// Answers to an address wait so long for each wrong proof that it sent lately; at most shorter than a client's
-// patience.
+// Refusals of an address wait so long for each wrong proof that it sent lately; at most shorter than a client's
+// patience. A right one does not wait.
 constexpr std::chrono::milliseconds kDelayOfGuess{250};
 constexpr std::chrono::milliseconds kDelayOfGuesses{2'000};
 // From the last one on; and as long between two lines in the log about one address.
@@ -30,7 +30,7 @@ constexpr std::chrono::seconds kBetweenLines{5};
 constexpr std::chrono::milliseconds kPeerLook{1'000};
 
 // --- connections of peers that proved themselves, each of which takes a thread
-constexpr size_t kConnectionsNeeded = 4;  // by a session: calls, its keeper, transfers
+constexpr size_t kConnectionsNeeded = 4;                            // by a session: calls, its keeper, transfers
 constexpr size_t kConnectionsKept = kConnectionsNeeded * kVolumes;  // for holders, beside kConnections for all
 
 // --- sessions

@@ -45,7 +45,9 @@ TcpListener::TcpListener(BrickService& service, Secret secret, UniqueFd listenin
       listening_(std::move(listening)),
       stop_(std::move(stop)),
       port_(port),
-      strangers_([this](const PeerHost& host, const Message& call) { return delay_of(host, call); }) {}
+      strangers_([this](const PeerAddress& peer, const Nonces& nonces, const Message& call) {
+        return judge(peer, nonces, call);
+      }) {}
 
 TcpListener::~TcpListener() {
   const uint64_t one = 1;
@@ -65,9 +67,9 @@ void TcpListener::run() {
     ::poll(watched.data(), watched.size(), static_cast<int>(std::max<int64_t>(left.count(), 0)));
     if (watched[0].revents != 0) return;
     strangers_.receive(std::span(watched).subspan(2));
-    if (watched[1].revents != 0) accept_some();
     const auto now = tcp::Clock::now();
     for (TcpStrangers::Introduced& peer : strangers_.take_due(now)) introduce(std::move(peer));
+    if (watched[1].revents != 0) accept_some();  // who has proved himself has a place of his own by now
     if (now < next_reaping) continue;
     reap_finished();
     next_reaping = now + limits::kListenerTick;
@@ -103,16 +105,14 @@ bool TcpListener::accept_one() {
 
 void TcpListener::introduce(TcpStrangers::Introduced peer) {
   auto channel = std::make_unique<tcp::TcpChannel>(std::move(peer.fd));
-  const Secret secret = secret_for(peer.call);
   if (admitted() >= limits::kConnections) reap_finished();
-  auto place = let_in(*channel, peer.peer, peer.nonces, secret, peer.call);
+  auto place = let_in(*channel, peer.peer, peer.nonces, peer.proof, peer.call);
   if (!place.ok()) return;
   tcp::configure(channel->fd());
   Served& served = add(std::move(channel));
   admit(served, std::move(*place));
-  start(served, [this, secret, peer = peer.peer, nonces = peer.nonces, call = std::move(peer.call)](Channel& with) {
-    serve(with, peer, nonces, secret, call);
-  });
+  start(served, [this, secret = *peer.proof, peer = peer.peer, nonces = peer.nonces,
+                 call = std::move(peer.call)](Channel& with) { serve(with, peer, nonces, secret, call); });
 }
 
 void TcpListener::serve_transfers(Channel& channel, PeerSession& session) {

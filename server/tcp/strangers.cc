@@ -15,8 +15,8 @@
 
 namespace brickfs {
 
-TcpStrangers::TcpStrangers(Delay delay)
-    : delay_(std::move(delay)), places_(limits::kTcpStrangers, limits::kTcpStrangersOfHost) {}
+TcpStrangers::TcpStrangers(Judge judge)
+    : judge_(std::move(judge)), places_(limits::kTcpStrangers, limits::kTcpStrangersOfHost) {}
 
 bool TcpStrangers::add(UniqueFd fd, PeerAddress peer) {
   const auto place = places_.enter(peer.host);
@@ -35,7 +35,7 @@ TcpStrangers::Strangers::iterator TcpStrangers::remove(Strangers::iterator at) {
   return strangers_.erase(at);
 }
 
-// Who waits for his answer keeps his place even if he goes.
+// Who waits for his refusal says nothing more.
 void TcpStrangers::watch(std::vector<pollfd>& entries) const {
   for (const auto& [number, stranger] : strangers_) {
     if (stranger.stage != Stage::kComplete) entries.push_back({stranger.introduced.fd.get(), POLLIN, 0});
@@ -88,13 +88,22 @@ bool TcpStrangers::go_on(Stranger& stranger) const {
       break;
     case Stage::kBody:
       introduced.call.body = std::move(stranger.bytes);
-      stranger.due = tcp::Clock::now() + delay_(introduced.peer.host, introduced.call);
+      if (!judge(stranger)) return false;
       stranger.stage = Stage::kComplete;
       break;
     case Stage::kComplete:
       break;
   }
   stranger.bytes.clear();
+  return true;
+}
+
+bool TcpStrangers::judge(Stranger& stranger) const {
+  Introduced& introduced = stranger.introduced;
+  auto verdict = judge_(introduced.peer, introduced.nonces, introduced.call);
+  if (!verdict) return false;
+  introduced.proof = std::move(verdict->proof);
+  stranger.due = tcp::Clock::now() + verdict->delay;
   return true;
 }
 

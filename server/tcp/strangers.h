@@ -7,7 +7,7 @@
 
 #include <poll.h>
 
-#include <chrono>
+#include <cerrno>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -15,8 +15,10 @@
 #include <span>
 #include <vector>
 
+#include "server/peers/first_call.h"
 #include "server/peers/peer_address.h"
 #include "server/peers/stranger_places.h"
+#include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
 #include "transport/brick/proof.h"
 #include "transport/tcp/tcp_channel.h"
@@ -25,17 +27,19 @@ namespace brickfs {
 
 class TcpStrangers {
  public:
-  // One that has sent its first call, whole. Whether that proves anything is not known yet.
+  // One that has sent its first call, whole.
   struct Introduced {
     UniqueFd fd;
     PeerAddress peer;
     Nonces nonces;
     Message call;
+    Result<Secret> proof = Error(EPROTO, "nothing is proved yet");
   };
-  // How long such a one waits for its answer.
-  using Delay = std::function<std::chrono::milliseconds(const PeerHost& host, const Message& call)>;
+  // Asked as soon as the call is there, since a stranger's place is his for a moment only. None: he goes.
+  using Judge =
+      std::function<std::optional<Verdict>(const PeerAddress& peer, const Nonces& nonces, const Message& call)>;
 
-  explicit TcpStrangers(Delay delay);
+  explicit TcpStrangers(Judge judge);
 
   // True: another one went for it.
   bool add(UniqueFd fd, PeerAddress peer);
@@ -61,9 +65,10 @@ class TcpStrangers {
   bool receive(Stranger& stranger) const;
   bool go_on(Stranger& stranger) const;
   bool welcome(Stranger& stranger) const;
+  bool judge(Stranger& stranger) const;
   Strangers::iterator remove(Strangers::iterator at);
 
-  const Delay delay_;
+  const Judge judge_;
   StrangerPlaces places_;
   Strangers strangers_;
 };

@@ -245,16 +245,16 @@ Status VerbsListener::accept_calls(verbs::CmIdPtr id, const verbs::ConnectReques
 
 Status VerbsListener::serve_stranger(Served& served, Channel& channel, const PeerAddress& peer, const Nonces& nonces) {
   const Message call = TRY(channel.receive(verbs::Clock::now() + limits::kHandshakeTimeout));
-  const Secret secret = secret_for(call);
-  const auto delay = delay_of(peer.host, call);
-  if (delay.count() > 0) {
-    const auto more = channel.wait(verbs::Clock::now() + delay);
+  const auto verdict = judge(peer, nonces, call);
+  if (!verdict) return Error(EBUSY, "too many guesses from its address");
+  if (verdict->proof.ok()) places_.leave(served.place);  // before another takes it
+  if (verdict->delay.count() > 0) {
+    const auto more = channel.wait(verbs::Clock::now() + verdict->delay);
     if (more.ok()) return Error(EPROTO, "a call before the answer to the first");
     if (!more.error().is(ETIMEDOUT)) return more;
   }
-  admit(served, TRY(let_in(channel, peer, nonces, secret, call)));
-  places_.leave(served.place);
-  serve(channel, peer, nonces, secret, call);
+  admit(served, TRY(let_in(channel, peer, nonces, verdict->proof, call)));
+  serve(channel, peer, nonces, *verdict->proof, call);
   return {};
 }
 

@@ -32,6 +32,18 @@ TEST(SecretGuesses, EachWrongProofMakesTheNextAnswerSlowerAndTimeForgives) {
   EXPECT_EQ(guesses.delay(guesser(1), now), limits::kDelayOfGuess);
 }
 
+TEST(SecretGuesses, SoManyOfAnAddressAreLookedAtInASecond) {
+  SecretGuesses guesses;
+  const auto start = SecretGuesses::Clock::time_point(100h);
+  for (size_t i = 0; i < SecretGuesses::kMostInSecond; ++i) {
+    EXPECT_TRUE(guesses.may_try(guesser(1), start + 1ms * (i % 900)));
+    guesses.failed(guesser(1), start + 1ms * (i % 900));
+  }
+  EXPECT_FALSE(guesses.may_try(guesser(1), start + 999ms));
+  EXPECT_TRUE(guesses.may_try(guesser(2), start + 999ms));
+  EXPECT_TRUE(guesses.may_try(guesser(1), start + 1s));
+}
+
 TEST(SecretGuesses, AnAddressHasALineAMinuteThatCounts) {
   SecretGuesses guesses;
   const auto start = SecretGuesses::Clock::time_point(100h);

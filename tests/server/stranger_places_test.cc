@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 
 #include <string>
+#include <vector>
 
 namespace brickfs {
 namespace {
@@ -42,6 +43,19 @@ TEST(StrangerPlaces, WhenAllAreTakenTheAddressThatHasMostLosesOne) {
   for (int i = 0; i < 2; ++i) places.enter(host(2));
   for (int i = 3; i < 50; ++i) EXPECT_TRUE(places.enter(host(2 + i % 2)).displaced);
   EXPECT_TRUE(places.leave(honest));
+}
+
+// As many addresses as there are places, or more: each of them has its place for as long as the others.
+TEST(StrangerPlaces, AmongAddressesWithAsManyTheOldestGoes) {
+  StrangerPlaces places(6, 4);
+  std::vector<StrangerPlaces::Number> entered;
+  for (int number = 20; number > 0; --number) {
+    const auto place = places.enter(host(number));
+    if (entered.size() >= 6) {
+      EXPECT_EQ(place.displaced, entered[entered.size() - 6]);
+    }
+    entered.push_back(place.number);
+  }
 }
 
 TEST(PeerAddress, AnIPv6NetworkIsOneHostAndAMappedAddressIsThatOfIPv4) {
