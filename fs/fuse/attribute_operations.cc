@@ -14,6 +14,7 @@
 #include "fs/fuse/answers.h"
 #include "fs/fuse/operations.h"
 #include "fs/fuse/session.h"
+#include "fs/fuse/thread_status.h"
 #include "transport/brick/limits.h"
 
 namespace brickfs {
@@ -94,8 +95,11 @@ void setattr(FuseSession& session, FuseRequest& request, const fuse_setattr_in& 
   change.kill_if_owner = nothing_else && session.negotiation().kills_privileges();
   WritebackCache* const writeback = session.writeback();
   if (writeback != nullptr && change.size_bytes == uint64_t{0}) writeback->forget_lost(request.ino());
-  answer_attributes(request,
-                    session.filesystem().set_attributes(request.ino(), change, request.caller(), request.context()));
+  Caller caller = request.caller();
+  if (change.kill_if_owner) caller.uid = user_of(caller.uid, request.header().pid).value_or(caller.uid);
+  // chmod: what the caller may not set the kernel has taken away, by the ids of his mount (setattr_prepare()).
+  if (change.mode && !change.uid && !change.gid) caller.in_group = [](uint32_t) { return true; };
+  answer_attributes(request, session.filesystem().set_attributes(request.ino(), change, caller, request.context()));
 }
 
 void setxattr(FuseSession& session, FuseRequest& request, const SetxattrIn& in) {

@@ -12,6 +12,7 @@
 #include "fs/fuse/hole_search.h"
 #include "fs/fuse/operations.h"
 #include "fs/fuse/session.h"
+#include "fs/fuse/thread_status.h"
 
 namespace brickfs {
 namespace {
@@ -69,10 +70,11 @@ void syncfs(FuseSession& session, FuseRequest& request) {
   request.answer(session.filesystem().sync_all(request.context()));
 }
 
-// With fallocate and copy_file_range the kernel does not say whether the caller loses set-uid bits. Null: he does not.
+// With fallocate and copy_file_range the kernel does not say whether the caller loses set-uid bits: all but root do.
+// Null: he does not.
 const Caller* unprivileged(FuseSession& session, FuseRequest& request, Ino changed, const Caller& caller) {
-  if (caller.uid == 0 || !session.negotiation().kills_privileges()) return nullptr;
-  if (!has_set_id_bits(session, request, changed)) return nullptr;
+  if (!session.negotiation().kills_privileges() || !has_set_id_bits(session, request, changed)) return nullptr;
+  if (user_of(caller.uid, request.header().pid) == 0U) return nullptr;
   request.clears_mode(changed);
   return &caller;
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "fs/fuse/session.h"
+#include "fs/fuse/thread_status.h"
 #include "transport/base/check.h"
 
 namespace brickfs {
@@ -29,6 +30,12 @@ bool is_told_when_lost(const FuseRequest& request) {
     default:
       return false;
   }
+}
+
+bool may_ask(const FuseSession& session, const fuse_in_header& header) {
+  if (session.may_ask(header.uid)) return true;
+  const auto user = user_of(header.uid, header.pid);
+  return user && session.may_ask(*user);
 }
 
 bool expects_answer(const FuseRequest& request) {
@@ -66,7 +73,7 @@ void FuseDispatcher::serve(FuseRequest& request) const {
   if (const Status lost = refusal(); !lost.ok() && !is_told_when_lost(request)) return refuse(request, lost);
   if (operation == nullptr) return refuse(request, Error(ENOSYS));
   // With allow_root the kernel lets everybody in, and leaves the rest to us.
-  if (!session_.may_ask(request.header().uid) && !operation->is_for_open_file) return refuse(request, Error(EACCES));
+  if (!operation->is_for_open_file && !may_ask(session_, request.header())) return refuse(request, Error(EACCES));
   if (!request.has(operation->arguments_bytes, operation->names)) return refuse(request, Error(EINVAL));
   if (operation->stamps == FuseOperation::Stamps::kNode) request.stamped(request.ino());
   operation->serve(session_, request);

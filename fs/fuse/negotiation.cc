@@ -14,6 +14,9 @@ namespace {
 
 constexpr uint16_t kMaxBackground = 64;  // asynchronous requests (read-ahead, direct I/O, writeback) under way at once
 constexpr uint16_t kCongestionThreshold = 48;
+// Linux 6.12: mounts of ours may be mapped to other ids (mount_setattr(2)). From then on requests name a user and a
+// group only if they make an inode: fs/fuse/thread_status.h, user_of(). It takes default_permissions.
+constexpr uint64_t kAllowIdmap = uint64_t{1} << 40;
 constexpr size_t kShortInit = 16;  // as kernels before protocol 7.36 send it: without flags2
 
 }  // namespace
@@ -25,7 +28,7 @@ uint64_t FuseNegotiation::wanted_flags() const {
   uint64_t flags = FUSE_ASYNC_READ | FUSE_ASYNC_DIO | FUSE_PARALLEL_DIROPS | FUSE_DO_READDIRPLUS |
                    FUSE_READDIRPLUS_AUTO | FUSE_EXPORT_SUPPORT | FUSE_DONT_MASK | FUSE_POSIX_ACL | FUSE_CACHE_SYMLINKS |
                    FUSE_EXPLICIT_INVAL_DATA | FUSE_BIG_WRITES | FUSE_MAX_PAGES | FUSE_INIT_EXT |
-                   FUSE_HANDLE_KILLPRIV_V2;
+                   FUSE_HANDLE_KILLPRIV_V2 | kAllowIdmap;
   if (wants_writeback_) flags |= FUSE_WRITEBACK_CACHE;
   if (wants_rings_) flags |= kFuseOverIoUring;
   if (wanted_timeout_ != 0) flags |= kRequestTimeout;

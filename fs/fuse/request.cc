@@ -22,7 +22,9 @@ constexpr int kLargestError = 511;     // the kernel takes no answer with a larg
 // Asked only when a decision hangs on it, so the request's message need not carry the groups. The process waits for the
 // answer meanwhile.
 bool process_in_group(uint32_t pid, uint32_t gid) {
-  std::istringstream groups(std::string(status_field(thread_status(pid), "Groups")));
+  const std::string status = thread_status(pid);
+  if (status_id(status, "Gid") == gid) return true;
+  std::istringstream groups(std::string(status_field(status, "Groups")));
   for (uint32_t group = 0; groups >> group;) {
     if (group == gid) return true;
   }
@@ -30,7 +32,7 @@ bool process_in_group(uint32_t pid, uint32_t gid) {
 }
 
 bool process_has_capability(uint32_t pid, unsigned capability) {
-  return (status_bits(thread_status(pid), "CapEff") >> capability & 1) != 0;
+  return (status_bits(thread_status(pid), "CapEff") >> capability & 1) != 0 && shares_user_namespace(pid);
 }
 
 }  // namespace
@@ -43,10 +45,11 @@ fuse_out_header answer_header(uint64_t unique, int error, size_t payload_bytes) 
 }
 
 Caller FuseRequest::caller(uint32_t umask) const {
-  const uint32_t uid = header_.uid, gid = header_.gid, pid = header_.pid;
+  const uint32_t uid = header_.uid, gid = header_.gid,
+                 pid = header_.pid;  // who makes an inode: as that is to have them
   Caller caller{.uid = uid, .gid = gid, .umask = umask, .in_group = {}, .is_administrator = {}};
   caller.in_group = [uid, gid, pid](uint32_t group) {
-    return uid == 0 || gid == group || process_in_group(pid, group);
+    return user_of(uid, pid) == 0U || gid == group || process_in_group(pid, group);
   };
   caller.is_administrator = [pid] { return process_has_capability(pid, kCapSysAdmin); };
   return caller;

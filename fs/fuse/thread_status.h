@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,5 +18,12 @@ std::string thread_status(uint32_t thread);
 std::string_view status_field(std::string_view status, std::string_view name);
 // The same of a field that is a set of bits; 0: no such field.
 uint64_t status_bits(std::string_view status, std::string_view name);
+// Of the user ("Uid") or group ("Gid") that it is to file systems; none: no such field.
+std::optional<uint32_t> status_id(std::string_view status, std::string_view name);
+// The user whom a request names, or, where the kernel names none (with id-mapped mounts it does for those alone that
+// make an inode), who its thread is; none: it has ended.
+std::optional<uint32_t> user_of(uint32_t uid, uint32_t thread);
+// Its capabilities are not those of a user namespace below ours. True, too, if we may not know.
+bool shares_user_namespace(uint32_t thread);
 
 }  // namespace brickfs
