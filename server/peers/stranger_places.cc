@@ -28,7 +28,8 @@ bool StrangerPlaces::leave(Number number) {
 }
 
 StrangerPlaces::Number StrangerPlaces::oldest_with(size_t places) const {
-  return std::ranges::find_if(places_, [&](const auto& place) { return of_host_.at(place.second) == places; })->first;
+  const auto& of_host = of_host_;
+  return std::ranges::find_if(places_, [&](const auto& place) { return of_host.at(place.second) == places; })->first;
 }
 
 StrangerPlaces::Number StrangerPlaces::oldest_of(const PeerHost& host) const {
