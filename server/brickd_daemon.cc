@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 
+#include "transport/base/journal.h"
 #include "transport/base/printable.h"
 
 namespace brickfs {
@@ -27,7 +27,7 @@ constexpr char kServing = '+';
     report.append(buffer.data(), static_cast<size_t>(got));
   }
   if (report == std::string(1, kServing)) std::_Exit(EXIT_SUCCESS);
-  std::fprintf(stderr, "brickd: %s\n", report.empty() ? "ended before it served" : printable(report).c_str());
+  print_error("brickd: " + (report.empty() ? std::string("ended before it served") : printable(report)));
   std::_Exit(EXIT_FAILURE);
 }
 

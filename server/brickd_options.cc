@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/brickd_options.h"
 
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 
 #include "server/brickd_config.h"
 #include "server/brickd_sets.h"
+#include "transport/base/journal.h"
 #include "transport/base/size.h"
 #include "transport/brick/block.h"
 #include "transport/brick/volume_name.h"
@@ -170,7 +172,7 @@ Result<BrickdOptions> parse_brickd_options(int argc, char** argv) {
   } catch (const CLI::Success& request) {  // --help, --version
     return Error(app.exit(request), "done");
   } catch (const CLI::Error& error) {
-    std::fprintf(stderr, "brickd: %s (see --help)\n", error.what());
+    print_error(fmt::format("brickd: {} (see --help)", error.what()));
     return Error(kUsage, "usage");
   }
   return options;

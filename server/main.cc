@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // brickd: options, brick, listeners, then wait for a signal.
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 #include "server/brickd_sets.h"
 #include "server/port_file.h"
 #include "server/service/brick_service.h"
+#include "transport/base/journal.h"
 #include "transport/base/log.h"
 #include "transport/base/printable.h"
 #include "transport/base/progress_bar.h"
@@ -203,7 +205,7 @@ int run(const BrickdOptions& options) {
   if (options.keeps_in_service_manager) {
     auto manager = service_manager_as_keeper();
     if (!manager.ok()) {
-      std::fprintf(stderr, "brickd: --keep-memory systemd: %s\n", manager.error().what());
+      print_error(fmt::format("brickd: --keep-memory systemd: {}", manager.error().what()));
       return 2;
     }
     keeper = std::move(*manager);
@@ -212,7 +214,7 @@ int run(const BrickdOptions& options) {
   if (!options.foreground) {
     auto started = Daemon::start();
     if (!started.ok()) {
-      std::fprintf(stderr, "brickd: cannot start: %s\n", std::strerror(started.code()));
+      print_error(fmt::format("brickd: cannot start: {}", std::strerror(started.code())));
       return 1;
     }
     daemon.emplace(std::move(*started));
@@ -228,7 +230,7 @@ int run(const BrickdOptions& options) {
   const Failure failure = log.ok() ? start(brickd, options, std::move(keeper)) : log.error().what();
   if (failure) {
     if (daemon) daemon->failed(*failure);
-    if (!daemon) std::fprintf(stderr, "brickd: %s\n", printable(*failure).c_str());
+    if (!daemon) print_error("brickd: " + printable(*failure));
     notify_service_manager("STATUS=" + printable(*failure));
     return 1;
   }

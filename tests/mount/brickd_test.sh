@@ -56,6 +56,24 @@ unmount_brickfs
 refused 'is open to others .*chmod 600' "$BRICKCTL" status "$SOURCE" --secret-file "$WORK/brick"
 kill_brickd TERM
 
+say "the journal hears how severe a line is, where it has standard error"
+journal=$WORK/journal.log
+: >"$journal"
+export JOURNAL_STREAM; JOURNAL_STREAM=$(stat -c %d:%i "$journal")
+"${BRICKD_ONCE[@]}" --memory 64M --secret-file "$WORK/second" --port-file "$WORK/port2" 2>>"$journal" &
+BACKGROUND_PIDS+=($!)
+within 60 test -s "$WORK/port2" || die "brickd does not start: $(cat "$journal")"
+refused '^brick.*secret' "$BRICKCTL" status "tcp://127.0.0.1:$(cat "$WORK/port2")/default" --secret-file "$WORK/first"
+kill "$!"
+wait "$!" || die "brickd ends with $?"
+"${BRICKD_ONCE[@]}" --memory 64M --secret-file "$WORK/brick" 2>>"$journal" && die "a secret that is open to others is taken"
+"$BRICKFS" memory:64M "$MNT" -o unheard_of 2>>"$journal" && die "an unknown option is taken"
+for line in '<6>brickd: info: serving at' '<4>brickd: warning: .* was refused: its secret' '<3>brickd: .*is open to others' '<3>brickfs: unknown option'; do
+  grep -q "^$line" "$journal" || die "the journal does not get $line: $(cat "$journal")"
+done
+if grep -v '^<[34567]>' "$journal"; then die "the journal gets the above"; fi
+unset JOURNAL_STREAM
+
 say "a refused mount leaves the volume to everybody"
 start_brickd --memory 64M
 SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default

@@ -71,6 +71,8 @@ sed -i 's/^#memory = .*/memory = 1K/' "$IMAGE/etc/brickfs/brickd.conf"
 inside systemctl start brickd >/dev/null 2>&1 && die "a wrong configuration starts"
 inside journalctl -u brickd >"$WORK/journal.log"
 grep -q '/etc/brickfs/brickd.conf:5: --memory: at least one block' "$WORK/journal.log" || die "the journal does not say what is wrong"
+inside journalctl -u brickd -p err >"$WORK/journal.log"
+grep -q '/etc/brickfs/brickd.conf:5' "$WORK/journal.log" || die "for the journal it is no error"
 sleep 1.5  # RestartSec is 1
 [ "$(state_of ActiveState brickd) $(state_of NRestarts brickd)" = "failed 0" ] || die "a wrong configuration is tried again and again"
 sed -i -e 's/^memory = .*/memory = 64M/' -e 's/^#file/file/' -e 's/^#size = .*/size = 1G/' -e 's/^#volume = .*/volume = home/' -e 's/^#secret/secret/' \

@@ -2,6 +2,7 @@
 #include "transport/base/log.h"
 
 #include <fmt/format.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/sinks/syslog_sink.h>
 #include <spdlog/spdlog.h>
@@ -16,6 +17,7 @@
 #include <string>
 #include <system_error>
 
+#include "transport/base/journal.h"
 #include "transport/base/printable.h"
 
 namespace brickfs {
@@ -23,12 +25,30 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kLevels = {"trace", "debug", "info", "warn", "error", "off"};
 
+log::Level level_of(spdlog::level::level_enum level) {
+  if (level <= spdlog::level::debug) return log::Level::kDebug;
+  if (level == spdlog::level::info) return log::Level::kInfo;
+  return level == spdlog::level::warn ? log::Level::kWarning : log::Level::kError;
+}
+
+// %* in a pattern.
+class JournalPrefix final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm& /*time*/, spdlog::memory_buf_t& line) override {
+    const std::string_view prefix = journal_prefix(level_of(message.level));
+    line.append(prefix.data(), prefix.data() + prefix.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<JournalPrefix>(); }
+};
+
 std::shared_ptr<spdlog::logger> make_logger(std::string_view program, LogTarget target) {
   const std::string name(program);
   auto logger = std::make_shared<spdlog::logger>(name);
   if (target != LogTarget::kSystemLog) {
     logger->sinks().push_back(std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    logger->sinks().back()->set_pattern("%n: %l: %v");
+    auto formatter = std::make_unique<spdlog::pattern_formatter>();
+    formatter->add_flag<JournalPrefix>('*').set_pattern("%*%n: %l: %v");
+    logger->sinks().back()->set_formatter(std::move(formatter));
     if (target == LogTarget::kBoth) logger->sinks().back()->set_level(spdlog::level::warn);
   }
   if (target != LogTarget::kStandardError) {
