@@ -15,11 +15,13 @@
 #include "fs/fuse/mount.h"
 #include "fs/fuse/mount_call.h"
 #include "fs/fuse/mount_options.h"
+#include "fs/fuse/mount_program.h"
 #include "fs/fuse/mount_source.h"
 #include "fs/fuse/remount.h"
 #include "fs/fuse/second_mount.h"
 #include "fs/fuse/serving.h"
 #include "fs/fuse/signals.h"
+#include "transport/base/journal.h"
 #include "transport/base/log.h"
 #include "transport/base/printable.h"
 
@@ -62,7 +64,7 @@ OPT     ro, rw            read-only or not (rw)
 umount MOUNTPOINT ends it.)";
 
 int fail(int code, const std::string& line) {
-  fmt::print(stderr, "brickfs: {}\n", printable(line));
+  print_error(fmt::format("brickfs: {}", printable(line)));
   return code;
 }
 
@@ -115,7 +117,10 @@ Status share(const MountCommand& command, Status refused, std::string* why) {
 
 // In the parent: what the child has told.
 int conclude(const Daemon::Outcome& outcome) {
-  if (!outcome.line.empty()) fmt::print(stderr, "brickfs: {}\n", outcome.line);
+  if (!outcome.line.empty()) {  // one of a mount that goes on is not an error
+    const auto level = outcome.exit_code == kFine ? log::Level::kWarning : log::Level::kError;
+    fmt::print(stderr, "{}brickfs: {}\n", journal_prefix(level), outcome.line);
+  }
   return outcome.exit_code;
 }
 
@@ -154,6 +159,10 @@ int run_in_background(const MountCommand& command) {
 int run(std::vector<std::string> words) {
   MountCommand command;
   if (const auto usage = parse_command_line(std::move(words), command)) return *usage;
+  for (std::string& option : options_mount_keeps(command.source, command.mountpoint)) {
+    auto& known = command.of_user_space;
+    if (std::find(known.begin(), known.end(), option) == known.end()) known.push_back(std::move(option));
+  }
   if (!set_up_log("brickfs", command.log_level, command.log_target()).ok())
     return fail(kUsage, "cannot set up the log");
   if (!install_signals().ok()) return fail(kFailure, "cannot set up signals");

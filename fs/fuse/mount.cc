@@ -23,7 +23,7 @@
 #include "fs/fuse/captured_stderr.h"
 #include "fs/fuse/dirty_limit.h"
 #include "fs/fuse/mount_flags.h"
-#include "fs/fuse/umount_helper.h"
+#include "fs/fuse/utab.h"
 #include "fs/fuse/waiting_requests.h"
 #include "fs/mounts/mount_table.h"
 #include "transport/base/log.h"

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstdint>
 
+#include "fs/fuse/option_list.h"
 #include "transport/base/bytes.h"
 #include "transport/base/size.h"
 
@@ -20,16 +21,22 @@ constexpr uint64_t kLeastMetadataBytes = 1 * kMiB;
 constexpr int64_t kLongestRetryMinutes = 525'600;
 constexpr std::array<std::string_view, 6> kLogLevels = {"trace", "debug", "info", "warn", "error", "off"};
 
-// Those that every file system takes: mount(8), "FILESYSTEM-INDEPENDENT MOUNT OPTIONS". Read by mount(8), systemd or
-// the VFS before us, or of no meaning here (times are the file system's own: relatime, and durable when the inode is).
-constexpr std::array<std::string_view, 31> kIgnored = {
-    "defaults",      "auto",     "noauto",     "user",   "nouser",   "users",    "nousers",    "owner",
-    "noowner",       "group",    "nogroup",    "nofail", "_netdev",  "_rnetdev", "relatime",   "norelatime",
-    "strictatime",   "lazytime", "nolazytime", "atime",  "diratime", "iversion", "noiversion", "nodiratime",
-    "nostrictatime", "mand",     "nomand",     "silent", "loud",     "quiet",    "verbose"};
-// helper= and uhelper= are in mount(8)'s own table, the last three in the kernel's: it passes them on with remount.
-constexpr std::array<std::string_view, 9> kIgnoredPrefixes = {
-    "x-", "X-", "comment=", "user=", "helper=", "uhelper=", "user_id=", "group_id=", "blksize="};
+// Those that every file system takes: mount(8), "FILESYSTEM-INDEPENDENT MOUNT OPTIONS". Read by the VFS before us, or
+// of no meaning here (times are the file system's own: relatime, and durable when the inode is).
+constexpr std::array<std::string_view, 18> kIgnored = {
+    "defaults", "relatime", "norelatime", "strictatime", "lazytime",   "nolazytime",
+    "atime",    "diratime", "iversion",   "noiversion",  "nodiratime", "nostrictatime",
+    "mand",     "nomand",   "silent",     "loud",        "quiet",      "verbose"};
+// helper= and uhelper= are in mount(8)'s own table, the next three in the kernel's: it passes them on with remount. X-
+// is done by mount(8) while it mounts.
+constexpr std::array<std::string_view, 6> kIgnoredPrefixes = {
+    "helper=", "uhelper=", "user_id=", "group_id=", "blksize=", "X-"};
+
+// Those of mount(8) and systemd: the former knows which of them are of use later, and where they are kept.
+constexpr std::array<std::string_view, 13> kOfUserSpace = {"auto",    "noauto",  "user",    "nouser", "users",
+                                                           "nousers", "owner",   "noowner", "group",  "nogroup",
+                                                           "nofail",  "_netdev", "_rnetdev"};
+constexpr std::array<std::string_view, 3> kOfUserSpacePrefixes = {"x-", "comment=", "user="};
 
 // Of one mount, not of the file system behind it: fs/fuse/mount_flags.h. libfuse does not know the last two.
 constexpr std::array<std::string_view, 9> kOfMount = {"dev",    "nodev",   "suid",        "nosuid",   "exec",
@@ -219,6 +226,10 @@ Status set_option(std::string_view option, MountCommand& command, std::string* w
     if (key == "log") return set_log_level(value, command, why);
   }
   if (set_kernel_option(option, command)) return {};
+  if (contains(kOfUserSpace, option) || contains_prefix_of(kOfUserSpacePrefixes, option)) {
+    command.of_user_space.emplace_back(option);
+    return {};
+  }
   if (contains(kIgnored, option) || contains_prefix_of(kIgnoredPrefixes, option)) return {};
   return refuse(why, fmt::format("unknown option {}; brickfs --help lists them", option));
 }
@@ -248,14 +259,8 @@ std::string describe_common_options(const MountCommand& command, bool durable, b
 
 Status parse_mount_options(std::string_view list, MountCommand& command, std::string* why) {
   while (!list.empty()) {
-    bool quoted = false;  // a label may have commas: context="system_u:object_r:tmp_t:s0:c127,c456"
-    const auto* const comma = std::find_if(list.begin(), list.end(), [&quoted](char c) {
-      quoted = quoted != (c == '"');
-      return c == ',' && !quoted;
-    });
-    const std::string_view option(list.begin(), comma);
+    const std::string_view option = take_option(list);
     if (!option.empty()) TRY(set_option(option, command, why));
-    list.remove_prefix(std::min(list.size(), option.size() + 1));
   }
   return {};
 }

@@ -48,8 +48,9 @@ struct MountCommand {
   std::optional<bool> allow_other;            // none: root's mounts are for everybody, a user's for that one
   std::vector<std::string> kernel_options;    // as libfuse takes them: nodev, sync, max_read= ...
   std::map<std::string, std::string>
-      common;                            // what was given and holds for all mounts of a volume, by what it is about
-  std::vector<std::string> mount_flags;  // in their order: nodev, suid, nosymfollow ...
+      common;                              // what was given and holds for all mounts of a volume, by what it is about
+  std::vector<std::string> mount_flags;    // in their order: nodev, suid, nosymfollow ...
+  std::vector<std::string> of_user_space;  // of mount(8) and systemd, which read them later: _netdev, nofail, x-...
 
   LogTarget log_target() const { return foreground ? LogTarget::kStandardError : LogTarget::kBoth; }
 };
@@ -59,8 +60,8 @@ struct MountCommand {
 bool is_for_everybody(const MountCommand& command);
 
 // One comma-separated list, in which quotes protect commas; later ones win. With one line in `why`: EINVAL for what is
-// unknown or has a bad value, ENOTSUP for what this build cannot do. Options that are mount(8)'s own business (noauto,
-// x-systemd.automount ...) are passed over.
+// unknown or has a bad value, ENOTSUP for what this build cannot do. What means nothing here (relatime, iversion ...)
+// is passed over.
 Status parse_mount_options(std::string_view list, MountCommand& command, std::string* why);
 
 // The same in full, of a mount that is there, with spaces between: its value of each option that a command has in

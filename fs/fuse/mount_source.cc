@@ -28,6 +28,7 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kOtherBegins{60};
 constexpr std::chrono::seconds kOtherServes{2};
+constexpr const char* kOverNetwork = "_netdev";
 
 VolumeOptions volume_options(const MountCommand& command, const Source& source,
                              std::function<void()> on_commit_wanted) {
@@ -95,6 +96,9 @@ Result<std::unique_ptr<VolumeSet>> open_or_wait_for_holder(const MountCommand& c
 
 Status prepare_source(MountCommand& command, std::string* why) {
   Source source = TRY(parse_source(command.source, why));
+  auto& options = command.of_user_space;  // a shutdown ends the mount before the network
+  if (!source.embedded() && std::find(options.begin(), options.end(), kOverNetwork) == options.end())
+    options.emplace_back(kOverNetwork);
   std::error_code ignored;  // a path that cannot be made absolute fails when it is opened
   if (source.kind == SourceKind::kFile) {
     source.path = std::filesystem::absolute(source.path, ignored).lexically_normal().string();

@@ -10,6 +10,7 @@
 
 #include "fs/fuse/mount_flags.h"
 #include "fs/fuse/options_in_force.h"
+#include "fs/fuse/utab.h"
 #include "fs/mounts/mount_table.h"
 
 namespace brickfs {
@@ -39,7 +40,11 @@ Status remount(const MountCommand& command, std::string* why) {
   unsigned long flags = MS_REMOUNT | mount_flags_of(command);
   if (has("sync")) flags |= MS_SYNCHRONOUS;
   if (has("dirsync")) flags |= MS_DIRSYNC;
-  if (::mount(nullptr, command.mountpoint.c_str(), nullptr, flags, nullptr) == 0) return {};
+  if (::mount(nullptr, command.mountpoint.c_str(), nullptr, flags, nullptr) == 0) {
+    if (const auto mount = find_mount_at(command.mountpoint))
+      add_to_utab(mount->source, command.mountpoint, command.of_user_space);
+    return {};
+  }
   const int code = errno;
   *why = fmt::format("cannot remount {}: {}", command.mountpoint, strerror(code));
   return Error(code, "remount");

@@ -19,7 +19,7 @@
 
 #include "fs/fuse/mount_flags.h"
 #include "fs/fuse/options_in_force.h"
-#include "fs/fuse/umount_helper.h"
+#include "fs/fuse/utab.h"
 #include "fs/mounts/mount_table.h"
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
@@ -91,7 +91,7 @@ Status mount_beside(const MountEntry& first, const UmountReport& server, const M
             command.source, first.mountpoint, *option, server.options));
   }
   TRY(bind(first, command, why));
-  register_umount_helper(first.source, command.mountpoint);
+  register_in_utab(first.source, command.mountpoint, command.of_user_space);
   log::info("{} is mounted at {}, too, as at {}", command.source, command.mountpoint, first.mountpoint);
   return {};
 }

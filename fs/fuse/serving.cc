@@ -28,7 +28,7 @@
 #include "fs/fuse/request_limit.h"
 #include "fs/fuse/ring_switch.h"
 #include "fs/fuse/signals.h"
-#include "fs/fuse/umount_helper.h"
+#include "fs/fuse/utab.h"
 #include "fs/operations/filesystem.h"
 #include "transport/base/log.h"
 #include "transport/base/progress_bar.h"
@@ -151,7 +151,7 @@ Status Serving::start() {
   shown_ = monitor_.get();
   listen_to_umount();
   mount_->raise_read_ahead();
-  register_umount_helper(mount_->listed_source(), command_.mountpoint);
+  register_in_utab(mount_->listed_source(), command_.mountpoint, command_.of_user_space);
   return {};
 }
 

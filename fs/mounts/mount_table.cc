@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/mounts/mount_table.h"
 
+#include <fmt/core.h>
 #include <sys/statfs.h>
 
 #include <cerrno>
@@ -84,6 +85,25 @@ std::optional<MountEntry> find_mount_at(std::string_view path) {
 
 // Attributes may come from the kernel's cache, these figures never do.
 // ECONNABORTED, ECANCELED (over io_uring): it died while we asked; the kernel takes a moment to find out.
+// "SRC=source TARGET=mountpoint ROOT=/ OPTS=options", in any order.
+std::vector<std::string> options_in_utab(std::string_view source, std::string_view mountpoint) {
+  const std::string options_key = "OPTS=";
+  std::ifstream lines("/run/mount/utab");
+  std::vector<std::string> lists;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    int same = 0;
+    std::string options;
+    for (std::string field; fields >> field;) {
+      const std::string text = unescape(field);
+      if (text.starts_with(options_key)) options = text.substr(options_key.size());
+      if (text == fmt::format("SRC={}", source) || text == fmt::format("TARGET={}", mountpoint)) ++same;
+    }
+    if (same == 2) lists.push_back(std::move(options));
+  }
+  return lists;
+}
+
 bool is_dead_mount(const std::string& path) {
   struct statfs figures {};
   return statfs(path.c_str(), &figures) != 0 && (errno == ENOTCONN || errno == ECONNABORTED || errno == ECANCELED);

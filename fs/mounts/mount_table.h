@@ -28,6 +28,9 @@ std::vector<MountEntry> find_mounts_of(std::string_view device);
 // The topmost mount on exactly this path, which is absolute and free of links.
 std::optional<MountEntry> find_mount_at(std::string_view path);
 
+// The lists of options that mount(8) keeps in /run/mount/utab for this source and mountpoint: one for each entry.
+std::vector<std::string> options_in_utab(std::string_view source, std::string_view mountpoint);
+
 // Nobody serves the FUSE mount there any more.
 bool is_dead_mount(const std::string& path);
 

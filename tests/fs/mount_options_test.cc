@@ -53,6 +53,13 @@ TEST(MountOptions, AreForTheKernelOrNot) {
   EXPECT_EQ(command.retry, std::chrono::minutes(5));
 }
 
+TEST(MountOptions, ThoseOfMountAndSystemdAreKeptForThem) {
+  const MountCommand command =
+      parsed("nodev,_netdev,relatime,user,x-systemd.automount,uhelper=other,nofail,bg,x-a=\"b,c\"");
+  EXPECT_EQ(command.of_user_space,
+            (std::vector<std::string>{"_netdev", "user", "x-systemd.automount", "nofail", "x-a=\"b,c\""}));
+}
+
 TEST(MountOptions, ALabelMayHaveCommas) {
   const MountCommand command = parsed("nodev,context=\"u:o:t:s0:c127,c456\",noexec");
   const auto& options = command.kernel_options;

@@ -5,6 +5,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../mount/lib.sh"
 IMAGE=$WORK/image
 LEADER=
+NETWORK=(--private-network)  # of what is booted
 ENVIRONMENT=(PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C DEBIAN_FRONTEND=noninteractive)
 
 skip() { printf '%s\n' "SKIPPED: $*"; exit 77; }
@@ -46,12 +47,12 @@ container=(systemd-nspawn --quiet --directory="$IMAGE" --register=no --keep-unit
 in_image() { timeout 300 "${container[@]}" --pipe --resolv-conf=copy-host env -i "${ENVIRONMENT[@]}" "$@" </dev/null; }
 
 boot_image() {
-  "${container[@]}" --private-network --resolv-conf=off --bind=/dev/fuse --boot >"$WORK/boot.log" 2>&1 &
+  "${container[@]}" "${NETWORK[@]}" --resolv-conf=off --bind=/dev/fuse --boot >"$WORK/boot.log" 2>&1 &
   NSPAWN=$!
   BACKGROUND_PIDS+=("$NSPAWN")
-  within 30 leader || die "the image does not boot"
-  OTHER_PIDS+=("$LEADER")  # it would outlive a systemd-nspawn that is killed, with all that runs in it
-  within 90 system_is_up || die "the image does not come up: $(inside systemctl --failed --no-legend 2>&1)"
+  within 60 leader || die "the image does not boot"
+  OTHER_PIDS=("$LEADER")  # it would outlive a systemd-nspawn that is killed, with all that runs in it
+  within 300 system_is_up || die "the image does not come up: $(inside systemctl --failed --no-legend 2>&1)"
 }
 leader() {  # the first process of the container: not one that only makes it
   LEADER=$(cut -d' ' -f1 "/proc/$NSPAWN/task/$NSPAWN/children") && [ -n "$LEADER" ] && grep -q '^NSpid:.*[[:space:]]1$' "/proc/$LEADER/status"
@@ -61,4 +62,5 @@ inside() { timeout 120 nsenter -t "$LEADER" -m -u -i -n -p -C -r -w -- env -i "$
 power_off() {
   inside systemctl poweroff >/dev/null 2>&1 || true
   within 60 test ! -d "/proc/$NSPAWN" || die "the image does not shut down"
+  OTHER_PIDS=()
 }

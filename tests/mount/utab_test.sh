@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# What mount(8), umount(8) and systemd find of a mount beside the kernel's table: their own options, and our helper, once.
+. "$(dirname "$0")/umount_lib.sh"
+cp "$BRICKFS" "$WORK/sbin/mount.brickfs"
+BRICKFS=$WORK/sbin/mount.brickfs
+mount -t tmpfs local /usr/local  # mount -o remount runs brickfs by mount.fuse(8), which looks there
+install -D "$BRICKFS" /usr/local/bin/brickfs
+A=$WORK/a B=$WORK/b
+mkdir "$A" "$B"
+
+# utab's options of the mount at DIR, in their order in the alphabet.
+has_options() {  # DIR OPTIONS
+  local entries; entries=$(grep -c "TARGET=$1 " /run/mount/utab || true)
+  [ "$entries" = 1 ] || die "$1 has $entries entries: $(cat /run/mount/utab)"
+  local options; options=$(sed -n "s,.*TARGET=$1 .*OPTS=,,p" /run/mount/utab | tr , '\n' | LC_ALL=C sort | paste -s -d ,)
+  [ "$options" = "$2" ] || die "$1 has $options, not $2"
+  findmnt --mtab -n -o OPTIONS "$1" | grep -F 'uhelper=fuse.brickfs' >/dev/null || die "umount will not wait: $(findmnt --mtab "$1")"
+}
+mount_at() { timeout 30 mount -t brickfs "$SOURCE" "$1" -o "$2" || die "mount at $1 fails"; }
+
+start_brick tcp 256M
+say "options that mount(8) and systemd read later are kept, and no others"
+mount_at "$MNT" _netdev,nofail,noauto,user,noatime,relatime,soft,x-systemd.idle-timeout=9,comment=none
+has_options "$MNT" _netdev,uhelper=fuse.brickfs,user,x-systemd.idle-timeout=9
+
+say "... also of a second mount, and those of a remount"
+mount_at "$A" soft,x-second
+has_options "$A" _netdev,uhelper=fuse.brickfs,x-second
+timeout 30 mount -o remount,nodev,x-more "$MNT" || die "remount fails"
+timeout 30 mount -o remount,nodev,x-more "$MNT" || die "remount fails"
+has_options "$MNT" _netdev,uhelper=fuse.brickfs,user,x-more,x-systemd.idle-timeout=9
+umount "$A"
+printf '%s %s brickfs soft,nofail,x-fstab="a,b" 0 0\n' "$SOURCE" "$A" >"$WORK/fstab"
+timeout 30 mount --fstab "$WORK/fstab" "$A" || die "mount by fstab fails"
+has_options "$A" '_netdev,b",uhelper=fuse.brickfs,x-fstab="a'
+umount "$A" && umount "$MNT"
+[ ! -s /run/mount/utab ] || die "left behind: $(cat /run/mount/utab)"
+
+say "a mount over the network needs it, whoever says so; a brick in the client does not"
+timeout 20 "$BRICKFS" "$SOURCE" "$MNT"
+has_options "$MNT" _netdev,uhelper=fuse.brickfs
+timeout 20 "$BRICKFS" memory:64M "$A"
+has_options "$A" uhelper=fuse.brickfs
+umount "$A"
+
+say "of a mount that was ended otherwise nothing stays for the next"
+pid=$(brickfs_pid)
+kill "$pid"
+within 20 ended "$pid" || die "brickfs outlives SIGTERM"
+mount_at "$MNT" x-next
+has_options "$MNT" _netdev,uhelper=fuse.brickfs,x-next
+umount "$MNT"
+
+say "in the background, when the brick comes up"
+kill_brickd
+mount_at "$MNT" bg,x-late
+restart_brickd
+within 60 is_mounted || die "not mounted, although the brick is there"
+within 10 grep -q uhelper= /run/mount/utab || die "umount will not wait: $(cat /run/mount/utab)"
+has_options "$MNT" _netdev,uhelper=fuse.brickfs,x-late
+pid=$(brickfs_pid)
+umount "$MNT"
+[ ! -d "/proc/$pid" ] || [ "$(state_of "$pid")" = Z ] || within 5 ended "$pid" || die "brickfs runs after umount"
+[ ! -s /run/mount/utab ] || die "left behind: $(cat /run/mount/utab)"

@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# Ten ordinary poweroffs of a Debian with systemd: files that nobody has synced are whole afterwards, however their volume was mounted. With
+# `remote` the bricks are another machine's, and the network goes down with the system; with `local` they are the machine's own.
+#
+#   poweroff_test.sh remote|local [POWEROFFS]
+[ -n "${BRICKFS_NAMESPACE:-}" ] || BRICKFS_NAMESPACE=1 exec unshare --mount --propagation private "$0" "$@"
+mkdir -p /run/systemd/nspawn
+mount -t tmpfs nspawn /run/systemd/nspawn
+. "$(dirname "$0")/image.sh"
+LAYOUT=$1 POWEROFFS=${2:-10}
+NS=brickfs-bricks-$$ SYSTEM=brickfs-system-$$  # network namespaces
+SUBNET=10.$((RANDOM % 200 + 20)).$((RANDOM % 250))
+WAYS=(fstab unit later hand)  # by what each volume is mounted, at /WAY; `later` is one whose brick comes up after the boot
+
+end_all() {
+  local status=$?
+  set +e
+  ip netns del "$SYSTEM" 2>/dev/null
+  ip netns del "$NS" 2>/dev/null
+  (exit "$status")
+  clean_up
+}
+trap end_all EXIT
+state_of() { inside systemctl show --value -p "$1" "$2"; }
+mounted() { inside grep -q " $1 fuse.brickfs " /proc/self/mounts; }
+
+# What the packages bring, by hand: packages_test.sh is about these.
+install_programs() {
+  local libraries
+  mapfile -t libraries < <(ldd "$BRICKFS" "$BRICKD" "$BUILD/tools/umount.fuse.brickfs" "$BRICKCTL" | awk '$2 == "=>" { print $3 }' | sort -u |
+    while read -r file; do dpkg -S "*/${file##*/}"; done | sed 's/:.*//' | sort -u)
+  in_image apt-get -q update >"$WORK/apt.log" 2>&1 || die "apt-get update in the image fails"
+  in_image apt-get -q -y install --no-install-recommends ifupdown iproute2 procps "${libraries[@]}" >>"$WORK/apt.log" 2>&1 || die "what brickfs needs cannot be installed"
+  install -s "$BRICKFS" "$BRICKD" "$BRICKCTL" "$IMAGE/usr/bin/"
+  install -s "$BUILD/tools/umount.fuse.brickfs" "$IMAGE/usr/sbin/"
+  ln -s ../bin/brickfs "$IMAGE/usr/sbin/mount.brickfs"
+  cp "$TESTS"/../tools/debian/brickd*.service "$IMAGE/lib/systemd/system/"
+  in_image useradd --system --home-dir /var/lib/brickd brickd || die "no user brickd"
+}
+
+brick() {  # NAME PORT: of another machine
+  ip netns exec "$NS" "$BRICKD" --foreground --listen "tcp://$SUBNET.1:$2" --memory 256M --file "$WORK/$1" --size 1G --volume fstab --volume unit --volume later --volume hand \
+    2>>"$WORK/brickd.log" &
+  BACKGROUND_PIDS+=($!)
+  LATE=$!
+}
+
+prepare_layout() {
+  case $LAYOUT in
+    remote)
+      ip netns add "$NS" 2>/dev/null && ip netns add "$SYSTEM" || skip "there are no network namespaces here"
+      ip -n "$NS" link add wire type veth peer name wire netns "$SYSTEM"
+      ip -n "$NS" addr add "$SUBNET.1/24" dev wire
+      ip -n "$NS" link set lo up
+      ip -n "$NS" link set wire up
+      ADDRESS=$SUBNET.1
+      NETWORK=(--network-namespace-path="/run/netns/$SYSTEM" --capability=CAP_NET_ADMIN)
+      printf 'auto lo wire\niface lo inet loopback\niface wire inet static\n  address %s.2/24\n' "$SUBNET" >"$IMAGE/etc/network/interfaces"
+      brick early 20470
+      ;;
+    local)
+      ADDRESS=127.0.0.1
+      mkdir "$IMAGE/etc/brickfs"
+      printf '%s\n' 'listen = tcp://127.0.0.1:20470' 'memory = 256M' 'file = /var/lib/brickd/store' 'size = 1G' 'volume = fstab' 'volume = unit' 'volume = hand' >"$IMAGE/etc/brickfs/brickd.conf"
+      printf '%s\n' 'listen = tcp://127.0.0.1:20471' 'memory = 256M' 'file = /var/lib/brickd/late/store' 'size = 1G' 'volume = later' >"$IMAGE/etc/brickfs/late.conf"
+      in_image systemctl -q enable brickd || die "brickd cannot be enabled"
+      ;;
+    *) die "no layout is called $LAYOUT" ;;
+  esac
+}
+
+prepare_mounts() {
+  local way
+  for way in "${WAYS[@]}"; do mkdir "$IMAGE/$way"; done
+  printf 'tcp://%s/fstab /fstab brickfs durable,_netdev,nofail 0 0\ntcp://%s:20471/later /later brickfs durable,_netdev,nofail,bg 0 0\n' "$ADDRESS" "$ADDRESS" >"$IMAGE/etc/fstab"
+  sed -e "s,192\.0\.2\.1/home,$ADDRESS/unit," -e 's,/home$,/unit,' -e 's/secret=[^,]*,//' "$TESTS/../tools/config/home.mount" >"$IMAGE/etc/systemd/system/unit.mount"
+  cat >"$IMAGE/etc/systemd/system/load.service" <<'LOAD'
+[Unit]
+RequiresMountsFor=/fstab /unit /later /hand
+[Service]
+ExecStart=/payload/load
+LOAD
+  mkdir "$IMAGE/payload"
+  cat >"$IMAGE/payload/load" <<'LOAD'
+#!/bin/sh
+# Copies, one after the other, each time to all volumes; how many there are whole is known to the disk.
+number=0
+while number=$((number + 1)); do
+  for place in /fstab /unit /later /hand; do cp /payload/block $place/load/$number || exit 1; done
+  echo $number >/payload/number
+done
+LOAD
+  chmod +x "$IMAGE/payload/load"
+  head -c 300000 /dev/urandom >"$IMAGE/payload/block"
+  mkdir "$IMAGE/payload/tree"
+  local number
+  for number in $(seq 200); do head -c $((number * number * 5)) /dev/urandom >"$IMAGE/payload/tree/$number"; done
+  in_image systemctl -q enable unit.mount || die "unit.mount cannot be enabled"
+}
+
+boot() {
+  boot_image
+  within 30 mounted /fstab || die "/fstab is not mounted at boot: $(inside systemctl status fstab.mount)"
+  within 30 mounted /unit || die "/unit is not mounted at boot: $(inside systemctl status unit.mount)"
+  ! mounted /later || die "/later is mounted although its brick is not there"
+  case $LAYOUT in
+    remote) brick late 20471 ;;
+    local) inside systemctl start brickd@late || die "brickd@late does not start" ;;
+  esac
+  inside brickfs "tcp://$ADDRESS/hand" /hand || die "/hand cannot be mounted"
+  within 60 mounted /later || die "/later is not mounted, although its brick is there"
+}
+
+end_late_brick() {
+  [ "$LAYOUT" = remote ] || return 0
+  kill "$LATE"
+  wait "$LATE" || die "the brick of /later fails"
+}
+
+write_files() {
+  local way
+  for way in "${WAYS[@]}"; do
+    inside rm -rf "/$way/tree" "/$way/load"
+    inside mkdir "/$way/load"
+  done
+  rm -f "$IMAGE/payload/number"
+  inside systemctl start load || die "the load does not start"
+  for way in "${WAYS[@]}"; do inside cp -r /payload/tree "/$way/" || die "/$way cannot be written"; done
+  within 30 test -s "$IMAGE/payload/number" || die "the load does not get on"
+}
+
+check_files() {
+  local way number
+  for way in "${WAYS[@]}"; do
+    inside diff -rq /payload/tree "/$way/tree" || die "poweroff $1: /$way has lost what was copied there"
+    inside sh -c 'for number in $(seq "$(cat /payload/number)"); do cmp /payload/block '"/$way"'/load/$number || exit 1; done' ||
+      die "poweroff $1: /$way has lost what was copied there until the end"
+  done
+}
+
+make_image
+install_programs
+prepare_layout
+prepare_mounts
+say "$POWEROFFS poweroffs, $LAYOUT bricks"
+for round in $(seq "$POWEROFFS"); do
+  boot
+  [ "$round" = 1 ] || check_files $((round - 1))
+  write_files
+  power_off
+  end_late_brick
+done
+boot
+check_files "$POWEROFFS"
+power_off
