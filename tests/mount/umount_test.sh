@@ -31,6 +31,7 @@ kill -STOP "$BRICKD_PID"
 timed_umount "$MNT"
 [ "$CODE" = 0 ] || die "umount: exit $CODE: $(cat "$WORK/said")"
 says '^[0-9]+ of [0-9]+ (MiB|operations) committed$'
+[ -z "$(uniq -d "$WORK/said")" ] || die "umount repeats itself: $(cat "$WORK/said")"
 within 10 ended "$PID" || die "brickfs outlives its umount"
 
 say "another namespace has a copy of the mount: umount says so, brickfs goes on until that is gone"

@@ -20,6 +20,7 @@
 #include "fs/mounts/brickfs_end.h"
 #include "fs/mounts/mount_table.h"
 #include "transport/base/bytes.h"
+#include "transport/base/journal.h"
 #include "transport/base/printable.h"
 #include "transport/base/progress_bar.h"
 
@@ -43,6 +44,8 @@ constexpr seconds kElsewhere{3};   // unmounted here, and the kernel has not end
 constexpr seconds kMost{300};      // a brick that answers may be slow
 constexpr seconds kWriteBack{15};  // with nobody to tell about the brick
 constexpr seconds kForced{5};
+
+constexpr std::string_view kWaitsForEnd = "everything is committed: waiting until the brick has let the volume go";
 
 struct Command {
   std::string directory;
@@ -191,7 +194,7 @@ int Umount::without_brickfs(Unmounting& unmounting) {
 
 void Umount::say(const std::string& line) {
   bar_.end();
-  fmt::print(stderr, "umount: {}: {}\n", command_.directory, printable(line));
+  print_error(fmt::format("umount: {}: {}", command_.directory, printable(line)));
 }
 
 void Umount::hear() {
@@ -202,13 +205,15 @@ void Umount::hear() {
   show_progress(*brickfs_.last());
 }
 
-// Of what was to be committed at most; a brick that is away makes none.
+// Of what was to be committed at most; then what is still waited for, of a brick that is there.
 void Umount::show_progress(const UmountReport& report) {
   most_bytes_ = std::max(most_bytes_, report.uncommitted_bytes);
   most_operations_ = std::max(most_operations_, report.uncommitted_operations);
-  if (most_bytes_ >= kMiB) {
+  if (report.uncommitted_bytes == 0 && report.uncommitted_operations == 0) {
+    if (report.link == LinkState::Kind::kConnected) bar_.say(kWaitsForEnd);
+  } else if (most_bytes_ >= kMiB) {
     bar_.show("MiB committed", (most_bytes_ - report.uncommitted_bytes) / kMiB, most_bytes_ / kMiB);
-  } else if (most_operations_ > 0) {
+  } else {
     bar_.show("operations committed", most_operations_ - report.uncommitted_operations, most_operations_);
   }
 }

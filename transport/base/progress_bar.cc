@@ -49,17 +49,29 @@ std::string progress_line(std::string_view what, uint64_t done, uint64_t total, 
 ProgressBar::ProgressBar() : on_terminal_(::isatty(STDERR_FILENO) != 0) {}
 
 void ProgressBar::show(std::string_view what, uint64_t done, uint64_t total) {
-  const auto now = Clock::now();
   const double rate = pace_.rate(what, done);
-  if (now < next_) return;
-  next_ = now + (on_terminal_ ? std::chrono::nanoseconds(kBetweenBars) : std::chrono::nanoseconds(kBetweenLines));
-  if (!on_terminal_) {
-    fmt::print(stderr, "{} of {} {}\n", done, total, what);
-    return;
+  if (Clock::now() < next_) return;
+  put(on_terminal_ ? progress_line(what, done, total, rate, terminal_columns() - 1)
+                   : fmt::format("{} of {} {}", done, total, what));
+}
+
+void ProgressBar::say(std::string_view what) {
+  if (Clock::now() < next_) return;
+  put(std::string(on_terminal_ ? what.substr(0, terminal_columns() - 1) : what));
+}
+
+void ProgressBar::put(std::string line) {
+  if (!on_terminal_ && line == last_line_) return;
+  drawn_ = on_terminal_;
+  next_ =
+      Clock::now() + (on_terminal_ ? std::chrono::nanoseconds(kBetweenBars) : std::chrono::nanoseconds(kBetweenLines));
+  if (on_terminal_) {
+    fmt::print(stderr, "\r{}\x1b[K", line);
+  } else {
+    fmt::print(stderr, "{}\n", line);
   }
-  fmt::print(stderr, "\r{}\x1b[K", progress_line(what, done, total, rate, terminal_columns() - 1));
   std::fflush(stderr);
-  drawn_ = true;
+  last_line_ = std::move(line);
 }
 
 Progress progress_for_people(LogTarget log) {

@@ -23,16 +23,21 @@ class ProgressBar {
 
   // `done` of `total` of `what`; a new `what` begins a new bar.
   void show(std::string_view what, uint64_t done, uint64_t total);
+  // What is waited for, in the place of a bar, where nothing can be counted.
+  void say(std::string_view what);
   // Takes the bar away, so that something else may be printed.
   void end();
 
  private:
+  void put(std::string line);
+
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kSilent{3};
 
   const bool on_terminal_;
   Clock::time_point next_ = Clock::now() + kSilent;
   ProgressPace pace_;
+  std::string last_line_;  // where there is no terminal: each is printed once
   bool drawn_ = false;
 };
 
