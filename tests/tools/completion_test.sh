@@ -26,6 +26,10 @@ has "tcp://" brickfs t
 is "durable" brickfs tcp://host/home /home -o dur
 is "ro,durable" brickfs tcp://host/home /home -o ro,dur
 is "secret=/etc/secret,durable" brickfs tcp://host/home /home -o secret=/etc/secret,dur
+for option in $(completed brickfs tcp://host/home /home -o ""); do  # no other word of the help
+  brickfs memory:64M "$WORK/none" -o "$option" >"$WORK/said" 2>&1 && die "mounted nowhere"
+  if grep "unknown option" "$WORK/said"; then die "$option is offered, and unknown"; fi
+done
 is "timeo=" brickfs tcp://host/home /home -o timeo
 is "stats status" brickctl st
 is "--seconds --secret-file --size --span --steal" brickctl bench --s

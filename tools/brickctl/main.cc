@@ -328,7 +328,8 @@ void interpret_volume(Arguments& arguments) {
   }
   if (colon == std::string::npos) return;
   const auto size = parse_number(arguments.volume.substr(colon + 1));
-  if (!size || *size < kBlockBytes) throw CLI::ValidationError("SIZE", "at least one block, 2M");
+  if (!size) throw CLI::ValidationError("SIZE", "a size, as 500M or 1.5G");
+  if (*size < kBlockBytes) throw CLI::ValidationError("SIZE", "at least one block, 2M");
   request.size_blocks = *size / kBlockBytes;
 }
 

@@ -4,28 +4,55 @@
 #include <fmt/core.h>
 
 #include <charconv>
+#include <optional>
 
 namespace brickfs {
 namespace {
+
 constexpr std::string_view kSuffixes = "KMGT";
+constexpr size_t kMostDecimals = 6;  // times 1T they fit 64 bits
+
+// Digits at the beginning of `rest`, which they leave.
+std::optional<uint64_t> take_number(std::string_view& rest) {
+  uint64_t value = 0;
+  const auto [end, status] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+  if (status != std::errc()) return std::nullopt;
+  rest.remove_prefix(static_cast<size_t>(end - rest.data()));
+  return value;
 }
+
+// "G" is 1G.
+std::optional<uint64_t> unit_of(std::string_view suffix) {
+  if (suffix.empty()) return 1;
+  const char upper = suffix[0] >= 'a' ? static_cast<char>(suffix[0] - 'a' + 'A') : suffix[0];
+  const size_t power = kSuffixes.find(upper);
+  if (suffix.size() != 1 || power == std::string_view::npos) return std::nullopt;
+  return uint64_t{1} << (10 * (power + 1));
+}
+
+}  // namespace
 
 Result<uint64_t> parse_size(std::string_view text) {
   const Error bad(EINVAL, "a size is a number with at most one of K, M, G, T behind it");
-  uint64_t value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc() || end == text.data()) return bad;
-  std::string_view rest(end, static_cast<size_t>(text.data() + text.size() - end));
-  if (rest.empty()) return value;
-  if (rest.size() != 1) return bad;
-  const char upper = rest[0] >= 'a' ? static_cast<char>(rest[0] - 'a' + 'A') : rest[0];
-  const size_t power = kSuffixes.find(upper);
-  if (power == std::string_view::npos) return bad;
-  for (size_t i = 0; i <= power; ++i) {
-    if (value > UINT64_MAX / 1024) return bad;
-    value *= 1024;
+  const auto whole = take_number(text);
+  if (!whole) return bad;
+  uint64_t decimals = 0;
+  uint64_t scale = 1;
+  const bool has_point = text.starts_with('.');
+  if (has_point) {
+    text.remove_prefix(1);
+    const size_t before = text.size();
+    const auto taken = take_number(text);
+    const size_t digits = before - text.size();
+    if (!taken || digits > kMostDecimals) return bad;
+    decimals = *taken;
+    for (size_t i = 0; i < digits; ++i) scale *= 10;
   }
-  return value;
+  const auto unit = unit_of(text);
+  if (!unit || (has_point && *unit == 1)) return bad;
+  const uint64_t part = decimals * *unit / scale;
+  if (*whole > (UINT64_MAX - part) / *unit) return bad;
+  return *whole * *unit + part;
 }
 
 std::string format_size(uint64_t bytes) {
