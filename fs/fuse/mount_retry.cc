@@ -28,6 +28,7 @@ bool may_pass(const Error& error) {
     case EPIPE:
     case ENOTCONN:
     case ETIMEDOUT:
+    case EMSGSIZE:  // the path loses large packets
     case EHOSTUNREACH:
     case EHOSTDOWN:
     case ENETUNREACH:

@@ -104,6 +104,8 @@ std::string describe_open_failure(const Error& error, const std::string& name, c
     case EHOSTUNREACH:
     case ENETUNREACH:
       return fmt::format("{}: that host cannot be reached", name);
+    case EMSGSIZE:
+      return fmt::format("{}: {}", name, error.what());
     case EPROTO:
       return fmt::format("{}: what answers there is not a brickd of this version", name);
     default:

@@ -46,9 +46,11 @@ class LyingBrick {
   using OnTransfer = std::function<void(int fd, const wire::TransferHeader&)>;
   using OnCall = std::function<void(int fd, const Message&)>;
 
-  LyingBrick(OnTransfer on_transfer, OnCall on_call)
+  // Unless it `echoes` it is as one behind a path that loses large packets.
+  LyingBrick(OnTransfer on_transfer, OnCall on_call, bool echoes = true)
       : on_transfer_(std::move(on_transfer)),
         on_call_(std::move(on_call)),
+        echoes_(echoes),
         listening_(*tcp::listen_on("127.0.0.1", 0)) {
     thread_ = std::thread([this] { accept_all(); });
   }
@@ -95,12 +97,17 @@ class LyingBrick {
     while (true) {
       const auto call = tcp::receive_frame(fd, tcp::Clock::now() + std::chrono::seconds(30));
       if (!call.ok()) return;
-      on_call_(fd, *call);
+      if (call->header.kind == static_cast<uint16_t>(wire::kEcho)) {
+        if (echoes_) answer(fd, *call, call->body);
+      } else {
+        on_call_(fd, *call);
+      }
     }
   }
 
   const OnTransfer on_transfer_;
   const OnCall on_call_;
+  const bool echoes_;
   const UniqueFd listening_;
   std::thread thread_;
 };
@@ -168,6 +175,45 @@ TEST(TcpLyingBrick, AnswersAheadOfTheirRequestsDoNotCount) {
   liar.reset();
   sender.join();
   EXPECT_EQ(code.get(), ENOTCONN);
+}
+
+TEST(TcpLyingBrick, APathThatLosesLargePacketsIsNoPath) {
+  LyingBrick liar([](int, const wire::TransferHeader&) {}, [](int, const Message&) {}, false);
+  const auto brick = make_tcp_brick("127.0.0.1", liar.port(), {});
+  const auto opened = brick->open(request_for(1), nullptr);
+  EXPECT_EQ(opened.code(), EMSGSIZE);
+  EXPECT_NE(std::string(opened.error().what()).find("MTU"), std::string::npos);
+}
+
+// It answers calls at once; but what is to be moved does not.
+TEST(TcpLyingBrick, ABrickThatTakesAndGivesNoByteIsSilent) {
+  using std::chrono::milliseconds;
+  for (const Direction direction : {Direction::kRead, Direction::kWrite}) {
+    std::promise<void> ended;
+    const auto end = ended.get_future().share();
+    LyingBrick liar([end](int, const wire::TransferHeader&) { end.wait(); },
+                    [](int fd, const Message& call) { answer(fd, call, {}); });
+    const auto brick = make_tcp_brick("127.0.0.1", liar.port(), {});
+    ASSERT_TRUE(brick->open(request_for(1), nullptr).ok());
+    EXPECT_EQ(brick->silence(Asking::kYes), milliseconds(0));
+    auto bytes = pattern(limits::kTransferBytes, 1);
+    const LocalSlice slice{bytes.data(), static_cast<uint32_t>(bytes.size()), 0};
+    Batch batch;
+    batch.transfers.push_back({direction, {{BlockAddress{0}, 2}, Access::kReadWrite, 0, 1}, 0, {&slice, 1}});
+    std::thread mover([&] {
+      brick->submit(batch);
+      EXPECT_EQ(brick->wait(batch).code(), ENOTCONN);
+    });
+    const auto until = std::chrono::steady_clock::now() + milliseconds(5'000);
+    while (brick->silence(Asking::kYes) < milliseconds(700) && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+    EXPECT_GE(brick->silence(Asking::kNo), milliseconds(700));
+    brick->abandon();
+    EXPECT_EQ(brick->silence(Asking::kNo), milliseconds(0));
+    mover.join();
+    ended.set_value();
+  }
 }
 
 TEST(TcpLyingBrick, NonsenseInAnAnswerEndsTheSession) {

@@ -29,6 +29,7 @@ bool may_pass(Error error) {
     case ESTALE:
     case EIO:
     case ETIMEDOUT:
+    case EMSGSIZE:
     case EHOSTUNREACH:
     case ENETUNREACH:
     case ECONNREFUSED:

@@ -92,6 +92,8 @@ std::string describe_open_error(const Target& target, Error error, const Holder&
       return "that host cannot be reached";
     case ETIMEDOUT:
       return "no answer";
+    case EMSGSIZE:
+      return error.what();
     case EPROTO:
       return "what answers there is not a brickd of this version";
     default:

@@ -297,6 +297,11 @@ Trouble trouble_of_refusal(Error error, std::string what) {
         return "look at the name, the address and the route (ip route get ADDRESS)";
       case ETIMEDOUT:
         return "a firewall drops the packets, another host has the address, or brickd is stopped";
+      case EMSGSIZE:
+        return "an interface or a tunnel on the way takes less than its ends believe (ip link; tracepath ADDRESS): "
+               "give "
+               "all the same MTU, or set net.ipv4.tcp_mtu_probing=1 on both hosts (docs/operations.md, \"When large "
+               "packets are lost\")";
       case EPROTO:
         return "another program has the port, or one side is older: bring both to the same version";
       default:

@@ -26,7 +26,8 @@ constexpr uint16_t kVersion = 3;
 constexpr uint64_t kGrowingAnswers = 1;  // answers may be longer than kLeastBytes
 constexpr uint64_t kAdministration = 2;  // ADMINISTER is known
 constexpr uint64_t kNotifications = 4;   // NOTIFY, WAIT and sessions that follow are known
-constexpr uint64_t kFeatures = kGrowingAnswers | kAdministration | kNotifications;
+constexpr uint64_t kEchoes = 8;          // ECHO is known
+constexpr uint64_t kFeatures = kGrowingAnswers | kAdministration | kNotifications | kEchoes;
 
 // docs/protocol.md, "Greeting"
 struct Hello {
@@ -219,6 +220,11 @@ static_assert(sizeof(calls::Seen) == 24 && offsetof(calls::Seen, count) == 16);
 static_assert(sizeof(calls::Notice) == 24 && offsetof(calls::Notice, value) == 16);
 static_assert(sizeof(calls::KeyRecord) == 8);  // the answer to KEYS is an array of these
 static_assert(calls::kKeysPerPage * sizeof(calls::KeyRecord) <= kBodyBytes);
+
+// docs/protocol.md, "Echo". Of a connection: its two ends exchange it, and no session knows.
+constexpr auto kEcho = Kind{18};
+constexpr size_t kEchoBytes = 64 * kKiB;  // fill packets, whatever a path takes
+static_assert(kEchoBytes <= kBodyBytes);
 
 // docs/protocol.md, "Administration"
 struct AdminCall {

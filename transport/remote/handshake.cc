@@ -28,6 +28,18 @@ Result<std::vector<std::byte>> introduce(Channel& channel, const Nonces& nonces,
   return proved_body(secret, answer_purpose, nonces, std::move(reply.body));
 }
 
+// Small packets passed. A path that takes less than its ends believe loses the large ones without a word, and so would
+// lose every transfer.
+Status pass_large_packets(Channel& channel, const Nonces& nonces, Deadline deadline) {
+  if ((nonces.features() & wire::kEchoes) == 0) return {};
+  const std::vector<std::byte> bytes(wire::kEchoBytes);
+  const auto echo = exchange(channel, wire::kEcho, 0, bytes, deadline);
+  if (echo.code() == ETIMEDOUT) return Error(EMSGSIZE, "small packets pass, large ones do not: look at the MTU");
+  if (!echo.ok()) return Error(echo.code(), "the path was lost with the first large packets: look at its MTU");
+  if (echo->status != 0 || echo->body.size() != bytes.size()) return Error(EPROTO, "no echo");
+  return {};
+}
+
 // What an answer with a status says. A brick proves nothing to who has proved nothing to it.
 Result<AdminAnswer> refused_answer(const Secret& secret, const Nonces& nonces, const Reply& reply) {
   const auto proved = proved_refusal(secret, nonces, wire::Kind::kAdminister, reply.status, reply.body);
@@ -50,6 +62,7 @@ Result<Opened> open_session(Channel& channel, const Nonces& nonces, const Secret
   const auto answer = TRY(wire::decode_grown<wire::OpenAnswer>(body));
   Opened opened{TRY(wire::from_answer(answer)), answer.token};
   opened.session.notifications = notifications;
+  TRY(pass_large_packets(channel, nonces, deadline));
   return opened;
 }
 
@@ -60,7 +73,7 @@ Status attach(Channel& channel, const Nonces& nonces, const Secret& secret, cons
   call.role = static_cast<uint32_t>(role);
   TRY(introduce(channel, nonces, secret, wire::Kind::kAttach, call, wire::kAttachPurpose, wire::kAttachedPurpose,
                 nullptr, deadline));
-  return {};
+  return role == wire::Role::kKeeper ? pass_large_packets(channel, nonces, deadline) : Status();
 }
 
 Result<AdminAnswer> administer(Channel& channel, const Nonces& nonces, const Secret& secret,

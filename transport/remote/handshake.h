@@ -27,7 +27,8 @@ struct Opened {
 };
 
 // Begins a session, which ends with this connection. Errors as Brick::open(); EACCES also when what answers cannot
-// prove that it knows the secret, EKEYREJECTED when what refuses cannot.
+// prove that it knows the secret, EKEYREJECTED when what refuses cannot. A connection by which the session is kept has
+// carried full packets both ways, unless the brick is older than ECHO: EMSGSIZE.
 Result<Opened> open_session(Channel& channel, const Nonces& nonces, const Secret& secret, const OpenRequest& request,
                             Holder* holder, Deadline deadline);
 // A further connection of the session. EACCES: not its token, or the session has ended.

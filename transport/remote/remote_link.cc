@@ -46,7 +46,7 @@ milliseconds RemoteLink::silence(Asking asking) {
   const auto channel = calls();
   if (channel == nullptr) return {};
   if (asking == Asking::kYes && !channel->busy() && !ask_.exchange(true)) wake_keeper();
-  return channel->silence();
+  return std::max(channel->silence(), stall());
 }
 
 steady_clock::time_point RemoteLink::known_at() const {

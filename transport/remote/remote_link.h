@@ -46,7 +46,7 @@ class RemoteLink {
   Result<calls::Answer> wait_for_notices(const calls::Wait& request);
   virtual void submit(Batch& batch) = 0;
   virtual void wait(const Batch& batch) = 0;
-  // Of the brick's process, whatever its memory does.
+  // Of the brick's process, whatever its memory does; or of the bytes under way.
   std::chrono::milliseconds silence(Asking asking);
   std::chrono::steady_clock::time_point known_at() const;
 
@@ -97,6 +97,9 @@ class RemoteLink {
   virtual Status flush() { return {}; }
   // One more connection for calls.
   virtual Result<std::unique_ptr<Channel>> attach_calls(Deadline latest) = 0;
+  // How long no byte of transfers under way has moved, on the connection where that is longest; 0: they move, or there
+  // are none, or whoever carries them ends those that cannot.
+  virtual std::chrono::milliseconds stall() { return {}; }
   // The session is lost: every connection is shut down, but those of waits. Once.
   virtual void cut() = 0;
   // The keeper: until something happens or it is time; sees to lost connections. Once more when the session is lost:

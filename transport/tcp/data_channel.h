@@ -40,6 +40,11 @@ class DataChannel {
 
   // Bytes outstanding, for choosing among channels.
   uint64_t load_bytes() const { return load_bytes_.load(std::memory_order_relaxed); }
+  // As RemoteLink::stall(). What has come and is not read yet moves.
+  std::chrono::milliseconds stall() {
+    const bool is_waited_for = outstanding_.load(std::memory_order_relaxed) > 0 && !has_unread(fd_.get());
+    return stall_.look(fd_.get(), is_waited_for);
+  }
   // Sends them all. Each ends in batch.finish_one(); the batch may be gone on return.
   void submit(Batch& batch, std::span<const Transfer* const> transfers);
   // Until nothing of the batch is outstanding here.
@@ -102,6 +107,7 @@ class DataChannel {
 
   const UniqueFd fd_;
   const std::function<void(Error)> on_failure_;
+  StallClock stall_;
   std::atomic<uint64_t> load_bytes_{0};
   std::atomic<size_t> outstanding_{0};  // transfers
   std::atomic<uint64_t> sent_id_{0};    // wholly handed to the kernel up to here; grows under mutex_

@@ -61,7 +61,9 @@ Result<std::unique_ptr<Channel>> Link::attach_calls(Deadline latest) {
 }
 
 Status Link::attach_first(Deadline latest) {
-  commits_ = std::make_unique<CallChannel>(TRY(attach_one(wire::Role::kCalls, latest)));
+  auto commits = TRY(attach_one(wire::Role::kCalls, latest));
+  commits_fd_ = commits->fd();
+  commits_ = std::make_unique<CallChannel>(std::move(commits));
   return add_channel(latest);
 }
 
@@ -161,6 +163,14 @@ void Link::renew() {
   } else if (reply->status != 0) {
     lose(calls::explain(reply->status));
   }
+}
+
+// A commit may name as many ranges as fill large packets; once the brick has them, its disk takes what it takes.
+std::chrono::milliseconds Link::stall() {
+  std::chrono::milliseconds longest{0};
+  if (commits_) longest = commits_stall_.look(commits_fd_, commits_->busy() && has_unacknowledged(commits_fd_));
+  for (const auto& channel : data()) longest = std::max(longest, channel->stall());
+  return longest;
 }
 
 // Once the session is lost.

@@ -57,6 +57,7 @@ class Link final : public RemoteLink {
   }
   Result<Reply> carry(const calls::Request& request, std::chrono::milliseconds timeout) override;
   std::shared_ptr<CallChannel> calls() const override { return calls_; }
+  std::chrono::milliseconds stall() override;
   void cut() override;
   void watch(Deadline until) override;
   void renew() override;
@@ -67,6 +68,8 @@ class Link final : public RemoteLink {
   const Peer peer_;
   const std::shared_ptr<CallChannel> calls_;
   std::unique_ptr<CallChannel> commits_;  // none for an observer
+  int commits_fd_ = -1;                   // of commits_
+  StallClock commits_stall_;
 
   // The first data_count_ are there, none for an observer. The keeper adds to them, under the mutex.
   std::array<std::unique_ptr<DataChannel>, kDataChannels> data_;

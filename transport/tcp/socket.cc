@@ -2,15 +2,18 @@
 #include "transport/tcp/socket.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <utility>
 
 #include "transport/brick/limits.h"
 
@@ -134,6 +137,33 @@ void shut_down(int fd) { ::shutdown(fd, SHUT_RDWR); }
 bool peer_has_gone(int fd) {
   pollfd entry{fd, POLLRDHUP, 0};
   return ::poll(&entry, 1, 0) > 0;
+}
+
+bool has_unacknowledged(int fd) {
+  int bytes = 0;
+  return ::ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0;
+}
+
+bool has_unread(int fd) {
+  int bytes = 0;
+  return ::ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
+std::chrono::milliseconds StallClock::look(int fd, bool under_way) {
+  tcp_info info{};
+  socklen_t length = sizeof(info);
+  const bool is_known = under_way && ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0;
+  const auto now = Clock::now();
+  MutexLock lock(mutex_);
+  if (!is_known) {
+    since_.reset();
+    return {};
+  }
+  // Once all has been taken it is for what comes back; that requests behind it are taken is no progress of it.
+  const bool sends = info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0;
+  const uint64_t moved = info.tcpi_bytes_received + (sends ? info.tcpi_bytes_acked : 0);
+  if (std::exchange(moved_bytes_, moved) != moved || !since_) since_ = now;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now - *since_);
 }
 
 void IoCursor::advance(size_t bytes) {

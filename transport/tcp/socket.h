@@ -8,9 +8,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
 
@@ -30,6 +32,22 @@ void configure(int fd);
 void shut_down(int fd);
 // It has closed its end, or the connection is dead. Does not wait.
 bool peer_has_gone(int fd);
+// The peer's end has not taken all that was sent.
+bool has_unacknowledged(int fd);
+// Something came that nobody has read.
+bool has_unread(int fd);
+
+// Since when no byte moves on a connection, either way: what the peers' ends of TCP have taken. Threads: any.
+class StallClock {
+ public:
+  // How long that is, as far as it was looked at; 0 unless it is `under_way`, which somebody waits for.
+  std::chrono::milliseconds look(int fd, bool under_way);
+
+ private:
+  Mutex mutex_;
+  std::optional<Clock::time_point> since_ ABSL_GUARDED_BY(mutex_);
+  uint64_t moved_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
 
 // What is left of a list of memory to move. Changes the iovecs it was given.
 class IoCursor {

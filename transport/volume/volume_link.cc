@@ -333,6 +333,9 @@ void VolumeLink::reconnect() {
 
 // What answers there does not let us in: whoever it is, so it is tried again. Said once.
 void VolumeLink::tell_refusal(Error error) {
+  if (error.is(EMSGSIZE)) {
+    return tell_once(error, fmt::format("brick unreachable: {}; it is tried again", error.what()));
+  }
   if (!error.is(EACCES) && !error.is(ENOENT) && !error.is(EPROTO)) return;
   tell_once(error, fmt::format("the brick refuses this client: {}; it is tried again", error.what()));
 }

@@ -37,10 +37,10 @@ constexpr int kOpenings = 3;  // as long as bricks go away meanwhile
 
 bool is_absence(Error error) {
   return error.is(ECONNREFUSED) || error.is(EHOSTUNREACH) || error.is(ENETUNREACH) || error.is(ETIMEDOUT) ||
-         error.is(ENOTCONN) || error.is(ECONNRESET) || error.is(EPIPE);
+         error.is(ENOTCONN) || error.is(ECONNRESET) || error.is(EPIPE) || error.is(EMSGSIZE);
 }
 
-// Of a client's volumes on the bricks: each its own, as if they were of different clients.
+// Of a client's volumes on the bricks: each its own, as if they were of different clients. And the other way round.
 ClientId client_of(ClientId client, const MemberId& replica) {
   uint64_t part = 0;
   for (size_t i = 0; i < sizeof(part); ++i) part = part << 8 | static_cast<uint64_t>(replica[i]);
