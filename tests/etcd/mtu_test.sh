@@ -39,7 +39,7 @@ P
 mount_brickfs
 for ways in "$to" "$from" "$to $from"; do
   say "brick b loses large packets ($ways)"
-  python3 "$WORK/work.py" "$MNT/file" 12 >"$WORK/longest" 2>"$WORK/load.log" &
+  python3 "$WORK/work.py" "$MNT/file" 8 >"$WORK/longest" 2>"$WORK/load.log" &
   load=$!
   BACKGROUND_PIDS+=("$load")
   sleep 1
