@@ -42,7 +42,6 @@ class Filesystem::Mounting {
   void serve_read_only();
   Status begin_changes();
   Status note_set();
-  Status free_leaked();
   Status adopt_space();
   Status start_services();
   void insert_root();
@@ -147,7 +146,6 @@ Status Filesystem::Mounting::begin_changes() {
   TRY(slots_.restore_copy(head_.superblock));
   if (head_.mark != Mark::kNone) TRY(write_mark(volume_, Mark::kNone));
   TRY(note_set());
-  TRY(free_leaked());
   TRY(adopt_space());
   TRY(start_services());
   if (recovered_.without_root) TRY(make_root());
@@ -162,14 +160,6 @@ Status Filesystem::Mounting::note_set() {
   if (!volume_.is_striped() || (superblock.features.incompat & kStriped) != 0) return {};
   superblock.features.incompat |= kStriped;
   return slots_.write(superblock);
-}
-
-// What was allocated and not yet, or no longer, referred to when the former holder ended.
-Status Filesystem::Mounting::free_leaked() {
-  for (const BlockRange& leaked : recovered_.blocks.leaked) TRY(volume_.free(leaked));
-  const uint64_t blocks = count_blocks(recovered_.blocks.leaked);
-  if (blocks > 0) log::info("freed {} block(s) that nothing refers to", blocks);
-  return {};
 }
 
 Status Filesystem::Mounting::adopt_space() {
@@ -191,7 +181,9 @@ Status Filesystem::Mounting::start_services() {
                               .next_ino = [&impl] { return impl.inodes.next_number(); },
                               .read_times = impl.read_times},
       slots_, superblock());
+  // What is leaked was allocated and not yet, or no longer, referred to when the former holder ended; or he kept it.
   TRY(impl.space->start(recovered_.blocks.kept,
+                        {.blocks = recovered_.blocks.leaked, .are_zeros = head_.mark == Mark::kClean},
                         {.durable = [&impl] { return impl.journal->durable(); },
                          .make_durable = [&impl](const Interruption* by) { return impl.journal->sync(by); }}));
   return impl.journal->start(superblock().seed(), recovered_.journal,

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -10,11 +11,17 @@
 #include "fs/recovery/make.h"
 #include "fs/recovery/recovery.h"
 #include "fs/recovery/tree_check.h"
+#include "fs/space/block_budget.h"
 
 namespace brickfs {
 namespace {
 
 using Area = Finding::Area;
+
+uint64_t reserve_of(const Superblock& superblock, const RecoveredVolume& recovered) {
+  const uint64_t metadata_blocks = count_blocks(recovered.journal_and_checkpoint()) + kSuperblockBlock.count;
+  return BlockBudget::most_held_when_closed(metadata_blocks, superblock.checkpoint.row_bytes);
+}
 
 void note_leftovers(CheckReport& report) {
   if (report.orphans > 0) {
@@ -52,7 +59,9 @@ Status check_contents(VolumeSet& volume, const VolumeHead& head, std::span<const
   }
   report.transactions = recovered->journal.transactions;
   report.orphans = recovered->orphans.size();
-  report.leaked_blocks = count_blocks(recovered->blocks.leaked);
+  const uint64_t unused = count_blocks(recovered->blocks.leaked);
+  const uint64_t kept = report.unmounted ? reserve_of(head.superblock.superblock, *recovered) : 0;
+  report.leaked_blocks = unused - std::min(unused, kept);
   for (const UsedRun& used : recovered->blocks.file_runs) report.used_units += used.run.count;
   report.inodes = inodes.size();
   if (!recovered->without_root) check_tree(inodes, progress, report.findings);

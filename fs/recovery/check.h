@@ -21,9 +21,9 @@ struct CheckReport {
   bool unmounted = false;  // the last mount ended in order and should have left nothing to settle
   std::string uuid;
   uint64_t inodes = 0;
-  uint64_t blocks = 0;      // that the brick lists
-  uint64_t used_units = 0;  // by files
-  uint64_t leaked_blocks = 0;
+  uint64_t blocks = 0;         // that the brick lists
+  uint64_t used_units = 0;     // by files
+  uint64_t leaked_blocks = 0;  // that nothing refers to; without the reserve that an orderly unmount keeps
   uint64_t orphans = 0;
   uint64_t transactions = 0;  // in the journal, on top of the checkpoint
 };

@@ -136,7 +136,6 @@ Status Repair::write_tree() {
   TRY(settle(volume_, recovered_));
   TRY(slots_.restore_copy(head_.superblock));
   if (head_.mark != Mark::kNone) TRY(write_mark(volume_, Mark::kNone));
-  for (const BlockRange& leaked : leaked_before_) TRY(volume_.free(leaked));
   TRY(start_space());
   TRY(copy_shared_data(volume_, *space_, inodes_, shared_, repairs_));
   TRY(start_journal());
@@ -154,7 +153,7 @@ Status Repair::start_space() {
   for (const UsedRun& used : recovered_.blocks.file_runs) TRY(space_->adopt(used.run));
   // No transaction frees anything.
   return space_->start(
-      subtract(listed_, leaked_before_),
+      subtract(listed_, leaked_before_), {.blocks = leaked_before_, .are_zeros = head_.mark == Mark::kClean},
       {.durable = [] { return Lsn{0}; }, .make_durable = [](const Interruption*) { return Status(); }});
 }
 

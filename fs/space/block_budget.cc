@@ -40,8 +40,18 @@ void BlockBudget::set_metadata_bytes(uint64_t live_bytes) {
   reserve_ = std::min(base_reserve_ + twice_rows_, std::max(base_reserve_, capacity_ / 2));
 }
 
-bool BlockBudget::metadata_has_room() const {
-  return blocks_for_metadata() >= std::min(base_reserve_, kLeastReserve) + twice_rows_;
+uint64_t BlockBudget::least_for_metadata() const { return std::min(base_reserve_, kLeastReserve) + twice_rows_; }
+
+bool BlockBudget::metadata_has_room() const { return blocks_for_metadata() >= least_for_metadata(); }
+
+uint64_t BlockBudget::held_when_closed() const {
+  const uint64_t wanted = std::min(least_for_metadata(), reserve_);
+  return wanted > metadata_.size() ? wanted - metadata_.size() : 0;
+}
+
+uint64_t BlockBudget::most_held_when_closed(uint64_t metadata_blocks, uint64_t row_bytes) {
+  const uint64_t most = kLeastReserve + 2 * (row_bytes / kBlockBytes);
+  return most > metadata_blocks ? most - metadata_blocks : 0;
 }
 
 uint64_t BlockBudget::journal_room() const {

@@ -37,6 +37,11 @@ class BlockBudget {
   bool metadata_has_room() const;
   // Fresh blocks that are metadata's, not to be given to data.
   uint64_t held() const { return reserve_ > metadata_.size() ? reserve_ - metadata_.size() : 0; }
+  // So many of them stay allocated when the volume is closed, for its next mount: it has room then whatever others
+  // take.
+  uint64_t held_when_closed() const;
+  // At most, beside so many blocks of metadata, of a checkpoint of so many bytes of rows.
+  static uint64_t most_held_when_closed(uint64_t metadata_blocks, uint64_t row_bytes);
 
   // --- blocks kept ahead
   uint64_t fresh() const { return fresh_.size(); }
@@ -76,6 +81,8 @@ class BlockBudget {
   const uint64_t standing_;
   const uint64_t most_ahead_;
   const uint64_t base_reserve_;
+  // With fewer nothing may be made.
+  uint64_t least_for_metadata() const;
   uint64_t blocks_for_metadata() const { return metadata_.size() + fresh() + allocatable() + coming_ + going_; }
 
   uint64_t twice_rows_ = 0;  // in whole blocks: a checkpoint and its successor, but for the last block of each

@@ -3,6 +3,7 @@
 // at a time, so that a brick that is away holds up no other. While data takes blocks it keeps more and more ahead; soon
 // after that has ended, just the standing number.
 #include <algorithm>
+#include <utility>
 
 #include "fs/space/space_state.h"
 #include "transport/base/log.h"
@@ -22,12 +23,67 @@ Space::Impl::Supply::Supply(Mirror& brick_in, BlockRun addresses_in, BlockBudget
       addresses(addresses_in),
       budget(brick_in.session().capacity_blocks, brick_in.session().memory_blocks, addresses_in, what) {}
 
-Status Space::Impl::first_supply(Supply& supply) {
+// What others left of the brick comes first, so that nobody else gets what we have before the reserve is whole: only
+// what it then lacks is taken of blocks that hold anything, as these must be made zeros. Those that are zeros already
+// are as good as what the brick gives.
+Status Space::Impl::first_supply(Supply& supply, bool unused_are_zeros) {
+  const auto fill = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) -> Status {
+    while (supply_step(supply)) {
+    }
+    return supply.calls_failed > 0 ? Status(supply.last_failure) : Status();
+  };
   MutexLock lock(mutex);
   supply.ahead = supply.budget.standing();
-  while (supply_step(supply)) {
+  if (!unused_are_zeros) TRY(fill());
+  const BlockRuns kept = take_for_reserve(supply);
+  if (!unused_are_zeros && !kept.empty()) {
+    lock.unlock();
+    TRY(make_zeros(kept));
+    lock.lock();
   }
-  return supply.calls_failed > 0 ? Status(supply.last_failure) : Status();
+  for (auto run = kept.run_from(0); run; run = kept.run_from(run->end())) supply.budget.make_fresh(*run);
+  TRY(return_unused(supply));
+  return fill();
+}
+
+BlockRuns Space::Impl::take_for_reserve(Supply& supply) {
+  const uint64_t held = supply.budget.held();
+  uint64_t lacking = held > supply.budget.fresh() ? held - supply.budget.fresh() : 0;
+  BlockRuns kept;
+  for (BlockRun& run : supply.unused) {
+    const uint64_t count = std::min(run.count, lacking);
+    if (count > 0) kept.insert({run.first, count});
+    run = {run.first + count, run.count - count};
+    lacking -= count;
+  }
+  return kept;
+}
+
+// Durably: the journal takes its blocks for zeros.
+Status Space::Impl::make_zeros(const BlockRuns& blocks) {
+  std::vector<std::byte> zeros(kBlockBytes);
+  for (auto run = blocks.run_from(0); run; run = blocks.run_from(run->end())) {
+    for (uint64_t i = 0; i < run->count; ++i) {
+      const Piece piece{(run->first + i) * kBlockBytes, {{zeros.data(), static_cast<uint32_t>(zeros.size()), 0}}};
+      TRY(volume.write({&piece, 1}, Stage::kJournal));
+    }
+  }
+  log::info("{} block(s) that were left behind are the reserve's: the brick is full", blocks.size());
+  return volume.commit();
+}
+
+Status Space::Impl::return_unused(Supply& supply) {
+  uint64_t returned = 0;
+  for (BlockRun run : std::exchange(supply.unused, {})) {
+    while (run.count > 0) {
+      const BlockRun part{run.first, std::min(run.count, limits::kBlocksPerCall)};
+      TRY(return_blocks(supply, part));
+      run = {part.end(), run.count - part.count};
+      returned += part.count;
+    }
+  }
+  if (returned > 0) log::info("freed {} block(s) that nothing refers to", returned);
+  return {};
 }
 
 void Space::Impl::supply_loop(Supply& supply) {
@@ -54,12 +110,15 @@ void Space::Impl::tell_supplies() {
 }
 
 Status Space::Impl::give_all_back() {
+  const auto excess = [](const Supply& supply) {
+    return supply.budget.fresh() - std::min(supply.budget.fresh(), supply.budget.held_when_closed());
+  };
   MutexLock lock(mutex);
   for (const auto& supply : supplies) {
     while (!supply->in_doubt.empty()) TRY(settle_doubt(*supply));
     while (true) {
       auto blocks = data.remove_empty(limits::kBlocksPerCall, supply->addresses);
-      if (!blocks) blocks = supply->budget.take_last_fresh(limits::kBlocksPerCall);
+      if (!blocks) blocks = supply->budget.take_last_fresh(std::min(excess(*supply), limits::kBlocksPerCall));
       if (!blocks) break;
       TRY(return_blocks(*supply, *blocks));
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "fs/base/block_ranges.h"
 #include "fs/space/space_state.h"
 #include "transport/base/check.h"
 #include "transport/brick/limits.h"
@@ -17,6 +18,8 @@ constexpr std::chrono::milliseconds kRefreshEvery{1000};  // what the brick can 
 // waits longer.
 constexpr std::chrono::milliseconds kWaitForWriteback{5000};
 constexpr std::chrono::milliseconds kLookForInterruption{50};
+
+constexpr BlockRange kOfFileSystems{BlockAddress{0}, BlockBudget::kEndOfBlocks};  // behind it: docs/format.md, scratch
 
 BlockRun blocks_touched(UnitRun run) {
   const uint64_t first = run.first / kUnitsPerBlock;
@@ -41,6 +44,10 @@ Space::Impl::Impl(VolumeSet& volume_in) : volume(volume_in) {
     supplies.push_back(std::make_unique<Supply>(volume.member(place), addresses,
                                                 place == 0 ? BlockBudget::For::kMetadataToo : BlockBudget::For::kData));
   }
+}
+
+void Space::Impl::sort_by_place(std::span<const BlockRange> unused) {
+  for (const BlockRange& blocks : unused) supplies[volume.place_of(blocks.start)]->unused.push_back(run_of(blocks));
 }
 
 // False: they had ended, or were never begun.
@@ -77,7 +84,8 @@ Status Space::adopt_metadata(BlockRange blocks) {
   return {};
 }
 
-Status Space::start(std::span<const BlockRange> allocated, Hooks hooks) {
+Status Space::start(std::span<const BlockRange> allocated, const Unused& unused, Hooks hooks) {
+  for (const BlockRange& scratch : subtract(unused.blocks, {&kOfFileSystems, 1})) TRY(impl_->volume.free(scratch));
   std::vector<BrickStat> stats;
   for (const auto& supply : impl_->supplies) stats.push_back(TRY(supply->brick.stat()));
   {
@@ -88,7 +96,12 @@ Status Space::start(std::span<const BlockRange> allocated, Hooks hooks) {
       listed.insert(run_of(blocks));
       found[impl_->volume.place_of(blocks.start)].push_back(run_of(blocks));
     }
-    for (size_t place = 0; place < found.size(); ++place) impl_->supplies[place]->budget.place_beside(found[place]);
+    impl_->sort_by_place(intersect(unused.blocks, {&kOfFileSystems, 1}));
+    for (size_t place = 0; place < found.size(); ++place) {
+      for (const BlockRun& run : impl_->supplies[place]->unused) found[place].push_back(run);
+      std::ranges::sort(found[place], {}, &BlockRun::first);
+      impl_->supplies[place]->budget.place_beside(found[place]);
+    }
     std::vector<BlockRun> used = impl_->data.all();
     for (auto run = impl_->budget().metadata().run_from(0); run;
          run = impl_->budget().metadata().run_from(run->end())) {
@@ -102,7 +115,7 @@ Status Space::start(std::span<const BlockRange> allocated, Hooks hooks) {
       budget.set_allocatable(stats[place].allocatable_blocks, budget.version());
     }
   }
-  for (const auto& supply : impl_->supplies) TRY(impl_->first_supply(*supply));
+  for (const auto& supply : impl_->supplies) TRY(impl_->first_supply(*supply, unused.are_zeros));
   for (const auto& supply : impl_->supplies) {
     supply->thread = Thread([impl = impl_.get(), one = supply.get()] { impl->supply_loop(*one); });
   }

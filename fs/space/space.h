@@ -52,9 +52,15 @@ class Space {
   Status adopt(UnitRun run);
   // Recovery: the block is the superblock's, the journal's or a checkpoint's. EUCLEAN when it is in use.
   Status adopt_metadata(BlockRange blocks);
-  // `allocated`: the volume's blocks after reconciliation, all of them in use. Starts the supply thread.
-  Status start(std::span<const BlockRange> allocated, Hooks hooks);
-  // Ends the supply thread and gives the blocks kept ahead back; a commit then makes that durable. Nothing may be
+  // `allocated`: the volume's blocks after reconciliation, all of them in use. `unused`: those that nothing refers to.
+  // They become the reserve's where the brick has too little for it; the others go back. Starts the supply thread.
+  struct Unused {
+    std::span<const BlockRange> blocks;
+    bool are_zeros = false;  // kept by an orderly unmount; else they may hold anything
+  };
+  Status start(std::span<const BlockRange> allocated, const Unused& unused, Hooks hooks);
+  // Ends the supply thread and gives the blocks kept ahead back, but for a reserve with which the next mount can begin
+  // (BlockBudget::held_when_closed); a commit then makes that durable. Nothing may be
   // allocated for data any more. An error leaves blocks on the brick that nothing refers to, as a crash does. The
   // destructor alone gives nothing back, and waits for a call to the volume under way.
   Status stop();

@@ -37,6 +37,8 @@ class Space::Impl {
 
     CondVar wanted;  // for the thread
     BlockBudget budget;
+    std::vector<BlockRun>
+        unused;  // found on the brick, nobody's: until first_supply() has settled what becomes of them
     std::deque<BlockRun> in_doubt;  // nobody's, perhaps on the brick: a call that failed, to free them or to get them
     double credit = 0;              // the most goes next (next_place)
     uint64_t ahead = 0;             // wanted for data while busy
@@ -65,10 +67,12 @@ class Space::Impl {
   uint64_t free_now() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   // --- block_supply.cc
-  Status first_supply(Supply& supply) ABSL_LOCKS_EXCLUDED(mutex);  // on the caller's thread, before supply_loop() runs
+  void sort_by_place(std::span<const BlockRange> unused) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // On the caller's thread, before supply_loop() runs.
+  Status first_supply(Supply& supply, bool unused_are_zeros) ABSL_LOCKS_EXCLUDED(mutex);
   void supply_loop(Supply& supply) ABSL_LOCKS_EXCLUDED(mutex);
   bool end_supplies() ABSL_LOCKS_EXCLUDED(mutex);
-  Status give_all_back() ABSL_LOCKS_EXCLUDED(mutex);          // after it ended: what data does not use
+  Status give_all_back() ABSL_LOCKS_EXCLUDED(mutex);          // after it ended: what neither data nor the reserve needs
   void tell_supplies() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);  // there may be empty blocks
   // Waits until a call to the brick has ended that may have brought blocks; `demand`: so many are needed. Its error;
   // EINTR.
@@ -127,6 +131,9 @@ class Space::Impl {
   Supply* supply_that_can_bring() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   Supply* stale_supply() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
+  BlockRuns take_for_reserve(Supply& supply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  Status make_zeros(const BlockRuns& blocks) ABSL_LOCKS_EXCLUDED(mutex);
+  Status return_unused(Supply& supply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // One call to the brick, if one is due; the mutex is given up during it.
   bool supply_step(Supply& supply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   bool is_quiet(const Supply& supply) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);

@@ -175,7 +175,8 @@ struct CheckpointBed {
                                 [] { return Ino{1000}; }, read_times},
         *slots, superblock);
     TRY(space->start(
-        kept, {[this] { return journal->durable(); }, [this](const Interruption* by) { return journal->sync(by); }}));
+        kept, {},
+        {[this] { return journal->durable(); }, [this](const Interruption* by) { return journal->sync(by); }}));
     return journal->start(superblock.seed(), end,
                           {[this](Lsn lsn) { space->on_durable(lsn); }, [this] { checkpoints->journal_grew(); }});
   }

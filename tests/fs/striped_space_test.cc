@@ -38,8 +38,9 @@ class StripedSpace : public ::testing::Test {
     space_.emplace(*volume_);
     ASSERT_TRUE(space_->adopt_metadata(kFirstOfAll).ok());
     ASSERT_TRUE(space_
-                    ->start(std::span(&kFirstOfAll, 1), {.durable = [this] { return Lsn{durable_.load()}; },
-                                                         .make_durable = [](const Interruption*) { return Status(); }})
+                    ->start(std::span(&kFirstOfAll, 1), {},
+                            {.durable = [this] { return Lsn{durable_.load()}; },
+                             .make_durable = [](const Interruption*) { return Status(); }})
                     .ok());
     for (size_t place = 0; place < volume_->places(); ++place) given_first_.push_back(given_by(place));
   }

@@ -65,7 +65,8 @@ struct JournalBed {
     std::sort(kept.begin(), kept.end(), [](const BlockRange& a, const BlockRange& b) { return a.start < b.start; });
     journal = std::make_unique<Journal>(*volume, *space);
     TRY(space->start(
-        kept, {[this] { return journal->durable(); }, [this](const Interruption* by) { return journal->sync(by); }}));
+        kept, {},
+        {[this] { return journal->durable(); }, [this](const Interruption* by) { return journal->sync(by); }}));
     return journal->start(kSeed, end, std::move(hooks));
   }
   // A transaction that says its number, `bytes` long or a little more.

@@ -1,4 +1,3 @@
 # fs/operations/mount.cc
 # a mount frees blocks on the word of a journal that is not durable yet
-s/^  TRY(free_leaked());$//
-s/^  TRY(commit_suspects(volume_, recovered_));/  TRY(free_leaked());\n&/
+s/^  TRY(settle(volume_, recovered_));/  for (const BlockRange\& leaked : recovered_.blocks.leaked) TRY(volume_.free(leaked));\n  recovered_.blocks.leaked.clear();\n&/

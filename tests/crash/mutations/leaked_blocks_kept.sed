@@ -1,3 +1,3 @@
-# fs/operations/mount.cc
+# fs/space/block_supply.cc
 # a mount does not free what nothing refers to
-s/^  TRY(free_leaked());//
+s/^  TRY(return_unused(supply));//
