@@ -5,10 +5,28 @@
 #include <cstring>
 
 #include "fs/base/slices.h"
+#include "fs/persistence/files_on_brick.h"
 #include "transport/brick/limits.h"
 #include "transport/volume/client_identity.h"
 
 namespace brickfs::library {
+namespace {
+
+// Whoever writes blocks knows of no file.
+Status check_no_files(const OpenPlan& plan, Brick& brick, std::string* why) {
+  if (plan.options.read_only || plan.options.over_files || !TRY(has_files(brick))) return {};
+  *why = plan.name +
+         ": this volume has files, which blocks written to it would destroy: take brickfs_fs_open, another volume, or "
+         "option over-files";
+  return Error(ENOTEMPTY, "a volume with files");
+}
+
+Status check_opened(const OpenPlan& plan, Brick& brick, const Session& session, std::string* why) {
+  TRY(check_durability(plan, session.durability, why));
+  return check_no_files(plan, brick, why);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<BlockVolume>> BlockVolume::open(OpenPlan plan, std::string* why) {
   std::unique_ptr<Brick> kept;
@@ -20,10 +38,10 @@ Result<std::unique_ptr<BlockVolume>> BlockVolume::open(OpenPlan plan, std::strin
     return {};
   };
   TRY(open_when_free(plan, once, why));
-  const Status durable = check_durability(plan, session.durability, why);
-  if (!durable.ok()) {
-    static_cast<void>(kept->close());
-    return durable.error();
+  const Status usable = check_opened(plan, *kept, session, why);
+  if (!usable.ok()) {
+    static_cast<void>(kept->close());  // or the brick would hold it for us
+    return usable.error();
   }
   return std::unique_ptr<BlockVolume>(new BlockVolume(std::move(plan), std::move(kept), session));
 }

@@ -87,14 +87,15 @@ BRICKFS_API int brickfs_set_log(brickfs_log_fn function, void* context, int leve
  * - etcd_user=NAME, etcd_password=PATH: the same: a user of etcd, and the file that has the password.
  * - wait=SECONDS: how long to wait for a volume that another holds (4); one whose holder was killed is free at once.
  * - hard, soft, timeo=SECONDS: files: wait for a brick that is away for ever (the default), or for `timeo` (60).
+ * - over-files: blocks: write to a volume that has files, which that may destroy.
  * - noatime: files: reading leaves the times of reading alone.
  * - uid=, gid=: files: whose new files are (this process's effective ids).
  * - umask=: files: the mode bits, in octal, that new files do not get (022).
  * - workers=COUNT: files: threads for what a queue cannot do together, 1 to 64 (8).
  *
  * Errors: -EINVAL (source, options), -EBUSY (held by another), -EACCES (the secret), -EKEYREJECTED (what answers does
- * not know the secret), -ENOENT (no such volume, or secret file), -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -EPROTO (no
- * brickd there), -ENODEV (no RDMA device here), -ENOTSUP. */
+ * not know the secret), -ENOENT (no such volume, or secret file), -ENOTEMPTY (blocks: the volume has files),
+ * -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -EPROTO (no brickd there), -ENODEV (no RDMA device here), -ENOTSUP. */
 
 /* ---- buffers ---------------------------------------------------------------------------------------------------- */
 
@@ -122,7 +123,7 @@ typedef struct brickfs_vector {
 /* ---- blocks ----------------------------------------------------------------------------------------------------- */
 
 /* A volume is a space of 64-bit addresses in which blocks of BRICKFS_BLOCK_BYTES exist that were allocated. Who opens
- * it so sees no files, and must not do it with a volume that has some. */
+ * it so sees no files: one that has some is opened with ro or follow, or not at all (-ENOTEMPTY; see over-files). */
 #define BRICKFS_BLOCK_BYTES 2097152u
 #define BRICKFS_TRANSFER_MAX 4194304u /* bytes of one read or write of blocks */
 

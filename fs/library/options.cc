@@ -69,6 +69,8 @@ Result<bool> set_flag(Parsed& parsed, std::string_view name) {
     options.steal = true;
   } else if (name == "durable") {
     options.require_durable = true;
+  } else if (name == "over-files") {
+    options.over_files = true;
   } else if (name == "noatime") {
     options.no_atime = true;
   } else {

@@ -23,6 +23,7 @@ struct Options {
   bool follow = false;  // and read_only
   bool steal = false;
   bool require_durable = false;
+  bool over_files = false;
   bool no_atime = false;
   std::string secret_path;
   EtcdOptions etcd;

@@ -18,11 +18,9 @@
 namespace brickfs {
 namespace {
 
-constexpr uint64_t kMagic = 0x3153'464b'4349'5242;  // "BRICKFS1"
-constexpr std::array<uint64_t, 2> kSlotAddress = {0, kBlockBytes / 2};
 constexpr size_t kSlotBytes = 4096;
 constexpr size_t kLabelBytes = 64;
-static_assert(kSlotAddress[1] + kSlotBytes <= kReplicaAreaOffset);
+static_assert(kSuperblockSlots[1] + kSlotBytes <= kReplicaAreaOffset);
 
 struct StoredRun {
   uint64_t start = 0;
@@ -32,7 +30,7 @@ struct StoredRun {
 // docs/format.md, section "Superblock". The members up to `generation` and the checksum stay where they are in all
 // versions.
 struct StoredSuperblock {
-  uint64_t magic = kMagic;
+  uint64_t magic = kSuperblockMagic;
   uint32_t version = 0;
   uint32_t runs = 0;  // of the checkpoint
   uint64_t compat = 0;
@@ -150,7 +148,7 @@ enum class Slot { kZero, kForeign, kDamaged, kVerified };
 Slot judge(const StoredSuperblock& stored) {
   const auto bytes = bytes_of(stored);
   if (std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{0}; })) return Slot::kZero;
-  if (stored.magic != kMagic) return Slot::kForeign;
+  if (stored.magic != kSuperblockMagic) return Slot::kForeign;
   return checksum_of(stored) == stored.checksum ? Slot::kVerified : Slot::kDamaged;
 }
 
@@ -228,8 +226,8 @@ Superblock new_superblock(std::string label) {
 
 Result<SuperblockRead> SuperblockSlots::read() {
   std::array<StoredSuperblock, 2> stored;
-  const std::array<Piece, 2> pieces = {Piece{kSlotAddress[0], {slice_of(stored[0])}},
-                                       Piece{kSlotAddress[1], {slice_of(stored[1])}}};
+  const std::array<Piece, 2> pieces = {Piece{kSuperblockSlots[0], {slice_of(stored[0])}},
+                                       Piece{kSuperblockSlots[1], {slice_of(stored[1])}}};
   TRY(volume_.read(pieces));
   const std::array<Slot, 2> slots = {judge(stored[0]), judge(stored[1])};
   std::optional<size_t> newest;
@@ -261,7 +259,7 @@ Status SuperblockSlots::restore_copy(const SuperblockRead& found) {
 
 Status SuperblockSlots::write_slot(size_t slot, const Superblock& superblock) {
   StoredSuperblock stored = encode(superblock);
-  const Piece piece{kSlotAddress[slot], {slice_of(stored)}};
+  const Piece piece{kSuperblockSlots[slot], {slice_of(stored)}};
   TRY(volume_.write({&piece, 1}, Stage::kSuperblock));
   return volume_.commit();
 }

@@ -17,6 +17,8 @@
 namespace brickfs {
 
 constexpr uint32_t kFormatVersion = 1;
+constexpr uint64_t kSuperblockMagic = 0x3153'464b'4349'5242;                // "BRICKFS1"
+constexpr std::array<uint64_t, 2> kSuperblockSlots = {0, kBlockBytes / 2};  // addresses
 constexpr BlockRange kSuperblockBlock{BlockAddress{0}, 1};
 constexpr size_t kCheckpointRuns = 128;  // runs of blocks that a superblock can name
 

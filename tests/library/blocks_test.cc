@@ -366,5 +366,45 @@ TEST_F(LibraryNotices, SoManyWaitAtATime) {
   EXPECT_EQ(brickfs_volume_wait(volume, &other, 1, 10), 0);
 }
 
+int open_blocks(const std::string& source, const char* options) {
+  brickfs_volume* volume = nullptr;
+  const int code = brickfs_volume_open(source.c_str(), options, &volume);
+  if (code == 0) return brickfs_volume_close(volume);
+  return code;
+}
+
+std::string tcp_source(const TcpTestBrick& brick) { return "tcp://127.0.0.1:" + std::to_string(brick.port()); }
+
+TEST(LibraryVolume, OneWithFilesIsNotOpenedForBlocks) {
+  TcpTestBrick brick(memory_config(64));
+  const std::string source = tcp_source(brick);
+  put(OpenFs(source), "file", "text");
+  EXPECT_EQ(open_blocks(source, nullptr), -ENOTEMPTY);
+  EXPECT_NE(std::string(brickfs_error()).find("has files"), std::string::npos) << brickfs_error();
+  EXPECT_EQ(open_blocks(source, "ro"), 0);
+  EXPECT_EQ(open_blocks(source, "follow"), 0);
+  EXPECT_EQ(get(OpenFs(source), "file"), "text");  // who is refused does not keep the volume either
+  EXPECT_EQ(open_blocks(source, "over-files"), 0);
+}
+
+// What a set keeps on its other bricks is known, too, and blocks that are no files' are nobody's business.
+TEST(LibraryVolume, ABrickOfASetIsNotOpenedForBlocks) {
+  TcpTestBrick first(memory_config(64));
+  TcpTestBrick second(memory_config(64));
+  const std::string other = tcp_source(second);
+  put(OpenFs(tcp_source(first) + "+127.0.0.1:" + std::to_string(second.port())), "file", "text");
+  EXPECT_EQ(open_blocks(tcp_source(first), nullptr), -ENOTEMPTY);
+  EXPECT_EQ(open_blocks(other, nullptr), -ENOTEMPTY);
+  TcpTestBrick third(memory_config(64));
+  for (const uint64_t address : {uint64_t{0}, uint64_t{1} << 57, (uint64_t{1} << 57) + kBlock, uint64_t{5} << 57}) {
+    OpenVolume volume(tcp_source(third), nullptr);
+    const std::string text(4096, 'x');
+    ASSERT_EQ(brickfs_volume_alloc(volume, address, 1), 0);
+    ASSERT_EQ(brickfs_volume_map(volume, address, 1, 1), 0);
+    ASSERT_EQ(brickfs_volume_write(volume, text.data(), text.size(), address, nullptr), 4096);
+  }
+  EXPECT_EQ(open_blocks(tcp_source(third), nullptr), 0);
+}
+
 }  // namespace
 }  // namespace brickfs::testing
