@@ -31,7 +31,7 @@ Listener::Served& Listener::add(Served& served, std::unique_ptr<Channel> channel
 }
 
 void Listener::start(Served& served, std::function<void(Channel&)> serve, std::function<void()> ended) {
-  const auto run = [this, &served, ended = std::move(ended)](const std::function<void(Channel&)>& with) {
+  const auto run = [&served, ended = std::move(ended)](const std::function<void(Channel&)>& with) {
     Channel* channel = nullptr;
     {
       MutexLock lock(served.mutex);

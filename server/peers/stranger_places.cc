@@ -28,8 +28,9 @@ bool StrangerPlaces::leave(Number number) {
 }
 
 StrangerPlaces::Number StrangerPlaces::oldest_with(size_t places) const {
-  const auto& of_host = of_host_;
-  return std::ranges::find_if(places_, [&](const auto& place) { return of_host.at(place.second) == places; })->first;
+  auto at = places_.begin();
+  while (of_host_.at(at->second) != places) ++at;
+  return at->first;
 }
 
 StrangerPlaces::Number StrangerPlaces::oldest_of(const PeerHost& host) const {
