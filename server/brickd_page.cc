@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/brickd_page.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <climits>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -16,6 +20,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kClientsShown = 500;
 constexpr size_t kCopiesShown = 500;
+
+std::string name_of_host() {
+  std::array<char, HOST_NAME_MAX + 1> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
 
 uint64_t page_bytes(uint64_t blocks) { return blocks * kBlockBytes; }
 
@@ -114,6 +124,7 @@ std::string status_of(const BrickService& service, const BrickHistory& history, 
   const BrickNumbers numbers = service.numbers();
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const Json status = {{"version", BRICKFS_VERSION},
+                       {"host", name_of_host()},
                        {"now", std::chrono::duration_cast<std::chrono::seconds>(now).count()},
                        {"medium", numbers.medium},
                        {"trouble", store_trouble(numbers.medium)},

@@ -15,7 +15,7 @@ constexpr const char* kPageDocument = R"html(<!doctype html>
   :root { --back: #11151c; --card: #1a202b; --text: #e6e9ef; --faint: #98a2b3; --line: #2d3543; --a: #6ea0ff; --b: #f5b04c; --bad: #ff7a6b; }
 }
 * { box-sizing: border-box; }
-body { margin: 0; padding: 16px; background: var(--back); color: var(--text); font: 15px/1.4 system-ui, sans-serif; }
+body { margin: 0; padding: 16px; overflow-wrap: anywhere; background: var(--back); color: var(--text); font: 15px/1.4 system-ui, sans-serif; }
 header { display: flex; flex-wrap: wrap; gap: 4px 16px; align-items: baseline; margin-bottom: 12px; }
 h1 { font-size: 20px; margin: 0; }
 h2 { font-size: 15px; margin: 0 0 8px; }
@@ -32,14 +32,24 @@ svg text { fill: var(--faint); font-size: 15px; }
 .legend { display: flex; gap: 14px; font-size: 13px; }
 .legend b::before { content: ""; display: inline-block; width: 10px; height: 10px; border-radius: 2px; background: currentColor; margin-right: 5px; }
 .legend b { font-weight: 400; }
-.scroll { overflow-x: auto; }
+.scroll { overflow: auto; max-height: 24em; }  /* a long list scrolls in its place */
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 th, td { text-align: left; padding: 5px 10px 5px 0; border-top: 1px solid var(--line); white-space: nowrap; }
 th { border-top: 0; color: var(--faint); font-weight: 400; }
 td.bars { min-width: 90px; width: 30%; }
 td .bar { margin: 0; }
+@media (max-width: 640px) {  /* a row is a card: nothing is wider than a phone */
+  body { padding: 8px; }
+  table, tbody, tr, td { display: block; }
+  tr.heads { display: none; }
+  tr { border-top: 1px solid var(--line); padding: 5px 0; }
+  td { border: 0; padding: 1px 0; white-space: normal; }
+  td[data-head]:not([data-head=""])::before { content: attr(data-head) ": "; color: var(--faint); }
+  td.bars { width: auto; }
+  .legend { flex-wrap: wrap; }
+}
 </style>
-<header><h1>brick</h1><span id="medium" class="faint"></span><span id="trouble" class="bad"></span><span id="live" class="faint"></span></header>
+<header><h1 id="name">brick</h1><span id="medium" class="faint"></span><span id="trouble" class="bad"></span><span id="live" class="faint"></span></header>
 <main>
 <section id="capacity"><h2>Capacity</h2><div></div></section>
 <section id="throughput"><h2>Throughput over TCP, last hour</h2><div></div></section>
@@ -94,9 +104,13 @@ function chart(place, now, history, lines, describe) {
   place.replaceChildren(picture, legend);
 }
 function table(place, heads, rows, none) {
-  const line = (cells, cell) => make("tr", {}, ...cells.map(one => one instanceof Element ? make("td", { class: "bars" }, one) : make(cell, {}, one)));
-  place.replaceChildren(...(rows.length ? [line(heads, "th"), ...rows.map(row => line(row, "td"))] : [line([none], "td")]));
+  const cell = (one, at) => make("td", { class: one instanceof Element ? "bars" : "", "data-head": heads[at] || "" }, one);
+  const body = rows.length ? rows.map(row => make("tr", {}, ...row.map(cell))) : [make("tr", {}, make("td", {}, none))];
+  place.replaceChildren(...(rows.length ? [make("tr", { class: "heads" }, ...heads.map(head => make("th", {}, head)))] : []), ...body);
 }
+// "disk2" before "disk10".
+const naturally = new Intl.Collator("en", { numeric: true }).compare;
+const byName = list => [...list].sort((one, other) => naturally(one.name, other.name));
 function copyState(copy) {
   let text = copy.state;
   if (copy.state === "stale") text = "left out" + (copy.since ? ` since generation ${copy.since}` : "");
@@ -114,7 +128,7 @@ function showSets(replicated, now) {
   else if (isOld) parts.push(make("div", { class: "faint" }, "etcd is being asked"));
   else if (!replicated.sets.length) parts.push(make("div", { class: "faint" }, "none"));
   if (isOld && replicated.sets.length) parts.push(make("div", { class: "faint" }, "as it was at " + new Date(replicated.at * 1000).toLocaleString()));
-  for (const set of replicated.sets) {
+  for (const set of byName(replicated.sets)) {
     const holder = !set.holder ? "nobody has had it yet" : set.holder.let_go ? `not held; ${set.holder.name} had it last` : `held by ${set.holder.name}`;
     parts.push(make("div", {}, make("strong", {}, set.name), " ", make("span", { class: set.degraded ? "bad" : "faint" },
       set.degraded ? `fewer than ${set.copies_wanted} copies in sync` : `${set.copies_wanted} copies in sync`), ` · ${holder} · generation ${set.generation}`));
@@ -125,6 +139,7 @@ function showSets(replicated, now) {
   byId("sets").lastElementChild.replaceChildren(...parts);
 }
 function show(status) {
+  document.title = byId("name").textContent = "brick on " + status.host;
   byId("medium").textContent = (status.durable ? "durable, " : "volatile, ") + status.medium + ", brickd " + status.version;
   byId("trouble").textContent = status.trouble;
   byId("capacity").lastElementChild.replaceChildren(
@@ -136,11 +151,11 @@ function show(status) {
     [{ key: "read_bytes_per_second", name: "read", color: "var(--a)" }, { key: "written_bytes_per_second", name: "written", color: "var(--b)" }], perSecond);
   chart(byId("latency").lastElementChild, status.now, status.history,
     [{ key: "call_p50_us", name: "median", color: "var(--a)" }, { key: "call_p99_us", name: "99 %", color: "var(--b)" }], time);
-  table(byId("volumes"), ["name", "used", "size", "", "in memory", "holder"], status.volumes.map(volume => [volume.name, size(volume.used_bytes), size(volume.capacity_bytes),
+  table(byId("volumes"), ["name", "used", "size", "", "in memory", "holder"], byName(status.volumes).map(volume => [volume.name, size(volume.used_bytes), size(volume.capacity_bytes),
     bar(volume.used_bytes, volume.capacity_bytes), size(volume.in_memory_bytes),
     (volume.holder || "–") + (volume.holder && !volume.connected ? " (not connected)" : "") + (volume.readers > 1 ? ` and ${volume.readers - 1} more readers` : "")]), "none");
   showSets(status.replicated, status.now);
-  table(byId("clients"), ["client", "volume", "", "since"], status.clients.map(client => [client.name, client.volume, client.mode, new Date(client.since * 1000).toLocaleString()]), "none");
+  table(byId("clients"), ["client", "volume", "", "since"], byName(status.clients).map(client => [client.name, client.volume, client.mode, new Date(client.since * 1000).toLocaleString()]), "none");
 }
 async function ask() {
   try {

@@ -64,6 +64,7 @@ python3 -c 'import json, sys
 for panel in json.load(open(sys.argv[1]))["panels"]:
     for target in panel["targets"]: print(target["expr"])' "$EXAMPLES/grafana-dashboard.json" |
   sed 's/\$__rate_interval/1m/g; s/\$instance/.*/g' >"$WORK/expressions"
+tells_instances_apart "$EXAMPLES/grafana-dashboard.json" || die "the dashboard mixes mounts up"
 [ "$(wc -l <"$WORK/expressions")" -ge 12 ] || die "the dashboard has few panels"
 while read -r expression; do
   api "$expression" && json "$WORK/answer" 'r["status"] == "success"' || die "the dashboard asks $expression: $(cat "$WORK/answer")"

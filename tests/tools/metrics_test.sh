@@ -69,6 +69,8 @@ assert value("brickd_store_errors_total") == 0 == value("brickd_store_failed")
 assert value("brickd_sessions", mode="exclusive") == 0
 PYTHON
 
+tells_instances_apart "$CONFIG/grafana-brickd.json" || die "the dashboard mixes bricks up"
+
 say "no other page, and no other method"
 python3 - "$METRICS" <<'PYTHON'
 import sys, urllib.error, urllib.request

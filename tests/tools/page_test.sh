@@ -6,7 +6,7 @@ command -v chromium >/dev/null || "$TESTS/../tools/install-packages" +chromium >
 
 start_etcd only
 printf 'of the administrator\n' >"$WORK/admin"; chmod 600 "$WORK/admin"
-start_brickd --memory 64M --file "$WORK/store" --size 256M --volume home:32M --volume mail:128M --volume photos --volume shared \
+start_brickd --memory 64M --file "$WORK/store" --size 256M --volume home:32M --volume mail:128M --volume photos --volume shared --volume disk10 --volume disk2 \
   --admin-secret-file "$WORK/admin" --http 127.0.0.1:0 --etcd "127.0.0.1:$ETCD_PORT"
 PAGE=http://127.0.0.1:$(tail -n 1 "$WORK/port")
 BRICK=tcp://127.0.0.1:$BRICKD_PORT
@@ -30,13 +30,13 @@ within 20 has_set || die "the page is not told of the set"
 
 browser() {  # ARGUMENT...: its standard output
   timeout 60 chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --user-data-dir="$WORK/chromium" --host-resolver-rules='MAP * ~NOTFOUND, EXCLUDE 127.0.0.1' \
-    --virtual-time-budget=4000 --hide-scrollbars "$@" "$PAGE/" 2>"$WORK/chromium.log"
+    --virtual-time-budget=4000 --hide-scrollbars "$@" "${ADDRESS:-$PAGE/}" 2>"$WORK/chromium.log"
 }
 
 say "what it shows"
 browser --dump-dom >"$WORK/dom"
 python3 - "$WORK/dom" <<'PYTHON'
-import html, re, sys
+import html, os, re, sys
 dom = open(sys.argv[1]).read()
 text = html.unescape(re.sub(r"<script.*?</script>|<[^>]*>", " ", dom, flags=re.S))
 for wanted in ("118 MiB of 256 MiB allocated", "of 64.0 MiB memory in use", "durable, memory with store", "home", "mail", "photos", "brickctl, pid", "writes", "60 min ago",
@@ -44,6 +44,8 @@ for wanted in ("118 MiB of 256 MiB allocated", "of 64.0 MiB memory in use", "dur
     assert wanted in text or wanted in re.sub(r"\s+", " ", text), (wanted, text)
 assert dom.count("<polyline") == 4, "read, written, median, 99 %"
 assert any(len(points.split()) > 1 for points in re.findall(r'<polyline points="([^"]*)"', dom)), "no line is drawn"
+assert f"<title>brick on {os.uname().nodename}</title>" in dom, re.findall("<title>.*?</title>", dom)
+assert text.index("disk2") < text.index("disk10"), "names are not in their natural order"
 assert 'class="bar full"' in dom, "a volume that is full does not look so"
 PYTHON
 
@@ -116,6 +118,42 @@ assert dark[0] < 60, dark
 PYTHON
 browser --window-size=500,1400 --dump-dom >"$WORK/phone.dom"
 grep -q 'polyline' "$WORK/phone.dom" || die "nothing on a phone"
+
+say "on 390 pixels nothing is wider than the page, and a long list pushes nothing down"
+for number in $(seq 1 60); do timeout 20 "$BRICKCTL" volume create "$BRICK" "a-volume-with-a-name-that-is-as-long-as-names-may-be-here-$number:2M" --admin-secret-file "$WORK/admin" >/dev/null; done
+python3 - "$PAGE" >"$WORK/measuring" <<'PYTHON' &
+# The page in a frame of that width, and what a script measures of it beside it.
+import http.server, sys, urllib.request
+MEASURE = b"""<!doctype html><iframe id=f src="/" width=390 height=900></iframe><pre id=said></pre><script>
+setTimeout(() => {
+  const page = document.getElementById("f").contentDocument, top = id => page.getElementById(id).getBoundingClientRect().top;
+  const wide = [...page.querySelectorAll("*")].filter(one => one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).overflowX !== "visible");
+  document.getElementById("said").textContent = "width " + page.documentElement.scrollWidth + " wide " + wide.map(one => one.tagName + "." + one.className).join() +
+    " rows " + page.querySelectorAll("#volumes tr").length + " list " + Math.round(top("clients") - top("volumes")) + " end";
+}, 2500);
+</script>"""
+class Both(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = MEASURE if self.path == "/measure" else urllib.request.urlopen(sys.argv[1] + self.path, timeout=10).read()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json" if self.path.endswith("json") else "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *_):
+        pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Both)
+print(server.server_port, flush=True)
+server.serve_forever()
+PYTHON
+BACKGROUND_PIDS+=("$!")
+within 10 test -s "$WORK/measuring" || die "nothing to measure by"
+ADDRESS=http://127.0.0.1:$(cat "$WORK/measuring")/measure browser --dump-dom >"$WORK/dom"
+measured=$(sed -n 's/.*<pre id="said">\(.*\) end<\/pre>.*/\1/p' "$WORK/dom")
+say "$measured"
+read -r _ width _ wide rows_are rows _ list <<<"${measured/wide  rows/wide none rows}"
+[ "$rows_are" = rows ] && [ "$rows" -gt 60 ] || die "the page is not measured: $measured"
+[ "$width" -le 390 ] && [ "$wide" = none ] || die "the page is wider than a phone: $measured"
+[ "$list" -lt 1000 ] || die "a list of volumes pushes the clients down: $measured"
 
 if [ $# -gt 0 ]; then cp "$WORK/light.png" "$1"; cp "$WORK/dark.png" "${1%.png}-dark.png"; cp "$WORK/phone.png" "${1%.png}-phone.png"; fi
 
