@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "fs/base/slices.h"
-#include "fs/persistence/files_on_brick.h"
+#include "fs/operations/files_on_brick.h"
 #include "transport/brick/limits.h"
 #include "transport/volume/client_identity.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/persistence/files_on_brick.h"
+#include "fs/operations/files_on_brick.h"
 
 #include <array>
 
