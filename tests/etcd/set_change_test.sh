@@ -30,7 +30,9 @@ refused 1 'volumes are missing' set replace "$SET" "$(brick a)" "$(brick c)" "${
 refused 1 'is a durable brick, and .* a volatile one' set replace "$SET" "$(brick a)" "$(brick v)" "${ADMIN[@]}"
 refused 1 'in the domain .* of another copy' set replace "$SET" "$(brick a)" "$(brick c)" --domain "$(brick b)" "${ADMIN[@]}"
 refused 1 'no other brick of the set can have its copy' set drain "$SET" "$(brick a)" "${ADMIN[@]}"
-refused 1 'set drain' set remove "$SET" "$(brick a)"
+refused 1 'set drain' set remove "$SET" "$(brick a)" "${ADMIN[@]}"
+refused 2 'BRICK' set move "$SET" "$(brick a)"
+refused 1 'is another brick of this set' set move "$SET" "$(brick a)" "$(brick b)" "${KNOWN[@]}"
 other_name=tcp://127.1:${BRICK_PORT[a]} no_brick=tcp://127.0.0.1:$(free_port)
 other="the set has no brick $other_name: it is $(brick a), by another name"
 refused 1 "$other" set drain "$SET" "$other_name" "${ADMIN[@]}"
@@ -67,6 +69,44 @@ mount_set
 data_is_right "from the new copy alone"
 unmount_brickfs
 start_brick_of_set b --secret-file "$WORK/clients" --admin-secret-file "$WORK/admin"
+
+say "the address of a brick changes: with and without a mount, nothing is copied"
+all_come_back() { timeout 60 "$BRICKCTL" set status "$SET" "${KNOWN[@]}" --wait >"$WORK/out" 2>"$WORK/err" || die "$*: $(cat "$WORK/out" "$WORK/err")"; }
+mount_set
+all_come_back "with all bricks there"
+unmount_brickfs
+other_port() {  # NAME: the same brick elsewhere
+  kill_brick_of_set "$1"
+  unset "BRICK_PORT[$1]"
+  start_brick_of_set "$1" --secret-file "$WORK/clients" --admin-secret-file "$WORK/admin"
+}
+former=$(brick c)
+other_port c
+refused 1 'it is another brick|has not this copy|has no volume' set move "$SET" "$former" "$(brick d)" "${KNOWN[@]}"
+exits 0 set move "$SET" "$former" "$(brick c)" "${KNOWN[@]}"
+grep -q "$former is at $(brick c) now" "$WORK/out" || die "move: $(cat "$WORK/out")"
+exits 0 set move "$SET" "$former" "$(brick c)" "${KNOWN[@]}"
+is_well "after a move without a mount"
+mount_set
+data_is_right "after a move"
+former=$(brick c)
+other_port c
+echo more >>"$MNT/log"
+sync "$MNT/log"
+sums >"$WORK/sums"
+exits 0 set move "$SET" "$former" "$(brick c)" "${KNOWN[@]}" --json
+fields_are_documented "set move" "$WORK/out"
+within 60 grep -q "is at $(brick c)/home now" "$WORK/brickfs.log" || die "the client does not look for it there: $(tail -n 3 "$WORK/brickfs.log")"
+all_come_back "after a move on a mount"
+data_is_right "after a move on a mount"
+
+say "a brick that is too small is refused"
+BRICK_SIZE=6M start_brick_of_set small --secret-file "$WORK/clients" --admin-secret-file "$WORK/admin"
+refused 1 "$(brick small).* is too small: it has room for" set replace "$SET" "$(brick c)" "$(brick small)" "${ADMIN[@]}"
+is_well "after a replacement that was refused"
+data_is_right "after that"
+unmount_brickfs
+is_well "after all of that"
 
 say "replaced on a set that is not mounted, and brickctl killed on the way"
 for delay in 0.05 0.15 0.3 0.6; do

@@ -213,8 +213,10 @@ void add_set_changes(CLI::App& set, Arguments& arguments) {
   CLI::App* drain = add_set_change(set, arguments, "drain", "move all copies of a brick to the others");
   drain->add_option("BRICK", options.bricks, "")->required()->expected(1);
   add_no_wait(drain);
-  CLI::App* remove = add_set_action(set, arguments, "remove", "say that a brick without copies is not of the set");
+  CLI::App* remove = add_set_change(set, arguments, "remove", "say that a brick without copies is not of the set");
   remove->add_option("BRICK", options.bricks, "")->required()->expected(1);
+  CLI::App* move = add_set_change(set, arguments, "move", "say that a brick has another address; nothing is copied");
+  move->add_option("BRICK", options.bricks, "by its old address, and by its new one")->required()->expected(2);
   CLI::App* add = add_set_change(set, arguments, "add", "new places on new bricks, to which new data goes");
   add->add_option("BRICK", options.bricks, "rdma://HOST[:PORT][,HOST[:PORT]] or tcp://HOST[:PORT]")->required();
   add->add_option("--domain", options.domains, "what fails together has one NAME")

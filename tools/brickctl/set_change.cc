@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// brickctl set replace, drain, remove, add and rebalance: each an edit of the map, which the holder of the volume
+// brickctl set replace, drain, remove, move, add and rebalance: each an edit of the map, which the holder of the volume
 // carries out, where there is anything to carry. If one ends on the way, the same command goes on from there.
 #include <fmt/core.h>
 
@@ -14,8 +14,13 @@
 #include "tools/brickctl/set_plan.h"
 #include "tools/brickctl/set_volumes.h"
 #include "tools/brickctl/set_wait.h"
+#include "tools/brickctl/target.h"
 #include "transport/base/printable.h"
+#include "transport/brick/limits.h"
 #include "transport/etcd/set_map_json.h"
+#include "transport/volume/group.h"
+#include "transport/volume/set_membership.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 namespace {
@@ -41,7 +46,9 @@ Result<Change> begin(const Command& command, std::string* why) {
   return change;
 }
 
-Status hold_fresh(const SetMap& before, SetMap& map, const SetPlan& plan, EmptyVolumes& volumes, std::string* why) {
+Status hold_fresh(const Command& command, const SetMap& before, SetMap& map, const SetPlan& plan, EmptyVolumes& volumes,
+                  std::string* why) {
+  if (plan.fresh.empty()) return {};
   std::vector<const MapReplica*> others;
   for (const MapPlace& place : before.places) {
     for (const MapReplica& replica : place.replicas) {
@@ -56,6 +63,7 @@ Status hold_fresh(const SetMap& before, SetMap& map, const SetPlan& plan, EmptyV
   }
   TRY(volumes.compare_with(others, why));
   TRY(volumes.open(fresh, why));
+  TRY(check_room(map, fresh, command.secret_file, why));
   for (MapReplica* replica : fresh) {
     if (replica->state == ReplicaState::kStale) replica->boot = BootId{};  // it has nothing yet
   }
@@ -76,7 +84,7 @@ Result<SetPlan> enter(Change& change, const Planner& planner, std::string* why) 
     if (plan.fresh.empty() && change.map == stored->map) return plan;
     ++change.map.generation;
     EmptyVolumes volumes(change.command);
-    TRY(hold_fresh(stored->map, change.map, plan, volumes, why));
+    TRY(hold_fresh(change.command, stored->map, change.map, plan, volumes, why));
     TRY(check_map(change.map, why));
     const auto replaced = change.store->replace(change.map, stored->version);
     if (replaced.ok()) return plan;
@@ -177,6 +185,53 @@ int run_rebalance(Change& change) {
   return run_moves(change, planner, "the copies are spread as evenly as they can be");
 }
 
+// A copy knows which one it is by its mark; one that nothing was ever written to has none, and is empty. Read beside
+// whoever has the volume.
+Status check_is_copy(const Change& change, size_t place, const MapReplica& replica, const std::string& source,
+                     std::string* why) {
+  const auto of_copy = [&](const std::string& text, int code) -> Status {
+    return refuse_set(why, fmt::format("{}: {}", source, text), code);
+  };
+  Target target = TRY(make_target(source, change.command.secret_file, why));
+  VolumeOptions options;
+  options.open = open_request(target, OpenMode::kFollow);
+  options.soft = limits::kSoftTimeout;
+  const auto volume = VolumeClient::open(std::move(target.brick), options, nullptr);
+  if (!volume.ok()) return of_copy(describe_open_error(target, volume.error(), {}), volume.code());
+  const auto listed = (*volume)->list();
+  if (!listed.ok()) return of_copy(describe(listed.error()), listed.code());
+  if (listed->empty() && !change.map.places[place].made) return {};
+  if (!contains_block(*listed, first_block_of(place).start)) return of_copy("it has not this copy", ENOENT);
+  const auto mark = read_replica_mark(**volume, place);
+  if (!mark.ok()) return of_copy(describe(mark.error()), mark.code());
+  if (*mark && (*mark)->set == change.map.set && (*mark)->replica == replica.id) return {};
+  return of_copy(fmt::format("it is another brick, and not that which was {}", brick_of(replica.source)), EINVAL);
+}
+
+// Of what is told. Nothing is copied, and the next time that its client looks for the brick it looks there.
+int run_move(Change& change) {
+  std::string why;
+  const auto brick = name_known(change, 0, &why);
+  if (!brick.ok()) return fail(change.command, why);
+  const auto fresh = name_of_brick(change.command.set.bricks[1], &why);
+  if (!fresh.ok()) return fail(change.command, why);
+  const size_t copies = change.map.count_on(*brick);
+  if (copies == 0 && change.map.count_on(*fresh) > 0) return tell(change, 0, true, *fresh + " is of it already");
+  for (size_t place = 0; place < change.map.places.size(); ++place) {
+    for (const MapReplica& replica : change.map.places[place].replicas) {
+      if (brick_of(replica.source) != *brick) continue;
+      const std::string source = *fresh + replica.source.substr(brick->size());
+      if (!check_is_copy(change, place, replica, source, &why).ok()) return fail(change.command, why);
+    }
+  }
+  const auto planner = [&](SetMap& map, std::string* trouble) -> Result<SetPlan> {
+    TRY(plan_move(map, *brick, *fresh, trouble));
+    return SetPlan();
+  };
+  if (!enter(change, planner, &why).ok()) return fail(change.command, why);
+  return tell(change, copies, true, fmt::format("{} is at {} now (copies: {})", *brick, *fresh, copies));
+}
+
 // A brick without copies is of the set no more: there is nothing else to be done.
 int run_remove(Change& change) {
   std::string why;
@@ -219,6 +274,7 @@ int run_set_change(const Command& command) {
   if (action == "drain") return run_drain(*change);
   if (action == "rebalance") return run_rebalance(*change);
   if (action == "remove") return run_remove(*change);
+  if (action == "move") return run_move(*change);
   return run_add(*change);
 }
 

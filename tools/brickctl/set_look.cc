@@ -11,6 +11,7 @@
 
 #include "tools/brickctl/set.h"
 #include "tools/brickctl/target.h"
+#include "transport/base/size.h"
 #include "transport/base/thread.h"
 
 namespace brickfs {
@@ -46,6 +47,13 @@ void judge_place(const SetMap& map, size_t number, const ReplicaLooks& looks, Se
   if (!place.made && map.holder && !map.holder->let_go)
     verdict.notes.push_back(
         fmt::format("place {}: not in use yet: a place is made when the volume is mounted", number));
+}
+
+Error refuse_room(std::string* why, const std::string& name, uint64_t free_blocks, uint64_t needed_blocks) {
+  return refuse_set(why,
+                    fmt::format("{} is too small: it has room for {}, and is to have {}", name,
+                                about_size(free_blocks * kBlockBytes), about_size(needed_blocks * kBlockBytes)),
+                    ENOSPC);
 }
 
 }  // namespace
@@ -111,6 +119,39 @@ Status check_is_none_of(const SetMap& map, const std::string& brick, const std::
       return refuse_set(
           why, fmt::format("the set has no brick {}: it is {}, by another name", brick, brick_of(replica.source)));
     }
+  }
+  return {};
+}
+
+Status check_room(const SetMap& map, const std::vector<MapReplica*>& fresh, const std::string& secret_file,
+                  std::string* why) {
+  if (fresh.empty()) return {};
+  const ReplicaLooks looks = look_at_all(map, secret_file);
+  struct Room {
+    uint64_t needed_blocks = 0;
+    uint64_t free_blocks = 0;
+  };
+  std::map<std::string, Room> rooms;  // by brick: its volumes share what is free
+  for (const MapPlace& place : map.places) {
+    uint64_t used_blocks = 0;
+    for (const MapReplica& replica : place.replicas) {
+      const ReplicaLook& look = looks.at(replica.source);
+      if (look.stat.ok()) used_blocks = std::max(used_blocks, look.stat->volume_used_blocks);
+    }
+    for (const MapReplica& replica : place.replicas) {
+      if (std::ranges::find(fresh, &replica) == fresh.end()) continue;
+      const ReplicaLook& look = looks.at(replica.source);
+      if (!look.stat.ok()) continue;
+      if (used_blocks > look.stat->allocatable_blocks) {
+        return refuse_room(why, replica.source, look.stat->allocatable_blocks, used_blocks);
+      }
+      Room& room = rooms[brick_of(replica.source)];
+      room.needed_blocks += used_blocks;
+      room.free_blocks = std::max(room.free_blocks, look.stat->allocatable_blocks);
+    }
+  }
+  for (const auto& [brick, room] : rooms) {
+    if (room.needed_blocks > room.free_blocks) return refuse_room(why, brick, room.free_blocks, room.needed_blocks);
   }
   return {};
 }

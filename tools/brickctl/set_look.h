@@ -34,6 +34,11 @@ bool all_in_sync(const SetMap& map);
 // with one line in `why`, which names the bricks of the set: it is one of them, or does not say.
 Status check_is_none_of(const SetMap& map, const std::string& brick, const std::string& secret_file, std::string* why);
 
+// That replicas which are new in the map find room on their bricks for what the others of their places have. ENOSPC,
+// with one line in `why`. Bricks that do not answer are not asked.
+Status check_room(const SetMap& map, const std::vector<MapReplica*>& fresh, const std::string& secret_file,
+                  std::string* why);
+
 struct SetVerdict {
   int exit_code = EXIT_SUCCESS;    // or kSetDegraded, kSetBroken
   std::vector<std::string> lines;  // what is wrong

@@ -173,6 +173,19 @@ Result<SetPlan> plan_replace(SetMap& map, const std::string& brick, const NamedB
   return refuse_set(why, fmt::format("{} has no copy of this set", brick), ENOENT);
 }
 
+Status plan_move(SetMap& map, const std::string& brick, const std::string& fresh, std::string* why) {
+  if (map.count_on(brick) == 0) return refuse_set(why, fmt::format("{} has no copy of this set", brick), ENOENT);
+  if (map.count_on(fresh) > 0) return refuse_set(why, fmt::format("{} is another brick of this set", fresh));
+  for (MapPlace& place : map.places) {
+    for (MapReplica& replica : place.replicas) {
+      if (brick_of(replica.source) != brick) continue;
+      replica.source = fresh + replica.source.substr(brick.size());
+      if (replica.domain == brick) replica.domain = fresh;
+    }
+  }
+  return {};
+}
+
 Result<SetPlan> plan_drain(SetMap& map, const std::string& brick, const std::string& volume, std::string* why) {
   SetPlan plan;
   for (size_t place = 0; place < map.places.size(); ++place) {

@@ -38,6 +38,9 @@ Result<SetPlan> plan_rebalance(SetMap& map, const std::string& volume, std::stri
 Result<SetPlan> plan_add(SetMap& map, const std::vector<NamedBrick>& bricks, const std::string& volume,
                          std::string* why);
 
+// The copies that were on `brick` are on `fresh`, which is that brick by another name. ENOENT: it has nothing.
+Status plan_move(SetMap& map, const std::string& brick, const std::string& fresh, std::string* why);
+
 // The name by which the map has a brick, which is also known by each of its addresses: of "rdma://a:20470",
 // "rdma://a:20470,a2:20470". As it is, if the map has none of that name and none with such an address.
 std::string name_in_map(const SetMap& map, const std::string& brick);

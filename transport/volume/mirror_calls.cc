@@ -118,7 +118,7 @@ Result<std::vector<BlockRange>> Mirror::list() {
 Result<BrickStat> Mirror::stat() {
   if (only_ != nullptr) return only_->stat();
   const Gate::Pass pass(gate_);
-  const SetMap map = keeper_->map();
+  SetMap map = keeper_->map();
   std::optional<BrickStat> least;
   Status status;
   for (Replica* replica : written()) {
@@ -128,7 +128,8 @@ Result<BrickStat> Mirror::stat() {
       status = stat.error();
       continue;
     }
-    const std::string& source = replica->entry.source;
+    const MapReplica* const entry = find(map, replica->entry.id);  // whose brick may have another address by now
+    const std::string& source = entry == nullptr ? replica->entry.source : entry->source;
     const uint64_t sharing = std::max<size_t>(1, map.count_on(source.substr(0, source.rfind('/'))));
     stat->allocatable_blocks = divide_up(stat->allocatable_blocks, sharing);
     stat->brick_capacity_blocks /= sharing;

@@ -206,7 +206,16 @@ void Mirror::adopt_map(const SetMap& map) {
   for (const MapReplica& entry : map.places[place_].replicas) {
     const auto known = std::ranges::find_if(replicas_, [&](const auto& one) { return one->entry.id == entry.id; });
     if (known != replicas_.end()) {
-      (*known)->entry.leaving = entry.leaving;
+      Replica& one = **known;
+      one.entry.leaving = entry.leaving;
+      // Its brick has another address. While it is written the connection that there is serves; then it comes back by
+      // that.
+      if (one.entry.source == entry.source || is_written(one)) continue;
+      const Gate::Closed closed(gate_);
+      const ExclusiveLock roster(roster_mutex_);
+      log::info("{} is at {} now", one.name, entry.source);
+      one.entry.source = one.name = entry.source;
+      one.retry_at = {};
       continue;
     }
     auto replica = std::make_unique<Replica>();
