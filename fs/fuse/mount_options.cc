@@ -158,6 +158,8 @@ bool set_flag(std::string_view option, MountCommand& command) {
     command.remount = true;
   } else if (option == "steal") {
     command.steal = true;
+  } else if (option == "accept_older") {
+    command.accept_older = true;
   } else if (option == "grow") {
     command.grow = true;
   } else if (option == "durable") {

@@ -29,6 +29,7 @@ struct MountCommand {
   bool read_only = false;
   bool remount = false;  // change the options of a mount that is there
   bool steal = false;
+  bool accept_older = false;
   bool grow = false;  // bricks of the source that the volume does not have yet join it
   bool require_durable = false;
   bool soft = false;

@@ -38,6 +38,7 @@ VolumeOptions volume_options(const MountCommand& command, const Source& source,
   options.open.client_name = client_name();
   options.open.mode = command.read_only ? OpenMode::kReadOnly : OpenMode::kExclusive;
   options.open.steal = command.steal;
+  options.accept_older = command.accept_older;
   options.embedded = source.embedded();
   if (command.soft) options.soft = command.soft_timeout;
   options.on_commit_wanted = std::move(on_commit_wanted);

@@ -32,6 +32,8 @@ Status VolumeTable::check_resume(const Volume& volume, const OpenRequest& reques
   if (same_lease && (shared || ClientId{lease.holder_client} == request.client)) return {};
   const auto gone = gone_.find(request.volume);
   if (gone != gone_.end() && request.resume <= Epoch{gone->second}) return Error(EIDRM, "the volume was removed");
+  // Nobody was granted that epoch here: the store is an older one, which was put back.
+  if (Epoch{lease.epoch} < request.resume) return Error(EIDRM, "the volume is an older one");
   return Error(ESTALE, "the volume has gone to another since");
 }
 

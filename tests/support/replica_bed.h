@@ -65,6 +65,7 @@ class ReplicaBed : public ::testing::Test {
     options.soft = soft_;
     options.open.mode = mode_;
     options.open.steal = steal_;
+    options.accept_older = accept_older_;
     auto store = std::make_unique<MemoryMapStore>(map_);
     store_ = store.get();
     if (at_change_) store->set_away_after(at_change_);
@@ -203,6 +204,7 @@ class ReplicaBed : public ::testing::Test {
   std::optional<milliseconds> soft_;
   OpenMode mode_ = OpenMode::kExclusive;
   bool steal_ = false;
+  bool accept_older_ = false;
   SetRefusal refusal_;
 };
 

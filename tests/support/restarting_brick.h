@@ -63,7 +63,23 @@ class RestartingBrick {
     faults_->lose([this] { replace_store(directory_ / "committed"); });
   }
 
+  // Stopped in order and started again; in between its store was copied, or its older copy put back.
+  void copy_store() {
+    faults_->lose([this] { restart_in_order(config_.store_path, directory_ / "copy"); });
+  }
+  void put_store_back() {
+    faults_->lose([this] { restart_in_order(directory_ / "copy", config_.store_path); });
+  }
+  // Its store as it is at this moment, while the brick runs.
+  void copy_running_store() { copy(config_.store_path, directory_ / "copy"); }
+
  private:
+  void restart_in_order(const std::filesystem::path& from, const std::filesystem::path& to) {
+    service_.reset();
+    copy(from, to);
+    config_.store_bytes = 0;
+    start();
+  }
   static void copy(const std::filesystem::path& from, const std::filesystem::path& to) {
     std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing);
   }

@@ -112,5 +112,30 @@ TEST_F(OtherClients, ReadersGoOnWithTheOtherCopy) {
   later.join();
 }
 
+// A map names bricks that another set has, or somebody takes one of them for a volume of its own.
+TEST_F(OtherClients, WhoStealsFencesNobodyOfAnotherSet) {
+  start(2, 2, 0);
+  const auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  const auto ours = std::exchange(map_, std::make_shared<MemoryMap>());
+  SetMap other = ours->get()->map;
+  other.set[0] = std::byte{99};
+  other.holder.reset();
+  ASSERT_TRUE(map_->replace(other, 0).ok());
+  steal_ = true;
+  EXPECT_EQ(try_open(8).code(), EUCLEAN);
+  EXPECT_NE(refusal_.why.find("belongs to another volume"), std::string::npos) << refusal_.why;
+  VolumeOptions options;
+  options.open.client = ClientId{9};
+  options.open.steal = true;
+  EXPECT_EQ(VolumeSet::open(brick('b').make_brick(), options, nullptr).code(), EUCLEAN);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, i)).ok());
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  EXPECT_EQ(ours->get()->map.places[0].replicas[1].state, ReplicaState::kInSync);
+}
+
 }  // namespace
 }  // namespace brickfs

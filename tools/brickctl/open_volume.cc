@@ -22,6 +22,7 @@ Result<std::unique_ptr<VolumeSet>> try_to_open(const Command& command, const Sou
   options.open = open_request(target, mode);
   options.embedded = source.embedded();
   options.soft = limits::kSoftTimeout;
+  options.accept_older = command.accept_older;
   SourceFailure failure;
   auto volume = open_source(source, command.source, {secret, command.set.etcd}, options, false, failure);
   if (volume.ok()) return volume;

@@ -53,6 +53,23 @@ Result<uint64_t> EtcdMapStore::replace(const SetMap& map, uint64_t version) {
   return replaced;
 }
 
+Result<std::map<std::string, SetMap>> EtcdMapStore::others() {
+  std::string why;
+  const auto names = client_->list(std::string(kSetNames), &why);
+  if (!names.ok()) {
+    keep_trouble(std::move(why));
+    return names.error();
+  }
+  std::map<std::string, SetMap> maps;
+  for (const auto& [key, id] : *names) {
+    const std::string name = key.substr(kSetNames.size());
+    if (name == volume_) continue;
+    auto stored = load_map(*client_, name, id, &why);
+    if (stored.ok()) maps.emplace(name, std::move(stored->map));
+  }
+  return maps;
+}
+
 std::string EtcdMapStore::trouble() const {
   MutexLock lock(mutex_);
   return trouble_;

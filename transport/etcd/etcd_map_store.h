@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,6 +35,8 @@ class EtcdMapStore final : public MapStore {
   Result<Stored> load() override;
   // With version 0 neither the volume's name nor the set may be there. EUCLEAN: check_map() refuses it. E2BIG.
   Result<uint64_t> replace(const SetMap& map, uint64_t version) override;
+  // The maps of other sets, by their names, as far as they can be read. Errors as EtcdClient::list, told by trouble().
+  Result<std::map<std::string, SetMap>> others();
   std::string trouble() const override;
 
  private:

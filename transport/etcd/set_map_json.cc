@@ -38,6 +38,7 @@ MapJson to_json(const MapReplica& replica) {
                   {"since", replica.since},      {"boot", hex(static_cast<uint64_t>(replica.boot))},
                   {"leaving", replica.leaving}};
   if (replica.missed != 0) json["missed"] = hex(replica.missed);
+  if (replica.marked != 0) json["marked"] = replica.marked;
   if (replica.total_blocks > 0) {
     json["copied_blocks"] = replica.copied_blocks;
     json["total_blocks"] = replica.total_blocks;
@@ -133,6 +134,7 @@ MapReplica read_replica(Reader& reader, const MapJson& json) {
   replica.since = reader.number(json, "since", limits::kGeneration);
   replica.boot = BootId{reader.hex_number(json, "boot")};
   if (json.contains("missed")) replica.missed = reader.hex_number(json, "missed");
+  replica.marked = reader.number_or_0(json, "marked", limits::kGeneration);
   replica.leaving = reader.flag(json, "leaving");
   replica.copied_blocks = reader.number_or_0(json, "copied_blocks", kMostBlocks);
   replica.total_blocks = reader.number_or_0(json, "total_blocks", kMostBlocks);

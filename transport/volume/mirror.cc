@@ -51,6 +51,7 @@ Mirror::Mirror(size_t place, MapKeeper& keeper, std::atomic<uint64_t>& copying, 
     if (member.client != nullptr) replica->state = ReplicaState::kInSync;
     if (member.client == nullptr && replica->entry.state == ReplicaState::kInSync) partial_ = true;
     replica->missed_all = !member.has_all;
+    replica->marked = replica->entry.marked;
     replica->client = std::move(member.client);
     replicas_.push_back(std::move(replica));
   }

@@ -125,6 +125,10 @@ class Mirror final {
   void abandon();
   // All replicas in sync are equal and nothing is under way: what a holder that lets go can say.
   bool can_let_go() const;
+  // Then: all of them get the map's generation, so that a store from before is known by its mark. False: one has gone.
+  bool mark_last();
+  // Into the map of a change: the marks that those in sync have. Whether it says so now, and did not before.
+  bool tell_marks(SetMap& map) const;
   Status close();
 
   // --- of a replicated place, by the set's threads
@@ -164,6 +168,7 @@ class Mirror final {
     std::atomic<bool> may_go{false};
     std::atomic<bool> has_gone{false};  // so it was let go here, and is well: it is to give its blocks back
     std::atomic<bool> failing{false};   // its store: what that has is not believed
+    std::atomic<uint64_t> marked{0};    // as MapReplica's, and at least that
     // watch()'s
     std::optional<Clock::time_point> away_since;
     // repair()'s
@@ -234,9 +239,11 @@ class Mirror final {
   Status expect_boot(const Replica& replica) const;
   Status clear_rows();
   bool become_settled();
-  Status mark(VolumeClient& client, const MapReplica& entry);
+  Status write_mark(VolumeClient& client, const MapReplica& entry, uint64_t generation);
+  Status mark(Replica& replica);
   bool mark_remaining();
-  Status mark_at_once(VolumeClient& client, const ReplicaMark& mark);
+  Status mark_at_once(Replica& replica, uint64_t generation);
+  void mark_restarted(Replica& replica);
   Result<std::optional<ReplicaMark>> own_mark(VolumeClient& client, const MapReplica& entry,
                                               std::span<const BlockRange> listed) const;
   bool has_missed_all(const Replica& replica, const std::optional<ReplicaMark>& mark, const Session& session);

@@ -31,13 +31,23 @@ Status Mirror::write_all_rows(VolumeClient& client, const std::vector<uint64_t>&
   return client.write(std::span(&piece, 1), Stage::kData);
 }
 
-Status Mirror::mark(VolumeClient& client, const MapReplica& entry) {
+// Durable with the next commit.
+Status Mirror::write_mark(VolumeClient& client, const MapReplica& entry, uint64_t generation) {
   // One sync must not have both slots to make durable, or a crash of the brick may leave none. The other one may have
   // been written, and not be durable: by a client that crashed, or by this one, of whose session the end has stored it.
   if (client.session().durability == Durability::kDurable) {
     TRY(client.commit_bytes(raw(first_block()) + kReplicaMarkOffset, 2 * kReplicaMarkSlotBytes));
   }
-  return write_replica_mark(client, place_, {set_, entry.id, keeper_->map().generation}, Pace::kWaits);
+  return write_replica_mark(client, place_, {set_, entry.id, generation}, Pace::kWaits);
+}
+
+// It has everything by now: so says its mark to whoever has lost the map, and that it had this one, the map.
+Status Mirror::mark(Replica& replica) {
+  const uint64_t generation = keeper_->map().generation;
+  TRY(write_mark(*replica.client, replica.entry, generation));
+  TRY(replica.client->commit());
+  replica.marked = generation;
+  return {};
 }
 
 // The same of those in sync in the map, durably, before anything is acknowledged without what has been left out: with
@@ -56,23 +66,44 @@ bool Mirror::mark_remaining() {
     }
   }
   for (Replica* replica : remaining) {
-    const Status status = mark_at_once(*replica->client, {set_, replica->entry.id, map.generation});
+    const Status status = mark_at_once(*replica, map.generation);
     if (status.code() == ESTALE) fail(status);
     if (!status.ok()) return false;
   }
   return true;
 }
 
+// Behind its threads, and nothing is written any more.
+bool Mirror::mark_last() {
+  if (only_ != nullptr) return true;
+  const uint64_t generation = keeper_->map().generation;
+  return std::ranges::all_of(written(), [&](Replica* replica) {
+    return !may_be_in_sync(*replica) || mark_at_once(*replica, generation).ok();
+  });
+}
+
 // Durable, unless the brick's store fails: then nothing is that is written there.
-Status Mirror::mark_at_once(VolumeClient& client, const ReplicaMark& mark) {
-  const bool durable = client.session().durability == Durability::kDurable;
+Status Mirror::mark_at_once(Replica& replica, uint64_t generation) {
+  VolumeClient& client = *replica.client;
+  bool is_durable = true;
   const auto commit = [&] {
+    if (client.session().durability != Durability::kDurable) return Status();
     const Status status = client.try_commit_bytes(raw(first_block()) + kReplicaMarkOffset, 2 * kReplicaMarkSlotBytes);
+    is_durable &= status.ok();
     return status.code() == EAGAIN || status.code() == ESTALE ? status : Status();
   };
-  if (durable) TRY(commit());
-  TRY(write_replica_mark(client, place_, mark, Pace::kAtOnce));
-  return durable ? commit() : Status();
+  TRY(commit());
+  TRY(write_replica_mark(client, place_, {set_, replica.entry.id, generation}, Pace::kAtOnce));
+  TRY(commit());
+  if (is_durable) replica.marked = generation;
+  return {};
+}
+
+// Whatever copy was made of its store while the brick was stopped is older than what it has from now on.
+void Mirror::mark_restarted(Replica& replica) {
+  if (keeper_->map().generation <= replica.marked.load()) return;
+  const Status status = mark_at_once(replica, keeper_->map().generation);
+  if (status.code() == ESTALE) fail(status);
 }
 
 // Nothing: it has nothing. EUCLEAN: it has something else.

@@ -141,17 +141,35 @@ void Mirror::keep_map() {
   for (Replica* replica : replicas) {
     if (replica->state.load() != ReplicaState::kInSync || replica->client->is_away()) continue;
     const BootId boot = replica->client->session().boot;
-    if (boot == replica->entry.boot) continue;
+    const uint64_t marked = replica->marked.load();
+    const bool has_restarted = boot != replica->entry.boot;
+    if (!has_restarted && marked <= replica->entry.marked) continue;
     const Status status = keeper_->change([&](SetMap& map) {
       MapReplica* const entry = find(map, replica->entry.id);
       if (entry == nullptr || entry->state != ReplicaState::kInSync) return false;
       entry->boot = boot;
+      entry->marked = std::max(entry->marked, marked);
       return true;
     });
     if (status.code() == ESTALE) return fail(status);
-    if (status.ok()) replica->entry.boot = boot;
+    if (!status.ok()) continue;
+    replica->entry.boot = boot;
+    replica->entry.marked = std::max(replica->entry.marked, marked);
+    if (has_restarted) mark_restarted(*replica);
   }
   let_dismissed_go(replicas);
+}
+
+bool Mirror::tell_marks(SetMap& map) const {
+  bool told = false;
+  const SharedLock roster(roster_mutex_);
+  for (const auto& replica : replicas_) {
+    MapReplica* const entry = find(map, replica->entry.id);
+    if (entry == nullptr || entry->state != ReplicaState::kInSync || !may_be_in_sync(*replica)) continue;
+    told |= entry->marked < replica->marked.load();
+    entry->marked = std::max(entry->marked, replica->marked.load());
+  }
+  return told;
 }
 
 // Others have its part: it is of the map no more, or about to be.

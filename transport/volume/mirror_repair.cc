@@ -125,7 +125,12 @@ bool Mirror::has_missed_all(const Replica& replica, const std::optional<ReplicaM
   const MapReplica* const entry = find(map, replica.entry.id);
   if (!mark || entry == nullptr) return true;
   // The map was another when it was marked last: this one is of a backup.
-  if (mark->generation >= entry->since) return true;
+  if (mark->generation >= entry->since || mark->generation == kHasNothing) return true;
+  if (mark->generation < replica.marked.load()) {
+    log::warn("{}: its store is older than it was, of generation {}, and was at {}: everything is copied", replica.name,
+              mark->generation, replica.marked.load());
+    return true;
+  }
   if (session.durability == Durability::kVolatile && session.boot != replica.entry.boot) return true;
   MutexLock lock(mutex_);
   return replica.missed_all;
@@ -167,10 +172,11 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
   }
   TRY(change_entry(replica, [all](MapReplica& entry) {
     set_state(entry, ReplicaState::kSyncing, entry.since);
-    if (all) entry.missed = 0;
+    if (all) entry.missed = entry.marked = 0;
     return true;
   }));
   if (all) {
+    replica.marked = 0;
     MutexLock lock(mutex_);
     replica.noted = 0;  // only now: until the map says so, the notes have to be complete
   }
@@ -191,6 +197,7 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
     return status;
   }
   replica.entry.boot = joined.session().boot;
+  replica.entry.marked = replica.marked.load();
   {
     MutexLock lock(mutex_);
     if (!is_written(replica)) return Error(ENOTCONN, "it went away meanwhile");
@@ -208,17 +215,20 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
 Status Mirror::bring_in_sync(Replica& replica, const BlockSet& to_copy, const Session& begun, bool all) {
   VolumeClient& joined = *replica.client;
   TRY(copy_held(replica, to_copy));
-  TRY(mark(joined, replica.entry));
   TRY(joined.commit());
   if (begun.suspect_blocks > 0) TRY(joined.commit_blocks(TRY(joined.list()), {}, {}));
   // What it had from before and had not committed was not in this client's keeping.
   if (!all && joined.session().boot != begun.boot) return Error(EIO, "its brick has restarted");
   if (replica.wanted_out.load()) return Error(ENOTCONN, "it went away meanwhile");
-  replica.perhaps_in_sync = true;  // also if no answer comes
+  // Also if no answer comes. By its mark it is in sync for whoever has lost the map, so if it goes, the others get a
+  // newer one.
+  replica.perhaps_in_sync = true;
+  TRY(mark(replica));
   return change_entry(replica, [&](MapReplica& entry) {
     if (entry.state != ReplicaState::kSyncing) return false;  // keep_map() has taken it out
     set_state(entry, ReplicaState::kInSync, 0);
     entry.boot = joined.session().boot;
+    entry.marked = replica.marked.load();
     return true;
   });
 }
@@ -226,7 +236,7 @@ Status Mirror::bring_in_sync(Replica& replica, const BlockSet& to_copy, const Se
 // The first block, and in it what it is; nothing of the volume yet.
 Status Mirror::begin_with_mark(VolumeClient& client, const MapReplica& entry) {
   if (!contains_block(TRY(client.list()), first_block())) TRY(client.alloc(first_block_of(place_)));
-  TRY(mark(client, entry));
+  TRY(write_mark(client, entry, kHasNothing));
   return client.commit_blocks(std::vector{first_block_of(place_)}, {}, {});
 }
 

@@ -98,8 +98,7 @@ Status Mirror::clear_rows() {
   for (Replica* replica : written()) {
     Status status = write_notes(*replica->client);
     if (status.ok()) status = write_all_rows(*replica->client, std::vector<uint64_t>(kActiveRows));
-    if (status.ok()) status = mark(*replica->client, replica->entry);
-    if (status.ok()) status = replica->client->commit();
+    if (status.ok()) status = mark(*replica);
     if (!status.ok() && is_written(*replica)) return status;
     MutexLock lock(mutex_);
     if (status.ok()) replica->missed_all = false;

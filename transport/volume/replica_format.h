@@ -35,6 +35,8 @@ constexpr uint64_t kCommonAgainOffset = kRollAddress[0];
 
 // A row: the address of a block that is active, plus 1; 0: none.
 
+constexpr uint64_t kHasNothing = 0;  // a mark's generation: the replica has begun, and has nothing of the place yet
+
 struct StoredReplicaMark {
   static constexpr uint64_t kMagic = 0x3150'4552'4b43'5242;  // "BRCKREP1"
 

@@ -44,6 +44,12 @@ bool SetMap::is_untouched(const MapPlace& place) const {
   return !place.made && (!holder || holder->epoch < place.added);
 }
 
+// Who lets go has marked all that are in sync. A map of a brickfs from before `marked` says no more.
+uint64_t SetMap::least_mark(const MapReplica& replica) const {
+  const bool let_go = holder && holder->let_go && replica.state == ReplicaState::kInSync;
+  return std::max(replica.marked, let_go ? holder->epoch : 0);
+}
+
 size_t SetMap::count_on(const std::string& brick) const {
   size_t count = 0;
   for (const MapPlace& place : places) {
@@ -80,6 +86,7 @@ Status check_map(const SetMap& map, std::string* why) {
         return refuse_map(why, fmt::format("{} is there twice", replica.source));
       if (!ids.insert(replica.id).second) return refuse_map(why, "two replicas have one id");
       if (replica.since > map.generation) return refuse_map(why, "a replica of a later generation");
+      if (replica.marked > map.generation) return refuse_map(why, "a replica with a mark of a later generation");
     }
   }
   return {};

@@ -31,6 +31,8 @@ struct MapReplica {
   uint64_t since = 0;    // not in sync: since this generation. 0: never was
   BootId boot{};         // of the brick, when it was last known to have everything; 0: never
   uint64_t missed = 0;   // not in sync: the number of the notes of what it has missed (MissedNotes). 0: nobody knows
+  uint64_t marked = 0;   // it has durably had a mark of this generation, so an older one is of an older store. 0: nobody
+                         // knows of any
   bool leaving = false;  // to be dropped, as soon as there are as many others in sync as are wanted
   // Of what is being brought up to date; 0 of 0: nothing, or that has only begun.
   uint64_t copied_blocks = 0;
@@ -71,6 +73,8 @@ struct SetMap {
   // Nobody who became the holder has known the place: nothing was ever done in its replicas, and nothing will be before
   // another client becomes it, from the map as it is then.
   bool is_untouched(const MapPlace& place) const;
+  // What the mark of a replica in sync has at least, as long as that is what it was.
+  uint64_t least_mark(const MapReplica& replica) const;
   // Replicas whose brick has that address ("tcp://a:20470"), over all places.
   size_t count_on(const std::string& brick) const;
 };

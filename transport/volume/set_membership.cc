@@ -61,6 +61,18 @@ Roll decode_roll(const StoredRoll& stored) {
   return roll;
 }
 
+std::optional<ReplicaMark> newest_mark(std::span<const StoredReplicaMark> slots, size_t place) {
+  std::optional<ReplicaMark> newest;
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    const StoredReplicaMark& stored = slots[slot];
+    if (!is_sound(stored) || stored.place != place) continue;
+    if (!newest || stored.generation > newest->generation) {
+      newest = {stored.set, stored.replica, stored.generation, slot};
+    }
+  }
+  return newest;
+}
+
 std::string names_of(const Roll& roll) {
   std::string names;
   for (const Roll::Member& member : roll.members) names += (names.empty() ? "" : " + ") + member.name;
@@ -118,17 +130,29 @@ Status write_member_mark(VolumeClient& member, const MemberMark& mark) {
 }
 
 Result<std::optional<ReplicaMark>> read_replica_mark(VolumeClient& replica, size_t place, Pace pace) {
-  std::optional<ReplicaMark> newest;
-  for (const uint64_t slot : {0, 1}) {
-    StoredReplicaMark stored;
+  std::array<StoredReplicaMark, 2> slots;
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
     const uint64_t address = raw(first_block_of(place).start) + kReplicaMarkOffset + slot * kReplicaMarkSlotBytes;
-    TRY(read_stored(replica, address, stored, pace));
-    if (!is_sound(stored) || stored.place != place) continue;
-    if (!newest || stored.generation > newest->generation) {
-      newest = {stored.set, stored.replica, stored.generation, slot};
-    }
+    TRY(read_stored(replica, address, slots[slot], pace));
   }
-  return newest;
+  return newest_mark(slots, place);
+}
+
+Result<std::optional<ReplicaMark>> read_replica_mark(Brick& brick, size_t place) {
+  const BlockRange block = first_block_of(place);
+  const auto handles = TRY(brick.map(block, Access::kRead));
+  std::array<StoredReplicaMark, 2> slots;
+  std::array<LocalSlice, 2> slices;
+  Batch batch;
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    slices[slot] = {reinterpret_cast<std::byte*>(&slots[slot]), sizeof(StoredReplicaMark), 0};
+    batch.transfers.push_back({Direction::kRead, handles.front(), kReplicaMarkOffset + slot * kReplicaMarkSlotBytes,
+                               std::span<const LocalSlice>(&slices[slot], 1)});
+  }
+  brick.submit(batch);
+  TRY(brick.wait(batch));
+  TRY(brick.unmap(block));
+  return newest_mark(slots, place);
 }
 
 Status write_replica_mark(VolumeClient& replica, size_t place, const ReplicaMark& mark, Pace pace) {

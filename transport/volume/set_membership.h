@@ -68,6 +68,8 @@ struct ReplicaMark {
 // At once: with nothing waited for but the brick's answers, as VolumeClient::try_write().
 enum class Pace { kWaits, kAtOnce };
 Result<std::optional<ReplicaMark>> read_replica_mark(VolumeClient& replica, size_t place, Pace pace = Pace::kWaits);
+// Of a brick whose session has just begun, where nothing is mapped. ENOENT: the block is not there.
+Result<std::optional<ReplicaMark>> read_replica_mark(Brick& brick, size_t place);
 // Durable with the next commit. The former one stays in the other slot. Of one replica one at a time.
 Status write_replica_mark(VolumeClient& replica, size_t place, const ReplicaMark& mark, Pace pace);
 

@@ -55,6 +55,7 @@ Status VolumeClient::restore(Brick& brick, bool restarted) {
   handles_->clear();
   if (restarted && log_->keep() == ReplayLog::Keep::kRanges) return Error(ENODATA, "an embedded brick restarted");
   if (!tracks_blocks()) return {};
+  if (restarted && options_.check_restarted) TRY(options_.check_restarted(brick));
   if (restarted) return Replay(brick, *log_, *handles_, *ledger_, options_.before_replay_commit).run();
   const std::vector<BlockRange> listed = TRY(list_blocks(brick));
   for (const BlockRange& gone : ledger_->settle(listed)) log_->forget(gone);

@@ -43,6 +43,7 @@ namespace brickfs {
 struct VolumeOptions {
   OpenRequest open;
   bool embedded = false;  // brick and client die together: keep nothing for replay
+  bool accept_older = false;  // of a replicated set: a place of which all copies are older than they were
   bool is_copy = false;   // that it is removed is a loss (EIO), and not the end of it all (ESTALE)
   std::optional<std::chrono::milliseconds> soft;  // give up after this; none: hard
   uint64_t replay_bytes = limits::kReplayBytes;
@@ -57,6 +58,8 @@ struct VolumeOptions {
   // The same for a brick that is being brought up to date after a restart, when some of that must become durable to go
   // on. Called by the link's thread, which must not be waited for in it.
   std::function<Status()> before_replay_commit;
+  // Of a durable brick that has restarted, before anything is done there: ENODATA, it is not what it was. Null: it is.
+  std::function<Status(Brick&)> check_restarted;
 };
 
 class BlockLedger;

@@ -176,7 +176,8 @@ void VolumeLink::fail(Error error, std::string text) {
         request_.volume);
   }
   if (error.is(EIDRM)) {
-    text = fmt::format("volume '{}' was removed from the brick{}", request_.volume,
+    text = fmt::format("volume '{}' was removed from the brick, or the brick's store replaced by an older one{}",
+                       request_.volume,
                        is_copy_ ? "" : "; nothing works here any more: unmount");
     error = Error(is_copy_ ? EIO : ESTALE, error.what());
   }

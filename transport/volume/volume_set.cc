@@ -326,15 +326,16 @@ Status VolumeSet::settle(std::span<const BlockRange> data, std::span<const Block
   return note_made();
 }
 
-// What has no mark from now on has lost its copy. Places that were added since this client is the holder are the next
+// What has no mark from now on has lost its copy, and what has an older one is of an older store. Places that were added since this client is the holder are the next
 // one's.
 Status VolumeSet::note_made() {
   if (!holds_map_) return {};
   return keeper_->change([this](SetMap& map) {
     const std::span<MapPlace> known(map.places.data(), std::min(places(), map.places.size()));
-    const bool all = std::ranges::all_of(known, &MapPlace::made);
+    bool changed = !std::ranges::all_of(known, &MapPlace::made);
     for (MapPlace& place : known) place.made = true;
-    return !all;
+    for (const auto& member : members_) changed |= member->tell_marks(map);
+    return changed;
   });
 }
 
@@ -388,16 +389,22 @@ Status VolumeSet::let_go() {
   if (!holds_map_) return {};
   holds_map_ = false;
   if (!std::ranges::all_of(members_, [](const auto& member) { return member->can_let_go(); })) return {};
+  // The last marks are of a generation of their own, which no store that was copied before has.
+  Status status = keeper_->change([](SetMap&) { return true; });
+  if (status.ok() && !std::ranges::all_of(members_, [](const auto& member) { return member->mark_last(); })) return {};
   bool wrote_record = false;
   {
     MutexLock lock(mutex_);
     wrote_record = wrote_record_;
   }
-  const Status status = keeper_->change([&](SetMap& map) {
-    map.holder->let_go = true;
-    if (wrote_record) map.tail_lost = false;  // with it the journal says what it should
-    return true;
-  });
+  if (status.ok()) {
+    status = keeper_->change([&](SetMap& map) {
+      map.holder->let_go = true;
+      if (wrote_record) map.tail_lost = false;  // with it the journal says what it should
+      for (const auto& member : members_) member->tell_marks(map);
+      return true;
+    });
+  }
   if (!status.ok() && status.code() != ESTALE) {
     log::warn("the map could not be told that the volume is let go: {}; the next mount compares more",
               keeper_->trouble());

@@ -139,6 +139,7 @@ class VolumeSet final {
   VolumeSet() = default;
   class Joining;
   class Replicating;
+  Status check_restarted(size_t place, const MemberId& replica, Brick& brick) const;
   Status note_made();
   Status let_go();
   void start_threads();

@@ -21,6 +21,24 @@ namespace {
 // Clients of one process, with ids of their own, or a brick that is named twice would hold them for one.
 ClientId client_of(ClientId client, size_t place) { return ClientId{static_cast<uint64_t>(client) ^ place}; }
 
+// Whoever has a set of which this is a copy is not fenced by somebody who takes it for a volume. What cannot be looked
+// at, as on a brick that is too old for that, is opened.
+Status refuse_copy(Brick& brick, OpenRequest request) {
+  request.mode = OpenMode::kFollow;
+  request.steal = false;
+  if (!brick.open(request, nullptr).ok()) return {};
+  const auto listed = list_blocks(brick);
+  bool is_copy = false;
+  for (size_t place = 0; listed.ok() && place < limits::kBricksPerSet && !is_copy; ++place) {
+    if (!contains_block(*listed, first_block_of(place).start)) continue;
+    const auto mark = read_replica_mark(brick, place);
+    is_copy = mark.ok() && *mark;
+  }
+  static_cast<void>(brick.close());
+  if (!is_copy) return {};
+  return Error(EUCLEAN, "it is a copy of a replicated volume: mount that by its map (etcd://...)");
+}
+
 template <typename Id>
 Id random_set_id() {
   Id id;
@@ -264,6 +282,7 @@ Status VolumeSet::Joining::complete_marks() {
 
 Result<std::unique_ptr<VolumeSet>> VolumeSet::open(std::unique_ptr<Brick> brick, VolumeOptions options,
                                                    Holder* holder) {
+  if (options.open.steal) TRY(refuse_copy(*brick, options.open));
   std::unique_ptr<VolumeSet> set(new VolumeSet());
   set->members_.push_back(
       std::make_unique<Mirror>(TRY(VolumeClient::open(std::move(brick), std::move(options), holder))));

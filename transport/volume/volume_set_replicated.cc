@@ -8,7 +8,8 @@
 // that the map knows have all that was acknowledged, and differ in blocks with rows at most. A durable brick that has
 // restarted since may lack what was not committed: it is brought up to date, unless all have restarted; then the first
 // is what the volume is. A volatile brick that has restarted has nothing. Of a place that is not made there is nothing
-// to lose.
+// to lose. One whose mark is older than the map knows it to have been is of a store that was put back: it is brought up
+// to date as a whole. If all of a place are, nothing is opened, unless that is accepted.
 //
 // **Other clients' leases.** With a replica left out here, the former holder, or a reader, may still be reading from
 // it, until he misses that he is not confirmed by the others: nothing is acknowledged before limits::kLease has passed.
@@ -80,6 +81,8 @@ class VolumeSet::Replicating {
     BootId boot{};  // in which it is believed
     bool left_out = false;
     bool lost = false;     // all that it had
+    bool older = false;    // than it was: its store was put back
+    uint64_t mark = 0;     // the generation of its mark
     std::string why;       // it is
     bool noted = false;    // what it has missed, on all that are believed
     bool has_all = false;  // left out, of those that the last client let go
@@ -87,9 +90,13 @@ class VolumeSet::Replicating {
 
   Status load();
   Status open_all();
+  Status look_before_stealing(const Candidate& candidate);
   Status open_one(Candidate& candidate);
   Status check_marks();
+  Status check_owner(const Candidate& candidate, const std::vector<BlockRange>& listed,
+                     const std::optional<ReplicaMark>& mark);
   Status check_mark(Candidate& candidate, bool* has_mark);
+  Status leave_out_older(size_t place);
   void leave_out(Candidate& candidate);
   Status note_record(VolumeClient& client);
   Status choose();
@@ -175,6 +182,7 @@ Status VolumeSet::Replicating::load() {
       Candidate candidate;
       candidate.place = place;
       candidate.entry = entry;
+      candidate.entry.marked = map_.least_mark(entry);
       candidates_.push_back(std::move(candidate));
     }
   }
@@ -192,6 +200,7 @@ Mirror::OpenReplica VolumeSet::Replicating::opener(size_t place) const {
     own.open.resume = {};
     own.open.steal = steals && options.open.steal;
     own.is_copy = true;
+    own.check_restarted = [set, place, id = entry.id](Brick& brick) { return set->check_restarted(place, id, brick); };
     own.name = entry.source + ": ";
     if (place == 0 && striped) {
       // The client is known only when it is there; its commits come later.
@@ -207,6 +216,40 @@ Mirror::OpenReplica VolumeSet::Replicating::opener(size_t place) const {
     }
     return VolumeClient::open(TRY(make(entry.source, &why)), std::move(own), holder);
   };
+}
+
+// The map of this moment: what was marked since is as new.
+Status VolumeSet::check_restarted(size_t place, const MemberId& replica, Brick& brick) const {
+  const SetMap map = keeper_->map();
+  if (place >= map.places.size()) return {};
+  const auto entry = std::ranges::find(map.places[place].replicas, replica, &MapReplica::id);
+  if (entry == map.places[place].replicas.end() || entry->marked == 0) return {};
+  const auto mark = read_replica_mark(brick, place);
+  if (!mark.ok() && !mark.error().is(ENOENT)) return mark.error();
+  if (mark.ok() && *mark && (*mark)->generation >= entry->marked) return {};
+  return Error(ENODATA, "the brick restarted with an older store");
+}
+
+// Who has the volume of another set is not fenced. What cannot be looked at, as on a brick that is too old for that, is
+// opened, and looked at then.
+Status VolumeSet::Replicating::look_before_stealing(const Candidate& candidate) {
+  if (candidate.entry.state != ReplicaState::kInSync) return {};
+  std::string why;
+  const Source source = TRY(parse_source(candidate.entry.source, &why));
+  const auto brick = make_(candidate.entry.source, &why);
+  OpenRequest request;
+  request.volume = source.volume;
+  request.client = client_of(options_.open.client, candidate.entry.id);
+  request.client_name = options_.open.client_name;
+  request.mode = OpenMode::kFollow;
+  if (!brick.ok() || !(*brick)->open(request, nullptr).ok()) return {};
+  const auto listed = list_blocks(**brick);
+  Result<std::optional<ReplicaMark>> mark = std::optional<ReplicaMark>();
+  if (listed.ok() && contains_block(*listed, first_block_of(candidate.place).start)) {
+    mark = read_replica_mark(**brick, candidate.place);
+  }
+  static_cast<void>((*brick)->close());
+  return listed.ok() && mark.ok() ? check_owner(candidate, *listed, *mark) : Status();
 }
 
 Status VolumeSet::Replicating::open_one(Candidate& candidate) {
@@ -226,6 +269,9 @@ Status VolumeSet::Replicating::open_one(Candidate& candidate) {
 }
 
 Status VolumeSet::Replicating::open_all() {
+  if (options_.open.steal) {
+    for (const Candidate& candidate : candidates_) TRY(look_before_stealing(candidate));
+  }
   const auto until = Clock::now() + kTryFor;
   for (;;) {
     bool missing = false;
@@ -283,26 +329,65 @@ Status VolumeSet::Replicating::check_marks() {
       log::warn("{} has lost its copy", candidate.entry.source);
       leave_out(candidate);
     }
+    TRY(leave_out_older(place));
   }
   return {};
 }
 
+// With none that is as it was: the newest one stays, if that is accepted. Of several of one mark nobody knows whether
+// they are equal.
+Status VolumeSet::Replicating::leave_out_older(size_t place) {
+  Candidate* stays = nullptr;
+  std::string names;
+  std::string absent;
+  for (Candidate& candidate : candidates_) {
+    if (candidate.place != place || candidate.entry.state != ReplicaState::kInSync) continue;
+    if (candidate.client == nullptr) absent += "; not there: " + candidate.entry.source;
+    if (candidate.client == nullptr) continue;
+    if (candidate.older) names += (names.empty() ? "" : ", ") + candidate.entry.source;
+    const bool is_better = stays == nullptr || (stays->older && (!candidate.older || candidate.mark > stays->mark));
+    if (is_better) stays = &candidate;
+  }
+  if (names.empty()) return {};
+  if (stays->older && !options_.accept_older) {
+    return refuse(fmt::format("no copy of place {} is as it was: {} is of an older store, of generation {} of the map, "
+                              "and was at {}{}; to lose what was written since: accept_older",
+                              place, names, stays->mark, stays->entry.marked, absent),
+                  EUCLEAN);
+  }
+  for (Candidate& candidate : candidates_) {
+    if (candidate.place != place || !candidate.older || &candidate == stays) continue;
+    candidate.lost = true;
+    log::warn("{} is of an older store, of generation {} of the map, and was at {}: it is copied from the others",
+              candidate.entry.source, candidate.mark, candidate.entry.marked);
+    leave_out(candidate);
+  }
+  if (!stays->older) return {};
+  log::warn("place {} is as it was at generation {} of the map: what was written since is lost", place, stays->mark);
+  stays->entry.marked = stays->mark;
+  return {};
+}
+
+// That it is this one, or has nothing yet.
+Status VolumeSet::Replicating::check_owner(const Candidate& candidate, const std::vector<BlockRange>& listed,
+                                           const std::optional<ReplicaMark>& mark) {
+  // Its making did not end, and so nothing was written to it.
+  const bool is_begun = listed.size() == 1 && listed[0] == first_block_of(candidate.place);
+  if (listed.empty() || (!mark && is_begun)) return {};
+  if (!mark) return refuse(fmt::format("{} holds something else", candidate.entry.source), EUCLEAN);
+  if (mark->set == map_.set && mark->replica == candidate.entry.id) return {};
+  return refuse(fmt::format("{} belongs to another volume ({})", candidate.entry.source, text_of(mark->set)), EUCLEAN);
+}
+
 Status VolumeSet::Replicating::check_mark(Candidate& candidate, bool* has_mark) {
   const auto listed = TRY(candidate.client->list());
-  if (listed.empty()) return {};
+  std::optional<ReplicaMark> mark;
+  if (contains_block(listed, first_block_of(candidate.place).start)) {
+    mark = TRY(read_replica_mark(*candidate.client, candidate.place));
+  }
+  TRY(check_owner(candidate, listed, mark));
+  if (!mark) return {};
   const std::string& name = candidate.entry.source;
-  if (!contains_block(listed, first_block_of(candidate.place).start)) {
-    return refuse(fmt::format("{} holds something else", name), EUCLEAN);
-  }
-  const auto mark = TRY(read_replica_mark(*candidate.client, candidate.place));
-  if (!mark) {
-    // Its making did not end, and so nothing was written to it.
-    if (listed.size() == 1 && listed[0].count == 1) return {};
-    return refuse(fmt::format("{} holds something else", name), EUCLEAN);
-  }
-  if (mark->set != map_.set || mark->replica != candidate.entry.id) {
-    return refuse(fmt::format("{} belongs to another volume ({})", name, text_of(mark->set)), EUCLEAN);
-  }
   // It has seen a later map than there is.
   if (mark->generation > map_.generation) {
     return refuse(fmt::format("{} has seen generation {} of the map, which is at {}: etcd was restored from an old "
@@ -311,6 +396,8 @@ Status VolumeSet::Replicating::check_mark(Candidate& candidate, bool* has_mark) 
                   EUCLEAN);
   }
   *has_mark = true;
+  candidate.mark = mark->generation;
+  candidate.older = map_.places[candidate.place].made && mark->generation < candidate.entry.marked;
   if (candidate.place == 0) TRY(note_record(*candidate.client));
   return {};
 }
@@ -413,6 +500,7 @@ Status VolumeSet::Replicating::claim() {
         if (!candidate.noted) entry.missed = 0;
         if (candidate.left_out) set_state(entry, ReplicaState::kStale, entry.since);
         if (candidate.client != nullptr) entry.boot = candidate.boot;
+        entry.marked = candidate.entry.marked;
         candidate.entry = entry;
       }
     }
