@@ -62,6 +62,19 @@ json "$WORK/out" '(r["made"], r["places"], r["wanted"], r["generation"]) == (Fal
 refused 1 'there is a set home already, with other bricks or copies' set create "$SET" --replicas 3 "$(brick a)" "$(brick b)" "$(brick c)" "${ADMIN[@]}"
 refused 1 'there is a set home already' set create "$SET" --replicas 2 "$(brick a)" "$(brick b)" "${ADMIN[@]}"
 
+say "sets that would share volumes"
+refused 1 'home.2: the name of a set ends with no .NUMBER' set create "$SET.2" --replicas 1 "$(brick a)" "${ADMIN[@]}"
+exits 0 volume create "$(brick a)" other --admin-secret-file "$WORK/admin"
+sed 's/^  //' >"$WORK/other" <<EOF
+  {"format": 1, "set": "0123456789abcdef0123456789abcdef", "generation": 1, "wanted": 1, "tail_lost": false, "lease_wait": false, "holder": null, "places": [{"made": false, "replicas": [
+    {"id": "00000000000000000000000000000001", "source": "tcp://localhost:${BRICK_PORT[a]}/other", "domain": "a", "state": "in sync", "since": 0, "boot": "0000000000000000", "leaving": false}]}]}
+EOF
+etcdctl put /brickfs/0123456789abcdef0123456789abcdef/map <"$WORK/other" >/dev/null
+etcdctl put /brickfs/names/elsewhere 0123456789abcdef0123456789abcdef >/dev/null
+refused 1 'other is a volume of the set elsewhere' set create "etcd://127.0.0.1:$ETCD_PORT/other" --replicas 1 "$(brick a)" "${ADMIN[@]}"
+etcdctl del --prefix /brickfs/names/elsewhere >/dev/null
+etcdctl del --prefix /brickfs/0123456789abcdef0123456789abcdef/ >/dev/null
+
 say "what etcd has"
 id=$(etcdctl get --print-value-only /brickfs/names/home)
 grep -qE '^[0-9a-f]{32}$' <<<"$id" || die "the name has: $id"

@@ -105,5 +105,31 @@ TEST(SetVerdict, ADurableBrickThatWasWipedHasLostWhatWasThere) {
   EXPECT_EQ(judge_set(map, looks).exit_code, EXIT_SUCCESS);
 }
 
+// A mount would refuse it, or leave it out.
+TEST(SetVerdict, WhatNoMountTakesIsNotInSync) {
+  SetMap map = mounted();
+  map.set[0] = std::byte{9};
+  map.holder->let_go = true;
+  ReplicaLooks looks = answers(map);
+  const auto mark_of = [&](size_t index, uint64_t generation) {
+    return ReplicaMark{map.set, map.places[0].replicas[index].id, generation, 0};
+  };
+  looks.at("tcp://a:1/v").mark = mark_of(0, 5);
+  looks.at("tcp://b:1/v").mark = mark_of(1, 3);
+  EXPECT_EQ(judge_set(map, looks).exit_code, EXIT_SUCCESS);
+  looks.at("tcp://b:1/v").mark = mark_of(1, 2);
+  SetVerdict verdict = judge_set(map, looks);
+  EXPECT_EQ(verdict.exit_code, kSetDegraded);
+  EXPECT_EQ(verdict.lines[0], "place 0: tcp://b:1/v is of an older store, of generation 2 of the map, and was at 3");
+  looks.at("tcp://b:1/v").mark = mark_of(1, 6);
+  verdict = judge_set(map, looks);
+  EXPECT_EQ(verdict.exit_code, kSetBroken);
+  EXPECT_TRUE(is_outdated(map, looks));
+  looks.at("tcp://b:1/v").mark = mark_of(0, 4);
+  verdict = judge_set(map, looks);
+  EXPECT_EQ(verdict.exit_code, kSetDegraded);
+  EXPECT_EQ(verdict.lines[0], "place 0: tcp://b:1/v belongs to another volume");
+}
+
 }  // namespace
 }  // namespace brickfs

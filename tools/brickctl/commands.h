@@ -23,6 +23,7 @@ struct Command {
   NoticeOptions notice;
   bool json = false;
   bool repair = false;                  // of check
+  bool accept_older = false;            // of check
   std::optional<double> watch_seconds;  // of stats and top: again and again, so often
   double profile_seconds = 0;
   AdminRequest admin;  // of volume
@@ -50,5 +51,6 @@ int run_set_create(const Command& command);
 int run_set_change(const Command& command);  // replace, drain, remove, add, rebalance
 int run_set_status(const Command& command);
 int run_set_scrub(const Command& command);
+int run_set_recover(const Command& command);
 
 }  // namespace brickfs

@@ -75,6 +75,8 @@ void add_check(CLI::App& app, Arguments& arguments) {
                            "verify a whole file system; exit 0: clean, 1: repaired, 4: damage left, 8: not checked");
   sub->add_flag("--repair", arguments.command.repair,
                 "mend what is damaged; what has no place any more goes to /lost+found");
+  sub->add_flag("--accept-older", arguments.command.accept_older,
+                "with --repair: a set with copies, all of which are of older stores that were put back, as they are");
   add_etcd_options(*sub, arguments.command.set.etcd);
 }
 
@@ -252,6 +254,12 @@ void add_set(CLI::App& app, Arguments& arguments) {
                                    "compare all copies of a set that nobody writes to; exit 0: they are equal, 3: they "
                                    "differ, 1: cannot be told");
   scrub->add_option("--rate", arguments.rate, "of the volume in a second, at most")->type_name("SIZE");
+  CLI::App* recover = add_set_action(*set, arguments, "recover",
+                                     "make the map again from what the copies say, when etcd has lost it, or has an "
+                                     "older one");
+  recover->add_option("BRICK", options.bricks, "all that have copies")->required();
+  recover->add_option("--replicas", options.replicas, "copies of everything that are wanted (as many as are found)");
+  recover->add_flag("--dry-run", options.dry_run, "only say what was found, and what would be done");
   add_set_changes(*set, arguments);
 }
 
@@ -368,6 +376,7 @@ int run(const Command& command) {
   if (command.verb == "set" && command.set.action == "create") return run_set_create(command);
   if (command.verb == "set" && command.set.action == "status") return run_set_status(command);
   if (command.verb == "set" && command.set.action == "scrub") return run_set_scrub(command);
+  if (command.verb == "set" && command.set.action == "recover") return run_set_recover(command);
   if (command.verb == "set") return run_set_change(command);
   return run_block_call(command);
 }

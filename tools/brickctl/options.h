@@ -37,12 +37,13 @@ struct NoticeOptions {
 };
 
 struct SetOptions {
-  std::string action;  // create, status, scrub, replace, drain, remove, add, rebalance
+  std::string action;  // create, status, scrub, recover, replace, drain, remove, add, rebalance
   EtcdOptions etcd;
-  uint64_t replicas = 0;             // of create
+  uint64_t replicas = 0;             // of create, and recover
   std::vector<std::string> bricks;   // tcp:// and rdma:// sources without a volume
   std::vector<std::string> domains;  // BRICK=NAME, of replace NAME
   bool no_wait = false;              // of what moves copies
+  bool dry_run = false;              // of recover: only say what it would do
   bool wait = false;                 // of status: until all copies are in sync
   uint64_t bytes_per_second = 0;     // of scrub; 0: as fast as it goes
 };

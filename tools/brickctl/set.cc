@@ -31,6 +31,13 @@ Result<std::vector<MapPlace>> plan(const Command& command, const Source& source,
   return plan_places(TRY(name_bricks(command.set, why)), command.set.replicas, source.volume, why);
 }
 
+// "home.2": what a set calls its second volume on a brick (plan_places()).
+bool is_name_of_further_volume(const std::string& volume) {
+  const size_t dot = volume.rfind('.');
+  return dot != volume.npos && dot + 1 < volume.size() &&
+         volume.find_first_not_of("0123456789", dot + 1) == volume.npos;
+}
+
 // The map before there is anything in the volumes.
 SetMap first_map(std::vector<MapPlace> places, uint64_t wanted) {
   SetMap map;
@@ -146,11 +153,11 @@ Result<std::vector<NamedBrick>> name_bricks(const SetOptions& options, std::stri
   return bricks;
 }
 
-Result<std::unique_ptr<MapStore>> open_map_store(const Command& command, Source& source, std::string* why) {
+Result<std::unique_ptr<EtcdMapStore>> open_map_store(const Command& command, Source& source, std::string* why) {
   source = TRY(parse_source(command.source, why));
   if (source.kind != SourceKind::kEtcd)
     return refuse_set(why, "a replicated set is named by etcd://HOST[:PORT][,HOST[:PORT]]/VOLUME");
-  return Result<std::unique_ptr<MapStore>>(TRY(EtcdMapStore::open(source, command.set.etcd, why)));
+  return EtcdMapStore::open(source, command.set.etcd, why);
 }
 
 int run_set_create(const Command& command) {
@@ -160,12 +167,18 @@ int run_set_create(const Command& command) {
   if (!store.ok()) return fail(command, why);
   const auto places = plan(command, source, &why);
   if (!places.ok()) return fail(command, why);
+  if (is_name_of_further_volume(source.volume)) {
+    return fail(command, fmt::format("{}: the name of a set ends with no .NUMBER, as the further volumes on a brick of "
+                                     "another one do",
+                                     source.volume));
+  }
   const auto stored = (*store)->load();
   if (stored.ok()) return tell_existing(command, source, stored->map, *places);
   if (stored.code() != ENOENT) return fail(command, (*store)->trouble());
   SetMap map = first_map(*places, command.set.replicas);
   if (!check_map(map, &why).ok()) return fail(command, why);
   EmptyVolumes volumes(command);
+  if (!volumes.compare_with_others(**store, replicas_of(map), &why).ok()) return fail(command, why);
   if (!volumes.open(replicas_of(map), &why).ok()) return fail(command, why);
   return put_first_map(command, source, **store, map);
 }

@@ -15,7 +15,7 @@
 namespace brickfs {
 
 // Of the command's source, which is given, too. With one line in `why`.
-Result<std::unique_ptr<MapStore>> open_map_store(const Command& command, Source& source, std::string* why);
+Result<std::unique_ptr<EtcdMapStore>> open_map_store(const Command& command, Source& source, std::string* why);
 
 // With `text` in `why`.
 Error refuse_set(std::string* why, std::string text, int code = EINVAL);

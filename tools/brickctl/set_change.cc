@@ -30,7 +30,7 @@ using Planner = std::function<Result<SetPlan>(SetMap&, std::string*)>;
 struct Change {
   const Command& command;
   Source source;
-  std::unique_ptr<MapStore> store;
+  std::unique_ptr<EtcdMapStore> store;
   SetMap map;  // as it was seen last
 };
 
@@ -46,9 +46,9 @@ Result<Change> begin(const Command& command, std::string* why) {
   return change;
 }
 
-Status hold_fresh(const Command& command, const SetMap& before, SetMap& map, const SetPlan& plan, EmptyVolumes& volumes,
-                  std::string* why) {
+Status hold_fresh(Change& change, const SetMap& before, const SetPlan& plan, EmptyVolumes& volumes, std::string* why) {
   if (plan.fresh.empty()) return {};
+  SetMap& map = change.map;
   std::vector<const MapReplica*> others;
   for (const MapPlace& place : before.places) {
     for (const MapReplica& replica : place.replicas) {
@@ -61,9 +61,10 @@ Status hold_fresh(const Command& command, const SetMap& before, SetMap& map, con
       if (std::ranges::find(plan.fresh, replica.id) != plan.fresh.end()) fresh.push_back(&replica);
     }
   }
+  TRY(volumes.compare_with_others(*change.store, fresh, why));
   TRY(volumes.compare_with(others, why));
   TRY(volumes.open(fresh, why));
-  TRY(check_room(map, fresh, command.secret_file, why));
+  TRY(check_room(map, fresh, change.command.secret_file, why));
   for (MapReplica* replica : fresh) {
     if (replica->state == ReplicaState::kStale) replica->boot = BootId{};  // it has nothing yet
   }
@@ -84,7 +85,7 @@ Result<SetPlan> enter(Change& change, const Planner& planner, std::string* why) 
     if (plan.fresh.empty() && change.map == stored->map) return plan;
     ++change.map.generation;
     EmptyVolumes volumes(change.command);
-    TRY(hold_fresh(change.command, stored->map, change.map, plan, volumes, why));
+    TRY(hold_fresh(change, stored->map, plan, volumes, why));
     TRY(check_map(change.map, why));
     const auto replaced = change.store->replace(change.map, stored->version);
     if (replaced.ok()) return plan;

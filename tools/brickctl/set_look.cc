@@ -31,7 +31,9 @@ void judge_place(const SetMap& map, size_t number, const ReplicaLooks& looks, Se
     if (replica.state != ReplicaState::kInSync) continue;
     const ReplicaLook& look = looks.at(replica.source);
     ++in_sync;
-    if (look.stat.ok() && !has_forgotten(place, replica, *look.stat)) ++readable;
+    const std::string refusal = describe_refusal(map, place, replica, look);
+    if (!refusal.empty()) add(verdict, kSetDegraded, fmt::format("place {}: {} {}", number, replica.source, refusal));
+    if (look.stat.ok() && refusal.empty() && !has_forgotten(place, replica, *look.stat)) ++readable;
   }
   if (readable == 0) {
     add(verdict, kSetBroken, fmt::format("place {}: no copy in sync can be had now", number));
@@ -58,19 +60,37 @@ Error refuse_room(std::string* why, const std::string& name, uint64_t free_block
 
 }  // namespace
 
+// Beside whoever holds it. Nothing: it has none, or the brick is too old to be asked for it.
+std::optional<ReplicaMark> look_for_mark(const std::string& source, size_t place, const std::string& secret_file) {
+  std::string silent;
+  auto target = make_target(source, secret_file, &silent);
+  if (!target.ok() || !open_session(*target, OpenMode::kFollow, &silent).ok()) return std::nullopt;
+  const auto mark = read_replica_mark(*target->brick, place);
+  static_cast<void>(target->brick->close());
+  return mark.ok() ? *mark : std::nullopt;
+}
+
+}  // namespace
+
 ReplicaLooks look_at_all(const SetMap& map, const std::string& secret_file) {
   ReplicaLooks looks;
-  for (const MapPlace& place : map.places) {
-    for (const MapReplica& replica : place.replicas) looks[replica.source];
+  std::map<std::string, size_t> place_of;
+  for (size_t place = 0; place < map.places.size(); ++place) {
+    for (const MapReplica& replica : map.places[place].replicas) {
+      looks[replica.source];
+      place_of[replica.source] = place;
+    }
   }
   std::map<std::string, std::vector<ReplicaLooks::value_type*>> by_brick;
   for (auto& look : looks) by_brick[brick_of(look.first)].push_back(&look);
   std::vector<std::thread> threads;
   for (const auto& [brick, of_brick] : by_brick) {
-    threads.push_back(Thread([&of_brick = of_brick, &secret_file] {
+    threads.push_back(Thread([&of_brick = of_brick, &place_of, &secret_file] {
       for (ReplicaLooks::value_type* one : of_brick) {
         ReplicaLook& look = one->second;
         look.stat = look_at_brick(one->first, secret_file, &look.why);
+        if (look.stat.ok() && look.stat->volume_used_blocks > 0)
+          look.mark = look_for_mark(one->first, place_of.at(one->first), secret_file);
       }
     }));
   }
@@ -82,6 +102,26 @@ bool has_forgotten(const MapPlace& place, const MapReplica& replica, const Brick
   if (!place.made || replica.state != ReplicaState::kInSync) return false;
   if (stat.volume_used_blocks == 0) return true;  // wiped: each copy of a place has its first block
   return stat.durability == Durability::kVolatile && replica.boot != BootId{} && replica.boot != stat.boot;
+}
+
+std::string describe_refusal(const SetMap& map, const MapPlace& place, const MapReplica& replica,
+                             const ReplicaLook& look) {
+  if (!look.mark || replica.state != ReplicaState::kInSync) return "";
+  if (look.mark->set != map.set || look.mark->replica != replica.id) return "belongs to another volume";
+  if (look.mark->generation > map.generation) {
+    return fmt::format("has seen generation {} of the map, which is at {}: etcd was restored from an old backup; see "
+                       "brickctl set recover",
+                       look.mark->generation, map.generation);
+  }
+  if (!place.made || look.mark->generation >= map.least_mark(replica)) return "";
+  return fmt::format("is of an older store, of generation {} of the map, and was at {}", look.mark->generation,
+                     map.least_mark(replica));
+}
+
+bool is_outdated(const SetMap& map, const ReplicaLooks& looks) {
+  return std::ranges::any_of(looks, [&](const ReplicaLooks::value_type& look) {
+    return look.second.mark && look.second.mark->set == map.set && look.second.mark->generation > map.generation;
+  });
 }
 
 bool all_in_sync(const SetMap& map) {
@@ -159,6 +199,9 @@ Status check_room(const SetMap& map, const std::vector<MapReplica*>& fresh, cons
 SetVerdict judge_set(const SetMap& map, const ReplicaLooks& looks) {
   SetVerdict verdict;
   for (size_t i = 0; i < map.places.size(); ++i) judge_place(map, i, looks, verdict);
+  if (is_outdated(map, looks)) {
+    add(verdict, kSetBroken, "no mount takes the volume: the map is older than what its copies have seen");
+  }
   return verdict;
 }
 

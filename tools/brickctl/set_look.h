@@ -4,12 +4,14 @@
 
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
 #include "transport/volume/set_map.h"
+#include "transport/volume/set_membership.h"
 
 namespace brickfs {
 
@@ -20,6 +22,8 @@ constexpr int kSetBroken = 4;
 struct ReplicaLook {
   Result<BrickStat> stat = Error(ENOTCONN, "a brick");
   std::string why;
+  // Of a volume that says whose copy it is.
+  std::optional<ReplicaMark> mark;
 };
 using ReplicaLooks = std::map<std::string, ReplicaLook>;  // by source
 
@@ -28,6 +32,11 @@ ReplicaLooks look_at_all(const SetMap& map, const std::string& secret_file);
 
 // A brick that has everything no more, of a place that has something: it was wiped, or is volatile and has restarted.
 bool has_forgotten(const MapPlace& place, const MapReplica& replica, const BrickStat& stat);
+// In sync by the map, and no mount takes it for that: what is wrong with it. Empty: nothing that can be seen.
+std::string describe_refusal(const SetMap& map, const MapPlace& place, const MapReplica& replica,
+                             const ReplicaLook& look);
+// Some copy has seen a later map than this one.
+bool is_outdated(const SetMap& map, const ReplicaLooks& looks);
 bool all_in_sync(const SetMap& map);
 
 // That a brick without a copy by its name in the map is none of the set's by another: it is asked who it is. EINVAL,

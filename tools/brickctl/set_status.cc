@@ -63,8 +63,11 @@ void print_text(const Command& command, const SetMap& map, const ReplicaLooks& l
     fmt::print("place {}:\n", i);
     for (const MapReplica& replica : map.places[i].replicas) {
       const std::string domain = replica.domain == brick_of(replica.source) ? "" : " (" + replica.domain + ")";
-      fmt::print("  {}{}: {}; {}\n", printable(replica.source), printable(domain), describe_state(replica),
-                 printable(describe_look(map.places[i], replica, looks.at(replica.source))));
+      const ReplicaLook& look = looks.at(replica.source);
+      const std::string refusal = describe_refusal(map, map.places[i], replica, look);
+      fmt::print("  {}{}: {}; {}\n", printable(replica.source), printable(domain),
+                 refusal.empty() ? describe_state(replica) : refusal,
+                 printable(describe_look(map.places[i], replica, look)));
     }
   }
   for (const std::string& wrong : verdict.lines) fmt::print("{}: {}\n", name_of_verdict(verdict), wrong);
@@ -72,14 +75,16 @@ void print_text(const Command& command, const SetMap& map, const ReplicaLooks& l
   if (all_in_sync(map) && verdict.lines.empty()) fmt::print("all copies are in sync\n");
 }
 
-Json to_json(const MapPlace& place, const MapReplica& replica, const ReplicaLook& look) {
+Json to_json(const SetMap& map, const MapPlace& place, const MapReplica& replica, const ReplicaLook& look) {
+  const std::string refusal = describe_refusal(map, place, replica, look);
   const bool answers = look.stat.ok();
   const std::string brick = brick_of(replica.source);
   return {{"id", format_id(replica.id)},
           {"brick", brick},
           {"volume", replica.source.substr(brick.size() + 1)},
           {"domain", replica.domain},
-          {"state", name_of(replica.state)},
+          {"state", refusal.empty() ? name_of(replica.state) : "refused"},
+          {"refusal", refusal.empty() ? Json() : Json(refusal)},
           {"since", replica.since},
           {"leaving", replica.leaving},
           {"copied_blocks", replica.copied_blocks},
@@ -100,7 +105,7 @@ Json to_json(const Command& command, const Source& source, const SetMap& map, co
   for (const MapPlace& place : map.places) {
     Json replicas = Json::array();
     for (const MapReplica& replica : place.replicas)
-      replicas.push_back(to_json(place, replica, looks.at(replica.source)));
+      replicas.push_back(to_json(map, place, replica, looks.at(replica.source)));
     places.push_back({{"made", place.made}, {"replicas", replicas}});
   }
   return {{"source", command.source},
@@ -113,6 +118,14 @@ Json to_json(const Command& command, const Source& source, const SetMap& map, co
           {"troubles", verdict.lines},
           {"notes", verdict.notes},
           {"places", places}};
+}
+
+std::vector<std::string> sources_of(const SetMap& map) {
+  std::vector<std::string> sources;
+  for (const MapPlace& place : map.places) {
+    for (const MapReplica& replica : place.replicas) sources.push_back(replica.source);
+  }
+  return sources;
 }
 
 // Copies that are brought up to date, if there are any; else those that are in sync.
@@ -160,10 +173,15 @@ int run_set_status(const Command& command) {
   Source source;
   const auto store = open_map_store(command, source, &why);
   if (!store.ok()) return fail(command, why);
-  const auto stored = await_map(command, **store);
+  auto stored = await_map(command, **store);
   if (!stored.ok()) return fail(command, (*store)->trouble());
+  const ReplicaLooks looks = look_at_all(stored->map, command.secret_file);
+  if (is_outdated(stored->map, looks)) {  // its holder may have changed it meanwhile
+    auto later = (*store)->load();
+    const bool is_later = later.ok() && later->map.generation > stored->map.generation;
+    if (is_later && std::ranges::equal(sources_of(later->map), sources_of(stored->map))) stored = std::move(later);
+  }
   const SetMap& map = stored->map;
-  const ReplicaLooks looks = look_at_all(map, command.secret_file);
   const SetVerdict verdict = judge_set(map, looks);
   if (command.json) {
     print_json(to_json(command, source, map, looks, verdict));

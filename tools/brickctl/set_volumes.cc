@@ -58,6 +58,28 @@ Status EmptyVolumes::compare_with(const std::vector<const MapReplica*>& replicas
   return {};
 }
 
+Status EmptyVolumes::compare_with_others(EtcdMapStore& store, const std::vector<MapReplica*>& replicas,
+                                         std::string* why) {
+  const auto others = store.others();
+  if (!others.ok()) return refuse_set(why, store.trouble(), others.code());
+  const auto volume_of = [](const std::string& source) { return source.substr(brick_of(source).size() + 1); };
+  std::string silent;
+  for (const auto& [name, map] : *others) {
+    for (const MapPlace& place : map.places) {
+      for (const MapReplica& taken : place.replicas) {
+        for (const MapReplica* replica : replicas) {
+          if (volume_of(taken.source) != volume_of(replica->source)) continue;
+          const auto ours = look_at_brick(replica->source, command_.secret_file, &silent);
+          const auto theirs = look_at_brick(taken.source, command_.secret_file, &silent);
+          const bool is_same = taken.source == replica->source || (ours.ok() && theirs.ok() && ours->boot == theirs->boot);
+          if (is_same) return refuse_set(why, fmt::format("{} is a volume of the set {}", replica->source, name));
+        }
+      }
+    }
+  }
+  return {};
+}
+
 Status EmptyVolumes::open(const std::vector<MapReplica*>& replicas, std::string* why) {
   std::vector<MapReplica*> missing;
   for (MapReplica* replica : replicas) {

@@ -13,6 +13,7 @@
 
 #include "tools/brickctl/commands.h"
 #include "tools/brickctl/target.h"
+#include "transport/etcd/etcd_map_store.h"
 #include "transport/volume/set_map.h"
 
 namespace brickfs {
@@ -27,6 +28,8 @@ class EmptyVolumes {
   // Replicas that the set has: of their bricks are the others not the same, and all are of the first durability. Those
   // that do not answer are passed over.
   Status compare_with(const std::vector<const MapReplica*>& replicas, std::string* why);
+  // That no other set of this etcd has one of them, by this name of its brick or by another.
+  Status compare_with_others(EtcdMapStore& store, const std::vector<MapReplica*>& replicas, std::string* why);
   // Opens them, and fills in their boots. What is missing is made, if there is an administrator's secret. With one line
   // in `why`.
   Status open(const std::vector<MapReplica*>& replicas, std::string* why);
