@@ -70,8 +70,8 @@ bool judge_place(SetMap& map, const std::vector<FoundCopy>& found, size_t place,
   }
   for (MapReplica& entry : map.places[place].replicas) {
     if (std::ranges::find(there, entry.id) != there.end()) continue;
-    lines.push_back(fmt::format("place {}: {} was not found: it is copied from the other when it is there", place,
-                                entry.source));
+    lines.push_back(
+        fmt::format("place {}: {} was not found: it is copied from the other when it is there", place, entry.source));
     as_it_was &= entry.state != ReplicaState::kInSync;
     set_state(entry, ReplicaState::kStale, map.generation);
     entry.missed = entry.marked = 0;
@@ -111,9 +111,9 @@ Result<RecoveredMap> recover_map(const std::optional<SetMap>& known, const std::
   map.places.resize(places);
   for (size_t place = 0; place < places; ++place) {
     if (find_newest(found, place) != nullptr) continue;
-    return refuse_set(why, fmt::format("there is no copy of place {} of {}: name all bricks that have copies", place,
-                                       places),
-                      ENODATA);
+    return refuse_set(
+        why, fmt::format("there is no copy of place {} of {}: name all bricks that have copies", place, places),
+        ENODATA);
   }
   const FoundCopy& first = *find_newest(found, 0);
   bool as_it_was = true;

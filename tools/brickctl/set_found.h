@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The map of a replicated set made again from what its copies say of themselves, where etcd has lost it, or has an older
-// one (docs/sets.md, "When etcd is lost").
+// The map of a replicated set made again from what its copies say of themselves, where etcd has lost it, or has an
+// older one (docs/sets.md, "When etcd is lost").
 //
 // The newest mark of a place is believed: who leaves a copy out marks the others, who brings one back marks it behind
 // all that it gets. Of several that have it all are in sync only if the volume was unmounted to the end and not mounted

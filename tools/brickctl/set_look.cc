@@ -109,9 +109,10 @@ std::string describe_refusal(const SetMap& map, const MapPlace& place, const Map
   if (!look.mark || replica.state != ReplicaState::kInSync) return "";
   if (look.mark->set != map.set || look.mark->replica != replica.id) return "belongs to another volume";
   if (look.mark->generation > map.generation) {
-    return fmt::format("has seen generation {} of the map, which is at {}: etcd was restored from an old backup; see "
-                       "brickctl set recover",
-                       look.mark->generation, map.generation);
+    return fmt::format(
+        "has seen generation {} of the map, which is at {}: etcd was restored from an old backup; see "
+        "brickctl set recover",
+        look.mark->generation, map.generation);
   }
   if (!place.made || look.mark->generation >= map.least_mark(replica)) return "";
   return fmt::format("is of an older store, of generation {} of the map, and was at {}", look.mark->generation,

@@ -149,9 +149,10 @@ int run_set_recover(const Command& command) {
   if (!stored.ok() && stored.code() != ENOENT) {
     const std::string trouble = (*store)->trouble();
     if (stored.code() != EUCLEAN) return fail(command, trouble);
-    return fail(command, fmt::format("{}: remove what etcd has of it (etcdctl del /brickfs/names/{}, and the map of its "
-                                     "id), and repeat this command",
-                                     trouble, source.volume));
+    return fail(command,
+                fmt::format("{}: remove what etcd has of it (etcdctl del /brickfs/names/{}, and the map of its "
+                            "id), and repeat this command",
+                            trouble, source.volume));
   }
   const std::optional<SetMap> known = stored.ok() ? std::optional(stored->map) : std::nullopt;
   Copies copies(command);

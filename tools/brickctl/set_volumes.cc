@@ -71,7 +71,8 @@ Status EmptyVolumes::compare_with_others(EtcdMapStore& store, const std::vector<
           if (volume_of(taken.source) != volume_of(replica->source)) continue;
           const auto ours = look_at_brick(replica->source, command_.secret_file, &silent);
           const auto theirs = look_at_brick(taken.source, command_.secret_file, &silent);
-          const bool is_same = taken.source == replica->source || (ours.ok() && theirs.ok() && ours->boot == theirs->boot);
+          const bool is_same =
+              taken.source == replica->source || (ours.ok() && theirs.ok() && ours->boot == theirs->boot);
           if (is_same) return refuse_set(why, fmt::format("{} is a volume of the set {}", replica->source, name));
         }
       }

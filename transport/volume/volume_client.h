@@ -42,9 +42,9 @@ namespace brickfs {
 
 struct VolumeOptions {
   OpenRequest open;
-  bool embedded = false;  // brick and client die together: keep nothing for replay
+  bool embedded = false;      // brick and client die together: keep nothing for replay
   bool accept_older = false;  // of a replicated set: a place of which all copies are older than they were
-  bool is_copy = false;   // that it is removed is a loss (EIO), and not the end of it all (ESTALE)
+  bool is_copy = false;       // that it is removed is a loss (EIO), and not the end of it all (ESTALE)
   std::optional<std::chrono::milliseconds> soft;  // give up after this; none: hard
   uint64_t replay_bytes = limits::kReplayBytes;
   std::string name;  // begins what the log says of the brick: "tcp://b:20470: ", or nothing where there is one only

@@ -177,8 +177,7 @@ void VolumeLink::fail(Error error, std::string text) {
   }
   if (error.is(EIDRM)) {
     text = fmt::format("volume '{}' was removed from the brick, or the brick's store replaced by an older one{}",
-                       request_.volume,
-                       is_copy_ ? "" : "; nothing works here any more: unmount");
+                       request_.volume, is_copy_ ? "" : "; nothing works here any more: unmount");
     error = Error(is_copy_ ? EIO : ESTALE, error.what());
   }
   gate_.store(0);

@@ -326,8 +326,8 @@ Status VolumeSet::settle(std::span<const BlockRange> data, std::span<const Block
   return note_made();
 }
 
-// What has no mark from now on has lost its copy, and what has an older one is of an older store. Places that were added since this client is the holder are the next
-// one's.
+// What has no mark from now on has lost its copy, and what has an older one is of an older store. Places that were
+// added since this client is the holder are the next one's.
 Status VolumeSet::note_made() {
   if (!holds_map_) return {};
   return keeper_->change([this](SetMap& map) {
