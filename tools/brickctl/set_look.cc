@@ -58,8 +58,6 @@ Error refuse_room(std::string* why, const std::string& name, uint64_t free_block
                     ENOSPC);
 }
 
-}  // namespace
-
 // Beside whoever holds it. Nothing: it has none, or the brick is too old to be asked for it.
 std::optional<ReplicaMark> look_for_mark(const std::string& source, size_t place, const std::string& secret_file) {
   std::string silent;

@@ -15,6 +15,7 @@
 #include "tools/brickctl/target.h"
 #include "transport/base/printable.h"
 #include "transport/brick/limits.h"
+#include "transport/brick/volume_name.h"
 #include "transport/etcd/set_map_json.h"
 #include "transport/volume/volume_set.h"
 

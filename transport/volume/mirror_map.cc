@@ -143,7 +143,9 @@ void Mirror::keep_map() {
     const BootId boot = replica->client->session().boot;
     const uint64_t marked = replica->marked.load();
     const bool has_restarted = boot != replica->entry.boot;
-    if (!has_restarted && marked <= replica->entry.marked) continue;
+    SetMap seen = keeper_->map();
+    const MapReplica* const known = find(seen, replica->entry.id);
+    if (!has_restarted && (known == nullptr || marked <= known->marked)) continue;
     const Status status = keeper_->change([&](SetMap& map) {
       MapReplica* const entry = find(map, replica->entry.id);
       if (entry == nullptr || entry->state != ReplicaState::kInSync) return false;
@@ -154,7 +156,6 @@ void Mirror::keep_map() {
     if (status.code() == ESTALE) return fail(status);
     if (!status.ok()) continue;
     replica->entry.boot = boot;
-    replica->entry.marked = std::max(replica->entry.marked, marked);
     if (has_restarted) mark_restarted(*replica);
   }
   let_dismissed_go(replicas);
