@@ -16,7 +16,7 @@ struct Destroy {
     destroy(object);
   }
 };
-using Handle = std::unique_ptr<CURL, Destroy<curl_easy_cleanup>>;
+using Exchange = std::unique_ptr<CURL, Destroy<curl_easy_cleanup>>;
 using Url = std::unique_ptr<CURLU, Destroy<curl_url_cleanup>>;
 using Headers = std::unique_ptr<curl_slist, Destroy<curl_slist_free_all>>;
 
@@ -83,11 +83,11 @@ Headers headers_of(const HttpPost& request) {
 }
 
 template <typename T>
-void set(const Handle& handle, CURLoption option, T value) {
+void set(const Exchange& handle, CURLoption option, T value) {
   static_cast<void>(curl_easy_setopt(handle.get(), option, value));
 }
 
-void set_bounds(const Handle& handle, const HttpPost& request, Taken& taken) {
+void set_bounds(const Exchange& handle, const HttpPost& request, Taken& taken) {
   set(handle, CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout.count()));
   set(handle, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request.connect_timeout.count()));
   set(handle, CURLOPT_NOSIGNAL, 1L);
@@ -105,7 +105,7 @@ void set_bounds(const Handle& handle, const HttpPost& request, Taken& taken) {
 }
 
 // No other file of the system, and nothing of the environment, has a say.
-void set_peer(const Handle& handle, const Url& url, const EtcdOptions& options) {
+void set_peer(const Exchange& handle, const Url& url, const EtcdOptions& options) {
   set(handle, CURLOPT_CURLU, url.get());
   set(handle, CURLOPT_PROTOCOLS_STR, options.tls() ? "https" : "http");
   set(handle, CURLOPT_PROXY, "");
@@ -138,7 +138,7 @@ HttpFailure failure_before_sending(CURLcode code) {
   }
 }
 
-HttpFailure failure_of(const Handle& handle, CURLcode code, const Taken& taken) {
+HttpFailure failure_of(const Exchange& handle, CURLcode code, const Taken& taken) {
   if (code == CURLE_OK) return HttpFailure::kNone;
   curl_off_t sent_after = 0;  // 0: never
   curl_easy_getinfo(handle.get(), CURLINFO_PRETRANSFER_TIME_T, &sent_after);
@@ -152,7 +152,7 @@ HttpFailure failure_of(const Handle& handle, CURLcode code, const Taken& taken) 
 
 HttpAnswer post(const HostPort& endpoint, const EtcdOptions& options, const HttpPost& request) {
   HttpAnswer answer;
-  const Handle handle(is_ready() ? curl_easy_init() : nullptr);
+  const Exchange handle(is_ready() ? curl_easy_init() : nullptr);
   const Url url = url_of(endpoint, options.tls(), request.path);
   const Headers headers = headers_of(request);
   if (!handle || !url || !headers) {
