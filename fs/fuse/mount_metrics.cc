@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "transport/volume/link_text.h"
 #include "transport/volume/set_map.h"
 
 namespace brickfs {
@@ -68,6 +69,10 @@ void collect_link(const MountState& state, Metrics& metrics) {
       metrics.gauge("brickfs_copies_in_sync", "Copies of the place that can be read.", number(count),
                     {{"place", std::to_string(place)}});
     }
+  }
+  if (state.copies_wanted > 0) {
+    metrics.gauge("brickfs_waits_for_etcd", "1: a brick is away, and cannot be left out, as etcd does not answer.",
+                  state.link_text.find(kWaitsForEtcd) != state.link_text.npos ? 1 : 0);
   }
   metrics.gauge("brickfs_store_healthy", "0: the brick's store has a full or failed disk.",
                 state.store_trouble.empty() ? 1 : 0);

@@ -63,6 +63,7 @@ TEST(MountMetrics, SayWhatTheStateSays) {
            R"(brickfs_copies_wanted 2)",
            R"(brickfs_copies_in_sync{place="0"} 2)",
            R"(brickfs_copies_in_sync{place="1"} 1)",
+           R"(brickfs_waits_for_etcd 0)",
            R"(brickfs_free_bytes 4096)",
            R"(brickfs_uncommitted_operations 12)",
        })

@@ -3,6 +3,7 @@
 #include "transport/volume/mirror.h"
 
 #include "tests/support/replica_bed.h"
+#include "transport/volume/link_text.h"
 
 namespace brickfs {
 namespace {
@@ -188,11 +189,40 @@ TEST_F(Replicas, WithoutTheMapAHealthyVolumeGoesOnAndNobodyIsLeftOut) {
     EXPECT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
     done = true;
   });
-  std::this_thread::sleep_for(milliseconds(2'000));
+  EXPECT_TRUE(comes_true([&] { return set->link_state().kind == LinkState::Kind::kWaiting; }));
   EXPECT_FALSE(done);
+  const std::string said = set->link_state().text;
+  EXPECT_TRUE(said.starts_with(kWaitsForEtcd)) << said;
+  EXPECT_NE(said.find("to leave tcp://b:20470/default out"), said.npos) << said;
   store_->set_away(false);
   writer.join();
   EXPECT_EQ(entry(1).state, ReplicaState::kStale);
+  EXPECT_TRUE(comes_true([&] { return set->link_state().kind == LinkState::Kind::kConnected; }));
+}
+
+// Its brick has another address: as one that was away, it comes back by that, and misses what was written meanwhile.
+TEST_F(Replicas, OneComesBackAtAnotherAddress) {
+  start(2, 2, kBlocks);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  const auto move = [&](SetMap& map) { map.places[0].replicas[1].source = "tcp://c:20470/default"; };
+  for (;;) {  // its holder changes the map, too
+    auto stored = *map_->get();
+    move(stored.map);
+    ++stored.map.generation;
+    if (map_->replace(stored.map, stored.version).ok()) break;
+  }
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok()) << "the connection serves on";
+  go_away('b');
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
+  come_back('b');
+  bricks_["tcp://c:20470/default"] = std::move(bricks_.at("tcp://b:20470/default"));
+  bricks_.erase("tcp://b:20470/default");
+  EXPECT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  EXPECT_EQ(entry(1).source, "tcp://c:20470/default");
+  EXPECT_EQ(on_brick('c', raw(kData.start), 4096), filled(4096, 3));
 }
 
 // A change whose answer was lost is found out about, and not made twice.

@@ -17,6 +17,7 @@
 #include "transport/brick/block.h"
 #include "transport/brick/store_trouble.h"
 #include "transport/verbs/device.h"
+#include "transport/volume/link_text.h"
 
 namespace brickfs {
 namespace {
@@ -41,6 +42,11 @@ constexpr const char* kOutageAdvice =
     "does the brick's host run, and brickd on it? can it be reached from here (brickctl ping SOURCE)? what waits goes "
     "on "
     "when it is back, and can be killed";
+
+constexpr const char* kEtcdAdvice =
+    "does it run, and can it be reached from here (etcdctl endpoint health)? what waits goes on when it answers, or "
+    "when "
+    "the brick is back";
 
 constexpr const char* kFullDiskAdvice =
     "make room on the disk under the brick's store; commits go on by themselves, nothing is forgotten meanwhile";
@@ -75,6 +81,9 @@ std::optional<Trouble> link_trouble(const MountState& state) {
     return Trouble{Severity::kBroken, "link", state.link_text,
                    "the connection is there and nobody answers: is brickd stopped, its host overloaded or cut off? "
                    "(brickctl ping SOURCE; on the brick's host: systemctl status brickd, uptime)"};
+  }
+  if (state.link == "waiting" && contains(state.link_text, kWaitsForEtcd)) {
+    return Trouble{Severity::kBroken, "etcd", fmt::format("{}, {}", state.link_text, since), kEtcdAdvice};
   }
   if (state.link == "waiting") {
     return Trouble{Severity::kBroken, "link", fmt::format("{}, {}", state.link_text, since), kOutageAdvice};

@@ -10,6 +10,7 @@
 
 #include "transport/base/check.h"
 #include "transport/base/log.h"
+#include "transport/volume/link_text.h"
 
 namespace brickfs {
 namespace {
@@ -154,7 +155,8 @@ Session Mirror::session() const {
   return *least;
 }
 
-// As good as that of the best: the others are taken out, or are waited for so long only.
+// As good as that of the best: the others are taken out, or are waited for so long only. Unless the map does not
+// answer, by which alone they can be: then all that they take part in waits.
 LinkState Mirror::link_state() const {
   if (only_ != nullptr) return only_->link_state();
   {
@@ -164,8 +166,15 @@ LinkState Mirror::link_state() const {
     }
   }
   const SharedLock roster(roster_mutex_);
+  const std::string trouble = keeper_->trouble();
   std::optional<LinkState> best;
   for (const Replica* replica : written()) {
+    if (!trouble.empty() && replica->asked_out.load() && replica->wanted_out.load()) {
+      return {.kind = LinkState::Kind::kWaiting,
+              .error = Error(EHOSTUNREACH, "the map cannot be changed"),
+              .text = fmt::format("{}, to leave {} out, which is away; operations wait: {}", kWaitsForEtcd,
+                                  replica->name, trouble)};
+    }
     if (replica->state.load() != ReplicaState::kInSync) continue;
     LinkState state = replica->client->link_state();
     if (state.kind == LinkState::Kind::kConnected) return state;
