@@ -82,14 +82,14 @@ Result<std::unique_ptr<VolumeSet>> open_or_wait_for_holder(const MountCommand& c
   const auto until = steady_clock::now() + kOtherBegins;
   const auto goes_on = [&] {
     const auto now = steady_clock::now();
-    if (now < until && is_being_mounted_here(holder.name)) deadline = std::max(deadline, now + kOtherServes);
+    if (now < until && is_being_mounted_here(holder)) deadline = std::max(deadline, now + kOtherServes);
     return now < deadline;
   };
   while (volume.code() == EBUSY && goes_on() && !can_mount_once_more(command)) {
     std::this_thread::sleep_for(kTryHeldAgain);
     volume = open_once(command, source, secret, options, holder, why);
   }
-  if (volume.code() == EBUSY) *why += describe_first_mount(command, holder.name);
+  if (volume.code() == EBUSY) *why += describe_first_mount(command, holder);
   return volume;
 }
 

@@ -24,6 +24,7 @@
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/source.h"
+#include "transport/volume/client_identity.h"
 
 namespace brickfs {
 namespace {
@@ -119,19 +120,10 @@ std::string host_name() {
   return host.data();
 }
 
-constexpr std::string_view kPid = " (pid ";
-
-// Of a holder's name, if it is a client of this host, or of one of that name.
-std::optional<pid_t> local_process(const std::string& holder) {
-  const std::string start = host_name() + std::string(kPid);
-  if (!holder.starts_with(start)) return std::nullopt;
-  return static_cast<pid_t>(std::strtol(holder.c_str() + start.size(), nullptr, 10));
-}
-
 }  // namespace
 
 std::string client_name() {
-  return fmt::format("{}{}{})", host_name(), kPid, getpid()).substr(0, limits::kClientNameBytes);
+  return fmt::format("{} (pid {})", host_name(), getpid()).substr(0, limits::kClientNameBytes);
 }
 
 bool can_mount_once_more(const MountCommand& command) { return find_first_mount(command).has_value(); }
@@ -146,8 +138,8 @@ std::optional<Status> mount_once_more(const MountCommand& command, std::string* 
   return mount_beside(first->entry, first->server, command, why);
 }
 
-bool is_being_mounted_here(const std::string& holder) {
-  const auto pid = local_process(holder);
+bool is_being_mounted_here(const Holder& holder) {
+  const auto pid = local_process(holder.client);
   if (!pid) return false;
   const std::string process = fmt::format("/proc/{}/", *pid);
   std::ifstream name_of(process + "comm");
@@ -162,12 +154,16 @@ bool is_being_mounted_here(const std::string& holder) {
   return !error;
 }
 
-std::string describe_first_mount(const MountCommand& command, const std::string& holder) {
+std::string describe_first_mount(const MountCommand& command, const Holder& holder) {
+  const auto process = local_process(holder.client);
+  if (!process) return {};
   auto mounts = mounts_of_volume(command);
-  const auto process = local_process(holder);
+  std::erase_if(mounts, [&](const MountEntry& entry) {
+    const auto server = ask_server(entry.device);
+    return server && server->pid != *process;
+  });
   for (MountEntry& entry : all_mounts()) {  // its source may be written otherwise
-    if (!process || !mounts.empty() || geteuid() != 0 || !entry.by_root || entry.type != kBrickfs || entry.root != "/")
-      continue;
+    if (!mounts.empty() || geteuid() != 0 || !entry.by_root || entry.type != kBrickfs || entry.root != "/") continue;
     const auto server = ask_server(entry.device);
     if (server && server->pid == *process) mounts.push_back(std::move(entry));
   }

@@ -12,6 +12,7 @@
 
 #include "fs/fuse/mount_options.h"
 #include "transport/base/result.h"
+#include "transport/brick/calls.h"
 
 namespace brickfs {
 
@@ -23,15 +24,14 @@ std::optional<Status> mount_once_more(const MountCommand& command, std::string* 
 // That is so now, or the answer would be EBUSY.
 bool can_mount_once_more(const MountCommand& command);
 
-// Who holds the volume, as Holder::name says, is a brickfs of this host that has not mounted it yet: then one waits for
-// it.
-bool is_being_mounted_here(const std::string& holder);
+// Who holds the volume is a brickfs of this host that has not mounted it yet: then one waits for it.
+bool is_being_mounted_here(const Holder& holder);
 
 // The client's name that a brick is told, and others are told by it.
 std::string client_name();
 
 // For a refusal, with what the brick says of the holder: where this host has the volume mounted, if it can be told, and
 // the command that mounts it once more by hand. Nothing is mounted because a brick says so.
-std::string describe_first_mount(const MountCommand& command, const std::string& holder);
+std::string describe_first_mount(const MountCommand& command, const Holder& holder);
 
 }  // namespace brickfs

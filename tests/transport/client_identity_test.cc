@@ -50,6 +50,18 @@ TEST(ClientIdentity, OfALivingProcessIsNotEnded) {
   other.reap();
 }
 
+TEST(ClientIdentity, TellsTheProcessHereAndNowhereElse) {
+  EXPECT_EQ(local_process(make_client_id()), getpid());
+  Process other;
+  EXPECT_NE(local_process(other.id()), getpid());
+  EXPECT_TRUE(local_process(other.id()));
+  other.kill_it();
+  other.reap();
+  const auto id = static_cast<uint64_t>(make_client_id());
+  EXPECT_FALSE(local_process(ClientId{id ^ uint64_t{1} << 40})) << "another host, or another container, with this pid";
+  EXPECT_FALSE(local_process(ClientId{id << 32 >> 32})) << "of a place that is not known";
+}
+
 TEST(ClientIdentity, OfAKilledOneItIsReapedOrNot) {
   Process other;
   other.kill_it();

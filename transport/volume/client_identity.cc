@@ -49,12 +49,17 @@ ClientId make_client_id() {
                   random >> (64 - kRandomBits)};
 }
 
-bool has_ended(ClientId client) {
+std::optional<pid_t> local_process(ClientId client) {
   const auto id = static_cast<uint64_t>(client);
   const auto place = static_cast<uint32_t>(id >> (kPidBits + kRandomBits));
   const auto process = static_cast<pid_t>(id >> kRandomBits & ((uint64_t{1} << kPidBits) - 1));
-  if (place == 0 || process == 0 || place != this_place()) return false;
-  return (::kill(process, 0) != 0 && errno == ESRCH) || is_zombie(process);
+  if (place == 0 || process == 0 || place != this_place()) return std::nullopt;
+  return process;
+}
+
+bool has_ended(ClientId client) {
+  const auto process = local_process(client);
+  return process && ((::kill(*process, 0) != 0 && errno == ESRCH) || is_zombie(*process));
 }
 
 Result<Session> open_past_ended(Brick& brick, OpenRequest request, Holder* holder) {

@@ -6,6 +6,10 @@
 // live at the same time have different ones.
 #pragma once
 
+#include <sys/types.h>
+
+#include <optional>
+
 #include "transport/brick/brick.h"
 
 namespace brickfs {
@@ -15,6 +19,10 @@ ClientId make_client_id();
 // True: the client was a process of this machine, since it was booted, and of our pid namespace, and is there no more.
 // False: it is there (or another that got its number), or this cannot be known here.
 bool has_ended(ClientId client);
+
+// The process, if the client was one of this boot of this machine and of our pid namespace. A name tells that not:
+// hosts and containers have the same ones.
+std::optional<pid_t> local_process(ClientId client);
 
 // As Brick::open(). A volume that is kept for a client that has ended is not waited for.
 Result<Session> open_past_ended(Brick& brick, OpenRequest request, Holder* holder);

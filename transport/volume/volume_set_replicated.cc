@@ -264,6 +264,7 @@ Status VolumeSet::Replicating::open_one(Candidate& candidate) {
   if (client.error().is(EBUSY)) {
     refusal_.place = candidate.place;
     refusal_.holder = holder;
+    refusal_.holder.client = client_of(holder.client, candidate.entry.id);  // who that is of
   }
   return client.error();
 }
