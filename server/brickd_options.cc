@@ -93,6 +93,8 @@ void define(CLI::App& app, Arguments& arguments, BrickdOptions& options) {
   app.add_option("--size", arguments.size, "size of the store: when it is made, or another from now on")
       ->type_name("SIZE")
       ->check(refuse_size);
+  app.add_flag("--repair-store", options.brick.repair_store,
+               "give up blocks whose entries in the store's table are damaged, so that their room can be used again");
   app.add_option("--volume", arguments.volumes, "volume besides `default`, repeatable; with `default` too: its quota")
       ->type_name("NAME[:QUOTA]")
       ->check(refuse_volume)
@@ -132,6 +134,8 @@ void interpret(const Arguments& arguments, BrickdOptions& options) {
   }
   if (arguments.memory.empty() && arguments.file.empty()) throw CLI::ValidationError("--memory or --file is needed");
   if (!arguments.size.empty() && arguments.file.empty()) throw CLI::ValidationError("--size goes with --file");
+  if (options.brick.repair_store && arguments.file.empty())
+    throw CLI::ValidationError("--repair-store goes with --file");
   if (!arguments.memory.empty()) options.brick.memory_bytes = *parse_size(arguments.memory);
   if (!arguments.size.empty()) options.brick.store_bytes = *parse_size(arguments.size);
   const bool kept = !arguments.keep_memory.empty();

@@ -129,6 +129,7 @@ Status BrickServiceImpl::load(const BrickConfig& config, std::string* why, const
                               const KeptTable::Contents& kept) {
   volumes_.load(kept_ ? kept.volumes : stored.volumes);
   blocks_.adopt(stored.entries);
+  blocks_.set_aside(stored.set_aside);
   blocks_.adopt(kept.entries);
   TRY(volumes_.finish_removals(why));
   return volumes_.configure(config.volumes, why);
@@ -199,8 +200,9 @@ Result<std::unique_ptr<BrickService>> BrickService::open(const BrickConfig& conf
   StoreFile::Contents contents;
   uint64_t frames = config.memory_bytes / kBlockBytes;
   if (!config.store_path.empty()) {
-    store = device ? TRY(StoreFile::open(std::move(device), config.store_path, config.store_bytes, why))
-                   : TRY(StoreFile::open(config.store_path, config.store_bytes, why));
+    const auto damage = config.repair_store ? StoreFile::Damage::kGiveUp : StoreFile::Damage::kKeep;
+    store = device ? TRY(StoreFile::open(std::move(device), config.store_path, config.store_bytes, why, damage))
+                   : TRY(StoreFile::open(config.store_path, config.store_bytes, why, damage));
     contents = store->take_contents();
     frames = std::min<uint64_t>(config.memory_bytes == 0 ? frames_by_default() : frames, store->slots());
   }

@@ -36,6 +36,7 @@ struct BrickConfig {
   uint64_t memory_bytes = 0;  // pool; with a store 0 means as much as the store holds, or 3/4 of the machine's
   std::string store_path;     // empty: memory only, volatile
   uint64_t store_bytes = 0;   // of a new store, or to which an existing one is to be changed; 0: as it is
+  bool repair_store = false;  // blocks whose entries are damaged are given up (StoreFile::Damage)
   // A volatile brick's memory outlives this process: in a file, or with somebody who keeps it. At most one of them.
   std::string keep_path;
   std::shared_ptr<MemoryKeeper> keeper;

@@ -73,6 +73,12 @@ void BlockStore::adopt(std::span<const StoreFile::Entry> entries) {
   }
 }
 
+void BlockStore::set_aside(std::span<const uint32_t> slots) {
+  MutexLock lock(mutex_);
+  for (const uint32_t slot : slots) CHECK(free_slots_.take(slot) == slot);
+  used_ += slots.size();
+}
+
 void BlockStore::adopt(std::span<const KeptTable::Entry> entries) {
   MutexLock lock(mutex_);
   for (const KeptTable::Entry& entry : entries) {

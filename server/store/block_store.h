@@ -67,6 +67,8 @@ class BlockStore {
   void remove_volume(VolumeId volume) ABSL_LOCKS_EXCLUDED(mutex_);
   // Blocks found in the store, once, before any other call but add_volume().
   void adopt(std::span<const StoreFile::Entry> entries) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Slots that are nobody's and stay so: they count as used.
+  void set_aside(std::span<const uint32_t> slots) ABSL_LOCKS_EXCLUDED(mutex_);
   // ... in the pool's memory, whose frames the pool knows to be in use.
   void adopt(std::span<const KeptTable::Entry> entries) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -16,11 +16,11 @@ constexpr uint64_t kCompareBytes = 256 * kKiB;  // read at once
 Status StoreFile::write_volume(uint32_t id, StoreVolume record) {
   record.in_use = record.in_use == kVolumeGoing ? kVolumeGoing : kVolumeInUse;
   record.checksum = store_checksum(record, uuid_[0] + id);
-  return write_at(kStoreVolumesAt + id * sizeof(StoreVolume), bytes_of(record));
+  return write_both(kStoreVolumesAt + id * sizeof(StoreVolume), bytes_of(record));
 }
 
 Status StoreFile::erase_volume(uint32_t id) {
-  return write_at(kStoreVolumesAt + id * sizeof(StoreVolume), bytes_of(StoreVolume{}));
+  return write_both(kStoreVolumesAt + id * sizeof(StoreVolume), bytes_of(StoreVolume{}));
 }
 
 Status StoreFile::write_entry(const Entry& entry) {
@@ -31,13 +31,13 @@ Status StoreFile::write_entry(const Entry& entry) {
                     .checksum = 0};
   if (record.serial > kStoreNumbers) return Error(ENOSPC, "the store has no more numbers for entries");
   record.checksum = store_checksum(record, uuid_[1] + entry.slot);
-  const Status written = write_at(kStoreEntriesAt + entry.slot * sizeof(StoreEntry), bytes_of(record));
+  const Status written = write_both(kStoreEntriesAt + entry.slot * sizeof(StoreEntry), bytes_of(record));
   sync_.table_written();
   return written;
 }
 
 Status StoreFile::clear_entry(uint32_t slot) {
-  const Status written = write_at(kStoreEntriesAt + slot * sizeof(StoreEntry), bytes_of(StoreEntry{}));
+  const Status written = write_both(kStoreEntriesAt + slot * sizeof(StoreEntry), bytes_of(StoreEntry{}));
   sync_.table_written();
   return written;
 }

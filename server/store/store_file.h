@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,16 +36,20 @@ class StoreFile final : public VolumeRecords {
   struct Contents {
     std::vector<StoreVolume> volumes;  // kStoreVolumes of them, by id, used or not
     std::vector<Entry> entries;        // of volumes in use, one for each block
+    std::vector<uint32_t> set_aside;   // slots whose entries are damaged: nobody's, and not to be used
   };
+  // What becomes of entries that are damaged in both copies.
+  enum class Damage { kKeep, kGiveUp };
 
   // Opens the store at `path`, or makes one of `bytes` (rounded down to blocks) if there is nothing there but perhaps
   // an empty file; an existing one is given that size, if it can be. 0: that of the existing one. Errors, with one line
-  // for people in `why`: EBUSY (another process has it), EUCLEAN (not a store, or damaged), ENOTSUP (newer format, or a
-  // file system without holes), EINVAL (size), others as the system gave them.
-  static Result<std::unique_ptr<StoreFile>> open(const std::string& path, uint64_t bytes, std::string* why);
+  // for people in `why`: EBUSY (another process has it), EUCLEAN (not a store, or one without a header), ENOTSUP (newer
+  // format, or a file system without holes), EINVAL (size), others as the system gave them.
+  static Result<std::unique_ptr<StoreFile>> open(const std::string& path, uint64_t bytes, std::string* why,
+                                                 Damage damage = Damage::kKeep);
   // The same on a device, which people know as `name`.
   static Result<std::unique_ptr<StoreFile>> open(std::unique_ptr<StoreDevice> device, std::string name, uint64_t bytes,
-                                                 std::string* why);
+                                                 std::string* why, Damage damage = Damage::kKeep);
 
   uint32_t slots() const { return slots_; }
   const std::string& path() const { return path_; }
@@ -93,15 +98,29 @@ class StoreFile final : public VolumeRecords {
 
   StoreFile(std::string path, std::unique_ptr<StoreDevice> device)
       : path_(std::move(path)), device_(std::move(device)), sync_(*device_) {}
-  Status load(uint64_t bytes, std::string* why);
+  Status load(uint64_t bytes, Damage damage, std::string* why);
   Status create(uint64_t bytes, std::string* why);
   Status resize(uint64_t slots, std::string* why);
   Status prepare_slots(uint64_t from, uint64_t to);
   Status write_header(const StoreHeader& header);
   bool making_was_torn(uint64_t file_bytes) const;
   Status load_header(uint64_t file_bytes, std::string* why);
-  Status load_volumes(std::string* why);
-  Status load_entries(std::string* why);
+  Result<StoreHeader> whole_header(uint64_t file_bytes, bool* is_cut, std::string* why) const;
+  Status check_geometry(const StoreHeader& header, std::string* why) const;
+  Status load_table(Damage damage, std::string* why);
+  Status adopt_entries(std::vector<StoreEntry>& table);
+  // The two copies (store_copies.cc).
+  bool is_whole(const StoreVolume& record, uint32_t id) const;
+  bool is_whole(const StoreEntry& entry, uint32_t slot) const;
+  void read_what_there_is(uint64_t offset, std::span<std::byte> into) const;
+  template <typename Record>
+  Status load_records(uint64_t at, const char* kind, std::vector<Record>& records, std::vector<uint32_t>& lost);
+  Status set_aside(std::span<const uint32_t> lost, Damage damage);
+  Status save_volumes(std::span<const uint32_t> lost);
+  std::optional<StoreHeader> find_header_copy(uint64_t file_bytes) const;
+  bool has_record_of(const StoreHeader& header) const;
+  Status make_copy(std::string* why);
+  Status write_both(uint64_t offset, std::span<const std::byte> from);
   Status drop_older_duplicates(std::vector<StoreEntry>& table);
   Status for_each_difference(uint32_t slot, std::span<const std::byte> block, const OnPages& found) const;
   Status read_pages(const Shadow& shadow, std::span<std::byte> into, const OnPages& got) const;
@@ -124,6 +143,7 @@ class StoreFile final : public VolumeRecords {
   const std::unique_ptr<StoreDevice> device_;
   uint32_t slots_ = 0;
   uint64_t slots_at_ = 0;
+  uint64_t copy_at_ = 0;   // of header, records and table; 0: there is none
   bool has_list_ = false;  // of shadows that were left
   std::array<uint64_t, 2> uuid_{};
   Contents contents_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes of a store file: docs/format.md, "Store". Little-endian.
 //
-//   0        header, one page
+//   0        header, one page: header, records and table are there twice, the second time halfway to the slots
 //   4 KiB    volume records, kStoreVolumes of 256 bytes
 //   260 KiB  block table, one entry of 32 bytes for each slot
 //   ...      slots of one block each, the first at the next multiple of kBlockBytes
@@ -29,6 +29,7 @@ constexpr uint64_t kStoreVolumes = limits::kVolumes;
 constexpr uint64_t kStoreSlotsMost = 1ull << 26;  // 128 TiB
 constexpr uint64_t kStoreSlotsApart = 1;          // incompatible feature: `slots_at` is not 0
 constexpr uint64_t kStoreShadows = 2;             // incompatible feature: the list of shadows holds
+constexpr uint64_t kStoreCopied = 4;              // incompatible feature: header, records and table have a second copy
 constexpr uint64_t kStoreGrowth = 8;              // a new store's table has room for so many times its slots
 constexpr uint64_t kStoreNumbers = INT64_MAX;     // the largest epoch, and serial of an entry
 
@@ -107,6 +108,10 @@ constexpr uint64_t store_slots_at(uint64_t slots) {
 constexpr uint64_t slots_begin(const StoreHeader& header) {
   return header.slots_at != 0 ? header.slots_at : store_slots_at(header.slots);
 }
+constexpr uint64_t copy_begins(const StoreHeader& header) { return slots_begin(header) / 2; }
+constexpr bool copy_fits(uint64_t slots, uint64_t slots_at) {
+  return kStoreEntriesAt + slots * sizeof(StoreEntry) <= slots_at / 2;
+}
 // From where the slots begin. The room between is for a list of all of them.
 constexpr uint64_t shadows_begin(uint64_t slots) {
   return slots * kBlockBytes + round_up(sizeof(StoreShadowList) + slots * sizeof(StoreShadow), kBlockBytes);
@@ -117,6 +122,8 @@ bool is_sound(const StoreVolume& record);
 StoreHeader resized_header(StoreHeader header, uint64_t slots);
 // The header with that feature, or without.
 StoreHeader with_shadows(StoreHeader header, bool has_list);
+// The header of a store that has a second copy of it.
+StoreHeader with_copy(StoreHeader header);
 
 // The checksum that belongs into `record`, whose last field it is.
 template <typename Record>

@@ -33,21 +33,22 @@ bool is_sound(const StoreVolume& record) {
          record.lease_mode <= static_cast<uint32_t>(OpenMode::kReadOnly);
 }
 
-Result<std::unique_ptr<StoreFile>> StoreFile::open(const std::string& path, uint64_t bytes, std::string* why) {
+Result<std::unique_ptr<StoreFile>> StoreFile::open(const std::string& path, uint64_t bytes, std::string* why,
+                                                   Damage damage) {
   std::unique_ptr<StoreDevice> device = TRY(FileDevice::open(path, bytes != 0, why));
-  return open(std::move(device), path, bytes, why);
+  return open(std::move(device), path, bytes, why, damage);
 }
 
 Result<std::unique_ptr<StoreFile>> StoreFile::open(std::unique_ptr<StoreDevice> device, std::string name,
-                                                   uint64_t bytes, std::string* why) {
+                                                   uint64_t bytes, std::string* why, Damage damage) {
   std::unique_ptr<StoreFile> store(new StoreFile(std::move(name), std::move(device)));
-  TRY(store->load(bytes, why));
+  TRY(store->load(bytes, damage, why));
   return store;
 }
 
 // What a former brick wrote goes to the disk first, and is then read from there: where its sync failed the system's
 // memory may show bytes that the disk does not have, and nobody would write them again.
-Status StoreFile::load(uint64_t bytes, std::string* why) {
+Status StoreFile::load(uint64_t bytes, Damage damage, std::string* why) {
   if (!sync().ok()) return refuse_store(why, EIO, fmt::format("store {}: cannot be synced", path_));
   device_->forget_cache();
   const auto size = device_->size_bytes();
@@ -57,11 +58,11 @@ Status StoreFile::load(uint64_t bytes, std::string* why) {
   } else {
     TRY(load_header(*size, why));
   }
-  TRY(load_volumes(why));
-  TRY(load_entries(why));
+  TRY(load_table(damage, why));
   TRY(take_shadows(why));
   TRY(clear_unused_slots(why));
   if (bytes != 0 && bytes / kBlockBytes != slots_) TRY(resize(bytes / kBlockBytes, why));
+  TRY(make_copy(why));
   reserve_what_is_used();
   return {};
 }
@@ -95,7 +96,8 @@ Status StoreFile::create(uint64_t bytes, std::string* why) {
   header.version = kStoreVersion;
   header.block_bytes = kBlockBytes;
   header.uuid = {random_id<uint64_t>(), random_id<uint64_t>()};
-  header.slots = std::min(slots * kStoreGrowth, kStoreSlotsMost);  // for the room of the table
+  header.slots_at = 2 * store_slots_at(std::min(slots * kStoreGrowth, kStoreSlotsMost));  // two tables that may grow
+  header.incompat_features = kStoreCopied;
   header = resized_header(header, slots);
   header.resize_to = 0;
   header.checksum = store_checksum(header, 0);
@@ -105,34 +107,53 @@ Status StoreFile::create(uint64_t bytes, std::string* why) {
   return load_header(kStoreHeaderBytes, why);
 }
 
-Status StoreFile::load_header(uint64_t file_bytes, std::string* why) {
+// As it stands, or as a change that was cut off would have made it, or of the second copy. `is_cut`: it is to be
+// written again.
+Result<StoreHeader> StoreFile::whole_header(uint64_t file_bytes, bool* is_cut, std::string* why) const {
   StoreHeader header{};
-  if (file_bytes < sizeof(header) || !read_at(0, std::as_writable_bytes(std::span(&header, 1))).ok() ||
-      header.magic != kStoreMagic) {
+  if (file_bytes >= sizeof(header)) read_what_there_is(0, std::as_writable_bytes(std::span(&header, 1)));
+  const auto verifies = [](const StoreHeader& one) {
+    return one.magic == kStoreMagic && one.checksum == store_checksum(one, 0);
+  };
+  *is_cut = !verifies(header);
+  if (!*is_cut) return header;
+  for (StoreHeader finished : {resized_header(header, header.resize_to), with_shadows(header, true),
+                               with_shadows(header, false), with_copy(header)}) {
+    if (finished.checksum == header.checksum && verifies(finished)) return finished;
+  }
+  if (const auto copy = find_header_copy(file_bytes)) {
+    log::warn("store {}: its header was damaged: mended from the second copy", path_);
+    return *copy;
+  }
+  if (header.magic != kStoreMagic)
     return refuse_store(why, EUCLEAN, fmt::format("store {}: not a brick's store; it is left as it is", path_));
-  }
-  const uint64_t checksum = header.checksum;
-  const bool is_cut = header.checksum != store_checksum(header, 0);  // or damaged
-  for (const StoreHeader& finished :
-       {resized_header(header, header.resize_to), with_shadows(header, true), with_shadows(header, false)}) {
-    if (is_cut && finished.checksum == checksum) header = finished;
-  }
-  if (header.checksum != store_checksum(header, 0)) {
-    return refuse_store(why, EUCLEAN, fmt::format("store {}: damaged header; restore it from a backup", path_));
-  }
-  constexpr uint64_t kKnown = kStoreSlotsApart | kStoreShadows;
+  return refuse_store(why, EUCLEAN, fmt::format("store {}: damaged header; restore it from a backup", path_));
+}
+
+Status StoreFile::check_geometry(const StoreHeader& header, std::string* why) const {
+  constexpr uint64_t kKnown = kStoreSlotsApart | kStoreShadows | kStoreCopied;
   if (header.version != kStoreVersion || (header.incompat_features & ~kKnown) != 0 || header.ro_compat_features != 0) {
     return refuse_store(why, ENOTSUP,
                         fmt::format("store {}: made by a newer brickd (format {}); this one knows format {}", path_,
                                     header.version, kStoreVersion));
   }
+  const uint64_t slots_at = slots_begin(header);
+  const bool has_copy = (header.incompat_features & kStoreCopied) != 0;
   if (header.block_bytes != kBlockBytes || header.slots == 0 || header.slots > kStoreSlotsMost ||
-      slots_begin(header) < store_slots_at(header.slots) || slots_begin(header) > store_slots_at(kStoreSlotsMost) ||
-      slots_begin(header) % kBlockBytes != 0) {
+      slots_at < store_slots_at(header.slots) || slots_at > 2 * store_slots_at(kStoreSlotsMost) ||
+      slots_at % kBlockBytes != 0 || (has_copy && !copy_fits(header.slots, slots_at))) {
     return refuse_store(why, EUCLEAN, fmt::format("store {}: impossible geometry in its header", path_));
   }
+  return {};
+}
+
+Status StoreFile::load_header(uint64_t file_bytes, std::string* why) {
+  bool is_cut = false;
+  const StoreHeader header = TRY(whole_header(file_bytes, &is_cut, why));
+  TRY(check_geometry(header, why));
   slots_ = static_cast<uint32_t>(header.slots);
   slots_at_ = slots_begin(header);
+  copy_at_ = (header.incompat_features & kStoreCopied) != 0 ? copy_begins(header) : 0;
   uuid_ = header.uuid;
   has_list_ = (header.incompat_features & kStoreShadows) != 0;
   const uint64_t whole = slots_at_ + slots_ * kBlockBytes;
@@ -143,44 +164,32 @@ Status StoreFile::load_header(uint64_t file_bytes, std::string* why) {
   if (file_bytes != kStoreHeaderBytes && file_bytes < whole) {
     return refuse_store(why, EUCLEAN, fmt::format("store {}: cut off at {} of {} bytes", path_, file_bytes, whole));
   }
-  if (!is_cut) return {};
+  StoreHeader copy{};
+  if (copy_at_ != 0) read_what_there_is(copy_at_, std::as_writable_bytes(std::span(&copy, 1)));
+  if (!is_cut && (copy_at_ == 0 || std::ranges::equal(bytes_of(copy), bytes_of(header)))) return {};
   const Status finished = write_header(header);
   if (!finished.ok()) return refuse_store(why, path_, "cannot be written", finished.code());
   return {};
 }
 
-Status StoreFile::load_volumes(std::string* why) {
+Status StoreFile::load_table(Damage damage, std::string* why) {
   contents_.volumes.resize(kStoreVolumes);
-  const Status read = read_at(kStoreVolumesAt, std::as_writable_bytes(std::span(contents_.volumes)));
-  if (!read.ok()) return refuse_store(why, path_, "cannot be read", read.code());
-  for (uint32_t id = 0; id < kStoreVolumes; ++id) {
-    const StoreVolume& record = contents_.volumes[id];
-    if (all_zeros(record)) continue;
-    if (!is_sound(record) || record.checksum != store_checksum(record, uuid_[0] + id)) {
-      return refuse_store(why, EUCLEAN, fmt::format("store {}: damaged record of volume {}", path_, id));
-    }
-  }
-  return {};
+  std::vector<StoreEntry> table(slots_);
+  std::vector<uint32_t> lost_volumes;
+  std::vector<uint32_t> lost_slots;
+  Status loaded = load_records(kStoreVolumesAt, "record of volume", contents_.volumes, lost_volumes);
+  if (loaded.ok()) loaded = load_records(kStoreEntriesAt, "entry of the block table", table, lost_slots);
+  if (loaded.ok()) loaded = adopt_entries(table);
+  if (loaded.ok()) loaded = set_aside(lost_slots, damage);
+  if (loaded.ok()) loaded = save_volumes(lost_volumes);
+  return loaded.ok() ? loaded : refuse_store(why, path_, "cannot be written", loaded.code());
 }
 
-Status StoreFile::load_entries(std::string* why) {
-  std::vector<StoreEntry> table(slots_);
-  const Status read = read_at(kStoreEntriesAt, std::as_writable_bytes(std::span(table)));
-  if (!read.ok()) return refuse_store(why, path_, "cannot be read", read.code());
+Status StoreFile::adopt_entries(std::vector<StoreEntry>& table) {
   uint64_t serial = 0;
-  for (uint32_t slot = 0; slot < slots_; ++slot) {
-    const StoreEntry& entry = table[slot];
-    if (all_zeros(entry)) continue;
-    if (entry.in_use != 1 || entry.checksum != store_checksum(entry, uuid_[1] + slot) ||
-        !is_valid({BlockAddress{entry.address}, 1}) || entry.serial > kStoreNumbers || entry.volume >= kStoreVolumes ||
-        contents_.volumes[entry.volume].in_use == 0) {
-      return refuse_store(why, EUCLEAN, fmt::format("store {}: damaged block table, entry {}", path_, slot));
-    }
-    serial = std::max(serial, entry.serial);
-  }
+  for (const StoreEntry& entry : table) serial = std::max(serial, entry.serial);
   serial_.store(serial);
-  const Status dropped = drop_older_duplicates(table);
-  if (!dropped.ok()) return refuse_store(why, path_, "cannot be written", dropped.code());
+  TRY(drop_older_duplicates(table));
   for (uint32_t slot = 0; slot < slots_; ++slot) {
     if (table[slot].in_use == 0) continue;
     contents_.entries.push_back({table[slot].volume, BlockAddress{table[slot].address}, slot});
@@ -211,9 +220,12 @@ Status StoreFile::clear_unused_slots(std::string* why) {
   const auto clear_up_to = [&](uint32_t end) {
     if (cleared.ok() && free_from < end) cleared = punch(free_from, end - free_from);
   };
-  for (const Entry& entry : contents_.entries) {
-    clear_up_to(entry.slot);
-    free_from = entry.slot + 1;
+  std::vector<uint32_t> kept = contents_.set_aside;
+  for (const Entry& entry : contents_.entries) kept.push_back(entry.slot);
+  std::ranges::sort(kept);
+  for (const uint32_t slot : kept) {
+    clear_up_to(slot);
+    free_from = slot + 1;
   }
   clear_up_to(slots_);
   if (cleared.ok() && sync().ok()) return {};
@@ -228,7 +240,9 @@ Status StoreFile::clear_unused_slots(std::string* why) {
 
 // New blocks have their room reserved when they are allocated; in a store of an older brick they may not have it.
 void StoreFile::reserve_what_is_used() {
-  Status reserved = device_->reserve(0, kStoreEntriesAt + slots_ * sizeof(StoreEntry));
+  const uint64_t table_end = kStoreEntriesAt + slots_ * sizeof(StoreEntry);
+  Status reserved = device_->reserve(0, table_end);
+  if (reserved.ok() && copy_at_ != 0) reserved = device_->reserve(copy_at_, table_end);
   for (size_t i = 0; i < contents_.entries.size() && reserved.ok();) {
     const uint32_t first = contents_.entries[i].slot;
     uint32_t count = 0;

@@ -24,16 +24,19 @@ StoreHeader resized_header(StoreHeader header, uint64_t slots) {
   const uint64_t slots_at = slots_begin(header);
   header.slots = header.resize_to = slots;
   header.slots_at = store_slots_at(slots) == slots_at ? 0 : slots_at;
-  header.incompat_features = (header.incompat_features & kStoreShadows) | (header.slots_at == 0 ? 0 : kStoreSlotsApart);
+  header.incompat_features =
+      (header.incompat_features & (kStoreShadows | kStoreCopied)) | (header.slots_at == 0 ? 0 : kStoreSlotsApart);
   header.checksum = store_checksum(header, 0);
   return header;
 }
 
 Status StoreFile::write_header(const StoreHeader& header) {
-  constexpr uint64_t kLastSector = kStoreHeaderBytes - kHeaderSectorBytes;
-  TRY(write_at(kLastSector, bytes_of(header).subspan(kLastSector)));
+  TRY(write_at(kHeaderSectorBytes, bytes_of(header).subspan(kHeaderSectorBytes)));  // between the two are zeros
   TRY(sync());
   TRY(write_at(0, bytes_of(header).first(kHeaderSectorBytes)));
+  TRY(sync());
+  if (copy_at_ == 0) return {};
+  TRY(write_at(copy_at_, bytes_of(header)));
   return sync();
 }
 
@@ -41,16 +44,20 @@ Status StoreFile::write_header(const StoreHeader& header) {
 Status StoreFile::prepare_slots(uint64_t from, uint64_t to) {
   const uint64_t whole = slots_at_ + to * kBlockBytes;
   if (TRY(device_->size_bytes()) < whole) TRY(device_->grow(whole));
-  TRY(device_->punch(kStoreEntriesAt + from * sizeof(StoreEntry), (to - from) * sizeof(StoreEntry)));
   TRY(device_->punch(slots_at_ + from * kBlockBytes, (to - from) * kBlockBytes));
-  TRY(device_->reserve(kStoreEntriesAt + from * sizeof(StoreEntry), (to - from) * sizeof(StoreEntry)));
+  for (const uint64_t copy : {uint64_t{0}, copy_at_}) {
+    const uint64_t entries_at = copy + kStoreEntriesAt + from * sizeof(StoreEntry);
+    TRY(device_->punch(entries_at, (to - from) * sizeof(StoreEntry)));
+    TRY(device_->reserve(entries_at, (to - from) * sizeof(StoreEntry)));
+  }
   return sync();
 }
 
 Status StoreFile::resize(uint64_t slots, std::string* why) {
   const std::string sizes = fmt::format("store {}: holds {}, not the {} that were asked for", path_,
                                         format_size(slots_ * kBlockBytes), format_size(slots * kBlockBytes));
-  const uint64_t most = std::min((slots_at_ - kStoreEntriesAt) / sizeof(StoreEntry), kStoreSlotsMost);
+  const uint64_t table_end = copy_at_ != 0 ? copy_at_ : slots_at_;
+  const uint64_t most = std::min((table_end - kStoreEntriesAt) / sizeof(StoreEntry), kStoreSlotsMost);
   if (slots == 0 || slots > most) {
     return refuse_store(why, EINVAL,
                         fmt::format("{}: it was made to grow to {} at most; leave the size out, or make a larger store "
@@ -58,7 +65,8 @@ Status StoreFile::resize(uint64_t slots, std::string* why) {
                                     sizes, format_size(most * kBlockBytes)));
   }
   const auto beyond =
-      std::ranges::count_if(contents_.entries, [slots](const Entry& entry) { return entry.slot >= slots; });
+      std::ranges::count_if(contents_.entries, [slots](const Entry& entry) { return entry.slot >= slots; }) +
+      std::ranges::count_if(contents_.set_aside, [slots](uint32_t slot) { return slot >= slots; });
   if (beyond > 0) {
     return refuse_store(why, EINVAL,
                         fmt::format("{}: {} block(s) in use lie beyond; leave the size out", sizes, beyond));

@@ -140,39 +140,6 @@ TEST_F(StoreFileTest, FinishesAnInterruptedMaking) {
   EXPECT_TRUE((*store)->write((kSlots - 1), 0, std::vector<std::byte>(kBlockBytes)).ok());
 }
 
-TEST_F(StoreFileTest, RefusesDamageAnywhereInItsTables) {
-  make_store();
-  const std::vector<uint64_t> offsets = {
-      0,
-      3,
-      8,
-      40,
-      56,
-      100,
-      kStoreHeaderBytes - 8,
-      kStoreHeaderBytes - 1,  // header
-      kStoreVolumesAt,
-      kStoreVolumesAt + 64,
-      kStoreVolumesAt + 72,
-      kStoreVolumesAt + 228,
-      kStoreVolumesAt + 250,
-      kStoreVolumesAt + 5 * sizeof(StoreVolume) + 17,  // an unused record
-      kStoreEntriesAt,
-      kStoreEntriesAt + 12,
-      kStoreEntriesAt + 16,
-      kStoreEntriesAt + 32 + 31,
-      kStoreEntriesAt + 7 * sizeof(StoreEntry) + 3,  // an unused entry
-  };
-  for (const uint64_t offset : offsets) {
-    flip(offset);
-    EXPECT_EQ(open_code(), EUCLEAN) << "at " << offset;
-    flip(offset);
-  }
-  EXPECT_EQ(open_code(), 0);
-  flip(kStoreHeaderBytes - 9);  // of the last reserved byte, which the checksum covers
-  EXPECT_EQ(open_code(), EUCLEAN);
-}
-
 TEST_F(StoreFileTest, RefusesACutOffStore) {
   make_store();
   const uint64_t whole = std::filesystem::file_size(path_);

@@ -14,6 +14,25 @@ constexpr size_t kRandomStates = 4;   // at each place
 constexpr uint64_t kReuseEvery = 16;  // states
 constexpr uint64_t kDiskRoom = 5;     // slots, of a disk that is too small
 
+// As a brickd that knew no second copy of the table made it.
+DiskImage former_store() {
+  StoreHeader header{};
+  header.magic = kStoreMagic;
+  header.version = kStoreVersion;
+  header.block_bytes = kBlockBytes;
+  header.uuid = {4711, 4712};
+  header.slots_at = store_slots_at(kStoreSlots * kStoreGrowth);
+  header = resized_header(header, kStoreSlots);
+  DiskImage image;
+  image.size_bytes = slots_begin(header) + kStoreSlots * kBlockBytes;
+  for (uint64_t sector = 0; sector < kStoreHeaderBytes / kDiskSectorBytes; ++sector) {
+    auto bytes = std::make_shared<DiskSector>();
+    std::ranges::copy(bytes_of(header).subspan(sector * kDiskSectorBytes, kDiskSectorBytes), bytes->begin());
+    image.put(sector, bytes);
+  }
+  return image;
+}
+
 // The last of several pieces for one sector decides, so any of them may be the one that the disk has.
 using Keeps = std::function<bool(const DiskPiece&, size_t)>;
 
@@ -107,7 +126,7 @@ std::string StoreExplorer::run(uint64_t seed) {
     disk.interleave = options_.interleave;
     if (random_() % 3 == 0) disk.fails_sync = disk.syncs() + random_() % 30;
   };
-  CrashDisk disk((DiskImage()));
+  CrashDisk disk(random_() % 4 == 0 ? former_store() : DiskImage());
   settings(disk);
   if (random_() % 4 == 0) disk.room_bytes = kDiskRoom * kBlockBytes;
   options_.on_run(seed);
@@ -182,10 +201,36 @@ std::string StoreExplorer::explore_place(const DiskHistory& disk, const Promise&
   return {};
 }
 
+// Of a store's two tables one sector is not what was written: a bit is another, or all is gone. Of the headers only
+// where both are as they were written.
+void StoreExplorer::damage(DiskImage& image) {
+  StoreHeader header{};
+  image.read(0, std::as_writable_bytes(std::span(&header, 1)));
+  const uint64_t copy_at = copy_begins(header);
+  if ((header.incompat_features & kStoreCopied) == 0 || header.checksum != store_checksum(header, 0)) return;
+  StoreHeader copy{};
+  image.read(copy_at, std::as_writable_bytes(std::span(&copy, 1)));
+  const bool same_headers = std::ranges::equal(bytes_of(header), bytes_of(copy));
+  const uint64_t at = random_() % 2 == 0 ? 0 : copy_at;
+  const uint64_t first = (at + (same_headers ? 0 : kStoreHeaderBytes)) / kDiskSectorBytes;
+  const uint64_t end = (at + kStoreEntriesAt + header.slots * sizeof(StoreEntry)) / kDiskSectorBytes + 1;
+  std::vector<uint64_t> written;
+  for (auto place = image.sectors.lower_bound(first); place != image.sectors.end() && place->first < end; ++place) {
+    written.push_back(place->first);
+  }
+  if (written.empty()) return;
+  const uint64_t sector = written[random_() % written.size()];
+  auto bytes = std::make_shared<DiskSector>(*image.at(sector));
+  (*bytes)[random_() % kDiskSectorBytes] ^= std::byte{1} << random_() % 8;
+  image.put(sector, random_() % 4 == 0 ? nullptr : DiskSectorRef(bytes));
+}
+
 std::string StoreExplorer::judge(const DiskImage& image, const Promise& promise) {
   options_.on_run(0);
   ++states_;
-  CrashDisk disk(image);
+  DiskImage damaged = image;
+  if (random_() % 2 == 0) damage(damaged);
+  CrashDisk disk(std::move(damaged));
   disk.recording = false;
   std::string why;
   {

@@ -40,6 +40,7 @@ class StoreExplorer {
   std::string explore(const CrashDisk& disk, const PromiseAt& promise);
   std::string explore_place(const DiskHistory& disk, const Promise& promise);
   std::string judge(const DiskImage& image, const Promise& promise);
+  void damage(DiskImage& image);
   std::string judge_reuse(CrashDisk& disk);
   DiskImage random_state(const CrashDisk& disk, size_t* place);
 

@@ -1,7 +1,4 @@
 # server/store/store_resize.cc
 # a header may tell of slots that the file does not have yet
 # store
-/(to - from) \* sizeof(StoreEntry)));$/{
-n
-s/  return sync();/  return {};/
-}
+/^Status StoreFile::prepare_slots/,/^}/s/  return sync();/  return {};/

@@ -1,7 +1,7 @@
 # server/store/store_resize.cc
 # the header's two sectors are changed without a sync between them
 # store
-/write_at(kLastSector/{
+/write_at(kHeaderSectorBytes/{
 n
 s/TRY(sync());//
 }
