@@ -13,13 +13,13 @@ namespace brickfs {
 namespace {
 
 void use_in(Listener& listener, const BrickSecrets& secrets) {
-  listener.use_secret(secrets.clients);
-  listener.use_admin_secret(secrets.administrators);
+  listener.use_secrets(secrets.clients);
+  listener.use_admin_secrets(secrets.administrators);
 }
 
 Result<std::unique_ptr<Listener>> listen_tcp(BrickService& service, ListenUrl& url, const BrickSecrets& secrets,
                                              std::string* why) {
-  auto listener = TcpListener::open(service, url, secrets.clients);
+  auto listener = TcpListener::open(service, url, secrets.clients.front());
   if (!listener.ok()) {
     *why = fmt::format("cannot listen on {}: {}", format_listen_url(url), std::strerror(listener.code()));
     return listener.error();
@@ -33,7 +33,7 @@ Result<std::unique_ptr<Listener>> listen_rdma(BrickService& service, const std::
                                               const BrickSecrets& secrets, std::string* why) {
   std::vector<ListenUrl> asked;
   for (const ListenUrl* const url : urls) asked.push_back(*url);
-  auto listener = TRY(VerbsListener::open(service, asked, secrets.clients, why));
+  auto listener = TRY(VerbsListener::open(service, asked, secrets.clients.front(), why));
   use_in(*listener, secrets);
   for (size_t number = 0; number < urls.size(); ++number) urls[number]->port = listener->port(number);
   return std::unique_ptr<Listener>(std::move(listener));

@@ -16,10 +16,11 @@
 
 namespace brickfs {
 
-// What peers must know. Empty: clients need to know nothing, and there are no administrators.
+// What peers must know one of: clients perhaps the empty one, which is nothing. Without any there are no
+// administrators.
 struct BrickSecrets {
-  Secret clients;
-  Secret administrators;
+  std::vector<Secret> clients = {Secret()};
+  std::vector<Secret> administrators;
 };
 
 class BrickListeners {

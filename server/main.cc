@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -28,6 +29,7 @@
 #include "transport/base/printable.h"
 #include "transport/base/progress_bar.h"
 #include "transport/base/size.h"
+#include "transport/brick/secret_file.h"
 #include "transport/metrics/metrics_server.h"
 
 namespace brickfs {
@@ -61,18 +63,30 @@ sigset_t stop_signals() {
 }
 
 // Null: the line in `why`.
-std::optional<BrickSecrets> read_secrets(const BrickdOptions& options, std::string* why) {
+std::optional<BrickSecrets> read_secrets_of(const BrickdOptions& options, std::string* why) {
   BrickSecrets secrets;
-  for (const auto& [path, secret] : {std::pair{&options.secret_file, &secrets.clients},
-                                     std::pair{&options.admin_secret_file, &secrets.administrators}}) {
+  for (const auto& [path, those] : {std::pair{&options.secret_file, &secrets.clients},
+                                    std::pair{&options.admin_secret_file, &secrets.administrators}}) {
     if (path->empty()) continue;
-    auto read = read_secret_file(*path, why);
+    auto read = read_secrets(*path, why);
     if (!read.ok()) return std::nullopt;
-    *secret = std::move(*read);
+    *those = std::move(*read);
   }
-  if (options.admin_secret_file.empty() || secrets.clients.bytes != secrets.administrators.bytes) return secrets;
-  *why = "the administrator's secret is the clients': " + options.admin_secret_file + " needs one of its own";
-  return std::nullopt;
+  for (const Secret& one : secrets.administrators) {
+    if (std::ranges::find(secrets.clients, one.bytes, &Secret::bytes) == secrets.clients.end()) continue;
+    *why = "the administrator's secret is the clients': " + options.admin_secret_file + " needs one of its own";
+    return std::nullopt;
+  }
+  return secrets;
+}
+
+// How many, where it is not one as ever: the others are for a change, and are to go again.
+std::string describe(const BrickSecrets& secrets) {
+  std::string text;
+  if (secrets.clients.size() > 1) text += fmt::format("; {} secrets of clients hold", secrets.clients.size());
+  if (secrets.administrators.size() > 1)
+    text += fmt::format("; {} secrets of administrators hold", secrets.administrators.size());
+  return text;
 }
 
 Failure serve_page(Brickd& brickd, const BrickdOptions& options) {
@@ -117,7 +131,7 @@ Failure tell_ports(const Brickd& brickd, const std::string& path) {
 
 Failure start(Brickd& brickd, const BrickdOptions& options, std::shared_ptr<MemoryKeeper> keeper) {
   std::string why;
-  const auto secrets = read_secrets(options, &why);
+  const auto secrets = read_secrets_of(options, &why);
   if (!secrets) return why;
   BrickConfig config = options.brick;
   config.keeper = std::move(keeper);
@@ -158,10 +172,10 @@ void read_secrets_again(Brickd& brickd, const BrickdOptions& options) {
   const std::string paths = options.secret_file + (has_both ? " and " : "") + options.admin_secret_file;
   if (paths.empty()) return log::info("SIGHUP: there is no secret file to read again");
   std::string why;
-  const auto secrets = read_secrets(options, &why);
+  const auto secrets = read_secrets_of(options, &why);
   if (!secrets) return log::error("SIGHUP: {}: the former secret stays in force", why);
   brickd.listeners->use(*secrets);
-  log::info("SIGHUP: the secret is what {} has now; sessions that are open go on", paths);
+  log::info("SIGHUP: the secret is what {} has now{}; sessions that are open go on", paths, describe(*secrets));
 }
 
 // On the terminal or in the log, and to the service manager, who would end what takes long.

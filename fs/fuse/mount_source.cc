@@ -17,7 +17,8 @@
 #include "fs/source/source_volume.h"
 #include "transport/base/log.h"
 #include "transport/base/size.h"
-#include "transport/brick/proof.h"
+#include "transport/brick/client_secret.h"
+#include "transport/brick/secret_file.h"
 #include "transport/brick/source.h"
 #include "transport/volume/client_identity.h"
 
@@ -51,6 +52,16 @@ std::string describe(const Error& error, const MountCommand& command, const Sour
                                {.steal = "-o steal", .secret = "-o secret=PATH"});
 }
 
+// What the mount itself covers could not be read while it waits for the brick.
+Result<ClientSecret> secret_of(const MountCommand& command, std::string* why) {
+  std::error_code ignored;
+  const auto path = std::filesystem::weakly_canonical(command.secret_path, ignored).string();
+  if (command.secret_path.empty() || !path.starts_with(command.mountpoint + "/"))
+    return ClientSecret::of_file(command.secret_path, why);
+  log::warn("secret file {} is below the mount point: a change of it is not seen before the next mount", path);
+  return ClientSecret(TRY(read_secret_file(command.secret_path, why)));
+}
+
 Status check_durability(const VolumeSet& volume, const MountCommand& command, std::string* why) {
   if (!command.require_durable || volume.session().durability == Durability::kDurable) return {};
   *why = fmt::format("{} is a volatile brick and -o durable asks for a durable one (brickd --file, or file:PATH)",
@@ -58,8 +69,9 @@ Status check_durability(const VolumeSet& volume, const MountCommand& command, st
   return Error(ENOTSUP, "durability");
 }
 
-Result<std::unique_ptr<VolumeSet>> open_once(const MountCommand& command, const Source& source, const Secret& secret,
-                                             const VolumeOptions& options, Holder& holder, std::string* why) {
+Result<std::unique_ptr<VolumeSet>> open_once(const MountCommand& command, const Source& source,
+                                             const ClientSecret& secret, const VolumeOptions& options, Holder& holder,
+                                             std::string* why) {
   why->clear();
   SourceFailure failure;
   auto volume = open_source(source, command.source, {secret, command.etcd}, options, command.grow, failure);
@@ -69,7 +81,7 @@ Result<std::unique_ptr<VolumeSet>> open_once(const MountCommand& command, const 
 }
 
 Result<std::unique_ptr<VolumeSet>> open_or_wait_for_holder(const MountCommand& command, const Source& source,
-                                                           const Secret& secret, const VolumeOptions& options,
+                                                           const ClientSecret& secret, const VolumeOptions& options,
                                                            std::string* why) {
   auto deadline = steady_clock::now() + holder_leaves_within(source);
   Holder holder;
@@ -114,8 +126,7 @@ Status prepare_source(MountCommand& command, std::string* why) {
 Result<std::unique_ptr<VolumeSet>> open_volume(const MountCommand& command, std::function<void()> on_commit_wanted,
                                                MountRetry& retry, std::string* why) {
   const Source source = TRY(parse_source(command.source, why));
-  Secret secret;
-  if (!command.secret_path.empty()) secret = TRY(read_secret_file(command.secret_path, why));
+  const ClientSecret secret = TRY(secret_of(command, why));
   const VolumeOptions options = volume_options(command, source, std::move(on_commit_wanted));
   auto volume = open_or_wait_for_holder(command, source, secret, options, why);
   while (!volume.ok() && retry.wait(volume.error(), why)) {

@@ -81,7 +81,7 @@ BRICKFS_API int brickfs_set_log(brickfs_log_fn function, void* context, int leve
  * - follow: blocks: no lease. Reads beside whoever writes, and takes part in notifications.
  * - steal: cut off whoever holds the volume.
  * - durable: refuse a brick whose memory does not survive it (-ENOTSUP).
- * - secret=PATH: the file that has the volume's secret.
+ * - secret=PATH: the file that has the volume's secret, its first line. It is read again when a brick refuses that.
  * - etcd_ca=PATH: files, of etcd://: who has signed etcd's certificates. Asks for TLS.
  * - etcd_cert=PATH, etcd_key=PATH: the same: what this client shows to etcd, and its key.
  * - etcd_user=NAME, etcd_password=PATH: the same: a user of etcd, and the file that has the password.

@@ -140,7 +140,7 @@ Result<OpenPlan> plan_open(const char* source, const char* options, std::string*
   plan.name = source;
   plan.source = TRY(parse_source(source, why));
   plan.options = TRY(parse_options(options, why));
-  if (!plan.options.secret_path.empty()) plan.secret = TRY(read_secret_file(plan.options.secret_path, why));
+  plan.secret = TRY(ClientSecret::of_file(plan.options.secret_path, why));
   plan.request.volume = plan.source.volume;
   plan.request.client = make_client_id();
   plan.request.client_name = name_of_client();

@@ -11,8 +11,8 @@
 #include "fs/source/source_volume.h"
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
+#include "transport/brick/client_secret.h"
 #include "transport/brick/limits.h"
-#include "transport/brick/proof.h"
 #include "transport/brick/source.h"
 #include "transport/etcd/etcd_options.h"
 
@@ -44,7 +44,7 @@ struct OpenPlan {
   std::string name;  // the source as it was given
   Source source;
   Options options;
-  Secret secret;
+  ClientSecret secret;
   OpenRequest request;
 };
 Result<OpenPlan> plan_open(const char* source, const char* options, std::string* why);

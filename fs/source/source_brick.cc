@@ -63,7 +63,7 @@ std::string describe_holder(const std::string& name, const Holder& holder, const
 
 }  // namespace
 
-Result<std::unique_ptr<Brick>> make_brick(const Source& source, const Secret& secret, std::string* why) {
+Result<std::unique_ptr<Brick>> make_brick(const Source& source, const ClientSecret& secret, std::string* why) {
   TRY(check_has_brick(source, why));
   if (source.is_set()) {
     *why = "this takes one brick, the source names several";

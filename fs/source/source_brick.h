@@ -10,6 +10,7 @@
 #include "transport/base/result.h"
 #include "transport/brick/administration.h"
 #include "transport/brick/brick.h"
+#include "transport/brick/client_secret.h"
 #include "transport/brick/proof.h"
 #include "transport/brick/source.h"
 
@@ -17,7 +18,7 @@ namespace brickfs {
 
 // Of one brick (EINVAL: of a set, or etcd). No session yet. With one line in `why` where there is more to say than the
 // error does.
-Result<std::unique_ptr<Brick>> make_brick(const Source& source, const Secret& secret, std::string* why);
+Result<std::unique_ptr<Brick>> make_brick(const Source& source, const ClientSecret& secret, std::string* why);
 
 // An administrator's call on the source's brick, whose volume does not matter. An embedded brick asks for no secret.
 // Errors as administer_remote() (transport/paths/administer.h), or of opening the brick, with one line in `why`.

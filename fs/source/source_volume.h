@@ -8,7 +8,7 @@
 
 #include "fs/source/source_brick.h"
 #include "transport/base/result.h"
-#include "transport/brick/proof.h"
+#include "transport/brick/client_secret.h"
 #include "transport/brick/source.h"
 #include "transport/etcd/etcd_options.h"
 #include "transport/volume/volume_set.h"
@@ -25,8 +25,8 @@ struct SourceFailure {
 
 // What a client has to show.
 struct SourceAccess {
-  Secret secret;     // to bricks
-  EtcdOptions etcd;  // to etcd, of a replicated set
+  ClientSecret secret;  // to bricks
+  EtcdOptions etcd;     // to etcd, of a replicated set
 };
 
 // `name`: the source as it was given. `grow`: bricks of the source that the volume does not have yet join it. Errors as

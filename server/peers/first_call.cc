@@ -10,16 +10,17 @@ bool is(uint16_t kind, wire::Kind wanted) { return kind == static_cast<uint16_t>
 
 }  // namespace
 
-Result<Secret> check_first_call(const Secret& secret, const Nonces& nonces, uint16_t kind,
+Result<Secret> check_first_call(const std::vector<Secret>& secrets, const Nonces& nonces, uint16_t kind,
                                 std::span<const std::byte> body) {
   const auto proves = [&](std::string_view purpose, const auto& call) -> Result<Secret> {
-    if (same_bytes(wire::prove(secret, purpose, nonces, call), call.proof)) return secret;
+    for (const Secret& secret : secrets)
+      if (same_bytes(wire::prove(secret, purpose, nonces, call), call.proof)) return secret;
     return Error(EACCES, "the secret is wrong or missing");
   };
   if (is(kind, wire::Kind::kOpen)) return proves(wire::kOpenPurpose, TRY(wire::decode<wire::OpenCall>(body)));
   if (is(kind, wire::Kind::kAttach)) return proves(wire::kAttachPurpose, TRY(wire::decode<wire::AttachCall>(body)));
   if (is(kind, wire::Kind::kAdminister)) {
-    if (secret.bytes.empty()) return Error(EPERM, "there is no administrator's secret");
+    if (secrets.empty()) return Error(EPERM, "there is no administrator's secret");
     return proves(wire::kAdministerPurpose, TRY(wire::decode<wire::AdminCall>(body)));
   }
   return Error(EPROTO, "no first call");

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "server/peers/admitted_connections.h"
 #include "server/peers/peer_address.h"
@@ -19,9 +20,9 @@
 
 namespace brickfs {
 
-// `secret`, by which this kind of call is to be proved, if it is. EACCES: the proof is wrong; EPERM: an ADMINISTER, and
+// By which of the secrets that may prove this kind of call it is proved. EACCES: by none; EPERM: an ADMINISTER, and
 // there is no administrator's secret; EPROTO: none of the three.
-Result<Secret> check_first_call(const Secret& secret, const Nonces& nonces, uint16_t kind,
+Result<Secret> check_first_call(const std::vector<Secret>& secrets, const Nonces& nonces, uint16_t kind,
                                 std::span<const std::byte> body);
 
 // What is answered to a first call, and when.

@@ -12,7 +12,7 @@ namespace brickfs {
 
 Listener::Listener(BrickService& service, Secret secret)
     : service_(service),
-      secret_(std::move(secret)),
+      secrets_({std::move(secret)}),
       admitted_(limits::kConnectionsKept, limits::kConnections),
       turned_away_(limits::kBetweenLines),
       no_thread_(limits::kBetweenLines) {
@@ -76,9 +76,9 @@ void Listener::end_all() {
   for (Served& served : connections_) served.thread.join();
 }
 
-Secret Listener::secret_for(const Message& call) const {
+std::vector<Secret> Listener::secrets_for(const Message& call) const {
   const bool administers = call.header.kind == static_cast<uint16_t>(wire::Kind::kAdminister);
-  return administers ? admin_secret_.get() : secret_.get();
+  return administers ? admin_secrets_.get() : secrets_.get();
 }
 
 // Who brings the token of a session has proved enough not to be taken for one who guesses.
@@ -90,7 +90,7 @@ std::optional<Verdict> Listener::judge(const PeerAddress& peer, const Nonces& no
     counters_.refused(Refused::kStrangers);
     return std::nullopt;
   }
-  Verdict verdict{check_first_call(secret_for(call), nonces, call.header.kind, call.body), {}};
+  Verdict verdict{check_first_call(secrets_for(call), nonces, call.header.kind, call.body), {}};
   if (verdict.proof.code() != EACCES) return verdict;
   verdict.delay = guesses_.delay(peer.host, now);
   note_guess(guesses_, peer);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "server/peers/admitted_connections.h"
 #include "server/peers/connection.h"
@@ -19,6 +20,7 @@
 #include "server/peers/peer_counters.h"
 #include "server/peers/peer_session.h"
 #include "server/peers/secret_guesses.h"
+#include "server/peers/secrets_in_force.h"
 #include "server/peers/stranger_places.h"
 #include "server/service/brick_service.h"
 #include "transport/base/mutex.h"
@@ -33,9 +35,10 @@ class Listener : protected PeerTransport {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  // Of connections from now on: the clients', and the administrator's. Without the latter there are no calls of his.
-  void use_secret(Secret secret) { secret_.set(std::move(secret)); }
-  void use_admin_secret(Secret secret) { admin_secret_.set(std::move(secret)); }
+  // Of connections from now on, any of them: the clients', at least one, and the administrator's. Without the latter
+  // there are no calls of his.
+  void use_secrets(std::vector<Secret> secrets) { secrets_.set(std::move(secrets)); }
+  void use_admin_secrets(std::vector<Secret> secrets) { admin_secrets_.set(std::move(secrets)); }
   // By which peers come, for people and metrics: "tcp", "rdma".
   virtual std::string_view transport() const = 0;
   // The bytes of blocks pass the brick's processor, so they are counted.
@@ -81,12 +84,12 @@ class Listener : protected PeerTransport {
 
  private:
   Served& add(Served& served, std::unique_ptr<Channel> channel);
-  Secret secret_for(const Message& call) const;  // by which it is to be proved
+  std::vector<Secret> secrets_for(const Message& call) const;  // by one of which it is to be proved
 
   BrickService& service_;
   PeerCounters counters_;
-  SecretInForce secret_;
-  SecretInForce admin_secret_{Secret()};
+  SecretsInForce secrets_;
+  SecretsInForce admin_secrets_{{}};
   PeerSessions sessions_;
   SecretGuesses guesses_;
   AdmittedConnections admitted_;

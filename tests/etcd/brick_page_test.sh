@@ -53,6 +53,21 @@ soon_shows a 'states == {(0, True): "in sync", (0, False): "in sync"}'
 umount "$MNT"
 soon_shows a 'home["holder"]["let_go"]'
 
+say "etcd's password is changed under a brick: it reads the file again"
+secret password sesame
+with_etcd() { etcdctl --endpoints "$etcd" --user root:root "$@" >/dev/null; }
+for command in "user add root:root" "user grant-role root root" "role add reader" "role grant-permission reader readwrite --prefix=true /brickfs/" \
+  "user add page:sesame" "user grant-role page reader" "auth enable"; do etcdctl --endpoints "$etcd" $command >/dev/null || die "etcd: $command"; done
+start_brick_of_set known --http 127.0.0.1:0 --etcd "$etcd" --etcd-user page --etcd-password-file "$WORK/password"
+PAGE[known]=http://127.0.0.1:$(tail -n 1 "$WORK/known.port")/status.json
+soon_shows known 'sets["at"] > 0 and not sets["trouble"]'
+printf 'open\n' | with_etcd user passwd page --interactive=false
+soon_shows known '"wrong user or password" in sets["trouble"]'
+secret password open
+soon_shows known 'not sets["trouble"]'
+ends known || die "brickd does not end"
+with_etcd auth disable
+
 say "etcd stops: the page says so, at once, and goes on; brickd's end does not wait for it"
 kill -STOP "${ETCD_PID[only]}"
 soon_shows a '"no answer" in sets["trouble"] and sets["at"] > 0 and home'

@@ -53,6 +53,55 @@ kill -HUP "$BRICKD_PID"
 within 5 grep -q 'the former secret stays in force' "$WORK/brickd.log" || die "nothing is said of a secret that cannot be taken"
 status_says volatile --secret-file "$WORK/second" || die "the former secret did not stay in force"
 unmount_brickfs
+chmod 600 "$WORK/brick"
+
+say "a secret is changed under a mount: two hold for a while, nothing is mounted anew"
+secret brick second; secret mine second; secret forgets second
+kill -HUP "$BRICKD_PID"
+within 5 status_says volatile --secret-file "$WORK/mine" || die "the secret is not the former one"
+mount_brickfs "secret=$WORK/mine"
+printf 'third\n' >>"$WORK/brick"
+kill -HUP "$BRICKD_PID"
+within 5 grep -q '2 secrets of clients hold' "$WORK/brickd.log" || die "brickd does not say that two hold"
+secret mine third
+for file in mine forgets brick; do status_says volatile --secret-file "$WORK/$file" || die "two secrets do not hold: $file is refused"; done
+secret brick third
+kill -HUP "$BRICKD_PID"
+within 5 status_says volatile --secret-file "$WORK/brick" || die "the third secret does not hold"
+if status_says volatile --secret-file "$WORK/forgets"; then die "the second still serves"; fi
+echo still >"$MNT/file" || die "an open session did not go on"
+unmount_brickfs
+kill_brickd TERM
+start_brickd --memory 64M --file "$WORK/kept" --size 64M --secret-file "$WORK/brick"
+SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
+mount_brickfs "secret=$WORK/mine"
+kill_brickd
+secret brick fourth
+restart_brickd
+is_refused() { timeout 10 "$BRICKCTL" explain "$MNT" >"$WORK/out" 2>&1; grep -A 1 'broken: link: the brick refuses this client: the secret differs' "$WORK/out" | grep -F "$WORK/mine needs the line" >/dev/null; }
+within 10 is_refused || die "explain says: $(cat "$WORK/out")"
+echo later >"$MNT/file" &
+later=$!
+BACKGROUND_PIDS+=("$later")
+secret mine fourth
+within 15 test ! -d "/proc/$later" || die "a mount does not read its secret again"
+[ "$(cat "$MNT/file")" = later ] || die "the file has: $(cat "$MNT/file")"
+unmount_brickfs
+
+say "a mount that is refused for good ends by umount, and by SIGTERM"
+for how in umount TERM; do
+  mount_brickfs "secret=$WORK/mine"
+  pid=$(brickfs_pid)
+  kill_brickd
+  secret brick "fifth for $how"
+  restart_brickd
+  within 10 is_refused || die "explain says: $(cat "$WORK/out")"
+  if [ "$how" = umount ]; then timeout 30 umount "$MNT" || die "umount fails"; else kill -TERM "$pid"; fi
+  within 30 test ! -d "/proc/$pid" || die "a refused mount does not end by $how"
+  secret mine "fifth for $how"
+done
+rm "$WORK/kept"
+chmod 644 "$WORK/brick"
 refused 'is open to others .*chmod 600' "$BRICKCTL" status "$SOURCE" --secret-file "$WORK/brick"
 kill_brickd TERM
 

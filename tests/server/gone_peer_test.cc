@@ -100,7 +100,7 @@ class GonePeer : public ::testing::Test {
     auto listener = TcpListener::open(*service_, {SourceKind::kTcp, "127.0.0.1", 0}, {});
     ASSERT_TRUE(listener.ok());
     listener_ = *std::move(listener);
-    listener_->use_admin_secret(kHomeAdministrators);
+    listener_->use_admin_secrets({kHomeAdministrators});
   }
   ~GonePeer() override { disk_.end(); }
 

@@ -41,7 +41,7 @@ class Administration : public ::testing::Test {
     service_ = *BrickService::open(testing::memory_config(8), nullptr);
     auto opened = TcpListener::open(*service_, {SourceKind::kTcp, "127.0.0.1", 0}, kClients);
     listener_ = std::move(*opened);
-    listener_->use_admin_secret(kAdministrators);
+    listener_->use_admin_secrets({kAdministrators});
   }
   Result<AdminAnswer> ask(const AdminRequest& request, const Secret& secret = kAdministrators) {
     Source source;
@@ -130,12 +130,12 @@ TEST_F(Administration, GuessesWaitLongerAndLonger) {
 }
 
 TEST_F(Administration, WithoutASecretThereAreNoAdministrators) {
-  listener_->use_admin_secret(Secret());
+  listener_->use_admin_secrets({});
   EXPECT_EQ(ask(creation("home"), Secret()).code(), EPERM) << "the empty secret is known to everybody";
   EXPECT_EQ(ask(creation("home")).code(), EPERM);
   EXPECT_EQ(ask(creation("home"), kClients).code(), EPERM);
   EXPECT_EQ(volumes(), 1u);
-  listener_->use_admin_secret(kAdministrators);
+  listener_->use_admin_secrets({kAdministrators});
   EXPECT_TRUE(ask(creation("home")).ok());
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "transport/brick/secret_file.h"
+
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -7,8 +9,9 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
-#include "transport/brick/proof.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {
@@ -31,6 +34,14 @@ class SecretFile : public ::testing::Test {
     EXPECT_EQ(::chmod(path_.c_str(), mode), 0);
     return code();
   }
+  std::vector<std::string> lines_of(const std::string& text) {
+    std::ofstream(path_) << text;
+    std::vector<std::string> lines;
+    const auto read = read_secrets(path_, &why_);
+    if (read.ok())
+      for (const Secret& one : *read) lines.push_back(one.bytes);
+    return lines;
+  }
   bool is_root() const { return ::geteuid() == 0; }
 
   std::filesystem::path directory_;
@@ -45,6 +56,23 @@ TEST_F(SecretFile, OneForNobodyElseIsTakenAlsoByALink) {
   std::filesystem::create_symlink(path_, link);
   path_ = link;
   EXPECT_EQ(code(), 0);
+}
+
+TEST_F(SecretFile, EachLineOfTextIsOneAndAClientShowsTheFirst) {
+  EXPECT_EQ(lines_of("one\r\n\ntwo two\n\n"), (std::vector<std::string>{"one", "two two"}));
+  EXPECT_EQ(read_secret_file(path_, nullptr)->bytes, "one");
+  EXPECT_EQ(lines_of("without an end"), (std::vector<std::string>{"without an end"}));
+  EXPECT_TRUE(lines_of("\n\r\n").empty());
+  EXPECT_NE(why_.find("is empty"), std::string::npos) << why_;
+  std::string many;
+  for (size_t i = 0; i < limits::kSecrets; ++i) many += "x\n";
+  EXPECT_EQ(lines_of(many).size(), limits::kSecrets);
+  EXPECT_TRUE(lines_of(many + "x\n").empty());
+}
+
+TEST_F(SecretFile, RandomBytesAreOneWhateverTheyAre) {
+  EXPECT_EQ(lines_of("a\nb\x01"), (std::vector<std::string>{"a\nb\x01"}));
+  EXPECT_EQ(lines_of("a\nb\xff\n\n"), (std::vector<std::string>{"a\nb\xff"}));
 }
 
 TEST_F(SecretFile, OneThatOthersCanReadOrWriteIsRefusedAndSaysWhatToDo) {

@@ -8,7 +8,7 @@
 
 #include "fs/source/source_brick.h"
 #include "transport/brick/limits.h"
-#include "transport/brick/proof.h"
+#include "transport/brick/secret_file.h"
 
 namespace brickfs {
 namespace {

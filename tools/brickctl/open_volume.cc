@@ -15,8 +15,7 @@ using std::chrono::steady_clock;
 
 Result<std::unique_ptr<VolumeSet>> try_to_open(const Command& command, const Source& source, OpenMode mode,
                                                std::string* why) {
-  Secret secret;
-  if (!command.secret_file.empty()) secret = TRY(read_secret_file(command.secret_file, why));
+  const ClientSecret secret = TRY(ClientSecret::of_file(command.secret_file, why));
   Target target{command.source, source, nullptr};
   VolumeOptions options;
   options.open = open_request(target, mode);

@@ -75,8 +75,7 @@ void SetWait::show(const SetMap& map) {
 }
 
 Status SetWait::open(std::string* why) {
-  Secret secret;
-  if (!command_.secret_file.empty()) secret = TRY(read_secret_file(command_.secret_file, why));
+  const ClientSecret secret = TRY(ClientSecret::of_file(command_.secret_file, why));
   const Target target{command_.source, source_, nullptr};
   VolumeOptions options;
   options.open = open_request(target, OpenMode::kExclusive);

@@ -27,8 +27,7 @@ std::string client_name() {
 
 Result<Target> make_target(const std::string& text, const std::string& secret_file, std::string* why) {
   Target target{text, TRY(parse_source(text, why)), nullptr};
-  Secret secret;
-  if (!secret_file.empty()) secret = TRY(read_secret_file(secret_file, why));
+  const ClientSecret secret = TRY(ClientSecret::of_file(secret_file, why));
   target.brick = TRY(make_brick(target.source, secret, why));
   return target;
 }

@@ -24,7 +24,7 @@ Error explain_open(int status) {
     case EBUSY:
       return Error(status, "the volume is held by another");
     case EACCES:
-      return Error(status, "the secret is wrong or missing");
+      return Error(status, "the secret differs");
     case ENOENT:
       return Error(status, "no such volume");
     case ESTALE:
@@ -66,6 +66,7 @@ Error explain_refusal(const Secret& secret, const Nonces& nonces, wire::Kind kin
                       std::span<const std::byte> body, Holder* holder) {
   const auto proved = proved_refusal(secret, nonces, kind, status, body);
   if (!proved.ok()) {
+    if (status == EACCES && secret.bytes.empty()) return Error(EACCES, "it asks for a secret, and none is given");
     if (status == EACCES) return explain_open(EACCES);
     return Error(EKEYREJECTED, "what answers there does not know the secret");
   }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "transport/base/result.h"
@@ -13,6 +14,9 @@
 #include "transport/brick/wire.h"
 
 namespace brickfs {
+
+// What the state of a link says (LinkState::text) of who is refused when he comes back; behind it stands why.
+constexpr std::string_view kRefusesClient = "the brick refuses this client: ";
 
 // The body of an answer with this status; `holder` stands in it with EBUSY only.
 std::vector<std::byte> encode_refusal(const Secret& secret, const Nonces& nonces, wire::Kind kind, int status,

@@ -8,8 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "transport/brick/proof.h"
-
 namespace brickfs {
 namespace {
 
@@ -79,8 +77,7 @@ milliseconds time_left(steady_clock::time_point deadline) {
 Result<std::unique_ptr<EtcdClient>> EtcdClient::open(std::vector<HostPort> endpoints, EtcdOptions options,
                                                      std::string* why) {
   TRY(check_etcd_files(options, why));
-  std::string password;
-  if (!options.password_path.empty()) password = TRY(read_secret_file(options.password_path, why)).bytes;
+  ClientSecret password = TRY(ClientSecret::of_file(options.password_path, why));
   return std::unique_ptr<EtcdClient>(new EtcdClient(std::move(endpoints), std::move(options), std::move(password)));
 }
 
@@ -89,11 +86,19 @@ void EtcdClient::ask_first(size_t endpoint) {
   first_ = endpoint % endpoints_.size();
 }
 
+GatewayAnswer EtcdClient::authenticate_with(const Secret& password, const HostPort& endpoint,
+                                            steady_clock::time_point deadline) {
+  const Json request = {{"name", options_.user}, {"password", password.bytes}};
+  return call_gateway(endpoint, options_, {"/v3/auth/authenticate", dump(request), "", time_left(deadline)});
+}
+
+// A password may have been changed since its file was read, as a brick's secret may.
 GatewayAnswer EtcdClient::authenticate(const HostPort& endpoint, steady_clock::time_point deadline,
                                        std::string& token) {
-  const Json request = {{"name", options_.user}, {"password", password_}};
-  GatewayAnswer answer =
-      call_gateway(endpoint, options_, {"/v3/auth/authenticate", dump(request), "", time_left(deadline)});
+  const Secret known = password_.get();
+  GatewayAnswer answer = authenticate_with(known, endpoint, deadline);
+  if (answer.status.code() == EACCES && password_.read_again(known))
+    answer = authenticate_with(password_.get(), endpoint, deadline);
   answer.may_be_done = false;  // there is one more token then, which does not matter
   if (!answer.status.ok()) return answer;
   const auto found = answer.body.find("token");

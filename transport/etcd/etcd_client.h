@@ -24,6 +24,7 @@
 
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
+#include "transport/brick/client_secret.h"
 #include "transport/brick/source.h"
 #include "transport/etcd/etcd_options.h"
 #include "transport/etcd/json_gateway.h"
@@ -62,7 +63,7 @@ class EtcdClient {
                           std::string* why);
 
  private:
-  EtcdClient(std::vector<HostPort> endpoints, EtcdOptions options, std::string password)
+  EtcdClient(std::vector<HostPort> endpoints, EtcdOptions options, ClientSecret password)
       : endpoints_(std::move(endpoints)), options_(std::move(options)), password_(std::move(password)) {}
 
   Result<nlohmann::json> call(std::string_view path, const nlohmann::json& request, bool repeatable, std::string* why);
@@ -71,11 +72,13 @@ class EtcdClient {
                         std::chrono::steady_clock::time_point deadline);
   GatewayAnswer authenticate(const HostPort& endpoint, std::chrono::steady_clock::time_point deadline,
                              std::string& token);
+  GatewayAnswer authenticate_with(const Secret& password, const HostPort& endpoint,
+                                  std::chrono::steady_clock::time_point deadline);
   void ask_first(size_t endpoint);
 
   const std::vector<HostPort> endpoints_;
   const EtcdOptions options_;
-  const std::string password_;
+  const ClientSecret password_;
 
   Mutex mutex_;
   size_t first_ ABSL_GUARDED_BY(mutex_) = 0;  // of endpoints_, to be asked before the others

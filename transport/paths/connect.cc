@@ -11,7 +11,7 @@
 
 namespace brickfs {
 
-Result<std::unique_ptr<Brick>> make_remote_brick(const Source& source, const Secret& secret, std::string* why) {
+Result<std::unique_ptr<Brick>> make_remote_brick(const Source& source, const ClientSecret& secret, std::string* why) {
   switch (source.kind) {
     case SourceKind::kTcp:
       return make_tcp_brick(source.addresses.front().host, source.addresses.front().port, secret);
@@ -33,7 +33,7 @@ Result<std::unique_ptr<Brick>> make_remote_brick(const Source& source, const Sec
   return Error(EINVAL, "not a remote source");
 }
 
-std::unique_ptr<Brick> make_brick_with_tcp_around(std::vector<HostPort> addresses, const Secret& secret,
+std::unique_ptr<Brick> make_brick_with_tcp_around(std::vector<HostPort> addresses, const ClientSecret& secret,
                                                   std::function<std::unique_ptr<Brick>()> make_wanted,
                                                   PathTimes times) {
   const auto told_port = std::make_shared<std::atomic<uint16_t>>(0);

@@ -9,7 +9,7 @@
 
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
-#include "transport/brick/proof.h"
+#include "transport/brick/client_secret.h"
 #include "transport/brick/source.h"
 #include "transport/paths/path_watch.h"
 
@@ -17,11 +17,11 @@ namespace brickfs {
 
 // Not connected yet: Brick::open() does that, with errors as there. ENODEV, with one line in `why`: no RDMA device
 // here. EINVAL: an embedded source, whose brick the server library makes.
-Result<std::unique_ptr<Brick>> make_remote_brick(const Source& source, const Secret& secret, std::string* why);
+Result<std::unique_ptr<Brick>> make_remote_brick(const Source& source, const ClientSecret& secret, std::string* why);
 
 // The way around is TCP to the same hosts, at the port that the brick has told (Session::tcp_port), or else that of the
 // addresses. `make_wanted`: an end of the brick by the wanted path.
-std::unique_ptr<Brick> make_brick_with_tcp_around(std::vector<HostPort> addresses, const Secret& secret,
+std::unique_ptr<Brick> make_brick_with_tcp_around(std::vector<HostPort> addresses, const ClientSecret& secret,
                                                   std::function<std::unique_ptr<Brick>()> make_wanted,
                                                   PathTimes times = {});
 

@@ -26,13 +26,17 @@ constexpr uint64_t kBytesPerPost = 512 * kKiB;
 
 }  // namespace
 
-Result<std::unique_ptr<Link>> Link::open(const HostPort& peer, const Secret& secret, const OpenRequest& request,
+Result<std::unique_ptr<Link>> Link::open(const HostPort& peer, const ClientSecret& secret, const OpenRequest& request,
                                          Holder* holder, std::function<void(Error)> on_lost) {
   const Deadline latest = Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout;
-  auto greeted = TRY(greet(peer, latest));
-  const Opened opened = TRY(open_session(*greeted.channel, greeted.nonces, secret, request, holder, greeted.deadline));
+  std::unique_ptr<TcpChannel> channel;
+  const Opened opened = TRY(prove_with(secret, [&](const Secret& known) -> Result<Opened> {
+    auto greeted = TRY(greet(peer, latest));
+    channel = std::move(greeted.channel);
+    return open_session(*channel, greeted.nonces, known, request, holder, greeted.deadline);
+  }));
   std::unique_ptr<Link> link(
-      new Link(opened.session, {peer, secret, opened.token}, std::move(greeted.channel), std::move(on_lost)));
+      new Link(opened.session, {peer, secret, opened.token}, std::move(channel), std::move(on_lost)));
   if (link->wake_watch().fd < 0) return Error(EMFILE, "eventfd");
   if (request.mode != OpenMode::kObserve) {
     const Status attached = link->attach_first(latest);
@@ -51,9 +55,11 @@ Link::Link(Session session, Peer peer, std::unique_ptr<TcpChannel> calls, std::f
 Link::~Link() { Link::stop(); }
 
 Result<std::unique_ptr<TcpChannel>> Link::attach_one(wire::Role role, Deadline latest) const {
-  auto greeted = TRY(greet(peer_.address, latest));
-  TRY(attach(*greeted.channel, greeted.nonces, peer_.secret, peer_.token, role, greeted.deadline));
-  return std::move(greeted.channel);
+  return prove_with(peer_.secret, [&](const Secret& known) -> Result<std::unique_ptr<TcpChannel>> {
+    auto greeted = TRY(greet(peer_.address, latest));
+    TRY(attach(*greeted.channel, greeted.nonces, known, peer_.token, role, greeted.deadline));
+    return std::move(greeted.channel);
+  });
 }
 
 Result<std::unique_ptr<Channel>> Link::attach_calls(Deadline latest) {

@@ -13,7 +13,7 @@
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
-#include "transport/brick/proof.h"
+#include "transport/brick/client_secret.h"
 #include "transport/brick/source.h"
 #include "transport/remote/handshake.h"
 #include "transport/remote/remote_link.h"
@@ -25,8 +25,9 @@ namespace brickfs::tcp {
 class Link final : public RemoteLink {
  public:
   // Errors as Brick::open(). `on_lost`: as in Brick::set_on_lost().
-  static Result<std::unique_ptr<Link>> open(const HostPort& peer, const Secret& secret, const OpenRequest& request,
-                                            Holder* holder, std::function<void(Error)> on_lost);
+  static Result<std::unique_ptr<Link>> open(const HostPort& peer, const ClientSecret& secret,
+                                            const OpenRequest& request, Holder* holder,
+                                            std::function<void(Error)> on_lost);
   ~Link() override;  // stop()
 
   std::string describe() const override { return "tcp"; }
@@ -42,7 +43,7 @@ class Link final : public RemoteLink {
   // To attach more connections to the session.
   struct Peer {
     HostPort address;
-    Secret secret;
+    ClientSecret secret;
     wire::Token token;
   };
 

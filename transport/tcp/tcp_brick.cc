@@ -11,7 +11,7 @@ namespace {
 
 class TcpBrick final : public RemoteBrick {
  public:
-  TcpBrick(std::function<std::vector<HostPort>()> addresses, Secret secret)
+  TcpBrick(std::function<std::vector<HostPort>()> addresses, ClientSecret secret)
       : addresses_(std::move(addresses)), secret_(std::move(secret)) {}
   ~TcpBrick() override { drop_link(); }
 
@@ -20,7 +20,7 @@ class TcpBrick final : public RemoteBrick {
                                               std::function<void(Error)> on_lost) override;
 
   const std::function<std::vector<HostPort>()> addresses_;
-  const Secret secret_;
+  const ClientSecret secret_;
 };
 
 Result<std::unique_ptr<RemoteLink>> TcpBrick::connect(const OpenRequest& request, Holder* holder,
@@ -37,11 +37,11 @@ Result<std::unique_ptr<RemoteLink>> TcpBrick::connect(const OpenRequest& request
 
 }  // namespace
 
-std::unique_ptr<Brick> make_tcp_brick(const std::string& host, uint16_t port, const Secret& secret) {
+std::unique_ptr<Brick> make_tcp_brick(const std::string& host, uint16_t port, const ClientSecret& secret) {
   return make_tcp_brick([address = HostPort{host, port}] { return std::vector{address}; }, secret);
 }
 
-std::unique_ptr<Brick> make_tcp_brick(std::function<std::vector<HostPort>()> addresses, const Secret& secret) {
+std::unique_ptr<Brick> make_tcp_brick(std::function<std::vector<HostPort>()> addresses, const ClientSecret& secret) {
   return std::make_unique<TcpBrick>(std::move(addresses), secret);
 }
 

@@ -15,9 +15,11 @@ Result<std::unique_ptr<Link>> Link::open(const Peer& peer, LocalMemory& memory, 
   Result<Opened> opened = error;
   std::unique_ptr<MessageChannel> channel;
   const auto open_by = [&](const HostPort& address, Deadline before) -> Result<Opened> {
-    auto greeted = TRY(greet(address, before));
-    channel = std::move(greeted.channel);
-    return open_session(*channel, greeted.nonces, peer.secret, request, holder, greeted.deadline);
+    return prove_with(peer.secret, [&](const Secret& known) -> Result<Opened> {
+      auto greeted = TRY(greet(address, before));
+      channel = std::move(greeted.channel);
+      return open_session(*channel, greeted.nonces, known, request, holder, greeted.deadline);
+    });
   };
   size_t number = 0;
   for (size_t i = 0; i < peer.addresses.size(); ++i) {

@@ -17,7 +17,7 @@
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
-#include "transport/brick/proof.h"
+#include "transport/brick/client_secret.h"
 #include "transport/brick/source.h"
 #include "transport/remote/remote_link.h"
 #include "transport/verbs/data_path.h"
@@ -30,7 +30,7 @@ namespace brickfs::verbs {
 
 struct Peer {
   std::vector<HostPort> addresses;  // of one brick; at least one
-  Secret secret;
+  ClientSecret secret;
 };
 
 class Link final : public RemoteLink {

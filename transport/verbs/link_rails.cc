@@ -34,9 +34,11 @@ Result<std::shared_ptr<Rail>> Link::make_rail(const HostPort& address, std::uniq
 }
 
 Result<std::unique_ptr<MessageChannel>> Link::attach_one(const HostPort& address, wire::Role role, Deadline latest) {
-  auto greeted = TRY(greet(address, latest));
-  TRY(attach(*greeted.channel, greeted.nonces, peer_.secret, token_, role, greeted.deadline));
-  return std::move(greeted.channel);
+  return prove_with(peer_.secret, [&](const Secret& known) -> Result<std::unique_ptr<MessageChannel>> {
+    auto greeted = TRY(greet(address, latest));
+    TRY(attach(*greeted.channel, greeted.nonces, known, token_, role, greeted.deadline));
+    return std::move(greeted.channel);
+  });
 }
 
 Result<std::unique_ptr<Channel>> Link::attach_calls(Deadline latest) {

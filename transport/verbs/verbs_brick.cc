@@ -46,7 +46,7 @@ Result<RegisteredMemory> VerbsBrick::register_memory(std::span<std::byte> memory
 
 }  // namespace
 
-std::unique_ptr<Brick> make_verbs_brick(std::vector<HostPort> addresses, const Secret& secret) {
+std::unique_ptr<Brick> make_verbs_brick(std::vector<HostPort> addresses, const ClientSecret& secret) {
   return std::make_unique<VerbsBrick>(verbs::Peer{std::move(addresses), secret});
 }
 

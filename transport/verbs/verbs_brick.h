@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "transport/brick/brick.h"
-#include "transport/brick/proof.h"
+#include "transport/brick/client_secret.h"
 #include "transport/brick/source.h"
 
 namespace brickfs {
 
 // `addresses`: ways to one brick, at least one; the session uses all that work.
-std::unique_ptr<Brick> make_verbs_brick(std::vector<HostPort> addresses, const Secret& secret);
+std::unique_ptr<Brick> make_verbs_brick(std::vector<HostPort> addresses, const ClientSecret& secret);
 
 }  // namespace brickfs

@@ -9,6 +9,7 @@
 
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
+#include "transport/brick/refusal.h"
 #include "transport/volume/client_identity.h"
 
 namespace brickfs {
@@ -19,6 +20,16 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kTell{1'500};       // a brick that has been silent for so long is said to be
 constexpr milliseconds kLookAtBrick{250};  // of a soft mount
+
+bool refuses_client(Error error) {
+  return error.is(EACCES) || error.is(EKEYREJECTED) || error.is(ENOENT) || error.is(EPROTO) || error.is(EUSERS);
+}
+
+std::string describe_outage(Error error, const std::optional<milliseconds>& soft) {
+  const auto seconds = soft ? std::chrono::duration<double>(*soft).count() : 0;
+  return fmt::format("brick unreachable: {}; operations {}", describe(error),
+                     soft ? fmt::format("fail after {:g} s", seconds) : "wait");
+}
 
 bool ends_session(Error error) { return error.is(ENOTCONN) || error.is(ETIMEDOUT) || error.is(EPROTO); }
 
@@ -143,9 +154,7 @@ void VolumeLink::lose_current(Error error) {
     text_ = fmt::format("changing over: {}", error.what());
     log::info("{}{}", name_, text_);
   } else {
-    const auto seconds = soft_ ? std::chrono::duration<double>(*soft_).count() : 0;
-    text_ = fmt::format("brick unreachable: {}; operations {}", describe(error),
-                        soft_ ? fmt::format("fail after {:g} s", seconds) : "wait");
+    text_ = describe_outage(error, soft_);
     log::warn("{}{}", name_, text_);
   }
   changed_.notify_all();
@@ -331,13 +340,22 @@ void VolumeLink::reconnect() {
             std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - lost_at).count());
 }
 
-// What answers there does not let us in: whoever it is, so it is tried again. Said once.
+// What answers there does not let us in: whoever it is, so it is tried again. Said once, and so is that it does not
+// answer any more.
 void VolumeLink::tell_refusal(Error error) {
   if (error.is(EMSGSIZE)) {
     return tell_once(error, fmt::format("brick unreachable: {}; it is tried again", error.what()));
   }
-  if (!error.is(EACCES) && !error.is(ENOENT) && !error.is(EPROTO)) return;
-  tell_once(error, fmt::format("the brick refuses this client: {}; it is tried again", error.what()));
+  bool refused = false;
+  {
+    MutexLock lock(mutex_);
+    refused = text_.starts_with(kRefusesClient);
+  }
+  if (refuses_client(error)) {
+    tell_once(error, fmt::format("{}{}; it is tried again", kRefusesClient, error.what()));
+  } else if (refused) {
+    tell_once(error, describe_outage(error, soft_));
+  }
 }
 
 void VolumeLink::tell_once(Error error, std::string text) {

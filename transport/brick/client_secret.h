@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a client proves itself by: a secret, and the file that had it, which is read again when a brick refuses it, as
+// it may have been changed under a mount.
+#pragma once
+
+#include <cerrno>
+#include <memory>
+#include <string>
+
+#include "transport/base/result.h"
+#include "transport/brick/proof.h"
+
+namespace brickfs {
+
+// Copies are one: what the file has later counts for all. Threads: any.
+class ClientSecret {
+ public:
+  ClientSecret(Secret secret = {});  // NOLINT(google-explicit-constructor): it is that one, and stays so
+  // As read_secret_file(); an empty path: no secret.
+  static Result<ClientSecret> of_file(const std::string& path, std::string* why);
+
+  Secret get() const;
+  // `refused` is what a brick did not take. True: there is another now. A file that cannot be taken changes nothing,
+  // and is told of once.
+  bool read_again(const Secret& refused) const;
+
+ private:
+  struct Known;
+  std::shared_ptr<Known> known_;
+};
+
+// What `attempt` comes to with the secret; if that is refused, and its file has another now, with that one.
+template <typename Attempt>
+auto prove_with(const ClientSecret& secret, const Attempt& attempt) {
+  const Secret first = secret.get();
+  auto outcome = attempt(first);
+  if (outcome.code() != EACCES || !secret.read_again(first)) return outcome;
+  return attempt(secret.get());
+}
+
+}  // namespace brickfs
