@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "transport/brick/limits.h"
 
 namespace brickfs {
 namespace {
@@ -65,8 +64,8 @@ TEST_F(SecretFile, EachLineOfTextIsOneAndAClientShowsTheFirst) {
   EXPECT_TRUE(lines_of("\n\r\n").empty());
   EXPECT_NE(why_.find("is empty"), std::string::npos) << why_;
   std::string many;
-  for (size_t i = 0; i < limits::kSecrets; ++i) many += "x\n";
-  EXPECT_EQ(lines_of(many).size(), limits::kSecrets);
+  for (size_t i = 0; i < kSecrets; ++i) many += "x\n";
+  EXPECT_EQ(lines_of(many).size(), kSecrets);
   EXPECT_TRUE(lines_of(many + "x\n").empty());
 }
 

@@ -96,7 +96,7 @@ Result<std::vector<Secret>> read_secrets(const std::string& path, std::string* w
     return refuse(why, EINVAL, "secret file " + path + " is longer than 4096 bytes");
   auto secrets = secrets_of(bytes);
   if (secrets.empty()) return refuse(why, EINVAL, "secret file " + path + " is empty");
-  if (secrets.size() > limits::kSecrets) return refuse(why, EINVAL, "secret file " + path + " has more than 64 lines");
+  if (secrets.size() > kSecrets) return refuse(why, EINVAL, "secret file " + path + " has more than 64 lines");
   return secrets;
 }
 
