@@ -13,6 +13,7 @@
 namespace brickfs {
 namespace {
 
+constexpr const char* kSwitches = "/sys/module/fuse/parameters";
 constexpr const char* kSwitch = "/sys/module/fuse/parameters/enable_uring";
 
 // 'Y', 'N'; 0: this kernel has none.
@@ -27,8 +28,12 @@ bool write_switch(char value) { return static_cast<bool>(std::ofstream(kSwitch) 
 
 }  // namespace
 
+// Its module is there once somebody has opened its device.
 std::optional<std::string> RingSwitch::obstacle(bool turn_on) {
+  if (::access(kSwitches, F_OK) != 0) UniqueFd(::open("/dev/fuse", O_RDWR | O_CLOEXEC)).reset();
   locked_.reset(::open(kSwitch, O_RDONLY | O_CLOEXEC));
+  if (!locked_ && ::access(kSwitches, F_OK) != 0)
+    return fmt::format("whether this kernel's FUSE has io_uring cannot be seen: there is no {} here", kSwitches);
   if (!locked_) return "this kernel's FUSE has no io_uring (Linux 6.14 has)";
   ::flock(locked_.get(), turn_on ? LOCK_EX : LOCK_SH);
   if (read_switch() == 'Y') return std::nullopt;

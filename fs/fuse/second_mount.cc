@@ -106,7 +106,7 @@ struct FirstMount {
 std::optional<FirstMount> find_first_mount(const MountCommand& command) {
   if (geteuid() != 0 || command.steal) return std::nullopt;
   for (MountEntry& entry : mounts_of_volume(command)) {
-    if (!entry.by_root) continue;
+    if (entry.user != 0) continue;
     auto server = ask_server(entry.device);
     if (server && !server->ended && server->link != LinkState::Kind::kFailed)
       return FirstMount{std::move(entry), std::move(*server)};
@@ -163,7 +163,7 @@ std::string describe_first_mount(const MountCommand& command, const Holder& hold
     return server && server->pid != *process;
   });
   for (MountEntry& entry : all_mounts()) {  // its source may be written otherwise
-    if (!mounts.empty() || geteuid() != 0 || !entry.by_root || entry.type != kBrickfs || entry.root != "/") continue;
+    if (!mounts.empty() || geteuid() != 0 || entry.user != 0 || entry.type != kBrickfs || entry.root != "/") continue;
     const auto server = ask_server(entry.device);
     if (server && server->pid == *process) mounts.push_back(std::move(entry));
   }

@@ -5,6 +5,7 @@
 #include <sys/statfs.h>
 
 #include <cerrno>
+#include <charconv>
 #include <fstream>
 #include <sstream>
 
@@ -18,6 +19,18 @@ bool has_word(const std::string& list, std::string_view word) {
     if (one == word) return true;
   }
   return false;
+}
+
+// "name=1234", in a list with commas.
+std::optional<uint32_t> number_of(const std::string& list, std::string_view name) {
+  std::istringstream words(list);
+  for (std::string one; std::getline(words, one, ',');) {
+    uint32_t number = 0;
+    if (one.starts_with(name) &&
+        std::from_chars(one.data() + name.size(), one.data() + one.size(), number).ec == std::errc())
+      return number;
+  }
+  return std::nullopt;
 }
 
 bool is_octal(char c) { return c >= '0' && c <= '7'; }
@@ -52,7 +65,8 @@ std::optional<MountEntry> parse_line(const std::string& line) {
   if (!(fields >> entry.type >> entry.source >> all_options)) return std::nullopt;
   entry.read_only = has_word(options, "ro") || has_word(all_options, "ro");
   entry.no_atime = has_word(options, "noatime");
-  entry.by_root = has_word(all_options, "user_id=0");
+  entry.user = number_of(all_options, "user_id=");
+  entry.group = number_of(all_options, "group_id=");
   entry.mountpoint = unescape(entry.mountpoint);
   entry.source = unescape(entry.source);
   return entry;

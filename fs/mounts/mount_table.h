@@ -2,6 +2,8 @@
 // The kernel's table of mounts, as this process sees it: proc(5), /proc/PID/mountinfo.
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,7 +19,8 @@ struct MountEntry {
   std::string source;
   bool read_only = false;  // the mount, or all of the file system
   bool no_atime = false;
-  bool by_root = false;  // of FUSE: the kernel says that root mounted it
+  std::optional<uid_t> user;  // of FUSE: who has mounted it, as the kernel says
+  std::optional<gid_t> group;
 };
 
 // In the order in which they were mounted.

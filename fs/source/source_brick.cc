@@ -12,6 +12,7 @@
 
 #include "server/service/brick_service.h"
 #include "server/service/embedded_brick.h"
+#include "transport/brick/unknown_host.h"
 #include "transport/paths/administer.h"
 #include "transport/paths/connect.h"
 
@@ -103,6 +104,7 @@ std::string describe_open_failure(const Error& error, const std::string& name, c
       return fmt::format("{}: no answer; is the address right, and brickd running there?", name);
     case EHOSTUNREACH:
     case ENETUNREACH:
+      if (is_unknown_host(error)) return fmt::format("{}: {}", name, kUnknownHost);
       return fmt::format("{}: that host cannot be reached", name);
     case EMSGSIZE:
       return fmt::format("{}: {}", name, error.what());

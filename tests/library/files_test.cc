@@ -359,6 +359,9 @@ TEST(LibraryFs, WrongOpensSayWhy) {
   EXPECT_EQ(brickfs_fs_open("memory:16M", "secret=\"/a,b\"", &fs), -ENOENT);
   EXPECT_NE(std::string(brickfs_error()).find("/a,b"), std::string::npos) << brickfs_error();
   EXPECT_EQ(brickfs_fs_open("tcp://127.0.0.1:1", nullptr, &fs), -ECONNREFUSED);
+  EXPECT_EQ(brickfs_fs_open("tcp://no-such-host.invalid", nullptr, &fs), -EHOSTUNREACH);
+  EXPECT_NE(std::string(brickfs_error()).find("nobody here knows a host of that name"), std::string::npos)
+      << brickfs_error();
   EXPECT_EQ(brickfs_fs_open(nullptr, nullptr, &fs), -EFAULT);
   EXPECT_EQ(brickfs_fs_close(nullptr), -EFAULT);
   const OpenFs good;

@@ -13,6 +13,7 @@ explains() {
   [[ $status = $want ]] && grep -E -- "$pattern" "$WORK/explained" >/dev/null
 }
 must_explain() { explains "$@" || die "explain: $(cat "$WORK/explained")"; }
+brickfs_pid_of() { pgrep -f "^$WORK/brickfs .* $1\$" | head -n 1; }
 soon_explains() { local seconds=$1; shift; within "$seconds" explains "$@" || die "explain: $(cat "$WORK/explained")"; }
 
 head -c 24 /dev/urandom | base64 >"$WORK/secret"
@@ -26,6 +27,7 @@ say "a brick that is well, and what speaks against one"
 must_explain 0 '^nothing is wrong$' "$SOURCE" "${with[@]}"
 must_explain 4 '^broken: link: the secret is wrong or missing' "$SOURCE"
 must_explain 4 'broken: link: the brick has no volume nothing' "$at/nothing" "${with[@]}"
+must_explain 4 'broken: link: nobody here knows a host of that name' tcp://no-such-host.invalid/default
 must_explain 4 'broken: link: no brickd listens there' tcp://127.0.0.1:1/default
 must_explain 1 'is not on a brickfs mount' "$WORK"
 must_explain 1 'is not on a brickfs mount' /nowhere
@@ -44,12 +46,40 @@ if [ "${BRICKFS_IO_URING:-auto}" = auto ]; then
     *) must_explain 0 "^ *this kernel's FUSE has no io_uring" "$MNT" ;;
   esac
 fi
+if unshare --mount true 2>/dev/null; then  # a container often has no /sys
+  mkdir "$WORK/blind"
+  unshare --mount --propagation private sh -c 'mount -t tmpfs none /sys/module && exec "$0" memory:16M "$1" -f' "$BRICKFS" "$WORK/blind" >>"$WORK/blind.log" 2>&1 &
+  blind=$!
+  BACKGROUND_PIDS+=("$blind")
+  within 20 grep 'is mounted at' "$WORK/blind.log" || die "no mount without /sys/module: $(cat "$WORK/blind.log")"
+  timeout 20 nsenter --mount="/proc/$blind/ns/mnt" "$BRICKCTL" explain "$WORK/blind" >"$WORK/explained" || die "explain: $(cat "$WORK/explained")"
+  grep "whether this kernel's FUSE has io_uring cannot be seen" "$WORK/explained" >/dev/null || die "explain: $(cat "$WORK/explained")"
+  kill "$blind"
+  within 20 test ! -s "/proc/$blind/cmdline" || die "it does not end"
+fi
 explain "$MNT" --json
 fields_are_documented explain "$WORK/explained" || die "explain --json"
 json "$WORK/explained" 'r["verdict"] == "well" and r["source"] and r["mountpoint"] and r["state"]["link"] == "connected"' || die "explain --json: $(cat "$WORK/explained")"
 json "$WORK/explained" 'r["state"]["inodes"] == 2 and r["state"]["durable"] and not r["state"]["soft"]' || die "explain --json: $(cat "$WORK/explained")"
 python3 -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1]))["state"]))' "$WORK/explained" >"$WORK/state"
 fields_are_documented state "$WORK/state" || die "the state"
+
+say "a user's mount: root may ask, and others are told that they may not"
+as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+chmod 755 "$WORK"
+install -d -o 65534 -g 65534 "$WORK/user" "$WORK/user/mnt"
+install -m 755 "$BRICKFS" "$WORK/brickfs"  # where everybody finds them
+install -m 755 "$BRICKCTL" "$WORK/brickctl"
+as_nobody "$WORK/brickfs" memory:64M "$WORK/user/mnt"
+must_explain 0 '^nothing is wrong$' "$WORK/user/mnt"
+as_nobody timeout 20 "$WORK/brickctl" explain "$WORK/user/mnt" >"$WORK/explained" || die "a user may not ask his own mount: $(cat "$WORK/explained")"
+status=0; setpriv --reuid=65533 --regid=65533 --clear-groups timeout 20 "$WORK/brickctl" explain "$WORK/user/mnt" >"$WORK/out" 2>"$WORK/explained" || status=$?
+[ "$status" = 1 ] && grep 'is a mount of user 65534, who alone may ask it: as that user, or as root' "$WORK/explained" >/dev/null || die "another user: exit $status: $(cat "$WORK/explained")"
+user=$(brickfs_pid_of "$WORK/user/mnt")
+kill -STOP "$user"
+must_explain 4 '^broken: mount: brickfs does not answer' "$WORK/user/mnt"
+kill -CONT "$user"
+unmount_as_user "$WORK/user/mnt" as_nobody
 
 say "the brick is stopped"
 kill -STOP "$BRICKD_PID"
@@ -90,6 +120,7 @@ soon_explains 10 3 '^warning: space: the volume is nearly full: .* of .* are fre
 dd if=/dev/zero of="$MNT/fill" bs=1M status=none 2>/dev/null || true
 dd if=/dev/zero of="$MNT/fill2" bs=4k status=none 2>/dev/null || true
 soon_explains 10 '[34]' '^(broken: space: the volume is full|warning: space: the volume is nearly full)' "$MNT"
+explains '[34]' "brickctl volume resize $at default:SIZE" "$MNT" || die "the cure is not named: $(cat "$WORK/explained")"
 rm "$MNT"/fill*
 sync -f "$MNT"
 soon_explains 10 0 '^nothing is wrong$' "$MNT"

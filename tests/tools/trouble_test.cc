@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "transport/base/bytes.h"
+#include "transport/brick/refusal.h"
 
 namespace brickfs {
 namespace {
@@ -120,7 +121,11 @@ TEST(Troubles, LittleRoom) {
   EXPECT_EQ(only(troubles_of(state)), "warning space: the volume is nearly full: 60M of 10G are free");
   state.free_bytes = 0;
   EXPECT_EQ(only(troubles_of(state)), "broken space: the volume is full: writes get ENOSPC");
-  EXPECT_NE(troubles_of(state).front().advice.find("--volume NAME:QUOTA"), std::string::npos);
+  state.source = "tcp://b/home";
+  EXPECT_NE(troubles_of(state).front().advice.find("brickctl volume resize tcp://b home:SIZE"), std::string::npos)
+      << troubles_of(state).front().advice;
+  state.source = "memory:64M";
+  EXPECT_NE(troubles_of(state).front().advice.find("a larger SIZE"), std::string::npos);
   state.source = "tcp://a+b/home";
   EXPECT_NE(troubles_of(state).front().advice.find("-o grow"), std::string::npos);
   state.source = "etcd://e/home";
@@ -162,6 +167,33 @@ TEST(Troubles, TheWorstComesFirstAndNotesAreNotes) {
   EXPECT_EQ(troubles_of(state).size(), 3u);
 }
 
+TEST(Troubles, WhoIsRefusedIsToldTheCure) {
+  MountState state = well();
+  state.link = "waiting";
+  const auto advice_of = [&state](const std::string& why) {
+    state.link_text = std::string(kRefusesClient) + why + "; it is tried again";
+    EXPECT_EQ(only(troubles_of(state)), "broken link: " + state.link_text + ", for 60 min");
+    return troubles_of(state).front().advice;
+  };
+  EXPECT_NE(advice_of("the secret differs").find("-o secret=PATH"), std::string::npos);
+  state.secret_file = "/etc/brickfs/secret";
+  EXPECT_NE(advice_of("the secret differs").find("/etc/brickfs/secret needs the line"), std::string::npos);
+  EXPECT_NE(advice_of("no such volume").find("another store"), std::string::npos);
+  EXPECT_NE(advice_of("what answers there is not a brick").find("another program"), std::string::npos);
+  EXPECT_NE(advice_of("what answers there does not know the secret").find("something else"), std::string::npos);
+}
+
+TEST(Troubles, TheStoreOfOneCopyEndsNothingWhileThereIsAnother) {
+  MountState state = well();
+  state.store_trouble = "its disk is full";
+  state.copies_wanted = 2;
+  state.copies = {{.place = 0, .source = "tcp://a/home", .state = "in sync"},
+                  {.place = 0, .source = "tcp://b/home", .state = "in sync"}};
+  EXPECT_EQ(only(troubles_of(state)), "warning store: the brick's store: its disk is full");
+  state.copies[1].state = "stale";
+  EXPECT_EQ(troubles_of(state).front().severity, Severity::kBroken);
+}
+
 TEST(Troubles, OfWhatTheAttributeSays) {
   EXPECT_EQ(only(troubles_of_link_text("tcp; store: its disk is full")),
             "broken store: the brick's store: its disk is full");
@@ -177,27 +209,29 @@ TEST(Troubles, OfABrick) {
   stat.medium = "memory";
   stat.volume_capacity_blocks = 100;
   stat.allocatable_blocks = 10;
-  EXPECT_TRUE(troubles_of(stat).empty());
+  EXPECT_TRUE(troubles_of(stat, "tcp://b:20470/home").empty());
   stat.medium = "memory with store /store; too few huge pages for devices";
-  EXPECT_EQ(only(troubles_of(stat)), "note memory: the brick's memory is of normal pages: too few huge ones were free");
+  EXPECT_EQ(only(troubles_of(stat, "tcp://b:20470/home")),
+            "note memory: the brick's memory is of normal pages: too few huge ones were free");
   stat.medium += "; its disk is full";
-  EXPECT_EQ(troubles_of(stat).size(), 2u);
-  EXPECT_EQ(troubles_of(stat)[0].what, "the brick's store: its disk is full");
+  EXPECT_EQ(troubles_of(stat, "tcp://b:20470/home").size(), 2u);
+  EXPECT_EQ(troubles_of(stat, "tcp://b:20470/home")[0].what, "the brick's store: its disk is full");
   stat.medium = "memory";
   stat.allocatable_blocks = 0;
   stat.volume_used_blocks = 100;
-  EXPECT_EQ(only(troubles_of(stat)), "warning space: the volume has allocated all of its 200M");
+  EXPECT_EQ(only(troubles_of(stat, "tcp://b:20470/home")), "warning space: the volume has allocated all of its 200M");
   stat.volume_used_blocks = 40;
   stat.brick_used_blocks = stat.brick_capacity_blocks = 1024;
-  EXPECT_EQ(only(troubles_of(stat)), "warning space: the brick has no block left: 2G of 2G are in use");
+  EXPECT_EQ(only(troubles_of(stat, "tcp://b:20470/home")),
+            "warning space: the brick has no block left: 2G of 2G are in use");
   stat.allocatable_blocks = 10;
   stat.holder = Holder{};
   stat.holder->name = "there (pid 7)";
-  EXPECT_EQ(only(troubles_of(stat)).substr(0, 34), "note volume: held by there (pid 7)");
+  EXPECT_EQ(only(troubles_of(stat, "tcp://b:20470/home")).substr(0, 34), "note volume: held by there (pid 7)");
   stat.holder_away = true;
-  EXPECT_EQ(troubles_of(stat)[0].severity, Severity::kWarning);
+  EXPECT_EQ(troubles_of(stat, "tcp://b:20470/home")[0].severity, Severity::kWarning);
   stat.holder->kept_for = std::chrono::milliseconds(3500);
-  EXPECT_NE(only(troubles_of(stat)).find("kept for it for 4 s more"), std::string::npos);
+  EXPECT_NE(only(troubles_of(stat, "tcp://b:20470/home")).find("kept for it for 4 s more"), std::string::npos);
 }
 
 TEST(Troubles, EachRefusalHasItsAdvice) {

@@ -2,7 +2,9 @@
 // brickctl explain: of a mount by what its brickfs says, and of a brick by what it says to an observer. Nothing here
 // asks the mounted file system itself for anything before it is known that it answers.
 #include <fmt/core.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +13,7 @@
 #include <cstring>
 #include <fstream>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <thread>
 
@@ -37,6 +40,7 @@ struct Explanation {
   std::string source;
   std::optional<MountState> state;
   std::vector<Trouble> troubles;
+  std::string refused;  // why nothing is known, in one line; empty: it is
 };
 
 // R, S, D, T ...; 0: there is no such process.
@@ -60,11 +64,20 @@ Trouble does_not_answer(pid_t pid) {
           "has not written"};
 }
 
+// This thread alone: the kernel lets nobody but a user into his mount, root neither.
+void become_user_of(const MountEntry& entry) {
+  if (::geteuid() != 0 || entry.user.value_or(0) == 0 || !entry.group) return;
+  (void)!::syscall(SYS_setgroups, 0, nullptr);
+  (void)!::syscall(SYS_setresgid, *entry.group, *entry.group, *entry.group);
+  (void)!::syscall(SYS_setresuid, *entry.user, *entry.user, *entry.user);
+}
+
 // brickfs.link, by a thread that may have to wait for ever: it is left behind then.
-Result<std::string> read_link_attribute(const std::string& mountpoint) {
+Result<std::string> read_link_attribute(const MountEntry& entry) {
   auto answer = std::make_shared<std::promise<Result<std::string>>>();
   auto future = answer->get_future();
-  std::thread([answer, mountpoint] {
+  std::thread([answer, entry, mountpoint = entry.mountpoint] {
+    become_user_of(entry);
     std::array<char, 1024> text{};
     const ssize_t bytes = ::getxattr(mountpoint.c_str(), "brickfs.link", text.data(), text.size());
     if (bytes < 0) {
@@ -78,9 +91,12 @@ Result<std::string> read_link_attribute(const std::string& mountpoint) {
 }
 
 // Without its brickfs to ask.
-void explain_by_attribute(Explanation& explanation) {
-  const auto link = read_link_attribute(explanation.mountpoint);
-  if (link.ok()) {
+void explain_by_attribute(const MountEntry& entry, Explanation& explanation) {
+  const auto link = read_link_attribute(entry);
+  if (link.code() == EACCES) {
+    explanation.refused = fmt::format("is a mount of {}, who alone may ask it: as that user, or as root",
+                                      entry.user.value_or(0) == 0 ? "root" : fmt::format("user {}", *entry.user));
+  } else if (link.ok()) {
     explanation.troubles = troubles_of_link_text(*link);
   } else if (link.error().is(ENOTCONN) || link.error().is(ECONNABORTED)) {
     explanation.troubles = {{Severity::kBroken, "mount", "it is dead: nobody serves it any more",
@@ -116,7 +132,7 @@ Explanation explain_bricks(const Command& command) {
     std::vector<Trouble> troubles;
     if (stat.ok()) {
       if (bricks.size() == 1) explanation.subject += fmt::format(": over {}, {}", stat->transport, stat->medium);
-      troubles = troubles_of(*stat);
+      troubles = troubles_of(*stat, brick);
     } else {
       troubles = {trouble_of_refusal(stat.error(), why)};
     }
@@ -128,9 +144,10 @@ Explanation explain_bricks(const Command& command) {
   return explanation;
 }
 
-void add_those_about(std::string_view about, const BrickStat& stat, const std::string& name,
+// `name`: what begins the lines about it, if it is one of several.
+void add_those_about(std::string_view about, const BrickStat& stat, const std::string& brick, const std::string& name,
                      std::vector<Trouble>& troubles) {
-  for (Trouble& trouble : troubles_of(stat)) {
+  for (Trouble& trouble : troubles_of(stat, brick)) {
     if (trouble.about != about) continue;
     trouble.what = name + trouble.what;
     troubles.push_back(std::move(trouble));
@@ -170,9 +187,14 @@ Explanation explain_replicated(const Command& command) {
     if (verdict.exit_code != kSetBroken) trouble.severity = Severity::kWarning;  // others have what it has
     explanation.troubles.push_back(std::move(trouble));
   }
+  std::vector<Trouble> stores;
   for (const auto& [name, look] : looks) {
-    if (look.stat.ok()) add_those_about("space", *look.stat, name + ": ", explanation.troubles);
+    if (!look.stat.ok()) continue;
+    add_those_about("store", *look.stat, name, name + ": ", stores);
+    add_those_about("space", *look.stat, name, name + ": ", explanation.troubles);
   }
+  weigh_by_copies(copies_of(map), stores);
+  std::ranges::move(stores, std::back_inserter(explanation.troubles));
   return explanation;
 }
 
@@ -195,7 +217,7 @@ void ask_bricks(const MountState& state, std::vector<Trouble>& troubles) {
     all_answer = all_answer && stat.ok();
     if (!stat.ok()) troubles.push_back(trouble_of_refusal(stat.error(), fmt::format("asked now: {}{}", name, why)));
     if (!stat.ok() || state.link != "failed") continue;
-    for (Trouble& trouble : troubles_of(*stat)) {
+    for (Trouble& trouble : troubles_of(*stat, brick)) {
       trouble.what = name + trouble.what;
       troubles.push_back(std::move(trouble));
     }
@@ -209,8 +231,30 @@ void ask_about(std::string_view about, const MountState& state, std::vector<Trou
   for (const std::string& brick : bricks) {
     std::string why;
     const auto stat = look_at_brick(brick, state.secret_file, &why);
-    if (stat.ok()) add_those_about(about, *stat, bricks.size() > 1 ? brick + ": " : "", troubles);
+    if (stat.ok()) add_those_about(about, *stat, brick, bricks.size() > 1 ? brick + ": " : "", troubles);
   }
+}
+
+// Why does a copy that is left out not come back?
+void ask_left_out(const MountState& state, std::vector<Trouble>& troubles) {
+  for (const CopyState& copy : state.copies) {
+    if (copy.leaving || copy.state != name_of(ReplicaState::kStale)) continue;
+    std::string why;
+    const auto stat = look_at_brick(copy.source, state.secret_file, &why);
+    if (stat.ok()) continue;
+    troubles.push_back(trouble_of_refusal(stat.error(), fmt::format("asked now: {}: {}", copy.source, why)));
+    troubles.back().severity = Severity::kWarning;
+  }
+}
+
+// Which brick of a set is it?
+void name_stores(const MountState& state, std::vector<Trouble>& troubles) {
+  std::vector<Trouble> named;
+  ask_about("store", state, named);
+  if (named.empty()) return;
+  weigh_by_copies(state.copies, named);
+  std::erase_if(troubles, [](const Trouble& one) { return one.about == "store"; });
+  std::ranges::move(named, std::back_inserter(troubles));
 }
 
 Explanation explain_mount(const MountEntry& entry) {
@@ -220,7 +264,7 @@ Explanation explain_mount(const MountEntry& entry) {
   explanation.subject = fmt::format("{}: {}", entry.mountpoint, entry.source);
   BrickfsEnd brickfs(entry.device);
   if (brickfs.gone()) {
-    explain_by_attribute(explanation);
+    explain_by_attribute(entry, explanation);
     return explanation;
   }
   explanation.state = brickfs.ask_state(kMountAnswers);
@@ -238,6 +282,8 @@ Explanation explain_mount(const MountEntry& entry) {
     return explanation;
   }
   if (state.link_text.starts_with("rdma")) ask_about("memory", state, explanation.troubles);
+  ask_left_out(state, explanation.troubles);
+  if (state.copies_wanted > 0 && !state.store_trouble.empty()) name_stores(state, explanation.troubles);
   const bool is_full =
       std::ranges::any_of(explanation.troubles, [](const Trouble& one) { return one.about == "space"; });
   if (is_full && bricks_of(state).size() > 1) ask_about("space", state, explanation.troubles);
@@ -288,6 +334,7 @@ int run_explain(const Command& command) {
       return fail(command, "is not on a brickfs mount, and is no source");
     }
     explanation = explain_mount(*entry);
+    if (!explanation.refused.empty()) return fail(command, explanation.refused);
   }
   sort_by_severity(explanation.troubles);
   if (command.json) {

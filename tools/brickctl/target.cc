@@ -10,8 +10,9 @@
 #include <ctime>
 
 #include "fs/source/source_brick.h"
+#include "transport/brick/client_secret.h"
 #include "transport/brick/limits.h"
-#include "transport/brick/proof.h"
+#include "transport/brick/unknown_host.h"
 #include "transport/volume/client_identity.h"
 
 namespace brickfs {
@@ -88,6 +89,7 @@ std::string describe_open_error(const Target& target, Error error, const Holder&
     case ECONNREFUSED:
       return "no brickd listens there";
     case EHOSTUNREACH:
+      if (is_unknown_host(error)) return kUnknownHost;
       return "that host cannot be reached";
     case ETIMEDOUT:
       return "no answer";

@@ -15,6 +15,8 @@
 #include "transport/base/bytes.h"
 #include "transport/base/size.h"
 #include "transport/brick/block.h"
+#include "transport/brick/refusal.h"
+#include "transport/brick/source.h"
 #include "transport/brick/store_trouble.h"
 #include "transport/verbs/device.h"
 #include "transport/volume/link_text.h"
@@ -71,6 +73,24 @@ constexpr const char* kLockedMemoryAdvice =
     "(ulimit -l, LimitMEMLOCK=; docs/rdma.md, \"Limits to raise\"), then mount again; or the device has no room for "
     "more regions";
 
+// Of who was let in before.
+std::string refusal_advice(const MountState& state) {
+  if (contains(state.link_text, "no such volume"))
+    return "what has the address had that volume once: it has another store now, or the volume was taken away; look at "
+           "brickd's --file and log, or bring the former store back";
+  if (!contains(state.link_text, "secret"))
+    return "another program has the brick's address, or one side is older: look there; brickd's log says more";
+  if (contains(state.link_text, "does not know"))
+    return "something else has the brick's address, or brickd there has another secret file: look there";
+  if (state.secret_file.empty())
+    return "the brick has got a secret file: unmount, and mount with -o secret=PATH, or start brickd without one";
+  return fmt::format(
+      "{} needs the line that the brick's --secret-file has (then brickd gets a SIGHUP): it is read again by itself, "
+      "and "
+      "what waits goes on; docs/operations.md, \"Another secret\"",
+      state.secret_file);
+}
+
 std::optional<Trouble> link_trouble(const MountState& state) {
   const std::string since = for_seconds(state.link_for_seconds);
   if (state.link == "failed") {
@@ -84,6 +104,9 @@ std::optional<Trouble> link_trouble(const MountState& state) {
   }
   if (state.link == "waiting" && contains(state.link_text, kWaitsForEtcd)) {
     return Trouble{Severity::kBroken, "etcd", fmt::format("{}, {}", state.link_text, since), kEtcdAdvice};
+  }
+  if (state.link == "waiting" && contains(state.link_text, kRefusesClient)) {
+    return Trouble{Severity::kBroken, "link", fmt::format("{}, {}", state.link_text, since), refusal_advice(state)};
   }
   if (state.link == "waiting") {
     return Trouble{Severity::kBroken, "link", fmt::format("{}, {}", state.link_text, since), kOutageAdvice};
@@ -111,6 +134,17 @@ void add_commit(std::vector<Trouble>& troubles, const MountState& state) {
                       kSlowDiskAdvice});
 }
 
+// What gives a volume of one brick more.
+std::string resize_advice(const std::string& text) {
+  const auto source = parse_source(text, nullptr);
+  if (source.ok() && source->embedded()) return "a larger SIZE in its source";
+  const std::string brick = source.ok() ? format_source(*source) : text;
+  return fmt::format(
+      "brickctl volume resize {} {}:SIZE, with the administrator's secret; if the brick has no room left "
+      "(brickctl status), a larger store (--size), or room on the disk under it",
+      brick.substr(0, brick.rfind('/')), source.ok() ? source->volume : "NAME");
+}
+
 std::string space_advice(const MountState& state) {
   if (state.copies_wanted > 0) {
     return fmt::format(
@@ -122,8 +156,7 @@ std::string space_advice(const MountState& state) {
   if (state.source.find('+') != std::string::npos) {
     return "remove files, or give the set another brick: mount it once with +BRICK behind the others and -o grow";
   }
-  return "remove files, or give the volume more: its quota (--volume NAME:QUOTA), the store (--size), or "
-         "room on the disk under it";
+  return "remove files, or give the volume more: " + resize_advice(state.source);
 }
 
 void add_space(std::vector<Trouble>& troubles, const MountState& state) {
@@ -156,6 +189,13 @@ constexpr const char* kSyncingAdvice = "nothing is to be done; brickctl set stat
 
 std::string describe_copied(const CopyState& copy) {
   return copy.total_blocks == 0 ? std::string() : fmt::format(", {} %", 100 * copy.copied_blocks / copy.total_blocks);
+}
+
+// By place.
+std::map<uint64_t, uint64_t> count_in_sync(const std::vector<CopyState>& copies) {
+  std::map<uint64_t, uint64_t> in_sync;
+  for (const CopyState& copy : copies) in_sync[copy.place] += copy.state == name_of(ReplicaState::kInSync) ? 1 : 0;
+  return in_sync;
 }
 
 void add_requests(std::vector<Trouble>& troubles, const MountState& state) {
@@ -199,7 +239,10 @@ void sort_by_severity(std::vector<Trouble>& troubles) {
 std::vector<Trouble> troubles_of(const MountState& state) {
   std::vector<Trouble> troubles;
   if (auto link = link_trouble(state)) troubles.push_back(std::move(*link));
-  if (!state.store_trouble.empty()) troubles.push_back(store_trouble_of(state.store_trouble));
+  if (!state.store_trouble.empty()) {
+    troubles.push_back(store_trouble_of(state.store_trouble));
+    if (state.copies_wanted > 0) weigh_by_copies(state.copies, troubles);
+  }
   if (!state.read_only_reason.empty()) {
     troubles.push_back({Severity::kBroken, "mount", state.read_only_reason,
                         "copy what you need, unmount, then brickctl check SOURCE --repair (docs/recovery.md)"});
@@ -213,8 +256,7 @@ std::vector<Trouble> troubles_of(const MountState& state) {
 }
 
 std::vector<Trouble> troubles_of(uint64_t copies_wanted, const std::vector<CopyState>& copies) {
-  std::map<uint64_t, uint64_t> in_sync;  // by place
-  for (const CopyState& copy : copies) in_sync[copy.place] += copy.state == name_of(ReplicaState::kInSync) ? 1 : 0;
+  auto in_sync = count_in_sync(copies);
   std::vector<Trouble> troubles;
   for (const CopyState& copy : copies) {
     if (copy.leaving || copy.state == name_of(ReplicaState::kInSync) || in_sync[copy.place] >= copies_wanted) continue;
@@ -227,6 +269,15 @@ std::vector<Trouble> troubles_of(uint64_t copies_wanted, const std::vector<CopyS
          syncing ? kSyncingAdvice : kLeftOutAdvice});
   }
   return troubles;
+}
+
+// If the volume as a whole has no room left, that is said by itself.
+void weigh_by_copies(const std::vector<CopyState>& copies, std::vector<Trouble>& troubles) {
+  const auto in_sync = count_in_sync(copies);
+  if (std::ranges::any_of(in_sync, [](const auto& place) { return place.second < 2; })) return;
+  for (Trouble& trouble : troubles) {
+    if (trouble.about == "store") trouble.severity = std::min(trouble.severity, Severity::kWarning);
+  }
 }
 
 std::vector<Trouble> troubles_of_link_text(std::string_view text) {
@@ -247,7 +298,7 @@ std::vector<Trouble> troubles_of_link_text(std::string_view text) {
   return troubles_of(state);
 }
 
-std::vector<Trouble> troubles_of(const BrickStat& stat) {
+std::vector<Trouble> troubles_of(const BrickStat& stat, const std::string& source) {
   std::vector<Trouble> troubles;
   if (const auto store = store_trouble(stat.medium); !store.empty()) troubles.push_back(store_trouble_of(store));
   if (has_normal_pages(stat.medium)) {
@@ -273,15 +324,14 @@ std::vector<Trouble> troubles_of(const BrickStat& stat) {
   }
   if (stat.allocatable_blocks == 0) {
     const bool quota = stat.volume_used_blocks >= stat.volume_capacity_blocks;
-    troubles.push_back({Severity::kWarning, "space",
-                        quota ? fmt::format("the volume has allocated all of its {}",
-                                            about_size(stat.volume_capacity_blocks * kBlockBytes))
-                              : fmt::format("the brick has no block left: {} of {} are in use",
-                                            about_size(stat.brick_used_blocks * kBlockBytes),
-                                            about_size(stat.brick_capacity_blocks * kBlockBytes)),
-                        "files of the volume can still be changed within their blocks; give it more: its quota, the "
-                        "store's --size, or "
-                        "room on the disk under it"});
+    troubles.push_back(
+        {Severity::kWarning, "space",
+         quota ? fmt::format("the volume has allocated all of its {}",
+                             about_size(stat.volume_capacity_blocks * kBlockBytes))
+               : fmt::format("the brick has no block left: {} of {} are in use",
+                             about_size(stat.brick_used_blocks * kBlockBytes),
+                             about_size(stat.brick_capacity_blocks * kBlockBytes)),
+         "files of the volume can still be changed within their blocks; give it more: " + resize_advice(source)});
   }
   sort_by_severity(troubles);
   return troubles;

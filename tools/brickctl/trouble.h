@@ -29,7 +29,9 @@ struct Trouble {
 
 // The worst come first.
 std::vector<Trouble> troubles_of(const MountState& state);
-std::vector<Trouble> troubles_of(const BrickStat& stat);
+std::vector<Trouble> troubles_of(const BrickStat& stat, const std::string& source);  // of a brick, with its volume
+// Of bricks of a replicated set: where another copy of each place is in sync, the volume goes on.
+void weigh_by_copies(const std::vector<CopyState>& copies, std::vector<Trouble>& troubles);
 // Copies that are not in sync.
 std::vector<Trouble> troubles_of(uint64_t copies_wanted, const std::vector<CopyState>& copies);
 // Of one that cannot be opened by an observer; `what`: why.

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "transport/brick/limits.h"
+#include "transport/brick/unknown_host.h"
 
 namespace brickfs::tcp {
 namespace {
@@ -36,7 +37,7 @@ Result<Addresses> resolve(const std::string& host, uint16_t port, bool to_listen
   addrinfo* list = nullptr;
   const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
   if (code == EAI_SYSTEM) return errno_error("host name lookup");
-  if (code != 0) return Error(EHOSTUNREACH, "host name is not known");
+  if (code != 0) return Error(EHOSTUNREACH, kUnknownHost);
   return Addresses(list);
 }
 

@@ -10,6 +10,7 @@
 
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
+#include "transport/brick/unknown_host.h"
 #include "transport/verbs/farewell.h"
 
 namespace brickfs::verbs {
@@ -86,7 +87,7 @@ Result<AddressList> resolve_host(const HostPort& peer, bool passive) {
   rdma_addrinfo* list = nullptr;
   const std::string port = std::to_string(peer.port);
   if (rdma_getaddrinfo(peer.host.c_str(), port.c_str(), &hints, &list) != 0 || list == nullptr) {
-    return Error(EHOSTUNREACH, "no address for this host");
+    return Error(EHOSTUNREACH, kUnknownHost);
   }
   return AddressList(list);
 }

@@ -5,6 +5,7 @@
 
 #include "transport/base/check.h"
 #include "transport/base/thread.h"
+#include "transport/brick/store_trouble.h"
 #include "transport/volume/mirror.h"
 
 namespace brickfs {
@@ -140,6 +141,7 @@ Result<BrickStat> Mirror::stat() {
       least->allocatable_blocks = std::min(least->allocatable_blocks, stat->allocatable_blocks);
       least->volume_capacity_blocks = std::min(least->volume_capacity_blocks, stat->volume_capacity_blocks);
       least->brick_capacity_blocks = std::min(least->brick_capacity_blocks, stat->brick_capacity_blocks);
+      if (store_trouble(least->medium).empty() && !store_trouble(stat->medium).empty()) least->medium = stat->medium;
     }
   }
   if (!least) return status.error();
