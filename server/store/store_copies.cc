@@ -18,7 +18,6 @@
 namespace brickfs {
 namespace {
 
-constexpr uint64_t kSectorBytes = 512;
 constexpr uint64_t kCopyApart = kBlockBytes / 2;  // slots begin at a multiple of a block, the copy halfway
 constexpr uint64_t kCopiedAtOnce = 256 * kKiB;
 constexpr std::byte kUnreadable{0xff};  // in the place of what the disk does not give: verifies as nothing
@@ -54,8 +53,8 @@ bool StoreFile::is_whole(const StoreEntry& entry, uint32_t slot) const {
 // Sector by sector where the disk does not give all.
 void StoreFile::read_what_there_is(uint64_t offset, std::span<std::byte> into) const {
   if (read_at(offset, into).ok()) return;
-  for (; !into.empty(); offset += kSectorBytes) {
-    const auto sector = into.first(std::min<uint64_t>(kSectorBytes, into.size()));
+  for (; !into.empty(); offset += kStoreSectorBytes) {
+    const auto sector = into.first(std::min<uint64_t>(kStoreSectorBytes, into.size()));
     if (!read_at(offset, sector).ok()) std::ranges::fill(sector, kUnreadable);
     into = into.subspan(sector.size());
   }

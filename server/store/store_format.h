@@ -25,6 +25,7 @@ namespace brickfs {
 constexpr std::array<char, 8> kStoreMagic = {'b', 'r', 'i', 'c', 'k', 's', 't', 'o'};
 constexpr uint32_t kStoreVersion = 1;
 constexpr uint64_t kStoreHeaderBytes = 4096;
+constexpr uint64_t kStoreSectorBytes = 512;  // which a disk writes whole or not at all
 constexpr uint64_t kStoreVolumes = limits::kVolumes;
 constexpr uint64_t kStoreSlotsMost = 1ull << 26;  // 128 TiB
 constexpr uint64_t kStoreSlotsApart = 1;          // incompatible feature: `slots_at` is not 0

@@ -18,7 +18,6 @@
 namespace brickfs {
 namespace {
 
-constexpr uint64_t kSectorBytes = 512;  // which a disk writes whole or not at all
 
 template <typename Record>
 bool all_zeros(const Record& record) {
@@ -77,7 +76,7 @@ bool StoreFile::making_was_torn(uint64_t file_bytes) const {
   const bool begins_as_one = header.magic == kStoreMagic || all_zeros(header.magic);
   const auto between = bytes.subspan(offsetof(StoreHeader, reserved), sizeof(header.reserved));
   const bool verifies = header.checksum == store_checksum(header, 0);
-  return file_bytes % kSectorBytes == 0 && begins_as_one && !verifies &&
+  return file_bytes % kStoreSectorBytes == 0 && begins_as_one && !verifies &&
          std::ranges::all_of(between, [](std::byte byte) { return byte == std::byte{0}; });
 }
 
