@@ -18,7 +18,6 @@
 namespace brickfs {
 namespace {
 
-
 template <typename Record>
 bool all_zeros(const Record& record) {
   return std::ranges::all_of(bytes_of(record), [](std::byte byte) { return byte == std::byte{0}; });
