@@ -29,7 +29,7 @@ TEST(ProgressLine, FitsAndBearsNonsense) {
 // For those who have no terminal. What moves no more is not told again, and what is waited for instead is told at once.
 TEST(ProgressBar, SaysNothingTwice) {
   constexpr std::chrono::milliseconds kLongerThanTwoLinesTake{5'200};
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   ProgressBar bar;
   const auto until = std::chrono::steady_clock::now() + kLongerThanTwoLinesTake;
   while (std::chrono::steady_clock::now() < until) {
@@ -38,7 +38,7 @@ TEST(ProgressBar, SaysNothingTwice) {
   }
   bar.say("waiting");
   bar.say("waiting");
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "3 of 3 operations committed\nwaiting\n");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "3 of 3 operations committed\nwaiting\n");
 }
 
 }  // namespace
