@@ -23,15 +23,15 @@ std::string long_name(int number) {
 
 class FullMetadata : public ::testing::TestWithParam<uint64_t> {};
 
-constexpr int kThreads = 4;
+constexpr int kClients = 4;
 
 void in_threads(const std::function<void(int)>& work) {
   std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) threads.emplace_back(work, i);
+  for (int i = 0; i < kClients; ++i) threads.emplace_back(work, i);
   for (std::thread& thread : threads) thread.join();
 }
 
-// Makes empty files until that fails: every kThreads-th name from `number`. The first name not made.
+// Makes empty files until that fails: every kClients-th name from `number`. The first name not made.
 int fill_with_names(Filesystem& filesystem, int number) {
   while (true) {
     const auto file = filesystem.create(kRootIno, long_name(number), 0644, root_caller());
@@ -40,7 +40,7 @@ int fill_with_names(Filesystem& filesystem, int number) {
       return number;
     }
     filesystem.forget(file->ino, 1);
-    number += kThreads;
+    number += kClients;
   }
 }
 
@@ -51,7 +51,7 @@ TEST_P(FullMetadata, EmptyFilesEndWithEnospcAndCanBeRemoved) {
   MountedVolume volume(options);
   const Ino filling = make_file(*volume, "filling");
   ASSERT_TRUE(volume->allocate(filling, 0, 0, (volume->stat().free_units - 3) * kUnitBytes, nullptr).ok());
-  std::array<int, kThreads> made{};
+  std::array<int, kClients> made{};
   in_threads([&](int thread) { made[thread] = fill_with_names(*volume, thread); });
   EXPECT_GT(made[0], 500);
   ASSERT_TRUE(volume->sync_all().ok());
@@ -61,7 +61,7 @@ TEST_P(FullMetadata, EmptyFilesEndWithEnospcAndCanBeRemoved) {
   EXPECT_FALSE(volume->read_only());
   ASSERT_TRUE(volume->rename(kRootIno, "other", kRootIno, long_name(0), Rename::kReplace).ok());
   in_threads([&](int thread) {
-    for (int i = thread; i < made[thread]; i += kThreads) EXPECT_TRUE(volume->unlink(kRootIno, long_name(i)).ok()) << i;
+    for (int i = thread; i < made[thread]; i += kClients) EXPECT_TRUE(volume->unlink(kRootIno, long_name(i)).ok()) << i;
   });
   ASSERT_TRUE(volume->unlink(kRootIno, "filling").ok());
   ASSERT_TRUE(volume->sync_all().ok());

@@ -109,15 +109,5 @@ TEST_F(RingQueue, ThreadsServeEachRequestOnce) {
   EXPECT_EQ(served, made);
 }
 
-TEST_F(RingQueue, OnlySoManyKeepTheirEntries) {
-  EXPECT_FALSE(queue_.keep());
-  queue_.set_most_kept(2);
-  EXPECT_TRUE(queue_.keep());
-  EXPECT_TRUE(queue_.keep());
-  EXPECT_FALSE(queue_.keep());
-  queue_.unkeep();
-  EXPECT_TRUE(queue_.keep());
-}
-
 }  // namespace
 }  // namespace brickfs
