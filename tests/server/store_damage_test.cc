@@ -23,9 +23,9 @@ namespace {
 
 using Damage = StoreFile::Damage;
 
-constexpr uint64_t kFewSlots = 4;
+constexpr uint64_t kSlotsOfDamaged = 4;
 constexpr uint32_t kBlocks = 3;
-constexpr uint64_t kTableEnd = kStoreEntriesAt + kFewSlots * sizeof(StoreEntry);
+constexpr uint64_t kTableEnd = kStoreEntriesAt + kSlotsOfDamaged * sizeof(StoreEntry);
 
 BlockAddress address_of(uint32_t block) { return block_after(BlockAddress{0}, 5 + block); }
 
@@ -49,7 +49,7 @@ class StoreDamage : public ::testing::Test {
  protected:
   void SetUp() override {
     CrashDisk disk((DiskImage()));
-    const auto store = open(disk, kFewSlots * kBlockBytes);
+    const auto store = open(disk, kSlotsOfDamaged * kBlockBytes);
     ASSERT_TRUE(store) << why_;
     for (const uint32_t id : {0u, 7u}) {
       StoreVolume volume{};
@@ -268,7 +268,7 @@ class FormerStore : public StoreDamage {
   DiskImage former(uint64_t slots_at) const {
     StoreHeader header = header_of(image_);
     DiskImage image;
-    image.size_bytes = slots_at + kFewSlots * kBlockBytes;
+    image.size_bytes = slots_at + kSlotsOfDamaged * kBlockBytes;
     std::vector<std::byte> bytes(kTableEnd);
     image_.read(0, bytes);
     put(image, 0, bytes);
@@ -279,7 +279,7 @@ class FormerStore : public StoreDamage {
     header.incompat_features = 0;
     header.slots_at = slots_at;
     header.resize_to = 0;
-    header = resized_header(header, kFewSlots);
+    header = resized_header(header, kSlotsOfDamaged);
     put(image, 0, bytes_of(header));
     return image;
   }
