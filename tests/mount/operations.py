@@ -18,9 +18,10 @@ import time
 import traceback
 
 libc = ctypes.CDLL(None, use_errno=True)
-TOLD_HOLES = os.environ.get("BRICKFS_WRITEBACK", "off") == "off"  # else all is data
 AT_FDCWD = -100
 KERNEL_ASKS_FOR_BIRTH = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (6, 6)  # FUSE_STATX
+# Else all is data: with writeback, and before Linux 6.16 where the kernel may have pages.
+TOLD_HOLES = os.environ.get("BRICKFS_WRITEBACK", "off") == "off" and tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (6, 16)
 AT_SYMLINK_FOLLOW = 0x400
 RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT = 1, 2, 4
 FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, FALLOC_ZERO_RANGE, FALLOC_COLLAPSE_RANGE = 1, 2, 16, 8

@@ -46,7 +46,7 @@ Status write_rows(VolumeSet& volume, SuperblockSlots& slots, Superblock superblo
                   const EditedTree& tree) {
   Space space(volume);
   for (const MetadataBlocks& part : was.metadata) TRY(space.adopt_metadata(part.blocks));
-  TRY(space.start(was.blocks.kept, {},
+  TRY(space.start(was.blocks.kept, {.blocks = was.blocks.leaked, .are_zeros = false},
                   {.durable = [] { return Lsn{0}; }, .make_durable = [](const Interruption*) { return Status(); }}));
   CheckpointWriter writer(volume, space, superblock.seed(), superblock.generation + 1, 0);
   EditedRows rows(tree);
