@@ -7,7 +7,8 @@ cmake --install "$BUILD/fs/library" --prefix "$prefix" >"$WORK/install.log" || d
 library=$(dirname "$(find "$prefix" -name 'libbrickfs.so.0')")
 export LD_LIBRARY_PATH=$library PKG_CONFIG_PATH=$library/pkgconfig
 sed -i "s|^prefix=.*|prefix=$prefix|; s|^libdir=.*|libdir=$library|; s|^includedir=.*|includedir=$prefix/include|" "$library/pkgconfig/brickfs.pc"
-start_brick tcp 256M
+start_brickd --memory 256M --file "$WORK/store" --size 256M --volume notices
+SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
 
 expect() { local text=$1; shift; [ "$("$@" 2>&1)" = "$text" ] || die "$*: $("$@" 2>&1 | tail -n 3)"; }
 say "by pkg-config"
@@ -19,8 +20,9 @@ c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -o "$WORK/plain" "$WORK/plain.cc
 "$WORK/plain" || die "no version"
 for source in memory:64M "$SOURCE"; do expect "hello, brick" "$WORK/files" "$source"; done
 expect "the last counter is 63" "$WORK/blocks" memory:64M
-"$WORK/notify" "$SOURCE" read 3 >"$WORK/words" & BACKGROUND_PIDS+=($!)
-timeout 20 "$WORK/notify" "$SOURCE" write one two "and three" || die "the example of notifications does not write"
+NOTICES=${SOURCE%/*}/notices
+"$WORK/notify" "$NOTICES" read 3 >"$WORK/words" & BACKGROUND_PIDS+=($!)
+timeout 20 "$WORK/notify" "$NOTICES" write one two "and three" || die "the example of notifications does not write"
 wait "${BACKGROUND_PIDS[-1]}" || die "the example of notifications does not read"
 expect "$(printf 'one\ntwo\nand three')" cat "$WORK/words"
 say "by CMake's package"

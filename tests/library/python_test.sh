@@ -7,5 +7,7 @@ export PYTHONPATH=$BUILD/fs/library/python LD_LIBRARY_PATH=$BUILD/fs/library PYT
 [ -d "$PYTHONPATH/brickfs" ] || { say "left out: no Python module was built"; exit 77; }
 "$python" -c 'import fsspec, numpy' 2>/dev/null || { say "left out: no NumPy or fsspec"; exit 77; }
 timeout 600 "$python" "$TESTS/library/python_test.py" "$1" 2>"$WORK/memory.log" || die "$(cat "$WORK/memory.log")"
-start_brick tcp $(($1 / 1048576 * 2 + 512))M
+size=$(($1 / 1048576 * 2 + 512))M
+start_brickd --memory "$size" --file "$WORK/store" --size "$size" --volume blocks
+SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
 BRICKFS_TEST_SOURCE=$SOURCE timeout 600 "$python" "$TESTS/library/python_test.py" "$1" 2>"$WORK/tcp.log" || die "$(cat "$WORK/tcp.log")"

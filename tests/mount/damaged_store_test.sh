@@ -8,26 +8,28 @@ mkdir "$MNT/keep"
 for i in $(seq 1 20); do head -c $((i * 3000)) /dev/urandom >"$MNT/keep/$i"; done
 sync
 sleep 1  # the next blocks lie behind
-head -c 20M /dev/urandom >"$MNT/large"
+head -c 20M /dev/urandom >"$WORK/large"
+cp "$WORK/large" "$MNT/large"
 sync
 kept=$(tree_checksum "$MNT/keep")
 large=$(md5sum <"$MNT/large")
 unmount_brickfs
 kill_brickd TERM
 
-# damage WHAT [both]: a bit of the header (header), or of the last entry in use (entry), in the first copy, or in both.
+# damage WHAT [both]: a bit of the header (header), or of the entry of a block with data of `large` (entry), in the first copy, or in both.
 damage() {
-  python3 - "$WORK/store" "$@" <<'PYTHON'
+  python3 - "$WORK/store" "$WORK/large" "$@" <<'PYTHON'
 import struct, sys
-path, what, both = sys.argv[1], sys.argv[2], len(sys.argv) > 3
+path, large, what, both = *sys.argv[1:4], len(sys.argv) > 4
+data = open(large, "rb").read()[8 << 20:][:4096]
 with open(path, "r+b", 0) as store:
     slots, slots_at = struct.unpack("<QQ", store.read(4096)[56:72])
     where = 57
     if what == "entry":
-        store.seek(260 << 10)
-        table = store.read(32 * slots)
-        addresses = [struct.unpack_from("<Q", table, 32 * slot)[0] if any(table[32 * slot:32 * slot + 32]) else 0 for slot in range(slots)]
-        where = (260 << 10) + 32 * addresses.index(max(addresses)) + 9
+        slot = 0
+        while store.seek(slots_at + (slot << 21)) and data not in store.read(2 << 20):
+            slot += 1
+        where = (260 << 10) + 32 * slot + 9
     for at in [where, slots_at // 2 + where][:2 if both else 1]:
         store.seek(at)
         byte = store.read(1)[0]

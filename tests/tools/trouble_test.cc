@@ -122,7 +122,7 @@ TEST(Troubles, LittleRoom) {
   state.free_bytes = 0;
   EXPECT_EQ(only(troubles_of(state)), "broken space: the volume is full: writes get ENOSPC");
   state.source = "tcp://b/home";
-  EXPECT_NE(troubles_of(state).front().advice.find("brickctl volume resize tcp://b home:SIZE"), std::string::npos)
+  EXPECT_NE(troubles_of(state).front().advice.find("brickctl volume resize tcp://b:20470 home:SIZE"), std::string::npos)
       << troubles_of(state).front().advice;
   state.source = "memory:64M";
   EXPECT_NE(troubles_of(state).front().advice.find("a larger SIZE"), std::string::npos);

@@ -125,8 +125,9 @@ TEST_F(Administration, NobodyElse) {
 TEST_F(Administration, GuessesWaitLongerAndLonger) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(ask({}, Secret{"a guess"}).code(), EACCES);
   const auto before = std::chrono::steady_clock::now();
+  EXPECT_EQ(ask({}, Secret{"a guess"}).code(), EACCES);
+  EXPECT_GE(std::chrono::steady_clock::now() - before, 700ms);
   EXPECT_TRUE(ask({}).ok());
-  EXPECT_GE(std::chrono::steady_clock::now() - before, 700ms) << "a right one waits, too";
 }
 
 TEST_F(Administration, WithoutASecretThereAreNoAdministrators) {

@@ -107,7 +107,8 @@ TEST(GrowingAnswers, OfANewerBricksAnswersIsReadWhatIsKnown) {
     answer.lease_ms = 60'000;
     return lengthened(wire::encode(bytes_of(answer)), 40);
   };
-  const AgedBrick brick({~uint64_t{0}, ~uint64_t{0}, opened, lengthened(stat_body(), 8)});
+  constexpr uint64_t kNewer = ~wire::kEchoes;  // it does not echo, which is another test's
+  const AgedBrick brick({kNewer, kNewer, opened, lengthened(stat_body(), 8)});
   const auto client = brick.connect();
   const auto session = client->open(observer(), nullptr);
   ASSERT_EQ(session.code(), 0);

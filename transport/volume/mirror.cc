@@ -167,7 +167,6 @@ LinkState Mirror::link_state() const {
   }
   const SharedLock roster(roster_mutex_);
   const std::string trouble = keeper_->trouble();
-  std::optional<LinkState> best;
   for (const Replica* replica : written()) {
     if (!trouble.empty() && replica->asked_out.load() && replica->wanted_out.load()) {
       return {.kind = LinkState::Kind::kWaiting,
@@ -175,6 +174,9 @@ LinkState Mirror::link_state() const {
               .text = fmt::format("{}, to leave {} out, which is away; operations wait: {}", kWaitsForEtcd,
                                   replica->name, trouble)};
     }
+  }
+  std::optional<LinkState> best;
+  for (const Replica* replica : written()) {
     if (replica->state.load() != ReplicaState::kInSync) continue;
     LinkState state = replica->client->link_state();
     if (state.kind == LinkState::Kind::kConnected) return state;
