@@ -114,7 +114,8 @@ def away(directory, brickd):
         seekers(directory, during)
         began = time.monotonic()
         os.statvfs(directory)
-        assert time.monotonic() - began < 1, "nobody serves the mount"
+        took = time.monotonic() - began
+        assert took < 10, f"nobody serves the mount: {took:.1f} s"
     finally:
         os.kill(int(brickd), signal.SIGCONT)
 
