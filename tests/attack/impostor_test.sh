@@ -9,6 +9,7 @@ head -c 32 /dev/urandom | base64 >"$WORK/secret"
 chmod 600 "$WORK/secret"
 start_brickd --memory 256M --file "$WORK/store" --size 256M --secret-file "$WORK/secret"
 SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
+mkdir "$WORK/nowhere"
 mount_brickfs "secret=$WORK/secret"
 echo before >"$MNT/file"
 sync "$MNT/file"
@@ -24,7 +25,7 @@ for attack in "$ESTALE answer" "$ESTALE welcome" "$EBUSY answer" "$ENOENT answer
   within 20 test -s "$WORK/impostor.out" || die "nobody came to the impostor"
   sleep 1  # and again
   status=0
-  timeout 20 "$BRICKFS" "${SOURCE%/*}/other" "$WORK" -o "secret=$WORK/secret" 2>"$WORK/err" </dev/null || status=$?
+  timeout 20 "$BRICKFS" "${SOURCE%/*}/other" "$WORK/nowhere" -o "secret=$WORK/secret" 2>"$WORK/err" </dev/null || status=$?
   [ "$status" = 1 ] || die "a first mount at the impostor's ends with $status"
   [ "$(grep -vc ': info: ' "$WORK/err")" = 1 ] || die "a first mount at the impostor's does not say one line: $(cat "$WORK/err")"
   say "$(tail -n 1 "$WORK/err")"
