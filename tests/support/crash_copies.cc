@@ -162,7 +162,8 @@ std::string await_in_sync(const RecordingMedium& medium, const std::function<voi
     const BrickState state = medium.state();
     for (size_t part = 0; part < state.places; ++part) {
       const bool serves = is_in_sync(state, part) && replica_of(state, part).boot == state.boot_of(part);
-      if (medium.is_away(state.brick_of_part[part]) ? !is_in_sync(state, part) : serves) continue;
+      const size_t brick = state.brick_of_part[part];
+      if (medium.is_away(brick) ? !is_in_sync(state, part) : serves && medium.is_back(brick)) continue;
       missing = replica_of(state, part).source;
     }
     if (missing.empty() && again) return "";

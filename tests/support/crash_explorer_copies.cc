@@ -34,7 +34,8 @@ std::string CrashExplorer::explore_copies(const CrashSequence& sequence) {
   return "";
 }
 
-// Something is to happen to a brick, if all are well.
+// Something is to happen to a brick, if all are well: also those that are to be left out, and are so in the map soon.
+// With two at once the volume may have to wait for one of them.
 void CrashExplorer::plan_trouble(RecordingMedium& medium, Recording& recording) {
   if (!has_copies() || medium.is_planned()) return;
   if (random_() % (recording.troubles.empty() ? kCalmShare : kMoreTrouble) == 0) return;
@@ -42,7 +43,7 @@ void CrashExplorer::plan_trouble(RecordingMedium& medium, Recording& recording) 
   if (!is_healthy(state)) return;
   const BrickTrouble trouble = random_trouble(state, random_);
   for (size_t brick = 0; brick < state.bricks; ++brick) {
-    if (medium.is_away(brick)) return;
+    if (!medium.is_back(brick)) return;
   }
   medium.plan(trouble);
   recording.troubles += "; " + trouble.text();

@@ -83,6 +83,8 @@ class RecordingMedium : public std::enable_shared_from_this<RecordingMedium> {
   // The brick is not reached for so long, from now on.
   void cut_off(size_t brick, std::chrono::milliseconds away);
   bool is_away(size_t brick) const;
+  // Since some time: what its being away has set off is seen in the map, or has ended.
+  bool is_back(size_t brick) const;
   // Empty, or what a client did that none may: it read a replica that is not in sync, and older bytes than others have.
   std::string violation() const;
 

@@ -14,9 +14,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kConnect{4'000};  // so long a client waits for an answer to its open()
-constexpr milliseconds kMapTakes{120};   // a change: longer than anybody waits before he looks again
-constexpr milliseconds kNoticed{300};    // from then on a brick is silent
+constexpr milliseconds kConnect{4'000};   // so long a client waits for an answer to its open()
+constexpr milliseconds kMapTakes{120};    // a change: longer than anybody waits before he looks again
+constexpr milliseconds kNoticed{300};     // from then on a brick is silent
+constexpr milliseconds kDigested{5'000};  // behind an outage: who was to be left out for it is
 
 }  // namespace
 
@@ -135,6 +136,12 @@ void RecordingMedium::cut_off(size_t brick, milliseconds away) {
 bool RecordingMedium::is_away(size_t brick) const {
   MutexLock lock(mutex_);
   return Clock::now() < outages_[brick].until;
+}
+
+bool RecordingMedium::is_back(size_t brick) const {
+  MutexLock lock(mutex_);
+  const Outage& outage = outages_[brick];
+  return outage.until == Clock::time_point() || Clock::now() >= outage.until + kDigested;
 }
 
 // What was under way to it has come to an end.
