@@ -156,6 +156,18 @@ refused 8 'held by .* since' check "$SOURCE"
 says 'control calls only' ping "$SOURCE" -c 2 -i 0.01 || die "ping beside a mount reads blocks"
 no_scratch || die "a refused bench leaves blocks: $(cat "$WORK/said")"
 
+say "a volume with files is left alone by raw calls"
+unmount_brickfs
+for call in "alloc $SOURCE 1G" "free $SOURCE 0" "map $SOURCE 0"; do
+  # shellcheck disable=SC2086
+  refused 1 'has files.*--over-files' $call
+done
+ctl unmap "$SOURCE" 0
+ctl alloc "$SOURCE" 0x8000000000 --over-files
+ctl free "$SOURCE" 0x8000000000 --over-files
+mount_brickfs
+[ "$(cat "$MNT/file")" = kept ] || die "the file is gone"
+
 say "notify and wait, beside the mount"
 refused 3 'no notification of tag 7' wait "$SOURCE" 7 --timeout 0.2
 "$BRICKCTL" wait "$SOURCE" 7 >"$WORK/waited" 2>"$WORK/err" &

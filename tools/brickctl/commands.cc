@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "fs/operations/files_on_brick.h"
 #include "tools/brickctl/check.h"
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/open_volume.h"
@@ -203,11 +204,25 @@ int run_list(const Command& command) {
   return EXIT_SUCCESS;
 }
 
+namespace {
+
+// What is allocated, freed or written by its handle behind a file system's back damages that.
+Status check_no_files(const Command& command, Brick& brick) {
+  if (command.verb == "unmap" || command.over_files || !TRY(has_files(brick))) return {};
+  return Error(
+      ENOTEMPTY,
+      "the volume has files, or is part of a set: `brickctl volume remove` removes it whole, --over-files does "
+      "this all the same");
+}
+
+}  // namespace
+
 int run_block_call(const Command& command) {
   std::string why;
   auto target = open_target(command, OpenMode::kExclusive, &why);
   if (!target.ok()) return fail(command, why);
-  Status status = call(*target->brick, command);
+  Status status = check_no_files(command, *target->brick);
+  if (status.ok()) status = call(*target->brick, command);
   // Nobody else may commit what this did, so that a durable brick keeps it.
   if (status.ok() && (command.verb == "alloc" || command.verb == "free")) status = target->brick->commit({});
   const Status closed = target->brick->close();  // in any case: who just goes is held to be away and coming back

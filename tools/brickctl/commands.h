@@ -24,6 +24,7 @@ struct Command {
   bool json = false;
   bool repair = false;                  // of check
   bool accept_older = false;            // of check
+  bool over_files = false;              // of alloc, free, map
   std::optional<double> watch_seconds;  // of stats and top: again and again, so often
   double profile_seconds = 0;
   AdminRequest admin;  // of volume

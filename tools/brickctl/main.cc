@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "tools/brickctl/commands.h"
 #include "transport/base/log.h"
@@ -68,6 +69,8 @@ void add_block_verb(CLI::App& app, Arguments& arguments, const char* verb, const
                   "of the first block: a multiple of 2M; decimal, 0x hexadecimal, or with K, M, G, T")
       ->required();
   sub->add_option("COUNT", arguments.count, "of blocks (1)");
+  if (std::string_view(verb) != "unmap")
+    sub->add_flag("--over-files", arguments.command.over_files, "also of a volume with files, which that may destroy");
 }
 
 void add_check(CLI::App& app, Arguments& arguments) {
