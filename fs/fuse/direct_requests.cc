@@ -10,6 +10,7 @@
 #include "fs/direct/ring_futex.h"
 #include "fs/fuse/buffers.h"
 #include "fs/fuse/protocol.h"
+#include "fs/operations/gate.h"
 #include "fs/operations/joint_transfer.h"
 #include "transport/base/mutex.h"
 #include "transport/brick/limits.h"
@@ -152,9 +153,7 @@ Result<DirectRequests::Task> DirectRequests::check(const Entry& entry) const {
     return Error(EINVAL, "flags or a file that there are not");
   const DirectFile& file = *files_[entry.file];
   Task task{.entry = entry, .file = file, .data = {}, .begun = std::chrono::steady_clock::now()};
-  // As the kernel has it: final_error() of one who ends is not said.
-  const Status lost = filesystem_.volume().final_error();
-  if (!lost.ok() && lost.code() != ECANCELED) return lost.error();
+  TRY(gate(filesystem_));
   if (operation == Operation::kFsync) return task;
   if (operation == Operation::kRead ? !file.reads : !file.writes) return Error(EBADF, "not open for that");
   if (entry.length > direct::kMostTransferBytes || entry.buffer_offset > buffer_.size() ||

@@ -6,6 +6,7 @@
 
 #include "fs/fuse/session.h"
 #include "fs/fuse/thread_status.h"
+#include "fs/operations/gate.h"
 #include "transport/base/check.h"
 
 namespace brickfs {
@@ -53,10 +54,7 @@ void refuse(FuseRequest& request, const Status& why) {
 FuseDispatcher::FuseDispatcher(FuseSession& session, FuseInterrupts& interrupts, std::function<void()> on_begun)
     : session_(session), interrupts_(interrupts), on_begun_(std::move(on_begun)) {}
 
-Status FuseDispatcher::refusal() const {
-  const Status lost = session_.filesystem().volume().final_error();
-  return lost.code() == ECANCELED ? Status() : lost;  // the latter: we end
-}
+Status FuseDispatcher::refusal() const { return gate(session_.filesystem()); }
 
 void FuseDispatcher::begin_session(FuseRequest& request) const {
   const auto agreed = session_.negotiation().answer(request.body(0));

@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "fs/fuse/ending.h"
 #include "fs/fuse/listening_socket.h"
 #include "fs/fuse/mount_monitor.h"
 #include "fs/mounts/umount_report.h"
+#include "fs/operations/ending.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"

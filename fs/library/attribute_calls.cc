@@ -119,15 +119,15 @@ struct stat to_stat(const Attributes& attributes) {
 using namespace brickfs::library;
 
 int brickfs_stat(brickfs_fs* fs, const char* path, int flags, struct stat* stat) {
-  return guarded([&]() -> int {
-    if (fs == nullptr || path == nullptr || stat == nullptr) return -EFAULT;
+  return served(fs, [&]() -> int {
+    if (path == nullptr || stat == nullptr) return -EFAULT;
     return code_of(stat_path(*fs, path, flags, *stat));
   });
 }
 
 int brickfs_fstat(brickfs_file* file, struct stat* stat) {
-  return guarded([&]() -> int {
-    if (file == nullptr || stat == nullptr) return -EFAULT;
+  return served(file, [&]() -> int {
+    if (stat == nullptr) return -EFAULT;
     const auto attributes = file->fs.files().get_attributes(file->ino);
     if (!attributes.ok()) return code_of(attributes.error());
     *stat = to_stat(*attributes);
@@ -136,15 +136,15 @@ int brickfs_fstat(brickfs_file* file, struct stat* stat) {
 }
 
 int brickfs_chmod(brickfs_fs* fs, const char* path, mode_t mode) {
-  return guarded([&]() -> int {
-    if (fs == nullptr || path == nullptr) return -EFAULT;
+  return served(fs, [&]() -> int {
+    if (path == nullptr) return -EFAULT;
     return code_of(change(*fs, path, 0, {.mode = mode & 07777}));
   });
 }
 
 int brickfs_chown(brickfs_fs* fs, const char* path, uid_t uid, gid_t gid, int flags) {
-  return guarded([&]() -> int {
-    if (fs == nullptr || path == nullptr) return -EFAULT;
+  return served(fs, [&]() -> int {
+    if (path == nullptr) return -EFAULT;
     brickfs::AttributeChange what;
     what.kill_privileges = true;  // also where it names no owner, as Linux has it
     if (uid != static_cast<uid_t>(-1)) what.uid = uid;
@@ -153,37 +153,37 @@ int brickfs_chown(brickfs_fs* fs, const char* path, uid_t uid, gid_t gid, int fl
   });
 }
 
-int brickfs_utimens(brickfs_fs* fs, const char* path, const struct timespec times[2], int flags) {
-  return guarded([&]() -> int {
-    if (fs == nullptr || path == nullptr) return -EFAULT;
+int brickfs_utimens(brickfs_fs* fs, const char* path, const struct timespec* times, int flags) {
+  return served(fs, [&]() -> int {
+    if (path == nullptr) return -EFAULT;
     return code_of(set_times(*fs, path, times, flags));
   });
 }
 
 int brickfs_setxattr(brickfs_fs* fs, const char* path, const char* name, const void* value, size_t size, int flags) {
-  return guarded([&]() -> int {
-    if (fs == nullptr || path == nullptr || name == nullptr || (value == nullptr && size > 0)) return -EFAULT;
+  return served(fs, [&]() -> int {
+    if (path == nullptr || name == nullptr || (value == nullptr && size > 0)) return -EFAULT;
     return code_of(set_xattr(*fs, path, name, {static_cast<const std::byte*>(value), size}, flags));
   });
 }
 
 int64_t brickfs_getxattr(brickfs_fs* fs, const char* path, const char* name, void* value, size_t size, int flags) {
-  return guarded([&]() -> int64_t {
-    if (fs == nullptr || path == nullptr || name == nullptr || (value == nullptr && size > 0)) return -EFAULT;
+  return served(fs, [&]() -> int64_t {
+    if (path == nullptr || name == nullptr || (value == nullptr && size > 0)) return -EFAULT;
     return count_of(get_xattr(*fs, path, name, value, size, flags));
   });
 }
 
 int64_t brickfs_listxattr(brickfs_fs* fs, const char* path, char* names, size_t size, int flags) {
-  return guarded([&]() -> int64_t {
-    if (fs == nullptr || path == nullptr || (names == nullptr && size > 0)) return -EFAULT;
+  return served(fs, [&]() -> int64_t {
+    if (path == nullptr || (names == nullptr && size > 0)) return -EFAULT;
     return count_of(list_xattr(*fs, path, names, size, flags));
   });
 }
 
 int brickfs_removexattr(brickfs_fs* fs, const char* path, const char* name, int flags) {
-  return guarded([&]() -> int {
-    if (fs == nullptr || path == nullptr || name == nullptr) return -EFAULT;
+  return served(fs, [&]() -> int {
+    if (path == nullptr || name == nullptr) return -EFAULT;
     return code_of(remove_xattr(*fs, path, name, flags));
   });
 }

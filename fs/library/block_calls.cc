@@ -98,6 +98,14 @@ int brickfs_volume_close(brickfs_volume* volume) {
   });
 }
 
+int brickfs_volume_abandon(brickfs_volume* volume) {
+  return guarded([&]() -> int {
+    if (volume == nullptr) return -EFAULT;
+    volume->blocks->abandon();
+    return 0;
+  });
+}
+
 int brickfs_volume_reopen(brickfs_volume* volume) {
   return guarded([&]() -> int {
     if (volume == nullptr) return -EFAULT;

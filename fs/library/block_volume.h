@@ -25,6 +25,7 @@ class BlockVolume {
   static Result<std::unique_ptr<BlockVolume>> open(OpenPlan plan, std::string* why);
 
   Status close();
+  void abandon() { brick_->abandon(); }
   Result<bool> reopen();  // true: the brick was restarted
   Status stat(brickfs_volume_stat_t& out);
   Status alloc(BlockRange blocks);

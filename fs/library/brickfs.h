@@ -60,8 +60,8 @@ typedef struct brickfs_ring brickfs_ring;
 /* "0.1.0". Static. */
 BRICKFS_API const char* brickfs_version(void);
 
-/* Why the calling thread's last open of a volume or file system failed: one line, without a newline; "" if it did not.
- * Stays until that thread's next open. */
+/* Why the calling thread's last open of a volume or file system failed, or what its last close of a file system left
+ * behind: one line, without a newline; "" if there is nothing to say. Stays until that thread's next open or close. */
 BRICKFS_API const char* brickfs_error(void);
 
 enum { BRICKFS_LOG_DEBUG = 0, BRICKFS_LOG_INFO = 1, BRICKFS_LOG_WARNING = 2, BRICKFS_LOG_ERROR = 3 };
@@ -88,6 +88,7 @@ BRICKFS_API int brickfs_set_log(brickfs_log_fn function, void* context, int leve
  * - wait=SECONDS: how long to wait for a volume that another holds (4); one whose holder was killed is free at once.
  * - hard, soft, timeo=SECONDS: files: wait for a brick that is away for ever (the default), or for `timeo` (60).
  * - over-files: blocks: write to a volume that has files, which that may destroy.
+ * - linger=SECONDS: files: how long closing waits for a brick that is away (15).
  * - noatime: files: reading leaves the times of reading alone.
  * - uid=, gid=: files: whose new files are (this process's effective ids).
  * - umask=: files: the mode bits, in octal, that new files do not get (022).
@@ -148,6 +149,9 @@ typedef struct brickfs_range {
 BRICKFS_API int brickfs_volume_open(const char* source, const char* options, brickfs_volume** volume);
 /* Gives the lease up. Commits nothing. Frees the handle whatever it answers but -EBUSY and -EFAULT. */
 BRICKFS_API int brickfs_volume_close(brickfs_volume* volume);
+/* As if the connection were lost: calls and transfers under way, of any thread, end with -ENOTCONN, and the session
+ * with them. So a call is cut short that a brick holds up. Not beside close and reopen. */
+BRICKFS_API int brickfs_volume_abandon(brickfs_volume* volume);
 /* After -ENOTCONN: a new session under the same lease. No block is mapped in it. 1: the brick was restarted meanwhile,
  * so what was written and not committed is lost (all, on a brick that is not durable). 0: it was not. -ESTALE: another
  * has the volume. -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT: not there yet, try again. Transfers under way end with
@@ -227,8 +231,13 @@ BRICKFS_API int brickfs_volume_wait(brickfs_volume* volume, brickfs_notice* noti
  * -ENAMETOOLONG. Paths and names are bytes, ended by a zero byte. */
 BRICKFS_API int brickfs_fs_open(const char* source, const char* options, brickfs_fs** fs);
 /* Everything durable, the lease given up. An error but -EBUSY and -EFAULT: not everything has reached the brick; the
- * handle is gone all the same, as after a crash. */
+ * handle is gone all the same, as after a crash, and brickfs_error() says how much is not committed. -ETIMEDOUT: the
+ * brick has been away for as long as `linger` says, or commits nothing for so long. */
 BRICKFS_API int brickfs_fs_close(brickfs_fs* fs);
+/* Gives the file system up, as if this process had been killed: nothing more goes to the brick. Calls that wait, of any
+ * thread, end with an error, and all others but those that close something are answered with -ECANCELED; closing it
+ * waits for nothing then. */
+BRICKFS_API int brickfs_fs_abandon(brickfs_fs* fs);
 /* Everything done before is durable (on a brick that is not: on the brick). */
 BRICKFS_API int brickfs_fs_sync(brickfs_fs* fs);
 BRICKFS_API int brickfs_fs_statvfs(brickfs_fs* fs, struct statvfs* stat);
@@ -326,12 +335,15 @@ BRICKFS_API int brickfs_seekdir(brickfs_dir* dir, uint64_t where);
 /* Advisory, among the open files of this file system handle (other clients cannot have the volume meanwhile, but for
  * reading). They belong to the brickfs_file and go with it, as F_OFD_SETLK's; several of one file do not conflict.
  * `type`: F_RDLCK, F_WRLCK, F_UNLCK. `length` 0: to the end, wherever that is. `wait` 0: -EAGAIN where another has one.
- * A wait ends only when the lock is had: there is no search for deadlocks. -EBADF: not open for that. */
+ * A wait ends only when the lock is had: there is no search for deadlocks. -EBADF: not open for that. `within`: a wait
+ * ends after `timeout_ms` with -ETIMEDOUT (below 0: never; 0: as `wait` 0). */
 BRICKFS_API int brickfs_lock(brickfs_file* file, int type, uint64_t offset, uint64_t length, int wait);
+BRICKFS_API int brickfs_lock_within(brickfs_file* file, int type, uint64_t offset, uint64_t length, int timeout_ms);
 /* 1: another's lock is in the way of such a one; 0: none. */
 BRICKFS_API int brickfs_test_lock(brickfs_file* file, int type, uint64_t offset, uint64_t length);
 /* As flock(2), of whole files and apart from the above: LOCK_SH, LOCK_EX, LOCK_UN, each with LOCK_NB (-EWOULDBLOCK). */
 BRICKFS_API int brickfs_flock(brickfs_file* file, int operation);
+BRICKFS_API int brickfs_flock_within(brickfs_file* file, int operation, int timeout_ms);
 
 /* ---- rings: open files of a mount, past the kernel --------------------------------------------------------------- */
 

@@ -52,8 +52,7 @@ Result<uint64_t> move_parts(brickfs_file& file, uint64_t offset, std::span<const
 }
 
 int64_t transfer_all(brickfs_file* file, const brickfs_vector* vectors, unsigned count, uint64_t offset, Move move) {
-  return guarded([&]() -> int64_t {
-    if (file == nullptr) return -EFAULT;
+  return served(file, [&]() -> int64_t {
     Slices slices;
     if (const Status status = add_slices(slices, vectors, count, file->fs.children); !status.ok())
       return code_of(status);
@@ -161,6 +160,12 @@ Result<uint64_t> copy(brickfs_file& from, uint64_t from_offset, brickfs_file& to
 
 // --- locks
 
+constexpr FileLocks::Patience kNone = std::chrono::milliseconds(0);
+
+FileLocks::Patience patience_of(int timeout_ms) {
+  return timeout_ms < 0 ? FileLocks::Patience() : std::chrono::milliseconds(timeout_ms);
+}
+
 Result<FileLocks::Range> lock_range(uint64_t offset, uint64_t length) {
   if (offset > kMostOffset || length > kMostOffset - offset) return Error(EINVAL, "range of a lock");
   return FileLocks::Range{offset, length == 0 ? UINT64_MAX : offset + length};
@@ -172,23 +177,24 @@ Result<FileLocks::Mode> lock_mode(const brickfs_file& file, int type) {
   return Error(EINVAL, "type of a lock");
 }
 
-Status lock_ranges(brickfs_file& file, int type, uint64_t offset, uint64_t length, bool wait) {
+Status lock_ranges(brickfs_file& file, int type, uint64_t offset, uint64_t length, FileLocks::Patience patience) {
   const FileLocks::Range range = TRY(lock_range(offset, length));
   if (type == F_UNLCK) {
     file.fs.locks.unlock(FileLocks::Space::kRanges, file.ino, &file, range);
     return {};
   }
-  return file.fs.locks.lock(FileLocks::Space::kRanges, file.ino, &file, range, TRY(lock_mode(file, type)), wait);
+  return file.fs.locks.lock(FileLocks::Space::kRanges, file.ino, &file, range, TRY(lock_mode(file, type)), patience);
 }
 
-Status lock_whole(brickfs_file& file, int operation) {
+Status lock_whole(brickfs_file& file, int operation, FileLocks::Patience patience) {
   constexpr FileLocks::Range kWhole{0, UINT64_MAX};
-  const bool wait = (operation & LOCK_NB) == 0;
+  if ((operation & LOCK_NB) != 0) patience = kNone;
   switch (operation & ~LOCK_NB) {
     case LOCK_SH:
-      return file.fs.locks.lock(FileLocks::Space::kWhole, file.ino, &file, kWhole, FileLocks::Mode::kShared, wait);
+      return file.fs.locks.lock(FileLocks::Space::kWhole, file.ino, &file, kWhole, FileLocks::Mode::kShared, patience);
     case LOCK_EX:
-      return file.fs.locks.lock(FileLocks::Space::kWhole, file.ino, &file, kWhole, FileLocks::Mode::kExclusive, wait);
+      return file.fs.locks.lock(FileLocks::Space::kWhole, file.ino, &file, kWhole, FileLocks::Mode::kExclusive,
+                                patience);
     case LOCK_UN:
       file.fs.locks.unlock(FileLocks::Space::kWhole, file.ino, &file, kWhole);
       return {};
@@ -224,8 +230,8 @@ brickfs::Touch brickfs_file::touch() const {
 }
 
 int brickfs_open(brickfs_fs* fs, const char* path, int flags, mode_t mode, brickfs_file** file) {
-  return guarded([&]() -> int {
-    if (fs == nullptr || path == nullptr || file == nullptr) return -EFAULT;
+  return served(fs, [&]() -> int {
+    if (path == nullptr || file == nullptr) return -EFAULT;
     const auto opened = open_file(*fs, path, flags, mode);
     if (!opened.ok()) return code_of(opened.error());
     *file = *opened;
@@ -261,15 +267,12 @@ int64_t brickfs_pwritev(brickfs_file* file, const brickfs_vector* vectors, unsig
 }
 
 int brickfs_fsync(brickfs_file* file) {
-  return guarded([&]() -> int {
-    if (file == nullptr) return -EFAULT;
-    return code_of(sync_file(*file));
-  });
+  return served(file, [&]() -> int { return code_of(sync_file(*file)); });
 }
 
 int brickfs_truncate(brickfs_fs* fs, const char* path, uint64_t size) {
-  return guarded([&]() -> int {
-    if (fs == nullptr || path == nullptr) return -EFAULT;
+  return served(fs, [&]() -> int {
+    if (path == nullptr) return -EFAULT;
     if (size > kMostOffset) return -EINVAL;
     const auto found = resolve(fs->files(), path, Follow::kLinks);
     if (!found.ok()) return code_of(found.error());
@@ -280,16 +283,14 @@ int brickfs_truncate(brickfs_fs* fs, const char* path, uint64_t size) {
 }
 
 int brickfs_ftruncate(brickfs_file* file, uint64_t size) {
-  return guarded([&]() -> int {
-    if (file == nullptr) return -EFAULT;
+  return served(file, [&]() -> int {
     if (size > kMostOffset || !file->writes()) return -EINVAL;
     return code_of(set_size(file->fs, file->ino, size));
   });
 }
 
 int brickfs_fallocate(brickfs_file* file, int mode, uint64_t offset, uint64_t length) {
-  return guarded([&]() -> int {
-    if (file == nullptr) return -EFAULT;
+  return served(file, [&]() -> int {
     if (offset > kMostOffset || length == 0 || length > kMostOffset) return -EINVAL;
     if (!is_known_mode(mode)) return -EOPNOTSUPP;
     if (!file->writes()) return -EBADF;
@@ -299,8 +300,7 @@ int brickfs_fallocate(brickfs_file* file, int mode, uint64_t offset, uint64_t le
 }
 
 int64_t brickfs_seek(brickfs_file* file, uint64_t offset, int whence) {
-  return guarded([&]() -> int64_t {
-    if (file == nullptr) return -EFAULT;
+  return served(file, [&]() -> int64_t {
     if (offset > kMostOffset) return -ENXIO;
     return count_of(file->fs.files().seek(file->ino, offset, whence));
   });
@@ -308,22 +308,25 @@ int64_t brickfs_seek(brickfs_file* file, uint64_t offset, int whence) {
 
 int64_t brickfs_copy_range(brickfs_file* from, uint64_t from_offset, brickfs_file* to, uint64_t to_offset,
                            uint64_t length) {
-  return guarded([&]() -> int64_t {
-    if (from == nullptr || to == nullptr) return -EFAULT;
+  return served(from, [&]() -> int64_t {
+    if (to == nullptr) return -EFAULT;
     return count_of(copy(*from, from_offset, *to, to_offset, length));
   });
 }
 
 int brickfs_lock(brickfs_file* file, int type, uint64_t offset, uint64_t length, int wait) {
-  return guarded([&]() -> int {
-    if (file == nullptr) return -EFAULT;
-    return code_of(lock_ranges(*file, type, offset, length, wait != 0));
+  return served(file, [&]() -> int {
+    return code_of(lock_ranges(*file, type, offset, length, wait != 0 ? FileLocks::Patience() : kNone));
   });
 }
 
+int brickfs_lock_within(brickfs_file* file, int type, uint64_t offset, uint64_t length, int timeout_ms) {
+  return served(file,
+                [&]() -> int { return code_of(lock_ranges(*file, type, offset, length, patience_of(timeout_ms))); });
+}
+
 int brickfs_test_lock(brickfs_file* file, int type, uint64_t offset, uint64_t length) {
-  return guarded([&]() -> int {
-    if (file == nullptr) return -EFAULT;
+  return served(file, [&]() -> int {
     const auto range = lock_range(offset, length);
     if (!range.ok()) return code_of(range.error());
     if (type != F_RDLCK && type != F_WRLCK) return -EINVAL;
@@ -333,8 +336,9 @@ int brickfs_test_lock(brickfs_file* file, int type, uint64_t offset, uint64_t le
 }
 
 int brickfs_flock(brickfs_file* file, int operation) {
-  return guarded([&]() -> int {
-    if (file == nullptr) return -EFAULT;
-    return code_of(lock_whole(*file, operation));
-  });
+  return served(file, [&]() -> int { return code_of(lock_whole(*file, operation, FileLocks::Patience())); });
+}
+
+int brickfs_flock_within(brickfs_file* file, int operation, int timeout_ms) {
+  return served(file, [&]() -> int { return code_of(lock_whole(*file, operation, patience_of(timeout_ms))); });
 }

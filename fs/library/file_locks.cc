@@ -38,17 +38,29 @@ void FileLocks::cut_out(Key key, Owner owner, Range range) {
   }
 }
 
-Status FileLocks::lock(Space space, Ino ino, Owner owner, Range range, Mode mode, bool wait) {
+Status FileLocks::lock(Space space, Ino ino, Owner owner, Range range, Mode mode, Patience patience) {
   const Key key{ino, space};
+  const auto until = std::chrono::steady_clock::now() + patience.value_or(std::chrono::milliseconds(0));
   MutexLock lock(mutex_);
   while (conflicts(key, owner, range, mode)) {
-    if (!wait) return Error(EAGAIN, "locked by another");
-    released_.wait(lock);
+    if (patience && patience->count() == 0) return Error(EAGAIN, "locked by another");
+    if (waits_end_) return Error(ECANCELED, "the file system was given up");
+    if (!patience) {
+      released_.wait(lock);
+    } else if (!released_.wait_until(lock, until) && conflicts(key, owner, range, mode)) {
+      return Error(ETIMEDOUT, "locked by another");
+    }
   }
   cut_out(key, owner, range);
   locks_[key].push_back({owner, range, mode});
   released_.notify_all();  // an exclusive one may have become shared
   return {};
+}
+
+void FileLocks::end_waits() {
+  MutexLock lock(mutex_);
+  waits_end_ = true;
+  released_.notify_all();
 }
 
 void FileLocks::unlock(Space space, Ino ino, Owner owner, Range range) {

@@ -5,8 +5,10 @@
 // Threads: any.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "fs/base/ids.h"
@@ -25,8 +27,13 @@ class FileLocks {
     uint64_t end;  // behind the last byte
   };
 
-  // Takes it; what the owner has of the range changes to that mode. EAGAIN: another has it, and `wait` is false.
-  Status lock(Space space, Ino ino, Owner owner, Range range, Mode mode, bool wait);
+  using Patience = std::optional<std::chrono::milliseconds>;  // none: it waits for ever
+
+  // Takes it; what the owner has of the range changes to that mode. While another has it: EAGAIN, if the patience is 0;
+  // ETIMEDOUT, when it is over; ECANCELED, after end_waits().
+  Status lock(Space space, Ino ino, Owner owner, Range range, Mode mode, Patience patience);
+  // Of those at hand and those to come.
+  void end_waits();
   void unlock(Space space, Ino ino, Owner owner, Range range);
   bool is_held_by_another(Space space, Ino ino, Owner owner, Range range, Mode mode);
   void release_all(Ino ino, Owner owner);
@@ -44,6 +51,7 @@ class FileLocks {
 
   Mutex mutex_;
   CondVar released_;
+  bool waits_end_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<Key, std::vector<Lock>> locks_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -78,6 +78,7 @@ Status FileQueue::prepare(const brickfs_request& request, Slot& slot) {
   if (request.operation < BRICKFS_READ || request.operation > BRICKFS_FSYNC) return Error(EINVAL, "operation");
   if (request.file == nullptr) return Error(EFAULT, "no file");
   if (&request.file->fs != &fs_) return Error(EXDEV, "a file of another file system");
+  TRY(fs_.gate());
   slot.operation = request.operation;
   slot.file = request.file;
   slot.offset = request.offset;

@@ -113,8 +113,8 @@ Status rename_path(brickfs_fs& fs, const char* from_path, const char* to_path, u
 
 template <typename Call>
 int on_path(brickfs_fs* fs, const char* path, Call call) {
-  return guarded([&]() -> int {
-    if (fs == nullptr || path == nullptr) return -EFAULT;
+  return served(fs, [&]() -> int {
+    if (path == nullptr) return -EFAULT;
     return code_of(call(*fs));
   });
 }
@@ -127,6 +127,7 @@ struct brickfs_dir {
     fs.children.add();
   }
   ~brickfs_dir() { fs.children.remove(); }
+  brickfs::Status gate() { return fs.gate(); }
 
   brickfs_fs& fs;
   const brickfs::library::InodeRef inode;
@@ -214,8 +215,8 @@ int brickfs_symlink(brickfs_fs* fs, const char* target, const char* path) {
 }
 
 int64_t brickfs_readlink(brickfs_fs* fs, const char* path, char* target, size_t size) {
-  return guarded([&]() -> int64_t {
-    if (fs == nullptr || path == nullptr || (target == nullptr && size > 0)) return -EFAULT;
+  return served(fs, [&]() -> int64_t {
+    if (path == nullptr || (target == nullptr && size > 0)) return -EFAULT;
     const auto found = resolve(fs->files(), path, Follow::kNotLast);
     if (!found.ok()) return code_of(found.error());
     if (!found->is_link()) return -EINVAL;
@@ -231,8 +232,8 @@ int brickfs_mknod(brickfs_fs* fs, const char* path, mode_t mode, dev_t device) {
 }
 
 int brickfs_opendir(brickfs_fs* fs, const char* path, brickfs_dir** dir) {
-  return guarded([&]() -> int {
-    if (fs == nullptr || path == nullptr || dir == nullptr) return -EFAULT;
+  return served(fs, [&]() -> int {
+    if (path == nullptr || dir == nullptr) return -EFAULT;
     auto found = resolve(fs->files(), path, Follow::kLinks);
     if (!found.ok()) return code_of(found.error());
     if (!found->is_directory()) return -ENOTDIR;
@@ -250,8 +251,8 @@ int brickfs_closedir(brickfs_dir* dir) {
 }
 
 int brickfs_readdir(brickfs_dir* dir, brickfs_dirent* entry, struct stat* stat) {
-  return guarded([&]() -> int {
-    if (dir == nullptr || entry == nullptr) return -EFAULT;
+  return served(dir, [&]() -> int {
+    if (entry == nullptr) return -EFAULT;
     const auto found = next_entry(*dir, *entry, stat);
     return found.ok() ? static_cast<int>(*found) : code_of(found.error());
   });

@@ -7,6 +7,8 @@
 
 #include "fs/library/quiet.h"
 #include "fs/library/signals_blocked.h"
+#include "fs/operations/ending.h"
+#include "transport/base/mutex.h"
 
 namespace brickfs::library {
 namespace {
@@ -53,6 +55,7 @@ Status open(const char* source, const char* options, brickfs_fs& fs, std::string
     *why = "option follow is for blocks: files are not read beside who writes them";
     return Error(EINVAL, "options");
   }
+  fs.name = plan.name;
   fs.options = plan.options;
   fs.caller = {.uid = plan.options.uid,
                .gid = plan.options.gid,
@@ -62,6 +65,48 @@ Status open(const char* source, const char* options, brickfs_fs& fs, std::string
   fs.workers.emplace(plan.options.workers);
   return mount(plan, fs, why);
 }
+
+// The end of a file system, as that of a mount's process: what does not come to its end is given up after `linger`.
+class Closing {
+ public:
+  explicit Closing(brickfs_fs& fs) : fs_(fs), ending_(fs.files(), fs.options.linger) {}
+
+  // With one line in `why` if not all is committed.
+  Status run(std::string* why) {
+    ending_.begin();
+    fs_.workers->run([this] { watch(); });  // without a thread for it: for ever
+    const Status unmounted = fs_.files().unmount();
+    {
+      MutexLock lock(mutex_);
+      ended_ = true;
+      changed_.notify_all();
+    }
+    fs_.workers.reset();
+    if (ending_.gave_up() && ending_.lost().empty()) return {};
+    const std::string lost = ending_.gave_up() ? ending_.lost() : describe(fs_.files().uncommitted());
+    if (!unmounted.ok() && !lost.empty())
+      *why = fs_.name + ": closed; not committed, and lost as far as it has not reached the brick: " + lost;
+    return ending_.gave_up() ? Error(ETIMEDOUT, "the brick does not answer") : unmounted;
+  }
+
+ private:
+  void watch() {
+    constexpr std::chrono::milliseconds kLook{100};
+    MutexLock lock(mutex_);
+    while (!ended_) {
+      changed_.wait_for(lock, kLook);
+      lock.unlock();
+      ending_.check();
+      lock.lock();
+    }
+  }
+
+  brickfs_fs& fs_;
+  Ending ending_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+};
 
 }  // namespace
 }  // namespace brickfs::library
@@ -87,17 +132,26 @@ int brickfs_fs_close(brickfs_fs* fs) {
     if (fs == nullptr) return -EFAULT;
     if (!fs->children.none()) return -EBUSY;
     const std::unique_ptr<brickfs_fs> gone(fs);
-    gone->workers.reset();
     *gone->commit_target = nullptr;
-    return code_of(gone->files().unmount());
+    std::string why;
+    const brickfs::Status closed = Closing(*gone).run(&why);
+    set_open_error(std::move(why));
+    return code_of(closed);
+  });
+}
+
+int brickfs_fs_abandon(brickfs_fs* fs) {
+  return guarded([&]() -> int {
+    if (fs == nullptr) return -EFAULT;
+    fs->abandoned = true;
+    fs->locks.end_waits();
+    fs->files().volume().interrupt();
+    return 0;
   });
 }
 
 int brickfs_fs_sync(brickfs_fs* fs) {
-  return guarded([&]() -> int {
-    if (fs == nullptr) return -EFAULT;
-    return code_of(fs->files().sync_all());
-  });
+  return served(fs, [&]() -> int { return code_of(fs->files().sync_all()); });
 }
 
 int brickfs_fs_is_read_only(brickfs_fs* fs) {
@@ -108,8 +162,8 @@ int brickfs_fs_is_read_only(brickfs_fs* fs) {
 }
 
 int brickfs_fs_statvfs(brickfs_fs* fs, struct statvfs* stat) {
-  return guarded([&]() -> int {
-    if (fs == nullptr || stat == nullptr) return -EFAULT;
+  return served(fs, [&]() -> int {
+    if (stat == nullptr) return -EFAULT;
     const brickfs::FilesystemStat now = fs->files().stat();
     *stat = {};
     stat->f_bsize = stat->f_frsize = now.unit_bytes;

@@ -14,10 +14,17 @@
 #include "fs/library/options.h"
 #include "fs/library/workers.h"
 #include "fs/operations/filesystem.h"
+#include "fs/operations/gate.h"
 
 struct brickfs_fs {
   brickfs::Filesystem& files() { return *filesystem; }
+  // Before each call: fs/operations/gate.h. ECANCELED: given up.
+  brickfs::Status gate() {
+    if (abandoned) return brickfs::Error(ECANCELED, "the file system was given up");
+    return brickfs::gate(files());
+  }
 
+  std::string name;  // the source as it was given
   brickfs::library::Options options;
   brickfs::Caller caller;  // acts as root would, but new files are somebody's
   // The file system once it is mounted, until it is unmounted: whom the volume asks to commit.
@@ -27,6 +34,7 @@ struct brickfs_fs {
   brickfs::library::FileLocks locks;
   brickfs::library::Children children;
   std::optional<brickfs::library::Workers> workers;
+  std::atomic<bool> abandoned{false};  // brickfs_fs_abandon()
 };
 
 struct brickfs_file {
@@ -41,6 +49,7 @@ struct brickfs_file {
   brickfs_file(const brickfs_file&) = delete;
   brickfs_file& operator=(const brickfs_file&) = delete;
 
+  brickfs::Status gate() { return fs.gate(); }
   bool reads() const;
   bool writes() const;
   brickfs::Touch touch() const;
@@ -59,5 +68,16 @@ Result<uint64_t> write_file(brickfs_file& file, uint64_t offset, std::span<const
 Status sync_file(brickfs_file& file);
 
 struct stat to_stat(const Attributes& attributes);
+
+// Of each call on a file system, or on what is open of one: as guarded(), and not for null, nor once the volume is lost
+// or given up.
+template <typename Handle, typename Body>
+auto served(Handle* handle, Body&& body) noexcept -> decltype(body()) {
+  return guarded([&]() -> decltype(body()) {
+    if (handle == nullptr) return -EFAULT;
+    if (const Status refused = handle->gate(); !refused.ok()) return code_of(refused);
+    return body();
+  });
+}
 
 }  // namespace brickfs::library

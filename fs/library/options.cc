@@ -91,6 +91,8 @@ Result<bool> set_value(Options& options, std::string_view name, std::string_view
     *member = value;
   } else if (name == "wait") {
     options.wait = TRY(parse_seconds(value, 0));
+  } else if (name == "linger") {
+    options.linger = TRY(parse_seconds(value, 0));
   } else if (name == "timeo") {
     options.soft_timeout = TRY(parse_seconds(value, 1));
   } else if (name == "uid") {

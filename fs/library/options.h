@@ -28,6 +28,7 @@ struct Options {
   std::string secret_path;
   EtcdOptions etcd;
   std::chrono::seconds wait{4};
+  std::chrono::seconds linger{15};  // of a close, for a brick that is away
   std::optional<std::chrono::milliseconds> soft;
   std::chrono::seconds soft_timeout = limits::kSoftTimeout;
   uint32_t uid = 0;

@@ -210,6 +210,21 @@ TEST_P(LibraryBlocks, DescriptorIsReadableWhileThereAreCompletions) {
   EXPECT_EQ(brickfs_queue_free(queue), 0);
 }
 
+TEST_P(LibraryBlocks, GivenUpTheSessionEndsWhatWaits) {
+  if (!GetParam()) GTEST_SKIP() << "an embedded brick is never away";
+  make_blocks(0, 1);
+  std::thread waiter([&] {
+    brickfs_notice notice{7, 0, 0, 0, 0};
+    EXPECT_EQ(brickfs_volume_wait(volume_, &notice, 1, -1), -ENOTCONN);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(brickfs_volume_abandon(volume_), 0);
+  waiter.join();
+  EXPECT_EQ(brickfs_volume_reopen(volume_), 0);
+  EXPECT_EQ(brickfs_volume_map(volume_, 0, 1, 1), 0);
+  EXPECT_EQ(brickfs_volume_abandon(nullptr), -EFAULT);
+}
+
 brickfs_notice notice_of(uint64_t tag) { return {tag, 0, 0, 0, 0}; }
 
 TEST_P(LibraryBlocks, NotificationsAreCounted) {

@@ -301,6 +301,125 @@ TEST_F(LibraryFiles, ALockIsWaitedFor) {
   EXPECT_TRUE(had);
 }
 
+TEST_F(LibraryFiles, ALockIsNotWaitedForLongerThanSaid) {
+  const OpenFile holder(fs_, "file");
+  const OpenFile other(fs_, "file");
+  ASSERT_EQ(brickfs_lock(holder, F_WRLCK, 0, 0, 1), 0);
+  ASSERT_EQ(brickfs_flock(holder, LOCK_EX), 0);
+  EXPECT_EQ(brickfs_lock_within(other, F_RDLCK, 5, 1, 20), -ETIMEDOUT);
+  EXPECT_EQ(brickfs_lock_within(other, F_RDLCK, 5, 1, 0), -EAGAIN);
+  EXPECT_EQ(brickfs_flock_within(other, LOCK_SH, 20), -ETIMEDOUT);
+  EXPECT_EQ(brickfs_flock_within(other, LOCK_SH | LOCK_NB, 20), -EWOULDBLOCK);
+  ASSERT_EQ(brickfs_lock(holder, F_UNLCK, 0, 0, 1), 0);
+  EXPECT_EQ(brickfs_lock_within(other, F_RDLCK, 5, 1, 20), 0);
+}
+
+class LibraryAway : public ::testing::Test {
+ protected:
+  void open(const char* options) {
+    ASSERT_EQ(brickfs_fs_open(("tcp://127.0.0.1:" + std::to_string(brick_->port())).c_str(), options, &fs_), 0)
+        << brickfs_error();
+    ASSERT_EQ(brickfs_mkdir(fs_, "kept", 0755), 0);
+    ASSERT_EQ(brickfs_fs_sync(fs_), 0);
+  }
+  std::chrono::steady_clock::duration time_of_close(int expected) const {
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(brickfs_fs_close(fs_), expected);
+    return std::chrono::steady_clock::now() - begin;
+  }
+
+  std::unique_ptr<TcpTestBrick> brick_ = std::make_unique<TcpTestBrick>(memory_config(64));
+  brickfs_fs* fs_ = nullptr;
+};
+
+TEST_F(LibraryAway, ClosingEndsAndSaysWhatIsNotCommitted) {
+  open("linger=1");
+  brick_.reset();
+  ASSERT_EQ(brickfs_mkdir(fs_, "lost", 0755), 0);
+  EXPECT_LT(time_of_close(-ETIMEDOUT), std::chrono::seconds(30));
+  EXPECT_NE(std::string(brickfs_error()).find("not committed"), std::string::npos) << brickfs_error();
+}
+
+TEST_F(LibraryAway, ClosingWithoutAnythingToCommitIsWell) {
+  open(nullptr);
+  brick_.reset();
+  EXPECT_LT(time_of_close(0), std::chrono::seconds(30));
+  EXPECT_STREQ(brickfs_error(), "");
+}
+
+TEST_F(LibraryAway, GivenUpItEndsAllThatWaits) {
+  open("linger=1000");
+  auto file = std::make_unique<OpenFile>(fs_, "file");
+  auto other = std::make_unique<OpenFile>(fs_, "file");
+  ASSERT_EQ(brickfs_lock(*file, F_WRLCK, 0, 0, 1), 0);
+  brick_.reset();
+  ASSERT_EQ(brickfs_mkdir(fs_, "lost", 0755), 0);
+  std::thread syncs([&] { EXPECT_NE(brickfs_fs_sync(fs_), 0); });
+  std::thread locks([&] { EXPECT_EQ(brickfs_lock(*other, F_WRLCK, 0, 0, 1), -ECANCELED); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_EQ(brickfs_fs_abandon(fs_), 0);
+  syncs.join();
+  locks.join();
+  struct stat stat {};
+  EXPECT_EQ(brickfs_stat(fs_, "kept", 0, &stat), -ECANCELED);
+  EXPECT_EQ(brickfs_fs_abandon(nullptr), -EFAULT);
+  file.reset();
+  other.reset();
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_NE(brickfs_fs_close(fs_), 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
+// What it has in memory is not the volume any more.
+TEST(LibraryFs, ALostVolumeIsAnsweredForByNothing) {
+  TcpTestBrick brick(memory_config(64));
+  const std::string source = "tcp://127.0.0.1:" + std::to_string(brick.port());
+  OpenFs first(source);
+  put(first, "file", "text");
+  ASSERT_EQ(brickfs_symlink(first, "file", "link"), 0);
+  ASSERT_EQ(brickfs_setxattr(first, "file", "user.a", "b", 1, 0), 0);
+  ASSERT_EQ(brickfs_fs_sync(first), 0);
+  auto file = std::make_unique<OpenFile>(first, "file", O_RDONLY);
+  brickfs_dir* dir = nullptr;
+  ASSERT_EQ(brickfs_opendir(first, "/", &dir), 0);
+  brickfs_dirent entry;
+  ASSERT_EQ(brickfs_readdir(dir, &entry, nullptr), 1);
+  brickfs_queue* queue = nullptr;
+  ASSERT_EQ(brickfs_fs_queue(first, 4, 0, &queue), 0);
+  const OpenFs second(source, "steal");
+  put(second, "file", "other");
+  for (int i = 0; i < 1000 && brickfs_fs_sync(first) != -ESTALE; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  struct stat stat {};
+  struct statvfs whole {};
+  char text[8] = {};
+  brickfs_file* more = nullptr;
+  brickfs_dir* again = nullptr;
+  EXPECT_EQ(brickfs_stat(first, "file", 0, &stat), -ESTALE);
+  EXPECT_EQ(brickfs_stat(first, "none", 0, &stat), -ESTALE);
+  EXPECT_EQ(brickfs_fstat(*file, &stat), -ESTALE);
+  EXPECT_EQ(brickfs_open(first, "file", O_RDONLY, 0, &more), -ESTALE);
+  EXPECT_EQ(brickfs_opendir(first, "/", &again), -ESTALE);
+  EXPECT_EQ(brickfs_readdir(dir, &entry, nullptr), -ESTALE);
+  EXPECT_EQ(brickfs_readlink(first, "link", text, sizeof(text)), -ESTALE);
+  EXPECT_EQ(brickfs_getxattr(first, "file", "user.a", text, sizeof(text), 0), -ESTALE);
+  EXPECT_EQ(brickfs_pread(*file, text, 4, 0), -ESTALE);
+  EXPECT_EQ(brickfs_pread(*file, text, 4, 1 << 20), -ESTALE);
+  EXPECT_EQ(brickfs_mkdir(first, "dir", 0755), -ESTALE);
+  EXPECT_EQ(brickfs_fs_statvfs(first, &whole), -ESTALE);
+  EXPECT_EQ(brickfs_flock(*file, LOCK_SH), -ESTALE);
+  const brickfs_request request{.operation = BRICKFS_READ, .file = *file, .offset = 1 << 20, .data = text, .length = 4};
+  brickfs_completion done{};
+  ASSERT_EQ(brickfs_submit(queue, &request, 1), 1);
+  ASSERT_EQ(brickfs_poll(queue, &done, 1, 1, -1), 1);
+  EXPECT_EQ(done.result, -ESTALE);
+  EXPECT_EQ(brickfs_queue_free(queue), 0);
+  EXPECT_EQ(brickfs_closedir(dir), 0);
+  file.reset();
+  EXPECT_NE(first.close(), 0);
+  EXPECT_EQ(get(second, "file"), "other");
+}
+
 TEST(LibraryFs, WhatWasClosedIsThere) {
   TcpTestBrick brick(memory_config(64));
   const std::string source = "tcp://127.0.0.1:" + std::to_string(brick.port());

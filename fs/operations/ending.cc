@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/ending.h"
+#include "fs/operations/ending.h"
 
 #include <fmt/core.h>
 

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/operations/gate.h"
+
+#include <cerrno>
+
+namespace brickfs {
+
+Status gate(Filesystem& filesystem) {
+  const Status lost = filesystem.volume().final_error();
+  return lost.code() == ECANCELED ? Status() : lost;  // the latter: we end
+}
+
+}  // namespace brickfs
