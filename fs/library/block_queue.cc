@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is submitted together travels as one batch. The polling thread waits for the oldest one, which drives the
-// transport, and takes along what is complete by then. Of a batch that fails each request is done once more by itself,
-// so that each has the error that is its own.
+// transport, and takes along what is complete by then; a poll that does not wait leaves that to a thread. Of a batch
+// that fails each request is done once more by itself, so that each has the error that is its own.
 //
 // With BRICKFS_QUEUE_BACKGROUND each request is a batch of its own, whose callback is its completion.
 #include <algorithm>
 
 #include "fs/library/block_volume.h"
 #include "fs/library/queue.h"
+#include "fs/library/workers.h"
 #include "transport/brick/limits.h"
 
 namespace brickfs::library {
@@ -36,6 +37,7 @@ class BlockQueue final : public brickfs_queue {
     uint64_t address = 0;
     Slices slices;
     std::vector<LocalSlice> cut;
+    BuffersInUse buffers;
     uint64_t user_data = 0;
     uint64_t bytes = 0;
     Batch batch;  // of a background queue; else where its transfers are planned
@@ -44,6 +46,7 @@ class BlockQueue final : public brickfs_queue {
   struct Group {
     std::vector<Slot*> slots;
     Batch batch;
+    bool driven = false;  // a thread waits for it too, so it is not used again
   };
 
   static void complete(Batch& batch, void* slot);
@@ -54,6 +57,7 @@ class BlockQueue final : public brickfs_queue {
   void collect();
   void end(Group& group);
   Status redo(Slot& slot);
+  void drive();
 
   BlockVolume& volume_;
   const bool background_;
@@ -63,9 +67,10 @@ class BlockQueue final : public brickfs_queue {
   std::vector<Slot*> free_ ABSL_GUARDED_BY(mutex_);
   CondVar freed_;
   // Not of a background queue.
-  std::vector<std::unique_ptr<Group>> spare_;
-  std::vector<std::unique_ptr<Group>> under_way_;  // oldest first
-  std::unique_ptr<Group> gathered_;                // to be submitted
+  std::vector<std::shared_ptr<Group>> spare_;
+  std::vector<std::shared_ptr<Group>> under_way_;  // oldest first
+  std::shared_ptr<Group> gathered_;                // to be submitted
+  Workers driver_{1};
 };
 
 BlockQueue::BlockQueue(BlockVolume& volume, unsigned most, bool background)
@@ -89,6 +94,7 @@ void BlockQueue::complete(Batch& batch, void* context) {
   Slot* const slot = static_cast<Slot*>(context);
   BlockQueue& queue = *slot->queue;
   const brickfs_completion completion = slot->result(batch.status());
+  slot->buffers.clear();
   MutexLock lock(queue.mutex_);
   queue.done_.add(completion);
   queue.free_.push_back(slot);
@@ -128,6 +134,7 @@ void BlockQueue::submit(const brickfs_request& request) {
     done_.add({request.user_data, code_of(planned)});
     return give_back(slot);
   }
+  slot->buffers.add(request);
   if (background_) return volume_.submit(slot->batch);
   add_to_group(slot);
 }
@@ -139,7 +146,7 @@ void BlockQueue::add_to_group(Slot* slot) {
     gathered_ = std::move(spare_.back());
     spare_.pop_back();
   }
-  if (!gathered_) gathered_ = std::make_unique<Group>();
+  if (!gathered_) gathered_ = std::make_shared<Group>();
   gathered_->slots.push_back(slot);
   auto& all = gathered_->batch.transfers;
   all.insert(all.end(), slot->batch.transfers.begin(), slot->batch.transfers.end());
@@ -162,11 +169,13 @@ void BlockQueue::end(Group& group) {
   const Status status = group.batch.status();
   const bool alone = group.slots.size() == 1;
   for (Slot* const slot : group.slots) {
-    done_.add(slot->result(status.ok() || alone ? status : redo(*slot)));
+    const brickfs_completion completion = slot->result(status.ok() || alone ? status : redo(*slot));
+    slot->buffers.clear();
+    done_.add(completion);
     give_back(slot);
   }
   group.slots.clear();
-  group.batch.transfers.clear();
+  if (!group.driven) group.batch.transfers.clear();
 }
 
 void BlockQueue::collect() {
@@ -174,9 +183,16 @@ void BlockQueue::collect() {
                                            [](const auto& group) { return !group->batch.complete(); });
   for (auto group = still; group != under_way_.end(); ++group) {
     end(**group);
-    spare_.push_back(std::move(*group));
+    if (!(*group)->driven) spare_.push_back(std::move(*group));
   }
   under_way_.erase(still, under_way_.end());
+}
+
+// What nobody waits for would stay in the transport (transport/tcp/data_channel.h).
+void BlockQueue::drive() {
+  if (under_way_.empty() || under_way_.front()->driven) return;
+  const auto& oldest = under_way_.front();
+  oldest->driven = driver_.run([this, oldest] { static_cast<void>(volume_.wait(oldest->batch)); });
 }
 
 int BlockQueue::poll(std::span<brickfs_completion> out, unsigned least, int timeout_ms) {
@@ -186,6 +202,7 @@ int BlockQueue::poll(std::span<brickfs_completion> out, unsigned least, int time
   }
   collect();
   size_t count = done_.take(out);
+  if (least == 0) drive();
   while (count < least && !under_way_.empty()) {
     static_cast<void>(volume_.wait(under_way_.front()->batch));  // its status is asked when it is collected
     collect();

@@ -47,6 +47,7 @@ extern "C" {
 
 #define BRICKFS_API __attribute__((visibility("default")))
 
+struct timespec; /* in strict C99 <time.h> has none */
 typedef struct brickfs_volume brickfs_volume;
 typedef struct brickfs_fs brickfs_fs;
 typedef struct brickfs_file brickfs_file;
@@ -57,7 +58,11 @@ typedef struct brickfs_ring brickfs_ring;
 
 /* ---- the library ------------------------------------------------------------------------------------------------ */
 
-/* "0.1.0". Static. */
+/* Of this header. A number grows: two digits for each of the second and the third part. */
+#define BRICKFS_LIBRARY_VERSION "0.1.0"
+#define BRICKFS_LIBRARY_VERSION_NUMBER 100
+
+/* Of the library that runs: "0.1.0". Static. */
 BRICKFS_API const char* brickfs_version(void);
 
 /* Why the calling thread's last open of a volume or file system failed, or what its last close of a file system left
@@ -108,7 +113,8 @@ BRICKFS_API int brickfs_volume_buffer(brickfs_volume* volume, void* memory, size
 BRICKFS_API int brickfs_fs_buffer(brickfs_fs* fs, void* memory, size_t length, brickfs_buffer** buffer);
 BRICKFS_API void* brickfs_buffer_data(const brickfs_buffer* buffer); /* null for null */
 BRICKFS_API size_t brickfs_buffer_length(const brickfs_buffer* buffer);
-/* Nothing may be moving to or from it. Null is passed over. */
+/* Nothing may be moving to or from it. Null is passed over. -EBUSY: a request of a queue names it, which is under way.
+ */
 BRICKFS_API int brickfs_buffer_free(brickfs_buffer* buffer);
 
 /* Bytes of this process's memory. `buffer`: the registered one in which they lie (-EINVAL if they do not); null: any
@@ -285,8 +291,8 @@ BRICKFS_API int brickfs_fstat(brickfs_file* file, struct stat* stat);
 BRICKFS_API int brickfs_chmod(brickfs_fs* fs, const char* path, mode_t mode);
 /* (uid_t)-1, (gid_t)-1: that one stays. */
 BRICKFS_API int brickfs_chown(brickfs_fs* fs, const char* path, uid_t uid, gid_t gid, int flags);
-/* As utimensat(2): of reading, of writing; UTIME_NOW and UTIME_OMIT; null: both are now. */
-BRICKFS_API int brickfs_utimens(brickfs_fs* fs, const char* path, const struct timespec times[2], int flags);
+/* As utimensat(2): two times, of reading, of writing; UTIME_NOW and UTIME_OMIT; null: both are now. */
+BRICKFS_API int brickfs_utimens(brickfs_fs* fs, const char* path, const struct timespec* times, int flags);
 
 /* As setxattr(2) and the like. `flags`: XATTR_CREATE or XATTR_REPLACE, and BRICKFS_NOFOLLOW. get and list return how
  * long the value is; with `size` 0 only that. list: names, each ended by a zero byte. -ENODATA, -EEXIST, -ERANGE (does
@@ -422,9 +428,9 @@ typedef struct brickfs_completion {
 /* At most `depth` (1 to 4096) requests are in it: submitted, and not polled. */
 BRICKFS_API int brickfs_volume_queue(brickfs_volume* volume, unsigned depth, unsigned flags, brickfs_queue** queue);
 BRICKFS_API int brickfs_fs_queue(brickfs_fs* fs, unsigned depth, unsigned flags, brickfs_queue** queue);
-/* `depth` at most 256, `flags` 0. All begins when it is submitted, in the mount's process; what the kernel has to do is
- * done by the thread that polls. Polls keep their timeout. Requests name a `descriptor`, `data` in the ring's buffer,
- * and at most 4 MiB. */
+/* `depth` at most 256. All begins when it is submitted, in the mount's process; what the kernel has to do is done by
+ * the thread that polls, or, with BRICKFS_QUEUE_BACKGROUND, by one of the queue's. Polls keep their timeout. Requests
+ * name a `descriptor`, `data` in the ring's buffer, and at most 4 MiB. */
 BRICKFS_API int brickfs_ring_queue(brickfs_ring* ring, unsigned depth, unsigned flags, brickfs_queue** queue);
 /* Waits for what is under way; completions that nobody polled for are lost. */
 BRICKFS_API int brickfs_queue_free(brickfs_queue* queue);
@@ -432,8 +438,8 @@ BRICKFS_API int brickfs_queue_free(brickfs_queue* queue);
  * wrong arguments is taken, and completes with the error. `requests` and their vectors are copied. */
 BRICKFS_API int brickfs_submit(brickfs_queue* queue, const brickfs_request* requests, unsigned count);
 /* Completions, at most `most`: their number. Waits until there are `least` (bounded by what is under way; 0: collects
- * what is there, and moves nothing), or for `timeout_ms` (below 0: for ever; not looked at without
- * BRICKFS_QUEUE_BACKGROUND, but of a ring). */
+ * what is there and does not wait; what was submitted goes on meanwhile), or for `timeout_ms` (below 0: for ever; not
+ * looked at without BRICKFS_QUEUE_BACKGROUND, but of a ring). */
 BRICKFS_API int brickfs_poll(brickfs_queue* queue, brickfs_completion* completions, unsigned most, unsigned least,
                              int timeout_ms);
 /* Of a queue with BRICKFS_QUEUE_BACKGROUND: a descriptor that is readable while there are completions. The queue's own:

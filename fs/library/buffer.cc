@@ -70,6 +70,21 @@ uint64_t bytes_of(const Slices& slices) {
   return bytes;
 }
 
+void BuffersInUse::add(const brickfs_request& request) {
+  const auto use = [this](const brickfs_buffer* buffer) {
+    if (buffer == nullptr) return;
+    buffers_.push_back(buffer);
+    buffer->under_way.fetch_add(1);
+  };
+  if (request.count == 0) use(request.buffer);
+  for (uint32_t i = 0; i < request.count; ++i) use(request.vectors[i].buffer);
+}
+
+void BuffersInUse::clear() {
+  for (const brickfs_buffer* const buffer : buffers_) buffer->under_way.fetch_sub(1);
+  buffers_.clear();
+}
+
 }  // namespace brickfs::library
 
 brickfs_buffer::~brickfs_buffer() {
@@ -84,6 +99,7 @@ size_t brickfs_buffer_length(const brickfs_buffer* buffer) { return buffer != nu
 
 int brickfs_buffer_free(brickfs_buffer* buffer) {
   return brickfs::library::guarded([&] {
+    if (buffer != nullptr && buffer->under_way.load() > 0) return -EBUSY;
     delete buffer;
     return 0;
   });

@@ -2,6 +2,7 @@
 // Registered memory, and what of this process's memory a call names.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -25,6 +26,7 @@ struct brickfs_buffer {
   const bool ours;
   brickfs::library::Children& owner;  // counts this
   brickfs::RegisteredMemory registration;
+  mutable std::atomic<unsigned> under_way{0};  // requests of queues that name it
 };
 
 namespace brickfs::library {
@@ -41,5 +43,20 @@ Status add_slices(Slices& slices, void* data, size_t length, const brickfs_buffe
 Status add_slices(Slices& slices, const brickfs_vector* vectors, unsigned count, const Children& owner);
 // Their total.
 uint64_t bytes_of(const Slices& slices);
+
+// The buffers that a request of a queue names, which are not freed meanwhile.
+class BuffersInUse {
+ public:
+  BuffersInUse() = default;
+  ~BuffersInUse() { clear(); }
+  BuffersInUse(const BuffersInUse&) = delete;
+  BuffersInUse& operator=(const BuffersInUse&) = delete;
+
+  void add(const brickfs_request& request);  // whose vectors have been checked
+  void clear();
+
+ private:
+  absl::InlinedVector<const brickfs_buffer*, 2> buffers_;
+};
 
 }  // namespace brickfs::library

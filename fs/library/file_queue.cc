@@ -37,12 +37,14 @@ class FileQueue final : public brickfs_queue {
     uint64_t user_data = 0;
     uint64_t bytes = 0;
     Slices slices;
+    BuffersInUse buffers;
   };
 
   Status prepare(const brickfs_request& request, Slot& slot);
   bool is_small(const Slot& slot) const;
   void run_alone(Slot* slot);
   int64_t serve(Slot& slot);
+  void serve_by_worker();
   void serve_gathered();
   void serve_together(std::span<Slot* const> slots);
   bool begin_one(Filesystem::JointTransfer& joint, const Slot& slot);
@@ -57,7 +59,7 @@ class FileQueue final : public brickfs_queue {
   CondVar quiet_;
   std::vector<Slot*> free_ ABSL_GUARDED_BY(mutex_);
   std::vector<Slot*> gathered_ ABSL_GUARDED_BY(mutex_);
-  bool serving_ ABSL_GUARDED_BY(mutex_) = false;  // a thread serves what was gathered; background only
+  bool serving_ ABSL_GUARDED_BY(mutex_) = false;  // a worker serves what was gathered
 };
 
 FileQueue::FileQueue(brickfs_fs& fs, unsigned most, bool background)
@@ -88,6 +90,7 @@ Status FileQueue::prepare(const brickfs_request& request, Slot& slot) {
                           : add_slices(slot.slices, request.data, request.length, request.buffer, fs_.children));
   }
   slot.bytes = bytes_of(slot.slices);
+  if (request.operation != BRICKFS_FSYNC) slot.buffers.add(request);
   return {};
 }
 
@@ -121,13 +124,25 @@ void FileQueue::submit(const brickfs_request& request) {
 }
 
 void FileQueue::begin() {
-  if (!background_) return;
+  if (background_) serve_by_worker();
+}
+
+void FileQueue::serve_by_worker() {
   {
     MutexLock lock(mutex_);
     if (serving_ || gathered_.empty()) return;
     serving_ = true;
   }
-  if (!fs_.workers->run([this] { serve_gathered(); })) serve_gathered();
+  const auto serve = [this] {
+    for (;;) {
+      serve_gathered();
+      MutexLock lock(mutex_);
+      if (!gathered_.empty()) continue;  // submitted a moment ago, by who has seen that this goes on
+      serving_ = false;
+      return quiet_.notify_all();
+    }
+  };
+  if (!fs_.workers->run(serve)) serve();
 }
 
 void FileQueue::run_alone(Slot* slot) {
@@ -149,11 +164,7 @@ void FileQueue::serve_gathered() {
     {
       MutexLock lock(mutex_);
       count = std::min(gathered_.size(), kTogether);
-      if (count == 0) {
-        serving_ = false;
-        quiet_.notify_all();
-        return;
-      }
+      if (count == 0) return;
       std::copy_n(gathered_.begin(), count, slots.begin());
       gathered_.erase(gathered_.begin(), gathered_.begin() + static_cast<ptrdiff_t>(count));
     }
@@ -205,7 +216,10 @@ void FileQueue::finish(Slot* slot, int64_t result) {
 }
 
 void FileQueue::finish(std::span<Slot* const> slots, std::span<const brickfs_completion> completions) {
-  for (Slot* const slot : slots) slot->file->under_way.fetch_sub(1);
+  for (Slot* const slot : slots) {
+    slot->buffers.clear();
+    slot->file->under_way.fetch_sub(1);
+  }
   MutexLock lock(mutex_);
   done_.add(completions);
   free_.insert(free_.end(), slots.begin(), slots.end());
@@ -213,7 +227,7 @@ void FileQueue::finish(std::span<Slot* const> slots, std::span<const brickfs_com
 }
 
 int FileQueue::poll(std::span<brickfs_completion> out, unsigned least, int timeout_ms) {
-  if (least > 0 && !background_) serve_gathered();
+  if (!background_) least > 0 ? serve_gathered() : serve_by_worker();
   if (least > 0) done_.wait(least, background_ ? timeout_ms : -1);
   return static_cast<int>(done_.take(out));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What concerns the library as a whole: its version, its log, and why an open failed.
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "fs/library/brickfs.h"
@@ -11,6 +12,8 @@
 
 namespace brickfs::library {
 namespace {
+
+static_assert(std::string_view(BRICKFS_LIBRARY_VERSION) == BRICKFS_VERSION, "brickfs.h has the project's version");
 
 thread_local std::string open_error;
 

@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests of a ring, which the mount's process is at from the moment they are submitted.
+// Requests of a ring, which the mount's process is at from the moment they are submitted. The thread that polls
+// collects what is answered, and does what is left to the kernel; with BRICKFS_QUEUE_BACKGROUND one of the queue's own
+// does.
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <variant>
 
 #include "fs/library/queue.h"
 #include "fs/library/ring.h"
+#include "fs/library/signals_blocked.h"
+#include "transport/base/thread.h"
 
 namespace brickfs::library {
 namespace {
 
 using direct::Operation;
 using direct::RingClient;
+
+struct UnderWay {
+  uint32_t slot;
+  uint64_t user_data;
+};
 
 class RingQueue final : public brickfs_queue {
  public:
@@ -27,12 +37,6 @@ class RingQueue final : public brickfs_queue {
   int descriptor() const override { return -1; }
 
  private:
-  struct UnderWay {
-    uint32_t slot;
-    uint64_t user_data;
-  };
-
-  Result<RingClient::Request> prepare(const brickfs_request& request);
   void collect();
 
   brickfs_ring& ring_;
@@ -40,11 +44,7 @@ class RingQueue final : public brickfs_queue {
   std::vector<brickfs_completion> done_;  // and not polled
 };
 
-RingQueue::~RingQueue() {
-  for (collect(); !under_way_.empty(); collect()) ring_.client->wait(under_way_.front().slot, 0, std::nullopt);
-}
-
-Result<RingClient::Request> RingQueue::prepare(const brickfs_request& request) {
+Result<RingClient::Request> prepare(brickfs_ring& ring, const brickfs_request& request) {
   if (request.file != nullptr || request.count != 0 || request.buffer != nullptr || request.reserved != 0)
     return Error(EINVAL, "request");
   if (request.operation < BRICKFS_READ || request.operation > BRICKFS_FSYNC) return Error(EINVAL, "operation");
@@ -52,26 +52,43 @@ Result<RingClient::Request> RingQueue::prepare(const brickfs_request& request) {
   static_assert(BRICKFS_READ == static_cast<int>(Operation::kRead) &&
                 BRICKFS_WRITE == static_cast<int>(Operation::kWrite) &&
                 BRICKFS_FSYNC == static_cast<int>(Operation::kFsync));
-  return ring_.request_for(static_cast<Operation>(request.operation), static_cast<int>(request.descriptor),
-                           request.data, request.length, request.offset);
+  return ring.request_for(static_cast<Operation>(request.operation), static_cast<int>(request.descriptor), request.data,
+                          request.length, request.offset);
 }
 
-// With all slots of the ring taken by others it is done at once, as by a call.
-void RingQueue::submit(const brickfs_request& request) {
-  const auto prepared = prepare(request);
-  const auto slot = prepared.ok() ? ring_.client->start(*prepared) : prepared.error();
-  if (slot.ok()) return under_way_.push_back({*slot, request.user_data});
+// What is under way then; or its completion. With all slots of the ring taken by others it is done at once, as by a
+// call.
+std::variant<UnderWay, brickfs_completion> begin_one(brickfs_ring& ring, const brickfs_request& request) {
+  const auto prepared = prepare(ring, request);
+  const auto slot = prepared.ok() ? ring.client->start(*prepared) : prepared.error();
+  if (slot.ok()) return UnderWay{*slot, request.user_data};
   const bool is_full = prepared.ok() && slot.code() == EAGAIN;
-  done_.push_back(
-      {request.user_data, is_full ? count_of(ring_.client->run(*prepared)) : int64_t{code_of(slot.error())}});
+  return brickfs_completion{request.user_data,
+                            is_full ? count_of(ring.client->run(*prepared)) : int64_t{code_of(slot.error())}};
+}
+
+// Takes out of them what is done: done(completion).
+template <typename Done>
+void collect_done(brickfs_ring& ring, std::vector<UnderWay>& under_way, Done&& done) {
+  std::erase_if(under_way, [&](const UnderWay& request) {
+    const auto result = ring.client->poll(request.slot);
+    if (result) done(brickfs_completion{request.user_data, count_of(*result)});
+    return result.has_value();
+  });
+}
+
+RingQueue::~RingQueue() {
+  for (collect(); !under_way_.empty(); collect()) ring_.client->wait(under_way_.front().slot, 0, std::nullopt);
+}
+
+void RingQueue::submit(const brickfs_request& request) {
+  const auto begun = begin_one(ring_, request);
+  if (const auto* const one = std::get_if<UnderWay>(&begun)) return under_way_.push_back(*one);
+  done_.push_back(std::get<brickfs_completion>(begun));
 }
 
 void RingQueue::collect() {
-  std::erase_if(under_way_, [this](const UnderWay& request) {
-    const auto result = ring_.client->poll(request.slot);
-    if (result) done_.push_back({request.user_data, count_of(*result)});
-    return result.has_value();
-  });
+  collect_done(ring_, under_way_, [this](const brickfs_completion& completion) { done_.push_back(completion); });
 }
 
 int RingQueue::poll(std::span<brickfs_completion> out, unsigned least, int timeout_ms) {
@@ -88,12 +105,90 @@ int RingQueue::poll(std::span<brickfs_completion> out, unsigned least, int timeo
   return static_cast<int>(count);
 }
 
+class BackgroundRingQueue final : public brickfs_queue {
+ public:
+  BackgroundRingQueue(brickfs_ring& ring, unsigned most) : brickfs_queue(ring.children, most), ring_(ring) {
+    submitted_.reserve(most);
+    under_way_.reserve(most);
+  }
+  ~BackgroundRingQueue() override;
+  Status start();
+
+  void submit(const brickfs_request& request) override;
+  int poll(std::span<brickfs_completion> out, unsigned least, int timeout_ms) override;
+  int descriptor() const override { return done_.descriptor(); }
+
+ private:
+  void run();
+
+  brickfs_ring& ring_;
+  Completions done_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<UnderWay> submitted_ ABSL_GUARDED_BY(mutex_);  // and not the thread's yet
+  bool ends_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<UnderWay> under_way_;  // the thread's
+  Thread thread_;
+};
+
+Status BackgroundRingQueue::start() {
+  TRY(done_.start(true, depth));
+  const SignalsBlocked blocked;
+  thread_ = Thread([this] { run(); });
+  return {};
+}
+
+BackgroundRingQueue::~BackgroundRingQueue() {
+  if (!thread_.joinable()) return;
+  {
+    MutexLock lock(mutex_);
+    ends_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void BackgroundRingQueue::submit(const brickfs_request& request) {
+  const auto begun = begin_one(ring_, request);
+  const auto* const one = std::get_if<UnderWay>(&begun);
+  if (one == nullptr) return done_.add(std::get<brickfs_completion>(begun));
+  MutexLock lock(mutex_);
+  submitted_.push_back(*one);
+  changed_.notify_all();
+}
+
+// It is told of each answer. Of a request that is left to the kernel from the start there is none, so it looks again.
+void BackgroundRingQueue::run() {
+  constexpr std::chrono::milliseconds kLook{20};
+  for (;;) {
+    const uint32_t seen = ring_.client->answers();
+    {
+      MutexLock lock(mutex_);
+      while (under_way_.empty() && submitted_.empty() && !ends_) changed_.wait(lock);
+      under_way_.insert(under_way_.end(), submitted_.begin(), submitted_.end());
+      submitted_.clear();
+    }
+    if (under_way_.empty()) return;
+    const size_t before = under_way_.size();
+    collect_done(ring_, under_way_, [this](const brickfs_completion& completion) { done_.add(completion); });
+    if (under_way_.size() == before) ring_.client->wait(RingClient::kAnySlot, seen, RingClient::Clock::now() + kLook);
+  }
+}
+
+int BackgroundRingQueue::poll(std::span<brickfs_completion> out, unsigned least, int timeout_ms) {
+  if (least > 0) done_.wait(least, timeout_ms);
+  return static_cast<int>(done_.take(out));
+}
+
 }  // namespace
 }  // namespace brickfs::library
 
 int brickfs_ring_queue(brickfs_ring* ring, unsigned depth, unsigned flags, brickfs_queue** queue) {
   using namespace brickfs::library;
-  if (depth > brickfs::direct::kSlots || flags != 0) return -EINVAL;
+  if (depth > brickfs::direct::kSlots) return -EINVAL;
+  if ((flags & BRICKFS_QUEUE_BACKGROUND) != 0)
+    return open_queue(ring != nullptr, depth, flags, queue,
+                      [&](bool) { return std::make_unique<BackgroundRingQueue>(*ring, depth); });
   return open_queue(ring != nullptr, depth, flags, queue,
                     [&](bool) { return std::make_unique<RingQueue>(*ring, depth); });
 }

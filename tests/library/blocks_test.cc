@@ -210,6 +210,28 @@ TEST_P(LibraryBlocks, DescriptorIsReadableWhileThereAreCompletions) {
   EXPECT_EQ(brickfs_queue_free(queue), 0);
 }
 
+TEST_P(LibraryBlocks, APollThatWaitsForNothingGetsThereToo) {
+  make_blocks(0, 1);
+  brickfs_queue* queue = nullptr;
+  ASSERT_EQ(brickfs_volume_queue(volume_, 4, 0, &queue), 0);
+  brickfs_buffer* buffer = nullptr;
+  ASSERT_EQ(brickfs_volume_buffer(volume_, nullptr, 4096, &buffer), 0);
+  const brickfs_request request{
+      .operation = BRICKFS_READ, .data = brickfs_buffer_data(buffer), .length = 4096, .buffer = buffer};
+  ASSERT_EQ(brickfs_submit(queue, &request, 1), 1);
+  EXPECT_EQ(brickfs_buffer_free(buffer), -EBUSY);
+  brickfs_completion done{};
+  int count = 0;
+  for (int i = 0; i < 10'000 && count == 0; ++i) {
+    count = brickfs_poll(queue, &done, 1, 0, -1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(count, 1);
+  EXPECT_EQ(done.result, 4096);
+  EXPECT_EQ(brickfs_buffer_free(buffer), 0);
+  EXPECT_EQ(brickfs_queue_free(queue), 0);
+}
+
 TEST_P(LibraryBlocks, GivenUpTheSessionEndsWhatWaits) {
   if (!GetParam()) GTEST_SKIP() << "an embedded brick is never away";
   make_blocks(0, 1);

@@ -189,6 +189,48 @@ TEST_P(FileQueue, QueuesOfSeveralThreads) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST_P(FileQueue, APollThatWaitsForNothingGetsThereToo) {
+  const OpenFile file(fs_, "file");
+  std::string text(20'000, 'x');
+  ASSERT_EQ(brickfs_pwrite(file, text.data(), text.size(), 0), 20'000);
+  char bytes[8][16] = {};
+  std::vector<brickfs_request> requests;
+  for (auto& each : bytes)
+    requests.push_back({.operation = BRICKFS_READ, .file = file, .offset = 7, .data = each, .length = 16});
+  ASSERT_EQ(brickfs_submit(queue_, requests.data(), 8), 8);
+  int finished = 0;
+  for (int i = 0; i < 10'000 && finished < 8; ++i) {
+    brickfs_completion done[8];
+    const int count = brickfs_poll(queue_, done, 8, 0, -1);
+    ASSERT_GE(count, 0);
+    for (int one = 0; one < count; ++one) EXPECT_EQ(done[one].result, 16);
+    finished += count;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(finished, 8);
+  for (auto& each : bytes) EXPECT_EQ(each[15], 'x');
+}
+
+TEST_P(FileQueue, ABufferIsNotFreedUnderARequest) {
+  const OpenFile file(fs_, "file");
+  brickfs_buffer* buffer = nullptr;
+  ASSERT_EQ(brickfs_fs_buffer(fs_, nullptr, 8192, &buffer), 0);
+  void* const data = brickfs_buffer_data(buffer);
+  ASSERT_EQ(brickfs_pwrite(file, data, 8192, 0), 8192);
+  const brickfs_vector vectors[2] = {{data, 4096, buffer}, {static_cast<char*>(data) + 4096, 4096, buffer}};
+  const std::vector<brickfs_request> requests = {
+      {.operation = BRICKFS_READ, .file = file, .data = data, .length = 4096, .buffer = buffer},
+      {.operation = BRICKFS_WRITE, .count = 2, .file = file, .vectors = vectors},
+      {.operation = BRICKFS_READ, .file = file, .data = data, .length = 8193, .buffer = buffer}};  // not within it
+  ASSERT_EQ(brickfs_submit(queue_, requests.data(), 3), 3);
+  if (GetParam() == 0) {
+    EXPECT_EQ(brickfs_buffer_free(buffer), -EBUSY);
+  }
+  brickfs_completion done[3];
+  ASSERT_EQ(brickfs_poll(queue_, done, 3, 3, -1), 3);
+  EXPECT_EQ(brickfs_buffer_free(buffer), 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, FileQueue, ::testing::Values(0u, BRICKFS_QUEUE_BACKGROUND),
                          [](const auto& info) { return info.param == 0 ? "Polled" : "Background"; });
 

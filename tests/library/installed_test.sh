@@ -6,7 +6,6 @@ prefix=$WORK/prefix
 cmake --install "$BUILD/fs/library" --prefix "$prefix" >"$WORK/install.log" || die "cmake --install fails"
 library=$(dirname "$(find "$prefix" -name 'libbrickfs.so.0')")
 export LD_LIBRARY_PATH=$library PKG_CONFIG_PATH=$library/pkgconfig
-sed -i "s|^prefix=.*|prefix=$prefix|; s|^libdir=.*|libdir=$library|; s|^includedir=.*|includedir=$prefix/include|" "$library/pkgconfig/brickfs.pc"
 start_brickd --memory 256M --file "$WORK/store" --size 256M --volume notices
 SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
 
@@ -18,6 +17,13 @@ done
 printf '#include <brickfs.h>\nint main() { return *brickfs_version() == 0; }\n' >"$WORK/plain.cc"
 c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -o "$WORK/plain" "$WORK/plain.cc" $(pkg-config --cflags --libs brickfs)
 "$WORK/plain" || die "no version"
+flags=$(pkg-config --cflags brickfs)
+[[ "$flags $(pkg-config --libs brickfs)" == *"$WORK/prefix"*"$WORK/prefix"* ]] || die "pkg-config names another place than that where it is: $flags"
+printf '#include <brickfs.h>\nint main(void) { return BRICKFS_LIBRARY_VERSION_NUMBER < 100 || *brickfs_version() == 0; }\n' >"$WORK/strict.c"
+for standard in c99 c11 c17; do
+  # shellcheck disable=SC2086
+  cc -std=$standard -pedantic -pedantic-errors -Wall -Wextra -Werror -fsyntax-only $flags "$WORK/strict.c" || die "brickfs.h is not strict $standard"
+done
 for source in memory:64M "$SOURCE"; do expect "hello, brick" "$WORK/files" "$source"; done
 expect "the last counter is 63" "$WORK/blocks" memory:64M
 NOTICES=${SOURCE%/*}/notices

@@ -4,6 +4,7 @@
 //   ring_contract DIRECTORY SECONDS off|on [SEED]      on a mount with ring=on and that writeback=, as root; prints the
 //   seed
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
@@ -386,16 +387,18 @@ void locks_and_unlinked(Ring& ring) {
   ring.remove(gone);
 }
 
-void queue(Ring& ring) {
+void queue(Ring& ring, unsigned flags) {
   constexpr unsigned kDepth = 64;
   constexpr size_t kBytes = 4096;
   const File file("queue", O_RDWR | O_TRUNC);
   EXPECT(posix_fallocate(file.descriptor(), 0, kDepth * kBytes) == 0);
   ring.add(file);
   brickfs_queue* queue = nullptr;
-  EXPECT_EQUAL(brickfs_ring_queue(ring.raw(), 257, 0, &queue), -EINVAL);
-  EXPECT_EQUAL(brickfs_ring_queue(ring.raw(), kDepth, 0, &queue), 0);
+  EXPECT_EQUAL(brickfs_ring_queue(ring.raw(), 257, flags, &queue), -EINVAL);
+  EXPECT_EQUAL(brickfs_ring_queue(ring.raw(), kDepth, flags, &queue), 0);
   EXPECT_EQUAL(brickfs_ring_close(ring.raw()), -EBUSY);
+  pollfd readable{brickfs_queue_descriptor(queue), POLLIN, 0};
+  EXPECT_EQUAL(readable.fd >= 0, flags != 0);
   std::vector<brickfs_request> requests(kDepth);
   std::vector<brickfs_completion> completions(kDepth);
   const auto run = [&](uint32_t operation, int64_t each) {
@@ -411,7 +414,8 @@ void queue(Ring& ring) {
     EXPECT_EQUAL(brickfs_submit(queue, requests.data(), kDepth), static_cast<int>(kDepth));
     uint64_t seen = 0;
     for (unsigned done = 0; done < kDepth;) {
-      const int count = brickfs_poll(queue, completions.data(), kDepth, 1, -1);
+      if (flags != 0) EXPECT_EQUAL(poll(&readable, 1, 20'000), 1);
+      const int count = brickfs_poll(queue, completions.data(), kDepth, flags != 0 ? 0 : 1, -1);
       EXPECT(count > 0);
       for (int i = 0; i < count; ++i) {
         EXPECT_EQUAL(completions[static_cast<size_t>(i)].result, each);
@@ -439,7 +443,7 @@ void queue(Ring& ring) {
   EXPECT_EQUAL(completions[1].result, -EINVAL);
   EXPECT_EQUAL(completions[2].result, -EINVAL);
   EXPECT_EQUAL(brickfs_poll(queue, completions.data(), 3, 1, 0), 0);
-  EXPECT_EQUAL(brickfs_queue_descriptor(queue), -EINVAL);
+  if (flags != 0) EXPECT_EQUAL(poll(&readable, 1, 0), 0);
   EXPECT_EQUAL(brickfs_queue_free(queue), 0);
   ring.remove(file);
 }
@@ -585,7 +589,8 @@ int main(int argc, char** argv) {
     mapped_memory(ring);
     times(ring);
     locks_and_unlinked(ring);
-    queue(ring);
+    queue(ring, 0);
+    queue(ring, BRICKFS_QUEUE_BACKGROUND);
     many_files(ring);
     if (!writes_back) what_the_kernel_does_not_know(ring);
   }
