@@ -90,7 +90,7 @@ Result<UniqueFd> make_memory(uint64_t bytes) {
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) return Error(EFBIG, "the memory of a ring");
   UniqueFd memory(memfd_create("brickfs-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory || ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0 ||
-      fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+      fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
     return errno_error("the memory of a ring");
   }
   return memory;

@@ -2,9 +2,11 @@
 // The memory that a program and the brickfs of a mount share: what the program asks for, what it is answered, and the
 // buffer that bytes move to and from. It has nothing to do with FUSE over io_uring (fs/fuse/ring.h).
 //
-// A memfd of the program, sealed against shrinking: ControlArea at its start, the buffer from kControlBytes on. Both
-// ends are on one machine, so numbers are as that has them. The mount trusts nothing of it: it takes an entry once
-// (take()), checks its copy, and keeps its own place in the ring.
+// A memfd of the program, whose pages it has faulted in, so that they count as its memory: ControlArea at its start,
+// the buffer from kControlBytes on. The program seals it against shrinking; the mount, once it has mapped it, against
+// holes (F_SEAL_FUTURE_WRITE), which it would have to fill. Both ends are on one machine, so numbers are as that has
+// them. The mount trusts nothing of it: it takes an entry once (take()), checks its copy, and keeps its own place in
+// the ring.
 //
 // A request has a slot of the program's choice, which is free again when it has been answered; so there are never more
 // requests than slots, and the ring never overflows.
@@ -28,6 +30,7 @@ constexpr uint32_t kMostTransferBytes = 4 * 1024 * 1024;           // of one req
 constexpr uint32_t kMostFiles = 1024;                              // of one ring
 constexpr uint32_t kMostRings = 512;                               // of one mount
 constexpr uint32_t kMostRingsOfUser = 256;                         // root is not counted
+constexpr uint64_t kMostMemoryOfUser = uint64_t{512} << 20;        // of all his rings; nor here
 
 enum class Operation : uint32_t { kRead = 1, kWrite = 2, kFsync = 3 };
 

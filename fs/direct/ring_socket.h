@@ -23,7 +23,7 @@ constexpr const char* kRingDirectory = "/run/brickfs-rings";
 // `device_number`: "MAJOR:MINOR" of the mounted file system.
 std::string ring_socket(std::string_view device_number);
 
-constexpr uint32_t kRingVersion = 2;
+constexpr uint32_t kRingVersion = 3;
 
 struct Message {
   enum class Kind : uint32_t { kBegin = 1, kFile = 2, kForget = 3 };

@@ -30,21 +30,35 @@ using direct::Message;
 using direct::Reply;
 
 // The program's memory, as we have it. Sealed, so that it does not become less under our hands; a tmpfs's, whose pages
-// never fail to come.
+// never fail to come; all there, so that none is taken from our own.
 struct DirectRing::Memory {
-  static Result<std::unique_ptr<Memory>> map(UniqueFd& from, uint64_t buffer_bytes, VolumeSet& volume);
+  static Result<std::unique_ptr<Memory>> map(const UniqueFd& from, uint64_t buffer_bytes);
   ~Memory() {
     registration = RegisteredMemory();
     if (!bytes.empty()) munmap(bytes.data(), bytes.size());
   }
   ControlArea& control() const { return *reinterpret_cast<ControlArea*>(bytes.data()); }
 
+  RingShares::Share share;
   std::span<std::byte> bytes;
   RegisteredMemory registration;
 };
 
-Result<std::unique_ptr<DirectRing::Memory>> DirectRing::Memory::map(UniqueFd& from, uint64_t buffer_bytes,
-                                                                    VolumeSet& volume) {
+namespace {
+
+// Nobody makes holes in it any more, and there are none. Needs a mapping already: there are no more that write.
+Status keep_whole(const UniqueFd& memory, uint64_t length) {
+  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return errno_error("the memory of a ring");
+  const off_t hole = ::lseek(memory.get(), 0, SEEK_HOLE);
+  if (hole < 0) return errno_error("the memory of a ring");
+  if (static_cast<uint64_t>(hole) < length) return Error(ENOMEM, "the memory of a ring has not come");
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DirectRing::Memory>> DirectRing::Memory::map(const UniqueFd& from, uint64_t buffer_bytes) {
   if (buffer_bytes < direct::kLeastBufferBytes || buffer_bytes > direct::kMostBufferBytes ||
       buffer_bytes % direct::kLeastBufferBytes != 0) {
     return Error(EINVAL, "the buffer of a ring");
@@ -62,7 +76,7 @@ Result<std::unique_ptr<DirectRing::Memory>> DirectRing::Memory::map(UniqueFd& fr
   if (mapped == MAP_FAILED) return errno_error("the memory of a ring");
   auto memory = std::make_unique<Memory>();
   memory->bytes = {static_cast<std::byte*>(mapped), length};
-  memory->registration = TRY(volume.register_memory(memory->bytes.subspan(direct::kControlBytes)));
+  TRY(keep_whole(from, length));
   return memory;
 }
 
@@ -122,6 +136,18 @@ void DirectRing::run() {
   mount_.on_end();
 }
 
+Status DirectRing::map_memory(UniqueFd& memory, const Message& message) {
+  if (message.kind != Message::Kind::kBegin || message.number != direct::kRingVersion)
+    return Error(EPROTO, "another version of rings");
+  VolumeSet& volume = mount_.session.filesystem().volume();
+  auto mapped = TRY(Memory::map(memory, message.buffer_bytes));
+  const uint64_t copies = volume.is_replicated() ? direct::kMostTransferBytes : 0;  // DirectRequests::Staging
+  mapped->share = TRY(mount_.shares.take(peer_.uid, mapped->bytes.size() + copies));
+  mapped->registration = TRY(volume.register_memory(mapped->bytes.subspan(direct::kControlBytes)));
+  memory_ = std::move(mapped);
+  return {};
+}
+
 // Until the program has said what it wants, and has been answered.
 Status DirectRing::begin() {
   Message message{};
@@ -138,13 +164,7 @@ Status DirectRing::begin() {
     (void)!::poll(watched.data(), watched.size(), -1);
     if (watched[1].revents != 0) return Error(ECANCELED, "all rings end");
   }
-  const auto map = [&]() -> Status {
-    if (message.kind != Message::Kind::kBegin || message.number != direct::kRingVersion)
-      return Error(EPROTO, "another version of rings");
-    memory_ = TRY(Memory::map(memory, message.buffer_bytes, mount_.session.filesystem().volume()));
-    return {};
-  };
-  const Status mapped = map();
+  const Status mapped = map_memory(memory, message);
   const Status closed = memory_ != nullptr ? Status() : close_elsewhere(std::move(memory));
   if (!mapped.ok() || !closed.ok()) {
     (void)answer(mapped.ok() ? -closed.code() : -mapped.code());

@@ -15,6 +15,7 @@
 
 #include "fs/direct/ring_socket.h"
 #include "fs/fuse/direct_requests.h"
+#include "fs/fuse/ring_shares.h"
 #include "fs/fuse/session.h"
 #include "transport/base/result.h"
 #include "transport/base/short_wait.h"
@@ -31,6 +32,7 @@ class DirectRing {
     const int stopped;                           // eventfd: readable when all rings are to end
     std::atomic<bool> writes_by_kernel = false;  // all of them: it has a write-back cache, or is read-only
     std::function<void()> on_end;                // a ring's thread is about to end
+    RingShares shares = {};
   };
   // Who is at the other end of the socket.
   struct Peer {
@@ -58,6 +60,7 @@ class DirectRing {
   struct Memory;
 
   void run();
+  Status map_memory(UniqueFd& memory, const direct::Message& message);
   Status begin();
   Status serve();
   Result<size_t> serve_submitted();

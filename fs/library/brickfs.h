@@ -370,7 +370,8 @@ BRICKFS_API int brickfs_flock_within(brickfs_file* file, int operation, int time
 
 /* Of the mount on which `descriptor` (a file, directory or anything else there) is; it may be closed then. `length` of
  * the buffer: 1 to 67108864, rounded up to pages. -EOPNOTSUPP: that is no mount with rings. -EUSERS: it has as many as
- * it can (of a user but root: 256). -EFBIG: with what belongs to it (24 KiB) it is beyond RLIMIT_FSIZE. */
+ * it can (of a user but root: 256, with 512 MiB). -ENOMEM: also where this process may not have so much memory. -EFBIG:
+ * with what belongs to it (24 KiB) it is beyond RLIMIT_FSIZE. */
 BRICKFS_API int brickfs_ring_open(int descriptor, size_t length, brickfs_ring** ring);
 /* -EBUSY: it has a queue. */
 BRICKFS_API int brickfs_ring_close(brickfs_ring* ring);

@@ -24,7 +24,7 @@ namespace brickfs::direct {
 
 constexpr uint64_t kBufferBytes = 64 * 1024;
 constexpr uint64_t kBytes = kControlBytes + kBufferBytes;
-constexpr unsigned kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr unsigned kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 // To the mount that has this file; none if that lets nobody in.
 inline UniqueFd try_to_connect(int file) {
@@ -51,6 +51,8 @@ inline UniqueFd connect_to_mount(int file) {
 inline UniqueFd make_memory(uint64_t bytes, unsigned seals) {
   UniqueFd memory(memfd_create("nonsense", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT(memory && ftruncate(memory.get(), static_cast<off_t>(bytes)) == 0);
+  void* const mapped = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, memory.get(), 0);
+  EXPECT(mapped != MAP_FAILED && munmap(mapped, bytes) == 0);
   EXPECT(seals == 0 || fcntl(memory.get(), F_ADD_SEALS, seals) == 0);
   return memory;
 }

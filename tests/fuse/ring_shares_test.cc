@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fuse/ring_shares.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "fs/direct/ring_memory.h"
+
+namespace brickfs::testing {
+namespace {
+
+TEST(RingShares, AUserHasSoMuchAndGivesItBack) {
+  constexpr uint64_t kPart = direct::kMostBufferBytes;
+  RingShares shares;
+  std::vector<RingShares::Share> taken;
+  for (uint64_t bytes = 0; bytes < direct::kMostMemoryOfUser; bytes += kPart) {
+    auto share = shares.take(1000, kPart);
+    ASSERT_TRUE(share.ok());
+    taken.push_back(std::move(*share));
+  }
+  EXPECT_EQ(shares.take(1000, 1).code(), EUSERS);
+  EXPECT_EQ(shares.take(1000, UINT64_MAX).code(), EUSERS);
+  EXPECT_TRUE(shares.take(1001, kPart).ok());  // another's
+  EXPECT_TRUE(shares.take(0, 100 * direct::kMostMemoryOfUser).ok());
+  taken.pop_back();
+  auto again = shares.take(1000, kPart);
+  EXPECT_TRUE(again.ok());
+  EXPECT_EQ(shares.take(1000, 1).code(), EUSERS);
+}
+
+}  // namespace
+}  // namespace brickfs::testing
