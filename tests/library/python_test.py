@@ -7,8 +7,10 @@ import fcntl
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -121,6 +123,87 @@ class Files(unittest.TestCase):
             one.lock(fcntl.F_UNLCK)
             other.lock(fcntl.F_WRLCK, 5, 1, wait=False)
             one.flock(fcntl.LOCK_EX)
+
+    def test_signals_end_a_wait_for_a_lock(self):
+        class Alarm(Exception):
+            pass
+
+        def ring(*_):
+            raise Alarm
+
+        former = signal.signal(signal.SIGALRM, ring)
+        self.addCleanup(signal.signal, signal.SIGALRM, former)
+        with self.fs.open("file", "wb", 0) as one, self.fs.open("file", "r+b", 0) as other:
+            one.lock(fcntl.F_WRLCK)
+            one.flock(fcntl.LOCK_EX)
+            for wait in (lambda: other.lock(fcntl.F_WRLCK)), (lambda: other.flock(fcntl.LOCK_EX)):
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
+                with self.assertRaises(Alarm):
+                    wait()
+
+    def test_a_file_without_a_name_lives_through_its_call(self):
+        with self.fs.open("file", "wb") as file:
+            file.write(b"one\ntwo\n")
+        self.assertEqual(self.fs.open("file").read(), b"one\ntwo\n")
+        self.assertEqual(self.fs.open("file", "rb", 0).read(), b"one\ntwo\n")
+        self.assertEqual(self.fs.open("file", "rt").read(), "one\ntwo\n")
+        self.assertEqual(self.fs.open("file").readline(), b"one\n")
+        self.assertEqual(list(self.fs.open("file")), [b"one\n", b"two\n"])
+        self.assertEqual(self.fs.open("other", "wb").write(b"12345"), 5)
+        gc.collect()
+        self.assertEqual(self.fs.open("other").read(), b"12345")
+
+    def test_wrong_arguments_say_so_in_a_line(self):
+        memory = bytearray(1 << 24)
+        volume = brickfs.Volume("memory:16M")
+        with self.fs.open("file", "w+b", 0) as file, volume:
+            wrong = [lambda: file.readinto_at(memory, "x"), lambda: file.write_at(memory, None), lambda: file.readinto_at(memory),
+                     lambda: file.readinto_at(0, memory), lambda: volume.write(memory), lambda: volume.readinto(memory, 1.5),
+                     lambda: self.fs.setxattr("file", None, memory), lambda: file.seek("x")]
+            for call in wrong:
+                with self.assertRaises(TypeError) as raised:
+                    call()
+                self.assertLess(len(str(raised.exception)), 300)
+            for number in -1, 1 << 64:
+                with self.assertRaises(OSError) as raised:
+                    file.readinto_at(memory, number)
+                self.assertEqual(raised.exception.errno, errno.EINVAL)
+            self.assertEqual(volume.list(), [])
+
+    def test_positions(self):
+        with self.fs.open("file", "w+b", 0) as file:
+            file.write(b"12345")
+            self.assertEqual(file.seek(-2, os.SEEK_END), 3)
+            self.assertEqual(file.read(), b"45")
+            self.assertEqual(file.seek(-1, os.SEEK_CUR), 4)
+            self.assertEqual(file.seek(100), 100)
+            self.assertEqual(file.read(), b"")
+            for offset, whence in (-1, 0), (-6, 2), (-101, 1), (1 << 63, 0):
+                with self.assertRaises(OSError) as raised:
+                    file.seek(offset, whence)
+                self.assertEqual(raised.exception.errno, errno.EINVAL)
+            self.assertEqual(file.tell(), 100)
+            with self.assertRaises(ValueError):
+                file.seek(0, 77)
+            with self.assertRaises(OSError):
+                file.seek(-1, os.SEEK_DATA)
+            with self.assertRaises(OSError):
+                file.truncate(-1)
+        for call in file.tell, lambda: file.seek(0), lambda: file.seek(0, os.SEEK_CUR), file.read:
+            with self.assertRaises(ValueError):
+                call()
+
+    def test_given_up(self):
+        fs = brickfs.FileSystem("memory:64M")
+        fs.abandon()
+        with self.assertRaises(OSError) as raised:
+            fs.stat("/")
+        self.assertEqual(raised.exception.errno, errno.ECANCELED)
+        try:
+            fs.close()
+        except OSError:
+            pass
+        self.assertTrue(fs.closed)
 
     def test_registered_memory_outlives_its_names(self):
         buffer = self.fs.buffer(8192)
@@ -424,6 +507,123 @@ class Spec(unittest.TestCase):
         with self.assertRaises(FileNotFoundError):
             fs.cat("/dir/file.txt")
         fs.close()
+
+
+class SpecCases(unittest.TestCase):
+    """What fsspec expects of every file system: the cases of its own suite."""
+
+    def setUp(self):
+        self.fs = fsspec.filesystem("brickfs", source="memory:64M", skip_instance_cache=True)
+        self.fs.pipe("/ten", b"0123456789")
+        self.local = tempfile.TemporaryDirectory()
+        self.addCleanup(self.local.cleanup)
+
+    def tearDown(self):
+        self.fs.close()
+
+    def make_source(self):
+        self.fs.makedirs("/source/sub")
+        self.fs.pipe({"/source/file1": b"1", "/source/file2": b"2", "/source/sub/subfile": b"3"})
+
+    def test_ranges(self):
+        for start in None, 0, 3, -4, -20, 10, 20:
+            for end in None, 0, 5, -2, -20, 10, 20:
+                with self.subTest((start, end)):
+                    self.assertEqual(self.fs.cat_file("/ten", start, end), b"0123456789"[start:end])
+        self.assertEqual(self.fs.cat_ranges(["/ten", "/ten"], [1, -3], [3, None]), [b"12", b"789"])
+        self.assertEqual([self.fs.tail("/ten", size) for size in (3, 100, 0)], [b"789", b"0123456789", b""])
+        self.assertEqual(self.fs.head("/ten", 3), b"012")
+
+    def test_blocks(self):
+        self.fs.pipe("/lines", b"one\ntwo\nthree\n")
+        self.assertEqual(self.fs.read_block("/lines", 1, 3), b"ne\n")
+        self.assertEqual(self.fs.read_block("/lines", 1, 4, b"\n"), b"two\n")
+        self.assertEqual(self.fs.read_block("/lines", 5, 100, b"\n"), b"three\n")
+        self.assertEqual(self.fs.read_block("/lines", 0, None, b"\n"), b"one\ntwo\nthree\n")
+        with self.fs.open("/lines", block_size=4) as file:
+            self.assertEqual((file.size, file.blocksize, file.readlines()), (14, 4, [b"one\n", b"two\n", b"three\n"]))
+
+    def test_transactions(self):
+        with self.fs.transaction:
+            with self.fs.open("/new", "wb") as file:
+                file.write(b"text")
+            with self.fs.open("/ten", "ab") as file:
+                file.write(b"x")
+            self.assertFalse(self.fs.exists("/new"))
+            self.assertEqual(self.fs.cat("/ten"), b"0123456789")
+        self.assertEqual(self.fs.cat("/new"), b"text")
+        self.assertEqual(self.fs.cat("/ten"), b"0123456789x")
+        with self.assertRaises(KeyError), self.fs.transaction:
+            self.fs.pipe("/other", b"x")
+            with self.fs.open("/new", "wb") as file:
+                file.write(b"other")
+            raise KeyError
+        self.assertEqual(self.fs.cat("/new"), b"text")
+        self.assertEqual(self.fs.find("/"), ["/new", "/ten"])
+        file = self.fs.open("/late", "wb", autocommit=False)
+        file.write(b"late")
+        self.assertFalse(self.fs.exists("/late"))
+        file.commit()
+        self.assertEqual(self.fs.cat("/late"), b"late")
+
+    def test_copies(self):
+        self.make_source()
+        self.fs.cp("/source/file1", "/new/place/file")
+        self.assertEqual(self.fs.cat("/new/place/file"), b"1")
+        self.fs.mkdir("/target")
+        self.fs.cp("/source/file1", "/target/")
+        self.fs.cp(["/source/file1", "/source/file2"], "/target/")
+        self.fs.cp("/source/sub", "/whole", recursive=True)
+        self.assertEqual(self.fs.find("/target"), ["/target/file1", "/target/file2"])
+        self.assertEqual(self.fs.find("/whole"), ["/whole/subfile"])
+        with self.assertRaises(FileNotFoundError):
+            self.fs.cp("/none", "/target")
+
+    def test_moves(self):
+        self.make_source()
+        self.fs.mkdir("/target")
+        self.fs.mv("/source/file1", "/target")
+        self.fs.mv("/source/file2", "/renamed")
+        self.fs.mv("/source/sub", "/target/", recursive=True)
+        self.assertEqual(self.fs.find("/"), ["/renamed", "/target/file1", "/target/sub/subfile", "/ten"])
+        self.assertEqual(self.fs.find("/source"), [])
+
+    def test_to_and_from_local_files(self):
+        self.make_source()
+        there = os.path.join(self.local.name, "a", "b")
+        self.fs.get("/source", there, recursive=True)
+        with open(os.path.join(there, "sub", "subfile"), "rb") as file:
+            self.assertEqual(file.read(), b"3")
+        self.fs.put(there, "/back", recursive=True)
+        self.assertEqual([self.fs.cat(path) for path in self.fs.find("/back")], [b"1", b"2", b"3"])
+        self.fs.put_file(os.path.join(there, "file1"), "/deep/er/file")
+        self.fs.get_file("/deep/er/file", os.path.join(self.local.name, "x", "y"))
+
+    def test_names_and_times(self):
+        self.make_source()
+        self.assertEqual(sorted(self.fs.glob("/source/*")), ["/source/file1", "/source/file2", "/source/sub"])
+        self.assertEqual(self.fs.glob("/source/**/subfile"), ["/source/sub/subfile"])
+        self.assertEqual(self.fs.du("/source"), 3)
+        self.assertEqual([root for root, _, _ in self.fs.walk("/source")], ["/source", "/source/sub"])
+        before = self.fs.modified("/ten")
+        self.assertIsNotNone(before.tzinfo)
+        self.fs.touch("/ten", truncate=False)
+        self.assertGreaterEqual(self.fs.modified("/ten"), before)
+        self.assertEqual(self.fs.size("/ten"), 10)
+        self.fs.touch("/ten")
+        self.assertEqual(self.fs.size("/ten"), 0)
+        self.fs.fs.symlink("nowhere", "/dangling")
+        self.assertTrue(self.fs.lexists("/dangling"))
+        self.assertFalse(self.fs.exists("/dangling"))
+        with self.assertRaises(FileNotFoundError):
+            self.fs.ls("/none")
+        with self.assertRaises(FileExistsError):
+            self.fs.makedirs("/source", exist_ok=False)
+        mapper = self.fs.get_mapper("/map")
+        mapper["a/b"] = b"value"
+        self.assertEqual((list(mapper), mapper["a/b"]), (["a/b"], b"value"))
+        self.fs.rm("/source", recursive=True)
+        self.assertFalse(self.fs.exists("/source"))
 
 
 if __name__ == "__main__":

@@ -55,6 +55,21 @@ int64_t wait_for(Call call, const std::string& about = {}) {
   return code;
 }
 
+// In pieces, so that signals of Python (a KeyboardInterrupt) end it. The call: with the milliseconds that it may wait.
+template <typename Call>
+void wait_for_lock(bool wait, Call call) {
+  for (;;) {
+    int code = 0;
+    {
+      const py::gil_scoped_release unlocked;
+      code = call(wait ? static_cast<int>(kPiece * 1000) : 0);
+    }
+    if (code < 0 && code != -ETIMEDOUT) raise(code);
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    if (code == 0) return;
+  }
+}
+
 // Memory of a Python object: contiguous bytes, for as long as this lives.
 class Bytes {
  public:
@@ -215,23 +230,49 @@ py::bytes get_value(const Fs& fs, const std::string& path, const std::string& na
   }
 }
 
+// The arguments of what moves bytes: their memory, and where in the volume. Not told apart by pybind11, whose complaint
+// about wrong ones has all those bytes in it.
+struct Placed {
+  Placed(const py::args& arguments, const py::kwargs& named, const char* names[3]) {
+    PyObject* memory = nullptr;
+    PyObject* number = nullptr;
+    if (PyArg_ParseTupleAndKeywords(arguments.ptr(), named.ptr(), "OO", const_cast<char**>(names), &memory, &number) ==
+        0)
+      throw py::error_already_set();
+    const auto whole = py::reinterpret_steal<py::object>(PyNumber_Index(number));
+    if (!whole) throw py::error_already_set();
+    at = PyLong_AsUnsignedLongLong(whole.ptr());
+    if (PyErr_Occurred() != nullptr) {
+      PyErr_Clear();
+      raise(-EINVAL);
+    }
+    object = py::reinterpret_borrow<py::object>(memory);
+  }
+  py::object object;
+  uint64_t at = 0;
+};
+
 using Move = int64_t (*)(brickfs_file*, const brickfs_vector*, unsigned, uint64_t);
 
-int64_t move_bytes(const File& file, const py::object& object, uint64_t offset, bool reads) {
-  const Bytes bytes(object, reads);
+int64_t move_bytes(const File& file, const py::args& arguments, const py::kwargs& named, bool reads) {
+  static const char* names[] = {"", "offset", nullptr};
+  const Placed placed(arguments, named, names);
+  const Bytes bytes(placed.object, reads);
   const brickfs_vector vector{bytes.data(), bytes.size(), file.fs->registered.find(bytes.data(), bytes.size())};
   const auto handle = file.get();
   const Move move = reads ? brickfs_preadv : brickfs_pwritev;
-  return wait_for([&] { return move(handle, &vector, 1, offset); });
+  return wait_for([&] { return move(handle, &vector, 1, placed.at); });
 }
 
-int64_t move_blocks(const Volume& volume, const py::object& object, uint64_t address, bool reads) {
-  const Bytes bytes(object, reads);
+int64_t move_blocks(const Volume& volume, const py::args& arguments, const py::kwargs& named, bool reads) {
+  static const char* names[] = {"", "address", nullptr};
+  const Placed placed(arguments, named, names);
+  const Bytes bytes(placed.object, reads);
   const brickfs_buffer* const buffer = volume.registered.find(bytes.data(), bytes.size());
   const auto handle = volume.get();
   return wait_for([&] {
-    return reads ? brickfs_volume_read(handle, bytes.data(), bytes.size(), address, buffer)
-                 : brickfs_volume_write(handle, bytes.data(), bytes.size(), address, buffer);
+    return reads ? brickfs_volume_read(handle, bytes.data(), bytes.size(), placed.at, buffer)
+                 : brickfs_volume_write(handle, bytes.data(), bytes.size(), placed.at, buffer);
   });
 }
 
@@ -249,10 +290,10 @@ void define_file(py::module_& module) {
   py::class_<File, std::shared_ptr<File>>(module, "File")
       .def("close", [](File& self) { close_now(self.handle); })
       .def_property_readonly("closed", [](const File& self) { return self.handle.is_closed(); })
-      .def("readinto_at", [](const File& self, const py::object& into,
-                             uint64_t offset) { return move_bytes(self, into, offset, true); })
-      .def("write_at", [](const File& self, const py::object& from,
-                          uint64_t offset) { return move_bytes(self, from, offset, false); })
+      .def("readinto_at", [](const File& self, const py::args& arguments,
+                             const py::kwargs& named) { return move_bytes(self, arguments, named, true); })
+      .def("write_at", [](const File& self, const py::args& arguments,
+                          const py::kwargs& named) { return move_bytes(self, arguments, named, false); })
       .def("fsync", [](const File& self) { wait_for([file = self.get()] { return brickfs_fsync(file); }); })
       .def("truncate",
            [](const File& self, uint64_t size) {
@@ -274,10 +315,16 @@ void define_file(py::module_& module) {
            })
       .def("lock",
            [](const File& self, int type, uint64_t offset, uint64_t length, bool wait) {
-             wait_for([&, file = self.get()] { return brickfs_lock(file, type, offset, length, wait ? 1 : 0); });
+             wait_for_lock(wait, [&, file = self.get()](int milliseconds) {
+               return brickfs_lock_within(file, type, offset, length, milliseconds);
+             });
            })
-      .def("flock", [](const File& self,
-                       int operation) { wait_for([&, file = self.get()] { return brickfs_flock(file, operation); }); })
+      .def("flock",
+           [](const File& self, int operation) {
+             wait_for_lock(true, [&, file = self.get()](int milliseconds) {
+               return brickfs_flock_within(file, operation, milliseconds);
+             });
+           })
       .def("stat", [](const File& self) {
         struct stat stat {};
         wait_for([&, file = self.get()] { return brickfs_fstat(file, &stat); });
@@ -297,9 +344,15 @@ using FsClass = py::class_<Fs, std::shared_ptr<Fs>>;
 
 FsClass define_fs(py::module_& module) {
   FsClass fs(module, "Fs");
-  fs.def("close", [](Fs& self) { close_now(self.handle); })
+  fs.def("close",
+         [](Fs& self) {
+           const int code = self.handle.close();
+           if (code < 0 && code != -EBUSY && *brickfs_error() != 0) raise_open(code);
+           if (code < 0) raise(code);
+         })
       .def_property_readonly("closed", [](const Fs& self) { return self.handle.is_closed(); })
       .def_property_readonly("read_only", [](const Fs& self) { return brickfs_fs_is_read_only(self.get()) == 1; })
+      .def("abandon", [](const Fs& self) { wait_for([fs = self.get()] { return brickfs_fs_abandon(fs); }); })
       .def("sync", [](const Fs& self) { wait_for([fs = self.get()] { return brickfs_fs_sync(fs); }); })
       .def("statvfs",
            [](const Fs& self) {
@@ -443,10 +496,10 @@ void define_volume(py::module_& module) {
       .def("free", on_blocks(brickfs_volume_free), py::arg("address"), py::arg("count") = 1)
       .def("map", on_blocks(brickfs_volume_map), py::arg("address"), py::arg("count") = 1, py::arg("writable") = 1)
       .def("unmap", on_blocks(brickfs_volume_unmap), py::arg("address"), py::arg("count") = 1)
-      .def("readinto", [](const Volume& self, const py::object& into,
-                          uint64_t address) { return move_blocks(self, into, address, true); })
-      .def("write", [](const Volume& self, const py::object& from,
-                       uint64_t address) { return move_blocks(self, from, address, false); })
+      .def("readinto", [](const Volume& self, const py::args& arguments,
+                          const py::kwargs& named) { return move_blocks(self, arguments, named, true); })
+      .def("write", [](const Volume& self, const py::args& arguments,
+                       const py::kwargs& named) { return move_blocks(self, arguments, named, false); })
       .def("commit",
            [](const Volume& self, const std::vector<std::pair<uint64_t, uint64_t>>& named) {
              std::vector<brickfs_range> ranges;

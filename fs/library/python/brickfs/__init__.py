@@ -10,6 +10,7 @@ What a path means, and which errors there are, is as in `os`; errors are OSError
 
 import errno
 import io
+import operator
 import os
 import shutil
 import stat as _stat
@@ -25,6 +26,14 @@ _COPY_BYTES = 1 << 24
 
 def _stat_result(numbers):
     return os.stat_result(numbers[:16], {"st_blksize": numbers[16], "st_blocks": numbers[17], "st_rdev": numbers[18]})
+
+
+def _offset(number):
+    """In a file."""
+    number = operator.index(number)
+    if not 0 <= number < 1 << 63:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+    return number
 
 
 def _nofollow(follow_symlinks):
@@ -80,22 +89,36 @@ class File(io.RawIOBase):
         return count
 
     def seek(self, offset, whence=os.SEEK_SET):
+        offset = operator.index(offset)
         if whence in (os.SEEK_DATA, os.SEEK_HOLE):
+            if offset < 0:
+                raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
             self._position = self._handle.seek_data_or_hole(offset, whence)
             return self._position
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._handle.stat()[6]}[whence]
-        if start + offset < 0:
-            raise ValueError("a position before the start")
-        self._position = start + offset
+        if whence == os.SEEK_SET:
+            start = 0
+        elif whence == os.SEEK_CUR:
+            start = self._position
+        elif whence == os.SEEK_END:
+            start = self._handle.stat()[6]
+        else:
+            raise ValueError(f"invalid whence: {whence!r}")
+        self._check_open()
+        self._position = _offset(start + offset)
         return self._position
 
     def tell(self):
+        self._check_open()
         return self._position
 
     def truncate(self, size=None):
-        size = self._position if size is None else size
+        size = self._position if size is None else _offset(size)
         self._handle.truncate(size)
         return size
+
+    def _check_open(self):
+        if self.closed:
+            raise ValueError("I/O operation on closed file.")
 
     def readinto_at(self, into, offset):
         """As pread(2), into writable memory: how many bytes."""
@@ -144,9 +167,40 @@ class BufferedFile(io.BufferedIOBase):
     def __init__(self, raw, size):
         kind = io.BufferedReader if not raw.writable() else io.BufferedRandom if raw.readable() else io.BufferedWriter
         self._buffer = kind(raw, size)
-        for name in ("read", "read1", "readinto", "readinto1", "readline", "peek", "write", "seek", "tell", "truncate"):
-            if hasattr(self._buffer, name):
-                setattr(self, name, getattr(self._buffer, name))
+
+    # Methods, not those of the buffer: what is being called keeps this alive, and with it the buffer open.
+    def read(self, size=-1):
+        return self._buffer.read(size)
+
+    def read1(self, size=-1):
+        return self._buffer.read1(size)
+
+    def readinto(self, into):
+        return self._buffer.readinto(into)
+
+    def readinto1(self, into):
+        return self._buffer.readinto1(into)
+
+    def readline(self, size=-1):
+        return self._buffer.readline(size)
+
+    def peek(self, size=0):
+        return self._buffer.peek(size)
+
+    def write(self, data):
+        return self._buffer.write(data)
+
+    def seek(self, offset, whence=os.SEEK_SET):
+        return self._buffer.seek(offset, whence)
+
+    def tell(self):
+        return self._buffer.tell()
+
+    def truncate(self, size=None):
+        return self._buffer.truncate(size)
+
+    def detach(self):
+        raise io.UnsupportedOperation("the buffer stays")
 
     @property
     def raw(self):
@@ -198,6 +252,10 @@ class FileSystem:
     def close(self):
         """Everything durable, and the volume free for others. Open files and buffers of it come first (EBUSY)."""
         self._fs.close()
+
+    def abandon(self):
+        """From any thread: the file system is given up, as if the process were killed. What waits for its brick ends with an error."""
+        self._fs.abandon()
 
     @property
     def closed(self):
@@ -307,16 +365,16 @@ class FileSystem:
         self._fs.utime(os.fsencode(path), ns[0], ns[1], _nofollow(follow_symlinks))
 
     def setxattr(self, path, name, value, flags=0, follow_symlinks=True):
-        self._fs.setxattr(os.fsencode(path), name, value, flags | _nofollow(follow_symlinks))
+        self._fs.setxattr(os.fsencode(path), os.fsencode(name), value, flags | _nofollow(follow_symlinks))
 
     def getxattr(self, path, name, follow_symlinks=True):
-        return self._fs.getxattr(os.fsencode(path), name, _nofollow(follow_symlinks))
+        return self._fs.getxattr(os.fsencode(path), os.fsencode(name), _nofollow(follow_symlinks))
 
     def listxattr(self, path, follow_symlinks=True):
         return [os.fsdecode(name) for name in self._fs.listxattr(os.fsencode(path), _nofollow(follow_symlinks)).split(b"\0") if name]
 
     def removexattr(self, path, name, follow_symlinks=True):
-        self._fs.removexattr(os.fsencode(path), name, _nofollow(follow_symlinks))
+        self._fs.removexattr(os.fsencode(path), os.fsencode(name), _nofollow(follow_symlinks))
 
     def copy(self, path, to):
         """A file's bytes, which do not leave the file system. shutil.SameFileError: both are one file."""

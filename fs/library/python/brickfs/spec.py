@@ -4,12 +4,64 @@
 Without `source` the environment's BRICKFS_SOURCE is the volume. It is held from the first use until close(), or the end of the process.
 """
 
+import datetime
 import os
 import stat as _stat
+import time
+import uuid
 
 from fsspec.spec import AbstractFileSystem
 
-from . import FileSystem
+from . import BufferedFile, FileSystem, _flags
+
+
+class SpecFile(BufferedFile):
+    """An open file as fsspec knows them. What a transaction writes is in a file of another name until commit()."""
+
+    def __init__(self, raw, fs, path, mode, block_size, autocommit):
+        self.fs = fs
+        self.path = path
+        self.mode = mode
+        self.autocommit = autocommit
+        self.blocksize = block_size
+        super().__init__(raw, block_size)
+
+    @classmethod
+    def open(cls, fs, path, mode, block_size, autocommit):
+        autocommit = autocommit or "r" in mode  # as fsspec has it
+        block_size = block_size if isinstance(block_size, int) and block_size > 1 else 1 << 18
+        raw = fs.fs.open_flags(path, _flags(mode)) if autocommit else cls._open_apart(fs.fs, path, mode)
+        return cls(raw, fs, path, mode, block_size, autocommit)
+
+    @staticmethod
+    def _open_apart(files, path, mode):
+        if "x" in mode and files.exists(path):
+            raise FileExistsError(path)
+        parent, _, name = path.rpartition("/")
+        written = f"{parent}/.{name[:80]}.{uuid.uuid4().hex}"
+        if "a" in mode and files.exists(path):
+            files.copy(path, written)
+        return files.open_flags(written, _flags(mode))
+
+    @property
+    def size(self):
+        if self.writable():
+            self.flush()
+        return self.raw.stat().st_size
+
+    def info(self):
+        return self.fs.info(self.name) | {"name": self.path}
+
+    def commit(self):
+        """What was written takes the name that was opened."""
+        if not self.autocommit:
+            self.close()
+            self.fs.fs.rename(self.name, self.path)
+
+    def discard(self):
+        if not self.autocommit:
+            self.close()
+            self.fs.fs.unlink(self.name)
 
 
 class BrickFileSystem(AbstractFileSystem):
@@ -55,7 +107,7 @@ class BrickFileSystem(AbstractFileSystem):
         return entries if detail else [entry["name"] for entry in entries]
 
     def _open(self, path, mode="rb", block_size=None, autocommit=True, cache_options=None, **kwargs):
-        return self.fs.open(self._strip_protocol(path), mode)
+        return SpecFile.open(self, self._strip_protocol(path), mode, block_size, autocommit)
 
     def mkdir(self, path, create_parents=True, **kwargs):
         path = self._strip_protocol(path)
@@ -76,19 +128,62 @@ class BrickFileSystem(AbstractFileSystem):
     def islink(self, path):
         return _stat.S_ISLNK(self.fs.stat(self._strip_protocol(path), follow_symlinks=False).st_mode)
 
+    def lexists(self, path, **kwargs):
+        try:
+            self.fs.stat(self._strip_protocol(path), follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
     def mv(self, path1, path2, **kwargs):
-        self.fs.rename(self._strip_protocol(path1), self._strip_protocol(path2))
+        """A directory that is there, or a path with a slash behind it, gets it inside."""
+        if not isinstance(path1, (str, os.PathLike)) or self.has_magic(os.fspath(path1)):
+            return super().mv(path1, path2, **kwargs)
+        inside = os.fspath(path2).endswith("/") or self.isdir(path2)
+        path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
+        if inside:
+            self.fs.makedirs(path2, exist_ok=True)
+            path2 = path2.rstrip("/") + "/" + path1.rsplit("/", 1)[1]
+        self.fs.rename(path1, path2)
+
+    @staticmethod
+    def has_magic(path):
+        return any(letter in path for letter in "*?[")
+
+    def _make_parent(self, path):
+        self.fs.makedirs(self._parent(path), exist_ok=True)
 
     def cp_file(self, path1, path2, **kwargs):
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
-        self.fs.makedirs(path2, exist_ok=True) if self.isdir(path1) else self.fs.copy(path1, path2)
+        if self.isdir(path1):
+            return self.fs.makedirs(path2, exist_ok=True)
+        self._make_parent(path2)
+        self.fs.copy(path1, path2)
+
+    def get_file(self, rpath, lpath, *arguments, **kwargs):
+        if isinstance(lpath, (str, os.PathLike)):
+            os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
+        super().get_file(rpath, lpath, *arguments, **kwargs)
+
+    def cat_file(self, path, start=None, end=None, **kwargs):
+        """Of a range as a slice's."""
+        with self.open(path, "rb", **kwargs) as file:
+            begin, stop, _ = slice(start, end).indices(file.size)
+            file.seek(begin)
+            return file.read(max(0, stop - begin))
 
     def touch(self, path, truncate=True, **kwargs):
-        with self.fs.open(self._strip_protocol(path), "wb" if truncate else "ab", 0):
-            pass
+        path = self._strip_protocol(path)
+        with self.fs.open(path, "wb" if truncate else "ab", 0):
+            now = time.time_ns()
+            self.fs.utime(path, (now, now))
+
+    @staticmethod
+    def _time(seconds):
+        return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
 
     def created(self, path):
-        return self.info(path)["created"]
+        return self._time(self.info(path)["created"])
 
     def modified(self, path):
-        return self.info(path)["mtime"]
+        return self._time(self.info(path)["mtime"])
