@@ -39,7 +39,7 @@ Status stat_path(brickfs_fs& fs, const char* path, int flags, struct stat& out) 
 Status change(brickfs_fs& fs, const char* path, int flags, const AttributeChange& what) {
   const InodeRef found = TRY(resolve(fs.files(), path, TRY(follow_of(flags))));
   if (fs.files().read_only()) return Error(EROFS, "read-only");
-  static_cast<void>(TRY(fs.files().set_attributes(found.ino(), what, fs.caller)));
+  static_cast<void>(TRY(fs.files().set_attributes(found.ino(), what, fs.caller, context())));
   return {};
 }
 
@@ -68,7 +68,7 @@ Status set_xattr(brickfs_fs& fs, const char* path, const char* name, std::span<c
   const InodeRef found = TRY(resolve(fs.files(), path, TRY(follow_of(flags & ~(XATTR_CREATE | XATTR_REPLACE)))));
   if (value.size() > limits::kXattrValueBytes) return Error(E2BIG, "value of an attribute");
   TRY(check_name(found, name, true));
-  return fs.files().set_xattr(found.ino(), name, value, flags & (XATTR_CREATE | XATTR_REPLACE), fs.caller);
+  return fs.files().set_xattr(found.ino(), name, value, flags & (XATTR_CREATE | XATTR_REPLACE), fs.caller, context());
 }
 
 Result<uint64_t> give(const std::vector<std::byte>& value, void* out, size_t size) {
@@ -92,7 +92,7 @@ Result<uint64_t> list_xattr(brickfs_fs& fs, const char* path, void* out, size_t 
 Status remove_xattr(brickfs_fs& fs, const char* path, const char* name, int flags) {
   const InodeRef found = TRY(resolve(fs.files(), path, TRY(follow_of(flags))));
   TRY(check_name(found, name, true));
-  return fs.files().remove_xattr(found.ino(), name);
+  return fs.files().remove_xattr(found.ino(), name, context());
 }
 
 }  // namespace

@@ -55,6 +55,7 @@ typedef struct brickfs_dir brickfs_dir;
 typedef struct brickfs_buffer brickfs_buffer;
 typedef struct brickfs_queue brickfs_queue;
 typedef struct brickfs_ring brickfs_ring;
+typedef struct brickfs_patience brickfs_patience;
 
 /* ---- the library ------------------------------------------------------------------------------------------------ */
 
@@ -350,6 +351,24 @@ BRICKFS_API int brickfs_test_lock(brickfs_file* file, int type, uint64_t offset,
 /* As flock(2), of whole files and apart from the above: LOCK_SH, LOCK_EX, LOCK_UN, each with LOCK_NB (-EWOULDBLOCK). */
 BRICKFS_API int brickfs_flock(brickfs_file* file, int operation);
 BRICKFS_API int brickfs_flock_within(brickfs_file* file, int operation, int timeout_ms);
+
+/* ---- deadlines, and calls that are cancelled ----------------------------------------------------------------------
+ */
+
+/* How long the calls of one thread on files wait. Between begin and end, calls of the thread that began that have to
+ * wait, for a brick that is away, for a lock, for room, end with -ETIMEDOUT once `timeout_ms` have passed since
+ * (below 0: never), or with -ECANCELED soon after any thread has cancelled. Calls that need not wait are done as ever.
+ * What was interrupted may have been done, as with EINTR of a mount; a sync promises nothing then. Not for opening and
+ * closing a file system, which have the options `wait` and `linger`; of a queue, for what is done in a poll. */
+BRICKFS_API int brickfs_patience_new(brickfs_patience** patience);
+/* -EBUSY: it has begun. Null is passed over. */
+BRICKFS_API int brickfs_patience_free(brickfs_patience* patience);
+/* -EBUSY: it has begun, or the calling thread has begun another. */
+BRICKFS_API int brickfs_patience_begin(brickfs_patience* patience, int timeout_ms);
+/* By the thread that began (-EINVAL). It can begin again, also of another thread. */
+BRICKFS_API int brickfs_patience_end(brickfs_patience* patience);
+/* From any thread. Holds until the end, also if it has not begun yet. */
+BRICKFS_API int brickfs_patience_cancel(brickfs_patience* patience);
 
 /* ---- rings: open files of a mount, past the kernel --------------------------------------------------------------- */
 

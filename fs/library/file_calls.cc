@@ -21,11 +21,11 @@ constexpr uint64_t kMostOffset = INT64_MAX;
 using Move = Result<uint64_t> (*)(brickfs_file& file, uint64_t offset, std::span<const LocalSlice> slices);
 
 Result<uint64_t> read_part(brickfs_file& file, uint64_t offset, std::span<const LocalSlice> into) {
-  return file.fs.files().read(file.ino, offset, into, file.touch());
+  return file.fs.files().read(file.ino, offset, into, file.touch(), context());
 }
 
 Result<uint64_t> write_part(brickfs_file& file, uint64_t offset, std::span<const LocalSlice> from) {
-  return file.fs.files().write(file.ino, offset, from, (file.flags & O_APPEND) != 0, nullptr);
+  return file.fs.files().write(file.ino, offset, from, (file.flags & O_APPEND) != 0, nullptr, false, context());
 }
 
 // Part by part. What was moved counts more than an error behind it.
@@ -86,7 +86,7 @@ Result<brickfs_file*> open_found(brickfs_fs& fs, InodeRef found, int flags) {
   if (!found.is_regular()) return Error(ENXIO, "neither file nor directory");
   if (changes && fs.files().read_only()) return Error(EROFS, "read-only");
   if ((flags & O_TRUNC) != 0)
-    static_cast<void>(TRY(fs.files().set_attributes(found.ino(), {.size_bytes = 0}, fs.caller)));
+    static_cast<void>(TRY(fs.files().set_attributes(found.ino(), {.size_bytes = 0}, fs.caller, context())));
   return make_file(fs, std::move(found), flags);
 }
 
@@ -94,7 +94,7 @@ Result<brickfs_file*> open_temporary(brickfs_fs& fs, const char* path, int flags
   if ((flags & O_ACCMODE) == O_RDONLY) return Error(EINVAL, "a file without a name that cannot be written");
   const InodeRef directory = TRY(resolve(fs.files(), path, Follow::kLinks));
   if (!directory.is_directory()) return Error(ENOTDIR, "not a directory");
-  InodeRef made(fs.files(), TRY(fs.files().make_temporary(directory.ino(), mode & 07777, fs.caller)));
+  InodeRef made(fs.files(), TRY(fs.files().make_temporary(directory.ino(), mode & 07777, fs.caller, context())));
   return make_file(fs, std::move(made), flags);
 }
 
@@ -118,7 +118,7 @@ Result<brickfs_file*> open_file(brickfs_fs& fs, const char* path, int flags, uin
       continue;
     }
     if (!creates || !found.error().is(ENOENT)) return found.error();
-    auto made = fs.files().create(last.directory(), last.name(), mode & 07777, fs.caller);
+    auto made = fs.files().create(last.directory(), last.name(), mode & 07777, fs.caller, context());
     if (made.ok()) return make_file(fs, InodeRef(fs.files(), *made), flags);
     if (only_new || !made.error().is(EEXIST)) return made.error();
   }
@@ -127,7 +127,7 @@ Result<brickfs_file*> open_file(brickfs_fs& fs, const char* path, int flags, uin
 // --- other changes of data
 
 Status set_size(brickfs_fs& fs, Ino ino, uint64_t size) {
-  static_cast<void>(TRY(fs.files().set_attributes(ino, {.size_bytes = size}, fs.caller)));
+  static_cast<void>(TRY(fs.files().set_attributes(ino, {.size_bytes = size}, fs.caller, context())));
   return {};
 }
 
@@ -150,7 +150,7 @@ Result<uint64_t> copy(brickfs_file& from, uint64_t from_offset, brickfs_file& to
   while (done < length) {
     const uint64_t part = std::min(kCopyPartBytes, length - done);
     const auto copied =
-        from.fs.files().copy_range(from.ino, from_offset + done, to.ino, to_offset + done, part, nullptr);
+        from.fs.files().copy_range(from.ino, from_offset + done, to.ino, to_offset + done, part, nullptr, context());
     if (!copied.ok() && done == 0) return copied;
     if (!copied.ok() || *copied == 0) break;
     done += *copied;
@@ -183,18 +183,21 @@ Status lock_ranges(brickfs_file& file, int type, uint64_t offset, uint64_t lengt
     file.fs.locks.unlock(FileLocks::Space::kRanges, file.ino, &file, range);
     return {};
   }
-  return file.fs.locks.lock(FileLocks::Space::kRanges, file.ino, &file, range, TRY(lock_mode(file, type)), patience);
+  return file.fs.locks.lock(FileLocks::Space::kRanges, file.ino, &file, range, TRY(lock_mode(file, type)), patience,
+                            context().interruption);
 }
 
 Status lock_whole(brickfs_file& file, int operation, FileLocks::Patience patience) {
   constexpr FileLocks::Range kWhole{0, UINT64_MAX};
+  const Interruption* const by = context().interruption;
   if ((operation & LOCK_NB) != 0) patience = kNone;
   switch (operation & ~LOCK_NB) {
     case LOCK_SH:
-      return file.fs.locks.lock(FileLocks::Space::kWhole, file.ino, &file, kWhole, FileLocks::Mode::kShared, patience);
+      return file.fs.locks.lock(FileLocks::Space::kWhole, file.ino, &file, kWhole, FileLocks::Mode::kShared, patience,
+                                by);
     case LOCK_EX:
       return file.fs.locks.lock(FileLocks::Space::kWhole, file.ino, &file, kWhole, FileLocks::Mode::kExclusive,
-                                patience);
+                                patience, by);
     case LOCK_UN:
       file.fs.locks.unlock(FileLocks::Space::kWhole, file.ino, &file, kWhole);
       return {};
@@ -217,7 +220,7 @@ Result<uint64_t> write_file(brickfs_file& file, uint64_t offset, std::span<const
   return written;
 }
 
-Status sync_file(brickfs_file& file) { return file.fs.files().sync(file.ino); }
+Status sync_file(brickfs_file& file) { return file.fs.files().sync(file.ino, context()); }
 
 }  // namespace brickfs::library
 
@@ -295,7 +298,7 @@ int brickfs_fallocate(brickfs_file* file, int mode, uint64_t offset, uint64_t le
     if (!is_known_mode(mode)) return -EOPNOTSUPP;
     if (!file->writes()) return -EBADF;
     if (length > kMostOffset - offset) return -EFBIG;
-    return code_of(file->fs.files().allocate(file->ino, mode, offset, length, nullptr));
+    return code_of(file->fs.files().allocate(file->ino, mode, offset, length, nullptr, context()));
   });
 }
 

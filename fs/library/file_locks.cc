@@ -6,6 +6,10 @@
 namespace brickfs::library {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kLook{50};  // whether it was interrupted
+
 bool overlaps(FileLocks::Range a, FileLocks::Range b) { return a.begin < b.end && b.begin < a.end; }
 
 }  // namespace
@@ -38,17 +42,20 @@ void FileLocks::cut_out(Key key, Owner owner, Range range) {
   }
 }
 
-Status FileLocks::lock(Space space, Ino ino, Owner owner, Range range, Mode mode, Patience patience) {
+Status FileLocks::lock(Space space, Ino ino, Owner owner, Range range, Mode mode, Patience patience,
+                       const Interruption* by) {
   const Key key{ino, space};
-  const auto until = std::chrono::steady_clock::now() + patience.value_or(std::chrono::milliseconds(0));
+  const auto until = Clock::now() + patience.value_or(std::chrono::milliseconds(0));
   MutexLock lock(mutex_);
   while (conflicts(key, owner, range, mode)) {
     if (patience && patience->count() == 0) return Error(EAGAIN, "locked by another");
+    if (patience && Clock::now() >= until) return Error(ETIMEDOUT, "locked by another");
     if (waits_end_) return Error(ECANCELED, "the file system was given up");
     if (!patience) {
-      released_.wait(lock);
-    } else if (!released_.wait_until(lock, until) && conflicts(key, owner, range, mode)) {
-      return Error(ETIMEDOUT, "locked by another");
+      TRY(wait_interruptibly(released_, lock, by));
+    } else {
+      TRY(Interruption::check(by));
+      released_.wait_until(lock, std::min(until, Clock::now() + kLook));
     }
   }
   cut_out(key, owner, range);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fs/base/ids.h"
+#include "transport/base/interruption.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 
@@ -30,8 +31,8 @@ class FileLocks {
   using Patience = std::optional<std::chrono::milliseconds>;  // none: it waits for ever
 
   // Takes it; what the owner has of the range changes to that mode. While another has it: EAGAIN, if the patience is 0;
-  // ETIMEDOUT, when it is over; ECANCELED, after end_waits().
-  Status lock(Space space, Ino ino, Owner owner, Range range, Mode mode, Patience patience);
+  // ETIMEDOUT, when it is over; ECANCELED, after end_waits(); EINTR.
+  Status lock(Space space, Ino ino, Owner owner, Range range, Mode mode, Patience patience, const Interruption* by);
   // Of those at hand and those to come.
   void end_waits();
   void unlock(Space space, Ino ino, Owner owner, Range range);

@@ -151,9 +151,9 @@ void FileQueue::run_alone(Slot* slot) {
 
 int64_t FileQueue::serve(Slot& slot) {
   return guarded([&]() -> int64_t {
-    if (slot.operation == BRICKFS_FSYNC) return code_of(sync_file(*slot.file));
-    return count_of(slot.operation == BRICKFS_READ ? read_file(*slot.file, slot.offset, slot.slices)
-                                                   : write_file(*slot.file, slot.offset, slot.slices));
+    if (slot.operation == BRICKFS_FSYNC) return told(code_of(sync_file(*slot.file)));
+    return told(count_of(slot.operation == BRICKFS_READ ? read_file(*slot.file, slot.offset, slot.slices)
+                                                        : write_file(*slot.file, slot.offset, slot.slices)));
   });
 }
 
@@ -189,7 +189,7 @@ void FileQueue::serve_together(std::span<Slot* const> slots) {
   size_t count = 0;
   size_t next = 0;
   const int failed = guarded([&] {
-    Filesystem::JointTransfer joint(fs_.files());
+    Filesystem::JointTransfer joint(fs_.files(), context());
     for (; next < slots.size(); ++next) {
       if (begin_one(joint, *slots[next])) {
         begun[count++] = slots[next];
@@ -200,7 +200,7 @@ void FileQueue::serve_together(std::span<Slot* const> slots) {
     if (count == 0) return 0;
     const Status moved = joint.move();
     for (size_t i = 0; i < count; ++i)
-      completions[i] = {begun[i]->user_data, moved.ok() ? count_of(joint.result(i)) : code_of(moved)};
+      completions[i] = {begun[i]->user_data, told(moved.ok() ? count_of(joint.result(i)) : code_of(moved))};
     return 0;
   });
   if (failed != 0) {

@@ -32,22 +32,23 @@ Status make_special(brickfs_fs& fs, const char* path, uint32_t mode, dev_t devic
   const uint32_t type = mode & S_IFMT;
   if (type == S_IFDIR) return Error(EPERM, "a directory");
   return make_name(fs, path, Makes::kOther, [&](Ino directory, std::string_view name) -> Result<Attributes> {
-    if (type == 0 || type == S_IFREG) return fs.files().create(directory, name, mode & 07777, fs.caller);
-    return fs.files().make_node(directory, name, mode, static_cast<uint32_t>(device), fs.caller);
+    if (type == 0 || type == S_IFREG) return fs.files().create(directory, name, mode & 07777, fs.caller, context());
+    return fs.files().make_node(directory, name, mode, static_cast<uint32_t>(device), fs.caller, context());
   });
 }
 
 Status make_link(brickfs_fs& fs, const char* path, const char* new_path) {
   const InodeRef inode = TRY(resolve(fs.files(), path, Follow::kNotLast));
-  return make_name(fs, new_path, Makes::kOther,
-                   [&](Ino directory, std::string_view name) { return fs.files().link(inode.ino(), directory, name); });
+  return make_name(fs, new_path, Makes::kOther, [&](Ino directory, std::string_view name) {
+    return fs.files().link(inode.ino(), directory, name, context());
+  });
 }
 
 Status make_symlink(brickfs_fs& fs, std::string_view target, const char* path) {
   if (target.empty()) return Error(ENOENT, "an empty target");
   if (target.size() >= PATH_MAX) return Error(ENAMETOOLONG, "the target is too long");
   return make_name(fs, path, Makes::kOther, [&](Ino directory, std::string_view name) {
-    return fs.files().make_symlink(directory, name, target, fs.caller);
+    return fs.files().make_symlink(directory, name, target, fs.caller, context());
   });
 }
 
@@ -59,7 +60,7 @@ Status remove_name(brickfs_fs& fs, const char* path) {
     const InodeRef found = TRY(last.lookup());
     return Error(found.is_directory() ? EISDIR : ENOTDIR, "the path ends with a slash");
   }
-  return fs.files().unlink(last.directory(), last.name());
+  return fs.files().unlink(last.directory(), last.name(), context());
 }
 
 Status remove_directory(brickfs_fs& fs, const char* path) {
@@ -67,7 +68,7 @@ Status remove_directory(brickfs_fs& fs, const char* path) {
   TRY(last.find(path));
   if (last.is_root()) return Error(EBUSY, "the root");
   if (last.is_dots()) return Error(last.name() == "." ? EINVAL : ENOTEMPTY, "not a name");
-  return fs.files().remove_directory(last.directory(), last.name());
+  return fs.files().remove_directory(last.directory(), last.name(), context());
 }
 
 Result<Rename> rename_kind(unsigned flags) {
@@ -107,7 +108,8 @@ Status rename_path(brickfs_fs& fs, const char* from_path, const char* to_path, u
   if (from.is_root() || from.is_dots()) return Error(EBUSY, "not a name");
   if (to.is_root() || to.is_dots()) return Error(how == Rename::kNoReplace ? EEXIST : EBUSY, "not a name");
   if (from.ends_with_slash() || to.ends_with_slash()) TRY(check_slashes(fs, from, to, how));
-  static_cast<void>(TRY(fs.files().rename(from.directory(), from.name(), to.directory(), to.name(), how)));
+  static_cast<void>(
+      TRY(fs.files().rename(from.directory(), from.name(), to.directory(), to.name(), how, nullptr, context())));
   return {};
 }
 
@@ -155,7 +157,7 @@ Status read_ahead(brickfs_dir& dir) {
     std::memcpy(out.name, entry.name.data(), entry.name.size());
     return true;
   };
-  TRY(dir.fs.files().read_directory(dir.inode.ino(), dir.next, false, visitor));
+  TRY(dir.fs.files().read_directory(dir.inode.ino(), dir.next, false, visitor, Touch::kAtime, context()));
   dir.at_end = dir.ahead.size() < kEntriesAhead;
   if (!dir.ahead.empty()) dir.next = dir.ahead.back().next;
   return {};
@@ -186,7 +188,7 @@ using namespace brickfs::library;
 int brickfs_mkdir(brickfs_fs* fs, const char* path, mode_t mode) {
   return on_path(fs, path, [&](brickfs_fs& of) {
     return make_name(of, path, Makes::kDirectory, [&](brickfs::Ino directory, std::string_view name) {
-      return of.files().make_directory(directory, name, mode & 07777, of.caller);
+      return of.files().make_directory(directory, name, mode & 07777, of.caller, context());
     });
   });
 }

@@ -151,7 +151,7 @@ int brickfs_fs_abandon(brickfs_fs* fs) {
 }
 
 int brickfs_fs_sync(brickfs_fs* fs) {
-  return served(fs, [&]() -> int { return code_of(fs->files().sync_all()); });
+  return served(fs, [&]() -> int { return code_of(fs->files().sync_all(context())); });
 }
 
 int brickfs_fs_is_read_only(brickfs_fs* fs) {

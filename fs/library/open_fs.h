@@ -12,6 +12,7 @@
 #include "fs/library/call.h"
 #include "fs/library/file_locks.h"
 #include "fs/library/options.h"
+#include "fs/library/patience.h"
 #include "fs/library/workers.h"
 #include "fs/operations/filesystem.h"
 #include "fs/operations/gate.h"
@@ -70,13 +71,13 @@ Status sync_file(brickfs_file& file);
 struct stat to_stat(const Attributes& attributes);
 
 // Of each call on a file system, or on what is open of one: as guarded(), and not for null, nor once the volume is lost
-// or given up.
+// or given up; and it says why it was interrupted.
 template <typename Handle, typename Body>
 auto served(Handle* handle, Body&& body) noexcept -> decltype(body()) {
   return guarded([&]() -> decltype(body()) {
     if (handle == nullptr) return -EFAULT;
     if (const Status refused = handle->gate(); !refused.ok()) return code_of(refused);
-    return body();
+    return told(body());
   });
 }
 

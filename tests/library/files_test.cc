@@ -347,6 +347,56 @@ TEST_F(LibraryAway, ClosingWithoutAnythingToCommitIsWell) {
   EXPECT_STREQ(brickfs_error(), "");
 }
 
+TEST_F(LibraryAway, CallsEndWithThePatienceOfTheirThread) {
+  open("linger=1");
+  brickfs_patience* patience = nullptr;
+  brickfs_patience* other = nullptr;
+  ASSERT_EQ(brickfs_patience_new(&patience), 0);
+  ASSERT_EQ(brickfs_patience_new(&other), 0);
+  brick_.reset();
+  ASSERT_EQ(brickfs_patience_begin(patience, 200), 0);
+  EXPECT_EQ(brickfs_patience_begin(other, 1), -EBUSY);
+  EXPECT_EQ(brickfs_patience_free(patience), -EBUSY);
+  ASSERT_EQ(brickfs_mkdir(fs_, "lost", 0755), 0) << "nothing to wait for";
+  EXPECT_EQ(brickfs_fs_sync(fs_), -ETIMEDOUT);
+  struct stat stat {};
+  EXPECT_EQ(brickfs_stat(fs_, "lost", 0, &stat), 0) << "nothing to wait for";
+  std::thread([&] { EXPECT_EQ(brickfs_patience_end(patience), -EINVAL); }).join();
+  EXPECT_EQ(brickfs_patience_end(patience), 0);
+
+  ASSERT_EQ(brickfs_patience_begin(patience, -1), 0);
+  std::thread cancels([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    EXPECT_EQ(brickfs_patience_cancel(patience), 0);
+  });
+  EXPECT_EQ(brickfs_fs_sync(fs_), -ECANCELED);
+  cancels.join();
+  EXPECT_EQ(brickfs_patience_end(patience), 0);
+  EXPECT_EQ(brickfs_patience_free(patience), 0);
+  EXPECT_EQ(brickfs_patience_free(other), 0);
+  EXPECT_EQ(brickfs_patience_begin(nullptr, 1), -EFAULT);
+  time_of_close(-ETIMEDOUT);
+}
+
+TEST_F(LibraryFiles, AWaitForALockEndsWithThePatienceOfItsThread) {
+  const OpenFile holder(fs_, "file");
+  const OpenFile other(fs_, "file");
+  ASSERT_EQ(brickfs_lock(holder, F_WRLCK, 0, 0, 1), 0);
+  brickfs_patience* patience = nullptr;
+  ASSERT_EQ(brickfs_patience_new(&patience), 0);
+  ASSERT_EQ(brickfs_patience_begin(patience, 20), 0);
+  EXPECT_EQ(brickfs_lock(other, F_WRLCK, 0, 0, 1), -ETIMEDOUT);
+  EXPECT_EQ(brickfs_flock(other, LOCK_EX), 0) << "nothing to wait for";
+  ASSERT_EQ(brickfs_patience_end(patience), 0);
+  ASSERT_EQ(brickfs_patience_cancel(patience), 0);  // before it begins
+  ASSERT_EQ(brickfs_patience_begin(patience, 60'000), 0);
+  EXPECT_EQ(brickfs_lock(other, F_WRLCK, 0, 0, 1), -ECANCELED);
+  EXPECT_EQ(brickfs_lock_within(other, F_WRLCK, 0, 0, 60'000), -ECANCELED);
+  ASSERT_EQ(brickfs_patience_end(patience), 0);
+  EXPECT_EQ(brickfs_lock_within(other, F_WRLCK, 0, 0, 1), -ETIMEDOUT);
+  EXPECT_EQ(brickfs_patience_free(patience), 0);
+}
+
 TEST_F(LibraryAway, GivenUpItEndsAllThatWaits) {
   open("linger=1000");
   auto file = std::make_unique<OpenFile>(fs_, "file");

@@ -141,6 +141,22 @@ class Files(unittest.TestCase):
                 with self.assertRaises(Alarm):
                     wait()
 
+    def test_a_patience_bounds_the_calls_of_a_thread(self):
+        with self.fs.open("file", "wb", 0) as one, self.fs.open("file", "r+b", 0) as other:
+            one.flock(fcntl.LOCK_EX)
+            with brickfs.Patience(0.05), self.assertRaises(TimeoutError):
+                other.flock(fcntl.LOCK_EX)
+            patience = brickfs.Patience()
+            timer = threading.Timer(0.1, patience.cancel)
+            timer.start()
+            with patience:
+                with self.assertRaises(OSError) as raised:
+                    other.flock(fcntl.LOCK_EX)
+                self.assertEqual(raised.exception.errno, errno.ECANCELED)
+            timer.join()
+            one.flock(fcntl.LOCK_UN)
+            other.flock(fcntl.LOCK_EX)
+
     def test_a_file_without_a_name_lives_through_its_call(self):
         with self.fs.open("file", "wb") as file:
             file.write(b"one\ntwo\n")
@@ -302,8 +318,10 @@ class Blocks(unittest.TestCase):
         with brickfs.Volume("memory:16M") as volume:
             first, second = brickfs.Notice(1), brickfs.Notice(2)
             self.assertEqual(volume.wait([first, second], timeout=0.3), [])
-            threading.Timer(0.3, volume.notify, (2, 20)).start()
+            timer = threading.Timer(0.3, volume.notify, (2, 20))
+            timer.start()
             self.assertEqual(volume.wait([first, second]), [second])
+            timer.join()  # its call keeps the volume from being closed
             self.assertEqual((second.tag, second.value, second.news, second.count), (2, 20, 1, 1))
             for value in 21, 22:
                 volume.notify(2, value)
@@ -624,6 +642,38 @@ class SpecCases(unittest.TestCase):
         self.assertEqual((list(mapper), mapper["a/b"]), (["a/b"], b"value"))
         self.fs.rm("/source", recursive=True)
         self.assertFalse(self.fs.exists("/source"))
+
+
+class Away(unittest.TestCase):
+    """Its brick is killed: BRICKFS_TEST_BRICK_PID."""
+
+    def test_signals_end_waits_for_a_brick(self):
+        if "BRICKFS_TEST_BRICK_PID" not in os.environ:
+            self.skipTest("BRICKFS_TEST_BRICK_PID names no brick")
+
+        class Alarm(Exception):
+            pass
+
+        def ring(*_):
+            raise Alarm
+
+        former = signal.signal(signal.SIGALRM, ring)
+        self.addCleanup(signal.signal, signal.SIGALRM, former)
+        fs = brickfs.FileSystem(os.environ["BRICKFS_TEST_SOURCE"], "linger=1")
+        with fs.open("file", "w+b", 0) as file:
+            file.write(bytes(1 << 20))
+            fs.sync()
+            os.kill(int(os.environ["BRICKFS_TEST_BRICK_PID"]), signal.SIGKILL)
+            fs.mkdir("lost")
+            for wait in fs.sync, file.sync, lambda: file.readinto_at(bytearray(4096), 500_000), lambda: file.write_at(b"x", 600_000):
+                signal.setitimer(signal.ITIMER_REAL, 0.3)
+                with self.assertRaises(Alarm):
+                    wait()
+            with brickfs.Patience(0.2), self.assertRaises(TimeoutError):
+                fs.sync()
+        with self.assertRaises(OSError) as raised:
+            fs.close()
+        self.assertEqual(raised.exception.errno, errno.ETIMEDOUT)
 
 
 if __name__ == "__main__":

@@ -11,3 +11,4 @@ size=$(($1 / 1048576 * 2 + 512))M
 start_brickd --memory "$size" --file "$WORK/store" --size "$size" --volume blocks
 SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
 BRICKFS_TEST_SOURCE=$SOURCE timeout 600 "$python" "$TESTS/library/python_test.py" "$1" 2>"$WORK/tcp.log" || die "$(cat "$WORK/tcp.log")"
+BRICKFS_TEST_SOURCE=$SOURCE BRICKFS_TEST_BRICK_PID=$BRICKD_PID timeout 100 "$python" "$TESTS/library/python_test.py" 1 Away 2>"$WORK/away.log" || die "$(cat "$WORK/away.log")"

@@ -4,6 +4,7 @@
 //
 // An object keeps alive what it is of, so it may go in any order; what was not closed by then is closed with the last.
 // The interpreter's lock is released during each call that may wait.
+#include <fcntl.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -21,54 +22,23 @@
 
 #include "fs/library/brickfs.h"
 #include "fs/library/python/handle.h"
+#include "fs/library/python/waits.h"
 
 namespace py = pybind11;
 
 namespace {
 
 using brickfs::python::Handle;
+using brickfs::python::kPiece;
 using brickfs::python::Origin;
+using brickfs::python::raise;
+using brickfs::python::wait_for;
+using brickfs::python::wait_for_lock;
+using brickfs::python::wait_in_pieces;
 
-constexpr double kPiece = 0.2;  // seconds, of a wait that Python's signals end
-
-[[noreturn]] void raise(int64_t code, const std::string& about = {}) {
-  errno = static_cast<int>(-code);
-  if (about.empty()) {
-    PyErr_SetFromErrno(PyExc_OSError);
-  } else {
-    PyErr_SetFromErrnoWithFilename(PyExc_OSError, about.c_str());
-  }
-  throw py::error_already_set();
-}
+constexpr size_t kWholeBytes = 4 << 20;  // a transfer is done whole, or not at all
 
 [[noreturn]] void raise_open(int code) { brickfs::python::raise_os_error(-code, brickfs_error()); }
-
-// Runs a call of the library without the interpreter's lock.
-template <typename Call>
-int64_t wait_for(Call call, const std::string& about = {}) {
-  int64_t code = 0;
-  {
-    const py::gil_scoped_release unlocked;
-    code = call();
-  }
-  if (code < 0) raise(code, about);
-  return code;
-}
-
-// In pieces, so that signals of Python (a KeyboardInterrupt) end it. The call: with the milliseconds that it may wait.
-template <typename Call>
-void wait_for_lock(bool wait, Call call) {
-  for (;;) {
-    int code = 0;
-    {
-      const py::gil_scoped_release unlocked;
-      code = call(wait ? static_cast<int>(kPiece * 1000) : 0);
-    }
-    if (code < 0 && code != -ETIMEDOUT) raise(code);
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-    if (code == 0) return;
-  }
-}
 
 // Memory of a Python object: contiguous bytes, for as long as this lives.
 class Bytes {
@@ -116,6 +86,21 @@ struct Fs : Owner {
   mutable Handle<brickfs_fs> handle;
 };
 
+struct Patience {
+  Patience() {
+    if (const int code = brickfs_patience_new(&patience); code < 0) raise(code);
+  }
+  ~Patience() {
+    if (origin.is_here()) brickfs_patience_free(patience);
+  }
+  brickfs_patience* get() const {
+    if (!origin.is_here()) brickfs::python::raise_os_error(EBADF, "it was made before fork(2), and is the parent's");
+    return patience;
+  }
+  brickfs_patience* patience = nullptr;
+  Origin origin;
+};
+
 struct Volume : Owner {
   explicit Volume(brickfs_volume* opened) : handle(opened, brickfs_volume_close, "the volume is closed") {}
   auto get() const { return handle.use(); }
@@ -136,10 +121,11 @@ struct Buffer {
 };
 
 struct File {
-  File(std::shared_ptr<Fs> of, brickfs_file* opened)
-      : fs(std::move(of)), handle(opened, brickfs_close, "I/O operation on closed file.") {}
+  File(std::shared_ptr<Fs> of, brickfs_file* opened, bool at_end)
+      : fs(std::move(of)), appends(at_end), handle(opened, brickfs_close, "I/O operation on closed file.") {}
   auto get() const { return handle.use(); }
   std::shared_ptr<Fs> fs;
+  const bool appends;
   mutable Handle<brickfs_file> handle;
 };
 
@@ -261,7 +247,9 @@ int64_t move_bytes(const File& file, const py::args& arguments, const py::kwargs
   const brickfs_vector vector{bytes.data(), bytes.size(), file.fs->registered.find(bytes.data(), bytes.size())};
   const auto handle = file.get();
   const Move move = reads ? brickfs_preadv : brickfs_pwritev;
-  return wait_for([&] { return move(handle, &vector, 1, placed.at); });
+  const auto call = [&] { return move(handle, &vector, 1, placed.at); };
+  // What is appended, or is moved in parts, is not done again.
+  return bytes.size() > kWholeBytes || (file.appends && !reads) ? wait_for(call) : wait_in_pieces(call);
 }
 
 int64_t move_blocks(const Volume& volume, const py::args& arguments, const py::kwargs& named, bool reads) {
@@ -294,7 +282,7 @@ void define_file(py::module_& module) {
                              const py::kwargs& named) { return move_bytes(self, arguments, named, true); })
       .def("write_at", [](const File& self, const py::args& arguments,
                           const py::kwargs& named) { return move_bytes(self, arguments, named, false); })
-      .def("fsync", [](const File& self) { wait_for([file = self.get()] { return brickfs_fsync(file); }); })
+      .def("fsync", [](const File& self) { wait_in_pieces([file = self.get()] { return brickfs_fsync(file); }); })
       .def("truncate",
            [](const File& self, uint64_t size) {
              wait_for([&, file = self.get()] { return brickfs_ftruncate(file, size); });
@@ -353,7 +341,7 @@ FsClass define_fs(py::module_& module) {
       .def_property_readonly("closed", [](const Fs& self) { return self.handle.is_closed(); })
       .def_property_readonly("read_only", [](const Fs& self) { return brickfs_fs_is_read_only(self.get()) == 1; })
       .def("abandon", [](const Fs& self) { wait_for([fs = self.get()] { return brickfs_fs_abandon(fs); }); })
-      .def("sync", [](const Fs& self) { wait_for([fs = self.get()] { return brickfs_fs_sync(fs); }); })
+      .def("sync", [](const Fs& self) { wait_in_pieces([fs = self.get()] { return brickfs_fs_sync(fs); }); })
       .def("statvfs",
            [](const Fs& self) {
              struct statvfs stat {};
@@ -371,7 +359,7 @@ FsClass define_fs(py::module_& module) {
            [](const std::shared_ptr<Fs>& self, const std::string& path, int flags, mode_t mode) {
              brickfs_file* file = nullptr;
              wait_for([&, fs = self->get()] { return brickfs_open(fs, path.c_str(), flags, mode, &file); }, path);
-             return std::make_shared<File>(self, file);
+             return std::make_shared<File>(self, file, (flags & O_APPEND) != 0);
            })
       .def("stat", [](const Fs& self, const std::string& path, int flags) {
         struct stat stat {};
@@ -482,6 +470,22 @@ void define_notice(py::module_& module) {
       });
 }
 
+void define_patience(py::module_& module) {
+  const auto call = [](int (*function)(brickfs_patience*)) {
+    return [function](const Patience& self) {
+      if (const int code = function(self.get()); code < 0) raise(code);
+    };
+  };
+  py::class_<Patience, std::shared_ptr<Patience>>(module, "Patience")
+      .def(py::init<>())
+      .def("begin",
+           [](const Patience& self, int milliseconds) {
+             if (const int code = brickfs_patience_begin(self.get(), milliseconds); code < 0) raise(code);
+           })
+      .def("end", call(brickfs_patience_end))
+      .def("cancel", call(brickfs_patience_cancel));
+}
+
 void define_volume(py::module_& module) {
   py::class_<Volume, std::shared_ptr<Volume>>(module, "Volume", "Blocks of a volume, by address and count.")
       .def(py::init(&open_volume), py::arg("source"), py::arg("options") = "")
@@ -536,6 +540,7 @@ PYBIND11_MODULE(_brickfs, module) {
   define_attributes(fs);
   define_notice(module);
   define_volume(module);
+  define_patience(module);
   module.def("open_fs", open_fs);
   module.def("version", brickfs_version);
   module.attr("NOFOLLOW") = BRICKFS_NOFOLLOW;

@@ -18,7 +18,7 @@ import stat as _stat
 from . import _brickfs
 from ._brickfs import BLOCK_BYTES, Buffer, Notice, Volume
 
-__all__ = ["BLOCK_BYTES", "Buffer", "BufferedFile", "File", "FileSystem", "Notice", "Volume"]
+__all__ = ["BLOCK_BYTES", "Buffer", "BufferedFile", "File", "FileSystem", "Notice", "Patience", "Volume"]
 __version__ = _brickfs.version()
 
 _COPY_BYTES = 1 << 24
@@ -234,6 +234,29 @@ class BufferedFile(io.BufferedIOBase):
 
     def close(self):
         self._buffer.close()
+
+
+class Patience:
+    """How long calls on files, of the thread that enters it, wait in all: TimeoutError after `seconds`; OSError (ECANCELED) soon after cancel().
+
+        with brickfs.Patience(5):
+            fs.sync()
+    """
+
+    def __init__(self, seconds=None):
+        self._milliseconds = -1 if seconds is None else max(0, int(seconds * 1000))
+        self._patience = _brickfs.Patience()
+
+    def __enter__(self):
+        self._patience.begin(self._milliseconds)
+        return self
+
+    def __exit__(self, *_):
+        self._patience.end()
+
+    def cancel(self):
+        """From any thread. Holds until the end of the `with`, also if that has not begun yet."""
+        self._patience.cancel()
 
 
 class FileSystem:
