@@ -46,7 +46,7 @@ std::string refuse_keep(const std::string& text) {
 
 std::string refuse_volume(const std::string& text) {
   const size_t colon = text.find(':');
-  if (!is_volume_name(text.substr(0, colon))) return "a name has letters, digits, '.', '_' and '-', at most 63";
+  if (!is_volume_name(text.substr(0, colon))) return kVolumeNameRule;
   return colon == std::string::npos ? "" : refuse_size(text.substr(colon + 1));
 }
 

@@ -73,7 +73,7 @@ std::optional<BrickSecrets> read_secrets_of(const BrickdOptions& options, std::s
     *those = std::move(*read);
   }
   for (const Secret& one : secrets.administrators) {
-    if (std::ranges::find(secrets.clients, one.bytes, &Secret::bytes) == secrets.clients.end()) continue;
+    if (std::ranges::none_of(secrets.clients, [&](const Secret& client) { return same_secret(client, one); })) continue;
     *why = "the administrator's secret is the clients': " + options.admin_secret_file + " needs one of its own";
     return std::nullopt;
   }

@@ -97,15 +97,14 @@ Status VolumeTable::configure(std::span<const VolumeSpec> specs, std::string* wh
 }
 
 Status VolumeTable::configure_one(const VolumeSpec& spec, std::string* why) {
-  if (!is_volume_name(spec.name)) {
-    *why =
-        fmt::format("volume name '{}': 1 to {} letters, digits, '.', '_' and '-'", spec.name, limits::kVolumeNameBytes);
-    return Error(EINVAL, "naming a volume");
-  }
   const auto known = by_name_.find(spec.name);
   Volume* volume = known == by_name_.end() ? nullptr : known->second;
   const bool is_new = volume == nullptr;
   if (is_new) {
+    if (!is_new_volume_name(spec.name)) {
+      *why = fmt::format("volume '{}': {}", spec.name, kVolumeNameRule);
+      return Error(EINVAL, "naming a volume");
+    }
     const auto made = make(spec.name, kNoQuota);
     if (!made.ok()) {
       *why = fmt::format("volume '{}': a brick has at most {} volumes", spec.name, limits::kVolumes);

@@ -30,12 +30,21 @@ refused 2 'SOURCE' volume list
 refused 2 'NAME' volume create tcp://127.0.0.1
 refused 2 'a name has' volume create tcp://127.0.0.1 a/b
 refused 2 'a name has' volume remove tcp://127.0.0.1 a:1G
+for name in . .. -rf; do refused 2 'a name has' volume create tcp://127.0.0.1 -- "$name"; done
+for name in . .. -rf; do
+  status=0
+  timeout 10 "$BRICKD" --foreground --memory 64M --listen tcp://127.0.0.1:0 "--volume=$name:8M" 2>"$WORK/err" || status=$?
+  [ "$status" = 1 ] && grep -q "volume '$name': a name has" "$WORK/err" || die "a new volume $name: exit $status: $(cat "$WORK/err")"
+done
 refused 2 'at least one block' volume create tcp://127.0.0.1 a:1M
 refused 2 'force' volume create tcp://127.0.0.1 a --force
 refused 1 'a brick is meant' volume list tcp://127.0.0.1/home
 refused 1 'no brickd listens' volume list tcp://127.0.0.1:9
 status=0; timeout 10 "$BRICKD" --foreground --memory 64M --secret-file "$WORK/admin" --admin-secret-file "$WORK/admin" 2>"$WORK/err" || status=$?
 [ "$status" = 1 ] && grep -q "the administrator's secret is the clients'" "$WORK/err" || die "one secret for both: exit $status: $(cat "$WORK/err")"
+printf "the administrator's line\\0" >"$WORK/zero" && chmod 600 "$WORK/zero"  # the same key to HMAC
+status=0; timeout 10 "$BRICKD" --foreground --memory 64M --secret-file "$WORK/zero" --admin-secret-file "$WORK/admin" 2>"$WORK/err" || status=$?
+[ "$status" = 1 ] && grep -q "the administrator's secret is the clients'" "$WORK/err" || die "one secret, but for a zero: exit $status: $(cat "$WORK/err")"
 
 say "without an administrator's secret"
 start_brickd --memory 64M --secret-file "$WORK/clients"

@@ -122,6 +122,16 @@ TEST(Refusal, AnImpostorCannotRefuseInTheBricksName) {
   }
 }
 
+TEST(Refusal, OfTwoPathsTheOneThatLedToSomebodyIsToldOf) {
+  const Error nobody(EHOSTUNREACH, "nobody");
+  for (const int code : {EACCES, EKEYREJECTED, EPROTO, EMSGSIZE}) {
+    const Error somebody(code, "somebody");
+    EXPECT_TRUE(more_telling(somebody, nobody).is(code));
+    EXPECT_TRUE(more_telling(nobody, somebody).is(code));
+    EXPECT_TRUE(more_telling(somebody, Error(EBUSY, "the brick's answer")).is(EBUSY));
+  }
+}
+
 // Whoever has taken the brick's port while it was down must be gone again, and nothing else must be done.
 TEST(Refusal, AMountOutlivesAnImpostor) {
   std::string why;

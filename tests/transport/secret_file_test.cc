@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "transport/brick/limits.h"
+
 namespace brickfs {
 namespace {
 
@@ -37,7 +39,7 @@ class SecretFile : public ::testing::Test {
     std::vector<std::string> lines;
     const auto read = read_secrets(path_, &why_);
     if (read.ok())
-      for (const Secret& one : *read) lines.push_back(one.bytes);
+      for (const Secret& one : *read) lines.emplace_back(one.bytes.view());
     return lines;
   }
   bool is_root() const { return ::geteuid() == 0; }
@@ -63,8 +65,8 @@ TEST_F(SecretFile, EachLineOfTextIsOneAndAClientShowsTheFirst) {
   EXPECT_TRUE(lines_of("\n\r\n").empty());
   EXPECT_NE(why_.find("is empty"), std::string::npos) << why_;
   std::string many;
-  for (size_t i = 0; i < kSecrets; ++i) many += "x\n";
-  EXPECT_EQ(lines_of(many).size(), kSecrets);
+  for (size_t i = 0; i < limits::kSecrets; ++i) many += "x\n";
+  EXPECT_EQ(lines_of(many).size(), limits::kSecrets);
   EXPECT_TRUE(lines_of(many + "x\n").empty());
 }
 
@@ -86,6 +88,17 @@ TEST_F(SecretFile, AnotherUsersIsRefused) {
   ASSERT_EQ(::chown(path_.c_str(), 1234, 0), 0);
   EXPECT_EQ(code(), EPERM);
   EXPECT_NE(why_.find("chown"), std::string::npos) << why_;
+}
+
+// A key of HMAC is filled up with zeros, so a secret of zeros is none.
+TEST_F(SecretFile, ZerosCountForNothing) {
+  EXPECT_TRUE(same_secret(Secret{"hidden"}, Secret{std::string("hidden\0", 7)}));
+  EXPECT_FALSE(same_secret(Secret{"hidden"}, Secret{std::string("\0hidden", 7)}));
+  EXPECT_FALSE(same_secret(Secret{"hidden"}, Secret{"hiddem"}));
+  EXPECT_TRUE(same_secret(Secret{}, Secret{std::string(3, '\0')}));  // a secret that is none is a key, too
+  std::ofstream(path_, std::ios::binary | std::ios::trunc) << std::string(8, '\0') << '\n';
+  EXPECT_EQ(code(), EINVAL);
+  EXPECT_NE(why_.find("zeros"), std::string::npos) << why_;
 }
 
 TEST_F(SecretFile, WhatIsNoFileNeitherHoldsNorServes) {

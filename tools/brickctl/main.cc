@@ -336,9 +336,9 @@ void interpret_volume(Arguments& arguments) {
   const bool sized = request.action != AdminAction::kRemove;
   const size_t colon = sized ? arguments.volume.find(':') : std::string::npos;
   request.volume = arguments.volume.substr(0, colon);
-  if (!is_volume_name(request.volume)) {
-    throw CLI::ValidationError("NAME", "a name has letters, digits, '.', '_' and '-', at most 63");
-  }
+  const bool is_named =
+      request.action == AdminAction::kCreate ? is_new_volume_name(request.volume) : is_volume_name(request.volume);
+  if (!is_named) throw CLI::ValidationError("NAME", kVolumeNameRule);
   if (colon == std::string::npos) return;
   const auto size = parse_number(arguments.volume.substr(colon + 1));
   if (!size) throw CLI::ValidationError("SIZE", "a size, as 500M or 1.5G");

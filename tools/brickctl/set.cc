@@ -175,6 +175,7 @@ int run_set_create(const Command& command) {
   const auto stored = (*store)->load();
   if (stored.ok()) return tell_existing(command, source, stored->map, *places);
   if (stored.code() != ENOENT) return fail(command, (*store)->trouble());
+  if (!is_new_volume_name(source.volume)) return fail(command, kVolumeNameRule);
   SetMap map = first_map(*places, command.set.replicas);
   if (!check_map(map, &why).ok()) return fail(command, why);
   EmptyVolumes volumes(command);

@@ -116,6 +116,8 @@ Status check(const AdminRequest& request) {
     return Error(EINVAL, "no such action");
   }
   if (!is_volume_name(request.volume) && !(lists && request.volume.empty())) return Error(EINVAL, "no volume's name");
+  if (request.action == AdminAction::kCreate && !is_new_volume_name(request.volume))
+    return Error(EINVAL, "no name for a new volume");
   if (request.size_blocks && (!sized || *request.size_blocks == 0 || *request.size_blocks >= kNoSize)) {
     return Error(EINVAL, "no size of a volume");
   }

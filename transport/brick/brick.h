@@ -179,7 +179,8 @@ class Brick : public Callee {
   // EACCES: wrong or missing secret. EKEYREJECTED: refused by what cannot prove that it knows the secret. EUSERS: too
   // many sessions. ENOENT: no such volume. ESTALE: resume came too late. EIDRM: the volume to resume was removed.
   // EOPNOTSUPP: the brick is older than OpenMode::kFollow.
-  // ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT: no brick there. Never takes longer than the connect + handshake timeouts.
+  // ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT: no brick there. EMSGSIZE: it is, but the path loses large packets. Never
+  // takes longer than the connect + handshake timeouts.
   virtual Result<Session> open(const OpenRequest& request, Holder* holder) = 0;
   // Gives the lease up and ends the session. Unmaps everything. Commits nothing.
   virtual Status close() = 0;
@@ -242,7 +243,7 @@ constexpr bool is_brick_answer(Error error) {
 
 // Of the errors of two paths the one to be told: that somebody answered says more than that nobody did.
 constexpr Error more_telling(Error first, Error second) {
-  const bool answered = first.is(EACCES) || first.is(EKEYREJECTED) || first.is(EPROTO);
+  const bool answered = first.is(EACCES) || first.is(EKEYREJECTED) || first.is(EPROTO) || first.is(EMSGSIZE);
   return answered && !is_brick_answer(second) ? first : second;
 }
 

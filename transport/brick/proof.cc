@@ -45,6 +45,11 @@ Proof make_proof(const Secret& secret, std::string_view purpose, const Nonces& n
   return proof;
 }
 
+bool same_secret(const Secret& a, const Secret& b) {
+  const Nonces nonces;
+  return same_bytes(make_proof(a, "same", nonces, {}), make_proof(b, "same", nonces, {}));
+}
+
 bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }

@@ -2,10 +2,12 @@
 #include "transport/brick/secret_file.h"
 
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
@@ -63,26 +65,34 @@ std::vector<Secret> secrets_of(std::string_view bytes) {
   while (!bytes.empty()) {
     const size_t end = has_lines ? std::min(bytes.find('\n'), bytes.size() - 1) + 1 : bytes.size();
     const std::string_view line = without_ends(bytes.substr(0, end));
-    if (!line.empty()) secrets.push_back(Secret{std::string(line)});
+    if (!line.empty()) secrets.push_back(Secret{line});
     bytes.remove_prefix(end);
   }
   return secrets;
 }
 
-// Not more than one byte more than may be.
-Result<std::string> read_all(int fd, const std::string& path, std::string* why) {
-  std::string bytes(limits::kSecretBytes + 1, '\0');
+// One byte more than may be, to see that it is there. Overwritten when it goes.
+struct PassingBytes {
+  ~PassingBytes() { ::explicit_bzero(bytes.data(), bytes.size()); }
+  std::string_view view() const { return {bytes.data(), length}; }
+
+  std::array<char, limits::kSecretBytes + 1> bytes{};
   size_t length = 0;
-  while (length < bytes.size()) {
-    const ssize_t got = ::read(fd, bytes.data() + length, bytes.size() - length);
+};
+
+Status read_all(int fd, const std::string& path, PassingBytes& to, std::string* why) {
+  while (to.length < to.bytes.size()) {
+    const ssize_t got = ::read(fd, to.bytes.data() + to.length, to.bytes.size() - to.length);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return refuse(why, errno, "cannot read secret file " + path + ": " + std::strerror(errno));
     if (got == 0) break;
-    length += static_cast<size_t>(got);
+    to.length += static_cast<size_t>(got);
   }
-  bytes.resize(length);
-  return bytes;
+  return {};
 }
+
+// A key of HMAC is filled up with zeros, so these are the secret of who knows none.
+bool is_zeros(const Secret& secret) { return secret.bytes.view().find_first_not_of('\0') == std::string_view::npos; }
 
 }  // namespace
 
@@ -91,12 +101,15 @@ Result<std::vector<Secret>> read_secrets(const std::string& path, std::string* w
       ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));  // which a FIFO would not return from else
   if (!fd) return refuse(why, errno, "cannot open secret file " + path + ": " + std::strerror(errno));
   TRY(check_secret_file(fd.get(), path, why));
-  const std::string bytes = TRY(read_all(fd.get(), path, why));
-  if (bytes.size() > limits::kSecretBytes)
+  PassingBytes read;
+  TRY(read_all(fd.get(), path, read, why));
+  if (read.length > limits::kSecretBytes)
     return refuse(why, EINVAL, "secret file " + path + " is longer than 4096 bytes");
-  auto secrets = secrets_of(bytes);
+  auto secrets = secrets_of(read.view());
   if (secrets.empty()) return refuse(why, EINVAL, "secret file " + path + " is empty");
-  if (secrets.size() > kSecrets) return refuse(why, EINVAL, "secret file " + path + " has more than 64 lines");
+  if (std::ranges::any_of(secrets, is_zeros))
+    return refuse(why, EINVAL, "secret file " + path + " holds nothing but zeros, which everybody knows");
+  if (secrets.size() > limits::kSecrets) return refuse(why, EINVAL, "secret file " + path + " has more than 64 lines");
   return secrets;
 }
 

@@ -3,7 +3,6 @@
 // that the secret can be changed at one end after the other. docs/operations.md, "Another secret".
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -12,12 +11,10 @@
 
 namespace brickfs {
 
-constexpr size_t kSecrets = 64;  // in a file, at most
-
 // At least one; empty lines and line ends are of none. A file that is not text is one secret, line ends behind it left
-// out. EINVAL, with `why`: without a secret, more than limits::kSecretBytes or kSecrets, or no regular file.
-// EPERM: somebody else may know or have chosen what is in it. It is this user's, for nobody else; or root's, whose
-// group may read it.
+// out. EINVAL, with `why`: without a secret, zeros alone, more than limits::kSecretBytes or limits::kSecrets, or no
+// regular file. EPERM: somebody else may know or have chosen what is in it. It is this user's, for nobody else; or
+// root's, whose group may read it.
 Result<std::vector<Secret>> read_secrets(const std::string& path, std::string* why);
 
 // The first of them.

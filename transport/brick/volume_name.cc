@@ -15,4 +15,8 @@ bool is_volume_name(std::string_view name) {
   return !name.empty() && name.size() <= limits::kVolumeNameBytes && std::ranges::all_of(name, fits);
 }
 
+bool is_new_volume_name(std::string_view name) {
+  return is_volume_name(name) && name != "." && name != ".." && !name.starts_with('-');
+}
+
 }  // namespace brickfs

@@ -88,7 +88,7 @@ void EtcdClient::ask_first(size_t endpoint) {
 
 GatewayAnswer EtcdClient::authenticate_with(const Secret& password, const HostPort& endpoint,
                                             steady_clock::time_point deadline) {
-  const Json request = {{"name", options_.user}, {"password", password.bytes}};
+  const Json request = {{"name", options_.user}, {"password", password.bytes.view()}};
   return call_gateway(endpoint, options_, {"/v3/auth/authenticate", dump(request), "", time_left(deadline)});
 }
 

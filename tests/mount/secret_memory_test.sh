@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# A secret is in no core dump: brickd's, a mount's and a program's of the library have it in pages that the kernel leaves out, and nowhere else.
+. "$(dirname "$0")/lib.sh"
+secret() { head -c 24 /dev/urandom | base64 -w 0 >"$WORK/$1"; chmod 600 "$WORK/$1"; }
+secret clients
+secret admin
+
+# dumped PID FILE...: a core dump of the process would have a file's bytes, or a part of them.
+dumped() {
+  python3 - "$@" <<'PYTHON'
+import re, sys
+pid, secrets = sys.argv[1], [open(path, "rb").read() for path in sys.argv[2:]]
+parts = [secret[:16] for secret in secrets] + [secret[-16:] for secret in secrets]
+where, begin, end, found = "", 0, 0, []
+searched = 0
+with open(f"/proc/{pid}/smaps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+    for line in maps:
+        if match := re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+) (.*)", line):
+            begin, end, rights, where = int(match[1], 16), int(match[2], 16), match[3], match[4]
+        elif line.startswith("VmFlags:") and "w" in rights and " dd" not in line and end - begin < 1 << 28:
+            try:
+                memory.seek(begin)
+                data = memory.read(end - begin)
+            except OSError:
+                continue
+            searched += len(data)
+            found += [where for part in parts if part in data]
+assert searched > 1 << 16, f"{searched} bytes of the process could be read"
+print("\n".join(found))
+sys.exit(0 if found else 1)
+PYTHON
+}
+kept_out() { local what=$1; shift; if dumped "$@" >"$WORK/dumped"; then die "a core dump of $what would have a secret: $(cat "$WORK/dumped")"; fi; }
+
+say "that it is looked for well"
+PLAIN=$(cat "$WORK/clients") sleep 60 &
+BACKGROUND_PIDS+=($!)
+dumped $! "$WORK/clients" >/dev/null || die "a secret in the environment is not found"
+
+say "brickd, at rest and with a mount"
+start_brickd --memory 64M --volume home --secret-file "$WORK/clients" --admin-secret-file "$WORK/admin"
+SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
+kept_out brickd "$BRICKD_PID" "$WORK/clients" "$WORK/admin"
+mount_brickfs "secret=$WORK/clients"
+echo something >"$MNT/file" && sync "$MNT/file"
+timeout 60 "$BRICKCTL" volume list "tcp://127.0.0.1:$BRICKD_PORT" --admin-secret-file "$WORK/admin" >/dev/null || die "volume list"
+kept_out brickd "$BRICKD_PID" "$WORK/clients" "$WORK/admin"
+say "the mount, also after it has connected again"
+kept_out brickfs "$(brickfs_pid)" "$WORK/clients"
+kill_brickd TERM
+restart_brickd
+timeout 60 ls "$MNT" >/dev/null 2>&1 || true
+kept_out brickfs "$(brickfs_pid)" "$WORK/clients"
+say "brickd has read them again"
+kill -HUP "$BRICKD_PID"
+within 10 grep -q 'SIGHUP: the secret is what' "$WORK/brickd.log" || die "SIGHUP is not heard"
+kept_out brickd "$BRICKD_PID" "$WORK/clients" "$WORK/admin"
+pid=$(brickfs_pid)
+timeout 60 umount "$MNT" || umount -l "$MNT"
+within 20 test ! -d "/proc/$pid" || kill -9 "$pid"
