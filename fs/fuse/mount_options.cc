@@ -8,6 +8,7 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <sstream>
 
 #include "fs/fuse/option_list.h"
 #include "transport/base/bytes.h"
@@ -53,6 +54,12 @@ constexpr std::array<std::string_view, 4> kLabels = {"context=", "fscontext=", "
 constexpr const char* kSelinux = "/sys/fs/selinux";
 
 constexpr std::string_view kOfEtcd = "etcd_";
+
+// Of a mount that is there, beside what the kernel shows.
+constexpr std::string_view kShownBy = "x-brickfs.";
+constexpr std::array<std::string_view, 3> kShown = {"durable", "hard", "soft"};
+constexpr std::array<std::string_view, 7> kShownPrefixes = {
+    "timeo=", "linger=", "writeback=", "io_uring=", "ring=", "metrics=", "max_metadata="};
 
 template <size_t N>
 bool contains(const std::array<std::string_view, N>& list, std::string_view option) {
@@ -259,9 +266,22 @@ std::string describe_common_options(const MountCommand& command, bool durable, b
   return all;
 }
 
+std::vector<std::string> options_to_show(const std::string& common) {
+  std::vector<std::string> shown;
+  std::istringstream words(common);
+  for (std::string word; words >> word;) {
+    if (contains(kShown, word) || contains_prefix_of(kShownPrefixes, word))
+      shown.push_back(fmt::format("{}{}", kShownBy, word));
+  }
+  return shown;
+}
+
+bool is_shown_option(std::string_view option) { return option.starts_with(kShownBy); }
+
 Status parse_mount_options(std::string_view list, MountCommand& command, std::string* why) {
   while (!list.empty()) {
-    const std::string_view option = take_option(list);
+    std::string_view option = take_option(list);
+    if (is_shown_option(option)) option.remove_prefix(kShownBy.size());
     if (!option.empty()) TRY(set_option(option, command, why));
   }
   return {};

@@ -69,4 +69,10 @@ Status parse_mount_options(std::string_view list, MountCommand& command, std::st
 // `common`.
 std::string describe_common_options(const MountCommand& command, bool durable, bool io_uring);
 
+// Of these the ones that the kernel's table of mounts does not have, as options of user space, which mount(8) and
+// findmnt(8) show: x-brickfs.soft, x-brickfs.timeo=60 ... parse_mount_options() takes them for what stands behind the
+// dot, as `mount -o remount` hands them back.
+std::vector<std::string> options_to_show(const std::string& common);
+bool is_shown_option(std::string_view option);
+
 }  // namespace brickfs

@@ -92,7 +92,7 @@ Status mount_beside(const MountEntry& first, const UmountReport& server, const M
             command.source, first.mountpoint, *option, server.options));
   }
   TRY(bind(first, command, why));
-  register_in_utab(first.source, command.mountpoint, command.of_user_space);
+  register_in_utab(first.source, command.mountpoint, command.of_user_space, server.options);
   log::info("{} is mounted at {}, too, as at {}", command.source, command.mountpoint, first.mountpoint);
   return {};
 }

@@ -151,7 +151,7 @@ Status Serving::start() {
   shown_ = monitor_.get();
   listen_to_umount();
   mount_->raise_read_ahead();
-  register_in_utab(mount_->listed_source(), command_.mountpoint, command_.of_user_space);
+  register_in_utab(mount_->listed_source(), command_.mountpoint, command_.of_user_space, common_options());
   return {};
 }
 

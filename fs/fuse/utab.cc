@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <string_view>
+#include <utility>
 
+#include "fs/fuse/mount_options.h"
 #include "fs/fuse/option_list.h"
 #include "fs/mounts/mount_table.h"
 #include "transport/base/log.h"
@@ -58,15 +60,14 @@ Status run_quietly(std::vector<std::string> words) {
 }
 
 // The name in the kernel's table would tell umount(8), but it looks at statfs(2), which tells no more than "fuse".
-void register_in_utab(const std::string& source, const std::string& mountpoint,
-                      const std::vector<std::string>& options) {
+void register_in_utab(const std::string& source, const std::string& mountpoint, std::vector<std::string> options,
+                      const std::string& in_force) {
   if (geteuid() != 0) return;
-  std::string list = join(options);
-  const bool has_helper = access(kUmountHelper, X_OK) == 0;
-  if (has_helper) list += list.empty() ? kHelperOption : std::string(",") + kHelperOption;
+  std::erase_if(options, is_shown_option);  // a former mount's
+  for (std::string& option : options_to_show(in_force)) options.push_back(std::move(option));
+  if (access(kUmountHelper, X_OK) == 0) options.emplace_back(kHelperOption);
   forget_former_mounts(source, mountpoint);
-  if (list.empty()) return;
-  const Status told = run_quietly({"mount", "-i", "-f", "-t", "fuse.brickfs", "-o", list, source, mountpoint});
+  const Status told = run_quietly({"mount", "-i", "-f", "-t", "fuse.brickfs", "-o", join(options), source, mountpoint});
   if (told.ok()) return;
   log::warn(
       "umount will not wait until everything is durable, nor a shutdown, before the network goes: mount cannot write "

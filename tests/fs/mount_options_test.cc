@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/mount_options.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 namespace brickfs {
 namespace {
@@ -58,6 +60,21 @@ TEST(MountOptions, ThoseOfMountAndSystemdAreKeptForThem) {
       parsed("nodev,_netdev,relatime,user,x-systemd.automount,uhelper=other,nofail,bg,x-a=\"b,c\"");
   EXPECT_EQ(command.of_user_space,
             (std::vector<std::string>{"_netdev", "user", "x-systemd.automount", "nofail", "x-a=\"b,c\""}));
+}
+
+TEST(MountOptions, OursAreShownBesideThoseOfTheKernelAndMeanTheSameWhenTheyComeBack) {
+  const MountCommand command = parsed("soft,timeo=7,nodev,max_metadata=64M,metrics=127.0.0.1:9100,sync");
+  const auto shown = options_to_show(describe_common_options(command, true, false));
+  EXPECT_EQ(shown, (std::vector<std::string>{"x-brickfs.durable", "x-brickfs.soft", "x-brickfs.timeo=7",
+                                             "x-brickfs.linger=300", "x-brickfs.writeback=off",
+                                             "x-brickfs.io_uring=off", "x-brickfs.ring=off",
+                                             "x-brickfs.metrics=127.0.0.1:9100", "x-brickfs.max_metadata=64M"}));
+  const MountCommand again = parsed(fmt::format("{}", fmt::join(shown, ",")));
+  EXPECT_TRUE(again.soft && again.require_durable);
+  EXPECT_EQ(again.soft_timeout, std::chrono::seconds(7));
+  EXPECT_TRUE(again.of_user_space.empty());
+  EXPECT_FALSE(parsed("x-brickfs.soft,hard").soft);
+  EXPECT_TRUE(refuses("x-brickfs.nonsense"));
 }
 
 TEST(MountOptions, ALabelMayHaveCommas) {

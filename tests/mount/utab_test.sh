@@ -8,27 +8,41 @@ install -D "$BRICKFS" /usr/local/bin/brickfs
 A=$WORK/a B=$WORK/b
 mkdir "$A" "$B"
 
-# utab's options of the mount at DIR, in their order in the alphabet.
+# utab's options of the mount at DIR but for brickfs's own, in their order in the alphabet.
 has_options() {  # DIR OPTIONS
   local entries; entries=$(grep -c "TARGET=$1 " /run/mount/utab || true)
   [ "$entries" = 1 ] || die "$1 has $entries entries: $(cat /run/mount/utab)"
-  local options; options=$(sed -n "s,.*TARGET=$1 .*OPTS=,,p" /run/mount/utab | tr , '\n' | LC_ALL=C sort | paste -s -d ,)
+  local options; options=$(sed -n "s,.*TARGET=$1 .*OPTS=,,p" /run/mount/utab | tr , '\n' | grep -v '^x-brickfs\.' | LC_ALL=C sort | paste -s -d ,)
   [ "$options" = "$2" ] || die "$1 has $options, not $2"
   findmnt --mtab -n -o OPTIONS "$1" | grep -F 'uhelper=fuse.brickfs' >/dev/null || die "umount will not wait: $(findmnt --mtab "$1")"
+}
+# What findmnt(8) and mount(8) show of brickfs's own options, once each, in the order in which brickfs says them.
+shows() {  # DIR OPTIONS
+  local shown; shown=$(findmnt --mtab -n -o OPTIONS "$1" | tr , '\n' | sed -n 's,^x-brickfs\.,,p' | paste -s -d ,)
+  [ "$shown" = "$2" ] || die "findmnt shows $shown of $1, not $2"
+  mount | grep -F " on $1 type" | grep -F "x-brickfs.${2%%,*}," >/dev/null || die "mount(8) does not show ${2%%,*}: $(mount | grep -F "$1")"
 }
 mount_at() { timeout 30 mount -t brickfs "$SOURCE" "$1" -o "$2" || die "mount at $1 fails"; }
 
 start_brick tcp 256M
 say "options that mount(8) and systemd read later are kept, and no others"
-mount_at "$MNT" _netdev,nofail,noauto,user,noatime,relatime,soft,x-systemd.idle-timeout=9,comment=none
+mount_at "$MNT" _netdev,nofail,noauto,user,noatime,relatime,soft,timeo=600,io_uring=off,x-systemd.idle-timeout=9,comment=none
 has_options "$MNT" _netdev,uhelper=fuse.brickfs,user,x-systemd.idle-timeout=9
+SHOWN=durable,soft,timeo=600,linger=300,writeback=off,io_uring=off,ring=off
+shows "$MNT" "$SHOWN"
 
 say "... also of a second mount, and those of a remount"
 mount_at "$A" soft,x-second
 has_options "$A" _netdev,uhelper=fuse.brickfs,x-second
+shows "$A" "$SHOWN"
 timeout 30 mount -o remount,nodev,x-more "$MNT" || die "remount fails"
 timeout 30 mount -o remount,nodev,x-more "$MNT" || die "remount fails"
 has_options "$MNT" _netdev,uhelper=fuse.brickfs,user,x-more,x-systemd.idle-timeout=9
+shows "$MNT" "$SHOWN"
+for other in hard timeo=60; do
+  if timeout 30 mount -o "remount,$other" "$MNT" 2>"$WORK/err"; then die "a remount with $other is taken, and does nothing"; fi
+done
+shows "$MNT" "$SHOWN"
 umount "$A"
 printf '%s %s brickfs soft,nofail,x-fstab="a,b" 0 0\n' "$SOURCE" "$A" >"$WORK/fstab"
 timeout 30 mount --fstab "$WORK/fstab" "$A" || die "mount by fstab fails"
@@ -47,8 +61,9 @@ say "of a mount that was ended otherwise nothing stays for the next"
 pid=$(brickfs_pid)
 kill "$pid"
 within 20 ended "$pid" || die "brickfs outlives SIGTERM"
-mount_at "$MNT" x-next
+mount_at "$MNT" x-next,io_uring=off
 has_options "$MNT" _netdev,uhelper=fuse.brickfs,x-next
+shows "$MNT" "durable,hard,timeo=60,${SHOWN#*,*,*,}"
 umount "$MNT"
 
 say "in the background, when the brick comes up"
