@@ -2,7 +2,9 @@
 // A program that says and submits to a ring what makes no sense. Each case ends as it must, and the mount goes on.
 //   ring_nonsense FILE [SECONDS]      a file on a mount with ring=on; SECONDS of scribbling over the shared memory
 #include <fcntl.h>
+#include <grp.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,6 +12,7 @@
 #include <cstdlib>
 #include <random>
 #include <thread>
+#include <vector>
 
 #include "tests/mount/raw_ring.h"
 
@@ -97,7 +100,7 @@ void wrong_requests() {
   EXPECT(ring.submit(good) >= 0);
 }
 
-// A program's memory is its own: it brings pages that are there, and a user has so many and no more.
+// A program's memory is its own: it brings pages that are there.
 void memory_is_the_programs() {
   UniqueFd holes(memfd_create("nonsense", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT(holes && ftruncate(holes.get(), kBytes) == 0 && fcntl(holes.get(), F_ADD_SEALS, kSeals) == 0);
@@ -110,6 +113,33 @@ void memory_is_the_programs() {
   const UniqueFd twice = make_memory(kBytes, kSeals);
   EXPECT(begin_with(begin_message(kBufferBytes), twice.get()) == 0);
   EXPECT(fallocate(twice.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) != 0 && errno == EPERM);
+}
+
+// One user's rings have so much memory in all.
+void memory_of_a_user_is_bounded() {
+  constexpr uid_t kUser = 1234;
+  constexpr uint64_t kRingBytes = kControlBytes + kMostBufferBytes;
+  const pid_t child = fork();
+  EXPECT(child >= 0);
+  if (child == 0) {
+    EXPECT(setgroups(0, nullptr) == 0 && setresgid(kUser, kUser, kUser) == 0 && setresuid(kUser, kUser, kUser) == 0);
+    const Message begin = begin_message(kMostBufferBytes);
+    std::vector<UniqueFd> rings;
+    for (int answer = 0; answer == 0;) {
+      const UniqueFd memory = make_memory(kRingBytes, kSeals);
+      rings.push_back(connect_to_mount(file));
+      EXPECT(send_packet(rings.back().get(), &begin, sizeof(begin), memory.get()).ok());
+      Reply reply{};
+      UniqueFd nothing;
+      EXPECT(receive_packet(rings.back().get(), &reply, sizeof(reply), &nothing).ok());
+      answer = reply.result;
+      EXPECT(answer == 0 || answer == -EUSERS);
+    }
+    EXPECT(rings.size() == kMostMemoryOfUser / kRingBytes + 1);
+    _exit(0);
+  }
+  int status = -1;
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
 }
 
 void what_ends_a_ring() {
@@ -209,6 +239,7 @@ int main(int argc, char** argv) {
   wrong_beginnings();
   wrong_requests();
   memory_is_the_programs();
+  memory_of_a_user_is_bounded();
   what_ends_a_ring();
   if (argc > 2) scribble(std::chrono::milliseconds(static_cast<int64_t>(strtod(argv[2], nullptr) * 1'000)));
   return 0;
