@@ -5,6 +5,7 @@
 import errno
 import fcntl
 import gc
+import itertools
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ import unittest
 import brickfs
 import fsspec
 import numpy
+from fsspec.implementations.local import LocalFileSystem
 
 ARRAY_BYTES = int(sys.argv.pop(1)) if len(sys.argv) > 1 else 16 << 20
 
@@ -539,9 +541,10 @@ class SpecCases(unittest.TestCase):
     def tearDown(self):
         self.fs.close()
 
-    def make_source(self):
-        self.fs.makedirs("/source/sub")
-        self.fs.pipe({"/source/file1": b"1", "/source/file2": b"2", "/source/sub/subfile": b"3"})
+    def make_source(self, fs=None, root=""):
+        fs = fs or self.fs
+        fs.makedirs(f"{root}/source/sub")
+        fs.pipe({f"{root}/source/file1": b"1", f"{root}/source/file2": b"2", f"{root}/source/sub/subfile": b"3"})
 
     def test_ranges(self):
         for start in None, 0, 3, -4, -20, 10, 20:
@@ -605,6 +608,46 @@ class SpecCases(unittest.TestCase):
         self.fs.mv("/source/sub", "/target/", recursive=True)
         self.assertEqual(self.fs.find("/"), ["/renamed", "/target/file1", "/target/sub/subfile", "/ten"])
         self.assertEqual(self.fs.find("/source"), [])
+        self.fs.mv("/renamed", "/new/place/file")
+        self.assertEqual(self.fs.cat("/new/place/file"), b"2")
+        with self.assertRaises(FileNotFoundError):
+            self.fs.mv("/none", "/other/place/file")
+        self.assertFalse(self.fs.exists("/other"))
+        with self.assertRaises(FileNotFoundError):
+            self.fs.get("/none", self.local.name + "/none")
+        self.assertFalse(os.path.exists(self.local.name + "/none"))
+
+    @staticmethod
+    def transfer(fs, call, names, into, place, target, options):
+        """What it raises, or what there is then."""
+        try:
+            getattr(fs, call)(names, f"{place}/{target}", **options)
+        except Exception as raised:
+            return type(raised)
+        found = into.find(place, withdirs=True, detail=True)
+        return {path[len(place) :]: entry["type"] == "file" and into.cat_file(path) for path, entry in found.items()}
+
+    def test_transfers_end_as_those_of_fsspecs_local_files(self):
+        local = LocalFileSystem(auto_mkdir=True)
+        sources = "file1", "sub", "sub/", "sub/*", "sub/**", "sub/s*", "*/deep", ["file1", "file2", "sub/subfile"], "none"
+        targets = "target", "target/", "target/new", "target/new/", "target/new/deep/file"
+        options = {}, {"recursive": True}, {"recursive": True, "maxdepth": 1}
+        for number, (name, target, option, call) in enumerate(itertools.product(sources, targets, options, ("cp", "get", "put"))):
+            here, there = f"{self.local.name}/{number}", f"/{number}"
+            for fs, root in (local, here), (self.fs, there):
+                self.make_source(fs, root)
+                fs.makedirs(f"{root}/source/sub/deep")
+                fs.pipe_file(f"{root}/source/sub/deep/file", b"4")
+                fs.makedirs(f"{root}/to/target")
+            local.makedirs(f"{here}/got/target")
+            names = lambda root: [f"{root}/source/{one}" for one in name] if isinstance(name, list) else f"{root}/source/{name}"
+            expected = self.transfer(local, call, names(here), local, f"{here}/to", target, option)
+            if call == "get":
+                done = self.transfer(self.fs, call, names(there), local, f"{here}/got", target, option)
+            else:
+                done = self.transfer(self.fs, call, names(here if call == "put" else there), self.fs, f"{there}/to", target, option)
+            with self.subTest((call, name, target, option)):
+                self.assertEqual(done, expected)
 
     def test_to_and_from_local_files(self):
         self.make_source()

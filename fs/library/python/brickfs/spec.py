@@ -144,6 +144,8 @@ class BrickFileSystem(AbstractFileSystem):
         if inside:
             self.fs.makedirs(path2, exist_ok=True)
             path2 = path2.rstrip("/") + "/" + path1.rsplit("/", 1)[1]
+        elif self.exists(path1):
+            self._make_parent(path2)
         self.fs.rename(path1, path2)
 
     @staticmethod
@@ -161,6 +163,7 @@ class BrickFileSystem(AbstractFileSystem):
         self.fs.copy(path1, path2)
 
     def get_file(self, rpath, lpath, *arguments, **kwargs):
+        self.info(rpath)  # or what is not there would be an empty file
         if isinstance(lpath, (str, os.PathLike)):
             os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
         super().get_file(rpath, lpath, *arguments, **kwargs)
