@@ -19,8 +19,15 @@ for name in a b; do start "$name"; done
 start_etcd only
 SOURCE=etcd://127.0.0.1:$ETCD_PORT/default
 exits 0 set create "$SOURCE" --replicas 2 "$(brick a)" "$(brick b)" "${WITH[@]}"
-end_bricks() { local name; for name in a b; do kill -9 "${BRICK_PID[$name]}"; done; end_disk; }
-trap 'umount -i -l "$MNT" 2>/dev/null; end_bricks 2>/dev/null' EXIT
+end_bricks() {  # which have a store on the disk
+  local status=$? name
+  set +e
+  umount -i -l "$MNT" 2>/dev/null
+  for name in a b; do kill -9 "${BRICK_PID[$name]}" 2>/dev/null; done
+  (exit "$status")
+  end_disk
+}
+trap end_bricks EXIT
 set_status() { local status=0; timeout 30 "$BRICKCTL" set status "$SOURCE" "${WITH[@]}" >"$WORK/status" 2>&1 || status=$?; [ "$status" = "$1" ] && grep -E -- "$2" "$WORK/status" >/dev/null; }
 set_must_say() { within 30 set_status "$@" || die "set status says: $(cat "$WORK/status")"; }
 goes_on() { timeout 20 sh -c 'echo "$2" >"$1/goes-on" && sync "$1/goes-on"' sh "$MNT" "$1" || die "the volume does not go on"; }
