@@ -59,6 +59,26 @@ def wipe_brick(cluster, random):
     brick.start()
 
 
+def put_back_store(cluster, random):
+    """An older copy of a brick's store, of a moment ago or of any time since it was made; the brick ended in order, or was killed."""
+    brick = lose(cluster, random) if cluster.durable else None
+    if brick is None or not brick.is_running() or brick.is_stopped:
+        yield None
+        return
+    disturb(cluster, brick)
+    age = "a moment ago"
+    if brick.older.exists() and random.random() < 0.5:
+        age = "long ago"
+    else:
+        brick.keep_store()
+        cluster.pause(random.uniform(0.2, 3))
+    end = random.choice((brick.end, brick.kill))
+    end()
+    brick.put_back()
+    yield f"{brick.name} of {age}"
+    brick.start()
+
+
 def stop_brick(cluster, random):
     brick = random.choice(cluster.bricks)
     if not brick.is_running():
@@ -323,6 +343,7 @@ FAULTS = {
     "kill-brick": (kill_brick, 6, 4),
     "flap-brick": (flap_brick, 2, 2),
     "wipe-brick": (wipe_brick, 4, 2),
+    "put-back-store": (put_back_store, 4, 2),
     "stop-brick": (stop_brick, 15, 4),
     "replace-brick": (replace_brick, 1, 2),
     "drain-brick": (drain_brick, 1, 1),

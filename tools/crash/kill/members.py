@@ -57,6 +57,7 @@ class Brick(Member):
         self.volumes = volumes
         self.url = f"tcp://{node.address}:{BRICK_PORT}"
         self.store = world.work / f"{self.name}.store"
+        self.older = world.work / f"{self.name}.older"  # a copy of it, once there is one
 
     def start(self):
         """Unless another fault has done so."""
@@ -75,6 +76,21 @@ class Brick(Member):
     def wipe(self):
         self.kill()
         self.store.unlink(missing_ok=True)
+
+    def end(self):
+        """In order: the store is one that was closed."""
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+
+    def keep_store(self):
+        """What a kill would leave now, for put_back()."""
+        self.stop()
+        subprocess.run(["cp", "--sparse=always", self.store, self.older], check=True)
+        self.resume()
+
+    def put_back(self):
+        """The store is as it was kept. Of a brick that does not run."""
+        subprocess.run(["cp", "--sparse=always", self.older, self.store], check=True)
 
 
 class Etcd(Member):

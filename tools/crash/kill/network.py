@@ -95,7 +95,7 @@ class Network:
         """As behind a router that neither forwards what is too large for its next link nor says so."""
         table = f"large_from_{sender.name}"
         receiver.run("nft", f"table ip {table} {{ chain input {{ type filter hook input priority 0; "
-                            f"ip saddr {sender.address} meta length > {SMALL_BYTES} drop; }} }}")
+                            f"ip saddr {sender.address} meta length > {SMALL_BYTES} drop; }}; }};")
 
     @staticmethod
     def pass_large(sender, receiver):
