@@ -110,18 +110,19 @@ void Space::Impl::tell_supplies() {
 }
 
 Status Space::Impl::give_all_back() {
-  const auto excess = [](const Supply& supply) {
-    return supply.budget.fresh() - std::min(supply.budget.fresh(), supply.budget.held_when_closed());
-  };
+  const auto beyond = [](uint64_t blocks, uint64_t others) { return blocks - std::min(blocks, others); };
   MutexLock lock(mutex);
   for (const auto& supply : supplies) {
     while (!supply->in_doubt.empty()) TRY(settle_doubt(*supply));
     while (true) {
       auto blocks = data.remove_empty(limits::kBlocksPerCall, supply->addresses);
-      if (!blocks) blocks = supply->budget.take_last_fresh(std::min(excess(*supply), limits::kBlocksPerCall));
+      const uint64_t excess = beyond(supply->budget.fresh(), supply->budget.held_when_closed());
+      if (!blocks) blocks = supply->budget.take_last_fresh(std::min(excess, limits::kBlocksPerCall));
       if (!blocks) break;
       TRY(return_blocks(*supply, *blocks));
     }
+    const uint64_t lacking = beyond(supply->budget.held_when_closed(), supply->budget.fresh());
+    if (const uint64_t blocks = std::min(lacking, supply->budget.allocatable()); blocks > 0) fetch(*supply, blocks);
   }
   return {};
 }

@@ -60,9 +60,9 @@ class Space {
   };
   Status start(std::span<const BlockRange> allocated, const Unused& unused, Hooks hooks);
   // Ends the supply thread and gives the blocks kept ahead back, but for a reserve with which the next mount can begin
-  // (BlockBudget::held_when_closed); a commit then makes that durable. Nothing may be
-  // allocated for data any more. An error leaves blocks on the brick that nothing refers to, as a crash does. The
-  // destructor alone gives nothing back, and waits for a call to the volume under way.
+  // (BlockBudget::held_when_closed), for which it takes what that lacks and the brick has; a commit then makes that
+  // durable. Nothing may be allocated for data any more. An error leaves blocks on the brick that nothing refers to, as
+  // a crash does. The destructor alone gives nothing back, and waits for a call to the volume under way.
   Status stop();
 
   // In all `units` > 0, in as few runs as space allows, the first one at `goal` (a volume unit, 0: anywhere) if that is

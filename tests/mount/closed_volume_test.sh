@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A volume that is closed, killed, or on a brick that has restarted, mounts and removes however full another volume has made the brick meanwhile.
+# A volume that is closed, killed, or on a brick that has restarted, mounts, writes and removes however full another volume has made the brick meanwhile.
 . "$(dirname "$0")/lib.sh"
 BRICK_ARGS=(--memory 128M --file "$WORK/store" --size 128M --volume mine --volume other)
 start_brickd "${BRICK_ARGS[@]}"
@@ -32,7 +32,9 @@ works() {
   say "on a full brick: $1"
   mount_mine
   [ "$(md5sum <"$MNT/file-30")" = "$kept" ] || die "another file than was written"
-  rm "$(ls -d "$MNT"/file-? "$MNT"/file-1? | head -n 1)" || die "rm on a full brick"
+  echo new >"$MNT/new" && sync "$MNT/new" || die "no small file can be written"
+  rm "$MNT/new" "$(ls -d "$MNT"/file-? "$MNT"/file-1? | head -n 1)" || die "rm on a full brick"
+  sync
 }
 works "closed in order"
 unmount_brickfs

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A secret is in no core dump: brickd's, a mount's and a program's of the library have it in pages that the kernel leaves out, and nowhere else.
+# A secret is in no core dump: brickd and brickfs have it in pages that the kernel leaves out, and nowhere else.
 . "$(dirname "$0")/lib.sh"
 secret() { head -c 24 /dev/urandom | base64 -w 0 >"$WORK/$1"; chmod 600 "$WORK/$1"; }
 secret clients
