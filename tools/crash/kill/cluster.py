@@ -23,7 +23,7 @@ from world import PATIENCE, Failure, wait_for
 
 SKIPPED = 77
 OTHER_LOADS = [name for name in LOADS if name != "records"]
-ASKED_SECONDS = {"kill-brick": 3, "wipe-brick": 3, "put-back-store": 3, "stop-brick": 12, "cut-brick": 12, "lose-large": 4}  # of the longest wait of an operation, where the machine has time
+ASKED_SECONDS = {"kill-brick": 3, "wipe-brick": 3, "put-back-store": 3, "stop-brick": 4, "cut-brick": 4, "lose-large": 4}  # of the longest wait of an operation, where the machine has time
 GOES_ON_WITHIN = 60
 
 
