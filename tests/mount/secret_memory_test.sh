@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A secret is in no core dump: brickd and brickfs have it in pages that the kernel leaves out, and nowhere else.
+# A secret is in no core dump: brickd, a mount and a program of the library have it in pages that the kernel leaves out, and nowhere else.
 . "$(dirname "$0")/lib.sh"
 secret() { head -c 24 /dev/urandom | base64 -w 0 >"$WORK/$1"; chmod 600 "$WORK/$1"; }
 secret clients
@@ -51,6 +51,18 @@ kill_brickd TERM
 restart_brickd
 timeout 60 ls "$MNT" >/dev/null 2>&1 || true
 kept_out brickfs "$(brickfs_pid)" "$WORK/clients"
+python=$([ -x /usr/bin/python3 ] && echo /usr/bin/python3 || echo python3)  # for which the module is built
+if [ -d "$BUILD/fs/library/python/brickfs" ]; then
+  say "a program of the library"
+  PYTHONPATH=$BUILD/fs/library/python LD_LIBRARY_PATH=$BUILD/fs/library PYTHONDONTWRITEBYTECODE=1 "$python" -c 'import brickfs, sys, time
+volume = brickfs.FileSystem(sys.argv[1], "secret=" + sys.argv[2])
+with volume.open("/file", "wb") as file: file.write(b"something")
+open(sys.argv[3], "w").close()
+time.sleep(60)' "tcp://127.0.0.1:$BRICKD_PORT/home" "$WORK/clients" "$WORK/wrote" &
+  BACKGROUND_PIDS+=("$!")
+  within 20 test -e "$WORK/wrote" || die "the library writes nothing"
+  kept_out "the library" "$!" "$WORK/clients"
+fi
 say "brickd has read them again"
 kill -HUP "$BRICKD_PID"
 within 10 grep -q 'SIGHUP: the secret is what' "$WORK/brickd.log" || die "SIGHUP is not heard"
