@@ -5,7 +5,6 @@
 #include <map>
 #include <string>
 
-#include "transport/volume/link_text.h"
 #include "transport/volume/set_map.h"
 
 namespace brickfs {
@@ -62,17 +61,15 @@ void collect_link(const MountState& state, Metrics& metrics) {
                 state.link_text.find("redirected") != state.link_text.npos ? 1 : 0);
   if (state.copies_wanted > 0) {
     std::map<uint64_t, uint64_t> in_sync;  // by place
-    for (const CopyState& copy : state.copies)
-      in_sync[copy.place] += copy.state == name_of(ReplicaState::kInSync) ? 1 : 0;
+    for (const CopyState& copy : state.copies) in_sync[copy.place] += copy.can_be_read() ? 1 : 0;
     metrics.gauge("brickfs_copies_wanted", "Copies of each place of the set.", number(state.copies_wanted));
     for (const auto& [place, count] : in_sync) {
       metrics.gauge("brickfs_copies_in_sync", "Copies of the place that can be read.", number(count),
                     {{"place", std::to_string(place)}});
     }
-  }
-  if (state.copies_wanted > 0) {
-    metrics.gauge("brickfs_waits_for_etcd", "1: a brick is away, and cannot be left out, as etcd does not answer.",
-                  state.link_text.find(kWaitsForEtcd) != state.link_text.npos ? 1 : 0);
+    metrics.gauge("brickfs_etcd_up", "0: etcd does not answer, and no copy can be left out or come back.",
+                  state.etcd_trouble.empty() ? 1 : 0);
+    metrics.gauge("brickfs_etcd_down_seconds", "How long it has not.", state.etcd_trouble_for_seconds);
   }
   metrics.gauge("brickfs_store_healthy", "0: the brick's store has a full or failed disk.",
                 state.store_trouble.empty() ? 1 : 0);

@@ -92,7 +92,9 @@ MountState MountMonitor::state(Clock::time_point now) const {
   }
   if (const auto map = filesystem_.volume().map()) {
     state.copies_wanted = map->wanted;
-    state.copies = copies_of(*map);
+    state.copies = copies_of(*map, filesystem_.volume().absent_copies());
+    state.etcd_trouble = filesystem_.volume().map_trouble();
+    state.etcd_trouble_for_seconds = in_seconds(filesystem_.volume().map_troubled_for());
   }
   const Uncommitted uncommitted = filesystem_.uncommitted();
   state.uncommitted_operations = uncommitted.operations;

@@ -32,9 +32,13 @@ struct CopyState {
   bool leaving = false;        // its part is given to others
   uint64_t copied_blocks = 0;  // while it is brought up to date
   uint64_t total_blocks = 0;
+  bool away = false;    // it cannot be read or written now; only a mount knows that
+  std::string trouble;  // not in sync: why it could not be brought up to date last
+  bool can_be_read() const { return !away && state == name_of(ReplicaState::kInSync); }
 };
 
-std::vector<CopyState> copies_of(const SetMap& map);
+// `absent`: those that are away.
+std::vector<CopyState> copies_of(const SetMap& map, const std::vector<MemberId>& absent = {});
 
 struct MountState {
   std::string version;  // of brickfs
@@ -81,6 +85,8 @@ struct MountState {
   double uncommitted_for_seconds = 0;      // nothing of them has been committed for so long
   uint64_t copies_wanted = 0;              // of each place; 0: it is no replicated set
   std::vector<CopyState> copies;           // by place
+  std::string etcd_trouble;                // of such a set: why etcd does not answer; empty: it does
+  double etcd_trouble_for_seconds = 0;
 };
 
 // Packets that begin with this are states; others are reports (umount_report.h).

@@ -100,11 +100,25 @@ within 60 grep -q "is at $(brick c)/home now" "$WORK/brickfs.log" || die "the cl
 all_come_back "after a move on a mount"
 data_is_right "after a move on a mount"
 
-say "a brick that is too small is refused"
+say "a brick that is too small is refused; one that fills up later says so"
 BRICK_SIZE=6M start_brick_of_set small --secret-file "$WORK/clients" --admin-secret-file "$WORK/admin"
 refused 1 "$(brick small).* is too small: it has room for" set replace "$SET" "$(brick c)" "$(brick small)" "${ADMIN[@]}"
 is_well "after a replacement that was refused"
-data_is_right "after that"
+start_brick_of_set filled --secret-file "$WORK/clients" --admin-secret-file "$WORK/admin"
+kill -STOP "$(brickfs_pid)"
+exits 0 set replace "$SET" "$(brick c)" "$(brick filled)" --no-wait "${ADMIN[@]}"
+exits 0 alloc "$(brick filled)/default" 0 31 "${KNOWN[@]}"
+kill -CONT "$(brickfs_pid)"
+says_full() { timeout 20 "$BRICKCTL" set status "$SET" "${KNOWN[@]}" >"$WORK/status"; grep -q "$(brick filled)/home.*cannot be brought up to date: the brick is full" "$WORK/status"; }
+within 30 says_full || die "why it does not come is not said: $(cat "$WORK/status")"
+timeout 60 "$BRICKCTL" set replace "$SET" "$(brick c)" "$(brick filled)" "${ADMIN[@]}" >"$WORK/out" 2>"$WORK/err" &
+waits=$!
+BACKGROUND_PIDS+=("$waits")
+within 20 grep -q "$(brick filled)/home cannot be brought up to date: the brick is full" "$WORK/err" || die "replace does not say what it waits for: $(cat "$WORK/err")"
+exits 0 free "$(brick filled)/default" 0 31 "${KNOWN[@]}"
+wait "$waits" || die "replace does not end when there is room: $(cat "$WORK/out" "$WORK/err")"
+exits 0 set replace "$SET" "$(brick filled)" "$(brick c)" "${ADMIN[@]}"
+data_is_right "after both"
 unmount_brickfs
 is_well "after all of that"
 

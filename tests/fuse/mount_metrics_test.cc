@@ -44,7 +44,11 @@ TEST(MountMetrics, SayWhatTheStateSays) {
   state.copies = {{.place = 0, .source = "tcp://a/home", .state = "in sync"},
                   {.place = 0, .source = "tcp://b/home", .state = "in sync"},
                   {.place = 1, .source = "tcp://b/home.2", .state = "in sync"},
-                  {.place = 1, .source = "tcp://a/home.2", .state = "stale"}};
+                  {.place = 1, .source = "tcp://a/home.2", .state = "stale"},
+                  {.place = 2, .source = "tcp://a/home.3", .state = "in sync"},
+                  {.place = 2, .source = "tcp://b/home.3", .state = "in sync", .away = true}};
+  state.etcd_trouble = "nobody listens";
+  state.etcd_trouble_for_seconds = 7;
   const std::string text = text_of(state);
   for (const char* line : {
            R"(brickfs_mount_info{version="1",source="tcp://host/home",mountpoint="/home",)"
@@ -63,7 +67,9 @@ TEST(MountMetrics, SayWhatTheStateSays) {
            R"(brickfs_copies_wanted 2)",
            R"(brickfs_copies_in_sync{place="0"} 2)",
            R"(brickfs_copies_in_sync{place="1"} 1)",
-           R"(brickfs_waits_for_etcd 0)",
+           R"(brickfs_copies_in_sync{place="2"} 1)",
+           R"(brickfs_etcd_up 0)",
+           R"(brickfs_etcd_down_seconds 7)",
            R"(brickfs_free_bytes 4096)",
            R"(brickfs_uncommitted_operations 12)",
        })

@@ -44,7 +44,7 @@ are_in_sync 2
 say "-- a copy is missing: its brick is dead"
 kill_brick_of_set b
 goes_on dead
-must_explain 30 3 "^warning: copies: $(brick b)/default.*: it is left out \\(1 of 2 copies of place 0 are in sync\\)" 'brought up to date by itself.*brickctl set replace SOURCE OLD NEW' "$MNT"
+must_explain 30 3 "^warning: copies: $(brick b)/default.*: it is left out.* \\(1 of 2 copies of place 0 can be read\\)" 'brought up to date by itself.*brickctl set replace SOURCE OLD NEW' "$MNT"
 explains 3 "^warning: link: asked now: $(brick b)/default.*: no brickd listens there" 'start brickd there' "$MNT" || die "explain: $(cat "$WORK/explained")"
 must_explain 10 3 "^warning: copies: $(brick b)/default.*: it is left out" 'brickctl set replace' "$SOURCE" "${WITH[@]}"
 must_have_logged "$(brick b).* is left out until it is back: the volume goes on without that copy"

@@ -45,12 +45,12 @@ TEST(Troubles, CopiesThatAreMissing) {
   EXPECT_TRUE(troubles_of(state).empty());
   state.copies[3].state = "stale";
   EXPECT_EQ(only(troubles_of(state)),
-            "warning copies: tcp://a/home.2: it is left out (1 of 2 copies of place 1 are in sync)");
+            "warning copies: tcp://a/home.2: it is left out (1 of 2 copies of place 1 can be read)");
   state.copies[3].state = "syncing";
   state.copies[3].copied_blocks = 30;
   state.copies[3].total_blocks = 120;
   EXPECT_EQ(only(troubles_of(state)),
-            "warning copies: tcp://a/home.2: it is brought up to date, 25 % (1 of 2 copies of place 1 are in sync)");
+            "warning copies: tcp://a/home.2: it is brought up to date, 25 % (1 of 2 copies of place 1 can be read)");
   state.copies[3].leaving = true;
   EXPECT_TRUE(troubles_of(state).empty()) << "it is to go";
   state.copies[3].leaving = false;

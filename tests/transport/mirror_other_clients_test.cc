@@ -21,6 +21,55 @@ class OtherClients : public testing::ReplicaBed {
   }
 };
 
+// One of them has opened a copy, and so fenced the holder there, when the other comes.
+TEST_F(OtherClients, OfTwoWhoStealAtOnceOneHasIt) {
+  start(2, 2, 0);
+  auto victim = open(6);
+  ASSERT_NE(victim, nullptr);
+  ASSERT_TRUE(victim->alloc(kData).ok());
+  std::atomic<bool> first_is_at_b{false};
+  std::atomic<bool> goes_on{false};
+  const auto steal = [&](uint64_t client, SetRefusal* refusal, bool stops) {
+    VolumeOptions options;
+    options.open.client = ClientId{client};
+    options.open.client_name = "client " + std::to_string(client);
+    options.open.steal = true;
+    const auto make = [&, stops](const std::string& source, std::string*) -> Result<std::unique_ptr<Brick>> {
+      if (stops && source.starts_with("tcp://b")) {
+        first_is_at_b = true;
+        comes_true([&] { return goes_on.load(); });
+      }
+      return bricks_.at(source)->make_brick();
+    };
+    return VolumeSet::open(std::make_unique<MemoryMapStore>(map_), make, options, refusal);
+  };
+  SetRefusal refusals[2];
+  Result<std::unique_ptr<VolumeSet>> sets[2] = {Error(ECANCELED, "not opened"), Error(ECANCELED, "not opened")};
+  std::atomic<bool> second_is_done{false};
+  std::thread first([&] { sets[0] = steal(7, &refusals[0], true); });
+  ASSERT_TRUE(comes_true([&] { return first_is_at_b.load(); }));
+  std::thread second([&] {
+    sets[1] = steal(8, &refusals[1], false);
+    second_is_done = true;
+  });
+  comes_true([&] { return second_is_done.load(); }, milliseconds(1'500));
+  goes_on = true;
+  first.join();
+  second.join();
+  size_t served = 0;
+  for (size_t i = 0; i < 2; ++i) {
+    if (!sets[i].ok()) {
+      EXPECT_EQ(sets[i].code(), EBUSY) << refusals[i].why;
+      EXPECT_EQ(refusals[i].why.find("backup"), std::string::npos) << refusals[i].why;
+      continue;
+    }
+    const bool has_it = settle(**sets[i]).ok() && write(**sets[i], raw(kData.start), filled(4096, 1)).ok();
+    served += has_it ? 1 : 0;
+  }
+  EXPECT_EQ(served, 1u) << refusals[0].why << "; " << refusals[1].why;
+  EXPECT_FALSE(map_->get()->map.taker);
+}
+
 // It was mounted with `steal`, has a copy left out, and nobody has unmounted it.
 TEST_F(OtherClients, AFormerHolderTakesNothingFromTheNextOne) {
   start(2, 2, 0);

@@ -3,7 +3,6 @@
 #include "transport/volume/mirror.h"
 
 #include "tests/support/replica_bed.h"
-#include "transport/volume/link_text.h"
 
 namespace brickfs {
 namespace {
@@ -194,10 +193,30 @@ TEST_F(Replicas, WithoutTheMapAHealthyVolumeGoesOnAndNobodyIsLeftOut) {
   const std::string said = set->link_state().text;
   EXPECT_TRUE(said.starts_with(kWaitsForEtcd)) << said;
   EXPECT_NE(said.find("to leave tcp://b:20470/default out"), said.npos) << said;
+  EXPECT_EQ(set->absent_copies(), std::vector{entry(1).id}) << "whatever the map says";
+  EXPECT_FALSE(set->map_trouble().empty());
+  EXPECT_GE(set->map_troubled_for(), milliseconds(1'000));
   store_->set_away(false);
   writer.join();
   EXPECT_EQ(entry(1).state, ReplicaState::kStale);
   EXPECT_TRUE(comes_true([&] { return set->link_state().kind == LinkState::Kind::kConnected; }));
+  EXPECT_EQ(set->map_troubled_for(), milliseconds(0));
+}
+
+TEST_F(Replicas, WhyOneCannotComeBackIsInTheMap) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  go_away('b');
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  EXPECT_TRUE(comes_true([&] { return !entry(1).trouble.empty(); }));
+  const uint64_t generation = map_->get()->map.generation;
+  std::this_thread::sleep_for(milliseconds(3'000));
+  EXPECT_LE(map_->get()->map.generation, generation + 2) << "once, and not at each attempt";
+  come_back('b');
+  EXPECT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  EXPECT_TRUE(entry(1).trouble.empty());
 }
 
 // Its brick has another address: as one that was away, it comes back by that, and misses what was written meanwhile.

@@ -39,6 +39,8 @@ SetMap written_map() {
   map.places[1].replicas[1].missed = 0xfedc'0000'0000'0001;
   map.places[1].replicas[1].copied_blocks = 41;
   map.places[1].replicas[1].total_blocks = 100;
+  map.places[1].replicas[1].trouble = "the brick is full";
+  map.taker = MapTaker{ClientId{8}, "other (pid 13)"};
   return map;
 }
 

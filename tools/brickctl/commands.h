@@ -49,7 +49,7 @@ int run_profile(const Command& command);
 int run_top(const Command& command);
 int run_volume(const Command& command);
 int run_set_create(const Command& command);
-int run_set_change(const Command& command);  // replace, drain, remove, add, rebalance
+int run_set_change(const Command& command);  // replace, drain, remove, move, add, rebalance
 int run_set_status(const Command& command);
 int run_set_scrub(const Command& command);
 int run_set_recover(const Command& command);

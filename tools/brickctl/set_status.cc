@@ -27,6 +27,7 @@ std::string describe_state(const MapReplica& replica) {
   if (replica.state != ReplicaState::kInSync && replica.since > 0)
     text += fmt::format(" since generation {}", replica.since);
   if (replica.total_blocks > 0) text += fmt::format(", {} %", 100 * replica.copied_blocks / replica.total_blocks);
+  if (!replica.trouble.empty()) text += fmt::format(" (cannot be brought up to date: {})", printable(replica.trouble));
   return text + (replica.leaving ? ", leaving" : "");
 }
 
@@ -89,6 +90,7 @@ Json to_json(const SetMap& map, const MapPlace& place, const MapReplica& replica
           {"leaving", replica.leaving},
           {"copied_blocks", replica.copied_blocks},
           {"total_blocks", replica.total_blocks},
+          {"trouble", replica.trouble},
           {"answers", answers},
           {"why_not", answers ? Json() : Json(look.why)},
           {"lost", answers && has_forgotten(place, replica, *look.stat)},

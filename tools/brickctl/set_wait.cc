@@ -126,6 +126,18 @@ void SetWait::say_waiting(int code, const std::string& why) {
   fmt::print(stderr, "brickctl: {}: waiting: {}\n", command_.source, printable(why));
 }
 
+// Why copies do not come, as who brings them up to date has found.
+void SetWait::say_troubles(const SetMap& map) {
+  for (const MemberId& id : plan_.coming) {
+    const MapReplica* const replica = find_replica(map, id);
+    if (replica == nullptr || replica->trouble.empty()) continue;
+    if (std::exchange(said_troubles_[id], replica->trouble) == replica->trouble) continue;
+    bar_.end();
+    fmt::print(stderr, "brickctl: {}: {} cannot be brought up to date: {}; this is tried again\n", command_.source,
+               printable(replica->source), printable(replica->trouble));
+  }
+}
+
 Status SetWait::run(std::string* why) {
   auto heard_at = Clock::now();
   Status status;
@@ -135,6 +147,7 @@ Status SetWait::run(std::string* why) {
       heard_at = Clock::now();
       if (is_done(stored->map)) break;
       show(stored->map);
+      say_troubles(stored->map);
       status = take_part(stored->map, why);
     } else if (Clock::now() - heard_at > kWithoutTheMap) {
       *why = store_.trouble();

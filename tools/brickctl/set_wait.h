@@ -40,6 +40,7 @@ class SetWait {
   Status take_part(const SetMap& map, std::string* why);
   Status open(std::string* why);
   void say_waiting(int code, const std::string& why);
+  void say_troubles(const SetMap& map);
 
   const Command& command_;
   const Source& source_;
@@ -50,7 +51,8 @@ class SetWait {
   uint64_t generation_ = 0;
   Clock::time_point changed_at_ = Clock::now();
   Clock::time_point try_at_{};
-  int said_ = 0;                    // why it waits, as an errno
+  int said_ = 0;  // why it waits, as an errno
+  std::map<MemberId, std::string> said_troubles_;
   std::unique_ptr<VolumeSet> set_;  // while this process is the holder
 };
 

@@ -19,12 +19,13 @@
 #include "transport/brick/source.h"
 #include "transport/brick/store_trouble.h"
 #include "transport/verbs/device.h"
-#include "transport/volume/link_text.h"
+#include "transport/volume/link_state.h"
 
 namespace brickfs {
 namespace {
 
 constexpr double kCommitIsStuck = 5;         // seconds
+constexpr double kEtcdIsAway = 5;            // seconds
 constexpr double kLinkIsYoung = 60;          // seconds
 constexpr uint64_t kLinkFlaps = 6;           // changes: away and back are two
 constexpr uint64_t kLittleRoom = 64 * kMiB;  // or a fiftieth, if that is less
@@ -103,7 +104,7 @@ std::optional<Trouble> link_trouble(const MountState& state) {
                    "(brickctl ping SOURCE; on the brick's host: systemctl status brickd, uptime)"};
   }
   if (state.link == "waiting" && contains(state.link_text, kWaitsForEtcd)) {
-    return Trouble{Severity::kBroken, "etcd", fmt::format("{}, {}", state.link_text, since), kEtcdAdvice};
+    return Trouble{Severity::kBroken, "etcd", state.link_text, kEtcdAdvice};
   }
   if (state.link == "waiting" && contains(state.link_text, kRefusesClient)) {
     return Trouble{Severity::kBroken, "link", fmt::format("{}, {}", state.link_text, since), refusal_advice(state)};
@@ -185,6 +186,8 @@ constexpr const char* kLeftOutAdvice =
     "the volume goes on without that copy; when its brick is back it is brought up to date by itself. Does its host "
     "run, "
     "and brickd on it? If it is lost for good: brickctl set replace SOURCE OLD NEW";
+constexpr const char* kAwayAdvice =
+    "it is about to be left out, as soon as etcd answers; until then what it has to take part in waits";
 constexpr const char* kSyncingAdvice = "nothing is to be done; brickctl set status shows how far it is";
 
 std::string describe_copied(const CopyState& copy) {
@@ -192,10 +195,10 @@ std::string describe_copied(const CopyState& copy) {
 }
 
 // By place.
-std::map<uint64_t, uint64_t> count_in_sync(const std::vector<CopyState>& copies) {
-  std::map<uint64_t, uint64_t> in_sync;
-  for (const CopyState& copy : copies) in_sync[copy.place] += copy.state == name_of(ReplicaState::kInSync) ? 1 : 0;
-  return in_sync;
+std::map<uint64_t, uint64_t> count_readable(const std::vector<CopyState>& copies) {
+  std::map<uint64_t, uint64_t> readable;
+  for (const CopyState& copy : copies) readable[copy.place] += copy.can_be_read() ? 1 : 0;
+  return readable;
 }
 
 void add_requests(std::vector<Trouble>& troubles, const MountState& state) {
@@ -248,6 +251,13 @@ std::vector<Trouble> troubles_of(const MountState& state) {
                         "copy what you need, unmount, then brickctl check SOURCE --repair (docs/recovery.md)"});
   }
   std::ranges::move(troubles_of(state.copies_wanted, state.copies), std::back_inserter(troubles));
+  const bool waits_for_etcd = contains(state.link_text, kWaitsForEtcd);
+  if (!state.etcd_trouble.empty() && !waits_for_etcd && state.etcd_trouble_for_seconds >= kEtcdIsAway) {
+    troubles.push_back({Severity::kWarning, "etcd",
+                        fmt::format("it does not answer, {}: {}; if a brick fails, operations wait for it",
+                                    for_seconds(state.etcd_trouble_for_seconds), state.etcd_trouble),
+                        kEtcdAdvice});
+  }
   add_commit(troubles, state);
   add_space(troubles, state);
   add_requests(troubles, state);
@@ -256,25 +266,30 @@ std::vector<Trouble> troubles_of(const MountState& state) {
 }
 
 std::vector<Trouble> troubles_of(uint64_t copies_wanted, const std::vector<CopyState>& copies) {
-  auto in_sync = count_in_sync(copies);
+  auto readable = count_readable(copies);
   std::vector<Trouble> troubles;
   for (const CopyState& copy : copies) {
-    if (copy.leaving || copy.state == name_of(ReplicaState::kInSync) || in_sync[copy.place] >= copies_wanted) continue;
+    if (copy.leaving || copy.can_be_read() || readable[copy.place] >= copies_wanted) continue;
     const bool syncing = copy.state == name_of(ReplicaState::kSyncing);
-    troubles.push_back(
-        {Severity::kWarning, "copies",
-         fmt::format("{}: {} ({} of {} copies of place {} are in sync)", copy.source,
-                     syncing ? "it is brought up to date" + describe_copied(copy) : std::string("it is left out"),
-                     in_sync[copy.place], copies_wanted, copy.place),
-         syncing ? kSyncingAdvice : kLeftOutAdvice});
+    const bool is_absent = copy.state == name_of(ReplicaState::kInSync);
+    const std::string what = syncing                ? "it is brought up to date" + describe_copied(copy)
+                             : is_absent            ? std::string("it is away, and not left out yet")
+                             : copy.trouble.empty() ? std::string("it is left out")
+                                                    : "it is left out: " + copy.trouble;
+    troubles.push_back({Severity::kWarning, "copies",
+                        fmt::format("{}: {} ({} of {} copies of place {} can be read)", copy.source, what,
+                                    readable[copy.place], copies_wanted, copy.place),
+                        syncing     ? kSyncingAdvice
+                        : is_absent ? kAwayAdvice
+                                    : kLeftOutAdvice});
   }
   return troubles;
 }
 
 // If the volume as a whole has no room left, that is said by itself.
 void weigh_by_copies(const std::vector<CopyState>& copies, std::vector<Trouble>& troubles) {
-  const auto in_sync = count_in_sync(copies);
-  if (std::ranges::any_of(in_sync, [](const auto& place) { return place.second < 2; })) return;
+  const auto readable = count_readable(copies);
+  if (std::ranges::any_of(readable, [](const auto& place) { return place.second < 2; })) return;
   for (Trouble& trouble : troubles) {
     if (trouble.about == "store") trouble.severity = std::min(trouble.severity, Severity::kWarning);
   }

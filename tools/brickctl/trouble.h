@@ -22,7 +22,8 @@ std::string_view name_of(Severity severity);  // "note", "warning", "broken"
 
 struct Trouble {
   Severity severity = Severity::kNote;
-  std::string about;   // "link", "store", "commit", "space", "memory", "requests", "volume", "mount", "copies"
+  std::string about;   // "link", "store", "commit", "space", "memory", "requests", "volume", "mount", "copies",
+                       // "etcd"
   std::string what;    // and since when and why, as far as it is known
   std::string advice;  // what to do
 };

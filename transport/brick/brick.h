@@ -202,8 +202,8 @@ class Brick : public Callee {
   // Until the batch is complete. The calling thread may be used to drive completions.
   virtual Status wait(Batch& batch) = 0;
 
-  // How long nothing has been heard of the brick although it was asked for something, from some 300 ms on; 0: it
-  // answers, or there is no session, or no network. Does not wait.
+  // How long nothing has been heard of the brick although it was asked for something, or no byte of a transfer has
+  // moved, from some 300 ms on; 0: all moves, or there is no session, or no network. Does not wait.
   virtual std::chrono::milliseconds silence(Asking) { return {}; }
   // When the last call was sent that it has answered: it has held the session's lease at some time since. Other than
   // silence() this is also right in a process that was stopped for a while. Without a network: now.

@@ -43,6 +43,7 @@ MapJson to_json(const MapReplica& replica) {
     json["copied_blocks"] = replica.copied_blocks;
     json["total_blocks"] = replica.total_blocks;
   }
+  if (!replica.trouble.empty()) json["trouble"] = replica.trouble;
   return json;
 }
 
@@ -51,6 +52,10 @@ MapJson to_json(const MapHolder& holder) {
           {"name", holder.name},
           {"epoch", holder.epoch},
           {"let_go", holder.let_go}};
+}
+
+MapJson to_json(const MapTaker& taker) {
+  return {{"client", hex(static_cast<uint64_t>(taker.client))}, {"name", taker.name}};
 }
 
 // Reads members of objects. The first that is not as it should be makes it bad, and is told; what it gives then does
@@ -138,6 +143,7 @@ MapReplica read_replica(Reader& reader, const MapJson& json) {
   replica.leaving = reader.flag(json, "leaving");
   replica.copied_blocks = reader.number_or_0(json, "copied_blocks", kMostBlocks);
   replica.total_blocks = reader.number_or_0(json, "total_blocks", kMostBlocks);
+  if (json.contains("trouble")) replica.trouble = reader.text(json, "trouble", kTroubleBytes);
   return replica;
 }
 
@@ -150,6 +156,10 @@ MapHolder read_holder(Reader& reader, const MapJson& json) {
   return holder;
 }
 
+MapTaker read_taker(Reader& reader, const MapJson& json) {
+  return {ClientId{reader.hex_number(json, "client")}, reader.text(json, "name", limits::kClientNameBytes)};
+}
+
 SetMap read_map(Reader& reader, const MapJson& json) {
   SetMap map;
   map.set = reader.id(json, "set");
@@ -159,6 +169,7 @@ SetMap read_map(Reader& reader, const MapJson& json) {
   if (json.contains("lease_wait")) map.lease_wait = reader.flag(json, "lease_wait");
   if (json.contains("holder") && !json["holder"].is_null())
     map.holder = read_holder(reader, reader.object(json["holder"], "holder"));
+  if (json.contains("taker")) map.taker = read_taker(reader, reader.object(json["taker"], "taker"));
   for (const MapJson& one : reader.list(json, "places", limits::kBricksPerSet)) {
     MapPlace& place = map.places.emplace_back();
     place.made = reader.flag(reader.object(one, "places"), "made");
@@ -186,14 +197,15 @@ std::string format_map(const SetMap& map) {
     one["replicas"] = std::move(replicas);
     places.push_back(std::move(one));
   }
-  const MapJson json = {{"format", kMapFormat},
-                        {"set", format_id(map.set)},
-                        {"generation", map.generation},
-                        {"wanted", map.wanted},
-                        {"tail_lost", map.tail_lost},
-                        {"lease_wait", map.lease_wait},
-                        {"holder", map.holder ? to_json(*map.holder) : MapJson()},
-                        {"places", places}};
+  MapJson json = {{"format", kMapFormat},
+                  {"set", format_id(map.set)},
+                  {"generation", map.generation},
+                  {"wanted", map.wanted},
+                  {"tail_lost", map.tail_lost},
+                  {"lease_wait", map.lease_wait},
+                  {"holder", map.holder ? to_json(*map.holder) : MapJson()}};
+  if (map.taker) json["taker"] = to_json(*map.taker);
+  json["places"] = std::move(places);
   return json.dump(1, ' ', false, MapJson::error_handler_t::replace);
 }
 

@@ -7,6 +7,9 @@
 
 namespace brickfs {
 
+// How the text of a link begins that waits for the map of its set, and not for a brick alone.
+inline constexpr const char* kWaitsForEtcd = "waits for etcd";
+
 struct LinkState {
   // Silent: connected, but the brick has not answered for some time.
   enum class Kind { kConnected, kSilent, kWaiting, kFailed } kind = Kind::kConnected;

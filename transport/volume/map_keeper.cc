@@ -21,6 +21,8 @@ Status MapKeeper::told(Status status) {
   std::string why = status.ok() || status.error().is(EAGAIN) ? std::string() : store_->trouble();
   MutexLock lock(mutex_);
   trouble_ = std::move(why);
+  if (trouble_.empty()) troubled_since_.reset();
+  if (!trouble_.empty() && !troubled_since_) troubled_since_ = std::chrono::steady_clock::now();
   return status;
 }
 
@@ -43,6 +45,17 @@ Status MapKeeper::claim(const MapHolder& holder, const std::function<void(SetMap
   const auto version = store_->replace(map, version_);
   TRY(told(version.ok() ? Status() : Status(version.error())));
   holder_ = *map.holder;
+  note(std::move(map), *version);
+  return {};
+}
+
+Status MapKeeper::announce(const std::function<void(SetMap&)>& edit) {
+  MutexLock lock(changing_);
+  SetMap map = this->map();
+  edit(map);
+  ++map.generation;
+  const auto version = store_->replace(map, version_);
+  TRY(told(version.ok() ? Status() : Status(version.error())));
   note(std::move(map), *version);
   return {};
 }
@@ -110,6 +123,12 @@ SetMap MapKeeper::map() const {
 std::string MapKeeper::trouble() const {
   MutexLock lock(mutex_);
   return trouble_;
+}
+
+std::chrono::milliseconds MapKeeper::troubled_for() const {
+  MutexLock lock(mutex_);
+  if (!troubled_since_) return {};
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - *troubled_since_);
 }
 
 }  // namespace brickfs

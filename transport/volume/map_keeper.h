@@ -5,6 +5,7 @@
 // Threads: any. The store is asked without locks that a reader of map() would wait for.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,6 +27,8 @@ class MapKeeper {
   // From what was loaded, whoever holds it: `edit` makes this client the holder, its generation the epoch. EAGAIN: the
   // map has changed since.
   Status claim(const MapHolder& holder, const std::function<void(SetMap&)>& edit);
+  // From what was loaded, as one that is not the holder yet: `edit`, and the generation is raised. Errors as claim().
+  Status announce(const std::function<void(SetMap&)>& edit);
   // Durable when it returns; the generation is raised. `edit` may be called again, with a newer map; false from it:
   // nothing is to be changed. ESTALE: the volume has another holder, for good. EHOSTUNREACH, ETIMEDOUT: nobody
   // answered, and it may happen yet, until a later change() has returned, whatever that changes. EUCLEAN: what is
@@ -37,6 +40,8 @@ class MapKeeper {
   SetMap map() const;
   // Why the store did not do what was asked last, for people; empty: it did.
   std::string trouble() const;
+  // How long it has not done what was asked; 0: it did.
+  std::chrono::milliseconds troubled_for() const;
 
  private:
   Status load_as_holder() ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
@@ -57,6 +62,7 @@ class MapKeeper {
   mutable Mutex mutex_;
   SetMap map_ ABSL_GUARDED_BY(mutex_);
   std::string trouble_ ABSL_GUARDED_BY(mutex_);
+  std::optional<std::chrono::steady_clock::time_point> troubled_since_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace brickfs

@@ -10,7 +10,6 @@
 
 #include "transport/base/check.h"
 #include "transport/base/log.h"
-#include "transport/volume/link_text.h"
 
 namespace brickfs {
 namespace {
@@ -155,8 +154,20 @@ Session Mirror::session() const {
   return *least;
 }
 
-// As good as that of the best: the others are taken out, or are waited for so long only. Unless the map does not
-// answer, by which alone they can be: then all that they take part in waits.
+// Nothing: it waits for nobody, or for the map no longer than is worth a word.
+std::optional<LinkState> Mirror::waiting_for_map() const {
+  constexpr milliseconds kWorthAWord{2'000};
+  const auto waits_for = keeper_->troubled_for();
+  MutexLock lock(mutex_);
+  if (waits_to_leave_out_.empty() || waits_for < kWorthAWord) return std::nullopt;
+  return LinkState{
+      .kind = LinkState::Kind::kWaiting,
+      .error = Error(EHOSTUNREACH, "the map cannot be changed"),
+      .text = fmt::format("{} for {:.0f} s, to leave {} out, which is away; operations wait: {}", kWaitsForEtcd,
+                          std::chrono::duration<double>(waits_for).count(), waits_to_leave_out_, keeper_->trouble())};
+}
+
+// As good as that of the best: the others are taken out, or are waited for so long only.
 LinkState Mirror::link_state() const {
   if (only_ != nullptr) return only_->link_state();
   {
@@ -165,16 +176,8 @@ LinkState Mirror::link_state() const {
       return {.kind = LinkState::Kind::kFailed, .error = failed_.error(), .text = "another client has the volume"};
     }
   }
+  if (auto waits = waiting_for_map()) return *std::move(waits);
   const SharedLock roster(roster_mutex_);
-  const std::string trouble = keeper_->trouble();
-  for (const Replica* replica : written()) {
-    if (!trouble.empty() && replica->asked_out.load() && replica->wanted_out.load()) {
-      return {.kind = LinkState::Kind::kWaiting,
-              .error = Error(EHOSTUNREACH, "the map cannot be changed"),
-              .text = fmt::format("{}, to leave {} out, which is away; operations wait: {}", kWaitsForEtcd,
-                                  replica->name, trouble)};
-    }
-  }
   std::optional<LinkState> best;
   for (const Replica* replica : written()) {
     if (replica->state.load() != ReplicaState::kInSync) continue;
@@ -184,6 +187,18 @@ LinkState Mirror::link_state() const {
   }
   CHECK(best.has_value());
   return *best;
+}
+
+std::vector<MemberId> Mirror::absent() const {
+  std::vector<MemberId> ids;
+  if (only_ != nullptr) return ids;
+  const SharedLock roster(roster_mutex_);
+  for (const auto& replica : replicas_) {
+    const bool is_there = replica->client != nullptr && replica->client->final_error().ok() &&
+                          !replica->client->is_away() && !replica->suspect.load() && !replica->wanted_out.load();
+    if (!is_written(*replica) || !is_there) ids.push_back(replica->entry.id);
+  }
+  return ids;
 }
 
 bool Mirror::is_away() const {

@@ -98,6 +98,8 @@ class Mirror final {
   // --- as VolumeClient
   Session session() const;  // what is less where replicas differ
   LinkState link_state() const;
+  // Those that are not there to be read or written, whatever the map says.
+  std::vector<MemberId> absent() const;
   bool is_away() const;  // calls would wait now, or fail
   Status final_error() const;
   LatencyCounts counts(VolumeCall call) const;  // of all replicas
@@ -174,7 +176,8 @@ class Mirror final {
     // repair()'s
     Clock::time_point retry_at{};
     std::chrono::milliseconds backoff{0};
-    bool said = false;  // that it cannot be brought back now
+    bool said = false;         // that it cannot be brought back now
+    std::string told_trouble;  // the map says so, too
     // Guarded by mutex_.
     bool missed_all = true;  // nothing is known of what it has
     BlockSet missed;         // what it has is old there
@@ -210,6 +213,7 @@ class Mirror final {
   Status write_claimed(const Targets& targets, std::span<const Piece> pieces, Stage stage, const Interruption* by);
   Status write_rows(std::span<const ActiveBlocks::Row> rows, const Interruption* by);
   Status failure() const;
+  std::optional<LinkState> waiting_for_map() const;
 
   // mirror_missed.cc
   bool all_in_sync() const;
@@ -250,6 +254,7 @@ class Mirror final {
   Result<bool> has_lost_blocks(const Replica& replica, VolumeClient& client);
   Status write_all_rows(VolumeClient& client, const std::vector<uint64_t>& rows) const;
   void take_out(Replica& replica);
+  void stop_waiting_for_map();
   bool take_back_another(SetMap& map, const Replica& replica) const;
   bool is_settled_after_leaving();
   bool is_out_in_map(const Replica& replica) const;
@@ -261,6 +266,7 @@ class Mirror final {
   Status begin_with_mark(VolumeClient& client, const MapReplica& entry);
   Status admit(Replica& replica, std::unique_ptr<VolumeClient>& client, BlockSet& to_copy);
   void adopt_map(const SetMap& map);
+  void adopt_source(Replica& replica, const MapReplica& entry);
   bool has_successors(const SetMap& map) const;
   bool drop_leaving();
   bool is_dismissed(SetMap& map, const Replica& replica) const;
@@ -273,6 +279,7 @@ class Mirror final {
   Status copy_held(Replica& replica, const BlockSet& blocks);
   void rest_from_copying(Clock::duration block_took);
   void tell_progress(const Replica& replica, uint64_t copied, uint64_t total);
+  void tell_trouble(Replica& replica, std::string why);
   static Status make_alike(VolumeClient& source, VolumeClient& target, BlockSet& to_copy);
   Status copy_block(VolumeClient& source, VolumeClient& target, BlockAddress block) const;
   static Status copy_bytes(VolumeClient& source, VolumeClient& target, uint64_t address, uint64_t length, Stage stage);
@@ -317,7 +324,8 @@ class Mirror final {
   std::optional<Clock::time_point> joining_away_since_ ABSL_GUARDED_BY(mutex_);
   // Of a copy that is dropped, while it gives its blocks back.
   VolumeClient* leaving_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  bool said_map_trouble_ = false;  // keep_map()'s
+  // One that is away, and cannot be left out as the map does not answer: its operations wait for that.
+  std::string waits_to_leave_out_ ABSL_GUARDED_BY(mutex_);
 
   // Local keys: with replicas that have their own, a key stands for one of each.
   struct Memory {

@@ -54,13 +54,14 @@ void Mirror::take_out(Replica& replica) {
   if (stays) return;
   if (status.code() == ESTALE) return fail(status);
   if (!status.ok()) {
-    if (!said_map_trouble_) {
+    MutexLock lock(mutex_);
+    if (waits_to_leave_out_.empty()) {
       log::warn("{} is away and cannot be left out of the map: {}; operations wait", replica.name, keeper_->trouble());
     }
-    said_map_trouble_ = true;
+    waits_to_leave_out_ = replica.name;
     return;
   }
-  said_map_trouble_ = false;
+  stop_waiting_for_map();
   // Before it is settled nothing is acknowledged, and make_equal() marks. Who was not in sync was left out before.
   if (may_be_in_sync(replica) && is_settled_after_leaving() && !mark_remaining()) return;
   const SharedLock roster(roster_mutex_);
@@ -121,6 +122,11 @@ bool Mirror::is_out_in_map(const Replica& replica) const {
   return entry != nullptr && entry->state == ReplicaState::kStale;
 }
 
+void Mirror::stop_waiting_for_map() {
+  MutexLock lock(mutex_);
+  waits_to_leave_out_.clear();
+}
+
 void Mirror::keep_map() {
   if (!writable_ || closing_.load()) return;
   Targets replicas;
@@ -128,6 +134,7 @@ void Mirror::keep_map() {
     const SharedLock roster(roster_mutex_);
     replicas = written();
   }
+  bool any_leaves = false;
   for (Replica* replica : replicas) {
     const bool is_out = is_out_in_map(*replica);
     bool leaves = false;
@@ -136,8 +143,10 @@ void Mirror::keep_map() {
       leaves = (is_out || replica->wanted_out.load()) && has_another(*replica, true);
     }
     if (leaves) take_out(*replica);
+    any_leaves |= leaves;
   }
-  if (!settled_.load()) return;  // a new boot is a loss
+  if (!any_leaves) stop_waiting_for_map();  // it is back
+  if (!settled_.load()) return;             // a new boot is a loss
   for (Replica* replica : replicas) {
     if (replica->state.load() != ReplicaState::kInSync || replica->client->is_away()) continue;
     const BootId boot = replica->client->session().boot;
@@ -225,16 +234,8 @@ void Mirror::adopt_map(const SetMap& map) {
   for (const MapReplica& entry : map.places[place_].replicas) {
     const auto known = std::ranges::find_if(replicas_, [&](const auto& one) { return one->entry.id == entry.id; });
     if (known != replicas_.end()) {
-      Replica& one = **known;
-      one.entry.leaving = entry.leaving;
-      // Its brick has another address. While it is written the connection that there is serves; then it comes back by
-      // that.
-      if (one.entry.source == entry.source || is_written(one)) continue;
-      const Gate::Closed closed(gate_);
-      const ExclusiveLock roster(roster_mutex_);
-      log::info("{} is at {} now", one.name, entry.source);
-      one.entry.source = one.name = entry.source;
-      one.retry_at = {};
+      (*known)->entry.leaving = entry.leaving;
+      if ((*known)->entry.source != entry.source && !is_written(**known)) adopt_source(**known, entry);
       continue;
     }
     auto replica = std::make_unique<Replica>();
@@ -251,6 +252,16 @@ void Mirror::adopt_map(const SetMap& map) {
   }
 }
 
+// Its brick has another address. While it is written the connection that there is serves; then it comes back by that.
+void Mirror::adopt_source(Replica& replica, const MapReplica& entry) {
+  const Gate::Closed closed(gate_);
+  const ExclusiveLock roster(roster_mutex_);
+  log::info("{} is at {} now", replica.name, entry.source);
+  replica.entry.source = replica.name = entry.source;
+  replica.entry.domain = entry.domain;
+  replica.retry_at = {};
+}
+
 // If the map cannot be told, the copy goes on.
 void Mirror::tell_progress(const Replica& replica, uint64_t copied, uint64_t total) {
   static_cast<void>(keeper_->change([&](SetMap& map) {
@@ -260,6 +271,17 @@ void Mirror::tell_progress(const Replica& replica, uint64_t copied, uint64_t tot
     entry->total_blocks = total;
     return true;
   }));
+}
+
+// Once for each reason, so that who looks at the map knows it.
+void Mirror::tell_trouble(Replica& replica, std::string why) {
+  why.resize(std::min(why.size(), kTroubleBytes));
+  if (replica.told_trouble == why) return;
+  const Status told = change_entry(replica, [&](MapReplica& entry) {
+    if (entry.state == ReplicaState::kInSync) return false;
+    return std::exchange(entry.trouble, why) != why;
+  });
+  if (told.ok() || told.code() == ENOENT) replica.told_trouble = std::move(why);
 }
 
 bool Mirror::is_here(const MemberId& id, const std::function<bool(const Replica&)>& what) const {

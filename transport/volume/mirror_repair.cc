@@ -58,8 +58,10 @@ bool Mirror::repair() {
     if (status.ok()) {
       replica->backoff = milliseconds(0);
       replica->said = false;
+      replica->told_trouble.clear();
       return true;
     }
+    if (!no_repair_.load()) tell_trouble(*replica, describe(status.error()));
     if (!replica->said && !no_repair_.load()) {
       log::warn("{} cannot be brought up to date: {}; this will be tried again", replica->name, status.error().what());
     }

@@ -96,6 +96,7 @@ void set_state(MapReplica& replica, ReplicaState state, uint64_t since) {
   replica.state = state;
   replica.since = since;
   replica.copied_blocks = replica.total_blocks = 0;
+  replica.trouble.clear();
   if (state == ReplicaState::kInSync) replica.missed = 0;
 }
 

@@ -37,6 +37,7 @@ struct MapReplica {
   // Of what is being brought up to date; 0 of 0: nothing, or that has only begun.
   uint64_t copied_blocks = 0;
   uint64_t total_blocks = 0;
+  std::string trouble;  // not in sync: why it could not be brought up to date last, for people; empty: nothing is known
   bool operator==(const MapReplica&) const = default;
 };
 
@@ -56,6 +57,13 @@ struct MapHolder {
   bool operator==(const MapHolder&) const = default;
 };
 
+// The client that is about to take the volume from its holder.
+struct MapTaker {
+  ClientId client{};
+  std::string name;  // for people
+  bool operator==(const MapTaker&) const = default;
+};
+
 struct SetMap {
   SetId set{};
   uint64_t generation = 0;  // grows with each change
@@ -65,6 +73,7 @@ struct SetMap {
   // A mount left a replica out that a client before it may still read, and has not waited yet until no such client can.
   bool lease_wait = false;
   std::optional<MapHolder> holder;
+  std::optional<MapTaker> taker;  // one at a time: who fences the bricks of another taker leaves neither of them any
   std::vector<MapPlace> places;
 
   bool operator==(const SetMap&) const = default;
@@ -81,6 +90,8 @@ struct SetMap {
 
 // EUCLEAN, with one line in `why`: this is no map (no place, a replica twice, none in sync ...).
 Status check_map(const SetMap& map, std::string* why);
+
+constexpr size_t kTroubleBytes = 300;  // of a replica, at most
 
 // Of another state from now on, and nothing copied yet. In sync: it has missed nothing.
 void set_state(MapReplica& replica, ReplicaState state, uint64_t since);

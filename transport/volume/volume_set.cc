@@ -76,6 +76,19 @@ LinkState VolumeSet::link_state() const {
   return worst;
 }
 
+std::chrono::milliseconds VolumeSet::map_troubled_for() const {
+  return keeper_ == nullptr ? std::chrono::milliseconds(0) : keeper_->troubled_for();
+}
+
+std::vector<MemberId> VolumeSet::absent_copies() const {
+  std::vector<MemberId> all;
+  for (const auto& member : members_) {
+    const auto absent = member->absent();
+    all.insert(all.end(), absent.begin(), absent.end());
+  }
+  return all;
+}
+
 bool VolumeSet::is_away() const {
   return std::ranges::any_of(members_, [](const auto& member) { return member->is_away(); });
 }

@@ -78,6 +78,10 @@ class VolumeSet final {
   const std::string& name_of(size_t place) const { return names_[place]; }
   // The map of a replicated set as this client knows it: its own changes, if it is the holder, else how it was.
   std::optional<SetMap> map() const { return keeper_ == nullptr ? std::nullopt : std::optional(keeper_->map()); }
+  // Of a replicated set: why the map does not answer, and for how long, for people; and copies that are not there now.
+  std::string map_trouble() const { return keeper_ == nullptr ? "" : keeper_->trouble(); }
+  std::chrono::milliseconds map_troubled_for() const;
+  std::vector<MemberId> absent_copies() const;
   // Replicated, and the client before did not let go of it: its copies may differ.
   bool is_unclean() const { return unclean_; }
   // Of a striped set.

@@ -24,6 +24,7 @@
 #include "transport/base/log.h"
 #include "transport/brick/source.h"
 #include "transport/volume/absence_watch.h"
+#include "transport/volume/client_identity.h"
 #include "transport/volume/set_membership.h"
 #include "transport/volume/volume_set.h"
 
@@ -35,6 +36,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kTryFor{5'000};  // to open a replica, with another one there
 constexpr std::chrono::milliseconds kTryEvery{250};
 constexpr int kOpenings = 3;  // as long as bricks go away meanwhile
+// Who said that he takes the volume, and has not done so or given it up for so long, has died.
+constexpr std::chrono::milliseconds kTakerHasDied{30'000};
+constexpr int kAnnouncements = 10;  // as long as the holder changes the map meanwhile
 
 bool is_absence(Error error) {
   return error.is(ECONNREFUSED) || error.is(EHOSTUNREACH) || error.is(ENETUNREACH) || error.is(ETIMEDOUT) ||
@@ -66,9 +70,12 @@ class VolumeSet::Replicating {
     for (Candidate& candidate : candidates_) {
       if (candidate.client != nullptr) static_cast<void>(candidate.client->close());
     }
+    if (announced_) withdraw();
   }
 
   Status run();
+  // Of run() that failed: what it was begun with has changed meanwhile.
+  bool is_outrun() const { return outrun_; }
   // Of run() that failed: the brick that went away meanwhile. Empty: none.
   std::string gone() const { return watch_.gone(); }
   Status refuse(const std::string& why, int code);
@@ -88,7 +95,12 @@ class VolumeSet::Replicating {
     bool has_all = false;  // left out, of those that the last client let go
   };
 
+  Status load_map();
   Status load();
+  Status announce();
+  Status give_way_to_taker();
+  void withdraw();
+  Status refuse_outrun(const std::string& why);
   Status open_all();
   Status look_before_stealing(const Candidate& candidate);
   Status open_one(Candidate& candidate);
@@ -118,6 +130,8 @@ class VolumeSet::Replicating {
   SetMap map_;
   std::vector<Candidate> candidates_;
   bool unclean_ = false;
+  bool announced_ = false;
+  bool outrun_ = false;
   bool lost_tail_ = false;  // of some place: its uncommitted part
   Clock::time_point fenced_at_{};
   AbsenceWatch watch_;  // looks at the clients until run() has succeeded
@@ -129,6 +143,7 @@ Status VolumeSet::Replicating::refuse(const std::string& why, int code) {
 }
 
 Status VolumeSet::Replicating::run() {
+  TRY(announce());
   TRY(load());
   TRY(open_all());
   TRY(check_marks());
@@ -166,12 +181,66 @@ Status VolumeSet::Replicating::run() {
   return {};
 }
 
-Status VolumeSet::Replicating::load() {
+Status VolumeSet::Replicating::load_map() {
   const Status loaded = set_.keeper_->load();
-  if (!loaded.ok()) {
-    const std::string trouble = set_.keeper_->trouble();
-    return trouble.empty() ? loaded : refuse(trouble, loaded.code());
+  const std::string trouble = set_.keeper_->trouble();
+  return loaded.ok() || trouble.empty() ? loaded : refuse(trouble, loaded.code());
+}
+
+// Another client's change of the map shows that nothing of this is as it was. Who takes the volume begins anew: nobody
+// else does at the same time.
+Status VolumeSet::Replicating::refuse_outrun(const std::string& why) {
+  outrun_ = options_.open.steal;
+  return refuse(why, EBUSY);
+}
+
+// Who steals fences the bricks before he claims the map. Two who did so at once would fence each other, and none would
+// have the volume. So they say it in the map first, of which one change alone comes to be.
+Status VolumeSet::Replicating::announce() {
+  if (!writable() || !options_.open.steal) return {};
+  const MapTaker self{options_.open.client, options_.open.client_name};
+  for (int left = kAnnouncements; left > 0; --left) {
+    TRY(load_map());
+    TRY(give_way_to_taker());
+    const Status announced = set_.keeper_->announce([&](SetMap& map) { map.taker = self; });
+    announced_ = announced.code() != EAGAIN;  // also if no answer came
+    if (announced.ok()) return {};
+    if (announced_) return refuse(set_.keeper_->trouble(), announced.code());
   }
+  return refuse("the map of the volume is changing: try again", EBUSY);
+}
+
+Status VolumeSet::Replicating::give_way_to_taker() {
+  const auto other = [this] {
+    const auto taker = set_.keeper_->map().taker;
+    return taker && taker->client != options_.open.client ? taker : std::nullopt;
+  };
+  const auto first = other();
+  const auto until = Clock::now() + kTakerHasDied;
+  if (first) log::info("{} is taking the volume over: waiting until it has, or is seen to have died", first->name);
+  while (first && other() == first && !has_ended(first->client) && Clock::now() < until) {
+    std::this_thread::sleep_for(kTryEvery);
+    TRY(load_map());
+  }
+  if (!first || other() == first) return {};
+  return refuse(fmt::format("{} has taken the volume over, or tried to: try again", first->name), EBUSY);
+}
+
+// For nothing: the next one need not wait.
+void VolumeSet::Replicating::withdraw() {
+  MapKeeper& keeper = *set_.keeper_;
+  const auto is_own = [&] {
+    const auto taker = keeper.map().taker;
+    return taker && taker->client == options_.open.client;
+  };
+  for (int left = kAnnouncements; left > 0; --left) {
+    if (!keeper.load().ok() || !is_own()) return;
+    if (keeper.announce([](SetMap& map) { map.taker.reset(); }).code() != EAGAIN) return;
+  }
+}
+
+Status VolumeSet::Replicating::load() {
+  TRY(load_map());
   map_ = set_.keeper_->map();
   unclean_ = map_.holder && !map_.holder->let_go;
   if (map_.holder && map_.holder->epoch == claim_.epoch) unclean_ = claim_.unclean;  // nothing was done since
@@ -391,6 +460,10 @@ Status VolumeSet::Replicating::check_mark(Candidate& candidate, bool* has_mark) 
   const std::string& name = candidate.entry.source;
   // It has seen a later map than there is.
   if (mark->generation > map_.generation) {
+    TRY(load_map());
+    if (set_.keeper_->map().generation >= mark->generation) {
+      return refuse_outrun("another client has just mounted the volume: try again");
+    }
     return refuse(fmt::format("{} has seen generation {} of the map, which is at {}: etcd was restored from an old "
                               "backup, whose map must not be believed",
                               name, mark->generation, map_.generation),
@@ -490,6 +563,7 @@ Status VolumeSet::Replicating::claim() {
     // The boots become those that are believed: whoever comes after a crash of this client would not know it from them.
     // A brick that has restarted since is not what was believed (Mirror::settle()).
     map.tail_lost = lost_tail_;
+    map.taker.reset();
     for (Candidate& candidate : candidates_) {
       for (MapReplica& entry : map.places[candidate.place].replicas) {
         if (entry.id != candidate.entry.id) continue;
@@ -511,7 +585,8 @@ Status VolumeSet::Replicating::claim() {
   });
   if (claimed.ok()) claim_ = {set_.keeper_->map().holder->epoch, unclean_};
   const auto claimed_at = Clock::now();  // until then readers may have been going by the map from before
-  if (claimed.code() == EAGAIN) return refuse("the map of the volume is changing: try again", EBUSY);
+  if (claimed.code() == EAGAIN) return refuse_outrun("the map of the volume is changing: try again");
+  if (claimed.ok()) announced_ = false;
   if (!claimed.ok()) return refuse(set_.keeper_->trouble(), claimed.code());
   for (const std::string& name : names)
     log::warn("{} is left out until it is back: the volume goes on without that copy", name);
@@ -552,9 +627,12 @@ Result<std::unique_ptr<VolumeSet>> VolumeSet::open(std::unique_ptr<MapStore> sto
     const Status status = opening.run();
     if (status.ok()) return set;
     static_cast<void>(set->close());
-    if (opening.gone().empty()) return status.error();
-    if (--left == 0) return opening.refuse(opening.gone() + " went away while it was opened", EHOSTUNREACH).error();
-    log::warn("{} went away while the volume was opened: that begins anew", opening.gone());
+    if (opening.gone().empty() && !opening.is_outrun()) return status.error();
+    const bool ends = --left == 0;
+    if (ends && opening.gone().empty()) return status.error();
+    if (ends) return opening.refuse(opening.gone() + " went away while it was opened", EHOSTUNREACH).error();
+    log::warn("{} while the volume was opened: that begins anew",
+              opening.gone().empty() ? "another client changed the map" : opening.gone() + " went away");
   }
 }
 
