@@ -28,8 +28,10 @@
 #include "fs/fuse/ring_switch.h"
 #include "fs/fuse/signals.h"
 #include "fs/fuse/utab.h"
+#include "fs/mounts/last_seen.h"
 #include "fs/operations/ending.h"
 #include "fs/operations/filesystem.h"
+#include "transport/base/local_time.h"
 #include "transport/base/log.h"
 #include "transport/base/progress_bar.h"
 #include "transport/base/unique_fd.h"
@@ -72,6 +74,8 @@ class Serving {
   void look_at_request_limit();
   void choose_writeback();
   Status mount_filesystem();
+  void look_at_last_seen() const;
+  void keep_last_seen() const;
   Status listen_to_prometheus();
   MountState fixed_state() const;
   void listen_to_umount();
@@ -225,7 +229,25 @@ Status Serving::mount_filesystem() {
   }
   filesystem_ = std::move(*filesystem);
   *commit_target_ = filesystem_.get();
+  look_at_last_seen();
   return {};
+}
+
+// An older copy of a store is as sound as the store itself.
+void Serving::look_at_last_seen() const {
+  const auto seen = read_last_seen(filesystem_->uuid());
+  const uint64_t found = raw(filesystem_->durable_through());
+  if (!seen || found >= seen->transaction) return;
+  log::warn(
+      "{} is older than when it was unmounted here at {}: at transaction {}, and it was at {}. An older copy of its "
+      "store was put back, or the store has lost what was committed: what was written since is not there",
+      command_.source, local_time(seen->at), found, seen->transaction);
+}
+
+// What is volatile has nothing that could be put back.
+void Serving::keep_last_seen() const {
+  if (filesystem_->read_only() || filesystem_->volume().session().durability != Durability::kDurable) return;
+  brickfs::keep_last_seen(filesystem_->uuid(), raw(filesystem_->durable_through()));
 }
 
 // Before anything is mounted: a port that cannot be had is a reason not to.
@@ -353,6 +375,7 @@ Status Serving::finish() {
     *commit_target_ = nullptr;
     link = filesystem_->volume().link_state();
     status = filesystem_->unmount();
+    if (status.ok()) keep_last_seen();
     const uint64_t one = 1;
     (void)!::write(done.get(), &one, sizeof(one));
   });

@@ -55,6 +55,8 @@ Status Filesystem::Impl::end_changes() {
   return result;
 }
 
+const std::string& Filesystem::uuid() const { return impl_->uuid; }
+Lsn Filesystem::durable_through() const { return impl_->journal ? impl_->journal->durable() : impl_->found_through; }
 bool Filesystem::read_only() const { return impl_->read_only; }
 std::string Filesystem::why_read_only() const { return impl_->why_read_only; }
 std::string Filesystem::store_trouble() const { return impl_->space ? impl_->space->store_trouble() : ""; }

@@ -146,6 +146,9 @@ class Filesystem {
   virtual ~Filesystem();  // without unmount(): as if the process had crashed
   // Everything durable, checkpoint written, lease given up.
   Status unmount();
+  const std::string& uuid() const;  // the volume's, as text
+  // The last transaction that is durable; of a read-only mount, that was found. Numbers only grow. Also after unmount().
+  Lsn durable_through() const;
   bool read_only() const;
   // Why it is though it was not asked for, for people; empty: that is not so.
   std::string why_read_only() const;

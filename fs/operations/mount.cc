@@ -65,6 +65,8 @@ Status Filesystem::Mounting::run() {
   if (impl_.options.read_only && head_.mark != Mark::kClean) volume_.expect_no_restart();
   recovered_ = TRY(recover(volume_, superblock(), listed_, impl_.inodes, impl_.options.progress, why_));
   impl_.inodes.count_memory_of_all();
+  impl_.uuid = superblock().uuid_text();
+  impl_.found_through = Lsn{raw(recovered_.journal.next) - 1};
   impl_.why_read_only = obstacle_to_changes();
   if (!impl_.why_read_only.empty()) volume_.stay_unsettled();
   if (impl_.options.read_only || !impl_.why_read_only.empty()) {
@@ -72,7 +74,7 @@ Status Filesystem::Mounting::run() {
   } else {
     TRY(begin_changes());
   }
-  log::info("mounted {}{}: {} inodes, {} transactions replayed", superblock().uuid_text(),
+  log::info("mounted {}{}: {} inodes, {} transactions replayed", impl_.uuid,
             impl_.read_only ? " read-only" : "", impl_.inodes.size(), recovered_.journal.transactions);
   return {};
 }

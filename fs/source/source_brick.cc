@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 #include <time.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -12,21 +11,13 @@
 
 #include "server/service/brick_service.h"
 #include "server/service/embedded_brick.h"
+#include "transport/base/local_time.h"
 #include "transport/brick/unknown_host.h"
 #include "transport/paths/administer.h"
 #include "transport/paths/connect.h"
 
 namespace brickfs {
 namespace {
-
-std::string local_time(int64_t unix_seconds) {
-  const time_t seconds = unix_seconds;
-  tm parts{};
-  localtime_r(&seconds, &parts);
-  std::array<char, 32> text{};
-  strftime(text.data(), text.size(), "%F %T", &parts);
-  return text.data();
-}
 
 Result<std::unique_ptr<BrickService>> open_embedded(const Source& source, std::string* why) {
   BrickConfig config;

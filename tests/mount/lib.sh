@@ -19,6 +19,7 @@ BRICKCTL=$BUILD/tools/brickctl
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/brickfs-test.XXXXXX")
 MNT=$WORK/mnt
 mkdir "$MNT"
+export XDG_STATE_HOME=$WORK/state
 SMALL=${BRICKFS_SMALL:-}
 BY_RING=(${BRICKFS_RINGS:+"$BUILD/fs/run/brickfs-run"})
 # How many reads, writes or syncs went by rings, as programs with BRICKFS_RUN_STATS=1 have said: calls_by_ring LOG KIND.

@@ -19,6 +19,7 @@
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/scratch_blocks.h"
 #include "tools/brickctl/target.h"
+#include "transport/base/local_time.h"
 #include "transport/base/printable.h"
 #include "transport/base/random.h"
 #include "transport/base/size.h"
@@ -67,7 +68,7 @@ class Bench {
 };
 
 std::string describe_holder(const Holder& holder) {
-  return fmt::format("{} since {}", holder.name, describe_time(holder.since_unix_seconds));
+  return fmt::format("{} since {}", holder.name, local_time(holder.since_unix_seconds));
 }
 
 // As an observer, so that a client that is away for a moment does not lose its volume to a measurement.

@@ -11,6 +11,7 @@
 
 #include "tools/brickctl/administrator.h"
 #include "tools/brickctl/target.h"
+#include "transport/base/local_time.h"
 #include "transport/base/printable.h"
 #include "transport/base/size.h"
 #include "transport/brick/block.h"
@@ -106,7 +107,7 @@ std::vector<Row> client_rows(const std::vector<ClientStatus>& clients) {
   for (const ClientStatus& client : clients) {
     rows.push_back({printable(client.holder.name), client,
                     fmt::format("{} {} since {}", mode_name(client.mode), client.volume,
-                                describe_time(client.holder.since_unix_seconds))});
+                                local_time(client.holder.since_unix_seconds))});
   }
   return rows;
 }

@@ -12,6 +12,7 @@
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/open_volume.h"
 #include "tools/brickctl/target.h"
+#include "transport/base/local_time.h"
 #include "transport/base/printable.h"
 #include "transport/base/size.h"
 #include "transport/brick/store_trouble.h"
@@ -33,7 +34,7 @@ std::string describe_blocks(uint64_t count) {
 
 std::string describe_holder(const BrickStat& stat) {
   if (!stat.holder) return "none";
-  return fmt::format("{} since {}{}", stat.holder->name, describe_time(stat.holder->since_unix_seconds),
+  return fmt::format("{} since {}{}", stat.holder->name, local_time(stat.holder->since_unix_seconds),
                      stat.holder->kept_for.count() > 0 ? describe_grace(*stat.holder)
                      : stat.holder_away                ? " (not connected)"
                                                        : "");

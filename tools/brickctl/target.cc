@@ -7,9 +7,9 @@
 #include <array>
 #include <climits>
 #include <cstring>
-#include <ctime>
 
 #include "fs/source/source_brick.h"
+#include "transport/base/local_time.h"
 #include "transport/brick/client_secret.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/unknown_host.h"
@@ -57,15 +57,6 @@ Result<BrickStat> look_at_brick(const std::string& text, const std::string& secr
   return stat;
 }
 
-std::string describe_time(int64_t unix_seconds) {
-  const std::time_t seconds = unix_seconds;
-  std::tm parts{};
-  std::array<char, 32> text{};
-  if (::localtime_r(&seconds, &parts) == nullptr) return "an unknown time";
-  std::strftime(text.data(), text.size(), "%F %T", &parts);
-  return text.data();
-}
-
 std::string describe_grace(const Holder& holder) {
   if (holder.kept_for.count() == 0) return "";
   return fmt::format(" (away since the brick restarted; kept for it for {} s more)",
@@ -76,7 +67,7 @@ std::string describe_open_error(const Target& target, Error error, const Holder&
   switch (error.code()) {
     case EBUSY:
       if (holder.name.empty()) return "the volume is held by another";
-      return fmt::format("the volume is held by {} since {}{}", holder.name, describe_time(holder.since_unix_seconds),
+      return fmt::format("the volume is held by {} since {}{}", holder.name, local_time(holder.since_unix_seconds),
                          describe_grace(holder));
     case EACCES:
       return "the secret is wrong or missing (--secret-file)";

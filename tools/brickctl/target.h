@@ -26,7 +26,6 @@ Result<Session> open_session(Target& target, OpenMode mode, std::string* why);
 // What the brick says to somebody who only looks; else what speaks against it, in `why`.
 Result<BrickStat> look_at_brick(const std::string& text, const std::string& secret_file, std::string* why);
 
-std::string describe_time(int64_t unix_seconds);
 // That the volume is kept for a holder who is away, and how long, to stand behind the rest; nothing if it is not.
 std::string describe_grace(const Holder& holder);
 // Why a volume was not opened.

@@ -13,6 +13,7 @@
 
 #include "tools/brickctl/target.h"
 #include "transport/base/bytes.h"
+#include "transport/base/local_time.h"
 #include "transport/base/size.h"
 #include "transport/brick/block.h"
 #include "transport/brick/refusal.h"
@@ -322,8 +323,7 @@ std::vector<Trouble> troubles_of(const BrickStat& stat, const std::string& sourc
                         "vm.nr_hugepages=N, 2M each, for all of --memory, best at boot), then restart brickd"});
   }
   if (stat.holder) {
-    const std::string who =
-        fmt::format("{} since {}", stat.holder->name, describe_time(stat.holder->since_unix_seconds));
+    const std::string who = fmt::format("{} since {}", stat.holder->name, local_time(stat.holder->since_unix_seconds));
     if (stat.holder->kept_for.count() > 0) {
       troubles.push_back({Severity::kWarning, "volume",
                           fmt::format("it is kept for {}{}", who, describe_grace(*stat.holder)),

@@ -11,6 +11,7 @@
 #include "tools/brickctl/commands.h"
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/target.h"
+#include "transport/base/local_time.h"
 #include "transport/base/printable.h"
 #include "transport/base/size.h"
 
@@ -30,7 +31,7 @@ std::string describe_size(const VolumeStatus& volume) {
 
 std::string describe_holder(const VolumeStatus& volume) {
   if (!volume.holder) return "-";
-  std::string text = fmt::format("{} since {}", volume.holder->name, describe_time(volume.holder->since_unix_seconds));
+  std::string text = fmt::format("{} since {}", volume.holder->name, local_time(volume.holder->since_unix_seconds));
   if (volume.holder_away) text += " (not connected)";
   if (volume.readers > 1) text += fmt::format(" and {} more readers", volume.readers - 1);
   return text;
