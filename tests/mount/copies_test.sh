@@ -119,7 +119,7 @@ a_brick_dies_without_etcd() {  # NAME
   before=$(progress)
   sleep 1
   ! grows "$before" || die "operations end although brick $1 cannot have been left out"
-  within 20 explains 4 "^broken: etcd: waits for etcd for [0-9]+ s, to leave $(brick "$1")/default.* out" "$MNT" || die "explain does not say that it waits for etcd: $(cat "$WORK/explained")"
+  within 20 explains 4 "^broken: etcd: .*waits for etcd for [0-9]+ s, to leave $(brick "$1")/default.* out" "$MNT" || die "explain does not say that it waits for etcd: $(cat "$WORK/explained")"
   grep -q 'the disk under' "$WORK/explained" && die "explain blames a disk: $(cat "$WORK/explained")"
   getfattr --only-values -n brickfs.link "$MNT" 2>/dev/null | grep 'waits for etcd' >/dev/null || die "brickfs.link: $(getfattr --only-values -n brickfs.link "$MNT")"
   run_etcd only || die "etcd does not come back"
