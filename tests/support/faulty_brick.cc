@@ -62,6 +62,7 @@ class FaultyBrick final : public Brick {
 
   void submit(Batch& batch) override {
     batch.begin(1);
+    if (faults_->before_transfers_) faults_->before_transfers_();
     const Status status = subject(
         BrickCall::kTransfer,
         [&](Brick& brick) {

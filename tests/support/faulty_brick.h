@@ -67,6 +67,8 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
   void answer(BrickCall call, int code, uint64_t nth = 1);
   // Called after each commit that was carried out, with nothing else under way.
   void set_after_commit(std::function<void()> callback) { after_commit_ = std::move(callback); }
+  // Called before a batch goes to what is behind.
+  void set_before_transfers(std::function<void()> callback) { before_transfers_ = std::move(callback); }
 
   // `restart`: what is behind is killed and started again. `delay`: lets time pass. `interrupt`: tells who asks to end;
   // must not wait.
@@ -95,6 +97,7 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
 
   const std::function<std::unique_ptr<Brick>()> connect_;
   std::function<void()> after_commit_;
+  std::function<void()> before_transfers_;
   std::vector<PlannedFault> planned_;  // fixed before the first call, as the two behind it
   std::function<void()> restart_;
   std::function<void()> delay_;

@@ -58,7 +58,10 @@ Mirror::Mirror(size_t place, MapKeeper& keeper, std::atomic<uint64_t>& copying, 
   watch();
 }
 
-Mirror::~Mirror() { abandon(); }
+Mirror::~Mirror() {
+  abandon();
+  buffers_->unregister();
+}
 
 VolumeClient& Mirror::first() const {
   if (only_ != nullptr) return *only_;
@@ -238,6 +241,11 @@ LatencyCounts Mirror::counts(VolumeCall call) const {
 Result<RegisteredMemory> Mirror::register_memory(std::span<std::byte> memory) {
   if (only_ != nullptr) return only_->register_memory(memory);
   const Gate::Pass pass(gate_);
+  return register_within(memory);
+}
+
+// The gate.
+Result<RegisteredMemory> Mirror::register_within(std::span<std::byte> memory) {
   Memory entry{memory, std::vector<RegisteredMemory>(slots_), true};
   bool keyed = false;
   for (Replica* replica : written()) {

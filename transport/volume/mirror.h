@@ -34,10 +34,12 @@
 #include "transport/base/result.h"
 #include "transport/volume/active_blocks.h"
 #include "transport/volume/group.h"
+#include "transport/volume/kept_buffers.h"
 #include "transport/volume/map_keeper.h"
 #include "transport/volume/missed_notes.h"
 #include "transport/volume/set_map.h"
 #include "transport/volume/set_membership.h"
+#include "transport/volume/staged_write.h"
 #include "transport/volume/volume_client.h"
 
 namespace brickfs {
@@ -210,7 +212,21 @@ class Mirror final {
   Status await_out(Replica& replica, const Status& status, const Interruption* by);
   // In sync, as far as is known, so that this one can be left out: now, if it `is_there`, else when it is back.
   bool has_another(const Replica& replica, bool is_there) const;
+  // A write on its way to all of `targets`, within the gate.
+  class Copies {
+   public:
+    Copies(Mirror& mirror, const Targets& targets, std::span<const Piece> pieces);
+    void try_write(Stage stage);
+    std::span<const VolumeClient::Copy> all() const { return copies_; }
+    const StagedWrite* staged() const { return staged_ ? &*staged_ : nullptr; }
+
+   private:
+    std::optional<StagedWrite> staged_;
+    std::array<std::vector<Piece>, VolumeClient::kMostCopies> storage_;
+    absl::InlinedVector<VolumeClient::Copy, 4> copies_;
+  };
   Status write_claimed(const Targets& targets, std::span<const Piece> pieces, Stage stage, const Interruption* by);
+  Result<RegisteredMemory> register_within(std::span<std::byte> memory);
   Status write_rows(std::span<const ActiveBlocks::Row> rows, const Interruption* by);
   Status failure() const;
   std::optional<LinkState> waiting_for_map() const;
@@ -336,6 +352,9 @@ class Mirror final {
   mutable SharedMutex keys_mutex_;
   std::vector<Memory> memories_ ABSL_GUARDED_BY(keys_mutex_);  // key - 1
   size_t slots_ = 0;
+  // What is written to several replicas is in.
+  const std::shared_ptr<KeptBuffers> buffers_ =
+      KeptBuffers::make([this](std::span<std::byte> memory) { return register_within(memory); });
 };
 
 }  // namespace brickfs

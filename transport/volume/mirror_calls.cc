@@ -230,19 +230,26 @@ Status Mirror::read(std::span<const Piece> pieces, const Interruption* by) {
   }
 }
 
+// The same bytes to all, whatever becomes of the caller's meanwhile.
+Mirror::Copies::Copies(Mirror& mirror, const Targets& targets, std::span<const Piece> pieces) {
+  if (targets.size() > 1) pieces = staged_.emplace(pieces, *mirror.buffers_).pieces();
+  for (size_t i = 0; i < targets.size(); ++i) {
+    copies_.push_back({targets[i]->client.get(), mirror.own_pieces(*targets[i], pieces, storage_[i])});
+  }
+}
+
+void Mirror::Copies::try_write(Stage stage) { VolumeClient::try_write_all(copies_, stage, staged()); }
+
 Status Mirror::write_claimed(const Targets& targets, std::span<const Piece> pieces, Stage stage,
                              const Interruption* by) {
-  std::array<std::vector<Piece>, VolumeClient::kMostCopies> storage;
-  absl::InlinedVector<VolumeClient::Copy, 4> copies;
-  for (size_t i = 0; i < targets.size(); ++i) {
-    copies.push_back({targets[i]->client.get(), own_pieces(*targets[i], pieces, storage[i]), {}});
-  }
-  VolumeClient::try_write_all(copies, stage);
-  if (std::ranges::all_of(copies, [](const VolumeClient::Copy& copy) { return copy.status.ok(); })) return {};
+  Copies copies(*this, targets, pieces);
+  copies.try_write(stage);
+  if (std::ranges::all_of(copies.all(), [](const VolumeClient::Copy& copy) { return copy.status.ok(); })) return {};
   std::vector<Status> statuses;
   for (size_t i = 0; i < targets.size(); ++i) {
-    Status status = copies[i].status;
-    if (!status.ok() && is_written(*targets[i])) status = targets[i]->client->write(copies[i].pieces, stage, by);
+    const VolumeClient::Copy& copy = copies.all()[i];
+    Status status = copy.status;
+    if (!status.ok() && is_written(*targets[i])) status = copy.volume->write(copy.pieces, stage, by, copies.staged());
     statuses.push_back(status);
   }
   const Status status = judge(targets, statuses, by);
@@ -288,20 +295,14 @@ Status Mirror::try_write(std::span<const Piece> pieces) {
   operations_.fetch_add(1, std::memory_order_relaxed);
   const ActiveBlocks::Claim claim = TRY(active_.try_claim(pieces));
   if (!are_noted(pieces)) return Error(EAGAIN, "to be noted");
-  const Targets targets = written();
-  std::array<std::vector<Piece>, VolumeClient::kMostCopies> storage;
-  absl::InlinedVector<VolumeClient::Copy, 4> copies;
-  for (size_t i = 0; i < targets.size(); ++i) {
-    copies.push_back({targets[i]->client.get(), own_pieces(*targets[i], pieces, storage[i]), {}});
-  }
-  VolumeClient::try_write_all(copies, Stage::kData);
+  Copies copies(*this, written(), pieces);
+  copies.try_write(Stage::kData);
+  const auto failed = std::ranges::find_if(copies.all(), [](const auto& copy) { return !copy.status.ok(); });
+  if (std::ranges::none_of(copies.all(), &VolumeClient::Copy::posted)) return failed->status;
   const Status noted = try_note_missed(pieces);
-  for (const VolumeClient::Copy& copy : copies) {
-    if (copy.status.ok()) continue;
-    note_diverged(pieces);
-    return copy.status;
-  }
-  return noted;
+  if (failed == copies.all().end()) return noted;
+  note_diverged(pieces);
+  return failed->status;
 }
 
 // --- commits

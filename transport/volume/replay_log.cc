@@ -5,6 +5,7 @@
 #include <array>
 
 #include "transport/base/check.h"
+#include "transport/volume/slice_reader.h"
 
 namespace brickfs {
 namespace {
@@ -27,30 +28,7 @@ void coalesce(std::vector<CommitRange>& ranges) {
   ranges.resize(kept);
 }
 
-// The bytes of slices one after another.
-class SliceReader {
- public:
-  explicit SliceReader(std::span<const LocalSlice> slices) : slices_(slices) {}
-
-  void copy_to(std::byte* to, uint32_t length) {
-    while (length > 0) {
-      const LocalSlice& slice = slices_.front();
-      const uint32_t part = std::min(length, slice.length_bytes - offset_);
-      std::memcpy(to, slice.data + offset_, part);
-      to += part;
-      length -= part;
-      offset_ += part;
-      if (offset_ == slice.length_bytes) {
-        slices_ = slices_.subspan(1);
-        offset_ = 0;
-      }
-    }
-  }
-
- private:
-  std::span<const LocalSlice> slices_;
-  uint32_t offset_ = 0;
-};
+uint64_t bytes_to_block_end(uint64_t address) { return kBlockBytes - address % kBlockBytes; }
 
 }  // namespace
 
@@ -110,43 +88,37 @@ void ReplayLog::wake() {
   room_.notify_all();
 }
 
-std::unique_ptr<std::byte[]> ReplayLog::take_buffer(uint32_t length) {
-  if (length == kPooledBytes) {
-    MutexLock lock(pool_mutex_);
-    if (!pool_.empty()) {
-      auto buffer = std::move(pool_.back());
-      pool_.pop_back();
-      return buffer;
-    }
-  }
-  return std::make_unique_for_overwrite<std::byte[]>(length);
-}
-
-void ReplayLog::recycle(std::vector<Record>& records) {
-  MutexLock lock(pool_mutex_);
-  for (Record& record : records) {
-    if (record.bytes == nullptr || record.length_bytes != kPooledBytes) continue;
-    if (pool_.size() < bound_ / kPooledBytes) pool_.push_back(std::move(record.bytes));
-  }
-}
-
-void ReplayLog::copy(uint64_t address, std::span<const LocalSlice> from, Stage stage, std::vector<Record>& records) {
+void ReplayLog::copy(uint64_t address, std::span<const LocalSlice> from, Stage stage, std::vector<Record>& records,
+                     const StagedWrite* staged) {
   if (keep_ == Keep::kNothing) return;
+  if (keep_ == Keep::kBytes && staged != nullptr) return share(address, from, stage, records, *staged);
   uint64_t total = 0;
   for (const LocalSlice& slice : from) total += slice.length_bytes;
   SliceReader reader(from);
   while (total > 0) {
-    const uint64_t to_block_end = kBlockBytes - address % kBlockBytes;
-    const uint64_t most = keep_ == Keep::kBytes ? kPooledBytes : kBlockBytes;
-    const auto length = static_cast<uint32_t>(std::min({total, to_block_end, most}));
+    const uint64_t most = keep_ == Keep::kBytes ? KeptBuffers::kLargeBytes : kBlockBytes;
+    const auto length = static_cast<uint32_t>(std::min({total, bytes_to_block_end(address), most}));
     Record record{address, length, stage, nullptr};
     if (keep_ == Keep::kBytes) {
-      record.bytes = take_buffer(length);
+      record.bytes = buffers_->take(length).bytes;
       reader.copy_to(record.bytes.get(), length);
     }
     records.push_back(std::move(record));
     address += length;
     total -= length;
+  }
+}
+
+void ReplayLog::share(uint64_t address, std::span<const LocalSlice> from, Stage stage, std::vector<Record>& records,
+                      const StagedWrite& staged) {
+  for (const LocalSlice& slice : from) {
+    for (uint32_t done = 0; done < slice.length_bytes;) {
+      const auto length =
+          static_cast<uint32_t>(std::min<uint64_t>(slice.length_bytes - done, bytes_to_block_end(address)));
+      records.push_back({address, length, stage, staged.share(slice.data + done)});
+      address += length;
+      done += length;
+    }
   }
 }
 
@@ -210,7 +182,7 @@ uint64_t ReplayLog::current_generation() const {
 }
 
 void ReplayLog::committed() {
-  std::vector<Record> done;
+  std::vector<Record> done;  // goes without the lock
   {
     MutexLock lock(mutex_);
     done.swap(committing_.records);
@@ -219,7 +191,6 @@ void ReplayLog::committed() {
     committed_generation_.store(current_number_ - 1, std::memory_order_release);
     room_.notify_all();
   }
-  recycle(done);
 }
 
 void ReplayLog::commit_failed(Error error) {
@@ -230,7 +201,7 @@ void ReplayLog::commit_failed(Error error) {
 }
 
 void ReplayLog::forget(BlockRange blocks) {
-  std::vector<Record> gone;
+  std::vector<Record> gone;  // likewise
   {
     MutexLock lock(mutex_);
     for (Generation* generation : {&current_, &committing_}) {
@@ -247,7 +218,6 @@ void ReplayLog::forget(BlockRange blocks) {
     }
     room_.notify_all();
   }
-  recycle(gone);
 }
 
 std::vector<const ReplayLog::Record*> ReplayLog::records() const {

@@ -23,7 +23,9 @@
 #include "transport/base/result.h"
 #include "transport/brick/block_set.h"
 #include "transport/brick/brick.h"
+#include "transport/volume/kept_buffers.h"
 #include "transport/volume/stage.h"
+#include "transport/volume/staged_write.h"
 
 namespace brickfs {
 
@@ -31,13 +33,11 @@ class ReplayLog {
  public:
   enum class Keep { kNothing, kRanges, kBytes };
 
-  // Bytes of one record; large ones come from a pool, since fresh memory costs more than the copy.
-  static constexpr uint32_t kPooledBytes = 256 * kKiB;
   struct Record {  // never crosses the end of a block
     uint64_t address = 0;
-    uint32_t length_bytes = 0;  // at most kPooledBytes where bytes are kept
+    uint32_t length_bytes = 0;  // at most KeptBuffers::kLargeBytes where bytes are kept
     Stage stage = Stage::kData;
-    std::unique_ptr<std::byte[]> bytes;
+    std::shared_ptr<std::byte> bytes;  // nobody changes them; other replicas' logs may have the same
   };
 
   // `on_half_full` (may be null) is called from writers, without locks: half of the bound is passed (once until the
@@ -75,8 +75,10 @@ class ReplayLog {
   bool has_room_for(uint64_t bytes) const;
   void wake();  // all who wait for room
 
-  // Adds to `records` what holds a copy of these bytes (just their range, if bytes are not kept).
-  void copy(uint64_t address, std::span<const LocalSlice> from, Stage stage, std::vector<Record>& records);
+  // Adds to `records` what holds a copy of these bytes (just their range, if bytes are not kept). Of a staged write,
+  // whose memory `from` is, that is the copy that there is.
+  void copy(uint64_t address, std::span<const LocalSlice> from, Stage stage, std::vector<Record>& records,
+            const StagedWrite* staged = nullptr);
   // The write that the records are copies of has completed. Uses up room. Returns the generation they are in.
   uint64_t append(std::vector<Record> records, Room& room);
 
@@ -114,8 +116,8 @@ class ReplayLog {
   uint64_t used() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return current_.cost + committing_.cost + reserved_; }
   static uint64_t cost_of(const Record& record) { return record.length_bytes + kRecordCost; }
   void give_back(uint64_t bytes);
-  std::unique_ptr<std::byte[]> take_buffer(uint32_t length);
-  void recycle(std::vector<Record>& records);
+  static void share(uint64_t address, std::span<const LocalSlice> from, Stage stage, std::vector<Record>& records,
+                    const StagedWrite& staged);
 
   static constexpr uint64_t kRecordCost = 64;
 
@@ -134,8 +136,7 @@ class ReplayLog {
   uint64_t failures_ ABSL_GUARDED_BY(mutex_) = 0;  // of commits
   int last_failure_ ABSL_GUARDED_BY(mutex_) = 0;
 
-  Mutex pool_mutex_;  // leaf
-  std::vector<std::unique_ptr<std::byte[]>> pool_ ABSL_GUARDED_BY(pool_mutex_);
+  const std::shared_ptr<KeptBuffers> buffers_ = KeptBuffers::make();
 };
 
 }  // namespace brickfs

@@ -5,8 +5,8 @@
 
 namespace brickfs {
 
-TransferRound::TransferRound(std::span<const Piece> pieces, Direction direction)
-    : pieces_(pieces), direction_(direction) {
+TransferRound::TransferRound(std::span<const Piece> pieces, Direction direction, const StagedWrite* staged)
+    : pieces_(pieces), direction_(direction), staged_(staged) {
   lengths_.reserve(pieces.size());
   for (const Piece& piece : pieces) {
     uint64_t length = 0;
@@ -81,7 +81,7 @@ Batch& TransferRound::batch() {
 
 void TransferRound::copy_to(ReplayLog& log, Stage stage, std::vector<ReplayLog::Record>& records) const {
   for (const Cut& cut : cuts_) {
-    log.copy(cut.address, std::span(slices_).subspan(cut.first_slice, cut.slices), stage, records);
+    log.copy(cut.address, std::span(slices_).subspan(cut.first_slice, cut.slices), stage, records, staged_);
   }
 }
 

@@ -20,7 +20,8 @@ namespace brickfs {
 
 class TransferRound {
  public:
-  TransferRound(std::span<const Piece> pieces, Direction direction);
+  // `staged`: the write whose memory the pieces are, if it is one.
+  TransferRound(std::span<const Piece> pieces, Direction direction, const StagedWrite* staged = nullptr);
 
   uint64_t total_bytes() const { return total_bytes_; }
   Access access() const { return direction_ == Direction::kRead ? Access::kRead : Access::kReadWrite; }
@@ -59,6 +60,7 @@ class TransferRound {
 
   const std::span<const Piece> pieces_;
   const Direction direction_;
+  const StagedWrite* const staged_;
   absl::InlinedVector<uint64_t, 4> lengths_;  // of the pieces
   uint64_t total_bytes_ = 0;
   Cursor done_;

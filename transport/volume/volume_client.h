@@ -95,7 +95,9 @@ class VolumeClient final {
   // Block until all pieces are done. Pieces of one call are posted together and may land in any order.
   // EINTR: interrupted while the brick did not answer; of bytes being written nothing is known.
   Status read(std::span<const Piece> pieces, const Interruption* by = nullptr);
-  Status write(std::span<const Piece> pieces, Stage stage, const Interruption* by = nullptr);
+  // `staged`: whose memory the pieces are, if that is so; else it must not change until they are done.
+  Status write(std::span<const Piece> pieces, Stage stage, const Interruption* by = nullptr,
+               const StagedWrite* staged = nullptr);
   // The same (of data) if it can be done at once: with nothing waited for but the brick's answers, and nothing tried
   // again. Else an error: the session is away or has just been lost, no room is left, a handle was refused, it is too
   // much. Bytes to be written are then undefined.
@@ -106,10 +108,12 @@ class VolumeClient final {
   struct Copy {
     VolumeClient* volume;
     std::span<const Piece> pieces;
-    Status status;  // the answer. EAGAIN: it was not done at once (try_write)
+    Status status{};      // the answer. EAGAIN: it was not done at once (try_write)
+    bool posted = false;  // else nothing of it has reached the brick
   };
   static constexpr size_t kMostCopies = 2 * limits::kReplicas;
-  static void try_write_all(std::span<Copy> copies, Stage stage);
+  // `staged`: as for write().
+  static void try_write_all(std::span<Copy> copies, Stage stage, const StagedWrite* staged);
 
   // Every write(), alloc() and free() that had returned before the call is durable (on a volatile brick: visible to
   // whoever mounts next), stage by stage. EIO, ENOSPC from the brick's store: nothing is forgotten, a later commit

@@ -25,9 +25,10 @@ Status VolumeClient::read(std::span<const Piece> pieces, const Interruption* by)
   return counted.ended(transfer(round, Stage::kData, none, patience));
 }
 
-Status VolumeClient::write(std::span<const Piece> pieces, Stage stage, const Interruption* by) {
+Status VolumeClient::write(std::span<const Piece> pieces, Stage stage, const Interruption* by,
+                           const StagedWrite* staged) {
   Patience patience(options_.soft, by);
-  TransferRound round(pieces, Direction::kWrite);
+  TransferRound round(pieces, Direction::kWrite, staged);
   VolumeCounters::Call counted(counters_, VolumeCall::kWrite, round.total_bytes());
   return counted.ended(write(round, stage, patience));
 }
@@ -119,7 +120,7 @@ Status VolumeClient::transfer_at_once(TransferRound& round, ReplayLog::Room& roo
 
 // A write on its way to one of several volumes.
 struct VolumeClient::Posted {
-  explicit Posted(std::span<const Piece> pieces) : round(pieces, Direction::kWrite) {}
+  Posted(std::span<const Piece> pieces, const StagedWrite* staged) : round(pieces, Direction::kWrite, staged) {}
 
   TransferRound round;
   std::optional<ReplayLog::Room> room;
@@ -160,12 +161,13 @@ Status VolumeClient::finish(Posted& write) {
   return status;
 }
 
-void VolumeClient::try_write_all(std::span<Copy> copies, Stage stage) {
+void VolumeClient::try_write_all(std::span<Copy> copies, Stage stage, const StagedWrite* staged) {
   CHECK(copies.size() <= kMostCopies);
   std::array<std::optional<Posted>, kMostCopies> writes;
   for (size_t i = 0; i < copies.size(); ++i) {
-    writes[i].emplace(copies[i].pieces);
+    writes[i].emplace(copies[i].pieces, staged);
     copies[i].status = copies[i].volume->post_at_once(*writes[i], stage);
+    copies[i].posted = writes[i]->batch != nullptr;
   }
   for (size_t i = 0; i < copies.size(); ++i) {
     if (writes[i]->batch != nullptr) writes[i]->round.copy_to(*copies[i].volume->log_, stage, writes[i]->copies);
