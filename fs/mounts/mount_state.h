@@ -32,7 +32,7 @@ struct CopyState {
   bool leaving = false;        // its part is given to others
   uint64_t copied_blocks = 0;  // while it is brought up to date
   uint64_t total_blocks = 0;
-  bool away = false;    // it cannot be read or written now; only a mount knows that
+  bool away = false;      // it cannot be read or written now; only a mount knows that
   std::string trouble{};  // not in sync: why it could not be brought up to date last
   bool can_be_read() const { return !away && state == name_of(ReplicaState::kInSync); }
 };

@@ -74,8 +74,8 @@ Status Filesystem::Mounting::run() {
   } else {
     TRY(begin_changes());
   }
-  log::info("mounted {}{}: {} inodes, {} transactions replayed", impl_.uuid,
-            impl_.read_only ? " read-only" : "", impl_.inodes.size(), recovered_.journal.transactions);
+  log::info("mounted {}{}: {} inodes, {} transactions replayed", impl_.uuid, impl_.read_only ? " read-only" : "",
+            impl_.inodes.size(), recovered_.journal.transactions);
   return {};
 }
 

@@ -102,9 +102,10 @@ TEST_P(ClosedReserve, OnAFullBrickItMountsWritesAndRemoves) {
     ASSERT_FALSE(volume->read_only());
     other.fill();
     ASSERT_TRUE(other.brick_is_full());
-    write(*volume, "new", 4096);
+    const bool writes = !is_killed();  // behind a crash what is left of the reserve may be enough to remove only
+    if (writes) write(*volume, "new", 4096);
     for (int file = round; file < kFiles; file += 5) ASSERT_TRUE(volume->unlink(kRootIno, name(file)).ok()) << file;
-    ASSERT_TRUE(volume->unlink(kRootIno, "new").ok());
+    if (writes) ASSERT_TRUE(volume->unlink(kRootIno, "new").ok());
     leave(volume);
     other.fill();
   }

@@ -34,7 +34,8 @@ TEST_F(Replicas, EachHasWhatIsWritten) {
   EXPECT_EQ(on_brick('b', raw(kData.start), 10'000), filled(10'000, 5));
 }
 
-// The program changes its memory while it is written: whatever of it is taken, each has the same, also behind a restart.
+// The program changes its memory while it is written: whatever of it is taken, each has the same, also behind a
+// restart.
 TEST_F(Replicas, EachHasTheSameOfMemoryThatChanges) {
   start(2, 2, kBlocks);
   auto set = open();
