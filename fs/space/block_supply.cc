@@ -123,6 +123,7 @@ Status Space::Impl::give_all_back() {
     }
     const uint64_t lacking = beyond(supply->budget.held_when_closed(), supply->budget.fresh());
     if (const uint64_t blocks = std::min(lacking, supply->budget.allocatable()); blocks > 0) fetch(*supply, blocks);
+    while (!supply->in_doubt.empty()) TRY(settle_doubt(*supply));
   }
   return {};
 }

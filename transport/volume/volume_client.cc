@@ -101,6 +101,9 @@ Status VolumeClient::alloc_once(BlockRange blocks, Patience& patience) {
     Status status = brick.alloc(blocks);
     // They did not exist before: the call whose answer was lost made them.
     if (asked && status.code() == EEXIST) status = Status();
+    // The same if it made them and the brick says now that it has no room: nobody else would know of them.
+    const bool is_full = status.code() == ENOSPC || status.code() == EDQUOT;
+    if (asked && is_full) static_cast<void>(brick.free(blocks));
     asked = true;
     if (status.ok()) ledger_->allocated(blocks);
     return status;
