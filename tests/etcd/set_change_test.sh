@@ -111,6 +111,8 @@ exits 0 alloc "$(brick filled)/default" 0 31 "${KNOWN[@]}"
 kill -CONT "$(brickfs_pid)"
 says_full() { timeout 20 "$BRICKCTL" set status "$SET" "${KNOWN[@]}" >"$WORK/status"; grep -q "$(brick filled)/home.*cannot be brought up to date: the brick is full" "$WORK/status"; }
 within 30 says_full || die "why it does not come is not said: $(cat "$WORK/status")"
+sleep 2
+says_full || die "why it does not come is said once only: $(cat "$WORK/status")"
 timeout 60 "$BRICKCTL" set replace "$SET" "$(brick c)" "$(brick filled)" "${ADMIN[@]}" >"$WORK/out" 2>"$WORK/err" &
 waits=$!
 BACKGROUND_PIDS+=("$waits")

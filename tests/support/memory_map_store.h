@@ -50,6 +50,8 @@ class MemoryMapStore final : public MapStore {
 
   // For this client nobody answers: EHOSTUNREACH.
   void set_away(bool away) { away_ = away; }
+  // It can be read, and not changed: ENOSPC.
+  void set_full(bool full) { full_ = full; }
   // The first replace() with such a map is done and reports ETIMEDOUT, and from then on it is away.
   void set_away_after(std::function<bool(const SetMap&)> last) {
     MutexLock lock(mutex_);
@@ -85,6 +87,7 @@ class MemoryMapStore final : public MapStore {
   }
   Result<uint64_t> replace(const SetMap& map, uint64_t version) override {
     if (away_) return Error(EHOSTUNREACH, "map of a set");
+    if (full_) return Error(ENOSPC, "map of a set");
     std::string why;
     TRY(check_map(map, &why));
     change_if_first(map);
@@ -123,6 +126,7 @@ class MemoryMapStore final : public MapStore {
 
   const std::shared_ptr<MemoryMap> map_;
   std::atomic<bool> away_{false};
+  std::atomic<bool> full_{false};
   std::atomic<int> answers_to_lose_{0};
   Mutex mutex_;
   std::function<bool(const SetMap&)> last_ ABSL_GUARDED_BY(mutex_);

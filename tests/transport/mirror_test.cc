@@ -245,6 +245,26 @@ TEST_F(Replicas, WithoutTheMapAHealthyVolumeGoesOnAndNobodyIsLeftOut) {
   EXPECT_EQ(set->map_troubled_for(), milliseconds(0));
 }
 
+// As etcd is when it has no room: what is read of it does not make it well.
+TEST_F(Replicas, AMapThatCanBeReadAloneIsWaitedForAndThatIsSaid) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  store_->set_full(true);
+  go_away('b');
+  std::thread writer([&] { EXPECT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok()); });
+  EXPECT_TRUE(comes_true([&] { return set->link_state().kind == LinkState::Kind::kWaiting; }));
+  for (int look = 0; look < 30; ++look) {
+    const std::string said = set->link_state().text;
+    EXPECT_TRUE(said.starts_with(kWaitsForEtcd)) << said;
+    std::this_thread::sleep_for(milliseconds(100));
+  }
+  store_->set_full(false);
+  writer.join();
+  EXPECT_EQ(entry(1).state, ReplicaState::kStale);
+}
+
 TEST_F(Replicas, WhyOneCannotComeBackIsInTheMap) {
   start(2, 2, 0);
   auto set = open();

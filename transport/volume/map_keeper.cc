@@ -76,13 +76,15 @@ Status MapKeeper::refuse_old(uint64_t generation) {
   if (!std::exchange(said_old_, true)) log::error("{}; no copy is left out or comes back by it", why);
   MutexLock lock(mutex_);
   trouble_ = why;
+  if (!troubled_since_) troubled_since_ = std::chrono::steady_clock::now();
   return Error(EUCLEAN, "map of a set");
 }
 
 Status MapKeeper::load_as_holder() {
   auto stored = store_->load();
-  TRY(told(stored.ok() ? Status() : Status(stored.error())));
+  if (!stored.ok()) return told(stored.error());
   TRY(refuse_old(stored->map.generation));
+  static_cast<void>(told({}));
   note(std::move(stored->map), stored->version);
   return check_holder();
 }

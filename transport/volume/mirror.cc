@@ -160,14 +160,15 @@ Session Mirror::session() const {
 // Nothing: it waits for nobody, or for the map no longer than is worth a word.
 std::optional<LinkState> Mirror::waiting_for_map() const {
   constexpr milliseconds kWorthAWord{2'000};
-  const auto waits_for = keeper_->troubled_for();
   MutexLock lock(mutex_);
-  if (waits_to_leave_out_.empty() || waits_for < kWorthAWord) return std::nullopt;
-  return LinkState{
-      .kind = LinkState::Kind::kWaiting,
-      .error = Error(EHOSTUNREACH, "the map cannot be changed"),
-      .text = fmt::format("{} for {:.0f} s, to leave {} out, which is away; operations wait: {}", kWaitsForEtcd,
-                          std::chrono::duration<double>(waits_for).count(), waits_to_leave_out_, keeper_->trouble())};
+  if (!waits_for_map_) return std::nullopt;
+  const auto waits_for = Clock::now() - waits_for_map_->since;
+  if (waits_for < kWorthAWord) return std::nullopt;
+  return LinkState{.kind = LinkState::Kind::kWaiting,
+                   .error = Error(EHOSTUNREACH, "the map cannot be changed"),
+                   .text = fmt::format("{} for {:.0f} s, to leave {} out, which is away; operations wait: {}",
+                                       kWaitsForEtcd, std::chrono::duration<double>(waits_for).count(),
+                                       waits_for_map_->replica, waits_for_map_->why)};
 }
 
 // As good as that of the best: the others are taken out, or are waited for so long only.

@@ -218,10 +218,10 @@ class Mirror final {
     Copies(Mirror& mirror, const Targets& targets, std::span<const Piece> pieces);
     void try_write(Stage stage);
     std::span<const VolumeClient::Copy> all() const { return copies_; }
-    const StagedWrite* staged() const { return staged_ ? &*staged_ : nullptr; }
+    const StagedWrite* staged() const { return &staged_; }
 
    private:
-    std::optional<StagedWrite> staged_;
+    const StagedWrite staged_;
     std::array<std::vector<Piece>, VolumeClient::kMostCopies> storage_;
     absl::InlinedVector<VolumeClient::Copy, 4> copies_;
   };
@@ -340,8 +340,14 @@ class Mirror final {
   std::optional<Clock::time_point> joining_away_since_ ABSL_GUARDED_BY(mutex_);
   // Of a copy that is dropped, while it gives its blocks back.
   VolumeClient* leaving_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  // One that is away, and cannot be left out as the map does not answer: its operations wait for that.
-  std::string waits_to_leave_out_ ABSL_GUARDED_BY(mutex_);
+  // One that is away cannot be left out, as the map cannot be changed: its operations wait for that. It may still be
+  // read, so that what the keeper says of it comes and goes.
+  struct WaitForMap {
+    std::string replica;
+    std::string why;
+    Clock::time_point since;
+  };
+  std::optional<WaitForMap> waits_for_map_ ABSL_GUARDED_BY(mutex_);
 
   // Local keys: with replicas that have their own, a key stands for one of each.
   struct Memory {

@@ -231,14 +231,14 @@ Status Mirror::read(std::span<const Piece> pieces, const Interruption* by) {
 }
 
 // The same bytes to all, whatever becomes of the caller's meanwhile.
-Mirror::Copies::Copies(Mirror& mirror, const Targets& targets, std::span<const Piece> pieces) {
-  if (targets.size() > 1) pieces = staged_.emplace(pieces, *mirror.buffers_).pieces();
+Mirror::Copies::Copies(Mirror& mirror, const Targets& targets, std::span<const Piece> pieces)
+    : staged_(pieces, *mirror.buffers_) {
   for (size_t i = 0; i < targets.size(); ++i) {
-    copies_.push_back({targets[i]->client.get(), mirror.own_pieces(*targets[i], pieces, storage_[i])});
+    copies_.push_back({targets[i]->client.get(), mirror.own_pieces(*targets[i], staged_.pieces(), storage_[i])});
   }
 }
 
-void Mirror::Copies::try_write(Stage stage) { VolumeClient::try_write_all(copies_, stage, staged()); }
+void Mirror::Copies::try_write(Stage stage) { VolumeClient::try_write_all(copies_, stage, &staged_); }
 
 Status Mirror::write_claimed(const Targets& targets, std::span<const Piece> pieces, Stage stage,
                              const Interruption* by) {

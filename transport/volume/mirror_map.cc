@@ -54,11 +54,13 @@ void Mirror::take_out(Replica& replica) {
   if (stays) return;
   if (status.code() == ESTALE) return fail(status);
   if (!status.ok()) {
+    const std::string why = keeper_->trouble();
     MutexLock lock(mutex_);
-    if (waits_to_leave_out_.empty()) {
-      log::warn("{} is away and cannot be left out of the map: {}; operations wait", replica.name, keeper_->trouble());
+    if (!waits_for_map_) {
+      log::warn("{} is away and cannot be left out of the map: {}; operations wait", replica.name, why);
     }
-    waits_to_leave_out_ = replica.name;
+    const auto since = waits_for_map_ ? waits_for_map_->since : Clock::now();
+    waits_for_map_ = WaitForMap{replica.name, why, since};
     return;
   }
   stop_waiting_for_map();
@@ -124,7 +126,7 @@ bool Mirror::is_out_in_map(const Replica& replica) const {
 
 void Mirror::stop_waiting_for_map() {
   MutexLock lock(mutex_);
-  waits_to_leave_out_.clear();
+  waits_for_map_.reset();
 }
 
 void Mirror::keep_map() {

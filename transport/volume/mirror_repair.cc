@@ -263,7 +263,10 @@ Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, Bl
   const ExclusiveLock roster(roster_mutex_);
   const ExclusiveLock keys(keys_mutex_);
   for (Memory& memory : memories_) {
-    if (memory.in_use) memory.registrations[replica.slot] = TRY(client->register_memory(memory.bytes));
+    if (!memory.in_use) continue;
+    memory.registrations[replica.slot] = {};  // of its former client
+    auto registered = client->register_memory(memory.bytes);
+    if (registered.ok()) memory.registrations[replica.slot] = std::move(*registered);  // else it costs a copy
   }
   replica.client = std::move(client);
   replica.away_since.reset();

@@ -96,8 +96,9 @@ void set_state(MapReplica& replica, ReplicaState state, uint64_t since) {
   replica.state = state;
   replica.since = since;
   replica.copied_blocks = replica.total_blocks = 0;
+  if (state != ReplicaState::kInSync) return;
+  replica.missed = 0;
   replica.trouble.clear();
-  if (state == ReplicaState::kInSync) replica.missed = 0;
 }
 
 Result<std::vector<MapPlace>> plan_places(const std::vector<NamedBrick>& bricks, uint64_t replicas,

@@ -37,6 +37,19 @@ std::vector<std::vector<BlockRange>> by_place(const VolumeSet& set, std::span<co
   return parts;
 }
 
+// Of a map: what has changed since has to do with who may answer.
+SetMap what_readers_go_by(SetMap map) {
+  map.generation = 0;
+  map.taker.reset();
+  for (MapPlace& place : map.places) {
+    for (MapReplica& replica : place.replicas) {
+      replica.trouble.clear();
+      replica.copied_blocks = replica.total_blocks = 0;
+    }
+  }
+  return map;
+}
+
 }  // namespace
 
 VolumeSet::~VolumeSet() {
@@ -456,11 +469,11 @@ void VolumeSet::start_threads() {
     fail_together();
   });
   if (!holds_map_) {
-    run(std::chrono::milliseconds(500), [this, began = keeper_->map().generation] {
+    run(std::chrono::milliseconds(500), [this, began = what_readers_go_by(keeper_->map())] {
       const auto wants = [](const auto& member) { return member->wants_map(); };
       if (std::ranges::none_of(members_, wants)) return;
       const auto asked = std::chrono::steady_clock::now();
-      if (!keeper_->load().ok() || keeper_->map().generation != began) return;
+      if (!keeper_->load().ok() || what_readers_go_by(keeper_->map()) != began) return;
       for (const auto& member : members_) member->confirm(asked);
     });
     return;
