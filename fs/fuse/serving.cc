@@ -236,7 +236,7 @@ Status Serving::mount_filesystem() {
 // An older copy of a store is as sound as the store itself.
 void Serving::look_at_last_seen() const {
   const auto seen = read_last_seen(filesystem_->uuid());
-  const uint64_t found = raw(filesystem_->durable_through());
+  const uint64_t found = raw(filesystem_->found_through());
   if (!seen || found >= seen->transaction) return;
   log::warn(
       "{} is older than when it was unmounted here at {}: at transaction {}, and it was at {}. An older copy of its "

@@ -32,9 +32,11 @@ files::path directory() {
 void forget_old_ones(const files::path& where) {
   std::error_code error;
   const auto until = files::file_time_type::clock::now() - kKept;
-  for (const files::directory_entry& entry : files::directory_iterator(where, error)) {
-    const auto written = entry.last_write_time(error);
-    if (!error && written < until) files::remove(entry.path(), error);
+  for (files::directory_iterator entry(where, error); !error && entry != files::directory_iterator();
+       entry.increment(error)) {
+    std::error_code gone;
+    const auto written = entry->last_write_time(gone);
+    if (!gone && written < until) files::remove(entry->path(), gone);
   }
 }
 
@@ -51,8 +53,10 @@ bool write(const files::path& where, const std::string& name, uint64_t transacti
 }  // namespace
 
 std::optional<LastSeen> read_last_seen(const std::string& uuid) {
+  const files::path where = directory();
+  if (where.empty()) return std::nullopt;
   LastSeen seen;
-  std::ifstream file(directory() / uuid);
+  std::ifstream file(where / uuid);
   if (!(file >> seen.transaction >> seen.at)) return std::nullopt;
   return seen;
 }

@@ -147,8 +147,8 @@ class Filesystem {
   // Everything durable, checkpoint written, lease given up.
   Status unmount();
   const std::string& uuid() const;  // the volume's, as text
-  // The last transaction that is durable; of a read-only mount, that was found. Numbers only grow. Also after
-  // unmount().
+  // The last transaction that the mount found, and that is durable now, also after unmount(). Numbers only grow.
+  Lsn found_through() const;
   Lsn durable_through() const;
   bool read_only() const;
   // Why it is though it was not asked for, for people; empty: that is not so.
