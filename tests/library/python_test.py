@@ -23,6 +23,18 @@ from fsspec.implementations.local import LocalFileSystem
 ARRAY_BYTES = int(sys.argv.pop(1)) if len(sys.argv) > 1 else 16 << 20
 
 
+class Alarm(Exception):
+    pass
+
+
+def raise_at_alarm(test):
+    def ring(*_):
+        raise Alarm
+
+    former = signal.signal(signal.SIGALRM, ring)
+    test.addCleanup(signal.signal, signal.SIGALRM, former)
+
+
 class Files(unittest.TestCase):
     def setUp(self):
         self.fs = brickfs.FileSystem("memory:256M")
@@ -127,14 +139,7 @@ class Files(unittest.TestCase):
             one.flock(fcntl.LOCK_EX)
 
     def test_signals_end_a_wait_for_a_lock(self):
-        class Alarm(Exception):
-            pass
-
-        def ring(*_):
-            raise Alarm
-
-        former = signal.signal(signal.SIGALRM, ring)
-        self.addCleanup(signal.signal, signal.SIGALRM, former)
+        raise_at_alarm(self)
         with self.fs.open("file", "wb", 0) as one, self.fs.open("file", "r+b", 0) as other:
             one.lock(fcntl.F_WRLCK)
             one.flock(fcntl.LOCK_EX)
@@ -694,14 +699,7 @@ class Away(unittest.TestCase):
         if "BRICKFS_TEST_BRICK_PID" not in os.environ:
             self.skipTest("BRICKFS_TEST_BRICK_PID names no brick")
 
-        class Alarm(Exception):
-            pass
-
-        def ring(*_):
-            raise Alarm
-
-        former = signal.signal(signal.SIGALRM, ring)
-        self.addCleanup(signal.signal, signal.SIGALRM, former)
+        raise_at_alarm(self)
         fs = brickfs.FileSystem(os.environ["BRICKFS_TEST_SOURCE"], "linger=1")
         with fs.open("file", "w+b", 0) as file:
             file.write(bytes(1 << 20))
