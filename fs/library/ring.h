@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ring to a mount, as the C interface has it: the files of fs/direct/ring_client.h by their descriptors.
+// A ring to a mount, as the C interface has it: the files of fs/shm_queue/ring_client.h by their descriptors.
 #pragma once
 
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
-#include "fs/direct/ring_client.h"
 #include "fs/library/brickfs.h"
 #include "fs/library/call.h"
+#include "fs/shm_queue/ring_client.h"
 #include "transport/base/mutex.h"
 
 struct brickfs_ring {

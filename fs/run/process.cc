@@ -18,9 +18,9 @@
 #include <new>
 #include <string>
 
-#include "fs/direct/ring_socket.h"
 #include "fs/run/signals.h"
 #include "fs/run/transfer.h"
+#include "fs/shm_queue/ring_socket.h"
 
 namespace brickfs::run {
 namespace {

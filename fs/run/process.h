@@ -10,7 +10,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "fs/direct/ring_client.h"
+#include "fs/shm_queue/ring_client.h"
 
 namespace brickfs::run {
 

@@ -8,7 +8,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLasts{400};   // as of the mount (fs/fuse/interrupts.cc)
+constexpr milliseconds kLasts{400};   // as of the mount (fs/fuse/interrupt/interrupts.cc)
 constexpr milliseconds kAway{2'000};  // the brick, as far as one can tell: the mount knows it for sure
 constexpr std::array kLeftOut{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};  // held they end the process
 

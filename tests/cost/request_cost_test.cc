@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "fs/fuse/device_source.h"
-#include "fs/fuse/worker.h"
+#include "fs/fuse/serve/device_source.h"
+#include "fs/fuse/serve/worker.h"
 #include "tests/support/fuse_bed.h"
 #include "tests/support/tcp_test_brick.h"
 

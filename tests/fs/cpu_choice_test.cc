@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/cpu_choice.h"
+#include "fs/fuse/serve/cpu_choice.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests are datagrams of one byte here; as from /dev/fuse, a read() takes one.
-#include "fs/fuse/device_queue.h"
+#include "fs/fuse/serve/device_queue.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

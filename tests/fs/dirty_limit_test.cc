@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/dirty_limit.h"
+#include "fs/fuse/cache/dirty_limit.h"
 
 #include <gtest/gtest.h>
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "fs/base/timespec.h"
-#include "fs/fuse/device_source.h"
-#include "fs/fuse/kernel_cache.h"
-#include "fs/fuse/negotiation.h"
-#include "fs/fuse/request.h"
+#include "fs/fuse/cache/kernel_cache.h"
+#include "fs/fuse/protocol/negotiation.h"
+#include "fs/fuse/protocol/request.h"
+#include "fs/fuse/serve/device_source.h"
 #include "tests/support/fake_kernel.h"
 #include "tests/support/mounted_volume.h"
 

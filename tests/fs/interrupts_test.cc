@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/interrupts.h"
+#include "fs/fuse/interrupt/interrupts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/mount_call.h"
+#include "fs/mount/mount_call.h"
 
 #include <gtest/gtest.h>
 

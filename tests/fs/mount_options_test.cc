@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/mount_options.h"
+#include "fs/mount/mount_options.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

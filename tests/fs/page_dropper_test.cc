@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/page_dropper.h"
+#include "fs/fuse/cache/page_dropper.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/page_writer.h"
+#include "fs/fuse/cache/page_writer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/ring_queue.h"
+#include "fs/fuse/serve/ring_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "fs/fuse/kernel_cache.h"
+#include "fs/fuse/cache/kernel_cache.h"
 #include "tests/support/mounted_volume.h"
 
 namespace brickfs {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/thread_status.h"
+#include "fs/fuse/interrupt/thread_status.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/mounts/umount_report.h"
+#include "fs/mount/status/umount_report.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/writeback_cache.h"
+#include "fs/fuse/cache/writeback_cache.h"
 
 #include <gtest/gtest.h>
 

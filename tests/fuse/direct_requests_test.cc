@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/direct_requests.h"
+#include "fs/shm_queue/serve/direct_requests.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each kind of request does and is answered with, well-formed or not.
-#include "fs/fuse/dispatcher.h"
+#include "fs/fuse/serve/dispatcher.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

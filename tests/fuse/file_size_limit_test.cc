@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/file_size_limit.h"
+#include "fs/shm_queue/serve/file_size_limit.h"
 
 #include <gtest/gtest.h>
 #include <linux/capability.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/mount_metrics.h"
+#include "fs/daemon/mount_metrics.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/mounts/mount_state.h"
+#include "fs/mount/status/mount_state.h"
 
 #include <gtest/gtest.h>
 #include <linux/fuse.h>
@@ -7,7 +7,7 @@
 #include <chrono>
 #include <vector>
 
-#include "fs/fuse/mount_monitor.h"
+#include "fs/daemon/mount_monitor.h"
 #include "tests/support/mounted_volume.h"
 
 namespace brickfs {

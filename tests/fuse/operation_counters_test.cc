@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/operation_counters.h"
+#include "fs/fuse/protocol/operation_counters.h"
 
 #include <gtest/gtest.h>
 #include <linux/fuse.h>

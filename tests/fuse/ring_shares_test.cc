@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/ring_shares.h"
+#include "fs/shm_queue/serve/ring_shares.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "fs/direct/ring_memory.h"
+#include "fs/shm_queue/ring_memory.h"
 
 namespace brickfs::testing {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/direct/ring_socket.h"
+#include "fs/shm_queue/ring_socket.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A ring on what is no FUSE device: the kernel refuses its entries.
-#include "fs/fuse/ring.h"
+#include "fs/fuse/serve/ring.h"
 
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "fs/fuse/kernel_cache.h"
-#include "fs/fuse/ring_queue.h"
+#include "fs/fuse/cache/kernel_cache.h"
+#include "fs/fuse/serve/ring_queue.h"
 #include "tests/support/mounted_volume.h"
 #include "transport/base/unique_fd.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/small_requests.h"
+#include "fs/fuse/serve/small_requests.h"
 
 #include <gtest/gtest.h>
 

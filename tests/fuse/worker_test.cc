@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which requests a worker serves at once, passes to others, and waits with; and how it ends. Its source is a script.
-#include "fs/fuse/worker.h"
+#include "fs/fuse/serve/worker.h"
 
 #include <gtest/gtest.h>
 #include <sys/uio.h>

@@ -15,9 +15,9 @@
 #include <string>
 #include <utility>
 
-#include "fs/direct/ring_futex.h"
-#include "fs/direct/ring_memory.h"
-#include "fs/direct/ring_socket.h"
+#include "fs/shm_queue/ring_futex.h"
+#include "fs/shm_queue/ring_memory.h"
+#include "fs/shm_queue/ring_socket.h"
 #include "tests/mount/ring_expect.h"
 
 namespace brickfs::direct {

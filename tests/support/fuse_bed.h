@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "fs/fuse/device_source.h"
-#include "fs/fuse/dispatcher.h"
-#include "fs/fuse/interrupts.h"
-#include "fs/fuse/session.h"
+#include "fs/fuse/interrupt/interrupts.h"
+#include "fs/fuse/serve/device_source.h"
+#include "fs/fuse/serve/dispatcher.h"
+#include "fs/fuse/serve/session.h"
 #include "tests/support/fake_kernel.h"
 #include "tests/support/mounted_volume.h"
 #include "tests/support/restarting_brick.h"

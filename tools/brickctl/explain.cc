@@ -17,7 +17,7 @@
 #include <memory>
 #include <thread>
 
-#include "fs/mounts/brickfs_end.h"
+#include "fs/mount/status/brickfs_end.h"
 #include "tools/brickctl/commands.h"
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/mount_target.h"

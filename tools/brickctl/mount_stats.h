@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string>
 
-#include "fs/mounts/mount_state.h"
+#include "fs/mount/status/mount_state.h"
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/operation_table.h"
 #include "transport/base/result.h"

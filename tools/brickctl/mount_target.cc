@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "fs/mounts/brickfs_end.h"
+#include "fs/mount/status/brickfs_end.h"
 
 namespace brickfs {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "fs/mounts/mount_state.h"
-#include "fs/mounts/mount_table.h"
+#include "fs/mount/status/mount_state.h"
+#include "fs/mount/status/mount_table.h"
 #include "transport/base/result.h"
 
 namespace brickfs {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fs/mounts/mount_state.h"
+#include "fs/mount/status/mount_state.h"
 
 namespace brickfs {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fs/mounts/mount_state.h"
+#include "fs/mount/status/mount_state.h"
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
 #include "transport/volume/set_map.h"

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "fs/mounts/brickfs_end.h"
-#include "fs/mounts/mount_table.h"
+#include "fs/mount/status/brickfs_end.h"
+#include "fs/mount/status/mount_table.h"
 #include "transport/base/bytes.h"
 #include "transport/base/journal.h"
 #include "transport/base/printable.h"

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a mount says of itself (fs/mount/status/mount_state.h): what it was mounted with, how it is now, and since when,
+// which takes looking at it again and again.
+//
+// Threads: any.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "fs/fuse/protocol/operation_counters.h"
+#include "fs/mount/status/mount_state.h"
+#include "fs/operations/filesystem.h"
+#include "fs/shm_queue/serve/direct_rings.h"
+#include "transport/base/mutex.h"
+#include "transport/volume/link_state.h"
+
+namespace brickfs {
+
+class MountMonitor {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `operations`: of the kernel. `rings`: null: none. Both outlive this. `fixed`: what does not change while it is
+  // mounted. `device`: its number, "MAJOR:MINOR".
+  MountMonitor(Filesystem& filesystem, std::shared_ptr<const OperationCounters> operations, const DirectRings* rings,
+               MountState fixed, const std::string& device);
+  // Often: what happened between two looks was not seen. Waits for nothing.
+  void look(Clock::time_point now);
+  MountState state(Clock::time_point now) const;
+
+ private:
+  Filesystem& filesystem_;
+  const std::shared_ptr<const OperationCounters> operations_;
+  const DirectRings* const rings_;
+  const MountState fixed_;
+  const std::string device_;
+
+  mutable Mutex mutex_;
+  LinkState::Kind link_ ABSL_GUARDED_BY(mutex_) = LinkState::Kind::kConnected;
+  Clock::time_point link_since_ ABSL_GUARDED_BY(mutex_);
+  uint64_t link_changes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t committed_ ABSL_GUARDED_BY(mutex_) = 0;    // Uncommitted::committed
+  Clock::time_point got_on_ ABSL_GUARDED_BY(mutex_);  // when that last changed, or there was nothing to commit
+};
+
+}  // namespace brickfs

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Has the kernel write back pages of files, one file after the other, on a thread of its own: the kernel waits for the
+// requests that this makes, which others serve meanwhile.
+//
+// Threads: any.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "fs/base/ids.h"
+#include "fs/fuse/cache/notice_thread.h"
+#include "transport/base/interruption.h"
+#include "transport/base/mutex.h"
+#include "transport/base/result.h"
+
+namespace brickfs {
+
+class PageWriter {
+ public:
+  // Has the kernel write back what it has of a file, and drop it; waits as it likes.
+  using Notice = std::function<void(Ino ino)>;
+
+  explicit PageWriter(Notice notice) : notice_(std::move(notice)) {}
+  PageWriter(const PageWriter&) = delete;
+  PageWriter& operator=(const PageWriter&) = delete;
+
+  // In turn, and waits until it has been done, together with others who wait so for the file. ETIMEDOUT: that will be
+  // later. EINTR: likewise. EAGAIN: it will not. ECANCELED: after stop().
+  Status write_back(Ino ino, std::chrono::milliseconds patience, const Interruption* by);
+  // In turn, however many wait: for what is rare. Does not wait. After stop() it is not done.
+  void run_later(std::function<void()> job);
+  void notice(Ino ino) const { notice_(ino); }
+  // As NoticeThread::stop().
+  void stop() { thread_.stop(); }
+  bool is_stopping() const { return thread_.is_stopping(); }
+
+ private:
+  struct Waited;
+  std::shared_ptr<Waited> want(Ino ino);
+  void take(Ino ino, const std::shared_ptr<Waited>& waited);
+
+  const Notice notice_;
+  Mutex mutex_;
+  absl::flat_hash_map<Ino, std::shared_ptr<Waited>> wanted_ ABSL_GUARDED_BY(mutex_);  // whose turn has not come
+  NoticeThread thread_;                                                               // last: it uses the others
+};
+
+}  // namespace brickfs

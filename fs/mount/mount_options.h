@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of brickfs: brickfs SOURCE MOUNTPOINT [-o OPT[,OPT]...] [-f].
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transport/base/log.h"
+#include "transport/base/result.h"
+#include "transport/brick/limits.h"
+#include "transport/etcd/etcd_options.h"
+#include "transport/metrics/metrics_server.h"
+
+namespace brickfs {
+
+enum class IoUring { kAuto, kOn, kOff };
+enum class Writeback { kAuto, kOn, kOff };
+
+struct MountCommand {
+  std::string source;
+  std::string mountpoint;
+  bool foreground = false;
+
+  // -o
+  bool read_only = false;
+  bool remount = false;  // change the options of a mount that is there
+  bool steal = false;
+  bool accept_older = false;
+  bool grow = false;  // bricks of the source that the volume does not have yet join it
+  bool require_durable = false;
+  bool soft = false;
+  std::chrono::seconds soft_timeout = limits::kSoftTimeout;
+  uint64_t max_metadata_bytes = 0;        // of memory; 0: no bound
+  std::optional<MetricsAddress> metrics;  // where Prometheus may ask
+  std::chrono::seconds linger{300};       // after an umount, for a brick that is away
+  std::string secret_path;
+  EtcdOptions etcd;                       // of an etcd:// source
+  Writeback writeback = Writeback::kOff;  // auto: Serving decides
+  bool no_atime = false;
+  IoUring io_uring = IoUring::kAuto;
+  bool rings = false;  // ring=on: programs may come by rings (fs/shm_queue/serve/direct_rings.h)
+  std::string log_level = "info";
+  bool background = false;  // bg: if the volume cannot be had yet, go on trying behind the caller's back
+  std::optional<std::chrono::minutes> retry;  // how long; none: not at all, or with `bg` for a week
+  std::optional<bool> allow_other;            // none: root's mounts are for everybody, a user's for that one
+  std::vector<std::string> kernel_options;    // as libfuse takes them: nodev, sync, max_read= ...
+  std::map<std::string, std::string>
+      common;                              // what was given and holds for all mounts of a volume, by what it is about
+  std::vector<std::string> mount_flags;    // in their order: nodev, suid, nosymfollow ...
+  std::vector<std::string> of_user_space;  // of mount(8) and systemd, which read them later: _netdev, nofail, x-...
+
+  LogTarget log_target() const { return foreground ? LogTarget::kStandardError : LogTarget::kBoth; }
+};
+
+// FUSE keeps everybody out but who mounted, lest one user's server holds another's programs up or sees what they do.
+// Root's mounts are the system's, as those of any other file system are.
+bool is_for_everybody(const MountCommand& command);
+
+// One comma-separated list, in which quotes protect commas; later ones win. With one line in `why`: EINVAL for what is
+// unknown or has a bad value, ENOTSUP for what this build cannot do. What means nothing here (relatime, iversion ...)
+// is passed over.
+Status parse_mount_options(std::string_view list, MountCommand& command, std::string* why);
+
+// The same in full, of a mount that is there, with spaces between: its value of each option that a command has in
+// `common`.
+std::string describe_common_options(const MountCommand& command, bool durable, bool io_uring);
+
+// Of these the ones that the kernel's table of mounts does not have, as options of user space, which mount(8) and
+// findmnt(8) show: x-brickfs.soft, x-brickfs.timeo=60 ... parse_mount_options() takes them for what stands behind the
+// dot, as `mount -o remount` hands them back.
+std::vector<std::string> options_to_show(const std::string& common);
+bool is_shown_option(std::string_view option);
+
+}  // namespace brickfs

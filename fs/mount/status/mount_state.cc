@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/mount/status/mount_state.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace brickfs {
+
+using nlohmann::json;
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(OperationState, name, count, failures, bytes, seconds, buckets)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CopyState, place, source, state, leaving, copied_blocks, total_blocks,
+                                                away, trouble)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(
+    MountState, version, pid, source, mountpoint, mounted_since, secret_file, link, link_text, link_for_seconds,
+    link_changes, store_trouble, durable, soft, soft_seconds, read_only, read_only_reason, io_uring, io_uring_obstacle,
+    writeback, writeback_obstacle, has_rings, rings, most_rings, request_limit_seconds, capacity_bytes, free_bytes,
+    inodes, free_inodes, metadata_bytes, max_metadata_bytes, uncommitted_operations, uncommitted_bytes,
+    uncommitted_for_seconds, journal_bytes, checkpoint_bytes, checkpoint_age_seconds, checkpoint_seconds,
+    kernel_waiting, operations, volume, copies_wanted, copies, etcd_trouble, etcd_trouble_for_seconds)
+
+std::vector<CopyState> copies_of(const SetMap& map, const std::vector<MemberId>& absent) {
+  std::vector<CopyState> copies;
+  for (size_t place = 0; place < map.places.size(); ++place) {
+    for (const MapReplica& replica : map.places[place].replicas) {
+      const bool away = std::ranges::find(absent, replica.id) != absent.end();
+      copies.push_back({place, replica.source, name_of(replica.state), replica.leaving, replica.copied_blocks,
+                        replica.total_blocks, away, replica.trouble});
+    }
+  }
+  return copies;
+}
+
+std::string encode(const MountState& state) { return json(state).dump(-1, ' ', false, json::error_handler_t::replace); }
+
+std::optional<MountState> decode_mount_state(std::string_view packet) {
+  const json object = json::parse(packet, nullptr, false);
+  if (!object.is_object()) return std::nullopt;
+  try {
+    return object.get<MountState>();
+  } catch (const json::exception&) {  // a field of another type
+    return std::nullopt;
+  }
+}
+
+}  // namespace brickfs

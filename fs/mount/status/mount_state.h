@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a brickfs says of its mount when it is asked over its socket (brickfs_end.h): as it is now, with nothing waited
+// for. On the way it is one object of JSON, whose fields have these names (docs/json.md, "state"); fields that the
+// other end does not know are passed over, those that it lacks are as here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transport/volume/set_map.h"
+
+namespace brickfs {
+
+// Of one kind, since the mount.
+struct OperationState {
+  std::string name;
+  uint64_t count = 0;
+  uint64_t failures = 0;
+  uint64_t bytes = 0;
+  double seconds = 0;             // of all together
+  std::vector<uint64_t> buckets;  // number n: took less than 2^n microseconds, and is in no other; the last: the rest
+};
+
+// Of a replicated set: what the map says of one copy of a place.
+struct CopyState {
+  uint64_t place = 0;
+  std::string source;
+  std::string state;           // "in sync", "syncing", "stale" (ReplicaState)
+  bool leaving = false;        // its part is given to others
+  uint64_t copied_blocks = 0;  // while it is brought up to date
+  uint64_t total_blocks = 0;
+  bool away = false;      // it cannot be read or written now; only a mount knows that
+  std::string trouble{};  // not in sync: why it could not be brought up to date last
+  bool can_be_read() const { return !away && state == name_of(ReplicaState::kInSync); }
+};
+
+// `absent`: those that are away.
+std::vector<CopyState> copies_of(const SetMap& map, const std::vector<MemberId>& absent = {});
+
+struct MountState {
+  std::string version;  // of brickfs
+  int64_t pid = 0;
+  std::string source;
+  std::string mountpoint;
+  int64_t mounted_since = 0;  // seconds since 1970
+  std::string secret_file;    // empty: none
+
+  std::string link;             // "connected", "silent", "waiting", "failed" (LinkState::Kind)
+  std::string link_text;        // for people: LinkState::text
+  double link_for_seconds = 0;  // it has been so, not counting another text
+  uint64_t link_changes = 0;    // since the mount
+  std::string store_trouble;    // store_trouble.h; empty: none
+
+  bool durable = false;
+  bool soft = false;
+  int64_t soft_seconds = 0;  // timeo=
+  bool read_only = false;
+  std::string read_only_reason;   // for people; empty: it was asked for
+  bool io_uring = false;          // requests come over it; else over /dev/fuse
+  std::string io_uring_obstacle;  // why not, if it was wanted where there is one
+  bool writeback = false;
+  std::string writeback_obstacle;          // likewise
+  bool has_rings = false;                  // ring=on: programs may have rings (fs/shm_queue)
+  uint64_t rings = 0;                      // that programs have now
+  uint64_t most_rings = 0;                 // that they may have
+  int64_t request_limit_seconds = 0;       // the kernel ends the mount when a request takes longer; 0: it does not
+  uint64_t capacity_bytes = 0;             // of the volume, for files
+  uint64_t free_bytes = 0;                 // of these
+  uint64_t inodes = 0;                     // in use
+  uint64_t free_inodes = 0;                // may be made
+  uint64_t metadata_bytes = 0;             // of memory, for inodes and names
+  uint64_t max_metadata_bytes = 0;         // max_metadata=; 0: no bound
+  uint64_t uncommitted_operations = 0;     // answered for, and a crash of the brick would undo them
+  uint64_t uncommitted_bytes = 0;          // of data and journal, kept for that
+  uint64_t journal_bytes = 0;              // on the brick
+  uint64_t checkpoint_bytes = 0;           // likewise
+  double checkpoint_age_seconds = -1;      // since its writing began; -1: it is a former mount's
+  double checkpoint_seconds = 0;           // that its writing took
+  uint64_t kernel_waiting = 0;             // requests that the kernel has made and not got answered
+  std::vector<OperationState> operations;  // of the kernel and of rings, by name, until answered
+  std::vector<OperationState> volume;      // of brickfs with its volume (VolumeCall)
+  double uncommitted_for_seconds = 0;      // nothing of them has been committed for so long
+  uint64_t copies_wanted = 0;              // of each place; 0: it is no replicated set
+  std::vector<CopyState> copies;           // by place
+  std::string etcd_trouble;                // of such a set: why etcd does not answer; empty: it does
+  double etcd_trouble_for_seconds = 0;
+};
+
+// Packets that begin with this are states; others are reports (umount_report.h).
+constexpr char kStateBegins = '{';
+constexpr size_t kStatePacketBytes = 64 * 1024;
+
+std::string encode(const MountState& state);
+std::optional<MountState> decode_mount_state(std::string_view packet);  // nothing: it is none
+
+}  // namespace brickfs
