@@ -18,10 +18,10 @@ constexpr size_t kMostClients = 16;
 
 }  // namespace
 
-MountListener::MountListener(Filesystem& filesystem, Ending& ending, const MountMonitor& monitor,
+MountListener::MountListener(FileOperations& files, Ending& ending, const MountMonitor& monitor,
                              std::chrono::seconds linger, std::string options, ListeningSocket listening,
                              UniqueFd woken)
-    : filesystem_(filesystem),
+    : files_(files),
       ending_(ending),
       monitor_(monitor),
       linger_seconds_(static_cast<uint64_t>(linger.count())),
@@ -31,15 +31,15 @@ MountListener::MountListener(Filesystem& filesystem, Ending& ending, const Mount
   thread_ = std::thread([this] { run(); });
 }
 
-Result<std::unique_ptr<MountListener>> MountListener::start(Filesystem& filesystem, Ending& ending,
+Result<std::unique_ptr<MountListener>> MountListener::start(FileOperations& files, Ending& ending,
                                                             const MountMonitor& monitor, std::chrono::seconds linger,
                                                             std::string options, const std::string& device_number) {
   UniqueFd woken(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!woken) return errno_error("eventfd");
   ListeningSocket listening =
       TRY(ListeningSocket::open(kUmountDirectory, umount_socket(device_number), SocketFor::kRoot, kMostClients));
-  return std::unique_ptr<MountListener>(new MountListener(filesystem, ending, monitor, linger, std::move(options),
-                                                          std::move(listening), std::move(woken)));
+  return std::unique_ptr<MountListener>(
+      new MountListener(files, ending, monitor, linger, std::move(options), std::move(listening), std::move(woken)));
 }
 
 MountListener::~MountListener() {
@@ -125,13 +125,13 @@ void MountListener::tell_all(const UmountReport& report) {
 }
 
 UmountReport MountListener::report() const {
-  const LinkState link = filesystem_.volume().link_state();
+  const LinkState link = files_.volume().link_state();
   UmountReport now;
   now.link = link.kind;
   now.serving = !ending_.began();
   now.pid = getpid();
   now.linger_seconds = linger_seconds_;
-  const Uncommitted uncommitted = filesystem_.uncommitted();
+  const Uncommitted uncommitted = files_.uncommitted();
   now.progress = (uncommitted.operations << 40) + uncommitted.bytes;  // a checkpoint changes the bytes, too
   now.uncommitted_operations = uncommitted.operations;
   now.uncommitted_bytes = uncommitted.bytes;

@@ -21,7 +21,7 @@ namespace brickfs {
 class MountListener {
  public:
   // EACCES and others: there will be no socket (only root can make it), and umount will not wait.
-  static Result<std::unique_ptr<MountListener>> start(Filesystem& filesystem, Ending& ending,
+  static Result<std::unique_ptr<MountListener>> start(FileOperations& files, Ending& ending,
                                                       const MountMonitor& monitor, std::chrono::seconds linger,
                                                       std::string options, const std::string& device_number);
   ~MountListener();  // who listens sees the end, if need be without a last report
@@ -37,7 +37,7 @@ class MountListener {
   void tell_end(UmountReport last);
 
  private:
-  MountListener(Filesystem& filesystem, Ending& ending, const MountMonitor& monitor, std::chrono::seconds linger,
+  MountListener(FileOperations& files, Ending& ending, const MountMonitor& monitor, std::chrono::seconds linger,
                 std::string options, ListeningSocket listening, UniqueFd woken);
   void run();
   bool wait() ABSL_LOCKS_EXCLUDED(mutex_);  // false: the end
@@ -47,7 +47,7 @@ class MountListener {
   void tell_all(const UmountReport& report);
   UmountReport report() const;
 
-  Filesystem& filesystem_;
+  FileOperations& files_;
   Ending& ending_;
   const MountMonitor& monitor_;
   const uint64_t linger_seconds_;

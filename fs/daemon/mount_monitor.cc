@@ -41,9 +41,9 @@ OperationState operation_state(std::string_view name, const LatencyCounts& count
 
 }  // namespace
 
-MountMonitor::MountMonitor(Filesystem& filesystem, std::shared_ptr<const OperationCounters> operations,
+MountMonitor::MountMonitor(FileOperations& files, std::shared_ptr<const OperationCounters> operations,
                            const DirectRings* rings, MountState fixed, const std::string& device)
-    : filesystem_(filesystem),
+    : files_(files),
       operations_(std::move(operations)),
       rings_(rings),
       fixed_(std::move(fixed)),
@@ -52,8 +52,8 @@ MountMonitor::MountMonitor(Filesystem& filesystem, std::shared_ptr<const Operati
       got_on_(link_since_) {}
 
 void MountMonitor::look(Clock::time_point now) {
-  const LinkState::Kind link = filesystem_.volume().link_state().kind;
-  const Uncommitted uncommitted = filesystem_.uncommitted();
+  const LinkState::Kind link = files_.volume().link_state().kind;
+  const Uncommitted uncommitted = files_.uncommitted();
   MutexLock lock(mutex_);
   if (link != std::exchange(link_, link)) {
     link_since_ = now;
@@ -65,19 +65,19 @@ void MountMonitor::look(Clock::time_point now) {
 
 MountState MountMonitor::state(Clock::time_point now) const {
   MountState state = fixed_;
-  const LinkState link = filesystem_.volume().link_state();
+  const LinkState link = files_.volume().link_state();
   state.link = name_of(link.kind);
   state.link_text = link.text;
-  state.store_trouble = filesystem_.store_trouble();
-  state.read_only = filesystem_.read_only();
-  state.read_only_reason = filesystem_.why_read_only();
-  const FilesystemStat stat = filesystem_.stat();
+  state.store_trouble = files_.store_trouble();
+  state.read_only = files_.read_only();
+  state.read_only_reason = files_.why_read_only();
+  const FilesystemStat stat = files_.stat();
   state.capacity_bytes = stat.total_units * stat.unit_bytes;
   state.free_bytes = stat.free_units * stat.unit_bytes;
   state.inodes = stat.inodes;
   state.free_inodes = stat.free_inodes;
   state.metadata_bytes = stat.metadata_bytes;
-  const PersistenceStat persistence = filesystem_.persistence();
+  const PersistenceStat persistence = files_.persistence();
   state.journal_bytes = persistence.journal_bytes;
   state.checkpoint_bytes = persistence.checkpoint_bytes;
   if (persistence.checkpoint_age) state.checkpoint_age_seconds = in_seconds(*persistence.checkpoint_age);
@@ -88,15 +88,15 @@ MountState MountMonitor::state(Clock::time_point now) const {
     state.operations.push_back(operation_state(operation.name, operation.counts));
   for (size_t call = 0; call < kVolumeCalls; ++call) {
     const auto kind = static_cast<VolumeCall>(call);
-    state.volume.push_back(operation_state(name_of(kind), filesystem_.volume().counts(kind)));
+    state.volume.push_back(operation_state(name_of(kind), files_.volume().counts(kind)));
   }
-  if (const auto map = filesystem_.volume().map()) {
+  if (const auto map = files_.volume().map()) {
     state.copies_wanted = map->wanted;
-    state.copies = copies_of(*map, filesystem_.volume().absent_copies());
-    state.etcd_trouble = filesystem_.volume().map_trouble();
-    state.etcd_trouble_for_seconds = in_seconds(filesystem_.volume().map_troubled_for());
+    state.copies = copies_of(*map, files_.volume().absent_copies());
+    state.etcd_trouble = files_.volume().map_trouble();
+    state.etcd_trouble_for_seconds = in_seconds(files_.volume().map_troubled_for());
   }
-  const Uncommitted uncommitted = filesystem_.uncommitted();
+  const Uncommitted uncommitted = files_.uncommitted();
   state.uncommitted_operations = uncommitted.operations;
   state.uncommitted_bytes = uncommitted.bytes;
   MutexLock lock(mutex_);

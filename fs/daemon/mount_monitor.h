@@ -12,7 +12,7 @@
 
 #include "fs/fuse/protocol/operation_counters.h"
 #include "fs/mount/status/mount_state.h"
-#include "fs/operations/filesystem.h"
+#include "fs/operations/file_operations.h"
 #include "fs/shm_queue/serve/direct_rings.h"
 #include "transport/base/mutex.h"
 #include "transport/volume/link_state.h"
@@ -25,14 +25,14 @@ class MountMonitor {
 
   // `operations`: of the kernel. `rings`: null: none. Both outlive this. `fixed`: what does not change while it is
   // mounted. `device`: its number, "MAJOR:MINOR".
-  MountMonitor(Filesystem& filesystem, std::shared_ptr<const OperationCounters> operations, const DirectRings* rings,
+  MountMonitor(FileOperations& files, std::shared_ptr<const OperationCounters> operations, const DirectRings* rings,
                MountState fixed, const std::string& device);
   // Often: what happened between two looks was not seen. Waits for nothing.
   void look(Clock::time_point now);
   MountState state(Clock::time_point now) const;
 
  private:
-  Filesystem& filesystem_;
+  FileOperations& files_;
   const std::shared_ptr<const OperationCounters> operations_;
   const DirectRings* const rings_;
   const MountState fixed_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests of files. Small reads, and writes over bytes that are there, are gathered and their bytes travel together
-// (Filesystem::JointTransfer): no thread for a request, one round trip for all. By the thread that polls, or, with
+// (fs/operations/joint_transfer.h): no thread for a request, one round trip for all. By the thread that polls, or, with
 // BRICKFS_QUEUE_BACKGROUND, by one of the file system's threads. Whatever else there is waits on such a thread of its
 // own.
 #include <fcntl.h>
@@ -47,7 +47,7 @@ class FileQueue final : public brickfs_queue {
   void serve_by_worker();
   void serve_gathered();
   void serve_together(std::span<Slot* const> slots);
-  bool begin_one(Filesystem::JointTransfer& joint, const Slot& slot);
+  bool begin_one(JointTransfer& joint, const Slot& slot);
   void finish(Slot* slot, int64_t result);
   void finish(std::span<Slot* const> slots, std::span<const brickfs_completion> completions);
 
@@ -176,7 +176,7 @@ void FileQueue::serve_gathered() {
   }
 }
 
-bool FileQueue::begin_one(Filesystem::JointTransfer& joint, const Slot& slot) {
+bool FileQueue::begin_one(JointTransfer& joint, const Slot& slot) {
   return slot.operation == BRICKFS_READ
              ? joint.begin_read(slot.file->ino, slot.offset, slot.slices[0], slot.file->touch())
              : joint.begin_write(slot.file->ino, slot.offset, slot.slices[0], false);
@@ -189,18 +189,18 @@ void FileQueue::serve_together(std::span<Slot* const> slots) {
   size_t count = 0;
   size_t next = 0;
   const int failed = guarded([&] {
-    Filesystem::JointTransfer joint(fs_.files(), context());
+    const auto joint = fs_.files().joint_transfer(context());
     for (; next < slots.size(); ++next) {
-      if (begin_one(joint, *slots[next])) {
+      if (begin_one(*joint, *slots[next])) {
         begun[count++] = slots[next];
       } else {
         run_alone(slots[next]);
       }
     }
     if (count == 0) return 0;
-    const Status moved = joint.move();
+    const Status moved = joint->move();
     for (size_t i = 0; i < count; ++i)
-      completions[i] = {begun[i]->user_data, told(moved.ok() ? count_of(joint.result(i)) : code_of(moved))};
+      completions[i] = {begun[i]->user_data, told(moved.ok() ? count_of(joint->result(i)) : code_of(moved))};
     return 0;
   });
   if (failed != 0) {

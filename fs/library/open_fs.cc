@@ -75,7 +75,7 @@ class Closing {
   Status run(std::string* why) {
     ending_.begin();
     fs_.workers->run([this] { watch(); });  // without a thread for it: for ever
-    const Status unmounted = fs_.files().unmount();
+    const Status unmounted = fs_.filesystem->unmount();
     {
       MutexLock lock(mutex_);
       ended_ = true;

@@ -18,7 +18,7 @@
 #include "fs/operations/gate.h"
 
 struct brickfs_fs {
-  brickfs::Filesystem& files() { return *filesystem; }
+  brickfs::FileOperations& files() { return *filesystem; }
   // Before each call: fs/operations/gate.h. ECANCELED: given up.
   brickfs::Status gate() {
     if (abandoned) return brickfs::Error(ECANCELED, "the file system was given up");

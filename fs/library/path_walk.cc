@@ -13,7 +13,7 @@ constexpr int kMostLinks = 40;  // as Linux has it
 
 }  // namespace
 
-Result<InodeRef> LastName::root() const { return InodeRef(filesystem_, TRY(filesystem_.lookup(kRootIno, "."))); }
+Result<InodeRef> LastName::root() const { return InodeRef(files_, TRY(files_.lookup(kRootIno, "."))); }
 
 Status LastName::find(const char* path) {
   rest_ = std::string_view(path, strnlen(path, PATH_MAX));
@@ -32,7 +32,7 @@ Status LastName::go() {
     rest_.remove_prefix(length);
     slash_ = !rest_.empty() || name_.empty();
     if (rest_.find_first_not_of('/') == rest_.npos) return {};
-    InodeRef next(filesystem_, TRY(filesystem_.lookup(at_.ino(), name_)));
+    InodeRef next(files_, TRY(files_.lookup(at_.ino(), name_)));
     if (next.is_link()) {
       TRY(enter(next));
     } else if (next.is_directory()) {
@@ -46,7 +46,7 @@ Status LastName::go() {
 // The link's target takes its place before the rest.
 Status LastName::enter(const InodeRef& link) {
   if (++links_ > kMostLinks) return Error(ELOOP, "too many symbolic links");
-  std::string text = TRY(filesystem_.read_symlink(link.ino()));
+  std::string text = TRY(files_.read_symlink(link.ino()));
   if (text.empty()) return Error(ENOENT, "an empty link");
   if (text.starts_with('/')) at_ = TRY(root());
   text += rest_;
@@ -62,14 +62,14 @@ Status LastName::follow(const InodeRef& link) {
 }
 
 Result<InodeRef> LastName::lookup() const {
-  if (is_root()) return InodeRef(filesystem_, TRY(filesystem_.lookup(at_.ino(), ".")));
-  InodeRef found(filesystem_, TRY(filesystem_.lookup(at_.ino(), name_)));
+  if (is_root()) return InodeRef(files_, TRY(files_.lookup(at_.ino(), ".")));
+  InodeRef found(files_, TRY(files_.lookup(at_.ino(), name_)));
   if (slash_ && !found.is_directory() && !found.is_link()) return Error(ENOTDIR, "not a directory");
   return found;
 }
 
-Result<InodeRef> resolve(Filesystem& filesystem, const char* path, Follow follow) {
-  LastName last(filesystem);
+Result<InodeRef> resolve(FileOperations& files, const char* path, Follow follow) {
+  LastName last(files);
   TRY(last.find(path));
   for (;;) {
     InodeRef found = TRY(last.lookup());

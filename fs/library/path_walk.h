@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "fs/operations/filesystem.h"
+#include "fs/operations/file_operations.h"
 
 namespace brickfs::library {
 
@@ -17,15 +17,15 @@ class InodeRef {
  public:
   InodeRef() = default;
   // Takes over the reference that an answer with attributes has counted.
-  InodeRef(Filesystem& filesystem, const Attributes& attributes) : filesystem_(&filesystem), attributes_(attributes) {}
+  InodeRef(FileOperations& files, const Attributes& attributes) : files_(&files), attributes_(attributes) {}
   InodeRef(InodeRef&& other) noexcept { *this = std::move(other); }
   InodeRef& operator=(InodeRef&& other) noexcept {
-    std::swap(filesystem_, other.filesystem_);
+    std::swap(files_, other.files_);
     std::swap(attributes_, other.attributes_);
     return *this;
   }
   ~InodeRef() {
-    if (filesystem_ != nullptr) filesystem_->forget(attributes_.ino, 1);
+    if (files_ != nullptr) files_->forget(attributes_.ino, 1);
   }
 
   Ino ino() const { return attributes_.ino; }
@@ -35,24 +35,24 @@ class InodeRef {
   bool is_regular() const { return S_ISREG(attributes_.mode); }
   // The caller gives the reference back.
   Ino release() {
-    filesystem_ = nullptr;
+    files_ = nullptr;
     return attributes_.ino;
   }
 
  private:
-  Filesystem* filesystem_ = nullptr;  // null: nothing to give back
+  FileOperations* files_ = nullptr;  // null: nothing to give back
   Attributes attributes_;
 };
 
 enum class Follow { kLinks, kNotLast };
 
 // What the path means.
-Result<InodeRef> resolve(Filesystem& filesystem, const char* path, Follow follow);
+Result<InodeRef> resolve(FileOperations& files, const char* path, Follow follow);
 
 // The last name of a path, and the directory that it is in. Threads: one.
 class LastName {
  public:
-  explicit LastName(Filesystem& filesystem) : filesystem_(filesystem) {}
+  explicit LastName(FileOperations& files) : files_(files) {}
 
   Status find(const char* path);
   // On from a symbolic link of that name.
@@ -66,12 +66,12 @@ class LastName {
   Result<InodeRef> lookup() const;  // ENOTDIR: it ends with a slash and is no directory
 
  private:
-  friend Result<InodeRef> resolve(Filesystem& filesystem, const char* path, Follow follow);
+  friend Result<InodeRef> resolve(FileOperations& files, const char* path, Follow follow);
   Status go();
   Status enter(const InodeRef& link);
   Result<InodeRef> root() const;
 
-  Filesystem& filesystem_;
+  FileOperations& files_;
   std::string text_;  // what is left of the path, once a link has been followed
   std::string_view rest_;
   std::string_view name_;

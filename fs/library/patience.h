@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "fs/library/brickfs.h"
-#include "fs/operations/filesystem.h"
+#include "fs/operations/file_operations.h"
 #include "transport/base/interruption.h"
 #include "transport/base/mutex.h"
 #include "transport/base/thread.h"

@@ -43,9 +43,9 @@ void Ending::hurry() {
 }
 
 void Ending::check() {
-  const LinkState::Kind link = filesystem_.volume().link_state().kind;
-  const bool copy_away = link == LinkState::Kind::kConnected && filesystem_.volume().is_away();
-  const Uncommitted uncommitted = filesystem_.uncommitted();
+  const LinkState::Kind link = files_.volume().link_state().kind;
+  const bool copy_away = link == LinkState::Kind::kConnected && files_.volume().is_away();
+  const Uncommitted uncommitted = files_.uncommitted();
   {
     MutexLock lock(mutex_);
     const auto now = Clock::now();
@@ -68,7 +68,7 @@ void Ending::check() {
           lost_);
     }
   }
-  filesystem_.volume().interrupt();
+  files_.volume().interrupt();
 }
 
 bool Ending::is_over(Clock::time_point now, const Uncommitted& uncommitted) {

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "fs/operations/filesystem.h"
+#include "fs/operations/file_operations.h"
 #include "transport/base/mutex.h"
 
 namespace brickfs {
@@ -20,7 +20,7 @@ std::string describe(const Uncommitted& uncommitted);
 
 class Ending {
  public:
-  Ending(Filesystem& filesystem, std::chrono::seconds linger) : filesystem_(filesystem), linger_(linger) {}
+  Ending(FileOperations& files, std::chrono::seconds linger) : files_(files), linger_(linger) {}
 
   // The mount has been taken out of the tree, and the kernel has not ended the connection yet: there are users. False:
   // that is not so (any more).
@@ -43,7 +43,7 @@ class Ending {
   bool is_over(Clock::time_point now, const Uncommitted& uncommitted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool lingered(Clock::time_point now, const Uncommitted& uncommitted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  Filesystem& filesystem_;
+  FileOperations& files_;
   const std::chrono::seconds linger_;
 
   mutable Mutex mutex_;

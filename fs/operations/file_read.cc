@@ -124,7 +124,7 @@ bool Filesystem::is_atime_due(Ino ino) const {
   return inode != nullptr && impl_->is_atime_due(*inode);
 }
 
-Result<uint64_t> Filesystem::Hole::seek(uint64_t offset, int whence) const {
+Result<uint64_t> FileOperations::Hole::seek(uint64_t offset, int whence) const {
   if (whence == SEEK_HOLE) return begin;
   if (offset < begin) return offset;
   if (end == size) return Error(ENXIO, "no data from here on");
@@ -142,7 +142,7 @@ Result<Filesystem::Hole> Filesystem::next_hole(Ino ino, uint64_t offset) {
   return Hole{begin, std::min(first_data(*inode.extents, begin).value_or(size), size), size};
 }
 
-Result<uint64_t> Filesystem::seek(Ino ino, uint64_t offset, int whence) {
+Result<uint64_t> FileOperations::seek(Ino ino, uint64_t offset, int whence) {
   if (whence != SEEK_DATA && whence != SEEK_HOLE) return Error(EINVAL, "neither SEEK_DATA nor SEEK_HOLE");
   return TRY(next_hole(ino, offset)).seek(offset, whence);
 }

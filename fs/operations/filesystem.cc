@@ -28,7 +28,7 @@ Filesystem::Impl::~Impl() {
   journal.reset();
 }
 
-Journal::WakeLater Filesystem::answer_first() { return Journal::WakeLater(impl_->journal.get()); }
+WakeLater Filesystem::answer_first() { return WakeLater(impl_->journal ? &impl_->journal->committer() : nullptr); }
 
 Status Filesystem::unmount() {
   Status result;

@@ -112,6 +112,7 @@ class Filesystem::Impl {
   Status set_size(Ino ino, uint64_t size_bytes, const InodeEdit& edit, const OperationContext& context);
   class FileRead;    // fs/operations/file_read.h
   class FileChange;  // fs/operations/file_change.h
+  class JointTransfer;
   // Parts of write, allocate and copy_range, on a range that is locked.
   Status write_range(FileChange& change, std::span<const LocalSlice> from, const Caller* unprivileged, bool mapped);
   // A write whose bytes others move: where they go. False: they do not all replace bytes that are there.

@@ -5,8 +5,8 @@
 
 namespace brickfs {
 
-Status gate(Filesystem& filesystem) {
-  const Status lost = filesystem.volume().final_error();
+Status gate(FileOperations& files) {
+  const Status lost = files.volume().final_error();
   return lost.code() == ECANCELED ? Status() : lost;  // the latter: we end
 }
 

@@ -3,13 +3,13 @@
 // the calls of the library. Once the volume is lost, what is in memory is not the volume any more, and is told nobody.
 #pragma once
 
-#include "fs/operations/filesystem.h"
+#include "fs/operations/file_operations.h"
 #include "transport/base/result.h"
 
 namespace brickfs {
 
 // What everything that is asked for is answered with instead of being done: VolumeSet::final_error(), ESTALE if another
 // has the volume. Success: it is served; also by a file system that ends, whose answers are its memory's as before.
-Status gate(Filesystem& filesystem);
+Status gate(FileOperations& files);
 
 }  // namespace brickfs

@@ -43,8 +43,8 @@ class Journal::Impl {
   Status start(uint64_t seed, const JournalEnd& end, Hooks hooks);
   Status admit(const Interruption* by);
   bool admits() const { return open_ && volume_.final_error().ok(); }
-  // `owed`, if not null: set instead of waking the committer up.
-  Lsn append(std::span<const std::byte> rows, bool* owed);
+  // `later`, if not null: owes it to the committer to wake it up.
+  Lsn append(std::span<const std::byte> rows, WakeLater* later);
   void wake_committer();
   Status sync(const Interruption* by);
   Result<Position> rotate();
@@ -194,7 +194,7 @@ bool Journal::Impl::numbers_are_used_up() const { return raw(last()) > limits::k
 
 void Journal::Impl::see_if_open() { open_ = error_.is(0) && !is_full() && !numbers_are_used_up(); }
 
-Lsn Journal::Impl::append(std::span<const std::byte> rows, bool* owed) {
+Lsn Journal::Impl::append(std::span<const std::byte> rows, WakeLater* later) {
   CHECK(!rows.empty() && rows.size() <= kLargestTransactionBytes);
   const auto bytes = static_cast<uint32_t>(rows.size());
   MutexLock lock(mutex_);
@@ -207,11 +207,11 @@ Lsn Journal::Impl::append(std::span<const std::byte> rows, bool* owed) {
   std::memcpy(pending_.data() + at + sizeof(bytes), rows.data(), bytes);
   unwritten_bytes_ += sizeof(bytes) + bytes;
   see_if_open();
-  const bool sleeps = owed == nullptr ? std::exchange(idle_, false) : idle_;
+  const bool sleeps = later == nullptr ? std::exchange(idle_, false) : idle_;
   lock.unlock();
   ++told_;  // now that the mutex is free: the committer comes at once
-  if (sleeps && owed != nullptr) {
-    *owed = true;
+  if (sleeps && later != nullptr) {
+    later->owe();
   } else if (sleeps) {
     work_.notify_one();
   }
@@ -532,7 +532,7 @@ Status Journal::start(uint64_t seed, const JournalEnd& end, Hooks hooks) {
 Status Journal::admit(const Interruption* by) { return impl_->admit(by); }
 bool Journal::admits() const { return impl_->admits(); }
 Lsn Journal::append(const Transaction& transaction, WakeLater* later) {
-  return impl_->append(transaction.bytes(), later != nullptr ? &later->owed_ : nullptr);
+  return impl_->append(transaction.bytes(), later);
 }
 Status Journal::sync(const Interruption* by) { return impl_->sync(by); }
 Lsn Journal::last() const { return impl_->last(); }
@@ -546,8 +546,6 @@ uint64_t Journal::chain_blocks() const { return impl_->chain_blocks(); }
 void Journal::set_chain_limit(uint64_t blocks) { impl_->set_chain_limit(blocks); }
 Status Journal::stop() { return impl_->stop(); }
 
-void Journal::WakeLater::wake() {
-  if (std::exchange(owed_, false)) journal_->impl_->wake_committer();
-}
+void Journal::wake() { impl_->wake_committer(); }
 
 }  // namespace brickfs

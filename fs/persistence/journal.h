@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "fs/base/ids.h"
+#include "fs/base/wake_later.h"
 #include "fs/inode/rows.h"
 #include "fs/persistence/journal_reader.h"
 #include "transport/base/interruption.h"
@@ -27,7 +28,7 @@ namespace brickfs {
 
 class Space;
 
-class Journal {
+class Journal : private WakeLater::Sleeper {
  public:
   // From the committer, must not wait.
   struct Hooks {
@@ -47,24 +48,10 @@ class Journal {
   Status admit(const Interruption* by = nullptr);  // ENOSPC, too: all LSNs have been given
   bool admits() const;                             // it would neither wait nor fail
   // While holding the locks of all inodes that the rows are about, so that journal order is operation order.
-  // At most limits::kTransactionBytes of rows; not empty. `later`: wakes the committer up, if that sleeps, when it
-  // goes, so that whoever waits for the thread need not wait for that, too; null: that is done at once.
-  class WakeLater;
+  // At most limits::kTransactionBytes of rows; not empty. `later`: if the committer sleeps, it is woken up when
+  // that goes; null: at once.
   Lsn append(const Transaction& transaction, WakeLater* later = nullptr);
-  // Of one thread.
-  class WakeLater {
-   public:
-    explicit WakeLater(Journal* journal) : journal_(journal) {}  // null: nothing is appended with it
-    ~WakeLater() { wake(); }
-    void wake();  // what is owed, now
-    WakeLater(const WakeLater&) = delete;
-    WakeLater& operator=(const WakeLater&) = delete;
-
-   private:
-    friend class Journal;
-    Journal* const journal_;
-    bool owed_ = false;
-  };
+  WakeLater::Sleeper& committer() { return *this; }
   // Everything before the call is durable: every append(), and all data written to the volume. An error that is not
   // also error() is a passing one (soft timeout, the brick's store is full): nothing is lost, a later sync may succeed.
   // EINTR: it becomes durable without the caller.
@@ -92,6 +79,8 @@ class Journal {
 
  private:
   class Impl;
+  void wake() override;
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -35,19 +35,19 @@ TEST(JointTransfer, MovesReadsAndWritesOfManyFiles) {
   Bytes written = bytes_of('x', 100), replaced = bytes_of('y');
   Bytes read_a(kUnit), at_end(kUnit), behind(kUnit);
   {
-    Filesystem::JointTransfer joint(*volume);
-    EXPECT_TRUE(joint.begin_write(b, 50, slice_of(written), false));
-    EXPECT_TRUE(joint.begin_read(a, kUnit, slice_of(read_a)));
-    EXPECT_TRUE(joint.begin_write(b, kUnit, slice_of(replaced), false));
-    EXPECT_TRUE(joint.begin_read(a, 3 * kUnit - 10, slice_of(at_end)));
-    EXPECT_TRUE(joint.begin_read(a, 3 * kUnit, slice_of(behind)));
-    ASSERT_EQ(joint.size(), 5u);
-    ASSERT_TRUE(joint.try_move().ok());
-    EXPECT_EQ(*joint.result(0), 100u);
-    EXPECT_EQ(*joint.result(1), kUnit);
-    EXPECT_EQ(*joint.result(2), kUnit);
-    EXPECT_EQ(*joint.result(3), 10u);
-    EXPECT_EQ(*joint.result(4), 0u);
+    const auto joint = volume->joint_transfer();
+    EXPECT_TRUE(joint->begin_write(b, 50, slice_of(written), false));
+    EXPECT_TRUE(joint->begin_read(a, kUnit, slice_of(read_a)));
+    EXPECT_TRUE(joint->begin_write(b, kUnit, slice_of(replaced), false));
+    EXPECT_TRUE(joint->begin_read(a, 3 * kUnit - 10, slice_of(at_end)));
+    EXPECT_TRUE(joint->begin_read(a, 3 * kUnit, slice_of(behind)));
+    ASSERT_EQ(joint->size(), 5u);
+    ASSERT_TRUE(joint->try_move().ok());
+    EXPECT_EQ(*joint->result(0), 100u);
+    EXPECT_EQ(*joint->result(1), kUnit);
+    EXPECT_EQ(*joint->result(2), kUnit);
+    EXPECT_EQ(*joint->result(3), 10u);
+    EXPECT_EQ(*joint->result(4), 0u);
   }
   EXPECT_EQ(read_a, bytes_of('a'));
   Bytes expected = bytes_of('b', 3 * kUnit);
@@ -64,18 +64,18 @@ TEST(JointTransfer, OverwritesNothingWithSetIdBitsNorBehindTheEnd) {
   const Ino ino = make_file(*volume, "a", bytes_of('a', 2 * kUnit));
   Bytes written = bytes_of('x');
   {
-    Filesystem::JointTransfer joint(*volume);
-    EXPECT_FALSE(joint.begin_overwrite(ino, kUnit + 1, slice_of(written)));
-    EXPECT_TRUE(joint.begin_overwrite(ino, kUnit, slice_of(written)));
-    ASSERT_TRUE(joint.try_move().ok());
-    EXPECT_EQ(*joint.result(0), kUnit);
+    const auto joint = volume->joint_transfer();
+    EXPECT_FALSE(joint->begin_overwrite(ino, kUnit + 1, slice_of(written)));
+    EXPECT_TRUE(joint->begin_overwrite(ino, kUnit, slice_of(written)));
+    ASSERT_TRUE(joint->try_move().ok());
+    EXPECT_EQ(*joint->result(0), kUnit);
   }
   AttributeChange set_id;
   set_id.mode = 06755;
   ASSERT_TRUE(volume->set_attributes(ino, set_id, root_caller()).ok());
-  Filesystem::JointTransfer joint(*volume);
-  EXPECT_FALSE(joint.begin_overwrite(ino, 0, slice_of(written)));
-  EXPECT_TRUE(joint.begin_write(ino, 0, slice_of(written), false));
+  const auto joint = volume->joint_transfer();
+  EXPECT_FALSE(joint->begin_overwrite(ino, 0, slice_of(written)));
+  EXPECT_TRUE(joint->begin_write(ino, 0, slice_of(written), false));
 }
 
 TEST(JointTransfer, HolesReadAsZeros) {
@@ -85,10 +85,10 @@ TEST(JointTransfer, HolesReadAsZeros) {
   longer.size_bytes = 3 * kUnit;
   ASSERT_TRUE(volume->set_attributes(ino, longer, root_caller()).ok());
   Bytes bytes = bytes_of('?', 2 * kUnit);
-  Filesystem::JointTransfer joint(*volume);
-  ASSERT_TRUE(joint.begin_read(ino, kUnit / 2, slice_of(bytes)));
-  ASSERT_TRUE(joint.move().ok());
-  EXPECT_EQ(*joint.result(0), 2 * kUnit);
+  const auto joint = volume->joint_transfer();
+  ASSERT_TRUE(joint->begin_read(ino, kUnit / 2, slice_of(bytes)));
+  ASSERT_TRUE(joint->move().ok());
+  EXPECT_EQ(*joint->result(0), 2 * kUnit);
   Bytes expected = bytes_of('a', 2 * kUnit);
   std::fill(expected.begin() + kUnit / 2, expected.end(), std::byte{0});
   EXPECT_EQ(bytes, expected);
@@ -104,19 +104,19 @@ TEST(JointTransfer, WhatNeedsMoreThanItsBytesMovedIsLeftToOthers) {
   const Ino holes = make_file(*volume, "c", bytes_of('c'));
   ASSERT_TRUE(volume->set_attributes(holes, longer, root_caller()).ok());
   Bytes bytes = bytes_of('x', 200), none;
-  Filesystem::JointTransfer joint(*volume);
-  EXPECT_FALSE(joint.begin_write(ino, kUnit, slice_of(bytes), false)) << "makes the file longer";
-  EXPECT_FALSE(joint.begin_write(allocated, kUnit, slice_of(bytes), false)) << "never written";
-  EXPECT_FALSE(joint.begin_write(allocated, kUnit - 100, slice_of(bytes), false)) << "half of it never written";
-  EXPECT_FALSE(joint.begin_write(holes, kUnit, slice_of(bytes), false)) << "a hole";
-  EXPECT_FALSE(joint.begin_write(holes, kUnit - 100, slice_of(bytes), false)) << "half a hole";
-  EXPECT_FALSE(joint.begin_write(ino, 0, slice_of(none), false));
-  EXPECT_FALSE(joint.begin_read(ino, 0, slice_of(none)));
-  EXPECT_FALSE(joint.begin_read(kRootIno, 0, slice_of(bytes))) << "a directory";
-  EXPECT_FALSE(joint.begin_write(kRootIno, 0, slice_of(bytes), false));
-  EXPECT_FALSE(joint.begin_read(Ino{12345}, 0, slice_of(bytes)));
-  EXPECT_EQ(joint.size(), 0u);
-  ASSERT_TRUE(joint.move().ok());
+  const auto joint = volume->joint_transfer();
+  EXPECT_FALSE(joint->begin_write(ino, kUnit, slice_of(bytes), false)) << "makes the file longer";
+  EXPECT_FALSE(joint->begin_write(allocated, kUnit, slice_of(bytes), false)) << "never written";
+  EXPECT_FALSE(joint->begin_write(allocated, kUnit - 100, slice_of(bytes), false)) << "half of it never written";
+  EXPECT_FALSE(joint->begin_write(holes, kUnit, slice_of(bytes), false)) << "a hole";
+  EXPECT_FALSE(joint->begin_write(holes, kUnit - 100, slice_of(bytes), false)) << "half a hole";
+  EXPECT_FALSE(joint->begin_write(ino, 0, slice_of(none), false));
+  EXPECT_FALSE(joint->begin_read(ino, 0, slice_of(none)));
+  EXPECT_FALSE(joint->begin_read(kRootIno, 0, slice_of(bytes))) << "a directory";
+  EXPECT_FALSE(joint->begin_write(kRootIno, 0, slice_of(bytes), false));
+  EXPECT_FALSE(joint->begin_read(Ino{12345}, 0, slice_of(bytes)));
+  EXPECT_EQ(joint->size(), 0u);
+  ASSERT_TRUE(joint->move().ok());
   EXPECT_EQ(read(*volume, ino, 0, 2 * kUnit), bytes_of('a', kUnit + 100));
 }
 
@@ -125,15 +125,15 @@ TEST(JointTransfer, WaitsForNobody) {
   const Ino ino = make_file(*volume, "a", bytes_of('a', 2 * kUnit));
   Bytes bytes = bytes_of('x'), other = bytes_of('y'), read_bytes(kUnit);
   {
-    Filesystem::JointTransfer first(*volume), second(*volume);
-    ASSERT_TRUE(first.begin_write(ino, 0, slice_of(bytes), false));
-    EXPECT_FALSE(second.begin_write(ino, 10, slice_of(other), false));
-    EXPECT_FALSE(second.begin_read(ino, 0, slice_of(read_bytes)));
-    EXPECT_FALSE(first.begin_read(ino, 0, slice_of(read_bytes)))
+    const auto first = volume->joint_transfer(), second = volume->joint_transfer();
+    ASSERT_TRUE(first->begin_write(ino, 0, slice_of(bytes), false));
+    EXPECT_FALSE(second->begin_write(ino, 10, slice_of(other), false));
+    EXPECT_FALSE(second->begin_read(ino, 0, slice_of(read_bytes)));
+    EXPECT_FALSE(first->begin_read(ino, 0, slice_of(read_bytes)))
         << "of its own either: bytes of one batch land in any order";
-    EXPECT_TRUE(second.begin_write(ino, kUnit, slice_of(other), false));
-    ASSERT_TRUE(second.try_move().ok());
-    ASSERT_TRUE(second.result(0).ok());
+    EXPECT_TRUE(second->begin_write(ino, kUnit, slice_of(other), false));
+    ASSERT_TRUE(second->try_move().ok());
+    ASSERT_TRUE(second->result(0).ok());
   }  // the first was never moved
   EXPECT_EQ(read(*volume, ino, 0, kUnit), bytes_of('a'));
   EXPECT_EQ(read(*volume, ino, kUnit, kUnit), bytes_of('y'));
@@ -149,10 +149,10 @@ TEST(JointTransfer, StampsAndTakesCapabilitiesAway) {
   ASSERT_TRUE(volume->set_attributes(ino, old, root_caller()).ok());
   Bytes bytes = bytes_of('x');
   {
-    Filesystem::JointTransfer joint(*volume);
-    ASSERT_TRUE(joint.begin_write(ino, 0, slice_of(bytes), false));
-    ASSERT_TRUE(joint.move().ok());
-    ASSERT_TRUE(joint.result(0).ok());
+    const auto joint = volume->joint_transfer();
+    ASSERT_TRUE(joint->begin_write(ino, 0, slice_of(bytes), false));
+    ASSERT_TRUE(joint->move().ok());
+    ASSERT_TRUE(joint->result(0).ok());
   }
   EXPECT_GT(volume->get_attributes(ino)->mtime, TimeNs{1});
   EXPECT_EQ(volume->get_xattr(ino, "security.capability").code(), ENODATA);
@@ -165,8 +165,8 @@ TEST(JointTransfer, AReadOnlyMountIsNotWrittenTo) {
   volume.options().mount.read_only = true;
   ASSERT_TRUE(volume.mount().ok());
   Bytes bytes = bytes_of('x');
-  Filesystem::JointTransfer joint(*volume);
-  EXPECT_FALSE(joint.begin_write(volume->lookup(kRootIno, "a")->ino, 0, slice_of(bytes), false));
+  const auto joint = volume->joint_transfer();
+  EXPECT_FALSE(joint->begin_write(volume->lookup(kRootIno, "a")->ino, 0, slice_of(bytes), false));
 }
 
 // The brick is away: the thread has others to serve.
@@ -188,17 +188,17 @@ TEST(JointTransfer, TriesWithoutWaitingForABrickThatIsAway) {
   brick.faults().lose();
   Bytes bytes = bytes_of('x'), read_bytes(kUnit);
   {
-    Filesystem::JointTransfer joint(filesystem);
-    ASSERT_TRUE(joint.begin_write(ino, 0, slice_of(bytes), false));
-    ASSERT_TRUE(joint.begin_read(ino, kUnit, slice_of(read_bytes)));
-    EXPECT_FALSE(joint.try_move().ok());
+    const auto joint = filesystem.joint_transfer();
+    ASSERT_TRUE(joint->begin_write(ino, 0, slice_of(bytes), false));
+    ASSERT_TRUE(joint->begin_read(ino, kUnit, slice_of(read_bytes)));
+    EXPECT_FALSE(joint->try_move().ok());
   }
   brick.faults().refuse(false);
   {
-    Filesystem::JointTransfer joint(filesystem);
-    ASSERT_TRUE(joint.begin_write(ino, 0, slice_of(bytes), false)) << "nothing is held any more";
-    ASSERT_TRUE(joint.begin_read(ino, kUnit, slice_of(read_bytes)));
-    EXPECT_TRUE(joint.move().ok()) << "this waits until the brick is back";
+    const auto joint = filesystem.joint_transfer();
+    ASSERT_TRUE(joint->begin_write(ino, 0, slice_of(bytes), false)) << "nothing is held any more";
+    ASSERT_TRUE(joint->begin_read(ino, kUnit, slice_of(read_bytes)));
+    EXPECT_TRUE(joint->move().ok()) << "this waits until the brick is back";
   }
   EXPECT_EQ(read_bytes, bytes_of('a'));
   EXPECT_EQ(read(filesystem, ino, 0, kUnit), bytes_of('x'));

@@ -211,7 +211,7 @@ TEST(Journal, WritesWhatCameWhileAnswersWentFirst) {
     ASSERT_TRUE(bed.start().ok());
     for (uint64_t i = 1; i <= 100; ++i) {
       if (i % 10 == 0) std::this_thread::sleep_for(milliseconds(2));  // so that the committer sleeps
-      Journal::WakeLater answer_first(bed.journal.get());
+      WakeLater answer_first(&bed.journal->committer());
       bed.append(i, 0, &answer_first);
     }
     EXPECT_TRUE(comes_true([&] { return bed.journal->written() == Lsn{100}; }));
@@ -224,7 +224,7 @@ TEST(Journal, WhoeverWaitsForItWakesItAlsoBeforeTheAnswer) {
   JournalBed bed;
   ASSERT_TRUE(bed.start().ok());
   std::this_thread::sleep_for(milliseconds(2));
-  Journal::WakeLater answer_first(bed.journal.get());
+  WakeLater answer_first(&bed.journal->committer());
   bed.append(1, 0, &answer_first);
   std::thread another([&] { EXPECT_TRUE(bed.journal->sync().ok()); });
   another.join();

@@ -313,9 +313,9 @@ Status CrashWorkload::write(Ino ino, uint64_t offset, uint64_t length, bool appe
 
 // As the mount serves writes over io_uring. Nothing: it cannot be written that way.
 std::optional<Status> CrashWorkload::write_jointly(Ino ino, uint64_t offset, const LocalSlice& from) {
-  Filesystem::JointTransfer joint(filesystem_, context_);
-  if (!joint.begin_write(ino, offset, from, false) || !joint.try_move().ok()) return std::nullopt;
-  const auto written = joint.result(0);
+  const auto joint = filesystem_.joint_transfer(context_);
+  if (!joint->begin_write(ino, offset, from, false) || !joint->try_move().ok()) return std::nullopt;
+  const auto written = joint->result(0);
   return written.ok() ? Status() : Status(written.error());
 }
 

@@ -70,7 +70,7 @@ struct JournalBed {
     return journal->start(kSeed, end, std::move(hooks));
   }
   // A transaction that says its number, `bytes` long or a little more.
-  Lsn append(uint64_t number, size_t bytes = 0, Journal::WakeLater* later = nullptr) {
+  Lsn append(uint64_t number, size_t bytes = 0, WakeLater* later = nullptr) {
     Transaction rows;
     rows.put_orphan(Ino{number});
     const std::vector<std::byte> value(std::min<size_t>(bytes, 60'000));

@@ -29,8 +29,7 @@ void notify(int device, fuse_notify_code code, std::span<const iovec> parts) {
 
 }  // namespace
 
-KernelCache::KernelCache(Filesystem& filesystem)
-    : filesystem_(filesystem), pages_(notice_of_pages()), holes_(notice_of_pages()) {}
+KernelCache::KernelCache(FileOperations& files) : files_(files), pages_(notice_of_pages()), holes_(notice_of_pages()) {}
 
 PageDropper::Notice KernelCache::notice_of_pages() {
   return [this](Ino ino, uint64_t offset, uint64_t length) {
@@ -54,7 +53,7 @@ void KernelCache::notify_name(Ino directory, std::string_view name) const {
 void KernelCache::drop_stamped(std::span<const Ino> inodes, const OperationContext& context) {
   for (const Ino ino : inodes) {
     const MutexLock lock(dropping_[raw(ino) % dropping_.size()]);
-    if (filesystem_.take_told(ino, context)) drop_attributes(ino);
+    if (files_.take_told(ino, context)) drop_attributes(ino);
   }
 }
 
@@ -62,7 +61,7 @@ void KernelCache::drop_pages(Ino ino, PageDropper::Range written, PageDropper::A
                              std::function<void()> answer) {
   const PageDropper::Turn turn(pages_);
   PageDropper::Range region{0, 0};
-  if (const auto cached = filesystem_.take_cached(ino, written.offset, written.length)) {
+  if (const auto cached = files_.take_cached(ino, written.offset, written.length)) {
     region = {cached->offset, cached->length};
   }
   const PageDropper::Range first = region.length > 0 ? written : PageDropper::Range{0, 0};
@@ -92,7 +91,7 @@ void KernelCache::write_back_and_drop(Ino ino) const { notify_inode(ino, 0, 0); 
 
 void KernelCache::drop_everything(const std::function<bool()>& is_severed) {
   Ino from{1};
-  for (std::vector<Ino> known; !(known = filesystem_.referenced_from(from)).empty();) {
+  for (std::vector<Ino> known; !(known = files_.referenced_from(from)).empty();) {
     for (const Ino ino : known) {
       if (is_severed()) return;
       write_back_and_drop(ino);

@@ -17,14 +17,14 @@
 #include "fs/fuse/cache/missing_names.h"
 #include "fs/fuse/cache/notice_thread.h"
 #include "fs/fuse/cache/page_dropper.h"
-#include "fs/operations/filesystem.h"
+#include "fs/operations/file_operations.h"
 #include "transport/base/mutex.h"
 
 namespace brickfs {
 
 class KernelCache {
  public:
-  explicit KernelCache(Filesystem& filesystem);
+  explicit KernelCache(FileOperations& files);
   KernelCache(const KernelCache&) = delete;
   KernelCache& operator=(const KernelCache&) = delete;
   // To the connection, which stays open. Before the first request is served.
@@ -38,7 +38,7 @@ class KernelCache {
   // It may have pages of these bytes, or is about to drop some.
   bool may_have_pages(Ino ino, uint64_t offset, uint64_t length) const {
     // In this order: what is noted no longer is being dropped as long as the other is not idle.
-    return filesystem_.is_cached(ino, offset, length) || !pages_.is_idle();
+    return files_.is_cached(ino, offset, length) || !pages_.is_idle();
   }
   // Those are dropped, as the bytes were written past them; then `answer` is called, by another thread.
   void drop_pages(Ino ino, PageDropper::Range written, PageDropper::Asker asker, std::function<void()> answer);
@@ -72,7 +72,7 @@ class KernelCache {
   void notify_inode(Ino ino, int64_t offset, int64_t length) const;
   void notify_name(Ino directory, std::string_view name) const;
 
-  Filesystem& filesystem_;
+  FileOperations& files_;
   int device_ = -1;
   MissingNames missing_;
   std::array<Mutex, 64> dropping_;  // by inode number: nobody goes on while another has not yet told the kernel

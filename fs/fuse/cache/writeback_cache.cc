@@ -34,11 +34,11 @@ void WritebackCache::keep_room(uint64_t most_bytes, Limit limit) {
 // The limit breathes with free memory, and writers are stopped some pages late.
 void WritebackCache::reserve(uint64_t bytes) {
   allowed_bytes_ = bytes;
-  filesystem_.reserve_for_writeback(2 * bytes + kBeyondLimit, [this] { pages_.run_later([this] { make_room(); }); });
+  files_.reserve_for_writeback(2 * bytes + kBeyondLimit, [this] { pages_.run_later([this] { make_room(); }); });
 }
 
 uint64_t WritebackCache::share_of_room() const {
-  return std::clamp(filesystem_.stat().free_units * kUnitBytes / kShareOfRoom, std::min(kLeastAllowed, most_bytes_),
+  return std::clamp(files_.stat().free_units * kUnitBytes / kShareOfRoom, std::min(kLeastAllowed, most_bytes_),
                     most_bytes_);
 }
 
@@ -47,7 +47,7 @@ void WritebackCache::make_room() {
   const uint64_t less = share_of_room();
   const bool is_less = less < allowed_bytes_ && limit_(less).value_or(UINT64_MAX) < allowed_bytes_;
   write_back_all();
-  is_less ? reserve(less) : filesystem_.settle_writeback();
+  is_less ? reserve(less) : files_.settle_writeback();
 }
 
 void WritebackCache::give_room_back() {
@@ -60,15 +60,15 @@ void WritebackCache::give_room_back() {
 }
 
 void WritebackCache::write_back_all() {
-  Filesystem::KnownFiles known{{}, Ino{1}};
+  FileOperations::KnownFiles known{{}, Ino{1}};
   while (known.next && !pages_.is_stopping()) {
-    known = filesystem_.known_files(*known.next, kFilesAtOnce);
+    known = files_.known_files(*known.next, kFilesAtOnce);
     for (const Ino ino : known.files) pages_.notice(ino);
   }
 }
 
 Status WritebackCache::before_write(Ino ino, const Interruption* by) {
-  if (filesystem_.is_short_for_writeback()) {
+  if (files_.is_short_for_writeback()) {
     if (pages_.write_back(ino, kPatienceOfWriter, by).code() == EINTR) return Error(EINTR, "interrupted");
     notices_.forget_attributes(ino);  // before the answer, so that the next write asks, too
   }
@@ -79,8 +79,8 @@ Status WritebackCache::before_write(Ino ino, const Interruption* by) {
 void WritebackCache::written(Ino ino, uint64_t end, const Status& status) {
   if (!status.ok()) {
     note_lost(ino, status.error());
-    (void)filesystem_.cover_lost(ino, end);
-  } else if (!filesystem_.is_short_for_writeback()) {
+    (void)files_.cover_lost(ino, end);
+  } else if (!files_.is_short_for_writeback()) {
     const uint64_t allowed = allowed_bytes_;
     if (allowed < most_bytes_ && share_of_room() >= std::min(kMuchMore * allowed, most_bytes_) &&
         !is_giving_back_.exchange(true)) {

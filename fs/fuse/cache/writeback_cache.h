@@ -24,7 +24,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "fs/fuse/cache/page_writer.h"
-#include "fs/operations/filesystem.h"
+#include "fs/operations/file_operations.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 
@@ -36,8 +36,8 @@ class WritebackCache {
     PageWriter::Notice write_back;               // all that the kernel has of the file, which it drops
     std::function<void(Ino)> forget_attributes;  // does not wait
   };
-  WritebackCache(Filesystem& filesystem, Notices notices)
-      : filesystem_(filesystem), notices_(notices), pages_(std::move(notices.write_back)) {}
+  WritebackCache(FileOperations& files, Notices notices)
+      : files_(files), notices_(notices), pages_(std::move(notices.write_back)) {}
 
   // Has the kernel have at most so many bytes; how many that is then. None: it cannot be said.
   using Limit = std::function<std::optional<uint64_t>(uint64_t bytes)>;
@@ -66,7 +66,7 @@ class WritebackCache {
   void note_lost(Ino ino, const Error& error);
   std::optional<Error> take_lost(Ino ino);
 
-  Filesystem& filesystem_;
+  FileOperations& files_;
   const Notices notices_;
   // Fixed once requests are served.
   uint64_t most_bytes_ = 0;

@@ -36,16 +36,16 @@ fuse_entry_out to_entry(const Attributes& attributes) {
   return entry;
 }
 
-void answer_entry(FuseRequest& request, Filesystem& filesystem, const Result<Attributes>& attributes) {
+void answer_entry(FuseRequest& request, FileOperations& files, const Result<Attributes>& attributes) {
   if (!attributes.ok()) {
     request.answer(attributes.error());
     return;
   }
   const Ino ino = attributes->ino;
-  if (!request.answer_with(to_entry(*attributes))) filesystem.forget(ino, 1);
+  if (!request.answer_with(to_entry(*attributes))) files.forget(ino, 1);
 }
 
-void answer_created(FuseRequest& request, Filesystem& filesystem, const Result<Attributes>& attributes) {
+void answer_created(FuseRequest& request, FileOperations& files, const Result<Attributes>& attributes) {
   if (!attributes.ok()) {
     request.answer(attributes.error());
     return;
@@ -53,7 +53,7 @@ void answer_created(FuseRequest& request, Filesystem& filesystem, const Result<A
   CreateOut out{};
   out.entry = to_entry(*attributes);
   out.open.open_flags = FOPEN_KEEP_CACHE;
-  if (!request.answer_with(out)) filesystem.forget(attributes->ino, 1);
+  if (!request.answer_with(out)) files.forget(attributes->ino, 1);
 }
 
 void answer_attributes(FuseRequest& request, const Result<Attributes>& attributes) {

@@ -6,7 +6,7 @@
 
 #include "fs/fuse/protocol/protocol.h"
 #include "fs/fuse/protocol/request.h"
-#include "fs/operations/filesystem.h"
+#include "fs/operations/file_operations.h"
 #include "transport/base/result.h"
 
 namespace brickfs {
@@ -15,9 +15,9 @@ fuse_attr to_kernel(const Attributes& attributes);
 fuse_entry_out to_entry(const Attributes& attributes);
 
 // Hands a reference over to the kernel; takes it back when the kernel is gone.
-void answer_entry(FuseRequest& request, Filesystem& filesystem, const Result<Attributes>& attributes);
+void answer_entry(FuseRequest& request, FileOperations& files, const Result<Attributes>& attributes);
 // The same of a file that is open with that.
-void answer_created(FuseRequest& request, Filesystem& filesystem, const Result<Attributes>& attributes);
+void answer_created(FuseRequest& request, FileOperations& files, const Result<Attributes>& attributes);
 void answer_attributes(FuseRequest& request, const Result<Attributes>& attributes);
 
 }  // namespace brickfs

@@ -30,7 +30,7 @@
 #include "fs/fuse/protocol/buffers.h"
 #include "fs/fuse/protocol/operation_counters.h"
 #include "fs/fuse/protocol/protocol.h"
-#include "fs/operations/filesystem.h"
+#include "fs/operations/file_operations.h"
 #include "transport/base/bytes.h"
 #include "transport/base/result.h"
 
@@ -123,7 +123,7 @@ class FuseRequest : public FusePlace {
   // --- for those who receive and serve it
   FuseBuffers& buffers() const { return *buffers_; }
   // Of what is done for it from now on; outlives that. Null: none.
-  void wake_later(Journal::WakeLater* wake_later) { wake_later_ = wake_later; }
+  void wake_later(WakeLater* wake_later) { wake_later_ = wake_later; }
   // The request, until it is answered, as it comes from /dev/fuse: header, arguments, data in one piece.
   std::span<std::byte> message() const { return message_; }
   FuseWaiter& waiter() override { return waiter_; }
@@ -163,7 +163,7 @@ class FuseRequest : public FusePlace {
   OperationCounters& counters_;
   std::chrono::steady_clock::time_point begun_{};
   FuseWaiter waiter_;
-  Journal::WakeLater* wake_later_ = nullptr;
+  WakeLater* wake_later_ = nullptr;
   std::span<std::byte> message_;
   fuse_in_header header_{};
   std::optional<Transfer> transfer_;

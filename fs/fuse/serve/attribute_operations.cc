@@ -28,7 +28,7 @@ void getattr(FuseSession& session, FuseRequest& request, const fuse_getattr_in& 
     const Status status = writeback->before_write(request.ino(), request.interruption());
     if (!status.ok()) return (void)request.answer(status);
   }
-  answer_attributes(request, session.filesystem().get_attributes(request.ino(), request.context()));
+  answer_attributes(request, session.files().get_attributes(request.ino(), request.context()));
 }
 
 StatxTime to_statx_time(TimeNs time) {
@@ -38,7 +38,7 @@ StatxTime to_statx_time(TimeNs time) {
 
 // Birth times, besides what getattr tells.
 void statx(FuseSession& session, FuseRequest& request) {
-  const auto found = session.filesystem().get_attributes(request.ino(), request.context());
+  const auto found = session.files().get_attributes(request.ino(), request.context());
   if (!found.ok()) return (void)request.answer(found.error());
   StatxOut out{};
   out.attr_valid = kForeverSeconds;
@@ -99,15 +99,15 @@ void setattr(FuseSession& session, FuseRequest& request, const fuse_setattr_in& 
   if (change.kill_if_owner) caller.uid = user_of(caller.uid, request.header().pid).value_or(caller.uid);
   // chmod: what the caller may not set the kernel has taken away, by the ids of his mount (setattr_prepare()).
   if (change.mode && !change.uid && !change.gid) caller.in_group = [](uint32_t) { return true; };
-  answer_attributes(request, session.filesystem().set_attributes(request.ino(), change, caller, request.context()));
+  answer_attributes(request, session.files().set_attributes(request.ino(), change, caller, request.context()));
 }
 
 void setxattr(FuseSession& session, FuseRequest& request, const SetxattrIn& in) {
   const std::string_view name = request.name(sizeof(in));
   const std::span<const std::byte> value = request.body(sizeof(in) + name.size() + 1);
   if (value.size() < in.size) return (void)request.answer(Error(EINVAL));
-  request.answer(session.filesystem().set_xattr(request.ino(), name, value.first(in.size), static_cast<int>(in.flags),
-                                                request.caller(), request.context()));
+  request.answer(session.files().set_xattr(request.ino(), name, value.first(in.size), static_cast<int>(in.flags),
+                                           request.caller(), request.context()));
 }
 
 // As getxattr(2): size 0 asks how long the value is.
@@ -124,19 +124,19 @@ void answer_value(FuseRequest& request, const Result<std::vector<std::byte>>& va
 }
 
 void getxattr(FuseSession& session, FuseRequest& request, const fuse_getxattr_in& in) {
-  answer_value(request, session.filesystem().get_xattr(request.ino(), request.name(sizeof(in))), in.size);
+  answer_value(request, session.files().get_xattr(request.ino(), request.name(sizeof(in))), in.size);
 }
 
 void listxattr(FuseSession& session, FuseRequest& request, const fuse_getxattr_in& in) {
-  answer_value(request, session.filesystem().list_xattr(request.ino(), request.caller()), in.size);
+  answer_value(request, session.files().list_xattr(request.ino(), request.caller()), in.size);
 }
 
 void removexattr(FuseSession& session, FuseRequest& request) {
-  request.answer(session.filesystem().remove_xattr(request.ino(), request.name(0), request.context()));
+  request.answer(session.files().remove_xattr(request.ino(), request.name(0), request.context()));
 }
 
 void statfs(FuseSession& session, FuseRequest& request) {
-  const FilesystemStat stat = session.filesystem().stat();
+  const FilesystemStat stat = session.files().stat();
   fuse_statfs_out out{};
   out.st.bsize = stat.unit_bytes;
   out.st.frsize = stat.unit_bytes;

@@ -29,16 +29,16 @@ void release(FuseSession&, FuseRequest& request) { request.answer(Status()); }
 void read(FuseSession& session, FuseRequest& request) {
   const FuseRequest::Transfer* const transfer = request.transfer();
   if (transfer == nullptr) return (void)request.answer(Error(EINVAL));
-  Filesystem& filesystem = session.filesystem();
+  FileOperations& files = session.files();
   // Before the bytes are looked for: whoever writes them from then on finds it.
-  if (transfer->for_page_cache) filesystem.note_cached(request.ino(), transfer->offset, transfer->bytes);
-  const auto bytes = filesystem.read(request.ino(), transfer->offset, std::span(&transfer->data, 1), transfer->touch,
-                                     request.context());
+  if (transfer->for_page_cache) files.note_cached(request.ino(), transfer->offset, transfer->bytes);
+  const auto bytes =
+      files.read(request.ino(), transfer->offset, std::span(&transfer->data, 1), transfer->touch, request.context());
   bytes.ok() ? request.answer(std::span<const std::byte>(transfer->data.data, *bytes)) : request.answer(bytes.error());
 }
 
 bool has_set_id_bits(FuseSession& session, const FuseRequest& request, Ino ino) {
-  const auto attributes = session.filesystem().get_attributes(ino, request.context());
+  const auto attributes = session.files().get_attributes(ino, request.context());
   return attributes.ok() && (attributes->mode & (S_ISUID | S_ISGID)) != 0;
 }
 
@@ -49,11 +49,11 @@ bool has_set_id_bits(FuseSession& session, const FuseRequest& request, Ino ino) 
 void write(FuseSession& session, FuseRequest& request) {
   const FuseRequest::Transfer* const transfer = request.transfer();
   if (transfer == nullptr) return (void)request.answer(Error(EINVAL));
-  Filesystem& filesystem = session.filesystem();
-  if (transfer->for_page_cache) filesystem.note_cached(request.ino(), transfer->offset, transfer->bytes);
+  FileOperations& files = session.files();
+  if (transfer->for_page_cache) files.note_cached(request.ino(), transfer->offset, transfer->bytes);
   const auto write_as = [&](const Caller* unprivileged) {
-    return filesystem.write(request.ino(), transfer->offset, std::span(&transfer->data, 1), false, unprivileged,
-                            transfer->writes_back, request.context());
+    return files.write(request.ino(), transfer->offset, std::span(&transfer->data, 1), false, unprivileged,
+                       transfer->writes_back, request.context());
   };
   if (!transfer->kills_privileges) return answer_write(session, request, write_as(nullptr));
   const Caller caller = request.caller();
@@ -63,12 +63,10 @@ void write(FuseSession& session, FuseRequest& request) {
 
 // O_SYNC and O_DSYNC come here, too: the kernel follows each such write with an fsync.
 void fsync(FuseSession& session, FuseRequest& request) {
-  request.answer(session.filesystem().sync(request.ino(), request.context()));
+  request.answer(session.files().sync(request.ino(), request.context()));
 }
 
-void syncfs(FuseSession& session, FuseRequest& request) {
-  request.answer(session.filesystem().sync_all(request.context()));
-}
+void syncfs(FuseSession& session, FuseRequest& request) { request.answer(session.files().sync_all(request.context())); }
 
 // With fallocate and copy_file_range the kernel does not say whether the caller loses set-uid bits: all but root do.
 // Null: he does not.
@@ -81,9 +79,8 @@ const Caller* unprivileged(FuseSession& session, FuseRequest& request, Ino chang
 
 void fallocate(FuseSession& session, FuseRequest& request, const fuse_fallocate_in& in) {
   const Caller caller = request.caller();
-  request.answer(session.filesystem().allocate(request.ino(), static_cast<int>(in.mode), in.offset, in.length,
-                                               unprivileged(session, request, request.ino(), caller),
-                                               request.context()));
+  request.answer(session.files().allocate(request.ino(), static_cast<int>(in.mode), in.offset, in.length,
+                                          unprivileged(session, request, request.ino(), caller), request.context()));
 }
 
 void lseek(FuseSession& session, FuseRequest& request, const fuse_lseek_in& in) {
@@ -93,9 +90,8 @@ void lseek(FuseSession& session, FuseRequest& request, const fuse_lseek_in& in) 
 void copy_file_range(FuseSession& session, FuseRequest& request, const fuse_copy_file_range_in& in) {
   const Ino to{in.nodeid_out};
   const Caller caller = request.caller();
-  const auto copied =
-      session.filesystem().copy_range(request.ino(), in.off_in, to, in.off_out, std::min(in.len, kCopyBytes),
-                                      unprivileged(session, request, to, caller), request.context());
+  const auto copied = session.files().copy_range(request.ino(), in.off_in, to, in.off_out, std::min(in.len, kCopyBytes),
+                                                 unprivileged(session, request, to, caller), request.context());
   if (!copied.ok()) return (void)request.answer(copied.error());
   request.answer_with(fuse_write_out{.size = static_cast<uint32_t>(*copied), .padding = 0});
 }

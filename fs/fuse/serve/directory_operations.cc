@@ -57,7 +57,7 @@ class EntryWriter {
 void read_entries(FuseSession& session, FuseRequest& request, const fuse_read_in& in, bool plus) {
   const std::span<std::byte> room = request.buffers().reply();
   EntryWriter writer(room.first(std::min<size_t>(in.size, room.size())), plus);
-  const Status status = session.filesystem().read_directory(
+  const Status status = session.files().read_directory(
       request.ino(), in.offset, plus, [&writer](const DirectoryEntry& entry) { return writer.add(entry); },
       touch_of(in.flags), request.context());
   status.ok() ? request.answer(writer.written()) : request.answer(status);
@@ -78,7 +78,7 @@ void opendir(FuseSession&, FuseRequest& request) { request.answer(Error(ENOSYS))
 void releasedir(FuseSession&, FuseRequest& request) { request.answer(Status()); }
 
 void fsyncdir(FuseSession& session, FuseRequest& request) {
-  request.answer(session.filesystem().sync(request.ino(), request.context()));
+  request.answer(session.files().sync(request.ino(), request.context()));
 }
 
 constexpr std::array kDirectoryOperations = {

@@ -54,7 +54,7 @@ void refuse(FuseRequest& request, const Status& why) {
 FuseDispatcher::FuseDispatcher(FuseSession& session, FuseInterrupts& interrupts, std::function<void()> on_begun)
     : session_(session), interrupts_(interrupts), on_begun_(std::move(on_begun)) {}
 
-Status FuseDispatcher::refusal() const { return gate(session_.filesystem()); }
+Status FuseDispatcher::refusal() const { return gate(session_.files()); }
 
 void FuseDispatcher::begin_session(FuseRequest& request) const {
   const auto agreed = session_.negotiation().answer(request.body(0));

@@ -11,7 +11,7 @@
 namespace brickfs {
 namespace {
 
-Filesystem::Hole no_hole(const Filesystem::Hole& of) { return {of.size, of.size, of.size}; }
+FileOperations::Hole no_hole(const FileOperations::Hole& of) { return {of.size, of.size, of.size}; }
 
 }  // namespace
 
@@ -31,13 +31,13 @@ void HoleSearch::answer(FuseSession& session, FuseRequest& request, const fuse_l
   place.ok() ? request.answer_with(fuse_lseek_out{*place}) : request.answer(place.error());
 }
 
-PageDropper::Range HoleSearch::relied_on(const Filesystem::Hole& hole) const {
+PageDropper::Range HoleSearch::relied_on(const FileOperations::Hole& hole) const {
   if (whence_ == SEEK_DATA && offset_ < hole.begin) return {0, 0};
   return {hole.begin, hole.end - hole.begin};
 }
 
 bool HoleSearch::may_be_stored_to(PageDropper::Range hole) const {
-  return hole.length > 0 && !session_.filesystem().read_only() &&
+  return hole.length > 0 && !session_.files().read_only() &&
          session_.cache().may_have_pages(ino_, hole.offset, hole.length);
 }
 
@@ -54,7 +54,7 @@ void HoleSearch::drop_and_look_again(PageDropper::Range hole) {
   });
 }
 
-void HoleSearch::answer_later(const Result<Filesystem::Hole>& found) {
+void HoleSearch::answer_later(const Result<FileOperations::Hole>& found) {
   const Result<uint64_t> place = found.ok() ? found->seek(offset_, whence_) : Result<uint64_t>(found.error());
   if (!place.ok()) return answer_(place.code(), {});
   answer_(0, bytes_of(fuse_lseek_out{*place}));

@@ -26,12 +26,12 @@ class HoleSearch : public std::enable_shared_from_this<HoleSearch> {
  private:
   HoleSearch(FuseSession& session, FuseRequest& request, const fuse_lseek_in& in)
       : session_(session), ino_(request.ino()), offset_(in.offset), whence_(static_cast<int>(in.whence)) {}
-  Result<Filesystem::Hole> look() const { return session_.filesystem().next_hole(ino_, offset_); }
+  Result<FileOperations::Hole> look() const { return session_.files().next_hole(ino_, offset_); }
   // What an answer relies on being a hole. Empty: nothing.
-  PageDropper::Range relied_on(const Filesystem::Hole& hole) const;
+  PageDropper::Range relied_on(const FileOperations::Hole& hole) const;
   bool may_be_stored_to(PageDropper::Range hole) const;
   void drop_and_look_again(PageDropper::Range hole);
-  void answer_later(const Result<Filesystem::Hole>& found);
+  void answer_later(const Result<FileOperations::Hole>& found);
 
   FuseSession& session_;
   const Ino ino_;

@@ -118,12 +118,12 @@ constexpr uint64_t kDirtyShare = 16;  // of the volume, at most, the kernel may 
 
 }  // namespace
 
-FuseMount::FuseMount(Filesystem& filesystem, const MountCommand& command)
-    : filesystem_(filesystem), mountpoint_(command.mountpoint), session_(filesystem, rules_of(command)) {}
+FuseMount::FuseMount(FileOperations& files, const MountCommand& command)
+    : files_(files), mountpoint_(command.mountpoint), session_(files, rules_of(command)) {}
 
-Result<std::unique_ptr<FuseMount>> FuseMount::attach(Filesystem& filesystem, const MountCommand& command,
+Result<std::unique_ptr<FuseMount>> FuseMount::attach(FileOperations& files, const MountCommand& command,
                                                      std::string* why) {
-  std::unique_ptr<FuseMount> mount(new FuseMount(filesystem, command));
+  std::unique_ptr<FuseMount> mount(new FuseMount(files, command));
   TRY(mount->start_session(command, why));
   return mount;
 }
@@ -132,7 +132,7 @@ Status FuseMount::start_session(const MountCommand& command, std::string* why) {
   fuse_set_log_func(LibfuseLog::receive);
   std::string program = "brickfs";
   std::string flag = "-o";
-  std::string options = join_options(libfuse_options(command, filesystem_.read_only()));
+  std::string options = join_options(libfuse_options(command, files_.read_only()));
   std::array<char*, 4> values = {program.data(), flag.data(), options.data(), nullptr};
   fuse_args arguments = FUSE_ARGS_INIT(3, values.data());
   const fuse_lowlevel_ops operations{};  // requests are not its business
@@ -152,7 +152,7 @@ Status FuseMount::start_session(const MountCommand& command, std::string* why) {
   TRY(add_mount_flags(command, why));
   if (session_.writeback() != nullptr) keep_room_for_writeback();
   touch_permission_ = std::make_unique<TouchPermission>(mountpoint_, device_number_);
-  filesystem_.ask_before_touching([this] { return touch_permission_->may_touch(); });
+  files_.ask_before_touching([this] { return touch_permission_->may_touch(); });
   return {};
 }
 
@@ -167,7 +167,7 @@ Status FuseMount::mount_session(std::string* why) {
 
 // Of a small volume so much would be kept that it were always short.
 void FuseMount::keep_room_for_writeback() {
-  const uint64_t most = std::max(filesystem_.stat().total_units * kUnitBytes / kDirtyShare, kLeastDirtyLimit);
+  const uint64_t most = std::max(files_.stat().total_units * kUnitBytes / kDirtyShare, kLeastDirtyLimit);
   auto limit = read_dirty_limit(device_number_);
   if (limit && *limit > most) limit = set_dirty_limit(device_number_, most);
   if (limit) {
@@ -178,7 +178,7 @@ void FuseMount::keep_room_for_writeback() {
 }
 
 FuseMount::~FuseMount() {
-  filesystem_.ask_before_touching(nullptr);
+  files_.ask_before_touching(nullptr);
   if (libfuse_ == nullptr) return;
   if (!is_severed() && is_mounted()) unmount_lazily();
   // Of a live connection this would unmount whatever is on the mountpoint by now.

@@ -12,7 +12,7 @@
 #include "fs/fuse/serve/session.h"
 #include "fs/mount/mount_options.h"
 #include "fs/mount/status/touch_permission.h"
-#include "fs/operations/filesystem.h"
+#include "fs/operations/file_operations.h"
 #include "transport/base/bytes.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
@@ -24,7 +24,7 @@ namespace brickfs {
 class FuseMount {
  public:
   // Mounts; requests wait until a FuseLoop serves them. `why`: one line.
-  static Result<std::unique_ptr<FuseMount>> attach(Filesystem& filesystem, const MountCommand& command,
+  static Result<std::unique_ptr<FuseMount>> attach(FileOperations& files, const MountCommand& command,
                                                    std::string* why);
   // Ends the connection. If it was alive and is mounted still, it is detached. Whoever else ended the connection left a
   // dead mount, which stays: programs are to meet with ENOTCONN, not with the directory below. It is there until
@@ -53,7 +53,7 @@ class FuseMount {
   int device() const;
 
  private:
-  FuseMount(Filesystem& filesystem, const MountCommand& command);
+  FuseMount(FileOperations& files, const MountCommand& command);
   Status start_session(const MountCommand& command, std::string* why);
   Status mount_session(std::string* why);
   void unmount_lazily() const;
@@ -62,7 +62,7 @@ class FuseMount {
   void keep_room_for_writeback();
   std::vector<std::string> mountpoints() const;
 
-  Filesystem& filesystem_;
+  FileOperations& files_;
   const std::string mountpoint_;
   fuse_session* libfuse_ = nullptr;
   std::string device_number_;  // "MAJOR:MINOR" of the mounted file system

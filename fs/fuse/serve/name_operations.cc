@@ -21,8 +21,8 @@ namespace {
 
 void lookup(FuseSession& session, FuseRequest& request) {
   const std::string_view name = request.name(0);
-  const auto found = session.filesystem().lookup(request.ino(), name, request.context());
-  if (found.ok() || !found.error().is(ENOENT)) return answer_entry(request, session.filesystem(), found);
+  const auto found = session.files().lookup(request.ino(), name, request.context());
+  if (found.ok() || !found.error().is(ENOENT)) return answer_entry(request, session.files(), found);
   // That there is none holds for as long, too: inode 0 makes the kernel remember it.
   fuse_entry_out none{};
   if (request.ino() != kRootIno || session.cache().note_missing(name)) none.entry_valid = kForeverSeconds;
@@ -30,7 +30,7 @@ void lookup(FuseSession& session, FuseRequest& request) {
 }
 
 void forget(FuseSession& session, FuseRequest& request, const fuse_forget_in& in) {
-  session.filesystem().forget(request.ino(), in.nlookup);
+  session.files().forget(request.ino(), in.nlookup);
   request.dismiss();
 }
 
@@ -39,7 +39,7 @@ void forget_many(FuseSession& session, FuseRequest& request, const fuse_batch_fo
   constexpr size_t kOne = sizeof(fuse_forget_one);
   for (size_t i = 0; i < in.count && (i + 1) * kOne <= forgets.size(); ++i) {
     const auto one = load<fuse_forget_one>(forgets.subspan(i * kOne));
-    session.filesystem().forget(Ino{one.nodeid}, one.nlookup);
+    session.files().forget(Ino{one.nodeid}, one.nlookup);
   }
   request.dismiss();
 }
@@ -55,7 +55,7 @@ struct Name {
 // been made all the same, which the kernel does not take from an error.
 Status settle(FuseSession& session, FuseRequest& request, std::initializer_list<Name> names) {
   if (!session.syncs_names()) return {};
-  const Status synced = session.filesystem().sync_all(request.context());
+  const Status synced = session.files().sync_all(request.context());
   if (synced.ok()) return {};
   for (const Name& each : names) request.renamed(each.directory, each.name, each.ino);
   return synced;
@@ -65,72 +65,70 @@ Result<Attributes> settle(FuseSession& session, FuseRequest& request, std::strin
   if (!made.ok()) return made;
   const Status settled = settle(session, request, {{request.ino(), name, made->ino}});
   if (settled.ok()) return made;
-  session.filesystem().forget(made->ino, 1);
+  session.files().forget(made->ino, 1);
   return settled.error();
 }
 
 // What has the name now, for settle(), which may need it. The kernel sees to it that it stays so.
 Name name_of(FuseSession& session, const FuseRequest& request, Ino directory, std::string_view name) {
   if (!session.syncs_names()) return {directory, name, kNoIno};
-  const auto found = session.filesystem().lookup(directory, name, request.context());
+  const auto found = session.files().lookup(directory, name, request.context());
   if (!found.ok()) return {directory, name, kNoIno};
-  session.filesystem().forget(found->ino, 1);
+  session.files().forget(found->ino, 1);
   return {directory, name, found->ino};
 }
 
 void create(FuseSession& session, FuseRequest& request, const fuse_create_in& in) {
-  Filesystem& filesystem = session.filesystem();
+  FileOperations& files = session.files();
   const std::string_view name = request.name(sizeof(in));
-  answer_created(request, filesystem,
+  answer_created(request, files,
                  settle(session, request, name,
-                        filesystem.create(request.ino(), name, in.mode, request.caller(in.umask), request.context())));
+                        files.create(request.ino(), name, in.mode, request.caller(in.umask), request.context())));
 }
 
 void tmpfile(FuseSession& session, FuseRequest& request, const fuse_create_in& in) {
-  Filesystem& filesystem = session.filesystem();
-  answer_created(request, filesystem,
-                 filesystem.make_temporary(request.ino(), in.mode, request.caller(in.umask), request.context()));
+  FileOperations& files = session.files();
+  answer_created(request, files,
+                 files.make_temporary(request.ino(), in.mode, request.caller(in.umask), request.context()));
 }
 
 void mknod(FuseSession& session, FuseRequest& request, const fuse_mknod_in& in) {
-  Filesystem& filesystem = session.filesystem();
+  FileOperations& files = session.files();
   const std::string_view name = request.name(sizeof(in));
   answer_entry(
-      request, filesystem,
+      request, files,
       settle(session, request, name,
-             filesystem.make_node(request.ino(), name, in.mode, in.rdev, request.caller(in.umask), request.context())));
+             files.make_node(request.ino(), name, in.mode, in.rdev, request.caller(in.umask), request.context())));
 }
 
 void mkdir(FuseSession& session, FuseRequest& request, const fuse_mkdir_in& in) {
-  Filesystem& filesystem = session.filesystem();
+  FileOperations& files = session.files();
   const std::string_view name = request.name(sizeof(in));
-  answer_entry(
-      request, filesystem,
-      settle(session, request, name,
-             filesystem.make_directory(request.ino(), name, in.mode, request.caller(in.umask), request.context())));
+  answer_entry(request, files,
+               settle(session, request, name,
+                      files.make_directory(request.ino(), name, in.mode, request.caller(in.umask), request.context())));
 }
 
 void symlink(FuseSession& session, FuseRequest& request) {
-  Filesystem& filesystem = session.filesystem();
+  FileOperations& files = session.files();
   const std::string_view name = request.name(0);
   const std::string_view target = request.name(name.size() + 1);
-  answer_entry(request, filesystem,
+  answer_entry(request, files,
                settle(session, request, name,
-                      filesystem.make_symlink(request.ino(), name, target, request.caller(), request.context())));
+                      files.make_symlink(request.ino(), name, target, request.caller(), request.context())));
 }
 
 void link(FuseSession& session, FuseRequest& request, const fuse_link_in& in) {
-  Filesystem& filesystem = session.filesystem();
+  FileOperations& files = session.files();
   const std::string_view name = request.name(sizeof(in));
-  answer_entry(
-      request, filesystem,
-      settle(session, request, name, filesystem.link(Ino{in.oldnodeid}, request.ino(), name, request.context())));
+  answer_entry(request, files,
+               settle(session, request, name, files.link(Ino{in.oldnodeid}, request.ino(), name, request.context())));
 }
 
 template <auto kRemove>
 void remove(FuseSession& session, FuseRequest& request) {
   const Name name = name_of(session, request, request.ino(), request.name(0));
-  const Status removed = (session.filesystem().*kRemove)(name.directory, name.name, request.context());
+  const Status removed = (session.files().*kRemove)(name.directory, name.name, request.context());
   request.answer(removed.ok() ? settle(session, request, {name}) : removed);
 }
 
@@ -157,9 +155,8 @@ void rename_with(FuseSession& session, FuseRequest& request, Ino new_directory, 
   const Caller caller = request.caller();
   const Name from = name_of(session, request, request.ino(), name);
   const Name to = name_of(session, request, new_directory, new_name);
-  const auto renamed =
-      session.filesystem().rename(request.ino(), name, new_directory, new_name, *how,
-                                  (flags & RENAME_WHITEOUT) != 0 ? &caller : nullptr, request.context());
+  const auto renamed = session.files().rename(request.ino(), name, new_directory, new_name, *how,
+                                              (flags & RENAME_WHITEOUT) != 0 ? &caller : nullptr, request.context());
   if (!renamed.ok()) return (void)request.answer(renamed.error());
   for (const Ino ino : {new_directory, renamed->moved, renamed->exchanged}) request.stamped(ino);
   request.answer(settle(session, request, {from, to}));
@@ -174,7 +171,7 @@ void rename_by_flags(FuseSession& session, FuseRequest& request, const fuse_rena
 }
 
 void readlink(FuseSession& session, FuseRequest& request) {
-  const auto target = session.filesystem().read_symlink(request.ino());
+  const auto target = session.files().read_symlink(request.ino());
   target.ok() ? request.answer(std::as_bytes(std::span(*target))) : request.answer(target.error());
 }
 
@@ -188,8 +185,8 @@ constexpr std::array kNameOperations = {
     operation<mkdir, fuse_mkdir_in>(FUSE_MKDIR, "mkdir").with_names(1),
     operation<symlink>(FUSE_SYMLINK, "symlink").with_names(2),
     operation<link, fuse_link_in>(FUSE_LINK, "link").with_names(1),
-    operation<remove<&Filesystem::unlink>>(FUSE_UNLINK, "unlink").with_names(1),
-    operation<remove<&Filesystem::remove_directory>>(FUSE_RMDIR, "rmdir").with_names(1),
+    operation<remove<&FileOperations::unlink>>(FUSE_UNLINK, "unlink").with_names(1),
+    operation<remove<&FileOperations::remove_directory>>(FUSE_RMDIR, "rmdir").with_names(1),
     operation<rename, fuse_rename_in>(FUSE_RENAME, "rename").with_names(2),
     operation<rename_by_flags, fuse_rename2_in>(FUSE_RENAME2, "rename").with_names(2),
     operation<readlink>(FUSE_READLINK, "readlink", kStampsNothing).that_takes(kLittle),

@@ -5,18 +5,17 @@
 
 namespace brickfs {
 
-FuseSession::FuseSession(Filesystem& filesystem, const Rules& rules)
-    : filesystem_(filesystem), rules_(rules), cache_(filesystem) {
+FuseSession::FuseSession(FileOperations& files, const Rules& rules) : files_(files), rules_(rules), cache_(files) {
   if (!rules.writeback_cache) return;
   negotiation_.want_writeback();
   WritebackCache::Notices notices;
   notices.write_back = [this](Ino ino) { cache_.write_back_and_drop(ino); };
   notices.forget_attributes = [this](Ino ino) { cache_.drop_attributes(ino); };
-  writeback_ = std::make_unique<WritebackCache>(filesystem, std::move(notices));
+  writeback_ = std::make_unique<WritebackCache>(files, std::move(notices));
 }
 
 FuseSession::~FuseSession() {
-  if (writeback_) filesystem_.reserve_for_writeback(0, [] {});
+  if (writeback_) files_.reserve_for_writeback(0, [] {});
 }
 
 void FuseSession::stop() {

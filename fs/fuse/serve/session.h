@@ -13,7 +13,7 @@
 #include "fs/fuse/cache/writeback_cache.h"
 #include "fs/fuse/protocol/negotiation.h"
 #include "fs/fuse/protocol/operation_counters.h"
-#include "fs/operations/filesystem.h"
+#include "fs/operations/file_operations.h"
 
 namespace brickfs {
 
@@ -26,7 +26,7 @@ class FuseSession {
     uid_t owner = 0;
   };
 
-  FuseSession(Filesystem& filesystem, const Rules& rules);
+  FuseSession(FileOperations& files, const Rules& rules);
   ~FuseSession();
   FuseSession(const FuseSession&) = delete;
   FuseSession& operator=(const FuseSession&) = delete;
@@ -35,7 +35,7 @@ class FuseSession {
   // Nothing of the kernel's caches is waited for any more. While requests are served.
   void stop();
 
-  Filesystem& filesystem() const { return filesystem_; }
+  FileOperations& files() const { return files_; }
   KernelCache& cache() { return cache_; }
   OperationCounters& operations() { return *operations_; }  // that were answered
   std::shared_ptr<const OperationCounters> shared_operations() const { return operations_; }
@@ -46,7 +46,7 @@ class FuseSession {
   bool may_ask(uid_t uid) const { return !rules_.only_owner_and_root || uid == 0 || uid == rules_.owner; }
 
  private:
-  Filesystem& filesystem_;
+  FileOperations& files_;
   const Rules rules_;
   FuseNegotiation negotiation_;
   KernelCache cache_;

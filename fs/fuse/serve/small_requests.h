@@ -32,7 +32,7 @@ class SmallRequests {
   void answer_all(const Status& moved);
 
   FuseSession& session_;
-  Filesystem::JointTransfer transfer_;
+  const std::unique_ptr<JointTransfer> transfer_;
   std::vector<FuseRequest*> added_;
 };
 

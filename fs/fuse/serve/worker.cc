@@ -74,7 +74,7 @@ bool FuseWorker::serve_at_once(Status& served) {
   declined_.clear();
   bool done = false;
   {
-    auto answer_first = session_.filesystem().answer_first();
+    auto answer_first = session_.files().answer_first();
     SmallRequests small(session_, {.wake_later = &answer_first});
     std::erase_if(together_, [&](FuseRequest* request) {
       const bool added = small.add(*request);
@@ -150,7 +150,7 @@ void FuseWorker::set_aside(std::vector<FuseRequest*>& requests) {
 Status FuseWorker::serve_alone(FuseRequest& request) {
   if (request.take_up()) {
     source_->begin_alone(request);
-    auto answer_first = session_.filesystem().answer_first();
+    auto answer_first = session_.files().answer_first();
     request.wake_later(&answer_first);
     dispatcher_.serve(request);
     request.wake_later(nullptr);

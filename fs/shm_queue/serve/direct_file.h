@@ -8,7 +8,7 @@
 #include <string>
 
 #include "fs/base/ids.h"
-#include "fs/operations/filesystem.h"
+#include "fs/operations/file_operations.h"
 #include "transport/base/result.h"
 
 namespace brickfs {

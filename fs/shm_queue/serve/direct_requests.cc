@@ -81,7 +81,7 @@ struct DirectRequests::Staging {
 DirectRequests::DirectRequests(FuseSession& session, pid_t program, std::span<std::byte> memory, uint32_t local_key,
                                const std::atomic<bool>& writes_by_kernel)
     : session_(session),
-      filesystem_(session.filesystem()),
+      files_(session.files()),
       limit_(program),
       control_(*reinterpret_cast<direct::ControlArea*>(memory.data())),
       buffer_(memory.subspan(direct::kControlBytes)),
@@ -93,11 +93,11 @@ DirectRequests::DirectRequests(FuseSession& session, pid_t program, std::span<st
 DirectRequests::~DirectRequests() = default;
 
 Result<uint32_t> DirectRequests::add_file(const DirectFile& file) {
-  const auto free = std::find(files_.begin(), files_.end(), std::nullopt);
-  const auto number = static_cast<uint32_t>(free - files_.begin());
+  const auto free = std::find(shown_.begin(), shown_.end(), std::nullopt);
+  const auto number = static_cast<uint32_t>(free - shown_.begin());
   if (number == direct::kMostFiles) return Error(EMFILE, "files of a ring");
-  if (free == files_.end()) {
-    files_.emplace_back(file);
+  if (free == shown_.end()) {
+    shown_.emplace_back(file);
   } else {
     *free = file;
   }
@@ -105,7 +105,7 @@ Result<uint32_t> DirectRequests::add_file(const DirectFile& file) {
 }
 
 void DirectRequests::forget_file(uint32_t number) {
-  if (number < files_.size()) files_[number].reset();
+  if (number < shown_.size()) shown_[number].reset();
 }
 
 Status DirectRequests::serve(std::span<const Entry> entries) {
@@ -117,7 +117,7 @@ Status DirectRequests::serve(std::span<const Entry> entries) {
       answer(entry.slot, Verdict::kDone, -task.code());
     } else if (const auto verdict = refer(*task)) {
       answer(entry.slot, *verdict, 0);
-    } else if (const Status held = filesystem_.hold(task->file.ino); !held.ok()) {
+    } else if (const Status held = files_.hold(task->file.ino); !held.ok()) {
       answer(entry.slot, Verdict::kDone, -held.code());
     } else {
       tasks_.push_back(std::move(*task));
@@ -125,7 +125,7 @@ Status DirectRequests::serve(std::span<const Entry> entries) {
   }
   if (tasks_.size() < entries.size()) wake();
   if (tasks_.size() > 1) {
-    auto wake_later = filesystem_.answer_first();
+    auto wake_later = files_.answer_first();
     move_together(tasks_, wake_later);
     bool any = false;
     for (Task& task : tasks_) {
@@ -136,12 +136,12 @@ Status DirectRequests::serve(std::span<const Entry> entries) {
   }
   for (Task& task : tasks_) {
     if (task.is_done) continue;
-    auto wake_later = filesystem_.answer_first();
+    auto wake_later = files_.answer_first();
     move_alone(task, wake_later);
     finish(task, wake_later);
     wake();
   }
-  for (const Task& task : tasks_) filesystem_.forget(task.file.ino, 1);
+  for (const Task& task : tasks_) files_.forget(task.file.ino, 1);
   return {};
 }
 
@@ -149,11 +149,11 @@ Result<DirectRequests::Task> DirectRequests::check(const Entry& entry) const {
   const Operation operation = entry.operation;
   if (operation != Operation::kRead && operation != Operation::kWrite && operation != Operation::kFsync)
     return Error(EINVAL, "an operation that there is not");
-  if ((entry.flags & ~direct::kWrittenBack) != 0 || entry.file >= files_.size() || !files_[entry.file])
+  if ((entry.flags & ~direct::kWrittenBack) != 0 || entry.file >= shown_.size() || !shown_[entry.file])
     return Error(EINVAL, "flags or a file that there are not");
-  const DirectFile& file = *files_[entry.file];
+  const DirectFile& file = *shown_[entry.file];
   Task task{.entry = entry, .file = file, .data = {}, .begun = std::chrono::steady_clock::now()};
-  TRY(gate(filesystem_));
+  TRY(gate(files_));
   if (operation == Operation::kFsync) return task;
   if (operation == Operation::kRead ? !file.reads : !file.writes) return Error(EBADF, "not open for that");
   if (entry.length > direct::kMostTransferBytes || entry.buffer_offset > buffer_.size() ||
@@ -161,7 +161,7 @@ Result<DirectRequests::Task> DirectRequests::check(const Entry& entry) const {
     return Error(EINVAL, "bytes that there are not");
   }
   task.data = {buffer_.data() + entry.buffer_offset, entry.length, local_key_};
-  task.touches = operation == Operation::kRead && file.touch == Touch::kAtime && filesystem_.is_atime_due(file.ino);
+  task.touches = operation == Operation::kRead && file.touch == Touch::kAtime && files_.is_atime_due(file.ino);
   return task;
 }
 
@@ -185,9 +185,9 @@ bool DirectRequests::may_have_pages(const Task& task) const {
 
 // No data: there is no memory for a copy.
 LocalSlice DirectRequests::stage(const LocalSlice& data) {
-  if (!filesystem_.volume().is_replicated()) return data;
+  if (!files_.volume().is_replicated()) return data;
   if (staging_ == nullptr) {
-    auto made = Staging::make(filesystem_.volume());
+    auto made = Staging::make(files_.volume());
     if (made.ok()) staging_ = std::move(*made);
   }
   if (staging_ == nullptr || data.length_bytes > staging_->memory.size() - staging_->used) return {};
@@ -198,9 +198,8 @@ LocalSlice DirectRequests::stage(const LocalSlice& data) {
 }
 
 // As far as nothing has to be waited for but the brick's answers.
-void DirectRequests::move_together(std::span<Task> tasks, Journal::WakeLater& wake_later) {
-  Filesystem::JointTransfer transfer(filesystem_,
-                                     {.thread = 0, .interruption = &interruption_, .wake_later = &wake_later});
+void DirectRequests::move_together(std::span<Task> tasks, WakeLater& wake_later) {
+  const auto transfer = files_.joint_transfer({.thread = 0, .interruption = &interruption_, .wake_later = &wake_later});
   std::array<Task*, kMostTogether> begun;
   size_t count = 0;
   if (staging_) staging_->used = 0;
@@ -210,41 +209,41 @@ void DirectRequests::move_together(std::span<Task> tasks, Journal::WakeLater& wa
     if (task.writes() && task.file.syncs) continue;
     if (task.writes()) {
       const LocalSlice data = stage(task.data);
-      if (data.data == nullptr || !transfer.begin_overwrite(task.file.ino, entry.offset, data)) continue;
-    } else if (!transfer.begin_read(task.file.ino, entry.offset, task.data, task.file.touch)) {
+      if (data.data == nullptr || !transfer->begin_overwrite(task.file.ino, entry.offset, data)) continue;
+    } else if (!transfer->begin_read(task.file.ino, entry.offset, task.data, task.file.touch)) {
       continue;
     }
     begun[count++] = &task;
   }
-  if (count == 0 || !transfer.try_move().ok()) return;
+  if (count == 0 || !transfer->try_move().ok()) return;
   for (size_t i = 0; i < count; ++i) {
-    begun[i]->result = transfer.result(i);
+    begun[i]->result = transfer->result(i);
     begun[i]->is_done = true;
   }
 }
 
-void DirectRequests::move_alone(Task& task, Journal::WakeLater& wake_later) {
+void DirectRequests::move_alone(Task& task, WakeLater& wake_later) {
   const OperationContext context{.thread = 0, .interruption = &interruption_, .wake_later = &wake_later};
   const Ino ino = task.file.ino;
   task.is_done = true;
   if (task.entry.operation == Operation::kFsync) {
-    const Status synced = filesystem_.sync(ino, context);
+    const Status synced = files_.sync(ino, context);
     task.result = synced.ok() ? Result<uint64_t>(0) : synced.error();
   } else if (!task.writes()) {
-    task.result = filesystem_.read(ino, task.entry.offset, {&task.data, 1}, task.file.touch, context);
+    task.result = files_.read(ino, task.entry.offset, {&task.data, 1}, task.file.touch, context);
   } else {
     if (staging_) staging_->used = 0;
     const LocalSlice data = stage(task.data);
     task.result = data.data == nullptr ? Error(ENOMEM, "memory for writes of a ring")
-                                       : filesystem_.overwrite(ino, task.entry.offset, {&data, 1}, context);
+                                       : files_.overwrite(ino, task.entry.offset, {&data, 1}, context);
     if (!task.result.ok() || !task.file.syncs) return;
-    const Status synced = filesystem_.sync(ino, context);
+    const Status synced = files_.sync(ino, context);
     if (!synced.ok()) task.result = synced.error();
   }
 }
 
 // The kernel is told before the answer is given. Of a failed write, too, of which some bytes may be there.
-void DirectRequests::finish(Task& task, Journal::WakeLater& wake_later) {
+void DirectRequests::finish(Task& task, WakeLater& wake_later) {
   const Ino ino = task.file.ino;
   if (task.writes() && task.result.code() == ERANGE) return answer(task.entry.slot, Verdict::kByKernel, 0);
   KernelCache& cache = session_.cache();

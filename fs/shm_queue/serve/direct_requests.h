@@ -69,21 +69,21 @@ class DirectRequests {
   std::optional<direct::Verdict> refer(const Task& task);
   bool may_have_pages(const Task& task) const;
   LocalSlice stage(const LocalSlice& data);
-  void move_together(std::span<Task> tasks, Journal::WakeLater& wake_later);
-  void move_alone(Task& task, Journal::WakeLater& wake_later);
-  void finish(Task& task, Journal::WakeLater& wake_later);
+  void move_together(std::span<Task> tasks, WakeLater& wake_later);
+  void move_alone(Task& task, WakeLater& wake_later);
+  void finish(Task& task, WakeLater& wake_later);
   void answer(uint32_t slot, direct::Verdict verdict, int64_t number);
   void wake();
 
   FuseSession& session_;
-  Filesystem& filesystem_;
+  FileOperations& files_;
   FileSizeLimit limit_;
   direct::ControlArea& control_;
   const std::span<std::byte> buffer_;
   const uint32_t local_key_;
   const std::atomic<bool>& writes_by_kernel_;
   Interruption interruption_;
-  std::vector<std::optional<DirectFile>> files_;
+  std::vector<std::optional<DirectFile>> shown_;
   // Of the round at hand. Each holds its inode, whose last descriptor may be closed meanwhile.
   std::vector<Task> tasks_;
   std::unique_ptr<Staging> staging_;

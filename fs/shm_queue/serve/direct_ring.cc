@@ -139,7 +139,7 @@ void DirectRing::run() {
 Status DirectRing::map_memory(UniqueFd& memory, const Message& message) {
   if (message.kind != Message::Kind::kBegin || message.number != direct::kRingVersion)
     return Error(EPROTO, "another version of rings");
-  VolumeSet& volume = mount_.session.filesystem().volume();
+  VolumeSet& volume = mount_.session.files().volume();
   auto mapped = TRY(Memory::map(memory, message.buffer_bytes));
   const uint64_t copies = volume.is_replicated() ? direct::kMostTransferBytes : 0;  // DirectRequests::Staging
   mapped->share = TRY(mount_.shares.take(peer_.uid, mapped->bytes.size() + copies));
