@@ -42,10 +42,10 @@ OperationState operation_state(std::string_view name, const LatencyCounts& count
 }  // namespace
 
 MountMonitor::MountMonitor(FileOperations& files, std::shared_ptr<const OperationCounters> operations,
-                           const DirectRings* rings, MountState fixed, const std::string& device)
+                           const ShmQueues* queues, MountState fixed, const std::string& device)
     : files_(files),
       operations_(std::move(operations)),
-      rings_(rings),
+      queues_(queues),
       fixed_(std::move(fixed)),
       device_(device),
       link_since_(Clock::now()),
@@ -83,7 +83,7 @@ MountState MountMonitor::state(Clock::time_point now) const {
   if (persistence.checkpoint_age) state.checkpoint_age_seconds = in_seconds(*persistence.checkpoint_age);
   state.checkpoint_seconds = in_seconds(persistence.checkpoint_took);
   state.kernel_waiting = waiting_requests(device_);
-  if (rings_ != nullptr) state.rings = rings_->count();
+  if (queues_ != nullptr) state.rings = queues_->count();
   for (const auto& operation : operations_->operations())
     state.operations.push_back(operation_state(operation.name, operation.counts));
   for (size_t call = 0; call < kVolumeCalls; ++call) {

@@ -13,7 +13,7 @@
 #include "fs/fuse/protocol/operation_counters.h"
 #include "fs/mount/status/mount_state.h"
 #include "fs/operations/file_operations.h"
-#include "fs/shm_queue/serve/direct_rings.h"
+#include "fs/shm_queue/serve/shm_queues.h"
 #include "transport/base/mutex.h"
 #include "transport/volume/link_state.h"
 
@@ -23,9 +23,9 @@ class MountMonitor {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `operations`: of the kernel. `rings`: null: none. Both outlive this. `fixed`: what does not change while it is
+  // `operations`: of the kernel. `queues`: null: none. Both outlive this. `fixed`: what does not change while it is
   // mounted. `device`: its number, "MAJOR:MINOR".
-  MountMonitor(FileOperations& files, std::shared_ptr<const OperationCounters> operations, const DirectRings* rings,
+  MountMonitor(FileOperations& files, std::shared_ptr<const OperationCounters> operations, const ShmQueues* queues,
                MountState fixed, const std::string& device);
   // Often: what happened between two looks was not seen. Waits for nothing.
   void look(Clock::time_point now);
@@ -34,7 +34,7 @@ class MountMonitor {
  private:
   FileOperations& files_;
   const std::shared_ptr<const OperationCounters> operations_;
-  const DirectRings* const rings_;
+  const ShmQueues* const queues_;
   const MountState fixed_;
   const std::string device_;
 

@@ -23,14 +23,14 @@
 #include "fs/fuse/protocol/request_limit.h"
 #include "fs/fuse/serve/loop.h"
 #include "fs/fuse/serve/mount.h"
-#include "fs/fuse/serve/ring_switch.h"
+#include "fs/fuse/serve/uring_switch.h"
 #include "fs/mount/mount_source.h"
 #include "fs/mount/status/last_seen.h"
 #include "fs/mount/utab.h"
 #include "fs/operations/ending.h"
 #include "fs/operations/filesystem.h"
-#include "fs/shm_queue/ring_memory.h"
-#include "fs/shm_queue/serve/direct_rings.h"
+#include "fs/shm_queue/memory.h"
+#include "fs/shm_queue/serve/shm_queues.h"
 #include "transport/base/local_time.h"
 #include "transport/base/log.h"
 #include "transport/base/progress_bar.h"
@@ -70,7 +70,7 @@ class Serving {
 
  private:
   Status choose_requests_way();
-  void put_ring_switch_back();
+  void put_uring_switch_back();
   void look_at_request_limit();
   void choose_writeback();
   Status mount_filesystem();
@@ -79,7 +79,7 @@ class Serving {
   Status listen_to_prometheus();
   MountState fixed_state() const;
   void listen_to_umount();
-  Status start_rings();
+  Status start_shm_queues();
   std::string common_options() const;
   void look_at_link();
   void look_at_loss(LinkState::Kind link);
@@ -92,12 +92,12 @@ class Serving {
   const MountEvents& events_;
   std::string* const why_;
   std::shared_ptr<std::atomic<Filesystem*>> commit_target_ = std::make_shared<std::atomic<Filesystem*>>(nullptr);
-  RingSwitch ring_switch_;
+  UringSwitch uring_switch_;
   // Destroyed in reverse order.
   std::unique_ptr<Filesystem> filesystem_;
   std::unique_ptr<FuseMount> mount_;
   std::unique_ptr<FuseLoop> loop_;
-  std::unique_ptr<DirectRings> rings_;
+  std::unique_ptr<ShmQueues> shm_queues_;
   std::unique_ptr<Ending> ending_;
   std::unique_ptr<MountMonitor> monitor_;
   std::unique_ptr<MountListener> listener_;
@@ -106,15 +106,15 @@ class Serving {
   bool asked_to_end_ = false;  // by a signal
   int drops_ = 0;              // of the kernel's caches, since the volume was lost
   RequestLimit limit_;
-  std::string ring_obstacle_;       // to io_uring=auto
+  std::string uring_obstacle_;      // to io_uring=auto
   std::string writeback_obstacle_;  // to writeback=auto
   std::optional<steady_clock::time_point> away_since_;
 };
 
 Status Serving::start() {
-  if (command_.rings && geteuid() != 0) {
+  if (command_.shm_queues && geteuid() != 0) {
     *why_ = "option ring=on: only root's mounts have rings";
-    return Error(EPERM, "rings");
+    return Error(EPERM, "queues in shared memory");
   }
   look_at_request_limit();
   choose_writeback();
@@ -143,14 +143,14 @@ Status Serving::start() {
     return loop.error();
   }
   loop_ = std::move(*loop);
-  put_ring_switch_back();
-  if (const Status rings = start_rings(); !rings.ok()) {
+  put_uring_switch_back();
+  if (const Status queues = start_shm_queues(); !queues.ok()) {
     end_requests();
     (void)filesystem_->unmount();
-    return rings;
+    return queues;
   }
   ending_ = std::make_unique<Ending>(*filesystem_, command_.linger);
-  monitor_ = std::make_unique<MountMonitor>(*filesystem_, mount_->session().shared_operations(), rings_.get(),
+  monitor_ = std::make_unique<MountMonitor>(*filesystem_, mount_->session().shared_operations(), shm_queues_.get(),
                                             fixed_state(), mount_->device_number());
   shown_ = monitor_.get();
   listen_to_umount();
@@ -162,25 +162,25 @@ Status Serving::start() {
 // Before anything is mounted: mounting makes the first request, which says what the kernel offers.
 Status Serving::choose_requests_way() {
   if (command_.io_uring == IoUring::kOff) return {};
-  const auto obstacle = ring_switch_.obstacle(command_.io_uring == IoUring::kOn);
+  const auto obstacle = uring_switch_.obstacle(command_.io_uring == IoUring::kOn);
   if (!obstacle) return {};
   if (command_.io_uring == IoUring::kOn) {
     *why_ = fmt::format("option io_uring=on: {}", *obstacle);
     return Error(ENOTSUP, "io_uring");
   }
   command_.io_uring = IoUring::kOff;
-  ring_obstacle_ = *obstacle;
+  uring_obstacle_ = *obstacle;
   return {};
 }
 
-// Once the kernel has said that it will use rings, it does so for as long as the mount lives.
-void Serving::put_ring_switch_back() {
+// Once the kernel has said that it will use io_uring, it does so for as long as the mount lives.
+void Serving::put_uring_switch_back() {
   const auto until = steady_clock::now() + kKernelBegins;
   while (!loop_->has_begun() && !mount_->is_severed() && steady_clock::now() < until)
     std::this_thread::sleep_for(kLookAtBeginning);
-  if (ring_switch_.turned_on())
+  if (uring_switch_.turned_on())
     log::info("FUSE over io_uring was switched on for this mount, and off again: other mounts are as they were");
-  ring_switch_.done();
+  uring_switch_.done();
 }
 
 // A hard mount is a promise that such a kernel does not let us keep.
@@ -276,12 +276,12 @@ MountState Serving::fixed_state() const {
   state.durable = filesystem_->volume().session().durability == Durability::kDurable;
   state.soft = command_.soft;
   state.soft_seconds = command_.soft_timeout.count();
-  state.io_uring = mount_->session().negotiation().has_rings();
-  state.io_uring_obstacle = ring_obstacle_;
+  state.io_uring = mount_->session().negotiation().has_uring();
+  state.io_uring_obstacle = uring_obstacle_;
   state.writeback = command_.writeback == Writeback::kOn;
   state.writeback_obstacle = writeback_obstacle_;
-  state.has_rings = command_.rings;
-  state.most_rings = command_.rings ? direct::kMostRings : 0;
+  state.has_rings = command_.shm_queues;
+  state.most_rings = command_.shm_queues ? shm_queue::kMostQueues : 0;
   state.request_limit_seconds = limit_.limit.value_or(std::chrono::seconds(0)).count();
   state.max_metadata_bytes = command_.max_metadata_bytes;
   return state;
@@ -298,14 +298,14 @@ void Serving::listen_to_umount() {
   }
 }
 
-Status Serving::start_rings() {
-  if (!command_.rings) return {};
-  auto rings = DirectRings::start(mount_->session(), mount_->device_number());
-  if (!rings.ok()) {
-    *why_ = fmt::format("option ring=on: {}", describe(rings.error()));
-    return rings.error();
+Status Serving::start_shm_queues() {
+  if (!command_.shm_queues) return {};
+  auto queues = ShmQueues::start(mount_->session(), mount_->device_number());
+  if (!queues.ok()) {
+    *why_ = fmt::format("option ring=on: {}", describe(queues.error()));
+    return queues.error();
   }
-  rings_ = std::move(*rings);
+  shm_queues_ = std::move(*queues);
   return {};
 }
 
@@ -313,7 +313,7 @@ std::string Serving::common_options() const {
   MountCommand command = command_;
   command.read_only = filesystem_->read_only();
   const bool durable = filesystem_->volume().session().durability == Durability::kDurable;
-  return describe_common_options(command, durable, mount_->session().negotiation().has_rings());
+  return describe_common_options(command, durable, mount_->session().negotiation().has_uring());
 }
 
 void Serving::wait_for_end() {
@@ -417,7 +417,7 @@ Status Serving::conclude(const LinkState& link_before, Status unmounted) {
 }
 
 void Serving::end_requests() {
-  if (rings_ != nullptr) rings_->stop();
+  if (shm_queues_ != nullptr) shm_queues_->stop();
   if (asked_to_end_) mount_->detach([this] { return ending_ != nullptr && ending_->gave_up(); });
   loop_->stop();
   loop_.reset();

@@ -128,9 +128,9 @@ Status set_choice(std::string_view key, std::string_view value, Choice& to, std:
   return {};
 }
 
-Status set_rings(std::string_view value, MountCommand& command, std::string* why) {
+Status set_shm_queues(std::string_view value, MountCommand& command, std::string* why) {
   if (value != "on" && value != "off") return refuse(why, fmt::format("option ring={}: it is on or off", value));
-  command.rings = value == "on";
+  command.shm_queues = value == "on";
   return {};
 }
 
@@ -231,7 +231,7 @@ Status set_option(std::string_view option, MountCommand& command, std::string* w
     if (key.starts_with(kOfEtcd)) return set_etcd(key.substr(kOfEtcd.size()), value, command, why);
     if (key == "writeback") return set_choice(key, value, command.writeback, why);
     if (key == "io_uring") return set_choice(key, value, command.io_uring, why);
-    if (key == "ring") return set_rings(value, command, why);
+    if (key == "ring") return set_shm_queues(value, command, why);
     if (key == "log") return set_log_level(value, command, why);
   }
   if (set_kernel_option(option, command)) return {};
@@ -256,7 +256,7 @@ std::string describe_common_options(const MountCommand& command, bool durable, b
       fmt::format("{} {} {} timeo={} linger={} writeback={} io_uring={} ring={} {}", command.read_only ? "ro" : "rw",
                   durable ? "durable" : "volatile", command.soft ? "soft" : "hard", command.soft_timeout.count(),
                   command.linger.count(), command.writeback == Writeback::kOn ? "on" : "off", io_uring ? "on" : "off",
-                  command.rings ? "on" : "off", is_for_everybody(command) ? "allow_other" : "noallow_other");
+                  command.shm_queues ? "on" : "off", is_for_everybody(command) ? "allow_other" : "noallow_other");
   if (const auto metrics = command.common.find("metrics"); metrics != command.common.end())
     all += " " + metrics->second;
   if (command.max_metadata_bytes > 0) all += " max_metadata=" + format_size(command.max_metadata_bytes);

@@ -42,7 +42,7 @@ struct MountCommand {
   Writeback writeback = Writeback::kOff;  // auto: Serving decides
   bool no_atime = false;
   IoUring io_uring = IoUring::kAuto;
-  bool rings = false;  // ring=on: programs may come by rings (fs/shm_queue/serve/direct_rings.h)
+  bool shm_queues = false;  // ring=on: programs may come by queues in shared memory (fs/shm_queue/serve/shm_queues.h)
   std::string log_level = "info";
   bool background = false;  // bg: if the volume cannot be had yet, go on trying behind the caller's back
   std::optional<std::chrono::minutes> retry;  // how long; none: not at all, or with `bg` for a week

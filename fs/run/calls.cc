@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C library's functions that a program calls through this library when it is preloaded. Each asks for a ring first
+// The C library's functions that a program calls through this library when it is preloaded. Each asks for a queue first
 // where one may help, and does what it always did otherwise.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ using brickfs::run::note_copied;
 using brickfs::run::note_opened;
 using brickfs::run::note_passed;
 using brickfs::run::note_shared;
-using brickfs::run::try_ring;
+using brickfs::run::try_queue;
 using brickfs::run::Way;
 
 // The next library's function of that name. Found once; also before our constructors have run.
@@ -59,7 +59,7 @@ using OpenAt = int(int, const char*, int, mode_t);
 
 template <typename Next>
 ssize_t move(const Call& call, Next next) {
-  if (const auto moved = try_ring(call)) {
+  if (const auto moved = try_queue(call)) {
     pthread_testcancel();  // as the system call; what was done is not lost
     if (*moved >= 0) return *moved;
     errno = static_cast<int>(-*moved);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// brickfs-run: runs a program with libbrickfs-run.so preloaded, so that its files on mounts with rings go by them.
+// brickfs-run: runs a program with libbrickfs-run.so preloaded, so that its files on mounts with queues go by them.
 #include <unistd.h>
 
 #include <cerrno>

@@ -20,17 +20,17 @@
 
 #include "fs/run/signals.h"
 #include "fs/run/transfer.h"
-#include "fs/shm_queue/ring_socket.h"
+#include "fs/shm_queue/socket.h"
 
 namespace brickfs::run {
 namespace {
 
-using direct::RingClient;
+using shm_queue::Client;
 
-constexpr size_t kMostRings = 64;
-constexpr size_t kMostRingsOfThread = 4;
-constexpr unsigned kCallsBeforeRing = 16;  // of a thread
-constexpr unsigned kMostDoublings = 12;    // of them
+constexpr size_t kMostQueues = 64;
+constexpr size_t kMostQueuesOfThread = 4;
+constexpr unsigned kCallsBeforeQueue = 16;  // of a thread
+constexpr unsigned kMostDoublings = 12;     // of them
 constexpr int kOutcomes = 6;
 constexpr int kHighDescriptor = 900;
 
@@ -38,10 +38,10 @@ constexpr int kHighDescriptor = 900;
 struct Process {
   std::atomic<uint64_t>* number;  // 0 in a child that has not noticed yet that it is one: a page that fork() wipes
   std::atomic<uint64_t> next_number;
-  std::atomic<uint64_t> rings_so_far;
-  std::atomic<uint64_t> rings_asked_for;
-  std::atomic<size_t> ring_count;  // with what is being made
-  std::array<std::atomic<RingClient*>, kMostRings> rings;
+  std::atomic<uint64_t> queues_so_far;
+  std::atomic<uint64_t> queues_asked_for;
+  std::atomic<size_t> queue_count;  // with what is being made
+  std::array<std::atomic<Client*>, kMostQueues> queues;
   std::array<std::atomic<uint64_t>, kOutcomes> counts;
   pthread_key_t at_thread_end;
   bool is_ready;
@@ -51,38 +51,37 @@ struct Process {
 };
 constinit Process process{};
 
-struct ThreadRing {
-  RingClient* ring;
+struct ThreadQueue {
+  Client* queue;
   dev_t device;
   uint64_t process;  // in which the thread got it
-  uint64_t number;   // of all rings
+  uint64_t number;   // of all queues
   uint64_t used;     // when, of all uses
 };
 struct Thread {
-  std::array<ThreadRing, kMostRingsOfThread> rings;
+  std::array<ThreadQueue, kMostQueuesOfThread> queues;
   uint64_t uses;
-  unsigned calls;  // that found no ring
+  unsigned calls;  // that found no queue
   unsigned doublings;
   bool ends;
 };
 constinit thread_local Thread thread{};
 
-void forget(RingClient* ring) {
-  for (auto& known : process.rings) {
-    RingClient* expected = ring;
+void forget(Client* queue) {
+  for (auto& known : process.queues) {
+    Client* expected = queue;
     if (known.compare_exchange_strong(expected, nullptr)) break;
   }
-  --process.ring_count;
+  --process.queue_count;
 }
 
 // The sockets are the parent's, which is not seen to end as long as a child has them, too.
 void begin_child() {
-  for (auto& known : process.rings) {
-    if (RingClient* const ring = known.exchange(nullptr))
-      RingClient::abandon_in_child(std::unique_ptr<RingClient>(ring));
+  for (auto& known : process.queues) {
+    if (Client* const queue = known.exchange(nullptr)) Client::abandon_in_child(std::unique_ptr<Client>(queue));
   }
-  process.ring_count = 0;
-  process.rings_asked_for = 0;
+  process.queue_count = 0;
+  process.queues_asked_for = 0;
   process.number->store(++process.next_number);
   for (auto& counted : process.counts) counted = 0;
 }
@@ -107,54 +106,54 @@ uint64_t process_number() {
   return process.number->load();
 }
 
-bool is_there(const ThreadRing& place) { return place.ring != nullptr && place.process == process_number(); }
+bool is_there(const ThreadQueue& place) { return place.queue != nullptr && place.process == process_number(); }
 
-void drop(ThreadRing& place) {
-  RingClient* const ring = is_there(place) ? place.ring : nullptr;
+void drop(ThreadQueue& place) {
+  Client* const queue = is_there(place) ? place.queue : nullptr;
   place = {};
-  if (ring == nullptr) return;
-  forget(ring);
-  delete ring;
+  if (queue == nullptr) return;
+  forget(queue);
+  delete queue;
 }
 
 void end_thread(void* /*any*/) {
   forget_thread();
-  for (ThreadRing& place : thread.rings) drop(place);
+  for (ThreadQueue& place : thread.queues) drop(place);
   thread.ends = true;
 }
 
-ThreadRing* find(dev_t device) {
-  for (ThreadRing& place : thread.rings) {
+ThreadQueue* find(dev_t device) {
+  for (ThreadQueue& place : thread.queues) {
     if (place.device == device && is_there(place)) return &place;
   }
   return nullptr;
 }
 
 // As one of those of the process.
-RingClient* make_ring(int descriptor) {
-  if (process.ring_count.fetch_add(1) < kMostRings) {
-    ++process.rings_asked_for;
-    auto ring = RingClient::open(descriptor, kRingBufferBytes, ends_wait);
-    for (auto& free : process.rings) {
-      RingClient* none = nullptr;
-      if (ring.ok() && free.compare_exchange_strong(none, ring->get())) return ring->release();
+Client* make_queue(int descriptor) {
+  if (process.queue_count.fetch_add(1) < kMostQueues) {
+    ++process.queues_asked_for;
+    auto queue = Client::open(descriptor, kQueueBufferBytes, ends_wait);
+    for (auto& free : process.queues) {
+      Client* none = nullptr;
+      if (queue.ok() && free.compare_exchange_strong(none, queue->get())) return queue->release();
     }
   }
-  --process.ring_count;
+  --process.queue_count;
   return nullptr;
 }
 
-bool is_time_for_ring() { return ++thread.calls >= kCallsBeforeRing << thread.doublings; }
+bool is_time_for_queue() { return ++thread.calls >= kCallsBeforeQueue << thread.doublings; }
 
-void wait_longer_for_ring() {
+void wait_longer_for_queue() {
   thread.calls = 0;
   thread.doublings = std::min(thread.doublings + 1, kMostDoublings);
 }
 
 // What is free, or was used least of late.
-ThreadRing& choose_place() {
-  return *std::ranges::min_element(thread.rings, {},
-                                   [](const ThreadRing& place) { return is_there(place) ? place.used : 0; });
+ThreadQueue& choose_place() {
+  return *std::ranges::min_element(thread.queues, {},
+                                   [](const ThreadQueue& place) { return is_there(place) ? place.used : 0; });
 }
 
 __attribute__((constructor)) void begin_process() {
@@ -182,13 +181,13 @@ __attribute__((destructor)) void end_process() {
           "brickfs-run: %s (%d): by a ring: %lu reads, %lu writes, %lu syncs; by the kernel: %lu reads, %lu writes, "
           "%lu syncs; rings: %lu\n",
           process.name.data(), static_cast<int>(getpid()), counts[0].load(), counts[2].load(), counts[4].load(),
-          counts[1].load(), counts[3].load(), counts[5].load(), process.rings_asked_for.load());
+          counts[1].load(), counts[3].load(), counts[5].load(), process.queues_asked_for.load());
 }
 
 }  // namespace
 
-uint64_t thread_ring_number(dev_t device) {
-  const ThreadRing* const found = find(device);
+uint64_t thread_queue_number(dev_t device) {
+  const ThreadQueue* const found = find(device);
   return found != nullptr ? found->number : 0;
 }
 
@@ -196,49 +195,49 @@ bool note_thread() {
   return process_number() != 0 && !thread.ends && pthread_setspecific(process.at_thread_end, &process) == 0;
 }
 
-void drop_thread_ring(dev_t device) {
-  ThreadRing* const found = find(device);
+void drop_thread_queue(dev_t device) {
+  ThreadQueue* const found = find(device);
   if (found == nullptr) return;
   drop(*found);
   thread.calls = 0;
 }
 
-RingClient* thread_ring(dev_t device) {
-  const ThreadRing* const found = find(device);
-  return found != nullptr ? found->ring : nullptr;
+Client* thread_queue(dev_t device) {
+  const ThreadQueue* const found = find(device);
+  return found != nullptr ? found->queue : nullptr;
 }
 
-RingClient* want_thread_ring(int descriptor, dev_t device) {
-  if (ThreadRing* const found = find(device)) {
+Client* want_thread_queue(int descriptor, dev_t device) {
+  if (ThreadQueue* const found = find(device)) {
     found->used = ++thread.uses;
-    return found->ring;
+    return found->queue;
   }
-  if (!is_time_for_ring() || !note_thread()) return nullptr;
-  RingClient* const ring = make_ring(descriptor);
-  if (ring == nullptr) {
-    wait_longer_for_ring();
+  if (!is_time_for_queue() || !note_thread()) return nullptr;
+  Client* const queue = make_queue(descriptor);
+  if (queue == nullptr) {
+    wait_longer_for_queue();
     return nullptr;
   }
-  ThreadRing& place = choose_place();
-  if (is_there(place) && !place.ring->has_ended()) {
-    wait_longer_for_ring();
+  ThreadQueue& place = choose_place();
+  if (is_there(place) && !place.queue->has_ended()) {
+    wait_longer_for_queue();
   } else {
     thread.doublings = 0;
   }
   drop(place);
-  place = {.ring = ring,
+  place = {.queue = queue,
            .device = device,
            .process = process_number(),
-           .number = ++process.rings_so_far,
+           .number = ++process.queues_so_far,
            .used = ++thread.uses};
-  return ring;
+  return queue;
 }
 
 // FUSE file systems have no device, as many others.
-bool has_rings(dev_t device) {
+bool has_queues(dev_t device) {
   if (major(device) != 0) return false;
   std::array<char, 64> path{};
-  snprintf(path.data(), path.size(), "%s/0:%u", direct::kRingDirectory, minor(device));
+  snprintf(path.data(), path.size(), "%s/0:%u", shm_queue::kSocketDirectory, minor(device));
   return access(path.data(), W_OK) == 0;
 }
 

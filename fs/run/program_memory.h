@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes between a ring's buffer and the program's memory, which may not be there: then nothing is copied, and the
+// Bytes between a queue's buffer and the program's memory, which may not be there: then nothing is copied, and the
 // kernel is left to say so. It is looked at first, which is less than a third of what the kernel takes for a copy of
 // few bytes. A thread that takes memory away in which another one reads at that moment ends the program, where the
 // kernel might say EFAULT.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signals while a call goes by a ring. To a handler a call of the kernel's on a file has no middle: it runs before or
+// Signals while a call goes by a queue. To a handler a call of the kernel's on a file has no middle: it runs before or
 // after. So signals wait until the call is done, but for those that a thread's own instructions raise. Whoever waits
 // long looks at what waits so, and is let go as the mount lets go who waits for the kernel (docs/decisions, 51).
 //

@@ -27,8 +27,8 @@
 namespace brickfs::run {
 namespace {
 
-using direct::Operation;
-using direct::RingClient;
+using shm_queue::Client;
+using shm_queue::Operation;
 
 constexpr size_t kMostBytes = 128 * 1024;  // of a call: the kernel moves more at once, and copies nothing twice
 constexpr size_t kMostParts = 64;
@@ -40,7 +40,7 @@ constexpr size_t kMostDescriptors = 65'536;
 
 // --- descriptors, by number: only what may be wrong without harm, or cannot be
 struct Descriptor {
-  std::atomic<bool> is_other;       // no file of a mount with rings, when it was looked at
+  std::atomic<bool> is_other;       // no file of a mount with queues, when it was looked at
   std::atomic<uint32_t> opened_in;  // by this process, when it had that number of shares; 0: not that we know
 };
 constinit std::array<Descriptor, kMostDescriptors> descriptors{};
@@ -56,17 +56,17 @@ Descriptor* find_descriptor(int number) {
 struct RememberedFile {
   ino_t ino;
   dev_t device;
-  int flags;  // of open(2), as it was shown to the ring
+  int flags;  // of open(2), as it was shown to the queue
   unsigned calls;
-  uint32_t number;              // of the ring
-  uint64_t shown_in;            // which ring that is (thread_ring_number()); 0: it was shown to none
+  uint32_t number;              // of the queue
+  uint64_t shown_in;            // which queue that is (thread_queue_number()); 0: it was shown to none
   std::bitset<32'768> touched;  // pages that were read, more or less
   unsigned touched_count;
 };
 
 struct Thread {
   bool is_inside;                     // in a call already: this is of what it calls, or of the handler of a fault in it
-  dev_t device;                       // known to have rings
+  dev_t device;                       // known to have queues
   RememberedFile* files;              // kFiles; null: no memory for them
   std::array<off_t, kFiles> read_to;  // where the last read ended: of the file at that place, more or less
 };
@@ -114,7 +114,7 @@ std::optional<Target> look_at(int number, Descriptor& descriptor) {
   constexpr unsigned kWanted = STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE;
   if (::statx(number, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, kWanted, &attributes) != 0) return std::nullopt;
   const dev_t device = makedev(attributes.stx_dev_major, attributes.stx_dev_minor);
-  if (!S_ISREG(attributes.stx_mode) || (device != thread.device && !has_rings(device))) {
+  if (!S_ISREG(attributes.stx_mode) || (device != thread.device && !has_queues(device))) {
     descriptor.is_other = true;
     return std::nullopt;
   }
@@ -128,7 +128,7 @@ std::optional<Target> look_at(int number, Descriptor& descriptor) {
                 .has_set_id_bits = (attributes.stx_mode & (S_ISUID | S_ISGID)) != 0};
 }
 
-// What a ring is shown of a file's flags.
+// What a queue is shown of a file's flags.
 int shown_flags(int flags) { return flags & (O_ACCMODE | O_APPEND | O_SYNC | O_DSYNC | O_NOATIME); }
 
 bool begin_files() {
@@ -142,7 +142,7 @@ bool begin_files() {
 }
 
 bool is_shown(const RememberedFile& file) {
-  return file.shown_in != 0 && file.shown_in == thread_ring_number(file.device);
+  return file.shown_in != 0 && file.shown_in == thread_queue_number(file.device);
 }
 
 // Among what a thread remembers of files.
@@ -159,7 +159,7 @@ bool is_of(const RememberedFile& file, const Target& target) {
 RememberedFile& remember(const Target& target) {
   RememberedFile& file = thread.files[place_of(target)];
   if (is_of(file, target)) return file;
-  if (is_shown(file)) thread_ring(file.device)->forget_file(file.number);
+  if (is_shown(file)) thread_queue(file.device)->forget_file(file.number);
   new (&file) RememberedFile{};
   file.ino = target.ino;
   file.device = target.device;
@@ -243,42 +243,42 @@ class Parts {
   size_t count_ = 0;
 };
 
-// The ring, once it is worth it; with the file shown to it.
-RingClient* ring_for(RememberedFile& file, const Target& target, int descriptor) {
+// The queue, once it is worth it; with the file shown to it.
+Client* queue_for(RememberedFile& file, const Target& target, int descriptor) {
   if (++file.calls < kCallsBeforeFile) return nullptr;
-  RingClient* const ring = want_thread_ring(descriptor, target.device);
-  if (ring == nullptr || is_shown(file)) return ring;
-  const auto number = ring->add_file(descriptor);
+  Client* const queue = want_thread_queue(descriptor, target.device);
+  if (queue == nullptr || is_shown(file)) return queue;
+  const auto number = queue->add_file(descriptor);
   if (!number.ok()) {
-    if (ring->has_ended()) drop_thread_ring(target.device);
+    if (queue->has_ended()) drop_thread_queue(target.device);
     file.calls = 0;
     return nullptr;
   }
   file.number = *number;
-  file.shown_in = thread_ring_number(file.device);
-  return ring;
+  file.shown_in = thread_queue_number(file.device);
+  return queue;
 }
 
-// Of the ring, or what the mount has of it: the kernel may do better. All else it would say again, after as long a
+// Of the queue, or what the mount has of it: the kernel may do better. All else it would say again, after as long a
 // wait.
-bool is_of_ring(int code) {
+bool is_of_queue(int code) {
   return code == ENOTCONN || code == ECANCELED || code == EINVAL || code == EBADF || code == ENOMEM;
 }
 
 // Bytes, or an errno below zero.
-std::optional<ssize_t> run(RingClient& ring, RememberedFile& file, const RingClient::Request& request) {
-  const auto result = ring.try_run(request);
+std::optional<ssize_t> run(Client& queue, RememberedFile& file, const Client::Request& request) {
+  const auto result = queue.try_run(request);
   if (!result) return std::nullopt;
   if (result->ok()) return static_cast<ssize_t>(**result);
-  if (ring.has_ended()) drop_thread_ring(file.device);
+  if (queue.has_ended()) drop_thread_queue(file.device);
   file.calls = 0;
-  return is_of_ring(result->code()) ? std::nullopt : std::optional<ssize_t>(-result->code());
+  return is_of_queue(result->code()) ? std::nullopt : std::optional<ssize_t>(-result->code());
 }
 
 std::optional<ssize_t> sync(RememberedFile& file, const Target& target, int descriptor) {
   if (!is_shown(file) || (target.flags & O_DIRECT) == 0) return std::nullopt;  // else it may have pages to write back
-  RingClient* const ring = thread_ring(file.device);
-  return run(*ring, file, {.operation = Operation::kFsync, .descriptor = descriptor, .file = file.number});
+  Client* const queue = thread_queue(file.device);
+  return run(*queue, file, {.operation = Operation::kFsync, .descriptor = descriptor, .file = file.number});
 }
 
 // Nobody else moves it meanwhile.
@@ -310,10 +310,10 @@ std::optional<ssize_t> move(const Call& call, const Parts& parts, size_t length,
   if (!offset || (call.at_position && !may_help(call, target, *offset, length))) return std::nullopt;
   const bool reads = call.way == Way::kReading;
   if (reads && (target.flags & O_DIRECT) == 0 && touch(file, *offset)) return std::nullopt;
-  RingClient* const ring = ring_for(file, target, call.descriptor);
-  if (ring == nullptr || (!reads && ring->kernel_writes())) return std::nullopt;
-  if (!reads && !copy_from_program(parts.get(), ring->buffer().data(), length)) return std::nullopt;
-  const auto moved = run(*ring, file,
+  Client* const queue = queue_for(file, target, call.descriptor);
+  if (queue == nullptr || (!reads && queue->kernel_writes())) return std::nullopt;
+  if (!reads && !copy_from_program(parts.get(), queue->buffer().data(), length)) return std::nullopt;
+  const auto moved = run(*queue, file,
                          {.operation = reads ? Operation::kRead : Operation::kWrite,
                           .descriptor = call.descriptor,
                           .file = file.number,
@@ -322,13 +322,13 @@ std::optional<ssize_t> move(const Call& call, const Parts& parts, size_t length,
                           .length = static_cast<uint32_t>(length),
                           .is_clean = (target.flags & O_DIRECT) == 0});
   if (!moved || *moved < 0) return moved;
-  if (reads && !copy_to_program(parts.get(), ring->buffer().data(), static_cast<size_t>(*moved))) return std::nullopt;
+  if (reads && !copy_to_program(parts.get(), queue->buffer().data(), static_cast<size_t>(*moved))) return std::nullopt;
   if (call.at_position) (void)::lseek(call.descriptor, *offset + *moved, SEEK_SET);
   return moved;
 }
 
-// Signals have to wait only where a ring may be used, or a position.
-std::optional<ssize_t> try_ring_of(const Call& call, const Descriptor& descriptor, const Target& target) {
+// Signals have to wait only where a queue may be used, or a position.
+std::optional<ssize_t> try_queue_of(const Call& call, const Descriptor& descriptor, const Target& target) {
   const Parts parts(call);
   const auto length = parts.bytes();
   if (call.way != Way::kSyncing) {
@@ -370,15 +370,15 @@ void note_passed() {
   if (!thread.is_inside) note_shared();
 }
 
-std::optional<ssize_t> try_ring(const Call& call) {
+std::optional<ssize_t> try_queue(const Call& call) {
   Descriptor* const descriptor = find_descriptor(call.descriptor);
   if (descriptor == nullptr || descriptor->is_other || thread.is_inside || is_confined) return std::nullopt;
   const ErrnoStays errno_stays;
   const auto target = look_at(call.descriptor, *descriptor);
   if (!target) return std::nullopt;
-  const auto done = try_ring_of(call, *descriptor, *target);
+  const auto done = try_queue_of(call, *descriptor, *target);
   const int ways = 2 * static_cast<int>(call.way);
-  static_assert(static_cast<int>(Outcome::kWrittenByRing) == 2 * static_cast<int>(Way::kWriting));
+  static_assert(static_cast<int>(Outcome::kWrittenByQueue) == 2 * static_cast<int>(Way::kWriting));
   count(static_cast<Outcome>(ways + (done ? 0 : 1)));
   return done;
 }

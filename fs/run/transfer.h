@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and writes of unmodified programs (libbrickfs-run.so, calls.cc): which of them go by a ring, and how.
+// Reads and writes of unmodified programs (libbrickfs-run.so, calls.cc): which of them go by a queue, and how.
 //
-// A call goes by a ring if all of this is so; else the kernel does it as ever:
-// - The descriptor is a regular file of a mount with rings. That is found out anew with each call, so nothing has to be
+// A call goes by a queue if all of this is so; else the kernel does it as ever:
+// - The descriptor is a regular file of a mount with queues. That is found out anew with each call, so nothing has to
+// be
 //   known of what the program does with its descriptors.
-// - A ring can do it: bytes of the file are read or replaced, few enough that a copy does not matter.
+// - A queue can do it: bytes of the file are read or replaced, few enough that a copy does not matter.
 // - The kernel would not do it better: of files opened without O_DIRECT it has no page of those bytes, they are
 //   not read in order (it reads ahead), and not for the second time (it would have kept them).
 // - If it goes by the file's position: nobody else can have part in that. So the process has one thread, has opened the
 //   file by itself, and made no other process since.
-// - Some have been such before: a ring, and showing it a file, have their price.
+// - Some have been such before: a queue, and showing it a file, have their price.
 //
-// Where a ring does not help, the kernel is asked, and says what there is to say; but not again what the mount has
+// Where a queue does not help, the kernel is asked, and says what there is to say; but not again what the mount has
 // said.
 //
-// Threads: any; each has rings of its own, and waits for no other. Signal handlers may call this; they do not run in
+// Threads: any; each has queues of its own, and waits for no other. Signal handlers may call this; they do not run in
 // the middle of it (signals.h). Nothing of this takes memory from malloc().
 #pragma once
 
@@ -37,10 +38,10 @@ struct Call {
   bool at_position;     // of the descriptor, not at `offset`
 };
 
-// By a ring: bytes moved, and the position moved on; 0 of kSyncing; an errno below zero. Nothing: the kernel is to be
+// By a queue: bytes moved, and the position moved on; 0 of kSyncing; an errno below zero. Nothing: the kernel is to be
 // asked. errno stays.
 // EINTR: a signal that tells the program to end, while the brick is away.
-std::optional<ssize_t> try_ring(const Call& call);
+std::optional<ssize_t> try_queue(const Call& call);
 
 // open(2) and its like have given this descriptor, which nobody else has.
 void note_opened(int descriptor);

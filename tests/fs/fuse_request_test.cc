@@ -297,20 +297,20 @@ TEST_F(Negotiation, TakesWhatIsWantedAndOffered) {
 
 TEST_F(Negotiation, WhatIsAskedForIsThere) {
   negotiation_.want_writeback();
-  negotiation_.want_rings();
+  negotiation_.want_uring();
   negotiation_.want_request_timeout(77);
   const auto out = negotiation_.answer(bytes_of(kernel_of(44, kAll)));
   const uint64_t wanted = FUSE_WRITEBACK_CACHE | kFuseOverIoUring | kRequestTimeout | FUSE_INIT_EXT;
   EXPECT_EQ(flags_of(*out) & wanted, wanted);
   EXPECT_EQ(out->unused[1], 77u);
-  EXPECT_TRUE(negotiation_.has_rings());
+  EXPECT_TRUE(negotiation_.has_uring());
 }
 
 TEST_F(Negotiation, NothingIsTakenThatIsNotOffered) {
-  negotiation_.want_rings();
+  negotiation_.want_uring();
   const auto out = negotiation_.answer(bytes_of(kernel_of(37, kAll & ~uint64_t{FUSE_INIT_EXT})));
   EXPECT_EQ(flags_of(*out) & kFuseOverIoUring, 0u) << "flags2 means nothing without FUSE_INIT_EXT";
-  EXPECT_FALSE(negotiation_.has_rings());
+  EXPECT_FALSE(negotiation_.has_uring());
   FuseNegotiation other;
   EXPECT_EQ(flags_of(*other.answer(bytes_of(kernel_of(37, 0)))), 0u);
   EXPECT_FALSE(other.kills_privileges());

@@ -40,9 +40,9 @@ TEST(MountOptions, ThoseOfEveryFileSystemAreTaken) {
 }
 
 TEST(MountOptions, RingsAreOnOrOff) {
-  EXPECT_FALSE(parsed("rw").rings);
-  EXPECT_TRUE(parsed("ring=on").rings);
-  EXPECT_FALSE(parsed("ring=on,ring=off").rings);
+  EXPECT_FALSE(parsed("rw").shm_queues);
+  EXPECT_TRUE(parsed("ring=on").shm_queues);
+  EXPECT_FALSE(parsed("ring=on,ring=off").shm_queues);
   EXPECT_TRUE(refuses("ring=auto"));
   EXPECT_TRUE(refuses("ring"));
 }

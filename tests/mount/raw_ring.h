@@ -15,12 +15,12 @@
 #include <string>
 #include <utility>
 
-#include "fs/shm_queue/ring_futex.h"
-#include "fs/shm_queue/ring_memory.h"
-#include "fs/shm_queue/ring_socket.h"
+#include "fs/shm_queue/futex.h"
+#include "fs/shm_queue/memory.h"
+#include "fs/shm_queue/socket.h"
 #include "tests/mount/ring_expect.h"
 
-namespace brickfs::direct {
+namespace brickfs::shm_queue {
 
 constexpr uint64_t kBufferBytes = 64 * 1024;
 constexpr uint64_t kBytes = kControlBytes + kBufferBytes;
@@ -31,7 +31,7 @@ inline UniqueFd try_to_connect(int file) {
   struct stat attributes {};
   EXPECT(fstat(file, &attributes) == 0);
   const std::string path =
-      ring_socket(std::to_string(major(attributes.st_dev)) + ":" + std::to_string(minor(attributes.st_dev)));
+      shm_queue::socket_path(std::to_string(major(attributes.st_dev)) + ":" + std::to_string(minor(attributes.st_dev)));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   memcpy(address.sun_path, path.data(), path.size());
@@ -58,7 +58,7 @@ inline UniqueFd make_memory(uint64_t bytes, unsigned seals) {
 }
 
 inline Message begin_message(uint64_t buffer_bytes) {
-  return {.kind = Message::Kind::kBegin, .number = kRingVersion, .buffer_bytes = buffer_bytes};
+  return {.kind = Message::Kind::kBegin, .number = kVersion, .buffer_bytes = buffer_bytes};
 }
 
 // A ring that has begun as it should, whose memory is open to all.
@@ -124,4 +124,4 @@ struct RawRing {
   ControlArea* control = nullptr;
 };
 
-}  // namespace brickfs::direct
+}  // namespace brickfs::shm_queue

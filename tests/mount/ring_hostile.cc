@@ -24,7 +24,7 @@
 
 namespace {
 
-using namespace brickfs::direct;
+using namespace brickfs::shm_queue;
 using brickfs::UniqueFd;
 
 void tell(const char* word) {

@@ -18,7 +18,7 @@
 
 namespace {
 
-using namespace brickfs::direct;
+using namespace brickfs::shm_queue;
 using brickfs::UniqueFd;
 
 int file = -1;
@@ -52,7 +52,7 @@ void wrong_beginnings() {
   for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{4097}, kMostBufferBytes + 4096, UINT64_MAX})
     EXPECT(begin_with(begin_message(bytes), good.get()) == -EINVAL);
   Message message = begin_message(kBufferBytes);
-  message.number = kRingVersion + 1;
+  message.number = kVersion + 1;
   EXPECT(begin_with(message, good.get()) == -EPROTO);
   message = {.kind = Message::Kind::kFile, .number = 0, .buffer_bytes = 0};
   EXPECT(begin_with(message, good.get()) == -EPROTO);

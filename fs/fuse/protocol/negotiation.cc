@@ -30,7 +30,7 @@ uint64_t FuseNegotiation::wanted_flags() const {
                    FUSE_EXPLICIT_INVAL_DATA | FUSE_BIG_WRITES | FUSE_MAX_PAGES | FUSE_INIT_EXT |
                    FUSE_HANDLE_KILLPRIV_V2 | kAllowIdmap;
   if (wants_writeback_) flags |= FUSE_WRITEBACK_CACHE;
-  if (wants_rings_) flags |= kFuseOverIoUring;
+  if (wants_uring_) flags |= kFuseOverIoUring;
   if (wanted_timeout_ != 0) flags |= kRequestTimeout;
   return flags;
 }
@@ -62,7 +62,7 @@ Result<fuse_init_out> FuseNegotiation::answer(std::span<const std::byte> argumen
   kills_privileges_ = (taken & FUSE_HANDLE_KILLPRIV_V2) != 0;
   only_writers_ask_ = in.minor >= kMinorOfWritersAsk;
   waits_for_pages_ = in.minor >= kMinorOfWaitForPages;
-  has_rings_ = (taken & kFuseOverIoUring) != 0;
+  has_uring_ = (taken & kFuseOverIoUring) != 0;
   done_ = true;
   return out;
 }

@@ -18,7 +18,7 @@ class FuseNegotiation {
  public:
   void want_writeback() { wants_writeback_ = true; }
   // io_uring, if the kernel has it.
-  void want_rings() { wants_rings_ = true; }
+  void want_uring() { wants_uring_ = true; }
   // How long requests may take, in seconds. 0: as the kernel has it.
   void want_request_timeout(uint16_t seconds) { wanted_timeout_ = seconds; }
 
@@ -32,20 +32,20 @@ class FuseNegotiation {
   bool only_writers_ask() const { return only_writers_ask_; }
   // Who waits for pages to be written back waits for our answer. Before Linux 6.16 it may be on its way still.
   bool waits_for_pages() const { return waits_for_pages_; }
-  // The kernel waits for the entries of its rings.
-  bool has_rings() const { return has_rings_; }
+  // The kernel waits for entries of io_uring.
+  bool has_uring() const { return has_uring_; }
 
  private:
   uint64_t wanted_flags() const;
 
   bool wants_writeback_ = false;
-  bool wants_rings_ = false;
+  bool wants_uring_ = false;
   uint16_t wanted_timeout_ = 0;
   std::atomic<bool> done_{false};
   std::atomic<bool> kills_privileges_{false};
   std::atomic<bool> only_writers_ask_{false};
   std::atomic<bool> waits_for_pages_{false};
-  std::atomic<bool> has_rings_{false};
+  std::atomic<bool> has_uring_{false};
 };
 
 }  // namespace brickfs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel's requests were, and those of rings, which are of the same kinds: how many of each kind, how long
-// they took from when they came until they were answered, and what came of them.
+// What the kernel's requests were, and those of queues in shared memory, which are of the same kinds: how many of each
+// kind, how long they took from when they came until they were answered, and what came of them.
 //
 // Threads: any; adding takes no lock and waits for nobody.
 #pragma once

@@ -13,7 +13,7 @@
 #include <system_error>
 
 #include "fs/fuse/serve/device_source.h"
-#include "fs/fuse/serve/ring_kick.h"
+#include "fs/fuse/serve/uring_kick.h"
 #include "transport/base/log.h"
 
 namespace brickfs {
@@ -25,8 +25,8 @@ constexpr size_t kExtraAtOnce = 8;
 constexpr size_t kExtraWorkers = 64;
 constexpr std::chrono::milliseconds kSaidSilent{1'500};  // the brick is said to be (transport/volume/volume_link.cc)
 constexpr std::chrono::milliseconds kStuck{1'000};       // a batch of small requests
-// Ring entries, with a buffer and a worker each, shared out among the CPUs' queues.
-constexpr size_t kRingEntries = 48;
+// Entries of io_uring, with a buffer and a worker each, shared out among the CPUs' queues.
+constexpr size_t kUringEntries = 48;
 constexpr size_t kMostPerQueue = 12;
 constexpr size_t kLeastPerQueue = 2;  // a request that waits does not hold up all others of its CPU
 
@@ -58,7 +58,7 @@ Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeSet& v
   const bool looks = io_uring == IoUring::kOff && std::thread::hardware_concurrency() > 1;
   std::unique_ptr<FuseLoop> loop(new FuseLoop(mount, volume, looks, std::move(ended), std::move(stopped)));
   if (io_uring != IoUring::kOff) {
-    const Status made = loop->make_ring_workers();
+    const Status made = loop->make_uring_workers();
     if (!made.ok() && io_uring == IoUring::kOn) {
       *why = fmt::format("option io_uring=on: this process may not use io_uring: {}", strerror(made.code()));
       return Error(ENOTSUP, "io_uring");
@@ -66,34 +66,34 @@ Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeSet& v
   }
   for (size_t i = 0; i < kDeviceWorkers; ++i) loop->workers_.push_back(TRY(loop->make_device_worker()));
   for (const auto& worker : loop->workers_) {
-    if (worker->ring == nullptr) TRY(loop->start_thread(*worker));
+    if (worker->uring == nullptr) TRY(loop->start_thread(*worker));
   }
   return loop;
 }
 
 // Before the kernel asks: once it has been told to use them, it waits for them.
-Status FuseLoop::make_ring_workers() {
-  const size_t queues = FuseRing::queues();
-  const size_t for_each = std::clamp(kRingEntries / queues, kLeastPerQueue, kMostPerQueue);
-  queues_ = std::vector<FuseRingQueue>(queues);
+Status FuseLoop::make_uring_workers() {
+  const size_t queues = FuseUring::queues();
+  const size_t for_each = std::clamp(kUringEntries / queues, kLeastPerQueue, kMostPerQueue);
+  queues_ = std::vector<FuseUringQueue>(queues);
   serving_ = std::vector<std::atomic<unsigned>>(queues);
   Workers made;
-  for (size_t i = 0; i < queues * for_each; ++i) made.push_back(TRY(make_ring_worker(i % queues)));
-  for (const auto& worker : made) interrupts_->watch(worker->ring->entry());
+  for (size_t i = 0; i < queues * for_each; ++i) made.push_back(TRY(make_uring_worker(i % queues)));
+  for (const auto& worker : made) interrupts_->watch(worker->uring->entry());
   workers_ = std::move(made);
-  session_.negotiation().want_rings();
+  session_.negotiation().want_uring();
   return {};
 }
 
 // One worker may come to have all entries of its queue.
-Result<std::unique_ptr<FuseLoop::Worker>> FuseLoop::make_ring_worker(size_t cpu) {
-  auto ring = TRY(FuseRing::make(mount_.device(), stopped_.get(), kMostPerQueue + kExtraWorkers));
-  auto entry = TRY(FuseRingRequest::make(volume_, session_.cache(), session_.operations(), cpu, queues_[cpu]));
-  auto source = std::make_unique<FuseRingSource>(queues_[cpu], std::move(ring), std::move(entry),
-                                                 FuseCpuChoice(cpu, serving_[cpu]));
+Result<std::unique_ptr<FuseLoop::Worker>> FuseLoop::make_uring_worker(size_t cpu) {
+  auto uring = TRY(FuseUring::make(mount_.device(), stopped_.get(), kMostPerQueue + kExtraWorkers));
+  auto entry = TRY(FuseUringRequest::make(volume_, session_.cache(), session_.operations(), cpu, queues_[cpu]));
+  auto source = std::make_unique<FuseUringSource>(queues_[cpu], std::move(uring), std::move(entry),
+                                                  FuseCpuChoice(cpu, serving_[cpu]));
   auto worker = std::make_unique<Worker>();
   worker->cpu = cpu;
-  worker->ring = source.get();
+  worker->uring = source.get();
   worker->worker = std::make_unique<FuseWorker>(session_, *dispatcher_, std::move(source));
   return worker;
 }
@@ -110,14 +110,14 @@ Result<std::unique_ptr<FuseLoop::Worker>> FuseLoop::make_device_worker() {
 
 void FuseLoop::begin() {
   begun_ = true;
-  if (session_.negotiation().has_rings() && !rings_started_.exchange(true)) start_rings();
+  if (session_.negotiation().has_uring() && !uring_started_.exchange(true)) start_uring();
 }
 
-void FuseLoop::start_rings() {
+void FuseLoop::start_uring() {
   MutexLock lock(threads_mutex_);
   log::info("requests come over io_uring");
   for (const auto& worker : workers_) {
-    if (worker->ring == nullptr || stopping_) continue;
+    if (worker->uring == nullptr || stopping_) continue;
     const Status started = start_thread(*worker);
     if (!started.ok()) log::error("cannot serve requests over io_uring: {}", strerror(started.code()));
   }
@@ -146,11 +146,11 @@ void FuseLoop::read_on() {
   if (is_brick_there()) return;
   MutexLock lock(threads_mutex_);
   read_on_from_device();
-  if (rings_started_) read_on_from_rings();
+  if (uring_started_) read_on_from_uring();
 }
 
 void FuseLoop::read_on_from_device() {
-  const auto waits = [](const auto& worker) { return worker->ring != nullptr || worker->worker->busy(); };
+  const auto waits = [](const auto& worker) { return worker->uring != nullptr || worker->worker->busy(); };
   if (!std::ranges::all_of(workers_, waits) || !device_queue_.has_more()) return;
   const auto is_idle = [](const auto& worker) { return worker->runs && !worker->worker->busy(); };
   auto idle = std::ranges::count_if(extra_workers_, is_idle);
@@ -161,33 +161,33 @@ void FuseLoop::read_on_from_device() {
 
 // What is in other entries of a worker that waits for a silent session's end comes out with that. What the kernel keeps
 // for want of an entry gets more of them: then a signal to who waits for it is seen.
-void FuseLoop::read_on_from_rings() {
+void FuseLoop::read_on_from_uring() {
   const auto hides = [](const auto& worker) { return worker->worker->hides_requests_for() >= kStuck; };
-  if (std::ranges::any_of(workers_, hides) || std::ranges::any_of(extra_rings_, hides)) {
+  if (std::ranges::any_of(workers_, hides) || std::ranges::any_of(extra_uring_, hides)) {
     volume_.give_up_silent(kSaidSilent);
   }
   for (size_t cpu = 0; cpu < queues_.size(); ++cpu) {
     if (has_entries_left(cpu)) continue;
     Status started;
-    for (size_t i = 0; i < kExtraAtOnce && started.ok(); ++i) started = start_extra_ring(cpu);
+    for (size_t i = 0; i < kExtraAtOnce && started.ok(); ++i) started = start_extra_uring(cpu);
     if (!started.ok()) log::debug("no more entries: {}", started.error().what());
   }
 }
 
 bool FuseLoop::has_entries_left(size_t cpu) const {
   const auto offers = [cpu](const auto& worker) {
-    return worker->ring != nullptr && worker->cpu == cpu && worker->ring->offers();
+    return worker->uring != nullptr && worker->cpu == cpu && worker->uring->offers();
   };
-  return std::ranges::any_of(workers_, offers) || std::ranges::any_of(extra_rings_, offers);
+  return std::ranges::any_of(workers_, offers) || std::ranges::any_of(extra_uring_, offers);
 }
 
-Status FuseLoop::start_extra_ring(size_t cpu) {
-  if (stopping_) return Error(ECANCELED, "ring entries");
-  if (extra_rings_.size() == kExtraWorkers) return Error(EAGAIN, "ring entries");
-  extra_rings_.push_back(TRY(make_ring_worker(cpu)));
-  Worker& worker = *extra_rings_.back();
-  interrupts_->watch(worker.ring->entry());
-  if (mount_.is_mounted()) worker.ring->set_on_offered([path = mount_.mountpoint(), cpu] { kick_ring(path, cpu); });
+Status FuseLoop::start_extra_uring(size_t cpu) {
+  if (stopping_) return Error(ECANCELED, "entries of io_uring");
+  if (extra_uring_.size() == kExtraWorkers) return Error(EAGAIN, "entries of io_uring");
+  extra_uring_.push_back(TRY(make_uring_worker(cpu)));
+  Worker& worker = *extra_uring_.back();
+  interrupts_->watch(worker.uring->entry());
+  if (mount_.is_mounted()) worker.uring->set_on_offered([path = mount_.mountpoint(), cpu] { kick_uring(path, cpu); });
   return start_thread(worker);
 }
 
@@ -219,11 +219,11 @@ void FuseLoop::stop() {
   session_.stop();  // while reads are served, for which it may wait
   stopping_ = true;
   device_queue_.stop();
-  for (FuseRingQueue& queue : queues_) queue.stop();
+  for (FuseUringQueue& queue : queues_) queue.stop();
   raise_event(stopped_.get());
   for (size_t running; (running = running_) > 0;) running_.wait(running);
   MutexLock lock(threads_mutex_);
-  for (auto* const workers : {&workers_, &extra_workers_, &extra_rings_}) {
+  for (auto* const workers : {&workers_, &extra_workers_, &extra_uring_}) {
     for (const auto& worker : *workers) {
       if (worker->thread.joinable()) worker->thread.join();
     }

@@ -14,8 +14,8 @@
 #include "fs/fuse/serve/device_queue.h"
 #include "fs/fuse/serve/dispatcher.h"
 #include "fs/fuse/serve/mount.h"
-#include "fs/fuse/serve/ring_queue.h"
-#include "fs/fuse/serve/ring_source.h"
+#include "fs/fuse/serve/uring_queue.h"
+#include "fs/fuse/serve/uring_source.h"
 #include "fs/fuse/serve/worker.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
@@ -25,7 +25,7 @@ namespace brickfs {
 
 class FuseLoop {
  public:
-  // `io_uring`: off, or the kernel may use it (RingSwitch::obstacle). `why` gets a line for people: ENOTSUP, it is
+  // `io_uring`: off, or the kernel may use it (UringSwitch::obstacle). `why` gets a line for people: ENOTSUP, it is
   // demanded and this process may not.
   static Result<std::unique_ptr<FuseLoop>> start(FuseMount& mount, VolumeSet& volume, IoUring io_uring,
                                                  std::string* why);
@@ -43,29 +43,29 @@ class FuseLoop {
  private:
   struct Worker {
     std::unique_ptr<FuseWorker> worker;
-    FuseRingSource* ring = nullptr;  // its source; null: that is /dev/fuse
+    FuseUringSource* uring = nullptr;  // its source; null: that is /dev/fuse
     std::thread thread;
     bool extra = false;  // of /dev/fuse: only while the brick is away
-    size_t cpu = 0;      // of a ring's queue
+    size_t cpu = 0;      // of its queue over io_uring
     std::atomic<bool> runs{false};
   };
   using Workers = std::vector<std::unique_ptr<Worker>>;
 
   FuseLoop(FuseMount& mount, VolumeSet& volume, bool looks, UniqueFd ended, UniqueFd stopped);
-  Status make_ring_workers();
-  Result<std::unique_ptr<Worker>> make_ring_worker(size_t cpu);
+  Status make_uring_workers();
+  Result<std::unique_ptr<Worker>> make_uring_worker(size_t cpu);
   Result<std::unique_ptr<Worker>> make_device_worker();
   Status start_thread(Worker& worker);  // EAGAIN
   void begin();
-  void start_rings();
+  void start_uring();
   void serve(Worker& worker);
   void read_on();
   void read_on_from_device() ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_mutex_);
-  void read_on_from_rings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_mutex_);
+  void read_on_from_uring() ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_mutex_);
   bool is_brick_there() const;
   bool has_entries_left(size_t cpu) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_mutex_);
   Status start_extra_thread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_mutex_);
-  Status start_extra_ring(size_t cpu) ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_mutex_);
+  Status start_extra_uring(size_t cpu) ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_mutex_);
 
   FuseMount& mount_;
   FuseSession& session_;
@@ -77,14 +77,14 @@ class FuseLoop {
   std::atomic<bool> stopping_{false};
   std::atomic<size_t> running_{0};
   std::atomic<bool> begun_{false};
-  std::atomic<bool> rings_started_{false};
-  std::vector<FuseRingQueue> queues_;           // by CPU
+  std::atomic<bool> uring_started_{false};
+  std::vector<FuseUringQueue> queues_;          // by CPU
   std::vector<std::atomic<unsigned>> serving_;  // workers that are at requests, by CPU
   Mutex threads_mutex_;                         // of starting them
   std::unique_ptr<FuseDispatcher> dispatcher_;
   Workers workers_;  // fixed from start() on
   Workers extra_workers_ ABSL_GUARDED_BY(threads_mutex_);
-  Workers extra_rings_ ABSL_GUARDED_BY(threads_mutex_);  // to the end: the kernel keeps their entries
+  Workers extra_uring_ ABSL_GUARDED_BY(threads_mutex_);  // to the end: the kernel keeps their entries
   std::unique_ptr<FuseInterrupts> interrupts_;           // knows requests of theirs
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where one worker gets the kernel's requests from: /dev/fuse (fs/fuse/serve/device_source.h) or io_uring
-// (fs/fuse/serve/ring_source.h).
+// (fs/fuse/serve/uring_source.h).
 //
 // Threads: one, the worker's.
 #pragma once
