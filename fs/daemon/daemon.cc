@@ -2,14 +2,27 @@
 #include "fs/daemon/daemon.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
+#include <fstream>
 #include <utility>
 
+#include "transport/base/log.h"
+
+#ifndef PR_SET_IO_FLUSHER
+#define PR_SET_IO_FLUSHER 57
+#endif
+
 namespace brickfs {
+
 namespace {
 
 // What the child writes: its exit code as one byte, then the line.
@@ -55,6 +68,58 @@ void Daemon::tell(const Outcome& outcome) {
   const std::string text = static_cast<char>(outcome.exit_code) + outcome.line;
   (void)!::write(to_parent_.get(), text.data(), text.size());
   to_parent_.reset();
+}
+
+namespace {
+
+constexpr int kScore = -500;  // of -1000 to 1000: before it goes who takes half of the memory or less
+constexpr const char* kScorePath = "/proc/self/oom_score_adj";
+
+}  // namespace
+
+void prepare_for_memory_shortage() {
+  if (::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) != 0) log::debug("PR_SET_IO_FLUSHER is not allowed here");
+  int score = 0;
+  if (!(std::ifstream(kScorePath) >> score) || score != 0) return;
+  std::ofstream file(kScorePath);
+  file << kScore << std::flush;
+  if (!file) log::debug("oom_score_adj cannot be lowered here");
+}
+
+namespace {
+
+// A handler reaches nothing but globals.
+std::atomic<bool> deferred{false};
+std::atomic<int> event{-1};
+
+void on_signal(int number) {
+  if (!deferred.load()) _exit(128 + number);
+  const uint64_t one = 1;
+  (void)!::write(event.load(), &one, sizeof(one));
+}
+
+}  // namespace
+
+Status install_signals() {
+  event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (event < 0) return errno_error("eventfd");
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+  signal(SIGHUP, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
+  return {};
+}
+
+void defer_signals() { deferred = true; }
+
+int signals_fd() { return event; }
+
+void take_signals() {
+  uint64_t count = 0;
+  (void)!::read(event, &count, sizeof(count));
 }
 
 }  // namespace brickfs

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Going to the background. The child does all the work and tells the waiting parent how it went; it opens the network
-// only after the fork (a registered pool and its device do not survive one).
+// The process of a mount: its way to the background, its signals, and what it needs to live through.
 #pragma once
 
 #include <optional>
@@ -11,6 +10,8 @@
 
 namespace brickfs {
 
+// Going to the background. The child does all the work and tells the waiting parent how it went; it opens the network
+// only after the fork (a registered pool and its device do not survive one).
 class Daemon {
  public:
   struct Outcome {
@@ -32,5 +33,19 @@ class Daemon {
 
   UniqueFd to_parent_;
 };
+
+// For a process that a file system depends on, before it has threads: allocations of memory do not wait for dirty pages
+// of a file system to be written, which may be its own (prctl(2), PR_SET_IO_FLUSHER), and the kernel ends others first
+// when there is none left (oom_score_adj, unless that was set by somebody). Where we may not, nothing happens.
+void prepare_for_memory_shortage();
+
+// SIGTERM and SIGINT. Before anything is mounted they end the process at once, which is as safe as a crash; after that
+// they ask for a clean end. SIGHUP and SIGPIPE do nothing.
+Status install_signals();
+// From now on signals are only counted.
+void defer_signals();
+// Readable when a signal has come since the last take_signals().
+int signals_fd();
+void take_signals();
 
 }  // namespace brickfs

@@ -11,15 +11,12 @@
 #include <vector>
 
 #include "fs/daemon/daemon.h"
-#include "fs/daemon/memory_shortage.h"
 #include "fs/daemon/serving.h"
-#include "fs/daemon/signals.h"
-#include "fs/mount/mount_call.h"
+#include "fs/mount/mount_flags.h"
 #include "fs/mount/mount_options.h"
 #include "fs/mount/mount_program.h"
 #include "fs/mount/mount_source.h"
 #include "fs/mount/mountpoint.h"
-#include "fs/mount/remount.h"
 #include "fs/mount/second_mount.h"
 #include "transport/base/journal.h"
 #include "transport/base/log.h"

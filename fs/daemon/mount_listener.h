@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells the umount helper how far the end of a mount has come (fs/mount/status/umount_report.h), and whoever asks what
+// Tells the umount helper how far the end of a mount has come (fs/mount/status/mount_state.h), and whoever asks what
 // its state is (fs/mount/status/mount_state.h): a thread of its own, which waits for no request and not for the brick.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "fs/daemon/mount_monitor.h"
 #include "fs/mount/listening_socket.h"
-#include "fs/mount/status/umount_report.h"
+#include "fs/mount/status/mount_state.h"
 #include "fs/operations/ending.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"

@@ -2,12 +2,16 @@
 #include "fs/daemon/mount_monitor.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 
-#include "fs/mount/status/waiting_requests.h"
+#include "fs/mount/status/mount_table.h"
+#include "transport/volume/set_map.h"
 
 namespace brickfs {
+
 namespace {
 
 std::string_view name_of(LinkState::Kind kind) {
@@ -105,6 +109,119 @@ MountState MountMonitor::state(Clock::time_point now) const {
   if (uncommitted.operations > 0 && uncommitted.committed == committed_)
     state.uncommitted_for_seconds = in_seconds(now - got_on_);
   return state;
+}
+
+namespace {
+
+double number(uint64_t value) { return static_cast<double>(value); }
+
+LatencyCounts latencies_of(const OperationState& operation) {
+  LatencyCounts counts;
+  std::copy_n(operation.buckets.begin(), std::min(operation.buckets.size(), counts.buckets.size()),
+              counts.buckets.begin());
+  counts.nanoseconds = static_cast<uint64_t>(operation.seconds * 1e9);
+  return counts;
+}
+
+void collect_operations(const MountState& state, Metrics& metrics) {
+  for (const OperationState& one : state.operations) {
+    const Metrics::Labels labels{{"operation", one.name}};
+    metrics.histogram("brickfs_operation_duration_seconds",
+                      "Requests of the kernel and of rings, until they were answered.", latencies_of(one), labels);
+    metrics.counter("brickfs_operation_failures_total", "Requests that ended with an errno.", number(one.failures),
+                    labels);
+    if (one.bytes > 0)
+      metrics.counter("brickfs_operation_bytes_total", "Bytes of data of these requests.", number(one.bytes), labels);
+  }
+  metrics.gauge("brickfs_kernel_waiting_requests", "Requests that the kernel has made and not got answered.",
+                number(state.kernel_waiting));
+  if (state.has_rings) {
+    metrics.gauge("brickfs_rings", "Rings that programs have (ring=on).", number(state.rings));
+    metrics.gauge("brickfs_rings_limit", "That they may have.", number(state.most_rings));
+  }
+}
+
+void collect_volume(const MountState& state, Metrics& metrics) {
+  for (const OperationState& one : state.volume) {
+    const Metrics::Labels labels{{"call", one.name}};
+    metrics.histogram("brickfs_volume_call_duration_seconds",
+                      "What brickfs did with its volume; call=\"wait\": waiting for a brick that was away.",
+                      latencies_of(one), labels);
+    metrics.counter("brickfs_volume_call_failures_total", "Those that failed.", number(one.failures), labels);
+    if (one.bytes > 0)
+      metrics.counter("brickfs_volume_bytes_total", "Bytes that were moved.", number(one.bytes), labels);
+  }
+}
+
+void collect_link(const MountState& state, Metrics& metrics) {
+  for (const char* const kind : {"connected", "silent", "waiting", "failed"}) {
+    metrics.gauge("brickfs_link_state", "1 for the state that the link to the brick is in.", state.link == kind ? 1 : 0,
+                  {{"state", kind}});
+  }
+  metrics.gauge("brickfs_link_state_seconds", "How long it has been so.", state.link_for_seconds);
+  metrics.counter("brickfs_link_changes_total", "Changes of that state.", number(state.link_changes));
+  metrics.gauge("brickfs_link_redirected", "1: the way around is used, as the wanted one failed.",
+                state.link_text.find("redirected") != state.link_text.npos ? 1 : 0);
+  if (state.copies_wanted > 0) {
+    std::map<uint64_t, uint64_t> in_sync;  // by place
+    for (const CopyState& copy : state.copies) in_sync[copy.place] += copy.can_be_read() ? 1 : 0;
+    metrics.gauge("brickfs_copies_wanted", "Copies of each place of the set.", number(state.copies_wanted));
+    for (const auto& [place, count] : in_sync) {
+      metrics.gauge("brickfs_copies_in_sync", "Copies of the place that can be read.", number(count),
+                    {{"place", std::to_string(place)}});
+    }
+    metrics.gauge("brickfs_etcd_up", "0: etcd does not answer, and no copy can be left out or come back.",
+                  state.etcd_trouble.empty() ? 1 : 0);
+    metrics.gauge("brickfs_etcd_down_seconds", "How long it has not.", state.etcd_trouble_for_seconds);
+  }
+  metrics.gauge("brickfs_store_healthy", "0: the brick's store has a full or failed disk.",
+                state.store_trouble.empty() ? 1 : 0);
+}
+
+void collect_space(const MountState& state, Metrics& metrics) {
+  metrics.gauge("brickfs_capacity_bytes", "Of the volume, for files.", number(state.capacity_bytes));
+  metrics.gauge("brickfs_free_bytes", "Of these.", number(state.free_bytes));
+  metrics.gauge("brickfs_inodes", "In use.", number(state.inodes));
+  metrics.gauge("brickfs_free_inodes", "That may still be made.", number(state.free_inodes));
+  metrics.gauge("brickfs_metadata_memory_bytes", "Of memory, for inodes and names.", number(state.metadata_bytes));
+  if (state.max_metadata_bytes > 0)
+    metrics.gauge("brickfs_metadata_memory_limit_bytes", "max_metadata=", number(state.max_metadata_bytes));
+  metrics.gauge("brickfs_read_only", "1: nothing can be changed.", state.read_only ? 1 : 0);
+  metrics.gauge("brickfs_damaged", "1: it is read-only because something was found wrong with it.",
+                state.read_only_reason.empty() ? 0 : 1);
+}
+
+void collect_persistence(const MountState& state, Metrics& metrics) {
+  metrics.gauge("brickfs_uncommitted_operations", "Answered for, and a crash of the brick would undo them.",
+                number(state.uncommitted_operations));
+  metrics.gauge("brickfs_uncommitted_bytes", "Kept for replay in case of that.", number(state.uncommitted_bytes));
+  metrics.gauge("brickfs_uncommitted_seconds", "How long nothing of them has been committed.",
+                state.uncommitted_for_seconds);
+  metrics.gauge("brickfs_journal_bytes", "On the brick.", number(state.journal_bytes));
+  metrics.gauge("brickfs_checkpoint_bytes", "On the brick.", number(state.checkpoint_bytes));
+  if (state.checkpoint_age_seconds < 0) return;
+  metrics.gauge("brickfs_checkpoint_age_seconds", "Since the writing of the last one began.",
+                state.checkpoint_age_seconds);
+  metrics.gauge("brickfs_checkpoint_duration_seconds", "That its writing took.", state.checkpoint_seconds);
+}
+
+}  // namespace
+
+void collect(const MountState& state, Metrics& metrics) {
+  metrics.gauge("brickfs_mount_info", "Always 1.", 1,
+                {{"version", state.version},
+                 {"source", state.source},
+                 {"mountpoint", state.mountpoint},
+                 {"requests", state.io_uring ? "io_uring" : "dev_fuse"},
+                 {"writeback", state.writeback ? "on" : "off"},
+                 {"rings", state.has_rings ? "on" : "off"}});
+  metrics.gauge("brickfs_mount_time_seconds", "When it was mounted, in seconds since 1970.",
+                static_cast<double>(state.mounted_since));
+  collect_operations(state, metrics);
+  collect_volume(state, metrics);
+  collect_link(state, metrics);
+  collect_space(state, metrics);
+  collect_persistence(state, metrics);
 }
 
 }  // namespace brickfs

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a mount says of itself (fs/mount/status/mount_state.h): what it was mounted with, how it is now, and since when,
-// which takes looking at it again and again.
-//
-// Threads: any.
+// What a mount says of itself, and that as numbers.
 #pragma once
 
 #include <chrono>
@@ -15,10 +12,15 @@
 #include "fs/operations/file_operations.h"
 #include "fs/shm_queue/serve/shm_queues.h"
 #include "transport/base/mutex.h"
+#include "transport/metrics/metrics.h"
 #include "transport/volume/link_state.h"
 
 namespace brickfs {
 
+// What a mount says of itself (fs/mount/status/mount_state.h): what it was mounted with, how it is now, and since when,
+// which takes looking at it again and again.
+//
+// Threads: any.
 class MountMonitor {
  public:
   using Clock = std::chrono::steady_clock;
@@ -45,5 +47,8 @@ class MountMonitor {
   uint64_t committed_ ABSL_GUARDED_BY(mutex_) = 0;    // Uncommitted::committed
   Clock::time_point got_on_ ABSL_GUARDED_BY(mutex_);  // when that last changed, or there was nothing to commit
 };
+
+// A mount's state as numbers for Prometheus: docs/metrics.md has them all.
+void collect(const MountState& state, Metrics& metrics);
 
 }  // namespace brickfs

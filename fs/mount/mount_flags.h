@@ -18,4 +18,11 @@ Status set_mount_flags(const std::string& mountpoint, unsigned long flags, std::
 // Of those that libfuse does not know. EPERM: this is not root.
 Status add_mount_flags(const MountCommand& command, std::string* why);
 
+// mount -o remount: mount(8) leaves it to the program, as it leaves mounting.
+//
+// Changes what the kernel keeps of a mount (ro, nosuid, noexec ...) to what the command says. The brickfs that serves
+// it goes on as it was: of a mount that was made read-only this makes no other. EINVAL: other options of that brickfs
+// are named than it goes by. With one line in `why`.
+Status remount(const MountCommand& command, std::string* why);
+
 }  // namespace brickfs

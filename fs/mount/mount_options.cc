@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <sstream>
 
-#include "fs/mount/option_list.h"
 #include "transport/base/bytes.h"
 #include "transport/base/size.h"
 
@@ -285,6 +284,20 @@ Status parse_mount_options(std::string_view list, MountCommand& command, std::st
     if (!option.empty()) TRY(set_option(option, command, why));
   }
   return {};
+}
+
+std::optional<std::string> not_in_force(const MountCommand& command, const std::string& options) {
+  std::vector<std::string> there;
+  std::istringstream words(options);
+  for (std::string word; words >> word;) there.push_back(word);
+  const auto has = [&there](const std::string& word) {
+    return std::find(there.begin(), there.end(), word) != there.end();
+  };
+  if (!command.read_only && has("ro")) return "rw";
+  for (const auto& [about, option] : command.common) {
+    if (!option.ends_with("=auto") && !has(option)) return option;
+  }
+  return std::nullopt;
 }
 
 }  // namespace brickfs

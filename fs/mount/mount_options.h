@@ -2,6 +2,7 @@
 // The command line of brickfs: brickfs SOURCE MOUNTPOINT [-o OPT[,OPT]...] [-f].
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <optional>
@@ -69,10 +70,30 @@ Status parse_mount_options(std::string_view list, MountCommand& command, std::st
 // `common`.
 std::string describe_common_options(const MountCommand& command, bool durable, bool io_uring);
 
+// The first option that the command names and the serving brickfs of a mount does not go by, though it keeps its own
+// until it ends: who asks for the same file system once more, or for other options (remount), learns that. `options`:
+// describe_common_options(), as it says.
+std::optional<std::string> not_in_force(const MountCommand& command, const std::string& options);
+
 // Of these the ones that the kernel's table of mounts does not have, as options of user space, which mount(8) and
 // findmnt(8) show: x-brickfs.soft, x-brickfs.timeo=60 ... parse_mount_options() takes them for what stands behind the
 // dot, as `mount -o remount` hands them back.
 std::vector<std::string> options_to_show(const std::string& common);
 bool is_shown_option(std::string_view option);
+
+// A list of mount options: commas stand between them, and quotes protect commas, as a label may have some:
+// context="system_u:object_r:tmp_t:s0:c127,c456".
+//
+// The first one, which `list` loses. It may be empty.
+inline std::string_view take_option(std::string_view& list) {
+  bool quoted = false;
+  const auto* const comma = std::find_if(list.begin(), list.end(), [&quoted](char c) {
+    quoted = quoted != (c == '"');
+    return c == ',' && !quoted;
+  });
+  const std::string_view option(list.begin(), comma);
+  list.remove_prefix(std::min(list.size(), option.size() + 1));
+  return option;
+}
 
 }  // namespace brickfs

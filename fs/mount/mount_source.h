@@ -1,17 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the SOURCE of a mount to its open volume: a brick over the network, or one embedded in this process.
+// From the SOURCE of a mount to its open volume, and what is done while that cannot be had yet.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "fs/mount/mount_options.h"
-#include "fs/mount/mount_retry.h"
 #include "transport/base/result.h"
 #include "transport/volume/volume_set.h"
 
 namespace brickfs {
+
+// What a mount does about a volume that cannot be had yet: the options `bg` and `retry=`, as of mount.nfs(8). At boot
+// the brick's host, or the way to it, may come up later than this one.
+class MountRetry {
+ public:
+  // `to_background` is called with the first reason, on a mount with `bg`: whoever asked for the mount need not wait
+  // any longer.
+  MountRetry(const MountCommand& command, std::function<void(const std::string& why)> to_background);
+
+  // After a try that failed; waits for the next one. False: `why` is final, which it is too once something is mounted
+  // at the mountpoint, or this host has mounted the volume elsewhere.
+  bool wait(const Error& error, std::string* why);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const MountCommand& command_;
+  const std::function<void(const std::string& why)> to_background_;
+  const Clock::time_point until_;
+  Clock::duration pause_;
+  bool first_ = true;
+};
 
 // Checks the command's SOURCE and makes paths in it and in secret= absolute. EINVAL, with one line in `why`.
 Status prepare_source(MountCommand& command, std::string* why);

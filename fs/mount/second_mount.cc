@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "fs/mount/mount_flags.h"
-#include "fs/mount/options_in_force.h"
+#include "fs/mount/mount_program.h"
+#include "fs/mount/status/brickfs_end.h"
 #include "fs/mount/status/mount_table.h"
-#include "fs/mount/utab.h"
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/source.h"

@@ -17,7 +17,7 @@
 #include <string>
 #include <utility>
 
-#include "fs/shm_queue/futex.h"
+#include "fs/shm_queue/memory.h"
 #include "fs/shm_queue/socket.h"
 #include "transport/base/short_wait.h"
 

@@ -1,12 +1,114 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/source/source_volume.h"
 
+#include <fmt/core.h>
+#include <time.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <utility>
 #include <vector>
 
+#include "server/service/brick_service.h"
+#include "server/service/embedded_brick.h"
+#include "transport/base/local_time.h"
+#include "transport/brick/unknown_host.h"
 #include "transport/etcd/etcd_map_store.h"
+#include "transport/paths/administer.h"
+#include "transport/paths/connect.h"
 
 namespace brickfs {
+
+namespace {
+
+Result<std::unique_ptr<BrickService>> open_embedded(const Source& source, std::string* why) {
+  BrickConfig config;
+  if (source.kind == SourceKind::kMemory) {
+    config.memory_bytes = source.size_bytes;
+  } else {
+    config.store_path = source.path;
+    config.store_bytes = source.size_bytes;
+  }
+  return BrickService::open(config, why);
+}
+
+Result<std::unique_ptr<Brick>> make_embedded(const Source& source, std::string* why) {
+  std::shared_ptr<BrickService> service = TRY(open_embedded(source, why));
+  return make_embedded_brick(std::move(service));
+}
+
+Status check_has_brick(const Source& source, std::string* why) {
+  if (source.kind != SourceKind::kEtcd) return {};
+  *why = fmt::format("this takes a brick, and etcd:// names a set: `brickctl set status {}` tells its bricks",
+                     format_source(source));
+  return Error(EINVAL, "not a brick");
+}
+
+std::string describe_holder(const std::string& name, const Holder& holder, const OpenWords& words) {
+  if (holder.name.empty()) return fmt::format("{} is held by another", name);
+  if (holder.kept_for.count() > 0) {
+    return fmt::format(
+        "{} was held by {} when the brick stopped, and is kept for it for {} s more; to cut that one off: {}", name,
+        holder.name, std::chrono::ceil<std::chrono::seconds>(holder.kept_for).count(), words.steal);
+  }
+  return fmt::format("{} is held by {} since {}; to cut that one off: {}", name, holder.name,
+                     local_time(holder.since_unix_seconds), words.steal);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Brick>> make_brick(const Source& source, const ClientSecret& secret, std::string* why) {
+  TRY(check_has_brick(source, why));
+  if (source.is_set()) {
+    *why = "this takes one brick, the source names several";
+    return Error(EINVAL, "a set");
+  }
+  return source.embedded() ? make_embedded(source, why) : make_remote_brick(source, secret, why);
+}
+
+Result<AdminAnswer> administer(const Source& source, const Secret& secret, const AdminRequest& request,
+                               std::string* why) {
+  TRY(check_has_brick(source, why));
+  if (!source.embedded()) return administer_remote(source, secret, request);
+  return TRY(open_embedded(source, why))->administer(request);
+}
+
+std::chrono::seconds holder_leaves_within(const Source& source) {
+  return std::chrono::seconds{source.kind == SourceKind::kFile ? 20 : 4};
+}
+
+std::string describe_open_failure(const Error& error, const std::string& name, const Source& source,
+                                  const Holder& holder, bool has_secret, const OpenWords& words) {
+  switch (error.code()) {
+    case EBUSY:
+      return describe_holder(name, holder, words);
+    case EACCES:
+      return fmt::format("{}: the brick refuses the secret{}", name,
+                         has_secret ? "" : fmt::format("; name the file that has it with {}", words.secret));
+    case EKEYREJECTED:
+      return fmt::format("{}: what answers there refuses, and does not know the secret: is it brickd?", name);
+    case ENOENT:
+      return fmt::format("{}: the brick has no volume {}", name, source.volume);
+    case EIDRM:
+      return fmt::format("{}: the volume {} was removed", name, source.volume);
+    case ECONNREFUSED:
+      return fmt::format("{}: no brickd listens there (connection refused)", name);
+    case ETIMEDOUT:
+      return fmt::format("{}: no answer; is the address right, and brickd running there?", name);
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+      if (is_unknown_host(error)) return fmt::format("{}: {}", name, kUnknownHost);
+      return fmt::format("{}: that host cannot be reached", name);
+    case EMSGSIZE:
+      return fmt::format("{}: {}", name, error.what());
+    case EPROTO:
+      return fmt::format("{}: what answers there is not a brickd of this version", name);
+    default:
+      return fmt::format("{}: {}", name, describe(error));
+  }
+}
+
 namespace {
 
 // "tcp://b:20470": with the volume it would read as if that could be mounted.

@@ -1,19 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a SOURCE to its open volume, on one brick or on the bricks of a set: what the mount, the library and brickctl
-// share.
+// From a SOURCE to its brick, or to its open volume on one brick or on those of a set: what the mount, the library and
+// brickctl share.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
-#include "fs/source/source_brick.h"
 #include "transport/base/result.h"
+#include "transport/brick/administration.h"
+#include "transport/brick/brick.h"
 #include "transport/brick/client_secret.h"
+#include "transport/brick/proof.h"
 #include "transport/brick/source.h"
 #include "transport/etcd/etcd_options.h"
 #include "transport/volume/volume_set.h"
 
 namespace brickfs {
+
+// Of one brick, over the network or embedded in this process (EINVAL: of a set, or etcd). No session yet. With one line
+// in `why` where there is more to say than the error does.
+Result<std::unique_ptr<Brick>> make_brick(const Source& source, const ClientSecret& secret, std::string* why);
+
+// An administrator's call on the source's brick, whose volume does not matter. An embedded brick asks for no secret.
+// Errors as administer_remote() (transport/paths/administer.h), or of opening the brick, with one line in `why`.
+Result<AdminAnswer> administer(const Source& source, const Secret& secret, const AdminRequest& request,
+                               std::string* why);
+
+// A volume that is held is tried for so long: its holder may be on his way out, who has the last bytes of a store file
+// written to its disk before he goes.
+std::chrono::seconds holder_leaves_within(const Source& source);
+constexpr std::chrono::milliseconds kTryHeldAgain{100};
+
+// Why a volume was not opened, in one line that begins with `name`, the source as it was given. `steal` and `secret`
+// say in what words the options of that name are asked for: "-o steal".
+struct OpenWords {
+  const char* steal;
+  const char* secret;
+};
+std::string describe_open_failure(const Error& error, const std::string& name, const Source& source,
+                                  const Holder& holder, bool has_secret, const OpenWords& words);
 
 // Why a source was not opened.
 struct SourceFailure {

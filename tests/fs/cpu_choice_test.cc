@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/serve/cpu_choice.h"
-
 #include <gtest/gtest.h>
 #include <pthread.h>
 
 #include <initializer_list>
 #include <thread>
 #include <vector>
+
+#include "fs/fuse/serve/uring_source.h"
 
 namespace brickfs {
 namespace {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests are datagrams of one byte here; as from /dev/fuse, a read() takes one.
-#include "fs/fuse/serve/device_queue.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -15,6 +13,8 @@
 #include <set>
 #include <thread>
 #include <vector>
+
+#include "fs/fuse/serve/device_source.h"
 
 namespace brickfs {
 namespace {

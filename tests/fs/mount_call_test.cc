@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/mount/mount_call.h"
-
 #include <gtest/gtest.h>
+
+#include "fs/mount/mount_program.h"
 
 namespace brickfs {
 namespace {

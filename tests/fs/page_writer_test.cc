@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/cache/page_writer.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cerrno>
 #include <future>
 #include <thread>
+
+#include "fs/fuse/cache/notices.h"
 
 namespace brickfs {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/protocol/request_limit.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "fs/fuse/protocol/negotiation.h"
 
 namespace brickfs {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/mount/status/umount_report.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "fs/mount/status/mount_state.h"
 
 namespace brickfs {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/serve/uring_queue.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "fs/fuse/cache/kernel_cache.h"
+#include "fs/fuse/serve/uring_request.h"
 #include "tests/support/mounted_volume.h"
 
 namespace brickfs {

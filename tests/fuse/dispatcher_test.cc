@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each kind of request does and is answered with, well-formed or not.
-#include "fs/fuse/serve/dispatcher.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -13,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fs/fuse/serve/session.h"
 #include "tests/support/fuse_bed.h"
 
 namespace brickfs {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/shm_queue/serve/file_size_limit.h"
-
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
@@ -12,6 +10,7 @@
 #include <csignal>
 #include <thread>
 
+#include "fs/shm_queue/serve/program.h"
 #include "transport/base/bytes.h"
 
 namespace brickfs {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/shm_queue/serve/memory_shares.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "fs/shm_queue/memory.h"
+#include "fs/shm_queue/serve/program.h"
 
 namespace brickfs::testing {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/daemon/mount_metrics.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "fs/daemon/mount_monitor.h"
 
 namespace brickfs {
 namespace {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/fuse/serve/small_requests.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "fs/fuse/serve/worker.h"
 #include "tests/support/fuse_bed.h"
 
 namespace brickfs {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fs/fuse/cache/kernel_cache.h"
-#include "fs/fuse/serve/uring_queue.h"
+#include "fs/fuse/serve/uring_request.h"
 #include "tests/support/mounted_volume.h"
 #include "transport/base/unique_fd.h"
 

@@ -15,7 +15,6 @@
 #include <string>
 #include <utility>
 
-#include "fs/shm_queue/futex.h"
 #include "fs/shm_queue/memory.h"
 #include "fs/shm_queue/socket.h"
 #include "tests/mount/ring_expect.h"

@@ -12,7 +12,6 @@
 
 #include "fs/fuse/interrupt/interrupts.h"
 #include "fs/fuse/serve/device_source.h"
-#include "fs/fuse/serve/dispatcher.h"
 #include "fs/fuse/serve/session.h"
 #include "tests/support/fake_kernel.h"
 #include "tests/support/mounted_volume.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "fs/source/source_brick.h"
+#include "fs/source/source_volume.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/secret_file.h"
 

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <thread>
 
-#include "fs/source/source_brick.h"
 #include "fs/source/source_volume.h"
 #include "tools/brickctl/target.h"
 

@@ -12,7 +12,7 @@
 #include <map>
 #include <optional>
 
-#include "fs/source/source_brick.h"
+#include "fs/source/source_volume.h"
 #include "tools/brickctl/commands.h"
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/set_volumes.h"

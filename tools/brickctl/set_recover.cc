@@ -8,7 +8,7 @@
 #include <set>
 
 #include "fs/persistence/volume_mark.h"
-#include "fs/source/source_brick.h"
+#include "fs/source/source_volume.h"
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/set.h"
 #include "tools/brickctl/set_found.h"

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <thread>
 
-#include "fs/source/source_brick.h"
+#include "fs/source/source_volume.h"
 #include "tools/brickctl/set.h"
 
 namespace brickfs {

@@ -8,7 +8,7 @@
 #include <climits>
 #include <cstring>
 
-#include "fs/source/source_brick.h"
+#include "fs/source/source_volume.h"
 #include "transport/base/local_time.h"
 #include "transport/brick/client_secret.h"
 #include "transport/brick/limits.h"

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel keeps of the file system in its caches, and how it is told to drop it (FUSE_NOTIFY_*): what a request
-// has changed behind the kernel's back before that request is answered, and all of it when the volume is lost.
-// docs/decisions, 30 and 53.
-//
-// Threads: any.
+// What the kernel keeps of the file system in its caches, and how it is told to drop it. docs/decisions, 30 and 53.
 #pragma once
 
 #include <array>
@@ -11,17 +7,52 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <unordered_set>
+#include <vector>
 
 #include "fs/base/ids.h"
-#include "fs/fuse/cache/missing_names.h"
-#include "fs/fuse/cache/notice_thread.h"
+#include "fs/fuse/cache/notices.h"
 #include "fs/fuse/cache/page_dropper.h"
 #include "fs/operations/file_operations.h"
 #include "transport/base/mutex.h"
 
 namespace brickfs {
 
+// Names in the root directory that the kernel was told not to exist, which it remembers: to be taken back when somebody
+// else has the volume. (Below other directories it asks for theirs first.) Bounded: what finds no room is not to be
+// remembered by the kernel either.
+//
+// Threads: any.
+class MissingNames {
+ public:
+  static constexpr size_t kMost = 4096;
+
+  // False: there is no room.
+  bool note(std::string_view name) {
+    MutexLock lock(mutex_);
+    if (names_.size() == kMost) return names_.contains(std::string(name));
+    names_.emplace(name);
+    return true;
+  }
+  std::vector<std::string> take() {
+    MutexLock lock(mutex_);
+    std::vector<std::string> taken(names_.begin(), names_.end());
+    names_.clear();
+    return taken;
+  }
+
+ private:
+  Mutex mutex_;
+  std::unordered_set<std::string> names_ ABSL_GUARDED_BY(mutex_);
+};
+
+// What the kernel keeps of the file system in its caches, and how it is told to drop it (FUSE_NOTIFY_*): what a request
+// has changed behind the kernel's back before that request is answered, and all of it when the volume is lost.
+// docs/decisions, 30 and 53.
+//
+// Threads: any.
 class KernelCache {
  public:
   explicit KernelCache(FileOperations& files);

@@ -1,4 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
+// The kernel's write-back cache, where a mount has it, and how much it may hold.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "fs/fuse/cache/notices.h"
+#include "fs/operations/file_operations.h"
+#include "transport/base/mutex.h"
+#include "transport/base/result.h"
+
+namespace brickfs {
+
+// How much of a FUSE mount the kernel may have in its page cache and not written back. It holds itself to that
+// (strictly, for FUSE): 1 % of what it may have of all file systems, unless an administrator says otherwise. Source:
+// Documentation/ABI/testing/sysfs-class-bdi.
+constexpr const char* kBdiSettings = "/sys/class/bdi";
+
+// This kernel says so (Linux 6.2 and later). `directory`: of the settings.
+bool tells_dirty_limit(const std::string& directory = kBdiSettings);
+// In bytes, of the mounted file system with that device number ("MAJOR:MINOR"). None: it does not say, or does not hold
+// itself to it.
+std::optional<uint64_t> read_dirty_limit(const std::string& device, const std::string& directory = kBdiSettings);
+// Best effort: only root may. What it is then.
+std::optional<uint64_t> set_dirty_limit(const std::string& device, uint64_t bytes,
+                                        const std::string& directory = kBdiSettings);
+
 // The kernel's write-back cache, where a mount has it: write(2) returns when the bytes are in the kernel's pages, and
 // what becomes of them shows later. So that nobody writes on and on into a full volume:
 //
@@ -14,22 +46,6 @@
 // Source: fs/fuse/file.c of Linux 6.18, fuse_cache_write_iter(): FUSE_GETATTR with FUSE_GETATTR_FH. Before 5.16 readers
 // ask so, too, and no write tells (fs/fuse/protocol/protocol.h).
 // Threads: any.
-#pragma once
-
-#include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <functional>
-#include <optional>
-
-#include "absl/container/flat_hash_map.h"
-#include "fs/fuse/cache/page_writer.h"
-#include "fs/operations/file_operations.h"
-#include "transport/base/mutex.h"
-#include "transport/base/result.h"
-
-namespace brickfs {
-
 class WritebackCache {
  public:
   struct Notices {

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 
 #include "fs/fuse/protocol/buffers.h"
 #include "transport/base/log.h"
+#include "transport/brick/limits.h"
 
 namespace brickfs {
+
 namespace {
 
 constexpr uint16_t kMaxBackground = 64;  // asynchronous requests (read-ahead, direct I/O, writeback) under way at once
@@ -65,6 +68,46 @@ Result<fuse_init_out> FuseNegotiation::answer(std::span<const std::byte> argumen
   has_uring_ = (taken & kFuseOverIoUring) != 0;
   done_ = true;
   return out;
+}
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr seconds kLeastLimit{15};  // what is set below that counts as this: the kernel looks so often
+constexpr uint16_t kMostSeconds = UINT16_MAX;
+constexpr milliseconds kToAnswer{5'000};  // for all that waits, one after the other
+constexpr milliseconds kLeastOutage{2'000};
+
+// 0: not set, or this kernel has none.
+unsigned read_setting(const std::string& path) {
+  std::ifstream file(path);
+  unsigned value = 0;
+  return file >> value ? value : 0;
+}
+
+}  // namespace
+
+std::optional<milliseconds> RequestLimit::longest_outage() const {
+  if (!limit) return std::nullopt;
+  return std::max<milliseconds>(*limit - limits::kLease - kToAnswer, kLeastOutage);
+}
+
+RequestLimit read_request_limit(const std::string& directory) {
+  const unsigned most = read_setting(directory + "/max_request_timeout");
+  const unsigned usual = read_setting(directory + "/default_request_timeout");
+  RequestLimit found;
+  if (most != 0) {
+    // Who asks for nothing gets the default, if that is less.
+    found.limit = seconds(usual != 0 ? std::min(most, kMostSeconds + 0U) : most);
+    if (usual != 0) found.ask_seconds = kMostSeconds;
+  } else if (usual != 0) {
+    found.limit = seconds(kMostSeconds);
+    found.ask_seconds = kMostSeconds;
+  }
+  if (found.limit) found.limit = std::max(*found.limit, kLeastLimit);
+  return found;
 }
 
 }  // namespace brickfs

@@ -15,6 +15,8 @@
 
 #include "fs/fuse/protocol/protocol.h"
 #include "fs/fuse/protocol/request.h"
+#include "fs/operations/file_operations.h"
+#include "transport/base/result.h"
 
 namespace brickfs {
 
@@ -82,5 +84,15 @@ const FuseOperation* find_operation(uint32_t opcode);
 
 // A write has been done, or not: what is to be said of that before, and the answer.
 void answer_write(FuseSession& session, FuseRequest& request, const Result<uint64_t>& written);
+
+// Between the kernel's terms and the file system's: attributes, and the answers that are made of them.
+fuse_attr to_kernel(const Attributes& attributes);
+fuse_entry_out to_entry(const Attributes& attributes);
+
+// Hands a reference over to the kernel; takes it back when the kernel is gone.
+void answer_entry(FuseRequest& request, FileOperations& files, const Result<Attributes>& attributes);
+// The same of a file that is open with that.
+void answer_created(FuseRequest& request, FileOperations& files, const Result<Attributes>& attributes);
+void answer_attributes(FuseRequest& request, const Result<Attributes>& attributes);
 
 }  // namespace brickfs

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "fs/base/ids.h"
-#include "fs/fuse/interrupt/waiter.h"
+#include "fs/fuse/interrupt/interrupts.h"
 #include "fs/fuse/protocol/buffers.h"
 #include "fs/fuse/protocol/operation_counters.h"
 #include "fs/fuse/protocol/protocol.h"

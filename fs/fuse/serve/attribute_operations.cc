@@ -12,7 +12,6 @@
 
 #include "fs/base/timespec.h"
 #include "fs/fuse/interrupt/thread_status.h"
-#include "fs/fuse/protocol/answers.h"
 #include "fs/fuse/protocol/operations.h"
 #include "fs/fuse/serve/session.h"
 #include "transport/brick/limits.h"

@@ -1,21 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
+#include "fs/fuse/cache/page_dropper.h"
 #include "fs/fuse/interrupt/thread_status.h"
-#include "fs/fuse/protocol/answers.h"
 #include "fs/fuse/protocol/operations.h"
-#include "fs/fuse/serve/hole_search.h"
+#include "fs/fuse/protocol/request.h"
 #include "fs/fuse/serve/session.h"
+#include "transport/base/bytes.h"
 
 namespace brickfs {
+
 namespace {
+
+// SEEK_DATA and SEEK_HOLE. What a program has stored through a mapping may be in the kernel's pages alone, over what
+// the server has as a hole: a copy that passed over it would have zeros there. So where the kernel may have pages of a
+// hole that an answer relies on, it is told to drop them, which writes those back first, and the file is looked at
+// again. If that is not done at once, or the kernel calls pages written too early (before Linux 6.16), all is data: who
+// asks then reads it.
+//
+// With the kernel's write-back cache the kernel alone knows how long a file is. It answers by itself: all is data.
+//
+// Threads: any.
+class HoleSearch : public std::enable_shared_from_this<HoleSearch> {
+ public:
+  // Answers the request, perhaps later by another thread.
+  static void answer(FuseSession& session, FuseRequest& request, const fuse_lseek_in& in);
+
+ private:
+  HoleSearch(FuseSession& session, FuseRequest& request, const fuse_lseek_in& in)
+      : session_(session), ino_(request.ino()), offset_(in.offset), whence_(static_cast<int>(in.whence)) {}
+  Result<FileOperations::Hole> look() const { return session_.files().next_hole(ino_, offset_); }
+  // What an answer relies on being a hole. Empty: nothing.
+  PageDropper::Range relied_on(const FileOperations::Hole& hole) const;
+  bool may_be_stored_to(PageDropper::Range hole) const;
+  void drop_and_look_again(PageDropper::Range hole);
+  void answer_later(const Result<FileOperations::Hole>& found);
+
+  FuseSession& session_;
+  const Ino ino_;
+  const uint64_t offset_;
+  const int whence_;
+  FuseRequest::Answer answer_;
+};
+
+FileOperations::Hole no_hole(const FileOperations::Hole& of) { return {of.size, of.size, of.size}; }
+
+void HoleSearch::answer(FuseSession& session, FuseRequest& request, const fuse_lseek_in& in) {
+  if (session.writeback() != nullptr) return (void)request.answer(Error(ENOSYS, "seeking"));
+  const std::shared_ptr<HoleSearch> search(new HoleSearch(session, request, in));
+  if (search->whence_ != SEEK_DATA && search->whence_ != SEEK_HOLE) return (void)request.answer(Error(EINVAL));
+  const auto found = search->look();
+  if (!found.ok()) return (void)request.answer(found.error());
+  const PageDropper::Range hole = search->relied_on(*found);
+  const bool is_sure = !search->may_be_stored_to(hole);
+  if (!is_sure && session.negotiation().waits_for_pages()) {
+    search->answer_ = request.answer_later();
+    return search->drop_and_look_again(hole);
+  }
+  const auto place = (is_sure ? *found : no_hole(*found)).seek(in.offset, search->whence_);
+  place.ok() ? request.answer_with(fuse_lseek_out{*place}) : request.answer(place.error());
+}
+
+PageDropper::Range HoleSearch::relied_on(const FileOperations::Hole& hole) const {
+  if (whence_ == SEEK_DATA && offset_ < hole.begin) return {0, 0};
+  return {hole.begin, hole.end - hole.begin};
+}
+
+bool HoleSearch::may_be_stored_to(PageDropper::Range hole) const {
+  return hole.length > 0 && !session_.files().read_only() &&
+         session_.cache().may_have_pages(ino_, hole.offset, hole.length);
+}
+
+// Another hole than was dropped is found where that was stored to: then, once and for all, the rest of the file.
+void HoleSearch::drop_and_look_again(PageDropper::Range hole) {
+  session_.cache().drop_hole(ino_, hole, [search = shared_from_this(), hole](bool dropped) {
+    const auto found = search->look();
+    if (!found.ok()) return search->answer_later(found);
+    if (!dropped) return search->answer_later(no_hole(*found));
+    const PageDropper::Range next = search->relied_on(*found);
+    const bool is_new = next.offset < hole.offset || next.offset + next.length > hole.offset + hole.length;
+    if (!is_new || !search->may_be_stored_to(next)) return search->answer_later(found);
+    search->drop_and_look_again({next.offset, INT64_MAX - next.offset});
+  });
+}
+
+void HoleSearch::answer_later(const Result<FileOperations::Hole>& found) {
+  const Result<uint64_t> place = found.ok() ? found->seek(offset_, whence_) : Result<uint64_t>(found.error());
+  if (!place.ok()) return answer_(place.code(), {});
+  answer_(0, bytes_of(fuse_lseek_out{*place}));
+}
 
 constexpr uint64_t kCopyBytes =
     16 * kMiB;  // of one copy_file_range: it cannot be interrupted, and may copy less than asked for

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fs/fuse/protocol/answers.h"
 #include "fs/fuse/protocol/operations.h"
 #include "fs/fuse/serve/session.h"
 

@@ -13,7 +13,7 @@
 #include <system_error>
 
 #include "fs/fuse/serve/device_source.h"
-#include "fs/fuse/serve/uring_kick.h"
+#include "fs/fuse/serve/uring.h"
 #include "transport/base/log.h"
 
 namespace brickfs {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "fs/fuse/interrupt/interrupts.h"
-#include "fs/fuse/serve/device_queue.h"
-#include "fs/fuse/serve/dispatcher.h"
+#include "fs/fuse/serve/device_source.h"
 #include "fs/fuse/serve/mount.h"
-#include "fs/fuse/serve/uring_queue.h"
+#include "fs/fuse/serve/session.h"
+#include "fs/fuse/serve/uring_request.h"
 #include "fs/fuse/serve/uring_source.h"
 #include "fs/fuse/serve/worker.h"
 #include "transport/base/mutex.h"

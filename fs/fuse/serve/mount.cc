@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 #include <fuse3/fuse_lowlevel.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -16,23 +17,77 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <sstream>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
-#include "fs/fuse/cache/dirty_limit.h"
+#include "fs/fuse/cache/writeback_cache.h"
 #include "fs/fuse/protocol/buffers.h"
-#include "fs/fuse/serve/captured_stderr.h"
 #include "fs/mount/mount_flags.h"
+#include "fs/mount/mount_program.h"
 #include "fs/mount/mountpoint.h"
 #include "fs/mount/status/mount_table.h"
-#include "fs/mount/status/waiting_requests.h"
-#include "fs/mount/utab.h"
 #include "transport/base/log.h"
 #include "transport/base/mutex.h"
 #include "transport/base/unique_fd.h"
 
 namespace brickfs {
+
 namespace {
+
+// What a program that this process starts (fusermount3, by libfuse) says on standard error.
+//
+// Threads: one at a time; what others write meanwhile gets to where it should, a moment later.
+class CapturedStderr {
+ public:
+  // From now on. Without memory for it nothing is captured.
+  CapturedStderr();
+  ~CapturedStderr() { (void)take({}); }
+  CapturedStderr(const CapturedStderr&) = delete;
+  CapturedStderr& operator=(const CapturedStderr&) = delete;
+
+  // Until now: the last line that begins with the program's name and a colon, without them, or nothing. Lines of others
+  // go to standard error.
+  std::string take(std::string_view program);
+
+ private:
+  UniqueFd kept_;  // a file in memory
+  UniqueFd standard_error_;
+};
+
+std::string read_from_start(int fd) {
+  std::string text;
+  std::array<char, 4096> part{};
+  for (ssize_t bytes = 0; (bytes = pread(fd, part.data(), part.size(), static_cast<off_t>(text.size()))) > 0;) {
+    text.append(part.data(), static_cast<size_t>(bytes));
+  }
+  return text;
+}
+
+CapturedStderr::CapturedStderr()
+    : kept_(memfd_create("standard error", MFD_CLOEXEC)), standard_error_(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) {
+  if (kept_ && standard_error_) dup2(kept_.get(), STDERR_FILENO);
+}
+
+std::string CapturedStderr::take(std::string_view program) {
+  std::string last;
+  if (!kept_ || !standard_error_) return last;
+  dup2(standard_error_.get(), STDERR_FILENO);
+  std::istringstream lines(read_from_start(kept_.get()));
+  kept_.reset();
+  const std::string start = std::string(program) + ": ";
+  for (std::string line; std::getline(lines, line);) {
+    if (!program.empty() && line.starts_with(start)) {
+      last = line.substr(start.size());
+    } else {
+      line.push_back('\n');
+      (void)!::write(STDERR_FILENO, line.data(), line.size());
+    }
+  }
+  return last;
+}
 
 constexpr const char* kFusermount = "fusermount3";  // which mounts for those who may not
 

@@ -11,7 +11,7 @@
 
 #include "fs/fuse/serve/session.h"
 #include "fs/mount/mount_options.h"
-#include "fs/mount/status/touch_permission.h"
+#include "fs/mount/status/mount_table.h"
 #include "fs/operations/file_operations.h"
 #include "transport/base/bytes.h"
 #include "transport/base/mutex.h"

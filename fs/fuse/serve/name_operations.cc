@@ -5,7 +5,6 @@
 #include <initializer_list>
 #include <string_view>
 
-#include "fs/fuse/protocol/answers.h"
 #include "fs/fuse/protocol/operations.h"
 #include "fs/fuse/serve/session.h"
 

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/serve/session.h"
 
+#include <cerrno>
+#include <string_view>
 #include <utility>
+
+#include "fs/fuse/interrupt/thread_status.h"
+#include "fs/operations/gate.h"
+#include "transport/base/check.h"
 
 namespace brickfs {
 
@@ -21,6 +27,82 @@ FuseSession::~FuseSession() {
 void FuseSession::stop() {
   cache_.stop();
   if (writeback_) writeback_->stop();
+}
+
+namespace {
+
+// Gives nothing of the volume away, or is about its end.
+bool is_told_when_lost(const FuseRequest& request) {
+  const bool is_root = request.ino() == kRootIno;
+  switch (request.header().opcode) {
+    case FUSE_DESTROY:
+    case FUSE_FORGET:
+    case FUSE_BATCH_FORGET:
+    case FUSE_RELEASE:
+    case FUSE_RELEASEDIR:
+    case FUSE_STATFS:
+      return true;
+    case FUSE_GETATTR:
+    case kOpcodeStatx:
+      return is_root;
+    case FUSE_GETXATTR:
+      return is_root && request.name(sizeof(fuse_getxattr_in)).starts_with("brickfs.");
+    default:
+      return false;
+  }
+}
+
+bool may_ask(const FuseSession& session, const fuse_in_header& header) {
+  if (session.may_ask(header.uid)) return true;
+  const auto user = user_of(header.uid, header.pid);
+  return user && session.may_ask(*user);
+}
+
+bool expects_answer(const FuseRequest& request) {
+  const fuse_in_header& header = request.header();
+  return header.unique != 0 && header.opcode != FUSE_FORGET && header.opcode != FUSE_BATCH_FORGET;
+}
+
+void refuse(FuseRequest& request, const Status& why) {
+  if (!expects_answer(request)) return request.dismiss();
+  request.answer(why);
+}
+
+}  // namespace
+
+FuseDispatcher::FuseDispatcher(FuseSession& session, FuseInterrupts& interrupts, std::function<void()> on_begun)
+    : session_(session), interrupts_(interrupts), on_begun_(std::move(on_begun)) {}
+
+Status FuseDispatcher::refusal() const { return gate(session_.files()); }
+
+void FuseDispatcher::begin_session(FuseRequest& request) const {
+  const auto agreed = session_.negotiation().answer(request.body(0));
+  agreed.ok() ? request.answer_with(*agreed) : request.answer(agreed.error());
+  if (session_.negotiation().is_done()) on_begun_();
+}
+
+void FuseDispatcher::serve(FuseRequest& request) const {
+  if (!request.is_whole()) return refuse(request, Error(EIO));
+  const uint32_t opcode = request.header().opcode;
+  if (opcode == FUSE_INTERRUPT) return interrupt(request);
+  if (opcode == FUSE_INIT) return begin_session(request);
+  const FuseOperation* const operation = find_operation(opcode);
+  if (const Status lost = refusal(); !lost.ok() && !is_told_when_lost(request)) return refuse(request, lost);
+  if (operation == nullptr) return refuse(request, Error(ENOSYS));
+  // With allow_root the kernel lets everybody in, and leaves the rest to us.
+  if (!operation->is_for_open_file && !may_ask(session_, request.header())) return refuse(request, Error(EACCES));
+  if (!request.has(operation->arguments_bytes, operation->names)) return refuse(request, Error(EINVAL));
+  if (operation->stamps == FuseOperation::Stamps::kNode) request.stamped(request.ino());
+  operation->serve(session_, request);
+  CHECK(request.is_answered());
+}
+
+// If that request is not at hand (yet) the kernel says it again, if it still is under way.
+void FuseDispatcher::interrupt(FuseRequest& request) const {
+  const auto* const in = request.arguments<fuse_interrupt_in>();
+  if (in == nullptr) return refuse(request, Error(EINVAL));
+  if (interrupts_.ask(in->unique)) return request.dismiss();
+  request.answer(Error(EAGAIN));
 }
 
 }  // namespace brickfs

@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// What serving a mount's requests takes: its file system, what has been agreed on with the kernel, what the kernel
-// caches, and who may ask. How it came to be mounted is FuseMount's business.
-//
-// Threads: any, once it is connected.
+// What serving a mount's requests takes (FuseSession), and who has each served (FuseDispatcher).
 #pragma once
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 
 #include "fs/fuse/cache/kernel_cache.h"
 #include "fs/fuse/cache/writeback_cache.h"
+#include "fs/fuse/interrupt/interrupts.h"
 #include "fs/fuse/protocol/negotiation.h"
 #include "fs/fuse/protocol/operation_counters.h"
+#include "fs/fuse/protocol/operations.h"
 #include "fs/operations/file_operations.h"
 
 namespace brickfs {
 
+// What serving a mount's requests takes: its file system, what has been agreed on with the kernel, what the kernel
+// caches, and who may ask. How it came to be mounted is FuseMount's business.
+//
+// Threads: any, once it is connected.
 class FuseSession {
  public:
   struct Rules {
@@ -52,6 +56,30 @@ class FuseSession {
   KernelCache cache_;
   const std::shared_ptr<OperationCounters> operations_ = std::make_shared<OperationCounters>();
   std::unique_ptr<WritebackCache> writeback_;
+};
+
+// Has each request served by the operation for it, or refused.
+//
+// Threads: any.
+class FuseDispatcher {
+ public:
+  // Both outlive it. `on_begun`: called once the kernel and we have told each other what we can do.
+  FuseDispatcher(FuseSession& session, FuseInterrupts& interrupts, std::function<void()> on_begun);
+
+  // On return it has been answered, or was put aside.
+  void serve(FuseRequest& request) const;
+  // Of a volume that is lost for good (taken over; or its brick has lost it): nothing of it is told from memory any
+  // more, as programs would take that for what is there. The root's attributes and statfs(2) are still told, and what
+  // the mount says of itself, so that it can be looked at and unmounted.
+  Status refusal() const;
+
+ private:
+  void interrupt(FuseRequest& request) const;
+  void begin_session(FuseRequest& request) const;
+
+  FuseSession& session_;
+  FuseInterrupts& interrupts_;
+  const std::function<void()> on_begun_;
 };
 
 }  // namespace brickfs

@@ -1,15 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/fuse/serve/uring.h"
 
+#include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fstream>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "transport/base/log.h"
 
 namespace brickfs {
+
+namespace {
+
+constexpr const char* kSwitches = "/sys/module/fuse/parameters";
+constexpr const char* kSwitch = "/sys/module/fuse/parameters/enable_uring";
+
+// 'Y', 'N'; 0: this kernel has none.
+char read_switch() {
+  std::ifstream setting(kSwitch);
+  char value = 0;
+  setting >> value;
+  return value;
+}
+
+bool write_switch(char value) { return static_cast<bool>(std::ofstream(kSwitch) << value << std::flush); }
+
+}  // namespace
+
+// Its module is there once somebody has opened its device.
+std::optional<std::string> UringSwitch::obstacle(bool turn_on) {
+  if (::access(kSwitches, F_OK) != 0) UniqueFd(::open("/dev/fuse", O_RDWR | O_CLOEXEC)).reset();
+  locked_.reset(::open(kSwitch, O_RDONLY | O_CLOEXEC));
+  if (!locked_ && ::access(kSwitches, F_OK) != 0)
+    return fmt::format("whether this kernel's FUSE has io_uring cannot be seen: there is no {} here", kSwitches);
+  if (!locked_) return "this kernel's FUSE has no io_uring (Linux 6.14 has)";
+  ::flock(locked_.get(), turn_on ? LOCK_EX : LOCK_SH);
+  if (read_switch() == 'Y') return std::nullopt;
+  turned_on_ = turn_on && write_switch('Y');
+  if (turned_on_) return std::nullopt;
+  locked_.reset();
+  return fmt::format("FUSE over io_uring is switched off here; as root: echo Y > {}", kSwitch);
+}
+
+void UringSwitch::done() {
+  if (turned_on_ && read_switch() == 'Y' && !write_switch('N')) log::warn("cannot put {} back to N", kSwitch);
+  turned_on_ = false;
+  locked_.reset();
+}
+
 namespace {
 
 // "0-3" or "0": the numbers that CPUs may have.
@@ -102,6 +153,46 @@ Status FuseUring::receive(bool wait, std::vector<FuseUringRequest*>& requests) {
   if (ended != 0) return Error(ended, "FUSE over io_uring");
   if ((wait || is_stopped_) && !any) return Error(EINTR, "io_uring");
   return {};
+}
+
+namespace {
+
+constexpr size_t kStackBytes = size_t{64} << 10;
+constexpr unsigned kAllFiles = ~0U;
+
+struct Kick {
+  std::string mountpoint;
+  cpu_set_t cpus;
+};
+
+// In a process that does not have the device. If brickfs is killed, a thread of its own could not end before the
+// answer, and would keep the device, and with it the mount, for ever. statfs is never answered from the kernel's
+// caches.
+int make_request(void* argument) {
+  const Kick& kick = *static_cast<const Kick*>(argument);
+  struct statfs stat {};
+  if (close_range(0, kAllFiles, 0) != 0 || sched_setaffinity(0, sizeof(kick.cpus), &kick.cpus) != 0) return 1;
+  return ::statfs(kick.mountpoint.c_str(), &stat) == 0 ? 0 : 1;
+}
+
+void run_process(Kick kick) {
+  std::vector<std::byte> stack(kStackBytes);
+  const pid_t pid = clone(make_request, stack.data() + stack.size(), CLONE_VM | CLONE_VFORK | SIGCHLD, &kick);
+  while (pid > 0 && waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace
+
+void kick_uring(const std::string& mountpoint, size_t cpu) {
+  Kick kick{mountpoint, {}};
+  CPU_ZERO(&kick.cpus);
+  CPU_SET(cpu, &kick.cpus);
+  try {
+    std::thread(run_process, std::move(kick)).detach();
+  } catch (const std::system_error& error) {
+    log::debug("no thread for a request: {}", error.what());
+  }
 }
 
 }  // namespace brickfs

@@ -9,6 +9,11 @@
 #include <cstring>
 
 namespace brickfs {
+namespace {
+
+constexpr std::chrono::milliseconds kServerAnswers{2'000};
+
+}  // namespace
 
 BrickfsEnd::BrickfsEnd(const std::string& device_number) {
   const std::string path = umount_socket(device_number);
@@ -65,6 +70,12 @@ pid_t BrickfsEnd::pid() const {
 
 void BrickfsEnd::tell(std::string_view word) {
   if (socket_) (void)!::send(socket_.get(), word.data(), word.size(), MSG_NOSIGNAL);
+}
+
+std::optional<UmountReport> ask_server(const std::string& device_number) {
+  BrickfsEnd server(device_number);
+  if (server.gone() || !server.hear(kServerAnswers)) return std::nullopt;
+  return server.last();
 }
 
 }  // namespace brickfs

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "fs/mount/status/mount_state.h"
-#include "fs/mount/status/umount_report.h"
 #include "transport/base/unique_fd.h"
 
 namespace brickfs {
@@ -35,5 +34,9 @@ class BrickfsEnd {
   UniqueFd socket_;
   std::optional<UmountReport> last_;
 };
+
+// What the brickfs behind a mount reports, asked once; of the mount with this device number. Nothing: there is none, or
+// it does not answer.
+std::optional<UmountReport> ask_server(const std::string& device_number);
 
 }  // namespace brickfs

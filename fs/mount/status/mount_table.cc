@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/mount/status/mount_table.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <poll.h>
 #include <sys/statfs.h>
 
 #include <cerrno>
@@ -10,6 +12,7 @@
 #include <sstream>
 
 namespace brickfs {
+
 namespace {
 
 // Of a list with commas.
@@ -121,6 +124,34 @@ std::vector<std::string> options_in_utab(std::string_view source, std::string_vi
 bool is_dead_mount(const std::string& path) {
   struct statfs figures {};
   return statfs(path.c_str(), &figures) != 0 && (errno == ENOTCONN || errno == ECONNABORTED || errno == ECANCELED);
+}
+
+TouchPermission::TouchPermission(std::string mountpoint, std::string device)
+    : mountpoint_(std::move(mountpoint)),
+      device_(std::move(device)),
+      table_(::open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)) {
+  const MutexLock lock(mutex_);
+  look();
+}
+
+// If another lies over it, or it has been detached, it stays as it was.
+void TouchPermission::look() {
+  const auto entry = find_mount_at(mountpoint_);
+  if (entry && entry->device == device_) may_touch_ = !entry->read_only && !entry->no_atime;
+}
+
+// proc_pid_mountinfo(5): POLLPRI after each change, once.
+bool TouchPermission::may_touch() {
+  MutexLock lock(mutex_);
+  pollfd table{.fd = table_.get(), .events = POLLPRI, .revents = 0};
+  if (poll(&table, 1, 0) > 0) look();
+  return may_touch_;
+}
+
+uint64_t waiting_requests(const std::string& device) {
+  uint64_t requests = 0;
+  std::ifstream("/sys/fs/fuse/connections/" + device.substr(device.find(':') + 1) + "/waiting") >> requests;
+  return requests;
 }
 
 }  // namespace brickfs

@@ -18,8 +18,8 @@
 #include <system_error>
 #include <vector>
 
-#include "fs/shm_queue/futex.h"
-#include "fs/shm_queue/serve/close_elsewhere.h"
+#include "fs/shm_queue/memory.h"
+#include "fs/shm_queue/serve/program.h"
 #include "fs/shm_queue/socket.h"
 #include "transport/base/log.h"
 

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "fs/fuse/serve/session.h"
-#include "fs/shm_queue/serve/memory_shares.h"
+#include "fs/shm_queue/serve/program.h"
 #include "fs/shm_queue/serve/shm_queue_requests.h"
 #include "fs/shm_queue/socket.h"
 #include "transport/base/result.h"

@@ -11,7 +11,7 @@
 #include "fs/fuse/protocol/protocol.h"
 #include "fs/operations/gate.h"
 #include "fs/operations/joint_transfer.h"
-#include "fs/shm_queue/futex.h"
+#include "fs/shm_queue/memory.h"
 #include "transport/base/mutex.h"
 #include "transport/brick/limits.h"
 

@@ -22,8 +22,7 @@
 
 #include "fs/fuse/serve/session.h"
 #include "fs/shm_queue/memory.h"
-#include "fs/shm_queue/serve/file_size_limit.h"
-#include "fs/shm_queue/serve/shown_file.h"
+#include "fs/shm_queue/serve/program.h"
 #include "transport/base/interruption.h"
 
 namespace brickfs {

@@ -11,7 +11,7 @@
 #include <cerrno>
 
 #include "fs/mount/status/mount_table.h"
-#include "fs/shm_queue/serve/close_elsewhere.h"
+#include "fs/shm_queue/serve/program.h"
 #include "fs/shm_queue/socket.h"
 #include "transport/base/log.h"
 
