@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 
@@ -31,6 +32,8 @@ class Stays {
     return std::all_of(places_.begin(), places_.end(), [](const Place& place) { return place.count.load() == 0; });
   }
 
+  class Leaving;
+
  private:
   struct alignas(64) Place {
     std::atomic<int64_t> count{0};
@@ -38,6 +41,34 @@ class Stays {
   static constexpr size_t kPlaces = 16;
 
   std::array<Place, kPlaces> places_;
+};
+
+// For one who takes away and does not wait: those who were within when this was made have left once each place has been
+// found empty. Others may come and go meanwhile.
+class Stays::Leaving {
+ public:
+  bool over(const Stays& stays) {
+    for (size_t place = 0; place < kPlaces; ++place) {
+      if (stays.places_[place].count.load() == 0) empty_.set(place);
+    }
+    return empty_.all();
+  }
+
+ private:
+  std::bitset<kPlaces> empty_;
+};
+
+// Within as long as it lives.
+class Stay {
+ public:
+  explicit Stay(Stays& stays) : stays_(stays), place_(stays.enter()) {}
+  ~Stay() { stays_.leave(place_); }
+  Stay(const Stay&) = delete;
+  Stay& operator=(const Stay&) = delete;
+
+ private:
+  Stays& stays_;
+  const size_t place_;
 };
 
 }  // namespace brickfs

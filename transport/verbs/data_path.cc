@@ -57,8 +57,8 @@ Status DataPath::add(std::unique_ptr<Lane> lane) {
   // Nobody would drain the former one any more, and what is under way there would never end.
   if (place.load() != nullptr) return Error(EPROTO, "the brick offers a lane that is still in use");
   if (over_.load()) lane->fail();
-  place.store(lane.get(), std::memory_order_release);
-  all_lanes_.push_back(std::move(lane));
+  place.store(lane.get());
+  owned_[lane->number()] = std::move(lane);
   look_again();  // who sleeps on the channels does not know of this lane yet
   return {};
 }
@@ -66,7 +66,7 @@ Status DataPath::add(std::unique_ptr<Lane> lane) {
 DataPath::LaneBits DataPath::failed_lanes() const {
   LaneBits bits = 0;
   for (size_t number = 0; number < lanes_.size(); ++number) {
-    const Lane* const lane = lanes_[number].load(std::memory_order_acquire);
+    const Lane* const lane = lanes_[number].load();
     if (lane != nullptr && lane->failed()) bits |= 1u << number;
   }
   return bits;
@@ -75,7 +75,7 @@ DataPath::LaneBits DataPath::failed_lanes() const {
 Lane* DataPath::pick(size_t preferred, bool staged) const {
   Lane* second_best = nullptr;
   for (size_t i = 0; i < lanes_.size(); ++i) {
-    Lane* const lane = lanes_[(preferred + i) % lanes_.size()].load(std::memory_order_acquire);
+    Lane* const lane = lanes_[(preferred + i) % lanes_.size()].load();
     if (lane == nullptr || lane->failed()) continue;
     if (!staged || !lane->device().staging().broken()) return lane;
     second_best = lane;
@@ -115,6 +115,7 @@ void DataPath::post(std::span<const Part> parts) {
 void DataPath::post_to(size_t preferred, std::span<const Part> parts) {
   while (!parts.empty()) {
     const bool staged = parts.front().way == Part::Way::kStaged;
+    const Stay stay(stays_);
     Lane* const lane = over_.load() ? nullptr : pick(preferred, staged);
     if (lane == nullptr) return finish(nullptr, parts, ENOTCONN);
     if (staged && lane->device().staging().broken()) {
@@ -144,9 +145,10 @@ void DataPath::finish(Lane* lane, std::span<const Part> parts, int code) {
 }
 
 void DataPath::poll_all() {
+  const Stay stay(stays_);
   Parts done;
   for (const auto& place : lanes_) {
-    Lane* const lane = place.load(std::memory_order_acquire);
+    Lane* const lane = place.load();
     if (lane == nullptr || lane->idle()) continue;
     done.clear();
     const bool failed = lane->failed();
@@ -174,9 +176,10 @@ bool DataPath::post_flush(Lane& lane, Batch& batch) {
 Status DataPath::flush() {
   constexpr std::chrono::milliseconds kPause{2};
   while (!over_.load()) {
+    const Stay stay(stays_);
     std::vector<std::pair<Lane*, uint64_t>> written;
     for (const auto& place : lanes_) {
-      Lane* const lane = place.load(std::memory_order_acquire);
+      Lane* const lane = place.load();
       const uint64_t writes = lane == nullptr ? 0 : lane->writes();
       if (lane != nullptr && !lane->flushed(writes)) written.emplace_back(lane, writes);
     }
@@ -206,7 +209,7 @@ Status DataPath::flush() {
 std::vector<DataPath::Undone> DataPath::drain(LaneBits lanes) {
   std::vector<Undone> undone;
   for (size_t number = 0; number < lanes_.size(); ++number) {
-    Lane* const lane = lanes_[number].load(std::memory_order_acquire);
+    Lane* const lane = lanes_[number].load();
     if ((lanes >> number & 1) == 0 || lane == nullptr) continue;
     Parts done;
     undone.push_back({lane, lane->drain(done)});
@@ -216,7 +219,14 @@ std::vector<DataPath::Undone> DataPath::drain(LaneBits lanes) {
 }
 
 void DataPath::repeat(std::span<const Undone> undone) {
-  for (const Undone& of_lane : undone) lanes_[of_lane.lane->number()].store(nullptr);
+  {
+    MutexLock lock(mutex_);
+    for (const Undone& of_lane : undone) {
+      const size_t number = of_lane.lane->number();
+      lanes_[number].store(nullptr);
+      retired_.push_back({std::move(owned_[number]), {}});
+    }
+  }
   for (const Undone& of_lane : undone) {
     for (const Part& part : of_lane.parts) {
       if (part.way == Part::Way::kFlush) {  // the end of the brick's queue pair has flushed it
@@ -227,6 +237,17 @@ void DataPath::repeat(std::span<const Undone> undone) {
       }
     }
   }
+  free_retired();
+}
+
+void DataPath::free_retired() {
+  std::vector<std::unique_ptr<Lane>> unused;  // freed without the lock
+  MutexLock lock(mutex_);
+  std::erase_if(retired_, [&](Retired& retired) {
+    const bool left = retired.users.over(stays_);
+    if (left) unused.push_back(std::move(retired.lane));
+    return left;
+  });
 }
 
 void DataPath::give_up(std::span<const Undone> undone) {
@@ -238,10 +259,19 @@ void DataPath::give_up(std::span<const Undone> undone) {
   for (const Undone& of_lane : drain(~LaneBits{0})) finish(of_lane.lane, of_lane.parts, ENOTCONN);
 }
 
+bool DataPath::has_carried(LaneBits lanes) const {
+  for (size_t number = 0; number < lanes_.size(); ++number) {
+    const Lane* const lane = lanes_[number].load();
+    if ((lanes >> number & 1) != 0 && lane != nullptr && lane->completed() > 0) return true;
+  }
+  return false;
+}
+
 void DataPath::check_progress() {
+  free_retired();
   const auto now = std::chrono::steady_clock::now();
   for (size_t number = 0; number < lanes_.size(); ++number) {
-    Lane* const lane = lanes_[number].load(std::memory_order_acquire);
+    Lane* const lane = lanes_[number].load();
     Progress& progress = progress_[number];
     if (lane == nullptr || lane->idle() || lane->completed() != progress.completed) {
       progress = {lane == nullptr ? 0 : lane->completed(), now};

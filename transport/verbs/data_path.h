@@ -20,6 +20,7 @@
 
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
+#include "transport/base/stays.h"
 #include "transport/base/unique_fd.h"
 #include "transport/brick/brick.h"
 #include "transport/brick/limits.h"
@@ -67,7 +68,10 @@ class DataPath {
   // everything from now on. Of the thread that drains.
   void give_up(std::span<const Undone> undone = {});
 
-  // Lanes that have stopped making progress are made to fail. Called every now and then, by one thread.
+  // Whether any of these lanes has completed a work request. Of the thread that drains, before.
+  bool has_carried(LaneBits lanes) const;
+
+  // Lanes that have stopped making progress are made to fail. Called every now and then, by the thread that drains.
   void check_progress();
   // The background thread ends. Everything posted must have been drained.
   void stop();
@@ -84,6 +88,10 @@ class DataPath {
     uint64_t completed = 0;
     std::chrono::steady_clock::time_point since;
   };
+  struct Retired {  // a lane that was drained and is found no more
+    std::unique_ptr<Lane> lane;
+    Stays::Leaving users;
+  };
   using LaneTable = std::array<std::atomic<Lane*>, limits::kLanesPerSession>;
 
   // Cutting (data_path_cut.cc).
@@ -99,6 +107,7 @@ class DataPath {
   Lane* pick(size_t preferred, bool staged) const;
   void finish(Lane* lane, std::span<const Part> parts, int code);
   void poll_all();
+  void free_retired();
 
   // Waiting (data_path_wait.cc).
   void wait_for(const Goal& goal);
@@ -108,6 +117,7 @@ class DataPath {
   bool look_beside(const Goal& goal);
   bool look(const Goal& goal);
   void park(const Goal& goal);
+  void arm_lanes();
   void sleep_on_channels(const Goal& goal);
   void take_events();
   void wake_sleepers();
@@ -127,17 +137,18 @@ class DataPath {
   std::atomic<bool> watched_{false};  // somebody has the watch
   std::atomic<size_t> asleep_{0};     // sleepers_, and those about to be
 
-  // The watch-holder's.
-  std::array<const Lane*, limits::kLanesPerSession> armed_{};
-  // Of whoever calls check_progress().
+  mutable Stays stays_;  // at lanes that they have found in lanes_; the thread that drains need not
+
+  // Of the thread that drains.
   std::array<Progress, limits::kLanesPerSession> progress_{};
 
   mutable Mutex mutex_;
   std::vector<Sleeper*> sleepers_ ABSL_GUARDED_BY(mutex_);
   CondVar background_;  // for the background thread
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<CompChannelPtr> channels_ ABSL_GUARDED_BY(mutex_);          // one for each device
-  std::vector<std::unique_ptr<Lane>> all_lanes_ ABSL_GUARDED_BY(mutex_);  // drained ones too: somebody may be at them
+  std::vector<CompChannelPtr> channels_ ABSL_GUARDED_BY(mutex_);                               // one for each device
+  std::array<std::unique_ptr<Lane>, limits::kLanesPerSession> owned_ ABSL_GUARDED_BY(mutex_);  // those of lanes_
+  std::vector<Retired> retired_ ABSL_GUARDED_BY(mutex_);  // until nobody is at them any more
 
   std::thread background_thread_;
 };

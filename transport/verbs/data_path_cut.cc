@@ -17,8 +17,9 @@ struct DataPath::Reach {
 
 DataPath::Reach DataPath::reach_of_all() const {
   Reach reach;
+  const Stay stay(stays_);
   for (const auto& place : lanes_) {
-    const Lane* const lane = place.load(std::memory_order_acquire);
+    const Lane* const lane = place.load();
     if (lane == nullptr || lane->failed()) continue;
     const DeviceFacts& facts = lane->device().facts();
     reach.slices = std::min(reach.slices, facts.slices);

@@ -113,14 +113,16 @@ void DataPath::park(const Goal& goal) {
   if (!goal.reached() && watched_.load()) self.sleep(lock);
 }
 
+void DataPath::arm_lanes() {
+  const Stay stay(stays_);
+  for (const auto& place : lanes_) {
+    if (Lane* const lane = place.load()) lane->arm();
+  }
+}
+
 // Until something happens, once. Precondition: the caller has the watch.
 void DataPath::sleep_on_channels(const Goal& goal) {
-  for (size_t number = 0; number < lanes_.size(); ++number) {
-    Lane* const lane = lanes_[number].load(std::memory_order_acquire);
-    if (lane == nullptr || armed_[number] == lane) continue;
-    lane->arm();
-    armed_[number] = lane;
-  }
+  arm_lanes();
   poll_all();  // what came before the notification was asked for
   std::vector<pollfd> watched = {pollfd{wake_.get(), POLLIN, 0}};
   {
@@ -146,12 +148,14 @@ void DataPath::take_events() {
     MutexLock lock(mutex_);
     for (const auto& channel : channels_) channels.push_back(channel.get());
   }
+  const Stay stay(stays_);
   for (ibv_comp_channel* const channel : channels) {
     ibv_cq* queue = nullptr;
     void* context = nullptr;
     while (ibv_get_cq_event(channel, &queue, &context) == 0) {
       ibv_ack_cq_events(queue, 1);
-      armed_[Lane::number_in(context)] = nullptr;
+      // Of a lane that has gone since: then the one in its place is armed once more, in vain.
+      if (Lane* const lane = lanes_[Lane::number_in(context)].load()) lane->disarm();
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "transport/base/log.h"
 
@@ -225,6 +226,7 @@ void Lane::finish(const Part& part, int code) {
 
 // While nobody polls: who has polled in vain would leave what came before this to nobody.
 void Lane::arm() {
+  if (std::exchange(armed_, true)) return;
   if (failed()) return;  // what is there is drain()'s, which may take a while
   MutexLock lock(poll_mutex_);
   if (id_) ibv_req_notify_cq(queue_.get(), 0);

@@ -88,8 +88,9 @@ class Lane {
   // Lets the part's resources go and gives what it read to its slices; not yet its batch.
   void finish(const Part& part, int code);
   // The next completion will be told on the completion channel; every poll() that begins now sees those before. Not of
-  // a lane that has failed.
+  // a lane that has failed. Once, until disarm(): the event has come. Both of one thread at a time.
   void arm();
+  void disarm() { armed_ = false; }
 
   // From any thread, at any time: nothing is posted any more, everything under way comes back soon.
   void fail();
@@ -119,6 +120,7 @@ class Lane {
   std::atomic<uint64_t> head_{0};  // by whoever polls
   std::atomic<uint64_t> tail_{0};  // by whoever posts
   std::vector<Part> ring_;
+  bool armed_ = false;
 
   Mutex post_mutex_;
   Mutex poll_mutex_;

@@ -46,6 +46,7 @@ Link::Link(const Peer& peer, LocalMemory& memory, const OpenRequest& request, co
       token_(opened.token),
       observes_(request.mode == OpenMode::kObserve),
       rails_(peer.addresses.size()),
+      trials_(peer.addresses.size()),
       data_(memory, handles_, [this] { wake_keeper(); }) {}
 
 Link::~Link() { Link::stop(); }

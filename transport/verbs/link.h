@@ -48,6 +48,11 @@ class Link final : public RemoteLink {
 
  private:
   using Rails = std::vector<std::shared_ptr<Rail>>;
+  // When an address is tried again where connections are made and carry nothing, which would stop transfers each time.
+  struct Trial {
+    std::chrono::seconds pause{0};
+    Deadline from;
+  };
 
   Link(const Peer& peer, LocalMemory& memory, const OpenRequest& request, const Opened& opened,
        std::function<void(Error)> on_lost);
@@ -62,8 +67,10 @@ class Link final : public RemoteLink {
   Result<typename Call::Answer> ask_on(CallChannel& channel, const Call& call, Deadline latest);
   Status learn_keys(uint32_t lane, CallChannel& channel, Deadline latest);
   void handle_lost_rails();
-  void lose_rail(Rail& rail);
+  void lose_rail(size_t number, Rail& rail);
+  void judge(size_t number, bool in_vain);
   void mend();
+  bool is_due(size_t number);
   bool mend_one(size_t number);
 
   Rails rails() const;
@@ -88,8 +95,9 @@ class Link final : public RemoteLink {
   HandleMap handles_;
 
   mutable Mutex mutex_;
-  CondVar mend_;                         // for the mender
-  Rails rails_ ABSL_GUARDED_BY(mutex_);  // by number of the address; null: not there yet
+  CondVar mend_;                                       // for the mender
+  Rails rails_ ABSL_GUARDED_BY(mutex_);                // by number of the address; null: not there yet
+  std::vector<Trial> trials_ ABSL_GUARDED_BY(mutex_);  // by the same
 
   DataPath data_;       // whose lanes go before the rails
   std::thread mender_;  // only with several addresses

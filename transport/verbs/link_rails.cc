@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kMendFirst{250};
 constexpr std::chrono::milliseconds kMendMost{2'000};
+constexpr std::chrono::seconds kTrialFirst{4};
+constexpr std::chrono::seconds kTrialMost{64};
 
 // So that a session's are enough for all.
 static_assert(limits::kAddressesPerBrick <= limits::kLanesPerSession);
@@ -95,19 +97,22 @@ void Link::handle_lost_rails() {
   }
   if (!lost() && !live_rail()) lose(Error(ENOTCONN, "the connection to the brick is gone"));
   if (lost()) return data_.give_up();
-  for (const auto& rail : rails()) {
-    if (rail && rail->lost.load()) lose_rail(*rail);
+  const Rails rails = this->rails();
+  for (size_t number = 0; number < rails.size(); ++number) {
+    if (rails[number] && rails[number]->lost.load()) lose_rail(number, *rails[number]);
   }
 }
 
 // What was under way on it is done again elsewhere, but only when the brick has destroyed its ends, so that nothing can
 // land late.
-void Link::lose_rail(Rail& rail) {
+void Link::lose_rail(size_t number, Rail& rail) {
   if (rail.shut) return;
   log::warn("the way to the brick through {} ({}) is lost; going on without it", format_address(rail.address),
             rail.device);
   rail.shut_down();
+  const bool carried = data_.has_carried(rail.lanes);
   const auto undone = data_.drain(rail.lanes);
+  judge(number, !carried && std::ranges::any_of(undone, [](const auto& lane) { return !lane.parts.empty(); }));
   rail.lane_events.clear();
   const auto reply = carry(calls::Detach{rail.lanes}, limits::kCallTimeout);
   if (reply.ok() && reply->status == 0) {
@@ -120,6 +125,30 @@ void Link::lose_rail(Rail& rail) {
   }
   MutexLock lock(mutex_);
   mend_.notify_all();
+}
+
+// `in_vain`: the rail that is lost has carried none of the transfers that it was given.
+void Link::judge(size_t number, bool in_vain) {
+  MutexLock lock(mutex_);
+  auto& [pause, from] = trials_[number];
+  pause = in_vain ? std::clamp(2 * pause, kTrialFirst, kTrialMost) : std::chrono::seconds(0);
+  from = Clock::now() + pause;
+  if (!in_vain) return;
+  log::warn("{} was connected to, and no transfer came through: it is tried again in {} s",
+            format_address(peer_.addresses[number]), pause.count());
+}
+
+// A link that is found down has gone for another reason, and is as good as before when it is back.
+bool Link::is_due(size_t number) {
+  {
+    MutexLock lock(mutex_);
+    if (Clock::now() >= trials_[number].from) return true;
+  }
+  const auto path = find_path(peer_.addresses[number], Clock::now() + limits::kConnectTimeout);
+  if (path.ok() || path.error().is(ETIMEDOUT)) return false;
+  MutexLock lock(mutex_);
+  trials_[number] = {};
+  return true;
 }
 
 // Pauses once all that are broken have been tried.
@@ -149,6 +178,7 @@ void Link::mend() {
 bool Link::mend_one(size_t number) {
   if (is_over()) return false;
   if (const auto rail = rails()[number]; rail && !rail->shut) return false;  // the keeper is at it
+  if (!is_due(number)) return false;
   const HostPort& address = peer_.addresses[number];
   const Deadline latest = Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout;
   const auto bring_back = [&]() -> Result<std::shared_ptr<Rail>> {
