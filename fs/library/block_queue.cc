@@ -197,7 +197,7 @@ void BlockQueue::drive() {
 
 int BlockQueue::poll(std::span<brickfs_completion> out, unsigned least, int timeout_ms) {
   if (background_) {
-    if (least > 0) done_.wait(least, timeout_ms);
+    if (least > 0) static_cast<void>(done_.wait(least, timeout_ms));
     return static_cast<int>(done_.take(out));
   }
   collect();

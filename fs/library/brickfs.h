@@ -359,7 +359,8 @@ BRICKFS_API int brickfs_flock_within(brickfs_file* file, int operation, int time
  * wait, for a brick that is away, for a lock, for room, end with -ETIMEDOUT once `timeout_ms` have passed since
  * (below 0: never), or with -ECANCELED soon after any thread has cancelled. Calls that need not wait are done as ever.
  * What was interrupted may have been done, as with EINTR of a mount; a sync promises nothing then. Not for opening and
- * closing a file system, which have the options `wait` and `linger`; of a queue, for what is done in a poll. */
+ * closing a file system, which have the options `wait` and `linger`; of a queue without BRICKFS_QUEUE_BACKGROUND, for
+ * what is done or waited for in a poll: what another thread does goes on, and completes later. */
 BRICKFS_API int brickfs_patience_new(brickfs_patience** patience);
 /* -EBUSY: it has begun. Null is passed over. */
 BRICKFS_API int brickfs_patience_free(brickfs_patience* patience);

@@ -228,8 +228,11 @@ void FileQueue::finish(std::span<Slot* const> slots, std::span<const brickfs_com
 
 int FileQueue::poll(std::span<brickfs_completion> out, unsigned least, int timeout_ms) {
   if (!background_) least > 0 ? serve_gathered() : serve_by_worker();
-  if (least > 0) done_.wait(least, background_ ? timeout_ms : -1);
-  return static_cast<int>(done_.take(out));
+  // What another thread serves is not this one's to wait for longer than it may.
+  Status waited;
+  if (least > 0) waited = background_ ? done_.wait(least, timeout_ms) : done_.wait(least, -1, context().interruption);
+  const size_t count = done_.take(out);
+  return count > 0 || waited.ok() ? static_cast<int>(count) : told(code_of(waited));
 }
 
 }  // namespace
@@ -238,6 +241,8 @@ int FileQueue::poll(std::span<brickfs_completion> out, unsigned least, int timeo
 
 int brickfs_fs_queue(brickfs_fs* fs, unsigned depth, unsigned flags, brickfs_queue** queue) {
   using namespace brickfs::library;
-  return open_queue(fs != nullptr, depth, flags, queue,
-                    [&](bool background) { return std::make_unique<FileQueue>(*fs, depth, background); });
+  return served(fs, [&] {
+    return open_queue(true, depth, flags, queue,
+                      [&](bool background) { return std::make_unique<FileQueue>(*fs, depth, background); });
+  });
 }

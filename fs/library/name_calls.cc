@@ -261,8 +261,7 @@ int brickfs_readdir(brickfs_dir* dir, brickfs_dirent* entry, struct stat* stat) 
 }
 
 int brickfs_seekdir(brickfs_dir* dir, uint64_t where) {
-  return guarded([&]() -> int {
-    if (dir == nullptr) return -EFAULT;
+  return served(dir, [&]() -> int {
     dir->ahead.clear();
     dir->used = 0;
     dir->at_end = false;

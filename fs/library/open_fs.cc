@@ -70,26 +70,35 @@ Status open(const char* source, const char* options, brickfs_fs& fs, std::string
 class Closing {
  public:
   explicit Closing(brickfs_fs& fs) : fs_(fs), ending_(fs.files(), fs.options.linger) {}
+  ~Closing() { stop_watching(); }
+  Closing(const Closing&) = delete;
+  Closing& operator=(const Closing&) = delete;
 
   // With one line in `why` if not all is committed.
   Status run(std::string* why) {
     ending_.begin();
     fs_.workers->run([this] { watch(); });  // without a thread for it: for ever
     const Status unmounted = fs_.filesystem->unmount();
+    stop_watching();
+    const Status outcome = ending_.outcome(unmounted);
+    if (outcome.ok()) return {};
+    const std::string lost = ending_.gave_up() ? ending_.lost() : describe(fs_.files().uncommitted());
+    *why = fs_.name + ": closed; " +
+           (lost.empty() ? outcome.error().what()
+                         : "not committed, and lost as far as it has not reached the brick: " + lost);
+    return outcome;
+  }
+
+ private:
+  // Also where the unmount ends by an exception.
+  void stop_watching() {
     {
       MutexLock lock(mutex_);
       ended_ = true;
       changed_.notify_all();
     }
     fs_.workers.reset();
-    if (ending_.gave_up() && ending_.lost().empty()) return {};
-    const std::string lost = ending_.gave_up() ? ending_.lost() : describe(fs_.files().uncommitted());
-    if (!unmounted.ok() && !lost.empty())
-      *why = fs_.name + ": closed; not committed, and lost as far as it has not reached the brick: " + lost;
-    return ending_.gave_up() ? Error(ETIMEDOUT, "the brick does not answer") : unmounted;
   }
-
- private:
   void watch() {
     constexpr std::chrono::milliseconds kLook{100};
     MutexLock lock(mutex_);
@@ -155,10 +164,7 @@ int brickfs_fs_sync(brickfs_fs* fs) {
 }
 
 int brickfs_fs_is_read_only(brickfs_fs* fs) {
-  return guarded([&]() -> int {
-    if (fs == nullptr) return -EFAULT;
-    return fs->files().read_only() ? 1 : 0;
-  });
+  return served(fs, [&]() -> int { return fs->files().read_only() ? 1 : 0; });
 }
 
 int brickfs_fs_statvfs(brickfs_fs* fs, struct statvfs* stat) {
@@ -177,8 +183,8 @@ int brickfs_fs_statvfs(brickfs_fs* fs, struct statvfs* stat) {
 }
 
 int brickfs_fs_buffer(brickfs_fs* fs, void* memory, size_t length, brickfs_buffer** buffer) {
-  return guarded([&]() -> int {
-    if (fs == nullptr || buffer == nullptr) return -EFAULT;
+  return served(fs, [&]() -> int {
+    if (buffer == nullptr) return -EFAULT;
     const auto made = make_buffer(memory, length, fs->children, [&](std::span<std::byte> bytes) {
       return fs->files().volume().register_memory(bytes);
     });

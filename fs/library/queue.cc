@@ -62,18 +62,20 @@ size_t Completions::take(std::span<brickfs_completion> out) {
   return count;
 }
 
-void Completions::wait(size_t least, int timeout_ms) {
+Status Completions::wait(size_t least, int timeout_ms, const Interruption* by) {
   const auto until = steady_clock::now() + std::chrono::milliseconds(std::max(timeout_ms, 0));
+  Status waited;
   MutexLock lock(mutex_);
   wanted_ = least;
-  while (ready_.size() - taken_ < least) {
+  while (waited.ok() && ready_.size() - taken_ < least) {
     if (timeout_ms < 0) {
-      added_.wait(lock);
+      waited = wait_interruptibly(added_, lock, by);
     } else if (!added_.wait_until(lock, until)) {
       break;
     }
   }
   wanted_ = 0;
+  return waited;
 }
 
 }  // namespace brickfs::library

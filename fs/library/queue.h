@@ -10,6 +10,7 @@
 
 #include "fs/library/brickfs.h"
 #include "fs/library/call.h"
+#include "transport/base/interruption.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
@@ -25,8 +26,8 @@ class Completions {
   void add(std::span<const brickfs_completion> completions);
   // Moves some of them to `out`.
   size_t take(std::span<brickfs_completion> out);
-  // Until there are so many, or the time is over: below 0, for ever.
-  void wait(size_t least, int timeout_ms);
+  // Until there are so many, or the time is over: below 0, for ever. EINTR.
+  Status wait(size_t least, int timeout_ms, const Interruption* by = nullptr);
   int descriptor() const { return event_.get(); }
 
  private:

@@ -176,7 +176,7 @@ void BackgroundShmRequestQueue::run() {
 }
 
 int BackgroundShmRequestQueue::poll(std::span<brickfs_completion> out, unsigned least, int timeout_ms) {
-  if (least > 0) done_.wait(least, timeout_ms);
+  if (least > 0) static_cast<void>(done_.wait(least, timeout_ms));
   return static_cast<int>(done_.take(out));
 }
 

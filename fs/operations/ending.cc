@@ -104,4 +104,10 @@ std::string Ending::lost() const {
   return lost_;
 }
 
+Status Ending::outcome(const Status& unmounted) const {
+  MutexLock lock(mutex_);
+  if (unmounted.ok() || !gave_up_) return unmounted;
+  return lost_.empty() ? Status() : Error(ETIMEDOUT, "the brick does not answer");
+}
+
 }  // namespace brickfs

@@ -36,6 +36,9 @@ class Ending {
   bool gave_up() const;
   // What was not committed when it gave up; empty: nothing, or it has not given up.
   std::string lost() const;
+  // What an unmount that answered so came to. Success: all is committed, though it may have been given up meanwhile.
+  // ETIMEDOUT: it was given up, and something is lost.
+  Status outcome(const Status& unmounted) const;
 
  private:
   using Clock = std::chrono::steady_clock;

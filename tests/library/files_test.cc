@@ -378,6 +378,34 @@ TEST_F(LibraryAway, CallsEndWithThePatienceOfTheirThread) {
   time_of_close(-ETIMEDOUT);
 }
 
+// Which a poll that waits for nothing has given the requests to.
+TEST_F(LibraryAway, APollWaitsForAnotherThreadWithThePatienceOfItsOwn) {
+  open("linger=1");
+  auto file = std::make_unique<OpenFile>(fs_, "file");
+  std::string bytes(8192, 'x');
+  ASSERT_EQ(brickfs_pwrite(*file, bytes.data(), bytes.size(), 0), 8192);
+  brickfs_queue* queue = nullptr;
+  ASSERT_EQ(brickfs_fs_queue(fs_, 4, 0, &queue), 0);
+  brickfs_patience* patience = nullptr;
+  ASSERT_EQ(brickfs_patience_new(&patience), 0);
+  brick_.reset();
+  const brickfs_request request{.operation = BRICKFS_READ, .file = *file, .data = bytes.data(), .length = 4096};
+  brickfs_completion done{};
+  ASSERT_EQ(brickfs_submit(queue, &request, 1), 1);
+  ASSERT_EQ(brickfs_poll(queue, &done, 1, 0, 0), 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until that thread has taken it
+  ASSERT_EQ(brickfs_patience_begin(patience, 100), 0);
+  EXPECT_EQ(brickfs_poll(queue, &done, 1, 1, -1), -ETIMEDOUT);
+  ASSERT_EQ(brickfs_patience_end(patience), 0);
+  ASSERT_EQ(brickfs_fs_abandon(fs_), 0);
+  ASSERT_EQ(brickfs_poll(queue, &done, 1, 1, -1), 1) << "it is under way still";
+  EXPECT_LT(done.result, 0);
+  EXPECT_EQ(brickfs_queue_free(queue), 0);
+  EXPECT_EQ(brickfs_patience_free(patience), 0);
+  file.reset();
+  EXPECT_NE(brickfs_fs_close(fs_), 0);
+}
+
 TEST_F(LibraryFiles, AWaitForALockEndsWithThePatienceOfItsThread) {
   const OpenFile holder(fs_, "file");
   const OpenFile other(fs_, "file");
@@ -435,6 +463,8 @@ TEST(LibraryFs, ALostVolumeIsAnsweredForByNothing) {
   brickfs_dirent entry;
   ASSERT_EQ(brickfs_readdir(dir, &entry, nullptr), 1);
   brickfs_queue* queue = nullptr;
+  brickfs_queue* another = nullptr;
+  brickfs_buffer* buffer = nullptr;
   ASSERT_EQ(brickfs_fs_queue(first, 4, 0, &queue), 0);
   const OpenFs second(source, "steal");
   put(second, "file", "other");
@@ -457,6 +487,10 @@ TEST(LibraryFs, ALostVolumeIsAnsweredForByNothing) {
   EXPECT_EQ(brickfs_pread(*file, text, 4, 1 << 20), -ESTALE);
   EXPECT_EQ(brickfs_mkdir(first, "dir", 0755), -ESTALE);
   EXPECT_EQ(brickfs_fs_statvfs(first, &whole), -ESTALE);
+  EXPECT_EQ(brickfs_seekdir(dir, 0), -ESTALE);
+  EXPECT_EQ(brickfs_fs_is_read_only(first), -ESTALE);
+  EXPECT_EQ(brickfs_fs_buffer(first, nullptr, 4096, &buffer), -ESTALE);
+  EXPECT_EQ(brickfs_fs_queue(first, 1, 0, &another), -ESTALE);
   EXPECT_EQ(brickfs_flock(*file, LOCK_SH), -ESTALE);
   const brickfs_request request{.operation = BRICKFS_READ, .file = *file, .offset = 1 << 20, .data = text, .length = 4};
   brickfs_completion done{};

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 import brickfs
@@ -701,17 +702,36 @@ class Away(unittest.TestCase):
 
         raise_at_alarm(self)
         fs = brickfs.FileSystem(os.environ["BRICKFS_TEST_SOURCE"], "linger=1")
+        forgotten = brickfs.FileSystem(os.environ["BRICKFS_TEST_OTHER_SOURCE"], "linger=1")
         with fs.open("file", "w+b", 0) as file:
             file.write(bytes(1 << 20))
             fs.sync()
             os.kill(int(os.environ["BRICKFS_TEST_BRICK_PID"]), signal.SIGKILL)
             fs.mkdir("lost")
+            forgotten.mkdir("lost")
             for wait in fs.sync, file.sync, lambda: file.readinto_at(bytearray(4096), 500_000), lambda: file.write_at(b"x", 600_000):
                 signal.setitimer(signal.ITIMER_REAL, 0.3)
                 with self.assertRaises(Alarm):
                     wait()
             with brickfs.Patience(0.2), self.assertRaises(TimeoutError):
                 fs.sync()
+        # Closed as nobody has it any more: other threads go on.
+        ended, ticks = threading.Event(), []
+
+        def tick():
+            while not ended.wait(0.01):
+                ticks.append(time.monotonic())
+
+        ticker = threading.Thread(target=tick)
+        ticker.start()
+        began = time.monotonic()
+        del forgotten
+        gc.collect()
+        took = time.monotonic() - began
+        ended.set()
+        ticker.join()
+        self.assertGreater(took, 0.9)
+        self.assertGreater(len(ticks), 5, f"in {took} s")
         with self.assertRaises(OSError) as raised:
             fs.close()
         self.assertEqual(raised.exception.errno, errno.ETIMEDOUT)

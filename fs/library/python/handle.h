@@ -48,8 +48,11 @@ class Handle {
 
   // `closed`: what to say of its use after close().
   Handle(T* opened, int (*close)(T*), const char* closed) : opened_(opened), close_(close), closed_(closed) {}
+  // Without the interpreter's lock: closing may wait for a brick.
   ~Handle() {
-    if (opened_ != nullptr && origin_.is_here()) close_(opened_);
+    if (opened_ == nullptr || !origin_.is_here()) return;
+    const pybind11::gil_scoped_release unlocked;
+    close_(opened_);
   }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
