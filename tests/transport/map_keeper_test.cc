@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tests/support/memory_map_store.h"
 
 namespace brickfs {
@@ -82,6 +85,31 @@ TEST_F(KeptMap, AChangeWhoseAnswerWasLostIsNotWrittenOnceMore) {
   ASSERT_TRUE(has_one_out(happened));
   EXPECT_TRUE(keeper_.change(leave_it).ok());
   EXPECT_EQ(stored(), happened);
+}
+
+// That it can be read meanwhile does not leave one copy out.
+TEST_F(KeptMap, ARefusedChangeIsTroubleUntilOneIsDoneOrNoneIsWanted) {
+  store_->set_full(true);
+  ASSERT_EQ(keeper_.change(leave_one_out).code(), ENOSPC);
+  for (int round = 0; round < 3; ++round) {
+    const auto before = keeper_.troubled_for();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ASSERT_TRUE(keeper_.refresh().ok());
+    EXPECT_NE(keeper_.trouble(), "");
+    EXPECT_GT(keeper_.troubled_for(), before);
+    EXPECT_EQ(keeper_.change(leave_one_out).code(), ENOSPC);
+    EXPECT_GT(keeper_.troubled_for(), before);
+  }
+  store_->set_full(false);
+  ASSERT_TRUE(keeper_.refresh().ok());
+  ASSERT_TRUE(keeper_.change(leave_one_out).ok());
+  EXPECT_EQ(keeper_.trouble(), "");
+  EXPECT_EQ(keeper_.troubled_for().count(), 0);
+
+  store_->set_full(true);
+  ASSERT_EQ(keeper_.change(leave_one_out).code(), ENOSPC);
+  ASSERT_TRUE(keeper_.change(leave_it).ok());
+  EXPECT_EQ(keeper_.trouble(), "") << "it is wanted no more";
 }
 
 }  // namespace

@@ -18,12 +18,19 @@ void MapKeeper::note(SetMap map, uint64_t version) {
 }
 
 Status MapKeeper::told(Status status) {
-  std::string why = status.ok() || status.error().is(EAGAIN) ? std::string() : store_->trouble();
+  const bool done = status.ok() || status.error().is(EAGAIN);
+  if (done && refused_) return status;
+  std::string why = done ? std::string() : store_->trouble();
   MutexLock lock(mutex_);
   trouble_ = std::move(why);
   if (trouble_.empty()) troubled_since_.reset();
   if (!trouble_.empty() && !troubled_since_) troubled_since_ = std::chrono::steady_clock::now();
   return status;
+}
+
+Status MapKeeper::told_change(Status status) {
+  refused_ = !status.ok();
+  return told(std::move(status));
 }
 
 Status MapKeeper::load() {
@@ -96,19 +103,19 @@ Status MapKeeper::change(const std::function<bool(SetMap&)>& edit) {
     TRY(check_holder());
     SetMap map = this->map();
     if (!edit(map)) {
-      if (!unanswered_) return {};
+      if (!unanswered_) return told_change({});
       map = this->map();  // once more, as another version: with this one what nobody answered would happen behind us
     }
     ++map.generation;
     const auto version = store_->replace(map, version_);
     if (version.ok()) {
       note(std::move(map), *version);
-      return told({});
+      return told_change({});
     }
     in_doubt_ = true;
     if (version.error().is(EAGAIN)) continue;
     if (version.error().is(ETIMEDOUT) || version.error().is(EHOSTUNREACH)) unanswered_ = version_;
-    return told(version.error());
+    return told_change(version.error());
   }
 }
 

@@ -38,7 +38,8 @@ class MapKeeper {
   Status refresh();
 
   SetMap map() const;
-  // Why the store did not do what was asked last, for people; empty: it did.
+  // Why the store did not do what was asked last, for people; empty: it did. A change that it has refused is asked for
+  // until it, or another, is done, or is wanted no more: meanwhile that the map can be read is not enough.
   std::string trouble() const;
   // How long it has not done what was asked; 0: it did.
   std::chrono::milliseconds troubled_for() const;
@@ -49,11 +50,13 @@ class MapKeeper {
   Status check_holder() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
   void note(SetMap map, uint64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
   Status told(Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
+  Status told_change(Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
 
   const std::shared_ptr<MapStore> store_;
   Mutex changing_;  // one change at a time
   uint64_t version_ ABSL_GUARDED_BY(changing_) = 0;
   bool in_doubt_ ABSL_GUARDED_BY(changing_) = false;  // what became of the last change
+  bool refused_ ABSL_GUARDED_BY(changing_) = false;   // the last change was not done
   // What a replace() compared with that nobody answered. As long as that is what is stored, it may happen yet.
   std::optional<uint64_t> unanswered_ ABSL_GUARDED_BY(changing_);
   bool said_old_ ABSL_GUARDED_BY(changing_) = false;  // that what is stored is
