@@ -11,6 +11,7 @@
 #include "fmt/core.h"
 #include "fs/persistence/checkpoint_format.h"
 #include "transport/base/check.h"
+#include "transport/base/printable.h"
 #include "transport/base/random.h"
 #include "transport/brick/limits.h"
 #include "transport/volume/replica_format.h"
@@ -219,7 +220,7 @@ Superblock new_superblock(std::string label) {
   clock_gettime(CLOCK_REALTIME, &time);
   superblock.created = TimeNs{time.tv_sec * 1'000'000'000 + time.tv_nsec};
   superblock.label = std::move(label);
-  superblock.label.resize(std::min(superblock.label.size(), kLabelBytes - 1));
+  superblock.label.resize(cut_text(superblock.label, kLabelBytes - 1).size());
   superblock.next_ino = Ino{raw(kRootIno) + 1};
   return superblock;
 }

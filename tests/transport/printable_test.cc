@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "transport/base/log.h"
 
 namespace brickfs {
@@ -55,6 +58,18 @@ TEST(Printable, LogLinesAreMadeSo) {
   log::info("{} is mounted", "a\x1b[2J\nbrickd: error: all is lost");
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "test: info: a\\x1b[2J\\x0abrickd: error: all is lost is mounted\n");
+}
+
+TEST(Printable, ATextIsCutBetweenCharacters) {
+  const std::string text = "a\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80z";  // of one, two, three and four bytes
+  const std::vector<size_t> ends = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11, 11};
+  for (size_t most = 0; most < ends.size(); ++most) {
+    EXPECT_EQ(cut_text(text, most), text.substr(0, ends[most])) << most;
+    EXPECT_EQ(printable(cut_text(text, most)), cut_text(text, most)) << most;
+  }
+  EXPECT_EQ(cut_text("", 0), "");
+  EXPECT_EQ(cut_text("\x80\x80\x80\x80\x80\x80", 5), "\x80\x80\x80\x80\x80") << "not UTF-8";
+  EXPECT_EQ(cut_text("\x80\x80\x80", 1), "\x80");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 
@@ -55,6 +56,17 @@ std::string printable(std::string_view text) {
     text.remove_prefix(bytes);
   }
   return out;
+}
+
+std::string_view cut_text(std::string_view text, size_t most_bytes) {
+  if (text.size() <= most_bytes) return text;
+  constexpr size_t kMostBehind = 3;  // bytes of a character after its first
+  for (size_t behind = 0; behind <= std::min(kMostBehind, most_bytes); ++behind) {
+    const size_t end = most_bytes - behind;
+    const bool is_within = (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80;
+    if (!is_within) return text.substr(0, end);
+  }
+  return text.substr(0, most_bytes);
 }
 
 }  // namespace brickfs

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "transport/base/printable.h"
+
 namespace brickfs {
 
 using nlohmann::json;
@@ -55,7 +57,7 @@ std::string flat(std::string text) {
   for (char& c : text) {
     if (c == '\n') c = ' ';
   }
-  text.resize(std::min(text.size(), kTextBytes));
+  text.resize(cut_text(text, kTextBytes).size());
   return text;
 }
 
