@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What a brick's page knows of replicated sets (brickd --http --etcd): those with a copy on it, as their maps in etcd say, and nothing waits for etcd.
 . "$(dirname "$0")/lib.sh"
+. "$TESTS/mount/memory_lib.sh"
 BRICK_SIZE=128M
 start_etcd only
 etcd=127.0.0.1:$ETCD_PORT
@@ -53,14 +54,16 @@ soon_shows a 'states == {(0, True): "in sync", (0, False): "in sync"}'
 umount "$MNT"
 soon_shows a 'home["holder"]["let_go"]'
 
-say "etcd's password is changed under a brick: it reads the file again"
-secret password sesame
+say "etcd's password is in no core dump of a brick; changed under it, it reads the file again"
+secret password "$(head -c 24 /dev/urandom | base64 -w 0)"
 with_etcd() { etcdctl --endpoints "$etcd" --user root:root "$@" >/dev/null; }
 for command in "user add root:root" "user grant-role root root" "role add reader" "role grant-permission reader readwrite --prefix=true /brickfs/" \
-  "user add page:sesame" "user grant-role page reader" "auth enable"; do etcdctl --endpoints "$etcd" $command >/dev/null || die "etcd: $command"; done
+  "user add page:$(cat "$WORK/password")" "user grant-role page reader" "auth enable"; do etcdctl --endpoints "$etcd" $command >/dev/null || die "etcd: $command"; done
 start_brick_of_set known --http 127.0.0.1:0 --etcd "$etcd" --etcd-user page --etcd-password-file "$WORK/password"
 PAGE[known]=http://127.0.0.1:$(tail -n 1 "$WORK/known.port")/status.json
 soon_shows known 'sets["at"] > 0 and not sets["trouble"]'
+printf '%s' "$(cat "$WORK/password")" >"$WORK/password.bytes"  # without the line's end
+kept_out "brickd" "${BRICK_PID[known]}" "$WORK/password.bytes"
 printf 'open\n' | with_etcd user passwd page --interactive=false
 soon_shows known '"wrong user or password" in sets["trouble"]'
 secret password open

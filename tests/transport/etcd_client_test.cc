@@ -345,7 +345,7 @@ class EtcdUsers : public ::testing::Test {
     directory_ = ::mkdtemp(pattern.data());
     options_.user = "somebody";
     options_.password_path = directory_ / "password";
-    std::ofstream(options_.password_path) << "sesame\n";
+    std::ofstream(options_.password_path) << "open \\ \"sesame\"\t\xc3\xbc\n";
     ::chmod(options_.password_path.c_str(), 0600);
   }
   ~EtcdUsers() override { std::filesystem::remove_all(directory_); }
@@ -358,7 +358,8 @@ TEST_F(EtcdUsers, ATokenIsRenewedWhenItIsVoid) {
   std::atomic<int> tokens{0};
   const Gateway gateway([&tokens](const httplib::Request& request, httplib::Response& to) {
     if (request.path == "/v3/auth/authenticate") {
-      EXPECT_EQ(nlohmann::json::parse(request.body), (nlohmann::json{{"name", "somebody"}, {"password", "sesame"}}));
+      EXPECT_EQ(nlohmann::json::parse(request.body),
+                (nlohmann::json{{"name", "somebody"}, {"password", "open \\ \"sesame\"\t\xc3\xbc"}}));
       to.set_content(R"({"header":{},"token":"t)" + std::to_string(++tokens) + "\"}", "application/json");
     } else if (request.get_header_value("Authorization") == "t" + std::to_string(tokens)) {
       to.set_content(request.path == "/v3/kv/txn" ? kDone : kValue, "application/json");

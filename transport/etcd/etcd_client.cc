@@ -2,6 +2,7 @@
 #include "transport/etcd/etcd_client.h"
 
 #include <openssl/evp.h>
+#include <string.h>
 
 #include <algorithm>
 #include <charconv>
@@ -67,6 +68,35 @@ Error not_understood(std::string* why, int code) {
 
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+// Of a text with a secret: its bytes are overwritten as it goes.
+class Overwritten {
+ public:
+  explicit Overwritten(std::string& text) : text_(text) {}
+  ~Overwritten() { explicit_bzero(text_.data(), text_.size()); }
+  Overwritten(const Overwritten&) = delete;
+  Overwritten& operator=(const Overwritten&) = delete;
+
+ private:
+  std::string& text_;
+};
+
+constexpr size_t kEscapedBytes = 6;  // of one byte, at most: RFC 8259, section 7
+
+void append_escaped(std::string& out, std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  for (const char c : text) {
+    const auto byte = static_cast<uint8_t>(c);
+    if (byte < 0x20) {
+      out += "\\u00";
+      out += kDigits[byte >> 4];
+      out += kDigits[byte & 0xf];
+    } else {
+      if (c == '"' || c == '\\') out += '\\';
+      out += c;
+    }
+  }
+}
+
 milliseconds time_left(steady_clock::time_point deadline) {
   const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
   return std::clamp(left, milliseconds{1}, kEtcdRequestTimeout);
@@ -88,8 +118,17 @@ void EtcdClient::ask_first(size_t endpoint) {
 
 GatewayAnswer EtcdClient::authenticate_with(const Secret& password, const HostPort& endpoint,
                                             steady_clock::time_point deadline) {
-  const Json request = {{"name", options_.user}, {"password", password.bytes.view()}};
-  return call_gateway(endpoint, options_, {"/v3/auth/authenticate", dump(request), "", time_left(deadline)});
+  GatewayCall call{
+      .path = "/v3/auth/authenticate", .body = "", .token = "", .timeout = time_left(deadline), .is_secret = true};
+  const Overwritten passing(call.body);
+  // In one piece of memory: what a text leaves behind as it grows cannot be overwritten.
+  const std::string_view secret = password.bytes.view();
+  const std::string head = "{\"name\":" + dump(options_.user) + ",\"password\":\"";
+  call.body.reserve(head.size() + kEscapedBytes * secret.size() + 2);
+  call.body += head;
+  append_escaped(call.body, secret);
+  call.body += "\"}";
+  return call_gateway(endpoint, options_, call);
 }
 
 // A password may have been changed since its file was read, as a brick's secret may.

@@ -2,7 +2,9 @@
 #include "transport/etcd/http_exchange.h"
 
 #include <curl/curl.h>
+#include <string.h>
 
+#include <algorithm>
 #include <memory>
 #include <new>
 
@@ -49,6 +51,17 @@ size_t take_body(char* bytes, size_t size, size_t count, void* to) try {
   return 0;
 }
 
+// For a secret body. The buffer is the library's, which asks again once all of it has been sent: then, too, it is
+// overwritten. Of a body whose length is known it would make a copy behind the head.
+size_t give_body(char* to, size_t size, size_t count, void* from) {
+  auto& left = *static_cast<std::string_view*>(from);
+  const size_t bytes = std::min(size * count, left.size());
+  explicit_bzero(to, size * count);
+  left.copy(to, bytes);
+  left.remove_prefix(bytes);
+  return bytes;
+}
+
 // Once in the process, before the first handle.
 bool is_ready() {
   static const bool ready = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
@@ -78,6 +91,7 @@ Headers headers_of(const HttpPost& request) {
     return true;
   };
   const bool is_whole = add("Content-Type: application/json") && add("Expect:") &&
+                        (!request.is_secret || add("Transfer-Encoding: chunked")) &&
                         (request.authorization.empty() || add("Authorization: " + request.authorization));
   return is_whole ? std::move(headers) : nullptr;
 }
@@ -116,6 +130,18 @@ void set_peer(const Exchange& handle, const Url& url, const EtcdOptions& options
   if (options.cert_path.empty()) return;
   set(handle, CURLOPT_SSLCERT, options.cert_path.c_str());
   set(handle, CURLOPT_SSLKEY, options.key_path.c_str());
+}
+
+// `left` lasts as long as the exchange.
+void set_body(const Exchange& handle, const HttpPost& request, std::string_view& left) {
+  set(handle, CURLOPT_POST, 1L);
+  if (request.is_secret) {
+    set(handle, CURLOPT_READFUNCTION, give_body);
+    set(handle, CURLOPT_READDATA, &left);
+  } else {
+    set(handle, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    set(handle, CURLOPT_POSTFIELDS, request.body.data());
+  }
 }
 
 HttpFailure failure_before_sending(CURLcode code) {
@@ -163,8 +189,8 @@ HttpAnswer post(const HostPort& endpoint, const EtcdOptions& options, const Http
   set_bounds(handle, request, taken);
   set_peer(handle, url, options);
   set(handle, CURLOPT_HTTPHEADER, headers.get());
-  set(handle, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
-  set(handle, CURLOPT_POSTFIELDS, request.body.c_str());
+  std::string_view left = request.body;
+  set_body(handle, request, left);
   answer.failure = failure_of(handle, curl_easy_perform(handle.get()), taken);
   long status = 0;
   curl_easy_getinfo(handle.get(), CURLINFO_RESPONSE_CODE, &status);

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "transport/base/bytes.h"
 #include "transport/brick/source.h"
@@ -18,8 +19,9 @@ namespace brickfs {
 constexpr size_t kExchangeBytes = 4 * kMiB;  // that a peer may send
 
 struct HttpPost {
-  std::string path;  // "/v3/kv/range"
-  std::string body;  // JSON
+  std::string path;        // "/v3/kv/range"
+  std::string_view body;   // JSON
+  bool is_secret = false;  // its body: no copy of that is left behind
   std::string authorization;
   std::chrono::milliseconds connect_timeout{};  // also for TLS
   std::chrono::milliseconds timeout{};          // from the beginning to the end of the answer

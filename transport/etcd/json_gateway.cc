@@ -79,7 +79,7 @@ GatewayAnswer explain_failure(const HostPort& endpoint, const EtcdOptions& optio
 }
 
 std::string quote(std::string_view text) {
-  std::string line(text.substr(0, kQuotedBytes));
+  std::string line(cut_text(text, kQuotedBytes));
   std::ranges::replace(line, '\n', ' ');
   while (line.ends_with(' ')) line.pop_back();
   return line;
@@ -139,7 +139,12 @@ GatewayAnswer explain_answer(const HostPort& endpoint, int status, const std::st
 }  // namespace
 
 GatewayAnswer call_gateway(const HostPort& endpoint, const EtcdOptions& options, const GatewayCall& call) {
-  const HttpPost request{call.path, call.body, call.token, std::min(call.timeout, kEtcdConnectTimeout), call.timeout};
+  const HttpPost request{.path = call.path,
+                         .body = call.body,
+                         .is_secret = call.is_secret,
+                         .authorization = call.token,
+                         .connect_timeout = std::min(call.timeout, kEtcdConnectTimeout),
+                         .timeout = call.timeout};
   const HttpAnswer answer = post(endpoint, options, request);
   if (answer.failure != HttpFailure::kNone) return explain_failure(endpoint, options, answer.failure);
   return explain_answer(endpoint, answer.status, answer.body);

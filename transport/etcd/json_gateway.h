@@ -23,6 +23,7 @@ struct GatewayCall {
   std::string body;   // JSON
   std::string token;  // of the user; empty: none
   std::chrono::milliseconds timeout = kEtcdRequestTimeout;
+  bool is_secret = false;  // the body, of which no copy is left behind
 };
 
 // An answer, or why there is none.
