@@ -55,7 +55,7 @@ TEST_F(KeptMap, AChangeThatNobodyAnsweredDoesNotHappenLater) {
   EXPECT_EQ(store_->let_happen().code(), EAGAIN);
   ++expected.generation;
   EXPECT_EQ(stored(), expected);
-  EXPECT_EQ(keeper_.map(), expected);
+  EXPECT_EQ(*keeper_.map(), expected);
   EXPECT_TRUE(keeper_.change(leave_it).ok());
   EXPECT_EQ(stored(), expected) << "there is no doubt any more";
 }

@@ -345,8 +345,9 @@ TEST_F(NextClient, WhatAMountThatDiedWasToWaitForTheNextWaitsFor) {
   EXPECT_FALSE(map_->get()->map.lease_wait);
 }
 
-// The one it is taken from has left a copy out, perhaps without knowing that it is out.
-TEST_F(NextClient, WhoStealsWhereACopyIsLeftOutWaits) {
+// The one before has left a copy out, perhaps without knowing that it is out. His lease is free: he had no connection
+// when it was asked for, and may have one to the copy that he has left out.
+TEST_F(NextClient, WhoComesWhereACopyIsLeftOutWaits) {
   start(2, 2, 0);
   auto set = open();
   ASSERT_NE(set, nullptr);
@@ -356,7 +357,6 @@ TEST_F(NextClient, WhoStealsWhereACopyIsLeftOutWaits) {
   map.holder = MapHolder{ClientId{8}, "died", map.generation, false};
   set_state(map.places[0].replicas[1], ReplicaState::kStale, ++map.generation);
   map_->restore(map);
-  steal_ = true;
   const auto began = std::chrono::steady_clock::now();
   set = open(9);
   ASSERT_NE(set, nullptr);

@@ -14,7 +14,8 @@ void MapKeeper::note(SetMap map, uint64_t version) {
   in_doubt_ = false;
   if (unanswered_ && *unanswered_ != version) unanswered_.reset();
   MutexLock lock(mutex_);
-  map_ = std::move(map);
+  generation_ = map.generation;
+  map_ = std::make_shared<const SetMap>(std::move(map));
 }
 
 Status MapKeeper::told(Status status) {
@@ -43,7 +44,7 @@ Status MapKeeper::load() {
 
 Status MapKeeper::claim(const MapHolder& holder, const std::function<void(SetMap&)>& edit) {
   MutexLock lock(changing_);
-  SetMap map = this->map();
+  SetMap map = *this->map();
   edit(map);
   ++map.generation;
   map.holder = holder;
@@ -58,7 +59,7 @@ Status MapKeeper::claim(const MapHolder& holder, const std::function<void(SetMap
 
 Status MapKeeper::announce(const std::function<void(SetMap&)>& edit) {
   MutexLock lock(changing_);
-  SetMap map = this->map();
+  SetMap map = *this->map();
   edit(map);
   ++map.generation;
   const auto version = store_->replace(map, version_);
@@ -69,14 +70,14 @@ Status MapKeeper::announce(const std::function<void(SetMap&)>& edit) {
 
 // Also of a map that was loaded before: nobody else's is ever changed.
 Status MapKeeper::check_holder() const {
-  const auto now = map().holder;
-  if (now && now->client == holder_.client && now->epoch == holder_.epoch) return {};
+  const auto map = this->map();
+  if (map->holder && map->holder->client == holder_.client && map->holder->epoch == holder_.epoch) return {};
   return Error(ESTALE, "the volume has another holder");
 }
 
 // What it says of replicas holds no more.
 Status MapKeeper::refuse_old(uint64_t generation) {
-  const uint64_t seen = map().generation;
+  const uint64_t seen = this->generation();
   if (generation >= seen) return {};
   const std::string why =
       fmt::format("the map is at generation {}, and was at {}: etcd was restored from an old backup", generation, seen);
@@ -96,26 +97,30 @@ Status MapKeeper::load_as_holder() {
   return check_holder();
 }
 
-Status MapKeeper::change(const std::function<bool(SetMap&)>& edit) {
+Result<uint64_t> MapKeeper::change(const std::function<bool(SetMap&)>& edit) {
   MutexLock lock(changing_);
   for (;;) {
     if (in_doubt_) TRY(load_as_holder());
     TRY(check_holder());
-    SetMap map = this->map();
+    SetMap map = *this->map();
     if (!edit(map)) {
-      if (!unanswered_) return told_change({});
-      map = this->map();  // once more, as another version: with this one what nobody answered would happen behind us
+      if (!unanswered_) {
+        static_cast<void>(told_change({}));
+        return generation();
+      }
+      map = *this->map();  // once more, as another version: with this one what nobody answered would happen behind us
     }
     ++map.generation;
     const auto version = store_->replace(map, version_);
     if (version.ok()) {
       note(std::move(map), *version);
-      return told_change({});
+      static_cast<void>(told_change({}));
+      return generation();
     }
     in_doubt_ = true;
     if (version.error().is(EAGAIN)) continue;
     if (version.error().is(ETIMEDOUT) || version.error().is(EHOSTUNREACH)) unanswered_ = version_;
-    return told_change(version.error());
+    return told_change(version.error()).error();
   }
 }
 
@@ -124,7 +129,7 @@ Status MapKeeper::refresh() {
   return load_as_holder();
 }
 
-SetMap MapKeeper::map() const {
+std::shared_ptr<const SetMap> MapKeeper::map() const {
   MutexLock lock(mutex_);
   return map_;
 }

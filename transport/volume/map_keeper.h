@@ -5,6 +5,7 @@
 // Threads: any. The store is asked without locks that a reader of map() would wait for.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -32,12 +33,14 @@ class MapKeeper {
   // Durable when it returns; the generation is raised. `edit` may be called again, with a newer map; false from it:
   // nothing is to be changed. ESTALE: the volume has another holder, for good. EHOSTUNREACH, ETIMEDOUT: nobody
   // answered, and it may happen yet, until a later change() has returned, whatever that changes. EUCLEAN: what is
-  // stored is older than what was seen.
-  Status change(const std::function<bool(SetMap&)>& edit);
+  // stored is older than what was seen. Answers the generation of the map that `edit` has made, or found right.
+  Result<uint64_t> change(const std::function<bool(SetMap&)>& edit);
   // What others did to it meanwhile. As change(); what nobody answered may still happen.
   Status refresh();
 
-  SetMap map() const;
+  // As it was last seen; it stays as it is.
+  std::shared_ptr<const SetMap> map() const;
+  uint64_t generation() const { return generation_.load(); }  // of map()
   // Why the store did not do what was asked last, for people; empty: it did. A change that it has refused is asked for
   // until it, or another, is done, or is wanted no more: meanwhile that the map can be read is not enough.
   std::string trouble() const;
@@ -63,7 +66,8 @@ class MapKeeper {
   MapHolder holder_ ABSL_GUARDED_BY(changing_);
 
   mutable Mutex mutex_;
-  SetMap map_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const SetMap> map_ ABSL_GUARDED_BY(mutex_) = std::make_shared<SetMap>();
+  std::atomic<uint64_t> generation_{0};
   std::string trouble_ ABSL_GUARDED_BY(mutex_);
   std::optional<std::chrono::steady_clock::time_point> troubled_since_ ABSL_GUARDED_BY(mutex_);
 };

@@ -27,10 +27,10 @@ static_assert(Mirror::kConfirmedFor + limits::kKeepAlive + milliseconds(1'500) <
 Mirror::Mirror(std::unique_ptr<VolumeClient> only)
     : only_(only.get()), active_([](std::span<const ActiveBlocks::Row>, const Interruption*) { return Status(); }) {
   replicas_.push_back(std::make_unique<Replica>());
-  replicas_[0]->entry.boot = only->session().boot;
+  replicas_[0]->boot = only->session().boot;
   suspect_blocks_ = only->session().suspect_blocks;
   replicas_[0]->client = std::move(only);
-  replicas_[0]->state = ReplicaState::kInSync;
+  replicas_[0]->phase = ReplicaPhase::kInSync;
 }
 
 Mirror::Mirror(size_t place, MapKeeper& keeper, std::atomic<uint64_t>& copying, OpenReplica open_replica,
@@ -48,7 +48,8 @@ Mirror::Mirror(size_t place, MapKeeper& keeper, std::atomic<uint64_t>& copying, 
     replica->entry = std::move(member.entry);
     replica->name = replica->entry.source;
     replica->slot = slots_++;
-    if (member.client != nullptr) replica->state = ReplicaState::kInSync;
+    replica->boot = replica->entry.boot;
+    if (member.client != nullptr) replica->phase = ReplicaPhase::kInSync;
     if (member.client == nullptr && replica->entry.state == ReplicaState::kInSync) partial_ = true;
     replica->missed_all = !member.has_all;
     replica->marked = replica->entry.marked;
@@ -81,8 +82,8 @@ Mirror::Targets Mirror::written() const {
 // The last one in sync stays, so there is one.
 Mirror::Replica* Mirror::first_in_sync(bool connected) const {
   for (const auto& replica : replicas_) {
-    if (replica->state.load() != ReplicaState::kInSync) continue;
-    if (!connected || (!replica->client->is_away() && !replica->suspect.load())) return replica.get();
+    if (!has_everything(*replica)) continue;
+    if (!connected || (!replica->client->is_away() && !is_doubted(replica->phase.load()))) return replica.get();
   }
   return nullptr;
 }
@@ -92,18 +93,19 @@ Mirror::Replica* Mirror::to_read() const {
   if (!settled_.load()) return first_in_sync(false);
   if (Replica* const connected = first_in_sync(true)) return connected;
   for (const auto& replica : replicas_) {
-    if (replica->state.load() == ReplicaState::kInSync && replica->client->final_error().ok()) return replica.get();
+    if (has_everything(*replica) && replica->client->final_error().ok()) return replica.get();
   }
   return first_in_sync(false);
 }
 
 bool Mirror::has_another(const Replica& replica, bool is_there) const {
-  if (replica.state.load() == ReplicaState::kSyncing) return true;
+  if (!has_everything(replica)) return true;
   if (!settled_.load() && &replica == first_in_sync(false)) return false;
   return std::ranges::any_of(replicas_, [&](const auto& other) {
-    if (other.get() == &replica || other->state.load() != ReplicaState::kInSync) return false;
+    if (other.get() == &replica || !has_everything(*other)) return false;
     if (!other->client->final_error().ok()) return false;
-    return !is_there || (!other->wanted_out.load() && !other->client->is_away());
+    const ReplicaPhase phase = other->phase.load();
+    return !is_there || (!is_to_be_left_out(phase) && !is_doubted(phase) && !other->client->is_away());
   });
 }
 
@@ -129,7 +131,7 @@ std::vector<std::pair<std::string, VolumeClient*>> Mirror::copies() const {
   std::vector<std::pair<std::string, VolumeClient*>> copies;
   const SharedLock roster(roster_mutex_);
   for (const Replica* replica : written()) {
-    if (replica->state.load() == ReplicaState::kInSync) copies.emplace_back(replica->name, replica->client.get());
+    if (has_everything(*replica)) copies.emplace_back(replica->name, replica->client.get());
   }
   return copies;
 }
@@ -141,7 +143,7 @@ Session Mirror::session() const {
   const SharedLock roster(roster_mutex_);
   std::optional<Session> least;
   for (const Replica* replica : written()) {
-    if (replica->state.load() != ReplicaState::kInSync) continue;
+    if (!has_everything(*replica)) continue;
     const Session session = replica->client->session();
     if (!least) {
       least = session;
@@ -184,7 +186,7 @@ LinkState Mirror::link_state() const {
   const SharedLock roster(roster_mutex_);
   std::optional<LinkState> best;
   for (const Replica* replica : written()) {
-    if (replica->state.load() != ReplicaState::kInSync) continue;
+    if (!has_everything(*replica)) continue;
     LinkState state = replica->client->link_state();
     if (state.kind == LinkState::Kind::kConnected) return state;
     if (!best) best = std::move(state);
@@ -198,9 +200,10 @@ std::vector<MemberId> Mirror::absent() const {
   if (only_ != nullptr) return ids;
   const SharedLock roster(roster_mutex_);
   for (const auto& replica : replicas_) {
-    const bool is_there = replica->client != nullptr && replica->client->final_error().ok() &&
-                          !replica->client->is_away() && !replica->suspect.load() && !replica->wanted_out.load();
-    if (!is_written(*replica) || !is_there) ids.push_back(replica->entry.id);
+    const ReplicaPhase phase = replica->phase.load();
+    const bool is_there = is_written(*replica) && replica->client->final_error().ok() && !replica->client->is_away() &&
+                          !is_doubted(phase) && !is_to_be_left_out(phase);
+    if (!is_there) ids.push_back(replica->entry.id);
   }
   return ids;
 }
@@ -209,7 +212,7 @@ bool Mirror::is_away() const {
   if (only_ != nullptr) return only_->is_away();
   const SharedLock roster(roster_mutex_);
   return std::ranges::any_of(
-      written(), [this](const Replica* replica) { return may_be_in_sync(*replica) && replica->client->is_away(); });
+      written(), [](const Replica* replica) { return may_be_believed(*replica) && replica->client->is_away(); });
 }
 
 Status Mirror::final_error() const {
@@ -221,7 +224,7 @@ Status Mirror::final_error() const {
   const SharedLock roster(roster_mutex_);
   Status status;
   for (const Replica* replica : written()) {
-    if (replica->state.load() != ReplicaState::kInSync) continue;
+    if (!has_everything(*replica)) continue;
     status = replica->client->final_error();
     if (status.ok()) return {};
   }
@@ -311,8 +314,9 @@ bool Mirror::can_let_go() const {
   if (!settled_.load()) return false;
   const SharedLock roster(roster_mutex_);
   for (const Replica* replica : written()) {
-    if (!may_be_in_sync(*replica)) continue;
-    if (!replica->client->final_error().ok() || replica->client->is_away() || replica->suspect.load()) return false;
+    if (!may_be_believed(*replica)) continue;
+    if (!replica->client->final_error().ok() || replica->client->is_away()) return false;
+    if (is_doubted(replica->phase.load())) return false;
     if (replica->client->session().durability == Durability::kDurable && !replica->client->is_clean()) return false;
   }
   MutexLock lock(mutex_);
@@ -325,7 +329,7 @@ Status Mirror::close() {
   for (const auto& replica : replicas_) {
     if (replica->client == nullptr) continue;
     const Status closed = replica->client->close();
-    if (!closed.ok() && (only_ != nullptr || may_be_in_sync(*replica))) result = closed;
+    if (!closed.ok() && (only_ != nullptr || may_be_believed(*replica))) result = closed;
   }
   return result;
 }
@@ -345,6 +349,31 @@ void Mirror::give_up_first(Clock::time_point now) {
   first->client->give_up_outage();
 }
 
+// What its brick is like now, as an event.
+void Mirror::watch(Replica& replica, LinkState::Kind link, Clock::time_point now) {
+  if (link == LinkState::Kind::kConnected) {
+    replica.away_since.reset();
+    return raise(replica, writable_ ? ReplicaEvent::kAnswers : ReplicaEvent::kForgiven);
+  }
+  if (!replica.away_since) replica.away_since = now;
+  if (!writable_) return;
+  const bool is_lost = link == LinkState::Kind::kFailed;
+  if (is_lost || now - *replica.away_since >= kOutAfter) {
+    raise(replica, is_lost && replica.client->final_error().code() == EIO ? ReplicaEvent::kLost : ReplicaEvent::kSilent);
+  }
+}
+
+// So that the mark that the others wait for does not wait for one that is to be left out, too.
+void Mirror::give_up_silent_ones(const Targets& replicas) {
+  const bool any_leaves = std::ranges::any_of(replicas, [](const Replica* replica) {
+    return is_out(replica->phase.load()) || replica->phase.load() == ReplicaPhase::kDismissed;
+  });
+  if (!any_leaves) return;
+  for (Replica* replica : replicas) {
+    if (replica->phase.load() == ReplicaPhase::kSilent) replica->client->give_up_silent(milliseconds(1));
+  }
+}
+
 void Mirror::watch() {
   const auto now = Clock::now();
   bool all_heard = true;
@@ -354,37 +383,40 @@ void Mirror::watch() {
   const Asking asking = gate_.is_empty() ? Asking::kNo : Asking::kYes;
   {
     const SharedLock roster(roster_mutex_);
-    for (const auto& replica : replicas_) {
-      if (!is_written(*replica)) continue;
+    const Targets replicas = written();
+    for (Replica* replica : replicas) {
       const LinkState::Kind link = replica->client->link_state(asking).kind;
-      if (link == LinkState::Kind::kConnected) {
-        replica->away_since.reset();
-        if (!writable_) replica->suspect = false;
-        if (may_be_in_sync(*replica)) known_at = std::min(known_at, replica->client->known_at());
-      } else {
-        if (may_be_in_sync(*replica)) all_heard = false;
-        if (!replica->away_since) replica->away_since = now;
+      if (may_be_believed(*replica)) {
+        if (link == LinkState::Kind::kConnected) known_at = std::min(known_at, replica->client->known_at());
+        all_heard &= link == LinkState::Kind::kConnected;
       }
-      const bool lost = link == LinkState::Kind::kFailed || replica->suspect.load();
-      if (lost && replica->client->final_error().code() == ESTALE) taken = replica->client->final_error();
-      replica->wanted_out = writable_ && (lost || (replica->away_since && now - *replica->away_since >= kOutAfter));
+      if (link == LinkState::Kind::kFailed && replica->client->final_error().code() == ESTALE) {
+        taken = replica->client->final_error();
+      }
+      watch(*replica, link, now);
     }
+    give_up_silent_ones(replicas);
   }
   if (!taken.ok()) return fail(taken);
   give_up_first(now);
+  watch_joining(now);
   MutexLock lock(mutex_);
-  if (joining_ != nullptr) {
-    if (joining_->link_state().kind == LinkState::Kind::kConnected) {
-      joining_away_since_.reset();
-    } else if (!joining_away_since_) {
-      joining_away_since_ = now;
-    } else if (now - *joining_away_since_ >= kOutAfter) {
-      joining_->interrupt(false);
-    }
-  }
   if (!all_heard || partial_ || !failed_.ok()) return;
   confirmed_until_ = std::min(now + kConfirmedFor, known_at + kKnownFor).time_since_epoch().count();
   changed_.notify_all();
+}
+
+// What is brought back is not watched with the others yet.
+void Mirror::watch_joining(Clock::time_point now) {
+  MutexLock lock(mutex_);
+  if (joining_ == nullptr) return;
+  if (joining_->link_state().kind == LinkState::Kind::kConnected) {
+    joining_away_since_.reset();
+  } else if (!joining_away_since_) {
+    joining_away_since_ = now;
+  } else if (now - *joining_away_since_ >= kOutAfter) {
+    joining_->interrupt(false);
+  }
 }
 
 void Mirror::confirm(Clock::time_point asked) {

@@ -14,7 +14,8 @@
 //   mirror_repair.cc).
 //
 // Errors as VolumeClient. ESTALE from any replica in sync: another client has the volume; it is final.
-// Threads: any. The owner's threads call watch(), keep_map() and repair(), each by one.
+// Threads: any. The set's threads call watch(), keep() and repair(), each by one. How a replica is changes by events
+// alone (transport/volume/replica.h), whoever sees them.
 #pragma once
 
 #include <array>
@@ -37,6 +38,7 @@
 #include "transport/volume/kept_buffers.h"
 #include "transport/volume/map_keeper.h"
 #include "transport/volume/missed_notes.h"
+#include "transport/volume/replica.h"
 #include "transport/volume/set_map.h"
 #include "transport/volume/set_membership.h"
 #include "transport/volume/staged_write.h"
@@ -136,13 +138,14 @@ class Mirror final {
   Status close();
 
   // --- of a replicated place, by the set's threads
-  // How replicas are: those that are there are confirmed, those that are not are to be taken out.
+  // How replicas are: those that are there are confirmed, those that are not are to be left out. Waits for nobody.
   void watch();
   // Of readers: the map was as it was when they began, when it was last asked for. True: that is needed.
   bool wants_map() const { return !writable_ && (partial_ || !is_confirmed_for(std::chrono::seconds(3))); }
   void confirm(std::chrono::steady_clock::time_point asked);
-  // Takes out what watch() said, tells the map of bricks that have restarted.
-  void keep_map();
+  // Leaves out what is to be, tells the map of bricks that have restarted. Waits for the map, and for bricks that are
+  // there.
+  void keep();
   // Brings back one replica that is stale or new in the map, if one is due, or makes one block equal again. False:
   // nothing to do.
   bool repair();
@@ -157,22 +160,13 @@ class Mirror final {
   using Clock = std::chrono::steady_clock;
 
   struct Replica {
-    MapReplica entry;  // but for its state
+    MapReplica entry;  // what it was opened as; its address and whether it leaves as the map says
     std::string name;  // for people: of the brick
     size_t slot = 0;   // of its local keys
-    std::atomic<ReplicaState> state{ReplicaState::kStale};
-    // Of one that is not stale; of a stale one what is left of it. Changed with the gate closed.
+    std::atomic<ReplicaPhase> phase{ReplicaPhase::kStale};  // raise()'s, with mutex_
+    // Of one that is written; of another what is left of it. Changed with the gate closed.
     std::unique_ptr<VolumeClient> client;
-    // Not in sync here, and in sync in the map, or about to be: whoever has the volume next may believe it.
-    std::atomic<bool> perhaps_in_sync{false};
-    std::atomic<bool> suspect{false};  // failed at what another did
-    std::atomic<bool> wanted_out{false};
-    std::atomic<bool> asked_out{false};  // of the map, and it is not out here
-    // Dismissed (is_dismissed()) for good, and the others have the mark of that.
-    std::atomic<bool> may_go{false};
-    std::atomic<bool> has_gone{false};  // so it was let go here, and is well: it is to give its blocks back
-    std::atomic<bool> failing{false};   // its store: what that has is not believed
-    std::atomic<uint64_t> marked{0};    // as MapReplica's, and at least that
+    std::atomic<uint64_t> marked{0};  // as MapReplica's, and at least that
     // watch()'s
     std::optional<Clock::time_point> away_since;
     // repair()'s
@@ -181,6 +175,8 @@ class Mirror final {
     bool said = false;         // that it cannot be brought back now
     std::string told_trouble;  // the map says so, too
     // Guarded by mutex_.
+    uint64_t changed_by = 0;  // the last generation of the map by which its phase changed
+    BootId boot{};            // as the map knows it
     bool missed_all = true;  // nothing is known of what it has
     BlockSet missed;         // what it has is old there
     uint64_t noted = 0;      // the map says that these notes have that
@@ -189,11 +185,12 @@ class Mirror final {
   };
   using Targets = absl::InlinedVector<Replica*, 4>;
 
-  bool is_written(const Replica& replica) const { return replica.state.load() != ReplicaState::kStale; }
-  // In this order: the one ends when the other has begun.
-  bool may_be_in_sync(const Replica& replica) const {
-    return replica.perhaps_in_sync.load() || replica.state.load() == ReplicaState::kInSync;
-  }
+  static bool is_written(const Replica& replica) { return brickfs::is_written(replica.phase.load()); }
+  static bool has_everything(const Replica& replica) { return brickfs::has_everything(replica.phase.load()); }
+  static bool may_be_believed(const Replica& replica) { return brickfs::may_be_believed(replica.phase.load()); }
+  // `generation`: of the map, if that is what says so, or what was made durable for it.
+  void raise(Replica& replica, ReplicaEvent event, uint64_t generation = 0);
+  void note_left_out(Replica& replica) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Targets written() const;
   Replica* first_in_sync(bool connected) const;
   Replica* to_read() const;  // the one that a read asks
@@ -202,6 +199,9 @@ class Mirror final {
     return (Clock::now() + more).time_since_epoch().count() < confirmed_until_.load();
   }
   void give_up_first(Clock::time_point now);
+  void watch(Replica& replica, LinkState::Kind link, Clock::time_point now);
+  static void give_up_silent_ones(const Targets& replicas);
+  void watch_joining(Clock::time_point now);
   Status await_confirmed(const Interruption* by);
   std::span<const Piece> own_pieces(const Replica& replica, std::span<const Piece> pieces,
                                     std::vector<Piece>& storage) const;
@@ -261,37 +261,46 @@ class Mirror final {
   bool become_settled();
   Status write_mark(VolumeClient& client, const MapReplica& entry, uint64_t generation);
   Status mark(Replica& replica);
-  bool mark_remaining();
-  Status mark_at_once(Replica& replica, uint64_t generation);
-  void mark_restarted(Replica& replica);
+  bool mark_remaining() ABSL_EXCLUSIVE_LOCKS_REQUIRED(leaving_out_);
+  Status mark_at_once(Replica& replica, VolumeClient& client, uint64_t generation);
+  void mark_restarted(Replica& replica, VolumeClient& client);
   Result<std::optional<ReplicaMark>> own_mark(VolumeClient& client, const MapReplica& entry,
                                               std::span<const BlockRange> listed) const;
   bool has_missed_all(const Replica& replica, const std::optional<ReplicaMark>& mark, const Session& session);
   Result<bool> has_lost_blocks(const Replica& replica, VolumeClient& client);
   Status write_all_rows(VolumeClient& client, const std::vector<uint64_t>& rows) const;
-  void take_out(Replica& replica);
+  void leave_out();
+  void follow_map() ABSL_EXCLUSIVE_LOCKS_REQUIRED(leaving_out_);
+  void see_losses() ABSL_EXCLUSIVE_LOCKS_REQUIRED(leaving_out_);
+  void ask_map_to_leave_out() ABSL_EXCLUSIVE_LOCKS_REQUIRED(leaving_out_);
+  void mark_and_leave_out() ABSL_EXCLUSIVE_LOCKS_REQUIRED(leaving_out_);
+  void tell_restarts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(leaving_out_);
+  bool leave_out_of(SetMap& map, const Replica& replica, const Targets& leaving) const;
+  void wait_for_map(const Replica& replica);
   void stop_waiting_for_map();
-  bool take_back_another(SetMap& map, const Replica& replica) const;
-  bool is_settled_after_leaving();
-  bool is_out_in_map(const Replica& replica) const;
-  void watch_joining(VolumeClient* client);
+  bool take_back_another(SetMap& map, const Targets& leaving) const;
+  void set_joining(VolumeClient* client);
+  void end_former(Replica& replica);
   Status bring_back(Replica& replica);
-  Status change_entry(const Replica& replica, const std::function<bool(MapReplica&)>& edit);
-  Status bring_in_sync(Replica& replica, const BlockSet& to_copy, const Session& begun, bool all);
+  Result<uint64_t> change_entry(const Replica& replica, const std::function<bool(MapReplica&)>& edit);
+  Result<uint64_t> bring_in_sync(Replica& replica, const BlockSet& to_copy, const Session& begun, bool all);
   Status bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client);
   Status begin_with_mark(VolumeClient& client, const MapReplica& entry);
-  Status admit(Replica& replica, std::unique_ptr<VolumeClient>& client, BlockSet& to_copy);
+  Status admit(Replica& replica, std::unique_ptr<VolumeClient>& client, BlockSet& to_copy, uint64_t generation);
   void adopt_map(const SetMap& map);
   void adopt_source(Replica& replica, const MapReplica& entry);
   bool has_successors(const SetMap& map) const;
   bool drop_leaving();
-  bool is_dismissed(SetMap& map, const Replica& replica) const;
-  void let_dismissed_go(const Targets& replicas);
+  bool is_dismissed(const SetMap& map, const Replica& replica) const;
   void let_go(Replica& replica);
-  bool is_here(const MemberId& id, const std::function<bool(const Replica&)>& what) const;
+  bool is_here(const MemberId& id, bool (*what)(const Replica&)) const;
   void drop(const MemberId& id);
   static void give_all_back(const Replica& replica);
   MapReplica* find(SetMap& map, const MemberId& id) const;
+  const MapReplica* find(const SetMap& map, const MemberId& id) const;
+  BootId boot_of(const Replica& replica) const;
+  using Clients = absl::InlinedVector<std::pair<Replica*, VolumeClient*>, 4>;
+  Clients clients_of(bool (*of)(ReplicaPhase)) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(leaving_out_);
   Status copy_held(Replica& replica, const BlockSet& blocks);
   void rest_from_copying(Clock::duration block_took);
   void tell_progress(const Replica& replica, uint64_t copied, uint64_t total);
@@ -328,6 +337,11 @@ class Mirror final {
   std::atomic<bool> closing_{false};
   std::atomic<bool> no_repair_{false};
   Interruption repair_stopped_;
+
+  // Who leaves replicas out, one at a time: it waits for the map, and for what bricks answer that are there. Behind the
+  // gate in order, before the roster.
+  Mutex leaving_out_;
+  uint64_t followed_ ABSL_GUARDED_BY(leaving_out_) = 0;  // the generation of which the replicas have heard
 
   mutable Mutex mutex_;
   CondVar changed_;  // somebody is out, confirmed, or all has failed

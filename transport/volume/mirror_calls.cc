@@ -34,17 +34,16 @@ bool is_single_answer(const std::vector<Status>& statuses) {
 // Until the replica is out of the map, which what follows from `status` waits for. The status: it will not be.
 Status Mirror::await_out(Replica& replica, const Status& status, const Interruption* by) {
   const auto began = Clock::now();
-  if (status.code() == EIO && !replica.client->is_away()) replica.failing = true;
-  replica.suspect = true;
-  MutexLock lock(mutex_);
+  const bool is_of_store = status.code() == EIO && !replica.client->is_away();
+  raise(replica, is_of_store ? ReplicaEvent::kStoreFailed : ReplicaEvent::kFailed);
   while (is_written(replica)) {
-    TRY(failed_);
-    TRY(Interruption::check(by));
     if (closing_.load() || !has_another(replica, false)) {
-      replica.suspect = false;
-      replica.failing = false;
+      raise(replica, ReplicaEvent::kForgiven);
       return status;
     }
+    MutexLock lock(mutex_);
+    TRY(failed_);
+    TRY(Interruption::check(by));
     if (soft_ && Clock::now() - began > *soft_) return Error(EIO, "a replica is away and cannot be left out");
     changed_.wait_for(lock, kLook);
   }
@@ -119,7 +118,7 @@ Result<std::vector<BlockRange>> Mirror::list() {
 Result<BrickStat> Mirror::stat() {
   if (only_ != nullptr) return only_->stat();
   const Gate::Pass pass(gate_);
-  SetMap map = keeper_->map();
+  const auto map = keeper_->map();
   std::optional<BrickStat> least;
   Status status;
   for (Replica* replica : written()) {
@@ -129,9 +128,9 @@ Result<BrickStat> Mirror::stat() {
       status = stat.error();
       continue;
     }
-    const MapReplica* const entry = find(map, replica->entry.id);  // whose brick may have another address by now
+    const MapReplica* const entry = find(*map, replica->entry.id);  // whose brick may have another address by now
     const std::string& source = entry == nullptr ? replica->entry.source : entry->source;
-    const uint64_t sharing = std::max<size_t>(1, map.count_on(source.substr(0, source.rfind('/'))));
+    const uint64_t sharing = std::max<size_t>(1, map->count_on(source.substr(0, source.rfind('/'))));
     stat->allocatable_blocks = divide_up(stat->allocatable_blocks, sharing);
     stat->brick_capacity_blocks /= sharing;
     stat->memory_blocks /= sharing;
@@ -221,7 +220,7 @@ Status Mirror::read(std::span<const Piece> pieces, const Interruption* by) {
     if (status.code() == ESTALE) fail(status);
     if (!is_own_trouble(status)) return status;
     if (!writable_) {  // which leaves nobody out: another is asked, until watch() sees it well again
-      replica->suspect = true;
+      raise(*replica, ReplicaEvent::kFailed);
       failed.push_back(replica);
       if (std::ranges::find(failed, to_read()) == failed.end()) continue;
       return status;

@@ -43,7 +43,7 @@ Status Mirror::write_mark(VolumeClient& client, const MapReplica& entry, uint64_
 
 // It has everything by now: so says its mark to whoever has lost the map, and that it had this one, the map.
 Status Mirror::mark(Replica& replica) {
-  const uint64_t generation = keeper_->map().generation;
+  const uint64_t generation = keeper_->generation();
   TRY(write_mark(*replica.client, replica.entry, generation));
   TRY(replica.client->commit());
   replica.marked = generation;
@@ -51,22 +51,20 @@ Status Mirror::mark(Replica& replica) {
 }
 
 // The same of those in sync in the map, durably, before anything is acknowledged without what has been left out: with
-// the map from before nobody mounts. False: some do not answer now, and are waited for, or left out, too. By keep_map()
-// alone: one at a time.
+// the map from before nobody mounts. False: some do not answer now, and are waited for, or left out, too.
 bool Mirror::mark_remaining() {
-  SetMap map = keeper_->map();
-  Targets remaining;
-  {
-    const SharedLock roster(roster_mutex_);
-    for (const auto& replica : replicas_) {
-      const MapReplica* const entry = find(map, replica->entry.id);
-      if (entry == nullptr || entry->state != ReplicaState::kInSync) continue;
-      if (replica->state.load() != ReplicaState::kInSync) return false;  // repair() is about to say what it is
-      remaining.push_back(replica.get());
-    }
+  const auto map = keeper_->map();
+  Clients remaining;
+  for (const auto& [replica, client] : clients_of([](ReplicaPhase) { return true; })) {
+    const MapReplica* const entry = find(*map, replica->entry.id);
+    if (entry == nullptr || entry->state != ReplicaState::kInSync) continue;
+    const ReplicaPhase phase = replica->phase.load();
+    if (!brickfs::has_everything(phase)) return false;  // repair() is about to say what it is
+    if (is_to_be_left_out(phase) || client->is_away()) return false;
+    remaining.emplace_back(replica, client);
   }
-  for (Replica* replica : remaining) {
-    const Status status = mark_at_once(*replica, map.generation);
+  for (const auto& [replica, client] : remaining) {
+    const Status status = mark_at_once(*replica, *client, map->generation);
     if (status.code() == ESTALE) fail(status);
     if (!status.ok()) return false;
   }
@@ -76,15 +74,14 @@ bool Mirror::mark_remaining() {
 // Behind its threads, and nothing is written any more.
 bool Mirror::mark_last() {
   if (only_ != nullptr) return true;
-  const uint64_t generation = keeper_->map().generation;
+  const uint64_t generation = keeper_->generation();
   return std::ranges::all_of(written(), [&](Replica* replica) {
-    return !may_be_in_sync(*replica) || mark_at_once(*replica, generation).ok();
+    return !may_be_believed(*replica) || mark_at_once(*replica, *replica->client, generation).ok();
   });
 }
 
 // Durable, unless the brick's store fails: then nothing is that is written there.
-Status Mirror::mark_at_once(Replica& replica, uint64_t generation) {
-  VolumeClient& client = *replica.client;
+Status Mirror::mark_at_once(Replica& replica, VolumeClient& client, uint64_t generation) {
   bool is_durable = true;
   const auto commit = [&] {
     if (client.session().durability != Durability::kDurable) return Status();
@@ -100,9 +97,10 @@ Status Mirror::mark_at_once(Replica& replica, uint64_t generation) {
 }
 
 // Whatever copy was made of its store while the brick was stopped is older than what it has from now on.
-void Mirror::mark_restarted(Replica& replica) {
-  if (keeper_->map().generation <= replica.marked.load()) return;
-  const Status status = mark_at_once(replica, keeper_->map().generation);
+void Mirror::mark_restarted(Replica& replica, VolumeClient& client) {
+  const uint64_t generation = keeper_->generation();
+  if (generation <= replica.marked.load()) return;
+  const Status status = mark_at_once(replica, client, generation);
   if (status.code() == ESTALE) fail(status);
 }
 

@@ -32,7 +32,7 @@ std::vector<BlockRange> blocks_of(std::span<const Piece> pieces) {
 
 bool Mirror::all_in_sync() const {
   return std::ranges::all_of(replicas_,
-                             [](const auto& replica) { return replica->state.load() == ReplicaState::kInSync; });
+                             [](const auto& replica) { return has_everything(*replica); });
 }
 
 std::shared_ptr<MissedNotes> Mirror::present_notes() const {
@@ -73,7 +73,7 @@ Status Mirror::try_note_missed(std::span<const Piece> pieces) {
 std::shared_ptr<MissedNotes> Mirror::add_missed(std::span<const BlockRange> blocks) {
   MutexLock lock(mutex_);
   for (const auto& replica : replicas_) {
-    if (replica->state.load() == ReplicaState::kInSync || replica->missed_all) continue;
+    if (has_everything(*replica) || replica->missed_all) continue;
     for (const BlockRange& range : blocks) replica->missed.insert(range);
   }
   return notes_;
@@ -142,7 +142,7 @@ void Mirror::take_rows_as_missed(const BlockSet& rows) {
 
 // What is known of it is not noted as a whole.
 bool Mirror::is_to_be_noted(const Replica& replica) const {
-  return replica.state.load() != ReplicaState::kInSync && !replica.missed_all && replica.noted == 0;
+  return !has_everything(replica) && !replica.missed_all && replica.noted == 0;
 }
 
 // Whether there is something to note. Notes that nobody needs, and of which no map says that they are complete, end.
@@ -151,7 +151,7 @@ bool Mirror::wants_notes() {
   bool wanted = !unnoted_.empty();
   bool needed = false;
   for (const auto& replica : replicas_) {
-    needed |= replica->state.load() != ReplicaState::kInSync && (!replica->missed_all || replica->noted != 0);
+    needed |= !has_everything(*replica) && (!replica->missed_all || replica->noted != 0);
     wanted |= is_to_be_noted(*replica);
   }
   if (needed) return wanted;
@@ -192,15 +192,15 @@ bool Mirror::keep_notes() {
 
 bool Mirror::tell_noted(const std::vector<Replica*>& noted, uint64_t number) {
   if (noted.empty()) return true;
-  const Status status = keeper_->change([&](SetMap& map) {
+  const auto told = keeper_->change([&](SetMap& map) {
     for (const Replica* replica : noted) {
       MapReplica* const entry = find(map, replica->entry.id);
       if (entry != nullptr && entry->state != ReplicaState::kInSync) entry->missed = number;
     }
     return true;
   });
-  if (status.code() == ESTALE) fail(status);
-  return status.ok();
+  if (told.code() == ESTALE) fail(told.error());
+  return told.ok();
 }
 
 }  // namespace brickfs

@@ -33,7 +33,7 @@ void Mirror::stop_repair() {
 }
 
 // Null: it has come, or is gone. Until then its calls end when its brick is away (watch()), or repair is to end.
-void Mirror::watch_joining(VolumeClient* client) {
+void Mirror::set_joining(VolumeClient* client) {
   MutexLock lock(mutex_);
   joining_ = client;
   joining_away_since_.reset();
@@ -42,14 +42,14 @@ void Mirror::watch_joining(VolumeClient* client) {
 
 bool Mirror::repair() {
   if (!writable_ || no_repair_.load() || !settled_.load() || !failure().ok()) return false;
-  adopt_map(keeper_->map());
+  adopt_map(*keeper_->map());
   if (drop_leaving() || keep_notes() || repair_diverged()) return true;
   Targets due;
   for (const auto& replica : replicas_) due.push_back(replica.get());
   std::stable_partition(due.begin(), due.end(), [](const Replica* replica) { return !replica->entry.leaving; });
   for (Replica* replica : due) {
     if (is_written(*replica) || Clock::now() < replica->retry_at) continue;
-    if (replica->entry.leaving && has_successors(keeper_->map())) continue;  // it goes when the map answers
+    if (replica->entry.leaving && has_successors(*keeper_->map())) continue;  // it goes when the map answers
     {
       MutexLock lock(mutex_);
       if (replica->out_at && Clock::now() < *replica->out_at + replica->rest) continue;
@@ -96,14 +96,21 @@ bool Mirror::repair_diverged() {
   return true;
 }
 
-Status Mirror::bring_back(Replica& replica) {
-  replica.may_go = replica.has_gone = false;
-  if (replica.client != nullptr) {
-    std::unique_ptr<VolumeClient> former;  // ends before the next one begins, and without the lock
+// Before the next one begins.
+void Mirror::end_former(Replica& replica) {
+  if (replica.client == nullptr) return;
+  std::unique_ptr<VolumeClient> former;
+  {
     const Gate::Closed closed(gate_);
     const ExclusiveLock roster(roster_mutex_);
     former = std::move(replica.client);
   }
+  MutexLock unused(leaving_out_);  // clients_of()
+}
+
+Status Mirror::bring_back(Replica& replica) {
+  raise(replica, ReplicaEvent::kComes);
+  end_former(replica);
   // To open it may take it from whoever has it, who may have the volume.
   const Status held = keeper_->refresh();
   if (held.code() == ESTALE) {
@@ -114,17 +121,17 @@ Status Mirror::bring_back(Replica& replica) {
   auto opened = open_replica_(replica.entry, held.ok(), &holder);
   if (!opened.ok()) return opened.error();
   std::unique_ptr<VolumeClient> client = std::move(*opened);
-  watch_joining(client.get());
+  set_joining(client.get());
   const Status status = bring_up(replica, client);
-  watch_joining(nullptr);
+  set_joining(nullptr);
   if (client != nullptr) static_cast<void>(client->close());
   return status;
 }
 
 // Of one that has its mark: was it in sync when it was left out, and has it kept what it had?
 bool Mirror::has_missed_all(const Replica& replica, const std::optional<ReplicaMark>& mark, const Session& session) {
-  SetMap map = keeper_->map();
-  const MapReplica* const entry = find(map, replica.entry.id);
+  const auto map = keeper_->map();
+  const MapReplica* const entry = find(*map, replica.entry.id);
   if (!mark || entry == nullptr) return true;
   // The map was another when it was marked last: this one is of a backup.
   if (mark->generation >= entry->since || mark->generation == kHasNothing) return true;
@@ -133,7 +140,7 @@ bool Mirror::has_missed_all(const Replica& replica, const std::optional<ReplicaM
               mark->generation, replica.marked.load());
     return true;
   }
-  if (session.durability == Durability::kVolatile && session.boot != replica.entry.boot) return true;
+  if (session.durability == Durability::kVolatile && session.boot != boot_of(replica)) return true;
   MutexLock lock(mutex_);
   return replica.missed_all;
 }
@@ -146,15 +153,16 @@ Result<bool> Mirror::has_lost_blocks(const Replica& replica, VolumeClient& clien
 }
 
 // ENOENT: there is none, or `edit` has not taken it.
-Status Mirror::change_entry(const Replica& replica, const std::function<bool(MapReplica&)>& edit) {
+Result<uint64_t> Mirror::change_entry(const Replica& replica, const std::function<bool(MapReplica&)>& edit) {
   bool changed = false;
-  const Status status = keeper_->change([&](SetMap& map) {
+  const auto told = keeper_->change([&](SetMap& map) {
     MapReplica* const entry = find(map, replica.entry.id);
     changed = entry != nullptr && edit(*entry);
     return changed;
   });
-  if (status.code() == ESTALE) fail(status);
-  return status.ok() && !changed ? Status(Error(ENOENT, "it was left out of the map meanwhile")) : status;
+  if (told.code() == ESTALE) fail(told.error());
+  if (told.ok() && !changed) return Error(ENOENT, "it was left out of the map meanwhile");
+  return told;
 }
 
 // Takes the client when the replica is admitted.
@@ -172,7 +180,7 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
     MutexLock lock(mutex_);
     replica.missed_all = all;
   }
-  TRY(change_entry(replica, [all](MapReplica& entry) {
+  const uint64_t generation = TRY(change_entry(replica, [all](MapReplica& entry) {
     set_state(entry, ReplicaState::kSyncing, entry.since);
     if (all) entry.missed = entry.marked = 0;
     return true;
@@ -189,45 +197,40 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
   TRY(make_alike(first(), *client, to_copy));
   if (all) to_copy = BlockSet{TRY(first().list())};
   VolumeClient& joined = *client;
-  TRY(admit(replica, client, to_copy));
+  TRY(admit(replica, client, to_copy, generation));
   log::info("{} is back: {} of its blocks are brought up to date", replica.name, to_copy.count());
 
-  const Status status = bring_in_sync(replica, to_copy, session, all);
-  if (!status.ok()) {
-    replica.suspect = true;  // so keep_map() takes it out, if the map does not answer now, or calls it in sync
-    if (!may_be_in_sync(replica)) take_out(replica);
-    return status;
+  const auto taken = bring_in_sync(replica, to_copy, session, all);
+  if (!taken.ok()) {
+    raise(replica, ReplicaEvent::kBroke);
+    leave_out();
+    return taken.error();
   }
-  replica.entry.boot = joined.session().boot;
-  replica.entry.marked = replica.marked.load();
   {
     MutexLock lock(mutex_);
-    if (!is_written(replica)) return Error(ENOTCONN, "it went away meanwhile");
-    replica.state = ReplicaState::kInSync;
-    replica.perhaps_in_sync = false;
-    replica.missed_all = false;
-    replica.missed.clear();
-    replica.noted = 0;
+    replica.boot = joined.session().boot;
   }
+  raise(replica, ReplicaEvent::kTaken, *taken);
+  if (!has_everything(replica)) return Error(ENOTCONN, "it went away meanwhile");
   log::info("{} is in sync", replica.name);
   return {};
 }
 
 // Of one that is admitted, whose session began as `begun`: copied, committed, and then so in the map.
-Status Mirror::bring_in_sync(Replica& replica, const BlockSet& to_copy, const Session& begun, bool all) {
+Result<uint64_t> Mirror::bring_in_sync(Replica& replica, const BlockSet& to_copy, const Session& begun, bool all) {
   VolumeClient& joined = *replica.client;
   TRY(copy_held(replica, to_copy));
   TRY(joined.commit());
   if (begun.suspect_blocks > 0) TRY(joined.commit_blocks(TRY(joined.list()), {}, {}));
   // What it had from before and had not committed was not in this client's keeping.
   if (!all && joined.session().boot != begun.boot) return Error(EIO, "its brick has restarted");
-  if (replica.wanted_out.load()) return Error(ENOTCONN, "it went away meanwhile");
+  if (is_to_be_left_out(replica.phase.load())) return Error(ENOTCONN, "it went away meanwhile");
   // Also if no answer comes. By its mark it is in sync for whoever has lost the map, so if it goes, the others get a
   // newer one.
-  replica.perhaps_in_sync = true;
+  raise(replica, ReplicaEvent::kTold);
   TRY(mark(replica));
   return change_entry(replica, [&](MapReplica& entry) {
-    if (entry.state != ReplicaState::kSyncing) return false;  // keep_map() has taken it out
+    if (entry.state != ReplicaState::kSyncing) return false;  // it was left out
     set_state(entry, ReplicaState::kInSync, 0);
     entry.boot = joined.session().boot;
     entry.marked = replica.marked.load();
@@ -243,7 +246,8 @@ Status Mirror::begin_with_mark(VolumeClient& client, const MapReplica& entry) {
 }
 
 // Written along from now on. It is there what the source is but for `to_copy`.
-Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, BlockSet& to_copy) {
+Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, BlockSet& to_copy,
+                     uint64_t generation) {
   const Gate::Closed closed(gate_);
   {
     MutexLock lock(mutex_);
@@ -270,11 +274,7 @@ Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, Bl
   }
   replica.client = std::move(client);
   replica.away_since.reset();
-  replica.suspect = false;
-  replica.wanted_out = false;
-  replica.asked_out = false;
-  replica.perhaps_in_sync = false;
-  replica.state = ReplicaState::kSyncing;
+  raise(replica, ReplicaEvent::kAdmitted, generation);
   return {};
 }
 

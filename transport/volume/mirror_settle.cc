@@ -50,7 +50,7 @@ bool Mirror::become_settled() {
 // Else it lacks what the last client had not committed, and what was read of that holds no more.
 Status Mirror::expect_boot(const Replica& replica) const {
   const bool matters = only_ != nullptr || !settled_.load();
-  return !matters || replica.client->session().boot == replica.entry.boot
+  return !matters || replica.client->session().boot == boot_of(replica)
              ? Status()
              : Error(EIO, "a brick has restarted while it was read: mount again");
 }
@@ -61,7 +61,8 @@ Status Mirror::settle_others(const Replica& source, const Stages& stages) {
     if (replica == &source) continue;
     const Status status = settle_replica(*source.client, *replica, stages);
     if (status.ok() && !expect_boot(*replica).ok()) {
-      take_out(*replica);
+      raise(*replica, ReplicaEvent::kFailed);
+      leave_out();
       if (is_written(*replica)) return Error(EIO, "a brick has restarted and cannot be left out: mount again");
     }
     if (!status.ok() && is_written(*replica)) return status;
@@ -94,7 +95,7 @@ Status Mirror::settle_replica(VolumeClient& source, const Replica& replica, cons
 
 // All are equal. What rows said has its notes, if somebody may have missed it.
 Status Mirror::clear_rows() {
-  marked_at_ = keeper_->map().generation;  // at least
+  marked_at_ = keeper_->generation();  // at least
   for (Replica* replica : written()) {
     Status status = write_notes(*replica->client);
     if (status.ok()) status = write_all_rows(*replica->client, std::vector<uint64_t>(kActiveRows));

@@ -356,13 +356,14 @@ Status VolumeSet::settle(std::span<const BlockRange> data, std::span<const Block
 // added since this client is the holder are the next one's.
 Status VolumeSet::note_made() {
   if (!holds_map_) return {};
-  return keeper_->change([this](SetMap& map) {
+  const auto noted = keeper_->change([this](SetMap& map) {
     const std::span<MapPlace> known(map.places.data(), std::min(places(), map.places.size()));
     bool changed = !std::ranges::all_of(known, &MapPlace::made);
     for (MapPlace& place : known) place.made = true;
     for (const auto& member : members_) changed |= member->tell_marks(map);
     return changed;
   });
+  return noted.ok() ? Status() : noted.error();
 }
 
 // --- all of it
@@ -416,7 +417,7 @@ Status VolumeSet::let_go() {
   holds_map_ = false;
   if (!std::ranges::all_of(members_, [](const auto& member) { return member->can_let_go(); })) return {};
   // The last marks are of a generation of their own, which no store that was copied before has.
-  Status status = keeper_->change([](SetMap&) { return true; });
+  auto status = keeper_->change([](SetMap&) { return true; });
   if (status.ok() && !std::ranges::all_of(members_, [](const auto& member) { return member->mark_last(); })) return {};
   bool wrote_record = false;
   {
@@ -438,8 +439,8 @@ Status VolumeSet::let_go() {
   return {};
 }
 
-// --- threads of a replicated set: one that looks how replicas are, and waits for nobody; one that takes out those that
-// are away; one that looks what others do to the map; one that brings replicas back
+// --- threads of a replicated set: one that looks how replicas are, and waits for nobody; one that looks what others do
+// to the map; of each place one that leaves out those that are away, and one that brings replicas back
 
 // A place that cannot be reached has not heard of it: what waits there would wait on.
 void VolumeSet::fail_together() {
@@ -469,24 +470,22 @@ void VolumeSet::start_threads() {
     fail_together();
   });
   if (!holds_map_) {
-    run(std::chrono::milliseconds(500), [this, began = what_readers_go_by(keeper_->map())] {
+    run(std::chrono::milliseconds(500), [this, began = what_readers_go_by(*keeper_->map())] {
       const auto wants = [](const auto& member) { return member->wants_map(); };
       if (std::ranges::none_of(members_, wants)) return;
       const auto asked = std::chrono::steady_clock::now();
-      if (!keeper_->load().ok() || what_readers_go_by(keeper_->map()) != began) return;
+      if (!keeper_->load().ok() || what_readers_go_by(*keeper_->map()) != began) return;
       for (const auto& member : members_) member->confirm(asked);
     });
     return;
   }
-  run(std::chrono::milliseconds(100), [this] {
-    for (const auto& member : members_) member->keep_map();
-  });
   run(std::chrono::milliseconds(2'000), [this] {
     const Status status = keeper_->refresh();
     if (status.code() != ESTALE) return;
     for (const auto& member : members_) member->fail(status);
   });
   for (const auto& member : members_) {
+    run(std::chrono::milliseconds(100), [place = member.get()] { place->keep(); });
     run(std::chrono::milliseconds(200), [place = member.get()] {
       while (place->repair()) {
       }

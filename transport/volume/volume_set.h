@@ -77,7 +77,7 @@ class VolumeSet final {
   bool is_replicated() const { return keeper_ != nullptr; }
   const std::string& name_of(size_t place) const { return names_[place]; }
   // The map of a replicated set as this client knows it: its own changes, if it is the holder, else how it was.
-  std::optional<SetMap> map() const { return keeper_ == nullptr ? std::nullopt : std::optional(keeper_->map()); }
+  std::optional<SetMap> map() const { return keeper_ == nullptr ? std::nullopt : std::optional(*keeper_->map()); }
   // Of a replicated set: why the map does not answer, and for how long, for people; and copies that are not there now.
   std::string map_trouble() const { return keeper_ == nullptr ? "" : keeper_->trouble(); }
   std::chrono::milliseconds map_troubled_for() const;
@@ -189,7 +189,7 @@ class VolumeSet final {
   // Behind what their threads use.
   std::vector<std::unique_ptr<Mirror>> members_;
 
-  // Of a replicated set: watch() of all places, keep_map(), and repair() of each.
+  // Of a replicated set: watch() of all places, keep() and repair() of each.
   Mutex threads_mutex_;
   CondVar threads_stop_;
   bool stopping_ ABSL_GUARDED_BY(threads_mutex_) = false;

@@ -212,7 +212,7 @@ Status VolumeSet::Replicating::announce() {
 
 Status VolumeSet::Replicating::give_way_to_taker() {
   const auto other = [this] {
-    const auto taker = set_.keeper_->map().taker;
+    const auto taker = set_.keeper_->map()->taker;
     return taker && taker->client != options_.open.client ? taker : std::nullopt;
   };
   const auto first = other();
@@ -230,7 +230,7 @@ Status VolumeSet::Replicating::give_way_to_taker() {
 void VolumeSet::Replicating::withdraw() {
   MapKeeper& keeper = *set_.keeper_;
   const auto is_own = [&] {
-    const auto taker = keeper.map().taker;
+    const auto taker = keeper.map()->taker;
     return taker && taker->client == options_.open.client;
   };
   for (int left = kAnnouncements; left > 0; --left) {
@@ -241,7 +241,7 @@ void VolumeSet::Replicating::withdraw() {
 
 Status VolumeSet::Replicating::load() {
   TRY(load_map());
-  map_ = set_.keeper_->map();
+  map_ = *set_.keeper_->map();
   unclean_ = map_.holder && !map_.holder->let_go;
   if (map_.holder && map_.holder->epoch == claim_.epoch) unclean_ = claim_.unclean;  // nothing was done since
   set_.unclean_ = unclean_;
@@ -289,10 +289,10 @@ Mirror::OpenReplica VolumeSet::Replicating::opener(size_t place) const {
 
 // The map of this moment: what was marked since is as new.
 Status VolumeSet::check_restarted(size_t place, const MemberId& replica, Brick& brick) const {
-  const SetMap map = keeper_->map();
-  if (place >= map.places.size()) return {};
-  const auto entry = std::ranges::find(map.places[place].replicas, replica, &MapReplica::id);
-  if (entry == map.places[place].replicas.end() || entry->marked == 0) return {};
+  const auto map = keeper_->map();
+  if (place >= map->places.size()) return {};
+  const auto entry = std::ranges::find(map->places[place].replicas, replica, &MapReplica::id);
+  if (entry == map->places[place].replicas.end() || entry->marked == 0) return {};
   const auto mark = read_replica_mark(brick, place);
   if (!mark.ok() && !mark.error().is(ENOENT)) return mark.error();
   if (mark.ok() && *mark && (*mark)->generation >= entry->marked) return {};
@@ -461,7 +461,7 @@ Status VolumeSet::Replicating::check_mark(Candidate& candidate, bool* has_mark) 
   // It has seen a later map than there is.
   if (mark->generation > map_.generation) {
     TRY(load_map());
-    if (set_.keeper_->map().generation >= mark->generation) {
+    if (set_.keeper_->generation() >= mark->generation) {
       return refuse_outrun("another client has just mounted the volume: try again");
     }
     return refuse(fmt::format("{} has seen generation {} of the map, which is at {}: etcd was restored from an old "
@@ -546,10 +546,10 @@ bool VolumeSet::Replicating::is_of_another() const {
   return map_.holder && map_.holder->client != options_.open.client;
 }
 
-// The former holder, from whom it was stolen, has left a copy out of the map, and may not know that yet. Without
-// `steal` he has not been heard of for a lease.
+// The former holder has left a copy out of the map, and may not know that yet: he may go on to read it, for as long as
+// he counts on having the others. A lease that is free says that he had no connection when it was asked for, no more.
 bool VolumeSet::Replicating::has_left_out() const {
-  return options_.open.steal && unclean_ && is_of_another() &&
+  return unclean_ && is_of_another() && !has_ended(map_.holder->client) &&
          std::ranges::any_of(candidates_, [this](const Candidate& candidate) {
            return candidate.entry.state != ReplicaState::kInSync && candidate.entry.since > map_.holder->epoch;
          });
@@ -583,7 +583,7 @@ Status VolumeSet::Replicating::claim() {
     if (!names.empty() && is_of_another()) waits = true;
     map.lease_wait = waits;
   });
-  if (claimed.ok()) claim_ = {set_.keeper_->map().holder->epoch, unclean_};
+  if (claimed.ok()) claim_ = {set_.keeper_->map()->holder->epoch, unclean_};
   const auto claimed_at = Clock::now();  // until then readers may have been going by the map from before
   if (claimed.code() == EAGAIN) return refuse_outrun("the map of the volume is changing: try again");
   if (claimed.ok()) announced_ = false;
@@ -593,8 +593,8 @@ Status VolumeSet::Replicating::claim() {
   if (!waits) return {};
   log::info("waiting until no former client can be reading from what was left out");
   std::this_thread::sleep_until(std::max(fenced_at_ + limits::kLease, claimed_at + Mirror::kConfirmedFor));
-  const Status waited = set_.keeper_->change([](SetMap& map) { return std::exchange(map.lease_wait, false); });
-  return waited.ok() ? waited : refuse(set_.keeper_->trouble(), waited.code());
+  const auto waited = set_.keeper_->change([](SetMap& map) { return std::exchange(map.lease_wait, false); });
+  return waited.ok() ? Status() : refuse(set_.keeper_->trouble(), waited.code());
 }
 
 Status VolumeSet::Replicating::note_made() {
