@@ -18,15 +18,16 @@ class NextClient : public testing::ReplicaBed {
     ASSERT_TRUE(set->commit().ok());
     ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 7)).ok());
   }
-  // The same; b was left out before, and a has notes of what it misses, which a mount reads behind all else.
+  // The same; b was left out by the mount, and a has notes of what it misses, which a mount reads behind all else.
   void write_and_crash_with_notes() {
     constexpr uint64_t kNotes = 77;
     map_ = std::make_shared<MemoryMap>();
     bricks_.clear();
     ASSERT_NO_FATAL_FAILURE(write_and_crash());
     SetMap map = map_->get()->map;
-    set_state(map.places[0].replicas[1], ReplicaState::kStale, ++map.generation);
+    set_state(map.places[0].replicas[1], ReplicaState::kStale, map.holder->epoch);
     map.places[0].replicas[1].missed = kNotes;
+    ++map.generation;
     map_->restore(map);
     brick('b').faults().refuse(true);
     const StoredNotesHeader header = encode_notes_header(map.set, 0, kNotes);

@@ -47,7 +47,9 @@ TEST(ReplicaTable, WhatMayBeBelievedIsLeftOutByTheMapAndTheMarksOfOthersAlone) {
 
 TEST(ReplicaTable, TheMapHasSaidThatOneIsOutBeforeTheOthersAreMarked) {
   for_all([](Phase from, Event by, const ReplicaStep& step) {
-    const auto is_gone = [](Phase phase) { return is_out(phase) || phase == Phase::kDismissed || phase == Phase::kMayGo; };
+    const auto is_gone = [](Phase phase) {
+      return is_out(phase) || phase == Phase::kDismissed || phase == Phase::kMayGo;
+    };
     if (is_gone(from) || !is_gone(step.next)) return;
     EXPECT_TRUE(by == Event::kMapOut || by == Event::kMapDismissed);
   });

@@ -359,7 +359,8 @@ void Mirror::watch(Replica& replica, LinkState::Kind link, Clock::time_point now
   if (!writable_) return;
   const bool is_lost = link == LinkState::Kind::kFailed;
   if (is_lost || now - *replica.away_since >= kOutAfter) {
-    raise(replica, is_lost && replica.client->final_error().code() == EIO ? ReplicaEvent::kLost : ReplicaEvent::kSilent);
+    raise(replica,
+          is_lost && replica.client->final_error().code() == EIO ? ReplicaEvent::kLost : ReplicaEvent::kSilent);
   }
 }
 

@@ -177,9 +177,9 @@ class Mirror final {
     // Guarded by mutex_.
     uint64_t changed_by = 0;  // the last generation of the map by which its phase changed
     BootId boot{};            // as the map knows it
-    bool missed_all = true;  // nothing is known of what it has
-    BlockSet missed;         // what it has is old there
-    uint64_t noted = 0;      // the map says that these notes have that
+    bool missed_all = true;   // nothing is known of what it has
+    BlockSet missed;          // what it has is old there
+    uint64_t noted = 0;       // the map says that these notes have that
     std::optional<Clock::time_point> out_at;
     std::chrono::milliseconds rest{0};  // from then on, before it is brought back
   };

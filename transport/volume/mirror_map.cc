@@ -387,8 +387,8 @@ bool Mirror::drop_leaving() {
     return changed;
   };
   const auto seen = keeper_->map();
-  const bool any_leaves = place_ < seen->places.size() &&
-                          std::ranges::any_of(seen->places[place_].replicas, &MapReplica::leaving);
+  const bool any_leaves =
+      place_ < seen->places.size() && std::ranges::any_of(seen->places[place_].replicas, &MapReplica::leaving);
   if (!any_leaves) return false;
   SetMap tried = *seen;
   if (!edit(tried)) return false;

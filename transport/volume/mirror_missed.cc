@@ -31,8 +31,7 @@ std::vector<BlockRange> blocks_of(std::span<const Piece> pieces) {
 }  // namespace
 
 bool Mirror::all_in_sync() const {
-  return std::ranges::all_of(replicas_,
-                             [](const auto& replica) { return has_everything(*replica); });
+  return std::ranges::all_of(replicas_, [](const auto& replica) { return has_everything(*replica); });
 }
 
 std::shared_ptr<MissedNotes> Mirror::present_notes() const {

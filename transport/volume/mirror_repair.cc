@@ -246,8 +246,7 @@ Status Mirror::begin_with_mark(VolumeClient& client, const MapReplica& entry) {
 }
 
 // Written along from now on. It is there what the source is but for `to_copy`.
-Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, BlockSet& to_copy,
-                     uint64_t generation) {
+Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, BlockSet& to_copy, uint64_t generation) {
   const Gate::Closed closed(gate_);
   {
     MutexLock lock(mutex_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a replica is to the client that has the volume: one state, which step() alone changes, by what happens. The map
-// says it too (ReplicaState), to whoever has the volume next; it is told first when a replica is left out, and last when
-// one comes back. docs/recovery.md, "How a replica changes", has the table, which a test compares with this one.
+// says it too (ReplicaState), to whoever has the volume next; it is told first when a replica is left out, and last
+// when one comes back. docs/recovery.md, "How a replica changes", has the table, which a test compares with this one.
 //
 // Threads: any; there is no state here.
 #pragma once
