@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kRetryAfter{200};  // a call failed
 
 }  // namespace
 
-Space::Impl::Supply::Supply(Mirror& brick_in, BlockRun addresses_in, BlockBudget::For what)
+Space::Impl::Supply::Supply(Place& brick_in, BlockRun addresses_in, BlockBudget::For what)
     : brick(brick_in),
       addresses(addresses_in),
       budget(brick_in.session().capacity_blocks, brick_in.session().memory_blocks, addresses_in, what) {}

@@ -28,10 +28,10 @@ class Space::Impl {
   // The blocks on one brick of the set, and the thread that gets them from it and gives them back. Of all but what is
   // fixed: guarded by `mutex`.
   struct Supply {
-    Supply(Mirror& brick_in, BlockRun addresses_in, BlockBudget::For what);
+    Supply(Place& brick_in, BlockRun addresses_in, BlockBudget::For what);
 
     // Fixed.
-    Mirror& brick;
+    Place& brick;
     const BlockRun addresses;  // of the blocks that are there
     Thread thread;
 

@@ -88,7 +88,7 @@ TEST_F(OtherClients, AFormerHolderTakesNothingFromTheNextOne) {
   EXPECT_TRUE(is_in_state(1, ReplicaState::kInSync));
   ASSERT_NO_FATAL_FAILURE(write_for_long(*next));
   EXPECT_EQ(entry(1).state, ReplicaState::kInSync);
-  EXPECT_EQ(next->member(0).copies().size(), 2u);
+  EXPECT_EQ(next->mirror(0).copies().size(), 2u);
 }
 
 // The same, cut off from etcd and from all copies but the one that was left out.
@@ -111,7 +111,7 @@ TEST_F(OtherClients, AFormerHolderWithoutAMapTakesNothingEither) {
   come_back('b');
   EXPECT_TRUE(is_in_state(1, ReplicaState::kInSync));
   ASSERT_NO_FATAL_FAILURE(write_for_long(*next));
-  EXPECT_EQ(next->member(0).copies().size(), 2u);
+  EXPECT_EQ(next->mirror(0).copies().size(), 2u);
 }
 
 TEST_F(OtherClients, ReadersGoOnAsLongAsTheMapIsWhatItWas) {

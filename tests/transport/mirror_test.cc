@@ -346,7 +346,7 @@ TEST_F(Replicas, TheOneThatWasToBeTakenBackIsLeftOutAfterAll) {
   });
   go_away('a');
   ASSERT_TRUE(comes_true([&] { return is_held.load(); }));
-  ASSERT_TRUE(comes_true([&] { return set->member(0).copies().size() == 1; }));
+  ASSERT_TRUE(comes_true([&] { return set->mirror(0).copies().size() == 1; }));
   EXPECT_EQ(store_->let_happen().code(), EAGAIN);
   ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
   EXPECT_EQ(entry(0).state, ReplicaState::kStale);
@@ -386,9 +386,9 @@ TEST_F(Replicas, TheAnswerIsLostThatOneIsInSync) {
   ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
   ASSERT_NO_FATAL_FAILURE(bring_back_without_an_answer());
   ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
-  EXPECT_EQ(set->member(0).copies().size(), 1u);
+  EXPECT_EQ(set->mirror(0).copies().size(), 1u);
   store_->set_away(false);
-  EXPECT_TRUE(comes_true([&] { return set->member(0).copies().size() == 2; }));
+  EXPECT_TRUE(comes_true([&] { return set->mirror(0).copies().size() == 2; }));
   EXPECT_EQ(entry(1).state, ReplicaState::kInSync);
   ASSERT_TRUE(set->close().ok());
   EXPECT_EQ(on_brick('b', raw(kData.start), 4096), filled(4096, 3));
@@ -408,7 +408,7 @@ TEST_F(Replicas, OneThatIsPerhapsInSyncIsHeardOfBeforeAReadCounts) {
   ASSERT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1));
   go_away('b');
   EXPECT_TRUE(comes_true([&] { return set->member(0).is_away(); }));
-  EXPECT_FALSE(set->member(0).can_let_go());
+  EXPECT_FALSE(set->mirror(0).can_let_go());
 
   const auto make = [this](const std::string& source, std::string*) -> Result<std::unique_ptr<Brick>> {
     if (source.find("//a") != std::string::npos) return Error(EHOSTUNREACH, "cut off");
@@ -457,7 +457,7 @@ TEST_F(Replicas, AnOlderMapIsNotGoneOnFrom) {
   come_back('b');
   std::this_thread::sleep_for(milliseconds(3'000));
   EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 2));
-  EXPECT_EQ(set->member(0).copies().size(), 1u);
+  EXPECT_EQ(set->mirror(0).copies().size(), 1u);
   ASSERT_TRUE(set->close().ok());
   EXPECT_EQ(map_->get()->map, old);
   set.reset();

@@ -136,7 +136,7 @@ TEST_F(MovedReplicas, TheAnswerIsLostThatTheOldOneIsGone) {
   ASSERT_TRUE(become({"b", "c"}));
   store_->set_away(false);
   EXPECT_TRUE(comes_true([&] { return used_blocks('a') == 0; }));
-  EXPECT_EQ(set->member(0).copies().size(), 2u);
+  EXPECT_EQ(set->mirror(0).copies().size(), 2u);
   ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
 }
 
@@ -230,7 +230,7 @@ TEST_F(MovedReplicas, TheOldOneIsReadNoMoreWhenItIsOutOfTheMap) {
     const MapReplica& first = map.places[0].replicas.front();
     const bool is_there = first.source[6] == 'a';
     if (is_there && first.state == ReplicaState::kStale && first.since > map.holder->epoch) is_known = true;
-    if (!is_there && set->member(0).copies().front().first[6] == 'a') is_read = true;
+    if (!is_there && set->mirror(0).copies().front().first[6] == 'a') is_read = true;
     return false;
   });
   move(0, 'c');

@@ -24,15 +24,6 @@ static_assert(Mirror::kConfirmedFor + limits::kKeepAlive + milliseconds(1'500) <
 
 }  // namespace
 
-Mirror::Mirror(std::unique_ptr<VolumeClient> only)
-    : only_(only.get()), active_([](std::span<const ActiveBlocks::Row>, const Interruption*) { return Status(); }) {
-  replicas_.push_back(std::make_unique<Replica>());
-  replicas_[0]->boot = only->session().boot;
-  suspect_blocks_ = only->session().suspect_blocks;
-  replicas_[0]->client = std::move(only);
-  replicas_[0]->phase = ReplicaPhase::kInSync;
-}
-
 Mirror::Mirror(size_t place, MapKeeper& keeper, std::atomic<uint64_t>& copying, OpenReplica open_replica,
                std::vector<Member> members, std::optional<milliseconds> soft, bool writable)
     : place_(place),
@@ -65,7 +56,6 @@ Mirror::~Mirror() {
 }
 
 VolumeClient& Mirror::first() const {
-  if (only_ != nullptr) return *only_;
   Replica* const replica = first_in_sync(false);
   CHECK(replica != nullptr);
   return *replica->client;
@@ -139,7 +129,6 @@ std::vector<std::pair<std::string, VolumeClient*>> Mirror::copies() const {
 // --- what is said of it
 
 Session Mirror::session() const {
-  if (only_ != nullptr) return only_->session();
   const SharedLock roster(roster_mutex_);
   std::optional<Session> least;
   for (const Replica* replica : written()) {
@@ -175,7 +164,6 @@ std::optional<LinkState> Mirror::waiting_for_map() const {
 
 // As good as that of the best: the others are taken out, or are waited for so long only.
 LinkState Mirror::link_state() const {
-  if (only_ != nullptr) return only_->link_state();
   {
     MutexLock lock(mutex_);
     if (!failed_.ok()) {
@@ -197,7 +185,6 @@ LinkState Mirror::link_state() const {
 
 std::vector<MemberId> Mirror::absent() const {
   std::vector<MemberId> ids;
-  if (only_ != nullptr) return ids;
   const SharedLock roster(roster_mutex_);
   for (const auto& replica : replicas_) {
     const ReplicaPhase phase = replica->phase.load();
@@ -209,14 +196,12 @@ std::vector<MemberId> Mirror::absent() const {
 }
 
 bool Mirror::is_away() const {
-  if (only_ != nullptr) return only_->is_away();
   const SharedLock roster(roster_mutex_);
   return std::ranges::any_of(
       written(), [](const Replica* replica) { return may_be_believed(*replica) && replica->client->is_away(); });
 }
 
 Status Mirror::final_error() const {
-  if (only_ != nullptr) return only_->final_error();
   {
     MutexLock lock(mutex_);
     TRY(failed_);
@@ -243,7 +228,6 @@ LatencyCounts Mirror::counts(VolumeCall call) const {
 // --- all of it
 
 Result<RegisteredMemory> Mirror::register_memory(std::span<std::byte> memory) {
-  if (only_ != nullptr) return only_->register_memory(memory);
   const Gate::Pass pass(gate_);
   return register_within(memory);
 }
@@ -329,7 +313,7 @@ Status Mirror::close() {
   for (const auto& replica : replicas_) {
     if (replica->client == nullptr) continue;
     const Status closed = replica->client->close();
-    if (!closed.ok() && (only_ != nullptr || may_be_believed(*replica))) result = closed;
+    if (!closed.ok() && may_be_believed(*replica)) result = closed;
   }
   return result;
 }

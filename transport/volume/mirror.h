@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One place of a set: its replicas, one VolumeClient each, with VolumeClient's interface. A place with one replica and
-// no map passes everything through.
+// A place of a set with copies: its replicas, one VolumeClient each.
 //
 // * A write goes to all replicas that are in sync or syncing, in one posting, and is done when it is done on all.
 //   Overlapping writes go one after the other (transport/volume/active_blocks.h).
@@ -38,6 +37,7 @@
 #include "transport/volume/kept_buffers.h"
 #include "transport/volume/map_keeper.h"
 #include "transport/volume/missed_notes.h"
+#include "transport/volume/place.h"
 #include "transport/volume/replica.h"
 #include "transport/volume/set_map.h"
 #include "transport/volume/set_membership.h"
@@ -46,14 +46,11 @@
 
 namespace brickfs {
 
-class Mirror final {
+class Mirror final : public Place {
  public:
   // So long at most reads count from when all have been heard of, or the map was asked: half of a lease, since those
   // who are asked seldom are.
   static constexpr std::chrono::milliseconds kConfirmedFor = limits::kLease / 2;
-
-  // One replica, of which no map says anything.
-  explicit Mirror(std::unique_ptr<VolumeClient> only);
 
   // A replica that the map names, opened or not.
   struct Member {
@@ -69,73 +66,61 @@ class Mirror final {
   // nothing anywhere.
   Mirror(size_t place, MapKeeper& keeper, std::atomic<uint64_t>& copying, OpenReplica open_replica,
          std::vector<Member> members, std::optional<std::chrono::milliseconds> soft, bool writable);
-  ~Mirror();
+  ~Mirror() override;
 
   // Before anything else. `unclean`: the last client may have crashed. Then replicas may differ in blocks with rows,
   // and in the lists of blocks, and all is read from the first one until settle(). Nothing may be changed before that;
   // the first one is waited for, and stays.
   Status begin(const SetId& set, bool unclean);
-  bool is_settled() const { return settled_.load(); }
-  // It is only read, and is not settled in this mount: the first one is waited for.
-  void stay_unsettled() { stays_unsettled_ = true; }
-  // Blocks that the last client has written and perhaps not committed, as they were when this was opened: a brick that
-  // restarts meanwhile has none any more, and has lost them.
-  uint64_t suspect_blocks() const { return only_ != nullptr ? suspect_blocks_ : session().suspect_blocks; }
-  // Makes durable what the last client has written and perhaps not committed, whole blocks, stage after stage; replicas
-  // become equal to the first one, stage after stage, too. So a crash on the way leaves each of them such as a crash
-  // under that client could have left it. EIO: the brick of the first one, or of the only one, has restarted
-  // since it was opened, and so lost what had been read of it.
-  Status settle(std::span<const BlockRange> data, std::span<const BlockRange> journal,
-                std::span<const BlockRange> superblock);
-
-  // Of place 0, on each replica (set_membership.h). When it is settled.
-  Status clear_torn_commit_record();
-
-  bool is_replicated() const { return only_ == nullptr; }
   // Those in sync that are there, by their sources: for readers, for whom they stay.
   std::vector<std::pair<std::string, VolumeClient*>> copies() const;
-  // Those whose bricks have room for no other block, by their sources.
-  std::vector<std::string> full_copies();
-  // The replica that is asked where any will do.
-  VolumeClient& first() const;
-
-  // --- as VolumeClient
-  Session session() const;  // what is less where replicas differ
-  LinkState link_state() const;
   // Those that are not there to be read or written, whatever the map says.
   std::vector<MemberId> absent() const;
-  bool is_away() const;  // calls would wait now, or fail
-  Status final_error() const;
-  LatencyCounts counts(VolumeCall call) const;  // of all replicas
-
-  Status alloc(BlockRange blocks);
-  Status free(BlockRange blocks);
-  Result<std::vector<BlockRange>> list();
-  Result<BrickStat> stat();
-  void map_ahead(BlockRange blocks);
-
-  Status read(std::span<const Piece> pieces, const Interruption* by = nullptr);
-  Status write(std::span<const Piece> pieces, Stage stage, const Interruption* by = nullptr);
-  Status try_read(std::span<const Piece> pieces);
-  Status try_write(std::span<const Piece> pieces);
-
-  Status commit(const Interruption* by = nullptr);
-  bool is_clean() const;
-  uint64_t uncommitted_bytes() const;
-
-  Result<RegisteredMemory> register_memory(std::span<std::byte> memory);
-  void give_up_silent(std::chrono::milliseconds silence);
-  void give_up_outage();
-  void interrupt();
-  void expect_no_restart();
-  void abandon();
   // All replicas in sync are equal and nothing is under way: what a holder that lets go can say.
   bool can_let_go() const;
   // Then: all of them get the map's generation, so that a store from before is known by its mark. False: one has gone.
   bool mark_last();
   // Into the map of a change: the marks that those in sync have. Whether it says so now, and did not before.
   bool tell_marks(SetMap& map) const;
-  Status close();
+
+  // --- Place
+  VolumeClient& first() const override;
+  Session session() const override;
+  LinkState link_state() const override;
+  bool is_away() const override;
+  Status final_error() const override;
+  LatencyCounts counts(VolumeCall call) const override;
+
+  Status alloc(BlockRange blocks) override;
+  Status free(BlockRange blocks) override;
+  Result<std::vector<BlockRange>> list() override;
+  Result<BrickStat> stat() override;
+  void map_ahead(BlockRange blocks) override;
+  std::vector<std::string> full_bricks() override;
+
+  Status read(std::span<const Piece> pieces, const Interruption* by = nullptr) override;
+  Status write(std::span<const Piece> pieces, Stage stage, const Interruption* by = nullptr) override;
+  Status try_read(std::span<const Piece> pieces) override;
+  Status try_write(std::span<const Piece> pieces) override;
+
+  Status commit(const Interruption* by = nullptr) override;
+  bool is_clean() const override;
+  uint64_t uncommitted_bytes() const override;
+
+  bool is_settled() const override { return settled_.load(); }
+  void stay_unsettled() override { stays_unsettled_ = true; }  // the first one is waited for
+  uint64_t suspect_blocks() const override { return session().suspect_blocks; }
+  Status settle(std::span<const BlockRange> data, std::span<const BlockRange> journal,
+                std::span<const BlockRange> superblock) override;
+  Status clear_torn_commit_record() override;
+
+  Result<RegisteredMemory> register_memory(std::span<std::byte> memory) override;
+  void give_up_silent(std::chrono::milliseconds silence) override;
+  void give_up_outage() override;
+  void interrupt() override;
+  void expect_no_restart() override;
+  void abandon() override;
+  Status close() override;
 
   // --- of a replicated place, by the set's threads
   // How replicas are: those that are there are confirmed, those that are not are to be left out. Waits for nobody.
@@ -311,15 +296,14 @@ class Mirror final {
   bool repair_diverged();
   BlockAddress first_block() const { return first_block_of(place_).start; }
 
-  const size_t place_ = 0;
-  MapKeeper* const keeper_ = nullptr;
-  std::atomic<uint64_t>* const copying_ = nullptr;
+  const size_t place_;
+  MapKeeper* const keeper_;
+  std::atomic<uint64_t>* const copying_;
   const OpenReplica open_replica_;
   const std::optional<std::chrono::milliseconds> soft_;
-  const bool writable_ = true;
+  const bool writable_;
   bool partial_ = false;  // some replica in sync was not there from the beginning
   SetId set_{};
-  uint64_t suspect_blocks_ = 0;  // of the only one; fixed
   std::atomic<bool> settled_{true};
   std::atomic<bool> stays_unsettled_{false};
   BlockSet touched_;        // until it is: where replicas may differ
@@ -330,7 +314,6 @@ class Mirror final {
   mutable SharedMutex roster_mutex_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::vector<std::unique_ptr<Replica>> dropped_;  // of the set no more; somebody may be looking at them
-  VolumeClient* only_ = nullptr;
   ActiveBlocks active_;
   std::atomic<int64_t> confirmed_until_{0};  // of Clock
   std::atomic<uint64_t> operations_{0};      // of the foreground, for repair() to leave it its share

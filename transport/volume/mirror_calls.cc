@@ -78,7 +78,6 @@ Status Mirror::on_all(const Targets& targets, Call&& call, const Interruption* b
 }
 
 Status Mirror::alloc(BlockRange blocks) {
-  if (only_ != nullptr) return only_->alloc(blocks);
   CHECK(is_settled());
   const Gate::Pass pass(gate_);
   const Targets targets = written();
@@ -96,7 +95,6 @@ Status Mirror::alloc(BlockRange blocks) {
 }
 
 Status Mirror::free(BlockRange blocks) {
-  if (only_ != nullptr) return only_->free(blocks);
   CHECK(is_settled());
   const Gate::Pass pass(gate_);
   const ActiveBlocks::Claim claim = active_.hold(blocks);
@@ -105,7 +103,6 @@ Status Mirror::free(BlockRange blocks) {
 }
 
 Result<std::vector<BlockRange>> Mirror::list() {
-  if (only_ != nullptr) return only_->list();
   const Gate::Pass pass(gate_);
   for (;;) {
     Replica* const replica = first_in_sync(false);
@@ -116,7 +113,6 @@ Result<std::vector<BlockRange>> Mirror::list() {
 
 // A brick that has replicas of several places shows each of them its share of what is free.
 Result<BrickStat> Mirror::stat() {
-  if (only_ != nullptr) return only_->stat();
   const Gate::Pass pass(gate_);
   const auto map = keeper_->map();
   std::optional<BrickStat> least;
@@ -147,7 +143,7 @@ Result<BrickStat> Mirror::stat() {
   return *least;
 }
 
-std::vector<std::string> Mirror::full_copies() {
+std::vector<std::string> Mirror::full_bricks() {
   std::vector<std::string> full;
   const Gate::Pass pass(gate_);
   for (Replica* replica : written()) {
@@ -159,7 +155,6 @@ std::vector<std::string> Mirror::full_copies() {
 }
 
 void Mirror::map_ahead(BlockRange blocks) {
-  if (only_ != nullptr) return only_->map_ahead(blocks);
   const Gate::Pass pass(gate_);
   for (Replica* replica : written()) {
     if (!replica->client->is_away()) replica->client->map_ahead(blocks);
@@ -199,7 +194,6 @@ Status Mirror::await_confirmed(const Interruption* by) {
 }
 
 Status Mirror::read(std::span<const Piece> pieces, const Interruption* by) {
-  if (only_ != nullptr) return only_->read(pieces, by);
   const Gate::Pass pass(gate_, by);
   TRY(pass.entered());
   operations_.fetch_add(1, std::memory_order_relaxed);
@@ -257,7 +251,6 @@ Status Mirror::write_claimed(const Targets& targets, std::span<const Piece> piec
 }
 
 Status Mirror::write(std::span<const Piece> pieces, Stage stage, const Interruption* by) {
-  if (only_ != nullptr) return only_->write(pieces, stage, by);
   CHECK(is_settled());
   const Gate::Pass pass(gate_, by);
   TRY(pass.entered());
@@ -275,7 +268,6 @@ Status Mirror::write(std::span<const Piece> pieces, Stage stage, const Interrupt
 }
 
 Status Mirror::try_read(std::span<const Piece> pieces) {
-  if (only_ != nullptr) return only_->try_read(pieces);
   const Gate::Pass pass(gate_, std::try_to_lock);
   TRY(pass.entered());
   operations_.fetch_add(1, std::memory_order_relaxed);
@@ -287,7 +279,6 @@ Status Mirror::try_read(std::span<const Piece> pieces) {
 }
 
 Status Mirror::try_write(std::span<const Piece> pieces) {
-  if (only_ != nullptr) return only_->try_write(pieces);
   CHECK(is_settled());
   const Gate::Pass pass(gate_, std::try_to_lock);
   TRY(pass.entered());
@@ -307,7 +298,6 @@ Status Mirror::try_write(std::span<const Piece> pieces) {
 // --- commits
 
 Status Mirror::commit(const Interruption* by) {
-  if (only_ != nullptr) return only_->commit(by);
   CHECK(is_settled());
   const Gate::Pass pass(gate_, by);
   TRY(pass.entered());
@@ -323,13 +313,11 @@ Status Mirror::commit(const Interruption* by) {
 }
 
 bool Mirror::is_clean() const {
-  if (only_ != nullptr) return only_->is_clean();
   const SharedLock roster(roster_mutex_);
   return std::ranges::all_of(written(), [](const Replica* replica) { return replica->client->is_clean(); });
 }
 
 uint64_t Mirror::uncommitted_bytes() const {
-  if (only_ != nullptr) return only_->uncommitted_bytes();
   const SharedLock roster(roster_mutex_);
   uint64_t most = 0;
   for (const Replica* replica : written()) most = std::max(most, replica->client->uncommitted_bytes());
@@ -338,10 +326,6 @@ uint64_t Mirror::uncommitted_bytes() const {
 
 Status Mirror::settle(std::span<const BlockRange> data, std::span<const BlockRange> journal,
                       std::span<const BlockRange> superblock) {
-  if (only_ != nullptr) {
-    TRY(only_->commit_blocks(data, journal, superblock));
-    return expect_boot(*replicas_[0]);
-  }
   const Gate::Pass pass(gate_);
   if (!settled_.load()) return make_equal({BlockSet(data), BlockSet(journal), BlockSet(superblock)});
   return on_all(

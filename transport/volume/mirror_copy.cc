@@ -73,7 +73,6 @@ bool Mirror::mark_remaining() {
 
 // Behind its threads, and nothing is written any more.
 bool Mirror::mark_last() {
-  if (only_ != nullptr) return true;
   const uint64_t generation = keeper_->generation();
   return std::ranges::all_of(written(), [&](Replica* replica) {
     return !may_be_believed(*replica) || mark_at_once(*replica, *replica->client, generation).ok();

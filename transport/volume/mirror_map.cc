@@ -425,7 +425,7 @@ void Mirror::drop(const MemberId& id) {
 }
 
 bool Mirror::is_moving() const {
-  if (!writable_ || !is_replicated() || !settled_.load() || !failure().ok()) return false;
+  if (!writable_ || !settled_.load() || !failure().ok()) return false;
   const auto map = keeper_->map();
   const SharedLock roster(roster_mutex_);
   return std::ranges::any_of(replicas_, [&](const auto& one) {

@@ -49,8 +49,7 @@ bool Mirror::become_settled() {
 
 // Else it lacks what the last client had not committed, and what was read of that holds no more.
 Status Mirror::expect_boot(const Replica& replica) const {
-  const bool matters = only_ != nullptr || !settled_.load();
-  return !matters || replica.client->session().boot == boot_of(replica)
+  return settled_.load() || replica.client->session().boot == boot_of(replica)
              ? Status()
              : Error(EIO, "a brick has restarted while it was read: mount again");
 }
@@ -108,7 +107,6 @@ Status Mirror::clear_rows() {
 }
 
 Status Mirror::clear_torn_commit_record() {
-  if (!is_replicated()) return brickfs::clear_torn_commit_record(first());
   for (Replica* replica : written()) {
     const Status status = brickfs::clear_torn_commit_record(*replica->client);
     if (!status.ok() && is_written(*replica)) return status;

@@ -58,7 +58,7 @@ VolumeSet::~VolumeSet() {
   for (const auto& member : members_) member->abandon();
 }
 
-Mirror& VolumeSet::member_of(uint64_t address) const {
+Place& VolumeSet::member_of(uint64_t address) const {
   const size_t place = place_of(block_of(address));
   CHECK(place < places());
   return *members_[place];
@@ -95,8 +95,8 @@ std::chrono::milliseconds VolumeSet::map_troubled_for() const {
 
 std::vector<MemberId> VolumeSet::absent_copies() const {
   std::vector<MemberId> all;
-  for (const auto& member : members_) {
-    const auto absent = member->absent();
+  for (const Mirror* mirror : mirrors_) {
+    const auto absent = mirror->absent();
     all.insert(all.end(), absent.begin(), absent.end());
   }
   return all;
@@ -159,7 +159,7 @@ std::string VolumeSet::name_full() const {
   if (!is_striped() && !is_replicated()) return "";
   std::vector<std::string> names;
   for (size_t place = 0; place < places(); ++place) {
-    for (const std::string& name : members_[place]->full_copies()) {
+    for (const std::string& name : members_[place]->full_bricks()) {
       names.push_back(is_replicated() ? name : names_[place]);
     }
   }
@@ -214,20 +214,20 @@ Status VolumeSet::on_each_place(std::span<const Piece> pieces, Call&& call) {
 }
 
 Status VolumeSet::read(std::span<const Piece> pieces, const Interruption* by) {
-  return on_each_place(pieces, [&](Mirror& member, std::span<const Piece> part) { return member.read(part, by); });
+  return on_each_place(pieces, [&](Place& member, std::span<const Piece> part) { return member.read(part, by); });
 }
 
 Status VolumeSet::write(std::span<const Piece> pieces, Stage stage, const Interruption* by) {
   return on_each_place(pieces,
-                       [&](Mirror& member, std::span<const Piece> part) { return member.write(part, stage, by); });
+                       [&](Place& member, std::span<const Piece> part) { return member.write(part, stage, by); });
 }
 
 Status VolumeSet::try_read(std::span<const Piece> pieces) {
-  return on_each_place(pieces, [](Mirror& member, std::span<const Piece> part) { return member.try_read(part); });
+  return on_each_place(pieces, [](Place& member, std::span<const Piece> part) { return member.try_read(part); });
 }
 
 Status VolumeSet::try_write(std::span<const Piece> pieces) {
-  return on_each_place(pieces, [](Mirror& member, std::span<const Piece> part) { return member.try_write(part); });
+  return on_each_place(pieces, [](Place& member, std::span<const Piece> part) { return member.try_write(part); });
 }
 
 Result<RegisteredMemory> VolumeSet::register_memory(std::span<std::byte> memory) {
@@ -263,7 +263,7 @@ Status VolumeSet::commit() {
 }
 
 Status VolumeSet::commit_others(const Interruption* by) {
-  std::vector<Mirror*> touched;
+  std::vector<Place*> touched;
   for (size_t place = 1; place < places(); ++place) {
     if (!members_[place]->is_clean()) touched.push_back(members_[place].get());
   }
@@ -360,7 +360,7 @@ Status VolumeSet::note_made() {
     const std::span<MapPlace> known(map.places.data(), std::min(places(), map.places.size()));
     bool changed = !std::ranges::all_of(known, &MapPlace::made);
     for (MapPlace& place : known) place.made = true;
-    for (const auto& member : members_) changed |= member->tell_marks(map);
+    for (const Mirror* mirror : mirrors_) changed |= mirror->tell_marks(map);
     return changed;
   });
   return noted.ok() ? Status() : noted.error();
@@ -388,18 +388,17 @@ void VolumeSet::interrupt() {
   for (const auto& member : members_) member->interrupt();
 }
 
-// From the last place to the first: a thread of place 0's may be waiting for the others.
 // Or nobody would give their blocks back. Bricks that do not answer are not waited for.
 void VolumeSet::await_moves() {
   constexpr std::chrono::milliseconds kMost{2'000};
   constexpr std::chrono::milliseconds kLook{20};
   const auto until = std::chrono::steady_clock::now() + kMost;
-  const auto is_moving = [](const auto& member) { return member->is_moving(); };
-  while (std::ranges::any_of(members_, is_moving) && std::chrono::steady_clock::now() < until) {
+  while (std::ranges::any_of(mirrors_, &Mirror::is_moving) && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(kLook);
   }
 }
 
+// From the last place to the first: a thread of place 0's may be waiting for the others.
 Status VolumeSet::close() {
   if (holds_map_) await_moves();
   stop_threads();
@@ -415,10 +414,10 @@ Status VolumeSet::close() {
 Status VolumeSet::let_go() {
   if (!holds_map_) return {};
   holds_map_ = false;
-  if (!std::ranges::all_of(members_, [](const auto& member) { return member->can_let_go(); })) return {};
+  if (!std::ranges::all_of(mirrors_, &Mirror::can_let_go)) return {};
   // The last marks are of a generation of their own, which no store that was copied before has.
   auto status = keeper_->change([](SetMap&) { return true; });
-  if (status.ok() && !std::ranges::all_of(members_, [](const auto& member) { return member->mark_last(); })) return {};
+  if (status.ok() && !std::ranges::all_of(mirrors_, &Mirror::mark_last)) return {};
   bool wrote_record = false;
   {
     MutexLock lock(mutex_);
@@ -428,7 +427,7 @@ Status VolumeSet::let_go() {
     status = keeper_->change([&](SetMap& map) {
       map.holder->let_go = true;
       if (wrote_record) map.tail_lost = false;  // with it the journal says what it should
-      for (const auto& member : members_) member->tell_marks(map);
+      for (const Mirror* mirror : mirrors_) mirror->tell_marks(map);
       return true;
     });
   }
@@ -444,10 +443,10 @@ Status VolumeSet::let_go() {
 
 // A place that cannot be reached has not heard of it: what waits there would wait on.
 void VolumeSet::fail_together() {
-  for (const auto& lost : members_) {
+  for (const Mirror* lost : mirrors_) {
     const Status status = lost->final_error();
     if (status.code() != ESTALE) continue;
-    for (const auto& member : members_) member->fail(status);
+    for (Mirror* mirror : mirrors_) mirror->fail(status);
     return;
   }
 }
@@ -466,28 +465,27 @@ void VolumeSet::start_threads() {
     }));
   };
   run(std::chrono::milliseconds(100), [this] {
-    for (const auto& member : members_) member->watch();
+    for (Mirror* mirror : mirrors_) mirror->watch();
     fail_together();
   });
   if (!holds_map_) {
     run(std::chrono::milliseconds(500), [this, began = what_readers_go_by(*keeper_->map())] {
-      const auto wants = [](const auto& member) { return member->wants_map(); };
-      if (std::ranges::none_of(members_, wants)) return;
+      if (std::ranges::none_of(mirrors_, &Mirror::wants_map)) return;
       const auto asked = std::chrono::steady_clock::now();
       if (!keeper_->load().ok() || what_readers_go_by(*keeper_->map()) != began) return;
-      for (const auto& member : members_) member->confirm(asked);
+      for (Mirror* mirror : mirrors_) mirror->confirm(asked);
     });
     return;
   }
   run(std::chrono::milliseconds(2'000), [this] {
     const Status status = keeper_->refresh();
     if (status.code() != ESTALE) return;
-    for (const auto& member : members_) member->fail(status);
+    for (Mirror* mirror : mirrors_) mirror->fail(status);
   });
-  for (const auto& member : members_) {
-    run(std::chrono::milliseconds(100), [place = member.get()] { place->keep(); });
-    run(std::chrono::milliseconds(200), [place = member.get()] {
-      while (place->repair()) {
+  for (Mirror* mirror : mirrors_) {
+    run(std::chrono::milliseconds(100), [mirror] { mirror->keep(); });
+    run(std::chrono::milliseconds(200), [mirror] {
+      while (mirror->repair()) {
       }
     });
   }
@@ -499,7 +497,7 @@ void VolumeSet::stop_threads() {
     stopping_ = true;
     threads_stop_.notify_all();
   }
-  for (const auto& member : members_) member->stop_repair();
+  for (Mirror* mirror : mirrors_) mirror->stop_repair();
   for (Thread& thread : threads_) thread.join();
   threads_.clear();
 }

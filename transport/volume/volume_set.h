@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A volume on the bricks of its set: what the file system is built on. It has VolumeClient's interface and, for each
-// place, the place's replicas (Mirror): one VolumeClient for each brick, which keeps what is a matter of one brick:
+// place, the a Place: of one VolumeClient, or of one for each replica (Mirror). A VolumeClient keeps what is a matter of one brick:
 // sessions, boot ids, leases, fencing, handles, replay. A set of one passes everything through.
 //
 // Blocks are on the brick of their group (transport/volume/group.h). The members of a striped set are of one
@@ -35,6 +35,7 @@
 #include "transport/volume/group.h"
 #include "transport/volume/map_keeper.h"
 #include "transport/volume/mirror.h"
+#include "transport/volume/place.h"
 #include "transport/volume/set_format.h"
 #include "transport/volume/volume_client.h"
 
@@ -72,8 +73,10 @@ class VolumeSet final {
   size_t places() const { return members_.size(); }
   bool is_striped() const { return members_.size() > 1; }
   size_t place_of(BlockAddress block) const { return is_striped() ? brickfs::place_of(group_of(raw(block))) : 0; }
-  Mirror& member(size_t place) { return *members_[place]; }
-  const Mirror& member(size_t place) const { return *members_[place]; }
+  Place& member(size_t place) { return *members_[place]; }
+  const Place& member(size_t place) const { return *members_[place]; }
+  // Of a replicated set.
+  const Mirror& mirror(size_t place) const { return *mirrors_[place]; }
   bool is_replicated() const { return keeper_ != nullptr; }
   const std::string& name_of(size_t place) const { return names_[place]; }
   // The map of a replicated set as this client knows it: its own changes, if it is the holder, else how it was.
@@ -151,7 +154,7 @@ class VolumeSet final {
   void stop_threads();
   void await_moves();
   Status settle_trust();
-  Mirror& member_of(uint64_t address) const;
+  Place& member_of(uint64_t address) const;
   bool is_one_place(std::span<const Piece> pieces, size_t* place) const;
   template <typename Call>
   Status on_each_place(std::span<const Piece> pieces, Call&& call);
@@ -187,7 +190,8 @@ class VolumeSet final {
   std::atomic<uint64_t> copying_{0};  // how many places are being brought up to date (Mirror)
 
   // Behind what their threads use.
-  std::vector<std::unique_ptr<Mirror>> members_;
+  std::vector<std::unique_ptr<Place>> members_;
+  std::vector<Mirror*> mirrors_;  // the same, of a replicated set
 
   // Of a replicated set: watch() of all places, keep() and repair() of each.
   Mutex threads_mutex_;

@@ -13,6 +13,7 @@
 #include "transport/base/random.h"
 #include "transport/base/zero.h"
 #include "transport/volume/set_membership.h"
+#include "transport/volume/single_place.h"
 #include "transport/volume/volume_set.h"
 
 namespace brickfs {
@@ -285,7 +286,7 @@ Result<std::unique_ptr<VolumeSet>> VolumeSet::open(std::unique_ptr<Brick> brick,
   if (options.open.steal) TRY(refuse_copy(*brick, options.open));
   std::unique_ptr<VolumeSet> set(new VolumeSet());
   set->members_.push_back(
-      std::make_unique<Mirror>(TRY(VolumeClient::open(std::move(brick), std::move(options), holder))));
+      std::make_unique<SinglePlace>(TRY(VolumeClient::open(std::move(brick), std::move(options), holder))));
   set->names_.emplace_back();
   return set;
 }
@@ -309,7 +310,7 @@ Result<std::unique_ptr<VolumeSet>> VolumeSet::open(std::vector<SetBrick> bricks,
     auto member = VolumeClient::open(std::move(bricks[place].brick), std::move(own), &refusal->holder);
     set->names_.push_back(bricks[place].name);
     if (member.ok()) {
-      set->members_.push_back(std::make_unique<Mirror>(std::move(*member)));
+      set->members_.push_back(std::make_unique<SinglePlace>(std::move(*member)));
       continue;
     }
     status = member.error();

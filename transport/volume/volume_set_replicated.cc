@@ -159,11 +159,13 @@ Status VolumeSet::Replicating::run() {
   }
   for (size_t place = 0; place < map_.places.size(); ++place) {
     set_.names_.push_back(map_.places[place].replicas.front().source);
-    set_.members_.push_back(std::make_unique<Mirror>(place, *set_.keeper_, set_.copying_, opener(place),
-                                                     std::move(members[place]), options_.soft, writable()));
+    auto mirror = std::make_unique<Mirror>(place, *set_.keeper_, set_.copying_, opener(place), std::move(members[place]),
+                                           options_.soft, writable());
+    set_.mirrors_.push_back(mirror.get());
+    set_.members_.push_back(std::move(mirror));
   }
-  for (const auto& member : set_.members_) {
-    const Status begun = member->begin(map_.set, unclean_);
+  for (Mirror* mirror : set_.mirrors_) {
+    const Status begun = mirror->begin(map_.set, unclean_);
     const bool full = begun.code() == ENOSPC || begun.code() == EDQUOT;
     if (full) return refuse(begun.error().what() + set_.name_full(), begun.code());
     TRY(begun);
