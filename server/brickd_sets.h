@@ -17,7 +17,7 @@
 #include "transport/base/thread.h"
 #include "transport/brick/source.h"
 #include "transport/etcd/etcd_client.h"
-#include "transport/volume/set_map.h"
+#include "transport/membership/set_map.h"
 
 namespace brickfs {
 

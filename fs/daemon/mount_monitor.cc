@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "fs/mount/status/mount_table.h"
-#include "transport/volume/set_map.h"
+#include "transport/membership/set_map.h"
 
 namespace brickfs {
 

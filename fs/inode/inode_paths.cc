@@ -8,10 +8,10 @@
 namespace brickfs {
 namespace {
 
-using Place = std::pair<Ino, std::string>;  // directory, name in it
+using NameInParent = std::pair<Ino, std::string>;  // directory, name in it
 
 // Empty if the root does not reach it.
-std::string path_of(uint64_t ino, const absl::flat_hash_map<uint64_t, Place>& places) {
+std::string path_of(uint64_t ino, const absl::flat_hash_map<uint64_t, NameInParent>& places) {
   std::string path;
   for (size_t depth = 0; ino != raw(kRootIno); ++depth) {
     const auto at = places.find(ino);
@@ -28,7 +28,7 @@ absl::flat_hash_map<uint64_t, std::string> paths_of(const InodeTable& inodes,
                                                     const absl::flat_hash_set<uint64_t>& wanted) {
   absl::flat_hash_map<uint64_t, std::string> paths;
   if (wanted.empty()) return paths;
-  absl::flat_hash_map<uint64_t, Place> places;
+  absl::flat_hash_map<uint64_t, NameInParent> places;
   for_each_inode(inodes, [&](const Inode& directory) {
     if (!directory.is_directory() || directory.directory == nullptr) return;
     directory.directory->for_each([&](const Directory::Entry& entry) {

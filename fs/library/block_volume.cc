@@ -7,7 +7,7 @@
 #include "fs/base/slices.h"
 #include "fs/operations/files_on_brick.h"
 #include "transport/brick/limits.h"
-#include "transport/volume/client_identity.h"
+#include "transport/membership/client_identity.h"
 
 namespace brickfs::library {
 namespace {

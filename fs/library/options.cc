@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "transport/volume/client_identity.h"
+#include "transport/membership/client_identity.h"
 
 namespace brickfs::library {
 namespace {

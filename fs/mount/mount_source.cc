@@ -20,7 +20,7 @@
 #include "transport/brick/client_secret.h"
 #include "transport/brick/secret_file.h"
 #include "transport/brick/source.h"
-#include "transport/volume/client_identity.h"
+#include "transport/membership/client_identity.h"
 
 namespace brickfs {
 

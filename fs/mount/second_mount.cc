@@ -24,7 +24,7 @@
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/source.h"
-#include "transport/volume/client_identity.h"
+#include "transport/membership/client_identity.h"
 
 namespace brickfs {
 namespace {

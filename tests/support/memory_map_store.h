@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "transport/base/mutex.h"
-#include "transport/volume/set_map.h"
+#include "transport/membership/set_map.h"
 
 namespace brickfs {
 

@@ -16,7 +16,7 @@
 #include "tests/support/crash_image.h"
 #include "transport/brick/brick.h"
 #include "transport/volume/group.h"
-#include "transport/volume/set_map.h"
+#include "transport/membership/set_map.h"
 
 namespace brickfs {
 

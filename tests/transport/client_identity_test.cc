@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/volume/client_identity.h"
+#include "transport/membership/client_identity.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

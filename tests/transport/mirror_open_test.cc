@@ -382,7 +382,7 @@ TEST_F(NextClient, WhoLeavesACopyOutWaitsForReadersOfTheMap) {
   };
   set = open(8);
   ASSERT_NE(set, nullptr);
-  EXPECT_GE(std::chrono::steady_clock::now() - claimed_at, Mirror::kConfirmedFor);
+  EXPECT_GE(std::chrono::steady_clock::now() - claimed_at, Confirmation::kLasts);
 }
 
 // What the last client had not committed is lost with a brick that restarts; the other one has it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/volume/set_map.h"
+#include "transport/membership/set_map.h"
 
 #include <gtest/gtest.h>
 

@@ -25,7 +25,7 @@
 #include "transport/base/size.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/proof.h"
-#include "transport/volume/client_identity.h"
+#include "transport/membership/client_identity.h"
 
 namespace brickfs {
 namespace {

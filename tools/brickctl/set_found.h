@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "transport/brick/brick.h"
-#include "transport/volume/set_map.h"
+#include "transport/membership/set_map.h"
 #include "transport/volume/set_membership.h"
 
 namespace brickfs {

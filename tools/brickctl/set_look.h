@@ -10,7 +10,7 @@
 
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
-#include "transport/volume/set_map.h"
+#include "transport/membership/set_map.h"
 #include "transport/volume/set_membership.h"
 
 namespace brickfs {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "transport/base/result.h"
-#include "transport/volume/set_map.h"
+#include "transport/membership/set_map.h"
 
 namespace brickfs {
 

@@ -14,7 +14,7 @@
 #include "tools/brickctl/commands.h"
 #include "tools/brickctl/target.h"
 #include "transport/etcd/etcd_map_store.h"
-#include "transport/volume/set_map.h"
+#include "transport/membership/set_map.h"
 
 namespace brickfs {
 

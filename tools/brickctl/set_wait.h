@@ -15,7 +15,7 @@
 #include "tools/brickctl/set_plan.h"
 #include "transport/base/progress_bar.h"
 #include "transport/brick/source.h"
-#include "transport/volume/set_map.h"
+#include "transport/membership/set_map.h"
 #include "transport/volume/volume_set.h"
 
 namespace brickfs {

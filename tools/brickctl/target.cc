@@ -13,7 +13,7 @@
 #include "transport/brick/client_secret.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/unknown_host.h"
-#include "transport/volume/client_identity.h"
+#include "transport/membership/client_identity.h"
 
 namespace brickfs {
 namespace {

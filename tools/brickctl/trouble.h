@@ -9,7 +9,7 @@
 #include "fs/mount/status/mount_state.h"
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
-#include "transport/volume/set_map.h"
+#include "transport/membership/set_map.h"
 
 namespace brickfs {
 

@@ -8,7 +8,7 @@
 // bricks are a set, over which the volume is striped, in the order of their places. HOST is a name, an IPv4 address or
 // an IPv6 address in brackets; none of them can have a `+` or a `,`. What follows the last comma of a file: source is
 // its size if it begins with a digit. etcd: has endpoints of one etcd, which knows the bricks of a replicated set
-// (transport/volume/set_map.h). A listen URL has no volume.
+// (transport/membership/set_map.h). A listen URL has no volume.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 
 #include "transport/base/bytes.h"
 #include "transport/base/result.h"
-#include "transport/volume/set_map.h"
+#include "transport/membership/set_map.h"
 
 namespace brickfs {
 

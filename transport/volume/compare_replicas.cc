@@ -65,7 +65,7 @@ Result<ReplicaComparison> Comparing::run() {
 Result<Comparing::Place> Comparing::look_at(size_t number) {
   Place place;
   const bool unclean = set_.is_unclean();
-  for (const auto& [source, client] : set_.member(number).copies()) {
+  for (const auto& [source, client] : set_.mirror(number).copies()) {
     Copy copy;
     copy.source = source;
     copy.client = client;

@@ -16,11 +16,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A lease lasts limits::kLease from when the brick has heard of us: not before what it has answered was sent.
-constexpr milliseconds kKnownFor = limits::kLease - milliseconds(1'000);
 constexpr milliseconds kOutAfter{1'000};
 constexpr milliseconds kGoneAfter{2'000};
-static_assert(Mirror::kConfirmedFor + limits::kKeepAlive + milliseconds(1'500) < kKnownFor);
 
 }  // namespace
 
@@ -104,7 +101,7 @@ void Mirror::fail(const Status& status) {
     MutexLock lock(mutex_);
     if (!failed_.ok()) return;
     failed_ = status;
-    confirmed_until_ = 0;
+    confirmation_.end();
     changed_.notify_all();
   }
   log::error("another client has the volume; nothing works here any more: unmount, and mount anew");
@@ -387,7 +384,7 @@ void Mirror::watch() {
   watch_joining(now);
   MutexLock lock(mutex_);
   if (!all_heard || partial_ || !failed_.ok()) return;
-  confirmed_until_ = std::min(now + kConfirmedFor, known_at + kKnownFor).time_since_epoch().count();
+  confirmation_.all_heard(now, known_at);
   changed_.notify_all();
 }
 
@@ -407,7 +404,7 @@ void Mirror::watch_joining(Clock::time_point now) {
 void Mirror::confirm(Clock::time_point asked) {
   MutexLock lock(mutex_);
   if (!failed_.ok()) return;
-  confirmed_until_ = std::max<int64_t>(confirmed_until_, (asked + kConfirmedFor).time_since_epoch().count());
+  confirmation_.map_unchanged(asked);
   changed_.notify_all();
 }
 

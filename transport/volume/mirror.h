@@ -5,7 +5,7 @@
 //   Overlapping writes go one after the other (transport/volume/active_blocks.h).
 // * A read goes to the first replica in sync that is there. What it brought counts only if no other client can have
 //   taken the volume over meanwhile: every replica that is in sync, or is so in the map perhaps, has been heard of
-//   (is_confirmed()).
+//   (Confirmation).
 // * A replica that is away is waited for, a second long; then it is taken out of the map, by a change that only the
 //   holder can make, and the operation is done without it. The last replica in sync is never taken out: it is waited
 //   for (hard), or EIO (soft).
@@ -32,14 +32,15 @@
 #include "transport/base/gate.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
+#include "transport/membership/confirmation.h"
+#include "transport/membership/map_keeper.h"
+#include "transport/membership/set_map.h"
 #include "transport/volume/active_blocks.h"
 #include "transport/volume/group.h"
 #include "transport/volume/kept_buffers.h"
-#include "transport/volume/map_keeper.h"
 #include "transport/volume/missed_notes.h"
 #include "transport/volume/place.h"
 #include "transport/volume/replica.h"
-#include "transport/volume/set_map.h"
 #include "transport/volume/set_membership.h"
 #include "transport/volume/staged_write.h"
 #include "transport/volume/volume_client.h"
@@ -48,10 +49,6 @@ namespace brickfs {
 
 class Mirror final : public Place {
  public:
-  // So long at most reads count from when all have been heard of, or the map was asked: half of a lease, since those
-  // who are asked seldom are.
-  static constexpr std::chrono::milliseconds kConfirmedFor = limits::kLease / 2;
-
   // A replica that the map names, opened or not.
   struct Member {
     MapReplica entry;
@@ -126,7 +123,7 @@ class Mirror final : public Place {
   // How replicas are: those that are there are confirmed, those that are not are to be left out. Waits for nobody.
   void watch();
   // Of readers: the map was as it was when they began, when it was last asked for. True: that is needed.
-  bool wants_map() const { return !writable_ && (partial_ || !is_confirmed_for(std::chrono::seconds(3))); }
+  bool wants_map() const { return !writable_ && (partial_ || !confirmation_.holds(std::chrono::seconds(3))); }
   void confirm(std::chrono::steady_clock::time_point asked);
   // Leaves out what is to be, tells the map of bricks that have restarted. Waits for the map, and for bricks that are
   // there.
@@ -179,10 +176,6 @@ class Mirror final : public Place {
   Targets written() const;
   Replica* first_in_sync(bool connected) const;
   Replica* to_read() const;  // the one that a read asks
-  bool is_confirmed() const { return is_confirmed_for({}); }
-  bool is_confirmed_for(std::chrono::milliseconds more) const {
-    return (Clock::now() + more).time_since_epoch().count() < confirmed_until_.load();
-  }
   void give_up_first(Clock::time_point now);
   void watch(Replica& replica, LinkState::Kind link, Clock::time_point now);
   static void give_up_silent_ones(const Targets& replicas);
@@ -315,8 +308,8 @@ class Mirror final : public Place {
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::vector<std::unique_ptr<Replica>> dropped_;  // of the set no more; somebody may be looking at them
   ActiveBlocks active_;
-  std::atomic<int64_t> confirmed_until_{0};  // of Clock
-  std::atomic<uint64_t> operations_{0};      // of the foreground, for repair() to leave it its share
+  Confirmation confirmation_;
+  std::atomic<uint64_t> operations_{0};  // of the foreground, for repair() to leave it its share
   std::atomic<bool> closing_{false};
   std::atomic<bool> no_repair_{false};
   Interruption repair_stopped_;

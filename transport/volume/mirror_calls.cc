@@ -183,7 +183,7 @@ std::span<const Piece> Mirror::own_pieces(const Replica& replica, std::span<cons
 Status Mirror::await_confirmed(const Interruption* by) {
   const auto began = Clock::now();
   MutexLock lock(mutex_);
-  while (!is_confirmed()) {
+  while (!confirmation_.holds()) {
     TRY(failed_);
     TRY(Interruption::check(by));
     if (closing_.load()) return Error(ECANCELED, "volume closed");
@@ -206,7 +206,7 @@ Status Mirror::read(std::span<const Piece> pieces, const Interruption* by) {
     if (!status.ok() && replica->client->is_away() && to_read() != replica) continue;
     if (!status.ok()) status = replica->client->read(own_pieces(*replica, pieces, storage), by);
     if (status.ok()) {
-      if (!is_confirmed()) TRY(await_confirmed(by));
+      if (!confirmation_.holds()) TRY(await_confirmed(by));
       return {};
     }
     TRY(failure());
@@ -275,7 +275,7 @@ Status Mirror::try_read(std::span<const Piece> pieces) {
   if (replica->client->is_away()) return Error(EAGAIN, "no replica is there");
   std::vector<Piece> storage;
   TRY(replica->client->try_read(own_pieces(*replica, pieces, storage)));
-  return is_confirmed() ? Status() : Error(EAGAIN, "not confirmed");
+  return confirmation_.holds() ? Status() : Error(EAGAIN, "not confirmed");
 }
 
 Status Mirror::try_write(std::span<const Piece> pieces) {

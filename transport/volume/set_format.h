@@ -12,12 +12,10 @@
 #include <type_traits>
 
 #include "transport/brick/limits.h"
+#include "transport/membership/set_id.h"
 #include "transport/volume/group.h"
 
 namespace brickfs {
-
-using SetId = std::array<std::byte, 16>;     // of a set; random
-using MemberId = std::array<std::byte, 16>;  // of a place of a set; random
 
 constexpr size_t kSetSlotBytes = 4096;
 constexpr uint64_t kMarkBytes = 4096;  // at the end of the superblock's block: fs/persistence/volume_mark.h

@@ -12,7 +12,9 @@ namespace brickfs {
 class SinglePlace final : public Place {
  public:
   explicit SinglePlace(std::unique_ptr<VolumeClient> volume)
-      : volume_(std::move(volume)), boot_(volume_->session().boot), suspect_blocks_(volume_->session().suspect_blocks) {}
+      : volume_(std::move(volume)),
+        boot_(volume_->session().boot),
+        suspect_blocks_(volume_->session().suspect_blocks) {}
 
   VolumeClient& first() const override { return *volume_; }
   Session session() const override { return volume_->session(); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A volume on the bricks of its set: what the file system is built on. It has VolumeClient's interface and, for each
-// place, the a Place: of one VolumeClient, or of one for each replica (Mirror). A VolumeClient keeps what is a matter of one brick:
-// sessions, boot ids, leases, fencing, handles, replay. A set of one passes everything through.
+// place, the a Place: of one VolumeClient, or of one for each replica (Mirror). A VolumeClient keeps what is a matter
+// of one brick: sessions, boot ids, leases, fencing, handles, replay. A set of one passes everything through.
 //
 // Blocks are on the brick of their group (transport/volume/group.h). The members of a striped set are of one
 // durability.
@@ -32,8 +32,8 @@
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/base/thread.h"
+#include "transport/membership/map_keeper.h"
 #include "transport/volume/group.h"
-#include "transport/volume/map_keeper.h"
 #include "transport/volume/mirror.h"
 #include "transport/volume/place.h"
 #include "transport/volume/set_format.h"

@@ -23,8 +23,9 @@
 
 #include "transport/base/log.h"
 #include "transport/brick/source.h"
+#include "transport/membership/client_identity.h"
+#include "transport/membership/take_over.h"
 #include "transport/volume/absence_watch.h"
-#include "transport/volume/client_identity.h"
 #include "transport/volume/set_membership.h"
 #include "transport/volume/volume_set.h"
 
@@ -36,9 +37,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kTryFor{5'000};  // to open a replica, with another one there
 constexpr std::chrono::milliseconds kTryEvery{250};
 constexpr int kOpenings = 3;  // as long as bricks go away meanwhile
-// Who said that he takes the volume, and has not done so or given it up for so long, has died.
-constexpr std::chrono::milliseconds kTakerHasDied{30'000};
-constexpr int kAnnouncements = 10;  // as long as the holder changes the map meanwhile
 
 bool is_absence(Error error) {
   return error.is(ECONNREFUSED) || error.is(EHOSTUNREACH) || error.is(ENETUNREACH) || error.is(ETIMEDOUT) ||
@@ -64,13 +62,17 @@ class VolumeSet::Replicating {
   };
   // `claim`: of the opening before, and then of this one.
   Replicating(VolumeSet& set, BrickMaker make, VolumeOptions options, SetRefusal& refusal, Claim& claim)
-      : set_(set), make_(std::move(make)), options_(std::move(options)), refusal_(refusal), claim_(claim) {}
+      : set_(set),
+        make_(std::move(make)),
+        options_(std::move(options)),
+        refusal_(refusal),
+        claim_(claim),
+        notice_(*set.keeper_, {options_.open.client, options_.open.client_name}) {}
   // What was opened for nothing is closed, or the bricks would hold it for us.
   ~Replicating() {
     for (Candidate& candidate : candidates_) {
       if (candidate.client != nullptr) static_cast<void>(candidate.client->close());
     }
-    if (announced_) withdraw();
   }
 
   Status run();
@@ -97,9 +99,6 @@ class VolumeSet::Replicating {
 
   Status load_map();
   Status load();
-  Status announce();
-  Status give_way_to_taker();
-  void withdraw();
   Status refuse_outrun(const std::string& why);
   Status open_all();
   Status look_before_stealing(const Candidate& candidate);
@@ -115,7 +114,6 @@ class VolumeSet::Replicating {
   Status choose_at(size_t place);
   void look_for_notes(size_t place, const std::vector<Candidate*>& believed);
   bool is_of_another() const;
-  bool has_left_out() const;
   Status claim();
   Status note_made();
   Status verify();
@@ -127,10 +125,10 @@ class VolumeSet::Replicating {
   const VolumeOptions options_;
   SetRefusal& refusal_;
   Claim& claim_;
+  TakeOverNotice notice_;
   SetMap map_;
   std::vector<Candidate> candidates_;
   bool unclean_ = false;
-  bool announced_ = false;
   bool outrun_ = false;
   bool lost_tail_ = false;  // of some place: its uncommitted part
   Clock::time_point fenced_at_{};
@@ -143,7 +141,10 @@ Status VolumeSet::Replicating::refuse(const std::string& why, int code) {
 }
 
 Status VolumeSet::Replicating::run() {
-  TRY(announce());
+  if (writable() && options_.open.steal) {
+    const Status put = notice_.put(&refusal_.why);
+    if (!put.ok()) return put;
+  }
   TRY(load());
   TRY(open_all());
   TRY(check_marks());
@@ -159,8 +160,8 @@ Status VolumeSet::Replicating::run() {
   }
   for (size_t place = 0; place < map_.places.size(); ++place) {
     set_.names_.push_back(map_.places[place].replicas.front().source);
-    auto mirror = std::make_unique<Mirror>(place, *set_.keeper_, set_.copying_, opener(place), std::move(members[place]),
-                                           options_.soft, writable());
+    auto mirror = std::make_unique<Mirror>(place, *set_.keeper_, set_.copying_, opener(place),
+                                           std::move(members[place]), options_.soft, writable());
     set_.mirrors_.push_back(mirror.get());
     set_.members_.push_back(std::move(mirror));
   }
@@ -194,51 +195,6 @@ Status VolumeSet::Replicating::load_map() {
 Status VolumeSet::Replicating::refuse_outrun(const std::string& why) {
   outrun_ = options_.open.steal;
   return refuse(why, EBUSY);
-}
-
-// Who steals fences the bricks before he claims the map. Two who did so at once would fence each other, and none would
-// have the volume. So they say it in the map first, of which one change alone comes to be.
-Status VolumeSet::Replicating::announce() {
-  if (!writable() || !options_.open.steal) return {};
-  const MapTaker self{options_.open.client, options_.open.client_name};
-  for (int left = kAnnouncements; left > 0; --left) {
-    TRY(load_map());
-    TRY(give_way_to_taker());
-    const Status announced = set_.keeper_->announce([&](SetMap& map) { map.taker = self; });
-    announced_ = announced.code() != EAGAIN;  // also if no answer came
-    if (announced.ok()) return {};
-    if (announced_) return refuse(set_.keeper_->trouble(), announced.code());
-  }
-  return refuse("the map of the volume is changing: try again", EBUSY);
-}
-
-Status VolumeSet::Replicating::give_way_to_taker() {
-  const auto other = [this] {
-    const auto taker = set_.keeper_->map()->taker;
-    return taker && taker->client != options_.open.client ? taker : std::nullopt;
-  };
-  const auto first = other();
-  const auto until = Clock::now() + kTakerHasDied;
-  if (first) log::info("{} is taking the volume over: waiting until it has, or is seen to have died", first->name);
-  while (first && other() == first && !has_ended(first->client) && Clock::now() < until) {
-    std::this_thread::sleep_for(kTryEvery);
-    TRY(load_map());
-  }
-  if (!first || other() == first) return {};
-  return refuse(fmt::format("{} has taken the volume over, or tried to: try again", first->name), EBUSY);
-}
-
-// For nothing: the next one need not wait.
-void VolumeSet::Replicating::withdraw() {
-  MapKeeper& keeper = *set_.keeper_;
-  const auto is_own = [&] {
-    const auto taker = keeper.map()->taker;
-    return taker && taker->client == options_.open.client;
-  };
-  for (int left = kAnnouncements; left > 0; --left) {
-    if (!keeper.load().ok() || !is_own()) return;
-    if (keeper.announce([](SetMap& map) { map.taker.reset(); }).code() != EAGAIN) return;
-  }
 }
 
 Status VolumeSet::Replicating::load() {
@@ -548,19 +504,11 @@ bool VolumeSet::Replicating::is_of_another() const {
   return map_.holder && map_.holder->client != options_.open.client;
 }
 
-// The former holder has left a copy out of the map, and may not know that yet: he may go on to read it, for as long as
-// he counts on having the others. A lease that is free says that he had no connection when it was asked for, no more.
-bool VolumeSet::Replicating::has_left_out() const {
-  return unclean_ && is_of_another() && !has_ended(map_.holder->client) &&
-         std::ranges::any_of(candidates_, [this](const Candidate& candidate) {
-           return candidate.entry.state != ReplicaState::kInSync && candidate.entry.since > map_.holder->epoch;
-         });
-}
-
 Status VolumeSet::Replicating::claim() {
   const MapHolder holder{options_.open.client, options_.open.client_name, 0, false};
   std::vector<std::string> names;
-  bool waits = map_.lease_wait || has_left_out();  // whoever was to wait has died
+  bool waits = map_.lease_wait ||
+               (unclean_ && may_read_what_is_out(map_, options_.open.client));  // whoever was to wait has died
   const Status claimed = set_.keeper_->claim(holder, [&](SetMap& map) {
     // The boots become those that are believed: whoever comes after a crash of this client would not know it from them.
     // A brick that has restarted since is not what was believed (Mirror::settle()).
@@ -588,13 +536,13 @@ Status VolumeSet::Replicating::claim() {
   if (claimed.ok()) claim_ = {set_.keeper_->map()->holder->epoch, unclean_};
   const auto claimed_at = Clock::now();  // until then readers may have been going by the map from before
   if (claimed.code() == EAGAIN) return refuse_outrun("the map of the volume is changing: try again");
-  if (claimed.ok()) announced_ = false;
+  if (claimed.ok()) notice_.claimed();
   if (!claimed.ok()) return refuse(set_.keeper_->trouble(), claimed.code());
   for (const std::string& name : names)
     log::warn("{} is left out until it is back: the volume goes on without that copy", name);
   if (!waits) return {};
   log::info("waiting until no former client can be reading from what was left out");
-  std::this_thread::sleep_until(std::max(fenced_at_ + limits::kLease, claimed_at + Mirror::kConfirmedFor));
+  std::this_thread::sleep_until(std::max(fenced_at_ + limits::kLease, claimed_at + Confirmation::kLasts));
   const auto waited = set_.keeper_->change([](SetMap& map) { return std::exchange(map.lease_wait, false); });
   return waited.ok() ? Status() : refuse(set_.keeper_->trouble(), waited.code());
 }

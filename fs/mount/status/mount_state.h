@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "transport/membership/set_map.h"
 #include "transport/volume/link_state.h"
-#include "transport/volume/set_map.h"
 
 namespace brickfs {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A holder's grip on the map of its volume (transport/volume/set_map.h): what it was last seen to be, and changes of
-// it, one at a time, which happen only as long as this client is the holder.
+// A holder's grip on the map of its volume (transport/membership/set_map.h): what it was last seen to be, and changes
+// of it, one at a time, which happen only as long as this client is the holder.
 //
 // Threads: any. The store is asked without locks that a reader of map() would wait for.
 #pragma once
@@ -15,7 +15,7 @@
 
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
-#include "transport/volume/set_map.h"
+#include "transport/membership/set_map.h"
 
 namespace brickfs {
 

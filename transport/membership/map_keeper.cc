@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/volume/map_keeper.h"
+#include "transport/membership/map_keeper.h"
 
 #include <fmt/core.h>
 

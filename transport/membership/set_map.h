@@ -16,7 +16,7 @@
 
 #include "transport/base/result.h"
 #include "transport/brick/calls.h"
-#include "transport/volume/set_format.h"
+#include "transport/membership/set_id.h"
 
 namespace brickfs {
 
