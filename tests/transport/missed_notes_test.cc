@@ -385,7 +385,7 @@ TEST_F(Missed, WhatCouldNotBeNotedIsNotedLater) {
   }
   EXPECT_GE(given_up, 3u);
   // So that this client may let go, when all is noted.
-  EXPECT_TRUE(comes_true([&] { return set->member(0).can_let_go(); }));
+  EXPECT_TRUE(comes_true([&] { return set->mirror(0).can_let_go(); }));
   brick('a').faults().lose_at(0, BrickFaults::When::kBefore);  // what may be left of the last one
   ASSERT_TRUE(set->close().ok());
   EXPECT_TRUE(map_->get()->map.holder->let_go);

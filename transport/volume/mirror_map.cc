@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "transport/base/log.h"
+#include "transport/base/printable.h"
 #include "transport/volume/absence_watch.h"
 #include "transport/volume/mirror.h"
 
@@ -345,7 +346,7 @@ void Mirror::tell_progress(const Replica& replica, uint64_t copied, uint64_t tot
 
 // Once for each reason, so that who looks at the map knows it.
 void Mirror::tell_trouble(Replica& replica, std::string why) {
-  why.resize(std::min(why.size(), kTroubleBytes));
+  why.resize(cut_text(why, kTroubleBytes).size());
   if (replica.told_trouble == why) return;
   const auto told = change_entry(replica, [&](MapReplica& entry) {
     if (entry.state == ReplicaState::kInSync) return false;
