@@ -79,6 +79,8 @@ def main():
     compare("brickfs(8), MOUNT OPTIONS", mount_options_in_help(brickfs), set(re.findall(r"\*([a-z_]+)=?\*", "\n".join(lines))))
 
     for program, name, verbs_title in (("tools/brickctl", "brickctl.8", "VERBS"), ("tools/brickfs-crash", "brickfs-crash.1", "DESCRIPTION")):
+        if name == "brickfs-crash.1" and not (BUILD / program).exists():
+            continue  # it is not built every day
         text = help_of(program)
         helped = options_in_help(text)
         for verb in verbs(text):
