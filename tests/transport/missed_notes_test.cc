@@ -62,6 +62,8 @@ TEST(MissedNotes, BlocksFarApartShareAByte) {
 // what was not by 9s that somebody puts there: copies that are in sync have been so long enough to have no rows.
 class Missed : public testing::ReplicaBed {
  protected:
+  Missed() { clients_end_ = true; }
+
   static constexpr int kOld = 1;
   static constexpr int kNew = 2;
   static constexpr int kPlanted = 9;
