@@ -165,19 +165,10 @@ void Mirror::map_ahead(BlockRange blocks) {
 
 std::span<const Piece> Mirror::own_pieces(const Replica& replica, std::span<const Piece> pieces,
                                           std::vector<Piece>& storage) const {
-  const bool keyed = std::ranges::any_of(pieces, [](const Piece& piece) {
-    return std::ranges::any_of(piece.local, [](const LocalSlice& slice) { return slice.local_key != 0; });
+  return with_keys(pieces, storage, [&](uint32_t key) {
+    const SharedLock lock(keys_mutex_);
+    return memories_[key - 1].registrations[replica.slot].local_key();
   });
-  if (!keyed) return pieces;
-  storage.assign(pieces.begin(), pieces.end());
-  const SharedLock lock(keys_mutex_);
-  for (Piece& piece : storage) {
-    for (LocalSlice& slice : piece.local) {
-      if (slice.local_key == 0) continue;
-      slice.local_key = memories_[slice.local_key - 1].registrations[replica.slot].local_key();
-    }
-  }
-  return storage;
 }
 
 Status Mirror::await_confirmed(const Interruption* by) {

@@ -180,15 +180,12 @@ bool VolumeSet::is_one_place(std::span<const Piece> pieces, size_t* place) const
   return std::ranges::all_of(pieces, [&](const Piece& piece) { return place_of(block_of(piece.address)) == *place; });
 }
 
-std::vector<Piece> VolumeSet::with_keys_of(size_t place, std::span<const Piece> pieces) const {
-  std::vector<Piece> own(pieces.begin(), pieces.end());
-  const SharedLock lock(keys_mutex_);
-  for (Piece& piece : own) {
-    for (LocalSlice& slice : piece.local) {
-      if (slice.local_key != 0) slice.local_key = keys_[slice.local_key - 1][place];
-    }
-  }
-  return own;
+std::span<const Piece> VolumeSet::own_pieces(size_t place, std::span<const Piece> pieces,
+                                             std::vector<Piece>& storage) const {
+  return with_keys(pieces, storage, [&](uint32_t key) {
+    const SharedLock lock(keys_mutex_);
+    return keys_[key - 1][place];
+  });
 }
 
 // Place by place: a request of the kernel's hardly ever touches two.
@@ -198,7 +195,8 @@ Status VolumeSet::on_each_place(std::span<const Piece> pieces, Call&& call) {
   size_t only = 0;
   if (is_one_place(pieces, &only)) {
     if (only >= places()) return Error(EIO, "on a brick that the set has not");
-    return call(*members_[only], std::span<const Piece>(with_keys_of(only, pieces)));
+    std::vector<Piece> storage;
+    return call(*members_[only], own_pieces(only, pieces, storage));
   }
   std::vector<std::vector<Piece>> parts(places());
   for (const Piece& piece : pieces) {
@@ -208,7 +206,8 @@ Status VolumeSet::on_each_place(std::span<const Piece> pieces, Call&& call) {
   }
   for (size_t place = 0; place < places(); ++place) {
     if (parts[place].empty()) continue;
-    TRY(call(*members_[place], std::span<const Piece>(with_keys_of(place, parts[place]))));
+    std::vector<Piece> storage;
+    TRY(call(*members_[place], own_pieces(place, parts[place], storage)));
   }
   return {};
 }

@@ -158,7 +158,7 @@ class VolumeSet final {
   bool is_one_place(std::span<const Piece> pieces, size_t* place) const;
   template <typename Call>
   Status on_each_place(std::span<const Piece> pieces, Call&& call);
-  std::vector<Piece> with_keys_of(size_t place, std::span<const Piece> pieces) const;
+  std::span<const Piece> own_pieces(size_t place, std::span<const Piece> pieces, std::vector<Piece>& storage) const;
   Status commit_others(const Interruption* by);
   // Of a replica of place 0, whose number of records `record_number` is.
   Status before_commit(VolumeClient& first, uint64_t& record_number, const Interruption* by);
