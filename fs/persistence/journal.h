@@ -28,7 +28,7 @@ namespace brickfs {
 
 class Space;
 
-class Journal : private WakeLater::Sleeper {
+class Journal final : private WakeLater::Sleeper {
  public:
   // From the committer, must not wait.
   struct Hooks {
