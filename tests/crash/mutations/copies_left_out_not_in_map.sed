@@ -2,5 +2,4 @@
 # a replica is left out, and the map goes on calling it in sync
 # explore --bricks 2 --copies 2 --max-ops 2
 /^bool Mirror::leave_out_of/,/^}/s/^  set_state(\*entry, ReplicaState::kStale, map.generation + 1);//
-/^void Mirror::ask_map_to_leave_out/,/^}/s/^  follow_map();/  for (Replica* replica : leaving) raise(*replica, ReplicaEvent::kMapOut);/
-/^bool Mirror::take_back_another/,/^}/s/ReplicaState::kStale) continue/ReplicaState::kSyncing) continue/
+/^void Mirror::ask_map_to_leave_out/,/^}/s/^  follow_map();/  for (Replica* replica : leaving) {\n    raise(*replica, ReplicaEvent::kMapOut);\n    raise(*replica, ReplicaEvent::kOthersMarked);\n  }/
