@@ -92,7 +92,8 @@ bool Mirror::has_another(const Replica& replica, bool is_there) const {
     if (other.get() == &replica || !has_everything(*other)) return false;
     if (!other->client->final_error().ok()) return false;
     const ReplicaPhase phase = other->phase.load();
-    return !is_there || (!is_to_be_left_out(phase) && !is_doubted(phase) && !other->client->is_away());
+    if (is_doubted(phase)) return false;  // or two would wait for each other
+    return !is_there || (!is_to_be_left_out(phase) && !other->client->is_away());
   });
 }
 
@@ -338,21 +339,12 @@ void Mirror::watch(Replica& replica, LinkState::Kind link, Clock::time_point now
   }
   if (!replica.away_since) replica.away_since = now;
   if (!writable_) return;
+  const bool is_silent = now - *replica.away_since >= kOutAfter;
+  if (is_silent && marks_.load()) replica.client->give_up_silent(milliseconds(1));  // a mark may wait for it
   const bool is_lost = link == LinkState::Kind::kFailed;
-  if (is_lost || now - *replica.away_since >= kOutAfter) {
+  if (is_lost || is_silent) {
     raise(replica,
           is_lost && replica.client->final_error().code() == EIO ? ReplicaEvent::kLost : ReplicaEvent::kSilent);
-  }
-}
-
-// So that the mark that the others wait for does not wait for one that is to be left out, too.
-void Mirror::give_up_silent_ones(const Targets& replicas) {
-  const bool any_leaves = std::ranges::any_of(replicas, [](const Replica* replica) {
-    return is_out(replica->phase.load()) || replica->phase.load() == ReplicaPhase::kDismissed;
-  });
-  if (!any_leaves) return;
-  for (Replica* replica : replicas) {
-    if (replica->phase.load() == ReplicaPhase::kSilent) replica->client->give_up_silent(milliseconds(1));
   }
 }
 
@@ -377,7 +369,6 @@ void Mirror::watch() {
       }
       watch(*replica, link, now);
     }
-    give_up_silent_ones(replicas);
   }
   if (!taken.ok()) return fail(taken);
   give_up_first(now);

@@ -178,7 +178,6 @@ class Mirror final : public Place {
   Replica* to_read() const;  // the one that a read asks
   void give_up_first(Clock::time_point now);
   void watch(Replica& replica, LinkState::Kind link, Clock::time_point now);
-  static void give_up_silent_ones(const Targets& replicas);
   void watch_joining(Clock::time_point now);
   Status await_confirmed(const Interruption* by);
   std::span<const Piece> own_pieces(const Replica& replica, std::span<const Piece> pieces,
@@ -241,6 +240,7 @@ class Mirror final : public Place {
   Status mark(Replica& replica);
   bool mark_remaining() ABSL_EXCLUSIVE_LOCKS_REQUIRED(leaving_out_);
   Status mark_at_once(Replica& replica, VolumeClient& client, uint64_t generation);
+  Status write_mark_at_once(Replica& replica, VolumeClient& client, uint64_t generation);
   void mark_restarted(Replica& replica, VolumeClient& client);
   Result<std::optional<ReplicaMark>> own_mark(VolumeClient& client, const MapReplica& entry,
                                               std::span<const BlockRange> listed) const;
@@ -252,6 +252,7 @@ class Mirror final : public Place {
   void see_losses() ABSL_EXCLUSIVE_LOCKS_REQUIRED(leaving_out_);
   void ask_map_to_leave_out() ABSL_EXCLUSIVE_LOCKS_REQUIRED(leaving_out_);
   void mark_and_leave_out() ABSL_EXCLUSIVE_LOCKS_REQUIRED(leaving_out_);
+  void forget_in_map() ABSL_EXCLUSIVE_LOCKS_REQUIRED(leaving_out_);
   void tell_restarts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(leaving_out_);
   bool leave_out_of(SetMap& map, const Replica& replica, const Targets& leaving) const;
   void wait_for_map(const Replica& replica);
@@ -317,6 +318,7 @@ class Mirror final : public Place {
   // Who leaves replicas out, one at a time: it waits for the map, and for what bricks answer that are there. Behind the
   // gate in order, before the roster.
   Mutex leaving_out_;
+  std::atomic<bool> marks_{false};                       // it is waiting for bricks to have a mark
   uint64_t followed_ ABSL_GUARDED_BY(leaving_out_) = 0;  // the generation of which the replicas have heard
 
   mutable Mutex mutex_;

@@ -79,8 +79,16 @@ bool Mirror::mark_last() {
   });
 }
 
-// Durable, unless the brick's store fails: then nothing is that is written there.
+// Nothing else is waited for than its answer; should it be silent, watch() ends that.
 Status Mirror::mark_at_once(Replica& replica, VolumeClient& client, uint64_t generation) {
+  marks_ = true;
+  const Status marked = write_mark_at_once(replica, client, generation);
+  marks_ = false;
+  return marked;
+}
+
+// Durable, unless the brick's store fails: then nothing is that is written there.
+Status Mirror::write_mark_at_once(Replica& replica, VolumeClient& client, uint64_t generation) {
   bool is_durable = true;
   const auto commit = [&] {
     if (client.session().durability != Durability::kDurable) return Status();

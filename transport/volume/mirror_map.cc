@@ -45,18 +45,19 @@ void Mirror::raise(Replica& replica, ReplicaEvent event, uint64_t generation) {
     now = step(before, event);
     if (now == ReplicaStep{before}) return;
     replica.changed_by = std::max(replica.changed_by, generation);
-    if (is_out(now.next) && !is_out(before)) left_out_at_ = std::max(left_out_at_, generation);
+    if (is_out(now.next) && !is_out(before)) left_out_at_ = std::max(left_out_at_, replica.changed_by);
     replica.phase = now.next;
     if (now.actions & kNoteWhatItMisses) {
       // Behind that: who saw it written has rows by now; what he has done is in a row or not committed.
       replica.missed.insert(active_.active());
       replica.missed.insert(replica.client->uncommitted_blocks());
     }
-    if (now.actions & (kForgetWhatItHas | kHasEverything)) {
-      replica.missed_all = (now.actions & kForgetWhatItHas) != 0;
+    if (now.actions & kForgetWhatItHas) replica.missed_all = true;  // the map hears of it: forget_in_map()
+    if (now.actions & kHasEverything) {
+      replica.missed_all = false;
+      replica.missed.clear();
       replica.noted = 0;
     }
-    if (now.actions & kHasEverything) replica.missed.clear();
     if (now.actions & kCutOff) note_left_out(replica);
     changed_.notify_all();
   }
@@ -216,12 +217,41 @@ void Mirror::mark_and_leave_out() {
   for (Replica* replica : out) raise(*replica, ReplicaEvent::kOthersMarked, *seen);
 }
 
+// Of what has lost something the map must not say that there are notes of all that it misses. Until it does not, they
+// go on.
+void Mirror::forget_in_map() {
+  Targets forgotten;
+  {
+    const SharedLock roster(roster_mutex_);
+    MutexLock lock(mutex_);
+    for (const auto& replica : replicas_) {
+      if (replica->missed_all && replica->noted != 0) forgotten.push_back(replica.get());
+    }
+  }
+  if (forgotten.empty()) return;
+  const auto told = keeper_->change([&](SetMap& map) {
+    bool changed = false;
+    for (const Replica* replica : forgotten) {
+      MapReplica* const entry = find(map, replica->entry.id);
+      if (entry != nullptr) changed |= std::exchange(entry->missed, 0) != 0;
+    }
+    return changed;
+  });
+  if (told.code() == ESTALE) return fail(told.error());
+  if (!told.ok()) return;
+  MutexLock lock(mutex_);
+  for (Replica* replica : forgotten) {
+    if (replica->missed_all) replica->noted = 0;
+  }
+}
+
 void Mirror::leave_out() {
   MutexLock one_at_a_time(leaving_out_);
   follow_map();
   see_losses();
   ask_map_to_leave_out();
   mark_and_leave_out();
+  forget_in_map();
 }
 
 void Mirror::keep() {
@@ -327,6 +357,7 @@ void Mirror::adopt_map(const SetMap& map) {
 void Mirror::adopt_source(Replica& replica, const MapReplica& entry) {
   const Gate::Closed closed(gate_);
   const ExclusiveLock roster(roster_mutex_);
+  MutexLock lock(mutex_);  // note_left_out()
   log::info("{} is at {} now", replica.name, entry.source);
   replica.entry.source = replica.name = entry.source;
   replica.entry.domain = entry.domain;

@@ -211,7 +211,7 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
     replica.boot = joined.session().boot;
   }
   raise(replica, ReplicaEvent::kTaken, *taken);
-  if (!has_everything(replica)) return Error(ENOTCONN, "it went away meanwhile");
+  if (replica.phase.load() != ReplicaPhase::kInSync) return Error(ENOTCONN, "it went away meanwhile");
   log::info("{} is in sync", replica.name);
   return {};
 }
@@ -224,10 +224,10 @@ Result<uint64_t> Mirror::bring_in_sync(Replica& replica, const BlockSet& to_copy
   if (begun.suspect_blocks > 0) TRY(joined.commit_blocks(TRY(joined.list()), {}, {}));
   // What it had from before and had not committed was not in this client's keeping.
   if (!all && joined.session().boot != begun.boot) return Error(EIO, "its brick has restarted");
-  if (is_to_be_left_out(replica.phase.load())) return Error(ENOTCONN, "it went away meanwhile");
   // Also if no answer comes. By its mark it is in sync for whoever has lost the map, so if it goes, the others get a
   // newer one.
   raise(replica, ReplicaEvent::kTold);
+  if (replica.phase.load() != ReplicaPhase::kJoining) return Error(ENOTCONN, "it went away meanwhile");
   TRY(mark(replica));
   return change_entry(replica, [&](MapReplica& entry) {
     if (entry.state != ReplicaState::kSyncing) return false;  // it was left out

@@ -101,7 +101,7 @@ Status Mirror::clear_rows() {
     if (status.ok()) status = mark(*replica);
     if (!status.ok() && is_written(*replica)) return status;
     MutexLock lock(mutex_);
-    if (status.ok()) replica->missed_all = false;
+    if (status.ok() && is_written(*replica)) replica->missed_all = false;
   }
   return {};
 }

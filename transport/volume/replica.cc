@@ -41,12 +41,18 @@ constexpr ReplicaRule kRules[] = {
     {kSyncingFailing, Event::kMapOut, {kStale, kLeaves | kForgetWhatItHas}},
     {kSyncingFailing, Event::kMapDismissed, {kStale, kLeaves | kForgetWhatItHas}},
     // By its mark it is believed.
-    {kJoining, Event::kMapOut, {kOutDoubted}},
-    {kJoining, Event::kMapDismissed, {kOutDoubted}},
-    {kJoiningLost, Event::kMapOut, {kOutDoubted}},
-    {kJoiningLost, Event::kMapDismissed, {kOutDoubted}},
-    {kJoiningFailing, Event::kMapOut, {kOutFailing}},
-    {kJoiningFailing, Event::kMapDismissed, {kOutFailing}},
+    {kJoining, Event::kMapOut, {kJoiningOut}},
+    {kJoining, Event::kMapDismissed, {kJoiningOut}},
+    {kJoiningLost, Event::kMapOut, {kJoiningOut}},
+    {kJoiningLost, Event::kMapDismissed, {kJoiningOut}},
+    {kJoiningFailing, Event::kMapOut, {kJoiningOutFailing}},
+    {kJoiningFailing, Event::kMapDismissed, {kJoiningOutFailing}},
+    {kJoiningOut, Event::kLost, {kJoiningOutFailing}},
+    {kJoiningOut, Event::kStoreFailed, {kJoiningOutFailing}},
+    {kJoiningOut, Event::kMapInSync, {kJoiningLost}},
+    {kJoiningOut, Event::kOthersMarked, {kStale, kLeaves}},
+    {kJoiningOutFailing, Event::kMapInSync, {kJoiningFailing}},
+    {kJoiningOutFailing, Event::kOthersMarked, {kStale, kLeaves | kForgetWhatItHas}},
 
     // In trouble.
     {kInSync, Event::kSilent, {kSilent}},
@@ -141,6 +147,10 @@ const char* name_of(ReplicaPhase phase) {
       return "joining, lost";
     case kJoiningFailing:
       return "joining, failing";
+    case kJoiningOut:
+      return "joining, out";
+    case kJoiningOutFailing:
+      return "joining, out, failing";
     case kInSync:
       return "in sync";
     case kSilent:

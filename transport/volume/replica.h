@@ -26,6 +26,9 @@ enum class ReplicaPhase : uint8_t {
   kJoining,
   kJoiningLost,     // to be left out
   kJoiningFailing,  // to be left out, and what it has is not believed
+  // The same, and left out of the map; written until the others have the mark of that.
+  kJoiningOut,
+  kJoiningOutFailing,  // and what it has is not believed
   // Written, and has everything.
   kInSync,
   kSilent,   // has not answered for a while: to be left out, unless it answers before
@@ -39,7 +42,7 @@ enum class ReplicaPhase : uint8_t {
   kDismissed,
   kMayGo,  // the others have the mark of that
 };
-constexpr size_t kReplicaPhases = 17;
+constexpr size_t kReplicaPhases = 19;
 
 enum class ReplicaEvent : uint8_t {
   // Of the one that looks how its brick is.
@@ -109,7 +112,8 @@ constexpr bool is_to_be_left_out(ReplicaPhase phase) {
 }
 // In the map: what the others have to be marked for.
 constexpr bool is_out(ReplicaPhase phase) {
-  return phase == ReplicaPhase::kOut || phase == ReplicaPhase::kOutDoubted || phase == ReplicaPhase::kOutFailing;
+  return phase == ReplicaPhase::kJoiningOut || phase == ReplicaPhase::kJoiningOutFailing ||
+         phase == ReplicaPhase::kOut || phase == ReplicaPhase::kOutDoubted || phase == ReplicaPhase::kOutFailing;
 }
 // It has failed at something: where another can be read, it is not.
 constexpr bool is_doubted(ReplicaPhase phase) {
@@ -119,7 +123,8 @@ constexpr bool is_doubted(ReplicaPhase phase) {
 // What it has is not believed.
 constexpr bool is_failing(ReplicaPhase phase) {
   return phase == ReplicaPhase::kSyncingFailing || phase == ReplicaPhase::kJoiningFailing ||
-         phase == ReplicaPhase::kFailing || phase == ReplicaPhase::kOutFailing;
+         phase == ReplicaPhase::kJoiningOutFailing || phase == ReplicaPhase::kFailing ||
+         phase == ReplicaPhase::kOutFailing;
 }
 
 }  // namespace brickfs
