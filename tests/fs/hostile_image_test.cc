@@ -211,7 +211,7 @@ TEST(HostileImage, NoNumberEndsOrHoldsAProgramAndWhatIsCleanCanBeUsed) {
   ASSERT_TRUE(untouched.clean && untouched.mounted && !untouched.read_only && untouched.created == 0 &&
               untouched.clean_after);
   const std::vector<StoredField> fields = fields_to_try(image);
-  ASSERT_GT(fields.size(), 90u / kOneOf);
+  ASSERT_GT(fields.size(), 60u / kOneOf);  // fewer where several operations came to be one batch
   void* const shared = ::mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
   Report& report = *static_cast<Report*>(shared);

@@ -15,8 +15,8 @@
 
 #include "tests/support/crash_image.h"
 #include "transport/brick/brick.h"
-#include "transport/volume/group.h"
 #include "transport/membership/set_map.h"
+#include "transport/volume/group.h"
 
 namespace brickfs {
 
