@@ -92,8 +92,7 @@ bool Mirror::has_another(const Replica& replica, bool is_there) const {
     if (other.get() == &replica || !has_everything(*other)) return false;
     if (!other->client->final_error().ok()) return false;
     const ReplicaPhase phase = other->phase.load();
-    if (is_doubted(phase)) return false;  // or two would wait for each other
-    return !is_there || (!is_to_be_left_out(phase) && !other->client->is_away());
+    return !is_there || (!is_to_be_left_out(phase) && !is_doubted(phase) && !other->client->is_away());
   });
 }
 
