@@ -428,6 +428,27 @@ TEST_F(Replicas, OneThatIsPerhapsInSyncIsHeardOfBeforeAReadCounts) {
   EXPECT_TRUE(comes_true([&] { return read(*set, raw(kData.start), 4096).code() == ESTALE; }));
 }
 
+// One of which waits until it is left out, and the other one would wait for that.
+TEST_F(Replicas, TwoThatFailedDoNotWaitForEachOther) {
+  start(2, 2, 64);
+  const auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 1)).ok());
+  ASSERT_TRUE(set->commit().ok());
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
+  store_->set_away(true);
+  brick('a').faults().answer(BrickCall::kCommit, EIO);
+  std::thread committing([&] { EXPECT_TRUE(set->commit().ok()); });
+  EXPECT_TRUE(comes_true([&] { return set->absent_copies().size() == 1; }));
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
+  brick('b').faults().answer(BrickCall::kCommit, EIO);
+  EXPECT_EQ(set->commit().code(), EIO);
+  store_->set_away(false);
+  committing.join();
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 3));
+}
+
 TEST_F(Replicas, AnotherHolderEndsEverything) {
   start(2, 2, 0);
   auto set = open(7);

@@ -92,7 +92,9 @@ bool Mirror::has_another(const Replica& replica, bool is_there) const {
     if (other.get() == &replica || !has_everything(*other)) return false;
     if (!other->client->final_error().ok()) return false;
     const ReplicaPhase phase = other->phase.load();
-    return !is_there || (!is_to_be_left_out(phase) && !is_doubted(phase) && !other->client->is_away());
+    // Two that are doubted would wait for each other; but one that serves no more waits for one that does.
+    if (!is_there) return !is_doubted(phase) || !replica.client->final_error().ok();
+    return !is_to_be_left_out(phase) && !is_doubted(phase) && !other->client->is_away();
   });
 }
 
