@@ -161,7 +161,7 @@ std::optional<LinkState> Mirror::waiting_for_map() const {
                                        waits_for_map_->replica, waits_for_map_->why)};
 }
 
-// As good as that of the best: the others are taken out, or are waited for so long only.
+// As good as that of the best: the others are left out, or are waited for so long only.
 LinkState Mirror::link_state() const {
   {
     MutexLock lock(mutex_);

@@ -6,8 +6,8 @@
 // * A read goes to the first replica in sync that is there. What it brought counts only if no other client can have
 //   taken the volume over meanwhile: every replica that is in sync, or is so in the map perhaps, has been heard of
 //   (Confirmation).
-// * A replica that is away is waited for, a second long; then it is taken out of the map, by a change that only the
-//   holder can make, and the operation is done without it. The last replica in sync is never taken out: it is waited
+// * A replica that is away is waited for, a second long; then it is left out of the map, by a change that only the
+//   holder can make, and the operation is done without it. The last replica in sync is never left out: it is waited
 //   for (hard), or EIO (soft).
 // * What a replica misses from then on is noted, so that it can be brought up to date (mirror_missed.cc,
 //   mirror_repair.cc).

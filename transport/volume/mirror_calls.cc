@@ -50,7 +50,7 @@ Status Mirror::await_out(Replica& replica, const Status& status, const Interrupt
   return {};
 }
 
-// What the answers of the replicas mean. Those that failed at what another did are taken out.
+// What the answers of the replicas mean. Those that failed at what another did are left out.
 Status Mirror::judge(const Targets& targets, std::vector<Status>& statuses, const Interruption* by) {
   TRY(failure());
   for (size_t i = 0; i < targets.size(); ++i) {

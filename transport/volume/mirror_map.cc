@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which replicas a place has, by the map: those that are away are taken out, bricks that have restarted are noted,
+// Which replicas a place has, by the map: those that are away are left out, bricks that have restarted are noted,
 // those that somebody has added or taken away come and go.
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "transport/base/log.h"
 #include "transport/base/printable.h"
@@ -21,18 +22,15 @@ constexpr milliseconds kSteady{60'000};  // one that lasts so long does not flap
 
 }  // namespace
 
-MapReplica* Mirror::find(SetMap& map, const MemberId& id) const {
-  if (place_ >= map.places.size()) return nullptr;
-  auto& replicas = map.places[place_].replicas;
-  const auto found = std::ranges::find_if(replicas, [&](const MapReplica& entry) { return entry.id == id; });
-  return found == replicas.end() ? nullptr : &*found;
-}
-
 const MapReplica* Mirror::find(const SetMap& map, const MemberId& id) const {
   if (place_ >= map.places.size()) return nullptr;
   const auto& replicas = map.places[place_].replicas;
   const auto found = std::ranges::find_if(replicas, [&](const MapReplica& entry) { return entry.id == id; });
   return found == replicas.end() ? nullptr : &*found;
+}
+
+MapReplica* Mirror::find(SetMap& map, const MemberId& id) const {
+  return const_cast<MapReplica*>(find(std::as_const(map), id));
 }
 
 // What the map says and kOthersMarked: without the roster.
