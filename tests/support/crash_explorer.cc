@@ -252,7 +252,7 @@ std::string CrashExplorer::verify_made_whole(const Case& of) {
   const std::mt19937_64 others = random_;  // are chosen as if this had not been
   const Durability durability = of.durable ? Durability::kDurable : Durability::kVolatile;
   const Recording again = record(of.state, sequence_, durability, Ending::kSync);
-  std::string failure = again.error.empty() ? "" : "the same again: " + again.error;
+  std::string failure = again.error.empty() ? "" : fmt::format("the same again{}: {}", again.troubles, again.error);
   if (failure.empty()) {
     CrashStates(again.log, CrashOf::kClient, 0, false, 0)
         .for_each_made_whole(of.torn, [&](BrickState&& state, const CrashPoint& point) {

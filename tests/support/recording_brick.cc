@@ -257,9 +257,10 @@ Status RecordingBrick::between(Call&& call) {
   medium_->interleave();
   const BrickTrouble* const trouble = medium_->due();
   if (trouble != nullptr && trouble->seed % 2 == 0) medium_->strike();
-  if (const int lost = medium_->reach(part_, session_)) return Error(lost, "call");
-  const Status status = call();
+  const int missed = medium_->reach(part_, session_);
+  const Status status = missed == 0 ? call() : Error(missed, "call");
   if (trouble != nullptr && trouble->seed % 2 != 0) medium_->strike();
+  if (missed != 0) return status;
   medium_->interleave();
   if (const int lost = medium_->reach(part_, session_)) return Error(lost, "call");
   return status;

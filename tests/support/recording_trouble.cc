@@ -105,7 +105,6 @@ const BrickTrouble* RecordingMedium::due() {
   MutexLock lock(mutex_);
   if (!planned_ || ++changes_ != planned_->at) return nullptr;
   striking_ = *planned_;
-  planned_.reset();
   return &striking_;
 }
 
@@ -117,6 +116,7 @@ bool RecordingMedium::has_trouble(size_t part, const BrickTrouble& trouble) cons
 void RecordingMedium::strike() {
   MutexLock lock(mutex_);
   const BrickTrouble trouble = striking_;
+  planned_.reset();  // only now may the next one be planned
   be_away(trouble.brick, trouble.kind == BrickTrouble::Kind::kSilent, trouble.away);
   if (trouble.kind == BrickTrouble::Kind::kDies || trouble.kind == BrickTrouble::Kind::kIsWiped) die(trouble);
 }

@@ -86,14 +86,17 @@ Mirror::Replica* Mirror::to_read() const {
 }
 
 bool Mirror::has_another(const Replica& replica, bool is_there) const {
-  if (!has_everything(replica)) return true;
+  const bool has_all = has_everything(replica);
+  if (is_there && !has_all) return true;
   if (!settled_.load() && &replica == first_in_sync(false)) return false;
   return std::ranges::any_of(replicas_, [&](const auto& other) {
-    if (other.get() == &replica || !has_everything(*other)) return false;
-    if (!other->client->final_error().ok()) return false;
     const ReplicaPhase phase = other->phase.load();
-    // Two that are doubted would wait for each other; but one that serves no more waits for one that does.
-    if (!is_there) return !is_doubted(phase) || !replica.client->final_error().ok();
+    const bool may_be_in_sync = !is_there && phase == ReplicaPhase::kJoining;  // what it is is known soon
+    if (other.get() == &replica || (!has_everything(*other) && !may_be_in_sync)) return false;
+    if (!other->client->final_error().ok()) return false;
+    // Two that are doubted would wait for each other; but one that serves no more, or never was one of the others',
+    // waits for one that does.
+    if (!is_there) return !is_doubted(phase) || !has_all || !replica.client->final_error().ok();
     return !is_to_be_left_out(phase) && !is_doubted(phase) && !other->client->is_away();
   });
 }

@@ -225,8 +225,8 @@ class Mirror final : public Place {
   std::shared_ptr<MissedNotes> present_notes() const;
   bool is_to_be_noted(const Replica& replica) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool wants_notes();
-  bool keep_notes();
-  bool tell_noted(const std::vector<Replica*>& noted, uint64_t number);
+  Result<bool> keep_notes();
+  Status tell_noted(const std::vector<Replica*>& noted, uint64_t number);
 
   // mirror_repair.cc
   using Stages = std::array<BlockSet, kStages>;

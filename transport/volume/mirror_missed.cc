@@ -159,14 +159,14 @@ bool Mirror::wants_notes() {
   return false;
 }
 
-// True: all is noted. What cannot be noted now is tried again.
-bool Mirror::keep_notes() {
+// Whether there was something to be noted, and all is now. An error: not now, it is to be tried again.
+Result<bool> Mirror::keep_notes() {
   if (!wants_notes()) return false;
   const Gate::Pass pass(gate_);
   std::shared_ptr<MissedNotes> notes = present_notes();
   if (notes == nullptr) {
     notes = std::make_shared<MissedNotes>(set_, place_, random_id<uint64_t>());
-    if (!notes->write(note_writer(), &repair_stopped_).ok()) return false;
+    TRY(notes->write(note_writer(), &repair_stopped_));
   }
   std::vector<Replica*> noted;
   BlockSet missed;
@@ -181,16 +181,16 @@ bool Mirror::keep_notes() {
       noted.push_back(replica.get());
     }
   }
-  if (!notes->note(missed.ranges(), note_writer(), &repair_stopped_).ok()) return false;
-  if (!tell_noted(noted, notes->number())) return false;
+  TRY(notes->note(missed.ranges(), note_writer(), &repair_stopped_));
+  TRY(tell_noted(noted, notes->number()));
   MutexLock lock(mutex_);
   unnoted_.erase(missed);
   for (Replica* replica : noted) replica->noted = notes->number();
   return true;
 }
 
-bool Mirror::tell_noted(const std::vector<Replica*>& noted, uint64_t number) {
-  if (noted.empty()) return true;
+Status Mirror::tell_noted(const std::vector<Replica*>& noted, uint64_t number) {
+  if (noted.empty()) return {};
   const auto told = keeper_->change([&](SetMap& map) {
     for (const Replica* replica : noted) {
       MapReplica* const entry = find(map, replica->entry.id);
@@ -199,7 +199,7 @@ bool Mirror::tell_noted(const std::vector<Replica*>& noted, uint64_t number) {
     return true;
   });
   if (told.code() == ESTALE) fail(told.error());
-  return told.ok();
+  return told.ok() ? Status() : Status(told.error());
 }
 
 }  // namespace brickfs

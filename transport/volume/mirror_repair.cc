@@ -43,7 +43,10 @@ void Mirror::set_joining(VolumeClient* client) {
 bool Mirror::repair() {
   if (!writable_ || no_repair_.load() || !settled_.load() || !failure().ok()) return false;
   adopt_map(*keeper_->map());
-  if (drop_leaving() || keep_notes() || repair_diverged()) return true;
+  if (drop_leaving()) return true;
+  // What could not be noted is different, too, and would be so again at once.
+  const auto noted = keep_notes();
+  if (noted.ok() && (*noted || repair_diverged())) return true;
   Targets due;
   for (const auto& replica : replicas_) due.push_back(replica.get());
   std::stable_partition(due.begin(), due.end(), [](const Replica* replica) { return !replica->entry.leaving; });
