@@ -21,10 +21,11 @@ constexpr milliseconds kGoneAfter{2'000};
 
 }  // namespace
 
-Mirror::Mirror(size_t place, MapKeeper& keeper, std::atomic<uint64_t>& copying, OpenReplica open_replica,
-               std::vector<Member> members, std::optional<milliseconds> soft, bool writable)
+Mirror::Mirror(size_t place, MapKeeper& keeper, LocalKeys& keys, std::atomic<uint64_t>& copying,
+               OpenReplica open_replica, std::vector<Member> members, std::optional<milliseconds> soft, bool writable)
     : place_(place),
       keeper_(&keeper),
+      keys_(&keys),
       copying_(&copying),
       open_replica_(std::move(open_replica)),
       soft_(soft),
@@ -35,13 +36,13 @@ Mirror::Mirror(size_t place, MapKeeper& keeper, std::atomic<uint64_t>& copying, 
     auto replica = std::make_unique<Replica>();
     replica->entry = std::move(member.entry);
     replica->name = replica->entry.source;
-    replica->slot = slots_++;
     replica->boot = replica->entry.boot;
     if (member.client != nullptr) replica->phase = ReplicaPhase::kInSync;
     if (member.client == nullptr && replica->entry.state == ReplicaState::kInSync) partial_ = true;
     replica->missed_all = !member.has_all;
     replica->marked = replica->entry.marked;
     replica->client = std::move(member.client);
+    if (replica->client != nullptr) replica->client->share_keys(keys, place);
     replicas_.push_back(std::move(replica));
   }
   watch();
@@ -228,32 +229,6 @@ LatencyCounts Mirror::counts(VolumeCall call) const {
 }
 
 // --- all of it
-
-Result<RegisteredMemory> Mirror::register_memory(std::span<std::byte> memory) {
-  const Gate::Pass pass(gate_);
-  return register_within(memory);
-}
-
-// The gate.
-Result<RegisteredMemory> Mirror::register_within(std::span<std::byte> memory) {
-  Memory entry{memory, std::vector<RegisteredMemory>(slots_), true};
-  bool keyed = false;
-  for (Replica* replica : written()) {
-    entry.registrations[replica->slot] = TRY(replica->client->register_memory(memory));
-    keyed |= entry.registrations[replica->slot].local_key() != 0;
-  }
-  const ExclusiveLock lock(keys_mutex_);
-  const auto unused = std::ranges::find_if(memories_, [](const Memory& one) { return !one.in_use; });
-  const auto index = static_cast<uint32_t>(unused - memories_.begin());
-  if (unused == memories_.end()) memories_.emplace_back();
-  memories_[index] = std::move(entry);
-  return RegisteredMemory(keyed ? index + 1 : 0, [this, index] {
-    std::vector<RegisteredMemory> registrations;
-    const ExclusiveLock release(keys_mutex_);
-    memories_[index].in_use = false;
-    registrations.swap(memories_[index].registrations);
-  });
-}
 
 void Mirror::give_up_silent(milliseconds silence) {
   const SharedLock roster(roster_mutex_);

@@ -38,6 +38,7 @@
 #include "transport/volume/active_blocks.h"
 #include "transport/volume/group.h"
 #include "transport/volume/kept_buffers.h"
+#include "transport/volume/local_keys.h"
 #include "transport/volume/missed_notes.h"
 #include "transport/volume/place.h"
 #include "transport/volume/replica.h"
@@ -61,7 +62,7 @@ class Mirror final : public Place {
   // At least one is open; all that are open are equal, but where rows say otherwise (begin()). `copying`: how
   // many places are being brought up to date. `soft`: as in VolumeOptions. `writable`: false for readers, which change
   // nothing anywhere.
-  Mirror(size_t place, MapKeeper& keeper, std::atomic<uint64_t>& copying, OpenReplica open_replica,
+  Mirror(size_t place, MapKeeper& keeper, LocalKeys& keys, std::atomic<uint64_t>& copying, OpenReplica open_replica,
          std::vector<Member> members, std::optional<std::chrono::milliseconds> soft, bool writable);
   ~Mirror() override;
 
@@ -111,7 +112,6 @@ class Mirror final : public Place {
                 std::span<const BlockRange> superblock) override;
   Status clear_torn_commit_record() override;
 
-  Result<RegisteredMemory> register_memory(std::span<std::byte> memory) override;
   void give_up_silent(std::chrono::milliseconds silence) override;
   void give_up_outage() override;
   void interrupt() override;
@@ -144,7 +144,6 @@ class Mirror final : public Place {
   struct Replica {
     MapReplica entry;  // what it was opened as; its address and whether it leaves as the map says
     std::string name;  // for people: of the brick
-    size_t slot = 0;   // of its local keys
     std::atomic<ReplicaPhase> phase{ReplicaPhase::kStale};  // raise()'s, with mutex_
     // Of one that is written; of another what is left of it. Changed with the gate closed.
     std::unique_ptr<VolumeClient> client;
@@ -180,8 +179,6 @@ class Mirror final : public Place {
   void watch(Replica& replica, LinkState::Kind link, Clock::time_point now);
   void watch_joining(Clock::time_point now);
   Status await_confirmed(const Interruption* by);
-  std::span<const Piece> own_pieces(const Replica& replica, std::span<const Piece> pieces,
-                                    std::vector<Piece>& storage) const;
   // `call` on replicas until all are done or out; what it answered on the others.
   template <typename Call>
   Status on_all(const Targets& targets, Call&& call, const Interruption* by);
@@ -195,15 +192,13 @@ class Mirror final : public Place {
     Copies(Mirror& mirror, const Targets& targets, std::span<const Piece> pieces);
     void try_write(Stage stage);
     std::span<const VolumeClient::Copy> all() const { return copies_; }
-    const StagedWrite* staged() const { return &staged_; }
+    const StagedWrite& staged() const { return staged_; }
 
    private:
     const StagedWrite staged_;
-    std::array<std::vector<Piece>, VolumeClient::kMostCopies> storage_;
     absl::InlinedVector<VolumeClient::Copy, 4> copies_;
   };
   Status write_claimed(const Targets& targets, std::span<const Piece> pieces, Stage stage, const Interruption* by);
-  Result<RegisteredMemory> register_within(std::span<std::byte> memory);
   Status write_rows(std::span<const ActiveBlocks::Row> rows, const Interruption* by);
   Status failure() const;
   std::optional<LinkState> waiting_for_map() const;
@@ -292,6 +287,7 @@ class Mirror final : public Place {
 
   const size_t place_;
   MapKeeper* const keeper_;
+  LocalKeys* const keys_;
   std::atomic<uint64_t>* const copying_;
   const OpenReplica open_replica_;
   const std::optional<std::chrono::milliseconds> soft_;
@@ -341,18 +337,9 @@ class Mirror final : public Place {
   };
   std::optional<WaitForMap> waits_for_map_ ABSL_GUARDED_BY(mutex_);
 
-  // Local keys: with replicas that have their own, a key stands for one of each.
-  struct Memory {
-    std::span<std::byte> bytes;
-    std::vector<RegisteredMemory> registrations;  // by slot
-    bool in_use = false;
-  };
-  mutable SharedMutex keys_mutex_;
-  std::vector<Memory> memories_ ABSL_GUARDED_BY(keys_mutex_);  // key - 1
-  size_t slots_ = 0;
   // What is written to several replicas is in.
   const std::shared_ptr<KeptBuffers> buffers_ =
-      KeptBuffers::make([this](std::span<std::byte> memory) { return register_within(memory); });
+      KeptBuffers::make([this](std::span<std::byte> memory) { return keys_->add(memory, place_); });
 };
 
 }  // namespace brickfs

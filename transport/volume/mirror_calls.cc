@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a place does with the calls of its set: on all replicas, or on one in sync.
 #include <algorithm>
-#include <array>
 
 #include "transport/base/check.h"
 #include "transport/base/thread.h"
@@ -163,14 +162,6 @@ void Mirror::map_ahead(BlockRange blocks) {
 
 // --- data
 
-std::span<const Piece> Mirror::own_pieces(const Replica& replica, std::span<const Piece> pieces,
-                                          std::vector<Piece>& storage) const {
-  return with_keys(pieces, storage, [&](uint32_t key) {
-    const SharedLock lock(keys_mutex_);
-    return memories_[key - 1].registrations[replica.slot].local_key();
-  });
-}
-
 Status Mirror::await_confirmed(const Interruption* by) {
   const auto began = Clock::now();
   MutexLock lock(mutex_);
@@ -188,14 +179,13 @@ Status Mirror::read(std::span<const Piece> pieces, const Interruption* by) {
   const Gate::Pass pass(gate_, by);
   TRY(pass.entered());
   operations_.fetch_add(1, std::memory_order_relaxed);
-  std::vector<Piece> storage;
   Targets failed;
   for (;;) {
     Replica* const replica = to_read();
-    Status status = replica->client->try_read(own_pieces(*replica, pieces, storage));
+    Status status = replica->client->try_read(pieces);
     // It may have gone this moment, with another to ask.
     if (!status.ok() && replica->client->is_away() && to_read() != replica) continue;
-    if (!status.ok()) status = replica->client->read(own_pieces(*replica, pieces, storage), by);
+    if (!status.ok()) status = replica->client->read(pieces, by);
     if (status.ok()) {
       if (!confirmation_.holds()) TRY(await_confirmed(by));
       return {};
@@ -217,12 +207,10 @@ Status Mirror::read(std::span<const Piece> pieces, const Interruption* by) {
 // The same bytes to all, whatever becomes of the caller's meanwhile.
 Mirror::Copies::Copies(Mirror& mirror, const Targets& targets, std::span<const Piece> pieces)
     : staged_(pieces, *mirror.buffers_) {
-  for (size_t i = 0; i < targets.size(); ++i) {
-    copies_.push_back({targets[i]->client.get(), mirror.own_pieces(*targets[i], staged_.pieces(), storage_[i])});
-  }
+  for (const Replica* replica : targets) copies_.push_back({replica->client.get()});
 }
 
-void Mirror::Copies::try_write(Stage stage) { VolumeClient::try_write_all(copies_, stage, &staged_); }
+void Mirror::Copies::try_write(Stage stage) { VolumeClient::try_write_all(copies_, staged_, stage); }
 
 Status Mirror::write_claimed(const Targets& targets, std::span<const Piece> pieces, Stage stage,
                              const Interruption* by) {
@@ -233,7 +221,8 @@ Status Mirror::write_claimed(const Targets& targets, std::span<const Piece> piec
   for (size_t i = 0; i < targets.size(); ++i) {
     const VolumeClient::Copy& copy = copies.all()[i];
     Status status = copy.status;
-    if (!status.ok() && is_written(*targets[i])) status = copy.volume->write(copy.pieces, stage, by, copies.staged());
+    if (!status.ok() && is_written(*targets[i]))
+      status = copy.volume->write(copies.staged().pieces(), stage, by, &copies.staged());
     statuses.push_back(status);
   }
   const Status status = judge(targets, statuses, by);
@@ -264,8 +253,7 @@ Status Mirror::try_read(std::span<const Piece> pieces) {
   operations_.fetch_add(1, std::memory_order_relaxed);
   Replica* const replica = to_read();
   if (replica->client->is_away()) return Error(EAGAIN, "no replica is there");
-  std::vector<Piece> storage;
-  TRY(replica->client->try_read(own_pieces(*replica, pieces, storage)));
+  TRY(replica->client->try_read(pieces));
   return confirmation_.holds() ? Status() : Error(EAGAIN, "not confirmed");
 }
 

@@ -342,12 +342,7 @@ void Mirror::adopt_map(const SetMap& map) {
     replica->name = entry.source;
     const Gate::Closed closed(gate_);
     const ExclusiveLock roster(roster_mutex_);
-    replica->slot = slots_++;
     replicas_.push_back(std::move(replica));
-    const ExclusiveLock keys(keys_mutex_);
-    for (Memory& memory : memories_) {
-      if (memory.in_use) memory.registrations.resize(slots_);
-    }
   }
 }
 

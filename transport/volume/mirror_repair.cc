@@ -266,14 +266,8 @@ Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, Bl
   if (place_ == 0) {
     TRY(copy_bytes(first(), *client, kCommitRecordAddress[0], 2 * kSetSlotBytes, Stage::kJournal));
   }
+  client->share_keys(*keys_, place_);
   const ExclusiveLock roster(roster_mutex_);
-  const ExclusiveLock keys(keys_mutex_);
-  for (Memory& memory : memories_) {
-    if (!memory.in_use) continue;
-    memory.registrations[replica.slot] = {};  // of its former client
-    auto registered = client->register_memory(memory.bytes);
-    if (registered.ok()) memory.registrations[replica.slot] = std::move(*registered);  // else it costs a copy
-  }
   replica.client = std::move(client);
   replica.away_since.reset();
   raise(replica, ReplicaEvent::kAdmitted, generation);

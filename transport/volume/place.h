@@ -62,7 +62,6 @@ class Place {
   // Of place 0, on each replica (set_membership.h). When it is settled.
   virtual Status clear_torn_commit_record() = 0;
 
-  virtual Result<RegisteredMemory> register_memory(std::span<std::byte> memory) = 0;
   virtual void give_up_silent(std::chrono::milliseconds silence) = 0;
   virtual void give_up_outage() = 0;
   virtual void interrupt() = 0;

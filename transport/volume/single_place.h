@@ -48,9 +48,6 @@ class SinglePlace final : public Place {
                 std::span<const BlockRange> superblock) override;
   Status clear_torn_commit_record() override;
 
-  Result<RegisteredMemory> register_memory(std::span<std::byte> memory) override {
-    return volume_->register_memory(memory);
-  }
   void give_up_silent(std::chrono::milliseconds silence) override { volume_->give_up_silent(silence); }
   void give_up_outage() override { volume_->give_up_outage(); }
   void interrupt() override { volume_->interrupt(); }

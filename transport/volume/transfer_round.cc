@@ -5,8 +5,9 @@
 
 namespace brickfs {
 
-TransferRound::TransferRound(std::span<const Piece> pieces, Direction direction, const StagedWrite* staged)
-    : pieces_(pieces), direction_(direction), staged_(staged) {
+TransferRound::TransferRound(std::span<const Piece> pieces, Direction direction, const LocalKeys::Own& keys,
+                             const StagedWrite* staged)
+    : pieces_(pieces), direction_(direction), keys_(keys), staged_(staged) {
   lengths_.reserve(pieces.size());
   for (const Piece& piece : pieces) {
     uint64_t length = 0;
@@ -53,7 +54,7 @@ void TransferRound::cut(size_t lease, uint64_t most) {
     const LocalSlice& slice = local[at_.slice];
     const auto length = static_cast<uint32_t>(std::min<uint64_t>(room, slice.length_bytes - at_.slice_offset));
     if (length > 0) {
-      slices_.push_back({slice.data + at_.slice_offset, length, slice.local_key});
+      slices_.push_back({slice.data + at_.slice_offset, length, keys_.of(slice.local_key)});
       ++cut.slices;
     }
     room -= length;

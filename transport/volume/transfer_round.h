@@ -13,6 +13,7 @@
 #include "transport/brick/brick.h"
 #include "transport/brick/limits.h"
 #include "transport/volume/handle_cache.h"
+#include "transport/volume/local_keys.h"
 #include "transport/volume/piece.h"
 #include "transport/volume/replay_log.h"
 
@@ -20,8 +21,9 @@ namespace brickfs {
 
 class TransferRound {
  public:
-  // `staged`: the write whose memory the pieces are, if it is one.
-  TransferRound(std::span<const Piece> pieces, Direction direction, const StagedWrite* staged = nullptr);
+  // `keys`: of the brick. `staged`: the write whose memory the pieces are, if it is one.
+  TransferRound(std::span<const Piece> pieces, Direction direction, const LocalKeys::Own& keys,
+                const StagedWrite* staged = nullptr);
 
   uint64_t total_bytes() const { return total_bytes_; }
   Access access() const { return direction_ == Direction::kRead ? Access::kRead : Access::kReadWrite; }
@@ -60,6 +62,7 @@ class TransferRound {
 
   const std::span<const Piece> pieces_;
   const Direction direction_;
+  const LocalKeys::Own& keys_;
   const StagedWrite* const staged_;
   absl::InlinedVector<uint64_t, 4> lengths_;  // of the pieces
   uint64_t total_bytes_ = 0;

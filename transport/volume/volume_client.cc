@@ -287,6 +287,10 @@ Result<RegisteredMemory> VolumeClient::register_memory(std::span<std::byte> memo
   return link_->brick().register_memory(memory);
 }
 
+void VolumeClient::share_keys(LocalKeys& keys, size_t place) {
+  keys_ = keys.attach(place, [this](std::span<std::byte> memory) { return register_memory(memory); });
+}
+
 void VolumeClient::interrupt(bool uncommitted_matters) {
   link_->interrupt(uncommitted_matters);
   log_->wake();

@@ -31,6 +31,7 @@
 #include "transport/brick/limits.h"
 #include "transport/volume/commit_group.h"
 #include "transport/volume/handle_cache.h"
+#include "transport/volume/local_keys.h"
 #include "transport/volume/link_state.h"
 #include "transport/volume/piece.h"
 #include "transport/volume/replay_log.h"
@@ -103,17 +104,14 @@ class VolumeClient final {
   // much. Bytes to be written are then undefined.
   Status try_read(std::span<const Piece> pieces);
   Status try_write(std::span<const Piece> pieces);
-  // The same write on several volumes: posted on each before any is waited for, where that can be done at once. Each
-  // has pieces of its own, which differ in their local keys only.
+  // The same write on several volumes: posted on each before any is waited for, where that can be done at once.
   struct Copy {
     VolumeClient* volume;
-    std::span<const Piece> pieces;
     Status status{};      // the answer. EAGAIN: it was not done at once (try_write)
     bool posted = false;  // else nothing of it has reached the brick
   };
   static constexpr size_t kMostCopies = 2 * limits::kReplicas;
-  // `staged`: as for write().
-  static void try_write_all(std::span<Copy> copies, Stage stage, const StagedWrite* staged);
+  static void try_write_all(std::span<Copy> copies, const StagedWrite& staged, Stage stage);
 
   // Every write(), alloc() and free() that had returned before the call is durable (on a volatile brick: visible to
   // whoever mounts next), stage by stage. EIO, ENOSPC from the brick's store: nothing is forgotten, a later commit
@@ -138,6 +136,8 @@ class VolumeClient final {
   Status try_commit_bytes(uint64_t address, uint64_t length_bytes);
 
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory);
+  // The keys that pieces carry from now on are the volume's, of which this is one brick. Before others use this.
+  void share_keys(LocalKeys& keys, size_t place);
 
   // As VolumeLink::give_up_silent(): for interrupted calls, which wait for the brick's answer.
   void give_up_silent(std::chrono::milliseconds silence) { link_->give_up_silent(silence); }
@@ -196,6 +196,7 @@ class VolumeClient final {
   std::unique_ptr<HandleCache> handles_;
   std::unique_ptr<ReplayLog> log_;
   std::unique_ptr<VolumeLink> link_;  // its thread uses the others
+  LocalKeys::Own keys_;
 };
 
 }  // namespace brickfs

@@ -19,7 +19,7 @@ constexpr int kRefusals = 3;  // of fresh handles, before an operation gives up
 
 Status VolumeClient::read(std::span<const Piece> pieces, const Interruption* by) {
   Patience patience(options_.soft, by);
-  TransferRound round(pieces, Direction::kRead);
+  TransferRound round(pieces, Direction::kRead, keys_);
   VolumeCounters::Call counted(counters_, VolumeCall::kRead, round.total_bytes());
   ReplayLog::Room none;
   return counted.ended(transfer(round, Stage::kData, none, patience));
@@ -28,7 +28,7 @@ Status VolumeClient::read(std::span<const Piece> pieces, const Interruption* by)
 Status VolumeClient::write(std::span<const Piece> pieces, Stage stage, const Interruption* by,
                            const StagedWrite* staged) {
   Patience patience(options_.soft, by);
-  TransferRound round(pieces, Direction::kWrite, staged);
+  TransferRound round(pieces, Direction::kWrite, keys_, staged);
   VolumeCounters::Call counted(counters_, VolumeCall::kWrite, round.total_bytes());
   return counted.ended(write(round, stage, patience));
 }
@@ -42,7 +42,7 @@ Status VolumeClient::write(TransferRound& round, Stage stage, Patience& patience
 
 Status VolumeClient::write_with_commit(const Piece& piece, Stage stage, const Interruption* by) {
   Patience patience(options_.soft, by);
-  TransferRound round(std::span(&piece, 1), Direction::kWrite);
+  TransferRound round(std::span(&piece, 1), Direction::kWrite, keys_);
   std::optional<ReplayLog::Room> room = log_->try_reserve(round.total_bytes(), stage);
   CHECK(room.has_value());  // only data waits for room
   room->join_committing();
@@ -90,14 +90,14 @@ Status VolumeClient::transfer(TransferRound& round, Stage stage, ReplayLog::Room
 }
 
 Status VolumeClient::try_read(std::span<const Piece> pieces) {
-  TransferRound round(pieces, Direction::kRead);
+  TransferRound round(pieces, Direction::kRead, keys_);
   VolumeCounters::Call counted(counters_, VolumeCall::kRead, round.total_bytes());
   ReplayLog::Room none;
   return counted.ended(transfer_at_once(round, none));
 }
 
 Status VolumeClient::try_write(std::span<const Piece> pieces) {
-  TransferRound round(pieces, Direction::kWrite);
+  TransferRound round(pieces, Direction::kWrite, keys_);
   std::optional<ReplayLog::Room> room = log_->try_reserve(round.total_bytes(), Stage::kData);
   if (!room) return Error(EAGAIN, "no room for what has to be kept");
   VolumeCounters::Call counted(counters_, VolumeCall::kWrite, round.total_bytes());
@@ -120,7 +120,8 @@ Status VolumeClient::transfer_at_once(TransferRound& round, ReplayLog::Room& roo
 
 // A write on its way to one of several volumes.
 struct VolumeClient::Posted {
-  Posted(std::span<const Piece> pieces, const StagedWrite* staged) : round(pieces, Direction::kWrite, staged) {}
+  Posted(VolumeClient& volume, const StagedWrite& staged)
+      : round(staged.pieces(), Direction::kWrite, volume.keys_, &staged) {}
 
   TransferRound round;
   std::optional<ReplayLog::Room> room;
@@ -161,11 +162,11 @@ Status VolumeClient::finish(Posted& write) {
   return status;
 }
 
-void VolumeClient::try_write_all(std::span<Copy> copies, Stage stage, const StagedWrite* staged) {
+void VolumeClient::try_write_all(std::span<Copy> copies, const StagedWrite& staged, Stage stage) {
   CHECK(copies.size() <= kMostCopies);
   std::array<std::optional<Posted>, kMostCopies> writes;
   for (size_t i = 0; i < copies.size(); ++i) {
-    writes[i].emplace(copies[i].pieces, staged);
+    writes[i].emplace(*copies[i].volume, staged);
     copies[i].status = copies[i].volume->post_at_once(*writes[i], stage);
     copies[i].posted = writes[i]->batch != nullptr;
   }

@@ -180,14 +180,6 @@ bool VolumeSet::is_one_place(std::span<const Piece> pieces, size_t* place) const
   return std::ranges::all_of(pieces, [&](const Piece& piece) { return place_of(block_of(piece.address)) == *place; });
 }
 
-std::span<const Piece> VolumeSet::own_pieces(size_t place, std::span<const Piece> pieces,
-                                             std::vector<Piece>& storage) const {
-  return with_keys(pieces, storage, [&](uint32_t key) {
-    const SharedLock lock(keys_mutex_);
-    return keys_[key - 1][place];
-  });
-}
-
 // Place by place: a request of the kernel's hardly ever touches two.
 template <typename Call>
 Status VolumeSet::on_each_place(std::span<const Piece> pieces, Call&& call) {
@@ -195,8 +187,7 @@ Status VolumeSet::on_each_place(std::span<const Piece> pieces, Call&& call) {
   size_t only = 0;
   if (is_one_place(pieces, &only)) {
     if (only >= places()) return Error(EIO, "on a brick that the set has not");
-    std::vector<Piece> storage;
-    return call(*members_[only], own_pieces(only, pieces, storage));
+    return call(*members_[only], pieces);
   }
   std::vector<std::vector<Piece>> parts(places());
   for (const Piece& piece : pieces) {
@@ -206,8 +197,7 @@ Status VolumeSet::on_each_place(std::span<const Piece> pieces, Call&& call) {
   }
   for (size_t place = 0; place < places(); ++place) {
     if (parts[place].empty()) continue;
-    std::vector<Piece> storage;
-    TRY(call(*members_[place], own_pieces(place, parts[place], storage)));
+    TRY(call(*members_[place], std::span<const Piece>(parts[place])));
   }
   return {};
 }
@@ -230,28 +220,7 @@ Status VolumeSet::try_write(std::span<const Piece> pieces) {
 }
 
 Result<RegisteredMemory> VolumeSet::register_memory(std::span<std::byte> memory) {
-  if (!is_striped()) return members_[0]->register_memory(memory);
-  auto registrations = std::make_shared<std::vector<RegisteredMemory>>();
-  std::vector<uint32_t> keys;
-  for (const auto& member : members_) {
-    registrations->push_back(TRY(member->register_memory(memory)));
-    keys.push_back(registrations->back().local_key());
-  }
-  if (std::ranges::all_of(keys, [](uint32_t key) { return key == 0; })) {
-    return RegisteredMemory(0, [registrations] { registrations->clear(); });
-  }
-  const ExclusiveLock lock(keys_mutex_);
-  const auto free = std::ranges::find_if(keys_, [](const auto& entry) { return entry.empty(); });
-  const auto index = static_cast<uint32_t>(free - keys_.begin());
-  if (free == keys_.end()) keys_.emplace_back();
-  keys_[index] = std::move(keys);
-  return RegisteredMemory(index + 1, [this, registrations, index] {
-    {
-      const ExclusiveLock release(keys_mutex_);
-      keys_[index].clear();
-    }
-    registrations->clear();
-  });
+  return is_striped() || is_replicated() ? keys_.add(memory) : members_[0]->first().register_memory(memory);
 }
 
 // --- commits

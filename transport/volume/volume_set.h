@@ -34,6 +34,7 @@
 #include "transport/base/thread.h"
 #include "transport/membership/map_keeper.h"
 #include "transport/volume/group.h"
+#include "transport/volume/local_keys.h"
 #include "transport/volume/mirror.h"
 #include "transport/volume/place.h"
 #include "transport/volume/set_format.h"
@@ -158,7 +159,6 @@ class VolumeSet final {
   bool is_one_place(std::span<const Piece> pieces, size_t* place) const;
   template <typename Call>
   Status on_each_place(std::span<const Piece> pieces, Call&& call);
-  std::span<const Piece> own_pieces(size_t place, std::span<const Piece> pieces, std::vector<Piece>& storage) const;
   Status commit_others(const Interruption* by);
   // Of a replica of place 0, whose number of records `record_number` is.
   Status before_commit(VolumeClient& first, uint64_t& record_number, const Interruption* by);
@@ -180,9 +180,7 @@ class VolumeSet final {
   // Of the commit under way, one at a time.
   uint64_t record_number_ = 0;  // of a set without copies
 
-  // Local keys: with several bricks that have their own, a key of the set stands for one of each.
-  mutable SharedMutex keys_mutex_;
-  std::vector<std::vector<uint32_t>> keys_ ABSL_GUARDED_BY(keys_mutex_);  // key - 1 -> by place; empty: free
+  LocalKeys keys_;  // with several bricks
 
   // Of a replicated set.
   std::unique_ptr<MapKeeper> keeper_;

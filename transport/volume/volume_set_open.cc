@@ -310,6 +310,7 @@ Result<std::unique_ptr<VolumeSet>> VolumeSet::open(std::vector<SetBrick> bricks,
     auto member = VolumeClient::open(std::move(bricks[place].brick), std::move(own), &refusal->holder);
     set->names_.push_back(bricks[place].name);
     if (member.ok()) {
+      (*member)->share_keys(set->keys_, place);
       set->members_.push_back(std::make_unique<SinglePlace>(std::move(*member)));
       continue;
     }

@@ -160,7 +160,7 @@ Status VolumeSet::Replicating::run() {
   }
   for (size_t place = 0; place < map_.places.size(); ++place) {
     set_.names_.push_back(map_.places[place].replicas.front().source);
-    auto mirror = std::make_unique<Mirror>(place, *set_.keeper_, set_.copying_, opener(place),
+    auto mirror = std::make_unique<Mirror>(place, *set_.keeper_, set_.keys_, set_.copying_, opener(place),
                                            std::move(members[place]), options_.soft, writable());
     set_.mirrors_.push_back(mirror.get());
     set_.members_.push_back(std::move(mirror));
