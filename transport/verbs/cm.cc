@@ -11,7 +11,7 @@
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/unknown_host.h"
-#include "transport/verbs/farewell.h"
+#include "transport/verbs/deferred_destroy.h"
 
 namespace brickfs::verbs {
 namespace {
@@ -71,7 +71,7 @@ Result<CmId> find_path_to(sockaddr* address, Deadline deadline) {
                            : Error(EHOSTUNREACH, "host cannot be reached over RDMA");
   }
   TRY(expect_event(*made.channel, RDMA_CM_EVENT_ADDR_RESOLVED, deadline));
-  TRY(Farewells::of_process().await_port(*made.id, deadline));
+  TRY(DeferredDestroy::of_process().await_port(*made.id, deadline));
   set_ack_timeout(made.id.get());
   if (rdma_resolve_route(made.id.get(), patience) != 0) return Error(EHOSTUNREACH, "no route over RDMA");
   TRY(expect_event(*made.channel, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline));

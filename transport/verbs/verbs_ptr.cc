@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "transport/base/log.h"
-#include "transport/verbs/farewell.h"
+#include "transport/verbs/deferred_destroy.h"
 
 namespace brickfs::verbs {
 namespace {
@@ -24,7 +24,7 @@ void Destroy::operator()(ibv_comp_channel* channel) const {
 }
 void Destroy::operator()(ibv_qp* pair) const { expect_destroyed(ibv_destroy_qp(pair), "ibv_destroy_qp"); }
 
-void Destroy::operator()(rdma_cm_id* id) const { Farewells::of_process().end(id); }
+void Destroy::operator()(rdma_cm_id* id) const { DeferredDestroy::of_process().end(id); }
 void Destroy::operator()(rdma_event_channel* channel) const { rdma_destroy_event_channel(channel); }
 void Destroy::operator()(rdma_cm_event* event) const {
   expect_destroyed(rdma_ack_cm_event(event), "rdma_ack_cm_event");

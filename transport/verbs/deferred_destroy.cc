@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/verbs/farewell.h"
+#include "transport/verbs/deferred_destroy.h"
 
 #include <infiniband/verbs.h>
 
@@ -21,18 +21,18 @@ void destroy(rdma_cm_id* id) {
 
 }  // namespace
 
-bool Farewells::Port::is_up() const {
+bool DeferredDestroy::Port::is_up() const {
   ibv_port_attr port{};
   // One that cannot be asked is no port that could be spoilt.
   return ibv_query_port(device, number, &port) != 0 || port.state == IBV_PORT_ACTIVE;
 }
 
-Farewells& Farewells::of_process() {
-  static Farewells farewells;
-  return farewells;
+DeferredDestroy& DeferredDestroy::of_process() {
+  static DeferredDestroy deferred;
+  return deferred;
 }
 
-Farewells::~Farewells() {
+DeferredDestroy::~DeferredDestroy() {
   std::thread thread;
   {
     MutexLock lock(mutex_);
@@ -43,7 +43,7 @@ Farewells::~Farewells() {
   if (thread.joinable()) thread.join();
 }
 
-void Farewells::end(rdma_cm_id* id) {
+void DeferredDestroy::end(rdma_cm_id* id) {
   if (id->qp == nullptr) return destroy(id);  // it listened, or came to nothing
   rdma_destroy_qp(id);
   rdma_event_channel* const channel = rdma_create_event_channel();
@@ -57,7 +57,7 @@ void Farewells::end(rdma_cm_id* id) {
   changed_.notify_all();
 }
 
-void Farewells::run() {
+void DeferredDestroy::run() {
   MutexLock lock(mutex_);
   while (!stopping_) {
     const auto now = Clock::now();
@@ -78,7 +78,7 @@ void Farewells::run() {
   }
 }
 
-Status Farewells::await_port(const rdma_cm_id& id, Clock::time_point deadline) {
+Status DeferredDestroy::await_port(const rdma_cm_id& id, Clock::time_point deadline) {
   const Port port{id.verbs, id.port_num};
   MutexLock lock(mutex_);
   while (true) {

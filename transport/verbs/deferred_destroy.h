@@ -21,12 +21,12 @@
 
 namespace brickfs::verbs {
 
-class Farewells {
+class DeferredDestroy {
  public:
   using Clock = std::chrono::steady_clock;
 
   // One for the process, as rdma_cm and its devices are.
-  static Farewells& of_process();
+  static DeferredDestroy& of_process();
 
   // Destroys the queue pair, and soon the id. Its event channel may go, nothing more is told there.
   void end(rdma_cm_id* id);
@@ -46,8 +46,8 @@ class Farewells {
     rdma_event_channel* channel;  // its own: the one it had may be gone
     Clock::time_point since;
   };
-  Farewells() = default;
-  ~Farewells();  // the kernel destroys what is still kept
+  DeferredDestroy() = default;
+  ~DeferredDestroy();  // the kernel deferred what is still kept
   void run();
 
   Mutex mutex_;
