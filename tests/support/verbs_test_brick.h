@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A brick of this process behind an RDMA listener of its own, on a real device: at the address in
-// $BRICKFS_RDMA_ADDRESS, or at all of $BRICKFS_RDMA_ADDRESSES (with commas) for several rails.
+// $BRICKFS_RDMA_ADDRESS, or at all of $BRICKFS_RDMA_ADDRESSES (with commas) for several paths.
 #pragma once
 
 #include <cstdint>

@@ -59,10 +59,10 @@ TEST(Source, BricksOfASetStandBetweenPluses) {
   EXPECT_EQ(format_source(source->brick(0)), "tcp://a:20470/v");
   EXPECT_EQ(format_source(source->brick(2)), "tcp://[fe80::1%ib0]:7/v");
   EXPECT_FALSE(source->brick(2).is_set());
-  const auto rails = parse_source("rdma://a,a2+b,b2:9+c/v", nullptr);
-  ASSERT_TRUE(rails.ok());
-  EXPECT_EQ(rails->more_bricks[0], (std::vector<HostPort>{{"b", kDefaultPort}, {"b2", 9}}));
-  EXPECT_EQ(format_source(*parse_source(format_source(*rails), nullptr)), format_source(*rails));
+  const auto paths = parse_source("rdma://a,a2+b,b2:9+c/v", nullptr);
+  ASSERT_TRUE(paths.ok());
+  EXPECT_EQ(paths->more_bricks[0], (std::vector<HostPort>{{"b", kDefaultPort}, {"b2", 9}}));
+  EXPECT_EQ(format_source(*parse_source(format_source(*paths), nullptr)), format_source(*paths));
   EXPECT_FALSE(parse_source("tcp://a/v", nullptr)->is_set());
 }
 

@@ -184,7 +184,7 @@ TEST_F(Verbs, MemoryThatOneDeviceCouldNotRegisterGoesByAllLanes) {
     client->submit(reads);
     ASSERT_TRUE(client->wait(reads).ok());
     for (const LocalSlice& slice : slices) ASSERT_EQ(std::memcmp(slice.data, written.data(), kBytes), 0);
-    ASSERT_TRUE(has_both()) << "a rail was lost in round " << round;
+    ASSERT_TRUE(has_both()) << "a path was lost in round " << round;
     std::fill(memory.begin() + kBytes, memory.begin() + 16 * kBytes, std::byte{});
   }
 }

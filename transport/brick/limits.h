@@ -45,7 +45,7 @@ constexpr size_t kSlicesPerTransfer = 30;      // local slices of one transfer (
 constexpr size_t kTransfersPerBatch = 1024;
 
 // --- verbs (docs/protocol.md, "RDMA")
-constexpr uint32_t kLanes = 4;                // queue pairs for data that a client opens on each rail, at most
+constexpr uint32_t kLanes = 4;                // queue pairs for data that a client opens on each path, at most
 constexpr uint32_t kLanesPerSession = 8;      // a brick gives out; also the keys of one handle
 constexpr uint32_t kLaneDepth = 256;          // work requests under way on a lane; who posts more waits
 constexpr uint32_t kPostChain = 32;           // work requests handed to the device at once

@@ -45,23 +45,23 @@ Link::Link(const Peer& peer, LocalMemory& memory, const OpenRequest& request, co
       memory_(memory),
       token_(opened.token),
       observes_(request.mode == OpenMode::kObserve),
-      rails_(peer.addresses.size()),
+      paths_(peer.addresses.size()),
       trials_(peer.addresses.size()),
       data_(memory, handles_, [this] { wake_keeper(); }) {}
 
 Link::~Link() { Link::stop(); }
 
 Status Link::begin(size_t number, std::unique_ptr<MessageChannel> calls, Deadline latest) {
-  const auto add_rail = [&]() -> Status {
-    auto rail = TRY(make_rail(peer_.addresses[number], std::move(calls), latest));
+  const auto add_path = [&]() -> Status {
+    auto path = TRY(make_path(peer_.addresses[number], std::move(calls), latest));
     {
       MutexLock lock(mutex_);
-      rails_[number] = rail;
+      paths_[number] = path;
     }
-    return observes_ ? Status() : add_lanes(*rail, latest);
+    return observes_ ? Status() : add_lanes(*path, latest);
   };
   if (wake_watch().fd < 0) return Error(EMFILE, "eventfd");
-  const Status added = add_rail();
+  const Status added = add_path();
   if (!added.ok() && !says_cut_off(added)) return added;
   if (!added.ok()) lose(Error(ENOTCONN, "the session ended at once"));
   start_keeper();
@@ -71,26 +71,26 @@ Status Link::begin(size_t number, std::unique_ptr<MessageChannel> calls, Deadlin
 
 std::string Link::describe() const {
   std::string text;
-  for (const auto& rail : rails()) {
-    if (!rail || rail->lost.load()) continue;
-    text += (text.empty() ? "" : "; ") + rail->device;
-    if (!observes_) text += rail->windows ? ", type-2 windows" : ", a region for each run";
+  for (const auto& path : paths()) {
+    if (!path || path->lost.load()) continue;
+    text += (text.empty() ? "" : "; ") + path->device;
+    if (!observes_) text += path->windows ? ", type-2 windows" : ", a region for each run";
   }
   return "rdma (" + text + ")";
 }
 
-// On one rail after the other until one answers. The brick knows the call by its id, and does it once.
+// On one path after the other until one answers. The brick knows the call by its id, and does it once.
 Result<Reply> Link::carry(const calls::Request& request, std::chrono::milliseconds timeout) {
   const uint64_t id = next_id();
   const bool commits = calls::kind_of(request) == calls::Kind::kCommit;
   while (true) {
     if (const auto error = lost()) return *error;
-    const auto rail = live_rail();
-    if (!rail) return Error(ENOTCONN, "the connection to the brick is gone");
-    CallChannel& channel = commits && rail->commits ? *rail->commits : *rail->calls;
+    const auto path = live_path();
+    if (!path) return Error(ENOTCONN, "the connection to the brick is gone");
+    CallChannel& channel = commits && path->commits ? *path->commits : *path->calls;
     auto reply = channel.call(id, request, timeout);
     if (reply.ok() || reply.error().is(EPROTO)) return reply;
-    rail->lost.store(true);
+    path->lost.store(true);
     wake_keeper();
   }
 }
@@ -139,28 +139,28 @@ Status Link::flush() {
 }
 
 std::shared_ptr<CallChannel> Link::calls() const {
-  const auto rail = live_rail();
-  return rail ? rail->calls : nullptr;
+  const auto path = live_path();
+  return path ? path->calls : nullptr;
 }
 
 void Link::watch(Deadline until) {
   std::vector<pollfd> watched = {wake_watch()};
-  std::vector<std::pair<std::function<bool()>, Rail*>> ends;
-  const auto add = [&](pollfd entry, std::function<bool()> has_ended, Rail& rail) {
+  std::vector<std::pair<std::function<bool()>, Path*>> ends;
+  const auto add = [&](pollfd entry, std::function<bool()> has_ended, Path& path) {
     watched.push_back(entry);
-    ends.emplace_back(std::move(has_ended), &rail);
+    ends.emplace_back(std::move(has_ended), &path);
   };
-  const Rails rails = this->rails();
-  for (const auto& rail : rails) {
-    if (!rail || rail->lost.load()) continue;
-    for (CallChannel* const calls : {rail->calls.get(), rail->commits.get()}) {
+  const Paths paths = this->paths();
+  for (const auto& path : paths) {
+    if (!path || path->lost.load()) continue;
+    for (CallChannel* const calls : {path->calls.get(), path->commits.get()}) {
       if (calls == nullptr) continue;
       add(
-          calls->channel().watch(), [calls] { return calls->channel().peer_has_gone(); }, *rail);
+          calls->channel().watch(), [calls] { return calls->channel().peer_has_gone(); }, *path);
     }
-    for (const auto& events : rail->lane_events) {
+    for (const auto& events : path->lane_events) {
       add(
-          {events->fd, POLLIN, 0}, [&events] { return has_ended(*events); }, *rail);
+          {events->fd, POLLIN, 0}, [&events] { return has_ended(*events); }, *path);
     }
   }
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
@@ -169,16 +169,16 @@ void Link::watch(Deadline until) {
   for (size_t i = 0; i < ends.size(); ++i) {
     if (watched[i + 1].revents != 0 && ends[i].first()) ends[i].second->lost.store(true);
   }
-  handle_lost_rails();
+  handle_lost_paths();
 }
 
 void Link::renew() {
   data_.check_progress();
-  for (const auto& rail : rails()) {
-    if (!rail || rail->lost.load() || rail->calls->busy()) continue;
-    const auto reply = rail->calls->call(next_id(), calls::Renew{}, renew_timeout());
+  for (const auto& path : paths()) {
+    if (!path || path->lost.load() || path->calls->busy()) continue;
+    const auto reply = path->calls->call(next_id(), calls::Renew{}, renew_timeout());
     if (!reply.ok()) {
-      rail->lost.store(true);
+      path->lost.store(true);
       wake_keeper();
     } else if (reply->status != 0) {
       lose(calls::explain(reply->status));
@@ -188,8 +188,8 @@ void Link::renew() {
 
 void Link::cut() {
   MutexLock lock(mutex_);
-  for (const auto& rail : rails_) {
-    if (rail) rail->shut_down();
+  for (const auto& path : paths_) {
+    if (path) path->shut_down();
   }
   mend_.notify_all();
 }
@@ -202,7 +202,7 @@ void Link::stop() {
   }
   if (mender_.joinable()) mender_.join();
   join_keeper();
-  handle_lost_rails();
+  handle_lost_paths();
   data_.stop();
 }
 

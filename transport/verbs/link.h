@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client's end of one session over RDMA: its rails, its handles, its data path, and a thread that keeps the session
-// alive and notices the end of rails. As long as one rail is left the session goes on: what was under way on the others
+// A client's end of one session over RDMA: its paths, its handles, its data path, and a thread that keeps the session
+// alive and notices the end of paths. As long as one path is left the session goes on: what was under way on the others
 // is done again there, once the brick has destroyed their queue pairs, and a second thread brings them back. Without
 // any the session is lost.
 //
@@ -24,7 +24,7 @@
 #include "transport/verbs/greet.h"
 #include "transport/verbs/handle_map.h"
 #include "transport/verbs/local_memory.h"
-#include "transport/verbs/rail.h"
+#include "transport/verbs/path.h"
 
 namespace brickfs::verbs {
 
@@ -47,7 +47,7 @@ class Link final : public RemoteLink {
   void stop() override;
 
  private:
-  using Rails = std::vector<std::shared_ptr<Rail>>;
+  using Paths = std::vector<std::shared_ptr<Path>>;
   // When an address is tried again where connections are made and carry nothing, which would stop transfers each time.
   struct Trial {
     std::chrono::seconds pause{0};
@@ -58,23 +58,23 @@ class Link final : public RemoteLink {
        std::function<void(Error)> on_lost);
   Status begin(size_t number, std::unique_ptr<MessageChannel> calls, Deadline latest);
 
-  // Rails (link_rails.cc).
-  Result<std::shared_ptr<Rail>> make_rail(const HostPort& address, std::unique_ptr<MessageChannel> calls,
+  // Paths (link_paths.cc).
+  Result<std::shared_ptr<Path>> make_path(const HostPort& address, std::unique_ptr<MessageChannel> calls,
                                           Deadline latest);
-  Status add_lanes(Rail& rail, Deadline latest);
+  Status add_lanes(Path& path, Deadline latest);
   Result<std::unique_ptr<MessageChannel>> attach_one(const HostPort& address, wire::Role role, Deadline latest);
   template <typename Call>
   Result<typename Call::Answer> ask_on(CallChannel& channel, const Call& call, Deadline latest);
   Status learn_keys(uint32_t lane, CallChannel& channel, Deadline latest);
-  void handle_lost_rails();
-  void lose_rail(size_t number, Rail& rail);
+  void handle_lost_paths();
+  void lose_path(size_t number, Path& path);
   void judge(size_t number, bool in_vain);
   void mend();
   bool is_due(size_t number);
   bool mend_one(size_t number);
 
-  Rails rails() const;
-  std::shared_ptr<Rail> live_rail() const;  // null: none
+  Paths paths() const;
+  std::shared_ptr<Path> live_path() const;  // null: none
 
   Result<calls::Answer> ask_flushed(const calls::Request& request);
   Result<calls::Answer> map(const calls::Request& request);
@@ -96,10 +96,10 @@ class Link final : public RemoteLink {
 
   mutable Mutex mutex_;
   CondVar mend_;                                       // for the mender
-  Rails rails_ ABSL_GUARDED_BY(mutex_);                // by number of the address; null: not there yet
+  Paths paths_ ABSL_GUARDED_BY(mutex_);                // by number of the address; null: not there yet
   std::vector<Trial> trials_ ABSL_GUARDED_BY(mutex_);  // by the same
 
-  DataPath data_;       // whose lanes go before the rails
+  DataPath data_;       // whose lanes go before the paths
   std::thread mender_;  // only with several addresses
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a link comes by its rails, loses them and gets them back.
+// How a link comes by its paths, loses them and gets them back.
 
 #include <algorithm>
 
@@ -18,21 +18,21 @@ constexpr std::chrono::seconds kTrialMost{64};
 
 // So that a session's are enough for all.
 static_assert(limits::kAddressesPerBrick <= limits::kLanesPerSession);
-size_t lanes_of_rail(size_t rails) { return std::clamp<size_t>(limits::kLanesPerSession / rails, 1, limits::kLanes); }
+size_t lanes_of_path(size_t paths) { return std::clamp<size_t>(limits::kLanesPerSession / paths, 1, limits::kLanes); }
 
 }  // namespace
 
-Result<std::shared_ptr<Rail>> Link::make_rail(const HostPort& address, std::unique_ptr<MessageChannel> calls,
+Result<std::shared_ptr<Path>> Link::make_path(const HostPort& address, std::unique_ptr<MessageChannel> calls,
                                               Deadline latest) {
-  auto rail = std::make_shared<Rail>();
-  rail->address = address;
+  auto path = std::make_shared<Path>();
+  path->address = address;
   ibv_context* const device = calls->id().id->verbs;
-  rail->device = ibv_get_device_name(device->device);
-  rail->calls = std::make_shared<CallChannel>(std::move(calls));
-  if (observes_) return rail;
-  rail->commits = std::make_unique<CallChannel>(TRY(attach_one(address, wire::Role::kCalls, latest)));
-  rail->completions = TRY(data_.channel_of(device));
-  return rail;
+  path->device = ibv_get_device_name(device->device);
+  path->calls = std::make_shared<CallChannel>(std::move(calls));
+  if (observes_) return path;
+  path->commits = std::make_unique<CallChannel>(TRY(attach_one(address, wire::Role::kCalls, latest)));
+  path->completions = TRY(data_.channel_of(device));
+  return path;
 }
 
 Result<std::unique_ptr<MessageChannel>> Link::attach_one(const HostPort& address, wire::Role role, Deadline latest) {
@@ -44,12 +44,12 @@ Result<std::unique_ptr<MessageChannel>> Link::attach_one(const HostPort& address
 }
 
 Result<std::unique_ptr<Channel>> Link::attach_calls(Deadline latest) {
-  const auto rail = live_rail();
-  if (!rail) return Error(ENOTCONN, "the connection to the brick is gone");
-  return std::unique_ptr<Channel>(TRY(attach_one(rail->address, wire::Role::kCalls, latest)));
+  const auto path = live_path();
+  if (!path) return Error(ENOTCONN, "the connection to the brick is gone");
+  return std::unique_ptr<Channel>(TRY(attach_one(path->address, wire::Role::kCalls, latest)));
 }
 
-// By way of the rail's own connection for calls.
+// By way of the path's own connection for calls.
 template <typename Call>
 Result<typename Call::Answer> Link::ask_on(CallChannel& channel, const Call& call, Deadline latest) {
   const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(latest - Clock::now());
@@ -61,16 +61,16 @@ Result<typename Call::Answer> Link::ask_on(CallChannel& channel, const Call& cal
   return std::get<typename Call::Answer>(TRY(calls::decode_answer(request, reply.body)));
 }
 
-Status Link::add_lanes(Rail& rail, Deadline latest) {
-  for (size_t count = 0; count < lanes_of_rail(peer_.addresses.size()); ++count) {
-    const auto offer = TRY(ask_on(*rail.calls, calls::Lane{}, latest));
-    rail.lanes |= 1u << offer.lane;  // to be given back by DETACH, whatever comes of it
-    Lane::Opened opened = TRY(open_lane(rail.address, offer, memory_, rail.completions, latest));
-    rail.windows = (opened.reply.flags & kReplyWindows) != 0;
-    rail.lane_events.push_back(std::move(opened.id.channel));
+Status Link::add_lanes(Path& path, Deadline latest) {
+  for (size_t count = 0; count < lanes_of_path(peer_.addresses.size()); ++count) {
+    const auto offer = TRY(ask_on(*path.calls, calls::Lane{}, latest));
+    path.lanes |= 1u << offer.lane;  // to be given back by DETACH, whatever comes of it
+    Lane::Opened opened = TRY(open_lane(path.address, offer, memory_, path.completions, latest));
+    path.windows = (opened.reply.flags & kReplyWindows) != 0;
+    path.lane_events.push_back(std::move(opened.id.channel));
     ClientDevice* const device = TRY(memory_.find_device(opened.id.id->verbs));
     auto lane = std::make_unique<Lane>(std::move(opened), *device, memory_);
-    TRY(learn_keys(offer.lane, *rail.calls, latest));
+    TRY(learn_keys(offer.lane, *path.calls, latest));
     TRY(data_.add(std::move(lane)));
   }
   return {};
@@ -87,38 +87,38 @@ Status Link::learn_keys(uint32_t lane, CallChannel& channel, Deadline latest) {
 }
 
 // From the keeper, which alone drains lanes.
-void Link::handle_lost_rails() {
+void Link::handle_lost_paths() {
   const DataPath::LaneBits failed = data_.failed_lanes();
-  for (const auto& rail : rails()) {
-    if (!rail) continue;
-    if ((rail->lanes & failed) != 0 || rail->calls->dead() || (rail->commits && rail->commits->dead())) {
-      rail->lost.store(true);
+  for (const auto& path : paths()) {
+    if (!path) continue;
+    if ((path->lanes & failed) != 0 || path->calls->dead() || (path->commits && path->commits->dead())) {
+      path->lost.store(true);
     }
   }
-  if (!lost() && !live_rail()) lose(Error(ENOTCONN, "the connection to the brick is gone"));
+  if (!lost() && !live_path()) lose(Error(ENOTCONN, "the connection to the brick is gone"));
   if (lost()) return data_.give_up();
-  const Rails rails = this->rails();
-  for (size_t number = 0; number < rails.size(); ++number) {
-    if (rails[number] && rails[number]->lost.load()) lose_rail(number, *rails[number]);
+  const Paths paths = this->paths();
+  for (size_t number = 0; number < paths.size(); ++number) {
+    if (paths[number] && paths[number]->lost.load()) lose_path(number, *paths[number]);
   }
 }
 
 // What was under way on it is done again elsewhere, but only when the brick has destroyed its ends, so that nothing can
 // land late.
-void Link::lose_rail(size_t number, Rail& rail) {
-  if (rail.shut) return;
-  log::warn("the way to the brick through {} ({}) is lost; going on without it", format_address(rail.address),
-            rail.device);
-  rail.shut_down();
-  const bool carried = data_.has_carried(rail.lanes);
-  const auto undone = data_.drain(rail.lanes);
+void Link::lose_path(size_t number, Path& path) {
+  if (path.shut) return;
+  log::warn("the way to the brick through {} ({}) is lost; going on without it", format_address(path.address),
+            path.device);
+  path.shut_down();
+  const bool carried = data_.has_carried(path.lanes);
+  const auto undone = data_.drain(path.lanes);
   judge(number, !carried && std::ranges::any_of(undone, [](const auto& lane) { return !lane.parts.empty(); }));
-  rail.lane_events.clear();
-  const auto reply = carry(calls::Detach{rail.lanes}, limits::kCallTimeout);
+  path.lane_events.clear();
+  const auto reply = carry(calls::Detach{path.lanes}, limits::kCallTimeout);
   if (reply.ok() && reply->status == 0) {
     data_.repeat(undone);
-    rail.lanes = 0;
-    rail.shut = true;  // now its lanes' numbers may be others'
+    path.lanes = 0;
+    path.shut = true;  // now its lanes' numbers may be others'
   } else {
     data_.give_up(undone);
     lose(Error(ENOTCONN, "the connection to the brick is gone"));
@@ -127,7 +127,7 @@ void Link::lose_rail(size_t number, Rail& rail) {
   mend_.notify_all();
 }
 
-// `in_vain`: the rail that is lost has carried none of the transfers that it was given.
+// `in_vain`: the path that is lost has carried none of the transfers that it was given.
 void Link::judge(size_t number, bool in_vain) {
   MutexLock lock(mutex_);
   auto& [pause, from] = trials_[number];
@@ -157,8 +157,8 @@ void Link::mend() {
   MutexLock lock(mutex_);
   while (!is_over()) {
     std::vector<size_t> broken;
-    for (size_t number = 0; number < rails_.size(); ++number) {
-      if (!rails_[number] || rails_[number]->lost.load()) broken.push_back(number);
+    for (size_t number = 0; number < paths_.size(); ++number) {
+      if (!paths_[number] || paths_[number]->lost.load()) broken.push_back(number);
     }
     if (broken.empty()) {
       pause = kMendFirst;
@@ -174,51 +174,51 @@ void Link::mend() {
   }
 }
 
-// True: that rail is back.
+// True: that path is back.
 bool Link::mend_one(size_t number) {
   if (is_over()) return false;
-  if (const auto rail = rails()[number]; rail && !rail->shut) return false;  // the keeper is at it
+  if (const auto path = paths()[number]; path && !path->shut) return false;  // the keeper is at it
   if (!is_due(number)) return false;
   const HostPort& address = peer_.addresses[number];
   const Deadline latest = Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout;
-  const auto bring_back = [&]() -> Result<std::shared_ptr<Rail>> {
+  const auto bring_back = [&]() -> Result<std::shared_ptr<Path>> {
     auto calls = TRY(attach_one(address, wire::Role::kKeeper, latest));
-    auto rail = TRY(make_rail(address, std::move(calls), latest));
-    const Status added = observes_ ? Status() : add_lanes(*rail, latest);
+    auto path = TRY(make_path(address, std::move(calls), latest));
+    const Status added = observes_ ? Status() : add_lanes(*path, latest);
     if (!added.ok()) {
       // Its lanes, if there are any, are the keeper's to clear away.
-      rail->lost.store(true);
+      path->lost.store(true);
       log::debug("{}: {}", format_address(address), added.error().what());
     }
-    return rail;
+    return path;
   };
   auto made = bring_back();
   if (!made.ok()) {
     log::debug("{} is not back yet: {}", format_address(address), made.error().what());
     return false;
   }
-  const std::shared_ptr<Rail> rail = *std::move(made);
-  const bool whole = !rail->lost.load();
-  auto former = rail;  // then the one in its place: it goes with its last user
+  const std::shared_ptr<Path> path = *std::move(made);
+  const bool whole = !path->lost.load();
+  auto former = path;  // then the one in its place: it goes with its last user
   {
     MutexLock lock(mutex_);
-    rails_[number].swap(former);
-    if (is_over()) rail->shut_down();
+    paths_[number].swap(former);
+    if (is_over()) path->shut_down();
   }
   wake_keeper();
-  if (whole) log::info("the brick is reached through {} ({}) too", format_address(address), rail->device);
+  if (whole) log::info("the brick is reached through {} ({}) too", format_address(address), path->device);
   return whole;
 }
 
-Link::Rails Link::rails() const {
+Link::Paths Link::paths() const {
   MutexLock lock(mutex_);
-  return rails_;
+  return paths_;
 }
 
-std::shared_ptr<Rail> Link::live_rail() const {
+std::shared_ptr<Path> Link::live_path() const {
   MutexLock lock(mutex_);
-  for (const auto& rail : rails_) {
-    if (rail && !rail->lost.load()) return rail;
+  for (const auto& path : paths_) {
+    if (path && !path->lost.load()) return path;
   }
   return nullptr;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One address of the brick and what a session has there: connections for calls, and lanes, which the session's DataPath
-// keeps. A lost rail is replaced by a new one.
+// keeps. A lost path is replaced by a new one.
 // Threads: fixed after construction, except as said.
 #pragma once
 
@@ -16,14 +16,14 @@
 
 namespace brickfs::verbs {
 
-struct Rail {
+struct Path {
   HostPort address;
   std::string device;    // "rxe0"
   bool windows = false;  // what its handles are, on the brick
   std::shared_ptr<CallChannel> calls;
   std::unique_ptr<CallChannel> commits;     // none for an observer
   ibv_comp_channel* completions = nullptr;  // of its device, the data path's
-  // The keeper's once the rail is in place.
+  // The keeper's once the path is in place.
   std::vector<CmChannelPtr> lane_events;  // told of their connections' ends; they go after the lanes
   DataPath::LaneBits lanes = 0;           // that the brick has offered
   // Any thread's.
