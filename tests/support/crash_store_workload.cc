@@ -11,8 +11,8 @@
 namespace brickfs {
 namespace {
 
-constexpr size_t kOperations = 80;  // of each lane
-constexpr size_t kBlocksOfLane = 2;
+constexpr size_t kOperations = 80;  // of each actor
+constexpr size_t kBlocksOfActor = 2;
 constexpr size_t kAdministrations = 10;
 constexpr uint64_t kSpareBlocks = 3;
 constexpr const char* kSpareVolume = "spare";
@@ -133,9 +133,9 @@ class StoreWorkload::Client {
 };
 
 // One of his threads, with blocks of its own.
-class StoreWorkload::Lane {
+class StoreWorkload::Actor {
  public:
-  Lane(StoreWorkload& all, Client& client, size_t first_block)
+  Actor(StoreWorkload& all, Client& client, size_t first_block)
       : all_(all),
         client_(client),
         history_(all.history_.volumes[client.volume()]),
@@ -155,7 +155,7 @@ class StoreWorkload::Lane {
   void unmap(size_t block);
   void commit();
   void add_ranges(size_t block, std::vector<CommitRange>& ranges, StampCommit& commit, uint32_t& round);
-  // True: go on. A session that has ended ends the lane; a store that fails leaves the block alone from then on.
+  // True: go on. A session that has ended ends the actor; a store that fails leaves the block alone from then on.
   bool answered(size_t block, const Status& status);
   const BlockLife& life(size_t block) const { return history_.blocks[block].back(); }
 
@@ -169,7 +169,7 @@ class StoreWorkload::Lane {
   bool over_ = false;
 };
 
-bool StoreWorkload::Lane::answered(size_t block, const Status& status) {
+bool StoreWorkload::Actor::answered(size_t block, const Status& status) {
   if (status.ok()) return true;
   if (status.error().is(ESTALE)) {
     over_ = true;
@@ -181,8 +181,8 @@ bool StoreWorkload::Lane::answered(size_t block, const Status& status) {
   return false;
 }
 
-void StoreWorkload::Lane::step() {
-  const size_t block = first_ + random_() % kBlocksOfLane;
+void StoreWorkload::Actor::step() {
+  const size_t block = first_ + random_() % kBlocksOfActor;
   if (random_() % 8 == 0) return commit();
   if (left_alone_[block]) return;
   if (!history_.exists(block)) return alloc(block);
@@ -196,7 +196,7 @@ void StoreWorkload::Lane::step() {
   }
 }
 
-void StoreWorkload::Lane::alloc(size_t block) {
+void StoreWorkload::Actor::alloc(size_t block) {
   auto& lives = history_.blocks[block];
   lives.push_back({.alloc_began = now(), .writes = {}});
   const size_t mine = lives.size() - 1;
@@ -211,7 +211,7 @@ void StoreWorkload::Lane::alloc(size_t block) {
   answered(block, made);
 }
 
-void StoreWorkload::Lane::free(size_t block) {
+void StoreWorkload::Actor::free(size_t block) {
   BlockLife& mine = history_.blocks[block].back();
   mine.free_began = now();
   history_.note_stored(block, now());
@@ -223,10 +223,10 @@ void StoreWorkload::Lane::free(size_t block) {
   answered(block, freed);
 }
 
-void StoreWorkload::Lane::map(size_t block) {
+void StoreWorkload::Actor::map(size_t block) {
   const auto handles = client_.session().map(block_range(block), Access::kReadWrite);
   if (!handles.ok()) {
-    if (handles.error().is(ENOMEM)) unmap(first_ + random_() % kBlocksOfLane);
+    if (handles.error().is(ENOMEM)) unmap(first_ + random_() % kBlocksOfActor);
     answered(block, handles.error());
     return;
   }
@@ -243,7 +243,7 @@ void StoreWorkload::Lane::map(size_t block) {
   }
 }
 
-void StoreWorkload::Lane::write(size_t block) {
+void StoreWorkload::Actor::write(size_t block) {
   const size_t stamp = random_() % kStamps;
   const Handle& handle = *mapped_[block];
   const auto pin = client_.session().pin(handle.remote_key, handle.remote_address + kStampOffsets[stamp], kStampBytes,
@@ -257,15 +257,15 @@ void StoreWorkload::Lane::write(size_t block) {
   if (random_() % 2 == 0) write(block);
 }
 
-void StoreWorkload::Lane::unmap(size_t block) {
+void StoreWorkload::Actor::unmap(size_t block) {
   if (!mapped_[block]) return;
   mapped_[block].reset();
   history_.note_stored(block, now());
   answered(block, client_.session().unmap(block_range(block)));
 }
 
-void StoreWorkload::Lane::add_ranges(size_t block, std::vector<CommitRange>& ranges, StampCommit& commit,
-                                     uint32_t& round) {
+void StoreWorkload::Actor::add_ranges(size_t block, std::vector<CommitRange>& ranges, StampCommit& commit,
+                                      uint32_t& round) {
   const auto add = [&](uint64_t offset, uint64_t length, size_t first_stamp, size_t end_stamp) {
     const bool behind = !ranges.empty() && random_() % 2 == 0;
     if (behind) ++round;
@@ -281,11 +281,11 @@ void StoreWorkload::Lane::add_ranges(size_t block, std::vector<CommitRange>& ran
   }
 }
 
-void StoreWorkload::Lane::commit() {
+void StoreWorkload::Actor::commit() {
   std::vector<CommitRange> ranges;
   StampCommit commit{.began = now(), .named = {}};
   uint32_t round = 0;
-  const size_t other = random_() % kBlocksOfLane;  // goes first
+  const size_t other = random_() % kBlocksOfActor;  // goes first
   for (const size_t block : {first_ + other, first_ + 1 - other}) {
     if (history_.exists(block) && !left_alone_[block] && random_() % 4 != 0) add_ranges(block, ranges, commit, round);
   }
@@ -311,7 +311,7 @@ void StoreWorkload::fail(std::string why) {
   if (failure_.empty()) failure_ = std::move(why);
 }
 
-void StoreWorkload::run_lanes(size_t volume, size_t client, size_t lanes) {
+void StoreWorkload::run_actors(size_t volume, size_t client, size_t actors) {
   auto session = service_.open_session(
       request_of(volume, client, OpenMode::kExclusive), [] {}, nullptr);
   if (!session.ok()) return;  // the store fails
@@ -319,8 +319,8 @@ void StoreWorkload::run_lanes(size_t volume, size_t client, size_t lanes) {
   clients_.push_back(std::make_unique<Client>(volume, *std::move(session)));
   Client& owner = *clients_.back();
   std::vector<Thread> threads;
-  for (size_t i = 0; i < lanes; ++i) {
-    threads.emplace_back([this, &owner, i] { Lane(*this, owner, i * kBlocksOfLane).run(); });
+  for (size_t i = 0; i < actors; ++i) {
+    threads.emplace_back([this, &owner, i] { Actor(*this, owner, i * kBlocksOfActor).run(); });
   }
   for (Thread& thread : threads) thread.join();
 }
@@ -433,8 +433,8 @@ void StoreWorkload::administer(uint64_t seed) {
 std::string StoreWorkload::run() {
   std::vector<Thread> threads;
   threads.emplace_back([this, seed = random_()] { administer(seed); });
-  threads.emplace_back([this] { run_lanes(0, 1, 2); });
-  threads.emplace_back([this] { run_lanes(1, 2, 1); });
+  threads.emplace_back([this] { run_actors(0, 1, 2); });
+  threads.emplace_back([this] { run_actors(1, 2, 1); });
   const uint64_t patience = random_() % 3 == 0 ? random_() % 400 : UINT64_MAX;  // of who takes over
   if (patience != UINT64_MAX) {
     threads.emplace_back([this, patience] {

@@ -44,8 +44,8 @@ class StoreWorkload {
 
  private:
   class Client;
-  class Lane;
-  void run_lanes(size_t volume, size_t client, size_t lanes);
+  class Actor;
+  void run_actors(size_t volume, size_t client, size_t actors);
   std::string take_over();
   void administer(uint64_t seed);
   bool administer_once(std::mt19937_64& random);

@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "tools/brickctl/bench_lane.h"
 #include "tools/brickctl/bench_report.h"
+#include "tools/brickctl/bench_stream.h"
 #include "tools/brickctl/commands.h"
 #include "tools/brickctl/interrupt.h"
 #include "tools/brickctl/json.h"
@@ -50,8 +50,8 @@ class Bench {
   bool look(std::string* why);
   bool open(std::string* why);
   bool measure_all(std::string* why);
-  Status make_lanes();
-  Status on_lanes(const std::function<Status(size_t lane)>& work);
+  Status make_streams();
+  Status on_streams(const std::function<Status(size_t stream)>& work);
   Status measure(Direction direction);
   void give_back(std::string* why);
   Status give_back_anew();
@@ -64,7 +64,7 @@ class Bench {
   OpenRequest request_;
   uint64_t blocks_ = 0;
   std::optional<ScratchBlocks> scratch_;
-  std::vector<std::unique_ptr<BenchLane>> lanes_;
+  std::vector<std::unique_ptr<BenchStream>> streams_;
 };
 
 std::string describe_holder(const Holder& holder) {
@@ -109,7 +109,7 @@ bool Bench::open(std::string* why) {
   return false;
 }
 
-Status Bench::make_lanes() {
+Status Bench::make_streams() {
   const uint64_t span = std::max(report_.span_bytes / options_.threads, options_.transfer_bytes);
   const BenchShape shape{static_cast<uint32_t>(options_.transfer_bytes), options_.depth, span,
                          std::byte{random_id<uint8_t>()}};
@@ -117,17 +117,17 @@ Status Bench::make_lanes() {
   for (unsigned i = 0; i < options_.threads; ++i) {
     const uint64_t share = blocks_ / options_.threads + (i < blocks_ % options_.threads ? 1 : 0);
     auto handles = TRY(brick().map({next, share}, Access::kReadWrite));
-    lanes_.push_back(TRY(BenchLane::open(brick(), std::move(handles), shape)));
+    streams_.push_back(TRY(BenchStream::open(brick(), std::move(handles), shape)));
     next = block_after(next, share);
   }
   return {};
 }
 
-// A thread for each lane; the first error.
-Status Bench::on_lanes(const std::function<Status(size_t lane)>& work) {
-  std::vector<Status> statuses(lanes_.size());
+// A thread for each stream; the first error.
+Status Bench::on_streams(const std::function<Status(size_t stream)>& work) {
+  std::vector<Status> statuses(streams_.size());
   std::vector<std::thread> threads;
-  for (size_t i = 0; i < lanes_.size(); ++i) threads.emplace_back([&, i] { statuses[i] = work(i); });
+  for (size_t i = 0; i < streams_.size(); ++i) threads.emplace_back([&, i] { statuses[i] = work(i); });
   for (std::thread& thread : threads) thread.join();
   for (const Status& status : statuses) TRY(status);
   return {};
@@ -139,10 +139,10 @@ Status Bench::measure(Direction direction) {
   BenchWindow window;
   window.begin = BenchClock::now() + kToBegin + duration_cast<BenchClock::duration>(warm_up);
   window.end = window.begin + duration_cast<BenchClock::duration>(counted);
-  std::vector<LatencyHistogram> latencies(lanes_.size());
-  TRY(on_lanes([&](size_t i) { return lanes_[i]->run(direction, window, latencies[i]); }));
+  std::vector<LatencyHistogram> latencies(streams_.size());
+  TRY(on_streams([&](size_t i) { return streams_[i]->run(direction, window, latencies[i]); }));
   BenchResult result{direction, options_.seconds, {}};
-  for (const LatencyHistogram& lane : latencies) result.latencies.add(lane);
+  for (const LatencyHistogram& stream : latencies) result.latencies.add(stream);
   report_.results.push_back(std::move(result));
   return {};
 }
@@ -155,8 +155,8 @@ bool Bench::measure_all(std::string* why) {
   auto scratch = ScratchBlocks::take(brick(), blocks_);
   if (!scratch.ok()) return !failed(scratch.error());
   scratch_ = *scratch;
-  if (failed(make_lanes())) return false;
-  if (failed(on_lanes([this](size_t i) { return lanes_[i]->fill(); }))) return false;
+  if (failed(make_streams())) return false;
+  if (failed(on_streams([this](size_t i) { return streams_[i]->fill(); }))) return false;
   for (const Direction direction : {Direction::kWrite, Direction::kRead}) {
     const bool wanted = direction == Direction::kWrite ? options_.writes : options_.reads;
     if (!wanted || interrupted()) continue;
@@ -167,7 +167,8 @@ bool Bench::measure_all(std::string* why) {
       return false;
     }
     if (direction == Direction::kWrite) continue;
-    const bool same = std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->read_back(); });
+    const bool same =
+        std::all_of(streams_.begin(), streams_.end(), [](const auto& stream) { return stream->read_back(); });
     if (!same) *why = "what was read is not what was written";
     if (!same) return false;
   }
@@ -192,7 +193,7 @@ void Bench::give_back(std::string* why) {
                           describe_call_error(given.error()), raw(scratch_->range().start), scratch_->range().count);
     }
   }
-  lanes_.clear();
+  streams_.clear();
   const Status closed = brick().close();
   if (!closed.ok() && why->empty()) *why = describe_call_error(closed.error());
 }

@@ -3,7 +3,7 @@
 // allocated while it runs, and between two transfers there is only a look at the clock: what it measures is the
 // transport.
 //
-// Threads: each lane is used by one at a time.
+// Threads: each stream is used by one at a time.
 #pragma once
 
 #include <chrono>
@@ -33,14 +33,14 @@ struct BenchWindow {
   BenchClock::time_point end;
 };
 
-class BenchLane {
+class BenchStream {
  public:
   // `share`: where it reads and writes: at least one handle, mapped for writing. ENOMEM; errors as
   // Brick::register_memory().
-  static Result<std::unique_ptr<BenchLane>> open(Brick& brick, std::vector<Handle> share, const BenchShape& shape);
-  ~BenchLane();
-  BenchLane(const BenchLane&) = delete;
-  BenchLane& operator=(const BenchLane&) = delete;
+  static Result<std::unique_ptr<BenchStream>> open(Brick& brick, std::vector<Handle> share, const BenchShape& shape);
+  ~BenchStream();
+  BenchStream(const BenchStream&) = delete;
+  BenchStream& operator=(const BenchStream&) = delete;
 
   // Every byte of the share, once, so that what is measured later are blocks in memory.
   Status fill();
@@ -51,7 +51,7 @@ class BenchLane {
 
  private:
   struct Slot;
-  BenchLane(Brick& brick, std::vector<Handle> share, const BenchShape& shape);
+  BenchStream(Brick& brick, std::vector<Handle> share, const BenchShape& shape);
   Status prepare();
   std::byte* memory_of(size_t slot) const;
   void aim(Slot& slot);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/brickctl/bench_lane.h"
+#include "tools/brickctl/bench_stream.h"
 
 #include <sys/mman.h>
 
@@ -24,28 +24,29 @@ void count(LatencyHistogram& latencies, const BenchWindow& window, BenchClock::t
 
 }  // namespace
 
-struct BenchLane::Slot {
+struct BenchStream::Slot {
   LocalSlice slice;
   Batch batch;
   BenchClock::time_point posted;
   bool under_way = false;
 };
 
-BenchLane::BenchLane(Brick& brick, std::vector<Handle> share, const BenchShape& shape)
+BenchStream::BenchStream(Brick& brick, std::vector<Handle> share, const BenchShape& shape)
     : brick_(brick), share_(std::move(share)), shape_(shape) {}
 
-BenchLane::~BenchLane() {
+BenchStream::~BenchStream() {
   registration_ = RegisteredMemory();
   if (memory_ != nullptr) ::munmap(memory_, memory_bytes_);
 }
 
-Result<std::unique_ptr<BenchLane>> BenchLane::open(Brick& brick, std::vector<Handle> share, const BenchShape& shape) {
-  std::unique_ptr<BenchLane> lane(new BenchLane(brick, std::move(share), shape));
-  TRY(lane->prepare());
-  return lane;
+Result<std::unique_ptr<BenchStream>> BenchStream::open(Brick& brick, std::vector<Handle> share,
+                                                       const BenchShape& shape) {
+  std::unique_ptr<BenchStream> stream(new BenchStream(brick, std::move(share), shape));
+  TRY(stream->prepare());
+  return stream;
 }
 
-Status BenchLane::prepare() {
+Status BenchStream::prepare() {
   const uint64_t transfers = shape_.depth * round_up(shape_.transfer_bytes, kSlotAlignment);
   memory_bytes_ = round_up(std::max(transfers, kFillBytes), kBlockBytes);
   void* const memory = ::mmap(nullptr, memory_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -64,11 +65,11 @@ Status BenchLane::prepare() {
   return {};
 }
 
-std::byte* BenchLane::memory_of(size_t slot) const {
+std::byte* BenchStream::memory_of(size_t slot) const {
   return memory_ + slot * round_up(shape_.transfer_bytes, kSlotAlignment);
 }
 
-Status BenchLane::fill() {
+Status BenchStream::fill() {
   const LocalSlice slice{memory_, static_cast<uint32_t>(kFillBytes), registration_.local_key()};
   for (const Handle& handle : share_) {
     const uint64_t bytes = handle.blocks.count * kBlockBytes;
@@ -83,7 +84,7 @@ Status BenchLane::fill() {
   return {};
 }
 
-void BenchLane::aim(Slot& slot) {
+void BenchStream::aim(Slot& slot) {
   const uint64_t bytes = share_[handle_].blocks.count * kBlockBytes;
   if (offset_ + shape_.transfer_bytes > std::min(bytes, shape_.span_bytes - before_)) {
     before_ += bytes;
@@ -97,14 +98,14 @@ void BenchLane::aim(Slot& slot) {
   offset_ += shape_.transfer_bytes;
 }
 
-Status BenchLane::run(Direction direction, const BenchWindow& window, LatencyHistogram& latencies) {
+Status BenchStream::run(Direction direction, const BenchWindow& window, LatencyHistogram& latencies) {
   const bool reads = direction == Direction::kRead;
   std::memset(memory_, static_cast<int>(reads ? ~shape_.fill : shape_.fill), memory_bytes_);
   for (size_t i = 0; i < shape_.depth; ++i) slots_[i].batch.transfers[0].direction = direction;
   return shape_.depth == 1 ? run_one_by_one(window, latencies) : run_queue(window, latencies);
 }
 
-Status BenchLane::run_one_by_one(const BenchWindow& window, LatencyHistogram& latencies) {
+Status BenchStream::run_one_by_one(const BenchWindow& window, LatencyHistogram& latencies) {
   Slot& slot = slots_[0];
   auto posted = BenchClock::now();
   while (posted < window.end && !interrupted()) {
@@ -118,7 +119,7 @@ Status BenchLane::run_one_by_one(const BenchWindow& window, LatencyHistogram& la
   return {};
 }
 
-void BenchLane::post(Slot& slot) {
+void BenchStream::post(Slot& slot) {
   aim(slot);
   slot.under_way = true;
   slot.posted = BenchClock::now();
@@ -126,7 +127,7 @@ void BenchLane::post(Slot& slot) {
 }
 
 // Waits for the oldest; whatever else is complete by then goes out again with it.
-Status BenchLane::run_queue(const BenchWindow& window, LatencyHistogram& latencies) {
+Status BenchStream::run_queue(const BenchWindow& window, LatencyHistogram& latencies) {
   Status status;
   size_t under_way = shape_.depth;
   for (size_t i = 0; i < shape_.depth; ++i) post(slots_[i]);
@@ -153,7 +154,7 @@ Status BenchLane::run_queue(const BenchWindow& window, LatencyHistogram& latenci
   return status;
 }
 
-bool BenchLane::read_back() const {
+bool BenchStream::read_back() const {
   for (size_t i = 0; i < shape_.depth; ++i) {
     const std::byte* const bytes = memory_of(i);
     const auto is_other = [this](std::byte byte) { return byte != shape_.fill; };
