@@ -41,7 +41,7 @@ Result<std::unique_ptr<Listener>> listen_rdma(BrickService& service, const std::
 
 }  // namespace
 
-// RDMA has one listener for all its URLs: a client's lanes may come by several addresses.
+// RDMA has one listener for all its URLs: a client's queue pairs may come by several addresses.
 Result<BrickListeners> BrickListeners::open(BrickService& service, std::vector<ListenUrl> urls,
                                             const BrickSecrets& secrets, std::string* why) {
   BrickListeners made;

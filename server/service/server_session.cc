@@ -62,7 +62,7 @@ Result<calls::Answer> ServerSession::call(const calls::Request& request, const A
                           return calls::to_answer(Status());
                         },
                         [&](const calls::Close&) { return calls::to_answer(close()); },
-                        [&](const calls::Lane&) { return of_remote(); },
+                        [&](const calls::QueuePair&) { return of_remote(); },
                         [&](const calls::Detach&) { return of_remote(); },
                         [&](const calls::Keys&) { return of_remote(); },
                         [&](const auto& call) { return calls::to_answer(carry_out(call)); },

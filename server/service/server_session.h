@@ -48,7 +48,7 @@ class RemoteAccess {
   virtual void revoke(std::span<const uint32_t> keys) = 0;
   // The same of all; and nothing is granted any more.
   virtual void cut_off() = 0;
-  // LANE, DETACH, KEYS.
+  // QUEUE_PAIR, DETACH, KEYS.
   virtual Result<calls::Answer> call(const calls::Request& request) = 0;
 };
 

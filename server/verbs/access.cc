@@ -21,7 +21,7 @@ VerbsAccess::VerbsAccess(VerbsDevices& devices, uint32_t first_key) : devices_(d
 
 VerbsAccess::~VerbsAccess() {
   MutexLock lock(mutex_);
-  for (size_t slot = 0; slot < slots_.size(); ++slot) destroy_lane(slot);
+  for (size_t slot = 0; slot < slots_.size(); ++slot) destroy_queue_pair(slot);
   grants_.clear();
 }
 
@@ -36,19 +36,19 @@ Result<VerbsDomain*> VerbsAccess::domain_of(ibv_context* device) {
 
 size_t VerbsAccess::reach(const std::byte* from) const { return bytes_to_slab_end(devices_.memory(), from); }
 
-// Makes the grant's memory reachable through the lane in `slot`.
+// Makes the grant's memory reachable through the queue pair in `slot`.
 Status VerbsAccess::extend(Grant& grant, size_t slot) {
-  VerbsLane& lane = *slots_[slot].lane;
-  VerbsDomain& domain = lane.domain();
+  VerbsQueuePair& pair = *slots_[slot].pair;
+  VerbsDomain& domain = pair.domain();
   if (domain.traits().windows) {
-    auto window = lane.bind(grant.memory, grant.access);
+    auto window = pair.bind(grant.memory, grant.access);
     if (!window.ok() && window.error().is(ENOTCONN)) return {};  // the client notices by itself
     if (!window.ok()) return window.error();
     grant.keys[slot] = (*window)->key;
     grant.windows[slot] = *std::move(window);
     return {};
   }
-  auto& region = grant.regions[slots_[slot].lane->device()];
+  auto& region = grant.regions[slots_[slot].pair->device()];
   if (!region) region = TRY(domain.expose(grant.memory, grant.access));
   grant.keys[slot] = region->rkey;
   return {};
@@ -69,7 +69,7 @@ Result<uint32_t> VerbsAccess::grant(std::span<std::byte> memory, Access access) 
   const uint32_t key = next_key_++;
   const auto place = grants_.emplace(key, std::move(grant)).first;
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
-    if (!slots_[slot].lane) continue;
+    if (!slots_[slot].pair) continue;
     const Status extended = extend(place->second, slot);
     if (extended.ok()) continue;
     lock.unlock();
@@ -95,16 +95,16 @@ void VerbsAccess::revoke_some(std::span<const uint32_t> keys) {
     for (const uint32_t key : keys) {
       if (const auto& window = grants_.at(key).windows[slot]) windows.push_back(window.get());
     }
-    if (!windows.empty() && slots_[slot].lane && !slots_[slot].lane->unbind(windows)) destroy_lane(slot);
+    if (!windows.empty() && slots_[slot].pair && !slots_[slot].pair->unbind(windows)) destroy_queue_pair(slot);
   }
   for (const uint32_t key : keys) grants_.erase(key);  // windows and regions go
 }
 
 Result<calls::Answer> VerbsAccess::call(const calls::Request& request) {
   return std::visit(calls::Overloaded{
-                        [&](const calls::Lane&) { return calls::to_answer(offer_lane()); },
+                        [&](const calls::QueuePair&) { return calls::to_answer(offer_queue_pair()); },
                         [&](const calls::Detach& call) {
-                          detach(call.lanes);
+                          detach(call.pairs);
                           return calls::to_answer(Status());
                         },
                         [&](const calls::Keys& call) { return calls::to_answer(Result(keys_of(call))); },
@@ -113,19 +113,19 @@ Result<calls::Answer> VerbsAccess::call(const calls::Request& request) {
                     request);
 }
 
-Result<calls::LaneOffer> VerbsAccess::offer_lane() {
+Result<calls::QueuePairOffer> VerbsAccess::offer_queue_pair() {
   MutexLock lock(mutex_);
   if (over_) return Error(ENOTCONN, "the session is cut off");
   const auto now = verbs::Clock::now();
   for (size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
-    if (slot.lane || (slot.ticket && now - slot.offered_at < kOfferLasts)) continue;
+    if (slot.pair || (slot.ticket && now - slot.offered_at < kOfferLasts)) continue;
     slot.ticket.emplace();
     fill_random(*slot.ticket);
     slot.offered_at = now;
-    return calls::LaneOffer{static_cast<uint32_t>(i), *slot.ticket};
+    return calls::QueuePairOffer{static_cast<uint32_t>(i), *slot.ticket};
   }
-  return Error(ENOBUFS, "too many lanes");
+  return Error(ENOBUFS, "too many queue pairs");
 }
 
 bool VerbsAccess::offered(const verbs::Ticket& ticket) const {
@@ -141,29 +141,29 @@ Status VerbsAccess::admit(const verbs::Ticket& ticket, verbs::CmIdPtr id, const 
   if (over_ || slot == slots_.end()) return Error(EACCES, "no such ticket");
   slot->ticket.reset();
   VerbsDomain* const domain = TRY(domain_of(id->verbs));
-  slot->lane = TRY(VerbsLane::accept(std::move(id), *domain, asked));
+  slot->pair = TRY(VerbsQueuePair::accept(std::move(id), *domain, asked));
   const auto number = static_cast<size_t>(slot - slots_.begin());
   const Status extended = extend_all(number);
-  if (!extended.ok()) destroy_lane(number);
+  if (!extended.ok()) destroy_queue_pair(number);
   return extended;
 }
 
-void VerbsAccess::destroy_lane(size_t slot) {
-  if (!slots_[slot].lane) return;
-  slots_[slot].lane->stop();
+void VerbsAccess::destroy_queue_pair(size_t slot) {
+  if (!slots_[slot].pair) return;
+  slots_[slot].pair->stop();
   for (auto& [key, grant] : grants_) {
     grant.windows[slot].reset();
     grant.keys[slot] = 0;
   }
-  slots_[slot].lane.reset();
+  slots_[slot].pair.reset();
 }
 
-void VerbsAccess::detach(uint32_t lanes) {
+void VerbsAccess::detach(uint32_t pairs) {
   MutexLock lock(mutex_);
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
-    if ((lanes >> slot & 1) == 0) continue;
+    if ((pairs >> slot & 1) == 0) continue;
     slots_[slot].ticket.reset();
-    destroy_lane(slot);
+    destroy_queue_pair(slot);
   }
 }
 
@@ -180,7 +180,7 @@ void VerbsAccess::add_keys(calls::Mapped& mapped) const {
   MutexLock lock(mutex_);
   for (Handle& handle : mapped.handles) {
     const auto grant = grants_.find(handle.remote_key);
-    mapped.keys.push_back(grant == grants_.end() ? calls::LaneKeys{} : grant->second.keys);
+    mapped.keys.push_back(grant == grants_.end() ? calls::QueuePairKeys{} : grant->second.keys);
     // As the device has it: not that of the table.
     handle.remote_address = grant == grants_.end() ? 0 : reinterpret_cast<uint64_t>(grant->second.memory.data());
   }
@@ -191,7 +191,7 @@ calls::KeyPage VerbsAccess::keys_of(const calls::Keys& call) const {
   calls::KeyPage page;
   for (auto at = grants_.upper_bound(call.after); at != grants_.end(); ++at) {
     if (page.keys.size() == calls::kKeysPerPage) break;
-    page.keys.push_back({at->first, at->second.keys[call.lane]});
+    page.keys.push_back({at->first, at->second.keys[call.pair]});
   }
   return page;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accepts RDMA connections for a brick, at any number of addresses. A thread serves each connection for calls, so that
-// a slow or hostile peer holds up only itself; lanes need none.
+// a slow or hostile peer holds up only itself; queue pairs need none.
 #pragma once
 
 #include <sys/socket.h>
@@ -59,7 +59,7 @@ class VerbsListener final : public Listener {
   Status accept_calls(verbs::CmIdPtr id, const verbs::ConnectRequest& request, const rdma_conn_param& asked);
   std::shared_ptr<RemoteAccess> make_access() override;
   bool knows(wire::Role role) const override { return role == wire::Role::kCalls || role == wire::Role::kKeeper; }
-  void serve_transfers(Channel&, PeerSession&) override {}                   // its lanes need nobody
+  void serve_transfers(Channel&, PeerSession&) override {}                   // its queue pairs need nobody
   std::shared_ptr<VerbsAccess> find_by_ticket(const verbs::Ticket& ticket);  // null: nobody offered it
   Status serve_stranger(Served& served, Channel& channel, const PeerAddress& peer, const Nonces& nonces);
 

@@ -78,26 +78,26 @@ before=($(anonymous "$mount_pid") $(anonymous "$BRICKD_PID"))
 bounce 16
 after=($(anonymous "$mount_pid") $(anonymous "$BRICKD_PID"))
 say "memory was ${before[*]} KiB, of the mount and of brickd, and is after 16 times ${after[*]} KiB"
-# The queues of a device's lanes alone take 40 KiB.
+# The queues of a device's queue pairs alone take 40 KiB.
 for side in 0 1; do [ "${after[side]}" -le $((before[side] + 16 * 20)) ] || die "something is left each time"; done
 
 pairs() { rdma resource show | awk '/ rxe1:/ { for (i = 1; i < NF; i++) if ($i == "qp") print $(i + 1) }'; }
 more_pairs() { [ "$(pairs)" -ge "$1" ]; }
 uses_net1() { grep -E 'is lost|is reached through' "$LOG" | tail -n 1 | grep 'is reached through' >/dev/null; }
-say "net1 goes again while its lanes are made"
-for lane in 1 3; do
+say "net1 goes again while its queue pairs are made"
+for pair in 1 3; do
   within 60 uses_net1 || die "net1 is up, and not used"
   lost=$(told 'is lost') back=$(told 'is reached through')
   set_link 1 down
   within 60 rises 'is lost' "$lost" || die "net1 was down, and nobody has noticed"
   sleep 1
-  made=$(($(pairs) + 4 + 2 * lane))  # two ends each, after two connections for calls
+  made=$(($(pairs) + 4 + 2 * pair))  # two ends each, after two connections for calls
   set_link 1 up
-  within 30 more_pairs "$made" || say "how lane $lane was made was not seen"
+  within 30 more_pairs "$made" || say "how queue pair $pair was made was not seen"
   set_link 1 down
   sleep 1
   set_link 1 up
-  within 60 rises 'is reached through' "$back" || die "net1 went down while lane $lane was made, and is not used since"
+  within 60 rises 'is reached through' "$back" || die "net1 went down while queue pair $pair was made, and is not used since"
 done
 
 say "net1 goes, and net0 while the brick is being told of that"

@@ -52,7 +52,8 @@ class LostLink final : public BareLink {
   }
 };
 
-// Its flush needs the keeper, as one does under which a lane fails: it takes two watches more. Then the link is lost.
+// Its flush needs the keeper, as one does under which a queue pair fails: it takes two watches more. Then the link is
+// lost.
 class FlushedLink final : public BareLink {
  public:
   explicit FlushedLink(std::function<void(Error)> on_lost) : BareLink(std::move(on_lost)) { start_keeper(); }

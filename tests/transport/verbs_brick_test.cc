@@ -19,7 +19,7 @@
 #include "tests/support/verbs_test_brick.h"
 #include "transport/remote/call_channel.h"
 #include "transport/verbs/greet.h"
-#include "transport/verbs/lane.h"
+#include "transport/verbs/queue_pair.h"
 
 namespace brickfs::testing {
 namespace {
@@ -88,7 +88,7 @@ TEST_F(Verbs, RandomTransfersLeaveWhatAModelHas) {
             std::vector(model.begin(), model.begin() + static_cast<long>(size / 2)));
 }
 
-TEST_F(Verbs, CallbacksAndWaitersShareTheLanes) {
+TEST_F(Verbs, CallbacksAndWaitersShareTheQueuePairs) {
   start();
   auto client = open(request_for(1));
   ASSERT_TRUE(client->alloc(blocks(0, 4)).ok());
@@ -151,7 +151,7 @@ class LockedMemoryLimit {
   rlimit former_{};
 };
 
-TEST_F(Verbs, MemoryThatOneDeviceCouldNotRegisterGoesByAllLanes) {
+TEST_F(Verbs, MemoryThatOneDeviceCouldNotRegisterGoesByAllQueuePairs) {
   if (verbs_addresses().size() < 2) GTEST_SKIP() << "needs two RDMA devices";
   if (!LockedMemoryLimit::binds()) GTEST_SKIP() << "CAP_IPC_LOCK: this process may lock whatever it likes";
   constexpr uint64_t kMemory = 128 * kMiB;
@@ -232,18 +232,18 @@ class RawClient {
     EXPECT_EQ(answer.code(), 0);
     return answer.ok() ? std::get<typename Call::Answer>(*answer) : typename Call::Answer{};
   }
-  std::unique_ptr<verbs::Lane> add_lane() {
-    auto opened = verbs::open_lane(address_, call(calls::Lane{}), memory_, completions_.get(), soon());
+  std::unique_ptr<verbs::QueuePair> add_queue_pair() {
+    auto opened = verbs::open_queue_pair(address_, call(calls::QueuePair{}), memory_, completions_.get(), soon());
     EXPECT_EQ(opened.code(), 0);
     events_.push_back(std::move(opened->id.channel));
     auto* const device = *memory_.find_device(opened->id.id->verbs);
-    return std::make_unique<verbs::Lane>(*std::move(opened), *device, memory_);
+    return std::make_unique<verbs::QueuePair>(*std::move(opened), *device, memory_);
   }
-  struct LaneHandle {
+  struct QueuePairHandle {
     uint64_t address;
-    calls::LaneKeys keys;
+    calls::QueuePairKeys keys;
   };
-  LaneHandle map(uint64_t block) {
+  QueuePairHandle map(uint64_t block) {
     const auto mapped = call(calls::Map{blocks(block), Access::kReadWrite});
     EXPECT_EQ(mapped.keys.size(), 1u);
     return {mapped.handles.front().remote_address, mapped.keys.front()};
@@ -252,8 +252,8 @@ class RawClient {
   void alloc(uint64_t block) { call(calls::Alloc{blocks(block)}); }
   void unmap(uint64_t block) { call(calls::Unmap{blocks(block)}); }
 
-  // 0, or EACCES when the lane died of it.
-  static int write(verbs::Lane& lane, uint64_t address, uint32_t key, std::byte value) {
+  // 0, or EACCES when the queue pair died of it.
+  static int write(verbs::QueuePair& pair, uint64_t address, uint32_t key, std::byte value) {
     std::vector<std::byte> bytes(64, value);
     const LocalSlice slice{bytes.data(), 64, 0};
     const Transfer transfer{Direction::kWrite, {}, 0, {&slice, 1}};
@@ -261,18 +261,18 @@ class RawClient {
     mapping.handle.remote_address = address;
     for (auto& at : mapping.keys) at.store(key);
     const verbs::Part part{nullptr, &transfer, &mapping, 0, 64, verbs::Part::Way::kStaged, 0};
-    const auto posted = lane.post({&part, 1});
+    const auto posted = pair.post({&part, 1});
     EXPECT_TRUE(posted.ok());
     verbs::Parts done;
     EXPECT_TRUE(eventually([&] {
-      lane.poll(done);
-      return !done.empty() || lane.failed();
+      pair.poll(done);
+      return !done.empty() || pair.failed();
     }));
-    if (!done.empty()) lane.finish(done.front(), 0);
-    if (lane.failed()) {
-      for (const auto& undone : lane.drain(done)) lane.finish(undone, ENOTCONN);
+    if (!done.empty()) pair.finish(done.front(), 0);
+    if (pair.failed()) {
+      for (const auto& undone : pair.drain(done)) pair.finish(undone, ENOTCONN);
     }
-    return lane.failed() ? EACCES : 0;
+    return pair.failed() ? EACCES : 0;
   }
 
  private:
@@ -281,7 +281,7 @@ class RawClient {
   const HostPort address_;
   verbs::LocalMemory memory_;
   verbs::CompChannelPtr completions_;
-  std::vector<verbs::CmChannelPtr> events_;  // of the lanes
+  std::vector<verbs::CmChannelPtr> events_;  // of the queue pairs
   std::unique_ptr<CallChannel> calls_;
   uint64_t id_ = 0;
 };
@@ -290,14 +290,14 @@ TEST_F(Verbs, TheDeviceRefusesAKeyAfterUnmap) {
   start();
   RawClient client({*verbs_address(), brick_->port()}, request_for(1));
   client.alloc(0);
-  auto lane = client.add_lane();
+  auto pair = client.add_queue_pair();
   const auto old = client.map(0);
-  const uint32_t key = old.keys[lane->number()];
-  EXPECT_EQ(RawClient::write(*lane, old.address, key, std::byte{1}), 0);
-  EXPECT_EQ(RawClient::write(*lane, old.address + kBlockBytes - 64, key, std::byte{2}), 0);
+  const uint32_t key = old.keys[pair->number()];
+  EXPECT_EQ(RawClient::write(*pair, old.address, key, std::byte{1}), 0);
+  EXPECT_EQ(RawClient::write(*pair, old.address + kBlockBytes - 64, key, std::byte{2}), 0);
   client.unmap(0);
-  EXPECT_EQ(RawClient::write(*lane, old.address, key, std::byte{3}), EACCES);
-  lane.reset();
+  EXPECT_EQ(RawClient::write(*pair, old.address, key, std::byte{3}), EACCES);
+  pair.reset();
   auto heir = open(request_for(2, OpenMode::kExclusive, true));
   const auto handle = heir->map(blocks(0), Access::kRead);
   ASSERT_TRUE(handle.ok());
@@ -309,27 +309,27 @@ TEST_F(Verbs, TheDeviceRefusesWhatIsBeyondAHandle) {
   start();
   RawClient client({*verbs_address(), brick_->port()}, request_for(1));
   client.alloc(0);
-  auto lane = client.add_lane();
+  auto pair = client.add_queue_pair();
   const auto handle = client.map(0);
-  EXPECT_EQ(RawClient::write(*lane, handle.address + kBlockBytes, handle.keys[lane->number()], std::byte{3}), EACCES);
+  EXPECT_EQ(RawClient::write(*pair, handle.address + kBlockBytes, handle.keys[pair->number()], std::byte{3}), EACCES);
 }
 
 TEST_F(Verbs, TheDeviceRefusesAnotherClientsKey) {
   start({{"other", std::nullopt}});
   auto owner = std::make_unique<RawClient>(HostPort{*verbs_address(), brick_->port()}, request_for(1));
   owner->alloc(0);
-  auto lane = owner->add_lane();
+  auto pair = owner->add_queue_pair();
   const auto handle = owner->map(0);
-  const uint32_t key = handle.keys[lane->number()];
-  EXPECT_EQ(RawClient::write(*lane, handle.address, key, std::byte{1}), 0);
+  const uint32_t key = handle.keys[pair->number()];
+  EXPECT_EQ(RawClient::write(*pair, handle.address, key, std::byte{1}), 0);
   OpenRequest elsewhere = request_for(2);
   elsewhere.volume = "other";
   RawClient thief({*verbs_address(), brick_->port()}, elsewhere);
-  auto his = thief.add_lane();
+  auto his = thief.add_queue_pair();
   EXPECT_EQ(RawClient::write(*his, handle.address, key, std::byte{7}), EACCES);
   his.reset();
-  EXPECT_EQ(RawClient::write(*lane, handle.address + 64, key, std::byte{2}), 0);  // the owner's lane is as it was
-  lane.reset();
+  EXPECT_EQ(RawClient::write(*pair, handle.address + 64, key, std::byte{2}), 0);  // the owner's queue pair is as it was
+  pair.reset();
   owner.reset();
   auto heir = open(request_for(1, OpenMode::kExclusive, true));
   const auto mapped = heir->map(blocks(0), Access::kRead);
@@ -341,11 +341,11 @@ TEST_F(Verbs, NothingOfAFencedClientLands) {
   start();
   RawClient client({*verbs_address(), brick_->port()}, request_for(1));
   client.alloc(0);
-  auto lane = client.add_lane();
+  auto pair = client.add_queue_pair();
   const auto handle = client.map(0);
-  EXPECT_EQ(RawClient::write(*lane, handle.address, handle.keys[lane->number()], std::byte{1}), 0);
+  EXPECT_EQ(RawClient::write(*pair, handle.address, handle.keys[pair->number()], std::byte{1}), 0);
   auto thief = open(request_for(2, OpenMode::kExclusive, true));
-  EXPECT_EQ(RawClient::write(*lane, handle.address, handle.keys[lane->number()], std::byte{9}), EACCES);
+  EXPECT_EQ(RawClient::write(*pair, handle.address, handle.keys[pair->number()], std::byte{9}), EACCES);
   const auto mapped = thief->map(blocks(0), Access::kRead);
   ASSERT_TRUE(mapped.ok());
   EXPECT_EQ(read(*thief, mapped->front(), 0, 64), std::vector(64, std::byte{1}));
@@ -357,9 +357,10 @@ TEST_F(Verbs, ATicketIsGoodOnce) {
   RawClient client(address, request_for(1));
   verbs::LocalMemory memory;
   const auto completions = *verbs::make_completion_channel(client.device());
-  const auto offer = client.call(calls::Lane{});
+  const auto offer = client.call(calls::QueuePair{});
   const auto enter = [&] {
-    return verbs::open_lane(address, offer, memory, completions.get(), verbs::Clock::now() + std::chrono::seconds(10))
+    return verbs::open_queue_pair(address, offer, memory, completions.get(),
+                                  verbs::Clock::now() + std::chrono::seconds(10))
         .code();
   };
   EXPECT_EQ(enter(), 0);

@@ -16,7 +16,7 @@ using testing::blocks;
 
 // As a brick answers that has mapped the range as one run.
 Handle add(HandleMap& map, BlockRange range, uint32_t id, uint64_t address = 1, Access access = Access::kReadWrite) {
-  calls::LaneKeys keys{};
+  calls::QueuePairKeys keys{};
   keys[0] = id;
   const auto mapped = map.add({{Handle{range, access, address, id}}, {keys}});
   EXPECT_TRUE(mapped.ok() && mapped->handles.size() == 1);
@@ -73,7 +73,7 @@ TEST(HandleMap, AForgottenHandleIsRefusedThoughItsPlaceIsTakenAnew) {
   }
 }
 
-TEST(HandleMap, KeysOfALaterLaneReachWhatIsMapped) {
+TEST(HandleMap, KeysOfALaterQueuePairReachWhatIsMapped) {
   HandleMap map;
   const Handle handle = add(map, blocks(0, 1), 5);
   const std::vector<calls::KeyRecord> keys = {{4, 40}, {5, 50}};
@@ -81,8 +81,8 @@ TEST(HandleMap, KeysOfALaterLaneReachWhatIsMapped) {
   EXPECT_EQ(map.use(handle)->keys[3].load(), 50u);
 }
 
-// The brick has answered MAP before the lane was there, and the answer comes after the lane's keys.
-TEST(HandleMap, KeysOfALaterLaneReachWhatIsBeingMapped) {
+// The brick has answered MAP before the queue pair was there, and the answer comes after the queue pair's keys.
+TEST(HandleMap, KeysOfALaterQueuePairReachWhatIsBeingMapped) {
   HandleMap map;
   const std::vector<calls::KeyRecord> first = {{5, 50}};
   const std::vector<calls::KeyRecord> second = {{6, 60}};
@@ -92,7 +92,7 @@ TEST(HandleMap, KeysOfALaterLaneReachWhatIsBeingMapped) {
   EXPECT_EQ(map.use(add(map, blocks(1, 1), 6))->keys[3].load(), 60u);
 }
 
-TEST(HandleMap, KeysOfALaneThatIsNoMoreReachNothing) {
+TEST(HandleMap, KeysOfAQueuePairThatIsNoMoreReachNothing) {
   HandleMap map;
   const std::vector<calls::KeyRecord> keys = {{5, 50}};
   map.add_keys({3, 0}, keys);
@@ -100,7 +100,7 @@ TEST(HandleMap, KeysOfALaneThatIsNoMoreReachNothing) {
   EXPECT_EQ(map.use(add(map, blocks(0, 1), 5))->keys[3].load(), 0u);
 }
 
-TEST(HandleMap, KeysOfALaterLaneReachWhatIsTakenOut) {
+TEST(HandleMap, KeysOfALaterQueuePairReachWhatIsTakenOut) {
   HandleMap map;
   const Handle handle = add(map, blocks(0, 1), 5);
   const auto taken = map.take_out(blocks(0, 1));
@@ -115,13 +115,13 @@ TEST(HandleMap, ANumberThatIsThereAlreadyIsNonsense) {
   HandleMap map;
   add(map, blocks(0, 1), 5);
   const Handle same{blocks(1, 1), Access::kRead, 1, 5};
-  EXPECT_EQ(map.add({{same}, {calls::LaneKeys{}}}).code(), EPROTO);
+  EXPECT_EQ(map.add({{same}, {calls::QueuePairKeys{}}}).code(), EPROTO);
 }
 
 TEST(HandleMap, AHandleWithoutKeysOrNumberIsNonsense) {
   HandleMap map;
   EXPECT_EQ(map.add({{Handle{blocks(0, 1), Access::kRead, 1, 5}}, {}}).code(), EPROTO);
-  EXPECT_EQ(map.add({{Handle{blocks(0, 1), Access::kRead, 1, 0}}, {calls::LaneKeys{}}}).code(), EPROTO);
+  EXPECT_EQ(map.add({{Handle{blocks(0, 1), Access::kRead, 1, 0}}, {calls::QueuePairKeys{}}}).code(), EPROTO);
 }
 
 // What is in use never becomes another's: whoever unmaps waits for the users that it sees, and nobody comes after.

@@ -21,7 +21,7 @@ std::vector<calls::Request> every_request() {
           calls::Stat{},
           calls::Renew{},
           calls::Close{},
-          calls::Lane{},
+          calls::QueuePair{},
           calls::Detach{5},
           calls::Keys{3, 7},
           calls::Notify{5, 6},

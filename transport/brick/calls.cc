@@ -47,13 +47,13 @@ Bytes body_of(const Commit& call) {
   }
   return bytes_of_all(records);
 }
-Bytes body_of(const Detach& call) { return wire::encode(bytes_of(wire::DetachCall{call.lanes, 0})); }
+Bytes body_of(const Detach& call) { return wire::encode(bytes_of(wire::DetachCall{call.pairs, 0})); }
 Bytes body_of(const Notify& call) { return wire::encode(bytes_of(wire::NotifyCall{call.tag, call.value})); }
 Bytes body_of(const Wait& call) {
   const wire::WaitCall head{static_cast<uint32_t>(call.patience.count()), 0};
   return wire::encode(bytes_of(head), std::as_bytes(std::span(call.seen)));
 }
-Bytes body_of(const Keys& call) { return wire::encode(bytes_of(wire::KeysCall{call.lane, call.after})); }
+Bytes body_of(const Keys& call) { return wire::encode(bytes_of(wire::KeysCall{call.pair, call.after})); }
 
 template <typename Ranged>
 Result<Request> decode_ranged(Body body) {
@@ -78,8 +78,8 @@ Result<Request> decode_commit(Body body) {
 }
 Result<Request> decode_keys(Body body) {
   const auto call = TRY(decode<wire::KeysCall>(body));
-  if (call.lane >= limits::kLanesPerSession) return Error(EPROTO, "no such lane");
-  return Request(Keys{call.lane, call.after});
+  if (call.pair >= limits::kQueuePairsPerSession) return Error(EPROTO, "no such queue pair");
+  return Request(Keys{call.pair, call.after});
 }
 Result<Request> decode_notify(Body body) {
   const auto call = TRY(decode<wire::NotifyCall>(body));
@@ -136,7 +136,9 @@ std::vector<std::byte> body_of(const BrickStat& stat) {
   return wire::encode(bytes_of(answer));
 }
 
-Bytes body_of(const LaneOffer& offer) { return wire::encode(bytes_of(wire::LaneAnswer{offer.lane, 0, offer.ticket})); }
+Bytes body_of(const QueuePairOffer& offer) {
+  return wire::encode(bytes_of(wire::QueuePairAnswer{offer.pair, 0, offer.ticket}));
+}
 Bytes body_of(const KeyPage& page) { return bytes_of_all(page.keys); }
 Bytes body_of(const Notices& told) { return bytes_of_all(told.notices); }
 
@@ -160,7 +162,7 @@ Result<Mapped> answer_to(const Map& asked, Body body) {
     mapped.handles.push_back(handle);
   }
   if (body.empty()) return mapped;
-  mapped.keys = TRY(decode_array<LaneKeys>(body, mapped.handles.size()));
+  mapped.keys = TRY(decode_array<QueuePairKeys>(body, mapped.handles.size()));
   if (mapped.keys.size() != mapped.handles.size()) return Error(EPROTO, "keys for other handles");
   return mapped;
 }
@@ -207,10 +209,10 @@ Result<BrickStat> answer_to(const Stat&, Body body) {
   return stat;
 }
 
-Result<LaneOffer> answer_to(const Lane&, Body body) {
-  const auto answer = TRY(wire::decode_grown<wire::LaneAnswer>(body));
-  if (answer.lane >= limits::kLanesPerSession) return Error(EPROTO, "the brick offers an impossible lane");
-  return LaneOffer{answer.lane, answer.ticket};
+Result<QueuePairOffer> answer_to(const QueuePair&, Body body) {
+  const auto answer = TRY(wire::decode_grown<wire::QueuePairAnswer>(body));
+  if (answer.pair >= limits::kQueuePairsPerSession) return Error(EPROTO, "the brick offers an impossible queue pair");
+  return QueuePairOffer{answer.pair, answer.ticket};
 }
 
 Result<KeyPage> answer_to(const Keys& asked, Body body) {
@@ -307,10 +309,10 @@ Result<Request> decode_request(Kind kind, Body body) {
       return decode_empty<Renew>(body);
     case Kind::kClose:
       return decode_empty<Close>(body);
-    case Kind::kLane:
-      return decode_empty<Lane>(body);
+    case Kind::kQueuePair:
+      return decode_empty<QueuePair>(body);
     case Kind::kDetach:
-      return Request(Detach{TRY(decode<wire::DetachCall>(body)).lanes});
+      return Request(Detach{TRY(decode<wire::DetachCall>(body)).pairs});
     case Kind::kKeys:
       return decode_keys(body);
     case Kind::kNotify:

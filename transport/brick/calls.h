@@ -93,16 +93,16 @@ namespace calls {
 
 struct Done {};
 
-using LaneKeys = std::array<uint32_t, limits::kLanesPerSession>;  // 0: not to be reached by that lane
+using QueuePairKeys = std::array<uint32_t, limits::kQueuePairsPerSession>;  // 0: not to be reached by that queue pair
 struct Mapped {
   std::vector<Handle> handles;  // cover the range, ascending, without gaps
   // RDMA only: of each handle. Between the two ends a handle's remote_key is then its id, not 0.
-  std::vector<LaneKeys> keys;
+  std::vector<QueuePairKeys> keys;
 };
 
-using Ticket = std::array<std::byte, 16>;  // lets one connection in as a lane of a session
-struct LaneOffer {
-  uint32_t lane = 0;  // below limits::kLanesPerSession
+using Ticket = std::array<std::byte, 16>;  // lets one connection in as a queue pair of a session
+struct QueuePairOffer {
+  uint32_t pair = 0;  // below limits::kQueuePairsPerSession
   Ticket ticket{};
 };
 
@@ -125,7 +125,7 @@ struct Notices {
   std::vector<Notice> notices;  // of each tag that was asked for, in their order
 };
 
-using Answer = std::variant<Done, Mapped, ListPage, BrickStat, LaneOffer, KeyPage, Notices>;
+using Answer = std::variant<Done, Mapped, ListPage, BrickStat, QueuePairOffer, KeyPage, Notices>;
 
 // --- requests
 
@@ -142,7 +142,7 @@ enum class Kind : uint16_t {
   kStat = 9,
   kRenew = 10,
   kClose = 11,
-  kLane = 12,
+  kQueuePair = 12,
   kDetach = 13,
   kKeys = 14,
   kAdminister = 15,  // a connection's only call (transport/brick/administration.h)
@@ -159,7 +159,7 @@ inline constexpr std::array kKinds = {
     NamedKind{Kind::kOpen, "open"},     NamedKind{Kind::kAttach, "attach"}, NamedKind{Kind::kAlloc, "alloc"},
     NamedKind{Kind::kFree, "free"},     NamedKind{Kind::kMap, "map"},       NamedKind{Kind::kUnmap, "unmap"},
     NamedKind{Kind::kList, "list"},     NamedKind{Kind::kCommit, "commit"}, NamedKind{Kind::kStat, "stat"},
-    NamedKind{Kind::kRenew, "renew"},   NamedKind{Kind::kClose, "close"},   NamedKind{Kind::kLane, "lane"},
+    NamedKind{Kind::kRenew, "renew"},   NamedKind{Kind::kClose, "close"},   NamedKind{Kind::kQueuePair, "lane"},
     NamedKind{Kind::kDetach, "detach"}, NamedKind{Kind::kKeys, "keys"},     NamedKind{Kind::kAdminister, "administer"},
     NamedKind{Kind::kNotify, "notify"}, NamedKind{Kind::kWait, "wait"},
 };
@@ -248,27 +248,27 @@ struct Close {
   static constexpr Kind kKind = Kind::kClose;
   using Answer = Done;
 };
-// RDMA (docs/protocol.md, "RDMA"): a place for one more lane. ENOBUFS: there are limits::kLanesPerSession.
-struct Lane {
-  static constexpr Kind kKind = Kind::kLane;
-  using Answer = LaneOffer;
+// RDMA (docs/protocol.md, "RDMA"): a place for one more queue pair. ENOBUFS: there are limits::kQueuePairsPerSession.
+struct QueuePair {
+  static constexpr Kind kKind = Kind::kQueuePair;
+  using Answer = QueuePairOffer;
 };
-// When it returns, no access through these lanes lands any more.
+// When it returns, no access through these queue pairs lands any more.
 struct Detach {
   static constexpr Kind kKind = Kind::kDetach;
   using Answer = Done;
-  uint32_t lanes = 0;  // bit n: lane n
+  uint32_t pairs = 0;  // bit n: queue pair n
 };
-// Keys on this lane of the handles that were mapped before it was there.
+// Keys on this queue pair of the handles that were mapped before it was there.
 struct Keys {
   static constexpr Kind kKind = Kind::kKeys;
   using Answer = KeyPage;
-  uint32_t lane = 0;
+  uint32_t pair = 0;
   uint32_t after = 0;  // ids greater than this; 0 to begin
 };
 
 using Request =
-    std::variant<Alloc, Free, Map, Unmap, List, Commit, Stat, Renew, Close, Lane, Detach, Keys, Notify, Wait>;
+    std::variant<Alloc, Free, Map, Unmap, List, Commit, Stat, Renew, Close, QueuePair, Detach, Keys, Notify, Wait>;
 
 Kind kind_of(const Request& request);
 // Not of a Brick's user.

@@ -45,12 +45,12 @@ constexpr size_t kSlicesPerTransfer = 30;      // local slices of one transfer (
 constexpr size_t kTransfersPerBatch = 1024;
 
 // --- verbs (docs/protocol.md, "RDMA")
-constexpr uint32_t kLanes = 4;                // queue pairs for data that a client opens on each path, at most
-constexpr uint32_t kLanesPerSession = 8;      // a brick gives out; also the keys of one handle
-constexpr uint32_t kLaneDepth = 256;          // work requests under way on a lane; who posts more waits
-constexpr uint32_t kPostChain = 32;           // work requests handed to the device at once
-constexpr uint32_t kReadsInFlight = 16;       // RDMA READs under way on a queue pair, if the device has so many
-constexpr size_t kStagingBytes = 256 * kKiB;  // of one buffer for memory that is not registered
+constexpr uint32_t kQueuePairs = 4;            // queue pairs for data that a client opens on each path, at most
+constexpr uint32_t kQueuePairsPerSession = 8;  // a brick gives out; also the keys of one handle
+constexpr uint32_t kQueuePairDepth = 256;      // work requests under way on a queue pair; who posts more waits
+constexpr uint32_t kPostChain = 32;            // work requests handed to the device at once
+constexpr uint32_t kReadsInFlight = 16;        // RDMA READs under way on a queue pair, if the device has so many
+constexpr size_t kStagingBytes = 256 * kKiB;   // of one buffer for memory that is not registered
 constexpr size_t kStagingBuffers = 16;
 constexpr uint64_t kSlabBytes = 64 * kMiB;  // at least, of the brick's memory registered together for windows on it
 constexpr size_t kSlabs = 64;               // for each client and device; some devices have few regions

@@ -128,7 +128,7 @@ struct MapCall {
 };
 static_assert(sizeof(MapCall) == 24);
 
-struct HandleRecord {  // the answer to MAP is an array of these; over RDMA calls::LaneKeys for each behind them
+struct HandleRecord {  // the answer to MAP is an array of these; over RDMA calls::QueuePairKeys for each behind them
   RangeRecord blocks;
   uint64_t remote_address = 0;
   uint32_t remote_key = 0;
@@ -179,27 +179,27 @@ struct StatAnswer {
 };
 static_assert(sizeof(StatAnswer) == 520 && offsetof(StatAnswer, medium) == 264);
 
-static_assert(limits::kBlocksPerCall * (sizeof(HandleRecord) + sizeof(calls::LaneKeys)) <= kBodyBytes);
+static_assert(limits::kBlocksPerCall * (sizeof(HandleRecord) + sizeof(calls::QueuePairKeys)) <= kBodyBytes);
 static_assert(sizeof(ListAnswer) + limits::kExtentsPerListPage * sizeof(RangeRecord) <= kBodyBytes);
 static_assert(limits::kRangesPerCommit * sizeof(CommitRecord) <= kBodyBytes);
 
 // Of RDMA
-struct LaneAnswer {
-  uint32_t lane = 0;  // below limits::kLanesPerSession
+struct QueuePairAnswer {
+  uint32_t pair = 0;  // below limits::kQueuePairsPerSession
   uint32_t reserved = 0;
   calls::Ticket ticket{};
   static constexpr size_t kLeastBytes = 24;
 };
-static_assert(sizeof(LaneAnswer) == 24);
+static_assert(sizeof(QueuePairAnswer) == 24);
 
 struct DetachCall {
-  uint32_t lanes = 0;  // bit n: lane n
+  uint32_t pairs = 0;  // bit n: queue pair n
   uint32_t reserved = 0;
 };
 static_assert(sizeof(DetachCall) == 8);
 
 struct KeysCall {
-  uint32_t lane = 0;
+  uint32_t pair = 0;
   uint32_t after = 0;
 };
 static_assert(sizeof(KeysCall) == 8);

@@ -10,11 +10,11 @@
 namespace brickfs::verbs {
 namespace {
 
-// A batch of more bytes goes over several lanes, so much on each in turn.
-constexpr uint64_t kBytesPerLane = 512 * kKiB;
+// A batch of more bytes goes over several queue pairs, so much on each in turn.
+constexpr uint64_t kBytesPerQueuePair = 512 * kKiB;
 
-// Threads are spread over the lanes in the order in which they come.
-size_t lane_of_thread() {
+// Threads are spread over the queue pairs in the order in which they come.
+size_t pair_of_thread() {
   static std::atomic<size_t> next{0};
   thread_local const size_t mine = next.fetch_add(1, std::memory_order_relaxed);
   return mine;
@@ -51,34 +51,34 @@ Result<ibv_comp_channel*> DataPath::channel_of(ibv_context* device) {
   return channels_.back().get();
 }
 
-Status DataPath::add(std::unique_ptr<Lane> lane) {
+Status DataPath::add(std::unique_ptr<QueuePair> pair) {
   MutexLock lock(mutex_);
-  std::atomic<Lane*>& place = lanes_[lane->number()];
+  std::atomic<QueuePair*>& place = pairs_[pair->number()];
   // Nobody would drain the former one any more, and what is under way there would never end.
-  if (place.load() != nullptr) return Error(EPROTO, "the brick offers a lane that is still in use");
-  if (over_.load()) lane->fail();
-  place.store(lane.get());
-  owned_[lane->number()] = std::move(lane);
-  look_again();  // who sleeps on the channels does not know of this lane yet
+  if (place.load() != nullptr) return Error(EPROTO, "the brick offers a queue pair that is still in use");
+  if (over_.load()) pair->fail();
+  place.store(pair.get());
+  owned_[pair->number()] = std::move(pair);
+  look_again();  // who sleeps on the channels does not know of this queue pair yet
   return {};
 }
 
-DataPath::LaneBits DataPath::failed_lanes() const {
-  LaneBits bits = 0;
-  for (size_t number = 0; number < lanes_.size(); ++number) {
-    const Lane* const lane = lanes_[number].load();
-    if (lane != nullptr && lane->failed()) bits |= 1u << number;
+DataPath::QueuePairBits DataPath::failed_queue_pairs() const {
+  QueuePairBits bits = 0;
+  for (size_t number = 0; number < pairs_.size(); ++number) {
+    const QueuePair* const pair = pairs_[number].load();
+    if (pair != nullptr && pair->failed()) bits |= 1u << number;
   }
   return bits;
 }
 
-Lane* DataPath::pick(size_t preferred, bool staged) const {
-  Lane* second_best = nullptr;
-  for (size_t i = 0; i < lanes_.size(); ++i) {
-    Lane* const lane = lanes_[(preferred + i) % lanes_.size()].load();
-    if (lane == nullptr || lane->failed()) continue;
-    if (!staged || !lane->device().staging().broken()) return lane;
-    second_best = lane;
+QueuePair* DataPath::pick(size_t preferred, bool staged) const {
+  QueuePair* second_best = nullptr;
+  for (size_t i = 0; i < pairs_.size(); ++i) {
+    QueuePair* const pair = pairs_[(preferred + i) % pairs_.size()].load();
+    if (pair == nullptr || pair->failed()) continue;
+    if (!staged || !pair->device().staging().broken()) return pair;
+    second_best = pair;
   }
   return second_best;
 }
@@ -101,11 +101,11 @@ void DataPath::submit(Batch& batch) {
 }
 
 void DataPath::post(std::span<const Part> parts) {
-  size_t preferred = lane_of_thread();
+  size_t preferred = pair_of_thread();
   while (!parts.empty()) {
     size_t count = 0;
     uint64_t bytes = 0;
-    while (count < parts.size() && (count == 0 || bytes < kBytesPerLane)) bytes += parts[count++].length_bytes;
+    while (count < parts.size() && (count == 0 || bytes < kBytesPerQueuePair)) bytes += parts[count++].length_bytes;
     post_to(preferred++, parts.first(count));
     parts = parts.subspan(count);
   }
@@ -116,15 +116,15 @@ void DataPath::post_to(size_t preferred, std::span<const Part> parts) {
   while (!parts.empty()) {
     const bool staged = parts.front().way == Part::Way::kStaged;
     const Stay stay(stays_);
-    Lane* const lane = over_.load() ? nullptr : pick(preferred, staged);
-    if (lane == nullptr) return finish(nullptr, parts, ENOTCONN);
-    if (staged && lane->device().staging().broken()) {
+    QueuePair* const pair = over_.load() ? nullptr : pick(preferred, staged);
+    if (pair == nullptr) return finish(nullptr, parts, ENOTCONN);
+    if (staged && pair->device().staging().broken()) {
       finish(nullptr, parts.first(1), ENOMEM);
       parts = parts.subspan(1);
       continue;
     }
-    const auto posted = lane->post(parts);
-    if (!posted.ok() || lane->failed()) on_failure_();
+    const auto posted = pair->post(parts);
+    if (!posted.ok() || pair->failed()) on_failure_();
     if (!posted.ok()) continue;
     parts = parts.subspan(*posted);
     if (*posted > 0) continue;
@@ -133,10 +133,10 @@ void DataPath::post_to(size_t preferred, std::span<const Part> parts) {
   }
 }
 
-// `lane`: that they were posted on, if they were.
-void DataPath::finish(Lane* lane, std::span<const Part> parts, int code) {
+// `pair`: that they were posted on, if they were.
+void DataPath::finish(QueuePair* pair, std::span<const Part> parts, int code) {
   for (const Part& part : parts) {
-    if (lane != nullptr) lane->finish(part, code);
+    if (pair != nullptr) pair->finish(part, code);
     if (part.mapping != nullptr) HandleMap::release(*part.mapping);
     if (part.batch->has_callback()) callbacks_.fetch_sub(1);
     part.batch->finish_one(code);
@@ -147,58 +147,59 @@ void DataPath::finish(Lane* lane, std::span<const Part> parts, int code) {
 void DataPath::poll_all() {
   const Stay stay(stays_);
   Parts done;
-  for (const auto& place : lanes_) {
-    Lane* const lane = place.load();
-    if (lane == nullptr || lane->idle()) continue;
+  for (const auto& place : pairs_) {
+    QueuePair* const pair = place.load();
+    if (pair == nullptr || pair->idle()) continue;
     done.clear();
-    const bool failed = lane->failed();
-    lane->poll(done);
-    finish(lane, done, 0);
-    if (!failed && lane->failed()) on_failure_();
+    const bool failed = pair->failed();
+    pair->poll(done);
+    finish(pair, done, 0);
+    if (!failed && pair->failed()) on_failure_();
   }
 }
 
-// False: the lane has failed, and the flush is not under way.
-bool DataPath::post_flush(Lane& lane, Batch& batch) {
+// False: the queue pair has failed, and the flush is not under way.
+bool DataPath::post_flush(QueuePair& pair, Batch& batch) {
   Part part;
   part.batch = &batch;
   part.way = Part::Way::kFlush;
   while (true) {
-    const auto posted = lane.post({&part, 1});
-    if (!posted.ok() || lane.failed()) on_failure_();
+    const auto posted = pair.post({&part, 1});
+    if (!posted.ok() || pair.failed()) on_failure_();
     if (!posted.ok() || *posted > 0) return posted.ok();
     poll_all();
     std::this_thread::yield();
   }
 }
 
-// A lane that has failed is asked again until it is gone: the brick has destroyed its end then, which flushes it, too.
+// A queue pair that has failed is asked again until it is gone: the brick has destroyed its end then, which flushes it,
+// too.
 Status DataPath::flush() {
   constexpr std::chrono::milliseconds kPause{2};
   while (!over_.load()) {
     const Stay stay(stays_);
-    std::vector<std::pair<Lane*, uint64_t>> written;
-    for (const auto& place : lanes_) {
-      Lane* const lane = place.load();
-      const uint64_t writes = lane == nullptr ? 0 : lane->writes();
-      if (lane != nullptr && !lane->flushed(writes)) written.emplace_back(lane, writes);
+    std::vector<std::pair<QueuePair*, uint64_t>> written;
+    for (const auto& place : pairs_) {
+      QueuePair* const pair = place.load();
+      const uint64_t writes = pair == nullptr ? 0 : pair->writes();
+      if (pair != nullptr && !pair->flushed(writes)) written.emplace_back(pair, writes);
     }
     if (written.empty()) return {};
     size_t posted = 0;
     Batch batch;
     batch.begin(written.size());
-    for (auto& [lane, writes] : written) {
-      if (post_flush(*lane, batch)) {
+    for (auto& [pair, writes] : written) {
+      if (post_flush(*pair, batch)) {
         ++posted;
       } else {
-        lane = nullptr;
+        pair = nullptr;
         batch.finish_one(0);
       }
     }
     wait(batch);
     TRY(batch.status());
-    for (const auto& [lane, writes] : written) {
-      if (lane != nullptr) lane->note_flushed(writes);
+    for (const auto& [pair, writes] : written) {
+      if (pair != nullptr) pair->note_flushed(writes);
     }
     if (posted == written.size()) return {};
     std::this_thread::sleep_for(kPause);
@@ -206,14 +207,14 @@ Status DataPath::flush() {
   return Error(ENOTCONN, "the connection to the brick is gone");
 }
 
-std::vector<DataPath::Undone> DataPath::drain(LaneBits lanes) {
+std::vector<DataPath::Undone> DataPath::drain(QueuePairBits pairs) {
   std::vector<Undone> undone;
-  for (size_t number = 0; number < lanes_.size(); ++number) {
-    Lane* const lane = lanes_[number].load();
-    if ((lanes >> number & 1) == 0 || lane == nullptr) continue;
+  for (size_t number = 0; number < pairs_.size(); ++number) {
+    QueuePair* const pair = pairs_[number].load();
+    if ((pairs >> number & 1) == 0 || pair == nullptr) continue;
     Parts done;
-    undone.push_back({lane, lane->drain(done)});
-    finish(lane, done, 0);
+    undone.push_back({pair, pair->drain(done)});
+    finish(pair, done, 0);
   }
   return undone;
 }
@@ -221,19 +222,19 @@ std::vector<DataPath::Undone> DataPath::drain(LaneBits lanes) {
 void DataPath::repeat(std::span<const Undone> undone) {
   {
     MutexLock lock(mutex_);
-    for (const Undone& of_lane : undone) {
-      const size_t number = of_lane.lane->number();
-      lanes_[number].store(nullptr);
+    for (const Undone& of_pair : undone) {
+      const size_t number = of_pair.pair->number();
+      pairs_[number].store(nullptr);
       retired_.push_back({std::move(owned_[number]), {}});
     }
   }
-  for (const Undone& of_lane : undone) {
-    for (const Part& part : of_lane.parts) {
+  for (const Undone& of_pair : undone) {
+    for (const Part& part : of_pair.parts) {
       if (part.way == Part::Way::kFlush) {  // the end of the brick's queue pair has flushed it
-        finish(of_lane.lane, {&part, 1}, 0);
+        finish(of_pair.pair, {&part, 1}, 0);
       } else {
-        of_lane.lane->finish(part, ENOTCONN);
-        post_to(lane_of_thread(), {&part, 1});
+        of_pair.pair->finish(part, ENOTCONN);
+        post_to(pair_of_thread(), {&part, 1});
       }
     }
   }
@@ -241,28 +242,28 @@ void DataPath::repeat(std::span<const Undone> undone) {
 }
 
 void DataPath::free_retired() {
-  std::vector<std::unique_ptr<Lane>> unused;  // freed without the lock
+  std::vector<std::unique_ptr<QueuePair>> unused;  // freed without the lock
   MutexLock lock(mutex_);
   std::erase_if(retired_, [&](Retired& retired) {
     const bool left = retired.users.over(stays_);
-    if (left) unused.push_back(std::move(retired.lane));
+    if (left) unused.push_back(std::move(retired.pair));
     return left;
   });
 }
 
 void DataPath::give_up(std::span<const Undone> undone) {
   {
-    MutexLock lock(mutex_);  // a lane is added before, and drained, or after, and has failed
+    MutexLock lock(mutex_);  // a queue pair is added before, and drained, or after, and has failed
     over_.store(true);
   }
-  for (const Undone& of_lane : undone) finish(of_lane.lane, of_lane.parts, ENOTCONN);
-  for (const Undone& of_lane : drain(~LaneBits{0})) finish(of_lane.lane, of_lane.parts, ENOTCONN);
+  for (const Undone& of_pair : undone) finish(of_pair.pair, of_pair.parts, ENOTCONN);
+  for (const Undone& of_pair : drain(~QueuePairBits{0})) finish(of_pair.pair, of_pair.parts, ENOTCONN);
 }
 
-bool DataPath::has_carried(LaneBits lanes) const {
-  for (size_t number = 0; number < lanes_.size(); ++number) {
-    const Lane* const lane = lanes_[number].load();
-    if ((lanes >> number & 1) != 0 && lane != nullptr && lane->completed() > 0) return true;
+bool DataPath::has_carried(QueuePairBits pairs) const {
+  for (size_t number = 0; number < pairs_.size(); ++number) {
+    const QueuePair* const pair = pairs_[number].load();
+    if ((pairs >> number & 1) != 0 && pair != nullptr && pair->completed() > 0) return true;
   }
   return false;
 }
@@ -270,15 +271,15 @@ bool DataPath::has_carried(LaneBits lanes) const {
 void DataPath::check_progress() {
   free_retired();
   const auto now = std::chrono::steady_clock::now();
-  for (size_t number = 0; number < lanes_.size(); ++number) {
-    Lane* const lane = lanes_[number].load();
+  for (size_t number = 0; number < pairs_.size(); ++number) {
+    QueuePair* const pair = pairs_[number].load();
     Progress& progress = progress_[number];
-    if (lane == nullptr || lane->idle() || lane->completed() != progress.completed) {
-      progress = {lane == nullptr ? 0 : lane->completed(), now};
-    } else if (now - progress.since > limits::kProgressTimeout && !lane->failed()) {
-      log::warn("an RDMA lane has made no progress for {} s: it is given up",
+    if (pair == nullptr || pair->idle() || pair->completed() != progress.completed) {
+      progress = {pair == nullptr ? 0 : pair->completed(), now};
+    } else if (now - progress.since > limits::kProgressTimeout && !pair->failed()) {
+      log::warn("an RDMA queue pair has made no progress for {} s: it is given up",
                 std::chrono::duration_cast<std::chrono::seconds>(limits::kProgressTimeout).count());
-      lane->fail();
+      pair->fail();
       on_failure_();
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session's data calls: cuts batches into work requests, spreads them over the lanes, and completes them.
+// A session's data calls: cuts batches into work requests, spreads them over the queue pairs, and completes them.
 //
 // Nobody stands between a waiting caller and the device: one of those that wait has the *watch*: it polls the
 // completion queues for a moment, then sleeps on the completion channels. Where processors are left over, some others
@@ -25,27 +25,27 @@
 #include "transport/brick/brick.h"
 #include "transport/brick/limits.h"
 #include "transport/verbs/handle_map.h"
-#include "transport/verbs/lane.h"
 #include "transport/verbs/local_memory.h"
+#include "transport/verbs/queue_pair.h"
 
 namespace brickfs::verbs {
 
 class DataPath {
  public:
-  using LaneBits = uint32_t;  // bit n: lane n
+  using QueuePairBits = uint32_t;  // bit n: queue pair n
 
-  // `on_failure`: a lane wants drain(); told from any thread, must not block.
+  // `on_failure`: a queue pair wants drain(); told from any thread, must not block.
   DataPath(const LocalMemory& memory, HandleMap& handles, std::function<void()> on_failure);
   ~DataPath();  // stop()
   DataPath(const DataPath&) = delete;
   DataPath& operator=(const DataPath&) = delete;
 
-  // For the queues of the device's lanes: made when it is first asked for, there until the end.
+  // For the queues of the device's queue pairs: made when it is first asked for, there until the end.
   Result<ibv_comp_channel*> channel_of(ibv_context* device);
-  // From now on the lane carries transfers; it has failed if the session is lost. EPROTO: its number is still
+  // From now on the queue pair carries transfers; it has failed if the session is lost. EPROTO: its number is still
   // another's, until repeat().
-  Status add(std::unique_ptr<Lane> lane);
-  LaneBits failed_lanes() const;
+  Status add(std::unique_ptr<QueuePair> pair);
+  QueuePairBits failed_queue_pairs() const;
 
   void submit(Batch& batch);
   void wait(const Batch& batch);
@@ -54,24 +54,25 @@ class DataPath {
   // Until nobody uses the mapping any more.
   void wait_unused(const Mapping& mapping);
 
-  // The failed lanes' queue pairs are destroyed; what had been posted on each and may not have come about is `undone`.
+  // The failed queue pairs are destroyed here; what had been posted on each and may not have come about is `undone`.
   // One thread at a time.
   struct Undone {
-    Lane* lane;
+    QueuePair* pair;
     Parts parts;
   };
-  std::vector<Undone> drain(LaneBits lanes);
-  // The brick has destroyed its ends of these lanes: nothing can land late, and everything written is visible to it.
-  // They are lanes no more; what was not done is done again by others. ENOTCONN completes what finds none.
+  std::vector<Undone> drain(QueuePairBits pairs);
+  // The brick has destroyed its ends of these queue pairs: nothing can land late, and everything written is visible to
+  // it. They are queue pairs no more; what was not done is done again by others. ENOTCONN completes what finds none.
   void repeat(std::span<const Undone> undone);
-  // The session is lost: all lanes are drained, and ENOTCONN completes what was under way, what is `undone`, and
+  // The session is lost: all queue pairs are drained, and ENOTCONN completes what was under way, what is `undone`, and
   // everything from now on. Of the thread that drains.
   void give_up(std::span<const Undone> undone = {});
 
-  // Whether any of these lanes has completed a work request. Of the thread that drains, before.
-  bool has_carried(LaneBits lanes) const;
+  // Whether any of these queue pairs has completed a work request. Of the thread that drains, before.
+  bool has_carried(QueuePairBits pairs) const;
 
-  // Lanes that have stopped making progress are made to fail. Called every now and then, by the thread that drains.
+  // QueuePairs that have stopped making progress are made to fail. Called every now and then, by the thread that
+  // drains.
   void check_progress();
   // The background thread ends. Everything posted must have been drained.
   void stop();
@@ -88,11 +89,11 @@ class DataPath {
     uint64_t completed = 0;
     std::chrono::steady_clock::time_point since;
   };
-  struct Retired {  // a lane that was drained and is found no more
-    std::unique_ptr<Lane> lane;
+  struct Retired {  // a queue pair that was drained and is found no more
+    std::unique_ptr<QueuePair> pair;
     Stays::Leaving users;
   };
-  using LaneTable = std::array<std::atomic<Lane*>, limits::kLanesPerSession>;
+  using QueuePairTable = std::array<std::atomic<QueuePair*>, limits::kQueuePairsPerSession>;
 
   // Cutting (data_path_cut.cc).
   void cut(Batch& batch, Parts& parts, std::vector<int>& refused) const;
@@ -101,11 +102,11 @@ class DataPath {
   bool is_registered(const Transfer& transfer, const Reach& reach) const;
 
   void post(std::span<const Part> parts);
-  bool post_flush(Lane& lane, Batch& batch);
+  bool post_flush(QueuePair& pair, Batch& batch);
   void post_to(size_t preferred, std::span<const Part> parts);
-  // Null: every lane has failed. `staged`: one of a device with staging buffers, if there is any.
-  Lane* pick(size_t preferred, bool staged) const;
-  void finish(Lane* lane, std::span<const Part> parts, int code);
+  // Null: every queue pair has failed. `staged`: one of a device with staging buffers, if there is any.
+  QueuePair* pick(size_t preferred, bool staged) const;
+  void finish(QueuePair* pair, std::span<const Part> parts, int code);
   void poll_all();
   void free_retired();
 
@@ -117,7 +118,7 @@ class DataPath {
   bool look_beside(const Goal& goal);
   bool look(const Goal& goal);
   void park(const Goal& goal);
-  void arm_lanes();
+  void arm_queue_pairs();
   void sleep_on_channels(const Goal& goal);
   void take_events();
   void wake_sleepers();
@@ -130,24 +131,25 @@ class DataPath {
   const UniqueFd wake_;        // eventfd: whoever has the watch, and sleeps, looks again
   const size_t most_lookers_;  // at a time: as many processors are left for everything else
 
-  LaneTable lanes_{};                 // null: none, or the brick has none
+  QueuePairTable pairs_{};            // null: none, or the brick has none
   std::atomic<bool> over_{false};     // the session is lost
   std::atomic<size_t> callbacks_{0};  // work requests whose completion nobody waits for
   std::atomic<size_t> lookers_{0};    // beside the watch
   std::atomic<bool> watched_{false};  // somebody has the watch
   std::atomic<size_t> asleep_{0};     // sleepers_, and those about to be
 
-  mutable Stays stays_;  // at lanes that they have found in lanes_; the thread that drains need not
+  mutable Stays stays_;  // at queue pairs that they have found in pairs_; the thread that drains need not
 
   // Of the thread that drains.
-  std::array<Progress, limits::kLanesPerSession> progress_{};
+  std::array<Progress, limits::kQueuePairsPerSession> progress_{};
 
   mutable Mutex mutex_;
   std::vector<Sleeper*> sleepers_ ABSL_GUARDED_BY(mutex_);
   CondVar background_;  // for the background thread
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<CompChannelPtr> channels_ ABSL_GUARDED_BY(mutex_);                               // one for each device
-  std::array<std::unique_ptr<Lane>, limits::kLanesPerSession> owned_ ABSL_GUARDED_BY(mutex_);  // those of lanes_
+  std::vector<CompChannelPtr> channels_ ABSL_GUARDED_BY(mutex_);  // one for each device
+  std::array<std::unique_ptr<QueuePair>, limits::kQueuePairsPerSession> owned_
+      ABSL_GUARDED_BY(mutex_);                            // those of pairs_
   std::vector<Retired> retired_ ABSL_GUARDED_BY(mutex_);  // until nobody is at them any more
 
   std::thread background_thread_;

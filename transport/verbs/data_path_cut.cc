@@ -7,7 +7,7 @@
 
 namespace brickfs::verbs {
 
-// What a work request may be, whatever lane it is posted on.
+// What a work request may be, whatever queue pair it is posted on.
 struct DataPath::Reach {
   uint32_t slices = limits::kSlicesPerTransfer;
   uint64_t bytes = limits::kTransferBytes;
@@ -18,14 +18,14 @@ struct DataPath::Reach {
 DataPath::Reach DataPath::reach_of_all() const {
   Reach reach;
   const Stay stay(stays_);
-  for (const auto& place : lanes_) {
-    const Lane* const lane = place.load();
-    if (lane == nullptr || lane->failed()) continue;
-    const DeviceFacts& facts = lane->device().facts();
+  for (const auto& place : pairs_) {
+    const QueuePair* const pair = place.load();
+    if (pair == nullptr || pair->failed()) continue;
+    const DeviceFacts& facts = pair->device().facts();
     reach.slices = std::min(reach.slices, facts.slices);
     reach.bytes = std::min(reach.bytes, facts.message_bytes);
-    reach.inline_bytes = std::min(reach.inline_bytes, lane->inline_bytes());
-    reach.devices.set(lane->device().number());
+    reach.inline_bytes = std::min(reach.inline_bytes, pair->inline_bytes());
+    reach.devices.set(pair->device().number());
   }
   return reach;
 }

@@ -113,16 +113,16 @@ void DataPath::park(const Goal& goal) {
   if (!goal.reached() && watched_.load()) self.sleep(lock);
 }
 
-void DataPath::arm_lanes() {
+void DataPath::arm_queue_pairs() {
   const Stay stay(stays_);
-  for (const auto& place : lanes_) {
-    if (Lane* const lane = place.load()) lane->arm();
+  for (const auto& place : pairs_) {
+    if (QueuePair* const pair = place.load()) pair->arm();
   }
 }
 
 // Until something happens, once. Precondition: the caller has the watch.
 void DataPath::sleep_on_channels(const Goal& goal) {
-  arm_lanes();
+  arm_queue_pairs();
   poll_all();  // what came before the notification was asked for
   std::vector<pollfd> watched = {pollfd{wake_.get(), POLLIN, 0}};
   {
@@ -154,8 +154,8 @@ void DataPath::take_events() {
     void* context = nullptr;
     while (ibv_get_cq_event(channel, &queue, &context) == 0) {
       ibv_ack_cq_events(queue, 1);
-      // Of a lane that has gone since: then the one in its place is armed once more, in vain.
-      if (Lane* const lane = lanes_[Lane::number_in(context)].load()) lane->disarm();
+      // Of a queue pair that has gone since: then the one in its place is armed once more, in vain.
+      if (QueuePair* const pair = pairs_[QueuePair::number_in(context)].load()) pair->disarm();
     }
   }
 }

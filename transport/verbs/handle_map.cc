@@ -47,24 +47,24 @@ Result<calls::Mapped> HandleMap::add(calls::Mapped mapped) {
     mapped.handles[i].remote_key = key;
     mapping.handle = mapped.handles[i];
     mapping.id = id;
-    for (size_t lane = 0; lane < mapping.keys.size(); ++lane) {
-      const auto early = early_[lane].extract(id);
-      mapping.keys[lane].store(early ? early.mapped() : mapped.keys[i][lane], std::memory_order_relaxed);
+    for (size_t pair = 0; pair < mapping.keys.size(); ++pair) {
+      const auto early = early_[pair].extract(id);
+      mapping.keys[pair].store(early ? early.mapped() : mapped.keys[i][pair], std::memory_order_relaxed);
     }
     mapping.live.store(key);
   }
   return mapped;
 }
 
-// The brick may answer MAP before the lane is there, and the client read that after the lane's KEYS.
+// The brick may answer MAP before the queue pair is there, and the client read that after the queue pair's KEYS.
 void HandleMap::add_keys(const calls::Keys& asked, std::span<const calls::KeyRecord> keys) {
   MutexLock lock(mutex_);
-  KeysById& early = early_[asked.lane];
+  KeysById& early = early_[asked.pair];
   if (asked.after == 0) early.clear();
   for (const calls::KeyRecord& record : keys) {
     const auto found = by_id_.find(record.id);
     if (found != by_id_.end()) {
-      found->second->keys[asked.lane].store(record.key, std::memory_order_relaxed);
+      found->second->keys[asked.pair].store(record.key, std::memory_order_relaxed);
     } else if (early.size() < kEarlyKeys) {
       early.emplace(record.id, record.key);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handles of a session as its client knows them: what a Handle's remote_key stands for on each lane, and how many
-// transfers are using it, so that unmap can wait for them instead of having the device refuse them.
+// The handles of a session as its client knows them: what a Handle's remote_key stands for on each queue pair, and how
+// many transfers are using it, so that unmap can wait for them instead of having the device refuse them.
 //
 // A Handle's remote_key is the place of its mapping in a table that only grows, and a number that changes whenever the
 // place is taken anew. Finding it takes no lock.
@@ -24,8 +24,8 @@
 namespace brickfs::verbs {
 
 struct alignas(64) Mapping {
-  Handle handle;                                                       // does not change as long as the mapping is live
-  std::array<std::atomic<uint32_t>, limits::kLanesPerSession> keys{};  // by lane; 0: not by that one
+  Handle handle;  // does not change as long as the mapping is live
+  std::array<std::atomic<uint32_t>, limits::kQueuePairsPerSession> keys{};  // by queue pair; 0: not by that one
   std::atomic<uint32_t> users{0};
   std::atomic<uint32_t> live{0};  // the handle's remote_key; 0: nobody may begin to use it
   uint32_t id = 0;                // by which the brick knows it
@@ -54,7 +54,7 @@ class HandleMap {
   static constexpr uint32_t kPlaces = 1u << 20;  // a remote key is a number, not 0, times this, and the place
   static constexpr uint32_t kChunkPlaces = 256;
   static constexpr uint32_t kChunks = kPlaces / kChunkPlaces;
-  static constexpr size_t kEarlyKeys = calls::kKeysPerPage;  // of a lane: far more than MAPs are under way
+  static constexpr size_t kEarlyKeys = calls::kKeysPerPage;  // of a queue pair: far more than MAPs are under way
   using Chunk = std::array<Mapping, kChunkPlaces>;
   using KeysById = absl::flat_hash_map<uint32_t, uint32_t>;
 
@@ -68,8 +68,8 @@ class HandleMap {
   uint32_t places_ ABSL_GUARDED_BY(mutex_) = 0;                       // taken so far
   std::vector<uint32_t> free_ ABSL_GUARDED_BY(mutex_);                // remote keys that those places are to have next
   absl::flat_hash_map<uint32_t, Mapping*> by_id_ ABSL_GUARDED_BY(mutex_);  // what is taken out, too
-  // By lane, what its last KEYS told of handles that are not known yet.
-  std::array<KeysById, limits::kLanesPerSession> early_ ABSL_GUARDED_BY(mutex_);
+  // By queue pair, what its last KEYS told of handles that are not known yet.
+  std::array<KeysById, limits::kQueuePairsPerSession> early_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace brickfs::verbs

@@ -58,7 +58,7 @@ Status Link::begin(size_t number, std::unique_ptr<MessageChannel> calls, Deadlin
       MutexLock lock(mutex_);
       paths_[number] = path;
     }
-    return observes_ ? Status() : add_lanes(*path, latest);
+    return observes_ ? Status() : add_queue_pairs(*path, latest);
   };
   if (wake_watch().fd < 0) return Error(EMFILE, "eventfd");
   const Status added = add_path();
@@ -158,7 +158,7 @@ void Link::watch(Deadline until) {
       add(
           calls->channel().watch(), [calls] { return calls->channel().peer_has_gone(); }, *path);
     }
-    for (const auto& events : path->lane_events) {
+    for (const auto& events : path->pair_events) {
       add(
           {events->fd, POLLIN, 0}, [&events] { return has_ended(*events); }, *path);
     }

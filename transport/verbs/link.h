@@ -61,11 +61,11 @@ class Link final : public RemoteLink {
   // Paths (link_paths.cc).
   Result<std::shared_ptr<Path>> make_path(const HostPort& address, std::unique_ptr<MessageChannel> calls,
                                           Deadline latest);
-  Status add_lanes(Path& path, Deadline latest);
+  Status add_queue_pairs(Path& path, Deadline latest);
   Result<std::unique_ptr<MessageChannel>> attach_one(const HostPort& address, wire::Role role, Deadline latest);
   template <typename Call>
   Result<typename Call::Answer> ask_on(CallChannel& channel, const Call& call, Deadline latest);
-  Status learn_keys(uint32_t lane, CallChannel& channel, Deadline latest);
+  Status learn_keys(uint32_t pair, CallChannel& channel, Deadline latest);
   void handle_lost_paths();
   void lose_path(size_t number, Path& path);
   void judge(size_t number, bool in_vain);
@@ -99,7 +99,7 @@ class Link final : public RemoteLink {
   Paths paths_ ABSL_GUARDED_BY(mutex_);                // by number of the address; null: not there yet
   std::vector<Trial> trials_ ABSL_GUARDED_BY(mutex_);  // by the same
 
-  DataPath data_;       // whose lanes go before the paths
+  DataPath data_;       // whose queue pairs go before the paths
   std::thread mender_;  // only with several addresses
 };
 

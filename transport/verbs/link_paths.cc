@@ -17,8 +17,10 @@ constexpr std::chrono::seconds kTrialFirst{4};
 constexpr std::chrono::seconds kTrialMost{64};
 
 // So that a session's are enough for all.
-static_assert(limits::kAddressesPerBrick <= limits::kLanesPerSession);
-size_t lanes_of_path(size_t paths) { return std::clamp<size_t>(limits::kLanesPerSession / paths, 1, limits::kLanes); }
+static_assert(limits::kAddressesPerBrick <= limits::kQueuePairsPerSession);
+size_t pairs_of_path(size_t paths) {
+  return std::clamp<size_t>(limits::kQueuePairsPerSession / paths, 1, limits::kQueuePairs);
+}
 
 }  // namespace
 
@@ -57,27 +59,27 @@ Result<typename Call::Answer> Link::ask_on(CallChannel& channel, const Call& cal
   if (is_over()) return Error(ENOTCONN, "the session has ended");
   const calls::Request request = call;
   const Reply reply = TRY(channel.call(next_id(), request, patience));
-  if (reply.status != 0) return Error(ENOTCONN, "the brick has no lane for us");
+  if (reply.status != 0) return Error(ENOTCONN, "the brick has no queue pair for us");
   return std::get<typename Call::Answer>(TRY(calls::decode_answer(request, reply.body)));
 }
 
-Status Link::add_lanes(Path& path, Deadline latest) {
-  for (size_t count = 0; count < lanes_of_path(peer_.addresses.size()); ++count) {
-    const auto offer = TRY(ask_on(*path.calls, calls::Lane{}, latest));
-    path.lanes |= 1u << offer.lane;  // to be given back by DETACH, whatever comes of it
-    Lane::Opened opened = TRY(open_lane(path.address, offer, memory_, path.completions, latest));
+Status Link::add_queue_pairs(Path& path, Deadline latest) {
+  for (size_t count = 0; count < pairs_of_path(peer_.addresses.size()); ++count) {
+    const auto offer = TRY(ask_on(*path.calls, calls::QueuePair{}, latest));
+    path.pairs |= 1u << offer.pair;  // to be given back by DETACH, whatever comes of it
+    QueuePair::Opened opened = TRY(open_queue_pair(path.address, offer, memory_, path.completions, latest));
     path.windows = (opened.reply.flags & kReplyWindows) != 0;
-    path.lane_events.push_back(std::move(opened.id.channel));
+    path.pair_events.push_back(std::move(opened.id.channel));
     ClientDevice* const device = TRY(memory_.find_device(opened.id.id->verbs));
-    auto lane = std::make_unique<Lane>(std::move(opened), *device, memory_);
-    TRY(learn_keys(offer.lane, *path.calls, latest));
-    TRY(data_.add(std::move(lane)));
+    auto pair = std::make_unique<QueuePair>(std::move(opened), *device, memory_);
+    TRY(learn_keys(offer.pair, *path.calls, latest));
+    TRY(data_.add(std::move(pair)));
   }
   return {};
 }
 
-Status Link::learn_keys(uint32_t lane, CallChannel& channel, Deadline latest) {
-  calls::Keys call{lane, 0};
+Status Link::learn_keys(uint32_t pair, CallChannel& channel, Deadline latest) {
+  calls::Keys call{pair, 0};
   while (true) {
     const auto page = TRY(ask_on(channel, call, latest));
     handles_.add_keys(call, page.keys);
@@ -86,12 +88,12 @@ Status Link::learn_keys(uint32_t lane, CallChannel& channel, Deadline latest) {
   }
 }
 
-// From the keeper, which alone drains lanes.
+// From the keeper, which alone drains queue pairs.
 void Link::handle_lost_paths() {
-  const DataPath::LaneBits failed = data_.failed_lanes();
+  const DataPath::QueuePairBits failed = data_.failed_queue_pairs();
   for (const auto& path : paths()) {
     if (!path) continue;
-    if ((path->lanes & failed) != 0 || path->calls->dead() || (path->commits && path->commits->dead())) {
+    if ((path->pairs & failed) != 0 || path->calls->dead() || (path->commits && path->commits->dead())) {
       path->lost.store(true);
     }
   }
@@ -110,15 +112,15 @@ void Link::lose_path(size_t number, Path& path) {
   log::warn("the way to the brick through {} ({}) is lost; going on without it", format_address(path.address),
             path.device);
   path.shut_down();
-  const bool carried = data_.has_carried(path.lanes);
-  const auto undone = data_.drain(path.lanes);
-  judge(number, !carried && std::ranges::any_of(undone, [](const auto& lane) { return !lane.parts.empty(); }));
-  path.lane_events.clear();
-  const auto reply = carry(calls::Detach{path.lanes}, limits::kCallTimeout);
+  const bool carried = data_.has_carried(path.pairs);
+  const auto undone = data_.drain(path.pairs);
+  judge(number, !carried && std::ranges::any_of(undone, [](const auto& pair) { return !pair.parts.empty(); }));
+  path.pair_events.clear();
+  const auto reply = carry(calls::Detach{path.pairs}, limits::kCallTimeout);
   if (reply.ok() && reply->status == 0) {
     data_.repeat(undone);
-    path.lanes = 0;
-    path.shut = true;  // now its lanes' numbers may be others'
+    path.pairs = 0;
+    path.shut = true;  // now its queue pairs' numbers may be others'
   } else {
     data_.give_up(undone);
     lose(Error(ENOTCONN, "the connection to the brick is gone"));
@@ -184,9 +186,9 @@ bool Link::mend_one(size_t number) {
   const auto bring_back = [&]() -> Result<std::shared_ptr<Path>> {
     auto calls = TRY(attach_one(address, wire::Role::kKeeper, latest));
     auto path = TRY(make_path(address, std::move(calls), latest));
-    const Status added = observes_ ? Status() : add_lanes(*path, latest);
+    const Status added = observes_ ? Status() : add_queue_pairs(*path, latest);
     if (!added.ok()) {
-      // Its lanes, if there are any, are the keeper's to clear away.
+      // Its queue pairs, if there are any, are the keeper's to clear away.
       path->lost.store(true);
       log::debug("{}: {}", format_address(address), added.error().what());
     }

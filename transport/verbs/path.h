@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One address of the brick and what a session has there: connections for calls, and lanes, which the session's DataPath
-// keeps. A lost path is replaced by a new one.
-// Threads: fixed after construction, except as said.
+// One address of the brick and what a session has there: connections for calls, and queue pairs, which the session's
+// DataPath keeps. A lost path is replaced by a new one. Threads: fixed after construction, except as said.
 #pragma once
 
 #include <atomic>
@@ -24,8 +23,8 @@ struct Path {
   std::unique_ptr<CallChannel> commits;     // none for an observer
   ibv_comp_channel* completions = nullptr;  // of its device, the data path's
   // The keeper's once the path is in place.
-  std::vector<CmChannelPtr> lane_events;  // told of their connections' ends; they go after the lanes
-  DataPath::LaneBits lanes = 0;           // that the brick has offered
+  std::vector<CmChannelPtr> pair_events;  // told of their connections' ends; they go after the queue pairs
+  DataPath::QueuePairBits pairs = 0;      // that the brick has offered
   // Any thread's.
   std::atomic<bool> lost{false};  // no call goes this way any more
   std::atomic<bool> shut{false};  // and the keeper has cleared it away

@@ -17,7 +17,7 @@ Result<ConnectRequest> decode_request(std::span<const std::byte> data) {
   if (request.magic != wire::kMagic) return Error(EPROTO, "not a client of ours");
   if (request.version != wire::kVersion) return Error(EPROTO, "another protocol version");
   if (request.purpose != static_cast<uint16_t>(Purpose::kCalls) &&
-      request.purpose != static_cast<uint16_t>(Purpose::kLane)) {
+      request.purpose != static_cast<uint16_t>(Purpose::kQueuePair)) {
     return Error(EPROTO, "unknown purpose of a connection");
   }
   return request;

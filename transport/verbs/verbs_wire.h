@@ -14,7 +14,7 @@
 
 namespace brickfs::verbs {
 
-enum class Purpose : uint16_t { kCalls = 1, kLane = 2 };
+enum class Purpose : uint16_t { kCalls = 1, kQueuePair = 2 };
 
 using calls::Ticket;
 
@@ -23,7 +23,7 @@ struct ConnectRequest {  // private data of a connection request: rdma_cm leaves
   uint16_t version = wire::kVersion;
   uint16_t purpose = 0;
   uint64_t features = wire::kFeatures;
-  std::array<std::byte, 32> nonce{};  // of a lane: its ticket, then zeros
+  std::array<std::byte, 32> nonce{};  // of a queue pair: its ticket, then zeros
 };
 static_assert(sizeof(ConnectRequest) == 48 && offsetof(ConnectRequest, nonce) == 16);
 
@@ -32,13 +32,13 @@ struct ConnectReply {
   uint16_t version = wire::kVersion;
   uint16_t flags = 0;  // kReplyWindows
   uint64_t features = wire::kFeatures;
-  Nonce nonce{};               // not of a lane
-  uint64_t flush_address = 0;  // of a lane: 8 bytes that its reads may name, to flush the writes before them
+  Nonce nonce{};               // not of a queue pair
+  uint64_t flush_address = 0;  // of a queue pair: 8 bytes that its reads may name, to flush the writes before them
   uint32_t flush_key = 0;
   uint32_t reserved = 0;
 };
 static_assert(sizeof(ConnectReply) == 64 && offsetof(ConnectReply, flush_address) == 48);
-constexpr uint16_t kReplyWindows = 1;  // the lane's handles are memory windows, bound to its queue pair
+constexpr uint16_t kReplyWindows = 1;  // handles are memory windows, bound to this queue pair
 constexpr size_t kFlushBytes = 8;
 
 // The reply's private data as rdma_cm delivers it: longer, padded with zeros. EPROTO.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/verbs/lane.h"
+#include "server/verbs/queue_pair.h"
 
 #include <algorithm>
 #include <array>
@@ -16,14 +16,14 @@ constexpr std::chrono::seconds kPatience{1};
 
 }  // namespace
 
-Result<std::unique_ptr<VerbsLane>> VerbsLane::accept(verbs::CmIdPtr id, VerbsDomain& domain,
-                                                     const rdma_conn_param& asked) {
-  std::unique_ptr<VerbsLane> lane(new VerbsLane(domain));
-  lane->queue_.reset(ibv_create_cq(id->verbs, kWorkRequests + 1, nullptr, nullptr, 0));
-  if (!lane->queue_) return Error(ENOMEM, "the RDMA device has no completion queue left");
+Result<std::unique_ptr<VerbsQueuePair>> VerbsQueuePair::accept(verbs::CmIdPtr id, VerbsDomain& domain,
+                                                               const rdma_conn_param& asked) {
+  std::unique_ptr<VerbsQueuePair> pair(new VerbsQueuePair(domain));
+  pair->queue_.reset(ibv_create_cq(id->verbs, kWorkRequests + 1, nullptr, nullptr, 0));
+  if (!pair->queue_) return Error(ENOMEM, "the RDMA device has no completion queue left");
   ibv_qp_init_attr attributes{};
-  attributes.send_cq = lane->queue_.get();
-  attributes.recv_cq = lane->queue_.get();
+  attributes.send_cq = pair->queue_.get();
+  attributes.recv_cq = pair->queue_.get();
   attributes.qp_type = IBV_QPT_RC;
   attributes.cap.max_send_wr = kWorkRequests;
   attributes.cap.max_recv_wr = 1;
@@ -32,8 +32,8 @@ Result<std::unique_ptr<VerbsLane>> VerbsLane::accept(verbs::CmIdPtr id, VerbsDom
   if (rdma_create_qp(id.get(), domain.domain(), &attributes) != 0) {
     return Error(ENOMEM, "the RDMA device has no queue pair left");
   }
-  lane->id_ = std::move(id);  // the pair goes before the queue
-  verbs::set_ack_timeout(lane->id_.get());
+  pair->id_ = std::move(id);  // the pair goes before the queue
+  verbs::set_ack_timeout(pair->id_.get());
   verbs::ConnectReply reply;
   reply.flags = domain.traits().windows ? verbs::kReplyWindows : 0;
   reply.flush_address = domain.flush_address();
@@ -41,13 +41,13 @@ Result<std::unique_ptr<VerbsLane>> VerbsLane::accept(verbs::CmIdPtr id, VerbsDom
   rdma_conn_param parameters = verbs::connection_parameters(domain.traits().facts, &asked);
   parameters.private_data = &reply;
   parameters.private_data_len = sizeof(reply);
-  if (rdma_accept(lane->id_.get(), &parameters) != 0) return errno_error("rdma_accept");
-  return lane;
+  if (rdma_accept(pair->id_.get(), &parameters) != 0) return errno_error("rdma_accept");
+  return pair;
 }
 
-Status VerbsLane::post_and_wait(ibv_send_wr& chain, size_t count) {
+Status VerbsQueuePair::post_and_wait(ibv_send_wr& chain, size_t count) {
   ibv_send_wr* bad = nullptr;
-  if (ibv_post_send(id_->qp, &chain, &bad) != 0) return Error(ENOTCONN, "the lane is gone");
+  if (ibv_post_send(id_->qp, &chain, &bad) != 0) return Error(ENOTCONN, "the queue pair is gone");
   const auto deadline = verbs::Clock::now() + kPatience;
   size_t done = 0;
   bool failed = false;
@@ -56,13 +56,14 @@ Status VerbsLane::post_and_wait(ibv_send_wr& chain, size_t count) {
     const int got = ibv_poll_cq(queue_.get(), static_cast<int>(completions.size()), completions.data());
     for (int i = 0; i < got; ++i) failed = failed || completions[i].status != IBV_WC_SUCCESS;
     done += static_cast<size_t>(std::max(got, 0));
-    if (got < 0 || (got == 0 && verbs::Clock::now() > deadline)) return Error(ENOTCONN, "the lane does not answer");
+    if (got < 0 || (got == 0 && verbs::Clock::now() > deadline))
+      return Error(ENOTCONN, "the queue pair does not answer");
     if (got == 0) std::this_thread::yield();
   }
-  return failed ? Status(Error(ENOTCONN, "the lane is gone")) : Status();
+  return failed ? Status(Error(ENOTCONN, "the queue pair is gone")) : Status();
 }
 
-Result<std::unique_ptr<VerbsWindow>> VerbsLane::bind(std::span<std::byte> memory, Access access) {
+Result<std::unique_ptr<VerbsWindow>> VerbsQueuePair::bind(std::span<std::byte> memory, Access access) {
   ibv_mr* const slab = TRY(domain_.slab_of(memory));
   auto made = std::make_unique<VerbsWindow>();
   made->window.reset(ibv_alloc_mw(domain_.domain(), IBV_MW_TYPE_2));
@@ -82,7 +83,7 @@ Result<std::unique_ptr<VerbsWindow>> VerbsLane::bind(std::span<std::byte> memory
   return made;
 }
 
-bool VerbsLane::unbind(std::span<const VerbsWindow* const> windows) {
+bool VerbsQueuePair::unbind(std::span<const VerbsWindow* const> windows) {
   while (!windows.empty()) {
     std::array<ibv_send_wr, kWorkRequests> chain{};
     const size_t count = std::min(windows.size(), chain.size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The client's end of a lane: a queue pair for RDMA READ and WRITE, its completion queue, and what is under way on it.
-// Posts and polls, nothing else; a failure is for its owner to clear up (drain()).
+// The client's queue pair for data, by RDMA READ and WRITE, its completion queue, and what is under way on it. Posts
+// and polls, nothing else; a failure is for its owner to clear up (drain()).
 //
 // A queue pair completes its work requests in order, so only the last of a chain is signalled, and its completion is
 // that of all before it. After a failure nothing is complete until the queue pair is in the error state and has given
@@ -46,23 +46,23 @@ struct Part {
 
 using Parts = absl::InlinedVector<Part, 4>;  // most batches are one work request
 
-class Lane {
+class QueuePair {
  public:
   struct Opened {  // by a handshake
     CqPtr queue;
-    CmId id;  // goes first; the lane's owner takes its channel, which goes after the lane
+    CmId id;  // goes first; the queue pair's owner takes its channel, which goes last
     uint32_t number = 0;
     uint32_t inline_bytes = 0;
     ConnectReply reply;
   };
-  // Makes the queue pair of lane `number` on `id`, before it is connected.
-  static Result<Opened> make_pair(CmId id, uint32_t number, ClientDevice& device, ibv_comp_channel* completions);
-  // The number of the lane that an event on the completion channel is of, by its context.
+  // Makes the queue pair with this number in its session on `id`, before it is connected.
+  static Result<Opened> make(CmId id, uint32_t number, ClientDevice& device, ibv_comp_channel* completions);
+  // The number of the queue pair that an event on the completion channel is of, by its context.
   static size_t number_in(const void* context) { return reinterpret_cast<uintptr_t>(context); }
 
-  Lane(Opened opened, ClientDevice& device, const LocalMemory& memory);
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
+  QueuePair(Opened opened, ClientDevice& device, const LocalMemory& memory);
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
 
   uint32_t number() const { return number_; }
   ClientDevice& device() const { return device_; }
@@ -80,7 +80,7 @@ class Lane {
   }
 
   // Posts some of the parts, from the first on; how many. 0: there is no room just now, poll() and try again.
-  // ENOTCONN: the lane has failed; nothing (more) was posted.
+  // ENOTCONN: the queue pair has failed; nothing (more) was posted.
   Result<size_t> post(std::span<const Part> parts);
 
   // Takes completions off, as long as nobody else does; appends what is complete. The caller finish()es each, with 0.
@@ -88,7 +88,7 @@ class Lane {
   // Lets the part's resources go and gives what it read to its slices; not yet its batch.
   void finish(const Part& part, int code);
   // The next completion will be told on the completion channel; every poll() that begins now sees those before. Not of
-  // a lane that has failed. Once, until disarm(): the event has come. Both of one thread at a time.
+  // a queue pair that has failed. Once, until disarm(): the event has come. Both of one thread at a time.
   void arm();
   void disarm() { armed_ = false; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/verbs/lane.h"
+#include "transport/verbs/queue_pair.h"
 
 #include <algorithm>
 #include <array>
@@ -47,13 +47,13 @@ void copy_staged(const Part& part, std::byte* staging) {
 const char* describe(ibv_wc_status status) { return ibv_wc_status_str(status); }
 
 // Work requests being put together, linked as they are posted.
-struct Lane::Chain {
+struct QueuePair::Chain {
   std::array<ibv_send_wr, limits::kPostChain> requests;
   std::array<ibv_sge, limits::kPostChain * limits::kSlicesPerTransfer> slices;
   uint64_t first;  // its place among all that were ever posted
   size_t count = 0;
   size_t slice_count = 0;
-  bool keyless = false;  // the next part's handle has no key here: the brick found the lane dead
+  bool keyless = false;  // the next part's handle has no key here: the brick found the queue pair dead
 
   explicit Chain(uint64_t place) : first(place) {}
 
@@ -62,19 +62,20 @@ struct Lane::Chain {
   }
 };
 
-Result<Lane::Opened> Lane::make_pair(CmId id, uint32_t number, ClientDevice& device, ibv_comp_channel* completions) {
+Result<QueuePair::Opened> QueuePair::make(CmId id, uint32_t number, ClientDevice& device,
+                                          ibv_comp_channel* completions) {
   Opened opened;
   opened.number = number;
   void* const context = reinterpret_cast<void*>(uintptr_t{number});
-  opened.queue.reset(ibv_create_cq(id.id->verbs, limits::kLaneDepth + 1, context, completions, 0));
+  opened.queue.reset(ibv_create_cq(id.id->verbs, limits::kQueuePairDepth + 1, context, completions, 0));
   if (!opened.queue) return Error(ENOMEM, "the RDMA device has no completion queue left");
   ibv_qp_init_attr attributes{};
   attributes.send_cq = opened.queue.get();
   attributes.recv_cq = opened.queue.get();
   attributes.qp_type = IBV_QPT_RC;
-  attributes.cap = {limits::kLaneDepth, 1, slices_of_pair(device.facts()), 1, kInlineBytes};
+  attributes.cap = {limits::kQueuePairDepth, 1, slices_of_pair(device.facts()), 1, kInlineBytes};
   if (rdma_create_qp(id.id.get(), device.domain(), &attributes) != 0) {
-    attributes.cap = {limits::kLaneDepth, 1, slices_of_pair(device.facts()), 1, 0};
+    attributes.cap = {limits::kQueuePairDepth, 1, slices_of_pair(device.facts()), 1, 0};
     if (rdma_create_qp(id.id.get(), device.domain(), &attributes) != 0) {
       return Error(ENOMEM, "the RDMA device has no queue pair left");
     }
@@ -84,14 +85,14 @@ Result<Lane::Opened> Lane::make_pair(CmId id, uint32_t number, ClientDevice& dev
   return opened;
 }
 
-Lane::Lane(Opened opened, ClientDevice& device, const LocalMemory& memory)
+QueuePair::QueuePair(Opened opened, ClientDevice& device, const LocalMemory& memory)
     : device_(device),
       memory_(memory),
       number_(opened.number),
       inline_bytes_(opened.inline_bytes),
       flush_address_(opened.reply.flush_address),
       flush_key_(opened.reply.flush_key),
-      ring_(limits::kLaneDepth),
+      ring_(limits::kQueuePairDepth),
       flush_region_(ibv_reg_mr(device.domain(), flush_into_.data(), flush_into_.size(), IBV_ACCESS_LOCAL_WRITE)),
       queue_(std::move(opened.queue)),
       id_(std::move(opened.id.id)) {
@@ -99,7 +100,7 @@ Lane::Lane(Opened opened, ClientDevice& device, const LocalMemory& memory)
 }
 
 // False: a staging buffer is missing.
-bool Lane::prepare_one(Part part, Chain& chain) {
+bool QueuePair::prepare_one(Part part, Chain& chain) {
   ibv_send_wr& request = chain.requests[chain.count];
   request = {};
   const size_t first = chain.slice_count;
@@ -117,7 +118,7 @@ bool Lane::prepare_one(Part part, Chain& chain) {
       chain.keyless = true;
       return false;
     }
-    // Cut when there was no lane yet that takes so little.
+    // Cut when there was no queue pair yet that takes so little.
     if (part.way == Part::Way::kInline && part.length_bytes > inline_bytes_) part.way = Part::Way::kStaged;
     if (part.way == Part::Way::kInline) request.send_flags |= IBV_SEND_INLINE;
     if (part.way == Part::Way::kStaged) {
@@ -150,23 +151,23 @@ bool Lane::prepare_one(Part part, Chain& chain) {
   return true;
 }
 
-size_t Lane::prepare(std::span<const Part> parts, size_t room, Chain& chain) {
+size_t QueuePair::prepare(std::span<const Part> parts, size_t room, Chain& chain) {
   room = std::min({room, parts.size(), chain.requests.size()});
   while (chain.count < room && prepare_one(parts[chain.count], chain)) {
   }
   return chain.count;
 }
 
-Result<size_t> Lane::post(std::span<const Part> parts) {
+Result<size_t> QueuePair::post(std::span<const Part> parts) {
   MutexLock lock(post_mutex_);
-  if (failed()) return Error(ENOTCONN, "the lane has failed");
+  if (failed()) return Error(ENOTCONN, "the queue pair has failed");
   const uint64_t tail = tail_.load(std::memory_order_relaxed);
   Chain chain(tail);
   const size_t count = prepare(parts, ring_.size() - (tail - head_.load(std::memory_order_acquire)), chain);
   if (count == 0 && chain.keyless) {
     failed_.store(true, std::memory_order_release);
     break_pair(id_->qp);
-    return Error(ENOTCONN, "the brick has given the lane up");
+    return Error(ENOTCONN, "the brick has given the queue pair up");
   }
   if (count == 0) return size_t{0};
   for (size_t i = 0; i < count; ++i) {
@@ -191,7 +192,7 @@ Result<size_t> Lane::post(std::span<const Part> parts) {
   return taken;
 }
 
-void Lane::take(std::span<const ibv_wc> completions, Parts& done) {
+void QueuePair::take(std::span<const ibv_wc> completions, Parts& done) {
   uint64_t head = head_.load(std::memory_order_relaxed);
   for (const ibv_wc& completion : completions) {
     returned_ = std::max(returned_, completion.wr_id + 1);
@@ -205,7 +206,7 @@ void Lane::take(std::span<const ibv_wc> completions, Parts& done) {
   head_.store(head, std::memory_order_release);
 }
 
-void Lane::poll(Parts& done) {
+void QueuePair::poll(Parts& done) {
   if (idle() || !poll_mutex_.try_lock()) return;
   std::array<ibv_wc, kPollEntries> completions;
   int got = 0;
@@ -215,7 +216,7 @@ void Lane::poll(Parts& done) {
   poll_mutex_.unlock();
 }
 
-void Lane::finish(const Part& part, int code) {
+void QueuePair::finish(const Part& part, int code) {
   if (part.way == Part::Way::kStaged) {
     if (code == 0 && part.transfer->direction == Direction::kRead) {
       copy_staged(part, device_.staging().data(part.staging));
@@ -225,20 +226,20 @@ void Lane::finish(const Part& part, int code) {
 }
 
 // While nobody polls: who has polled in vain would leave what came before this to nobody.
-void Lane::arm() {
+void QueuePair::arm() {
   if (std::exchange(armed_, true)) return;
   if (failed()) return;  // what is there is drain()'s, which may take a while
   MutexLock lock(poll_mutex_);
   if (id_) ibv_req_notify_cq(queue_.get(), 0);
 }
 
-void Lane::fail() {
+void QueuePair::fail() {
   MutexLock lock(post_mutex_);
   failed_.store(true, std::memory_order_release);
   if (id_) break_pair(id_->qp);
 }
 
-Parts Lane::drain(Parts& done) {
+Parts QueuePair::drain(Parts& done) {
   fail();
   MutexLock lock(poll_mutex_);
   if (!id_) return {};  // it has been already
