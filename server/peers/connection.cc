@@ -54,7 +54,7 @@ void log_administration(const std::string& peer, const AdminRequest& request, in
 
 }  // namespace
 
-void Connection::refuse_stranger(Channel& channel, const Message& call, int code) {
+void Connection::refuse_unauthenticated(Channel& channel, const Message& call, int code) {
   if (channel.send(answer_header(call.header, code), {}).ok()) static_cast<void>(channel.drain());
 }
 

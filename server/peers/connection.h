@@ -38,9 +38,9 @@ class Connection {
     PeerCounters& counters;
   };
 
-  // Answers a first call with a refusal. A stranger gets no proof: it would be something to try guesses of the secret
-  // on.
-  static void refuse_stranger(Channel& channel, const Message& call, int code);
+  // Answers a first call with a refusal. An unauthenticated peer gets no proof: it would be something to try guesses of
+  // the secret on.
+  static void refuse_unauthenticated(Channel& channel, const Message& call, int code);
   static Error refuse(Channel& channel, const Secret& secret, const Nonces& nonces, const Message& call, int code,
                       const Holder& holder = {});
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What listeners of all transports ask of a stranger's first call, OPEN, ATTACH or ADMINISTER, before they know
-// anything else of him.
+// What listeners of all transports ask of an unauthenticated peer's first call, OPEN, ATTACH or ADMINISTER, before they
+// know anything else of him.
 #pragma once
 
 #include <chrono>

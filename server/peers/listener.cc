@@ -87,7 +87,7 @@ std::optional<Verdict> Listener::judge(const PeerAddress& peer, const Nonces& no
   const auto token = token_in(call.header.kind, call.body);
   const bool has_session = token && sessions_.find(*token) != nullptr;
   if (!has_session && !guesses_.may_try(peer.host, now)) {
-    counters_.refused(Refused::kStrangers);
+    counters_.refused(Refused::kUnauthenticated);
     return std::nullopt;
   }
   Verdict verdict{check_first_call(secrets_for(call), nonces, call.header.kind, call.body), {}};
@@ -100,7 +100,7 @@ std::optional<Verdict> Listener::judge(const PeerAddress& peer, const Nonces& no
 Result<AdmittedConnections::Place> Listener::let_in(Channel& channel, const PeerAddress& peer, const Nonces& nonces,
                                                     const Result<Secret>& proof, const Message& call) {
   if (!proof.ok()) counters_.refused(refused_with(proof.code()));
-  if (proof.code() == EACCES || proof.code() == EPERM) Connection::refuse_stranger(channel, call, proof.code());
+  if (proof.code() == EACCES || proof.code() == EPERM) Connection::refuse_unauthenticated(channel, call, proof.code());
   if (!proof.ok()) return proof.error();
   const AdmittedConnections::Owner owner = owner_of(call.header.kind, call.body, sessions_);
   if (auto place = admitted_.enter(owner)) return place;

@@ -21,7 +21,7 @@
 #include "server/peers/peer_session.h"
 #include "server/peers/secret_guesses.h"
 #include "server/peers/secrets_in_force.h"
-#include "server/peers/stranger_places.h"
+#include "server/peers/unauthenticated_places.h"
 #include "server/service/brick_service.h"
 #include "transport/base/mutex.h"
 #include "transport/brick/channel.h"
@@ -51,8 +51,8 @@ class Listener : protected PeerTransport {
     Mutex mutex;
     // Null once its thread has done with it.
     std::unique_ptr<Channel> channel ABSL_GUARDED_BY(mutex);
-    StrangerPlaces::Number place = 0;     // of a stranger with a thread; 0: none
-    AdmittedConnections::Place admitted;  // its thread's; empty: a stranger
+    UnauthenticatedPlaces::Number place = 0;  // of one that is unauthenticated, with a thread; 0: none
+    AdmittedConnections::Place admitted;      // its thread's; empty: unauthenticated
     std::atomic<bool> finished{false};
     std::thread thread;
     void shut_down();

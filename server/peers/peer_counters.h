@@ -22,7 +22,7 @@ enum class Refused : size_t {
   kNoAdministrator,  // an administrator's call, and there is no such secret
   kMalformed,        // not the protocol
   kConnections,      // there are too many
-  kStrangers,        // a stranger had to go for another
+  kUnauthenticated,  // an unauthenticated peer had to go for another
   kDescriptors,      // the process has no more
   kHeld,
   kNoVolume,

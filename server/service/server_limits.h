@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds of a brick's own, beside those that clients know (transport/brick/limits.h): what strangers, and what one
-// session, may take of it. docs/protocol.md, "Bounds".
+// Bounds of a brick's own, beside those that clients know (transport/brick/limits.h): what unauthenticated peers, and
+// what one session, may take of it. docs/protocol.md, "Bounds".
 #pragma once
 
 #include <chrono>
@@ -11,10 +11,10 @@
 namespace brickfs::limits {
 
 // --- peers that have proved nothing. Of one address: an IPv6 network of 64 bits counts as one
-constexpr size_t kTcpStrangers = 512;  // half-open connections
-constexpr size_t kTcpStrangersOfHost = 128;
-constexpr size_t kVerbsStrangers = 64;  // each takes a thread and a queue pair
-constexpr size_t kVerbsStrangersOfHost = 16;
+constexpr size_t kTcpUnauthenticated = 512;  // half-open connections
+constexpr size_t kTcpUnauthenticatedOfHost = 128;
+constexpr size_t kVerbsUnauthenticated = 64;  // each takes a thread and a queue pair
+constexpr size_t kVerbsUnauthenticatedOfHost = 16;
 // Refusals of an address wait so long for each wrong proof that it sent lately; at most shorter than a client's
 // patience. A right one does not wait.
 constexpr std::chrono::milliseconds kDelayOfGuess{250};

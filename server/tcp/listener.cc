@@ -45,7 +45,7 @@ TcpListener::TcpListener(BrickService& service, Secret secret, UniqueFd listenin
       listening_(std::move(listening)),
       stop_(std::move(stop)),
       port_(port),
-      strangers_([this](const PeerAddress& peer, const Nonces& nonces, const Message& call) {
+      unauthenticated_([this](const PeerAddress& peer, const Nonces& nonces, const Message& call) {
         return judge(peer, nonces, call);
       }) {}
 
@@ -61,14 +61,14 @@ void TcpListener::run() {
   std::vector<pollfd> watched;
   while (true) {
     watched = {pollfd{stop_.get(), POLLIN, 0}, pollfd{listening_.get(), POLLIN, 0}};
-    strangers_.watch(watched);
-    const auto until = std::min(next_reaping, strangers_.next_due().value_or(next_reaping));
+    unauthenticated_.watch(watched);
+    const auto until = std::min(next_reaping, unauthenticated_.next_due().value_or(next_reaping));
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - tcp::Clock::now());
     ::poll(watched.data(), watched.size(), static_cast<int>(std::max<int64_t>(left.count(), 0)));
     if (watched[0].revents != 0) return;
-    strangers_.receive(std::span(watched).subspan(2));
+    unauthenticated_.receive(std::span(watched).subspan(2));
     const auto now = tcp::Clock::now();
-    for (TcpStrangers::Introduced& peer : strangers_.take_due(now)) introduce(std::move(peer));
+    for (TcpUnauthenticatedPeers::Introduced& peer : unauthenticated_.take_due(now)) introduce(std::move(peer));
     if (watched[1].revents != 0) accept_some();  // who has proved himself has a place of his own by now
     if (now < next_reaping) continue;
     reap_finished();
@@ -89,7 +89,7 @@ bool TcpListener::accept_one() {
   UniqueFd fd(::accept4(listening_.get(), raw, &length, SOCK_CLOEXEC));
   if (fd) {
     short_of_descriptors_ = false;
-    if (strangers_.add(std::move(fd), peer_address(raw))) own_counters().refused(Refused::kStrangers);
+    if (unauthenticated_.add(std::move(fd), peer_address(raw))) own_counters().refused(Refused::kUnauthenticated);
     return true;
   }
   if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS)
@@ -103,7 +103,7 @@ bool TcpListener::accept_one() {
   return false;
 }
 
-void TcpListener::introduce(TcpStrangers::Introduced peer) {
+void TcpListener::introduce(TcpUnauthenticatedPeers::Introduced peer) {
   auto channel = std::make_unique<tcp::TcpChannel>(std::move(peer.fd));
   if (admitted() >= limits::kConnections) reap_finished();
   auto place = let_in(*channel, peer.peer, peer.nonces, peer.proof, peer.call);

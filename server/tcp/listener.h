@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accepts TCP connections for a brick. Strangers are listened to by the accepting thread, which waits for none of them;
-// who has proved that he knows the secret gets a thread, so that a slow or hostile peer holds up only itself.
+// Accepts TCP connections for a brick. Unauthenticated peers are listened to by the accepting thread, which waits for
+// none of them; who has proved that he knows the secret gets a thread, so that a slow or hostile peer holds up only
+// itself.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 #include "server/peers/listener.h"
 #include "server/service/brick_service.h"
-#include "server/tcp/strangers.h"
+#include "server/tcp/unauthenticated_peers.h"
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
 #include "transport/brick/proof.h"
@@ -38,13 +39,13 @@ class TcpListener final : public Listener {
   void run();
   void accept_some();
   bool accept_one();
-  void introduce(TcpStrangers::Introduced peer);
+  void introduce(TcpUnauthenticatedPeers::Introduced peer);
 
   const UniqueFd listening_;
   const UniqueFd stop_;  // eventfd
   const uint16_t port_;
   // The accepting thread's own.
-  TcpStrangers strangers_;
+  TcpUnauthenticatedPeers unauthenticated_;
   bool short_of_descriptors_ = false;  // said so in the log
 
   std::thread thread_;

@@ -92,7 +92,7 @@ VerbsListener::VerbsListener(BrickService& service, Secret secret, verbs::CmChan
     : Listener(service, std::move(secret)),
       stop_(std::move(stop)),
       devices_(service),
-      places_(limits::kVerbsStrangers, limits::kVerbsStrangersOfHost),
+      places_(limits::kVerbsUnauthenticated, limits::kVerbsUnauthenticatedOfHost),
       channel_(std::move(channel)) {}
 
 Status VerbsListener::listen(const ListenUrl& url) {
@@ -197,7 +197,7 @@ void VerbsListener::accept(rdma_cm_event& event) {
   };
   const Status served = serve();
   if (served.ok()) return;
-  // A stranger's nonsense is no news; that the brick itself is short of something is, once.
+  // An unauthenticated peer's nonsense is no news; that the brick itself is short of something is, once.
   const int code = served.code();
   const bool shortage = code == ENOMEM || code == EPERM || code == EMFILE || code == ENODEV;
   const auto level = shortage && std::exchange(last_shortage_, code) != code ? log::Level::kError : log::Level::kDebug;
@@ -209,8 +209,9 @@ void VerbsListener::accept(rdma_cm_event& event) {
 Status VerbsListener::accept_calls(verbs::CmIdPtr id, const verbs::ConnectRequest& request,
                                    const rdma_conn_param& asked) {
   // Who has been displaced takes a moment to go.
-  if (connections() >= admitted() + limits::kVerbsStrangers) reap_finished();
-  if (connections() >= admitted() + 2 * limits::kVerbsStrangers) return Error(EBUSY, "too many strangers");
+  if (connections() >= admitted() + limits::kVerbsUnauthenticated) reap_finished();
+  if (connections() >= admitted() + 2 * limits::kVerbsUnauthenticated)
+    return Error(EBUSY, "too many unauthenticated peers");
   const VerbsDevice* const device = TRY(devices_.find(id->verbs));
   const PeerAddress peer = peer_address(rdma_get_peer_addr(id.get()));
   rdma_cm_id* const raw = id.get();
@@ -223,10 +224,10 @@ Status VerbsListener::accept_calls(verbs::CmIdPtr id, const verbs::ConnectReques
   parameters.private_data_len = sizeof(reply);
   verbs::set_ack_timeout(raw);
   if (rdma_accept(raw, &parameters) != 0) return errno_error("rdma_accept");
-  // In a stranger's place. Whoever must go for it is cut off.
+  // In an unauthenticated peer's place. Whoever must go for it is cut off.
   const auto place = places_.enter(peer.host);
   if (place.displaced) {
-    own_counters().refused(Refused::kStrangers);
+    own_counters().refused(Refused::kUnauthenticated);
     const auto former = std::ranges::find(served(), *place.displaced, &Served::place);
     if (former != served().end()) former->shut_down();
   }
@@ -234,7 +235,7 @@ Status VerbsListener::accept_calls(verbs::CmIdPtr id, const verbs::ConnectReques
   served.place = place.number;
   raw->context = &served;
   const auto serve_it = [this, &served, peer, nonces](Channel& with) {
-    const Status status = serve_stranger(served, with, peer, nonces);
+    const Status status = serve_unauthenticated(served, with, peer, nonces);
     if (!status.ok()) log::debug("RDMA connection from {} ends: {}", peer.text, status.error().what());
   };
   start(served, serve_it, [this, &served] {
@@ -243,7 +244,8 @@ Status VerbsListener::accept_calls(verbs::CmIdPtr id, const verbs::ConnectReques
   return {};
 }
 
-Status VerbsListener::serve_stranger(Served& served, Channel& channel, const PeerAddress& peer, const Nonces& nonces) {
+Status VerbsListener::serve_unauthenticated(Served& served, Channel& channel, const PeerAddress& peer,
+                                            const Nonces& nonces) {
   const Message call = TRY(channel.receive(verbs::Clock::now() + limits::kHandshakeTimeout));
   const auto verdict = judge(peer, nonces, call);
   if (!verdict) return Error(EBUSY, "too many guesses from its address");

@@ -14,7 +14,7 @@
 
 #include "server/peers/listener.h"
 #include "server/peers/peer_address.h"
-#include "server/peers/stranger_places.h"
+#include "server/peers/unauthenticated_places.h"
 #include "server/service/brick_service.h"
 #include "server/verbs/access.h"
 #include "transport/base/mutex.h"
@@ -61,13 +61,13 @@ class VerbsListener final : public Listener {
   bool knows(wire::Role role) const override { return role == wire::Role::kCalls || role == wire::Role::kKeeper; }
   void serve_transfers(Channel&, PeerSession&) override {}                   // its queue pairs need nobody
   std::shared_ptr<VerbsAccess> find_by_ticket(const verbs::Ticket& ticket);  // null: nobody offered it
-  Status serve_stranger(Served& served, Channel& channel, const PeerAddress& peer, const Nonces& nonces);
+  Status serve_unauthenticated(Served& served, Channel& channel, const PeerAddress& peer, const Nonces& nonces);
 
   const UniqueFd stop_;  // eventfd
   VerbsDevices devices_;
   Mutex accesses_mutex_;
   std::vector<std::weak_ptr<VerbsAccess>> accesses_ ABSL_GUARDED_BY(accesses_mutex_);  // of sessions
-  StrangerPlaces places_;
+  UnauthenticatedPlaces places_;
   const verbs::CmChannelPtr channel_;  // the ids on it go before it
   std::vector<std::unique_ptr<Port>> ports_;
   std::vector<const Port*> by_url_;

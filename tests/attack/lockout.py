@@ -23,18 +23,18 @@ came = 0
 
 def come(guesses):
     global came
-    stranger = socket.socket()
-    stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # no TIME_WAIT: ports are to be had again
+    peer = socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # no TIME_WAIT: ports are to be had again
     if addresses > 1:
-        stranger.bind((f"127.1.{came % addresses // 250}.{1 + came % addresses % 250}", 0))
-    stranger.connect(("127.0.0.1", port))
-    stranger.setblocking(False)
+        peer.bind((f"127.1.{came % addresses // 250}.{1 + came % addresses % 250}", 0))
+    peer.connect(("127.0.0.1", port))
+    peer.setblocking(False)
     nonce = os.urandom(32)
-    stranger.send(hello(nonce))
+    peer.send(hello(nonce))
     came += 1
-    held.append(stranger)
+    held.append(peer)
     if guesses:
-        selector.register(stranger, selectors.EVENT_READ, nonce)
+        selector.register(peer, selectors.EVENT_READ, nonce)
     if len(held) > HELD:
         oldest = held.pop(0)
         with contextlib.suppress(KeyError):
@@ -42,14 +42,14 @@ def come(guesses):
         oldest.close()
 
 
-def guess(stranger, nonce):
-    selector.unregister(stranger)
-    welcome = stranger.recv(48)
+def guess(peer, nonce):
+    selector.unregister(peer)
+    welcome = peer.recv(48)
     if len(welcome) < 48:
         return
     nonces = nonce + welcome[16:] + struct.pack("<Q", 0) + welcome[8:16]
     body = OPEN_BODY + prove(b"a guess", b"brickfs open", nonces, OPEN_BODY)
-    stranger.send(struct.pack("<IHHQ", len(body), OPEN, 0, 1) + body)
+    peer.send(struct.pack("<IHHQ", len(body), OPEN, 0, 1) + body)
 
 
 began = told = time.monotonic()

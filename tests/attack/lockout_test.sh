@@ -33,8 +33,8 @@ for attack in "mixed 150 1" "silent 300 1" "guesses 300 1" "silent 300 300" "gue
   : >"$WORK/lockout.out"
   # shellcheck disable=SC2086  # three words
   python3 "$HERE/lockout.py" "$BRICKD_PORT" $attack >"$WORK/lockout.out" 2>"$WORK/lockout.log" &
-  stranger=$!
-  BACKGROUND_PIDS+=("$stranger")
+  peer=$!
+  BACKGROUND_PIDS+=("$peer")
   many_came() { [ "$(wc -l <"$WORK/lockout.out")" -ge 3 ]; }
   within 30 many_came || die "nobody comes: $(tail -n 1 "$WORK/lockout.log")"
   longest=$(open_twenty) || die "who knows the secret does not get in"
@@ -44,9 +44,9 @@ for attack in "mixed 150 1" "silent 300 1" "guesses 300 1" "silent 300 300" "gue
   began=$(now_ms)
   timeout 25 sh -c "echo after >>'$MNT/file' && sync '$MNT/file'" || die "the mount does not come back"
   say "20 of 20 got in, the slowest after $longest ms; the mount was back after $(($(now_ms) - began)) ms; $(tail -n 1 "$WORK/lockout.out") came without it"
-  kill -0 "$stranger" || die "the strangers have given up: $(tail -n 1 "$WORK/lockout.log")"
-  kill -9 "$stranger"
-  wait "$stranger" 2>/dev/null || true
+  kill -0 "$peer" || die "the peers have given up: $(tail -n 1 "$WORK/lockout.log")"
+  kill -9 "$peer"
+  wait "$peer" 2>/dev/null || true
 done
 [ "$(wc -l <"$MNT/file")" = 7 ] || die "writes are missing"
 [ "$(grep -c 'secret is wrong' "$WORK/brickd.log")" -le 60 ] || die "each guess logs a line"

@@ -251,7 +251,7 @@ TEST(TcpListener, OtherVersionsAreToldSo) {
   EXPECT_EQ(welcome.status, EPROTO);
 }
 
-TEST(TcpListener, SilentStrangersAreShownOut) {
+TEST(TcpListener, SilentPeersAreShownOut) {
   TcpTestBrick server(memory_config(1));
   const auto fd = tcp::connect_to("127.0.0.1", server.port(), soon());
   const auto start = tcp::Clock::now();
@@ -259,23 +259,23 @@ TEST(TcpListener, SilentStrangersAreShownOut) {
   EXPECT_GE(tcp::Clock::now() - start, limits::kHandshakeTimeout - 500ms);
 }
 
-// Ten times as many as there are places: who comes then gets in, and the strangers' connections are gone.
-TEST(TcpListener, HalfOpenStrangersKeepNobodyOut) {
+// Ten times as many as there are places: who comes then gets in, and the peers' connections are gone.
+TEST(TcpListener, HalfOpenConnectionsKeepNobodyOut) {
   TcpTestBrick server(memory_config(2));
-  std::vector<UniqueFd> strangers;
-  for (size_t i = 0; i < 10 * limits::kTcpStrangersOfHost; ++i) {
+  std::vector<UniqueFd> peers;
+  for (size_t i = 0; i < 10 * limits::kTcpUnauthenticatedOfHost; ++i) {
     auto fd = tcp::connect_to("127.0.0.1", server.port(), soon());
     ASSERT_TRUE(fd.ok());
     const wire::Hello hello;
     if (i % 2 == 0) throw_at(fd->get(), bytes_of(hello));
-    strangers.push_back(*std::move(fd));
+    peers.push_back(*std::move(fd));
   }
   const auto start = tcp::Clock::now();
   const auto brick = server.connect();
   EXPECT_EQ(brick->open(request_for(1), nullptr).code(), 0);
   EXPECT_TRUE(brick->stat().ok());
   EXPECT_LT(tcp::Clock::now() - start, 2s);
-  EXPECT_TRUE(is_closed_soon(strangers.front().get()));
+  EXPECT_TRUE(is_closed_soon(peers.front().get()));
   EXPECT_LT(tcp::Clock::now() - start, limits::kHandshakeTimeout);
 }
 
@@ -306,22 +306,22 @@ TEST(TcpListener, NobodyLocksOutWhoKnowsTheSecret) {
   for (int i = 0; i < 2; ++i) EXPECT_EQ(raw_open(wrong, request_for(2), soon()).code(), EACCES);
   std::atomic<bool> stop{false};
   std::atomic<size_t> silent{0};
-  std::thread stranger([&] {
-    std::deque<UniqueFd> strangers;
+  std::thread peer([&] {
+    std::deque<UniqueFd> peers;
     for (; !stop; ++silent) {
       auto fd = tcp::connect_to("127.0.0.1", server.port(), soon());
       if (!fd.ok()) continue;
-      strangers.push_back(*std::move(fd));
-      if (strangers.size() > 2 * limits::kTcpStrangersOfHost) strangers.pop_front();
+      peers.push_back(*std::move(fd));
+      if (peers.size() > 2 * limits::kTcpUnauthenticatedOfHost) peers.pop_front();
       std::this_thread::sleep_for(1ms);
     }
   });
-  EXPECT_TRUE(eventually([&] { return silent > limits::kTcpStrangersOfHost; }));
+  EXPECT_TRUE(eventually([&] { return silent > limits::kTcpUnauthenticatedOfHost; }));
   const RawPeer right{wrong.address, Secret{"secret"}};
   for (uint64_t i = 0; i < 20; ++i)
     EXPECT_EQ(raw_open(right, request_for(10 + i, OpenMode::kObserve), soon()).code(), 0) << i;
   stop = true;
-  stranger.join();
+  peer.join();
 }
 
 TEST(TcpListener, ASessionHasSoManyConnections) {

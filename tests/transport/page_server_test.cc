@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stranger who reaches the port cannot do to a server of pages.
+// What anybody who reaches the port cannot do to a server of pages.
 #include "transport/metrics/page_server.h"
 
 #include <gtest/gtest.h>

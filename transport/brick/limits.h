@@ -64,7 +64,7 @@ constexpr uint8_t kRnrRetryCount = 0;
 // --- brickd
 constexpr size_t kConnections =
     4096;  // of peers that proved themselves; others, and sessions: server/service/server_limits.h
-constexpr size_t kFirstBodyBytes = 1024;                   // of OPEN and ATTACH, whose sender is still a stranger
+constexpr size_t kFirstBodyBytes = 1024;                   // of OPEN and ATTACH, whose sender is still unauthenticated
 constexpr std::chrono::milliseconds kListenerTick{1'000};  // silent holders are looked for so often
 
 // --- the client's side of a volume

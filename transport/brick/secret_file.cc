@@ -30,7 +30,7 @@ Error refuse(std::string* why, int code, std::string text) {
   return Error(code, "secret file");
 }
 
-// Who else could read it, or have written it, is no longer a stranger to the brick.
+// Who else could read it, or have written it, can prove itself to the brick.
 Status check_secret_file(int fd, const std::string& path, std::string* why) {
   struct stat info {};
   if (::fstat(fd, &info) != 0)

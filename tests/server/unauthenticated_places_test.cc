@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/peers/stranger_places.h"
+#include "server/peers/unauthenticated_places.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -24,8 +24,8 @@ PeerAddress v6(const std::string& text) {
   return peer_address(reinterpret_cast<const sockaddr*>(&address));
 }
 
-TEST(StrangerPlaces, WhoComesAlwaysGetsOneAndTheOldestOfTheSameAddressGoes) {
-  StrangerPlaces places(8, 3);
+TEST(UnauthenticatedPlaces, WhoComesAlwaysGetsOneAndTheOldestOfTheSameAddressGoes) {
+  UnauthenticatedPlaces places(8, 3);
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(places.enter(host(1)).displaced);
   EXPECT_FALSE(places.enter(host(2)).displaced);
   EXPECT_EQ(places.enter(host(1)).displaced, 1u);
@@ -36,8 +36,8 @@ TEST(StrangerPlaces, WhoComesAlwaysGetsOneAndTheOldestOfTheSameAddressGoes) {
 }
 
 // Many addresses with many places each do not push out who has one.
-TEST(StrangerPlaces, WhenAllAreTakenTheAddressThatHasMostLosesOne) {
-  StrangerPlaces places(6, 4);
+TEST(UnauthenticatedPlaces, WhenAllAreTakenTheAddressThatHasMostLosesOne) {
+  UnauthenticatedPlaces places(6, 4);
   const auto honest = places.enter(host(9)).number;
   for (int i = 0; i < 3; ++i) places.enter(host(1));
   for (int i = 0; i < 2; ++i) places.enter(host(2));
@@ -46,9 +46,9 @@ TEST(StrangerPlaces, WhenAllAreTakenTheAddressThatHasMostLosesOne) {
 }
 
 // As many addresses as there are places, or more: each of them has its place for as long as the others.
-TEST(StrangerPlaces, AmongAddressesWithAsManyTheOldestGoes) {
-  StrangerPlaces places(6, 4);
-  std::vector<StrangerPlaces::Number> entered;
+TEST(UnauthenticatedPlaces, AmongAddressesWithAsManyTheOldestGoes) {
+  UnauthenticatedPlaces places(6, 4);
+  std::vector<UnauthenticatedPlaces::Number> entered;
   for (int number = 20; number > 0; --number) {
     const auto place = places.enter(host(number));
     if (entered.size() >= 6) {

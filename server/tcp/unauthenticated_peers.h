@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // TCP connections from being accepted to their first call, OPEN or ATTACH. They take no thread: none of them is waited
-// for, and there are few (stranger_places.h).
+// for, and there are few (unauthenticated_places.h).
 //
 // Threads: the accepting one alone.
 #pragma once
@@ -17,7 +17,7 @@
 
 #include "server/peers/first_call.h"
 #include "server/peers/peer_address.h"
-#include "server/peers/stranger_places.h"
+#include "server/peers/unauthenticated_places.h"
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
 #include "transport/brick/proof.h"
@@ -25,7 +25,7 @@
 
 namespace brickfs {
 
-class TcpStrangers {
+class TcpUnauthenticatedPeers {
  public:
   // One that has sent its first call, whole.
   struct Introduced {
@@ -35,14 +35,14 @@ class TcpStrangers {
     Message call;
     Result<Secret> proof = Error(EPROTO, "nothing is proved yet");
   };
-  // Asked as soon as the call is there, since a stranger's place is his for a moment only. None: he goes.
+  // Asked as soon as the call is there, since a place is its peer's for a moment only. None: he goes.
   using Judge =
       std::function<std::optional<Verdict>(const PeerAddress& peer, const Nonces& nonces, const Message& call)>;
 
-  explicit TcpStrangers(Judge judge);
+  explicit TcpUnauthenticatedPeers(Judge judge);
 
   // True: another one went for it.
-  bool add(UniqueFd fd, PeerAddress peer);
+  bool add(UniqueFd fd, PeerAddress address);
   // An entry for each that something may come from; receive() looks at them, in the same order.
   void watch(std::vector<pollfd>& entries) const;
   void receive(std::span<const pollfd> entries);
@@ -53,24 +53,24 @@ class TcpStrangers {
 
  private:
   enum class Stage { kHello, kHeader, kBody, kComplete };
-  struct Stranger {
+  struct Peer {
     Introduced introduced;
     Stage stage = Stage::kHello;
     size_t expected = 0;           // bytes of this stage
     std::vector<std::byte> bytes;  // of them, so far
     tcp::Deadline due;             // of the call; then of its answer
   };
-  using Strangers = std::map<StrangerPlaces::Number, Stranger>;
+  using Peers = std::map<UnauthenticatedPlaces::Number, Peer>;
 
-  bool receive(Stranger& stranger) const;
-  bool go_on(Stranger& stranger) const;
-  bool welcome(Stranger& stranger) const;
-  bool judge(Stranger& stranger) const;
-  Strangers::iterator remove(Strangers::iterator at);
+  bool receive(Peer& peer) const;
+  bool go_on(Peer& peer) const;
+  bool welcome(Peer& peer) const;
+  bool judge(Peer& peer) const;
+  Peers::iterator remove(Peers::iterator at);
 
   const Judge judge_;
-  StrangerPlaces places_;
-  Strangers strangers_;
+  UnauthenticatedPlaces places_;
+  Peers peers_;
 };
 
 }  // namespace brickfs

@@ -15,7 +15,7 @@
 
 namespace brickfs {
 
-class StrangerPlaces {
+class UnauthenticatedPlaces {
  public:
   using Number = uint64_t;  // ascending from 1 on
   struct Entered {
@@ -23,7 +23,7 @@ class StrangerPlaces {
     std::optional<Number> displaced;  // has no place any more, and must go
   };
 
-  StrangerPlaces(size_t most, size_t most_of_host) : most_(most), most_of_host_(most_of_host) {}
+  UnauthenticatedPlaces(size_t most, size_t most_of_host) : most_(most), most_of_host_(most_of_host) {}
 
   // The oldest of the same address goes if that has its share; else, if all are taken, the oldest of those addresses
   // that have most.

@@ -4,7 +4,7 @@
 export PYTHONDONTWRITEBYTECODE=1
 HERE=$(dirname "$0")
 
-STRANGERS=10000 RATE=1000
+PEERS=10000 RATE=1000
 start_brickd --memory 512M --file "$WORK/store" --size 512M
 SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
 mount_brickfs
@@ -12,24 +12,24 @@ measure() { timeout 60 python3 "$HERE/throughput.py" "$MNT/load" 3; }
 median() { sort -n | sed -n '2p'; }  # of three
 measure >/dev/null  # the file is there
 
-start_strangers() {
-  : >"$WORK/strangers.out"
-  python3 "$HERE/strangers.py" "$BRICKD_PORT" "$STRANGERS" "$RATE" >"$WORK/strangers.out" &
+start_peers() {
+  : >"$WORK/half_open.out"
+  python3 "$HERE/half_open.py" "$BRICKD_PORT" "$PEERS" "$RATE" >"$WORK/half_open.out" &
   attack=$!
   BACKGROUND_PIDS+=("$attack")
-  within 60 test -s "$WORK/strangers.out" || die "the strangers do not come"
+  within 60 test -s "$WORK/half_open.out" || die "the peers do not come"
 }
 
-say "throughput alone and among strangers, in turns"
-start_strangers
+say "throughput alone and among them, in turns"
+start_peers
 for _ in 1 2 3; do
   kill -CONT "$attack"; sleep 1; measure >>"$WORK/among"
   kill -STOP "$attack"; sleep 1; measure >>"$WORK/alone"
 done
 kill -CONT "$attack"
 alone=$(median <"$WORK/alone") among=$(median <"$WORK/among")
-say "MB/s: alone $alone ($(tr '\n' ' ' <"$WORK/alone")), among strangers $among ($(tr '\n' ' ' <"$WORK/among"))"
-[ "$((among * 3))" -ge "$alone" ] || die "strangers cost the mount most of its throughput"  # a fifth at most on a quiet machine
+say "MB/s: alone $alone ($(tr '\n' ' ' <"$WORK/alone")), among them $among ($(tr '\n' ' ' <"$WORK/among"))"
+[ "$((among * 3))" -ge "$alone" ] || die "peers cost the mount most of its throughput"  # a fifth at most on a quiet machine
 
 say "how many connections the brick has"
 fds=$(ls "/proc/$BRICKD_PID/fd" | wc -l)
@@ -48,7 +48,7 @@ for _ in 1 2 3; do
   [ "$took" -le 15000 ] || die "the mount was not back within 15 s"  # 3 s on a quiet machine
   sleep 1
 done
-kill -0 "$attack" || die "the strangers have given up"
+kill -0 "$attack" || die "the peers have given up"
 kill -9 "$attack"
 unmount_brickfs
 check_volume

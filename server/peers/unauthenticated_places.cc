@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/peers/stranger_places.h"
+#include "server/peers/unauthenticated_places.h"
 
 #include <algorithm>
 
 namespace brickfs {
 
-StrangerPlaces::Entered StrangerPlaces::enter(const PeerHost& host) {
+UnauthenticatedPlaces::Entered UnauthenticatedPlaces::enter(const PeerHost& host) {
   MutexLock lock(mutex_);
   Entered entered;
   const auto own = of_host_.find(host);
@@ -22,22 +22,22 @@ StrangerPlaces::Entered StrangerPlaces::enter(const PeerHost& host) {
   return entered;
 }
 
-bool StrangerPlaces::leave(Number number) {
+bool UnauthenticatedPlaces::leave(Number number) {
   MutexLock lock(mutex_);
   return erase(number);
 }
 
-StrangerPlaces::Number StrangerPlaces::oldest_with(size_t places) const {
+UnauthenticatedPlaces::Number UnauthenticatedPlaces::oldest_with(size_t places) const {
   auto at = places_.begin();
   while (of_host_.at(at->second) != places) ++at;
   return at->first;
 }
 
-StrangerPlaces::Number StrangerPlaces::oldest_of(const PeerHost& host) const {
+UnauthenticatedPlaces::Number UnauthenticatedPlaces::oldest_of(const PeerHost& host) const {
   return std::ranges::find_if(places_, [&](const auto& place) { return place.second == host; })->first;
 }
 
-bool StrangerPlaces::erase(Number number) {
+bool UnauthenticatedPlaces::erase(Number number) {
   const auto found = places_.find(number);
   if (found == places_.end()) return false;
   const auto own = of_host_.find(found->second);

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/tcp/unauthenticated_peers.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include "server/service/server_limits.h"
+#include "transport/brick/limits.h"
+#include "transport/brick/wire.h"
+#include "transport/tcp/socket.h"
+
+namespace brickfs {
+
+TcpUnauthenticatedPeers::TcpUnauthenticatedPeers(Judge judge)
+    : judge_(std::move(judge)), places_(limits::kTcpUnauthenticated, limits::kTcpUnauthenticatedOfHost) {}
+
+bool TcpUnauthenticatedPeers::add(UniqueFd fd, PeerAddress address) {
+  const auto place = places_.enter(address.host);
+  if (place.displaced) peers_.erase(*place.displaced);
+  Peer& peer = peers_[place.number];
+  peer.introduced.fd = std::move(fd);
+  peer.introduced.peer = std::move(address);
+  peer.expected = sizeof(wire::Hello);
+  peer.due = tcp::Clock::now() + limits::kHandshakeTimeout;
+  if (!receive(peer)) remove(peers_.find(place.number));
+  return place.displaced.has_value();
+}
+
+TcpUnauthenticatedPeers::Peers::iterator TcpUnauthenticatedPeers::remove(Peers::iterator at) {
+  places_.leave(at->first);
+  return peers_.erase(at);
+}
+
+// Who waits for his refusal says nothing more.
+void TcpUnauthenticatedPeers::watch(std::vector<pollfd>& entries) const {
+  for (const auto& [number, peer] : peers_) {
+    if (peer.stage != Stage::kComplete) entries.push_back({peer.introduced.fd.get(), POLLIN, 0});
+  }
+}
+
+void TcpUnauthenticatedPeers::receive(std::span<const pollfd> entries) {
+  for (auto at = peers_.begin(); at != peers_.end();) {
+    if (at->second.stage == Stage::kComplete) {
+      ++at;
+      continue;
+    }
+    if (entries.empty()) return;
+    const bool something = entries.front().revents != 0;
+    entries = entries.subspan(1);
+    at = something && !receive(at->second) ? remove(at) : std::next(at);
+  }
+}
+
+// What has come. False: it has gone, or does not speak the protocol.
+bool TcpUnauthenticatedPeers::receive(Peer& peer) const {
+  std::array<std::byte, limits::kFirstBodyBytes> piece;
+  while (peer.stage != Stage::kComplete) {
+    const size_t missing = std::min(peer.expected - peer.bytes.size(), piece.size());
+    if (missing > 0) {
+      const iovec part = tcp::to_iovec(std::span(piece).first(missing));
+      const auto got = tcp::receive_some(peer.introduced.fd.get(), std::span(&part, 1), MSG_DONTWAIT);
+      if (!got.ok()) return got.code() == EAGAIN;
+      peer.bytes.insert(peer.bytes.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(*got));
+    }
+    if (peer.bytes.size() == peer.expected && !go_on(peer)) return false;
+  }
+  return true;
+}
+
+// All bytes of a stage are there.
+bool TcpUnauthenticatedPeers::go_on(Peer& peer) const {
+  Introduced& introduced = peer.introduced;
+  switch (peer.stage) {
+    case Stage::kHello:
+      if (!welcome(peer)) return false;
+      peer.expected = sizeof(wire::CallHeader);
+      peer.stage = Stage::kHeader;
+      break;
+    case Stage::kHeader:
+      introduced.call.header = load<wire::CallHeader>(peer.bytes);
+      peer.expected = introduced.call.header.length_bytes;
+      if (peer.expected > limits::kFirstBodyBytes) return false;
+      peer.stage = Stage::kBody;
+      break;
+    case Stage::kBody:
+      introduced.call.body = std::move(peer.bytes);
+      if (!judge(peer)) return false;
+      peer.stage = Stage::kComplete;
+      break;
+    case Stage::kComplete:
+      break;
+  }
+  peer.bytes.clear();
+  return true;
+}
+
+bool TcpUnauthenticatedPeers::judge(Peer& peer) const {
+  Introduced& introduced = peer.introduced;
+  auto verdict = judge_(introduced.peer, introduced.nonces, introduced.call);
+  if (!verdict) return false;
+  introduced.proof = std::move(verdict->proof);
+  peer.due = tcp::Clock::now() + verdict->delay;
+  return true;
+}
+
+// Says nothing to a peer that does not speak the protocol. So few bytes always find room in a new socket.
+bool TcpUnauthenticatedPeers::welcome(Peer& peer) const {
+  const auto hello = load<wire::Hello>(peer.bytes);
+  if (hello.magic != wire::kMagic) return false;
+  peer.introduced.nonces = {hello.nonce, random_nonce(), hello.features, wire::kFeatures};
+  wire::Welcome welcome;
+  welcome.status = hello.version == wire::kVersion ? 0 : EPROTO;
+  welcome.nonce = peer.introduced.nonces.server;
+  const iovec part = tcp::to_iovec(bytes_of(welcome));
+  const auto sent = tcp::send_some(peer.introduced.fd.get(), std::span(&part, 1));
+  return sent.ok() && *sent == sizeof(welcome) && welcome.status == 0;
+}
+
+std::vector<TcpUnauthenticatedPeers::Introduced> TcpUnauthenticatedPeers::take_due(tcp::Deadline now) {
+  std::vector<Introduced> due;
+  for (auto at = peers_.begin(); at != peers_.end();) {
+    if (at->second.due > now) {
+      ++at;
+      continue;
+    }
+    if (at->second.stage == Stage::kComplete) due.push_back(std::move(at->second.introduced));
+    at = remove(at);
+  }
+  return due;
+}
+
+std::optional<tcp::Deadline> TcpUnauthenticatedPeers::next_due() const {
+  const auto sooner = [](const auto& a, const auto& b) { return a.second.due < b.second.due; };
+  const auto first = std::ranges::min_element(peers_, sooner);
+  return first == peers_.end() ? std::nullopt : std::optional(first->second.due);
+}
+
+}  // namespace brickfs
