@@ -353,41 +353,43 @@ TEST_F(VolumeSetTest, TwoTornCommitRecordsMakeNoWholeOne) {
   }
 }
 
-// A set grows and is cut off, and its roll lands but for one word; the next one, with another member, is cut off when
-// just that word has landed.
-TEST_F(VolumeSetTest, TwoTornRollsMakeNoWholeOne) {
+// A set grows and is cut off, and its member table lands but for one word; the next one, with another member, is cut
+// off when just that word has landed.
+TEST_F(VolumeSetTest, TwoTornMemberTablesMakeNoWholeOne) {
   const auto set = open("ab");
   VolumeClient& first = set->member(0).first();
   const auto grown = [&](int id) {
-    Roll roll = read_roll(first)->value();
-    roll.members.push_back({MemberId{std::byte(id)}, "c"});
-    return roll;
+    MemberTable table = read_member_table(first)->value();
+    table.members.push_back({MemberId{std::byte(id)}, "c"});
+    return table;
   };
-  ASSERT_EQ(read_roll(first)->value().generation, 1u);
-  const Roll second = grown(2);
-  Roll whole = grown(1);
-  ASSERT_TRUE(write_roll(first, whole).ok());
-  ASSERT_EQ(read_roll(first)->value().generation, 2u);
-  Contents torn = get(*set, kRollAddress[0], sizeof(StoredRoll));
-  std::fill_n(torn.begin() + offsetof(StoredRoll, generation), sizeof(uint64_t), std::byte{0});
+  ASSERT_EQ(read_member_table(first)->value().generation, 1u);
+  const MemberTable second = grown(2);
+  MemberTable whole = grown(1);
+  ASSERT_TRUE(write_member_table(first, whole).ok());
+  ASSERT_EQ(read_member_table(first)->value().generation, 2u);
+  Contents torn = get(*set, kMemberTableAddress[0], sizeof(StoredMemberTable));
+  std::fill_n(torn.begin() + offsetof(StoredMemberTable, generation), sizeof(uint64_t), std::byte{0});
   const uint64_t generation = 2;
   const auto lands = std::as_bytes(std::span(&generation, 1));
   for (const bool writes : {false, true}) {
-    ASSERT_TRUE(put(*set, kRollAddress[0], torn).ok());
+    ASSERT_TRUE(put(*set, kMemberTableAddress[0], torn).ok());
     ASSERT_TRUE(set->commit().ok());
-    EXPECT_EQ(read_roll(first)->value().generation, 1u);
+    EXPECT_EQ(read_member_table(first)->value().generation, 1u);
     if (writes) {
       brick('a').faults().answer(BrickCall::kCommit, EIO);
-      Roll roll = second;
-      EXPECT_EQ(write_roll(first, roll).code(), EIO);
-      EXPECT_EQ(get(*set, kRollAddress[0], sizeof(StoredRoll)), Contents(sizeof(StoredRoll))) << "before it is durable";
+      MemberTable table = second;
+      EXPECT_EQ(write_member_table(first, table).code(), EIO);
+      EXPECT_EQ(get(*set, kMemberTableAddress[0], sizeof(StoredMemberTable)), Contents(sizeof(StoredMemberTable)))
+          << "before it is durable";
     }
-    ASSERT_TRUE(put(*set, kRollAddress[0] + offsetof(StoredRoll, generation), {lands.begin(), lands.end()}).ok());
-    EXPECT_EQ(read_roll(first)->value().generation, writes ? 1u : 2u);
+    ASSERT_TRUE(
+        put(*set, kMemberTableAddress[0] + offsetof(StoredMemberTable, generation), {lands.begin(), lands.end()}).ok());
+    EXPECT_EQ(read_member_table(first)->value().generation, writes ? 1u : 2u);
   }
-  Roll roll = second;
-  ASSERT_TRUE(write_roll(first, roll).ok());
-  EXPECT_EQ(read_roll(first)->value().members.back().id, second.members.back().id);
+  MemberTable table = second;
+  ASSERT_TRUE(write_member_table(first, table).ok());
+  EXPECT_EQ(read_member_table(first)->value().members.back().id, second.members.back().id);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ constexpr uint64_t kReplicaAreaEnd = kCommitRecordAddress[1] + kSetSlotBytes;
 
 // Commit records are a replica's own, too (VolumeSet): each has as many as its brick has commits. From here on to the
 // end of the block all replicas have the same.
-constexpr uint64_t kCommonAgainOffset = kRollAddress[0];
+constexpr uint64_t kCommonAgainOffset = kMemberTableAddress[0];
 
 // A row: the address of a block that is active, plus 1; 0: none.
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a set keeps on its bricks beside the volume: docs/format.md, section "Sets". Little-endian.
 //
-// Place 0, in the superblock's block between its second slot and the mark: the *roll* (which bricks belong to the set)
-// and the *commit record* (what was durable on the other bricks, and in which of their lives), two slots each. Every
-// other place, in its first block: the member's *mark*, twice.
+// Place 0, in the superblock's block between its second slot and the mark: the *member table* (which bricks belong to
+// the set) and the *commit record* (what was durable on the other bricks, and in which of their lives), two slots each.
+// Every other place, in its first block: the member's *mark*, twice.
 #pragma once
 
 #include <array>
@@ -19,17 +19,17 @@ namespace brickfs {
 
 constexpr size_t kSetSlotBytes = 4096;
 constexpr uint64_t kMarkBytes = 4096;  // at the end of the superblock's block: fs/persistence/volume_mark.h
-constexpr std::array<uint64_t, 2> kRollAddress = {kBlockBytes - kMarkBytes - 2 * kSetSlotBytes,
-                                                  kBlockBytes - kMarkBytes - kSetSlotBytes};
-constexpr std::array<uint64_t, 2> kCommitRecordAddress = {kRollAddress[0] - 2 * kSetSlotBytes,
-                                                          kRollAddress[0] - kSetSlotBytes};
+constexpr std::array<uint64_t, 2> kMemberTableAddress = {kBlockBytes - kMarkBytes - 2 * kSetSlotBytes,
+                                                         kBlockBytes - kMarkBytes - kSetSlotBytes};
+constexpr std::array<uint64_t, 2> kCommitRecordAddress = {kMemberTableAddress[0] - 2 * kSetSlotBytes,
+                                                          kMemberTableAddress[0] - kSetSlotBytes};
 
 struct StoredMember {
   MemberId id{};
   char name[40] = {};  // for people: the address by which it joined, ended by a zero byte
 };
 
-struct StoredRoll {
+struct StoredMemberTable {
   static constexpr uint64_t kMagic = 0x314c'4f52'4b43'5242;  // "BRCKROL1"
 
   uint64_t magic = kMagic;
@@ -40,9 +40,9 @@ struct StoredRoll {
   std::byte reserved[464] = {};
   uint64_t checksum = 0;  // xxh3-64 of all bytes before, not seeded
 };
-static_assert(sizeof(StoredRoll) == kSetSlotBytes && offsetof(StoredRoll, members) == 40);
-static_assert(offsetof(StoredRoll, checksum) == 4088);
-static_assert(std::has_unique_object_representations_v<StoredRoll>);
+static_assert(sizeof(StoredMemberTable) == kSetSlotBytes && offsetof(StoredMemberTable, members) == 40);
+static_assert(offsetof(StoredMemberTable, checksum) == 4088);
+static_assert(std::has_unique_object_representations_v<StoredMemberTable>);
 
 struct StoredMemberMark {
   static constexpr uint64_t kMagic = 0x314d'454d'4b43'5242;  // "BRCKMEM1"

@@ -52,13 +52,13 @@ Result<bool> clear_torn(VolumeClient& volume, uint64_t address, Stage stage) {
   return true;
 }
 
-Roll decode_roll(const StoredRoll& stored) {
-  Roll roll{stored.set, stored.generation, {}};
+MemberTable decode_member_table(const StoredMemberTable& stored) {
+  MemberTable table{stored.set, stored.generation, {}};
   for (uint64_t place = 0; place < stored.places; ++place) {
     const StoredMember& member = stored.members[place];
-    roll.members.push_back({member.id, std::string(member.name, strnlen(member.name, sizeof(member.name) - 1))});
+    table.members.push_back({member.id, std::string(member.name, strnlen(member.name, sizeof(member.name) - 1))});
   }
-  return roll;
+  return table;
 }
 
 std::optional<ReplicaMark> newest_mark(std::span<const StoredReplicaMark> slots, size_t place) {
@@ -73,38 +73,38 @@ std::optional<ReplicaMark> newest_mark(std::span<const StoredReplicaMark> slots,
   return newest;
 }
 
-std::string names_of(const Roll& roll) {
+std::string names_of(const MemberTable& table) {
   std::string names;
-  for (const Roll::Member& member : roll.members) names += (names.empty() ? "" : " + ") + member.name;
+  for (const MemberTable::Member& member : table.members) names += (names.empty() ? "" : " + ") + member.name;
   return names;
 }
 
 }  // namespace
 
-Result<std::optional<Roll>> read_roll(VolumeClient& first) {
-  std::optional<Roll> newest;
-  for (const uint64_t address : kRollAddress) {
-    StoredRoll stored;
+Result<std::optional<MemberTable>> read_member_table(VolumeClient& first) {
+  std::optional<MemberTable> newest;
+  for (const uint64_t address : kMemberTableAddress) {
+    StoredMemberTable stored;
     TRY(read_stored(first, address, stored));
     if (!is_sound(stored) || stored.places < 2 || stored.places > limits::kBricksPerSet) continue;
-    if (!newest || stored.generation > newest->generation) newest = decode_roll(stored);
+    if (!newest || stored.generation > newest->generation) newest = decode_member_table(stored);
   }
   return newest;
 }
 
-Status write_roll(VolumeClient& first, Roll& roll) {
-  CHECK(roll.members.size() >= 2 && roll.members.size() <= limits::kBricksPerSet);
-  StoredRoll stored;
-  stored.set = roll.set;
-  stored.generation = ++roll.generation;
-  stored.places = roll.members.size();
-  for (size_t place = 0; place < roll.members.size(); ++place) {
-    stored.members[place].id = roll.members[place].id;
-    roll.members[place].name.copy(stored.members[place].name, sizeof(StoredMember::name) - 1);
+Status write_member_table(VolumeClient& first, MemberTable& table) {
+  CHECK(table.members.size() >= 2 && table.members.size() <= limits::kBricksPerSet);
+  StoredMemberTable stored;
+  stored.set = table.set;
+  stored.generation = ++table.generation;
+  stored.places = table.members.size();
+  for (size_t place = 0; place < table.members.size(); ++place) {
+    stored.members[place].id = table.members[place].id;
+    table.members[place].name.copy(stored.members[place].name, sizeof(StoredMember::name) - 1);
   }
   // Never the slot of the one in force. What is torn there was of the same generation, with other members.
-  const uint64_t address = kRollAddress[roll.generation % 2];
-  if (TRY(clear_torn<StoredRoll>(first, address, Stage::kSuperblock))) TRY(first.commit());
+  const uint64_t address = kMemberTableAddress[table.generation % 2];
+  if (TRY(clear_torn<StoredMemberTable>(first, address, Stage::kSuperblock))) TRY(first.commit());
   return write_stored(first, address, stored);
 }
 
@@ -240,10 +240,10 @@ Result<std::string> describe_membership(VolumeClient& volume, std::span<const Bl
                        place, text_of(mark->set));
   }
   if (contains_block(listed, first_block_of(0).start)) {
-    const auto roll = TRY(read_roll(volume));
-    if (!roll) return std::string();
+    const auto table = TRY(read_member_table(volume));
+    if (!table) return std::string();
     return fmt::format("it is the first of the {} bricks of a striped volume: name them all, as {}",
-                       roll->members.size(), names_of(*roll));
+                       table->members.size(), names_of(*table));
   }
   for (size_t place = 1; place < limits::kBricksPerSet; ++place) {
     if (!contains_block(listed, first_block_of(place).start)) continue;

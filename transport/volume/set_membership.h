@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which bricks a set has, as it stands on them (transport/volume/set_format.h, docs/sets.md): the roll on place 0,
-// which decides, and the mark on each other place, by which a brick is known that is named in a wrong place or alone.
+// Which bricks a set has, as it stands on them (transport/volume/set_format.h, docs/sets.md): the member table on place
+// 0, which decides, and the mark on each other place, by which a brick is known that is named in a wrong place or
+// alone.
 //
 // Threads: one, before the volume is served.
 #pragma once
@@ -18,7 +19,7 @@
 
 namespace brickfs {
 
-struct Roll {
+struct MemberTable {
   struct Member {
     MemberId id{};
     std::string name;  // at most 39 bytes of it are kept
@@ -42,10 +43,10 @@ struct CommitRecord {
 };
 
 // Errors of all: the volume's. What reads needs the block to be allocated, and answers nothing where nothing verifies.
-Result<std::optional<Roll>> read_roll(VolumeClient& first);
+Result<std::optional<MemberTable>> read_member_table(VolumeClient& first);
 // Durable when it returns; raises the generation. The former one stays in the other slot. What a write that was cut off
 // has left of one becomes zeros first.
-Status write_roll(VolumeClient& first, Roll& roll);
+Status write_member_table(VolumeClient& first, MemberTable& table);
 
 // Of the place whose first block it is.
 Result<std::optional<MemberMark>> read_member_mark(VolumeClient& member, size_t place);

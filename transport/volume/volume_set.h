@@ -42,7 +42,7 @@
 
 namespace brickfs {
 
-// A brick by its name for people, an address, which is also kept in the roll.
+// A brick by its name for people, an address, which is also kept in the member table.
 struct SetBrick {
   std::string name;
   std::unique_ptr<Brick> brick;

@@ -2,9 +2,9 @@
 // Opening a set: the lease of every member, in the order of places; that they belong together; and, for a volume that
 // is new or grows, that they do from now on.
 //
-// Joining, each step durable before the next: marks "joining" on the new bricks; the roll on place 0 with all of them;
-// marks "joined". A crash before the roll leaves bricks that anybody may take; one behind it, bricks of this set, whose
-// marks the next open completes. Nothing is put on a new brick before all steps are done.
+// Joining, each step durable before the next: marks "joining" on the new bricks; the member table on place 0 with all
+// of them; marks "joined". A crash before the member table leaves bricks that anybody may take; one behind it, bricks
+// of this set, whose marks the next open completes. Nothing is put on a new brick before all steps are done.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -73,9 +73,9 @@ class VolumeSet::Joining {
   Status look();
   Result<Candidate> look_at(size_t place);
   Status check_alike();
-  Status find_roll();
+  Status find_member_table();
   Result<bool> is_unmade();
-  Status check_without_roll();
+  Status check_without_table();
   Status check_members();
   Status check_member(size_t place);
   Status check_new(size_t place);
@@ -92,7 +92,7 @@ class VolumeSet::Joining {
   const bool writable_;
   SetRefusal& refusal_;
   std::vector<Candidate> candidates_;
-  std::optional<Roll> roll_;
+  std::optional<MemberTable> table_;
 };
 
 Status VolumeSet::Joining::refuse(size_t place, const std::string& why, int code) {
@@ -104,13 +104,13 @@ Status VolumeSet::Joining::refuse(size_t place, const std::string& why, int code
 Status VolumeSet::Joining::run() {
   TRY(check_alike());
   TRY(look());
-  TRY(find_roll());
-  const size_t before = roll_ ? roll_->members.size() : 1;
-  if (!roll_) TRY(check_without_roll());
-  if (roll_) TRY(check_members());
+  TRY(find_member_table());
+  const size_t before = table_ ? table_->members.size() : 1;
+  if (!table_) TRY(check_without_table());
+  if (table_) TRY(check_members());
   if (before < set_.places()) TRY(add_members(before));
   if (writable_) TRY(complete_marks());
-  set_.id_ = roll_->set;
+  set_.id_ = table_->set;
   return {};
 }
 
@@ -148,9 +148,9 @@ Result<VolumeSet::Joining::Candidate> VolumeSet::Joining::look_at(size_t place) 
   return candidate;
 }
 
-Status VolumeSet::Joining::find_roll() {
-  if (contains_block(candidates_[0].listed, first_block_of(0).start)) roll_ = TRY(read_roll(member(0)));
-  if (roll_) return {};
+Status VolumeSet::Joining::find_member_table() {
+  if (contains_block(candidates_[0].listed, first_block_of(0).start)) table_ = TRY(read_member_table(member(0)));
+  if (table_) return {};
   const auto& mark = candidates_[0].mark;
   if (mark && mark->joined) {
     return refuse(0, fmt::format("is brick {} of the volume {}, not the first", mark->place + 1, text_of(mark->set)));
@@ -158,7 +158,7 @@ Status VolumeSet::Joining::find_roll() {
   return {};
 }
 
-// Nothing but, perhaps, what the making of a set was interrupted at: its roll in part.
+// Nothing but, perhaps, what the making of a set was interrupted at: its member table in part.
 Result<bool> VolumeSet::Joining::is_unmade() {
   const Candidate& first = candidates_[0];
   if (first.listed.empty()) return true;
@@ -166,11 +166,11 @@ Result<bool> VolumeSet::Joining::is_unmade() {
   std::vector<std::byte> bytes(kBlockBytes);
   const Piece piece{0, {{bytes.data(), static_cast<uint32_t>(bytes.size()), 0}}};
   TRY(member(0).read(std::span(&piece, 1)));
-  std::fill(bytes.begin() + kRollAddress[0], bytes.end() - kMarkBytes, std::byte{0});
+  std::fill(bytes.begin() + kMemberTableAddress[0], bytes.end() - kMarkBytes, std::byte{0});
   return is_zero(bytes);
 }
 
-Status VolumeSet::Joining::check_without_roll() {
+Status VolumeSet::Joining::check_without_table() {
   for (size_t place = 1; place < set_.places(); ++place) {
     const auto& mark = candidates_[place].mark;
     if (!mark || !mark->joined) continue;
@@ -187,7 +187,7 @@ Status VolumeSet::Joining::check_without_roll() {
 }
 
 Status VolumeSet::Joining::check_members() {
-  const size_t known = roll_->members.size();
+  const size_t known = table_->members.size();
   for (size_t place = 1; place < std::min(known, set_.places()); ++place) TRY(check_member(place));
   if (known > set_.places()) {
     return refuse(0, fmt::format("the volume is on {} bricks, {} are named: {} is missing", known, set_.places(),
@@ -202,21 +202,21 @@ Status VolumeSet::Joining::check_members() {
 
 std::string VolumeSet::Joining::describe_missing() const {
   std::string names;
-  for (size_t place = set_.places(); place < roll_->members.size(); ++place) {
-    names += (names.empty() ? "" : ", ") + roll_->members[place].name;
+  for (size_t place = set_.places(); place < table_->members.size(); ++place) {
+    names += (names.empty() ? "" : ", ") + table_->members[place].name;
   }
   return names;
 }
 
 Status VolumeSet::Joining::check_member(size_t place) {
-  const Roll::Member& wanted = roll_->members[place];
+  const MemberTable::Member& wanted = table_->members[place];
   const auto& mark = candidates_[place].mark;
   if (!mark) {
     const uint64_t blocks = candidates_[place].blocks();
     return refuse(place, fmt::format("is not brick {} of this volume, which joined as {}: it holds {}", place + 1,
                                      wanted.name, blocks == 0 ? "nothing" : "something else"));
   }
-  if (mark->set != roll_->set) {
+  if (mark->set != table_->set) {
     return refuse(place, fmt::format("belongs to another volume ({}), brick {} of this one joined as {}",
                                      text_of(mark->set), place + 1, wanted.name));
   }
@@ -246,25 +246,25 @@ Status VolumeSet::Joining::add_members(size_t from) {
   for (size_t place = from; place < set_.places(); ++place) TRY(check_new(place));
   if (!writable_) return refuse(from, "is to join the volume: mount it once without ro, that makes it", EROFS);
 
-  Roll roll;
-  if (roll_) {
-    roll = *roll_;
+  MemberTable table;
+  if (table_) {
+    table = *table_;
   } else {
-    roll.set = random_set_id<SetId>();
-    roll.members.push_back({random_set_id<MemberId>(), name(0)});
+    table.set = random_set_id<SetId>();
+    table.members.push_back({random_set_id<MemberId>(), name(0)});
     if (candidates_[0].listed.empty()) TRY(member(0).alloc(first_block_of(0)));
   }
   for (size_t place = from; place < set_.places(); ++place) {
     if (candidates_[place].marked_place) TRY(member(place).free(first_block_of(*candidates_[place].marked_place)));
     const Status room = member(place).alloc(first_block_of(place));
     if (!room.ok()) return refuse(place, fmt::format("cannot join: {}", room.error().what()), room.error().code());
-    roll.members.push_back({random_set_id<MemberId>(), name(place)});
-    const MemberMark mark{roll.set, roll.members.back().id, place, false};
+    table.members.push_back({random_set_id<MemberId>(), name(place)});
+    const MemberMark mark{table.set, table.members.back().id, place, false};
     TRY(write_member_mark(member(place), mark));
     candidates_[place].mark = mark;
   }
-  TRY(write_roll(member(0), roll));
-  roll_ = roll;
+  TRY(write_member_table(member(0), table));
+  table_ = table;
   log::info("the volume is on {} bricks from now on", set_.places());
   return {};
 }

@@ -1,4 +1,0 @@
-# transport/volume/volume_set_open.cc
-# the roll has a brick before that has a mark
-# explore --bricks 2 --max-ops 0
-/const MemberMark mark{/,/candidates_/s/    TRY(write_member_mark(member(place), mark));/    if (place + 1 == set_.places()) TRY(write_roll(member(0), roll));\n    TRY(write_member_mark(member(place), mark));/
