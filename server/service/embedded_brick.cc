@@ -53,7 +53,7 @@ class EmbeddedBrick final : public Brick {
 
 Result<calls::Answer> EmbeddedBrick::call(const calls::Request& request) {
   if (calls::is_of_session(request)) return Error(EINVAL, "a call of the two ends of a session");
-  const Current<ServerSession, SessionPtr>::Use session(session_);
+  const Current<ServerSession, SessionPtr>::Guard session(session_);
   if (!session) return no_session();
   auto answer = session->call(request);
   if (!answer.ok()) return answer;
@@ -112,7 +112,7 @@ void EmbeddedBrick::submit(Batch& batch) {
     batch.finish_one(count == 0 ? 0 : EINVAL);
     return;
   }
-  const Current<ServerSession, SessionPtr>::Use session(session_);
+  const Current<ServerSession, SessionPtr>::Guard session(session_);
   for (size_t i = 0; i < count; ++i) {  // the last finish_one() may be the batch's end
     batch.finish_one(session ? copy(*session, batch.transfers[i]).code() : ENOTCONN);
   }

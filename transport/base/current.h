@@ -2,7 +2,7 @@
 // Something that is there for a while, until another takes its place: everybody finds it without a lock, and it goes
 // when nobody is at it any more.
 //
-// Threads: Use from any; the rest exclude each other.
+// Threads: Guard from any; the rest exclude each other.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "transport/base/stays.h"
+#include "transport/base/guard.h"
 
 namespace brickfs {
 
@@ -20,19 +20,19 @@ template <typename T, typename Owner = std::unique_ptr<T>>
 class Current {
  public:
   // What is there stays as long as this does.
-  class Use {
+  class Guard {
    public:
-    explicit Use(const Current& current)
-        : stays_(current.stays_), place_(stays_.enter()), found_(current.found_.load()) {}
-    ~Use() { stays_.leave(place_); }
-    Use(const Use&) = delete;
-    Use& operator=(const Use&) = delete;
+    explicit Guard(const Current& current)
+        : guards_(current.guards_), place_(guards_.enter()), found_(current.found_.load()) {}
+    ~Guard() { guards_.leave(place_); }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
     explicit operator bool() const { return found_ != nullptr; }
     T* operator->() const { return found_; }
     T& operator*() const { return *found_; }
 
    private:
-    Stays& stays_;
+    GuardCount& guards_;
     const size_t place_;
     T* const found_;
   };
@@ -50,14 +50,14 @@ class Current {
   void take_away() {
     constexpr std::chrono::microseconds kPause{100};
     hide();
-    while (!stays_.none()) std::this_thread::sleep_for(kPause);
+    while (!guards_.none()) std::this_thread::sleep_for(kPause);
     owner_ = nullptr;
   }
 
  private:
   Owner owner_;
-  std::atomic<T*> found_{nullptr};  // owner_'s, for Use
-  mutable Stays stays_;
+  std::atomic<T*> found_{nullptr};  // owner_'s, for Guard
+  mutable GuardCount guards_;
 };
 
 }  // namespace brickfs

@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <mutex>
 
+#include "transport/base/guard.h"
 #include "transport/base/interruption.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
-#include "transport/base/stays.h"
 
 namespace brickfs {
 
@@ -40,7 +40,7 @@ class Gate {
   };
 
   // Of those who are within all the time that this takes, none is overlooked.
-  bool is_empty() const { return stays_.none(); }
+  bool is_empty() const { return guards_.none(); }
 
   // While it lives the gate is closed, and nobody is within.
   class Closed {
@@ -56,7 +56,7 @@ class Gate {
 
  private:
   Status try_enter(size_t& place) {
-    place = stays_.enter();
+    place = guards_.enter();
     if (!closed_.load()) return {};
     leave(place);
     return Error(EAGAIN, "a closed gate");
@@ -69,7 +69,7 @@ class Gate {
     return {};
   }
   void leave(size_t place) {
-    stays_.leave(place);
+    guards_.leave(place);
     if (!closed_.load()) return;
     MutexLock lock(mutex_);
     changed_.notify_all();
@@ -78,7 +78,7 @@ class Gate {
     MutexLock lock(mutex_);
     while (closed_.load()) changed_.wait(lock);
     closed_.store(true);
-    while (!stays_.none()) changed_.wait(lock);
+    while (!guards_.none()) changed_.wait(lock);
   }
   void open() {
     MutexLock lock(mutex_);
@@ -86,7 +86,7 @@ class Gate {
     changed_.notify_all();
   }
 
-  Stays stays_;
+  GuardCount guards_;
   std::atomic<bool> closed_{false};
   Mutex mutex_;
   CondVar changed_;

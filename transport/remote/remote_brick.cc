@@ -52,7 +52,7 @@ Status RemoteBrick::close() {
 Result<calls::Answer> RemoteBrick::call(const calls::Request& request) {
   TRY(calls::check(request));
   if (calls::is_of_session(request)) return Error(EINVAL, "a call of the two ends of a session");
-  const Use link(link_);
+  const Guard link(link_);
   if (!link) return no_session();
   const auto* const wait = std::get_if<calls::Wait>(&request);
   if ((wait != nullptr || std::holds_alternative<calls::Notify>(request)) && !link->session().notifications)
@@ -64,17 +64,17 @@ Result<calls::Answer> RemoteBrick::call(const calls::Request& request) {
 }
 
 std::chrono::milliseconds RemoteBrick::silence(Asking asking) {
-  const Use link(link_);
+  const Guard link(link_);
   return link ? link->silence(asking) : std::chrono::milliseconds(0);
 }
 
 std::chrono::steady_clock::time_point RemoteBrick::known_at() {
-  const Use link(link_);
+  const Guard link(link_);
   return link ? link->known_at() : std::chrono::steady_clock::time_point();
 }
 
 void RemoteBrick::submit(Batch& batch) {
-  const Use link(link_);
+  const Guard link(link_);
   if (link) return link->submit(batch);
   batch.begin(1);
   batch.finish_one(batch.transfers.empty() ? 0 : ENOTCONN);
@@ -82,7 +82,7 @@ void RemoteBrick::submit(Batch& batch) {
 
 Status RemoteBrick::wait(Batch& batch) {
   if (!batch.complete()) {
-    const Use link(link_);
+    const Guard link(link_);
     if (link) link->wait(batch);
   }
   return batch.status();

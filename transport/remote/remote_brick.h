@@ -36,7 +36,7 @@ class RemoteBrick : public Brick {
   void drop_link();
 
  private:
-  using Use = Current<RemoteLink>::Use;
+  using Guard = Current<RemoteLink>::Guard;
 
   void tell_lost(Error error) const;
 

@@ -115,7 +115,7 @@ void DataPath::post(std::span<const Part> parts) {
 void DataPath::post_to(size_t preferred, std::span<const Part> parts) {
   while (!parts.empty()) {
     const bool staged = parts.front().way == Part::Way::kStaged;
-    const Stay stay(stays_);
+    const Guard guard(guards_);
     QueuePair* const pair = over_.load() ? nullptr : pick(preferred, staged);
     if (pair == nullptr) return finish(nullptr, parts, ENOTCONN);
     if (staged && pair->device().staging().broken()) {
@@ -145,7 +145,7 @@ void DataPath::finish(QueuePair* pair, std::span<const Part> parts, int code) {
 }
 
 void DataPath::poll_all() {
-  const Stay stay(stays_);
+  const Guard guard(guards_);
   Parts done;
   for (const auto& place : pairs_) {
     QueuePair* const pair = place.load();
@@ -177,7 +177,7 @@ bool DataPath::post_flush(QueuePair& pair, Batch& batch) {
 Status DataPath::flush() {
   constexpr std::chrono::milliseconds kPause{2};
   while (!over_.load()) {
-    const Stay stay(stays_);
+    const Guard guard(guards_);
     std::vector<std::pair<QueuePair*, uint64_t>> written;
     for (const auto& place : pairs_) {
       QueuePair* const pair = place.load();
@@ -245,7 +245,7 @@ void DataPath::free_retired() {
   std::vector<std::unique_ptr<QueuePair>> unused;  // freed without the lock
   MutexLock lock(mutex_);
   std::erase_if(retired_, [&](Retired& retired) {
-    const bool left = retired.users.over(stays_);
+    const bool left = retired.users.over(guards_);
     if (left) unused.push_back(std::move(retired.pair));
     return left;
   });

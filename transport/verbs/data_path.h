@@ -18,9 +18,9 @@
 #include <thread>
 #include <vector>
 
+#include "transport/base/guard.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
-#include "transport/base/stays.h"
 #include "transport/base/unique_fd.h"
 #include "transport/brick/brick.h"
 #include "transport/brick/limits.h"
@@ -91,7 +91,7 @@ class DataPath {
   };
   struct Retired {  // a queue pair that was drained and is found no more
     std::unique_ptr<QueuePair> pair;
-    Stays::Leaving users;
+    GuardCount::GracePeriod users;
   };
   using QueuePairTable = std::array<std::atomic<QueuePair*>, limits::kQueuePairsPerSession>;
 
@@ -138,7 +138,7 @@ class DataPath {
   std::atomic<bool> watched_{false};  // somebody has the watch
   std::atomic<size_t> asleep_{0};     // sleepers_, and those about to be
 
-  mutable Stays stays_;  // at queue pairs that they have found in pairs_; the thread that drains need not
+  mutable GuardCount guards_;  // at queue pairs that they have found in pairs_; the thread that drains need not
 
   // Of the thread that drains.
   std::array<Progress, limits::kQueuePairsPerSession> progress_{};

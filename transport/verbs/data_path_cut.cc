@@ -17,7 +17,7 @@ struct DataPath::Reach {
 
 DataPath::Reach DataPath::reach_of_all() const {
   Reach reach;
-  const Stay stay(stays_);
+  const Guard guard(guards_);
   for (const auto& place : pairs_) {
     const QueuePair* const pair = place.load();
     if (pair == nullptr || pair->failed()) continue;

@@ -114,7 +114,7 @@ void DataPath::park(const Goal& goal) {
 }
 
 void DataPath::arm_queue_pairs() {
-  const Stay stay(stays_);
+  const Guard guard(guards_);
   for (const auto& place : pairs_) {
     if (QueuePair* const pair = place.load()) pair->arm();
   }
@@ -148,7 +148,7 @@ void DataPath::take_events() {
     MutexLock lock(mutex_);
     for (const auto& channel : channels_) channels.push_back(channel.get());
   }
-  const Stay stay(stays_);
+  const Guard guard(guards_);
   for (ibv_comp_channel* const channel : channels) {
     ibv_cq* queue = nullptr;
     void* context = nullptr;

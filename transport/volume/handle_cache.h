@@ -3,7 +3,8 @@
 //
 // A *mapping* is one handle and the blocks it covers: it is used, and given up, as a whole, since unmapping any of its
 // blocks revokes it. A *lease* keeps it from being given up. A *claim* is the right to map, unmap or free
-// blocks; two claims never overlap. Claims and leases are short: they end within a stay in a session (VolumeLink::Use).
+// blocks; two claims never overlap. Claims and leases are short: they end within a session's
+// guard (VolumeLink::Guard).
 //
 // Finding a mapped block takes a shared lock on a shard only. Nothing here calls the brick.
 // Threads: any. Lock order: control_, then a shard.

@@ -71,9 +71,9 @@ Status VolumeClient::final_error() const { return link_->final_error(); }
 template <typename Call>
 auto VolumeClient::in_session(Patience& patience, Call&& call) -> decltype(call(std::declval<Brick&>())) {
   for (;;) {
-    const VolumeLink::Use use = TRY(link_->enter(patience));
-    auto answer = call(use.brick());
-    if (answer.ok() || !link_->lost_by(use, answer.error())) return answer;
+    const VolumeLink::Guard guard = TRY(link_->enter(patience));
+    auto answer = call(guard.brick());
+    if (answer.ok() || !link_->lost_by(guard, answer.error())) return answer;
   }
 }
 
@@ -116,7 +116,7 @@ Status VolumeClient::free(BlockRange blocks) {
   Patience patience(options_.soft);
   if (tracks_blocks()) {
     // Within a session: before it, a call to allocate them may be unanswered.
-    const VolumeLink::Use use = TRY(link_->enter(patience));
+    const VolumeLink::Guard guard = TRY(link_->enter(patience));
     if (!ledger_->contains(blocks)) return Error(ENOENT, "blocks to free");
   }
   return counted.ended(free_parts(blocks, patience));
@@ -148,12 +148,12 @@ Status VolumeClient::free_once(BlockRange blocks, Patience& patience, std::optio
     HandleCache::Retire retired;
     {
       const CommitGroup::FreeTurn turn(commits_);
-      const VolumeLink::Use use = TRY(link_->enter(patience));
+      const VolumeLink::Guard guard = TRY(link_->enter(patience));
       HandleCache::Claim claim;
       retired = handles_->retire(blocks, committed.value_or(log_->committed_generation()), claim);
       if (retired == HandleCache::Retire::kDone) {
         ledger_->freeing(blocks);
-        Status status = use.brick().free(blocks);
+        Status status = guard.brick().free(blocks);
         // They existed before: the call whose answer was lost freed them.
         if (asked && status.code() == ENOENT) status = Status();
         asked = true;
@@ -162,7 +162,7 @@ Status VolumeClient::free_once(BlockRange blocks, Patience& patience, std::optio
           log_->forget(blocks);
           return {};
         }
-        if (link_->lost_by(use, status.error())) continue;
+        if (link_->lost_by(guard, status.error())) continue;
         ledger_->kept(blocks);
         return status;
       }
@@ -198,7 +198,7 @@ Status VolumeClient::commit(const Interruption* by) {
 Status VolumeClient::run_commit(const Interruption* by) {
   Patience patience(options_.soft, by);
   {
-    const VolumeLink::Use use = TRY(link_->enter(patience));
+    const VolumeLink::Guard guard = TRY(link_->enter(patience));
     ledger_->turn_over();
     log_->turn_over();
   }
@@ -220,14 +220,14 @@ Status VolumeClient::run_commit(const Interruption* by) {
 
 Status VolumeClient::commit_turned_over(Patience& patience) {
   for (;;) {
-    const VolumeLink::Use use = TRY(link_->enter(patience));
-    const Status status = commit_ranges(use.brick(), log_->committing_ranges());
+    const VolumeLink::Guard guard = TRY(link_->enter(patience));
+    const Status status = commit_ranges(guard.brick(), log_->committing_ranges());
     if (status.ok()) {
       ledger_->committed();
       log_->committed();
       return {};
     }
-    if (link_->lost_by(use, status.error())) continue;
+    if (link_->lost_by(guard, status.error())) continue;
     log_->commit_failed(status.error());
     return status;
   }
@@ -276,10 +276,10 @@ Status VolumeClient::commit_bytes(uint64_t address, uint64_t length_bytes) {
 Status VolumeClient::try_commit_bytes(uint64_t address, uint64_t length_bytes) {
   const CommitRange range{address, length_bytes, false};
   Patience none(std::chrono::milliseconds(0));
-  const auto use = link_->enter(none);
-  if (!use.ok()) return use.error().is(ESTALE) ? use.error() : Error(EAGAIN, "the brick is away");
-  const Status status = commit_ranges(use->brick(), std::span(&range, 1));
-  if (status.ok() || status.code() == ESTALE || !link_->lost_by(*use, status.error())) return status;
+  const auto guard = link_->enter(none);
+  if (!guard.ok()) return guard.error().is(ESTALE) ? guard.error() : Error(EAGAIN, "the brick is away");
+  const Status status = commit_ranges(guard->brick(), std::span(&range, 1));
+  if (status.ok() || status.code() == ESTALE || !link_->lost_by(*guard, status.error())) return status;
   return Error(EAGAIN, "the brick has gone away");
 }
 

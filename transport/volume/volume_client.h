@@ -175,10 +175,10 @@ class VolumeClient final {
   struct Posted;
   Status post_at_once(Posted& write, Stage stage);
   Status finish(Posted& write);
-  void check_session(const VolumeLink::Use& use);
-  Status gather(const VolumeLink::Use& use, TransferRound& round);
-  Result<HandleCache::Lease> map(const VolumeLink::Use& use, BlockAddress block, uint64_t most, Access access);
-  Status post(const VolumeLink::Use& use, TransferRound& round, Stage stage, ReplayLog::Room& room);
+  void check_session(const VolumeLink::Guard& guard);
+  Status gather(const VolumeLink::Guard& guard, TransferRound& round);
+  Result<HandleCache::Lease> map(const VolumeLink::Guard& guard, BlockAddress block, uint64_t most, Access access);
+  Status post(const VolumeLink::Guard& guard, TransferRound& round, Stage stage, ReplayLog::Room& room);
   Result<ReplayLog::Room> reserve(uint64_t bytes, Stage stage, Patience& patience);
   Status make_room(Patience& patience);
   Result<bool> unmap_cold(uint64_t blocks, bool writable, Patience& patience);

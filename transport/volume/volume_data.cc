@@ -71,15 +71,15 @@ Status VolumeClient::transfer(TransferRound& round, Stage stage, ReplayLog::Room
   while (!round.finished()) {
     Status status;
     {
-      const VolumeLink::Use use = TRY(link_->enter(patience));
-      status = gather(use, round);
+      const VolumeLink::Guard guard = TRY(link_->enter(patience));
+      status = gather(guard, round);
       const bool posted = !round.empty();
-      if (posted) status = post(use, round, stage, room);
+      if (posted) status = post(guard, round, stage, room);
       round.restart();  // leases end before the stay does
-      if (status.ok() || link_->lost_by(use, status.error())) continue;
+      if (status.ok() || link_->lost_by(guard, status.error())) continue;
       if (posted) {
         if (++refusals > kRefusals) return Error(EIO, "handles that the brick has just given are refused");
-        check_session(use);
+        check_session(guard);
         continue;
       }
     }
@@ -109,12 +109,12 @@ Status VolumeClient::try_write(std::span<const Piece> pieces) {
 
 Status VolumeClient::transfer_at_once(TransferRound& round, ReplayLog::Room& room) {
   Patience none(std::chrono::milliseconds(0));
-  const VolumeLink::Use use = TRY(link_->enter(none));
-  Status status = gather(use, round);
+  const VolumeLink::Guard guard = TRY(link_->enter(none));
+  Status status = gather(guard, round);
   if (status.ok() && round.wants_more()) status = Error(EAGAIN, "more than one batch");
-  if (status.ok()) status = post(use, round, Stage::kData, room);
+  if (status.ok()) status = post(guard, round, Stage::kData, room);
   round.restart();  // leases end before the stay does
-  if (!status.ok()) static_cast<void>(link_->lost_by(use, status.error()));
+  if (!status.ok()) static_cast<void>(link_->lost_by(guard, status.error()));
   return status;
 }
 
@@ -125,7 +125,7 @@ struct VolumeClient::Posted {
 
   TransferRound round;
   std::optional<ReplayLog::Room> room;
-  VolumeLink::Use use;
+  VolumeLink::Guard guard;
   std::vector<ReplayLog::Record> copies;
   Batch* batch = nullptr;  // on its way
 };
@@ -134,11 +134,11 @@ Status VolumeClient::post_at_once(Posted& write, Stage stage) {
   write.room = log_->try_reserve(write.round.total_bytes(), stage);
   if (!write.room) return Error(EAGAIN, "no room for what has to be kept");
   Patience none(std::chrono::milliseconds(0));
-  write.use = TRY(link_->enter(none));
-  const Status gathered = gather(write.use, write.round);
+  write.guard = TRY(link_->enter(none));
+  const Status gathered = gather(write.guard, write.round);
   if (!gathered.ok()) {
     write.round.restart();
-    static_cast<void>(link_->lost_by(write.use, gathered.error()));
+    static_cast<void>(link_->lost_by(write.guard, gathered.error()));
     return gathered;
   }
   if (write.round.wants_more()) {
@@ -146,19 +146,19 @@ Status VolumeClient::post_at_once(Posted& write, Stage stage) {
     return Error(EAGAIN, "more than one batch");
   }
   write.batch = &write.round.batch();
-  write.use.brick().submit(*write.batch);
+  write.guard.brick().submit(*write.batch);
   return {};
 }
 
 Status VolumeClient::finish(Posted& write) {
-  const Status status = write.use.brick().wait(*write.batch);
+  const Status status = write.guard.brick().wait(*write.batch);
   if (status.ok()) {
     write.round.written(log_->append(std::move(write.copies), *write.room));
     write.round.finish();
   }
   write.round.restart();  // leases end before the stay does
-  if (!status.ok()) static_cast<void>(link_->lost_by(write.use, status.error()));
-  write.use = {};
+  if (!status.ok()) static_cast<void>(link_->lost_by(write.guard, status.error()));
+  write.guard = {};
   return status;
 }
 
@@ -184,25 +184,25 @@ void VolumeClient::try_write_all(std::span<Copy> copies, const StagedWrite& stag
 }
 
 // A handle was refused: the session has ended and nobody has said so yet, or it is not what it seems.
-void VolumeClient::check_session(const VolumeLink::Use& use) {
-  const Result<BrickStat> alive = use.brick().stat();
-  if (alive.ok() || !link_->lost_by(use, alive.error())) link_->distrust(use);
+void VolumeClient::check_session(const VolumeLink::Guard& guard) {
+  const Result<BrickStat> alive = guard.brick().stat();
+  if (alive.ok() || !link_->lost_by(guard, alive.error())) link_->distrust(guard);
 }
 
 // As many transfers as there are handles for. What cannot be mapped now ends the round; an error with nothing gathered
 // is final.
-Status VolumeClient::gather(const VolumeLink::Use& use, TransferRound& round) {
+Status VolumeClient::gather(const VolumeLink::Guard& guard, TransferRound& round) {
   round.restart();
   while (round.wants_more()) {
     const BlockAddress block = block_of(round.next_address());
     HandleCache::Lease lease = handles_->find(block, round.access());
-    if (!lease) lease = TRY(map(use, block, round.next_blocks(), round.access()));
+    if (!lease) lease = TRY(map(guard, block, round.next_blocks(), round.access()));
     round.add(std::move(lease));
   }
   return {};
 }
 
-Result<HandleCache::Lease> VolumeClient::map(const VolumeLink::Use& use, BlockAddress block, uint64_t most,
+Result<HandleCache::Lease> VolumeClient::map(const VolumeLink::Guard& guard, BlockAddress block, uint64_t most,
                                              Access access) {
   for (;;) {
     HandleCache::Claim claim = handles_->claim_missing(block, std::min(most, limits::kBlocksPerHandle), access);
@@ -211,23 +211,23 @@ Result<HandleCache::Lease> VolumeClient::map(const VolumeLink::Use& use, BlockAd
       if (lease) return lease;
       continue;
     }
-    auto mapped = use.brick().map(claim.range(), access);
+    auto mapped = guard.brick().map(claim.range(), access);
     if (!mapped.ok() && mapped.error().is(ENOMEM) && claim.range().count > 1) {
       handles_->shorten(claim, 1);
-      mapped = use.brick().map(claim.range(), access);
+      mapped = guard.brick().map(claim.range(), access);
     }
     if (!mapped.ok()) return mapped.error();
     return handles_->insert(std::move(claim), *mapped, access, block);
   }
 }
 
-Status VolumeClient::post(const VolumeLink::Use& use, TransferRound& round, Stage stage, ReplayLog::Room& room) {
+Status VolumeClient::post(const VolumeLink::Guard& guard, TransferRound& round, Stage stage, ReplayLog::Room& room) {
   Batch& batch = round.batch();
-  use.brick().submit(batch);
+  guard.brick().submit(batch);
   std::vector<ReplayLog::Record> copies;
   const bool writes = round.access() == Access::kReadWrite;
   if (writes) round.copy_to(*log_, stage, copies);  // while the bytes travel
-  TRY(use.brick().wait(batch));
+  TRY(guard.brick().wait(batch));
   // Within the stay: a replay, which waits for its end, must find it.
   if (writes) round.written(log_->append(std::move(copies), room));
   round.finish();
@@ -240,14 +240,14 @@ void VolumeClient::map_ahead(BlockRange blocks) {
   bound_writable(patience);
   BlockAddress next = blocks.start;
   while (next < blocks.end()) {
-    const auto use = link_->enter(patience);
-    if (!use.ok()) return;
+    const auto guard = link_->enter(patience);
+    if (!guard.ok()) return;
     HandleCache::Lease lease = handles_->find(next, Access::kReadWrite);
     if (!lease) {
       const uint64_t rest = (raw(blocks.end()) - raw(next)) / kBlockBytes;
-      auto mapped = map(*use, next, rest, Access::kReadWrite);
+      auto mapped = map(*guard, next, rest, Access::kReadWrite);
       if (!mapped.ok()) {
-        if (link_->lost_by(*use, mapped.error())) continue;
+        if (link_->lost_by(*guard, mapped.error())) continue;
         return;
       }
       lease = std::move(*mapped);
@@ -272,12 +272,12 @@ Status VolumeClient::make_room(Patience& patience) {
 
 // False: none is unused and clean.
 Result<bool> VolumeClient::unmap_cold(uint64_t blocks, bool writable, Patience& patience) {
-  const VolumeLink::Use use = TRY(link_->enter(patience));
+  const VolumeLink::Guard guard = TRY(link_->enter(patience));
   const HandleCache::Claim cold = handles_->take_cold(blocks, log_->committed_generation(), writable);
   if (cold.empty()) return false;
   cold.blocks().for_each(limits::kBlocksPerCall, [&](BlockRange range) {
-    const Status status = use.brick().unmap(range);
-    if (!status.ok() && !link_->lost_by(use, status.error())) link_->distrust(use);
+    const Status status = guard.brick().unmap(range);
+    if (!status.ok() && !link_->lost_by(guard, status.error())) link_->distrust(guard);
     return status.ok();
   });
   return true;

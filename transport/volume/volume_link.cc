@@ -99,17 +99,17 @@ void VolumeLink::start(Restore restore, IsClean is_clean) {
   thread_ = Thread([this] { run(); });
 }
 
-// The thread closes the gate first and counts the stays then.
-Result<VolumeLink::Use> VolumeLink::enter(Patience& patience) {
+// The thread closes the gate first and counts the guards then.
+Result<VolumeLink::Guard> VolumeLink::enter(Patience& patience) {
   for (;;) {
-    const size_t place = stays_.enter();
+    const size_t place = guards_.enter();
     const uint64_t session = gate_.load();
     if (session != 0) {
-      Use use;
-      use.link_ = this;
-      use.place_ = place;
-      use.session_ = session;
-      return use;
+      Guard guard;
+      guard.link_ = this;
+      guard.place_ = place;
+      guard.session_ = session;
+      return guard;
     }
     leave(place);
     const VolumeCounters::Call counted(counters_, VolumeCall::kWait);
@@ -123,19 +123,19 @@ Result<VolumeLink::Use> VolumeLink::enter(Patience& patience) {
 }
 
 void VolumeLink::leave(size_t place) {
-  stays_.leave(place);
+  guards_.leave(place);
   if (gate_.load() != 0) return;
   MutexLock lock(mutex_);
   changed_.notify_all();
 }
 
-bool VolumeLink::lost_by(const Use& use, Error error) {
+bool VolumeLink::lost_by(const Guard& guard, Error error) {
   if (error.is(ESTALE)) {
     fail(error, "");
     return true;
   }
   if (!ends_session(error)) return false;
-  lose(use.session_, error);
+  lose(guard.session_, error);
   return true;
 }
 
@@ -286,7 +286,7 @@ void VolumeLink::run() {
       brick_->abandon();
       lock.lock();
     }
-    while (!stays_.none() && !cut_off_) changed_.wait(lock);
+    while (!guards_.none() && !cut_off_) changed_.wait(lock);
   }
   const bool keeps_lease = ends_as_a_crash();
   if (keeps_lease) brick_->abandon();
@@ -315,14 +315,14 @@ void VolumeLink::await_loss(MutexLock& lock) {
 void VolumeLink::reconnect() {
   {
     MutexLock lock(mutex_);
-    while (state_ == State::kWaiting && (abandons_ || !stays_.none())) {
+    while (state_ == State::kWaiting && (abandons_ || !guards_.none())) {
       if (!abandons_) {
         changed_.wait(lock);
         continue;
       }
       abandons_ = false;
       lock.unlock();
-      brick_->abandon();  // what is under way in the session ends, and so do the stays
+      brick_->abandon();  // what is under way in the session ends, and so do the guards
       lock.lock();
     }
     if (state_ != State::kWaiting) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Brick whose session comes back: a gate that calls pass while there is a session, and a thread that opens the next
-// one when it is lost. Between two sessions nothing is under way: every stay in the old one has ended before the next
+// one when it is lost. Between two sessions nothing is under way: every guard of the old one has ended before the next
 // is opened.
 //
 // Threads: any.
@@ -15,10 +15,10 @@
 #include <random>
 #include <string>
 
+#include "transport/base/guard.h"
 #include "transport/base/interruption.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
-#include "transport/base/stays.h"
 #include "transport/base/thread.h"
 #include "transport/brick/brick.h"
 #include "transport/volume/link_state.h"
@@ -69,18 +69,18 @@ class VolumeLink {
   // From now on lost sessions are replaced.
   void start(Restore restore, IsClean is_clean);
 
-  // A stay in a session: calls to the brick are made only within one, and it waits for nothing but the brick.
-  class Use {
+  // Guards a session: calls to the brick are made only within one, and it waits for nothing but the brick.
+  class Guard {
    public:
-    Use() = default;
-    Use(Use&& other) noexcept { *this = std::move(other); }
-    Use& operator=(Use&& other) noexcept {
+    Guard() = default;
+    Guard(Guard&& other) noexcept { *this = std::move(other); }
+    Guard& operator=(Guard&& other) noexcept {
       std::swap(link_, other.link_);
       std::swap(place_, other.place_);
       std::swap(session_, other.session_);
       return *this;
     }
-    ~Use() {
+    ~Guard() {
       if (link_ != nullptr) link_->leave(place_);
     }
     Brick& brick() const { return *link_->brick_; }
@@ -93,11 +93,11 @@ class VolumeLink {
   };
 
   // Waits for a session. EIO: patience is at an end; EINTR; or the final error.
-  Result<Use> enter(Patience& patience);
+  Result<Guard> enter(Patience& patience);
   // True: the error says that the session is lost, which is seen to; enter() again. Else it is the call's own answer.
-  bool lost_by(const Use& use, Error error);
+  bool lost_by(const Guard& guard, Error error);
   // The brick answers, but not as it should in this session.
-  void distrust(const Use& use) { lose(use.session_, Error(EPROTO, "handle refused")); }
+  void distrust(const Guard& guard) { lose(guard.session_, Error(EPROTO, "handle refused")); }
 
   // A session in which the brick has been silent for so long is lost: what is under way in it ends, and waits for the
   // next one, or gives up. Bytes that were being written are then in doubt, as with any loss.
@@ -153,7 +153,7 @@ class VolumeLink {
   Restore restore_;      // fixed before the thread starts
   IsClean is_clean_;     // ... too
 
-  Stays stays_;
+  GuardCount guards_;
   std::atomic<uint64_t> gate_{0};    // number of the session calls may enter; 0: closed
   std::atomic<bool> failed_{false};  // state_ is kFailed, for good
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many are within something that somebody may want to take away: counted so that threads on different cores do not
-// share a cache line.
+// How many guard something that somebody may want to take away: counted so that threads on different cores do not share
+// a cache line. (Elsewhere an epoch guard, or a read-side section of RCU; an epoch is a volume's here.)
 //
 // Who comes counts itself in and looks, then, whether what it came for is still there; who takes that away does so
 // first and looks, then, until nobody is within. All of it is sequentially consistent, so one of the two sees the
@@ -18,7 +18,7 @@
 
 namespace brickfs {
 
-class Stays {
+class GuardCount {
  public:
   // Where it was counted, for leave().
   size_t enter() {
@@ -32,7 +32,7 @@ class Stays {
     return std::all_of(places_.begin(), places_.end(), [](const Place& place) { return place.count.load() == 0; });
   }
 
-  class Leaving;
+  class GracePeriod;
 
  private:
   struct alignas(64) Place {
@@ -45,11 +45,11 @@ class Stays {
 
 // For one who takes away and does not wait: those who were within when this was made have left once each place has been
 // found empty. Others may come and go meanwhile.
-class Stays::Leaving {
+class GuardCount::GracePeriod {
  public:
-  bool over(const Stays& stays) {
+  bool over(const GuardCount& guards) {
     for (size_t place = 0; place < kPlaces; ++place) {
-      if (stays.places_[place].count.load() == 0) empty_.set(place);
+      if (guards.places_[place].count.load() == 0) empty_.set(place);
     }
     return empty_.all();
   }
@@ -59,15 +59,15 @@ class Stays::Leaving {
 };
 
 // Within as long as it lives.
-class Stay {
+class Guard {
  public:
-  explicit Stay(Stays& stays) : stays_(stays), place_(stays.enter()) {}
-  ~Stay() { stays_.leave(place_); }
-  Stay(const Stay&) = delete;
-  Stay& operator=(const Stay&) = delete;
+  explicit Guard(GuardCount& guards) : guards_(guards), place_(guards.enter()) {}
+  ~Guard() { guards_.leave(place_); }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
 
  private:
-  Stays& stays_;
+  GuardCount& guards_;
   const size_t place_;
 };
 
