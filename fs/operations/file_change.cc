@@ -163,13 +163,13 @@ void Filesystem::Impl::FileChange::zero_outside(uint64_t first_unit, uint64_t en
 
 void Filesystem::Impl::FileChange::zero_gap(uint64_t to) {
   if (size_ % kUnitBytes == 0) return;
-  touches_shed_content();
+  touches_deferred_truncation();
   zero(size_, std::min(to, round_up(size_, kUnitBytes)));
 }
 
 Status Filesystem::Impl::FileChange::apply(const Outcome& outcome) {
   if (!pieces_.empty()) {
-    if (waits_for_shed_) TRY(fs_.shed.wait_until_durable(ino_, *fs_.journal, context_.interruption));
+    if (waits_for_truncation_) TRY(fs_.truncations.wait_until_durable(ino_, *fs_.journal, context_.interruption));
     TRY(fs_.volume->write(pieces_.pieces(), Stage::kData, context_.interruption));
   }
   return record(outcome);
@@ -193,7 +193,7 @@ Status Filesystem::Impl::FileChange::record(const Outcome& outcome) {
   fs_.put_inode(transaction, inode);
   const Lsn lsn = fs_.journal->append(transaction, context_.wake_later);
   for (const UnitRun& run : freed) fs_.space->release(run, lsn);
-  if (sheds_) fs_.shed.note(ino_, lsn, fs_.journal->durable());
+  if (defers_truncation_) fs_.truncations.note(ino_, lsn, fs_.journal->durable());
   return {};
 }
 

@@ -60,10 +60,10 @@ class Filesystem::Impl::FileChange {
   void zero_outside(uint64_t first_unit, uint64_t end_unit);
   // If the end is about to move up: zeroes from the old end to the end of its unit, or to `to` if that comes first.
   void zero_gap(uint64_t to);
-  // Bytes of units are written in place that may still hold content shed not long ago: then that must be durable.
-  void touches_shed_content() { waits_for_shed_ = true; }
+  // Bytes of units are written in place that may still hold what was truncated not long ago: then that must be durable.
+  void touches_deferred_truncation() { waits_for_truncation_ = true; }
   // Content stays behind in units that are kept.
-  void sheds_content() { sheds_ = true; }
+  void defers_truncation() { defers_truncation_ = true; }
 
   struct Outcome {
     std::optional<uint64_t> size_bytes = {};
@@ -104,8 +104,8 @@ class Filesystem::Impl::FileChange {
   std::vector<Extent> maps_;
   std::vector<Units> unmaps_;
   std::vector<UnitRun> allocated_;  // not in any transaction yet
-  bool waits_for_shed_ = false;
-  bool sheds_ = false;
+  bool waits_for_truncation_ = false;
+  bool defers_truncation_ = false;
 };
 
 }  // namespace brickfs

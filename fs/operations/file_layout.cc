@@ -35,7 +35,7 @@ Status Filesystem::Impl::set_size(Ino ino, uint64_t size_bytes, const InodeEdit&
   } else {
     const uint64_t first = divide_up(size_bytes, kUnitBytes);
     change.unmap(first, UINT64_MAX);
-    if (size_bytes % kUnitBytes != 0 && size_bytes < change.size()) change.sheds_content();
+    if (size_bytes % kUnitBytes != 0 && size_bytes < change.size()) change.defers_truncation();
   }
   return change.apply({.size_bytes = size_bytes, .stamp_mtime = true, .stamp_ctime = true, .edit = &edit});
 }
@@ -71,7 +71,7 @@ Status Filesystem::Impl::zero_range(FileChange& change, bool keep_size, const Ca
     if (extent.unwritten) continue;
     extent.unwritten = true;
     change.map(extent);
-    change.sheds_content();
+    change.defers_truncation();
   }
   change.zero_outside(whole.first, whole.end);
   return apply_layout(change, change.offset(), keep_size, unprivileged);

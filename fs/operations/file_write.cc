@@ -42,7 +42,7 @@ Status Filesystem::Impl::write_range(FileChange& change, std::span<const LocalSl
                                                   mapped ? Space::For::kWriteback : Space::For::kAnything));
   for (Extent& extent : fresh) extent.unwritten = true;  // as far as filling goes; it is new to the map, too
   for (const Extent& extent : targets) {
-    if (extent.unwritten) change.touches_shed_content();
+    if (extent.unwritten) change.touches_deferred_truncation();
   }
   const auto middle = targets.insert(targets.end(), fresh.begin(), fresh.end());
   std::inplace_merge(targets.begin(), middle, targets.end(), by_file_unit);

@@ -12,8 +12,8 @@
 #include "fs/base/range_lock.h"
 #include "fs/base/slices.h"
 #include "fs/inode/inode_table.h"
+#include "fs/operations/deferred_truncations.h"
 #include "fs/operations/filesystem.h"
-#include "fs/operations/shed_content.h"
 #include "fs/persistence/journal.h"
 #include "fs/persistence/read_times.h"
 #include "fs/space/space.h"
@@ -36,7 +36,7 @@ class Filesystem::Impl {
   std::unique_ptr<Journal> journal;  // null on a read-only mount
   InodeTable inodes;
   RangeLocks ranges;
-  ShedContent shed;
+  DeferredTruncations truncations;
   ReadTimes read_times;
   std::unique_ptr<CheckpointThread> checkpoints;  // null on a read-only mount
 

@@ -1,3 +1,3 @@
 # fs/operations/file_change.cc
 # bytes that a truncation left behind are written over before it is durable
-s/if (waits_for_shed_) TRY/if (false) TRY/
+s/if (waits_for_truncation_) TRY/if (false) TRY/

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that have shed content which their units still hold: the rest of a last unit after a truncation, or what a
-// zeroed range held. Until the transaction that shed it is durable, a crash may bring the content back; so nothing is
-// written over it before (the file would come back with bytes of its future in its past).
+// Files with a deferred truncation: units still hold what was cut off, the rest of a last unit behind a truncation, or
+// what a zeroed range held. Until the transaction that cut it off is durable, a crash may bring the content back; so
+// nothing is written over it before (the file would come back with bytes of its future in its past).
 // Threads: any.
 #pragma once
 
@@ -14,9 +14,9 @@
 
 namespace brickfs {
 
-class ShedContent {
+class DeferredTruncations {
  public:
-  void note(Ino ino, Lsn shed_by, Lsn durable);
+  void note(Ino ino, Lsn truncated_by, Lsn durable);
   // Before such units are written in place. Without an inode lock. The journal's error; EINTR.
   Status wait_until_durable(Ino ino, Journal& journal, const Interruption* by);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/operations/shed_content.h"
+#include "fs/operations/deferred_truncations.h"
 
 namespace brickfs {
 namespace {
@@ -8,16 +8,16 @@ constexpr size_t kPruneFrom = 64;  // entries
 
 }  // namespace
 
-void ShedContent::note(Ino ino, Lsn shed_by, Lsn durable) {
+void DeferredTruncations::note(Ino ino, Lsn truncated_by, Lsn durable) {
   MutexLock lock(mutex_);
   if (files_.size() >= kPruneFrom) {
     absl::erase_if(files_, [durable](const auto& file) { return file.second <= durable; });
   }
-  files_[ino] = shed_by;
+  files_[ino] = truncated_by;
   any_.store(true);
 }
 
-Status ShedContent::wait_until_durable(Ino ino, Journal& journal, const Interruption* by) {
+Status DeferredTruncations::wait_until_durable(Ino ino, Journal& journal, const Interruption* by) {
   if (!any_.load()) return {};
   {
     MutexLock lock(mutex_);
