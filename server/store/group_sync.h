@@ -2,7 +2,7 @@
 // The one way by which anything in a store becomes durable: syncs of its device, one at a time. Who comes while one
 // runs waits for the next, together with all who come meanwhile: the one that runs may not see what he wrote.
 //
-// A sync that fails fails for everybody and for good (docs/decisions, 57): the device says
+// A sync that fails fails for everybody and for good (docs/decisions, 4): the device says
 // once that bytes are lost, not whose.
 //
 // Threads: every call from any thread.

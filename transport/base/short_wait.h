@@ -2,7 +2,7 @@
 // A wait that often is short. To sleep and to be woken up takes longer than many a thing that is waited for, and
 // whoever wakes pays, too: so one looks for it oneself for a moment first. Where the last wait was long, the next one
 // sleeps at once, so that nothing is spent on what is idle; so do all while others want the processors. All waits that
-// look before they sleep do it by this, and whoever looks yields between two looks. docs/decisions, 34, 43 and 50.
+// look before they sleep do it by this, and whoever looks yields between two looks. docs/decisions, 34.
 //
 // Threads: one at a time.
 #pragma once

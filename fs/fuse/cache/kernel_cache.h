@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel keeps of the file system in its caches, and how it is told to drop it. docs/decisions, 30 and 53.
+// What the kernel keeps of the file system in its caches, and how it is told to drop it. docs/decisions, 30.
 #pragma once
 
 #include <array>
@@ -50,7 +50,7 @@ class MissingNames {
 
 // What the kernel keeps of the file system in its caches, and how it is told to drop it (FUSE_NOTIFY_*): what a request
 // has changed behind the kernel's back before that request is answered, and all of it when the volume is lost.
-// docs/decisions, 30 and 53.
+// docs/decisions, 30.
 //
 // Threads: any.
 class KernelCache {

@@ -20,7 +20,7 @@ namespace brickfs {
 // Which of a mount's workers takes the next request from /dev/fuse: one at a time, the *receiver*. It stays that while
 // it serves what it got, so that requests that come one after the other wake nobody else, and what waits by then is
 // received together. It hands over where others can go on beside it; and if it is at a request for long, the *standby*,
-// one of the idle workers, takes over. docs/decisions, 38.
+// one of the idle workers, takes over. docs/decisions, 46.
 //
 // Threads: any, each with its Member.
 class FuseDeviceQueue {
