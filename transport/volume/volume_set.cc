@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "transport/base/check.h"
-#include "transport/base/log.h"
 #include "transport/base/thread.h"
+#include "transport/membership/claim.h"
 #include "transport/volume/set_membership.h"
 
 namespace brickfs {
@@ -370,7 +370,8 @@ void VolumeSet::await_moves() {
 Status VolumeSet::close() {
   if (holds_map_) await_moves();
   stop_threads();
-  Status result = let_go();
+  let_go();
+  Status result;
   for (size_t place = places(); place-- > 0;) {
     const Status closed = members_[place]->close();
     if (!closed.ok()) result = closed;
@@ -378,32 +379,20 @@ Status VolumeSet::close() {
   return result;
 }
 
-// Whoever comes next has nothing to make equal. Unless something may be different, or nobody can be told.
-Status VolumeSet::let_go() {
-  if (!holds_map_) return {};
-  holds_map_ = false;
-  if (!std::ranges::all_of(mirrors_, &Mirror::can_let_go)) return {};
-  // The last marks are of a generation of their own, which no store that was copied before has.
-  auto status = keeper_->change([](SetMap&) { return true; });
-  if (status.ok() && !std::ranges::all_of(mirrors_, &Mirror::mark_last)) return {};
-  bool wrote_record = false;
-  {
-    MutexLock lock(mutex_);
-    wrote_record = wrote_record_;
-  }
-  if (status.ok()) {
-    status = keeper_->change([&](SetMap& map) {
-      map.holder->let_go = true;
-      if (wrote_record) map.tail_lost = false;  // with it the journal says what it should
-      for (const Mirror* mirror : mirrors_) mirror->tell_marks(map);
-      return true;
-    });
-  }
-  if (!status.ok() && status.code() != ESTALE) {
-    log::warn("the map could not be told that the volume is let go: {}; the next mount compares more",
-              keeper_->trouble());
-  }
-  return {};
+bool VolumeSet::wrote_record() const {
+  MutexLock lock(mutex_);
+  return wrote_record_;
+}
+
+// Unless something may be different.
+void VolumeSet::let_go() {
+  if (!std::exchange(holds_map_, false) || !std::ranges::all_of(mirrors_, &Mirror::can_let_go)) return;
+  brickfs::let_go(
+      *keeper_, [this] { return std::ranges::all_of(mirrors_, &Mirror::mark_last); },
+      [this](SetMap& map) {
+        if (wrote_record()) map.tail_lost = false;  // with it the journal says what it should
+        for (const Mirror* mirror : mirrors_) mirror->tell_marks(map);
+      });
 }
 
 // --- threads of a replicated set: one that looks how replicas are, and waits for nobody; one that looks what others do

@@ -149,7 +149,8 @@ class VolumeSet final {
   class Replicating;
   Status check_restarted(size_t place, const MemberId& replica, Brick& brick) const;
   Status note_made();
-  Status let_go();
+  bool wrote_record() const;
+  void let_go();
   void start_threads();
   void fail_together();
   void stop_threads();

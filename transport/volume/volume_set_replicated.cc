@@ -4,17 +4,7 @@
 // no other client was faster is seen once more. What a crashed one left different is made equal by settle(), when it is
 // known what refers to what.
 //
-// **Which replicas are believed.** A client that let go left all in sync equal. Else those whose brick is in the boot
-// that the map knows have all that was acknowledged, and differ in blocks with rows at most. A durable brick that has
-// restarted since may lack what was not committed: it is brought up to date, unless all have restarted; then the first
-// is what the volume is. A volatile brick that has restarted has nothing. Of a place that is not made there is nothing
-// to lose. One whose mark is older than the map knows it to have been is of a store that was put back: it is brought up
-// to date as a whole. If all of a place are, nothing is opened, unless that is accepted.
-//
-// **Other clients' leases.** With a replica left out here, the former holder, or a reader, may still be reading from
-// it, until he misses that he is not confirmed by the others: nothing is acknowledged before limits::kLease has passed.
-// A reader without some replica in sync looks at the map instead, again and again (Mirror::confirm()); he begins so
-// only if the volume was let go.
+// Which are believed, and what becomes of the others, is the claim's (transport/membership/claim.h).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -23,6 +13,7 @@
 
 #include "transport/base/log.h"
 #include "transport/brick/source.h"
+#include "transport/membership/claim.h"
 #include "transport/membership/client_identity.h"
 #include "transport/membership/take_over.h"
 #include "transport/volume/absence_watch.h"
@@ -56,17 +47,17 @@ ClientId client_of(ClientId client, const MemberId& replica) {
 class VolumeSet::Replicating {
  public:
   // A claim by an opening that came to nothing. Epoch 0: none.
-  struct Claim {
+  struct FormerClaim {
     uint64_t epoch = 0;
     bool unclean = false;
   };
-  // `claim`: of the opening before, and then of this one.
-  Replicating(VolumeSet& set, BrickMaker make, VolumeOptions options, SetRefusal& refusal, Claim& claim)
+  // `claimed`: by the opening before, and then by this one.
+  Replicating(VolumeSet& set, BrickMaker make, VolumeOptions options, SetRefusal& refusal, FormerClaim& claimed)
       : set_(set),
         make_(std::move(make)),
         options_(std::move(options)),
         refusal_(refusal),
-        claim_(claim),
+        claimed_(claimed),
         notice_(*set.keeper_, {options_.open.client, options_.open.client_name}) {}
   // What was opened for nothing is closed, or the bricks would hold it for us.
   ~Replicating() {
@@ -83,18 +74,9 @@ class VolumeSet::Replicating {
   Status refuse(const std::string& why, int code);
 
  private:
-  struct Candidate {
-    size_t place = 0;
-    MapReplica entry;
+  struct Candidate : FoundReplica {
     std::unique_ptr<VolumeClient> client;
-    BootId boot{};  // in which it is believed
-    bool left_out = false;
-    bool lost = false;     // all that it had
-    bool older = false;    // than it was: its store was put back
-    uint64_t mark = 0;     // the generation of its mark
-    std::string why;       // it is
-    bool noted = false;    // what it has missed, on all that are believed
-    bool has_all = false;  // left out, of those that the last client let go
+    std::string why;  // it is not there
   };
 
   Status load_map();
@@ -107,14 +89,12 @@ class VolumeSet::Replicating {
   Status check_owner(const Candidate& candidate, const std::vector<BlockRange>& listed,
                      const std::optional<ReplicaMark>& mark);
   Status check_mark(Candidate& candidate, bool* has_mark);
-  Status leave_out_older(size_t place);
   void leave_out(Candidate& candidate);
   Status note_record(VolumeClient& client);
-  Status choose();
-  Status choose_at(size_t place);
-  void look_for_notes(size_t place, const std::vector<Candidate*>& believed);
-  bool is_of_another() const;
-  Status claim();
+  Status choose(Claim& claim);
+  void look_for_notes(size_t place);
+  std::vector<FoundReplica*> found(std::optional<size_t> place = std::nullopt);
+  Status make(Claim& claim);
   Status note_made();
   Status verify();
   bool writable() const { return options_.open.mode == OpenMode::kExclusive; }
@@ -124,13 +104,12 @@ class VolumeSet::Replicating {
   const BrickMaker make_;
   const VolumeOptions options_;
   SetRefusal& refusal_;
-  Claim& claim_;
+  FormerClaim& claimed_;
   TakeOverNotice notice_;
   SetMap map_;
   std::vector<Candidate> candidates_;
   bool unclean_ = false;
   bool outrun_ = false;
-  bool lost_tail_ = false;  // of some place: its uncommitted part
   Clock::time_point fenced_at_{};
   AbsenceWatch watch_;  // looks at the clients until run() has succeeded
 };
@@ -148,9 +127,10 @@ Status VolumeSet::Replicating::run() {
   TRY(load());
   TRY(open_all());
   TRY(check_marks());
-  TRY(choose());
+  Claim claim(map_, unclean_, options_.accept_older);
+  TRY(choose(claim));
   if (writable()) {
-    TRY(claim());
+    TRY(make(claim));
     TRY(verify());
   }
   set_.id_ = map_.set;
@@ -174,7 +154,7 @@ Status VolumeSet::Replicating::run() {
   set_.holds_map_ = writable();
   if (set_.is_settled()) TRY(note_made());
   set_.keeps_record_ = set_.is_striped() && set_.members_[0]->session().durability == Durability::kDurable;
-  if (set_.keeps_record_ && lost_tail_) {
+  if (set_.keeps_record_ && claim.lost_tail()) {
     const auto record = TRY(read_commit_record(set_.members_[0]->first(), set_.id_));
     if (record) set_.trusted_position_ = record->position;
   }
@@ -201,9 +181,8 @@ Status VolumeSet::Replicating::load() {
   TRY(load_map());
   map_ = *set_.keeper_->map();
   unclean_ = map_.holder && !map_.holder->let_go;
-  if (map_.holder && map_.holder->epoch == claim_.epoch) unclean_ = claim_.unclean;  // nothing was done since
+  if (map_.holder && map_.holder->epoch == claimed_.epoch) unclean_ = claimed_.unclean;  // nothing was done since
   set_.unclean_ = unclean_;
-  lost_tail_ = map_.tail_lost;
   for (size_t place = 0; place < map_.places.size(); ++place) {
     for (const MapReplica& entry : map_.places[place].replicas) {
       Candidate candidate;
@@ -357,42 +336,7 @@ Status VolumeSet::Replicating::check_marks() {
       log::warn("{} has lost its copy", candidate.entry.source);
       leave_out(candidate);
     }
-    TRY(leave_out_older(place));
   }
-  return {};
-}
-
-// With none that is as it was: the newest one stays, if that is accepted. Of several of one mark nobody knows whether
-// they are equal.
-Status VolumeSet::Replicating::leave_out_older(size_t place) {
-  Candidate* stays = nullptr;
-  std::string names;
-  std::string absent;
-  for (Candidate& candidate : candidates_) {
-    if (candidate.place != place || candidate.entry.state != ReplicaState::kInSync) continue;
-    if (candidate.client == nullptr) absent += "; not there: " + candidate.entry.source;
-    if (candidate.client == nullptr) continue;
-    if (candidate.older) names += (names.empty() ? "" : ", ") + candidate.entry.source;
-    const bool is_better = stays == nullptr || (stays->older && (!candidate.older || candidate.mark > stays->mark));
-    if (is_better) stays = &candidate;
-  }
-  if (names.empty()) return {};
-  if (stays->older && !options_.accept_older) {
-    return refuse(fmt::format("no copy of place {} is as it was: {} is of an older store, of generation {} of the map, "
-                              "and was at {}{}; to lose what was written since: accept_older",
-                              place, names, stays->mark, stays->entry.marked, absent),
-                  EUCLEAN);
-  }
-  for (Candidate& candidate : candidates_) {
-    if (candidate.place != place || !candidate.older || &candidate == stays) continue;
-    candidate.lost = true;
-    log::warn("{} is of an older store, of generation {} of the map, and was at {}: it is copied from the others",
-              candidate.entry.source, candidate.mark, candidate.entry.marked);
-    leave_out(candidate);
-  }
-  if (!stays->older) return {};
-  log::warn("place {} is as it was at generation {} of the map: what was written since is lost", place, stays->mark);
-  stays->entry.marked = stays->mark;
   return {};
 }
 
@@ -434,117 +378,46 @@ Status VolumeSet::Replicating::check_mark(Candidate& candidate, bool* has_mark) 
   return {};
 }
 
-Status VolumeSet::Replicating::choose() {
-  for (size_t place = 0; place < map_.places.size(); ++place) TRY(choose_at(place));
+std::vector<FoundReplica*> VolumeSet::Replicating::found(std::optional<size_t> place) {
+  std::vector<FoundReplica*> found;
+  for (Candidate& candidate : candidates_) {
+    if (place.value_or(candidate.place) == candidate.place) found.push_back(&candidate);
+  }
+  return found;
+}
+
+Status VolumeSet::Replicating::choose(Claim& claim) {
+  for (Candidate& candidate : candidates_) {
+    if (candidate.client != nullptr) candidate.session = candidate.client->session();
+  }
+  for (size_t place = 0; place < map_.places.size(); ++place) TRY(claim.choose(found(place), &refusal_.why));
+  for (Candidate& candidate : candidates_) {
+    if (candidate.left_out && candidate.client != nullptr) leave_out(candidate);
+  }
+  for (size_t place = 0; place < map_.places.size(); ++place) look_for_notes(place);
   return {};
 }
 
-Status VolumeSet::Replicating::choose_at(size_t place) {
-  std::vector<Candidate*> there;
-  std::string absent;
-  bool all_lost = true;
+// What those miss that are not in sync; of whom that is not known here, all is copied. A lost tail had notes in it.
+void VolumeSet::Replicating::look_for_notes(size_t place) {
   for (Candidate& candidate : candidates_) {
-    if (candidate.place != place || candidate.entry.state != ReplicaState::kInSync) continue;
-    if (candidate.client != nullptr) there.push_back(&candidate);
-    if (candidate.client == nullptr) absent += (absent.empty() ? "" : ", ") + candidate.entry.source;
-    all_lost &= candidate.lost;
-  }
-  if (all_lost) {
-    return refuse(fmt::format("all copies of place {} are lost: {} have nothing any more", place, absent), ENODATA);
-  }
-  if (there.empty()) {
-    return refuse(fmt::format("no copy of place {} that is in sync is there: {}", place, absent), EHOSTUNREACH);
-  }
-  const Durability durability = there.front()->client->session().durability;
-  std::vector<Candidate*> restarted;
-  for (Candidate* candidate : there) {
-    const Session session = candidate->client->session();
-    candidate->boot = session.boot;
-    if (session.durability != durability) {
-      return refuse(
-          fmt::format("{} and {} are of different durability", there.front()->entry.source, candidate->entry.source),
-          EUCLEAN);
-    }
-    const bool same_boot = candidate->entry.boot == BootId{} || candidate->entry.boot == session.boot;
-    const bool had_something = map_.places[place].made;
-    if (same_boot || !had_something || (durability == Durability::kDurable && !unclean_)) continue;
-    restarted.push_back(candidate);
-  }
-  if (restarted.size() == there.size()) {
-    if (durability == Durability::kVolatile) {
-      return refuse(
-          fmt::format("all copies of place {} are lost: their bricks are volatile, and have restarted", place),
-          ENODATA);
-    }
-    log::warn("the bricks of place {} have restarted without their client: it is as it was committed last", place);
-    lost_tail_ = true;
-    restarted.erase(restarted.begin());
-    there.clear();  // notes went with the rest
-  }
-  for (Candidate* candidate : restarted) {
-    leave_out(*candidate);
-    std::erase(there, candidate);
-  }
-  look_for_notes(place, there);
-  return {};
-}
-
-// What those miss that are not in sync; of whom that is not known here, all is copied.
-void VolumeSet::Replicating::look_for_notes(size_t place, const std::vector<Candidate*>& believed) {
-  for (Candidate& candidate : candidates_) {
-    if (candidate.place != place || candidate.entry.missed == 0 || believed.empty()) continue;
-    candidate.noted = std::ranges::all_of(believed, [&](const Candidate* one) {
-      const auto number = read_notes_number(*one->client, map_.set, place);
+    if (candidate.place != place || candidate.entry.missed == 0) continue;
+    candidate.noted = std::ranges::all_of(candidates_, [&](const Candidate& one) {
+      if (one.place != place || one.client == nullptr) return true;
+      if (one.lost_tail) return false;
+      const auto number = read_notes_number(*one.client, map_.set, place);
       return number.ok() && *number == candidate.entry.missed;
     });
   }
 }
 
-bool VolumeSet::Replicating::is_of_another() const {
-  return map_.holder && map_.holder->client != options_.open.client;
-}
-
-Status VolumeSet::Replicating::claim() {
-  const MapHolder holder{options_.open.client, options_.open.client_name, 0, false};
-  std::vector<std::string> names;
-  bool waits = map_.lease_wait ||
-               (unclean_ && may_read_what_is_out(map_, options_.open.client));  // whoever was to wait has died
-  const Status claimed = set_.keeper_->claim(holder, [&](SetMap& map) {
-    // The boots become those that are believed: whoever comes after a crash of this client would not know it from them.
-    // A brick that has restarted since is not what was believed (Mirror::settle()).
-    map.tail_lost = lost_tail_;
-    map.taker.reset();
-    for (Candidate& candidate : candidates_) {
-      for (MapReplica& entry : map.places[candidate.place].replicas) {
-        if (entry.id != candidate.entry.id) continue;
-        if (entry.state == ReplicaState::kInSync && candidate.left_out) {
-          set_state(entry, ReplicaState::kStale, map.generation + 1);
-          names.push_back(entry.source);
-          candidate.has_all = !unclean_ && !candidate.lost;
-        }
-        if (!candidate.noted) entry.missed = 0;
-        if (candidate.left_out) set_state(entry, ReplicaState::kStale, entry.since);
-        if (candidate.client != nullptr) entry.boot = candidate.boot;
-        entry.marked = candidate.entry.marked;
-        candidate.entry = entry;
-      }
-    }
-    // Also after one that let go: readers.
-    if (!names.empty() && is_of_another()) waits = true;
-    map.lease_wait = waits;
-  });
-  if (claimed.ok()) claim_ = {set_.keeper_->map()->holder->epoch, unclean_};
-  const auto claimed_at = Clock::now();  // until then readers may have been going by the map from before
-  if (claimed.code() == EAGAIN) return refuse_outrun("the map of the volume is changing: try again");
-  if (claimed.ok()) notice_.claimed();
-  if (!claimed.ok()) return refuse(set_.keeper_->trouble(), claimed.code());
-  for (const std::string& name : names)
-    log::warn("{} is left out until it is back: the volume goes on without that copy", name);
-  if (!waits) return {};
-  log::info("waiting until no former client can be reading from what was left out");
-  std::this_thread::sleep_until(std::max(fenced_at_ + limits::kLease, claimed_at + Confirmation::kLasts));
-  const auto waited = set_.keeper_->change([](SetMap& map) { return std::exchange(map.lease_wait, false); });
-  return waited.ok() ? Status() : refuse(set_.keeper_->trouble(), waited.code());
+Status VolumeSet::Replicating::make(Claim& claim) {
+  const MapHolder self{options_.open.client, options_.open.client_name, 0, false};
+  const Status made = claim.make(*set_.keeper_, notice_, self, found(), fenced_at_);
+  const auto map = set_.keeper_->map();
+  if (map->holder && map->holder->client == self.client) claimed_ = {map->holder->epoch, unclean_};
+  if (made.code() == EAGAIN) return refuse_outrun("the map of the volume is changing: try again");
+  return made.ok() ? made : refuse(set_.keeper_->trouble(), made.code());
 }
 
 Status VolumeSet::Replicating::note_made() {
@@ -568,12 +441,12 @@ Status VolumeSet::Replicating::verify() {
 Result<std::unique_ptr<VolumeSet>> VolumeSet::open(std::unique_ptr<MapStore> store, BrickMaker make,
                                                    const VolumeOptions& options, SetRefusal* refusal) {
   const std::shared_ptr<MapStore> shared = std::move(store);
-  Replicating::Claim claim;
+  Replicating::FormerClaim claimed;
   for (int left = kOpenings;;) {
     *refusal = {};
     std::unique_ptr<VolumeSet> set(new VolumeSet());
     set->keeper_ = std::make_unique<MapKeeper>(shared);
-    Replicating opening(*set, make, options, *refusal, claim);
+    Replicating opening(*set, make, options, *refusal, claimed);
     const Status status = opening.run();
     if (status.ok()) return set;
     static_cast<void>(set->close());
