@@ -139,11 +139,10 @@ void ShmQueue::run() {
 Status ShmQueue::map_memory(UniqueFd& memory, const Message& message) {
   if (message.kind != Message::Kind::kBegin || message.number != shm_queue::kVersion)
     return Error(EPROTO, "another version of queues");
-  VolumeSet& volume = mount_.session.files().volume();
   auto mapped = TRY(Memory::map(memory, message.buffer_bytes));
-  const uint64_t copies = volume.is_replicated() ? shm_queue::kMostTransferBytes : 0;  // ShmQueueRequests::Staging
-  mapped->share = TRY(mount_.shares.take(peer_.uid, mapped->bytes.size() + copies));
-  mapped->registration = TRY(volume.register_memory(mapped->bytes.subspan(shm_queue::kControlBytes)));
+  mapped->share = TRY(mount_.shares.take(peer_.uid, mapped->bytes.size()));
+  mapped->registration =
+      TRY(mount_.session.files().volume().register_memory(mapped->bytes.subspan(shm_queue::kControlBytes)));
   memory_ = std::move(mapped);
   return {};
 }

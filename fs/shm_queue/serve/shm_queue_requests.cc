@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/shm_queue/serve/shm_queue_requests.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "fs/fuse/protocol/buffers.h"
 #include "fs/fuse/protocol/protocol.h"
@@ -57,27 +54,6 @@ class Dropped {
 
 }  // namespace
 
-// What is written to several bricks stays the same meanwhile, whatever the program does with its buffer.
-struct ShmQueueRequests::Staging {
-  static Result<std::unique_ptr<Staging>> make(VolumeSet& volume) {
-    constexpr size_t kBytes = shm_queue::kMostTransferBytes;
-    void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return errno_error("memory for writes of a queue");
-    auto staging = std::make_unique<Staging>();
-    staging->memory = {static_cast<std::byte*>(memory), kBytes};
-    staging->registration = TRY(volume.register_memory(staging->memory));
-    return staging;
-  }
-  ~Staging() {
-    registration = RegisteredMemory();
-    if (!memory.empty()) munmap(memory.data(), memory.size());
-  }
-
-  std::span<std::byte> memory;
-  RegisteredMemory registration;
-  size_t used = 0;
-};
-
 ShmQueueRequests::ShmQueueRequests(FuseSession& session, pid_t program, std::span<std::byte> memory, uint32_t local_key,
                                    const std::atomic<bool>& writes_by_kernel)
     : session_(session),
@@ -89,8 +65,6 @@ ShmQueueRequests::ShmQueueRequests(FuseSession& session, pid_t program, std::spa
       writes_by_kernel_(writes_by_kernel) {
   tasks_.reserve(kMostTogether);
 }
-
-ShmQueueRequests::~ShmQueueRequests() = default;
 
 Result<uint32_t> ShmQueueRequests::add_file(const ShownFile& file) {
   const auto free = std::find(shown_.begin(), shown_.end(), std::nullopt);
@@ -183,33 +157,17 @@ bool ShmQueueRequests::may_have_pages(const Task& task) const {
   return session_.cache().may_have_pages(task.file.ino, task.entry.offset, task.entry.length);
 }
 
-// No data: there is no memory for a copy.
-LocalSlice ShmQueueRequests::stage(const LocalSlice& data) {
-  if (!files_.volume().is_replicated()) return data;
-  if (staging_ == nullptr) {
-    auto made = Staging::make(files_.volume());
-    if (made.ok()) staging_ = std::move(*made);
-  }
-  if (staging_ == nullptr || data.length_bytes > staging_->memory.size() - staging_->used) return {};
-  std::byte* const copy = staging_->memory.data() + staging_->used;
-  std::memcpy(copy, data.data, data.length_bytes);
-  staging_->used += data.length_bytes;
-  return {copy, data.length_bytes, staging_->registration.local_key()};
-}
-
 // As far as nothing has to be waited for but the brick's answers.
 void ShmQueueRequests::move_together(std::span<Task> tasks, WakeLater& wake_later) {
   const auto transfer = files_.joint_transfer({.thread = 0, .interruption = &interruption_, .wake_later = &wake_later});
   std::array<Task*, kMostTogether> begun;
   size_t count = 0;
-  if (staging_) staging_->used = 0;
   for (Task& task : tasks) {
     const Entry& entry = task.entry;
     if (entry.operation == Operation::kFsync || entry.length == 0 || entry.length > kFewBytes) continue;
     if (task.writes() && task.file.syncs) continue;
     if (task.writes()) {
-      const LocalSlice data = stage(task.data);
-      if (data.data == nullptr || !transfer->begin_overwrite(task.file.ino, entry.offset, data)) continue;
+      if (!transfer->begin_overwrite(task.file.ino, entry.offset, task.data)) continue;
     } else if (!transfer->begin_read(task.file.ino, entry.offset, task.data, task.file.touch)) {
       continue;
     }
@@ -232,10 +190,7 @@ void ShmQueueRequests::move_alone(Task& task, WakeLater& wake_later) {
   } else if (!task.writes()) {
     task.result = files_.read(ino, task.entry.offset, {&task.data, 1}, task.file.touch, context);
   } else {
-    if (staging_) staging_->used = 0;
-    const LocalSlice data = stage(task.data);
-    task.result = data.data == nullptr ? Error(ENOMEM, "memory for writes of a queue")
-                                       : files_.overwrite(ino, task.entry.offset, {&data, 1}, context);
+    task.result = files_.overwrite(ino, task.entry.offset, {&task.data, 1}, context);
     if (!task.result.ok() || !task.file.syncs) return;
     const Status synced = files_.sync(ino, context);
     if (!synced.ok()) task.result = synced.error();

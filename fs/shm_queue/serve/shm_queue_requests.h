@@ -35,7 +35,6 @@ class ShmQueueRequests {
   // registration. `writes_by_kernel`: it does all writes now. All outlive this.
   ShmQueueRequests(FuseSession& session, pid_t program, std::span<std::byte> memory, uint32_t local_key,
                    const std::atomic<bool>& writes_by_kernel);
-  ~ShmQueueRequests();
   ShmQueueRequests(const ShmQueueRequests&) = delete;
   ShmQueueRequests& operator=(const ShmQueueRequests&) = delete;
 
@@ -62,12 +61,10 @@ class ShmQueueRequests {
 
     bool writes() const { return entry.operation == shm_queue::Operation::kWrite; }
   };
-  struct Staging;  // memory of our own
 
   Result<Task> check(const shm_queue::Entry& entry) const;
   std::optional<shm_queue::Verdict> refer(const Task& task);
   bool may_have_pages(const Task& task) const;
-  LocalSlice stage(const LocalSlice& data);
   void move_together(std::span<Task> tasks, WakeLater& wake_later);
   void move_alone(Task& task, WakeLater& wake_later);
   void finish(Task& task, WakeLater& wake_later);
@@ -85,7 +82,6 @@ class ShmQueueRequests {
   std::vector<std::optional<ShownFile>> shown_;
   // Of the round at hand. Each holds its inode, whose last descriptor may be closed meanwhile.
   std::vector<Task> tasks_;
-  std::unique_ptr<Staging> staging_;
   bool woke_ = false;
 };
 
