@@ -94,11 +94,11 @@ MountState MountMonitor::state(Clock::time_point now) const {
     const auto kind = static_cast<VolumeCall>(call);
     state.volume.push_back(operation_state(name_of(kind), files_.volume().counts(kind)));
   }
-  if (const auto map = files_.volume().map()) {
-    state.copies_wanted = map->wanted;
-    state.copies = copies_of(*map, files_.volume().absent_copies());
-    state.etcd_trouble = files_.volume().map_trouble();
-    state.etcd_trouble_for_seconds = in_seconds(files_.volume().map_troubled_for());
+  if (const auto known = files_.volume().known_map()) {
+    state.copies_wanted = known->map.wanted;
+    state.copies = copies_of(known->map, known->absent);
+    state.etcd_trouble = known->trouble;
+    state.etcd_trouble_for_seconds = in_seconds(known->troubled_for);
   }
   const Uncommitted uncommitted = files_.uncommitted();
   state.uncommitted_operations = uncommitted.operations;

@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "fs/daemon/daemon.h"
-#include "fs/mount/status/last_seen.h"
 #include "transport/base/log.h"
 #include "transport/base/unique_fd.h"
 
@@ -56,7 +55,7 @@ void Serving::wait_for_end() {
 }
 
 void Serving::look_at_link() {
-  const LinkState::Kind link = filesystem_->volume().link_state().kind;
+  const LinkState::Kind link = access().link_state().kind;
   look_at_loss(link);
   const bool away = link != LinkState::Kind::kConnected && link != LinkState::Kind::kFailed;
   const auto now = steady_clock::now();
@@ -66,11 +65,11 @@ void Serving::look_at_link() {
   // was made.
   const auto most = limit_.longest_outage();
   if (away && most && now - *away_since_ >= *most) {
-    filesystem_->volume().give_up_silent(*most);
-    filesystem_->volume().give_up_outage();
+    access().give_up_silent(*most);
+    access().give_up_outage();
   }
   // After umount -l its users may wait for the brick for ever.
-  ending_->set_detached((away || filesystem_->volume().is_away()) && !mount_->is_mounted());
+  ending_->set_detached((away || access().is_away()) && !mount_->is_mounted());
   ending_->check();
 }
 
@@ -78,7 +77,7 @@ void Serving::look_at_link() {
 // may have been under way.
 void Serving::look_at_loss(LinkState::Kind link) {
   constexpr int kDrops = 2;
-  if (link != LinkState::Kind::kFailed || drops_ == kDrops || filesystem_->volume().final_error().ok()) return;
+  if (link != LinkState::Kind::kFailed || drops_ == kDrops || access().final_error().ok()) return;
   if (drops_ == 0) std::this_thread::sleep_for(kHeard);
   ++drops_;
   mount_->drop_everything();
@@ -93,10 +92,8 @@ Status Serving::finish() {
   LinkState link;  // before it is closed
   std::thread closer([&] {
     end_requests();
-    *commit_target_ = nullptr;
-    link = filesystem_->volume().link_state();
-    status = filesystem_->unmount();
-    if (status.ok()) keep_last_seen();
+    link = access().link_state();
+    status = volume_->unmount();
     const uint64_t one = 1;
     (void)!::write(done.get(), &one, sizeof(one));
   });
@@ -107,16 +104,10 @@ Status Serving::finish() {
   return status;
 }
 
-// What is volatile has nothing that could be put back.
-void Serving::keep_last_seen() const {
-  if (filesystem_->read_only() || filesystem_->volume().session().durability != Durability::kDurable) return;
-  brickfs::keep_last_seen(filesystem_->uuid(), raw(filesystem_->durable_through()));
-}
-
 // Only now is a brick in this process gone, too: umount may return.
 void Serving::let_go(LinkState::Kind link, std::string text) {
   if (listener_) listener_->stop();
-  filesystem_.reset();
+  volume_.reset();
   if (!listener_) return;
   UmountReport last;
   last.link = ending_->gave_up() ? LinkState::Kind::kWaiting : link;

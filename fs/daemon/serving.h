@@ -11,13 +11,13 @@
 
 #include "fs/daemon/mount_listener.h"
 #include "fs/daemon/mount_monitor.h"
+#include "fs/daemon/served_volume.h"
 #include "fs/fuse/protocol/negotiation.h"
 #include "fs/fuse/serve/loop.h"
 #include "fs/fuse/serve/mount.h"
 #include "fs/fuse/serve/uring.h"
 #include "fs/mount/mount_options.h"
 #include "fs/operations/ending.h"
-#include "fs/operations/filesystem.h"
 #include "fs/shm_queue/serve/shm_queues.h"
 #include "transport/base/result.h"
 #include "transport/metrics/metrics_server.h"
@@ -46,10 +46,8 @@ class Serving {
   void put_uring_switch_back();
   void look_at_request_limit();
   void choose_writeback();
-  Status mount_filesystem();
-  void look_at_last_seen() const;
-  void keep_last_seen() const;
   Status listen_to_prometheus();
+  VolumeAccess& access() const { return volume_->files().volume(); }
   MountState fixed_state() const;
   void listen_to_umount();
   Status start_shm_queues();
@@ -64,10 +62,9 @@ class Serving {
   MountCommand command_;
   const MountEvents& events_;
   std::string* const why_;
-  std::shared_ptr<std::atomic<Filesystem*>> commit_target_ = std::make_shared<std::atomic<Filesystem*>>(nullptr);
   UringSwitch uring_switch_;
   // Destroyed in reverse order.
-  std::unique_ptr<Filesystem> filesystem_;
+  std::unique_ptr<ServedVolume> volume_;
   std::unique_ptr<FuseMount> mount_;
   std::unique_ptr<FuseLoop> loop_;
   std::unique_ptr<ShmQueues> shm_queues_;

@@ -11,12 +11,8 @@
 #include "fs/daemon/serving.h"
 #include "fs/fuse/cache/writeback_cache.h"
 #include "fs/mount/mount_program.h"
-#include "fs/mount/mount_source.h"
-#include "fs/mount/status/last_seen.h"
 #include "fs/shm_queue/memory.h"
-#include "transport/base/local_time.h"
 #include "transport/base/log.h"
-#include "transport/base/progress_bar.h"
 
 namespace brickfs {
 namespace {
@@ -37,38 +33,38 @@ Status Serving::start() {
   look_at_request_limit();
   choose_writeback();
   TRY(listen_to_prometheus());
-  TRY(mount_filesystem());
+  volume_ = TRY(ServedVolume::open(command_, events_.waiting, why_));
   defer_signals();
   if (const Status chosen = choose_requests_way(); !chosen.ok()) {
-    (void)filesystem_->unmount();
+    (void)volume_->unmount();
     return chosen;
   }
-  auto mount = FuseMount::attach(*filesystem_, command_, why_);
+  auto mount = FuseMount::attach(volume_->files(), command_, why_);
   if (!mount.ok()) {
-    (void)filesystem_->unmount();
+    (void)volume_->unmount();
     return mount.error();
   }
   mount_ = std::move(*mount);
   mount_->session().negotiation().want_request_timeout(limit_.ask_seconds);
   why_->clear();
-  auto loop = FuseLoop::start(*mount_, filesystem_->volume(), command_.io_uring, why_);
+  auto loop = FuseLoop::start(*mount_, command_.io_uring, why_);
   if (!loop.ok()) {
     if (why_->empty())
       *why_ = fmt::format("cannot serve {}: {}: {}", command_.mountpoint, loop.error().what(),
                           strerror(loop.error().code()));
     mount_.reset();
-    (void)filesystem_->unmount();
+    (void)volume_->unmount();
     return loop.error();
   }
   loop_ = std::move(*loop);
   put_uring_switch_back();
   if (const Status queues = start_shm_queues(); !queues.ok()) {
     end_requests();
-    (void)filesystem_->unmount();
+    (void)volume_->unmount();
     return queues;
   }
-  ending_ = std::make_unique<Ending>(*filesystem_, command_.linger);
-  monitor_ = std::make_unique<MountMonitor>(*filesystem_, mount_->session().shared_operations(), shm_queues_.get(),
+  ending_ = std::make_unique<Ending>(volume_->files(), command_.linger);
+  monitor_ = std::make_unique<MountMonitor>(volume_->files(), mount_->session().shared_operations(), shm_queues_.get(),
                                             fixed_state(), mount_->device_number());
   shown_ = monitor_.get();
   listen_to_umount();
@@ -127,41 +123,6 @@ void Serving::choose_writeback() {
   log::info("writeback=auto: {}", writeback_obstacle_.empty() ? "on" : "off: " + writeback_obstacle_);
 }
 
-Status Serving::mount_filesystem() {
-  const auto commit_wanted = [target = commit_target_] {
-    if (Filesystem* const filesystem = *target) filesystem->want_commit();
-  };
-  MountRetry retry(command_, events_.waiting);
-  auto volume = TRY(open_volume(command_, commit_wanted, retry, why_));
-  const MountOptions options{.read_only = command_.read_only,
-                             .writeback_cache = command_.writeback == Writeback::kOn,
-                             .no_atime = command_.no_atime,
-                             .max_metadata_bytes = command_.max_metadata_bytes,
-                             .progress = progress_for_people(command_.log_target())};
-  std::string reason;
-  auto filesystem = Filesystem::mount(std::move(volume), options, &reason);
-  if (!filesystem.ok()) {
-    if (reason.empty()) reason = describe(filesystem.error());
-    *why_ = fmt::format("{}: {}", command_.source, reason);
-    return filesystem.error();
-  }
-  filesystem_ = std::move(*filesystem);
-  *commit_target_ = filesystem_.get();
-  look_at_last_seen();
-  return {};
-}
-
-// An older copy of a store is as sound as the store itself.
-void Serving::look_at_last_seen() const {
-  const auto seen = read_last_seen(filesystem_->uuid());
-  const uint64_t found = raw(filesystem_->found_through());
-  if (!seen || found >= seen->transaction) return;
-  log::warn(
-      "{} is older than when it was unmounted here at {}: at transaction {}, and it was at {}. An older copy of its "
-      "store was put back, or the store has lost what was committed: what was written since is not there",
-      command_.source, local_time(seen->at), found, seen->transaction);
-}
-
 // Before anything is mounted: a port that cannot be had is a reason not to.
 Status Serving::listen_to_prometheus() {
   if (!command_.metrics) return {};
@@ -185,7 +146,7 @@ MountState Serving::fixed_state() const {
   state.mountpoint = command_.mountpoint;
   state.mounted_since = time(nullptr);
   state.secret_file = command_.secret_path;
-  state.durable = filesystem_->volume().session().durability == Durability::kDurable;
+  state.durable = access().durability() == Durability::kDurable;
   state.soft = command_.soft;
   state.soft_seconds = command_.soft_timeout.count();
   state.io_uring = mount_->session().negotiation().has_uring();
@@ -201,7 +162,7 @@ MountState Serving::fixed_state() const {
 
 void Serving::listen_to_umount() {
   if (geteuid() != 0) return;  // umount(8) runs a helper for root only
-  auto listener = MountListener::start(*filesystem_, *ending_, *monitor_, command_.linger, common_options(),
+  auto listener = MountListener::start(volume_->files(), *ending_, *monitor_, command_.linger, common_options(),
                                        mount_->device_number());
   if (listener.ok()) {
     listener_ = std::move(*listener);
@@ -223,8 +184,8 @@ Status Serving::start_shm_queues() {
 
 std::string Serving::common_options() const {
   MountCommand command = command_;
-  command.read_only = filesystem_->read_only();
-  const bool durable = filesystem_->volume().session().durability == Durability::kDurable;
+  command.read_only = volume_->files().read_only();
+  const bool durable = access().durability() == Durability::kDurable;
   return describe_common_options(command, durable, mount_->session().negotiation().has_uring());
 }
 

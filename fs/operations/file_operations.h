@@ -37,7 +37,7 @@
 #include "fs/inode/cached_regions.h"
 #include "fs/operations/operation.h"
 #include "transport/base/result.h"
-#include "transport/volume/volume_set.h"
+#include "transport/volume/volume_access.h"
 
 namespace brickfs {
 
@@ -180,9 +180,8 @@ class FileOperations {
   // Waits for nothing; also during an unmount and after it.
   virtual Uncommitted uncommitted() const = 0;
   virtual PersistenceStat persistence() const = 0;
-  // Where the bytes of files are: to register memory, and to be asked how the bricks are. Its blocks are not the
-  // caller's business.
-  virtual VolumeSet& volume() = 0;
+  // What all this stands on, as far as it is the caller's business. Lives as long as this.
+  virtual VolumeAccess& volume() = 0;
 };
 
 }  // namespace brickfs

@@ -61,7 +61,7 @@ Lsn Filesystem::durable_through() const { return impl_->journal ? impl_->journal
 bool Filesystem::read_only() const { return impl_->read_only; }
 std::string Filesystem::why_read_only() const { return impl_->why_read_only; }
 std::string Filesystem::store_trouble() const { return impl_->space ? impl_->space->store_trouble() : ""; }
-VolumeSet& Filesystem::volume() { return *impl_->volume; }
+VolumeAccess& Filesystem::volume() { return *impl_->volume; }
 
 void Filesystem::want_commit() {
   if (impl_->journal) impl_->journal->want_commit();

@@ -112,7 +112,7 @@ class Filesystem final : public FileOperations {
   FilesystemStat stat() const override;
   Uncommitted uncommitted() const override;
   PersistenceStat persistence() const override;
-  VolumeSet& volume() override;
+  VolumeAccess& volume() override;
 
  private:
   class Impl;

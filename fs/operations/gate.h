@@ -8,8 +8,9 @@
 
 namespace brickfs {
 
-// What everything that is asked for is answered with instead of being done: VolumeSet::final_error(), ESTALE if another
-// has the volume. Success: it is served; also by a file system that ends, whose answers are its memory's as before.
+// What everything that is asked for is answered with instead of being done: VolumeAccess::final_error(), ESTALE if
+// another has the volume. Success: it is served; also by a file system that ends, whose answers are its memory's as
+// before.
 Status gate(FileOperations& files);
 
 }  // namespace brickfs

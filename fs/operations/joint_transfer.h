@@ -29,8 +29,7 @@ class JointTransfer {
   virtual size_t size() const = 0;
   // Once: the bytes of all. An error: none is done, and bytes to be written are undefined.
   virtual Status move() = 0;      // waits and fails as read() and write() do
-  virtual Status try_move() = 0;  // what cannot be done at once (VolumeSet::try_read) fails: whoever asked is to be
-                                  // served in another way
+  virtual Status try_move() = 0;  // what cannot be done at once fails: whoever asked is to be served in another way
   // Of the i-th that was begun, once: bytes.
   virtual Result<uint64_t> result(size_t i) = 0;
 };

@@ -27,7 +27,7 @@ constexpr uint32_t kUnit = 4096;
 // Answers are kept.
 class ScriptedRequest final : public FuseRequest {
  public:
-  ScriptedRequest(VolumeSet& volume, FuseSession& session)
+  ScriptedRequest(VolumeAccess& volume, FuseSession& session)
       : FuseRequest(std::move(*FuseBuffers::make_small(volume)), session.cache(), session.operations()) {}
 
   void come(std::span<const std::byte> message) {

@@ -42,7 +42,7 @@ class FuseBed {
   FuseBed& operator=(const FuseBed&) = delete;
 
   Filesystem& filesystem() { return *filesystem_; }
-  VolumeSet& volume() { return filesystem_->volume(); }
+  VolumeAccess& volume() { return filesystem_->volume(); }
   FuseSession& session() { return session_; }
   FuseInterrupts& interrupts() { return interrupts_; }
   const FuseDispatcher& dispatcher() const { return dispatcher_; }

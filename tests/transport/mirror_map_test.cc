@@ -37,14 +37,15 @@ TEST_F(ReplicasByMap, WithoutTheMapAHealthyVolumeGoesOnAndNobodyIsLeftOut) {
   const std::string said = set->link_state().text;
   EXPECT_TRUE(said.starts_with(kWaitsForEtcd)) << said;
   EXPECT_NE(said.find("to leave tcp://b:20470/default out"), said.npos) << said;
-  EXPECT_EQ(set->absent_copies(), std::vector{entry(1).id}) << "whatever the map says";
-  EXPECT_FALSE(set->map_trouble().empty());
-  EXPECT_GE(set->map_troubled_for(), milliseconds(1'000));
+  const KnownMap known = set->known_map().value();
+  EXPECT_EQ(known.absent, std::vector{entry(1).id}) << "whatever the map says";
+  EXPECT_FALSE(known.trouble.empty());
+  EXPECT_GE(known.troubled_for, milliseconds(1'000));
   store_->set_away(false);
   writer.join();
   EXPECT_EQ(entry(1).state, ReplicaState::kStale);
   EXPECT_TRUE(comes_true([&] { return set->link_state().kind == LinkState::Kind::kConnected; }));
-  EXPECT_EQ(set->map_troubled_for(), milliseconds(0));
+  EXPECT_EQ(set->known_map()->troubled_for, milliseconds(0));
 }
 
 // As etcd is when it has no room: what is read of it does not make it well.

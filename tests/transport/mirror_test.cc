@@ -179,7 +179,7 @@ TEST_F(Replicas, TwoThatFailedDoNotWaitForEachOther) {
   const auto commit = [&] { failed += set->commit().code() == EIO ? 1 : 0; };
   brick('a').faults().answer(BrickCall::kCommit, EIO);
   committing.emplace_back(commit);
-  const bool is_doubted = comes_true([&] { return set->absent_copies().size() == 1; });
+  const bool is_doubted = comes_true([&] { return set->known_map()->absent.size() == 1; });
   const bool is_written = write(*set, raw(kData.start), filled(4096, 3)).ok();
   brick('b').faults().answer(BrickCall::kCommit, EIO);
   committing.emplace_back(commit);

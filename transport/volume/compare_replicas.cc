@@ -85,9 +85,9 @@ Result<Comparing::Place> Comparing::look_at(size_t number) {
 }
 
 void Comparing::note_absent(size_t number, const Place& place) {
-  const auto map = set_.map();
-  if (!map) return;
-  for (const MapReplica& replica : map->places[number].replicas) {
+  const auto known = set_.known_map();
+  if (!known) return;
+  for (const MapReplica& replica : known->map.places[number].replicas) {
     if (replica.state != ReplicaState::kInSync) continue;
     if (std::ranges::find(place.copies, replica.source, &Copy::source) == place.copies.end())
       result_.not_there.push_back(replica.source);

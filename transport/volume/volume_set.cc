@@ -89,17 +89,14 @@ LinkState VolumeSet::link_state() const {
   return worst;
 }
 
-std::chrono::milliseconds VolumeSet::map_troubled_for() const {
-  return keeper_ == nullptr ? std::chrono::milliseconds(0) : keeper_->troubled_for();
-}
-
-std::vector<MemberId> VolumeSet::absent_copies() const {
-  std::vector<MemberId> all;
+std::optional<KnownMap> VolumeSet::known_map() const {
+  if (!is_replicated()) return std::nullopt;
+  KnownMap known{*keeper_->map(), {}, keeper_->trouble(), keeper_->troubled_for()};
   for (const Mirror* mirror : mirrors_) {
     const auto absent = mirror->absent();
-    all.insert(all.end(), absent.begin(), absent.end());
+    known.absent.insert(known.absent.end(), absent.begin(), absent.end());
   }
-  return all;
+  return known;
 }
 
 bool VolumeSet::is_away() const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A volume on the bricks of its set: what the file system is built on. It has VolumeClient's interface and, for each
-// place, the a Place: of one VolumeClient, or of one for each replica (Mirror). A VolumeClient keeps what is a matter
+// place, a Place: of one VolumeClient, or of one for each replica (Mirror). A VolumeClient keeps what is a matter
 // of one brick: sessions, boot ids, leases, fencing, handles, replay. A set of one passes everything through.
 //
 // Blocks are on the brick of their group (transport/volume/group.h). The members of a striped set are of one
@@ -38,6 +38,7 @@
 #include "transport/volume/mirror.h"
 #include "transport/volume/place.h"
 #include "transport/volume/set_format.h"
+#include "transport/volume/volume_access.h"
 #include "transport/volume/volume_client.h"
 
 namespace brickfs {
@@ -55,7 +56,7 @@ struct SetRefusal {
   std::string why;   // one line that names the brick, unless the error alone says it all (Brick::open's)
 };
 
-class VolumeSet final {
+class VolumeSet final : public VolumeAccess {
  public:
   // A set of one, whatever the brick may say of other places. Errors as VolumeClient::open.
   static Result<std::unique_ptr<VolumeSet>> open(std::unique_ptr<Brick> brick, VolumeOptions options, Holder* holder);
@@ -69,7 +70,7 @@ class VolumeSet final {
   using BrickMaker = std::function<Result<std::unique_ptr<Brick>>(const std::string& source, std::string* why)>;
   static Result<std::unique_ptr<VolumeSet>> open(std::unique_ptr<MapStore> store, BrickMaker make,
                                                  const VolumeOptions& options, SetRefusal* refusal);
-  ~VolumeSet();
+  ~VolumeSet() override;
 
   size_t places() const { return members_.size(); }
   bool is_striped() const { return members_.size() > 1; }
@@ -80,24 +81,25 @@ class VolumeSet final {
   const Mirror& mirror(size_t place) const { return *mirrors_[place]; }
   bool is_replicated() const { return keeper_ != nullptr; }
   const std::string& name_of(size_t place) const { return names_[place]; }
-  // The map of a replicated set as this client knows it: its own changes, if it is the holder, else how it was.
-  std::optional<SetMap> map() const { return keeper_ == nullptr ? std::nullopt : std::optional(*keeper_->map()); }
-  // Of a replicated set: why the map does not answer, and for how long, for people; and copies that are not there now.
-  std::string map_trouble() const { return keeper_ == nullptr ? "" : keeper_->trouble(); }
-  std::chrono::milliseconds map_troubled_for() const;
-  std::vector<MemberId> absent_copies() const;
   // Replicated, and the client before did not let go of it: its copies may differ.
   bool is_unclean() const { return unclean_; }
   // Of a striped set.
   const SetId& id() const { return id_; }
 
+  // --- VolumeAccess
+  LinkState link_state() const override;  // of the worst member
+  bool is_away() const override;
+  Status final_error() const override;
+  Durability durability() const override { return session().durability; }
+  LatencyCounts counts(VolumeCall call) const override;  // of all members together
+  std::optional<KnownMap> known_map() const override;
+  Result<RegisteredMemory> register_memory(std::span<std::byte> memory) override;
+  void give_up_silent(std::chrono::milliseconds silence) override;
+  void give_up_outage() override;
+  void interrupt() override;
+
   // --- as VolumeClient. What adds up is the sum, what is said of one brick that of the worst or of place 0.
   Session session() const;
-  LinkState link_state() const;                 // of the first member that is not connected
-  bool is_away() const;                         // any is
-  Status final_error() const;                   // of any
-  LatencyCounts counts(VolumeCall call) const;  // of all members together: VolumeCounters
-
   Status alloc(BlockRange blocks);  // the blocks of one place
   Status free(BlockRange blocks);   // the same
   Result<std::vector<BlockRange>> list();
@@ -123,10 +125,6 @@ class VolumeSet final {
   Status settle(std::span<const BlockRange> data, std::span<const BlockRange> journal,
                 std::span<const BlockRange> superblock);
 
-  Result<RegisteredMemory> register_memory(std::span<std::byte> memory);
-  void give_up_silent(std::chrono::milliseconds silence);
-  void give_up_outage();
-  void interrupt();
   // As Mirror: of a volume that is mounted to be read only, though the mount was not asked to.
   void stay_unsettled();
   // A reader's, of what a writer has not committed: it does not go on over a brick that restarts, with EIO.

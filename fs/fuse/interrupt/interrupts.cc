@@ -106,7 +106,7 @@ PendingSignal pending_signal(std::string_view status) {
   return (caught & kTellsToEnd) != 0 ? PendingSignal::kHandled : PendingSignal::kNone;
 }
 
-FuseInterrupts::FuseInterrupts(VolumeSet& volume, std::function<void()> look)
+FuseInterrupts::FuseInterrupts(VolumeAccess& volume, std::function<void()> look)
     : volume_(volume), look_(std::move(look)), thread_([this] { run(); }) {}
 
 FuseInterrupts::~FuseInterrupts() {

@@ -13,7 +13,7 @@
 
 #include "transport/base/interruption.h"
 #include "transport/base/mutex.h"
-#include "transport/volume/volume_set.h"
+#include "transport/volume/volume_access.h"
 
 namespace brickfs {
 
@@ -95,7 +95,7 @@ PendingSignal pending_signal(std::string_view status);
 class FuseInterrupts {
  public:
   // `volume` outlives it. `look`: called now and then from its thread, while requests linger.
-  FuseInterrupts(VolumeSet& volume, std::function<void()> look);
+  FuseInterrupts(VolumeAccess& volume, std::function<void()> look);
   ~FuseInterrupts();
   FuseInterrupts(const FuseInterrupts&) = delete;
   FuseInterrupts& operator=(const FuseInterrupts&) = delete;
@@ -110,7 +110,7 @@ class FuseInterrupts {
   bool look();  // true: some request lingers
   void interrupt(FusePlace& place, const FuseWaiter::Request& request);
 
-  VolumeSet& volume_;
+  VolumeAccess& volume_;
   const std::function<void()> look_;
   Mutex mutex_;
   CondVar changed_;

@@ -9,22 +9,22 @@
 
 namespace brickfs {
 
-Result<std::unique_ptr<FuseBuffers>> FuseBuffers::make(VolumeSet& volume) {
+Result<std::unique_ptr<FuseBuffers>> FuseBuffers::make(VolumeAccess& volume) {
   constexpr size_t kRequestBytes =
       kFuseTransferBytes + 64 * kKiB;  // headers, names and a group's list come before data
   return map(volume, kRequestBytes + kFuseTransferBytes, kRequestBytes, kFuseTransferBytes);
 }
 
-Result<std::unique_ptr<FuseBuffers>> FuseBuffers::make_shared(VolumeSet& volume) {
+Result<std::unique_ptr<FuseBuffers>> FuseBuffers::make_shared(VolumeAccess& volume) {
   constexpr size_t kBytes = 4 * kKiB + kFuseTransferBytes;
   return map(volume, kBytes, kBytes, kFuseTransferBytes);
 }
 
-Result<std::unique_ptr<FuseBuffers>> FuseBuffers::make_small(VolumeSet& volume) {
+Result<std::unique_ptr<FuseBuffers>> FuseBuffers::make_small(VolumeAccess& volume) {
   return map(volume, kSmallRequestBytes + kFewBytes, kSmallRequestBytes, kFewBytes);
 }
 
-Result<std::unique_ptr<FuseBuffers>> FuseBuffers::map(VolumeSet& volume, size_t bytes, size_t request_bytes,
+Result<std::unique_ptr<FuseBuffers>> FuseBuffers::map(VolumeAccess& volume, size_t bytes, size_t request_bytes,
                                                       size_t reply_bytes) {
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return errno_error("memory for requests");

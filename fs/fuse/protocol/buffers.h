@@ -10,7 +10,7 @@
 #include <span>
 
 #include "transport/base/result.h"
-#include "transport/volume/volume_set.h"
+#include "transport/volume/volume_access.h"
 
 namespace brickfs {
 
@@ -25,11 +25,11 @@ constexpr size_t kSmallRequestBytes = kFewBytes + 4 * kKiB;  // with what comes 
 class FuseBuffers {
  public:
   // ENOMEM, or as Brick::register_memory.
-  static Result<std::unique_ptr<FuseBuffers>> make(VolumeSet& volume);
+  static Result<std::unique_ptr<FuseBuffers>> make(VolumeAccess& volume);
   // One buffer for both, with room before it for what precedes data in a request.
-  static Result<std::unique_ptr<FuseBuffers>> make_shared(VolumeSet& volume);
+  static Result<std::unique_ptr<FuseBuffers>> make_shared(VolumeAccess& volume);
   // As make(), for requests of at most kSmallRequestBytes, and kFewBytes of data.
-  static Result<std::unique_ptr<FuseBuffers>> make_small(VolumeSet& volume);
+  static Result<std::unique_ptr<FuseBuffers>> make_small(VolumeAccess& volume);
   ~FuseBuffers();
   FuseBuffers(const FuseBuffers&) = delete;
   FuseBuffers& operator=(const FuseBuffers&) = delete;
@@ -42,7 +42,7 @@ class FuseBuffers {
  private:
   FuseBuffers(std::span<std::byte> memory, size_t request_bytes, size_t reply_bytes)
       : memory_(memory), request_bytes_(request_bytes), reply_bytes_(reply_bytes) {}
-  static Result<std::unique_ptr<FuseBuffers>> map(VolumeSet& volume, size_t bytes, size_t request_bytes,
+  static Result<std::unique_ptr<FuseBuffers>> map(VolumeAccess& volume, size_t bytes, size_t request_bytes,
                                                   size_t reply_bytes);
 
   std::span<std::byte> memory_;  // mapped

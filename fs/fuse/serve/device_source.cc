@@ -170,7 +170,7 @@ FuseRequest::Answer FuseDeviceRequest::put_aside() {
   };
 }
 
-FuseDeviceSource::FuseDeviceSource(VolumeSet& volume, KernelCache& cache, OperationCounters& counters,
+FuseDeviceSource::FuseDeviceSource(VolumeAccess& volume, KernelCache& cache, OperationCounters& counters,
                                    FuseDeviceQueue& queue, FuseInterrupts& interrupts, int device,
                                    std::unique_ptr<FuseBuffers> buffers, bool looks)
     : volume_(volume),

@@ -13,7 +13,7 @@
 #include "transport/base/mutex.h"
 #include "transport/base/short_wait.h"
 #include "transport/base/unique_fd.h"
-#include "transport/volume/volume_set.h"
+#include "transport/volume/volume_access.h"
 
 namespace brickfs {
 
@@ -115,7 +115,7 @@ class FuseDeviceRequest final : public FuseRequest {
 class FuseDeviceSource final : public RequestSource {
  public:
   // All outlive it. `looks`: for the next request before it sleeps.
-  FuseDeviceSource(VolumeSet& volume, KernelCache& cache, OperationCounters& counters, FuseDeviceQueue& queue,
+  FuseDeviceSource(VolumeAccess& volume, KernelCache& cache, OperationCounters& counters, FuseDeviceQueue& queue,
                    FuseInterrupts& interrupts, int device, std::unique_ptr<FuseBuffers> buffers, bool looks);
 
   Status receive(std::vector<FuseRequest*>& requests) override;
@@ -129,7 +129,7 @@ class FuseDeviceSource final : public RequestSource {
   bool collect(std::vector<FuseRequest*>& requests);
   FuseDeviceRequest* free_small();
 
-  VolumeSet& volume_;
+  VolumeAccess& volume_;
   KernelCache& cache_;
   OperationCounters& counters_;
   FuseDeviceQueue& queue_;

@@ -37,26 +37,25 @@ void raise_event(int event) {
 
 }  // namespace
 
-FuseLoop::FuseLoop(FuseMount& mount, VolumeSet& volume, bool looks, UniqueFd ended, UniqueFd stopped)
+FuseLoop::FuseLoop(FuseMount& mount, bool looks, UniqueFd ended, UniqueFd stopped)
     : mount_(mount),
       session_(mount.session()),
-      volume_(volume),
+      volume_(session_.files().volume()),
       looks_(looks),
       ended_(std::move(ended)),
       stopped_(std::move(stopped)),
       device_queue_(mount.device()) {
   ::fcntl(mount.device(), F_SETFL, ::fcntl(mount.device(), F_GETFL) | O_NONBLOCK);
-  interrupts_ = std::make_unique<FuseInterrupts>(volume, [this] { read_on(); });
+  interrupts_ = std::make_unique<FuseInterrupts>(volume_, [this] { read_on(); });
   dispatcher_ = std::make_unique<FuseDispatcher>(session_, *interrupts_, [this] { begin(); });
 }
 
-Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, VolumeSet& volume, IoUring io_uring,
-                                                  std::string* why) {
+Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, IoUring io_uring, std::string* why) {
   UniqueFd ended(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   UniqueFd stopped(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!ended || !stopped) return errno_error("eventfd");
   const bool looks = io_uring == IoUring::kOff && std::thread::hardware_concurrency() > 1;
-  std::unique_ptr<FuseLoop> loop(new FuseLoop(mount, volume, looks, std::move(ended), std::move(stopped)));
+  std::unique_ptr<FuseLoop> loop(new FuseLoop(mount, looks, std::move(ended), std::move(stopped)));
   if (io_uring != IoUring::kOff) {
     const Status made = loop->make_uring_workers();
     if (!made.ok() && io_uring == IoUring::kOn) {

@@ -27,8 +27,7 @@ class FuseLoop {
  public:
   // `io_uring`: off, or the kernel may use it (UringSwitch::obstacle). `why` gets a line for people: ENOTSUP, it is
   // demanded and this process may not.
-  static Result<std::unique_ptr<FuseLoop>> start(FuseMount& mount, VolumeSet& volume, IoUring io_uring,
-                                                 std::string* why);
+  static Result<std::unique_ptr<FuseLoop>> start(FuseMount& mount, IoUring io_uring, std::string* why);
   ~FuseLoop();  // as stop()
   FuseLoop(const FuseLoop&) = delete;
   FuseLoop& operator=(const FuseLoop&) = delete;
@@ -51,7 +50,7 @@ class FuseLoop {
   };
   using Workers = std::vector<std::unique_ptr<Worker>>;
 
-  FuseLoop(FuseMount& mount, VolumeSet& volume, bool looks, UniqueFd ended, UniqueFd stopped);
+  FuseLoop(FuseMount& mount, bool looks, UniqueFd ended, UniqueFd stopped);
   Status make_uring_workers();
   Result<std::unique_ptr<Worker>> make_uring_worker(size_t cpu);
   Result<std::unique_ptr<Worker>> make_device_worker();
@@ -69,7 +68,7 @@ class FuseLoop {
 
   FuseMount& mount_;
   FuseSession& session_;
-  VolumeSet& volume_;
+  VolumeAccess& volume_;
   const bool looks_;
   UniqueFd ended_;    // eventfd
   UniqueFd stopped_;  // eventfd

@@ -10,7 +10,7 @@
 
 namespace brickfs {
 
-Result<std::unique_ptr<FuseUringRequest>> FuseUringRequest::make(VolumeSet& volume, KernelCache& cache,
+Result<std::unique_ptr<FuseUringRequest>> FuseUringRequest::make(VolumeAccess& volume, KernelCache& cache,
                                                                  OperationCounters& counters, size_t queue,
                                                                  FuseUringQueue& workers) {
   return std::unique_ptr<FuseUringRequest>(

@@ -30,7 +30,7 @@ class FuseUringRequest final : public FuseRequest {
  public:
   // All must outlive it. Once a request that was put aside is answered, the entry is left to a worker of `workers`.
   // ENOMEM.
-  static Result<std::unique_ptr<FuseUringRequest>> make(VolumeSet& volume, KernelCache& cache,
+  static Result<std::unique_ptr<FuseUringRequest>> make(VolumeAccess& volume, KernelCache& cache,
                                                         OperationCounters& counters, size_t queue,
                                                         FuseUringQueue& workers);
 
