@@ -221,6 +221,33 @@ TEST_F(ReplicasByMap, OneThatWasTakenOutMeanwhileIsNotInSync) {
   EXPECT_EQ(brick('b').faults().sessions(), sessions + 2) << "brought back once more";
 }
 
+// It has everything, and the map is about to say so, when the other one is lost: a write waits for that.
+TEST_F(ReplicasByMap, OneThatIsAboutToBeInSyncIsAnotherOneToWaitFor) {
+  start(2, 2, 0);
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  go_away('b');
+  ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
+  std::thread writer;
+  std::atomic<bool> done{false};
+  store_->change_before(has_b_in_sync, [&](SetMap&) {
+    brick('a').restart();
+    writer = std::thread([&] {
+      EXPECT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
+      done = true;
+    });
+    EXPECT_TRUE(comes_true([&] { return !set->absent_copies().empty(); }));
+    std::this_thread::sleep_for(milliseconds(500));
+    EXPECT_FALSE(done);
+  });
+  come_back('b');
+  ASSERT_TRUE(comes_true([&] { return done.load(); }));
+  writer.join();
+  EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 3));
+  EXPECT_TRUE(is_in_state(0, ReplicaState::kInSync));
+}
+
 // It is left out, and brought back once more.
 TEST_F(ReplicasByMap, TheAnswerIsLostThatOneIsInSync) {
   start(2, 2, 0);

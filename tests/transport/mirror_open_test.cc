@@ -499,6 +499,32 @@ TEST_F(NextClient, AMapFromBeforeACopyWasLeftOutAtTheMountIsRefused) {
   EXPECT_EQ(try_open(9).error().code(), EUCLEAN);
 }
 
+// The same when the first one has its mark already, of the map from before.
+TEST_F(NextClient, AMapFromBeforeACopyWasLeftOutBehindTheFirstMarkIsRefused) {
+  uint64_t commits = 0;  // of the first one, until it has its mark
+  for (const bool goes : {false, true}) {
+    map_ = std::make_shared<MemoryMap>();
+    bricks_.clear();
+    ASSERT_NO_FATAL_FAILURE(write_and_crash());
+    auto opened = try_open(8);
+    ASSERT_TRUE(opened.ok());
+    const SetMap old = map_->get()->map;
+    std::atomic<uint64_t> done{0};
+    brick('a').faults().set_after_commit([&] {
+      if (++done == commits) go_away('b');
+    });
+    ASSERT_TRUE(settle(**opened).ok());
+    commits = done;
+    if (!goes) continue;
+    ASSERT_TRUE(is_in_state(1, ReplicaState::kStale));
+    ASSERT_TRUE(write(**opened, raw(kData.start), filled(4096, 8)).ok());
+    opened->reset();
+    come_back('b');
+    map_->restore(old);
+    EXPECT_EQ(try_open(9).error().code(), EUCLEAN);
+  }
+}
+
 TEST_F(NextClient, AllVolatileCopiesLostIsSaid) {
   start(2, 2, 0);
   auto set = open();

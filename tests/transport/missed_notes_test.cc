@@ -360,6 +360,31 @@ TEST_F(Missed, AStoreThatLosesABlockGetsEverything) {
   EXPECT_EQ(on_brick('b', address(1), 4096), filled(4096, kNew));
 }
 
+// b is out, and a takes no writes: that is tried again now and then, not all the time.
+TEST_F(Missed, WhatCannotBeNotedIsTriedAgainBehindAPause) {
+  std::atomic<bool> fails{false};
+  std::atomic<int> batches{0};
+  auto set = begin(0);
+  brick('a').faults().set_before_transfers([&] {
+    ++batches;
+    if (fails) brick('a').faults().answer(BrickCall::kTransfer, EIO);
+  });
+  do {  // unless the notes were faster
+    fails = false;
+    come_back('b');
+    ASSERT_TRUE(is_in_state(1, ReplicaState::kInSync));
+    ASSERT_NO_FATAL_FAILURE(leave_out(*set));
+    fails = true;
+    std::this_thread::sleep_for(milliseconds(500));
+  } while (entry(1).missed != 0);
+  const int before = batches;
+  std::this_thread::sleep_for(milliseconds(1'000));
+  EXPECT_LT(batches - before, 100);
+  fails = false;
+  EXPECT_TRUE(is_noted());
+  set.reset();
+}
+
 // A change that was made and could not be noted: the brick goes away at the row, the block, the note, or behind them.
 TEST_F(Missed, WhatCouldNotBeNotedIsNotedLater) {
   auto set = begin(0);

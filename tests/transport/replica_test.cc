@@ -72,6 +72,12 @@ TEST(ReplicaTable, WhatIsBroughtUpToDateIsReadBehindTheMapsAnswerAlone) {
   });
 }
 
+TEST(ReplicaTable, WhatOneMissesIsForgottenBehindTheMapsAnswerAlone) {
+  for_all([](Phase, Event by, const ReplicaStep& step) {
+    EXPECT_TRUE(!(step.actions & kHasEverything) || by == Event::kTaken);
+  });
+}
+
 TEST(ReplicaTable, WhoeverIsWrittenNoMoreHasItNotedOrForgotten) {
   for_all([](Phase from, Event, const ReplicaStep& step) {
     if (!is_written(from) || is_written(step.next)) return;
