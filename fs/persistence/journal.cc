@@ -332,13 +332,13 @@ void Journal::Impl::run() {
 std::optional<Journal::Impl::Work> Journal::Impl::wait_for_work() {
   const auto is_told = [this] { return told_.load(std::memory_order_relaxed) != heard_; };
   wait_.begin();
-  bool looks = wait_.look(is_told);
+  bool polls = wait_.poll(is_told);
   MutexLock lock(mutex_);
   while (!stopping_ && !has_work()) {
     heard_ = told_;
-    if (looks) {  // told of what the last round had taken already
+    if (polls) {  // told of what the last round had taken already
       lock.unlock();
-      looks = wait_.look(is_told);
+      polls = wait_.poll(is_told);
       lock.lock();
     } else {
       sleep_until_told(lock);

@@ -371,9 +371,9 @@ bool Client::wait(uint32_t slot, uint32_t seen, std::optional<Clock::time_point>
   };
   short_wait.begin();
   const Waiting waiting(lets_go_);
-  // Not on the processor on which it is to be done: who looks there holds it up, yield as he may.
+  // Not on the processor on which it is to be done: who polls there holds it up, yield as he may.
   const bool shares = control_->processor.load() == static_cast<uint32_t>(sched_getcpu());
-  bool has_come = shares ? comes() : short_wait.look(comes);
+  bool has_come = shares ? comes() : short_wait.poll(comes);
   while (!has_come && !waiting.is_let_go()) {
     auto most = kLookForEnd;
     if (deadline) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether others want this machine's processors. A thread that yields to look again at once has its processor back
+// Whether others want this machine's processors. A thread that yields to poll again at once has its processor back
 // within microseconds while nobody else computes; else only when the other's slice has ended, some milliseconds later,
 // and it had better sleep: who is woken is preferred to who yields. So it is told from how long that took. What was
 // found holds for a while, the longer the oftener in a row. docs/decisions, 34.

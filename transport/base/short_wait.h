@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A wait that often is short. To sleep and to be woken up takes longer than many a thing that is waited for, and
-// whoever wakes pays, too: so one looks for it oneself for a moment first. Where the last wait was long, the next one
+// whoever wakes pays, too: so one polls for it oneself for a moment first. Where the last wait was long, the next one
 // sleeps at once, so that nothing is spent on what is idle; so do all while others want the processors. All waits that
-// look before they sleep do it by this, and whoever looks yields between two looks. docs/decisions, 34.
+// poll before they sleep do it by this, and whoever polls yields between two tries. docs/decisions, 34.
 //
 // Threads: one at a time.
 #pragma once
@@ -18,12 +18,12 @@ namespace brickfs {
 
 class ShortWait {
  public:
-  // Looks for `look`, after a wait that took less than `soon`. All that there are; none is longer than what it saves is
+  // Polls for `poll`, after a wait that took less than `soon`. All that there are; none is longer than what it saves is
   // worth.
   struct Policy {
-    std::chrono::microseconds look;
+    std::chrono::microseconds poll;
     std::chrono::microseconds soon;
-    int looks_per_yield;  // more than one where a look is only a glance into memory
+    int tries_per_yield;  // more than one where a try is only a glance into memory
   };
   // For what the peer sends, what the kernel asks, and work of our own.
   static constexpr Policy kForMessage{std::chrono::microseconds(50), std::chrono::microseconds(150), 1};
@@ -38,10 +38,10 @@ class ShortWait {
   void begin() { began_ = Clock::now(); }
   // Until come() is true: then true. False: it is time to sleep.
   template <typename Come>
-  bool look(Come come) const {
+  bool poll(Come come) const {
     if (last_ >= policy_.soon || processor_demand().is_high(began_)) return false;
     for (auto now = Clock::now(); !comes(come);) {
-      if (now >= began_ + policy_.look) return false;
+      if (now >= began_ + policy_.poll) return false;
       ::sched_yield();  // whoever is to bring it may want this processor
       const auto yielded = std::exchange(now, Clock::now());
       processor_demand().note(now, now - yielded);
@@ -55,7 +55,7 @@ class ShortWait {
 
   template <typename Come>
   bool comes(Come& come) const {
-    for (int look = 0; look < policy_.looks_per_yield; ++look) {
+    for (int tried = 0; tried < policy_.tries_per_yield; ++tried) {
       if (come()) return true;
     }
     return false;

@@ -14,7 +14,7 @@ Result<size_t> PollingReceiver::receive_some(int fd, std::span<const iovec> part
     return got.code() != EAGAIN;
   };
   wait_.begin();
-  if (!alone || !wait_.look(has_come)) got = tcp::receive_some(fd, parts);
+  if (!alone || !wait_.poll(has_come)) got = tcp::receive_some(fd, parts);
   wait_.end();
   return got;
 }

@@ -21,7 +21,7 @@ class PollingReceiver {
   Result<size_t> receive_some(int fd, std::span<const iovec> parts, bool alone);
 
  private:
-  // What took longer than a look, a sleep and a wake-up is not worth looking for.
+  // What took longer than a poll, a sleep and a wake-up is not worth polling for.
   ShortWait wait_{ShortWait::kForMessage};
 };
 

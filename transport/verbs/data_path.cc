@@ -27,7 +27,7 @@ DataPath::DataPath(const LocalMemory& memory, HandleMap& handles, std::function<
       handles_(handles),
       on_failure_(std::move(on_failure)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      most_lookers_(std::thread::hardware_concurrency() / 2) {
+      most_pollers_(std::thread::hardware_concurrency() / 2) {
   background_thread_ = std::thread([this] { run_background(); });
 }
 
@@ -39,7 +39,7 @@ void DataPath::stop() {
     stopping_ = true;
     background_.notify_all();
   }
-  look_again();
+  wake_watch();
   if (background_thread_.joinable()) background_thread_.join();
 }
 
@@ -59,7 +59,7 @@ Status DataPath::add(std::unique_ptr<QueuePair> pair) {
   if (over_.load()) pair->fail();
   place.store(pair.get());
   owned_[pair->number()] = std::move(pair);
-  look_again();  // who sleeps on the channels does not know of this queue pair yet
+  wake_watch();  // who sleeps on the channels does not know of this queue pair yet
   return {};
 }
 

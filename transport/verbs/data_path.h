@@ -115,26 +115,26 @@ class DataPath {
   bool take_watch() { return !watched_.exchange(true); }
   void keep_watch(const Goal& goal);
   void pass_watch_on();
-  bool look_beside(const Goal& goal);
-  bool look(const Goal& goal);
+  bool poll_beside(const Goal& goal);
+  bool poll(const Goal& goal);
   void park(const Goal& goal);
   void arm_queue_pairs();
   void sleep_on_channels(const Goal& goal);
   void take_events();
   void wake_sleepers();
-  void look_again();
+  void wake_watch();
   void run_background();
 
   const LocalMemory& memory_;
   HandleMap& handles_;
   const std::function<void()> on_failure_;
-  const UniqueFd wake_;        // eventfd: whoever has the watch, and sleeps, looks again
-  const size_t most_lookers_;  // at a time: as many processors are left for everything else
+  const UniqueFd wake_;        // eventfd: wakes whoever has the watch, and sleeps
+  const size_t most_pollers_;  // at a time: as many processors are left for everything else
 
   QueuePairTable pairs_{};            // null: none, or the brick has none
   std::atomic<bool> over_{false};     // the session is lost
   std::atomic<size_t> callbacks_{0};  // work requests whose completion nobody waits for
-  std::atomic<size_t> lookers_{0};    // beside the watch
+  std::atomic<size_t> pollers_{0};    // beside the watch
   std::atomic<bool> watched_{false};  // somebody has the watch
   std::atomic<size_t> asleep_{0};     // sleepers_, and those about to be
 

@@ -38,7 +38,7 @@ class DataPath::Sleeper {
   Sleeper& operator=(const Sleeper&) = delete;
 
   bool reached() const { return goal_.reached(); }
-  void wake() { on_channels_ ? path_.look_again() : woken_.notify_one(); }
+  void wake() { on_channels_ ? path_.wake_watch() : woken_.notify_one(); }
   void sleep(MutexLock& lock) { woken_.wait(lock); }
 
  private:
@@ -49,7 +49,7 @@ class DataPath::Sleeper {
 };
 
 // Whoever sleeps on the channels, now or next, wakes up.
-void DataPath::look_again() {
+void DataPath::wake_watch() {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));
 }
@@ -59,7 +59,7 @@ void DataPath::wait_unused(const Mapping& mapping) { wait_for({nullptr, &mapping
 
 void DataPath::wait_for(const Goal& goal) {
   poll_all();
-  if (goal.reached() || look_beside(goal)) return;
+  if (goal.reached() || poll_beside(goal)) return;
   while (!goal.reached()) {
     if (take_watch()) {
       keep_watch(goal);
@@ -72,7 +72,7 @@ void DataPath::wait_for(const Goal& goal) {
 }
 
 void DataPath::keep_watch(const Goal& goal) {
-  if (most_lookers_ > 0 && look(goal)) return;
+  if (most_pollers_ > 0 && poll(goal)) return;
   while (!goal.reached()) sleep_on_channels(goal);
 }
 
@@ -89,18 +89,18 @@ void DataPath::pass_watch_on() {
 }
 
 // While another has the watch, if there are processors enough.
-bool DataPath::look_beside(const Goal& goal) {
+bool DataPath::poll_beside(const Goal& goal) {
   if (!watched_.load()) return false;
-  const bool may = lookers_.fetch_add(1) + 1 < most_lookers_;
-  const bool reached = may && look(goal);
-  lookers_.fetch_sub(1);
+  const bool may = pollers_.fetch_add(1) + 1 < most_pollers_;
+  const bool reached = may && poll(goal);
+  pollers_.fetch_sub(1);
   return reached;
 }
 
-bool DataPath::look(const Goal& goal) {
+bool DataPath::poll(const Goal& goal) {
   ShortWait wait(ShortWait::kForTransfer);
   wait.begin();
-  return wait.look([&] {
+  return wait.poll([&] {
     poll_all();
     return goal.reached();
   });

@@ -132,7 +132,7 @@ Status MessageChannel::wait_until(const bool& done, Deadline deadline) {
   };
   Status slept;
   wait_.begin();
-  if (!wait_.look(comes)) {
+  if (!wait_.poll(comes)) {
     while (slept.ok() && !comes()) slept = sleep(done, deadline);
   }
   wait_.end();

@@ -172,14 +172,14 @@ FuseRequest::Answer FuseDeviceRequest::put_aside() {
 
 FuseDeviceSource::FuseDeviceSource(VolumeAccess& volume, KernelCache& cache, OperationCounters& counters,
                                    FuseDeviceQueue& queue, FuseInterrupts& interrupts, int device,
-                                   std::unique_ptr<FuseBuffers> buffers, bool looks)
+                                   std::unique_ptr<FuseBuffers> buffers, bool polls)
     : volume_(volume),
       cache_(cache),
       counters_(counters),
       queue_(queue),
       interrupts_(interrupts),
       device_(device),
-      looks_(looks),
+      polls_(polls),
       own_(std::move(buffers), cache, counters, device),
       member_(queue) {
   interrupts_.watch(own_);
@@ -191,7 +191,7 @@ Status FuseDeviceSource::receive(std::vector<FuseRequest*>& requests) {
     requests.push_back(turn.passed);
     return {};
   }
-  TRY(receive_one(looks_ && turn.kept));
+  TRY(receive_one(polls_ && turn.kept));
   queue_.begin_turn(member_);
   if (own_.is_small() && queue_.has_more() && collect(requests)) return {};
   own_.serve_alone();
@@ -199,11 +199,11 @@ Status FuseDeviceSource::receive(std::vector<FuseRequest*>& requests) {
   return {};
 }
 
-// The device does not wait. To look for the next request pays where requests come one after the other.
+// The device does not wait. To poll for the next request pays where requests come one after the other.
 // ENOENT: the request was interrupted while it was handed over.
-Status FuseDeviceSource::receive_one(bool looks) {
+Status FuseDeviceSource::receive_one(bool polls) {
   wait_.begin();
-  if (looks) (void)wait_.look([this] { return queue_.has_more() || queue_.is_stopping(); });
+  if (polls) (void)wait_.poll([this] { return queue_.has_more() || queue_.is_stopping(); });
   while (own_.receive() < 0) {
     if (errno == ENODEV) return Error(ENODEV, "/dev/fuse");
     if (queue_.is_stopping() || (errno != EAGAIN && errno != EINTR && errno != ENOENT)) {

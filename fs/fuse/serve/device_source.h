@@ -114,9 +114,9 @@ class FuseDeviceRequest final : public FuseRequest {
 
 class FuseDeviceSource final : public RequestSource {
  public:
-  // All outlive it. `looks`: for the next request before it sleeps.
+  // All outlive it. `polls`: for the next request before it sleeps.
   FuseDeviceSource(VolumeAccess& volume, KernelCache& cache, OperationCounters& counters, FuseDeviceQueue& queue,
-                   FuseInterrupts& interrupts, int device, std::unique_ptr<FuseBuffers> buffers, bool looks);
+                   FuseInterrupts& interrupts, int device, std::unique_ptr<FuseBuffers> buffers, bool polls);
 
   Status receive(std::vector<FuseRequest*>& requests) override;
   bool pass(FuseRequest& request) override;
@@ -125,7 +125,7 @@ class FuseDeviceSource final : public RequestSource {
   void close() override { queue_.hand_over(member_); }
 
  private:
-  Status receive_one(bool looks);
+  Status receive_one(bool polls);
   bool collect(std::vector<FuseRequest*>& requests);
   FuseDeviceRequest* free_small();
 
@@ -135,7 +135,7 @@ class FuseDeviceSource final : public RequestSource {
   FuseDeviceQueue& queue_;
   FuseInterrupts& interrupts_;
   const int device_;
-  const bool looks_;
+  const bool polls_;
   ShortWait wait_{ShortWait::kForRequest};
   FuseDeviceRequest own_;                                  // where requests are received
   std::vector<std::unique_ptr<FuseDeviceRequest>> small_;  // once there were several

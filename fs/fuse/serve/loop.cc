@@ -37,11 +37,11 @@ void raise_event(int event) {
 
 }  // namespace
 
-FuseLoop::FuseLoop(FuseMount& mount, bool looks, UniqueFd ended, UniqueFd stopped)
+FuseLoop::FuseLoop(FuseMount& mount, bool polls, UniqueFd ended, UniqueFd stopped)
     : mount_(mount),
       session_(mount.session()),
       volume_(session_.files().volume()),
-      looks_(looks),
+      polls_(polls),
       ended_(std::move(ended)),
       stopped_(std::move(stopped)),
       device_queue_(mount.device()) {
@@ -54,8 +54,8 @@ Result<std::unique_ptr<FuseLoop>> FuseLoop::start(FuseMount& mount, IoUring io_u
   UniqueFd ended(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   UniqueFd stopped(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!ended || !stopped) return errno_error("eventfd");
-  const bool looks = io_uring == IoUring::kOff && std::thread::hardware_concurrency() > 1;
-  std::unique_ptr<FuseLoop> loop(new FuseLoop(mount, looks, std::move(ended), std::move(stopped)));
+  const bool polls = io_uring == IoUring::kOff && std::thread::hardware_concurrency() > 1;
+  std::unique_ptr<FuseLoop> loop(new FuseLoop(mount, polls, std::move(ended), std::move(stopped)));
   if (io_uring != IoUring::kOff) {
     const Status made = loop->make_uring_workers();
     if (!made.ok() && io_uring == IoUring::kOn) {
@@ -103,7 +103,7 @@ Result<std::unique_ptr<FuseLoop::Worker>> FuseLoop::make_device_worker() {
   worker->worker = std::make_unique<FuseWorker>(
       session_, *dispatcher_,
       std::make_unique<FuseDeviceSource>(volume_, session_.cache(), session_.operations(), device_queue_, *interrupts_,
-                                         mount_.device(), std::move(buffers), looks_));
+                                         mount_.device(), std::move(buffers), polls_));
   return worker;
 }
 

@@ -50,7 +50,7 @@ class FuseLoop {
   };
   using Workers = std::vector<std::unique_ptr<Worker>>;
 
-  FuseLoop(FuseMount& mount, bool looks, UniqueFd ended, UniqueFd stopped);
+  FuseLoop(FuseMount& mount, bool polls, UniqueFd ended, UniqueFd stopped);
   Status make_uring_workers();
   Result<std::unique_ptr<Worker>> make_uring_worker(size_t cpu);
   Result<std::unique_ptr<Worker>> make_device_worker();
@@ -69,7 +69,7 @@ class FuseLoop {
   FuseMount& mount_;
   FuseSession& session_;
   VolumeAccess& volume_;
-  const bool looks_;
+  const bool polls_;
   UniqueFd ended_;    // eventfd
   UniqueFd stopped_;  // eventfd
   FuseDeviceQueue device_queue_;

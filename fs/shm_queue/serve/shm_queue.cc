@@ -213,7 +213,7 @@ void ShmQueue::sleep() {
 
 void ShmQueue::wait() {
   short_wait_.begin();
-  if (requests_->take_woke() || !short_wait_.look([this] { return has_news(); })) sleep();
+  if (requests_->take_woke() || !short_wait_.poll([this] { return has_news(); })) sleep();
   short_wait_.end();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instead of transport/base/short_wait.h: a fiber that looks for something keeps those from running who would bring it.
+// Instead of transport/base/short_wait.h: a fiber that polls for something keeps those from running who would bring it.
 #pragma once
 
 namespace brickfs {
@@ -12,7 +12,7 @@ class ShortWait {
   explicit ShortWait(const Policy& /*policy*/) {}
   void begin() {}
   template <typename Come>
-  bool look(Come /*come*/) const {
+  bool poll(Come /*come*/) const {
     return false;
   }
   void end() {}
