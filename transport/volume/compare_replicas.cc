@@ -72,7 +72,7 @@ Result<Comparing::Place> Comparing::look_at(size_t number) {
     const auto listed = TRY(client->list());
     copy.blocks = BlockSet{listed};
     if (unclean && contains_block(listed, first_block_of(number).start)) {
-      place.passed_over.insert(TRY(read_rows(*client, number)));
+      place.passed_over.insert(TRY(read_activity_log(*client, number)));
     }
     place.blocks.insert(copy.blocks);
     place.copies.push_back(std::move(copy));

@@ -30,8 +30,8 @@ Mirror::Mirror(size_t place, MapKeeper& keeper, LocalKeys& keys, std::atomic<uin
       open_replica_(std::move(open_replica)),
       soft_(soft),
       writable_(writable),
-      active_(
-          [this](std::span<const ActiveBlocks::Row> rows, const Interruption* by) { return write_rows(rows, by); }) {
+      activity_log_(
+          [this](std::span<const ActivityLog::Row> rows, const Interruption* by) { return write_rows(rows, by); }) {
   for (Member& member : members) {
     auto replica = std::make_unique<Replica>();
     replica->entry = std::move(member.entry);

@@ -2,7 +2,7 @@
 // A place of a set with copies: its replicas, one VolumeClient each.
 //
 // * A write goes to all replicas that are in sync or syncing, in one posting, and is done when it is done on all.
-//   Overlapping writes go one after the other (transport/volume/active_blocks.h).
+//   Overlapping writes go one after the other (transport/volume/activity_log.h).
 // * A read goes to the first replica in sync that is there. What it brought counts only if no other client can have
 //   taken the volume over meanwhile: every replica that is in sync, or is so in the map perhaps, has been heard of
 //   (Confirmation).
@@ -35,7 +35,7 @@
 #include "transport/membership/confirmation.h"
 #include "transport/membership/map_keeper.h"
 #include "transport/membership/set_map.h"
-#include "transport/volume/active_blocks.h"
+#include "transport/volume/activity_log.h"
 #include "transport/volume/group.h"
 #include "transport/volume/kept_buffers.h"
 #include "transport/volume/local_keys.h"
@@ -199,7 +199,7 @@ class Mirror final : public Place {
     absl::InlinedVector<VolumeClient::Copy, 4> copies_;
   };
   Status write_claimed(const Targets& targets, std::span<const Piece> pieces, Stage stage, const Interruption* by);
-  Status write_rows(std::span<const ActiveBlocks::Row> rows, const Interruption* by);
+  Status write_rows(std::span<const ActivityLog::Row> rows, const Interruption* by);
   Status failure() const;
   std::optional<LinkState> waiting_for_map() const;
 
@@ -229,7 +229,7 @@ class Mirror final : public Place {
   Status make_equal(const Stages& stages);
   Status settle_others(const Replica& source, const Stages& stages);
   Status expect_boot(const Replica& replica) const;
-  Status clear_rows();
+  Status clear_activity_log();
   bool become_settled();
   Status write_mark(VolumeClient& client, const MapReplica& entry, uint64_t generation);
   Status mark(Replica& replica);
@@ -241,7 +241,7 @@ class Mirror final : public Place {
                                               std::span<const BlockRange> listed) const;
   bool has_missed_all(const Replica& replica, const std::optional<ReplicaMark>& mark, const Session& session);
   Result<bool> has_lost_blocks(const Replica& replica, VolumeClient& client);
-  Status write_all_rows(VolumeClient& client, const std::vector<uint64_t>& rows) const;
+  Status write_activity_log(VolumeClient& client, const std::vector<uint64_t>& rows) const;
   void leave_out();
   void follow_map() ABSL_EXCLUSIVE_LOCKS_REQUIRED(leaving_out_);
   void see_losses() ABSL_EXCLUSIVE_LOCKS_REQUIRED(leaving_out_);
@@ -304,7 +304,7 @@ class Mirror final : public Place {
   mutable SharedMutex roster_mutex_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::vector<std::unique_ptr<Replica>> dropped_;  // of the set no more; somebody may be looking at them
-  ActiveBlocks active_;
+  ActivityLog activity_log_;
   Confirmation confirmation_;
   std::atomic<uint64_t> operations_{0};  // of the foreground, for repair() to leave it its share
   std::atomic<bool> closing_{false};

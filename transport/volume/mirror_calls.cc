@@ -96,7 +96,7 @@ Status Mirror::alloc(BlockRange blocks) {
 Status Mirror::free(BlockRange blocks) {
   CHECK(is_settled());
   const Gate::Pass pass(gate_);
-  const ActiveBlocks::Claim claim = active_.hold(blocks);
+  const ActivityLog::Claim claim = activity_log_.hold(blocks);
   return on_all(
       written(), [&](Replica& replica) { return replica.client->free(blocks); }, nullptr);
 }
@@ -236,8 +236,8 @@ Status Mirror::write(std::span<const Piece> pieces, Stage stage, const Interrupt
   TRY(pass.entered());
   operations_.fetch_add(1, std::memory_order_relaxed);
   while (!pieces.empty()) {
-    const auto part = pieces.first(ActiveBlocks::claimable(pieces));
-    const ActiveBlocks::Claim claim = TRY(active_.claim(part, by));
+    const auto part = pieces.first(ActivityLog::claimable(pieces));
+    const ActivityLog::Claim claim = TRY(activity_log_.claim(part, by));
     const Status status = write_claimed(written(), part, stage, by);
     const Status noted = note_missed(part, by);
     TRY(status);
@@ -262,7 +262,7 @@ Status Mirror::try_write(std::span<const Piece> pieces) {
   const Gate::Pass pass(gate_, std::try_to_lock);
   TRY(pass.entered());
   operations_.fetch_add(1, std::memory_order_relaxed);
-  const ActiveBlocks::Claim claim = TRY(active_.try_claim(pieces));
+  const ActivityLog::Claim claim = TRY(activity_log_.try_claim(pieces));
   if (!are_noted(pieces)) return Error(EAGAIN, "to be noted");
   Copies copies(*this, written(), pieces);
   copies.try_write(Stage::kData);

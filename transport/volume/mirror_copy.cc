@@ -12,22 +12,22 @@ constexpr uint64_t kCopyBytes = kMiB;
 
 }  // namespace
 
-Status Mirror::write_rows(std::span<const ActiveBlocks::Row> rows, const Interruption* by) {
+Status Mirror::write_rows(std::span<const ActivityLog::Row> rows, const Interruption* by) {
   if (rows.empty()) return {};
   std::vector<uint64_t> values;
-  for (const ActiveBlocks::Row& row : rows) values.push_back(row.value);
+  for (const ActivityLog::Row& row : rows) values.push_back(row.value);
   std::vector<Piece> pieces;
   for (size_t i = 0; i < rows.size(); ++i) {
-    pieces.push_back({raw(first_block()) + kRowsOffset + rows[i].index * sizeof(uint64_t),
+    pieces.push_back({raw(first_block()) + kActivityLogOffset + rows[i].index * sizeof(uint64_t),
                       {{reinterpret_cast<std::byte*>(&values[i]), sizeof(uint64_t), 0}}});
   }
   return write_claimed(written(), pieces, Stage::kData, by);
 }
 
-Status Mirror::write_all_rows(VolumeClient& client, const std::vector<uint64_t>& rows) const {
+Status Mirror::write_activity_log(VolumeClient& client, const std::vector<uint64_t>& rows) const {
   std::vector<uint64_t> values = rows;
-  const Piece piece{raw(first_block()) + kRowsOffset,
-                    {{reinterpret_cast<std::byte*>(values.data()), static_cast<uint32_t>(kRowsBytes), 0}}};
+  const Piece piece{raw(first_block()) + kActivityLogOffset,
+                    {{reinterpret_cast<std::byte*>(values.data()), static_cast<uint32_t>(kActivityLogBytes), 0}}};
   return client.write(std::span(&piece, 1), Stage::kData);
 }
 

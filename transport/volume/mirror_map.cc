@@ -47,7 +47,7 @@ void Mirror::raise(Replica& replica, ReplicaEvent event, uint64_t generation) {
     replica.phase = now.next;
     if (now.actions & kNoteWhatItMisses) {
       // Behind that: who saw it written has rows by now; what he has done is in a row or not committed.
-      replica.missed.insert(active_.active());
+      replica.missed.insert(activity_log_.active());
       replica.missed.insert(replica.client->uncommitted_blocks());
     }
     if (now.actions & kForgetWhatItHas) replica.missed_all = true;  // the map hears of it: forget_in_map()

@@ -91,7 +91,7 @@ void Mirror::note_diverged(std::span<const BlockRange> blocks) {
   MutexLock lock(mutex_);
   for (const BlockRange& range : blocks) {
     diverged_.insert(range);
-    active_.keep(range);
+    activity_log_.keep(range);
   }
 }
 

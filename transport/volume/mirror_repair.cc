@@ -84,7 +84,7 @@ bool Mirror::repair_diverged() {
     block = diverged_.ranges().front().start;
   }
   const Gate::Pass pass(gate_);
-  const ActiveBlocks::Claim held = active_.hold({*block, 1});
+  const ActivityLog::Claim held = activity_log_.hold({*block, 1});
   VolumeClient& source = first();
   for (Replica* replica : written()) {
     if (replica->client.get() == &source) continue;
@@ -95,7 +95,7 @@ bool Mirror::repair_diverged() {
   }
   MutexLock lock(mutex_);
   diverged_.erase(BlockRange{*block, 1});
-  active_.let_go({*block, 1});
+  activity_log_.let_go({*block, 1});
   return true;
 }
 
@@ -262,7 +262,7 @@ Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, Bl
     replica.missed.insert(to_copy);
   }
   TRY(write_notes(*client));
-  TRY(write_all_rows(*client, active_.rows()));
+  TRY(write_activity_log(*client, activity_log_.rows()));
   if (place_ == 0) {
     TRY(copy_bytes(first(), *client, kCommitRecordAddress[0], 2 * kSetSlotBytes, Stage::kJournal));
   }
@@ -300,7 +300,7 @@ Status Mirror::copy_held(Replica& replica, const BlockSet& blocks) {
         status = Error(ECANCELED, "it went away meanwhile");
         return false;
       }
-      const ActiveBlocks::Claim held = active_.hold(block);
+      const ActivityLog::Claim held = activity_log_.hold(block);
       status = copy_block(first(), *replica.client, block.start);
     }
     if (status.code() == ENOENT) status = Status();  // freed meanwhile, there too

@@ -18,7 +18,7 @@ Status Mirror::begin(const SetId& set, bool unclean) {
   if (!unclean) return make_equal({});
   for (Replica* replica : written()) {
     if (!contains_block(TRY(replica->client->list()), first_range.start)) continue;
-    touched_.insert(TRY(read_rows(*replica->client, place_)));
+    touched_.insert(TRY(read_activity_log(*replica->client, place_)));
   }
   touched_.insert(first_range);
   take_rows_as_missed(touched_);
@@ -33,7 +33,7 @@ Status Mirror::make_equal(const Stages& stages) {
   TRY(expect_boot(source));
   TRY(settle_others(source, stages));
   do {
-    TRY(clear_rows());
+    TRY(clear_activity_log());
   } while (!become_settled());
   return {};
 }
@@ -93,11 +93,11 @@ Status Mirror::settle_replica(VolumeClient& source, const Replica& replica, cons
 }
 
 // All are equal. What rows said has its notes, if somebody may have missed it.
-Status Mirror::clear_rows() {
+Status Mirror::clear_activity_log() {
   marked_at_ = keeper_->generation();  // at least
   for (Replica* replica : written()) {
     Status status = write_notes(*replica->client);
-    if (status.ok()) status = write_all_rows(*replica->client, std::vector<uint64_t>(kActiveRows));
+    if (status.ok()) status = write_activity_log(*replica->client, std::vector<uint64_t>(kActivityRows));
     if (status.ok()) status = mark(*replica);
     if (!status.ok() && is_written(*replica)) return status;
     MutexLock lock(mutex_);

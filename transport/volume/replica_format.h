@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a replica of a place keeps in the first block of the place: docs/format.md, section "Copies". Little-endian.
 //
-// The *mark*, two slots, says whose replica it is and which generation of the map it has seen. The *rows* name the
-// blocks that may be being written: after a crash of the client the replicas may differ there, and nowhere else. The
-// *notes* say what others have missed that are not in sync.
+// The *mark*, two slots, says whose replica it is and which generation of the map it has seen. The
+// *activity log* has rows that name the blocks that may be being written: after a crash of the client the replicas may
+// differ there, and nowhere else. The *notes* say what others have missed that are not in sync.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@
 
 namespace brickfs {
 
-constexpr size_t kActiveRows = 4096;
+constexpr size_t kActivityRows = 4096;  // of the activity log
 // Offsets in the first block of the place, below what a striped set keeps there.
-constexpr uint64_t kRowsOffset = kCommitRecordAddress[0] - 64 * kKiB;
-constexpr uint64_t kRowsBytes = kActiveRows * sizeof(uint64_t);
-constexpr uint64_t kReplicaMarkOffset = kRowsOffset + kRowsBytes;
+constexpr uint64_t kActivityLogOffset = kCommitRecordAddress[0] - 64 * kKiB;
+constexpr uint64_t kActivityLogBytes = kActivityRows * sizeof(uint64_t);
+constexpr uint64_t kReplicaMarkOffset = kActivityLogOffset + kActivityLogBytes;
 constexpr uint64_t kReplicaMarkSlotBytes = 4096;
 // A header, and a byte for each block: 512 GiB of a place. Blocks that are so far apart share one.
 constexpr uint64_t kNotesHeaderBytes = 4096;
 constexpr uint64_t kNotedBlocks = kBlockBytes / 8;
-constexpr uint64_t kNotesOffset = kRowsOffset - kNotedBlocks - kNotesHeaderBytes;
+constexpr uint64_t kNotesOffset = kActivityLogOffset - kNotedBlocks - kNotesHeaderBytes;
 // All that is a replica's own, and no part of the volume: notes, rows, mark, and, of place 0, the commit records, which
 // go with the commits of each. Those are copied once, when it is brought back.
 constexpr uint64_t kReplicaAreaOffset = kNotesOffset;

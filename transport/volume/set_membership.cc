@@ -218,10 +218,10 @@ StoredCommitRecord encode_commit_record(const SetId& set, uint64_t number, uint6
   return stored;
 }
 
-Result<BlockSet> read_rows(VolumeClient& replica, size_t place) {
-  std::vector<uint64_t> rows(kActiveRows);
-  const Piece piece{raw(first_block_of(place).start) + kRowsOffset,
-                    {{reinterpret_cast<std::byte*>(rows.data()), static_cast<uint32_t>(kRowsBytes), 0}}};
+Result<BlockSet> read_activity_log(VolumeClient& replica, size_t place) {
+  std::vector<uint64_t> rows(kActivityRows);
+  const Piece piece{raw(first_block_of(place).start) + kActivityLogOffset,
+                    {{reinterpret_cast<std::byte*>(rows.data()), static_cast<uint32_t>(kActivityLogBytes), 0}}};
   TRY(replica.read(std::span(&piece, 1)));
   BlockSet blocks;
   for (const uint64_t row : rows) {

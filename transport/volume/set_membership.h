@@ -79,7 +79,7 @@ Result<uint64_t> read_notes_number(VolumeClient& replica, const SetId& set, size
 StoredNotesHeader encode_notes_header(const SetId& set, size_t place, uint64_t number);
 
 // Of a replica, whose first block is there: blocks that may have been being written, of whatever place.
-Result<BlockSet> read_rows(VolumeClient& replica, size_t place);
+Result<BlockSet> read_activity_log(VolumeClient& replica, size_t place);
 
 // A volume that was opened as one of one brick, with these blocks, and is of a set: one line about it, without the
 // brick's name. Empty: it is of none.

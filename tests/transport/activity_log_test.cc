@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/volume/active_blocks.h"
+#include "transport/volume/activity_log.h"
 
 #include <gtest/gtest.h>
 
@@ -15,41 +15,41 @@ namespace {
 constexpr BlockRange kFirst{BlockAddress{8 * kBlockBytes}, 1};
 
 // Writes to some bytes of a block and is done.
-void write_to(ActiveBlocks& blocks, BlockRange block) {
+void write_to(ActivityLog& blocks, BlockRange block) {
   std::array<std::byte, 8> bytes{};
   const Piece piece{raw(block.start), {{bytes.data(), static_cast<uint32_t>(bytes.size()), 0}}};
   ASSERT_TRUE(blocks.claim(std::span(&piece, 1), nullptr).ok());
 }
 
-ActiveBlocks without_replicas() {
-  return ActiveBlocks([](std::span<const ActiveBlocks::Row>, const Interruption*) { return Status(); });
+ActivityLog without_replicas() {
+  return ActivityLog([](std::span<const ActivityLog::Row>, const Interruption*) { return Status(); });
 }
 
-TEST(ActiveBlocks, ARowGoesWhenOthersNeedItsPlace) {
-  ActiveBlocks blocks = without_replicas();
+TEST(ActivityLog, ARowGoesWhenOthersNeedItsPlace) {
+  ActivityLog blocks = without_replicas();
   write_to(blocks, kFirst);
-  for (uint64_t i = 1; i <= kActiveRows; ++i) write_to(blocks, {block_after(kFirst.start, i), 1});
+  for (uint64_t i = 1; i <= kActivityRows; ++i) write_to(blocks, {block_after(kFirst.start, i), 1});
   EXPECT_FALSE(blocks.active().contains(kFirst));
 }
 
-TEST(ActiveBlocks, TheRowOfABlockThatIsDifferentStays) {
-  ActiveBlocks blocks = without_replicas();
+TEST(ActivityLog, TheRowOfABlockThatIsDifferentStays) {
+  ActivityLog blocks = without_replicas();
   write_to(blocks, kFirst);
   blocks.keep(kFirst);
-  for (uint64_t i = 1; i <= 2 * kActiveRows; ++i) write_to(blocks, {block_after(kFirst.start, i), 1});
+  for (uint64_t i = 1; i <= 2 * kActivityRows; ++i) write_to(blocks, {block_after(kFirst.start, i), 1});
   EXPECT_TRUE(blocks.active().contains(kFirst));
   blocks.let_go(kFirst);
-  for (uint64_t i = 1; i <= kActiveRows; ++i) write_to(blocks, {block_after(kFirst.start, i), 1});
+  for (uint64_t i = 1; i <= kActivityRows; ++i) write_to(blocks, {block_after(kFirst.start, i), 1});
   EXPECT_FALSE(blocks.active().contains(kFirst));
 }
 
 // Together they need more rows than there are.
-TEST(ActiveBlocks, ThoseWhoNeedManyRowsDoNotWaitForEachOther) {
-  ActiveBlocks blocks([](std::span<const ActiveBlocks::Row>, const Interruption*) {
+TEST(ActivityLog, ThoseWhoNeedManyRowsDoNotWaitForEachOther) {
+  ActivityLog blocks([](std::span<const ActivityLog::Row>, const Interruption*) {
     std::this_thread::yield();
     return Status();
   });
-  constexpr size_t kWriters = 2 * kActiveRows / ActiveBlocks::kMostBlocks;
+  constexpr size_t kWriters = 2 * kActivityRows / ActivityLog::kMostBlocks;
   Interruption too_long;
   std::atomic<size_t> ended{0};
   std::vector<std::thread> writers;
@@ -57,8 +57,8 @@ TEST(ActiveBlocks, ThoseWhoNeedManyRowsDoNotWaitForEachOther) {
     writers.emplace_back([&, writer] {
       std::array<std::byte, 8> bytes{};
       std::vector<Piece> pieces;
-      for (size_t i = 0; i < ActiveBlocks::kMostBlocks; ++i) {
-        const BlockAddress block = block_after(kFirst.start, writer * ActiveBlocks::kMostBlocks + i);
+      for (size_t i = 0; i < ActivityLog::kMostBlocks; ++i) {
+        const BlockAddress block = block_after(kFirst.start, writer * ActivityLog::kMostBlocks + i);
         pieces.push_back({raw(block), {{bytes.data(), static_cast<uint32_t>(bytes.size()), 0}}});
       }
       for (int round = 0; round < 20; ++round) EXPECT_TRUE(blocks.claim(pieces, &too_long).ok());
@@ -73,15 +73,15 @@ TEST(ActiveBlocks, ThoseWhoNeedManyRowsDoNotWaitForEachOther) {
   for (std::thread& writer : writers) writer.join();
 }
 
-TEST(ActiveBlocks, AsManyPiecesAreClaimableAsHaveRows) {
+TEST(ActivityLog, AsManyPiecesAreClaimableAsHaveRows) {
   std::vector<std::byte> bytes(2 * kBlockBytes);
   std::vector<Piece> pieces;
-  for (uint64_t i = 0; i < ActiveBlocks::kMostBlocks; ++i) {  // of two blocks each
+  for (uint64_t i = 0; i < ActivityLog::kMostBlocks; ++i) {  // of two blocks each
     const uint64_t address = raw(block_after(kFirst.start, 2 * i));
     pieces.push_back({address, {{bytes.data(), static_cast<uint32_t>(bytes.size()), 0}}});
   }
-  EXPECT_EQ(ActiveBlocks::claimable(pieces), ActiveBlocks::kMostBlocks / 2);
-  EXPECT_EQ(ActiveBlocks::claimable(std::span(pieces).first(3)), 3u);
+  EXPECT_EQ(ActivityLog::claimable(pieces), ActivityLog::kMostBlocks / 2);
+  EXPECT_EQ(ActivityLog::claimable(std::span(pieces).first(3)), 3u);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/volume/active_blocks.h"
+#include "transport/volume/activity_log.h"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ static uint64_t length_of(const Piece& piece) {
   return length;
 }
 
-ActiveBlocks::Ranges ActiveBlocks::ranges_of(std::span<const Piece> pieces) {
+ActivityLog::Ranges ActivityLog::ranges_of(std::span<const Piece> pieces) {
   Ranges ranges;
   for (const Piece& piece : pieces) {
     const uint64_t length = length_of(piece);
@@ -23,7 +23,7 @@ ActiveBlocks::Ranges ActiveBlocks::ranges_of(std::span<const Piece> pieces) {
 }
 
 // Ascending, each once.
-std::vector<uint64_t> ActiveBlocks::blocks_of(const Ranges& ranges) {
+std::vector<uint64_t> ActivityLog::blocks_of(const Ranges& ranges) {
   std::vector<uint64_t> blocks;
   for (const Claim::Bytes& range : ranges) {
     for (uint64_t block = round_down(range.first, kBlockBytes); block < range.end; block += kBlockBytes)
@@ -34,7 +34,7 @@ std::vector<uint64_t> ActiveBlocks::blocks_of(const Ranges& ranges) {
   return blocks;
 }
 
-size_t ActiveBlocks::claimable(std::span<const Piece> pieces) {
+size_t ActivityLog::claimable(std::span<const Piece> pieces) {
   uint64_t blocks = 0;
   for (size_t count = 0; count < pieces.size(); ++count) {
     const Piece& piece = pieces[count];
@@ -44,20 +44,20 @@ size_t ActiveBlocks::claimable(std::span<const Piece> pieces) {
   return pieces.size();
 }
 
-bool ActiveBlocks::overlaps(const Ranges& ranges) const {
+bool ActivityLog::overlaps(const Ranges& ranges) const {
   return std::ranges::any_of(claimed_, [&](const Claim::Bytes& claimed) {
     return std::ranges::any_of(
         ranges, [&](const Claim::Bytes& range) { return range.first < claimed.end && claimed.first < range.end; });
   });
 }
 
-bool ActiveBlocks::has_writer(uint64_t block) const {
+bool ActivityLog::has_writer(uint64_t block) const {
   return std::ranges::any_of(claimed_, [&](const Claim::Bytes& claimed) {
     return claimed.first < block + kBlockBytes && block < claimed.end;
   });
 }
 
-ActiveBlocks::Claim ActiveBlocks::take(Ranges ranges) {
+ActivityLog::Claim ActivityLog::take(Ranges ranges) {
   claimed_.insert(claimed_.end(), ranges.begin(), ranges.end());
   Claim claim;
   claim.owner_ = this;
@@ -65,7 +65,7 @@ ActiveBlocks::Claim ActiveBlocks::take(Ranges ranges) {
   return claim;
 }
 
-void ActiveBlocks::give_back(Claim& claim) {
+void ActivityLog::give_back(Claim& claim) {
   MutexLock lock(mutex_);
   for (const Claim::Bytes& range : claim.ranges_) {
     const auto found = std::ranges::find_if(claimed_, [&](const Claim::Bytes& claimed) {
@@ -77,7 +77,7 @@ void ActiveBlocks::give_back(Claim& claim) {
   changed_.notify_all();
 }
 
-Result<ActiveBlocks::Claim> ActiveBlocks::claim(std::span<const Piece> pieces, const Interruption* by) {
+Result<ActivityLog::Claim> ActivityLog::claim(std::span<const Piece> pieces, const Interruption* by) {
   Ranges ranges = ranges_of(pieces);
   const std::vector<uint64_t> blocks = blocks_of(ranges);
   CHECK(blocks.size() <= kMostBlocks || pieces.size() == 1);
@@ -96,7 +96,7 @@ Result<ActiveBlocks::Claim> ActiveBlocks::claim(std::span<const Piece> pieces, c
   return claim;
 }
 
-Result<ActiveBlocks::Claim> ActiveBlocks::try_claim(std::span<const Piece> pieces) {
+Result<ActivityLog::Claim> ActivityLog::try_claim(std::span<const Piece> pieces) {
   Ranges ranges = ranges_of(pieces);
   MutexLock lock(mutex_);
   if (overlaps(ranges)) return Error(EAGAIN, "being written");
@@ -109,26 +109,26 @@ Result<ActiveBlocks::Claim> ActiveBlocks::try_claim(std::span<const Piece> piece
   return take(std::move(ranges));
 }
 
-ActiveBlocks::Claim ActiveBlocks::hold(BlockRange blocks) {
+ActivityLog::Claim ActivityLog::hold(BlockRange blocks) {
   Ranges ranges{{raw(blocks.start), raw(blocks.end())}};
   MutexLock lock(mutex_);
   while (overlaps(ranges)) changed_.wait(lock);
   return take(std::move(ranges));
 }
 
-void ActiveBlocks::keep(BlockRange blocks) {
+void ActivityLog::keep(BlockRange blocks) {
   MutexLock lock(mutex_);
   kept_.insert(blocks);
 }
 
-void ActiveBlocks::let_go(BlockRange blocks) {
+void ActivityLog::let_go(BlockRange blocks) {
   MutexLock lock(mutex_);
   kept_.erase(blocks);
   changed_.notify_all();
 }
 
 // Nobody writes to its block, nor is about to.
-bool ActiveBlocks::is_free(size_t row, const std::vector<uint64_t>& blocks) const {
+bool ActivityLog::is_free(size_t row, const std::vector<uint64_t>& blocks) const {
   if (rows_[row] == 0) return true;
   const uint64_t block = rows_[row] - 1;
   return entries_.find(block)->second.written && !std::ranges::binary_search(blocks, block) && !has_writer(block) &&
@@ -137,7 +137,7 @@ bool ActiveBlocks::is_free(size_t row, const std::vector<uint64_t>& blocks) cons
 
 // Rows for those blocks that have none, which are to be written; all of them or none. In turn, so that those written to
 // lately keep theirs. False: there are not as many, or somebody is just writing one.
-bool ActiveBlocks::take_rows(const std::vector<uint64_t>& blocks, std::vector<Row>& rows) {
+bool ActivityLog::take_rows(const std::vector<uint64_t>& blocks, std::vector<Row>& rows) {
   std::vector<uint64_t> missing;
   for (const uint64_t block : blocks) {
     const auto entry = entries_.find(block);
@@ -162,7 +162,7 @@ bool ActiveBlocks::take_rows(const std::vector<uint64_t>& blocks, std::vector<Ro
   return true;
 }
 
-void ActiveBlocks::end_writing(const std::vector<Row>& rows, bool written) {
+void ActivityLog::end_writing(const std::vector<Row>& rows, bool written) {
   MutexLock lock(mutex_);
   for (const Row& row : rows) {
     if (written) {
@@ -175,14 +175,14 @@ void ActiveBlocks::end_writing(const std::vector<Row>& rows, bool written) {
   changed_.notify_all();
 }
 
-BlockSet ActiveBlocks::active() const {
+BlockSet ActivityLog::active() const {
   MutexLock lock(mutex_);
   BlockSet blocks;
   for (const auto& [block, entry] : entries_) blocks.insert(BlockRange{BlockAddress{block}, 1});
   return blocks;
 }
 
-std::vector<uint64_t> ActiveBlocks::rows() const {
+std::vector<uint64_t> ActivityLog::rows() const {
   MutexLock lock(mutex_);
   return rows_;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is being written to the replicas of a place, byte by byte, and the rows on them that say in which blocks
-// (transport/volume/replica_format.h).
+// The activity log of a place: what is being written to its replicas, byte by byte, and the rows on them that say in
+// which blocks (transport/volume/replica_format.h; as DRBD's).
 //
 // Writes that overlap go one after the other, or replicas would keep what came last to each. A block gets its row,
 // on all replicas, before the first byte that is written to it; the row may go as soon as nothing is being written
@@ -26,7 +26,7 @@
 
 namespace brickfs {
 
-class ActiveBlocks {
+class ActivityLog {
  public:
   struct Row {
     size_t index = 0;
@@ -35,7 +35,7 @@ class ActiveBlocks {
   // Puts rows on all replicas that are written.
   using WriteRows = std::function<Status(std::span<const Row>, const Interruption* by)>;
 
-  explicit ActiveBlocks(WriteRows write) : write_(std::move(write)), rows_(kActiveRows) {}
+  explicit ActivityLog(WriteRows write) : write_(std::move(write)), rows_(kActivityRows) {}
 
   // The right to write to some bytes. Given back on destruction.
   class Claim {
@@ -52,18 +52,18 @@ class ActiveBlocks {
     }
 
    private:
-    friend class ActiveBlocks;
+    friend class ActivityLog;
     struct Bytes {
       uint64_t first;
       uint64_t end;
     };
-    ActiveBlocks* owner_ = nullptr;
+    ActivityLog* owner_ = nullptr;
     std::vector<Bytes> ranges_;
   };
 
   // Waits for what overlaps, and sees to rows: of at most kMostBlocks blocks. EINTR; as WriteRows.
   Result<Claim> claim(std::span<const Piece> pieces, const Interruption* by);
-  static constexpr size_t kMostBlocks = kActiveRows / 4;
+  static constexpr size_t kMostBlocks = kActivityRows / 4;
   // How many of the first pieces can be claimed together: one at least.
   static size_t claimable(std::span<const Piece> pieces);
   // The same if there is nothing to wait for nor to write. EAGAIN.
