@@ -18,21 +18,22 @@ class NextClient : public testing::ReplicaBed {
     ASSERT_TRUE(set->commit().ok());
     ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 7)).ok());
   }
-  // The same; b was left out by the mount, and a has notes of what it misses, which a mount reads behind all else.
-  void write_and_crash_with_notes() {
-    constexpr uint64_t kNotes = 77;
+  // The same; b was left out by the mount, and a has a dirty bitmap of what it misses, which a mount reads behind all
+  // else.
+  void write_and_crash_with_bitmap() {
+    constexpr uint64_t kBitmap = 77;
     map_ = std::make_shared<MemoryMap>();
     bricks_.clear();
     ASSERT_NO_FATAL_FAILURE(write_and_crash());
     SetMap map = map_->get()->map;
     set_state(map.places[0].replicas[1], ReplicaState::kStale, map.holder->epoch);
-    map.places[0].replicas[1].missed = kNotes;
+    map.places[0].replicas[1].missed = kBitmap;
     ++map.generation;
     map_->restore(map);
     brick('b').faults().refuse(true);
-    const StoredNotesHeader header = encode_notes_header(map.set, 0, kNotes);
+    const StoredBitmapHeader header = encode_bitmap_header(map.set, 0, kBitmap);
     const auto bytes = std::as_bytes(std::span(&header, 1));
-    write_past_holder(*brick('a').make_brick(), kNotesOffset, {bytes.begin(), bytes.end()});
+    write_past_holder(*brick('a').make_brick(), kBitmapOffset, {bytes.begin(), bytes.end()});
   }
 };
 
@@ -164,7 +165,7 @@ TEST_F(NextClient, ABrickThatRestartsWhileItIsOpenedIsNotBelieved) {
   uint64_t nth = 1;
   for (bool restarted = true; restarted; ++nth) {
     SCOPED_TRACE("call " + std::to_string(nth));
-    ASSERT_NO_FATAL_FAILURE(write_and_crash_with_notes());
+    ASSERT_NO_FATAL_FAILURE(write_and_crash_with_bitmap());
     const uint64_t before = brick('a').faults().calls();
     brick('a').restart_at(nth);
     {
@@ -177,7 +178,7 @@ TEST_F(NextClient, ABrickThatRestartsWhileItIsOpenedIsNotBelieved) {
         EXPECT_EQ(*read(**opened, raw(kData.start), 4096), filled(4096, 7));
       }
       if (!restarted) {
-        EXPECT_NE(entry(1).missed, 0u);  // the notes were found
+        EXPECT_NE(entry(1).missed, 0u);  // the bitmap was found
       }
     }
     if (!restarted) break;

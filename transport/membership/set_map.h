@@ -30,7 +30,7 @@ struct MapReplica {
   ReplicaState state = ReplicaState::kStale;
   uint64_t since = 0;   // not in sync: since this generation. 0: never was
   BootId boot{};        // of the brick, when it was last known to have everything; 0: never
-  uint64_t missed = 0;  // not in sync: the number of the notes of what it has missed (MissedNotes). 0: nobody knows
+  uint64_t missed = 0;  // not in sync: the number of the dirty bitmap of what it has missed. 0: nobody knows
   uint64_t marked = 0;  // it has durably had a mark of this generation, so an older one is of an older store. 0: nobody
                         // knows of any
   bool leaving = false;  // to be dropped, as soon as there are as many others in sync as are wanted

@@ -36,10 +36,10 @@
 #include "transport/membership/map_keeper.h"
 #include "transport/membership/set_map.h"
 #include "transport/volume/activity_log.h"
+#include "transport/volume/dirty_bitmap.h"
 #include "transport/volume/group.h"
 #include "transport/volume/kept_buffers.h"
 #include "transport/volume/local_keys.h"
-#include "transport/volume/missed_notes.h"
 #include "transport/volume/place.h"
 #include "transport/volume/replica.h"
 #include "transport/volume/set_membership.h"
@@ -160,7 +160,7 @@ class Mirror final : public Place {
     BootId boot{};            // as the map knows it
     bool missed_all = true;   // nothing is known of what it has
     BlockSet missed;          // what it has is old there
-    uint64_t noted = 0;       // the map says that these notes have that
+    uint64_t noted = 0;       // the map says that the bitmap with this number has what it misses
     std::optional<Clock::time_point> out_at;
     std::chrono::milliseconds rest{0};  // from then on, before it is brought back
   };
@@ -209,18 +209,18 @@ class Mirror final : public Place {
   Status note_missed(std::span<const Piece> pieces, const Interruption* by);
   Status note_missed(std::span<const BlockRange> blocks, const Interruption* by);
   Status try_note_missed(std::span<const Piece> pieces);
-  std::shared_ptr<MissedNotes> add_missed(std::span<const BlockRange> blocks);
+  std::shared_ptr<DirtyBitmap> add_missed(std::span<const BlockRange> blocks);
   void note_later(std::span<const BlockRange> blocks);
   void note_diverged(std::span<const Piece> pieces);
   void note_diverged(std::span<const BlockRange> blocks);
-  MissedNotes::Write note_writer();
-  Status write_notes(VolumeClient& client);
-  Status read_notes();
+  DirtyBitmap::Write note_writer();
+  Status write_bitmap(VolumeClient& client);
+  Status read_bitmap();
   void take_rows_as_missed(const BlockSet& rows);
-  std::shared_ptr<MissedNotes> present_notes() const;
+  std::shared_ptr<DirtyBitmap> present_bitmap() const;
   bool is_to_be_noted(const Replica& replica) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool wants_notes();
-  Result<bool> keep_notes();
+  bool wants_bitmap();
+  Result<bool> keep_bitmap();
   Status tell_noted(const std::vector<Replica*>& noted, uint64_t number);
 
   // mirror_repair.cc
@@ -320,11 +320,11 @@ class Mirror final : public Place {
   mutable Mutex mutex_;
   CondVar changed_;  // somebody is out, confirmed, or all has failed
   Status failed_ ABSL_GUARDED_BY(mutex_);
-  uint64_t left_out_at_ ABSL_GUARDED_BY(mutex_) = 0;            // the generation by which one was left out last
-  BlockSet diverged_ ABSL_GUARDED_BY(mutex_);                   // a write was given up: the first replica's bytes hold
-  std::shared_ptr<MissedNotes> notes_ ABSL_GUARDED_BY(mutex_);  // null: nobody has missed anything that is known
-  BlockSet unnoted_ ABSL_GUARDED_BY(mutex_);                    // could not be noted, and is one of diverged_
-  VolumeClient* joining_ ABSL_GUARDED_BY(mutex_) = nullptr;     // repair()'s, not yet of those that are watched
+  uint64_t left_out_at_ ABSL_GUARDED_BY(mutex_) = 0;             // the generation by which one was left out last
+  BlockSet diverged_ ABSL_GUARDED_BY(mutex_);                    // a write was given up: the first replica's bytes hold
+  std::shared_ptr<DirtyBitmap> bitmap_ ABSL_GUARDED_BY(mutex_);  // null: nobody has missed anything that is known
+  BlockSet unnoted_ ABSL_GUARDED_BY(mutex_);                     // could not be noted, and is one of diverged_
+  VolumeClient* joining_ ABSL_GUARDED_BY(mutex_) = nullptr;      // repair()'s, not yet of those that are watched
   std::optional<Clock::time_point> joining_away_since_ ABSL_GUARDED_BY(mutex_);
   // Of a copy that is dropped, while it gives its blocks back.
   VolumeClient* leaving_ ABSL_GUARDED_BY(mutex_) = nullptr;

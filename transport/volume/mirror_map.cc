@@ -215,7 +215,7 @@ void Mirror::mark_and_leave_out() {
   for (Replica* replica : out) raise(*replica, ReplicaEvent::kOthersMarked, *seen);
 }
 
-// Of what has lost something the map must not say that there are notes of all that it misses. Until it does not, they
+// Of what has lost something the map must not say that a bitmap has all that it misses. Until it does not, they
 // go on.
 void Mirror::forget_in_map() {
   Targets forgotten;

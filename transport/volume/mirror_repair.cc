@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a replica comes back: fenced by being opened; the list of blocks made alike; written along from then on, with the
 // rows that are there; what it misses copied, block by block, each while nobody writes to it; committed; in sync by a
-// change of the map, which lets those go that leave. What it misses is known if this client left it out, or there are
-// notes of that (mirror_missed.cc): blocks with a row then, what it had not committed, and what was written or
+// change of the map, which lets those go that leave. What it misses is known if this client left it out, or there is a
+// dirty bitmap of it (mirror_missed.cc): blocks with a row then, what it had not committed, and what was written or
 // allocated since. Else it is everything.
 #include <fmt/core.h>
 
@@ -45,7 +45,7 @@ bool Mirror::repair() {
   adopt_map(*keeper_->map());
   if (drop_leaving()) return true;
   // What could not be noted is different, too, and would be so again at once.
-  const auto noted = keep_notes();
+  const auto noted = keep_bitmap();
   if (noted.ok() && (*noted || repair_diverged())) return true;
   Targets due;
   for (const auto& replica : replicas_) due.push_back(replica.get());
@@ -191,7 +191,7 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
   if (all) {
     replica.marked = 0;
     MutexLock lock(mutex_);
-    replica.noted = 0;  // only now: until the map says so, the notes have to be complete
+    replica.noted = 0;  // only now: until the map says so, the bitmap has to be complete
   }
 
   // Whoever goes on after a crash has to know what is in it.
@@ -261,7 +261,7 @@ Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, Bl
     MutexLock lock(mutex_);
     replica.missed.insert(to_copy);
   }
-  TRY(write_notes(*client));
+  TRY(write_bitmap(*client));
   TRY(write_activity_log(*client, activity_log_.rows()));
   if (place_ == 0) {
     TRY(copy_bytes(first(), *client, kCommitRecordAddress[0], 2 * kSetSlotBytes, Stage::kJournal));

@@ -14,7 +14,7 @@ Status Mirror::begin(const SetId& set, bool unclean) {
     TRY(first().alloc(first_range));
     unclean = false;  // there was nothing to write to
   }
-  TRY(read_notes());
+  TRY(read_bitmap());
   if (!unclean) return make_equal({});
   for (Replica* replica : written()) {
     if (!contains_block(TRY(replica->client->list()), first_range.start)) continue;
@@ -92,11 +92,11 @@ Status Mirror::settle_replica(VolumeClient& source, const Replica& replica, cons
   return {};
 }
 
-// All are equal. What rows said has its notes, if somebody may have missed it.
+// All are equal. What rows said is in the dirty bitmap, if somebody may have missed it.
 Status Mirror::clear_activity_log() {
   marked_at_ = keeper_->generation();  // at least
   for (Replica* replica : written()) {
-    Status status = write_notes(*replica->client);
+    Status status = write_bitmap(*replica->client);
     if (status.ok()) status = write_activity_log(*replica->client, std::vector<uint64_t>(kActivityRows));
     if (status.ok()) status = mark(*replica);
     if (!status.ok() && is_written(*replica)) return status;

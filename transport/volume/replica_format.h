@@ -3,7 +3,7 @@
 //
 // The *mark*, two slots, says whose replica it is and which generation of the map it has seen. The
 // *activity log* has rows that name the blocks that may be being written: after a crash of the client the replicas may
-// differ there, and nowhere else. The *notes* say what others have missed that are not in sync.
+// differ there, and nowhere else. The *dirty bitmap* says what others have missed that are not in sync.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +21,12 @@ constexpr uint64_t kActivityLogBytes = kActivityRows * sizeof(uint64_t);
 constexpr uint64_t kReplicaMarkOffset = kActivityLogOffset + kActivityLogBytes;
 constexpr uint64_t kReplicaMarkSlotBytes = 4096;
 // A header, and a byte for each block: 512 GiB of a place. Blocks that are so far apart share one.
-constexpr uint64_t kNotesHeaderBytes = 4096;
-constexpr uint64_t kNotedBlocks = kBlockBytes / 8;
-constexpr uint64_t kNotesOffset = kActivityLogOffset - kNotedBlocks - kNotesHeaderBytes;
-// All that is a replica's own, and no part of the volume: notes, rows, mark, and, of place 0, the commit records, which
-// go with the commits of each. Those are copied once, when it is brought back.
-constexpr uint64_t kReplicaAreaOffset = kNotesOffset;
+constexpr uint64_t kBitmapHeaderBytes = 4096;
+constexpr uint64_t kBitmapBlocks = kBlockBytes / 8;
+constexpr uint64_t kBitmapOffset = kActivityLogOffset - kBitmapBlocks - kBitmapHeaderBytes;
+// All that is a replica's own, and no part of the volume: bitmap, rows, mark, and, of place 0, the commit records,
+// which go with the commits of each. Those are copied once, when it is brought back.
+constexpr uint64_t kReplicaAreaOffset = kBitmapOffset;
 constexpr uint64_t kReplicaAreaEnd = kCommitRecordAddress[1] + kSetSlotBytes;
 
 // Commit records are a replica's own, too (VolumeSet): each has as many as its brick has commits. From here on to the
@@ -51,17 +51,17 @@ static_assert(sizeof(StoredReplicaMark) == 64 && offsetof(StoredReplicaMark, che
 static_assert(std::has_unique_object_representations_v<StoredReplicaMark>);
 static_assert(kReplicaMarkOffset + 2 * kReplicaMarkSlotBytes <= kCommitRecordAddress[0]);
 
-// Of the notes. The byte of a block is 1: it may have been written, or allocated, since.
-struct StoredNotesHeader {
+// Of the dirty bitmap. The byte of a block is 1: it may have been written, or allocated, since.
+struct StoredBitmapHeader {
   static constexpr uint64_t kMagic = 0x3153'494d'4b43'5242;  // "BRCKMIS1"
 
   uint64_t magic = kMagic;
   SetId set{};
   uint64_t place = 0;
-  uint64_t number = 0;    // random; the map has it where a replica's notes are these
+  uint64_t number = 0;    // random; the map has it where a replica's bitmap is this one
   uint64_t checksum = 0;  // xxh3-64 of the 40 bytes before, not seeded
 };
-static_assert(sizeof(StoredNotesHeader) == 48 && offsetof(StoredNotesHeader, checksum) == 40);
-static_assert(std::has_unique_object_representations_v<StoredNotesHeader>);
+static_assert(sizeof(StoredBitmapHeader) == 48 && offsetof(StoredBitmapHeader, checksum) == 40);
+static_assert(std::has_unique_object_representations_v<StoredBitmapHeader>);
 
 }  // namespace brickfs

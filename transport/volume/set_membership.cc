@@ -170,14 +170,14 @@ Status write_replica_mark(VolumeClient& replica, size_t place, const ReplicaMark
                                : replica.write(std::span(&piece, 1), Stage::kData);
 }
 
-Result<uint64_t> read_notes_number(VolumeClient& replica, const SetId& set, size_t place) {
-  StoredNotesHeader stored;
-  TRY(read_stored(replica, raw(first_block_of(place).start) + kNotesOffset, stored));
+Result<uint64_t> read_bitmap_number(VolumeClient& replica, const SetId& set, size_t place) {
+  StoredBitmapHeader stored;
+  TRY(read_stored(replica, raw(first_block_of(place).start) + kBitmapOffset, stored));
   return is_sound(stored) && stored.set == set && stored.place == place ? stored.number : 0;
 }
 
-StoredNotesHeader encode_notes_header(const SetId& set, size_t place, uint64_t number) {
-  StoredNotesHeader stored;
+StoredBitmapHeader encode_bitmap_header(const SetId& set, size_t place, uint64_t number) {
+  StoredBitmapHeader stored;
   stored.set = set;
   stored.place = place;
   stored.number = number;

@@ -74,9 +74,9 @@ Result<std::optional<ReplicaMark>> read_replica_mark(Brick& brick, size_t place)
 // Durable with the next commit. The former one stays in the other slot. Of one replica one at a time.
 Status write_replica_mark(VolumeClient& replica, size_t place, const ReplicaMark& mark, Pace pace);
 
-// Of a replica: the number of the notes that it has of what others have missed; 0: none (MissedNotes).
-Result<uint64_t> read_notes_number(VolumeClient& replica, const SetId& set, size_t place);
-StoredNotesHeader encode_notes_header(const SetId& set, size_t place, uint64_t number);
+// Of a replica: the number of the dirty bitmap that it has, of what others have missed; 0: none (DirtyBitmap).
+Result<uint64_t> read_bitmap_number(VolumeClient& replica, const SetId& set, size_t place);
+StoredBitmapHeader encode_bitmap_header(const SetId& set, size_t place, uint64_t number);
 
 // Of a replica, whose first block is there: blocks that may have been being written, of whatever place.
 Result<BlockSet> read_activity_log(VolumeClient& replica, size_t place);

@@ -92,7 +92,7 @@ class VolumeSet::Replicating {
   void leave_out(Candidate& candidate);
   Status note_record(VolumeClient& client);
   Status choose(Claim& claim);
-  void look_for_notes(size_t place);
+  void look_for_bitmap(size_t place);
   std::vector<FoundReplica*> found(std::optional<size_t> place = std::nullopt);
   Status make(Claim& claim);
   Status note_made();
@@ -394,18 +394,19 @@ Status VolumeSet::Replicating::choose(Claim& claim) {
   for (Candidate& candidate : candidates_) {
     if (candidate.left_out && candidate.client != nullptr) leave_out(candidate);
   }
-  for (size_t place = 0; place < map_.places.size(); ++place) look_for_notes(place);
+  for (size_t place = 0; place < map_.places.size(); ++place) look_for_bitmap(place);
   return {};
 }
 
-// What those miss that are not in sync; of whom that is not known here, all is copied. A lost tail had notes in it.
-void VolumeSet::Replicating::look_for_notes(size_t place) {
+// What those miss that are not in sync; of whom that is not known here, all is copied. A lost tail had the bitmap in
+// it.
+void VolumeSet::Replicating::look_for_bitmap(size_t place) {
   for (Candidate& candidate : candidates_) {
     if (candidate.place != place || candidate.entry.missed == 0) continue;
     candidate.noted = std::ranges::all_of(candidates_, [&](const Candidate& one) {
       if (one.place != place || one.client == nullptr) return true;
       if (one.lost_tail) return false;
-      const auto number = read_notes_number(*one.client, map_.set, place);
+      const auto number = read_bitmap_number(*one.client, map_.set, place);
       return number.ok() && *number == candidate.entry.missed;
     });
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a replica has missed is known when it comes back: to the client that left it out, and to the next one.
-#include "transport/volume/missed_notes.h"
+#include "transport/volume/dirty_bitmap.h"
 
 #include <functional>
 
@@ -17,7 +17,7 @@ BlockRange block(uint64_t number) { return {BlockAddress{number * kBlockBytes}, 
 struct Written {
   std::vector<std::pair<uint64_t, size_t>> pieces;  // address, length
   Status answer;
-  MissedNotes::Write writer() {
+  DirtyBitmap::Write writer() {
     return [this](std::span<const Piece> all, const Interruption*) {
       for (const Piece& piece : all) pieces.emplace_back(piece.address, piece.local.front().length_bytes);
       return answer;
@@ -25,37 +25,38 @@ struct Written {
   }
 };
 
-TEST(MissedNotes, NeighboursAreNotedInOnePieceAndNothingTwice) {
-  MissedNotes notes(kSet, 0, 7);
+TEST(DirtyBitmap, NeighboursAreNotedInOnePieceAndNothingTwice) {
+  DirtyBitmap bitmap(kSet, 0, 7);
   Written written;
   const std::vector<BlockRange> first{{BlockAddress{8 * kBlockBytes}, 3}};
-  ASSERT_TRUE(notes.note(first, written.writer(), nullptr).ok());
-  const uint64_t bytes = kNotesOffset + kNotesHeaderBytes;
+  ASSERT_TRUE(bitmap.note(first, written.writer(), nullptr).ok());
+  const uint64_t bytes = kBitmapOffset + kBitmapHeaderBytes;
   EXPECT_EQ(written.pieces, (std::vector<std::pair<uint64_t, size_t>>{{bytes + 8, 3}}));
   const std::vector<BlockRange> more{{BlockAddress{7 * kBlockBytes}, 6}};
-  EXPECT_FALSE(notes.has(more));
+  EXPECT_FALSE(bitmap.has(more));
   written.pieces.clear();
-  ASSERT_TRUE(notes.note(more, written.writer(), nullptr).ok());
+  ASSERT_TRUE(bitmap.note(more, written.writer(), nullptr).ok());
   EXPECT_EQ(written.pieces, (std::vector<std::pair<uint64_t, size_t>>{{bytes + 7, 1}, {bytes + 11, 2}}));
-  EXPECT_TRUE(notes.has(more));
+  EXPECT_TRUE(bitmap.has(more));
 }
 
-TEST(MissedNotes, WhatCouldNotBeNotedIsNot) {
-  MissedNotes notes(kSet, 0, 7);
+TEST(DirtyBitmap, WhatCouldNotBeNotedIsNot) {
+  DirtyBitmap bitmap(kSet, 0, 7);
   Written written;
   written.answer = Error(EIO, "test");
   const BlockRange one = block(8);
-  EXPECT_EQ(notes.note(std::span(&one, 1), written.writer(), nullptr).code(), EIO);
-  EXPECT_FALSE(notes.has(std::span(&one, 1)));
+  EXPECT_EQ(bitmap.note(std::span(&one, 1), written.writer(), nullptr).code(), EIO);
+  EXPECT_FALSE(bitmap.has(std::span(&one, 1)));
 }
 
-TEST(MissedNotes, BlocksFarApartShareAByte) {
-  MissedNotes notes(kSet, 1, 7);
+TEST(DirtyBitmap, BlocksFarApartShareAByte) {
+  DirtyBitmap bitmap(kSet, 1, 7);
   const BlockAddress start = first_block_of(1).start;
   const BlockRange noted{block_after(start, 5), 1};
-  notes.insert(std::span(&noted, 1));
-  const std::vector<BlockRange> listed{{start, 10}, {block_after(start, kNotedBlocks), 10}};
-  EXPECT_EQ(notes.among(listed).ranges(), (std::vector<BlockRange>{noted, {block_after(start, kNotedBlocks + 5), 1}}));
+  bitmap.insert(std::span(&noted, 1));
+  const std::vector<BlockRange> listed{{start, 10}, {block_after(start, kBitmapBlocks), 10}};
+  EXPECT_EQ(bitmap.among(listed).ranges(),
+            (std::vector<BlockRange>{noted, {block_after(start, kBitmapBlocks + 5), 1}}));
 }
 
 // Two copies on a and b, of blocks with 1s everywhere, which the last client let go. What was copied to b is told from
@@ -105,7 +106,7 @@ class Missed : public testing::ReplicaBed {
   }
   // To block 2 of b.
   void plant() { write_past_holder(*make_embedded_brick(brick('b').service()), address(2), filled(4096, kPlanted)); }
-  // The next client has notes in the map that are not those of b, and copies everything.
+  // The next client has a bitmap in the map that is not b's, and copies everything.
   void expect_notes_not_believed(const std::function<void(MapReplica&)>& edit) {
     auto set = begin(0);
     ASSERT_NO_FATAL_FAILURE(leave_out(*set));
@@ -197,7 +198,7 @@ TEST_F(Missed, TheNextClientKnowsIt) {
   }
 }
 
-// It has notes of what it has written itself, too, and of what the one before has.
+// It notes what it has written itself, too, and what the one before has.
 TEST_F(Missed, TheOneAfterTheNextKnowsIt) {
   auto set = begin(0);
   ASSERT_NO_FATAL_FAILURE(leave_out(*set));
@@ -219,7 +220,7 @@ TEST_F(Missed, TheOneAfterTheNextKnowsIt) {
   EXPECT_EQ(on_brick('b', address(2), 4096), filled(4096, kPlanted));
 }
 
-// The map does not say that there are notes before they are.
+// The map does not say that there is a bitmap before there is.
 TEST_F(Missed, AClientThatDiesBeforeItHasNotedItLeavesNothingToKnow) {
   expect_notes_not_believed([](MapReplica& replica) { replica.missed = 0; });
 }
@@ -247,7 +248,7 @@ TEST_F(Missed, ACopyThatWasMarkedSinceGetsEverything) {
   ASSERT_NO_FATAL_FAILURE(expect_back(set, true));
 }
 
-// With the bricks that had them notes are lost that were not committed.
+// With the bricks that had it a bitmap is lost that was not committed.
 TEST_F(Missed, WhenAllBricksHaveRestartedNothingIsKnown) {
   auto set = begin(64);
   ASSERT_NO_FATAL_FAILURE(leave_out(*set));
@@ -315,7 +316,7 @@ TEST_F(Missed, AStoreThatHasLostABlockGetsEverything) {
   ASSERT_NO_FATAL_FAILURE(expect_back(set, true));
 }
 
-// It is to get everything, and the map cannot be told: until it is, the notes that the map names go on.
+// It is to get everything, and the map cannot be told: until it is, the bitmap that the map names goes on.
 TEST_F(Missed, NotesGoOnAsLongAsTheMapHasTheirNumber) {
   auto set = begin(64);
   ASSERT_NO_FATAL_FAILURE(leave_out_behind_fresh(*set));
