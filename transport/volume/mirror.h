@@ -225,9 +225,9 @@ class Mirror final : public Place {
 
   // mirror_repair.cc
   using Stages = std::array<BlockSet, kStages>;
-  Status settle_replica(VolumeClient& source, const Replica& replica, const Stages& stages);
+  Status resync_replica(VolumeClient& source, const Replica& replica, const Stages& stages);
   Status make_equal(const Stages& stages);
-  Status settle_others(const Replica& source, const Stages& stages);
+  Status resync_others(const Replica& source, const Stages& stages);
   Status expect_boot(const Replica& replica) const;
   Status clear_activity_log();
   bool become_settled();

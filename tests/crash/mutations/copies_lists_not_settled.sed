@@ -1,4 +1,4 @@
-# transport/volume/mirror_settle.cc
+# transport/volume/mirror_resync.cc
 # lists of blocks are left different
 # explore --bricks 2 --copies 2 --max-ops 2
-/^Status Mirror::settle_replica/,/^}/s/TRY(make_alike(source, target, differ));//
+/^Status Mirror::resync_replica/,/^}/s/TRY(make_alike(source, target, differ));//

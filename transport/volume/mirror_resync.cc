@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How replicas become equal after the last client, which may have crashed: docs/recovery.md, "Settling".
+// How replicas become equal after the last client, which may have crashed: docs/recovery.md, "Resync after a crash".
 #include "transport/base/log.h"
 #include "transport/volume/mirror.h"
 #include "transport/volume/set_membership.h"
@@ -31,7 +31,7 @@ Status Mirror::make_equal(const Stages& stages) {
   // Also where no block is suspect: what was allocated there may not be durable, and journals of others refer to it.
   TRY(source.client->commit_blocks(stages[0].ranges(), stages[1].ranges(), stages[2].ranges()));
   TRY(expect_boot(source));
-  TRY(settle_others(source, stages));
+  TRY(resync_others(source, stages));
   do {
     TRY(clear_activity_log());
   } while (!become_settled());
@@ -55,10 +55,10 @@ Status Mirror::expect_boot(const Replica& replica) const {
 }
 
 // One that goes away is left out, as ever, and brought back as a whole. So is one whose brick restarts.
-Status Mirror::settle_others(const Replica& source, const Stages& stages) {
+Status Mirror::resync_others(const Replica& source, const Stages& stages) {
   for (Replica* replica : written()) {
     if (replica == &source) continue;
-    const Status status = settle_replica(*source.client, *replica, stages);
+    const Status status = resync_replica(*source.client, *replica, stages);
     if (status.ok() && !expect_boot(*replica).ok()) {
       raise(*replica, ReplicaEvent::kFailed);
       leave_out();
@@ -69,7 +69,7 @@ Status Mirror::settle_others(const Replica& source, const Stages& stages) {
   return {};
 }
 
-Status Mirror::settle_replica(VolumeClient& source, const Replica& replica, const Stages& stages) {
+Status Mirror::resync_replica(VolumeClient& source, const Replica& replica, const Stages& stages) {
   VolumeClient& target = *replica.client;
   BlockSet differ = touched_;
   TRY(make_alike(source, target, differ));
