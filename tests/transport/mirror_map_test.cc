@@ -237,7 +237,7 @@ TEST_F(ReplicasByMap, OneThatIsAboutToBeInSyncIsAnotherOneToWaitFor) {
       EXPECT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
       done = true;
     });
-    EXPECT_TRUE(comes_true([&] { return !set->absent_copies().empty(); }));
+    EXPECT_TRUE(comes_true([&] { return !set->known_map()->absent.empty(); }));
     std::this_thread::sleep_for(milliseconds(500));
     EXPECT_FALSE(done);
   });
