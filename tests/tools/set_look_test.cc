@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "tests/support/memory_map_store.h"
+#include "tests/support/tcp_test_brick.h"
+#include "transport/volume/volume_client.h"
 
 namespace brickfs {
 namespace {
@@ -129,6 +134,34 @@ TEST(SetVerdict, WhatNoMountTakesIsNotInSync) {
   verdict = judge_set(map, looks);
   EXPECT_EQ(verdict.exit_code, kSetDegraded);
   EXPECT_EQ(verdict.lines[0], "place 0: tcp://b:1/v belongs to another volume");
+}
+
+// Its holder has left a copy out since the map was loaded, and marked the others.
+TEST(SetLook, AMapThatHasChangedMeanwhileIsNoOldOne) {
+  testing::TcpTestBrick brick(testing::memory_config(8));
+  SetMap map = mounted();
+  MapReplica& there = map.places[0].replicas[0];
+  there.source = "tcp://127.0.0.1:" + std::to_string(brick.port()) + "/default";
+  map.places[0].replicas.pop_back();
+  VolumeOptions options;
+  options.open = testing::request_for(1);
+  const auto replica = VolumeClient::open(brick.connect(), options, nullptr);
+  ASSERT_TRUE(replica.ok());
+  ASSERT_TRUE((*replica)->alloc(first_block_of(0)).ok());
+  ASSERT_TRUE(write_replica_mark(**replica, 0, {map.set, there.id, map.generation + 1}, Pace::kWaits).ok());
+
+  const auto kept = std::make_shared<MemoryMap>();
+  kept->restore(map);
+  MemoryMapStore store(kept);
+  SetMap seen = map;
+  EXPECT_TRUE(is_outdated(seen, look_at_all(store, seen, "")));  // of a backup
+  SetMap later = map;
+  ++later.generation;
+  kept->restore(later);
+  const ReplicaLooks looks = look_at_all(store, seen, "");
+  EXPECT_EQ(seen.generation, later.generation);
+  EXPECT_FALSE(is_outdated(seen, looks));
+  EXPECT_EQ(judge_set(seen, looks).lines, judge_set(later, look_at_all(later, "")).lines);
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ Explanation explain_replicated(const Command& command) {
   std::string why;
   Source source;
   const auto store = open_map_store(command, source, &why);
-  const auto stored = store.ok() ? (*store)->load() : store.error();
+  auto stored = store.ok() ? (*store)->load() : store.error();
   if (!stored.ok()) {
     if (store.ok()) why = (*store)->trouble();
     explanation.troubles = {{Severity::kBroken, "etcd", why,
@@ -169,11 +169,11 @@ Explanation explain_replicated(const Command& command) {
                              "does it run (etcdctl endpoint health)? with TLS and users see --etcd-ca, --etcd-user"}};
     return explanation;
   }
-  const SetMap& map = stored->map;
+  SetMap& map = stored->map;
+  const ReplicaLooks looks = look_at_all(**store, map, command.secret_file);
   explanation.subject += fmt::format(": {} place(s) with {} copies, generation {} of the map", map.places.size(),
                                      map.wanted, map.generation);
   explanation.troubles = troubles_of(map.wanted, copies_of(map));
-  const ReplicaLooks looks = look_at_all(map, command.secret_file);
   const SetVerdict verdict = judge_set(map, looks);
   if (verdict.exit_code == kSetBroken) {
     for (const std::string& line : verdict.lines)

@@ -68,6 +68,14 @@ std::optional<ReplicaMark> look_for_mark(const std::string& source, size_t place
   return mark.ok() ? *mark : std::nullopt;
 }
 
+std::vector<std::string> sources_of(const SetMap& map) {
+  std::vector<std::string> sources;
+  for (const MapPlace& place : map.places) {
+    for (const MapReplica& replica : place.replicas) sources.push_back(replica.source);
+  }
+  return sources;
+}
+
 }  // namespace
 
 ReplicaLooks look_at_all(const SetMap& map, const std::string& secret_file) {
@@ -94,6 +102,16 @@ ReplicaLooks look_at_all(const SetMap& map, const std::string& secret_file) {
   }
   for (std::thread& thread : threads) thread.join();
   return looks;
+}
+
+ReplicaLooks look_at_all(MapStore& store, SetMap& map, const std::string& secret_file) {
+  ReplicaLooks looks = look_at_all(map, secret_file);
+  if (!is_outdated(map, looks)) return looks;
+  auto later = store.load();
+  if (!later.ok() || later->map.generation <= map.generation) return looks;
+  const bool is_same = std::ranges::equal(sources_of(later->map), sources_of(map));
+  map = std::move(later->map);
+  return is_same ? looks : look_at_all(map, secret_file);
 }
 
 bool has_forgotten(const MapPlace& place, const MapReplica& replica, const BrickStat& stat) {

@@ -29,6 +29,9 @@ using ReplicaLooks = std::map<std::string, ReplicaLook>;  // by source
 
 // One thread for each brick, so that those that do not answer are waited for together.
 ReplicaLooks look_at_all(const SetMap& map, const std::string& secret_file);
+// The same, of the map as it is behind that: its holder may change it meanwhile, and the bricks then know of a later
+// one than was loaded before.
+ReplicaLooks look_at_all(MapStore& store, SetMap& map, const std::string& secret_file);
 
 // A brick that has everything no more, of a place that has something: it was wiped, or is volatile and has restarted.
 bool has_forgotten(const MapPlace& place, const MapReplica& replica, const BrickStat& stat);

@@ -122,14 +122,6 @@ Json to_json(const Command& command, const Source& source, const SetMap& map, co
           {"places", places}};
 }
 
-std::vector<std::string> sources_of(const SetMap& map) {
-  std::vector<std::string> sources;
-  for (const MapPlace& place : map.places) {
-    for (const MapReplica& replica : place.replicas) sources.push_back(replica.source);
-  }
-  return sources;
-}
-
 // Copies that are brought up to date, if there are any; else those that are in sync.
 void show(const SetMap& map, ProgressBar& bar) {
   uint64_t copies = 0;
@@ -177,13 +169,8 @@ int run_set_status(const Command& command) {
   if (!store.ok()) return fail(command, why);
   auto stored = await_map(command, **store);
   if (!stored.ok()) return fail(command, (*store)->trouble());
-  const ReplicaLooks looks = look_at_all(stored->map, command.secret_file);
-  if (is_outdated(stored->map, looks)) {  // its holder may have changed it meanwhile
-    auto later = (*store)->load();
-    const bool is_later = later.ok() && later->map.generation > stored->map.generation;
-    if (is_later && std::ranges::equal(sources_of(later->map), sources_of(stored->map))) stored = std::move(later);
-  }
-  const SetMap& map = stored->map;
+  SetMap& map = stored->map;
+  const ReplicaLooks looks = look_at_all(**store, map, command.secret_file);
   const SetVerdict verdict = judge_set(map, looks);
   if (command.json) {
     print_json(to_json(command, source, map, looks, verdict));
