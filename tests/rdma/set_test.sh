@@ -6,7 +6,7 @@
 trap 'mend_links; clean_up' EXIT
 WRITE_RATIO=1.6
 LOAD=$TESTS/../tools/crash/kill/loads/records
-BRICK_SIZE=128M
+BRICK_SIZE=256M
 BRICK_LISTEN=$SCHEME://0.0.0.0
 brick() { printf '%s://%s:%s\n' "$SCHEME" "${ADDRESSES[0]}" "${BRICK_PORT[$1]}"; }
 for name in a b; do BRICK_KIND[$name]=volatile; start_brick_of_set "$name" --volume striped --volume one; done
