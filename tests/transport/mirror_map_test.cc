@@ -8,6 +8,15 @@ namespace {
 
 class ReplicasByMap : public testing::ReplicaBed {
  protected:
+  // a is left out: at that moment b goes away, and a comes back. Once, told in `done`.
+  void change_places_when_out(std::atomic<bool>& done) {
+    store_->set_away_after([this, &done](const SetMap& map) {
+      if (map.places[0].replicas[0].state != ReplicaState::kStale || done.exchange(true)) return false;
+      go_away('b');
+      come_back('a');
+      return false;
+    });
+  }
   static bool has_b_in_sync(const SetMap& map) { return map.places[0].replicas[1].state == ReplicaState::kInSync; }
   // b was left out and comes back; the change of the map that makes it in sync is the last one that this client gets
   // through, and it does not hear that it did.
@@ -148,12 +157,7 @@ TEST_F(ReplicasByMap, TheOneThatIsThereIsTakenBackForTheLast) {
   ASSERT_TRUE(set->alloc(kData).ok());
   ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
   std::atomic<bool> done{false};
-  store_->set_away_after([this, &done](const SetMap& map) {
-    if (map.places[0].replicas[0].state != ReplicaState::kStale || done.exchange(true)) return false;
-    go_away('b');
-    come_back('a');
-    return false;
-  });
+  change_places_when_out(done);
   go_away('a');
   ASSERT_TRUE(comes_true([&] { return done.load(); }));
   EXPECT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
@@ -175,12 +179,7 @@ TEST_F(ReplicasByMap, TheOneThatWasToBeTakenBackIsLeftOutAfterAll) {
   ASSERT_TRUE(set->alloc(kData).ok());
   ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 2)).ok());
   std::atomic<bool> is_out{false};
-  store_->set_away_after([this, &is_out](const SetMap& map) {
-    if (map.places[0].replicas[0].state != ReplicaState::kStale || is_out.exchange(true)) return false;
-    go_away('b');
-    come_back('a');
-    return false;
-  });
+  change_places_when_out(is_out);
   std::atomic<bool> is_held{false};
   store_->hold_up([this, &is_held](const SetMap& map) {
     if (map.places[0].replicas[1].state != ReplicaState::kStale) return false;
