@@ -42,13 +42,12 @@ class StripedSpace : public ::testing::Test {
                             {.durable = [this] { return Lsn{durable_.load()}; },
                              .make_durable = [](const Interruption*) { return Status(); }})
                     .ok());
-    for (size_t place = 0; place < volume_->places(); ++place) given_first_.push_back(given_by(place));
   }
-  // Block after block, as a file that grows; each as soon as every brick that is there has a fresh one.
+  // Block after block, as a file that grows; each when every brick has a fresh one again, unless one is away.
   std::vector<uint64_t> take_blocks(uint64_t count) {
     std::vector<uint64_t> of_place(volume_->places());
     for (uint64_t i = 0; i < count; ++i) {
-      await_supply();
+      EXPECT_TRUE(volume_->is_away() || space_->trim().ok());
       const auto runs = space_->allocate(kUnitsPerBlock, goal_);
       EXPECT_TRUE(runs.ok());
       if (!runs.ok()) break;
@@ -61,23 +60,11 @@ class StripedSpace : public ::testing::Test {
     for (uint64_t& units : of_place) units /= kUnitsPerBlock;
     return of_place;
   }
-  void await_supply() {
-    std::vector<uint64_t> units(volume_->places());
-    for (const UnitRun& run : taken_) units[volume_->place_of(block_of(run.address()))] += run.count;
-    for (size_t place = 0; place < units.size(); ++place) {
-      const uint64_t half_ahead =
-          volume_->member(place).session().capacity_blocks / 128;  // more come when half are used
-      const uint64_t wanted = given_first_[place] + units[place] / kUnitsPerBlock - half_ahead;
-      const auto is_supplied = [&] { return volume_->member(place).is_away() || given_by(place) >= wanted; };
-      EXPECT_TRUE(comes_true(is_supplied)) << "brick " << place;
-    }
-  }
   static bool comes_true(const std::function<bool()>& condition) {
     for (int i = 0; i < 5000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return condition();
   }
   uint64_t free_on(size_t place) { return volume_->member(place).stat()->allocatable_blocks; }
-  uint64_t given_by(size_t place) { return volume_->member(place).session().capacity_blocks - free_on(place); }
 
   std::vector<std::unique_ptr<RestartingBrick>> bricks_;
   std::unique_ptr<VolumeSet> volume_;
@@ -85,26 +72,25 @@ class StripedSpace : public ::testing::Test {
   std::atomic<uint64_t> durable_{0};
   uint64_t goal_ = 0;
   std::vector<UnitRun> taken_;
-  std::vector<uint64_t> given_first_;  // by each brick, before anything was taken
 };
 
 TEST_F(StripedSpace, NeighboursAreOnDifferentBricks) {
   start({128, 128, 128});
   const auto blocks = take_blocks(60);
-  for (const uint64_t count : blocks) EXPECT_GT(count, 8u);  // not 20: on a busy machine a brick's supply is late
+  for (const uint64_t count : blocks) EXPECT_GE(count, 19u);  // the first one keeps a reserve for metadata
   size_t same = 0;
   for (size_t i = 1; i < taken_.size(); ++i) {
     if (volume_->place_of(block_of(taken_[i].address())) == volume_->place_of(block_of(taken_[i - 1].address())))
       ++same;
   }
-  EXPECT_LT(same, 10u);
+  EXPECT_LE(same, 1u);
 }
 
 TEST_F(StripedSpace, ALargerBrickGetsMore) {
   start({64, 192});
   const auto blocks = take_blocks(80);
-  EXPECT_GT(blocks[1], 2 * blocks[0]);  // three times as many
-  EXPECT_GT(blocks[0], 10u);
+  EXPECT_GT(blocks[1], 3 * blocks[0]);  // more than by their sizes: the first one keeps a reserve for metadata
+  EXPECT_GT(blocks[0], 15u);
 }
 
 TEST_F(StripedSpace, BricksOfDifferentSizesAreUsedToTheFull) {
