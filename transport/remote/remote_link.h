@@ -119,6 +119,7 @@ class RemoteLink {
   void give_wait_place(WaitPlace& place);
   Result<std::shared_ptr<CallChannel>> connect_wait(WaitPlace& place, Deadline until);
   Result<Reply> carry_wait(WaitPlace& place, calls::Wait request);
+  Result<Reply> try_wait(WaitPlace& place, calls::Wait& request, Deadline until);
   void drop_wait_channel(WaitPlace& place);
   void cut_waits();
 

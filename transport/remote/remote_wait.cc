@@ -43,14 +43,18 @@ void RemoteLink::give_wait_place(WaitPlace& place) {
 Result<Reply> RemoteLink::carry_wait(WaitPlace& place, calls::Wait request) {
   const Deadline until = steady_clock::now() + request.patience;
   for (int tries = 1;; ++tries) {
-    const auto channel = TRY(connect_wait(place, until));
-    const auto left = std::chrono::ceil<milliseconds>(until - steady_clock::now());
-    request.patience = std::max(left, milliseconds(0));
-    auto reply = channel->call(next_id(), request, request.patience + kMoment);
-    if (reply.ok()) return reply;
-    drop_wait_channel(place);
-    if (reply.error().is(ETIMEDOUT) || tries == kTries || is_over()) return reply;
+    auto reply = try_wait(place, request, until);
+    if (reply.ok() || reply.error().is(ETIMEDOUT) || tries == kTries || is_over()) return reply;
   }
+}
+
+Result<Reply> RemoteLink::try_wait(WaitPlace& place, calls::Wait& request, Deadline until) {
+  const auto channel = TRY(connect_wait(place, until));
+  const auto left = std::chrono::ceil<milliseconds>(until - steady_clock::now());
+  request.patience = std::max(left, milliseconds(0));
+  auto reply = channel->call(next_id(), request, request.patience + kMoment);
+  if (!reply.ok()) drop_wait_channel(place);
+  return reply;
 }
 
 Result<std::shared_ptr<CallChannel>> RemoteLink::connect_wait(WaitPlace& place, Deadline until) {
