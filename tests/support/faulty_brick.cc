@@ -198,6 +198,7 @@ BrickFaults::Verdict BrickFaults::judge(BrickCall call, std::optional<PlannedFau
                              fault == PlannedFault::Kind::kInterruptedThen;
     return carried_out ? Verdict{0, true} : Verdict{ENOTCONN, false};
   }
+  if (const int code = answers_[static_cast<size_t>(call)]; code != 0) return {code, false};
   if (answer_ && answer_->call == call && --answer_->nth == 0) {
     const int code = answer_->code;
     answer_.reset();

@@ -65,6 +65,8 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
   }
   // The nth call of this kind (1: the next) is not carried out and answers so.
   void answer(BrickCall call, int code, uint64_t nth = 1);
+  // So does each one from now on, until that is 0.
+  void answer_all(BrickCall call, int code) { answers_[static_cast<size_t>(call)] = code; }
   // Called after each commit that was carried out, with nothing else under way.
   void set_after_commit(std::function<void()> callback) { after_commit_ = std::move(callback); }
   // Called before a batch goes to what is behind.
@@ -107,6 +109,7 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
   std::atomic<bool> fenced_{false};
   std::atomic<uint64_t> sessions_{0};
   std::array<std::atomic<uint64_t>, 16> counts_{};  // by number
+  std::array<std::atomic<int>, 16> answers_{};      // to all calls, by number; 0: it is carried out
 
   SharedMutex under_way_;  // shared: by calls
   std::unique_ptr<Brick> inner_ ABSL_GUARDED_BY(under_way_);

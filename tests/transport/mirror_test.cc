@@ -286,18 +286,18 @@ TEST_F(Replicas, PlacesAreBroughtUpToDateSideBySide) {
   std::vector<PlannedFault> delays;
   for (uint64_t call = 0; call < 1'000; ++call)
     delays.push_back({slow.calls() + 20 + call, PlannedFault::Kind::kDelayed});
-  std::atomic<bool> is_slow{true};
-  slow.plan(
-      delays, nullptr, [&] { std::this_thread::sleep_for(milliseconds(is_slow ? 500 : 0)); }, nullptr);
+  std::atomic<bool> is_slow{true};  // longer for all of them than is waited for anything here
+  const auto delay = [&] { comes_true([&] { return !is_slow; }, milliseconds(2'000)); };
+  slow.plan(delays, nullptr, delay, nullptr);
   slow.refuse(false);
   ASSERT_TRUE(comes_true([&] { return entry(1, 0).state == ReplicaState::kSyncing; }));
   BrickFaults& gone = brick_of_copy(1, 1).faults();
   gone.refuse(true);
   gone.lose();
   ASSERT_TRUE(write(*set, raw(other.start), filled(4096, 1)).ok());
-  EXPECT_TRUE(comes_true([&] { return entry(1, 1).missed != 0; }, milliseconds(3'000)));
+  EXPECT_TRUE(comes_true([&] { return entry(1, 1).missed != 0; }));
   gone.refuse(false);
-  EXPECT_TRUE(comes_true([&] { return entry(1, 1).state == ReplicaState::kInSync; }, milliseconds(5'000)));
+  EXPECT_TRUE(comes_true([&] { return entry(1, 1).state == ReplicaState::kInSync; }));
   EXPECT_EQ(entry(1, 0).state, ReplicaState::kSyncing) << "the copy was faster than this test";
   is_slow = false;
   ASSERT_TRUE(set->close().ok());

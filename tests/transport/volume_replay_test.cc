@@ -217,12 +217,12 @@ TEST(VolumeReplay, WithoutRoomForItItIsSaid) {
   brick.remember_commits();
   ASSERT_TRUE(volume->alloc(blocks(0, 1)).ok());
   ASSERT_TRUE(write(*volume, 0, of('a')).ok());
-  brick.faults().answer(BrickCall::kAlloc, ENOSPC);
+  brick.faults().answer_all(BrickCall::kAlloc, ENOSPC);
   brick.restart_from_commit();
   EXPECT_TRUE(eventually([&] {
     return volume->link_state().text.find("cannot be written there again") != std::string::npos;
   })) << volume->link_state().text;
-  brick.faults().answer(BrickCall::kAlloc, 0);
+  brick.faults().answer_all(BrickCall::kAlloc, 0);
   EXPECT_EQ(*read(*volume, 0, 4096), of('a'));
 }
 
