@@ -126,6 +126,7 @@ void RecordingMedium::be_away(size_t brick, bool silent, milliseconds away) {
   for (size_t part = 0; part < state_.places && !silent; ++part) {
     if (brick_of(part) == brick) ++links_[part].session;
   }
+  changed_.notify_all();  // who waits for an earlier outage to end waits for this one now, which may be shorter
 }
 
 void RecordingMedium::cut_off(size_t brick, milliseconds away) {
