@@ -16,6 +16,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kAway[] = {milliseconds(300), milliseconds(3'000), milliseconds(20'000),
                                   milliseconds(86'400'000)};
+constexpr milliseconds kBrief[] = {milliseconds(300), milliseconds(3'000)};
 constexpr uint64_t kLatestCall = 40;  // of a mount, with which a late write lands
 constexpr milliseconds kSettles{120'000};
 constexpr milliseconds kSettleStep{500};
@@ -95,6 +96,24 @@ BrickTrouble random_trouble(const BrickState& state, std::mt19937_64& random) {
   trouble.at = 1 + random() % (uint64_t{2} << random() % 6);
   trouble.away = kAway[random() % std::size(kAway)];
   trouble.seed = random() % 1024;
+  return trouble;
+}
+
+std::optional<size_t> brick_that_is_out(const BrickState& state) {
+  std::optional<size_t> out;
+  for (size_t part = 0; part < state.places; ++part) {
+    if (is_in_sync(state, part)) continue;
+    if (out.value_or(state.brick_of_part[part]) != state.brick_of_part[part]) return std::nullopt;
+    out = state.brick_of_part[part];
+  }
+  return out;
+}
+
+BrickTrouble random_further_trouble(const BrickState& state, size_t out, std::mt19937_64& random) {
+  BrickTrouble trouble = random_trouble(state, random);
+  if (trouble.brick == out) return trouble;
+  trouble.kind = random() % 2 == 0 ? BrickTrouble::Kind::kSilent : BrickTrouble::Kind::kCutOff;
+  trouble.away = kBrief[random() % std::size(kBrief)];
   return trouble;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -27,6 +28,10 @@ bool is_healthy(const BrickState& state);
 std::vector<uint32_t> dispensable(const BrickState& state, bool durable);
 // What a brick of a healthy set can meet while it is used.
 BrickTrouble random_trouble(const BrickState& state, std::mt19937_64& random);
+// The one whose copies are left out, or come back; nothing: there is none, or there are more.
+std::optional<size_t> brick_that_is_out(const BrickState& state);
+// What is met meanwhile: that one goes again, or any other one does for so short a time that it is waited for.
+BrickTrouble random_further_trouble(const BrickState& state, size_t out, std::mt19937_64& random);
 
 // What a mount after a crash meets. All of it leaves each place a copy in sync.
 struct MountTrouble {

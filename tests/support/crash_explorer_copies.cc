@@ -35,15 +35,17 @@ std::string CrashExplorer::explore_copies(const CrashSequence& sequence) {
 }
 
 // Something is to happen to a brick, if all are well: also those that are to be left out, and are so in the map soon.
-// With two at once the volume may have to wait for one of them.
+// With two at once the volume may have to wait for one of them. Or to the one whose copies are out by then, or, for a
+// moment, to one without which nothing goes on.
 void CrashExplorer::plan_trouble(RecordingMedium& medium, Recording& recording) {
   if (!has_copies() || medium.is_planned()) return;
   if (random_() % (recording.troubles.empty() ? kCalmShare : kMoreTrouble) == 0) return;
   const BrickState state = medium.state();
-  if (!is_healthy(state)) return;
-  const BrickTrouble trouble = random_trouble(state, random_);
+  const auto out = brick_that_is_out(state);
+  if (!is_healthy(state) && !out) return;
+  const BrickTrouble trouble = out ? random_further_trouble(state, *out, random_) : random_trouble(state, random_);
   for (size_t brick = 0; brick < state.bricks; ++brick) {
-    if (!medium.is_back(brick)) return;
+    if (brick != out && !medium.is_back(brick)) return;
   }
   medium.plan(trouble);
   recording.troubles += "; " + trouble.text();
