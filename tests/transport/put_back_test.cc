@@ -2,6 +2,7 @@
 // The store of a brick that has copies is replaced by an older copy of it: what that lacks is noticed, and nothing that
 // is as it was is taken for old.
 #include "tests/support/replica_bed.h"
+#include "transport/volume/set_membership.h"
 
 namespace brickfs {
 namespace {
@@ -35,6 +36,17 @@ class PutBack : public testing::ReplicaBed {
     EXPECT_TRUE(is_in_state(1, ReplicaState::kInSync));
     end(set);
     for (const char name : {'a', 'b'}) EXPECT_EQ(on_brick(name, raw(kData.start), 4096), filled(4096, value)) << name;
+  }
+  bool has_blocks_without_mark(char name) {
+    const auto follower = make_embedded_brick(brick(name).service());
+    OpenRequest request;
+    request.client = ClientId{0x888};
+    request.mode = OpenMode::kFollow;
+    if (!follower->open(request, nullptr).ok()) return false;
+    const auto listed = list_blocks(*follower);
+    const auto mark = read_replica_mark(*follower, 0);
+    EXPECT_TRUE(follower->close().ok());
+    return listed.ok() && BlockSet{*listed}.count() > 1 && (!mark.ok() || !*mark);
   }
   // As a brickfs left it that knew nothing of `marked`.
   void forget_marked() {
@@ -105,6 +117,33 @@ TEST_F(PutBack, AStoreOfACopyThatIsLeftOutIsCopiedAnew) {
 }
 
 // So soon that the brick is not missed.
+// What is being copied to it would be taken for a stranger's, if it were written again without the mark, and the client
+// ended then.
+TEST_F(PutBack, OneThatIsWipedWhileItIsCopiedBeginsAnew) {
+  start(2, 2, 64);
+  brick('b').copy_store();  // empty
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  put(*set, 1);
+  go_away('b');
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kStale));
+  brick('b').put_store_back();
+  std::atomic<int> batches{0};
+  std::atomic<bool> strange{false};
+  brick('b').faults().set_before_transfers([&] {
+    ++batches;
+    if (has_blocks_without_mark('b')) strange = true;
+    std::this_thread::sleep_for(milliseconds(20));
+  });
+  come_back('b');
+  ASSERT_TRUE(comes_true([&] { return batches > 6; }));
+  EXPECT_EQ(entry(1).state, ReplicaState::kSyncing);
+  brick('b').put_store_back();
+  expect_equal_in_the_end(set, 1);
+  EXPECT_FALSE(strange);
+}
+
 TEST_F(PutBack, UnderAMountThatCopyIsLeftOutAndTheOthersServe) {
   for (const bool same_mount : {false, true}) {
     map_ = std::make_shared<MemoryMap>();

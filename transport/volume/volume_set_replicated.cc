@@ -224,12 +224,14 @@ Mirror::OpenReplica VolumeSet::Replicating::opener(size_t place) const {
   };
 }
 
-// The map of this moment: what was marked since is as new.
+// The map of this moment: what was marked since is as new. One that is being brought up to date from nothing has the
+// mark of that: without it what was copied is gone, and blocks would come to be there that nobody could tell whose they
+// are.
 Status VolumeSet::check_restarted(size_t place, const MemberId& replica, Brick& brick) const {
   const auto map = keeper_->map();
   if (place >= map->places.size()) return {};
   const auto entry = std::ranges::find(map->places[place].replicas, replica, &MapReplica::id);
-  if (entry == map->places[place].replicas.end() || entry->marked == 0) return {};
+  if (entry == map->places[place].replicas.end() || !map->places[place].made) return {};
   const auto mark = read_replica_mark(brick, place);
   if (!mark.ok() && !mark.error().is(ENOENT)) return mark.error();
   if (mark.ok() && *mark && (*mark)->generation >= entry->marked) return {};
