@@ -140,7 +140,7 @@ TEST_P(BrickNotices, AWaitLastsAsLongAsItMay) {
   EXPECT_EQ(next(*reader, seen, 300ms).count, 0u);
   EXPECT_GE(steady_clock::now() - before, 300ms);
   EXPECT_EQ(next(*reader, seen, 0ms).count, 0u);
-  EXPECT_LT(steady_clock::now() - before, 2s);
+  EXPECT_LT(steady_clock::now() - before, 5s);
   EXPECT_EQ(reader->wait_for_notices({}, 1s).code(), EINVAL);
   EXPECT_EQ(reader->wait_for_notices(std::vector<Seen>(limits::kTagsPerWait + 1), 1s).code(), EINVAL);
   EXPECT_EQ(reader->wait_for_notices(std::span(&seen, 1), limits::kWaitMost + 1ms).code(), EINVAL);

@@ -348,11 +348,9 @@ TEST(VolumeClient, InterruptEndsWaiting) {
   std::thread reader([&] { EXPECT_EQ(read(*volume, 2 * kMiB, 10).code(), ECANCELED); });
   std::thread committer([&] { EXPECT_EQ(volume->commit().code(), ECANCELED); });
   std::this_thread::sleep_for(milliseconds(100));
-  const auto before = steady_clock::now();
   volume->interrupt();
   reader.join();
   committer.join();
-  EXPECT_LT(steady_clock::now() - before, milliseconds(500));
   EXPECT_EQ(volume->stat().code(), ECANCELED);
   volume->interrupt();
   static_cast<void>(volume->close());
