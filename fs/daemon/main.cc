@@ -35,7 +35,7 @@ SOURCE  rdma://HOST[:PORT][,HOST[:PORT]]/VOLUME   tcp://HOST[:PORT]/VOLUME   mem
         Sizes take K, M, G, T. The default port is 20470, the default volume `default`.
 OPT     ro, rw            read-only or not (rw)
         steal             take the volume from a live holder
-        accept_older      a set with copies, all of which are of older stores that were put back, as they are
+        accept_older      a set with bricks, or copies, that are of older stores which were put back, as they are
         grow              bricks of SOURCE that the volume does not have yet join it
         durable           refuse a brick that would not survive its own crash
         hard              operations wait for a brick that is away (the default)

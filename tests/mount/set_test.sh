@@ -143,3 +143,28 @@ mount_brickfs durable
 cmp "$MNT/two" "$WORK/large" || die "after a remount the file is another"
 unmount_brickfs
 check_volume
+
+say "the store of a brick is replaced by its older copy: that is refused, unless it is accepted"
+stop_brick() { kill -TERM "${PID[$1]}"; wait "${PID[$1]}" 2>/dev/null || true; }
+stop_brick e
+cp --sparse=always "$WORK/e.store" "$WORK/copy"
+brick e
+mount_brickfs durable
+head -c 40M /dev/urandom | dd of="$MNT/two" bs=1M conv=notrunc,fsync iflag=fullblock status=none
+unmount_brickfs
+stop_brick e
+cp --sparse=always "$WORK/copy" "$WORK/e.store"
+brick e
+older="tcp://127.0.0.1:${PORT[e]} is of an older store, of commit [0-9]+ of its volume, and was at [0-9]+; .*accept_older"
+for mode in rw ro; do refused "$SOURCE" "durable,$mode" "$older"; done
+status=0
+timeout 60 "$BRICKCTL" check "$SOURCE" >"$WORK/checked" 2>&1 || status=$?
+[ "$status" = 8 ] && grep -E "$older" "$WORK/checked" >/dev/null || die "check: exit $status: $(cat "$WORK/checked")"
+mount_brickfs durable,accept_older
+echo more >"$MNT/three"
+head -c 20M /dev/urandom >"$MNT/four"
+unmount_brickfs
+mount_brickfs durable
+[ "$(cat "$MNT/three")" = more ] || die "what was written after it was accepted is lost"
+unmount_brickfs
+check_volume

@@ -70,6 +70,17 @@ class RestartingBrick {
   void put_store_back() {
     faults_->lose([this] { restart_in_order(directory_ / "copy", config_.store_path); });
   }
+  // The copy is put back, and what it replaces is the copy from now on.
+  void swap_stores() {
+    faults_->lose([this] {
+      service_.reset();
+      std::filesystem::rename(config_.store_path, directory_ / "newer");
+      std::filesystem::rename(directory_ / "copy", config_.store_path);
+      std::filesystem::rename(directory_ / "newer", directory_ / "copy");
+      config_.store_bytes = 0;
+      start();
+    });
+  }
   // Its store as it is at this moment, while the brick runs.
   void copy_running_store() { copy(config_.store_path, directory_ / "copy"); }
 

@@ -336,7 +336,7 @@ TEST_F(VolumeSetTest, TwoTornCommitRecordsMakeNoWholeOne) {
   EXPECT_EQ(read_commit_record(first, id)->value().number, 2u);
 
   const BootId boots[] = {BootId{0}, set->member(1).session().boot};
-  StoredCommitRecord torn = encode_commit_record(id, 3, 99, boots);
+  StoredCommitRecord torn = encode_commit_record(id, 3, 99, boots, {}).record;
   torn.number = stored.number;
   const auto bytes = std::as_bytes(std::span(&torn, 1));
   const uint64_t number = 3;

@@ -79,7 +79,7 @@ void add_check(CLI::App& app, Arguments& arguments) {
   sub->add_flag("--repair", arguments.command.repair,
                 "mend what is damaged; what has no place any more goes to /lost+found");
   sub->add_flag("--accept-older", arguments.command.accept_older,
-                "with --repair: a set with copies, all of which are of older stores that were put back, as they are");
+                "a set with a brick, or (with --repair) copies, of older stores that were put back: as they are");
   add_etcd_options(*sub, arguments.command.set.etcd);
 }
 

@@ -2,8 +2,9 @@
 // What a set keeps on its bricks beside the volume: docs/format.md, section "Sets". Little-endian.
 //
 // Place 0, in the superblock's block between its second slot and the mark: the *member table* (which bricks belong to
-// the set) and the *commit record* (what was durable on the other bricks, and in which of their lives), two slots each.
-// Every other place, in its first block: the member's *mark*, twice.
+// the set) and the *commit record* (what was durable on the other bricks, in which of their lives, and how many commits
+// each had had), two slots each. Every other place, in its first block: the member's *mark*, twice, and the *commit
+// count*, in two slots.
 #pragma once
 
 #include <array>
@@ -72,5 +73,36 @@ struct StoredCommitRecord {
   uint64_t checksum = 0;                       // xxh3-64 of all bytes before, not seeded
 };
 static_assert(sizeof(StoredCommitRecord) == 568 && offsetof(StoredCommitRecord, checksum) == 560);
+
+// Behind the record, and of no other: a program that does not know of it has left one of an earlier record there.
+struct StoredCommitCounts {
+  static constexpr uint64_t kMagic = 0x3153'4e43'4b43'5242;  // "BRCKCNS1"
+
+  uint64_t magic = kMagic;
+  SetId set{};
+  uint64_t number = 0;                          // of the record
+  uint64_t counts[limits::kBricksPerSet] = {};  // by place: it durably has this one, or a higher one. 0: nobody knows
+  uint64_t checksum = 0;                        // xxh3-64 of all bytes before, not seeded
+};
+static_assert(sizeof(StoredCommitCounts) == 552 && offsetof(StoredCommitCounts, checksum) == 544);
+
+struct StoredCommitSlot {
+  StoredCommitRecord record;
+  StoredCommitCounts counts;
+};
+static_assert(sizeof(StoredCommitSlot) == 1120 && offsetof(StoredCommitSlot, counts) == 568);
+
+// On each other place, in its first block.
+struct StoredCommitCount {
+  static constexpr uint64_t kMagic = 0x3154'4e43'4b43'5242;                         // "BRCKCNT1"
+  static constexpr std::array<uint64_t, 2> kOffset = {8192, 8192 + kSetSlotBytes};  // the number's slot, modulo 2
+
+  uint64_t magic = kMagic;
+  SetId set{};
+  uint64_t place = 0;
+  uint64_t number = 0;    // the higher one is in force
+  uint64_t checksum = 0;  // xxh3-64 of the 40 bytes before, not seeded
+};
+static_assert(sizeof(StoredCommitCount) == 48 && offsetof(StoredCommitCount, checksum) == 40);
 
 }  // namespace brickfs

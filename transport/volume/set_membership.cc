@@ -52,6 +52,31 @@ Result<bool> clear_torn(VolumeClient& volume, uint64_t address, Stage stage) {
   return true;
 }
 
+// Both slots of something in the first block of a place, of a brick where nothing is mapped.
+template <typename Stored>
+Status read_slots(Brick& brick, size_t place, const std::array<uint64_t, 2>& offsets, std::array<Stored, 2>& slots) {
+  const BlockRange block = first_block_of(place);
+  const auto handles = TRY(brick.map(block, Access::kRead));
+  std::array<LocalSlice, 2> slices;
+  Batch batch;
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    slices[slot] = {reinterpret_cast<std::byte*>(&slots[slot]), sizeof(Stored), 0};
+    batch.transfers.push_back(
+        {Direction::kRead, handles.front(), offsets[slot], std::span<const LocalSlice>(&slices[slot], 1)});
+  }
+  brick.submit(batch);
+  TRY(brick.wait(batch));
+  return brick.unmap(block);
+}
+
+uint64_t highest_count(std::span<const StoredCommitCount> slots, const SetId& set, size_t place) {
+  uint64_t highest = 0;
+  for (const StoredCommitCount& stored : slots) {
+    if (is_sound(stored) && stored.set == set && stored.place == place) highest = std::max(highest, stored.number);
+  }
+  return highest;
+}
+
 MemberTable decode_member_table(const StoredMemberTable& stored) {
   MemberTable table{stored.set, stored.generation, {}};
   for (uint64_t place = 0; place < stored.places; ++place) {
@@ -139,19 +164,8 @@ Result<std::optional<ReplicaMark>> read_replica_mark(VolumeClient& replica, size
 }
 
 Result<std::optional<ReplicaMark>> read_replica_mark(Brick& brick, size_t place) {
-  const BlockRange block = first_block_of(place);
-  const auto handles = TRY(brick.map(block, Access::kRead));
   std::array<StoredReplicaMark, 2> slots;
-  std::array<LocalSlice, 2> slices;
-  Batch batch;
-  for (size_t slot = 0; slot < slots.size(); ++slot) {
-    slices[slot] = {reinterpret_cast<std::byte*>(&slots[slot]), sizeof(StoredReplicaMark), 0};
-    batch.transfers.push_back({Direction::kRead, handles.front(), kReplicaMarkOffset + slot * kReplicaMarkSlotBytes,
-                               std::span<const LocalSlice>(&slices[slot], 1)});
-  }
-  brick.submit(batch);
-  TRY(brick.wait(batch));
-  TRY(brick.unmap(block));
+  TRY(read_slots(brick, place, {kReplicaMarkOffset, kReplicaMarkOffset + kReplicaMarkSlotBytes}, slots));
   return newest_mark(slots, place);
 }
 
@@ -188,12 +202,17 @@ StoredBitmapHeader encode_bitmap_header(const SetId& set, size_t place, uint64_t
 Result<std::optional<CommitRecord>> read_commit_record(VolumeClient& first, const SetId& set) {
   std::optional<CommitRecord> newest;
   for (const uint64_t address : kCommitRecordAddress) {
-    StoredCommitRecord stored;
-    TRY(read_stored(first, address, stored));
+    StoredCommitSlot slot;
+    TRY(read_stored(first, address, slot));
+    const StoredCommitRecord& stored = slot.record;
     if (!is_sound(stored) || stored.set != set || stored.places > limits::kBricksPerSet) continue;
     if (newest && newest->number > stored.number) continue;
-    newest = CommitRecord{stored.number, stored.position, {}};
-    for (uint64_t place = 0; place < stored.places; ++place) newest->boots.push_back(BootId{stored.boots[place]});
+    newest = CommitRecord{stored.number, stored.position, {}, {}};
+    const bool has_counts = is_sound(slot.counts) && slot.counts.set == set && slot.counts.number == stored.number;
+    for (uint64_t place = 0; place < stored.places; ++place) {
+      newest->boots.push_back(BootId{stored.boots[place]});
+      newest->counts.push_back(has_counts ? slot.counts.counts[place] : 0);
+    }
   }
   return newest;
 }
@@ -206,14 +225,42 @@ Status clear_torn_commit_record(VolumeClient& first) {
   return cleared ? first.commit() : Status();
 }
 
-StoredCommitRecord encode_commit_record(const SetId& set, uint64_t number, uint64_t position,
-                                        std::span<const BootId> boots) {
-  StoredCommitRecord stored;
+StoredCommitSlot encode_commit_record(const SetId& set, uint64_t number, uint64_t position,
+                                      std::span<const BootId> boots, std::span<const uint64_t> counts) {
+  StoredCommitSlot slot;
+  StoredCommitRecord& stored = slot.record;
   stored.set = set;
   stored.number = number;
   stored.position = position;
   stored.places = boots.size();
   for (size_t place = 1; place < boots.size(); ++place) stored.boots[place] = static_cast<uint64_t>(boots[place]);
+  stored.checksum = checksum_of_set(stored);
+  slot.counts.set = set;
+  slot.counts.number = number;
+  std::ranges::copy(counts, slot.counts.counts);
+  slot.counts.checksum = checksum_of_set(slot.counts);
+  return slot;
+}
+
+Result<uint64_t> read_commit_count(VolumeClient& member, const SetId& set, size_t place) {
+  std::array<StoredCommitCount, 2> slots;
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    TRY(read_stored(member, raw(first_block_of(place).start) + StoredCommitCount::kOffset[slot], slots[slot]));
+  }
+  return highest_count(slots, set, place);
+}
+
+Result<uint64_t> read_commit_count(Brick& brick, const SetId& set, size_t place) {
+  std::array<StoredCommitCount, 2> slots;
+  TRY(read_slots(brick, place, StoredCommitCount::kOffset, slots));
+  return highest_count(slots, set, place);
+}
+
+StoredCommitCount encode_commit_count(const SetId& set, size_t place, uint64_t number) {
+  StoredCommitCount stored;
+  stored.set = set;
+  stored.place = place;
+  stored.number = number;
   stored.checksum = checksum_of_set(stored);
   return stored;
 }

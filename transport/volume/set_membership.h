@@ -39,7 +39,8 @@ struct MemberMark {
 struct CommitRecord {
   uint64_t number = 0;
   uint64_t position = 0;
-  std::vector<BootId> boots;  // by place
+  std::vector<BootId> boots;     // by place
+  std::vector<uint64_t> counts;  // of commits, by place; 0: nobody knows
 };
 
 // Errors of all: the volume's. What reads needs the block to be allocated, and answers nothing where nothing verifies.
@@ -53,11 +54,18 @@ Result<std::optional<MemberMark>> read_member_mark(VolumeClient& member, size_t 
 Status write_member_mark(VolumeClient& member, const MemberMark& mark);  // durable when it returns
 
 Result<std::optional<CommitRecord>> read_commit_record(VolumeClient& first, const SetId& set);
-StoredCommitRecord encode_commit_record(const SetId& set, uint64_t number, uint64_t position,
-                                        std::span<const BootId> boots);
+// `counts`: none, or by place as `boots`.
+StoredCommitSlot encode_commit_record(const SetId& set, uint64_t number, uint64_t position,
+                                      std::span<const BootId> boots, std::span<const uint64_t> counts);
 // Zeros, durable, where a commit that was cut off has left part of a record: before the next one, which would be of the
 // same number, and could make that one whole if it is cut off, too.
 Status clear_torn_commit_record(VolumeClient& first);
+
+// Of a member behind the first (CommitCounter). 0: it has none.
+Result<uint64_t> read_commit_count(VolumeClient& member, const SetId& set, size_t place);
+// Of a brick whose session has just begun, where nothing is mapped. ENOENT: the block is not there.
+Result<uint64_t> read_commit_count(Brick& brick, const SetId& set, size_t place);
+StoredCommitCount encode_commit_count(const SetId& set, size_t place, uint64_t number);
 
 // Of a replica, in the first block of its place (transport/volume/replica_format.h).
 struct ReplicaMark {

@@ -215,7 +215,9 @@ Status VolumeClient::run_commit(const Interruption* by) {
     }
     TRY(prepared);
   }
-  return commit_turned_over(patience);
+  TRY(commit_turned_over(patience));
+  if (options_.after_commit) options_.after_commit();
+  return {};
 }
 
 Status VolumeClient::commit_turned_over(Patience& patience) {

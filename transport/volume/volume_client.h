@@ -44,7 +44,7 @@ namespace brickfs {
 struct VolumeOptions {
   OpenRequest open;
   bool embedded = false;      // brick and client die together: keep nothing for replay
-  bool accept_older = false;  // of a replicated set: a place of which all copies are older than they were
+  bool accept_older = false;  // of a set: a place of which there is no brick that is not older than it was
   bool is_copy = false;       // that it is removed is a loss (EIO), and not the end of it all (ESTALE)
   std::optional<std::chrono::milliseconds> soft;  // give up after this; none: hard
   uint64_t replay_bytes = limits::kReplayBytes;
@@ -56,8 +56,10 @@ struct VolumeOptions {
   // asked for it, once what it covers has been told from what comes later; returns when all that this refers to is
   // durable elsewhere. It may write_with_commit(). Its error is the commit's. Null: refers to nothing elsewhere.
   std::function<Status(const Interruption* by)> before_commit;
-  // The same for a brick that is being brought up to date after a restart, when some of that must become durable to go
-  // on. Called by the link's thread, which must not be waited for in it.
+  // A commit has ended, and what was written with it is durable. Null: nobody wants to know.
+  std::function<void()> after_commit;
+  // As before_commit for a brick that is being brought up to date after a restart, when some of that must become
+  // durable to go on. Called by the link's thread, which must not be waited for in it.
   std::function<Status()> before_replay_commit;
   // Of a durable brick that has restarted, before anything is done there: ENODATA, it is not what it was. Null: it is.
   std::function<Status(Brick&)> check_restarted;

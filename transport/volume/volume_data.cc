@@ -43,8 +43,9 @@ Status VolumeClient::write(TransferRound& round, Stage stage, Patience& patience
 Status VolumeClient::write_with_commit(const Piece& piece, Stage stage, const Interruption* by) {
   Patience patience(options_.soft, by);
   TransferRound round(std::span(&piece, 1), Direction::kWrite, keys_);
-  std::optional<ReplayLog::Room> room = log_->try_reserve(round.total_bytes(), stage);
-  CHECK(room.has_value());  // only data waits for room
+  // Of whatever stage: it does not wait for room that this commit is to make.
+  std::optional<ReplayLog::Room> room = log_->try_reserve(round.total_bytes(), Stage::kJournal);
+  CHECK(room.has_value());
   room->join_committing();
   return transfer(round, stage, *room, patience, Shortage::kTell);
 }

@@ -259,7 +259,12 @@ Status VolumeSet::before_commit(VolumeClient& first, uint64_t& record_number, co
 Status VolumeSet::write_commit_record(VolumeClient& first, uint64_t& record_number, uint64_t position,
                                       const Interruption* by) {
   std::vector<BootId> boots;
-  for (const auto& member : members_) boots.push_back(member->session().boot);
+  std::vector<uint64_t> counts;
+  for (size_t place = 0; place < places(); ++place) {
+    boots.push_back(members_[place]->session().boot);
+    const CommitCounter* const counter = counter_of(place);
+    counts.push_back(counter == nullptr ? 0 : counter->last());
+  }
   if (is_replicated() && record_number == 0) {
     const auto own = TRY(read_commit_record(first, id_));
     if (own) record_number = own->number;
@@ -273,11 +278,27 @@ Status VolumeSet::write_commit_record(VolumeClient& first, uint64_t& record_numb
     highest_record_ = number;
     wrote_record_ = true;
   }
-  StoredCommitRecord stored = encode_commit_record(id_, number, position, boots);
+  StoredCommitSlot stored = encode_commit_record(id_, number, position, boots, counts);
   const Piece piece{kCommitRecordAddress[number % 2], {{reinterpret_cast<std::byte*>(&stored), sizeof(stored), 0}}};
   TRY(first.write_with_commit(piece, Stage::kJournal, by));
   record_number = number;
   return {};
+}
+
+// Null: its commits are not counted, or not yet.
+CommitCounter* VolumeSet::counter_of(size_t place) const {
+  MutexLock lock(mutex_);
+  return place < counters_.size() ? counters_[place].get() : nullptr;
+}
+
+// Of one that has restarted.
+Status VolumeSet::check_count(size_t place, Brick& brick) const {
+  const CommitCounter* const counter = counter_of(place);
+  if (counter == nullptr || counter->last() == 0) return {};
+  const auto count = read_commit_count(brick, id_, place);
+  if (!count.ok() && !count.error().is(ENOENT)) return count.error();
+  if (count.ok() && *count >= counter->last()) return {};
+  return Error(ENODATA, "the brick restarted with an older store");
 }
 
 Status VolumeSet::clear_torn_commit_record() {

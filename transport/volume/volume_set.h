@@ -33,6 +33,7 @@
 #include "transport/base/result.h"
 #include "transport/base/thread.h"
 #include "transport/membership/map_keeper.h"
+#include "transport/volume/commit_counter.h"
 #include "transport/volume/group.h"
 #include "transport/volume/local_keys.h"
 #include "transport/volume/mirror.h"
@@ -42,6 +43,8 @@
 #include "transport/volume/volume_client.h"
 
 namespace brickfs {
+
+struct CommitRecord;
 
 // A brick by its name for people, an address, which is also kept in the member table.
 struct SetBrick {
@@ -153,7 +156,10 @@ class VolumeSet final : public VolumeAccess {
   void fail_together();
   void stop_threads();
   void await_moves();
-  Status settle_trust();
+  Status settle_trust(const VolumeOptions& options, SetRefusal& refusal);
+  Status count_commits(const std::optional<CommitRecord>& record, const VolumeOptions& options, SetRefusal& refusal);
+  CommitCounter* counter_of(size_t place) const;
+  Status check_count(size_t place, Brick& brick) const;
   Place& member_of(uint64_t address) const;
   bool is_one_place(std::span<const Piece> pieces, size_t* place) const;
   template <typename Call>
@@ -175,6 +181,8 @@ class VolumeSet final : public VolumeAccess {
   // Of the commit records that copies of place 0 have: one is copied from another, and the highest is in force.
   uint64_t highest_record_ ABSL_GUARDED_BY(mutex_) = 0;
   bool wrote_record_ ABSL_GUARDED_BY(mutex_) = false;  // since it was opened
+  // Of a durable set without copies, by place; none of the first.
+  std::vector<std::unique_ptr<CommitCounter>> counters_ ABSL_GUARDED_BY(mutex_);
 
   // Of the commit under way, one at a time.
   uint64_t record_number_ = 0;  // of a set without copies

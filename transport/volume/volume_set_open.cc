@@ -306,6 +306,15 @@ Result<std::unique_ptr<VolumeSet>> VolumeSet::open(std::vector<SetBrick> bricks,
         return whole->before_commit(whole->members_[0]->first(), whole->record_number_, by);
       };
       own.before_replay_commit = [whole = set.get()] { return whole->commit_others(nullptr); };
+    } else {
+      own.before_commit = [whole = set.get(), place](const Interruption* by) {
+        CommitCounter* const counter = whole->counter_of(place);
+        return counter == nullptr ? Status() : counter->before_commit(whole->members_[place]->first(), by);
+      };
+      own.after_commit = [whole = set.get(), place] {
+        if (CommitCounter* const counter = whole->counter_of(place)) counter->after_commit();
+      };
+      own.check_restarted = [whole = set.get(), place](Brick& brick) { return whole->check_count(place, brick); };
     }
     auto member = VolumeClient::open(std::move(bricks[place].brick), std::move(own), &refusal->holder);
     set->names_.push_back(bricks[place].name);
@@ -324,17 +333,18 @@ Result<std::unique_ptr<VolumeSet>> VolumeSet::open(std::vector<SetBrick> bricks,
     }
   }
   if (status.ok()) status = Joining(*set, grow, options.open.mode == OpenMode::kExclusive, *refusal).run();
-  if (status.ok()) status = set->settle_trust();
+  if (status.ok()) status = set->settle_trust(options, *refusal);
   if (status.ok()) return set;
   static_cast<void>(set->close());  // or the bricks would hold it for us
   return status.error();
 }
 
 // Whether all of place 0's journal is to be believed.
-Status VolumeSet::settle_trust() {
+Status VolumeSet::settle_trust(const VolumeOptions& options, SetRefusal& refusal) {
   keeps_record_ = members_[0]->session().durability == Durability::kDurable;
   if (!keeps_record_) return {};
   const auto record = TRY(read_commit_record(members_[0]->first(), id_));
+  TRY(count_commits(record, options, refusal));
   if (!record) return {};
   record_number_ = record->number;
   for (size_t place = 1; place < std::min(places(), record->boots.size()); ++place) {
@@ -342,6 +352,32 @@ Status VolumeSet::settle_trust() {
     log::warn("{} has restarted without its client: the volume is as it was committed last", names_[place]);
     trusted_position_ = record->position;
   }
+  return {};
+}
+
+// From where they were; a member that is behind what the record says is of an older store. That was read before, as
+// another client may be writing.
+Status VolumeSet::count_commits(const std::optional<CommitRecord>& record, const VolumeOptions& options,
+                                SetRefusal& refusal) {
+  std::vector<std::unique_ptr<CommitCounter>> counters(places());
+  for (size_t place = 1; place < places(); ++place) {
+    const uint64_t recorded = record && place < record->counts.size() ? record->counts[place] : 0;
+    const uint64_t found = TRY(read_commit_count(members_[place]->first(), id_, place));
+    if (found < recorded) {
+      const std::string what = fmt::format("{} is of an older store, of commit {} of its volume, and was at {}",
+                                           names_[place], found, recorded);
+      if (!options.accept_older) {
+        refusal.place = place;
+        refusal.why = what + "; to lose what was written there since: accept_older";
+        return Error(EUCLEAN, "a brick is of an older store");
+      }
+      log::warn("{}: what was written there since is lost", what);
+    }
+    counters[place] =
+        std::make_unique<CommitCounter>(id_, place, std::max(found, recorded), found < recorded ? 0 : recorded);
+  }
+  MutexLock lock(mutex_);
+  counters_ = std::move(counters);
   return {};
 }
 
