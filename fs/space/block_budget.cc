@@ -128,7 +128,11 @@ void BlockBudget::set_allocatable(uint64_t blocks, uint64_t version) {
   if (version == version_ && !under_way()) allocatable_ = blocks;
 }
 
-void BlockBudget::cap_allocatable(uint64_t blocks) { allocatable_ = std::min(allocatable_, blocks); }
+bool BlockBudget::cap_allocatable(uint64_t blocks, uint64_t version) {
+  if (version + 1 != version_) return false;
+  allocatable_ = std::min(allocatable_, blocks);
+  return true;
+}
 
 void BlockBudget::place_beside(std::span<const BlockRun> found) {
   const uint64_t behind = found.empty() ? addresses_.first : std::max(found.back().end(), addresses_.first);

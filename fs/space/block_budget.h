@@ -65,7 +65,9 @@ class BlockBudget {
   // What the brick said it can give, unless calls were under way meanwhile: `version` as before asking.
   uint64_t version() const { return version_; }
   void set_allocatable(uint64_t blocks, uint64_t version);
-  void cap_allocatable(uint64_t blocks);
+  // That it can give no more, behind a call that was refused and has ended; `version` as before that ended. False: so
+  // have others, and by now it may give more: it is to be asked again.
+  bool cap_allocatable(uint64_t blocks, uint64_t version);
   uint64_t allocatable() const { return std::min(allocatable_, end_ - next_); }
   // Blocks that a call under way may yet bring.
   bool under_way() const { return coming_ + going_ > 0; }

@@ -225,6 +225,7 @@ void Space::Impl::fetch(Supply& supply, uint64_t blocks) {
   supply.last_fetch = now;
 
   const BlockRun run = supply.budget.begin_alloc(blocks);
+  const uint64_t version = supply.budget.version();
   const Status status = alloc_on_brick(supply, run);
   if (status.ok()) {
     supply.budget.make_fresh(run);
@@ -234,7 +235,7 @@ void Space::Impl::fetch(Supply& supply, uint64_t blocks) {
     mutex.lock();
     if (stat.ok()) supply.trouble = brickfs::store_trouble(stat->medium);
     const uint64_t given = stat.ok() ? stat->allocatable_blocks : 0;
-    supply.budget.cap_allocatable(given < blocks ? given : blocks / 2);
+    if (!supply.budget.cap_allocatable(given < blocks ? given : blocks / 2, version)) supply.refresh_wanted = true;
   } else if (status.code() != ECANCELED) {
     log::warn("no blocks from the brick: {}", status.error().what());
   }
