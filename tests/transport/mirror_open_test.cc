@@ -278,6 +278,20 @@ TEST_F(NextClient, TheLastBrickThatGoesAwayWhileItIsOpenedIsNamed) {
   EXPECT_NE(refusal_.why.find("tcp://a:20470"), std::string::npos) << refusal_.why;
 }
 
+// As of a brick that restarts while it is opened, on a machine that has much to do.
+TEST_F(NextClient, OneThatTakesLongToFailIsTriedOnceMore) {
+  start(1, 1, 0);
+  VolumeOptions options;
+  options.open.client = ClientId{7};
+  int tries = 0;
+  const auto make = [&](const std::string& source, std::string*) -> Result<std::unique_ptr<Brick>> {
+    if (++tries > 1) return bricks_.at(source)->make_brick();
+    std::this_thread::sleep_for(milliseconds(5'100));  // longer than others are tried for
+    return Error(ENOTCONN, "it restarts");
+  };
+  EXPECT_TRUE(VolumeSet::open(std::make_unique<MemoryMapStore>(map_), make, options, &refusal_).ok()) << refusal_.why;
+}
+
 // As a volatile brick is that was started again without --volume: the others are there.
 TEST_F(NextClient, ABrickThatHasTheVolumeNoMoreIsLeftOut) {
   start(3, 2, 0);
@@ -293,7 +307,7 @@ TEST_F(NextClient, ABrickThatHasTheVolumeNoMoreIsLeftOut) {
   const auto began = std::chrono::steady_clock::now();
   set = open();
   ASSERT_NE(set, nullptr);
-  EXPECT_LT(std::chrono::steady_clock::now() - began, milliseconds(3'000));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, milliseconds(5'000)) << "as one that may come back";
   EXPECT_EQ(entry(0, 1).state, ReplicaState::kStale);
   EXPECT_EQ(entry(1, 1).state, ReplicaState::kInSync);
   EXPECT_EQ(*read(*set, raw(kData.start), 4096), filled(4096, 1));
@@ -423,7 +437,7 @@ TEST_F(NextClient, AMountThatLeavesAReplicaOutWaitsOnce) {
   const auto began = std::chrono::steady_clock::now();
   set = open(9);
   ASSERT_NE(set, nullptr);
-  EXPECT_LT(std::chrono::steady_clock::now() - began, limits::kLease / 2);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, limits::kLease);
 }
 
 TEST_F(NextClient, AReaderNeedsAllThatAHolderMayBeWritingTo) {
@@ -572,7 +586,12 @@ TEST_F(NextClient, TheLastCommitRecordIsBelieved) {
   ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 3)).ok());
   ASSERT_TRUE(set->commit().ok());
   set->set_commit_position(nullptr);
+  for (size_t place = 0; place < 3; ++place) {  // with one that is about to be the volume is not let go
+    for (size_t i = 0; i < 2; ++i)
+      EXPECT_TRUE(comes_true([&] { return entry(i, place).state == ReplicaState::kInSync; }));
+  }
   ASSERT_TRUE(set->close().ok());
+  ASSERT_TRUE(map_->get()->map.holder->let_go);
   set.reset();
   set = open();
   ASSERT_NE(set, nullptr);

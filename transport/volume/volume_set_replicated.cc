@@ -25,7 +25,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kTryFor{5'000};  // to open a replica, with another one there
+// To open a replica, with another one there; and twice at least: one that restarts may take as long to fail at first.
+constexpr std::chrono::milliseconds kTryFor{5'000};
 constexpr std::chrono::milliseconds kTryEvery{250};
 constexpr int kOpenings = 3;  // as long as bricks go away meanwhile
 
@@ -282,7 +283,7 @@ Status VolumeSet::Replicating::open_all() {
     for (const Candidate& candidate : candidates_) TRY(look_before_stealing(candidate));
   }
   const auto until = Clock::now() + kTryFor;
-  for (;;) {
+  for (bool is_first = true;; is_first = false) {
     bool missing = false;
     for (Candidate& candidate : candidates_) {
       if (candidate.entry.state != ReplicaState::kInSync || candidate.client != nullptr) continue;
@@ -296,7 +297,7 @@ Status VolumeSet::Replicating::open_all() {
       }
       missing = true;
     }
-    if (!missing || Clock::now() >= until) break;
+    if (!missing || (!is_first && Clock::now() >= until)) break;
     std::this_thread::sleep_for(kTryEvery);
   }
   fenced_at_ = Clock::now();
