@@ -17,7 +17,7 @@ TcpTestBrick::TcpTestBrick(BrickConfig config, Secret secret) : config_(std::mov
 TcpTestBrick::~TcpTestBrick() { stop(); }
 
 std::unique_ptr<Brick> TcpTestBrick::connect(const Secret& secret) {
-  return make_tcp_brick("127.0.0.1", port_, secret);
+  return make_tcp_brick("127.0.0.1", port(), secret);
 }
 
 void TcpTestBrick::restart() {
@@ -31,10 +31,9 @@ void TcpTestBrick::start() {
   if (!service.ok()) std::fprintf(stderr, "%s\n", why.c_str());
   CHECK(service.ok());
   service_ = *std::move(service);
-  auto listener = TcpListener::open(*service_, {SourceKind::kTcp, "127.0.0.1", port_}, secret_);
+  auto listener = TcpListener::open(*service_, {SourceKind::kTcp, "127.0.0.1", port()}, secret_);
   CHECK(listener.ok());
   listener_ = *std::move(listener);
-  port_ = listener_->port();
 }
 
 void TcpTestBrick::stop() {

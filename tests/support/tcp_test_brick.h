@@ -10,6 +10,7 @@
 #include "server/service/brick_service.h"
 #include "server/tcp/listener.h"
 #include "tests/support/brick_factory.h"
+#include "tests/support/reserved_port.h"
 #include "transport/brick/brick.h"
 #include "transport/brick/proof.h"
 
@@ -23,7 +24,7 @@ class TcpTestBrick final : public TestBrick {
   std::unique_ptr<Brick> connect(const Secret& secret);
   void restart() override;  // on the same port
 
-  uint16_t port() const { return port_; }
+  uint16_t port() const { return port_.number(); }
 
  private:
   void start();
@@ -31,7 +32,7 @@ class TcpTestBrick final : public TestBrick {
 
   const BrickConfig config_;
   const Secret secret_;
-  uint16_t port_ = 0;
+  const ReservedPort port_;
   std::unique_ptr<BrickService> service_;
   std::unique_ptr<TcpListener> listener_;
 };

@@ -14,6 +14,7 @@
 #include "server/tcp/listener.h"
 #include "tests/support/brick_contract.h"
 #include "tests/support/brick_factory.h"
+#include "tests/support/reserved_port.h"
 #include "tests/support/tcp_test_brick.h"
 #include "transport/brick/client_secret.h"
 #include "transport/paths/connect.h"
@@ -33,10 +34,9 @@ class ChangedSecret : public ::testing::Test {
   }
   void listen(const Secret& secret) {
     listener_.reset();
-    auto opened = TcpListener::open(*service_, {SourceKind::kTcp, "127.0.0.1", port_}, secret);
+    auto opened = TcpListener::open(*service_, {SourceKind::kTcp, "127.0.0.1", port_.number()}, secret);
     ASSERT_TRUE(opened.ok()) << opened.error().what();
     listener_ = std::move(*opened);
-    port_ = listener_->port();
   }
   // A client's file.
   void write_file(const std::string& text) {
@@ -59,13 +59,13 @@ class ChangedSecret : public ::testing::Test {
     return VolumeClient::open(make_brick(secret), std::move(options), &holder);
   }
   std::unique_ptr<Brick> make_brick(const ClientSecret& secret) const {
-    if (!goes_around_) return make_tcp_brick("127.0.0.1", port_, secret);
-    return make_brick_with_tcp_around({{"127.0.0.1", port_}}, secret,
+    if (!goes_around_) return make_tcp_brick("127.0.0.1", port_.number(), secret);
+    return make_brick_with_tcp_around({{"127.0.0.1", port_.number()}}, secret,
                                       [] { return make_tcp_brick("127.0.0.1", 1, Secret{}); });  // where nobody is
   }
   std::unique_ptr<BrickService> service_;
   std::unique_ptr<TcpListener> listener_;
-  uint16_t port_ = 0;
+  const testing::ReservedPort port_;
   bool goes_around_ = false;
   const testing::TemporaryDirectory directory_;
   const std::filesystem::path file_ = directory_.path("secret");

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/support/reserved_port.h"
 #include "transport/base/unique_fd.h"
 #include "transport/etcd/bounded_json.h"
 #include "transport/etcd/etcd_map_store.h"
@@ -80,7 +81,10 @@ int put_code(const Gateway& gateway, std::string* why) {
 }
 
 // A port on which nobody listens.
-HostPort nobody() { return Gateway(say(200, kEmpty)).address(); }
+HostPort nobody() {
+  static const testing::ReservedPort port;
+  return {"127.0.0.1", port.number()};
+}
 
 TEST(EtcdClient, ReadsValues) {
   std::string why;

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/support/brick_contract.h"
+#include "tests/support/reserved_port.h"
 #include "tests/support/tcp_test_brick.h"
 #include "transport/tcp/greet.h"
 #include "transport/tcp/tcp_brick.h"
@@ -137,9 +138,10 @@ TEST(Refusal, AMountOutlivesAnImpostor) {
   std::string why;
   const auto service = BrickService::open(memory_config(4), &why);
   ASSERT_TRUE(service.ok()) << why;
-  auto listener = TcpListener::open(**service, {SourceKind::kTcp, "127.0.0.1", 0}, kSecret);
+  const testing::ReservedPort reserved;
+  const uint16_t port = reserved.number();
+  auto listener = TcpListener::open(**service, {SourceKind::kTcp, "127.0.0.1", port}, kSecret);
   ASSERT_TRUE(listener.ok());
-  const uint16_t port = (*listener)->port();
   VolumeOptions options;
   options.open = request_for(1);
   const auto volume = VolumeClient::open(make_tcp_brick("127.0.0.1", port, kSecret), options, nullptr);

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "tests/support/brick_contract.h"
+#include "tests/support/reserved_port.h"
 #include "tests/support/tcp_test_brick.h"
 #include "transport/brick/limits.h"
 #include "transport/tcp/link.h"
@@ -294,14 +295,9 @@ TEST(TcpBrick, HolderIsNamed) {
 }
 
 TEST(TcpBrick, NobodyThereIsToldAtOnce) {
-  uint16_t port = 0;
-  {
-    const auto listening = tcp::listen_on("127.0.0.1", 0);
-    ASSERT_TRUE(listening.ok());
-    port = *tcp::local_port(listening->get());
-  }
+  const testing::ReservedPort port;
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(make_tcp_brick("127.0.0.1", port, {})->open(request_for(1), nullptr).code(), ECONNREFUSED);
+  EXPECT_EQ(make_tcp_brick("127.0.0.1", port.number(), {})->open(request_for(1), nullptr).code(), ECONNREFUSED);
   EXPECT_LT(std::chrono::steady_clock::now() - start, limits::kConnectTimeout);
   EXPECT_EQ(make_tcp_brick("no-such-host.invalid", 1, {})->open(request_for(1), nullptr).code(), EHOSTUNREACH);
 }
