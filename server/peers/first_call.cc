@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/peers/first_call.h"
 
-#include "transport/base/log.h"
-
 namespace brickfs {
 namespace {
 
@@ -30,13 +28,6 @@ std::optional<wire::Token> token_in(uint16_t kind, std::span<const std::byte> bo
   if (!is(kind, wire::Kind::kAttach)) return std::nullopt;
   const auto attach = wire::decode<wire::AttachCall>(body);
   return attach.ok() ? std::optional(attach->token) : std::nullopt;
-}
-
-void note_guess(SecretGuesses& guesses, const PeerAddress& peer) {
-  const size_t times = guesses.failed(peer.host, SecretGuesses::Clock::now());
-  if (times == 1) log::warn("{} was refused: its secret is wrong or missing", peer.text);
-  if (times > 1)
-    log::warn("{} was refused, its address for the {}th time lately: its secret is wrong or missing", peer.text, times);
 }
 
 AdmittedConnections::Owner owner_of(uint16_t kind, std::span<const std::byte> body, PeerSessions& sessions) {

@@ -3,7 +3,6 @@
 // know anything else of him.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,9 +10,7 @@
 #include <vector>
 
 #include "server/peers/admitted_connections.h"
-#include "server/peers/peer_address.h"
 #include "server/peers/peer_session.h"
-#include "server/peers/secret_guesses.h"
 #include "transport/base/result.h"
 #include "transport/brick/proof.h"
 #include "transport/brick/wire.h"
@@ -25,17 +22,8 @@ namespace brickfs {
 Result<Secret> check_first_call(const std::vector<Secret>& secrets, const Nonces& nonces, uint16_t kind,
                                 std::span<const std::byte> body);
 
-// What is answered to a first call, and when.
-struct Verdict {
-  Result<Secret> proof;               // as check_first_call()
-  std::chrono::milliseconds delay{};  // of a refusal
-};
-
 // The token that an ATTACH brings.
 std::optional<wire::Token> token_in(uint16_t kind, std::span<const std::byte> body);
-
-// A wrong proof came.
-void note_guess(SecretGuesses& guesses, const PeerAddress& peer);
 
 // For whom a connection that begins with that call is.
 AdmittedConnections::Owner owner_of(uint16_t kind, std::span<const std::byte> body, PeerSessions& sessions);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/service/server_limits.h"
+#include "transport/accept/accept_limits.h"
 #include "transport/base/log.h"
 #include "transport/base/printable.h"
 
@@ -82,7 +83,7 @@ std::vector<Secret> Listener::secrets_for(const Message& call) const {
 }
 
 // Who brings the token of a session has proved enough not to be taken for one who guesses.
-std::optional<Verdict> Listener::judge(const PeerAddress& peer, const Nonces& nonces, const Message& call) {
+std::optional<FirstCallVerdict> Listener::judge(const PeerAddress& peer, const Nonces& nonces, const Message& call) {
   const auto now = SecretGuesses::Clock::now();
   const auto token = token_in(call.header.kind, call.body);
   const bool has_session = token && sessions_.find(*token) != nullptr;
@@ -90,7 +91,7 @@ std::optional<Verdict> Listener::judge(const PeerAddress& peer, const Nonces& no
     counters_.refused(Refused::kUnauthenticated);
     return std::nullopt;
   }
-  Verdict verdict{check_first_call(secrets_for(call), nonces, call.header.kind, call.body), {}};
+  FirstCallVerdict verdict{check_first_call(secrets_for(call), nonces, call.header.kind, call.body), {}};
   if (verdict.proof.code() != EACCES) return verdict;
   verdict.delay = guesses_.delay(peer.host, now);
   note_guess(guesses_, peer);

@@ -15,14 +15,15 @@
 #include "server/peers/admitted_connections.h"
 #include "server/peers/connection.h"
 #include "server/peers/first_call.h"
-#include "server/peers/occasional_line.h"
-#include "server/peers/peer_address.h"
 #include "server/peers/peer_counters.h"
 #include "server/peers/peer_session.h"
-#include "server/peers/secret_guesses.h"
 #include "server/peers/secrets_in_force.h"
-#include "server/peers/unauthenticated_places.h"
 #include "server/service/brick_service.h"
+#include "transport/accept/first_call_verdict.h"
+#include "transport/accept/occasional_line.h"
+#include "transport/accept/peer_address.h"
+#include "transport/accept/secret_guesses.h"
+#include "transport/accept/unauthenticated_places.h"
 #include "transport/base/mutex.h"
 #include "transport/brick/channel.h"
 #include "transport/brick/proof.h"
@@ -73,7 +74,7 @@ class Listener : protected PeerTransport {
   // Any thread.
   PeerCounters& own_counters() { return counters_; }
   // As soon as a peer's first call is there. None: it is not looked at, and gets no answer.
-  std::optional<Verdict> judge(const PeerAddress& peer, const Nonces& nonces, const Message& call);
+  std::optional<FirstCallVerdict> judge(const PeerAddress& peer, const Nonces& nonces, const Message& call);
   // Once its delay is over: the place of one that has proved to know the secret, if there is room; else it is refused.
   Result<AdmittedConnections::Place> let_in(Channel& channel, const PeerAddress& peer, const Nonces& nonces,
                                             const Result<Secret>& proof, const Message& call);

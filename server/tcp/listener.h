@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accepts TCP connections for a brick. Unauthenticated peers are listened to by the accepting thread, which waits for
-// none of them; who has proved that he knows the secret gets a thread, so that a slow or hostile peer holds up only
-// itself.
+// Accepts TCP connections for a brick. Who has proved that he knows the secret gets a thread, so that a slow or hostile
+// peer holds up only itself.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <thread>
 
 #include "server/peers/listener.h"
 #include "server/service/brick_service.h"
-#include "server/tcp/unauthenticated_peers.h"
+#include "transport/accept/tcp_acceptor.h"
 #include "transport/base/result.h"
-#include "transport/base/unique_fd.h"
 #include "transport/brick/proof.h"
 #include "transport/brick/source.h"
 
@@ -21,34 +18,25 @@ namespace brickfs {
 
 class TcpListener final : public Listener {
  public:
-  // Serves from now on. The service must outlive the listener.
-  // EADDRINUSE, EADDRNOTAVAIL, EACCES, EHOSTUNREACH (no such name).
+  // Serves from now on. The service must outlive the listener. Errors as TcpAcceptor::open().
   static Result<std::unique_ptr<TcpListener>> open(BrickService& service, const ListenUrl& url, Secret secret);
   // Every connection is cut, every session ended, every thread gone on return.
   ~TcpListener() override;
 
   std::string_view transport() const override { return "tcp"; }
   bool moves_bytes() const override { return true; }
-  uint16_t port() const { return port_; }
+  uint16_t port() const { return acceptor_->port(); }
 
  private:
-  TcpListener(BrickService& service, Secret secret, UniqueFd listening, UniqueFd stop, uint16_t port);
+  TcpListener(BrickService& service, Secret secret, std::unique_ptr<TcpAcceptor> acceptor)
+      : Listener(service, std::move(secret)), acceptor_(std::move(acceptor)) {}
   std::shared_ptr<RemoteAccess> make_access() override { return nullptr; }
   bool knows(wire::Role role) const override { return role == wire::Role::kTransfers || role == wire::Role::kCalls; }
   void serve_transfers(Channel& channel, PeerSession& session) override;
-  void run();
-  void accept_some();
-  bool accept_one();
+  void accept();
   void introduce(TcpUnauthenticatedPeers::Introduced peer);
 
-  const UniqueFd listening_;
-  const UniqueFd stop_;  // eventfd
-  const uint16_t port_;
-  // The accepting thread's own.
-  TcpUnauthenticatedPeers unauthenticated_;
-  bool short_of_descriptors_ = false;  // said so in the log
-
-  std::thread thread_;
+  const std::unique_ptr<TcpAcceptor> acceptor_;
 };
 
 }  // namespace brickfs

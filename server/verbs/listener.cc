@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "server/service/server_limits.h"
+#include "transport/accept/accept_limits.h"
 #include "transport/base/log.h"
 #include "transport/base/random.h"
 #include "transport/brick/limits.h"

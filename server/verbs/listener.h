@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "server/peers/listener.h"
-#include "server/peers/peer_address.h"
-#include "server/peers/unauthenticated_places.h"
 #include "server/service/brick_service.h"
 #include "server/verbs/access.h"
+#include "transport/accept/peer_address.h"
+#include "transport/accept/unauthenticated_places.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"

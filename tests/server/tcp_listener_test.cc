@@ -13,6 +13,7 @@
 #include "tests/support/brick_contract.h"
 #include "tests/support/raw_connection.h"
 #include "tests/support/tcp_test_brick.h"
+#include "transport/accept/accept_limits.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/wire.h"
 #include "transport/tcp/socket.h"

@@ -62,8 +62,8 @@ constexpr uint8_t kRetryCount = 6;  // 7, the most there is, is "for ever" to So
 constexpr uint8_t kRnrRetryCount = 0;
 
 // --- brickd
-constexpr size_t kConnections =
-    4096;  // of peers that proved themselves; others, and sessions: server/service/server_limits.h
+// Of peers that proved themselves. Others: transport/accept/accept_limits.h; sessions: server/service/server_limits.h.
+constexpr size_t kConnections = 4096;
 constexpr size_t kFirstBodyBytes = 1024;                   // of OPEN and ATTACH, whose sender is still unauthenticated
 constexpr std::chrono::milliseconds kListenerTick{1'000};  // silent holders are looked for so often
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/tcp/unauthenticated_peers.h"
+#include "transport/accept/tcp_unauthenticated_peers.h"
 
 #include <sys/socket.h>
 
@@ -8,7 +8,7 @@
 #include <iterator>
 #include <utility>
 
-#include "server/service/server_limits.h"
+#include "transport/accept/accept_limits.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/wire.h"
 #include "transport/tcp/socket.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/peers/peer_address.h"
+#include "transport/accept/peer_address.h"
 
 #include <arpa/inet.h>
 #include <fmt/core.h>

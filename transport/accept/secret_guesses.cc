@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/peers/secret_guesses.h"
+#include "transport/accept/secret_guesses.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "server/service/server_limits.h"
+#include "transport/accept/accept_limits.h"
+#include "transport/base/log.h"
 
 namespace brickfs {
 namespace {
 
-constexpr std::chrono::seconds kBetweenLines{1};  // of whatever addresses
+constexpr std::chrono::seconds kBetweenAnyLines{1};  // of whatever addresses
 constexpr std::chrono::seconds kSecond{1};
 
 }  // namespace
@@ -41,7 +42,7 @@ size_t SecretGuesses::failed(const PeerHost& host, Clock::time_point now) {
   ++record.in_second;
   ++record.unlogged;
   const bool soon = record.logged != Clock::time_point() && now - record.logged < limits::kGuessRemembered;
-  if (soon || (logged_ != Clock::time_point() && now - logged_ < kBetweenLines)) return 0;
+  if (soon || (logged_ != Clock::time_point() && now - logged_ < kBetweenAnyLines)) return 0;
   logged_ = record.logged = now;
   return std::exchange(record.unlogged, 0);
 }
@@ -52,6 +53,13 @@ void SecretGuesses::forget_old(Clock::time_point now) {
   if (by_host_.size() < limits::kGuessingHosts) return;
   const auto older = [](const auto& a, const auto& b) { return a.second.last < b.second.last; };
   by_host_.erase(std::ranges::min_element(by_host_, older));
+}
+
+void note_guess(SecretGuesses& guesses, const PeerAddress& peer) {
+  const size_t times = guesses.failed(peer.host, SecretGuesses::Clock::now());
+  if (times == 1) log::warn("{} was refused: its secret is wrong or missing", peer.text);
+  if (times > 1)
+    log::warn("{} was refused, its address for the {}th time lately: its secret is wrong or missing", peer.text, times);
 }
 
 }  // namespace brickfs

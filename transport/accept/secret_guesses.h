@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <map>
 
-#include "server/peers/peer_address.h"
+#include "transport/accept/peer_address.h"
 #include "transport/base/mutex.h"
 
 namespace brickfs {
@@ -43,5 +43,8 @@ class SecretGuesses {
   std::map<PeerHost, Record> by_host_ ABSL_GUARDED_BY(mutex_);  // at most limits::kGuessingHosts
   Clock::time_point logged_ ABSL_GUARDED_BY(mutex_);            // of any
 };
+
+// A wrong proof came: it is counted, and told in the log as often as one may.
+void note_guess(SecretGuesses& guesses, const PeerAddress& peer);
 
 }  // namespace brickfs

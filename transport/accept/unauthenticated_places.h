@@ -10,7 +10,7 @@
 #include <map>
 #include <optional>
 
-#include "server/peers/peer_address.h"
+#include "transport/accept/peer_address.h"
 #include "transport/base/mutex.h"
 
 namespace brickfs {

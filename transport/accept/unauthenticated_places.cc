@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/peers/unauthenticated_places.h"
+#include "transport/accept/unauthenticated_places.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP connections from being accepted to their first call, OPEN or ATTACH. They take no thread: none of them is waited
+// TCP connections from being accepted to their first call. They take no thread: none of them is waited
 // for, and there are few (unauthenticated_places.h).
 //
 // Threads: the accepting one alone.
@@ -15,9 +15,9 @@
 #include <span>
 #include <vector>
 
-#include "server/peers/first_call.h"
-#include "server/peers/peer_address.h"
-#include "server/peers/unauthenticated_places.h"
+#include "transport/accept/first_call_verdict.h"
+#include "transport/accept/peer_address.h"
+#include "transport/accept/unauthenticated_places.h"
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
 #include "transport/brick/proof.h"
@@ -36,8 +36,8 @@ class TcpUnauthenticatedPeers {
     Result<Secret> proof = Error(EPROTO, "nothing is proved yet");
   };
   // Asked as soon as the call is there, since a place is its peer's for a moment only. None: he goes.
-  using Judge =
-      std::function<std::optional<Verdict>(const PeerAddress& peer, const Nonces& nonces, const Message& call)>;
+  using Judge = std::function<std::optional<FirstCallVerdict>(const PeerAddress& peer, const Nonces& nonces,
+                                                              const Message& call)>;
 
   explicit TcpUnauthenticatedPeers(Judge judge);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/peers/secret_guesses.h"
+#include "transport/accept/secret_guesses.h"
 
 #include <gtest/gtest.h>
 
-#include "server/service/server_limits.h"
+#include "transport/accept/accept_limits.h"
 
 namespace brickfs {
 namespace {
