@@ -72,7 +72,7 @@ Status Filesystem::read_directory(Ino directory, uint64_t offset, bool plus, con
   return {};
 }
 
-Result<std::string> Filesystem::read_symlink(Ino ino) {
+Result<std::string> Filesystem::read_symlink(Ino ino, const OperationContext&) {
   impl_->touch_atime(ino);
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
   const Inode& inode = *TRY(impl_->find_inode(ino));

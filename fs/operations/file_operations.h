@@ -35,6 +35,7 @@
 #include "fs/base/ids.h"
 #include "fs/base/wake_later.h"
 #include "fs/inode/cached_regions.h"
+#include "fs/operations/file_lock.h"
 #include "fs/operations/operation.h"
 #include "transport/base/result.h"
 #include "transport/volume/volume_access.h"
@@ -82,7 +83,7 @@ class FileOperations {
   virtual Result<Renamed> rename(Ino directory, std::string_view name, Ino new_directory, std::string_view new_name,
                                  Rename how, const Caller* whiteout = nullptr,
                                  const OperationContext& context = {}) = 0;
-  virtual Result<std::string> read_symlink(Ino ino) = 0;
+  virtual Result<std::string> read_symlink(Ino ino, const OperationContext& context = {}) = 0;
   // Entries from `offset` (0: the start) on, "." and ".." first, until the visitor stops it. `plus`: with attributes,
   // and a kernel reference for each entry the visitor took but "." and "..". Only those that were there when somebody
   // last read from the start: a listing ends, though names keep coming.
@@ -100,9 +101,11 @@ class FileOperations {
   // Flags as of setxattr(2). Sets the mode with a POSIX access ACL, as Linux does.
   virtual Status set_xattr(Ino ino, std::string_view name, std::span<const std::byte> value, int flags,
                            const Caller& caller, const OperationContext& context = {}) = 0;
-  virtual Result<std::vector<std::byte>> get_xattr(Ino ino, std::string_view name) = 0;  // ENODATA
+  virtual Result<std::vector<std::byte>> get_xattr(Ino ino, std::string_view name,
+                                                   const OperationContext& context = {}) = 0;  // ENODATA
   // Names, each ended by a zero byte. trusted.* is for administrators: here the kernel does not see to that.
-  virtual Result<std::vector<std::byte>> list_xattr(Ino ino, const Caller& caller) = 0;
+  virtual Result<std::vector<std::byte>> list_xattr(Ino ino, const Caller& caller,
+                                                    const OperationContext& context = {}) = 0;
   virtual Status remove_xattr(Ino ino, std::string_view name, const OperationContext& context = {}) = 0;
 
   // --- data. The kernel's references keep an unlinked file; open and release need no call.
@@ -135,8 +138,9 @@ class FileOperations {
     // What lseek() from that byte answers: SEEK_DATA, SEEK_HOLE; ENXIO.
     Result<uint64_t> seek(uint64_t offset, int whence) const;
   };
-  virtual Result<Hole> next_hole(Ino ino, uint64_t offset) = 0;  // ENXIO: at or behind the end
-  Result<uint64_t> seek(Ino ino, uint64_t offset, int whence);   // as Hole::seek()
+  virtual Result<Hole> next_hole(Ino ino, uint64_t offset,
+                                 const OperationContext& context = {}) = 0;  // ENXIO: at or behind the end
+  Result<uint64_t> seek(Ino ino, uint64_t offset, int whence);               // as Hole::seek()
   virtual Result<uint64_t> copy_range(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset, uint64_t length,
                                       const Caller* unprivileged, const OperationContext& context = {}) = 0;
   // Bytes up to there were written, as far as their writer knows, and got no room when the kernel wrote them back: the
@@ -145,6 +149,26 @@ class FileOperations {
   // Everything done before is durable (`ino` as a hint of what matters).
   virtual Status sync(Ino ino, const OperationContext& context = {}) = 0;
   virtual Status sync_all(const OperationContext& context = {}) = 0;
+
+  // All that has been answered so far survives the end of this process. EINTR.
+  virtual Status await_written(const OperationContext& context = {}) = 0;
+  // --- locks, which bind only those who ask for them (fs/operations/file_lock.h). Of a file that the request's machine
+  // has open.
+  // The first byte's of those that stand against it; its pid is 0 if another machine's process has it. None: it could
+  // be set.
+  virtual Result<std::optional<FileLock>> find_lock(const LockRequest& request,
+                                                    const OperationContext& context = {}) = 0;
+  // Sets it, or unlocks. EAGAIN: another has it; `waits`: until it is free. EDEADLK: whoever has it waits for this
+  // owner (of ranges; also of open file description locks, which the kernel does not tell apart). ENOLCK: too many.
+  // EINTR: it is not set, also if the machine went meanwhile.
+  virtual Status set_lock(const LockRequest& request, bool waits, const OperationContext& context = {}) = 0;
+  // The owner of ranges closes the file, which is what that open file is of: all its locks of the file go. Perhaps
+  // nobody has that open file any longer; then release_locks() follows, for which others wait a moment.
+  virtual Status close_locks(Ino ino, const LockOwner& owner, uint64_t open_file) = 0;
+  // The open file is gone, and all that was locked by it.
+  virtual Status release_locks(Ino ino, uint64_t machine, uint64_t open_file) = 0;
+  // The machine is gone, and all that it had locked; who waits there is told EINTR.
+  virtual Status release_machine_locks(uint64_t machine) = 0;
 
   // --- the kernel's page cache
   // It may hold these bytes of the file from now on: before they are read or written for it.
@@ -176,6 +200,7 @@ class FileOperations {
   virtual std::string why_read_only() const = 0;
   // What ails the brick's store (transport/brick/store_trouble.h), as the brick last said; empty: nothing.
   virtual std::string store_trouble() const = 0;
+  // Waits for nothing; may be a second old where another machine has the tree.
   virtual FilesystemStat stat() const = 0;
   // Waits for nothing; also during an unmount and after it.
   virtual Uncommitted uncommitted() const = 0;

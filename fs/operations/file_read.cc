@@ -131,7 +131,7 @@ Result<uint64_t> FileOperations::Hole::seek(uint64_t offset, int whence) const {
   return end;
 }
 
-Result<Filesystem::Hole> Filesystem::next_hole(Ino ino, uint64_t offset) {
+Result<Filesystem::Hole> Filesystem::next_hole(Ino ino, uint64_t offset, const OperationContext&) {
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
   const Inode& inode = *TRY(impl_->find_inode(ino));
   if (!inode.is_regular()) return Error(EINVAL, "not a regular file");

@@ -79,6 +79,11 @@ Status Filesystem::sync_all(const OperationContext& context) {
   return impl_->journal->sync(context.interruption);
 }
 
+Status Filesystem::await_written(const OperationContext& context) {
+  if (impl_->read_only) return {};
+  return impl_->journal->await_written(context.interruption);
+}
+
 Status Filesystem::checkpoint() {
   if (impl_->read_only) return {};
   return impl_->checkpoints->run();

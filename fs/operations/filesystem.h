@@ -69,7 +69,7 @@ class Filesystem final : public FileOperations {
   Status remove_directory(Ino directory, std::string_view name, const OperationContext& context = {}) override;
   Result<Renamed> rename(Ino directory, std::string_view name, Ino new_directory, std::string_view new_name, Rename how,
                          const Caller* whiteout = nullptr, const OperationContext& context = {}) override;
-  Result<std::string> read_symlink(Ino ino) override;
+  Result<std::string> read_symlink(Ino ino, const OperationContext& context = {}) override;
   Status read_directory(Ino directory, uint64_t offset, bool plus, const EntryVisitor& visitor,
                         Touch touch = Touch::kAtime, const OperationContext& context = {}) override;
   Result<Attributes> get_attributes(Ino ino, const OperationContext& context = {}) override;
@@ -78,8 +78,10 @@ class Filesystem final : public FileOperations {
                                     const OperationContext& context = {}) override;
   Status set_xattr(Ino ino, std::string_view name, std::span<const std::byte> value, int flags, const Caller& caller,
                    const OperationContext& context = {}) override;
-  Result<std::vector<std::byte>> get_xattr(Ino ino, std::string_view name) override;
-  Result<std::vector<std::byte>> list_xattr(Ino ino, const Caller& caller) override;
+  Result<std::vector<std::byte>> get_xattr(Ino ino, std::string_view name,
+                                           const OperationContext& context = {}) override;
+  Result<std::vector<std::byte>> list_xattr(Ino ino, const Caller& caller,
+                                            const OperationContext& context = {}) override;
   Status remove_xattr(Ino ino, std::string_view name, const OperationContext& context = {}) override;
   Result<uint64_t> read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, Touch touch = Touch::kAtime,
                         const OperationContext& context = {}) override;
@@ -92,12 +94,18 @@ class Filesystem final : public FileOperations {
   std::unique_ptr<JointTransfer> joint_transfer(const OperationContext& context = {}) override;
   Status allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged,
                   const OperationContext& context = {}) override;
-  Result<Hole> next_hole(Ino ino, uint64_t offset) override;
+  Result<Hole> next_hole(Ino ino, uint64_t offset, const OperationContext& context = {}) override;
   Result<uint64_t> copy_range(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset, uint64_t length,
                               const Caller* unprivileged, const OperationContext& context = {}) override;
   Status cover_lost(Ino ino, uint64_t end) override;
   Status sync(Ino ino, const OperationContext& context = {}) override;
   Status sync_all(const OperationContext& context = {}) override;
+  Status await_written(const OperationContext& context = {}) override;
+  Result<std::optional<FileLock>> find_lock(const LockRequest& request, const OperationContext& context = {}) override;
+  Status set_lock(const LockRequest& request, bool waits, const OperationContext& context = {}) override;
+  Status close_locks(Ino ino, const LockOwner& owner, uint64_t open_file) override;
+  Status release_locks(Ino ino, uint64_t machine, uint64_t open_file) override;
+  Status release_machine_locks(uint64_t machine) override;
   void note_cached(Ino ino, uint64_t offset, uint64_t length) override;
   bool is_cached(Ino ino, uint64_t offset, uint64_t length) const override;
   std::optional<CachedRegions::Range> take_cached(Ino ino, uint64_t offset, uint64_t length) override;

@@ -14,6 +14,7 @@
 #include "fs/inode/inode_table.h"
 #include "fs/operations/deferred_truncations.h"
 #include "fs/operations/filesystem.h"
+#include "fs/operations/lock_table.h"
 #include "fs/persistence/journal.h"
 #include "fs/persistence/read_times.h"
 #include "fs/space/space.h"
@@ -36,6 +37,7 @@ class Filesystem::Impl {
   std::unique_ptr<Journal> journal;  // null on a read-only mount
   InodeTable inodes;
   RangeLocks ranges;
+  LockTable locks;  // that programs set
   DeferredTruncations truncations;
   ReadTimes read_times;
   std::unique_ptr<CheckpointThread> checkpoints;  // null on a read-only mount

@@ -9,12 +9,19 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "fs/base/ids.h"
 #include "fs/base/wake_later.h"
 #include "transport/base/interruption.h"
 
 namespace brickfs {
+
+// Groups that somebody is in.
+struct Groups {
+  bool all = false;  // or may act as if
+  std::vector<uint32_t> some = {};
+};
 
 // Who asks.
 struct Caller {
@@ -23,6 +30,8 @@ struct Caller {
   uint32_t umask = 0;
   // True if the caller is in group `gid` (supplementary ones too) or may act as if (CAP_FSETID).
   std::function<bool(uint32_t gid)> in_group;
+  // Those groups, for who asks on his behalf elsewhere; empty: none but `gid`.
+  std::function<Groups()> groups = {};
   // True if the caller has CAP_SYS_ADMIN; empty: it has not.
   std::function<bool()> is_administrator;
 };

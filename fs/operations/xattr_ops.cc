@@ -132,7 +132,7 @@ Status Filesystem::set_xattr(Ino ino, std::string_view name, std::span<const std
   return {};
 }
 
-Result<std::vector<std::byte>> Filesystem::get_xattr(Ino ino, std::string_view name) {
+Result<std::vector<std::byte>> Filesystem::get_xattr(Ino ino, std::string_view name, const OperationContext&) {
   if (ino == kRootIno && name == kLinkAttribute) return describe_link(impl_->volume->link_state(), store_trouble());
   TRY(check_name(name));
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
@@ -141,7 +141,7 @@ Result<std::vector<std::byte>> Filesystem::get_xattr(Ino ino, std::string_view n
   return *value;
 }
 
-Result<std::vector<std::byte>> Filesystem::list_xattr(Ino ino, const Caller& caller) {
+Result<std::vector<std::byte>> Filesystem::list_xattr(Ino ino, const Caller& caller, const OperationContext&) {
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
   const Inode& inode = *TRY(impl_->find_inode(ino));
   std::vector<std::byte> names;

@@ -47,6 +47,7 @@ class Journal::Impl {
   Lsn append(std::span<const std::byte> rows, WakeLater* later);
   void wake_committer();
   Status sync(const Interruption* by);
+  Status await_written(const Interruption* by);
   Result<Position> rotate();
   Status stop();
   void want_commit();
@@ -238,6 +239,18 @@ Status Journal::Impl::sync(const Interruption* by) {
   }
   if (syncs_done_ >= ticket) return {};
   return error_;
+}
+
+Status Journal::Impl::await_written(const Interruption* by) {
+  const Lsn wanted = last_;
+  if (written_ >= wanted) return {};
+  MutexLock lock(mutex_);
+  tell_committer();
+  while (error_.is(0) && written_ < wanted) {
+    if (!started_ || stopping_) return Error(ECANCELED, "journal is stopped");
+    TRY(wait_interruptibly(progress_, lock, by));
+  }
+  return written_ >= wanted ? Status() : Status(error_);
 }
 
 Result<Journal::Position> Journal::Impl::rotate() {
@@ -535,6 +548,7 @@ Lsn Journal::append(const Transaction& transaction, WakeLater* later) {
   return impl_->append(transaction.bytes(), later);
 }
 Status Journal::sync(const Interruption* by) { return impl_->sync(by); }
+Status Journal::await_written(const Interruption* by) { return impl_->await_written(by); }
 Lsn Journal::last() const { return impl_->last(); }
 Lsn Journal::written() const { return impl_->written(); }
 Lsn Journal::durable() const { return impl_->durable(); }

@@ -56,6 +56,8 @@ class Journal final : private WakeLater::Sleeper {
   // also error() is a passing one (soft timeout, the brick's store is full): nothing is lost, a later sync may succeed.
   // EINTR: it becomes durable without the caller.
   Status sync(const Interruption* by = nullptr);
+  // Everything appended before the call is written, or the error why not. EINTR.
+  Status await_written(const Interruption* by = nullptr);
   Lsn last() const;  // highest appended
   Lsn written() const;
   Lsn durable() const;
