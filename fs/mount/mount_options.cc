@@ -12,6 +12,7 @@
 
 #include "transport/base/bytes.h"
 #include "transport/base/size.h"
+#include "transport/brick/source.h"
 
 namespace brickfs {
 namespace {
@@ -56,7 +57,7 @@ constexpr std::string_view kOfEtcd = "etcd_";
 
 // Of a mount that is there, beside what the kernel shows.
 constexpr std::string_view kShownBy = "x-brickfs.";
-constexpr std::array<std::string_view, 3> kShown = {"durable", "hard", "soft"};
+constexpr std::array<std::string_view, 4> kShown = {"durable", "shared", "hard", "soft"};
 constexpr std::array<std::string_view, 7> kShownPrefixes = {
     "timeo=", "linger=", "writeback=", "io_uring=", "ring=", "metrics=", "max_metadata="};
 
@@ -147,6 +148,17 @@ Status set_secret(std::string_view value, MountCommand& command, std::string* wh
   return {};
 }
 
+// ADDRESS or ADDRESS:PORT; one of IPv6 in brackets.
+Status set_listen(std::string_view value, MountCommand& command, std::string* why) {
+  const bool has_port = value.find("]:") != std::string_view::npos || std::ranges::count(value, ':') == 1;
+  std::string reason;
+  const auto url = parse_listen_url(fmt::format("tcp://{}{}", value, has_port ? "" : ":0"), &reason);
+  if (!url.ok()) return refuse(why, fmt::format("option listen={}: {}", value, reason));
+  command.listen_address = url->host;
+  command.listen_port = url->port;
+  return {};
+}
+
 // `name` without "etcd_".
 Status set_etcd(std::string_view name, std::string_view value, MountCommand& command, std::string* why) {
   std::string* const member = etcd_option(command.etcd, name);
@@ -170,6 +182,8 @@ bool set_flag(std::string_view option, MountCommand& command) {
     command.grow = true;
   } else if (option == "durable") {
     command.require_durable = true;
+  } else if (option == "shared" || option == "share") {  // mount(8) takes the former for itself
+    command.shared = true;
   } else if (option == "hard" || option == "soft") {
     command.soft = option == "soft";
   } else if (option == "bg" || option == "fg") {
@@ -204,6 +218,8 @@ void note_common(std::string_view option, MountCommand& command) {
   constexpr std::array<std::string_view, 4> kValues = {"timeo=", "linger=", "writeback=", "ring="};
   if (option == "hard" || option == "soft") {
     command.common["hard"] = option;
+  } else if (option == "shared" || option == "share") {
+    command.common["shared"] = "shared";
   } else if (option == "allow_other" || option == "noallow_other") {
     command.common["allow_other"] = option;
   } else if (option.starts_with("io_uring=")) {
@@ -227,6 +243,7 @@ Status set_option(std::string_view option, MountCommand& command, std::string* w
     if (key == "max_metadata") return set_max_metadata(value, command, why);
     if (key == "metrics") return set_metrics(value, command, why);
     if (key == "secret") return set_secret(value, command, why);
+    if (key == "listen") return set_listen(value, command, why);
     if (key.starts_with(kOfEtcd)) return set_etcd(key.substr(kOfEtcd.size()), value, command, why);
     if (key == "writeback") return set_choice(key, value, command.writeback, why);
     if (key == "io_uring") return set_choice(key, value, command.io_uring, why);
@@ -252,9 +269,10 @@ bool is_for_everybody(const MountCommand& command) {
 
 std::string describe_common_options(const MountCommand& command, bool durable, bool io_uring) {
   std::string all =
-      fmt::format("{} {} {} timeo={} linger={} writeback={} io_uring={} ring={} {}", command.read_only ? "ro" : "rw",
-                  durable ? "durable" : "volatile", command.soft ? "soft" : "hard", command.soft_timeout.count(),
-                  command.linger.count(), command.writeback == Writeback::kOn ? "on" : "off", io_uring ? "on" : "off",
+      fmt::format("{} {} {}{} timeo={} linger={} writeback={} io_uring={} ring={} {}", command.read_only ? "ro" : "rw",
+                  durable ? "durable" : "volatile", command.shared ? "shared " : "", command.soft ? "soft" : "hard",
+                  command.soft_timeout.count(), command.linger.count(),
+                  command.writeback == Writeback::kOn ? "on" : "off", io_uring ? "on" : "off",
                   command.shm_queues ? "on" : "off", is_for_everybody(command) ? "allow_other" : "noallow_other");
   if (const auto metrics = command.common.find("metrics"); metrics != command.common.end())
     all += " " + metrics->second;

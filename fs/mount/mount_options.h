@@ -43,7 +43,10 @@ struct MountCommand {
   Writeback writeback = Writeback::kOff;  // auto: Serving decides
   bool no_atime = false;
   IoUring io_uring = IoUring::kAuto;
+  bool shared = false;      // other machines have the volume, too
   bool shm_queues = false;  // ring=on: programs may come by queues in shared memory (fs/shm_queue/serve/shm_queues.h)
+  std::string listen_address;  // where this coordinates a shared volume; empty: as the bricks are reached
+  uint16_t listen_port = 0;    // 0: any
   std::string log_level = "info";
   bool background = false;  // bg: if the volume cannot be had yet, go on trying behind the caller's back
   std::optional<std::chrono::minutes> retry;  // how long; none: not at all, or with `bg` for a week

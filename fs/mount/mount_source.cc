@@ -85,18 +85,17 @@ constexpr std::chrono::seconds kOtherBegins{60};
 constexpr std::chrono::seconds kOtherServes{2};
 constexpr const char* kOverNetwork = "_netdev";
 
-VolumeOptions volume_options(const MountCommand& command, const Source& source,
-                             std::function<void()> on_commit_wanted) {
+VolumeOptions volume_options(const MountCommand& command, const Source& source, const VolumeWish& wish) {
   VolumeOptions options;
   options.open.volume = source.volume;
-  options.open.client = make_client_id();
-  options.open.client_name = client_name();
+  options.open.client = wish.client;
+  options.open.client_name = wish.client_name;
   options.open.mode = command.read_only ? OpenMode::kReadOnly : OpenMode::kExclusive;
   options.open.steal = command.steal;
   options.accept_older = command.accept_older;
   options.embedded = source.embedded();
   if (command.soft) options.soft = command.soft_timeout;
-  options.on_commit_wanted = std::move(on_commit_wanted);
+  options.on_commit_wanted = wish.on_commit_wanted;
   return options;
 }
 
@@ -104,16 +103,6 @@ std::string describe(const Error& error, const MountCommand& command, const Sour
   if (!failure.why.empty()) return failure.why;
   return describe_open_failure(error, failure.name, failure.brick, failure.holder, !command.secret_path.empty(),
                                {.steal = "-o steal", .secret = "-o secret=PATH"});
-}
-
-// What the mount itself covers could not be read while it waits for the brick.
-Result<ClientSecret> secret_of(const MountCommand& command, std::string* why) {
-  std::error_code ignored;
-  const auto path = std::filesystem::weakly_canonical(command.secret_path, ignored).string();
-  if (command.secret_path.empty() || !path.starts_with(command.mountpoint + "/"))
-    return ClientSecret::of_file(command.secret_path, why);
-  log::warn("secret file {} is below the mount point: a change of it is not seen before the next mount", path);
-  return ClientSecret(TRY(read_secret_file(command.secret_path, why)));
 }
 
 Status check_durability(const VolumeSet& volume, const MountCommand& command, std::string* why) {
@@ -161,6 +150,16 @@ Result<std::unique_ptr<VolumeSet>> open_or_wait_for_holder(const MountCommand& c
 
 }  // namespace
 
+// What the mount itself covers could not be read while it waits for the brick.
+Result<ClientSecret> secret_of(const MountCommand& command, std::string* why) {
+  std::error_code ignored;
+  const auto path = std::filesystem::weakly_canonical(command.secret_path, ignored).string();
+  if (command.secret_path.empty() || !path.starts_with(command.mountpoint + "/"))
+    return ClientSecret::of_file(command.secret_path, why);
+  log::warn("secret file {} is below the mount point: a change of it is not seen before the next mount", path);
+  return ClientSecret(TRY(read_secret_file(command.secret_path, why)));
+}
+
 Status prepare_source(MountCommand& command, std::string* why) {
   Source source = TRY(parse_source(command.source, why));
   auto& options = command.of_user_space;  // a shutdown ends the mount before the network
@@ -177,11 +176,11 @@ Status prepare_source(MountCommand& command, std::string* why) {
   return {};
 }
 
-Result<std::unique_ptr<VolumeSet>> open_volume(const MountCommand& command, std::function<void()> on_commit_wanted,
-                                               MountRetry& retry, std::string* why) {
+Result<std::unique_ptr<VolumeSet>> open_volume(const MountCommand& command, const VolumeWish& wish, MountRetry& retry,
+                                               std::string* why) {
   const Source source = TRY(parse_source(command.source, why));
   const ClientSecret secret = TRY(secret_of(command, why));
-  const VolumeOptions options = volume_options(command, source, std::move(on_commit_wanted));
+  const VolumeOptions options = volume_options(command, source, wish);
   auto volume = open_or_wait_for_holder(command, source, secret, options, why);
   while (!volume.ok() && retry.wait(volume.error(), why)) {
     volume = open_or_wait_for_holder(command, source, secret, options, why);

@@ -9,6 +9,7 @@
 
 #include "fs/mount/mount_options.h"
 #include "transport/base/result.h"
+#include "transport/brick/client_secret.h"
 #include "transport/volume/volume_set.h"
 
 namespace brickfs {
@@ -38,10 +39,20 @@ class MountRetry {
 // Checks the command's SOURCE and makes paths in it and in secret= absolute. EINVAL, with one line in `why`.
 Status prepare_source(MountCommand& command, std::string* why);
 
+// The secret that a command names, as it stands in its file whenever it is asked for. Errors as read_secret_file().
+Result<ClientSecret> secret_of(const MountCommand& command, std::string* why);
+
+// How a mount wants its volume.
+struct VolumeWish {
+  std::function<void()> on_commit_wanted;  // VolumeOptions
+  ClientId client{};
+  std::string client_name;  // as others are told who has it
+};
+
 // While the former holder is on its way out (an unmount ends a moment after umount(8) has returned) a held volume is
-// tried again; and as long as `retry` says. `on_commit_wanted`: VolumeOptions. Errors as VolumeSet::open, with one
-// line in `why`; ENOTSUP: -o durable on a volatile brick.
-Result<std::unique_ptr<VolumeSet>> open_volume(const MountCommand& command, std::function<void()> on_commit_wanted,
-                                               MountRetry& retry, std::string* why);
+// tried again; and as long as `retry` says. Errors as VolumeSet::open, with one line in `why`; ENOTSUP: -o durable on a
+// volatile brick.
+Result<std::unique_ptr<VolumeSet>> open_volume(const MountCommand& command, const VolumeWish& wish, MountRetry& retry,
+                                               std::string* why);
 
 }  // namespace brickfs

@@ -104,7 +104,7 @@ struct FirstMount {
 
 // Root's, of all of the volume, with somebody who answers for it.
 std::optional<FirstMount> find_first_mount(const MountCommand& command) {
-  if (geteuid() != 0 || command.steal) return std::nullopt;
+  if (geteuid() != 0 || command.steal || command.shared) return std::nullopt;  // shared: each mount is a member
   for (MountEntry& entry : mounts_of_volume(command)) {
     if (entry.user != 0) continue;
     auto server = ask_server(entry.device);

@@ -15,6 +15,7 @@
 #include "transport/base/local_time.h"
 #include "transport/brick/unknown_host.h"
 #include "transport/etcd/etcd_map_store.h"
+#include "transport/membership/client_identity.h"
 #include "transport/paths/administer.h"
 #include "transport/paths/connect.h"
 
@@ -133,6 +134,27 @@ Result<std::unique_ptr<VolumeSet>> open_by_map(const Source& source, const Sourc
 }
 
 }  // namespace
+
+Result<std::optional<Holder>> find_holder(const Source& source, const SourceAccess& access) {
+  std::string ignored;
+  if (source.kind == SourceKind::kEtcd) {
+    const auto store = TRY(EtcdMapStore::open(source, access.etcd, &ignored));
+    const auto holder = TRY(store->load()).map.holder;
+    if (!holder || holder->let_go) return std::optional<Holder>();
+    return std::optional(Holder{.name = holder->name, .client = holder->client});
+  }
+  const Source first = source.brick(0);
+  const auto brick = TRY(make_brick(first, access.secret, &ignored));
+  OpenRequest request;
+  request.volume = first.volume;
+  request.client = make_client_id();
+  request.mode = OpenMode::kObserve;
+  request.client_name = "who asks for the holder";
+  TRY(brick->open(request, nullptr));
+  const BrickStat stat = TRY(brick->stat());
+  (void)brick->close();
+  return stat.holder;
+}
 
 Result<std::unique_ptr<VolumeSet>> open_source(const Source& source, const std::string& name,
                                                const SourceAccess& access, const VolumeOptions& options, bool grow,

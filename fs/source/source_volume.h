@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "transport/base/result.h"
@@ -54,6 +55,10 @@ struct SourceAccess {
   ClientSecret secret;  // to bricks
   EtcdOptions etcd;     // to etcd, of a replicated set
 };
+
+// Who has the volume now, or had it and was cut off; none: it was let go of. Does not disturb him. Errors as
+// make_brick(), Brick::open() and MapStore::load().
+Result<std::optional<Holder>> find_holder(const Source& source, const SourceAccess& access);
 
 // `name`: the source as it was given. `grow`: bricks of the source that the volume does not have yet join it. Errors as
 // VolumeSet::open, make_brick() and EtcdMapStore::open.

@@ -47,6 +47,19 @@ TEST(MountOptions, RingsAreOnOrOff) {
   EXPECT_TRUE(refuses("ring"));
 }
 
+// mount(8) takes `shared` for itself.
+TEST(MountOptions, SharedHasTwoNames) {
+  EXPECT_FALSE(parsed("rw").shared);
+  for (const char* const list : {"shared", "share", "x-brickfs.shared"}) {
+    const MountCommand command = parsed(list);
+    EXPECT_TRUE(command.shared) << list;
+    const std::string common = describe_common_options(command, false, false);
+    EXPECT_FALSE(not_in_force(command, common)) << common;
+    EXPECT_EQ(options_to_show(common).front(), "x-brickfs.shared");
+    EXPECT_EQ(not_in_force(command, describe_common_options(parsed("rw"), false, false)), "shared");
+  }
+}
+
 TEST(MountOptions, AreForTheKernelOrNot) {
   const MountCommand command = parsed("nosymfollow,nodev,lazytime,mand,sync,uhelper=fuse.brickfs,bg,retry=5");
   EXPECT_EQ(command.kernel_options, (std::vector<std::string>{"nodev", "sync"}));

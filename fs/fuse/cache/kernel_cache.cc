@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include <cerrno>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 namespace brickfs {
 namespace {
 
+// FUSE_NOTIFY_INC_EPOCH came with protocol 7.44 (Linux 6.16): names that the kernel knows so far it asks for again.
+constexpr auto kNotifyIncEpoch = static_cast<fuse_notify_code>(8);
 constexpr int64_t kAttributesOnly = -1;  // as an offset: no pages
 
 // The kernel may know nothing of it, or be gone.
@@ -26,6 +29,26 @@ void notify(int device, fuse_notify_code code, std::span<const iovec> parts) {
   }
   (void)!::writev(device, all.data(), static_cast<int>(count));
 }
+
+// The pages, by another thread.
+class Dropped {
+ public:
+  void note() {
+    MutexLock lock(mutex_);
+    is_done_ = true;
+    changed_.notify_all();
+  }
+  // Returns, too, if nobody waits for the answer any more.
+  void wait(const Interruption* by) {
+    MutexLock lock(mutex_);
+    while (!is_done_ && wait_interruptibly(changed_, lock, by).ok()) continue;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool is_done_ ABSL_GUARDED_BY(mutex_) = false;
+};
 
 }  // namespace
 
@@ -68,6 +91,16 @@ void KernelCache::drop_pages(Ino ino, PageDropper::Range written, PageDropper::A
   if (!pages_.drop(ino, first, region, asker, [answer](bool) { answer(); })) answer();
 }
 
+void KernelCache::drop_changed(Ino ino, PageDropper::Range bytes, const std::function<void()>& if_waiting,
+                               const Interruption* by) {
+  drop_stamped({&ino, 1}, {});
+  if (bytes.length == 0 || !may_have_pages(ino, bytes.offset, bytes.length)) return;
+  const auto dropped = std::make_shared<Dropped>();
+  drop_pages(ino, bytes, PageDropper::Asker::kOther, [dropped] { dropped->note(); });
+  if_waiting();
+  dropped->wait(by);
+}
+
 void KernelCache::drop_hole(Ino ino, PageDropper::Range hole, const PageDropper::Answer& answer) {
   if (!holes_.drop(ino, hole, {0, 0}, PageDropper::Asker::kKernel, answer)) answer(false);
 }
@@ -88,6 +121,15 @@ void KernelCache::drop_name(Ino directory, std::string_view name, Ino ino) {
 void KernelCache::drop_attributes(Ino ino) const { notify_inode(ino, kAttributesOnly, 0); }
 
 void KernelCache::write_back_and_drop(Ino ino) const { notify_inode(ino, 0, 0); }
+
+void KernelCache::drop_names_and_attributes() const {
+  notify(device_, kNotifyIncEpoch, {});
+  Ino from{1};
+  for (std::vector<Ino> known; !(known = files_.referenced_from(from)).empty();) {
+    for (const Ino ino : known) drop_attributes(ino);
+    from = Ino{raw(known.back()) + 1};
+  }
+}
 
 void KernelCache::drop_everything(const std::function<bool()>& is_severed) {
   Ino from{1};

@@ -73,6 +73,11 @@ class KernelCache {
   }
   // Those are dropped, as the bytes were written past them; then `answer` is called, by another thread.
   void drop_pages(Ino ino, PageDropper::Range written, PageDropper::Asker asker, std::function<void()> answer);
+  // Bytes of a file and its times were changed behind the kernel's back: by another machine, or by a program past the
+  // kernel. It drops its pages of them, and the attributes, before this returns, or before `by` is raised.
+  // `if_waiting`: called if that is waited for; the kernel may need others to go on before it drops a page. Not on a
+  // thread that serves the kernel.
+  void drop_changed(Ino ino, PageDropper::Range bytes, const std::function<void()>& if_waiting, const Interruption* by);
   // Those of a hole are dropped; what a program has stored to them through a mapping is written back before. Then
   // `answer` is called: by another thread, unless it is false at once.
   void drop_hole(Ino ino, PageDropper::Range hole, const PageDropper::Answer& answer);
@@ -91,6 +96,9 @@ class KernelCache {
   // names the root has not; other names alone give nothing away. Waits for requests under way: while they are served,
   // and not on a serving thread. `is_severed`: there is no kernel any more.
   void drop_everything(const std::function<bool()>& is_severed);
+  // The kernel forgets all names, and the attributes of all that it knows; it keeps pages.
+  // FuseNegotiation::has_epochs().
+  void drop_names_and_attributes() const;
   // No pages are dropped from now on; all answers that waited for that have been sent. While requests are served.
   void stop() {
     pages_.stop();

@@ -62,6 +62,11 @@ bool FuseWaiter::ask(uint64_t unique) {
   return true;
 }
 
+bool FuseWaiter::was_asked() {
+  MutexLock lock(mutex_);
+  return asked_;
+}
+
 bool FuseWaiter::sleeps_through(uint64_t unique, bool signal) {
   MutexLock lock(mutex_);
   return unique_ == unique && std::exchange(signalled_, signal) && signal;

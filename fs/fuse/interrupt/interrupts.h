@@ -31,6 +31,8 @@ class FuseWaiter {
   const Interruption* interruption() const { return &interruption_; }
   // Raised with it: the thread serves it together with others. Null: no longer.
   void join(Interruption* together);
+  // FUSE_INTERRUPT has come for it.
+  bool was_asked();
   // The thread does something else first: who interrupts the request meanwhile also answers it. False: it is
   // interrupted already, or answered.
   bool set_aside();

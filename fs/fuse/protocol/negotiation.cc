@@ -34,6 +34,7 @@ uint64_t FuseNegotiation::wanted_flags() const {
                    FUSE_HANDLE_KILLPRIV_V2 | kAllowIdmap;
   if (wants_writeback_) flags |= FUSE_WRITEBACK_CACHE;
   if (wants_uring_) flags |= kFuseOverIoUring;
+  if (wants_sharing_) flags |= FUSE_POSIX_LOCKS | FUSE_FLOCK_LOCKS | kDirectIoAllowMmap;
   if (wanted_timeout_ != 0) flags |= kRequestTimeout;
   return flags;
 }
@@ -65,6 +66,8 @@ Result<fuse_init_out> FuseNegotiation::answer(std::span<const std::byte> argumen
   kills_privileges_ = (taken & FUSE_HANDLE_KILLPRIV_V2) != 0;
   only_writers_ask_ = in.minor >= kMinorOfWritersAsk;
   waits_for_pages_ = in.minor >= kMinorOfWaitForPages;
+  has_epochs_ = in.minor >= kMinorOfEpochs;
+  maps_direct_files_ = (taken & kDirectIoAllowMmap) != 0;
   has_uring_ = (taken & kFuseOverIoUring) != 0;
   done_ = true;
   return out;

@@ -22,6 +22,9 @@ class FuseNegotiation {
   void want_writeback() { wants_writeback_ = true; }
   // io_uring, if the kernel has it.
   void want_uring() { wants_uring_ = true; }
+  // Of a volume that other machines have, too: locks are asked of us, not kept by the kernel, and a file may be mapped
+  // though its pages are not the kernel's to keep.
+  void want_sharing() { wants_sharing_ = true; }
   // How long requests may take, in seconds. 0: as the kernel has it.
   void want_request_timeout(uint16_t seconds) { wanted_timeout_ = seconds; }
 
@@ -35,6 +38,10 @@ class FuseNegotiation {
   bool only_writers_ask() const { return only_writers_ask_; }
   // Who waits for pages to be written back waits for our answer. Before Linux 6.16 it may be on its way still.
   bool waits_for_pages() const { return waits_for_pages_; }
+  // It can be told to forget all names at once.
+  bool has_epochs() const { return has_epochs_; }
+  // Files whose reads and writes all come to us may be mapped shared all the same.
+  bool maps_direct_files() const { return maps_direct_files_; }
   // The kernel waits for entries of io_uring.
   bool has_uring() const { return has_uring_; }
 
@@ -43,11 +50,14 @@ class FuseNegotiation {
 
   bool wants_writeback_ = false;
   bool wants_uring_ = false;
+  bool wants_sharing_ = false;
   uint16_t wanted_timeout_ = 0;
   std::atomic<bool> done_{false};
   std::atomic<bool> kills_privileges_{false};
   std::atomic<bool> only_writers_ask_{false};
   std::atomic<bool> waits_for_pages_{false};
+  std::atomic<bool> has_epochs_{false};
+  std::atomic<bool> maps_direct_files_{false};
   std::atomic<bool> has_uring_{false};
 };
 

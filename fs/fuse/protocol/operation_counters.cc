@@ -19,9 +19,8 @@ struct OpcodeName {
 
 // Of requests that are not served by an operation.
 constexpr OpcodeName kOtherNames[] = {
-    {FUSE_FLUSH, "flush"}, {FUSE_ACCESS, "access"}, {FUSE_IOCTL, "ioctl"},
-    {FUSE_POLL, "poll"},   {FUSE_GETLK, "lock"},    {FUSE_SETLK, "lock"},
-    {FUSE_SETLKW, "lock"}, {FUSE_INIT, "init"},     {FUSE_INTERRUPT, "interrupt"},
+    {FUSE_ACCESS, "access"}, {FUSE_IOCTL, "ioctl"},         {FUSE_POLL, "poll"},
+    {FUSE_INIT, "init"},     {FUSE_INTERRUPT, "interrupt"},
 };
 
 std::string_view name_of_opcode(uint32_t opcode) {
@@ -33,8 +32,9 @@ std::string_view name_of_opcode(uint32_t opcode) {
 bool is_failure(uint32_t opcode, int error) {
   if (error == 0 || error == ENOSYS) return false;  // the latter: the kernel is to do it itself from now on
   const bool may_be_missing = error == ENOENT && opcode == FUSE_LOOKUP;
+  const bool may_be_locked = error == EAGAIN && (opcode == FUSE_SETLK || opcode == FUSE_SETLKW);
   const bool may_lack = error == ENODATA && opcode == FUSE_GETXATTR;
-  return !may_be_missing && !may_lack;
+  return !may_be_missing && !may_be_locked && !may_lack;
 }
 
 }  // namespace

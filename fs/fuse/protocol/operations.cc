@@ -14,7 +14,8 @@ using Table = std::array<const FuseOperation*, kOpcodes>;  // by opcode
 
 Table table_of_all() {
   Table table{};
-  for (const auto group : {name_operations(), directory_operations(), attribute_operations(), data_operations()}) {
+  for (const auto group :
+       {name_operations(), directory_operations(), attribute_operations(), data_operations(), lock_operations()}) {
     for (const FuseOperation& operation : group) {
       CHECK(operation.opcode < kOpcodes && table[operation.opcode] == nullptr);
       table[operation.opcode] = &operation;
@@ -53,11 +54,11 @@ fuse_attr to_kernel(const Attributes& attributes) {
   return out;
 }
 
-fuse_entry_out to_entry(const Attributes& attributes) {
+fuse_entry_out to_entry(const Attributes& attributes, uint64_t seconds) {
   fuse_entry_out entry{};
   entry.nodeid = raw(attributes.ino);
-  entry.entry_valid = kForeverSeconds;
-  entry.attr_valid = kForeverSeconds;
+  entry.entry_valid = seconds;
+  entry.attr_valid = seconds;
   entry.attr = to_kernel(attributes);
   return entry;
 }
@@ -68,17 +69,18 @@ void answer_entry(FuseRequest& request, FileOperations& files, const Result<Attr
     return;
   }
   const Ino ino = attributes->ino;
-  if (!request.answer_with(to_entry(*attributes))) files.forget(ino, 1);
+  if (!request.answer_with(to_entry(*attributes, request.kept_seconds()))) files.forget(ino, 1);
 }
 
-void answer_created(FuseRequest& request, FileOperations& files, const Result<Attributes>& attributes) {
+void answer_created(FuseRequest& request, FileOperations& files, const Result<Attributes>& attributes,
+                    const fuse_open_out& open) {
   if (!attributes.ok()) {
     request.answer(attributes.error());
     return;
   }
   CreateOut out{};
-  out.entry = to_entry(*attributes);
-  out.open.open_flags = FOPEN_KEEP_CACHE;
+  out.entry = to_entry(*attributes, request.kept_seconds());
+  out.open = open;
   if (!request.answer_with(out)) files.forget(attributes->ino, 1);
 }
 
@@ -88,7 +90,7 @@ void answer_attributes(FuseRequest& request, const Result<Attributes>& attribute
     return;
   }
   fuse_attr_out out{};
-  out.attr_valid = kForeverSeconds;
+  out.attr_valid = request.kept_seconds();
   out.attr = to_kernel(*attributes);
   request.answer_with(out);
 }

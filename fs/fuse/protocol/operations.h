@@ -2,8 +2,8 @@
 // What is done for each kind of request, in groups: an operation takes the request's arguments, calls the file system
 // and answers. What depends on its kind alone stands in its row.
 //
-// Left out on purpose: flush, access, poll, ioctl, bmap (the kernel stops asking), getlk, setlk and flock (the kernel
-// keeps locks by itself: there is no other client).
+// Left out on purpose: access, poll, ioctl, bmap (the kernel stops asking). So are flush and locks, but on a mount
+// whose volume other machines have, too: elsewhere the kernel keeps locks by itself.
 //
 // Threads: any.
 #pragma once
@@ -78,6 +78,7 @@ std::span<const FuseOperation> name_operations();       // fs/fuse/serve/name_op
 std::span<const FuseOperation> directory_operations();  // fs/fuse/serve/directory_operations.cc
 std::span<const FuseOperation> attribute_operations();  // fs/fuse/serve/attribute_operations.cc
 std::span<const FuseOperation> data_operations();       // fs/fuse/serve/data_operations.cc
+std::span<const FuseOperation> lock_operations();       // fs/fuse/serve/lock_operations.cc
 
 // Of all groups. Null: there is none, the answer is ENOSYS.
 const FuseOperation* find_operation(uint32_t opcode);
@@ -85,14 +86,16 @@ const FuseOperation* find_operation(uint32_t opcode);
 // A write has been done, or not: what is to be said of that before, and the answer.
 void answer_write(FuseSession& session, FuseRequest& request, const Result<uint64_t>& written);
 
-// Between the kernel's terms and the file system's: attributes, and the answers that are made of them.
+// Between the kernel's terms and the file system's: attributes, and the answers that are made of them. `seconds`: for
+// so long the kernel may keep it.
 fuse_attr to_kernel(const Attributes& attributes);
-fuse_entry_out to_entry(const Attributes& attributes);
+fuse_entry_out to_entry(const Attributes& attributes, uint64_t seconds);
 
 // Hands a reference over to the kernel; takes it back when the kernel is gone.
 void answer_entry(FuseRequest& request, FileOperations& files, const Result<Attributes>& attributes);
-// The same of a file that is open with that.
-void answer_created(FuseRequest& request, FileOperations& files, const Result<Attributes>& attributes);
+// The same of a file that is open with that, so.
+void answer_created(FuseRequest& request, FileOperations& files, const Result<Attributes>& attributes,
+                    const fuse_open_out& open);
 void answer_attributes(FuseRequest& request, const Result<Attributes>& attributes);
 
 }  // namespace brickfs

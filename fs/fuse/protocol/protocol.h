@@ -16,8 +16,12 @@ constexpr uint32_t kOldestMinor = 28;
 // from writers.
 constexpr uint32_t kMinorOfWritersAsk = 35;
 constexpr uint32_t kMinorOfWaitForPages = 44;  // Linux 6.16 writes pages back themselves, and no copies
+constexpr uint32_t kMinorOfEpochs = 44;        // and can be told to forget all names: FUSE_NOTIFY_INC_EPOCH
 // Names and attributes stay valid until the kernel changes them itself: the lease keeps everybody else away.
 constexpr uint64_t kForeverSeconds = 1'000'000'000;
+
+// FUSE_DIRECT_IO_ALLOW_MMAP came with protocol 7.39 (Linux 6.6): in flags and flags2 of FUSE_INIT.
+constexpr uint64_t kDirectIoAllowMmap = uint64_t{1} << 36;
 
 // FUSE_STATX came with protocol 7.39 (Linux 6.6).
 constexpr uint32_t kOpcodeStatx = 52;

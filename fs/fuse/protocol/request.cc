@@ -31,6 +31,15 @@ bool process_in_group(uint32_t pid, uint32_t gid) {
   return false;
 }
 
+Groups groups_of_process(uint32_t pid) {
+  Groups groups;
+  const std::string status = thread_status(pid);
+  std::istringstream listed(std::string(status_field(status, "Groups")));
+  for (uint32_t group = 0; listed >> group;) groups.some.push_back(group);
+  if (const auto gid = status_id(status, "Gid")) groups.some.push_back(*gid);
+  return groups;
+}
+
 bool process_has_capability(uint32_t pid, unsigned capability) {
   return (status_bits(thread_status(pid), "CapEff") >> capability & 1) != 0 && shares_user_namespace(pid);
 }
@@ -51,6 +60,7 @@ Caller FuseRequest::caller(uint32_t umask) const {
   caller.in_group = [uid, gid, pid](uint32_t group) {
     return user_of(uid, pid) == 0U || gid == group || process_in_group(pid, group);
   };
+  caller.groups = [uid, pid] { return user_of(uid, pid) == 0U ? Groups{.all = true} : groups_of_process(pid); };
   caller.is_administrator = [pid] { return process_has_capability(pid, kCapSysAdmin); };
   return caller;
 }
@@ -90,6 +100,7 @@ void FuseRequest::parse_transfer() {
     transfer_ = Transfer{.offset = in->offset,
                          .bytes = bytes,
                          .for_page_cache = (in->read_flags & FUSE_READ_LOCKOWNER) == 0,
+                         .open_flags = in->flags,
                          .touch = touch_of(in->flags),
                          .data = buffers_->slice(room.first(bytes))};
   } else if (header_.opcode == FUSE_WRITE) {
@@ -101,6 +112,7 @@ void FuseRequest::parse_transfer() {
                          .for_page_cache = (in->write_flags & FUSE_WRITE_LOCKOWNER) == 0,
                          .writes_back = (in->write_flags & FUSE_WRITE_CACHE) != 0,
                          .kills_privileges = (in->write_flags & FUSE_WRITE_KILL_SUIDGID) != 0,
+                         .open_flags = in->flags,
                          .data = buffers_->slice(data.first(in->size))};
   }
 }

@@ -80,6 +80,7 @@ class FuseRequest : public FusePlace {
     bool for_page_cache = false;    // by the kernel, not by a program with O_DIRECT
     bool writes_back = false;       // of the page cache, no write(2) waits for it
     bool kills_privileges = false;  // set-uid and set-gid bits are to be cleared
+    uint32_t open_flags = 0;
     Touch touch = Touch::kAtime;
     LocalSlice data;  // of a read, where it is to land
   };
@@ -91,6 +92,9 @@ class FuseRequest : public FusePlace {
   // To be served together with others, if there are any.
   bool is_small() const { return !alone_ && is_small_transfer(); }
   void serve_alone() { alone_ = true; }
+  // For so long the kernel may keep names and attributes that the answer has.
+  uint64_t kept_seconds() const { return kept_seconds_; }
+  void keep_for(uint64_t seconds) { kept_seconds_ = seconds; }
 
   // --- what the operation has changed. Told to the kernel with the answer.
   // Times, size or the like, which the kernel may have in its cache.
@@ -176,6 +180,7 @@ class FuseRequest : public FusePlace {
     Ino ino;
   };
   std::vector<Name> renamed_;
+  uint64_t kept_seconds_ = 0;
   bool whole_ = false;
   bool answered_ = true;
   bool alone_ = false;

@@ -40,7 +40,7 @@ void statx(FuseSession& session, FuseRequest& request) {
   const auto found = session.files().get_attributes(request.ino(), request.context());
   if (!found.ok()) return (void)request.answer(found.error());
   StatxOut out{};
-  out.attr_valid = kForeverSeconds;
+  out.attr_valid = request.kept_seconds();
   out.stat.mask = STATX_BASIC_STATS | STATX_BTIME;
   out.stat.blksize = kUnitBytes;
   out.stat.nlink = found->nlink;
@@ -97,7 +97,10 @@ void setattr(FuseSession& session, FuseRequest& request, const fuse_setattr_in& 
   Caller caller = request.caller();
   if (change.kill_if_owner) caller.uid = user_of(caller.uid, request.header().pid).value_or(caller.uid);
   // chmod: what the caller may not set the kernel has taken away, by the ids of his mount (setattr_prepare()).
-  if (change.mode && !change.uid && !change.gid) caller.in_group = [](uint32_t) { return true; };
+  if (change.mode && !change.uid && !change.gid) {
+    caller.in_group = [](uint32_t) { return true; };
+    caller.groups = [] { return Groups{.all = true}; };
+  }
   answer_attributes(request, session.files().set_attributes(request.ino(), change, caller, request.context()));
 }
 
@@ -123,11 +126,11 @@ void answer_value(FuseRequest& request, const Result<std::vector<std::byte>>& va
 }
 
 void getxattr(FuseSession& session, FuseRequest& request, const fuse_getxattr_in& in) {
-  answer_value(request, session.files().get_xattr(request.ino(), request.name(sizeof(in))), in.size);
+  answer_value(request, session.files().get_xattr(request.ino(), request.name(sizeof(in)), request.context()), in.size);
 }
 
 void listxattr(FuseSession& session, FuseRequest& request, const fuse_getxattr_in& in) {
-  answer_value(request, session.files().list_xattr(request.ino(), request.caller()), in.size);
+  answer_value(request, session.files().list_xattr(request.ino(), request.caller(), request.context()), in.size);
 }
 
 void removexattr(FuseSession& session, FuseRequest& request) {

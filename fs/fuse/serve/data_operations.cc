@@ -39,7 +39,9 @@ class HoleSearch : public std::enable_shared_from_this<HoleSearch> {
  private:
   HoleSearch(FuseSession& session, FuseRequest& request, const fuse_lseek_in& in)
       : session_(session), ino_(request.ino()), offset_(in.offset), whence_(static_cast<int>(in.whence)) {}
-  Result<FileOperations::Hole> look() const { return session_.files().next_hole(ino_, offset_); }
+  Result<FileOperations::Hole> look(const OperationContext& context = {}) const {
+    return session_.files().next_hole(ino_, offset_, context);
+  }
   // What an answer relies on being a hole. Empty: nothing.
   PageDropper::Range relied_on(const FileOperations::Hole& hole) const;
   bool may_be_stored_to(PageDropper::Range hole) const;
@@ -59,7 +61,7 @@ void HoleSearch::answer(FuseSession& session, FuseRequest& request, const fuse_l
   if (session.writeback() != nullptr) return (void)request.answer(Error(ENOSYS, "seeking"));
   const std::shared_ptr<HoleSearch> search(new HoleSearch(session, request, in));
   if (search->whence_ != SEEK_DATA && search->whence_ != SEEK_HOLE) return (void)request.answer(Error(EINVAL));
-  const auto found = search->look();
+  const auto found = search->look(request.context());
   if (!found.ok()) return (void)request.answer(found.error());
   const PageDropper::Range hole = search->relied_on(*found);
   const bool is_sure = !search->may_be_stored_to(hole);
@@ -104,10 +106,16 @@ constexpr uint64_t kCopyBytes =
     16 * kMiB;  // of one copy_file_range: it cannot be interrupted, and may copy less than asked for
 
 // ENOSYS: opening and closing need no request from now on, and the kernel keeps the file's cached data.
-void open(FuseSession&, FuseRequest& request) { request.answer(Error(ENOSYS)); }
+void open(FuseSession& session, FuseRequest& request, const fuse_open_in& in) {
+  if (!session.sharing().is_shared()) return (void)request.answer(Error(ENOSYS));
+  request.answer_with(session.sharing().open(in.flags));
+}
 
 // The kernel's references keep an unlinked file.
-void release(FuseSession&, FuseRequest& request) { request.answer(Status()); }
+void release(FuseSession& session, FuseRequest& request, const fuse_release_in& in) {
+  if (session.sharing().is_shared()) session.locks().release(request.ino(), in.fh);
+  request.answer(Status());
+}
 
 void read(FuseSession& session, FuseRequest& request) {
   const FuseRequest::Transfer* const transfer = request.transfer();
@@ -125,17 +133,18 @@ bool has_set_id_bits(FuseSession& session, const FuseRequest& request, Ino ino) 
   return attributes.ok() && (attributes->mode & (S_ISUID | S_ISGID)) != 0;
 }
 
-// The kernel has worked out where an O_APPEND write goes, under the inode's lock, and nobody else changes the file;
-// writes from its page cache carry the flags of some open file, so O_APPEND says nothing here. Those (writes_back) are
-// of mapped memory, which leaves file capabilities; or, with writeback=on, of write(2), for which the kernel has
-// removed them.
+// The kernel has worked out where an O_APPEND write goes, under the inode's lock, by the size that it knows. Where
+// other machines write, too, that is not where it goes, as far as it is told: writes from its page cache carry the
+// flags of some open file, so O_APPEND says nothing there. Those (writes_back) are of mapped memory, which leaves file
+// capabilities; or, with writeback=on, of write(2), for which the kernel has removed them.
 void write(FuseSession& session, FuseRequest& request) {
   const FuseRequest::Transfer* const transfer = request.transfer();
   if (transfer == nullptr) return (void)request.answer(Error(EINVAL));
   FileOperations& files = session.files();
   if (transfer->for_page_cache) files.note_cached(request.ino(), transfer->offset, transfer->bytes);
+  const bool appends = !transfer->for_page_cache && session.sharing().appends(transfer->open_flags);
   const auto write_as = [&](const Caller* unprivileged) {
-    return files.write(request.ino(), transfer->offset, std::span(&transfer->data, 1), false, unprivileged,
+    return files.write(request.ino(), transfer->offset, std::span(&transfer->data, 1), appends, unprivileged,
                        transfer->writes_back, request.context());
   };
   if (!transfer->kills_privileges) return answer_write(session, request, write_as(nullptr));
@@ -180,8 +189,8 @@ void copy_file_range(FuseSession& session, FuseRequest& request, const fuse_copy
 }
 
 constexpr std::array kDataOperations = {
-    operation<open>(FUSE_OPEN, "open", kStampsNothing),
-    operation<release>(FUSE_RELEASE, "release", kStampsNothing).that_takes(kLittle).for_open_file(),
+    operation<open, fuse_open_in>(FUSE_OPEN, "open", kStampsNothing),
+    operation<release, fuse_release_in>(FUSE_RELEASE, "release", kStampsNothing).that_takes(kLittle).for_open_file(),
     operation<read>(FUSE_READ, "read", kStampsNothing).for_open_file(),
     operation<write>(FUSE_WRITE, "write", kStampsNothing).for_open_file(),
     operation<fsync>(FUSE_FSYNC, "fsync", kStampsNothing).that_takes(kMuch).for_open_file(),

@@ -13,7 +13,8 @@ namespace {
 // Puts entries into the request's reply buffer as long as they fit.
 class EntryWriter {
  public:
-  EntryWriter(std::span<std::byte> room, bool plus) : room_(room), plus_(plus) {}
+  // `seconds`: for so long the kernel may keep what comes with `plus`.
+  EntryWriter(std::span<std::byte> room, bool plus, uint64_t seconds) : room_(room), plus_(plus), seconds_(seconds) {}
 
   bool add(const DirectoryEntry& entry) {
     const fuse_dirent head{.ino = raw(entry.ino),
@@ -40,8 +41,8 @@ class EntryWriter {
 
  private:
   // "." and ".." go without a node id, which makes the kernel take no reference.
-  static fuse_entry_out attributes_of(const DirectoryEntry& entry) {
-    if (entry.attributes != nullptr) return to_entry(*entry.attributes);
+  fuse_entry_out attributes_of(const DirectoryEntry& entry) const {
+    if (entry.attributes != nullptr) return to_entry(*entry.attributes, seconds_);
     fuse_entry_out brief{};
     brief.attr.ino = raw(entry.ino);
     brief.attr.mode = uint32_t{entry.type} << 12;  // DT_* is a mode's type, shifted
@@ -50,12 +51,13 @@ class EntryWriter {
 
   std::span<std::byte> room_;
   bool plus_;
+  uint64_t seconds_;
   size_t used_ = 0;
 };
 
 void read_entries(FuseSession& session, FuseRequest& request, const fuse_read_in& in, bool plus) {
   const std::span<std::byte> room = request.buffers().reply();
-  EntryWriter writer(room.first(std::min<size_t>(in.size, room.size())), plus);
+  EntryWriter writer(room.first(std::min<size_t>(in.size, room.size())), plus, request.kept_seconds());
   const Status status = session.files().read_directory(
       request.ino(), in.offset, plus, [&writer](const DirectoryEntry& entry) { return writer.add(entry); },
       touch_of(in.flags), request.context());

@@ -157,12 +157,13 @@ std::string join_options(const std::vector<std::string>& options) {
   return joined;
 }
 
-FuseSession::Rules rules_of(const MountCommand& command) {
+FuseSession::Rules rules_of(const MountCommand& command, Sharing sharing) {
   const auto& options = command.kernel_options;
   return {.writeback_cache = command.writeback == Writeback::kOn,
           .syncs_names = has_option(options, "sync") || has_option(options, "dirsync"),
           .only_owner_and_root = has_option(options, "allow_root"),
-          .owner = getuid()};
+          .owner = getuid(),
+          .sharing = sharing};
 }
 
 constexpr uint64_t kLeastDirtyLimit = 4 * kMiB;
@@ -173,12 +174,12 @@ constexpr uint64_t kDirtyShare = 16;  // of the volume, at most, the kernel may 
 
 }  // namespace
 
-FuseMount::FuseMount(FileOperations& files, const MountCommand& command)
-    : files_(files), mountpoint_(command.mountpoint), session_(files, rules_of(command)) {}
+FuseMount::FuseMount(FileOperations& files, const MountCommand& command, Sharing sharing)
+    : files_(files), mountpoint_(command.mountpoint), session_(files, rules_of(command, sharing)) {}
 
 Result<std::unique_ptr<FuseMount>> FuseMount::attach(FileOperations& files, const MountCommand& command,
-                                                     std::string* why) {
-  std::unique_ptr<FuseMount> mount(new FuseMount(files, command));
+                                                     Sharing sharing, std::string* why) {
+  std::unique_ptr<FuseMount> mount(new FuseMount(files, command, sharing));
   TRY(mount->start_session(command, why));
   return mount;
 }
@@ -293,6 +294,7 @@ bool FuseMount::is_severed() const {
 // What waited for a brick has its error soon. Before, its pages are locked, and whoever is killed while the kernel
 // waits for them does not end, nor do those whose requests he has.
 void FuseMount::drop_everything() {
+  session_.locks().stop();
   await_answers(kFailed, [this] { return is_severed(); });
   session_.cache().drop_everything([this] { return is_severed(); });
 }

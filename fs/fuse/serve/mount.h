@@ -24,7 +24,7 @@ namespace brickfs {
 class FuseMount {
  public:
   // Mounts; requests wait until a FuseLoop serves them. `why`: one line.
-  static Result<std::unique_ptr<FuseMount>> attach(FileOperations& files, const MountCommand& command,
+  static Result<std::unique_ptr<FuseMount>> attach(FileOperations& files, const MountCommand& command, Sharing sharing,
                                                    std::string* why);
   // Ends the connection. If it was alive and is mounted still, it is detached. Whoever else ended the connection left a
   // dead mount, which stays: programs are to meet with ENOTCONN, not with the directory below. It is there until
@@ -53,7 +53,7 @@ class FuseMount {
   int device() const;
 
  private:
-  FuseMount(FileOperations& files, const MountCommand& command);
+  FuseMount(FileOperations& files, const MountCommand& command, Sharing sharing);
   Status start_session(const MountCommand& command, std::string* why);
   Status mount_session(std::string* why);
   void unmount_lazily() const;

@@ -22,9 +22,11 @@ void lookup(FuseSession& session, FuseRequest& request) {
   const std::string_view name = request.name(0);
   const auto found = session.files().lookup(request.ino(), name, request.context());
   if (found.ok() || !found.error().is(ENOENT)) return answer_entry(request, session.files(), found);
+  const uint64_t seconds = request.kept_seconds();
+  if (seconds == 0) return (void)request.answer(found.error());
   // That there is none holds for as long, too: inode 0 makes the kernel remember it.
   fuse_entry_out none{};
-  if (request.ino() != kRootIno || session.cache().note_missing(name)) none.entry_valid = kForeverSeconds;
+  if (request.ino() != kRootIno || session.cache().note_missing(name)) none.entry_valid = seconds;
   request.answer_with(none);
 }
 
@@ -82,13 +84,15 @@ void create(FuseSession& session, FuseRequest& request, const fuse_create_in& in
   const std::string_view name = request.name(sizeof(in));
   answer_created(request, files,
                  settle(session, request, name,
-                        files.create(request.ino(), name, in.mode, request.caller(in.umask), request.context())));
+                        files.create(request.ino(), name, in.mode, request.caller(in.umask), request.context())),
+                 session.sharing().open_created(in.flags));
 }
 
 void tmpfile(FuseSession& session, FuseRequest& request, const fuse_create_in& in) {
   FileOperations& files = session.files();
   answer_created(request, files,
-                 files.make_temporary(request.ino(), in.mode, request.caller(in.umask), request.context()));
+                 files.make_temporary(request.ino(), in.mode, request.caller(in.umask), request.context()),
+                 session.sharing().open_created(in.flags));
 }
 
 void mknod(FuseSession& session, FuseRequest& request, const fuse_mknod_in& in) {
@@ -170,7 +174,7 @@ void rename_by_flags(FuseSession& session, FuseRequest& request, const fuse_rena
 }
 
 void readlink(FuseSession& session, FuseRequest& request) {
-  const auto target = session.files().read_symlink(request.ino());
+  const auto target = session.files().read_symlink(request.ino(), request.context());
   target.ok() ? request.answer(std::as_bytes(std::span(*target))) : request.answer(target.error());
 }
 

@@ -2,7 +2,9 @@
 #include "fs/fuse/serve/session.h"
 
 #include <cerrno>
+#include <chrono>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "fs/fuse/interrupt/thread_status.h"
@@ -11,7 +13,9 @@
 
 namespace brickfs {
 
-FuseSession::FuseSession(FileOperations& files, const Rules& rules) : files_(files), rules_(rules), cache_(files) {
+FuseSession::FuseSession(FileOperations& files, const Rules& rules)
+    : files_(files), rules_(rules), sharing_(rules.sharing, negotiation_), cache_(files), locks_(files) {
+  if (sharing_.is_shared()) negotiation_.want_sharing();
   if (!rules.writeback_cache) return;
   negotiation_.want_writeback();
   WritebackCache::Notices notices;
@@ -24,7 +28,18 @@ FuseSession::~FuseSession() {
   if (writeback_) files_.reserve_for_writeback(0, [] {});
 }
 
+// What was answered before may have arrived and not have been taken note of: by whom a moment later.
+void FuseSession::set_members(bool has_members) {
+  constexpr std::chrono::milliseconds kTaken{50};
+  sharing_.set_members(has_members);
+  if (!has_members) return;
+  cache_.drop_names_and_attributes();
+  std::this_thread::sleep_for(kTaken);
+  cache_.drop_names_and_attributes();
+}
+
 void FuseSession::stop() {
+  locks_.stop();
   cache_.stop();
   if (writeback_) writeback_->stop();
 }
@@ -38,6 +53,7 @@ bool is_told_when_lost(const FuseRequest& request) {
     case FUSE_DESTROY:
     case FUSE_FORGET:
     case FUSE_BATCH_FORGET:
+    case FUSE_FLUSH:
     case FUSE_RELEASE:
     case FUSE_RELEASEDIR:
     case FUSE_STATFS:
@@ -92,16 +108,20 @@ void FuseDispatcher::serve(FuseRequest& request) const {
   // With allow_root the kernel lets everybody in, and leaves the rest to us.
   if (!operation->is_for_open_file && !may_ask(session_, request.header())) return refuse(request, Error(EACCES));
   if (!request.has(operation->arguments_bytes, operation->names)) return refuse(request, Error(EINVAL));
+  const FuseSharing::Validity validity(session_.sharing());
+  request.keep_for(validity.seconds());
   if (operation->stamps == FuseOperation::Stamps::kNode) request.stamped(request.ino());
   operation->serve(session_, request);
   CHECK(request.is_answered());
 }
 
-// If that request is not at hand (yet) the kernel says it again, if it still is under way.
+// If that request is not at hand (yet) the kernel says it again, if it still is under way. In this order: a request for
+// a lock looks whether it was asked once it is among those that wait.
 void FuseDispatcher::interrupt(FuseRequest& request) const {
   const auto* const in = request.arguments<fuse_interrupt_in>();
   if (in == nullptr) return refuse(request, Error(EINVAL));
-  if (interrupts_.ask(in->unique)) return request.dismiss();
+  const bool is_served = interrupts_.ask(in->unique);
+  if (session_.locks().interrupt(in->unique) || is_served) return request.dismiss();
   request.answer(Error(EAGAIN));
 }
 

@@ -13,6 +13,8 @@
 #include "fs/fuse/protocol/negotiation.h"
 #include "fs/fuse/protocol/operation_counters.h"
 #include "fs/fuse/protocol/operations.h"
+#include "fs/fuse/serve/locks.h"
+#include "fs/fuse/serve/sharing.h"
 #include "fs/operations/file_operations.h"
 
 namespace brickfs {
@@ -28,6 +30,7 @@ class FuseSession {
     bool syncs_names = false;          // a change of names is durable before it is answered for
     bool only_owner_and_root = false;  // may make requests, but for what is open already
     uid_t owner = 0;
+    Sharing sharing = Sharing::kNone;  // with which no write-back cache is had
   };
 
   FuseSession(FileOperations& files, const Rules& rules);
@@ -46,6 +49,12 @@ class FuseSession {
   FuseNegotiation& negotiation() { return negotiation_; }
   // Null: the kernel's write-back cache is off.
   WritebackCache* writeback() const { return writeback_.get(); }
+  FuseSharing& sharing() { return sharing_; }
+  FuseLocks& locks() { return locks_; }
+  // Of a coordinator. Other machines may change names and attributes from its return on: the kernel holds none any more
+  // and will keep none. Or they no longer do. Waits for requests under way: while they are served, and not on a serving
+  // thread; one at a time.
+  void set_members(bool has_members);
   bool syncs_names() const { return rules_.syncs_names; }
   bool may_ask(uid_t uid) const { return !rules_.only_owner_and_root || uid == 0 || uid == rules_.owner; }
 
@@ -53,9 +62,11 @@ class FuseSession {
   FileOperations& files_;
   const Rules rules_;
   FuseNegotiation negotiation_;
+  FuseSharing sharing_;
   KernelCache cache_;
   const std::shared_ptr<OperationCounters> operations_ = std::make_shared<OperationCounters>();
   std::unique_ptr<WritebackCache> writeback_;
+  FuseLocks locks_;
 };
 
 // Has each request served by the operation for it, or refused.

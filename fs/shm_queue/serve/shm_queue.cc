@@ -26,7 +26,6 @@
 namespace brickfs {
 
 using shm_queue::ControlArea;
-using shm_queue::Message;
 using shm_queue::Reply;
 
 // The program's memory, as we have it. Sealed, so that it does not become less under our hands; a tmpfs's, whose pages
@@ -136,8 +135,8 @@ void ShmQueue::run() {
   mount_.on_end();
 }
 
-Status ShmQueue::map_memory(UniqueFd& memory, const Message& message) {
-  if (message.kind != Message::Kind::kBegin || message.number != shm_queue::kVersion)
+Status ShmQueue::map_memory(UniqueFd& memory, const shm_queue::Message& message) {
+  if (message.kind != shm_queue::Message::Kind::kBegin || message.number != shm_queue::kVersion)
     return Error(EPROTO, "another version of queues");
   auto mapped = TRY(Memory::map(memory, message.buffer_bytes));
   mapped->share = TRY(mount_.shares.take(peer_.uid, mapped->bytes.size()));
@@ -149,7 +148,7 @@ Status ShmQueue::map_memory(UniqueFd& memory, const Message& message) {
 
 // Until the program has said what it wants, and has been answered.
 Status ShmQueue::begin() {
-  Message message{};
+  shm_queue::Message message{};
   UniqueFd memory;
   for (;;) {
     const Status received = receive(message, memory);
@@ -221,20 +220,20 @@ void ShmQueue::wait() {
 Status ShmQueue::hear() {
   heard_ = memory_->control().said.load();
   while (!interrupted_ && !is_to_end_) {
-    Message message{};
+    shm_queue::Message message{};
     UniqueFd descriptor;
     const Status received = receive(message, descriptor);
     if (received.code() == EAGAIN) return {};
     const bool is_whole = received.ok() || received.code() == EMFILE;
-    if (!is_whole || message.kind != Message::Kind::kFile) TRY(close_elsewhere(std::move(descriptor)));
+    if (!is_whole || message.kind != shm_queue::Message::Kind::kFile) TRY(close_elsewhere(std::move(descriptor)));
     if (!is_whole) return received;
     switch (message.kind) {
-      case Message::Kind::kFile: {
+      case shm_queue::Message::Kind::kFile: {
         const auto file = received.ok() ? show(std::move(descriptor)) : received.error();
         TRY(answer(file.ok() ? *file : -file.code()));
         break;
       }
-      case Message::Kind::kForget:
+      case shm_queue::Message::Kind::kForget:
         requests_->forget_file(message.number);
         break;
       default:
@@ -245,7 +244,7 @@ Status ShmQueue::hear() {
 }
 
 // Also with an error there may be a descriptor.
-Status ShmQueue::receive(Message& message, UniqueFd& descriptor) {
+Status ShmQueue::receive(shm_queue::Message& message, UniqueFd& descriptor) {
   std::vector<UniqueFd> others;
   const Status received = shm_queue::receive_packet(socket_.get(), &message, sizeof(message), &descriptor, &others);
   TRY(close_elsewhere(std::move(others)));

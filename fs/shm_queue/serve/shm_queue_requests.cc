@@ -32,26 +32,6 @@ uint32_t opcode_of(Operation operation) {
   return FUSE_FSYNC;
 }
 
-// The pages, by another thread.
-class Dropped {
- public:
-  void note() {
-    MutexLock lock(mutex_);
-    is_done_ = true;
-    changed_.notify_all();
-  }
-  // Returns, too, if nobody waits for the answer any more.
-  void wait(const Interruption& by) {
-    MutexLock lock(mutex_);
-    while (!is_done_ && wait_interruptibly(changed_, lock, &by).ok()) continue;
-  }
-
- private:
-  Mutex mutex_;
-  CondVar changed_;
-  bool is_done_ ABSL_GUARDED_BY(mutex_) = false;
-};
-
 }  // namespace
 
 ShmQueueRequests::ShmQueueRequests(FuseSession& session, pid_t program, std::span<std::byte> memory, uint32_t local_key,
@@ -202,18 +182,16 @@ void ShmQueueRequests::finish(Task& task, WakeLater& wake_later) {
   const Ino ino = task.file.ino;
   if (task.writes() && task.result.code() == ERANGE) return answer(task.entry.slot, Verdict::kByKernel, 0);
   KernelCache& cache = session_.cache();
-  if (task.writes() || task.touches) cache.drop_stamped({&ino, 1}, {});
-  const bool is_cached = task.entry.length > 0 && may_have_pages(task);
-  if (task.writes() && is_cached) {
-    const auto dropped = std::make_shared<Dropped>();
-    cache.drop_pages(ino, {task.entry.offset, task.entry.length}, PageDropper::Asker::kOther,
-                     [dropped] { dropped->note(); });
-    wake_later.wake();  // the kernel may wait for a write of those pages, and that for a commit
-    dropped->wait(interruption_);
+  if (task.writes()) {
+    // The kernel may wait for a write of those pages, and that for a commit.
+    cache.drop_changed(
+        ino, {task.entry.offset, task.entry.length}, [&wake_later] { wake_later.wake(); }, &interruption_);
+  } else if (task.touches) {
+    cache.drop_stamped({&ino, 1}, {});
   }
   session_.operations().count(opcode_of(task.entry.operation), task.result.code(),
                               std::chrono::steady_clock::now() - task.begun, task.result.ok() ? *task.result : 0);
-  const bool stays_cached = is_cached && !task.writes();
+  const bool stays_cached = !task.writes() && task.entry.length > 0 && may_have_pages(task);
   answer(task.entry.slot, stays_cached ? Verdict::kDoneCached : Verdict::kDone,
          task.result.ok() ? static_cast<int64_t>(*task.result) : -task.result.code());
 }

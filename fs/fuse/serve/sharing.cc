@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/fuse/serve/sharing.h"
+
+#include <fcntl.h>
+
+#include "fs/fuse/protocol/protocol.h"
+
+namespace brickfs {
+
+// Counted in a turn that has not ended meanwhile: else whoever ends it would not wait for this.
+FuseSharing::Validity::Validity(FuseSharing& sharing) {
+  if (sharing.how_ == Sharing::kCoordinator) {
+    for (;;) {
+      const unsigned turn = sharing.turn_;
+      answering_ = &sharing.answering_[turn];
+      ++*answering_;
+      if (sharing.turn_ == turn) break;
+      --*answering_;
+    }
+  }
+  seconds_ = sharing.seconds();
+}
+
+FuseSharing::Validity::~Validity() {
+  if (answering_ != nullptr && --*answering_ == 0) answering_->notify_all();
+}
+
+// A kernel that cannot be told to forget is given nothing to keep.
+uint64_t FuseSharing::seconds() const {
+  if (how_ == Sharing::kNone) return kForeverSeconds;
+  const bool may_keep = how_ == Sharing::kCoordinator && !has_members_ && negotiation_.has_epochs();
+  return may_keep ? kForeverSeconds : 0;
+}
+
+void FuseSharing::set_members(bool has_members) {
+  has_members_ = has_members;
+  const unsigned before = turn_;
+  turn_ = 1 - before;
+  for (size_t left; (left = answering_[before]) > 0;) answering_[before].wait(left);
+}
+
+// A member's kernel keeps no bytes, but for those of mapped memory until the file is opened once more. A coordinator's
+// keeps them; but who appends writes past them, since only then the kernel says that the bytes are to be appended.
+fuse_open_out FuseSharing::open(uint32_t flags) {
+  fuse_open_out out{};
+  out.fh = ++opened_;
+  if (how_ == Sharing::kCoordinator) out.open_flags = FOPEN_KEEP_CACHE;
+  const bool can_be_direct = negotiation_.maps_direct_files() || (flags & O_ACCMODE) == O_WRONLY;
+  if (how_ == Sharing::kMember || ((flags & O_APPEND) != 0 && can_be_direct))
+    out.open_flags |= FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
+  return out;
+}
+
+fuse_open_out FuseSharing::open_created(uint32_t flags) {
+  if (is_shared()) return open(flags);
+  fuse_open_out out{};
+  out.open_flags = FOPEN_KEEP_CACHE;
+  return out;
+}
+
+bool FuseSharing::appends(uint32_t flags) const { return is_shared() && (flags & O_APPEND) != 0; }
+
+}  // namespace brickfs

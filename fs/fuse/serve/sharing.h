@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mount whose volume other machines have, too (-o shared): what its kernel may keep, and how its
+// files are opened.
+#pragma once
+
+#include <linux/fuse.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "fs/fuse/protocol/negotiation.h"
+
+namespace brickfs {
+
+// kCoordinator: the tree is in this process. kMember: another machine's has it.
+enum class Sharing { kNone, kCoordinator, kMember };
+
+// While the kernel keeps names and attributes no other machine may change them. A member's never does; a coordinator's
+// does until there are members.
+//
+// Threads: any.
+class FuseSharing {
+ public:
+  // `negotiation` outlives it.
+  FuseSharing(Sharing how, const FuseNegotiation& negotiation) : how_(how), negotiation_(negotiation) {}
+
+  Sharing how() const { return how_; }
+  bool is_shared() const { return how_ != Sharing::kNone; }
+
+  // For how long the kernel may keep what is in an answer; held from before that is looked up until it has been sent.
+  class Validity {
+   public:
+    explicit Validity(FuseSharing& sharing);
+    ~Validity();
+    Validity(const Validity&) = delete;
+    Validity& operator=(const Validity&) = delete;
+    uint64_t seconds() const { return seconds_; }
+
+   private:
+    std::atomic<size_t>* answering_ = nullptr;  // null: it is always the same
+    uint64_t seconds_;
+  };
+
+  // Of a coordinator. On return no answer is on its way any more to what was asked before.
+  void set_members(bool has_members);
+
+  // How a file is opened that a program opens with these flags of open(2): each time with another number.
+  fuse_open_out open(uint32_t flags);
+  // The same of a new one, also where opening needs no request.
+  fuse_open_out open_created(uint32_t flags);
+  // A write by a file with these flags goes to where the file ends when it is done, wherever the kernel took that to
+  // be.
+  bool appends(uint32_t flags) const;
+
+ private:
+  uint64_t seconds() const;
+
+  const Sharing how_;
+  const FuseNegotiation& negotiation_;
+  std::atomic<uint64_t> opened_{0};
+  std::atomic<bool> has_members_{false};
+  std::atomic<unsigned> turn_{0};  // of these two: where answers are counted
+  std::array<std::atomic<size_t>, 2> answering_{};
+};
+
+}  // namespace brickfs
