@@ -38,6 +38,9 @@ OPT     ro, rw            read-only or not (rw)
         accept_older      a set with bricks, or copies, that are of older stores which were put back, as they are
         grow              bricks of SOURCE that the volume does not have yet join it
         durable           refuse a brick that would not survive its own crash
+        shared, share     other machines have the volume, too (mount(8) and fstab: share)
+        listen=ADDR[:PORT]  where other machines reach this one, if it is the first to mount a shared volume (as the
+                          brick does, at any port)
         hard              operations wait for a brick that is away (the default)
         soft, timeo=SEC   operations fail with EIO when it has been away for so long (60)
         linger=SEC        so long brickfs tries to bring what was written to a brick that is away, after an umount (300)

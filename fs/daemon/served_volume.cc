@@ -3,25 +3,70 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "fs/mount/mount_source.h"
+#include "fs/mount/second_mount.h"
 #include "fs/mount/status/last_seen.h"
+#include "fs/shared/join.h"
+#include "fs/source/source_volume.h"
 #include "transport/base/local_time.h"
 #include "transport/base/log.h"
 #include "transport/base/progress_bar.h"
+#include "transport/membership/client_identity.h"
 
 namespace brickfs {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+// A coordinator that has just come may not be ready, and one that has just gone is still the holder.
+constexpr seconds kCoordinatorComes{20};
+constexpr milliseconds kBetweenTries{250};
+
+// Nobody listens where the coordinator should be: he may have ended.
+bool is_gone(const Error& error) {
+  switch (error.code()) {
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case ENOTCONN:
+    case EPIPE:
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// He begins, or ends; or another machine was faster.
+bool may_change(const Error& error) {
+  return is_gone(error) || error.is(EAGAIN) || error.is(ESTALE) || error.is(EBUSY);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<ServedVolume>> ServedVolume::open(const MountCommand& command,
                                                          std::function<void(const std::string& why)> waiting,
                                                          std::string* why) {
   std::unique_ptr<ServedVolume> served(new ServedVolume());
-  const auto commit_wanted = [target = served->commit_target_] {
+  TRY(command.shared ? served->open_shared(command, std::move(waiting), why)
+                     : served->open_own(command, waiting, client_name(), why));
+  return served;
+}
+
+Status ServedVolume::open_own(const MountCommand& command, const std::function<void(const std::string& why)>& waiting,
+                              std::string client_name, std::string* why) {
+  const auto commit_wanted = [target = commit_target_] {
     if (Filesystem* const filesystem = *target) filesystem->want_commit();
   };
-  MountRetry retry(command, std::move(waiting));
-  auto volume = TRY(open_volume(command, commit_wanted, retry, why));
+  MountRetry retry(command, waiting);
+  auto volume = TRY(open_volume(command, {commit_wanted, client_, std::move(client_name)}, retry, why));
   const MountOptions options{.read_only = command.read_only,
                              .writeback_cache = command.writeback == Writeback::kOn,
                              .no_atime = command.no_atime,
@@ -34,13 +79,110 @@ Result<std::unique_ptr<ServedVolume>> ServedVolume::open(const MountCommand& com
     *why = fmt::format("{}: {}", command.source, reason);
     return filesystem.error();
   }
-  served->filesystem_ = std::move(*filesystem);
-  *served->commit_target_ = served->filesystem_.get();
-  served->look_at_last_seen(command.source);
-  return served;
+  filesystem_ = std::move(*filesystem);
+  *commit_target_ = filesystem_.get();
+  look_at_last_seen(command.source);
+  return {};
+}
+
+// Who has it now is asked to let us in; if he does not answer, or nobody has it, it is opened. Both may change under
+// our feet: two machines are booted at once, or a coordinator ends.
+Status ServedVolume::open_shared(const MountCommand& command, std::function<void(const std::string& why)> waiting,
+                                 std::string* why) {
+  const Source source = TRY(parse_source(command.source, why));
+  if (source.embedded()) {
+    *why = fmt::format("option shared: {} is in this process, no other machine has it", command.source);
+    return Error(EINVAL, "shared");
+  }
+  const ClientSecret secret = TRY(secret_of(command, why));
+  const auto until = steady_clock::now() + kCoordinatorComes;
+  while (true) {
+    const auto holder = find_holder(source, {secret, command.etcd});
+    const bool is_shared = holder.ok() && *holder && shared::address_of_coordinator((*holder)->name);
+    Status opened = Error(ENOENT, "nobody shares the volume");
+    if (is_shared && !command.steal) opened = join(command, **holder, why);
+    if (opened.ok()) return {};
+    if (!is_shared && command.read_only)
+      *why = fmt::format("{}: option ro,shared: nobody shares the volume yet", command.source);
+    const bool may_coordinate = !command.read_only && (!is_shared || command.steal || is_gone(opened.error()));
+    if (may_coordinate) opened = coordinate(command, waiting, why);
+    if (opened.ok()) return {};
+    const bool is_another_s = holder.ok() && *holder && !is_shared;
+    if (is_another_s || !may_change(opened.error()) || steady_clock::now() >= until) return opened;
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+}
+
+Status ServedVolume::join(const MountCommand& command, const Holder& holder, std::string* why) {
+  const Source source = TRY(parse_source(command.source, why));
+  const ClientSecret secret = TRY(secret_of(command, why));
+  shared::CoordinatorLink::Config config;
+  config.address = *shared::address_of_coordinator(holder.name);
+  config.secret = secret;
+  config.request.client = client_;
+  config.request.volume = source.volume;
+  config.request.name = client_name();
+  config.request.read_only = command.read_only;
+  if (command.soft) config.soft = command.soft_timeout;
+  config.still_holds = [source, secret, etcd = command.etcd](ClientId coordinator) -> Result<bool> {
+    const auto now = TRY(find_holder(source, {secret, etcd}));
+    return now && now->client == coordinator;
+  };
+  std::string reason;
+  auto link = shared::CoordinatorLink::join(std::move(config), &reason);
+  if (!link.ok()) {
+    *why = fmt::format("{} is shared by {}: {}", command.source, holder.name, reason);
+    return link.error();
+  }
+  if (command.require_durable && (*link)->durability() != Durability::kDurable) {
+    *why = fmt::format("{} is volatile and -o durable asks for a durable one", command.source);
+    return Error(ENOTSUP, "durability");
+  }
+  log::info("{} is shared by {}: a member of it", command.source, holder.name);
+  member_ = std::make_unique<shared::MemberFiles>(std::move(*link), command.read_only, command.no_atime);
+  return {};
+}
+
+// The address is told with the name, by which the bricks know us from the first moment on.
+Status ServedVolume::coordinate(const MountCommand& command, const std::function<void(const std::string& why)>& waiting,
+                                std::string* why) {
+  const Source source = TRY(parse_source(command.source, why));
+  const ClientSecret secret = TRY(secret_of(command, why));
+  std::string host = command.listen_address;
+  if (host.empty()) {
+    auto found = shared::address_towards(source.addresses.front());
+    if (!found.ok()) {
+      *why = fmt::format("{}: {}", command.source, describe(found.error()));
+      return found.error();
+    }
+    host = std::move(*found);
+  }
+  auto coordinator = shared::Coordinator::listen(host, command.listen_port, source.volume, secret);
+  if (!coordinator.ok()) {
+    *why = fmt::format("option shared: cannot listen at {}: {}", host, describe(coordinator.error()));
+    return coordinator.error();
+  }
+  const HostPort address{host, (*coordinator)->port()};
+  TRY(open_own(command, waiting, shared::name_of_coordinator(client_name(), address), why));
+  coordinator_ = std::move(*coordinator);
+  log::info("{} is shared from here: members come to {}", command.source, format_address(address));
+  return {};
+}
+
+void ServedVolume::start_sharing(shared::OwnKernel& kernel) {
+  if (coordinator_) coordinator_->serve(*filesystem_, client_, &kernel);
+}
+
+void ServedVolume::stop_sharing() {
+  if (coordinator_) coordinator_->stop();
+}
+
+std::vector<shared::Coordinator::Member> ServedVolume::members() const {
+  return coordinator_ ? coordinator_->members() : std::vector<shared::Coordinator::Member>();
 }
 
 Status ServedVolume::unmount() {
+  if (member_) return member_->unmount();
   *commit_target_ = nullptr;
   const Status unmounted = filesystem_->unmount();
   if (unmounted.ok()) keep_last_seen();

@@ -135,7 +135,9 @@ Status Serving::conclude(const LinkState& link_before, Status unmounted) {
 }
 
 void Serving::end_requests() {
+  volume_->stop_sharing();
   if (shm_queues_ != nullptr) shm_queues_->stop();
+  if (asked_to_end_) mount_->session().locks().stop();
   if (asked_to_end_) mount_->detach([this] { return ending_ != nullptr && ending_->gave_up(); });
   loop_->stop();
   loop_.reset();

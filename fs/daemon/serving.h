@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "fs/daemon/mount_kernel.h"
 #include "fs/daemon/mount_listener.h"
 #include "fs/daemon/mount_monitor.h"
 #include "fs/daemon/served_volume.h"
@@ -45,6 +46,9 @@ class Serving {
   Status choose_requests_way();
   void put_uring_switch_back();
   void look_at_request_limit();
+  Status look_at_sharing();
+  Sharing sharing() const;
+  void start_sharing();
   void choose_writeback();
   Status listen_to_prometheus();
   VolumeAccess& access() const { return volume_->files().volume(); }
@@ -67,6 +71,7 @@ class Serving {
   std::unique_ptr<ServedVolume> volume_;
   std::unique_ptr<FuseMount> mount_;
   std::unique_ptr<FuseLoop> loop_;
+  std::unique_ptr<MountKernel> own_kernel_;  // as a coordinator
   std::unique_ptr<ShmQueues> shm_queues_;
   std::unique_ptr<Ending> ending_;
   std::unique_ptr<MountMonitor> monitor_;

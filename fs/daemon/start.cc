@@ -31,6 +31,7 @@ Status Serving::start() {
     return Error(EPERM, "queues in shared memory");
   }
   look_at_request_limit();
+  TRY(look_at_sharing());
   choose_writeback();
   TRY(listen_to_prometheus());
   volume_ = TRY(ServedVolume::open(command_, events_.waiting, why_));
@@ -39,7 +40,7 @@ Status Serving::start() {
     (void)volume_->unmount();
     return chosen;
   }
-  auto mount = FuseMount::attach(volume_->files(), command_, why_);
+  auto mount = FuseMount::attach(volume_->files(), command_, sharing(), why_);
   if (!mount.ok()) {
     (void)volume_->unmount();
     return mount.error();
@@ -67,6 +68,7 @@ Status Serving::start() {
   monitor_ = std::make_unique<MountMonitor>(volume_->files(), mount_->session().shared_operations(), shm_queues_.get(),
                                             fixed_state(), mount_->device_number());
   shown_ = monitor_.get();
+  start_sharing();
   listen_to_umount();
   mount_->raise_read_ahead();
   register_in_utab(mount_->listed_source(), command_.mountpoint, command_.of_user_space, common_options());
@@ -75,6 +77,10 @@ Status Serving::start() {
 
 // Before anything is mounted: mounting makes the first request, which says what the kernel offers.
 Status Serving::choose_requests_way() {
+  if (command_.shared && command_.io_uring == IoUring::kAuto) {
+    command_.io_uring = IoUring::kOff;
+    uring_obstacle_ = "whoever waits for a lock of a shared volume would keep a place for requests";
+  }
   if (command_.io_uring == IoUring::kOff) return {};
   const auto obstacle = uring_switch_.obstacle(command_.io_uring == IoUring::kOn);
   if (!obstacle) return {};
@@ -108,11 +114,46 @@ void Serving::look_at_request_limit() {
       limit_.limit->count(), std::chrono::duration<double>(*most).count());
 }
 
+// A lock may be waited for as long as another has it: the kernel is not to end the mount for that, nor are requests to
+// have a place each, as over io_uring, that those who wait would keep.
+Status Serving::look_at_sharing() {
+  if (!command_.shared) return {};
+  if (command_.writeback == Writeback::kOn) {
+    *why_ = "option writeback=on: not with shared: what is written on one machine is to be seen on the others";
+    return Error(EINVAL, "mount options");
+  }
+  if (command_.io_uring == IoUring::kOn) {
+    *why_ = "option io_uring=on: not with shared: whoever waits for a lock would keep a place for requests";
+    return Error(EINVAL, "mount options");
+  }
+  if (limit_.limit) {
+    *why_ = fmt::format(
+        "option shared: this kernel ends a mount of which a request takes more than {} s (sysctl "
+        "fs.fuse.max_request_timeout), and a lock may be waited for longer",
+        limit_.limit->count());
+    return Error(ENOTSUP, "mount options");
+  }
+  return {};
+}
+
+Sharing Serving::sharing() const {
+  if (!command_.shared) return Sharing::kNone;
+  return volume_->is_member() ? Sharing::kMember : Sharing::kCoordinator;
+}
+
+// Members are let in when their answers can be served.
+void Serving::start_sharing() {
+  own_kernel_ = std::make_unique<MountKernel>(mount_->session());
+  volume_->start_sharing(*own_kernel_);
+}
+
 // Where operations fail while the brick is away, who writes is to be told by write(2) itself: there is no way back to
 // what was lost.
 void Serving::choose_writeback() {
   if (command_.writeback != Writeback::kAuto) return;
-  if (command_.read_only) {
+  if (command_.shared) {
+    writeback_obstacle_ = "other machines have the volume, too";
+  } else if (command_.read_only) {
     writeback_obstacle_ = "a read-only mount";
   } else if (command_.soft || limit_.longest_outage()) {
     writeback_obstacle_ = "its operations fail while the brick is away";

@@ -61,6 +61,7 @@ Status open(const char* source, const char* options, brickfs_fs& fs, std::string
                .gid = plan.options.gid,
                .umask = plan.options.umask,
                .in_group = [](uint32_t) { return true; },
+               .groups = [] { return Groups{.all = true}; },
                .is_administrator = [] { return true; }};
   fs.workers.emplace(plan.options.workers);
   return mount(plan, fs, why);

@@ -3,6 +3,7 @@
 #   BRICKFS_BUILD     the build directory with the programs (set by CTest)
 #   BRICKFS_CACHE     downloads kept between tests
 #   BRICKFS_WRITEBACK  `writeback=` of mounts whose test does not say (set by tests/mount/with_writeback)
+#   BRICKFS_SHARED     mounts with `shared` (set by tests/mount/with_shared); member: beside another mount, which coordinates
 #   BRICKFS_RINGS     1: mounts with ring=on; BY_RING runs a program so (set by tests/mount/with_rings)
 #   BRICKFS_SMALL     1: an emulated machine, on which everything is slow: less of everything, longer limits
 #   BRICKFS_RDMA_ADDRESS   for bricks of kind rdma: the address of an RDMA device of this host (set by tests/rdma/with_device)
@@ -113,6 +114,7 @@ kill_brickd() {  # [SIGNAL]
 # A brick of KIND (tcp, rdma: brickd with a store; file; memory) and SIZE. SOURCE.
 start_brick() {
   local kind=$1 size=${2:-4G}
+  [ -z "${BRICKFS_SHARED:-}" ] || kind=tcp  # one that other machines can reach
   case $kind in
     tcp) start_brickd --memory "$size" --file "$WORK/store" --size "$size"; SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default ;;
     rdma)
@@ -129,15 +131,22 @@ start_brick() {
 
 # In the foreground of a session of its own: what it says, also as it dies, is in $WORK/brickfs.log, which a test that fails shows.
 mount_brickfs() {  # [OPTIONS]
+  [ "${BRICKFS_SHARED:-}" != member ] || is_mounted "$WORK/coordinator" || mount_coordinator "$@"
   local log=$WORK/brickfs.log from pid
   touch "$log"
   from=$(($(wc -l <"$log") + 1))
-  setsid "$BRICKFS" "$SOURCE" "$MNT" -f -o "io_uring=${BRICKFS_IO_URING:-auto}${BRICKFS_WRITEBACK:+,writeback=$BRICKFS_WRITEBACK}${BRICKFS_RINGS:+,ring=on}${1:+,$1}" </dev/null >>"$log" 2>&1 &
+  setsid "$BRICKFS" "$SOURCE" "$MNT" -f -o "io_uring=${BRICKFS_IO_URING:-auto}${BRICKFS_WRITEBACK:+,writeback=$BRICKFS_WRITEBACK}${BRICKFS_RINGS:+,ring=on}${BRICKFS_SHARED:+,shared}${1:+,$1}" </dev/null >>"$log" 2>&1 &
   pid=$!
   disown "$pid"
   within 60 is_told_of_mount "$pid" "$from" || kill -9 "$pid"
   says_mounted "$from" || die "mount fails: $(tail -n 1 "$log")"
   is_mounted || die "brickfs says so, but $MNT is not mounted"
+}
+mount_coordinator() {  # [OPTIONS]
+  mkdir -p "$WORK/coordinator"
+  setsid "$BRICKFS" "$SOURCE" "$WORK/coordinator" -f -o "shared${1:+,$1}" </dev/null >>"$WORK/coordinator.log" 2>&1 &
+  disown $!
+  within 60 is_mounted "$WORK/coordinator" || die "nobody coordinates: $(tail -n 1 "$WORK/coordinator.log")"
 }
 says_mounted() { tail -n "+$1" "$WORK/brickfs.log" | grep 'is mounted at' >/dev/null; }
 is_told_of_mount() { [ ! -d "/proc/$1" ] || says_mounted "$2"; }
@@ -162,6 +171,7 @@ unmount_brickfs() {  # [DIR]
   pid=$(brickfs_pid "$dir") || die "no brickfs serves $dir"
   timeout 60 umount "$dir" || die "umount fails"
   within 60 test ! -d "/proc/$pid" || die "brickfs (pid $pid, $(state_and_places "$pid")) does not end after umount; mounted also for: $(others_with "$dir")"
+  if [ "$dir" = "$MNT" ] && is_mounted "$WORK/coordinator"; then unmount_brickfs "$WORK/coordinator"; fi
 }
 # Programs whose mount namespace has DIR.
 others_with() { grep -ls -- " $1 " /proc/[0-9]*/mountinfo | cut -d/ -f3 | while read -r pid; do printf '%s (%s) ' "$pid" "$(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline")"; done; }

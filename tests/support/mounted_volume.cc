@@ -84,6 +84,7 @@ void MountedVolume::unmount_and_mount() {
 Caller root_caller() {
   Caller caller;
   caller.in_group = [](uint32_t) { return true; };
+  caller.groups = [] { return Groups{.all = true}; };
   caller.is_administrator = [] { return true; };
   return caller;
 }
@@ -93,6 +94,7 @@ Caller user_caller(uint32_t uid, uint32_t gid, uint32_t umask) {
           .gid = gid,
           .umask = umask,
           .in_group = [gid](uint32_t other) { return other == gid; },
+          .groups = [gid] { return Groups{.some = {gid}}; },
           .is_administrator = {}};
 }
 

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a member of a shared volume asks its coordinator: each operation of FileOperations as a struct, with its fields
+// (fs/shared/codec.h) and what is answered. docs/protocol.md, "Shared volumes". A new one is a struct here, at the end
+// of Request, what the coordinator does about it (served_call.cc), and who asks for it (member_files.cc).
+//
+// Bytes of files are no fields: they stand behind those, of a Write in the call and of a Read in its answer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "fs/base/ids.h"
+#include "fs/operations/file_operations.h"
+#include "fs/operations/operation.h"
+#include "fs/shared/codec.h"
+#include "transport/base/bytes.h"
+#include "transport/base/result.h"
+#include "transport/brick/calls.h"
+
+namespace brickfs::shared {
+
+constexpr size_t kMostData = 1 * kMiB;                  // of one Read or Write
+constexpr size_t kMostFields = 128 * kKiB;              // an extended attribute of 64 KiB, a name, and the rest
+constexpr size_t kMostFrame = kMostFields + kMostData;  // a call or an answer
+constexpr uint32_t kMostEntries = 256;                  // of one ReadDirectory
+
+// --- what several have
+
+template <>
+inline constexpr auto kFields<Attributes> = std::tuple(&Attributes::ino, &Attributes::mode, &Attributes::nlink,
+                                                       &Attributes::uid, &Attributes::gid, &Attributes::rdev,
+                                                       &Attributes::size_bytes, &Attributes::blocks_512,
+                                                       &Attributes::atime, &Attributes::mtime, &Attributes::ctime,
+                                                       &Attributes::btime);
+template <>
+inline constexpr auto kFields<AttributeChange> = std::tuple(&AttributeChange::mode, &AttributeChange::uid,
+                                                            &AttributeChange::gid, &AttributeChange::size_bytes,
+                                                            &AttributeChange::atime, &AttributeChange::mtime,
+                                                            &AttributeChange::ctime, &AttributeChange::kill_privileges,
+                                                            &AttributeChange::kill_if_owner);
+template <>
+inline constexpr auto kFields<Renamed> = std::tuple(&Renamed::moved, &Renamed::exchanged);
+template <>
+inline constexpr auto kFields<FileOperations::Hole> = std::tuple(&FileOperations::Hole::begin,
+                                                                 &FileOperations::Hole::end,
+                                                                 &FileOperations::Hole::size);
+template <>
+inline constexpr auto kFields<FilesystemStat> = std::tuple(&FilesystemStat::unit_bytes, &FilesystemStat::total_units,
+                                                           &FilesystemStat::free_units, &FilesystemStat::inodes,
+                                                           &FilesystemStat::free_inodes,
+                                                           &FilesystemStat::metadata_bytes);
+template <>
+inline constexpr auto kFields<Uncommitted> = std::tuple(&Uncommitted::operations, &Uncommitted::bytes,
+                                                        &Uncommitted::committed);
+
+// A Caller, as the asking machine knows him.
+struct Who {
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  uint32_t umask = 0;
+  bool in_all_groups = false;
+  std::vector<uint32_t> groups;
+  bool is_administrator = false;
+  static constexpr auto kFields =
+      std::tuple(&Who::uid, &Who::gid, &Who::umask, &Who::in_all_groups, &Who::groups, &Who::is_administrator);
+};
+Who to_who(const Caller& caller);
+Caller to_caller(const Who& who);
+
+struct Done {
+  static constexpr auto kFields = std::tuple();
+};
+struct Count {
+  uint64_t count = 0;
+  static constexpr auto kFields = std::tuple(&Count::count);
+};
+struct Text {
+  std::string text;
+  static constexpr auto kFields = std::tuple(&Text::text);
+};
+struct Bytes {
+  std::vector<std::byte> bytes;
+  static constexpr auto kFields = std::tuple(&Bytes::bytes);
+};
+
+// --- names
+
+struct Lookup {
+  using Answer = Attributes;
+  Ino directory{};
+  std::string name;
+  static constexpr auto kFields = std::tuple(&Lookup::directory, &Lookup::name);
+};
+// References that the member's kernel has given back; many at once.
+struct Forget {
+  using Answer = Done;
+  struct One {
+    Ino ino{};
+    uint64_t references = 0;
+    static constexpr auto kFields = std::tuple(&One::ino, &One::references);
+  };
+  std::vector<One> inodes;
+  static constexpr auto kFields = std::tuple(&Forget::inodes);
+};
+struct Hold {
+  using Answer = Done;
+  Ino ino{};
+  static constexpr auto kFields = std::tuple(&Hold::ino);
+};
+// A new inode: of what kind, `mode` says. Without a name it is a temporary file.
+struct Make {
+  using Answer = Attributes;
+  enum class How : uint8_t { kFile, kTemporary, kNode, kDirectory, kSymlink };
+  How how = How::kFile;
+  Ino directory{};
+  std::string name;
+  uint32_t mode = 0;
+  uint32_t rdev = 0;
+  std::string target;  // of a symbolic link
+  Who who;
+  static constexpr auto kFields =
+      std::tuple(&Make::how, &Make::directory, &Make::name, &Make::mode, &Make::rdev, &Make::target, &Make::who);
+};
+struct Link {
+  using Answer = Attributes;
+  Ino ino{};
+  Ino directory{};
+  std::string name;
+  static constexpr auto kFields = std::tuple(&Link::ino, &Link::directory, &Link::name);
+};
+struct Unlink {
+  using Answer = Done;
+  Ino directory{};
+  std::string name;
+  bool is_directory = false;
+  static constexpr auto kFields = std::tuple(&Unlink::directory, &Unlink::name, &Unlink::is_directory);
+};
+struct Move {
+  using Answer = Renamed;
+  Ino directory{};
+  std::string name;
+  Ino new_directory{};
+  std::string new_name;
+  Rename how{};
+  std::optional<Who> whiteout;
+  static constexpr auto kFields =
+      std::tuple(&Move::directory, &Move::name, &Move::new_directory, &Move::new_name, &Move::how, &Move::whiteout);
+};
+struct ReadSymlink {
+  using Answer = Text;
+  Ino ino{};
+  static constexpr auto kFields = std::tuple(&ReadSymlink::ino);
+};
+struct Entry {
+  std::string name;
+  Ino ino{};
+  uint8_t type = 0;
+  uint64_t next_offset = 0;
+  std::optional<Attributes> attributes;
+  static constexpr auto kFields =
+      std::tuple(&Entry::name, &Entry::ino, &Entry::type, &Entry::next_offset, &Entry::attributes);
+};
+struct Entries {
+  std::vector<Entry> entries;
+  bool are_all = false;  // none follow
+  static constexpr auto kFields = std::tuple(&Entries::entries, &Entries::are_all);
+};
+struct ReadDirectory {
+  using Answer = Entries;
+  Ino directory{};
+  uint64_t offset = 0;
+  bool plus = false;
+  bool touches = false;
+  static constexpr auto kFields =
+      std::tuple(&ReadDirectory::directory, &ReadDirectory::offset, &ReadDirectory::plus, &ReadDirectory::touches);
+};
+
+// --- attributes
+
+struct GetAttributes {
+  using Answer = Attributes;
+  Ino ino{};
+  static constexpr auto kFields = std::tuple(&GetAttributes::ino);
+};
+struct SetAttributes {
+  using Answer = Attributes;
+  Ino ino{};
+  AttributeChange change;
+  Who who;
+  static constexpr auto kFields = std::tuple(&SetAttributes::ino, &SetAttributes::change, &SetAttributes::who);
+};
+struct SetXattr {
+  using Answer = Done;
+  Ino ino{};
+  std::string name;
+  std::vector<std::byte> value;
+  int32_t flags = 0;
+  Who who;
+  static constexpr auto kFields =
+      std::tuple(&SetXattr::ino, &SetXattr::name, &SetXattr::value, &SetXattr::flags, &SetXattr::who);
+};
+struct GetXattr {
+  using Answer = Bytes;
+  Ino ino{};
+  std::string name;
+  static constexpr auto kFields = std::tuple(&GetXattr::ino, &GetXattr::name);
+};
+struct ListXattr {
+  using Answer = Bytes;
+  Ino ino{};
+  Who who;
+  static constexpr auto kFields = std::tuple(&ListXattr::ino, &ListXattr::who);
+};
+struct RemoveXattr {
+  using Answer = Done;
+  Ino ino{};
+  std::string name;
+  static constexpr auto kFields = std::tuple(&RemoveXattr::ino, &RemoveXattr::name);
+};
+
+// --- data
+
+struct Read {  // its bytes stand behind the answer
+  using Answer = Count;
+  Ino ino{};
+  uint64_t offset = 0;
+  uint32_t length = 0;
+  bool touches = false;
+  static constexpr auto kFields = std::tuple(&Read::ino, &Read::offset, &Read::length, &Read::touches);
+};
+struct Write {  // its bytes stand behind it
+  using Answer = Count;
+  Ino ino{};
+  uint64_t offset = 0;
+  bool appends = false;
+  bool overwrites = false;  // FileOperations::overwrite()
+  bool mapped = false;
+  std::optional<Who> unprivileged;
+  static constexpr auto kFields = std::tuple(&Write::ino, &Write::offset, &Write::appends, &Write::overwrites,
+                                             &Write::mapped, &Write::unprivileged);
+};
+struct Allocate {
+  using Answer = Done;
+  Ino ino{};
+  int32_t mode = 0;
+  uint64_t offset = 0;
+  uint64_t length = 0;
+  std::optional<Who> unprivileged;
+  static constexpr auto kFields =
+      std::tuple(&Allocate::ino, &Allocate::mode, &Allocate::offset, &Allocate::length, &Allocate::unprivileged);
+};
+struct NextHole {
+  using Answer = FileOperations::Hole;
+  Ino ino{};
+  uint64_t offset = 0;
+  static constexpr auto kFields = std::tuple(&NextHole::ino, &NextHole::offset);
+};
+struct CopyRange {
+  using Answer = Count;
+  Ino from{};
+  uint64_t from_offset = 0;
+  Ino to{};
+  uint64_t to_offset = 0;
+  uint64_t length = 0;
+  std::optional<Who> unprivileged;
+  static constexpr auto kFields = std::tuple(&CopyRange::from, &CopyRange::from_offset, &CopyRange::to,
+                                             &CopyRange::to_offset, &CopyRange::length, &CopyRange::unprivileged);
+};
+struct Sync {
+  using Answer = Done;
+  std::optional<Ino> ino;  // none: all
+  static constexpr auto kFields = std::tuple(&Sync::ino);
+};
+
+// --- locks. Whose machine it is, the session says.
+
+template <>
+inline constexpr auto kFields<FileLock> = std::tuple(&FileLock::first, &FileLock::last, &FileLock::mode,
+                                                     &FileLock::pid);
+struct LockOf {
+  Ino ino{};
+  uint64_t owner = 0;
+  LockKind kind{};
+  uint64_t open_file = 0;
+  FileLock lock;
+  static constexpr auto kFields =
+      std::tuple(&LockOf::ino, &LockOf::owner, &LockOf::kind, &LockOf::open_file, &LockOf::lock);
+};
+struct FoundLock {
+  std::optional<FileLock> lock;
+  static constexpr auto kFields = std::tuple(&FoundLock::lock);
+};
+struct FindLock {
+  using Answer = FoundLock;
+  LockOf asked;
+  static constexpr auto kFields = std::tuple(&FindLock::asked);
+};
+struct SetLock {
+  using Answer = Done;
+  LockOf asked;
+  bool waits = false;
+  static constexpr auto kFields = std::tuple(&SetLock::asked, &SetLock::waits);
+};
+// The owner of ranges closes the file.
+struct CloseLocks {
+  using Answer = Done;
+  LockOf asked;  // without the lock
+  static constexpr auto kFields = std::tuple(&CloseLocks::asked);
+};
+// The open file is gone.
+struct ReleaseLocks {
+  using Answer = Done;
+  Ino ino{};
+  uint64_t open_file = 0;
+  static constexpr auto kFields = std::tuple(&ReleaseLocks::ino, &ReleaseLocks::open_file);
+};
+
+// --- the whole
+
+// Told now and then, for what a mount says of itself; who asks is there.
+struct State {
+  bool read_only = false;
+  std::string why_read_only;
+  std::string store_trouble;
+  Uncommitted uncommitted;
+  FilesystemStat stat;
+  std::string link;  // empty: the bricks answer; else what is the matter
+  static constexpr auto kFields = std::tuple(&State::read_only, &State::why_read_only, &State::store_trouble,
+                                             &State::uncommitted, &State::stat, &State::link);
+};
+struct GetState {
+  using Answer = State;
+  static constexpr auto kFields = std::tuple();
+};
+// The member ends: what it held is let go of.
+struct Leave {
+  using Answer = Done;
+  static constexpr auto kFields = std::tuple();
+};
+
+// A call of another slot is to end soon, as by a signal (Interruption), be it under way or not there yet.
+struct Cancel {
+  using Answer = Done;
+  uint32_t slot = 0;
+  uint64_t number = 0;
+  static constexpr auto kFields = std::tuple(&Cancel::slot, &Cancel::number);
+};
+
+// The kind of a call is its place here.
+using Request = std::variant<Lookup, Forget, Hold, Make, Link, Unlink, Move, ReadSymlink, ReadDirectory, GetAttributes,
+                             SetAttributes, SetXattr, GetXattr, ListXattr, RemoveXattr, Read, Write, Allocate, NextHole,
+                             CopyRange, Sync, GetState, Leave, Cancel, FindLock, SetLock, CloseLocks, ReleaseLocks>;
+constexpr size_t kKinds = std::variant_size_v<Request>;
+using calls::Overloaded;
+
+template <typename T, size_t kAt = 0>
+constexpr uint16_t kind_of() {
+  if constexpr (std::is_same_v<std::variant_alternative_t<kAt, Request>, T>) {
+    return kAt;
+  } else {
+    return kind_of<T, kAt + 1>();
+  }
+}
+
+// Nothing has happened when it was done, so that it may be done again.
+template <typename T>
+constexpr bool changes_nothing() {
+  return std::is_same_v<T, Read> || std::is_same_v<T, GetAttributes> || std::is_same_v<T, GetXattr> ||
+         std::is_same_v<T, ListXattr> || std::is_same_v<T, NextHole> || std::is_same_v<T, GetState> ||
+         std::is_same_v<T, ReadSymlink> || std::is_same_v<T, Sync>;
+}
+
+// A call, and the bytes behind its fields. EPROTO: none that an honest peer sends.
+struct Decoded {
+  Request request;
+  std::span<const std::byte> data;  // in what it was decoded from
+};
+Result<Decoded> decode_request(uint16_t kind, std::span<const std::byte> body);
+
+}  // namespace brickfs::shared

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/shared/coordinator.h"
+
+#include <array>
+#include <system_error>
+#include <utility>
+
+#include "fs/operations/gate.h"
+#include "transport/base/log.h"
+#include "transport/base/printable.h"
+#include "transport/brick/limits.h"
+#include "transport/tcp/socket.h"
+
+namespace brickfs::shared {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kLookAtMembers{250};
+constexpr milliseconds kWaitForCall{1'000};
+
+// Header, fields and data, from where they are.
+Status send_answer(int fd, const Message& call, const MemberSession::Answer& answer) {
+  wire::CallHeader header;
+  header.kind = call.header.kind | wire::kReplyBit;
+  header.status = static_cast<uint16_t>(answer.status);
+  header.id = call.header.id;
+  header.length_bytes = static_cast<uint32_t>(answer.fields.size() + answer.data.size());
+  std::array parts = {tcp::to_iovec(bytes_of(header)), tcp::to_iovec(answer.fields), tcp::to_iovec(answer.data)};
+  return tcp::send_all(fd, parts);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Coordinator>> Coordinator::listen(const std::string& host, uint16_t port, std::string volume,
+                                                         const ClientSecret& secret, milliseconds lease) {
+  auto acceptor = TRY(TcpAcceptor::open(host, port));
+  return std::unique_ptr<Coordinator>(new Coordinator(std::move(volume), secret, lease, std::move(acceptor)));
+}
+
+Coordinator::Coordinator(std::string volume, const ClientSecret& secret, milliseconds lease,
+                         std::unique_ptr<TcpAcceptor> acceptor)
+    : volume_(std::move(volume)), secret_(secret), lease_(lease), acceptor_(std::move(acceptor)) {
+  TcpAcceptor::Hooks hooks;
+  hooks.judge = [this](const PeerAddress& peer, const Nonces& nonces, const Message& call) {
+    return judge(peer, nonces, call);
+  };
+  hooks.introduced = [this](TcpUnauthenticatedPeers::Introduced peer) { introduce(std::move(peer)); };
+  hooks.tick = [this] { reap_finished(); };
+  hooks.displaced = [] {};
+  hooks.out_of_descriptors = [this] { reap_finished(); };
+  acceptor_->start(std::move(hooks));
+}
+
+Coordinator::~Coordinator() { stop(); }
+
+void Coordinator::serve(FileOperations& files, ClientId client, OwnKernel* kernel) {
+  files_ = &files;
+  client_ = client;
+  kernel_ = kernel;
+  serving_ = true;
+  looker_ = std::thread([this] { look_at_members(); });
+}
+
+void Coordinator::stop() {
+  stop_looking_ = true;
+  if (looker_.joinable()) looker_.join();
+  acceptor_->stop();
+  std::map<SessionId, SessionPtr> sessions;
+  {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+    sessions.swap(sessions_);
+  }
+  for (const auto& [id, session] : sessions) session->end();
+  for (Connection& connection : connections_) connection.channel->shut_down();
+  for (Connection& connection : connections_) connection.thread.join();
+  connections_.clear();
+}
+
+std::vector<Coordinator::Member> Coordinator::members() const {
+  std::vector<Member> members;
+  MutexLock lock(mutex_);
+  for (const auto& [id, session] : sessions_) {
+    members.push_back({session->request().name, std::chrono::duration_cast<milliseconds>(session->silence()),
+                       session->calls(), session->request().read_only});
+  }
+  return members;
+}
+
+// Who brings the token of a session has proved enough not to be taken for one who guesses.
+std::optional<FirstCallVerdict> Coordinator::judge(const PeerAddress& peer, const Nonces& nonces, const Message& call) {
+  const auto now = SecretGuesses::Clock::now();
+  if (!guesses_.may_try(peer.host, now)) return std::nullopt;
+  FirstCallVerdict verdict{prove_with(secret_, [&](const Secret& secret) { return check_join(secret, nonces, call); }),
+                           {}};
+  if (verdict.proof.code() != EACCES) return verdict;
+  verdict.delay = guesses_.delay(peer.host, now);
+  note_guess(guesses_, peer);
+  return verdict;
+}
+
+void Coordinator::introduce(TcpUnauthenticatedPeers::Introduced peer) {
+  auto channel = std::make_unique<tcp::TcpChannel>(std::move(peer.fd));
+  if (!peer.proof.ok()) {
+    if (peer.proof.code() == EACCES) (void)answer_join(*channel, peer.nonces, {}, peer.call, peer.proof.error());
+    return;
+  }
+  if (connections_.size() >= limits::kConnections) reap_finished();
+  if (connections_.size() >= limits::kConnections)
+    return (void)answer_join(*channel, peer.nonces, *peer.proof, peer.call, Error(EUSERS));
+  tcp::configure(channel->fd());
+  Connection& connection = connections_.emplace_back();
+  connection.channel = std::move(channel);
+  try {
+    connection.thread = std::thread([this, &connection, peer = std::make_shared<decltype(peer)>(std::move(peer))] {
+      serve_connection(*connection.channel, peer->peer, peer->nonces, *peer->proof, peer->call);
+      connection.channel->shut_down();
+      connection.finished = true;
+    });
+  } catch (const std::system_error& error) {
+    log::error("a member's connection is turned away: no thread for it ({})", error.what());
+    connections_.pop_back();
+  }
+}
+
+void Coordinator::reap_finished() {
+  for (auto at = connections_.begin(); at != connections_.end();) {
+    if (at->finished) {
+      at->thread.join();
+      at = connections_.erase(at);
+    } else {
+      ++at;
+    }
+  }
+}
+
+void Coordinator::serve_connection(tcp::TcpChannel& channel, const PeerAddress& peer, const Nonces& nonces,
+                                   const Secret& secret, const Message& call) {
+  const auto request = request_in(call);
+  if (!request.ok()) return;
+  auto session = join(*request, peer);
+  if (session.ok()) {
+    const Status connected = (*session)->connect(request->slot, channel);
+    if (!connected.ok()) session = connected.error();
+  }
+  if (!session.ok()) return (void)answer_join(channel, nonces, secret, call, session.error());
+  const Joined joined{(*session)->id(), (*session)->token(), client_, files_->volume().durability(), lease_};
+  if (answer_join(channel, nonces, secret, call, joined).ok()) serve_calls(channel, *session, request->slot);
+  (*session)->disconnect(request->slot, channel);
+}
+
+Result<Coordinator::SessionPtr> Coordinator::join(const JoinRequest& request, const PeerAddress& peer) {
+  if (request.volume != volume_) return Error(ENOENT, "another volume");
+  if (!serving_) return Error(EAGAIN, "not ready yet");
+  TRY(gate(*files_));
+  if (request.session == 0) return begin_session(request, peer);
+  MutexLock lock(mutex_);
+  const auto found = sessions_.find(request.session);
+  if (stopped_ || found == sessions_.end() || !same_bytes(found->second->token(), request.token))
+    return Error(ESTALE, "no such session");
+  return found->second;
+}
+
+// The own kernel is told before the member's first answer.
+Result<Coordinator::SessionPtr> Coordinator::begin_session(const JoinRequest& request, const PeerAddress& peer) {
+  if (!request.read_only && files_->read_only()) return Error(EROFS, "read-only");
+  MutexLock joining(joining_);
+  bool is_first = false;
+  {
+    MutexLock lock(mutex_);
+    if (stopped_) return Error(ESTALE, "it ends");
+    if (sessions_.size() >= kMostMembers) return Error(EUSERS, "members");
+    is_first = sessions_.empty();
+  }
+  if (is_first && kernel_ != nullptr) kernel_->set_shared(true);
+  MutexLock lock(mutex_);
+  if (stopped_) return Error(ESTALE, "it ends");
+  const SessionId id = ++last_session_;
+  const auto session = std::make_shared<MemberSession>(*files_, id, request);
+  sessions_.emplace(id, session);
+  log::info("{} is a member now ({}), one of {}", printable(request.name), peer.text, sessions_.size());
+  return session;
+}
+
+void Coordinator::end_session(const SessionPtr& session, const char* why) {
+  MutexLock joining(joining_);
+  bool was_last = false;
+  {
+    MutexLock lock(mutex_);
+    if (sessions_.erase(session->id()) == 0) return;
+    was_last = sessions_.empty();
+  }
+  session->end();
+  log::info("{} {}", printable(session->request().name), why);
+  if (was_last && kernel_ != nullptr) kernel_->set_shared(false);
+}
+
+void Coordinator::serve_calls(tcp::TcpChannel& channel, const SessionPtr& session, uint32_t slot) {
+  std::vector<std::byte> room;
+  while (true) {
+    const Status come = channel.wait(steady_clock::now() + kWaitForCall);
+    if (come.code() == ETIMEDOUT) continue;
+    if (!come.ok()) return;
+    const auto message = tcp::receive_frame(channel.fd(), steady_clock::now() + limits::kProgressTimeout, kMostFrame);
+    if (!message.ok()) return;
+    const auto call = decode_request(message->header.kind, message->body);
+    if (!call.ok()) return;
+    if (std::holds_alternative<Read>(call->request) && room.empty()) room.resize(kMostData);
+    const auto perform_here = [&](const Decoded& asked, const OperationContext& context) {
+      return perform(session->id(), asked, room, context);
+    };
+    const auto say = [&](const MemberSession::Answer& answer) { return send_answer(channel.fd(), *message, answer); };
+    if (!session->call(slot, message->header.id, *call, perform_here, say).ok()) return;
+    if (std::holds_alternative<Leave>(call->request)) return end_session(session, "has left");
+  }
+}
+
+// What the answer shows may not be lost with us, nor be what another has changed since he took the volume.
+Status Coordinator::settle(const ServedAnswer& answer, const OperationContext& context) {
+  if (kernel_ != nullptr)
+    for (const ChangedFile& changed : answer.changed) kernel_->drop(changed, context.interruption);
+  TRY(files_->await_written(context));
+  return gate(*files_);
+}
+
+ServedAnswer Coordinator::perform(SessionId member, const Decoded& call, std::span<std::byte> room,
+                                  const OperationContext& context) {
+  ServedAnswer answer;
+  Status allowed = gate(*files_);
+  if (allowed.ok()) answer = serve_call(*files_, member, call, room, context);
+  if (allowed.ok()) allowed = settle(answer, context);
+  if (allowed.ok()) return answer;
+  for (const Ino ino : answer.given) files_->forget(ino, 1);
+  ServedAnswer refusal;
+  refusal.status = allowed.code();
+  return refusal;
+}
+
+void Coordinator::look_at_members() {
+  while (!stop_looking_) {
+    std::this_thread::sleep_for(kLookAtMembers);
+    std::vector<SessionPtr> silent;
+    {
+      MutexLock lock(mutex_);
+      for (const auto& [id, session] : sessions_)
+        if (!session->is_busy() && session->silence() > lease_) silent.push_back(session);
+    }
+    for (const SessionPtr& session : silent) end_session(session, "was not heard of for its lease, and is expelled");
+  }
+}
+
+}  // namespace brickfs::shared

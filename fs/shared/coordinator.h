@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine of a shared volume that has its tree: it does what the members ask for. docs/shared.md; docs/protocol.md,
+// "Shared volumes".
+//
+// An answer leaves when all that it shows is on the bricks, and while the volume is still had. Whoever has not been
+// heard of for his lease is expelled: what he held is let go of.
+//
+// Threads: every call from any thread, but where it says when.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fs/operations/file_operations.h"
+#include "fs/shared/join.h"
+#include "fs/shared/member_session.h"
+#include "fs/shared/served_call.h"
+#include "transport/accept/secret_guesses.h"
+#include "transport/accept/tcp_acceptor.h"
+#include "transport/base/mutex.h"
+#include "transport/base/result.h"
+#include "transport/brick/client_secret.h"
+#include "transport/tcp/tcp_channel.h"
+
+namespace brickfs::shared {
+
+constexpr std::chrono::milliseconds kMemberLease{10'000};
+constexpr size_t kMostMembers = 1'024;
+
+// The coordinator's own mount, where it has one: what its kernel keeps is not what there is when others change it.
+class OwnKernel {
+ public:
+  virtual ~OwnKernel() = default;
+  // There are members from now on (or none any more): names and attributes are told for no longer than they hold. On
+  // return nothing of before is relied on. Waits for requests under way: called by a thread that holds nothing.
+  virtual void set_shared(bool shared) = 0;
+  // Pages of those bytes are not relied on any more on return, or `by` is raised.
+  virtual void drop(const ChangedFile& changed, const Interruption* by) = 0;
+};
+
+class Coordinator {
+ public:
+  struct Member {
+    std::string name;
+    std::chrono::milliseconds silence{0};
+    uint64_t calls = 0;
+    bool read_only = false;
+  };
+
+  // Listens; who joins before serve() is told to try again. Errors as TcpAcceptor::open().
+  static Result<std::unique_ptr<Coordinator>> listen(const std::string& host, uint16_t port, std::string volume,
+                                                     const ClientSecret& secret,
+                                                     std::chrono::milliseconds lease = kMemberLease);
+  ~Coordinator();
+  uint16_t port() const { return acceptor_->port(); }
+  // Once: members get in. `client`: who has the volume, as the bricks know him. All outlive stop(). `kernel` may be
+  // null.
+  void serve(FileOperations& files, ClientId client, OwnKernel* kernel);
+  // Members are cut off, and their calls under way have ended on return. Idempotent.
+  void stop();
+
+  std::vector<Member> members() const;
+
+ private:
+  struct Connection {
+    std::unique_ptr<tcp::TcpChannel> channel;
+    std::atomic<bool> finished{false};
+    std::thread thread;
+  };
+  using SessionPtr = std::shared_ptr<MemberSession>;
+
+  Coordinator(std::string volume, const ClientSecret& secret, std::chrono::milliseconds lease,
+              std::unique_ptr<TcpAcceptor> acceptor);
+  std::optional<FirstCallVerdict> judge(const PeerAddress& peer, const Nonces& nonces, const Message& call);
+  void introduce(TcpUnauthenticatedPeers::Introduced peer);
+  void serve_connection(tcp::TcpChannel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
+                        const Message& call);
+  Result<SessionPtr> join(const JoinRequest& request, const PeerAddress& peer);
+  Result<SessionPtr> begin_session(const JoinRequest& request, const PeerAddress& peer);
+  void serve_calls(tcp::TcpChannel& channel, const SessionPtr& session, uint32_t slot);
+  ServedAnswer perform(SessionId member, const Decoded& call, std::span<std::byte> room,
+                       const OperationContext& context);
+  Status settle(const ServedAnswer& answer, const OperationContext& context);
+  void end_session(const SessionPtr& session, const char* why);
+  void look_at_members();
+  void reap_finished();
+
+  const std::string volume_;
+  const ClientSecret secret_;
+  const std::chrono::milliseconds lease_;
+  SecretGuesses guesses_;
+
+  // Set by serve(), before `serving_`.
+  FileOperations* files_ = nullptr;
+  ClientId client_{};
+  OwnKernel* kernel_ = nullptr;
+  std::atomic<bool> serving_{false};
+
+  // Taken by those who begin and end sessions, and held while the own kernel is told of it.
+  Mutex joining_;
+  mutable Mutex mutex_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  SessionId last_session_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<SessionId, SessionPtr> sessions_ ABSL_GUARDED_BY(mutex_);
+
+  std::list<Connection> connections_;  // the accepting thread's; then stop()'s
+  std::unique_ptr<TcpAcceptor> acceptor_;
+  std::thread looker_;  // that expels
+  std::atomic<bool> stop_looking_{false};
+};
+
+}  // namespace brickfs::shared

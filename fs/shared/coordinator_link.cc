@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/shared/coordinator_link.h"
+
+#include <fmt/core.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "fs/base/slices.h"
+#include "transport/base/log.h"
+#include "transport/brick/limits.h"
+#include "transport/tcp/greet.h"
+#include "transport/tcp/socket.h"
+
+namespace brickfs::shared {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds kLook{50};            // of who waits, whether he is to end
+constexpr milliseconds kCancelTakes{1'000};  // then who was interrupted waits no longer for the answer
+constexpr milliseconds kKeepAlive{1'000};
+constexpr milliseconds kSilent{2'500};  // of a coordinator that is well
+constexpr milliseconds kLookAtHolder{2'000};
+constexpr uint32_t kKeepersSlot = 0;
+
+bool is_final(const Error& error) { return error.is(ESTALE) || error.is(ENOENT) || error.is(EROFS); }
+
+}  // namespace
+
+// One of the slots, as long as it lives.
+class CoordinatorLink::Turn {
+ public:
+  Turn(CoordinatorLink& link, Slot& slot) : link_(link), slot_(slot) {}
+  ~Turn() { link_.give_slot(slot_); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  CoordinatorLink& link_;
+  Slot& slot_;
+};
+
+Result<std::unique_ptr<CoordinatorLink>> CoordinatorLink::join(Config config, std::string* why) {
+  const std::string name = format_address(config.address);
+  auto greeted = tcp::greet(config.address, Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout);
+  if (!greeted.ok()) {
+    *why = fmt::format("the coordinator at {} cannot be reached: {}", name, describe(greeted.error()));
+    return greeted.error();
+  }
+  const auto joined = prove_with(config.secret, [&](const Secret& secret) {
+    return shared::join(*greeted->channel, greeted->nonces, secret, config.request, greeted->deadline);
+  });
+  if (!joined.ok()) {
+    *why = fmt::format("the coordinator at {}: {}", name, joined.error().what());
+    return joined.error();
+  }
+  std::unique_ptr<CoordinatorLink> link(new CoordinatorLink(std::move(config), *joined));
+  for (uint32_t i = 0; i < kMostSlots; ++i) link->slots_[i].number = i;
+  link->slots_[kKeepersSlot].channel = std::move(greeted->channel);
+  {
+    MutexLock lock(link->mutex_);
+    for (uint32_t i = kMostSlots; i-- > kKeepersSlot + 1;) link->free_.push_back(&link->slots_[i]);
+  }
+  link->state_.read_only = link->config_.request.read_only;
+  link->keep_once();
+  link->keeper_ = std::thread([raw = link.get()] { raw->keep(); });
+  return link;
+}
+
+CoordinatorLink::~CoordinatorLink() {
+  interrupt();
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (keeper_.joinable()) keeper_.join();
+}
+
+Result<CoordinatorLink::Slot*> CoordinatorLink::take_slot(const OperationContext& context) {
+  MutexLock lock(mutex_);
+  while (free_.empty()) {
+    if (final_) return *final_;
+    TRY(wait_interruptibly(changed_, lock, context.interruption));
+  }
+  Slot* const slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
+void CoordinatorLink::give_slot(Slot& slot) {
+  MutexLock lock(mutex_);
+  free_.push_back(&slot);
+  changed_.notify_all();
+}
+
+Result<std::vector<std::byte>> CoordinatorLink::call(uint16_t kind, std::span<const std::byte> fields,
+                                                     std::span<const LocalSlice> data,
+                                                     const OperationContext& context) {
+  TRY(final_error());
+  Slot& slot = *TRY(take_slot(context));
+  const Turn turn(*this, slot);
+  return call_on(slot, kind, fields, data, context);
+}
+
+// Until there is an answer, on one connection after the other.
+Result<std::vector<std::byte>> CoordinatorLink::call_on(Slot& slot, uint16_t kind, std::span<const std::byte> fields,
+                                                        std::span<const LocalSlice> data,
+                                                        const OperationContext& context) {
+  ++slot.last;
+  milliseconds pause = limits::kReconnectFirst;
+  while (true) {
+    TRY(final_error());
+    Status connected;
+    if (slot.channel == nullptr) connected = connect(slot);
+    if (connected.ok()) {
+      auto answer = exchange(slot, kind, fields, data, context);
+      if (answer.ok()) {
+        heard();
+        if (answer->header.status != 0) return Error(answer->header.status, "the coordinator's answer");
+        return std::move(answer->body);
+      }
+      set_channel(slot, nullptr);
+      if (answer.code() == EINTR) return answer.error();
+      connected = answer.error();
+    }
+    if (is_final(connected.error())) end(connected.error());
+    lost_contact(connected.error());
+    if (slot.number == kKeepersSlot) look_whether_it_holds();
+    TRY(check_patience());
+    TRY(wait_to_connect(context, pause));
+    pause = std::min(pause * 2, limits::kReconnectMost);
+  }
+}
+
+Status CoordinatorLink::wait_to_connect(const OperationContext& context, milliseconds pause) {
+  MutexLock lock(mutex_);
+  const auto until = Clock::now() + pause;
+  while (!final_ && Clock::now() < until) {
+    TRY(Interruption::check(context.interruption));
+    changed_.wait_until(lock, std::min(until, Clock::now() + kLook));
+  }
+  return {};
+}
+
+Status CoordinatorLink::connect(Slot& slot) {
+  auto greeted = TRY(tcp::greet(config_.address, Clock::now() + limits::kConnectTimeout));
+  JoinRequest request = config_.request;
+  request.session = joined_.session;
+  request.token = joined_.token;
+  request.slot = slot.number;
+  TRY(prove_with(config_.secret, [&](const Secret& secret) {
+    return shared::join(*greeted.channel, greeted.nonces, secret, request, greeted.deadline);
+  }));
+  set_channel(slot, std::move(greeted.channel));
+  return {};
+}
+
+void CoordinatorLink::set_channel(Slot& slot, std::unique_ptr<tcp::TcpChannel> channel) {
+  MutexLock lock(mutex_);
+  slot.channel = std::move(channel);
+}
+
+// An error but EINTR says that the connection is of no more use.
+Result<Message> CoordinatorLink::exchange(Slot& slot, uint16_t kind, std::span<const std::byte> fields,
+                                          std::span<const LocalSlice> data, const OperationContext& context) {
+  wire::CallHeader header;
+  header.kind = kind;
+  header.id = slot.last;
+  header.length_bytes = static_cast<uint32_t>(fields.size());
+  std::vector<iovec> parts = {tcp::to_iovec(bytes_of(header)), tcp::to_iovec(fields)};
+  for (const LocalSlice& slice : data) {
+    parts.push_back({slice.data, slice.length_bytes});
+    header.length_bytes += slice.length_bytes;
+  }
+  const int fd = slot.channel->fd();
+  TRY(tcp::send_all(fd, parts));
+  TRY(await_answer(slot, context));
+  Message answer = TRY(tcp::receive_frame(fd, Clock::now() + limits::kProgressTimeout, kMostFrame));
+  if (answer.header.kind != (kind | wire::kReplyBit) || answer.header.id != slot.last ||
+      answer.header.status > wire::kHighestErrno) {
+    return Error(EPROTO, "answer to another call");
+  }
+  return answer;
+}
+
+// Who is interrupted has the coordinator told of it, and waits for what that comes to: whether it was done is known
+// then. Not for long: it may be away.
+Status CoordinatorLink::await_answer(Slot& slot, const OperationContext& context) {
+  const auto begun = Clock::now();
+  std::optional<Clock::time_point> interrupted;
+  while (true) {
+    const Status come = slot.channel->wait(Clock::now() + kLook);
+    if (come.code() != ETIMEDOUT) return come;
+    TRY(final_error());
+    TRY(check_patience());
+    if (slot.number == kKeepersSlot && Clock::now() - begun > kSilent) return Error(ETIMEDOUT, "no answer");
+    if (Interruption::check(context.interruption).ok()) continue;
+    const auto now = Clock::now();
+    if (interrupted && now - *interrupted > kCancelTakes) return Error(EINTR, "interrupted");
+    if (interrupted) continue;
+    interrupted = now;
+    MutexLock lock(mutex_);
+    cancelled_.push_back({slot.number, slot.last});
+    changed_.notify_all();
+  }
+}
+
+Result<Count> CoordinatorLink::write(const Write& asked, std::span<const LocalSlice> from,
+                                     const OperationContext& context) {
+  const auto body = TRY(call(kind_of<Write>(), encode(asked), from, context));
+  return decode<Count>(body);
+}
+
+Result<uint64_t> CoordinatorLink::read(const Read& asked, std::span<const LocalSlice> into,
+                                       const OperationContext& context) {
+  const auto body = TRY(call(kind_of<Read>(), encode(asked), {}, context));
+  Count count;
+  Decoder decoder(body);
+  decoder.get(count);
+  if (decoder.failed() || count.count != decoder.rest().size() || count.count > asked.length)
+    return Error(EPROTO, "other bytes than were asked for");
+  std::span<const std::byte> rest = decoder.rest();
+  for (const LocalSlice& slice : into) {
+    const size_t bytes = std::min<size_t>(slice.length_bytes, rest.size());
+    if (bytes > 0) std::memcpy(slice.data, rest.data(), bytes);
+    rest = rest.subspan(bytes);
+  }
+  return count.count;
+}
+
+void CoordinatorLink::forget(Ino ino, uint64_t references) {
+  MutexLock lock(mutex_);
+  forgotten_.push_back({ino, references});
+}
+
+void CoordinatorLink::leave() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (keeper_.joinable()) keeper_.join();
+  if (!is_away()) (void)call_on(slots_[kKeepersSlot], kind_of<Leave>(), encode(Leave{}), {}, {});
+  end(Error(ECANCELED, "the member has left"));
+}
+
+// --- what is known of the coordinator
+
+void CoordinatorLink::heard() {
+  MutexLock lock(mutex_);
+  heard_ = Clock::now();
+  gave_up_ = false;
+  if (!away_since_) return;
+  const auto away = std::chrono::duration_cast<milliseconds>(heard_ - *away_since_);
+  away_since_.reset();
+  if (away > kSilent)
+    log::info("the coordinator at {} is back, after {:.1f} s", format_address(config_.address), away.count() / 1000.0);
+}
+
+void CoordinatorLink::lost_contact(const Error& why) {
+  MutexLock lock(mutex_);
+  if (final_) return;
+  away_why_ = describe(why);
+  if (away_since_) return;
+  away_since_ = Clock::now();
+}
+
+Status CoordinatorLink::check_patience() const {
+  MutexLock lock(mutex_);
+  if (gave_up_) return Error(EIO, "the coordinator is away");
+  if (config_.soft && away_since_ && Clock::now() - *away_since_ > *config_.soft)
+    return Error(EIO, "the coordinator is away for longer than a soft mount waits");
+  return {};
+}
+
+void CoordinatorLink::end(const Error& why) {
+  MutexLock lock(mutex_);
+  if (final_) return;
+  final_ = why.is(ECANCELED) ? why : Error(ESTALE, why.what());
+  if (!why.is(ECANCELED)) {
+    away_why_ = why.what();
+    log::error("the volume is lost to this member: {}; umount, and mount it again", why.what());
+  }
+  for (Slot& slot : slots_)
+    if (slot.channel) slot.channel->shut_down();
+  changed_.notify_all();
+}
+
+void CoordinatorLink::interrupt() { end(Error(ECANCELED, "given up")); }
+
+void CoordinatorLink::give_up_silent() {
+  MutexLock lock(mutex_);
+  for (Slot& slot : slots_)
+    if (slot.channel) slot.channel->shut_down();
+}
+
+void CoordinatorLink::give_up_outage() {
+  MutexLock lock(mutex_);
+  gave_up_ = true;
+  changed_.notify_all();
+}
+
+Status CoordinatorLink::final_error() const {
+  MutexLock lock(mutex_);
+  return final_ ? Status(*final_) : Status();
+}
+
+bool CoordinatorLink::is_away() const {
+  MutexLock lock(mutex_);
+  return away_since_.has_value() || !state_.link.empty();
+}
+
+State CoordinatorLink::state() const {
+  MutexLock lock(mutex_);
+  return state_;
+}
+
+LinkState CoordinatorLink::link_state() const {
+  MutexLock lock(mutex_);
+  const std::string at = format_address(config_.address);
+  if (final_) return {LinkState::Kind::kFailed, *final_, away_why_};
+  if (away_since_) {
+    return {LinkState::Kind::kWaiting, Error(ENOTCONN),
+            fmt::format("the coordinator at {} is away: {}", at, away_why_)};
+  }
+  if (Clock::now() - heard_ > kSilent)
+    return {LinkState::Kind::kSilent, Error(ETIMEDOUT), fmt::format("the coordinator at {} does not answer", at)};
+  if (!state_.link.empty())
+    return {LinkState::Kind::kWaiting, Error(ENOTCONN), fmt::format("the coordinator at {}: {}", at, state_.link)};
+  return {LinkState::Kind::kConnected, Error(0), fmt::format("member of {}", at)};
+}
+
+// --- the keeper
+
+void CoordinatorLink::keep() {
+  while (true) {
+    {
+      MutexLock lock(mutex_);
+      if (!stopping_ && cancelled_.empty() && !final_) changed_.wait_for(lock, kKeepAlive);
+      if (stopping_ || final_) return;
+    }
+    keep_once();
+  }
+}
+
+void CoordinatorLink::keep_once() {
+  Slot& slot = slots_[kKeepersSlot];
+  std::vector<Cancelled> cancelled;
+  Forget forgotten;
+  {
+    MutexLock lock(mutex_);
+    cancelled.swap(cancelled_);
+    forgotten.inodes.swap(forgotten_);
+  }
+  for (const Cancelled& one : cancelled)
+    (void)call_on(slot, kind_of<Cancel>(), encode(Cancel{one.slot, one.number}), {}, {});
+  while (!forgotten.inodes.empty()) {
+    constexpr size_t kAtOnce = kMostFields / 32;
+    Forget part;
+    const size_t here = std::min(kAtOnce, forgotten.inodes.size());
+    part.inodes.assign(forgotten.inodes.end() - static_cast<std::ptrdiff_t>(here), forgotten.inodes.end());
+    forgotten.inodes.resize(forgotten.inodes.size() - here);
+    (void)call_on(slot, kind_of<Forget>(), encode(part), {}, {});
+  }
+  const auto body = call_on(slot, kind_of<GetState>(), encode(GetState{}), {}, {});
+  if (!body.ok()) return;
+  const auto state = decode<State>(*body);
+  if (!state.ok()) return;
+  MutexLock lock(mutex_);
+  state_ = *state;
+}
+
+void CoordinatorLink::look_whether_it_holds() {
+  const auto now = Clock::now();
+  {
+    MutexLock lock(mutex_);
+    if (!away_since_ || now - *away_since_ < kLookAtHolder || now - looked_ < kLookAtHolder) return;
+  }
+  looked_ = now;
+  const auto holds = config_.still_holds(joined_.coordinator);
+  if (holds.ok() && !*holds) end(Error(ESTALE, "the coordinator has ended"));
+}
+
+}  // namespace brickfs::shared

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// A member's way to its coordinator: a session with a number of slots, each a connection that carries one call at a
+// time. A connection that is lost is made again, and the call with it, which is not done twice.
+//
+// Errors: ESTALE: the session has ended, for good: the coordinator has gone, or has expelled us; EIO: it was away for
+// longer than a soft mount waits; EINTR; ECANCELED: interrupt(). The others are the operation's.
+//
+// Threads: any.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fs/operations/operation.h"
+#include "fs/shared/calls.h"
+#include "fs/shared/join.h"
+#include "transport/base/mutex.h"
+#include "transport/base/result.h"
+#include "transport/brick/client_secret.h"
+#include "transport/tcp/tcp_channel.h"
+#include "transport/volume/link_state.h"
+
+namespace brickfs::shared {
+
+class CoordinatorLink {
+ public:
+  struct Config {
+    HostPort address;
+    ClientSecret secret;
+    JoinRequest request;                            // of a new session
+    std::optional<std::chrono::milliseconds> soft;  // calls fail when the coordinator was away for so long; none: never
+    // Asked by a thread of its own while the coordinator does not answer: the bricks say that he has the volume. An
+    // error: it cannot be known now. May take some seconds.
+    std::function<Result<bool>(ClientId coordinator)> still_holds;
+  };
+
+  // Errors as join() and connecting, with one line in `why`.
+  static Result<std::unique_ptr<CoordinatorLink>> join(Config config, std::string* why);
+  ~CoordinatorLink();  // without leave(): the coordinator expels us after its lease
+
+  template <typename Asked>
+  Result<typename Asked::Answer> ask(const Asked& asked, const OperationContext& context) {
+    const auto body = TRY(call(kind_of<Asked>(), encode(asked), {}, context));
+    return decode<typename Asked::Answer>(body);
+  }
+  // With bytes behind the call.
+  Result<Count> write(const Write& asked, std::span<const LocalSlice> from, const OperationContext& context);
+  // With bytes behind the answer, at most as many as `into` takes.
+  Result<uint64_t> read(const Read& asked, std::span<const LocalSlice> into, const OperationContext& context);
+
+  // Soon, together with others.
+  void forget(Ino ino, uint64_t references);
+  // Everything that was held at the coordinator is let go of; nothing is asked behind it.
+  void leave();
+
+  Durability durability() const { return joined_.durability; }
+  const HostPort& address() const { return config_.address; }
+  // As the coordinator last said.
+  State state() const;
+  LinkState link_state() const;
+  bool is_away() const;
+  Status final_error() const;
+  // Connections on which nothing came for a while are made again.
+  void give_up_silent();
+  void give_up_outage();
+  void interrupt();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Slot {
+    uint32_t number = 0;
+    uint64_t last = 0;  // call
+    std::unique_ptr<tcp::TcpChannel> channel;
+  };
+  struct Cancelled {
+    uint32_t slot;
+    uint64_t number;
+  };
+  class Turn;  // has a slot
+
+  CoordinatorLink(Config config, const Joined& joined) : config_(std::move(config)), joined_(joined) {}
+  Result<std::vector<std::byte>> call(uint16_t kind, std::span<const std::byte> fields,
+                                      std::span<const LocalSlice> data, const OperationContext& context);
+  Result<std::vector<std::byte>> call_on(Slot& slot, uint16_t kind, std::span<const std::byte> fields,
+                                         std::span<const LocalSlice> data, const OperationContext& context);
+  Result<Message> exchange(Slot& slot, uint16_t kind, std::span<const std::byte> fields,
+                           std::span<const LocalSlice> data, const OperationContext& context);
+  Status await_answer(Slot& slot, const OperationContext& context);
+  Result<Slot*> take_slot(const OperationContext& context);
+  void give_slot(Slot& slot);
+  Status connect(Slot& slot);
+  Status wait_to_connect(const OperationContext& context, std::chrono::milliseconds pause);
+  void set_channel(Slot& slot, std::unique_ptr<tcp::TcpChannel> channel);
+  Status check_patience() const;
+  void heard();
+  void lost_contact(const Error& why);
+  void end(const Error& why);
+  void keep();
+  void keep_once();
+  void look_whether_it_holds();
+
+  const Config config_;
+  const Joined joined_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;  // a slot is free, the keeper has work, or all has ended
+  std::array<Slot, kMostSlots> slots_;
+  std::vector<Slot*> free_ ABSL_GUARDED_BY(mutex_);  // the last one is taken first
+  std::vector<Forget::One> forgotten_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Cancelled> cancelled_ ABSL_GUARDED_BY(mutex_);
+  State state_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Error> final_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Clock::time_point> away_since_ ABSL_GUARDED_BY(mutex_);
+  std::string away_why_ ABSL_GUARDED_BY(mutex_);
+  Clock::time_point heard_ ABSL_GUARDED_BY(mutex_) = Clock::now();
+  bool gave_up_ ABSL_GUARDED_BY(mutex_) = false;  // this outage
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  Clock::time_point looked_{};  // the keeper's: when he asked the bricks last
+  std::thread keeper_;          // has slot 0: what is to be told soon, and that we are there
+};
+
+}  // namespace brickfs::shared

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a coordinator knows of one member: its connections, what it was answered last on each, and the references to
+// inodes that it has.
+//
+// A member makes one call at a time on each of its *slots*, numbered one by one, and each slot has a connection. One
+// that was lost comes again, and its call with it: that is answered with what was answered before, and not done twice.
+//
+// Threads: any; the calls of one slot one after the other.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "fs/base/ids.h"
+#include "fs/operations/file_operations.h"
+#include "fs/shared/calls.h"
+#include "fs/shared/join.h"
+#include "fs/shared/served_call.h"
+#include "transport/base/interruption.h"
+#include "transport/base/mutex.h"
+#include "transport/base/result.h"
+#include "transport/brick/channel.h"
+
+namespace brickfs::shared {
+
+class MemberSession {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // An answer that was sent, or was to be.
+  struct Kept {
+    int status = 0;
+    std::vector<std::byte> fields;
+  };
+
+  MemberSession(FileOperations& files, SessionId id, JoinRequest request);
+  ~MemberSession();  // precondition: end()
+
+  SessionId id() const { return id_; }
+  const wire::Token& token() const { return token_; }
+  const JoinRequest& request() const { return request_; }
+
+  // It has been heard of, just now.
+  void hear() { heard_ = Clock::now().time_since_epoch().count(); }
+  std::chrono::nanoseconds silence() const { return Clock::now().time_since_epoch() - Clock::duration(heard_.load()); }
+  bool is_busy() const { return busy_ > 0; }
+  uint64_t calls() const { return calls_; }
+
+  // A connection for that slot, in the place of the one that it had. ESTALE: the session has ended.
+  Status connect(uint32_t slot, Channel& channel);
+  void disconnect(uint32_t slot, Channel& channel);
+
+  // The call of that number is done, or has been: `say` is told the answer, which it may only send. EPROTO: it is
+  // older than the last one: nobody waits for its answer any more.
+  struct Answer {
+    int status;
+    std::span<const std::byte> fields;
+    std::span<const std::byte> data;
+  };
+  using Perform = std::function<ServedAnswer(const Decoded& call, const OperationContext& context)>;
+  Status call(uint32_t slot, uint64_t number, const Decoded& call, const Perform& perform,
+              const std::function<Status(const Answer&)>& say);
+
+  // Its calls under way end, its connections too, and what it held is let go of. Idempotent; waits for those calls.
+  void end();
+
+ private:
+  struct Slot {
+    Mutex mutex;  // held while a call is done
+    uint64_t last = 0;
+    std::optional<Kept> kept;  // of `last`; none: it is to be done again
+    Interruption interruption;
+    // Under the session's mutex: the call that is done, or was last; the one that is to end.
+    uint64_t current = 0;
+    uint64_t cancelled = 0;
+  };
+
+  ServedAnswer perform_own(const Forget& asked);
+  ServedAnswer perform_own(const Hold& asked);
+  ServedAnswer perform_own(const Leave& asked);
+  ServedAnswer perform_own(const Cancel& asked);
+  ServedAnswer do_once(Slot& slot, uint64_t number, const Decoded& call, const Perform& perform);
+  void keep_references(const std::vector<Ino>& given);
+
+  FileOperations& files_;
+  const SessionId id_;
+  const wire::Token token_;
+  const JoinRequest request_;
+  std::atomic<Clock::rep> heard_;
+  std::atomic<size_t> busy_{0};
+  std::atomic<uint64_t> calls_{0};
+  std::array<Slot, kMostSlots> slots_;
+
+  Mutex mutex_;
+  bool over_ ABSL_GUARDED_BY(mutex_) = false;
+  std::array<Channel*, kMostSlots> channels_ ABSL_GUARDED_BY(mutex_) = {};
+  std::unordered_map<Ino, uint64_t> references_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace brickfs::shared

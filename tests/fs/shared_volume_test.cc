@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+// One volume on several machines: members' calls, and the coordinator that does them, over TCP on this host.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fs/shared/coordinator.h"
+#include "fs/shared/member_files.h"
+#include "tests/support/mounted_volume.h"
+#include "transport/tcp/greet.h"
+
+namespace brickfs::shared {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kLongLease = seconds(60);
+
+Secret secret_of(std::string_view text) { return {SecretBytes(text)}; }
+
+bool comes_true(const std::function<bool()>& condition) {
+  const auto until = steady_clock::now() + seconds(30);
+  while (!condition() && steady_clock::now() < until) std::this_thread::sleep_for(milliseconds(5));
+  return condition();
+}
+
+LocalSlice slice(std::string& text) {
+  return {reinterpret_cast<std::byte*>(text.data()), static_cast<uint32_t>(text.size()), 0};
+}
+
+Status write_text(FileOperations& files, Ino ino, uint64_t offset, std::string text, bool append = false) {
+  const LocalSlice from = slice(text);
+  const auto written = files.write(ino, offset, std::span(&from, 1), append, nullptr);
+  if (!written.ok()) return written.error();
+  EXPECT_EQ(*written, text.size());
+  return {};
+}
+
+std::string read_text(FileOperations& files, Ino ino, uint64_t offset, size_t length) {
+  std::string text(length, 'x');
+  const LocalSlice into = slice(text);
+  const auto got = files.read(ino, offset, std::span(&into, 1));
+  EXPECT_TRUE(got.ok());
+  text.resize(got.ok() ? *got : 0);
+  return text;
+}
+
+class SharedVolume : public ::testing::Test {
+ protected:
+  void share(milliseconds lease = kLongLease, OwnKernel* kernel = nullptr) {
+    auto coordinator = Coordinator::listen("127.0.0.1", 0, "home", secret_of("a secret"), lease);
+    ASSERT_TRUE(coordinator.ok());
+    coordinator_ = std::move(*coordinator);
+    coordinator_->serve(*volume_, ClientId{7}, kernel);
+  }
+  CoordinatorLink::Config config(std::string_view secret = "a secret") {
+    CoordinatorLink::Config config;
+    config.address = {"127.0.0.1", coordinator_->port()};
+    config.secret = secret_of(secret);
+    config.request.client = ClientId{++clients_};
+    config.request.volume = "home";
+    config.request.name = "a member";
+    config.still_holds = [this](ClientId client) -> Result<bool> { return holds_ && client == ClientId{7}; };
+    return config;
+  }
+  std::unique_ptr<MemberFiles> join(CoordinatorLink** link = nullptr) {
+    std::string why;
+    auto joined = CoordinatorLink::join(config(), &why);
+    EXPECT_TRUE(joined.ok()) << why;
+    if (!joined.ok()) return nullptr;
+    if (link != nullptr) *link = joined->get();
+    return std::make_unique<MemberFiles>(std::move(*joined), false, false);
+  }
+  Ino make(FileOperations& files, std::string_view name) {
+    const auto made = files.create(kRootIno, name, S_IFREG | 0644, root_caller());
+    EXPECT_TRUE(made.ok());
+    return made.ok() ? made->ino : kNoIno;
+  }
+
+  MountedVolume volume_;
+  std::unique_ptr<Coordinator> coordinator_;
+  uint64_t clients_ = 100;
+  std::atomic<bool> holds_{true};
+};
+
+TEST_F(SharedVolume, WhatOneDoesTheOthersSee) {
+  share();
+  const auto a = join();
+  const auto b = join();
+  ASSERT_TRUE(a && b);
+  const Ino ino = make(*a, "file");
+  ASSERT_TRUE(write_text(*a, ino, 0, "hello from a").ok());
+  const auto found = b->lookup(kRootIno, "file", {});
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->size_bytes, 12u);
+  EXPECT_EQ(read_text(*b, found->ino, 6, 100), "from a");
+  EXPECT_EQ(read_text(*volume_, found->ino, 0, 5), "hello");
+  ASSERT_TRUE(write_text(*b, ino, 0, ", and b", true).ok());
+  EXPECT_EQ(read_text(*a, ino, 0, 100), "hello from a, and b");
+  EXPECT_EQ(b->create(kRootIno, "file", S_IFREG | 0644, root_caller(), {}).code(), EEXIST);
+  ASSERT_TRUE(b->rename(kRootIno, "file", kRootIno, "other", Rename::kReplace, nullptr, {}).ok());
+  EXPECT_EQ(a->lookup(kRootIno, "file", {}).code(), ENOENT);
+  const std::string value = "value";
+  ASSERT_TRUE(a->set_xattr(ino, "user.key", std::as_bytes(std::span(value)), 0, root_caller(), {}).ok());
+  EXPECT_EQ(b->get_xattr(ino, "user.key", {})->size(), 5u);
+  EXPECT_EQ(coordinator_->members().size(), 2u);
+}
+
+TEST_F(SharedVolume, LongTransfersGoInParts) {
+  share();
+  const auto member = join();
+  ASSERT_TRUE(member);
+  const Ino ino = make(*member, "file");
+  std::string text(3 * kMostData + 17, 'a');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i % 23);
+  ASSERT_TRUE(write_text(*member, ino, 5, text).ok());
+  EXPECT_EQ(read_text(*member, ino, 5, text.size() + 100), text);
+}
+
+TEST_F(SharedVolume, ALongListingIsWhole) {
+  share();
+  const auto member = join();
+  ASSERT_TRUE(member);
+  constexpr int kFiles = 3 * kMostEntries + 5;
+  for (int i = 0; i < kFiles; ++i) make(*volume_, "file" + std::to_string(i));
+  std::vector<std::string> names;
+  const auto take = [&](const DirectoryEntry& entry) {
+    names.emplace_back(entry.name);
+    return true;
+  };
+  ASSERT_TRUE(member->read_directory(kRootIno, 0, true, take, Touch::kNothing, {}).ok());
+  EXPECT_EQ(names.size(), kFiles + 2u);
+  std::ranges::sort(names);
+  EXPECT_EQ(std::ranges::unique(names).size(), 0u);
+}
+
+TEST_F(SharedVolume, AFileStaysWhileAMemberRefersToIt) {
+  share();
+  const auto a = join();
+  const auto b = join();
+  ASSERT_TRUE(a && b);
+  const Ino ino = make(*a, "file");
+  ASSERT_TRUE(write_text(*a, ino, 0, "here").ok());
+  ASSERT_TRUE(b->unlink(kRootIno, "file", {}).ok());
+  EXPECT_EQ(read_text(*a, ino, 0, 100), "here");
+  EXPECT_EQ(a->get_attributes(ino, {})->nlink, 0u);
+  a->forget(ino, 1);
+  EXPECT_TRUE(comes_true([&] { return b->get_attributes(ino, {}).code() == ESTALE; }));
+}
+
+TEST_F(SharedVolume, WhoLeavesLetsGoOfWhatHeHeld) {
+  share();
+  auto a = join();
+  const auto b = join();
+  ASSERT_TRUE(a && b);
+  const Ino ino = make(*a, "file");
+  ASSERT_TRUE(b->unlink(kRootIno, "file", {}).ok());
+  ASSERT_TRUE(b->get_attributes(ino, {}).ok());
+  EXPECT_TRUE(a->unmount().ok());
+  EXPECT_TRUE(comes_true([&] { return b->get_attributes(ino, {}).code() == ESTALE; }));
+  EXPECT_TRUE(comes_true([&] { return coordinator_->members().size() == 1; }));
+}
+
+TEST_F(SharedVolume, WhoIsNotHeardOfIsExpelled) {
+  share(milliseconds(300));
+  CoordinatorLink::Config silent = config();
+  const auto b = join();
+  {
+    std::string why;
+    auto greeted = tcp::greet(silent.address, steady_clock::now() + seconds(10));
+    ASSERT_TRUE(greeted.ok());
+    ASSERT_TRUE(
+        shared::join(*greeted->channel, greeted->nonces, silent.secret.get(), silent.request, greeted->deadline).ok());
+  }
+  EXPECT_TRUE(comes_true([&] { return coordinator_->members().size() <= 1; }));
+}
+
+TEST_F(SharedVolume, ACallThatComesAgainIsNotDoneTwice) {
+  share();
+  const auto greet = [&] { return *tcp::greet(config().address, steady_clock::now() + seconds(10)); };
+  auto first = greet();
+  JoinRequest request = config().request;
+  const auto joined = shared::join(*first.channel, first.nonces, secret_of("a secret"), request, first.deadline);
+  ASSERT_TRUE(joined.ok());
+  const Make make{Make::How::kFile, kRootIno, "file", S_IFREG | 0644, 0, "", to_who(root_caller())};
+  const auto ask = [&](Channel& channel, uint64_t number) {
+    wire::CallHeader header;
+    header.kind = kind_of<Make>();
+    header.id = number;
+    EXPECT_TRUE(channel.send(header, encode(make)).ok());
+    return channel.receive(steady_clock::now() + seconds(10));
+  };
+  const auto made = ask(*first.channel, 1);
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(made->header.status, 0);
+  first.channel->shut_down();
+  auto second = greet();
+  request.session = joined->session;
+  request.token = joined->token;
+  ASSERT_TRUE(shared::join(*second.channel, second.nonces, secret_of("a secret"), request, second.deadline).ok());
+  const auto again = ask(*second.channel, 1);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->header.status, 0) << "the same answer, and not EEXIST";
+  EXPECT_EQ(again->body, made->body);
+  EXPECT_EQ(ask(*second.channel, 2)->header.status, EEXIST);
+  EXPECT_FALSE(ask(*second.channel, 1).ok()) << "out of turn";
+}
+
+TEST_F(SharedVolume, LostConnectionsComeAgain) {
+  share();
+  CoordinatorLink* link = nullptr;
+  const auto member = join(&link);
+  ASSERT_TRUE(member);
+  std::atomic<bool> stop{false};
+  std::thread cutter([&] {
+    while (!stop) {
+      link->give_up_silent();
+      std::this_thread::sleep_for(milliseconds(3));
+    }
+  });
+  const Ino log = make(*member, "log");
+  for (int i = 0; i < 300; ++i) {
+    const std::string name = "file" + std::to_string(i);
+    EXPECT_TRUE(member->create(kRootIno, name, S_IFREG | 0644, root_caller(), {}).ok()) << name;
+    EXPECT_TRUE(write_text(*member, log, 0, "0123456789", true).ok());
+  }
+  stop = true;
+  cutter.join();
+  EXPECT_EQ(member->get_attributes(log, {})->size_bytes, 3000u);
+}
+
+TEST_F(SharedVolume, ACoordinatorThatHasGoneIsALostVolume) {
+  share();
+  const auto member = join();
+  ASSERT_TRUE(member);
+  make(*member, "file");
+  coordinator_->stop();
+  holds_ = false;
+  EXPECT_TRUE(comes_true([&] { return member->get_attributes(kRootIno, {}).code() == ESTALE; }));
+  EXPECT_EQ(member->volume().final_error().code(), ESTALE);
+}
+
+TEST_F(SharedVolume, WhoWaitsForACoordinatorThatIsAwayCanBeInterrupted) {
+  share();
+  const auto member = join();
+  ASSERT_TRUE(member);
+  coordinator_->stop();
+  Interruption interruption;
+  std::thread later([&] {
+    std::this_thread::sleep_for(milliseconds(100));
+    interruption.raise();
+  });
+  EXPECT_EQ(member->get_attributes(kRootIno, {.interruption = &interruption}).code(), EINTR);
+  later.join();
+  EXPECT_TRUE(comes_true([&] { return member->volume().is_away(); }));
+}
+
+TEST_F(SharedVolume, LocksHoldBetweenMachines) {
+  share();
+  auto a = join();
+  const auto b = join();
+  ASSERT_TRUE(a && b);
+  const Ino ino = make(*a, "file");
+  LockRequest lock{ino, {0, 1, LockKind::kRange}, 1, {0, 9, LockMode::kExclusive, 42}};
+  EXPECT_TRUE(a->set_lock(lock, false, {}).ok());
+  EXPECT_EQ(b->set_lock(lock, false, {}).code(), EAGAIN) << "the same number of an owner on another machine";
+  const auto found = b->find_lock(lock, {});
+  ASSERT_TRUE(found.ok() && *found);
+  EXPECT_EQ((*found)->pid, 0u);
+  Interruption interruption;
+  std::thread later([&] {
+    std::this_thread::sleep_for(milliseconds(100));
+    interruption.raise();
+  });
+  EXPECT_EQ(b->set_lock(lock, true, {.interruption = &interruption}).code(), EINTR);
+  later.join();
+  Status got = Error(EINVAL);
+  std::thread waiter([&] { got = b->set_lock(lock, true, {}); });
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_TRUE(a->unmount().ok()) << "which gives all of its locks back";
+  waiter.join();
+  EXPECT_TRUE(got.ok());
+}
+
+TEST_F(SharedVolume, WhoDoesNotKnowTheSecretIsRefused) {
+  share();
+  std::string why;
+  EXPECT_EQ(CoordinatorLink::join(config("another"), &why).code(), EACCES);
+  EXPECT_NE(why.find("secret"), std::string::npos) << why;
+  CoordinatorLink::Config other = config();
+  other.request.volume = "another";
+  EXPECT_EQ(CoordinatorLink::join(std::move(other), &why).code(), ENOENT);
+}
+
+TEST_F(SharedVolume, BytesThatNoMemberSendsEndTheConnectionAlone) {
+  share();
+  const auto member = join();
+  ASSERT_TRUE(member);
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<std::byte> body(random() % 300);
+    for (std::byte& byte : body) byte = static_cast<std::byte>(random() % 4 == 0 ? random() : 0);
+    const auto decoded = decode_request(static_cast<uint16_t>(random() % (kKinds + 2)), body);
+    EXPECT_TRUE(decoded.ok() || decoded.code() == EPROTO);
+  }
+  for (int round = 0; round < 50; ++round) {
+    auto greeted = tcp::greet(config().address, steady_clock::now() + seconds(10));
+    ASSERT_TRUE(greeted.ok());
+    ASSERT_TRUE(
+        shared::join(*greeted->channel, greeted->nonces, secret_of("a secret"), config().request, greeted->deadline)
+            .ok());
+    wire::CallHeader header;
+    header.kind = static_cast<uint16_t>(random() % (kKinds + 2));
+    header.id = random() % 3;
+    std::vector<std::byte> body(random() % 200);
+    for (std::byte& byte : body) byte = static_cast<std::byte>(random());
+    (void)greeted->channel->send(header, body);
+    (void)greeted->channel->receive(steady_clock::now() + milliseconds(50));
+  }
+  EXPECT_TRUE(member->get_attributes(kRootIno, {}).ok());
+}
+
+// Whoever was answered lives on, when the coordinator does not.
+TEST(AwaitWritten, WhatWasWaitedForSurvivesACrash) {
+  MountedVolume volume;
+  for (int round = 0; round < 40; ++round) {
+    const std::string name = "file" + std::to_string(round);
+    make_file(*volume, name);
+    ASSERT_TRUE(volume->await_written().ok());
+    volume.crash_and_mount();
+    EXPECT_TRUE(volume->lookup(kRootIno, name).ok()) << name;
+  }
+}
+
+TEST(SharedVolumeName, TellsWhereTheCoordinatorIs) {
+  const std::string name = name_of_coordinator("host (pid 12)", {"10.0.0.1", 4711});
+  EXPECT_EQ(name, "host (pid 12) shares at 10.0.0.1:4711");
+  EXPECT_EQ(address_of_coordinator(name)->host, "10.0.0.1");
+  EXPECT_EQ(address_of_coordinator(name)->port, 4711);
+  const auto six = address_of_coordinator(name_of_coordinator(std::string(127, 'x'), {"fe80::1", 1}));
+  EXPECT_EQ(six->host, "fe80::1");
+  for (const char* const nobody :
+       {"host (pid 12)", "x shares at ", "x shares at :1", "x shares at a:0", "x shares at a:b"})
+    EXPECT_FALSE(address_of_coordinator(nobody)) << nobody;
+}
+
+}  // namespace
+}  // namespace brickfs::shared

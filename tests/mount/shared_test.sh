@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# One volume on three machines: what one does the others see at once, with everyday tools; locks; what an end of each of them does to the others.
+. "$(dirname "$0")/lib.sh"
+. "$TESTS/mount/shared_lib.sh"
+start_shared_brick 1G
+chmod 755 "$WORK"
+for machine in a b c; do join_machine "$machine"; done
+A=$WORK/a B=$WORK/b C=$WORK/c
+grep 'is shared from here' "$WORK/a.log" >/dev/null || die "the first does not coordinate"
+grep 'a member of it' "$WORK/c.log" >/dev/null || die "the third is no member"
+
+say "names, attributes and bytes"
+for from in $A $B $C; do
+  for to in $A $B $C; do
+    echo "of $from" >"$from/file"
+    [ "$(cat "$to/file")" = "of $from" ] || die "$to does not see what $from wrote"
+    mv "$from/file" "$from/moved"
+    [ ! -e "$to/file" ] && [ -e "$to/moved" ] || die "$to does not see what $from renamed"
+    chmod 600 "$from/moved"
+    [ "$(stat -c %a "$to/moved")" = 600 ] || die "$to does not see a mode"
+    truncate -s 3 "$from/moved"
+    [ "$(cat "$to/moved")" = "of " ] || die "$to does not see a truncation of $from"
+    rm "$from/moved"
+    [ -z "$(ls "$to")" ] || die "$to sees what $from has removed: $(ls "$to")"
+    mkdir -p "$from/d/e"
+    [ -d "$to/d/e" ] || die "$to does not see a directory"
+    rm -r "$to/d"
+    [ ! -e "$from/d" ] || die "$from keeps a directory that $to removed"
+  done
+done
+
+say "a tree that one writes and the others read, and change"
+tree=/usr/include/linux/netfilter
+cp -a "$tree" "$B/tree"
+[ "$(tree_checksum "$C/tree")" = "$(tree_checksum "$tree")" ] || die "another tree is read"
+[ "$(tree_checksum "$A/tree")" = "$(tree_checksum "$tree")" ] || die "another tree is read by who coordinates"
+dd if=/dev/urandom of="$A/big" bs=1M count=20 status=none
+cmp "$A/big" "$C/big" || die "other bytes"
+dd if=/dev/urandom of="$C/big" bs=64k count=40 seek=3 conv=notrunc status=none
+cmp "$A/big" "$C/big" || die "who coordinates has old pages"
+cmp "$B/big" "$C/big" || die "other bytes at another member"
+rm -r "$A/tree" "$C/big"
+
+pids=()
+say "appended by all at once: no line is lost or torn"
+for machine in $A $B $C; do
+  for i in $(seq 200); do echo "$machine $i" >>"$machine/log"; done &
+  pids+=("$!")
+done
+wait "${pids[@]}"
+[ "$(wc -l <"$B/log")" = 600 ] || die "$(wc -l <"$B/log") lines of 600"
+[ "$(sort -u "$A/log" | wc -l)" = 600 ] || die "lines are torn"
+rm "$A/log"
+
+say "O_EXCL: one of all"
+for i in $(seq 20); do
+  won=0 pids=()
+  for machine in a b c; do
+    (set -o noclobber; { : >"$WORK/$machine/once"; } 2>/dev/null && : >"$WORK/won.$machine") &
+    pids+=("$!")
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || true; done
+  for machine in a b c; do [ ! -e "$WORK/won.$machine" ] || won=$((won + 1)); rm -f "$WORK/won.$machine"; done
+  [ "$won" = 1 ] || die "$won made the same file"
+  rm "$B/once"
+done
+
+say "locks"
+: >"$A/lock"
+pids=()
+for machine in $A $B $C; do
+  for i in $(seq 15); do
+    flock "$machine/lock" sh -c "n=\$(cat '$machine/counter' 2>/dev/null || echo 0); echo \$((n + 1)) >'$machine/counter'" || exit 1
+  done &
+  pids+=("$!")
+done
+for pid in "${pids[@]}"; do wait "$pid" || die "a lock fails"; done
+[ "$(cat "$B/counter")" = 45 ] || die "the counter says $(cat "$B/counter")"
+flock --no-fork "$C/lock" sleep 1000 &
+holder=$!; BACKGROUND_PIDS+=("$holder")
+within 10 sh -c "! flock -n '$A/lock' true" || die "a member's lock does not hold"
+kill "$holder"
+flock -w 10 "$A/lock" true || die "a lock stays"
+
+say "programs"
+if command -v git >/dev/null; then
+  git -C "$B" init -q repo
+  cp -r /usr/include/linux/usb "$B/repo/usb"
+  git -C "$B/repo" -c user.name=t -c user.email=t@t add -A
+  git -C "$C/repo" -c safe.directory='*' -c user.name=t -c user.email=t@t commit -qm one
+  git -C "$A/repo" -c safe.directory='*' status --short | grep . && die "git sees changes"
+  git -C "$A/repo" -c safe.directory='*' fsck --no-progress || die "git fsck"
+fi
+python3 - "$A" "$B" <<'P'
+import mmap, os, sys
+a, b = sys.argv[1:]
+with open(a + "/mapped", "wb") as f: f.write(b"." * 8192)
+with open(b + "/mapped", "r+b") as f:
+    m = mmap.mmap(f.fileno(), 8192)
+    m[4096:4101] = b"hello"
+    m.flush()
+with open(a + "/mapped", "rb") as f:
+    assert f.read()[4096:4101] == b"hello", "what was msync'ed is not seen"
+P
+
+say "a member that leaves, and one that is killed"
+exec 9>"$C/open"; rm "$C/open"; exec 9>&-
+leave_machine c
+flock --no-fork "$B/lock" sleep 1000 &
+holder=$!; BACKGROUND_PIDS+=("$holder")
+within 10 sh -c "! flock -n '$A/lock' true" || die "no lock"
+kill -9 "$(machine_pid b)"
+flock -w 30 "$A/lock" true || die "the lock of a member that died stays"
+kill "$holder" 2>/dev/null || true
+umount -l "$B"
+
+say "a coordinator that is stopped: who waits can be interrupted, and goes on"
+join_machine b
+echo before >"$B/stopped"
+kill -STOP "$(machine_pid a)"
+timeout 3 cat "$B/stopped" >/dev/null && die "somebody answers"
+(sleep 2; kill -CONT "$(machine_pid a)") &
+[ "$(timeout 30 cat "$B/stopped")" = before ] || die "it does not go on"
+
+say "a coordinator that ends: members say so, and one mounts it again"
+leave_machine a
+within 30 sh -c "! timeout 5 stat '$B/stopped' >/dev/null 2>&1" || die "a member goes on without a coordinator"
+said=$(timeout 5 stat "$B/stopped" 2>&1) || true
+[[ $said == *"Stale file handle"* ]] || die "it says: $said"
+grep 'lost to this member' "$WORK/b.log" >/dev/null || die "its log does not say it"
+unmount_brickfs "$B"
+join_machine b
+grep 'is shared from here' "$WORK/b.log" >/dev/null || die "the next does not coordinate"
+[ "$(cat "$B/stopped")" = before ] || die "something is lost"
+leave_machine b
+"$BRICKCTL" check --secret-file "$SHARED_SECRET" "$SOURCE" >"$WORK/check.log" 2>&1 || { cat "$WORK/check.log"; die "damage"; }
