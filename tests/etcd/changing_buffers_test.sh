@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Programs that change their memory while it is written, by the library, a ring, O_DIRECT and a mapping, onto two copies whose bricks are killed at
-# random: whatever the files have then, both copies have it.
+# random: whatever the files have then, both copies have it. While all is well neither copy is read for that.
 #   changing_buffers_test.sh [--seconds SECONDS]
 . "$(dirname "$0")/lib.sh"
 [ "${1:-}" != --seconds ] || shift
@@ -10,8 +10,13 @@ say "$seconds s, seed $seed"
 RANDOM=$seed
 BRICK_SIZE=256M
 
-brick_again() { start_brick_of_set "$1" --volume default --volume library; }
-for name in a b; do brick_again "$name"; done
+declare -A METRICS
+brick_again() { start_brick_of_set "$@" --volume default --volume library; }
+for name in a b; do
+  METRICS[$name]=http://127.0.0.1:$(free_port)/metrics
+  address=${METRICS[$name]#http://}
+  brick_again "$name" --metrics "${address%/metrics}"
+done
 start_etcd only
 SOURCE=etcd://127.0.0.1:$ETCD_PORT/default
 LIBRARY=etcd://127.0.0.1:$ETCD_PORT/library
@@ -19,6 +24,14 @@ for source in "$SOURCE" "$LIBRARY"; do exits 0 set create "$source" --replicas 2
 mount_brickfs ring=on,durable
 head -c 16M /dev/zero >"$MNT/ring"
 
+say "pure writes: neither copy is read"
+"$BUILD/tests/changing_buffers" direct "$MNT/direct" 1 >"$WORK/direct.out"
+reads() { for name in a b; do curl -sf -m 10 "${METRICS[$name]}" | grep '^brickd_transfers_total{.*direction="read"}' || die "no metrics of $name"; done; }
+reads >"$WORK/reads"
+"$BUILD/tests/changing_buffers" direct "$MNT/direct" 4 >"$WORK/direct.out"
+reads | cmp -s "$WORK/reads" - || die "reads under pure writes: $(cat "$WORK/reads"), then $(reads)"
+
+say "with kills"
 declare -A WRITER
 write() {  # NAME PROGRAM ARGUMENT...
   local name=$1; shift
