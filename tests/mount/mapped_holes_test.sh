@@ -16,7 +16,7 @@ pid=$(brickfs_pid "$MNT")
 run ended "$BRICKD_PID" "$pid"
 within 30 test ! -d "/proc/$pid" || die "brickfs does not end"
 
-if [ -z "${BRICKFS_WRITEBACK:-}" ]; then
+if [ -z "${BRICKFS_WRITEBACK:-}${BRICKFS_SHARED:-}" ]; then  # it is off on a shared volume
   say "the kernel's write-back cache: a backup has all that was stored"
   BRICKFS_WRITEBACK=auto mount_brickfs
   run copies
