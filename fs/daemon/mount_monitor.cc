@@ -46,12 +46,14 @@ OperationState operation_state(std::string_view name, const LatencyCounts& count
 }  // namespace
 
 MountMonitor::MountMonitor(FileOperations& files, std::shared_ptr<const OperationCounters> operations,
-                           const ShmQueues* queues, MountState fixed, const std::string& device)
+                           const ShmQueues* queues, MountState fixed, const std::string& device,
+                           std::function<std::vector<MemberState>()> members)
     : files_(files),
       operations_(std::move(operations)),
       queues_(queues),
       fixed_(std::move(fixed)),
       device_(device),
+      members_(std::move(members)),
       link_since_(Clock::now()),
       got_on_(link_since_) {}
 
@@ -88,6 +90,9 @@ MountState MountMonitor::state(Clock::time_point now) const {
   state.checkpoint_seconds = in_seconds(persistence.checkpoint_took);
   state.kernel_waiting = waiting_requests(device_);
   if (queues_ != nullptr) state.rings = queues_->count();
+  if (members_) state.members = members_();
+  state.member_count = state.members.size();
+  if (state.members.size() > kMostMembersTold) state.members.resize(kMostMembersTold);
   for (const auto& operation : operations_->operations())
     state.operations.push_back(operation_state(operation.name, operation.counts));
   for (size_t call = 0; call < kVolumeCalls; ++call) {
@@ -135,6 +140,8 @@ void collect_operations(const MountState& state, Metrics& metrics) {
   }
   metrics.gauge("brickfs_kernel_waiting_requests", "Requests that the kernel has made and not got answered.",
                 number(state.kernel_waiting));
+  if (state.sharing == "coordinator")
+    metrics.gauge("brickfs_members", "Machines that have the volume through this mount.", number(state.member_count));
   if (state.has_rings) {
     metrics.gauge("brickfs_rings", "Rings that programs have (ring=on).", number(state.rings));
     metrics.gauge("brickfs_rings_limit", "That they may have.", number(state.most_rings));

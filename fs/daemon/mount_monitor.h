@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "fs/fuse/protocol/operation_counters.h"
 #include "fs/mount/status/mount_state.h"
@@ -26,9 +28,10 @@ class MountMonitor {
   using Clock = std::chrono::steady_clock;
 
   // `operations`: of the kernel. `queues`: null: none. Both outlive this. `fixed`: what does not change while it is
-  // mounted. `device`: its number, "MAJOR:MINOR".
+  // mounted. `device`: its number, "MAJOR:MINOR". `members`: of a shared volume, as it is coordinated here; null: it is
+  // not.
   MountMonitor(FileOperations& files, std::shared_ptr<const OperationCounters> operations, const ShmQueues* queues,
-               MountState fixed, const std::string& device);
+               MountState fixed, const std::string& device, std::function<std::vector<MemberState>()> members = {});
   // Often: what happened between two looks was not seen. Waits for nothing.
   void look(Clock::time_point now);
   MountState state(Clock::time_point now) const;
@@ -39,6 +42,7 @@ class MountMonitor {
   const ShmQueues* const queues_;
   const MountState fixed_;
   const std::string device_;
+  const std::function<std::vector<MemberState>()> members_;
 
   mutable Mutex mutex_;
   LinkState::Kind link_ ABSL_GUARDED_BY(mutex_) = LinkState::Kind::kConnected;

@@ -177,8 +177,12 @@ void ServedVolume::stop_sharing() {
   if (coordinator_) coordinator_->stop();
 }
 
-std::vector<shared::Coordinator::Member> ServedVolume::members() const {
-  return coordinator_ ? coordinator_->members() : std::vector<shared::Coordinator::Member>();
+std::vector<MemberState> ServedVolume::members() const {
+  std::vector<MemberState> members;
+  if (!coordinator_) return members;
+  for (const auto& one : coordinator_->members())
+    members.push_back({one.name, std::chrono::duration<double>(one.silence).count(), one.calls, one.read_only});
+  return members;
 }
 
 Status ServedVolume::unmount() {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fs/mount/mount_options.h"
+#include "fs/mount/status/mount_state.h"
 #include "fs/operations/filesystem.h"
 #include "fs/shared/coordinator.h"
 #include "fs/shared/member_files.h"
@@ -37,7 +38,7 @@ class ServedVolume {
   void start_sharing(shared::OwnKernel& kernel);
   // Members are cut off.
   void stop_sharing();
-  std::vector<shared::Coordinator::Member> members() const;
+  std::vector<MemberState> members() const;
   // As Filesystem::unmount(), and this host remembers how far a durable one was; or as MemberFiles::unmount().
   Status unmount();
 

@@ -65,8 +65,10 @@ Status Serving::start() {
     return queues;
   }
   ending_ = std::make_unique<Ending>(volume_->files(), command_.linger);
+  std::function<std::vector<MemberState>()> members;
+  if (sharing() == Sharing::kCoordinator) members = [this] { return volume_->members(); };
   monitor_ = std::make_unique<MountMonitor>(volume_->files(), mount_->session().shared_operations(), shm_queues_.get(),
-                                            fixed_state(), mount_->device_number());
+                                            fixed_state(), mount_->device_number(), std::move(members));
   shown_ = monitor_.get();
   start_sharing();
   listen_to_umount();
@@ -194,6 +196,7 @@ MountState Serving::fixed_state() const {
   state.io_uring_obstacle = uring_obstacle_;
   state.writeback = command_.writeback == Writeback::kOn;
   state.writeback_obstacle = writeback_obstacle_;
+  if (command_.shared) state.sharing = volume_->is_member() ? "member" : "coordinator";
   state.has_rings = command_.shm_queues;
   state.most_rings = command_.shm_queues ? shm_queue::kMostQueues : 0;
   state.request_limit_seconds = limit_.limit.value_or(std::chrono::seconds(0)).count();

@@ -25,6 +25,8 @@ TEST(MountMetrics, SayWhatTheStateSays) {
   state.version = "1";
   state.link = "waiting";
   state.link_text = "brick unreachable";
+  state.sharing = "coordinator";
+  state.member_count = 2;
   state.has_rings = true;
   state.rings = 3;
   state.free_bytes = 4096;
@@ -53,6 +55,7 @@ TEST(MountMetrics, SayWhatTheStateSays) {
   for (const char* line : {
            R"(brickfs_mount_info{version="1",source="tcp://host/home",mountpoint="/home",)"
            R"(requests="dev_fuse",writeback="off",rings="on"} 1)",
+           R"(brickfs_members 2)",
            R"(brickfs_rings 3)",
            R"(brickfs_operation_duration_seconds_count{operation="write"} 3)",
            R"(brickfs_operation_duration_seconds_sum{operation="write"} 0.5)",

@@ -9,6 +9,10 @@ A=$WORK/a B=$WORK/b C=$WORK/c
 grep 'is shared from here' "$WORK/a.log" >/dev/null || die "the first does not coordinate"
 grep 'a member of it' "$WORK/c.log" >/dev/null || die "the third is no member"
 
+"$BRICKCTL" stats --json "$A" | python3 -c 'import json, sys; s = json.load(sys.stdin); assert s["sharing"] == "coordinator" and s["member_count"] == 2, s' || die "the coordinator does not tell its members"
+"$BRICKCTL" explain "$A" | grep 'coordinates 2 member' >/dev/null || die "$("$BRICKCTL" explain "$A")"
+"$BRICKCTL" explain "$B" | grep 'member of 127.0.0.1' >/dev/null || die "$("$BRICKCTL" explain "$B")"
+
 say "names, attributes and bytes"
 for from in $A $B $C; do
   for to in $A $B $C; do

@@ -167,6 +167,17 @@ TEST(Troubles, TheWorstComesFirstAndNotesAreNotes) {
   EXPECT_EQ(troubles_of(state).size(), 3u);
 }
 
+TEST(Troubles, AMemberIsToldOfItsCoordinatorAndNotOfBricks) {
+  MountState state = well();
+  state.sharing = "member";
+  EXPECT_TRUE(troubles_of(state).empty());
+  state.link_text = "the coordinator at 10.0.0.1:4711 is away: connection refused";
+  for (const char* const link : {"silent", "waiting"}) {
+    state.link = link;
+    EXPECT_EQ(only(troubles_of(state)), "broken coordinator: " + state.link_text + ", for 60 min");
+  }
+}
+
 TEST(Troubles, WhoIsRefusedIsToldTheCure) {
   MountState state = well();
   state.link = "waiting";

@@ -275,6 +275,8 @@ Explanation explain_mount(const MountEntry& entry) {
   const MountState& state = *explanation.state;
   explanation.subject += fmt::format(" ({}{}), brickfs {} (pid {})", state.link == "connected" ? "" : state.link + ": ",
                                      state.link_text, state.version, state.pid);
+  if (state.sharing == "coordinator")
+    explanation.subject += fmt::format(", coordinates {} member(s)", state.member_count);
   if (state.has_rings) explanation.subject += fmt::format(", {} ring(s) of programs", state.rings);
   explanation.troubles = troubles_of(state);
   if (state.link != "connected") {

@@ -25,9 +25,13 @@
 namespace brickfs {
 namespace {
 
-constexpr double kCommitIsStuck = 5;         // seconds
-constexpr double kEtcdIsAway = 5;            // seconds
-constexpr double kLinkIsYoung = 60;          // seconds
+constexpr double kCommitIsStuck = 5;  // seconds
+constexpr double kEtcdIsAway = 5;     // seconds
+constexpr double kLinkIsYoung = 60;   // seconds
+constexpr const char* kCoordinatorAdvice =
+    "operations wait for the machine that coordinates the volume: is brickfs stopped there, or its host cut off? (on "
+    "that "
+    "host: brickctl explain MOUNTPOINT); if it is gone for good: umount, and mount again";
 constexpr uint64_t kLinkFlaps = 6;           // changes: away and back are two
 constexpr uint64_t kLittleRoom = 64 * kMiB;  // or a fiftieth, if that is less
 constexpr uint64_t kFiftieth = 50;
@@ -98,6 +102,9 @@ std::optional<Trouble> link_trouble(const MountState& state) {
   if (state.link == "failed") {
     return Trouble{Severity::kBroken, "link", fmt::format("{} ({})", state.link_text, since),
                    "it is over for good: unmount, and mount again; what was not committed is lost with it"};
+  }
+  if (state.sharing == "member" && state.link != "connected") {
+    return Trouble{Severity::kBroken, "coordinator", fmt::format("{}, {}", state.link_text, since), kCoordinatorAdvice};
   }
   if (state.link == "silent") {
     return Trouble{Severity::kBroken, "link", state.link_text,

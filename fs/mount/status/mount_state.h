@@ -42,6 +42,15 @@ struct CopyState {
   bool can_be_read() const { return !away && state == name_of(ReplicaState::kInSync); }
 };
 
+// Of a shared volume: a machine that has it through this one.
+struct MemberState {
+  std::string name;           // of its client: host and process
+  double silent_seconds = 0;  // since it was heard of
+  uint64_t calls = 0;         // that were done for it
+  bool read_only = false;
+};
+constexpr size_t kMostMembersTold = 64;
+
 // `absent`: those that are away.
 std::vector<CopyState> copies_of(const SetMap& map, const std::vector<MemberId>& absent = {});
 
@@ -68,6 +77,9 @@ struct MountState {
   std::string io_uring_obstacle;  // why not, if it was wanted where there is one
   bool writeback = false;
   std::string writeback_obstacle;          // likewise
+  std::string sharing;                     // "coordinator" or "member" (-o shared); empty: neither
+  uint64_t member_count = 0;               // of a coordinator
+  std::vector<MemberState> members;        // the first kMostMembersTold of them
   bool has_rings = false;                  // ring=on: programs may have rings (fs/shm_queue)
   uint64_t rings = 0;                      // that programs have now
   uint64_t most_rings = 0;                 // that they may have
