@@ -19,6 +19,7 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kLookAtMembers{250};
+constexpr milliseconds kOverslept{1'000};
 constexpr milliseconds kWaitForCall{1'000};
 
 // Header, fields and data, from where they are.
@@ -240,11 +241,16 @@ ServedAnswer Coordinator::perform(SessionId member, const Decoded& call, std::sp
 }
 
 void Coordinator::look_at_members() {
+  auto looked = steady_clock::now();
   while (!stop_looking_) {
     std::this_thread::sleep_for(kLookAtMembers);
+    const auto before = std::exchange(looked, steady_clock::now());
     std::vector<SessionPtr> silent;
     {
       MutexLock lock(mutex_);
+      // Stopped, or starved: what came meanwhile has not been read.
+      if (looked - before > kOverslept)
+        for (const auto& [id, session] : sessions_) session->hear();
       for (const auto& [id, session] : sessions_)
         if (!session->is_busy() && session->silence() > lease_) silent.push_back(session);
     }

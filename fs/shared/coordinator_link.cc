@@ -374,12 +374,17 @@ void CoordinatorLink::keep_once() {
   state_ = *state;
 }
 
+// Who has not been heard of for his lease is expelled, if the coordinator is there at all.
 void CoordinatorLink::look_whether_it_holds() {
   const auto now = Clock::now();
+  bool is_over = false;
   {
     MutexLock lock(mutex_);
-    if (!away_since_ || now - *away_since_ < kLookAtHolder || now - looked_ < kLookAtHolder) return;
+    is_over = now - heard_ > joined_.lease;
+    if (!is_over && (!away_since_ || now - *away_since_ < kLookAtHolder || now - looked_ < kLookAtHolder)) return;
   }
+  if (is_over)
+    return end(Error(ESTALE, "the coordinator was away for too long: it is gone, or has expelled this member"));
   looked_ = now;
   const auto holds = config_.still_holds(joined_.coordinator);
   if (holds.ok() && !*holds) end(Error(ESTALE, "the coordinator has ended"));

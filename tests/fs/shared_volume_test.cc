@@ -250,6 +250,14 @@ TEST_F(SharedVolume, ACoordinatorThatHasGoneIsALostVolume) {
   EXPECT_EQ(member->volume().final_error().code(), ESTALE);
 }
 
+TEST_F(SharedVolume, ACoordinatorThatIsAwayForTheLeaseIsALostVolume) {
+  share(milliseconds(1'500));
+  const auto member = join();
+  ASSERT_TRUE(member);
+  coordinator_->stop();
+  EXPECT_EQ(member->get_attributes(kRootIno, {}).code(), ESTALE) << "though the bricks say that he has the volume";
+}
+
 TEST_F(SharedVolume, WhoWaitsForACoordinatorThatIsAwayCanBeInterrupted) {
   share();
   const auto member = join();

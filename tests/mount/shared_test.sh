@@ -136,5 +136,15 @@ unmount_brickfs "$B"
 join_machine b
 grep 'is shared from here' "$WORK/b.log" >/dev/null || die "the next does not coordinate"
 [ "$(cat "$B/stopped")" = before ] || die "something is lost"
-leave_machine b
+
+say "a coordinator that is killed: what it answered for is there, when the next one has taken the volume"
+join_machine c
+for i in $(seq 50); do echo "$i" >"$C/answered.$i"; done
+kill -9 "$(machine_pid b)"
+within 40 sh -c "! timeout 20 stat '$C/stopped' >/dev/null 2>&1" || die "a member goes on without a coordinator"
+umount -l "$B"
+unmount_brickfs "$C"
+join_machine c
+for i in $(seq 50); do [ "$(cat "$C/answered.$i")" = "$i" ] || die "answer $i is lost"; done
+leave_machine c
 "$BRICKCTL" check --secret-file "$SHARED_SECRET" "$SOURCE" >"$WORK/check.log" 2>&1 || { cat "$WORK/check.log"; die "damage"; }
