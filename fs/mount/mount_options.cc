@@ -154,6 +154,8 @@ Status set_listen(std::string_view value, MountCommand& command, std::string* wh
   std::string reason;
   const auto url = parse_listen_url(fmt::format("tcp://{}{}", value, has_port ? "" : ":0"), &reason);
   if (!url.ok()) return refuse(why, fmt::format("option listen={}: {}", value, reason));
+  if (url->host == "0.0.0.0" || url->host == "::")
+    return refuse(why, fmt::format("option listen={}: it is the address by which others reach this machine", value));
   command.listen_address = url->host;
   command.listen_port = url->port;
   return {};

@@ -350,7 +350,8 @@ struct Cancel {
   using Answer = Done;
   uint32_t slot = 0;
   uint64_t number = 0;
-  static constexpr auto kFields = std::tuple(&Cancel::slot, &Cancel::number);
+  bool is_abandoned = false;  // nobody waits for its answer: what that gives is taken back
+  static constexpr auto kFields = std::tuple(&Cancel::slot, &Cancel::number, &Cancel::is_abandoned);
 };
 
 // The kind of a call is its place here.

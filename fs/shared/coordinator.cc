@@ -33,6 +33,13 @@ Status send_answer(int fd, const Message& call, const MemberSession::Answer& ans
   return tcp::send_all(fd, parts);
 }
 
+// Locks and what a member asks about itself are in no journal.
+bool shows_files(const Request& request) {
+  return !std::holds_alternative<GetState>(request) && !std::holds_alternative<FindLock>(request) &&
+         !std::holds_alternative<SetLock>(request) && !std::holds_alternative<CloseLocks>(request) &&
+         !std::holds_alternative<ReleaseLocks>(request);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Coordinator>> Coordinator::listen(const std::string& host, uint16_t port, std::string volume,
@@ -91,7 +98,6 @@ std::vector<Coordinator::Member> Coordinator::members() const {
   return members;
 }
 
-// Who brings the token of a session has proved enough not to be taken for one who guesses.
 std::optional<FirstCallVerdict> Coordinator::judge(const PeerAddress& peer, const Nonces& nonces, const Message& call) {
   const auto now = SecretGuesses::Clock::now();
   if (!guesses_.may_try(peer.host, now)) return std::nullopt;
@@ -208,10 +214,11 @@ void Coordinator::serve_calls(tcp::TcpChannel& channel, const SessionPtr& sessio
     const auto message = tcp::receive_frame(channel.fd(), steady_clock::now() + limits::kProgressTimeout, kMostFrame);
     if (!message.ok()) return;
     const auto call = decode_request(message->header.kind, message->body);
+    if (!call.ok() && send_answer(channel.fd(), *message, {call.code(), {}, {}}).ok()) continue;
     if (!call.ok()) return;
     if (std::holds_alternative<Read>(call->request) && room.empty()) room.resize(kMostData);
     const auto perform_here = [&](const Decoded& asked, const OperationContext& context) {
-      return perform(session->id(), asked, room, context);
+      return perform(*session, asked, room, context);
     };
     const auto say = [&](const MemberSession::Answer& answer) { return send_answer(channel.fd(), *message, answer); };
     if (!session->call(slot, message->header.id, *call, perform_here, say).ok()) return;
@@ -219,7 +226,8 @@ void Coordinator::serve_calls(tcp::TcpChannel& channel, const SessionPtr& sessio
   }
 }
 
-// What the answer shows may not be lost with us, nor be what another has changed since he took the volume.
+// What the answer shows may not be lost with us, nor be what another has changed since he took the volume. It has been
+// done: that is not taken back because a program does not wait for it any more.
 Status Coordinator::settle(const ServedAnswer& answer, const OperationContext& context) {
   if (kernel_ != nullptr)
     for (const ChangedFile& changed : answer.changed) kernel_->drop(changed, context.interruption);
@@ -227,16 +235,21 @@ Status Coordinator::settle(const ServedAnswer& answer, const OperationContext& c
   return gate(*files_);
 }
 
-ServedAnswer Coordinator::perform(SessionId member, const Decoded& call, std::span<std::byte> room,
+ServedAnswer Coordinator::perform(const MemberSession& session, const Decoded& call, std::span<std::byte> room,
                                   const OperationContext& context) {
   ServedAnswer answer;
   Status allowed = gate(*files_);
-  if (allowed.ok()) answer = serve_call(*files_, member, call, room, context);
-  if (allowed.ok()) allowed = settle(answer, context);
+  const auto about_to_change = [&](const ChangedFile& changed) {
+    if (kernel_ != nullptr) kernel_->drop(changed, context.interruption);
+  };
+  if (allowed.ok()) answer = serve_call(*files_, session.id(), call, room, about_to_change, context);
+  if (allowed.ok())
+    allowed = shows_files(call.request) ? settle(answer, {.interruption = &session.ending()}) : gate(*files_);
   if (allowed.ok()) return answer;
   for (const Ino ino : answer.given) files_->forget(ino, 1);
   ServedAnswer refusal;
   refusal.status = allowed.code();
+  if (std::holds_alternative<GetState>(call.request)) refusal.status = ESTALE;  // which the member goes by
   return refusal;
 }
 
@@ -252,7 +265,7 @@ void Coordinator::look_at_members() {
       if (looked - before > kOverslept)
         for (const auto& [id, session] : sessions_) session->hear();
       for (const auto& [id, session] : sessions_)
-        if (!session->is_busy() && session->silence() > lease_) silent.push_back(session);
+        if (session->silence() > lease_) silent.push_back(session);
     }
     for (const SessionPtr& session : silent) end_session(session, "was not heard of for its lease, and is expelled");
   }

@@ -86,7 +86,7 @@ class Coordinator {
   Result<SessionPtr> join(const JoinRequest& request, const PeerAddress& peer);
   Result<SessionPtr> begin_session(const JoinRequest& request, const PeerAddress& peer);
   void serve_calls(tcp::TcpChannel& channel, const SessionPtr& session, uint32_t slot);
-  ServedAnswer perform(SessionId member, const Decoded& call, std::span<std::byte> room,
+  ServedAnswer perform(const MemberSession& session, const Decoded& call, std::span<std::byte> room,
                        const OperationContext& context);
   Status settle(const ServedAnswer& answer, const OperationContext& context);
   void end_session(const SessionPtr& session, const char* why);

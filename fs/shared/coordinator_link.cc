@@ -45,27 +45,29 @@ class CoordinatorLink::Turn {
 
 Result<std::unique_ptr<CoordinatorLink>> CoordinatorLink::join(Config config, std::string* why) {
   const std::string name = format_address(config.address);
-  auto greeted = tcp::greet(config.address, Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout);
-  if (!greeted.ok()) {
-    *why = fmt::format("the coordinator at {} cannot be reached: {}", name, describe(greeted.error()));
-    return greeted.error();
-  }
-  const auto joined = prove_with(config.secret, [&](const Secret& secret) {
-    return shared::join(*greeted->channel, greeted->nonces, secret, config.request, greeted->deadline);
+  std::unique_ptr<tcp::TcpChannel> channel;
+  const auto joined = prove_with(config.secret, [&](const Secret& secret) -> Result<Joined> {
+    auto greeted = TRY(tcp::greet(config.address, Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout));
+    channel = std::move(greeted.channel);
+    return shared::join(*channel, greeted.nonces, secret, config.request, greeted.deadline);
   });
   if (!joined.ok()) {
-    *why = fmt::format("the coordinator at {}: {}", name, joined.error().what());
+    *why = fmt::format("the coordinator at {}: {}", name, describe(joined.error()));
     return joined.error();
   }
   std::unique_ptr<CoordinatorLink> link(new CoordinatorLink(std::move(config), *joined));
   for (uint32_t i = 0; i < kMostSlots; ++i) link->slots_[i].number = i;
-  link->slots_[kKeepersSlot].channel = std::move(greeted->channel);
+  link->slots_[kKeepersSlot].channel = std::move(channel);
   {
     MutexLock lock(link->mutex_);
     for (uint32_t i = kMostSlots; i-- > kKeepersSlot + 1;) link->free_.push_back(&link->slots_[i]);
   }
   link->state_.read_only = link->config_.request.read_only;
   link->keep_once();
+  if (const Status lost = link->final_error(); !lost.ok()) {
+    *why = fmt::format("the coordinator at {} has just ended", name);
+    return lost.error();
+  }
   link->keeper_ = std::thread([raw = link.get()] { raw->keep(); });
   return link;
 }
@@ -93,6 +95,7 @@ Result<CoordinatorLink::Slot*> CoordinatorLink::take_slot(const OperationContext
 
 void CoordinatorLink::give_slot(Slot& slot) {
   MutexLock lock(mutex_);
+  if (slot.is_abandoned) return;
   free_.push_back(&slot);
   changed_.notify_all();
 }
@@ -106,17 +109,20 @@ Result<std::vector<std::byte>> CoordinatorLink::call(uint16_t kind, std::span<co
   return call_on(slot, kind, fields, data, context);
 }
 
-// Until there is an answer, on one connection after the other.
+// Until there is an answer, on one connection after the other. The keeper's calls are nobody's, who would lose
+// patience.
 Result<std::vector<std::byte>> CoordinatorLink::call_on(Slot& slot, uint16_t kind, std::span<const std::byte> fields,
                                                         std::span<const LocalSlice> data,
                                                         const OperationContext& context) {
   ++slot.last;
   milliseconds pause = limits::kReconnectFirst;
+  bool must_know = false;  // a lock that may have been set
   while (true) {
     TRY(final_error());
     Status connected;
     if (slot.channel == nullptr) connected = connect(slot);
     if (connected.ok()) {
+      must_know = kind == kind_of<SetLock>();
       auto answer = exchange(slot, kind, fields, data, context);
       if (answer.ok()) {
         heard();
@@ -124,16 +130,28 @@ Result<std::vector<std::byte>> CoordinatorLink::call_on(Slot& slot, uint16_t kin
         return std::move(answer->body);
       }
       set_channel(slot, nullptr);
-      if (answer.code() == EINTR) return answer.error();
       connected = answer.error();
+      if (answer.code() == EINTR) return abandon(slot, answer.error());
     }
     if (is_final(connected.error())) end(connected.error());
     lost_contact(connected.error());
     if (slot.number == kKeepersSlot) look_whether_it_holds();
-    TRY(check_patience());
-    TRY(wait_to_connect(context, pause));
+    const Status patience = check_patience(slot);
+    if (!patience.ok()) return abandon(slot, patience.error());
+    if (!wait_to_connect(must_know ? OperationContext() : context, pause).ok())
+      return abandon(slot, Error(EINTR, "interrupted"));
     pause = std::min(pause * 2, limits::kReconnectMost);
   }
+}
+
+// It may have been done, or be done yet: what its answer gives is taken back, and only then the slot is anybody's
+// again.
+Error CoordinatorLink::abandon(Slot& slot, const Error& why) {
+  MutexLock lock(mutex_);
+  slot.is_abandoned = true;
+  cancelled_.push_back({slot.number, slot.last, true});
+  changed_.notify_all();
+  return why;
 }
 
 Status CoordinatorLink::wait_to_connect(const OperationContext& context, milliseconds pause) {
@@ -147,15 +165,17 @@ Status CoordinatorLink::wait_to_connect(const OperationContext& context, millise
 }
 
 Status CoordinatorLink::connect(Slot& slot) {
-  auto greeted = TRY(tcp::greet(config_.address, Clock::now() + limits::kConnectTimeout));
   JoinRequest request = config_.request;
   request.session = joined_.session;
   request.token = joined_.token;
   request.slot = slot.number;
-  TRY(prove_with(config_.secret, [&](const Secret& secret) {
-    return shared::join(*greeted.channel, greeted.nonces, secret, request, greeted.deadline);
+  std::unique_ptr<tcp::TcpChannel> channel;
+  TRY(prove_with(config_.secret, [&](const Secret& secret) -> Result<Joined> {
+    auto greeted = TRY(tcp::greet(config_.address, Clock::now() + limits::kConnectTimeout));
+    channel = std::move(greeted.channel);
+    return shared::join(*channel, greeted.nonces, secret, request, greeted.deadline);
   }));
-  set_channel(slot, std::move(greeted.channel));
+  set_channel(slot, std::move(channel));
   return {};
 }
 
@@ -178,7 +198,7 @@ Result<Message> CoordinatorLink::exchange(Slot& slot, uint16_t kind, std::span<c
   }
   const int fd = slot.channel->fd();
   TRY(tcp::send_all(fd, parts));
-  TRY(await_answer(slot, context));
+  TRY(await_answer(slot, kind == kind_of<SetLock>(), context));
   Message answer = TRY(tcp::receive_frame(fd, Clock::now() + limits::kProgressTimeout, kMostFrame));
   if (answer.header.kind != (kind | wire::kReplyBit) || answer.header.id != slot.last ||
       answer.header.status > wire::kHighestErrno) {
@@ -188,23 +208,23 @@ Result<Message> CoordinatorLink::exchange(Slot& slot, uint16_t kind, std::span<c
 }
 
 // Who is interrupted has the coordinator told of it, and waits for what that comes to: whether it was done is known
-// then. Not for long: it may be away.
-Status CoordinatorLink::await_answer(Slot& slot, const OperationContext& context) {
+// then. Not for long, as it may be away, unless he `must_know`: whose a lock is that nobody waits for.
+Status CoordinatorLink::await_answer(Slot& slot, bool must_know, const OperationContext& context) {
   const auto begun = Clock::now();
   std::optional<Clock::time_point> interrupted;
   while (true) {
     const Status come = slot.channel->wait(Clock::now() + kLook);
     if (come.code() != ETIMEDOUT) return come;
     TRY(final_error());
-    TRY(check_patience());
+    TRY(check_patience(slot));
     if (slot.number == kKeepersSlot && Clock::now() - begun > kSilent) return Error(ETIMEDOUT, "no answer");
     if (Interruption::check(context.interruption).ok()) continue;
     const auto now = Clock::now();
-    if (interrupted && now - *interrupted > kCancelTakes) return Error(EINTR, "interrupted");
+    if (interrupted && !must_know && now - *interrupted > kCancelTakes) return Error(EINTR, "interrupted");
     if (interrupted) continue;
     interrupted = now;
     MutexLock lock(mutex_);
-    cancelled_.push_back({slot.number, slot.last});
+    cancelled_.push_back({slot.number, slot.last, false});
     changed_.notify_all();
   }
 }
@@ -269,7 +289,8 @@ void CoordinatorLink::lost_contact(const Error& why) {
   away_since_ = Clock::now();
 }
 
-Status CoordinatorLink::check_patience() const {
+Status CoordinatorLink::check_patience(const Slot& slot) const {
+  if (slot.number == kKeepersSlot) return {};
   MutexLock lock(mutex_);
   if (gave_up_) return Error(EIO, "the coordinator is away");
   if (config_.soft && away_since_ && Clock::now() - *away_since_ > *config_.soft)
@@ -356,8 +377,15 @@ void CoordinatorLink::keep_once() {
     cancelled.swap(cancelled_);
     forgotten.inodes.swap(forgotten_);
   }
-  for (const Cancelled& one : cancelled)
-    (void)call_on(slot, kind_of<Cancel>(), encode(Cancel{one.slot, one.number}), {}, {});
+  for (const Cancelled& one : cancelled) {
+    (void)call_on(slot, kind_of<Cancel>(), encode(Cancel{one.slot, one.number, one.is_abandoned}), {}, {});
+    if (!one.is_abandoned) continue;
+    {
+      MutexLock lock(mutex_);
+      slots_[one.slot].is_abandoned = false;
+    }
+    give_slot(slots_[one.slot]);
+  }
   while (!forgotten.inodes.empty()) {
     constexpr size_t kAtOnce = kMostFields / 32;
     Forget part;
@@ -367,6 +395,7 @@ void CoordinatorLink::keep_once() {
     (void)call_on(slot, kind_of<Forget>(), encode(part), {}, {});
   }
   const auto body = call_on(slot, kind_of<GetState>(), encode(GetState{}), {}, {});
+  if (body.code() == ESTALE) end(Error(ESTALE, "the coordinator has lost it"));
   if (!body.ok()) return;
   const auto state = decode<State>(*body);
   if (!state.ok()) return;

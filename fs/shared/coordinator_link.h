@@ -82,10 +82,12 @@ class CoordinatorLink {
     uint32_t number = 0;
     uint64_t last = 0;  // call
     std::unique_ptr<tcp::TcpChannel> channel;
+    bool is_abandoned = false;  // under mutex_: the keeper gives it back
   };
   struct Cancelled {
     uint32_t slot;
     uint64_t number;
+    bool is_abandoned;
   };
   class Turn;  // has a slot
 
@@ -96,13 +98,14 @@ class CoordinatorLink {
                                          std::span<const LocalSlice> data, const OperationContext& context);
   Result<Message> exchange(Slot& slot, uint16_t kind, std::span<const std::byte> fields,
                            std::span<const LocalSlice> data, const OperationContext& context);
-  Status await_answer(Slot& slot, const OperationContext& context);
+  Status await_answer(Slot& slot, bool must_know, const OperationContext& context);
   Result<Slot*> take_slot(const OperationContext& context);
   void give_slot(Slot& slot);
   Status connect(Slot& slot);
   Status wait_to_connect(const OperationContext& context, std::chrono::milliseconds pause);
   void set_channel(Slot& slot, std::unique_ptr<tcp::TcpChannel> channel);
-  Status check_patience() const;
+  Status check_patience(const Slot& slot) const;
+  Error abandon(Slot& slot, const Error& why);
   void heard();
   void lost_contact(const Error& why);
   void end(const Error& why);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "fs/base/slices.h"
@@ -12,6 +14,9 @@
 
 namespace brickfs::shared {
 namespace {
+
+constexpr size_t kMostWaiting = kMostSlots / 2;
+constexpr std::chrono::milliseconds kLookAtLock{50};
 
 class NoTransfer final : public JointTransfer {
  public:
@@ -325,8 +330,17 @@ Result<std::optional<FileLock>> MemberFiles::find_lock(const LockRequest& reques
   return TRY(link_->ask(FindLock{to_call(request)}, context)).lock;
 }
 
+// Each of those who wait at the coordinator takes a slot; the others look again and again, so that all else finds one.
 Status MemberFiles::set_lock(const LockRequest& request, bool waits, const OperationContext& context) {
-  return status(link_->ask(SetLock{to_call(request), waits}, context));
+  const bool waits_there = waits && ++waiting_ <= kMostWaiting;
+  Status set = status(link_->ask(SetLock{to_call(request), waits_there}, context));
+  while (waits && !waits_there && set.code() == EAGAIN) {
+    std::this_thread::sleep_for(kLookAtLock);
+    set = Interruption::check(context.interruption);
+    if (set.ok()) set = status(link_->ask(SetLock{to_call(request), false}, context));
+  }
+  if (waits) --waiting_;
+  return set;
 }
 
 Status MemberFiles::close_locks(Ino ino, const LockOwner& owner, uint64_t open_file) {

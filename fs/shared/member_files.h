@@ -8,6 +8,7 @@
 // Threads: every call from any thread at once.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -144,6 +145,8 @@ class MemberFiles final : public FileOperations {
   const bool read_only_;
   const bool no_atime_;
   MemberAccess access_;
+
+  std::atomic<size_t> waiting_{0};  // for locks
 
   mutable Mutex mutex_;
   std::map<Ino, Known> known_ ABSL_GUARDED_BY(mutex_);

@@ -45,7 +45,10 @@ void MemberSession::disconnect(uint32_t slot, Channel& channel) {
 Status MemberSession::call(uint32_t at, uint64_t number, const Decoded& call, const Perform& perform,
                            const std::function<Status(const Answer&)>& say) {
   Slot& slot = slots_[at];
-  ++busy_;
+  {
+    MutexLock lock(mutex_);  // whoever asks for more does not wait for the answer to the last one
+    if (number > slot.current && !slot.is_done) slot.interruption.raise();
+  }
   MutexLock turn(slot.mutex);
   hear();
   Status said;
@@ -62,31 +65,48 @@ Status MemberSession::call(uint32_t at, uint64_t number, const Decoded& call, co
     said = say({answer.status, answer.fields, answer.data});
   }
   hear();
-  --busy_;
   return said;
 }
 
-ServedAnswer MemberSession::do_once(Slot& slot, uint64_t number, const Decoded& call, const Perform& perform) {
+// False: it is not to be done.
+bool MemberSession::begin(Slot& slot, uint64_t number) {
+  MutexLock lock(mutex_);
+  if (over_) return false;
+  slot.interruption.clear();
+  slot.current = number;
+  slot.is_done = false;
+  slot.given.clear();
+  if (slot.cancelled == number) slot.interruption.raise();
+  return true;
+}
+
+// Of a call that nobody waits for any more nothing is kept.
+void MemberSession::finish(Slot& slot, const std::vector<Ino>& given) {
+  bool is_abandoned = false;
   {
     MutexLock lock(mutex_);
-    if (over_) return done(Error(ESTALE, "the member's session has ended"));
-    slot.interruption.clear();
-    slot.current = number;
-    if (slot.cancelled == number) slot.interruption.raise();
+    slot.is_done = true;
+    slot.given = given;
+    is_abandoned = slot.abandoned == slot.current;
+    if (is_abandoned) slot.given.clear();
   }
+  if (is_abandoned) take_back(given);
+}
+
+ServedAnswer MemberSession::do_once(Slot& slot, uint64_t number, const Decoded& call, const Perform& perform) {
+  if (!begin(slot, number)) return done(Error(ESTALE, "the member's session has ended"));
   const OperationContext context{.thread = 0, .interruption = &slot.interruption, .wake_later = nullptr};
-  return std::visit(calls::Overloaded{
-                        [&](const Forget& asked) { return perform_own(asked); },
-                        [&](const Hold& asked) { return perform_own(asked); },
-                        [&](const Leave& asked) { return perform_own(asked); },
-                        [&](const Cancel& asked) { return perform_own(asked); },
-                        [&](const auto&) {
-                          ServedAnswer answer = perform(call, context);
-                          keep_references(answer.given);
-                          return answer;
-                        },
-                    },
-                    call.request);
+  ServedAnswer answer = std::visit(calls::Overloaded{
+                                       [&](const Forget& asked) { return perform_own(asked); },
+                                       [&](const Hold& asked) { return perform_own(asked); },
+                                       [&](const Leave& asked) { return perform_own(asked); },
+                                       [&](const Cancel& asked) { return perform_own(asked); },
+                                       [&](const auto&) { return perform(call, context); },
+                                   },
+                                   call.request);
+  keep_references(answer.given);
+  finish(slot, answer.given);
+  return answer;
 }
 
 void MemberSession::keep_references(const std::vector<Ino>& given) {
@@ -94,28 +114,33 @@ void MemberSession::keep_references(const std::vector<Ino>& given) {
   for (const Ino ino : given) ++references_[ino];
 }
 
-// More than it has it cannot give back: those are somebody else's.
 ServedAnswer MemberSession::perform_own(const Forget& asked) {
-  std::vector<Forget::One> gone;
+  for (const Forget::One& one : asked.inodes) forget(one.ino, one.references);
+  return done({});
+}
+
+// More than it has it cannot give back: those are somebody else's.
+void MemberSession::forget(Ino ino, uint64_t references) {
   {
     MutexLock lock(mutex_);
-    for (const Forget::One& one : asked.inodes) {
-      const auto held = references_.find(one.ino);
-      if (held == references_.end()) continue;
-      const uint64_t references = std::min(one.references, held->second);
-      gone.push_back({one.ino, references});
-      held->second -= references;
-      if (held->second == 0) references_.erase(held);
-    }
+    const auto held = references_.find(ino);
+    if (held == references_.end()) return;
+    references = std::min(references, held->second);
+    held->second -= references;
+    if (held->second == 0) references_.erase(held);
   }
-  for (const Forget::One& one : gone) files_.forget(one.ino, one.references);
-  return done({});
+  files_.forget(ino, references);
+}
+
+void MemberSession::take_back(const std::vector<Ino>& given) {
+  for (const Ino ino : given) forget(ino, 1);
 }
 
 ServedAnswer MemberSession::perform_own(const Hold& asked) {
   const Status held = files_.hold(asked.ino);
-  if (held.ok()) keep_references({asked.ino});
-  return done(held);
+  ServedAnswer answer = done(held);
+  if (held.ok()) answer.given.push_back(asked.ino);
+  return answer;
 }
 
 // The session ends behind the answer, as that of a member which is gone.
@@ -123,10 +148,16 @@ ServedAnswer MemberSession::perform_own(const Leave&) { return done({}); }
 
 ServedAnswer MemberSession::perform_own(const Cancel& asked) {
   if (asked.slot >= kMostSlots) return done(Error(EPROTO, "no such slot"));
-  Slot& slot = slots_[asked.slot];
-  MutexLock lock(mutex_);
-  slot.cancelled = asked.number;
-  if (slot.current == asked.number) slot.interruption.raise();
+  std::vector<Ino> given;
+  {
+    Slot& slot = slots_[asked.slot];
+    MutexLock lock(mutex_);
+    slot.cancelled = asked.number;
+    if (slot.current == asked.number && !slot.is_done) slot.interruption.raise();
+    if (asked.is_abandoned) slot.abandoned = asked.number;
+    if (asked.is_abandoned && slot.current == asked.number && slot.is_done) given.swap(slot.given);
+  }
+  take_back(given);
   return done({});
 }
 
@@ -134,6 +165,7 @@ void MemberSession::end() {
   {
     MutexLock lock(mutex_);
     over_ = true;
+    ending_.raise();
     for (Channel* const channel : channels_)
       if (channel != nullptr) channel->shut_down();
     for (Slot& slot : slots_) slot.interruption.raise();

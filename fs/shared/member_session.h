@@ -53,8 +53,9 @@ class MemberSession {
   // It has been heard of, just now.
   void hear() { heard_ = Clock::now().time_since_epoch().count(); }
   std::chrono::nanoseconds silence() const { return Clock::now().time_since_epoch() - Clock::duration(heard_.load()); }
-  bool is_busy() const { return busy_ > 0; }
   uint64_t calls() const { return calls_; }
+  // Raised when it ends.
+  const Interruption& ending() const { return ending_; }
 
   // A connection for that slot, in the place of the one that it had. ESTALE: the session has ended.
   Status connect(uint32_t slot, Channel& channel);
@@ -80,9 +81,13 @@ class MemberSession {
     uint64_t last = 0;
     std::optional<Kept> kept;  // of `last`; none: it is to be done again
     Interruption interruption;
-    // Under the session's mutex: the call that is done, or was last; the one that is to end.
+    // Under the session's mutex: the call that is done, or was last; whether it has been, and with which references;
+    // the one that is to end; the one whose answer nobody waits for.
     uint64_t current = 0;
+    bool is_done = true;
+    std::vector<Ino> given;
     uint64_t cancelled = 0;
+    uint64_t abandoned = 0;
   };
 
   ServedAnswer perform_own(const Forget& asked);
@@ -91,14 +96,18 @@ class MemberSession {
   ServedAnswer perform_own(const Cancel& asked);
   ServedAnswer do_once(Slot& slot, uint64_t number, const Decoded& call, const Perform& perform);
   void keep_references(const std::vector<Ino>& given);
+  bool begin(Slot& slot, uint64_t number);
+  void finish(Slot& slot, const std::vector<Ino>& given);
+  void forget(Ino ino, uint64_t references);
+  void take_back(const std::vector<Ino>& given);
 
   FileOperations& files_;
   const SessionId id_;
   const wire::Token token_;
   const JoinRequest request_;
   std::atomic<Clock::rep> heard_;
-  std::atomic<size_t> busy_{0};
   std::atomic<uint64_t> calls_{0};
+  Interruption ending_;
   std::array<Slot, kMostSlots> slots_;
 
   Mutex mutex_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <type_traits>
+#include <utility>
 
 namespace brickfs::shared {
 namespace {
@@ -13,8 +14,13 @@ namespace {
 class Server {
  public:
   Server(FileOperations& files, uint64_t member, std::span<const std::byte> data, std::span<std::byte> room,
-         const OperationContext& context)
-      : files_(files), member_(member), data_(data), room_(room), context_(context) {}
+         const AboutToChange& about_to_change, const OperationContext& context)
+      : files_(files),
+        member_(member),
+        data_(data),
+        room_(room),
+        about_to_change_(about_to_change),
+        context_(context) {}
 
   template <typename Asked>
   void operator()(const Asked& asked) {
@@ -22,6 +28,8 @@ class Server {
     Result<typename Asked::Answer> done = serve(asked);
     answer_.status = done.code();
     if (done.ok()) answer_.fields = encode(*done);
+    if (done.ok()) return;
+    for (const Ino ino : std::exchange(answer_.given, {})) files_.forget(ino, 1);  // of a listing that was cut off
   }
   ServedAnswer take() { return std::move(answer_); }
 
@@ -41,7 +49,10 @@ class Server {
     return attributes;
   }
   // Bytes of a write that failed are undefined: some may be there.
-  void changed(Ino ino, uint64_t offset, uint64_t length) { answer_.changed.push_back({ino, offset, length}); }
+  void changed(Ino ino, uint64_t offset, uint64_t length) {
+    answer_.changed.push_back({ino, offset, length});
+    about_to_change_(answer_.changed.back());
+  }
 
   // A caller that may be missing, for as long as the call lasts.
   class Optional {
@@ -176,6 +187,7 @@ class Server {
   const uint64_t member_;
   const std::span<const std::byte> data_;
   const std::span<std::byte> room_;
+  const AboutToChange& about_to_change_;
   const OperationContext& context_;
   ServedAnswer answer_;
 };
@@ -183,8 +195,8 @@ class Server {
 }  // namespace
 
 ServedAnswer serve_call(FileOperations& files, uint64_t member, const Decoded& call, std::span<std::byte> room,
-                        const OperationContext& context) {
-  Server server(files, member, call.data, room, context);
+                        const AboutToChange& about_to_change, const OperationContext& context) {
+  Server server(files, member, call.data, room, about_to_change, context);
   std::visit(server, call.request);
   return server.take();
 }

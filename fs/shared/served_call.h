@@ -35,9 +35,12 @@ struct ServedAnswer {
   bool may_be_done_again = false;
 };
 
+// Called before the change: what the own kernel has of those bytes, and a program has stored to it, comes before.
+using AboutToChange = std::function<void(const ChangedFile&)>;
+
 // `member`: as the locks of its programs are told from those of others. `room`: of kMostData, for the bytes of a Read.
 // Requests that are about the member itself (Forget, Hold, Leave, Cancel) are not done here: EPROTO.
 ServedAnswer serve_call(FileOperations& files, uint64_t member, const Decoded& call, std::span<std::byte> room,
-                        const OperationContext& context);
+                        const AboutToChange& about_to_change, const OperationContext& context);
 
 }  // namespace brickfs::shared

@@ -9,7 +9,7 @@ A=$WORK/a B=$WORK/b C=$WORK/c
 grep 'is shared from here' "$WORK/a.log" >/dev/null || die "the first does not coordinate"
 grep 'a member of it' "$WORK/c.log" >/dev/null || die "the third is no member"
 
-"$BRICKCTL" stats --json "$A" | python3 -c 'import json, sys; s = json.load(sys.stdin); assert s["sharing"] == "coordinator" and s["member_count"] == 2, s' || die "the coordinator does not tell its members"
+"$BRICKCTL" explain --json "$A" | python3 -c 'import json, sys; s = json.load(sys.stdin)["state"]; assert s["sharing"] == "coordinator" and s["member_count"] == 2, s' || die "the coordinator does not tell its members"
 "$BRICKCTL" explain "$A" | grep 'coordinates 2 member' >/dev/null || die "$("$BRICKCTL" explain "$A")"
 "$BRICKCTL" explain "$B" | grep 'member of 127.0.0.1' >/dev/null || die "$("$BRICKCTL" explain "$B")"
 
@@ -55,6 +55,39 @@ wait "${pids[@]}"
 [ "$(wc -l <"$B/log")" = 600 ] || die "$(wc -l <"$B/log") lines of 600"
 [ "$(sort -u "$A/log" | wc -l)" = 600 ] || die "lines are torn"
 rm "$A/log"
+
+say "appended by files that stay open, also by several threads at once"
+python3 - "$A" "$B" "$C" <<'P' || die "appends are lost"
+import fcntl, os, sys, threading
+machines, threads, lines = sys.argv[1:], 3, 60
+def append(machine, number):
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if number else 0)
+    fd = os.open(machine + "/open_log", flags)
+    if not number: fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND)  # set later: the kernel does not tell the open of it
+    for i in range(lines): os.write(fd, b"%-39s\n" % f"{machine[-1]} {number} {i}".encode())
+    os.close(fd)
+running = [threading.Thread(target=append, args=(m, n)) for m in machines for n in range(threads)]
+for one in running: one.start()
+for one in running: one.join()
+for machine in machines:
+    with open(machine + "/open_log", "rb") as f: got = f.read().split(b"\n")[:-1]
+    assert len(got) == len(set(got)) == len(machines) * threads * lines, (machine, len(got), len(set(got)))
+P
+rm "$B/open_log"
+
+say "listings"
+python3 - "$A" "$C" <<'P' || die "an old listing"
+import os, sys
+a, c = sys.argv[1:]
+for here, there in ((a, c), (c, a)):
+    os.mkdir(here + "/listed")
+    for i in range(50):
+        os.listdir(there + "/listed")
+        open(f"{here}/listed/{i}", "w").close()
+        assert len(os.listdir(there + "/listed")) == i + 1, (here, i)
+    for i in range(50): os.unlink(f"{there}/listed/{i}")
+    os.rmdir(here + "/listed")
+P
 
 say "O_EXCL: one of all"
 for i in $(seq 20); do

@@ -134,23 +134,30 @@ bool has_set_id_bits(FuseSession& session, const FuseRequest& request, Ino ino) 
 }
 
 // The kernel has worked out where an O_APPEND write goes, under the inode's lock, by the size that it knows. Where
-// other machines write, too, that is not where it goes, as far as it is told: writes from its page cache carry the
-// flags of some open file, so O_APPEND says nothing there. Those (writes_back) are of mapped memory, which leaves file
-// capabilities; or, with writeback=on, of write(2), for which the kernel has removed them.
+// other machines write, too, it goes where the file ends now (FuseSharing::appends). Writes of the page cache that
+// nobody waits for (writes_back) are of mapped memory, which leaves file capabilities; or, with writeback=on, of
+// write(2), for which the kernel has removed them.
 void write(FuseSession& session, FuseRequest& request) {
   const FuseRequest::Transfer* const transfer = request.transfer();
   if (transfer == nullptr) return (void)request.answer(Error(EINVAL));
   FileOperations& files = session.files();
   if (transfer->for_page_cache) files.note_cached(request.ino(), transfer->offset, transfer->bytes);
-  const bool appends = !transfer->for_page_cache && session.sharing().appends(transfer->open_flags);
+  const bool appends = session.sharing().appends(*transfer);
   const auto write_as = [&](const Caller* unprivileged) {
     return files.write(request.ino(), transfer->offset, std::span(&transfer->data, 1), appends, unprivileged,
                        transfer->writes_back, request.context());
   };
-  if (!transfer->kills_privileges) return answer_write(session, request, write_as(nullptr));
-  const Caller caller = request.caller();
-  if (has_set_id_bits(session, request, request.ino())) request.clears_mode(request.ino());
-  answer_write(session, request, write_as(&caller));
+  const Ino ino = request.ino();
+  const PageDropper::Range misplaced{transfer->offset, appends && transfer->for_page_cache ? transfer->bytes : 0};
+  if (transfer->kills_privileges) {
+    const Caller caller = request.caller();
+    if (has_set_id_bits(session, request, request.ino())) request.clears_mode(request.ino());
+    answer_write(session, request, write_as(&caller));
+  } else {
+    answer_write(session, request, write_as(nullptr));
+  }
+  // Appended by a file that was opened without O_APPEND: the kernel has the bytes where it thought that they go.
+  if (misplaced.length > 0) session.cache().drop_pages(ino, misplaced, PageDropper::Asker::kOther, [] {});
 }
 
 // O_SYNC and O_DSYNC come here, too: the kernel follows each such write with an fsync.

@@ -72,8 +72,12 @@ void readdirplus(FuseSession& session, FuseRequest& request, const fuse_read_in&
   read_entries(session, request, in, true);
 }
 
-// ENOSYS: opening needs no request from now on, and the kernel keeps the entries it has read as long as they are valid.
-void opendir(FuseSession&, FuseRequest& request) { request.answer(Error(ENOSYS)); }
+// ENOSYS: opening needs no request from now on, and the kernel keeps the entries it has read as long as they are valid:
+// not where others may make some.
+void opendir(FuseSession& session, FuseRequest& request) {
+  if (!session.sharing().is_shared()) return (void)request.answer(Error(ENOSYS));
+  request.answer_with(fuse_open_out{});
+}
 
 // The kernel's references keep what is open.
 void releasedir(FuseSession&, FuseRequest& request) { request.answer(Status()); }

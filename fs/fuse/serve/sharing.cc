@@ -58,6 +58,8 @@ fuse_open_out FuseSharing::open_created(uint32_t flags) {
   return out;
 }
 
-bool FuseSharing::appends(uint32_t flags) const { return is_shared() && (flags & O_APPEND) != 0; }
+bool FuseSharing::appends(const FuseRequest::Transfer& transfer) const {
+  return is_shared() && !transfer.writes_back && (transfer.open_flags & O_APPEND) != 0;
+}
 
 }  // namespace brickfs

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "fs/fuse/protocol/negotiation.h"
+#include "fs/fuse/protocol/request.h"
 
 namespace brickfs {
 
@@ -52,7 +53,8 @@ class FuseSharing {
   fuse_open_out open_created(uint32_t flags);
   // A write by a file with these flags goes to where the file ends when it is done, wherever the kernel took that to
   // be.
-  bool appends(uint32_t flags) const;
+  // Of a write of the page cache that nobody waits for they say nothing: they are some open file's.
+  bool appends(const FuseRequest::Transfer& transfer) const;
 
  private:
   uint64_t seconds() const;

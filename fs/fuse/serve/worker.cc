@@ -16,6 +16,7 @@ bool SmallRequests::add(FuseRequest& request) {
   if (transfer.kills_privileges) return false;
   if (transfer.for_page_cache) session_.files().note_cached(request.ino(), transfer.offset, transfer.bytes);
   const bool reads = request.header().opcode == FUSE_READ;
+  if (!reads && session_.sharing().appends(transfer)) return false;
   if (reads ? !transfer_->begin_read(request.ino(), transfer.offset, transfer.data, transfer.touch)
             : !transfer_->begin_write(request.ino(), transfer.offset, transfer.data, transfer.writes_back)) {
     return false;
