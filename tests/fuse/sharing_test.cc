@@ -81,6 +81,19 @@ class SharedMount {
 
 constexpr uint64_t kOfLocks = FUSE_POSIX_LOCKS | FUSE_FLOCK_LOCKS;
 
+TEST(SharingOfFuse, WhoDoesNotInsistOnANewFileLooksForTheOneThatIsThere) {
+  for (const Sharing how : {Sharing::kMember, Sharing::kCoordinator, Sharing::kNone}) {
+    SharedMount mount(how);
+    fuse_create_in create{};
+    create.mode = S_IFREG | 0644;
+    for (const uint32_t flags : {uint32_t{O_RDWR}, uint32_t{O_RDWR | O_EXCL}}) {
+      create.flags = flags;
+      const auto answer = mount.ask(FUSE_CREATE, kTopNode, create, std::string("file") + '\0');
+      EXPECT_EQ(answer.header.error, how == Sharing::kNone || flags != O_RDWR ? -EEXIST : -ESTALE);
+    }
+  }
+}
+
 TEST(SharingOfFuse, AloneTheKernelKeepsAll) {
   SharedMount mount(Sharing::kNone);
   EXPECT_EQ(mount.agreed() & (kOfLocks | kDirectIoAllowMmap), 0U);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+
 #include <array>
 #include <cerrno>
 #include <cstdint>
@@ -79,13 +81,15 @@ Name name_of(FuseSession& session, const FuseRequest& request, Ino directory, st
   return {directory, name, found->ino};
 }
 
+// Where others make names, too, one may be there by now that the kernel has not found: whoever does not insist on a new
+// file is to have that one, if he may. ESTALE makes the kernel look again.
 void create(FuseSession& session, FuseRequest& request, const fuse_create_in& in) {
   FileOperations& files = session.files();
   const std::string_view name = request.name(sizeof(in));
-  answer_created(request, files,
-                 settle(session, request, name,
-                        files.create(request.ino(), name, in.mode, request.caller(in.umask), request.context())),
-                 session.sharing().open_created(in.flags));
+  const auto made = files.create(request.ino(), name, in.mode, request.caller(in.umask), request.context());
+  const bool looks_again = made.code() == EEXIST && (in.flags & O_EXCL) == 0 && session.sharing().is_shared();
+  if (looks_again) return (void)request.answer(Error(ESTALE));
+  answer_created(request, files, settle(session, request, name, made), session.sharing().open_created(in.flags));
 }
 
 void tmpfile(FuseSession& session, FuseRequest& request, const fuse_create_in& in) {
