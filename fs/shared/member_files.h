@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fs/inode/cached_regions.h"
@@ -113,7 +114,7 @@ class MemberFiles final : public FileOperations {
   void note_cached(Ino ino, uint64_t offset, uint64_t length) override;
   bool is_cached(Ino ino, uint64_t offset, uint64_t length) const override;
   std::optional<CachedRegions::Range> take_cached(Ino ino, uint64_t offset, uint64_t length) override;
-  void ask_before_touching(std::function<bool()>) override {}
+  void ask_before_touching(std::function<bool()> may_touch) override { may_touch_ = std::move(may_touch); }
   void reserve_for_writeback(uint64_t, std::function<void()>) override {}
   void settle_writeback() override {}
   bool is_short_for_writeback() const override { return false; }
@@ -139,13 +140,15 @@ class MemberFiles final : public FileOperations {
   Result<bool> read_some(Ino directory, uint64_t& offset, bool plus, const EntryVisitor& visitor, bool touches,
                          const OperationContext& context);
   Status check_writable() const;
-  bool touches(Touch touch) const { return touch == Touch::kAtime && !no_atime_ && !read_only_; }
+  bool touches(Touch touch) const {
+    return touch == Touch::kAtime && !no_atime_ && !read_only_ && (!may_touch_ || may_touch_());
+  }
 
   const std::unique_ptr<CoordinatorLink> link_;
   const bool read_only_;
   const bool no_atime_;
   MemberAccess access_;
-
+  std::function<bool()> may_touch_;
   std::atomic<size_t> waiting_{0};  // for locks
 
   mutable Mutex mutex_;

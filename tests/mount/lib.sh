@@ -182,7 +182,10 @@ state_and_places() {
   done | tr ';' '\n' | sort | uniq -c | tr '\n' ';' | tr -s ' '
 }
 
-check_volume() { timeout 300 "$BRICKCTL" check "$SOURCE" >"$WORK/check.log" 2>&1 || { cat "$WORK/check.log" >&2; die "brickctl check finds damage (exit $?)"; }; }
+check_volume() {
+  if is_mounted "$WORK/coordinator"; then unmount_brickfs "$WORK/coordinator"; fi  # whoever ended MNT may not have known of it
+  timeout 300 "$BRICKCTL" check "$SOURCE" >"$WORK/check.log" 2>&1 || { cat "$WORK/check.log" >&2; die "brickctl check finds damage (exit $?)"; };
+}
 
 # Blocks the volume has allocated (not for memory:, nor while a file: is mounted).
 blocks() { timeout 60 "$BRICKCTL" list "$SOURCE" | awk '{ n += $2 } END { print n + 0 }'; }
