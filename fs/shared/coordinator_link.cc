@@ -2,12 +2,10 @@
 #include "fs/shared/coordinator_link.h"
 
 #include <fmt/core.h>
-#include <poll.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "fs/base/slices.h"
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
 #include "transport/tcp/greet.h"

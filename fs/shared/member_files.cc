@@ -42,35 +42,11 @@ Status status(const Result<T>& result) {
   return result.ok() ? Status() : Status(result.error());
 }
 
-uint64_t length_of(std::span<const LocalSlice> slices) {
-  uint64_t bytes = 0;
-  for (const LocalSlice& slice : slices) bytes += slice.length_bytes;
-  return bytes;
+std::vector<LocalSlice> take(SliceCursor& cursor, uint64_t bytes) {
+  std::vector<LocalSlice> taken;
+  if (bytes > 0) cursor.take(bytes, taken);
+  return taken;
 }
-
-// The next bytes of a list of memory, at most so many.
-class SliceTaker {
- public:
-  explicit SliceTaker(std::span<const LocalSlice> slices) : slices_(slices) {}
-  std::vector<LocalSlice> take(uint64_t most) {
-    std::vector<LocalSlice> taken;
-    while (most > 0 && !slices_.empty()) {
-      const LocalSlice& first = slices_.front();
-      const auto here = static_cast<uint32_t>(std::min<uint64_t>(most, first.length_bytes - used_));
-      if (here > 0) taken.push_back({first.data + used_, here, first.local_key});
-      used_ += here;
-      most -= here;
-      if (used_ < first.length_bytes) continue;
-      slices_ = slices_.subspan(1);
-      used_ = 0;
-    }
-    return taken;
-  }
-
- private:
-  std::span<const LocalSlice> slices_;
-  uint32_t used_ = 0;  // of the first
-};
 
 }  // namespace
 
@@ -264,12 +240,13 @@ Status MemberFiles::remove_xattr(Ino ino, std::string_view name, const Operation
 
 Result<uint64_t> MemberFiles::read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, Touch touch,
                                    const OperationContext& context) {
-  SliceTaker taker(into);
-  const uint64_t wanted = length_of(into);
+  SliceCursor cursor(into);
+  const uint64_t wanted = total_bytes(into);
   uint64_t done = 0;
   do {
     const auto here = static_cast<uint32_t>(std::min<uint64_t>(wanted - done, kMostData));
-    const uint64_t bytes = TRY(link_->read(Read{ino, offset + done, here, touches(touch)}, taker.take(here), context));
+    const uint64_t bytes =
+        TRY(link_->read(Read{ino, offset + done, here, touches(touch)}, take(cursor, here), context));
     done += bytes;
     if (bytes < here) break;
   } while (done < wanted);
@@ -280,13 +257,13 @@ Result<uint64_t> MemberFiles::read(Ino ino, uint64_t offset, std::span<const Loc
 Result<uint64_t> MemberFiles::write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append,
                                     const Caller* unprivileged, bool mapped, const OperationContext& context) {
   TRY(check_writable());
-  SliceTaker taker(from);
-  const uint64_t wanted = length_of(from);
+  SliceCursor cursor(from);
+  const uint64_t wanted = total_bytes(from);
   const std::optional<Who> who = to_who(unprivileged);
   uint64_t done = 0;
   do {
     const uint64_t here = std::min<uint64_t>(wanted - done, kMostData);
-    TRY(link_->write(Write{ino, offset + done, append, false, mapped, who}, taker.take(here), context));
+    TRY(link_->write(Write{ino, offset + done, append, false, mapped, who}, take(cursor, here), context));
     done += here;
   } while (done < wanted);
   return done;
@@ -296,7 +273,7 @@ Result<uint64_t> MemberFiles::write(Ino ino, uint64_t offset, std::span<const Lo
 Result<uint64_t> MemberFiles::overwrite(Ino ino, uint64_t offset, std::span<const LocalSlice> from,
                                         const OperationContext& context) {
   TRY(check_writable());
-  if (length_of(from) > kMostData) return Error(ERANGE, "too much for one call");
+  if (total_bytes(from) > kMostData) return Error(ERANGE, "too much for one call");
   return TRY(link_->write(Write{ino, offset, false, true, false, {}}, from, context)).count;
 }
 
