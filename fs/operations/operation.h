@@ -45,6 +45,8 @@ struct OperationContext {
   const Interruption* interruption = nullptr;
   // Of FileOperations::answer_first(). Null: whoever changes something wakes up at once who is to write it down.
   WakeLater* wake_later = nullptr;
+  // Whose program it is, of those that have a shared volume: a member's session; 0: the own one's.
+  uint64_t machine = 0;
 };
 
 struct Attributes {
