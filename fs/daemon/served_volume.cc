@@ -70,6 +70,7 @@ Status ServedVolume::open_own(const MountCommand& command, const std::function<v
   const MountOptions options{.read_only = command.read_only,
                              .writeback_cache = command.writeback == Writeback::kOn,
                              .no_atime = command.no_atime,
+                             .shared = command.shared,
                              .max_metadata_bytes = command.max_metadata_bytes,
                              .progress = progress_for_people(command.log_target())};
   std::string reason;
@@ -170,7 +171,7 @@ Status ServedVolume::coordinate(const MountCommand& command, const std::function
 }
 
 void ServedVolume::start_sharing(shared::OwnKernel& kernel) {
-  if (coordinator_) coordinator_->serve(*filesystem_, client_, &kernel);
+  if (coordinator_) coordinator_->serve({*filesystem_, filesystem_.get(), client_, &kernel});
 }
 
 void ServedVolume::stop_sharing() {

@@ -24,6 +24,9 @@ enum class Kind : uint8_t {
   kEraseExtents = 8,
   kEraseXattr = 9,
   kEraseOrphan = 10,
+  kPutMember = 11,
+  kPutReply = 12,
+  kEraseMember = 13,
 };
 
 // Stored rows: docs/format.md, section "Rows". Not aligned; what is variable follows the record.
@@ -97,6 +100,35 @@ struct BRICKFS_STORED RangeRecord {
 };
 static_assert(sizeof(RangeRecord) == 28 && offsetof(RangeRecord, ino) == 4);
 
+struct BRICKFS_STORED MemberRecord {
+  Kind kind = Kind::kPutMember;
+  uint8_t read_only = 0;   // 0 or 1
+  uint8_t name_bytes = 0;  // of the name, which follows
+  uint8_t reserved = 0;
+  uint64_t session = 0;
+  uint64_t client = 0;
+  std::array<std::byte, 16> token{};
+};
+static_assert(sizeof(MemberRecord) == 36 && offsetof(MemberRecord, session) == 4);
+
+struct BRICKFS_STORED ReplyRecord {
+  Kind kind = Kind::kPutReply;
+  uint8_t slot = 0;
+  uint16_t reserved = 0;
+  uint64_t session = 0;
+  uint64_t number = 0;
+  uint64_t first = 0;
+  uint64_t second = 0;
+};
+static_assert(sizeof(ReplyRecord) == 36 && offsetof(ReplyRecord, session) == 4);
+
+struct BRICKFS_STORED SessionRecord {
+  Kind kind = Kind::kEraseMember;
+  uint8_t reserved[3] = {};
+  uint64_t session = 0;
+};
+static_assert(sizeof(SessionRecord) == 12 && offsetof(SessionRecord, session) == 4);
+
 #undef BRICKFS_STORED
 
 constexpr uint64_t kMaxFileUnits = limits::kFileBytes / kUnitBytes + 1;
@@ -157,6 +189,16 @@ bool is_valid(const XattrRow& row) {
 
 bool is_valid_range(Ino ino, uint64_t file_unit, uint64_t count) {
   return is_valid_number(ino) && count > 0 && count <= UINT64_MAX - file_unit;
+}
+
+bool is_valid_session(uint64_t session) { return session > 0 && session <= INT64_MAX; }
+
+bool is_valid(const MemberRow& row) {
+  return is_valid_session(row.session) && row.name.size() <= limits::kClientNameBytes && !has_zero_byte(row.name);
+}
+
+bool is_valid(const ReplyRow& row) {
+  return is_valid_session(row.session) && row.slot < ReplyRow::kSlots && row.number > 0;
 }
 
 // --- writing
@@ -269,6 +311,35 @@ Status decode_range(std::span<const std::byte> row, RowVisitor& visitor) {
   return visitor.erase_extents(Ino{record.ino}, record.file_unit, record.count);
 }
 
+Status decode_member(std::span<const std::byte> row, RowVisitor& visitor) {
+  const auto record = load<MemberRecord>(row);
+  const MemberRow decoded{.session = record.session,
+                          .client = record.client,
+                          .token = record.token,
+                          .read_only = record.read_only != 0,
+                          .name = text_at(row, sizeof(record), record.name_bytes)};
+  if (record.reserved != 0 || record.read_only > 1 || !is_valid(decoded)) return kBadRow;
+  return visitor.put(decoded);
+}
+
+Status decode_reply(std::span<const std::byte> row, RowVisitor& visitor) {
+  const auto record = load<ReplyRecord>(row);
+  const ReplyRow decoded{.session = record.session,
+                         .slot = record.slot,
+                         .number = record.number,
+                         .first = record.first,
+                         .second = record.second};
+  if (record.reserved != 0 || !is_valid(decoded)) return kBadRow;
+  return visitor.put(decoded);
+}
+
+Status decode_session(std::span<const std::byte> row, RowVisitor& visitor) {
+  const auto record = load<SessionRecord>(row);
+  const bool reserved = record.reserved[0] != 0 || record.reserved[1] != 0 || record.reserved[2] != 0;
+  if (reserved || !is_valid_session(record.session)) return kBadRow;
+  return visitor.erase_member(record.session);
+}
+
 // `row`: exactly one row's bytes.
 Status decode_row(std::span<const std::byte> row, RowVisitor& visitor) {
   switch (Kind{load<uint8_t>(row)}) {
@@ -282,6 +353,12 @@ Status decode_row(std::span<const std::byte> row, RowVisitor& visitor) {
       return decode_xattr(row, visitor);
     case Kind::kEraseExtents:
       return decode_range(row, visitor);
+    case Kind::kPutMember:
+      return decode_member(row, visitor);
+    case Kind::kPutReply:
+      return decode_reply(row, visitor);
+    case Kind::kEraseMember:
+      return decode_session(row, visitor);
     case Kind::kPutOrphan:
     case Kind::kEraseInode:
     case Kind::kEraseDirent:
@@ -344,6 +421,25 @@ void Transaction::put(const XattrRow& row) {
   append(bytes_, record, row.name, row.value);
 }
 
+void Transaction::put(const MemberRow& row) {
+  CHECK(is_valid(row));
+  const MemberRecord record{.read_only = row.read_only,
+                            .name_bytes = static_cast<uint8_t>(row.name.size()),
+                            .session = row.session,
+                            .client = row.client,
+                            .token = row.token};
+  append(bytes_, record, row.name);
+}
+
+void Transaction::put(const ReplyRow& row) {
+  CHECK(is_valid(row));
+  append(bytes_, ReplyRecord{.slot = static_cast<uint8_t>(row.slot),
+                             .session = row.session,
+                             .number = row.number,
+                             .first = row.first,
+                             .second = row.second});
+}
+
 void Transaction::put_orphan(Ino ino) { append(bytes_, key(Kind::kPutOrphan, ino)); }
 
 void Transaction::erase_inode(Ino ino) { append(bytes_, key(Kind::kEraseInode, ino)); }
@@ -364,6 +460,11 @@ void Transaction::erase_xattr(Ino ino, std::string_view name) {
 }
 
 void Transaction::erase_orphan(Ino ino) { append(bytes_, key(Kind::kEraseOrphan, ino)); }
+
+void Transaction::erase_member(uint64_t session) {
+  CHECK(is_valid_session(session));
+  append(bytes_, SessionRecord{.session = session});
+}
 
 Result<size_t> first_row_bytes(std::span<const std::byte> bytes) {
   if (bytes.empty()) return kBadRow;
@@ -386,6 +487,15 @@ Result<size_t> first_row_bytes(std::span<const std::byte> bytes) {
       length = sizeof(record) + record.name_bytes + record.value_bytes;
       break;
     }
+    case Kind::kPutMember:
+      length = sizeof(MemberRecord) + TRY(load_record<MemberRecord>(bytes)).name_bytes;
+      break;
+    case Kind::kPutReply:
+      length = sizeof(ReplyRecord);
+      break;
+    case Kind::kEraseMember:
+      length = sizeof(SessionRecord);
+      break;
     case Kind::kPutOrphan:
     case Kind::kEraseInode:
     case Kind::kEraseDirent:

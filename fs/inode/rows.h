@@ -6,6 +6,7 @@
 // checkpoint relies on.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -57,6 +58,26 @@ struct XattrRow {
   std::span<const std::byte> value;
 };
 
+// A machine that is a member of a shared volume, as long as its session lasts (docs/shared.md).
+struct MemberRow {
+  uint64_t session = 0;
+  uint64_t client = 0;  // as the bricks know that machine
+  std::array<std::byte, 16> token{};
+  bool read_only = false;
+  std::string_view name;  // for people
+};
+
+// The last call of one of a member's slots that changed anything, and what else than its request tells the answer.
+struct ReplyRow {
+  static constexpr uint32_t kSlots = 64;
+
+  uint64_t session = 0;
+  uint32_t slot = 0;
+  uint64_t number = 0;
+  uint64_t first = 0;
+  uint64_t second = 0;
+};
+
 // The rows that one operation puts and erases, encoded as they come.
 class Transaction {
  public:
@@ -64,12 +85,15 @@ class Transaction {
   void put(const DirentRow& row);
   void put(const ExtentRow& row);
   void put(const XattrRow& row);
-  void put_orphan(Ino ino);   // unlinked but in use: deleted by the next mount
-  void erase_inode(Ino ino);  // with its extents, xattrs and orphan row; its directory entries must be gone
+  void put(const MemberRow& row);
+  void put(const ReplyRow& row);  // of a member that there is
+  void put_orphan(Ino ino);       // unlinked but in use: deleted by the next mount
+  void erase_inode(Ino ino);      // with its extents, xattrs and orphan row; its directory entries must be gone
   void erase_dirent(Ino directory, std::string_view name);
   void erase_extents(Ino ino, uint64_t file_unit, uint64_t count);  // count may be UINT64_MAX - file_unit: to the end
   void erase_xattr(Ino ino, std::string_view name);
   void erase_orphan(Ino ino);
+  void erase_member(uint64_t session);  // with its replies
 
   bool empty() const { return bytes_.empty(); }
   std::span<const std::byte> bytes() const { return bytes_; }
@@ -87,12 +111,15 @@ class RowVisitor {
   virtual Status put(const DirentRow& row) = 0;
   virtual Status put(const ExtentRow& row) = 0;
   virtual Status put(const XattrRow& row) = 0;
+  virtual Status put(const MemberRow& row) = 0;
+  virtual Status put(const ReplyRow& row) = 0;
   virtual Status put_orphan(Ino ino) = 0;
   virtual Status erase_inode(Ino ino) = 0;
   virtual Status erase_dirent(Ino directory, std::string_view name) = 0;
   virtual Status erase_extents(Ino ino, uint64_t file_unit, uint64_t count) = 0;
   virtual Status erase_xattr(Ino ino, std::string_view name) = 0;
   virtual Status erase_orphan(Ino ino) = 0;
+  virtual Status erase_member(uint64_t session) = 0;
 };
 
 // EUCLEAN for anything that Transaction would not have written (also names and ranges out of bounds).

@@ -75,7 +75,7 @@ Result<Attributes> Filesystem::set_attributes(Ino ino, const AttributeChange& ch
   Transaction transaction;
   impl_->change_inode(transaction, inode, change, caller);
   impl_->put_inode(transaction, inode);
-  impl_->journal->append(transaction, context.wake_later);
+  impl_->append(transaction, context);
   return impl_->attributes_of(inode, context);
 }
 

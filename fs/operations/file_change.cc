@@ -189,9 +189,10 @@ Status Filesystem::Impl::FileChange::record(const Outcome& outcome) {
   record_maps(transaction, inode);
   if (inode.extents && inode.extents->empty()) inode.extents.reset();
   const bool changed = change_inode(outcome, transaction, inode);
-  if (!changed && transaction.empty()) return {};
+  // Bytes in place may have changed within a tick of the clock: a member's write is noted all the same.
+  if (!changed && transaction.empty() && context_.call.number == 0) return {};
   fs_.put_inode(transaction, inode);
-  const Lsn lsn = fs_.journal->append(transaction, context_.wake_later);
+  const Lsn lsn = fs_.append(transaction, context_);
   for (const UnitRun& run : freed) fs_.space->release(run, lsn);
   if (defers_truncation_) fs_.truncations.note(ino_, lsn, fs_.journal->durable());
   return {};

@@ -41,8 +41,22 @@ Status Filesystem::Impl::copy_hole(Ino to, uint64_t offset, uint64_t length, con
   return punch_hole(change, false, unprivileged);
 }
 
+// Done is the call only when all its parts are.
+Result<uint64_t> Filesystem::copy_for_member(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset,
+                                             uint64_t length, const Caller* unprivileged,
+                                             const OperationContext& context) {
+  OperationContext of_parts = context;
+  of_parts.call = {};
+  const auto copied = copy_range(from, from_offset, to, to_offset, length, unprivileged, of_parts);
+  if (!copied.ok() || *copied == 0) return copied;
+  Transaction done;
+  impl_->append(done, context, {.first = *copied});
+  return copied;
+}
+
 Result<uint64_t> Filesystem::copy_range(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset, uint64_t length,
                                         const Caller* unprivileged, const OperationContext& context) {
+  if (context.call.number != 0) return copy_for_member(from, from_offset, to, to_offset, length, unprivileged, context);
   const Attributes source = TRY(get_attributes(from, context));
   if (from_offset >= source.size_bytes || length == 0) return 0;
   length = std::min(length, source.size_bytes - from_offset);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "fs/operations/file_operations.h"
+#include "fs/operations/member_journal.h"
 #include "transport/base/progress.h"
 #include "transport/base/result.h"
 #include "transport/volume/volume_set.h"
@@ -24,11 +25,12 @@ struct MountOptions {
   bool read_only = false;
   bool writeback_cache = false;  // the kernel keeps size and times of files it writes
   bool no_atime = false;
+  bool shared = false;  // members may come; those that the journal knows are kept for MemberJournal::end_grace()
   uint64_t max_metadata_bytes = 0;        // of memory, beyond which no name is added; 0: no bound
   Progress progress = progress_in_log();  // of the recovery
 };
 
-class Filesystem final : public FileOperations {
+class Filesystem final : public FileOperations, public MemberJournal {
  public:
   // Recovers (or makes) the file system on the volume and serves it: docs/recovery.md. With damage it is mounted
   // read-only and says so in the log. EUCLEAN: not a brickfs, or beyond reading; ENOTSUP: a newer format. `why` gets
@@ -47,6 +49,12 @@ class Filesystem final : public FileOperations {
   Status checkpoint();
   // For VolumeOptions::on_commit_wanted, from any thread while this lives; does not wait.
   void want_commit();
+
+  // --- MemberJournal
+  std::vector<KnownMember> members() const override;
+  Status begin_member(const MemberRow& row) override;
+  void end_member(uint64_t session) override;
+  void end_grace() override;
 
   // --- FileOperations
   [[nodiscard]] WakeLater answer_first() override;
@@ -123,6 +131,9 @@ class Filesystem final : public FileOperations {
   VolumeAccess& volume() override;
 
  private:
+  Result<uint64_t> copy_for_member(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset, uint64_t length,
+                                   const Caller* unprivileged, const OperationContext& context);
+
   class Impl;
   class Mounting;  // fs/operations/mount.cc
   explicit Filesystem(std::unique_ptr<Impl> impl);

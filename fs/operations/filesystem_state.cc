@@ -43,6 +43,17 @@ Status Filesystem::Impl::check_metadata_memory() {
   return Error(ENOSPC, "metadata takes as much memory as it may");
 }
 
+Lsn Filesystem::Impl::append(Transaction& transaction, const OperationContext& context, Answered answered) {
+  if (context.call.number == 0) return journal->append(transaction, context.wake_later);
+  const ReplyRow row{.session = context.machine,
+                     .slot = context.call.slot,
+                     .number = context.call.number,
+                     .first = answered.first,
+                     .second = answered.second};
+  return members.reply(row, transaction,
+                       [&](Transaction& whole) { return journal->append(whole, context.wake_later); });
+}
+
 Result<Inode*> Filesystem::Impl::find_inode(Ino ino) const {
   Inode* inode = inodes.find(ino);
   if (inode == nullptr) return Error(ESTALE, "no such inode");

@@ -12,6 +12,7 @@
 #include "fs/base/range_lock.h"
 #include "fs/base/slices.h"
 #include "fs/inode/inode_table.h"
+#include "fs/inode/member_register.h"
 #include "fs/operations/deferred_truncations.h"
 #include "fs/operations/filesystem.h"
 #include "fs/operations/lock_table.h"
@@ -27,6 +28,12 @@ struct NewInode;         // fs/operations/new_inode.h
 struct Move;             // fs/operations/rename_op.cc
 struct MoveInodes;
 
+// What a member is answered of its call, as far as that does not tell it (docs/format.md, "Rows").
+struct Answered {
+  uint64_t first = 0;
+  uint64_t second = 0;
+};
+
 class Filesystem::Impl {
  public:
   ~Impl();
@@ -38,6 +45,7 @@ class Filesystem::Impl {
   InodeTable inodes;
   RangeLocks ranges;
   LockTable locks;  // that programs set
+  MemberRegister members;
   DeferredTruncations truncations;
   ReadTimes read_times;
   std::unique_ptr<CheckpointThread> checkpoints;  // null on a read-only mount
@@ -52,6 +60,10 @@ class Filesystem::Impl {
   std::function<bool()> may_touch;              // Filesystem::ask_before_touching
   SpaceUsage read_only_usage;                   // of a read-only mount, which has no `space`
 
+  // Unlinked files that the mount found, and that members may hold.
+  Mutex unclaimed_mutex;
+  std::vector<Ino> unclaimed ABSL_GUARDED_BY(unclaimed_mutex);
+
   // Taken before any inode lock by a rename that moves a directory to another parent: keeps ancestors in place.
   Mutex rename_mutex;
 
@@ -64,6 +76,8 @@ class Filesystem::Impl {
   // takes as much memory as it may (MountOptions::max_metadata_bytes).
   Status admit_growth(const OperationContext& context);
   Status check_metadata_memory();  // the last part of it
+  // The last transaction of an operation, and what that is answered.
+  Lsn append(Transaction& transaction, const OperationContext& context, Answered answered = {});
 
   // Under the inode's lock. ESTALE: there is none of that number. ENOTDIR.
   Result<Inode*> find_inode(Ino ino) const;

@@ -14,7 +14,7 @@
 
 #include "fs/operations/filesystem_state.h"
 #include "fs/persistence/checkpoint_thread.h"
-#include "fs/persistence/tree_scan.h"
+#include "fs/persistence/volume_scan.h"
 #include "fs/recovery/make.h"
 #include "fs/recovery/recovery.h"
 #include "transport/base/log.h"
@@ -41,11 +41,12 @@ class Filesystem::Mounting {
   std::string obstacle_to_changes() const;
   void serve_read_only();
   Status begin_changes();
-  Status note_set();
+  Status note_features();
   Status adopt_space();
   Status start_services();
   void insert_root();
   Status make_root();
+  void end_sharing();
   Status delete_orphans();
   Status refuse(Error error, std::string why);
 
@@ -147,20 +148,23 @@ Status Filesystem::Mounting::begin_changes() {
   TRY(settle(volume_, recovered_));
   TRY(slots_.restore_copy(head_.superblock));
   if (head_.mark != Mark::kNone) TRY(write_mark(volume_, Mark::kNone));
-  TRY(note_set());
+  TRY(note_features());
   TRY(adopt_space());
   TRY(start_services());
   if (recovered_.without_root) TRY(make_root());
+  end_sharing();
   TRY(delete_orphans());
   impl_.checkpoints->start();
   return {};
 }
 
-// A volume that has become a set: before a block of it is anywhere else, a program that knows no sets keeps off.
-Status Filesystem::Mounting::note_set() {
+// Before a block of the volume is on another brick, or a row is of a member: a program that knows nothing of that keeps
+// off.
+Status Filesystem::Mounting::note_features() {
   Superblock& superblock = head_.superblock.superblock;
-  if (!volume_.is_striped() || (superblock.features.incompat & kStriped) != 0) return {};
-  superblock.features.incompat |= kStriped;
+  const uint64_t needed = (volume_.is_striped() ? kStriped : 0) | (impl_.options.shared ? kHasMembers : 0);
+  if ((superblock.features.incompat & needed) == needed) return {};
+  superblock.features.incompat |= needed;
   return slots_.write(superblock);
 }
 
@@ -179,7 +183,7 @@ Status Filesystem::Mounting::start_services() {
       CheckpointThread::Parts{.volume = volume_,
                               .space = *impl.space,
                               .journal = *impl.journal,
-                              .scan = [&impl] { return std::make_unique<TreeScan>(impl.inodes); },
+                              .scan = [&impl] { return std::make_unique<VolumeScan>(impl.inodes, impl.members); },
                               .next_ino = [&impl] { return impl.inodes.next_number(); },
                               .read_times = impl.read_times},
       slots_, superblock());
@@ -213,8 +217,22 @@ Status Filesystem::Mounting::make_root() {
   return impl_.journal->sync();
 }
 
+// Members of a former coordinator find nobody to come back to where others are not let in.
+void Filesystem::Mounting::end_sharing() {
+  impl_.members.recovered(std::move(recovered_.members));
+  if (impl_.options.shared) return;
+  for (const KnownMember& member : impl_.members.all())
+    impl_.members.end(member.session, [this](Transaction& rows) { return impl_.journal->append(rows); });
+}
+
 // Unlinked files that the former holder still had open. Not synced: until it is durable the next mount does it again.
+// What members may have open waits for them.
 Status Filesystem::Mounting::delete_orphans() {
+  if (!impl_.members.all().empty()) {
+    MutexLock lock(impl_.unclaimed_mutex);
+    impl_.unclaimed = recovered_.orphans;
+    return {};
+  }
   for (const Ino ino : recovered_.orphans) {
     TRY(impl_.journal->admit());
     InodeLocks lock(impl_.inodes, {ino}, InodeLocks::Mode::kExclusive);

@@ -52,7 +52,7 @@ Result<Attributes> Filesystem::Impl::make(Ino directory, std::string_view name, 
   add_name(transaction, parent, name, inode, inode.ctime);
   if (makes_directory) ++parent.nlink;
   put_inode(transaction, parent);
-  journal->append(transaction, context.wake_later);
+  append(transaction, context, {.first = raw(number)});
   return attributes_of(inode, context);
 }
 
@@ -153,7 +153,7 @@ Result<Attributes> Filesystem::make_temporary(Ino directory, uint32_t mode, cons
   Transaction transaction;
   impl_->put_new_inode(transaction, inode);
   transaction.put_orphan(number);
-  impl_->journal->append(transaction, context.wake_later);
+  impl_->append(transaction, context, {.first = raw(number)});
   return impl_->attributes_of(inode, context);
 }
 
@@ -179,7 +179,7 @@ Result<Attributes> Filesystem::link(Ino ino, Ino directory, std::string_view nam
   impl_->put_inode(transaction, *inode);
   impl_->add_name(transaction, parent, name, *inode, inode->ctime);
   impl_->put_inode(transaction, parent);
-  impl_->journal->append(transaction, context.wake_later);
+  impl_->append(transaction, context);
   return impl_->attributes_of(*inode, context);
 }
 
@@ -196,7 +196,7 @@ Status Filesystem::unlink(Ino directory, std::string_view name, const OperationC
   impl_->remove_name(transaction, parent, name, time);
   impl_->put_inode(transaction, parent);
   const bool gone = impl_->remove_link(transaction, inode, time);
-  const Lsn lsn = impl_->journal->append(transaction, context.wake_later);
+  const Lsn lsn = impl_->append(transaction, context);
   if (gone) impl_->drop_inode(inode, lsn);
   return {};
 }
@@ -216,7 +216,7 @@ Status Filesystem::remove_directory(Ino directory, std::string_view name, const 
   --parent.nlink;
   impl_->put_inode(transaction, parent);
   const bool gone = impl_->remove_link(transaction, inode, time);
-  const Lsn lsn = impl_->journal->append(transaction, context.wake_later);
+  const Lsn lsn = impl_->append(transaction, context);
   if (gone) impl_->drop_inode(inode, lsn);
   return {};
 }

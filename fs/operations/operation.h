@@ -36,6 +36,12 @@ struct Caller {
   std::function<bool()> is_administrator;
 };
 
+// A call of a member of a shared volume: which one on which of its slots, as it may be sent again. 0: none.
+struct MemberCall {
+  uint32_t slot = 0;
+  uint64_t number = 0;
+};
+
 // For whom an operation is done: an argument of each that waits, changes anything or tells attributes. The default: for
 // nobody who waits.
 struct OperationContext {
@@ -47,6 +53,8 @@ struct OperationContext {
   WakeLater* wake_later = nullptr;
   // Whose program it is, of those that have a shared volume: a member's session; 0: the own one's.
   uint64_t machine = 0;
+  // Of that machine: the journal says, with what the operation changes, that it was done (fs/inode/member_register.h).
+  MemberCall call = {};
 };
 
 struct Attributes {

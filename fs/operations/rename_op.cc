@@ -133,7 +133,7 @@ void Filesystem::Impl::move_name(const Move& move, const MoveInodes& at, std::un
   put_inode(transaction, at.moved);
   put_inode(transaction, at.from);
   if (move.is_between_directories()) put_inode(transaction, at.to);
-  const Lsn lsn = journal->append(transaction, move.context.wake_later);
+  const Lsn lsn = append(transaction, move.context, {.first = raw(move.moved)});
   if (gone) drop_inode(*at.target, lsn);
 }
 
@@ -149,7 +149,7 @@ void Filesystem::Impl::exchange_names(const Move& move, const MoveInodes& at) {
   put_inode(transaction, *at.target);
   put_inode(transaction, at.from);
   if (move.is_between_directories()) put_inode(transaction, at.to);
-  journal->append(transaction, move.context.wake_later);
+  append(transaction, move.context, {.first = raw(move.moved), .second = raw(move.target)});
 }
 
 Result<Renamed> Filesystem::rename(Ino directory, std::string_view name, Ino new_directory, std::string_view new_name,

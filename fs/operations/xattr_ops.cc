@@ -128,7 +128,7 @@ Status Filesystem::set_xattr(Ino ino, std::string_view name, std::span<const std
   if (transaction.empty() && inode.mode == mode) return {};  // as ext4: nothing is stamped, either
   inode.ctime = now();
   impl_->put_inode(transaction, inode);
-  impl_->journal->append(transaction, context.wake_later);
+  impl_->append(transaction, context);
   return {};
 }
 
@@ -171,7 +171,7 @@ Status Filesystem::remove_xattr(Ino ino, std::string_view name, const OperationC
   erase_xattr(transaction, inode, name);
   inode.ctime = now();
   impl_->put_inode(transaction, inode);
-  impl_->journal->append(transaction, context.wake_later);
+  impl_->append(transaction, context);
   return {};
 }
 

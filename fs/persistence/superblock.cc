@@ -156,7 +156,7 @@ Slot judge(const StoredSuperblock& stored) {
 // What a verified slot tells, to a program that knows version 1.
 SuperblockRead interpret(const StoredSuperblock& stored) {
   SuperblockRead read;
-  if (stored.version > kFormatVersion || (stored.incompat & ~kStriped) != 0) {
+  if (stored.version > kFormatVersion || (stored.incompat & ~(kStriped | kHasMembers)) != 0) {
     read.kind = SuperblockRead::Kind::kNewer;
     read.why = fmt::format(
         "the volume has format version {} (features {:#x}); this program knows version {}: use a newer brickfs",

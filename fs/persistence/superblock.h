@@ -31,6 +31,8 @@ struct Features {
 };
 // incompat: blocks may be on other bricks of a set (docs/sets.md).
 constexpr uint64_t kStriped = 1;
+// incompat: rows may be of members of a shared volume (docs/shared.md).
+constexpr uint64_t kHasMembers = 2;
 
 // Where a checkpoint is. No chunks and no blocks: there is none, the tree begins empty.
 struct CheckpointPlace {

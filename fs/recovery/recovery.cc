@@ -95,6 +95,7 @@ Result<RecoveredVolume> read_rows(VolumeSet& volume, const Superblock& superbloc
   TRY(load_journal(volume, superblock, listed, loader, out));
   look_for_exhaustion(superblock, out);
   loader.end_rows();
+  out.members = loader.members();
   inodes.raise_next(superblock.next_ino);
   out.without_root = superblock.checkpoint.runs.empty() && out.journal.transactions == 0 && !out.findings.damaged();
   return out;

@@ -24,6 +24,7 @@ struct RecoveredVolume {
   std::vector<MetadataBlocks> metadata;  // superblock, checkpoint, journal
   Reconciliation blocks;
   std::vector<Ino> orphans;  // to be deleted
+  KnownMembers members;      // of a shared volume
   Findings findings;
   // A new file system: there is not even a root directory yet.
   bool without_root = false;

@@ -12,6 +12,7 @@
 
 #include "fs/base/finding.h"
 #include "fs/inode/inode_table.h"
+#include "fs/inode/member_register.h"
 #include "fs/inode/rows.h"
 
 namespace brickfs {
@@ -24,12 +25,15 @@ class TreeLoader final : public RowVisitor {
   Status put(const DirentRow& row) override;
   Status put(const ExtentRow& row) override;
   Status put(const XattrRow& row) override;
+  Status put(const MemberRow& row) override { return put_row(members_, row), Status(); }
+  Status put(const ReplyRow& row) override { return put_row(members_, row), Status(); }
   Status put_orphan(Ino ino) override;
   Status erase_inode(Ino ino) override;
   Status erase_dirent(Ino directory, std::string_view name) override;
   Status erase_extents(Ino ino, uint64_t file_unit, uint64_t count) override;
   Status erase_xattr(Ino ino, std::string_view name) override;
   Status erase_orphan(Ino ino) override;
+  Status erase_member(uint64_t session) override { return members_.erase(session), Status(); }
 
   // After the last row: numbers that the volume has seen are not given again.
   void end_rows();
@@ -38,6 +42,8 @@ class TreeLoader final : public RowVisitor {
   bool judge(Findings& findings);
   // Unlinked, but in use when the last holder ended. After judge().
   const std::vector<Ino>& orphans() const { return orphans_; }
+  // Those that had not left.
+  const KnownMembers& members() const { return members_; }
 
  private:
   Inode* find(Ino ino);
@@ -48,6 +54,7 @@ class TreeLoader final : public RowVisitor {
   Inode* recent_ = nullptr;  // rows come clustered by inode
   uint64_t highest_ = raw(kRootIno);
   std::vector<Ino> orphans_;
+  KnownMembers members_;
 };
 
 }  // namespace brickfs

@@ -354,10 +354,21 @@ struct Cancel {
   static constexpr auto kFields = std::tuple(&Cancel::slot, &Cancel::number, &Cancel::is_abandoned);
 };
 
+// Of a new coordinator: what the member holds from the former one, and goes on holding. Its first calls there, before
+// its session's grace is over; the last one says so.
+struct Claim {
+  using Answer = Done;
+  std::vector<Forget::One> inodes;  // references that its kernel has
+  std::vector<LockOf> locks;
+  bool is_all = false;
+  static constexpr auto kFields = std::tuple(&Claim::inodes, &Claim::locks, &Claim::is_all);
+};
+
 // The kind of a call is its place here.
-using Request = std::variant<Lookup, Forget, Hold, Make, Link, Unlink, Move, ReadSymlink, ReadDirectory, GetAttributes,
-                             SetAttributes, SetXattr, GetXattr, ListXattr, RemoveXattr, Read, Write, Allocate, NextHole,
-                             CopyRange, Sync, GetState, Leave, Cancel, FindLock, SetLock, CloseLocks, ReleaseLocks>;
+using Request =
+    std::variant<Lookup, Forget, Hold, Make, Link, Unlink, Move, ReadSymlink, ReadDirectory, GetAttributes,
+                 SetAttributes, SetXattr, GetXattr, ListXattr, RemoveXattr, Read, Write, Allocate, NextHole, CopyRange,
+                 Sync, GetState, Leave, Cancel, FindLock, SetLock, CloseLocks, ReleaseLocks, Claim>;
 constexpr size_t kKinds = std::variant_size_v<Request>;
 using calls::Overloaded;
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fs/operations/gate.h"
+#include "fs/shared/answered_before.h"
 #include "transport/base/log.h"
 #include "transport/base/printable.h"
 #include "transport/brick/limits.h"
@@ -64,10 +65,12 @@ Coordinator::Coordinator(std::string volume, const ClientSecret& secret, millise
 
 Coordinator::~Coordinator() { stop(); }
 
-void Coordinator::serve(FileOperations& files, ClientId client, OwnKernel* kernel) {
-  files_ = &files;
-  client_ = client;
-  kernel_ = kernel;
+void Coordinator::serve(const Served& served, milliseconds grace) {
+  files_ = &served.files;
+  journal_ = served.journal;
+  client_ = served.client;
+  kernel_ = served.kernel;
+  recall_sessions(grace);
   serving_ = true;
   looker_ = std::thread([this] { look_at_members(); });
 }
@@ -82,7 +85,9 @@ void Coordinator::stop() {
     stopped_ = true;
     sessions.swap(sessions_);
   }
-  for (const auto& [id, session] : sessions) session->end();
+  grace_is_over_.notify_all();
+  const auto how = journal_ != nullptr ? MemberSession::Ends::kComesBack : MemberSession::Ends::kForGood;
+  for (const auto& [id, session] : sessions) session->end(how);
   for (Connection& connection : connections_) connection.channel->shut_down();
   for (Connection& connection : connections_) connection.thread.join();
   connections_.clear();
@@ -183,10 +188,15 @@ Result<Coordinator::SessionPtr> Coordinator::begin_session(const JoinRequest& re
     is_first = sessions_.empty();
   }
   if (is_first && kernel_ != nullptr) kernel_->set_shared(true);
+  SessionId id = 0;
+  {
+    MutexLock lock(mutex_);
+    id = ++last_session_;
+  }
+  const auto session = std::make_shared<MemberSession>(*files_, id, request);
+  if (journal_ != nullptr) TRY(journal_->begin_member(session->row()));
   MutexLock lock(mutex_);
   if (stopped_) return Error(ESTALE, "it ends");
-  const SessionId id = ++last_session_;
-  const auto session = std::make_shared<MemberSession>(*files_, id, request);
   sessions_.emplace(id, session);
   log::info("{} is a member now ({}), one of {}", printable(request.name), peer.text, sessions_.size());
   return session;
@@ -201,6 +211,7 @@ void Coordinator::end_session(const SessionPtr& session, const char* why) {
     was_last = sessions_.empty();
   }
   session->end();
+  if (journal_ != nullptr) journal_->end_member(session->id());
   log::info("{} {}", printable(session->request().name), why);
   if (was_last && kernel_ != nullptr) kernel_->set_shared(false);
 }
@@ -217,11 +228,13 @@ void Coordinator::serve_calls(tcp::TcpChannel& channel, const SessionPtr& sessio
     if (!call.ok() && send_answer(channel.fd(), *message, {call.code(), {}, {}}).ok()) continue;
     if (!call.ok()) return;
     if (std::holds_alternative<Read>(call->request) && room.empty()) room.resize(kMostData);
-    const auto perform_here = [&](const Decoded& asked, const OperationContext& context) {
-      return perform(*session, asked, room, context);
+    const auto perform_here = [&](const Decoded& asked, const MemberReply* before, const OperationContext& context) {
+      return perform(*session, asked, before, room, context);
     };
     const auto say = [&](const MemberSession::Answer& answer) { return send_answer(channel.fd(), *message, answer); };
     if (!session->call(slot, message->header.id, *call, perform_here, say).ok()) return;
+    if (const Claim* const claim = std::get_if<Claim>(&call->request); claim != nullptr && claim->is_all)
+      claimed(session->id());
     if (std::holds_alternative<Leave>(call->request)) return end_session(session, "has left");
   }
 }
@@ -235,14 +248,18 @@ Status Coordinator::settle(const ServedAnswer& answer, const OperationContext& c
   return gate(*files_);
 }
 
-ServedAnswer Coordinator::perform(const MemberSession& session, const Decoded& call, std::span<std::byte> room,
-                                  const OperationContext& context) {
+ServedAnswer Coordinator::perform(const MemberSession& session, const Decoded& call, const MemberReply* before,
+                                  std::span<std::byte> room, const OperationContext& context) {
   ServedAnswer answer;
-  Status allowed = gate(*files_);
+  Status allowed;
+  if (!std::holds_alternative<GetState>(call.request)) allowed = await_grace(context.interruption);
+  if (allowed.ok()) allowed = gate(*files_);
   const auto about_to_change = [&](const ChangedFile& changed) {
     if (kernel_ != nullptr) kernel_->drop(changed, context.interruption);
   };
-  if (allowed.ok()) answer = serve_call(*files_, session.id(), call, room, about_to_change, context);
+  if (allowed.ok())
+    answer = before != nullptr ? answered_before(*files_, call, *before, context)
+                               : serve_call(*files_, session.id(), call, room, about_to_change, context);
   if (allowed.ok())
     allowed = shows_files(call.request) ? settle(answer, {.interruption = &session.ending()}) : gate(*files_);
   if (allowed.ok()) return answer;
@@ -253,10 +270,66 @@ ServedAnswer Coordinator::perform(const MemberSession& session, const Decoded& c
   return refusal;
 }
 
+// --- after a former coordinator
+
+void Coordinator::recall_sessions(milliseconds grace) {
+  if (journal_ == nullptr) return;
+  const std::vector<KnownMember> known_members = journal_->members();
+  if (known_members.empty()) return;
+  if (kernel_ != nullptr) kernel_->set_shared(true);
+  MutexLock lock(mutex_);
+  for (const KnownMember& known : known_members) {
+    sessions_.emplace(known.session, std::make_shared<MemberSession>(*files_, known));
+    awaited_.insert(known.session);
+    last_session_ = std::max(last_session_, known.session);
+  }
+  in_grace_ = true;
+  grace_until_ = steady_clock::now() + grace;
+  log::info("waiting for {} member(s) of the former coordinator", awaited_.size());
+}
+
+bool Coordinator::in_grace() const {
+  MutexLock lock(mutex_);
+  return in_grace_;
+}
+
+Status Coordinator::await_grace(const Interruption* by) {
+  MutexLock lock(mutex_);
+  while (in_grace_ && !stopped_) TRY(wait_interruptibly(grace_is_over_, lock, by));
+  return stopped_ ? Status(Error(ESTALE, "it ends")) : Status();
+}
+
+void Coordinator::claimed(SessionId session) {
+  {
+    MutexLock lock(mutex_);
+    awaited_.erase(session);
+  }
+  look_at_grace();
+}
+
+// Those who have not come hold nothing any more: what they had open, and nobody else, goes.
+void Coordinator::look_at_grace() {
+  MutexLock looking(looking_at_grace_);
+  std::vector<SessionPtr> lost;
+  {
+    MutexLock lock(mutex_);
+    if (!in_grace_ || (!awaited_.empty() && steady_clock::now() < grace_until_)) return;
+    for (const SessionId id : awaited_)
+      if (const auto found = sessions_.find(id); found != sessions_.end()) lost.push_back(found->second);
+    awaited_.clear();
+  }
+  for (const SessionPtr& session : lost) end_session(session, "has not come to the new coordinator, and is expelled");
+  journal_->end_grace();
+  MutexLock lock(mutex_);
+  if (std::exchange(in_grace_, false)) log::info("serving {} member(s) of the former coordinator", sessions_.size());
+  grace_is_over_.notify_all();
+}
+
 void Coordinator::look_at_members() {
   auto looked = steady_clock::now();
   while (!stop_looking_) {
     std::this_thread::sleep_for(kLookAtMembers);
+    look_at_grace();
     const auto before = std::exchange(looked, steady_clock::now());
     std::vector<SessionPtr> silent;
     {

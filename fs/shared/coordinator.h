@@ -15,11 +15,13 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "fs/operations/file_operations.h"
+#include "fs/operations/member_journal.h"
 #include "fs/shared/join.h"
 #include "fs/shared/member_session.h"
 #include "fs/shared/served_call.h"
@@ -34,6 +36,7 @@ namespace brickfs::shared {
 
 constexpr std::chrono::milliseconds kMemberLease{10'000};
 constexpr size_t kMostMembers = 1'024;
+constexpr std::chrono::milliseconds kGrace{5'000};
 
 // The coordinator's own mount, where it has one: what its kernel keeps is not what there is when others change it.
 class OwnKernel {
@@ -61,10 +64,21 @@ class Coordinator {
                                                      std::chrono::milliseconds lease = kMemberLease);
   ~Coordinator();
   uint16_t port() const { return acceptor_->port(); }
-  // Once: members get in. `client`: who has the volume, as the bricks know him. All outlive stop(). `kernel` may be
-  // null.
-  void serve(FileOperations& files, ClientId client, OwnKernel* kernel);
-  // Members are cut off, and their calls under way have ended on return. Idempotent.
+  // What of the file system a coordinator has to do with. `kernel` may be null; so may `journal`: then members of this
+  // one are strangers to the next.
+  struct Served {
+    FileOperations& files;
+    MemberJournal* journal = nullptr;
+    ClientId client{};  // who has the volume, as the bricks know him
+    OwnKernel* kernel = nullptr;
+  };
+  // Once: members get in. Those of a former coordinator, whom the journal knows, are waited for: until all have come
+  // and claimed what they hold, or `grace` is over, nothing is done for anybody. Who does not come is expelled. All of
+  // `served` outlives stop().
+  void serve(const Served& served, std::chrono::milliseconds grace = kGrace);
+  // They have come, or it is over.
+  bool in_grace() const;
+  // Members are cut off, and their calls under way have ended on return. The journal keeps them. Idempotent.
   void stop();
 
   std::vector<Member> members() const;
@@ -85,9 +99,13 @@ class Coordinator {
                         const Message& call);
   Result<SessionPtr> join(const JoinRequest& request, const PeerAddress& peer);
   Result<SessionPtr> begin_session(const JoinRequest& request, const PeerAddress& peer);
+  void recall_sessions(std::chrono::milliseconds grace);
+  Status await_grace(const Interruption* by);
+  void claimed(SessionId session);
+  void look_at_grace();
   void serve_calls(tcp::TcpChannel& channel, const SessionPtr& session, uint32_t slot);
-  ServedAnswer perform(const MemberSession& session, const Decoded& call, std::span<std::byte> room,
-                       const OperationContext& context);
+  ServedAnswer perform(const MemberSession& session, const Decoded& call, const MemberReply* before,
+                       std::span<std::byte> room, const OperationContext& context);
   Status settle(const ServedAnswer& answer, const OperationContext& context);
   void end_session(const SessionPtr& session, const char* why);
   void look_at_members();
@@ -100,6 +118,7 @@ class Coordinator {
 
   // Set by serve(), before `serving_`.
   FileOperations* files_ = nullptr;
+  MemberJournal* journal_ = nullptr;
   ClientId client_{};
   OwnKernel* kernel_ = nullptr;
   std::atomic<bool> serving_{false};
@@ -110,6 +129,11 @@ class Coordinator {
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   SessionId last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<SessionId, SessionPtr> sessions_ ABSL_GUARDED_BY(mutex_);
+  Mutex looking_at_grace_;
+  CondVar grace_is_over_;
+  bool in_grace_ ABSL_GUARDED_BY(mutex_) = false;
+  std::chrono::steady_clock::time_point grace_until_ ABSL_GUARDED_BY(mutex_){};
+  std::set<SessionId> awaited_ ABSL_GUARDED_BY(mutex_);  // of a former coordinator, and not here yet
 
   std::list<Connection> connections_;  // the accepting thread's; then stop()'s
   std::unique_ptr<TcpAcceptor> acceptor_;

@@ -15,6 +15,16 @@ wire::Token random_token() {
   return token;
 }
 
+static_assert(kMostSlots == ReplyRow::kSlots);
+
+JoinRequest request_of(const KnownMember& known) {
+  JoinRequest request;
+  request.client = ClientId{known.client};
+  request.read_only = known.read_only;
+  request.name = known.name;
+  return request;
+}
+
 ServedAnswer done(const Status& status) {
   ServedAnswer answer;
   answer.status = status.code();
@@ -28,7 +38,21 @@ MemberSession::MemberSession(FileOperations& files, SessionId id, JoinRequest re
   hear();
 }
 
+MemberSession::MemberSession(FileOperations& files, const KnownMember& known)
+    : files_(files), id_(known.session), token_(known.token), request_(request_of(known)) {
+  hear();
+  for (const auto& [slot, reply] : known.replies) slots_[slot].before = reply;
+}
+
 MemberSession::~MemberSession() = default;
+
+MemberRow MemberSession::row() const {
+  return {.session = id_,
+          .client = static_cast<uint64_t>(request_.client),
+          .token = token_,
+          .read_only = request_.read_only,
+          .name = request_.name};
+}
 
 Status MemberSession::connect(uint32_t slot, Channel& channel) {
   MutexLock lock(mutex_);
@@ -54,11 +78,11 @@ Status MemberSession::call(uint32_t at, uint64_t number, const Decoded& call, co
   Status said;
   if (number == slot.last && slot.kept) {
     said = say({slot.kept->status, slot.kept->fields, {}});
-  } else if (number < slot.last) {
+  } else if (number < slot.last || (slot.before && number < slot.before->number)) {
     said = Error(EPROTO, "a call out of turn");
   } else {
     ++calls_;
-    ServedAnswer answer = do_once(slot, number, call, perform);
+    ServedAnswer answer = do_once(at, number, call, perform);
     slot.last = number;
     slot.kept.reset();
     if (!answer.may_be_done_again) slot.kept = Kept{answer.status, answer.fields};
@@ -93,17 +117,22 @@ void MemberSession::finish(Slot& slot, const std::vector<Ino>& given) {
   if (is_abandoned) take_back(given);
 }
 
-ServedAnswer MemberSession::do_once(Slot& slot, uint64_t number, const Decoded& call, const Perform& perform) {
+ServedAnswer MemberSession::do_once(uint32_t at, uint64_t number, const Decoded& call, const Perform& perform) {
+  Slot& slot = slots_[at];
   if (!begin(slot, number)) return done(Error(ESTALE, "the member's session has ended"));
-  const OperationContext context{.thread = 0, .interruption = &slot.interruption, .wake_later = nullptr};
-  ServedAnswer answer = std::visit(calls::Overloaded{
-                                       [&](const Forget& asked) { return perform_own(asked); },
-                                       [&](const Hold& asked) { return perform_own(asked); },
-                                       [&](const Leave& asked) { return perform_own(asked); },
-                                       [&](const Cancel& asked) { return perform_own(asked); },
-                                       [&](const auto&) { return perform(call, context); },
-                                   },
-                                   call.request);
+  const bool was_done = slot.before && number == slot.before->number;
+  const OperationContext context{
+      .thread = 0, .interruption = &slot.interruption, .wake_later = nullptr, .machine = id_, .call = {at, number}};
+  ServedAnswer answer =
+      std::visit(calls::Overloaded{
+                     [&](const Forget& asked) { return perform_own(asked); },
+                     [&](const Hold& asked) { return perform_own(asked); },
+                     [&](const Leave& asked) { return perform_own(asked); },
+                     [&](const Cancel& asked) { return perform_own(asked); },
+                     [&](const Claim& asked) { return perform_own(asked); },
+                     [&](const auto&) { return perform(call, was_done ? &*slot.before : nullptr, context); },
+                 },
+                 call.request);
   keep_references(answer.given);
   finish(slot, answer.given);
   return answer;
@@ -143,6 +172,24 @@ ServedAnswer MemberSession::perform_own(const Hold& asked) {
   return answer;
 }
 
+// What is not there any more was nobody's, or has been taken back with its transaction. A lock that another has claimed
+// was his before.
+ServedAnswer MemberSession::perform_own(const Claim& asked) {
+  ServedAnswer answer = done({});
+  for (const Forget::One& one : asked.inodes) {
+    uint64_t held = 0;
+    while (held < one.references && files_.hold(one.ino).ok()) ++held;
+    if (held == 0) continue;
+    MutexLock lock(mutex_);
+    references_[one.ino] += held;
+  }
+  for (const LockOf& one : asked.locks) {
+    const LockRequest request{one.ino, {id_, one.owner, one.kind}, one.open_file, one.lock};
+    (void)files_.set_lock(request, false);
+  }
+  return answer;
+}
+
 // The session ends behind the answer, as that of a member which is gone.
 ServedAnswer MemberSession::perform_own(const Leave&) { return done({}); }
 
@@ -161,7 +208,7 @@ ServedAnswer MemberSession::perform_own(const Cancel& asked) {
   return done({});
 }
 
-void MemberSession::end() {
+void MemberSession::end(Ends how) {
   {
     MutexLock lock(mutex_);
     over_ = true;
@@ -173,6 +220,7 @@ void MemberSession::end() {
   (void)files_.release_machine_locks(id_);  // who waits for one ends
   for (Slot& slot : slots_) MutexLock turn(slot.mutex);
   (void)files_.release_machine_locks(id_);
+  if (how == Ends::kComesBack) return;
   std::unordered_map<Ino, uint64_t> held;
   {
     MutexLock lock(mutex_);

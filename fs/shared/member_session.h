@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "fs/base/ids.h"
+#include "fs/inode/member_register.h"
 #include "fs/operations/file_operations.h"
 #include "fs/shared/calls.h"
 #include "fs/shared/join.h"
@@ -44,11 +45,14 @@ class MemberSession {
   };
 
   MemberSession(FileOperations& files, SessionId id, JoinRequest request);
+  // One of a former coordinator's, as the journal knows it.
+  MemberSession(FileOperations& files, const KnownMember& known);
   ~MemberSession();  // precondition: end()
 
   SessionId id() const { return id_; }
   const wire::Token& token() const { return token_; }
   const JoinRequest& request() const { return request_; }
+  MemberRow row() const;
 
   // It has been heard of, just now.
   void hear() { heard_ = Clock::now().time_since_epoch().count(); }
@@ -68,18 +72,23 @@ class MemberSession {
     std::span<const std::byte> fields;
     std::span<const std::byte> data;
   };
-  using Perform = std::function<ServedAnswer(const Decoded& call, const OperationContext& context)>;
+  // `before`: what a former coordinator was to answer, who has done it; null: it is to be done.
+  using Perform =
+      std::function<ServedAnswer(const Decoded& call, const MemberReply* before, const OperationContext& context)>;
   Status call(uint32_t slot, uint64_t number, const Decoded& call, const Perform& perform,
               const std::function<Status(const Answer&)>& say);
 
   // Its calls under way end, its connections too, and what it held is let go of. Idempotent; waits for those calls.
-  void end();
+  // kComesBack: to whoever has the volume next; the inodes that it holds stay.
+  enum class Ends { kForGood, kComesBack };
+  void end(Ends how = Ends::kForGood);
 
  private:
   struct Slot {
     Mutex mutex;  // held while a call is done
     uint64_t last = 0;
-    std::optional<Kept> kept;  // of `last`; none: it is to be done again
+    std::optional<Kept> kept;           // of `last`; none: it is to be done again
+    std::optional<MemberReply> before;  // of a former coordinator's last call that changed anything
     Interruption interruption;
     // Under the session's mutex: the call that is done, or was last; whether it has been, and with which references;
     // the one that is to end; the one whose answer nobody waits for.
@@ -94,7 +103,8 @@ class MemberSession {
   ServedAnswer perform_own(const Hold& asked);
   ServedAnswer perform_own(const Leave& asked);
   ServedAnswer perform_own(const Cancel& asked);
-  ServedAnswer do_once(Slot& slot, uint64_t number, const Decoded& call, const Perform& perform);
+  ServedAnswer perform_own(const Claim& asked);
+  ServedAnswer do_once(uint32_t at, uint64_t number, const Decoded& call, const Perform& perform);
   void keep_references(const std::vector<Ino>& given);
   bool begin(Slot& slot, uint64_t number);
   void finish(Slot& slot, const std::vector<Ino>& given);

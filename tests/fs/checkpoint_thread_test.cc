@@ -99,6 +99,9 @@ class Loader final : public RowVisitor {
   Status put(const DirentRow&) override { return kNever; }
   Status put(const ExtentRow&) override { return kNever; }
   Status put(const XattrRow&) override { return {}; }
+  Status put(const MemberRow&) override { return kNever; }
+  Status put(const ReplyRow&) override { return kNever; }
+  Status erase_member(uint64_t) override { return kNever; }
   Status erase_inode(Ino) override { return kNever; }
   Status erase_dirent(Ino, std::string_view) override { return kNever; }
   Status erase_extents(Ino, uint64_t, uint64_t) override { return kNever; }

@@ -58,6 +58,10 @@ Transaction all_rows() {
   rows.erase_extents(Ino{42}, 17, UINT64_MAX - 17);
   rows.erase_xattr(Ino{42}, "user.x");
   rows.erase_orphan(Ino{6});
+  const std::string machine(limits::kClientNameBytes, 'm');
+  rows.put(MemberRow{INT64_MAX, UINT64_MAX, {std::byte{1}}, true, machine});
+  rows.put(ReplyRow{7, ReplyRow::kSlots - 1, UINT64_MAX, UINT64_MAX, 3});
+  rows.erase_member(7);
   return rows;
 }
 
@@ -65,7 +69,7 @@ TEST(Rows, ComeBackAsTheyWerePut) {
   RowText text;
   const Transaction rows = all_rows();
   ASSERT_TRUE(decode_rows(rows.bytes(), text).ok());
-  ASSERT_EQ(text.lines.size(), 15u);
+  ASSERT_EQ(text.lines.size(), 18u);
   EXPECT_EQ(text.lines[0],
             "inode 42 parent 0 mode 107777 uid 1000 gid 4294967294 nlink 3 rdev 2049 size 9223372036854775807 times -1 "
             "-9223372036854775808 9223372036854775807 5 ->");
@@ -80,6 +84,10 @@ TEST(Rows, ComeBackAsTheyWerePut) {
   EXPECT_EQ(text.lines[12], "erase extents 42 17+18446744073709551598");
   EXPECT_EQ(text.lines[13], "erase xattr 42 user.x");
   EXPECT_EQ(text.lines[14], "erase orphan 6");
+  EXPECT_EQ(text.lines[15], "member 9223372036854775807 client 18446744073709551615 token 0 " +
+                                std::string(limits::kClientNameBytes, 'm') + " read-only");
+  EXPECT_EQ(text.lines[16], "reply 7 slot 63 number 18446744073709551615 is 18446744073709551615 3");
+  EXPECT_EQ(text.lines[17], "erase member 7");
 }
 
 TEST(Rows, CutOffRowsAreRefused) {
@@ -90,7 +98,7 @@ TEST(Rows, CutOffRowsAreRefused) {
     ASSERT_TRUE(length.ok());
     ends.push_back(ends.back() + *length);
   }
-  ASSERT_EQ(ends.size(), 16u);
+  ASSERT_EQ(ends.size(), 19u);
   for (size_t bytes = 0; bytes < rows.bytes().size(); bytes += bytes < 6000 || bytes > 70000 ? 1 : 997) {
     RowText text;
     const bool at_end = std::find(ends.begin(), ends.end(), bytes) != ends.end();
@@ -106,16 +114,19 @@ TEST(Rows, WhatNobodyWouldWriteIsRefused) {
     size_t offset;
     uint8_t byte;
   };
-  Transaction inode, dirent, extent, xattr, orphan, erase;
+  Transaction inode, dirent, extent, xattr, orphan, erase, member, reply, left;
   inode.put(some_inode(Ino{1}, S_IFREG | 0644));
   dirent.put(DirentRow{Ino{1}, "ab", Ino{2}, DT_REG, 3});
   extent.put(ExtentRow{Ino{1}, 0, 1, 512, false});
   xattr.put(XattrRow{Ino{1}, "n", {}});
   orphan.put_orphan(Ino{1});
   erase.erase_extents(Ino{1}, 1, 1);
+  member.put(MemberRow{1, 2, {}, false, "ab"});
+  reply.put(ReplyRow{1, 2, 3, 4, 5});
+  left.erase_member(1);
   const Case cases[] = {
       {"kind 0", inode, 0, 0},
-      {"unknown kind", inode, 0, 11},
+      {"unknown kind", inode, 0, 14},
       {"reserved byte", inode, 1, 1},
       {"no file type", inode, 5, 0x01},
       {"mode beyond 16 bits", inode, 6, 1},
@@ -138,6 +149,15 @@ TEST(Rows, WhatNobodyWouldWriteIsRefused) {
       {"orphan with a name", orphan, 1, 1},
       {"erases nothing", erase, 20, 0},
       {"reserved byte", erase, 3, 1},
+      {"read-only 2", member, 1, 2},
+      {"reserved byte", member, 3, 1},
+      {"session 0", member, 4, 0},
+      {"negative session", member, 11, 0x80},
+      {"zero byte in a machine's name", member, 36, 0},
+      {"slot out of bounds", reply, 1, 64},
+      {"session 0", reply, 4, 0},
+      {"call 0", reply, 12, 0},
+      {"nobody left", left, 4, 0},
   };
   for (const Case& c : cases) {
     std::vector<std::byte> bytes(c.rows.bytes().begin(), c.rows.bytes().end());
@@ -162,6 +182,9 @@ class PutAgain final : public RowVisitor {
   Status put(const DirentRow& row) override { return again(row); }
   Status put(const ExtentRow& row) override { return again(row); }
   Status put(const XattrRow& row) override { return again(row); }
+  Status put(const MemberRow& row) override { return again(row); }
+  Status put(const ReplyRow& row) override { return again(row); }
+  Status erase_member(uint64_t session) override { return rows_.erase_member(session), Status(); }
   Status put_orphan(Ino ino) override { return rows_.put_orphan(ino), Status(); }
   Status erase_inode(Ino ino) override { return rows_.erase_inode(ino), Status(); }
   Status erase_dirent(Ino ino, std::string_view name) override { return rows_.erase_dirent(ino, name), Status(); }

@@ -61,7 +61,7 @@ class SharedVolume : public ::testing::Test {
     auto coordinator = Coordinator::listen("127.0.0.1", 0, "home", secret_of("a secret"), lease);
     ASSERT_TRUE(coordinator.ok());
     coordinator_ = std::move(*coordinator);
-    coordinator_->serve(*volume_, ClientId{7}, kernel);
+    coordinator_->serve({*volume_, nullptr, ClientId{7}, kernel});
   }
   CoordinatorLink::Config config(std::string_view secret = "a secret") {
     CoordinatorLink::Config config;

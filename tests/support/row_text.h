@@ -34,6 +34,15 @@ struct RowText final : RowVisitor {
     const std::string_view value(reinterpret_cast<const char*>(row.value.data()), row.value.size());
     return add(fmt::format("xattr {} {}={}", raw(row.ino), row.name, value));
   }
+  Status put(const MemberRow& row) override {
+    return add(fmt::format("member {} client {} token {} {}{}", row.session, row.client,
+                           std::to_integer<int>(row.token[15]), row.name, row.read_only ? " read-only" : ""));
+  }
+  Status put(const ReplyRow& row) override {
+    return add(
+        fmt::format("reply {} slot {} number {} is {} {}", row.session, row.slot, row.number, row.first, row.second));
+  }
+  Status erase_member(uint64_t session) override { return add(fmt::format("erase member {}", session)); }
   Status put_orphan(Ino ino) override { return add(fmt::format("orphan {}", raw(ino))); }
   Status erase_inode(Ino ino) override { return add(fmt::format("erase inode {}", raw(ino))); }
   Status erase_dirent(Ino ino, std::string_view name) override {
