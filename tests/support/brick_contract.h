@@ -14,6 +14,7 @@
 
 #include "tests/support/block_numbers.h"
 #include "tests/support/brick_factory.h"
+#include "tests/support/eventually.h"
 #include "transport/brick/brick.h"
 
 namespace brickfs::testing {
@@ -53,16 +54,6 @@ inline bool is_dead_handle(const Status& status) {
 }
 // What a fenced client may see: the fencing, or the connection that was cut.
 inline bool is_lost_session(int code) { return code == ESTALE || code == ENOTCONN; }
-
-template <typename Condition>
-bool eventually(Condition condition, std::chrono::milliseconds limit = std::chrono::seconds(10)) {
-  const auto end = std::chrono::steady_clock::now() + limit;
-  while (std::chrono::steady_clock::now() < end) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return condition();
-}
 
 class BrickContract : public ::testing::TestWithParam<BrickKind> {
  protected:

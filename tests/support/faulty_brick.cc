@@ -62,7 +62,10 @@ class FaultyBrick final : public Brick {
 
   void submit(Batch& batch) override {
     batch.begin(1);
-    if (faults_->before_transfers_) faults_->before_transfers_();
+    {
+      SharedLock calling(faults_->calling_);
+      if (faults_->before_transfers_) faults_->before_transfers_();
+    }
     const Status status = subject(
         BrickCall::kTransfer,
         [&](Brick& brick) {
@@ -111,11 +114,11 @@ class FaultyBrick final : public Brick {
       return Error(ENOTCONN, "fault");
     }
     auto answer = in_session(kind, fault, carry_out, in_part);
-    if (answer.ok() && kind == BrickCall::kCommit && faults_->after_commit_) {
+    if (answer.ok() && kind == BrickCall::kCommit && faults_->has_after_commit_) {
       ExclusiveLock lock(faults_->under_way_);
       MutexLock state(faults_->mutex_);
       if (!faults_->connected_ || session != faults_->sessions_) return Error(ENOTCONN, "fault");
-      faults_->after_commit_();
+      if (faults_->after_commit_) faults_->after_commit_();
     }
     return answer;
   }
@@ -225,6 +228,17 @@ void BrickFaults::lose(const std::function<void()>& behind) {
   inner_.reset();
   if (behind) behind();
   if (on_lost_) on_lost_(Error(ENOTCONN, "fault"));
+}
+
+void BrickFaults::set_after_commit(std::function<void()> callback) {
+  ExclusiveLock lock(under_way_);
+  has_after_commit_ = callback != nullptr;
+  after_commit_ = std::move(callback);
+}
+
+void BrickFaults::set_before_transfers(std::function<void()> callback) {
+  ExclusiveLock lock(calling_);
+  before_transfers_ = std::move(callback);
 }
 
 void BrickFaults::answer(BrickCall call, int code, uint64_t nth) {

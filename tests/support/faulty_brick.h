@@ -67,10 +67,10 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
   void answer(BrickCall call, int code, uint64_t nth = 1);
   // So does each one from now on, until that is 0.
   void answer_all(BrickCall call, int code) { answers_[static_cast<size_t>(call)] = code; }
-  // Called after each commit that was carried out, with nothing else under way.
-  void set_after_commit(std::function<void()> callback) { after_commit_ = std::move(callback); }
-  // Called before a batch goes to what is behind.
-  void set_before_transfers(std::function<void()> callback) { before_transfers_ = std::move(callback); }
+  // Called after each commit that was carried out, with nothing else under way. A former one is not called any more.
+  void set_after_commit(std::function<void()> callback);
+  // Called before a batch goes to what is behind, beside others. A former one has ended.
+  void set_before_transfers(std::function<void()> callback);
 
   // `restart`: what is behind is killed and started again. `delay`: lets time pass. `interrupt`: tells who asks to end;
   // must not wait.
@@ -98,8 +98,8 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
   std::optional<PlannedFault::Kind> next_planned();
 
   const std::function<std::unique_ptr<Brick>()> connect_;
-  std::function<void()> after_commit_;
-  std::function<void()> before_transfers_;
+  SharedMutex calling_;  // shared: by batches while the callback runs. Before under_way_
+  std::function<void()> before_transfers_ ABSL_GUARDED_BY(calling_);
   std::vector<PlannedFault> planned_;  // fixed before the first call, as the two behind it
   std::function<void()> restart_;
   std::function<void()> delay_;
@@ -113,6 +113,8 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
 
   SharedMutex under_way_;  // shared: by calls
   std::unique_ptr<Brick> inner_ ABSL_GUARDED_BY(under_way_);
+  std::function<void()> after_commit_ ABSL_GUARDED_BY(under_way_);
+  std::atomic<bool> has_after_commit_{false};
   std::function<void(Error)> on_lost_;
   const Brick* told_ = nullptr;  // whose it is
 

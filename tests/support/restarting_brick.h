@@ -11,7 +11,9 @@
 
 #include "server/service/brick_service.h"
 #include "server/service/embedded_brick.h"
+#include "tests/support/eventually.h"
 #include "tests/support/faulty_brick.h"
+#include "transport/base/mutex.h"
 
 namespace brickfs {
 
@@ -28,17 +30,30 @@ class RestartingBrick {
       config_.store_path = directory_ / "store";
       config_.store_bytes = store_blocks * kBlockBytes;
     }
-    start();
-    faults_ = std::make_shared<BrickFaults>([this] { return make_embedded_brick(service_); });
+    {
+      MutexLock lock(mutex_);
+      start();
+    }
+    faults_ = std::make_shared<BrickFaults>([this]() -> std::unique_ptr<Brick> {
+      const auto running = service();
+      return running != nullptr ? make_embedded_brick(running) : nullptr;  // it could not be started again
+    });
   }
   ~RestartingBrick() {
-    service_.reset();
+    {
+      MutexLock lock(mutex_);
+      service_.reset();
+    }
     std::filesystem::remove_all(directory_);
   }
 
   BrickFaults& faults() { return *faults_; }
   std::unique_ptr<Brick> make_brick() { return faults_->make_brick(); }
-  std::shared_ptr<BrickService> service() { return service_; }
+  // For who asks it past its client. It is not stopped before he has let it go.
+  std::shared_ptr<BrickService> service() {
+    MutexLock lock(mutex_);
+    return service_;
+  }
 
   // Killed and started again: what is in memory only is gone.
   void restart() {
@@ -73,7 +88,8 @@ class RestartingBrick {
   // The copy is put back, and what it replaces is the copy from now on.
   void swap_stores() {
     faults_->lose([this] {
-      service_.reset();
+      MutexLock lock(mutex_);
+      stop();
       std::filesystem::rename(config_.store_path, directory_ / "newer");
       std::filesystem::rename(directory_ / "copy", config_.store_path);
       std::filesystem::rename(directory_ / "newer", directory_ / "copy");
@@ -86,7 +102,8 @@ class RestartingBrick {
 
  private:
   void restart_in_order(const std::filesystem::path& from, const std::filesystem::path& to) {
-    service_.reset();
+    MutexLock lock(mutex_);
+    stop();
     copy(from, to);
     config_.store_bytes = 0;
     start();
@@ -95,13 +112,19 @@ class RestartingBrick {
     std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing);
   }
   void replace_store(const std::filesystem::path& from) {
+    MutexLock lock(mutex_);
     if (!config_.store_path.empty()) copy(from, directory_ / "after");
-    service_.reset();  // may write to its store, as a clean stop does
+    stop();  // may write to its store, as a clean stop does
     if (!config_.store_path.empty()) std::filesystem::rename(directory_ / "after", config_.store_path);
     if (!config_.store_path.empty()) config_.store_bytes = 0;
     start();
   }
-  void start() {
+  void stop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const std::weak_ptr<BrickService> stopping = service_;
+    service_.reset();
+    EXPECT_TRUE(testing::eventually([&] { return stopping.expired(); })) << "somebody keeps it";
+  }
+  void start() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     std::string why;
     auto service = BrickService::open(config_, &why);
     ASSERT_TRUE(service.ok()) << why;
@@ -110,7 +133,8 @@ class RestartingBrick {
 
   BrickConfig config_;
   std::filesystem::path directory_;
-  std::shared_ptr<BrickService> service_;
+  Mutex mutex_;  // behind the client's connection
+  std::shared_ptr<BrickService> service_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<BrickFaults> faults_;
 };
 

@@ -25,6 +25,7 @@ class TcpTestBrick final : public TestBrick {
   void restart() override;  // on the same port
 
   uint16_t port() const { return port_.number(); }
+  BrickService& service() { return *service_; }
 
  private:
   void start();
