@@ -53,7 +53,7 @@ class BrickServiceImpl final : public BrickService {
     MutexLock lock(stop_mutex_);
     if (!silence_watch_ && !stopped_) silence_watch_ = std::make_unique<SilenceWatch>(*this);
   }
-  void expire_silent() override { volumes_.fence_silent(lease_); }
+  void expire_silent(std::chrono::steady_clock::time_point now) override { volumes_.fence_silent(lease_, now); }
   void announce_tcp(uint16_t port) override { volumes_.announce_tcp(port); }
   using BrickService::administer;
   AdminAnswer administer(const AdminRequest& request, const Abandoned& abandoned) override {

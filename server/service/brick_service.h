@@ -107,8 +107,8 @@ class BrickService {
   // From now on a thread of the service looks for sessions not heard of for BrickConfig::lease, and cuts them off. For
   // who listens; peers in this process are heard of when they have something to do.
   virtual void watch_silence() = 0;
-  // Looks once.
-  virtual void expire_silent() = 0;
+  // Looks once, as at `now`.
+  virtual void expire_silent(std::chrono::steady_clock::time_point now) = 0;
   // Sessions begun from now on are told that the brick listens there (Session::tcp_port).
   virtual void announce_tcp(uint16_t port) = 0;
   // What an administrator asks for, which whoever lets him in has made sure he is.

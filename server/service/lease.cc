@@ -238,11 +238,11 @@ Status VolumeTable::leave(const ServerSession& session, bool gives_up) {
   return stored;
 }
 
-void VolumeTable::fence_silent(std::chrono::milliseconds limit) {
+void VolumeTable::fence_silent(std::chrono::milliseconds limit, std::chrono::steady_clock::time_point now) {
   Sessions silent;
   {
     MutexLock lock(mutex_);
-    const auto is_silent = [&](const auto& session) { return !session->ended() && session->silent_for(limit); };
+    const auto is_silent = [&](const auto& session) { return !session->ended() && session->silent_for(limit, now); };
     for (const auto& [id, volume] : volumes_) {
       std::ranges::copy_if(volume.holders, std::back_inserter(silent), is_silent);
       std::ranges::copy_if(volume.guests, std::back_inserter(silent), is_silent);

@@ -199,14 +199,14 @@ void ServerSession::disconnect() {
   if (end(AfterWriting::kSuspect)) static_cast<void>(volumes_.leave(*this, false));  // writes nothing
 }
 
-bool ServerSession::silent_for(std::chrono::milliseconds limit) const {
+bool ServerSession::silent_for(std::chrono::milliseconds limit, std::chrono::steady_clock::time_point now) const {
   {
     MutexLock lock(mutex_);
     if (calls_ > 0) return false;
   }
   const std::chrono::steady_clock::time_point heard{
       std::chrono::steady_clock::duration(heard_.load(std::memory_order_relaxed))};
-  return std::chrono::steady_clock::now() - heard > limit;
+  return now - heard > limit;
 }
 
 // Waits for the pins of revoked handles, revokes the device's grants, and unmaps the blocks; those in `doomed` are

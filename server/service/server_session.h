@@ -102,9 +102,9 @@ class ServerSession final : public Callee {
 
   // Heard from the client just now.
   void touch() { heard_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed); }
-  // Nothing heard for so long, and no call under way: while it is, its client cannot be heard. A WAIT is none: it goes
-  // on beside others.
-  bool silent_for(std::chrono::milliseconds limit) const;
+  // At `now` nothing heard for so long, and no call under way: while it is, its client cannot be heard. A WAIT is none:
+  // it goes on beside others.
+  bool silent_for(std::chrono::milliseconds limit, std::chrono::steady_clock::time_point now) const;
   bool ended() const { return ended_.load(); }
 
   // Gives up the lease.

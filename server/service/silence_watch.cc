@@ -20,7 +20,7 @@ void SilenceWatch::run() {
     changed_.wait_for(lock, limits::kListenerTick);
     if (stopping_) return;
     lock.unlock();
-    service_.expire_silent();
+    service_.expire_silent(std::chrono::steady_clock::now());
     lock.lock();
   }
 }

@@ -47,7 +47,7 @@ class VolumeTable {
                                               const Abandoned& abandoned);
   // The session has ended by itself. `gives_up`: its lease too, else that stays its client's until another asks for it.
   Status leave(const ServerSession& session, bool gives_up);
-  void fence_silent(std::chrono::milliseconds limit);
+  void fence_silent(std::chrono::milliseconds limit, std::chrono::steady_clock::time_point now);
   AdminAnswer administer(const AdminRequest& request, const Abandoned& abandoned);
   void announce_tcp(uint16_t port) { tcp_port_ = port; }
   // Nobody gets in any more; everybody is fenced.

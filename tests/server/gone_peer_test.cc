@@ -104,7 +104,7 @@ class GonePeer : public ::testing::Test {
   }
   ~GonePeer() override { disk_.end(); }
 
-  static Deadline soon() { return std::chrono::steady_clock::now() + 10s; }
+  static Deadline soon() { return std::chrono::steady_clock::now() + 60s; }
   static OpenRequest of(uint64_t client, OpenMode mode = OpenMode::kExclusive, bool steal = false, Epoch resume = {}) {
     OpenRequest request = request_for(client, mode, steal);
     request.volume = "home";
@@ -313,7 +313,7 @@ TEST_F(GonePeer, AFollowerWhoGoesDoesNotWaitForItsFormerSession) {
   auto goes = std::async(std::launch::async, follow, [&] { return has_gone.load(); });
   std::this_thread::sleep_for(10ms);  // until it waits
   has_gone = true;
-  EXPECT_EQ(goes.wait_for(5s), std::future_status::ready);
+  EXPECT_EQ(goes.wait_for(60s), std::future_status::ready);
   EXPECT_EQ(stays.wait_for(0s), std::future_status::timeout);
   *pin = Pin();
   EXPECT_EQ(stays.get(), 0);

@@ -124,22 +124,21 @@ TEST(SessionBounds, AVolumeHasSoManyObservers) {
 
 // A call under way keeps the lease: its client cannot be heard on that connection meanwhile.
 TEST(SessionBounds, WhoWaitsForACallIsNotSilent) {
-  BrickConfig config = memory_config(2);
-  config.lease = 200ms;
-  const auto service = start(config);
+  const auto service = start(memory_config(2));
   const auto session = open(*service, request_for(1));
   ASSERT_TRUE(session->alloc({BlockAddress{0}, 1}).ok());
   const Handle handle = session->map({BlockAddress{0}, 1}, Access::kRead)->front();
-  auto pinned = session->pin(handle.remote_key, handle.remote_address, 1, Access::kRead);
+  const auto pin = [&] { return session->pin(handle.remote_key, handle.remote_address, 1, Access::kRead); };
+  auto pinned = pin();
   ASSERT_TRUE(pinned.ok());
   auto unmapping = std::async(std::launch::async, [&] { return session->unmap({BlockAddress{0}, 1}).code(); });
-  std::this_thread::sleep_for(400ms);
-  service->expire_silent();
+  while (pin().ok()) std::this_thread::yield();  // until it is under way
+  const auto after_the_lease = [] { return std::chrono::steady_clock::now() + limits::kLease + 1s; };
+  service->expire_silent(after_the_lease());
   *pinned = Pin();
   EXPECT_EQ(unmapping.get(), 0);
   EXPECT_TRUE(session->stat().ok());
-  std::this_thread::sleep_for(400ms);
-  service->expire_silent();
+  service->expire_silent(after_the_lease());
   EXPECT_EQ(session->stat().code(), ESTALE);
 }
 
