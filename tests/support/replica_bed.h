@@ -76,6 +76,7 @@ class ReplicaBed : public ::testing::Test {
     store_ = store.get();
     if (at_change_) store->set_away_after(at_change_);
     const auto make = [this](const std::string& source, std::string*) -> Result<std::unique_ptr<Brick>> {
+      ++tries_;
       if (own_faults_ != nullptr && source == "tcp://a:20470/default") return own_faults_->make_brick();
       return bricks_.at(source)->make_brick();
     };
@@ -106,6 +107,15 @@ class ReplicaBed : public ::testing::Test {
     const Piece piece{address, {{bytes.data(), static_cast<uint32_t>(length), 0}}};
     TRY(set.read(std::span(&piece, 1)));
     return bytes;
+  }
+  // Two copies, and a client that crashes with 4 KiB written and not committed.
+  void write_and_crash() {
+    start(2, 2, 64);
+    const auto set = open();
+    ASSERT_NE(set, nullptr);
+    ASSERT_TRUE(set->alloc(kData).ok());
+    ASSERT_TRUE(set->commit().ok());
+    ASSERT_TRUE(write(*set, raw(kData.start), filled(4096, 7)).ok());
   }
   // Threads that write to blocks, each to 4 KiB of its own in all of them, and read it back, until they are stopped.
   class Writers {
@@ -181,7 +191,7 @@ class ReplicaBed : public ::testing::Test {
   }
 
   MapReplica entry(size_t index, size_t place = 0) { return map_->get()->map.places[place].replicas[index]; }
-  static bool comes_true(const std::function<bool()>& condition, milliseconds within = milliseconds(20'000)) {
+  static bool comes_true(const std::function<bool()>& condition, milliseconds within = milliseconds(60'000)) {
     const auto until = std::chrono::steady_clock::now() + within;
     while (!condition()) {
       if (std::chrono::steady_clock::now() > until) return false;
@@ -213,6 +223,7 @@ class ReplicaBed : public ::testing::Test {
   bool clients_end_ = false;  // those that crash are known to have
   bool accept_older_ = false;
   SetRefusal refusal_;
+  std::atomic<size_t> tries_{0};  // of all bricks
 };
 
 }  // namespace brickfs::testing
