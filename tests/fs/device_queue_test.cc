@@ -222,7 +222,7 @@ TEST_F(DeviceQueue, SleepsWhileNothingComes) {
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
   const auto used =
       std::chrono::seconds(end.tv_sec - begin.tv_sec) + std::chrono::nanoseconds(end.tv_nsec - begin.tv_nsec);
-  EXPECT_LT(used, milliseconds(20));
+  EXPECT_LT(used, milliseconds(250));  // who polls takes all of it
 }
 
 TEST_F(DeviceQueue, TheEndOfTheConnectionReachesAll) {

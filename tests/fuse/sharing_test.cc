@@ -156,7 +156,7 @@ TEST(SharingOfFuse, WhatIsUnderWayIsWaitedFor) {
   EXPECT_EQ(told.wait_for(50ms), std::future_status::timeout);
   EXPECT_EQ(FuseSharing::Validity(sharing).seconds(), 0U) << "though others wait";
   before.reset();
-  EXPECT_EQ(told.wait_for(10s), std::future_status::ready);
+  EXPECT_EQ(told.wait_for(60s), std::future_status::ready);
 }
 
 TEST(SharingOfFuse, WhatIsAppendedGoesToTheEnd) {

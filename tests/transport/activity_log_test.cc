@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/eventually.h"
+
 namespace brickfs {
 namespace {
 
@@ -51,7 +53,8 @@ TEST(ActivityLog, ThoseWhoNeedManyRowsDoNotWaitForEachOther) {
   });
   constexpr size_t kWriters = 2 * kActivityRows / ActivityLog::kMostBlocks;
   Interruption too_long;
-  std::atomic<size_t> ended{0};
+  constexpr size_t kRounds = 20;
+  std::atomic<size_t> ended{0};  // rounds of all
   std::vector<std::thread> writers;
   for (size_t writer = 0; writer < kWriters; ++writer) {
     writers.emplace_back([&, writer] {
@@ -61,13 +64,11 @@ TEST(ActivityLog, ThoseWhoNeedManyRowsDoNotWaitForEachOther) {
         const BlockAddress block = block_after(kFirst.start, writer * ActivityLog::kMostBlocks + i);
         pieces.push_back({raw(block), {{bytes.data(), static_cast<uint32_t>(bytes.size()), 0}}});
       }
-      for (int round = 0; round < 20; ++round) EXPECT_TRUE(blocks.claim(pieces, &too_long).ok());
-      ++ended;
+      for (size_t round = 0; round < kRounds; ++round, ++ended) EXPECT_TRUE(blocks.claim(pieces, &too_long).ok());
     });
   }
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (ended < kWriters && std::chrono::steady_clock::now() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (size_t before = 0; ended < kWriters * kRounds; before = ended) {
+    if (!testing::eventually([&] { return ended > before; })) break;
   }
   too_long.raise();
   for (std::thread& writer : writers) writer.join();

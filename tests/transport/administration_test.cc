@@ -33,7 +33,7 @@ AdminRequest creation(const std::string& name) {
 AdminRequest removal(const std::string& name) {
   return {.action = AdminAction::kRemove, .volume = name, .size_blocks = {}, .force = true};
 }
-Deadline admin_deadline() { return std::chrono::steady_clock::now() + 5s; }
+Deadline admin_deadline() { return std::chrono::steady_clock::now() + 60s; }
 
 class Administration : public ::testing::Test {
  protected:

@@ -21,7 +21,7 @@ class BrickNotices : public BrickContract {
   static OpenRequest follower(uint64_t client) { return request(client, OpenMode::kFollow); }
 
   // As soon as there is something that `seen` is not, which it is brought up to.
-  static Notice next(Brick& brick, Seen& seen, std::chrono::milliseconds patience = 10s) {
+  static Notice next(Brick& brick, Seen& seen, std::chrono::milliseconds patience = limits::kWaitMost) {
     const auto told = brick.wait_for_notices(std::span(&seen, 1), patience);
     EXPECT_EQ(told.code(), 0);
     if (!told.ok()) return {};
@@ -140,7 +140,7 @@ TEST_P(BrickNotices, AWaitLastsAsLongAsItMay) {
   EXPECT_EQ(next(*reader, seen, 300ms).count, 0u);
   EXPECT_GE(steady_clock::now() - before, 300ms);
   EXPECT_EQ(next(*reader, seen, 0ms).count, 0u);
-  EXPECT_LT(steady_clock::now() - before, 5s);
+  EXPECT_LT(steady_clock::now() - before, 60s);
   EXPECT_EQ(reader->wait_for_notices({}, 1s).code(), EINVAL);
   EXPECT_EQ(reader->wait_for_notices(std::vector<Seen>(limits::kTagsPerWait + 1), 1s).code(), EINVAL);
   EXPECT_EQ(reader->wait_for_notices(std::span(&seen, 1), limits::kWaitMost + 1ms).code(), EINVAL);
@@ -175,7 +175,7 @@ TEST_P(BrickNotices, OtherCallsGoOnBesideAWait) {
   ASSERT_TRUE(write(*writer, map_one(*writer, 0), 0, pattern(64, 1)).ok());
   ASSERT_TRUE(writer->commit({}).ok());
   ASSERT_TRUE(writer->stat().ok());
-  EXPECT_LT(steady_clock::now() - before, 5s);
+  EXPECT_LT(steady_clock::now() - before, 60s);
   EXPECT_EQ(waiting.wait_for(0s), std::future_status::timeout);
   ASSERT_TRUE(writer->notify(1, 77).ok());  // by the same session
   EXPECT_EQ(waiting.get(), 77u);
@@ -235,7 +235,7 @@ TEST_P(BrickNotices, AWaitEndsWithItsSession) {
   steal.steal = true;
   auto thief = open(steal);
   EXPECT_TRUE(is_lost_session(waiting.get()));
-  EXPECT_LT(steady_clock::now() - before, 5s);
+  EXPECT_LT(steady_clock::now() - before, 60s);
 }
 
 TEST_P(BrickNotices, WhatABrickForgotWithItsStopIsLearnt) {

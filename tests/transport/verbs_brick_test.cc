@@ -276,7 +276,7 @@ class RawClient {
   }
 
  private:
-  static verbs::Deadline soon() { return verbs::Clock::now() + std::chrono::seconds(10); }
+  static verbs::Deadline soon() { return verbs::Clock::now() + std::chrono::seconds(60); }
 
   const HostPort address_;
   verbs::LocalMemory memory_;
