@@ -2,6 +2,7 @@
 #include "fs/daemon/daemon.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -120,6 +121,16 @@ int signals_fd() { return event; }
 void take_signals() {
   uint64_t count = 0;
   (void)!::read(event, &count, sizeof(count));
+}
+
+bool is_readable(int a, int b, std::chrono::milliseconds timeout) {
+  std::array<pollfd, 2> fds = {pollfd{a, POLLIN, 0}, pollfd{b, POLLIN, 0}};
+  return poll(fds.data(), fds.size(), static_cast<int>(timeout.count())) > 0;
+}
+
+bool is_readable(int fd) {
+  pollfd one{fd, POLLIN, 0};
+  return poll(&one, 1, 0) > 0;
 }
 
 }  // namespace brickfs

@@ -2,6 +2,7 @@
 // The process of a mount: its way to the background, its signals, and what it needs to live through.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -47,5 +48,9 @@ void defer_signals();
 // Readable when a signal has come since the last take_signals().
 int signals_fd();
 void take_signals();
+
+// Whether one of them can be read from, if need be after so long; and of one, now.
+bool is_readable(int a, int b, std::chrono::milliseconds timeout);
+bool is_readable(int fd);
 
 }  // namespace brickfs

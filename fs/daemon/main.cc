@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "fs/daemon/coordinating.h"
 #include "fs/daemon/daemon.h"
 #include "fs/daemon/serving.h"
 #include "fs/mount/mount_flags.h"
@@ -38,7 +39,8 @@ OPT     ro, rw            read-only or not (rw)
         accept_older      a set with bricks, or copies, that are of older stores which were put back, as they are
         grow              bricks of SOURCE that the volume does not have yet join it
         durable           refuse a brick that would not survive its own crash
-        shared, share     other machines have the volume, too (mount(8) and fstab: share)
+        shared, share     other machines have the volume, too (mount(8) and fstab: share); with the MOUNTPOINT `none`
+                          this one has it for them, and mounts nothing
         listen=ADDR[:PORT]  where other machines reach this one, if it is the first to mount a shared volume (as the
                           brick does, at any port)
         hard              operations wait for a brick that is away (the default)
@@ -62,7 +64,7 @@ OPT     ro, rw            read-only or not (rw)
                           user_allow_other)
         nodev, nosuid, noexec, noatime, nosymfollow, sync, context= ... as with any file system: mount(8)
 
-umount MOUNTPOINT ends it.)";
+umount MOUNTPOINT ends it; where nothing is mounted, SIGTERM.)";
 
 int fail(int code, const std::string& line) {
   print_error(fmt::format("brickfs: {}", printable(line)));
@@ -76,7 +78,7 @@ std::optional<int> parse_command_line(std::vector<std::string> words, MountComma
   CLI::App app("Mounts a volume of a brick as a file system.", "brickfs");
   std::vector<std::string> lists;
   app.add_option("SOURCE", command.source, "The volume")->required();
-  app.add_option("MOUNTPOINT", command.mountpoint, "An existing directory")->required();
+  app.add_option("MOUNTPOINT", command.mountpoint, "An existing directory; none: see -o shared")->required();
   app.add_option("-o", lists, "Options, see below")->type_name("OPT[,OPT]...")->allow_extra_args(false);
   app.add_flag("-f", command.foreground, "Stay in the foreground");
   app.set_version_flag("--version", std::string("brickfs ") + BRICKFS_VERSION);
@@ -93,12 +95,18 @@ std::optional<int> parse_command_line(std::vector<std::string> words, MountComma
     const Status parsed = parse_mount_options(list, command, &why);
     if (!parsed.ok()) return fail(exit_code_of(parsed.error()), why);
   }
+  if (!command.mounts() && !check_mounts_nothing(command, &why).ok()) return fail(kUsage, why);
   const Status source = prepare_source(command, &why);
   if (!source.ok()) return fail(kUsage, why);
   return std::nullopt;
 }
 
+Status serve(const MountCommand& command, const MountEvents& events, std::string* why) {
+  return command.mounts() ? serve_mount(command, events, why) : coordinate_without_mount(command, events, why);
+}
+
 std::string mounted_line(const MountCommand& command) {
+  if (!command.mounts()) return fmt::format("{} is served to other machines, and not mounted here", command.source);
   return fmt::format("{} is mounted at {}", command.source, command.mountpoint);
 }
 
@@ -106,7 +114,7 @@ int run_in_foreground(const MountCommand& command) {
   std::string why;
   const MountEvents events{.ready = [&command] { log::info("{}", mounted_line(command)); },
                            .waiting = [](const std::string&) {}};
-  const Status served = serve_mount(command, events, &why);
+  const Status served = serve(command, events, &why);
   return served.ok() ? kFine : fail(kFailure, why);
 }
 
@@ -145,7 +153,7 @@ int run_in_background(const MountCommand& command) {
             tell({});
           },
       .waiting = [&](const std::string& reason) { tell(reason + "; trying again in the background"); }};
-  Status served = serve_mount(command, events, &why);
+  Status served = serve(command, events, &why);
   if (served.code() == EBUSY && !is_serving) served = share(command, served, &why);
   if (served.ok() && !is_serving) tell({});
   if (served.ok()) return kFine;
@@ -169,8 +177,10 @@ int run(std::vector<std::string> words) {
   if (!install_signals().ok()) return fail(kFailure, "cannot set up signals");
   std::string why;
   if (command.remount) return remount(command, &why).ok() ? kFine : fail(kFailure, why);
-  if (!prepare_mountpoint(command, &why).ok()) return fail(kFailure, why);
-  if (const auto shared = mount_once_more(command, &why)) return shared->ok() ? kFine : fail(kFailure, why);
+  if (command.mounts()) {
+    if (!prepare_mountpoint(command, &why).ok()) return fail(kFailure, why);
+    if (const auto shared = mount_once_more(command, &why)) return shared->ok() ? kFine : fail(kFailure, why);
+  }
   prepare_for_memory_shortage();
   return command.foreground ? run_in_foreground(command) : run_in_background(command);
 }

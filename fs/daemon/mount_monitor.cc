@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/daemon/mount_monitor.h"
 
+#include <fmt/core.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstring>
+#include <ctime>
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "fs/mount/status/mount_table.h"
+#include "transport/base/log.h"
 #include "transport/membership/set_map.h"
 
 namespace brickfs {
@@ -88,13 +94,14 @@ MountState MountMonitor::state(Clock::time_point now) const {
   state.checkpoint_bytes = persistence.checkpoint_bytes;
   if (persistence.checkpoint_age) state.checkpoint_age_seconds = in_seconds(*persistence.checkpoint_age);
   state.checkpoint_seconds = in_seconds(persistence.checkpoint_took);
-  state.kernel_waiting = waiting_requests(device_);
+  if (!device_.empty()) state.kernel_waiting = waiting_requests(device_);
   if (queues_ != nullptr) state.rings = queues_->count();
   if (members_) state.members = members_();
   state.member_count = state.members.size();
   if (state.members.size() > kMostMembersTold) state.members.resize(kMostMembersTold);
-  for (const auto& operation : operations_->operations())
-    state.operations.push_back(operation_state(operation.name, operation.counts));
+  if (operations_ != nullptr)
+    for (const auto& operation : operations_->operations())
+      state.operations.push_back(operation_state(operation.name, operation.counts));
   for (size_t call = 0; call < kVolumeCalls; ++call) {
     const auto kind = static_cast<VolumeCall>(call);
     state.volume.push_back(operation_state(name_of(kind), files_.volume().counts(kind)));
@@ -114,6 +121,35 @@ MountState MountMonitor::state(Clock::time_point now) const {
   if (uncommitted.operations > 0 && uncommitted.committed == committed_)
     state.uncommitted_for_seconds = in_seconds(now - got_on_);
   return state;
+}
+
+MountState fixed_state(const MountCommand& command, Durability durability) {
+  MountState state;
+  state.version = BRICKFS_VERSION;
+  state.pid = getpid();
+  state.source = command.source;
+  state.mountpoint = command.mountpoint;
+  state.mounted_since = time(nullptr);
+  state.secret_file = command.secret_path;
+  state.durable = durability == Durability::kDurable;
+  state.soft = command.soft;
+  state.soft_seconds = command.soft_timeout.count();
+  state.max_metadata_bytes = command.max_metadata_bytes;
+  return state;
+}
+
+Result<std::unique_ptr<MetricsServer>> serve_metrics(const MountCommand& command,
+                                                     std::function<const MountMonitor*()> monitor, std::string* why) {
+  if (!command.metrics) return std::unique_ptr<MetricsServer>();
+  auto server = MetricsServer::start(*command.metrics, [monitor = std::move(monitor)](Metrics& metrics) {
+    if (const MountMonitor* const there = monitor()) collect(there->state(MountMonitor::Clock::now()), metrics);
+  });
+  if (!server.ok()) {
+    *why = fmt::format("option {}: {}", command.common.at("metrics"), strerror(server.error().code()));
+    return server.error();
+  }
+  log::info("metrics at http://{}:{}/metrics", command.metrics->host, (*server)->port());
+  return server;
 }
 
 namespace {

@@ -10,11 +10,15 @@
 #include <vector>
 
 #include "fs/fuse/protocol/operation_counters.h"
+#include "fs/mount/mount_options.h"
 #include "fs/mount/status/mount_state.h"
 #include "fs/operations/file_operations.h"
 #include "fs/shm_queue/serve/shm_queues.h"
 #include "transport/base/mutex.h"
+#include "transport/base/result.h"
+#include "transport/brick/brick.h"
 #include "transport/metrics/metrics.h"
+#include "transport/metrics/metrics_server.h"
 #include "transport/volume/link_state.h"
 
 namespace brickfs {
@@ -27,9 +31,9 @@ class MountMonitor {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `operations`: of the kernel. `queues`: null: none. Both outlive this. `fixed`: what does not change while it is
-  // mounted. `device`: its number, "MAJOR:MINOR". `members`: of a shared volume, as it is coordinated here; null: it is
-  // not.
+  // `operations`: of the kernel; `queues`; null: none. Both outlive this. `fixed`: what does not change while it is
+  // mounted. `device`: its number, "MAJOR:MINOR"; empty: it is mounted nowhere. `members`: of a shared volume, as it is
+  // coordinated here; null: it is not.
   MountMonitor(FileOperations& files, std::shared_ptr<const OperationCounters> operations, const ShmQueues* queues,
                MountState fixed, const std::string& device, std::function<std::vector<MemberState>()> members = {});
   // Often: what happened between two looks was not seen. Waits for nothing.
@@ -51,6 +55,14 @@ class MountMonitor {
   uint64_t committed_ ABSL_GUARDED_BY(mutex_) = 0;    // Uncommitted::committed
   Clock::time_point got_on_ ABSL_GUARDED_BY(mutex_);  // when that last changed, or there was nothing to commit
 };
+
+// What does not change while it is mounted, as far as its command and its volume tell.
+MountState fixed_state(const MountCommand& command, Durability durability);
+
+// Where Prometheus may ask for these numbers (metrics=). Before anything is mounted: a port that cannot be had is a
+// reason not to; with one line in `why`. Null: he may not. `monitor` answers null as long as there is none.
+Result<std::unique_ptr<MetricsServer>> serve_metrics(const MountCommand& command,
+                                                     std::function<const MountMonitor*()> monitor, std::string* why);
 
 // A mount's state as numbers for Prometheus: docs/metrics.md has them all.
 void collect(const MountState& state, Metrics& metrics);

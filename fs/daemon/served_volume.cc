@@ -16,6 +16,7 @@
 #include "transport/base/log.h"
 #include "transport/base/progress_bar.h"
 #include "transport/membership/client_identity.h"
+#include "transport/membership/coordinator_name.h"
 
 namespace brickfs {
 namespace {
@@ -99,7 +100,7 @@ Status ServedVolume::open_shared(const MountCommand& command, std::function<void
   const auto until = steady_clock::now() + kCoordinatorComes;
   while (true) {
     const auto holder = find_holder(source, {secret, command.etcd});
-    const bool is_shared = holder.ok() && *holder && shared::address_of_coordinator((*holder)->name);
+    const bool is_shared = holder.ok() && *holder && address_of_coordinator((*holder)->name);
     Status opened = Error(ENOENT, "nobody shares the volume");
     if (is_shared && !command.steal) opened = join(command, **holder, why);
     if (opened.ok()) return {};
@@ -118,7 +119,7 @@ Status ServedVolume::join(const MountCommand& command, const Holder& holder, std
   const Source source = TRY(parse_source(command.source, why));
   const ClientSecret secret = TRY(secret_of(command, why));
   shared::CoordinatorLink::Config config;
-  config.address = *shared::address_of_coordinator(holder.name);
+  config.address = *address_of_coordinator(holder.name);
   config.secret = secret;
   config.request.client = client_;
   config.request.volume = source.volume;
@@ -164,14 +165,14 @@ Status ServedVolume::coordinate(const MountCommand& command, const std::function
     return coordinator.error();
   }
   const HostPort address{host, (*coordinator)->port()};
-  TRY(open_own(command, waiting, shared::name_of_coordinator(client_name(), address), why));
+  TRY(open_own(command, waiting, name_of_coordinator(client_name(), address), why));
   coordinator_ = std::move(*coordinator);
   log::info("{} is shared from here: members come to {}", command.source, format_address(address));
   return {};
 }
 
-void ServedVolume::start_sharing(shared::OwnKernel& kernel) {
-  if (coordinator_) coordinator_->serve({*filesystem_, filesystem_.get(), client_, &kernel});
+void ServedVolume::start_sharing(shared::OwnKernel* kernel) {
+  if (coordinator_) coordinator_->serve({*filesystem_, filesystem_.get(), client_, kernel});
 }
 
 void ServedVolume::stop_sharing() {

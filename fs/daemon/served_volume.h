@@ -34,8 +34,8 @@ class ServedVolume {
   // Until this goes, also behind unmount().
   FileOperations& files() { return member_ ? static_cast<FileOperations&>(*member_) : *filesystem_; }
   bool is_member() const { return member_ != nullptr; }
-  // Members get in from now on, if this coordinates; `kernel` outlives stop_sharing().
-  void start_sharing(shared::OwnKernel& kernel);
+  // Members get in from now on, if this coordinates; `kernel`, null where nothing is mounted, outlives stop_sharing().
+  void start_sharing(shared::OwnKernel* kernel);
   // Members are cut off.
   void stop_sharing();
   std::vector<MemberState> members() const;

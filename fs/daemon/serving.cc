@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/daemon/serving.h"
 
-#include <fmt/core.h>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-#include <array>
 #include <thread>
 
 #include "fs/daemon/daemon.h"
+#include "fs/daemon/watched_end.h"
 #include "transport/base/log.h"
-#include "transport/base/unique_fd.h"
 
 namespace brickfs {
 namespace {
@@ -20,19 +14,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kLookAtDevice{1'000};  // all threads may be stuck when the kernel ends the connection
-constexpr milliseconds kLookAtLink{100};
 constexpr milliseconds kLookAtOutage{250};
 constexpr milliseconds kHeard{200};  // of the volume's loss, by all that waits: a set hears of it within half of that
-
-bool is_readable(int a, int b, milliseconds timeout) {
-  std::array<pollfd, 2> fds = {pollfd{a, POLLIN, 0}, pollfd{b, POLLIN, 0}};
-  return poll(fds.data(), fds.size(), static_cast<int>(timeout.count())) > 0;
-}
-
-bool is_readable(int fd) {
-  pollfd one{fd, POLLIN, 0};
-  return poll(&one, 1, 0) > 0;
-}
 
 }  // namespace
 
@@ -87,19 +70,14 @@ Status Serving::finish() {
   metrics_.reset();
   if (listener_ && mount_->is_severed()) listener_->close();
   ending_->begin();
-  const UniqueFd done(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   Status status;
   LinkState link;  // before it is closed
-  std::thread closer([&] {
+  run_watched(*ending_, [&] {
     end_requests();
     link = access().link_state();
     status = volume_->unmount();
-    const uint64_t one = 1;
-    (void)!::write(done.get(), &one, sizeof(one));
   });
-  watch_until(done.get());
-  closer.join();
-  status = conclude(link, status);
+  status = conclude(command_, *ending_, link, status, why_);
   let_go(link.kind, status.ok() ? std::string() : *why_);
   return status;
 }
@@ -117,23 +95,6 @@ void Serving::let_go(LinkState::Kind link, std::string text) {
   listener_.reset();
 }
 
-// What is left to say, in `why`.
-Status Serving::conclude(const LinkState& link_before, Status unmounted) {
-  if (unmounted.ok()) return {};
-  const std::string lost = ending_->lost();
-  if (ending_->gave_up()) {
-    if (lost.empty()) return {};
-    *why_ = fmt::format("{} was away: not committed, and lost as far as it has not reached the brick: {}",
-                        command_.source, lost);
-  } else if (link_before.kind == LinkState::Kind::kFailed) {
-    *why_ = fmt::format("{}: {}", command_.source, link_before.text);
-  } else {
-    *why_ = fmt::format("unmounting {}: {}; what was written since the last sync may be lost", command_.mountpoint,
-                        describe(unmounted.error()));
-  }
-  return unmounted;
-}
-
 void Serving::end_requests() {
   volume_->stop_sharing();
   if (shm_queues_ != nullptr) shm_queues_->stop();
@@ -142,16 +103,6 @@ void Serving::end_requests() {
   loop_->stop();
   loop_.reset();
   mount_.reset();
-}
-
-void Serving::watch_until(int done) {
-  while (!is_readable(done)) {
-    if (is_readable(done, signals_fd(), kLookAtLink) && is_readable(signals_fd())) {
-      take_signals();
-      ending_->hurry();
-    }
-    ending_->check();
-  }
 }
 
 Status serve_mount(MountCommand command, const MountEvents& events, std::string* why) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "fs/daemon/mount_events.h"
 #include "fs/daemon/mount_kernel.h"
 #include "fs/daemon/mount_listener.h"
 #include "fs/daemon/mount_monitor.h"
@@ -24,13 +25,6 @@
 #include "transport/metrics/metrics_server.h"
 
 namespace brickfs {
-
-// Told from the thread that serves.
-struct MountEvents {
-  std::function<void()> ready;  // it serves
-  std::function<void(const std::string& why)>
-      waiting;  // before that, of a mount with `bg`: it is not mounted yet, and tried again
-};
 
 // Its steps, in this order. Threads: one.
 class Serving {
@@ -50,7 +44,6 @@ class Serving {
   Sharing sharing() const;
   void start_sharing();
   void choose_writeback();
-  Status listen_to_prometheus();
   VolumeAccess& access() const { return volume_->files().volume(); }
   MountState fixed_state() const;
   void listen_to_umount();
@@ -59,9 +52,7 @@ class Serving {
   void look_at_link();
   void look_at_loss(LinkState::Kind link);
   void end_requests();
-  void watch_until(int done);
   void let_go(LinkState::Kind link, std::string text);
-  Status conclude(const LinkState& link_before, Status unmounted);
 
   MountCommand command_;
   const MountEvents& events_;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <ctime>
 #include <thread>
 
 #include "fs/daemon/daemon.h"
@@ -33,7 +32,8 @@ Status Serving::start() {
   look_at_request_limit();
   TRY(look_at_sharing());
   choose_writeback();
-  TRY(listen_to_prometheus());
+  metrics_ = TRY(serve_metrics(
+      command_, [this] { return shown_.load(); }, why_));
   volume_ = TRY(ServedVolume::open(command_, events_.waiting, why_));
   defer_signals();
   if (const Status chosen = choose_requests_way(); !chosen.ok()) {
@@ -146,7 +146,7 @@ Sharing Serving::sharing() const {
 // Members are let in when their answers can be served.
 void Serving::start_sharing() {
   own_kernel_ = std::make_unique<MountKernel>(mount_->session());
-  volume_->start_sharing(*own_kernel_);
+  volume_->start_sharing(own_kernel_.get());
 }
 
 // Where operations fail while the brick is away, who writes is to be told by write(2) itself: there is no way back to
@@ -166,32 +166,8 @@ void Serving::choose_writeback() {
   log::info("writeback=auto: {}", writeback_obstacle_.empty() ? "on" : "off: " + writeback_obstacle_);
 }
 
-// Before anything is mounted: a port that cannot be had is a reason not to.
-Status Serving::listen_to_prometheus() {
-  if (!command_.metrics) return {};
-  auto server = MetricsServer::start(*command_.metrics, [this](Metrics& metrics) {
-    if (const MountMonitor* const monitor = shown_) collect(monitor->state(MountMonitor::Clock::now()), metrics);
-  });
-  if (!server.ok()) {
-    *why_ = fmt::format("option {}: {}", command_.common.at("metrics"), strerror(server.error().code()));
-    return server.error();
-  }
-  metrics_ = std::move(*server);
-  log::info("metrics at http://{}:{}/metrics", command_.metrics->host, metrics_->port());
-  return {};
-}
-
 MountState Serving::fixed_state() const {
-  MountState state;
-  state.version = BRICKFS_VERSION;
-  state.pid = getpid();
-  state.source = command_.source;
-  state.mountpoint = command_.mountpoint;
-  state.mounted_since = time(nullptr);
-  state.secret_file = command_.secret_path;
-  state.durable = access().durability() == Durability::kDurable;
-  state.soft = command_.soft;
-  state.soft_seconds = command_.soft_timeout.count();
+  MountState state = brickfs::fixed_state(command_, access().durability());
   state.io_uring = mount_->session().negotiation().has_uring();
   state.io_uring_obstacle = uring_obstacle_;
   state.writeback = command_.writeback == Writeback::kOn;
@@ -200,7 +176,6 @@ MountState Serving::fixed_state() const {
   state.has_rings = command_.shm_queues;
   state.most_rings = command_.shm_queues ? shm_queue::kMostQueues : 0;
   state.request_limit_seconds = limit_.limit.value_or(std::chrono::seconds(0)).count();
-  state.max_metadata_bytes = command_.max_metadata_bytes;
   return state;
 }
 

@@ -163,7 +163,7 @@ Status open_when_free(const OpenPlan& plan, const OpenOnce& open, std::string* w
     if (why->empty()) {
       *why = describe_open_failure(opened.error(), failure.name, failure.brick, failure.holder,
                                    !plan.options.secret_path.empty(),
-                                   {.steal = "option steal", .secret = "option secret=PATH"});
+                                   {.steal = "option steal", .secret = "option secret=PATH", .shared = nullptr});
     }
     if (first && plan.options.wait.count() > 0) until += failure.holder.kept_for;
     if (!opened.error().is(EBUSY) || steady_clock::now() >= until) return opened;

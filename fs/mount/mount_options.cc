@@ -306,6 +306,23 @@ Status parse_mount_options(std::string_view list, MountCommand& command, std::st
   return {};
 }
 
+Status check_mounts_nothing(const MountCommand& command, std::string* why) {
+  constexpr std::array<const char*, 4> kOfMounts = {"allow_other", "io_uring", "ring", "writeback"};
+  if (!command.shared) {
+    return refuse(why, fmt::format("mountpoint {}: only with -o shared, by which others have the volume through here",
+                                   command.mountpoint));
+  }
+  if (command.read_only) return refuse(why, "option ro: not with none: whoever coordinates a volume writes to it");
+  std::vector<std::string> given = command.mount_flags;
+  given.insert(given.end(), command.kernel_options.begin(), command.kernel_options.end());
+  for (const char* about : kOfMounts) {
+    if (const auto at = command.common.find(about); at != command.common.end()) given.push_back(at->second);
+  }
+  if (command.remount) given.emplace_back("remount");
+  if (given.empty()) return {};
+  return refuse(why, fmt::format("option {}: not with none: nothing is mounted here", given.front()));
+}
+
 std::optional<std::string> not_in_force(const MountCommand& command, const std::string& options) {
   std::vector<std::string> there;
   std::istringstream words(options);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fs/mount/status/without_mount.h"
 #include "transport/base/log.h"
 #include "transport/base/result.h"
 #include "transport/brick/limits.h"
@@ -57,6 +58,8 @@ struct MountCommand {
   std::vector<std::string> mount_flags;    // in their order: nodev, suid, nosymfollow ...
   std::vector<std::string> of_user_space;  // of mount(8) and systemd, which read them later: _netdev, nofail, x-...
 
+  // False: SOURCE `none`, which is coordinated for other machines and mounted nowhere here.
+  bool mounts() const { return mountpoint != kNoMountpoint; }
   LogTarget log_target() const { return foreground ? LogTarget::kStandardError : LogTarget::kBoth; }
 };
 
@@ -68,6 +71,9 @@ bool is_for_everybody(const MountCommand& command);
 // unknown or has a bad value, ENOTSUP for what this build cannot do. What means nothing here (relatime, iversion ...)
 // is passed over.
 Status parse_mount_options(std::string_view list, MountCommand& command, std::string* why);
+
+// EINVAL, with one line in `why`: a command that mounts nothing, without `shared`, or with an option of a mount.
+Status check_mounts_nothing(const MountCommand& command, std::string* why);
 
 // The same in full, of a mount that is there, with spaces between: its value of each option that a command has in
 // `common`.

@@ -74,7 +74,7 @@ bool MountRetry::wait(const Error& error, std::string* why) {
   std::this_thread::sleep_for(std::min(pause_, until_ - now));
   pause_ = std::min<Clock::duration>(pause_ * 2, kLongestPause);
   MountCommand looked_at = command_;
-  return prepare_mountpoint(looked_at, why).ok();
+  return !command_.mounts() || prepare_mountpoint(looked_at, why).ok();
 }
 
 namespace {
@@ -102,7 +102,7 @@ VolumeOptions volume_options(const MountCommand& command, const Source& source, 
 std::string describe(const Error& error, const MountCommand& command, const SourceFailure& failure) {
   if (!failure.why.empty()) return failure.why;
   return describe_open_failure(error, failure.name, failure.brick, failure.holder, !command.secret_path.empty(),
-                               {.steal = "-o steal", .secret = "-o secret=PATH"});
+                               {.steal = "-o steal", .secret = "-o secret=PATH", .shared = "-o shared"});
 }
 
 Status check_durability(const VolumeSet& volume, const MountCommand& command, std::string* why) {

@@ -7,7 +7,6 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <charconv>
 #include <memory>
 
 #include "transport/base/unique_fd.h"
@@ -17,7 +16,6 @@
 namespace brickfs::shared {
 namespace {
 
-constexpr std::string_view kSharesAt = " shares at ";
 constexpr std::string_view kJoinPurpose = "brickfs join";
 constexpr std::string_view kJoinedPurpose = "brickfs joined";
 
@@ -67,28 +65,6 @@ Error refusal(int status) {
 }
 
 }  // namespace
-
-std::string name_of_coordinator(std::string_view client_name, const HostPort& address) {
-  const std::string at = fmt::format("{}{}", kSharesAt, format_address(address));
-  if (at.size() >= limits::kClientNameBytes) return std::string(client_name);
-  return fmt::format("{}{}", client_name.substr(0, limits::kClientNameBytes - at.size()), at);
-}
-
-std::optional<HostPort> address_of_coordinator(std::string_view name) {
-  const size_t found = name.rfind(kSharesAt);
-  if (found == std::string_view::npos) return std::nullopt;
-  const std::string_view at = name.substr(found + kSharesAt.size());
-  const size_t colon = at.rfind(':');
-  if (colon == std::string_view::npos || colon == 0) return std::nullopt;
-  HostPort address;
-  const std::string_view port = at.substr(colon + 1);
-  const auto parsed = std::from_chars(port.data(), port.data() + port.size(), address.port);
-  if (parsed.ec != std::errc() || parsed.ptr != port.data() + port.size() || address.port == 0) return std::nullopt;
-  std::string_view host = at.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  address.host = std::string(host);
-  return address;
-}
 
 Result<std::string> address_towards(const HostPort& peer) {
   addrinfo hints{};

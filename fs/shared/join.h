@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a member and its coordinator meet: the coordinator's address, which its name tells to whom a brick refuses the
-// volume, and the first call of each connection, JOIN, by which both prove that they know the volume's secret.
-// docs/protocol.md, "Shared volumes".
+// volume (transport/membership/coordinator_name.h), and the first call of each connection, JOIN, by which both prove
+// that they know the volume's secret. docs/protocol.md, "Shared volumes".
 #pragma once
 
 #include <array>
@@ -23,9 +23,6 @@
 
 namespace brickfs::shared {
 
-// "host (pid 12)" becomes "host (pid 12) shares at 10.0.0.1:4711". None: whoever has that name shares nothing.
-std::string name_of_coordinator(std::string_view client_name, const HostPort& address);
-std::optional<HostPort> address_of_coordinator(std::string_view name);
 // How others reach this host: its address towards that one. EHOSTUNREACH and others.
 Result<std::string> address_towards(const HostPort& peer);
 

@@ -16,6 +16,7 @@
 #include "transport/brick/unknown_host.h"
 #include "transport/etcd/etcd_map_store.h"
 #include "transport/membership/client_identity.h"
+#include "transport/membership/coordinator_name.h"
 #include "transport/paths/administer.h"
 #include "transport/paths/connect.h"
 
@@ -53,6 +54,9 @@ std::string describe_holder(const std::string& name, const Holder& holder, const
         "{} was held by {} when the brick stopped, and is kept for it for {} s more; to cut that one off: {}", name,
         holder.name, std::chrono::ceil<std::chrono::seconds>(holder.kept_for).count(), words.steal);
   }
+  if (address_of_coordinator(holder.name) && words.shared != nullptr)
+    return fmt::format("{} is shared: {} since {}; to have it through that one: {}; to cut it off: {}", name,
+                       holder.name, local_time(holder.since_unix_seconds), words.shared, words.steal);
   return fmt::format("{} is held by {} since {}; to cut that one off: {}", name, holder.name,
                      local_time(holder.since_unix_seconds), words.steal);
 }

@@ -34,10 +34,11 @@ std::chrono::seconds holder_leaves_within(const Source& source);
 constexpr std::chrono::milliseconds kTryHeldAgain{100};
 
 // Why a volume was not opened, in one line that begins with `name`, the source as it was given. `steal` and `secret`
-// say in what words the options of that name are asked for: "-o steal".
+// say in what words the options of that name are asked for: "-o steal". `shared`: likewise; null: there is none.
 struct OpenWords {
   const char* steal;
   const char* secret;
+  const char* shared;
 };
 std::string describe_open_failure(const Error& error, const std::string& name, const Source& source,
                                   const Holder& holder, bool has_secret, const OpenWords& words);

@@ -39,6 +39,21 @@ TEST(MountOptions, ThoseOfEveryFileSystemAreTaken) {
   EXPECT_TRUE(refuses("contexts=u"));
 }
 
+TEST(MountOptions, WhatIsMountedNowhereTakesNoOptionsOfMounts) {
+  const auto refused = [](std::string_view list) {
+    MountCommand command = parsed(list);
+    command.mountpoint = kNoMountpoint;
+    std::string why;
+    return check_mounts_nothing(command, &why).code() == EINVAL && !why.empty();
+  };
+  EXPECT_FALSE(refused("shared"));
+  EXPECT_FALSE(refused("share,durable,soft,timeo=5,linger=9,bg,listen=10.0.0.1,max_metadata=1G,_netdev,nofail,steal"));
+  EXPECT_TRUE(refused("rw")) << "nobody would have it";
+  for (const char* const list : {"ro", "ring=on", "ring=off", "writeback=on", "io_uring=auto", "allow_other", "nodev",
+                                 "noatime", "nosymfollow", "sync", "fsname=x", "remount"})
+    EXPECT_TRUE(refused(std::string("shared,") + list)) << list;
+}
+
 TEST(MountOptions, RingsAreOnOrOff) {
   EXPECT_FALSE(parsed("rw").shm_queues);
   EXPECT_TRUE(parsed("ring=on").shm_queues);

@@ -15,6 +15,7 @@
 #include "fs/shared/coordinator.h"
 #include "fs/shared/member_files.h"
 #include "tests/support/mounted_volume.h"
+#include "transport/membership/coordinator_name.h"
 #include "transport/tcp/greet.h"
 
 namespace brickfs::shared {

@@ -46,11 +46,12 @@ grep -q '^brickd:' "$IMAGE/etc/passwd" || die "there is no user brickd"
 for page in man8/brickd.8 man5/brickd.conf.5 man8/brickfs.8 man8/mount.brickfs.8 man8/umount.fuse.brickfs.8 man8/brickctl.8 man1/brickfs-crash.1; do
   zgrep -q '^\.SH "\?NAME' "$IMAGE/usr/share/man/$page.gz" || die "no manual page $page"
 done
-for unit in /lib/systemd/system/brickd.service /lib/systemd/system/brickd@one.service /usr/share/doc/brickfs/examples/home.mount; do
-  [ -e "$IMAGE$unit" ] || cp "$IMAGE/lib/systemd/system/brickd@.service" "$IMAGE$unit"
+for unit in /lib/systemd/system/brickd.service /lib/systemd/system/brickd@one.service /lib/systemd/system/brickfs-coordinator@one.service \
+  /usr/share/doc/brickfs/examples/home.mount; do
+  [ -e "$IMAGE$unit" ] || cp "${IMAGE}${unit/@one/@}" "$IMAGE$unit"
   in_image systemd-analyze verify --man=no "$unit" >"$WORK/verify" 2>&1 && [ ! -s "$WORK/verify" ] || die "$unit: $(cat "$WORK/verify")"
 done
-rm "$IMAGE/lib/systemd/system/brickd@one.service"
+rm "$IMAGE/lib/systemd/system/brickd@one.service" "$IMAGE/lib/systemd/system/brickfs-coordinator@one.service"
 in_image sh -c 'apt-get -q -y install --no-install-recommends /packages/library/*.deb' >>"$WORK/apt.log" 2>&1 || die "the library cannot be installed"
 in_image python3 -c 'import brickfs
 with brickfs.FileSystem("memory:64M") as fs:

@@ -273,6 +273,10 @@ Explanation explain_mount(const MountEntry& entry) {
     return explanation;
   }
   const MountState& state = *explanation.state;
+  if (entry.source.empty()) {  // nothing is mounted
+    explanation.source = state.source;
+    explanation.subject += state.source;
+  }
   explanation.subject += fmt::format(" ({}{}), brickfs {} (pid {})", state.link == "connected" ? "" : state.link + ": ",
                                      state.link_text, state.version, state.pid);
   if (state.sharing == "coordinator")
@@ -331,10 +335,9 @@ int run_explain(const Command& command) {
   } else if (is_source(command.source)) {
     explanation = explain_bricks(command);
   } else {
-    const auto entry = find_mount_of_path(command.source);
-    if (!entry || entry->type != "fuse.brickfs") {
-      return fail(command, "is not on a brickfs mount, and is no source");
-    }
+    std::string why;
+    const auto entry = find_brickfs(command.source, &why);
+    if (!entry.ok()) return fail(command, why);
     explanation = explain_mount(*entry);
     if (!explanation.refused.empty()) return fail(command, explanation.refused);
   }

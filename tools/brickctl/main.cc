@@ -123,7 +123,7 @@ void add_explain(CLI::App& app, Arguments& arguments) {
       "explain",
       "what is wrong or slow now, and what to do about it; exit 0: nothing, 3: it works, but ..., 4: it does not work, "
       "1: cannot be told");
-  sub->add_option("MOUNTPOINT|SOURCE", arguments.command.source, "a path on a mount of this host, or a source")
+  sub->add_option("MOUNTPOINT|SOURCE", arguments.command.source, "a path on a mount of this host, none, or a source")
       ->required();
   sub->add_option("--secret-file", arguments.command.secret_file, "what the brick of a source asks for")
       ->type_name("PATH");
