@@ -14,9 +14,11 @@ import tempfile
 import threading
 import time
 
+import machines
 from cluster_world import Cluster
 from faults import FAULTS
 from loads import LOADS, Load, all_answer, commands, must_be_there
+from machine_faults import FAULTS as MACHINE_FAULTS
 from members import has_etcd
 from options import some_of
 from world import PATIENCE, Failure, wait_for
@@ -360,7 +362,13 @@ def is_done(arguments, summary, number):
     return bool(arguments.seconds) and time.monotonic() - summary.began >= arguments.seconds
 
 
+def faults_of(words):
+    """Of a set, or of machines that share a volume."""
+    return MACHINE_FAULTS if any(word.split("=")[0] == "--machines" for word in words) else FAULTS
+
+
 def parse():
+    faults = faults_of(sys.argv)
     parser = argparse.ArgumentParser(prog="brickfs-crash cluster", description="faults under load in a replicated set of real processes, each in a network "
                                      "of its own; exit 1 if anything is lost, 77 if there is no etcd")
     parser.add_argument("--build", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
@@ -377,7 +385,10 @@ def parse():
     kind.add_argument("--durable", action="store_true", help="bricks with a store")
     kind.add_argument("--volatile", dest="durable", action="store_false", help="bricks that are memory alone (as is, if not said)")
     parser.add_argument("--loads", type=some_of(LOADS), default=list(LOADS), help="records runs always, and beside it one of " + ",".join(LOADS))
-    parser.add_argument("--faults", type=some_of(FAULTS), default=list(FAULTS), help="some of " + ",".join(FAULTS))
+    parser.add_argument("--machines", type=int, default=0, help="so many have the volume at a time (-o shared), and a history of their calls is judged; with the "
+                        "faults, loads and options that there are then")
+    parser.add_argument("--faults", type=some_of(faults), default=list(faults), help="some of " + ",".join(FAULTS) + "; with --machines some of " +
+                        ",".join(MACHINE_FAULTS))
     parser.add_argument("--most", type=int, default=4, help="faults in a round at most, that may overlap (4)")
     parser.add_argument("--compare-every", type=int, default=1, help="unmounts, compares the copies, checks, and mounts after so many rounds (1)")
     parser.add_argument("--lose-all", action="store_true", help="also the last copy: then failures are expected")
@@ -389,6 +400,10 @@ def parse():
     arguments = parser.parse_args()
     if not 1 <= arguments.copies <= min(4, arguments.bricks):
         parser.error("--copies: from 1 to 4, and no more than bricks")
+    if arguments.machines:
+        arguments.spares = 0
+        if arguments.bricks == 1:
+            arguments.etcd = 0
     if not arguments.rounds and not arguments.seconds:
         arguments.rounds = 10
     return arguments
@@ -396,19 +411,20 @@ def parse():
 
 def main():
     arguments = parse()
-    if not has_etcd():
+    if arguments.etcd and not has_etcd():
         print("left out: there is no etcd here")
         return SKIPPED
-    must_be_there(arguments.loads, arguments.build)
+    if not arguments.machines:
+        must_be_there(arguments.loads, arguments.build)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(130))
     arguments.output.mkdir(parents=True, exist_ok=True)
     print(f"seed {arguments.seed}, {'durable' if arguments.durable else 'volatile'} bricks", flush=True)
-    summary = Summary()
+    summary = machines.Summary() if arguments.machines else Summary()
     number = arguments.first
     try:
         while not is_done(arguments, summary, number) and len(summary.failures) < arguments.failures:
-            number = play(arguments, summary, number)
+            number = machines.play(arguments, summary, number, is_done) if arguments.machines else play(arguments, summary, number)
     except Failure as failure:
         print(f"brickfs-crash: the cluster cannot be made: {failure}", file=sys.stderr)
         return 1

@@ -17,7 +17,7 @@ IN_SYNC_WITHIN = 180  # seconds, once everything is healed
 
 
 class Cluster(Scene):
-    def __init__(self, arguments, work):
+    def __init__(self, arguments, work, clients=("client", "other")):
         super().__init__(arguments.build, work, "")
         self.size = arguments.size
         self.durable = arguments.durable
@@ -25,7 +25,7 @@ class Cluster(Scene):
         self.loses_all = arguments.lose_all
         self.network = Network()
         self.watcher = self.network.add("watcher")
-        self.clients = [self.network.add("client"), self.network.add("other")]  # the first one mounts
+        self.clients = [self.network.add(name) for name in clients]  # the first one mounts
         self.etcds = [Etcd(self, self.network.add(f"etcd{i + 1}")) for i in range(arguments.etcd)]
         volumes = ["default"] + [f"default.{i}" for i in range(2, VOLUMES + 1)]
         self.first_bricks = arguments.bricks  # that the set is made of; the others are empty, until they replace one
@@ -39,6 +39,10 @@ class Cluster(Scene):
     # --- from the beginning to the end
 
     def start(self):
+        self.start_servers()
+        self.mount = self.new_mount()
+
+    def start_servers(self):
         for brick in self.bricks:
             brick.start()
         for one in self.etcds:
@@ -47,7 +51,6 @@ class Cluster(Scene):
         made = self.brickctl("set", "create", self.source, "--replicas", str(self.copies), *(brick.url for brick in self.bricks[:self.first_bricks]))
         if made.returncode != 0:
             raise Failure(f"brickctl set create: {made.stderr.strip()}")
-        self.mount = self.new_mount()
 
     def start_etcd(self, one):
         one.start({other.node.address: other.name for other in self.etcds})

@@ -67,13 +67,13 @@ def waits_in(pid):
 class Mount:
     """A brickfs process in the foreground and its mount point."""
 
-    def __init__(self, world, name, options=(), wait=True):
+    def __init__(self, world, name, options=(), wait=True, log="brickfs.log"):
         self.point = world.work / name
         self.point.mkdir(exist_ok=True)
         command = [*world.prefix, program(world.build, "fs/brickfs"), world.source, self.point, "-f"]
         if options:
             command += ["-o", ",".join(options)]
-        self.log = open(world.work / "brickfs.log", "ab")
+        self.log = open(world.work / log, "ab")
         self.process = subprocess.Popen(command, stderr=self.log, stdin=subprocess.DEVNULL)
         self.minor = None  # of its connection, once that was seen
         world.mounts.append(self)
@@ -81,7 +81,7 @@ class Mount:
 
         def is_there():
             if self.process.poll() is not None:
-                raise Failure(f"the mount fails: {world.last_line('brickfs.log')}")
+                raise Failure(f"the mount fails: {world.last_line(log)}")
             return self.serves()
         if wait:
             wait_for(is_there, PATIENCE, "a mount")
