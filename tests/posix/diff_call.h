@@ -34,9 +34,10 @@ struct Call {
   uint32_t gid = 0;
   uint32_t seed = 0;   // of the data
   bool times = false;  // whether it stamps mtime and ctime is compared, too
+  size_t turn = 0;     // of the machines that have the tested tree: which one makes it, if it can
 };
 
-// One of the two trees.
+// One of the two trees, as one machine has it.
 struct Side {
   int root = -1;
   std::array<int, kSlots> files{};  // -1: not open
@@ -87,6 +88,8 @@ std::span<const Operation> attribute_operations();
 std::span<const Operation> data_operations();
 std::span<const Operation> process_operations();
 
+bool fills_slot(const Operation& operation);  // or empties it
+
 Outcome outcome_of(int64_t result);  // with errno
 std::string digest(const void* bytes, size_t size);
 std::vector<char> data_for(const Call& call);  // `length` bytes, of its seed
@@ -103,12 +106,14 @@ std::span<const User> users();
 class Process {
  public:
   static Process& get();
-  Outcome run(const Call& call, Side& side);  // in the side's tree as its root directory, as the present user
+  // In the side's tree as its root directory, as the present user. `after`: by which it is seen what was stamped.
+  Outcome run(const Call& call, Side& side, const Side& after);
   void become(uint32_t user) { user_ = user; }
-  static void let_clock_tick();       // before a call whose stamps are looked at
-  void leave_tree();                  // back to the real root directory
-  void reset();                       // root, umask 022, no limits, the real root directory
-  int proc() const { return proc_; }  // /proc, which the trees do not have
+  static void let_clock_tick();         // before a call whose stamps are looked at
+  static void enter(const Side& side);  // its tree is the root directory
+  void leave_tree();                    // back to the real root directory
+  void reset();                         // root, umask 022, no limits, the real root directory
+  int proc() const { return proc_; }    // /proc, which the trees do not have
 
  private:
   Process();

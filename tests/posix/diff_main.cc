@@ -17,12 +17,14 @@
 #include <optional>
 
 #include "tests/posix/diff_call.h"
+#include "tests/posix/diff_machines.h"
 
 namespace brickfs::posix {
 namespace {
 
 struct Settings {
   std::string tested;
+  std::string also;  // the same volume on another machine: every second call is made there
   std::string reference;
   uint64_t seed = 1;
   uint64_t calls = 10000;
@@ -74,60 +76,43 @@ class Episode {
  public:
   Episode(const Settings& settings, unsigned process, const Profile& profile) : profile_(profile) {
     const std::string name = "/posix_diff." + std::to_string(getpid()) + "." + std::to_string(process);
-    paths_[0] = settings.tested + name;
-    paths_[1] = settings.reference + name;
     Process::get().reset();
-    umask(0);
-    for (size_t i = 0; i < 2; ++i) {
-      mkdir(paths_[i].c_str(), 0777);
-      sides_[i].root = open(paths_[i].c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-      sides_[i].files.fill(-1);
-      if (sides_[i].root < 0) {
-        perror(paths_[i].c_str());
-        exit(2);
-      }
-    }
-    umask(022);
-  }
-  ~Episode() {
-    Process::get().reset();
-    for (size_t i = 0; i < 2; ++i) {
-      for (const int fd : sides_[i].files) {
-        if (fd >= 0) close(fd);
-      }
-      remove_tree_contents(sides_[i].root);
-      close(sides_[i].root);
-      if (rmdir(paths_[i].c_str()) != 0) perror(paths_[i].c_str());
-    }
+    std::vector<std::string> paths{settings.tested + name};
+    if (!settings.also.empty()) paths.push_back(settings.also + name);
+    tested_.emplace(paths);
+    reference_.emplace(std::vector<std::string>{settings.reference + name});
   }
 
   std::optional<std::string> make(const Call& call) {
     if (call.operation->of_process) {
-      call.operation->run(call, sides_[0]);
+      Side none;
+      call.operation->run(call, none);
       return std::nullopt;
     }
     if (call.times) Process::let_clock_tick();
-    Outcome outcomes[2];
-    for (size_t i = 0; i < 2; ++i) outcomes[i] = Process::get().run(call, sides_[i]);
-    if (outcomes[0] == outcomes[1]) {
-      if (outcomes[0].result == 0 && (call.operation->fields & kMakes) != 0) note(call);
+    const Outcome tested = tested_->make(call);
+    const Outcome reference = reference_->make(call);
+    if (tested == reference) {
+      if (tested.result == 0 && (call.operation->fields & kMakes) != 0) note(call);
       return std::nullopt;
     }
-    return "  tested    " + text_of(outcomes[0]) + "\n  reference " + text_of(outcomes[1]) + "\n";
+    return "  tested    " + text_of(tested) + "\n  reference " + text_of(reference) + "\n";
   }
 
   // The whole trees.
   std::optional<std::string> look() {
     Process::get().leave_tree();
-    const std::string tested = describe_tree(sides_[0].root, profile_.strict_holes);
-    const std::string reference = describe_tree(sides_[1].root, profile_.strict_holes);
+    const std::string reference = describe_tree(reference_->root(0), profile_.strict_holes);
     hints_.paths.clear();
     for (size_t at = 0; at < reference.size(); at = reference.find('\n', at) + 1) {
       const std::string path = reference.substr(at, reference.find('\t', at) - at);
       if (path.size() > 2) hints_.paths.push_back(path.substr(2));
     }
-    if (tested == reference) return std::nullopt;
-    return difference_of(tested, reference);
+    for (size_t machine = 0; machine < tested_->count(); ++machine) {
+      const std::string tested = describe_tree(tested_->root(machine), profile_.strict_holes);
+      if (tested != reference) return difference_of(tested, reference);
+    }
+    return std::nullopt;
   }
   const Hints& hints() const { return hints_; }
 
@@ -138,8 +123,8 @@ class Episode {
   }
 
   const Profile profile_;
-  std::string paths_[2];
-  Side sides_[2];
+  std::optional<Machines> tested_;
+  std::optional<Machines> reference_;  // one
   Hints hints_;
 };
 
@@ -204,6 +189,7 @@ bool run_episode(const Settings& settings, unsigned process, uint64_t seed, uint
     Episode episode(settings, process, profile);
     while (!text && calls.size() < length) {
       calls.push_back(random_call(random, profile, episode.hints()));
+      if (!settings.also.empty()) calls.back().turn = calls.size() % 2;
       text = episode.make(calls.back());
       if (!text && (calls.size() % settings.look_every == 0 || calls.size() == length)) text = episode.look();
     }
@@ -253,6 +239,7 @@ int main(int argc, char** argv) {
   CLI::App app("random system calls in lockstep on two directories");
   app.add_option("tested", settings.tested)->required();
   app.add_option("reference", settings.reference)->required();
+  app.add_option("--also", settings.also, "the tested volume on another machine, which makes every second call");
   app.add_option("--seed", settings.seed);
   app.add_option("--calls", settings.calls, "of each process");
   app.add_option("--episode", settings.episode, "calls before it begins again with empty directories");

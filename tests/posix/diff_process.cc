@@ -113,14 +113,19 @@ void Process::let_clock_tick() { nanosleep(&kTwoTicks, nullptr); }
 
 void Process::leave_tree() { must(fchdir(root_) == 0 && chroot(".") == 0, "the real root directory"); }
 
-Outcome Process::run(const Call& call, Side& side) {
-  must(fchdir(side.root) == 0 && chroot(".") == 0, "chroot");
+void Process::enter(const Side& side) { must(fchdir(side.root) == 0 && chroot(".") == 0, "chroot"); }
+
+Outcome Process::run(const Call& call, Side& side, const Side& after) {
+  enter(side);
   std::optional<Stamps> before;
   if (call.times) before.emplace(call, side);
   be(users()[user_]);
   Outcome outcome = call.operation->run(call, side);
   be_root();
-  if (before && outcome.result >= 0) outcome.detail += before->changes_to(Stamps(call, side));
+  if (before && outcome.result >= 0) {
+    enter(after);
+    outcome.detail += before->changes_to(Stamps(call, after));
+  }
   return outcome;
 }
 

@@ -126,17 +126,23 @@ std::string value_of(char key, const Call& call, bool fills) {
 
 std::string line_of(const Call& call) {
   const std::string text = call.operation->c_text;
-  const bool fills = text.starts_with("put(") || text.starts_with("shut(");
+  const bool fills = fills_slot(*call.operation);
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
     const bool is_key = text[i] == '{' && i + 2 < text.size() && text[i + 2] == '}';
     out += is_key ? value_of(text[i + 1], call, fills) : std::string(1, text[i]);
     if (is_key) i += 2;
   }
-  return "  SHOW(" + out + ");" + (call.times ? "  // and what it does to mtime and ctime" : "") + "\n";
+  return "  SHOW(" + out + ");" + (call.turn != 0 ? "  // by the other machine" : "") +
+         (call.times ? "  // and what it does to mtime and ctime" : "") + "\n";
 }
 
 }  // namespace
+
+bool fills_slot(const Operation& operation) {
+  const std::string_view text = operation.c_text;
+  return text.starts_with("put(") || text.starts_with("shut(");
+}
 
 std::string program_of(std::span<const Call> calls) {
   std::string program = kPrologue;

@@ -28,6 +28,7 @@ constexpr size_t kHistory = 60;  // operations shown
 
 struct Settings {
   std::string path;
+  std::string also;  // the same file on another machine
   uint64_t seed = 1;
   uint64_t operations = 10000;
   uint64_t remount_every = 0;
@@ -45,15 +46,16 @@ class Exerciser {
     reopen();
   }
   ~Exerciser() {
-    close(file_);
-    if (direct_ >= 0) close(direct_);
+    close_files();
     unlink(settings_.path.c_str());
     free(aligned_);
   }
 
   void run() {
     for (uint64_t i = 0; i < settings_.operations; ++i) {
+      turn_ = i % machines();
       step();
+      turn_ = (i + 1) % machines();
       check_size();
       if (settings_.remount_every > 0 && i % settings_.remount_every == settings_.remount_every - 1) remount();
     }
@@ -66,6 +68,14 @@ class Exerciser {
     size_t bytes;
     size_t end() const { return offset + bytes; }
   };
+
+  struct Files {
+    int buffered = -1;
+    int direct = -1;  // or -1: without
+  };
+  size_t machines() const { return settings_.also.empty() ? 1 : 2; }
+  int file() const { return files_[turn_].buffered; }
+  int direct() const { return files_[turn_].direct; }
 
   size_t below(size_t bound) { return random_() % bound; }
   Range any_range(bool pages = false) {
@@ -86,7 +96,8 @@ class Exerciser {
   }
 
   void note(const char* what, Range range, size_t more = 0) {
-    history_.push_back(std::string(what) + " " + std::to_string(range.offset) + " +" + std::to_string(range.bytes) +
+    history_.push_back((machines() > 1 ? "machine " + std::to_string(turn_) + ": " : "") + what + " " +
+                       std::to_string(range.offset) + " +" + std::to_string(range.bytes) +
                        (more != 0 ? " to " + std::to_string(more) : ""));
     if (history_.size() > kHistory) history_.pop_front();
   }
@@ -123,48 +134,50 @@ class Exerciser {
     const Range range = any_range();
     note("write", range);
     fill(aligned_, range.bytes);
-    must(pwrite(file_, aligned_, range.bytes, static_cast<off_t>(range.offset)) == static_cast<ssize_t>(range.bytes),
+    must(pwrite(file(), aligned_, range.bytes, static_cast<off_t>(range.offset)) == static_cast<ssize_t>(range.bytes),
          "write");
     put(range, aligned_);
   }
   void read_buffered() {
     const Range range = range_inside();
     note("read", range);
-    must(pread(file_, aligned_, range.bytes, static_cast<off_t>(range.offset)) == static_cast<ssize_t>(range.bytes),
+    must(pread(file(), aligned_, range.bytes, static_cast<off_t>(range.offset)) == static_cast<ssize_t>(range.bytes),
          "read");
     compare(aligned_, range, "read");
   }
   void write_direct() {
-    if (direct_ < 0) return;
+    if (direct() < 0) return;
     const Range range = any_range(true);
     note("direct write", range);
     fill(aligned_, range.bytes);
-    must(pwrite(direct_, aligned_, range.bytes, static_cast<off_t>(range.offset)) == static_cast<ssize_t>(range.bytes),
+    must(pwrite(direct(), aligned_, range.bytes, static_cast<off_t>(range.offset)) == static_cast<ssize_t>(range.bytes),
          "direct write");
     put(range, aligned_);
   }
   void read_direct() {
-    if (direct_ < 0) return;
+    if (direct() < 0) return;
     Range range = any_range(true);
     note("direct read", range);
-    const ssize_t got = pread(direct_, aligned_, range.bytes, static_cast<off_t>(range.offset));
+    const ssize_t got = pread(direct(), aligned_, range.bytes, static_cast<off_t>(range.offset));
     const size_t expected = range.offset >= image_.size() ? 0 : std::min(range.bytes, image_.size() - range.offset);
     if (got != static_cast<ssize_t>(expected))
       fail("direct read of " + std::to_string(got) + " bytes instead of " + std::to_string(expected));
     range.bytes = expected;
     compare(aligned_, range, "direct read");
   }
-  // Within the file: what lies behind is SIGBUS or does not count.
+  // Within the file: what lies behind is SIGBUS or does not count. Where several machines have the file a mapping shows
+  // what it was when it was opened, and others see what was synced (docs/shared.md).
   void map(bool writes) {
     const Range range = range_inside();
     if (range.bytes == 0) return;
+    if (machines() > 1) open_again(files_[turn_].buffered);
     const size_t start = range.offset / kPage * kPage;
     const size_t length = range.end() - start;
-    auto* memory =
-        static_cast<char*>(mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file_, static_cast<off_t>(start)));
+    auto* memory = static_cast<char*>(
+        mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file(), static_cast<off_t>(start)));
     must(memory != MAP_FAILED, "mmap");
     char* at = memory + (range.offset - start);
-    const bool syncs = writes && below(2) == 0;
+    const bool syncs = writes && (below(2) == 0 || machines() > 1);
     note(writes ? syncs ? "map, write, msync" : "map, write" : "map, read", range);
     if (writes) {
       fill(at, range.bytes);
@@ -178,7 +191,7 @@ class Exerciser {
   void truncate() {
     const size_t size = below(3) == 0 ? below(kMostBytes) : below(kMostBytes / kPage) * kPage;
     note("truncate", {size, 0});
-    must(ftruncate(file_, static_cast<off_t>(size)) == 0, "truncate");
+    must(ftruncate(file(), static_cast<off_t>(size)) == 0, "truncate");
     image_.resize(size);
   }
   void change_layout() {
@@ -191,7 +204,7 @@ class Exerciser {
     const int mode = kModes[below(std::size(kModes))];
     const Range range = any_range();
     note(("fallocate mode " + std::to_string(mode)).c_str(), range);
-    must(fallocate(file_, mode, static_cast<off_t>(range.offset), static_cast<off_t>(range.bytes)) == 0, "fallocate");
+    must(fallocate(file(), mode, static_cast<off_t>(range.offset), static_cast<off_t>(range.bytes)) == 0, "fallocate");
     if ((mode & FALLOC_FL_KEEP_SIZE) == 0) grow_to(range.end());
     if ((mode & ~FALLOC_FL_KEEP_SIZE) == 0 || range.offset >= image_.size()) return;
     std::memset(image_.data() + range.offset, 0, std::min(range.bytes, image_.size() - range.offset));
@@ -201,7 +214,7 @@ class Exerciser {
     const Range range = any_range(true);
     const int mode = below(2) == 0 ? FALLOC_FL_COLLAPSE_RANGE : FALLOC_FL_INSERT_RANGE;
     note("collapse or insert", range);
-    if (fallocate(file_, mode, static_cast<off_t>(range.offset), static_cast<off_t>(range.bytes)) == 0 ||
+    if (fallocate(file(), mode, static_cast<off_t>(range.offset), static_cast<off_t>(range.bytes)) == 0 ||
         errno != EOPNOTSUPP) {
       fail("collapse and insert range are not refused");
     }
@@ -215,7 +228,7 @@ class Exerciser {
     for (size_t done = 0; done < from.bytes;) {
       auto source = static_cast<off64_t>(from.offset + done);
       auto target = static_cast<off64_t>(to + done);
-      const ssize_t copied = copy_file_range(file_, &source, file_, &target, from.bytes - done, 0);
+      const ssize_t copied = copy_file_range(file(), &source, file(), &target, from.bytes - done, 0);
       must(copied > 0, "copy_file_range");
       done += static_cast<size_t>(copied);
     }
@@ -228,7 +241,7 @@ class Exerciser {
     if (image_.empty()) return;
     const size_t from = below(image_.size());
     note("seek", {from, 0});
-    off_t data = lseek(file_, static_cast<off_t>(from), SEEK_DATA);
+    off_t data = lseek(file(), static_cast<off_t>(from), SEEK_DATA);
     must(data >= 0 || errno == ENXIO, "SEEK_DATA");
     if (data < 0) data = static_cast<off_t>(image_.size());
     if (std::any_of(image_.begin() + static_cast<ssize_t>(from), image_.begin() + data,
@@ -238,8 +251,8 @@ class Exerciser {
   }
   void forget_pages() {
     note(below(2) == 0 ? "fsync, forget pages" : "forget pages", {0, 0});
-    fsync(file_);
-    posix_fadvise(file_, 0, 0, POSIX_FADV_DONTNEED);
+    fsync(file());
+    posix_fadvise(file(), 0, 0, POSIX_FADV_DONTNEED);
   }
 
   void step() {
@@ -281,23 +294,35 @@ class Exerciser {
 
   void reopen() {
     note("reopen", {0, 0});
-    if (file_ >= 0) must(close(file_) == 0, "close");
-    if (direct_ >= 0) must(close(direct_) == 0, "close");
-    file_ = open(settings_.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    must(file_ >= 0, "open");
-    direct_ = settings_.direct ? open(settings_.path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC) : -1;
+    close_files();
+    for (size_t i = 0; i < machines(); ++i) {
+      const std::string& path = i == 0 ? settings_.path : settings_.also;
+      files_[i].buffered = open(path.c_str(), O_RDWR | (i == 0 ? O_CREAT : 0) | O_CLOEXEC, 0600);
+      must(files_[i].buffered >= 0, "open");
+      if (settings_.direct) files_[i].direct = open(path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC);
+    }
+  }
+  void open_again(int& file) {
+    must(close(std::exchange(file, -1)) == 0, "close");
+    file = open(turn_ == 0 ? settings_.path.c_str() : settings_.also.c_str(), O_RDWR | O_CLOEXEC);
+    must(file >= 0, "open");
+  }
+  void close_files() {
+    for (Files& files : files_) {
+      if (files.buffered >= 0) must(close(std::exchange(files.buffered, -1)) == 0, "close");
+      if (files.direct >= 0) must(close(std::exchange(files.direct, -1)) == 0, "close");
+    }
   }
   void remount() {
     note("remount", {0, 0});
-    close(std::exchange(file_, -1));
-    if (direct_ >= 0) close(std::exchange(direct_, -1));
+    close_files();
     if (system(settings_.remount.c_str()) != 0) fail("the remount command fails");
     reopen();
     check_all();
   }
   void check_size() {
     struct stat stat {};
-    must(fstat(file_, &stat) == 0, "fstat");
+    must(fstat(file(), &stat) == 0, "fstat");
     if (static_cast<size_t>(stat.st_size) != image_.size()) {
       fail("the size is " + std::to_string(stat.st_size) + " instead of " + std::to_string(image_.size()));
     }
@@ -305,7 +330,7 @@ class Exerciser {
   void check_all() {
     check_size();
     std::vector<char> all(image_.size());
-    must(pread(file_, all.data(), all.size(), 0) == static_cast<ssize_t>(all.size()), "read");
+    must(pread(file(), all.data(), all.size(), 0) == static_cast<ssize_t>(all.size()), "read");
     compare(all.data(), {0, all.size()}, "whole file");
   }
 
@@ -313,8 +338,8 @@ class Exerciser {
   std::mt19937_64 random_;
   std::vector<char> image_;
   char* aligned_ = nullptr;
-  int file_ = -1;
-  int direct_ = -1;
+  Files files_[2];   // of each machine
+  size_t turn_ = 0;  // which one makes the next call
   size_t generation_ = 0;
   std::deque<std::string> history_;
 };
@@ -325,6 +350,7 @@ int main(int argc, char** argv) {
   Settings settings;
   CLI::App app("changes and reads one file in every way, against its image in memory");
   app.add_option("file", settings.path)->required();
+  app.add_option("--also", settings.also, "the same file on another machine, which makes every second call");
   app.add_option("--seed", settings.seed);
   app.add_option("--operations", settings.operations);
   app.add_option("--remount", settings.remount, "a command that unmounts and mounts again");
