@@ -167,12 +167,19 @@ Status ServedVolume::coordinate(const MountCommand& command, const std::function
   const HostPort address{host, (*coordinator)->port()};
   TRY(open_own(command, waiting, name_of_coordinator(client_name(), address), why));
   coordinator_ = std::move(*coordinator);
+  leased_ = std::make_unique<shared::LeasedFiles>(*filesystem_, coordinator_->leases());
   log::info("{} is shared from here: members come to {}", command.source, format_address(address));
   return {};
 }
 
+FileOperations& ServedVolume::files() {
+  if (member_) return *member_;
+  if (leased_) return *leased_;
+  return *filesystem_;
+}
+
 void ServedVolume::start_sharing(shared::OwnKernel* kernel) {
-  if (coordinator_) coordinator_->serve({*filesystem_, filesystem_.get(), client_, kernel});
+  if (coordinator_) coordinator_->serve({*leased_, filesystem_.get(), client_, kernel});
 }
 
 void ServedVolume::stop_sharing() {

@@ -16,6 +16,7 @@
 #include "fs/mount/status/mount_state.h"
 #include "fs/operations/filesystem.h"
 #include "fs/shared/coordinator.h"
+#include "fs/shared/leased_files.h"
 #include "fs/shared/member_files.h"
 #include "transport/base/result.h"
 #include "transport/membership/client_identity.h"
@@ -32,7 +33,7 @@ class ServedVolume {
                                                     std::string* why);
 
   // Until this goes, also behind unmount().
-  FileOperations& files() { return member_ ? static_cast<FileOperations&>(*member_) : *filesystem_; }
+  FileOperations& files();
   bool is_member() const { return member_ != nullptr; }
   // Members get in from now on, if this coordinates; `kernel`, null where nothing is mounted, outlives stop_sharing().
   void start_sharing(shared::OwnKernel* kernel);
@@ -58,8 +59,9 @@ class ServedVolume {
   // Whom the volume asks to commit: null before it is mounted, and from unmount() on.
   const std::shared_ptr<std::atomic<Filesystem*>> commit_target_ = std::make_shared<std::atomic<Filesystem*>>(nullptr);
   std::unique_ptr<Filesystem> filesystem_;
-  std::unique_ptr<shared::Coordinator> coordinator_;  // with filesystem_ alone
-  std::unique_ptr<shared::MemberFiles> member_;       // instead of it
+  std::unique_ptr<shared::LeasedFiles> leased_;  // filesystem_, with coordinator_ alone
+  std::unique_ptr<shared::Coordinator> coordinator_;
+  std::unique_ptr<shared::MemberFiles> member_;  // instead of it
 };
 
 }  // namespace brickfs

@@ -10,7 +10,6 @@ namespace brickfs {
 namespace {
 
 constexpr uint64_t kDirectoryBytes = 4096;  // what stat shows; the entries are in memory
-constexpr int64_t kRelatimeNs = int64_t{24} * 3600 * 1'000'000'000;
 constexpr std::string_view kCapabilities = "security.capability";
 
 }  // namespace
@@ -160,11 +159,9 @@ bool Filesystem::Impl::drop_capabilities(Transaction& transaction, Inode& inode)
   return true;
 }
 
-// Linux's relatime: often enough to tell whether a file was read since it was written.
 bool Filesystem::Impl::is_atime_due(const Inode& inode) const {
   if (read_only || options.no_atime) return false;
-  return inode.atime <= inode.mtime || inode.atime <= inode.ctime ||
-         static_cast<int64_t>(inode.atime) <= static_cast<int64_t>(now()) - kRelatimeNs;
+  return is_relatime_due(inode.atime, inode.mtime, inode.ctime, now());
 }
 
 void Filesystem::Impl::touch_atime(Ino ino) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "fs/base/clock.h"
 #include "fs/base/range_lock.h"
 #include "fs/base/slices.h"
 #include "fs/inode/inode_table.h"
@@ -167,7 +168,5 @@ Status check_room_for_name(const Inode& directory);  // a new one, under its loc
 
 // Whoever is told, as Inode::told_to has it.
 uint32_t told_to(const OperationContext& context);
-
-TimeNs now();  // of the real-time clock, as the kernel stamps (coarse)
 
 }  // namespace brickfs

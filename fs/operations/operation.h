@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -55,6 +56,8 @@ struct OperationContext {
   uint64_t machine = 0;
   // Of that machine: the journal says, with what the operation changes, that it was done (fs/inode/member_register.h).
   MemberCall call = {};
+  // Inodes of which that machine keeps nothing, of those that the operation finds by their names.
+  std::span<const Ino> dropped = {};
 };
 
 struct Attributes {

@@ -22,9 +22,9 @@ class Again {
 
  private:
   // With the reference that the answer gives.
-  Result<Attributes> give(Ino ino) {
+  Result<LeasedAttributes> give(Ino ino) {
     TRY(files_.hold(ino));
-    const auto attributes = files_.get_attributes(ino, context_);
+    const auto attributes = read(ino);
     if (attributes.ok()) {
       answer_.given.push_back(ino);
     } else {
@@ -32,12 +32,15 @@ class Again {
     }
     return attributes;
   }
+  Result<LeasedAttributes> read(Ino ino) {
+    return LeasedAttributes{TRY(files_.get_attributes(ino, context_)), Lease::kNone};
+  }
 
-  Result<Attributes> make(const Make&) { return give(Ino{reply_.first}); }
-  Result<Attributes> make(const Link& asked) { return give(asked.ino); }
-  Result<Attributes> make(const SetAttributes& asked) { return files_.get_attributes(asked.ino, context_); }
+  Result<LeasedAttributes> make(const Make&) { return give(Ino{reply_.first}); }
+  Result<LeasedAttributes> make(const Link& asked) { return give(asked.ino); }
+  Result<LeasedAttributes> make(const SetAttributes& asked) { return read(asked.ino); }
   Result<Renamed> make(const Move&) { return Renamed{Ino{reply_.first}, Ino{reply_.second}}; }
-  Result<Count> make(const Write&) { return Count{data_bytes_}; }
+  Result<Written> make(const Write&) { return Written{data_bytes_, {}}; }
   Result<Count> make(const CopyRange&) { return Count{reply_.first}; }
   Result<Done> make(const Unlink&) { return Done{}; }
   Result<Done> make(const SetXattr&) { return Done{}; }

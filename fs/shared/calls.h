@@ -20,6 +20,7 @@
 #include "fs/operations/file_operations.h"
 #include "fs/operations/operation.h"
 #include "fs/shared/codec.h"
+#include "fs/shared/lease.h"
 #include "transport/base/bytes.h"
 #include "transport/base/result.h"
 #include "transport/brick/calls.h"
@@ -81,19 +82,24 @@ struct Count {
   uint64_t count = 0;
   static constexpr auto kFields = std::tuple(&Count::count);
 };
-struct Text {
-  std::string text;
-  static constexpr auto kFields = std::tuple(&Text::text);
-};
-struct Bytes {
-  std::vector<std::byte> bytes;
-  static constexpr auto kFields = std::tuple(&Bytes::bytes);
+
+// Attributes, and which leases on the inode come with them.
+struct LeasedAttributes {
+  Attributes attributes;
+  Lease lease{};
+  static constexpr auto kFields = std::tuple(&LeasedAttributes::attributes, &LeasedAttributes::lease);
 };
 
 // --- names
 
+// What has the name, if anything has: that nothing has is an answer only with a lease on the directory's names.
+struct Found {
+  std::optional<LeasedAttributes> inode;
+  Lease directory{};
+  static constexpr auto kFields = std::tuple(&Found::inode, &Found::directory);
+};
 struct Lookup {
-  using Answer = Attributes;
+  using Answer = Found;
   Ino directory{};
   std::string name;
   static constexpr auto kFields = std::tuple(&Lookup::directory, &Lookup::name);
@@ -116,7 +122,7 @@ struct Hold {
 };
 // A new inode: of what kind, `mode` says. Without a name it is a temporary file.
 struct Make {
-  using Answer = Attributes;
+  using Answer = LeasedAttributes;
   enum class How : uint8_t { kFile, kTemporary, kNode, kDirectory, kSymlink };
   How how = How::kFile;
   Ino directory{};
@@ -129,7 +135,7 @@ struct Make {
       std::tuple(&Make::how, &Make::directory, &Make::name, &Make::mode, &Make::rdev, &Make::target, &Make::who);
 };
 struct Link {
-  using Answer = Attributes;
+  using Answer = LeasedAttributes;
   Ino ino{};
   Ino directory{};
   std::string name;
@@ -140,7 +146,9 @@ struct Unlink {
   Ino directory{};
   std::string name;
   bool is_directory = false;
-  static constexpr auto kFields = std::tuple(&Unlink::directory, &Unlink::name, &Unlink::is_directory);
+  std::vector<Ino> dropped;  // what the member believes to have the name, of which it keeps nothing
+  static constexpr auto kFields =
+      std::tuple(&Unlink::directory, &Unlink::name, &Unlink::is_directory, &Unlink::dropped);
 };
 struct Move {
   using Answer = Renamed;
@@ -150,11 +158,17 @@ struct Move {
   std::string new_name;
   Rename how{};
   std::optional<Who> whiteout;
-  static constexpr auto kFields =
-      std::tuple(&Move::directory, &Move::name, &Move::new_directory, &Move::new_name, &Move::how, &Move::whiteout);
+  std::vector<Ino> dropped;  // as of Unlink, of both names
+  static constexpr auto kFields = std::tuple(&Move::directory, &Move::name, &Move::new_directory, &Move::new_name,
+                                             &Move::how, &Move::whiteout, &Move::dropped);
+};
+struct LeasedText {
+  std::string text;
+  Lease lease{};
+  static constexpr auto kFields = std::tuple(&LeasedText::text, &LeasedText::lease);
 };
 struct ReadSymlink {
-  using Answer = Text;
+  using Answer = LeasedText;
   Ino ino{};
   static constexpr auto kFields = std::tuple(&ReadSymlink::ino);
 };
@@ -163,14 +177,15 @@ struct Entry {
   Ino ino{};
   uint8_t type = 0;
   uint64_t next_offset = 0;
-  std::optional<Attributes> attributes;
+  std::optional<LeasedAttributes> attributes;
   static constexpr auto kFields =
       std::tuple(&Entry::name, &Entry::ino, &Entry::type, &Entry::next_offset, &Entry::attributes);
 };
 struct Entries {
   std::vector<Entry> entries;
   bool are_all = false;  // none follow
-  static constexpr auto kFields = std::tuple(&Entries::entries, &Entries::are_all);
+  Lease directory{};
+  static constexpr auto kFields = std::tuple(&Entries::entries, &Entries::are_all, &Entries::directory);
 };
 struct ReadDirectory {
   using Answer = Entries;
@@ -185,12 +200,12 @@ struct ReadDirectory {
 // --- attributes
 
 struct GetAttributes {
-  using Answer = Attributes;
+  using Answer = LeasedAttributes;
   Ino ino{};
   static constexpr auto kFields = std::tuple(&GetAttributes::ino);
 };
 struct SetAttributes {
-  using Answer = Attributes;
+  using Answer = LeasedAttributes;
   Ino ino{};
   AttributeChange change;
   Who who;
@@ -206,14 +221,20 @@ struct SetXattr {
   static constexpr auto kFields =
       std::tuple(&SetXattr::ino, &SetXattr::name, &SetXattr::value, &SetXattr::flags, &SetXattr::who);
 };
+// No bytes: there is no such attribute, which is an answer only with a lease.
+struct LeasedXattr {
+  std::optional<std::vector<std::byte>> bytes;
+  Lease lease{};
+  static constexpr auto kFields = std::tuple(&LeasedXattr::bytes, &LeasedXattr::lease);
+};
 struct GetXattr {
-  using Answer = Bytes;
+  using Answer = LeasedXattr;
   Ino ino{};
   std::string name;
   static constexpr auto kFields = std::tuple(&GetXattr::ino, &GetXattr::name);
 };
 struct ListXattr {
-  using Answer = Bytes;
+  using Answer = LeasedXattr;
   Ino ino{};
   Who who;
   static constexpr auto kFields = std::tuple(&ListXattr::ino, &ListXattr::who);
@@ -235,8 +256,13 @@ struct Read {  // its bytes stand behind the answer
   bool touches = false;
   static constexpr auto kFields = std::tuple(&Read::ino, &Read::offset, &Read::length, &Read::touches);
 };
+struct Written {
+  uint64_t count = 0;
+  std::optional<LeasedAttributes> inode;  // as it is then
+  static constexpr auto kFields = std::tuple(&Written::count, &Written::inode);
+};
 struct Write {  // its bytes stand behind it
-  using Answer = Count;
+  using Answer = Written;
   Ino ino{};
   uint64_t offset = 0;
   bool appends = false;
@@ -331,13 +357,37 @@ struct State {
   std::string store_trouble;
   Uncommitted uncommitted;
   FilesystemStat stat;
-  std::string link;  // empty: the bricks answer; else what is the matter
+  std::string link;     // empty: the bricks answer; else what is the matter
+  uint64_t leases = 0;  // the generation that is in force: what is held of another one is to be dropped
   static constexpr auto kFields = std::tuple(&State::read_only, &State::why_read_only, &State::store_trouble,
-                                             &State::uncommitted, &State::stat, &State::link);
+                                             &State::uncommitted, &State::stat, &State::link, &State::leases);
 };
+// Renews the leases of the generation that the member has begun (fs/shared/leases.h).
 struct GetState {
   using Answer = State;
-  static constexpr auto kFields = std::tuple();
+  uint64_t leases = 0;
+  static constexpr auto kFields = std::tuple(&GetState::leases);
+};
+struct Recall {
+  uint64_t number = 0;
+  Ino ino{};
+  Lease kinds{};
+  static constexpr auto kFields = std::tuple(&Recall::number, &Recall::ino, &Recall::kinds);
+};
+struct Recalls {
+  std::vector<Recall> recalls;
+  static constexpr auto kFields = std::tuple(&Recalls::recalls);
+};
+// Answered when there are some, or nothing for a while. `done`: those that the member has dropped.
+struct AwaitRecalls {
+  using Answer = Recalls;
+  std::vector<uint64_t> done;
+  static constexpr auto kFields = std::tuple(&AwaitRecalls::done);
+};
+struct RecallsDone {
+  using Answer = Done;
+  std::vector<uint64_t> done;
+  static constexpr auto kFields = std::tuple(&RecallsDone::done);
 };
 // The member ends: what it held is let go of.
 struct Leave {
@@ -365,10 +415,10 @@ struct Claim {
 };
 
 // The kind of a call is its place here.
-using Request =
-    std::variant<Lookup, Forget, Hold, Make, Link, Unlink, Move, ReadSymlink, ReadDirectory, GetAttributes,
-                 SetAttributes, SetXattr, GetXattr, ListXattr, RemoveXattr, Read, Write, Allocate, NextHole, CopyRange,
-                 Sync, GetState, Leave, Cancel, FindLock, SetLock, CloseLocks, ReleaseLocks, Claim>;
+using Request = std::variant<Lookup, Forget, Hold, Make, Link, Unlink, Move, ReadSymlink, ReadDirectory, GetAttributes,
+                             SetAttributes, SetXattr, GetXattr, ListXattr, RemoveXattr, Read, Write, Allocate, NextHole,
+                             CopyRange, Sync, GetState, Leave, Cancel, FindLock, SetLock, CloseLocks, ReleaseLocks,
+                             Claim, AwaitRecalls, RecallsDone>;
 constexpr size_t kKinds = std::variant_size_v<Request>;
 using calls::Overloaded;
 
@@ -386,7 +436,7 @@ template <typename T>
 constexpr bool changes_nothing() {
   return std::is_same_v<T, Read> || std::is_same_v<T, GetAttributes> || std::is_same_v<T, GetXattr> ||
          std::is_same_v<T, ListXattr> || std::is_same_v<T, NextHole> || std::is_same_v<T, GetState> ||
-         std::is_same_v<T, ReadSymlink> || std::is_same_v<T, Sync>;
+         std::is_same_v<T, ReadSymlink> || std::is_same_v<T, Sync> || std::is_same_v<T, RecallsDone>;
 }
 
 // A call, and the bytes behind its fields. EPROTO: none that an honest peer sends.

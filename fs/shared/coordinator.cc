@@ -38,7 +38,7 @@ Status send_answer(int fd, const Message& call, const MemberSession::Answer& ans
 bool shows_files(const Request& request) {
   return !std::holds_alternative<GetState>(request) && !std::holds_alternative<FindLock>(request) &&
          !std::holds_alternative<SetLock>(request) && !std::holds_alternative<CloseLocks>(request) &&
-         !std::holds_alternative<ReleaseLocks>(request);
+         !std::holds_alternative<ReleaseLocks>(request) && !std::holds_alternative<RecallsDone>(request);
 }
 
 }  // namespace
@@ -193,7 +193,7 @@ Result<Coordinator::SessionPtr> Coordinator::begin_session(const JoinRequest& re
     MutexLock lock(mutex_);
     id = ++last_session_;
   }
-  const auto session = std::make_shared<MemberSession>(*files_, id, request);
+  const auto session = std::make_shared<MemberSession>(*files_, leases_, id, request);
   if (journal_ != nullptr) TRY(journal_->begin_member(session->row()));
   MutexLock lock(mutex_);
   if (stopped_) return Error(ESTALE, "it ends");
@@ -259,7 +259,7 @@ ServedAnswer Coordinator::perform(const MemberSession& session, const Decoded& c
   };
   if (allowed.ok())
     answer = before != nullptr ? answered_before(*files_, call, *before, context)
-                               : serve_call(*files_, session.id(), call, room, about_to_change, context);
+                               : serve_call(*files_, leases_, call, room, about_to_change, context);
   if (allowed.ok())
     allowed = shows_files(call.request) ? settle(answer, {.interruption = &session.ending()}) : gate(*files_);
   if (allowed.ok()) return answer;
@@ -279,7 +279,7 @@ void Coordinator::recall_sessions(milliseconds grace) {
   if (kernel_ != nullptr) kernel_->set_shared(true);
   MutexLock lock(mutex_);
   for (const KnownMember& known : known_members) {
-    sessions_.emplace(known.session, std::make_shared<MemberSession>(*files_, known));
+    sessions_.emplace(known.session, std::make_shared<MemberSession>(*files_, leases_, known));
     awaited_.insert(known.session);
     last_session_ = std::max(last_session_, known.session);
   }
@@ -331,6 +331,7 @@ void Coordinator::look_at_members() {
     std::this_thread::sleep_for(kLookAtMembers);
     look_at_grace();
     const auto before = std::exchange(looked, steady_clock::now());
+    leases_.look(steady_clock::now());
     std::vector<SessionPtr> silent;
     {
       MutexLock lock(mutex_);

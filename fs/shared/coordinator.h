@@ -23,6 +23,7 @@
 #include "fs/operations/file_operations.h"
 #include "fs/operations/member_journal.h"
 #include "fs/shared/join.h"
+#include "fs/shared/leases.h"
 #include "fs/shared/member_session.h"
 #include "fs/shared/served_call.h"
 #include "transport/accept/secret_guesses.h"
@@ -64,6 +65,8 @@ class Coordinator {
                                                      std::chrono::milliseconds lease = kMemberLease);
   ~Coordinator();
   uint16_t port() const { return acceptor_->port(); }
+  // What members rely on. `files` of serve() has it recalled before it changes anything (LeasedFiles).
+  Leases& leases() { return leases_; }
   // What of the file system a coordinator has to do with. `kernel` may be null; so may `journal`: then members of this
   // one are strangers to the next.
   struct Served {
@@ -115,6 +118,7 @@ class Coordinator {
   const ClientSecret secret_;
   const std::chrono::milliseconds lease_;
   SecretGuesses guesses_;
+  Leases leases_;
 
   // Set by serve(), before `serving_`.
   FileOperations* files_ = nullptr;

@@ -22,6 +22,7 @@ constexpr milliseconds kCancelTakes{1'000};  // then who was interrupted waits n
 constexpr milliseconds kKeepAlive{1'000};
 constexpr milliseconds kSilent{2'500};  // of a coordinator that is well
 constexpr milliseconds kLookAtHolder{2'000};
+constexpr milliseconds kRecallsSilent{10'000};  // of one who would say after half of that that there are none
 constexpr uint32_t kKeepersSlot = 0;
 
 bool is_final(const Error& error) { return error.is(ESTALE) || error.is(ENOENT) || error.is(EROFS); }
@@ -58,7 +59,7 @@ Result<std::unique_ptr<CoordinatorLink>> CoordinatorLink::join(Config config, st
   link->slots_[kKeepersSlot].channel = std::move(channel);
   {
     MutexLock lock(link->mutex_);
-    for (uint32_t i = kMostSlots; i-- > kKeepersSlot + 1;) link->free_.push_back(&link->slots_[i]);
+    for (uint32_t i = kMostSlots; i-- > kRecallsSlot + 1;) link->free_.push_back(&link->slots_[i]);
   }
   link->state_.read_only = link->config_.request.read_only;
   link->keep_once();
@@ -67,6 +68,7 @@ Result<std::unique_ptr<CoordinatorLink>> CoordinatorLink::join(Config config, st
     return lost.error();
   }
   link->keeper_ = std::thread([raw = link.get()] { raw->keep(); });
+  link->recalled_ = std::thread([raw = link.get()] { raw->take_recalls(); });
   return link;
 }
 
@@ -78,6 +80,7 @@ CoordinatorLink::~CoordinatorLink() {
     changed_.notify_all();
   }
   if (keeper_.joinable()) keeper_.join();
+  if (recalled_.joinable()) recalled_.join();
 }
 
 Result<CoordinatorLink::Slot*> CoordinatorLink::take_slot(const OperationContext& context) {
@@ -107,8 +110,8 @@ Result<std::vector<std::byte>> CoordinatorLink::call(uint16_t kind, std::span<co
   return call_on(slot, kind, fields, data, context);
 }
 
-// Until there is an answer, on one connection after the other. The keeper's calls are nobody's, who would lose
-// patience.
+// Until there is an answer, on one connection after the other. Our own threads' calls are nobody's, who would lose
+// patience; they end when we do.
 Result<std::vector<std::byte>> CoordinatorLink::call_on(Slot& slot, uint16_t kind, std::span<const std::byte> fields,
                                                         std::span<const LocalSlice> data,
                                                         const OperationContext& context) {
@@ -117,6 +120,7 @@ Result<std::vector<std::byte>> CoordinatorLink::call_on(Slot& slot, uint16_t kin
   bool must_know = false;  // a lock that may have been set
   while (true) {
     TRY(final_error());
+    if (is_own(slot) && is_stopping() && kind != kind_of<Leave>()) return Error(ECANCELED, "the member leaves");
     Status connected;
     if (slot.channel == nullptr) connected = connect(slot);
     if (connected.ok()) {
@@ -128,6 +132,7 @@ Result<std::vector<std::byte>> CoordinatorLink::call_on(Slot& slot, uint16_t kin
         return std::move(answer->body);
       }
       set_channel(slot, nullptr);
+      if (is_own(slot) && is_stopping() && kind != kind_of<Leave>()) return Error(ECANCELED, "the member leaves");
       connected = answer.error();
       if (answer.code() == EINTR) return abandon(slot, answer.error());
     }
@@ -215,7 +220,10 @@ Status CoordinatorLink::await_answer(Slot& slot, bool must_know, const Operation
     if (come.code() != ETIMEDOUT) return come;
     TRY(final_error());
     TRY(check_patience(slot));
-    if (slot.number == kKeepersSlot && Clock::now() - begun > kSilent) return Error(ETIMEDOUT, "no answer");
+    const auto waited = Clock::now() - begun;
+    if (slot.number == kKeepersSlot && waited > kSilent) return Error(ETIMEDOUT, "no answer");
+    if (slot.number == kRecallsSlot && (waited > kRecallsSilent || is_stopping()))
+      return Error(ETIMEDOUT, "no recalls");
     if (Interruption::check(context.interruption).ok()) continue;
     const auto now = Clock::now();
     if (interrupted && !must_know && now - *interrupted > kCancelTakes) return Error(EINTR, "interrupted");
@@ -227,10 +235,10 @@ Status CoordinatorLink::await_answer(Slot& slot, bool must_know, const Operation
   }
 }
 
-Result<Count> CoordinatorLink::write(const Write& asked, std::span<const LocalSlice> from,
-                                     const OperationContext& context) {
+Result<Written> CoordinatorLink::write(const Write& asked, std::span<const LocalSlice> from,
+                                       const OperationContext& context) {
   const auto body = TRY(call(kind_of<Write>(), encode(asked), from, context));
-  return decode<Count>(body);
+  return decode<Written>(body);
 }
 
 Result<uint64_t> CoordinatorLink::read(const Read& asked, std::span<const LocalSlice> into,
@@ -260,8 +268,10 @@ void CoordinatorLink::leave() {
     MutexLock lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
+    if (slots_[kRecallsSlot].channel) slots_[kRecallsSlot].channel->shut_down();
   }
   if (keeper_.joinable()) keeper_.join();
+  if (recalled_.joinable()) recalled_.join();
   if (!is_away()) (void)call_on(slots_[kKeepersSlot], kind_of<Leave>(), encode(Leave{}), {}, {});
   end(Error(ECANCELED, "the member has left"));
 }
@@ -288,7 +298,7 @@ void CoordinatorLink::lost_contact(const Error& why) {
 }
 
 Status CoordinatorLink::check_patience(const Slot& slot) const {
-  if (slot.number == kKeepersSlot) return {};
+  if (is_own(slot)) return {};
   MutexLock lock(mutex_);
   if (gave_up_) return Error(EIO, "the coordinator is away");
   if (config_.soft && away_since_ && Clock::now() - *away_since_ > *config_.soft)
@@ -392,13 +402,43 @@ void CoordinatorLink::keep_once() {
     forgotten.inodes.resize(forgotten.inodes.size() - here);
     (void)call_on(slot, kind_of<Forget>(), encode(part), {}, {});
   }
-  const auto body = call_on(slot, kind_of<GetState>(), encode(GetState{}), {}, {});
+  renew_leases();
+}
+
+void CoordinatorLink::renew_leases() {
+  const uint64_t generation = held_.generation();
+  const auto sent = BootClock::now();
+  const auto body = call_on(slots_[kKeepersSlot], kind_of<GetState>(), encode(GetState{generation}), {}, {});
   if (body.code() == ESTALE) end(Error(ESTALE, "the coordinator has lost it"));
   if (!body.ok()) return;
   const auto state = decode<State>(*body);
   if (!state.ok()) return;
+  held_.renew(sent, state->leases);
   MutexLock lock(mutex_);
   state_ = *state;
+}
+
+bool CoordinatorLink::is_own(const Slot& slot) const { return slot.number <= kRecallsSlot; }
+
+bool CoordinatorLink::is_stopping() const {
+  MutexLock lock(mutex_);
+  return stopping_;
+}
+
+// What is recalled is dropped before the next call says so.
+void CoordinatorLink::take_recalls() {
+  AwaitRecalls asked;
+  while (final_error().ok() && !is_stopping()) {
+    const auto body = call_on(slots_[kRecallsSlot], kind_of<AwaitRecalls>(), encode(asked), {}, {});
+    if (!body.ok()) return;
+    const auto recalls = decode<Recalls>(*body);
+    asked.done.clear();
+    if (!recalls.ok()) continue;
+    for (const Recall& recall : recalls->recalls) {
+      held_.recall(recall.ino, recall.kinds);
+      asked.done.push_back(recall.number);
+    }
+  }
 }
 
 // Who has not been heard of for his lease is expelled, if the coordinator is there at all.

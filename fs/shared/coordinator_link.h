@@ -24,6 +24,7 @@
 
 #include "fs/operations/operation.h"
 #include "fs/shared/calls.h"
+#include "fs/shared/held.h"
 #include "fs/shared/join.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
@@ -55,9 +56,12 @@ class CoordinatorLink {
     return decode<typename Asked::Answer>(body);
   }
   // With bytes behind the call.
-  Result<Count> write(const Write& asked, std::span<const LocalSlice> from, const OperationContext& context);
+  Result<Written> write(const Write& asked, std::span<const LocalSlice> from, const OperationContext& context);
   // With bytes behind the answer, at most as many as `into` takes.
   Result<uint64_t> read(const Read& asked, std::span<const LocalSlice> into, const OperationContext& context);
+
+  // What may be answered without a call; the coordinator's recalls are carried out, and its leases renewed.
+  Held& held() { return held_; }
 
   // Soon, together with others.
   void forget(Ino ino, uint64_t references);
@@ -111,10 +115,15 @@ class CoordinatorLink {
   void end(const Error& why);
   void keep();
   void keep_once();
+  void renew_leases();
+  void take_recalls();
+  bool is_own(const Slot& slot) const;
+  bool is_stopping() const;
   void look_whether_it_holds();
 
   const Config config_;
   const Joined joined_;
+  Held held_;
 
   mutable Mutex mutex_;
   CondVar changed_;  // a slot is free, the keeper has work, or all has ended
@@ -131,6 +140,7 @@ class CoordinatorLink {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Clock::time_point looked_{};  // the keeper's: when he asked the bricks last
   std::thread keeper_;          // has slot 0: what is to be told soon, and that we are there
+  std::thread recalled_;        // has slot 1, on which recalls come
 };
 
 }  // namespace brickfs::shared

@@ -26,8 +26,9 @@ namespace brickfs::shared {
 // How others reach this host: its address towards that one. EHOSTUNREACH and others.
 Result<std::string> address_towards(const HostPort& peer);
 
-using SessionId = uint64_t;          // of a member; 0: none
-constexpr uint32_t kMostSlots = 64;  // of a member: calls at a time, each on a connection
+using SessionId = uint64_t;           // of a member; 0: none
+constexpr uint32_t kMostSlots = 64;   // of a member: calls at a time, each on a connection
+constexpr uint32_t kRecallsSlot = 1;  // on which it awaits recalls
 
 struct JoinRequest {
   ClientId client{};

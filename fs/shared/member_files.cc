@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "fs/base/clock.h"
 #include "fs/base/slices.h"
 #include "fs/operations/joint_transfer.h"
 
@@ -51,7 +52,7 @@ std::vector<LocalSlice> take(SliceCursor& cursor, uint64_t bytes) {
 }  // namespace
 
 MemberFiles::MemberFiles(std::unique_ptr<CoordinatorLink> link, bool read_only, bool no_atime)
-    : link_(std::move(link)), read_only_(read_only), no_atime_(no_atime), access_(*link_) {}
+    : link_(std::move(link)), held_(link_->held()), read_only_(read_only), no_atime_(no_atime), access_(*link_) {}
 
 MemberFiles::~MemberFiles() = default;
 
@@ -68,31 +69,52 @@ Status MemberFiles::check_writable() const {
 
 // --- references
 
-Result<Attributes> MemberFiles::note(Result<Attributes> attributes) {
-  if (!attributes.ok()) return attributes;
+Attributes MemberFiles::note(const Attributes& attributes) {
   MutexLock lock(mutex_);
-  Known& known = known_[attributes->ino];
+  Known& known = known_[attributes.ino];
   ++known.references;
-  known.is_regular = S_ISREG(attributes->mode);
+  ++known.given;
+  known.is_regular = S_ISREG(attributes.mode);
   return attributes;
 }
 
+// One more of what the coordinator knows us to refer to.
+bool MemberFiles::refer_again(Ino ino) {
+  MutexLock lock(mutex_);
+  const auto known = known_.find(ino);
+  if (known == known_.end()) return false;
+  ++known->second.references;
+  return true;
+}
+
+// Only of such inodes anything is kept: all others may go.
+bool MemberFiles::refers_to(Ino ino) const {
+  MutexLock lock(mutex_);
+  return ino == kRootIno || known_.contains(ino);
+}
+
+// The coordinator is told of the last one.
 void MemberFiles::forget(Ino ino, uint64_t references) {
+  uint64_t given = 0;
   {
     MutexLock lock(mutex_);
     const auto known = known_.find(ino);
     if (known == known_.end()) return;
-    references = std::min(references, known->second.references);
-    known->second.references -= references;
-    if (known->second.references == 0) known_.erase(known);
+    known->second.references -= std::min(references, known->second.references);
+    if (known->second.references > 0) return;
+    given = known->second.given;
+    known_.erase(known);
   }
-  link_->forget(ino, references);
+  held_.forget(ino);
+  link_->forget(ino, given);
 }
 
 Status MemberFiles::hold(Ino ino) {
   TRY(link_->ask(Hold{ino}, {}));
   MutexLock lock(mutex_);
-  ++known_[ino].references;
+  Known& known = known_[ino];
+  ++known.references;
+  ++known.given;
   return {};
 }
 
@@ -119,14 +141,41 @@ FileOperations::KnownFiles MemberFiles::known_files(Ino from, size_t most) const
 // --- names
 
 Result<Attributes> MemberFiles::lookup(Ino directory, std::string_view name, const OperationContext& context) {
-  return note(link_->ask(Lookup{directory, std::string(name)}, context));
+  if (const auto ino = held_.named(directory, name)) {
+    if (*ino == kNoIno) return Error(ENOENT, "no such name");
+    const auto attributes = held_.attributes(*ino);
+    if (attributes && refer_again(*ino)) return *attributes;
+  }
+  const Held::Asking asking(held_);
+  const Found found = TRY(link_->ask(Lookup{directory, std::string(name)}, context));
+  const Ino ino = found.inode ? found.inode->attributes.ino : kNoIno;
+  held_.keep_name(asking, directory, found.directory, name, ino);
+  if (!found.inode) return Error(ENOENT, "no such name");
+  const Attributes attributes = note(found.inode->attributes);
+  held_.keep(asking, *found.inode);
+  return attributes;
+}
+
+// `also`: an inode that gets one more name.
+template <typename Asked>
+Result<Attributes> MemberFiles::add_name(Ino directory, std::string_view name, Ino also, const Asked& asked,
+                                         const OperationContext& context) {
+  TRY(check_writable());
+  Held::Change change(held_);
+  if (!name.empty()) change.of(directory, name);
+  if (also != kNoIno) change.of(also);
+  const Held::Asking asking(held_);
+  const LeasedAttributes made = TRY(link_->ask(asked, context));
+  const Attributes attributes = note(made.attributes);
+  change.now_named(asking, directory, name, made.attributes.ino);
+  also == kNoIno ? held_.keep(asking, made) : change.now_is(asking, made);
+  return attributes;
 }
 
 Result<Attributes> MemberFiles::make(Make::How how, Ino directory, std::string_view name, uint32_t mode, uint32_t rdev,
                                      std::string_view target, const Caller& caller, const OperationContext& context) {
-  TRY(check_writable());
-  return note(link_->ask(
-      Make{how, directory, std::string(name), mode, rdev, std::string(target), shared::to_who(caller)}, context));
+  const Make asked{how, directory, std::string(name), mode, rdev, std::string(target), shared::to_who(caller)};
+  return add_name(directory, name, kNoIno, asked, context);
 }
 
 Result<Attributes> MemberFiles::create(Ino directory, std::string_view name, uint32_t mode, const Caller& caller,
@@ -155,84 +204,179 @@ Result<Attributes> MemberFiles::make_symlink(Ino directory, std::string_view nam
 }
 
 Result<Attributes> MemberFiles::link(Ino ino, Ino directory, std::string_view name, const OperationContext& context) {
+  return add_name(directory, name, ino, Link{ino, directory, std::string(name)}, context);
+}
+
+// What the names are believed to have is changed, too.
+std::vector<Ino> MemberFiles::drop_named(Held::Change& change, std::initializer_list<Name> names) {
+  std::vector<Ino> dropped;
+  for (const Name& each : names) {
+    const Ino ino = held_.named(each.directory, each.name).value_or(kNoIno);
+    change.of(each.directory, each.name);
+    if (ino == kNoIno) continue;
+    change.of(ino);
+    change.of_names(ino);
+    dropped.push_back(ino);
+  }
+  return dropped;
+}
+
+Status MemberFiles::remove(Ino directory, std::string_view name, bool is_directory, const OperationContext& context) {
   TRY(check_writable());
-  return note(link_->ask(Link{ino, directory, std::string(name)}, context));
+  Held::Change change(held_);
+  auto dropped = drop_named(change, {{directory, name}});
+  const Held::Asking asking(held_);
+  TRY(link_->ask(Unlink{directory, std::string(name), is_directory, std::move(dropped)}, context));
+  change.now_named(asking, directory, name, kNoIno);
+  return {};
 }
 
 Status MemberFiles::unlink(Ino directory, std::string_view name, const OperationContext& context) {
-  TRY(check_writable());
-  return status(link_->ask(Unlink{directory, std::string(name), false}, context));
+  return remove(directory, name, false, context);
 }
 
 Status MemberFiles::remove_directory(Ino directory, std::string_view name, const OperationContext& context) {
-  TRY(check_writable());
-  return status(link_->ask(Unlink{directory, std::string(name), true}, context));
+  return remove(directory, name, true, context);
 }
 
 Result<Renamed> MemberFiles::rename(Ino directory, std::string_view name, Ino new_directory, std::string_view new_name,
                                     Rename how, const Caller* whiteout, const OperationContext& context) {
   TRY(check_writable());
-  return link_->ask(Move{directory, std::string(name), new_directory, std::string(new_name), how, to_who(whiteout)},
-                    context);
+  Held::Change change(held_);
+  auto dropped = drop_named(change, {{directory, name}, {new_directory, new_name}});
+  const Held::Asking asking(held_);
+  const Renamed renamed = TRY(link_->ask(Move{directory, std::string(name), new_directory, std::string(new_name), how,
+                                              to_who(whiteout), std::move(dropped)},
+                                         context));
+  const bool is_nothing = renamed.moved == kNoIno || (directory == new_directory && name == new_name);
+  if (is_nothing) return renamed;
+  change.now_named(asking, new_directory, new_name, renamed.moved);
+  if (whiteout == nullptr) change.now_named(asking, directory, name, renamed.exchanged);
+  return renamed;
 }
 
 Result<std::string> MemberFiles::read_symlink(Ino ino, const OperationContext& context) {
-  return TRY(link_->ask(ReadSymlink{ino}, context)).text;
+  if (auto target = held_.target(ino)) return *std::move(target);
+  const Held::Asking asking(held_);
+  const LeasedText found = TRY(link_->ask(ReadSymlink{ino}, context));
+  if (refers_to(ino)) held_.keep_target(asking, ino, found);
+  return found.text;
 }
 
 Status MemberFiles::read_directory(Ino directory, uint64_t offset, bool plus, const EntryVisitor& visitor, Touch touch,
                                    const OperationContext& context) {
-  bool touches_it = touches(touch);
+  bool touches_it = touches(directory, touch);
+  const auto listing = touches_it ? nullptr : held_.listing(directory);
+  if (listing && show(*listing, offset, plus, visitor)) return {};
+  Held::Change change(held_);
+  if (touches_it) change.of(directory);
   while (TRY(read_some(directory, offset, plus, visitor, touches_it, context))) touches_it = false;
   return {};
+}
+
+// From memory. False: it does not have that offset. Attributes go with what is held, and has been referred to.
+bool MemberFiles::show(const std::vector<Held::Listed>& listing, uint64_t offset, bool plus,
+                       const EntryVisitor& visitor) {
+  const auto has_offset = [&](const Held::Listed& entry) { return entry.next_offset == offset; };
+  auto at = listing.begin();
+  if (offset != 0) at = std::ranges::find_if(listing, has_offset);
+  if (at == listing.end()) return false;
+  for (offset == 0 ? at : ++at; at != listing.end(); ++at) {
+    const bool is_dot = at->name == "." || at->name == "..";
+    std::optional<Attributes> attributes;
+    if (plus && !is_dot) attributes = held_.attributes(at->ino);
+    if (attributes && !refer_again(at->ino)) attributes.reset();
+    const DirectoryEntry shown{at->name, at->ino, at->type, at->next_offset, attributes ? &*attributes : nullptr};
+    if (visitor(shown)) continue;
+    if (attributes) forget(at->ino, 1);
+    break;
+  }
+  return true;
 }
 
 // True: the visitor takes more, and there may be more. References that come with entries which he did not take go back.
 Result<bool> MemberFiles::read_some(Ino directory, uint64_t& offset, bool plus, const EntryVisitor& visitor,
                                     bool touches, const OperationContext& context) {
+  const Held::Asking asking(held_);
   const Entries found = TRY(link_->ask(ReadDirectory{directory, offset, plus, touches}, context));
+  held_.keep_entries(asking, directory, offset, found);
   bool takes_more = true;
   for (const Entry& entry : found.entries) {
     const bool refers = entry.attributes.has_value();
-    if (refers) (void)note(*entry.attributes);
+    if (refers) (void)note(entry.attributes->attributes);
     const DirectoryEntry shown{entry.name, entry.ino, entry.type, entry.next_offset,
-                               refers ? &*entry.attributes : nullptr};
+                               refers ? &entry.attributes->attributes : nullptr};
     takes_more = takes_more && visitor(shown);
     if (!takes_more && refers) forget(entry.ino, 1);
-    if (takes_more) offset = entry.next_offset;
+    if (!takes_more) continue;
+    offset = entry.next_offset;
+    if (refers) held_.keep(asking, *entry.attributes);
   }
   return takes_more && !found.are_all && !found.entries.empty();
 }
 
 // --- attributes
 
-Result<Attributes> MemberFiles::get_attributes(Ino ino, const OperationContext& context) {
-  return link_->ask(GetAttributes{ino}, context);
+// Whether reading it is to change its time of reading, as far as that can be known here.
+bool MemberFiles::touches(Ino ino, Touch touch) const {
+  if (touch != Touch::kAtime || no_atime_ || read_only_ || (may_touch_ && !may_touch_())) return false;
+  const auto known = held_.attributes(ino);
+  return !known || is_relatime_due(known->atime, known->mtime, known->ctime, now());
 }
 
-Result<Attributes> MemberFiles::set_attributes(Ino ino, const AttributeChange& change, const Caller& caller,
+Result<Attributes> MemberFiles::get_attributes(Ino ino, const OperationContext& context) {
+  if (const auto attributes = held_.attributes(ino)) return *attributes;
+  const Held::Asking asking(held_);
+  const LeasedAttributes found = TRY(link_->ask(GetAttributes{ino}, context));
+  if (refers_to(ino)) held_.keep(asking, found);
+  return found.attributes;
+}
+
+Result<Attributes> MemberFiles::set_attributes(Ino ino, const AttributeChange& wanted, const Caller& caller,
                                                const OperationContext& context) {
   TRY(check_writable());
-  return link_->ask(SetAttributes{ino, change, shared::to_who(caller)}, context);
+  Held::Change change(held_);
+  change.of(ino);
+  const Held::Asking asking(held_);
+  const LeasedAttributes now = TRY(link_->ask(SetAttributes{ino, wanted, shared::to_who(caller)}, context));
+  change.now_is(asking, now);
+  return now.attributes;
 }
 
 Status MemberFiles::set_xattr(Ino ino, std::string_view name, std::span<const std::byte> value, int flags,
                               const Caller& caller, const OperationContext& context) {
   TRY(check_writable());
+  Held::Change change(held_);
+  change.of(ino);
   return status(link_->ask(
       SetXattr{ino, std::string(name), {value.begin(), value.end()}, flags, shared::to_who(caller)}, context));
 }
 
 Result<std::vector<std::byte>> MemberFiles::get_xattr(Ino ino, std::string_view name, const OperationContext& context) {
-  return TRY(link_->ask(GetXattr{ino, std::string(name)}, context)).bytes;
+  auto value = held_.xattr(ino, name);
+  if (!value) {
+    const Held::Asking asking(held_);
+    LeasedXattr found = TRY(link_->ask(GetXattr{ino, std::string(name)}, context));
+    if (refers_to(ino)) held_.keep_xattr(asking, ino, name, found);
+    value = std::move(found.bytes);
+  }
+  if (!*value) return Error(ENODATA, "no such attribute");
+  return **std::move(value);
 }
 
 Result<std::vector<std::byte>> MemberFiles::list_xattr(Ino ino, const Caller& caller, const OperationContext& context) {
-  return TRY(link_->ask(ListXattr{ino, shared::to_who(caller)}, context)).bytes;
+  const Who who = shared::to_who(caller);
+  if (auto names = held_.xattr_names(ino, who.is_administrator)) return *std::move(names);
+  const Held::Asking asking(held_);
+  LeasedXattr found = TRY(link_->ask(ListXattr{ino, who}, context));
+  if (refers_to(ino)) held_.keep_xattr_names(asking, ino, who.is_administrator, found);
+  return found.bytes.value_or(std::vector<std::byte>());
 }
 
 Status MemberFiles::remove_xattr(Ino ino, std::string_view name, const OperationContext& context) {
   TRY(check_writable());
+  Held::Change change(held_);
+  change.of(ino);
   return status(link_->ask(RemoveXattr{ino, std::string(name)}, context));
 }
 
@@ -240,13 +384,15 @@ Status MemberFiles::remove_xattr(Ino ino, std::string_view name, const Operation
 
 Result<uint64_t> MemberFiles::read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, Touch touch,
                                    const OperationContext& context) {
+  const bool touches_it = touches(ino, touch);
+  Held::Change change(held_);
+  if (touches_it) change.of(ino);
   SliceCursor cursor(into);
   const uint64_t wanted = total_bytes(into);
   uint64_t done = 0;
   do {
     const auto here = static_cast<uint32_t>(std::min<uint64_t>(wanted - done, kMostData));
-    const uint64_t bytes =
-        TRY(link_->read(Read{ino, offset + done, here, touches(touch)}, take(cursor, here), context));
+    const uint64_t bytes = TRY(link_->read(Read{ino, offset + done, here, touches_it}, take(cursor, here), context));
     done += bytes;
     if (bytes < here) break;
   } while (done < wanted);
@@ -263,7 +409,7 @@ Result<uint64_t> MemberFiles::write(Ino ino, uint64_t offset, std::span<const Lo
   uint64_t done = 0;
   do {
     const uint64_t here = std::min<uint64_t>(wanted - done, kMostData);
-    TRY(link_->write(Write{ino, offset + done, append, false, mapped, who}, take(cursor, here), context));
+    TRY(write_some({ino, offset + done, append, false, mapped, who}, take(cursor, here), context));
     done += here;
   } while (done < wanted);
   return done;
@@ -274,7 +420,17 @@ Result<uint64_t> MemberFiles::overwrite(Ino ino, uint64_t offset, std::span<cons
                                         const OperationContext& context) {
   TRY(check_writable());
   if (total_bytes(from) > kMostData) return Error(ERANGE, "too much for one call");
-  return TRY(link_->write(Write{ino, offset, false, true, false, {}}, from, context)).count;
+  return write_some({ino, offset, false, true, false, {}}, from, context);
+}
+
+Result<uint64_t> MemberFiles::write_some(const Write& asked, std::span<const LocalSlice> from,
+                                         const OperationContext& context) {
+  Held::Change change(held_);
+  change.of(asked.ino);
+  const Held::Asking asking(held_);
+  const Written written = TRY(link_->write(asked, from, context));
+  if (written.inode) change.now_is(asking, *written.inode);
+  return written.count;
 }
 
 std::unique_ptr<JointTransfer> MemberFiles::joint_transfer(const OperationContext&) {
@@ -284,6 +440,8 @@ std::unique_ptr<JointTransfer> MemberFiles::joint_transfer(const OperationContex
 Status MemberFiles::allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged,
                              const OperationContext& context) {
   TRY(check_writable());
+  Held::Change change(held_);
+  change.of(ino);
   return status(link_->ask(Allocate{ino, mode, offset, length, to_who(unprivileged)}, context));
 }
 
@@ -294,6 +452,8 @@ Result<FileOperations::Hole> MemberFiles::next_hole(Ino ino, uint64_t offset, co
 Result<uint64_t> MemberFiles::copy_range(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset, uint64_t length,
                                          const Caller* unprivileged, const OperationContext& context) {
   TRY(check_writable());
+  Held::Change change(held_);
+  change.of(to);
   return TRY(link_->ask(CopyRange{from, from_offset, to, to_offset, length, to_who(unprivileged)}, context)).count;
 }
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file system of a shared volume on a member: each operation is a call to the coordinator. What a member's kernel
-// knows of inodes is counted here, too: for who looks through it.
+// The file system of a shared volume on a member: what its leases let it keep is answered from memory
+// (fs/shared/held.h), and all else is a call to the coordinator. What a member's kernel knows of inodes is counted
+// here, too: for who looks through it, and the coordinator is told when that is nothing any more.
 //
-// Nothing is answered from memory but what a mount says of itself and statfs(2): that is as old as the last look at the
-// coordinator, a second.
+// What a mount says of itself and statfs(2) are as old as the last look at the coordinator, a second.
 //
 // Threads: every call from any thread at once.
 #pragma once
 
 #include <atomic>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -131,20 +132,33 @@ class MemberFiles final : public FileOperations {
   // An inode that our kernel refers to.
   struct Known {
     uint64_t references = 0;
+    uint64_t given = 0;  // by the coordinator
     bool is_regular = false;
     CachedRegions cached;
   };
-  Result<Attributes> note(Result<Attributes> attributes);
+  struct Name {
+    Ino directory;
+    std::string_view name;
+  };
+  Attributes note(const Attributes& attributes);
+  bool refer_again(Ino ino);
+  bool refers_to(Ino ino) const;
+  template <typename Asked>
+  Result<Attributes> add_name(Ino directory, std::string_view name, Ino also, const Asked& asked,
+                              const OperationContext& context);
+  std::vector<Ino> drop_named(Held::Change& change, std::initializer_list<Name> names);
+  Status remove(Ino directory, std::string_view name, bool is_directory, const OperationContext& context);
+  bool show(const std::vector<Held::Listed>& listing, uint64_t offset, bool plus, const EntryVisitor& visitor);
+  Result<uint64_t> write_some(const Write& asked, std::span<const LocalSlice> from, const OperationContext& context);
   Result<Attributes> make(Make::How how, Ino directory, std::string_view name, uint32_t mode, uint32_t rdev,
                           std::string_view target, const Caller& caller, const OperationContext& context);
   Result<bool> read_some(Ino directory, uint64_t& offset, bool plus, const EntryVisitor& visitor, bool touches,
                          const OperationContext& context);
   Status check_writable() const;
-  bool touches(Touch touch) const {
-    return touch == Touch::kAtime && !no_atime_ && !read_only_ && (!may_touch_ || may_touch_());
-  }
+  bool touches(Ino ino, Touch touch) const;
 
   const std::unique_ptr<CoordinatorLink> link_;
+  Held& held_;
   const bool read_only_;
   const bool no_atime_;
   MemberAccess access_;

@@ -9,6 +9,8 @@
 namespace brickfs::shared {
 namespace {
 
+constexpr std::chrono::seconds kRecallsAwaited{5};
+
 wire::Token random_token() {
   wire::Token token{};
   fill_random(token);
@@ -33,14 +35,16 @@ ServedAnswer done(const Status& status) {
 
 }  // namespace
 
-MemberSession::MemberSession(FileOperations& files, SessionId id, JoinRequest request)
-    : files_(files), id_(id), token_(random_token()), request_(std::move(request)) {
+MemberSession::MemberSession(FileOperations& files, Leases& leases, SessionId id, JoinRequest request)
+    : files_(files), leases_(leases), id_(id), token_(random_token()), request_(std::move(request)) {
   hear();
+  leases_.join(id);
 }
 
-MemberSession::MemberSession(FileOperations& files, const KnownMember& known)
-    : files_(files), id_(known.session), token_(known.token), request_(request_of(known)) {
+MemberSession::MemberSession(FileOperations& files, Leases& leases, const KnownMember& known)
+    : files_(files), leases_(leases), id_(known.session), token_(known.token), request_(request_of(known)) {
   hear();
+  leases_.join(id_);
   for (const auto& [slot, reply] : known.replies) slots_[slot].before = reply;
 }
 
@@ -58,6 +62,7 @@ Status MemberSession::connect(uint32_t slot, Channel& channel) {
   MutexLock lock(mutex_);
   if (over_) return Error(ESTALE, "the member's session has ended");
   if (Channel* const before = std::exchange(channels_[slot], &channel)) before->shut_down();
+  if (slot == kRecallsSlot) slots_[slot].interruption.raise();  // nobody hears of recalls on the one before
   return {};
 }
 
@@ -130,6 +135,7 @@ ServedAnswer MemberSession::do_once(uint32_t at, uint64_t number, const Decoded&
                      [&](const Leave& asked) { return perform_own(asked); },
                      [&](const Cancel& asked) { return perform_own(asked); },
                      [&](const Claim& asked) { return perform_own(asked); },
+                     [&](const AwaitRecalls& asked) { return perform_own(asked, slot); },
                      [&](const auto&) { return perform(call, was_done ? &*slot.before : nullptr, context); },
                  },
                  call.request);
@@ -150,14 +156,17 @@ ServedAnswer MemberSession::perform_own(const Forget& asked) {
 
 // More than it has it cannot give back: those are somebody else's.
 void MemberSession::forget(Ino ino, uint64_t references) {
+  bool is_last = false;
   {
     MutexLock lock(mutex_);
     const auto held = references_.find(ino);
     if (held == references_.end()) return;
     references = std::min(references, held->second);
     held->second -= references;
-    if (held->second == 0) references_.erase(held);
+    is_last = held->second == 0;
+    if (is_last) references_.erase(held);
   }
+  if (is_last) leases_.release(id_, ino);
   files_.forget(ino, references);
 }
 
@@ -208,6 +217,12 @@ ServedAnswer MemberSession::perform_own(const Cancel& asked) {
   return done({});
 }
 
+ServedAnswer MemberSession::perform_own(const AwaitRecalls& asked, Slot& slot) {
+  ServedAnswer answer = done({});
+  answer.fields = encode(Recalls{leases_.await(id_, asked.done, Clock::now() + kRecallsAwaited, slot.interruption)});
+  return answer;
+}
+
 void MemberSession::end(Ends how) {
   {
     MutexLock lock(mutex_);
@@ -217,6 +232,7 @@ void MemberSession::end(Ends how) {
       if (channel != nullptr) channel->shut_down();
     for (Slot& slot : slots_) slot.interruption.raise();
   }
+  leases_.leave(id_);
   (void)files_.release_machine_locks(id_);  // who waits for one ends
   for (Slot& slot : slots_) MutexLock turn(slot.mutex);
   (void)files_.release_machine_locks(id_);

@@ -26,6 +26,7 @@
 #include "fs/operations/file_operations.h"
 #include "fs/shared/calls.h"
 #include "fs/shared/join.h"
+#include "fs/shared/leases.h"
 #include "fs/shared/served_call.h"
 #include "transport/base/interruption.h"
 #include "transport/base/mutex.h"
@@ -44,9 +45,9 @@ class MemberSession {
     std::vector<std::byte> fields;
   };
 
-  MemberSession(FileOperations& files, SessionId id, JoinRequest request);
+  MemberSession(FileOperations& files, Leases& leases, SessionId id, JoinRequest request);
   // One of a former coordinator's, as the journal knows it.
-  MemberSession(FileOperations& files, const KnownMember& known);
+  MemberSession(FileOperations& files, Leases& leases, const KnownMember& known);
   ~MemberSession();  // precondition: end()
 
   SessionId id() const { return id_; }
@@ -104,6 +105,7 @@ class MemberSession {
   ServedAnswer perform_own(const Leave& asked);
   ServedAnswer perform_own(const Cancel& asked);
   ServedAnswer perform_own(const Claim& asked);
+  ServedAnswer perform_own(const AwaitRecalls& asked, Slot& slot);
   ServedAnswer do_once(uint32_t at, uint64_t number, const Decoded& call, const Perform& perform);
   void keep_references(const std::vector<Ino>& given);
   bool begin(Slot& slot, uint64_t number);
@@ -112,6 +114,7 @@ class MemberSession {
   void take_back(const std::vector<Ino>& given);
 
   FileOperations& files_;
+  Leases& leases_;
   const SessionId id_;
   const wire::Token token_;
   const JoinRequest request_;

@@ -13,10 +13,11 @@ namespace {
 
 class Server {
  public:
-  Server(FileOperations& files, uint64_t member, std::span<const std::byte> data, std::span<std::byte> room,
+  Server(FileOperations& files, Leases& leases, std::span<const std::byte> data, std::span<std::byte> room,
          const AboutToChange& about_to_change, const OperationContext& context)
       : files_(files),
-        member_(member),
+        leases_(leases),
+        member_(context.machine),
         data_(data),
         room_(room),
         about_to_change_(about_to_change),
@@ -44,9 +45,24 @@ class Server {
     if (!result.ok()) return result.error();
     return Count{*result};
   }
-  Result<Attributes> give(Result<Attributes> attributes) {
+  // With a lease on them, if nobody is about to change them: as they are behind its grant.
+  Result<LeasedAttributes> lease(Ino ino) {
+    const Lease granted = leases_.grant(member_, ino, Lease::kAttributes);
+    return LeasedAttributes{TRY(files_.get_attributes(ino, context_)), granted};
+  }
+  Result<LeasedAttributes> lease(const Result<Attributes>& attributes) {
+    if (!attributes.ok()) return attributes.error();
+    return lease(attributes->ino);
+  }
+  // And a reference.
+  Result<LeasedAttributes> give(const Result<Attributes>& attributes) {
     if (attributes.ok()) answer_.given.push_back(attributes->ino);
-    return attributes;
+    return lease(attributes);
+  }
+  Result<LeasedXattr> lease_xattr(const Result<std::vector<std::byte>>& value, Lease granted) {
+    if (value.ok()) return LeasedXattr{*value, granted};
+    if (value.error().is(ENODATA) && any(granted)) return LeasedXattr{std::nullopt, granted};
+    return value.error();
   }
   // Bytes of a write that failed are undefined: some may be there.
   void changed(Ino ino, uint64_t offset, uint64_t length) {
@@ -66,8 +82,13 @@ class Server {
     std::optional<Caller> caller_;
   };
 
-  Result<Attributes> serve(const Lookup& asked) { return give(files_.lookup(asked.directory, asked.name, context_)); }
-  Result<Attributes> serve(const Make& asked) {
+  Result<Found> serve(const Lookup& asked) {
+    const Lease granted = leases_.grant(member_, asked.directory, Lease::kNames);
+    const auto found = files_.lookup(asked.directory, asked.name, context_);
+    if (found.code() == ENOENT && any(granted)) return Found{std::nullopt, granted};
+    return Found{TRY(give(found)), granted};
+  }
+  Result<LeasedAttributes> serve(const Make& asked) {
     const Caller who = to_caller(asked.who);
     switch (asked.how) {
       case Make::How::kFile:
@@ -83,46 +104,64 @@ class Server {
     }
     return Error(EPROTO, "no kind of inode");
   }
-  Result<Attributes> serve(const Link& asked) {
+  Result<LeasedAttributes> serve(const Link& asked) {
     return give(files_.link(asked.ino, asked.directory, asked.name, context_));
   }
+  OperationContext dropping(const std::vector<Ino>& dropped) const {
+    OperationContext context = context_;
+    context.dropped = dropped;
+    return context;
+  }
   Result<Done> serve(const Unlink& asked) {
-    return done(asked.is_directory ? files_.remove_directory(asked.directory, asked.name, context_)
-                                   : files_.unlink(asked.directory, asked.name, context_));
+    const OperationContext context = dropping(asked.dropped);
+    return done(asked.is_directory ? files_.remove_directory(asked.directory, asked.name, context)
+                                   : files_.unlink(asked.directory, asked.name, context));
   }
   Result<Renamed> serve(const Move& asked) {
     if (asked.how > Rename::kExchange) return Error(EPROTO, "no way to rename");
     const Optional whiteout(asked.whiteout);
     return files_.rename(asked.directory, asked.name, asked.new_directory, asked.new_name, asked.how, whiteout.get(),
-                         context_);
+                         dropping(asked.dropped));
   }
-  Result<Text> serve(const ReadSymlink& asked) { return Text{TRY(files_.read_symlink(asked.ino))}; }
+  Result<LeasedText> serve(const ReadSymlink& asked) {
+    const Lease granted = leases_.grant(member_, asked.ino, Lease::kAttributes);
+    return LeasedText{TRY(files_.read_symlink(asked.ino, context_)), granted};
+  }
   Result<Entries> serve(const ReadDirectory& asked) {
     Entries entries;
     entries.are_all = true;
+    entries.directory = leases_.grant(member_, asked.directory, Lease::kNames);
     const auto visit = [&](const DirectoryEntry& entry) {
       if (entries.entries.size() == kMostEntries) return entries.are_all = false;
       Entry& copy = entries.entries.emplace_back();
       copy = {std::string(entry.name), entry.ino, entry.type, entry.next_offset, {}};
       if (entry.attributes == nullptr) return true;
-      copy.attributes = *entry.attributes;
+      copy.attributes = LeasedAttributes{*entry.attributes, Lease::kNone};
       answer_.given.push_back(entry.ino);
       return true;
     };
     TRY(files_.read_directory(asked.directory, asked.offset, asked.plus, visit, touch(asked.touches), context_));
+    for (Entry& entry : entries.entries)
+      if (entry.attributes) entry.attributes = TRY(lease(entry.ino));
     return entries;
   }
-  Result<Attributes> serve(const GetAttributes& asked) { return files_.get_attributes(asked.ino, context_); }
+  Result<LeasedAttributes> serve(const GetAttributes& asked) { return lease(asked.ino); }
   // A shorter file has lost pages, too.
-  Result<Attributes> serve(const SetAttributes& asked) {
+  Result<LeasedAttributes> serve(const SetAttributes& asked) {
     if (asked.change.size_bytes) changed(asked.ino, *asked.change.size_bytes, UINT64_MAX);
-    return files_.set_attributes(asked.ino, asked.change, to_caller(asked.who), context_);
+    return lease(files_.set_attributes(asked.ino, asked.change, to_caller(asked.who), context_));
   }
   Result<Done> serve(const SetXattr& asked) {
     return done(files_.set_xattr(asked.ino, asked.name, asked.value, asked.flags, to_caller(asked.who), context_));
   }
-  Result<Bytes> serve(const GetXattr& asked) { return Bytes{TRY(files_.get_xattr(asked.ino, asked.name))}; }
-  Result<Bytes> serve(const ListXattr& asked) { return Bytes{TRY(files_.list_xattr(asked.ino, to_caller(asked.who)))}; }
+  Result<LeasedXattr> serve(const GetXattr& asked) {
+    const Lease granted = leases_.grant(member_, asked.ino, Lease::kAttributes);
+    return lease_xattr(files_.get_xattr(asked.ino, asked.name, context_), granted);
+  }
+  Result<LeasedXattr> serve(const ListXattr& asked) {
+    const Lease granted = leases_.grant(member_, asked.ino, Lease::kAttributes);
+    return lease_xattr(files_.list_xattr(asked.ino, to_caller(asked.who), context_), granted);
+  }
   Result<Done> serve(const RemoveXattr& asked) { return done(files_.remove_xattr(asked.ino, asked.name, context_)); }
 
   Result<Count> serve(const Read& asked) {
@@ -133,15 +172,19 @@ class Server {
     answer_.data = room_.first(bytes);
     return Count{bytes};
   }
-  Result<Count> serve(const Write& asked) {
+  Result<Written> serve(const Write& asked) {
     // Only read from: LocalSlice is that of reads, too.
     const LocalSlice from{const_cast<std::byte*>(data_.data()), static_cast<uint32_t>(data_.size()), 0};
     const Optional unprivileged(asked.unprivileged);
     // Where it went, who appends is not told.
     asked.appends ? changed(asked.ino, 0, UINT64_MAX) : changed(asked.ino, asked.offset, data_.size());
-    if (asked.overwrites) return count(files_.overwrite(asked.ino, asked.offset, std::span(&from, 1), context_));
-    return count(files_.write(asked.ino, asked.offset, std::span(&from, 1), asked.appends, unprivileged.get(),
-                              asked.mapped, context_));
+    const uint64_t bytes =
+        TRY(asked.overwrites ? files_.overwrite(asked.ino, asked.offset, std::span(&from, 1), context_)
+                             : files_.write(asked.ino, asked.offset, std::span(&from, 1), asked.appends,
+                                            unprivileged.get(), asked.mapped, context_));
+    Written written{bytes, {}};
+    if (auto now = lease(asked.ino); now.ok()) written.inode = *now;
+    return written;
   }
   Result<Done> serve(const Allocate& asked) {
     const Optional unprivileged(asked.unprivileged);
@@ -172,18 +215,27 @@ class Server {
   Result<Done> serve(const ReleaseLocks& asked) {
     return done(files_.release_locks(asked.ino, member_, asked.open_file));
   }
-  Result<State> serve(const GetState&) {
+  Result<State> serve(const GetState& asked) {
     const LinkState link = files_.volume().link_state();
-    return State{files_.read_only(),     files_.why_read_only(),
-                 files_.store_trouble(), files_.uncommitted(),
-                 files_.stat(),          link.kind == LinkState::Kind::kConnected ? std::string() : link.text};
+    return State{files_.read_only(),
+                 files_.why_read_only(),
+                 files_.store_trouble(),
+                 files_.uncommitted(),
+                 files_.stat(),
+                 link.kind == LinkState::Kind::kConnected ? std::string() : link.text,
+                 leases_.renew(member_, asked.leases)};
+  }
+  Result<Done> serve(const RecallsDone& asked) {
+    leases_.tell_done(member_, asked.done);
+    return Done{};
   }
   template <typename OfMember>
-  Result<Done> serve(const OfMember&) {
+  Result<typename OfMember::Answer> serve(const OfMember&) {
     return Error(EPROTO, "a call about the member");
   }
 
   FileOperations& files_;
+  Leases& leases_;
   const uint64_t member_;
   const std::span<const std::byte> data_;
   const std::span<std::byte> room_;
@@ -194,9 +246,9 @@ class Server {
 
 }  // namespace
 
-ServedAnswer serve_call(FileOperations& files, uint64_t member, const Decoded& call, std::span<std::byte> room,
+ServedAnswer serve_call(FileOperations& files, Leases& leases, const Decoded& call, std::span<std::byte> room,
                         const AboutToChange& about_to_change, const OperationContext& context) {
-  Server server(files, member, call.data, room, about_to_change, context);
+  Server server(files, leases, call.data, room, about_to_change, context);
   std::visit(server, call.request);
   return server.take();
 }

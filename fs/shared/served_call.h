@@ -13,6 +13,7 @@
 
 #include "fs/operations/file_operations.h"
 #include "fs/shared/calls.h"
+#include "fs/shared/leases.h"
 #include "transport/base/result.h"
 
 namespace brickfs::shared {
@@ -38,9 +39,10 @@ struct ServedAnswer {
 // Called before the change: what the own kernel has of those bytes, and a program has stored to it, comes before.
 using AboutToChange = std::function<void(const ChangedFile&)>;
 
-// `member`: as the locks of its programs are told from those of others. `room`: of kMostData, for the bytes of a Read.
-// Requests that are about the member itself (Forget, Hold, Leave, Cancel) are not done here: EPROTO.
-ServedAnswer serve_call(FileOperations& files, uint64_t member, const Decoded& call, std::span<std::byte> room,
+// `context.machine`: the member, as the leases and the locks of its programs are told from those of others. `room`: of
+// kMostData, for the bytes of a Read. Requests that are about the member itself (Forget, Hold, Leave, Cancel,
+// AwaitRecalls) are not done here: EPROTO.
+ServedAnswer serve_call(FileOperations& files, Leases& leases, const Decoded& call, std::span<std::byte> room,
                         const AboutToChange& about_to_change, const OperationContext& context);
 
 }  // namespace brickfs::shared

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "fs/shared/coordinator.h"
+#include "fs/shared/leased_files.h"
 #include "fs/shared/member_files.h"
 #include "tests/support/mounted_volume.h"
 #include "transport/membership/coordinator_name.h"
@@ -62,7 +64,8 @@ class SharedVolume : public ::testing::Test {
     auto coordinator = Coordinator::listen("127.0.0.1", 0, "home", secret_of("a secret"), lease);
     ASSERT_TRUE(coordinator.ok());
     coordinator_ = std::move(*coordinator);
-    coordinator_->serve({*volume_, nullptr, ClientId{7}, kernel});
+    own_ = std::make_unique<LeasedFiles>(*volume_, coordinator_->leases());
+    coordinator_->serve({*own_, nullptr, ClientId{7}, kernel});
   }
   CoordinatorLink::Config config(std::string_view secret = "a secret") {
     CoordinatorLink::Config config;
@@ -89,6 +92,7 @@ class SharedVolume : public ::testing::Test {
   }
 
   MountedVolume volume_;
+  std::unique_ptr<LeasedFiles> own_;  // what the coordinator's programs go by
   std::unique_ptr<Coordinator> coordinator_;
   uint64_t clients_ = 100;
   std::atomic<bool> holds_{true};
@@ -105,7 +109,7 @@ TEST_F(SharedVolume, WhatOneDoesTheOthersSee) {
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->size_bytes, 12u);
   EXPECT_EQ(read_text(*b, found->ino, 6, 100), "from a");
-  EXPECT_EQ(read_text(*volume_, found->ino, 0, 5), "hello");
+  EXPECT_EQ(read_text(*own_, found->ino, 0, 5), "hello");
   ASSERT_TRUE(write_text(*b, ino, 0, ", and b", true).ok());
   EXPECT_EQ(read_text(*a, ino, 0, 100), "hello from a, and b");
   EXPECT_EQ(b->create(kRootIno, "file", S_IFREG | 0644, root_caller(), {}).code(), EEXIST);
@@ -115,6 +119,106 @@ TEST_F(SharedVolume, WhatOneDoesTheOthersSee) {
   ASSERT_TRUE(a->set_xattr(ino, "user.key", std::as_bytes(std::span(value)), 0, root_caller(), {}).ok());
   EXPECT_EQ(b->get_xattr(ino, "user.key", {})->size(), 5u);
   EXPECT_EQ(coordinator_->members().size(), 2u);
+}
+
+// What a machine knows of the others' changes: as many had ended before it looked, and as many had begun when it had.
+struct Changes {
+  std::atomic<int64_t> begun{0};
+  std::atomic<int64_t> ended{0};
+};
+
+// Each machine changes things of its own, one of them at a time, and all look at all of them. A thing's n-th change
+// leaves n to be seen: in its time, in an extended attribute, and in whether a name is there.
+TEST_F(SharedVolume, NobodySeesWhatWasOverWhenHeLooked) {
+  share();
+  const auto a = join();
+  const auto b = join();
+  ASSERT_TRUE(a && b);
+  constexpr size_t kMachines = 3;
+  const std::array<FileOperations*, kMachines> machines = {own_.get(), a.get(), b.get()};
+  std::array<std::array<Ino, kMachines>, kMachines> inos;  // of that one's file, as that machine has found it
+  std::array<Changes, kMachines> changes;
+  for (size_t i = 0; i < kMachines; ++i) make(*machines[i], "file" + std::to_string(i));
+  for (size_t i = 0; i < kMachines; ++i)
+    for (size_t k = 0; k < kMachines; ++k)
+      inos[i][k] = machines[k]->lookup(kRootIno, "file" + std::to_string(i), {})->ino;
+  std::atomic<bool> stop{false};
+  const auto change = [&](size_t i) {
+    const std::string name = "name" + std::to_string(i);
+    for (int64_t n = 1; !stop; ++n) {
+      ++changes[i].begun;
+      AttributeChange time;
+      time.mtime = TimeNs{n};
+      ASSERT_TRUE(machines[i]->set_attributes(inos[i][i], time, root_caller(), {}).ok());
+      const std::string value = std::to_string(n);
+      const auto bytes = std::as_bytes(std::span(value));
+      ASSERT_TRUE(machines[i]->set_xattr(inos[i][i], "user.n", bytes, 0, root_caller(), {}).ok());
+      if (n % 2 == 1) {
+        ASSERT_TRUE(machines[i]->link(inos[i][i], kRootIno, name, {}).ok());
+      } else {
+        ASSERT_TRUE(machines[i]->unlink(kRootIno, name, {}).ok());
+      }
+      ++changes[i].ended;
+      if (n % 8 == 0) std::this_thread::sleep_for(milliseconds(2));  // so that something is held
+    }
+  };
+  std::atomic<uint64_t> looks{0};
+  const auto look = [&](size_t k) {
+    for (size_t i = 0; !stop; i = (i + 1) % kMachines, ++looks) {
+      const int64_t ended = changes[i].ended;
+      const auto attributes = machines[k]->get_attributes(inos[i][k], {});
+      const auto value = machines[k]->get_xattr(inos[i][k], "user.n", {});
+      const auto found = machines[k]->lookup(kRootIno, "name" + std::to_string(i), {});
+      const int64_t begun = changes[i].begun;
+      ASSERT_TRUE(attributes.ok());
+      if (ended > 0) {
+        EXPECT_GE(static_cast<int64_t>(attributes->mtime), ended) << i << " seen by " << k;
+        EXPECT_LE(static_cast<int64_t>(attributes->mtime), begun);
+        ASSERT_TRUE(value.ok());
+        const std::string text(reinterpret_cast<const char*>(value->data()), value->size());
+        EXPECT_GE(std::stoll(text), ended) << i << " seen by " << k;
+      }
+      if (ended == begun) {
+        EXPECT_EQ(found.ok(), ended % 2 == 1) << i << " seen by " << k;
+      }
+      if (found.ok()) machines[k]->forget(found->ino, 1);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kMachines; ++i) {
+    threads.emplace_back(change, i);
+    threads.emplace_back(look, i);
+  }
+  std::this_thread::sleep_for(seconds(3));
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(coordinator_->leases().counts().recalls, 0u);
+  EXPECT_EQ(coordinator_->leases().counts().lapsed, 0u);
+}
+
+// What is held is answered without a call.
+TEST_F(SharedVolume, WhatIsHeldIsAnsweredFromMemory) {
+  share();
+  const auto member = join();
+  ASSERT_TRUE(member);
+  const Ino ino = make(*own_, "file");
+  ASSERT_TRUE(comes_true([&] {
+    const auto before = coordinator_->members()[0].calls;
+    EXPECT_TRUE(member->lookup(kRootIno, "file", {}).ok());
+    EXPECT_TRUE(member->get_attributes(ino, {}).ok());
+    EXPECT_EQ(member->get_xattr(ino, "user.none", {}).code(), ENODATA);
+    EXPECT_EQ(member->lookup(kRootIno, "none", {}).code(), ENOENT);
+    std::vector<std::string> names;
+    const auto take = [&](const DirectoryEntry& entry) {
+      names.emplace_back(entry.name);
+      return true;
+    };
+    EXPECT_TRUE(member->read_directory(kRootIno, 0, true, take, Touch::kNothing, {}).ok());
+    EXPECT_EQ(names.size(), 3u);
+    return coordinator_->members()[0].calls == before;
+  }));
+  EXPECT_TRUE(own_->unlink(kRootIno, "file", {}).ok());
+  EXPECT_EQ(member->lookup(kRootIno, "file", {}).code(), ENOENT);
 }
 
 TEST_F(SharedVolume, LongTransfersGoInParts) {
@@ -133,7 +237,7 @@ TEST_F(SharedVolume, ALongListingIsWhole) {
   const auto member = join();
   ASSERT_TRUE(member);
   constexpr int kFiles = 3 * kMostEntries + 5;
-  for (int i = 0; i < kFiles; ++i) make(*volume_, "file" + std::to_string(i));
+  for (int i = 0; i < kFiles; ++i) make(*own_, "file" + std::to_string(i));
   std::vector<std::string> names;
   const auto take = [&](const DirectoryEntry& entry) {
     names.emplace_back(entry.name);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <ctime>
+#include "fs/base/clock.h"
 
-#include "fs/operations/filesystem_state.h"
+#include <ctime>
 
 namespace brickfs {
 
