@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -120,12 +121,15 @@ Outcome Machines::make(const Call& call) {
   return outcome;
 }
 
-// A mapping shows what the file was when it was opened there (docs/shared.md).
+// A mapping shows what the file was when it was opened there, and RWF_APPEND goes where the file ended when this
+// machine looked last (docs/shared.md).
 Outcome Machines::run(const Call& call, size_t machine) {
   Side& side = sides_[machine];
   const Side& watcher = watcher_of(call, machine);
   int& file = side.files[static_cast<size_t>(call.slot)];
   int fresh = -1;
+  struct stat looked {};
+  if (count() > 1 && is_one_of(call, {"pwritev2"}) && call.flags == RWF_APPEND) fstat(file, &looked);
   if (count() > 1 && file >= 0 && is_one_of(call, {"map_read", "map_write"})) {
     fresh = open_again(file, fcntl(file, F_GETFL) & (O_ACCMODE | O_PATH));
   }

@@ -146,8 +146,14 @@ def cut_brick(cluster, random):
     return cut_machine(cluster, machine, [disturb(cluster, random.choice(cluster.bricks)).node], random)
 
 
+def peace(_, __):
+    """For what is wrong without any fault."""
+    yield "for all"
+
+
 # Name: what happens, for how long at most, and how often beside others.
 FAULTS = {
+    "peace": (peace, 6, 2),
     "kill-coordinator": (kill_coordinator, 4, 3),
     "kill-member": (kill_member, 4, 3),
     "kill-two": (kill_two, 4, 1),
