@@ -116,7 +116,6 @@ TEST_F(PutBack, AStoreOfACopyThatIsLeftOutIsCopiedAnew) {
   expect_equal_in_the_end(set, 2);
 }
 
-// So soon that the brick is not missed.
 // What is being copied to it would be taken for a stranger's, if it were written again without the mark, and the client
 // ended then.
 TEST_F(PutBack, OneThatIsWipedWhileItIsCopiedBeginsAnew) {
@@ -144,6 +143,41 @@ TEST_F(PutBack, OneThatIsWipedWhileItIsCopiedBeginsAnew) {
   EXPECT_FALSE(strange);
 }
 
+// By its mark, and by the session, the older store is the same one: only what was committed meanwhile is gone.
+TEST_F(PutBack, AnOlderStoreWhileItIsCopiedBeginsAnew) {
+  constexpr BlockRange kMany{BlockAddress{16 * kBlockBytes}, 24};
+  start(2, 2, 64);
+  brick('b').copy_store();  // empty
+  auto set = open();
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(set->alloc(kData).ok());
+  put(*set, 2);
+  const auto address = [&](uint64_t i) { return raw(block_after(kMany.start, i)); };
+  ASSERT_TRUE(set->alloc(kMany).ok());
+  for (uint64_t i = 0; i < kMany.count; ++i) ASSERT_TRUE(write(*set, address(i), filled(4096, 2)).ok());
+  ASSERT_TRUE(set->commit().ok());
+  go_away('b');
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kStale));
+  brick('b').put_store_back();
+  std::atomic<int> batches{0};
+  brick('b').faults().set_before_transfers([&] {
+    ++batches;
+    std::this_thread::sleep_for(milliseconds(20));
+  });
+  const auto goes_on = [&](int more) { return comes_true([&, until = batches + more] { return batches > until; }); };
+  come_back('b');
+  ASSERT_TRUE(goes_on(8));
+  brick('b').copy_store();
+  ASSERT_TRUE(goes_on(16));
+  ASSERT_TRUE(set->commit().ok());
+  EXPECT_EQ(entry(1).state, ReplicaState::kSyncing);
+  brick('b').put_store_back();
+  brick('b').faults().set_before_transfers(nullptr);
+  expect_equal_in_the_end(set, 2);
+  for (uint64_t i = 0; i < kMany.count; ++i) EXPECT_EQ(on_brick('b', address(i), 4096), filled(4096, 2)) << i;
+}
+
+// So soon that the brick is not missed.
 TEST_F(PutBack, UnderAMountThatCopyIsLeftOutAndTheOthersServe) {
   for (const bool same_mount : {false, true}) {
     map_ = std::make_shared<MemoryMap>();

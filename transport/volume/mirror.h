@@ -257,7 +257,7 @@ class Mirror final : public Place {
   void end_former(Replica& replica);
   Status bring_back(Replica& replica);
   Result<uint64_t> change_entry(const Replica& replica, const std::function<bool(MapReplica&)>& edit);
-  Result<uint64_t> bring_in_sync(Replica& replica, const BlockSet& to_copy, const Session& begun, bool all);
+  Result<uint64_t> bring_in_sync(Replica& replica, const BlockSet& to_copy, const Session& begun);
   Status bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client);
   Status begin_with_mark(VolumeClient& client, const MapReplica& entry);
   Status admit(Replica& replica, std::unique_ptr<VolumeClient>& client, BlockSet& to_copy, uint64_t generation);
@@ -275,7 +275,7 @@ class Mirror final : public Place {
   BootId boot_of(const Replica& replica) const;
   using Clients = absl::InlinedVector<std::pair<Replica*, VolumeClient*>, 4>;
   Clients clients_of(bool (*of)(ReplicaPhase)) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(leaving_out_);
-  Status copy_held(Replica& replica, const BlockSet& blocks);
+  Status copy_held(Replica& replica, const BlockSet& blocks, const BootId& boot);
   void rest_from_copying(Clock::duration block_took);
   void tell_progress(const Replica& replica, uint64_t copied, uint64_t total);
   void tell_trouble(Replica& replica, std::string why);

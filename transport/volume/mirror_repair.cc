@@ -203,7 +203,7 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
   TRY(admit(replica, client, to_copy, generation));
   log::info("{} is back: {} of its blocks are brought up to date", replica.name, to_copy.count());
 
-  const auto taken = bring_in_sync(replica, to_copy, session, all);
+  const auto taken = bring_in_sync(replica, to_copy, session);
   if (!taken.ok()) {
     raise(replica, ReplicaEvent::kBroke);
     leave_out();
@@ -220,13 +220,12 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
 }
 
 // Of one that is admitted, whose session began as `begun`: copied, committed, and then so in the map.
-Result<uint64_t> Mirror::bring_in_sync(Replica& replica, const BlockSet& to_copy, const Session& begun, bool all) {
+Result<uint64_t> Mirror::bring_in_sync(Replica& replica, const BlockSet& to_copy, const Session& begun) {
   VolumeClient& joined = *replica.client;
-  TRY(copy_held(replica, to_copy));
+  TRY(copy_held(replica, to_copy, begun.boot));
   TRY(joined.commit());
   if (begun.suspect_blocks > 0) TRY(joined.commit_blocks(TRY(joined.list()), {}, {}));
-  // What it had from before and had not committed was not in this client's keeping.
-  if (!all && joined.session().boot != begun.boot) return Error(EIO, "its brick has restarted");
+  if (joined.session().boot != begun.boot) return Error(EIO, "its brick has restarted");
   // Also if no answer comes. By its mark it is in sync for whoever has lost the map, so if it goes, the others get a
   // newer one.
   raise(replica, ReplicaEvent::kTold);
@@ -234,6 +233,7 @@ Result<uint64_t> Mirror::bring_in_sync(Replica& replica, const BlockSet& to_copy
   TRY(mark(replica));
   return change_entry(replica, [&](MapReplica& entry) {
     if (entry.state != ReplicaState::kSyncing) return false;  // it was left out
+    if (joined.session().boot != begun.boot) return false;    // copy_held()
     set_state(entry, ReplicaState::kInSync, 0);
     entry.boot = joined.session().boot;
     entry.marked = replica.marked.load();
@@ -282,8 +282,11 @@ void Mirror::rest_from_copying(Clock::duration block_took) {
   while (!no_repair_.load() && !closing_.load() && Clock::now() < until) changed_.wait_until(lock, until);
 }
 
-// Half of the time is the foreground's, if there is any; the other half is shared by the places that are copied.
-Status Mirror::copy_held(Replica& replica, const BlockSet& blocks) {
+// If its brick restarts meanwhile it begins anew. What it had from before and had not committed was not in this
+// client's keeping; and an older store, put back while the brick was down, has the mark that this one has and lacks
+// what was copied and committed since. Half of the time is the foreground's, if there is any; the other half is shared
+// by the places that are copied.
+Status Mirror::copy_held(Replica& replica, const BlockSet& blocks, const BootId& boot) {
   Status status;
   ++*copying_;
   const uint64_t total = blocks.count();
@@ -298,6 +301,10 @@ Status Mirror::copy_held(Replica& replica, const BlockSet& blocks) {
       const Gate::Pass pass(gate_);
       if (!is_written(replica) || no_repair_.load()) {
         status = Error(ECANCELED, "it went away meanwhile");
+        return false;
+      }
+      if (replica.client->session().boot != boot) {
+        status = Error(EIO, "its brick has restarted");
         return false;
       }
       const ActivityLog::Claim held = activity_log_.hold(block);
