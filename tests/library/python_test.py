@@ -606,6 +606,19 @@ class SpecCases(unittest.TestCase):
         with self.assertRaises(FileNotFoundError):
             self.fs.cp("/none", "/target")
 
+    def test_each_of_a_list_goes_to_one_of_another(self):
+        self.make_source()
+        names, others = ["sub/subfile", "file1"], ["one", "new/two"]
+        here = lambda names, place: [f"{self.local.name}/{place}/{name}" for name in names]
+        there = lambda names, place: [f"/{place}/{name}" for name in names]
+        self.fs.cp(there(names, "source"), there(others, "copied"))
+        self.fs.get(there(names, "source"), here(others, "got"))
+        self.fs.put(here(others, "got"), there(others, "put"))
+        for place in "copied", "put":
+            self.assertEqual(self.fs.cat(self.fs.find(f"/{place}")), {f"/{place}/one": b"3", f"/{place}/new/two": b"1"})
+        with self.assertRaises(ValueError):
+            self.fs.cp(there(names, "source"), there(others[:1], "copied"))
+
     def test_moves(self):
         self.make_source()
         self.fs.mkdir("/target")
@@ -636,6 +649,7 @@ class SpecCases(unittest.TestCase):
     def test_transfers_end_as_those_of_fsspecs_local_files(self):
         local = LocalFileSystem(auto_mkdir=True)
         sources = "file1", "sub", "sub/", "sub/*", "sub/**", "sub/s*", "*/deep", ["file1", "file2", "sub/subfile"], "none"
+        sources += "su?", "[!s]*", "*/*", "**/*file", "sub*"
         targets = "target", "target/", "target/new", "target/new/", "target/new/deep/file"
         options = {}, {"recursive": True}, {"recursive": True, "maxdepth": 1}
         for number, (name, target, option, call) in enumerate(itertools.product(sources, targets, options, ("cp", "get", "put"))):
@@ -644,6 +658,9 @@ class SpecCases(unittest.TestCase):
                 self.make_source(fs, root)
                 fs.makedirs(f"{root}/source/sub/deep")
                 fs.pipe_file(f"{root}/source/sub/deep/file", b"4")
+                fs.pipe_file(f"{root}/source/sub.txt", b"of that name, and no part of it")
+                fs.makedirs(f"{root}/source/sub2")
+                fs.pipe_file(f"{root}/source/sub2/file", b"nor this")
                 fs.makedirs(f"{root}/to/target")
             local.makedirs(f"{here}/got/target")
             names = lambda root: [f"{root}/source/{one}" for one in name] if isinstance(name, list) else f"{root}/source/{name}"

@@ -162,6 +162,29 @@ class BrickFileSystem(AbstractFileSystem):
         self._make_parent(path2)
         self.fs.copy(path1, path2)
 
+    @staticmethod
+    def _one_by_one(call, paths, others):
+        """Of two lists, each to its own. None are expanded: fsspec may sort them then, and not the others."""
+        if not isinstance(paths, (list, tuple)) or not isinstance(others, (list, tuple)):
+            return False
+        if len(paths) != len(others):
+            raise ValueError(f"{len(paths)} paths, and {len(others)} to go to")
+        for path, other in zip(paths, others):
+            call(path, other)
+        return True
+
+    def copy(self, path1, path2, *arguments, **kwargs):
+        if not self._one_by_one(self.cp_file, path1, path2):
+            super().copy(path1, path2, *arguments, **kwargs)
+
+    def get(self, rpath, lpath, *arguments, **kwargs):
+        if not self._one_by_one(self.get_file, rpath, lpath):
+            super().get(rpath, lpath, *arguments, **kwargs)
+
+    def put(self, lpath, rpath, *arguments, **kwargs):
+        if not self._one_by_one(self.put_file, lpath, rpath):
+            super().put(lpath, rpath, *arguments, **kwargs)
+
     def get_file(self, rpath, lpath, *arguments, **kwargs):
         self.info(rpath)  # or what is not there would be an empty file
         if isinstance(lpath, (str, os.PathLike)):
