@@ -31,11 +31,15 @@ Expected equality of these values:
   1
 [2026-01-01 00:00:00.000] [info] a log goes on meanwhile
   2
-/elsewhere/source/tests/fs/unit_test.cc:13: Failure
+../../tests/fs/unit_test.cc:13: Failure
 Expected: it goes on
 [  FAILED  ] Each/Unit.DoesNotHold/first, where GetParam() = 4-byte object <01-00 00-00> (17 ms)
 [ RUN      ] Unit.IsSkipped
 [  SKIPPED ] Unit.IsSkipped (0 ms)
+[ RUN      ] Unit.OfABatch
+../../tests/fs/unit_test.cc:20: Failure
+Failed
+[  FAILED  ] Unit.OfABatch (0 ms)
 [  PASSED  ] 1 test.
 [  FAILED  ] 2 tests, listed below:
 [  FAILED  ] Each/Unit.DoesNotHold/first, where GetParam() = 4-byte object <01-00 00-00>
@@ -68,9 +72,10 @@ END
 answer
 is "what each of them says" <<'END'
   assertions: Each/Unit.DoesNotHold/first tests/fs/unit_test.cc:12: Expected equality of these values: 1 2
+  assertions: Unit.OfABatch tests/fs/unit_test.cc:20: Failed
   assertions: Another.SuiteWithoutATime
-  race: SUMMARY: ThreadSanitizer: data race fs/unit.cc:3:1 in race()
-  crash: brickfs: internal error: it does not hold (fs/unit.cc:3)
+  race: Unit.Races: SUMMARY: ThreadSanitizer: data race fs/unit.cc:3:1 in race()
+  crash: Unit.Dies: brickfs: internal error: it does not hold (fs/unit.cc:3)
   crash: ended in Unit.Dies (Exception: SegFault)
   script: FAILED: the file is not there
   silent: Failed; the last
