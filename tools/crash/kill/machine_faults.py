@@ -146,6 +146,21 @@ def cut_brick(cluster, random):
     return cut_machine(cluster, machine, [disturb(cluster, random.choice(cluster.bricks)).node], random)
 
 
+def cut_and_kill(cluster, random):
+    """A member does not hear that its coordinator has died, and still has leases of it, when the next one begins."""
+    coordinator, member = cluster.coordinator(), machine_of(cluster, random, False)
+    if member is None or coordinator is None or coordinator.is_stopped or cluster.bricks_died:
+        yield None
+        return
+    others = [one.node for one in cluster.machines if one is not member]
+    cuts, ways = cut(cluster, [member.node], others, random)
+    cluster.pause(random.uniform(0, 0.5))
+    kill(cluster, [coordinator])
+    coordinator.is_down = False
+    yield f"{member.name} {ways}, {coordinator.name}"
+    heal(cluster, cuts)
+
+
 def peace(_, __):
     """For what is wrong without any fault."""
     yield "for all"
@@ -156,6 +171,7 @@ FAULTS = {
     "peace": (peace, 6, 2),
     "kill-coordinator": (kill_coordinator, 4, 3),
     "kill-member": (kill_member, 4, 3),
+    "cut-and-kill": (cut_and_kill, 6, 1),
     "kill-two": (kill_two, 4, 1),
     "stop-coordinator": (stop_coordinator, 14, 2),
     "stop-member": (stop_member, 14, 3),
