@@ -4,6 +4,7 @@
 // Threads: any.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -11,6 +12,9 @@
 #include "transport/base/result.h"
 
 namespace brickfs {
+
+// So long at most a member answers from memory behind what it has last heard of whoever had the volume.
+constexpr std::chrono::milliseconds kMembersRelyFor{3'300};
 
 class MemberJournal {
  public:

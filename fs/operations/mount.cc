@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "fs/operations/filesystem_state.h"
+#include "fs/operations/member_journal.h"
 #include "fs/persistence/checkpoint_thread.h"
 #include "fs/persistence/volume_scan.h"
 #include "fs/recovery/make.h"
@@ -217,10 +219,12 @@ Status Filesystem::Mounting::make_root() {
   return impl_.journal->sync();
 }
 
-// Members of a former coordinator find nobody to come back to where others are not let in.
+// Members of a former coordinator find nobody to come back to where others are not let in. What they rely on is over
+// before anything is changed.
 void Filesystem::Mounting::end_sharing() {
   impl_.members.recovered(std::move(recovered_.members));
-  if (impl_.options.shared) return;
+  if (impl_.options.shared || impl_.members.all().empty()) return;
+  std::this_thread::sleep_for(kMembersRelyFor);  // on what nobody recalls from them any more
   for (const KnownMember& member : impl_.members.all())
     impl_.members.end(member.session, [this](Transaction& rows) { return impl_.journal->append(rows); });
 }

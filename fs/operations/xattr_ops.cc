@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "fs/base/names.h"
 #include "fs/inode/acl.h"
 #include "fs/operations/filesystem_state.h"
 #include "fs/operations/new_inode.h"
@@ -15,9 +16,6 @@ namespace {
 using Mode = InodeLocks::Mode;
 
 constexpr std::string_view kTrusted = "trusted.";
-
-// What a mount says of itself, at the root: not stored, not listed, read-only. docs/operations.md
-constexpr std::string_view kLinkAttribute = "brickfs.link";
 
 bool is_acl(std::string_view name) { return name == kAccessAcl || name == kDefaultAcl; }
 

@@ -193,8 +193,9 @@ struct ReadDirectory {
   uint64_t offset = 0;
   bool plus = false;
   bool touches = false;
-  static constexpr auto kFields =
-      std::tuple(&ReadDirectory::directory, &ReadDirectory::offset, &ReadDirectory::plus, &ReadDirectory::touches);
+  uint32_t most = 0;  // entries
+  static constexpr auto kFields = std::tuple(&ReadDirectory::directory, &ReadDirectory::offset, &ReadDirectory::plus,
+                                             &ReadDirectory::touches, &ReadDirectory::most);
 };
 
 // --- attributes
@@ -396,8 +397,12 @@ struct Leave {
 };
 
 // A call of another slot is to end soon, as by a signal (Interruption), be it under way or not there yet.
+struct Cancelled {
+  bool is_over = false;  // it has ended, or will never be done
+  static constexpr auto kFields = std::tuple(&Cancelled::is_over);
+};
 struct Cancel {
-  using Answer = Done;
+  using Answer = Cancelled;
   uint32_t slot = 0;
   uint64_t number = 0;
   bool is_abandoned = false;  // nobody waits for its answer: what that gives is taken back

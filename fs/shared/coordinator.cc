@@ -73,11 +73,14 @@ void Coordinator::serve(const Served& served, milliseconds grace) {
   recall_sessions(grace);
   serving_ = true;
   looker_ = std::thread([this] { look_at_members(); });
+  lapser_ = std::thread([this] { look_at_leases(); });
 }
 
 void Coordinator::stop() {
   stop_looking_ = true;
   if (looker_.joinable()) looker_.join();
+  if (lapser_.joinable()) lapser_.join();
+  leases_.hold_back(false);
   acceptor_->stop();
   std::map<SessionId, SessionPtr> sessions;
   {
@@ -284,6 +287,7 @@ void Coordinator::recall_sessions(milliseconds grace) {
     last_session_ = std::max(last_session_, known.session);
   }
   in_grace_ = true;
+  leases_.hold_back(true);
   grace_until_ = steady_clock::now() + grace;
   log::info("waiting for {} member(s) of the former coordinator", awaited_.size());
 }
@@ -321,6 +325,7 @@ void Coordinator::look_at_grace() {
   for (const SessionPtr& session : lost) end_session(session, "has not come to the new coordinator, and is expelled");
   journal_->end_grace();
   MutexLock lock(mutex_);
+  leases_.hold_back(false);
   if (std::exchange(in_grace_, false)) log::info("serving {} member(s) of the former coordinator", sessions_.size());
   grace_is_over_.notify_all();
 }
@@ -331,7 +336,6 @@ void Coordinator::look_at_members() {
     std::this_thread::sleep_for(kLookAtMembers);
     look_at_grace();
     const auto before = std::exchange(looked, steady_clock::now());
-    leases_.look(steady_clock::now());
     std::vector<SessionPtr> silent;
     {
       MutexLock lock(mutex_);
@@ -342,6 +346,13 @@ void Coordinator::look_at_members() {
         if (session->silence() > lease_) silent.push_back(session);
     }
     for (const SessionPtr& session : silent) end_session(session, "was not heard of for its lease, and is expelled");
+  }
+}
+
+void Coordinator::look_at_leases() {
+  while (!stop_looking_) {
+    std::this_thread::sleep_for(kLookAtMembers);
+    leases_.look(steady_clock::now());
   }
 }
 

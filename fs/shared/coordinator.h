@@ -112,6 +112,7 @@ class Coordinator {
   Status settle(const ServedAnswer& answer, const OperationContext& context);
   void end_session(const SessionPtr& session, const char* why);
   void look_at_members();
+  void look_at_leases();
   void reap_finished();
 
   const std::string volume_;
@@ -142,6 +143,7 @@ class Coordinator {
   std::list<Connection> connections_;  // the accepting thread's; then stop()'s
   std::unique_ptr<TcpAcceptor> acceptor_;
   std::thread looker_;  // that expels
+  std::thread lapser_;  // that waits for nobody
   std::atomic<bool> stop_looking_{false};
 };
 

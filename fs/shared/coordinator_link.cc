@@ -102,19 +102,19 @@ void CoordinatorLink::give_slot(Slot& slot) {
 }
 
 Result<std::vector<std::byte>> CoordinatorLink::call(uint16_t kind, std::span<const std::byte> fields,
-                                                     std::span<const LocalSlice> data,
-                                                     const OperationContext& context) {
+                                                     std::span<const LocalSlice> data, const OperationContext& context,
+                                                     Held::Change* change) {
   TRY(final_error());
   Slot& slot = *TRY(take_slot(context));
   const Turn turn(*this, slot);
-  return call_on(slot, kind, fields, data, context);
+  return call_on(slot, kind, fields, data, context, change);
 }
 
 // Until there is an answer, on one connection after the other. Our own threads' calls are nobody's, who would lose
 // patience; they end when we do.
 Result<std::vector<std::byte>> CoordinatorLink::call_on(Slot& slot, uint16_t kind, std::span<const std::byte> fields,
                                                         std::span<const LocalSlice> data,
-                                                        const OperationContext& context) {
+                                                        const OperationContext& context, Held::Change* change) {
   ++slot.last;
   milliseconds pause = limits::kReconnectFirst;
   bool must_know = false;  // a lock that may have been set
@@ -134,24 +134,25 @@ Result<std::vector<std::byte>> CoordinatorLink::call_on(Slot& slot, uint16_t kin
       set_channel(slot, nullptr);
       if (is_own(slot) && is_stopping() && kind != kind_of<Leave>()) return Error(ECANCELED, "the member leaves");
       connected = answer.error();
-      if (answer.code() == EINTR) return abandon(slot, answer.error());
+      if (answer.code() == EINTR) return abandon(slot, answer.error(), change);
     }
     if (is_final(connected.error())) end(connected.error());
     lost_contact(connected.error());
     if (slot.number == kKeepersSlot) look_whether_it_holds();
     const Status patience = check_patience(slot);
-    if (!patience.ok()) return abandon(slot, patience.error());
+    if (!patience.ok()) return abandon(slot, patience.error(), change);
     if (!wait_to_connect(must_know ? OperationContext() : context, pause).ok())
-      return abandon(slot, Error(EINTR, "interrupted"));
+      return abandon(slot, Error(EINTR, "interrupted"), change);
     pause = std::min(pause * 2, limits::kReconnectMost);
   }
 }
 
-// It may have been done, or be done yet: what its answer gives is taken back, and only then the slot is anybody's
-// again.
-Error CoordinatorLink::abandon(Slot& slot, const Error& why) {
+// It may have been done, or be done yet: what its answer gives is taken back, and only when it is over the slot is
+// anybody's again, and nothing is kept of before what it changes.
+Error CoordinatorLink::abandon(Slot& slot, const Error& why, Held::Change* change) {
   MutexLock lock(mutex_);
   slot.is_abandoned = true;
+  if (change != nullptr) slot.changing = std::make_unique<Held::Change>(std::move(*change));
   cancelled_.push_back({slot.number, slot.last, true});
   changed_.notify_all();
   return why;
@@ -236,8 +237,8 @@ Status CoordinatorLink::await_answer(Slot& slot, bool must_know, const Operation
 }
 
 Result<Written> CoordinatorLink::write(const Write& asked, std::span<const LocalSlice> from,
-                                       const OperationContext& context) {
-  const auto body = TRY(call(kind_of<Write>(), encode(asked), from, context));
+                                       const OperationContext& context, Held::Change* change) {
+  const auto body = TRY(call(kind_of<Write>(), encode(asked), from, context, change));
   return decode<Written>(body);
 }
 
@@ -310,6 +311,7 @@ void CoordinatorLink::end(const Error& why) {
   MutexLock lock(mutex_);
   if (final_) return;
   final_ = why.is(ECANCELED) ? why : Error(ESTALE, why.what());
+  held_.let_go();
   if (!why.is(ECANCELED)) {
     away_why_ = why.what();
     log::error("the volume is lost to this member: {}; umount, and mount it again", why.what());
@@ -378,22 +380,16 @@ void CoordinatorLink::keep() {
 
 void CoordinatorLink::keep_once() {
   Slot& slot = slots_[kKeepersSlot];
-  std::vector<Cancelled> cancelled;
+  std::vector<Cancel> cancelled;
   Forget forgotten;
   {
     MutexLock lock(mutex_);
     cancelled.swap(cancelled_);
+    cancelled.insert(cancelled.end(), cancelled_later_.begin(), cancelled_later_.end());
+    cancelled_later_.clear();
     forgotten.inodes.swap(forgotten_);
   }
-  for (const Cancelled& one : cancelled) {
-    (void)call_on(slot, kind_of<Cancel>(), encode(Cancel{one.slot, one.number, one.is_abandoned}), {}, {});
-    if (!one.is_abandoned) continue;
-    {
-      MutexLock lock(mutex_);
-      slots_[one.slot].is_abandoned = false;
-    }
-    give_slot(slots_[one.slot]);
-  }
+  for (const Cancel& one : cancelled) cancel(one);
   while (!forgotten.inodes.empty()) {
     constexpr size_t kAtOnce = kMostFields / 32;
     Forget part;
@@ -403,6 +399,22 @@ void CoordinatorLink::keep_once() {
     (void)call_on(slot, kind_of<Forget>(), encode(part), {}, {});
   }
   renew_leases();
+}
+
+// One that is under way yet is looked after the next time.
+void CoordinatorLink::cancel(const Cancel& asked) {
+  const auto body = call_on(slots_[kKeepersSlot], kind_of<Cancel>(), encode(asked), {}, {});
+  if (!asked.is_abandoned) return;
+  Slot& slot = slots_[asked.slot];
+  std::unique_ptr<Held::Change> changing;
+  {
+    MutexLock lock(mutex_);
+    const auto cancelled = body.ok() ? decode<Cancelled>(*body) : Result<Cancelled>(body.error());
+    if (!cancelled.ok() || !cancelled->is_over) return cancelled_later_.push_back(asked);
+    slot.is_abandoned = false;
+    changing.swap(slot.changing);
+  }
+  give_slot(slot);
 }
 
 void CoordinatorLink::renew_leases() {
@@ -416,6 +428,8 @@ void CoordinatorLink::renew_leases() {
   held_.renew(sent, state->leases);
   MutexLock lock(mutex_);
   state_ = *state;
+  const bool begins_anew = state->leases != generation && state->leases != 0;  // no recalls have come here
+  if (begins_anew && slots_[kRecallsSlot].channel) slots_[kRecallsSlot].channel->shut_down();
 }
 
 bool CoordinatorLink::is_own(const Slot& slot) const { return slot.number <= kRecallsSlot; }

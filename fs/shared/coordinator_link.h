@@ -50,13 +50,16 @@ class CoordinatorLink {
   static Result<std::unique_ptr<CoordinatorLink>> join(Config config, std::string* why);
   ~CoordinatorLink();  // without leave(): the coordinator expels us after its lease
 
+  // `change`: what the call changes, which goes on behind an error if that does not tell whether it was done.
   template <typename Asked>
-  Result<typename Asked::Answer> ask(const Asked& asked, const OperationContext& context) {
-    const auto body = TRY(call(kind_of<Asked>(), encode(asked), {}, context));
+  Result<typename Asked::Answer> ask(const Asked& asked, const OperationContext& context,
+                                     Held::Change* change = nullptr) {
+    const auto body = TRY(call(kind_of<Asked>(), encode(asked), {}, context, change));
     return decode<typename Asked::Answer>(body);
   }
   // With bytes behind the call.
-  Result<Written> write(const Write& asked, std::span<const LocalSlice> from, const OperationContext& context);
+  Result<Written> write(const Write& asked, std::span<const LocalSlice> from, const OperationContext& context,
+                        Held::Change* change);
   // With bytes behind the answer, at most as many as `into` takes.
   Result<uint64_t> read(const Read& asked, std::span<const LocalSlice> into, const OperationContext& context);
 
@@ -86,20 +89,19 @@ class CoordinatorLink {
     uint32_t number = 0;
     uint64_t last = 0;  // call
     std::unique_ptr<tcp::TcpChannel> channel;
-    bool is_abandoned = false;  // under mutex_: the keeper gives it back
-  };
-  struct Cancelled {
-    uint32_t slot;
-    uint64_t number;
-    bool is_abandoned;
+    // Under mutex_: the keeper gives it back, and what its call may be changing yet.
+    bool is_abandoned = false;
+    std::unique_ptr<Held::Change> changing;
   };
   class Turn;  // has a slot
 
   CoordinatorLink(Config config, const Joined& joined) : config_(std::move(config)), joined_(joined) {}
   Result<std::vector<std::byte>> call(uint16_t kind, std::span<const std::byte> fields,
-                                      std::span<const LocalSlice> data, const OperationContext& context);
+                                      std::span<const LocalSlice> data, const OperationContext& context,
+                                      Held::Change* change = nullptr);
   Result<std::vector<std::byte>> call_on(Slot& slot, uint16_t kind, std::span<const std::byte> fields,
-                                         std::span<const LocalSlice> data, const OperationContext& context);
+                                         std::span<const LocalSlice> data, const OperationContext& context,
+                                         Held::Change* change = nullptr);
   Result<Message> exchange(Slot& slot, uint16_t kind, std::span<const std::byte> fields,
                            std::span<const LocalSlice> data, const OperationContext& context);
   Status await_answer(Slot& slot, bool must_know, const OperationContext& context);
@@ -109,12 +111,13 @@ class CoordinatorLink {
   Status wait_to_connect(const OperationContext& context, std::chrono::milliseconds pause);
   void set_channel(Slot& slot, std::unique_ptr<tcp::TcpChannel> channel);
   Status check_patience(const Slot& slot) const;
-  Error abandon(Slot& slot, const Error& why);
+  Error abandon(Slot& slot, const Error& why, Held::Change* change);
   void heard();
   void lost_contact(const Error& why);
   void end(const Error& why);
   void keep();
   void keep_once();
+  void cancel(const Cancel& asked);
   void renew_leases();
   void take_recalls();
   bool is_own(const Slot& slot) const;
@@ -130,7 +133,8 @@ class CoordinatorLink {
   std::array<Slot, kMostSlots> slots_;
   std::vector<Slot*> free_ ABSL_GUARDED_BY(mutex_);  // the last one is taken first
   std::vector<Forget::One> forgotten_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Cancelled> cancelled_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Cancel> cancelled_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Cancel> cancelled_later_ ABSL_GUARDED_BY(mutex_);  // abandoned calls that are under way yet
   State state_ ABSL_GUARDED_BY(mutex_);
   std::optional<Error> final_ ABSL_GUARDED_BY(mutex_);
   std::optional<Clock::time_point> away_since_ ABSL_GUARDED_BY(mutex_);

@@ -9,7 +9,6 @@
 namespace brickfs::shared {
 namespace {
 
-constexpr size_t kMarksPruned = 1'024;
 constexpr size_t kMostXattrs = 32;  // of an inode
 
 // A directory has no bytes: what would be theirs is its listing's.
@@ -94,19 +93,20 @@ void Held::Change::now_is(const Asking& asking, const LeasedAttributes& inode) {
 Held::Change::~Change() {
   MutexLock lock(held_.mutex_);
   for (const uint64_t key : keys_) {
-    held_.mark(key);
     --held_.marks_[key].changes;
+    held_.mark(key);
   }
 }
 
 void Held::mark(uint64_t key) {
   marks_[key].at = ++clock_;
-  if (marks_.size() % kMarksPruned == 0) prune();
+  if (marks_.size() >= prune_at_) prune();
 }
 
 void Held::prune() {
   const uint64_t oldest = asking_.empty() ? clock_ : *asking_.begin();
   std::erase_if(marks_, [&](const auto& each) { return each.second.changes == 0 && each.second.at <= oldest; });
+  prune_at_ = std::max<size_t>(1'024, 2 * marks_.size());
 }
 
 bool Held::may_keep(const Asking& asking, uint64_t key) const {
@@ -131,6 +131,7 @@ uint64_t Held::generation() const {
 
 void Held::renew(BootClock::time_point sent, uint64_t generation) {
   MutexLock lock(mutex_);
+  if (generation == 0) return;
   if (generation == generation_) {
     valid_until_ = std::max(valid_until_, sent + kCacheLease);
     return;
@@ -145,11 +146,6 @@ void Held::let_go() {
   drop_all();
   generation_ = 1;
   valid_until_ = {};
-}
-
-bool Held::is_valid() const {
-  MutexLock lock(mutex_);
-  return BootClock::now() < valid_until_;
 }
 
 void Held::recall(Ino ino, Lease kinds) {
@@ -268,12 +264,14 @@ void Held::keep_target(const Asking& asking, Ino ino, const LeasedText& target) 
 void Held::keep_xattr(const Asking& asking, Ino ino, std::string_view name, const LeasedXattr& value) {
   MutexLock lock(mutex_);
   Inode* const held = to_keep(asking, ino, value.lease, Lease::kAttributes);
-  if (held != nullptr && held->xattrs.size() < kMostXattrs)
+  const bool is_short = !value.bytes || value.bytes->size() <= kLongestValue;
+  if (held != nullptr && is_short && held->xattrs.size() < kMostXattrs)
     held->xattrs.insert_or_assign(std::string(name), value.bytes);
 }
 
 void Held::keep_xattr_names(const Asking& asking, Ino ino, bool of_administrator, const LeasedXattr& names) {
   MutexLock lock(mutex_);
+  if (names.bytes && names.bytes->size() > kLongestValue) return;
   if (Inode* const held = to_keep(asking, ino, names.lease, Lease::kAttributes))
     held->xattr_names[of_administrator] = names.bytes;
 }

@@ -11,7 +11,8 @@
 // before it is sent, and not kept before it has been answered (Change): the coordinator does not recall that from us.
 // Other names of the directory stay.
 //
-// Memory: so many inodes and names (kMostKept); then all are forgotten.
+// Memory: so many inodes and names (kMostKept), and no long values of attributes (kLongestValue); then all are
+// forgotten.
 //
 // Threads: any.
 #pragma once
@@ -40,6 +41,7 @@ namespace brickfs::shared {
 class Held {
  public:
   static constexpr size_t kMostKept = 512 * 1'024;
+  static constexpr size_t kLongestValue = 1'024;         // bytes
   static constexpr size_t kLongestListing = 64 * 1'024;  // entries
 
   // From when a call is sent until what it brought has been kept.
@@ -56,13 +58,12 @@ class Held {
     const uint64_t since_;
   };
 
-  // An own change, from before it is sent until it has been answered.
+  // An own change, from before it is sent until it has been answered, or is known never to be done.
   class Change {
    public:
     explicit Change(Held& held) : held_(held) {}
+    Change(Change&& other) noexcept : held_(other.held_), keys_(std::exchange(other.keys_, {})) {}
     ~Change();
-    Change(const Change&) = delete;
-    Change& operator=(const Change&) = delete;
     void of(Ino ino);
     void of(Ino directory, std::string_view name);  // and of the directory's attributes
     void of_names(Ino directory);                   // of all of them
@@ -80,9 +81,8 @@ class Held {
   // --- leases
   uint64_t generation() const;
   // The coordinator has answered a renewal that was sent then, of that generation. Of another one than ours all is
-  // dropped, and that is begun.
+  // dropped, and that is begun; 0: it was not renewed.
   void renew(BootClock::time_point sent, uint64_t generation);
-  bool is_valid() const;  // now
   // Of a coordinator that has gone: nothing is relied on before another one has renewed it.
   void let_go();
   void recall(Ino ino, Lease kinds);
@@ -154,6 +154,7 @@ class Held {
   std::multiset<uint64_t> asking_ ABSL_GUARDED_BY(mutex_);
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 1;
   BootClock::time_point valid_until_ ABSL_GUARDED_BY(mutex_){};
+  size_t prune_at_ ABSL_GUARDED_BY(mutex_) = 1'024;
 };
 
 }  // namespace brickfs::shared

@@ -47,27 +47,6 @@ class LeasedTransfer final : public JointTransfer {
 
 }  // namespace
 
-// Of one directory, or of two, in the order of their locks.
-class LeasedFiles::NameLocks {
- public:
-  NameLocks(LeasedFiles& files, Ino a, Ino b) ABSL_NO_THREAD_SAFETY_ANALYSIS
-      : first_(&files.names_[std::min(name_lock_of(a), name_lock_of(b))]),
-        second_(&files.names_[std::max(name_lock_of(a), name_lock_of(b))]) {
-    first_->lock();
-    if (second_ != first_) second_->lock();
-  }
-  ~NameLocks() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    if (second_ != first_) second_->unlock();
-    first_->unlock();
-  }
-  NameLocks(const NameLocks&) = delete;
-  NameLocks& operator=(const NameLocks&) = delete;
-
- private:
-  SharedMutex* const first_;
-  SharedMutex* const second_;
-};
-
 Result<Leases::Change> LeasedFiles::change(Ino ino, Lease kinds, const OperationContext& context) {
   Leases::Scope scope;
   scope.add(ino, kinds);
@@ -87,7 +66,7 @@ Ino LeasedFiles::inode_of(Ino directory, std::string_view name, const OperationC
 // `also`: an inode that gets one more.
 template <typename Add>
 Result<Attributes> LeasedFiles::add_name(Ino directory, Ino also, const OperationContext& context, Add&& add) {
-  const SharedLock names(names_[name_lock_of(directory)]);
+  const auto names = TRY(names_.lock_shared(directory, context.interruption));
   Leases::Scope scope;
   scope.add(directory, kOfNames);
   scope.add(also, Lease::kAttributes);
@@ -123,7 +102,9 @@ Result<Attributes> LeasedFiles::link(Ino ino, Ino directory, std::string_view na
 }
 
 Status LeasedFiles::remove(Ino directory, std::string_view name, bool is_directory, const OperationContext& context) {
-  const NameLocks names(*this, directory, directory);
+  if (const auto unseen = leases_.begin_unseen())
+    return is_directory ? files_.remove_directory(directory, name, context) : files_.unlink(directory, name, context);
+  const auto names = TRY(names_.lock_alone(directory, context.interruption));
   const Ino ino = inode_of(directory, name, context);
   const bool has_dropped_it = std::ranges::find(context.dropped, ino) != context.dropped.end();
   Leases::Scope scope;
@@ -144,7 +125,9 @@ Status LeasedFiles::remove_directory(Ino directory, std::string_view name, const
 // What is moved has another "..", if it is a directory.
 Result<Renamed> LeasedFiles::rename(Ino directory, std::string_view name, Ino new_directory, std::string_view new_name,
                                     Rename how, const Caller* whiteout, const OperationContext& context) {
-  const NameLocks names(*this, directory, new_directory);
+  if (const auto unseen = leases_.begin_unseen())
+    return files_.rename(directory, name, new_directory, new_name, how, whiteout, context);
+  const auto names = TRY(names_.lock_alone(directory, new_directory, context.interruption));
   Leases::Scope scope;
   scope.add(directory, kOfNames);
   scope.add(new_directory, kOfNames);

@@ -5,7 +5,6 @@
 // Threads, errors: as FileOperations; EINTR also while something is recalled.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,14 +13,14 @@
 
 #include "fs/operations/forwarded_files.h"
 #include "fs/shared/leases.h"
-#include "transport/base/mutex.h"
+#include "fs/shared/name_locks.h"
 #include "transport/base/result.h"
 
 namespace brickfs::shared {
 
 class LeasedFiles final : public ForwardedFiles {
  public:
-  // Both outlive it.
+  // Of both nothing is used when it goes.
   LeasedFiles(FileOperations& files, Leases& leases) : files_(files), leases_(leases) {}
 
   Result<Attributes> create(Ino directory, std::string_view name, uint32_t mode, const Caller& caller,
@@ -61,15 +60,9 @@ class LeasedFiles final : public ForwardedFiles {
   template <typename Add>
   Result<Attributes> add_name(Ino directory, Ino also, const OperationContext& context, Add&& add);
 
-  // A name keeps its meaning while what it names is recalled: who makes a name has its directory's shared, who takes
-  // one away has it alone. Several directories have one.
-  static constexpr size_t kNameLocks = 64;
-  static size_t name_lock_of(Ino directory) { return (raw(directory) * 0x9e3779b97f4a7c15u) >> 58; }
-  class NameLocks;
-
   FileOperations& files_;
   Leases& leases_;
-  std::array<SharedMutex, kNameLocks> names_;
+  NameLocks names_;
 };
 
 }  // namespace brickfs::shared

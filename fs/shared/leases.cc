@@ -3,15 +3,20 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <thread>
+
+#include "fs/operations/member_journal.h"
 
 namespace brickfs::shared {
 namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kRecallTakes{2'000};              // then the member's leases lapse
-constexpr milliseconds kLapses = kCacheLease * 11 / 10;  // clocks do not run alike
-constexpr size_t kMostRecalls = 1'024;                   // told at once
+constexpr milliseconds kRecallTakes{2'000};        // then the member's leases lapse
+constexpr milliseconds kRecallOwed{500};           // then nothing is renewed
+constexpr milliseconds kLapses = kMembersRelyFor;  // clocks do not run alike
+static_assert(kLapses >= kCacheLease * 11 / 10);
+constexpr size_t kMostRecalls = 1'024;  // told at once
 
 constexpr std::array kEachKind = {Lease::kAttributes, Lease::kNames, Lease::kData};
 
@@ -29,6 +34,7 @@ void Leases::Scope::add(Ino ino, Lease kinds, bool asker_drops) {
 
 Leases::Change::~Change() {
   if (leases_ == nullptr) return;
+  if (is_unseen_) --leases_->unseen_;
   for (const auto& part : scope_.parts()) leases_->open(part.ino, part.kinds);
 }
 
@@ -50,8 +56,32 @@ Lease Leases::Entry::held_by(uint64_t machine) const {
 }
 
 void Leases::join(uint64_t machine) {
+  {
+    MutexLock lock(mutex_);
+    machines_.try_emplace(machine);
+    machine_count_ = machines_.size();
+  }
+  while (unseen_ > 0) std::this_thread::sleep_for(milliseconds(1));
+}
+
+// Counted before it is looked whether there are machines, as those are before it is looked at changes.
+std::optional<Leases::Change> Leases::begin_unseen() {
+  ++unseen_;
+  if (machine_count_ == 0) return Change(this, {}, true);
+  --unseen_;
+  return std::nullopt;
+}
+
+void Leases::hold_back(bool hold) {
   MutexLock lock(mutex_);
-  machines_.try_emplace(machine);
+  is_held_back_ = hold;
+  done_.notify_all();
+}
+
+Status Leases::await_going_on(const Interruption* by) {
+  MutexLock lock(mutex_);
+  while (is_held_back_) TRY(wait_interruptibly(done_, lock, by));
+  return {};
 }
 
 void Leases::leave(uint64_t machine) {
@@ -59,10 +89,12 @@ void Leases::leave(uint64_t machine) {
   {
     MutexLock lock(mutex_);
     const auto at = machines_.find(machine);
-    if (at == machines_.end()) return;
-    pending = take_pending(at->second);
-    machines_.erase(at);
-    told_.notify_all();
+    if (at != machines_.end()) {
+      pending = take_pending(at->second);
+      at->second.told->notify_all();
+      machines_.erase(at);
+      machine_count_ = machines_.size();
+    }
   }
   drop(machine, pending);
 }
@@ -145,6 +177,8 @@ std::vector<Leases::Wanted> Leases::close(const Scope& scope, uint64_t asker) {
 }
 
 Result<Leases::Change> Leases::begin(const Scope& scope, uint64_t asker, const Interruption* by) {
+  if (auto unseen = begin_unseen()) return *std::move(unseen);
+  TRY(await_going_on(by));
   const auto wanted = close(scope, asker);
   Change change(this, scope);
   if (!wanted.empty()) TRY(await_done(recall(wanted), by));
@@ -152,6 +186,11 @@ Result<Leases::Change> Leases::begin(const Scope& scope, uint64_t asker, const I
 }
 
 std::optional<Leases::Change> Leases::try_begin(const Scope& scope) {
+  if (auto unseen = begin_unseen()) return unseen;
+  {
+    MutexLock lock(mutex_);
+    if (is_held_back_) return std::nullopt;
+  }
   const auto wanted = close(scope, 0);
   Change change(this, scope);
   for (const Wanted& one : wanted) open(one.ino, one.kinds);
@@ -173,11 +212,14 @@ Leases::Awaited Leases::recall(std::span<const Wanted> wanted) {
       const uint64_t number = ++last_recall_;
       at->second.pending.emplace(number, Pending{one.ino, one.kinds, Clock::now()});
       at->second.untold.push_back(number);
+      at->second.told->notify_all();
       awaited.emplace_back(one.machine, number);
     }
-    told_.notify_all();
   }
-  for (const Wanted& one : gone) open(one.ino, one.kinds);
+  for (const Wanted& one : gone) {
+    const Pending over{one.ino, one.kinds, {}};
+    finish(one.machine, std::span(&over, 1));
+  }
   return awaited;
 }
 
@@ -235,8 +277,11 @@ uint64_t Leases::renew(uint64_t number, uint64_t generation) {
     const auto at = machines_.find(number);
     if (at == machines_.end()) return 0;
     Machine& machine = at->second;
-    if (generation == machine.generation) machine.renewed = now;
-    if (generation != machine.generation || !machine.lapses) return machine.generation;
+    if (generation != machine.generation) return machine.generation;
+    const bool owes = !machine.pending.empty() && now - machine.pending.begin()->second.since > kRecallOwed;
+    if (machine.is_dropped || (owes && !machine.lapses)) return 0;
+    machine.renewed = now;
+    if (!machine.lapses) return generation;
     pending = take_pending(machine);
   }
   drop(number, pending);
@@ -249,7 +294,7 @@ uint64_t Leases::renew(uint64_t number, uint64_t generation) {
 std::vector<Recall> Leases::await(uint64_t number, std::span<const uint64_t> done, Clock::time_point until,
                                   const Interruption& ending) {
   tell_done(number, done);
-  constexpr milliseconds kLook{100};
+  constexpr milliseconds kLook{500};
   std::vector<Recall> recalls;
   MutexLock lock(mutex_);
   while (true) {
@@ -263,7 +308,8 @@ std::vector<Recall> Leases::await(uint64_t number, std::span<const uint64_t> don
     }
     const auto now = Clock::now();
     if (!recalls.empty() || now >= until) return recalls;
-    told_.wait_until(lock, std::min(until, now + kLook));
+    const auto told = machine.told;
+    told->wait_until(lock, std::min(until, now + kLook));
   }
 }
 
@@ -294,11 +340,16 @@ void Leases::look(Clock::time_point now) {
         ++machine.generation;
         ++lapsed_;
       }
-      if (machine.lapses && !machine.pending.empty() && now - machine.renewed >= kLapses)
-        over.emplace_back(number, take_pending(machine));
+      if (!machine.lapses || machine.pending.empty() || now - machine.renewed < kLapses) continue;
+      machine.is_dropped = true;
+      over.emplace_back(number, take_pending(machine));
     }
   }
-  for (const auto& [number, pending] : over) drop(number, pending);
+  for (const auto& [number, pending] : over) {
+    drop(number, pending);
+    MutexLock lock(mutex_);
+    if (const auto at = machines_.find(number); at != machines_.end()) at->second.is_dropped = false;
+  }
 }
 
 Leases::Counts Leases::counts() const {

@@ -9,6 +9,8 @@
 // not say so for 2 s nothing is renewed any more: what he relies on ends with his cache lease (kCacheLease behind his
 // last renewal), unless he says before that that he has dropped all. A change waits no longer than both.
 //
+// **Without machines** nothing is looked at: a change is only counted, and whoever joins waits for those.
+//
 // Machines are numbered as sessions are; 0 is the coordinator's own, which relies on nothing here.
 //
 // Threads: any.
@@ -66,14 +68,17 @@ class Leases {
   // A change under way: until it goes, nothing of its scope is granted.
   class Change {
    public:
-    Change(Change&& other) noexcept : leases_(std::exchange(other.leases_, nullptr)), scope_(other.scope_) {}
+    Change(Change&& other) noexcept
+        : leases_(std::exchange(other.leases_, nullptr)), scope_(other.scope_), is_unseen_(other.is_unseen_) {}
     ~Change();
 
    private:
     friend class Leases;
-    Change(Leases* leases, const Scope& scope) : leases_(leases), scope_(scope) {}
+    Change(Leases* leases, const Scope& scope, bool is_unseen = false)
+        : leases_(leases), scope_(scope), is_unseen_(is_unseen) {}
     Leases* leases_;
     Scope scope_;
+    bool is_unseen_;
   };
 
   struct Counts {
@@ -82,7 +87,7 @@ class Leases {
     uint64_t lapsed = 0;  // recalls' ends that were waited out
   };
 
-  // A machine comes, and goes with all it relied on.
+  // A machine comes, and goes with all it relied on. Waits for changes that were begun without machines.
   void join(uint64_t machine);
   void leave(uint64_t machine);
 
@@ -95,9 +100,13 @@ class Leases {
   Result<Change> begin(const Scope& scope, uint64_t asker, const Interruption* by);
   // Nobody else relies on it; else none, and nobody is asked.
   std::optional<Change> try_begin(const Scope& scope);
+  // Of whatever scope, while there are no machines; else none.
+  std::optional<Change> begin_unseen();
+  // Until it is taken back no change begins: members of a former coordinator may rely on what they had from him.
+  void hold_back(bool hold);
 
   // The machine says that it is there, and which generation of its leases it has begun. Answers which is in force: of
-  // another one than it has begun all is to be dropped.
+  // another one than it has begun all is to be dropped; 0: nothing is renewed, as it owes us a recall.
   uint64_t renew(uint64_t machine, uint64_t generation);
   // Recalls for that machine, as soon as there are some, but not later than that. `done`: told before, and dropped.
   std::vector<Recall> await(uint64_t machine, std::span<const uint64_t> done, Clock::time_point until,
@@ -132,10 +141,12 @@ class Leases {
   };
   struct Machine {
     uint64_t generation = 1;
-    bool lapses = false;  // nothing is renewed until it has begun the next generation
+    bool lapses = false;      // nothing is renewed until it has begun the next generation
+    bool is_dropped = false;  // just now: what it had is being taken from it
     Clock::time_point renewed = Clock::now();
     std::map<uint64_t, Pending> pending;  // recalls
     std::deque<uint64_t> untold;
+    std::shared_ptr<CondVar> told = std::make_shared<CondVar>();
   };
   struct Wanted {
     uint64_t machine;
@@ -150,6 +161,7 @@ class Leases {
   void open(Ino ino, Lease kinds);
   void remove_holder(Shard& shard, Ino ino, uint64_t machine, Lease kinds) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
   Awaited recall(std::span<const Wanted> wanted);
+  Status await_going_on(const Interruption* by);
   Status await_done(const Awaited& awaited, const Interruption* by);
   void finish(uint64_t machine, std::span<const Pending> done);
   std::vector<Pending> take_pending(Machine& machine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -159,9 +171,11 @@ class Leases {
   std::atomic<uint64_t> held_{0};
 
   mutable Mutex mutex_;  // never taken with a shard's
-  CondVar told_;         // of machines that wait for recalls
-  CondVar done_;         // of changes that wait for them
+  CondVar done_;         // of changes that wait for recalls, or are held back
   std::map<uint64_t, Machine> machines_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<size_t> machine_count_{0};
+  std::atomic<size_t> unseen_{0};  // changes
+  bool is_held_back_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t last_recall_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t lapsed_ ABSL_GUARDED_BY(mutex_) = 0;
 };

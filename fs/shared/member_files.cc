@@ -18,6 +18,7 @@ namespace {
 
 constexpr size_t kMostWaiting = kMostSlots / 2;
 constexpr std::chrono::milliseconds kLookAtLock{50};
+constexpr uint32_t kMostAtOnce = 32;  // entries with attributes: as many as the kernel takes of common names
 
 class NoTransfer final : public JointTransfer {
  public:
@@ -165,7 +166,7 @@ Result<Attributes> MemberFiles::add_name(Ino directory, std::string_view name, I
   if (!name.empty()) change.of(directory, name);
   if (also != kNoIno) change.of(also);
   const Held::Asking asking(held_);
-  const LeasedAttributes made = TRY(link_->ask(asked, context));
+  const LeasedAttributes made = TRY(link_->ask(asked, context, &change));
   const Attributes attributes = note(made.attributes);
   change.now_named(asking, directory, name, made.attributes.ino);
   also == kNoIno ? held_.keep(asking, made) : change.now_is(asking, made);
@@ -226,7 +227,7 @@ Status MemberFiles::remove(Ino directory, std::string_view name, bool is_directo
   Held::Change change(held_);
   auto dropped = drop_named(change, {{directory, name}});
   const Held::Asking asking(held_);
-  TRY(link_->ask(Unlink{directory, std::string(name), is_directory, std::move(dropped)}, context));
+  TRY(link_->ask(Unlink{directory, std::string(name), is_directory, std::move(dropped)}, context, &change));
   change.now_named(asking, directory, name, kNoIno);
   return {};
 }
@@ -247,7 +248,7 @@ Result<Renamed> MemberFiles::rename(Ino directory, std::string_view name, Ino ne
   const Held::Asking asking(held_);
   const Renamed renamed = TRY(link_->ask(Move{directory, std::string(name), new_directory, std::string(new_name), how,
                                               to_who(whiteout), std::move(dropped)},
-                                         context));
+                                         context, &change));
   const bool is_nothing = renamed.moved == kNoIno || (directory == new_directory && name == new_name);
   if (is_nothing) return renamed;
   change.now_named(asking, new_directory, new_name, renamed.moved);
@@ -274,18 +275,21 @@ Status MemberFiles::read_directory(Ino directory, uint64_t offset, bool plus, co
   return {};
 }
 
-// From memory. False: it does not have that offset. Attributes go with what is held, and has been referred to.
+// From memory. False: it has not what is asked for: that offset, or with `plus` attributes of the entry there.
 bool MemberFiles::show(const std::vector<Held::Listed>& listing, uint64_t offset, bool plus,
                        const EntryVisitor& visitor) {
-  const auto has_offset = [&](const Held::Listed& entry) { return entry.next_offset == offset; };
   auto at = listing.begin();
-  if (offset != 0) at = std::ranges::find_if(listing, has_offset);
-  if (at == listing.end()) return false;
-  for (offset == 0 ? at : ++at; at != listing.end(); ++at) {
-    const bool is_dot = at->name == "." || at->name == "..";
+  if (offset != 0) {
+    at = std::ranges::lower_bound(listing, offset, {}, &Held::Listed::next_offset);
+    if (at == listing.end() || at->next_offset != offset) return false;
+    ++at;
+  }
+  for (bool is_first = true; at != listing.end(); ++at, is_first = false) {
     std::optional<Attributes> attributes;
-    if (plus && !is_dot) attributes = held_.attributes(at->ino);
-    if (attributes && !refer_again(at->ino)) attributes.reset();
+    if (plus && at->name != "." && at->name != "..") {
+      attributes = held_.attributes(at->ino);
+      if (!attributes || !refer_again(at->ino)) return !is_first;
+    }
     const DirectoryEntry shown{at->name, at->ino, at->type, at->next_offset, attributes ? &*attributes : nullptr};
     if (visitor(shown)) continue;
     if (attributes) forget(at->ino, 1);
@@ -298,21 +302,27 @@ bool MemberFiles::show(const std::vector<Held::Listed>& listing, uint64_t offset
 Result<bool> MemberFiles::read_some(Ino directory, uint64_t& offset, bool plus, const EntryVisitor& visitor,
                                     bool touches, const OperationContext& context) {
   const Held::Asking asking(held_);
-  const Entries found = TRY(link_->ask(ReadDirectory{directory, offset, plus, touches}, context));
-  held_.keep_entries(asking, directory, offset, found);
-  bool takes_more = true;
+  const uint32_t most = plus ? kMostAtOnce : kMostEntries;
+  Entries found = TRY(link_->ask(ReadDirectory{directory, offset, plus, touches, most}, context));
+  const uint64_t from = offset;
+  size_t taken = 0;
   for (const Entry& entry : found.entries) {
     const bool refers = entry.attributes.has_value();
     if (refers) (void)note(entry.attributes->attributes);
     const DirectoryEntry shown{entry.name, entry.ino, entry.type, entry.next_offset,
                                refers ? &entry.attributes->attributes : nullptr};
-    takes_more = takes_more && visitor(shown);
-    if (!takes_more && refers) forget(entry.ino, 1);
-    if (!takes_more) continue;
+    const bool takes_it = &entry == &found.entries[taken] && visitor(shown);
+    if (!takes_it && refers) forget(entry.ino, 1);
+    if (!takes_it) continue;
+    ++taken;
     offset = entry.next_offset;
     if (refers) held_.keep(asking, *entry.attributes);
   }
-  return takes_more && !found.are_all && !found.entries.empty();
+  const bool takes_more = taken == found.entries.size();
+  found.are_all = found.are_all && takes_more;
+  found.entries.resize(taken);
+  held_.keep_entries(asking, directory, from, found);
+  return takes_more && !found.are_all && taken > 0;
 }
 
 // --- attributes
@@ -338,7 +348,7 @@ Result<Attributes> MemberFiles::set_attributes(Ino ino, const AttributeChange& w
   Held::Change change(held_);
   change.of(ino);
   const Held::Asking asking(held_);
-  const LeasedAttributes now = TRY(link_->ask(SetAttributes{ino, wanted, shared::to_who(caller)}, context));
+  const LeasedAttributes now = TRY(link_->ask(SetAttributes{ino, wanted, shared::to_who(caller)}, context, &change));
   change.now_is(asking, now);
   return now.attributes;
 }
@@ -349,7 +359,7 @@ Status MemberFiles::set_xattr(Ino ino, std::string_view name, std::span<const st
   Held::Change change(held_);
   change.of(ino);
   return status(link_->ask(
-      SetXattr{ino, std::string(name), {value.begin(), value.end()}, flags, shared::to_who(caller)}, context));
+      SetXattr{ino, std::string(name), {value.begin(), value.end()}, flags, shared::to_who(caller)}, context, &change));
 }
 
 Result<std::vector<std::byte>> MemberFiles::get_xattr(Ino ino, std::string_view name, const OperationContext& context) {
@@ -377,7 +387,7 @@ Status MemberFiles::remove_xattr(Ino ino, std::string_view name, const Operation
   TRY(check_writable());
   Held::Change change(held_);
   change.of(ino);
-  return status(link_->ask(RemoveXattr{ino, std::string(name)}, context));
+  return status(link_->ask(RemoveXattr{ino, std::string(name)}, context, &change));
 }
 
 // --- data
@@ -428,7 +438,7 @@ Result<uint64_t> MemberFiles::write_some(const Write& asked, std::span<const Loc
   Held::Change change(held_);
   change.of(asked.ino);
   const Held::Asking asking(held_);
-  const Written written = TRY(link_->write(asked, from, context));
+  const Written written = TRY(link_->write(asked, from, context, &change));
   if (written.inode) change.now_is(asking, *written.inode);
   return written.count;
 }
@@ -442,7 +452,7 @@ Status MemberFiles::allocate(Ino ino, int mode, uint64_t offset, uint64_t length
   TRY(check_writable());
   Held::Change change(held_);
   change.of(ino);
-  return status(link_->ask(Allocate{ino, mode, offset, length, to_who(unprivileged)}, context));
+  return status(link_->ask(Allocate{ino, mode, offset, length, to_who(unprivileged)}, context, &change));
 }
 
 Result<FileOperations::Hole> MemberFiles::next_hole(Ino ino, uint64_t offset, const OperationContext& context) {
@@ -454,7 +464,8 @@ Result<uint64_t> MemberFiles::copy_range(Ino from, uint64_t from_offset, Ino to,
   TRY(check_writable());
   Held::Change change(held_);
   change.of(to);
-  return TRY(link_->ask(CopyRange{from, from_offset, to, to_offset, length, to_who(unprivileged)}, context)).count;
+  return TRY(link_->ask(CopyRange{from, from_offset, to, to_offset, length, to_who(unprivileged)}, context, &change))
+      .count;
 }
 
 Status MemberFiles::sync(Ino ino, const OperationContext& context) { return status(link_->ask(Sync{ino}, context)); }

@@ -100,7 +100,7 @@ Status MemberSession::call(uint32_t at, uint64_t number, const Decoded& call, co
 // False: it is not to be done.
 bool MemberSession::begin(Slot& slot, uint64_t number) {
   MutexLock lock(mutex_);
-  if (over_) return false;
+  if (over_ || slot.abandoned == number) return false;
   slot.interruption.clear();
   slot.current = number;
   slot.is_done = false;
@@ -205,16 +205,20 @@ ServedAnswer MemberSession::perform_own(const Leave&) { return done({}); }
 ServedAnswer MemberSession::perform_own(const Cancel& asked) {
   if (asked.slot >= kMostSlots) return done(Error(EPROTO, "no such slot"));
   std::vector<Ino> given;
+  bool is_under_way = false;
   {
     Slot& slot = slots_[asked.slot];
     MutexLock lock(mutex_);
     slot.cancelled = asked.number;
-    if (slot.current == asked.number && !slot.is_done) slot.interruption.raise();
+    is_under_way = slot.current == asked.number && !slot.is_done;
+    if (is_under_way) slot.interruption.raise();
     if (asked.is_abandoned) slot.abandoned = asked.number;
     if (asked.is_abandoned && slot.current == asked.number && slot.is_done) given.swap(slot.given);
   }
   take_back(given);
-  return done({});
+  ServedAnswer answer = done({});
+  answer.fields = encode(Cancelled{!is_under_way});
+  return answer;
 }
 
 ServedAnswer MemberSession::perform_own(const AwaitRecalls& asked, Slot& slot) {
@@ -236,6 +240,7 @@ void MemberSession::end(Ends how) {
   (void)files_.release_machine_locks(id_);  // who waits for one ends
   for (Slot& slot : slots_) MutexLock turn(slot.mutex);
   (void)files_.release_machine_locks(id_);
+  leases_.leave(id_);  // what those calls were granted
   if (how == Ends::kComesBack) return;
   std::unordered_map<Ino, uint64_t> held;
   {

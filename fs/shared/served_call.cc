@@ -8,6 +8,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "fs/base/names.h"
+
 namespace brickfs::shared {
 namespace {
 
@@ -48,7 +50,10 @@ class Server {
   // With a lease on them, if nobody is about to change them: as they are behind its grant.
   Result<LeasedAttributes> lease(Ino ino) {
     const Lease granted = leases_.grant(member_, ino, Lease::kAttributes);
-    return LeasedAttributes{TRY(files_.get_attributes(ino, context_)), granted};
+    const auto attributes = files_.get_attributes(ino, context_);
+    if (attributes.ok()) return LeasedAttributes{*attributes, granted};
+    leases_.release(member_, ino);  // there is no such inode
+    return attributes.error();
   }
   Result<LeasedAttributes> lease(const Result<Attributes>& attributes) {
     if (!attributes.ok()) return attributes.error();
@@ -132,7 +137,7 @@ class Server {
     entries.are_all = true;
     entries.directory = leases_.grant(member_, asked.directory, Lease::kNames);
     const auto visit = [&](const DirectoryEntry& entry) {
-      if (entries.entries.size() == kMostEntries) return entries.are_all = false;
+      if (entries.entries.size() == std::min(asked.most, kMostEntries)) return entries.are_all = false;
       Entry& copy = entries.entries.emplace_back();
       copy = {std::string(entry.name), entry.ino, entry.type, entry.next_offset, {}};
       if (entry.attributes == nullptr) return true;
@@ -155,7 +160,8 @@ class Server {
     return done(files_.set_xattr(asked.ino, asked.name, asked.value, asked.flags, to_caller(asked.who), context_));
   }
   Result<LeasedXattr> serve(const GetXattr& asked) {
-    const Lease granted = leases_.grant(member_, asked.ino, Lease::kAttributes);
+    const bool tells_of_mount = asked.name == kLinkAttribute;  // which changes by itself
+    const Lease granted = tells_of_mount ? Lease::kNone : leases_.grant(member_, asked.ino, Lease::kAttributes);
     return lease_xattr(files_.get_xattr(asked.ino, asked.name, context_), granted);
   }
   Result<LeasedXattr> serve(const ListXattr& asked) {

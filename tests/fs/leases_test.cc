@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "fs/shared/held.h"
+#include "fs/shared/name_locks.h"
 
 namespace brickfs::shared {
 namespace {
@@ -152,6 +153,81 @@ TEST_F(WhoReliesOnWhat, WhatWasLetGoOfIsRecalledInTime) {
   ASSERT_EQ(recalls.size(), 1u);
   leases_.tell_done(2, std::array{recalls[0].number});
   EXPECT_EQ(leases_.counts().held, 0u);
+}
+
+TEST(WithoutMachines, WhoJoinsWaitsForChangesThatLookedAtNothing) {
+  Leases leases;
+  auto change = leases.begin(scope_of(kFile, Lease::kData), 0, nullptr);
+  ASSERT_TRUE(change.ok());
+  EXPECT_TRUE(leases.begin_unseen());
+  std::atomic<bool> joined{false};
+  std::thread joiner([&] {
+    leases.join(1);
+    joined = true;
+  });
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_FALSE(joined);
+  EXPECT_FALSE(leases.begin_unseen()) << "from now on all are looked at";
+  { const auto ended = *std::move(change); }
+  joiner.join();
+  EXPECT_EQ(leases.grant(1, kFile, Lease::kData), Lease::kData);
+}
+
+TEST_F(WhoReliesOnWhat, NothingIsChangedWhileItIsHeldBack) {
+  leases_.hold_back(true);
+  EXPECT_FALSE(leases_.try_begin(scope_of(kFile, Lease::kData)));
+  std::atomic<bool> begun{false};
+  std::thread changer([&] {
+    EXPECT_TRUE(leases_.begin(scope_of(kFile, Lease::kData), 0, nullptr).ok());
+    begun = true;
+  });
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_FALSE(begun);
+  leases_.hold_back(false);
+  changer.join();
+}
+
+TEST_F(WhoReliesOnWhat, NothingIsRenewedForWhoOwesARecall) {
+  EXPECT_EQ(leases_.renew(2, 1), 1u);
+  (void)leases_.grant(2, kFile, Lease::kData);
+  std::thread changer([&] { EXPECT_TRUE(leases_.begin(scope_of(kFile, Lease::kData), 1, nullptr).ok()); });
+  const auto recalls = take_recalls(leases_, 2);
+  std::this_thread::sleep_for(milliseconds(600));
+  EXPECT_EQ(leases_.renew(2, 1), 0u);
+  leases_.tell_done(2, std::array{recalls.at(0).number});
+  EXPECT_EQ(leases_.renew(2, 1), 1u);
+  changer.join();
+}
+
+TEST(LocksOfNames, WhoHasOneAloneIsAloneAndComesBeforeThoseBehindHim) {
+  NameLocks locks;
+  auto shared = locks.lock_shared(kFile, nullptr);
+  ASSERT_TRUE(shared.ok());
+  EXPECT_TRUE(locks.lock_shared(kFile, nullptr).ok());
+  EXPECT_TRUE(locks.lock_alone(Ino{7}, Ino{7}, nullptr).ok());
+  EXPECT_TRUE(locks.lock_alone(Ino{8}, Ino{7}, nullptr).ok());
+  Interruption interruption;
+  interruption.raise();
+  EXPECT_EQ(locks.lock_alone(kFile, &interruption).code(), EINTR);
+  std::atomic<bool> alone{false};
+  std::atomic<bool> later{false};
+  std::thread one([&] {
+    const auto lock = locks.lock_alone(kFile, nullptr);
+    alone = true;
+    std::this_thread::sleep_for(milliseconds(50));
+    EXPECT_FALSE(later);
+  });
+  std::this_thread::sleep_for(milliseconds(50));
+  std::thread other([&] {
+    const auto lock = locks.lock_shared(kFile, nullptr);
+    later = true;
+    EXPECT_TRUE(alone) << "who waited longer came first";
+  });
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_FALSE(alone);
+  { const auto ended = *std::move(shared); }
+  one.join();
+  other.join();
 }
 
 // --- what a member keeps

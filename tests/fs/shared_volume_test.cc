@@ -196,6 +196,37 @@ TEST_F(SharedVolume, NobodySeesWhatWasOverWhenHeLooked) {
   EXPECT_EQ(coordinator_->leases().counts().lapsed, 0u);
 }
 
+TEST_F(SharedVolume, ACallThatWasGivenUpBeforeItCameIsNotDone) {
+  share();
+  JoinRequest request = config().request;
+  const auto connect = [&](uint32_t slot) {
+    auto greeted = *tcp::greet(config().address, steady_clock::now() + seconds(10));
+    request.slot = slot;
+    const auto joined =
+        shared::join(*greeted.channel, greeted.nonces, secret_of("a secret"), request, greeted.deadline);
+    EXPECT_TRUE(joined.ok());
+    request.session = joined->session;
+    request.token = joined->token;
+    return std::move(greeted.channel);
+  };
+  const auto ask = [&](Channel& channel, uint64_t number, const auto& asked) {
+    wire::CallHeader header;
+    header.kind = kind_of<std::decay_t<decltype(asked)>>();
+    header.id = number;
+    EXPECT_TRUE(channel.send(header, encode(asked)).ok());
+    return channel.receive(steady_clock::now() + seconds(10));
+  };
+  const auto keeper = connect(0);
+  const auto other = connect(3);
+  const auto cancelled = ask(*keeper, 1, Cancel{3, 1, true});
+  ASSERT_TRUE(cancelled.ok());
+  EXPECT_TRUE(decode<Cancelled>(cancelled->body)->is_over) << "it will never be done";
+  const Make make{Make::How::kFile, kRootIno, "file", S_IFREG | 0644, 0, "", to_who(root_caller())};
+  EXPECT_NE(ask(*other, 1, make)->header.status, 0);
+  EXPECT_EQ(own_->lookup(kRootIno, "file", {}).code(), ENOENT);
+  EXPECT_EQ(ask(*other, 2, make)->header.status, 0);
+}
+
 // What is held is answered without a call.
 TEST_F(SharedVolume, WhatIsHeldIsAnsweredFromMemory) {
   share();
