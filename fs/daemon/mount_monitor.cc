@@ -97,6 +97,7 @@ MountState MountMonitor::state(Clock::time_point now) const {
   if (!device_.empty()) state.kernel_waiting = waiting_requests(device_);
   if (queues_ != nullptr) state.rings = queues_->count();
   if (members_) state.members = members_();
+  if (!state.members.empty()) state.sharing = "coordinator";  // a member that has taken its place has at least itself
   state.member_count = state.members.size();
   if (state.members.size() > kMostMembersTold) state.members.resize(kMostMembersTold);
   if (operations_ != nullptr)

@@ -15,6 +15,7 @@
 #include "transport/base/local_time.h"
 #include "transport/base/log.h"
 #include "transport/base/progress_bar.h"
+#include "transport/brick/limits.h"
 #include "transport/membership/client_identity.h"
 #include "transport/membership/coordinator_name.h"
 
@@ -67,7 +68,7 @@ Status ServedVolume::open_own(const MountCommand& command, const std::function<v
     if (Filesystem* const filesystem = *target) filesystem->want_commit();
   };
   MountRetry retry(command, waiting);
-  auto volume = TRY(open_volume(command, {commit_wanted, client_, std::move(client_name)}, retry, why));
+  auto volume = TRY(open_volume(command, {commit_wanted, client_, std::move(client_name), takes_over_}, retry, why));
   const MountOptions options{.read_only = command.read_only,
                              .writeback_cache = command.writeback == Writeback::kOn,
                              .no_atime = command.no_atime,
@@ -97,6 +98,8 @@ Status ServedVolume::open_shared(const MountCommand& command, std::function<void
     return Error(EINVAL, "shared");
   }
   const ClientSecret secret = TRY(secret_of(command, why));
+  command_ = command;
+  command_.steal = false;
   const auto until = steady_clock::now() + kCoordinatorComes;
   while (true) {
     const auto holder = find_holder(source, {secret, command.etcd});
@@ -107,8 +110,10 @@ Status ServedVolume::open_shared(const MountCommand& command, std::function<void
     if (!is_shared && command.read_only)
       *why = fmt::format("{}: option ro,shared: nobody shares the volume yet", command.source);
     const bool may_coordinate = !command.read_only && (!is_shared || command.steal || is_gone(opened.error()));
-    if (may_coordinate) opened = coordinate(command, waiting, why);
-    if (opened.ok()) return {};
+    HostPort address;
+    const bool is_over = opened.code() == ECONNREFUSED || (holder.ok() && !*holder);
+    if (may_coordinate) opened = coordinate(command, waiting, &address, why);
+    if (opened.ok()) return filesystem_->members().empty() ? Status() : follow(command, address, is_over, why);
     const bool is_another_s = holder.ok() && *holder && !is_shared;
     if (is_another_s || !may_change(opened.error()) || steady_clock::now() >= until) return opened;
     std::this_thread::sleep_for(kBetweenTries);
@@ -121,15 +126,12 @@ Status ServedVolume::join(const MountCommand& command, const Holder& holder, std
   shared::CoordinatorLink::Config config;
   config.address = *address_of_coordinator(holder.name);
   config.secret = secret;
-  config.request.client = client_;
+  config.request.client = client_.load();
   config.request.volume = source.volume;
   config.request.name = client_name();
   config.request.read_only = command.read_only;
   if (command.soft) config.soft = command.soft_timeout;
-  config.still_holds = [source, secret, etcd = command.etcd](ClientId coordinator) -> Result<bool> {
-    const auto now = TRY(find_holder(source, {secret, etcd}));
-    return now && now->client == coordinator;
-  };
+  config.seek = [this](const shared::CoordinatorLink::Lost& lost) { return seek(lost); };
   std::string reason;
   auto link = shared::CoordinatorLink::join(std::move(config), &reason);
   if (!link.ok()) {
@@ -147,7 +149,7 @@ Status ServedVolume::join(const MountCommand& command, const Holder& holder, std
 
 // The address is told with the name, by which the bricks know us from the first moment on.
 Status ServedVolume::coordinate(const MountCommand& command, const std::function<void(const std::string& why)>& waiting,
-                                std::string* why) {
+                                HostPort* address, std::string* why) {
   const Source source = TRY(parse_source(command.source, why));
   const ClientSecret secret = TRY(secret_of(command, why));
   std::string host = command.listen_address;
@@ -164,11 +166,12 @@ Status ServedVolume::coordinate(const MountCommand& command, const std::function
     *why = fmt::format("option shared: cannot listen at {}: {}", host, describe(coordinator.error()));
     return coordinator.error();
   }
-  const HostPort address{host, (*coordinator)->port()};
-  TRY(open_own(command, waiting, name_of_coordinator(client_name(), address), why));
+  *address = {host, (*coordinator)->port()};
+  TRY(open_own(command, waiting, name_of_coordinator(client_name(), *address), why));
+  MutexLock lock(mutex_);
   coordinator_ = std::move(*coordinator);
   leased_ = std::make_unique<shared::LeasedFiles>(*filesystem_, coordinator_->leases());
-  log::info("{} is shared from here: members come to {}", command.source, format_address(address));
+  log::info("{} is shared from here: members come to {}", command.source, format_address(*address));
   return {};
 }
 
@@ -178,24 +181,111 @@ FileOperations& ServedVolume::files() {
   return *filesystem_;
 }
 
+// What has become of a coordinator that does not answer. By the member's keeper.
+Result<shared::CoordinatorLink::Sought> ServedVolume::seek(const shared::CoordinatorLink::Lost& lost) {
+  using Sought = shared::CoordinatorLink::Sought;
+  if (coordinates() && filesystem_->volume().final_error().code() != ESTALE) return Sought{};  // it is slow
+  let_go_of_lost();
+  std::string why;
+  const Source source = TRY(parse_source(command_.source, &why));
+  const auto holder = TRY(find_holder(source, {TRY(secret_of(command_, &why)), command_.etcd}));
+  const bool is_another = holder && holder->client != lost.coordinator;
+  if (is_another) {
+    const auto address = address_of_coordinator(holder->name);
+    if (!address) return Sought{Sought::Kind::kEnded, {}, "another has taken the volume, and does not share it"};
+    return Sought{Sought::Kind::kMoved, *address};
+  }
+  if (command_.read_only) return Sought{};
+  const auto taken = take_over(lost, !holder.has_value());
+  if (!taken.ok()) return Sought{};  // it is held, or another was faster
+  return Sought{Sought::Kind::kMoved, *taken};
+}
+
+// What this one coordinated, and another has now.
+void ServedVolume::let_go_of_lost() {
+  const auto coordinator = this->coordinator();
+  if (!coordinator) return;
+  coordinator->stop();
+  leased_.reset();
+  {
+    MutexLock lock(mutex_);
+    coordinator_.reset();
+  }
+  *commit_target_ = nullptr;
+  filesystem_.reset();
+}
+
+// The bricks let in who comes when the former one has no connection to them.
+Result<HostPort> ServedVolume::take_over(const shared::CoordinatorLink::Lost& lost, bool was_let_go) {
+  const auto began = steady_clock::now();
+  client_ = make_client_id();
+  takes_over_ = true;
+  HostPort address;
+  std::string why;
+  const Status taken = coordinate(command_, {}, &address, &why);
+  if (!taken.ok()) {
+    if (taken.code() != EBUSY) log::warn("the coordinator's place cannot be taken: {}", why);
+    return taken.error();
+  }
+  serve_after(lost.is_dead || was_let_go);
+  log::warn("the coordinator has gone: this member has taken its place, in {:.1f} s",
+            std::chrono::duration<double>(steady_clock::now() - began).count());
+  return address;
+}
+
+// A former coordinator of which it is not known that it has ended may serve what it has in memory for as long as its
+// lease lasts.
+void ServedVolume::serve_after(bool is_over) {
+  const auto fenced = steady_clock::now();
+  if (!is_over) std::this_thread::sleep_until(fenced + limits::kLease);
+  MutexLock lock(mutex_);
+  coordinator_->serve({*leased_, filesystem_.get(), client_, nullptr});
+}
+
+// Members of a former coordinator come, and what the own programs do is to wait for that, as what theirs do: so this is
+// one of them.
+Status ServedVolume::follow(const MountCommand& command, const HostPort& address, bool is_over, std::string* why) {
+  serve_after(is_over);
+  Holder self;
+  self.name = name_of_coordinator(client_name(), address);
+  return join(command, self, why);
+}
+
 void ServedVolume::start_sharing(shared::OwnKernel* kernel) {
-  if (coordinator_) coordinator_->serve({*leased_, filesystem_.get(), client_, kernel});
+  MutexLock lock(mutex_);
+  if (coordinator_ && !member_) coordinator_->serve({*leased_, filesystem_.get(), client_, kernel});
 }
 
 void ServedVolume::stop_sharing() {
-  if (coordinator_) coordinator_->stop();
+  if (member_) return;
+  const auto coordinator = this->coordinator();
+  if (coordinator) coordinator->stop();
+}
+
+std::shared_ptr<shared::Coordinator> ServedVolume::coordinator() const {
+  MutexLock lock(mutex_);
+  return coordinator_;
 }
 
 std::vector<MemberState> ServedVolume::members() const {
   std::vector<MemberState> members;
-  if (!coordinator_) return members;
-  for (const auto& one : coordinator_->members())
+  const auto coordinator = this->coordinator();
+  if (!coordinator) return members;
+  for (const auto& one : coordinator->members())
     members.push_back({one.name, std::chrono::duration<double>(one.silence).count(), one.calls, one.read_only});
   return members;
 }
 
+// A member leaves its coordinator before that ends, also if that is here: then there is one who can answer.
 Status ServedVolume::unmount() {
-  if (member_) return member_->unmount();
+  const Status left = member_ ? member_->unmount() : Status();
+  const auto coordinator = this->coordinator();
+  if (coordinator) coordinator->stop();
+  const Status ended = filesystem_ ? end_filesystem() : Status();
+  return left.ok() ? ended : left;
+}
+
+Status ServedVolume::end_filesystem() {
   *commit_target_ = nullptr;
   const Status unmounted = filesystem_->unmount();
   if (unmounted.ok()) keep_last_seen();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The volume that a mount serves, from its SOURCE to its end: what only its owner does. All others go by files(). Its
-// tree is in this process, or, of a shared one, with the coordinator that others have become (docs/shared.md).
+// tree is in this process, or, of a shared one, with the coordinator that another has become (docs/shared.md). When
+// that one goes, a member takes its place, and is a member of itself from then on: what it serves is asked as before,
+// and answered here.
 //
 // Threads: one, but for files() and members().
 #pragma once
@@ -18,7 +20,9 @@
 #include "fs/shared/coordinator.h"
 #include "fs/shared/leased_files.h"
 #include "fs/shared/member_files.h"
+#include "transport/base/mutex.h"
 #include "transport/base/result.h"
+#include "transport/brick/source.h"
 #include "transport/membership/client_identity.h"
 
 namespace brickfs {
@@ -37,7 +41,7 @@ class ServedVolume {
   bool is_member() const { return member_ != nullptr; }
   // Members get in from now on, if this coordinates; `kernel`, null where nothing is mounted, outlives stop_sharing().
   void start_sharing(shared::OwnKernel* kernel);
-  // Members are cut off.
+  // Members are cut off, unless this is one itself, and has calls yet to make.
   void stop_sharing();
   std::vector<MemberState> members() const;
   // As Filesystem::unmount(), and this host remembers how far a durable one was; or as MemberFiles::unmount().
@@ -48,20 +52,33 @@ class ServedVolume {
   Status open_shared(const MountCommand& command, std::function<void(const std::string& why)> waiting,
                      std::string* why);
   Status join(const MountCommand& command, const Holder& holder, std::string* why);
+  // Listens at the address, which becomes known to others with the volume.
   Status coordinate(const MountCommand& command, const std::function<void(const std::string& why)>& waiting,
-                    std::string* why);
+                    HostPort* address, std::string* why);
   Status open_own(const MountCommand& command, const std::function<void(const std::string& why)>& waiting,
                   std::string client_name, std::string* why);
+  Result<shared::CoordinatorLink::Sought> seek(const shared::CoordinatorLink::Lost& lost);
+  Result<HostPort> take_over(const shared::CoordinatorLink::Lost& lost, bool was_let_go);
+  void serve_after(bool is_over);
+  Status follow(const MountCommand& command, const HostPort& address, bool is_over, std::string* why);
+  void let_go_of_lost();
+  Status end_filesystem();
+  std::shared_ptr<shared::Coordinator> coordinator() const;
+  bool coordinates() const { return coordinator() != nullptr; }
   void look_at_last_seen(const std::string& source) const;
   void keep_last_seen() const;
 
-  const ClientId client_ = make_client_id();
+  std::atomic<ClientId> client_ = make_client_id();  // as the bricks know us
+  MountCommand command_;                             // of a shared volume
+  bool takes_over_ = false;                          // the keeper's
   // Whom the volume asks to commit: null before it is mounted, and from unmount() on.
   const std::shared_ptr<std::atomic<Filesystem*>> commit_target_ = std::make_shared<std::atomic<Filesystem*>>(nullptr);
+  // The one that serves; a member's, once it has taken the place of its coordinator.
   std::unique_ptr<Filesystem> filesystem_;
   std::unique_ptr<shared::LeasedFiles> leased_;  // filesystem_, with coordinator_ alone
-  std::unique_ptr<shared::Coordinator> coordinator_;
-  std::unique_ptr<shared::MemberFiles> member_;  // instead of it
+  mutable Mutex mutex_;
+  std::shared_ptr<shared::Coordinator> coordinator_ ABSL_GUARDED_BY(mutex_);  // with filesystem_ alone
+  std::unique_ptr<shared::MemberFiles> member_;
 };
 
 }  // namespace brickfs

@@ -66,7 +66,7 @@ Status Serving::start() {
   }
   ending_ = std::make_unique<Ending>(volume_->files(), command_.linger);
   std::function<std::vector<MemberState>()> members;
-  if (sharing() == Sharing::kCoordinator) members = [this] { return volume_->members(); };
+  if (command_.shared) members = [this] { return volume_->members(); };
   monitor_ = std::make_unique<MountMonitor>(volume_->files(), mount_->session().shared_operations(), shm_queues_.get(),
                                             fixed_state(), mount_->device_number(), std::move(members));
   shown_ = monitor_.get();

@@ -125,10 +125,11 @@ Result<std::unique_ptr<VolumeSet>> open_once(const MountCommand& command, const 
 
 Result<std::unique_ptr<VolumeSet>> open_or_wait_for_holder(const MountCommand& command, const Source& source,
                                                            const ClientSecret& secret, const VolumeOptions& options,
-                                                           std::string* why) {
+                                                           bool at_once, std::string* why) {
   auto deadline = steady_clock::now() + holder_leaves_within(source);
   Holder holder;
   auto volume = open_once(command, source, secret, options, holder, why);
+  if (at_once) return volume;
   if (volume.code() == EBUSY && holder.kept_for.count() > 0) {
     log::warn("{}; waiting", *why);
     deadline += holder.kept_for;
@@ -181,9 +182,9 @@ Result<std::unique_ptr<VolumeSet>> open_volume(const MountCommand& command, cons
   const Source source = TRY(parse_source(command.source, why));
   const ClientSecret secret = TRY(secret_of(command, why));
   const VolumeOptions options = volume_options(command, source, wish);
-  auto volume = open_or_wait_for_holder(command, source, secret, options, why);
-  while (!volume.ok() && retry.wait(volume.error(), why)) {
-    volume = open_or_wait_for_holder(command, source, secret, options, why);
+  auto volume = open_or_wait_for_holder(command, source, secret, options, wish.at_once, why);
+  while (!volume.ok() && !wish.at_once && retry.wait(volume.error(), why)) {
+    volume = open_or_wait_for_holder(command, source, secret, options, wish.at_once, why);
   }
   if (!volume.ok()) return volume;
   const Status durable = check_durability(**volume, command, why);

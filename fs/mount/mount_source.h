@@ -47,6 +47,7 @@ struct VolumeWish {
   std::function<void()> on_commit_wanted;  // VolumeOptions
   ClientId client{};
   std::string client_name;  // as others are told who has it
+  bool at_once = false;     // it is not waited for
 };
 
 // While the former holder is on its way out (an unmount ends a moment after umount(8) has returned) a held volume is

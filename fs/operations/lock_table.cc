@@ -75,6 +75,22 @@ Status LockTable::set(const LockRequest& request, bool waits, const Interruption
   return {};
 }
 
+void LockTable::note(const LockRequest& request) {
+  MutexLock lock(mutex_);
+  if (request.owner.kind == LockKind::kWhole)
+    release(request.ino, [&request](const Held& held) { return held.owner == request.owner; });
+  put(files_[request.ino], request);
+  serve_waiters(request.ino);
+}
+
+std::vector<LockRequest> LockTable::all() const {
+  std::vector<LockRequest> all;
+  MutexLock lock(mutex_);
+  for (const auto& [ino, file] : files_)
+    for (const Held& held : file.held) all.push_back({ino, held.owner, held.open_file, held.lock});
+  return all;
+}
+
 Status LockTable::await(const LockRequest& request, MutexLock& lock, const Interruption* by) {
   if (would_wait_for_itself(request)) return Error(EDEADLK, "whoever has the lock waits for its owner");
   Waiter waiter{.request = request};

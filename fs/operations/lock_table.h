@@ -39,6 +39,10 @@ class LockTable {
   // many. EINTR: also if the machine went meanwhile.
   Status set(const LockRequest& request, bool waits, const Interruption* by);
 
+  // Of a lock that was given elsewhere: it is noted, whoever else has one.
+  void note(const LockRequest& request);
+  std::vector<LockRequest> all() const;
+
   // All that the owner has of the file, which it closes by that open file.
   void release_owner(Ino ino, const LockOwner& owner, uint64_t open_file);
   void release_open_file(Ino ino, uint64_t machine, uint64_t open_file);

@@ -22,6 +22,8 @@ using std::chrono::steady_clock;
 constexpr milliseconds kLookAtMembers{250};
 constexpr milliseconds kOverslept{1'000};
 constexpr milliseconds kWaitForCall{1'000};
+constexpr milliseconds kUnsure{500};  // after a long sleep: then the loss of the volume has been met with
+constexpr milliseconds kLookAtLink{20};
 
 // Header, fields and data, from where they are.
 Status send_answer(int fd, const Message& call, const MemberSession::Answer& answer) {
@@ -70,6 +72,7 @@ void Coordinator::serve(const Served& served, milliseconds grace) {
   journal_ = served.journal;
   client_ = served.client;
   kernel_ = served.kernel;
+  looked_ = steady_clock::now().time_since_epoch().count();
   recall_sessions(grace);
   serving_ = true;
   looker_ = std::thread([this] { look_at_members(); });
@@ -170,11 +173,14 @@ void Coordinator::serve_connection(tcp::TcpChannel& channel, const PeerAddress& 
 Result<Coordinator::SessionPtr> Coordinator::join(const JoinRequest& request, const PeerAddress& peer) {
   if (request.volume != volume_) return Error(ENOENT, "another volume");
   if (!serving_) return Error(EAGAIN, "not ready yet");
-  TRY(gate(*files_));
+  const Status lost = gate(*files_);
+  if (lost.code() == ESTALE) return Error(EAGAIN, "the volume is another's");
+  TRY(Status(lost));
   if (request.session == 0) return begin_session(request, peer);
   MutexLock lock(mutex_);
   const auto found = sessions_.find(request.session);
-  if (stopped_ || found == sessions_.end() || !same_bytes(found->second->token(), request.token))
+  if (stopped_) return Error(EAGAIN, "it ends");
+  if (found == sessions_.end() || !same_bytes(found->second->token(), request.token))
     return Error(ESTALE, "no such session");
   return found->second;
 }
@@ -186,7 +192,7 @@ Result<Coordinator::SessionPtr> Coordinator::begin_session(const JoinRequest& re
   bool is_first = false;
   {
     MutexLock lock(mutex_);
-    if (stopped_) return Error(ESTALE, "it ends");
+    if (stopped_) return Error(EAGAIN, "it ends");
     if (sessions_.size() >= kMostMembers) return Error(EUSERS, "members");
     is_first = sessions_.empty();
   }
@@ -199,7 +205,7 @@ Result<Coordinator::SessionPtr> Coordinator::begin_session(const JoinRequest& re
   const auto session = std::make_shared<MemberSession>(*files_, leases_, id, request);
   if (journal_ != nullptr) TRY(journal_->begin_member(session->row()));
   MutexLock lock(mutex_);
-  if (stopped_) return Error(ESTALE, "it ends");
+  if (stopped_) return Error(EAGAIN, "it ends");
   sessions_.emplace(id, session);
   log::info("{} is a member now ({}), one of {}", printable(request.name), peer.text, sessions_.size());
   return session;
@@ -234,7 +240,11 @@ void Coordinator::serve_calls(tcp::TcpChannel& channel, const SessionPtr& sessio
     const auto perform_here = [&](const Decoded& asked, const MemberReply* before, const OperationContext& context) {
       return perform(*session, asked, before, room, context);
     };
-    const auto say = [&](const MemberSession::Answer& answer) { return send_answer(channel.fd(), *message, answer); };
+    // Of a volume that is another's now nothing is told: the member is to look for that one.
+    const auto say = [&](const MemberSession::Answer& answer) -> Status {
+      if (gate(*files_).code() == ESTALE) return Error(ESTALE, "the volume is another's");
+      return send_answer(channel.fd(), *message, answer);
+    };
     if (!session->call(slot, message->header.id, *call, perform_here, say).ok()) return;
     if (const Claim* const claim = std::get_if<Claim>(&call->request); claim != nullptr && claim->is_all)
       claimed(session->id());
@@ -251,6 +261,22 @@ Status Coordinator::settle(const ServedAnswer& answer, const OperationContext& c
   return gate(*files_);
 }
 
+// What is in memory is the volume while nobody else can have it: as long as the bricks have been heard of lately, and
+// this process was not asleep. Looked at behind what was done.
+// `knows`: bricks that are away are told of in the answer.
+Status Coordinator::confirm(bool knows, const Interruption* by) const {
+  while (true) {
+    TRY(gate(*files_));
+    const auto now = steady_clock::now();
+    const bool slept = now - steady_clock::time_point(steady_clock::duration(looked_)) > kOverslept;
+    const bool is_unsure = now.time_since_epoch().count() < unsure_until_;
+    const bool is_heard = knows || files_->volume().link_state().kind == LinkState::Kind::kConnected;
+    if (!slept && !is_unsure && is_heard) return {};
+    TRY(Interruption::check(by));
+    std::this_thread::sleep_for(kLookAtLink);
+  }
+}
+
 ServedAnswer Coordinator::perform(const MemberSession& session, const Decoded& call, const MemberReply* before,
                                   std::span<std::byte> room, const OperationContext& context) {
   ServedAnswer answer;
@@ -265,6 +291,7 @@ ServedAnswer Coordinator::perform(const MemberSession& session, const Decoded& c
                                : serve_call(*files_, leases_, call, room, about_to_change, context);
   if (allowed.ok())
     allowed = shows_files(call.request) ? settle(answer, {.interruption = &session.ending()}) : gate(*files_);
+  if (allowed.ok()) allowed = confirm(std::holds_alternative<GetState>(call.request), &session.ending());
   if (allowed.ok()) return answer;
   for (const Ino ino : answer.given) files_->forget(ino, 1);
   ServedAnswer refusal;
@@ -299,8 +326,8 @@ bool Coordinator::in_grace() const {
 
 Status Coordinator::await_grace(const Interruption* by) {
   MutexLock lock(mutex_);
-  while (in_grace_ && !stopped_) TRY(wait_interruptibly(grace_is_over_, lock, by));
-  return stopped_ ? Status(Error(ESTALE, "it ends")) : Status();
+  while (in_grace_) TRY(wait_interruptibly(grace_is_over_, lock, by));
+  return {};
 }
 
 void Coordinator::claimed(SessionId session) {
@@ -334,8 +361,10 @@ void Coordinator::look_at_members() {
   auto looked = steady_clock::now();
   while (!stop_looking_) {
     std::this_thread::sleep_for(kLookAtMembers);
-    look_at_grace();
     const auto before = std::exchange(looked, steady_clock::now());
+    if (looked - before > kOverslept) unsure_until_ = (looked + kUnsure).time_since_epoch().count();
+    looked_ = looked.time_since_epoch().count();
+    look_at_grace();
     std::vector<SessionPtr> silent;
     {
       MutexLock lock(mutex_);

@@ -110,6 +110,7 @@ class Coordinator {
   ServedAnswer perform(const MemberSession& session, const Decoded& call, const MemberReply* before,
                        std::span<std::byte> room, const OperationContext& context);
   Status settle(const ServedAnswer& answer, const OperationContext& context);
+  Status confirm(bool knows, const Interruption* by) const;
   void end_session(const SessionPtr& session, const char* why);
   void look_at_members();
   void look_at_leases();
@@ -144,6 +145,9 @@ class Coordinator {
   std::unique_ptr<TcpAcceptor> acceptor_;
   std::thread looker_;  // that expels
   std::thread lapser_;  // that waits for nobody
+  // Of steady_clock: when the looker was here last; until when, after a long sleep, it is not known what has changed.
+  std::atomic<std::chrono::steady_clock::rep> looked_{0};
+  std::atomic<std::chrono::steady_clock::rep> unsure_until_{0};
   std::atomic<bool> stop_looking_{false};
 };
 

@@ -23,6 +23,7 @@ constexpr milliseconds kKeepAlive{1'000};
 constexpr milliseconds kSilent{2'500};  // of a coordinator that is well
 constexpr milliseconds kLookAtHolder{2'000};
 constexpr milliseconds kRecallsSilent{10'000};  // of one who would say after half of that that there are none
+constexpr milliseconds kLookForNext{250};       // when the coordinator's process is known to have ended
 constexpr uint32_t kKeepersSlot = 0;
 
 bool is_final(const Error& error) { return error.is(ESTALE) || error.is(ENOENT) || error.is(EROFS); }
@@ -60,8 +61,8 @@ Result<std::unique_ptr<CoordinatorLink>> CoordinatorLink::join(Config config, st
   {
     MutexLock lock(link->mutex_);
     for (uint32_t i = kMostSlots; i-- > kRecallsSlot + 1;) link->free_.push_back(&link->slots_[i]);
+    link->state_.read_only = link->config_.request.read_only;
   }
-  link->state_.read_only = link->config_.request.read_only;
   link->keep_once();
   if (const Status lost = link->final_error(); !lost.ok()) {
     *why = fmt::format("the coordinator at {} has just ended", name);
@@ -114,15 +115,20 @@ Result<std::vector<std::byte>> CoordinatorLink::call(uint16_t kind, std::span<co
 // patience; they end when we do.
 Result<std::vector<std::byte>> CoordinatorLink::call_on(Slot& slot, uint16_t kind, std::span<const std::byte> fields,
                                                         std::span<const LocalSlice> data,
-                                                        const OperationContext& context, Held::Change* change) {
+                                                        const OperationContext& context, Held::Change* change,
+                                                        std::optional<uint64_t> epoch) {
   ++slot.last;
+  const uint64_t began_in = epoch.value_or(epoch_);
   milliseconds pause = limits::kReconnectFirst;
   bool must_know = false;  // a lock that may have been set
   while (true) {
     TRY(final_error());
     if (is_own(slot) && is_stopping() && kind != kind_of<Leave>()) return Error(ECANCELED, "the member leaves");
     Status connected;
-    if (slot.channel == nullptr) connected = connect(slot);
+    // What is told of the own accord, or asked about it, is of no use to another coordinator, who was told all there
+    // is.
+    if (is_own(slot) && epoch_ != began_in) return Error(ECANCELED, "another coordinator");
+    if (slot.channel == nullptr) connected = connect(slot, is_own(slot) ? began_in : epoch_.load());
     if (connected.ok()) {
       must_know = kind == kind_of<SetLock>();
       auto answer = exchange(slot, kind, fields, data, context);
@@ -131,14 +137,17 @@ Result<std::vector<std::byte>> CoordinatorLink::call_on(Slot& slot, uint16_t kin
         if (answer->header.status != 0) return Error(answer->header.status, "the coordinator's answer");
         return std::move(answer->body);
       }
-      set_channel(slot, nullptr);
+      drop_channel(slot);
       if (is_own(slot) && is_stopping() && kind != kind_of<Leave>()) return Error(ECANCELED, "the member leaves");
       connected = answer.error();
       if (answer.code() == EINTR) return abandon(slot, answer.error(), change);
     }
     if (is_final(connected.error())) end(connected.error());
     lost_contact(connected.error());
-    if (slot.number == kKeepersSlot) look_whether_it_holds();
+    if (slot.number == kKeepersSlot) {
+      seek_coordinator(connected.error());
+      if (is_stopping()) return Error(ECANCELED, "the member ends");
+    }
     const Status patience = check_patience(slot);
     if (!patience.ok()) return abandon(slot, patience.error(), change);
     if (!wait_to_connect(must_know ? OperationContext() : context, pause).ok())
@@ -161,31 +170,56 @@ Error CoordinatorLink::abandon(Slot& slot, const Error& why, Held::Change* chang
 Status CoordinatorLink::wait_to_connect(const OperationContext& context, milliseconds pause) {
   MutexLock lock(mutex_);
   const auto until = Clock::now() + pause;
-  while (!final_ && Clock::now() < until) {
+  const uint64_t moved = moved_;
+  while (!final_ && moved_ == moved && Clock::now() < until) {
     TRY(Interruption::check(context.interruption));
     changed_.wait_until(lock, std::min(until, Clock::now() + kLook));
   }
   return {};
 }
 
-Status CoordinatorLink::connect(Slot& slot) {
+Result<Joined> CoordinatorLink::join_at(const HostPort& address, uint32_t slot,
+                                        std::unique_ptr<tcp::TcpChannel>& channel) const {
   JoinRequest request = config_.request;
   request.session = joined_.session;
   request.token = joined_.token;
-  request.slot = slot.number;
-  std::unique_ptr<tcp::TcpChannel> channel;
-  TRY(prove_with(config_.secret, [&](const Secret& secret) -> Result<Joined> {
-    auto greeted = TRY(tcp::greet(config_.address, Clock::now() + limits::kConnectTimeout));
+  request.slot = slot;
+  return prove_with(config_.secret, [&](const Secret& secret) -> Result<Joined> {
+    auto greeted = TRY(tcp::greet(address, Clock::now() + limits::kConnectTimeout));
     channel = std::move(greeted.channel);
     return shared::join(*channel, greeted.nonces, secret, request, greeted.deadline);
-  }));
-  set_channel(slot, std::move(channel));
+  });
+}
+
+// In that epoch, or it fails.
+Status CoordinatorLink::connect(Slot& slot, uint64_t epoch) {
+  std::unique_ptr<tcp::TcpChannel> channel;
+  TRY(join_at(address(), slot.number, channel));
+  if (!set_channel(slot, std::move(channel), epoch)) return Error(ENOTCONN, "another coordinator has come");
   return {};
 }
 
-void CoordinatorLink::set_channel(Slot& slot, std::unique_ptr<tcp::TcpChannel> channel) {
+// False: it leads to a former coordinator.
+bool CoordinatorLink::set_channel(Slot& slot, std::unique_ptr<tcp::TcpChannel> channel, uint64_t epoch) {
   MutexLock lock(mutex_);
+  if (epoch_ != epoch) return false;
   slot.channel = std::move(channel);
+  return true;
+}
+
+void CoordinatorLink::drop_channel(Slot& slot) {
+  MutexLock lock(mutex_);
+  slot.channel = nullptr;
+}
+
+bool CoordinatorLink::is_stopping() const {
+  MutexLock lock(mutex_);
+  return stopping_;
+}
+
+HostPort CoordinatorLink::address() const {
+  MutexLock lock(mutex_);
+  return address_;
 }
 
 // An error but EINTR says that the connection is of no more use.
@@ -264,6 +298,11 @@ void CoordinatorLink::forget(Ino ino, uint64_t references) {
   forgotten_.push_back({ino, references});
 }
 
+void CoordinatorLink::drop_forgotten() {
+  MutexLock lock(mutex_);
+  forgotten_.clear();
+}
+
 void CoordinatorLink::leave() {
   {
     MutexLock lock(mutex_);
@@ -287,7 +326,7 @@ void CoordinatorLink::heard() {
   const auto away = std::chrono::duration_cast<milliseconds>(heard_ - *away_since_);
   away_since_.reset();
   if (away > kSilent)
-    log::info("the coordinator at {} is back, after {:.1f} s", format_address(config_.address), away.count() / 1000.0);
+    log::info("the coordinator at {} answers, after {:.1f} s", format_address(address_), away.count() / 1000.0);
 }
 
 void CoordinatorLink::lost_contact(const Error& why) {
@@ -352,7 +391,7 @@ State CoordinatorLink::state() const {
 
 LinkState CoordinatorLink::link_state() const {
   MutexLock lock(mutex_);
-  const std::string at = format_address(config_.address);
+  const std::string at = format_address(address_);
   if (final_) return {LinkState::Kind::kFailed, *final_, away_why_};
   if (away_since_) {
     return {LinkState::Kind::kWaiting, Error(ENOTCONN),
@@ -396,7 +435,7 @@ void CoordinatorLink::keep_once() {
     const size_t here = std::min(kAtOnce, forgotten.inodes.size());
     part.inodes.assign(forgotten.inodes.end() - static_cast<std::ptrdiff_t>(here), forgotten.inodes.end());
     forgotten.inodes.resize(forgotten.inodes.size() - here);
-    (void)call_on(slot, kind_of<Forget>(), encode(part), {}, {});
+    if (call_on(slot, kind_of<Forget>(), encode(part), {}, {}).code() == ECANCELED) break;
   }
   renew_leases();
 }
@@ -421,7 +460,6 @@ void CoordinatorLink::renew_leases() {
   const uint64_t generation = held_.generation();
   const auto sent = BootClock::now();
   const auto body = call_on(slots_[kKeepersSlot], kind_of<GetState>(), encode(GetState{generation}), {}, {});
-  if (body.code() == ESTALE) end(Error(ESTALE, "the coordinator has lost it"));
   if (!body.ok()) return;
   const auto state = decode<State>(*body);
   if (!state.ok()) return;
@@ -434,17 +472,18 @@ void CoordinatorLink::renew_leases() {
 
 bool CoordinatorLink::is_own(const Slot& slot) const { return slot.number <= kRecallsSlot; }
 
-bool CoordinatorLink::is_stopping() const {
-  MutexLock lock(mutex_);
-  return stopping_;
-}
-
 // What is recalled is dropped before the next call says so.
 void CoordinatorLink::take_recalls() {
   AwaitRecalls asked;
+  uint64_t epoch = epoch_;
   while (final_error().ok() && !is_stopping()) {
-    const auto body = call_on(slots_[kRecallsSlot], kind_of<AwaitRecalls>(), encode(asked), {}, {});
-    if (!body.ok()) return;
+    const auto body = call_on(slots_[kRecallsSlot], kind_of<AwaitRecalls>(), encode(asked), {}, {}, nullptr, epoch);
+    if (!body.ok() && epoch_ == epoch) return;
+    if (!body.ok()) {  // the next one has recalls of its own
+      epoch = epoch_;
+      asked.done.clear();
+      continue;
+    }
     const auto recalls = decode<Recalls>(*body);
     asked.done.clear();
     if (!recalls.ok()) continue;
@@ -455,20 +494,64 @@ void CoordinatorLink::take_recalls() {
   }
 }
 
-// Who has not been heard of for his lease is expelled, if the coordinator is there at all.
-void CoordinatorLink::look_whether_it_holds() {
+// Of a process that has ended its machine says so at once, where its port is closed; one that ends itself, and one
+// whose volume another has, says EAGAIN.
+void CoordinatorLink::seek_coordinator(const Error& why) {
   const auto now = Clock::now();
-  bool is_over = false;
+  Lost lost;
+  lost.is_dead = why.is(ECONNREFUSED) || why.is(EAGAIN);
   {
     MutexLock lock(mutex_);
-    is_over = now - heard_ > joined_.lease;
-    if (!is_over && (!away_since_ || now - *away_since_ < kLookAtHolder || now - looked_ < kLookAtHolder)) return;
+    if (stopping_ || final_) return;
+    const auto pause = lost.is_dead ? kLookForNext : kLookAtHolder;
+    if (now - looked_ < pause || (!lost.is_dead && (!away_since_ || now - *away_since_ < kLookAtHolder))) return;
+    lost.coordinator = coordinator_;
+    lost.heard = heard_;
   }
-  if (is_over)
-    return end(Error(ESTALE, "the coordinator was away for too long: it is gone, or has expelled this member"));
-  looked_ = now;
-  const auto holds = config_.still_holds(joined_.coordinator);
-  if (holds.ok() && !*holds) end(Error(ESTALE, "the coordinator has ended"));
+  const auto sought = config_.seek(lost);
+  looked_ = Clock::now();
+  if (!sought.ok() || sought->kind == Sought::Kind::kHolds) return;
+  if (sought->kind == Sought::Kind::kEnded) return end(Error(ESTALE, sought->why));
+  const Status moved = move_to(sought->address);
+  if (moved.code() == ESTALE) end(moved.error());
+}
+
+// What is held is claimed before any other call is made there. Until then it is the former one's, if that comes back.
+Status CoordinatorLink::move_to(const HostPort& address) {
+  Slot& slot = slots_[kKeepersSlot];
+  std::unique_ptr<tcp::TcpChannel> channel;
+  const Joined joined = TRY(join_at(address, kKeepersSlot, channel));
+  {
+    MutexLock lock(mutex_);
+    ++epoch_;
+    for (Slot& each : slots_)
+      if (each.channel) each.channel->shut_down();
+    address_ = HostPort{"", 0};  // nobody's, until all is claimed
+    slot.channel = std::move(channel);
+  }
+  const Status claimed = claim(slot);
+  MutexLock lock(mutex_);
+  if (!claimed.ok()) slot.channel = nullptr;
+  if (!claimed.ok()) return claimed;
+  coordinator_ = joined.coordinator;
+  address_ = address;
+  ++moved_;
+  log::info("the coordinator is the one at {} now", format_address(address));
+  changed_.notify_all();
+  return {};
+}
+
+Status CoordinatorLink::claim(Slot& slot) {
+  std::vector<Claim> claims;
+  if (claims_) claims = claims_();
+  if (claims.empty()) claims.emplace_back();
+  claims.back().is_all = true;
+  for (const Claim& part : claims) {
+    ++slot.last;
+    const Message answer = TRY(exchange(slot, kind_of<Claim>(), encode(part), {}, {}));
+    if (answer.header.status != 0) return Error(answer.header.status, "what is held was not taken over");
+  }
+  return {};
 }
 
 }  // namespace brickfs::shared

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A member's way to its coordinator: a session with a number of slots, each a connection that carries one call at a
-// time. A connection that is lost is made again, and the call with it, which is not done twice.
+// time. A connection that is lost is made again, and the call with it, which is not done twice: with the same
+// coordinator, or with the one that has taken its place.
 //
-// Errors: ESTALE: the session has ended, for good: the coordinator has gone, or has expelled us; EIO: it was away for
-// longer than a soft mount waits; EINTR; ECANCELED: interrupt(). The others are the operation's.
+// Errors: ESTALE: the session has ended, for good: a coordinator has expelled us, or nobody shares it any more; EIO: it
+// was away for longer than a soft mount waits; EINTR; ECANCELED: interrupt(). The others are the operation's.
 //
 // Threads: any.
 #pragma once
@@ -36,14 +37,30 @@ namespace brickfs::shared {
 
 class CoordinatorLink {
  public:
+  // A coordinator that does not answer, and what has become of it.
+  struct Lost {
+    ClientId coordinator{};
+    bool is_dead = false;                         // its machine says that its process has ended
+    std::chrono::steady_clock::time_point heard;  // last
+  };
+  struct Sought {
+    enum class Kind {
+      kHolds,  // it has the volume still
+      kMoved,  // another has
+      kEnded,  // nobody shares the volume: for good
+    };
+    Kind kind = Kind::kHolds;
+    HostPort address = {};  // of the other one
+    const char* why = "";   // of kEnded
+  };
   struct Config {
     HostPort address;
     ClientSecret secret;
     JoinRequest request;                            // of a new session
     std::optional<std::chrono::milliseconds> soft;  // calls fail when the coordinator was away for so long; none: never
-    // Asked by a thread of its own while the coordinator does not answer: the bricks say that he has the volume. An
-    // error: it cannot be known now. May take some seconds.
-    std::function<Result<bool>(ClientId coordinator)> still_holds;
+    // Asked by a thread of its own while the coordinator does not answer. An error: it cannot be known now. May take
+    // some seconds, and longer if this machine takes its place.
+    std::function<Result<Sought>(const Lost& lost)> seek;
   };
 
   // Errors as join() and connecting, with one line in `why`.
@@ -68,11 +85,17 @@ class CoordinatorLink {
 
   // Soon, together with others.
   void forget(Ino ino, uint64_t references);
+  // Those that were not told yet will not be.
+  void drop_forgotten();
+  // What is claimed of another coordinator, from a thread of this; null: nothing. Before the first call.
+  void set_claims(std::function<std::vector<Claim>()> claims) { claims_ = std::move(claims); }
+  // Grows with each coordinator: before its claims are made.
+  uint64_t epoch() const { return epoch_; }
   // Everything that was held at the coordinator is let go of; nothing is asked behind it.
   void leave();
 
   Durability durability() const { return joined_.durability; }
-  const HostPort& address() const { return config_.address; }
+  HostPort address() const;
   // As the coordinator last said.
   State state() const;
   LinkState link_state() const;
@@ -95,21 +118,24 @@ class CoordinatorLink {
   };
   class Turn;  // has a slot
 
-  CoordinatorLink(Config config, const Joined& joined) : config_(std::move(config)), joined_(joined) {}
+  CoordinatorLink(Config config, const Joined& joined)
+      : config_(std::move(config)), joined_(joined), address_(config_.address), coordinator_(joined.coordinator) {}
   Result<std::vector<std::byte>> call(uint16_t kind, std::span<const std::byte> fields,
                                       std::span<const LocalSlice> data, const OperationContext& context,
                                       Held::Change* change = nullptr);
   Result<std::vector<std::byte>> call_on(Slot& slot, uint16_t kind, std::span<const std::byte> fields,
                                          std::span<const LocalSlice> data, const OperationContext& context,
-                                         Held::Change* change = nullptr);
+                                         Held::Change* change = nullptr, std::optional<uint64_t> epoch = {});
   Result<Message> exchange(Slot& slot, uint16_t kind, std::span<const std::byte> fields,
                            std::span<const LocalSlice> data, const OperationContext& context);
   Status await_answer(Slot& slot, bool must_know, const OperationContext& context);
   Result<Slot*> take_slot(const OperationContext& context);
   void give_slot(Slot& slot);
-  Status connect(Slot& slot);
+  Status connect(Slot& slot, uint64_t epoch);
+  Result<Joined> join_at(const HostPort& address, uint32_t slot, std::unique_ptr<tcp::TcpChannel>& channel) const;
   Status wait_to_connect(const OperationContext& context, std::chrono::milliseconds pause);
-  void set_channel(Slot& slot, std::unique_ptr<tcp::TcpChannel> channel);
+  bool set_channel(Slot& slot, std::unique_ptr<tcp::TcpChannel> channel, uint64_t epoch);
+  void drop_channel(Slot& slot);
   Status check_patience(const Slot& slot) const;
   Error abandon(Slot& slot, const Error& why, Held::Change* change);
   void heard();
@@ -122,14 +148,21 @@ class CoordinatorLink {
   void take_recalls();
   bool is_own(const Slot& slot) const;
   bool is_stopping() const;
-  void look_whether_it_holds();
+  void seek_coordinator(const Error& why);
+  Status move_to(const HostPort& address);
+  Status claim(Slot& slot);
 
   const Config config_;
   const Joined joined_;
   Held held_;
+  std::function<std::vector<Claim>()> claims_;
+  std::atomic<uint64_t> epoch_{0};
 
   mutable Mutex mutex_;
   CondVar changed_;  // a slot is free, the keeper has work, or all has ended
+  HostPort address_ ABSL_GUARDED_BY(mutex_);
+  ClientId coordinator_ ABSL_GUARDED_BY(mutex_);
+  uint64_t moved_ ABSL_GUARDED_BY(mutex_) = 0;  // to another coordinator, so many times
   std::array<Slot, kMostSlots> slots_;
   std::vector<Slot*> free_ ABSL_GUARDED_BY(mutex_);  // the last one is taken first
   std::vector<Forget::One> forgotten_ ABSL_GUARDED_BY(mutex_);

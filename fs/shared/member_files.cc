@@ -53,7 +53,9 @@ std::vector<LocalSlice> take(SliceCursor& cursor, uint64_t bytes) {
 }  // namespace
 
 MemberFiles::MemberFiles(std::unique_ptr<CoordinatorLink> link, bool read_only, bool no_atime)
-    : link_(std::move(link)), held_(link_->held()), read_only_(read_only), no_atime_(no_atime), access_(*link_) {}
+    : link_(std::move(link)), held_(link_->held()), read_only_(read_only), no_atime_(no_atime), access_(*link_) {
+  link_->set_claims([this] { return claims(); });
+}
 
 MemberFiles::~MemberFiles() = default;
 
@@ -70,13 +72,41 @@ Status MemberFiles::check_writable() const {
 
 // --- references
 
-Attributes MemberFiles::note(const Attributes& attributes) {
-  MutexLock lock(mutex_);
-  Known& known = known_[attributes.ino];
-  ++known.references;
-  ++known.given;
-  known.is_regular = S_ISREG(attributes.mode);
+// The answer may be a former coordinator's, and what it gives not among what was claimed of the next one: so that one
+// is asked for it. Once too often does no harm.
+Attributes MemberFiles::note(const Attributes& attributes, uint64_t epoch) {
+  {
+    MutexLock lock(mutex_);
+    Known& known = known_[attributes.ino];
+    ++known.references;
+    ++known.given;
+    known.is_regular = S_ISREG(attributes.mode);
+  }
+  if (link_->epoch() != epoch) (void)link_->ask(Hold{attributes.ino}, {});
   return attributes;
+}
+
+// All that a new coordinator has to know: what our kernel refers to, and the locks that programs have. What was given
+// back is not among that, so it is not given back once more. Nothing that the former one has leased is relied on any
+// more.
+std::vector<Claim> MemberFiles::claims() {
+  constexpr size_t kAtOnce = kMostFields / 64;
+  std::vector<Claim> claims;
+  const auto part = [&claims]() -> Claim& {
+    if (claims.empty() || claims.back().inodes.size() + claims.back().locks.size() == kAtOnce) claims.emplace_back();
+    return claims.back();
+  };
+  held_.let_go();
+  {
+    MutexLock lock(mutex_);
+    link_->drop_forgotten();
+    for (auto& [ino, known] : known_) {
+      known.given = 1;
+      part().inodes.push_back({ino, 1});
+    }
+  }
+  for (const LockRequest& lock : locks_.all()) part().locks.push_back(to_call(lock));
+  return claims;
 }
 
 // One more of what the coordinator knows us to refer to.
@@ -96,16 +126,13 @@ bool MemberFiles::refers_to(Ino ino) const {
 
 // The coordinator is told of the last one.
 void MemberFiles::forget(Ino ino, uint64_t references) {
-  uint64_t given = 0;
-  {
-    MutexLock lock(mutex_);
-    const auto known = known_.find(ino);
-    if (known == known_.end()) return;
-    known->second.references -= std::min(references, known->second.references);
-    if (known->second.references > 0) return;
-    given = known->second.given;
-    known_.erase(known);
-  }
+  MutexLock lock(mutex_);  // so that a claim knows of it, or it is told
+  const auto known = known_.find(ino);
+  if (known == known_.end()) return;
+  known->second.references -= std::min(references, known->second.references);
+  if (known->second.references > 0) return;
+  const uint64_t given = known->second.given;
+  known_.erase(known);
   held_.forget(ino);
   link_->forget(ino, given);
 }
@@ -147,12 +174,13 @@ Result<Attributes> MemberFiles::lookup(Ino directory, std::string_view name, con
     const auto attributes = held_.attributes(*ino);
     if (attributes && refer_again(*ino)) return *attributes;
   }
+  const uint64_t epoch = link_->epoch();
   const Held::Asking asking(held_);
   const Found found = TRY(link_->ask(Lookup{directory, std::string(name)}, context));
   const Ino ino = found.inode ? found.inode->attributes.ino : kNoIno;
   held_.keep_name(asking, directory, found.directory, name, ino);
   if (!found.inode) return Error(ENOENT, "no such name");
-  const Attributes attributes = note(found.inode->attributes);
+  const Attributes attributes = note(found.inode->attributes, epoch);
   held_.keep(asking, *found.inode);
   return attributes;
 }
@@ -165,9 +193,10 @@ Result<Attributes> MemberFiles::add_name(Ino directory, std::string_view name, I
   Held::Change change(held_);
   if (!name.empty()) change.of(directory, name);
   if (also != kNoIno) change.of(also);
+  const uint64_t epoch = link_->epoch();
   const Held::Asking asking(held_);
   const LeasedAttributes made = TRY(link_->ask(asked, context, &change));
-  const Attributes attributes = note(made.attributes);
+  const Attributes attributes = note(made.attributes, epoch);
   change.now_named(asking, directory, name, made.attributes.ino);
   also == kNoIno ? held_.keep(asking, made) : change.now_is(asking, made);
   return attributes;
@@ -302,13 +331,14 @@ bool MemberFiles::show(const std::vector<Held::Listed>& listing, uint64_t offset
 Result<bool> MemberFiles::read_some(Ino directory, uint64_t& offset, bool plus, const EntryVisitor& visitor,
                                     bool touches, const OperationContext& context) {
   const Held::Asking asking(held_);
+  const uint64_t epoch = link_->epoch();
   const uint32_t most = plus ? kMostAtOnce : kMostEntries;
   Entries found = TRY(link_->ask(ReadDirectory{directory, offset, plus, touches, most}, context));
   const uint64_t from = offset;
   size_t taken = 0;
   for (const Entry& entry : found.entries) {
     const bool refers = entry.attributes.has_value();
-    if (refers) (void)note(entry.attributes->attributes);
+    if (refers) (void)note(entry.attributes->attributes, epoch);
     const DirectoryEntry shown{entry.name, entry.ino, entry.type, entry.next_offset,
                                refers ? &entry.attributes->attributes : nullptr};
     const bool takes_it = &entry == &found.entries[taken] && visitor(shown);
@@ -480,6 +510,8 @@ Result<std::optional<FileLock>> MemberFiles::find_lock(const LockRequest& reques
 
 // Each of those who wait at the coordinator takes a slot; the others look again and again, so that all else finds one.
 Status MemberFiles::set_lock(const LockRequest& request, bool waits, const OperationContext& context) {
+  // One that goes is noted first: it may be another's before the answer is here.
+  if (request.lock.mode == LockMode::kUnlocked) locks_.note(request);
   const bool waits_there = waits && ++waiting_ <= kMostWaiting;
   Status set = status(link_->ask(SetLock{to_call(request), waits_there}, context));
   while (waits && !waits_there && set.code() == EAGAIN) {
@@ -488,14 +520,17 @@ Status MemberFiles::set_lock(const LockRequest& request, bool waits, const Opera
     if (set.ok()) set = status(link_->ask(SetLock{to_call(request), false}, context));
   }
   if (waits) --waiting_;
+  if (set.ok() && request.lock.mode != LockMode::kUnlocked) locks_.note(request);
   return set;
 }
 
 Status MemberFiles::close_locks(Ino ino, const LockOwner& owner, uint64_t open_file) {
+  locks_.release_owner(ino, owner, open_file);
   return status(link_->ask(CloseLocks{{ino, owner.id, owner.kind, open_file, {}}}, {}));
 }
 
-Status MemberFiles::release_locks(Ino ino, uint64_t, uint64_t open_file) {
+Status MemberFiles::release_locks(Ino ino, uint64_t machine, uint64_t open_file) {
+  locks_.release_open_file(ino, machine, open_file);
   return status(link_->ask(ReleaseLocks{ino, open_file}, {}));
 }
 

@@ -22,6 +22,7 @@
 
 #include "fs/inode/cached_regions.h"
 #include "fs/operations/file_operations.h"
+#include "fs/operations/lock_table.h"
 #include "fs/shared/coordinator_link.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
@@ -140,7 +141,9 @@ class MemberFiles final : public FileOperations {
     Ino directory;
     std::string_view name;
   };
-  Attributes note(const Attributes& attributes);
+  // Of an answer with a reference, which was asked for in that epoch of the link.
+  Attributes note(const Attributes& attributes, uint64_t epoch);
+  std::vector<Claim> claims();
   bool refer_again(Ino ino);
   bool refers_to(Ino ino) const;
   template <typename Asked>
@@ -164,6 +167,7 @@ class MemberFiles final : public FileOperations {
   MemberAccess access_;
   std::function<bool()> may_touch_;
   std::atomic<size_t> waiting_{0};  // for locks
+  LockTable locks_;                 // that the coordinator has given
 
   mutable Mutex mutex_;
   std::map<Ino, Known> known_ ABSL_GUARDED_BY(mutex_);

@@ -60,6 +60,7 @@ MemberRow MemberSession::row() const {
 
 Status MemberSession::connect(uint32_t slot, Channel& channel) {
   MutexLock lock(mutex_);
+  if (over_ && comes_back_) return Error(EAGAIN, "the coordinator ends");
   if (over_) return Error(ESTALE, "the member's session has ended");
   if (Channel* const before = std::exchange(channels_[slot], &channel)) before->shut_down();
   if (slot == kRecallsSlot) slots_[slot].interruption.raise();  // nobody hears of recalls on the one before
@@ -231,6 +232,7 @@ void MemberSession::end(Ends how) {
   {
     MutexLock lock(mutex_);
     over_ = true;
+    comes_back_ = how == Ends::kComesBack;
     ending_.raise();
     for (Channel* const channel : channels_)
       if (channel != nullptr) channel->shut_down();

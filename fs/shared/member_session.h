@@ -62,7 +62,8 @@ class MemberSession {
   // Raised when it ends.
   const Interruption& ending() const { return ending_; }
 
-  // A connection for that slot, in the place of the one that it had. ESTALE: the session has ended.
+  // A connection for that slot, in the place of the one that it had. ESTALE: the session has ended; EAGAIN: here, not
+  // for the next coordinator.
   Status connect(uint32_t slot, Channel& channel);
   void disconnect(uint32_t slot, Channel& channel);
 
@@ -125,6 +126,7 @@ class MemberSession {
 
   Mutex mutex_;
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
+  bool comes_back_ ABSL_GUARDED_BY(mutex_) = false;  // to the next coordinator, though it is over here
   std::array<Channel*, kMostSlots> channels_ ABSL_GUARDED_BY(mutex_) = {};
   std::unordered_map<Ino, uint64_t> references_ ABSL_GUARDED_BY(mutex_);
 };
