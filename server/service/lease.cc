@@ -14,7 +14,8 @@
 namespace brickfs {
 
 Status VolumeTable::check(const OpenRequest& request) {
-  const bool known_mode = request.mode >= OpenMode::kExclusive && request.mode <= OpenMode::kFollow;
+  const bool known_mode = request.mode >= OpenMode::kExclusive && request.mode <= OpenMode::kFollow &&
+                          (!request.bound || request.mode == OpenMode::kFollow);
   if (!known_mode || request.client == ClientId{} || request.client_name.size() > limits::kClientNameBytes) {
     return Error(EINVAL, "opening a session");
   }
@@ -115,6 +116,8 @@ Result<std::shared_ptr<ServerSession>> VolumeTable::open(const OpenRequest& requ
   if (!found.ok() || (*found)->going) return no_volume(request);
   Volume& volume = **found;
   if (request.mode == OpenMode::kObserve || request.mode == OpenMode::kFollow) {
+    if (request.bound && Epoch{volume.record.epoch} != request.resume)
+      return Error(ESTALE, "the volume has gone to another since");
     Sessions former;
     auto guest = TRY(add_guest(volume, request, std::move(peer), former));
     lock.unlock();
@@ -123,7 +126,10 @@ Result<std::shared_ptr<ServerSession>> VolumeTable::open(const OpenRequest& requ
   }
   TRY(check_resume(volume, request));
   TRY(check_kept(volume, request, holder));
-  const Sessions victims = TRY(find_victims(volume, request, holder));
+  Sessions victims = TRY(find_victims(volume, request, holder));
+  // A lease that goes to another takes with it who was bound to it.
+  if (begins_lease(volume, request))
+    std::ranges::copy_if(volume.guests, std::back_inserter(victims), &ServerSession::is_bound);
   volume.changing = true;
   const Status granted = grant(volume, request, victims, abandoned);
   end_change(volume);
@@ -168,14 +174,18 @@ Status VolumeTable::drive_out(Volume& volume, const Sessions& sessions, const Ab
   return {};
 }
 
+// Else it is as it was. Where readers stay, this one is one more of them.
+bool VolumeTable::begins_lease(const Volume& volume, const OpenRequest& request) {
+  return request.resume == Epoch{} || volume.record.epoch == 0;
+}
+
 Status VolumeTable::grant(Volume& volume, const OpenRequest& request, const Sessions& victims,
                           const Abandoned& abandoned) {
   for (const auto& victim : victims)
     cut_off_by_takers_ += victim->ended() || victim->client() == request.client ? 0 : 1;
   TRY(drive_out(volume, victims, abandoned));
   StoreVolume& lease = volume.record;
-  const bool resumes = request.resume != Epoch{} && lease.epoch != 0;
-  if (resumes || !volume.holders.empty()) return {};  // back, or one more reader: the lease is as it was
+  if (!volume.holders.empty() || !begins_lease(volume, request)) return {};  // one more reader, or one that is back
   if (lease.epoch >= kStoreNumbers) return Error(ENOSPC, "the volume has no more epochs");
   const StoreVolume former = lease;
   ++lease.epoch;
@@ -195,6 +205,7 @@ std::shared_ptr<ServerSession> VolumeTable::make_session(const Volume& volume, c
   fixed.volume = volume.id;
   fixed.client = request.client;
   fixed.mode = request.mode;
+  fixed.bound = request.bound;
   fixed.holder = {
       .name = request.client_name, .since_unix_seconds = std::time(nullptr), .client = request.client, .kept_for = {}};
   fixed.number = ++last_session_;
@@ -250,6 +261,18 @@ void VolumeTable::fence_silent(std::chrono::milliseconds limit, std::chrono::ste
   }
   cut_off_silent_ += silent.size();
   fence_all(silent);
+}
+
+void VolumeTable::take_from_followers(VolumeId id, BlockRange blocks) {
+  Sessions followers;
+  {
+    MutexLock lock(mutex_);
+    const auto at = volumes_.find(id);
+    if (at == volumes_.end()) return;
+    std::ranges::copy_if(at->second.guests, std::back_inserter(followers),
+                         [](const auto& session) { return session->mode() == OpenMode::kFollow; });
+  }
+  for (const auto& session : followers) session->take_back(blocks);
 }
 
 void VolumeTable::shut() {

@@ -13,6 +13,8 @@
 namespace brickfs {
 namespace {
 
+constexpr int kTakings = 8;  // from followers, who may map again what was taken
+constexpr BlockRange kAllBlocks{BlockAddress{0}, UINT64_MAX / kBlockBytes};
 constexpr std::chrono::seconds kPinPatience{2};  // then whoever keeps a pin of a revoked handle is cut off
 
 }  // namespace
@@ -28,7 +30,8 @@ ServerSession::ServerSession(Fixed fixed, BlockStore& blocks, VolumeTable& volum
 // A call under way: the session's end waits for it. ESTALE if that has begun.
 class ServerSession::Call {
  public:
-  explicit Call(ServerSession& session) : session_(session) {
+  enum class Whose { kPeers, kOthers };  // others' is no sign of life
+  explicit Call(ServerSession& session, Whose whose = Whose::kPeers) : session_(session), whose_(whose) {
     MutexLock lock(session_.mutex_);
     admitted_ = !session_.ended_.load();
     if (admitted_) ++session_.calls_;
@@ -37,7 +40,7 @@ class ServerSession::Call {
   Call& operator=(const Call&) = delete;
   ~Call() {
     if (!admitted_) return;
-    session_.touch();
+    if (whose_ == Whose::kPeers) session_.touch();
     MutexLock lock(session_.mutex_);
     if (--session_.calls_ == 0) session_.changed_.notify_all();
   }
@@ -45,6 +48,7 @@ class ServerSession::Call {
 
  private:
   ServerSession& session_;
+  const Whose whose_;
   bool admitted_ = false;
 };
 
@@ -90,7 +94,24 @@ Status ServerSession::carry_out(const calls::Free& asked) {
   TRY(check_may(true));
   TRY(blocks_.check_allocated(fixed_.volume, asked.blocks));
   release(handles_.revoke(asked.blocks), AfterWriting::kStore, asked.blocks);
-  return blocks_.free(fixed_.volume, asked.blocks);
+  return past_followers(asked.blocks, EBUSY, [&] { return blocks_.free(fixed_.volume, asked.blocks); });
+}
+
+// Who only follows is in nobody's way: what he has mapped is taken from him. One that is just mapping it is waited for,
+// but not for ever.
+template <typename Operation>
+auto ServerSession::past_followers(BlockRange blocks, int in_the_way, Operation&& operation) -> decltype(operation()) {
+  auto answer = operation();
+  for (int i = 0; answer.code() == in_the_way && fixed_.mode == OpenMode::kExclusive && i < kTakings; ++i) {
+    volumes_.take_from_followers(fixed_.volume, blocks);
+    answer = operation();
+  }
+  return answer;
+}
+
+void ServerSession::take_back(BlockRange blocks) {
+  const Call call(*this, Call::Whose::kOthers);
+  if (call.admitted().ok()) release(handles_.revoke(blocks), AfterWriting::kStore);
 }
 
 Result<calls::Mapped> ServerSession::carry_out(const calls::Map& asked) {
@@ -100,7 +121,8 @@ Result<calls::Mapped> ServerSession::carry_out(const calls::Map& asked) {
   const Access access = asked.access;
   TRY(check_may(access == Access::kReadWrite));
   TRY(handles_.check_room(blocks.count));
-  const std::vector<std::byte*> memory = TRY(blocks_.map(fixed_.volume, blocks, access));
+  const std::vector<std::byte*> memory =
+      TRY(past_followers(kAllBlocks, ENOMEM, [&] { return blocks_.map(fixed_.volume, blocks, access); }));
   const RemoteAccess* const remote = fixed_.peer.remote.get();
   calls::Mapped mapped;
   for (uint64_t first = 0; first < blocks.count;) {

@@ -70,6 +70,7 @@ class ServerSession final : public Callee {
     VolumeId volume{};
     ClientId client{};
     OpenMode mode = OpenMode::kExclusive;
+    bool bound = false;   // as in OpenRequest
     Holder holder;        // as others see him
     uint64_t number = 0;  // higher than of sessions before it
     Session description;
@@ -83,6 +84,7 @@ class ServerSession final : public Callee {
   VolumeId volume() const { return fixed_.volume; }
   ClientId client() const { return fixed_.client; }
   OpenMode mode() const { return fixed_.mode; }
+  bool is_bound() const { return fixed_.bound; }
   const Holder& holder() const { return fixed_.holder; }
   uint64_t number() const { return fixed_.number; }
   SessionCounters& counters() { return counters_; }
@@ -111,6 +113,9 @@ class ServerSession final : public Callee {
   Status close();
   // The connection is gone: handles die, the lease stays his until somebody else asks for it.
   void disconnect();
+  // As if it had unmapped them itself: what it reads there from now on is refused. Returns when it touches them no
+  // more.
+  void take_back(BlockRange blocks);
   // Ends it from outside, cutting off its peer. Returns when it has ended, whoever did it. False: another is at it, and
   // `abandoned`, asked now and then, says that nobody waits for that here any more.
   bool fence(const Abandoned& abandoned);
@@ -127,6 +132,8 @@ class ServerSession final : public Callee {
   Result<BrickStat> carry_out(const calls::Stat& call);
   Status carry_out(const calls::Notify& call);
   Result<calls::Notices> carry_out(const calls::Wait& call);
+  template <typename Operation>
+  auto past_followers(BlockRange blocks, int in_the_way, Operation&& operation) -> decltype(operation());
   Result<Handle> make_handle(BlockRange blocks, Access access, std::byte* memory);
   // Ends it from its own side; does nothing if it is ending already. True: this call ended it.
   bool end(AfterWriting after);

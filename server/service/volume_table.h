@@ -48,6 +48,8 @@ class VolumeTable {
   // The session has ended by itself. `gives_up`: its lease too, else that stays its client's until another asks for it.
   Status leave(const ServerSession& session, bool gives_up);
   void fence_silent(std::chrono::milliseconds limit, std::chrono::steady_clock::time_point now);
+  // Of those who follow it: what they have mapped of the blocks is unmapped on return.
+  void take_from_followers(VolumeId volume, BlockRange blocks) ABSL_LOCKS_EXCLUDED(mutex_);
   AdminAnswer administer(const AdminRequest& request, const Abandoned& abandoned);
   void announce_tcp(uint16_t port) { tcp_port_ = port; }
   // Nobody gets in any more; everybody is fenced.
@@ -98,6 +100,7 @@ class VolumeTable {
   void fence_all(const Sessions& sessions) ABSL_LOCKS_EXCLUDED(mutex_) {
     fence_all(sessions, [] { return false; });
   }
+  static bool begins_lease(const Volume& volume, const OpenRequest& request);
   // These let go of the mutex meanwhile. Precondition: the caller has set `changing`.
   // ECANCELED: as settled(). The lease is as it was, but victims may have been fenced.
   Status grant(Volume& volume, const OpenRequest& request, const Sessions& victims, const Abandoned& abandoned)

@@ -58,6 +58,64 @@ TEST_P(BrickNotices, AFollowerReadsBesideTheWriterAndChangesNothing) {
   EXPECT_TRUE(open(2)->alloc(blocks(3)).ok());
 }
 
+TEST_P(BrickNotices, WhatTheWriterFreesIsTakenFromFollowers) {
+  start(4, 4);
+  auto writer = open(1);
+  auto reader = open(follower(7));
+  auto other = open(follower(8));
+  ASSERT_TRUE(writer->alloc(blocks(0, 2)).ok());
+  ASSERT_TRUE(write(*writer, map_one(*writer, 1), 0, pattern(64, 1)).ok());
+  map_one(*reader, 0, Access::kRead);
+  map_one(*other, 0, Access::kRead);
+  const Handle stays = map_one(*reader, 1, Access::kRead);
+  EXPECT_EQ(writer->free(blocks(0)).code(), 0);
+  EXPECT_EQ(reader->map(blocks(0), Access::kRead).code(), ENOENT);
+  EXPECT_EQ(read(*reader, stays, 0, 64), pattern(64, 1));
+}
+
+// Only where more is stored than fits into memory.
+TEST_P(BrickNotices, MemoryThatTheWriterNeedsIsTakenFromFollowers) {
+  if (!durable()) return;
+  start(2, 4);
+  auto writer = open(1);
+  auto reader = open(follower(7));
+  ASSERT_TRUE(writer->alloc(blocks(0, 4)).ok());
+  for (const unsigned number : {2u, 3u}) {
+    ASSERT_TRUE(write(*writer, map_one(*writer, number), 0, pattern(64, number)).ok());
+    ASSERT_TRUE(writer->unmap(blocks(number)).ok());
+  }
+  map_one(*reader, 0, Access::kRead);
+  map_one(*reader, 1, Access::kRead);
+  EXPECT_EQ(read(*writer, map_one(*writer, 2), 0, 64), pattern(64, 2));
+  EXPECT_EQ(read(*reader, map_one(*reader, 3, Access::kRead), 0, 64), pattern(64, 3));
+  EXPECT_EQ(reader->map(blocks(1), Access::kRead).code(), ENOMEM) << "of the writer's nothing is taken";
+}
+
+TEST_P(BrickNotices, WhoIsBoundToAHolderGoesWithHim) {
+  start(4, 4);
+  Session held;
+  auto holder = open(1, &held);
+  OpenRequest bound = follower(7);
+  bound.bound = true;
+  bound.resume = held.epoch;
+  auto reader = open(bound);
+  auto free_one = open(follower(8));
+  ASSERT_TRUE(holder->alloc(blocks(0)).ok());
+  const Handle handle = map_one(*reader, 0, Access::kRead);
+  EXPECT_EQ(read(*reader, handle, 0, 64), std::vector<std::byte>(64));
+  OpenRequest again = request(1);
+  again.resume = held.epoch;
+  holder.reset();
+  holder = open_after_loss(again);
+  EXPECT_EQ(read(*reader, handle, 0, 64), std::vector<std::byte>(64)) << "it is the same one";
+  OpenRequest thief = request(2);
+  thief.steal = true;
+  auto taker = open(thief);
+  EXPECT_TRUE(is_lost_session(reader->stat().code()));
+  EXPECT_TRUE(free_one->stat().ok());
+  EXPECT_EQ(connect()->open(bound, nullptr).code(), ESTALE);
+}
+
 TEST_P(BrickNotices, AFollowerStaysWhoeverTakesTheVolume) {
   start(4, 4);
   auto writer = open(1);
@@ -69,9 +127,6 @@ TEST_P(BrickNotices, AFollowerStaysWhoeverTakesTheVolume) {
   auto thief = open(steal);
   ASSERT_TRUE(write(*thief, map_one(*thief, 0), 0, pattern(64, 5)).ok());
   EXPECT_EQ(read(*reader, handle, 0, 64), pattern(64, 5));
-  EXPECT_EQ(thief->free(blocks(0)).code(), EBUSY);  // a block that a follower has mapped stays
-  ASSERT_TRUE(reader->unmap(blocks(0)).ok());
-  EXPECT_TRUE(thief->free(blocks(0)).ok());
 }
 
 TEST_P(BrickNotices, AFollowerWhoComesBackReplacesHimself) {

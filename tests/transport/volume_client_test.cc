@@ -405,6 +405,40 @@ TEST(VolumeClient, ReadersCannotWrite) {
   EXPECT_EQ(brick.faults().sessions(), 2u) << "an answer, not a reason to reconnect";
 }
 
+VolumeOptions following() {
+  VolumeOptions options = remote_options();
+  options.open.client = ClientId{8};
+  options.open.mode = OpenMode::kFollow;
+  return options;
+}
+
+TEST(VolumeClient, AFollowerMapsAgainWhatWasTakenFromIt) {
+  RestartingBrick brick(8, 0);
+  auto volume = VolumeClient::open(make_embedded_brick(brick.service()), remote_options(), nullptr);
+  ASSERT_TRUE(volume.ok());
+  ASSERT_TRUE((*volume)->alloc(blocks(1, 2)).ok());
+  const Bytes data = filled(4096, 1);
+  ASSERT_TRUE(write(**volume, 4 * kMiB, data).ok());
+  auto follower = open_volume(brick, following());
+  ASSERT_TRUE(read(*follower, 2 * kMiB, 4 * kMiB).ok()) << "one handle for both blocks";
+  ASSERT_TRUE((*volume)->free(blocks(1, 1)).ok());
+  EXPECT_EQ(*read(*follower, 4 * kMiB, 4096), data);
+  EXPECT_EQ(read(*follower, 2 * kMiB, 4096).code(), ENOENT);
+  EXPECT_EQ(brick.faults().sessions(), 1u) << "an answer, not a reason to reconnect";
+}
+
+TEST(VolumeClient, AFollowerKeepsAPartOfTheBricksMemory) {
+  RestartingBrick brick(32, 64);
+  auto volume = VolumeClient::open(make_embedded_brick(brick.service()), remote_options(), nullptr);
+  ASSERT_TRUE(volume.ok());
+  ASSERT_TRUE((*volume)->alloc(blocks(0, 64)).ok());
+  auto follower = open_volume(brick, following());
+  for (uint64_t number = 0; number < 64; ++number) {
+    ASSERT_TRUE(read(*follower, number * kBlockBytes, 4096).ok());
+    EXPECT_LE(follower->stat()->volume_mapped_blocks, 5u);
+  }
+}
+
 TEST(VolumeClient, ClosedMeansClosed) {
   RestartingBrick brick(8, 0);
   auto volume = open_volume(brick);

@@ -70,7 +70,7 @@ TEST(Wire, MalformedOpenIsRefused) {
   bad.mode = 5;
   EXPECT_EQ(wire::from_call(bad).code(), EPROTO);
   bad = good;
-  bad.flags = 2;
+  bad.flags = 4;
   EXPECT_EQ(wire::from_call(bad).code(), EPROTO);
   bad = good;
   std::fill(std::begin(bad.volume), std::end(bad.volume), 'x');  // no end

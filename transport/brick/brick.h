@@ -47,6 +47,9 @@ struct OpenRequest {
   bool steal = false;  // cut off a live holder
   // To come back after a lost connection: the epoch held before. ESTALE when the lease has gone to another since.
   Epoch resume{};
+  // Of who follows: the holder with the epoch `resume`, and no other. ESTALE: there is another; who takes the lease
+  // ends the session before he has it.
+  bool bound = false;
   // The caller knows that this client, for whom the volume is kept (Holder::kept_for), has ended and will not come
   // back.
   ClientId ended{};
@@ -178,7 +181,7 @@ class Brick : public Callee {
   // EBUSY, with `holder` filled in if not null. A holder whose connections are gone does not hold others up.
   // EACCES: wrong or missing secret. EKEYREJECTED: refused by what cannot prove that it knows the secret. EUSERS: too
   // many sessions. ENOENT: no such volume. ESTALE: resume came too late. EIDRM: the volume to resume was removed.
-  // EOPNOTSUPP: the brick is older than OpenMode::kFollow.
+  // EOPNOTSUPP: the brick is older than OpenMode::kFollow, or OpenRequest::bound.
   // ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT: no brick there. EMSGSIZE: it is, but the path loses large packets. Never
   // takes longer than the connect + handshake timeouts.
   virtual Result<Session> open(const OpenRequest& request, Holder* holder) = 0;
@@ -201,6 +204,10 @@ class Brick : public Callee {
   virtual void submit(Batch& batch) = 0;
   // Until the batch is complete. The calling thread may be used to drive completions.
   virtual Status wait(Batch& batch) = 0;
+
+  // Every write that has completed is seen by all who read there from now on, whatever their way to the brick.
+  // ENOTCONN.
+  virtual Status make_visible() { return {}; }
 
   // How long nothing has been heard of the brick although it was asked for something, or no byte of a transfer has
   // moved, from some 300 ms on; 0: all moves, or there is no session, or no network. Does not wait.

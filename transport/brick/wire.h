@@ -27,7 +27,8 @@ constexpr uint64_t kGrowingAnswers = 1;  // answers may be longer than kLeastByt
 constexpr uint64_t kAdministration = 2;  // ADMINISTER is known
 constexpr uint64_t kNotifications = 4;   // NOTIFY, WAIT and sessions that follow are known
 constexpr uint64_t kEchoes = 8;          // ECHO is known
-constexpr uint64_t kFeatures = kGrowingAnswers | kAdministration | kNotifications | kEchoes;
+constexpr uint64_t kBoundSessions = 16;  // sessions that follow one holder are known
+constexpr uint64_t kFeatures = kGrowingAnswers | kAdministration | kNotifications | kEchoes | kBoundSessions;
 
 // docs/protocol.md, "Greeting"
 struct Hello {
@@ -67,13 +68,14 @@ struct OpenCall {
   uint64_t resume = 0;
   uint64_t ended = 0;  // client, or 0
   uint32_t mode = 0;
-  uint32_t flags = 0;  // kOpenSteal
+  uint32_t flags = 0;  // kOpenSteal, kOpenBound
   char volume[64] = {};
   char client_name[128] = {};
   Proof proof{};
 };
 static_assert(sizeof(OpenCall) == 256 && offsetof(OpenCall, proof) == 224);
 constexpr uint32_t kOpenSteal = 1;
+constexpr uint32_t kOpenBound = 2;
 
 using Token = std::array<std::byte, 16>;  // names a session to ATTACH
 

@@ -34,6 +34,7 @@ class RedirectedBrick final : public Brick {
   Result<calls::Answer> call(const calls::Request& request) override;
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory) override;
   milliseconds silence(Asking asking) override;
+  Status make_visible() override;
   std::chrono::steady_clock::time_point known_at() override;
   void submit(Batch& batch) override;
   Status wait(Batch& batch) override;
@@ -233,6 +234,8 @@ milliseconds RedirectedBrick::silence(Asking asking) {
   const auto live = this->live();
   return live.ok() ? (*live)->silence(asking) : milliseconds(0);
 }
+
+Status RedirectedBrick::make_visible() { return TRY(live())->make_visible(); }
 
 std::chrono::steady_clock::time_point RedirectedBrick::known_at() {
   const auto live = this->live();

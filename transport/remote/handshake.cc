@@ -57,6 +57,9 @@ Result<Opened> open_session(Channel& channel, const Nonces& nonces, const Secret
   if (request.mode == OpenMode::kFollow && !notifications) {
     return Error(EOPNOTSUPP, "the brick is older than sessions that follow");
   }
+  if (request.bound && (nonces.features() & wire::kBoundSessions) == 0) {
+    return Error(EOPNOTSUPP, "the brick is older than sessions that follow one holder");
+  }
   const auto body = TRY(introduce(channel, nonces, secret, wire::Kind::kOpen, wire::to_call(request),
                                   wire::kOpenPurpose, wire::kOpenedPurpose, holder, deadline));
   const auto answer = TRY(wire::decode_grown<wire::OpenAnswer>(body));

@@ -63,6 +63,11 @@ Result<calls::Answer> RemoteBrick::call(const calls::Request& request) {
   return answer;
 }
 
+Status RemoteBrick::make_visible() {
+  const Guard link(link_);
+  return link ? link->flush() : Status(no_session());
+}
+
 std::chrono::milliseconds RemoteBrick::silence(Asking asking) {
   const Guard link(link_);
   return link ? link->silence(asking) : std::chrono::milliseconds(0);

@@ -21,6 +21,7 @@ class RemoteBrick : public Brick {
   void abandon() final { drop_link(); }
   Result<calls::Answer> call(const calls::Request& request) final;
   Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(); }
+  Status make_visible() final;
   std::chrono::milliseconds silence(Asking asking) final;
   std::chrono::steady_clock::time_point known_at() final;
   void submit(Batch& batch) final;

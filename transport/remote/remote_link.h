@@ -48,6 +48,8 @@ class RemoteLink {
   virtual void wait(const Batch& batch) = 0;
   // Of the brick's process, whatever its memory does; or of the bytes under way.
   std::chrono::milliseconds silence(Asking asking);
+  // What was written is visible to the brick.
+  virtual Status flush() { return {}; }
   std::chrono::steady_clock::time_point known_at() const;
 
   // Ends the session for good, without a word to whoever is told of its loss.
@@ -93,8 +95,6 @@ class RemoteLink {
   virtual Result<Reply> carry(const calls::Request& request, std::chrono::milliseconds timeout) = 0;
   // The connection for calls that answers soonest; null: none.
   virtual std::shared_ptr<CallChannel> calls() const = 0;
-  // What was written is visible to the brick.
-  virtual Status flush() { return {}; }
   // One more connection for calls.
   virtual Result<std::unique_ptr<Channel>> attach_calls(Deadline latest) = 0;
   // How long no byte of transfers under way has moved, on the connection where that is longest; 0: they move, or there

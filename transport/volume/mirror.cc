@@ -198,6 +198,27 @@ std::vector<MemberId> Mirror::absent() const {
   return ids;
 }
 
+// Only while all that the map may call in sync are there, and equal. What a replica has of bytes that nobody writes
+// stays right also when it is left out later, and what is written then is told to those who read it before
+// (docs/shared.md).
+std::vector<ReadableBrick> Mirror::readable() {
+  if (!settled_.load()) return {};
+  {
+    MutexLock lock(mutex_);
+    if (!failed_.ok() || partial_ || !diverged_.empty()) return {};
+  }
+  const SharedLock roster(roster_mutex_);
+  std::vector<ReadableBrick> bricks;
+  for (const auto& replica : replicas_) {
+    const ReplicaPhase phase = replica->phase.load();
+    if (!brickfs::may_be_believed(phase)) continue;
+    if (phase != ReplicaPhase::kInSync || !replica->client->make_visible().ok()) return {};
+    const Session session = replica->client->session();
+    bricks.push_back({replica->entry.source, session.boot, session.epoch});
+  }
+  return bricks;
+}
+
 bool Mirror::is_away() const {
   const SharedLock roster(roster_mutex_);
   return std::ranges::any_of(

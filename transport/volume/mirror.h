@@ -96,6 +96,8 @@ class Mirror final : public Place {
   void map_ahead(BlockRange blocks) override;
   std::vector<std::string> full_bricks() override;
 
+  std::vector<ReadableBrick> readable() override;
+
   Status read(std::span<const Piece> pieces, const Interruption* by = nullptr) override;
   Status write(std::span<const Piece> pieces, Stage stage, const Interruption* by = nullptr) override;
   Status try_read(std::span<const Piece> pieces) override;

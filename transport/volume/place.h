@@ -13,6 +13,7 @@
 
 #include "transport/base/interruption.h"
 #include "transport/base/result.h"
+#include "transport/volume/readable_brick.h"
 #include "transport/volume/volume_client.h"
 
 namespace brickfs {
@@ -36,6 +37,10 @@ class Place {
   virtual void map_ahead(BlockRange blocks) = 0;
   // The bricks that have room for no other block.
   virtual std::vector<std::string> full_bricks() = 0;
+
+  // Bricks of which each shows all that has been written here to whoever reads it, as long as it is in the life that is
+  // told. None: not now. Of replicas all that whoever takes the volume could go by.
+  virtual std::vector<ReadableBrick> readable() = 0;
 
   virtual Status read(std::span<const Piece> pieces, const Interruption* by = nullptr) = 0;
   virtual Status write(std::span<const Piece> pieces, Stage stage, const Interruption* by = nullptr) = 0;

@@ -30,6 +30,12 @@ class SinglePlace final : public Place {
   void map_ahead(BlockRange blocks) override { volume_->map_ahead(blocks); }
   std::vector<std::string> full_bricks() override;
 
+  std::vector<ReadableBrick> readable() override {
+    if (!volume_->make_visible().ok()) return {};
+    const Session session = volume_->session();
+    return {{"", session.boot, session.epoch}};
+  }
+
   Status read(std::span<const Piece> pieces, const Interruption* by) override { return volume_->read(pieces, by); }
   Status write(std::span<const Piece> pieces, Stage stage, const Interruption* by) override {
     return volume_->write(pieces, stage, by);

@@ -23,6 +23,17 @@ void TransferRound::skip_empty() {
   while (at_.piece < pieces_.size() && at_.offset == lengths_[at_.piece]) at_ = Cursor{at_.piece + 1, 0, 0, 0};
 }
 
+BlockSet TransferRound::blocks() const {
+  BlockSet touched;
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    if (lengths_[i] == 0) continue;
+    const BlockAddress first = block_of(pieces_[i].address);
+    const BlockAddress last = block_of(pieces_[i].address + lengths_[i] - 1);
+    touched.insert({first, (raw(last) - raw(first)) / kBlockBytes + 1});
+  }
+  return touched;
+}
+
 void TransferRound::restart() {
   at_ = done_;
   leases_.clear();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "transport/brick/block_set.h"
 #include "transport/brick/brick.h"
 #include "transport/brick/limits.h"
 #include "transport/volume/handle_cache.h"
@@ -28,6 +29,8 @@ class TransferRound {
   uint64_t total_bytes() const { return total_bytes_; }
   Access access() const { return direction_ == Direction::kRead ? Access::kRead : Access::kReadWrite; }
   bool finished() const { return done_.piece == pieces_.size(); }
+
+  BlockSet blocks() const;  // that it touches, all of it
 
   // Gathering a round: from where the last finished one ended.
   void restart();

@@ -11,6 +11,8 @@
 namespace brickfs {
 namespace {
 
+constexpr uint64_t kFollowersPart = 8;  // of the brick's memory, where that is less than the volume may have
+
 ReplayLog::Keep what_to_keep(const Session& session, const VolumeOptions& options) {
   if (session.durability == Durability::kVolatile || options.open.mode != OpenMode::kExclusive) {
     return ReplayLog::Keep::kNothing;
@@ -39,6 +41,9 @@ Result<std::unique_ptr<VolumeClient>> VolumeClient::open(std::unique_ptr<Brick> 
 
 Status VolumeClient::begin(Holder* holder) {
   TRY(link_->open(holder));
+  const Session session = link_->session();
+  if (session.memory_blocks < session.capacity_blocks)
+    most_followed_ = std::max<uint64_t>(1, session.memory_blocks / kFollowersPart);
   log_ = std::make_unique<ReplayLog>(what_to_keep(link_->session(), options_), options_.replay_bytes,
                                      options_.on_commit_wanted);
   if (tracks_blocks()) ledger_->start(TRY(list_blocks(link_->brick())));

@@ -76,6 +76,7 @@ class VolumeClient final {
   ~VolumeClient();  // without close(): as if the process had crashed
 
   Session session() const;
+  BootId boot() const { return link_->boot(); }  // session()'s
   LinkState link_state(Asking asking = Asking::kYes) const;
   // Brick::known_at(): this client has had the lease since, if the brick has it.
   std::chrono::steady_clock::time_point known_at() const { return link_->known_at(); }
@@ -137,6 +138,9 @@ class VolumeClient final {
   // The same with nothing waited for but the brick's answer. EAGAIN: the session is away, or has just been lost.
   Status try_commit_bytes(uint64_t address, uint64_t length_bytes);
 
+  // As Brick::make_visible(), at once: ENOTCONN.
+  Status make_visible();
+
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory);
   // The keys that pieces carry from now on are the volume's, of which this is one brick. Before others use this.
   void share_keys(LocalKeys& keys, size_t place);
@@ -178,6 +182,7 @@ class VolumeClient final {
   Status post_at_once(Posted& write, Stage stage);
   Status finish(Posted& write);
   void check_session(const VolumeLink::Guard& guard);
+  void drop_handles(const VolumeLink::Guard& guard, const BlockSet& blocks);
   Status gather(const VolumeLink::Guard& guard, TransferRound& round);
   Result<HandleCache::Lease> map(const VolumeLink::Guard& guard, BlockAddress block, uint64_t most, Access access);
   Status post(const VolumeLink::Guard& guard, TransferRound& round, Stage stage, ReplayLog::Room& room);
@@ -186,6 +191,7 @@ class VolumeClient final {
   Result<bool> unmap_cold(uint64_t blocks, bool writable, Patience& patience);
   bool bounds_writable() const { return log_->keep() == ReplayLog::Keep::kBytes; }
   void bound_writable(Patience& patience);
+  void bound_followed(Patience& patience);
   Status run_commit(const Interruption* by);
   Status prepare_commit(const Interruption* by);
   Status commit_turned_over(Patience& patience);
@@ -193,6 +199,7 @@ class VolumeClient final {
   const VolumeOptions options_;
   VolumeCounters counters_;
   std::atomic<bool> bounding_{false};
+  uint64_t most_followed_ = UINT64_MAX;  // blocks that one who follows keeps mapped. Fixed by begin()
   CommitGroup commits_;
   std::unique_ptr<BlockLedger> ledger_;
   std::unique_ptr<HandleCache> handles_;

@@ -22,7 +22,9 @@ Status VolumeClient::read(std::span<const Piece> pieces, const Interruption* by)
   TransferRound round(pieces, Direction::kRead, keys_);
   VolumeCounters::Call counted(counters_, VolumeCall::kRead, round.total_bytes());
   ReplayLog::Room none;
-  return counted.ended(transfer(round, Stage::kData, none, patience));
+  const Status status = transfer(round, Stage::kData, none, patience);
+  bound_followed(patience);
+  return counted.ended(status);
 }
 
 Status VolumeClient::write(std::span<const Piece> pieces, Stage stage, const Interruption* by,
@@ -80,7 +82,11 @@ Status VolumeClient::transfer(TransferRound& round, Stage stage, ReplayLog::Room
       if (status.ok() || link_->lost_by(guard, status.error())) continue;
       if (posted) {
         if (++refusals > kRefusals) return Error(EIO, "handles that the brick has just given are refused");
-        check_session(guard);
+        if (options_.open.mode == OpenMode::kFollow) {
+          drop_handles(guard, round.blocks());
+        } else {
+          check_session(guard);
+        }
         continue;
       }
     }
@@ -184,10 +190,28 @@ void VolumeClient::try_write_all(std::span<Copy> copies, const StagedWrite& stag
   }
 }
 
+Status VolumeClient::make_visible() {
+  Patience none(std::chrono::milliseconds(0));
+  const VolumeLink::Guard guard = TRY(link_->enter(none));
+  const Status status = guard.brick().make_visible();
+  if (!status.ok()) static_cast<void>(link_->lost_by(guard, status.error()));
+  return status;
+}
+
 // A handle was refused: the session has ended and nobody has said so yet, or it is not what it seems.
 void VolumeClient::check_session(const VolumeLink::Guard& guard) {
   const Result<BrickStat> alive = guard.brick().stat();
   if (alive.ok() || !link_->lost_by(guard, alive.error())) link_->distrust(guard);
+}
+
+// The holder has taken them from who follows him. Another who reads by them now finds that himself.
+void VolumeClient::drop_handles(const VolumeLink::Guard& guard, const BlockSet& blocks) {
+  blocks.for_each(limits::kBlocksPerCall, [&](BlockRange range) {
+    HandleCache::Claim claim;
+    if (handles_->retire(range, log_->committed_generation(), claim) != HandleCache::Retire::kDone) return true;
+    const Status status = guard.brick().unmap(range);
+    return status.ok() || !link_->lost_by(guard, status.error());
+  });
 }
 
 // As many transfers as there are handles for. What cannot be mapped now ends the round; an error with nothing gathered
@@ -282,6 +306,14 @@ Result<bool> VolumeClient::unmap_cold(uint64_t blocks, bool writable, Patience& 
     return status.ok();
   });
   return true;
+}
+
+// Of memory that the holder needs, too.
+void VolumeClient::bound_followed(Patience& patience) {
+  if (options_.open.mode != OpenMode::kFollow || handles_->mapped_blocks() <= most_followed_) return;
+  if (bounding_.exchange(true)) return;  // one at a time is enough
+  static_cast<void>(unmap_cold(std::max<uint64_t>(1, most_followed_ / 8), false, patience));
+  bounding_.store(false);
 }
 
 void VolumeClient::bound_writable(Patience& patience) {

@@ -25,7 +25,9 @@ bool refuses_client(Error error) {
   return error.is(EACCES) || error.is(EKEYREJECTED) || error.is(ENOENT) || error.is(EPROTO) || error.is(EUSERS);
 }
 
-std::string describe_outage(Error error, const std::optional<milliseconds>& soft) {
+std::string describe_outage(Error error, const std::optional<milliseconds>& soft, bool has_another_way) {
+  if (has_another_way)
+    return fmt::format("brick unreachable: {}; what is on it is asked for another way", describe(error));
   const auto seconds = soft ? std::chrono::duration<double>(*soft).count() : 0;
   return fmt::format("brick unreachable: {}; operations {}", describe(error),
                      soft ? fmt::format("fail after {:g} s", seconds) : "wait");
@@ -154,7 +156,7 @@ void VolumeLink::lose_current(Error error) {
     text_ = fmt::format("changing over: {}", error.what());
     log::info("{}{}", name_, text_);
   } else {
-    text_ = describe_outage(error, soft_);
+    text_ = describe_outage(error, soft_, request_.bound);
     log::warn("{}{}", name_, text_);
   }
   changed_.notify_all();
@@ -194,7 +196,8 @@ void VolumeLink::fail(Error error, std::string text) {
   error_ = error;
   failed_ = true;
   text_ = std::move(text);
-  if (!error.is(ECANCELED)) log::error("{}{}", name_, text_);
+  // Who is bound to a holder goes with him, or opens the next session: that is his to tell.
+  if (!error.is(ECANCELED) && !request_.bound) log::error("{}{}", name_, text_);
   changed_.notify_all();
 }
 
@@ -209,6 +212,11 @@ void VolumeLink::give_up_outage() {
 Session VolumeLink::session() const {
   MutexLock lock(mutex_);
   return session_;
+}
+
+BootId VolumeLink::boot() const {
+  MutexLock lock(mutex_);
+  return session_.boot;
 }
 
 LinkState VolumeLink::state(Asking asking) const {
@@ -354,7 +362,7 @@ void VolumeLink::tell_refusal(Error error) {
   if (refuses_client(error)) {
     tell_once(error, fmt::format("{}{}; it is tried again", kRefusesClient, error.what()));
   } else if (refused) {
-    tell_once(error, describe_outage(error, soft_));
+    tell_once(error, describe_outage(error, soft_, request_.bound));
   }
 }
 

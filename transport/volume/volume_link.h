@@ -106,6 +106,7 @@ class VolumeLink {
   void give_up_outage();
 
   Session session() const;
+  BootId boot() const;
   LinkState state(Asking asking) const;  // does not wait
   // Brick::known_at().
   std::chrono::steady_clock::time_point known_at() const { return brick_->known_at(); }

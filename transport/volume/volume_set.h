@@ -89,6 +89,9 @@ class VolumeSet final : public VolumeAccess {
   // Of a striped set.
   const SetId& id() const { return id_; }
 
+  // Where others may read what has been written to a place (Place::readable()).
+  std::vector<ReadableBrick> readable(size_t place) { return members_[place]->readable(); }
+
   // --- VolumeAccess
   LinkState link_state() const override;  // of the worst member
   bool is_away() const override;
