@@ -143,7 +143,11 @@ Status ServedVolume::join(const MountCommand& command, const Holder& holder, std
     return Error(ENOTSUP, "durability");
   }
   log::info("{} is shared by {}: a member of it", command.source, holder.name);
-  member_ = std::make_unique<shared::MemberFiles>(std::move(*link), command.read_only, command.no_atime);
+  auto open_brick = [source, secret, client = client_.load()](uint32_t place, const ReadableBrick& brick) {
+    return open_bound(source, secret, place, brick, client, client_name());
+  };
+  member_ = std::make_unique<shared::MemberFiles>(std::move(*link), std::move(open_brick), command.read_only,
+                                                  command.no_atime);
   return {};
 }
 

@@ -35,6 +35,7 @@
 #include "fs/base/ids.h"
 #include "fs/base/wake_later.h"
 #include "fs/inode/cached_regions.h"
+#include "fs/operations/file_layout.h"
 #include "fs/operations/file_lock.h"
 #include "fs/operations/operation.h"
 #include "transport/base/result.h"
@@ -113,6 +114,9 @@ class FileOperations {
   // likes.
   virtual Result<uint64_t> read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, Touch touch = Touch::kAtime,
                                 const OperationContext& context = {}) = 0;
+  // Where its bytes from `offset` on are, in at most so many parts: for whoever sees to that nothing changes them as
+  // long as he goes by it. EOPNOTSUPP: not known here.
+  virtual Result<FileLayout> layout(Ino ino, uint64_t offset, size_t most_parts) const = 0;
   // Whether reading it would change its time of reading.
   virtual bool is_atime_due(Ino ino) const = 0;
   // All or an error; `append`: at the end of the file, wherever that is now. `unprivileged`: who writes, if that clears

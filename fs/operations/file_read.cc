@@ -118,6 +118,45 @@ Result<uint64_t> Filesystem::read(Ino ino, uint64_t offset, std::span<const Loca
   return read.finish();
 }
 
+// What is preallocated reads as zeros, as holes do: no part of theirs is told.
+Result<FileLayout> Filesystem::layout(Ino ino, uint64_t offset, size_t most_parts) const {
+  FileLayout layout;
+  layout.begin = round_down(offset, kUnitBytes);
+  layout.end = UINT64_MAX;
+  {
+    const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
+    const Inode& inode = *TRY(impl_->find_inode(ino));
+    if (inode.is_directory()) return Error(EISDIR, "a directory");
+    if (!inode.is_regular()) return Error(EINVAL, "not a regular file");
+    layout.size_bytes = inode.size_bytes;
+    uint64_t unit = offset / kUnitBytes;
+    const uint64_t end_unit = divide_up(inode.size_bytes, kUnitBytes);
+    for (size_t seen = 0; inode.extents && unit < end_unit; ++seen) {
+      const auto extent = inode.extents->at_or_after(unit);
+      if (!extent || extent->file_unit >= end_unit) break;
+      if (seen == most_parts) {
+        layout.end = unit * kUnitBytes;
+        break;
+      }
+      const uint64_t first = std::max(unit, extent->file_unit);
+      unit = extent->end();
+      if (extent->unwritten) continue;
+      layout.parts.push_back({first * kUnitBytes, (extent->volume_unit + (first - extent->file_unit)) * kUnitBytes,
+                              (unit - first) * kUnitBytes});
+    }
+  }
+  impl_->add_places(layout);
+  return layout;
+}
+
+void Filesystem::Impl::add_places(FileLayout& layout) const {
+  for (const FileLayout::Part& part : layout.parts) {
+    const auto place = static_cast<uint32_t>(volume->place_of(block_of(part.address)));
+    if (std::ranges::find(layout.places, place, &FileLayout::Place::place) == layout.places.end())
+      layout.places.push_back({place, volume->readable(place)});
+  }
+}
+
 bool Filesystem::is_atime_due(Ino ino) const {
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
   const Inode* const inode = impl_->inodes.find(ino);

@@ -93,6 +93,7 @@ class Filesystem final : public FileOperations, public MemberJournal {
   Status remove_xattr(Ino ino, std::string_view name, const OperationContext& context = {}) override;
   Result<uint64_t> read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, Touch touch = Touch::kAtime,
                         const OperationContext& context = {}) override;
+  Result<FileLayout> layout(Ino ino, uint64_t offset, size_t most_parts) const override;
   bool is_atime_due(Ino ino) const override;
   Result<uint64_t> write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append,
                          const Caller* unprivileged, bool mapped = false,

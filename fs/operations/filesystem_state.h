@@ -159,6 +159,7 @@ class Filesystem::Impl {
   void touch_atime(Ino ino);
   // Without locks: a newer time of reading is journalled, if there is one.
   Status journal_read_time(Ino ino, const OperationContext& context);
+  void add_places(FileLayout& layout) const;
   bool is_atime_due(const Inode& inode) const;  // under its lock, shared or not: else that does nothing
   // For an answer. Under its lock, shared or not.
   Attributes attributes_of(const Inode& inode, const OperationContext& context) const;

@@ -93,6 +93,9 @@ class ForwardedFiles : public FileOperations {
                         const OperationContext& context) override {
     return files().read(ino, offset, into, touch, context);
   }
+  Result<FileLayout> layout(Ino ino, uint64_t offset, size_t most_parts) const override {
+    return files().layout(ino, offset, most_parts);
+  }
   bool is_atime_due(Ino ino) const override { return files().is_atime_due(ino); }
   Result<uint64_t> write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append,
                          const Caller* unprivileged, bool mapped, const OperationContext& context) override {

@@ -31,6 +31,7 @@ constexpr size_t kMostData = 1 * kMiB;                  // of one Read or Write
 constexpr size_t kMostFields = 128 * kKiB;              // an extended attribute of 64 KiB, a name, and the rest
 constexpr size_t kMostFrame = kMostFields + kMostData;  // a call or an answer
 constexpr uint32_t kMostEntries = 256;                  // of one ReadDirectory
+constexpr size_t kMostParts = 256;                      // of one GetLayout
 
 // --- what several have
 
@@ -52,6 +53,17 @@ template <>
 inline constexpr auto kFields<FileOperations::Hole> = std::tuple(&FileOperations::Hole::begin,
                                                                  &FileOperations::Hole::end,
                                                                  &FileOperations::Hole::size);
+template <>
+inline constexpr auto kFields<ReadableBrick> = std::tuple(&ReadableBrick::source, &ReadableBrick::boot,
+                                                          &ReadableBrick::epoch);
+template <>
+inline constexpr auto kFields<FileLayout::Part> = std::tuple(&FileLayout::Part::offset, &FileLayout::Part::address,
+                                                             &FileLayout::Part::length_bytes);
+template <>
+inline constexpr auto kFields<FileLayout::Place> = std::tuple(&FileLayout::Place::place, &FileLayout::Place::bricks);
+template <>
+inline constexpr auto kFields<FileLayout> = std::tuple(&FileLayout::begin, &FileLayout::end, &FileLayout::size_bytes,
+                                                       &FileLayout::parts, &FileLayout::places);
 template <>
 inline constexpr auto kFields<FilesystemStat> = std::tuple(&FilesystemStat::unit_bytes, &FilesystemStat::total_units,
                                                            &FilesystemStat::free_units, &FilesystemStat::inodes,
@@ -262,6 +274,19 @@ struct Written {
   std::optional<LeasedAttributes> inode;  // as it is then
   static constexpr auto kFields = std::tuple(&Written::count, &Written::inode);
 };
+// Where the bytes of a file are from that one on, for who reads them from the bricks.
+struct Layout {
+  FileLayout layout;
+  bool is_leased = false;     // it holds until it is recalled; else it is worth nothing
+  bool is_atime_due = false;  // who reads is to have that noted
+  static constexpr auto kFields = std::tuple(&Layout::layout, &Layout::is_leased, &Layout::is_atime_due);
+};
+struct GetLayout {
+  using Answer = Layout;
+  Ino ino{};
+  uint64_t offset = 0;
+  static constexpr auto kFields = std::tuple(&GetLayout::ino, &GetLayout::offset);
+};
 struct Write {  // its bytes stand behind it
   using Answer = Written;
   Ino ino{};
@@ -423,7 +448,7 @@ struct Claim {
 using Request = std::variant<Lookup, Forget, Hold, Make, Link, Unlink, Move, ReadSymlink, ReadDirectory, GetAttributes,
                              SetAttributes, SetXattr, GetXattr, ListXattr, RemoveXattr, Read, Write, Allocate, NextHole,
                              CopyRange, Sync, GetState, Leave, Cancel, FindLock, SetLock, CloseLocks, ReleaseLocks,
-                             Claim, AwaitRecalls, RecallsDone>;
+                             Claim, AwaitRecalls, RecallsDone, GetLayout>;
 constexpr size_t kKinds = std::variant_size_v<Request>;
 using calls::Overloaded;
 
@@ -441,7 +466,8 @@ template <typename T>
 constexpr bool changes_nothing() {
   return std::is_same_v<T, Read> || std::is_same_v<T, GetAttributes> || std::is_same_v<T, GetXattr> ||
          std::is_same_v<T, ListXattr> || std::is_same_v<T, NextHole> || std::is_same_v<T, GetState> ||
-         std::is_same_v<T, ReadSymlink> || std::is_same_v<T, Sync> || std::is_same_v<T, RecallsDone>;
+         std::is_same_v<T, ReadSymlink> || std::is_same_v<T, Sync> || std::is_same_v<T, RecallsDone> ||
+         std::is_same_v<T, GetLayout>;
 }
 
 // A call, and the bytes behind its fields. EPROTO: none that an honest peer sends.

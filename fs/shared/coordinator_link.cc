@@ -351,6 +351,7 @@ void CoordinatorLink::end(const Error& why) {
   if (final_) return;
   final_ = why.is(ECANCELED) ? why : Error(ESTALE, why.what());
   held_.let_go();
+  drop_all_data();  // what is being read does not count: nothing is valid before another renewal
   if (!why.is(ECANCELED)) {
     away_why_ = why.what();
     log::error("the volume is lost to this member: {}; umount, and mount it again", why.what());
@@ -463,6 +464,8 @@ void CoordinatorLink::renew_leases() {
   if (!body.ok()) return;
   const auto state = decode<State>(*body);
   if (!state.ok()) return;
+  if (state->leases != generation && state->leases != 0)
+    drop_all_data();  // before any of it can be taken for valid again
   held_.renew(sent, state->leases);
   MutexLock lock(mutex_);
   state_ = *state;
@@ -488,10 +491,27 @@ void CoordinatorLink::take_recalls() {
     asked.done.clear();
     if (!recalls.ok()) continue;
     for (const Recall& recall : recalls->recalls) {
-      held_.recall(recall.ino, recall.kinds);
+      this->recall(recall);
       asked.done.push_back(recall.number);
     }
   }
+}
+
+void CoordinatorLink::recall(const Recall& recall) {
+  held_.recall(recall.ino, recall.kinds);
+  if (!any(recall.kinds & Lease::kData)) return;
+  MutexLock lock(data_mutex_);
+  if (data_ != nullptr) data_->recall(recall.ino);
+}
+
+void CoordinatorLink::drop_all_data() {
+  MutexLock lock(data_mutex_);
+  if (data_ != nullptr) data_->lapse();
+}
+
+void CoordinatorLink::set_data(MemberData* data) {
+  MutexLock lock(data_mutex_);
+  data_ = data;
 }
 
 // Of a process that has ended its machine says so at once, where its port is closed; one that ends itself, and one

@@ -27,6 +27,7 @@
 #include "fs/shared/calls.h"
 #include "fs/shared/held.h"
 #include "fs/shared/join.h"
+#include "fs/shared/member_data.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/brick/client_secret.h"
@@ -82,6 +83,8 @@ class CoordinatorLink {
 
   // What may be answered without a call; the coordinator's recalls are carried out, and its leases renewed.
   Held& held() { return held_; }
+  // Is told of recalls of data, as long as that is set. Null: nobody is.
+  void set_data(MemberData* data);
 
   // Soon, together with others.
   void forget(Ino ino, uint64_t references);
@@ -94,6 +97,7 @@ class CoordinatorLink {
   // Everything that was held at the coordinator is let go of; nothing is asked behind it.
   void leave();
 
+  SessionId session() const { return joined_.session; }
   Durability durability() const { return joined_.durability; }
   HostPort address() const;
   // As the coordinator last said.
@@ -146,6 +150,8 @@ class CoordinatorLink {
   void cancel(const Cancel& asked);
   void renew_leases();
   void take_recalls();
+  void recall(const Recall& recall);
+  void drop_all_data();
   bool is_own(const Slot& slot) const;
   bool is_stopping() const;
   void seek_coordinator(const Error& why);
@@ -157,6 +163,8 @@ class CoordinatorLink {
   Held held_;
   std::function<std::vector<Claim>()> claims_;
   std::atomic<uint64_t> epoch_{0};
+  Mutex data_mutex_;  // before data's
+  MemberData* data_ ABSL_GUARDED_BY(data_mutex_) = nullptr;
 
   mutable Mutex mutex_;
   CondVar changed_;  // a slot is free, the keeper has work, or all has ended

@@ -141,6 +141,11 @@ void Held::renew(BootClock::time_point sent, uint64_t generation) {
   valid_until_ = {};
 }
 
+bool Held::is_valid() const {
+  MutexLock lock(mutex_);
+  return BootClock::now() < valid_until_;
+}
+
 void Held::let_go() {
   MutexLock lock(mutex_);
   drop_all();

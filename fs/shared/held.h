@@ -85,6 +85,7 @@ class Held {
   void renew(BootClock::time_point sent, uint64_t generation);
   // Of a coordinator that has gone: nothing is relied on before another one has renewed it.
   void let_go();
+  bool is_valid() const;  // what was leased and not recalled, now
   void recall(Ino ino, Lease kinds);
   // Nothing is known of it any more: the kernel has forgotten it.
   void forget(Ino ino);

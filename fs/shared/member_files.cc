@@ -39,6 +39,9 @@ LockOf to_call(const LockRequest& request) {
   return {request.ino, request.owner.id, request.owner.kind, request.open_file, request.lock};
 }
 
+// By the coordinator: it has been done, or will not be.
+bool is_answered(int code) { return code != EINTR && code != EIO && code != ESTALE && code != ECANCELED; }
+
 template <typename T>
 Status status(const Result<T>& result) {
   return result.ok() ? Status() : Status(result.error());
@@ -52,12 +55,25 @@ std::vector<LocalSlice> take(SliceCursor& cursor, uint64_t bytes) {
 
 }  // namespace
 
-MemberFiles::MemberFiles(std::unique_ptr<CoordinatorLink> link, bool read_only, bool no_atime)
-    : link_(std::move(link)), held_(link_->held()), read_only_(read_only), no_atime_(no_atime), access_(*link_) {
+MemberFiles::MemberFiles(std::unique_ptr<CoordinatorLink> link, MemberBricks::Open open_brick, bool read_only,
+                         bool no_atime)
+    : data_(open_brick == nullptr ? nullptr
+                                  : std::make_unique<MemberData>(
+                                        std::move(open_brick), link->session(),
+                                        [link = link.get()](const GetLayout& asked, const OperationContext& context) {
+                                          return link->ask(asked, context);
+                                        },
+                                        [link = link.get()] { return link->held().is_valid(); })),
+      link_(std::move(link)),
+      held_(link_->held()),
+      read_only_(read_only),
+      no_atime_(no_atime),
+      access_(*link_, data_.get()) {
+  link_->set_data(data_.get());
   link_->set_claims([this] { return claims(); });
 }
 
-MemberFiles::~MemberFiles() = default;
+MemberFiles::~MemberFiles() { link_->set_data(nullptr); }
 
 Status MemberFiles::unmount() {
   const Status synced = read_only_ ? Status() : sync_all({});
@@ -97,6 +113,7 @@ std::vector<Claim> MemberFiles::claims() {
     return claims.back();
   };
   held_.let_go();
+  if (data_ != nullptr) data_->lapse();
   {
     MutexLock lock(mutex_);
     link_->drop_forgotten();
@@ -134,7 +151,17 @@ void MemberFiles::forget(Ino ino, uint64_t references) {
   const uint64_t given = known->second.given;
   known_.erase(known);
   held_.forget(ino);
+  if (data_ != nullptr) data_->forget(ino);
   link_->forget(ino, given);
+}
+
+template <typename Ask>
+auto MemberFiles::changing(Ino ino, Ask&& ask) -> decltype(ask()) {
+  if (data_ == nullptr) return ask();
+  MemberData::Change change(*data_, ino);
+  auto answer = ask();
+  if (is_answered(answer.code())) change.answered();
+  return answer;
 }
 
 Status MemberFiles::hold(Ino ino) {
@@ -357,9 +384,13 @@ Result<bool> MemberFiles::read_some(Ino directory, uint64_t& offset, bool plus, 
 
 // --- attributes
 
+bool MemberFiles::may_be_touched(Touch touch) const {
+  return touch == Touch::kAtime && !no_atime_ && !read_only_ && (!may_touch_ || may_touch_());
+}
+
 // Whether reading it is to change its time of reading, as far as that can be known here.
 bool MemberFiles::touches(Ino ino, Touch touch) const {
-  if (touch != Touch::kAtime || no_atime_ || read_only_ || (may_touch_ && !may_touch_())) return false;
+  if (!may_be_touched(touch)) return false;
   const auto known = held_.attributes(ino);
   return !known || is_relatime_due(known->atime, known->mtime, known->ctime, now());
 }
@@ -378,7 +409,8 @@ Result<Attributes> MemberFiles::set_attributes(Ino ino, const AttributeChange& w
   Held::Change change(held_);
   change.of(ino);
   const Held::Asking asking(held_);
-  const LeasedAttributes now = TRY(link_->ask(SetAttributes{ino, wanted, shared::to_who(caller)}, context, &change));
+  const auto ask = [&] { return link_->ask(SetAttributes{ino, wanted, shared::to_who(caller)}, context, &change); };
+  const LeasedAttributes now = TRY(wanted.size_bytes ? changing(ino, ask) : ask());
   change.now_is(asking, now);
   return now.attributes;
 }
@@ -424,6 +456,9 @@ Status MemberFiles::remove_xattr(Ino ino, std::string_view name, const Operation
 
 Result<uint64_t> MemberFiles::read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, Touch touch,
                                    const OperationContext& context) {
+  if (data_ != nullptr) {
+    if (const auto done = data_->read(ino, offset, into, may_be_touched(touch), context)) return *done;
+  }
   const bool touches_it = touches(ino, touch);
   Held::Change change(held_);
   if (touches_it) change.of(ino);
@@ -468,7 +503,7 @@ Result<uint64_t> MemberFiles::write_some(const Write& asked, std::span<const Loc
   Held::Change change(held_);
   change.of(asked.ino);
   const Held::Asking asking(held_);
-  const Written written = TRY(link_->write(asked, from, context, &change));
+  const Written written = TRY(changing(asked.ino, [&] { return link_->write(asked, from, context, &change); }));
   if (written.inode) change.now_is(asking, *written.inode);
   return written.count;
 }
@@ -482,7 +517,9 @@ Status MemberFiles::allocate(Ino ino, int mode, uint64_t offset, uint64_t length
   TRY(check_writable());
   Held::Change change(held_);
   change.of(ino);
-  return status(link_->ask(Allocate{ino, mode, offset, length, to_who(unprivileged)}, context, &change));
+  return status(changing(ino, [&] {
+    return link_->ask(Allocate{ino, mode, offset, length, to_who(unprivileged)}, context, &change);
+  }));
 }
 
 Result<FileOperations::Hole> MemberFiles::next_hole(Ino ino, uint64_t offset, const OperationContext& context) {
@@ -494,8 +531,8 @@ Result<uint64_t> MemberFiles::copy_range(Ino from, uint64_t from_offset, Ino to,
   TRY(check_writable());
   Held::Change change(held_);
   change.of(to);
-  return TRY(link_->ask(CopyRange{from, from_offset, to, to_offset, length, to_who(unprivileged)}, context, &change))
-      .count;
+  const CopyRange asked{from, from_offset, to, to_offset, length, to_who(unprivileged)};
+  return TRY(changing(to, [&] { return link_->ask(asked, context, &change); })).count;
 }
 
 Status MemberFiles::sync(Ino ino, const OperationContext& context) { return status(link_->ask(Sync{ino}, context)); }

@@ -24,34 +24,41 @@
 #include "fs/operations/file_operations.h"
 #include "fs/operations/lock_table.h"
 #include "fs/shared/coordinator_link.h"
+#include "fs/shared/member_bricks.h"
+#include "fs/shared/member_data.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/volume/volume_access.h"
 
 namespace brickfs::shared {
 
-// How the volume can be reached: by the coordinator alone.
+// How the volume can be reached: by the coordinator.
 class MemberAccess final : public VolumeAccess {
  public:
-  explicit MemberAccess(CoordinatorLink& link) : link_(link) {}
+  // `data` may be null.
+  MemberAccess(CoordinatorLink& link, MemberData* data) : link_(link), data_(data) {}
   LinkState link_state() const override { return link_.link_state(); }
   bool is_away() const override { return link_.is_away(); }
   Status final_error() const override { return link_.final_error(); }
   Durability durability() const override { return link_.durability(); }
   LatencyCounts counts(VolumeCall) const override { return {}; }
   std::optional<KnownMap> known_map() const override { return std::nullopt; }
-  Result<RegisteredMemory> register_memory(std::span<std::byte>) override { return RegisteredMemory(); }
+  Result<RegisteredMemory> register_memory(std::span<std::byte> memory) override {
+    return data_ != nullptr ? data_->register_memory(memory) : RegisteredMemory();
+  }
   void give_up_silent(std::chrono::milliseconds) override { link_.give_up_silent(); }
   void give_up_outage() override { link_.give_up_outage(); }
   void interrupt() override { link_.interrupt(); }
 
  private:
   CoordinatorLink& link_;
+  MemberData* const data_;
 };
 
 class MemberFiles final : public FileOperations {
  public:
-  MemberFiles(std::unique_ptr<CoordinatorLink> link, bool read_only, bool no_atime);
+  // `open_brick`: as MemberBricks'; null: all is read by the coordinator.
+  MemberFiles(std::unique_ptr<CoordinatorLink> link, MemberBricks::Open open_brick, bool read_only, bool no_atime);
   ~MemberFiles() override;
   // Everything durable, and let go of at the coordinator. An error: of making it durable.
   Status unmount();
@@ -91,6 +98,9 @@ class MemberFiles final : public FileOperations {
   Status remove_xattr(Ino ino, std::string_view name, const OperationContext& context) override;
   Result<uint64_t> read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, Touch touch,
                         const OperationContext& context) override;
+  Result<FileLayout> layout(Ino, uint64_t, size_t) const override { return Error(EOPNOTSUPP, "with the coordinator"); }
+  // Of what was read from the bricks.
+  MemberData::Counts data_counts() const { return data_ == nullptr ? MemberData::Counts() : data_->counts(); }
   bool is_atime_due(Ino) const override { return false; }  // asked of the coordinator with each read
   Result<uint64_t> write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append,
                          const Caller* unprivileged, bool mapped, const OperationContext& context) override;
@@ -158,8 +168,14 @@ class MemberFiles final : public FileOperations {
   Result<bool> read_some(Ino directory, uint64_t& offset, bool plus, const EntryVisitor& visitor, bool touches,
                          const OperationContext& context);
   Status check_writable() const;
+  bool may_be_touched(Touch touch) const;
   bool touches(Ino ino, Touch touch) const;
 
+  // A change of the file by this member, which drops what it holds of that: its answer.
+  template <typename Ask>
+  auto changing(Ino ino, Ask&& ask) -> decltype(ask());
+
+  const std::unique_ptr<MemberData> data_;  // before the link, whose threads tell it of recalls
   const std::unique_ptr<CoordinatorLink> link_;
   Held& held_;
   const bool read_only_;

@@ -178,6 +178,13 @@ class Server {
     answer_.data = room_.first(bytes);
     return Count{bytes};
   }
+  Result<Layout> serve(const GetLayout& asked) {
+    Layout answer;
+    answer.is_leased = any(leases_.grant(member_, asked.ino, Lease::kData));
+    answer.layout = TRY(files_.layout(asked.ino, asked.offset, kMostParts));
+    answer.is_atime_due = files_.is_atime_due(asked.ino);
+    return answer;
+  }
   Result<Written> serve(const Write& asked) {
     // Only read from: LocalSlice is that of reads, too.
     const LocalSlice from{const_cast<std::byte*>(data_.data()), static_cast<uint32_t>(data_.size()), 0};

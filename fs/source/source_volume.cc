@@ -160,6 +160,29 @@ Result<std::optional<Holder>> find_holder(const Source& source, const SourceAcce
   return stat.holder;
 }
 
+Result<std::unique_ptr<VolumeClient>> open_bound(const Source& source, const ClientSecret& secret, size_t place,
+                                                 const ReadableBrick& brick, ClientId client,
+                                                 const std::string& client_name) {
+  constexpr std::chrono::milliseconds kPatience{500};
+  std::string why;
+  const bool is_replica = source.kind == SourceKind::kEtcd;
+  if (is_replica == brick.source.empty() || (!is_replica && place >= source.bricks()))
+    return Error(ENOENT, "a brick that the source does not have");
+  const Source one = is_replica ? TRY(parse_source(brick.source, &why)) : source.brick(place);
+  VolumeOptions options;
+  options.open.volume = one.volume;
+  // Of one client's sessions each its own: a brick may be of several places.
+  const uint64_t own = static_cast<uint64_t>(client) ^ std::hash<std::string>()(format_source(one)) ^ place;
+  options.open.client = ClientId{std::max<uint64_t>(own, 1)};
+  options.open.client_name = client_name;
+  options.open.mode = OpenMode::kFollow;
+  options.open.bound = true;
+  options.open.resume = brick.epoch;
+  options.soft = kPatience;
+  options.name = name_of_brick(one) + ": ";
+  return VolumeClient::open(TRY(make_brick(one, secret, &why)), std::move(options), nullptr);
+}
+
 Result<std::unique_ptr<VolumeSet>> open_source(const Source& source, const std::string& name,
                                                const SourceAccess& access, const VolumeOptions& options, bool grow,
                                                SourceFailure& failure) {

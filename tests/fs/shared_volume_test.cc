@@ -95,7 +95,7 @@ class SharedVolume : public ::testing::Test {
     EXPECT_TRUE(joined.ok()) << why;
     if (!joined.ok()) return nullptr;
     if (link != nullptr) *link = joined->get();
-    return std::make_unique<MemberFiles>(std::move(*joined), false, false);
+    return std::make_unique<MemberFiles>(std::move(*joined), nullptr, false, false);
   }
   Ino make(FileOperations& files, std::string_view name) {
     const auto made = files.create(kRootIno, name, S_IFREG | 0644, root_caller());

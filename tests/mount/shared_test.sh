@@ -45,6 +45,34 @@ cmp "$A/big" "$C/big" || die "who coordinates has old pages"
 cmp "$B/big" "$C/big" || die "other bytes at another member"
 rm -r "$A/tree" "$C/big"
 
+say "members read from the bricks: the coordinator has no calls of it"
+calls_of_members() { "$BRICKCTL" explain --json "$A" | python3 -c 'import json, sys; print(sum(m["calls"] for m in json.load(sys.stdin)["state"]["members"]))'; }
+dd if=/dev/urandom of="$A/big" bs=1M count=16 conv=notrunc status=none
+calls_for_reading() { local before; before=$(calls_of_members); dd if="$C/big" of=/dev/null bs=4k status=none; echo $(($(calls_of_members) - before)); }
+reads_past_the_coordinator() { [ "$(calls_for_reading)" -lt 1000 ]; }
+within 20 reads_past_the_coordinator || die "4,096 reads are $(calls_for_reading) calls"
+cmp "$A/big" "$C/big" || die "other bytes from the bricks"
+python3 - "$A/big" "$C/big" <<'P' || die "a member reads what was there before"
+import os, random, sys
+a, c = (os.open(path, os.O_RDWR) for path in sys.argv[1:])
+for i in range(200):
+    at, some = random.randrange(4096) * 4096, os.urandom(4096)
+    os.pread(c, 4096, at)
+    os.pwrite(a if i % 2 else c, some, at)
+    assert os.pread(c, 4096, at) == some, i
+os.ftruncate(a, 5000)
+assert len(os.pread(c, 1 << 20, 0)) == 5000
+P
+
+say "a brick that dies with what is not committed: a member reads nothing older from it"
+for i in $(seq 3); do
+  dd if=/dev/urandom of="$A/big" bs=1M count=8 status=none
+  cat "$C/big" >/dev/null
+  kill_brickd
+  restart_brickd
+  timeout 60 cmp "$A/big" "$C/big" || die "round $i: older bytes"
+done
+
 say "open(O_CREAT) by all at once: each has the file, whoever makes it"
 python3 - "$A" "$B" "$C" <<'P' || die "a file that another has just made"
 import os, sys, threading

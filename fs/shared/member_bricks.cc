@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/shared/member_bricks.h"
+
+#include <algorithm>
+
+#include "absl/container/inlined_vector.h"
+#include "transport/brick/limits.h"
+
+namespace brickfs::shared {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds kLookAtRetired{100};
+constexpr milliseconds kFirstRest{1'000};
+constexpr seconds kMostRest{30};
+// A taker waits for a lease of the bricks before anything is changed on what he could not open.
+constexpr milliseconds kHeardWithin = limits::kLease - milliseconds(1'000);
+
+const Error kNotNow(ENOTCONN, "the bricks are not read from here now");
+
+bool is_alive(const VolumeClient& client, const ReadableBrick& brick) {
+  return !client.is_away() && client.boot() == brick.boot;
+}
+
+bool is_heard(const VolumeClient& client) { return MemberBricks::Clock::now() - client.known_at() < kHeardWithin; }
+
+}  // namespace
+
+MemberBricks::MemberBricks(Open open, uint64_t preferred) : open_(std::move(open)), preferred_(preferred) {
+  opener_ = std::thread([this] { open_wanted(); });
+}
+
+MemberBricks::~MemberBricks() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  opener_.join();
+  for (const auto& [name, brick] : bricks_)
+    if (brick.client != nullptr) brick.client->interrupt(false);
+}
+
+Status MemberBricks::read(uint32_t place, std::span<const ReadableBrick> bricks, std::span<const Piece> pieces,
+                          const Interruption* by) {
+  if (bricks.empty()) return kNotNow;
+  absl::InlinedVector<std::shared_ptr<VolumeClient>, 2> clients;
+  for (const ReadableBrick& brick : bricks) {
+    clients.push_back(find(place, brick));
+    if (clients.back() == nullptr) return kNotNow;
+  }
+  const auto are_here = [&] {
+    for (size_t i = 0; i < bricks.size(); ++i)
+      if (!is_alive(*clients[i], bricks[i]) || (bricks.size() > 1 && !is_heard(*clients[i]))) return false;
+    return true;
+  };
+  if (!are_here()) return kNotNow;
+  const size_t chosen = preferred_ % bricks.size();
+  const Status done = clients[chosen]->read(pieces, by);
+  if (done.code() == EINTR) return done;
+  if (!done.ok()) failed(place, bricks[chosen]);
+  if (!done.ok() || !are_here()) return kNotNow;
+  worked(place, bricks[chosen]);
+  return {};
+}
+
+std::shared_ptr<VolumeClient> MemberBricks::find(uint32_t place, const ReadableBrick& wanted) {
+  MutexLock lock(mutex_);
+  Brick& brick = bricks_[{place, wanted.source}];
+  const bool is_lost = brick.client != nullptr && !brick.client->final_error().ok();
+  const bool is_former = brick.client != nullptr && brick.wanted.epoch != wanted.epoch;
+  if (is_lost || is_former) {
+    retired_.push_back(std::move(brick.client));
+    brick.client = nullptr;
+    changed_.notify_all();
+  }
+  if (brick.wanted.epoch != wanted.epoch) brick.rest = {}, brick.rests_until = {};
+  brick.wanted = wanted;
+  if (Clock::now() < brick.rests_until) return nullptr;
+  if (brick.client != nullptr) return brick.client;
+  if (!std::exchange(brick.is_opening, true)) changed_.notify_all();
+  return nullptr;
+}
+
+void MemberBricks::let_rest(Brick& brick) {
+  brick.rest = std::clamp<Clock::duration>(2 * brick.rest, kFirstRest, kMostRest);
+  brick.rests_until = Clock::now() + brick.rest;
+}
+
+void MemberBricks::failed(uint32_t place, const ReadableBrick& brick) {
+  MutexLock lock(mutex_);
+  Brick& failing = bricks_[{place, brick.source}];
+  if (Clock::now() >= failing.rests_until) let_rest(failing);  // else another has just seen it, too
+}
+
+void MemberBricks::worked(uint32_t place, const ReadableBrick& brick) {
+  MutexLock lock(mutex_);
+  bricks_[{place, brick.source}].rest = {};
+}
+
+void MemberBricks::open_wanted() {
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    const auto wanted = std::ranges::find_if(bricks_, [](const auto& one) { return one.second.is_opening; });
+    if (wanted != bricks_.end()) {
+      open_one(Name(wanted->first), lock);
+    } else if (!retired_.empty()) {
+      end_retired(lock);
+    } else {
+      changed_.wait(lock);
+    }
+  }
+}
+
+// Which may take its time; who reads by one yet is waited for.
+void MemberBricks::end_retired(MutexLock& lock) {
+  std::vector<std::shared_ptr<VolumeClient>> ended;
+  const auto idle = std::ranges::partition(retired_, [](const auto& client) { return client.use_count() > 1; });
+  ended.assign(std::make_move_iterator(idle.begin()), std::make_move_iterator(idle.end()));
+  retired_.erase(idle.begin(), idle.end());
+  if (ended.empty()) return (void)changed_.wait_for(lock, kLookAtRetired);
+  lock.unlock();
+  ended.clear();
+  lock.lock();
+}
+
+void MemberBricks::open_one(const Name& name, MutexLock& lock) {
+  const ReadableBrick wanted = bricks_[name].wanted;
+  lock.unlock();
+  auto opened = open_(name.first, wanted);
+  if (opened.ok()) (*opened)->share_keys(keys_, name.first);
+  lock.lock();
+  Brick& brick = bricks_[name];
+  brick.is_opening = false;
+  if (!opened.ok()) return let_rest(brick);
+  if (brick.wanted.epoch == wanted.epoch) brick.client = std::move(*opened);
+}
+
+}  // namespace brickfs::shared

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/shared/member_data.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fs/base/ids.h"
+
+namespace brickfs::shared {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kMostAsked = 4;  // layouts for one read
+constexpr size_t kFewReads = 4;
+// Before a file that was recalled, or refused, is asked for again.
+constexpr milliseconds kNotAskedFor{10};
+constexpr milliseconds kNotAskedForAtMost{1'000};
+// Whether a time of reading is due is said with the layout, and may change by the time that passes.
+constexpr std::chrono::hours kAskedAgain{1};
+
+uint64_t end_of(const FileLayout::Part& part) { return part.offset + part.length_bytes; }
+
+// Bytes from the coordinator, which is another machine's process.
+bool is_sound(const FileLayout& layout, uint64_t offset) {
+  if (offset < layout.begin || offset >= layout.end) return false;
+  uint64_t at = layout.begin;
+  for (const FileLayout::Part& part : layout.parts) {
+    if (part.offset < at || part.length_bytes == 0 || part.length_bytes > layout.end - part.offset) return false;
+    if (part.offset >= layout.end || part.address > UINT64_MAX - part.length_bytes) return false;
+    at = end_of(part);
+  }
+  return true;
+}
+
+const FileLayout::Place* place_of(const FileLayout& layout, uint64_t address) {
+  const auto place = static_cast<uint32_t>(brickfs::place_of(group_of(address)));
+  const auto found = std::ranges::find(layout.places, place, &FileLayout::Place::place);
+  return found == layout.places.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+MemberData::MemberData(MemberBricks::Open open, uint64_t preferred, Ask ask, std::function<bool()> holds)
+    : ask_(std::move(ask)), holds_(std::move(holds)), bricks_(std::move(open), preferred) {}
+
+std::optional<uint64_t> MemberData::read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, bool touches,
+                                         const OperationContext& context) {
+  if (!holds_()) return std::nullopt;
+  const auto planned = plan(ino, offset, total_bytes(into), context);
+  const bool is_done = planned && !(touches && is_to_be_touched(ino)) && read(*planned, offset, into, context).ok() &&
+                       counts(ino, *planned);
+  if (!is_done) {
+    ++passed_on_;
+    return std::nullopt;
+  }
+  ++reads_;
+  bytes_ += planned->length;
+  return planned->length;
+}
+
+// --- what is held
+
+MemberData::File& MemberData::file(Ino ino) {
+  const auto [at, is_new] = files_.try_emplace(ino);
+  if (is_new) at->second.version = ++last_version_;
+  return at->second;
+}
+
+void MemberData::drop(File& file) {
+  file.version = ++last_version_;
+  if (file.layouts.empty()) return;
+  file.layouts.clear();
+  used_.erase(file.place);
+  kept_ -= std::exchange(file.kept, 0);
+}
+
+void MemberData::let_rest(File& file) {
+  file.rest = std::clamp<Clock::duration>(2 * file.rest, kNotAskedFor, kNotAskedForAtMost);
+  file.rests_until = Clock::now() + file.rest;
+}
+
+void MemberData::recall(Ino ino) {
+  MutexLock lock(mutex_);
+  const auto found = files_.find(ino);
+  if (found == files_.end()) return;
+  File& file = found->second;
+  if (!file.layouts.empty() && file.reads < kFewReads) let_rest(file);
+  drop(file);
+}
+
+void MemberData::lapse() {
+  MutexLock lock(mutex_);
+  for (auto& [ino, file] : files_) drop(file);
+}
+
+void MemberData::forget(Ino ino) {
+  MutexLock lock(mutex_);
+  const auto found = files_.find(ino);
+  if (found == files_.end() || found->second.changes > 0 || found->second.is_in_doubt) return;
+  drop(found->second);
+  files_.erase(found);
+}
+
+void MemberData::begin_change(Ino ino) {
+  MutexLock lock(mutex_);
+  File& changed = file(ino);
+  ++changed.changes;
+  drop(changed);
+}
+
+void MemberData::end_change(Ino ino, bool answered) {
+  MutexLock lock(mutex_);
+  File& changed = file(ino);
+  --changed.changes;
+  if (!answered) changed.is_in_doubt = true;
+  drop(changed);
+  if (changed.changes == 0 && !changed.is_in_doubt && changed.rest == Clock::duration()) files_.erase(ino);
+}
+
+bool MemberData::is_to_be_touched(Ino ino) {
+  MutexLock lock(mutex_);
+  const auto found = files_.find(ino);
+  return found != files_.end() && std::exchange(found->second.is_atime_due, false);
+}
+
+bool MemberData::counts(Ino ino, const Plan& plan) {
+  if (!holds_()) return false;
+  MutexLock lock(mutex_);
+  const auto found = files_.find(ino);
+  return found != files_.end() && found->second.version == plan.version;
+}
+
+// --- layouts
+
+std::optional<MemberData::Plan> MemberData::plan(Ino ino, uint64_t offset, uint64_t length,
+                                                 const OperationContext& context) {
+  Plan plan;
+  for (int asked = 0;; ++asked) {
+    uint64_t missing = offset;
+    if (find(ino, offset, length, plan, missing)) return plan;
+    if (asked == kMostAsked || !ask(ino, missing, context)) return std::nullopt;
+  }
+}
+
+// False: nothing is known of the bytes from `missing` on.
+bool MemberData::find(Ino ino, uint64_t offset, uint64_t length, Plan& plan, uint64_t& missing) {
+  MutexLock lock(mutex_);
+  const auto found = files_.find(ino);
+  if (found == files_.end()) return false;
+  File& file = found->second;
+  plan = {.version = file.version, .length = 0, .layouts = {}};
+  uint64_t end = offset + std::min(length, UINT64_MAX - offset);
+  for (missing = offset;;) {
+    auto at = file.layouts.upper_bound(missing);
+    if (at == file.layouts.begin() || (--at)->second->end <= missing) return false;
+    end = std::min(end, at->second->size_bytes);
+    plan.layouts.push_back(at->second);
+    missing = at->second->end;
+    if (missing >= end) break;
+  }
+  if (Clock::now() - file.asked > kAskedAgain) return drop(file), false;
+  plan.length = end - std::min(offset, end);
+  used_.splice(used_.begin(), used_, file.place);
+  if (++file.reads > kFewReads) file.rest = {};
+  return true;
+}
+
+bool MemberData::ask(Ino ino, uint64_t offset, const OperationContext& context) {
+  uint64_t version = 0;
+  {
+    MutexLock lock(mutex_);
+    File& wanted = file(ino);
+    if (!std::exchange(wanted.was_read, true)) return false;
+    if (wanted.changes > 0 || wanted.is_in_doubt || Clock::now() < wanted.rests_until) return false;
+    version = wanted.version;
+  }
+  const auto answer = ask_(GetLayout{ino, offset}, context);
+  MutexLock lock(mutex_);
+  const auto found = files_.find(ino);
+  if (!answer.ok() || found == files_.end()) return false;
+  File& file = found->second;
+  if (!answer->is_leased || !is_sound(answer->layout, offset)) return let_rest(file), false;
+  if (file.version != version || file.changes > 0) return false;  // it was recalled meanwhile
+  keep(ino, file, *answer);
+  return true;
+}
+
+void MemberData::keep(Ino ino, File& file, const Layout& answer) {
+  if (file.layouts.empty()) {
+    file.place = used_.insert(used_.begin(), ino);
+    file.asked = Clock::now();
+    file.reads = 0;
+    file.is_atime_due = answer.is_atime_due;
+  }
+  LayoutPtr& layout = file.layouts[answer.layout.begin];
+  const size_t before = layout == nullptr ? 0 : layout->parts.size() + 1;
+  layout = std::make_shared<const FileLayout>(answer.layout);
+  const size_t added = layout->parts.size() + 1 - before;
+  file.kept += added;
+  kept_ += added;
+  used_.splice(used_.begin(), used_, file.place);
+  while (kept_ > kMostKept) drop(files_.at(used_.back()));
+}
+
+// --- reading
+
+Status MemberData::read(const Plan& plan, uint64_t offset, std::span<const LocalSlice> into,
+                        const OperationContext& context) {
+  SliceCursor cursor(into);
+  const uint64_t end = offset + plan.length;
+  for (const LayoutPtr& layout : plan.layouts) {
+    const uint64_t here = std::min(layout->end, end);
+    if (here > offset) TRY(read(*layout, offset, here, cursor, context));
+    offset = std::max(offset, here);
+  }
+  return {};
+}
+
+Status MemberData::read(const FileLayout& layout, uint64_t begin, uint64_t end, SliceCursor& into,
+                        const OperationContext& context) {
+  struct OfPlace {
+    const FileLayout::Place* place;
+    PieceList pieces;
+  };
+  std::vector<OfPlace> places;
+  auto part = std::ranges::upper_bound(layout.parts, begin, {}, end_of);
+  for (; part != layout.parts.end() && part->offset < end; ++part) {
+    const FileLayout::Place* const place = place_of(layout, part->address);
+    if (place == nullptr) return Error(EPROTO, "a place that was not told");
+    auto of_place = std::ranges::find(places, place, &OfPlace::place);
+    if (of_place == places.end()) of_place = places.insert(of_place, {place, {}});
+    const uint64_t low = std::max(part->offset, begin);
+    const uint64_t high = std::min(end_of(*part), end);
+    into.fill_with_zeros(low - begin);
+    of_place->pieces.add(part->address + (low - part->offset), into, high - low);
+    begin = high;
+  }
+  into.fill_with_zeros(end - begin);
+  for (const OfPlace& one : places)
+    TRY(bricks_.read(one.place->place, one.place->bricks, one.pieces.pieces(), context.interruption));
+  return {};
+}
+
+}  // namespace brickfs::shared
