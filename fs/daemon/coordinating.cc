@@ -28,7 +28,7 @@ Status Coordinating::start() {
   defer_signals();
   ending_ = std::make_unique<Ending>(volume_->files(), command_.linger);
   monitor_ = std::make_unique<MountMonitor>(volume_->files(), nullptr, nullptr, fixed_state(), std::string(),
-                                            [this] { return volume_->members(); });
+                                            [this](MountState& state) { volume_->tell_sharing(state); });
   shown_ = monitor_.get();
   volume_->start_sharing(nullptr);
   listen();

@@ -10,9 +10,9 @@
 #include "fs/daemon/mount_events.h"
 #include "fs/daemon/mount_listener.h"
 #include "fs/daemon/mount_monitor.h"
-#include "fs/daemon/served_volume.h"
 #include "fs/mount/mount_options.h"
 #include "fs/operations/ending.h"
+#include "fs/served/served_volume.h"
 #include "transport/base/result.h"
 #include "transport/metrics/metrics_server.h"
 

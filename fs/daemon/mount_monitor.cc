@@ -38,28 +38,17 @@ double in_seconds(MountMonitor::Clock::duration time) {
   return std::max(0.0, std::chrono::duration<double>(time).count());
 }
 
-OperationState operation_state(std::string_view name, const LatencyCounts& counts) {
-  OperationState state;
-  state.name = name;
-  state.count = counts.count();
-  state.failures = counts.failures;
-  state.bytes = counts.bytes;
-  state.seconds = static_cast<double>(counts.nanoseconds) * 1e-9;
-  state.buckets.assign(counts.buckets.begin(), counts.buckets.end());
-  return state;
-}
-
 }  // namespace
 
 MountMonitor::MountMonitor(FileOperations& files, std::shared_ptr<const OperationCounters> operations,
                            const ShmQueues* queues, MountState fixed, const std::string& device,
-                           std::function<std::vector<MemberState>()> members)
+                           std::function<void(MountState&)> sharing)
     : files_(files),
       operations_(std::move(operations)),
       queues_(queues),
       fixed_(std::move(fixed)),
       device_(device),
-      members_(std::move(members)),
+      sharing_(std::move(sharing)),
       link_since_(Clock::now()),
       got_on_(link_since_) {}
 
@@ -96,10 +85,7 @@ MountState MountMonitor::state(Clock::time_point now) const {
   state.checkpoint_seconds = in_seconds(persistence.checkpoint_took);
   if (!device_.empty()) state.kernel_waiting = waiting_requests(device_);
   if (queues_ != nullptr) state.rings = queues_->count();
-  if (members_) state.members = members_();
-  if (!state.members.empty()) state.sharing = "coordinator";  // a member that has taken its place has at least itself
-  state.member_count = state.members.size();
-  if (state.members.size() > kMostMembersTold) state.members.resize(kMostMembersTold);
+  if (sharing_) sharing_(state);
   if (operations_ != nullptr)
     for (const auto& operation : operations_->operations())
       state.operations.push_back(operation_state(operation.name, operation.counts));
@@ -177,11 +163,43 @@ void collect_operations(const MountState& state, Metrics& metrics) {
   }
   metrics.gauge("brickfs_kernel_waiting_requests", "Requests that the kernel has made and not got answered.",
                 number(state.kernel_waiting));
-  if (state.sharing == "coordinator")
-    metrics.gauge("brickfs_members", "Machines that have the volume through this mount.", number(state.member_count));
   if (state.has_rings) {
     metrics.gauge("brickfs_rings", "Rings that programs have (ring=on).", number(state.rings));
     metrics.gauge("brickfs_rings_limit", "That they may have.", number(state.most_rings));
+  }
+}
+
+void collect_calls(const MountState& state, Metrics& metrics) {
+  for (const OperationState& one : state.calls) {
+    const Metrics::Labels labels{{"call", one.name}};
+    metrics.histogram("brickfs_member_call_duration_seconds",
+                      "Calls of members: that this coordinator did, or that this member made.", latencies_of(one),
+                      labels);
+    metrics.counter("brickfs_member_call_failures_total", "Those that ended with an errno.", number(one.failures),
+                    labels);
+    if (one.bytes > 0)
+      metrics.counter("brickfs_member_call_bytes_total", "Bytes of files that went along.", number(one.bytes), labels);
+  }
+}
+
+void collect_sharing(const MountState& state, Metrics& metrics) {
+  if (!state.sharing.empty()) metrics.gauge("brickfs_sharing", "Always 1.", 1, {{"role", state.sharing}});
+  collect_calls(state, metrics);
+  if (state.sharing != "coordinator") return;
+  metrics.gauge("brickfs_members", "Machines that have the volume through this one.", number(state.member_count));
+  metrics.counter("brickfs_members_expelled_total", "That were not heard of for their lease.",
+                  number(state.members_expelled));
+  metrics.gauge("brickfs_leases", "Inodes that members rely on, of each member.", number(state.leases));
+  metrics.counter("brickfs_recalls_total", "Of leases, as what they were about was to be changed.",
+                  number(state.recalls));
+  metrics.counter("brickfs_recalls_lapsed_total", "Of these: that no answer came to, and that were waited out.",
+                  number(state.recalls_lapsed));
+  for (const MemberState& member : state.members) {
+    const Metrics::Labels labels{{"member", member.name}};
+    metrics.counter("brickfs_member_calls_total", "Calls that were done for it.", number(member.calls), labels);
+    metrics.counter("brickfs_member_busy_seconds_total", "That these took.", member.seconds, labels);
+    metrics.counter("brickfs_member_bytes_total", "Bytes of files that went along.", number(member.bytes), labels);
+    metrics.gauge("brickfs_member_silent_seconds", "Since it was heard of.", member.silent_seconds, labels);
   }
 }
 
@@ -262,6 +280,7 @@ void collect(const MountState& state, Metrics& metrics) {
   metrics.gauge("brickfs_mount_time_seconds", "When it was mounted, in seconds since 1970.",
                 static_cast<double>(state.mounted_since));
   collect_operations(state, metrics);
+  collect_sharing(state, metrics);
   collect_volume(state, metrics);
   collect_link(state, metrics);
   collect_space(state, metrics);

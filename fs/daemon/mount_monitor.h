@@ -32,10 +32,10 @@ class MountMonitor {
   using Clock = std::chrono::steady_clock;
 
   // `operations`: of the kernel; `queues`; null: none. Both outlive this. `fixed`: what does not change while it is
-  // mounted. `device`: its number, "MAJOR:MINOR"; empty: it is mounted nowhere. `members`: of a shared volume, as it is
-  // coordinated here; null: it is not.
+  // mounted. `device`: its number, "MAJOR:MINOR"; empty: it is mounted nowhere. `sharing`: fills in what a
+  // shared volume has beside that; null: it is none.
   MountMonitor(FileOperations& files, std::shared_ptr<const OperationCounters> operations, const ShmQueues* queues,
-               MountState fixed, const std::string& device, std::function<std::vector<MemberState>()> members = {});
+               MountState fixed, const std::string& device, std::function<void(MountState&)> sharing = {});
   // Often: what happened between two looks was not seen. Waits for nothing.
   void look(Clock::time_point now);
   MountState state(Clock::time_point now) const;
@@ -46,7 +46,7 @@ class MountMonitor {
   const ShmQueues* const queues_;
   const MountState fixed_;
   const std::string device_;
-  const std::function<std::vector<MemberState>()> members_;
+  const std::function<void(MountState&)> sharing_;
 
   mutable Mutex mutex_;
   LinkState::Kind link_ ABSL_GUARDED_BY(mutex_) = LinkState::Kind::kConnected;

@@ -65,10 +65,10 @@ Status Serving::start() {
     return queues;
   }
   ending_ = std::make_unique<Ending>(volume_->files(), command_.linger);
-  std::function<std::vector<MemberState>()> members;
-  if (command_.shared) members = [this] { return volume_->members(); };
+  std::function<void(MountState&)> tell_sharing;
+  if (command_.shared) tell_sharing = [this](MountState& state) { volume_->tell_sharing(state); };
   monitor_ = std::make_unique<MountMonitor>(volume_->files(), mount_->session().shared_operations(), shm_queues_.get(),
-                                            fixed_state(), mount_->device_number(), std::move(members));
+                                            fixed_state(), mount_->device_number(), std::move(tell_sharing));
   shown_ = monitor_.get();
   start_sharing();
   listen_to_umount();

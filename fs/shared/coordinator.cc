@@ -104,7 +104,7 @@ std::vector<Coordinator::Member> Coordinator::members() const {
   MutexLock lock(mutex_);
   for (const auto& [id, session] : sessions_) {
     members.push_back({session->request().name, std::chrono::duration_cast<milliseconds>(session->silence()),
-                       session->calls(), session->request().read_only});
+                       session->calls(), session->busy(), session->bytes(), session->request().read_only});
   }
   return members;
 }
@@ -225,6 +225,11 @@ void Coordinator::end_session(const SessionPtr& session, const char* why) {
   if (was_last && kernel_ != nullptr) kernel_->set_shared(false);
 }
 
+void Coordinator::expel(const SessionPtr& session, const char* why) {
+  ++expelled_;
+  end_session(session, why);
+}
+
 void Coordinator::serve_calls(tcp::TcpChannel& channel, const SessionPtr& session, uint32_t slot) {
   std::vector<std::byte> room;
   while (true) {
@@ -240,8 +245,10 @@ void Coordinator::serve_calls(tcp::TcpChannel& channel, const SessionPtr& sessio
     const auto perform_here = [&](const Decoded& asked, const MemberReply* before, const OperationContext& context) {
       return perform(*session, asked, before, room, context);
     };
+    const auto begun = steady_clock::now();
     // Of a volume that is another's now nothing is told: the member is to look for that one.
     const auto say = [&](const MemberSession::Answer& answer) -> Status {
+      count(*session, *call, begun, answer.status, call->data.size() + answer.data.size());
       if (gate(*files_).code() == ESTALE) return Error(ESTALE, "the volume is another's");
       return send_answer(channel.fd(), *message, answer);
     };
@@ -250,6 +257,13 @@ void Coordinator::serve_calls(tcp::TcpChannel& channel, const SessionPtr& sessio
       claimed(session->id());
     if (std::holds_alternative<Leave>(call->request)) return end_session(session, "has left");
   }
+}
+
+void Coordinator::count(MemberSession& session, const Decoded& call, steady_clock::time_point begun, int error,
+                        uint64_t bytes) {
+  const auto took = steady_clock::now() - begun;
+  calls_.count(call.request.index(), took, error, bytes);
+  session.note_cost(waits_for_others(call.request.index()) ? std::chrono::nanoseconds(0) : took, bytes);
 }
 
 // What the answer shows may not be lost with us, nor be what another has changed since he took the volume. It has been
@@ -349,7 +363,7 @@ void Coordinator::look_at_grace() {
       if (const auto found = sessions_.find(id); found != sessions_.end()) lost.push_back(found->second);
     awaited_.clear();
   }
-  for (const SessionPtr& session : lost) end_session(session, "has not come to the new coordinator, and is expelled");
+  for (const SessionPtr& session : lost) expel(session, "has not come to the new coordinator, and is expelled");
   journal_->end_grace();
   MutexLock lock(mutex_);
   leases_.hold_back(false);
@@ -374,7 +388,7 @@ void Coordinator::look_at_members() {
       for (const auto& [id, session] : sessions_)
         if (session->silence() > lease_) silent.push_back(session);
     }
-    for (const SessionPtr& session : silent) end_session(session, "was not heard of for its lease, and is expelled");
+    for (const SessionPtr& session : silent) expel(session, "was not heard of for its lease, and is expelled");
   }
 }
 

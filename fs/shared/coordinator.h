@@ -22,6 +22,7 @@
 
 #include "fs/operations/file_operations.h"
 #include "fs/operations/member_journal.h"
+#include "fs/shared/call_counters.h"
 #include "fs/shared/join.h"
 #include "fs/shared/leases.h"
 #include "fs/shared/member_session.h"
@@ -55,7 +56,9 @@ class Coordinator {
   struct Member {
     std::string name;
     std::chrono::milliseconds silence{0};
-    uint64_t calls = 0;
+    uint64_t calls = 0;                // that were done for it
+    std::chrono::nanoseconds busy{0};  // with these, but for what waits for others
+    uint64_t bytes = 0;                // of files, that went along
     bool read_only = false;
   };
 
@@ -85,6 +88,9 @@ class Coordinator {
   void stop();
 
   std::vector<Member> members() const;
+  // Of all that are and were.
+  std::vector<CallCounters::Call> calls() const { return calls_.calls(); }
+  uint64_t expelled() const { return expelled_; }
 
  private:
   struct Connection {
@@ -107,11 +113,14 @@ class Coordinator {
   void claimed(SessionId session);
   void look_at_grace();
   void serve_calls(tcp::TcpChannel& channel, const SessionPtr& session, uint32_t slot);
+  void count(MemberSession& session, const Decoded& call, std::chrono::steady_clock::time_point begun, int error,
+             uint64_t bytes);
   ServedAnswer perform(const MemberSession& session, const Decoded& call, const MemberReply* before,
                        std::span<std::byte> room, const OperationContext& context);
   Status settle(const ServedAnswer& answer, const OperationContext& context);
   Status confirm(bool knows, const Interruption* by) const;
   void end_session(const SessionPtr& session, const char* why);
+  void expel(const SessionPtr& session, const char* why);
   void look_at_members();
   void look_at_leases();
   void reap_finished();
@@ -121,6 +130,8 @@ class Coordinator {
   const std::chrono::milliseconds lease_;
   SecretGuesses guesses_;
   Leases leases_;
+  CallCounters calls_;
+  std::atomic<uint64_t> expelled_{0};
 
   // Set by serve(), before `serving_`.
   FileOperations* files_ = nullptr;

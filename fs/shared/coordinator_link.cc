@@ -106,9 +106,14 @@ Result<std::vector<std::byte>> CoordinatorLink::call(uint16_t kind, std::span<co
                                                      std::span<const LocalSlice> data, const OperationContext& context,
                                                      Held::Change* change) {
   TRY(final_error());
+  const auto begun = Clock::now();
   Slot& slot = *TRY(take_slot(context));
   const Turn turn(*this, slot);
-  return call_on(slot, kind, fields, data, context, change);
+  auto answer = call_on(slot, kind, fields, data, context, change);
+  uint64_t bytes = kind == kind_of<Read>() && answer.ok() ? answer->size() : 0;
+  for (const LocalSlice& slice : data) bytes += slice.length_bytes;
+  calls_.count(kind, Clock::now() - begun, answer.code(), bytes);
+  return answer;
 }
 
 // Until there is an answer, on one connection after the other. Our own threads' calls are nobody's, who would lose

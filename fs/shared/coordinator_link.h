@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "fs/operations/operation.h"
+#include "fs/shared/call_counters.h"
 #include "fs/shared/calls.h"
 #include "fs/shared/held.h"
 #include "fs/shared/join.h"
@@ -99,6 +100,8 @@ class CoordinatorLink {
 
   SessionId session() const { return joined_.session; }
   Durability durability() const { return joined_.durability; }
+  // That were made, but for those that only say that we are there.
+  std::vector<CallCounters::Call> calls() const { return calls_.calls(); }
   HostPort address() const;
   // As the coordinator last said.
   State state() const;
@@ -165,6 +168,8 @@ class CoordinatorLink {
   std::atomic<uint64_t> epoch_{0};
   Mutex data_mutex_;  // before data's
   MemberData* data_ ABSL_GUARDED_BY(data_mutex_) = nullptr;
+
+  CallCounters calls_;
 
   mutable Mutex mutex_;
   CondVar changed_;  // a slot is free, the keeper has work, or all has ended

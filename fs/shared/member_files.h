@@ -60,6 +60,8 @@ class MemberFiles final : public FileOperations {
   // `open_brick`: as MemberBricks'; null: all is read by the coordinator.
   MemberFiles(std::unique_ptr<CoordinatorLink> link, MemberBricks::Open open_brick, bool read_only, bool no_atime);
   ~MemberFiles() override;
+  // To the coordinator.
+  std::vector<CallCounters::Call> calls() const { return link_->calls(); }
   // Everything durable, and let go of at the coordinator. An error: of making it durable.
   Status unmount();
 

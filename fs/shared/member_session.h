@@ -59,6 +59,13 @@ class MemberSession {
   void hear() { heard_ = Clock::now().time_since_epoch().count(); }
   std::chrono::nanoseconds silence() const { return Clock::now().time_since_epoch() - Clock::duration(heard_.load()); }
   uint64_t calls() const { return calls_; }
+  // What one of them took, and what of it went along.
+  void note_cost(std::chrono::nanoseconds took, uint64_t bytes) {
+    busy_ += static_cast<uint64_t>(took.count());
+    bytes_ += bytes;
+  }
+  std::chrono::nanoseconds busy() const { return std::chrono::nanoseconds(busy_); }
+  uint64_t bytes() const { return bytes_; }
   // Raised when it ends.
   const Interruption& ending() const { return ending_; }
 
@@ -121,6 +128,8 @@ class MemberSession {
   const JoinRequest request_;
   std::atomic<Clock::rep> heard_;
   std::atomic<uint64_t> calls_{0};
+  std::atomic<uint64_t> busy_{0};  // nanoseconds
+  std::atomic<uint64_t> bytes_{0};
   Interruption ending_;
   std::array<Slot, kMostSlots> slots_;
 

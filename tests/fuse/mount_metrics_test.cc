@@ -27,6 +27,11 @@ TEST(MountMetrics, SayWhatTheStateSays) {
   state.link_text = "brick unreachable";
   state.sharing = "coordinator";
   state.member_count = 2;
+  state.members_expelled = 1;
+  state.leases = 11;
+  state.recalls = 5;
+  state.recalls_lapsed = 4;
+  state.members = {{.name = "host", .silent_seconds = 0.5, .calls = 9, .seconds = 0.25, .bytes = 4096}};
   state.has_rings = true;
   state.rings = 3;
   state.free_bytes = 4096;
@@ -40,6 +45,7 @@ TEST(MountMetrics, SayWhatTheStateSays) {
   write.seconds = 0.5;
   write.buckets = {0, 2, 1};
   state.operations = {write};
+  state.calls = {write};
   write.name = "commit";
   state.volume = {write};
   state.copies_wanted = 2;
@@ -55,7 +61,19 @@ TEST(MountMetrics, SayWhatTheStateSays) {
   for (const char* line : {
            R"(brickfs_mount_info{version="1",source="tcp://host/home",mountpoint="/home",)"
            R"(requests="dev_fuse",writeback="off",rings="on"} 1)",
+           R"(brickfs_sharing{role="coordinator"} 1)",
            R"(brickfs_members 2)",
+           R"(brickfs_members_expelled_total 1)",
+           R"(brickfs_leases 11)",
+           R"(brickfs_recalls_total 5)",
+           R"(brickfs_recalls_lapsed_total 4)",
+           R"(brickfs_member_calls_total{member="host"} 9)",
+           R"(brickfs_member_busy_seconds_total{member="host"} 0.25)",
+           R"(brickfs_member_bytes_total{member="host"} 4096)",
+           R"(brickfs_member_silent_seconds{member="host"} 0.5)",
+           R"(brickfs_member_call_duration_seconds_count{call="write"} 3)",
+           R"(brickfs_member_call_failures_total{call="write"} 1)",
+           R"(brickfs_member_call_bytes_total{call="write"} 8192)",
            R"(brickfs_rings 3)",
            R"(brickfs_operation_duration_seconds_count{operation="write"} 3)",
            R"(brickfs_operation_duration_seconds_sum{operation="write"} 0.5)",

@@ -19,13 +19,18 @@ done
 
 say "a mount's numbers, their names and their documentation"
 start_brick tcp
-mount_brickfs metrics=127.0.0.1:0,max_metadata=1G,ring=on
+mount_brickfs shared,metrics=127.0.0.1:0,max_metadata=1G,ring=on
+mkdir "$WORK/member"
+setsid "$BRICKFS" "$SOURCE" "$WORK/member" -f -o shared </dev/null >>"$WORK/member.log" 2>&1 &
+within 60 is_mounted "$WORK/member" || die "no member: $(tail -n 1 "$WORK/member.log")"
+echo something >"$WORK/member/of_member"
 port=$(sed -n 's|.*metrics at http://127.0.0.1:\([0-9]*\)/metrics.*|\1|p' "$WORK/brickfs.log")
 [ -n "$port" ] || die "the log does not name the port: $(cat "$WORK/brickfs.log")"
 dd if=/dev/zero of="$MNT/file" bs=4k count=100 oflag=direct status=none
 sync "$MNT/file"
 sleep 1.5  # until there has been a checkpoint
 get "http://127.0.0.1:$port/metrics" >"$WORK/metrics"
+unmount_brickfs "$WORK/member"
 timeout 60 promtool check metrics <"$WORK/metrics" >"$WORK/promtool" 2>&1 || die "promtool: $(cat "$WORK/promtool")"
 [ ! -s "$WORK/promtool" ] || die "promtool: $(cat "$WORK/promtool")"
 grep -q '^brickfs_operation_bytes_total{operation="write"} 409600$' "$WORK/metrics" || die "the bytes written: $(grep bytes_total "$WORK/metrics")"

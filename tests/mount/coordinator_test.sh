@@ -48,13 +48,26 @@ told = json.load(sys.stdin)
 state = told["state"]
 assert told["source"] == state["source"] != "" and told["mountpoint"] == state["mountpoint"], told
 assert state["sharing"] == "coordinator" and state["member_count"] == 2 and not state["operations"], state' || die "explain --json"
-"$BRICKCTL" stats none | grep "^none:$first: " >/dev/null || die "stats none"
+member=$(machine_pid a)
+"$BRICKCTL" explain none | grep "(pid $member): .* call(s)" >/dev/null || die "explain names no member: $("$BRICKCTL" explain none)"
+"$BRICKCTL" stats none >"$WORK/stats" || die "stats none"
+grep "^none:$first: " "$WORK/stats" >/dev/null && grep '^write  *1 ' "$WORK/stats" >/dev/null && grep "(pid $member)\$" "$WORK/stats" >/dev/null || die "stats none: $(cat "$WORK/stats")"
+"$BRICKCTL" stats --json none | python3 -c 'import json, sys
+told = json.load(sys.stdin)
+assert [c["bytes"] for c in told["calls"] if c["name"] == "write"] == [5], told["calls"]
+assert sorted(m["read_only"] for m in told["members"]) == [False, True] and sum(m["bytes"] for m in told["members"]) >= 10, told["members"]' || die "stats --json"
+"$BRICKCTL" stats --json "$WORK/a" | python3 -c 'import json, sys
+told = json.load(sys.stdin)
+assert [c["bytes"] for c in told["calls"] if c["name"] == "write"] == [5] and not told["members"], told' || die "stats of a member"
+"$BRICKCTL" stats "$WORK/a" | grep '^calls to the coordinator' >/dev/null || die "stats of a member, for people"
+timeout 20 "$BRICKCTL" top none --watch 0.5 >"$WORK/top" & BACKGROUND_PIDS+=("$!"); within 15 grep "(pid $member)" "$WORK/top" || die "top: $(cat "$WORK/top")"
+kill "${BACKGROUND_PIDS[-1]}"; unset 'BACKGROUND_PIDS[-1]'
 "$BRICKCTL" status --secret-file "$SHARED_SECRET" "$SOURCE" | grep "^holder:.*(pid $first) shares at " >/dev/null || die "status does not say who coordinates"
 port=$(sed -n 's/.*metrics at .*:\([0-9]*\).*/\1/p' "$WORK/first.log")
 python3 - "$port" <<'P' || die "metrics"
 import sys, urllib.request
 with urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[1]}/metrics", timeout=10) as answer: text = answer.read().decode()
-assert "\nbrickfs_members 2\n" in text and 'mountpoint="none:' in text, text
+assert "\nbrickfs_members 2\n" in text and 'brickfs_member_call_bytes_total{call="write"} 5\n' in text and 'mountpoint="none:' in text, text
 P
 
 say "a second one is a member, and has the volume when the first has ended"

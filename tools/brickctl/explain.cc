@@ -300,8 +300,19 @@ Severity worst_of(const std::vector<Trouble>& troubles) {
   return troubles.empty() ? Severity::kNote : troubles.front().severity;
 }
 
+// Who has the volume through it.
+void print_members(const MountState& state) {
+  for (const MemberState& member : state.members) {
+    fmt::print("    {}{}: {} call(s), heard of {:.1f} s ago\n", printable(member.name), member.read_only ? " (ro)" : "",
+               member.calls, member.silent_seconds);
+  }
+  if (state.member_count > state.members.size())
+    fmt::print("    and {} more\n", state.member_count - state.members.size());
+}
+
 void print(const Explanation& explanation) {
   fmt::print("{}\n", printable(explanation.subject));
+  if (explanation.state) print_members(*explanation.state);
   for (const Trouble& trouble : explanation.troubles) {
     fmt::print("{}: {}: {}\n", name_of(trouble.severity), trouble.about, printable(trouble.what));
     fmt::print("    {}\n", printable(trouble.advice));

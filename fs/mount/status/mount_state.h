@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "transport/base/latency_counters.h"
 #include "transport/membership/set_map.h"
 #include "transport/volume/link_state.h"
 
@@ -28,6 +29,8 @@ struct OperationState {
   double seconds = 0;             // of all together
   std::vector<uint64_t> buckets;  // number n: took less than 2^n microseconds, and is in no other; the last: the rest
 };
+
+OperationState operation_state(std::string_view name, const LatencyCounts& counts);
 
 // Of a replicated set: what the map says of one copy of a place.
 struct CopyState {
@@ -47,6 +50,8 @@ struct MemberState {
   std::string name;           // of its client: host and process
   double silent_seconds = 0;  // since it was heard of
   uint64_t calls = 0;         // that were done for it
+  double seconds = 0;         // that all these took
+  uint64_t bytes = 0;         // of files, that went along
   bool read_only = false;
 };
 constexpr size_t kMostMembersTold = 64;
@@ -80,6 +85,11 @@ struct MountState {
   std::string sharing;                     // "coordinator" or "member" (-o shared); empty: neither
   uint64_t member_count = 0;               // of a coordinator
   std::vector<MemberState> members;        // the first kMostMembersTold of them
+  uint64_t members_expelled = 0;           // so far
+  uint64_t leases = 0;                     // inodes that members rely on, of each member
+  uint64_t recalls = 0;                    // of leases, so far
+  uint64_t recalls_lapsed = 0;             // of these: that were not answered, but waited out
+  std::vector<OperationState> calls;       // of its members that a coordinator did; that a member made to its own one
   bool has_rings = false;                  // ring=on: programs may have rings (fs/shm_queue)
   uint64_t rings = 0;                      // that programs have now
   uint64_t most_rings = 0;                 // that they may have

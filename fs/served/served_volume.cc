@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/daemon/served_volume.h"
+#include "fs/served/served_volume.h"
 
 #include <fmt/core.h>
 
@@ -276,8 +276,29 @@ std::vector<MemberState> ServedVolume::members() const {
   const auto coordinator = this->coordinator();
   if (!coordinator) return members;
   for (const auto& one : coordinator->members())
-    members.push_back({one.name, std::chrono::duration<double>(one.silence).count(), one.calls, one.read_only});
+    members.push_back({one.name, std::chrono::duration<double>(one.silence).count(), one.calls,
+                       std::chrono::duration<double>(one.busy).count(), one.bytes, one.read_only});
   return members;
+}
+
+// A member that has taken the place of its coordinator has at least itself.
+void ServedVolume::tell_sharing(MountState& state) const {
+  const auto take = [&state](const std::vector<shared::CallCounters::Call>& calls) {
+    for (const auto& call : calls) state.calls.push_back(operation_state(call.name, call.counts));
+  };
+  const auto coordinator = this->coordinator();
+  if (!coordinator && member_) take(member_->calls());
+  if (!coordinator) return;
+  state.sharing = "coordinator";
+  state.members = members();
+  state.member_count = state.members.size();
+  if (state.members.size() > kMostMembersTold) state.members.resize(kMostMembersTold);
+  take(coordinator->calls());
+  state.members_expelled = coordinator->expelled();
+  const shared::Leases::Counts leases = coordinator->leases().counts();
+  state.leases = leases.held;
+  state.recalls = leases.recalls;
+  state.recalls_lapsed = leases.lapsed;
 }
 
 // A member leaves its coordinator before that ends, also if that is here: then there is one who can answer.

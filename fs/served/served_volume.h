@@ -44,6 +44,8 @@ class ServedVolume {
   // Members are cut off, unless this is one itself, and has calls yet to make.
   void stop_sharing();
   std::vector<MemberState> members() const;
+  // What a mount says of that: who the members are, and their calls.
+  void tell_sharing(MountState& state) const;
   // As Filesystem::unmount(), and this host remembers how far a durable one was; or as MemberFiles::unmount().
   Status unmount();
 
