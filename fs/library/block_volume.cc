@@ -29,6 +29,10 @@ Status check_opened(const OpenPlan& plan, Brick& brick, const Session& session, 
 }  // namespace
 
 Result<std::unique_ptr<BlockVolume>> BlockVolume::open(OpenPlan plan, std::string* why) {
+  if (plan.options.shared) {
+    *why = "option shared is for files: blocks have one writer";
+    return Error(EINVAL, "options");
+  }
   std::unique_ptr<Brick> kept;
   Session session;
   const OpenOnce once = [&](SourceFailure& failure) -> Status {

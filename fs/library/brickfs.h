@@ -85,6 +85,10 @@ BRICKFS_API int brickfs_set_log(brickfs_log_fn function, void* context, int leve
  *
  * - ro, rw: the lease of one of many readers, or (the default) the only one.
  * - follow: blocks: no lease. Reads beside whoever writes, and takes part in notifications.
+ * - shared (or share): files: other machines, and processes, have the volume, too, each with this option, mounts and
+ *   programs alike: the first coordinates, the others are members (docs/shared.md). With ro: a member that changes
+ *   nothing. wait= counts for nothing then: a coordinator that begins or ends is waited for up to 20 s.
+ * - listen=ADDRESS[:PORT]: with shared: where others reach this one if it is the first.
  * - steal: cut off whoever holds the volume.
  * - durable: refuse a brick whose memory does not survive it (-ENOTSUP).
  * - secret=PATH: the file that has the volume's secret, its first line. It is read again when a brick refuses that.

@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "fs/base/slices.h"
 #include "fs/library/open_fs.h"
 #include "fs/library/path_walk.h"
+#include "fs/library/shared_locks.h"
 
 namespace brickfs::library {
 namespace {
@@ -177,30 +179,32 @@ Result<FileLocks::Mode> lock_mode(const brickfs_file& file, int type) {
   return Error(EINVAL, "type of a lock");
 }
 
+// Without a mode: unlocks.
+Status set_lock(brickfs_file& file, FileLocks::Space space, FileLocks::Range range, std::optional<FileLocks::Mode> mode,
+                FileLocks::Patience patience) {
+  if (file.fs.shared) return set_shared_lock(file, space, range, mode, patience);
+  if (mode) return file.fs.locks.lock(space, file.ino, &file, range, *mode, patience, context().interruption);
+  file.fs.locks.unlock(space, file.ino, &file, range);
+  return {};
+}
+
 Status lock_ranges(brickfs_file& file, int type, uint64_t offset, uint64_t length, FileLocks::Patience patience) {
   const FileLocks::Range range = TRY(lock_range(offset, length));
-  if (type == F_UNLCK) {
-    file.fs.locks.unlock(FileLocks::Space::kRanges, file.ino, &file, range);
-    return {};
-  }
-  return file.fs.locks.lock(FileLocks::Space::kRanges, file.ino, &file, range, TRY(lock_mode(file, type)), patience,
-                            context().interruption);
+  std::optional<FileLocks::Mode> mode;
+  if (type != F_UNLCK) mode = TRY(lock_mode(file, type));
+  return set_lock(file, FileLocks::Space::kRanges, range, mode, patience);
 }
 
 Status lock_whole(brickfs_file& file, int operation, FileLocks::Patience patience) {
   constexpr FileLocks::Range kWhole{0, UINT64_MAX};
-  const Interruption* const by = context().interruption;
   if ((operation & LOCK_NB) != 0) patience = kNone;
   switch (operation & ~LOCK_NB) {
     case LOCK_SH:
-      return file.fs.locks.lock(FileLocks::Space::kWhole, file.ino, &file, kWhole, FileLocks::Mode::kShared, patience,
-                                by);
+      return set_lock(file, FileLocks::Space::kWhole, kWhole, FileLocks::Mode::kShared, patience);
     case LOCK_EX:
-      return file.fs.locks.lock(FileLocks::Space::kWhole, file.ino, &file, kWhole, FileLocks::Mode::kExclusive,
-                                patience, by);
+      return set_lock(file, FileLocks::Space::kWhole, kWhole, FileLocks::Mode::kExclusive, patience);
     case LOCK_UN:
-      file.fs.locks.unlock(FileLocks::Space::kWhole, file.ino, &file, kWhole);
-      return {};
+      return set_lock(file, FileLocks::Space::kWhole, kWhole, {}, kNone);
     default:
       return Error(EINVAL, "operation of a lock");
   }
@@ -334,6 +338,10 @@ int brickfs_test_lock(brickfs_file* file, int type, uint64_t offset, uint64_t le
     if (!range.ok()) return code_of(range.error());
     if (type != F_RDLCK && type != F_WRLCK) return -EINVAL;
     const auto mode = type == F_RDLCK ? FileLocks::Mode::kShared : FileLocks::Mode::kExclusive;
+    if (file->fs.shared) {
+      const auto locked = is_locked_by_another(*file, *range, mode);
+      return locked.ok() ? static_cast<int>(*locked) : code_of(locked.error());
+    }
     return file->fs.locks.is_held_by_another(FileLocks::Space::kRanges, file->ino, file, *range, mode) ? 1 : 0;
   });
 }

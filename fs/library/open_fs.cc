@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "fs/library/open_shared.h"
 #include "fs/library/quiet.h"
 #include "fs/library/signals_blocked.h"
 #include "fs/operations/ending.h"
@@ -64,7 +65,9 @@ Status open(const char* source, const char* options, brickfs_fs& fs, std::string
                .groups = [] { return Groups{.all = true}; },
                .is_administrator = [] { return true; }};
   fs.workers.emplace(plan.options.workers);
-  return mount(plan, fs, why);
+  if (!plan.options.shared) return mount(plan, fs, why);
+  fs.shared.emplace(TRY(open_shared(plan, why)));
+  return {};
 }
 
 // The end of a file system, as that of a mount's process: what does not come to its end is given up after `linger`.
@@ -79,7 +82,7 @@ class Closing {
   Status run(std::string* why) {
     ending_.begin();
     fs_.workers->run([this] { watch(); });  // without a thread for it: for ever
-    const Status unmounted = fs_.filesystem->unmount();
+    const Status unmounted = fs_.shared ? fs_.shared->unmount() : fs_.filesystem->unmount();
     stop_watching();
     const Status outcome = ending_.outcome(unmounted);
     if (outcome.ok()) return {};
@@ -155,6 +158,7 @@ int brickfs_fs_abandon(brickfs_fs* fs) {
     if (fs == nullptr) return -EFAULT;
     fs->abandoned = true;
     fs->locks.end_waits();
+    if (fs->shared) static_cast<void>(fs->files().release_machine_locks(0));  // and who waits for one ends
     fs->files().volume().interrupt();
     return 0;
   });

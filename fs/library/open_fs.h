@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,7 +20,13 @@
 #include "fs/operations/gate.h"
 
 struct brickfs_fs {
-  brickfs::FileOperations& files() { return *filesystem; }
+  // Of a volume that other machines have, too.
+  struct Shared {
+    brickfs::FileOperations& files;
+    std::function<brickfs::Status()> unmount;  // it may be left, or given up, behind that
+    std::shared_ptr<void> owner;
+  };
+  brickfs::FileOperations& files() { return shared ? shared->files : *filesystem; }
   // Before each call: fs/operations/gate.h. ECANCELED: given up.
   brickfs::Status gate() {
     if (abandoned) return brickfs::Error(ECANCELED, "the file system was given up");
@@ -32,6 +40,8 @@ struct brickfs_fs {
   std::shared_ptr<std::atomic<brickfs::Filesystem*>> commit_target =
       std::make_shared<std::atomic<brickfs::Filesystem*>>(nullptr);
   std::unique_ptr<brickfs::Filesystem> filesystem;
+  std::optional<Shared> shared;           // in the place of it
+  std::atomic<uint64_t> files_opened{0};  // as their locks are told from each other
   brickfs::library::FileLocks locks;
   brickfs::library::Children children;
   std::optional<brickfs::library::Workers> workers;
@@ -43,7 +53,8 @@ struct brickfs_file {
     fs.children.add();
   }
   ~brickfs_file() {
-    fs.locks.release_all(ino, this);
+    if (!fs.shared) fs.locks.release_all(ino, this);
+    if (fs.shared && has_locked) static_cast<void>(fs.files().release_locks(ino, 0, number));
     fs.files().forget(ino, 1);
     fs.children.remove();
   }
@@ -56,9 +67,11 @@ struct brickfs_file {
   brickfs::Touch touch() const;
 
   brickfs_fs& fs;
-  const brickfs::Ino ino;              // a reference, given back at the end
-  const int flags;                     // of open(2)
-  std::atomic<unsigned> under_way{0};  // requests of queues
+  const brickfs::Ino ino;  // a reference, given back at the end
+  const int flags;         // of open(2)
+  const uint64_t number{++fs.files_opened};
+  std::atomic<bool> has_locked{false};  // on a shared volume, perhaps
+  std::atomic<unsigned> under_way{0};   // requests of queues
 };
 
 namespace brickfs::library {

@@ -65,6 +65,8 @@ Result<bool> set_flag(Parsed& parsed, std::string_view name) {
     options.read_only = options.follow = true;
   } else if (name == "hard" || name == "soft") {
     parsed.soft = name == "soft";
+  } else if (name == "shared" || name == "share") {
+    options.shared = true;
   } else if (name == "steal") {
     options.steal = true;
   } else if (name == "durable") {
@@ -89,6 +91,8 @@ Result<bool> set_value(Options& options, std::string_view name, std::string_view
     if (member == nullptr) return false;
     if (value.empty()) return Error(EINVAL, "no value");
     *member = value;
+  } else if (name == "listen") {
+    options.listen = value;
   } else if (name == "wait") {
     options.wait = TRY(parse_seconds(value, 0));
   } else if (name == "linger") {
@@ -133,6 +137,10 @@ Result<Options> parse_options(const char* text, std::string* why) {
     *why = (known.ok() ? "unknown option: " : "bad value: ") + word;
     return Error(EINVAL, "options");
   }
+  if (!parsed.options.listen.empty() && !parsed.options.shared) {
+    *why = "option listen: only with shared";
+    return Error(EINVAL, "options");
+  }
   if (parsed.soft) parsed.options.soft = parsed.options.soft_timeout;
   return parsed.options;
 }
@@ -161,9 +169,9 @@ Status open_when_free(const OpenPlan& plan, const OpenOnce& open, std::string* w
     if (opened.ok()) return {};
     *why = failure.why;
     if (why->empty()) {
-      *why = describe_open_failure(opened.error(), failure.name, failure.brick, failure.holder,
-                                   !plan.options.secret_path.empty(),
-                                   {.steal = "option steal", .secret = "option secret=PATH", .shared = nullptr});
+      *why = describe_open_failure(
+          opened.error(), failure.name, failure.brick, failure.holder, !plan.options.secret_path.empty(),
+          {.steal = "option steal", .secret = "option secret=PATH", .shared = "option shared"});
     }
     if (first && plan.options.wait.count() > 0) until += failure.holder.kept_for;
     if (!opened.error().is(EBUSY) || steady_clock::now() >= until) return opened;

@@ -22,6 +22,8 @@ struct Options {
   bool read_only = false;
   bool follow = false;  // and read_only
   bool steal = false;
+  bool shared = false;  // other machines have it, too
+  std::string listen;   // ADDRESS[:PORT], with `shared`
   bool require_durable = false;
   bool over_files = false;
   bool no_atime = false;
