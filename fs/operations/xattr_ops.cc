@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "fs/base/names.h"
 #include "fs/inode/acl.h"
 #include "fs/operations/filesystem_state.h"
+#include "fs/operations/link_attribute.h"
 #include "fs/operations/new_inode.h"
 #include "transport/brick/limits.h"
 
@@ -35,19 +35,6 @@ const std::vector<std::byte>* find_xattr(const Inode& inode, std::string_view na
   if (!inode.xattrs) return nullptr;
   const auto it = inode.xattrs->find(name);
   return it == inode.xattrs->end() ? nullptr : &it->second;
-}
-
-// The path by which the brick is reached ("tcp"), or "silent: ...", "waiting: brick unreachable: ...", "failed: ...";
-// and what ails its store, as it was a moment ago. Waits for nothing.
-std::vector<std::byte> describe_link(const LinkState& link, const std::string& store_trouble) {
-  std::string text;
-  if (link.kind == LinkState::Kind::kSilent) text = "silent: ";
-  if (link.kind == LinkState::Kind::kWaiting) text = "waiting: ";
-  if (link.kind == LinkState::Kind::kFailed) text = "failed: ";
-  text += link.text;
-  if (!store_trouble.empty()) text += "; store: " + store_trouble;
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
 }
 
 size_t stored_bytes(const Inode& inode) {
@@ -131,7 +118,7 @@ Status Filesystem::set_xattr(Ino ino, std::string_view name, std::span<const std
 }
 
 Result<std::vector<std::byte>> Filesystem::get_xattr(Ino ino, std::string_view name, const OperationContext&) {
-  if (ino == kRootIno && name == kLinkAttribute) return describe_link(impl_->volume->link_state(), store_trouble());
+  if (ino == kRootIno && name == kLinkAttribute) return describe_link(*this);
   TRY(check_name(name));
   const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
   const std::vector<std::byte>* value = find_xattr(*TRY(impl_->find_inode(ino)), name);

@@ -12,6 +12,7 @@
 #include "fs/base/clock.h"
 #include "fs/base/slices.h"
 #include "fs/operations/joint_transfer.h"
+#include "fs/operations/link_attribute.h"
 
 namespace brickfs::shared {
 namespace {
@@ -425,6 +426,7 @@ Status MemberFiles::set_xattr(Ino ino, std::string_view name, std::span<const st
 }
 
 Result<std::vector<std::byte>> MemberFiles::get_xattr(Ino ino, std::string_view name, const OperationContext& context) {
+  if (ino == kRootIno && name == kLinkAttribute) return describe_link(*this);
   auto value = held_.xattr(ino, name);
   if (!value) {
     const Held::Asking asking(held_);

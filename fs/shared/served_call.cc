@@ -8,8 +8,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "fs/base/names.h"
-
 namespace brickfs::shared {
 namespace {
 
@@ -160,8 +158,7 @@ class Server {
     return done(files_.set_xattr(asked.ino, asked.name, asked.value, asked.flags, to_caller(asked.who), context_));
   }
   Result<LeasedXattr> serve(const GetXattr& asked) {
-    const bool tells_of_mount = asked.name == kLinkAttribute;  // which changes by itself
-    const Lease granted = tells_of_mount ? Lease::kNone : leases_.grant(member_, asked.ino, Lease::kAttributes);
+    const Lease granted = leases_.grant(member_, asked.ino, Lease::kAttributes);
     return lease_xattr(files_.get_xattr(asked.ino, asked.name, context_), granted);
   }
   Result<LeasedXattr> serve(const ListXattr& asked) {

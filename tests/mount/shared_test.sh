@@ -13,6 +13,10 @@ grep 'a member of it' "$WORK/c.log" >/dev/null || die "the third is no member"
 "$BRICKCTL" explain "$A" | grep 'coordinates 2 member' >/dev/null || die "$("$BRICKCTL" explain "$A")"
 "$BRICKCTL" explain "$B" | grep 'member of 127.0.0.1' >/dev/null || die "$("$BRICKCTL" explain "$B")"
 
+if command -v getfattr >/dev/null; then
+  [[ "$(getfattr --only-values -n brickfs.link "$B" 2>&1)" == "member of 127.0.0.1"* ]] || die "brickfs.link of a member: $(getfattr -n brickfs.link "$B" 2>&1)"
+fi
+
 say "names, attributes and bytes"
 for from in $A $B $C; do
   for to in $A $B $C; do
