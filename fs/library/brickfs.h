@@ -172,7 +172,7 @@ BRICKFS_API int brickfs_volume_stat(brickfs_volume* volume, brickfs_volume_stat_
 
 /* Addresses are multiples of BRICKFS_BLOCK_BYTES, counts are of blocks, 1 to 4096; each call is done on all or on none.
  * alloc: they read as zeros. -EEXIST, -ENOSPC (the brick is full), -EDQUOT (the volume is).
- * free: unmaps them first. -ENOENT; -EBUSY: another has them mapped.
+ * free: unmaps them first, from those who read beside it, too. -ENOENT.
  * map: so that they can be read (and written, if `writable` is not 0); mapped ones are mapped anew. -ENOENT; -ENOBUFS:
  * all of the brick's memory is mapped, unmap some. unmap: no transfer reaches them any more once it has returned; those
  * under way end with an error. Blocks that are not mapped are passed over. -ENOENT. */

@@ -343,9 +343,9 @@ TEST_F(LibraryNotices, AFollowerReadsBesideTheWriter) {
     EXPECT_EQ(read, i);
     EXPECT_EQ(notice.value, i);
   }
-  EXPECT_EQ(brickfs_volume_free(writer, 0, 1), -EBUSY);
-  EXPECT_EQ(brickfs_volume_unmap(reader, 0, 1), 0);
-  EXPECT_EQ(brickfs_volume_free(writer, 0, 1), 0);
+  EXPECT_EQ(brickfs_volume_free(writer, 0, 1), 0) << "a reader holds nobody up";
+  uint64_t read = 0;
+  EXPECT_LT(brickfs_volume_read(reader, &read, sizeof(read), 8, nullptr), 0);
   brickfs_fs* fs = nullptr;
   EXPECT_EQ(brickfs_fs_open(source().c_str(), "follow", &fs), -EINVAL);
   EXPECT_NE(std::string(brickfs_error()).find("follow"), std::string::npos);

@@ -14,7 +14,7 @@ grep 'a member of it' "$WORK/c.log" >/dev/null || die "the third is no member"
 "$BRICKCTL" explain "$B" | grep 'member of 127.0.0.1' >/dev/null || die "$("$BRICKCTL" explain "$B")"
 
 if command -v getfattr >/dev/null; then
-  [[ "$(getfattr --only-values -n brickfs.link "$B" 2>&1)" == "member of 127.0.0.1"* ]] || die "brickfs.link of a member: $(getfattr -n brickfs.link "$B" 2>&1)"
+  [[ "$(getfattr --only-values -n brickfs.link "$B" 2>/dev/null)" == "member of 127.0.0.1"* ]] || die "brickfs.link of a member: $(getfattr -n brickfs.link "$B" 2>&1)"
 fi
 
 say "names, attributes and bytes"
