@@ -15,16 +15,9 @@ def machine_of(cluster, random, coordinates):
     return random.choice(members) if members and cluster.coordinator() is not None else None
 
 
-def trouble(cluster, machine):
-    """With the coordinator all lose the volume."""
-    if machine.coordinates():
-        cluster.trouble_all()
-    cluster.trouble(machine)
-
-
 def kill(cluster, machines):
     for machine in machines:
-        trouble(cluster, machine)
+        cluster.trouble(machine)
     for machine in machines:
         machine.is_down = True
         machine.kill()
@@ -58,7 +51,7 @@ def stop(cluster, machine):
     if machine is None or machine.is_stopped:
         yield None
         return
-    trouble(cluster, machine)
+    cluster.trouble(machine)
     mount = machine.mount
     machine.stop()
     yield machine.name
@@ -78,7 +71,7 @@ def cut_machine(cluster, machine, others, random):
     if machine is None:
         yield None
         return
-    trouble(cluster, machine)
+    cluster.trouble(machine)
     cuts, ways = cut(cluster, [machine.node], others, random)
     yield f"{machine.name} {ways}"
     heal(cluster, cuts)
@@ -113,8 +106,6 @@ def leave(cluster, machine):
     if machine is None or cluster.under_way:
         yield None
         return
-    if machine.coordinates():
-        cluster.trouble_all()
     machine.leave()
     machine.is_down = True
     yield machine.name

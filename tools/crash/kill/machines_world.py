@@ -201,10 +201,6 @@ class Machines(Cluster):
     def trouble(self, *machines):
         self.troubled |= set(machines)
 
-    def trouble_all(self):
-        """A member loses the volume with its coordinator."""
-        self.troubled |= set(self.machines)
-
     def must_be_lost(self, machine):
         if machine not in self.troubled:
             raise Failure(f"{machine.name} loses the volume, and nothing has happened to it: {self.last_line(machine.log)}")
