@@ -2,6 +2,7 @@
 #include "fs/space/space.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "fs/base/block_ranges.h"
 #include "fs/space/space_state.h"
@@ -122,7 +123,11 @@ Status Space::start(std::span<const BlockRange> allocated, const Unused& unused,
   return {};
 }
 
-Status Space::stop() { return impl_->end_supplies() ? impl_->give_all_back() : Status(); }
+Status Space::stop() {
+  if (!impl_->end_supplies()) return {};
+  TRY(impl_->give_all_back());
+  return lent_units() == 0 ? Status() : Error(EBUSY, "units that others may be writing to yet");
+}
 
 Result<std::vector<UnitRun>> Space::allocate(uint64_t units, uint64_t goal, const Interruption* by, For what) {
   return impl_->allocate(units, goal, by, what);
@@ -201,7 +206,7 @@ SpaceUsage Space::usage() const {
   impl.want_refresh();
   SpaceUsage usage;
   usage.total_units = (impl.data.blocks() + impl.available_to_data()) * kUnitsPerBlock;
-  usage.free_units = impl.budget().metadata_has_room() ? impl.free_now() + impl.freed_units : 0;
+  usage.free_units = impl.budget().metadata_has_room() ? impl.free_now() + impl.freed_units + impl.lent_units : 0;
   usage.journal_room_blocks = impl.budget().journal_room();
   usage.metadata_free_blocks =
       impl.supplies.size() == 1 ? usage.free_units / kUnitsPerBlock : impl.budget().available_to_data();
@@ -296,6 +301,7 @@ Space::Impl::Supply* Space::Impl::stale_supply() {
 
 // Sets so many units aside, wherever they are, for take_promised().
 Status Space::Impl::promise(MutexLock& lock, uint64_t units, const Interruption* by) {
+  bool asked_back = false;
   while (units > free_now()) {
     if (units <= free_now() + freed_units) {
       mutex.unlock();
@@ -308,7 +314,7 @@ Status Space::Impl::promise(MutexLock& lock, uint64_t units, const Interruption*
     } else if (Supply* const stale = stale_supply()) {
       stale->refresh_wanted = true;  // others may have given the brick's blocks back
       TRY(wait_for_supply(lock, *stale, 0, by));
-    } else {
+    } else if (std::exchange(asked_back, true) || !ask_back(by)) {
       return Error(ENOSPC, "volume full");
     }
   }

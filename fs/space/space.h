@@ -78,6 +78,19 @@ class Space {
   // Journal::durable() has moved.
   void on_durable(Lsn durable);
 
+  // --- units that others than this process fill (fs/operations/unit_lending.h). They are in use here, in no row and no
+  // checkpoint, and count as free in usage().
+  // At most so many blocks, whole, spread over the bricks of a set, one run each: as many as are ahead, without
+  // waiting. None where there is little room, and for a second after somebody else was short of it.
+  std::vector<UnitRun> lend(uint64_t blocks);
+  // Part of what was lent is a file's from now on, or is free again.
+  void keep_lent(UnitRun run);
+  void take_back(UnitRun run);
+  uint64_t lent_units() const;
+  // Called by an allocation that would fail, with no lock held: has unused units taken back, and waits for that a
+  // while.
+  void ask_back_by(std::function<void(const Interruption* by)> ask_back);
+
   // Whole neighbouring blocks for journal and checkpoint, from the reserve if need be. They read as zeros.
   Result<BlockRange> allocate_metadata(uint64_t blocks);
   // Durably unreferenced: goes back to the brick at once, or, with an error, later.

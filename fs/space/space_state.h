@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The insides of Space. space.cc: what callers ask for; block_supply.cc: the threads, one for each brick,
-// that keep blocks ahead and give empty ones back. Included by these two only.
+// The insides of Space. space.cc: what callers ask for; lent_units.cc: what others fill; block_supply.cc: the threads,
+// one for each brick, that keep blocks ahead and give empty ones back. Included by these only.
 #pragma once
 
 #include <atomic>
@@ -66,6 +66,13 @@ class Space::Impl {
   void reap() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   uint64_t free_now() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
+  // --- lent_units.cc
+  std::vector<UnitRun> lend(uint64_t blocks) ABSL_LOCKS_EXCLUDED(mutex);
+  bool may_lend() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  std::optional<UnitRun> take_block() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // The mutex is given up meanwhile. False: nothing is lent that could come back.
+  bool ask_back(const Interruption* by) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+
   // --- block_supply.cc
   void sort_by_place(std::span<const BlockRange> unused) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // On the caller's thread, before supply_loop() runs.
@@ -107,6 +114,10 @@ class Space::Impl {
   std::atomic<uint64_t> freed_units{0};                // in it; changed under the mutex
   uint64_t promised_units ABSL_GUARDED_BY(mutex) = 0;  // to allocations under way, not yet taken
   std::atomic<Lsn> durable{};
+
+  uint64_t lent_units ABSL_GUARDED_BY(mutex) = 0;
+  Clock::time_point lends_from ABSL_GUARDED_BY(mutex){};
+  std::function<void(const Interruption* by)> asks_back ABSL_GUARDED_BY(mutex);
 
   uint64_t trims_wanted ABSL_GUARDED_BY(mutex) = 0;
   bool stopping ABSL_GUARDED_BY(mutex) = false;

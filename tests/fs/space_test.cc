@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <random>
 #include <set>
@@ -450,6 +451,64 @@ TEST_F(SpaceTest, ManyThreadsAtOnce) {
   make_all_durable();
   EXPECT_EQ(space_->usage().free_units, all);
   EXPECT_GT(refused, 0u) << "the volume was never full";
+}
+
+TEST_F(SpaceTest, LentBlocksAreNobodysAndCountAsFree) {
+  start(256);
+  const uint64_t free = space_->usage().free_units;
+  std::vector<UnitRun> lent;
+  for (int i = 0; i < 500 && lent.size() < 8; ++i) {
+    for (const UnitRun& run : space_->lend(8 - lent.size())) {
+      EXPECT_EQ(run.count, kUnitsPerBlock);
+      EXPECT_EQ(run.first % kUnitsPerBlock, 0u);
+      lent.push_back(run);
+    }
+    std::this_thread::sleep_for(10ms);
+  }
+  ASSERT_EQ(lent.size(), 8u);
+  EXPECT_EQ(space_->usage().free_units, free);
+  EXPECT_EQ(space_->lent_units(), 8 * kUnitsPerBlock);
+  const auto touches_lent = [&](const UnitRun& run) {
+    return std::ranges::any_of(
+        lent, [&](const UnitRun& other) { return run.first < other.end() && other.first < run.end(); });
+  };
+  for (int i = 0; i < 100; ++i)
+    for (const UnitRun& run : allocate(200)) EXPECT_FALSE(touches_lent(run));
+  const uint64_t left = space_->usage().free_units;
+  space_->keep_lent({lent[0].first, 100});
+  EXPECT_EQ(space_->usage().free_units, left - 100) << "a file's";
+  space_->take_back({lent[0].first + 100, kUnitsPerBlock - 100});
+  EXPECT_EQ(space_->usage().free_units, left - 100);
+  EXPECT_EQ(allocate(200, lent[0].first + 100).front().first, lent[0].first + 100) << "free again";
+  EXPECT_NE(space_->stop().code(), 0) << "there are lent ones yet: it is no orderly end";
+}
+
+TEST_F(SpaceTest, NothingIsLentOfLittleRoom) {
+  start(256);
+  while (space_->usage().free_units > 40 * kUnitsPerBlock) allocate(kUnitsPerBlock);
+  uint64_t lent = 0;
+  for (int i = 0; i < 50; ++i, std::this_thread::sleep_for(5ms)) lent += space_->lend(4).size();
+  EXPECT_LE(lent, 8u);
+  EXPECT_GE((space_->usage().free_units - space_->lent_units()) * kUnitBytes, 64 * kMiB);
+}
+
+TEST_F(SpaceTest, WhoeverIsShortHasLentUnitsBackFirst) {
+  start(256);
+  std::vector<UnitRun> lent;
+  for (int i = 0; i < 500 && lent.size() < 8; ++i, std::this_thread::sleep_for(10ms))
+    for (const UnitRun& run : space_->lend(8 - lent.size())) lent.push_back(run);
+  ASSERT_EQ(lent.size(), 8u);
+  int asked = 0;
+  space_->ask_back_by([&](const Interruption*) {
+    ++asked;
+    for (const UnitRun& run : lent) space_->take_back(run);
+    lent.clear();
+  });
+  while (space_->usage().free_units > 0) allocate(std::min(space_->usage().free_units, kUnitsPerBlock));
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(space_->allocate(1, 0).code(), ENOSPC);
+  EXPECT_EQ(asked, 1) << "nothing is lent any more";
+  EXPECT_TRUE(space_->lend(1).empty());
 }
 
 }  // namespace
