@@ -238,6 +238,34 @@ class BrickfsTcpWriteback(BrickfsTcpRing):
     writeback = "on"
 
 
+class BrickfsShared(BrickfsTcp):
+    """`shared`, and nobody else has mounted it: what that alone costs."""
+
+    name = "brickfs tcp, shared"
+    more = ("shared",)
+
+
+class BrickfsTwoMachines(BrickfsShared):
+    """Two mounts of one volume; the first coordinates. The other one is there, and does nothing."""
+
+    def start(self):
+        source = self.source()
+        for name in ("first", "second"):
+            self.spawn(os.path.join(self.build, "fs/brickfs"), source, self.directory(name), "-f", "-o", ",".join(self.more))
+            self.wait_mounted(self.directory(name))
+        return self.directory(self.used)
+
+
+class BrickfsCoordinator(BrickfsTwoMachines):
+    name = "brickfs tcp, shared, coordinator"
+    used = "first"
+
+
+class BrickfsMember(BrickfsTwoMachines):
+    name = "brickfs tcp, shared, member"
+    used = "second"
+
+
 class BrickfsStriped(BrickfsTcpRing):
     name = "brickfs tcp, io_uring, 2 bricks striped"
 
@@ -391,5 +419,6 @@ class Sshfs(System):
         return self.wait_mounted(path)
 
 
-HERE = (BrickfsRing, Brickfs, BrickfsTcpRing, BrickfsTcpWriteback, BrickfsTcp, BrickfsStriped, BrickfsCopies, Gluster, GlusterReplicated, NbdExt4, Sshfs,
-        PassThroughRing, PassThrough, RingTcp, LibraryFilesTcp, LibraryBlocksTcp, RawBrickTcp, Tmpfs)
+HERE = (BrickfsRing, Brickfs, BrickfsTcpRing, BrickfsTcpWriteback, BrickfsTcp, BrickfsShared, BrickfsCoordinator, BrickfsMember, BrickfsStriped,
+        BrickfsCopies, Gluster, GlusterReplicated, NbdExt4, Sshfs, PassThroughRing, PassThrough, RingTcp, LibraryFilesTcp, LibraryBlocksTcp, RawBrickTcp,
+        Tmpfs)
