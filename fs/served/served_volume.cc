@@ -127,6 +127,7 @@ Status ServedVolume::join(const MountCommand& command, const Holder& holder, std
   config.address = *address_of_coordinator(holder.name);
   config.secret = secret;
   config.request.client = client_.load();
+  config.request.coordinator = holder.client;
   config.request.volume = source.volume;
   config.request.name = client_name();
   config.request.read_only = command.read_only;
@@ -197,12 +198,12 @@ Result<shared::CoordinatorLink::Sought> ServedVolume::seek(const shared::Coordin
   if (is_another) {
     const auto address = address_of_coordinator(holder->name);
     if (!address) return Sought{Sought::Kind::kEnded, {}, "another has taken the volume, and does not share it"};
-    return Sought{Sought::Kind::kMoved, *address};
+    return Sought{Sought::Kind::kMoved, *address, "", holder->client};
   }
   if (command_.read_only) return Sought{};
   const auto taken = take_over(lost, !holder.has_value());
   if (!taken.ok()) return Sought{};  // it is held, or another was faster
-  return Sought{Sought::Kind::kMoved, *taken};
+  return Sought{Sought::Kind::kMoved, *taken, "", client_.load()};
 }
 
 // What this one coordinated, and another has now.
@@ -252,6 +253,7 @@ Status ServedVolume::follow(const MountCommand& command, const HostPort& address
   serve_after(is_over);
   Holder self;
   self.name = name_of_coordinator(client_name(), address);
+  self.client = client_.load();
   return join(command, self, why);
 }
 

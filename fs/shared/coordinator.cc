@@ -171,8 +171,10 @@ void Coordinator::serve_connection(tcp::TcpChannel& channel, const PeerAddress& 
 }
 
 Result<Coordinator::SessionPtr> Coordinator::join(const JoinRequest& request, const PeerAddress& peer) {
-  if (request.volume != volume_) return Error(ENOENT, "another volume");
+  if (request.version != kCallsVersion) return Error(EPROTONOSUPPORT, "another version");
   if (!serving_) return Error(EAGAIN, "not ready yet");
+  if (request.coordinator != ClientId{} && request.coordinator != client_) return Error(ECONNREFUSED, "another one");
+  if (request.volume != volume_) return Error(ENOENT, "another volume");
   const Status lost = gate(*files_);
   if (lost.code() == ESTALE) return Error(EAGAIN, "the volume is another's");
   TRY(Status(lost));

@@ -26,7 +26,9 @@ constexpr milliseconds kRecallsSilent{10'000};  // of one who would say after ha
 constexpr milliseconds kLookForNext{250};       // when the coordinator's process is known to have ended
 constexpr uint32_t kKeepersSlot = 0;
 
-bool is_final(const Error& error) { return error.is(ESTALE) || error.is(ENOENT) || error.is(EROFS); }
+bool is_final(const Error& error) {
+  return error.is(ESTALE) || error.is(ENOENT) || error.is(EROFS) || error.is(EPROTONOSUPPORT);
+}
 
 }  // namespace
 
@@ -183,9 +185,10 @@ Status CoordinatorLink::wait_to_connect(const OperationContext& context, millise
   return {};
 }
 
-Result<Joined> CoordinatorLink::join_at(const HostPort& address, uint32_t slot,
+Result<Joined> CoordinatorLink::join_at(const HostPort& address, ClientId coordinator, uint32_t slot,
                                         std::unique_ptr<tcp::TcpChannel>& channel) const {
   JoinRequest request = config_.request;
+  request.coordinator = coordinator;
   request.session = joined_.session;
   request.token = joined_.token;
   request.slot = slot;
@@ -199,7 +202,8 @@ Result<Joined> CoordinatorLink::join_at(const HostPort& address, uint32_t slot,
 // In that epoch, or it fails.
 Status CoordinatorLink::connect(Slot& slot, uint64_t epoch) {
   std::unique_ptr<tcp::TcpChannel> channel;
-  TRY(join_at(address(), slot.number, channel));
+  const auto [address, coordinator] = known_coordinator();
+  TRY(join_at(address, coordinator, slot.number, channel));
   if (!set_channel(slot, std::move(channel), epoch)) return Error(ENOTCONN, "another coordinator has come");
   return {};
 }
@@ -222,9 +226,11 @@ bool CoordinatorLink::is_stopping() const {
   return stopping_;
 }
 
-HostPort CoordinatorLink::address() const {
+HostPort CoordinatorLink::address() const { return known_coordinator().first; }
+
+std::pair<HostPort, ClientId> CoordinatorLink::known_coordinator() const {
   MutexLock lock(mutex_);
-  return address_;
+  return {address_, coordinator_};
 }
 
 // An error but EINTR says that the connection is of no more use.
@@ -537,15 +543,15 @@ void CoordinatorLink::seek_coordinator(const Error& why) {
   looked_ = Clock::now();
   if (!sought.ok() || sought->kind == Sought::Kind::kHolds) return;
   if (sought->kind == Sought::Kind::kEnded) return end(Error(ESTALE, sought->why));
-  const Status moved = move_to(sought->address);
+  const Status moved = move_to(*sought);
   if (moved.code() == ESTALE) end(moved.error());
 }
 
 // What is held is claimed before any other call is made there. Until then it is the former one's, if that comes back.
-Status CoordinatorLink::move_to(const HostPort& address) {
+Status CoordinatorLink::move_to(const Sought& next) {
   Slot& slot = slots_[kKeepersSlot];
   std::unique_ptr<tcp::TcpChannel> channel;
-  const Joined joined = TRY(join_at(address, kKeepersSlot, channel));
+  const Joined joined = TRY(join_at(next.address, next.coordinator, kKeepersSlot, channel));
   {
     MutexLock lock(mutex_);
     ++epoch_;
@@ -559,9 +565,9 @@ Status CoordinatorLink::move_to(const HostPort& address) {
   if (!claimed.ok()) slot.channel = nullptr;
   if (!claimed.ok()) return claimed;
   coordinator_ = joined.coordinator;
-  address_ = address;
+  address_ = next.address;
   ++moved_;
-  log::info("the coordinator is the one at {} now", format_address(address));
+  log::info("the coordinator is the one at {} now", format_address(next.address));
   changed_.notify_all();
   return {};
 }

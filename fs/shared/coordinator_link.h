@@ -52,13 +52,14 @@ class CoordinatorLink {
       kEnded,  // nobody shares the volume: for good
     };
     Kind kind = Kind::kHolds;
-    HostPort address = {};  // of the other one
-    const char* why = "";   // of kEnded
+    HostPort address = {};   // of the other one
+    const char* why = "";    // of kEnded
+    ClientId coordinator{};  // the other one
   };
   struct Config {
     HostPort address;
     ClientSecret secret;
-    JoinRequest request;                            // of a new session
+    JoinRequest request;                            // of a new session, with whom it is expected to be
     std::optional<std::chrono::milliseconds> soft;  // calls fail when the coordinator was away for so long; none: never
     // Asked by a thread of its own while the coordinator does not answer. An error: it cannot be known now. May take
     // some seconds, and longer if this machine takes its place.
@@ -139,7 +140,8 @@ class CoordinatorLink {
   Result<Slot*> take_slot(const OperationContext& context);
   void give_slot(Slot& slot);
   Status connect(Slot& slot, uint64_t epoch);
-  Result<Joined> join_at(const HostPort& address, uint32_t slot, std::unique_ptr<tcp::TcpChannel>& channel) const;
+  Result<Joined> join_at(const HostPort& address, ClientId coordinator, uint32_t slot,
+                         std::unique_ptr<tcp::TcpChannel>& channel) const;
   Status wait_to_connect(const OperationContext& context, std::chrono::milliseconds pause);
   bool set_channel(Slot& slot, std::unique_ptr<tcp::TcpChannel> channel, uint64_t epoch);
   void drop_channel(Slot& slot);
@@ -157,8 +159,9 @@ class CoordinatorLink {
   void drop_all_data();
   bool is_own(const Slot& slot) const;
   bool is_stopping() const;
+  std::pair<HostPort, ClientId> known_coordinator() const;
   void seek_coordinator(const Error& why);
-  Status move_to(const HostPort& address);
+  Status move_to(const Sought& next);
   Status claim(Slot& slot);
 
   const Config config_;

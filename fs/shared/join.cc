@@ -25,11 +25,14 @@ struct JoinCall {
   wire::Token token{};
   uint32_t slot = 0;
   uint32_t flags = 0;  // kReadOnly
+  uint64_t coordinator = 0;
+  uint32_t version = 0;
+  uint32_t reserved = 0;
   char volume[64] = {};
   char name[128] = {};
   Proof proof{};
 };
-static_assert(sizeof(JoinCall) == 264 && offsetof(JoinCall, proof) == 232);
+static_assert(sizeof(JoinCall) == 280 && offsetof(JoinCall, proof) == 248);
 static_assert(sizeof(JoinCall) <= limits::kFirstBodyBytes);
 constexpr uint32_t kReadOnly = 1;
 
@@ -55,6 +58,10 @@ Error refusal(int status) {
       return Error(ENOENT, "the coordinator has another volume");
     case EAGAIN:
       return Error(EAGAIN, "the coordinator is not ready yet");
+    case ECONNREFUSED:
+      return Error(ECONNREFUSED, "another coordinator is there now");
+    case EPROTONOSUPPORT:
+      return Error(EPROTONOSUPPORT, "the coordinator is of another version of brickfs");
     case EROFS:
       return Error(EROFS, "the coordinator has the volume read-only");
     case EUSERS:
@@ -98,6 +105,8 @@ Result<Joined> join(Channel& channel, const Nonces& nonces, const Secret& secret
   call.token = request.token;
   call.slot = request.slot;
   call.flags = request.read_only ? kReadOnly : 0;
+  call.coordinator = static_cast<uint64_t>(request.coordinator);
+  call.version = request.version;
   wire::put_text(call.volume, request.volume);
   wire::put_text(call.name, request.name);
   call.proof = wire::prove(secret, kJoinPurpose, nonces, call);
@@ -132,6 +141,8 @@ Result<JoinRequest> request_in(const Message& call) {
   request.token = join.token;
   request.slot = join.slot;
   request.read_only = join.flags == kReadOnly;
+  request.coordinator = ClientId{join.coordinator};
+  request.version = join.version;
   request.volume = TRY(wire::get_text(join.volume));
   request.name = TRY(wire::get_text(join.name));
   return request;

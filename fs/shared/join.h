@@ -30,11 +30,16 @@ using SessionId = uint64_t;           // of a member; 0: none
 constexpr uint32_t kMostSlots = 64;   // of a member: calls at a time, each on a connection
 constexpr uint32_t kRecallsSlot = 1;  // on which it awaits recalls
 
+// Of the calls of a shared volume: another one with each change of what they carry. All of a volume are of one.
+constexpr uint32_t kCallsVersion = 1;
+
 struct JoinRequest {
   ClientId client{};
-  SessionId session = 0;  // one that there is; 0: a new one
-  wire::Token token{};    // of that session
-  uint32_t slot = 0;      // which of its connections
+  ClientId coordinator{};  // who is to answer: another process may listen where that one did. 0: whoever does
+  SessionId session = 0;   // one that there is; 0: a new one
+  wire::Token token{};     // of that session
+  uint32_t slot = 0;       // which of its connections
+  uint32_t version = kCallsVersion;
   bool read_only = false;
   std::string volume;
   std::string name;  // for people
@@ -48,7 +53,8 @@ struct Joined {
 };
 
 // The member's side. ESTALE: there is no such session any more; ENOENT: another volume; EACCES: the secret differs;
-// EAGAIN: the coordinator is not ready yet; EROFS; EUSERS. What cannot prove that it knows the secret: EKEYREJECTED.
+// EAGAIN: the coordinator is not ready yet; ECONNREFUSED: there is another one; EPROTONOSUPPORT: its calls are of
+// another version; EROFS; EUSERS. What cannot prove that it knows the secret: EKEYREJECTED.
 Result<Joined> join(Channel& channel, const Nonces& nonces, const Secret& secret, const JoinRequest& request,
                     Deadline deadline);
 

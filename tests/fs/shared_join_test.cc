@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who joins whom: a member knows from the bricks who coordinates, and at his address another one may listen meanwhile.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "fs/shared/coordinator.h"
+#include "fs/shared/coordinator_link.h"
+#include "fs/shared/leased_files.h"
+#include "tests/support/mounted_volume.h"
+
+namespace brickfs::shared {
+namespace {
+
+class SharedJoin : public ::testing::Test {
+ protected:
+  SharedJoin() { coordinator_->serve({own_, &*volume_, ClientId{7}, nullptr}); }
+
+  int join(const std::function<void(JoinRequest&)>& edit) {
+    CoordinatorLink::Config config;
+    config.address = {"127.0.0.1", coordinator_->port()};
+    config.secret = kSecret;
+    config.request.client = ClientId{100};
+    config.request.coordinator = ClientId{7};
+    config.request.volume = "home";
+    config.request.name = "a member";
+    config.seek = [](const CoordinatorLink::Lost&) { return CoordinatorLink::Sought{}; };
+    edit(config.request);
+    const auto joined = CoordinatorLink::join(std::move(config), &why_);
+    if (joined.ok()) (*joined)->leave();
+    return joined.code();
+  }
+
+  const ClientSecret kSecret{Secret(SecretBytes("a secret"))};
+  MountedVolume volume_{MountedVolume::Options{.mount = {.shared = true}}};
+  std::unique_ptr<Coordinator> coordinator_ = *Coordinator::listen("127.0.0.1", 0, "home", kSecret);
+  LeasedFiles own_{*volume_, coordinator_->leases()};
+  std::string why_;
+};
+
+TEST_F(SharedJoin, TheOneThatTheBricksTellOf) {
+  EXPECT_EQ(join([](JoinRequest&) {}), 0) << why_;
+}
+
+// Its volume may have the same name and secret, on other bricks: that this one's files are shown must not be.
+TEST_F(SharedJoin, AnotherOneThatListensThereIsNotJoined) {
+  EXPECT_EQ(join([](JoinRequest& asked) { asked.coordinator = ClientId{8}; }), ECONNREFUSED)
+      << "as if nobody listened there";
+  EXPECT_EQ(join([](JoinRequest& asked) { asked.coordinator = ClientId{8}, asked.volume = "other"; }), ECONNREFUSED)
+      << "nor is it the end of the member";
+}
+
+TEST_F(SharedJoin, AnotherVersionOfTheCallsIsRefusedWithItsReason) {
+  EXPECT_EQ(join([](JoinRequest& asked) { ++asked.version; }), EPROTONOSUPPORT);
+  EXPECT_NE(why_.find("another version of brickfs"), why_.npos) << why_;
+}
+
+}  // namespace
+}  // namespace brickfs::shared
