@@ -435,13 +435,14 @@ struct Cancel {
 };
 
 // Of a new coordinator: what the member holds from the former one, and goes on holding. Its first calls there, before
-// its session's grace is over; the last one says so.
+// its session's grace is over; the first and the last one say so. If the connection is lost on the way it begins anew.
 struct Claim {
   using Answer = Done;
   std::vector<Forget::One> inodes;  // references that its kernel has
   std::vector<LockOf> locks;
+  bool is_first = false;
   bool is_all = false;
-  static constexpr auto kFields = std::tuple(&Claim::inodes, &Claim::locks, &Claim::is_all);
+  static constexpr auto kFields = std::tuple(&Claim::inodes, &Claim::locks, &Claim::is_first, &Claim::is_all);
 };
 
 // The kind of a call is its place here.

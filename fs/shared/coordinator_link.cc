@@ -576,6 +576,7 @@ Status CoordinatorLink::claim(Slot& slot) {
   std::vector<Claim> claims;
   if (claims_) claims = claims_();
   if (claims.empty()) claims.emplace_back();
+  claims.front().is_first = true;
   claims.back().is_all = true;
   for (const Claim& part : claims) {
     ++slot.last;

@@ -183,9 +183,13 @@ ServedAnswer MemberSession::perform_own(const Hold& asked) {
 }
 
 // What is not there any more was nobody's, or has been taken back with its transaction. A lock that another has claimed
-// was his before.
+// was his before. What is claimed anew is held before that of the first time is let go of.
 ServedAnswer MemberSession::perform_own(const Claim& asked) {
   ServedAnswer answer = done({});
+  if (asked.is_first) {
+    MutexLock lock(mutex_);
+    for (const auto& [ino, references] : std::exchange(references_, {})) claimed_before_[ino] += references;
+  }
   for (const Forget::One& one : asked.inodes) {
     uint64_t held = 0;
     while (held < one.references && files_.hold(one.ino).ok()) ++held;
@@ -197,7 +201,17 @@ ServedAnswer MemberSession::perform_own(const Claim& asked) {
     const LockRequest request{one.ino, {id_, one.owner, one.kind}, one.open_file, one.lock};
     (void)files_.set_lock(request, false);
   }
+  References before;
+  if (asked.is_all) {
+    MutexLock lock(mutex_);
+    before.swap(claimed_before_);
+  }
+  let_go_of(before);
   return answer;
+}
+
+void MemberSession::let_go_of(const References& references) {
+  for (const auto& [ino, count] : references) files_.forget(ino, count);
 }
 
 // The session ends behind the answer, as that of a member which is gone.
@@ -244,12 +258,15 @@ void MemberSession::end(Ends how) {
   (void)files_.release_machine_locks(id_);
   leases_.leave(id_);  // what those calls were granted
   if (how == Ends::kComesBack) return;
-  std::unordered_map<Ino, uint64_t> held;
+  References held;
+  References before;
   {
     MutexLock lock(mutex_);
     held.swap(references_);
+    before.swap(claimed_before_);
   }
-  for (const auto& [ino, references] : held) files_.forget(ino, references);
+  let_go_of(held);
+  let_go_of(before);
 }
 
 }  // namespace brickfs::shared

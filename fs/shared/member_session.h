@@ -120,6 +120,8 @@ class MemberSession {
   void finish(Slot& slot, const std::vector<Ino>& given);
   void forget(Ino ino, uint64_t references);
   void take_back(const std::vector<Ino>& given);
+  using References = std::unordered_map<Ino, uint64_t>;
+  void let_go_of(const References& references);
 
   FileOperations& files_;
   Leases& leases_;
@@ -137,7 +139,8 @@ class MemberSession {
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
   bool comes_back_ ABSL_GUARDED_BY(mutex_) = false;  // to the next coordinator, though it is over here
   std::array<Channel*, kMostSlots> channels_ ABSL_GUARDED_BY(mutex_) = {};
-  std::unordered_map<Ino, uint64_t> references_ ABSL_GUARDED_BY(mutex_);
+  References references_ ABSL_GUARDED_BY(mutex_);
+  References claimed_before_ ABSL_GUARDED_BY(mutex_);  // by what was begun anew
 };
 
 }  // namespace brickfs::shared
