@@ -475,12 +475,11 @@ void CoordinatorLink::renew_leases() {
   if (!body.ok()) return;
   const auto state = decode<State>(*body);
   if (!state.ok()) return;
-  if (state->leases != generation && state->leases != 0)
-    drop_all_data();  // before any of it can be taken for valid again
+  const bool begins_anew = state->leases != generation && state->leases != 0;  // no recalls have come here
   held_.renew(sent, state->leases);
+  if (begins_anew) drop_all_data();  // behind that, as a recall: what is asked for meanwhile is not kept
   MutexLock lock(mutex_);
   state_ = *state;
-  const bool begins_anew = state->leases != generation && state->leases != 0;  // no recalls have come here
   if (begins_anew && slots_[kRecallsSlot].channel) slots_[kRecallsSlot].channel->shut_down();
 }
 

@@ -73,6 +73,12 @@ void Held::Change::of_names(Ino directory) {
   if (found != held_.inodes_.end()) held_.drop_names(found->second);
 }
 
+void Held::Change::of_data(Ino file) {
+  of(file);
+  MutexLock lock(held_.mutex_);
+  begin(key_of(file, Lease::kData));
+}
+
 void Held::Change::now_named(const Asking& asking, Ino directory, std::string_view name, Ino ino) {
   MutexLock lock(held_.mutex_);
   const auto found = held_.inodes_.find(directory);
@@ -146,6 +152,11 @@ bool Held::is_valid() const {
   return BootClock::now() < valid_until_;
 }
 
+bool Held::still_holds(const Asking& asking, Ino ino, Lease kind) const {
+  MutexLock lock(mutex_);
+  return may_keep(asking, key_of(ino, kind)) && BootClock::now() < valid_until_;
+}
+
 void Held::let_go() {
   MutexLock lock(mutex_);
   drop_all();
@@ -164,12 +175,12 @@ void Held::recall(Ino ino, Lease kinds) {
     mark(key_of(ino, Lease::kNames));
     if (found != inodes_.end()) drop_names(found->second);
   }
+  if (has(kinds, Lease::kData)) mark(key_of(ino, Lease::kData));
 }
 
 void Held::forget(Ino ino) {
   MutexLock lock(mutex_);
-  mark(key_of(ino, Lease::kAttributes));
-  mark(key_of(ino, Lease::kNames));
+  for (const Lease kind : {Lease::kAttributes, Lease::kNames, Lease::kData}) mark(key_of(ino, kind));
   inodes_.erase(ino);
 }
 

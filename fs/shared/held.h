@@ -67,6 +67,7 @@ class Held {
     void of(Ino ino);
     void of(Ino directory, std::string_view name);  // and of the directory's attributes
     void of_names(Ino directory);                   // of all of them
+    void of_data(Ino file);                         // and of its attributes; the layouts are whose they are to drop
     // The name now means that inode (kNoIno: nothing), or the inode is so now: what the answer says. `asking`: of the
     // call. Before this goes.
     void now_named(const Asking& asking, Ino directory, std::string_view name, Ino ino);
@@ -86,6 +87,9 @@ class Held {
   // Of a coordinator that has gone: nothing is relied on before another one has renewed it.
   void let_go();
   bool is_valid() const;  // what was leased and not recalled, now
+  // What that kind of lease is about has been neither recalled nor changed by this machine since, is not being changed
+  // by it, and may be relied on now.
+  bool still_holds(const Asking& asking, Ino ino, Lease kind) const;
   void recall(Ino ino, Lease kinds);
   // Nothing is known of it any more: the kernel has forgotten it.
   void forget(Ino ino);

@@ -41,15 +41,16 @@ const FileLayout::Place* place_of(const FileLayout& layout, uint64_t address) {
 
 }  // namespace
 
-MemberData::MemberData(MemberBricks::Open open, uint64_t preferred, Ask ask, std::function<bool()> holds)
-    : ask_(std::move(ask)), holds_(std::move(holds)), bricks_(std::move(open), preferred) {}
+MemberData::MemberData(MemberBricks::Open open, uint64_t preferred, Ask ask, Held& held)
+    : ask_(std::move(ask)), held_(held), bricks_(std::move(open), preferred) {}
 
 std::optional<uint64_t> MemberData::read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, bool touches,
                                          const OperationContext& context) {
-  if (!holds_()) return std::nullopt;
+  if (!held_.is_valid()) return std::nullopt;
+  const Held::Asking reading(held_);
   const auto planned = plan(ino, offset, total_bytes(into), context);
   const bool is_done = planned && !(touches && is_to_be_touched(ino)) && read(*planned, offset, into, context).ok() &&
-                       counts(ino, *planned);
+                       held_.still_holds(reading, ino, Lease::kData);
   if (!is_done) {
     ++passed_on_;
     return std::nullopt;
@@ -61,14 +62,7 @@ std::optional<uint64_t> MemberData::read(Ino ino, uint64_t offset, std::span<con
 
 // --- what is held
 
-MemberData::File& MemberData::file(Ino ino) {
-  const auto [at, is_new] = files_.try_emplace(ino);
-  if (is_new) at->second.version = ++last_version_;
-  return at->second;
-}
-
 void MemberData::drop(File& file) {
-  file.version = ++last_version_;
   if (file.layouts.empty()) return;
   file.layouts.clear();
   used_.erase(file.place);
@@ -89,6 +83,12 @@ void MemberData::recall(Ino ino) {
   drop(file);
 }
 
+void MemberData::drop(Ino ino) {
+  MutexLock lock(mutex_);
+  const auto found = files_.find(ino);
+  if (found != files_.end()) drop(found->second);
+}
+
 void MemberData::lapse() {
   MutexLock lock(mutex_);
   for (auto& [ino, file] : files_) drop(file);
@@ -97,38 +97,15 @@ void MemberData::lapse() {
 void MemberData::forget(Ino ino) {
   MutexLock lock(mutex_);
   const auto found = files_.find(ino);
-  if (found == files_.end() || found->second.changes > 0 || found->second.is_in_doubt) return;
+  if (found == files_.end()) return;
   drop(found->second);
   files_.erase(found);
-}
-
-void MemberData::begin_change(Ino ino) {
-  MutexLock lock(mutex_);
-  File& changed = file(ino);
-  ++changed.changes;
-  drop(changed);
-}
-
-void MemberData::end_change(Ino ino, bool answered) {
-  MutexLock lock(mutex_);
-  File& changed = file(ino);
-  --changed.changes;
-  if (!answered) changed.is_in_doubt = true;
-  drop(changed);
-  if (changed.changes == 0 && !changed.is_in_doubt && changed.rest == Clock::duration()) files_.erase(ino);
 }
 
 bool MemberData::is_to_be_touched(Ino ino) {
   MutexLock lock(mutex_);
   const auto found = files_.find(ino);
   return found != files_.end() && std::exchange(found->second.is_atime_due, false);
-}
-
-bool MemberData::counts(Ino ino, const Plan& plan) {
-  if (!holds_()) return false;
-  MutexLock lock(mutex_);
-  const auto found = files_.find(ino);
-  return found != files_.end() && found->second.version == plan.version;
 }
 
 // --- layouts
@@ -149,7 +126,7 @@ bool MemberData::find(Ino ino, uint64_t offset, uint64_t length, Plan& plan, uin
   const auto found = files_.find(ino);
   if (found == files_.end()) return false;
   File& file = found->second;
-  plan = {.version = file.version, .length = 0, .layouts = {}};
+  plan = {.length = 0, .layouts = {}};
   uint64_t end = offset + std::min(length, UINT64_MAX - offset);
   for (missing = offset;;) {
     auto at = file.layouts.upper_bound(missing);
@@ -167,13 +144,12 @@ bool MemberData::find(Ino ino, uint64_t offset, uint64_t length, Plan& plan, uin
 }
 
 bool MemberData::ask(Ino ino, uint64_t offset, const OperationContext& context) {
-  uint64_t version = 0;
+  const Held::Asking asking(held_);
   {
     MutexLock lock(mutex_);
-    File& wanted = file(ino);
+    File& wanted = files_[ino];
     if (!std::exchange(wanted.was_read, true)) return false;
-    if (wanted.changes > 0 || wanted.is_in_doubt || Clock::now() < wanted.rests_until) return false;
-    version = wanted.version;
+    if (!held_.still_holds(asking, ino, Lease::kData) || Clock::now() < wanted.rests_until) return false;
   }
   const auto answer = ask_(GetLayout{ino, offset}, context);
   MutexLock lock(mutex_);
@@ -181,7 +157,7 @@ bool MemberData::ask(Ino ino, uint64_t offset, const OperationContext& context) 
   if (!answer.ok() || found == files_.end()) return false;
   File& file = found->second;
   if (!answer->is_leased || !is_sound(answer->layout, offset)) return let_rest(file), false;
-  if (file.version != version || file.changes > 0) return false;  // it was recalled meanwhile
+  if (!held_.still_holds(asking, ino, Lease::kData)) return false;  // it was recalled meanwhile
   keep(ino, file, *answer);
   return true;
 }

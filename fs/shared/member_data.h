@@ -7,8 +7,8 @@
 // change the file when they were read. Otherwise they may be anything, also another file's, and are read again by the
 // coordinator, under no lease. Nobody is waited for in that: a recall finds what is being read not counting.
 //
-// What this machine changes itself its coordinator does not recall from it: whoever asks for a change of a file tells
-// that here first (Change). Until it is answered nothing counts.
+// What this machine changes itself its coordinator does not recall from it: whoever asks for a change of a file says so
+// to Held (Change::of_data), and then here (drop). Until it is known to be over nothing is kept, and nothing counts.
 //
 // The first read of a file is the coordinator's: many are read once, and that is one call and not two.
 //
@@ -33,6 +33,7 @@
 #include "fs/base/slices.h"
 #include "fs/operations/operation.h"
 #include "fs/shared/calls.h"
+#include "fs/shared/held.h"
 #include "fs/shared/member_bricks.h"
 #include "transport/base/mutex.h"
 
@@ -42,35 +43,21 @@ class MemberData {
  public:
   static constexpr size_t kMostKept = 64 * kKiB;
 
-  // `ask`: the coordinator, as CoordinatorLink::ask(). `holds`: leases that have not been recalled are held now.
-  // Neither may call this. Both outlive it.
+  // `ask`: the coordinator, as CoordinatorLink::ask(), which may not call this. `held`: what the leases are about. Both
+  // outlive this.
   using Ask = std::function<Result<Layout>(const GetLayout& asked, const OperationContext& context)>;
-  MemberData(MemberBricks::Open open, uint64_t preferred, Ask ask, std::function<bool()> holds);
+  MemberData(MemberBricks::Open open, uint64_t preferred, Ask ask, Held& held);
 
   // The bytes, as FileOperations::read() has them. None: the coordinator is to be asked, who also notes the time of
   // reading then (`touches`).
   std::optional<uint64_t> read(Ino ino, uint64_t offset, std::span<const LocalSlice> into, bool touches,
                                const OperationContext& context);
 
-  // A change that this machine has asked for, as long as it lives.
-  class Change {
-   public:
-    Change(MemberData& data, Ino ino) : data_(data), ino_(ino) { data_.begin_change(ino_); }
-    ~Change() { data_.end_change(ino_, answered_); }
-    Change(const Change&) = delete;
-    Change& operator=(const Change&) = delete;
-    // It is not known to be over without: nothing of the file is kept any more.
-    void answered() { answered_ = true; }
-
-   private:
-    MemberData& data_;
-    const Ino ino_;
-    bool answered_ = false;
-  };
-
-  // Nothing of it counts any more on return.
+  // What is held of it is dropped, behind Held, which says what counts: the coordinator has recalled it, or this
+  // machine is about to change it.
   void recall(Ino ino);
-  // The same of all files.
+  void drop(Ino ino);
+  // All is.
   void lapse();
   // Nobody here refers to it any more.
   void forget(Ino ino);
@@ -87,9 +74,6 @@ class MemberData {
   using Clock = std::chrono::steady_clock;
   using LayoutPtr = std::shared_ptr<const FileLayout>;
   struct File {
-    uint64_t version = 0;  // another one: nothing of before counts
-    size_t changes = 0;    // of this machine, that are not answered
-    bool is_in_doubt = false;
     bool was_read = false;
     bool is_atime_due = false;
     Clock::time_point asked{};
@@ -103,16 +87,12 @@ class MemberData {
   };
   // What one read goes by.
   struct Plan {
-    uint64_t version = 0;
     uint64_t length = 0;  // within the file
     std::vector<LayoutPtr> layouts;
   };
 
-  File& file(Ino ino) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void drop(File& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void let_rest(File& file);
-  void begin_change(Ino ino);
-  void end_change(Ino ino, bool answered);
   bool is_to_be_touched(Ino ino);
   std::optional<Plan> plan(Ino ino, uint64_t offset, uint64_t length, const OperationContext& context);
   bool find(Ino ino, uint64_t offset, uint64_t length, Plan& plan, uint64_t& missing);
@@ -121,17 +101,15 @@ class MemberData {
   Status read(const Plan& plan, uint64_t offset, std::span<const LocalSlice> into, const OperationContext& context);
   Status read(const FileLayout& layout, uint64_t begin, uint64_t end, SliceCursor& into,
               const OperationContext& context);
-  bool counts(Ino ino, const Plan& plan);
 
   const Ask ask_;
-  const std::function<bool()> holds_;
+  Held& held_;
   MemberBricks bricks_;
   std::atomic<uint64_t> reads_{0};
   std::atomic<uint64_t> bytes_{0};
   std::atomic<uint64_t> passed_on_{0};
 
-  Mutex mutex_;
-  uint64_t last_version_ ABSL_GUARDED_BY(mutex_) = 0;
+  Mutex mutex_;  // before Held's
   std::unordered_map<Ino, File> files_ ABSL_GUARDED_BY(mutex_);
   std::list<Ino> used_ ABSL_GUARDED_BY(mutex_);  // those with layouts: the one that was read last is the first
   size_t kept_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -40,9 +40,6 @@ LockOf to_call(const LockRequest& request) {
   return {request.ino, request.owner.id, request.owner.kind, request.open_file, request.lock};
 }
 
-// By the coordinator: it has been done, or will not be.
-bool is_answered(int code) { return code != EINTR && code != EIO && code != ESTALE && code != ECANCELED; }
-
 template <typename T>
 Status status(const Result<T>& result) {
   return result.ok() ? Status() : Status(result.error());
@@ -64,7 +61,7 @@ MemberFiles::MemberFiles(std::unique_ptr<CoordinatorLink> link, MemberBricks::Op
                                         [link = link.get()](const GetLayout& asked, const OperationContext& context) {
                                           return link->ask(asked, context);
                                         },
-                                        [link = link.get()] { return link->held().is_valid(); })),
+                                        link->held())),
       link_(std::move(link)),
       held_(link_->held()),
       read_only_(read_only),
@@ -156,13 +153,10 @@ void MemberFiles::forget(Ino ino, uint64_t references) {
   link_->forget(ino, given);
 }
 
-template <typename Ask>
-auto MemberFiles::changing(Ino ino, Ask&& ask) -> decltype(ask()) {
-  if (data_ == nullptr) return ask();
-  MemberData::Change change(*data_, ino);
-  auto answer = ask();
-  if (is_answered(answer.code())) change.answered();
-  return answer;
+// The change is known before what is held goes: nothing of before is kept in between.
+void MemberFiles::change_data(Held::Change& change, Ino ino) {
+  change.of_data(ino);
+  if (data_ != nullptr) data_->drop(ino);
 }
 
 Status MemberFiles::hold(Ino ino) {
@@ -408,10 +402,9 @@ Result<Attributes> MemberFiles::set_attributes(Ino ino, const AttributeChange& w
                                                const OperationContext& context) {
   TRY(check_writable());
   Held::Change change(held_);
-  change.of(ino);
+  wanted.size_bytes ? change_data(change, ino) : change.of(ino);
   const Held::Asking asking(held_);
-  const auto ask = [&] { return link_->ask(SetAttributes{ino, wanted, shared::to_who(caller)}, context, &change); };
-  const LeasedAttributes now = TRY(wanted.size_bytes ? changing(ino, ask) : ask());
+  const LeasedAttributes now = TRY(link_->ask(SetAttributes{ino, wanted, shared::to_who(caller)}, context, &change));
   change.now_is(asking, now);
   return now.attributes;
 }
@@ -503,9 +496,9 @@ Result<uint64_t> MemberFiles::overwrite(Ino ino, uint64_t offset, std::span<cons
 Result<uint64_t> MemberFiles::write_some(const Write& asked, std::span<const LocalSlice> from,
                                          const OperationContext& context) {
   Held::Change change(held_);
-  change.of(asked.ino);
+  change_data(change, asked.ino);
   const Held::Asking asking(held_);
-  const Written written = TRY(changing(asked.ino, [&] { return link_->write(asked, from, context, &change); }));
+  const Written written = TRY(link_->write(asked, from, context, &change));
   if (written.inode) change.now_is(asking, *written.inode);
   return written.count;
 }
@@ -518,10 +511,8 @@ Status MemberFiles::allocate(Ino ino, int mode, uint64_t offset, uint64_t length
                              const OperationContext& context) {
   TRY(check_writable());
   Held::Change change(held_);
-  change.of(ino);
-  return status(changing(ino, [&] {
-    return link_->ask(Allocate{ino, mode, offset, length, to_who(unprivileged)}, context, &change);
-  }));
+  change_data(change, ino);
+  return status(link_->ask(Allocate{ino, mode, offset, length, to_who(unprivileged)}, context, &change));
 }
 
 Result<FileOperations::Hole> MemberFiles::next_hole(Ino ino, uint64_t offset, const OperationContext& context) {
@@ -532,9 +523,9 @@ Result<uint64_t> MemberFiles::copy_range(Ino from, uint64_t from_offset, Ino to,
                                          const Caller* unprivileged, const OperationContext& context) {
   TRY(check_writable());
   Held::Change change(held_);
-  change.of(to);
+  change_data(change, to);
   const CopyRange asked{from, from_offset, to, to_offset, length, to_who(unprivileged)};
-  return TRY(changing(to, [&] { return link_->ask(asked, context, &change); })).count;
+  return TRY(link_->ask(asked, context, &change)).count;
 }
 
 Status MemberFiles::sync(Ino ino, const OperationContext& context) { return status(link_->ask(Sync{ino}, context)); }

@@ -172,10 +172,7 @@ class MemberFiles final : public FileOperations {
   Status check_writable() const;
   bool may_be_touched(Touch touch) const;
   bool touches(Ino ino, Touch touch) const;
-
-  // A change of the file by this member, which drops what it holds of that: its answer.
-  template <typename Ask>
-  auto changing(Ino ino, Ask&& ask) -> decltype(ask());
+  void change_data(Held::Change& change, Ino ino);
 
   const std::unique_ptr<MemberData> data_;  // before the link, whose threads tell it of recalls
   const std::unique_ptr<CoordinatorLink> link_;

@@ -40,8 +40,27 @@ class MemberDataTest : public ::testing::Test {
   MemberDataTest()
       : faults_(std::make_shared<BrickFaults>([this] { return make_embedded_brick(volume_.brick()); })),
         data_([this](uint32_t, const ReadableBrick& brick) { return open(brick); }, 0,
-              [this](const GetLayout& asked, const OperationContext&) { return layout(asked); },
-              [this] { return holds_.load(); }) {}
+              [this](const GetLayout& asked, const OperationContext&) { return layout(asked); }, held_) {
+    hold();
+  }
+
+  // Leases that nobody has to renew.
+  void hold() { held_.renew(BootClock::now() + std::chrono::hours(1), held_.generation()); }
+  void recall(Ino ino) {
+    held_.recall(ino, Lease::kData);
+    data_.recall(ino);
+  }
+  void lapse() {
+    held_.let_go();
+    data_.lapse();
+    hold();
+  }
+  Held::Change change(Ino ino) {
+    Held::Change change(held_);
+    change.of_data(ino);
+    data_.drop(ino);
+    return change;
+  }
 
   Result<std::unique_ptr<VolumeClient>> open(const ReadableBrick& brick) {
     VolumeOptions options;
@@ -99,7 +118,7 @@ class MemberDataTest : public ::testing::Test {
 
   MountedVolume volume_;
   std::shared_ptr<BrickFaults> faults_;
-  std::atomic<bool> holds_{true};
+  Held held_;
   bool grants_ = true;
   bool is_atime_due_ = false;
   size_t most_parts_ = kMostParts;
@@ -148,13 +167,15 @@ TEST_F(MemberDataTest, OneLayoutServesManyReads) {
 TEST_F(MemberDataTest, WhatIsRecalledWhileItIsReadDoesNotCount) {
   const Ino ino = make_written(10'000, 1);
   read(ino, 0, 10);
-  faults_->set_before_transfers([&] { data_.recall(ino); });
+  faults_->set_before_transfers([&] { recall(ino); });
   EXPECT_EQ(read_once(ino, 0, 10'000), std::nullopt);
-  faults_->set_before_transfers([&] { data_.recall(kOtherIno); });
+  faults_->set_before_transfers([&] { recall(kOtherIno); });
   EXPECT_EQ(read(ino, 0, 10'000), pattern(10'000, 1));
-  faults_->set_before_transfers([&] { data_.lapse(); });
+  faults_->set_before_transfers([&] { lapse(); });
   EXPECT_EQ(read_once(ino, 0, 10'000), std::nullopt);
-  faults_->set_before_transfers([&] { holds_ = false; });
+  faults_->set_before_transfers(nullptr);
+  EXPECT_EQ(read(ino, 0, 10'000), pattern(10'000, 1));
+  faults_->set_before_transfers([&] { held_.let_go(); });
   EXPECT_EQ(read_once(ino, 0, 10'000), std::nullopt);
   faults_->set_before_transfers(nullptr);
   const uint64_t batches = faults_->calls(BrickCall::kTransfer);
@@ -165,8 +186,8 @@ TEST_F(MemberDataTest, WhatIsRecalledWhileItIsReadDoesNotCount) {
 TEST_F(MemberDataTest, NoRecallOvertakesItsGrant) {
   const Ino ino = make_written(10'000, 1);
   read(ino, 0, 10);
-  data_.recall(ino);
-  while_asked_ = [&] { data_.recall(ino); };
+  recall(ino);
+  while_asked_ = [&] { recall(ino); };
   for (int i = 0; i < 5; ++i) EXPECT_EQ(read_once(ino, 0, 10), std::nullopt);
   while_asked_ = nullptr;
   EXPECT_EQ(read(ino, 0, 10'000), pattern(10'000, 1));
@@ -176,29 +197,44 @@ TEST_F(MemberDataTest, WhileThisMachineChangesItNothingCounts) {
   const Ino ino = make_written(10'000, 1);
   read(ino, 0, 10);
   {
-    MemberData::Change change(data_, ino);
+    const Held::Change changing = change(ino);
+    const int before = asked_;
     EXPECT_EQ(read_once(ino, 0, 10), std::nullopt);
-    change.answered();
+    EXPECT_EQ(asked_, before);
   }
   EXPECT_EQ(read(ino, 0, 10'000), pattern(10'000, 1));
-  faults_->set_before_transfers([&] { MemberData::Change(data_, ino).answered(); });
+  faults_->set_before_transfers([&] { (void)change(ino); });
   EXPECT_EQ(read_once(ino, 0, 10), std::nullopt) << "it began and ended while the bytes were read";
 }
 
-TEST_F(MemberDataTest, AChangeWithoutAnAnswerMayBeMadeAtAnyTime) {
+TEST_F(MemberDataTest, NoOwnChangeOvertakesAGrant) {
   const Ino ino = make_written(10'000, 1);
   read(ino, 0, 10);
-  { const MemberData::Change given_up(data_, ino); }
-  std::this_thread::sleep_for(milliseconds(50));
-  EXPECT_EQ(read_once(ino, 0, 10), std::nullopt);
-  data_.forget(ino);
-  EXPECT_EQ(read_once(ino, 0, 10), std::nullopt);
+  recall(ino);
+  while_asked_ = [&] { (void)change(ino); };
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(read_once(ino, 0, 10), std::nullopt);
+  while_asked_ = nullptr;
+  EXPECT_EQ(read(ino, 0, 10'000), pattern(10'000, 1));
+}
+
+// Also of a file that is forgotten meanwhile.
+TEST_F(MemberDataTest, AChangeThatIsGivenUpGoesOnUntilItIsKnownToBeOver) {
+  const Ino ino = make_written(10'000, 1);
+  read(ino, 0, 10);
+  {
+    const Held::Change given_up = change(ino);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(read_once(ino, 0, 10), std::nullopt);
+    data_.forget(ino);
+    held_.forget(ino);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(read_once(ino, 0, 10), std::nullopt);
+  }
+  EXPECT_EQ(read(ino, 0, 10'000), pattern(10'000, 1));
 }
 
 TEST_F(MemberDataTest, WithoutALeaseTheCoordinatorReads) {
   const Ino ino = make_written(10'000, 1);
   read(ino, 0, 10);
-  data_.recall(ino);
+  recall(ino);
   grants_ = false;
   for (int i = 0; i < 50; ++i) EXPECT_EQ(read_once(ino, 0, 10), std::nullopt);
   EXPECT_LT(asked_, 10) << "a file that others write is not asked for with each read";
@@ -209,13 +245,13 @@ TEST_F(MemberDataTest, WithoutALeaseTheCoordinatorReads) {
 TEST_F(MemberDataTest, AnotherLifeOfTheBrickOrLeaseOfTheVolumeIsNotRead) {
   const Ino ino = make_written(10'000, 1);
   read(ino, 0, 10);
-  data_.lapse();
+  lapse();
   spoil_ = [](FileLayout& layout) { layout.places[0].bricks[0].boot = BootId{1}; };
   for (int i = 0; i < 5; ++i) EXPECT_EQ(read_once(ino, 0, 10), std::nullopt);
-  data_.lapse();
+  lapse();
   spoil_ = [](FileLayout& layout) { layout.places[0].bricks[0].epoch = Epoch{77}; };
   for (int i = 0; i < 5; ++i) EXPECT_EQ(read_once(ino, 0, 10), std::nullopt);
-  data_.lapse();
+  lapse();
   spoil_ = nullptr;
   EXPECT_EQ(read(ino, 0, 10'000), pattern(10'000, 1));
 }
@@ -234,7 +270,7 @@ TEST_F(MemberDataTest, NonsenseFromTheCoordinatorIsNotRead) {
       [](FileLayout& layout) { layout.parts[0].address = 777 * kGiB; },
   };
   for (const auto& spoil : spoilt) {
-    data_.lapse();
+    lapse();
     spoil_ = spoil;
     for (const int before = asked_; asked_ == before;) EXPECT_EQ(read_once(ino, 0, 10), std::nullopt);
   }
@@ -265,7 +301,7 @@ TEST_F(MemberDataTest, ABrickThatCannotBeOpenedIsLeftAloneForAWhile) {
 TEST_F(MemberDataTest, ATimeOfReadingThatIsDueIsTheCoordinators) {
   const Ino ino = make_written(10'000, 1);
   read(ino, 0, 10);
-  data_.recall(ino);
+  recall(ino);
   is_atime_due_ = true;
   EXPECT_EQ(read(ino, 0, 10).size(), 10u) << "who does not touch it";
   EXPECT_EQ(read_once(ino, 0, 10, true), std::nullopt);

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "fs/operations/forwarded_files.h"
 #include "fs/shared/coordinator.h"
 #include "fs/shared/leased_files.h"
 #include "fs/shared/member_files.h"
@@ -40,13 +41,31 @@ struct Stamp {
 };
 using Unit = std::array<Stamp, 4096 / sizeof(Stamp)>;
 
+// A coordinator's file system that may be so slow with a write that nobody waits for it.
+class SlowFiles final : public ForwardedFiles {
+ public:
+  explicit SlowFiles(FileOperations& files) : files_(files) {}
+  Result<uint64_t> write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append,
+                         const Caller* unprivileged, bool mapped, const OperationContext& context) override {
+    ++writes;
+    while (is_held_up) std::this_thread::sleep_for(milliseconds(5));
+    return files_.write(ino, offset, from, append, unprivileged, mapped, context);
+  }
+  std::atomic<bool> is_held_up{false};
+  std::atomic<int> writes{0};
+
+ private:
+  FileOperations& files() const override { return files_; }
+  FileOperations& files_;
+};
+
 class SharedData : public ::testing::Test {
  protected:
   SharedData() : faults_(std::make_shared<BrickFaults>([this] { return make_embedded_brick(volume_.brick()); })) {
     auto coordinator = Coordinator::listen("127.0.0.1", 0, "home", Secret(SecretBytes("a secret")), seconds(60));
     EXPECT_TRUE(coordinator.ok());
     coordinator_ = std::move(*coordinator);
-    own_ = std::make_unique<LeasedFiles>(*volume_, coordinator_->leases());
+    own_ = std::make_unique<LeasedFiles>(slow_, coordinator_->leases());
     coordinator_->serve({*own_, nullptr, ClientId{7}, nullptr});
   }
   ~SharedData() override {
@@ -115,6 +134,7 @@ class SharedData : public ::testing::Test {
   }
 
   MountedVolume volume_;
+  SlowFiles slow_{*volume_};
   std::shared_ptr<BrickFaults> faults_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<LeasedFiles> own_;
@@ -227,6 +247,29 @@ TEST_F(SharedData, NobodyReadsAnothersBytesOfUnitsThatAreUsedAgain) {
   }
   stop = true;
   writer.join();
+}
+
+// That it is over is known when the coordinator says so, not when nobody waits for it any more.
+TEST_F(SharedData, WhatAGivenUpWriteChangedIsReadFromTheBrickAgainBehindIt) {
+  MemberFiles& a = join();
+  const Ino ino = make(a, "file");
+  write(a, ino, {1, 0, 1});
+  await_direct_reads(a, ino);
+  slow_.is_held_up = true;
+  Unit unit;
+  unit.fill({1, 0, 2});
+  const LocalSlice from{reinterpret_cast<std::byte*>(unit.data()), sizeof(unit), 0};
+  Interruption killed;
+  killed.raise();
+  const auto given_up = a.write(ino, 0, std::span(&from, 1), false, nullptr, false, {.interruption = &killed});
+  EXPECT_EQ(given_up.code(), EINTR);
+  EXPECT_EQ(slow_.writes, 2) << "it is under way";
+  const uint64_t reads = a.data_counts().reads;
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(read(a, ino, 0), (Stamp{1, 0, 1}));
+  EXPECT_EQ(a.data_counts().reads, reads);
+  slow_.is_held_up = false;
+  await_direct_reads(a, ino);
+  EXPECT_EQ(read(a, ino, 0), (Stamp{1, 0, 2}));
 }
 
 TEST_F(SharedData, ABrickThatIsAwayFromTheMemberAloneIsReadByTheCoordinator) {

@@ -10,8 +10,8 @@ class FaultyBrick final : public Brick {
   explicit FaultyBrick(std::shared_ptr<BrickFaults> faults) : faults_(std::move(faults)) {}
   ~FaultyBrick() override {
     ExclusiveLock lock(faults_->under_way_);
-    faults_->inner_.reset();
-    if (faults_->told_ == this) faults_->on_lost_ = nullptr;  // not that of a brick that was made since
+    if (faults_->opened_by_ == this) faults_->inner_.reset();  // not that of a brick that was opened since
+    if (faults_->told_ == this) faults_->on_lost_ = nullptr;   // not that of a brick that was made since
   }
 
   Result<Session> open(const OpenRequest& request, Holder* holder) override {
@@ -20,6 +20,7 @@ class FaultyBrick final : public Brick {
     ExclusiveLock lock(faults_->under_way_);
     faults_->inner_.reset();
     faults_->inner_ = faults_->connect_();
+    faults_->opened_by_ = this;
     if (faults_->inner_ == nullptr) return Error(ECONNREFUSED, "no brick");
     Session session = TRY(faults_->inner_->open(request, holder));
     MutexLock state(faults_->mutex_);

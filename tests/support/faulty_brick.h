@@ -113,6 +113,7 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
 
   SharedMutex under_way_;  // shared: by calls
   std::unique_ptr<Brick> inner_ ABSL_GUARDED_BY(under_way_);
+  const Brick* opened_by_ ABSL_GUARDED_BY(under_way_) = nullptr;  // whose inner_ is
   std::function<void()> after_commit_ ABSL_GUARDED_BY(under_way_);
   std::atomic<bool> has_after_commit_{false};
   std::function<void(Error)> on_lost_;
