@@ -17,6 +17,7 @@ namespace {
 class SharedJoin : public ::testing::Test {
  protected:
   SharedJoin() { coordinator_->serve({own_, &*volume_, ClientId{7}, nullptr}); }
+  ~SharedJoin() override { coordinator_->stop(); }  // before what it serves goes
 
   int join(const std::function<void(JoinRequest&)>& edit) {
     CoordinatorLink::Config config;
