@@ -171,9 +171,7 @@ Result<std::unique_ptr<VolumeClient>> open_bound(const Source& source, const Cli
   const Source one = is_replica ? TRY(parse_source(brick.source, &why)) : source.brick(place);
   VolumeOptions options;
   options.open.volume = one.volume;
-  // Of one client's sessions each its own: a brick may be of several places.
-  const uint64_t own = static_cast<uint64_t>(client) ^ std::hash<std::string>()(format_source(one)) ^ place;
-  options.open.client = ClientId{std::max<uint64_t>(own, 1)};
+  options.open.client = client;  // of all places: the coordinator expels him by it
   options.open.client_name = client_name;
   options.open.mode = OpenMode::kFollow;
   options.open.bound = true;

@@ -184,7 +184,8 @@ bool Connection::serve_one(PeerSession& session) {
   const auto kind = Kind{message->header.kind};
   ServerSession& server = session.server_session();
   server.touch();
-  if (kind == wire::kEcho) return message->body.size() <= wire::kEchoBytes && answer(*message, 0, message->body).ok();
+  if (kind == wire::Kind::kEcho)
+    return message->body.size() <= wire::kEchoBytes && answer(*message, 0, message->body).ok();
   const auto run = [&]() -> Result<calls::Answer> {
     const auto request = TRY(calls::decode_request(kind, message->body));
     return session.call(message->header.id, request, peer_has_gone());

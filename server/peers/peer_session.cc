@@ -51,7 +51,7 @@ Result<calls::Answer> PeerSession::call(uint64_t id, const calls::Request& reque
   const auto run = [&] { return session_->call(request, abandoned); };
   const calls::Kind kind = calls::kind_of(request);
   const bool counts = kind == calls::Kind::kAlloc || kind == calls::Kind::kFree || kind == calls::Kind::kUnmap ||
-                      kind == calls::Kind::kNotify;
+                      kind == calls::Kind::kNotify || kind == calls::Kind::kAdmit || kind == calls::Kind::kExpel;
   return counts ? once(id, run) : run();
 }
 

@@ -68,6 +68,7 @@ Result<Session> EmbeddedBrick::open(const OpenRequest& request, Holder* holder) 
   Session description = opened->description();
   description.transport = "embedded";
   description.notifications = true;
+  description.writing_followers = true;
   session_.put(std::move(opened));
   return description;
 }

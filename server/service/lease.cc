@@ -15,7 +15,7 @@ namespace brickfs {
 
 Status VolumeTable::check(const OpenRequest& request) {
   const bool known_mode = request.mode >= OpenMode::kExclusive && request.mode <= OpenMode::kFollow &&
-                          (!request.bound || request.mode == OpenMode::kFollow);
+                          (!request.bound || request.mode == OpenMode::kFollow) && (!request.writes || request.bound);
   if (!known_mode || request.client == ClientId{} || request.client_name.size() > limits::kClientNameBytes) {
     return Error(EINVAL, "opening a session");
   }
@@ -36,6 +36,14 @@ Status VolumeTable::check_resume(const Volume& volume, const OpenRequest& reques
   // Nobody was granted that epoch here: the store is an older one, which was put back.
   if (Epoch{lease.epoch} < request.resume) return Error(EIDRM, "the volume is an older one");
   return Error(ESTALE, "the volume has gone to another since");
+}
+
+Status VolumeTable::check_bound(const Volume& volume, const OpenRequest& request) {
+  if (request.bound && Epoch{volume.record.epoch} != request.resume)
+    return Error(ESTALE, "the volume has gone to another since");
+  if (request.writes && !volume.writers.contains(request.client))
+    return Error(ESTALE, "the holder lets this client not write");
+  return {};
 }
 
 // What the holder wrote and had not committed is with him only: who came before him would have him fenced, and it lost.
@@ -116,8 +124,7 @@ Result<std::shared_ptr<ServerSession>> VolumeTable::open(const OpenRequest& requ
   if (!found.ok() || (*found)->going) return no_volume(request);
   Volume& volume = **found;
   if (request.mode == OpenMode::kObserve || request.mode == OpenMode::kFollow) {
-    if (request.bound && Epoch{volume.record.epoch} != request.resume)
-      return Error(ESTALE, "the volume has gone to another since");
+    TRY(check_bound(volume, request));
     Sessions former;
     auto guest = TRY(add_guest(volume, request, std::move(peer), former));
     lock.unlock();
@@ -188,6 +195,7 @@ Status VolumeTable::grant(Volume& volume, const OpenRequest& request, const Sess
   if (!volume.holders.empty() || !begins_lease(volume, request)) return {};  // one more reader, or one that is back
   if (lease.epoch >= kStoreNumbers) return Error(ENOSPC, "the volume has no more epochs");
   const StoreVolume former = lease;
+  volume.writers.clear();
   ++lease.epoch;
   lease.lease_mode = static_cast<uint32_t>(request.mode);
   lease.holder_client = request.mode == OpenMode::kExclusive ? static_cast<uint64_t>(request.client) : 0;
@@ -206,6 +214,7 @@ std::shared_ptr<ServerSession> VolumeTable::make_session(const Volume& volume, c
   fixed.client = request.client;
   fixed.mode = request.mode;
   fixed.bound = request.bound;
+  fixed.writes = request.writes;
   fixed.holder = {
       .name = request.client_name, .since_unix_seconds = std::time(nullptr), .client = request.client, .kept_for = {}};
   fixed.number = ++last_session_;
@@ -238,6 +247,7 @@ Status VolumeTable::leave(const ServerSession& session, bool gives_up) {
   const bool is_still_his = volume.holders.empty() && Epoch{volume.record.epoch} == session.description().epoch &&
                             ClientId{volume.record.holder_client} == session.client();
   if (!is_still_his) return {};
+  volume.writers.clear();
   volume.changing = true;
   const StoreVolume former = volume.record;
   volume.record.holder_client = 0;
@@ -273,6 +283,32 @@ void VolumeTable::take_from_followers(VolumeId id, BlockRange blocks) {
                          [](const auto& session) { return session->mode() == OpenMode::kFollow; });
   }
   for (const auto& session : followers) session->take_back(blocks);
+}
+
+Status VolumeTable::admit(const ServerSession& holder, ClientId client) {
+  MutexLock lock(mutex_);
+  auto& writers = volumes_.at(holder.volume()).writers;
+  if (writers.size() >= limits::kFollowers && !writers.contains(client))
+    return Error(EUSERS, "the volume has too many followers that write");
+  writers.insert(client);
+  return {};
+}
+
+// None is let in from the beginning on, so that there is no other behind those that are ended.
+Status VolumeTable::expel(const ServerSession& holder, ClientId client, const Abandoned& abandoned) {
+  Sessions sessions;
+  {
+    MutexLock lock(mutex_);
+    Volume& volume = volumes_.at(holder.volume());
+    volume.writers.erase(client);
+    std::ranges::copy_if(volume.guests, std::back_inserter(sessions),
+                         [&](const auto& session) { return session->is_bound() && session->client() == client; });
+  }
+  for (const auto& session : sessions) {
+    if (!session->fence(abandoned)) return Error(ESTALE, "who expels has gone");
+    static_cast<void>(leave(*session, false));  // writes nothing
+  }
+  return {};
 }
 
 void VolumeTable::shut() {

@@ -61,6 +61,7 @@ Result<calls::Answer> ServerSession::call(const calls::Request& request, const A
   };
   return std::visit(calls::Overloaded{
                         [&](const calls::Commit& call) { return calls::to_answer(carry_out(call, abandoned)); },
+                        [&](const calls::Expel& call) { return calls::to_answer(carry_out(call, abandoned)); },
                         [&](const calls::Renew&) {
                           touch();
                           return calls::to_answer(Status());
@@ -119,7 +120,7 @@ Result<calls::Mapped> ServerSession::carry_out(const calls::Map& asked) {
   TRY(call.admitted());
   const BlockRange blocks = asked.blocks;
   const Access access = asked.access;
-  TRY(check_may(access == Access::kReadWrite));
+  TRY(check_may(access == Access::kReadWrite && !fixed_.writes));
   TRY(handles_.check_room(blocks.count));
   const std::vector<std::byte*> memory =
       TRY(past_followers(kAllBlocks, ENOMEM, [&] { return blocks_.map(fixed_.volume, blocks, access); }));
@@ -209,6 +210,20 @@ Result<calls::Notices> ServerSession::carry_out(const calls::Wait& asked) {
   calls::Notices told{fixed_.notices->wait(asked.seen, std::chrono::steady_clock::now() + asked.patience, ended_)};
   if (ended_.load()) return Error(ESTALE, "the session has ended");
   return told;
+}
+
+Status ServerSession::carry_out(const calls::Admit& asked) {
+  const Call call(*this);
+  TRY(call.admitted());
+  TRY(check_may(true));
+  return volumes_.admit(*this, asked.client);
+}
+
+Status ServerSession::carry_out(const calls::Expel& asked, const Abandoned& abandoned) {
+  const Call call(*this);
+  TRY(call.admitted());
+  TRY(check_may(true));
+  return volumes_.expel(*this, asked.client, [&] { return ended_.load() || (abandoned && abandoned()); });
 }
 
 Status ServerSession::close() {

@@ -70,7 +70,8 @@ class ServerSession final : public Callee {
     VolumeId volume{};
     ClientId client{};
     OpenMode mode = OpenMode::kExclusive;
-    bool bound = false;   // as in OpenRequest
+    bool bound = false;  // as in OpenRequest, as the next one
+    bool writes = false;
     Holder holder;        // as others see him
     uint64_t number = 0;  // higher than of sessions before it
     Session description;
@@ -132,6 +133,8 @@ class ServerSession final : public Callee {
   Result<BrickStat> carry_out(const calls::Stat& call);
   Status carry_out(const calls::Notify& call);
   Result<calls::Notices> carry_out(const calls::Wait& call);
+  Status carry_out(const calls::Admit& call);
+  Status carry_out(const calls::Expel& call, const Abandoned& abandoned);
   template <typename Operation>
   auto past_followers(BlockRange blocks, int in_the_way, Operation&& operation) -> decltype(operation());
   Result<Handle> make_handle(BlockRange blocks, Access access, std::byte* memory);

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "server/service/brick_service.h"
 #include "server/service/server_session.h"
 #include "server/store/block_store.h"
@@ -50,6 +51,10 @@ class VolumeTable {
   void fence_silent(std::chrono::milliseconds limit, std::chrono::steady_clock::time_point now);
   // Of those who follow it: what they have mapped of the blocks is unmapped on return.
   void take_from_followers(VolumeId volume, BlockRange blocks) ABSL_LOCKS_EXCLUDED(mutex_);
+  // As calls::Admit and calls::Expel, for the holder whose session it is, with a call under way. ESTALE: `abandoned`
+  // says that nobody waits for it.
+  Status admit(const ServerSession& holder, ClientId client);
+  Status expel(const ServerSession& holder, ClientId client, const Abandoned& abandoned);
   AdminAnswer administer(const AdminRequest& request, const Abandoned& abandoned);
   void announce_tcp(uint16_t port) { tcp_port_ = port; }
   // Nobody gets in any more; everybody is fenced.
@@ -71,12 +76,14 @@ class VolumeTable {
     bool size_is_configured = false;
     std::vector<std::shared_ptr<ServerSession>> holders;
     std::vector<std::shared_ptr<ServerSession>> guests;  // have no lease: who observes, and who follows
+    absl::flat_hash_set<ClientId> writers;               // may follow the holder and write
     std::shared_ptr<NoticeBoard> notices = std::make_shared<NoticeBoard>();
   };
   using Sessions = std::vector<std::shared_ptr<ServerSession>>;
 
   static Status check(const OpenRequest& request);
   static size_t count_of(const Sessions& sessions, OpenMode mode);
+  static Status check_bound(const Volume& volume, const OpenRequest& request);
   Status check_resume(const Volume& volume, const OpenRequest& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static Status check_kept(const Volume& volume, const OpenRequest& request, Holder* holder);
   static Holder away_holder(const Volume& volume);  // precondition: there is one in the record

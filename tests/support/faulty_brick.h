@@ -20,7 +20,18 @@
 namespace brickfs {
 
 // With the numbers of calls::Kind.
-enum class BrickCall : uint16_t { kTransfer = 0, kAlloc = 3, kFree, kMap, kUnmap, kList, kCommit, kStat };
+enum class BrickCall : uint16_t {
+  kTransfer = 0,
+  kAlloc = 3,
+  kFree,
+  kMap,
+  kUnmap,
+  kList,
+  kCommit,
+  kStat,
+  kAdmit = 19,
+  kExpel
+};
 
 // What happens to one call.
 struct PlannedFault {
@@ -108,8 +119,8 @@ class BrickFaults : public std::enable_shared_from_this<BrickFaults> {
   std::atomic<bool> refusing_{false};
   std::atomic<bool> fenced_{false};
   std::atomic<uint64_t> sessions_{0};
-  std::array<std::atomic<uint64_t>, 16> counts_{};  // by number
-  std::array<std::atomic<int>, 16> answers_{};      // to all calls, by number; 0: it is carried out
+  std::array<std::atomic<uint64_t>, 32> counts_{};  // by number
+  std::array<std::atomic<int>, 32> answers_{};      // to all calls, by number; 0: it is carried out
 
   SharedMutex under_way_;  // shared: by calls
   std::unique_ptr<Brick> inner_ ABSL_GUARDED_BY(under_way_);

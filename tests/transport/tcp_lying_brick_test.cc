@@ -97,7 +97,7 @@ class LyingBrick {
     while (true) {
       const auto call = tcp::receive_frame(fd, tcp::Clock::now() + std::chrono::seconds(30));
       if (!call.ok()) return;
-      if (call->header.kind == static_cast<uint16_t>(wire::kEcho)) {
+      if (call->header.kind == static_cast<uint16_t>(wire::Kind::kEcho)) {
         if (echoes_) answer(fd, *call, call->body);
       } else {
         on_call_(fd, *call);

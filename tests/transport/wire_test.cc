@@ -25,7 +25,9 @@ std::vector<calls::Request> every_request() {
           calls::Detach{5},
           calls::Keys{3, 7},
           calls::Notify{5, 6},
-          calls::Wait{std::chrono::milliseconds(7), {{1, 2, 3}, {4, 5, 6}}}};
+          calls::Wait{std::chrono::milliseconds(7), {{1, 2, 3}, {4, 5, 6}}},
+          calls::Admit{ClientId{8}},
+          calls::Expel{ClientId{9}}};
 }
 
 TEST(Wire, EveryRequestComesBackAsItWas) {
@@ -70,7 +72,7 @@ TEST(Wire, MalformedOpenIsRefused) {
   bad.mode = 5;
   EXPECT_EQ(wire::from_call(bad).code(), EPROTO);
   bad = good;
-  bad.flags = 4;
+  bad.flags = 8;
   EXPECT_EQ(wire::from_call(bad).code(), EPROTO);
   bad = good;
   std::fill(std::begin(bad.volume), std::end(bad.volume), 'x');  // no end

@@ -36,7 +36,7 @@ enum class OpenMode : uint32_t {
   kExclusive = 1,  // the one holder: every call
   kReadOnly = 2,   // one of many; map for reading, list, stat. Excludes an exclusive holder
   kObserve = 3,    // no lease at all: list and stat only
-  kFollow = 4,     // no lease, beside whoever writes: map for reading, list, stat, notifications
+  kFollow = 4,     // no lease, beside whoever writes: map (for writing only with `writes`), list, stat, notifications
 };
 
 struct OpenRequest {
@@ -50,6 +50,9 @@ struct OpenRequest {
   // Of who follows: the holder with the epoch `resume`, and no other. ESTALE: there is another; who takes the lease
   // ends the session before he has it.
   bool bound = false;
+  // Of who is bound: maps for writing, too. ESTALE: the holder has not admitted the client, or has expelled it
+  // (calls::Admit, calls::Expel).
+  bool writes = false;
   // The caller knows that this client, for whom the volume is kept (Holder::kept_for), has ended and will not come
   // back.
   ClientId ended{};
@@ -67,6 +70,7 @@ struct Session {
   uint16_t tcp_port = 0;                             // where the brick listens on TCP too; 0: nowhere
   std::chrono::milliseconds lease = limits::kLease;  // a client not heard of for so long is cut off
   bool notifications = false;                        // the brick knows them. Not told by the brick, but greeted with
+  bool writing_followers = false;                    // the same
   // The client's side, for people: "tcp", "rdma (mlx5_0)", "tcp, redirected: ...". Not told by the brick.
   std::string transport;
 };
@@ -181,7 +185,7 @@ class Brick : public Callee {
   // EBUSY, with `holder` filled in if not null. A holder whose connections are gone does not hold others up.
   // EACCES: wrong or missing secret. EKEYREJECTED: refused by what cannot prove that it knows the secret. EUSERS: too
   // many sessions. ENOENT: no such volume. ESTALE: resume came too late. EIDRM: the volume to resume was removed.
-  // EOPNOTSUPP: the brick is older than OpenMode::kFollow, or OpenRequest::bound.
+  // EOPNOTSUPP: the brick is older than OpenMode::kFollow, OpenRequest::bound or OpenRequest::writes.
   // ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT: no brick there. EMSGSIZE: it is, but the path loses large packets. Never
   // takes longer than the connect + handshake timeouts.
   virtual Result<Session> open(const OpenRequest& request, Holder* holder) = 0;

@@ -23,6 +23,8 @@ Status check_range(const BlockRange& blocks) {
   return {};
 }
 
+Status check_client(ClientId client) { return client != ClientId{} ? Status() : Error(EINVAL, "no client"); }
+
 template <typename Record>
 Bytes bytes_of_all(const std::vector<Record>& records) {
   return wire::encode(std::as_bytes(std::span(records)));
@@ -52,6 +54,11 @@ Bytes body_of(const Notify& call) { return wire::encode(bytes_of(wire::NotifyCal
 Bytes body_of(const Wait& call) {
   const wire::WaitCall head{static_cast<uint32_t>(call.patience.count()), 0};
   return wire::encode(bytes_of(head), std::as_bytes(std::span(call.seen)));
+}
+template <typename OfClient>
+requires requires(const OfClient& call) { call.client; }
+Bytes body_of(const OfClient& call) {
+  return wire::encode(bytes_of(wire::ClientCall{static_cast<uint64_t>(call.client)}));
 }
 Bytes body_of(const Keys& call) { return wire::encode(bytes_of(wire::KeysCall{call.pair, call.after})); }
 
@@ -90,6 +97,10 @@ Result<Request> decode_wait(Body body) {
   const auto head = load<wire::WaitCall>(body);
   return Request(Wait{std::chrono::milliseconds(head.patience_ms),
                       TRY(decode_array<Seen>(body.subspan(sizeof(head)), limits::kTagsPerWait))});
+}
+template <typename OfClient>
+Result<Request> decode_of_client(Body body) {
+  return Request(OfClient{ClientId{TRY(decode<wire::ClientCall>(body)).client}});
 }
 
 // --- answers
@@ -263,6 +274,8 @@ Status check(const Request& request) {
             const bool lasts = call.patience.count() >= 0 && call.patience <= limits::kWaitMost;
             return counts && lasts ? Status() : Error(EINVAL, "no valid wait");
           },
+          [](const Admit& call) { return check_client(call.client); },
+          [](const Expel& call) { return check_client(call.client); },
           [](const auto&) { return Status(); },
       },
       request);
@@ -319,9 +332,14 @@ Result<Request> decode_request(Kind kind, Body body) {
       return decode_notify(body);
     case Kind::kWait:
       return decode_wait(body);
+    case Kind::kAdmit:
+      return decode_of_client<Admit>(body);
+    case Kind::kExpel:
+      return decode_of_client<Expel>(body);
     case Kind::kOpen:
     case Kind::kAttach:
     case Kind::kAdminister:
+    case Kind::kEcho:
       break;
   }
   return Error(EPROTO, "no such call");

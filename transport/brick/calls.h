@@ -148,6 +148,9 @@ enum class Kind : uint16_t {
   kAdminister = 15,  // a connection's only call (transport/brick/administration.h)
   kNotify = 16,
   kWait = 17,
+  kEcho = 18,  // of a connection: its two ends exchange it, and no session knows
+  kAdmit = 19,
+  kExpel = 20,
 };
 
 // All of them, by number, as metrics name them.
@@ -161,7 +164,8 @@ inline constexpr std::array kKinds = {
     NamedKind{Kind::kList, "list"},     NamedKind{Kind::kCommit, "commit"}, NamedKind{Kind::kStat, "stat"},
     NamedKind{Kind::kRenew, "renew"},   NamedKind{Kind::kClose, "close"},   NamedKind{Kind::kQueuePair, "lane"},
     NamedKind{Kind::kDetach, "detach"}, NamedKind{Kind::kKeys, "keys"},     NamedKind{Kind::kAdminister, "administer"},
-    NamedKind{Kind::kNotify, "notify"}, NamedKind{Kind::kWait, "wait"},
+    NamedKind{Kind::kNotify, "notify"}, NamedKind{Kind::kWait, "wait"},     NamedKind{Kind::kEcho, "echo"},
+    NamedKind{Kind::kAdmit, "admit"},   NamedKind{Kind::kExpel, "expel"},
 };
 
 // Each of the first four works on all of the range or on nothing of it. At most limits::kBlocksPerCall blocks.
@@ -239,6 +243,24 @@ struct Wait {
   std::vector<Seen> seen;                 // 1 to limits::kTagsPerWait
 };
 
+// Followers that write (docs/protocol.md, "Followers that write"). Of the exclusive holder (EACCES). EOPNOTSUPP: the
+// brick is older than they are.
+//
+// From now on, as long as the lease lasts and the brick is not started again, sessions of this client may be opened
+// that follow the holder and write (OpenRequest::writes). EUSERS: there are as many such clients as may be.
+struct Admit {
+  static constexpr Kind kKind = Kind::kAdmit;
+  using Answer = Done;
+  ClientId client{};
+};
+// When it returns, no session of this client follows the holder any more, nothing that it wrote can land any more, and
+// none that writes is let in. Whose client has no such session, and was not admitted: nothing happens.
+struct Expel {
+  static constexpr Kind kKind = Kind::kExpel;
+  using Answer = Done;
+  ClientId client{};
+};
+
 // --- between the two ends of a session; a Brick's user does not make these
 struct Renew {
   static constexpr Kind kKind = Kind::kRenew;
@@ -267,8 +289,8 @@ struct Keys {
   uint32_t after = 0;  // ids greater than this; 0 to begin
 };
 
-using Request =
-    std::variant<Alloc, Free, Map, Unmap, List, Commit, Stat, Renew, Close, QueuePair, Detach, Keys, Notify, Wait>;
+using Request = std::variant<Alloc, Free, Map, Unmap, List, Commit, Stat, Renew, Close, QueuePair, Detach, Keys, Notify,
+                             Wait, Admit, Expel>;
 
 Kind kind_of(const Request& request);
 // Not of a Brick's user.
@@ -326,6 +348,8 @@ class Callee {
                                                       std::chrono::milliseconds patience) {
     return TRY(ask(calls::Wait{patience, {seen.begin(), seen.end()}})).notices;
   }
+  Status admit(ClientId client) { return status(calls::Admit{client}); }
+  Status expel(ClientId client) { return status(calls::Expel{client}); }
 
   template <typename Asked>
   Result<typename Asked::Answer> ask(Asked asked) {

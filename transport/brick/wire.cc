@@ -39,7 +39,7 @@ OpenCall to_call(const OpenRequest& request) {
   call.resume = static_cast<uint64_t>(request.resume);
   call.ended = static_cast<uint64_t>(request.ended);
   call.mode = static_cast<uint32_t>(request.mode);
-  call.flags = (request.steal ? kOpenSteal : 0) | (request.bound ? kOpenBound : 0);
+  call.flags = (request.steal ? kOpenSteal : 0) | (request.bound ? kOpenBound : 0) | (request.writes ? kOpenWrites : 0);
   put_text(call.volume, request.volume);
   put_text(call.client_name, request.client_name);
   return call;
@@ -47,7 +47,8 @@ OpenCall to_call(const OpenRequest& request) {
 
 Result<OpenRequest> from_call(const OpenCall& call) {
   if (call.client == 0 || call.mode < static_cast<uint32_t>(OpenMode::kExclusive) ||
-      call.mode > static_cast<uint32_t>(OpenMode::kFollow) || (call.flags & ~(kOpenSteal | kOpenBound)) != 0) {
+      call.mode > static_cast<uint32_t>(OpenMode::kFollow) ||
+      (call.flags & ~(kOpenSteal | kOpenBound | kOpenWrites)) != 0) {
     return Error(EPROTO, "malformed OPEN");
   }
   OpenRequest request;
@@ -57,6 +58,7 @@ Result<OpenRequest> from_call(const OpenCall& call) {
   request.mode = OpenMode{call.mode};
   request.steal = (call.flags & kOpenSteal) != 0;
   request.bound = (call.flags & kOpenBound) != 0;
+  request.writes = (call.flags & kOpenWrites) != 0;
   request.volume = TRY(get_text(call.volume));
   request.client_name = TRY(get_text(call.client_name));
   return request;

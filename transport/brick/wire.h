@@ -23,12 +23,14 @@ namespace brickfs::wire {
 constexpr uint32_t kMagic = 0x4b43'5242;  // "BRCK"
 constexpr uint16_t kVersion = 3;
 // Bits for what may be added; both ends use those that both name.
-constexpr uint64_t kGrowingAnswers = 1;  // answers may be longer than kLeastBytes
-constexpr uint64_t kAdministration = 2;  // ADMINISTER is known
-constexpr uint64_t kNotifications = 4;   // NOTIFY, WAIT and sessions that follow are known
-constexpr uint64_t kEchoes = 8;          // ECHO is known
-constexpr uint64_t kBoundSessions = 16;  // sessions that follow one holder are known
-constexpr uint64_t kFeatures = kGrowingAnswers | kAdministration | kNotifications | kEchoes | kBoundSessions;
+constexpr uint64_t kGrowingAnswers = 1;     // answers may be longer than kLeastBytes
+constexpr uint64_t kAdministration = 2;     // ADMINISTER is known
+constexpr uint64_t kNotifications = 4;      // NOTIFY, WAIT and sessions that follow are known
+constexpr uint64_t kEchoes = 8;             // ECHO is known
+constexpr uint64_t kBoundSessions = 16;     // sessions that follow one holder are known
+constexpr uint64_t kWritingFollowers = 32;  // sessions that follow and write, ADMIT and EXPEL are known
+constexpr uint64_t kFeatures =
+    kGrowingAnswers | kAdministration | kNotifications | kEchoes | kBoundSessions | kWritingFollowers;
 
 // docs/protocol.md, "Greeting"
 struct Hello {
@@ -68,7 +70,7 @@ struct OpenCall {
   uint64_t resume = 0;
   uint64_t ended = 0;  // client, or 0
   uint32_t mode = 0;
-  uint32_t flags = 0;  // kOpenSteal, kOpenBound
+  uint32_t flags = 0;  // kOpenSteal, kOpenBound, kOpenWrites
   char volume[64] = {};
   char client_name[128] = {};
   Proof proof{};
@@ -76,6 +78,7 @@ struct OpenCall {
 static_assert(sizeof(OpenCall) == 256 && offsetof(OpenCall, proof) == 224);
 constexpr uint32_t kOpenSteal = 1;
 constexpr uint32_t kOpenBound = 2;
+constexpr uint32_t kOpenWrites = 4;
 
 using Token = std::array<std::byte, 16>;  // names a session to ATTACH
 
@@ -220,11 +223,14 @@ struct WaitCall {
 static_assert(sizeof(WaitCall) == 8);
 static_assert(sizeof(calls::Seen) == 24 && offsetof(calls::Seen, count) == 16);
 static_assert(sizeof(calls::Notice) == 24 && offsetof(calls::Notice, value) == 16);
+struct ClientCall {  // ADMIT, EXPEL
+  uint64_t client = 0;
+};
+static_assert(sizeof(ClientCall) == 8);
 static_assert(sizeof(calls::KeyRecord) == 8);  // the answer to KEYS is an array of these
 static_assert(calls::kKeysPerPage * sizeof(calls::KeyRecord) <= kBodyBytes);
 
-// docs/protocol.md, "Echo". Of a connection: its two ends exchange it, and no session knows.
-constexpr auto kEcho = Kind{18};
+// docs/protocol.md, "Echo"
 constexpr size_t kEchoBytes = 64 * kKiB;  // fill packets, whatever a path takes
 static_assert(kEchoBytes <= kBodyBytes);
 

@@ -33,7 +33,7 @@ Result<std::vector<std::byte>> introduce(Channel& channel, const Nonces& nonces,
 Status pass_large_packets(Channel& channel, const Nonces& nonces, Deadline deadline) {
   if ((nonces.features() & wire::kEchoes) == 0) return {};
   const std::vector<std::byte> bytes(wire::kEchoBytes);
-  const auto echo = exchange(channel, wire::kEcho, 0, bytes, deadline);
+  const auto echo = exchange(channel, wire::Kind::kEcho, 0, bytes, deadline);
   if (echo.code() == ETIMEDOUT) return Error(EMSGSIZE, "small packets pass, large ones do not: look at the MTU");
   if (!echo.ok()) return Error(echo.code(), "the path was lost with the first large packets: look at its MTU");
   if (echo->status != 0 || echo->body.size() != bytes.size()) return Error(EPROTO, "no echo");
@@ -60,11 +60,14 @@ Result<Opened> open_session(Channel& channel, const Nonces& nonces, const Secret
   if (request.bound && (nonces.features() & wire::kBoundSessions) == 0) {
     return Error(EOPNOTSUPP, "the brick is older than sessions that follow one holder");
   }
+  const bool writing_followers = (nonces.features() & wire::kWritingFollowers) != 0;
+  if (request.writes && !writing_followers) return Error(EOPNOTSUPP, "the brick is older than followers that write");
   const auto body = TRY(introduce(channel, nonces, secret, wire::Kind::kOpen, wire::to_call(request),
                                   wire::kOpenPurpose, wire::kOpenedPurpose, holder, deadline));
   const auto answer = TRY(wire::decode_grown<wire::OpenAnswer>(body));
   Opened opened{TRY(wire::from_answer(answer)), answer.token};
   opened.session.notifications = notifications;
+  opened.session.writing_followers = writing_followers;
   TRY(pass_large_packets(channel, nonces, deadline));
   return opened;
 }

@@ -57,6 +57,10 @@ Result<calls::Answer> RemoteBrick::call(const calls::Request& request) {
   const auto* const wait = std::get_if<calls::Wait>(&request);
   if ((wait != nullptr || std::holds_alternative<calls::Notify>(request)) && !link->session().notifications)
     return Error(EOPNOTSUPP, "the brick is older than notifications");
+  const bool is_of_writers =
+      std::holds_alternative<calls::Admit>(request) || std::holds_alternative<calls::Expel>(request);
+  if (is_of_writers && !link->session().writing_followers)
+    return Error(EOPNOTSUPP, "the brick is older than followers that write");
   auto answer = wait != nullptr ? link->wait_for_notices(*wait) : link->call(request);
   if (!answer.ok()) return answer;
   if (auto* const stat = std::get_if<BrickStat>(&*answer)) stat->transport = link->describe();
