@@ -103,6 +103,12 @@ class Mirror final : public Place {
   Status try_read(std::span<const Piece> pieces) override;
   Status try_write(std::span<const Piece> pieces) override;
 
+  Status begin_lending(BlockRange blocks, ClientId to, const Interruption* by) override;
+  void end_lending(BlockRange blocks) override;
+  Status adopt(std::span<const LentRange> ranges, std::span<const ReadableBrick> bricks,
+               const std::shared_ptr<LentBytes>& bytes, const Interruption* by) override;
+  Status expel(ClientId client) override;
+
   Status commit(const Interruption* by = nullptr) override;
   bool is_clean() const override;
   uint64_t uncommitted_bytes() const override;

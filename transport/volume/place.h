@@ -7,12 +7,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "transport/base/interruption.h"
 #include "transport/base/result.h"
+#include "transport/volume/lent_bytes.h"
 #include "transport/volume/readable_brick.h"
 #include "transport/volume/volume_client.h"
 
@@ -46,6 +48,13 @@ class Place {
   virtual Status write(std::span<const Piece> pieces, Stage stage, const Interruption* by = nullptr) = 0;
   virtual Status try_read(std::span<const Piece> pieces) = 0;
   virtual Status try_write(std::span<const Piece> pieces) = 0;
+
+  // As VolumeSet's, of this place: all ranges and blocks are here, and `bricks` are what has been written to.
+  virtual Status begin_lending(BlockRange blocks, ClientId to, const Interruption* by) = 0;
+  virtual void end_lending(BlockRange blocks) = 0;
+  virtual Status adopt(std::span<const LentRange> ranges, std::span<const ReadableBrick> bricks,
+                       const std::shared_ptr<LentBytes>& bytes, const Interruption* by) = 0;
+  virtual Status expel(ClientId client) = 0;
 
   virtual Status commit(const Interruption* by = nullptr) = 0;
   virtual bool is_clean() const = 0;

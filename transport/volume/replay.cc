@@ -29,6 +29,9 @@ Status Replay::run() {
   // If this client dies on the way, what refers must not be there without what it refers to.
   std::ranges::stable_sort(records, {}, &ReplayLog::Record::stage);
   TRY(rewrite(records));
+  for (const auto& [owner, bytes] : lost_bytes_)
+    log::error("brick restarted: {} bytes that {} wrote since the last commit went with it; zeros in their place",
+               bytes, owner);
   log::info("brick restarted: {} writes that were not committed were written again", records.size());
   return {};
 }
@@ -69,9 +72,20 @@ Status Replay::add(const ReplayLog::Record& record, Records before) {
   if (!lease) lease = TRY(map(block, before));
   lease.written(log_.current_generation());
   leases_.push_back(std::move(lease));
+  bytes_.push_back(bytes_of(record));
   posted_.push_back(&record);
   posted_bytes_ += record.length_bytes;
   return {};
+}
+
+std::shared_ptr<std::byte> Replay::bytes_of(const ReplayLog::Record& record) {
+  if (record.lent == nullptr) return record.bytes;
+  const std::shared_ptr<std::byte> bytes(new std::byte[record.length_bytes](), std::default_delete<std::byte[]>());
+  const std::span<std::byte> into(bytes.get(), record.length_bytes);
+  if (record.lent->fetch(record.address, into).ok()) return bytes;
+  std::ranges::fill(into, std::byte{0});
+  lost_bytes_[record.lent->owner()] += record.length_bytes;
+  return bytes;
 }
 
 Result<HandleCache::Lease> Replay::map(BlockAddress block, Records before) {
@@ -100,7 +114,7 @@ Status Replay::flush() {
   for (size_t i = 0; i < posted_.size(); ++i) {
     const ReplayLog::Record& record = *posted_[i];
     const Handle& handle = leases_[i].handle();
-    slices[i] = {record.bytes.get(), record.length_bytes, 0};
+    slices[i] = {bytes_[i].get(), record.length_bytes, 0};
     batch.transfers.push_back({Direction::kWrite, handle, record.address - raw(handle.blocks.start),
                                std::span<const LocalSlice>(&slices[i], 1)});
   }
@@ -111,6 +125,7 @@ Status Replay::flush() {
   }
   posted_.clear();
   leases_.clear();
+  bytes_.clear();
   posted_bytes_ = 0;
   return status;
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings a restarted durable brick to what its client knows to be there: the blocks, then the bytes that were
-// written and not committed. Runs alone: no call is under way, no write waits half done. May be begun again at any
-// point.
+// written and not committed, also those that others keep (LentBytes; zeros for what they keep no more). Runs alone: no
+// call is under way, no write waits half done. May be begun again at any point.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,6 +39,7 @@ class Replay {
   Status add(const ReplayLog::Record& record, Records before);
   Result<HandleCache::Lease> map(BlockAddress block, Records before);
   Status empty_memory(Records before);
+  std::shared_ptr<std::byte> bytes_of(const ReplayLog::Record& record);
   Status flush();
   bool overlaps(const ReplayLog::Record& record) const;
 
@@ -49,6 +53,8 @@ class Replay {
   std::vector<const ReplayLog::Record*> posted_;
   std::vector<HandleCache::Lease> leases_;
   uint64_t posted_bytes_ = 0;
+  std::vector<std::shared_ptr<std::byte>> bytes_;
+  std::map<std::string, uint64_t> lost_bytes_;  // by whose they were
 };
 
 }  // namespace brickfs

@@ -98,7 +98,7 @@ void ReplayLog::copy(uint64_t address, std::span<const LocalSlice> from, Stage s
   while (total > 0) {
     const uint64_t most = keep_ == Keep::kBytes ? KeptBuffers::kLargeBytes : kBlockBytes;
     const auto length = static_cast<uint32_t>(std::min({total, bytes_to_block_end(address), most}));
-    Record record{address, length, stage, nullptr};
+    Record record{address, length, stage, nullptr, nullptr};
     if (keep_ == Keep::kBytes) {
       record.bytes = buffers_->take(length).bytes;
       reader.copy_to(record.bytes.get(), length);
@@ -115,10 +115,22 @@ void ReplayLog::share(uint64_t address, std::span<const LocalSlice> from, Stage 
     for (uint32_t done = 0; done < slice.length_bytes;) {
       const auto length =
           static_cast<uint32_t>(std::min<uint64_t>(slice.length_bytes - done, bytes_to_block_end(address)));
-      records.push_back({address, length, stage, staged.share(slice.data + done)});
+      records.push_back({address, length, stage, staged.share(slice.data + done), nullptr});
       address += length;
       done += length;
     }
+  }
+}
+
+void ReplayLog::name(const LentRange& range, const std::shared_ptr<LentBytes>& bytes,
+                     std::vector<Record>& records) const {
+  if (keep_ == Keep::kNothing) return;
+  const uint64_t end = range.address + range.length_bytes;
+  for (uint64_t address = range.address; address < end;) {
+    const uint64_t most = keep_ == Keep::kBytes ? KeptBuffers::kLargeBytes : kBlockBytes;
+    const auto length = static_cast<uint32_t>(std::min({end - address, bytes_to_block_end(address), most}));
+    records.push_back({address, length, Stage::kData, nullptr, keep_ == Keep::kBytes ? bytes : nullptr});
+    address += length;
   }
 }
 

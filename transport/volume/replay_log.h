@@ -24,6 +24,7 @@
 #include "transport/brick/block_set.h"
 #include "transport/brick/brick.h"
 #include "transport/volume/kept_buffers.h"
+#include "transport/volume/lent_bytes.h"
 #include "transport/volume/stage.h"
 #include "transport/volume/staged_write.h"
 
@@ -38,6 +39,7 @@ class ReplayLog {
     uint32_t length_bytes = 0;  // at most KeptBuffers::kLargeBytes where bytes are kept
     Stage stage = Stage::kData;
     std::shared_ptr<std::byte> bytes;  // nobody changes them; other replicas' logs may have the same
+    std::shared_ptr<LentBytes> lent;   // in place of `bytes`: who has them
   };
 
   // `on_half_full` (may be null) is called from writers, without locks: half of the bound is passed (once until the
@@ -79,6 +81,8 @@ class ReplayLog {
   // whose memory `from` is, that is the copy that there is.
   void copy(uint64_t address, std::span<const LocalSlice> from, Stage stage, std::vector<Record>& records,
             const StagedWrite* staged = nullptr);
+  // The same of bytes that another has written, and keeps himself.
+  void name(const LentRange& range, const std::shared_ptr<LentBytes>& bytes, std::vector<Record>& records) const;
   // The write that the records are copies of has completed. Uses up room. Returns the generation they are in.
   uint64_t append(std::vector<Record> records, Room& room);
 

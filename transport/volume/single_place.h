@@ -43,6 +43,15 @@ class SinglePlace final : public Place {
   Status try_read(std::span<const Piece> pieces) override { return volume_->try_read(pieces); }
   Status try_write(std::span<const Piece> pieces) override { return volume_->try_write(pieces); }
 
+  Status begin_lending(BlockRange, ClientId to, const Interruption* by) override { return volume_->admit(to, by); }
+  void end_lending(BlockRange) override {}
+  Status adopt(std::span<const LentRange> ranges, std::span<const ReadableBrick> bricks,
+               const std::shared_ptr<LentBytes>& bytes, const Interruption* by) override {
+    if (bricks.size() != 1 || !bricks[0].source.empty()) return Error(EAGAIN, "another brick was written to");
+    return volume_->adopt(ranges, bricks[0].boot, bricks[0].epoch, bytes, by);
+  }
+  Status expel(ClientId client) override { return volume_->expel(client); }
+
   Status commit(const Interruption* by) override { return volume_->commit(by); }
   bool is_clean() const override { return volume_->is_clean(); }
   uint64_t uncommitted_bytes() const override { return volume_->uncommitted_bytes(); }

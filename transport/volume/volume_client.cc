@@ -58,6 +58,7 @@ bool VolumeClient::tracks_blocks() const { return options_.open.mode == OpenMode
 // Called by the link's thread, with nothing under way.
 Status VolumeClient::restore(Brick& brick, bool restarted) {
   handles_->clear();
+  TRY(admit_again(brick));
   if (restarted && log_->keep() == ReplayLog::Keep::kRanges) return Error(ENODATA, "an embedded brick restarted");
   if (!tracks_blocks()) return {};
   if (restarted && options_.check_restarted) TRY(options_.check_restarted(brick));

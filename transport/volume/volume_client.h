@@ -25,7 +25,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "transport/base/interruption.h"
+#include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
 #include "transport/brick/limits.h"
@@ -138,6 +140,17 @@ class VolumeClient final {
   // The same with nothing waited for but the brick's answer. EAGAIN: the session is away, or has just been lost.
   Status try_commit_bytes(uint64_t address, uint64_t length_bytes);
 
+  // --- what others write here (transport/volume/lent_bytes.h)
+  // `client` may follow and write until it is expelled, also when the session is another or the brick has restarted.
+  // EUSERS, EOPNOTSUPP as calls::Admit.
+  Status admit(ClientId client, const Interruption* by = nullptr);
+  // As calls::Expel. Waits for a brick that is away; EIO: not longer than `soft`.
+  Status expel(ClientId client);
+  // The ranges, which another has written to the brick in this boot and lease, count as written here from now on.
+  // EAGAIN: it is in another; nothing is adopted. Else as write().
+  Status adopt(std::span<const LentRange> ranges, BootId boot, Epoch epoch, const std::shared_ptr<LentBytes>& bytes,
+               const Interruption* by);
+
   // As Brick::make_visible(), at once: ENOTCONN.
   Status make_visible();
 
@@ -189,12 +202,14 @@ class VolumeClient final {
   Result<ReplayLog::Room> reserve(uint64_t bytes, Stage stage, Patience& patience);
   Status make_room(Patience& patience);
   Result<bool> unmap_cold(uint64_t blocks, bool writable, Patience& patience);
-  bool bounds_writable() const { return log_->keep() == ReplayLog::Keep::kBytes; }
+  bool bounds_writable() const { return log_->keep() == ReplayLog::Keep::kBytes || options_.open.writes; }
   void bound_writable(Patience& patience);
   void bound_followed(Patience& patience);
   Status run_commit(const Interruption* by);
   Status prepare_commit(const Interruption* by);
   Status commit_turned_over(Patience& patience);
+
+  Status admit_again(Brick& brick);
 
   const VolumeOptions options_;
   VolumeCounters counters_;
@@ -206,6 +221,11 @@ class VolumeClient final {
   std::unique_ptr<ReplayLog> log_;
   std::unique_ptr<VolumeLink> link_;  // its thread uses the others
   LocalKeys::Own keys_;
+
+  Mutex admitted_mutex_;  // leaf
+  CondVar admitting_changed_;
+  absl::flat_hash_set<ClientId> admitted_ ABSL_GUARDED_BY(admitted_mutex_);
+  absl::flat_hash_set<ClientId> admitting_ ABSL_GUARDED_BY(admitted_mutex_);  // of those: the brick is being asked
 };
 
 }  // namespace brickfs

@@ -390,7 +390,8 @@ Status VolumeLink::begin_session() {
   {
     MutexLock lock(mutex_);
     lost_early_ = false;
-    expects_no_restart = expects_no_restart_;
+    // Behind a restart nobody knows whether what it is to write is still its own.
+    expects_no_restart = expects_no_restart_ || request_.writes;
   }
   const auto opened = brick_->open(request_, nullptr);
   if (!opened.ok()) {

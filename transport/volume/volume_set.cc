@@ -220,6 +220,38 @@ Result<RegisteredMemory> VolumeSet::register_memory(std::span<std::byte> memory)
   return is_striped() || is_replicated() ? keys_.add(memory) : members_[0]->first().register_memory(memory);
 }
 
+// --- lent blocks
+
+Status VolumeSet::begin_lending(BlockRange blocks, ClientId to, const Interruption* by) {
+  return member_of(raw(blocks.start)).begin_lending(blocks, to, by);
+}
+
+void VolumeSet::end_lending(BlockRange blocks) { member_of(raw(blocks.start)).end_lending(blocks); }
+
+Status VolumeSet::adopt(std::span<const LentRange> ranges, std::span<const LentPlace> written,
+                        std::shared_ptr<LentBytes> bytes, const Interruption* by) {
+  for (size_t place = 0; place < places(); ++place) {
+    std::vector<LentRange> here;
+    std::ranges::copy_if(ranges, std::back_inserter(here),
+                         [&](const LentRange& range) { return place_of(block_of(range.address)) == place; });
+    if (here.empty()) continue;
+    const auto told = std::ranges::find(written, place, &LentPlace::place);
+    if (told == written.end()) return Error(EAGAIN, "nobody knows which bricks were written to");
+    TRY(members_[place]->adopt(here, told->bricks, bytes, by));
+  }
+  return {};
+}
+
+// Of all, whatever one says.
+Status VolumeSet::expel(ClientId client) {
+  Status status;
+  for (const auto& member : members_) {
+    const Status expelled = member->expel(client);
+    if (!expelled.ok()) status = expelled;
+  }
+  return status;
+}
+
 // --- commits
 
 Status VolumeSet::commit() {

@@ -119,6 +119,25 @@ class VolumeSet final : public VolumeAccess {
   Status try_read(std::span<const Piece> pieces);
   Status try_write(std::span<const Piece> pieces);
 
+  // --- blocks that are lent to others, who write there themselves (transport/volume/lent_bytes.h)
+  //
+  // The sessions of the client `to` that follow this one may write from now on, until expel(). An id is of one
+  // membership: what was under way in a former one could land, if it were admitted again. `blocks`: of one place, not
+  // lent yet; not to be freed before end_lending(). EAGAIN: the place cannot lend them now; EOPNOTSUPP: it has an older
+  // brick; EUSERS: it has let in as many as it can; else as write().
+  Status begin_lending(BlockRange blocks, ClientId to, const Interruption* by);
+  // Nobody who was lent them writes there any more.
+  void end_lending(BlockRange blocks);
+  // What was written there, and made visible, to the bricks of the places in `written` counts as written by write(), as
+  // data: the next commit covers it, and a brick that restarts before gets it again from `bytes`, which are kept so
+  // long. Of any number of places; each range is in one. EAGAIN: a brick of them is in another life, or others are
+  // written to by now; it counts perhaps in part, and what is there may be anything. Else as write().
+  Status adopt(std::span<const LentRange> ranges, std::span<const LentPlace> written, std::shared_ptr<LentBytes> bytes,
+               const Interruption* by);
+  // The client's sessions that follow this one have ended on all bricks: nothing that it wrote lands any more. Waits
+  // for bricks that are away, at most as long as `soft`. An error: not everywhere yet; it is to be tried again.
+  Status expel(ClientId client);
+
   Status commit();
   uint64_t uncommitted_bytes() const;
   // Of a replicated set whose last client may have crashed: until settle() nothing may be changed (Mirror::begin()).
