@@ -35,6 +35,7 @@ install_programs() {
   install -s "$BUILD/tools/umount.fuse.brickfs" "$IMAGE/usr/sbin/"
   ln -s ../bin/brickfs "$IMAGE/usr/sbin/mount.brickfs"
   cp "$TESTS"/../tools/debian/brickd*.service "$IMAGE/lib/systemd/system/"
+  mkdir -p "$IMAGE/var/log/journal"
   in_image useradd --system --home-dir /var/lib/brickd brickd || die "no user brickd"
 }
 
@@ -87,7 +88,7 @@ LOAD
 number=0
 while number=$((number + 1)); do
   for place in /fstab /unit /later /hand; do cp /payload/block $place/load/$number || exit 1; done
-  echo $number >/payload/number
+  echo $number >/payload/number.new && mv /payload/number.new /payload/number
 done
 LOAD
   chmod +x "$IMAGE/payload/load"
@@ -129,13 +130,26 @@ write_files() {
   within 30 test -s "$IMAGE/payload/number" || die "the load does not get on"
 }
 
+# What systemd, brickd, brickfs and the units of mounts said while the system went down: the end of it here, all of it beside the build.
+lost() {  # WHAT
+  local journal=$BUILD/poweroff-$LAYOUT.journal
+  inside journalctl -q -b -1 -o short-monotonic --no-hostname >"$journal" || true
+  say "journal of the boot that lost it, all of it in $journal"
+  sed -n '/System is powering down\|Stopp\|Stopping\|nmount\|brick/p' "$journal" | tail -n 150
+  cp "$WORK/boot.log" "$BUILD/poweroff-$LAYOUT.console"
+  die "$1"
+}
+
 check_files() {
   local way number
+  number=$(cat "$IMAGE/payload/number")
+  [ "$number" -ge 1 ] || die "poweroff $1: nothing was copied until the end, so there is nothing to compare"
   for way in "${WAYS[@]}"; do
-    inside diff -rq /payload/tree "/$way/tree" || die "poweroff $1: /$way has lost what was copied there"
-    inside sh -c 'for number in $(seq "$(cat /payload/number)"); do cmp /payload/block '"/$way"'/load/$number || exit 1; done' ||
-      die "poweroff $1: /$way has lost what was copied there until the end"
+    inside diff -rq /payload/tree "/$way/tree" || lost "poweroff $1: /$way has lost what was copied there"
+    inside sh -c 'for number in $(seq '"$number"'); do cmp /payload/block '"/$way"'/load/$number || exit 1; done' ||
+      lost "poweroff $1: /$way has lost what was copied there until the end"
   done
+  say "poweroff $1: $number copies until the end, in each of ${WAYS[*]}"
 }
 
 make_image
