@@ -37,6 +37,7 @@ class Serving {
   Status finish();
 
  private:
+  Status mount_it();
   Status choose_requests_way();
   void put_uring_switch_back();
   void look_at_request_limit();

@@ -10,6 +10,7 @@
 #include "fs/daemon/serving.h"
 #include "fs/fuse/cache/writeback_cache.h"
 #include "fs/mount/mount_program.h"
+#include "fs/mount/mountpoint.h"
 #include "fs/shm_queue/memory.h"
 #include "transport/base/log.h"
 
@@ -36,33 +37,12 @@ Status Serving::start() {
       command_, [this] { return shown_.load(); }, why_));
   volume_ = TRY(ServedVolume::open(command_, events_.waiting, why_));
   defer_signals();
-  if (const Status chosen = choose_requests_way(); !chosen.ok()) {
-    (void)volume_->unmount();
-    return chosen;
-  }
-  auto mount = FuseMount::attach(volume_->files(), command_, sharing(), why_);
-  if (!mount.ok()) {
-    (void)volume_->unmount();
-    return mount.error();
-  }
-  mount_ = std::move(*mount);
-  mount_->session().negotiation().want_request_timeout(limit_.ask_seconds);
-  why_->clear();
-  auto loop = FuseLoop::start(*mount_, command_.io_uring, why_);
-  if (!loop.ok()) {
-    if (why_->empty())
-      *why_ = fmt::format("cannot serve {}: {}: {}", command_.mountpoint, loop.error().what(),
-                          strerror(loop.error().code()));
+  if (const Status mounted = mount_it(); !mounted.ok()) {
+    if (loop_) end_requests();
     mount_.reset();
+    forget_in_utab(command_.listed_source(), command_.mountpoint);
     (void)volume_->unmount();
-    return loop.error();
-  }
-  loop_ = std::move(*loop);
-  put_uring_switch_back();
-  if (const Status queues = start_shm_queues(); !queues.ok()) {
-    end_requests();
-    (void)volume_->unmount();
-    return queues;
+    return mounted;
   }
   ending_ = std::make_unique<Ending>(volume_->files(), command_.linger);
   std::function<void(MountState&)> tell_sharing;
@@ -73,8 +53,27 @@ Status Serving::start() {
   start_sharing();
   listen_to_umount();
   mount_->raise_read_ahead();
-  register_in_utab(mount_->listed_source(), command_.mountpoint, command_.of_user_space, common_options());
+  add_to_utab(command_.listed_source(), command_.mountpoint, options_to_show(common_options()));
   return {};
+}
+
+Status Serving::mount_it() {
+  TRY(choose_requests_way());
+  TRY(clear_dead_mounts(command_.mountpoint, why_));
+  register_in_utab(command_.listed_source(), command_.mountpoint, command_.of_user_space);
+  mount_ = TRY(FuseMount::attach(volume_->files(), command_, sharing(), why_));
+  mount_->session().negotiation().want_request_timeout(limit_.ask_seconds);
+  why_->clear();
+  auto loop = FuseLoop::start(*mount_, command_.io_uring, why_);
+  if (!loop.ok()) {
+    if (why_->empty())
+      *why_ = fmt::format("cannot serve {}: {}: {}", command_.mountpoint, loop.error().what(),
+                          strerror(loop.error().code()));
+    return loop.error();
+  }
+  loop_ = std::move(*loop);
+  put_uring_switch_back();
+  return start_shm_queues();
 }
 
 // Before anything is mounted: mounting makes the first request, which says what the kernel offers.

@@ -269,6 +269,15 @@ bool is_for_everybody(const MountCommand& command) {
   return command.allow_other.value_or(geteuid() == 0 && !for_root);
 }
 
+std::string MountCommand::listed_source() const {
+  constexpr std::string_view kName = "fsname=";
+  std::string listed = source;
+  for (const std::string& option : kernel_options) {
+    if (option.starts_with(kName)) listed = option.substr(kName.size());
+  }
+  return listed;
+}
+
 std::string describe_common_options(const MountCommand& command, bool durable, bool io_uring) {
   std::string all =
       fmt::format("{} {} {}{} timeo={} linger={} writeback={} io_uring={} ring={} {}", command.read_only ? "ro" : "rw",

@@ -60,6 +60,7 @@ struct MountCommand {
 
   // False: SOURCE `none`, which is coordinated for other machines and mounted nowhere here.
   bool mounts() const { return mountpoint != kNoMountpoint; }
+  std::string listed_source() const;  // in the kernel's table of mounts: with fsname= as that says
   LogTarget log_target() const { return foreground ? LogTarget::kStandardError : LogTarget::kBoth; }
 };
 

@@ -153,14 +153,6 @@ std::string join(const std::vector<std::string>& options) {
   return list;
 }
 
-// One that was not ended by umount(8); and with -o bg mount(8) has noted what was not mounted yet, without our helper.
-// Readers believe the first entry that they find.
-void forget_former_mounts(const std::string& source, const std::string& mountpoint) {
-  for (size_t left = options_in_utab(source, mountpoint).size(); left > 0; --left) {
-    if (!run_quietly({"umount", "-i", "--fake", mountpoint}).ok()) return;
-  }
-}
-
 }  // namespace
 
 Status run_quietly(std::vector<std::string> words) {
@@ -183,13 +175,13 @@ Status run_quietly(std::vector<std::string> words) {
 }
 
 // The name in the kernel's table would tell umount(8), but it looks at statfs(2), which tells no more than "fuse".
-void register_in_utab(const std::string& source, const std::string& mountpoint, std::vector<std::string> options,
-                      const std::string& in_force) {
+// With -o bg mount(8) has noted what was not mounted yet, without our helper. Readers believe the first entry that they
+// find.
+void register_in_utab(const std::string& source, const std::string& mountpoint, std::vector<std::string> options) {
   if (geteuid() != 0) return;
   std::erase_if(options, is_shown_option);  // a former mount's
-  for (std::string& option : options_to_show(in_force)) options.push_back(std::move(option));
   if (access(kUmountHelper, X_OK) == 0) options.emplace_back(kHelperOption);
-  forget_former_mounts(source, mountpoint);
+  forget_in_utab(source, mountpoint);
   const Status told = run_quietly({"mount", "-i", "-f", "-t", "fuse.brickfs", "-o", join(options), source, mountpoint});
   if (told.ok()) return;
   log::warn(
@@ -197,6 +189,14 @@ void register_in_utab(const std::string& source, const std::string& mountpoint, 
       "/run/mount/utab");
 }
 
+void forget_in_utab(const std::string& source, const std::string& mountpoint) {
+  if (geteuid() != 0) return;
+  for (size_t left = options_in_utab(source, mountpoint).size(); left > 0; --left) {
+    if (!run_quietly({"umount", "-i", "--fake", mountpoint}).ok()) return;
+  }
+}
+
+// Without a word mount(8) would take the options of fstab in the place of those that are there.
 void add_to_utab(const std::string& source, const std::string& mountpoint, const std::vector<std::string>& options) {
   if (geteuid() != 0) return;
   std::vector<std::string> there;
@@ -208,7 +208,8 @@ void add_to_utab(const std::string& source, const std::string& mountpoint, const
     if (std::find(there.begin(), there.end(), option) == there.end()) added += "," + option;
   }
   if (added.empty()) return;
-  const Status told = run_quietly({"mount", "-i", "-f", "-o", "remount" + added, mountpoint});
+  const Status told =
+      run_quietly({"mount", "-i", "-f", "--options-source", "mtab", "-o", "remount" + added, mountpoint});
   if (!told.ok()) log::warn("mount cannot write {} to /run/mount/utab", added.substr(1));
 }
 

@@ -37,13 +37,16 @@ std::vector<std::string> options_mount_keeps(const std::string& source, const st
 // own (_netdev, x-..., user), that umount(8) runs our helper (tools/umount), and ours that the kernel does not show.
 // mount(8) writes it, and only if the program that it runs for a type has not.
 //
-// If this is root. `source`: as the kernel's table of mounts has it. `options`: of which mount(8) takes what is of use
-// later. `in_force`: what the serving brickfs goes by (describe_common_options()), for people to see. The helper is
-// told if it is installed. What a former mount of that source has left there goes.
-void register_in_utab(const std::string& source, const std::string& mountpoint, std::vector<std::string> options,
-                      const std::string& in_force);
+// If this is root, and before it is mounted: who hears of a mount looks there at once, and systemd, which goes by
+// _netdev, perhaps not again for a second. `source`: as the kernel's table of mounts will have it. `options`: of which
+// mount(8) takes what is of use later. The helper is told if it is installed. What a former mount of that source has
+// left there goes. Nothing is asked of a file system at the mountpoint.
+void register_in_utab(const std::string& source, const std::string& mountpoint, std::vector<std::string> options);
 
-// Adds to what is there what it has not.
+// Of a mount that has come to nothing, or that was not ended by umount(8).
+void forget_in_utab(const std::string& source, const std::string& mountpoint);
+
+// Adds to what is there, of a mount that is served, what it has not.
 void add_to_utab(const std::string& source, const std::string& mountpoint, const std::vector<std::string>& options);
 
 // Runs a program of the system, without a word, to its end.

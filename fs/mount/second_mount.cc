@@ -91,8 +91,12 @@ Status mount_beside(const MountEntry& first, const UmountReport& server, const M
             "{} is mounted at {} already, with other options than {} ({}): leave that out, or unmount it there first",
             command.source, first.mountpoint, *option, server.options));
   }
-  TRY(bind(first, command, why));
-  register_in_utab(first.source, command.mountpoint, command.of_user_space, server.options);
+  register_in_utab(first.source, command.mountpoint, command.of_user_space);
+  if (const Status bound = bind(first, command, why); !bound.ok()) {
+    forget_in_utab(first.source, command.mountpoint);
+    return bound;
+  }
+  add_to_utab(first.source, command.mountpoint, options_to_show(server.options));
   log::info("{} is mounted at {}, too, as at {}", command.source, command.mountpoint, first.mountpoint);
   return {};
 }

@@ -50,12 +50,64 @@ has_options "$A" '_netdev,b",uhelper=fuse.brickfs,x-fstab="a'
 umount "$A" && umount "$MNT"
 [ ! -s /run/mount/utab ] || die "left behind: $(cat /run/mount/utab)"
 
+say "... also of a remount of what fstab has, which does not say that it is over the network"
+printf '%s %s brickfs nofail,x-fstab 0 0\n' "$SOURCE" "$MNT" >"$WORK/fstab"
+mount --bind "$WORK/fstab" /etc/fstab
+timeout 30 mount "$MNT" || die "mount by fstab fails"
+timeout 30 mount -o remount,nodev,x-more "$MNT" || die "remount fails"
+umount /etc/fstab
+has_options "$MNT" _netdev,uhelper=fuse.brickfs,x-fstab,x-more
+umount "$MNT"
+
 say "a mount over the network needs it, whoever says so; a brick in the client does not"
 timeout 20 "$BRICKFS" "$SOURCE" "$MNT"
 has_options "$MNT" _netdev,uhelper=fuse.brickfs
 timeout 20 "$BRICKFS" memory:64M "$A"
 has_options "$A" uhelper=fuse.brickfs
 umount "$A"
+
+say "whoever hears of a mount, as systemd does, finds its options there at once, also of a second one"
+cat >"$WORK/hear.py" <<'HEAR'
+# What utab has of a mount in the moment in which the kernel tells of it: hear.py MOUNTPOINT
+import select, sys
+mounts = open("/proc/self/mountinfo")
+told = select.poll()
+told.register(mounts, select.POLLPRI)
+mounts.read()
+print("listening", flush=True)
+while told.poll(60000):
+    mounts.seek(0)
+    if any(line.split()[4] == sys.argv[1] for line in mounts):
+        break
+else:
+    sys.exit("nothing was mounted")
+try:
+    entries = open("/run/mount/utab").read().splitlines()
+except FileNotFoundError:
+    entries = []
+mine = [entry for entry in entries if f"TARGET={sys.argv[1]} " in entry]
+if len(mine) != 1 or "_netdev" not in mine[0] or "uhelper=" not in mine[0]:
+    sys.exit(f"utab has {mine} of {sys.argv[1]} when it is mounted")
+HEAR
+hears() {  # DIR OPTIONS
+  python3 "$WORK/hear.py" "$1" >"$WORK/heard" 2>&1 &
+  local pid=$!
+  BACKGROUND_PIDS+=("$pid")
+  within 20 grep -q listening "$WORK/heard" || die "hear.py does not start: $(cat "$WORK/heard")"
+  timeout 20 "$BRICKFS" "$SOURCE" "$1" -o "$2"
+  wait "$pid" || die "$(cat "$WORK/heard")"
+}
+umount "$MNT"
+hears "$MNT" hard
+hears "$A" hard
+umount "$A" && umount "$MNT"
+hears "$MNT" fsname=other,hard
+umount "$MNT" && [ ! -s /run/mount/utab ] || die "left behind: $(cat /run/mount/utab)"
+hears "$MNT" hard
+
+say "of a mount that comes to nothing nothing stays"
+mkdir "$WORK/empty" && if timeout 20 "$BRICKFS" memory:64M "$WORK/empty" -o max_read=nonsense,x-fails 2>"$WORK/err"; then die "max_read=nonsense is taken"; fi
+if grep x-fails /run/mount/utab; then die "left behind: the above"; fi
 
 say "of a mount that was ended otherwise nothing stays for the next"
 pid=$(brickfs_pid)

@@ -27,7 +27,6 @@
 #include "fs/fuse/protocol/buffers.h"
 #include "fs/mount/mount_flags.h"
 #include "fs/mount/mount_program.h"
-#include "fs/mount/mountpoint.h"
 #include "fs/mount/status/mount_table.h"
 #include "transport/base/log.h"
 #include "transport/base/mutex.h"
@@ -132,7 +131,7 @@ bool has_option(const std::vector<std::string>& options, std::string_view start)
 // has.
 std::vector<std::string> libfuse_options(const MountCommand& command, bool read_only) {
   std::vector<std::string> options = {"default_permissions"};
-  if (!has_option(command.kernel_options, "fsname=")) options.push_back("fsname=" + command.source);
+  options.push_back("fsname=" + command.listed_source());
   if (!has_option(command.kernel_options, "subtype=")) options.emplace_back("subtype=brickfs");
   if (geteuid() == 0) {
     if (!has_option(command.kernel_options, "nodev")) options.emplace_back("dev");
@@ -198,13 +197,9 @@ Status FuseMount::start_session(const MountCommand& command, std::string* why) {
     *why = fmt::format("libfuse refuses the mount options: {}", LibfuseLog::instance().last());
     return Error(EINVAL, "fuse session");
   }
-  TRY(clear_dead_mounts(mountpoint_, why));
   TRY(mount_session(why));
   session_.connect(device());
-  if (const auto entry = find_mount_at(mountpoint_)) {
-    device_number_ = entry->device;
-    listed_source_ = entry->source;
-  }
+  if (const auto entry = find_mount_at(mountpoint_)) device_number_ = entry->device;
   TRY(add_mount_flags(command, why));
   if (session_.writeback() != nullptr) keep_room_for_writeback();
   touch_permission_ = std::make_unique<TouchPermission>(mountpoint_, device_number_);

@@ -43,7 +43,6 @@ class FuseMount {
   bool is_mounted() const;
   const std::string& mountpoint() const { return mountpoint_; }
   const std::string& device_number() const { return device_number_; }
-  const std::string& listed_source() const { return listed_source_; }
   // All that the kernel has in its caches: KernelCache::drop_everything.
   void drop_everything();
   // Raises the kernel's read-ahead from its 128 KiB to kReadAheadBytes. Best effort: only root may.
@@ -66,7 +65,6 @@ class FuseMount {
   const std::string mountpoint_;
   fuse_session* libfuse_ = nullptr;
   std::string device_number_;  // "MAJOR:MINOR" of the mounted file system
-  std::string listed_source_;  // in the table of mounts
   std::unique_ptr<TouchPermission> touch_permission_;
   FuseSession session_;
 };
