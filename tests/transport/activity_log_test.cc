@@ -45,6 +45,36 @@ TEST(ActivityLog, TheRowOfABlockThatIsDifferentStays) {
   EXPECT_FALSE(blocks.active().contains(kFirst));
 }
 
+TEST(ActivityLog, LentBlocksHaveRowsUntilTheyAreBack) {
+  ActivityLog blocks = without_replicas();
+  ASSERT_TRUE(blocks.lend(kFirst, nullptr).ok());
+  EXPECT_TRUE(blocks.active().contains(kFirst));
+  blocks.keep(kFirst);
+  blocks.let_go(kFirst);  // it is lent still
+  for (uint64_t i = 1; i <= 2 * kActivityRows; ++i) write_to(blocks, {block_after(kFirst.start, i), 1});
+  EXPECT_TRUE(blocks.active().contains(kFirst));
+  blocks.end_lending(kFirst);
+  for (uint64_t i = 1; i <= kActivityRows; ++i) write_to(blocks, {block_after(kFirst.start, i), 1});
+  EXPECT_FALSE(blocks.active().contains(kFirst));
+}
+
+TEST(ActivityLog, HalfOfTheRowsAreForLentBlocks) {
+  ActivityLog blocks = without_replicas();
+  ASSERT_TRUE(blocks.lend({kFirst.start, ActivityLog::kMostLent}, nullptr).ok());
+  const BlockRange next{block_after(kFirst.start, ActivityLog::kMostLent), 1};
+  EXPECT_EQ(blocks.lend(next, nullptr).code(), EAGAIN);
+  EXPECT_FALSE(blocks.is_lent(next));
+  write_to(blocks, next);
+  blocks.end_lending(kFirst);
+  EXPECT_TRUE(blocks.lend(next, nullptr).ok());
+}
+
+TEST(ActivityLog, WithoutItsRowNoBlockIsLent) {
+  ActivityLog blocks([](std::span<const ActivityLog::Row>, const Interruption*) { return Error(EIO, "no row"); });
+  EXPECT_EQ(blocks.lend(kFirst, nullptr).code(), EIO);
+  EXPECT_FALSE(blocks.lends());
+}
+
 // Together they need more rows than there are.
 TEST(ActivityLog, ThoseWhoNeedManyRowsDoNotWaitForEachOther) {
   ActivityLog blocks([](std::span<const ActivityLog::Row>, const Interruption*) {

@@ -127,12 +127,50 @@ void ActivityLog::let_go(BlockRange blocks) {
   changed_.notify_all();
 }
 
+Status ActivityLog::lend(BlockRange blocks, const Interruption* by) {
+  {
+    MutexLock lock(mutex_);
+    if (lent_.count() + blocks.count > kMostLent) return Error(EAGAIN, "as many blocks are lent as may be");
+    lent_.insert(blocks);  // from before they get their rows, which so stay
+  }
+  const Status status = give_rows(blocks, by);
+  if (!status.ok()) end_lending(blocks);
+  return status;
+}
+
+// As for a write to each of them.
+Status ActivityLog::give_rows(BlockRange blocks, const Interruption* by) {
+  for (uint64_t done = 0; done < blocks.count;) {
+    std::vector<Piece> pieces;
+    for (; done < blocks.count && pieces.size() < kMostBlocks; ++done)
+      pieces.push_back({raw(block_after(blocks.start, done)), {{nullptr, 1, 0}}});
+    static_cast<void>(TRY(claim(pieces, by)));
+  }
+  return {};
+}
+
+void ActivityLog::end_lending(BlockRange blocks) {
+  MutexLock lock(mutex_);
+  lent_.erase(blocks);
+  changed_.notify_all();
+}
+
+bool ActivityLog::is_lent(BlockRange blocks) const {
+  MutexLock lock(mutex_);
+  return lent_.intersects(blocks);
+}
+
+bool ActivityLog::lends() const {
+  MutexLock lock(mutex_);
+  return !lent_.empty();
+}
+
 // Nobody writes to its block, nor is about to.
 bool ActivityLog::is_free(size_t row, const std::vector<uint64_t>& blocks) const {
   if (rows_[row] == 0) return true;
   const uint64_t block = rows_[row] - 1;
   return entries_.find(block)->second.written && !std::ranges::binary_search(blocks, block) && !has_writer(block) &&
-         !kept_.contains(BlockRange{BlockAddress{block}, 1});
+         !kept_.contains(BlockRange{BlockAddress{block}, 1}) && !lent_.contains(BlockRange{BlockAddress{block}, 1});
 }
 
 // Rows for those blocks that have none, which are to be written; all of them or none. In turn, so that those written to

@@ -4,8 +4,8 @@
 //
 // Writes that overlap go one after the other, or replicas would keep what came last to each. A block gets its row,
 // on all replicas, before the first byte that is written to it; the row may go as soon as nothing is being written
-// there, unless a write that was given up has left it different. So whatever a crash of the client interrupts is in a
-// block with a row.
+// there, unless a write that was given up has left it different, or it is lent to others, who write there themselves.
+// So whatever a crash of the client interrupts is in a block with a row.
 //
 // Threads: any.
 #pragma once
@@ -75,6 +75,14 @@ class ActivityLog {
   void keep(BlockRange blocks);
   void let_go(BlockRange blocks);
 
+  // To be written to by others, who claim nothing: they have rows until end_lending(). Not lent yet. EAGAIN: as many
+  // blocks are lent as may be; else as claim().
+  Status lend(BlockRange blocks, const Interruption* by);
+  void end_lending(BlockRange blocks);
+  bool is_lent(BlockRange blocks) const;  // any of them
+  bool lends() const;                     // any at all
+  static constexpr size_t kMostLent = kActivityRows / 2;
+
   // Those with a row.
   BlockSet active() const;
   // All rows, for a replica that joins. No row is being written meanwhile.
@@ -95,6 +103,7 @@ class ActivityLog {
   void give_back(Claim& claim);
   bool take_rows(const std::vector<uint64_t>& blocks, std::vector<Row>& rows) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool is_free(size_t row, const std::vector<uint64_t>& blocks) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status give_rows(BlockRange blocks, const Interruption* by);
   void end_writing(const std::vector<Row>& rows, bool written);
 
   const WriteRows write_;
@@ -104,6 +113,7 @@ class ActivityLog {
   std::vector<uint64_t> rows_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);  // by address of the block
   BlockSet kept_ ABSL_GUARDED_BY(mutex_);
+  BlockSet lent_ ABSL_GUARDED_BY(mutex_);
   size_t next_row_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -50,6 +50,12 @@ Mirror::Mirror(size_t place, MapKeeper& keeper, LocalKeys& keys, std::atomic<uin
 
 Mirror::~Mirror() {
   abandon();
+  {
+    // Their threads may be asking each other for what they are to get again (CopiedBytes), and do so no more.
+    std::vector<std::unique_ptr<Replica>> replicas;
+    const ExclusiveLock roster(roster_mutex_);
+    replicas.swap(replicas_);
+  }
   buffers_->unregister();
 }
 
@@ -293,7 +299,7 @@ void Mirror::abandon() {
 }
 
 bool Mirror::can_let_go() const {
-  if (!settled_.load()) return false;
+  if (!settled_.load() || activity_log_.lends()) return false;
   const SharedLock roster(roster_mutex_);
   for (const Replica* replica : written()) {
     if (!may_be_believed(*replica)) continue;

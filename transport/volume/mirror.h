@@ -211,6 +211,15 @@ class Mirror final : public Place {
   Status failure() const;
   std::optional<LinkState> waiting_for_map() const;
 
+  // mirror_lending.cc
+  class CopiedBytes;
+  Status read_from_another(const VolumeClient& than, uint64_t address, std::span<std::byte> into) const;
+  bool is_as_told(const Targets& targets, std::span<const ReadableBrick> bricks,
+                  std::span<const LentRange> ranges) const;
+  Status adopt_claimed(std::span<const LentRange> ranges, std::span<const ReadableBrick> bricks,
+                       const std::shared_ptr<LentBytes>& bytes, const Interruption* by);
+  void note_copied(BlockAddress block);
+
   // mirror_missed.cc
   bool all_in_sync() const;
   bool are_noted(std::span<const Piece> pieces) const;
@@ -332,6 +341,7 @@ class Mirror final : public Place {
   BlockSet diverged_ ABSL_GUARDED_BY(mutex_);                    // a write was given up: the first replica's bytes hold
   std::shared_ptr<DirtyBitmap> bitmap_ ABSL_GUARDED_BY(mutex_);  // null: nobody has missed anything that is known
   BlockSet unnoted_ ABSL_GUARDED_BY(mutex_);                     // could not be noted, and is one of diverged_
+  BlockSet met_copies_ ABSL_GUARDED_BY(mutex_);                  // lent, and one replica was copied to another there
   VolumeClient* joining_ ABSL_GUARDED_BY(mutex_) = nullptr;      // repair()'s, not yet of those that are watched
   std::optional<Clock::time_point> joining_away_since_ ABSL_GUARDED_BY(mutex_);
   // Of a copy that is dropped, while it gives its blocks back.

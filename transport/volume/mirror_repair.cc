@@ -85,6 +85,7 @@ bool Mirror::repair_diverged() {
   }
   const Gate::Pass pass(gate_);
   const ActivityLog::Claim held = activity_log_.hold({*block, 1});
+  note_copied(*block);
   VolumeClient& source = first();
   for (Replica* replica : written()) {
     if (replica->client.get() == &source) continue;

@@ -144,7 +144,7 @@ class VolumeClient final {
   // `client` may follow and write until it is expelled, also when the session is another or the brick has restarted.
   // EUSERS, EOPNOTSUPP as calls::Admit.
   Status admit(ClientId client, const Interruption* by = nullptr);
-  // As calls::Expel. Waits for a brick that is away; EIO: not longer than `soft`.
+  // As calls::Expel, at once. EAGAIN, EIO: the brick is away, or has just gone; it is to be tried again.
   Status expel(ClientId client);
   // The ranges, which another has written to the brick in this boot and lease, count as written here from now on.
   // EAGAIN: it is in another; nothing is adopted. Else as write().

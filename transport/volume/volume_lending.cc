@@ -36,15 +36,18 @@ Status VolumeClient::admit_again(Brick& brick) {
   return {};
 }
 
-// A session that is begun meanwhile admits it no more, or has done so before the brick is asked.
+// A session that is begun meanwhile admits it no more, or has done so before the brick is asked. One that is away is
+// not waited for: others are to be asked, too.
 Status VolumeClient::expel(ClientId client) {
   {
     MutexLock lock(admitted_mutex_);
     while (admitting_.contains(client)) admitting_changed_.wait(lock);
     admitted_.erase(client);
   }
-  Patience patience(options_.soft);
-  return in_session(patience, [&](Brick& brick) { return brick.expel(client); });
+  Patience none(std::chrono::milliseconds(0));
+  if (link_->is_away()) return Error(EAGAIN, "the brick is away");
+  const Status status = in_session(none, [&](Brick& brick) { return brick.expel(client); });
+  return status.code() == EOPNOTSUPP ? Status() : status;  // an older one has no such sessions
 }
 
 Status VolumeClient::adopt(std::span<const LentRange> ranges, BootId boot, Epoch epoch,

@@ -135,7 +135,7 @@ class VolumeSet final : public VolumeAccess {
   Status adopt(std::span<const LentRange> ranges, std::span<const LentPlace> written, std::shared_ptr<LentBytes> bytes,
                const Interruption* by);
   // The client's sessions that follow this one have ended on all bricks: nothing that it wrote lands any more. Waits
-  // for bricks that are away, at most as long as `soft`. An error: not everywhere yet; it is to be tried again.
+  // for no brick that is away. An error: not everywhere yet; it is to be tried again.
   Status expel(ClientId client);
 
   Status commit();
