@@ -11,10 +11,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fs/mount/status/brickfs_end.h"
@@ -44,6 +47,7 @@ constexpr seconds kElsewhere{3};   // unmounted here, and the kernel has not end
 constexpr seconds kMost{300};      // a brick that answers may be slow
 constexpr seconds kWriteBack{15};  // with nobody to tell about the brick
 constexpr seconds kForced{5};
+constexpr seconds kInUse{45};  // at a shutdown, of the 90 that systemd gives
 
 constexpr std::string_view kWaitsForEnd = "everything is committed: waiting until the brick has let the volume go";
 
@@ -74,17 +78,15 @@ Command parse(int argc, char** argv) {
 // umount(8) itself, without a helper, in a process of its own.
 class Unmounting {
  public:
-  Unmounting(const Command& command, std::vector<std::string> flags, bool quiet) : pid_(fork()) {
-    if (pid_ != 0) return;
-    if (quiet) dup2(open("/dev/null", O_RDWR | O_CLOEXEC), STDERR_FILENO);
-    std::vector<std::string> words = {"umount", "-i"};
-    words.insert(words.end(), flags.begin(), flags.end());
-    words.push_back(command.directory);
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    execvp(arguments[0], arguments.data());
-    _exit(kFailure);
+  Unmounting(const Command& command, std::vector<std::string> flags, bool quiet)
+      : command_(command), flags_(std::move(flags)) {
+    begin(quiet);
+  }
+
+  // Once more, when it has ended.
+  void try_again() {
+    code_.reset();
+    begin(true);
   }
 
   // Its exit code, once it has ended.
@@ -102,9 +104,32 @@ class Unmounting {
   }
 
  private:
-  const pid_t pid_;
+  void begin(bool quiet) {
+    pid_ = fork();
+    if (pid_ != 0) return;
+    if (quiet) dup2(open("/dev/null", O_RDWR | O_CLOEXEC), STDERR_FILENO);
+    std::vector<std::string> words = {"umount", "-i"};
+    words.insert(words.end(), flags_.begin(), flags_.end());
+    words.push_back(command_.directory);
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    execvp(arguments[0], arguments.data());
+    _exit(kFailure);
+  }
+
+  const Command& command_;
+  const std::vector<std::string> flags_;
+  pid_t pid_ = -1;
   std::optional<int> code_;
 };
+
+bool is_shutting_down() {
+  const std::unique_ptr<FILE, int (*)(FILE*)> said(popen("systemctl is-system-running 2>/dev/null", "re"), pclose);
+  std::array<char, 32> word{};
+  return said && fgets(word.data(), word.size(), said.get()) != nullptr &&
+         std::string_view(word.data()) == "stopping\n";
+}
 
 class Umount {
  public:
@@ -121,6 +146,7 @@ class Umount {
  private:
   int run_forced();
   int wait(Unmounting& unmounting);
+  bool wait_for_users(Unmounting& unmounting);
   int without_brickfs(Unmounting& unmounting);
   void hear();
   void show_progress(const UmountReport& report);
@@ -141,6 +167,7 @@ class Umount {
   Clock::time_point got_on_ = began_;
   std::optional<Clock::time_point> away_since_;
   std::optional<Clock::time_point> unmounted_;
+  std::optional<bool> shutting_down_;
   ProgressBar bar_;
   uint64_t most_bytes_ = 0;  // that were to be committed, so far
   uint64_t most_operations_ = 0;
@@ -165,10 +192,10 @@ int Umount::run_forced() {
 int Umount::wait(Unmounting& unmounting) {
   for (;;) {
     const auto code = unmounting.ended();
-    if (code && *code != kFine) return *code;
-    if (code && !find_mounts_of(device_number_).empty())
+    if (code && *code != kFine && !wait_for_users(unmounting)) return *code;
+    if (code && *code == kFine && !find_mounts_of(device_number_).empty())
       return *code;  // made read-only instead (-r), or it has another mount
-    if (code && !unmounted_) unmounted_ = Clock::now();
+    if (code && *code == kFine && !unmounted_) unmounted_ = Clock::now();
     if (brickfs_.last() && brickfs_.last()->ended) return conclude();
     if (brickfs_.gone()) return without_brickfs(unmounting);
     hear();
@@ -177,6 +204,18 @@ int Umount::wait(Unmounting& unmounting) {
     say(*why);
     return kFailure;
   }
+}
+
+// At a shutdown those who have it in use are about to end, too, and the brick may end as soon as this returns: what
+// they write until then is to be kept.
+bool Umount::wait_for_users(Unmounting& unmounting) {
+  if (!is_mounted() || Clock::now() - began_ >= kInUse) return false;
+  if (!shutting_down_) shutting_down_ = is_shutting_down();
+  if (!*shutting_down_) return false;
+  got_on_ = Clock::now();
+  usleep(kLook / std::chrono::microseconds(1));
+  unmounting.try_again();
+  return true;
 }
 
 // Nobody to ask: there was none from the start, or it has been killed.
