@@ -47,6 +47,7 @@ class Serving {
   void choose_writeback();
   VolumeAccess& access() const { return volume_->files().volume(); }
   MountState fixed_state() const;
+  void leave_callers_unit();
   void listen_to_umount();
   Status start_shm_queues();
   std::string common_options() const;

@@ -3,10 +3,12 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
 #include "fs/daemon/daemon.h"
+#include "fs/daemon/own_scope.h"
 #include "fs/daemon/serving.h"
 #include "fs/fuse/cache/writeback_cache.h"
 #include "fs/mount/mount_program.h"
@@ -54,6 +56,7 @@ Status Serving::start() {
   listen_to_umount();
   mount_->raise_read_ahead();
   add_to_utab(command_.listed_source(), command_.mountpoint, options_to_show(common_options()));
+  leave_callers_unit();
   return {};
 }
 
@@ -176,6 +179,17 @@ MountState Serving::fixed_state() const {
   state.most_rings = command_.shm_queues ? shm_queue::kMostQueues : 0;
   state.request_limit_seconds = limit_.limit.value_or(std::chrono::seconds(0)).count();
   return state;
+}
+
+// In the foreground this is the caller's to end.
+void Serving::leave_callers_unit() {
+  if (command_.foreground) return;
+  const auto& options = command_.of_user_space;
+  const bool over_network = std::find(options.begin(), options.end(), kOverNetwork) != options.end();
+  const Status moved = move_to_own_scope(command_.mountpoint, over_network);
+  if (moved.ok() || moved.code() == ENOENT || moved.code() == EPERM || moved.code() == EBUSY) return;
+  log::warn("systemd ends {} with the login or the service that has mounted it: {}", command_.mountpoint,
+            describe(moved.error()));
 }
 
 void Serving::listen_to_umount() {

@@ -22,6 +22,8 @@ namespace brickfs {
 enum class IoUring { kAuto, kOn, kOff };
 enum class Writeback { kAuto, kOn, kOff };
 
+constexpr const char* kOverNetwork = "_netdev";  // among the options of user space
+
 struct MountCommand {
   std::string source;
   std::string mountpoint;

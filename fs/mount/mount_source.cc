@@ -83,7 +83,6 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kOtherBegins{60};
 constexpr std::chrono::seconds kOtherServes{2};
-constexpr const char* kOverNetwork = "_netdev";
 
 VolumeOptions volume_options(const MountCommand& command, const Source& source, const VolumeWish& wish) {
   VolumeOptions options;
