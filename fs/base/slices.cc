@@ -37,6 +37,26 @@ void SliceCursor::fill_with_zeros(uint64_t bytes) {
   }
 }
 
+void SliceCursor::fill(std::span<const std::byte> from) {
+  while (!from.empty()) {
+    const LocalSlice slice = next(from.size());
+    std::memcpy(slice.data, from.data(), slice.length_bytes);
+    from = from.subspan(slice.length_bytes);
+  }
+}
+
+void SliceCursor::drain(std::span<std::byte> into) {
+  while (!into.empty()) {
+    const LocalSlice slice = next(into.size());
+    std::memcpy(into.data(), slice.data, slice.length_bytes);
+    into = into.subspan(slice.length_bytes);
+  }
+}
+
+void SliceCursor::skip(uint64_t bytes) {
+  while (bytes > 0) bytes -= next(bytes).length_bytes;
+}
+
 LocalSlice SliceCursor::next(uint64_t most) {
   while (!rest_.empty() && used_ == rest_.front().length_bytes) {
     rest_ = rest_.subspan(1);

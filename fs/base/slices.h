@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Local memory of a request, taken piece by piece, and the transfers it is cut into. Nothing is copied.
+// Local memory of a request, taken piece by piece, and the transfers it is cut into.
 // Threads: none of its own.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -22,6 +23,9 @@ class SliceCursor {
   // Appends the next `bytes` to `out`. So many must be left, here and below.
   void take(uint64_t bytes, std::vector<LocalSlice>& out);
   void fill_with_zeros(uint64_t bytes);
+  void fill(std::span<const std::byte> from);
+  void drain(std::span<std::byte> into);
+  void skip(uint64_t bytes);
 
  private:
   LocalSlice next(uint64_t most);

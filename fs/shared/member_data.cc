@@ -49,8 +49,8 @@ std::optional<uint64_t> MemberData::read(Ino ino, uint64_t offset, std::span<con
   if (!held_.is_valid()) return std::nullopt;
   const Held::Asking reading(held_);
   const auto planned = plan(ino, offset, total_bytes(into), context);
-  const bool is_done = planned && !(touches && is_to_be_touched(ino)) && read(*planned, offset, into, context).ok() &&
-                       held_.still_holds(reading, ino, Lease::kData);
+  const bool is_done =
+      planned && !(touches && is_to_be_touched(ino)) && read(ino, *planned, reading, offset, into, context);
   if (!is_done) {
     ++passed_on_;
     return std::nullopt;
@@ -64,6 +64,7 @@ std::optional<uint64_t> MemberData::read(Ino ino, uint64_t offset, std::span<con
 
 void MemberData::drop(File& file) {
   if (file.layouts.empty()) return;
+  file.version = 0;
   file.layouts.clear();
   used_.erase(file.place);
   kept_ -= std::exchange(file.kept, 0);
@@ -108,6 +109,16 @@ bool MemberData::is_to_be_touched(Ino ino) {
   return found != files_.end() && std::exchange(found->second.is_atime_due, false);
 }
 
+// Of a recall Held knows first: who plans in between finds that he went by what has gone since.
+bool MemberData::counts(Ino ino, const Plan& plan, const Held::Asking& reading) {
+  {
+    MutexLock lock(mutex_);
+    const auto found = files_.find(ino);
+    if (found == files_.end() || found->second.version != plan.version) return false;
+  }
+  return held_.still_holds(reading, ino, Lease::kData);
+}
+
 // --- layouts
 
 std::optional<MemberData::Plan> MemberData::plan(Ino ino, uint64_t offset, uint64_t length,
@@ -126,18 +137,23 @@ bool MemberData::find(Ino ino, uint64_t offset, uint64_t length, Plan& plan, uin
   const auto found = files_.find(ino);
   if (found == files_.end()) return false;
   File& file = found->second;
-  plan = {.length = 0, .layouts = {}};
+  plan = {};
+  plan.version = file.version;
+  plan.goes_on = offset > 0 && offset == file.read_to;
   uint64_t end = offset + std::min(length, UINT64_MAX - offset);
   for (missing = offset;;) {
     auto at = file.layouts.upper_bound(missing);
     if (at == file.layouts.begin() || (--at)->second->end <= missing) return false;
     end = std::min(end, at->second->size_bytes);
     plan.layouts.push_back(at->second);
+    plan.size_bytes = at->second->size_bytes;
     missing = at->second->end;
     if (missing >= end) break;
   }
   if (Clock::now() - file.asked > kAskedAgain) return drop(file), false;
   plan.length = end - std::min(offset, end);
+  plan.known_end = std::min(missing, plan.size_bytes);
+  file.read_to = offset + plan.length;
   used_.splice(used_.begin(), used_, file.place);
   if (++file.reads > kFewReads) file.rest = {};
   return true;
@@ -164,6 +180,7 @@ bool MemberData::ask(Ino ino, uint64_t offset, const OperationContext& context) 
 
 void MemberData::keep(Ino ino, File& file, const Layout& answer) {
   if (file.layouts.empty()) {
+    file.version = ++last_version_;
     file.place = used_.insert(used_.begin(), ino);
     file.asked = Clock::now();
     file.reads = 0;
@@ -180,6 +197,38 @@ void MemberData::keep(Ino ino, File& file, const Layout& answer) {
 }
 
 // --- reading
+
+// False: it does not count.
+bool MemberData::read(Ino ino, const Plan& plan, const Held::Asking& reading, uint64_t offset,
+                      std::span<const LocalSlice> into, const OperationContext& context) {
+  const bool is_short = plan.length <= kShortRead;
+  if (is_short && cache_.copy(plan.version, offset, plan.length, into)) {
+    ++cached_;
+    return counts(ino, plan, reading);
+  }
+  const bool is_part_of_page = plan.length < ReadCache::kPageBytes;
+  if (is_part_of_page || (is_short && plan.goes_on)) return read_more(ino, plan, reading, offset, into, context);
+  if (!read(plan, offset, into, context).ok() || !counts(ino, plan, reading)) return false;
+  if (is_short) cache_.keep(plan.version, offset, plan.length, offset + plan.length == plan.size_bytes, into);
+  return true;
+}
+
+// Whole pages; of a file that is read through, ahead.
+bool MemberData::read_more(Ino ino, const Plan& plan, const Held::Asking& reading, uint64_t offset,
+                           std::span<const LocalSlice> into, const OperationContext& context) {
+  constexpr uint64_t kPage = ReadCache::kPageBytes;
+  const uint64_t begin = std::max(offset / kPage * kPage, plan.layouts.front()->begin);
+  const uint64_t least = offset + plan.length + kPage - 1;
+  const uint64_t most = plan.goes_on ? std::max(least, begin + kReadAhead) : least;
+  Plan more = plan;
+  more.length = std::min(most / kPage * kPage, plan.known_end) - begin;
+  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(more.length);
+  const LocalSlice whole{buffer.get(), static_cast<uint32_t>(more.length), 0};
+  if (!read(more, begin, {&whole, 1}, context).ok() || !counts(ino, plan, reading)) return false;
+  cache_.keep(plan.version, begin, more.length, begin + more.length == plan.size_bytes, {&whole, 1});
+  SliceCursor(into).fill({buffer.get() + (offset - begin), plan.length});
+  return true;
+}
 
 Status MemberData::read(const Plan& plan, uint64_t offset, std::span<const LocalSlice> into,
                         const OperationContext& context) {

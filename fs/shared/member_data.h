@@ -10,9 +10,11 @@
 // What this machine changes itself its coordinator does not recall from it: whoever asks for a change of a file says so
 // to Held (Change::of_data), and then here (drop). Until it is known to be over nothing is kept, and nothing counts.
 //
-// The first read of a file is the coordinator's: many are read once, and that is one call and not two.
+// The first read of a file is the coordinator's: many are read once, and that is one call and not two. What a file is
+// read through by, in short reads, is read ahead; and short reads are kept for who reads the same again (ReadCache).
+// Such bytes count as others do: if the lease was still held behind their copying.
 //
-// Memory: at most kMostKept parts of layouts; those of the file that was read longest ago go first.
+// Memory: at most kMostKept parts of layouts; those of the file that was read longest ago go first. ReadCache::kBytes.
 //
 // Threads: any.
 #pragma once
@@ -35,6 +37,7 @@
 #include "fs/shared/calls.h"
 #include "fs/shared/held.h"
 #include "fs/shared/member_bricks.h"
+#include "fs/shared/read_cache.h"
 #include "transport/base/mutex.h"
 
 namespace brickfs::shared {
@@ -42,6 +45,8 @@ namespace brickfs::shared {
 class MemberData {
  public:
   static constexpr size_t kMostKept = 64 * kKiB;
+  static constexpr uint64_t kShortRead = 64 * kKiB;  // bytes; longer ones are neither kept nor read ahead
+  static constexpr uint64_t kReadAhead = 128 * kKiB;
 
   // `ask`: the coordinator, as CoordinatorLink::ask(), which may not call this. `held`: what the leases are about. Both
   // outlive this.
@@ -64,19 +69,22 @@ class MemberData {
 
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory) { return bricks_.register_memory(memory); }
   struct Counts {
-    uint64_t reads = 0;  // from the bricks
+    uint64_t reads = 0;  // that were answered here
     uint64_t bytes = 0;
+    uint64_t cached = 0;     // reads among them that asked no brick
     uint64_t passed_on = 0;  // reads that were left to the coordinator
   };
-  Counts counts() const { return {reads_.load(), bytes_.load(), passed_on_.load()}; }
+  Counts counts() const { return {reads_.load(), bytes_.load(), cached_.load(), passed_on_.load()}; }
 
  private:
   using Clock = std::chrono::steady_clock;
   using LayoutPtr = std::shared_ptr<const FileLayout>;
   struct File {
+    uint64_t version = 0;  // of what the layouts tell of; 0: there are none
     bool was_read = false;
     bool is_atime_due = false;
     Clock::time_point asked{};
+    uint64_t read_to = 0;  // by the last read
     // Of a file that others write: it is not asked for again at once.
     size_t reads = 0;  // since it was asked for
     Clock::duration rest{};
@@ -87,7 +95,11 @@ class MemberData {
   };
   // What one read goes by.
   struct Plan {
-    uint64_t length = 0;  // within the file
+    uint64_t version = 0;
+    uint64_t length = 0;     // within the file
+    uint64_t known_end = 0;  // up to there the layouts tell of it
+    uint64_t size_bytes = 0;
+    bool goes_on = false;  // where the read before has ended
     std::vector<LayoutPtr> layouts;
   };
 
@@ -98,6 +110,11 @@ class MemberData {
   bool find(Ino ino, uint64_t offset, uint64_t length, Plan& plan, uint64_t& missing);
   bool ask(Ino ino, uint64_t offset, const OperationContext& context);
   void keep(Ino ino, File& file, const Layout& answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool read(Ino ino, const Plan& plan, const Held::Asking& reading, uint64_t offset, std::span<const LocalSlice> into,
+            const OperationContext& context);
+  bool read_more(Ino ino, const Plan& plan, const Held::Asking& reading, uint64_t offset,
+                 std::span<const LocalSlice> into, const OperationContext& context);
+  bool counts(Ino ino, const Plan& plan, const Held::Asking& reading);
   Status read(const Plan& plan, uint64_t offset, std::span<const LocalSlice> into, const OperationContext& context);
   Status read(const FileLayout& layout, uint64_t begin, uint64_t end, SliceCursor& into,
               const OperationContext& context);
@@ -107,9 +124,12 @@ class MemberData {
   MemberBricks bricks_;
   std::atomic<uint64_t> reads_{0};
   std::atomic<uint64_t> bytes_{0};
+  std::atomic<uint64_t> cached_{0};
   std::atomic<uint64_t> passed_on_{0};
+  ReadCache cache_;
 
   Mutex mutex_;  // before Held's
+  uint64_t last_version_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unordered_map<Ino, File> files_ ABSL_GUARDED_BY(mutex_);
   std::list<Ino> used_ ABSL_GUARDED_BY(mutex_);  // those with layouts: the one that was read last is the first
   size_t kept_ ABSL_GUARDED_BY(mutex_) = 0;

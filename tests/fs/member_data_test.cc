@@ -27,6 +27,8 @@ using std::chrono::steady_clock;
 using Content = std::vector<std::byte>;
 
 constexpr Ino kOtherIno{12345};
+constexpr size_t kLong = 200'000;  // a read that asks the brick each time
+static_assert(kLong > MemberData::kShortRead);
 
 Content pattern(size_t length, unsigned seed) {
   std::minstd_rand random(seed);
@@ -165,22 +167,31 @@ TEST_F(MemberDataTest, OneLayoutServesManyReads) {
 }
 
 TEST_F(MemberDataTest, WhatIsRecalledWhileItIsReadDoesNotCount) {
-  const Ino ino = make_written(10'000, 1);
+  const Ino ino = make_written(kLong, 1);
   read(ino, 0, 10);
   faults_->set_before_transfers([&] { recall(ino); });
-  EXPECT_EQ(read_once(ino, 0, 10'000), std::nullopt);
+  EXPECT_EQ(read_once(ino, 0, kLong), std::nullopt);
   faults_->set_before_transfers([&] { recall(kOtherIno); });
-  EXPECT_EQ(read(ino, 0, 10'000), pattern(10'000, 1));
+  EXPECT_EQ(read(ino, 0, kLong), pattern(kLong, 1));
   faults_->set_before_transfers([&] { lapse(); });
-  EXPECT_EQ(read_once(ino, 0, 10'000), std::nullopt);
+  EXPECT_EQ(read_once(ino, 0, kLong), std::nullopt);
   faults_->set_before_transfers(nullptr);
-  EXPECT_EQ(read(ino, 0, 10'000), pattern(10'000, 1));
+  EXPECT_EQ(read(ino, 0, kLong), pattern(kLong, 1));
   faults_->set_before_transfers([&] { held_.let_go(); });
-  EXPECT_EQ(read_once(ino, 0, 10'000), std::nullopt);
+  EXPECT_EQ(read_once(ino, 0, kLong), std::nullopt);
   faults_->set_before_transfers(nullptr);
   const uint64_t batches = faults_->calls(BrickCall::kTransfer);
-  EXPECT_EQ(read_once(ino, 0, 10), std::nullopt);
+  EXPECT_EQ(read_once(ino, 0, kLong), std::nullopt);
   EXPECT_EQ(faults_->calls(BrickCall::kTransfer), batches) << "it does not hold any more";
+}
+
+// Its units may be another file's by then.
+TEST_F(MemberDataTest, WhatIsReadWhileARecallIsTakenDoesNotCount) {
+  const Ino ino = make_written(kLong, 1);
+  read(ino, 0, 10);
+  held_.recall(ino, Lease::kData);
+  faults_->set_before_transfers([&] { data_.recall(ino); });
+  EXPECT_EQ(read_once(ino, 0, kLong), std::nullopt);
 }
 
 TEST_F(MemberDataTest, NoRecallOvertakesItsGrant) {
@@ -194,7 +205,7 @@ TEST_F(MemberDataTest, NoRecallOvertakesItsGrant) {
 }
 
 TEST_F(MemberDataTest, WhileThisMachineChangesItNothingCounts) {
-  const Ino ino = make_written(10'000, 1);
+  const Ino ino = make_written(kLong, 1);
   read(ino, 0, 10);
   {
     const Held::Change changing = change(ino);
@@ -202,9 +213,85 @@ TEST_F(MemberDataTest, WhileThisMachineChangesItNothingCounts) {
     EXPECT_EQ(read_once(ino, 0, 10), std::nullopt);
     EXPECT_EQ(asked_, before);
   }
-  EXPECT_EQ(read(ino, 0, 10'000), pattern(10'000, 1));
+  EXPECT_EQ(read(ino, 0, kLong), pattern(kLong, 1));
   faults_->set_before_transfers([&] { (void)change(ino); });
-  EXPECT_EQ(read_once(ino, 0, 10), std::nullopt) << "it began and ended while the bytes were read";
+  EXPECT_EQ(read_once(ino, 0, kLong), std::nullopt) << "it began and ended while the bytes were read";
+}
+
+TEST_F(MemberDataTest, WhatWasReadIsReadAgainFromMemory) {
+  const Ino ino = make_written(kLong, 1);
+  const auto expected = [](unsigned seed, size_t begin, size_t end) {
+    const Content all = pattern(kLong, seed);
+    return Content(all.begin() + static_cast<ptrdiff_t>(begin), all.begin() + static_cast<ptrdiff_t>(end));
+  };
+  read(ino, 0, 10);
+  EXPECT_EQ(read(ino, 40'960, 20'480), expected(1, 40'960, 61'440));
+  const uint64_t batches = faults_->calls(BrickCall::kTransfer);
+  EXPECT_EQ(read_once(ino, 3'000, 1'000), expected(1, 3'000, 4'000)) << "the whole page was read";
+  EXPECT_EQ(read_once(ino, 45'000, 10'000), expected(1, 45'000, 55'000));
+  EXPECT_EQ(faults_->calls(BrickCall::kTransfer), batches);
+  EXPECT_EQ(data_.counts().cached, 2u);
+  // The end of the file is what it is.
+  EXPECT_EQ(read(ino, kLong - 500, 4'096), expected(1, kLong - 500, kLong));
+  EXPECT_EQ(read_once(ino, kLong - 500, 4'096), expected(1, kLong - 500, kLong));
+  EXPECT_EQ(read_once(ino, kLong, 10), Content());
+  EXPECT_EQ(faults_->calls(BrickCall::kTransfer), batches + 1);
+}
+
+TEST_F(MemberDataTest, WhatIsInMemoryCountsAsLongAsTheLease) {
+  const Ino ino = make_written(kLong, 1);
+  const auto is_cached = [&] {
+    const uint64_t before = data_.counts().cached;
+    const auto bytes = read_once(ino, 0, 4'096);
+    return bytes && data_.counts().cached > before;
+  };
+  const auto read_anew = [&] {
+    read(ino, 0, 4'096);
+    return is_cached();
+  };
+  ASSERT_TRUE(read_anew());
+  recall(kOtherIno);
+  EXPECT_TRUE(is_cached());
+  recall(ino);
+  EXPECT_FALSE(is_cached());
+  ASSERT_TRUE(read_anew());
+  lapse();
+  EXPECT_FALSE(is_cached());
+  ASSERT_TRUE(read_anew());
+  (void)change(ino);
+  EXPECT_FALSE(is_cached());
+  ASSERT_TRUE(read_anew());
+  held_.let_go();
+  EXPECT_EQ(read_once(ino, 0, 4'096), std::nullopt);
+}
+
+TEST_F(MemberDataTest, WhatIsReadThroughIsReadAhead) {
+  constexpr size_t kLength = 2 * kMiB + 1'000;
+  const Ino ino = make_written(kLength, 1);
+  const Content all = pattern(kLength, 1);
+  read(ino, 0, 10);
+  for (const size_t step : {size_t{4'096}, size_t{1'000}, size_t{50'000}}) {
+    SCOPED_TRACE(step);
+    recall(ino);
+    read(ino, 0, 10);
+    const uint64_t batches = faults_->calls(BrickCall::kTransfer);
+    for (size_t at = 0; at < kLength; at += step) {
+      const Content bytes = read(ino, at, step);
+      const size_t end = std::min(at + step, kLength);
+      ASSERT_TRUE(std::equal(bytes.begin(), bytes.end(), all.begin() + static_cast<ptrdiff_t>(at),
+                             all.begin() + static_cast<ptrdiff_t>(end)))
+          << at;
+    }
+    EXPECT_LE(faults_->calls(BrickCall::kTransfer), batches + 2 * (kLength / MemberData::kReadAhead + 2));
+  }
+}
+
+TEST_F(MemberDataTest, WhatIsReadHereAndThereIsNotReadAhead) {
+  constexpr uint64_t kReads = 50;
+  const Ino ino = make_written(kMiB, 1);
+  for (const size_t length : {size_t{10}, size_t{4'096}})
+    for (uint64_t i = kReads; i > 0; --i) read(ino, i * 5 * 4'096, length);
+  EXPECT_EQ(data_.counts().cached, kReads) << "what was read by parts is there whole, and nothing beside it";
 }
 
 TEST_F(MemberDataTest, NoOwnChangeOvertakesAGrant) {
@@ -277,15 +364,15 @@ TEST_F(MemberDataTest, NonsenseFromTheCoordinatorIsNotRead) {
 }
 
 TEST_F(MemberDataTest, ABrickThatIsAwayIsAskedForLater) {
-  const Ino ino = make_written(10'000, 1);
+  const Ino ino = make_written(kLong, 1);
   read(ino, 0, 10);
   faults_->refuse(true);
   faults_->lose();
   const auto begun = steady_clock::now();
-  for (int i = 0; i < 1'000; ++i) EXPECT_EQ(read_once(ino, 0, 10), std::nullopt);
+  for (int i = 0; i < 1'000; ++i) EXPECT_EQ(read_once(ino, 0, kLong), std::nullopt);
   EXPECT_LT(steady_clock::now() - begun, seconds(5)) << "nobody waits for it";
   faults_->refuse(false);
-  EXPECT_EQ(read(ino, 0, 10'000), pattern(10'000, 1));
+  EXPECT_EQ(read(ino, 0, kLong), pattern(kLong, 1));
 }
 
 TEST_F(MemberDataTest, ABrickThatCannotBeOpenedIsLeftAloneForAWhile) {

@@ -68,6 +68,23 @@ os.ftruncate(a, 5000)
 assert len(os.pread(c, 1 << 20, 0)) == 5000
 P
 
+say "sendfile by a file that was just opened"
+python3 - "$A/big" "$C/big" <<'P' || die "sendfile tells what was there before the file was opened"
+import os, sys
+a, c = os.open(sys.argv[1], os.O_RDWR), sys.argv[2]
+def sent(fd, at):
+    ours, theirs = os.pipe()
+    got = os.read(ours, 4096) if os.sendfile(theirs, fd, at, 4096) else b""
+    os.close(ours), os.close(theirs)
+    return got
+for i in range(100):
+    some, size = os.urandom(4096), os.fstat(a).st_size // 4096 * 4096
+    os.pwrite(a, some, 0), os.pwrite(a, some, size)
+    fd = os.open(c, os.O_RDONLY)
+    assert sent(fd, 0) == some and sent(fd, size) == some, i
+    os.close(fd)
+P
+
 say "a brick that dies with what is not committed: a member reads nothing older from it"
 for i in $(seq 3); do
   dd if=/dev/urandom of="$A/big" bs=1M count=8 status=none
