@@ -185,6 +185,12 @@ void collect_calls(const MountState& state, Metrics& metrics) {
 void collect_sharing(const MountState& state, Metrics& metrics) {
   if (!state.sharing.empty()) metrics.gauge("brickfs_sharing", "Always 1.", 1, {{"role", state.sharing}});
   collect_calls(state, metrics);
+  if (state.sharing == "member") {
+    metrics.counter("brickfs_direct_read_bytes_total", "That this member has read from the bricks itself.",
+                    number(state.direct_read_bytes));
+    metrics.counter("brickfs_direct_write_bytes_total", "That this member has written to the bricks itself.",
+                    number(state.direct_write_bytes));
+  }
   if (state.sharing != "coordinator") return;
   metrics.gauge("brickfs_members", "Machines that have the volume through this one.", number(state.member_count));
   metrics.counter("brickfs_members_expelled_total", "That were not heard of for their lease.",

@@ -172,7 +172,29 @@ Status Filesystem::Impl::FileChange::apply(const Outcome& outcome) {
     if (waits_for_truncation_) TRY(fs_.truncations.wait_until_durable(ino_, *fs_.journal, context_.interruption));
     TRY(fs_.volume->write(pieces_.pieces(), Stage::kData, context_.interruption));
   }
-  return record(outcome);
+  if (filled_ == nullptr) return record(outcome);
+  TRY(adopt_filled());
+  TRY(record(outcome));
+  for (const UnitRun& run : filled_->runs) fs_.space->keep_lent(run);
+  return {};
+}
+
+void Filesystem::Impl::FileChange::fill_with(const FilledRange& filled) {
+  filled_ = &filled;
+  unmap(first_unit(), end_unit());
+  uint64_t at = first_unit();
+  for (const UnitRun& run : filled.runs) {
+    map({at, run.count, run.first, false});
+    at += run.count;
+  }
+  CHECK(at == end_unit());
+}
+
+// From now on they are the volume's own writes: a commit names them, and a brick that restarts gets them again.
+Status Filesystem::Impl::FileChange::adopt_filled() {
+  std::vector<LentRange> ranges;
+  for (const UnitRun& run : filled_->runs) ranges.push_back({run.address(), run.count * kUnitBytes});
+  return fs_.volume->adopt(ranges, filled_->written, filled_->bytes, context_.interruption);
 }
 
 Status Filesystem::Impl::FileChange::record(const Outcome& outcome) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "fs/operations/filesystem_state.h"
+#include "fs/operations/unit_lending.h"
 
 namespace brickfs {
 
@@ -58,6 +59,8 @@ class Filesystem::Impl::FileChange {
   void zero(uint64_t from, uint64_t to);
   // The same of the range's bytes before and behind these units, which lie in it.
   void zero_outside(uint64_t first_unit, uint64_t end_unit);
+  // Their units are what the range is mapped to, in the place of what was there. Outlives this.
+  void fill_with(const FilledRange& filled);
   // If the end is about to move up: zeroes from the old end to the end of its unit, or to `to` if that comes first.
   void zero_gap(uint64_t to);
   // Bytes of units are written in place that may still hold what was truncated not long ago: then that must be durable.
@@ -73,7 +76,8 @@ class Filesystem::Impl::FileChange {
     bool keeps_capabilities = false;
     const InodeEdit* edit = nullptr;
   };
-  // Once. An error of the data transfer leaves the file as it was, but for bytes written in place, which are undefined.
+  // Once. EAGAIN: what the bricks went through since units were filled. An error of the data transfer leaves the file
+  // as it was, but for bytes written in place, which are undefined.
   Status apply(const Outcome& outcome);
   // Only the transaction, where the bytes have been written in place by other means.
   Status record(const Outcome& outcome);
@@ -82,6 +86,7 @@ class Filesystem::Impl::FileChange {
   Status look();
   Status lock_range(uint64_t first_unit, uint64_t end_unit);
   bool change_inode(const Outcome& outcome, Transaction& transaction, Inode& inode);
+  Status adopt_filled();
   void record_maps(Transaction& transaction, Inode& inode);
   uint64_t goal_at(uint64_t file_unit) const;
 
@@ -104,6 +109,7 @@ class Filesystem::Impl::FileChange {
   std::vector<Extent> maps_;
   std::vector<Units> unmaps_;
   std::vector<UnitRun> allocated_;  // not in any transaction yet
+  const FilledRange* filled_ = nullptr;
   bool waits_for_truncation_ = false;
   bool defers_truncation_ = false;
 };

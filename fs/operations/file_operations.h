@@ -44,6 +44,7 @@
 namespace brickfs {
 
 class JointTransfer;
+struct FilledRange;  // fs/operations/unit_lending.h
 
 class FileOperations {
  public:
@@ -129,6 +130,11 @@ class FileOperations {
   // or take set-uid and set-gid bits away. Nothing is done then.
   virtual Result<uint64_t> overwrite(Ino ino, uint64_t offset, std::span<const LocalSlice> from,
                                      const OperationContext& context = {}) = 0;
+  // As write(), of bytes that are on the bricks already (fs/operations/unit_lending.h): the units become the file's
+  // content in the place of what it has there, in one step. EAGAIN: the range, or what the bricks went through
+  // meanwhile, is not such that this can be done. On any error the units are lent yet, and the file is as it was.
+  virtual Result<uint64_t> write_units(Ino ino, const FilledRange& filled, const Caller* unprivileged,
+                                       const OperationContext& context = {}) = 0;
   // Several of these at once (fs/operations/joint_transfer.h). `context`: of all of them.
   virtual std::unique_ptr<JointTransfer> joint_transfer(const OperationContext& context = {}) = 0;
   // As fallocate(2); EOPNOTSUPP. `unprivileged`: as of write().

@@ -15,6 +15,7 @@
 
 #include "fs/operations/file_operations.h"
 #include "fs/operations/member_journal.h"
+#include "fs/operations/unit_lending.h"
 #include "transport/base/progress.h"
 #include "transport/base/result.h"
 #include "transport/volume/volume_set.h"
@@ -30,7 +31,7 @@ struct MountOptions {
   Progress progress = progress_in_log();  // of the recovery
 };
 
-class Filesystem final : public FileOperations, public MemberJournal {
+class Filesystem final : public FileOperations, public MemberJournal, public UnitLending {
  public:
   // Recovers (or makes) the file system on the volume and serves it: docs/recovery.md. With damage it is mounted
   // read-only and says so in the log. EUCLEAN: not a brickfs, or beyond reading; ENOTSUP: a newer format. `why` gets
@@ -55,6 +56,16 @@ class Filesystem final : public FileOperations, public MemberJournal {
   Status begin_member(const MemberRow& row) override;
   void end_member(uint64_t session) override;
   void end_grace() override;
+
+  // --- UnitLending
+  std::vector<UnitRun> lend_units(uint64_t blocks, ClientId client, const Interruption* by) override;
+  Status clear_units(std::span<const UnitRun> runs) override;
+  void end_lending(UnitRun block) override;
+  void free_units(std::span<const UnitRun> runs) override;
+  Status expel_client(ClientId client) override;
+  std::vector<LentPlace> writable_places() const override;
+  uint64_t lent_units() const override;
+  void ask_back_by(std::function<void(const Interruption* by)> ask_back) override;
 
   // --- FileOperations
   [[nodiscard]] WakeLater answer_first() override;
@@ -100,6 +111,8 @@ class Filesystem final : public FileOperations, public MemberJournal {
                          const OperationContext& context = {}) override;
   Result<uint64_t> overwrite(Ino ino, uint64_t offset, std::span<const LocalSlice> from,
                              const OperationContext& context = {}) override;
+  Result<uint64_t> write_units(Ino ino, const FilledRange& filled, const Caller* unprivileged,
+                               const OperationContext& context = {}) override;
   std::unique_ptr<JointTransfer> joint_transfer(const OperationContext& context = {}) override;
   Status allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged,
                   const OperationContext& context = {}) override;

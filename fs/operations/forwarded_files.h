@@ -105,6 +105,10 @@ class ForwardedFiles : public FileOperations {
                              const OperationContext& context) override {
     return files().overwrite(ino, offset, from, context);
   }
+  Result<uint64_t> write_units(Ino ino, const FilledRange& filled, const Caller* unprivileged,
+                               const OperationContext& context) override {
+    return files().write_units(ino, filled, unprivileged, context);
+  }
   std::unique_ptr<JointTransfer> joint_transfer(const OperationContext& context) override {
     return files().joint_transfer(context);
   }

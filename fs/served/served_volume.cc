@@ -144,8 +144,8 @@ Status ServedVolume::join(const MountCommand& command, const Holder& holder, std
     return Error(ENOTSUP, "durability");
   }
   log::info("{} is shared by {}: a member of it", command.source, holder.name);
-  auto open_brick = [source, secret, client = client_.load()](uint32_t place, const ReadableBrick& brick) {
-    return open_bound(source, secret, place, brick, client, client_name());
+  auto open_brick = [source, secret, client = client_.load()](uint32_t place, const ReadableBrick& brick, bool writes) {
+    return open_bound(source, secret, place, brick, writes, client, client_name());
   };
   member_ = std::make_unique<shared::MemberFiles>(std::move(*link), std::move(open_brick), command.read_only,
                                                   command.no_atime);
@@ -244,7 +244,7 @@ void ServedVolume::serve_after(bool is_over) {
   const auto fenced = steady_clock::now();
   if (!is_over) std::this_thread::sleep_until(fenced + limits::kLease);
   MutexLock lock(mutex_);
-  coordinator_->serve({*leased_, filesystem_.get(), client_, nullptr});
+  coordinator_->serve({*leased_, filesystem_.get(), client_, nullptr, filesystem_.get()});
 }
 
 // Members of a former coordinator come, and what the own programs do is to wait for that, as what theirs do: so this is
@@ -259,7 +259,7 @@ Status ServedVolume::follow(const MountCommand& command, const HostPort& address
 
 void ServedVolume::start_sharing(shared::OwnKernel* kernel) {
   MutexLock lock(mutex_);
-  if (coordinator_ && !member_) coordinator_->serve({*leased_, filesystem_.get(), client_, kernel});
+  if (coordinator_ && !member_) coordinator_->serve({*leased_, filesystem_.get(), client_, kernel, filesystem_.get()});
 }
 
 void ServedVolume::stop_sharing() {
@@ -289,6 +289,10 @@ void ServedVolume::tell_sharing(MountState& state) const {
     for (const auto& call : calls) state.calls.push_back(operation_state(call.name, call.counts));
   };
   const auto coordinator = this->coordinator();
+  if (member_) {
+    state.direct_read_bytes = member_->data_counts().bytes;
+    state.direct_write_bytes = member_->unit_counts().bytes;
+  }
   if (!coordinator && member_) take(member_->calls());
   if (!coordinator) return;
   state.sharing = "coordinator";

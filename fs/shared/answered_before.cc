@@ -41,6 +41,7 @@ class Again {
   Result<LeasedAttributes> make(const SetAttributes& asked) { return read(asked.ino); }
   Result<Renamed> make(const Move&) { return Renamed{Ino{reply_.first}, Ino{reply_.second}}; }
   Result<Written> make(const Write&) { return Written{data_bytes_, {}}; }
+  Result<WrittenUnits> make(const WriteUnits& asked) { return WrittenUnits{{asked.length, {}}, 0}; }
   Result<Count> make(const CopyRange&) { return Count{reply_.first}; }
   Result<Done> make(const Unlink&) { return Done{}; }
   Result<Done> make(const SetXattr&) { return Done{}; }

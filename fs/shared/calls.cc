@@ -14,7 +14,7 @@ Result<Decoded> decode_as(std::span<const std::byte> body) {
   Decoder decoder(body);
   decoder.get(asked);
   if (decoder.failed()) return Error(EPROTO, "a call of a member that is cut off");
-  const bool has_data = std::is_same_v<Asked, Write>;
+  const bool has_data = std::is_same_v<Asked, Write> || std::is_same_v<Asked, GiveBytes>;
   if (decoder.rest().size() > (has_data ? kMostData : 0)) return Error(EPROTO, "a call of a member that is too long");
   return Decoded{std::move(asked), decoder.rest()};
 }

@@ -3,7 +3,8 @@
 // (fs/shared/codec.h) and what is answered. docs/protocol.md, "Shared volumes". A new one is a struct here, at the end
 // of Request, what the coordinator does about it (served_call.cc), and who asks for it (member_files.cc).
 //
-// Bytes of files are no fields: they stand behind those, of a Write in the call and of a Read in its answer.
+// Bytes of files are no fields: they stand behind those, of a Write and GiveBytes in the call and of a Read in its
+// answer.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +20,7 @@
 #include "fs/base/ids.h"
 #include "fs/operations/file_operations.h"
 #include "fs/operations/operation.h"
+#include "fs/operations/unit_lending.h"
 #include "fs/shared/codec.h"
 #include "fs/shared/lease.h"
 #include "transport/base/bytes.h"
@@ -32,6 +34,7 @@ constexpr size_t kMostFields = 128 * kKiB;              // an extended attribute
 constexpr size_t kMostFrame = kMostFields + kMostData;  // a call or an answer
 constexpr uint32_t kMostEntries = 256;                  // of one ReadDirectory
 constexpr size_t kMostParts = 256;                      // of one GetLayout
+constexpr size_t kMostLentBlocks = 32;                  // that a member has at a time
 
 // --- what several have
 
@@ -64,6 +67,10 @@ inline constexpr auto kFields<FileLayout::Place> = std::tuple(&FileLayout::Place
 template <>
 inline constexpr auto kFields<FileLayout> = std::tuple(&FileLayout::begin, &FileLayout::end, &FileLayout::size_bytes,
                                                        &FileLayout::parts, &FileLayout::places);
+template <>
+inline constexpr auto kFields<UnitRun> = std::tuple(&UnitRun::first, &UnitRun::count);
+template <>
+inline constexpr auto kFields<LentPlace> = std::tuple(&LentPlace::place, &LentPlace::bricks);
 template <>
 inline constexpr auto kFields<FilesystemStat> = std::tuple(&FilesystemStat::unit_bytes, &FilesystemStat::total_units,
                                                            &FilesystemStat::free_units, &FilesystemStat::inodes,
@@ -298,6 +305,60 @@ struct Write {  // its bytes stand behind it
   static constexpr auto kFields = std::tuple(&Write::ino, &Write::offset, &Write::appends, &Write::overwrites,
                                              &Write::mapped, &Write::unprivileged);
 };
+
+// --- writes that go to the bricks by the member itself (fs/shared/member_units.h)
+
+// Units that are the member's to fill.
+struct Lent {
+  uint64_t lender = 0;  // that coordinator: another one's are others
+  std::vector<UnitRun> runs;
+  std::vector<LentPlace> places;  // all of the volume: where they are written, and in which lives of the bricks
+  uint64_t committed = 0;         // as State's
+  static constexpr auto kFields = std::tuple(&Lent::lender, &Lent::runs, &Lent::places, &Lent::committed);
+};
+struct GetUnits {
+  using Answer = Lent;
+  uint32_t blocks = 0;  // more than it has
+  static constexpr auto kFields = std::tuple(&GetUnits::blocks);
+};
+struct WrittenUnits {
+  Written written;
+  uint64_t number = 0;  // until State::committed is beyond it, the member keeps the bytes; 0: it need not
+  static constexpr auto kFields = std::tuple(&WrittenUnits::written, &WrittenUnits::number);
+};
+// Units that have been filled are to be a file's content. Whatever is answered, they are not the member's any more.
+struct WriteUnits {
+  using Answer = WrittenUnits;
+  Ino ino{};
+  uint64_t offset = 0;
+  uint64_t length = 0;
+  bool appends = false;
+  bool mapped = false;
+  std::optional<Who> unprivileged;
+  uint64_t lender = 0;
+  std::vector<UnitRun> runs;
+  std::vector<LentPlace> places;
+  uint64_t tag = 0;  // by which the member finds the bytes again
+  static constexpr auto kFields = std::tuple(
+      &WriteUnits::ino, &WriteUnits::offset, &WriteUnits::length, &WriteUnits::appends, &WriteUnits::mapped,
+      &WriteUnits::unprivileged, &WriteUnits::lender, &WriteUnits::runs, &WriteUnits::places, &WriteUnits::tag);
+};
+struct ReturnUnits {
+  using Answer = Done;
+  uint64_t lender = 0;
+  std::vector<UnitRun> runs;
+  bool is_in_doubt = false;     // a write of them has failed, and may be under way yet
+  bool is_wanted_back = false;  // it was asked to: that is all it has
+  static constexpr auto kFields =
+      std::tuple(&ReturnUnits::lender, &ReturnUnits::runs, &ReturnUnits::is_in_doubt, &ReturnUnits::is_wanted_back);
+};
+// What was written to units, for a brick that has lost it: the bytes stand behind it.
+struct GiveBytes {
+  using Answer = Done;
+  uint64_t tag = 0;
+  bool are_there = false;
+  static constexpr auto kFields = std::tuple(&GiveBytes::tag, &GiveBytes::are_there);
+};
 struct Allocate {
   using Answer = Done;
   Ino ino{};
@@ -383,10 +444,12 @@ struct State {
   std::string store_trouble;
   Uncommitted uncommitted;
   FilesystemStat stat;
-  std::string link;     // empty: the bricks answer; else what is the matter
-  uint64_t leases = 0;  // the generation that is in force: what is held of another one is to be dropped
-  static constexpr auto kFields = std::tuple(&State::read_only, &State::why_read_only, &State::store_trouble,
-                                             &State::uncommitted, &State::stat, &State::link, &State::leases);
+  std::string link;        // empty: the bricks answer; else what is the matter
+  uint64_t leases = 0;     // the generation that is in force: what is held of another one is to be dropped
+  uint64_t committed = 0;  // all WriteUnits with lower numbers
+  static constexpr auto kFields =
+      std::tuple(&State::read_only, &State::why_read_only, &State::store_trouble, &State::uncommitted, &State::stat,
+                 &State::link, &State::leases, &State::committed);
 };
 // Renews the leases of the generation that the member has begun (fs/shared/leases.h).
 struct GetState {
@@ -400,9 +463,12 @@ struct Recall {
   Lease kinds{};
   static constexpr auto kFields = std::tuple(&Recall::number, &Recall::ino, &Recall::kinds);
 };
+// What a coordinator wants of the member by itself.
 struct Recalls {
   std::vector<Recall> recalls;
-  static constexpr auto kFields = std::tuple(&Recalls::recalls);
+  bool wants_units = false;           // all that are not being filled are to be returned
+  std::vector<uint64_t> wants_bytes;  // of WriteUnits of these tags, to be given (GiveBytes)
+  static constexpr auto kFields = std::tuple(&Recalls::recalls, &Recalls::wants_units, &Recalls::wants_bytes);
 };
 // Answered when there are some, or nothing for a while. `done`: those that the member has dropped.
 struct AwaitRecalls {
@@ -449,7 +515,7 @@ struct Claim {
 using Request = std::variant<Lookup, Forget, Hold, Make, Link, Unlink, Move, ReadSymlink, ReadDirectory, GetAttributes,
                              SetAttributes, SetXattr, GetXattr, ListXattr, RemoveXattr, Read, Write, Allocate, NextHole,
                              CopyRange, Sync, GetState, Leave, Cancel, FindLock, SetLock, CloseLocks, ReleaseLocks,
-                             Claim, AwaitRecalls, RecallsDone, GetLayout>;
+                             Claim, AwaitRecalls, RecallsDone, GetLayout, GetUnits, WriteUnits, ReturnUnits, GiveBytes>;
 constexpr size_t kKinds = std::variant_size_v<Request>;
 using calls::Overloaded;
 

@@ -72,6 +72,7 @@ void Coordinator::serve(const Served& served, milliseconds grace) {
   journal_ = served.journal;
   client_ = served.client;
   kernel_ = served.kernel;
+  lend_from(served.units);
   looked_ = steady_clock::now().time_since_epoch().count();
   recall_sessions(grace);
   serving_ = true;
@@ -79,7 +80,26 @@ void Coordinator::serve(const Served& served, milliseconds grace) {
   lapser_ = std::thread([this] { look_at_leases(); });
 }
 
+void Coordinator::lend_from(UnitLending* units) {
+  units_ = units;
+  if (units == nullptr) return;
+  lender_ = std::make_shared<UnitLender>(*units, static_cast<uint64_t>(client_),
+                                         [this](SessionId session) { leases_.call(session); });
+  units->ask_back_by([weak = std::weak_ptr(lender_)](const Interruption* by) {
+    if (const auto lender = weak.lock()) lender->ask_back(by);
+  });
+}
+
+// What members have written and keep is committed while they can be asked for it.
+void Coordinator::end_lending() {
+  if (lender_ == nullptr) return;
+  units_->ask_back_by(nullptr);
+  lender_->close();
+  if (lender_->bytes().any_uncommitted() && gate(*files_).ok()) (void)files_->sync_all();
+}
+
 void Coordinator::stop() {
+  end_lending();
   stop_looking_ = true;
   if (looker_.joinable()) looker_.join();
   if (lapser_.joinable()) lapser_.join();
@@ -93,10 +113,15 @@ void Coordinator::stop() {
   }
   grace_is_over_.notify_all();
   const auto how = journal_ != nullptr ? MemberSession::Ends::kComesBack : MemberSession::Ends::kForGood;
-  for (const auto& [id, session] : sessions) session->end(how);
+  for (const auto& [id, session] : sessions) {
+    session->end(how);
+    if (lender_ != nullptr) lender_->end(id);
+  }
+  if (lender_ != nullptr) lender_->stop();
   for (Connection& connection : connections_) connection.channel->shut_down();
   for (Connection& connection : connections_) connection.thread.join();
   connections_.clear();
+  lender_.reset();  // what it stands on may go
 }
 
 std::vector<Coordinator::Member> Coordinator::members() const {
@@ -204,7 +229,7 @@ Result<Coordinator::SessionPtr> Coordinator::begin_session(const JoinRequest& re
     MutexLock lock(mutex_);
     id = ++last_session_;
   }
-  const auto session = std::make_shared<MemberSession>(*files_, leases_, id, request);
+  const auto session = std::make_shared<MemberSession>(*files_, leases_, lender_.get(), id, request);
   if (journal_ != nullptr) TRY(journal_->begin_member(session->row()));
   MutexLock lock(mutex_);
   if (stopped_) return Error(EAGAIN, "it ends");
@@ -222,6 +247,7 @@ void Coordinator::end_session(const SessionPtr& session, const char* why) {
     was_last = sessions_.empty();
   }
   session->end();
+  if (lender_ != nullptr) lender_->end(session->id());
   if (journal_ != nullptr) journal_->end_member(session->id());
   log::info("{} {}", printable(session->request().name), why);
   if (was_last && kernel_ != nullptr) kernel_->set_shared(false);
@@ -303,8 +329,10 @@ ServedAnswer Coordinator::perform(const MemberSession& session, const Decoded& c
     if (kernel_ != nullptr) kernel_->drop(changed, context.interruption);
   };
   if (allowed.ok())
-    answer = before != nullptr ? answered_before(*files_, call, *before, context)
-                               : serve_call(*files_, leases_, call, room, about_to_change, context);
+    answer = before != nullptr
+                 ? answered_before(*files_, call, *before, context)
+                 : serve_call(*files_, leases_, lender_.get(), {session.request().client, session.request().name}, call,
+                              room, about_to_change, context);
   if (allowed.ok())
     allowed = shows_files(call.request) ? settle(answer, {.interruption = &session.ending()}) : gate(*files_);
   if (allowed.ok()) allowed = confirm(std::holds_alternative<GetState>(call.request), &session.ending());
@@ -325,7 +353,7 @@ void Coordinator::recall_sessions(milliseconds grace) {
   if (kernel_ != nullptr) kernel_->set_shared(true);
   MutexLock lock(mutex_);
   for (const KnownMember& known : known_members) {
-    sessions_.emplace(known.session, std::make_shared<MemberSession>(*files_, leases_, known));
+    sessions_.emplace(known.session, std::make_shared<MemberSession>(*files_, leases_, lender_.get(), known));
     awaited_.insert(known.session);
     last_session_ = std::max(last_session_, known.session);
   }

@@ -27,6 +27,7 @@
 #include "fs/shared/leases.h"
 #include "fs/shared/member_session.h"
 #include "fs/shared/served_call.h"
+#include "fs/shared/unit_lender.h"
 #include "transport/accept/secret_guesses.h"
 #include "transport/accept/tcp_acceptor.h"
 #include "transport/base/mutex.h"
@@ -77,6 +78,7 @@ class Coordinator {
     MemberJournal* journal = nullptr;
     ClientId client{};  // who has the volume, as the bricks know him
     OwnKernel* kernel = nullptr;
+    UnitLending* units = nullptr;  // null: members write through this one alone
   };
   // Once: members get in. Those of a former coordinator, whom the journal knows, are waited for: until all have come
   // and claimed what they hold, or `grace` is over, nothing is done for anybody. Who does not come is expelled. All of
@@ -120,6 +122,8 @@ class Coordinator {
   Status settle(const ServedAnswer& answer, const OperationContext& context);
   Status confirm(bool knows, const Interruption* by) const;
   void end_session(const SessionPtr& session, const char* why);
+  void lend_from(UnitLending* units);
+  void end_lending();
   void expel(const SessionPtr& session, const char* why);
   void look_at_members();
   void look_at_leases();
@@ -138,6 +142,8 @@ class Coordinator {
   MemberJournal* journal_ = nullptr;
   ClientId client_{};
   OwnKernel* kernel_ = nullptr;
+  UnitLending* units_ = nullptr;
+  std::shared_ptr<UnitLender> lender_;
   std::atomic<bool> serving_{false};
 
   // Taken by those who begin and end sessions, and held while the own kernel is told of it.

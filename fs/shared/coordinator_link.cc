@@ -478,51 +478,16 @@ void CoordinatorLink::renew_leases() {
   const bool begins_anew = state->leases != generation && state->leases != 0;  // no recalls have come here
   held_.renew(sent, state->leases);
   if (begins_anew) drop_all_data();  // behind that, as a recall: what is asked for meanwhile is not kept
+  {
+    MutexLock lock(data_mutex_);
+    if (units_ != nullptr) units_->committed(state->committed);
+  }
   MutexLock lock(mutex_);
   state_ = *state;
   if (begins_anew && slots_[kRecallsSlot].channel) slots_[kRecallsSlot].channel->shut_down();
 }
 
 bool CoordinatorLink::is_own(const Slot& slot) const { return slot.number <= kRecallsSlot; }
-
-// What is recalled is dropped before the next call says so.
-void CoordinatorLink::take_recalls() {
-  AwaitRecalls asked;
-  uint64_t epoch = epoch_;
-  while (final_error().ok() && !is_stopping()) {
-    const auto body = call_on(slots_[kRecallsSlot], kind_of<AwaitRecalls>(), encode(asked), {}, {}, nullptr, epoch);
-    if (!body.ok() && epoch_ == epoch) return;
-    if (!body.ok()) {  // the next one has recalls of its own
-      epoch = epoch_;
-      asked.done.clear();
-      continue;
-    }
-    const auto recalls = decode<Recalls>(*body);
-    asked.done.clear();
-    if (!recalls.ok()) continue;
-    for (const Recall& recall : recalls->recalls) {
-      this->recall(recall);
-      asked.done.push_back(recall.number);
-    }
-  }
-}
-
-void CoordinatorLink::recall(const Recall& recall) {
-  held_.recall(recall.ino, recall.kinds);
-  if (!any(recall.kinds & Lease::kData)) return;
-  MutexLock lock(data_mutex_);
-  if (data_ != nullptr) data_->recall(recall.ino);
-}
-
-void CoordinatorLink::drop_all_data() {
-  MutexLock lock(data_mutex_);
-  if (data_ != nullptr) data_->lapse();
-}
-
-void CoordinatorLink::set_data(MemberData* data) {
-  MutexLock lock(data_mutex_);
-  data_ = data;
-}
 
 // Of a process that has ended its machine says so at once, where its port is closed; one that ends itself, and one
 // whose volume another has, says EAGAIN.

@@ -29,6 +29,7 @@
 #include "fs/shared/held.h"
 #include "fs/shared/join.h"
 #include "fs/shared/member_data.h"
+#include "fs/shared/member_units.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/brick/client_secret.h"
@@ -87,6 +88,8 @@ class CoordinatorLink {
   Held& held() { return held_; }
   // Is told of recalls of data, as long as that is set. Null: nobody is.
   void set_data(MemberData* data);
+  // Is told of commits, and asked for what the coordinator wants of it, likewise.
+  void set_units(MemberUnits* units);
 
   // Soon, together with others.
   void forget(Ino ino, uint64_t references);
@@ -156,6 +159,9 @@ class CoordinatorLink {
   void renew_leases();
   void take_recalls();
   void recall(const Recall& recall);
+  void give_wanted(const Recalls& wanted, uint64_t epoch);
+  void give_units(uint64_t epoch);
+  void give_bytes(uint64_t tag, uint64_t epoch);
   void drop_all_data();
   bool is_own(const Slot& slot) const;
   bool is_stopping() const;
@@ -171,6 +177,7 @@ class CoordinatorLink {
   std::atomic<uint64_t> epoch_{0};
   Mutex data_mutex_;  // before data's
   MemberData* data_ ABSL_GUARDED_BY(data_mutex_) = nullptr;
+  MemberUnits* units_ ABSL_GUARDED_BY(data_mutex_) = nullptr;
 
   CallCounters calls_;
 

@@ -170,6 +170,12 @@ Result<uint64_t> LeasedFiles::overwrite(Ino ino, uint64_t offset, std::span<cons
   return files_.overwrite(ino, offset, from, context);
 }
 
+Result<uint64_t> LeasedFiles::write_units(Ino ino, const FilledRange& filled, const Caller* unprivileged,
+                                          const OperationContext& context) {
+  const auto changing = TRY(change(ino, kOfData, context));
+  return files_.write_units(ino, filled, unprivileged, context);
+}
+
 std::unique_ptr<JointTransfer> LeasedFiles::joint_transfer(const OperationContext& context) {
   return std::make_unique<LeasedTransfer>(files_.joint_transfer(context), leases_);
 }

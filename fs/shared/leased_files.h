@@ -45,6 +45,8 @@ class LeasedFiles final : public ForwardedFiles {
                          const Caller* unprivileged, bool mapped, const OperationContext& context) override;
   Result<uint64_t> overwrite(Ino ino, uint64_t offset, std::span<const LocalSlice> from,
                              const OperationContext& context) override;
+  Result<uint64_t> write_units(Ino ino, const FilledRange& filled, const Caller* unprivileged,
+                               const OperationContext& context) override;
   std::unique_ptr<JointTransfer> joint_transfer(const OperationContext& context) override;
   Status allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged,
                   const OperationContext& context) override;

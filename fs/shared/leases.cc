@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <thread>
+#include <utility>
 
 #include "fs/operations/member_journal.h"
 
@@ -307,10 +308,18 @@ std::vector<Recall> Leases::await(uint64_t number, std::span<const uint64_t> don
       if (pending != machine.pending.end()) recalls.push_back({id, pending->second.ino, pending->second.kinds});
     }
     const auto now = Clock::now();
-    if (!recalls.empty() || now >= until) return recalls;
+    if (std::exchange(machine.is_called, false) || !recalls.empty() || now >= until) return recalls;
     const auto told = machine.told;
     told->wait_until(lock, std::min(until, now + kLook));
   }
+}
+
+void Leases::call(uint64_t number) {
+  MutexLock lock(mutex_);
+  const auto at = machines_.find(number);
+  if (at == machines_.end()) return;
+  at->second.is_called = true;
+  at->second.told->notify_all();
 }
 
 void Leases::tell_done(uint64_t number, std::span<const uint64_t> done) {

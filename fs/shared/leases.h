@@ -108,10 +108,13 @@ class Leases {
   // The machine says that it is there, and which generation of its leases it has begun. Answers which is in force: of
   // another one than it has begun all is to be dropped; 0: nothing is renewed, as it owes us a recall.
   uint64_t renew(uint64_t machine, uint64_t generation);
-  // Recalls for that machine, as soon as there are some, but not later than that. `done`: told before, and dropped.
+  // Recalls for that machine, as soon as there are some or it is called, but not later than that. `done`: told before,
+  // and dropped.
   std::vector<Recall> await(uint64_t machine, std::span<const uint64_t> done, Clock::time_point until,
                             const Interruption& ending);
   void tell_done(uint64_t machine, std::span<const uint64_t> done);
+  // Who awaits its recalls, or does so next, does not wait: there is something else to be told.
+  void call(uint64_t machine);
 
   // To be called four times a second: recalls that nobody answers end.
   void look(Clock::time_point now);
@@ -141,7 +144,8 @@ class Leases {
   };
   struct Machine {
     uint64_t generation = 1;
-    bool lapses = false;      // nothing is renewed until it has begun the next generation
+    bool lapses = false;  // nothing is renewed until it has begun the next generation
+    bool is_called = false;
     bool is_dropped = false;  // just now: what it had is being taken from it
     Clock::time_point renewed = Clock::now();
     std::map<uint64_t, Pending> pending;  // recalls

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "absl/container/inlined_vector.h"
 #include "transport/brick/limits.h"
 
 namespace brickfs::shared {
@@ -43,14 +42,20 @@ MemberBricks::~MemberBricks() {
     if (brick.client != nullptr) brick.client->interrupt(false);
 }
 
+Result<MemberBricks::Clients> MemberBricks::find_all(uint32_t place, std::span<const ReadableBrick> bricks,
+                                                     bool writes) {
+  if (bricks.empty()) return kNotNow;
+  Clients clients;
+  for (const ReadableBrick& brick : bricks) {
+    clients.push_back(find(place, brick, writes));
+    if (clients.back() == nullptr || !is_alive(*clients.back(), brick)) return kNotNow;
+  }
+  return clients;
+}
+
 Status MemberBricks::read(uint32_t place, std::span<const ReadableBrick> bricks, std::span<const Piece> pieces,
                           const Interruption* by) {
-  if (bricks.empty()) return kNotNow;
-  absl::InlinedVector<std::shared_ptr<VolumeClient>, 2> clients;
-  for (const ReadableBrick& brick : bricks) {
-    clients.push_back(find(place, brick));
-    if (clients.back() == nullptr) return kNotNow;
-  }
+  const Clients clients = TRY(find_all(place, bricks, false));
   const auto are_here = [&] {
     for (size_t i = 0; i < bricks.size(); ++i)
       if (!is_alive(*clients[i], bricks[i]) || (bricks.size() > 1 && !is_heard(*clients[i]))) return false;
@@ -66,18 +71,44 @@ Status MemberBricks::read(uint32_t place, std::span<const ReadableBrick> bricks,
   return {};
 }
 
-std::shared_ptr<VolumeClient> MemberBricks::find(uint32_t place, const ReadableBrick& wanted) {
+// Nothing waits for who was heard of when: what is written here is nobody's before the coordinator says so.
+Status MemberBricks::write(uint32_t place, std::span<const ReadableBrick> bricks, std::span<const Piece> pieces) {
+  const Clients clients = TRY(find_all(place, bricks, true));
+  for (size_t i = 0; i < bricks.size(); ++i) {
+    const Status done = clients[i]->write(pieces, Stage::kData);
+    if (done.ok() && is_alive(*clients[i], bricks[i])) continue;
+    failed(place, bricks[i]);
+    for (const ReadableBrick& brick : bricks) retire(place, brick);
+    return Error(EIO, "it is not known what was written to a brick");
+  }
+  for (const ReadableBrick& brick : bricks) worked(place, brick);
+  return {};
+}
+
+void MemberBricks::retire(uint32_t place, const ReadableBrick& wanted) {
   MutexLock lock(mutex_);
   Brick& brick = bricks_[{place, wanted.source}];
+  if (brick.client == nullptr) return;
+  retired_.push_back(std::move(brick.client));
+  brick.client = nullptr;
+  changed_.notify_all();
+}
+
+std::shared_ptr<VolumeClient> MemberBricks::find(uint32_t place, const ReadableBrick& wanted, bool writes) {
+  MutexLock lock(mutex_);
+  Brick& brick = bricks_[{place, wanted.source}];
+  if (writes && Clock::now() < brick.writes_again_from) return nullptr;
   const bool is_lost = brick.client != nullptr && !brick.client->final_error().ok();
   const bool is_former = brick.client != nullptr && brick.wanted.epoch != wanted.epoch;
-  if (is_lost || is_former) {
+  const bool only_reads = brick.client != nullptr && writes && !brick.writes;
+  if (is_lost || is_former || only_reads) {
     retired_.push_back(std::move(brick.client));
     brick.client = nullptr;
     changed_.notify_all();
   }
   if (brick.wanted.epoch != wanted.epoch) brick.rest = {}, brick.rests_until = {};
   brick.wanted = wanted;
+  if (brick.client == nullptr) brick.writes = brick.writes || writes;
   if (Clock::now() < brick.rests_until) return nullptr;
   if (brick.client != nullptr) return brick.client;
   if (!std::exchange(brick.is_opening, true)) changed_.notify_all();
@@ -128,12 +159,18 @@ void MemberBricks::end_retired(MutexLock& lock) {
 
 void MemberBricks::open_one(const Name& name, MutexLock& lock) {
   const ReadableBrick wanted = bricks_[name].wanted;
+  const bool writes = bricks_[name].writes;
   lock.unlock();
-  auto opened = open_(name.first, wanted);
+  auto opened = open_(name.first, wanted, writes);
   if (opened.ok()) (*opened)->share_keys(keys_, name.first);
   lock.lock();
   Brick& brick = bricks_[name];
   brick.is_opening = false;
+  if (!opened.ok() && writes) {  // it may be read yet
+    brick.writes = false;
+    brick.writes_again_from = Clock::now() + kFirstRest;
+    return;
+  }
   if (!opened.ok()) return let_rest(brick);
   if (brick.wanted.epoch == wanted.epoch) brick.client = std::move(*opened);
 }

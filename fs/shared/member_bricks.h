@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A member's own way to the bricks of the volume: a session with each that follows the coordinator's, for reading.
+// A member's own way to the bricks of the volume: a session with each that follows the coordinator's, for reading, and
+// for writing to what the coordinator has lent.
 //
 // What is read counts only if the brick is in the life, and the volume under the lease, that the coordinator told of:
 // a brick that has restarted may lack what he is about to write again, and one with another lease has another holder,
@@ -24,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "transport/base/interruption.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
@@ -36,8 +38,10 @@ namespace brickfs::shared {
 class MemberBricks {
  public:
   using Clock = std::chrono::steady_clock;
-  // The member's session with that brick of a place, bound to its lease. May take some seconds.
-  using Open = std::function<Result<std::unique_ptr<VolumeClient>>(uint32_t place, const ReadableBrick& brick)>;
+  // The member's session with that brick of a place, bound to its lease. May take some seconds. `writes`: for writing,
+  // too, which the coordinator has the brick admit before it lends anything there.
+  using Open =
+      std::function<Result<std::unique_ptr<VolumeClient>>(uint32_t place, const ReadableBrick& brick, bool writes)>;
 
   // `preferred`: of several copies members read different ones.
   MemberBricks(Open open, uint64_t preferred);
@@ -46,6 +50,10 @@ class MemberBricks {
   // Of one place, whose bricks the coordinator has told. ENOTCONN: not from here, now; EINTR.
   Status read(uint32_t place, std::span<const ReadableBrick> bricks, std::span<const Piece> pieces,
               const Interruption* by);
+  // To all bricks of the place, in the life that was told of, so that all who read there see it. ENOTCONN: not from
+  // here, now; EIO: nor is it known what has been written, or is yet: the bricks' sessions are let go of. It is not
+  // interrupted: it takes no longer than the sessions wait for a brick.
+  Status write(uint32_t place, std::span<const ReadableBrick> bricks, std::span<const Piece> pieces);
   // With all bricks, now and later.
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory) { return keys_.add(memory); }
 
@@ -55,12 +63,17 @@ class MemberBricks {
     ReadableBrick wanted;
     std::shared_ptr<VolumeClient> client;
     bool is_opening = false;
+    bool writes = false;                    // it is to be opened so, or has been
+    Clock::time_point writes_again_from{};  // it was refused
     Clock::time_point rests_until{};
     Clock::duration rest{};
   };
   using Name = std::pair<uint32_t, std::string>;  // place, source
 
-  std::shared_ptr<VolumeClient> find(uint32_t place, const ReadableBrick& brick);
+  using Clients = absl::InlinedVector<std::shared_ptr<VolumeClient>, 2>;
+  Result<Clients> find_all(uint32_t place, std::span<const ReadableBrick> bricks, bool writes);
+  void retire(uint32_t place, const ReadableBrick& brick);
+  std::shared_ptr<VolumeClient> find(uint32_t place, const ReadableBrick& brick, bool writes);
   void failed(uint32_t place, const ReadableBrick& brick);
   void worked(uint32_t place, const ReadableBrick& brick);
   static void let_rest(Brick& brick);

@@ -67,6 +67,7 @@ class MemberData {
   // Nobody here refers to it any more.
   void forget(Ino ino);
 
+  MemberBricks& bricks() { return bricks_; }
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory) { return bricks_.register_memory(memory); }
   struct Counts {
     uint64_t reads = 0;  // that were answered here

@@ -66,12 +66,18 @@ MemberFiles::MemberFiles(std::unique_ptr<CoordinatorLink> link, MemberBricks::Op
       held_(link_->held()),
       read_only_(read_only),
       no_atime_(no_atime),
-      access_(*link_, data_.get()) {
+      access_(*link_, data_.get()),
+      units_(make_units()) {
   link_->set_data(data_.get());
+  link_->set_units(units_.get());
   link_->set_claims([this] { return claims(); });
 }
 
-MemberFiles::~MemberFiles() { link_->set_data(nullptr); }
+MemberFiles::~MemberFiles() {
+  link_->interrupt();
+  link_->set_units(nullptr);
+  link_->set_data(nullptr);
+}
 
 Status MemberFiles::unmount() {
   const Status synced = read_only_ ? Status() : sync_all({});
@@ -112,6 +118,7 @@ std::vector<Claim> MemberFiles::claims() {
   };
   held_.let_go();
   if (data_ != nullptr) data_->lapse();
+  if (units_ != nullptr) units_->let_go();
   {
     MutexLock lock(mutex_);
     link_->drop_forgotten();
@@ -467,40 +474,6 @@ Result<uint64_t> MemberFiles::read(Ino ino, uint64_t offset, std::span<const Loc
     if (bytes < here) break;
   } while (done < wanted);
   return done;
-}
-
-// All or an error: of a longer write that fails, what is there is undefined.
-Result<uint64_t> MemberFiles::write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append,
-                                    const Caller* unprivileged, bool mapped, const OperationContext& context) {
-  TRY(check_writable());
-  SliceCursor cursor(from);
-  const uint64_t wanted = total_bytes(from);
-  const std::optional<Who> who = to_who(unprivileged);
-  uint64_t done = 0;
-  do {
-    const uint64_t here = std::min<uint64_t>(wanted - done, kMostData);
-    TRY(write_some({ino, offset + done, append, false, mapped, who}, take(cursor, here), context));
-    done += here;
-  } while (done < wanted);
-  return done;
-}
-
-// In one call, or it is left to write().
-Result<uint64_t> MemberFiles::overwrite(Ino ino, uint64_t offset, std::span<const LocalSlice> from,
-                                        const OperationContext& context) {
-  TRY(check_writable());
-  if (total_bytes(from) > kMostData) return Error(ERANGE, "too much for one call");
-  return write_some({ino, offset, false, true, false, {}}, from, context);
-}
-
-Result<uint64_t> MemberFiles::write_some(const Write& asked, std::span<const LocalSlice> from,
-                                         const OperationContext& context) {
-  Held::Change change(held_);
-  change_data(change, asked.ino);
-  const Held::Asking asking(held_);
-  const Written written = TRY(link_->write(asked, from, context, &change));
-  if (written.inode) change.now_is(asking, *written.inode);
-  return written.count;
 }
 
 std::unique_ptr<JointTransfer> MemberFiles::joint_transfer(const OperationContext&) {

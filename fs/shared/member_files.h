@@ -26,6 +26,7 @@
 #include "fs/shared/coordinator_link.h"
 #include "fs/shared/member_bricks.h"
 #include "fs/shared/member_data.h"
+#include "fs/shared/member_units.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/volume/volume_access.h"
@@ -103,11 +104,16 @@ class MemberFiles final : public FileOperations {
   Result<FileLayout> layout(Ino, uint64_t, size_t) const override { return Error(EOPNOTSUPP, "with the coordinator"); }
   // Of what was read from the bricks.
   MemberData::Counts data_counts() const { return data_ == nullptr ? MemberData::Counts() : data_->counts(); }
+  // Of what was written to the bricks.
+  MemberUnits::Counts unit_counts() const { return units_ == nullptr ? MemberUnits::Counts() : units_->counts(); }
   bool is_atime_due(Ino) const override { return false; }  // asked of the coordinator with each read
   Result<uint64_t> write(Ino ino, uint64_t offset, std::span<const LocalSlice> from, bool append,
                          const Caller* unprivileged, bool mapped, const OperationContext& context) override;
   Result<uint64_t> overwrite(Ino ino, uint64_t offset, std::span<const LocalSlice> from,
                              const OperationContext& context) override;
+  Result<uint64_t> write_units(Ino, const FilledRange&, const Caller*, const OperationContext&) override {
+    return Error(EOPNOTSUPP, "with the coordinator");
+  }
   // Takes none: each goes by itself.
   std::unique_ptr<JointTransfer> joint_transfer(const OperationContext& context) override;
   Status allocate(Ino ino, int mode, uint64_t offset, uint64_t length, const Caller* unprivileged,
@@ -165,6 +171,10 @@ class MemberFiles final : public FileOperations {
   Status remove(Ino directory, std::string_view name, bool is_directory, const OperationContext& context);
   bool show(const std::vector<Held::Listed>& listing, uint64_t offset, bool plus, const EntryVisitor& visitor);
   Result<uint64_t> write_some(const Write& asked, std::span<const LocalSlice> from, const OperationContext& context);
+  std::unique_ptr<MemberUnits> make_units();
+  bool may_fill_units(const Write& asked, uint64_t length) const;
+  std::optional<Status> write_units(const Write& asked, std::span<const LocalSlice> from,
+                                    const OperationContext& context);
   Result<Attributes> make(Make::How how, Ino directory, std::string_view name, uint32_t mode, uint32_t rdev,
                           std::string_view target, const Caller& caller, const OperationContext& context);
   Result<bool> read_some(Ino directory, uint64_t& offset, bool plus, const EntryVisitor& visitor, bool touches,
@@ -183,6 +193,8 @@ class MemberFiles final : public FileOperations {
   std::function<bool()> may_touch_;
   std::atomic<size_t> waiting_{0};  // for locks
   LockTable locks_;                 // that the coordinator has given
+
+  const std::unique_ptr<MemberUnits> units_;  // asks by the link, and goes first; null: all is written through him
 
   mutable Mutex mutex_;
   std::map<Ino, Known> known_ ABSL_GUARDED_BY(mutex_);

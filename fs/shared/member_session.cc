@@ -35,14 +35,20 @@ ServedAnswer done(const Status& status) {
 
 }  // namespace
 
-MemberSession::MemberSession(FileOperations& files, Leases& leases, SessionId id, JoinRequest request)
-    : files_(files), leases_(leases), id_(id), token_(random_token()), request_(std::move(request)) {
+MemberSession::MemberSession(FileOperations& files, Leases& leases, UnitLender* lender, SessionId id,
+                             JoinRequest request)
+    : files_(files), leases_(leases), lender_(lender), id_(id), token_(random_token()), request_(std::move(request)) {
   hear();
   leases_.join(id);
 }
 
-MemberSession::MemberSession(FileOperations& files, Leases& leases, const KnownMember& known)
-    : files_(files), leases_(leases), id_(known.session), token_(known.token), request_(request_of(known)) {
+MemberSession::MemberSession(FileOperations& files, Leases& leases, UnitLender* lender, const KnownMember& known)
+    : files_(files),
+      leases_(leases),
+      lender_(lender),
+      id_(known.session),
+      token_(known.token),
+      request_(request_of(known)) {
   hear();
   leases_.join(id_);
   for (const auto& [slot, reply] : known.replies) slots_[slot].before = reply;
@@ -137,6 +143,8 @@ ServedAnswer MemberSession::do_once(uint32_t at, uint64_t number, const Decoded&
                      [&](const Cancel& asked) { return perform_own(asked); },
                      [&](const Claim& asked) { return perform_own(asked); },
                      [&](const AwaitRecalls& asked) { return perform_own(asked, slot); },
+                     [&](const ReturnUnits& asked) { return perform_own(asked); },
+                     [&](const GiveBytes& asked) { return perform_own(asked, call.data); },
                      [&](const auto&) { return perform(call, was_done ? &*slot.before : nullptr, context); },
                  },
                  call.request);
@@ -237,9 +245,24 @@ ServedAnswer MemberSession::perform_own(const Cancel& asked) {
 }
 
 ServedAnswer MemberSession::perform_own(const AwaitRecalls& asked, Slot& slot) {
+  Recalls recalls;
+  recalls.recalls = leases_.await(id_, asked.done, Clock::now() + kRecallsAwaited, slot.interruption);
+  if (lender_ != nullptr) recalls.wants_units = lender_->wants_back(id_);
+  if (lender_ != nullptr) recalls.wants_bytes = lender_->bytes().wanted(id_);
   ServedAnswer answer = done({});
-  answer.fields = encode(Recalls{leases_.await(id_, asked.done, Clock::now() + kRecallsAwaited, slot.interruption)});
+  answer.fields = encode(recalls);
   return answer;
+}
+
+// These two wait for nothing, and least of all for a brick that waits for them.
+ServedAnswer MemberSession::perform_own(const ReturnUnits& asked) {
+  if (lender_ != nullptr) lender_->give_back(id_, asked);
+  return done({});
+}
+
+ServedAnswer MemberSession::perform_own(const GiveBytes& asked, std::span<const std::byte> bytes) {
+  if (lender_ != nullptr) lender_->bytes().give(id_, asked.tag, asked.are_there ? &bytes : nullptr);
+  return done({});
 }
 
 void MemberSession::end(Ends how) {

@@ -28,6 +28,7 @@
 #include "fs/shared/join.h"
 #include "fs/shared/leases.h"
 #include "fs/shared/served_call.h"
+#include "fs/shared/unit_lender.h"
 #include "transport/base/interruption.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
@@ -45,9 +46,10 @@ class MemberSession {
     std::vector<std::byte> fields;
   };
 
-  MemberSession(FileOperations& files, Leases& leases, SessionId id, JoinRequest request);
+  // `lender` may be null: nothing is lent.
+  MemberSession(FileOperations& files, Leases& leases, UnitLender* lender, SessionId id, JoinRequest request);
   // One of a former coordinator's, as the journal knows it.
-  MemberSession(FileOperations& files, Leases& leases, const KnownMember& known);
+  MemberSession(FileOperations& files, Leases& leases, UnitLender* lender, const KnownMember& known);
   ~MemberSession();  // precondition: end()
 
   SessionId id() const { return id_; }
@@ -114,6 +116,8 @@ class MemberSession {
   ServedAnswer perform_own(const Cancel& asked);
   ServedAnswer perform_own(const Claim& asked);
   ServedAnswer perform_own(const AwaitRecalls& asked, Slot& slot);
+  ServedAnswer perform_own(const ReturnUnits& asked);
+  ServedAnswer perform_own(const GiveBytes& asked, std::span<const std::byte> bytes);
   ServedAnswer do_once(uint32_t at, uint64_t number, const Decoded& call, const Perform& perform);
   void keep_references(const std::vector<Ino>& given);
   bool begin(Slot& slot, uint64_t number);
@@ -125,6 +129,7 @@ class MemberSession {
 
   FileOperations& files_;
   Leases& leases_;
+  UnitLender* const lender_;
   const SessionId id_;
   const wire::Token token_;
   const JoinRequest request_;

@@ -13,10 +13,12 @@ namespace {
 
 class Server {
  public:
-  Server(FileOperations& files, Leases& leases, std::span<const std::byte> data, std::span<std::byte> room,
-         const AboutToChange& about_to_change, const OperationContext& context)
+  Server(FileOperations& files, Leases& leases, UnitLender* lender, const Asker& asker, std::span<const std::byte> data,
+         std::span<std::byte> room, const AboutToChange& about_to_change, const OperationContext& context)
       : files_(files),
         leases_(leases),
+        lender_(lender),
+        asker_(asker),
         member_(context.machine),
         data_(data),
         room_(room),
@@ -196,6 +198,24 @@ class Server {
     if (auto now = lease(asked.ino); now.ok()) written.inode = *now;
     return written;
   }
+  Result<Lent> serve(const GetUnits& asked) {
+    if (lender_ == nullptr) return Error(EOPNOTSUPP, "nothing is lent");
+    return lender_->lend(member_, asker_.client, asked.blocks, context_.interruption);
+  }
+  Result<WrittenUnits> serve(const WriteUnits& asked) {
+    if (lender_ == nullptr) return Error(EAGAIN, "nothing is lent");
+    auto units = TRY(lender_->take(member_, asked.lender, asked.runs));
+    const Optional unprivileged(asked.unprivileged);
+    asked.appends ? changed(asked.ino, 0, UINT64_MAX) : changed(asked.ino, asked.offset, asked.length);
+    const auto kept = lender_->bytes().keep(member_, asker_.name, asked.tag, asked.runs);
+    const FilledRange filled{asked.offset, asked.length, asked.appends, asked.mapped,
+                             asked.runs,   asked.places, kept.bytes};
+    const uint64_t bytes = TRY(files_.write_units(asked.ino, filled, unprivileged.get(), context_));
+    units.are_a_files();
+    WrittenUnits written{{bytes, {}}, kept.number};
+    if (auto now = lease(asked.ino); now.ok()) written.written.inode = *now;
+    return written;
+  }
   Result<Done> serve(const Allocate& asked) {
     const Optional unprivileged(asked.unprivileged);
     if ((asked.mode & ~FALLOC_FL_KEEP_SIZE) != 0) changed(asked.ino, asked.offset, asked.length);
@@ -233,7 +253,8 @@ class Server {
                  files_.uncommitted(),
                  files_.stat(),
                  link.kind == LinkState::Kind::kConnected ? std::string() : link.text,
-                 leases_.renew(member_, asked.leases)};
+                 leases_.renew(member_, asked.leases),
+                 lender_ != nullptr ? lender_->bytes().committed(member_) : 0};
   }
   Result<Done> serve(const RecallsDone& asked) {
     leases_.tell_done(member_, asked.done);
@@ -246,6 +267,8 @@ class Server {
 
   FileOperations& files_;
   Leases& leases_;
+  UnitLender* const lender_;
+  const Asker& asker_;
   const uint64_t member_;
   const std::span<const std::byte> data_;
   const std::span<std::byte> room_;
@@ -256,9 +279,10 @@ class Server {
 
 }  // namespace
 
-ServedAnswer serve_call(FileOperations& files, Leases& leases, const Decoded& call, std::span<std::byte> room,
-                        const AboutToChange& about_to_change, const OperationContext& context) {
-  Server server(files, leases, call.data, room, about_to_change, context);
+ServedAnswer serve_call(FileOperations& files, Leases& leases, UnitLender* lender, const Asker& asker,
+                        const Decoded& call, std::span<std::byte> room, const AboutToChange& about_to_change,
+                        const OperationContext& context) {
+  Server server(files, leases, lender, asker, call.data, room, about_to_change, context);
   std::visit(server, call.request);
   return server.take();
 }

@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "fs/operations/file_operations.h"
 #include "fs/shared/calls.h"
 #include "fs/shared/leases.h"
+#include "fs/shared/unit_lender.h"
 #include "transport/base/result.h"
 
 namespace brickfs::shared {
@@ -41,8 +43,13 @@ using AboutToChange = std::function<void(const ChangedFile&)>;
 
 // `context.machine`: the member, as the leases and the locks of its programs are told from those of others. `room`: of
 // kMostData, for the bytes of a Read. Requests that are about the member itself (Forget, Hold, Leave, Cancel,
-// AwaitRecalls) are not done here: EPROTO.
-ServedAnswer serve_call(FileOperations& files, Leases& leases, const Decoded& call, std::span<std::byte> room,
-                        const AboutToChange& about_to_change, const OperationContext& context);
+// AwaitRecalls ...) are not done here: EPROTO.
+struct Asker {
+  ClientId client{};  // as the bricks know it
+  const std::string& name;
+};
+ServedAnswer serve_call(FileOperations& files, Leases& leases, UnitLender* lender, const Asker& asker,
+                        const Decoded& call, std::span<std::byte> room, const AboutToChange& about_to_change,
+                        const OperationContext& context);
 
 }  // namespace brickfs::shared

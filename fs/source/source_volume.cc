@@ -161,7 +161,7 @@ Result<std::optional<Holder>> find_holder(const Source& source, const SourceAcce
 }
 
 Result<std::unique_ptr<VolumeClient>> open_bound(const Source& source, const ClientSecret& secret, size_t place,
-                                                 const ReadableBrick& brick, ClientId client,
+                                                 const ReadableBrick& brick, bool writes, ClientId client,
                                                  const std::string& client_name) {
   constexpr std::chrono::milliseconds kPatience{500};
   std::string why;
@@ -175,6 +175,7 @@ Result<std::unique_ptr<VolumeClient>> open_bound(const Source& source, const Cli
   options.open.client_name = client_name;
   options.open.mode = OpenMode::kFollow;
   options.open.bound = true;
+  options.open.writes = writes;
   options.open.resume = brick.epoch;
   options.soft = kPatience;
   options.name = name_of_brick(one) + ": ";

@@ -61,11 +61,11 @@ struct SourceAccess {
 // make_brick(), Brick::open() and MapStore::load().
 Result<std::optional<Holder>> find_holder(const Source& source, const SourceAccess& access);
 
-// A session for reading with a brick of a volume that another client has, bound to his lease: with the one of that
-// place, or the replica that is named. Waits for it half a second, where it was there before. Errors as make_brick()
-// and VolumeClient::open.
+// A session for reading, or for writing, too, with a brick of a volume that another client has, bound to his lease:
+// with the one of that place, or the replica that is named. Waits for it half a second, where it was there before.
+// Errors as make_brick() and VolumeClient::open.
 Result<std::unique_ptr<VolumeClient>> open_bound(const Source& source, const ClientSecret& secret, size_t place,
-                                                 const ReadableBrick& brick, ClientId client,
+                                                 const ReadableBrick& brick, bool writes, ClientId client,
                                                  const std::string& client_name);
 
 // `name`: the source as it was given. `grow`: bricks of the source that the volume does not have yet join it. Errors as

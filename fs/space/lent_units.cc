@@ -15,7 +15,8 @@ namespace {
 // With less room nothing is lent: so many units, or so much of all.
 constexpr uint64_t kLittleRoomUnits = 64 * kMiB / kUnitBytes;
 constexpr uint64_t kLittleRoomOf = 16;
-constexpr std::chrono::seconds kNotLentFor{1};  // when somebody was short of room
+constexpr std::chrono::seconds kNotLentFor{1};     // when somebody was short of room
+constexpr std::chrono::seconds kAskedBackFor{10};  // longer than that takes
 
 }  // namespace
 
@@ -77,6 +78,7 @@ void Space::ask_back_by(std::function<void(const Interruption* by)> ask_back) {
 bool Space::Impl::ask_back(const Interruption* by) {
   if (lent_units == 0 || !asks_back) return false;
   const auto ask = asks_back;
+  lends_from = Clock::now() + kAskedBackFor;
   mutex.unlock();
   ask(by);
   mutex.lock();

@@ -41,7 +41,7 @@ class MemberDataTest : public ::testing::Test {
  protected:
   MemberDataTest()
       : faults_(std::make_shared<BrickFaults>([this] { return make_embedded_brick(volume_.brick()); })),
-        data_([this](uint32_t, const ReadableBrick& brick) { return open(brick); }, 0,
+        data_([this](uint32_t, const ReadableBrick& brick, bool) { return open(brick); }, 0,
               [this](const GetLayout& asked, const OperationContext&) { return layout(asked); }, held_) {
     hold();
   }

@@ -38,7 +38,7 @@ class MemberSessionTest : public ::testing::Test {
 
   MountedVolume volume_{MountedVolume::Options{.mount = {.shared = true}}};
   Leases leases_;
-  MemberSession session_{*volume_, leases_, 1, JoinRequest()};
+  MemberSession session_{*volume_, leases_, nullptr, 1, JoinRequest()};
   uint64_t calls_ = 0;
 };
 

@@ -66,7 +66,7 @@ class SharedData : public ::testing::Test {
     EXPECT_TRUE(coordinator.ok());
     coordinator_ = std::move(*coordinator);
     own_ = std::make_unique<LeasedFiles>(slow_, coordinator_->leases());
-    coordinator_->serve({*own_, nullptr, ClientId{7}, nullptr});
+    coordinator_->serve({*own_, nullptr, ClientId{7}, nullptr, &*volume_});
   }
   ~SharedData() override {
     members_.clear();
@@ -86,11 +86,13 @@ class SharedData : public ::testing::Test {
     std::string why;
     auto joined = CoordinatorLink::join(std::move(config), &why);
     EXPECT_TRUE(joined.ok()) << why;
-    const auto open = [this, client = ClientId{200 + members_.size()}](uint32_t, const ReadableBrick& brick) {
+    const auto open = [this, client = ClientId{200 + members_.size()}](uint32_t, const ReadableBrick& brick,
+                                                                       bool writes) {
       VolumeOptions options;
       options.open.client = client;
       options.open.mode = OpenMode::kFollow;
       options.open.bound = true;
+      options.open.writes = writes;
       options.open.resume = brick.epoch;
       options.soft = milliseconds(500);
       return VolumeClient::open(faults_->make_brick(), std::move(options), nullptr);

@@ -85,6 +85,21 @@ for i in range(100):
     os.close(fd)
 P
 
+say "members write to the bricks, each what the others see"
+direct_bytes() { "$BRICKCTL" explain --json "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)["state"]["direct_write_bytes"])'; }
+write_large() { dd if=/dev/urandom of="$1/big" bs=1M count=16 conv=notrunc status=none; }
+writes_past_the_coordinator() { write_large "$1" && [ "$(direct_bytes "$1")" -gt $((8 << 20)) ]; }
+for machine in $B $C; do within 20 writes_past_the_coordinator "$machine" || die "$(direct_bytes "$machine") bytes of $machine went to the brick"; done
+cmp "$A/big" "$C/big" || die "other bytes than a member wrote to the brick"
+cmp "$B/big" "$C/big" || die "a member has other bytes than another wrote to the brick"
+for i in $(seq 3); do
+  write_large "$B"
+  sum=$(sha256sum <"$B/big")
+  kill_brickd
+  restart_brickd
+  [ "$(timeout 60 sha256sum <"$A/big")" = "$sum" ] || die "round $i: a brick that died lacks what a member wrote to it"
+done
+
 say "a brick that dies with what is not committed: a member reads nothing older from it"
 for i in $(seq 3); do
   dd if=/dev/urandom of="$A/big" bs=1M count=8 status=none

@@ -135,6 +135,8 @@ std::string MountStats::text(const Sample* before, const Sample& now, SortBy by,
   if (!operations.empty())
     text += "\nthe kernel's requests\n" + operation_table(operations, interval.seconds, with_share);
   if (state.sharing == "member") {
+    text += fmt::format("\n{} read from the bricks and {} written to them without the coordinator so far\n",
+                        about_size(state.direct_read_bytes), about_size(state.direct_write_bytes));
     text += "\ncalls to the coordinator\n" + operation_table(calls, interval.seconds, with_share);
     return text;
   }

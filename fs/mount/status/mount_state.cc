@@ -21,10 +21,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(
     MountState, version, pid, source, mountpoint, mounted_since, secret_file, link, link_text, link_for_seconds,
     link_changes, store_trouble, durable, soft, soft_seconds, read_only, read_only_reason, io_uring, io_uring_obstacle,
     writeback, writeback_obstacle, sharing, member_count, members, members_expelled, leases, recalls, recalls_lapsed,
-    calls, has_rings, rings, most_rings, request_limit_seconds, capacity_bytes, free_bytes, inodes, free_inodes,
-    metadata_bytes, max_metadata_bytes, uncommitted_operations, uncommitted_bytes, uncommitted_for_seconds,
-    journal_bytes, checkpoint_bytes, checkpoint_age_seconds, checkpoint_seconds, kernel_waiting, operations, volume,
-    copies_wanted, copies, etcd_trouble, etcd_trouble_for_seconds)
+    direct_read_bytes, direct_write_bytes, calls, has_rings, rings, most_rings, request_limit_seconds, capacity_bytes,
+    free_bytes, inodes, free_inodes, metadata_bytes, max_metadata_bytes, uncommitted_operations, uncommitted_bytes,
+    uncommitted_for_seconds, journal_bytes, checkpoint_bytes, checkpoint_age_seconds, checkpoint_seconds,
+    kernel_waiting, operations, volume, copies_wanted, copies, etcd_trouble, etcd_trouble_for_seconds)
 
 OperationState operation_state(std::string_view name, const LatencyCounts& counts) {
   OperationState state;

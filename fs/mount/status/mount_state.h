@@ -89,6 +89,8 @@ struct MountState {
   uint64_t leases = 0;                     // inodes that members rely on, of each member
   uint64_t recalls = 0;                    // of leases, so far
   uint64_t recalls_lapsed = 0;             // of these: that were not answered, but waited out
+  uint64_t direct_read_bytes = 0;          // of a member: that it has read from the bricks itself
+  uint64_t direct_write_bytes = 0;         // likewise: written; all others went through the coordinator
   std::vector<OperationState> calls;       // of its members that a coordinator did; that a member made to its own one
   bool has_rings = false;                  // ring=on: programs may have rings (fs/shm_queue)
   uint64_t rings = 0;                      // that programs have now

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/shared/unit_lender.h"
+
+#include <algorithm>
+
+#include "transport/base/log.h"
+
+namespace brickfs::shared {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kAskedBackFor{2};  // who does not answer has nothing that could be waited for
+constexpr std::chrono::seconds kTriedAgain{1};
+
+uint64_t block_of_run(UnitRun run) { return run.first / kUnitsPerBlock; }
+
+}  // namespace
+
+UnitLender::UnitLender(UnitLending& units, uint64_t number, std::function<void(SessionId session)> call)
+    : units_(units), number_(number), call_(std::move(call)), bytes_(call_) {
+  taker_ = std::thread([this] { take_back_returned(); });
+}
+
+UnitLender::~UnitLender() { stop(); }
+
+// --- lending
+
+Lent UnitLender::lend(SessionId session, ClientId client, uint64_t blocks, const Interruption* by) {
+  Lent lent;
+  lent.lender = number_;
+  lent.committed = bytes_.committed(session);
+  {
+    MutexLock lock(mutex_);
+    if (is_closed_ || asked_back_.contains(session)) return lent;
+    const auto has = std::ranges::count_if(blocks_, [&](const auto& one) { return one.second.session == session; });
+    blocks = std::min<uint64_t>(blocks, kMostLentBlocks - std::min<uint64_t>(kMostLentBlocks, has));
+  }
+  lent.places = units_.writable_places();
+  if (blocks > 0) lent.runs = units_.lend_units(blocks, client, by);
+  MutexLock lock(mutex_);
+  for (const UnitRun& run : lent.runs) {
+    Block& block = blocks_[block_of_run(run)];
+    block.session = session;
+    block.client = client;
+    block.lent.set();
+    block.outstanding = kUnitsPerBlock;
+  }
+  return lent;
+}
+
+bool UnitLender::take_from(SessionId session, UnitRun run) {
+  const uint64_t first = run.first % kUnitsPerBlock;
+  if (run.count == 0 || run.count > kUnitsPerBlock - first) return false;
+  const auto found = blocks_.find(block_of_run(run));
+  if (found == blocks_.end() || found->second.session != session) return false;
+  for (uint64_t unit = first; unit < first + run.count; ++unit)
+    if (!found->second.lent.test(unit)) return false;
+  for (uint64_t unit = first; unit < first + run.count; ++unit) found->second.lent.reset(unit);
+  return true;
+}
+
+void UnitLender::put_back(UnitRun run) {
+  Block& block = blocks_.at(block_of_run(run));
+  for (uint64_t unit = 0; unit < run.count; ++unit) block.lent.set(run.first % kUnitsPerBlock + unit);
+}
+
+Result<UnitLender::Taken> UnitLender::take(SessionId session, uint64_t lender, std::span<const UnitRun> runs) {
+  MutexLock lock(mutex_);
+  if (is_closed_ || lender != number_) return Error(EAGAIN, "units that are not lent from here");
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (take_from(session, runs[i])) continue;
+    for (const UnitRun& run : runs.first(i)) put_back(run);
+    return Error(EAGAIN, "units that are not lent to this member");
+  }
+  return Taken(*this, runs);
+}
+
+UnitLender::Taken::~Taken() {
+  if (lender_ == nullptr) return;
+  MutexLock lock(lender_->mutex_);
+  lender_->queue({std::move(runs_), std::nullopt});
+}
+
+void UnitLender::Taken::are_a_files() { std::exchange(lender_, nullptr)->settle(runs_); }
+
+void UnitLender::settle(std::span<const UnitRun> runs) {
+  std::vector<UnitRun> ended;
+  {
+    MutexLock lock(mutex_);
+    for (const UnitRun& run : runs) {
+      const auto block = blocks_.find(block_of_run(run));
+      if ((block->second.outstanding -= run.count) > 0) continue;
+      ended.push_back({block->first * kUnitsPerBlock, kUnitsPerBlock});
+      blocks_.erase(block);
+    }
+  }
+  for (const UnitRun& block : ended) units_.end_lending(block);
+}
+
+// --- taking back
+
+void UnitLender::queue(Returned returned) {
+  returned_.push_back(std::move(returned));
+  changed_.notify_all();
+}
+
+void UnitLender::give_back(SessionId session, const ReturnUnits& given) {
+  MutexLock lock(mutex_);
+  Returned returned;
+  for (const UnitRun& run : given.runs) {
+    if (given.lender != number_ || !take_from(session, run)) continue;
+    returned.runs.push_back(run);
+    if (given.is_in_doubt) returned.expels = blocks_.at(block_of_run(run)).client;
+  }
+  if (!returned.runs.empty()) queue(std::move(returned));
+  if (given.is_wanted_back) asked_back_.erase(session);
+  changed_.notify_all();
+}
+
+bool UnitLender::wants_back(SessionId session) const {
+  MutexLock lock(mutex_);
+  return asked_back_.contains(session);
+}
+
+void UnitLender::end(SessionId session) {
+  bytes_.end(session);
+  MutexLock lock(mutex_);
+  Returned returned;
+  for (auto& [index, block] : blocks_) {
+    if (block.session != session) continue;
+    for (uint64_t unit = 0; unit < kUnitsPerBlock; ++unit) {
+      if (!block.lent.test(unit)) continue;
+      const uint64_t at = index * kUnitsPerBlock + unit;
+      if (!returned.runs.empty() && returned.runs.back().end() == at && unit > 0) {
+        ++returned.runs.back().count;
+      } else {
+        returned.runs.push_back({at, 1});
+      }
+    }
+    block.lent.reset();
+    returned.expels = block.client;
+  }
+  asked_back_.erase(session);
+  if (!returned.runs.empty()) queue(std::move(returned));
+  changed_.notify_all();
+}
+
+// Of all members, at once: whoever asks needs room now.
+void UnitLender::ask_back(const Interruption* by) {
+  std::set<SessionId> members;
+  MutexLock lock(mutex_);
+  if (is_closed_) return;
+  for (const auto& [index, block] : blocks_)
+    if (block.lent.any()) members.insert(block.session);
+  asked_back_.insert(members.begin(), members.end());
+  for (const SessionId session : members) call_(session);
+  const auto until = Clock::now() + kAskedBackFor;
+  const auto is_over = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const bool all_answered = std::ranges::none_of(
+        members, [&](SessionId one) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return asked_back_.contains(one); });
+    return stopping_ || (all_answered && returned_.empty() && under_way_ == 0);
+  };
+  while (!is_over() && Clock::now() < until && Interruption::check(by).ok())
+    changed_.wait_until(lock, std::min(until, Clock::now() + std::chrono::milliseconds(50)));
+  for (const SessionId session : members) asked_back_.erase(session);
+}
+
+bool UnitLender::take_back(const Returned& returned) {
+  if (returned.expels && !units_.expel_client(*returned.expels).ok()) return false;
+  if (!units_.clear_units(returned.runs).ok()) return false;
+  settle(returned.runs);
+  units_.free_units(returned.runs);
+  return true;
+}
+
+// What cannot be taken back now is tried again; at the end once.
+void UnitLender::take_back_returned() {
+  MutexLock lock(mutex_);
+  while (!returned_.empty() || !stopping_) {
+    if (returned_.empty()) {
+      changed_.wait(lock);
+      continue;
+    }
+    std::deque<Returned> some;
+    some.swap(returned_);
+    under_way_ = some.size();
+    lock.unlock();
+    std::erase_if(some, [this](const Returned& one) { return take_back(one); });
+    lock.lock();
+    under_way_ = 0;
+    changed_.notify_all();
+    if (stopping_) return;
+    returned_.insert(returned_.end(), some.begin(), some.end());
+    if (!some.empty()) changed_.wait_for(lock, kTriedAgain);
+  }
+}
+
+void UnitLender::close() {
+  MutexLock lock(mutex_);
+  is_closed_ = true;
+}
+
+void UnitLender::stop() {
+  close();
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (taker_.joinable()) taker_.join();
+}
+
+}  // namespace brickfs::shared
