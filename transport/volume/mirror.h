@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "transport/base/gate.h"
 #include "transport/base/mutex.h"
@@ -219,6 +220,7 @@ class Mirror final : public Place {
   Status adopt_claimed(std::span<const LentRange> ranges, std::span<const ReadableBrick> bricks,
                        const std::shared_ptr<LentBytes>& bytes, const Interruption* by);
   void note_copied(BlockAddress block);
+  Status admit_writers(VolumeClient& client);
 
   // mirror_missed.cc
   bool all_in_sync() const;
@@ -341,8 +343,9 @@ class Mirror final : public Place {
   BlockSet diverged_ ABSL_GUARDED_BY(mutex_);                    // a write was given up: the first replica's bytes hold
   std::shared_ptr<DirtyBitmap> bitmap_ ABSL_GUARDED_BY(mutex_);  // null: nobody has missed anything that is known
   BlockSet unnoted_ ABSL_GUARDED_BY(mutex_);                     // could not be noted, and is one of diverged_
-  BlockSet met_copies_ ABSL_GUARDED_BY(mutex_);                  // lent, and one replica was copied to another there
-  VolumeClient* joining_ ABSL_GUARDED_BY(mutex_) = nullptr;      // repair()'s, not yet of those that are watched
+  absl::flat_hash_set<ClientId> writers_ ABSL_GUARDED_BY(mutex_);  // that blocks were lent to
+  BlockSet met_copies_ ABSL_GUARDED_BY(mutex_);                    // lent, and one replica was copied to another there
+  VolumeClient* joining_ ABSL_GUARDED_BY(mutex_) = nullptr;        // repair()'s, not yet of those that are watched
   std::optional<Clock::time_point> joining_away_since_ ABSL_GUARDED_BY(mutex_);
   // Of a copy that is dropped, while it gives its blocks back.
   VolumeClient* leaving_ ABSL_GUARDED_BY(mutex_) = nullptr;

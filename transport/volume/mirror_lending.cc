@@ -70,7 +70,25 @@ Status Mirror::begin_lending(BlockRange blocks, ClientId to, const Interruption*
     if (has_answer(statuses, refused)) return Error(refused, "a replica's brick lets nobody else write");
   }
   TRY(judge(targets, statuses, by));
+  {
+    MutexLock lock(mutex_);
+    writers_.insert(to);
+  }
   return activity_log_.lend(blocks, by);
+}
+
+// At a replica that joins, with the gate closed. Whom it does not take does not write there.
+Status Mirror::admit_writers(VolumeClient& client) {
+  std::vector<ClientId> writers;
+  {
+    MutexLock lock(mutex_);
+    writers.assign(writers_.begin(), writers_.end());
+  }
+  for (const ClientId writer : writers) {
+    const Status status = client.admit(writer);
+    if (!status.ok() && !status.error().is(EUSERS) && !status.error().is(EOPNOTSUPP)) return status;
+  }
+  return {};
 }
 
 void Mirror::end_lending(BlockRange blocks) {
@@ -140,6 +158,10 @@ Status Mirror::adopt(std::span<const LentRange> ranges, std::span<const Readable
 // used: it is copied when it comes back, by a session of another lease, which ends those that followed the former.
 Status Mirror::expel(ClientId client) {
   const Gate::Pass pass(gate_);
+  {
+    MutexLock lock(mutex_);
+    writers_.erase(client);
+  }
   Status status = failure();
   for (Replica* replica : written()) {
     const Status expelled = replica->client->expel(client);

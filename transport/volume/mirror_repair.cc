@@ -267,6 +267,7 @@ Status Mirror::admit(Replica& replica, std::unique_ptr<VolumeClient>& client, Bl
   if (place_ == 0) {
     TRY(copy_bytes(first(), *client, kCommitRecordAddress[0], 2 * kSetSlotBytes, Stage::kJournal));
   }
+  TRY(admit_writers(*client));
   client->share_keys(*keys_, place_);
   const ExclusiveLock roster(roster_mutex_);
   replica.client = std::move(client);
