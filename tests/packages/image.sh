@@ -47,7 +47,7 @@ container=(systemd-nspawn --quiet --directory="$IMAGE" --register=no --keep-unit
 in_image() { timeout 300 "${container[@]}" --pipe --resolv-conf=copy-host env -i "${ENVIRONMENT[@]}" "$@" </dev/null; }
 
 boot_image() {
-  "${container[@]}" "${NETWORK[@]}" --resolv-conf=off --bind=/dev/fuse --boot >"$WORK/boot.log" 2>&1 &
+  "${container[@]}" "${NETWORK[@]}" --resolv-conf=off --bind=/dev/fuse --bind=/dev/autofs --boot >"$WORK/boot.log" 2>&1 &
   NSPAWN=$!
   BACKGROUND_PIDS+=("$NSPAWN")
   within 60 leader || die "the image does not boot"

@@ -10,7 +10,11 @@ mount -t tmpfs nspawn /run/systemd/nspawn
 LAYOUT=$1 POWEROFFS=${2:-10}
 NS=brickfs-bricks-$$ SYSTEM=brickfs-system-$$  # network namespaces
 SUBNET=10.$((RANDOM % 200 + 20)).$((RANDOM % 250))
-WAYS=(fstab unit later hand)  # by what each volume is mounted, at /WAY; `later` is one whose brick comes up after the boot
+# By what each volume is mounted, at /WAY: fstab, a unit, its first use, fstab with bg as its brick comes up after the boot, a shell outside of
+# all units, a login, a service; fstab beside a coordinator of this machine.
+WAYS=(fstab unit automount later hand login service shared)
+SECRET=secret=/etc/brickfs/secret
+OTHER=$WORK/other  # where another machine has the shared volume, too, if the bricks are remote
 
 end_all() {
   local status=$?
@@ -30,18 +34,21 @@ install_programs() {
   mapfile -t libraries < <(ldd "$BRICKFS" "$BRICKD" "$BUILD/tools/umount.fuse.brickfs" "$BRICKCTL" | awk '$2 == "=>" { print $3 }' | sort -u |
     while read -r file; do dpkg -S "*/${file##*/}"; done | sed 's/:.*//' | sort -u)
   in_image apt-get -q update >"$WORK/apt.log" 2>&1 || die "apt-get update in the image fails"
-  in_image apt-get -q -y install --no-install-recommends ifupdown iproute2 procps "${libraries[@]}" >>"$WORK/apt.log" 2>&1 || die "what brickfs needs cannot be installed"
+  in_image apt-get -q -y install --no-install-recommends dbus ifupdown iproute2 libpam-systemd procps "${libraries[@]}" >>"$WORK/apt.log" 2>&1 || die "what brickfs needs cannot be installed"
   install -s "$BRICKFS" "$BRICKD" "$BRICKCTL" "$IMAGE/usr/bin/"
   install -s "$BUILD/tools/umount.fuse.brickfs" "$IMAGE/usr/sbin/"
   ln -s ../bin/brickfs "$IMAGE/usr/sbin/mount.brickfs"
-  cp "$TESTS"/../tools/debian/brickd*.service "$IMAGE/lib/systemd/system/"
+  cp "$TESTS"/../tools/debian/{brickd,brickd@,brickfs-coordinator@}.service "$IMAGE/lib/systemd/system/"
   mkdir -p "$IMAGE/var/log/journal"
   in_image useradd --system --home-dir /var/lib/brickd brickd || die "no user brickd"
+  (umask 077; printf 'known to all machines of the test\n' >"$WORK/secret")
+  mkdir "$IMAGE/etc/brickfs"
+  in_image install -g brickd -m 640 /dev/null /etc/brickfs/secret
+  cat "$WORK/secret" >"$IMAGE/etc/brickfs/secret"
 }
 
 brick() {  # NAME PORT: of another machine
-  ip netns exec "$NS" "$BRICKD" --foreground --listen "tcp://$SUBNET.1:$2" --memory 256M --file "$WORK/$1" --size 1G --volume fstab --volume unit --volume later --volume hand \
-    2>>"$WORK/brickd.log" &
+  ip netns exec "$NS" "$BRICKD" --foreground --listen "tcp://$SUBNET.1:$2" --memory 256M --file "$WORK/$1" --size 2G --secret-file "$WORK/secret" "${WAYS[@]/#/--volume=}" 2>>"$WORK/brickd.log" &
   BACKGROUND_PIDS+=($!)
   LATE=$!
 }
@@ -61,9 +68,8 @@ prepare_layout() {
       ;;
     local)
       ADDRESS=127.0.0.1
-      mkdir "$IMAGE/etc/brickfs"
-      printf '%s\n' 'listen = tcp://127.0.0.1:20470' 'memory = 256M' 'file = /var/lib/brickd/store' 'size = 1G' 'volume = fstab' 'volume = unit' 'volume = hand' >"$IMAGE/etc/brickfs/brickd.conf"
-      printf '%s\n' 'listen = tcp://127.0.0.1:20471' 'memory = 256M' 'file = /var/lib/brickd/late/store' 'size = 1G' 'volume = later' >"$IMAGE/etc/brickfs/late.conf"
+      printf '%s\n' 'listen = tcp://127.0.0.1:20470' 'memory = 256M' 'file = /var/lib/brickd/store' 'size = 2G' 'secret-file = /etc/brickfs/secret' "${WAYS[@]/#/volume = }" >"$IMAGE/etc/brickfs/brickd.conf"
+      printf '%s\n' 'listen = tcp://127.0.0.1:20471' 'memory = 256M' 'file = /var/lib/brickd/late/store' 'size = 2G' 'secret-file = /etc/brickfs/secret' 'volume = later' >"$IMAGE/etc/brickfs/late.conf"
       in_image systemctl -q enable brickd || die "brickd cannot be enabled"
       ;;
     *) die "no layout is called $LAYOUT" ;;
@@ -73,30 +79,61 @@ prepare_layout() {
 prepare_mounts() {
   local way
   for way in "${WAYS[@]}"; do mkdir "$IMAGE/$way"; done
-  printf 'tcp://%s/fstab /fstab brickfs durable,_netdev,nofail 0 0\ntcp://%s:20471/later /later brickfs durable,_netdev,nofail,bg 0 0\n' "$ADDRESS" "$ADDRESS" >"$IMAGE/etc/fstab"
-  sed -e "s,192\.0\.2\.1/home,$ADDRESS/unit," -e 's,/home$,/unit,' -e 's/secret=[^,]*,//' "$TESTS/../tools/config/home.mount" >"$IMAGE/etc/systemd/system/unit.mount"
-  cat >"$IMAGE/etc/systemd/system/load.service" <<'LOAD'
-[Unit]
-RequiresMountsFor=/fstab /unit /later /hand
-[Service]
-ExecStart=/payload/load
-LOAD
+  cat >"$IMAGE/etc/fstab" <<FSTAB
+tcp://$ADDRESS/fstab /fstab brickfs durable,_netdev,nofail,$SECRET 0 0
+tcp://$ADDRESS/automount /automount brickfs durable,_netdev,nofail,x-systemd.automount,$SECRET 0 0
+tcp://$ADDRESS:20471/later /later brickfs durable,_netdev,nofail,bg,$SECRET 0 0
+tcp://$ADDRESS/shared /shared brickfs durable,_netdev,nofail,share,$SECRET 0 0
+FSTAB
+  sed -e "s,192\.0\.2\.1/home,$ADDRESS/unit," -e 's,/home$,/unit,' "$TESTS/../tools/config/home.mount" >"$IMAGE/etc/systemd/system/unit.mount"
   mkdir "$IMAGE/payload"
+  cat >"$IMAGE/etc/systemd/system/load.service" <<LOAD
+[Unit]
+RequiresMountsFor=${WAYS[*]/#//}
+[Service]
+KillMode=mixed
+ExecStart=/payload/load ${WAYS[*]/#//}
+LOAD
   cat >"$IMAGE/payload/load" <<'LOAD'
 #!/bin/sh
-# Copies, one after the other, each time to all volumes; how many there are whole is known to the disk.
-number=0
-while number=$((number + 1)); do
-  for place in /fstab /unit /later /hand; do cp /payload/block $place/load/$number || exit 1; done
+# Copies, one after the other, each time to all volumes, to the end of a round; how many there are whole is known to the disk.
+trap 'asked=1' TERM
+number=0 asked=
+until [ -n "$asked" ]; do
+  number=$((number + 1))
+  for place in "$@"; do cp /payload/block $place/load/$number || { echo "$place fails" >/payload/ended; exit 1; }; done
   echo $number >/payload/number.new && mv /payload/number.new /payload/number
 done
+echo fine >/payload/ended
 LOAD
-  chmod +x "$IMAGE/payload/load"
+  cat >"$IMAGE/etc/systemd/system/held@.service" <<'HELD'
+[Unit]
+Description=a user of /%i that is not ordered after its mount
+[Service]
+KillMode=mixed
+ExecStart=/payload/held %i
+HELD
+  cat >"$IMAGE/payload/held" <<'HELD'
+#!/bin/sh
+# Has a file of /WAY open, and writes to it until a second after it was asked to end; how many lines it has is known to the disk.
+trap 'asked=1' TERM
+exec 3>"/$1/held"
+lines=0 asked= more=10
+while [ "$more" -gt 0 ]; do
+  echo "line $lines" >&3 || exit 1
+  lines=$((lines + 1))
+  [ -z "$asked" ] || more=$((more - 1))
+  sleep 0.1
+done
+echo $lines >"/payload/lines.$1"
+HELD
+  chmod +x "$IMAGE/payload/load" "$IMAGE/payload/held"
   head -c 300000 /dev/urandom >"$IMAGE/payload/block"
   mkdir "$IMAGE/payload/tree"
   local number
   for number in $(seq 200); do head -c $((number * number * 5)) /dev/urandom >"$IMAGE/payload/tree/$number"; done
-  in_image systemctl -q enable unit.mount || die "unit.mount cannot be enabled"
+  printf 'SOURCE=tcp://%s/shared\nOPTIONS=%s\n' "$ADDRESS" "$SECRET" >"$IMAGE/etc/brickfs/shared.coordinator"
+  in_image systemctl -q enable unit.mount brickfs-coordinator@shared || die "unit.mount and the coordinator cannot be enabled"
 }
 
 boot() {
@@ -108,8 +145,30 @@ boot() {
     remote) brick late 20471 ;;
     local) inside systemctl start brickd@late || die "brickd@late does not start" ;;
   esac
-  inside brickfs "tcp://$ADDRESS/hand" /hand || die "/hand cannot be mounted"
+  inside ls /automount >/dev/null && mounted /automount || die "/automount is not mounted at its first use"
+  inside brickfs "tcp://$ADDRESS/hand" /hand -o "$SECRET" || die "/hand cannot be mounted"
+  inside systemd-run --quiet --wait --property=PAMName=login brickfs "tcp://$ADDRESS/login" /login -o "$SECRET" || die "/login cannot be mounted in a login session"
+  inside systemd-run --quiet --property=Type=oneshot --remain-after-exit brickfs "tcp://$ADDRESS/service" /service -o "$SECRET" || die "/service cannot be mounted by a service"
   within 60 mounted /later || die "/later is not mounted, although its brick is there"
+  share
+}
+
+# The machine's mount is a member of what the machine's coordinator has, and so is another machine's.
+share() {
+  within 30 mounted /shared || die "/shared is not mounted at boot: $(inside systemctl status shared.mount)"
+  [ "$(state_of ActiveState brickfs-coordinator@shared)" = active ] || die "the coordinator does not run: $(inside systemctl status brickfs-coordinator@shared)"
+  inside brickctl explain --json /shared | grep -E '"sharing": ?"member"' >/dev/null || die "/shared is no member: $(inside brickctl explain /shared)"
+  [ "$LAYOUT" = remote ] || return 0
+  mkdir -p "$OTHER"
+  nsenter --net="/run/netns/$NS" "$BRICKFS" "tcp://$ADDRESS/shared" "$OTHER" -o "shared,secret=$WORK/secret" || die "another machine cannot share"
+}
+
+# When the machine is gone the other one has all that was written there.
+end_share() {  # POWEROFF
+  [ "$LAYOUT" = remote ] || return 0
+  timeout 60 diff -rq "$IMAGE/payload/tree" "$OTHER/tree" || die "poweroff $1: the other machine has not what was copied to /shared"
+  timeout 60 cmp "$IMAGE/payload/block" "$OTHER/load/$(cat "$IMAGE/payload/number")" || die "poweroff $1: the other machine has not the last copy"
+  timeout 60 umount "$OTHER" || die "the other machine cannot let /shared go"
 }
 
 end_late_brick() {
@@ -124,8 +183,8 @@ write_files() {
     inside rm -rf "/$way/tree" "/$way/load"
     inside mkdir "/$way/load"
   done
-  rm -f "$IMAGE/payload/number"
-  inside systemctl start load || die "the load does not start"
+  rm -f "$IMAGE"/payload/{number,ended,lines.*}
+  inside systemctl start load "${WAYS[@]/#/held@}" || die "the load does not start"
   for way in "${WAYS[@]}"; do inside cp -r /payload/tree "/$way/" || die "/$way cannot be written"; done
   within 30 test -s "$IMAGE/payload/number" || die "the load does not get on"
 }
@@ -144,10 +203,14 @@ check_files() {
   local way number
   number=$(cat "$IMAGE/payload/number")
   [ "$number" -ge 1 ] || die "poweroff $1: nothing was copied until the end, so there is nothing to compare"
+  [ "$(cat "$IMAGE/payload/ended")" = fine ] || lost "poweroff $1: a service that needs the mounts has lost one: $(cat "$IMAGE/payload/ended")"
   for way in "${WAYS[@]}"; do
     inside diff -rq /payload/tree "/$way/tree" || lost "poweroff $1: /$way has lost what was copied there"
     inside sh -c 'for number in $(seq '"$number"'); do cmp /payload/block '"/$way"'/load/$number || exit 1; done' ||
       lost "poweroff $1: /$way has lost what was copied there until the end"
+    [ -s "$IMAGE/payload/lines.$way" ] || lost "poweroff $1: who had a file of /$way open could not write to its end"
+    [ "$(inside sh -c "wc -l </$way/held")" = "$(cat "$IMAGE/payload/lines.$way")" ] ||
+      lost "poweroff $1: /$way has lost what was written to an open file"
   done
   say "poweroff $1: $number copies until the end, in each of ${WAYS[*]}"
 }
@@ -162,8 +225,10 @@ for round in $(seq "$POWEROFFS"); do
   [ "$round" = 1 ] || check_files $((round - 1))
   write_files
   power_off
+  end_share "$round"
   end_late_brick
 done
 boot
 check_files "$POWEROFFS"
 power_off
+end_share "$((POWEROFFS + 1))"
