@@ -85,6 +85,30 @@ for i in range(100):
     os.close(fd)
 P
 
+say "a member that was stopped tells nothing old when it goes on"
+python3 - "$A/big" "$C/big" "$(machine_pid c)" <<'P' || die "a member that was stopped tells what was there before"
+import os, signal, sys, threading, time
+a, c, pid = os.open(sys.argv[1], os.O_RDWR), os.open(sys.argv[2], os.O_RDONLY), int(sys.argv[3])
+for i in range(2):
+    old, new = os.urandom(4096), os.urandom(4096)
+    os.pwrite(a, old, 0)
+    for _ in range(100):  # until it is read from memory
+        assert os.pread(c, 4096, 0) == old
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        os.pwrite(a, new, 0)
+        got = []
+        reader = threading.Thread(target=lambda: got.append(os.pread(c, 4096, 0)))
+        reader.start()
+        reader.join(0.5)
+        assert not got, "who is stopped answers"
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    reader.join(60)
+    assert got == [new], i
+P
+
 say "members write to the bricks, each what the others see"
 direct_bytes() { "$BRICKCTL" explain --json "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)["state"]["direct_write_bytes"])'; }
 write_large() { dd if=/dev/urandom of="$1/big" bs=1M count=16 conv=notrunc status=none; }
