@@ -175,6 +175,23 @@ TEST_P(BrickWriters, TheHolderCommitsWhatTheyWrote) {
   EXPECT_EQ(connect()->open(writer(), nullptr).code(), ESTALE) << "a brick that was started again lets nobody in";
 }
 
+// Its boot is the same, so who was expelled would go on there, if the brick did not ask for him anew.
+TEST_P(BrickWriters, ABrickThatKeepsItsMemoryForgetsWhomItLetIn) {
+  if (!GetParam().keeps) return;
+  ASSERT_TRUE(holder().admit(kMember).ok());
+  EXPECT_TRUE(connect()->open(writer(), nullptr).ok());
+  lose_holder();
+  brick().restart();
+  OpenRequest again = request(1);
+  again.resume = epoch();
+  Session resumed;
+  auto back = open(again, &resumed);
+  EXPECT_EQ(resumed.epoch, epoch());
+  EXPECT_EQ(connect()->open(writer(), nullptr).code(), ESTALE);
+  ASSERT_TRUE(back->admit(kMember).ok());
+  EXPECT_TRUE(connect()->open(writer(), nullptr).ok());
+}
+
 TEST_P(BrickWriters, WhatTheHolderFreesIsTakenFromThem) {
   ASSERT_TRUE(holder().admit(kMember).ok());
   auto member = open(writer());

@@ -150,6 +150,27 @@ TEST(GrowingAnswers, AnOlderBrickIsNotAskedForNotifications) {
   EXPECT_EQ(other.connect()->open(follower, nullptr).code(), EOPNOTSUPP);
 }
 
+TEST(GrowingAnswers, AnOlderBrickIsNotAskedForFollowersThatWrite) {
+  constexpr uint64_t kOlder = 1 | 2 | 4 | 16;
+  const auto age = AgedBrick::Age{kOlder, kOlder,
+                                  [](const auto& answer) { return wire::encode(wire::grown_bytes_of(answer, kOlder)); },
+                                  stat_body()};
+  const AgedBrick brick(age);
+  const auto client = brick.connect();
+  const auto session = client->open(observer(), nullptr);
+  ASSERT_EQ(session.code(), 0);
+  EXPECT_FALSE(session->writing_followers);
+  EXPECT_EQ(client->admit(ClientId{7}).code(), EOPNOTSUPP);
+  EXPECT_EQ(client->expel(ClientId{7}).code(), EOPNOTSUPP);
+  EXPECT_EQ(client->stat().code(), 0);  // the session goes on
+  OpenRequest writer = observer();
+  writer.mode = OpenMode::kFollow;
+  writer.bound = writer.writes = true;
+  writer.resume = Epoch{3};
+  const AgedBrick other(age);
+  EXPECT_EQ(other.connect()->open(writer, nullptr).code(), EOPNOTSUPP);
+}
+
 // Else whoever is between the two could have them do without what both know.
 TEST(GrowingAnswers, ChangedFeaturesAreFoundOut) {
   const AgedBrick brick({0, 1, [](const auto& answer) { return wire::encode(wire::grown_bytes_of(answer, 0)); }, {}});

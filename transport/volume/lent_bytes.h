@@ -16,7 +16,8 @@
 namespace brickfs {
 
 // Bytes that another one than the holder wrote to bricks, and keeps until this goes: until a commit has covered them
-// wherever they were adopted. Threads: any.
+// wherever they were adopted. Threads: any. It goes in whatever thread ends a commit or frees blocks, with the volume
+// under way: then, too, it neither waits nor calls the volume.
 class LentBytes {
  public:
   virtual ~LentBytes() = default;
