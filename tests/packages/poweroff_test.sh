@@ -38,7 +38,7 @@ install_programs() {
   install -s "$BRICKFS" "$BRICKD" "$BRICKCTL" "$IMAGE/usr/bin/"
   install -s "$BUILD/tools/umount.fuse.brickfs" "$IMAGE/usr/sbin/"
   ln -s ../bin/brickfs "$IMAGE/usr/sbin/mount.brickfs"
-  cp "$TESTS"/../tools/debian/{brickd,brickd@,brickfs-coordinator@}.service "$IMAGE/lib/systemd/system/"
+  cp "$TESTS"/../tools/debian/{brickd.target,{brickd,brickd@,brickfs-coordinator@}.service} "$IMAGE/lib/systemd/system/"
   mkdir -p "$IMAGE/var/log/journal"
   in_image useradd --system --home-dir /var/lib/brickd brickd || die "no user brickd"
   (umask 077; printf 'known to all machines of the test\n' >"$WORK/secret")
@@ -65,12 +65,14 @@ prepare_layout() {
       NETWORK=(--network-namespace-path="/run/netns/$SYSTEM" --capability=CAP_NET_ADMIN)
       printf 'auto lo wire\niface lo inet loopback\niface wire inet static\n  address %s.2/24\n' "$SUBNET" >"$IMAGE/etc/network/interfaces"
       brick early 20470
+      brick own 20472
       ;;
     local)
       ADDRESS=127.0.0.1
       printf '%s\n' 'listen = tcp://127.0.0.1:20470' 'memory = 256M' 'file = /var/lib/brickd/store' 'size = 2G' 'secret-file = /etc/brickfs/secret' "${WAYS[@]/#/volume = }" >"$IMAGE/etc/brickfs/brickd.conf"
       printf '%s\n' 'listen = tcp://127.0.0.1:20471' 'memory = 256M' 'file = /var/lib/brickd/late/store' 'size = 2G' 'secret-file = /etc/brickfs/secret' 'volume = later' >"$IMAGE/etc/brickfs/late.conf"
-      in_image systemctl -q enable brickd || die "brickd cannot be enabled"
+      printf '%s\n' 'listen = tcp://127.0.0.1:20472' 'memory = 256M' 'file = /var/lib/brickd/own/store' 'size = 2G' 'secret-file = /etc/brickfs/secret' 'volume = shared' >"$IMAGE/etc/brickfs/own.conf"
+      in_image systemctl -q enable brickd brickd@own || die "brickd cannot be enabled"
       ;;
     *) die "no layout is called $LAYOUT" ;;
   esac
@@ -83,7 +85,7 @@ prepare_mounts() {
 tcp://$ADDRESS/fstab /fstab brickfs durable,_netdev,nofail,$SECRET 0 0
 tcp://$ADDRESS/automount /automount brickfs durable,_netdev,nofail,x-systemd.automount,$SECRET 0 0
 tcp://$ADDRESS:20471/later /later brickfs durable,_netdev,nofail,bg,$SECRET 0 0
-tcp://$ADDRESS/shared /shared brickfs durable,_netdev,nofail,share,$SECRET 0 0
+tcp://$ADDRESS:20472/shared /shared brickfs durable,_netdev,nofail,share,$SECRET 0 0
 FSTAB
   sed -e "s,192\.0\.2\.1/home,$ADDRESS/unit," -e 's,/home$,/unit,' "$TESTS/../tools/config/home.mount" >"$IMAGE/etc/systemd/system/unit.mount"
   mkdir "$IMAGE/payload"
@@ -132,7 +134,7 @@ HELD
   mkdir "$IMAGE/payload/tree"
   local number
   for number in $(seq 200); do head -c $((number * number * 5)) /dev/urandom >"$IMAGE/payload/tree/$number"; done
-  printf 'SOURCE=tcp://%s/shared\nOPTIONS=%s\n' "$ADDRESS" "$SECRET" >"$IMAGE/etc/brickfs/shared.coordinator"
+  printf 'SOURCE=tcp://%s:20472/shared\nOPTIONS=%s\n' "$ADDRESS" "$SECRET" >"$IMAGE/etc/brickfs/shared.coordinator"
   in_image systemctl -q enable unit.mount brickfs-coordinator@shared || die "unit.mount and the coordinator cannot be enabled"
 }
 
@@ -160,7 +162,7 @@ share() {
   inside brickctl explain --json /shared | grep -E '"sharing": ?"member"' >/dev/null || die "/shared is no member: $(inside brickctl explain /shared)"
   [ "$LAYOUT" = remote ] || return 0
   mkdir -p "$OTHER"
-  nsenter --net="/run/netns/$NS" "$BRICKFS" "tcp://$ADDRESS/shared" "$OTHER" -o "shared,secret=$WORK/secret" || die "another machine cannot share"
+  nsenter --net="/run/netns/$NS" "$BRICKFS" "tcp://$ADDRESS:20472/shared" "$OTHER" -o "shared,secret=$WORK/secret" || die "another machine cannot share"
 }
 
 # When the machine is gone the other one has all that was written there.
@@ -212,6 +214,9 @@ check_files() {
     [ "$(inside sh -c "wc -l </$way/held")" = "$(cat "$IMAGE/payload/lines.$way")" ] ||
       lost "poweroff $1: /$way has lost what was written to an open file"
   done
+  local first
+  first=$(inside journalctl -q -b -1 -o cat | grep -E '^(Stopped brickfs-coordinator@shared|Stopping brickd(@own)?\.service)' | sed -n 1p)
+  [[ $first == "Stopped brickfs-coordinator@shared"* ]] || lost "poweroff $1: a brick of this machine ends before the coordinator: $first"
   say "poweroff $1: $number copies until the end, in each of ${WAYS[*]}"
 }
 
