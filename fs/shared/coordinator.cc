@@ -103,7 +103,6 @@ void Coordinator::stop() {
   stop_looking_ = true;
   if (looker_.joinable()) looker_.join();
   if (lapser_.joinable()) lapser_.join();
-  leases_.hold_back(false);
   acceptor_->stop();
   std::map<SessionId, SessionPtr> sessions;
   {
@@ -111,7 +110,6 @@ void Coordinator::stop() {
     stopped_ = true;
     sessions.swap(sessions_);
   }
-  grace_is_over_.notify_all();
   const auto how = journal_ != nullptr ? MemberSession::Ends::kComesBack : MemberSession::Ends::kForGood;
   for (const auto& [id, session] : sessions) {
     session->end(how);
@@ -122,6 +120,7 @@ void Coordinator::stop() {
   for (Connection& connection : connections_) connection.thread.join();
   connections_.clear();
   lender_.reset();  // what it stands on may go
+  leases_.hold_back(false);  // nobody is left but the own programs
 }
 
 std::vector<Coordinator::Member> Coordinator::members() const {
@@ -323,7 +322,7 @@ ServedAnswer Coordinator::perform(const MemberSession& session, const Decoded& c
                                   std::span<std::byte> room, const OperationContext& context) {
   ServedAnswer answer;
   Status allowed;
-  if (!std::holds_alternative<GetState>(call.request)) allowed = await_grace(context.interruption);
+  if (!std::holds_alternative<GetState>(call.request)) allowed = leases_.await_going_on(context.interruption);
   if (allowed.ok()) allowed = gate(*files_);
   const auto about_to_change = [&](const ChangedFile& changed) {
     if (kernel_ != nullptr) kernel_->drop(changed, context.interruption);
@@ -357,21 +356,9 @@ void Coordinator::recall_sessions(milliseconds grace) {
     awaited_.insert(known.session);
     last_session_ = std::max(last_session_, known.session);
   }
-  in_grace_ = true;
   leases_.hold_back(true);
   grace_until_ = steady_clock::now() + grace;
   log::info("waiting for {} member(s) of the former coordinator", awaited_.size());
-}
-
-bool Coordinator::in_grace() const {
-  MutexLock lock(mutex_);
-  return in_grace_;
-}
-
-Status Coordinator::await_grace(const Interruption* by) {
-  MutexLock lock(mutex_);
-  while (in_grace_) TRY(wait_interruptibly(grace_is_over_, lock, by));
-  return {};
 }
 
 void Coordinator::claimed(SessionId session) {
@@ -388,17 +375,16 @@ void Coordinator::look_at_grace() {
   std::vector<SessionPtr> lost;
   {
     MutexLock lock(mutex_);
-    if (!in_grace_ || (!awaited_.empty() && steady_clock::now() < grace_until_)) return;
+    if (!in_grace() || (!awaited_.empty() && steady_clock::now() < grace_until_)) return;
     for (const SessionId id : awaited_)
       if (const auto found = sessions_.find(id); found != sessions_.end()) lost.push_back(found->second);
     awaited_.clear();
   }
   for (const SessionPtr& session : lost) expel(session, "has not come to the new coordinator, and is expelled");
   journal_->end_grace();
-  MutexLock lock(mutex_);
   leases_.hold_back(false);
-  if (std::exchange(in_grace_, false)) log::info("serving {} member(s) of the former coordinator", sessions_.size());
-  grace_is_over_.notify_all();
+  MutexLock lock(mutex_);
+  log::info("serving {} member(s) of the former coordinator", sessions_.size());
 }
 
 void Coordinator::look_at_members() {

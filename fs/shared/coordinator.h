@@ -85,7 +85,7 @@ class Coordinator {
   // `served` outlives stop().
   void serve(const Served& served, std::chrono::milliseconds grace = kGrace);
   // They have come, or it is over.
-  bool in_grace() const;
+  bool in_grace() const { return leases_.is_held_back(); }
   // Members are cut off, and their calls under way have ended on return. The journal keeps them. Idempotent.
   void stop();
 
@@ -111,7 +111,6 @@ class Coordinator {
   Result<SessionPtr> join(const JoinRequest& request, const PeerAddress& peer);
   Result<SessionPtr> begin_session(const JoinRequest& request, const PeerAddress& peer);
   void recall_sessions(std::chrono::milliseconds grace);
-  Status await_grace(const Interruption* by);
   void claimed(SessionId session);
   void look_at_grace();
   void serve_calls(tcp::TcpChannel& channel, const SessionPtr& session, uint32_t slot);
@@ -152,9 +151,7 @@ class Coordinator {
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   SessionId last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<SessionId, SessionPtr> sessions_ ABSL_GUARDED_BY(mutex_);
-  Mutex looking_at_grace_;
-  CondVar grace_is_over_;
-  bool in_grace_ ABSL_GUARDED_BY(mutex_) = false;
+  Mutex looking_at_grace_;  // during which leases_ hold everything back
   std::chrono::steady_clock::time_point grace_until_ ABSL_GUARDED_BY(mutex_){};
   std::set<SessionId> awaited_ ABSL_GUARDED_BY(mutex_);  // of a former coordinator, and not here yet
 

@@ -79,6 +79,11 @@ void Leases::hold_back(bool hold) {
   done_.notify_all();
 }
 
+bool Leases::is_held_back() const {
+  MutexLock lock(mutex_);
+  return is_held_back_;
+}
+
 Status Leases::await_going_on(const Interruption* by) {
   MutexLock lock(mutex_);
   while (is_held_back_) TRY(wait_interruptibly(done_, lock, by));
@@ -188,10 +193,7 @@ Result<Leases::Change> Leases::begin(const Scope& scope, uint64_t asker, const I
 
 std::optional<Leases::Change> Leases::try_begin(const Scope& scope) {
   if (auto unseen = begin_unseen()) return unseen;
-  {
-    MutexLock lock(mutex_);
-    if (is_held_back_) return std::nullopt;
-  }
+  if (is_held_back()) return std::nullopt;
   const auto wanted = close(scope, 0);
   Change change(this, scope);
   for (const Wanted& one : wanted) open(one.ino, one.kinds);

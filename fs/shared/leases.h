@@ -102,8 +102,11 @@ class Leases {
   std::optional<Change> try_begin(const Scope& scope);
   // Of whatever scope, while there are no machines; else none.
   std::optional<Change> begin_unseen();
-  // Until it is taken back no change begins: members of a former coordinator may rely on what they had from him.
+  // Until it is taken back no change begins: members of a former coordinator may rely on what they had from him. What
+  // is more than a change waits for that, too (await_going_on): EINTR.
   void hold_back(bool hold);
+  bool is_held_back() const;
+  Status await_going_on(const Interruption* by);
 
   // The machine says that it is there, and which generation of its leases it has begun. Answers which is in force: of
   // another one than it has begun all is to be dropped; 0: nothing is renewed, as it owes us a recall.
@@ -165,7 +168,6 @@ class Leases {
   void open(Ino ino, Lease kinds);
   void remove_holder(Shard& shard, Ino ino, uint64_t machine, Lease kinds) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
   Awaited recall(std::span<const Wanted> wanted);
-  Status await_going_on(const Interruption* by);
   Status await_done(const Awaited& awaited, const Interruption* by);
   void finish(uint64_t machine, std::span<const Pending> done);
   std::vector<Pending> take_pending(Machine& machine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
