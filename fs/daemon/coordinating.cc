@@ -30,6 +30,7 @@ Status Coordinating::start() {
   monitor_ = std::make_unique<MountMonitor>(volume_->files(), nullptr, nullptr, fixed_state(), std::string(),
                                             [this](MountState& state) { volume_->tell_sharing(state); });
   shown_ = monitor_.get();
+  volume_->end_with_handover([this] { handed_over_ = true; });
   volume_->start_sharing(nullptr);
   listen();
   return {};
@@ -59,7 +60,7 @@ bool Coordinating::is_lost() const {
 
 // Nobody has anything of a lost volume here that he would have to unmount.
 void Coordinating::wait_for_end() {
-  while (!is_readable(signals_fd(), signals_fd(), kLookAtVolume)) {
+  while (!handed_over_ && !is_readable(signals_fd(), signals_fd(), kLookAtVolume)) {
     monitor_->look(steady_clock::now());
     if (is_lost()) return;
   }

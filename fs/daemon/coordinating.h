@@ -43,11 +43,12 @@ class Coordinating {
   std::unique_ptr<MountMonitor> monitor_;
   std::unique_ptr<MountListener> listener_;
   std::atomic<const MountMonitor*> shown_ = nullptr;
+  std::atomic<bool> handed_over_ = false;
   std::unique_ptr<MetricsServer> metrics_;
 };
 
-// Serves until a signal asks for an end, or the volume is lost. An error with one line in `why`: it never served, or
-// the volume is lost, or not everything has reached the brick.
+// Serves until a signal asks for an end, the volume is handed over to a member, or it is lost. An error with one line
+// in `why`: it never served, or the volume is lost, or not everything has reached the brick.
 Status coordinate_without_mount(MountCommand command, const MountEvents& events, std::string* why);
 
 }  // namespace brickfs

@@ -29,6 +29,8 @@ using std::chrono::steady_clock;
 // A coordinator that has just come may not be ready, and one that has just gone is still the holder.
 constexpr seconds kCoordinatorComes{20};
 constexpr milliseconds kBetweenTries{250};
+// A volume that was handed over is left for so long to whom it is meant for.
+constexpr seconds kSuccessorTakes{3};
 
 // Nobody listens where the coordinator should be: he may have ended.
 bool is_gone(const Error& error) {
@@ -147,6 +149,7 @@ Status ServedVolume::join(const MountCommand& command, const Holder& holder, std
   auto open_brick = [source, secret, client = client_.load()](uint32_t place, const ReadableBrick& brick, bool writes) {
     return open_bound(source, secret, place, brick, writes, client, client_name());
   };
+  own_session_ = (*link)->session();
   member_ = std::make_unique<shared::MemberFiles>(std::move(*link), std::move(open_brick), command.read_only,
                                                   command.no_atime);
   return {};
@@ -189,6 +192,7 @@ FileOperations& ServedVolume::files() {
 // What has become of a coordinator that does not answer. By the member's keeper.
 Result<shared::CoordinatorLink::Sought> ServedVolume::seek(const shared::CoordinatorLink::Lost& lost) {
   using Sought = shared::CoordinatorLink::Sought;
+  MutexLock role(changing_role_);
   if (coordinates() && filesystem_->volume().final_error().code() != ESTALE) return Sought{};  // it is slow
   let_go_of_lost();
   std::string why;
@@ -200,13 +204,15 @@ Result<shared::CoordinatorLink::Sought> ServedVolume::seek(const shared::Coordin
     if (!address) return Sought{Sought::Kind::kEnded, {}, "another has taken the volume, and does not share it"};
     return Sought{Sought::Kind::kMoved, *address, "", holder->client};
   }
-  if (command_.read_only) return Sought{};
+  const bool is_anothers_turn =
+      lost.next == shared::CoordinatorLink::Lost::Next::kAnother && steady_clock::now() - lost.heard < kSuccessorTakes;
+  if (command_.read_only || is_anothers_turn) return Sought{};
   const auto taken = take_over(lost, !holder.has_value());
   if (!taken.ok()) return Sought{};  // it is held, or another was faster
   return Sought{Sought::Kind::kMoved, *taken, "", client_.load()};
 }
 
-// What this one coordinated, and another has now.
+// What this one coordinated, and another has now, or is to have.
 void ServedVolume::let_go_of_lost() {
   const auto coordinator = this->coordinator();
   if (!coordinator) return;
@@ -233,7 +239,9 @@ Result<HostPort> ServedVolume::take_over(const shared::CoordinatorLink::Lost& lo
     return taken.error();
   }
   serve_after(lost.is_dead || was_let_go);
-  log::warn("the coordinator has gone: this member has taken its place, in {:.1f} s",
+  const bool is_meant = lost.next == shared::CoordinatorLink::Lost::Next::kThis;
+  log::warn("the coordinator has {}: this member has taken its place, in {:.1f} s",
+            is_meant ? "handed the volume over" : "gone",
             std::chrono::duration<double>(steady_clock::now() - began).count());
   return address;
 }
@@ -244,7 +252,7 @@ void ServedVolume::serve_after(bool is_over) {
   const auto fenced = steady_clock::now();
   if (!is_over) std::this_thread::sleep_until(fenced + limits::kLease);
   MutexLock lock(mutex_);
-  coordinator_->serve({*leased_, filesystem_.get(), client_, nullptr, filesystem_.get()});
+  coordinator_->serve({*leased_, filesystem_.get(), client_, nullptr, filesystem_.get(), this});
 }
 
 // Members of a former coordinator come, and what the own programs do is to wait for that, as what theirs do: so this is
@@ -259,10 +267,12 @@ Status ServedVolume::follow(const MountCommand& command, const HostPort& address
 
 void ServedVolume::start_sharing(shared::OwnKernel* kernel) {
   MutexLock lock(mutex_);
-  if (coordinator_ && !member_) coordinator_->serve({*leased_, filesystem_.get(), client_, kernel, filesystem_.get()});
+  if (coordinator_ && !member_)
+    coordinator_->serve({*leased_, filesystem_.get(), client_, kernel, filesystem_.get(), this});
 }
 
 void ServedVolume::stop_sharing() {
+  await_handover();
   if (member_) return;
   const auto coordinator = this->coordinator();
   if (coordinator) coordinator->stop();
@@ -309,6 +319,7 @@ void ServedVolume::tell_sharing(MountState& state) const {
 
 // A member leaves its coordinator before that ends, also if that is here: then there is one who can answer.
 Status ServedVolume::unmount() {
+  await_handover();
   const Status left = member_ ? member_->unmount() : Status();
   const auto coordinator = this->coordinator();
   if (coordinator) coordinator->stop();

@@ -12,12 +12,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "fs/mount/mount_options.h"
 #include "fs/mount/status/mount_state.h"
 #include "fs/operations/filesystem.h"
 #include "fs/shared/coordinator.h"
+#include "fs/shared/handover.h"
 #include "fs/shared/leased_files.h"
 #include "fs/shared/member_files.h"
 #include "transport/base/mutex.h"
@@ -27,7 +29,7 @@
 
 namespace brickfs {
 
-class ServedVolume {
+class ServedVolume : private shared::HandsOver {
  public:
   // Opens the volume, which is tried again as the command says (MountRetry, `waiting`), and mounts its file system; or
   // becomes a member of who shares it. With a durable one that is older than this host has seen it, the log says so.
@@ -36,9 +38,13 @@ class ServedVolume {
                                                     std::function<void(const std::string& why)> waiting,
                                                     std::string* why);
 
+  ~ServedVolume() override;
   // Until this goes, also behind unmount().
   FileOperations& files();
   bool is_member() const { return member_ != nullptr; }
+  // This mounts nothing: a coordinator that hands the volume over ends, by this, which is called by any thread. Before
+  // start_sharing().
+  void end_with_handover(std::function<void()> end) { end_ = std::move(end); }
   // Members get in from now on, if this coordinates; `kernel`, null where nothing is mounted, outlives stop_sharing().
   void start_sharing(shared::OwnKernel* kernel);
   // Members are cut off, unless this is one itself, and has calls yet to make.
@@ -64,6 +70,10 @@ class ServedVolume {
   void serve_after(bool is_over);
   Status follow(const MountCommand& command, const HostPort& address, bool is_over, std::string* why);
   void let_go_of_lost();
+  shared::SessionId own_session() const override { return own_session_; }
+  Status hand_over(const shared::HandoverAnswer& to) override;
+  void tell_and_let_go(const shared::HandoverAnswer& to);
+  void await_handover();
   Status end_filesystem();
   std::shared_ptr<shared::Coordinator> coordinator() const;
   bool coordinates() const { return coordinator() != nullptr; }
@@ -81,6 +91,12 @@ class ServedVolume {
   mutable Mutex mutex_;
   std::shared_ptr<shared::Coordinator> coordinator_ ABSL_GUARDED_BY(mutex_);  // with filesystem_ alone
   std::unique_ptr<shared::MemberFiles> member_;
+  std::atomic<shared::SessionId> own_session_{0};  // member_'s
+
+  std::function<void()> end_;
+  Mutex changing_role_;  // before mutex_: held by whoever takes the volume, or lets go of it, while others are served
+  std::atomic<bool> hands_over_{false};
+  std::thread handing_over_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace brickfs

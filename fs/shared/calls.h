@@ -447,9 +447,10 @@ struct State {
   std::string link;        // empty: the bricks answer; else what is the matter
   uint64_t leases = 0;     // the generation that is in force: what is held of another one is to be dropped
   uint64_t committed = 0;  // all WriteUnits with lower numbers
+  uint64_t successor = 0;  // the session of who is to take the volume, which is about to be handed over; 0: nobody
   static constexpr auto kFields =
       std::tuple(&State::read_only, &State::why_read_only, &State::store_trouble, &State::uncommitted, &State::stat,
-                 &State::link, &State::leases, &State::committed);
+                 &State::link, &State::leases, &State::committed, &State::successor);
 };
 // Renews the leases of the generation that the member has begun (fs/shared/leases.h).
 struct GetState {

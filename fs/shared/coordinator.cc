@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/shared/coordinator.h"
 
+#include <algorithm>
 #include <array>
 #include <system_error>
 #include <utility>
@@ -24,6 +25,7 @@ constexpr milliseconds kOverslept{1'000};
 constexpr milliseconds kWaitForCall{1'000};
 constexpr milliseconds kUnsure{500};  // after a long sleep: then the loss of the volume has been met with
 constexpr milliseconds kLookAtLink{20};
+constexpr milliseconds kHeardLately{3'000};  // of a member that says each second that it is there
 
 // Header, fields and data, from where they are.
 Status send_answer(int fd, const Message& call, const MemberSession::Answer& answer) {
@@ -41,6 +43,12 @@ bool shows_files(const Request& request) {
   return !std::holds_alternative<GetState>(request) && !std::holds_alternative<FindLock>(request) &&
          !std::holds_alternative<SetLock>(request) && !std::holds_alternative<CloseLocks>(request) &&
          !std::holds_alternative<ReleaseLocks>(request) && !std::holds_alternative<RecallsDone>(request);
+}
+
+bool is_handover(const Message& call) { return call.header.kind == static_cast<uint16_t>(kHandover); }
+
+Result<Secret> check_first(const Secret& secret, const Nonces& nonces, const Message& call) {
+  return is_handover(call) ? check_handover(secret, nonces, call) : check_join(secret, nonces, call);
 }
 
 }  // namespace
@@ -73,6 +81,7 @@ void Coordinator::serve(const Served& served, milliseconds grace) {
   client_ = served.client;
   kernel_ = served.kernel;
   lend_from(served.units);
+  hands_over_ = served.hands_over;
   looked_ = steady_clock::now().time_since_epoch().count();
   recall_sessions(grace);
   serving_ = true;
@@ -136,7 +145,7 @@ std::vector<Coordinator::Member> Coordinator::members() const {
 std::optional<FirstCallVerdict> Coordinator::judge(const PeerAddress& peer, const Nonces& nonces, const Message& call) {
   const auto now = SecretGuesses::Clock::now();
   if (!guesses_.may_try(peer.host, now)) return std::nullopt;
-  FirstCallVerdict verdict{prove_with(secret_, [&](const Secret& secret) { return check_join(secret, nonces, call); }),
+  FirstCallVerdict verdict{prove_with(secret_, [&](const Secret& secret) { return check_first(secret, nonces, call); }),
                            {}};
   if (verdict.proof.code() != EACCES) return verdict;
   verdict.delay = guesses_.delay(peer.host, now);
@@ -181,6 +190,11 @@ void Coordinator::reap_finished() {
 
 void Coordinator::serve_connection(tcp::TcpChannel& channel, const PeerAddress& peer, const Nonces& nonces,
                                    const Secret& secret, const Message& call) {
+  if (is_handover(call)) {
+    const auto asked = handover_in(call);
+    if (asked.ok()) (void)answer_handover(channel, nonces, secret, call, hand_over(*asked));
+    return;
+  }
   const auto request = request_in(call);
   if (!request.ok()) return;
   auto session = join(*request, peer);
@@ -192,6 +206,32 @@ void Coordinator::serve_connection(tcp::TcpChannel& channel, const PeerAddress& 
   const Joined joined{(*session)->id(), (*session)->token(), client_, files_->volume().durability(), lease_};
   if (answer_join(channel, nonces, secret, call, joined).ok()) serve_calls(channel, *session, request->slot);
   (*session)->disconnect(request->slot, channel);
+}
+
+HandoverAnswer Coordinator::hand_over(const HandoverRequest& request) {
+  if (!serving_ || request.coordinator != client_ || request.volume != volume_)
+    return {EAGAIN, 0, "another one coordinates the volume by now"};
+  if (in_grace()) return {EAGAIN, 0, "the members of the former coordinator are coming to it just now"};
+  if (hands_over_ == nullptr) return {EOPNOTSUPP, 0, "this coordinator cannot hand the volume over"};
+  std::vector<HandoverCandidate> candidates;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [id, session] : sessions_)
+      candidates.push_back(
+          {id, session->request().name, session->request().read_only, session->silence() < kHeardLately});
+  }
+  HandoverAnswer chosen = choose_successor(candidates, hands_over_->own_session(), request.to);
+  if (chosen.status != 0) return chosen;
+  const Status begun = hands_over_->hand_over(chosen);
+  if (!begun.ok()) chosen = {begun.code(), 0, begun.error().what()};
+  return chosen;
+}
+
+bool Coordinator::is_successor_known() const {
+  MutexLock lock(mutex_);
+  return std::ranges::all_of(sessions_, [&](const auto& each) {
+    return each.second->was_told(successor_) || each.second->silence() > kHeardLately;
+  });
 }
 
 Result<Coordinator::SessionPtr> Coordinator::join(const JoinRequest& request, const PeerAddress& peer) {
@@ -269,8 +309,9 @@ void Coordinator::serve_calls(tcp::TcpChannel& channel, const SessionPtr& sessio
     if (!call.ok() && send_answer(channel.fd(), *message, {call.code(), {}, {}}).ok()) continue;
     if (!call.ok()) return;
     if (std::holds_alternative<Read>(call->request) && room.empty()) room.resize(kMostData);
+    const SessionId successor = successor_;
     const auto perform_here = [&](const Decoded& asked, const MemberReply* before, const OperationContext& context) {
-      return perform(*session, asked, before, room, context);
+      return perform(*session, successor, asked, before, room, context);
     };
     const auto begun = steady_clock::now();
     // Of a volume that is another's now nothing is told: the member is to look for that one.
@@ -280,6 +321,7 @@ void Coordinator::serve_calls(tcp::TcpChannel& channel, const SessionPtr& sessio
       return send_answer(channel.fd(), *message, answer);
     };
     if (!session->call(slot, message->header.id, *call, perform_here, say).ok()) return;
+    if (std::holds_alternative<GetState>(call->request)) session->note_told(successor);
     if (const Claim* const claim = std::get_if<Claim>(&call->request); claim != nullptr && claim->is_all)
       claimed(session->id());
     if (std::holds_alternative<Leave>(call->request)) return end_session(session, "has left");
@@ -318,8 +360,9 @@ Status Coordinator::confirm(bool knows, const Interruption* by) const {
   }
 }
 
-ServedAnswer Coordinator::perform(const MemberSession& session, const Decoded& call, const MemberReply* before,
-                                  std::span<std::byte> room, const OperationContext& context) {
+ServedAnswer Coordinator::perform(const MemberSession& session, SessionId successor, const Decoded& call,
+                                  const MemberReply* before, std::span<std::byte> room,
+                                  const OperationContext& context) {
   ServedAnswer answer;
   Status allowed;
   if (!std::holds_alternative<GetState>(call.request)) allowed = leases_.await_going_on(context.interruption);
@@ -330,8 +373,9 @@ ServedAnswer Coordinator::perform(const MemberSession& session, const Decoded& c
   if (allowed.ok())
     answer = before != nullptr
                  ? answered_before(*files_, call, *before, context)
-                 : serve_call(*files_, leases_, lender_.get(), {session.request().client, session.request().name}, call,
-                              room, about_to_change, context);
+                 : serve_call(*files_, leases_, lender_.get(),
+                              {session.request().client, session.request().name, successor}, call, room,
+                              about_to_change, context);
   if (allowed.ok())
     allowed = shows_files(call.request) ? settle(answer, {.interruption = &session.ending()}) : gate(*files_);
   if (allowed.ok()) allowed = confirm(std::holds_alternative<GetState>(call.request), &session.ending());

@@ -23,6 +23,7 @@
 #include "fs/operations/file_operations.h"
 #include "fs/operations/member_journal.h"
 #include "fs/shared/call_counters.h"
+#include "fs/shared/handover.h"
 #include "fs/shared/join.h"
 #include "fs/shared/leases.h"
 #include "fs/shared/member_session.h"
@@ -79,6 +80,7 @@ class Coordinator {
     ClientId client{};  // who has the volume, as the bricks know him
     OwnKernel* kernel = nullptr;
     UnitLending* units = nullptr;  // null: members write through this one alone
+    HandsOver* hands_over = nullptr;  // null: it cannot
   };
   // Once: members get in. Those of a former coordinator, whom the journal knows, are waited for: until all have come
   // and claimed what they hold, or `grace` is over, nothing is done for anybody. Who does not come is expelled. All of
@@ -86,6 +88,10 @@ class Coordinator {
   void serve(const Served& served, std::chrono::milliseconds grace = kGrace);
   // They have come, or it is over.
   bool in_grace() const { return leases_.is_held_back(); }
+  // Who is to take the volume when this lets go of it, as members are told from now on: the others leave it to him for
+  // a while. 0: nobody. True: all who are heard of have been told.
+  void name_successor(SessionId session) { successor_ = session; }
+  bool is_successor_known() const;
   // Members are cut off, and their calls under way have ended on return. The journal keeps them. Idempotent.
   void stop();
 
@@ -108,6 +114,7 @@ class Coordinator {
   void introduce(TcpUnauthenticatedPeers::Introduced peer);
   void serve_connection(tcp::TcpChannel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
                         const Message& call);
+  HandoverAnswer hand_over(const HandoverRequest& request);
   Result<SessionPtr> join(const JoinRequest& request, const PeerAddress& peer);
   Result<SessionPtr> begin_session(const JoinRequest& request, const PeerAddress& peer);
   void recall_sessions(std::chrono::milliseconds grace);
@@ -116,8 +123,8 @@ class Coordinator {
   void serve_calls(tcp::TcpChannel& channel, const SessionPtr& session, uint32_t slot);
   void count(MemberSession& session, const Decoded& call, std::chrono::steady_clock::time_point begun, int error,
              uint64_t bytes);
-  ServedAnswer perform(const MemberSession& session, const Decoded& call, const MemberReply* before,
-                       std::span<std::byte> room, const OperationContext& context);
+  ServedAnswer perform(const MemberSession& session, SessionId successor, const Decoded& call,
+                       const MemberReply* before, std::span<std::byte> room, const OperationContext& context);
   Status settle(const ServedAnswer& answer, const OperationContext& context);
   Status confirm(bool knows, const Interruption* by) const;
   void end_session(const SessionPtr& session, const char* why);
@@ -143,7 +150,9 @@ class Coordinator {
   OwnKernel* kernel_ = nullptr;
   UnitLending* units_ = nullptr;
   std::shared_ptr<UnitLender> lender_;
+  HandsOver* hands_over_ = nullptr;
   std::atomic<bool> serving_{false};
+  std::atomic<SessionId> successor_{0};
 
   // Taken by those who begin and end sessions, and held while the own kernel is told of it.
   Mutex joining_;

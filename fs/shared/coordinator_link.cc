@@ -18,13 +18,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr milliseconds kLook{50};            // of who waits, whether he is to end
+constexpr milliseconds kLookForNamed{50};    // when the coordinator has said who is next
 constexpr milliseconds kCancelTakes{1'000};  // then who was interrupted waits no longer for the answer
 constexpr milliseconds kKeepAlive{1'000};
-constexpr milliseconds kSilent{2'500};  // of a coordinator that is well
-constexpr milliseconds kLookAtHolder{2'000};
+constexpr milliseconds kSilent{2'500};          // of a coordinator that is well
 constexpr milliseconds kRecallsSilent{10'000};  // of one who would say after half of that that there are none
-constexpr milliseconds kLookForNext{250};       // when the coordinator's process is known to have ended
-constexpr uint32_t kKeepersSlot = 0;
 
 bool is_final(const Error& error) {
   return error.is(ESTALE) || error.is(ENOENT) || error.is(EROFS) || error.is(EPROTONOSUPPORT);
@@ -153,6 +151,7 @@ Result<std::vector<std::byte>> CoordinatorLink::call_on(Slot& slot, uint16_t kin
     lost_contact(connected.error());
     if (slot.number == kKeepersSlot) {
       seek_coordinator(connected.error());
+      if (has_named_next()) pause = std::min(pause, kLookForNamed);
       if (is_stopping()) return Error(ECANCELED, "the member ends");
     }
     const Status patience = check_patience(slot);
@@ -346,6 +345,7 @@ void CoordinatorLink::lost_contact(const Error& why) {
   away_why_ = describe(why);
   if (away_since_) return;
   away_since_ = Clock::now();
+  changed_.notify_all();  // the keeper looks at once
 }
 
 Status CoordinatorLink::check_patience(const Slot& slot) const {
@@ -422,7 +422,9 @@ void CoordinatorLink::keep() {
   while (true) {
     {
       MutexLock lock(mutex_);
-      if (!stopping_ && cancelled_.empty() && !final_) changed_.wait_for(lock, kKeepAlive);
+      const auto until = Clock::now() + kKeepAlive;
+      while (!stopping_ && !final_ && cancelled_.empty() && !away_since_ && Clock::now() < until)
+        changed_.wait_until(lock, until);
       if (stopping_ || final_) return;
     }
     keep_once();
@@ -488,66 +490,5 @@ void CoordinatorLink::renew_leases() {
 }
 
 bool CoordinatorLink::is_own(const Slot& slot) const { return slot.number <= kRecallsSlot; }
-
-// Of a process that has ended its machine says so at once, where its port is closed; one that ends itself, and one
-// whose volume another has, says EAGAIN.
-void CoordinatorLink::seek_coordinator(const Error& why) {
-  const auto now = Clock::now();
-  Lost lost;
-  lost.is_dead = why.is(ECONNREFUSED) || why.is(EAGAIN);
-  {
-    MutexLock lock(mutex_);
-    if (stopping_ || final_) return;
-    const auto pause = lost.is_dead ? kLookForNext : kLookAtHolder;
-    if (now - looked_ < pause || (!lost.is_dead && (!away_since_ || now - *away_since_ < kLookAtHolder))) return;
-    lost.coordinator = coordinator_;
-    lost.heard = heard_;
-  }
-  const auto sought = config_.seek(lost);
-  looked_ = Clock::now();
-  if (!sought.ok() || sought->kind == Sought::Kind::kHolds) return;
-  if (sought->kind == Sought::Kind::kEnded) return end(Error(ESTALE, sought->why));
-  const Status moved = move_to(*sought);
-  if (moved.code() == ESTALE) end(moved.error());
-}
-
-// What is held is claimed before any other call is made there. Until then it is the former one's, if that comes back.
-Status CoordinatorLink::move_to(const Sought& next) {
-  Slot& slot = slots_[kKeepersSlot];
-  std::unique_ptr<tcp::TcpChannel> channel;
-  const Joined joined = TRY(join_at(next.address, next.coordinator, kKeepersSlot, channel));
-  {
-    MutexLock lock(mutex_);
-    ++epoch_;
-    for (Slot& each : slots_)
-      if (each.channel) each.channel->shut_down();
-    address_ = HostPort{"", 0};  // nobody's, until all is claimed
-    slot.channel = std::move(channel);
-  }
-  const Status claimed = claim(slot);
-  MutexLock lock(mutex_);
-  if (!claimed.ok()) slot.channel = nullptr;
-  if (!claimed.ok()) return claimed;
-  coordinator_ = joined.coordinator;
-  address_ = next.address;
-  ++moved_;
-  log::info("the coordinator is the one at {} now", format_address(next.address));
-  changed_.notify_all();
-  return {};
-}
-
-Status CoordinatorLink::claim(Slot& slot) {
-  std::vector<Claim> claims;
-  if (claims_) claims = claims_();
-  if (claims.empty()) claims.emplace_back();
-  claims.front().is_first = true;
-  claims.back().is_all = true;
-  for (const Claim& part : claims) {
-    ++slot.last;
-    const Message answer = TRY(exchange(slot, kind_of<Claim>(), encode(part), {}, {}));
-    if (answer.header.status != 0) return Error(answer.header.status, "what is held was not taken over");
-  }
-  return {};
-}
 
 }  // namespace brickfs::shared

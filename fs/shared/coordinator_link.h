@@ -43,6 +43,8 @@ class CoordinatorLink {
   // A coordinator that does not answer, and what has become of it.
   struct Lost {
     ClientId coordinator{};
+    enum class Next { kAnyone, kThis, kAnother };
+    Next next = Next::kAnyone;                    // whom it has said that it gives the volume to
     bool is_dead = false;                         // its machine says that its process has ended
     std::chrono::steady_clock::time_point heard;  // last
   };
@@ -128,6 +130,7 @@ class CoordinatorLink {
     std::unique_ptr<Held::Change> changing;
   };
   class Turn;  // has a slot
+  static constexpr uint32_t kKeepersSlot = 0;
 
   CoordinatorLink(Config config, const Joined& joined)
       : config_(std::move(config)), joined_(joined), address_(config_.address), coordinator_(joined.coordinator) {}
@@ -166,6 +169,9 @@ class CoordinatorLink {
   bool is_own(const Slot& slot) const;
   bool is_stopping() const;
   std::pair<HostPort, ClientId> known_coordinator() const;
+  bool has_named_next() const;
+  Lost::Next next() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<Lost> begin_to_seek(const Error& why);
   void seek_coordinator(const Error& why);
   Status move_to(const Sought& next);
   Status claim(Slot& slot);

@@ -68,6 +68,9 @@ class MemberSession {
   }
   std::chrono::nanoseconds busy() const { return std::chrono::nanoseconds(busy_); }
   uint64_t bytes() const { return bytes_; }
+  // It has been told who is to take the volume; 0: that nobody is.
+  void note_told(SessionId successor) { told_ = successor; }
+  bool was_told(SessionId successor) const { return told_ == successor; }
   // Raised when it ends.
   const Interruption& ending() const { return ending_; }
 
@@ -137,6 +140,7 @@ class MemberSession {
   std::atomic<uint64_t> calls_{0};
   std::atomic<uint64_t> busy_{0};  // nanoseconds
   std::atomic<uint64_t> bytes_{0};
+  std::atomic<SessionId> told_{0};
   Interruption ending_;
   std::array<Slot, kMostSlots> slots_;
 

@@ -47,6 +47,7 @@ using AboutToChange = std::function<void(const ChangedFile&)>;
 struct Asker {
   ClientId client{};  // as the bricks know it
   const std::string& name;
+  uint64_t successor = 0;  // as it is told (State)
 };
 ServedAnswer serve_call(FileOperations& files, Leases& leases, UnitLender* lender, const Asker& asker,
                         const Decoded& call, std::span<std::byte> room, const AboutToChange& about_to_change,

@@ -28,6 +28,7 @@ struct Command {
   std::optional<double> watch_seconds;  // of stats and top: again and again, so often
   double profile_seconds = 0;
   AdminRequest admin;  // of volume
+  std::string member;  // of handover; empty: any
   SetOptions set;
   std::string admin_secret_file;  // of volume and set
 };
@@ -48,6 +49,7 @@ int run_stats(const Command& command);
 int run_profile(const Command& command);
 int run_top(const Command& command);
 int run_volume(const Command& command);
+int run_handover(const Command& command);
 int run_set_create(const Command& command);
 int run_set_change(const Command& command);  // replace, drain, remove, move, add, rebalance
 int run_set_status(const Command& command);

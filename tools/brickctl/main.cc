@@ -188,6 +188,18 @@ void add_volume(CLI::App& app, Arguments& arguments) {
   add_volume_action(*volume, arguments, AdminAction::kList, "list", "each volume, its size, and who holds it", nullptr);
 }
 
+void add_handover(CLI::App& app, Arguments& arguments) {
+  CLI::App* sub = app.add_subcommand("handover", "let another machine coordinate a shared volume");
+  sub->add_option("SOURCE", arguments.command.source, "rdma://HOST[:PORT]/VOLUME, tcp://..., etcd://..., or a stripe")
+      ->required();
+  sub->add_option("HOST", arguments.command.member,
+                  "which member: its host, or its name as explain tells it (the one that has been there longest)");
+  sub->add_option("--secret-file", arguments.command.secret_file, "what the bricks and the members ask for")
+      ->type_name("PATH");
+  add_etcd_options(*sub, arguments.command.set.etcd);
+  sub->add_flag("--json", arguments.command.json, "print one line of JSON");
+}
+
 CLI::App* add_set_action(CLI::App& set, Arguments& arguments, const char* name, const char* what) {
   CLI::App* sub = set.add_subcommand(name, what);
   sub->add_option("SOURCE", arguments.command.source, "etcd://HOST[:PORT][,HOST[:PORT]]/VOLUME")->required();
@@ -376,6 +388,7 @@ int run(const Command& command) {
   if (command.verb == "profile") return run_profile(command);
   if (command.verb == "top") return run_top(command);
   if (command.verb == "volume") return run_volume(command);
+  if (command.verb == "handover") return run_handover(command);
   if (command.verb == "set" && command.set.action == "create") return run_set_create(command);
   if (command.verb == "set" && command.set.action == "status") return run_set_status(command);
   if (command.verb == "set" && command.set.action == "scrub") return run_set_scrub(command);
@@ -402,6 +415,7 @@ int main(int argc, char** argv) {
   add_explain(app, arguments);
   add_mount_verbs(app, arguments);
   add_volume(app, arguments);
+  add_handover(app, arguments);
   add_set(app, arguments);
   try {
     app.parse(argc, argv);

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// A member whose coordinator does not answer: who has the volume now, and how it comes to that one.
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "fs/shared/coordinator_link.h"
+#include "transport/base/log.h"
+
+namespace brickfs::shared {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLookAtHolder{2'000};
+constexpr milliseconds kLookForNext{250};  // when the coordinator's process is known to have ended
+
+}  // namespace
+
+// None: not now. Of a process that has ended its machine says so at once, where its port is closed; one that ends
+// itself, and one whose volume another has, says EAGAIN.
+std::optional<CoordinatorLink::Lost> CoordinatorLink::begin_to_seek(const Error& why) {
+  const auto now = Clock::now();
+  Lost lost;
+  lost.is_dead = why.is(ECONNREFUSED) || why.is(EAGAIN);
+  MutexLock lock(mutex_);
+  if (stopping_ || final_) return std::nullopt;
+  lost.next = next();
+  lost.coordinator = coordinator_;
+  lost.heard = heard_;
+  const bool is_announced = lost.next != Lost::Next::kAnyone;
+  if (is_announced) return lost;
+  const auto pause = lost.is_dead ? kLookForNext : kLookAtHolder;
+  if (now - looked_ < pause) return std::nullopt;
+  const bool is_away = away_since_ && now - *away_since_ >= kLookAtHolder;
+  return lost.is_dead || is_away ? std::optional(lost) : std::nullopt;
+}
+
+CoordinatorLink::Lost::Next CoordinatorLink::next() const {
+  if (state_.successor == 0) return Lost::Next::kAnyone;
+  return state_.successor == joined_.session ? Lost::Next::kThis : Lost::Next::kAnother;
+}
+
+bool CoordinatorLink::has_named_next() const {
+  MutexLock lock(mutex_);
+  return next() != Lost::Next::kAnyone;
+}
+
+void CoordinatorLink::seek_coordinator(const Error& why) {
+  const auto lost = begin_to_seek(why);
+  if (!lost) return;
+  const auto sought = config_.seek(*lost);
+  looked_ = Clock::now();
+  if (!sought.ok() || sought->kind == Sought::Kind::kHolds) return;
+  if (sought->kind == Sought::Kind::kEnded) return end(Error(ESTALE, sought->why));
+  const Status moved = move_to(*sought);
+  if (moved.code() == ESTALE) end(moved.error());
+}
+
+// What is held is claimed before any other call is made there. Until then it is the former one's, if that comes back.
+Status CoordinatorLink::move_to(const Sought& next) {
+  Slot& slot = slots_[kKeepersSlot];
+  std::unique_ptr<tcp::TcpChannel> channel;
+  const Joined joined = TRY(join_at(next.address, next.coordinator, kKeepersSlot, channel));
+  {
+    MutexLock lock(mutex_);
+    ++epoch_;
+    for (Slot& each : slots_)
+      if (each.channel) each.channel->shut_down();
+    address_ = HostPort{"", 0};  // nobody's, until all is claimed
+    slot.channel = std::move(channel);
+  }
+  const Status claimed = claim(slot);
+  MutexLock lock(mutex_);
+  if (!claimed.ok()) slot.channel = nullptr;
+  if (!claimed.ok()) return claimed;
+  coordinator_ = joined.coordinator;
+  state_.successor = 0;
+  address_ = next.address;
+  ++moved_;
+  log::info("the coordinator is the one at {} now", format_address(next.address));
+  changed_.notify_all();
+  return {};
+}
+
+Status CoordinatorLink::claim(Slot& slot) {
+  std::vector<Claim> claims;
+  if (claims_) claims = claims_();
+  if (claims.empty()) claims.emplace_back();
+  claims.front().is_first = true;
+  claims.back().is_all = true;
+  for (const Claim& part : claims) {
+    ++slot.last;
+    const Message answer = TRY(exchange(slot, kind_of<Claim>(), encode(part), {}, {}));
+    if (answer.header.status != 0) return Error(answer.header.status, "what is held was not taken over");
+  }
+  return {};
+}
+
+}  // namespace brickfs::shared
