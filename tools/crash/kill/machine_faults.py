@@ -4,7 +4,10 @@
 Nobody promises more than the last commit to who loses the coordinator *and* the bytes of a brick that it had not committed: in a round either machines die,
 or bricks do.
 """
+import subprocess
+
 from faults import cut, disturb, heal, stop_brick, kill_brick as kill_a_brick
+from world import Failure
 
 
 def machine_of(cluster, random, coordinates):
@@ -120,6 +123,24 @@ def leave_member(cluster, random):
     return leave(cluster, machine_of(cluster, random, False))
 
 
+def hand_over(cluster, _):
+    """By whoever coordinates, to any other: no trouble for anybody. One that coordinates from the start refuses, and others may be in between."""
+    coordinator = cluster.coordinator()
+    if coordinator is None or not cluster.members():
+        yield None
+        return
+    asked = subprocess.Popen(cluster.brickctl_command("handover", cluster.source), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    yield coordinator.name
+    try:
+        said = asked.communicate(timeout=5)[1]
+    except subprocess.TimeoutExpired:  # it waits for a taker, which something else prevents
+        asked.kill()
+        asked.communicate()
+        return
+    if asked.returncode not in (0, 1, 3) or (asked.returncode != 0 and not said):
+        raise Failure(f"brickctl handover ends with {asked.returncode}: {said.strip()}")
+
+
 def kill_brick(cluster, random):
     if cluster.machines_died:
         yield None
@@ -170,6 +191,7 @@ FAULTS = {
     "cut-member-off-bricks": (cut_member_off_bricks, 12, 2),
     "cut-coordinator": (cut_coordinator, 12, 2),
     "cut-all": (cut_all, 12, 2),
+    "hand-over": (hand_over, 3, 3),
     "leave-coordinator": (leave_coordinator, 2, 1),
     "leave-member": (leave_member, 2, 2),
     "kill-brick": (kill_brick, 5, 2),

@@ -12,7 +12,7 @@ from loads import HERE
 from members import BRICK_PORT
 from world import PATIENCE, Failure, Mount, wait_for
 
-COORDINATES = b"is shared from here"  # it says in its log
+COORDINATES, HANDED_OVER = b"is shared from here", b"the volume is let go of"  # it says in its log
 LOST, WRONG = 7, 3  # ends of loads/machine
 PROGRAMS = 2  # of a machine
 
@@ -42,7 +42,10 @@ class Machine:
 
     def coordinates(self):
         """Or may do so."""
-        return self.mount is not None and COORDINATES in (self.world.work / self.log).read_bytes()
+        if self.mount is None:
+            return False
+        said = (self.world.work / self.log).read_bytes()
+        return said.rfind(COORDINATES) > said.rfind(HANDED_OVER)
 
     # --- coming and going
 

@@ -144,9 +144,11 @@ class Scene:
         self.mounted = 0  # so far
         self.loads = []
 
+    def brickctl_command(self, *words):
+        return [*self.tool_prefix, "timeout", "300", program(self.build, "tools/brickctl"), *words]
+
     def brickctl(self, *words):
-        return subprocess.run([*self.tool_prefix, "timeout", "300", program(self.build, "tools/brickctl"), *words], capture_output=True, text=True,
-                              check=False)
+        return subprocess.run(self.brickctl_command(*words), capture_output=True, text=True, check=False)
 
     def start_load(self, command, environment, name="load"):
         """A process group of its own, so that all of it can be ended. Its output is in NAME.log."""
