@@ -29,7 +29,8 @@ ServedVolume::~ServedVolume() { await_handover(); }
 Status ServedVolume::hand_over(const shared::HandoverAnswer& to) {
   if (own_session_ == 0 && !end_)
     return Error(EOPNOTSUPP,
-                 "it coordinates under a mount of its own from the start: umount that, and a member follows");
+                 "who coordinates it has done so from the start, and its programs go by that: umount it there, and a "
+                 "member follows");
   MutexLock lock(mutex_);
   if (hands_over_.exchange(true)) return Error(EALREADY, "it is being handed over already");
   if (handing_over_.joinable()) handing_over_.join();
