@@ -128,7 +128,7 @@ void Coordinator::stop() {
   for (Connection& connection : connections_) connection.channel->shut_down();
   for (Connection& connection : connections_) connection.thread.join();
   connections_.clear();
-  lender_.reset();  // what it stands on may go
+  lender_.reset();           // what it stands on may go
   leases_.hold_back(false);  // nobody is left but the own programs
 }
 
@@ -209,7 +209,8 @@ void Coordinator::serve_connection(tcp::TcpChannel& channel, const PeerAddress& 
 }
 
 HandoverAnswer Coordinator::hand_over(const HandoverRequest& request) {
-  if (!serving_ || request.coordinator != client_ || request.volume != volume_)
+  if (!serving_) return {EAGAIN, 0, "it begins to coordinate just now"};
+  if (request.coordinator != client_ || request.volume != volume_)
     return {EAGAIN, 0, "another one coordinates the volume by now"};
   if (in_grace()) return {EAGAIN, 0, "the members of the former coordinator are coming to it just now"};
   if (hands_over_ == nullptr) return {EOPNOTSUPP, 0, "this coordinator cannot hand the volume over"};
@@ -371,11 +372,10 @@ ServedAnswer Coordinator::perform(const MemberSession& session, SessionId succes
     if (kernel_ != nullptr) kernel_->drop(changed, context.interruption);
   };
   if (allowed.ok())
-    answer = before != nullptr
-                 ? answered_before(*files_, call, *before, context)
-                 : serve_call(*files_, leases_, lender_.get(),
-                              {session.request().client, session.request().name, successor}, call, room,
-                              about_to_change, context);
+    answer = before != nullptr ? answered_before(*files_, call, *before, context)
+                               : serve_call(*files_, leases_, lender_.get(),
+                                            {session.request().client, session.request().name, successor}, call, room,
+                                            about_to_change, context);
   if (allowed.ok())
     allowed = shows_files(call.request) ? settle(answer, {.interruption = &session.ending()}) : gate(*files_);
   if (allowed.ok()) allowed = confirm(std::holds_alternative<GetState>(call.request), &session.ending());

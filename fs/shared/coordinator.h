@@ -79,7 +79,7 @@ class Coordinator {
     MemberJournal* journal = nullptr;
     ClientId client{};  // who has the volume, as the bricks know him
     OwnKernel* kernel = nullptr;
-    UnitLending* units = nullptr;  // null: members write through this one alone
+    UnitLending* units = nullptr;     // null: members write through this one alone
     HandsOver* hands_over = nullptr;  // null: it cannot
   };
   // Once: members get in. Those of a former coordinator, whom the journal knows, are waited for: until all have come

@@ -254,7 +254,8 @@ class Server {
                  files_.stat(),
                  link.kind == LinkState::Kind::kConnected ? std::string() : link.text,
                  leases_.renew(member_, asked.leases),
-                 lender_ != nullptr ? lender_->bytes().committed(member_) : 0, asker_.successor};
+                 lender_ != nullptr ? lender_->bytes().committed(member_) : 0,
+                 asker_.successor};
   }
   Result<Done> serve(const RecallsDone& asked) {
     leases_.tell_done(member_, asked.done);

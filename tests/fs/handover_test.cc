@@ -74,7 +74,7 @@ class Handover : public ::testing::Test, public HandsOver {
     coordinator_ = *Coordinator::listen("127.0.0.1", 0, "home", kSecret);
     own_files_ = std::make_unique<LeasedFiles>(*volume_, coordinator_->leases());
     client_ = client;
-    coordinator_->serve({*own_files_, &*volume_, client, nullptr, this}, seconds(30));
+    coordinator_->serve({*own_files_, &*volume_, client, nullptr, &*volume_, this}, seconds(30));
   }
   SessionId join(const std::string& name) {
     CoordinatorLink::Config config;

@@ -5,8 +5,10 @@
 
 #include <fmt/core.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <thread>
 
 #include "fs/source/source_volume.h"
@@ -24,6 +26,8 @@ using std::chrono::steady_clock;
 
 constexpr seconds kHandoverTakes{60};
 constexpr milliseconds kLookAtTaker{20};
+constexpr seconds kBegins{10};  // one that has just taken the volume, and whose members come to it yet
+constexpr milliseconds kAskedAgain{100};
 
 // The coordinator's name, without where it is.
 std::string plain_name(const std::string& name) { return name.substr(0, name.find(" shares at ")); }
@@ -48,6 +52,31 @@ Result<Holder> await_taker(const Source& source, const SourceAccess& access, con
   return Error(ETIMEDOUT, "nobody has taken it");
 }
 
+// Whom it was asked of, and what he said.
+struct Asked {
+  Holder holder;
+  shared::HandoverAnswer answer;
+};
+
+// None: `why` has one line.
+std::optional<Asked> ask_coordinator(const Source& source, const SourceAccess& access, const std::string& to,
+                                     std::string& why) {
+  const auto begins_until = steady_clock::now() + kBegins;
+  while (true) {
+    const auto holder = find_holder(source, access);
+    if (!holder.ok()) return why = describe(holder.error()), std::nullopt;
+    if (!*holder) return why = "nobody has the volume", std::nullopt;
+    const auto address = address_of_coordinator((*holder)->name);
+    if (!address) return why = fmt::format("{} has the volume, and does not share it", (*holder)->name), std::nullopt;
+    const auto answer = shared::ask_handover(*address, access.secret, {(*holder)->client, source.volume, to});
+    if (!answer.ok()) return why = why_not_asked(**holder, answer.error()), std::nullopt;
+    if (answer->status == 0) return Asked{**holder, *answer};
+    why = printable(answer->text);
+    if (answer->status != EAGAIN || steady_clock::now() >= begins_until) return std::nullopt;
+    std::this_thread::sleep_for(kAskedAgain);
+  }
+}
+
 }  // namespace
 
 int run_handover(const Command& command) {
@@ -57,23 +86,18 @@ int run_handover(const Command& command) {
   const auto secret = ClientSecret::of_file(command.secret_file, &why);
   if (!secret.ok()) return fail(command, why);
   const SourceAccess access{*secret, command.set.etcd};
-  const auto holder = find_holder(*source, access);
-  if (!holder.ok()) return fail(command, describe(holder.error()));
-  if (!*holder) return fail(command, "nobody has the volume");
-  const auto address = address_of_coordinator((*holder)->name);
-  if (!address) return fail(command, fmt::format("{} has the volume, and does not share it", (*holder)->name));
-  const auto answer = shared::ask_handover(*address, *secret, {(*holder)->client, source->volume, command.member});
-  if (!answer.ok()) return fail(command, why_not_asked(**holder, answer.error()));
-  if (answer->status != 0) return fail(command, printable(answer->text));
-  const auto taker = await_taker(*source, access, **holder);
-  if (!taker.ok()) return fail(command, fmt::format("{} was to take it, and nobody has", printable(answer->text)));
+  const auto asked = ask_coordinator(*source, access, command.member, why);
+  if (!asked) return fail(command, why);
+  const std::string meant = asked->answer.text;
+  const auto taker = await_taker(*source, access, asked->holder);
+  if (!taker.ok()) return fail(command, fmt::format("{} was to take it, and nobody has", printable(meant)));
   const std::string name = plain_name(taker->name);
   if (command.json) {
-    print_json({{"from", plain_name((*holder)->name)}, {"asked", answer->text}, {"to", name}});
+    print_json({{"from", plain_name(asked->holder.name)}, {"asked", meant}, {"to", name}});
   } else {
     fmt::print("{} coordinates it now\n", printable(name));
   }
-  if (name != answer->text) return fail(command, fmt::format("{} was to take it", printable(answer->text)), 3);
+  if (name != meant) return fail(command, fmt::format("{} was to take it", printable(meant)), 3);
   return EXIT_SUCCESS;
 }
 
