@@ -202,7 +202,8 @@ Result<shared::CoordinatorLink::Sought> ServedVolume::seek(const shared::Coordin
   if (is_another) {
     const auto address = address_of_coordinator(holder->name);
     if (!address) return Sought{Sought::Kind::kEnded, {}, "another has taken the volume, and does not share it"};
-    return Sought{Sought::Kind::kMoved, *address, "", holder->client};
+    // One that has gone before we came to it is followed as the one that we know.
+    if (lost.missed != holder->client) return Sought{Sought::Kind::kMoved, *address, "", holder->client};
   }
   const bool is_anothers_turn =
       lost.next == shared::CoordinatorLink::Lost::Next::kAnother && steady_clock::now() - lost.heard < kSuccessorTakes;

@@ -47,6 +47,8 @@ class CoordinatorLink {
     Next next = Next::kAnyone;                    // whom it has said that it gives the volume to
     bool is_dead = false;                         // its machine says that its process has ended
     std::chrono::steady_clock::time_point heard;  // last
+    // Where another should be (kMoved), and did not answer either: `is_dead` is about that one then.
+    std::optional<ClientId> missed = {};
   };
   struct Sought {
     enum class Kind {
@@ -173,6 +175,7 @@ class CoordinatorLink {
   Lost::Next next() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<Lost> begin_to_seek(const Error& why);
   void seek_coordinator(const Error& why);
+  void follow(Lost lost);
   Status move_to(const Sought& next);
   Status claim(Slot& slot);
 
@@ -204,9 +207,11 @@ class CoordinatorLink {
   Clock::time_point heard_ ABSL_GUARDED_BY(mutex_) = Clock::now();
   bool gave_up_ ABSL_GUARDED_BY(mutex_) = false;  // this outage
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  Clock::time_point looked_{};  // the keeper's: when he asked the bricks last
-  std::thread keeper_;          // has slot 0: what is to be told soon, and that we are there
-  std::thread recalled_;        // has slot 1, on which recalls come
+  // The keeper's: when he asked the bricks last, and who did not answer where they sent him.
+  Clock::time_point looked_{};
+  std::optional<Lost> missed_;
+  std::thread keeper_;    // has slot 0: what is to be told soon, and that we are there
+  std::thread recalled_;  // has slot 1, on which recalls come
 };
 
 }  // namespace brickfs::shared

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,7 +16,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLookAtHolder{2'000};
-constexpr milliseconds kLookForNext{250};  // when the coordinator's process is known to have ended
+constexpr milliseconds kLookForNext{250};    // when the coordinator's process is known to have ended
+constexpr milliseconds kNextBegins{15'000};  // it waits for the former one's lease, and recovers
 
 }  // namespace
 
@@ -50,13 +52,29 @@ bool CoordinatorLink::has_named_next() const {
 
 void CoordinatorLink::seek_coordinator(const Error& why) {
   const auto lost = begin_to_seek(why);
-  if (!lost) return;
-  const auto sought = config_.seek(*lost);
-  looked_ = Clock::now();
-  if (!sought.ok() || sought->kind == Sought::Kind::kHolds) return;
-  if (sought->kind == Sought::Kind::kEnded) return end(Error(ESTALE, sought->why));
-  const Status moved = move_to(*sought);
-  if (moved.code() == ESTALE) end(moved.error());
+  if (lost) follow(std::exchange(missed_, std::nullopt).value_or(*lost));
+}
+
+// To whoever is said to have the volume. One that begins yet says EAGAIN, and is not to be missed: it expels who does
+// not come.
+void CoordinatorLink::follow(Lost lost) {
+  const auto begins_until = Clock::now() + kNextBegins;
+  while (true) {
+    const auto sought = config_.seek(lost);
+    looked_ = Clock::now();
+    if (!sought.ok() || sought->kind == Sought::Kind::kHolds) return;
+    if (sought->kind == Sought::Kind::kEnded) return end(Error(ESTALE, sought->why));
+    const Status moved = move_to(*sought);
+    if (moved.code() == ESTALE) end(moved.error());
+    if (moved.ok() || moved.code() == ESTALE) return;
+    if (moved.code() != EAGAIN || Clock::now() >= begins_until || is_stopping()) {
+      lost.is_dead = moved.code() == ECONNREFUSED;
+      lost.missed = sought->coordinator;
+      missed_ = lost;
+      return;
+    }
+    std::this_thread::sleep_for(kLookForNext);
+  }
 }
 
 // What is held is claimed before any other call is made there. Until then it is the former one's, if that comes back.

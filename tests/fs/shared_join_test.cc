@@ -2,6 +2,7 @@
 // Who joins whom: a member knows from the bricks who coordinates, and at his address another one may listen meanwhile.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -9,7 +10,9 @@
 #include "fs/shared/coordinator.h"
 #include "fs/shared/coordinator_link.h"
 #include "fs/shared/leased_files.h"
+#include "tests/support/eventually.h"
 #include "tests/support/mounted_volume.h"
+#include "transport/accept/tcp_acceptor.h"
 
 namespace brickfs::shared {
 namespace {
@@ -56,6 +59,32 @@ TEST_F(SharedJoin, AnotherOneThatListensThereIsNotJoined) {
 TEST_F(SharedJoin, AnotherVersionOfTheCallsIsRefusedWithItsReason) {
   EXPECT_EQ(join([](JoinRequest& asked) { ++asked.version; }), EPROTONOSUPPORT);
   EXPECT_NE(why_.find("another version of brickfs"), why_.npos) << why_;
+}
+
+// The bricks go on telling of one that has died behind the first: without that a member would be sent to it for ever.
+TEST_F(SharedJoin, OneThatIsGoneWhenTheMemberComesToItIsToldOf) {
+  constexpr ClientId kNext{9};
+  std::atomic<int> sought{0};
+  std::atomic<bool> was_told{false};
+  CoordinatorLink::Config config;
+  config.address = {"127.0.0.1", coordinator_->port()};
+  config.secret = kSecret;
+  config.request.client = ClientId{100};
+  config.request.volume = "home";
+  config.request.name = "a member";
+  const uint16_t nobodys_port = [] { return (*TcpAcceptor::open("127.0.0.1", 0))->port(); }();
+  config.seek = [&](const CoordinatorLink::Lost& lost) -> Result<CoordinatorLink::Sought> {
+    if (lost.missed == kNext && lost.is_dead) was_told = true;
+    if (was_told) return CoordinatorLink::Sought{};
+    ++sought;
+    return CoordinatorLink::Sought{CoordinatorLink::Sought::Kind::kMoved, {"127.0.0.1", nobodys_port}, "", kNext};
+  };
+  const auto joined = CoordinatorLink::join(std::move(config), &why_);
+  ASSERT_TRUE(joined.ok()) << why_;
+  coordinator_->stop();
+  EXPECT_TRUE(testing::eventually([&] { return was_told.load(); }));
+  EXPECT_EQ(sought, 1);
+  (*joined)->interrupt();
 }
 
 }  // namespace
