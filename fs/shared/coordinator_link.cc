@@ -331,7 +331,7 @@ void CoordinatorLink::leave() {
 void CoordinatorLink::heard() {
   MutexLock lock(mutex_);
   heard_ = Clock::now();
-  gave_up_ = false;
+  if (!bricks_away_since_) gave_up_ = false;
   if (!away_since_) return;
   const auto away = std::chrono::duration_cast<milliseconds>(heard_ - *away_since_);
   away_since_.reset();
@@ -348,12 +348,15 @@ void CoordinatorLink::lost_contact(const Error& why) {
   changed_.notify_all();  // the keeper looks at once
 }
 
+// What the coordinator cannot answer either, since its bricks are away, is waited for no longer than it is itself.
 Status CoordinatorLink::check_patience(const Slot& slot) const {
   if (is_own(slot)) return {};
   MutexLock lock(mutex_);
-  if (gave_up_) return Error(EIO, "the coordinator is away");
-  if (config_.soft && away_since_ && Clock::now() - *away_since_ > *config_.soft)
-    return Error(EIO, "the coordinator is away for longer than a soft mount waits");
+  if (gave_up_) return Error(EIO, "the volume is away");
+  for (const auto& since : {away_since_, bricks_away_since_}) {
+    if (config_.soft && since && Clock::now() - *since > *config_.soft)
+      return Error(EIO, "the volume is away for longer than a soft mount waits");
+  }
   return {};
 }
 
@@ -486,6 +489,11 @@ void CoordinatorLink::renew_leases() {
   }
   MutexLock lock(mutex_);
   state_ = *state;
+  if (state->link.empty()) {
+    bricks_away_since_.reset();
+  } else if (!bricks_away_since_) {
+    bricks_away_since_ = Clock::now();
+  }
   if (begins_anew && slots_[kRecallsSlot].channel) slots_[kRecallsSlot].channel->shut_down();
 }
 

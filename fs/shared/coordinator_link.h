@@ -3,8 +3,9 @@
 // time. A connection that is lost is made again, and the call with it, which is not done twice: with the same
 // coordinator, or with the one that has taken its place.
 //
-// Errors: ESTALE: the session has ended, for good: a coordinator has expelled us, or nobody shares it any more; EIO: it
-// was away for longer than a soft mount waits; EINTR; ECANCELED: interrupt(). The others are the operation's.
+// Errors: ESTALE: the session has ended, for good: a coordinator has expelled us, or nobody shares it any more; EIO:
+// it, or its bricks, were away for longer than a soft mount waits; EINTR; ECANCELED: interrupt(). The others are the
+// operation's.
 //
 // Threads: any.
 #pragma once
@@ -65,7 +66,7 @@ class CoordinatorLink {
     HostPort address;
     ClientSecret secret;
     JoinRequest request;                            // of a new session, with whom it is expected to be
-    std::optional<std::chrono::milliseconds> soft;  // calls fail when the coordinator was away for so long; none: never
+    std::optional<std::chrono::milliseconds> soft;  // calls fail when it, or its bricks, were away for so long
     // Asked by a thread of its own while the coordinator does not answer. An error: it cannot be known now. May take
     // some seconds, and longer if this machine takes its place.
     std::function<Result<Sought>(const Lost& lost)> seek;
@@ -202,7 +203,8 @@ class CoordinatorLink {
   std::vector<Cancel> cancelled_later_ ABSL_GUARDED_BY(mutex_);  // abandoned calls that are under way yet
   State state_ ABSL_GUARDED_BY(mutex_);
   std::optional<Error> final_ ABSL_GUARDED_BY(mutex_);
-  std::optional<Clock::time_point> away_since_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Clock::time_point> away_since_ ABSL_GUARDED_BY(mutex_);         // the coordinator
+  std::optional<Clock::time_point> bricks_away_since_ ABSL_GUARDED_BY(mutex_);  // from it, as it says
   std::string away_why_ ABSL_GUARDED_BY(mutex_);
   Clock::time_point heard_ ABSL_GUARDED_BY(mutex_) = Clock::now();
   bool gave_up_ ABSL_GUARDED_BY(mutex_) = false;  // this outage

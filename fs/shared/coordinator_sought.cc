@@ -88,6 +88,7 @@ Status CoordinatorLink::move_to(const Sought& next) {
     for (Slot& each : slots_)
       if (each.channel) each.channel->shut_down();
     address_ = HostPort{"", 0};  // nobody's, until all is claimed
+    bricks_away_since_.reset();
     slot.channel = std::move(channel);
   }
   const Status claimed = claim(slot);

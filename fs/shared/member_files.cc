@@ -167,6 +167,7 @@ void MemberFiles::change_data(Held::Change& change, Ino ino) {
 }
 
 Status MemberFiles::hold(Ino ino) {
+  if (refer_again(ino)) return {};
   TRY(link_->ask(Hold{ino}, {}));
   MutexLock lock(mutex_);
   Known& known = known_[ino];

@@ -319,6 +319,21 @@ TEST_F(SharedVolume, AFileStaysWhileAMemberRefersToIt) {
   EXPECT_TRUE(comes_true([&] { return b->get_attributes(ino, {}).code() == ESTALE; }));
 }
 
+TEST_F(SharedVolume, WhatItRefersToAMemberHoldsWithoutACall) {
+  share();
+  CoordinatorLink* link = nullptr;
+  const auto a = join(&link);
+  const auto b = join();
+  ASSERT_TRUE(a && b);
+  const Ino ino = make(*a, "file");
+  ASSERT_TRUE(a->hold(ino).ok());
+  for (const CallCounters::Call& call : link->calls()) EXPECT_NE(call.name, "hold");
+  a->forget(ino, 1);
+  ASSERT_TRUE(b->unlink(kRootIno, "file", {}).ok());
+  EXPECT_TRUE(a->get_attributes(ino, {}).ok()) << "one of two references is left";
+  EXPECT_EQ(b->hold(Ino{12'345}).code(), ESTALE) << "of others the coordinator is asked";
+}
+
 TEST_F(SharedVolume, WhoLeavesLetsGoOfWhatHeHeld) {
   share();
   auto a = join();

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstring>
 #include <future>
+#include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -143,6 +145,25 @@ TEST_F(LibraryShared, WhoIsGivenUpWaitsForNoLock) {
   EXPECT_EQ(brickfs_close(file), 0);
   static_cast<void>(brickfs_fs_close(given_up));
   EXPECT_EQ(get(first, "file"), "bytes") << "the others go on";
+}
+
+TEST(LibrarySharedAway, ASoftMemberWaitsNoLongerForBricksThanItMay) {
+  auto brick = std::make_unique<TcpTestBrick>(memory_config(64));
+  const std::string source = "tcp://127.0.0.1:" + std::to_string(brick->port());
+  brickfs_fs *coordinator = nullptr, *member = nullptr;
+  ASSERT_EQ(brickfs_fs_open(source.c_str(), "shared,linger=1", &coordinator), 0) << brickfs_error();
+  ASSERT_EQ(brickfs_fs_open(source.c_str(), "shared,soft,timeo=1,linger=1", &member), 0) << brickfs_error();
+  put(coordinator, "file", "bytes");
+  brickfs_file* file = nullptr;
+  ASSERT_EQ(brickfs_open(member, "file", O_RDONLY, 0, &file), 0);
+  brick.reset();
+  char bytes[8];
+  auto reads = std::async(std::launch::async, [&] { return brickfs_pread(file, bytes, sizeof(bytes), 0); });
+  EXPECT_EQ(reads.wait_for(std::chrono::seconds(60)), std::future_status::ready) << "its coordinator answers, no brick";
+  for (brickfs_fs* const fs : {member, coordinator}) EXPECT_EQ(brickfs_fs_abandon(fs), 0);
+  EXPECT_EQ(reads.get(), -EIO);
+  EXPECT_EQ(brickfs_close(file), 0);
+  for (brickfs_fs* const fs : {member, coordinator}) static_cast<void>(brickfs_fs_close(fs));
 }
 
 TEST_F(LibraryShared, QueuesMoveBytesOfMembers) {
