@@ -278,7 +278,9 @@ Result<Coordinator::SessionPtr> Coordinator::begin_session(const JoinRequest& re
   return session;
 }
 
+// Who is brought up to date waits for its bytes no longer, before anything here may wait for that.
 void Coordinator::end_session(const SessionPtr& session, const char* why) {
+  if (lender_ != nullptr) lender_->bytes().end(session->id());
   MutexLock joining(joining_);
   bool was_last = false;
   {

@@ -83,6 +83,7 @@ class KeptBytes::OfMember {
       call_();  // with the mutex: not behind end()
       changed_.wait_until(lock, std::min(until, Clock::now() + kCalledAgain));
     }
+    has_ended_ = has_ended_ || awaited_.has_value();  // nor is it waited for another time
     awaited_.reset();
     if (given_) return {};
     return Error(ENODATA, "bytes that a member kept");

@@ -71,11 +71,17 @@ Status MemberBricks::read(uint32_t place, std::span<const ReadableBrick> bricks,
   return {};
 }
 
+Status MemberBricks::prepare_to_write(uint32_t place, std::span<const ReadableBrick> bricks) {
+  const auto clients = find_all(place, bricks, true);
+  return clients.ok() ? Status() : Status(clients.error());
+}
+
 // Nothing waits for who was heard of when: what is written here is nobody's before the coordinator says so.
 Status MemberBricks::write(uint32_t place, std::span<const ReadableBrick> bricks, std::span<const Piece> pieces) {
   const Clients clients = TRY(find_all(place, bricks, true));
   for (size_t i = 0; i < bricks.size(); ++i) {
-    const Status done = clients[i]->write(pieces, Stage::kData);
+    Status done = clients[i]->write(pieces, Stage::kData);
+    if (done.ok()) done = clients[i]->make_visible();
     if (done.ok() && is_alive(*clients[i], bricks[i])) continue;
     failed(place, bricks[i]);
     for (const ReadableBrick& brick : bricks) retire(place, brick);

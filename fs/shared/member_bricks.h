@@ -54,6 +54,8 @@ class MemberBricks {
   // here, now; EIO: nor is it known what has been written, or is yet: the bricks' sessions are let go of. It is not
   // interrupted: it takes no longer than the sessions wait for a brick.
   Status write(uint32_t place, std::span<const ReadableBrick> bricks, std::span<const Piece> pieces);
+  // Whether there are sessions for that, which are opened else. ENOTCONN.
+  Status prepare_to_write(uint32_t place, std::span<const ReadableBrick> bricks);
   // With all bricks, now and later.
   Result<RegisteredMemory> register_memory(std::span<std::byte> memory) { return keys_.add(memory); }
 

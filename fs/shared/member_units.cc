@@ -47,9 +47,11 @@ std::optional<WriteUnits> MemberUnits::fill(std::span<const LocalSlice> from) {
     ++passed_on_;
     return std::nullopt;
   }
-  const Status written = write(*filled, from);
+  const StagedBytes staged = stage(*filled, from);
+  const LocalSlice of_staged{staged == nullptr ? nullptr : staged->data(), static_cast<uint32_t>(filled->length), 0};
+  const Status written = write(*filled, staged == nullptr ? from : std::span(&of_staged, 1));
   if (written.ok()) {
-    keep(*filled, from);
+    if (keeps_) keep(*filled, staged);
     return filled;
   }
   ++passed_on_;
@@ -102,7 +104,20 @@ std::vector<UnitRun> MemberUnits::take_units(uint64_t units) {
   return {};
 }
 
+// Whoever writes may change his memory meanwhile, and all copies are to get the same, now and in a replay. Null: one
+// brick gets them, and nobody else.
+MemberUnits::StagedBytes MemberUnits::stage(const WriteUnits& filled, std::span<const LocalSlice> from) const {
+  const bool has_copies = std::ranges::any_of(filled.places, [](const auto& place) { return place.bricks.size() > 1; });
+  if (!keeps_ && !has_copies) return nullptr;
+  auto bytes = std::make_shared<std::vector<std::byte>>();
+  bytes->reserve(filled.length);
+  for (const LocalSlice& slice : from) bytes->insert(bytes->end(), slice.data, slice.data + slice.length_bytes);
+  return bytes;
+}
+
 Status MemberUnits::write(const WriteUnits& filled, std::span<const LocalSlice> from) {
+  for (const LentPlace& place : filled.places)
+    TRY(bricks_.prepare_to_write(static_cast<uint32_t>(place.place), place.bricks));
   std::vector<PieceList> pieces(filled.places.size());
   SliceCursor cursor(from);
   uint64_t left = filled.length;
@@ -131,22 +146,23 @@ void MemberUnits::put_back(const WriteUnits& filled) {
   if (filled.lender == lender_) pool_.insert(pool_.begin(), filled.runs.begin(), filled.runs.end());
 }
 
+// The coordinator has this member's sessions ended for it: nothing else of before can be written then, either.
 void MemberUnits::set_in_doubt(const WriteUnits& filled) {
   MutexLock lock(mutex_);
   if (keeps_ && kept_.erase(filled.tag) > 0) kept_bytes_ -= filled.length;
   is_stale_ = true;
-  if (filled.lender == lender_) in_doubt_.insert(in_doubt_.end(), filled.runs.begin(), filled.runs.end());
+  if (filled.lender == lender_) {
+    in_doubt_.insert(in_doubt_.end(), filled.runs.begin(), filled.runs.end());
+    in_doubt_.insert(in_doubt_.end(), pool_.begin(), pool_.end());
+    pool_.clear();
+  }
   changed_.notify_all();
 }
 
-void MemberUnits::keep(const WriteUnits& filled, std::span<const LocalSlice> from) {
-  if (!keeps_) return;
-  auto bytes = std::make_shared<std::vector<std::byte>>();
-  bytes->reserve(filled.length);
-  for (const LocalSlice& slice : from) bytes->insert(bytes->end(), slice.data, slice.data + slice.length_bytes);
+void MemberUnits::keep(const WriteUnits& filled, const StagedBytes& staged) {
   MutexLock lock(mutex_);
   const auto kept = kept_.find(filled.tag);
-  if (kept != kept_.end()) kept->second.bytes = std::move(bytes);  // else it is another coordinator's by now
+  if (kept != kept_.end()) kept->second.bytes = staged;  // else it is another coordinator's by now
 }
 
 void MemberUnits::answered(const WriteUnits& asked, const Result<WrittenUnits>& answer, bool is_known) {

@@ -82,10 +82,12 @@ class MemberUnits {
 
   std::optional<WriteUnits> take(uint64_t length);
   std::vector<UnitRun> take_units(uint64_t units) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  using StagedBytes = std::shared_ptr<std::vector<std::byte>>;
+  StagedBytes stage(const WriteUnits& filled, std::span<const LocalSlice> from) const;
   Status write(const WriteUnits& filled, std::span<const LocalSlice> from);
   void put_back(const WriteUnits& filled);
   void set_in_doubt(const WriteUnits& filled);
-  void keep(const WriteUnits& filled, std::span<const LocalSlice> from);
+  void keep(const WriteUnits& filled, const StagedBytes& staged);
   void drop_committed(uint64_t below) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t pooled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void look_after();

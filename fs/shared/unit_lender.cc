@@ -12,6 +12,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kAskedBackFor{2};  // who does not answer has nothing that could be waited for
 constexpr std::chrono::seconds kTriedAgain{1};
+constexpr std::chrono::seconds kTakenFor{2};  // a write under way, at the end
 
 uint64_t block_of_run(UnitRun run) { return run.first / kUnitsPerBlock; }
 
@@ -32,7 +33,8 @@ Lent UnitLender::lend(SessionId session, ClientId client, uint64_t blocks, const
   lent.committed = bytes_.committed(session);
   {
     MutexLock lock(mutex_);
-    if (is_closed_ || asked_back_.contains(session)) return lent;
+    if (is_closed_ || asked_back_.contains(session) || expelling_.contains(client)) return lent;
+    writers_[session] = client;
     const auto has = std::ranges::count_if(blocks_, [&](const auto& one) { return one.second.session == session; });
     blocks = std::min<uint64_t>(blocks, kMostLentBlocks - std::min<uint64_t>(kMostLentBlocks, has));
   }
@@ -73,16 +75,24 @@ Result<UnitLender::Taken> UnitLender::take(SessionId session, uint64_t lender, s
     for (const UnitRun& run : runs.first(i)) put_back(run);
     return Error(EAGAIN, "units that are not lent to this member");
   }
+  ++taken_;
   return Taken(*this, runs);
 }
 
 UnitLender::Taken::~Taken() {
   if (lender_ == nullptr) return;
   MutexLock lock(lender_->mutex_);
-  lender_->queue({std::move(runs_), std::nullopt});
+  --lender_->taken_;
+  lender_->queue({std::move(runs_)});
 }
 
-void UnitLender::Taken::are_a_files() { std::exchange(lender_, nullptr)->settle(runs_); }
+void UnitLender::Taken::are_a_files() {
+  UnitLender& lender = *std::exchange(lender_, nullptr);
+  lender.settle(runs_);
+  MutexLock lock(lender.mutex_);
+  --lender.taken_;
+  lender.changed_.notify_all();
+}
 
 void UnitLender::settle(std::span<const UnitRun> runs) {
   std::vector<UnitRun> ended;
@@ -101,6 +111,7 @@ void UnitLender::settle(std::span<const UnitRun> runs) {
 // --- taking back
 
 void UnitLender::queue(Returned returned) {
+  if (returned.expels) ++expelling_[*returned.expels];
   returned_.push_back(std::move(returned));
   changed_.notify_all();
 }
@@ -139,11 +150,12 @@ void UnitLender::end(SessionId session) {
       }
     }
     block.lent.reset();
-    returned.expels = block.client;
   }
   asked_back_.erase(session);
-  if (!returned.runs.empty()) queue(std::move(returned));
-  changed_.notify_all();
+  const auto writer = writers_.extract(session);
+  if (writer.empty()) return changed_.notify_all();
+  returned.expels = writer.mapped();  // also if it has given all back: the bricks let it write yet
+  queue(std::move(returned));
 }
 
 // Of all members, at once: whoever asks needs room now.
@@ -159,7 +171,8 @@ void UnitLender::ask_back(const Interruption* by) {
   const auto is_over = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const bool all_answered = std::ranges::none_of(
         members, [&](SessionId one) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return asked_back_.contains(one); });
-    return stopping_ || (all_answered && returned_.empty() && under_way_ == 0);
+    const bool all_tried = std::ranges::all_of(returned_, &Returned::was_tried);
+    return stopping_ || (all_answered && all_tried && under_way_ == 0);
   };
   while (!is_over() && Clock::now() < until && Interruption::check(by).ok())
     changed_.wait_until(lock, std::min(until, Clock::now() + std::chrono::milliseconds(50)));
@@ -168,9 +181,12 @@ void UnitLender::ask_back(const Interruption* by) {
 
 bool UnitLender::take_back(const Returned& returned) {
   if (returned.expels && !units_.expel_client(*returned.expels).ok()) return false;
-  if (!units_.clear_units(returned.runs).ok()) return false;
+  if (!returned.runs.empty() && !units_.clear_units(returned.runs).ok()) return false;
   settle(returned.runs);
   units_.free_units(returned.runs);
+  if (!returned.expels) return true;
+  MutexLock lock(mutex_);
+  if (--expelling_[*returned.expels] == 0) expelling_.erase(*returned.expels);
   return true;
 }
 
@@ -189,6 +205,7 @@ void UnitLender::take_back_returned() {
     std::erase_if(some, [this](const Returned& one) { return take_back(one); });
     lock.lock();
     under_way_ = 0;
+    for (Returned& one : some) one.was_tried = true;
     changed_.notify_all();
     if (stopping_) return;
     returned_.insert(returned_.end(), some.begin(), some.end());
@@ -197,8 +214,10 @@ void UnitLender::take_back_returned() {
 }
 
 void UnitLender::close() {
+  const auto until = Clock::now() + kTakenFor;
   MutexLock lock(mutex_);
   is_closed_ = true;
+  while (taken_ > 0 && Clock::now() < until) changed_.wait_until(lock, until);
 }
 
 void UnitLender::stop() {

@@ -67,7 +67,7 @@ class UnitLender {
 
   // The member has gone.
   void end(SessionId session);
-  // From now on nothing is lent and nothing taken.
+  // From now on nothing is lent and nothing taken. What has been taken has become a file's, or waits for a brick.
   void close();
   // All members have ended: what could be taken back is; the rest is lent yet.
   void stop();
@@ -81,7 +81,8 @@ class UnitLender {
   };
   struct Returned {
     std::vector<UnitRun> runs;
-    std::optional<ClientId> expels;  // who may be writing to them
+    std::optional<ClientId> expels = {};  // who may be writing to them
+    bool was_tried = false;               // and could not be taken back
   };
   bool take_from(SessionId session, UnitRun run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void put_back(UnitRun run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -103,6 +104,9 @@ class UnitLender {
   std::deque<Returned> returned_ ABSL_GUARDED_BY(mutex_);
   size_t under_way_ ABSL_GUARDED_BY(mutex_) = 0;  // of returned_
   std::set<SessionId> asked_back_ ABSL_GUARDED_BY(mutex_);
+  std::map<SessionId, ClientId> writers_ ABSL_GUARDED_BY(mutex_);  // whom the bricks let write
+  std::map<ClientId, int> expelling_ ABSL_GUARDED_BY(mutex_);      // who is let in again behind that
+  size_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread taker_;
 };
 
