@@ -135,6 +135,7 @@ Status ServedVolume::join(const MountCommand& command, const Holder& holder, std
   config.request.read_only = command.read_only;
   if (command.soft) config.soft = command.soft_timeout;
   config.seek = [this](const shared::CoordinatorLink::Lost& lost) { return seek(lost); };
+  config.interrupted = [this] { interrupt_own(); };
   std::string reason;
   auto link = shared::CoordinatorLink::join(std::move(config), &reason);
   if (!link.ok()) {
@@ -178,6 +179,7 @@ Status ServedVolume::coordinate(const MountCommand& command, const std::function
   TRY(open_own(command, waiting, name_of_coordinator(client_name(), *address), why));
   MutexLock lock(mutex_);
   coordinator_ = std::move(*coordinator);
+  own_volume_ = &filesystem_->volume();
   leased_ = std::make_unique<shared::LeasedFiles>(*filesystem_, coordinator_->leases());
   log::info("{} is shared from here: members come to {}", command.source, format_address(*address));
   return {};
@@ -222,9 +224,16 @@ void ServedVolume::let_go_of_lost() {
   {
     MutexLock lock(mutex_);
     coordinator_.reset();
+    own_volume_ = nullptr;
   }
   *commit_target_ = nullptr;
   filesystem_.reset();
+}
+
+// Who gives the volume up goes by the member that this is: it is to end what waits here, too.
+void ServedVolume::interrupt_own() {
+  MutexLock lock(mutex_);
+  if (own_volume_ != nullptr) own_volume_->interrupt();
 }
 
 // The bricks let in who comes when the former one has no connection to them.

@@ -70,6 +70,7 @@ class ServedVolume : private shared::HandsOver {
   void serve_after(bool is_over);
   Status follow(const MountCommand& command, const HostPort& address, bool is_over, std::string* why);
   void let_go_of_lost();
+  void interrupt_own();
   shared::SessionId own_session() const override { return own_session_; }
   Status hand_over(const shared::HandoverAnswer& to) override;
   void tell_and_let_go(const shared::HandoverAnswer& to);
@@ -90,6 +91,7 @@ class ServedVolume : private shared::HandsOver {
   std::unique_ptr<shared::LeasedFiles> leased_;  // filesystem_, with coordinator_ alone
   mutable Mutex mutex_;
   std::shared_ptr<shared::Coordinator> coordinator_ ABSL_GUARDED_BY(mutex_);  // with filesystem_ alone
+  VolumeAccess* own_volume_ ABSL_GUARDED_BY(mutex_) = nullptr;                // filesystem_'s, of a shared volume
   std::unique_ptr<shared::MemberFiles> member_;
   std::atomic<shared::SessionId> own_session_{0};  // member_'s
 

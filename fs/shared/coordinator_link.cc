@@ -375,7 +375,10 @@ void CoordinatorLink::end(const Error& why) {
   changed_.notify_all();
 }
 
-void CoordinatorLink::interrupt() { end(Error(ECANCELED, "given up")); }
+void CoordinatorLink::interrupt() {
+  end(Error(ECANCELED, "given up"));
+  if (config_.interrupted) config_.interrupted();
+}
 
 void CoordinatorLink::give_up_silent() {
   MutexLock lock(mutex_);

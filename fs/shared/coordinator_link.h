@@ -70,6 +70,8 @@ class CoordinatorLink {
     // Asked by a thread of its own while the coordinator does not answer. An error: it cannot be known now. May take
     // some seconds, and longer if this machine takes its place.
     std::function<Result<Sought>(const Lost& lost)> seek;
+    // By interrupt(), and at the end: this machine may coordinate by now, and wait for its bricks. May be null.
+    std::function<void()> interrupted = {};
   };
 
   // Errors as join() and connecting, with one line in `why`.

@@ -114,3 +114,17 @@ sleep 1
 unmount_brickfs "$WORK/$stopped" 2>/dev/null || umount -l "$WORK/$stopped"
 for machine in b c d; do [ "$machine" = "$stopped" ] || leave_machine "$machine"; done
 "$BRICKCTL" check --secret-file "$SHARED_SECRET" "$SOURCE" >"$WORK/check.log" 2>&1 || { cat "$WORK/check.log"; die "damage"; }
+
+say "who has taken the place ends when it is told to, though the brick is gone"
+join_machine b
+join_machine c
+kill -9 "$(machine_pid b)"
+umount -l "$B"
+timeout 60 sh -c "echo on >'$WORK/c/taken'" || die "nobody takes its place"
+[ "$(coordinator)" = c ] || die "c has not taken it"
+pid=$(machine_pid c)
+kill_brickd
+timeout 10 sh -c "echo lost >'$WORK/c/lost'" || true
+kill -TERM "$pid"
+within 60 test ! -d "/proc/$pid" || die "it goes on: $(tail -n 3 "$WORK/c.log")"
+umount -l "$WORK/c" 2>/dev/null || true
