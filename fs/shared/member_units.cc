@@ -17,7 +17,7 @@ constexpr uint64_t kBlocksAhead = 16;
 constexpr seconds kUnusedFor{5};    // then they are given back
 constexpr seconds kNoneLentFor{1};  // of a coordinator who had none
 constexpr milliseconds kAskedForMore{20};
-constexpr seconds kUnknownFor{60};  // then what nobody has asked for is not asked for any more
+constexpr std::chrono::hours kUnknownFor{24};  // then what nobody has asked for is not asked for any more
 constexpr milliseconds kLookEvery{500};
 
 uint32_t place_of_run(UnitRun run) { return static_cast<uint32_t>(place_of(group_of(run.address()))); }

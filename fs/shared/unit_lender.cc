@@ -207,7 +207,7 @@ void UnitLender::take_back_returned() {
     under_way_ = 0;
     for (Returned& one : some) one.was_tried = true;
     changed_.notify_all();
-    if (stopping_) return;
+    if (stopping_) continue;  // with what has been queued meanwhile
     returned_.insert(returned_.end(), some.begin(), some.end());
     if (!some.empty()) changed_.wait_for(lock, kTriedAgain);
   }
