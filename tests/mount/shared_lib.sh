@@ -19,3 +19,44 @@ join_machine() {  # NAME [OPTIONS]
 serves() { [ ! -d "/proc/$2" ] || is_mounted "$1"; }
 leave_machine() { unmount_brickfs "$WORK/$1"; }
 machine_pid() { brickfs_pid "$WORK/$1"; }
+
+# Programs on the machines that MACHINES names, at work on the volume beside each other until end_work (shared_work.py).
+start_work() {  # NAME
+  local machine
+  rm -f "$WORK/stop"
+  WORKERS=()
+  for machine in $MACHINES; do
+    timeout 300 "$TESTS/mount/shared_work.py" work "$WORK/$machine" "$1" "$WORK/stop" >"$WORK/$machine.work" 2>&1 &
+    WORKERS+=("$!")
+  done
+  within 60 has_lines 1 || die "no program begins: $(tail -n 3 "$WORK"/?.work "$WORK"/?.log)"
+}
+# None of them may have seen an error.
+end_work() {  # WHAT
+  local pid
+  : >"$WORK/stop"
+  for pid in "${WORKERS[@]}"; do wait "$pid" || die "$1: a program sees an error: $(tail -n 3 "$WORK"/?.work)"; done
+}
+# Ends them, and looks whether all that they were answered is there, once.
+check_work() {  # NAME WHAT [MOST_SECONDS]
+  local said
+  end_work "$2"
+  # shellcheck disable=SC2086  # machines are words
+  said=$("$TESTS/mount/shared_work.py" check "$WORK" "$1" "${3:-15}" $MACHINES) || die "$2: what was answered is not there, or is there twice: $said"
+  echo "$2: $said"
+}
+# The programs have done some rounds more.
+wait_for_rounds() {
+  within 60 has_lines $(($(lines_of_log) + 20)) || die "nothing goes on: $(tail -n 3 "$WORK"/?.work "$WORK"/?.log)"
+}
+lines_of_log() { timeout 20 wc -l <"$WORK/${MACHINES%% *}/log"; }
+has_lines() { [ "$(lines_of_log)" -ge "$1" ]; }
+
+# Also one of which explain says that it waits for a member.
+coordinates() { { "$BRICKCTL" explain --json "$WORK/$1" 2>/dev/null || true; } | grep '"sharing": *"coordinator"' >/dev/null; }
+# Which of MACHINES coordinates.
+coordinator() {
+  local machine
+  for machine in $MACHINES; do coordinates "$machine" && echo "$machine" && return; done
+  die "nobody coordinates"
+}
