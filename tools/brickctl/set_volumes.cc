@@ -9,6 +9,7 @@
 
 #include "fs/source/source_volume.h"
 #include "tools/brickctl/set.h"
+#include "transport/brick/secret_file.h"
 
 namespace brickfs {
 namespace {
