@@ -536,7 +536,7 @@ class Spec(unittest.TestCase):
 
 
 class SpecCases(unittest.TestCase):
-    """What fsspec expects of every file system: the cases of its own suite."""
+    """What fsspec expects of every file system: cases of its own suite, which fsspec_test.sh runs whole."""
 
     def setUp(self):
         self.fs = fsspec.filesystem("brickfs", source="memory:64M", skip_instance_cache=True)
@@ -569,6 +569,15 @@ class SpecCases(unittest.TestCase):
         self.assertEqual(self.fs.read_block("/lines", 0, None, b"\n"), b"one\ntwo\nthree\n")
         with self.fs.open("/lines", block_size=4) as file:
             self.assertEqual((file.size, file.blocksize, file.readlines()), (14, 4, [b"one\n", b"two\n", b"three\n"]))
+
+    def test_directories_are_made_for_who_asks_for_it(self):
+        with self.assertRaises(FileNotFoundError):
+            self.fs.touch("/new/place/file")
+        fs = fsspec.filesystem("brickfs", source="memory:64M", auto_mkdir=True, skip_instance_cache=True)
+        fs.touch("/new/place/file")
+        fs.pipe("/other/place/file", b"text")
+        self.assertEqual(fs.find("/"), ["/new/place/file", "/other/place/file"])
+        fs.close()
 
     def test_transactions(self):
         with self.fs.transaction:

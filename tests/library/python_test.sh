@@ -2,9 +2,7 @@
 # The Python module, on an embedded brick and over TCP.
 #   python_test.sh BYTES     of the arrays that are saved and loaded
 . "$(dirname "$0")/../mount/lib.sh"
-python=$([ -x /usr/bin/python3 ] && echo /usr/bin/python3 || echo python3)  # for which the module is built
-export PYTHONPATH=$BUILD/fs/library/python LD_LIBRARY_PATH=$BUILD/fs/library PYTHONDONTWRITEBYTECODE=1
-[ -d "$PYTHONPATH/brickfs" ] || { say "left out: no Python module was built"; exit 77; }
+. "$TESTS/library/python_lib.sh"
 "$python" -c 'import fsspec, numpy' 2>/dev/null || { say "left out: no NumPy or fsspec"; exit 77; }
 timeout 600 "$python" "$TESTS/library/python_test.py" "$1" 2>"$WORK/memory.log" || die "$(cat "$WORK/memory.log")"
 size=$(($1 / 1048576 * 2 + 512))M

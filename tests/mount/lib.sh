@@ -197,7 +197,7 @@ free_units_are() { [ "$(free_units)" = "$1" ]; }
 # N, or an eighth of it where everything is slow.
 scaled() { if [ -n "$SMALL" ]; then echo $((($1 + 7) / 8)); else echo "$1"; fi; }
 
-source_tarball() { if [ -n "$SMALL" ]; then printf '%s\n' "$WORK/tree.tar"; else "$TESTS/../tools/source_package" "$CACHE" binutils; fi; }
+source_tarball() { if [ -n "$SMALL" ]; then printf '%s\n' "$WORK/tree.tar"; else "$TESTS/../tools/debian_archive" "$CACHE" source binutils; fi; }
 # A tree of some 27,000 files on the host, unpacked once for all tests; where everything is slow, some of the kernel's headers.
 # SOURCE_TREE, and SOURCE_TREE_LEAST files in it.
 source_tree() {

@@ -7,8 +7,8 @@ import subprocess
 
 def tarball(build, package, *suite):
     """Its path, in the cache of the build directory `build`; fetched there once."""
-    tool = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "source_package")
-    done = subprocess.run([tool, os.path.join(os.path.abspath(build), "cache"), package, *suite], capture_output=True, text=True, timeout=300)
+    tool = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "debian_archive")
+    done = subprocess.run([tool, os.path.join(os.path.abspath(build), "cache"), "source", package, *suite], capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         raise RuntimeError((done.stderr.strip() or f"no source package {package}").splitlines()[-1])
     return done.stdout.strip()

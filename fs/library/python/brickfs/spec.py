@@ -2,6 +2,7 @@
 """brickfs:// for fsspec: fsspec.open("brickfs://path/in/the/volume", source="tcp://host/volume", options="...").
 
 Without `source` the environment's BRICKFS_SOURCE is the volume. It is held from the first use until close(), or the end of the process.
+With auto_mkdir=True, as fsspec's local files have it, the directories of a file that is opened to write are made.
 """
 
 import datetime
@@ -68,8 +69,9 @@ class BrickFileSystem(AbstractFileSystem):
     protocol = "brickfs"
     root_marker = "/"
 
-    def __init__(self, source=None, options="", **kwargs):
-        super().__init__(source=source, options=options, **kwargs)
+    def __init__(self, source=None, options="", auto_mkdir=False, **kwargs):
+        super().__init__(source=source, options=options, auto_mkdir=auto_mkdir, **kwargs)
+        self.auto_mkdir = auto_mkdir
         source = source or os.environ.get("BRICKFS_SOURCE")
         if not source:
             raise ValueError("which volume? source=, or BRICKFS_SOURCE in the environment")
@@ -107,7 +109,13 @@ class BrickFileSystem(AbstractFileSystem):
         return entries if detail else [entry["name"] for entry in entries]
 
     def _open(self, path, mode="rb", block_size=None, autocommit=True, cache_options=None, **kwargs):
-        return SpecFile.open(self, self._strip_protocol(path), mode, block_size, autocommit)
+        path = self._strip_protocol(path)
+        self._prepare(path, mode)
+        return SpecFile.open(self, path, mode, block_size, autocommit)
+
+    def _prepare(self, path, mode):
+        if self.auto_mkdir and "r" not in mode:
+            self._make_parent(path)
 
     def mkdir(self, path, create_parents=True, **kwargs):
         path = self._strip_protocol(path)
@@ -200,7 +208,9 @@ class BrickFileSystem(AbstractFileSystem):
 
     def touch(self, path, truncate=True, **kwargs):
         path = self._strip_protocol(path)
-        with self.fs.open(path, "wb" if truncate else "ab", 0):
+        mode = "wb" if truncate else "ab"
+        self._prepare(path, mode)
+        with self.fs.open(path, mode, 0):
             now = time.time_ns()
             self.fs.utime(path, (now, now))
 
