@@ -111,12 +111,14 @@ bool Mirror::is_as_told(const Targets& targets, std::span<const ReadableBrick> b
     return std::ranges::any_of(bricks,
                                [&](const ReadableBrick& brick) { return brick.source == replica->entry.source; });
   });
+  if (!same) return false;
   MutexLock lock(mutex_);
-  return same && std::ranges::none_of(ranges, [&](const LentRange& range) {
-           const BlockAddress start = block_of(range.address);
-           const uint64_t end = raw(block_of(range.address + range.length_bytes - 1)) + kBlockBytes;
-           return met_copies_.intersects({start, (end - raw(start)) / kBlockBytes});
-         });
+  for (const LentRange& range : ranges) {
+    const BlockAddress start = block_of(range.address);
+    const uint64_t end = raw(block_of(range.address + range.length_bytes - 1)) + kBlockBytes;
+    if (met_copies_.intersects({start, (end - raw(start)) / kBlockBytes})) return false;
+  }
+  return true;
 }
 
 // As write_claimed(), of what is there already.
