@@ -16,6 +16,7 @@
 #include "fs/shared/coordinator_link.h"
 #include "fs/shared/leased_files.h"
 #include "tests/support/mounted_volume.h"
+#include "tests/support/sharing_bed.h"
 
 namespace brickfs::shared {
 namespace {
@@ -77,11 +78,7 @@ class Handover : public ::testing::Test, public HandsOver {
     coordinator_->serve({*own_files_, &*volume_, client, nullptr, &*volume_, this}, seconds(30));
   }
   SessionId join(const std::string& name) {
-    CoordinatorLink::Config config;
-    config.address = {"127.0.0.1", coordinator_->port()};
-    config.secret = kSecret;
-    config.request.client = ClientId{100 + links_.size()};
-    config.request.volume = "home";
+    CoordinatorLink::Config config = member_config(coordinator_->port(), ClientId{100 + links_.size()});
     config.request.name = name;
     config.seek = [this, name](const CoordinatorLink::Lost& lost) {
       MutexLock lock(mutex_);
@@ -134,7 +131,7 @@ class Handover : public ::testing::Test, public HandsOver {
     return !coordinator_->in_grace();
   }
 
-  const ClientSecret kSecret{Secret(SecretBytes("a secret"))};
+  const ClientSecret kSecret{secret_of(kTestSecret)};
   MountedVolume volume_{MountedVolume::Options{.mount = {.shared = true}}};
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<LeasedFiles> own_files_;
@@ -186,7 +183,7 @@ TEST_F(Handover, IsOfTheOneThatTheBricksTellOfAndOfWhoKnowsTheSecret) {
   EXPECT_EQ(ask("a", [](HandoverRequest& asked) { asked.coordinator = ClientId{8}; }).status, EAGAIN);
   EXPECT_EQ(ask("a", [](HandoverRequest& asked) { asked.volume = "other"; }).status, EAGAIN);
   const auto refused =
-      ask_handover({"127.0.0.1", coordinator_->port()}, Secret(SecretBytes("another secret")), {client_, "home", "a"});
+      ask_handover({"127.0.0.1", coordinator_->port()}, secret_of("another secret"), {client_, "home", "a"});
   EXPECT_EQ(refused.code(), EACCES);
   EXPECT_EQ(asked_, 0u);
 }

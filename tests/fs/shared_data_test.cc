@@ -22,6 +22,7 @@
 #include "server/service/embedded_brick.h"
 #include "tests/support/faulty_brick.h"
 #include "tests/support/mounted_volume.h"
+#include "tests/support/sharing_bed.h"
 
 namespace brickfs::shared {
 namespace {
@@ -62,7 +63,7 @@ class SlowFiles final : public ForwardedFiles {
 class SharedData : public ::testing::Test {
  protected:
   SharedData() : faults_(std::make_shared<BrickFaults>([this] { return make_embedded_brick(volume_.brick()); })) {
-    auto coordinator = Coordinator::listen("127.0.0.1", 0, "home", Secret(SecretBytes("a secret")), seconds(60));
+    auto coordinator = Coordinator::listen("127.0.0.1", 0, "home", secret_of(kTestSecret), seconds(60));
     EXPECT_TRUE(coordinator.ok());
     coordinator_ = std::move(*coordinator);
     own_ = std::make_unique<LeasedFiles>(slow_, coordinator_->leases());
@@ -74,30 +75,11 @@ class SharedData : public ::testing::Test {
   }
 
   MemberFiles& join() {
-    CoordinatorLink::Config config;
-    config.address = {"127.0.0.1", coordinator_->port()};
-    config.secret = Secret(SecretBytes("a secret"));
-    config.request.client = ClientId{100 + members_.size()};
-    config.request.volume = "home";
-    config.request.name = "a member";
-    config.seek = [](const CoordinatorLink::Lost&) -> Result<CoordinatorLink::Sought> {
-      return CoordinatorLink::Sought{};
-    };
     std::string why;
-    auto joined = CoordinatorLink::join(std::move(config), &why);
+    auto joined = CoordinatorLink::join(member_config(coordinator_->port(), ClientId{100 + members_.size()}), &why);
     EXPECT_TRUE(joined.ok()) << why;
-    const auto open = [this, client = ClientId{200 + members_.size()}](uint32_t, const ReadableBrick& brick,
-                                                                       bool writes) {
-      VolumeOptions options;
-      options.open.client = client;
-      options.open.mode = OpenMode::kFollow;
-      options.open.bound = true;
-      options.open.writes = writes;
-      options.open.resume = brick.epoch;
-      options.soft = milliseconds(500);
-      return VolumeClient::open(faults_->make_brick(), std::move(options), nullptr);
-    };
-    members_.push_back(std::make_unique<MemberFiles>(std::move(*joined), open, false, false));
+    auto open = follow(faults_, ClientId{200 + members_.size()});
+    members_.push_back(std::make_unique<MemberFiles>(std::move(*joined), std::move(open), false, false));
     return *members_.back();
   }
 
@@ -117,11 +99,6 @@ class SharedData : public ::testing::Test {
     if (!got.ok() || *got < sizeof(unit)) return std::nullopt;
     EXPECT_TRUE(std::ranges::all_of(unit, [&](const Stamp& stamp) { return stamp == unit.front(); })) << "torn";
     return unit.front();
-  }
-  Ino make(FileOperations& files, const std::string& name) {
-    const auto made = files.create(kRootIno, name, S_IFREG | 0644, root_caller(), {});
-    EXPECT_TRUE(made.ok());
-    return made.ok() ? made->ino : kNoIno;
   }
   static Ino look_up(FileOperations& files, const std::string& name) {
     const auto found = files.lookup(kRootIno, name, {});
@@ -146,7 +123,7 @@ class SharedData : public ::testing::Test {
 TEST_F(SharedData, WhatOneWritesTheOthersReadFromTheBrick) {
   MemberFiles& a = join();
   MemberFiles& b = join();
-  const Ino ino = make(a, "file");
+  const Ino ino = make_file(a, "file");
   look_up(b, "file");
   for (uint64_t unit = 0; unit < 16; ++unit) write(a, ino, {1, unit, 1});
   await_direct_reads(b, ino);
@@ -168,7 +145,7 @@ TEST_F(SharedData, NobodyReadsAnythingOlderThanAWriteThatReturned) {
   MemberFiles& a = join();
   MemberFiles& b = join();
   MemberFiles& c = join();
-  const Ino ino = make(a, "file");
+  const Ino ino = make_file(a, "file");
   for (MemberFiles* const other : {&b, &c}) look_up(*other, "file");
   std::array<std::atomic<uint64_t>, kUnits> returned{};
   for (uint64_t unit = 0; unit < kUnits; ++unit) write(a, ino, {1, unit, 0});
@@ -217,7 +194,7 @@ TEST_F(SharedData, NobodyReadsAnothersBytesOfUnitsThatAreUsedAgain) {
   MemberFiles& a = join();
   MemberFiles& b = join();
   std::atomic<bool> stop{false};
-  const Ino stays = make(*own_, "stays");
+  const Ino stays = make_file(*own_, "stays");
   for (MemberFiles* const member : {&a, &b}) look_up(*member, "stays");
   write(*own_, stays, {raw(stays), 0, 0});
   std::thread writer([&] {
@@ -227,7 +204,7 @@ TEST_F(SharedData, NobodyReadsAnothersBytesOfUnitsThatAreUsedAgain) {
       empty.size_bytes = 0;
       EXPECT_TRUE(files.set_attributes(stays, empty, root_caller(), {}).ok());
       EXPECT_TRUE(files.sync_all({}).ok());  // its units are free now
-      const Ino other = make(files, "other");
+      const Ino other = make_file(files, "other");
       for (uint64_t unit = 0; unit < kUnits; ++unit) write(files, other, {raw(other), unit, round});
       for (uint64_t unit = 0; unit < kUnits; ++unit) write(files, stays, {raw(stays), unit, round});
       EXPECT_TRUE(files.unlink(kRootIno, "other", {}).ok());
@@ -254,7 +231,7 @@ TEST_F(SharedData, NobodyReadsAnothersBytesOfUnitsThatAreUsedAgain) {
 // That it is over is known when the coordinator says so, not when nobody waits for it any more.
 TEST_F(SharedData, WhatAGivenUpWriteChangedIsReadFromTheBrickAgainBehindIt) {
   MemberFiles& a = join();
-  const Ino ino = make(a, "file");
+  const Ino ino = make_file(a, "file");
   write(a, ino, {1, 0, 1});
   await_direct_reads(a, ino);
   slow_.is_held_up = true;
@@ -276,7 +253,7 @@ TEST_F(SharedData, WhatAGivenUpWriteChangedIsReadFromTheBrickAgainBehindIt) {
 
 TEST_F(SharedData, ABrickThatIsAwayFromTheMemberAloneIsReadByTheCoordinator) {
   MemberFiles& a = join();
-  const Ino ino = make(a, "file");
+  const Ino ino = make_file(a, "file");
   write(a, ino, {1, 0, 1});
   await_direct_reads(a, ino);
   faults_->refuse(true);

@@ -12,6 +12,7 @@
 #include "fs/shared/leased_files.h"
 #include "tests/support/eventually.h"
 #include "tests/support/mounted_volume.h"
+#include "tests/support/sharing_bed.h"
 #include "transport/accept/tcp_acceptor.h"
 
 namespace brickfs::shared {
@@ -23,21 +24,15 @@ class SharedJoin : public ::testing::Test {
   ~SharedJoin() override { coordinator_->stop(); }  // before what it serves goes
 
   int join(const std::function<void(JoinRequest&)>& edit) {
-    CoordinatorLink::Config config;
-    config.address = {"127.0.0.1", coordinator_->port()};
-    config.secret = kSecret;
-    config.request.client = ClientId{100};
+    CoordinatorLink::Config config = member_config(coordinator_->port(), ClientId{100});
     config.request.coordinator = ClientId{7};
-    config.request.volume = "home";
-    config.request.name = "a member";
-    config.seek = [](const CoordinatorLink::Lost&) { return CoordinatorLink::Sought{}; };
     edit(config.request);
     const auto joined = CoordinatorLink::join(std::move(config), &why_);
     if (joined.ok()) (*joined)->leave();
     return joined.code();
   }
 
-  const ClientSecret kSecret{Secret(SecretBytes("a secret"))};
+  const ClientSecret kSecret{secret_of(kTestSecret)};
   MountedVolume volume_{MountedVolume::Options{.mount = {.shared = true}}};
   std::unique_ptr<Coordinator> coordinator_ = *Coordinator::listen("127.0.0.1", 0, "home", kSecret);
   LeasedFiles own_{*volume_, coordinator_->leases()};
@@ -66,12 +61,7 @@ TEST_F(SharedJoin, OneThatIsGoneWhenTheMemberComesToItIsToldOf) {
   constexpr ClientId kNext{9};
   std::atomic<int> sought{0};
   std::atomic<bool> was_told{false};
-  CoordinatorLink::Config config;
-  config.address = {"127.0.0.1", coordinator_->port()};
-  config.secret = kSecret;
-  config.request.client = ClientId{100};
-  config.request.volume = "home";
-  config.request.name = "a member";
+  CoordinatorLink::Config config = member_config(coordinator_->port(), ClientId{100});
   const uint16_t nobodys_port = [] { return (*TcpAcceptor::open("127.0.0.1", 0))->port(); }();
   config.seek = [&](const CoordinatorLink::Lost& lost) -> Result<CoordinatorLink::Sought> {
     if (lost.missed == kNext && lost.is_dead) was_told = true;

@@ -21,6 +21,7 @@
 #include "tests/support/eventually.h"
 #include "tests/support/mounted_volume.h"
 #include "tests/support/restarting_brick.h"
+#include "tests/support/sharing_bed.h"
 #include "transport/volume/volume_set.h"
 
 namespace brickfs::shared {
@@ -81,7 +82,7 @@ class SharedUnits : public ::testing::TestWithParam<bool> {  // durable or not
     auto mounted = Filesystem::mount(std::move(*volume), {.shared = true}, &why);
     ASSERT_TRUE(mounted.ok()) << why;
     filesystem_ = std::move(*mounted);
-    auto coordinator = Coordinator::listen("127.0.0.1", 0, "home", Secret(SecretBytes("a secret")), lease_);
+    auto coordinator = Coordinator::listen("127.0.0.1", 0, "home", secret_of(kTestSecret), lease_);
     ASSERT_TRUE(coordinator.ok());
     coordinator_ = std::move(*coordinator);
     own_ = std::make_unique<LeasedFiles>(*filesystem_, coordinator_->leases());
@@ -103,11 +104,7 @@ class SharedUnits : public ::testing::TestWithParam<bool> {  // durable or not
 
   Member& join() {
     const ClientId client{100 + members_.size()};
-    CoordinatorLink::Config config;
-    config.address = {"127.0.0.1", port_};
-    config.secret = Secret(SecretBytes("a secret"));
-    config.request.client = client;
-    config.request.volume = "home";
+    CoordinatorLink::Config config = member_config(port_, client);
     config.request.name = "member " + std::to_string(members_.size());
     config.seek = [this](const CoordinatorLink::Lost&) -> Result<CoordinatorLink::Sought> {
       return CoordinatorLink::Sought{CoordinatorLink::Sought::Kind::kMoved, {"127.0.0.1", port_}};
@@ -118,17 +115,7 @@ class SharedUnits : public ::testing::TestWithParam<bool> {  // durable or not
     Member& member = members_.emplace_back();
     member.link = joined->get();
     member.faults = std::make_shared<BrickFaults>([this] { return make_embedded_brick(brick_.service()); });
-    const auto open = [faults = member.faults, client](uint32_t, const ReadableBrick& brick, bool writes) {
-      VolumeOptions options;
-      options.open.client = client;
-      options.open.mode = OpenMode::kFollow;
-      options.open.bound = true;
-      options.open.writes = writes;
-      options.open.resume = brick.epoch;
-      options.soft = milliseconds(500);
-      return VolumeClient::open(faults->make_brick(), std::move(options), nullptr);
-    };
-    member.files = std::make_unique<MemberFiles>(std::move(*joined), open, false, false);
+    member.files = std::make_unique<MemberFiles>(std::move(*joined), follow(member.faults, client), false, false);
     return member;
   }
   // Without a word: as its host does that loses power.
@@ -137,11 +124,6 @@ class SharedUnits : public ::testing::TestWithParam<bool> {  // durable or not
     member.files.reset();
   }
 
-  static Ino make(FileOperations& files, const std::string& name) {
-    const auto made = files.create(kRootIno, name, S_IFREG | 0644, root_caller(), {});
-    EXPECT_TRUE(made.ok());
-    return made.ok() ? made->ino : kNoIno;
-  }
   // Until its writes go to the brick.
   static void write_directly(Member& member, Ino ino, uint64_t offset, const std::vector<uint64_t>& words) {
     const uint64_t before = member.files->unit_counts().writes;
@@ -168,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Bricks, SharedUnits, ::testing::Bool(),
 TEST_P(SharedUnits, WhatIsWrittenToTheBrickIsSeenByAllAndStays) {
   Member& a = join();
   Member& b = join();
-  const Ino ino = make(*a.files, "file");
+  const Ino ino = make_file(*a.files, "file");
   ASSERT_TRUE(b.files->lookup(kRootIno, "file", {}).ok());
   for (uint64_t i = 0; i < 4; ++i) write_directly(a, ino, i * kRecord, record(i));
   for (uint64_t i = 0; i < 4; ++i) {
@@ -192,7 +174,7 @@ TEST_P(SharedUnits, AFileIsAsAnyOther) {
   constexpr uint64_t kWords = 512 * 1'024;
   constexpr uint64_t kUnitWords = kUnitBytes / sizeof(uint64_t);
   Member& a = join();
-  const Ino ino = make(*a.files, "file");
+  const Ino ino = make_file(*a.files, "file");
   std::vector<uint64_t> model;
   const unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -235,7 +217,7 @@ TEST_P(SharedUnits, WritesAreDoneOnceOverSeveralCoordinators) {
     std::atomic<uint64_t> records{0};
   };
   std::array<Log, 2> logs{{{join()}, {join()}}};
-  for (Log& log : logs) log.ino = make(*log.member.files, log.member.link == logs[0].member.link ? "a" : "b");
+  for (Log& log : logs) log.ino = make_file(*log.member.files, log.member.link == logs[0].member.link ? "a" : "b");
   std::atomic<bool> stop{false};
   const auto work = [&](Log& log) {
     while (!stop && log.records < 700) {
@@ -270,11 +252,11 @@ TEST_P(SharedUnits, WritesAreDoneOnceOverSeveralCoordinators) {
 TEST_P(SharedUnits, WhoIsShortOfRoomHasLentUnitsBack) {
   Member& a = join();
   Member& b = join();
-  const Ino of_a = make(*a.files, "a");
-  const Ino of_b = make(*b.files, "b");
+  const Ino of_a = make_file(*a.files, "a");
+  const Ino of_b = make_file(*b.files, "b");
   write_directly(a, of_a, 0, record(1));
   write_directly(b, of_b, 0, record(2));
-  const Ino own = make(*own_, "own");
+  const Ino own = make_file(*own_, "own");
   uint64_t written = 0;
   while (free_units() >= kRecord / kUnitBytes) {
     const Status done = write(*own_, own, written * kRecord, record(written));
@@ -290,7 +272,7 @@ TEST_P(SharedUnits, WhoIsShortOfRoomHasLentUnitsBack) {
 TEST_P(SharedUnits, WhatAMemberHadIsFreeWhenItIsGone) {
   Member& a = join();
   const uint64_t free = free_units();
-  const Ino ino = make(*a.files, "file");
+  const Ino ino = make_file(*a.files, "file");
   write_directly(a, ino, 0, record(1));
   ASSERT_GT(filesystem_->lent_units(), 0u);
   EXPECT_TRUE(a.files->unmount().ok());
@@ -307,7 +289,7 @@ TEST_P(SharedUnits, WhatAMemberHadIsFreeWhenItIsGone) {
 TEST_P(SharedUnits, ALateWriteOfAMemberThatWasExpelledHarmsNobody) {
   mount_with_lease(milliseconds(1'500));
   Member& a = join();
-  const Ino ino = make(*a.files, "file");
+  const Ino ino = make_file(*a.files, "file");
   write_directly(a, ino, 0, record(1));
   std::atomic<bool> is_held{false};
   std::atomic<bool> may_go_on{false};
@@ -320,7 +302,7 @@ TEST_P(SharedUnits, ALateWriteOfAMemberThatWasExpelledHarmsNobody) {
   a.link->interrupt();
   EXPECT_TRUE(testing::eventually([&] { return coordinator_->members().empty(); }));
   EXPECT_TRUE(testing::eventually([&] { return filesystem_->lent_units() == 0; })) << "the brick has let go of it";
-  const Ino other = make(*own_, "other");
+  const Ino other = make_file(*own_, "other");
   uint64_t written = 0;
   for (; free_units() >= kRecord / kUnitBytes; ++written)
     ASSERT_TRUE(write(*own_, other, written * kRecord, record(2)).ok());
@@ -334,7 +316,7 @@ TEST_P(SharedUnits, ALateWriteOfAMemberThatWasExpelledHarmsNobody) {
 TEST_P(SharedUnits, ABrickThatRestartsGetsWhatMembersHaveWritten) {
   if (!GetParam()) GTEST_SKIP() << "what is volatile is gone";
   Member& a = join();
-  const Ino ino = make(*a.files, "file");
+  const Ino ino = make_file(*a.files, "file");
   ASSERT_TRUE(filesystem_->sync_all().ok());
   brick_.faults().answer_all(BrickCall::kCommit, EIO);
   for (uint64_t i = 0; i < 4; ++i) write_directly(a, ino, i * kRecord, record(i));
@@ -352,8 +334,8 @@ TEST_P(SharedUnits, WithAMemberAndABrickWhatTheyHadIsZeros) {
   if (!GetParam()) GTEST_SKIP() << "what is volatile is gone";
   mount_with_lease(milliseconds(1'500));
   Member& a = join();
-  const Ino ino = make(*a.files, "file");
-  const Ino own = make(*own_, "own");
+  const Ino ino = make_file(*a.files, "file");
+  const Ino own = make_file(*own_, "own");
   write_directly(a, ino, 0, record(1));
   ASSERT_TRUE(filesystem_->sync_all().ok());
   brick_.faults().answer_all(BrickCall::kCommit, EIO);
@@ -372,7 +354,7 @@ TEST_P(SharedUnits, WithAMemberAndABrickWhatTheyHadIsZeros) {
 TEST_P(SharedUnits, UnitsThatAreNotLentToItAMemberDoesNotWrite) {
   Member& a = join();
   Member& b = join();
-  const Ino ino = make(*a.files, "file");
+  const Ino ino = make_file(*a.files, "file");
   write_directly(a, ino, 0, record(1));
   Result<Lent> lent = Error(EAGAIN);
   ASSERT_TRUE(testing::eventually([&] {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <random>
@@ -98,8 +99,8 @@ Caller user_caller(uint32_t uid, uint32_t gid, uint32_t umask) {
           .is_administrator = {}};
 }
 
-Ino make_file(Filesystem& filesystem, std::string_view name) {
-  const auto made = filesystem.create(kRootIno, name, 0644, root_caller());
+Ino make_file(FileOperations& files, std::string_view name) {
+  const auto made = files.create(kRootIno, name, S_IFREG | 0644, root_caller());
   EXPECT_TRUE(made.ok());
   return made.ok() ? made->ino : kNoIno;
 }

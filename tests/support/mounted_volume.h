@@ -52,8 +52,8 @@ class MountedVolume {
 Caller root_caller();
 Caller user_caller(uint32_t uid, uint32_t gid, uint32_t umask = 0);
 
-// An empty file of root's in the root directory; the test has failed if it cannot be made.
-Ino make_file(Filesystem& filesystem, std::string_view name);
+// An empty file of root's in the root directory, by whichever way there; the test has failed if it cannot be made.
+Ino make_file(FileOperations& files, std::string_view name);
 // What is there of these bytes of a file.
 std::vector<std::byte> read(Filesystem& filesystem, Ino ino, uint64_t offset, size_t length);
 
