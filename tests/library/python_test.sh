@@ -5,6 +5,7 @@
 . "$TESTS/library/python_lib.sh"
 "$python" -c 'import fsspec, numpy' 2>/dev/null || { say "left out: no NumPy or fsspec"; exit 77; }
 timeout 600 "$python" "$TESTS/library/python_test.py" "$1" 2>"$WORK/memory.log" || die "$(cat "$WORK/memory.log")"
+timeout 300 "$python" "$TESTS/library/spec_test.py" 2>"$WORK/spec.log" || die "$(cat "$WORK/spec.log")"
 size=$(($1 / 1048576 * 2 + 512))M
 start_brickd --memory "$size" --file "$WORK/store" --size "$size" --volume blocks --volume other
 SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
