@@ -37,14 +37,6 @@ constexpr Shape kShapes[] = {
     {FUSE_TMPFILE, 16, 0},
 };
 
-void negotiate_as(FuseBed& bed, uint32_t minor) {
-  fuse_init_in in{};
-  in.major = 7;
-  in.minor = minor;
-  in.flags = ~0U;
-  EXPECT_EQ(bed.serve_and_take(bed.kernel().request_with(FUSE_INIT, 0, in)).header.error, 0);
-}
-
 class DispatcherOfFuse : public ::testing::Test {
  protected:
   FakeKernel& kernel() { return bed_.kernel(); }
@@ -79,7 +71,6 @@ class DispatcherOfFuse : public ::testing::Test {
     }
     return nodes;
   }
-  void negotiate() { negotiate_as(bed_, 44); }
 
   FuseBed bed_;
 };
@@ -219,74 +210,6 @@ TEST_F(DispatcherOfFuse, WritesAndReads) {
   EXPECT_GT(load<StatxOut>(birth.payload).stat.btime.seconds, 0);
   EXPECT_EQ(ask(FUSE_FSYNC, file).header.error, 0);
   EXPECT_EQ(ask(FUSE_SYNCFS, kRootNode).header.error, 0);
-}
-
-// What lseek() answers; ULONG_MAX: ENXIO.
-uint64_t seek(FuseBed& bed, Ino file, uint64_t offset, uint32_t whence) {
-  fuse_lseek_in in{};
-  in.offset = offset;
-  in.whence = whence;
-  const auto answer = bed.serve_and_take(bed.kernel().request_with(FUSE_LSEEK, raw(file), in));
-  if (answer.header.error == -ENXIO) return ULONG_MAX;
-  EXPECT_EQ(answer.header.error, 0);
-  return answer.header.error == 0 ? load<fuse_lseek_out>(answer.payload).offset : 0;
-}
-
-Ino make_sparse_file(FuseBed& bed) {  // a megabyte of nothing, and a unit
-  const Ino file = make_file(bed.filesystem(), "file");
-  bed.serve_and_take(bed.kernel().request_write(raw(file), kMiB, std::vector<std::byte>(4096, std::byte{7})));
-  return file;
-}
-
-// The pages that the kernel has been told to drop of it, each as where they begin and how many bytes.
-std::vector<std::pair<int64_t, int64_t>> dropped_pages(FuseBed& bed) {
-  std::vector<std::pair<int64_t, int64_t>> dropped;
-  for (const auto& notice : bed.notices()) {
-    EXPECT_EQ(notice.header.error, FUSE_NOTIFY_INVAL_INODE);
-    const auto out = load<fuse_notify_inval_inode_out>(notice.payload);
-    dropped.emplace_back(out.off, out.len);
-  }
-  return dropped;
-}
-
-TEST(HolesOfFuse, AreToldOnceTheKernelHasNoPagesThere) {
-  FuseBed bed;
-  negotiate_as(bed, 44);
-  const Ino file = make_sparse_file(bed);
-  (void)bed.notices();
-  EXPECT_EQ(seek(bed, file, 0, SEEK_DATA), kMiB);
-  EXPECT_EQ(seek(bed, file, kMiB, SEEK_HOLE), kMiB + 4096) << "the end";
-  EXPECT_TRUE(dropped_pages(bed).empty()) << "it has none";
-  bed.filesystem().note_cached(file, 0, 4096);
-  EXPECT_EQ(seek(bed, file, 4096, SEEK_DATA), kMiB);
-  EXPECT_EQ(seek(bed, file, 0, SEEK_HOLE), 0u);
-  EXPECT_EQ(dropped_pages(bed), (std::vector<std::pair<int64_t, int64_t>>{{4096, kMiB - 4096}, {0, kMiB}}));
-  bed.filesystem().note_cached(file, kMiB, 4096);
-  EXPECT_EQ(seek(bed, file, kMiB, SEEK_DATA), kMiB);
-  EXPECT_EQ(seek(bed, file, kMiB, SEEK_HOLE), kMiB + 4096);
-  EXPECT_EQ(seek(bed, file, kMiB + 4096, SEEK_DATA), ULONG_MAX);
-  EXPECT_TRUE(dropped_pages(bed).empty()) << "no answer relies on a hole";
-  bed.session().stop();
-  EXPECT_EQ(seek(bed, file, 0, SEEK_DATA), 0u) << "nobody drops them any more";
-  EXPECT_EQ(seek(bed, file, 0, SEEK_HOLE), kMiB + 4096);
-}
-
-TEST(HolesOfFuse, AreNotToldWhereTheKernelCallsPagesWrittenTooEarly) {
-  FuseBed bed;
-  negotiate_as(bed, 43);
-  const Ino file = make_sparse_file(bed);
-  EXPECT_EQ(seek(bed, file, 0, SEEK_DATA), kMiB);
-  bed.filesystem().note_cached(file, 0, 4096);
-  EXPECT_EQ(seek(bed, file, 0, SEEK_DATA), 0u);
-  EXPECT_EQ(seek(bed, file, 0, SEEK_HOLE), kMiB + 4096);
-}
-
-TEST(HolesOfFuse, AreTheKernelsBusinessWhereItWritesBack) {
-  FuseBed bed({.writeback_cache = true});
-  negotiate_as(bed, 44);
-  const Ino file = make_sparse_file(bed);
-  EXPECT_EQ(bed.serve_and_take(bed.kernel().request_with(FUSE_LSEEK, raw(file), fuse_lseek_in{})).header.error,
-            -ENOSYS);
 }
 
 TEST_F(DispatcherOfFuse, AWriteThatLiesAboutItsLengthIsNone) {
@@ -435,7 +358,7 @@ TEST_F(DispatcherOfFuse, BeginsOnce) {
   in.major = 8;
   EXPECT_EQ(load<fuse_init_out>(ask_with(FUSE_INIT, 0, in).payload).major, 7u);
   EXPECT_EQ(bed_.begun(), 0) << "it asks again";
-  negotiate();
+  bed_.negotiate(44);
   EXPECT_EQ(bed_.begun(), 1);
   EXPECT_EQ(ask(FUSE_DESTROY, 0).header.error, 0);
 }
@@ -493,7 +416,7 @@ TEST_F(DispatcherOfFuse, TellsTheKernelWhatAnOperationStamps) {
 }
 
 TEST_F(DispatcherOfFuse, TellsTheKernelThatSetUidBitsAreCleared) {
-  negotiate();
+  bed_.negotiate(44);
   const uint64_t file = create("file");
   const auto set_bits = [&] {
     kernel().ask_as(0, 77);
@@ -557,7 +480,7 @@ TEST(DispatcherOfFuseRules, NamesAreDurableBeforeTheAnswer) {
 TEST(DispatcherOfFuseRules, WhatWasLostIsToldWhereOnlyWritersAsk) {
   for (const uint32_t minor : {28u, 34u, 35u, 44u}) {
     FuseBed bed({.writeback_cache = true});
-    negotiate_as(bed, minor);
+    bed.negotiate(minor);
     const Ino file = make_file(bed.filesystem(), "file");
     bed.session().writeback()->written(file, 4096, Error(ENOSPC, "volume full"));
     fuse_getattr_in by_file{};

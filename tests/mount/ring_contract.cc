@@ -29,15 +29,6 @@
 
 namespace {
 
-template <typename A, typename B>
-void expect_equal(const A& a, const B& b, const char* text, int line) {
-  if (a == b) return;
-  fprintf(stderr, "%s:%d: %s: %lld and %lld\n", __FILE__, line, text, static_cast<long long>(a),
-          static_cast<long long>(b));
-  exit(1);
-}
-#define EXPECT_EQUAL(a, b) expect_equal(a, b, #a " and " #b, __LINE__)
-
 constexpr size_t kBufferBytes = 8 << 20;
 std::string directory;
 bool writes_back = false;  // the kernel keeps the times of what it writes, too, for a while

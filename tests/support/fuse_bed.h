@@ -50,6 +50,15 @@ class FuseBed {
   RestartingBrick& brick() { return *brick_; }
   int begun() const { return begun_; }
 
+  // As a kernel of version 7.`minor` that has all that can be asked for.
+  void negotiate(uint32_t minor) {
+    fuse_init_in in{};
+    in.major = 7;
+    in.minor = minor;
+    in.flags = ~0U;
+    EXPECT_EQ(serve_and_take(kernel_.request_with(FUSE_INIT, 0, in)).header.error, 0);
+  }
+
   // What has been sent is received, served and given back.
   void serve() {
     std::vector<FuseRequest*> requests;
