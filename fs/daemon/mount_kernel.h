@@ -5,9 +5,10 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "fs/fuse/serve/session.h"
-#include "fs/shared/coordinator.h"
+#include "fs/shared/own_kernel.h"
 #include "transport/brick/limits.h"
 
 namespace brickfs {
@@ -23,6 +24,8 @@ class MountKernel final : public shared::OwnKernel {
     session_.cache().drop_changed(
         changed.ino, {offset, length}, [] {}, by);
   }
+  void become_member() override { session_.sharing().become_member(); }
+  std::vector<Ino> open_by_pages() const override { return session_.sharing().open_by_pages(); }
 
  private:
   FuseSession& session_;

@@ -51,6 +51,16 @@ class Filesystem final : public FileOperations, public MemberJournal, public Uni
   // For VolumeOptions::on_commit_wanted, from any thread while this lives; does not wait.
   void want_commit();
 
+  // --- for who goes on with another FileOperations (fs/shared/switched_files.h), once nobody uses this
+  struct Referenced {
+    Ino ino;
+    uint64_t references;
+    bool is_regular;
+  };
+  std::vector<Referenced> referenced() const;  // also those of members
+  // That the own programs have; who waits for one is told EINTR.
+  std::vector<LockRequest> end_own_waiting();
+
   // --- MemberJournal
   std::vector<KnownMember> members() const override;
   Status begin_member(const MemberRow& row) override;

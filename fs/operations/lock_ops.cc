@@ -22,6 +22,8 @@ Status Filesystem::release_locks(Ino ino, uint64_t machine, uint64_t open_file) 
   return {};
 }
 
+std::vector<LockRequest> Filesystem::end_own_waiting() { return impl_->locks.end_waiting(0); }
+
 Status Filesystem::release_machine_locks(uint64_t machine) {
   impl_->locks.release_machine(machine);
   return {};

@@ -212,12 +212,27 @@ void LockTable::release_open_file(Ino ino, uint64_t machine, uint64_t open_file)
   });
 }
 
-void LockTable::release_machine(uint64_t machine) {
-  const MutexLock lock(mutex_);
+void LockTable::end_waits_of(uint64_t machine) {
   std::vector<Waiter*> gone;
   std::copy_if(waiters_.begin(), waiters_.end(), std::back_inserter(gone),
                [machine](const Waiter* waiter) { return waiter->request.owner.machine == machine; });
   for (Waiter* waiter : gone) end_wait(*waiter, Error(EINTR, "the machine has gone"));
+}
+
+// Files that nobody is left to have any lock of are forgotten when one is asked for or let go of.
+std::vector<LockRequest> LockTable::end_waiting(uint64_t machine) {
+  {
+    const MutexLock lock(mutex_);
+    end_waits_of(machine);
+  }
+  std::vector<LockRequest> held = all();
+  std::erase_if(held, [machine](const LockRequest& each) { return each.owner.machine != machine; });
+  return held;
+}
+
+void LockTable::release_machine(uint64_t machine) {
+  const MutexLock lock(mutex_);
+  end_waits_of(machine);
   std::vector<Ino> files;
   for (const auto& [ino, file] : files_) files.push_back(ino);
   for (const Ino ino : files) {

@@ -42,6 +42,8 @@ class LockTable {
   // Of a lock that was given elsewhere: it is noted, whoever else has one.
   void note(const LockRequest& request);
   std::vector<LockRequest> all() const;
+  // Of that machine; who waits there is told EINTR. It keeps what it has.
+  std::vector<LockRequest> end_waiting(uint64_t machine);
 
   // All that the owner has of the file, which it closes by that open file.
   void release_owner(Ino ino, const LockOwner& owner, uint64_t open_file);
@@ -80,6 +82,7 @@ class LockTable {
   template <typename Goes>
   void release(Ino ino, const Goes& goes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void serve_waiters(Ino ino) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void end_waits_of(uint64_t machine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void end_wait(Waiter& waiter, const Status& outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;

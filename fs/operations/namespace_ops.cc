@@ -112,6 +112,20 @@ std::vector<Ino> Filesystem::referenced_from(Ino from) const {
   return referenced;
 }
 
+std::vector<Filesystem::Referenced> Filesystem::referenced() const {
+  std::vector<Referenced> referenced;
+  Ino from = kRootIno;
+  for (std::vector<Ino> some; !(some = referenced_from(from)).empty(); from = Ino{raw(some.back()) + 1}) {
+    for (const Ino ino : some) {
+      const InodeLocks lock(impl_->inodes, {ino}, Mode::kShared);
+      const Inode* const inode = impl_->inodes.find(ino);
+      if (inode != nullptr && inode->references.load() > 0)
+        referenced.push_back({ino, inode->references.load(), S_ISREG(inode->mode)});
+    }
+  }
+  return referenced;
+}
+
 Result<Attributes> Filesystem::create(Ino directory, std::string_view name, uint32_t mode, const Caller& caller,
                                       const OperationContext& context) {
   return impl_->make(directory, name, {.mode = S_IFREG | (mode & kModeBits)}, caller, context);

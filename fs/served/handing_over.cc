@@ -6,11 +6,14 @@
 // Deaths: before it lets go it is a coordinator that dies, behind that a member that does. Of a successor that does not
 // come within kSuccessorTakes any member takes the place, this one too.
 #include <chrono>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "fs/served/served_volume.h"
 #include "transport/base/log.h"
 #include "transport/base/printable.h"
+#include "transport/membership/coordinator_name.h"
 
 namespace brickfs {
 namespace {
@@ -27,18 +30,43 @@ ServedVolume::~ServedVolume() { await_handover(); }
 
 // By a thread of the coordinator's, which stops it: so another one does that.
 Status ServedVolume::hand_over(const shared::HandoverAnswer& to) {
-  if (own_session_ == 0 && !end_)
-    return Error(EOPNOTSUPP,
-                 "who coordinates it has done so from the start, and its programs go by that: umount it there, and a "
-                 "member follows");
-  MutexLock lock(mutex_);
   if (hands_over_.exchange(true)) return Error(EALREADY, "it is being handed over already");
+  if (const Status joined = be_own_member(); !joined.ok()) {
+    hands_over_ = false;
+    return joined;
+  }
+  MutexLock lock(mutex_);
   if (handing_over_.joinable()) handing_over_.join();
   handing_over_ = std::thread([this, to] {
     tell_and_let_go(to);
     hands_over_ = false;
   });
   return {};
+}
+
+// Who goes by the tree in this process is to be a member that the next coordinator knows. It asks for nothing yet.
+Status ServedVolume::be_own_member() {
+  if (own_session_ != 0 || end_) return {};
+  Holder self;
+  self.name = name_of_coordinator(client_name(), address_);
+  self.client = client_.load();
+  std::string why;
+  const Status joined = join(command_, self, &why);
+  if (!joined.ok()) log::warn("the volume cannot be handed over: {}", why);
+  return joined.ok() ? joined : Status(Error(joined.code(), "it cannot become a member: its log says why"));
+}
+
+// What the own kernel and programs have of the tree, but for what others have: those have been cut off.
+void ServedVolume::take_up() {
+  std::vector<shared::MemberFiles::Referenced> own;
+  const auto& others = coordinator()->left_references();
+  for (const auto& each : filesystem_->referenced()) {
+    const auto found = others.find(each.ino);
+    const uint64_t of_others = found == others.end() ? 0 : found->second;
+    if (each.references > of_others) own.push_back({each.ino, each.references - of_others, each.is_regular});
+  }
+  member()->take_up(own, filesystem_->end_own_waiting());
+  if (kernel_ != nullptr) member()->keep_pages(*kernel_, kernel_->open_by_pages());
 }
 
 void ServedVolume::tell_and_let_go(const shared::HandoverAnswer& to) {
@@ -54,9 +82,14 @@ void ServedVolume::tell_and_let_go(const shared::HandoverAnswer& to) {
   while (!coordinator->is_successor_known() && steady_clock::now() < until)
     std::this_thread::sleep_for(kLookAtMembersAsking);
   if (own_session_ == 0) return end_();
+  const bool is_first = switched_ && !switched_->has_switched();
+  if (is_first && kernel_ != nullptr) kernel_->become_member();
+  if (is_first) switched_->close([this] { (void)filesystem_->end_own_waiting(); });
   coordinator->stop();
+  if (is_first) take_up();
   const Status ended = end_filesystem();
   let_go_of_lost();
+  if (is_first) switched_->switch_to(*member());
   if (ended.ok()) {
     log::info("the volume is let go of: {} is to take it", printable(to.text));
   } else {

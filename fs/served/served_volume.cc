@@ -115,11 +115,26 @@ Status ServedVolume::open_shared(const MountCommand& command, std::function<void
     HostPort address;
     const bool is_over = opened.code() == ECONNREFUSED || (holder.ok() && !*holder);
     if (may_coordinate) opened = coordinate(command, waiting, &address, why);
-    if (opened.ok()) return filesystem_->members().empty() ? Status() : follow(command, address, is_over, why);
+    if (opened.ok()) {
+      address_ = address;
+      if (!filesystem_->members().empty()) return follow(command, address, is_over, why);
+      serve_switched(command);
+      return {};
+    }
     const bool is_another_s = holder.ok() && *holder && !is_shared;
     if (is_another_s || !may_change(opened.error()) || steady_clock::now() >= until) return opened;
     std::this_thread::sleep_for(kBetweenTries);
   }
+}
+
+void ServedVolume::serve_switched(const MountCommand& command) {
+  std::optional<milliseconds> soft;
+  if (command.soft) soft = command.soft_timeout;
+  auto confirm = [this, soft](const Interruption* by) {
+    const auto coordinator = this->coordinator();
+    return coordinator ? coordinator->confirm_own(soft, by) : Status();
+  };
+  switched_ = std::make_unique<shared::SwitchedFiles>(*leased_, std::move(confirm));
 }
 
 Status ServedVolume::join(const MountCommand& command, const Holder& holder, std::string* why) {
@@ -151,8 +166,10 @@ Status ServedVolume::join(const MountCommand& command, const Holder& holder, std
     return open_bound(source, secret, place, brick, writes, client, client_name());
   };
   own_session_ = (*link)->session();
-  member_ = std::make_unique<shared::MemberFiles>(std::move(*link), std::move(open_brick), command.read_only,
-                                                  command.no_atime);
+  auto member = std::make_unique<shared::MemberFiles>(std::move(*link), std::move(open_brick), command.read_only,
+                                                      command.no_atime);
+  MutexLock lock(mutex_);
+  member_ = std::move(member);
   return {};
 }
 
@@ -186,7 +203,8 @@ Status ServedVolume::coordinate(const MountCommand& command, const std::function
 }
 
 FileOperations& ServedVolume::files() {
-  if (member_) return *member_;
+  if (switched_) return *switched_;
+  if (auto* const member = this->member()) return *member;
   if (leased_) return *leased_;
   return *filesystem_;
 }
@@ -220,13 +238,17 @@ void ServedVolume::let_go_of_lost() {
   const auto coordinator = this->coordinator();
   if (!coordinator) return;
   coordinator->stop();
-  leased_.reset();
   {
     MutexLock lock(mutex_);
     coordinator_.reset();
     own_volume_ = nullptr;
   }
   *commit_target_ = nullptr;
+  if (switched_ && !switched_->has_switched()) {
+    first_leased_ = std::move(leased_);
+    first_filesystem_ = std::move(filesystem_);
+  }
+  leased_.reset();
   filesystem_.reset();
 }
 
@@ -276,6 +298,7 @@ Status ServedVolume::follow(const MountCommand& command, const HostPort& address
 }
 
 void ServedVolume::start_sharing(shared::OwnKernel* kernel) {
+  kernel_ = kernel;
   MutexLock lock(mutex_);
   if (coordinator_ && !member_)
     coordinator_->serve({*leased_, filesystem_.get(), client_, kernel, filesystem_.get(), this});
@@ -283,7 +306,7 @@ void ServedVolume::start_sharing(shared::OwnKernel* kernel) {
 
 void ServedVolume::stop_sharing() {
   await_handover();
-  if (member_) return;
+  if (auto* const member = this->member()) return member->let_go_of_kernel();
   const auto coordinator = this->coordinator();
   if (coordinator) coordinator->stop();
 }
@@ -291,6 +314,11 @@ void ServedVolume::stop_sharing() {
 std::shared_ptr<shared::Coordinator> ServedVolume::coordinator() const {
   MutexLock lock(mutex_);
   return coordinator_;
+}
+
+shared::MemberFiles* ServedVolume::member() const {
+  MutexLock lock(mutex_);
+  return member_.get();
 }
 
 std::vector<MemberState> ServedVolume::members() const {
@@ -309,11 +337,15 @@ void ServedVolume::tell_sharing(MountState& state) const {
     for (const auto& call : calls) state.calls.push_back(operation_state(call.name, call.counts));
   };
   const auto coordinator = this->coordinator();
-  if (member_) {
-    state.direct_read_bytes = member_->data_counts().bytes;
-    state.direct_write_bytes = member_->unit_counts().bytes;
+  const auto* const member = this->member();
+  if (member != nullptr) {
+    state.direct_read_bytes = member->data_counts().bytes;
+    state.direct_write_bytes = member->unit_counts().bytes;
   }
-  if (!coordinator && member_) take(member_->calls());
+  if (!coordinator && member != nullptr) {
+    state.sharing = "member";
+    take(member->calls());
+  }
   if (!coordinator) return;
   state.sharing = "coordinator";
   state.members = members();
@@ -330,7 +362,8 @@ void ServedVolume::tell_sharing(MountState& state) const {
 // A member leaves its coordinator before that ends, also if that is here: then there is one who can answer.
 Status ServedVolume::unmount() {
   await_handover();
-  const Status left = member_ ? member_->unmount() : Status();
+  auto* const member = this->member();
+  const Status left = member != nullptr ? member->unmount() : Status();
   const auto coordinator = this->coordinator();
   if (coordinator) coordinator->stop();
   const Status ended = filesystem_ ? end_filesystem() : Status();

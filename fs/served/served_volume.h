@@ -2,7 +2,8 @@
 // The volume that a mount serves, from its SOURCE to its end: what only its owner does. All others go by files(). Its
 // tree is in this process, or, of a shared one, with the coordinator that another has become (docs/shared.md). When
 // that one goes, a member takes its place, and is a member of itself from then on: what it serves is asked as before,
-// and answered here.
+// and answered here. Who has coordinated from the start and hands the volume over is a member from then on: what it
+// serves is switched to that.
 //
 // Threads: one, but for files() and members().
 #pragma once
@@ -22,6 +23,7 @@
 #include "fs/shared/handover.h"
 #include "fs/shared/leased_files.h"
 #include "fs/shared/member_files.h"
+#include "fs/shared/switched_files.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/brick/source.h"
@@ -41,7 +43,7 @@ class ServedVolume : private shared::HandsOver {
   ~ServedVolume() override;
   // Until this goes, also behind unmount().
   FileOperations& files();
-  bool is_member() const { return member_ != nullptr; }
+  bool is_member() const { return member() != nullptr; }
   // This mounts nothing: a coordinator that hands the volume over ends, by this, which is called by any thread. Before
   // start_sharing().
   void end_with_handover(std::function<void()> end) { end_ = std::move(end); }
@@ -59,6 +61,7 @@ class ServedVolume : private shared::HandsOver {
   ServedVolume() = default;
   Status open_shared(const MountCommand& command, std::function<void(const std::string& why)> waiting,
                      std::string* why);
+  void serve_switched(const MountCommand& command);
   Status join(const MountCommand& command, const Holder& holder, std::string* why);
   // Listens at the address, which becomes known to others with the volume.
   Status coordinate(const MountCommand& command, const std::function<void(const std::string& why)>& waiting,
@@ -70,6 +73,8 @@ class ServedVolume : private shared::HandsOver {
   void serve_after(bool is_over);
   Status follow(const MountCommand& command, const HostPort& address, bool is_over, std::string* why);
   void let_go_of_lost();
+  Status be_own_member();
+  void take_up();
   void interrupt_own();
   shared::SessionId own_session() const override { return own_session_; }
   Status hand_over(const shared::HandoverAnswer& to) override;
@@ -77,6 +82,7 @@ class ServedVolume : private shared::HandsOver {
   void await_handover();
   Status end_filesystem();
   std::shared_ptr<shared::Coordinator> coordinator() const;
+  shared::MemberFiles* member() const;
   bool coordinates() const { return coordinator() != nullptr; }
   void look_at_last_seen(const std::string& source) const;
   void keep_last_seen() const;
@@ -89,10 +95,17 @@ class ServedVolume : private shared::HandsOver {
   // The one that serves; a member's, once it has taken the place of its coordinator.
   std::unique_ptr<Filesystem> filesystem_;
   std::unique_ptr<shared::LeasedFiles> leased_;  // filesystem_, with coordinator_ alone
+  // Of a coordinator that has been one from the start: what it serves, also as the member that it is behind a handover.
+  // The tree of before stays, since memory is registered with its volume.
+  std::unique_ptr<shared::SwitchedFiles> switched_;
+  std::unique_ptr<Filesystem> first_filesystem_;
+  std::unique_ptr<shared::LeasedFiles> first_leased_;
+  HostPort address_;                     // where this coordinates
+  shared::OwnKernel* kernel_ = nullptr;  // null: nothing is mounted
   mutable Mutex mutex_;
   std::shared_ptr<shared::Coordinator> coordinator_ ABSL_GUARDED_BY(mutex_);  // with filesystem_ alone
   VolumeAccess* own_volume_ ABSL_GUARDED_BY(mutex_) = nullptr;                // filesystem_'s, of a shared volume
-  std::unique_ptr<shared::MemberFiles> member_;
+  std::unique_ptr<shared::MemberFiles> member_ ABSL_GUARDED_BY(mutex_);
   std::atomic<shared::SessionId> own_session_{0};  // member_'s
 
   std::function<void()> end_;

@@ -507,9 +507,11 @@ struct Claim {
   using Answer = Done;
   std::vector<Forget::One> inodes;  // references that its kernel has
   std::vector<LockOf> locks;
+  std::vector<Ino> by_pages;  // files that its kernel reads without asking
   bool is_first = false;
   bool is_all = false;
-  static constexpr auto kFields = std::tuple(&Claim::inodes, &Claim::locks, &Claim::is_first, &Claim::is_all);
+  static constexpr auto kFields =
+      std::tuple(&Claim::inodes, &Claim::locks, &Claim::by_pages, &Claim::is_first, &Claim::is_all);
 };
 
 // The kind of a call is its place here.

@@ -25,6 +25,8 @@ constexpr milliseconds kOverslept{1'000};
 constexpr milliseconds kWaitForCall{1'000};
 constexpr milliseconds kUnsure{500};  // after a long sleep: then the loss of the volume has been met with
 constexpr milliseconds kLookAtLink{20};
+// On what is in memory, behind the last look that saw the bricks: it may have been 2 s since they were heard of.
+constexpr milliseconds kOwnReliesFor = limits::kLease - seconds(3);
 constexpr milliseconds kHeardLately{3'000};  // of a member that says each second that it is there
 
 // Header, fields and data, from where they are.
@@ -82,7 +84,7 @@ void Coordinator::serve(const Served& served, milliseconds grace) {
   kernel_ = served.kernel;
   lend_from(served.units);
   hands_over_ = served.hands_over;
-  looked_ = steady_clock::now().time_since_epoch().count();
+  connected_ = looked_ = steady_clock::now().time_since_epoch().count();
   recall_sessions(grace);
   serving_ = true;
   looker_ = std::thread([this] { look_at_members(); });
@@ -122,6 +124,7 @@ void Coordinator::stop() {
   const auto how = journal_ != nullptr ? MemberSession::Ends::kComesBack : MemberSession::Ends::kForGood;
   for (const auto& [id, session] : sessions) {
     session->end(how);
+    session->add_references(left_);
     if (lender_ != nullptr) lender_->end(id);
   }
   if (lender_ != nullptr) lender_->stop();
@@ -363,6 +366,38 @@ Status Coordinator::confirm(bool knows, const Interruption* by) const {
   }
 }
 
+// Bricks that are away are no reason to wait for as long as nobody else can have the volume.
+Status Coordinator::confirm_own(std::optional<milliseconds> soft, const Interruption* by) const {
+  const auto begun = steady_clock::now();
+  for (auto now = begun; serving_ && !stop_looking_; now = steady_clock::now()) {
+    TRY(gate(*files_));
+    const auto since = [now](const auto& at) { return now - steady_clock::time_point(steady_clock::duration(at)); };
+    const bool slept = since(looked_) > kOverslept;
+    const bool is_unsure = now.time_since_epoch().count() < unsure_until_;
+    if (!slept && !is_unsure && since(connected_) < kOwnReliesFor) return {};
+    TRY(Interruption::check(by));
+    if (soft && now - begun > *soft) return Error(EIO, "the bricks are away for longer than a soft mount waits");
+    std::this_thread::sleep_for(kLookAtLink);
+  }
+  return {};
+}
+
+// What a former coordinator has done: its recall behind that may have been missed.
+Status Coordinator::recall_done(const MemberSession& session, const Decoded& call, const Interruption* by) {
+  const Ino changed = std::visit(calls::Overloaded{
+                                     [](const Write& asked) { return asked.ino; },
+                                     [](const WriteUnits& asked) { return asked.ino; },
+                                     [](const SetAttributes& asked) { return asked.ino; },
+                                     [](const Allocate& asked) { return asked.ino; },
+                                     [](const CopyRange& asked) { return asked.to; },
+                                     [](const auto&) { return kNoIno; },
+                                 },
+                                 call.request);
+  Leases::Scope scope;
+  scope.add(changed, Lease::kData);
+  return leases_.begin(scope, session.id(), by).ok() ? Status() : Status(Error(EINTR, "interrupted"));
+}
+
 ServedAnswer Coordinator::perform(const MemberSession& session, SessionId successor, const Decoded& call,
                                   const MemberReply* before, std::span<std::byte> room,
                                   const OperationContext& context) {
@@ -370,6 +405,7 @@ ServedAnswer Coordinator::perform(const MemberSession& session, SessionId succes
   Status allowed;
   if (!std::holds_alternative<GetState>(call.request)) allowed = leases_.await_going_on(context.interruption);
   if (allowed.ok()) allowed = gate(*files_);
+  if (allowed.ok() && before != nullptr) allowed = recall_done(session, call, context.interruption);
   const auto about_to_change = [&](const ChangedFile& changed) {
     if (kernel_ != nullptr) kernel_->drop(changed, context.interruption);
   };
@@ -440,6 +476,7 @@ void Coordinator::look_at_members() {
     const auto before = std::exchange(looked, steady_clock::now());
     if (looked - before > kOverslept) unsure_until_ = (looked + kUnsure).time_since_epoch().count();
     looked_ = looked.time_since_epoch().count();
+    if (files_->volume().link_state().kind == LinkState::Kind::kConnected) connected_ = looked_.load();
     look_at_grace();
     std::vector<SessionPtr> silent;
     {

@@ -15,6 +15,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -27,6 +28,7 @@
 #include "fs/shared/join.h"
 #include "fs/shared/leases.h"
 #include "fs/shared/member_session.h"
+#include "fs/shared/own_kernel.h"
 #include "fs/shared/served_call.h"
 #include "fs/shared/unit_lender.h"
 #include "transport/accept/secret_guesses.h"
@@ -41,17 +43,6 @@ namespace brickfs::shared {
 constexpr std::chrono::milliseconds kMemberLease{10'000};
 constexpr size_t kMostMembers = 1'024;
 constexpr std::chrono::milliseconds kGrace{5'000};
-
-// The coordinator's own mount, where it has one: what its kernel keeps is not what there is when others change it.
-class OwnKernel {
- public:
-  virtual ~OwnKernel() = default;
-  // There are members from now on (or none any more): names and attributes are told for no longer than they hold. On
-  // return nothing of before is relied on. Waits for requests under way: called by a thread that holds nothing.
-  virtual void set_shared(bool shared) = 0;
-  // Pages of those bytes are not relied on any more on return, or `by` is raised.
-  virtual void drop(const ChangedFile& changed, const Interruption* by) = 0;
-};
 
 class Coordinator {
  public:
@@ -92,10 +83,16 @@ class Coordinator {
   // a while. 0: nobody. True: all who are heard of have been told.
   void name_successor(SessionId session) { successor_ = session; }
   bool is_successor_known() const;
+  // Whether what is in memory is the volume yet, for the own programs: it has been heard of the bricks within a lease,
+  // and this process was not asleep. Waits until it is known; `soft`: not for longer, EIO. ESTALE: another has it;
+  // EINTR.
+  Status confirm_own(std::optional<std::chrono::milliseconds> soft, const Interruption* by) const;
   // Members are cut off, and their calls under way have ended on return. The journal keeps them. Idempotent.
   void stop();
 
   std::vector<Member> members() const;
+  // Of inodes, that members had at stop().
+  const MemberSession::References& left_references() const { return left_; }
   // Of all that are and were.
   std::vector<CallCounters::Call> calls() const { return calls_.calls(); }
   uint64_t expelled() const { return expelled_; }
@@ -125,6 +122,7 @@ class Coordinator {
              uint64_t bytes);
   ServedAnswer perform(const MemberSession& session, SessionId successor, const Decoded& call,
                        const MemberReply* before, std::span<std::byte> room, const OperationContext& context);
+  Status recall_done(const MemberSession& session, const Decoded& call, const Interruption* by);
   Status settle(const ServedAnswer& answer, const OperationContext& context);
   Status confirm(bool knows, const Interruption* by) const;
   void end_session(const SessionPtr& session, const char* why);
@@ -164,12 +162,14 @@ class Coordinator {
   std::chrono::steady_clock::time_point grace_until_ ABSL_GUARDED_BY(mutex_){};
   std::set<SessionId> awaited_ ABSL_GUARDED_BY(mutex_);  // of a former coordinator, and not here yet
 
+  MemberSession::References left_;     // stop()'s
   std::list<Connection> connections_;  // the accepting thread's; then stop()'s
   std::unique_ptr<TcpAcceptor> acceptor_;
   std::thread looker_;  // that expels
   std::thread lapser_;  // that waits for nobody
   // Of steady_clock: when the looker was here last; until when, after a long sleep, it is not known what has changed.
   std::atomic<std::chrono::steady_clock::rep> looked_{0};
+  std::atomic<std::chrono::steady_clock::rep> connected_{0};  // to the bricks, as it saw then
   std::atomic<std::chrono::steady_clock::rep> unsure_until_{0};
   std::atomic<bool> stop_looking_{false};
 };

@@ -29,6 +29,7 @@
 #include "fs/shared/calls.h"
 #include "fs/shared/held.h"
 #include "fs/shared/join.h"
+#include "fs/shared/kernel_pages.h"
 #include "fs/shared/member_data.h"
 #include "fs/shared/member_units.h"
 #include "transport/base/mutex.h"
@@ -97,6 +98,9 @@ class CoordinatorLink {
   void set_data(MemberData* data);
   // Is told of commits, and asked for what the coordinator wants of it, likewise.
   void set_units(MemberUnits* units);
+
+  // Likewise of recalls of data. Calls under way may have it still.
+  void set_pages(std::shared_ptr<KernelPages> pages);
 
   // Soon, together with others.
   void forget(Ino ino, uint64_t references);
@@ -171,6 +175,7 @@ class CoordinatorLink {
   void give_units(uint64_t epoch);
   void give_bytes(uint64_t tag, uint64_t epoch);
   void drop_all_data();
+  std::shared_ptr<KernelPages> pages() const;
   bool is_own(const Slot& slot) const;
   bool is_stopping() const;
   std::pair<HostPort, ClientId> known_coordinator() const;
@@ -187,9 +192,10 @@ class CoordinatorLink {
   Held held_;
   std::function<std::vector<Claim>()> claims_;
   std::atomic<uint64_t> epoch_{0};
-  Mutex data_mutex_;  // before data's
+  mutable Mutex data_mutex_;  // before data's
   MemberData* data_ ABSL_GUARDED_BY(data_mutex_) = nullptr;
   MemberUnits* units_ ABSL_GUARDED_BY(data_mutex_) = nullptr;
+  std::shared_ptr<KernelPages> pages_ ABSL_GUARDED_BY(data_mutex_);
 
   CallCounters calls_;
 

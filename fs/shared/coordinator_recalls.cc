@@ -59,13 +59,28 @@ void CoordinatorLink::give_bytes(uint64_t tag, uint64_t epoch) {
 void CoordinatorLink::recall(const Recall& recall) {
   held_.recall(recall.ino, recall.kinds);
   if (!any(recall.kinds & Lease::kData)) return;
-  MutexLock lock(data_mutex_);
-  if (data_ != nullptr) data_->recall(recall.ino);
+  {
+    MutexLock lock(data_mutex_);
+    if (data_ != nullptr) data_->recall(recall.ino);
+  }
+  // The kernel waits for reads under way, which are answered without what is held there.
+  if (const auto pages = this->pages()) pages->recall(recall.ino);
 }
 
 void CoordinatorLink::drop_all_data() {
   MutexLock lock(data_mutex_);
   if (data_ != nullptr) data_->lapse();
+  if (pages_) pages_->drop_soon();
+}
+
+std::shared_ptr<KernelPages> CoordinatorLink::pages() const {
+  MutexLock lock(data_mutex_);
+  return pages_;
+}
+
+void CoordinatorLink::set_pages(std::shared_ptr<KernelPages> pages) {
+  MutexLock lock(data_mutex_);
+  pages_ = std::move(pages);
 }
 
 void CoordinatorLink::set_units(MemberUnits* units) {

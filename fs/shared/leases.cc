@@ -36,6 +36,10 @@ void Leases::Scope::add(Ino ino, Lease kinds, bool asker_drops) {
 Leases::Change::~Change() {
   if (leases_ == nullptr) return;
   if (is_unseen_) --leases_->unseen_;
+  if (asker_ && leases_->stood_ > 0) {
+    const auto wanted = leases_->close_standing(scope_, *asker_);
+    if (!wanted.empty()) (void)leases_->await_done(leases_->recall(wanted), nullptr);
+  }
   for (const auto& part : scope_.parts()) leases_->open(part.ino, part.kinds);
 }
 
@@ -91,6 +95,7 @@ Status Leases::await_going_on(const Interruption* by) {
 }
 
 void Leases::leave(uint64_t machine) {
+  if (stood_ > 0) stop_standing(machine);
   std::vector<Pending> pending;
   {
     MutexLock lock(mutex_);
@@ -130,6 +135,28 @@ Lease Leases::grant(uint64_t machine, Ino ino, Lease kinds) {
   return granted;
 }
 
+void Leases::stand(uint64_t machine, Ino ino) {
+  Shard& shard = shard_of(ino);
+  MutexLock lock(shard.mutex);
+  ++stood_;
+  Entry& entry = shard.entries[ino];
+  for (Holder& holder : entry.holders)
+    if (holder.machine == machine) return void(holder.stands = true);
+  entry.holders.push_back({machine, Lease::kNone, true});
+  ++held_;
+}
+
+void Leases::stop_standing(uint64_t machine) {
+  for (Shard& shard : shards_) {
+    MutexLock lock(shard.mutex);
+    std::vector<Ino> stood;
+    for (auto& [ino, entry] : shard.entries)
+      for (Holder& holder : entry.holders)
+        if (holder.machine == machine && std::exchange(holder.stands, false)) stood.push_back(ino);
+    for (const Ino ino : stood) remove_holder(shard, ino, machine, Lease::kNone);
+  }
+}
+
 // Not taken away at once: it may just be granted anew.
 void Leases::release(uint64_t machine, Ino ino) {
   Wanted wanted{machine, ino, Lease::kNone};
@@ -137,6 +164,10 @@ void Leases::release(uint64_t machine, Ino ino) {
     Shard& shard = shard_of(ino);
     MutexLock lock(shard.mutex);
     const auto found = shard.entries.find(ino);
+    if (found != shard.entries.end() && stood_ > 0) {
+      for (Holder& holder : found->second.holders) holder.stands = holder.stands && holder.machine != machine;
+      if (!any(found->second.held_by(machine))) return remove_holder(shard, ino, machine, Lease::kNone);
+    }
     if (found != shard.entries.end()) wanted.kinds = found->second.held_by(machine);
     if (!any(wanted.kinds)) return;
     found->second.close(wanted.kinds, 1);
@@ -150,7 +181,7 @@ void Leases::remove_holder(Shard& shard, Ino ino, uint64_t machine, Lease kinds)
   Entry& entry = found->second;
   held_ -= std::erase_if(entry.holders, [&](Holder& holder) {
     if (holder.machine == machine) holder.kinds = without(holder.kinds, kinds);
-    return !any(holder.kinds);
+    return !any(holder.kinds) && !holder.stands;
   });
   if (entry.holders.empty() && !entry.is_closed(Lease::kAttributes | Lease::kNames | Lease::kData))
     shard.entries.erase(found);
@@ -172,11 +203,28 @@ std::vector<Leases::Wanted> Leases::close(const Scope& scope, uint64_t asker) {
     Entry& entry = shard.entries[part.ino];
     entry.close(part.kinds, 1);
     for (const Holder& holder : entry.holders) {
-      const Lease kinds = holder.kinds & part.kinds;
+      Lease kinds = holder.kinds & part.kinds;
+      if (holder.stands && holder.machine != asker) kinds = kinds | (part.kinds & Lease::kData);
       const bool has_dropped_it = holder.machine == asker && part.asker_drops;
       if (!any(kinds) || has_dropped_it) continue;
       entry.close(kinds, 1);
       wanted.push_back({holder.machine, part.ino, kinds});
+    }
+  }
+  return wanted;
+}
+
+std::vector<Leases::Wanted> Leases::close_standing(const Scope& scope, uint64_t asker) {
+  std::vector<Wanted> wanted;
+  for (const Scope::Part& part : scope.parts()) {
+    if (!any(part.kinds & Lease::kData)) continue;
+    Shard& shard = shard_of(part.ino);
+    MutexLock lock(shard.mutex);
+    Entry& entry = shard.entries.at(part.ino);
+    for (const Holder& holder : entry.holders) {
+      if (!holder.stands || holder.machine == asker) continue;
+      entry.close(Lease::kData, 1);
+      wanted.push_back({holder.machine, part.ino, Lease::kData});
     }
   }
   return wanted;
@@ -188,6 +236,7 @@ Result<Leases::Change> Leases::begin(const Scope& scope, uint64_t asker, const I
   const auto wanted = close(scope, asker);
   Change change(this, scope);
   if (!wanted.empty()) TRY(await_done(recall(wanted), by));
+  change.asker_ = asker;
   return change;
 }
 

@@ -11,6 +11,10 @@
 //
 // **Without machines** nothing is looked at: a change is only counted, and whoever joins waits for those.
 //
+// **Standing**: a machine whose kernel reads a file by pages, without asking, is granted nothing. Each change of the
+// file's bytes is recalled from it before it is made, and once more behind that, before anybody is told of it: what
+// its kernel has read meanwhile may be what was there before.
+//
 // Machines are numbered as sessions are; 0 is the coordinator's own, which relies on nothing here.
 //
 // Threads: any.
@@ -69,7 +73,10 @@ class Leases {
   class Change {
    public:
     Change(Change&& other) noexcept
-        : leases_(std::exchange(other.leases_, nullptr)), scope_(other.scope_), is_unseen_(other.is_unseen_) {}
+        : leases_(std::exchange(other.leases_, nullptr)),
+          scope_(other.scope_),
+          asker_(other.asker_),
+          is_unseen_(other.is_unseen_) {}
     ~Change();
 
    private:
@@ -78,6 +85,7 @@ class Leases {
         : leases_(leases), scope_(scope), is_unseen_(is_unseen) {}
     Leases* leases_;
     Scope scope_;
+    std::optional<uint64_t> asker_;  // of one that may be made: others have it recalled behind it, too
     bool is_unseen_;
   };
 
@@ -93,6 +101,8 @@ class Leases {
 
   // Which of these it may rely on from now on. What it has it keeps.
   Lease grant(uint64_t machine, Ino ino, Lease kinds);
+  // Its kernel reads that file by pages, until it lets go of the inode. Before changes begin.
+  void stand(uint64_t machine, Ino ino);
   // It has let go of that inode: what it may rely on of it is recalled, in time. Nobody waits for that.
   void release(uint64_t machine, Ino ino);
 
@@ -127,6 +137,7 @@ class Leases {
   struct Holder {
     uint64_t machine;
     Lease kinds;
+    bool stands = false;
   };
   struct Entry {
     std::array<uint32_t, kLeaseKinds> closed{};  // by how many changes and recalls
@@ -165,7 +176,9 @@ class Leases {
   static constexpr size_t kShards = 64;
   Shard& shard_of(Ino ino) { return shards_[(raw(ino) * 0x9e3779b97f4a7c15u) >> 58]; }
   std::vector<Wanted> close(const Scope& scope, uint64_t asker);
+  std::vector<Wanted> close_standing(const Scope& scope, uint64_t asker);
   void open(Ino ino, Lease kinds);
+  void stop_standing(uint64_t machine);
   void remove_holder(Shard& shard, Ino ino, uint64_t machine, Lease kinds) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
   Awaited recall(std::span<const Wanted> wanted);
   Status await_done(const Awaited& awaited, const Interruption* by);
@@ -175,6 +188,7 @@ class Leases {
 
   std::array<Shard, kShards> shards_;
   std::atomic<uint64_t> held_{0};
+  std::atomic<uint64_t> stood_{0};  // ever
 
   mutable Mutex mutex_;  // never taken with a shard's
   CondVar done_;         // of changes that wait for recalls, or are held back

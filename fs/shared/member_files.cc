@@ -85,6 +85,31 @@ Status MemberFiles::unmount() {
   return synced;
 }
 
+// The coordinator learns of them by the next claims.
+void MemberFiles::take_up(std::span<const Referenced> referenced, std::span<const LockRequest> locks) {
+  MutexLock lock(mutex_);
+  for (const Referenced& each : referenced) {
+    Known& known = known_[each.ino];
+    known.references += each.references;
+    known.is_regular = each.is_regular;
+  }
+  for (const LockRequest& each : locks) locks_.note(each);
+}
+
+void MemberFiles::keep_pages(OwnKernel& kernel, std::vector<Ino> files) {
+  {
+    MutexLock lock(mutex_);
+    for (const Ino ino : files)  // what was noted elsewhere
+      if (const auto known = known_.find(ino); known != known_.end()) known->second.cached.add(0, limits::kFileBytes);
+  }
+  pages_ = std::make_shared<KernelPages>(kernel, held_, std::move(files));
+  link_->set_pages(pages_);
+}
+
+void MemberFiles::let_go_of_kernel() {
+  if (pages_) pages_->stop();
+}
+
 Status MemberFiles::check_writable() const {
   if (read_only_) return Error(EROFS, "this member is read-only");
   return {};
@@ -113,7 +138,9 @@ std::vector<Claim> MemberFiles::claims() {
   constexpr size_t kAtOnce = kMostFields / 64;
   std::vector<Claim> claims;
   const auto part = [&claims]() -> Claim& {
-    if (claims.empty() || claims.back().inodes.size() + claims.back().locks.size() == kAtOnce) claims.emplace_back();
+    if (claims.empty() ||
+        claims.back().inodes.size() + claims.back().locks.size() + claims.back().by_pages.size() == kAtOnce)
+      claims.emplace_back();
     return claims.back();
   };
   held_.let_go();
@@ -128,6 +155,9 @@ std::vector<Claim> MemberFiles::claims() {
     }
   }
   for (const LockRequest& lock : locks_.all()) part().locks.push_back(to_call(lock));
+  if (pages_ == nullptr) return claims;
+  pages_->drop_soon();
+  for (const Ino ino : pages_->files()) part().by_pages.push_back(ino);
   return claims;
 }
 
@@ -157,6 +187,7 @@ void MemberFiles::forget(Ino ino, uint64_t references) {
   known_.erase(known);
   held_.forget(ino);
   if (data_ != nullptr) data_->forget(ino);
+  if (pages_ != nullptr) pages_->forget(ino);
   link_->forget(ino, given);
 }
 

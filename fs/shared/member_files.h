@@ -63,6 +63,16 @@ class MemberFiles final : public FileOperations {
   ~MemberFiles() override;
   // To the coordinator.
   std::vector<CallCounters::Call> calls() const { return link_->calls(); }
+  // What the own kernel and programs have already, by other file operations: before others use this.
+  struct Referenced {
+    Ino ino;
+    uint64_t references;
+    bool is_regular;
+  };
+  void take_up(std::span<const Referenced> referenced, std::span<const LockRequest> locks);
+  // Files that it reads by pages until they are closed. `kernel` is asked for nothing behind let_go_of_kernel().
+  void keep_pages(OwnKernel& kernel, std::vector<Ino> files);
+  void let_go_of_kernel();
   // Everything durable, and let go of at the coordinator. An error: of making it durable.
   Status unmount();
 
@@ -191,8 +201,9 @@ class MemberFiles final : public FileOperations {
   const bool no_atime_;
   MemberAccess access_;
   std::function<bool()> may_touch_;
-  std::atomic<size_t> waiting_{0};  // for locks
-  LockTable locks_;                 // that the coordinator has given
+  std::shared_ptr<KernelPages> pages_;  // null: its kernel keeps none
+  std::atomic<size_t> waiting_{0};      // for locks
+  LockTable locks_;                     // that the coordinator has given
 
   const std::unique_ptr<MemberUnits> units_;  // asks by the link, and goes first; null: all is written through him
 

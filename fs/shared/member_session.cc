@@ -209,6 +209,7 @@ ServedAnswer MemberSession::perform_own(const Claim& asked) {
     const LockRequest request{one.ino, {id_, one.owner, one.kind}, one.open_file, one.lock};
     (void)files_.set_lock(request, false);
   }
+  for (const Ino ino : asked.by_pages) leases_.stand(id_, ino);
   References before;
   if (asked.is_all) {
     MutexLock lock(mutex_);
@@ -290,6 +291,12 @@ void MemberSession::end(Ends how) {
   }
   let_go_of(held);
   let_go_of(before);
+}
+
+void MemberSession::add_references(References& to) {
+  MutexLock lock(mutex_);
+  for (const References* const each : {&references_, &claimed_before_})
+    for (const auto& [ino, count] : *each) to[ino] += count;
 }
 
 }  // namespace brickfs::shared

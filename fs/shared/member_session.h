@@ -96,6 +96,9 @@ class MemberSession {
   // kComesBack: to whoever has the volume next; the inodes that it holds stay.
   enum class Ends { kForGood, kComesBack };
   void end(Ends how = Ends::kForGood);
+  // Those that it has, more of them.
+  using References = std::unordered_map<Ino, uint64_t>;
+  void add_references(References& to);
 
  private:
   struct Slot {
@@ -127,7 +130,6 @@ class MemberSession {
   void finish(Slot& slot, const std::vector<Ino>& given);
   void forget(Ino ino, uint64_t references);
   void take_back(const std::vector<Ino>& given);
-  using References = std::unordered_map<Ino, uint64_t>;
   void let_go_of(const References& references);
 
   FileOperations& files_;

@@ -155,6 +155,47 @@ TEST_F(WhoReliesOnWhat, WhatWasLetGoOfIsRecalledInTime) {
   EXPECT_EQ(leases_.counts().held, 0u);
 }
 
+// Before the change, and behind it; whoever made it is told when both have been done.
+TEST_F(WhoReliesOnWhat, WhoseKernelReadsByPagesIsToldOfEachChangeTwice) {
+  leases_.stand(1, kFile);
+  for (int round = 0; round < 2; ++round) {
+    std::atomic<int> step{0};
+    std::thread changer([&] {
+      {
+        const auto change = leases_.begin(scope_of(kFile, Lease::kData | Lease::kAttributes), 2, nullptr);
+        EXPECT_TRUE(change.ok());
+        step = 1;
+      }
+      step = 2;
+    });
+    for (const int made : {0, 1}) {
+      const auto recalls = take_recalls(leases_, 1);
+      ASSERT_EQ(recalls.size(), 1u);
+      EXPECT_EQ(recalls[0].ino, kFile);
+      EXPECT_EQ(recalls[0].kinds, Lease::kData);
+      EXPECT_EQ(step, made);
+      leases_.tell_done(1, std::array{recalls[0].number});
+    }
+    changer.join();
+  }
+  EXPECT_FALSE(leases_.try_begin(scope_of(kFile, Lease::kData))) << "it is to be told";
+  EXPECT_TRUE(leases_.begin(scope_of(kFile, Lease::kAttributes), 2, nullptr).ok()) << "those its kernel asks for";
+  EXPECT_TRUE(leases_.begin(scope_of(kFile, Lease::kData), 1, nullptr).ok()) << "its own its kernel knows of";
+  EXPECT_TRUE(is_asked_nothing(leases_, 1));
+}
+
+TEST_F(WhoReliesOnWhat, WhoseKernelReadsByPagesIsToldUntilItHasLetGo) {
+  leases_.stand(1, kFile);
+  EXPECT_EQ(leases_.grant(2, kFile, Lease::kData), Lease::kData);
+  leases_.release(1, kFile);
+  EXPECT_TRUE(leases_.begin(scope_of(kFile, Lease::kData), 2, nullptr).ok());
+  leases_.stand(1, kFile);
+  leases_.leave(1);
+  EXPECT_TRUE(leases_.begin(scope_of(kFile, Lease::kData), 2, nullptr).ok());
+  leases_.leave(2);
+  EXPECT_EQ(leases_.counts().held, 0u);
+}
+
 TEST(WithoutMachines, WhoJoinsWaitsForChangesThatLookedAtNothing) {
   Leases leases;
   auto change = leases.begin(scope_of(kFile, Lease::kData), 0, nullptr);

@@ -221,6 +221,24 @@ TEST(LockTable, AMachineThatGoesTakesItsLocksAndWaitersAlong) {
   EXPECT_EQ(table.size(), 2U);
 }
 
+TEST(LockTable, AMachineThatMovesKeepsItsLocksAndItsWaitersAreTold) {
+  LockTable table;
+  ASSERT_EQ(try_set(table, lock_bytes(1, 0, 9, kWrite)), 0);
+  ASSERT_EQ(try_set(table, lock_bytes(2, 10, 19, kWrite, 3)), 0);
+  LockWaiter here(table, lock_bytes(4, 15, 15, kRead));
+  LockWaiter::await(table, 1);
+  LockWaiter there(table, lock_bytes(5, 5, 5, kRead, 3));
+  LockWaiter::await(table, 2);
+  const auto kept = table.end_waiting(0);
+  ASSERT_EQ(kept.size(), 1U);
+  EXPECT_EQ(kept[0].owner.id, 1U);
+  EXPECT_EQ(here.outcome(), EINTR);
+  EXPECT_TRUE(there.waits()) << "the others' go on, and get nothing that the machine has";
+  table.release_machine(3);
+  EXPECT_EQ(there.outcome(), EINTR);
+  EXPECT_EQ(table.size(), 1U);
+}
+
 // --- beside the kernel's own
 
 // A file that some have open, each with its own open file, here and in the kernel.

@@ -45,9 +45,9 @@ class MemberSessionTest : public ::testing::Test {
 TEST_F(MemberSessionTest, ClaimsThatAreBegunAnewCountOnce) {
   const Ino open = make_open("open");
   const Ino other = make_open("other");
-  EXPECT_EQ(ask(Claim{{{open, 1}, {other, 1}}, {}, true, false}), 0);
-  EXPECT_EQ(ask(Claim{{{open, 1}}, {}, true, false}), 0) << "the connection was lost";
-  EXPECT_EQ(ask(Claim{{}, {}, false, true}), 0);
+  EXPECT_EQ(ask(Claim{{{open, 1}, {other, 1}}, {}, {}, true, false}), 0);
+  EXPECT_EQ(ask(Claim{{{open, 1}}, {}, {}, true, false}), 0) << "the connection was lost";
+  EXPECT_EQ(ask(Claim{{}, {}, {}, false, true}), 0);
   EXPECT_TRUE(is_there(open));
   EXPECT_FALSE(is_there(other)) << "nobody claims it any more";
   EXPECT_EQ(ask(Forget{{{open, 1}}}), 0);
@@ -56,7 +56,7 @@ TEST_F(MemberSessionTest, ClaimsThatAreBegunAnewCountOnce) {
 
 TEST_F(MemberSessionTest, WhatItRefersToGoesWithIt) {
   const Ino open = make_open("open");
-  EXPECT_EQ(ask(Claim{{{open, 1}}, {}, true, false}), 0);
+  EXPECT_EQ(ask(Claim{{{open, 1}}, {}, {}, true, false}), 0);
   EXPECT_TRUE(is_there(open));
   session_.end();
   EXPECT_FALSE(is_there(open));

@@ -159,6 +159,25 @@ TEST(SharingOfFuse, WhatIsUnderWayIsWaitedFor) {
   EXPECT_EQ(told.wait_for(60s), std::future_status::ready);
 }
 
+TEST(SharingOfFuse, WhoBecomesAMemberHasFilesOpenByPagesUntilTheyAreClosed) {
+  SharedMount mount(Sharing::kCoordinator);
+  FuseSharing& sharing = mount.bed().session().sharing();
+  const auto by_pages = mount.open(O_RDWR);
+  ASSERT_EQ(mount.open(O_WRONLY | O_APPEND).open_flags & FOPEN_DIRECT_IO, uint32_t{FOPEN_DIRECT_IO});
+  mount.bed().session().set_members(true);
+  while (mount.kernel().answer()) continue;
+  sharing.become_member();
+  EXPECT_EQ(mount.open(O_RDWR).open_flags, uint32_t{FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES});
+  EXPECT_EQ(sharing.open_by_pages(), (std::vector<Ino>(2, Ino{mount.file()}))) << "the one that made it, too";
+  fuse_release_in closed{};
+  for (const uint64_t opened : {by_pages.fh, mount.created().open.fh}) {
+    closed.fh = opened;
+    EXPECT_EQ(mount.ask(FUSE_RELEASE, mount.file(), closed).header.error, 0);
+  }
+  EXPECT_TRUE(sharing.open_by_pages().empty());
+  EXPECT_EQ(mount.kept(), (std::vector<uint64_t>(3, 0)));
+}
+
 TEST(SharingOfFuse, WhatIsAppendedGoesToTheEnd) {
   for (const Sharing how : {Sharing::kNone, Sharing::kMember, Sharing::kCoordinator}) {
     SharedMount mount(how);

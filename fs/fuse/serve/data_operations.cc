@@ -108,12 +108,15 @@ constexpr uint64_t kCopyBytes =
 // ENOSYS: opening and closing need no request from now on, and the kernel keeps the file's cached data.
 void open(FuseSession& session, FuseRequest& request, const fuse_open_in& in) {
   if (!session.sharing().is_shared()) return (void)request.answer(Error(ENOSYS));
-  request.answer_with(session.sharing().open(in.flags));
+  request.answer_with(session.sharing().open(request.ino(), in.flags));
 }
 
 // The kernel's references keep an unlinked file.
 void release(FuseSession& session, FuseRequest& request, const fuse_release_in& in) {
-  if (session.sharing().is_shared()) session.locks().release(request.ino(), in.fh);
+  if (session.sharing().is_shared()) {
+    session.locks().release(request.ino(), in.fh);
+    session.sharing().release(in.fh);
+  }
   request.answer(Status());
 }
 

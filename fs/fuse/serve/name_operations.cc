@@ -89,14 +89,16 @@ void create(FuseSession& session, FuseRequest& request, const fuse_create_in& in
   const auto made = files.create(request.ino(), name, in.mode, request.caller(in.umask), request.context());
   const bool looks_again = made.code() == EEXIST && (in.flags & O_EXCL) == 0 && session.sharing().is_shared();
   if (looks_again) return (void)request.answer(Error(ESTALE));
-  answer_created(request, files, settle(session, request, name, made), session.sharing().open_created(in.flags));
+  const auto settled = settle(session, request, name, made);
+  if (!settled.ok()) return (void)request.answer(settled.error());
+  answer_created(request, files, *settled, session.sharing().open_created(settled->ino, in.flags));
 }
 
 void tmpfile(FuseSession& session, FuseRequest& request, const fuse_create_in& in) {
   FileOperations& files = session.files();
-  answer_created(request, files,
-                 files.make_temporary(request.ino(), in.mode, request.caller(in.umask), request.context()),
-                 session.sharing().open_created(in.flags));
+  const auto made = files.make_temporary(request.ino(), in.mode, request.caller(in.umask), request.context());
+  if (!made.ok()) return (void)request.answer(made.error());
+  answer_created(request, files, *made, session.sharing().open_created(made->ino, in.flags));
 }
 
 void mknod(FuseSession& session, FuseRequest& request, const fuse_mknod_in& in) {

@@ -34,6 +34,23 @@ uint64_t FuseSharing::seconds() const {
 
 void FuseSharing::set_members(bool has_members) {
   has_members_ = has_members;
+  end_turn();
+}
+
+void FuseSharing::become_member() {
+  how_ = Sharing::kMember;
+  end_turn();
+}
+
+std::vector<Ino> FuseSharing::open_by_pages() const {
+  std::vector<Ino> files;
+  MutexLock lock(mutex_);
+  for (const auto& [opened, ino] : by_pages_) files.push_back(ino);
+  return files;
+}
+
+// Who counted himself before is waited for.
+void FuseSharing::end_turn() {
   const unsigned before = turn_;
   turn_ = 1 - before;
   for (size_t left; (left = answering_[before]) > 0;) answering_[before].wait(left);
@@ -41,18 +58,28 @@ void FuseSharing::set_members(bool has_members) {
 
 // A member's kernel keeps no bytes, but for those of mapped memory until the file is opened once more. A coordinator's
 // keeps them; but who appends writes past them, since only then the kernel says that the bytes are to be appended.
-fuse_open_out FuseSharing::open(uint32_t flags) {
+fuse_open_out FuseSharing::open(Ino ino, uint32_t flags) {
+  const Sharing how = how_;
   fuse_open_out out{};
   out.fh = ++opened_;
-  if (how_ == Sharing::kCoordinator) out.open_flags = FOPEN_KEEP_CACHE;
+  if (how == Sharing::kCoordinator) out.open_flags = FOPEN_KEEP_CACHE;
   const bool can_be_direct = negotiation_.maps_direct_files() || (flags & O_ACCMODE) == O_WRONLY;
-  if (how_ == Sharing::kMember || ((flags & O_APPEND) != 0 && can_be_direct))
+  if (how == Sharing::kMember || ((flags & O_APPEND) != 0 && can_be_direct)) {
     out.open_flags |= FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
+  } else {
+    MutexLock lock(mutex_);
+    by_pages_.emplace(out.fh, ino);
+  }
   return out;
 }
 
-fuse_open_out FuseSharing::open_created(uint32_t flags) {
-  if (is_shared()) return open(flags);
+void FuseSharing::release(uint64_t opened) {
+  MutexLock lock(mutex_);
+  by_pages_.erase(opened);
+}
+
+fuse_open_out FuseSharing::open_created(Ino ino, uint32_t flags) {
+  if (is_shared()) return open(ino, flags);
   fuse_open_out out{};
   out.open_flags = FOPEN_KEEP_CACHE;
   return out;

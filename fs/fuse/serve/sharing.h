@@ -9,9 +9,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "fs/base/ids.h"
 #include "fs/fuse/protocol/negotiation.h"
 #include "fs/fuse/protocol/request.h"
+#include "transport/base/mutex.h"
 
 namespace brickfs {
 
@@ -28,6 +32,10 @@ class FuseSharing {
   FuseSharing(Sharing how, const FuseNegotiation& negotiation) : how_(how), negotiation_(negotiation) {}
 
   Sharing how() const { return how_; }
+  // The volume is handed over: the tree is another machine's. On return no request goes by what was before; files that
+  // are open are read by the kernel's pages until they are closed.
+  void become_member();
+  std::vector<Ino> open_by_pages() const;
   bool is_shared() const { return how_ != Sharing::kNone; }
 
   // For how long the kernel may keep what is in an answer; held from before that is looked up until it has been sent.
@@ -48,9 +56,11 @@ class FuseSharing {
   void set_members(bool has_members);
 
   // How a file is opened that a program opens with these flags of open(2): each time with another number.
-  fuse_open_out open(uint32_t flags);
+  fuse_open_out open(Ino ino, uint32_t flags);
   // The same of a new one, also where opening needs no request.
-  fuse_open_out open_created(uint32_t flags);
+  fuse_open_out open_created(Ino ino, uint32_t flags);
+  // Of such a number: it is closed.
+  void release(uint64_t opened);
   // A write by a file with these flags goes to where the file ends when it is done, wherever the kernel took that to
   // be.
   // Of a write of the page cache that nobody waits for they say nothing: they are some open file's.
@@ -59,12 +69,16 @@ class FuseSharing {
  private:
   uint64_t seconds() const;
 
-  const Sharing how_;
+  void end_turn();
+
+  std::atomic<Sharing> how_;
   const FuseNegotiation& negotiation_;
   std::atomic<uint64_t> opened_{0};
   std::atomic<bool> has_members_{false};
   std::atomic<unsigned> turn_{0};  // of these two: where answers are counted
   std::array<std::atomic<size_t>, 2> answering_{};
+  mutable Mutex mutex_;
+  absl::flat_hash_map<uint64_t, Ino> by_pages_ ABSL_GUARDED_BY(mutex_);  // of a coordinator
 };
 
 }  // namespace brickfs

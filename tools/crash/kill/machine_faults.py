@@ -124,7 +124,7 @@ def leave_member(cluster, random):
 
 
 def hand_over(cluster, _):
-    """By whoever coordinates, to any other: no trouble for anybody. One that coordinates from the start refuses, and others may be in between."""
+    """By whoever coordinates, to any other: no trouble for anybody. Others may be in between."""
     coordinator = cluster.coordinator()
     if coordinator is None or not cluster.members():
         yield None
