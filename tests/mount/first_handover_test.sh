@@ -8,7 +8,6 @@ chmod 755 "$WORK"
 A=$WORK/a B=$WORK/b
 name_of() { echo "$(hostname) (pid $(machine_pid "$1"))"; }
 handover() { timeout 90 "$BRICKCTL" handover --secret-file "$SHARED_SECRET" "$SOURCE" "$@"; }
-coordinates() { { "$BRICKCTL" explain --json "$WORK/$1" 2>/dev/null || true; } | grep '"sharing": *"coordinator"' >/dev/null; }
 
 join_machine a
 python3 - "$A" "$FILES" <<'P'
