@@ -8,10 +8,12 @@
 #include <chrono>
 #include <climits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "server/brickd_page_document.h"
 #include "transport/brick/store_trouble.h"
+#include "transport/membership/coordinator_name.h"
 
 namespace brickfs {
 namespace {
@@ -29,15 +31,28 @@ std::string name_of_host() {
 
 uint64_t page_bytes(uint64_t blocks) { return blocks * kBlockBytes; }
 
+// Whom the holder has let in, and who reads or writes here: of a shared volume its members. Each once.
+Json members_of(const BrickNumbers& numbers, const std::string& volume) {
+  std::set<std::string> names;
+  for (const BrickNumbers::Client& client : numbers.clients) {
+    if (names.size() == kClientsShown) break;
+    if (client.mode == OpenMode::kFollow && client.volume == volume) names.insert(client.name);
+  }
+  return names;
+}
+
 Json volumes_of(const BrickNumbers& numbers) {
   Json volumes = Json::array();
   for (const VolumeStatus& volume : numbers.volumes) {
+    const auto shared_at = volume.holder ? address_of_coordinator(volume.holder->name) : std::nullopt;
     volumes.push_back(
         {{"name", volume.name},
          {"capacity_bytes", page_bytes(std::min(volume.size_blocks.value_or(UINT64_MAX), numbers.capacity_blocks))},
          {"used_bytes", page_bytes(volume.used_blocks)},
          {"in_memory_bytes", page_bytes(volume.resident_blocks)},
-         {"holder", volume.holder ? Json(volume.holder->name) : Json()},
+         {"holder", volume.holder ? Json(plain_name(volume.holder->name)) : Json()},
+         {"shared_at", shared_at ? Json(format_address(*shared_at)) : Json()},
+         {"members", shared_at ? members_of(numbers, volume.name) : Json::array()},
          {"connected", volume.holder && !volume.holder_away},
          {"readers", volume.readers}});
   }

@@ -138,6 +138,14 @@ function showSets(replicated, now) {
   }
   byId("sets").lastElementChild.replaceChildren(...parts);
 }
+function holderOf(volume) {
+  const words = [volume.holder || "–"];
+  if (volume.shared_at) words.push(`coordinates at ${volume.shared_at}`);
+  if (volume.holder && !volume.connected) words.push("(not connected)");
+  if (volume.readers > 1) words.push(`and ${volume.readers - 1} more readers`);
+  if (!volume.members.length) return words.join(" ");
+  return make("div", {}, words.join(" "), make("div", { class: "faint" }, "members here: " + volume.members.join(", ")));
+}
 function show(status) {
   document.title = byId("name").textContent = "brick on " + status.host;
   byId("medium").textContent = (status.durable ? "durable, " : "volatile, ") + status.medium + ", brickd " + status.version;
@@ -152,8 +160,7 @@ function show(status) {
   chart(byId("latency").lastElementChild, status.now, status.history,
     [{ key: "call_p50_us", name: "median", color: "var(--a)" }, { key: "call_p99_us", name: "99 %", color: "var(--b)" }], time);
   table(byId("volumes"), ["name", "used", "size", "", "in memory", "holder"], byName(status.volumes).map(volume => [volume.name, size(volume.used_bytes), size(volume.capacity_bytes),
-    bar(volume.used_bytes, volume.capacity_bytes), size(volume.in_memory_bytes),
-    (volume.holder || "–") + (volume.holder && !volume.connected ? " (not connected)" : "") + (volume.readers > 1 ? ` and ${volume.readers - 1} more readers` : "")]), "none");
+    bar(volume.used_bytes, volume.capacity_bytes), size(volume.in_memory_bytes), holderOf(volume)]), "none");
   showSets(status.replicated, status.now);
   table(byId("clients"), ["client", "volume", "", "since"], byName(status.clients).map(client => [client.name, client.volume, client.mode, new Date(client.since * 1000).toLocaleString()]), "none");
 }

@@ -2,7 +2,7 @@
 # A shared volume that is coordinated without a mount: what it serves, how it is asked, what ends it; and its unit.
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/mount/shared_lib.sh"
-start_shared_brick 1G
+start_shared_brick 1G --http 127.0.0.1:0
 coordinate() {  # LOG
   "$BRICKFS" "$SOURCE" none -f -o "shared,secret=$SHARED_SECRET,metrics=127.0.0.1:0" 2>>"$WORK/$1.log" &
   BACKGROUND_PIDS+=("$!")
@@ -63,12 +63,23 @@ assert [c["bytes"] for c in told["calls"] if c["name"] == "write"] == [5] and no
 timeout 20 "$BRICKCTL" top none --watch 0.5 >"$WORK/top" & BACKGROUND_PIDS+=("$!"); within 15 grep "(pid $member)" "$WORK/top" || die "top: $(cat "$WORK/top")"
 kill "${BACKGROUND_PIDS[-1]}"; unset 'BACKGROUND_PIDS[-1]'
 "$BRICKCTL" status --secret-file "$SHARED_SECRET" "$SOURCE" | grep "^holder:.*(pid $first) shares at " >/dev/null || die "status does not say who coordinates"
+"$BRICKCTL" status --json --secret-file "$SHARED_SECRET" "$SOURCE" | grep '"shared_at": *"127.0.0.1:' >/dev/null || die "status --json does not say where"
 port=$(sed -n 's/.*metrics at .*:\([0-9]*\).*/\1/p' "$WORK/first.log")
 python3 - "$port" <<'P' || die "metrics"
 import sys, urllib.request
 with urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[1]}/metrics", timeout=10) as answer: text = answer.read().decode()
 assert "\nbrickfs_members 2\n" in text and 'brickfs_member_call_bytes_total{call="write"} 5\n' in text and 'mountpoint="none:' in text, text
 P
+head -c 1M /dev/urandom >"$WORK/a/long"
+for _ in 1 2 3; do cat "$WORK/a/long" >"$WORK/long"; done
+page_says() { python3 - "http://127.0.0.1:$(tail -n 1 "$WORK/port")/status.json" "(pid $first)" "(pid $member)" <<'P'
+import json, sys, urllib.request
+volume, = [v for v in json.load(urllib.request.urlopen(sys.argv[1], timeout=10))["volumes"] if v["name"] == "default"]
+sys.exit(not (volume["holder"].endswith(sys.argv[2]) and volume["shared_at"].startswith("127.0.0.1:") and [m for m in volume["members"] if m.endswith(sys.argv[3])]))
+P
+}
+within 20 page_says || die "the brick's page does not say who coordinates, and who is a member"
+rm "$WORK/a/long"
 
 say "a second one is a member, and has the volume when the first has ended"
 coordinate second

@@ -2,9 +2,9 @@
 SHARED_SECRET=$WORK/secret
 
 # A brick with a secret; SOURCE.
-start_shared_brick() {  # [SIZE]
+start_shared_brick() {  # [SIZE [ARGUMENT...]]
   (umask 077; printf 'known to all machines of the test\n' >"$SHARED_SECRET")
-  start_brickd --memory "${1:-1G}" --file "$WORK/store" --size "${1:-1G}" --secret-file "$SHARED_SECRET"
+  start_brickd --memory "${1:-1G}" --file "$WORK/store" --size "${1:-1G}" --secret-file "$SHARED_SECRET" "${@:2}"
   SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
 }
 

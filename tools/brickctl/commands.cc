@@ -16,6 +16,7 @@
 #include "transport/base/printable.h"
 #include "transport/base/size.h"
 #include "transport/brick/store_trouble.h"
+#include "transport/membership/coordinator_name.h"
 #include "transport/volume/volume_set.h"
 
 namespace brickfs {
@@ -68,7 +69,9 @@ void print_stat(const Target& target, const BrickStat& stat) {
 Json to_json(const Target& target, const BrickStat& stat) {
   Json holder;
   if (stat.holder) {
+    const auto shared_at = address_of_coordinator(stat.holder->name);
     holder = {{"name", stat.holder->name},
+              {"shared_at", shared_at ? Json(format_address(*shared_at)) : Json()},
               {"since", stat.holder->since_unix_seconds},
               {"connected", !stat.holder_away},
               {"kept_for_ms", stat.holder->kept_for.count()}};

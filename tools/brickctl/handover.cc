@@ -30,7 +30,6 @@ constexpr seconds kBegins{10};  // one that has just taken the volume, and whose
 constexpr milliseconds kAskedAgain{100};
 
 // The coordinator's name, without where it is.
-std::string plain_name(const std::string& name) { return name.substr(0, name.find(" shares at ")); }
 
 std::string why_not_asked(const Holder& holder, const Error& error) {
   const std::string name = printable(plain_name(holder.name));

@@ -20,6 +20,10 @@ std::string name_of_coordinator(std::string_view client_name, const HostPort& ad
   return fmt::format("{}{}", client_name.substr(0, limits::kClientNameBytes - at.size()), at);
 }
 
+std::string plain_name(std::string_view name) {
+  return std::string(address_of_coordinator(name) ? name.substr(0, name.rfind(kSharesAt)) : name);
+}
+
 std::optional<HostPort> address_of_coordinator(std::string_view name) {
   const size_t found = name.rfind(kSharesAt);
   if (found == std::string_view::npos) return std::nullopt;

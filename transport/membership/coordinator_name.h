@@ -13,6 +13,8 @@ namespace brickfs {
 
 // "host (pid 12)" becomes "host (pid 12) shares at 10.0.0.1:4711".
 std::string name_of_coordinator(std::string_view client_name, const HostPort& address);
+// And back; what has another form stays as it is.
+std::string plain_name(std::string_view name);
 // None: whoever has that name shares nothing.
 std::optional<HostPort> address_of_coordinator(std::string_view name);
 
