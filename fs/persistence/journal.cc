@@ -84,6 +84,7 @@ class Journal::Impl {
   void note_chain();
   bool is_full() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool numbers_are_used_up() const;
+  bool is_all_durable() const;
   void see_if_open() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void wrote(size_t bytes, Lsn through);
   Status rotate_now();
@@ -228,7 +229,14 @@ void Journal::Impl::wake_committer() {
   if (sleeps) work_.notify_one();
 }
 
+// On a volatile brick there is nothing behind what is written, so nobody waits for the committer to say so.
+bool Journal::Impl::is_all_durable() const {
+  const Lsn wanted = last_;
+  return !durable_brick_ && admits() && written_ >= wanted;
+}
+
 Status Journal::Impl::sync(const Interruption* by) {
+  if (is_all_durable()) return {};
   MutexLock lock(mutex_);
   const uint64_t ticket = ++syncs_asked_;
   tell_committer();

@@ -126,6 +126,10 @@ class RequestCost : public ::testing::Test {
     const uint64_t unique = bed_.kernel().request_read(raw(file_), (i % kPages) * kPage, kPage);
     EXPECT_EQ(bed_.take(unique).payload.size(), kPage);
   }
+  void fsync() {
+    const uint64_t unique = bed_.kernel().request_with(FUSE_FSYNC, raw(file_), fuse_fsync_in{});
+    EXPECT_EQ(bed_.take(unique).header.error, 0);
+  }
   template <typename Ask>
   Costs cost_of(Ask ask) {
     for (int i = 0; i < kRequests; ++i) ask(i);
@@ -137,8 +141,8 @@ class RequestCost : public ::testing::Test {
   }
   static void tell(const char* what, const Costs& costs) {
     for (const auto& [who, cost] : {std::pair{"serving thread", costs.worker}, std::pair{"others", costs.others}}) {
-      std::printf("%s of 4 KiB, %s: %.2f mutexes, %.2f shared locks, %.2f allocations\n", what, who, cost.mutexes,
-                  cost.shared, cost.allocations);
+      std::printf("%s, %s: %.2f mutexes, %.2f shared locks, %.2f allocations\n", what, who, cost.mutexes, cost.shared,
+                  cost.allocations);
     }
   }
 
@@ -181,7 +185,7 @@ TEST_F(RequestCost, CountsWhatThereIs) {
 // timer does beside.
 TEST_F(RequestCost, OfAWriteOverBytesThatAreThere) {
   const Costs costs = cost_of([this](int i) { write(i); });
-  tell("write", costs);
+  tell("write of 4 KiB", costs);
   EXPECT_LE(costs.worker.mutexes, 10.1);
   EXPECT_LE(costs.worker.shared, 7.1);
   EXPECT_LE(costs.worker.allocations, 2);
@@ -190,10 +194,19 @@ TEST_F(RequestCost, OfAWriteOverBytesThatAreThere) {
 TEST_F(RequestCost, OfARead) {
   for (int i = 0; i < kPages; ++i) write(i);
   const Costs costs = cost_of([this](int i) { read(i); });
-  tell("read", costs);
+  tell("read of 4 KiB", costs);
   EXPECT_LE(costs.worker.mutexes, 10.1);
   EXPECT_LE(costs.worker.shared, 3.1);
   EXPECT_LE(costs.worker.allocations, 2);
+}
+
+// Where all is written already, and nothing is behind that: no other thread is asked, none is woken to receive.
+TEST_F(RequestCost, OfAnFsyncOnAVolatileBrick) {
+  write(0);
+  const Costs costs = cost_of([this](int) { fsync(); });
+  tell("fsync", costs);
+  EXPECT_LE(costs.worker.mutexes, 3.1);
+  EXPECT_LE(costs.others.mutexes, 0.1);
 }
 
 }  // namespace

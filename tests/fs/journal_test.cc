@@ -155,6 +155,20 @@ TEST(Journal, IsDurableOnceWrittenOnAVolatileBrick) {
   EXPECT_EQ(bed.journal->written(), Lsn{1});
 }
 
+// There nothing stands behind what is written.
+TEST(Journal, NobodyWaitsForTheCommitterWhereAllIsWrittenToAVolatileBrick) {
+  JournalBed bed(Durability::kVolatile);
+  ASSERT_TRUE(bed.start().ok());
+  bed.append(1);
+  ASSERT_TRUE(comes_true([&] { return bed.journal->written() == Lsn{1}; }));
+  Interruption interrupted;
+  interrupted.raise();
+  EXPECT_TRUE(bed.journal->sync(&interrupted).ok()) << "it waited";
+  bed.medium->fail_with(EIO);
+  bed.append(2);
+  EXPECT_FALSE(bed.journal->sync(&interrupted).ok()) << "what is not written is waited for";
+}
+
 TEST(Journal, RotationBeginsABlockAndDropsWhatIsBefore) {
   JournalBed bed;
   ASSERT_TRUE(bed.start().ok());

@@ -26,8 +26,9 @@ struct FuseOperation {
   // Behind the kernel's back, which is told with the answer: the inode that the request names. Nothing: it changes
   // nothing, or the kernel learns it from the answer, or changes its own copy likewise.
   enum class Stamps { kNode, kNothing };
-  // kLittle: it is answered from memory, whatever the brick does. kMuch: it waits for the brick's disk, or moves much.
-  enum class Takes { kLittle, kSome, kMuch };
+  // kLittle: it is answered from memory, whatever the brick does. kMuch: it moves much. kDisk: it waits for the brick's
+  // disk, which is much; on a volatile brick it is some.
+  enum class Takes { kLittle, kSome, kMuch, kDisk };
 
   uint32_t opcode = 0;
   std::string_view name;       // for metrics; several may share one
@@ -58,6 +59,7 @@ struct FuseOperation {
 constexpr FuseOperation::Stamps kStampsNothing = FuseOperation::Stamps::kNothing;
 constexpr FuseOperation::Takes kLittle = FuseOperation::Takes::kLittle;
 constexpr FuseOperation::Takes kMuch = FuseOperation::Takes::kMuch;
+constexpr FuseOperation::Takes kDisk = FuseOperation::Takes::kDisk;
 
 template <auto kServe, typename In = void>
 constexpr FuseOperation operation(uint32_t opcode, std::string_view name,

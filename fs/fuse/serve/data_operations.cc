@@ -203,8 +203,8 @@ constexpr std::array kDataOperations = {
     operation<release, fuse_release_in>(FUSE_RELEASE, "release", kStampsNothing).that_takes(kLittle).for_open_file(),
     operation<read>(FUSE_READ, "read", kStampsNothing).for_open_file(),
     operation<write>(FUSE_WRITE, "write", kStampsNothing).for_open_file(),
-    operation<fsync>(FUSE_FSYNC, "fsync", kStampsNothing).that_takes(kMuch).for_open_file(),
-    operation<syncfs>(FUSE_SYNCFS, "syncfs", kStampsNothing).that_takes(kMuch),
+    operation<fsync>(FUSE_FSYNC, "fsync", kStampsNothing).that_takes(kDisk).for_open_file(),
+    operation<syncfs>(FUSE_SYNCFS, "syncfs", kStampsNothing).that_takes(kDisk),
     operation<fallocate, fuse_fallocate_in>(FUSE_FALLOCATE, "fallocate").that_takes(kMuch),
     operation<lseek, fuse_lseek_in>(FUSE_LSEEK, "lseek", kStampsNothing).that_takes(kLittle),
     operation<copy_file_range, fuse_copy_file_range_in>(FUSE_COPY_FILE_RANGE, "copy_file_range", kStampsNothing)

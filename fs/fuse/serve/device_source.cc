@@ -142,11 +142,13 @@ namespace {
 constexpr size_t kTogether = 16;                       // as many transfers go in one call
 constexpr size_t kManyBytes = kFuseTransferBytes / 2;  // the kernel is about to send the other half of them
 
-FuseOperation::Takes time_of(const FuseRequest& request) {
+FuseOperation::Takes time_of(const FuseRequest& request, Durability durability) {
   if (request.transfer() != nullptr && request.transfer()->bytes >= kManyBytes) return kMuch;
   if (request.header().opcode == FUSE_INTERRUPT) return kLittle;
   const FuseOperation* const operation = find_operation(request.header().opcode);
-  return operation != nullptr ? operation->takes : FuseOperation::Takes::kSome;
+  if (operation == nullptr) return FuseOperation::Takes::kSome;
+  if (operation->takes != kDisk) return operation->takes;
+  return durability == Durability::kDurable ? kMuch : FuseOperation::Takes::kSome;
 }
 
 }  // namespace
@@ -174,6 +176,7 @@ FuseDeviceSource::FuseDeviceSource(VolumeAccess& volume, KernelCache& cache, Ope
                                    FuseDeviceQueue& queue, FuseInterrupts& interrupts, int device,
                                    std::unique_ptr<FuseBuffers> buffers, bool polls)
     : volume_(volume),
+      durability_(volume.durability()),
       cache_(cache),
       counters_(counters),
       queue_(queue),
@@ -259,7 +262,7 @@ bool FuseDeviceSource::pass(FuseRequest& request) {
 void FuseDeviceSource::begin_alone(const FuseRequest& request) {
   if (!queue_.is_receiver(member_)) return;
   const bool is_first_small = &request == &own_ && own_.is_small_transfer();
-  const FuseOperation::Takes time = time_of(request);
+  const FuseOperation::Takes time = time_of(request, durability_);
   if (time == kMuch || (time != kLittle && !is_first_small && queue_.has_more())) {
     queue_.hand_over(member_);
   }

@@ -130,6 +130,7 @@ class FuseDeviceSource final : public RequestSource {
   FuseDeviceRequest* free_small();
 
   VolumeAccess& volume_;
+  const Durability durability_;
   KernelCache& cache_;
   OperationCounters& counters_;
   FuseDeviceQueue& queue_;

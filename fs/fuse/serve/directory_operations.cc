@@ -93,7 +93,7 @@ constexpr std::array kDirectoryOperations = {
     operation<readdirplus, fuse_read_in>(FUSE_READDIRPLUS, "readdirplus", kStampsNothing)
         .that_takes(kLittle)
         .for_open_file(),
-    operation<fsyncdir>(FUSE_FSYNCDIR, "fsyncdir", kStampsNothing).that_takes(kMuch).for_open_file(),
+    operation<fsyncdir>(FUSE_FSYNCDIR, "fsyncdir", kStampsNothing).that_takes(kDisk).for_open_file(),
 };
 
 }  // namespace
