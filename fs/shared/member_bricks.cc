@@ -2,6 +2,7 @@
 #include "fs/shared/member_bricks.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "transport/brick/limits.h"
 
@@ -142,7 +143,7 @@ void MemberBricks::open_wanted() {
   while (!stopping_) {
     const auto wanted = std::ranges::find_if(bricks_, [](const auto& one) { return one.second.is_opening; });
     if (wanted != bricks_.end()) {
-      open_one(Name(wanted->first), lock);
+      open_one(Name(wanted->first));
     } else if (!retired_.empty()) {
       end_retired(lock);
     } else {
@@ -154,22 +155,23 @@ void MemberBricks::open_wanted() {
 // Which may take its time; who reads by one yet is waited for.
 void MemberBricks::end_retired(MutexLock& lock) {
   std::vector<std::shared_ptr<VolumeClient>> ended;
-  const auto idle = std::ranges::partition(retired_, [](const auto& client) { return client.use_count() > 1; });
-  ended.assign(std::make_move_iterator(idle.begin()), std::make_move_iterator(idle.end()));
-  retired_.erase(idle.begin(), idle.end());
+  const auto is_used = [](const auto& client) { return client.use_count() > 1; };
+  const auto idle = std::partition(retired_.begin(), retired_.end(), is_used);
+  ended.assign(std::make_move_iterator(idle), std::make_move_iterator(retired_.end()));
+  retired_.erase(idle, retired_.end());
   if (ended.empty()) return (void)changed_.wait_for(lock, kLookAtRetired);
-  lock.unlock();
+  mutex_.unlock();
   ended.clear();
-  lock.lock();
+  mutex_.lock();
 }
 
-void MemberBricks::open_one(const Name& name, MutexLock& lock) {
+void MemberBricks::open_one(const Name& name) {
   const ReadableBrick wanted = bricks_[name].wanted;
   const bool writes = bricks_[name].writes;
-  lock.unlock();
+  mutex_.unlock();
   auto opened = open_(name.first, wanted, writes);
   if (opened.ok()) (*opened)->share_keys(keys_, name.first);
-  lock.lock();
+  mutex_.lock();
   Brick& brick = bricks_[name];
   brick.is_opening = false;
   if (!opened.ok() && writes) {  // it may be read yet

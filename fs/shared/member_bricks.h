@@ -81,7 +81,7 @@ class MemberBricks {
   static void let_rest(Brick& brick);
   void open_wanted();
   void end_retired(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void open_one(const Name& name, MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void open_one(const Name& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Open open_;
   const uint64_t preferred_;

@@ -241,48 +241,48 @@ uint64_t MemberUnits::pooled() const {
 void MemberUnits::look_after() {
   MutexLock lock(mutex_);
   while (!stopping_) {
-    if (!look_once(lock)) changed_.wait_for(lock, kLookEvery);
+    if (!look_once()) changed_.wait_for(lock, kLookEvery);
   }
 }
 
 // False: there is nothing to do.
-bool MemberUnits::look_once(MutexLock& lock) {
+bool MemberUnits::look_once() {
   const auto now = Clock::now();
   if (!in_doubt_.empty()) {
-    return_units({lender_, std::exchange(in_doubt_, {}), true, false}, lock);
+    return_units({lender_, std::exchange(in_doubt_, {}), true, false});
     return true;
   }
   const bool is_wanted = now - wanted_ < kUnusedFor;
   if (!is_wanted && !pool_.empty()) {
     ReturnUnits unused{lender_, {pool_.begin(), pool_.end()}, false, false};
     pool_.clear();
-    return_units(std::move(unused), lock);
+    return_units(std::move(unused));
     return true;
   }
   if (now < ask_from_) return false;
   if (keeps_ && kept_bytes_ > kMostKept / 2) {
-    lock.unlock();
+    mutex_.unlock();
     (void)coordinator_.commit();
-    lock.lock();
-    ask(lock);
+    mutex_.lock();
+    ask();
     return true;
   }
   if (!is_wanted || (!is_stale_ && pooled() > kBlocksAhead * kUnitsPerBlock / 2)) return false;
-  ask(lock);
+  ask();
   return true;
 }
 
-void MemberUnits::ask(MutexLock& lock) {
+void MemberUnits::ask() {
   const uint64_t blocks = pooled() / kUnitsPerBlock;
   const GetUnits asked{static_cast<uint32_t>(kBlocksAhead - std::min(kBlocksAhead, blocks))};
   is_stale_ = false;
   ask_from_ = Clock::now() + kNoneLentFor;
   const uint64_t epoch = coordinator_.epoch();
-  lock.unlock();
+  mutex_.unlock();
   const auto lent = coordinator_.get(asked);
-  lock.lock();
+  mutex_.lock();
   if (!lent.ok()) return;
-  if (coordinator_.epoch() != epoch) return return_units({lent->lender, lent->runs, false, false}, lock);
+  if (coordinator_.epoch() != epoch) return return_units({lent->lender, lent->runs, false, false});
   lender_ = lent->lender;
   places_ = lent->places;
   pool_.insert(pool_.end(), lent->runs.begin(), lent->runs.end());
@@ -291,10 +291,10 @@ void MemberUnits::ask(MutexLock& lock) {
 }
 
 // Of an answer that does not come nothing is lost: what is gone is the coordinator's, or he is another's.
-void MemberUnits::return_units(ReturnUnits given, MutexLock& lock) {
-  lock.unlock();
+void MemberUnits::return_units(ReturnUnits given) {
+  mutex_.unlock();
   (void)coordinator_.give_back(given);
-  lock.lock();
+  mutex_.lock();
 }
 
 }  // namespace brickfs::shared

@@ -91,9 +91,9 @@ class MemberUnits {
   void drop_committed(uint64_t below) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t pooled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void look_after();
-  bool look_once(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ask(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void return_units(ReturnUnits given, MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool look_once() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ask() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void return_units(ReturnUnits given) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   MemberBricks& bricks_;
   const bool keeps_;

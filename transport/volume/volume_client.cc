@@ -7,6 +7,7 @@
 
 #include "transport/volume/block_ledger.h"
 #include "transport/volume/replay.h"
+#include "transport/volume/volume_session.h"
 
 namespace brickfs {
 namespace {
@@ -73,15 +74,6 @@ Session VolumeClient::session() const { return link_->session(); }
 LinkState VolumeClient::link_state(Asking asking) const { return link_->state(asking); }
 
 Status VolumeClient::final_error() const { return link_->final_error(); }
-
-template <typename Call>
-auto VolumeClient::in_session(Patience& patience, Call&& call) -> decltype(call(std::declval<Brick&>())) {
-  for (;;) {
-    const VolumeLink::Guard guard = TRY(link_->enter(patience));
-    auto answer = call(guard.brick());
-    if (answer.ok() || !link_->lost_by(guard, answer.error())) return answer;
-  }
-}
 
 Status VolumeClient::alloc(BlockRange blocks) {
   if (!is_valid(blocks)) return Error(EINVAL, "blocks to allocate");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a VolumeClient does about bytes that others write to its brick.
 #include "transport/volume/volume_client.h"
+#include "transport/volume/volume_session.h"
 
 namespace brickfs {
 
