@@ -37,7 +37,7 @@ Status ServedVolume::hand_over(const shared::HandoverAnswer& to) {
   }
   MutexLock lock(mutex_);
   if (handing_over_.joinable()) handing_over_.join();
-  handing_over_ = std::thread([this, to] {
+  handing_over_ = Thread([this, to] {
     tell_and_let_go(to);
     hands_over_ = false;
   });
@@ -98,7 +98,7 @@ void ServedVolume::tell_and_let_go(const shared::HandoverAnswer& to) {
 }
 
 void ServedVolume::await_handover() {
-  std::thread handing_over;
+  Thread handing_over;
   {
     MutexLock lock(mutex_);
     handing_over.swap(handing_over_);

@@ -13,7 +13,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "fs/mount/mount_options.h"
@@ -26,6 +25,7 @@
 #include "fs/shared/switched_files.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
+#include "transport/base/thread.h"
 #include "transport/brick/source.h"
 #include "transport/membership/client_identity.h"
 
@@ -111,7 +111,7 @@ class ServedVolume : private shared::HandsOver {
   std::function<void()> end_;
   Mutex changing_role_;  // before mutex_: held by whoever takes the volume, or lets go of it, while others are served
   std::atomic<bool> hands_over_{false};
-  std::thread handing_over_ ABSL_GUARDED_BY(mutex_);
+  Thread handing_over_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace brickfs

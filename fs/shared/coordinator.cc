@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "fs/operations/gate.h"
@@ -87,8 +88,8 @@ void Coordinator::serve(const Served& served, milliseconds grace) {
   connected_ = looked_ = steady_clock::now().time_since_epoch().count();
   recall_sessions(grace);
   serving_ = true;
-  looker_ = std::thread([this] { look_at_members(); });
-  lapser_ = std::thread([this] { look_at_leases(); });
+  looker_ = Thread([this] { look_at_members(); });
+  lapser_ = Thread([this] { look_at_leases(); });
 }
 
 void Coordinator::lend_from(UnitLending* units) {
@@ -169,7 +170,7 @@ void Coordinator::introduce(TcpUnauthenticatedPeers::Introduced peer) {
   Connection& connection = connections_.emplace_back();
   connection.channel = std::move(channel);
   try {
-    connection.thread = std::thread([this, &connection, peer = std::make_shared<decltype(peer)>(std::move(peer))] {
+    connection.thread = Thread([this, &connection, peer = std::make_shared<decltype(peer)>(std::move(peer))] {
       serve_connection(*connection.channel, peer->peer, peer->nonces, *peer->proof, peer->call);
       connection.channel->shut_down();
       connection.finished = true;

@@ -18,7 +18,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "fs/operations/file_operations.h"
@@ -35,6 +34,7 @@
 #include "transport/accept/tcp_acceptor.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
+#include "transport/base/thread.h"
 #include "transport/brick/client_secret.h"
 #include "transport/tcp/tcp_channel.h"
 
@@ -101,7 +101,7 @@ class Coordinator {
   struct Connection {
     std::unique_ptr<tcp::TcpChannel> channel;
     std::atomic<bool> finished{false};
-    std::thread thread;
+    Thread thread;
   };
   using SessionPtr = std::shared_ptr<MemberSession>;
 
@@ -165,8 +165,8 @@ class Coordinator {
   MemberSession::References left_;     // stop()'s
   std::list<Connection> connections_;  // the accepting thread's; then stop()'s
   std::unique_ptr<TcpAcceptor> acceptor_;
-  std::thread looker_;  // that expels
-  std::thread lapser_;  // that waits for nobody
+  Thread looker_;  // that expels
+  Thread lapser_;  // that waits for nobody
   // Of steady_clock: when the looker was here last; until when, after a long sleep, it is not known what has changed.
   std::atomic<std::chrono::steady_clock::rep> looked_{0};
   std::atomic<std::chrono::steady_clock::rep> connected_{0};  // to the bricks, as it saw then

@@ -68,8 +68,8 @@ Result<std::unique_ptr<CoordinatorLink>> CoordinatorLink::join(Config config, st
     *why = fmt::format("the coordinator at {} has just ended", name);
     return lost.error();
   }
-  link->keeper_ = std::thread([raw = link.get()] { raw->keep(); });
-  link->recalled_ = std::thread([raw = link.get()] { raw->take_recalls(); });
+  link->keeper_ = Thread([raw = link.get()] { raw->keep(); });
+  link->recalled_ = Thread([raw = link.get()] { raw->take_recalls(); });
   return link;
 }
 

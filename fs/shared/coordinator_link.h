@@ -20,7 +20,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -34,6 +33,7 @@
 #include "fs/shared/member_units.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
+#include "transport/base/thread.h"
 #include "transport/brick/client_secret.h"
 #include "transport/tcp/tcp_channel.h"
 #include "transport/volume/link_state.h"
@@ -220,8 +220,8 @@ class CoordinatorLink {
   // The keeper's: when he asked the bricks last, and who did not answer where they sent him.
   Clock::time_point looked_{};
   std::optional<Lost> missed_;
-  std::thread keeper_;    // has slot 0: what is to be told soon, and that we are there
-  std::thread recalled_;  // has slot 1, on which recalls come
+  Thread keeper_;    // has slot 0: what is to be told soon, and that we are there
+  Thread recalled_;  // has slot 1, on which recalls come
 };
 
 }  // namespace brickfs::shared

@@ -29,7 +29,7 @@ bool is_heard(const VolumeClient& client) { return MemberBricks::Clock::now() - 
 }  // namespace
 
 MemberBricks::MemberBricks(Open open, uint64_t preferred) : open_(std::move(open)), preferred_(preferred) {
-  opener_ = std::thread([this] { open_wanted(); });
+  opener_ = Thread([this] { open_wanted(); });
 }
 
 MemberBricks::~MemberBricks() {

@@ -21,7 +21,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,6 +28,7 @@
 #include "transport/base/interruption.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
+#include "transport/base/thread.h"
 #include "transport/volume/local_keys.h"
 #include "transport/volume/readable_brick.h"
 #include "transport/volume/volume_client.h"
@@ -92,7 +92,7 @@ class MemberBricks {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<Name, Brick> bricks_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<VolumeClient>> retired_ ABSL_GUARDED_BY(mutex_);  // somebody may be reading yet
-  std::thread opener_;
+  Thread opener_;
 };
 
 }  // namespace brickfs::shared

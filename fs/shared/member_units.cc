@@ -26,7 +26,7 @@ uint32_t place_of_run(UnitRun run) { return static_cast<uint32_t>(place_of(group
 
 MemberUnits::MemberUnits(MemberBricks& bricks, bool keeps, Coordinator coordinator)
     : bricks_(bricks), keeps_(keeps), coordinator_(std::move(coordinator)) {
-  keeper_ = std::thread([this] { look_after(); });
+  keeper_ = Thread([this] { look_after(); });
 }
 
 MemberUnits::~MemberUnits() {

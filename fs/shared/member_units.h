@@ -22,7 +22,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "fs/base/ids.h"
@@ -32,6 +31,7 @@
 #include "transport/base/bytes.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
+#include "transport/base/thread.h"
 
 namespace brickfs::shared {
 
@@ -115,7 +115,7 @@ class MemberUnits {
   std::map<uint64_t, Kept> kept_ ABSL_GUARDED_BY(mutex_);  // by tag
   uint64_t kept_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_tag_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::thread keeper_;
+  Thread keeper_;
 };
 
 }  // namespace brickfs::shared

@@ -20,7 +20,7 @@ uint64_t block_of_run(UnitRun run) { return run.first / kUnitsPerBlock; }
 
 UnitLender::UnitLender(UnitLending& units, uint64_t number, std::function<void(SessionId session)> call)
     : units_(units), number_(number), call_(std::move(call)), bytes_(call_) {
-  taker_ = std::thread([this] { take_back_returned(); });
+  taker_ = Thread([this] { take_back_returned(); });
 }
 
 UnitLender::~UnitLender() { stop(); }

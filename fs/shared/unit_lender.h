@@ -19,7 +19,6 @@
 #include <optional>
 #include <set>
 #include <span>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,6 +30,7 @@
 #include "transport/base/interruption.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
+#include "transport/base/thread.h"
 
 namespace brickfs::shared {
 
@@ -107,7 +107,7 @@ class UnitLender {
   std::map<SessionId, ClientId> writers_ ABSL_GUARDED_BY(mutex_);  // whom the bricks let write
   std::map<ClientId, int> expelling_ ABSL_GUARDED_BY(mutex_);      // who is let in again behind that
   size_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::thread taker_;
+  Thread taker_;
 };
 
 }  // namespace brickfs::shared

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -40,7 +41,7 @@ TcpAcceptor::~TcpAcceptor() { stop(); }
 void TcpAcceptor::start(Hooks hooks) {
   hooks_ = std::move(hooks);
   unauthenticated_ = std::make_unique<TcpUnauthenticatedPeers>(hooks_.judge);
-  thread_ = std::thread([this] { run(); });
+  thread_ = Thread([this] { run(); });
 }
 
 void TcpAcceptor::stop() {

@@ -7,10 +7,10 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "transport/accept/tcp_unauthenticated_peers.h"
 #include "transport/base/result.h"
+#include "transport/base/thread.h"
 #include "transport/base/unique_fd.h"
 
 namespace brickfs {
@@ -49,7 +49,7 @@ class TcpAcceptor {
   std::unique_ptr<TcpUnauthenticatedPeers> unauthenticated_;
   bool short_of_descriptors_ = false;  // said so in the log
 
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace brickfs
