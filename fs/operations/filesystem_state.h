@@ -45,7 +45,7 @@ class Filesystem::Impl {
   std::unique_ptr<Journal> journal;  // null on a read-only mount
   InodeTable inodes;
   RangeLocks ranges;
-  LockTable locks;  // that programs set
+  LockTable locks{[this] { return volume->final_error(); }};  // that programs set
   MemberRegister members;
   DeferredTruncations truncations;
   ReadTimes read_times;

@@ -6,6 +6,8 @@
 namespace brickfs {
 namespace {
 
+constexpr std::chrono::milliseconds kLook{50};  // whether it is still waited for
+
 bool overlap(const FileLock& a, const FileLock& b) { return a.first <= b.last && b.first <= a.last; }
 
 // One range without a gap, or more.
@@ -97,9 +99,12 @@ Status LockTable::await(const LockRequest& request, MutexLock& lock, const Inter
   files_[request.ino].waiters.push_back(&waiter);
   waiters_.push_back(&waiter);
   while (!waiter.outcome) {
-    const Status waited = wait_interruptibly(waiter.changed, lock, by);
-    if (!waited.ok() && !waiter.outcome) {
-      end_wait(waiter, waited);
+    Status goes_on = Interruption::check(by);
+    if (goes_on.ok()) goes_on = lost_();
+    if (goes_on.ok()) {
+      waiter.changed.wait_for(lock, kLook);
+    } else {
+      end_wait(waiter, goes_on);
       serve_waiters(request.ino);  // which forgets a file without any
     }
   }

@@ -9,12 +9,14 @@
 // of flock(2) means to let go of the lock first; only ranges are looked at for circles of owners that wait for each
 // other.
 //
-// Threads: any. No lock is held while one waits.
+// Threads: any. No lock is held while one waits. `lost` is asked under the table's own.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -32,11 +34,14 @@ class LockTable {
   static constexpr std::chrono::milliseconds kClosing{50};
   static constexpr size_t kMostLocks = 1'000'000;  // of all files
 
+  // Whoever waits is told what `lost` says, once that is an error: whoever has the lock cannot let it go here any more.
+  explicit LockTable(std::function<Status()> lost = [] { return Status(); }) : lost_(std::move(lost)) {}
+
   // The first byte's of those that stand against it; without a pid, if that is another machine's. None: it could be
   // set.
   std::optional<FileLock> find_conflict(const LockRequest& request);
   // EINVAL: no range. EAGAIN: another has it. EDEADLK: `waits`, and whoever has it waits for this owner. ENOLCK: too
-  // many. EINTR: also if the machine went meanwhile.
+  // many. EINTR: also if the machine went meanwhile. ESTALE and others: `waits`, and the volume is lost.
   Status set(const LockRequest& request, bool waits, const Interruption* by);
 
   // Of a lock that was given elsewhere: it is noted, whoever else has one.
@@ -84,6 +89,8 @@ class LockTable {
   void serve_waiters(Ino ino) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void end_waits_of(uint64_t machine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void end_wait(Waiter& waiter, const Status& outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::function<Status()> lost_;
 
   mutable Mutex mutex_;
   CondVar released_;  // anything

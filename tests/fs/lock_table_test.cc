@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <future>
@@ -149,6 +150,19 @@ TEST(LockTable, WhoIsInterruptedHasNothingAndHoldsNobodyUp) {
   table.release_open_file(kLocked, 0, 1);
   table.release_open_file(kLocked, 0, 3);
   EXPECT_EQ(table.size(), 0U);
+}
+
+// Whoever has the lock may be another machine, which has it from another table now.
+TEST(LockTable, WhoWaitsIsToldThatTheVolumeIsLost) {
+  std::atomic<bool> is_lost{false};
+  LockTable table([&is_lost]() -> Status { return is_lost ? Status(Error(ESTALE, "another has it")) : Status(); });
+  ASSERT_EQ(try_set(table, lock_bytes(1, 0, 9, kWrite)), 0);
+  LockWaiter waiter(table, lock_bytes(2, 0, 9, kWrite));
+  LockWaiter::await(table, 1);
+  EXPECT_TRUE(waiter.waits());
+  is_lost = true;
+  EXPECT_EQ(waiter.outcome(), ESTALE);
+  EXPECT_EQ(table.waiting(), 0u);
 }
 
 TEST(LockTable, WhoWouldWaitForHimselfIsTold) {
