@@ -277,11 +277,13 @@ void MemberSession::end(Ends how) {
     for (Slot& slot : slots_) slot.interruption.raise();
   }
   leases_.leave(id_);
-  (void)files_.release_machine_locks(id_);  // who waits for one ends
+  // Of who comes back the locks stay: he claims them from the next coordinator, and nobody is to have them meanwhile.
+  const bool comes_back = how == Ends::kComesBack;
+  if (!comes_back) (void)files_.release_machine_locks(id_);  // who waits for one ends
   for (Slot& slot : slots_) MutexLock turn(slot.mutex);
-  (void)files_.release_machine_locks(id_);
+  if (!comes_back) (void)files_.release_machine_locks(id_);
   leases_.leave(id_);  // what those calls were granted
-  if (how == Ends::kComesBack) return;
+  if (comes_back) return;
   References held;
   References before;
   {

@@ -99,6 +99,33 @@ TEST_F(SharedVolume, OpenFilesAndLocksAreClaimedOfTheNextCoordinator) {
   EXPECT_TRUE(eventually([&] { return volume_->get_attributes(open).code() == ESTALE; }));
 }
 
+// It is let go of by nobody: whoever has it claims it from the next coordinator.
+TEST_F(SharedVolume, ALockIsItsOwnersWhileOneCoordinatorFollowsAnother) {
+  share();
+  const auto a = join();
+  const auto b = join();
+  ASSERT_TRUE(a && b);
+  const Ino ino = make_file(*a, "file");
+  LockRequest lock{ino, {0, 1, LockKind::kRange}, 1, {0, 9, LockMode::kExclusive, 42}};
+  ASSERT_TRUE(b->lookup(kRootIno, "file", {}).ok());
+  ASSERT_TRUE(a->set_lock(lock, false, {}).ok());
+  Status got = Error(EINVAL);
+  std::atomic<bool> has{false};
+  std::thread waiter([&, of_b = lock] {
+    got = b->set_lock(of_b, true, {});
+    has = true;
+  });
+  std::this_thread::sleep_for(milliseconds(50));
+  take_over();
+  EXPECT_TRUE(a->get_attributes(ino, {}).ok());
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_FALSE(has);
+  lock.lock.mode = LockMode::kUnlocked;
+  EXPECT_TRUE(a->set_lock(lock, false, {}).ok());
+  waiter.join();
+  EXPECT_TRUE(got.ok());
+}
+
 // Nothing is done for anybody before all have come; whoever does not is lost, and what he had open and locked.
 TEST_F(SharedVolume, WhoDoesNotComeToTheNextCoordinatorIsExpelled) {
   share();
