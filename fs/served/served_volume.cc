@@ -219,17 +219,19 @@ Result<shared::CoordinatorLink::Sought> ServedVolume::seek(const shared::Coordin
   const Source source = TRY(parse_source(command_.source, &why));
   const auto holder = TRY(find_holder(source, {TRY(secret_of(command_, &why)), command_.etcd}));
   const bool is_another = holder && holder->client != lost.coordinator;
+  Sought found;
   if (is_another) {
     const auto address = address_of_coordinator(holder->name);
     if (!address) return Sought{Sought::Kind::kEnded, {}, "another has taken the volume, and does not share it"};
+    found = {Sought::Kind::kMoved, *address, "", holder->client};
     // One that has gone before we came to it is followed as the one that we know.
-    if (lost.missed != holder->client) return Sought{Sought::Kind::kMoved, *address, "", holder->client};
+    if (lost.missed != holder->client) return found;
   }
   const bool is_anothers_turn =
       lost.next == shared::CoordinatorLink::Lost::Next::kAnother && steady_clock::now() - lost.heard < kSuccessorTakes;
-  if (command_.read_only || is_anothers_turn) return Sought{};
+  if (command_.read_only || is_anothers_turn) return found;
   const auto taken = take_over(lost, !holder.has_value());
-  if (!taken.ok()) return Sought{};  // it is held, or another was faster
+  if (!taken.ok()) return found;  // it is held, or another was faster
   return Sought{Sought::Kind::kMoved, *taken, "", client_.load()};
 }
 

@@ -55,8 +55,8 @@ void CoordinatorLink::seek_coordinator(const Error& why) {
   if (lost) follow(std::exchange(missed_, std::nullopt).value_or(*lost));
 }
 
-// To whoever is said to have the volume. One that begins yet says EAGAIN, and is not to be missed: it expels who does
-// not come.
+// To whoever is said to have the volume, until that one has it no more: the former one is fenced by then, and the next
+// expels who does not come. One that begins yet says EAGAIN.
 void CoordinatorLink::follow(Lost lost) {
   const auto begins_until = Clock::now() + kNextBegins;
   while (true) {
@@ -67,9 +67,11 @@ void CoordinatorLink::follow(Lost lost) {
     const Status moved = move_to(*sought);
     if (moved.code() == ESTALE) end(moved.error());
     if (moved.ok() || moved.code() == ESTALE) return;
-    if (moved.code() != EAGAIN || Clock::now() >= begins_until || is_stopping()) {
+    if (moved.code() != EAGAIN) {
       lost.is_dead = moved.code() == ECONNREFUSED;
       lost.missed = sought->coordinator;
+    }
+    if (Clock::now() >= begins_until || is_stopping()) {
       missed_ = lost;
       return;
     }
