@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <random>
 #include <utility>
@@ -38,6 +39,7 @@ class Fiber {
   Nanoseconds deadline = kForEver;
   bool late = false;
   uint32_t priority = 0;
+  Machine machine = kOutside;
 };
 
 class Scheduler {
@@ -54,11 +56,26 @@ class Scheduler {
   void set_schedule(uint64_t seed);
   Nanoseconds now() { return now_ += kLook; }
 
+  Machine machine() const { return current_->machine; }
+  void kill(Machine machine);
+  bool is_killed(Machine machine) const { return machines_.at(machine).killed; }
+  void stop(Machine machine) { machines_.at(machine).stopped = true; }
+  void go_on(Machine machine);
+  void visit(Machine to);
+
  private:
+  struct MachineState {
+    bool killed = false;
+    bool stopped = false;
+    std::vector<Fiber*> parked;  // that would run
+  };
+
   static void begin();
   [[gnu::noinline]] void switch_to(Fiber* next);
   void run_next();
   Fiber* next();
+  Fiber* take_ready();
+  bool may_run(Fiber* fiber);
   void wake_late();
 
   Fiber program_;
@@ -67,6 +84,7 @@ class Scheduler {
   std::vector<Fiber*> timed_;     // waiting with a deadline
   std::vector<Fiber*> settling_;  // goes on when nobody is ready
   std::vector<std::byte*> free_stacks_;
+  std::array<MachineState, kMachines> machines_;
   Nanoseconds now_{std::chrono::hours(1)};
   enum class Order { kQueue, kRandom, kPriority };
   Order order_ = Order::kQueue;
@@ -105,6 +123,7 @@ Fiber* Scheduler::start(std::function<void()> body) {
   auto* const fiber = new Fiber;
   fiber->body = std::move(body);
   fiber->priority = static_cast<uint32_t>(random_());
+  fiber->machine = current_->machine;
   if (free_stacks_.empty()) free_stacks_.push_back(new_stack());
   fiber->stack = free_stacks_.back();
   free_stacks_.pop_back();
@@ -135,20 +154,54 @@ void Scheduler::switch_to(Fiber* next) {
 void Scheduler::run_next() { switch_to(next()); }
 
 Fiber* Scheduler::next() {
-  while (ready_.empty()) {
-    if (!settling_.empty()) {
-      ready_.push_back(settling_.back());
-      settling_.pop_back();
-    } else {
-      wake_late();
+  while (true) {
+    while (ready_.empty()) {
+      if (!settling_.empty()) {
+        ready_.push_back(settling_.back());
+        settling_.pop_back();
+      } else {
+        wake_late();
+      }
     }
+    Fiber* const fiber = take_ready();
+    if (may_run(fiber)) return fiber;
   }
+}
+
+Fiber* Scheduler::take_ready() {
   auto which = ready_.begin();
   if (order_ == Order::kRandom) which += static_cast<ptrdiff_t>(random_() % ready_.size());
   if (order_ == Order::kPriority) which = std::ranges::max_element(ready_, {}, &Fiber::priority);
   Fiber* const fiber = *which;
   ready_.erase(which);
   return fiber;
+}
+
+// One of a machine that is stopped waits for that one; one of a machine that was killed is forgotten.
+bool Scheduler::may_run(Fiber* fiber) {
+  MachineState& machine = machines_[fiber->machine];
+  if (machine.killed) return false;
+  if (machine.stopped) machine.parked.push_back(fiber);
+  return !machine.stopped;
+}
+
+void Scheduler::kill(Machine machine) {
+  machines_.at(machine) = {.killed = true, .stopped = false, .parked = {}};
+  if (current_->machine == machine) run_next();
+}
+
+void Scheduler::go_on(Machine machine) {
+  machines_.at(machine).stopped = false;
+  for (Fiber* const fiber : std::exchange(machines_[machine].parked, {})) ready_.push_back(fiber);
+}
+
+void Scheduler::visit(Machine to) {
+  current_->machine = to;
+  if (machines_.at(to).killed) run_next();
+  if (machines_[to].stopped) {
+    ready_.push_back(current_);
+    run_next();
+  }
 }
 
 // All wait: time passes until the first has waited for long enough.
@@ -246,5 +299,14 @@ void maybe_yield() { scheduler().maybe_yield(); }
 void settle() { scheduler().settle(); }
 void sleep(Nanoseconds time) { scheduler().sleep(time); }
 void pass(Nanoseconds time) { scheduler().pass(time); }
+
+Machine machine() { return scheduler().machine(); }
+void kill(Machine machine) { scheduler().kill(machine); }
+bool is_killed(Machine machine) { return scheduler().is_killed(machine); }
+void stop(Machine machine) { scheduler().stop(machine); }
+void go_on(Machine machine) { scheduler().go_on(machine); }
+
+Visit::Visit(Machine to) : from_(scheduler().machine()) { scheduler().visit(to); }
+Visit::~Visit() { scheduler().visit(from_); }
 
 }  // namespace brickfs::fibers

@@ -50,4 +50,28 @@ void sleep(Nanoseconds time);
 void settle();
 void pass(Nanoseconds time);
 
+// --- machines. A thread is of the machine of whoever started it, the first one of kOutside, which nothing happens to.
+using Machine = unsigned;
+constexpr Machine kOutside = 0;
+constexpr Machine kMachines = 16;
+Machine machine();  // of the one that runs
+// Its threads run no more, wherever they are: nothing of what they hold is given back.
+void kill(Machine machine);
+bool is_killed(Machine machine);
+// They do not run until go_on(), though time passes; then they see how late it is.
+void stop(Machine machine);
+void go_on(Machine machine);
+
+// While it lives the running thread is of that machine: what another one does for it is not cut off with its own.
+class Visit {
+ public:
+  explicit Visit(Machine to);
+  ~Visit();
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+ private:
+  const Machine from_;
+};
+
 }  // namespace brickfs::fibers

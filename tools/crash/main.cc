@@ -15,6 +15,7 @@
 #include "tools/crash/explore.h"
 #include "tools/crash/fixed_world.h"
 #include "tools/crash/kept.h"
+#include "tools/crash/shared.h"
 #include "tools/crash/store.h"
 #include "transport/base/log.h"
 
@@ -90,6 +91,17 @@ int main(int argc, char** argv) {
   kept->add_option("--jobs", kept_arguments.jobs, "processes")->check(CLI::Range(1, 256));
   kept->add_option("--failures", kept_arguments.failures, "ends after so many histories that fail")
       ->check(CLI::PositiveNumber);
+  brickfs::SharedArguments shared_arguments;
+  CLI::App* shared = app.add_subcommand("shared", "machines with one volume, of which any may end or be cut off");
+  shared->add_option("--runs", shared_arguments.runs, "so many runs (200, unless --seconds is given)");
+  shared->add_option("--seconds", shared_arguments.seconds, "ends after so long (0: when all is done)")
+      ->check(CLI::NonNegativeNumber);
+  shared->add_option("--seed", shared_arguments.seed, "of the first run");
+  shared->add_option("--jobs", shared_arguments.jobs, "processes")->check(CLI::Range(1, 256));
+  shared->add_option("--failures", shared_arguments.failures, "ends after so many runs that fail")
+      ->check(CLI::PositiveNumber);
+  shared->add_option("--at-least", shared_arguments.at_least, "fails if fewer runs are made");
+  shared->add_flag("--verbose", shared_arguments.verbose, "says what the machines log, and what happens to them");
   app.add_subcommand("kill", "kills, stops and cuts off real processes under load (kill --help tells more)");
   app.add_subcommand("cluster",
                      "the same in a replicated set with etcd, each in a network of its own (cluster --help)");
@@ -104,5 +116,6 @@ int main(int argc, char** argv) {
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
   brickfs::log::set_level(brickfs::log::Level::kOff);
   if (kept->parsed()) return brickfs::explore_kept(kept_arguments);
+  if (shared->parsed()) return brickfs::explore_shared(shared_arguments);
   return store->parsed() ? brickfs::explore_store(store_arguments) : brickfs::explore(arguments);
 }

@@ -22,6 +22,7 @@ class Thread {
   }
   ~Thread() { CHECK(fiber_ == nullptr); }
 
+  void swap(Thread& other) noexcept { std::swap(fiber_, other.fiber_); }
   bool joinable() const { return fiber_ != nullptr; }
   void join() { fibers::join(std::exchange(fiber_, nullptr)); }
 
