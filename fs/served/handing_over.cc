@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "fs/mount/second_mount.h"
 #include "fs/served/served_volume.h"
 #include "transport/base/log.h"
 #include "transport/base/printable.h"
