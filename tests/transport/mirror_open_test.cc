@@ -133,6 +133,26 @@ TEST_F(NextClient, AMarkIsDurableBeforeItsOtherSlotIsWritten) {
                                              "around slot 0;around slot 1;", "slot 0;"}));
 }
 
+// An empty brick whose first mark was written, and perhaps not made durable, gets it again before anything else: should
+// it die while it is copied to, it has blocks, and without a mark they would be somebody else's for ever.
+TEST_F(NextClient, AFirstMarkIsDurableBeforeAnythingElseIsThere) {
+  ASSERT_NO_FATAL_FAILURE(write_and_crash());
+  wipe('b', 64);
+  brick('b').faults().answer(BrickCall::kCommit, EIO, 2);  // that of the first block, with the mark
+  const auto set = open(8);
+  ASSERT_NE(set, nullptr);
+  ASSERT_TRUE(is_in_state(1, ReplicaState::kInSync));
+  const auto commits = brick('b').faults().commits();
+  ASSERT_GE(commits.size(), 4u);
+  for (const size_t at : {0, 2}) {
+    ASSERT_EQ(commits[at].size(), 1u);
+    EXPECT_EQ(commits[at][0].address, kReplicaMarkOffset);
+    ASSERT_EQ(commits[at + 1].size(), 1u);
+    EXPECT_EQ(commits[at + 1][0].address, 0u);
+    EXPECT_EQ(commits[at + 1][0].length_bytes, kBlockBytes);
+  }
+}
+
 // What was read of it before is not there any more.
 TEST_F(NextClient, ABrickThatRestartsWhileItIsReadIsNotBelieved) {
   ASSERT_NO_FATAL_FAILURE(write_and_crash());

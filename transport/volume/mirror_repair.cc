@@ -195,8 +195,8 @@ Status Mirror::bring_up(Replica& replica, std::unique_ptr<VolumeClient>& client)
     replica.noted = 0;  // only now: until the map says so, the bitmap has to be complete
   }
 
-  // Whoever goes on after a crash has to know what is in it.
-  if (!own) TRY(begin_with_mark(*client, replica.entry));
+  // Whoever goes on after a crash has to know what is in it. A first mark that is found is perhaps not durable.
+  if (!own || own->generation == kHasNothing) TRY(begin_with_mark(*client, replica.entry));
   // Most of it before operations have to wait for the rest.
   TRY(make_alike(first(), *client, to_copy));
   if (all) to_copy = BlockSet{TRY(first().list())};
