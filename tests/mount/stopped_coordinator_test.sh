@@ -42,8 +42,7 @@ for what in locks looks reads makes; do within 20 test -s "$WORK/$what.said" || 
 
 say "stopped for $SECONDS_STOPPED s"
 pid=$(machine_pid a)
-kill -STOP "$pid"
-trap 'kill -CONT "$pid" 2>/dev/null || true' EXIT
+kill -STOP "$pid"  # whatever fails until it goes on, clean_up ends it
 stopped=$(date +%s.%N)
 timeout 60 sh -c "echo 'what is there now' >'$B/file'" || die "nobody takes its place: $(tail -n 3 "$WORK/b.log")"
 timeout 60 python3 - "$B" "$WORK/holds" <<'P' &
@@ -61,7 +60,6 @@ sleep "$(python3 -c "import time; print(max(0, $stopped + $SECONDS_STOPPED - tim
 say "and continued"
 continued=$(date +%s.%N)
 kill -CONT "$pid"
-trap - EXIT
 for asking in "${ASKING[@]}"; do wait "$asking" || die "a program of its goes on: $(tail -n 2 "$WORK"/*.said)"; done
 python3 - "$WORK" "$continued" <<'P' || die "its programs were told what is not so"
 import sys
