@@ -63,13 +63,13 @@ class Filesystem final : public FileOperations, public MemberJournal, public Uni
 
   // --- MemberJournal
   std::vector<KnownMember> members() const override;
-  Status begin_member(const MemberRow& row) override;
+  Status begin_member(const MemberRow& row, const Interruption* by) override;
   void end_member(uint64_t session) override;
   void end_grace() override;
 
   // --- UnitLending
   std::vector<UnitRun> lend_units(uint64_t blocks, ClientId client, const Interruption* by) override;
-  Status clear_units(std::span<const UnitRun> runs) override;
+  Status clear_units(std::span<const UnitRun> runs, const Interruption* by) override;
   void end_lending(UnitRun block) override;
   void free_units(std::span<const UnitRun> runs) override;
   Status expel_client(ClientId client) override;

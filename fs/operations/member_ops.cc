@@ -10,10 +10,10 @@ using Mode = InodeLocks::Mode;
 
 std::vector<KnownMember> Filesystem::members() const { return impl_->members.all(); }
 
-Status Filesystem::begin_member(const MemberRow& row) {
-  TRY(impl_->admit_change({}));
+Status Filesystem::begin_member(const MemberRow& row, const Interruption* by) {
+  TRY(impl_->admit_change({.interruption = by}));
   impl_->members.begin(row, [this](Transaction& rows) { return impl_->journal->append(rows); });
-  return impl_->journal->await_written();
+  return impl_->journal->await_written(by);
 }
 
 void Filesystem::end_member(uint64_t session) {

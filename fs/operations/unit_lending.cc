@@ -55,11 +55,11 @@ std::vector<UnitRun> Filesystem::lend_units(uint64_t blocks, ClientId client, co
   return lent;
 }
 
-Status Filesystem::clear_units(std::span<const UnitRun> runs) {
+Status Filesystem::clear_units(std::span<const UnitRun> runs, const Interruption* by) {
   if (!impl_->volume->is_replicated()) return {};
   PieceList zeros;
   for (const UnitRun& run : runs) zeros.add_zeros(run.address(), run.count * kUnitBytes);
-  return impl_->volume->write(zeros.pieces(), Stage::kData);
+  return impl_->volume->write(zeros.pieces(), Stage::kData, by);
 }
 
 void Filesystem::free_units(std::span<const UnitRun> runs) {

@@ -44,12 +44,12 @@ class UnitLending {
   virtual std::vector<UnitRun> lend_units(uint64_t blocks, ClientId client, const Interruption* by) = 0;
   // Lent units that nobody writes to any more: where there are copies, which may differ, zeros are written to them.
   // Errors as of a write.
-  virtual Status clear_units(std::span<const UnitRun> runs) = 0;
+  virtual Status clear_units(std::span<const UnitRun> runs, const Interruption* by) = 0;
   // Nothing of a block that was lent is lent any more. Before its last units are free.
   virtual void end_lending(UnitRun block) = 0;
   virtual void free_units(std::span<const UnitRun> runs) = 0;
-  // The client has access to no brick of the volume any more, and none of its transfers is under way. Waits for bricks
-  // that are away. An error: it is not known of all.
+  // The client has access to no brick of the volume any more, and none of its transfers is under way. Waits for no
+  // brick that is away. An error: it is not known of all.
   virtual Status expel_client(ClientId client) = 0;
   // The bricks of each place that who fills units writes to, as LentPlace has them; none of a place: not now.
   virtual std::vector<LentPlace> writable_places() const = 0;

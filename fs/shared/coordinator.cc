@@ -110,7 +110,9 @@ void Coordinator::end_lending() {
   if (lender_->bytes().any_uncommitted() && gate(*files_).ok()) (void)files_->sync_all();
 }
 
+// Bytes that are kept are waited for no longer before anything here may wait for a brick that waits for them.
 void Coordinator::stop() {
+  stopping_.raise();
   end_lending();
   stop_looking_ = true;
   if (looker_.joinable()) looker_.join();
@@ -123,6 +125,8 @@ void Coordinator::stop() {
     sessions.swap(sessions_);
   }
   const auto how = journal_ != nullptr ? MemberSession::Ends::kComesBack : MemberSession::Ends::kForGood;
+  for (const auto& [id, session] : sessions)
+    if (lender_ != nullptr) lender_->bytes().give_up(id);
   for (const auto& [id, session] : sessions) {
     session->end(how);
     session->add_references(left_);
@@ -259,49 +263,69 @@ Result<Coordinator::SessionPtr> Coordinator::join(const JoinRequest& request, co
 // The own kernel is told before the member's first answer.
 Result<Coordinator::SessionPtr> Coordinator::begin_session(const JoinRequest& request, const PeerAddress& peer) {
   if (!request.read_only && files_->read_only()) return Error(EROFS, "read-only");
-  MutexLock joining(joining_);
-  bool is_first = false;
-  {
-    MutexLock lock(mutex_);
-    if (stopped_) return Error(EAGAIN, "it ends");
-    if (sessions_.size() >= kMostMembers) return Error(EUSERS, "members");
-    is_first = sessions_.empty();
-  }
-  if (is_first && kernel_ != nullptr) kernel_->set_shared(true);
   SessionId id = 0;
   {
     MutexLock lock(mutex_);
+    if (stopped_) return Error(EAGAIN, "it ends");
+    if (sessions_.size() + beginning_ >= kMostMembers) return Error(EUSERS, "members");
+    ++beginning_;
     id = ++last_session_;
   }
+  tell_kernel();
   const auto session = std::make_shared<MemberSession>(*files_, leases_, lender_.get(), id, request);
-  if (journal_ != nullptr) TRY(journal_->begin_member(session->row()));
-  MutexLock lock(mutex_);
-  if (stopped_) return Error(EAGAIN, "it ends");
-  sessions_.emplace(id, session);
-  log::info("{} is a member now ({}), one of {}", printable(request.name), peer.text, sessions_.size());
-  return session;
+  Status begun = journal_ == nullptr ? Status() : journal_->begin_member(session->row(), &stopping_);
+  if (begun.code() == EINTR) begun = Error(EAGAIN, "it ends");
+  {
+    MutexLock lock(mutex_);
+    --beginning_;
+    if (begun.ok() && stopped_) return Error(EAGAIN, "it ends");
+    if (begun.ok()) {
+      sessions_.emplace(id, session);
+      log::info("{} is a member now ({}), one of {}", printable(request.name), peer.text, sessions_.size());
+      return session;
+    }
+  }
+  session->end();
+  if (journal_ != nullptr) journal_->end_member(id);
+  tell_kernel();
+  return begun.error();
+}
+
+// Whether there are members.
+void Coordinator::tell_kernel() {
+  MutexLock telling(telling_kernel_);
+  bool is_shared = false;
+  {
+    MutexLock lock(mutex_);
+    is_shared = beginning_ > 0 || !sessions_.empty();
+  }
+  if (kernel_ == nullptr || std::exchange(is_kernel_shared_, is_shared) == is_shared) return;
+  kernel_->set_shared(is_shared);
 }
 
 // Who is brought up to date waits for its bytes no longer, before anything here may wait for that.
 void Coordinator::end_session(const SessionPtr& session, const char* why) {
-  if (lender_ != nullptr) lender_->bytes().end(session->id());
-  MutexLock joining(joining_);
-  bool was_last = false;
+  if (lender_ != nullptr) lender_->bytes().give_up(session->id());
   {
     MutexLock lock(mutex_);
+    lost_.erase(session->id());
     if (sessions_.erase(session->id()) == 0) return;
-    was_last = sessions_.empty();
   }
   session->end();
   if (lender_ != nullptr) lender_->end(session->id());
   if (journal_ != nullptr) journal_->end_member(session->id());
   log::info("{} {}", printable(session->request().name), why);
-  if (was_last && kernel_ != nullptr) kernel_->set_shared(false);
+  tell_kernel();
 }
 
-void Coordinator::expel(const SessionPtr& session, const char* why) {
-  ++expelled_;
-  end_session(session, why);
+// A brick that waits for bytes of one of them may be what the end of another waits for.
+void Coordinator::expel(const std::vector<Lost>& lost) {
+  for (const Lost& one : lost)
+    if (lender_ != nullptr) lender_->bytes().give_up(one.session->id());
+  for (const Lost& one : lost) {
+    ++expelled_;
+    end_session(one.session, one.why);
+  }
 }
 
 void Coordinator::serve_calls(tcp::TcpChannel& channel, const SessionPtr& session, uint32_t slot) {
@@ -415,6 +439,7 @@ ServedAnswer Coordinator::perform(const MemberSession& session, SessionId succes
                                : serve_call(*files_, leases_, lender_.get(),
                                             {session.request().client, session.request().name, successor}, call, room,
                                             about_to_change, context);
+  const bool is_done = allowed.ok() && answer.status == 0;
   if (allowed.ok())
     allowed = shows_files(call.request) ? settle(answer, {.interruption = &session.ending()}) : gate(*files_);
   if (allowed.ok()) allowed = confirm(std::holds_alternative<GetState>(call.request), &session.ending());
@@ -422,6 +447,7 @@ ServedAnswer Coordinator::perform(const MemberSession& session, SessionId succes
   for (const Ino ino : answer.given) files_->forget(ino, 1);
   ServedAnswer refusal;
   refusal.status = allowed.code();
+  if (is_done && allowed.code() == EAGAIN) refusal.status = EIO;                // EAGAIN says that nothing was done
   if (std::holds_alternative<GetState>(call.request)) refusal.status = ESTALE;  // which the member goes by
   return refusal;
 }
@@ -432,13 +458,16 @@ void Coordinator::recall_sessions(milliseconds grace) {
   if (journal_ == nullptr) return;
   const std::vector<KnownMember> known_members = journal_->members();
   if (known_members.empty()) return;
-  if (kernel_ != nullptr) kernel_->set_shared(true);
-  MutexLock lock(mutex_);
-  for (const KnownMember& known : known_members) {
-    sessions_.emplace(known.session, std::make_shared<MemberSession>(*files_, leases_, lender_.get(), known));
-    awaited_.insert(known.session);
-    last_session_ = std::max(last_session_, known.session);
+  {
+    MutexLock lock(mutex_);
+    for (const KnownMember& known : known_members) {
+      sessions_.emplace(known.session, std::make_shared<MemberSession>(*files_, leases_, lender_.get(), known));
+      awaited_.insert(known.session);
+      last_session_ = std::max(last_session_, known.session);
+    }
   }
+  tell_kernel();  // before anything is held back that it may wait for
+  MutexLock lock(mutex_);
   leases_.hold_back(true);
   grace_until_ = steady_clock::now() + grace;
   log::info("waiting for {} member(s) of the former coordinator", awaited_.size());
@@ -455,15 +484,16 @@ void Coordinator::claimed(SessionId session) {
 // Those who have not come hold nothing any more: what they had open, and nobody else, goes.
 void Coordinator::look_at_grace() {
   MutexLock looking(looking_at_grace_);
-  std::vector<SessionPtr> lost;
+  std::vector<Lost> lost;
   {
     MutexLock lock(mutex_);
     if (!in_grace() || (!awaited_.empty() && steady_clock::now() < grace_until_)) return;
     for (const SessionId id : awaited_)
-      if (const auto found = sessions_.find(id); found != sessions_.end()) lost.push_back(found->second);
+      if (const auto found = sessions_.find(id); found != sessions_.end())
+        lost.push_back({found->second, "has not come to the new coordinator, and is expelled"});
     awaited_.clear();
   }
-  for (const SessionPtr& session : lost) expel(session, "has not come to the new coordinator, and is expelled");
+  expel(lost);
   journal_->end_grace();
   leases_.hold_back(false);
   MutexLock lock(mutex_);
@@ -471,31 +501,52 @@ void Coordinator::look_at_grace() {
 }
 
 void Coordinator::look_at_members() {
-  auto looked = steady_clock::now();
   while (!stop_looking_) {
     std::this_thread::sleep_for(kLookAtMembers);
-    const auto before = std::exchange(looked, steady_clock::now());
-    if (looked - before > kOverslept) unsure_until_ = (looked + kUnsure).time_since_epoch().count();
-    looked_ = looked.time_since_epoch().count();
-    if (files_->volume().link_state().kind == LinkState::Kind::kConnected) connected_ = looked_.load();
     look_at_grace();
-    std::vector<SessionPtr> silent;
+    std::vector<Lost> lost;
     {
       MutexLock lock(mutex_);
-      // Stopped, or starved: what came meanwhile has not been read.
-      if (looked - before > kOverslept)
-        for (const auto& [id, session] : sessions_) session->hear();
-      for (const auto& [id, session] : sessions_)
-        if (session->silence() > lease_) silent.push_back(session);
+      for (const auto& [id, why] : lost_)
+        if (const auto found = sessions_.find(id); found != sessions_.end()) lost.push_back({found->second, why});
     }
-    for (const SessionPtr& session : silent) expel(session, "was not heard of for its lease, and is expelled");
+    expel(lost);
   }
 }
 
 void Coordinator::look_at_leases() {
+  auto looked = steady_clock::now();
   while (!stop_looking_) {
     std::this_thread::sleep_for(kLookAtMembers);
-    leases_.look(steady_clock::now());
+    const auto before = std::exchange(looked, steady_clock::now());
+    look_at_time(before, looked);
+    give_up_lost();
+    leases_.look(looked);
+  }
+}
+
+// Stopped, or starved: what came meanwhile has not been read.
+void Coordinator::look_at_time(steady_clock::time_point before, steady_clock::time_point now) {
+  const bool has_slept = now - before > kOverslept;
+  if (has_slept) unsure_until_ = (now + kUnsure).time_since_epoch().count();
+  looked_ = now.time_since_epoch().count();
+  if (files_->volume().link_state().kind == LinkState::Kind::kConnected) connected_ = looked_.load();
+  if (!has_slept) return;
+  MutexLock lock(mutex_);
+  for (const auto& [id, session] : sessions_) session->hear();
+}
+
+// Of who is to be expelled nothing is waited for from now on. That it is heard of again changes nothing.
+void Coordinator::give_up_lost() {
+  MutexLock lock(mutex_);
+  for (const auto& [id, session] : sessions_) {
+    const bool is_silent = session->silence() > lease_;
+    if (is_silent && lender_ != nullptr) lender_->bytes().give_up(id);
+    if (is_silent) {
+      lost_.emplace(id, "was not heard of for its lease, and is expelled");
+    } else if (lender_ != nullptr && lender_->bytes().has_failed(id)) {
+      lost_.emplace(id, "has not given the bytes that it keeps, and is expelled");
+    }
   }
 }
 

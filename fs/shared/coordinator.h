@@ -115,6 +115,7 @@ class Coordinator {
   Result<SessionPtr> join(const JoinRequest& request, const PeerAddress& peer);
   Result<SessionPtr> begin_session(const JoinRequest& request, const PeerAddress& peer);
   void recall_sessions(std::chrono::milliseconds grace);
+  void tell_kernel();
   void claimed(SessionId session);
   void look_at_grace();
   void serve_calls(tcp::TcpChannel& channel, const SessionPtr& session, uint32_t slot);
@@ -128,9 +129,15 @@ class Coordinator {
   void end_session(const SessionPtr& session, const char* why);
   void lend_from(UnitLending* units);
   void end_lending();
-  void expel(const SessionPtr& session, const char* why);
+  struct Lost {
+    SessionPtr session;
+    const char* why;
+  };
+  void expel(const std::vector<Lost>& lost);
   void look_at_members();
   void look_at_leases();
+  void look_at_time(std::chrono::steady_clock::time_point before, std::chrono::steady_clock::time_point now);
+  void give_up_lost();
   void reap_finished();
 
   const std::string volume_;
@@ -152,20 +159,23 @@ class Coordinator {
   std::atomic<bool> serving_{false};
   std::atomic<SessionId> successor_{0};
 
-  // Taken by those who begin and end sessions, and held while the own kernel is told of it.
-  Mutex joining_;
+  Interruption stopping_;  // of those who join, and wait for bricks
+  Mutex telling_kernel_;   // before mutex_
+  bool is_kernel_shared_ ABSL_GUARDED_BY(telling_kernel_) = false;
   mutable Mutex mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   SessionId last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<SessionId, SessionPtr> sessions_ ABSL_GUARDED_BY(mutex_);
-  Mutex looking_at_grace_;  // during which leases_ hold everything back
+  size_t beginning_ ABSL_GUARDED_BY(mutex_) = 0;                   // to be in sessions_
+  std::map<SessionId, const char*> lost_ ABSL_GUARDED_BY(mutex_);  // to be expelled, and why
+  Mutex looking_at_grace_;                                         // during which leases_ hold everything back
   std::chrono::steady_clock::time_point grace_until_ ABSL_GUARDED_BY(mutex_){};
   std::set<SessionId> awaited_ ABSL_GUARDED_BY(mutex_);  // of a former coordinator, and not here yet
 
   MemberSession::References left_;     // stop()'s
   std::list<Connection> connections_;  // the accepting thread's; then stop()'s
   std::unique_ptr<TcpAcceptor> acceptor_;
-  Thread looker_;  // that expels
+  Thread looker_;  // that expels, and may wait for calls under way
   Thread lapser_;  // that waits for nobody
   // Of steady_clock: when the looker was here last; until when, after a long sleep, it is not known what has changed.
   std::atomic<std::chrono::steady_clock::rep> looked_{0};

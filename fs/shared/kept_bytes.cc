@@ -2,6 +2,7 @@
 #include "fs/shared/kept_bytes.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -15,8 +16,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A member that is gone is expelled before that.
-constexpr std::chrono::seconds kGivenWithin{30};
 constexpr std::chrono::seconds kCalledAgain{1};  // what it was told may have been lost with a connection
 
 }  // namespace
@@ -24,7 +23,8 @@ constexpr std::chrono::seconds kCalledAgain{1};  // what it was told may have be
 // Lives as long as one of its bytes.
 class KeptBytes::OfMember {
  public:
-  OfMember(std::string name, std::function<void()> call) : name_(std::move(name)), call_(std::move(call)) {}
+  OfMember(std::string name, std::function<void()> call, std::chrono::milliseconds given_within)
+      : name_(std::move(name)), call_(std::move(call)), given_within_(given_within) {}
 
   uint64_t begin() {
     MutexLock lock(mutex_);
@@ -65,25 +65,30 @@ class KeptBytes::OfMember {
     if (awaited_ != tag) return;
     given_.reset();
     if (bytes != nullptr) given_.emplace(tag, std::vector<std::byte>(bytes->begin(), bytes->end()));
+    if (bytes == nullptr) has_failed_ = true;
     awaited_.reset();
     changed_.notify_all();
   }
-  void end() {
+  void give_up() {
     MutexLock lock(mutex_);
-    has_ended_ = true;
+    has_failed_ = true;
     changed_.notify_all();
+  }
+  bool has_failed() const {
+    MutexLock lock(mutex_);
+    return has_failed_;
   }
 
  private:
   Status await_given(uint64_t tag, MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     given_.reset();
     awaited_ = tag;
-    const auto until = Clock::now() + kGivenWithin;
-    while (awaited_ && !has_ended_ && Clock::now() < until) {
-      call_();  // with the mutex: not behind end()
+    const auto until = Clock::now() + given_within_;
+    while (awaited_ && !has_failed_ && Clock::now() < until) {
+      call_();  // with the mutex: not behind give_up()
       changed_.wait_until(lock, std::min(until, Clock::now() + kCalledAgain));
     }
-    has_ended_ = has_ended_ || awaited_.has_value();  // nor is it waited for another time
+    has_failed_ = has_failed_ || awaited_.has_value();
     awaited_.reset();
     if (given_) return {};
     return Error(ENODATA, "bytes that a member kept");
@@ -91,6 +96,7 @@ class KeptBytes::OfMember {
 
   const std::string name_;
   const std::function<void()> call_;
+  const std::chrono::milliseconds given_within_;
   Mutex fetching_;  // before mutex_
   mutable Mutex mutex_;
   CondVar changed_;
@@ -98,7 +104,7 @@ class KeptBytes::OfMember {
   std::set<uint64_t> uncommitted_ ABSL_GUARDED_BY(mutex_);
   std::optional<uint64_t> awaited_ ABSL_GUARDED_BY(mutex_);
   std::optional<std::pair<uint64_t, std::vector<std::byte>>> given_ ABSL_GUARDED_BY(mutex_);
-  bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_failed_ ABSL_GUARDED_BY(mutex_) = false;  // for good: nor is it waited for another time
 };
 
 class KeptBytes::Bytes final : public LentBytes {
@@ -106,8 +112,13 @@ class KeptBytes::Bytes final : public LentBytes {
   Bytes(std::shared_ptr<OfMember> member, uint64_t number, uint64_t tag, std::span<const UnitRun> runs)
       : member_(std::move(member)), number_(number), tag_(tag), runs_(runs.begin(), runs.end()) {}
   ~Bytes() override { member_->committed(number_); }
+  void are_nobodys() { is_nobodys_ = true; }
 
   Status fetch(uint64_t address, std::span<std::byte> into) override {
+    if (is_nobodys_) {
+      std::ranges::fill(into, std::byte{0});
+      return {};
+    }
     uint64_t offset = 0;
     for (const UnitRun& run : runs_) {
       const uint64_t length = run.count * kUnitBytes;
@@ -130,11 +141,18 @@ class KeptBytes::Bytes final : public LentBytes {
   const uint64_t number_;
   const uint64_t tag_;
   const std::vector<UnitRun> runs_;
+  std::atomic<bool> is_nobodys_{false};
 };
+
+KeptBytes::Kept::~Kept() {
+  if (bytes_ != nullptr) bytes_->are_nobodys();
+}
+
+std::shared_ptr<LentBytes> KeptBytes::Kept::bytes() const { return bytes_; }
 
 KeptBytes::~KeptBytes() {
   MutexLock lock(mutex_);
-  for (const auto& [session, member] : members_) member->end();
+  for (const auto& [session, member] : members_) member->give_up();
 }
 
 std::shared_ptr<KeptBytes::OfMember> KeptBytes::find(SessionId session) const {
@@ -150,7 +168,8 @@ KeptBytes::Kept KeptBytes::keep(SessionId session, const std::string& name, uint
     MutexLock lock(mutex_);
     auto& found = members_[session];
     if (found == nullptr)
-      found = std::make_shared<OfMember>(printable(name), [call = call_, session] { call(session); });
+      found = std::make_shared<OfMember>(
+          printable(name), [call = call_, session] { call(session); }, given_within_);
     member = found;
   }
   const uint64_t number = member->begin();
@@ -176,6 +195,15 @@ void KeptBytes::give(SessionId session, uint64_t tag, const std::span<const std:
   if (const auto member = find(session)) member->give(tag, bytes);
 }
 
+void KeptBytes::give_up(SessionId session) {
+  if (const auto member = find(session)) member->give_up();
+}
+
+bool KeptBytes::has_failed(SessionId session) const {
+  const auto member = find(session);
+  return member != nullptr && member->has_failed();
+}
+
 void KeptBytes::end(SessionId session) {
   std::shared_ptr<OfMember> member;
   {
@@ -183,7 +211,7 @@ void KeptBytes::end(SessionId session) {
     const auto found = members_.extract(session);
     if (!found.empty()) member = found.mapped();
   }
-  if (member != nullptr) member->end();
+  if (member != nullptr) member->give_up();
 }
 
 }  // namespace brickfs::shared

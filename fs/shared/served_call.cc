@@ -207,12 +207,13 @@ class Server {
     auto units = TRY(lender_->take(member_, asked.lender, asked.runs));
     const Optional unprivileged(asked.unprivileged);
     asked.appends ? changed(asked.ino, 0, UINT64_MAX) : changed(asked.ino, asked.offset, asked.length);
-    const auto kept = lender_->bytes().keep(member_, asker_.name, asked.tag, asked.runs);
+    auto kept = lender_->bytes().keep(member_, asker_.name, asked.tag, asked.runs);
     const FilledRange filled{asked.offset, asked.length, asked.appends, asked.mapped,
-                             asked.runs,   asked.places, kept.bytes};
+                             asked.runs,   asked.places, kept.bytes()};
     const uint64_t bytes = TRY(files_.write_units(asked.ino, filled, unprivileged.get(), context_));
     units.are_a_files();
-    WrittenUnits written{{bytes, {}}, kept.number};
+    kept.are_a_files();
+    WrittenUnits written{{bytes, {}}, kept.number()};
     if (auto now = lease(asked.ino); now.ok()) written.written.inode = *now;
     return written;
   }

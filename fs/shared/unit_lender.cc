@@ -13,13 +13,15 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kAskedBackFor{2};  // who does not answer has nothing that could be waited for
 constexpr std::chrono::seconds kTriedAgain{1};
 constexpr std::chrono::seconds kTakenFor{2};  // a write under way, at the end
+constexpr std::chrono::seconds kStopsFor{2};  // then what waits for bricks is lent yet
 
 uint64_t block_of_run(UnitRun run) { return run.first / kUnitsPerBlock; }
 
 }  // namespace
 
-UnitLender::UnitLender(UnitLending& units, uint64_t number, std::function<void(SessionId session)> call)
-    : units_(units), number_(number), call_(std::move(call)), bytes_(call_) {
+UnitLender::UnitLender(UnitLending& units, uint64_t number, std::function<void(SessionId session)> call,
+                       std::chrono::milliseconds given_within)
+    : units_(units), number_(number), call_(std::move(call)), bytes_(call_, given_within) {
   taker_ = Thread([this] { take_back_returned(); });
 }
 
@@ -34,21 +36,47 @@ Lent UnitLender::lend(SessionId session, ClientId client, uint64_t blocks, const
   {
     MutexLock lock(mutex_);
     if (is_closed_ || asked_back_.contains(session) || expelling_.contains(client)) return lent;
-    writers_[session] = client;
-    const auto has = std::ranges::count_if(blocks_, [&](const auto& one) { return one.second.session == session; });
-    blocks = std::min<uint64_t>(blocks, kMostLentBlocks - std::min<uint64_t>(kMostLentBlocks, has));
+    if (bytes_.has_failed(session)) return lent;
+    blocks = reserve(session, client, blocks);
   }
   lent.places = units_.writable_places();
-  if (blocks > 0) lent.runs = units_.lend_units(blocks, client, by);
+  if (blocks == 0) return lent;
+  lent.runs = units_.lend_units(blocks, client, by);
   MutexLock lock(mutex_);
-  for (const UnitRun& run : lent.runs) {
-    Block& block = blocks_[block_of_run(run)];
+  note_lent(session, client, lent.runs);
+  const auto borrower = borrowers_.find(session);
+  if (borrower != borrowers_.end()) borrower->second.coming -= blocks;
+  return lent;
+}
+
+// So many of these, with those that others of its calls are being lent just now.
+uint64_t UnitLender::reserve(SessionId session, ClientId client, uint64_t blocks) {
+  Borrower& borrower = borrowers_[session];
+  borrower.client = client;
+  const uint64_t has = borrower.coming + static_cast<uint64_t>(std::ranges::count_if(
+                                             blocks_, [&](const auto& one) { return one.second.session == session; }));
+  blocks = std::min<uint64_t>(blocks, kMostLentBlocks - std::min<uint64_t>(kMostLentBlocks, has));
+  borrower.coming += blocks;
+  return blocks;
+}
+
+// A block that was a file's, and is free again, can be lent before the end of its former lending is through: it goes
+// back behind that. What comes for a member that has ended was never told to it.
+void UnitLender::note_lent(SessionId session, ClientId client, std::vector<UnitRun>& runs) {
+  std::erase_if(runs, [&](const UnitRun& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto [at, is_new] = blocks_.try_emplace(block_of_run(run));
+    Block& block = at->second;
+    if (!is_new) block.was_lent_again = true;
+    if (!is_new) return true;
     block.session = session;
     block.client = client;
     block.lent.set();
     block.outstanding = kUnitsPerBlock;
-  }
-  return lent;
+    return false;
+  });
+  if (borrowers_.contains(session) && !is_closed_) return;
+  for (const UnitRun& run : runs) blocks_.at(block_of_run(run)).lent.reset();
+  if (!runs.empty()) queue({std::exchange(runs, {}), client});
 }
 
 bool UnitLender::take_from(SessionId session, UnitRun run) {
@@ -70,6 +98,7 @@ void UnitLender::put_back(UnitRun run) {
 Result<UnitLender::Taken> UnitLender::take(SessionId session, uint64_t lender, std::span<const UnitRun> runs) {
   MutexLock lock(mutex_);
   if (is_closed_ || lender != number_) return Error(EAGAIN, "units that are not lent from here");
+  if (bytes_.has_failed(session)) return Error(EAGAIN, "a member that is to be expelled");
   for (size_t i = 0; i < runs.size(); ++i) {
     if (take_from(session, runs[i])) continue;
     for (const UnitRun& run : runs.first(i)) put_back(run);
@@ -95,17 +124,29 @@ void UnitLender::Taken::are_a_files() {
 }
 
 void UnitLender::settle(std::span<const UnitRun> runs) {
-  std::vector<UnitRun> ended;
+  std::vector<uint64_t> ended;
   {
     MutexLock lock(mutex_);
     for (const UnitRun& run : runs) {
       const auto block = blocks_.find(block_of_run(run));
-      if ((block->second.outstanding -= run.count) > 0) continue;
-      ended.push_back({block->first * kUnitsPerBlock, kUnitsPerBlock});
-      blocks_.erase(block);
+      if ((block->second.outstanding -= run.count) == 0) ended.push_back(block->first);
     }
   }
-  for (const UnitRun& block : ended) units_.end_lending(block);
+  for (const uint64_t index : ended) end_block(index);
+}
+
+void UnitLender::end_block(uint64_t index) {
+  const UnitRun whole{index * kUnitsPerBlock, kUnitsPerBlock};
+  MutexLock lock(mutex_);
+  const auto block = blocks_.find(index);
+  do {
+    const bool was_lent_again = std::exchange(block->second.was_lent_again, false);
+    lock.unlock();
+    units_.end_lending(whole);
+    if (was_lent_again) units_.free_units(std::span(&whole, 1));
+    lock.lock();
+  } while (block->second.was_lent_again);
+  blocks_.erase(block);
 }
 
 // --- taking back
@@ -152,9 +193,9 @@ void UnitLender::end(SessionId session) {
     block.lent.reset();
   }
   asked_back_.erase(session);
-  const auto writer = writers_.extract(session);
-  if (writer.empty()) return changed_.notify_all();
-  returned.expels = writer.mapped();  // also if it has given all back: the bricks let it write yet
+  const auto borrower = borrowers_.extract(session);
+  if (borrower.empty()) return changed_.notify_all();
+  returned.expels = borrower.mapped().client;  // also if it has given all back: the bricks let it write yet
   queue(std::move(returned));
 }
 
@@ -181,7 +222,7 @@ void UnitLender::ask_back(const Interruption* by) {
 
 bool UnitLender::take_back(const Returned& returned) {
   if (returned.expels && !units_.expel_client(*returned.expels).ok()) return false;
-  if (!returned.runs.empty() && !units_.clear_units(returned.runs).ok()) return false;
+  if (!returned.runs.empty() && !units_.clear_units(returned.runs, &gives_up_).ok()) return false;
   settle(returned.runs);
   units_.free_units(returned.runs);
   if (!returned.expels) return true;
@@ -211,6 +252,8 @@ void UnitLender::take_back_returned() {
     returned_.insert(returned_.end(), some.begin(), some.end());
     if (!some.empty()) changed_.wait_for(lock, kTriedAgain);
   }
+  has_stopped_ = true;
+  changed_.notify_all();
 }
 
 void UnitLender::close() {
@@ -223,10 +266,13 @@ void UnitLender::close() {
 void UnitLender::stop() {
   close();
   {
+    const auto until = Clock::now() + kStopsFor;
     MutexLock lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
+    while (!has_stopped_ && Clock::now() < until) changed_.wait_until(lock, until);
   }
+  gives_up_.raise();
   if (taker_.joinable()) taker_.join();
 }
 

@@ -36,12 +36,14 @@ namespace brickfs::shared {
 
 class UnitLender {
  public:
-  // `number`: of this coordinator, no other's. `call`: as KeptBytes'. `units` outlives stop().
-  UnitLender(UnitLending& units, uint64_t number, std::function<void(SessionId session)> call);
+  // `number`: of this coordinator, no other's. `call`, `given_within`: as KeptBytes'. `units` outlives stop().
+  UnitLender(UnitLending& units, uint64_t number, std::function<void(SessionId session)> call,
+             std::chrono::milliseconds given_within = std::chrono::seconds(30));
   ~UnitLender();
 
   KeptBytes& bytes() { return bytes_; }
 
+  // Nothing to a member whose kept bytes have failed, nor behind end().
   Lent lend(SessionId session, ClientId client, uint64_t blocks, const Interruption* by);
 
   // Units of a write under way: they come back when this goes, unless they are a file's by then.
@@ -69,7 +71,8 @@ class UnitLender {
   void end(SessionId session);
   // From now on nothing is lent and nothing taken. What has been taken has become a file's, or waits for a brick.
   void close();
-  // All members have ended: what could be taken back is; the rest is lent yet.
+  // All members have ended: what could be taken back is, and for no longer than some seconds it is waited for bricks;
+  // the rest is lent yet.
   void stop();
 
  private:
@@ -77,7 +80,12 @@ class UnitLender {
     SessionId session = 0;
     ClientId client{};
     std::bitset<kUnitsPerBlock> lent;
-    uint64_t outstanding = 0;  // lent, or being written or taken back
+    uint64_t outstanding = 0;     // lent, or being written or taken back; 0: its lending is just being ended
+    bool was_lent_again = false;  // meanwhile, by the volume, and to nobody
+  };
+  struct Borrower {
+    ClientId client{};    // whom the bricks let write
+    uint64_t coming = 0;  // blocks that are just being lent
   };
   struct Returned {
     std::vector<UnitRun> runs;
@@ -86,7 +94,10 @@ class UnitLender {
   };
   bool take_from(SessionId session, UnitRun run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void put_back(UnitRun run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t reserve(SessionId session, ClientId client, uint64_t blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void note_lent(SessionId session, ClientId client, std::vector<UnitRun>& runs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void settle(std::span<const UnitRun> runs) ABSL_LOCKS_EXCLUDED(mutex_);
+  void end_block(uint64_t index) ABSL_LOCKS_EXCLUDED(mutex_);
   void queue(Returned returned) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void take_back_returned();
   bool take_back(const Returned& returned);
@@ -104,9 +115,11 @@ class UnitLender {
   std::deque<Returned> returned_ ABSL_GUARDED_BY(mutex_);
   size_t under_way_ ABSL_GUARDED_BY(mutex_) = 0;  // of returned_
   std::set<SessionId> asked_back_ ABSL_GUARDED_BY(mutex_);
-  std::map<SessionId, ClientId> writers_ ABSL_GUARDED_BY(mutex_);  // whom the bricks let write
-  std::map<ClientId, int> expelling_ ABSL_GUARDED_BY(mutex_);      // who is let in again behind that
+  std::map<SessionId, Borrower> borrowers_ ABSL_GUARDED_BY(mutex_);
+  std::map<ClientId, int> expelling_ ABSL_GUARDED_BY(mutex_);  // who is let in again behind that
   size_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool has_stopped_ ABSL_GUARDED_BY(mutex_) = false;  // the taker
+  Interruption gives_up_;                             // waiting for bricks
   Thread taker_;
 };
 

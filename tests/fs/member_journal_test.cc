@@ -18,7 +18,8 @@ class MemberJournalTest : public ::testing::Test {
   MemberJournalTest() : volume_(MountedVolume::Options{.mount = {.shared = true}}) {}
 
   Status begin(uint64_t session, std::string_view name = "a machine") {
-    return volume_->begin_member({session, 40 + session, {std::byte{0x11}, std::byte{0x12}}, session == 2, name});
+    return volume_->begin_member({session, 40 + session, {std::byte{0x11}, std::byte{0x12}}, session == 2, name},
+                                 nullptr);
   }
   static OperationContext call(uint64_t session, uint32_t slot, uint64_t number) {
     OperationContext context;

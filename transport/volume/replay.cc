@@ -30,8 +30,10 @@ Status Replay::run() {
   std::ranges::stable_sort(records, {}, &ReplayLog::Record::stage);
   TRY(rewrite(records));
   for (const auto& [owner, bytes] : lost_bytes_)
-    log::error("brick restarted: {} bytes that {} wrote since the last commit went with it; zeros in their place",
-               bytes, owner);
+    log::error(
+        "brick restarted: {} bytes that {} wrote since the last commit are lost, which it has not given again; "
+        "zeros in their place",
+        bytes, owner);
   log::info("brick restarted: {} writes that were not committed were written again", records.size());
   return {};
 }
