@@ -447,7 +447,9 @@ ServedAnswer Coordinator::perform(const MemberSession& session, SessionId succes
   for (const Ino ino : answer.given) files_->forget(ino, 1);
   ServedAnswer refusal;
   refusal.status = allowed.code();
-  if (is_done && allowed.code() == EAGAIN) refusal.status = EIO;                // EAGAIN says that nothing was done
+  // Others say that nothing was done.
+  const bool leaves_open = allowed.code() == EINTR || allowed.code() == ESTALE || allowed.code() == ECANCELED;
+  if (is_done && !leaves_open) refusal.status = EIO;
   if (std::holds_alternative<GetState>(call.request)) refusal.status = ESTALE;  // which the member goes by
   return refusal;
 }

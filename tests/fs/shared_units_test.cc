@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "fs/operations/forwarded_files.h"
 #include "fs/shared/coordinator.h"
 #include "fs/shared/leased_files.h"
 #include "fs/shared/member_files.h"
@@ -58,6 +59,21 @@ std::vector<uint64_t> read(FileOperations& files, Ino ino, uint64_t offset, uint
   return words;
 }
 
+// The coordinator's files, of which it is not known whether what was done is on the bricks.
+class UnsureFiles final : public ForwardedFiles {
+ public:
+  explicit UnsureFiles(FileOperations& files) : files_(files) {}
+  Status await_written(const OperationContext& context) override {
+    const int code = fails_with;
+    return code != 0 ? Status(Error(code, "as it was told")) : files_.await_written(context);
+  }
+  std::atomic<int> fails_with{0};
+
+ private:
+  FileOperations& files() const override { return files_; }
+  FileOperations& files_;
+};
+
 class SharedUnits : public ::testing::TestWithParam<bool> {  // durable or not
  protected:
   struct Member {
@@ -86,7 +102,8 @@ class SharedUnits : public ::testing::TestWithParam<bool> {  // durable or not
     ASSERT_TRUE(coordinator.ok());
     coordinator_ = std::move(*coordinator);
     own_ = std::make_unique<LeasedFiles>(*filesystem_, coordinator_->leases());
-    coordinator_->serve({*own_, filesystem_.get(), client_, nullptr, filesystem_.get()});
+    served_ = std::make_unique<UnsureFiles>(*own_);
+    coordinator_->serve({*served_, filesystem_.get(), client_, nullptr, filesystem_.get()});
     port_ = coordinator_->port();
   }
   // Who is not heard of for that is expelled.
@@ -140,6 +157,7 @@ class SharedUnits : public ::testing::TestWithParam<bool> {  // durable or not
   std::atomic<uint16_t> port_{0};
   std::unique_ptr<Filesystem> filesystem_;
   std::unique_ptr<LeasedFiles> own_;
+  std::unique_ptr<UnsureFiles> served_;
   std::unique_ptr<Coordinator> coordinator_;
   std::deque<Member> members_;
 };
@@ -328,6 +346,44 @@ TEST_P(SharedUnits, ABrickThatRestartsGetsWhatMembersHaveWritten) {
   for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(read(*own_, ino, i * kRecord), record(i));
   write_directly(a, ino, 0, record(5));
   EXPECT_EQ(read(*own_, ino, 0), record(5));
+}
+
+// The volume has taken them: an error behind that is none by which the member lets go of its bytes.
+TEST_P(SharedUnits, BytesOfAWriteThatWasDoneAreKeptThoughItsAnswerIsAnError) {
+  if (!GetParam()) GTEST_SKIP() << "what is volatile is gone";
+  Member& a = join();
+  const Ino ino = make(*a.files, "file");
+  write_directly(a, ino, 0, record(1));
+  ASSERT_TRUE(filesystem_->sync_all().ok());
+  brick_.faults().answer_all(BrickCall::kCommit, EIO);
+  const uint64_t passed_on = a.files->unit_counts().passed_on;
+  served_->fails_with = ENOSPC;
+  EXPECT_EQ(write(*a.files, ino, 0, record(2)).code(), EIO);
+  served_->fails_with = 0;
+  ASSERT_EQ(a.files->unit_counts().passed_on, passed_on + 1) << "it went to the brick, and failed behind that";
+  ASSERT_EQ(read(*own_, ino, 0), record(2));
+  brick_.restart();
+  brick_.faults().answer_all(BrickCall::kCommit, 0);
+  EXPECT_EQ(read(*own_, ino, 0), record(2));
+  EXPECT_TRUE(write(*a.files, ino, 0, record(3)).ok()) << "nor is it expelled";
+}
+
+// It lives, and has not what it should keep: so it is told, as one whose programs have lost something.
+TEST_P(SharedUnits, AMemberThatDoesNotHaveItsBytesIsExpelled) {
+  if (!GetParam()) GTEST_SKIP() << "what is volatile is gone";
+  Member& a = join();
+  const Ino ino = make(*a.files, "file");
+  write_directly(a, ino, 0, record(1));
+  ASSERT_TRUE(filesystem_->sync_all().ok());
+  brick_.faults().answer_all(BrickCall::kCommit, EIO);
+  write_directly(a, ino, 0, record(2));
+  a.link->set_units(nullptr);
+  brick_.restart();
+  brick_.faults().answer_all(BrickCall::kCommit, 0);
+  EXPECT_EQ(read(*own_, ino, 0), record(0));
+  EXPECT_TRUE(testing::eventually([&] { return coordinator_->members().empty(); }));
+  EXPECT_TRUE(testing::eventually([&] { return a.link->final_error().code() == ESTALE; }));
+  EXPECT_EQ(coordinator_->expelled(), 1u);
 }
 
 TEST_P(SharedUnits, WithAMemberAndABrickWhatTheyHadIsZeros) {
