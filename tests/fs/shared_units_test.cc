@@ -352,7 +352,7 @@ TEST_P(SharedUnits, ABrickThatRestartsGetsWhatMembersHaveWritten) {
 TEST_P(SharedUnits, BytesOfAWriteThatWasDoneAreKeptThoughItsAnswerIsAnError) {
   if (!GetParam()) GTEST_SKIP() << "what is volatile is gone";
   Member& a = join();
-  const Ino ino = make(*a.files, "file");
+  const Ino ino = make_file(*a.files, "file");
   write_directly(a, ino, 0, record(1));
   ASSERT_TRUE(filesystem_->sync_all().ok());
   brick_.faults().answer_all(BrickCall::kCommit, EIO);
@@ -372,7 +372,7 @@ TEST_P(SharedUnits, BytesOfAWriteThatWasDoneAreKeptThoughItsAnswerIsAnError) {
 TEST_P(SharedUnits, AMemberThatDoesNotHaveItsBytesIsExpelled) {
   if (!GetParam()) GTEST_SKIP() << "what is volatile is gone";
   Member& a = join();
-  const Ino ino = make(*a.files, "file");
+  const Ino ino = make_file(*a.files, "file");
   write_directly(a, ino, 0, record(1));
   ASSERT_TRUE(filesystem_->sync_all().ok());
   brick_.faults().answer_all(BrickCall::kCommit, EIO);
