@@ -362,8 +362,11 @@ TEST_P(SharedUnits, BytesOfAWriteThatWasDoneAreKeptThoughItsAnswerIsAnError) {
   served_->fails_with = 0;
   ASSERT_EQ(a.files->unit_counts().passed_on, passed_on + 1) << "it went to the brick, and failed behind that";
   ASSERT_EQ(read(*own_, ino, 0), record(2));
+  a.faults->refuse(true);
+  a.faults->lose();
   brick_.restart();
   brick_.faults().answer_all(BrickCall::kCommit, 0);
+  a.faults->refuse(false);
   EXPECT_EQ(read(*own_, ino, 0), record(2));
   EXPECT_TRUE(write(*a.files, ino, 0, record(3)).ok()) << "nor is it expelled";
 }
@@ -378,8 +381,11 @@ TEST_P(SharedUnits, AMemberThatDoesNotHaveItsBytesIsExpelled) {
   brick_.faults().answer_all(BrickCall::kCommit, EIO);
   write_directly(a, ino, 0, record(2));
   a.link->set_units(nullptr);
+  a.faults->refuse(true);
+  a.faults->lose();
   brick_.restart();
   brick_.faults().answer_all(BrickCall::kCommit, 0);
+  a.faults->refuse(false);
   EXPECT_EQ(read(*own_, ino, 0), record(0));
   EXPECT_TRUE(testing::eventually([&] { return coordinator_->members().empty(); }));
   EXPECT_TRUE(testing::eventually([&] { return a.link->final_error().code() == ESTALE; }));
