@@ -311,9 +311,10 @@ void Coordinator::end_session(const SessionPtr& session, const char* why) {
     lost_.erase(session->id());
     if (sessions_.erase(session->id()) == 0) return;
   }
-  session->end();
+  session->end(MemberSession::Ends::kForGood, [&] {
+    if (journal_ != nullptr) journal_->end_member(session->id());
+  });
   if (lender_ != nullptr) lender_->end(session->id());
-  if (journal_ != nullptr) journal_->end_member(session->id());
   log::info("{} {}", printable(session->request().name), why);
   tell_kernel();
 }

@@ -266,7 +266,7 @@ ServedAnswer MemberSession::perform_own(const GiveBytes& asked, std::span<const 
   return done({});
 }
 
-void MemberSession::end(Ends how) {
+void MemberSession::end(Ends how, const std::function<void()>& write_down) {
   {
     MutexLock lock(mutex_);
     over_ = true;
@@ -284,6 +284,7 @@ void MemberSession::end(Ends how) {
   if (!comes_back) (void)files_.release_machine_locks(id_);
   leases_.leave(id_);  // what those calls were granted
   if (comes_back) return;
+  if (write_down) write_down();
   References held;
   References before;
   {

@@ -93,9 +93,11 @@ class MemberSession {
               const std::function<Status(const Answer&)>& say);
 
   // Its calls under way end, its connections too, and what it held is let go of. Idempotent; waits for those calls.
-  // kComesBack: to whoever has the volume next; the inodes that it holds stay.
+  // kComesBack: to whoever has the volume next; the inodes that it holds stay. `write_down` says in the journal that it
+  // has ended: its calls have by then, and what nobody else refers to is there yet. Should the coordinator die behind
+  // that deletion alone, the next one would go on with a member whose open files are gone.
   enum class Ends { kForGood, kComesBack };
-  void end(Ends how = Ends::kForGood);
+  void end(Ends how = Ends::kForGood, const std::function<void()>& write_down = nullptr);
   // Those that it has, more of them.
   using References = std::unordered_map<Ino, uint64_t>;
   void add_references(References& to);

@@ -62,5 +62,13 @@ TEST_F(MemberSessionTest, WhatItRefersToGoesWithIt) {
   EXPECT_FALSE(is_there(open));
 }
 
+TEST_F(MemberSessionTest, ItsEndIsWrittenDownBeforeWhatItRefersToGoes) {
+  const Ino open = make_open("open");
+  bool was_there = false;
+  session_.end(MemberSession::Ends::kForGood, [&] { was_there = is_there(open); });
+  EXPECT_TRUE(was_there) << "a coordinator that dies here leaves a member with an open file";
+  EXPECT_FALSE(is_there(open));
+}
+
 }  // namespace
 }  // namespace brickfs::shared
