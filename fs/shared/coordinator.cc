@@ -490,7 +490,9 @@ void Coordinator::look_at_grace() {
   std::vector<Lost> lost;
   {
     MutexLock lock(mutex_);
-    if (!in_grace() || (!awaited_.empty() && steady_clock::now() < grace_until_)) return;
+    const auto now = steady_clock::now();
+    const bool has_slept = now - steady_clock::time_point(steady_clock::duration(looked_)) > kOverslept;
+    if (!in_grace() || (!awaited_.empty() && (has_slept || now < grace_until_))) return;
     for (const SessionId id : awaited_)
       if (const auto found = sessions_.find(id); found != sessions_.end())
         lost.push_back({found->second, "has not come to the new coordinator, and is expelled"});
@@ -537,6 +539,7 @@ void Coordinator::look_at_time(steady_clock::time_point before, steady_clock::ti
   if (!has_slept) return;
   MutexLock lock(mutex_);
   for (const auto& [id, session] : sessions_) session->hear();
+  grace_until_ += now - before;  // nor could anybody come
 }
 
 // Of who is to be expelled nothing is waited for from now on. That it is heard of again changes nothing.
