@@ -4,6 +4,7 @@
     shared_work.py work ROOT NAME STOP          until STOP is there: appends to a log that all have, files that are written, renamed and
                                                 removed, overwrites, a lock that is never let go of, a file that was unlinked while it was
                                                 open, a counter under a lock. Prints its rounds and its longest one, in seconds.
+    shared_work.py library SOURCE OPTIONS MACHINE NAME STOP  the same by libbrickfs
     shared_work.py check WORK NAME SECONDS MACHINE...  each machine has its mount at WORK/MACHINE and what its program printed in
                                                 WORK/MACHINE.work: all is there, once, and no round took SECONDS. Prints rounds and longest one.
 """
@@ -13,35 +14,100 @@ import sys
 import time
 
 
-def work(root, name, stop):
-    machine = os.path.basename(root)
-    own_name = f"{root}/{name}.{machine}"
-    log = os.open(f"{root}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    counter = os.open(f"{root}/{name}.counter", os.O_RDWR | os.O_CREAT, 0o644)
-    own = os.open(f"{own_name}.own", os.O_RDWR | os.O_CREAT, 0o644)
-    fcntl.lockf(own, fcntl.LOCK_EX)
-    unlinked = os.open(f"{own_name}.unlinked", os.O_RDWR | os.O_CREAT, 0o644)
-    os.unlink(f"{own_name}.unlinked")
+class Mount:
+    """What a program does with the volume: by the mount of its machine."""
+
+    def __init__(self, root):
+        self.machine = os.path.basename(root)
+        self._root = root
+
+    def open(self, name, flags):
+        return os.open(f"{self._root}/{name}", flags, 0o644)
+
+    def rename(self, name, new):
+        os.rename(f"{self._root}/{name}", f"{self._root}/{new}")
+
+    def unlink(self, name):
+        os.unlink(f"{self._root}/{name}")
+
+    append, pread, pwrite, close = map(staticmethod, (os.write, os.pread, os.pwrite, os.close))
+
+    @staticmethod
+    def lock(fd, kind):
+        fcntl.lockf(fd, {fcntl.F_WRLCK: fcntl.LOCK_EX, fcntl.F_UNLCK: fcntl.LOCK_UN}[kind])
+
+
+class Library:
+    """The same by libbrickfs: the process is a machine of its own."""
+
+    def __init__(self, source, options, machine):
+        import brickfs
+        self.machine = machine
+        self._fs = brickfs.FileSystem(source, options)
+        self.rename, self.unlink = self._fs.rename, self._fs.unlink
+
+    def open(self, name, flags):
+        return self._fs.open_flags(name, flags, 0o644)
+
+    @staticmethod
+    def append(file, data):
+        return file.write_at(data, 0)
+
+    @staticmethod
+    def pread(file, length, offset):
+        into = bytearray(length)
+        return bytes(into[:file.readinto_at(into, offset)])
+
+    @staticmethod
+    def pwrite(file, data, offset):
+        return file.write_at(data, offset)
+
+    @staticmethod
+    def close(file):
+        file.close()
+
+    @staticmethod
+    def lock(file, kind):
+        file.lock(kind)
+
+
+def work(files, name, stop):
+    own_name = f"{name}.{files.machine}"
+    log = files.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    counter = files.open(f"{name}.counter", os.O_RDWR | os.O_CREAT)
+    own = files.open(f"{own_name}.own", os.O_RDWR | os.O_CREAT)
+    files.lock(own, fcntl.F_WRLCK)
+    unlinked = files.open(f"{own_name}.unlinked", os.O_RDWR | os.O_CREAT)
+    files.unlink(f"{own_name}.unlinked")
     longest, i = 0, 0
     while not os.path.exists(stop):
         began = time.monotonic()
-        assert os.write(log, b"%-31s\n" % f"{name} {machine} {i}".encode()) == 32
+        assert files.append(log, b"%-31s\n" % f"{name} {files.machine} {i}".encode()) == 32
         path = f"{own_name}.{i}"
-        with open(path, "x") as f:
-            f.write(str(i))
-        os.rename(path, path + ".kept")
+        made = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        files.pwrite(made, str(i).encode(), 0)
+        files.close(made)
+        files.rename(path, path + ".kept")
         if i % 3:
-            os.unlink(path + ".kept")
-        os.pwrite(own, b"%08d" % i, 0)
-        os.pwrite(unlinked, b"%08d" % i, 8 * (i % 100))
-        assert os.pread(unlinked, 8, 8 * (i % 100)) == b"%08d" % i
-        assert os.pread(own, 8, 0) == b"%08d" % i
+            files.unlink(path + ".kept")
+        files.pwrite(own, b"%08d" % i, 0)
+        files.pwrite(unlinked, b"%08d" % i, 8 * (i % 100))
+        assert files.pread(unlinked, 8, 8 * (i % 100)) == b"%08d" % i
+        assert files.pread(own, 8, 0) == b"%08d" % i
         longest = max(longest, time.monotonic() - began)
-        fcntl.lockf(counter, fcntl.LOCK_EX)  # for how long is the others' matter, too
-        os.pwrite(counter, b"%08d" % (int(os.pread(counter, 8, 0) or b"0") + 1), 0)
-        fcntl.lockf(counter, fcntl.LOCK_UN)
+        files.lock(counter, fcntl.F_WRLCK)  # for how long is the others' matter, too
+        files.pwrite(counter, b"%08d" % (int(files.pread(counter, 8, 0) or b"0") + 1), 0)
+        files.lock(counter, fcntl.F_UNLCK)
         i += 1
-    print(i, f"{longest:.2f}")
+    print(i, f"{longest:.2f}", flush=True)
+
+
+def work_by_mount(root, name, stop):
+    work(Mount(root), name, stop)
+
+
+def work_by_library(source, options, machine, name, stop):
+    work(Library(source, options, machine), name, stop)
 
 
 def check(where, name, most, *machines):
@@ -68,4 +134,4 @@ def check(where, name, most, *machines):
     assert longest < float(most), longest
 
 
-{"work": work, "check": check}[sys.argv[1]](*sys.argv[2:])
+{"work": work_by_mount, "library": work_by_library, "check": check}[sys.argv[1]](*sys.argv[2:])

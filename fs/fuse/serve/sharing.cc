@@ -51,6 +51,7 @@ std::vector<Ino> FuseSharing::open_by_pages() const {
 
 // Who counted himself before is waited for.
 void FuseSharing::end_turn() {
+  const MutexLock one_at_a_time(ending_turn_);
   const unsigned before = turn_;
   turn_ = 1 - before;
   for (size_t left; (left = answering_[before]) > 0;) answering_[before].wait(left);

@@ -75,6 +75,7 @@ class FuseSharing {
   const FuseNegotiation& negotiation_;
   std::atomic<uint64_t> opened_{0};
   std::atomic<bool> has_members_{false};
+  Mutex ending_turn_;              // before all others: held while requests under way are waited for
   std::atomic<unsigned> turn_{0};  // of these two: where answers are counted
   std::array<std::atomic<size_t>, 2> answering_{};
   mutable Mutex mutex_;
