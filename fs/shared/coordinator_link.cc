@@ -73,7 +73,9 @@ Result<std::unique_ptr<CoordinatorLink>> CoordinatorLink::join(Config config, st
   return link;
 }
 
-CoordinatorLink::~CoordinatorLink() {
+CoordinatorLink::~CoordinatorLink() { stop(); }
+
+void CoordinatorLink::stop() {
   interrupt();
   {
     MutexLock lock(mutex_);

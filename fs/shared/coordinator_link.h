@@ -127,6 +127,8 @@ class CoordinatorLink {
   void give_up_silent();
   void give_up_outage();
   void interrupt();
+  // The same, and its threads end: neither data, units nor claims are asked behind it. Idempotent.
+  void stop();
 
  private:
   using Clock = std::chrono::steady_clock;

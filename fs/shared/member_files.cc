@@ -74,7 +74,7 @@ MemberFiles::MemberFiles(std::unique_ptr<CoordinatorLink> link, MemberBricks::Op
 }
 
 MemberFiles::~MemberFiles() {
-  link_->interrupt();
+  link_->stop();
   link_->set_units(nullptr);
   link_->set_data(nullptr);
 }
