@@ -150,6 +150,14 @@ class SharedUnits : public ::testing::TestWithParam<bool> {  // durable or not
     })) << "nothing is written to the brick";
   }
   uint64_t free_units() { return filesystem_->stat().free_units; }
+  // It has made nothing durable, and does again. It is not stopped before its writer has let it go.
+  void restart_brick_under(Member& writer) {
+    writer.faults->refuse(true);
+    writer.faults->lose();
+    brick_.restart();
+    brick_.faults().answer_all(BrickCall::kCommit, 0);
+    writer.faults->refuse(false);
+  }
 
   RestartingBrick brick_;
   milliseconds lease_ = seconds(60);
@@ -338,11 +346,7 @@ TEST_P(SharedUnits, ABrickThatRestartsGetsWhatMembersHaveWritten) {
   ASSERT_TRUE(filesystem_->sync_all().ok());
   brick_.faults().answer_all(BrickCall::kCommit, EIO);
   for (uint64_t i = 0; i < 4; ++i) write_directly(a, ino, i * kRecord, record(i));
-  a.faults->refuse(true);
-  a.faults->lose();
-  brick_.restart();
-  brick_.faults().answer_all(BrickCall::kCommit, 0);
-  a.faults->refuse(false);
+  restart_brick_under(a);
   for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(read(*own_, ino, i * kRecord), record(i));
   write_directly(a, ino, 0, record(5));
   EXPECT_EQ(read(*own_, ino, 0), record(5));
@@ -362,11 +366,7 @@ TEST_P(SharedUnits, BytesOfAWriteThatWasDoneAreKeptThoughItsAnswerIsAnError) {
   served_->fails_with = 0;
   ASSERT_EQ(a.files->unit_counts().passed_on, passed_on + 1) << "it went to the brick, and failed behind that";
   ASSERT_EQ(read(*own_, ino, 0), record(2));
-  a.faults->refuse(true);
-  a.faults->lose();
-  brick_.restart();
-  brick_.faults().answer_all(BrickCall::kCommit, 0);
-  a.faults->refuse(false);
+  restart_brick_under(a);
   EXPECT_EQ(read(*own_, ino, 0), record(2));
   EXPECT_TRUE(write(*a.files, ino, 0, record(3)).ok()) << "nor is it expelled";
 }
@@ -381,11 +381,7 @@ TEST_P(SharedUnits, AMemberThatDoesNotHaveItsBytesIsExpelled) {
   brick_.faults().answer_all(BrickCall::kCommit, EIO);
   write_directly(a, ino, 0, record(2));
   a.link->set_units(nullptr);
-  a.faults->refuse(true);
-  a.faults->lose();
-  brick_.restart();
-  brick_.faults().answer_all(BrickCall::kCommit, 0);
-  a.faults->refuse(false);
+  restart_brick_under(a);
   EXPECT_EQ(read(*own_, ino, 0), record(0));
   EXPECT_TRUE(testing::eventually([&] { return coordinator_->members().empty(); }));
   EXPECT_TRUE(testing::eventually([&] { return a.link->final_error().code() == ESTALE; }));

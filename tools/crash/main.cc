@@ -37,17 +37,8 @@ int run_harness(const char* script, int argc, char** argv) {
   return 1;
 }
 
-}  // namespace
-}  // namespace brickfs
-
-int main(int argc, char** argv) {
-  if (argc > 1 && std::string_view(argv[1]) == "kill") return brickfs::run_harness("__main__.py", argc, argv);
-  if (argc > 1 && std::string_view(argv[1]) == "cluster") return brickfs::run_harness("cluster.py", argc, argv);
-  brickfs::check_clock();
-  CLI::App app("Explores the states in which crashes can leave a brickfs");
-  app.set_version_flag("--version", BRICKFS_VERSION);
-  app.require_subcommand(1);
-  brickfs::ExploreArguments arguments;
+// The states of a mount: with the crashes of all, and with each call that fails.
+CLI::App* add_explore(CLI::App& app, ExploreArguments& arguments) {
   CLI::App* explore = app.add_subcommand("explore", "builds crash states, mounts and judges each");
   CLI::App* faults = app.add_subcommand("faults", "lets each call to the brick fail in each way");
   faults->add_option("--pairs", arguments.pairs, "then so many pairs of faults for each sequence");
@@ -72,34 +63,57 @@ int main(int argc, char** argv) {
     command->add_option("--failures", arguments.failures, "ends after so many sequences that fail")
         ->check(CLI::PositiveNumber);
   }
+  return faults;
+}
+
+struct RunTexts {
+  const char* runs;
+  const char* seed;
+  const char* failures;
+};
+
+// What every explorer of whole runs asks for.
+template <typename Arguments>
+void add_runs(CLI::App& command, Arguments& arguments, const RunTexts& texts) {
+  command.add_option("--runs", arguments.runs, texts.runs);
+  command.add_option("--seconds", arguments.seconds, "ends after so long (0: when all is done)")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--seed", arguments.seed, texts.seed);
+  command.add_option("--jobs", arguments.jobs, "processes")->check(CLI::Range(1, 256));
+  command.add_option("--failures", arguments.failures, texts.failures)->check(CLI::PositiveNumber);
+}
+
+}  // namespace
+}  // namespace brickfs
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "kill") return brickfs::run_harness("__main__.py", argc, argv);
+  if (argc > 1 && std::string_view(argv[1]) == "cluster") return brickfs::run_harness("cluster.py", argc, argv);
+  brickfs::check_clock();
+  CLI::App app("Explores the states in which crashes can leave a brickfs");
+  app.set_version_flag("--version", BRICKFS_VERSION);
+  app.require_subcommand(1);
+  brickfs::ExploreArguments arguments;
+  const CLI::App* const faults = brickfs::add_explore(app, arguments);
   brickfs::StoreArguments store_arguments;
   CLI::App* store =
       app.add_subcommand("store", "lets the brick lose power at each step, and judges what its disk has then");
-  store->add_option("--runs", store_arguments.runs, "so many runs of clients (500, unless --seconds is given)");
-  store->add_option("--seconds", store_arguments.seconds, "ends after so long (0: when all is done)")
-      ->check(CLI::NonNegativeNumber);
-  store->add_option("--seed", store_arguments.seed, "of the first run: what clients do, and how threads overlap");
-  store->add_option("--jobs", store_arguments.jobs, "processes")->check(CLI::Range(1, 256));
-  store->add_option("--failures", store_arguments.failures, "ends after so many runs that fail")
-      ->check(CLI::PositiveNumber);
+  brickfs::add_runs(*store, store_arguments,
+                    {.runs = "so many runs of clients (500, unless --seconds is given)",
+                     .seed = "of the first run: what clients do, and how threads overlap",
+                     .failures = "ends after so many runs that fail"});
   brickfs::KeptArguments kept_arguments;
   CLI::App* kept = app.add_subcommand("kept", "kills a brick behind each instruction, and judges the memory it leaves");
-  kept->add_option("--runs", kept_arguments.runs, "so many histories (200, unless --seconds is given)");
-  kept->add_option("--seconds", kept_arguments.seconds, "ends after so long (0: when all is done)")
-      ->check(CLI::NonNegativeNumber);
-  kept->add_option("--seed", kept_arguments.seed, "of the first history");
-  kept->add_option("--jobs", kept_arguments.jobs, "processes")->check(CLI::Range(1, 256));
-  kept->add_option("--failures", kept_arguments.failures, "ends after so many histories that fail")
-      ->check(CLI::PositiveNumber);
+  brickfs::add_runs(*kept, kept_arguments,
+                    {.runs = "so many histories (200, unless --seconds is given)",
+                     .seed = "of the first history",
+                     .failures = "ends after so many histories that fail"});
   brickfs::SharedArguments shared_arguments;
   CLI::App* shared = app.add_subcommand("shared", "machines with one volume, of which any may end or be cut off");
-  shared->add_option("--runs", shared_arguments.runs, "so many runs (200, unless --seconds is given)");
-  shared->add_option("--seconds", shared_arguments.seconds, "ends after so long (0: when all is done)")
-      ->check(CLI::NonNegativeNumber);
-  shared->add_option("--seed", shared_arguments.seed, "of the first run");
-  shared->add_option("--jobs", shared_arguments.jobs, "processes")->check(CLI::Range(1, 256));
-  shared->add_option("--failures", shared_arguments.failures, "ends after so many runs that fail")
-      ->check(CLI::PositiveNumber);
+  brickfs::add_runs(*shared, shared_arguments,
+                    {.runs = "so many runs (200, unless --seconds is given)",
+                     .seed = "of the first run",
+                     .failures = "ends after so many runs that fail"});
   shared->add_option("--at-least", shared_arguments.at_least, "fails if fewer runs are made");
   shared->add_flag("--verbose", shared_arguments.verbose, "says what the machines log, and what happens to them");
   app.add_subcommand("kill", "kills, stops and cuts off real processes under load (kill --help tells more)");
