@@ -356,7 +356,7 @@ class Gluster(System):
         until(lambda: subprocess.run(["gluster", "volume", "list"], capture_output=True).returncode == 0, "glusterd")
         host = socket.gethostname()
         bricks = [f"{host}:{os.path.join(self.tmpfs(f'below{number}'), 'brick')}" for number in range(self.bricks)]
-        volume = f"bench{os.getpid()}"
+        volume = f"bench{os.getpid()}x{self.bricks}"  # one glusterd has them all
         run("gluster", "--mode=script", "volume", "create", volume, *self.layout, *bricks, "force")
         self.volume = volume
         run("gluster", "--mode=script", "volume", "start", volume)
