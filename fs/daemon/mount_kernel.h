@@ -18,10 +18,11 @@ class MountKernel final : public shared::OwnKernel {
   explicit MountKernel(FuseSession& session) : session_(session) {}  // outlives it
 
   void set_shared(bool shared) override { session_.set_members(shared); }
+  // While there are members it is given attributes for no time.
   void drop(const shared::ChangedFile& changed, const Interruption* by) override {
     const uint64_t offset = std::min(changed.offset, limits::kFileBytes);
     const uint64_t length = std::min(changed.length, limits::kFileBytes - offset);
-    session_.cache().drop_changed(
+    session_.cache().drop_changed_pages(
         changed.ino, {offset, length}, [] {}, by);
   }
   void become_member() override { session_.sharing().become_member(); }

@@ -144,6 +144,16 @@ class Names(Judged):
         self.cannot_be("cannot have been answered", in_directory(0, 1, "create", "a", "f0600"), in_directory(2, 3, "unlink", "a"),
                        in_directory(4, 5, "stat", "a", result=["f0600", 1]))
 
+    def test_link_to_what_its_first_name_led_to(self):
+        before = [in_directory(0, 1, "create", "a", "f0600"), in_directory(2, 3, "link", "a", "b"), in_directory(4, 5, "create", "c", "f0601")]
+        gone = [in_directory(6.1, 7, "unlink", "c"), in_directory(8, 9, "unlink", "a")]
+        self.can_be(*before, in_directory(6, 12, "link", "a", "c"), *gone, in_directory(13, 14, "stat", "c", result=["f0600", 2]))
+        self.cannot_be("cannot have been answered", *before, in_directory(9.5, 12, "link", "a", "c"), *gone)
+
+    def test_link_to_what_has_no_name(self):
+        self.cannot_be("cannot have been answered", in_directory(0, 1, "create", "a", "f0600"), in_directory(2, 3, "create", "c", "f0601"),
+                       in_directory(4, 5, "unlink", "a"), in_directory(6, 7, "unlink", "c"), in_directory(5.1, 8, "link", "a", "c"))
+
     def test_link_count_that_is_old(self):
         self.cannot_be("cannot have been answered", in_directory(0, 1, "create", "a", "f0600"), in_directory(2, 3, "link", "a", "b"),
                        in_directory(4, 5, "stat", "a", result=["f0600", 1]))

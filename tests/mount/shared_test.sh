@@ -85,6 +85,31 @@ for i in range(100):
     os.close(fd)
 P
 
+say "the end of a file that another one makes longer all the time"
+for way in "$A $C" "$C $A"; do
+  python3 - $way <<'P' || die "a file ends before what was said to be its end ($way)"
+import multiprocessing, os, sys
+here, there = (f"{root}/grows" for root in sys.argv[1:])
+open(here, "w").close()
+said = multiprocessing.Value("q", 0, lock=False)
+def grow():
+    file, size = os.open(there, os.O_RDWR), 0
+    while True:
+        size += 1
+        os.ftruncate(file, size)
+        said.value = size
+grower = multiprocessing.Process(target=grow, daemon=True)
+grower.start()
+file, ends = os.open(here, os.O_RDONLY), 0
+while ends < 20000:
+    known, ends = said.value, ends + 1
+    assert (end := os.lseek(file, 0, os.SEEK_END)) >= known, (end, known)
+grower.terminate()
+grower.join()
+P
+done
+rm "$A/grows"
+
 say "a member that was stopped tells nothing old when it goes on"
 python3 - "$A/big" "$C/big" "$(machine_pid c)" <<'P' || die "a member that was stopped tells what was there before"
 import os, signal, sys, threading, time

@@ -94,6 +94,11 @@ void KernelCache::drop_pages(Ino ino, PageDropper::Range written, PageDropper::A
 void KernelCache::drop_changed(Ino ino, PageDropper::Range bytes, const std::function<void()>& if_waiting,
                                const Interruption* by) {
   drop_stamped({&ino, 1}, {});
+  drop_changed_pages(ino, bytes, if_waiting, by);
+}
+
+void KernelCache::drop_changed_pages(Ino ino, PageDropper::Range bytes, const std::function<void()>& if_waiting,
+                                     const Interruption* by) {
   if (bytes.length == 0 || !may_have_pages(ino, bytes.offset, bytes.length)) return;
   const auto dropped = std::make_shared<Dropped>();
   drop_pages(ino, bytes, PageDropper::Asker::kOther, [dropped] { dropped->note(); });

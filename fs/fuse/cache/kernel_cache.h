@@ -78,6 +78,10 @@ class KernelCache {
   // `if_waiting`: called if that is waited for; the kernel may need others to go on before it drops a page. Not on a
   // thread that serves the kernel.
   void drop_changed(Ino ino, PageDropper::Range bytes, const std::function<void()>& if_waiting, const Interruption* by);
+  // The pages alone, of a kernel that is given attributes for no time: to be told that they have changed would make it
+  // pass over an answer with newer ones that is on its way, and go on with the size that it knew.
+  void drop_changed_pages(Ino ino, PageDropper::Range bytes, const std::function<void()>& if_waiting,
+                          const Interruption* by);
   // Those of a hole are dropped; what a program has stored to them through a mapping is written back before. Then
   // `answer` is called: by another thread, unless it is false at once.
   void drop_hole(Ino ino, PageDropper::Range hole, const PageDropper::Answer& answer);

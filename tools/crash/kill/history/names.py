@@ -6,8 +6,10 @@ G. Lowe: Testing for Linearizability, Concurrency and Computation 29 (2017): "ju
 what the names lead to, and which of the calls under way have happened. At the end of a call those stay in which it has, or can have.
 Calls that change nothing are conditions, each of which must hold at some instant of the call: a lookup comes before what it is for, and a
 listing is no single instant (POSIX). They are ticked off as soon as they hold, so that only changes at a time have several orders.
+link(2) first finds what it is to give a name to, and then gives it: what its first name has led to since it began, if that has a name yet.
 """
 ABSENT = ""
+FOUND = "found"  # by a link(2) under way
 MOST_CONFIGURATIONS = 20_000
 
 
@@ -90,7 +92,7 @@ def changes(call):
 
 
 def change(call, state):
-    """The state behind it if it is done there; None: it would fail."""
+    """The state behind it, but for a link(2), if it is done there; None: it would fail."""
     name, new = call.words[0], dict(state)
     there = state.get(name, ABSENT)
     if call.kind in ("create", "symlink", "mkdir"):
@@ -101,12 +103,14 @@ def change(call, state):
     if call.kind in ("unlink", "rmdir"):
         del new[name]
         return new if (kind_of(there) == "d") == (call.kind == "rmdir") else None
-    other = call.words[1]
-    at_other = state.get(other, ABSENT)
-    if call.kind == "link":
-        new[other] = there
-        return new if at_other == ABSENT and kind_of(there) != "d" else None
-    return rename(new, name, other, call.words[2])
+    return rename(new, name, call.words[1], call.words[2])
+
+
+def linked(state, identity, name):
+    """The state behind a link(2) that has found `identity`; None: it would fail."""
+    if state.get(name, ABSENT) != ABSENT or identity not in state.values() or kind_of(identity) == "d":
+        return None
+    return {**state, name: identity}
 
 
 def rename(new, name, other, how):
@@ -130,13 +134,25 @@ class Directory:
         self.watched = {}  # conditions that have not ended, by (number, which)
 
     def tick(self, state, done):
-        """With the conditions that hold in that state."""
+        """With the conditions that hold in that state, and what calls of link(2) can find there."""
         names = dict(state)
-        return done | {key for key, holds in self.watched.items() if key not in done and holds(names)}
+        found = {(number, FOUND, names[call.words[0]]) for number, call in self.pending.items() if call.kind == "link" and call.words[0] in names}
+        return done | found | {key for key, holds in self.watched.items() if key not in done and holds(names)}
+
+    def outcomes(self, number, state, done):
+        """The states that a call under way can lead to from there."""
+        call, names = self.pending[number], dict(state)
+        if call.kind == "link":
+            after = [linked(names, key[2], call.words[1]) for key in done if isinstance(key, tuple) and key[:2] == (number, FOUND)]
+        else:
+            after = [change(call, names)]
+        return [frozenset(one.items()) for one in after if one is not None]
 
     def begin(self, number, call):
         if changes(call) and not (call.is_answered and call.error):
             self.pending[number] = call
+            if call.kind == "link":
+                self.configurations = {(state, self.tick(state, done)) for state, done in self.configurations}
         elif call.is_answered:
             for which, holds in enumerate(conditions(call) or []):
                 self.watched[(number, which)] = holds
@@ -148,17 +164,14 @@ class Directory:
         while open_ones:
             state, done = open_ones.pop()
             if keys <= done:
-                found.add((state, done - keys))
+                found.add((state, frozenset(key for key in done - keys if not (isinstance(key, tuple) and key[:2] == (number, FOUND)))))
                 continue
-            for other, call in self.pending.items():
-                after = change(call, dict(state)) if other not in done else None
-                if after is None:
-                    continue
-                after = frozenset(after.items())
-                new = (after, self.tick(after, done | {other}))
-                if new not in seen:
-                    seen.add(new)
-                    open_ones.append(new)
+            for other in self.pending.keys() - done:
+                for after in self.outcomes(other, state, done):
+                    new = (after, self.tick(after, done | {other}))
+                    if new not in seen:
+                        seen.add(new)
+                        open_ones.append(new)
             if len(seen) > MOST_CONFIGURATIONS:
                 raise TooMany
         self.configurations = found
