@@ -137,6 +137,18 @@ TEST(SharingOfFuse, ACoordinatorsKernelKeepsAllUntilThereAreMembers) {
   EXPECT_EQ(mount.kept(), (std::vector<uint64_t>(3, kForeverSeconds)));
 }
 
+// It would take a file that others make longer to end where it did.
+TEST(SharingOfFuse, ACoordinatorsKernelKeepsNoBytesWhileThereAreMembers) {
+  SharedMount mount(Sharing::kCoordinator);
+  EXPECT_EQ(mount.open(O_RDWR).open_flags, uint32_t{FOPEN_KEEP_CACHE});
+  mount.bed().session().set_members(true);
+  while (mount.kernel().answer()) continue;
+  EXPECT_NE(mount.open(O_RDWR).open_flags & FOPEN_DIRECT_IO, 0U);
+  EXPECT_NE(mount.created().open.open_flags & FOPEN_DIRECT_IO, 0U);
+  mount.bed().session().set_members(false);
+  EXPECT_EQ(mount.open(O_RDWR).open_flags, uint32_t{FOPEN_KEEP_CACHE});
+}
+
 TEST(SharingOfFuse, AKernelThatCannotForgetKeepsNothing) {
   SharedMount mount(Sharing::kCoordinator, kMinorOfEpochs - 1);
   EXPECT_EQ(mount.kept(), (std::vector<uint64_t>(3, 0)));

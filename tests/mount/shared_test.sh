@@ -95,8 +95,8 @@ said = multiprocessing.Value("q", 0, lock=False)
 def grow():
     file, size = os.open(there, os.O_RDWR), 0
     while True:
-        size += 1
-        os.ftruncate(file, size)
+        size += 100
+        os.pwrite(file, b"x" * 100, size - 100)
         said.value = size
 grower = multiprocessing.Process(target=grow, daemon=True)
 grower.start()
@@ -104,6 +104,7 @@ file, ends = os.open(here, os.O_RDONLY), 0
 while ends < 20000:
     known, ends = said.value, ends + 1
     assert (end := os.lseek(file, 0, os.SEEK_END)) >= known, (end, known)
+    assert known == 0 or os.pread(file, 200, known - 100)[:100] == b"x" * 100, known
 grower.terminate()
 grower.join()
 P

@@ -57,15 +57,19 @@ void FuseSharing::end_turn() {
   for (size_t left; (left = answering_[before]) > 0;) answering_[before].wait(left);
 }
 
-// A member's kernel keeps no bytes, but for those of mapped memory until the file is opened once more. A coordinator's
-// keeps them; but who appends writes past them, since only then the kernel says that the bytes are to be appended.
+// A kernel that keeps bytes asks how long a file is before it reads past the end that it knows, and passes over the
+// answer if it is told meanwhile to drop pages of it: then it takes the file to end where it did. So it keeps none of
+// what other machines may change, but for those of mapped memory until the file is opened once more, and of files that
+// were opened before there were members. And who appends writes past them, since only then the kernel says that the
+// bytes are to be appended.
 fuse_open_out FuseSharing::open(Ino ino, uint32_t flags) {
   const Sharing how = how_;
   fuse_open_out out{};
   out.fh = ++opened_;
   if (how == Sharing::kCoordinator) out.open_flags = FOPEN_KEEP_CACHE;
   const bool can_be_direct = negotiation_.maps_direct_files() || (flags & O_ACCMODE) == O_WRONLY;
-  if (how == Sharing::kMember || ((flags & O_APPEND) != 0 && can_be_direct)) {
+  const bool is_better_direct = has_members_ || (flags & O_APPEND) != 0;
+  if (how == Sharing::kMember || (is_better_direct && can_be_direct)) {
     out.open_flags |= FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
   } else {
     MutexLock lock(mutex_);
