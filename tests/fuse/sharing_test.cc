@@ -144,7 +144,6 @@ TEST(SharingOfFuse, ACoordinatorsKernelKeepsNoBytesWhileThereAreMembers) {
   mount.bed().session().set_members(true);
   while (mount.kernel().answer()) continue;
   EXPECT_NE(mount.open(O_RDWR).open_flags & FOPEN_DIRECT_IO, 0U);
-  EXPECT_NE(mount.created().open.open_flags & FOPEN_DIRECT_IO, 0U);
   mount.bed().session().set_members(false);
   EXPECT_EQ(mount.open(O_RDWR).open_flags, uint32_t{FOPEN_KEEP_CACHE});
 }
