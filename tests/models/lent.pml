@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Direct writes of a shared volume, for spin: a member that writes to the brick itself, in units that the coordinator has
- * lent to it, and then has them made the file's. docs/shared.md; tests/models/check_lent runs this, and takes the rules
+ * lent to it, and then has them made the file's. docs/shared.md; tests/models/check_shared runs this, and takes the rules
  * out one by one.
  *
  * One file, in one unit at a time; a durable brick with a memory and a store; a coordinator, who writes, too, and commits;
