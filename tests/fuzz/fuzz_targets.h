@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parsers of bytes that come from others, each as a function of any bytes: what it is given never ends the process,
-// keeps it for ever or makes it take memory without a bound. A sanitizer sees the rest. docs/security.md.
+// keeps it for ever or makes it take memory without a bound. A sanitizer sees the rest.
 //
 // Where a checksum stands before a parser, the target makes it right, so that what is behind it is reached.
 //
