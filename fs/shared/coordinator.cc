@@ -50,8 +50,9 @@ bool shows_files(const Request& request) {
 
 bool is_handover(const Message& call) { return call.header.kind == static_cast<uint16_t>(kHandover); }
 
-Result<Secret> check_first(const Secret& secret, const Nonces& nonces, const Message& call) {
-  return is_handover(call) ? check_handover(secret, nonces, call) : check_join(secret, nonces, call);
+Result<Credential> check_first(const Secret& secret, const Nonces& nonces, const Message& call) {
+  TRY(is_handover(call) ? check_handover(secret, nonces, call) : check_join(secret, nonces, call));
+  return Credential{.secret = secret, .key = {}, .rights = KeyRights::kReadWrite};
 }
 
 }  // namespace
@@ -169,13 +170,13 @@ void Coordinator::introduce(TcpUnauthenticatedPeers::Introduced peer) {
   }
   if (connections_.size() >= limits::kConnections) reap_finished();
   if (connections_.size() >= limits::kConnections)
-    return (void)answer_join(*channel, peer.nonces, *peer.proof, peer.call, Error(EUSERS));
+    return (void)answer_join(*channel, peer.nonces, peer.proof->secret, peer.call, Error(EUSERS));
   tcp::configure(channel->fd());
   Connection& connection = connections_.emplace_back();
   connection.channel = std::move(channel);
   try {
     connection.thread = Thread([this, &connection, peer = std::make_shared<decltype(peer)>(std::move(peer))] {
-      serve_connection(*connection.channel, peer->peer, peer->nonces, *peer->proof, peer->call);
+      serve_connection(*connection.channel, peer->peer, peer->nonces, peer->proof->secret, peer->call);
       connection.channel->shut_down();
       connection.finished = true;
     });

@@ -93,6 +93,8 @@ std::string describe_open_failure(const Error& error, const std::string& name, c
                          has_secret ? "" : fmt::format("; name the file that has it with {}", words.secret));
     case EKEYREJECTED:
       return fmt::format("{}: what answers there refuses, and does not know the secret: is it brickd?", name);
+    case EROFS:
+      return fmt::format("{}: the key opens the volume for reading only: mount it with ro", name);
     case ENOENT:
       return fmt::format("{}: the brick has no volume {}", name, source.volume);
     case EIDRM:

@@ -41,8 +41,22 @@ class ChannelMembership {
   bool& ended_;
 };
 
+void log_keys(const std::string& peer, const AdminRequest& request, int status) {
+  if (request.action == AdminAction::kListKeys) return;
+  const bool adds = request.action == AdminAction::kAddKey;
+  const std::string key = format_key_id(request.key.id);
+  if (status != 0) {
+    return log::warn("key {} of volume {} was not {}, as the administrator at {} asked: {}", key,
+                     printable(request.volume), adds ? "added" : "removed", peer, std::strerror(status));
+  }
+  if (!adds) return log::info("key {} of volume {} was removed by the administrator at {}", key, request.volume, peer);
+  log::info("key {} of volume {}, {}, was added by the administrator at {}", key, request.volume,
+            request.key.rights == KeyRights::kReadOnly ? "for reading" : "for reading and writing", peer);
+}
+
 // Who changed what, for those who look for it later.
 void log_administration(const std::string& peer, const AdminRequest& request, int status) {
+  if (is_about_keys(request.action)) return log_keys(peer, request, status);
   if (request.action == AdminAction::kList || request.action == AdminAction::kClients) return;
   const char* const action = request.action == AdminAction::kCreate   ? "made"
                              : request.action == AdminAction::kResize ? "given another size"
@@ -67,7 +81,7 @@ Error Connection::refuse(Channel& channel, const Secret& secret, const Nonces& n
 
 Error Connection::refuse(const Message& call, int code, const Holder& holder) {
   common_.counters.refused(refused_with(code));
-  return refuse(channel_, secret_, nonces_, call, code, holder);
+  return refuse(channel_, proved_.secret, nonces_, call, code, holder);
 }
 
 Status Connection::answer(const Message& to, int code, std::span<const std::byte> body) {
@@ -75,7 +89,7 @@ Status Connection::answer(const Message& to, int code, std::span<const std::byte
 }
 
 Status Connection::answer_proved(const Message& to, std::string_view purpose, std::span<const std::byte> body) {
-  return answer(to, 0, wire::encode(body, make_proof(secret_, purpose, nonces_, body)));
+  return answer(to, 0, wire::encode(body, make_proof(proved_.secret, purpose, nonces_, body)));
 }
 
 void Connection::serve(const Message& call) {
@@ -87,7 +101,7 @@ void Connection::serve(const Message& call) {
 }
 
 Result<std::shared_ptr<PeerSession>> Connection::open_session(const Message& message, const OpenRequest& request) {
-  auto session = std::make_shared<PeerSession>(common_.transport.make_access());
+  auto session = std::make_shared<PeerSession>(common_.transport.make_access(), proved_);
   Holder holder;
   const auto begin = steady_clock::now();
   auto opened = common_.service.open_session(request, PeerSession::end_of(session), &holder, peer_has_gone());
@@ -142,7 +156,10 @@ Status Connection::serve_attach(const Message& message) {
 
 // The one call of this connection.
 Status Connection::serve_administration(const Message& message) {
-  const AdminRequest request = TRY(from_call(TRY(wire::decode<wire::AdminCall>(message.body))));
+  const bool about_keys = message.body.size() == sizeof(wire::KeyCall);
+  const AdminRequest request =
+      about_keys ? TRY(from_key_call(TRY(wire::decode<wire::KeyCall>(message.body)), proved_.secret, nonces_))
+                 : TRY(from_call(TRY(wire::decode<wire::AdminCall>(message.body))));
   TRY(channel_.reserve(wire::kBodyBytes));
   const auto begin = steady_clock::now();
   AdminAnswer answer = common_.service.administer(request, peer_has_gone());
@@ -157,7 +174,7 @@ Status Connection::serve_administration(const Message& message) {
     TRY(answer_proved(message, wire::kAdministeredPurpose, body));
   } else {
     TRY(this->answer(message, answer.status,
-                     encode_refusal_with(secret_, nonces_, Kind::kAdminister, answer.status, body)));
+                     encode_refusal_with(proved_.secret, nonces_, Kind::kAdminister, answer.status, body)));
   }
   return channel_.drain();
 }

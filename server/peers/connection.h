@@ -13,6 +13,7 @@
 #include "server/service/brick_service.h"
 #include "transport/brick/channel.h"
 #include "transport/brick/proof.h"
+#include "transport/brick/volume_key.h"
 
 namespace brickfs {
 
@@ -45,8 +46,8 @@ class Connection {
                       const Holder& holder = {});
 
   // `channel` stays the caller's. `peer`: for the log.
-  Connection(Channel& channel, std::string peer, const Nonces& nonces, Secret secret, const Common& common)
-      : channel_(channel), peer_(std::move(peer)), nonces_(nonces), secret_(std::move(secret)), common_(common) {}
+  Connection(Channel& channel, std::string peer, const Nonces& nonces, Credential proved, const Common& common)
+      : channel_(channel), peer_(std::move(peer)), nonces_(nonces), proved_(std::move(proved)), common_(common) {}
 
   // Until the peer leaves, misbehaves or is cut off. Precondition: the call's proof is right.
   void serve(const Message& call);
@@ -71,7 +72,7 @@ class Connection {
   Channel& channel_;
   const std::string peer_;
   const Nonces nonces_;
-  const Secret secret_;
+  const Credential proved_;
   const Common common_;
 };
 

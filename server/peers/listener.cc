@@ -77,9 +77,16 @@ void Listener::end_all() {
   for (Served& served : connections_) served.thread.join();
 }
 
-std::vector<Secret> Listener::secrets_for(const Message& call) const {
-  const bool administers = call.header.kind == static_cast<uint16_t>(wire::Kind::kAdminister);
-  return administers ? admin_secrets_.get() : secrets_.get();
+// A further connection of a session is its own client's: by a key with other rights nobody joins it.
+std::vector<Credential> Listener::known_for(const Message& call) {
+  const uint16_t kind = call.header.kind;
+  if (kind == static_cast<uint16_t>(wire::Kind::kAdminister)) return credentials_of(admin_secrets_.get());
+  const auto token = token_in(kind, call.body);
+  const auto session = token ? sessions_.find(*token) : nullptr;
+  if (session != nullptr && session->proved().key) return {session->proved()};
+  const auto volume = volume_in(kind, call.body);
+  const auto keys = volume ? service_.keys_of(*volume) : std::nullopt;
+  return keys ? credentials_of(*keys) : credentials_of(secrets_.get());
 }
 
 // Who brings the token of a session has proved enough not to be taken for one who guesses.
@@ -91,7 +98,7 @@ std::optional<FirstCallVerdict> Listener::judge(const PeerAddress& peer, const N
     counters_.refused(Refused::kUnauthenticated);
     return std::nullopt;
   }
-  FirstCallVerdict verdict{check_first_call(secrets_for(call), nonces, call.header.kind, call.body), {}};
+  FirstCallVerdict verdict{check_first_call(known_for(call), nonces, call.header.kind, call.body), {}};
   if (verdict.proof.code() != EACCES) return verdict;
   verdict.delay = guesses_.delay(peer.host, now);
   note_guess(guesses_, peer);
@@ -99,7 +106,7 @@ std::optional<FirstCallVerdict> Listener::judge(const PeerAddress& peer, const N
 }
 
 Result<AdmittedConnections::Place> Listener::let_in(Channel& channel, const PeerAddress& peer, const Nonces& nonces,
-                                                    const Result<Secret>& proof, const Message& call) {
+                                                    const Result<Credential>& proof, const Message& call) {
   if (!proof.ok()) counters_.refused(refused_with(proof.code()));
   if (proof.code() == EACCES || proof.code() == EPERM) Connection::refuse_unauthenticated(channel, call, proof.code());
   if (!proof.ok()) return proof.error();
@@ -110,7 +117,7 @@ Result<AdmittedConnections::Place> Listener::let_in(Channel& channel, const Peer
     log::warn("{} connections: {} of volume {} is turned away, and {} before it", admitted(), peer.text,
               printable(owner.volume), *others);
   }
-  return Connection::refuse(channel, *proof, nonces, call, EUSERS);
+  return Connection::refuse(channel, proof->secret, nonces, call, EUSERS);
 }
 
 void Listener::admit(Served& served, AdmittedConnections::Place place) {
@@ -118,9 +125,9 @@ void Listener::admit(Served& served, AdmittedConnections::Place place) {
   served.admitted = std::move(place);
 }
 
-void Listener::serve(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
+void Listener::serve(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Credential& proved,
                      const Message& call) {
-  Connection(channel, peer.text, nonces, secret, {service_, sessions_, *this, counters_}).serve(call);
+  Connection(channel, peer.text, nonces, proved, {service_, sessions_, *this, counters_}).serve(call);
 }
 
 }  // namespace brickfs

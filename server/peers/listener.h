@@ -77,15 +77,15 @@ class Listener : protected PeerTransport {
   std::optional<FirstCallVerdict> judge(const PeerAddress& peer, const Nonces& nonces, const Message& call);
   // Once its delay is over: the place of one that has proved to know the secret, if there is room; else it is refused.
   Result<AdmittedConnections::Place> let_in(Channel& channel, const PeerAddress& peer, const Nonces& nonces,
-                                            const Result<Secret>& proof, const Message& call);
+                                            const Result<Credential>& proof, const Message& call);
   // From now on it is one that was let in.
   void admit(Served& served, AdmittedConnections::Place place);
-  void serve(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
+  void serve(Channel& channel, const PeerAddress& peer, const Nonces& nonces, const Credential& proved,
              const Message& call);
 
  private:
   Served& add(Served& served, std::unique_ptr<Channel> channel);
-  std::vector<Secret> secrets_for(const Message& call) const;  // by one of which it is to be proved
+  std::vector<Credential> known_for(const Message& call);  // by one of which it is to be proved
 
   BrickService& service_;
   PeerCounters counters_;

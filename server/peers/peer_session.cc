@@ -13,14 +13,17 @@ constexpr size_t kRemembered = 32;  // more than a client has calls under way
 
 }  // namespace
 
-PeerSession::PeerSession(std::shared_ptr<RemoteAccess> access) : access_(std::move(access)) { fill_random(token_); }
+PeerSession::PeerSession(std::shared_ptr<RemoteAccess> access, Credential proved)
+    : access_(std::move(access)), proved_(std::move(proved)) {
+  fill_random(token_);
+}
 
 PeerEnd PeerSession::end_of(const std::shared_ptr<PeerSession>& session) {
   const auto cut_off = [weak = std::weak_ptr(session), access = session->access_] {
     if (access != nullptr) access->cut_off();
     if (const auto alive = weak.lock()) alive->cut_off();
   };
-  return {cut_off, session->access_};
+  return {cut_off, session->access_, session->proved_};
 }
 
 Status PeerSession::add_channel(Channel& channel, bool keeps) {

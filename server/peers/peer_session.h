@@ -16,13 +16,14 @@
 #include "server/service/brick_service.h"
 #include "transport/base/mutex.h"
 #include "transport/brick/channel.h"
+#include "transport/brick/volume_key.h"
 
 namespace brickfs {
 
 class PeerSession {
  public:
-  // `access`: by which devices of the peer reach memory; null: none do.
-  explicit PeerSession(std::shared_ptr<RemoteAccess> access);
+  // `access`: by which devices of the peer reach memory; null: none do. `proved`: by what it came.
+  explicit PeerSession(std::shared_ptr<RemoteAccess> access, Credential proved = {});
 
   // What the brick calls to cut the session off. Owns what it needs.
   static PeerEnd end_of(const std::shared_ptr<PeerSession>& session);
@@ -33,6 +34,7 @@ class PeerSession {
   }
   ServerSession& server_session() { return *session_; }
   const std::string& volume() const { return volume_; }
+  const Credential& proved() const { return proved_; }
   const wire::Token& token() const { return token_; }
 
   // `keeps`: the session lives as long as one of these. ENOTCONN: the session is over; ENOBUFS: it has
@@ -67,6 +69,7 @@ class PeerSession {
 
   wire::Token token_{};
   const std::shared_ptr<RemoteAccess> access_;
+  const Credential proved_;
   SessionPtr session_;
   std::string volume_;
 

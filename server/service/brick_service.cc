@@ -39,8 +39,7 @@ class BrickServiceImpl final : public BrickService {
   ~BrickServiceImpl() override;
 
   // What store or kept memory had.
-  Status load(const BrickConfig& config, std::string* why, const StoreFile::Contents& stored,
-              const KeptTable::Contents& kept);
+  Status load(const BrickConfig& config, std::string* why, StoreFile::Contents stored, const KeptTable::Contents& kept);
 
   using BrickService::open_session;
   Result<SessionPtr> open_session(const OpenRequest& request, PeerEnd peer, Holder* holder,
@@ -58,6 +57,9 @@ class BrickServiceImpl final : public BrickService {
   using BrickService::administer;
   AdminAnswer administer(const AdminRequest& request, const Abandoned& abandoned) override {
     return volumes_.administer(request, abandoned);
+  }
+  std::optional<std::vector<VolumeKey>> keys_of(const std::string& volume) const override {
+    return volumes_.keys_of(volume);
   }
   BrickNumbers numbers() const override;
   BootId boot() const override { return boot_; }
@@ -102,7 +104,7 @@ BrickServiceImpl::~BrickServiceImpl() {
 std::string BrickServiceImpl::medium() const {
   std::string text =
       kept_ != nullptr ? fmt::format("memory that outlives brickd, kept in {}", kept_->name()) : "memory";
-  if (store_ != nullptr) text += fmt::format(" with store {}", store_->path());
+  if (store_ != nullptr) text.append(kStoreAt).append(store_->path());
   const auto add = [&text](std::string_view trouble) { text.append(kBeforeTrouble).append(trouble); };
   if (has_device_ && pool_->has_normal_pages()) add(kNormalPages);
   if (store_ != nullptr && store_->failed()) {
@@ -125,9 +127,9 @@ BrickNumbers BrickServiceImpl::numbers() const {
   return numbers;
 }
 
-Status BrickServiceImpl::load(const BrickConfig& config, std::string* why, const StoreFile::Contents& stored,
+Status BrickServiceImpl::load(const BrickConfig& config, std::string* why, StoreFile::Contents stored,
                               const KeptTable::Contents& kept) {
-  volumes_.load(kept_ ? kept.volumes : stored.volumes);
+  volumes_.load(kept_ ? kept.volumes : stored.volumes, std::move(stored.keys));
   blocks_.adopt(stored.entries);
   blocks_.set_aside(stored.set_aside);
   blocks_.adopt(kept.entries);
@@ -229,7 +231,7 @@ Result<std::unique_ptr<BrickService>> BrickService::open(const BrickConfig& conf
   auto pool = kept ? pool_over(*kept, frames, left) : open_pool(frames, why);
   if (!pool.ok()) return pool.error();
   auto service = std::make_unique<BrickServiceImpl>(std::move(kept), *std::move(pool), std::move(store), config);
-  TRY(service->load(config, why, contents, left));
+  TRY(service->load(config, why, std::move(contents), left));
   return std::unique_ptr<BrickService>(std::move(service));
 }
 

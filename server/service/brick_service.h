@@ -114,6 +114,9 @@ class BrickService {
   // What an administrator asks for, which whoever lets him in has made sure he is.
   virtual AdminAnswer administer(const AdminRequest& request, const Abandoned& abandoned) = 0;
   AdminAnswer administer(const AdminRequest& request) { return administer(request, never); }
+  // By what its clients prove themselves, one of them; none: by the brick's own secret, or there is no such volume. Of
+  // one who is let in by it open_session() is told (PeerEnd::proved), and looks again.
+  virtual std::optional<std::vector<VolumeKey>> keys_of(const std::string& volume) const = 0;
   virtual BrickNumbers numbers() const = 0;
   virtual BootId boot() const = 0;
   virtual Durability durability() const = 0;

@@ -12,6 +12,14 @@
 #include "transport/brick/limits.h"
 
 namespace brickfs {
+namespace {
+
+// Who may only read replaces none that may more, whatever client it says it is.
+bool replaces(const OpenRequest& request, const PeerEnd& peer, const ServerSession& session) {
+  return session.client() == request.client && (peer.may_write() || !session.peer().may_write());
+}
+
+}  // namespace
 
 Status VolumeTable::check(const OpenRequest& request) {
   const bool known_mode = request.mode >= OpenMode::kExclusive && request.mode <= OpenMode::kFollow &&
@@ -68,11 +76,11 @@ Holder VolumeTable::away_holder(const Volume& volume) {
 
 // Whom the request would drive out. EBUSY if it may not.
 Result<VolumeTable::Sessions> VolumeTable::find_victims(const Volume& volume, const OpenRequest& request,
-                                                        Holder* holder) {
+                                                        const PeerEnd& peer, Holder* holder) {
   Sessions victims;
   size_t staying = 0;
   for (const auto& session : volume.holders) {
-    const bool own = session->client() == request.client;
+    const bool own = replaces(request, peer, *session);
     const bool both_read = request.mode == OpenMode::kReadOnly && session->mode() == OpenMode::kReadOnly;
     if (both_read && !own && !session->ended()) {
       ++staying;
@@ -123,6 +131,7 @@ Result<std::shared_ptr<ServerSession>> VolumeTable::open(const OpenRequest& requ
   if (found.code() == ECANCELED) return found.error();
   if (!found.ok() || (*found)->going) return no_volume(request);
   Volume& volume = **found;
+  TRY(check_proved(volume, request, peer, holder));
   if (request.mode == OpenMode::kObserve || request.mode == OpenMode::kFollow) {
     TRY(check_bound(volume, request));
     Sessions former;
@@ -133,7 +142,7 @@ Result<std::shared_ptr<ServerSession>> VolumeTable::open(const OpenRequest& requ
   }
   TRY(check_resume(volume, request));
   TRY(check_kept(volume, request, holder));
-  Sessions victims = TRY(find_victims(volume, request, holder));
+  Sessions victims = TRY(find_victims(volume, request, peer, holder));
   // A lease that goes to another takes with it who was bound to it.
   if (begins_lease(volume, request))
     std::ranges::copy_if(volume.guests, std::back_inserter(victims), &ServerSession::is_bound);
@@ -157,7 +166,7 @@ Result<std::shared_ptr<ServerSession>> VolumeTable::add_guest(Volume& volume, co
   if (count_of(volume.guests, request.mode) >= (follows ? limits::kFollowers : limits::kObservers))
     return Error(EUSERS, follows ? "the volume has too many followers" : "the volume has too many observers");
   std::ranges::copy_if(volume.guests, std::back_inserter(former), [&](const auto& session) {
-    return follows && session->mode() == request.mode && session->client() == request.client;
+    return follows && session->mode() == request.mode && replaces(request, peer, *session);
   });
   volume.guests.push_back(make_session(volume, request, std::move(peer)));
   return volume.guests.back();

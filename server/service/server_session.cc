@@ -189,8 +189,15 @@ Result<BrickStat> ServerSession::carry_out(const calls::Stat&) {
   const Call call(*this);
   TRY(call.admitted());
   BrickStat stat;
+  const bool of_others = !fixed_.peer.key();  // a tenant sees what is its own
   blocks_.fill_stat(fixed_.volume, stat);
-  volumes_.fill_stat(fixed_.volume, stat);
+  volumes_.fill_stat(fixed_.volume, of_others, stat);
+  if (!of_others) {
+    stat.brick_capacity_blocks = stat.volume_capacity_blocks;
+    stat.brick_used_blocks = stat.volume_used_blocks;
+    stat.resident_blocks = blocks_.usage(fixed_.volume).resident;
+    counters_.fill(stat);
+  }
   stat.boot = fixed_.description.boot;
   stat.durability = fixed_.description.durability;
   return stat;

@@ -17,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@
 #include "server/store/block_store.h"
 #include "transport/base/mutex.h"
 #include "transport/brick/brick.h"
+#include "transport/brick/volume_key.h"
 
 namespace brickfs {
 
@@ -60,7 +62,12 @@ struct PeerEnd {
   std::function<void()> cut_off;
   // Null: the peer reaches memory through pin() only. Each handle is granted there, and revoked before its blocks are
   // unmapped.
-  std::shared_ptr<RemoteAccess> remote;
+  std::shared_ptr<RemoteAccess> remote = nullptr;
+  // What it has proved; none: it is in this process, and may what who runs that may.
+  std::optional<Credential> proved = std::nullopt;
+
+  bool may_write() const { return !proved || proved->rights == KeyRights::kReadWrite; }
+  std::optional<KeyId> key() const { return proved ? proved->key : std::nullopt; }
 };
 
 class ServerSession final : public Callee {
@@ -86,6 +93,7 @@ class ServerSession final : public Callee {
   ClientId client() const { return fixed_.client; }
   OpenMode mode() const { return fixed_.mode; }
   bool is_bound() const { return fixed_.bound; }
+  const PeerEnd& peer() const { return fixed_.peer; }
   const Holder& holder() const { return fixed_.holder; }
   uint64_t number() const { return fixed_.number; }
   SessionCounters& counters() { return counters_; }

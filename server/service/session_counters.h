@@ -25,6 +25,10 @@ class SessionCounters {
     counters_.add(first + 1, bytes);
   }
 
+  void fill(BrickStat& stat) const {
+    stat.commits = counters_.sum(kCommits);
+    stat.committed_bytes = counters_.sum(kCommittedBytes);
+  }
   void fill(ClientStatus& client) const {
     client.calls = counters_.sum(kCalls);
     client.commits = counters_.sum(kCommits);

@@ -32,6 +32,12 @@ AdminAnswer VolumeTable::administer(const AdminRequest& request, const Abandoned
         return list(request, answer);
       case AdminAction::kClients:
         return list_clients(request, answer);
+      case AdminAction::kAddKey:
+        return add_key(request, answer, abandoned);
+      case AdminAction::kRemoveKey:
+        return remove_key(request, answer, abandoned);
+      case AdminAction::kListKeys:
+        return list_keys(request, answer, abandoned);
     }
     return Error(EINVAL, "no such action");
   };
@@ -113,17 +119,18 @@ Status VolumeTable::remove(const AdminRequest& request, AdminAnswer& answer, con
 }
 
 Status VolumeTable::erase(Volume& volume) {
-  const bool has_blocks = blocks_.usage(volume.id).used > 0;
+  const bool has_more = blocks_.usage(volume.id).used > 0 || !volume.keys.empty();
   volume.changing = true;
   Status erased;
-  if (has_blocks && volume.record.in_use != kVolumeGoing) {
+  if (has_more && volume.record.in_use != kVolumeGoing) {
     volume.record.in_use = kVolumeGoing;
     erased = store_record(volume, true);
     if (!erased.ok()) volume.record.in_use = kVolumeInUse;  // whoever asks again begins with that
   }
   if (erased.ok()) {
+    const std::vector<Key> keys = volume.keys;
     mutex_.unlock();
-    erased = erase_record(volume.id);
+    erased = erase_record(volume.id, keys);
     mutex_.lock();
   }
   end_change(volume);
@@ -134,10 +141,11 @@ Status VolumeTable::erase(Volume& volume) {
   return {};
 }
 
-// The order is what a store is opened by: no block without its volume.
-Status VolumeTable::erase_record(VolumeId id) {
+// The order is what a store is opened by: no block, and no key, without its volume.
+Status VolumeTable::erase_record(VolumeId id, const std::vector<Key>& keys) {
   TRY(blocks_.free_all(id));
   if (records_ == nullptr) return {};
+  for (const Key& key : keys) TRY(records_->erase_key(key.place));
   TRY(records_->sync());
   TRY(records_->erase_volume(static_cast<uint32_t>(id)));
   return records_->sync();
@@ -225,6 +233,7 @@ VolumeStatus VolumeTable::status_of(const Volume& volume) const {
   status.observers = static_cast<uint32_t>(count_of(volume.guests, OpenMode::kObserve));
   status.is_configured = volume.is_configured;
   status.size_is_configured = volume.size_is_configured;
+  status.is_keyed = volume.record.keyed != 0;
   return status;
 }
 

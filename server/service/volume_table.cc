@@ -10,9 +10,21 @@
 
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
+#include "transport/brick/store_trouble.h"
 #include "transport/brick/volume_name.h"
 
 namespace brickfs {
+namespace {
+
+// What a medium is, and what ails it, without where it is.
+std::string without_path(std::string medium) {
+  const size_t path = medium.find(kStoreAt);
+  if (path == std::string::npos) return medium;
+  const size_t end = std::min(medium.find(kBeforeTrouble), medium.size());
+  return medium.replace(path, end - path, " with a store");
+}
+
+}  // namespace
 
 VolumeTable::VolumeTable(BlockStore& blocks, VolumeRecords* records, Session geometry, std::chrono::milliseconds grace,
                          std::function<std::string()> medium)
@@ -57,11 +69,12 @@ void VolumeTable::drop(Volume& volume) {
   const auto named = by_name_.find(volume.record.name.data());
   if (named != by_name_.end() && named->second == &volume) by_name_.erase(named);
   blocks_.remove_volume(volume.id);
+  for (const Key& key : volume.keys) key_places_.erase(key.place);
   volumes_.erase(volume.id);
   changed_.notify_all();
 }
 
-void VolumeTable::load(std::span<const StoreVolume> records) {
+void VolumeTable::load(std::span<const StoreVolume> records, std::vector<StoredKey> keys) {
   MutexLock lock(mutex_);
   for (uint32_t id = 0; id < records.size(); ++id) {
     if (records[id].in_use == 0) continue;
@@ -69,6 +82,14 @@ void VolumeTable::load(std::span<const StoreVolume> records) {
     Volume& volume = add(VolumeId{id}, records[id]);
     if (records[id].holder_client != 0) volume.kept_until = std::chrono::steady_clock::now() + grace_;
   }
+  for (StoredKey& stored : keys) {
+    Volume& volume = volumes_.at(VolumeId{stored.volume});
+    volume.record.keyed = 1;
+    volume.keys.push_back({stored.place, std::move(stored.key)});
+    key_places_.insert(stored.place);
+  }
+  const auto when = [](const Key& key) { return std::pair(key.key.added_unix_seconds, key.place); };
+  for (auto& [id, volume] : volumes_) std::ranges::sort(volume.keys, {}, when);
 }
 
 Status VolumeTable::finish_removals(std::string* why) {
@@ -132,10 +153,11 @@ Status VolumeTable::store_record(Volume& volume, bool sync) {
   return stored;
 }
 
-void VolumeTable::fill_stat(VolumeId id, BrickStat& stat) const {
-  stat.medium = medium_();
+void VolumeTable::fill_stat(VolumeId id, bool of_others, BrickStat& stat) const {
+  stat.medium = of_others ? medium_() : without_path(medium_());
   MutexLock lock(mutex_);
-  for (const auto& [volume_id, volume] : volumes_) stat.sessions += volume.holders.size() + volume.guests.size();
+  for (const auto& [volume_id, volume] : volumes_)
+    if (of_others || volume_id == id) stat.sessions += volume.holders.size() + volume.guests.size();
   const Volume& volume = volumes_.at(id);
   stat.epoch = Epoch{volume.record.epoch};
   if (!volume.holders.empty()) {

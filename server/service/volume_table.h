@@ -2,9 +2,12 @@
 // The brick's volumes and who holds them: one exclusive holder or many readers, each grant with its epoch. A new holder
 // fences the former before its epoch is raised; on durable bricks the epoch is on disk before he is told of it.
 //
+// A volume that has had a key is opened by its keys alone: before the first is there, its record says so. What ends is
+// durable before sessions that came by it are cut off.
+//
 // A volume goes in steps, so that after a crash it is there or not, never half of it: nobody gets in; everybody is
-// fenced; its record says that it goes, durably, if it has blocks; they are freed; their entries are gone, durably; its
-// record is erased, durably. Who finds a record that says so does the rest. Only then is its id another's.
+// fenced; its record says that it goes, durably, if it has blocks or keys; they are freed; all of them is gone,
+// durably; its record is erased, durably. Who finds a record that says so does the rest. Only then is its id another's.
 //
 // Threads: every call from any thread. One change of a volume's holders at a time; no lock is held while one is fenced.
 #pragma once
@@ -14,6 +17,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,7 +43,7 @@ class VolumeTable {
 
   // What the records were, once, then, as soon as the blocks are there, what the configuration asks for (and
   // `default`). EINVAL, EIO.
-  void load(std::span<const StoreVolume> records);
+  void load(std::span<const StoreVolume> records, std::vector<StoredKey> keys);
   Status finish_removals(std::string* why);
   Status configure(std::span<const VolumeSpec> specs, std::string* why);
 
@@ -56,15 +61,21 @@ class VolumeTable {
   Status admit(const ServerSession& holder, ClientId client);
   Status expel(const ServerSession& holder, ClientId client, const Abandoned& abandoned);
   AdminAnswer administer(const AdminRequest& request, const Abandoned& abandoned);
+  // As BrickService::keys_of().
+  std::optional<std::vector<VolumeKey>> keys_of(const std::string& volume) const;
   void announce_tcp(uint16_t port) { tcp_port_ = port; }
   // Nobody gets in any more; everybody is fenced.
   void shut();
   // Sessions, and volumes.
   void fill_numbers(BrickNumbers& numbers) const;
-  // Fields about leases, and what the blocks are in.
-  void fill_stat(VolumeId volume, BrickStat& stat) const;
+  // Fields about leases, and what the blocks are in. `of_others`: also what tells of other volumes.
+  void fill_stat(VolumeId volume, bool of_others, BrickStat& stat) const;
 
  private:
+  struct Key {
+    uint32_t place = 0;  // in the records
+    VolumeKey key;
+  };
   struct Volume {
     VolumeId id{};
     StoreVolume record{};  // the lease, as it stands or will stand in the records
@@ -77,17 +88,21 @@ class VolumeTable {
     std::vector<std::shared_ptr<ServerSession>> holders;
     std::vector<std::shared_ptr<ServerSession>> guests;  // have no lease: who observes, and who follows
     absl::flat_hash_set<ClientId> writers;               // may follow the holder and write
+    std::vector<Key> keys;                               // in the order of their adding
     std::shared_ptr<NoticeBoard> notices = std::make_shared<NoticeBoard>();
   };
   using Sessions = std::vector<std::shared_ptr<ServerSession>>;
 
   static Status check(const OpenRequest& request);
   static size_t count_of(const Sessions& sessions, OpenMode mode);
+  // That the peer may have it so.
+  static Status check_proved(const Volume& volume, const OpenRequest& request, const PeerEnd& peer, Holder* holder);
   static Status check_bound(const Volume& volume, const OpenRequest& request);
   Status check_resume(const Volume& volume, const OpenRequest& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static Status check_kept(const Volume& volume, const OpenRequest& request, Holder* holder);
   static Holder away_holder(const Volume& volume);  // precondition: there is one in the record
-  static Result<Sessions> find_victims(const Volume& volume, const OpenRequest& request, Holder* holder);
+  static Result<Sessions> find_victims(const Volume& volume, const OpenRequest& request, const PeerEnd& peer,
+                                       Holder* holder);
   Volume& add(VolumeId id, const StoreVolume& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // ENOSPC: there is no id left.
   Result<Volume*> make(const std::string& name, uint64_t quota_blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -119,7 +134,7 @@ class VolumeTable {
   Error no_volume(const OpenRequest& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What is left of one that goes, and nobody has to do with. If it fails the volume stays, as one that goes.
   Status erase(Volume& volume) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status erase_record(VolumeId id) ABSL_LOCKS_EXCLUDED(mutex_);
+  Status erase_record(VolumeId id, const std::vector<Key>& keys) ABSL_LOCKS_EXCLUDED(mutex_);
   void end_change(Volume& volume) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Of administrators (volume_admin.cc). `answer` gets what they see of the volume.
@@ -131,6 +146,18 @@ class VolumeTable {
       ABSL_LOCKS_EXCLUDED(mutex_);
   Status list(const AdminRequest& request, AdminAnswer& answer) const ABSL_LOCKS_EXCLUDED(mutex_);
   Status list_clients(const AdminRequest& request, AdminAnswer& answer) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of keys (volume_keys.cc). These answer with those that the volume has.
+  Status add_key(const AdminRequest& request, AdminAnswer& answer, const Abandoned& abandoned)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  Status remove_key(const AdminRequest& request, AdminAnswer& answer, const Abandoned& abandoned)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  Status list_keys(const AdminRequest& request, AdminAnswer& answer, const Abandoned& abandoned)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  Status store_key(Volume& volume, uint32_t place, const VolumeKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Result<uint32_t> free_key_place() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static std::vector<KeyStatus> keys_in(const Volume& volume);
+  template <typename Which>
+  static Sessions sessions_that(const Volume& volume, const Which& which);
   Status check_may_go(const Volume& volume) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   VolumeStatus status_of(const Volume& volume) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -142,7 +169,7 @@ class VolumeTable {
   std::atomic<uint16_t> tcp_port_{0};
   std::atomic<uint64_t> cut_off_silent_{0};
   std::atomic<uint64_t> cut_off_by_takers_{0};
-  std::atomic<uint64_t> cut_off_by_removal_{0};
+  std::atomic<uint64_t> cut_off_by_removal_{0};  // of their volume, or of the key that they came by
 
   mutable Mutex mutex_;
   mutable CondVar changed_;
@@ -151,6 +178,7 @@ class VolumeTable {
   bool began_empty_ ABSL_GUARDED_BY(mutex_) = true;             // a new brick, or one that has forgotten everything
   std::map<VolumeId, Volume> volumes_ ABSL_GUARDED_BY(mutex_);  // at most limits::kVolumes; each stays while it changes
   std::map<std::string, Volume*, std::less<>> by_name_ ABSL_GUARDED_BY(mutex_);
+  std::set<uint32_t> key_places_ ABSL_GUARDED_BY(mutex_);  // that are taken, in the records
   // Removed since the start, with their last epochs: at most kNamesRemembered.
   std::map<std::string, uint64_t, std::less<>> gone_ ABSL_GUARDED_BY(mutex_);
 };

@@ -75,11 +75,12 @@ static_assert(sizeof(KeptSummary) == 64 && offsetof(KeptSummary, sum) == 16 && o
 struct KeptVolume {
   std::array<std::byte, 232> fields;  // StoreVolume's, up to its reserved bytes
   uint64_t generation;
-  uint64_t reserved;
-  uint64_t checksum;  // seed: uuid[0] + position + 1
+  uint64_t more_fields;  // StoreVolume's behind its reserved bytes
+  uint64_t checksum;     // seed: uuid[0] + position + 1
 };
 static_assert(sizeof(KeptVolume) == sizeof(StoreVolume) && offsetof(KeptVolume, generation) == 232 &&
               offsetof(StoreVolume, reserved) == 232 &&
+              offsetof(KeptVolume, more_fields) == offsetof(StoreVolume, keyed) &&
               offsetof(KeptVolume, checksum) == offsetof(StoreVolume, checksum));
 
 // Position in the table = the frame.

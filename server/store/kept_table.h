@@ -7,6 +7,7 @@
 // Threads: any; one change at a time.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -64,6 +65,10 @@ class KeptTable final : public VolumeRecords {
   void fill(uint32_t frame);
   Status write_volume(uint32_t id, StoreVolume record) override ABSL_LOCKS_EXCLUDED(mutex_);
   Status erase_volume(uint32_t id) override ABSL_LOCKS_EXCLUDED(mutex_);
+  // Memory that is kept has no room for keys: a brick with a store has.
+  Status prepare_keys() override { return Error(ENOTSUP, "memory that is kept has no room for keys"); }
+  Status write_key(uint32_t, uint32_t, const VolumeKey&) override { return prepare_keys(); }
+  Status erase_key(uint32_t) override { return prepare_keys(); }
   Status sync() override { return {}; }
   // Nothing is changed any more. Precondition of all that changes something: it is not sealed.
   void seal() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -5,6 +5,7 @@
 // read as.
 #include <fmt/core.h>
 #include <fmt/format.h>
+#include <string.h>
 
 #include <algorithm>
 #include <array>
@@ -27,6 +28,18 @@ std::string list_of(std::span<const uint32_t> numbers) {
   const std::string listed = fmt::format("{}", fmt::join(numbers.first(std::min(numbers.size(), kListed)), ", "));
   return numbers.size() > kListed ? fmt::format("{} and {} more", listed, numbers.size() - kListed) : listed;
 }
+
+// Keys are among what was read.
+template <typename Record>
+struct Overwritten {
+  explicit Overwritten(std::array<std::vector<Record>, 2>& all) : copies(all) {}
+  Overwritten(const Overwritten&) = delete;
+  Overwritten& operator=(const Overwritten&) = delete;
+  ~Overwritten() {
+    for (auto& copy : copies) ::explicit_bzero(copy.data(), copy.size() * sizeof(Record));
+  }
+  std::array<std::vector<Record>, 2>& copies;
+};
 
 template <typename Record>
 bool is_unused(const Record& record) {
@@ -65,6 +78,7 @@ template <typename Record>
 Status StoreFile::load_records(uint64_t at, const char* kind, std::vector<Record>& records,
                                std::vector<uint32_t>& lost) {
   std::array<std::vector<Record>, 2> copies;
+  const Overwritten overwritten(copies);
   for (size_t i = 0; i < (copy_at_ != 0 ? 2 : 1); ++i) {
     copies[i].resize(records.size());
     read_what_there_is(at + i * copy_at_, std::as_writable_bytes(std::span(copies[i])));
@@ -98,6 +112,7 @@ Status StoreFile::load_records(uint64_t at, const char* kind, std::vector<Record
 
 template Status StoreFile::load_records(uint64_t, const char*, std::vector<StoreVolume>&, std::vector<uint32_t>&);
 template Status StoreFile::load_records(uint64_t, const char*, std::vector<StoreEntry>&, std::vector<uint32_t>&);
+template Status StoreFile::load_records(uint64_t, const char*, std::vector<StoreKey>&, std::vector<uint32_t>&);
 
 // The blocks of entries that neither copy has are set aside: nobody knows whose they are, and nothing is written to
 // their slots. `repair`: they are given up.
@@ -137,6 +152,7 @@ Status StoreFile::save_volumes(std::span<const uint32_t> lost) {
     record.quota_blocks = UINT64_MAX;
     record.epoch = static_cast<uint64_t>(std::chrono::duration_cast<microseconds>(now).count());
     record.in_use = kVolumeInUse;
+    record.keyed = has_keys_ ? 1 : 0;  // nobody knows whether it had one
     TRY(write_volume(id, record));
     log::error("store {}: the record of volume {} is damaged: its blocks are there as volume '{}', without a size",
                path_, id, name);

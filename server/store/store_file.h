@@ -20,6 +20,7 @@
 #include "server/store/store_device.h"
 #include "server/store/store_format.h"
 #include "server/store/volume_records.h"
+#include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/brick/block.h"
 
@@ -35,6 +36,7 @@ class StoreFile final : public VolumeRecords {
   };
   struct Contents {
     std::vector<StoreVolume> volumes;  // kStoreVolumes of them, by id, used or not
+    std::vector<StoredKey> keys;       // of volumes in use
     std::vector<Entry> entries;        // of volumes in use, one for each block
     std::vector<uint32_t> set_aside;   // slots whose entries are damaged: nobody's, and not to be used
   };
@@ -58,6 +60,9 @@ class StoreFile final : public VolumeRecords {
 
   Status write_volume(uint32_t id, StoreVolume record) override;
   Status erase_volume(uint32_t id) override;
+  Status prepare_keys() override;
+  Status write_key(uint32_t place, uint32_t volume, const VolumeKey& key) override;
+  Status erase_key(uint32_t place) override;
   Status write_entry(const Entry& entry);
   Status clear_entry(uint32_t slot);
 
@@ -115,6 +120,10 @@ class StoreFile final : public VolumeRecords {
   void read_what_there_is(uint64_t offset, std::span<std::byte> into) const;
   template <typename Record>
   Status load_records(uint64_t at, const char* kind, std::vector<Record>& records, std::vector<uint32_t>& lost);
+  // Keys of volumes (store_keys.cc).
+  Status load_keys();
+  bool is_whole(const StoreKey& key, uint32_t place) const;
+  uint64_t keys_at() const { return copy_at_ - kStoreKeysBytes; }
   Status set_aside(std::span<const uint32_t> lost, Damage damage);
   Status save_volumes(std::span<const uint32_t> lost);
   std::optional<StoreHeader> find_header_copy(uint64_t file_bytes) const;
@@ -143,11 +152,13 @@ class StoreFile final : public VolumeRecords {
   const std::unique_ptr<StoreDevice> device_;
   uint32_t slots_ = 0;
   uint64_t slots_at_ = 0;
-  uint64_t copy_at_ = 0;   // of header, records and table; 0: there is none
-  bool has_list_ = false;  // of shadows that were left
+  uint64_t copy_at_ = 0;               // of header, records and table; 0: there is none
+  bool has_list_ = false;              // of shadows that were left
+  std::atomic<bool> has_keys_{false};  // and room for them; set under keys_mutex_
   std::array<uint64_t, 2> uuid_{};
   Contents contents_;
 
+  Mutex keys_mutex_;  // of who makes room for keys
   std::atomic<uint64_t> serial_{0};
   GroupSync sync_;
   std::atomic<bool> failure_logged_{false};

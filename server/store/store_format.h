@@ -4,6 +4,7 @@
 //   0        header, one page: header, records and table are there twice, the second time halfway to the slots
 //   4 KiB    volume records, kStoreVolumes of 256 bytes
 //   260 KiB  block table, one entry of 32 bytes for each slot
+//   ...      keys of volumes, kStoreKeys of 64 bytes at the end of what each copy has room for: with kStoreKeyed
 //   ...      slots of one block each, the first at the next multiple of kBlockBytes
 //   behind   the list of shadows, and a shadow for each slot: while there are any
 //
@@ -31,6 +32,7 @@ constexpr uint64_t kStoreSlotsMost = 1ull << 26;  // 128 TiB
 constexpr uint64_t kStoreSlotsApart = 1;          // incompatible feature: `slots_at` is not 0
 constexpr uint64_t kStoreShadows = 2;             // incompatible feature: the list of shadows holds
 constexpr uint64_t kStoreCopied = 4;              // incompatible feature: header, records and table have a second copy
+constexpr uint64_t kStoreKeyed = 8;               // incompatible feature: there are keys of volumes behind each table
 constexpr uint64_t kStoreGrowth = 8;              // a new store's table has room for so many times its slots
 constexpr uint64_t kStoreNumbers = INT64_MAX;     // the largest epoch, and serial of an entry
 
@@ -64,11 +66,13 @@ struct StoreVolume {
   std::array<char, 128> holder_name;
   uint32_t lease_mode;  // 0 none, else OpenMode
   uint32_t in_use;      // kVolumeInUse or kVolumeGoing
-  std::array<std::byte, 16> reserved;
+  std::array<std::byte, 8> reserved;
+  uint32_t keyed;  // 1: it has had a key, so its keys alone open it
+  std::array<std::byte, 4> reserved2;
   uint64_t checksum;  // XXH3 of all before it, seeded with uuid[0] + position
 };
 static_assert(sizeof(StoreVolume) == 256 && offsetof(StoreVolume, holder_name) == 96 &&
-              offsetof(StoreVolume, checksum) == 248);
+              offsetof(StoreVolume, keyed) == 240 && offsetof(StoreVolume, checksum) == 248);
 
 // Position in the table = the slot.
 struct StoreEntry {
@@ -79,6 +83,19 @@ struct StoreEntry {
   uint64_t checksum;  // XXH3 of all before it, seeded with uuid[1] + position
 };
 static_assert(sizeof(StoreEntry) == 32 && offsetof(StoreEntry, checksum) == 24);
+
+constexpr uint64_t kStoreKeys = limits::kKeys;
+
+// A key of a volume; its place says nothing.
+struct StoreKey {
+  uint32_t volume;           // id
+  uint32_t rights;           // KeyRights
+  uint64_t id;               // KeyId
+  int64_t added;             // seconds since 1970
+  std::array<char, 32> key;  // with zeros behind it
+  uint64_t checksum;         // XXH3 of all before it, seeded with uuid[0] + kStoreVolumes + place
+};
+static_assert(sizeof(StoreKey) == 64 && offsetof(StoreKey, key) == 24 && offsetof(StoreKey, checksum) == 56);
 
 // A slot's shadow has pages that are newer than the slot's, of a block that its writer left uncommitted:
 // store_shadows.cc.
@@ -113,6 +130,11 @@ constexpr uint64_t copy_begins(const StoreHeader& header) { return slots_begin(h
 constexpr bool copy_fits(uint64_t slots, uint64_t slots_at) {
   return kStoreEntriesAt + slots * sizeof(StoreEntry) <= slots_at / 2;
 }
+// The keys stand at the end of what each copy has room for.
+constexpr uint64_t kStoreKeysBytes = kStoreKeys * sizeof(StoreKey);
+constexpr bool keys_fit(uint64_t slots, uint64_t slots_at) {
+  return kStoreEntriesAt + slots * sizeof(StoreEntry) + kStoreKeysBytes <= slots_at / 2;
+}
 // From where the slots begin. The room between is for a list of all of them.
 constexpr uint64_t shadows_begin(uint64_t slots) {
   return slots * kBlockBytes + round_up(sizeof(StoreShadowList) + slots * sizeof(StoreShadow), kBlockBytes);
@@ -125,6 +147,8 @@ StoreHeader resized_header(StoreHeader header, uint64_t slots);
 StoreHeader with_shadows(StoreHeader header, bool has_list);
 // The header of a store that has a second copy of it.
 StoreHeader with_copy(StoreHeader header);
+// The header of one that has room for keys.
+StoreHeader with_keys(StoreHeader header);
 
 // The checksum that belongs into `record`, whose last field it is.
 template <typename Record>

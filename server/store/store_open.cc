@@ -116,7 +116,7 @@ Result<StoreHeader> StoreFile::whole_header(uint64_t file_bytes, bool* is_cut, s
   *is_cut = !verifies(header);
   if (!*is_cut) return header;
   for (StoreHeader finished : {resized_header(header, header.resize_to), with_shadows(header, true),
-                               with_shadows(header, false), with_copy(header)}) {
+                               with_shadows(header, false), with_copy(header), with_keys(header)}) {
     if (finished.checksum == header.checksum && verifies(finished)) return finished;
   }
   if (const auto copy = find_header_copy(file_bytes)) {
@@ -129,7 +129,7 @@ Result<StoreHeader> StoreFile::whole_header(uint64_t file_bytes, bool* is_cut, s
 }
 
 Status StoreFile::check_geometry(const StoreHeader& header, std::string* why) const {
-  constexpr uint64_t kKnown = kStoreSlotsApart | kStoreShadows | kStoreCopied;
+  constexpr uint64_t kKnown = kStoreSlotsApart | kStoreShadows | kStoreCopied | kStoreKeyed;
   if (header.version != kStoreVersion || (header.incompat_features & ~kKnown) != 0 || header.ro_compat_features != 0) {
     return refuse_store(why, ENOTSUP,
                         fmt::format("store {}: made by a newer brickd (format {}); this one knows format {}", path_,
@@ -137,9 +137,11 @@ Status StoreFile::check_geometry(const StoreHeader& header, std::string* why) co
   }
   const uint64_t slots_at = slots_begin(header);
   const bool has_copy = (header.incompat_features & kStoreCopied) != 0;
+  const bool has_keys = (header.incompat_features & kStoreKeyed) != 0;
   if (header.block_bytes != kBlockBytes || header.slots == 0 || header.slots > kStoreSlotsMost ||
       slots_at < store_slots_at(header.slots) || slots_at > 2 * store_slots_at(kStoreSlotsMost) ||
-      slots_at % kBlockBytes != 0 || (has_copy && !copy_fits(header.slots, slots_at))) {
+      slots_at % kBlockBytes != 0 || (has_copy && !copy_fits(header.slots, slots_at)) ||
+      (has_keys && (!has_copy || !keys_fit(header.slots, slots_at)))) {
     return refuse_store(why, EUCLEAN, fmt::format("store {}: impossible geometry in its header", path_));
   }
   return {};
@@ -154,6 +156,7 @@ Status StoreFile::load_header(uint64_t file_bytes, std::string* why) {
   copy_at_ = (header.incompat_features & kStoreCopied) != 0 ? copy_begins(header) : 0;
   uuid_ = header.uuid;
   has_list_ = (header.incompat_features & kStoreShadows) != 0;
+  has_keys_ = (header.incompat_features & kStoreKeyed) != 0;
   const uint64_t whole = slots_at_ + slots_ * kBlockBytes;
   if (file_bytes == kStoreHeaderBytes) {
     const Status grown = device_->grow(whole);
@@ -180,6 +183,7 @@ Status StoreFile::load_table(Damage damage, std::string* why) {
   if (loaded.ok()) loaded = adopt_entries(table);
   if (loaded.ok()) loaded = set_aside(lost_slots, damage);
   if (loaded.ok()) loaded = save_volumes(lost_volumes);
+  if (loaded.ok() && has_keys_) loaded = load_keys();
   return loaded.ok() ? loaded : refuse_store(why, path_, "cannot be written", loaded.code());
 }
 
@@ -241,6 +245,8 @@ void StoreFile::reserve_what_is_used() {
   const uint64_t table_end = kStoreEntriesAt + slots_ * sizeof(StoreEntry);
   Status reserved = device_->reserve(0, table_end);
   if (reserved.ok() && copy_at_ != 0) reserved = device_->reserve(copy_at_, table_end);
+  if (reserved.ok() && has_keys_) reserved = device_->reserve(keys_at(), kStoreKeysBytes);
+  if (reserved.ok() && has_keys_) reserved = device_->reserve(copy_at_ + keys_at(), kStoreKeysBytes);
   for (size_t i = 0; i < contents_.entries.size() && reserved.ok();) {
     const uint32_t first = contents_.entries[i].slot;
     uint32_t count = 0;

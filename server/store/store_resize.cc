@@ -24,8 +24,8 @@ StoreHeader resized_header(StoreHeader header, uint64_t slots) {
   const uint64_t slots_at = slots_begin(header);
   header.slots = header.resize_to = slots;
   header.slots_at = store_slots_at(slots) == slots_at ? 0 : slots_at;
-  header.incompat_features =
-      (header.incompat_features & (kStoreShadows | kStoreCopied)) | (header.slots_at == 0 ? 0 : kStoreSlotsApart);
+  header.incompat_features = (header.incompat_features & (kStoreShadows | kStoreCopied | kStoreKeyed)) |
+                             (header.slots_at == 0 ? 0 : kStoreSlotsApart);
   header.checksum = store_checksum(header, 0);
   return header;
 }
@@ -56,7 +56,7 @@ Status StoreFile::prepare_slots(uint64_t from, uint64_t to) {
 Status StoreFile::resize(uint64_t slots, std::string* why) {
   const std::string sizes = fmt::format("store {}: holds {}, not the {} that were asked for", path_,
                                         format_size(slots_ * kBlockBytes), format_size(slots * kBlockBytes));
-  const uint64_t table_end = copy_at_ != 0 ? copy_at_ : slots_at_;
+  const uint64_t table_end = has_keys_ ? keys_at() : copy_at_ != 0 ? copy_at_ : slots_at_;
   const uint64_t most = std::min((table_end - kStoreEntriesAt) / sizeof(StoreEntry), kStoreSlotsMost);
   if (slots == 0 || slots > most) {
     return refuse_store(why, EINVAL,

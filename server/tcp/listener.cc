@@ -45,8 +45,8 @@ void TcpListener::introduce(TcpUnauthenticatedPeers::Introduced peer) {
   tcp::configure(channel->fd());
   Served& served = add(std::move(channel));
   admit(served, std::move(*place));
-  start(served, [this, secret = *peer.proof, peer = peer.peer, nonces = peer.nonces,
-                 call = std::move(peer.call)](Channel& with) { serve(with, peer, nonces, secret, call); });
+  start(served, [this, proved = *peer.proof, peer = peer.peer, nonces = peer.nonces,
+                 call = std::move(peer.call)](Channel& with) { serve(with, peer, nonces, proved, call); });
 }
 
 void TcpListener::serve_transfers(Channel& channel, PeerSession& session) {

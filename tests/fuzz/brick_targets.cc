@@ -105,9 +105,16 @@ void decode_each_answer(Input body, std::index_sequence<kAt...>) {
 }
 
 void decode_administration(Cut cut) {
-  const auto action = static_cast<AdminAction>(1 + cut.number<uint8_t>() % 5);
+  const auto action = static_cast<AdminAction>(1 + cut.number<uint8_t>() % 8);
   const int status = cut.number<uint8_t>();
   static_cast<void>(decode_admin_answer(action, status, cut.rest()));
+}
+
+void administer_as_asked(const Result<AdminRequest>& request) {
+  if (!request.ok() || !check(*request).ok()) return;
+  Served served;
+  const AdminAnswer answer = served.service().administer(*request);
+  CHECK(decode_admin_answer(request->action, answer.status, encode(answer)).ok());
 }
 
 // Everybody's answers go somewhere.
@@ -152,18 +159,16 @@ void first_calls(Input input) {
   const auto kind = cut.number<uint16_t>();
   const Input body = cut.rest();
   const Nonces nonces;
-  static_cast<void>(check_first_call({Secret{}, Secret{SecretBytes("a secret")}}, nonces, kind, body));
+  const std::vector<Secret> secrets = {Secret{}, Secret{SecretBytes("a secret")}};
+  static_cast<void>(check_first_call(credentials_of(secrets), nonces, kind, body));
   static_cast<void>(token_in(kind, body));
+  static_cast<void>(volume_in(kind, body));
   PeerSessions sessions;
   static_cast<void>(owner_of(kind, body, sessions));
   if (const auto call = wire::decode<wire::OpenCall>(body); call.ok()) static_cast<void>(wire::from_call(*call));
-  if (const auto call = wire::decode<wire::AdminCall>(body); call.ok()) {
-    const auto request = from_call(*call);
-    if (!request.ok() || !check(*request).ok()) return;
-    Served served;
-    const AdminAnswer answer = served.service().administer(*request);
-    CHECK(decode_admin_answer(request->action, answer.status, encode(answer)).ok());
-  }
+  if (const auto call = wire::decode<wire::AdminCall>(body); call.ok()) administer_as_asked(from_call(*call));
+  if (const auto call = wire::decode<wire::KeyCall>(body); call.ok())
+    administer_as_asked(from_key_call(*call, secrets.front(), nonces));
 }
 
 void brick_calls(Input input) {

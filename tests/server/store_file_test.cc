@@ -168,7 +168,7 @@ TEST_F(StoreFileTest, RefusesNewerFormats) {
     return code;
   };
   EXPECT_EQ(with_header([](StoreHeader& header) { header.version = kStoreVersion + 1; }), ENOTSUP);
-  EXPECT_EQ(with_header([](StoreHeader& header) { header.incompat_features = 8; }), ENOTSUP);
+  EXPECT_EQ(with_header([](StoreHeader& header) { header.incompat_features = 16; }), ENOTSUP);
   EXPECT_EQ(with_header([](StoreHeader& header) { header.ro_compat_features = 1; }), ENOTSUP);
   EXPECT_EQ(with_header([](StoreHeader& header) { header.compat_features = 1; }), 0);
   EXPECT_EQ(with_header([](StoreHeader& header) { header.slots = 0; }), EUCLEAN);

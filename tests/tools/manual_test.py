@@ -67,6 +67,14 @@ def mount_options_in_help(text):
     return names
 
 
+def options_of_all_verbs(program, *words):
+    text = help_of(program, *words)
+    found = options_in_help(text)
+    for verb in verbs(text) if "Subcommands:" in text else []:
+        found |= options_of_all_verbs(program, *words, verb)
+    return found
+
+
 def main():
     brickd = help_of("server/brickd")
     compare("brickd(8)", options_in_help(brickd), options_in_page(page("brickd.8")))
@@ -82,13 +90,7 @@ def main():
         if name == "brickfs-crash.1" and not (BUILD / program).exists():
             continue  # it is not built every day
         text = help_of(program)
-        helped = options_in_help(text)
-        for verb in verbs(text):
-            of_verb = help_of(program, verb)
-            helped |= options_in_help(of_verb)
-            for action in verbs(of_verb) if "Subcommands:" in of_verb else []:
-                helped |= options_in_help(help_of(program, verb, action))
-        compare(name, helped, options_in_page(page(name)))
+        compare(name, options_of_all_verbs(program), options_in_page(page(name)))
         compare(f"{name}, verbs", set(verbs(text)), set(re.findall(r"^\*([a-z]+)\*(?: _|$)", section(page(name), verbs_title), re.M)))
 
     compare("brickfs-run(1)", options_in_help(help_of("fs/run/brickfs-run")), options_in_page(section(page("brickfs-run.1"), "OPTIONS")))

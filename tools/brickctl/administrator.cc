@@ -33,6 +33,7 @@ Result<AdminAnswer> Administrator::ask(AdminRequest request, std::string* why) c
     all.status = page.status;
     std::ranges::move(page.volumes, std::back_inserter(all.volumes));
     std::ranges::move(page.clients, std::back_inserter(all.clients));
+    std::ranges::move(page.keys, std::back_inserter(all.keys));
     if (!page.more || all.volumes.size() > limits::kVolumes || all.clients.size() > kMostClients) return all;
     if (!all.volumes.empty()) request.volume = all.volumes.back().name;
     if (!all.clients.empty()) request.behind = all.clients.back().number;

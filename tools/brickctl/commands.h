@@ -27,8 +27,9 @@ struct Command {
   bool over_files = false;              // of alloc, free, map
   std::optional<double> watch_seconds;  // of stats and top: again and again, so often
   double profile_seconds = 0;
-  AdminRequest admin;  // of volume
-  std::string member;  // of handover; empty: any
+  AdminRequest admin;    // of volume
+  std::string key_file;  // of volume key add
+  std::string member;    // of handover; empty: any
   SetOptions set;
   std::string admin_secret_file;  // of volume and set
 };
@@ -49,6 +50,7 @@ int run_stats(const Command& command);
 int run_profile(const Command& command);
 int run_top(const Command& command);
 int run_volume(const Command& command);
+int run_volume_key(const Command& command);
 int run_handover(const Command& command);
 int run_set_create(const Command& command);
 int run_set_change(const Command& command);  // replace, drain, remove, move, add, rebalance

@@ -33,6 +33,8 @@ struct Arguments {
   std::string span;
   std::string direction = "both";
   std::string volume;
+  std::string key;
+  bool read_only = false;
   std::string rate;
   std::string tag;
   std::string value = "0";
@@ -177,8 +179,30 @@ void add_volume_action(CLI::App& volume, Arguments& arguments, AdminAction actio
   sub->callback([&arguments, action] { arguments.command.admin.action = action; });
 }
 
+CLI::App* add_key_action(CLI::App& key, Arguments& arguments, AdminAction action, const char* name, const char* what) {
+  add_volume_action(key, arguments, action, name, what, "NAME");
+  return key.get_subcommand(name);
+}
+
+void add_volume_keys(CLI::App& volume, Arguments& arguments) {
+  CLI::App* key = volume.add_subcommand("key", "add, list and remove the keys that alone open a volume");
+  key->require_subcommand(1);
+  CLI::App* add = add_key_action(*key, arguments, AdminAction::kAddKey, "add",
+                                 "let a key open a volume, from the first one on no other secret does");
+  add->add_option("--key-file", arguments.command.key_file,
+                  "the key, which mounts name with -o secret=; a file that is not there is made, with a fresh one")
+      ->type_name("PATH")
+      ->required();
+  add->add_flag("--read-only", arguments.read_only, "it opens the volume for reading only");
+  add_key_action(*key, arguments, AdminAction::kListKeys, "list", "each key of a volume, and what it lets do");
+  CLI::App* remove = add_key_action(*key, arguments, AdminAction::kRemoveKey, "remove",
+                                    "let a key open a volume no more, and cut off who came by it");
+  remove->add_option("ID", arguments.key, "of the key, as list tells it")->required();
+}
+
 void add_volume(CLI::App& app, Arguments& arguments) {
-  CLI::App* volume = app.add_subcommand("volume", "make, resize, remove and list the volumes of a brick that runs");
+  CLI::App* volume =
+      app.add_subcommand("volume", "make, resize, remove and list the volumes of a brick that runs, and their keys");
   volume->require_subcommand(1);
   add_volume_action(*volume, arguments, AdminAction::kCreate, "create",
                     "make a volume, which may have SIZE, or all that the brick has", "NAME[:SIZE]");
@@ -186,6 +210,7 @@ void add_volume(CLI::App& app, Arguments& arguments) {
                     "let a volume have SIZE from now on, or all that the brick has", "NAME[:SIZE]");
   add_volume_action(*volume, arguments, AdminAction::kRemove, "remove", "remove a volume", "NAME");
   add_volume_action(*volume, arguments, AdminAction::kList, "list", "each volume, its size, and who holds it", nullptr);
+  add_volume_keys(*volume, arguments);
 }
 
 void add_handover(CLI::App& app, Arguments& arguments) {
@@ -345,12 +370,18 @@ void interpret_blocks(Arguments& arguments) {
 void interpret_volume(Arguments& arguments) {
   AdminRequest& request = arguments.command.admin;
   if (request.action == AdminAction::kList) return;
-  const bool sized = request.action != AdminAction::kRemove;
+  const bool sized = request.action == AdminAction::kCreate || request.action == AdminAction::kResize;
   const size_t colon = sized ? arguments.volume.find(':') : std::string::npos;
   request.volume = arguments.volume.substr(0, colon);
   const bool is_named =
       request.action == AdminAction::kCreate ? is_new_volume_name(request.volume) : is_volume_name(request.volume);
   if (!is_named) throw CLI::ValidationError("NAME", kVolumeNameRule);
+  request.key.rights = arguments.read_only ? KeyRights::kReadOnly : KeyRights::kReadWrite;
+  if (request.action == AdminAction::kRemoveKey) {
+    const auto id = parse_key_id(arguments.key);
+    if (!id) throw CLI::ValidationError("ID", "16 hexadecimal digits, as `brickctl volume key list` tells them");
+    request.key.id = *id;
+  }
   if (colon == std::string::npos) return;
   const auto size = parse_number(arguments.volume.substr(colon + 1));
   if (!size) throw CLI::ValidationError("SIZE", "a size, as 500M or 1.5G");
@@ -387,6 +418,7 @@ int run(const Command& command) {
   if (command.verb == "stats") return run_stats(command);
   if (command.verb == "profile") return run_profile(command);
   if (command.verb == "top") return run_top(command);
+  if (command.verb == "volume" && is_about_keys(command.admin.action)) return run_volume_key(command);
   if (command.verb == "volume") return run_volume(command);
   if (command.verb == "handover") return run_handover(command);
   if (command.verb == "set" && command.set.action == "create") return run_set_create(command);

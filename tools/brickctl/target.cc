@@ -73,6 +73,8 @@ std::string describe_open_error(const Target& target, Error error, const Holder&
       return "the secret is wrong or missing (--secret-file)";
     case EKEYREJECTED:
       return "what answers there refuses, and does not know the secret: is it brickd?";
+    case EROFS:
+      return "the key opens the volume for reading only";
     case ENOENT:
       return fmt::format("the brick has no volume {}", target.source.volume);
     case EIDRM:

@@ -56,7 +56,8 @@ Json to_json(const VolumeStatus& volume) {
           {"readers", volume.readers},
           {"observers", volume.observers},
           {"configured", volume.is_configured},
-          {"size_configured", volume.size_is_configured}};
+          {"size_configured", volume.size_is_configured},
+          {"keyed", volume.is_keyed}};
 }
 
 // What the brick refuses with.

@@ -5,12 +5,12 @@
 #include <chrono>
 
 #include "transport/base/result.h"
-#include "transport/brick/proof.h"
+#include "transport/brick/volume_key.h"
 
 namespace brickfs {
 
 struct FirstCallVerdict {
-  Result<Secret> proof;               // the secret by which it is proved. EACCES: by none; others: it cannot be
+  Result<Credential> proof;           // by what it is proved. EACCES: by nothing; others: it cannot be
   std::chrono::milliseconds delay{};  // of a refusal
 };
 

@@ -21,6 +21,7 @@
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
 #include "transport/brick/proof.h"
+#include "transport/brick/volume_key.h"
 #include "transport/tcp/tcp_channel.h"
 
 namespace brickfs {
@@ -33,7 +34,7 @@ class TcpUnauthenticatedPeers {
     PeerAddress peer;
     Nonces nonces;
     Message call;
-    Result<Secret> proof = Error(EPROTO, "nothing is proved yet");
+    Result<Credential> proof = Error(EPROTO, "nothing is proved yet");
   };
   // Asked as soon as the call is there, since a place is its peer's for a moment only. None: he goes.
   using Judge = std::function<std::optional<FirstCallVerdict>(const PeerAddress& peer, const Nonces& nonces,

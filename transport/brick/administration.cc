@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/brick/administration.h"
 
+#include <string.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -22,6 +24,7 @@ wire::VolumeRecord to_record(const VolumeStatus& volume) {
   record.held = !volume.holder ? 0 : volume.holder_away ? 2 : 1;
   if (volume.is_configured) record.flags |= wire::kVolumeConfigured;
   if (volume.size_is_configured) record.flags |= wire::kVolumeSizeConfigured;
+  if (volume.is_keyed) record.flags |= wire::kVolumeKeyed;
   record.readers = volume.readers;
   record.observers = volume.observers;
   if (volume.holder) record.holder = wire::to_record(*volume.holder);
@@ -43,6 +46,7 @@ Result<VolumeStatus> from_record(const wire::VolumeRecord& record) {
   volume.observers = record.observers;
   volume.is_configured = (record.flags & wire::kVolumeConfigured) != 0;
   volume.size_is_configured = (record.flags & wire::kVolumeSizeConfigured) != 0;
+  volume.is_keyed = (record.flags & wire::kVolumeKeyed) != 0;
   return volume;
 }
 
@@ -80,6 +84,41 @@ Result<ClientStatus> from_record(const wire::ClientRecord& record) {
   return client;
 }
 
+wire::KeyOfVolume to_record(const KeyStatus& key) {
+  return {.id = static_cast<uint64_t>(key.id),
+          .rights = static_cast<uint32_t>(key.rights),
+          .sessions = key.sessions,
+          .added_unix_seconds = key.added_unix_seconds};
+}
+
+bool is_right(uint32_t rights) {
+  return rights == static_cast<uint32_t>(KeyRights::kReadOnly) ||
+         rights == static_cast<uint32_t>(KeyRights::kReadWrite);
+}
+
+Result<KeyStatus> from_record(const wire::KeyOfVolume& record) {
+  if (!is_right(record.rights)) return Error(EPROTO, "a key without rights");
+  return KeyStatus{KeyId{record.id}, KeyRights{record.rights}, record.added_unix_seconds, record.sessions};
+}
+
+using PaddedKey = std::array<std::byte, kKeyBytes>;
+
+// A key, or what stands for it on the wire, is made the other by this.
+void apply_pad(PaddedKey& key, const Secret& administrators, const Nonces& nonces) {
+  const Proof pad = make_proof(administrators, wire::kKeyPadPurpose, nonces, {});
+  static_assert(sizeof(pad) == sizeof(key));
+  for (size_t i = 0; i < key.size(); ++i) key[i] ^= pad[i];
+}
+
+Secret unpadded(PaddedKey key) {
+  const auto* const text = reinterpret_cast<const char*>(key.data());
+  size_t length = key.size();
+  while (length > 0 && text[length - 1] == '\0') --length;
+  Secret secret{std::string_view(text, length)};
+  ::explicit_bzero(key.data(), key.size());
+  return secret;
+}
+
 template <typename Record, typename Of>
 std::vector<std::byte> encode_records(const std::vector<Of>& all, bool more) {
   wire::AdminAnswerHead head;
@@ -112,8 +151,12 @@ Status decode_records(const wire::AdminAnswerHead& head, std::span<const std::by
 Status check(const AdminRequest& request) {
   const bool lists = request.action == AdminAction::kList || request.action == AdminAction::kClients;
   const bool sized = request.action == AdminAction::kCreate || request.action == AdminAction::kResize;
-  if (request.action < AdminAction::kCreate || request.action > AdminAction::kClients) {
+  if (request.action < AdminAction::kCreate || request.action > AdminAction::kListKeys) {
     return Error(EINVAL, "no such action");
+  }
+  if (request.action == AdminAction::kAddKey) {
+    TRY(check_key(request.key.secret));
+    if (!is_right(static_cast<uint32_t>(request.key.rights))) return Error(EINVAL, "no rights of a key");
   }
   if (!is_volume_name(request.volume) && !(lists && request.volume.empty())) return Error(EINVAL, "no volume's name");
   if (request.action == AdminAction::kCreate && !is_new_volume_name(request.volume))
@@ -148,7 +191,39 @@ Result<AdminRequest> from_call(const wire::AdminCall& call) {
   return request;
 }
 
+bool is_about_keys(AdminAction action) { return action >= AdminAction::kAddKey && action <= AdminAction::kListKeys; }
+
+wire::KeyCall to_key_call(const AdminRequest& request, const Secret& administrators, const Nonces& nonces) {
+  wire::KeyCall call;
+  call.action = static_cast<uint32_t>(request.action);
+  wire::put_text(call.volume, request.volume);
+  if (request.action == AdminAction::kRemoveKey) call.id = static_cast<uint64_t>(request.key.id);
+  if (request.action != AdminAction::kAddKey) return call;
+  call.rights = static_cast<uint32_t>(request.key.rights);
+  const std::string_view key = request.key.secret.bytes.view();
+  std::memcpy(call.key.data(), key.data(), std::min(key.size(), call.key.size()));
+  apply_pad(call.key, administrators, nonces);
+  return call;
+}
+
+Result<AdminRequest> from_key_call(const wire::KeyCall& call, const Secret& administrators, const Nonces& nonces) {
+  AdminRequest request;
+  request.action = AdminAction{call.action};
+  if (!is_about_keys(request.action)) return Error(EPROTO, "no call about keys");
+  request.volume = TRY(wire::get_text(call.volume));
+  request.key.id = KeyId{call.id};
+  if (request.action != AdminAction::kAddKey) return request;
+  PaddedKey key = call.key;
+  apply_pad(key, administrators, nonces);
+  request.key.secret = unpadded(key);
+  ::explicit_bzero(key.data(), key.size());
+  request.key.rights = KeyRights{call.rights};
+  request.key.id = key_id_of(request.key.secret);
+  return request;
+}
+
 std::vector<std::byte> encode(const AdminAnswer& answer) {
+  if (!answer.keys.empty()) return encode_records<wire::KeyOfVolume>(answer.keys, answer.more);
   if (!answer.clients.empty()) return encode_records<wire::ClientRecord>(answer.clients, answer.more);
   return encode_records<wire::VolumeRecord>(answer.volumes, answer.more);
 }
@@ -161,7 +236,9 @@ Result<AdminAnswer> decode_admin_answer(AdminAction action, int status, std::spa
   const auto head = load<wire::AdminAnswerHead>(body);
   body = body.subspan(sizeof(head));
   answer.more = head.more != 0;
-  if (action == AdminAction::kClients && head.count > 0) {
+  if (is_about_keys(action) && status == 0) {
+    if (head.count > 0) TRY(decode_records<wire::KeyOfVolume>(head, body, answer.keys));
+  } else if (action == AdminAction::kClients && head.count > 0) {
     TRY(decode_records<wire::ClientRecord>(head, body, answer.clients));
   } else {
     TRY(decode_records<wire::VolumeRecord>(head, body, answer.volumes));

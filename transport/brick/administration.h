@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an administrator asks of a brick that serves: volumes made, resized, removed and listed, and who its clients
-// are. Each request is the first and only call of a connection, proved as a whole by the administrator's secret, and so
-// is its answer. No session carries one: nothing that a client's secret can prove asks for any of it. docs/protocol.md,
-// "Administration".
+// What an administrator asks of a brick that serves: volumes made, resized, removed and listed, who its clients are,
+// and keys of volumes. Each request is the first and only call of a connection, proved as a whole by the
+// administrator's secret, and so is its answer. No session carries one: nothing that a client's secret can prove asks
+// for any of it. docs/protocol.md, "Administration".
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,21 @@
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
 #include "transport/brick/calls.h"
+#include "transport/brick/volume_key.h"
 #include "transport/brick/wire.h"
 
 namespace brickfs {
 
-enum class AdminAction : uint32_t { kCreate = 1, kResize = 2, kRemove = 3, kList = 4, kClients = 5 };
+enum class AdminAction : uint32_t {
+  kCreate = 1,
+  kResize = 2,
+  kRemove = 3,
+  kList = 4,
+  kClients = 5,
+  kAddKey = 6,
+  kRemoveKey = 7,
+  kListKeys = 8,
+};
 
 struct AdminRequest {
   AdminAction action = AdminAction::kList;
@@ -28,6 +38,7 @@ struct AdminRequest {
   std::optional<uint64_t> size_blocks;  // kCreate, kResize: it may allocate so many; none: as many as the brick has
   bool force = false;                   // kRemove: also one that is held, which cuts the holder off, or has blocks
   uint64_t behind = 0;                  // kClients: those with a higher number
+  VolumeKey key{};                      // kAddKey: its secret and rights. kRemoveKey: its id
 };
 
 struct VolumeStatus {
@@ -44,6 +55,14 @@ struct VolumeStatus {
   // By brickd's command line or configuration, which make it again, and give it that size again, at each start.
   bool is_configured = false;
   bool size_is_configured = false;
+  bool is_keyed = false;  // its keys alone open it
+};
+
+struct KeyStatus {
+  KeyId id{};
+  KeyRights rights = KeyRights::kReadWrite;
+  int64_t added_unix_seconds = 0;
+  uint32_t sessions = 0;  // that came by it
 };
 
 // A session, and what it has done since it began.
@@ -64,21 +83,29 @@ struct ClientStatus {
 
 // `status` is 0 or what the brick refuses with. EINVAL: a name or size against the rules. EEXIST. ENOENT. ENOSPC: it
 // has limits::kVolumes. EDQUOT: more blocks are allocated than that. EBUSY: held. ENOTEMPTY: has blocks. EPERM:
-// `default` stays. EIO: the store failed.
+// `default` stays. EIO: the store failed. Of keys: EEXIST: the volume has that one. ENOKEY: it has not. ENOBUFS: it has
+// limits::kKeysOfVolume. ENOSPC: the brick has limits::kKeys. ENOTSUP: the store was made without room for keys.
 struct AdminAnswer {
   int status = 0;
   // kList: ascending by name. Else, also with most refusals, the volume that was named: as it is now, or was.
   std::vector<VolumeStatus> volumes;
   std::vector<ClientStatus> clients;  // kClients: ascending by number
-  bool more = false;                  // of kList and kClients: there are some behind the last
+  std::vector<KeyStatus> keys;  // of calls about keys: the volume's, as they are now, in the order of their adding
+  bool more = false;            // of kList and kClients: there are some behind the last
 };
 
 // EINVAL. Either side looks once.
 Status check(const AdminRequest& request);
 
+bool is_about_keys(AdminAction action);
+
 // The bodies, without their proofs. EPROTO: bytes that no honest peer sends.
 wire::AdminCall to_call(const AdminRequest& request);
 Result<AdminRequest> from_call(const wire::AdminCall& call);
+// A key that is added travels under a pad, which only both ends of this one connection can make: they know the
+// administrator's secret.
+wire::KeyCall to_key_call(const AdminRequest& request, const Secret& administrators, const Nonces& nonces);
+Result<AdminRequest> from_key_call(const wire::KeyCall& call, const Secret& administrators, const Nonces& nonces);
 std::vector<std::byte> encode(const AdminAnswer& answer);  // but for `status`
 Result<AdminAnswer> decode_admin_answer(AdminAction action, int status, std::span<const std::byte> body);
 

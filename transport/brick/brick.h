@@ -249,7 +249,7 @@ Status commit_ranges(Brick& brick, std::span<const CommitRange> ranges);
 // brick's addresses can say that, and another leads to the brick.
 constexpr bool is_brick_answer(Error error) {
   return error.is(ENOENT) || error.is(EBUSY) || error.is(ESTALE) || error.is(EINVAL) || error.is(EUSERS) ||
-         error.is(EIDRM);
+         error.is(EIDRM) || error.is(EROFS);
 }
 
 // Of the errors of two paths the one to be told: that somebody answered says more than that nobody did.

@@ -29,13 +29,18 @@ class ClientSecret {
   std::shared_ptr<Known> known_;
 };
 
-// What `attempt` comes to with the secret; if that is refused, and its file has another now, with that one.
+// What `attempt` comes to with the secret `first`; if that is refused, and there is another now, or the file has one,
+// with that one.
 template <typename Attempt>
-auto prove_with(const ClientSecret& secret, const Attempt& attempt) {
-  const Secret first = secret.get();
+auto prove_with(const ClientSecret& secret, const Secret& first, const Attempt& attempt) {
   auto outcome = attempt(first);
   if (outcome.code() != EACCES || !secret.read_again(first)) return outcome;
   return attempt(secret.get());
+}
+
+template <typename Attempt>
+auto prove_with(const ClientSecret& secret, const Attempt& attempt) {
+  return prove_with(secret, secret.get(), attempt);
 }
 
 }  // namespace brickfs

@@ -12,10 +12,12 @@ namespace brickfs::limits {
 
 // --- volumes and leases
 constexpr size_t kVolumeNameBytes = 63;
-constexpr size_t kClientNameBytes = 127;             // "host (pid 123)", for people
-constexpr size_t kSecretBytes = 4096;                // of a secret file
-constexpr size_t kSecrets = 64;                      // in a secret file
-constexpr size_t kVolumes = 1024;                    // on one brick
+constexpr size_t kClientNameBytes = 127;  // "host (pid 123)", for people
+constexpr size_t kSecretBytes = 4096;     // of a secret file
+constexpr size_t kSecrets = 64;           // in a secret file
+constexpr size_t kVolumes = 1024;         // on one brick
+constexpr size_t kKeysOfVolume = 16;
+constexpr size_t kKeys = 4096;                       // of all volumes of a brick
 constexpr size_t kReadOnlyHolders = 256;             // of one volume
 constexpr std::chrono::milliseconds kLease{10'000};  // a holder not heard of for so long is cut off
 constexpr std::chrono::milliseconds kGrace{10'000};  // a restarted brickd keeps volumes for their holders for so long

@@ -25,6 +25,8 @@ Error explain_open(int status) {
       return Error(status, "the volume is held by another");
     case EACCES:
       return Error(status, "the secret differs");
+    case EROFS:
+      return Error(status, "the key opens the volume for reading only");
     case ENOENT:
       return Error(status, "no such volume");
     case ESTALE:

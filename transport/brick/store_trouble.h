@@ -11,6 +11,7 @@ constexpr std::string_view kStoreDiskFull = "its disk is full";
 constexpr std::string_view kStoreFailed = "its disk failed: nothing is committed any more";
 constexpr std::string_view kNormalPages = "too few huge pages for devices";
 constexpr std::string_view kBeforeTrouble = "; ";
+constexpr std::string_view kStoreAt = " with store ";  // behind it stands its path
 
 // One of these, or nothing.
 constexpr std::string_view store_trouble(std::string_view medium) {

@@ -17,6 +17,7 @@
 #include "transport/brick/brick.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/proof.h"
+#include "transport/brick/volume_key.h"
 
 namespace brickfs::wire {
 
@@ -29,8 +30,9 @@ constexpr uint64_t kNotifications = 4;      // NOTIFY, WAIT and sessions that fo
 constexpr uint64_t kEchoes = 8;             // ECHO is known
 constexpr uint64_t kBoundSessions = 16;     // sessions that follow one holder are known
 constexpr uint64_t kWritingFollowers = 32;  // sessions that follow and write, ADMIT and EXPEL are known
+constexpr uint64_t kVolumeKeys = 64;        // ADMINISTER may be a KeyCall
 constexpr uint64_t kFeatures =
-    kGrowingAnswers | kAdministration | kNotifications | kEchoes | kBoundSessions | kWritingFollowers;
+    kGrowingAnswers | kAdministration | kNotifications | kEchoes | kBoundSessions | kWritingFollowers | kVolumeKeys;
 
 // docs/protocol.md, "Greeting"
 struct Hello {
@@ -262,6 +264,27 @@ struct VolumeRecord {
 static_assert(sizeof(VolumeRecord) == 272 && offsetof(VolumeRecord, holder) == 120);
 constexpr uint32_t kVolumeConfigured = 1;
 constexpr uint32_t kVolumeSizeConfigured = 2;
+constexpr uint32_t kVolumeKeyed = 4;
+
+// The body of an ADMINISTER about a volume's keys.
+struct KeyCall {
+  uint32_t action = 0;
+  uint32_t rights = 0;  // of a key to add: KeyRights; else 0
+  uint64_t id = 0;      // of a key to remove; else 0
+  char volume[64] = {};
+  std::array<std::byte, kKeyBytes> key{};  // to add, and zeros behind it: exclusive or with its pad; else zeros
+  Proof proof{};
+};
+static_assert(sizeof(KeyCall) == 144 && offsetof(KeyCall, key) == 80 && offsetof(KeyCall, proof) == 112);
+
+struct KeyOfVolume {
+  uint64_t id = 0;
+  uint32_t rights = 0;
+  uint32_t sessions = 0;
+  int64_t added_unix_seconds = 0;
+  static constexpr size_t kLeastBytes = 24;
+};
+static_assert(sizeof(KeyOfVolume) == 24);
 
 struct ClientRecord {
   uint64_t number = 0;
@@ -319,6 +342,7 @@ constexpr std::string_view kAttachPurpose = "brickfs attach";
 constexpr std::string_view kAttachedPurpose = "brickfs attached";
 constexpr std::string_view kAdministerPurpose = "brickfs administer";
 constexpr std::string_view kAdministeredPurpose = "brickfs administered";
+constexpr std::string_view kKeyPadPurpose = "brickfs key pad";
 
 template <typename Body>
 Proof prove(const Secret& secret, std::string_view purpose, const Nonces& nonces, const Body& body) {

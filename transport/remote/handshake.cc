@@ -40,6 +40,17 @@ Status pass_large_packets(Channel& channel, const Nonces& nonces, Deadline deadl
   return {};
 }
 
+Result<Reply> send_administration(Channel& channel, const Nonces& nonces, const Secret& secret,
+                                  const AdminRequest& request, Deadline deadline) {
+  const auto send = [&](auto call) {
+    call.proof = wire::prove(secret, wire::kAdministerPurpose, nonces, call);
+    return exchange(channel, wire::Kind::kAdminister, 0, bytes_of(call), deadline);
+  };
+  if (!is_about_keys(request.action)) return send(to_call(request));
+  if ((nonces.features() & wire::kVolumeKeys) == 0) return Error(EOPNOTSUPP, "the brick is older than keys of volumes");
+  return send(to_key_call(request, secret, nonces));
+}
+
 // What an answer with a status says. A brick proves nothing to who has proved nothing to it.
 Result<AdminAnswer> refused_answer(const Secret& secret, const Nonces& nonces, const Reply& reply) {
   const auto proved = proved_refusal(secret, nonces, wire::Kind::kAdminister, reply.status, reply.body);
@@ -65,7 +76,7 @@ Result<Opened> open_session(Channel& channel, const Nonces& nonces, const Secret
   const auto body = TRY(introduce(channel, nonces, secret, wire::Kind::kOpen, wire::to_call(request),
                                   wire::kOpenPurpose, wire::kOpenedPurpose, holder, deadline));
   const auto answer = TRY(wire::decode_grown<wire::OpenAnswer>(body));
-  Opened opened{TRY(wire::from_answer(answer)), answer.token};
+  Opened opened{TRY(wire::from_answer(answer)), answer.token, secret};
   opened.session.notifications = notifications;
   opened.session.writing_followers = writing_followers;
   TRY(pass_large_packets(channel, nonces, deadline));
@@ -88,9 +99,7 @@ Result<AdminAnswer> administer(Channel& channel, const Nonces& nonces, const Sec
   if ((nonces.features() & wire::kAdministration) == 0) {
     return Error(EOPNOTSUPP, "the brick is older than the calls of administrators");
   }
-  wire::AdminCall call = to_call(request);
-  call.proof = wire::prove(secret, wire::kAdministerPurpose, nonces, call);
-  Reply reply = TRY(exchange(channel, wire::Kind::kAdminister, 0, bytes_of(call), deadline));
+  Reply reply = TRY(send_administration(channel, nonces, secret, request, deadline));
   if (reply.status != 0) return refused_answer(secret, nonces, reply);
   const auto body = TRY(proved_body(secret, wire::kAdministeredPurpose, nonces, std::move(reply.body)));
   return decode_admin_answer(request.action, 0, body);

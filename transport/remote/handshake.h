@@ -24,6 +24,7 @@ struct Greeted {
 struct Opened {
   Session session;
   wire::Token token{};
+  Secret secret{};  // by which it was: the same lets further connections join it
 };
 
 // Begins a session, which ends with this connection. Errors as Brick::open(); EACCES also when what answers cannot

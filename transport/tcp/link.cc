@@ -36,7 +36,7 @@ Result<std::unique_ptr<Link>> Link::open(const HostPort& peer, const ClientSecre
     return open_session(*channel, greeted.nonces, known, request, holder, greeted.deadline);
   }));
   std::unique_ptr<Link> link(
-      new Link(opened.session, {peer, secret, opened.token}, std::move(channel), std::move(on_lost)));
+      new Link(opened.session, {peer, secret, opened.secret, opened.token}, std::move(channel), std::move(on_lost)));
   if (link->wake_watch().fd < 0) return Error(EMFILE, "eventfd");
   if (request.mode != OpenMode::kObserve) {
     const Status attached = link->attach_first(latest);
@@ -55,7 +55,7 @@ Link::Link(Session session, Peer peer, std::unique_ptr<TcpChannel> calls, std::f
 Link::~Link() { Link::stop(); }
 
 Result<std::unique_ptr<TcpChannel>> Link::attach_one(wire::Role role, Deadline latest) const {
-  return prove_with(peer_.secret, [&](const Secret& known) -> Result<std::unique_ptr<TcpChannel>> {
+  return prove_with(peer_.secret, peer_.opened_by, [&](const Secret& known) -> Result<std::unique_ptr<TcpChannel>> {
     auto greeted = TRY(greet(peer_.address, latest));
     TRY(attach(*greeted.channel, greeted.nonces, known, peer_.token, role, greeted.deadline));
     return std::move(greeted.channel);

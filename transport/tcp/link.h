@@ -44,6 +44,7 @@ class Link final : public RemoteLink {
   struct Peer {
     HostPort address;
     ClientSecret secret;
+    Secret opened_by;  // the session
     wire::Token token;
   };
 

@@ -44,6 +44,7 @@ Link::Link(const Peer& peer, LocalMemory& memory, const OpenRequest& request, co
       peer_(peer),
       memory_(memory),
       token_(opened.token),
+      opened_by_(opened.secret),
       observes_(request.mode == OpenMode::kObserve),
       paths_(peer.addresses.size()),
       trials_(peer.addresses.size()),

@@ -91,6 +91,7 @@ class Link final : public RemoteLink {
   const Peer peer_;
   LocalMemory& memory_;
   const wire::Token token_;
+  const Secret opened_by_;
   const bool observes_;
   HandleMap handles_;
 

@@ -38,7 +38,7 @@ Result<std::shared_ptr<Path>> Link::make_path(const HostPort& address, std::uniq
 }
 
 Result<std::unique_ptr<MessageChannel>> Link::attach_one(const HostPort& address, wire::Role role, Deadline latest) {
-  return prove_with(peer_.secret, [&](const Secret& known) -> Result<std::unique_ptr<MessageChannel>> {
+  return prove_with(peer_.secret, opened_by_, [&](const Secret& known) -> Result<std::unique_ptr<MessageChannel>> {
     auto greeted = TRY(greet(address, latest));
     TRY(attach(*greeted.channel, greeted.nonces, known, token_, role, greeted.deadline));
     return std::move(greeted.channel);

@@ -22,7 +22,8 @@ constexpr milliseconds kTell{1'500};       // a brick that has been silent for s
 constexpr milliseconds kLookAtBrick{250};  // of a soft mount
 
 bool refuses_client(Error error) {
-  return error.is(EACCES) || error.is(EKEYREJECTED) || error.is(ENOENT) || error.is(EPROTO) || error.is(EUSERS);
+  return error.is(EACCES) || error.is(EKEYREJECTED) || error.is(ENOENT) || error.is(EPROTO) || error.is(EUSERS) ||
+         error.is(EROFS);
 }
 
 std::string describe_outage(Error error, const std::optional<milliseconds>& soft, bool has_another_way) {
