@@ -39,7 +39,8 @@ class BrickServiceImpl final : public BrickService {
   ~BrickServiceImpl() override;
 
   // What store or kept memory had.
-  Status load(const BrickConfig& config, std::string* why, StoreFile::Contents stored, const KeptTable::Contents& kept);
+  Status load(const BrickConfig& config, std::string* why, const StoreFile::Contents& stored,
+              const KeptTable::Contents& kept);
 
   using BrickService::open_session;
   Result<SessionPtr> open_session(const OpenRequest& request, PeerEnd peer, Holder* holder,
@@ -127,9 +128,9 @@ BrickNumbers BrickServiceImpl::numbers() const {
   return numbers;
 }
 
-Status BrickServiceImpl::load(const BrickConfig& config, std::string* why, StoreFile::Contents stored,
+Status BrickServiceImpl::load(const BrickConfig& config, std::string* why, const StoreFile::Contents& stored,
                               const KeptTable::Contents& kept) {
-  volumes_.load(kept_ ? kept.volumes : stored.volumes, std::move(stored.keys));
+  volumes_.load(kept_ ? kept.volumes : stored.volumes, kept_ ? kept.keys : stored.keys);
   blocks_.adopt(stored.entries);
   blocks_.set_aside(stored.set_aside);
   blocks_.adopt(kept.entries);
@@ -231,7 +232,7 @@ Result<std::unique_ptr<BrickService>> BrickService::open(const BrickConfig& conf
   auto pool = kept ? pool_over(*kept, frames, left) : open_pool(frames, why);
   if (!pool.ok()) return pool.error();
   auto service = std::make_unique<BrickServiceImpl>(std::move(kept), *std::move(pool), std::move(store), config);
-  TRY(service->load(config, why, std::move(contents), left));
+  TRY(service->load(config, why, contents, left));
   return std::unique_ptr<BrickService>(std::move(service));
 }
 

@@ -5,6 +5,7 @@
 //   4 KiB    summary, two copies of 64 bytes
 //   8 KiB    volume records, kStoreVolumes times two copies of 256 bytes
 //   520 KiB  block table, one entry of 32 bytes for each frame
+//   ...      keys of volumes, kStoreKeys of 64 bytes, right in front of the frames: with kKeptKeyed
 //   ...      frames of one block each, the first at the next multiple of kBlockBytes
 //
 // A record is there if its last word, the checksum, is not 0. That word is written last, in one store, and made 0
@@ -26,6 +27,7 @@ namespace brickfs {
 constexpr std::array<char, 8> kKeptMagic = {'b', 'r', 'i', 'c', 'k', 'm', 'e', 'm'};
 constexpr uint32_t kKeptVersion = 1;
 constexpr uint64_t kKeptFramesMost = kStoreSlotsMost;
+constexpr uint64_t kKeptKeyed = 1;  // incompatible feature: there is room for keys of volumes
 
 struct KeptHeader {
   std::array<char, 8> magic;
@@ -54,6 +56,7 @@ enum class KeptChange : uint32_t {
   kNone = 0,
   kBlocks = 1,  // the blocks named are being made or freed: those that are there count for nothing
   kVolume = 2,  // the record of the volume named is being written: either of its copies holds
+  kKey = 3,     // the key at the place named is being written or taken away: it holds, or it is not there
 };
 
 // The two copies take turns: the one with the higher generation holds.
@@ -61,8 +64,8 @@ struct KeptSummary {
   uint64_t generation;  // 1 at first; its copy's place is the rest of its division by 2
   KeptState state;
   KeptChange change;
-  uint64_t sum;  // XOR of the checksums of all records that hold, but for what `change` names
-  uint32_t volume;
+  uint64_t sum;     // XOR of the checksums of all records that hold, but for what `change` names
+  uint32_t volume;  // or the place of a key
   uint32_t reserved;
   uint64_t start;  // of the blocks
   uint64_t count;
@@ -98,6 +101,11 @@ constexpr uint64_t kKeptVolumesAt = 2 * sizeof(KeptHeader);
 constexpr uint64_t kKeptEntriesAt = kKeptVolumesAt + 2 * kStoreVolumes * sizeof(KeptVolume);
 constexpr uint64_t kept_frames_at(uint64_t frames) {
   return round_up(kKeptEntriesAt + frames * sizeof(KeptEntry), kBlockBytes);
+}
+// Memory whose table leaves no room there has none for keys.
+constexpr uint64_t kept_keys_at(uint64_t frames) { return kept_frames_at(frames) - kStoreKeysBytes; }
+constexpr bool kept_keys_fit(uint64_t frames) {
+  return kKeptEntriesAt + frames * sizeof(KeptEntry) <= kept_keys_at(frames);
 }
 constexpr uint64_t kept_bytes(uint64_t frames) { return kept_frames_at(frames) + frames * kBlockBytes; }
 

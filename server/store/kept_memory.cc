@@ -183,6 +183,10 @@ Status KeptMemory::map(std::string* why) {
   auto frames = MappedMemory::of_file(fd_.get(), frames_at, frames_ * kBlockBytes);
   if (!frames.ok()) return refuse(why, "cannot be mapped", frames.code());
   table_memory_ = std::move(*table);
+  if (kept_keys_fit(frames_)) {  // keys are in no core dump
+    const auto keys = table_memory_.bytes().subspan(kept_keys_at(frames_));
+    madvise(keys.data(), keys.size(), MADV_DONTDUMP);
+  }
   frames_memory_ = std::move(*frames);
   madvise(frames_memory_.bytes().data(), frames_memory_.bytes().size(), MADV_HUGEPAGE);  // a wish
   return {};

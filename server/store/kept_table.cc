@@ -2,6 +2,8 @@
 // Changing the table; kept_table_open.cc reads what another process left.
 #include "server/store/kept_table.h"
 
+#include <string.h>
+
 #include <array>
 #include <atomic>
 #include <bit>
@@ -27,7 +29,7 @@ void KeptTable::write(uint64_t at, Record record, uint64_t seed) {
   constexpr size_t kWords = sizeof(Record) / sizeof(uint64_t);
   record.checksum = kept_checksum(record, seed);
   if constexpr (std::is_same_v<Record, KeptEntry>) record.content = kept_content(record.checksum, true);
-  const auto words = std::bit_cast<std::array<uint64_t, kWords>>(record);
+  auto words = std::bit_cast<std::array<uint64_t, kWords>>(record);
   uint64_t* const there = reinterpret_cast<uint64_t*>(memory_.data() + at);
   const auto store = [&](size_t word, uint64_t value) {
     std::atomic_ref(there[word]).store(value, std::memory_order_release);
@@ -35,6 +37,9 @@ void KeptTable::write(uint64_t at, Record record, uint64_t seed) {
   store(kWords - 1, 0);
   for (size_t word = 0; word + 1 < kWords; ++word) store(word, words[word]);
   store(kWords - 1, words[kWords - 1]);
+  if constexpr (!std::is_same_v<Record, StoreKey>) return;
+  ::explicit_bzero(&record, sizeof(record));
+  ::explicit_bzero(words.data(), sizeof(words));
 }
 
 std::unique_ptr<KeptTable> KeptTable::make(std::span<std::byte> memory, uint32_t frames, Place place) {
@@ -49,6 +54,7 @@ std::unique_ptr<KeptTable> KeptTable::make(std::span<std::byte> memory, uint32_t
   header.block_bytes = kBlockBytes;
   header.uuid = {random_id<uint64_t>(), random_id<uint64_t>()};
   header.boot = random_id<uint64_t>();
+  header.incompat_features = kept_keys_fit(frames) ? kKeptKeyed : 0;
   header.frames = frames;
   header.device = place.device;
   header.inode = place.inode;
@@ -162,6 +168,39 @@ Status KeptTable::erase_volume(uint32_t id) {
   clear_volume(2 * id + (now.generation + 1) % 2);
   clear_volume(2 * id + now.generation % 2);
   now.checksum = 0;
+  settle();
+  return {};
+}
+
+Status KeptTable::write_key(uint32_t place, uint32_t volume, const VolumeKey& key) {
+  TRY(prepare_keys());
+  MutexLock lock(mutex_);
+  CHECK(state_ == KeptState::kServing && place < kStoreKeys && keys_[place] == 0);
+  write_summary({KeptChange::kKey, place, {}});
+  StoreKey record = store_key_of(volume, key);
+  write(key_at(place), record, key_seed(place));
+  keys_[place] = kept_checksum(record, key_seed(place));
+  ::explicit_bzero(&record, sizeof(record));
+  sum_ ^= keys_[place];
+  settle();
+  return {};
+}
+
+// The word that makes it one is gone first; then the key itself.
+void KeptTable::clear_key(uint32_t place) {
+  std::byte* const record = memory_.data() + key_at(place);
+  uint64_t& checksum = *reinterpret_cast<uint64_t*>(record + offsetof(StoreKey, checksum));
+  std::atomic_ref(checksum).store(0, std::memory_order_release);
+  ::explicit_bzero(record, sizeof(StoreKey));
+}
+
+Status KeptTable::erase_key(uint32_t place) {
+  MutexLock lock(mutex_);
+  CHECK(state_ == KeptState::kServing && place < kStoreKeys);
+  sum_ ^= keys_[place];
+  write_summary({KeptChange::kKey, place, {}});
+  clear_key(place);
+  keys_[place] = 0;
   settle();
   return {};
 }

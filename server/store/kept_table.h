@@ -38,6 +38,7 @@ class KeptTable final : public VolumeRecords {
   };
   struct Contents {
     std::vector<StoreVolume> volumes;  // kStoreVolumes of them, by id, used or not
+    std::vector<StoredKey> keys;       // of volumes in use
     std::vector<Entry> entries;        // ascending by frame
     bool sealed = false;               // it was left in order
   };
@@ -65,10 +66,11 @@ class KeptTable final : public VolumeRecords {
   void fill(uint32_t frame);
   Status write_volume(uint32_t id, StoreVolume record) override ABSL_LOCKS_EXCLUDED(mutex_);
   Status erase_volume(uint32_t id) override ABSL_LOCKS_EXCLUDED(mutex_);
-  // Memory that is kept has no room for keys: a brick with a store has.
-  Status prepare_keys() override { return Error(ENOTSUP, "memory that is kept has no room for keys"); }
-  Status write_key(uint32_t, uint32_t, const VolumeKey&) override { return prepare_keys(); }
-  Status erase_key(uint32_t) override { return prepare_keys(); }
+  Status prepare_keys() override {
+    return has_keys() ? Status() : Error(ENOTSUP, "this memory was made without room for keys");
+  }
+  Status write_key(uint32_t place, uint32_t volume, const VolumeKey& key) override ABSL_LOCKS_EXCLUDED(mutex_);
+  Status erase_key(uint32_t place) override ABSL_LOCKS_EXCLUDED(mutex_);
   Status sync() override { return {}; }
   // Nothing is changed any more. Precondition of all that changes something: it is not sealed.
   void seal() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -78,6 +80,9 @@ class KeptTable final : public VolumeRecords {
   class Reader;
 
   KeptTable(std::span<std::byte> memory, uint32_t frames) : memory_(memory), frames_(frames) {}
+  bool has_keys() const { return (header().incompat_features & kKeptKeyed) != 0; }
+  uint64_t key_at(uint32_t place) const { return kept_keys_at(frames_) + place * sizeof(StoreKey); }
+  uint64_t key_seed(uint32_t place) const { return header().uuid[0] + kStoreVolumes + 1 + place; }
   const KeptHeader& header() const { return *reinterpret_cast<const KeptHeader*>(memory_.data()); }
   template <typename Record>
   void write(uint64_t at, Record record, uint64_t seed);
@@ -86,6 +91,7 @@ class KeptTable final : public VolumeRecords {
   void write_entry(uint32_t frame, uint32_t volume, BlockAddress address);
   void clear_entry(uint32_t frame);
   void clear_volume(uint64_t place);
+  void clear_key(uint32_t place);
   uint64_t entry_checksum(uint32_t frame) const;
   void undo(const std::vector<uint32_t>& frames) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -101,6 +107,7 @@ class KeptTable final : public VolumeRecords {
     uint64_t checksum = 0;
   };
   std::vector<VolumeNow> volumes_ ABSL_GUARDED_BY(mutex_) = std::vector<VolumeNow>(kStoreVolumes);
+  std::vector<uint64_t> keys_ ABSL_GUARDED_BY(mutex_) = std::vector<uint64_t>(kStoreKeys);  // their checksums
 };
 
 }  // namespace brickfs

@@ -2,6 +2,7 @@
 // Does memory that another brickd left prove itself? Every record in it verifies, none is missing (the summary has
 // their sum), no block is in two frames, all numbers are within bounds.
 #include <fmt/core.h>
+#include <string.h>
 
 #include <algorithm>
 #include <bit>
@@ -53,13 +54,15 @@ Result<uint32_t> KeptTable::look(std::span<const std::byte> memory, Place place,
   }
   if (header.checksum == 0) return not_kept(why, ENODATA, "was not made to its end");
   if (header.checksum != kept_checksum(header, 0)) return not_kept(why, ENODATA, "has a damaged header");
-  if (header.incompat_features != 0) {
+  if ((header.incompat_features & ~kKeptKeyed) != 0) {
     return not_kept(why, ENOTSUP, "was left by a newer brickd: start that one, or give up what is there");
   }
   if (header.device != place.device || header.inode != place.inode) {
     return not_kept(why, EXDEV, "is a copy of a brick's memory: what it says was true once; remove it");
   }
-  if (header.frames == 0 || header.frames > kKeptFramesMost || header.boot == 0) {
+  const bool has_keys = (header.incompat_features & kKeptKeyed) != 0;
+  if (header.frames == 0 || header.frames > kKeptFramesMost || header.boot == 0 ||
+      (has_keys && !kept_keys_fit(header.frames))) {
     return not_kept(why, EUCLEAN, "has impossible numbers in its header");
   }
   return static_cast<uint32_t>(header.frames);
@@ -73,6 +76,7 @@ class KeptTable::Reader {
   Status read() {
     TRY(read_summary());
     TRY(read_volumes());
+    if (table_.has_keys()) TRY(read_keys());
     TRY(read_entries());
     if (sum_ != summary_.sum) return damaged("its records are not those that its summary counts");
     return {};
@@ -81,6 +85,7 @@ class KeptTable::Reader {
   const KeptSummary& summary() const { return summary_; }
   uint64_t sum_of_all() const { return sum_ ^ left_out_; }
   const std::vector<VolumeNow>& volumes_now() const { return volumes_now_; }
+  const std::vector<uint64_t>& keys_now() const { return keys_now_; }
   const std::vector<uint32_t>& undone() const { return undone_; }
   Contents take_contents() { return std::move(contents_); }
 
@@ -95,8 +100,9 @@ class KeptTable::Reader {
     const bool nothing = summary_.change == KeptChange::kNone;
     const bool blocks = summary_.change == KeptChange::kBlocks && is_valid(changing());
     const bool volume = summary_.change == KeptChange::kVolume;
-    if (!known_state || !(nothing || blocks || volume) || summary_.volume >= kStoreVolumes ||
-        (!nothing && summary_.state == KeptState::kSealed)) {
+    const bool key = summary_.change == KeptChange::kKey && table_.has_keys();
+    if (!known_state || !(nothing || blocks || volume || key) ||
+        summary_.volume >= (key ? kStoreKeys : kStoreVolumes) || (!nothing && summary_.state == KeptState::kSealed)) {
       return damaged("impossible numbers in its summary");
     }
     contents_.sealed = summary_.state == KeptState::kSealed;
@@ -119,6 +125,22 @@ class KeptTable::Reader {
       volumes_now_[id] = {kept.generation, kept.checksum};
       const bool changes = summary_.change == KeptChange::kVolume && summary_.volume == id;
       count(kept.checksum, changes);
+    }
+    return {};
+  }
+
+  // One that was being taken away may hold still: then nobody was told that it is gone.
+  Status read_keys() {
+    for (uint32_t place = 0; place < kStoreKeys; ++place) {
+      auto record = load<StoreKey>(memory_.subspan(table_.key_at(place)));
+      if (record.checksum == 0) continue;
+      const bool is_right = record.checksum == kept_checksum(record, table_.key_seed(place)) && is_sound(record) &&
+                            contents_.volumes[record.volume].in_use != 0;
+      if (is_right) contents_.keys.push_back({place, record.volume, key_in(record)});
+      keys_now_[place] = record.checksum;
+      count(record.checksum, summary_.change == KeptChange::kKey && summary_.volume == place);
+      ::explicit_bzero(&record, sizeof(record));
+      if (!is_right) return damaged(fmt::format("key {}", place));
     }
     return {};
   }
@@ -158,6 +180,7 @@ class KeptTable::Reader {
   KeptSummary summary_{};
   Contents contents_;
   std::vector<VolumeNow> volumes_now_;
+  std::vector<uint64_t> keys_now_ = std::vector<uint64_t>(kStoreKeys);
   std::vector<uint32_t> undone_;
   uint64_t sum_ = 0;
   uint64_t left_out_ = 0;  // of what is being changed, and holds
@@ -172,6 +195,7 @@ Result<std::unique_ptr<KeptTable>> KeptTable::open(std::span<std::byte> memory, 
   table->generation_ = reader.summary().generation;
   table->sum_ = reader.sum_of_all();
   table->volumes_ = reader.volumes_now();
+  table->keys_ = reader.keys_now();
   table->undo(reader.undone());
   *contents = reader.take_contents();
   return table;

@@ -141,6 +141,7 @@ constexpr uint64_t shadows_begin(uint64_t slots) {
 }
 // In use, and all numbers within bounds; its checksum is another matter.
 bool is_sound(const StoreVolume& record);
+bool is_sound(const StoreKey& record);
 // The header when it has so many slots.
 StoreHeader resized_header(StoreHeader header, uint64_t slots);
 // The header with that feature, or without.

@@ -15,12 +15,6 @@
 namespace brickfs {
 namespace {
 
-Secret secret_in(const StoreKey& record) {
-  size_t length = record.key.size();
-  while (length > 0 && record.key[length - 1] == '\0') --length;
-  return Secret{std::string_view(record.key.data(), length)};
-}
-
 // Overwritten when it goes.
 struct PassingKeys {
   explicit PassingKeys(size_t count) : records(count) {}
@@ -33,6 +27,31 @@ struct PassingKeys {
 
 }  // namespace
 
+bool is_sound(const StoreKey& record) {
+  const bool known_rights = record.rights == static_cast<uint32_t>(KeyRights::kReadOnly) ||
+                            record.rights == static_cast<uint32_t>(KeyRights::kReadWrite);
+  return known_rights && record.volume < kStoreVolumes && record.key.front() != 0;
+}
+
+StoreKey store_key_of(uint32_t volume, const VolumeKey& key) {
+  StoreKey record{.volume = volume,
+                  .rights = static_cast<uint32_t>(key.rights),
+                  .id = static_cast<uint64_t>(key.id),
+                  .added = key.added_unix_seconds,
+                  .key = {},
+                  .checksum = 0};
+  const std::string_view bytes = key.secret.bytes.view();
+  std::memcpy(record.key.data(), bytes.data(), std::min(bytes.size(), record.key.size()));
+  return record;
+}
+
+VolumeKey key_in(const StoreKey& record) {
+  size_t length = record.key.size();
+  while (length > 0 && record.key[length - 1] == '\0') --length;
+  return {KeyId{record.id}, KeyRights{record.rights}, record.added,
+          Secret{std::string_view(record.key.data(), length)}};
+}
+
 StoreHeader with_keys(StoreHeader header) {
   header.incompat_features |= kStoreKeyed;
   header.checksum = store_checksum(header, 0);
@@ -40,10 +59,7 @@ StoreHeader with_keys(StoreHeader header) {
 }
 
 bool StoreFile::is_whole(const StoreKey& key, uint32_t place) const {
-  const bool known_rights = key.rights == static_cast<uint32_t>(KeyRights::kReadOnly) ||
-                            key.rights == static_cast<uint32_t>(KeyRights::kReadWrite);
-  return known_rights && key.volume < kStoreVolumes && key.key.front() != 0 &&
-         key.checksum == store_checksum(key, uuid_[0] + kStoreVolumes + place);
+  return is_sound(key) && key.checksum == store_checksum(key, uuid_[0] + kStoreVolumes + place);
 }
 
 Status StoreFile::prepare_keys() {
@@ -72,14 +88,7 @@ Status StoreFile::prepare_keys() {
 Status StoreFile::write_key(uint32_t place, uint32_t volume, const VolumeKey& key) {
   PassingKeys passing(1);
   StoreKey& record = passing.records.front();
-  record = {.volume = volume,
-            .rights = static_cast<uint32_t>(key.rights),
-            .id = static_cast<uint64_t>(key.id),
-            .added = key.added_unix_seconds,
-            .key = {},
-            .checksum = 0};
-  const std::string_view bytes = key.secret.bytes.view();
-  std::memcpy(record.key.data(), bytes.data(), std::min(bytes.size(), record.key.size()));
+  record = store_key_of(volume, key);
   record.checksum = store_checksum(record, uuid_[0] + kStoreVolumes + place);
   return write_both(keys_at() + place * sizeof(StoreKey), bytes_of(record));
 }
@@ -104,8 +113,7 @@ Status StoreFile::load_keys() {
       TRY(erase_key(place));
       continue;
     }
-    contents_.keys.push_back(
-        {place, record.volume, {KeyId{record.id}, KeyRights{record.rights}, record.added, secret_in(record)}});
+    contents_.keys.push_back({place, record.volume, key_in(record)});
   }
   return {};
 }

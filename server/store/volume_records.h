@@ -16,6 +16,10 @@ struct StoredKey {
   VolumeKey key;
 };
 
+// Its record, but for the checksum, and back. What passes is to be overwritten by who has it.
+StoreKey store_key_of(uint32_t volume, const VolumeKey& key);
+VolumeKey key_in(const StoreKey& record);
+
 class VolumeRecords {
  public:
   virtual Status write_volume(uint32_t id, StoreVolume record) = 0;

@@ -106,4 +106,36 @@ mount_brickfs "ro,secret=$WORK/reader"
 [ "$(cat "$MNT/file")" = more ] || die "it reads: $(cat "$MNT/file")"
 if echo no 2>/dev/null >"$MNT/file"; then die "it writes"; fi
 unmount_brickfs
+
+say "a shared volume: its coordinator and its members have one key, which changes under them"
+BRICKFS_SHARED=member
+mount_brickfs "secret=$WORK/writer"
+echo one >"$MNT/shared" && sync "$MNT/shared"
+[ "$(cat "$WORK/coordinator/shared")" = one ] || die "the coordinator does not see what a member writes"
+next=$(key add home --key-file "$WORK/next")
+mv "$WORK/next" "$WORK/writer"
+key remove home "$former"
+former=$next
+head -c 8M /dev/urandom >"$MNT/large" && sync "$MNT/large" || die "a member does not go on behind a change of the key"
+cmp "$MNT/large" "$WORK/coordinator/large" || die "the coordinator sees other bytes"
+echo two >"$WORK/coordinator/shared" && [ "$(cat "$MNT/shared")" = two ] || die "the member does not see what the coordinator writes"
+unmount_brickfs
+unset BRICKFS_SHARED
+
+say "a set: each of its bricks has the key"
+"$BRICKD" --listen tcp://127.0.0.1:0 --port-file "$WORK/port2" --foreground --memory 128M --file "$WORK/store2" --size 256M --volume pair \
+  --secret-file "$WORK/clients" --admin-secret-file "$WORK/admin" 2>>"$WORK/brickd2.log" &
+OTHER_PIDS+=($!)
+within 60 test -s "$WORK/port2" || die "the second brickd does not start"
+volume_of_pair() { timeout 60 "$BRICKCTL" volume create "$BRICK" pair --admin-secret-file "$WORK/admin"; }
+volume_of_pair || die "no volume for the set"
+key add pair --key-file "$WORK/pair" >/dev/null
+BRICK=tcp://127.0.0.1:$(cat "$WORK/port2") key add pair --key-file "$WORK/pair" >/dev/null
+HOME_SOURCE=$SOURCE
+SOURCE=tcp://127.0.0.1:$BRICKD_PORT+127.0.0.1:$(cat "$WORK/port2")/pair
+refused 'refuses the secret' "$BRICKFS" "$SOURCE" "$MNT" -f -o "retry=0,secret=$WORK/clients"
+mount_brickfs "secret=$WORK/pair"
+head -c 8M /dev/urandom >"$MNT/file" && sync "$MNT/file"
+unmount_brickfs
+SOURCE=$HOME_SOURCE
 timeout 300 "$BRICKCTL" check "$SOURCE" --secret-file "$WORK/writer" >/dev/null || die "damage"

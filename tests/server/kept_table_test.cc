@@ -111,7 +111,7 @@ TEST_F(KeptTableTest, OfAnotherFormatItIsRefusedUntouched) {
     EXPECT_TRUE(code == 0 || memory_ == changed);
   };
   expect(ENOTSUP, [](KeptHeader& header) { header.version = 2; });
-  expect(ENOTSUP, [](KeptHeader& header) { header.incompat_features = 1; });
+  expect(ENOTSUP, [](KeptHeader& header) { header.incompat_features = 2; });
   expect(ENOTSUP, [](KeptHeader& header) { header.block_bytes = 4096; });
   expect(EUCLEAN, [](KeptHeader& header) { header.magic[0] = 'B'; });
   expect(EUCLEAN, [](KeptHeader& header) { header.frames = 0; });
@@ -192,7 +192,7 @@ TEST_F(KeptTableTest, NumbersBeyondTheirBoundsAreDamageHoweverTheyVerify) {
   expect_summary([](KeptSummary& summary) { summary.generation += 2; });
   expect_summary([](KeptSummary& summary) { summary.generation += 1; });
   expect_summary([](KeptSummary& summary) { summary.state = static_cast<KeptState>(3); });
-  expect_summary([](KeptSummary& summary) { summary.change = static_cast<KeptChange>(3); });
+  expect_summary([](KeptSummary& summary) { summary.change = static_cast<KeptChange>(4); });
   expect_summary([](KeptSummary& summary) { summary.volume = kStoreVolumes; });
   expect_summary([](KeptSummary& summary) { summary.change = KeptChange::kBlocks; });  // none
   expect_summary([](KeptSummary& summary) {
@@ -211,6 +211,16 @@ TEST_F(KeptTableTest, NumbersBeyondTheirBoundsAreDamageHoweverTheyVerify) {
   expect_volume([](StoreVolume& volume) { volume.name.fill('a'); });
   expect_volume([](StoreVolume& volume) { volume.epoch = kStoreNumbers + 1; });
   expect_volume([](StoreVolume& volume) { volume.lease_mode = 9; });
+  const auto expect_key = [&](uint32_t volume, uint32_t rights) {
+    memory_ = original;
+    ASSERT_EQ(open(), 0);
+    const VolumeKey key{KeyId{1}, KeyRights{rights}, 0, Secret{"a key of a volume"}};
+    ASSERT_TRUE(table_->write_key(7, volume, key).ok());
+    EXPECT_EQ(open(), ENODATA) << why_;
+  };
+  expect_key(0, 3);
+  expect_key(5, 1);  // which there is not
+  expect_key(kStoreVolumes, 1);
 }
 
 // What it was made over is forgotten from the first store on.

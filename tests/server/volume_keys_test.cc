@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -20,6 +21,8 @@
 #include "transport/brick/administration.h"
 #include "transport/brick/volume_key.h"
 #include "transport/paths/administer.h"
+#include "transport/remote/handshake.h"
+#include "transport/tcp/greet.h"
 #include "transport/tcp/tcp_brick.h"
 
 namespace brickfs {
@@ -221,22 +224,26 @@ TEST_F(VolumeKeys, KeysAreThereAfterARestartAndGoWithTheirVolume) {
   EXPECT_EQ(open_code(kOfBrick, wish("mine", 1)), 0);
 }
 
+// Who has seen its token pass.
 TEST_F(VolumeKeys, AnotherKeyAttachesNoConnectionToASession) {
   add("mine", kReading, KeyRights::kReadOnly);
   add("mine", kWriting);
-  const auto known = [&](const Secret& secret) {
-    const auto keys = *service_->keys_of("mine");
-    return std::ranges::count(keys, key_id_of(secret), &VolumeKey::id) == 1;
+  add("mine", kWritingToo);
+  const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto greet = [&] { return tcp::greet({"127.0.0.1", listener_->port()}, latest); };
+  auto calls = greet();
+  ASSERT_TRUE(calls.ok());
+  const auto opened = open_session(*calls->channel, calls->nonces, kWriting, wish("mine", 1), nullptr, latest);
+  ASSERT_TRUE(opened.ok()) << opened.error().what();
+  const auto attach_by = [&](const Secret& secret) {
+    auto greeted = greet();
+    if (!greeted.ok()) return greeted.code();
+    return attach(*greeted->channel, greeted->nonces, secret, opened->token, wire::Role::kTransfers, latest).code();
   };
-  EXPECT_TRUE(known(kReading));
-  EXPECT_TRUE(known(kWriting));
-  const auto writer = by(kWriting);  // with connections for commits and transfers, which are attached by its key
-  ASSERT_TRUE(writer->open(wish("mine", 1), nullptr).ok());
-  ASSERT_TRUE(writer->alloc({BlockAddress{0}, 1}).ok());
-  const auto handles = writer->map({BlockAddress{0}, 1}, Access::kReadWrite);
-  ASSERT_TRUE(handles.ok());
-  auto bytes = testing::pattern(4096, 1);
-  EXPECT_TRUE(testing::transfer(*writer, Direction::kWrite, handles->front(), 0, bytes).ok());
+  EXPECT_EQ(attach_by(kReading), EACCES);
+  EXPECT_EQ(attach_by(kWritingToo), EACCES);
+  EXPECT_EQ(attach_by(kOfBrick), EACCES);
+  EXPECT_EQ(attach_by(kWriting), 0);
 }
 
 TEST_F(VolumeKeys, ATenantIsToldNothingOfOthers) {
@@ -280,13 +287,26 @@ TEST_F(VolumeKeys, WhatIsNoKeyIsNotAdded) {
   EXPECT_EQ(ask(addition("mine", make_key()))->status, ENOBUFS);
 }
 
-TEST(VolumeKeysElsewhere, MemoryThatIsKeptHasNoRoomForThem) {
+// That no kill loses one, or opens a volume: tests/support/crash_kept.cc, which brickfs-crash runs.
+TEST(VolumeKeysElsewhere, MemoryThatIsKeptHasThem) {
   BrickConfig config;
   config.memory_bytes = 2 * kBlockBytes;
   config.keep_path = "/dev/shm/brickfs-volume-keys-" + std::to_string(::getpid());
-  const auto service = std::move(*BrickService::open(config, nullptr));
-  EXPECT_EQ(service->administer(addition("default", kWriting)).status, ENOTSUP);
-  EXPECT_FALSE(service->keys_of("default")) << "and it is open as before";
+  {
+    const auto service = std::move(*BrickService::open(config, nullptr));
+    EXPECT_EQ(service->administer(addition("default", kWriting)).status, 0);
+    EXPECT_EQ(service->administer(addition("default", kReading, KeyRights::kReadOnly)).status, 0);
+    EXPECT_EQ(service->administer(taking("default", kWriting)).status, 0);
+  }
+  {
+    const auto service = std::move(*BrickService::open(config, nullptr));
+    const auto keys = service->keys_of("default");
+    ASSERT_TRUE(keys);
+    ASSERT_EQ(keys->size(), 1u);
+    EXPECT_EQ(keys->front().id, key_id_of(kReading));
+    EXPECT_EQ(keys->front().rights, KeyRights::kReadOnly);
+    EXPECT_EQ(keys->front().secret.bytes, kReading.bytes);
+  }
   ::unlink(config.keep_path.c_str());
 }
 

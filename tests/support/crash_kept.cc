@@ -30,23 +30,27 @@ constexpr uint32_t kTableVolumes = 3;  // used; the rest stays zero
 constexpr int kChanges = 14;
 constexpr int kDamages = 300;
 constexpr KeptTable::Place kTablePlace{7, 9};
+constexpr uint32_t kTableKeys = 3;  // places used; the rest stays zero
 constexpr uint64_t kTableBytes = kKeptEntriesAt + kTableFrames * sizeof(KeptEntry);
+constexpr uint64_t kTableKeysAt = kept_keys_at(kTableFrames);
+constexpr uint64_t kTableKeysBytes = kTableKeys * sizeof(StoreKey);
 
 // Whose block is in each frame, and what each volume's record says.
 struct KeptModel {
   std::map<uint32_t, std::pair<uint32_t, BlockAddress>> frames;
   std::set<uint32_t> blank;
   std::map<uint32_t, uint64_t> epochs;
+  std::map<uint32_t, std::pair<uint32_t, KeyId>> keys;  // by place: of which volume
   bool sealed = false;
   bool operator==(const KeptModel&) const = default;
 };
 
 struct KeptStep {
-  enum class Kind { kVolume, kErase, kAdd, kFill, kRemove, kSeal } kind;
+  enum class Kind { kVolume, kErase, kAdd, kFill, kRemove, kKey, kUnkey, kSeal } kind;
   uint32_t volume = 0;
   uint64_t epoch = 0;
   BlockRange blocks;
-  std::vector<uint32_t> frames;
+  std::vector<uint32_t> frames;  // of a key: its place
 };
 
 // Shared with the process that is stepped.
@@ -65,12 +69,29 @@ StoreVolume record_of(uint32_t volume, uint64_t epoch) {
   return record;
 }
 
+// What the history can change.
+void copy_table(std::span<std::byte> to, std::span<const std::byte> from) {
+  std::memcpy(to.data(), from.data(), kTableBytes);
+  std::memcpy(&to[kTableKeysAt], &from[kTableKeysAt], kTableKeysBytes);
+}
+
+// The key of a step; its number is the step's epoch.
+VolumeKey key_of(uint64_t number) {
+  VolumeKey key;
+  key.secret = Secret{fmt::format("the key number {}", number)};
+  key.id = key_id_of(key.secret);
+  key.rights = number % 2 == 0 ? KeyRights::kReadOnly : KeyRights::kReadWrite;
+  return key;
+}
+
 KeptModel model_of(const KeptTable::Contents& contents) {
   KeptModel model;
   for (const KeptTable::Entry& entry : contents.entries) {
     model.frames[entry.frame] = {entry.volume, entry.address};
     if (entry.blank) model.blank.insert(entry.frame);
   }
+  for (const StoredKey& key : contents.keys)
+    model.keys[key.place] = {key.volume, key_id_of(key.key.secret) == key.key.id ? key.key.id : KeyId{}};
   for (uint32_t id = 0; id < contents.volumes.size(); ++id) {
     const StoreVolume& record = contents.volumes[id];
     if (record.in_use == 0) continue;
@@ -99,9 +120,12 @@ class KeptHistory {
  private:
   void append() {
     const uint32_t volume = static_cast<uint32_t>(random_() % kTableVolumes);
-    switch (random_() % 8) {
+    switch (random_() % 10) {
       case 0:
         return append_volume(volume);
+      case 8:
+      case 9:
+        return append_key(volume);
       case 7:
         return append_erase(volume);
       case 1:
@@ -123,6 +147,8 @@ class KeptHistory {
   void append_erase(uint32_t volume) {
     KeptModel next = models_.back();
     const auto is_of_it = [&](const auto& known) { return known.second.first == volume; };
+    const auto is_key_of_it = [&](const auto& known) { return known.second.first == volume; };
+    if (std::ranges::any_of(next.keys, is_key_of_it)) return append_volume(volume);
     if (std::ranges::any_of(next.frames, is_of_it) || next.epochs.erase(volume) == 0) return append_volume(volume);
     steps_.push_back({.kind = KeptStep::Kind::kErase, .volume = volume, .epoch = 0, .blocks = {}, .frames = {}});
     models_.push_back(std::move(next));
@@ -143,6 +169,20 @@ class KeptHistory {
     }
     if (step.frames.empty()) return append_remove();
     step.blocks = {start, step.frames.size()};
+    steps_.push_back(std::move(step));
+    models_.push_back(std::move(next));
+  }
+  // A place has a key, or gets one.
+  void append_key(uint32_t volume) {
+    KeptModel next = models_.back();
+    const auto place = static_cast<uint32_t>(random_() % kTableKeys);
+    KeptStep step{.kind = KeptStep::Kind::kUnkey, .volume = volume, .epoch = 0, .blocks = {}, .frames = {place}};
+    if (next.keys.erase(place) == 0) {
+      if (!next.epochs.contains(volume)) return append_volume(volume);
+      step.kind = KeptStep::Kind::kKey;
+      step.epoch = steps_.size();
+      next.keys[place] = {volume, key_of(step.epoch).id};
+    }
     steps_.push_back(std::move(step));
     models_.push_back(std::move(next));
   }
@@ -196,6 +236,12 @@ void do_step(KeptTable& table, const KeptStep& step) {
       break;
     case KeptStep::Kind::kRemove:
       table.remove(step.volume, step.blocks, step.frames);
+      break;
+    case KeptStep::Kind::kKey:
+      CHECK(table.write_key(step.frames.front(), step.volume, key_of(step.epoch)).ok());
+      break;
+    case KeptStep::Kind::kUnkey:
+      CHECK(table.erase_key(step.frames.front()).ok());
       break;
     case KeptStep::Kind::kSeal:
       table.seal();
@@ -304,9 +350,10 @@ class KeptWorld {
         {kKeptSummariesAt, 2 * sizeof(KeptSummary)},
         {kKeptVolumesAt, 2 * kTableVolumes * sizeof(KeptVolume)},
         {kKeptEntriesAt, kTableFrames * sizeof(KeptEntry)},
+        {kTableKeysAt, kTableKeysBytes},
     };
     const std::span<const std::byte> memory_;
-    std::vector<std::byte> before_ = std::vector<std::byte>(kTableBytes);
+    std::vector<std::byte> before_ = std::vector<std::byte>(kept_frames_at(kTableFrames));
   };
 
   // In memory that may be changed.
@@ -324,7 +371,7 @@ class KeptWorld {
 
   // What another process finds there, and a third one that comes when the second was killed as it began to serve.
   std::string judge_state(std::span<const std::byte> memory, const KeptModel& before, const KeptModel& after) {
-    std::memcpy(scratch_.data(), memory.data(), kTableBytes);
+    copy_table(scratch_, memory);
     KeptModel found;
     std::string why = open(scratch_, &found);
     if (!why.empty()) return "memory of a process that was killed " + why;
@@ -338,8 +385,8 @@ class KeptWorld {
   }
 
   std::string kill_who_opens() {
-    std::memcpy(scratch_.data(), memory_.data(), kTableBytes);
-    std::memcpy(other_.data(), memory_.data(), kTableBytes);
+    copy_table(scratch_, memory_);
+    copy_table(other_, memory_);
     KeptModel found;
     if (const std::string why = open(scratch_, &found); !why.empty()) return why;
     KeptModel served = found;
@@ -355,16 +402,16 @@ class KeptWorld {
   // A bit turns, a record or a page is lost, or an older one comes back: it is noticed, or changes nothing.
   std::string damage() {
     const KeptModel& last = history_.after(history_.steps().size());
-    std::vector<std::byte> whole(memory_.begin(), memory_.begin() + static_cast<std::ptrdiff_t>(kTableBytes));
+    std::vector<std::byte> whole(memory_.begin(), memory_.end());
     for (int i = 0; i < kDamages; ++i) {
-      std::memcpy(memory_.data(), whole.data(), kTableBytes);
+      copy_table(memory_, whole);
       const std::string what = damage_once();
-      std::memcpy(scratch_.data(), memory_.data(), kTableBytes);
+      copy_table(scratch_, memory_);
       KeptModel found;
       if (!open(scratch_, &found).empty()) continue;
       if (found != last) return what + " is not noticed";
     }
-    std::memcpy(memory_.data(), whole.data(), kTableBytes);
+    copy_table(memory_, whole);
     return judge_state(memory_, last, last);
   }
 
@@ -375,6 +422,7 @@ class KeptWorld {
         {kKeptSummariesAt, 2 * sizeof(KeptSummary)},
         {kKeptVolumesAt, 2 * kTableVolumes * sizeof(KeptVolume)},
         {kKeptEntriesAt, kTableFrames * sizeof(KeptEntry)},
+        {kTableKeysAt, kTableKeysBytes},
     };
     const auto& [place, bytes] = kUsed[random_() % std::size(kUsed)];
     const uint64_t at = place + random_() % bytes;

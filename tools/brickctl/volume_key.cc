@@ -37,8 +37,8 @@ std::string describe_key_refusal(const AdminRequest& request, int status) {
     case ENOSPC:
       return fmt::format("the brick has {} keys, as many as it can have", limits::kKeys);
     case ENOTSUP:
-      return "the brick has no room for keys: memory that is kept has none, nor has a store that was made by an older "
-             "brickd, or has grown as far as it can";
+      return "the brick has no room for keys: its store, or the memory that it keeps, was made by an older brickd, or "
+             "its table takes all of the room";
     case EIO:
       return "the brick's store failed: its log says why";
     default:
