@@ -274,8 +274,8 @@ void DataPath::check_progress() {
   for (size_t number = 0; number < pairs_.size(); ++number) {
     QueuePair* const pair = pairs_[number].load();
     Progress& progress = progress_[number];
-    if (pair == nullptr || pair->idle() || pair->completed() != progress.completed) {
-      progress = {pair == nullptr ? 0 : pair->completed(), now};
+    if (pair == nullptr || pair != progress.pair || pair->idle() || pair->completed() != progress.completed) {
+      progress = {pair, pair == nullptr ? 0 : pair->completed(), now};
     } else if (now - progress.since > limits::kProgressTimeout && !pair->failed()) {
       log::warn("an RDMA queue pair has made no progress for {} s: it is given up",
                 std::chrono::duration_cast<std::chrono::seconds>(limits::kProgressTimeout).count());

@@ -86,6 +86,7 @@ class DataPath {
   class Sleeper;  // data_path_wait.cc
   struct Reach;   // data_path_cut.cc
   struct Progress {
+    const QueuePair* pair = nullptr;  // that it is of
     uint64_t completed = 0;
     std::chrono::steady_clock::time_point since;
   };
