@@ -150,6 +150,14 @@ class Names(Judged):
         self.can_be(*before, in_directory(6, 12, "link", "a", "c"), *gone, in_directory(13, 14, "stat", "c", result=["f0600", 2]))
         self.cannot_be("cannot have been answered", *before, in_directory(9.5, 12, "link", "a", "c"), *gone)
 
+    def test_rename_of_what_another_one_renames(self):
+        before = [in_directory(0, 1, "create", "a", "f0600"), in_directory(2, 3, "create", "b", "f0601")]
+        other, after = in_directory(5, 6, "rename", "a", "b", ""), in_directory(9, 10, "list", "a", "b", result=["b"])
+        for how in ("exchange", ""):
+            self.can_be(*before, in_directory(4, 8, "rename", "a", "b", how), other, after, in_directory(11, 12, "stat", "b", result=["f0600", 1]))
+        self.cannot_be("cannot have been answered", *before, other, in_directory(6.5, 8, "rename", "a", "b", "exchange"), after)
+        self.cannot_be("cannot have been answered", *before, in_directory(4, 8, "rename", "a", "b", "noreplace"), other, after)
+
     def test_link_to_what_has_no_name(self):
         self.cannot_be("cannot have been answered", in_directory(0, 1, "create", "a", "f0600"), in_directory(2, 3, "create", "c", "f0601"),
                        in_directory(4, 5, "unlink", "a"), in_directory(6, 7, "unlink", "c"), in_directory(5.1, 8, "link", "a", "c"))

@@ -7,9 +7,11 @@ what the names lead to, and which of the calls under way have happened. At the e
 Calls that change nothing are conditions, each of which must hold at some instant of the call: a lookup comes before what it is for, and a
 listing is no single instant (POSIX). They are ticked off as soon as they hold, so that only changes at a time have several orders.
 link(2) first finds what it is to give a name to, and then gives it: what its first name has led to since it began, if that has a name yet.
+rename(2) looks up its names one after the other. If both led to one file, each at some instant of the call, it has nothing to do, as the kernel
+sees it, and nothing is asked of anybody.
 """
 ABSENT = ""
-FOUND = "found"  # by a link(2) under way
+FOUND = "found"  # by a link(2) or rename(2) under way: (number, FOUND, name, identity)
 MOST_CONFIGURATIONS = 20_000
 
 
@@ -127,6 +129,19 @@ def rename(new, name, other, how):
     return new
 
 
+def looked_up(call):
+    """Names, before it is done."""
+    return {"link": call.words[:1], "rename": call.words[:2]}.get(call.kind, [])
+
+
+def is_found(key, number):
+    return isinstance(key, tuple) and key[:2] == (number, FOUND)
+
+
+def found_at(name, number, done):
+    return {key[3] for key in done if is_found(key, number) and key[2] == name}
+
+
 class Directory:
     def __init__(self, state):
         self.configurations = {(frozenset(state.items()), frozenset())}
@@ -136,22 +151,24 @@ class Directory:
     def tick(self, state, done):
         """With the conditions that hold in that state, and what calls of link(2) can find there."""
         names = dict(state)
-        found = {(number, FOUND, names[call.words[0]]) for number, call in self.pending.items() if call.kind == "link" and call.words[0] in names}
+        found = {(number, FOUND, name, names[name]) for number, call in self.pending.items() for name in looked_up(call) if name in names}
         return done | found | {key for key, holds in self.watched.items() if key not in done and holds(names)}
 
     def outcomes(self, number, state, done):
         """The states that a call under way can lead to from there."""
         call, names = self.pending[number], dict(state)
         if call.kind == "link":
-            after = [linked(names, key[2], call.words[1]) for key in done if isinstance(key, tuple) and key[:2] == (number, FOUND)]
+            after = [linked(names, identity, call.words[1]) for identity in found_at(call.words[0], number, done)]
         else:
             after = [change(call, names)]
+            if call.kind == "rename" and call.words[2] != "noreplace" and set.intersection(*(found_at(name, number, done) for name in call.words[:2])):
+                after.append(names)
         return [frozenset(one.items()) for one in after if one is not None]
 
     def begin(self, number, call):
         if changes(call) and not (call.is_answered and call.error):
             self.pending[number] = call
-            if call.kind == "link":
+            if looked_up(call):
                 self.configurations = {(state, self.tick(state, done)) for state, done in self.configurations}
         elif call.is_answered:
             for which, holds in enumerate(conditions(call) or []):
@@ -164,7 +181,7 @@ class Directory:
         while open_ones:
             state, done = open_ones.pop()
             if keys <= done:
-                found.add((state, frozenset(key for key in done - keys if not (isinstance(key, tuple) and key[:2] == (number, FOUND)))))
+                found.add((state, frozenset(key for key in done - keys if not is_found(key, number))))
                 continue
             for other in self.pending.keys() - done:
                 for after in self.outcomes(other, state, done):
