@@ -150,6 +150,52 @@ for i in $(seq 3); do
   [ "$(timeout 60 sha256sum <"$A/big")" = "$sum" ] || die "round $i: a brick that died lacks what a member wrote to it"
 done
 
+say "a large write of another than root takes set-id bits and capabilities away, and limits hold"
+python3 - "$B" "$C" "$BRICKCTL" <<'P' || die "a write to the brick is not as any other"
+import errno, json, mmap, os, resource, signal, struct, subprocess, sys, time
+b, c, brickctl = sys.argv[1:]
+path, seen, MIB = b + "/privileged", c + "/privileged", 1 << 20
+capability = struct.pack("<IIIII", 0x02000001, 1 << 12, 0, 0, 0)
+bytes_of_pages = mmap.mmap(-1, MIB)  # what is not, the kernel cuts within pages
+def direct_bytes():
+    return json.loads(subprocess.check_output([brickctl, "explain", "--json", b]))["state"]["direct_write_bytes"]
+def as_nobody(work):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setgid(65534), os.setuid(65534)
+            work(os.open(path, os.O_WRONLY))
+            os._exit(0)
+        except BaseException as error: print(repr(error), file=sys.stderr)
+        finally: os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+def goes_to_the_brick(work):
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with open(path, "wb") as file: file.write(bytes(2 * MIB))
+        os.chown(path, 65534, 65534), os.chmod(path, 0o6755), os.setxattr(path, "security.capability", capability)
+        assert os.stat(seen).st_mode & 0o6000 == 0o6000 and "security.capability" in os.listxattr(seen)
+        before = direct_bytes()
+        as_nobody(work)
+        if direct_bytes() > before: return
+        time.sleep(0.1)
+    raise AssertionError("nothing goes to the brick")
+def overwrite(fd): assert os.pwrite(fd, bytes_of_pages, MIB) == MIB
+def beyond_the_limit(fd):
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 * MIB + 65536,) * 2)
+    assert os.pwrite(fd, bytes_of_pages, 2 * MIB) == 65536
+    try: os.pwrite(fd, bytes_of_pages, 2 * MIB + 65536)
+    except OSError as error: assert error.errno == errno.EFBIG, error
+    else: raise AssertionError("beyond the limit of a process")
+for work, size in (overwrite, 2 * MIB), (beyond_the_limit, 2 * MIB + 65536):
+    goes_to_the_brick(work)
+    now = os.stat(seen)
+    assert now.st_mode & 0o7777 == 0o755 and now.st_size == size, (oct(now.st_mode), now.st_size)
+    assert "security.capability" not in os.listxattr(seen), "a capability stays"
+P
+rm "$B/privileged"
+
 say "a brick that dies with what is not committed: a member reads nothing older from it"
 for i in $(seq 3); do
   dd if=/dev/urandom of="$A/big" bs=1M count=8 status=none
