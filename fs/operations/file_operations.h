@@ -173,9 +173,11 @@ class FileOperations {
   // EINTR: it is not set, also if the machine went meanwhile.
   virtual Status set_lock(const LockRequest& request, bool waits, const OperationContext& context = {}) = 0;
   // The owner of ranges closes the file, which is what that open file is of: all its locks of the file go. Perhaps
-  // nobody has that open file any longer; then release_locks() follows, for which others wait a moment.
-  virtual Status close_locks(Ino ino, const LockOwner& owner, uint64_t open_file) = 0;
-  // The open file is gone, and all that was locked by it.
+  // nobody has that open file any longer; then release_locks() follows, for which others wait a moment. Behind an error
+  // they go when whoever keeps them can be told of it, and before the owner has others of that file.
+  virtual Status close_locks(Ino ino, const LockOwner& owner, uint64_t open_file,
+                             const OperationContext& context = {}) = 0;
+  // The open file is gone, and all that was locked by it; an error as of close_locks().
   virtual Status release_locks(Ino ino, uint64_t machine, uint64_t open_file) = 0;
   // The machine is gone, and all that it had locked; who waits there is told EINTR.
   virtual Status release_machine_locks(uint64_t machine) = 0;

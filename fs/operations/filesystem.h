@@ -135,7 +135,7 @@ class Filesystem final : public FileOperations, public MemberJournal, public Uni
   Status await_written(const OperationContext& context = {}) override;
   Result<std::optional<FileLock>> find_lock(const LockRequest& request, const OperationContext& context = {}) override;
   Status set_lock(const LockRequest& request, bool waits, const OperationContext& context = {}) override;
-  Status close_locks(Ino ino, const LockOwner& owner, uint64_t open_file) override;
+  Status close_locks(Ino ino, const LockOwner& owner, uint64_t open_file, const OperationContext& context) override;
   Status release_locks(Ino ino, uint64_t machine, uint64_t open_file) override;
   Status release_machine_locks(uint64_t machine) override;
   void note_cached(Ino ino, uint64_t offset, uint64_t length) override;

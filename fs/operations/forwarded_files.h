@@ -133,8 +133,8 @@ class ForwardedFiles : public FileOperations {
   Status set_lock(const LockRequest& request, bool waits, const OperationContext& context) override {
     return files().set_lock(request, waits, context);
   }
-  Status close_locks(Ino ino, const LockOwner& owner, uint64_t open_file) override {
-    return files().close_locks(ino, owner, open_file);
+  Status close_locks(Ino ino, const LockOwner& owner, uint64_t open_file, const OperationContext& context) override {
+    return files().close_locks(ino, owner, open_file, context);
   }
   Status release_locks(Ino ino, uint64_t machine, uint64_t open_file) override {
     return files().release_locks(ino, machine, open_file);

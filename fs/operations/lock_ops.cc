@@ -12,7 +12,7 @@ Status Filesystem::set_lock(const LockRequest& request, bool waits, const Operat
   return impl_->locks.set(request, waits, context.interruption);
 }
 
-Status Filesystem::close_locks(Ino ino, const LockOwner& owner, uint64_t open_file) {
+Status Filesystem::close_locks(Ino ino, const LockOwner& owner, uint64_t open_file, const OperationContext&) {
   impl_->locks.release_owner(ino, owner, open_file);
   return {};
 }

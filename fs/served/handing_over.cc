@@ -45,6 +45,8 @@ Status ServedVolume::hand_over(const shared::HandoverAnswer& to) {
   return {};
 }
 
+std::string ServedVolume::own_name() const { return client_name(); }
+
 // Who goes by the tree in this process is to be a member that the next coordinator knows. It asks for nothing yet.
 Status ServedVolume::be_own_member() {
   if (own_session_ != 0 || end_) return {};

@@ -130,9 +130,10 @@ Status ServedVolume::open_shared(const MountCommand& command, std::function<void
 void ServedVolume::serve_switched(const MountCommand& command) {
   std::optional<milliseconds> soft;
   if (command.soft) soft = command.soft_timeout;
-  auto confirm = [this, soft](const Interruption* by) {
+  auto confirm = [this, soft](steady_clock::time_point began, const Interruption* by) {
     const auto coordinator = this->coordinator();
-    return coordinator ? coordinator->confirm_own(soft, by) : Status();
+    if (!coordinator) return Status();
+    return coordinator->confirm_own(began, soft, by);
   };
   switched_ = std::make_unique<shared::SwitchedFiles>(*leased_, std::move(confirm));
 }

@@ -77,6 +77,7 @@ class ServedVolume : private shared::HandsOver {
   void take_up();
   void interrupt_own();
   shared::SessionId own_session() const override { return own_session_; }
+  std::string own_name() const override;
   Status hand_over(const shared::HandoverAnswer& to) override;
   void tell_and_let_go(const shared::HandoverAnswer& to);
   void await_handover();

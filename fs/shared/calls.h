@@ -343,8 +343,12 @@ struct WriteUnits {
       &WriteUnits::ino, &WriteUnits::offset, &WriteUnits::length, &WriteUnits::appends, &WriteUnits::mapped,
       &WriteUnits::unprivileged, &WriteUnits::lender, &WriteUnits::runs, &WriteUnits::places, &WriteUnits::tag);
 };
+struct Returned {
+  uint64_t below = 0;  // all WriteUnits of that member so far have lower numbers
+  static constexpr auto kFields = std::tuple(&Returned::below);
+};
 struct ReturnUnits {
-  using Answer = Done;
+  using Answer = Returned;
   uint64_t lender = 0;
   std::vector<UnitRun> runs;
   bool is_in_doubt = false;     // a write of them has failed, and may be under way yet

@@ -28,7 +28,8 @@ constexpr milliseconds kUnsure{500};  // after a long sleep: then the loss of th
 constexpr milliseconds kLookAtLink{20};
 // On what is in memory, behind the last look that saw the bricks: it may have been 2 s since they were heard of.
 constexpr milliseconds kOwnReliesFor = limits::kLease - seconds(3);
-constexpr milliseconds kHeardLately{3'000};  // of a member that says each second that it is there
+constexpr SessionId kNoMembers = UINT64_MAX;  // who coordinates without being one
+constexpr milliseconds kHeardLately{3'000};   // of a member that says each second that it is there
 
 // Header, fields and data, from where they are.
 Status send_answer(int fd, const Message& call, const MemberSession::Answer& answer) {
@@ -46,6 +47,12 @@ bool shows_files(const Request& request) {
   return !std::holds_alternative<GetState>(request) && !std::holds_alternative<FindLock>(request) &&
          !std::holds_alternative<SetLock>(request) && !std::holds_alternative<CloseLocks>(request) &&
          !std::holds_alternative<ReleaseLocks>(request) && !std::holds_alternative<RecallsDone>(request);
+}
+
+// Its answer tells that they are away, or tells of nothing that could be another's by now.
+bool needs_no_bricks(const Request& request) {
+  return std::holds_alternative<GetState>(request) || std::holds_alternative<CloseLocks>(request) ||
+         std::holds_alternative<ReleaseLocks>(request);
 }
 
 bool is_handover(const Message& call) { return call.header.kind == static_cast<uint16_t>(kHandover); }
@@ -230,7 +237,9 @@ HandoverAnswer Coordinator::hand_over(const HandoverRequest& request) {
       candidates.push_back(
           {id, session->request().name, session->request().read_only, session->silence() < kHeardLately});
   }
-  HandoverAnswer chosen = choose_successor(candidates, hands_over_->own_session(), request.to);
+  SessionId own = hands_over_->own_session();
+  if (own == 0) candidates.push_back({own = kNoMembers, hands_over_->own_name(), false, true});
+  HandoverAnswer chosen = choose_successor(candidates, own, request.to);
   if (chosen.status != 0) return chosen;
   const Status begun = hands_over_->hand_over(chosen);
   if (!begun.ok()) chosen = {begun.code(), 0, begun.error().what()};
@@ -379,14 +388,14 @@ Status Coordinator::settle(const ServedAnswer& answer, const OperationContext& c
 
 // What is in memory is the volume while nobody else can have it: as long as the bricks have been heard of lately, and
 // this process was not asleep. Looked at behind what was done.
-// `knows`: bricks that are away are told of in the answer.
-Status Coordinator::confirm(bool knows, const Interruption* by) const {
+// `without_bricks`: also while they are away.
+Status Coordinator::confirm(bool without_bricks, const Interruption* by) const {
   while (true) {
     TRY(gate(*files_));
     const auto now = steady_clock::now();
     const bool slept = now - steady_clock::time_point(steady_clock::duration(looked_)) > kOverslept;
     const bool is_unsure = now.time_since_epoch().count() < unsure_until_;
-    const bool is_heard = knows || files_->volume().link_state().kind == LinkState::Kind::kConnected;
+    const bool is_heard = without_bricks || files_->volume().link_state().kind == LinkState::Kind::kConnected;
     if (!slept && !is_unsure && is_heard) return {};
     TRY(Interruption::check(by));
     std::this_thread::sleep_for(kLookAtLink);
@@ -394,16 +403,18 @@ Status Coordinator::confirm(bool knows, const Interruption* by) const {
 }
 
 // Bricks that are away are no reason to wait for as long as nobody else can have the volume.
-Status Coordinator::confirm_own(std::optional<milliseconds> soft, const Interruption* by) const {
-  const auto begun = steady_clock::now();
-  for (auto now = begun; serving_ && !stop_looking_; now = steady_clock::now()) {
+Status Coordinator::confirm_own(steady_clock::time_point began, std::optional<milliseconds> soft,
+                                const Interruption* by) const {
+  for (auto now = steady_clock::now(); serving_ && !stop_looking_; now = steady_clock::now()) {
     TRY(gate(*files_));
-    const auto since = [now](const auto& at) { return now - steady_clock::time_point(steady_clock::duration(at)); };
-    const bool slept = since(looked_) > kOverslept;
+    const steady_clock::time_point looked{steady_clock::duration(looked_)};
+    const steady_clock::time_point connected{steady_clock::duration(connected_)};
+    const bool slept = now - looked > kOverslept;
     const bool is_unsure = now.time_since_epoch().count() < unsure_until_;
-    if (!slept && !is_unsure && since(connected_) < kOwnReliesFor) return {};
+    if (!slept && !is_unsure && now - connected < kOwnReliesFor) return {};
     TRY(Interruption::check(by));
-    if (soft && now - begun > *soft) return Error(EIO, "the bricks are away for longer than a soft mount waits");
+    if (soft && now > std::max(began, connected) + *soft)
+      return Error(EIO, "the bricks are away for longer than a soft mount waits");
     std::this_thread::sleep_for(kLookAtLink);
   }
   return {};
@@ -444,7 +455,7 @@ ServedAnswer Coordinator::perform(const MemberSession& session, SessionId succes
   const bool is_done = allowed.ok() && answer.status == 0;
   if (allowed.ok())
     allowed = shows_files(call.request) ? settle(answer, {.interruption = &session.ending()}) : gate(*files_);
-  if (allowed.ok()) allowed = confirm(std::holds_alternative<GetState>(call.request), &session.ending());
+  if (allowed.ok()) allowed = confirm(needs_no_bricks(call.request), &session.ending());
   if (allowed.ok()) return answer;
   for (const Ino ino : answer.given) files_->forget(ino, 1);
   ServedAnswer refusal;

@@ -84,9 +84,10 @@ class Coordinator {
   void name_successor(SessionId session) { successor_ = session; }
   bool is_successor_known() const;
   // Whether what is in memory is the volume yet, for the own programs: it has been heard of the bricks within a lease,
-  // and this process was not asleep. Waits until it is known; `soft`: not for longer, EIO. ESTALE: another has it;
-  // EINTR.
-  Status confirm_own(std::optional<std::chrono::milliseconds> soft, const Interruption* by) const;
+  // and this process was not asleep. Waits until it is known. `soft`: no longer than that from when the operation
+  // `began` or, if that was later, from when the bricks were last heard of: EIO. ESTALE: another has it; EINTR.
+  Status confirm_own(std::chrono::steady_clock::time_point began, std::optional<std::chrono::milliseconds> soft,
+                     const Interruption* by) const;
   // Members are cut off, and their calls under way have ended on return. The journal keeps them. Idempotent.
   void stop();
 
@@ -125,7 +126,7 @@ class Coordinator {
                        const MemberReply* before, std::span<std::byte> room, const OperationContext& context);
   Status recall_done(const MemberSession& session, const Decoded& call, const Interruption* by);
   Status settle(const ServedAnswer& answer, const OperationContext& context);
-  Status confirm(bool knows, const Interruption* by) const;
+  Status confirm(bool without_bricks, const Interruption* by) const;
   void end_session(const SessionPtr& session, const char* why);
   void lend_from(UnitLending* units);
   void end_lending();

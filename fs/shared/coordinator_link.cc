@@ -24,6 +24,11 @@ constexpr milliseconds kKeepAlive{1'000};
 constexpr milliseconds kSilent{2'500};          // of a coordinator that is well
 constexpr milliseconds kRecallsSilent{10'000};  // of one who would say after half of that that there are none
 
+Ino ino_of(const std::variant<CloseLocks, ReleaseLocks>& released) {
+  const auto* const closed = std::get_if<CloseLocks>(&released);
+  return closed != nullptr ? closed->asked.ino : std::get<ReleaseLocks>(released).ino;
+}
+
 bool is_final(const Error& error) {
   return error.is(ESTALE) || error.is(ENOENT) || error.is(EROFS) || error.is(EPROTONOSUPPORT);
 }
@@ -106,12 +111,14 @@ void CoordinatorLink::give_slot(Slot& slot) {
 
 Result<std::vector<std::byte>> CoordinatorLink::call(uint16_t kind, std::span<const std::byte> fields,
                                                      std::span<const LocalSlice> data, const OperationContext& context,
-                                                     Held::Change* change) {
+                                                     Aftermath after, bool is_patient) {
   TRY(final_error());
   const auto begun = Clock::now();
   Slot& slot = *TRY(take_slot(context));
   const Turn turn(*this, slot);
-  auto answer = call_on(slot, kind, fields, data, context, change);
+  slot.is_patient = is_patient;
+  auto answer = call_on(slot, kind, fields, data, context, &after);
+  if (!answer.ok() && after.over) after.over();
   uint64_t bytes = kind == kind_of<Read>() && answer.ok() ? answer->size() : 0;
   for (const LocalSlice& slice : data) bytes += slice.length_bytes;
   calls_.count(kind, Clock::now() - begun, answer.code(), bytes);
@@ -122,7 +129,7 @@ Result<std::vector<std::byte>> CoordinatorLink::call(uint16_t kind, std::span<co
 // patience; they end when we do.
 Result<std::vector<std::byte>> CoordinatorLink::call_on(Slot& slot, uint16_t kind, std::span<const std::byte> fields,
                                                         std::span<const LocalSlice> data,
-                                                        const OperationContext& context, Held::Change* change,
+                                                        const OperationContext& context, Aftermath* after,
                                                         std::optional<uint64_t> epoch) {
   ++slot.last;
   const uint64_t began_in = epoch.value_or(epoch_);
@@ -147,7 +154,7 @@ Result<std::vector<std::byte>> CoordinatorLink::call_on(Slot& slot, uint16_t kin
       drop_channel(slot);
       if (is_own(slot) && is_stopping() && kind != kind_of<Leave>()) return Error(ECANCELED, "the member leaves");
       connected = answer.error();
-      if (answer.code() == EINTR) return abandon(slot, answer.error(), change);
+      if (answer.code() == EINTR) return abandon(slot, answer.error(), after);
     }
     if (is_final(connected.error())) end(connected.error());
     lost_contact(connected.error());
@@ -157,19 +164,21 @@ Result<std::vector<std::byte>> CoordinatorLink::call_on(Slot& slot, uint16_t kin
       if (is_stopping()) return Error(ECANCELED, "the member ends");
     }
     const Status patience = check_patience(slot);
-    if (!patience.ok()) return abandon(slot, patience.error(), change);
+    if (!patience.ok()) return abandon(slot, patience.error(), after);
     if (!wait_to_connect(must_know ? OperationContext() : context, pause).ok())
-      return abandon(slot, Error(EINTR, "interrupted"), change);
+      return abandon(slot, Error(EINTR, "interrupted"), after);
     pause = std::min(pause * 2, limits::kReconnectMost);
   }
 }
 
 // It may have been done, or be done yet: what its answer gives is taken back, and only when it is over the slot is
 // anybody's again, and nothing is kept of before what it changes.
-Error CoordinatorLink::abandon(Slot& slot, const Error& why, Held::Change* change) {
+Error CoordinatorLink::abandon(Slot& slot, const Error& why, Aftermath* after) {
   MutexLock lock(mutex_);
   slot.is_abandoned = true;
-  if (change != nullptr) slot.changing = std::make_unique<Held::Change>(std::move(*change));
+  if (after != nullptr && after->change != nullptr)
+    slot.changing = std::make_unique<Held::Change>(std::move(*after->change));
+  if (after != nullptr) slot.over = std::exchange(after->over, nullptr);
   cancelled_.push_back({slot.number, slot.last, true});
   changed_.notify_all();
   return why;
@@ -283,8 +292,8 @@ Status CoordinatorLink::await_answer(Slot& slot, bool must_know, const Operation
 }
 
 Result<Written> CoordinatorLink::write(const Write& asked, std::span<const LocalSlice> from,
-                                       const OperationContext& context, Held::Change* change) {
-  const auto body = TRY(call(kind_of<Write>(), encode(asked), from, context, change));
+                                       const OperationContext& context, Aftermath after) {
+  const auto body = TRY(call(kind_of<Write>(), encode(asked), from, context, std::move(after)));
   return decode<Written>(body);
 }
 
@@ -310,9 +319,31 @@ void CoordinatorLink::forget(Ino ino, uint64_t references) {
   forgotten_.push_back({ino, references});
 }
 
-void CoordinatorLink::drop_forgotten() {
+void CoordinatorLink::release_later(const std::variant<CloseLocks, ReleaseLocks>& released) {
+  MutexLock lock(mutex_);
+  released_.push_back(released);
+  changed_.notify_all();
+}
+
+Status CoordinatorLink::await_released(Ino ino, const OperationContext& context) {
+  const auto is_of_it = [ino](const auto& released) { return ino_of(released) == ino; };
+  while (true) {
+    {
+      MutexLock lock(mutex_);
+      if (std::ranges::none_of(released_, is_of_it)) return {};
+      if (final_) return *final_;
+      TRY(Interruption::check(context.interruption));
+      changed_.wait_until(lock, Clock::now() + kLook);
+    }
+    TRY(check_patience());
+  }
+}
+
+void CoordinatorLink::drop_untold() {
   MutexLock lock(mutex_);
   forgotten_.clear();
+  released_.clear();
+  changed_.notify_all();
 }
 
 void CoordinatorLink::leave() {
@@ -352,7 +383,10 @@ void CoordinatorLink::lost_contact(const Error& why) {
 
 // What the coordinator cannot answer either, since its bricks are away, is waited for no longer than it is itself.
 Status CoordinatorLink::check_patience(const Slot& slot) const {
-  if (is_own(slot)) return {};
+  return is_own(slot) || slot.is_patient ? Status() : check_patience();
+}
+
+Status CoordinatorLink::check_patience() const {
   MutexLock lock(mutex_);
   if (gave_up_) return Error(EIO, "the volume is away");
   for (const auto& since : {away_since_, bricks_away_since_}) {
@@ -431,7 +465,7 @@ void CoordinatorLink::keep() {
     {
       MutexLock lock(mutex_);
       const auto until = Clock::now() + kKeepAlive;
-      while (!stopping_ && !final_ && cancelled_.empty() && !away_since_ && Clock::now() < until)
+      while (!stopping_ && !final_ && cancelled_.empty() && released_.empty() && !away_since_ && Clock::now() < until)
         changed_.wait_until(lock, until);
       if (stopping_ || final_) return;
     }
@@ -440,17 +474,51 @@ void CoordinatorLink::keep() {
 }
 
 void CoordinatorLink::keep_once() {
-  Slot& slot = slots_[kKeepersSlot];
   std::vector<Cancel> cancelled;
-  Forget forgotten;
   {
     MutexLock lock(mutex_);
     cancelled.swap(cancelled_);
     cancelled.insert(cancelled.end(), cancelled_later_.begin(), cancelled_later_.end());
     cancelled_later_.clear();
-    forgotten.inodes.swap(forgotten_);
   }
   for (const Cancel& one : cancelled) cancel(one);
+  tell_released();
+  tell_forgotten();
+  renew_leases();
+}
+
+// Those that another coordinator comes in between of were not claimed there.
+void CoordinatorLink::tell_released() {
+  Slot& slot = slots_[kKeepersSlot];
+  while (true) {
+    std::optional<std::variant<CloseLocks, ReleaseLocks>> next;
+    uint64_t epoch = 0;
+    {
+      MutexLock lock(mutex_);
+      if (released_.empty()) return;
+      next = released_.front();
+      epoch = epoch_;
+    }
+    const auto told = std::visit(
+        [&](const auto& one) {
+          using Asked = std::remove_cvref_t<decltype(one)>;
+          return call_on(slot, kind_of<Asked>(), encode(one), {}, {}, nullptr, epoch);
+        },
+        *next);
+    if (told.code() == ECANCELED || !final_error().ok()) return;
+    MutexLock lock(mutex_);
+    released_.pop_front();
+    changed_.notify_all();
+  }
+}
+
+void CoordinatorLink::tell_forgotten() {
+  Slot& slot = slots_[kKeepersSlot];
+  Forget forgotten;
+  {
+    MutexLock lock(mutex_);
+    forgotten.inodes.swap(forgotten_);
+  }
   while (!forgotten.inodes.empty()) {
     constexpr size_t kAtOnce = kMostFields / 32;
     Forget part;
@@ -459,7 +527,6 @@ void CoordinatorLink::keep_once() {
     forgotten.inodes.resize(forgotten.inodes.size() - here);
     if (call_on(slot, kind_of<Forget>(), encode(part), {}, {}).code() == ECANCELED) break;
   }
-  renew_leases();
 }
 
 // One that is under way yet is looked after the next time.
@@ -468,13 +535,16 @@ void CoordinatorLink::cancel(const Cancel& asked) {
   if (!asked.is_abandoned) return;
   Slot& slot = slots_[asked.slot];
   std::unique_ptr<Held::Change> changing;
+  std::function<void()> over;
   {
     MutexLock lock(mutex_);
     const auto cancelled = body.ok() ? decode<Cancelled>(*body) : Result<Cancelled>(body.error());
     if (!cancelled.ok() || !cancelled->is_over) return cancelled_later_.push_back(asked);
     slot.is_abandoned = false;
     changing.swap(slot.changing);
+    over.swap(slot.over);
   }
+  if (over) over();
   give_slot(slot);
 }
 

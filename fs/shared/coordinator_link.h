@@ -15,12 +15,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "fs/operations/operation.h"
@@ -75,20 +77,33 @@ class CoordinatorLink {
     std::function<void()> interrupted = {};
   };
 
+  // What follows behind an error, when the call is over at the coordinator: it was done, or will never be. Soon, if its
+  // asker has given it up; not behind the link's end.
+  struct Aftermath {
+    Aftermath(Held::Change* changes = nullptr, std::function<void()> then = {})
+        : change(changes), over(std::move(then)) {}
+    Held::Change* change;  // what the call changes, which goes on until then
+    std::function<void()> over;
+  };
+
   // Errors as join() and connecting, with one line in `why`.
   static Result<std::unique_ptr<CoordinatorLink>> join(Config config, std::string* why);
   ~CoordinatorLink();  // without leave(): the coordinator expels us after its lease
 
-  // `change`: what the call changes, which goes on behind an error if that does not tell whether it was done.
   template <typename Asked>
-  Result<typename Asked::Answer> ask(const Asked& asked, const OperationContext& context,
-                                     Held::Change* change = nullptr) {
-    const auto body = TRY(call(kind_of<Asked>(), encode(asked), {}, context, change));
+  Result<typename Asked::Answer> ask(const Asked& asked, const OperationContext& context, Aftermath after = {}) {
+    const auto body = TRY(call(kind_of<Asked>(), encode(asked), {}, context, std::move(after)));
+    return decode<typename Asked::Answer>(body);
+  }
+  // For nobody who would lose patience: also on a soft mount until the answer is here, or the link has ended.
+  template <typename Asked>
+  Result<typename Asked::Answer> ask_for_nobody(const Asked& asked) {
+    const auto body = TRY(call(kind_of<Asked>(), encode(asked), {}, {}, {}, true));
     return decode<typename Asked::Answer>(body);
   }
   // With bytes behind the call.
   Result<Written> write(const Write& asked, std::span<const LocalSlice> from, const OperationContext& context,
-                        Held::Change* change);
+                        Aftermath after);
   // With bytes behind the answer, at most as many as `into` takes.
   Result<uint64_t> read(const Read& asked, std::span<const LocalSlice> into, const OperationContext& context);
 
@@ -104,8 +119,12 @@ class CoordinatorLink {
 
   // Soon, together with others.
   void forget(Ino ino, uint64_t references);
-  // Those that were not told yet will not be.
-  void drop_forgotten();
+  // Likewise, of locks that are the asker's no more, and of which the coordinator could not be told.
+  void release_later(const std::variant<CloseLocks, ReleaseLocks>& released);
+  // Until nothing of this file is to be released later: what is locked from then on stays. Errors as ask().
+  Status await_released(Ino ino, const OperationContext& context);
+  // What was not told yet of both will not be.
+  void drop_untold();
   // What is claimed of another coordinator, from a thread of this; null: nothing. Before the first call.
   void set_claims(std::function<std::vector<Claim>()> claims) { claims_ = std::move(claims); }
   // Grows with each coordinator: before its claims are made.
@@ -136,9 +155,11 @@ class CoordinatorLink {
     uint32_t number = 0;
     uint64_t last = 0;  // call
     std::unique_ptr<tcp::TcpChannel> channel;
-    // Under mutex_: the keeper gives it back, and what its call may be changing yet.
+    bool is_patient = false;  // nobody waits for its call
+    // Under mutex_: the keeper gives it back, with what its call may be changing yet, and says so.
     bool is_abandoned = false;
     std::unique_ptr<Held::Change> changing;
+    std::function<void()> over;
   };
   class Turn;  // has a slot
   static constexpr uint32_t kKeepersSlot = 0;
@@ -147,10 +168,10 @@ class CoordinatorLink {
       : config_(std::move(config)), joined_(joined), address_(config_.address), coordinator_(joined.coordinator) {}
   Result<std::vector<std::byte>> call(uint16_t kind, std::span<const std::byte> fields,
                                       std::span<const LocalSlice> data, const OperationContext& context,
-                                      Held::Change* change = nullptr);
+                                      Aftermath after = {}, bool is_patient = false);
   Result<std::vector<std::byte>> call_on(Slot& slot, uint16_t kind, std::span<const std::byte> fields,
                                          std::span<const LocalSlice> data, const OperationContext& context,
-                                         Held::Change* change = nullptr, std::optional<uint64_t> epoch = {});
+                                         Aftermath* after = nullptr, std::optional<uint64_t> epoch = {});
   Result<Message> exchange(Slot& slot, uint16_t kind, std::span<const std::byte> fields,
                            std::span<const LocalSlice> data, const OperationContext& context);
   Status await_answer(Slot& slot, bool must_know, const OperationContext& context);
@@ -162,13 +183,16 @@ class CoordinatorLink {
   Status wait_to_connect(const OperationContext& context, std::chrono::milliseconds pause);
   bool set_channel(Slot& slot, std::unique_ptr<tcp::TcpChannel> channel, uint64_t epoch);
   void drop_channel(Slot& slot);
+  Status check_patience() const;
   Status check_patience(const Slot& slot) const;
-  Error abandon(Slot& slot, const Error& why, Held::Change* change);
+  Error abandon(Slot& slot, const Error& why, Aftermath* after);
   void heard();
   void lost_contact(const Error& why);
   void end(const Error& why);
   void keep();
   void keep_once();
+  void tell_released();
+  void tell_forgotten();
   void cancel(const Cancel& asked);
   void renew_leases();
   void take_recalls();
@@ -209,6 +233,7 @@ class CoordinatorLink {
   std::array<Slot, kMostSlots> slots_;
   std::vector<Slot*> free_ ABSL_GUARDED_BY(mutex_);  // the last one is taken first
   std::vector<Forget::One> forgotten_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::variant<CloseLocks, ReleaseLocks>> released_ ABSL_GUARDED_BY(mutex_);  // the foremost is being told
   std::vector<Cancel> cancelled_ ABSL_GUARDED_BY(mutex_);
   std::vector<Cancel> cancelled_later_ ABSL_GUARDED_BY(mutex_);  // abandoned calls that are under way yet
   State state_ ABSL_GUARDED_BY(mutex_);

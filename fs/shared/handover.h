@@ -61,6 +61,8 @@ class HandsOver {
   virtual ~HandsOver() = default;
   // As a member of itself; 0: it is none.
   virtual SessionId own_session() const = 0;
+  // As a member would be called.
+  virtual std::string own_name() const = 0;
   // Begins: the members are told who is next (Coordinator::name_successor), the volume is let go of. Does not wait for
   // that. EALREADY: it is under way; EOPNOTSUPP.
   virtual Status hand_over(const HandoverAnswer& to) = 0;

@@ -31,7 +31,7 @@ constexpr uint32_t kMostSlots = 64;   // of a member: calls at a time, each on a
 constexpr uint32_t kRecallsSlot = 1;  // on which it awaits recalls
 
 // Of the calls of a shared volume: another one with each change of what they carry. All of a volume are of one.
-constexpr uint32_t kCallsVersion = 4;
+constexpr uint32_t kCallsVersion = 5;
 
 struct JoinRequest {
   ClientId client{};

@@ -38,6 +38,10 @@ class KeptBytes::OfMember {
     MutexLock lock(mutex_);
     return uncommitted_.empty() ? next_ : *uncommitted_.begin();
   }
+  uint64_t all_begun_below() const {
+    MutexLock lock(mutex_);
+    return next_;
+  }
   bool any_uncommitted() const {
     MutexLock lock(mutex_);
     return !uncommitted_.empty();
@@ -179,6 +183,11 @@ KeptBytes::Kept KeptBytes::keep(SessionId session, const std::string& name, uint
 uint64_t KeptBytes::committed(SessionId session) const {
   const auto member = find(session);
   return member == nullptr ? 0 : member->all_committed_below();
+}
+
+uint64_t KeptBytes::begun(SessionId session) const {
+  const auto member = find(session);
+  return member == nullptr ? 0 : member->all_begun_below();
 }
 
 bool KeptBytes::any_uncommitted() const {

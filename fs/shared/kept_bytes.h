@@ -56,6 +56,8 @@ class KeptBytes {
   Kept keep(SessionId session, const std::string& name, uint64_t tag, std::span<const UnitRun> runs);
   // All of its numbers below are.
   uint64_t committed(SessionId session) const;
+  // The same, of those that it has been given so far.
+  uint64_t begun(SessionId session) const;
   bool any_uncommitted() const;
 
   // Tags whose bytes are wanted, until they are given.

@@ -96,20 +96,6 @@ void MemberFiles::take_up(std::span<const Referenced> referenced, std::span<cons
   for (const LockRequest& each : locks) locks_.note(each);
 }
 
-void MemberFiles::keep_pages(OwnKernel& kernel, std::vector<Ino> files) {
-  {
-    MutexLock lock(mutex_);
-    for (const Ino ino : files)  // what was noted elsewhere
-      if (const auto known = known_.find(ino); known != known_.end()) known->second.cached.add(0, limits::kFileBytes);
-  }
-  pages_ = std::make_shared<KernelPages>(kernel, held_, std::move(files));
-  link_->set_pages(pages_);
-}
-
-void MemberFiles::let_go_of_kernel() {
-  if (pages_) pages_->stop();
-}
-
 Status MemberFiles::check_writable() const {
   if (read_only_) return Error(EROFS, "this member is read-only");
   return {};
@@ -148,7 +134,7 @@ std::vector<Claim> MemberFiles::claims() {
   if (units_ != nullptr) units_->let_go();
   {
     MutexLock lock(mutex_);
-    link_->drop_forgotten();
+    link_->drop_untold();
     for (auto& [ino, known] : known_) {
       known.given = 1;
       part().inodes.push_back({ino, 1});
@@ -545,6 +531,7 @@ Result<std::optional<FileLock>> MemberFiles::find_lock(const LockRequest& reques
 
 // Each of those who wait at the coordinator takes a slot; the others look again and again, so that all else finds one.
 Status MemberFiles::set_lock(const LockRequest& request, bool waits, const OperationContext& context) {
+  TRY(link_->await_released(request.ino, context));
   // One that goes is noted first: it may be another's before the answer is here.
   if (request.lock.mode == LockMode::kUnlocked) locks_.note(request);
   const bool waits_there = waits && ++waiting_ <= kMostWaiting;
@@ -559,34 +546,23 @@ Status MemberFiles::set_lock(const LockRequest& request, bool waits, const Opera
   return set;
 }
 
-Status MemberFiles::close_locks(Ino ino, const LockOwner& owner, uint64_t open_file) {
+Status MemberFiles::close_locks(Ino ino, const LockOwner& owner, uint64_t open_file, const OperationContext& context) {
   locks_.release_owner(ino, owner, open_file);
-  return status(link_->ask(CloseLocks{{ino, owner.id, owner.kind, open_file, {}}}, {}));
+  return release(CloseLocks{{ino, owner.id, owner.kind, open_file, {}}}, context);
 }
 
 Status MemberFiles::release_locks(Ino ino, uint64_t machine, uint64_t open_file) {
   locks_.release_open_file(ino, machine, open_file);
-  return status(link_->ask(ReleaseLocks{ino, open_file}, {}));
+  return release(ReleaseLocks{ino, open_file}, {});
 }
 
-// --- the own kernel's page cache
-
-void MemberFiles::note_cached(Ino ino, uint64_t offset, uint64_t length) {
-  MutexLock lock(mutex_);
-  const auto known = known_.find(ino);
-  if (known != known_.end()) known->second.cached.add(offset, length);
-}
-
-bool MemberFiles::is_cached(Ino ino, uint64_t offset, uint64_t length) const {
-  MutexLock lock(mutex_);
-  const auto known = known_.find(ino);
-  return known != known_.end() && known->second.cached.touches(offset, length);
-}
-
-std::optional<CachedRegions::Range> MemberFiles::take_cached(Ino ino, uint64_t offset, uint64_t length) {
-  MutexLock lock(mutex_);
-  const auto known = known_.find(ino);
-  return known == known_.end() ? std::nullopt : known->second.cached.take(offset, length);
+// A coordinator who is away is told later: nobody who closes files is to wait for him for long.
+template <typename Asked>
+Status MemberFiles::release(const Asked& asked, const OperationContext& context) {
+  const bool waits = context.interruption != nullptr || !link_->is_away();
+  const Status told = waits ? status(link_->ask(asked, context)) : Status(Error(EIO, "the coordinator is away"));
+  if (told.code() == EINTR || told.code() == EIO) link_->release_later(asked);
+  return told;
 }
 
 }  // namespace brickfs::shared

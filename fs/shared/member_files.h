@@ -137,7 +137,7 @@ class MemberFiles final : public FileOperations {
   Status sync_all(const OperationContext& context) override;
   Result<std::optional<FileLock>> find_lock(const LockRequest& request, const OperationContext& context) override;
   Status set_lock(const LockRequest& request, bool waits, const OperationContext& context) override;
-  Status close_locks(Ino ino, const LockOwner& owner, uint64_t open_file) override;
+  Status close_locks(Ino ino, const LockOwner& owner, uint64_t open_file, const OperationContext& context) override;
   Status release_locks(Ino ino, uint64_t machine, uint64_t open_file) override;
   Status release_machine_locks(uint64_t) override { return {}; }         // others' locks are the coordinator's business
   Status await_written(const OperationContext&) override { return {}; }  // before each answer
@@ -177,6 +177,8 @@ class MemberFiles final : public FileOperations {
   template <typename Asked>
   Result<Attributes> add_name(Ino directory, std::string_view name, Ino also, const Asked& asked,
                               const OperationContext& context);
+  template <typename Asked>
+  Status release(const Asked& asked, const OperationContext& context);
   std::vector<Ino> drop_named(Held::Change& change, std::initializer_list<Name> names);
   Status remove(Ino directory, std::string_view name, bool is_directory, const OperationContext& context);
   bool show(const std::vector<Held::Listed>& listing, uint64_t offset, bool plus, const EntryVisitor& visitor);

@@ -257,8 +257,14 @@ ServedAnswer MemberSession::perform_own(const AwaitRecalls& asked, Slot& slot) {
 
 // These two wait for nothing, and least of all for a brick that waits for them.
 ServedAnswer MemberSession::perform_own(const ReturnUnits& asked) {
-  if (lender_ != nullptr) lender_->give_back(id_, asked);
-  return done({});
+  ServedAnswer answer = done({});
+  Returned returned;
+  if (lender_ != nullptr) {
+    lender_->give_back(id_, asked);
+    returned.below = lender_->bytes().begun(id_);
+  }
+  answer.fields = encode(returned);
+  return answer;
 }
 
 ServedAnswer MemberSession::perform_own(const GiveBytes& asked, std::span<const std::byte> bytes) {

@@ -17,7 +17,6 @@ constexpr uint64_t kBlocksAhead = 16;
 constexpr seconds kUnusedFor{5};    // then they are given back
 constexpr seconds kNoneLentFor{1};  // of a coordinator who had none
 constexpr milliseconds kAskedForMore{20};
-constexpr std::chrono::hours kUnknownFor{24};  // then what nobody has asked for is not asked for any more
 constexpr milliseconds kLookEvery{500};
 
 uint32_t place_of_run(UnitRun run) { return static_cast<uint32_t>(place_of(group_of(run.address()))); }
@@ -176,12 +175,18 @@ void MemberUnits::answered(const WriteUnits& asked, const Result<WrittenUnits>& 
   if (answer.code() == EAGAIN) is_stale_ = true;
   const auto kept = kept_.find(asked.tag);
   if (kept == kept_.end()) return;
-  kept->second.is_answered = is_known;
-  kept->second.since = Clock::now();
+  if (is_known) kept->second.is_answered = true;  // else is_over() may have been here before
   if (answer.ok()) kept->second.number = answer->number;
   if (!is_known || kept->second.number != 0) return;
   kept_.erase(kept);
   kept_bytes_ -= asked.length;
+}
+
+void MemberUnits::is_over(const WriteUnits& asked) {
+  MutexLock lock(mutex_);
+  if (asked.lender != lender_) return;
+  given_up_.push_back({asked.runs, asked.tag});
+  changed_.notify_all();
 }
 
 // --- what the coordinator tells and wants
@@ -192,11 +197,9 @@ void MemberUnits::committed(uint64_t below) {
 }
 
 void MemberUnits::drop_committed(uint64_t below) {
-  const auto unknown_since = Clock::now() - kUnknownFor;
   std::erase_if(kept_, [&](const auto& one) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const Kept& kept = one.second;
-    const bool is_unknown = kept.since != Clock::time_point() && !kept.is_answered;
-    const bool is_over = kept.is_answered ? kept.number < below : is_unknown && kept.since < unknown_since;
+    const bool is_over = kept.is_answered && kept.number < below;
     if (is_over) kept_bytes_ -= kept.bytes->size();
     return is_over;
   });
@@ -223,6 +226,7 @@ void MemberUnits::let_go() {
   lender_ = 0;
   pool_.clear();
   in_doubt_.clear();
+  given_up_.clear();
   places_.clear();
   is_stale_ = true;
   kept_.clear();
@@ -249,14 +253,18 @@ void MemberUnits::look_after() {
 bool MemberUnits::look_once() {
   const auto now = Clock::now();
   if (!in_doubt_.empty()) {
-    return_units({lender_, std::exchange(in_doubt_, {}), true, false});
+    (void)return_units({lender_, std::exchange(in_doubt_, {}), true, false});
+    return true;
+  }
+  if (!given_up_.empty()) {
+    return_given_up();
     return true;
   }
   const bool is_wanted = now - wanted_ < kUnusedFor;
   if (!is_wanted && !pool_.empty()) {
     ReturnUnits unused{lender_, {pool_.begin(), pool_.end()}, false, false};
     pool_.clear();
-    return_units(std::move(unused));
+    (void)return_units(std::move(unused));
     return true;
   }
   if (now < ask_from_) return false;
@@ -282,7 +290,8 @@ void MemberUnits::ask() {
   const auto lent = coordinator_.get(asked);
   mutex_.lock();
   if (!lent.ok()) return;
-  if (coordinator_.epoch() != epoch) return return_units({lent->lender, lent->runs, false, false});
+  if (coordinator_.epoch() != epoch) return (void)return_units({lent->lender, lent->runs, false, false});
+  forget_given_up(lent->runs);
   lender_ = lent->lender;
   places_ = lent->places;
   pool_.insert(pool_.end(), lent->runs.begin(), lent->runs.end());
@@ -290,11 +299,37 @@ void MemberUnits::ask() {
   if (!lent->runs.empty()) ask_from_ = Clock::now() + kAskedForMore;
 }
 
-// Of an answer that does not come nothing is lost: what is gone is the coordinator's, or he is another's.
-void MemberUnits::return_units(ReturnUnits given) {
+// Of an answer that does not come nothing is lost: the link has ended then.
+Result<Returned> MemberUnits::return_units(ReturnUnits given) {
   mutex_.unlock();
-  (void)coordinator_.give_back(given);
+  auto returned = coordinator_.give_back(given);
   mutex_.lock();
+  return returned;
+}
+
+// If the write was done the coordinator knows that they are not lent any more, and its bytes are kept until all are
+// committed that have been done till then.
+void MemberUnits::return_given_up() {
+  const GivenUp given_up = std::move(given_up_.back());
+  given_up_.pop_back();
+  const uint64_t lender = lender_;
+  const auto returned = return_units({lender, given_up.runs, false, false});
+  const auto kept = kept_.find(given_up.tag);
+  if (!returned.ok() || lender != lender_ || kept == kept_.end() || kept->second.is_answered) return;
+  kept->second.is_answered = true;
+  if (returned->below > 0) kept->second.number = returned->below - 1;
+  if (returned->below > 0) return;
+  kept_bytes_ -= kept->second.bytes->size();
+  kept_.erase(kept);
+}
+
+// Blocks that are lent anew: their former lending has ended.
+void MemberUnits::forget_given_up(std::span<const UnitRun> lent_again) {
+  const auto is_lent_again = [lent_again](const UnitRun& run) {
+    return std::ranges::any_of(
+        lent_again, [&](const UnitRun& lent) { return lent.first / kUnitsPerBlock == run.first / kUnitsPerBlock; });
+  };
+  for (GivenUp& one : given_up_) std::erase_if(one.runs, is_lent_again);
 }
 
 }  // namespace brickfs::shared

@@ -43,7 +43,7 @@ class MemberUnits {
   // The coordinator, as CoordinatorLink::ask(). `epoch`: which one that is (CoordinatorLink::epoch()).
   struct Coordinator {
     std::function<Result<Lent>(const GetUnits& asked)> get;
-    std::function<Status(const ReturnUnits& given)> give_back;
+    std::function<Result<Returned>(const ReturnUnits& given)> give_back;
     std::function<Status()> commit;
     std::function<uint64_t()> epoch;
   };
@@ -56,6 +56,8 @@ class MemberUnits {
   std::optional<WriteUnits> fill(std::span<const LocalSlice> from);
   // What came of it. `is_known`: else it may have been done, or be done yet.
   void answered(const WriteUnits& asked, const Result<WrittenUnits>& answer, bool is_known);
+  // That answer was an error, and from now on nothing comes of it any more: units that it has not taken are given back.
+  void is_over(const WriteUnits& asked);
 
   // --- what the coordinator tells and wants, and what comes of that
   void committed(uint64_t below);
@@ -75,9 +77,13 @@ class MemberUnits {
   using Clock = std::chrono::steady_clock;
   struct Kept {
     std::shared_ptr<const std::vector<std::byte>> bytes;
-    uint64_t number = 0;        // 0: not known
-    bool is_answered = false;   // else that may come
-    Clock::time_point since{};  // of one of which nobody knows whether it was done
+    uint64_t number = 0;       // it has none that is higher; 0: not known
+    bool is_answered = false;  // else that may come
+  };
+  // Of a write of which nobody knows whether it has taken its units.
+  struct GivenUp {
+    std::vector<UnitRun> runs;
+    uint64_t tag = 0;
   };
 
   std::optional<WriteUnits> take(uint64_t length);
@@ -93,7 +99,9 @@ class MemberUnits {
   void look_after();
   bool look_once() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ask() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void return_units(ReturnUnits given) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Result<Returned> return_units(ReturnUnits given) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void return_given_up() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void forget_given_up(std::span<const UnitRun> lent_again) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   MemberBricks& bricks_;
   const bool keeps_;
@@ -109,6 +117,7 @@ class MemberUnits {
   std::deque<UnitRun> pool_ ABSL_GUARDED_BY(mutex_);
   std::vector<LentPlace> places_ ABSL_GUARDED_BY(mutex_);
   std::vector<UnitRun> in_doubt_ ABSL_GUARDED_BY(mutex_);  // to be returned so
+  std::vector<GivenUp> given_up_ ABSL_GUARDED_BY(mutex_);  // to be returned as far as they are lent yet
   bool is_stale_ ABSL_GUARDED_BY(mutex_) = true;           // places_ are to be asked for again
   Clock::time_point wanted_ ABSL_GUARDED_BY(mutex_){};     // units, last
   Clock::time_point ask_from_ ABSL_GUARDED_BY(mutex_){};

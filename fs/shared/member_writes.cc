@@ -33,11 +33,10 @@ std::unique_ptr<MemberUnits> MemberFiles::make_units() {
   CoordinatorLink& link = *link_;
   return std::make_unique<MemberUnits>(
       data_->bricks(), link.durability() == Durability::kDurable,
-      MemberUnits::Coordinator{
-          .get = [&link](const GetUnits& asked) { return link.ask(asked, {}); },
-          .give_back = [&link](const ReturnUnits& given) { return outcome_of(link.ask(given, {})); },
-          .commit = [&link] { return outcome_of(link.ask(Sync{}, {})); },
-          .epoch = [&link] { return link.epoch(); }});
+      MemberUnits::Coordinator{.get = [&link](const GetUnits& asked) { return link.ask_for_nobody(asked); },
+                               .give_back = [&link](const ReturnUnits& given) { return link.ask_for_nobody(given); },
+                               .commit = [&link] { return outcome_of(link.ask(Sync{}, {})); },
+                               .epoch = [&link] { return link.epoch(); }});
 }
 
 // All or an error: of a longer write that fails, what is there is undefined.
@@ -81,7 +80,8 @@ std::optional<Status> MemberFiles::write_units(const Write& asked, std::span<con
   Held::Change change(held_);
   change_data(change, asked.ino);
   const Held::Asking asking(held_);
-  const auto answer = link_->ask(*filled, context, &change);
+  const auto answer =
+      link_->ask(*filled, context, {&change, [units = units_.get(), asked = *filled] { units->is_over(asked); }});
   units_->answered(*filled, answer, is_known_to_be_over(answer.code()));
   if (answer.code() == EAGAIN) return std::nullopt;
   if (answer.ok() && answer->written.inode) change.now_is(asking, *answer->written.inode);

@@ -241,7 +241,7 @@ class Server {
   }
   Result<Done> serve(const CloseLocks& asked) {
     const LockRequest request = lock_of(asked.asked);
-    return done(files_.close_locks(request.ino, request.owner, request.open_file));
+    return done(files_.close_locks(request.ino, request.owner, request.open_file, context_));
   }
   Result<Done> serve(const ReleaseLocks& asked) {
     return done(files_.release_locks(asked.ino, member_, asked.open_file));

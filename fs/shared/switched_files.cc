@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/shared/switched_files.h"
 
+#include <cerrno>
 #include <chrono>
 #include <type_traits>
 #include <utility>
@@ -9,6 +10,9 @@ namespace brickfs::shared {
 namespace {
 
 constexpr std::chrono::milliseconds kEndWaitingAgain{5};
+
+// An error that tells of the way to the bricks, and of no file.
+bool shows_nothing(int code) { return code == EIO || code == EINTR || code == ESTALE || code == ECANCELED; }
 
 // Keys are those of memory that is registered; 0: it is not.
 std::vector<LocalSlice> without_keys(std::span<const LocalSlice> slices) {
@@ -80,13 +84,16 @@ void SwitchedFiles::switch_to(FileOperations& next) {
 }
 
 template <typename Operation>
-auto SwitchedFiles::inside(const Interruption* by, Operation&& operation) {
+auto SwitchedFiles::inside(const Interruption* by, Operation&& operation, Behind behind) {
   using Answer = std::invoke_result_t<Operation, FileOperations&>;
+  const auto began = Clock::now();
   if (const Status entered = enter(by); !entered.ok()) return Answer(entered.error());
   const Inside inside(*this);
-  if (const Status confirmed = confirm(by); !confirmed.ok()) return Answer(confirmed.error());
+  if (const Status confirmed = confirm(began, by); !confirmed.ok()) return Answer(confirmed.error());
   Answer answer = operation(files());
-  if (const Status confirmed = confirm(nullptr); !confirmed.ok()) return Answer(confirmed.error());
+  if (shows_nothing(answer.code())) return answer;
+  const Interruption* const interrupts = behind == Behind::kMustKnow ? nullptr : by;
+  if (const Status confirmed = confirm(began, interrupts); !confirmed.ok()) return Answer(confirmed.error());
   return answer;
 }
 
@@ -232,7 +239,7 @@ Result<uint64_t> SwitchedFiles::write_units(Ino ino, const FilledRange& filled, 
                 [&](FileOperations& files) { return files.write_units(ino, filled, unprivileged, context); });
 }
 
-// One that finds it closed leaves its transfers to read() and write().
+// One that finds it closed, or would wait for the bricks, leaves its transfers to read() and write().
 class SwitchedFiles::Transfer final : public JointTransfer {
  public:
   Transfer(SwitchedFiles& files, const OperationContext& context) : files_(files), context_(context) {}
@@ -259,15 +266,22 @@ class SwitchedFiles::Transfer final : public JointTransfer {
     if (transfer_) return true;
     if (!files_.try_enter()) return false;
     inside_.emplace(files_);
+    Interruption without_waiting;
+    without_waiting.raise();
+    if (!files_.confirm(began_, &without_waiting).ok()) {
+      inside_.reset();
+      return false;
+    }
     transfer_ = files_.files().joint_transfer(context_);
     return true;
   }
   Status confirmed(const Status& moved) const {
     TRY(Status(moved));
-    return files_.confirm(nullptr);
+    return files_.confirm(began_, context_.interruption);
   }
 
   SwitchedFiles& files_;
+  const Clock::time_point began_ = Clock::now();
   const OperationContext context_;
   std::optional<Inside> inside_;  // ends behind the transfer
   std::unique_ptr<JointTransfer> transfer_;
@@ -317,19 +331,25 @@ Result<std::optional<FileLock>> SwitchedFiles::find_lock(const LockRequest& requ
 Status SwitchedFiles::set_lock(const LockRequest& request, bool waits, const OperationContext& context) {
   while (true) {
     const uint64_t closings = closings_;
-    const Status set =
-        inside(context.interruption, [&](FileOperations& files) { return files.set_lock(request, waits, context); });
+    const Status set = inside(
+        context.interruption, [&](FileOperations& files) { return files.set_lock(request, waits, context); },
+        Behind::kMustKnow);
     const bool was_ended = waits && set.code() == EINTR && closings_ != closings;
     if (!was_ended || !Interruption::check(context.interruption).ok()) return set;
   }
 }
 
-Status SwitchedFiles::close_locks(Ino ino, const LockOwner& owner, uint64_t open_file) {
-  return inside(nullptr, [&](FileOperations& files) { return files.close_locks(ino, owner, open_file); });
+Status SwitchedFiles::close_locks(Ino ino, const LockOwner& owner, uint64_t open_file,
+                                  const OperationContext& context) {
+  (void)enter(nullptr);
+  const Inside inside(*this);
+  return files().close_locks(ino, owner, open_file, context);
 }
 
 Status SwitchedFiles::release_locks(Ino ino, uint64_t machine, uint64_t open_file) {
-  return inside(nullptr, [&](FileOperations& files) { return files.release_locks(ino, machine, open_file); });
+  (void)enter(nullptr);
+  const Inside inside(*this);
+  return files().release_locks(ino, machine, open_file);
 }
 
 Status SwitchedFiles::release_machine_locks(uint64_t machine) {

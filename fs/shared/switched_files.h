@@ -10,6 +10,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -53,9 +54,11 @@ class SwitchedAccess final : public VolumeAccess {
 
 class SwitchedFiles final : public ForwardedFiles {
  public:
-  // Asked before each operation of the first one, and behind it, where what was done is not to be left for a signal
-  // (`by` is null): whether what is in memory is the volume yet. An error is the answer then.
-  using Confirm = std::function<Status(const Interruption* by)>;
+  // Asked before each operation of the first one, and behind it, unless that was an error which shows nothing: whether
+  // what is in memory is the volume yet. An error is the answer then. `began`: the operation, as a soft mount waits
+  // once. EINTR: who is interrupted does not know whether it was done, as of all that waits for a brick.
+  using Clock = std::chrono::steady_clock;
+  using Confirm = std::function<Status(Clock::time_point began, const Interruption* by)>;
 
   // `first`, and whatever follows, outlive it.
   SwitchedFiles(FileOperations& first, Confirm confirm) : now_(&first), confirm_(std::move(confirm)), access_(now_) {}
@@ -117,7 +120,8 @@ class SwitchedFiles final : public ForwardedFiles {
   Status sync_all(const OperationContext& context) override;
   Result<std::optional<FileLock>> find_lock(const LockRequest& request, const OperationContext& context) override;
   Status set_lock(const LockRequest& request, bool waits, const OperationContext& context) override;
-  Status close_locks(Ino ino, const LockOwner& owner, uint64_t open_file) override;
+  // These two show nothing of the volume, and wait for no brick.
+  Status close_locks(Ino ino, const LockOwner& owner, uint64_t open_file, const OperationContext& context) override;
   Status release_locks(Ino ino, uint64_t machine, uint64_t open_file) override;
   Status release_machine_locks(uint64_t machine) override;
   void ask_before_touching(std::function<bool()> may_touch) override;
@@ -130,9 +134,12 @@ class SwitchedFiles final : public ForwardedFiles {
   bool try_enter();
   Status enter(const Interruption* by);
   void leave();
+  enum class Behind { kInterruptible, kMustKnow };  // whether who was interrupted is told what it came to
   template <typename Operation>
-  auto inside(const Interruption* by, Operation&& operation);
-  Status confirm(const Interruption* by) const { return has_switched_ ? Status() : confirm_(by); }
+  auto inside(const Interruption* by, Operation&& operation, Behind behind = Behind::kInterruptible);
+  Status confirm(Clock::time_point began, const Interruption* by) const {
+    return has_switched_ ? Status() : confirm_(began, by);
+  }
 
   std::atomic<FileOperations*> now_;
   const Confirm confirm_;

@@ -10,7 +10,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kAskedBackFor{2};  // who does not answer has nothing that could be waited for
+constexpr std::chrono::seconds kAskedBackFor{15};  // who does not answer is expelled before that
 constexpr std::chrono::seconds kTriedAgain{1};
 constexpr std::chrono::seconds kTakenFor{2};  // a write under way, at the end
 constexpr std::chrono::seconds kStopsFor{2};  // then what waits for bricks is lent yet
@@ -213,7 +213,7 @@ void UnitLender::ask_back(const Interruption* by) {
     const bool all_answered = std::ranges::none_of(
         members, [&](SessionId one) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return asked_back_.contains(one); });
     const bool all_tried = std::ranges::all_of(returned_, &Returned::was_tried);
-    return stopping_ || (all_answered && all_tried && under_way_ == 0);
+    return stopping_ || is_closed_ || (all_answered && all_tried && under_way_ == 0);
   };
   while (!is_over() && Clock::now() < until && Interruption::check(by).ok())
     changed_.wait_until(lock, std::min(until, Clock::now() + std::chrono::milliseconds(50)));

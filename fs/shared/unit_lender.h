@@ -64,7 +64,7 @@ class UnitLender {
   // Whether that member is to give back what it has.
   bool wants_back(SessionId session) const;
 
-  // For UnitLending::ask_back_by().
+  // For UnitLending::ask_back_by(). Also what those have who do not answer is back, as they are expelled.
   void ask_back(const Interruption* by);
 
   // The member has gone.

@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kLittleRoomUnits = 64 * kMiB / kUnitBytes;
 constexpr uint64_t kLittleRoomOf = 16;
 constexpr std::chrono::seconds kNotLentFor{1};     // when somebody was short of room
-constexpr std::chrono::seconds kAskedBackFor{10};  // longer than that takes
+constexpr std::chrono::seconds kAskedBackFor{30};  // longer than that takes
 
 }  // namespace
 

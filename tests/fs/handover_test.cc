@@ -64,6 +64,7 @@ class Handover : public ::testing::Test, public HandsOver {
     coordinator_->stop();
   }
   SessionId own_session() const override { return own_; }
+  std::string own_name() const override { return "coordinator (pid 3)"; }
   Status hand_over(const HandoverAnswer& to) override {
     if (refuses_ != 0) return Error(refuses_, "it is not to be");
     asked_ = to.session;
@@ -166,6 +167,7 @@ TEST_F(Handover, MembersKnowWhoIsNextUntilTheyHaveComeToHim) {
 TEST_F(Handover, OnlyWhoCanIsAsked) {
   share(ClientId{7});
   EXPECT_EQ(ask("").status, ENOENT);
+  EXPECT_EQ(ask("coordinator").text, "coordinator (pid 3) coordinates it") << "who is no member of itself";
   own_ = join("a (pid 1)");
   EXPECT_EQ(ask("").text, "it has no other member");
   EXPECT_EQ(ask("a").status, EALREADY);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -67,7 +68,16 @@ class UnsureFiles final : public ForwardedFiles {
     const int code = fails_with;
     return code != 0 ? Status(Error(code, "as it was told")) : files_.await_written(context);
   }
+  // From now on a member's units wait, until the coordinator has died.
+  Result<uint64_t> write_units(Ino ino, const FilledRange& filled, const Caller* unprivileged,
+                               const OperationContext& context) override {
+    if (!is_dying) return files_.write_units(ino, filled, unprivileged, context);
+    for (is_asked = true; Interruption::check(context.interruption).ok();) std::this_thread::sleep_for(milliseconds(1));
+    return Error(EINTR, "it is dead");
+  }
   std::atomic<int> fails_with{0};
+  std::atomic<bool> is_dying{false};
+  std::atomic<bool> is_asked{false};
 
  private:
   FileOperations& files() const override { return files_; }
@@ -183,6 +193,7 @@ TEST_P(SharedUnits, WhatIsWrittenToTheBrickIsSeenByAllAndStays) {
     EXPECT_EQ(read(*b.files, ino, i * kRecord), record(i));
     EXPECT_EQ(read(*own_, ino, i * kRecord), record(i));
   }
+  EXPECT_EQ(write(*a.files, ino, (uint64_t{1} << 63) - kRecord, record(9)).code(), EFBIG);
   write_directly(b, ino, kRecord, record(17));
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(read(*a.files, ino, kRecord), record(17));
@@ -273,6 +284,43 @@ TEST_P(SharedUnits, WritesAreDoneOnceOverSeveralCoordinators) {
     for (uint64_t i = 0; i < log.records; ++i)
       ASSERT_EQ(read(*own_, log.ino, i * kPart, kPart), record(i + 1, kPart)) << i;
   }
+}
+
+// The bytes are on the brick, and no file has them: the next coordinator is asked, who has lent nothing.
+TEST_P(SharedUnits, ACoordinatorThatDiesBehindAWriteToTheBrick) {
+  Member& a = join();
+  const Ino ino = make_file(*a.files, "file");
+  write_directly(a, ino, 0, record(0));
+  served_->is_dying = true;
+  std::atomic<uint64_t> records{1};
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (; !stop && records < 100; ++records) ASSERT_TRUE(write(*a.files, ino, 0, record(records), true).ok());
+  });
+  EXPECT_TRUE(testing::eventually([&] { return served_->is_asked.load(); }));
+  const uint64_t before = records;
+  take_over();
+  EXPECT_TRUE(testing::eventually([&] { return records > before; }));
+  stop = true;
+  writer.join();
+  EXPECT_EQ(a.files->get_attributes(ino, {})->size_bytes, records * kRecord);
+  for (uint64_t i = 0; i < records; ++i) ASSERT_EQ(read(*own_, ino, i * kRecord), record(i)) << i;
+}
+
+// It has not been heard of for a moment, and is expelled: until then nobody is told that the volume is full.
+TEST_P(SharedUnits, WhoIsShortOfRoomWaitsForUnitsOfAMemberThatIsGone) {
+  mount_with_lease(seconds(4));
+  Member& a = join();
+  const Ino of_a = make_file(*a.files, "a");
+  write_directly(a, of_a, 0, record(1));
+  ASSERT_GT(filesystem_->lent_units(), 0u);
+  a.link->interrupt();
+  const Ino own = make_file(*own_, "own");
+  for (uint64_t written = 0; free_units() >= kRecord / kUnitBytes; ++written) {
+    const Status done = write(*own_, own, written * kRecord, record(written));
+    ASSERT_TRUE(done.ok()) << "though " << free_units() << " units are free";
+  }
+  EXPECT_TRUE(coordinator_->members().empty());
 }
 
 TEST_P(SharedUnits, WhoIsShortOfRoomHasLentUnitsBack) {

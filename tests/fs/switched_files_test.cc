@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -35,6 +36,7 @@ class NotedFiles final : public ForwardedFiles {
   Result<Attributes> get_attributes(Ino ino, const OperationContext& context) override {
     ++asked;
     while (holds) std::this_thread::sleep_for(1ms);
+    if (fails_with != 0) return Error(fails_with, "as it was told");
     return files_.get_attributes(ino, context);
   }
   std::unique_ptr<JointTransfer> joint_transfer(const OperationContext& context) override {
@@ -43,6 +45,7 @@ class NotedFiles final : public ForwardedFiles {
 
   std::atomic<uint32_t> key{0};
   std::atomic<int> asked{0};
+  std::atomic<int> fails_with{0};
   std::atomic<bool> holds{false};
 
  private:
@@ -78,7 +81,14 @@ class Switched : public ::testing::Test {
   NotedFiles first_{*first_volume_};
   NotedFiles next_{*next_volume_};
   std::atomic<int> confirmed_{0};
-  SwitchedFiles files_{first_, [this](const Interruption*) -> Status {
+  std::atomic<int> asked_to_confirm_{0};
+  std::atomic<bool> is_unknown_{false};  // whose it is
+  SwitchedFiles files_{first_, [this](SwitchedFiles::Clock::time_point, const Interruption* by) -> Status {
+                         ++asked_to_confirm_;
+                         while (is_unknown_) {
+                           TRY(Interruption::check(by));
+                           std::this_thread::sleep_for(1ms);
+                         }
                          if (confirmed_ == 0) return {};
                          return Error(confirmed_, "it is another's");
                        }};
@@ -169,6 +179,49 @@ TEST_F(Switched, NothingIsToldOfAVolumeThatMayBeAnothers) {
   close();
   files_.switch_to(next_);
   EXPECT_TRUE(files_.get_attributes(kRootIno, {}).ok()) << "which is the first one's business";
+}
+
+// As a soft mount's that has waited for the bricks: behind it nothing is waited for again.
+TEST_F(Switched, AnErrorThatTellsOfNoFileIsNotConfirmed) {
+  for (const int code : {EIO, EINTR, ECANCELED, ESTALE}) {
+    first_.fails_with = code;
+    const int before = asked_to_confirm_;
+    EXPECT_EQ(files_.get_attributes(kRootIno, {}).code(), code);
+    EXPECT_EQ(asked_to_confirm_, before + 1);
+  }
+  first_.fails_with = ENOENT;
+  const int before = asked_to_confirm_;
+  EXPECT_EQ(files_.get_attributes(kRootIno, {}).code(), ENOENT);
+  EXPECT_EQ(asked_to_confirm_, before + 2);
+}
+
+TEST_F(Switched, WhoWaitsForThatBehindWhatWasDoneIsInterruptedToo) {
+  Interruption impatience;
+  first_.holds = true;
+  auto waiting = attributes(files_, &impatience);
+  await(first_.asked, 1);
+  is_unknown_ = true;
+  first_.holds = false;
+  EXPECT_EQ(waiting.wait_for(50ms), kBlocked);
+  impatience.raise();
+  EXPECT_EQ(waiting.get(), EINTR);
+}
+
+TEST_F(Switched, WhoClosesFilesWaitsForNoBrick) {
+  ASSERT_TRUE(files_.set_lock(whole(1, LockMode::kExclusive), false, {}).ok());
+  is_unknown_ = true;
+  EXPECT_TRUE(files_.release_locks(kRootIno, 0, 1).ok());
+  is_unknown_ = false;
+  EXPECT_TRUE(files_.set_lock(whole(2, LockMode::kExclusive), false, {}).ok());
+}
+
+TEST_F(Switched, TransfersThatWouldWaitForBricksAreDeclined) {
+  std::vector<std::byte> bytes(4096);
+  const LocalSlice slice{bytes.data(), 4096, 0};
+  is_unknown_ = true;
+  const auto transfer = files_.joint_transfer({});
+  EXPECT_FALSE(transfer->begin_read(kRootIno, 0, slice, Touch::kNothing));
+  close();  // nor is it inside
 }
 
 TEST_F(Switched, WhoGivesTheVolumeUpGivesTheNextOneUpToo) {

@@ -46,5 +46,19 @@ TEST(ThreadStatus, OfAThreadThatEndsMeanwhileIsTextOrNothing) {
   looking.join();
 }
 
+TEST(ThreadStatus, TellsWhetherItEnds) {
+  EXPECT_FALSE(is_exiting(static_cast<uint32_t>(gettid())));
+  EXPECT_FALSE(is_exiting(0));
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  EXPECT_EQ(waitid(P_PID, static_cast<id_t>(child), nullptr, WEXITED | WNOWAIT), 0);
+  EXPECT_TRUE(is_exiting(static_cast<uint32_t>(child))) << "nobody has waited for it yet";
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_FALSE(is_exiting(static_cast<uint32_t>(child)));
+  EXPECT_TRUE(tells_of_exiting("7 (a) b (c) D 1 7 7 0 -1 4194564 120 0"));
+  EXPECT_FALSE(tells_of_exiting("7 (a) 4 4 4 4 4 4 4 (c) D 1 7 7 0 -1 4194560 120 0"));
+  EXPECT_FALSE(tells_of_exiting("7 (a"));
+}
+
 }  // namespace
 }  // namespace brickfs

@@ -172,7 +172,8 @@ bool FuseInterrupts::look() {
     if (!request->lingers && !request->asked && !away) continue;
     gives_up |= request->raised;
     if (request->raised) continue;
-    const PendingSignal signal = pending_signal(thread_status(request->thread));
+    PendingSignal signal = pending_signal(thread_status(request->thread));
+    if (signal == PendingSignal::kNone && away && is_exiting(request->thread)) signal = PendingSignal::kHandled;
     if (signal == PendingSignal::kFatal) killed.emplace_back(place, *request);
     const bool sleeps = place->waiter().sleeps_through(request->unique, signal == PendingSignal::kHandled);
     const bool may_sleep = signal == PendingSignal::kHandled || signal == PendingSignal::kUnknown;

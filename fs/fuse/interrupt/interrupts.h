@@ -85,7 +85,8 @@ class FusePlace {
 // which it makes direct transfers and read-ahead, nor to a daemon none of whose threads reads. So the asker's pending
 // signals are looked at, too, which /proc tells. Who is killed is let go in any case. SIGINT, SIGTERM and SIGQUIT that
 // a program handles end only what waits for a brick that is away or silent, and other signals that it handles nothing:
-// programs do not expect that a signal ends the work on a file.
+// programs do not expect that a signal ends the work on a file. While it is away nor does a thread wait that ends: its
+// FLUSH is not to be interrupted, and no signal is kept for it any more.
 //
 // Threads: any.
 // What the signals that wait for a thread do to it.

@@ -18,18 +18,33 @@ namespace {
 
 constexpr uint32_t kNobodyTold = UINT32_MAX;  // FUSE_INVALID_UIDGID
 
-}  // namespace
-
 // A thread that ends between open() and read() is an error of the latter (ESRCH), of which streams make exceptions.
-std::string thread_status(uint32_t thread) {
+std::string file_of_thread(uint32_t thread, std::string_view name) {
   if (thread == 0) return {};
-  const UniqueFd file(::open(fmt::format("/proc/{}/status", thread).c_str(), O_RDONLY | O_CLOEXEC));
-  std::string status;
+  const UniqueFd file(::open(fmt::format("/proc/{}/{}", thread, name).c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
   std::array<char, 4096> part;
   for (ssize_t bytes = 0; file && (bytes = ::read(file.get(), part.data(), part.size())) > 0;) {
-    status.append(part.data(), static_cast<size_t>(bytes));
+    text.append(part.data(), static_cast<size_t>(bytes));
   }
-  return status;
+  return text;
+}
+
+}  // namespace
+
+std::string thread_status(uint32_t thread) { return file_of_thread(thread, "status"); }
+
+bool is_exiting(uint32_t thread) { return tells_of_exiting(file_of_thread(thread, "stat")); }
+
+// proc_pid_stat(5): the ninth field; the second is a name in parentheses, which may have any others in it.
+bool tells_of_exiting(std::string_view stat) {
+  constexpr uint64_t kExiting = 0x4;  // PF_EXITING of include/linux/sched.h
+  std::istringstream fields{std::string(stat.substr(std::min(stat.size(), stat.rfind(')') + 1)))};
+  std::string state;
+  uint64_t flags = 0;
+  int64_t parent = 0, group = 0, session = 0, terminal = 0, foreground = 0;
+  fields >> state >> parent >> group >> session >> terminal >> foreground >> flags;
+  return fields && (flags & kExiting) != 0;
 }
 
 std::string_view status_field(std::string_view status, std::string_view name) {

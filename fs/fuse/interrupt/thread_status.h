@@ -23,6 +23,10 @@ std::optional<uint32_t> status_id(std::string_view status, std::string_view name
 // The user whom a request names, or, where the kernel names none (with id-mapped mounts it does for those alone that
 // make an inode), who its thread is; none: it has ended.
 std::optional<uint32_t> user_of(uint32_t uid, uint32_t thread);
+// It ends, and closes what it had open meanwhile: no signal reaches it any more.
+bool is_exiting(uint32_t thread);
+// The same, as its /proc/THREAD/stat says.
+bool tells_of_exiting(std::string_view stat);
 // Its capabilities are not those of a user namespace below ours. True, too, if we may not know.
 bool shares_user_namespace(uint32_t thread);
 

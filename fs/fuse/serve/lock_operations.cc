@@ -66,7 +66,7 @@ void setlk(FuseSession& session, FuseRequest& request, const fuse_lk_in& in) {
 
 void flush(FuseSession& session, FuseRequest& request, const fuse_flush_in& in) {
   if (!session.sharing().is_shared()) return (void)request.answer(Error(ENOSYS, "flush"));
-  request.answer(session.locks().close(request.ino(), in.lock_owner, in.fh));
+  request.answer(session.locks().close(request.ino(), in.lock_owner, in.fh, request.context()));
 }
 
 constexpr std::array kLockOperations = {

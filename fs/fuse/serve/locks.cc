@@ -101,13 +101,13 @@ bool FuseLocks::interrupt(uint64_t unique) {
   return true;
 }
 
-Status FuseLocks::close(Ino ino, uint64_t owner, uint64_t open_file) {
+Status FuseLocks::close(Ino ino, uint64_t owner, uint64_t open_file, const OperationContext& context) {
   {
     const MutexLock locked(mutex_);
     const bool may_have_some = owners_.erase({ino, owner}) > 0 || open_files_.contains(open_file);
     if (!may_have_some) return {};
   }
-  return files_.close_locks(ino, {.machine = 0, .id = owner, .kind = LockKind::kRange}, open_file);
+  return files_.close_locks(ino, {.machine = 0, .id = owner, .kind = LockKind::kRange}, open_file, context);
 }
 
 void FuseLocks::release(Ino ino, uint64_t open_file) {

@@ -37,7 +37,7 @@ class FuseLocks {
   // Answers the request, perhaps later by another thread.
   void set(FuseRequest& request, const LockRequest& lock, bool waits);
   // The owner closes a descriptor of the open file.
-  Status close(Ino ino, uint64_t owner, uint64_t open_file);
+  Status close(Ino ino, uint64_t owner, uint64_t open_file, const OperationContext& context);
   // It was the last.
   void release(Ino ino, uint64_t open_file);
   // FUSE_INTERRUPT. False: that request waits for no lock.
