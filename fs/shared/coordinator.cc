@@ -313,7 +313,8 @@ void Coordinator::tell_kernel() {
   kernel_->set_shared(is_shared);
 }
 
-// Who is brought up to date waits for its bytes no longer, before anything here may wait for that.
+// A brick that is brought up to date waits for its bytes no longer, before anything here may wait for that. Nobody gets
+// its locks before the next coordinator would not know it any more.
 void Coordinator::end_session(const SessionPtr& session, const char* why) {
   if (lender_ != nullptr) lender_->bytes().give_up(session->id());
   {
@@ -321,8 +322,10 @@ void Coordinator::end_session(const SessionPtr& session, const char* why) {
     lost_.erase(session->id());
     if (sessions_.erase(session->id()) == 0) return;
   }
-  session->end(MemberSession::Ends::kForGood, [&] {
-    if (journal_ != nullptr) journal_->end_member(session->id());
+  session->end(MemberSession::Ends::kForGood, [&]() -> Status {
+    if (journal_ == nullptr) return {};
+    journal_->end_member(session->id());
+    return files_->await_written({.interruption = &stopping_});
   });
   if (lender_ != nullptr) lender_->end(session->id());
   log::info("{} {}", printable(session->request().name), why);

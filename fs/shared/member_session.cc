@@ -272,7 +272,7 @@ ServedAnswer MemberSession::perform_own(const GiveBytes& asked, std::span<const 
   return done({});
 }
 
-void MemberSession::end(Ends how, const std::function<void()>& write_down) {
+void MemberSession::end(Ends how, const std::function<Status()>& write_down) {
   {
     MutexLock lock(mutex_);
     over_ = true;
@@ -283,14 +283,12 @@ void MemberSession::end(Ends how, const std::function<void()>& write_down) {
     for (Slot& slot : slots_) slot.interruption.raise();
   }
   leases_.leave(id_);
-  // Of who comes back the locks stay: he claims them from the next coordinator, and nobody is to have them meanwhile.
-  const bool comes_back = how == Ends::kComesBack;
-  if (!comes_back) (void)files_.release_machine_locks(id_);  // who waits for one ends
   for (Slot& slot : slots_) MutexLock turn(slot.mutex);
-  if (!comes_back) (void)files_.release_machine_locks(id_);
   leases_.leave(id_);  // what those calls were granted
-  if (comes_back) return;
-  if (write_down) write_down();
+  // Of who comes back the locks stay: he claims them from the next coordinator, and nobody is to have them meanwhile.
+  if (how == Ends::kComesBack) return;
+  const bool is_written = !write_down || write_down().ok();
+  if (is_written) (void)files_.release_machine_locks(id_);
   References held;
   References before;
   {

@@ -93,11 +93,12 @@ class MemberSession {
               const std::function<Status(const Answer&)>& say);
 
   // Its calls under way end, its connections too, and what it held is let go of. Idempotent; waits for those calls.
-  // kComesBack: to whoever has the volume next; the inodes that it holds stay. `write_down` says in the journal that it
-  // has ended: its calls have by then, and what nobody else refers to is there yet. Should the coordinator die behind
-  // that deletion alone, the next one would go on with a member whose open files are gone.
+  // kComesBack: to whoever has the volume next; the inodes and locks that it holds stay. `write_down` has the journal
+  // say that it has ended, and waits until that is on the bricks; if it fails, the locks stay. The calls have ended by
+  // then, and the locks, and what nobody else refers to, are there yet. Should the coordinator die behind one of those
+  // alone, the next one would go on with a member whose open files are gone, or that claims a lock which another has.
   enum class Ends { kForGood, kComesBack };
-  void end(Ends how = Ends::kForGood, const std::function<void()>& write_down = nullptr);
+  void end(Ends how = Ends::kForGood, const std::function<Status()>& write_down = nullptr);
   // Those that it has, more of them.
   using References = std::unordered_map<Ino, uint64_t>;
   void add_references(References& to);
