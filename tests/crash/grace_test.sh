@@ -46,7 +46,7 @@ unmount_brickfs "$OTHER"
 restart
 began=$(now_ms)
 mount_brickfs
-[ "$(took "$began")" -lt 3000 ] || die "a mount after an unmount took $(took "$began") ms"
+[ "$(took "$began")" -lt 8000 ] || die "a mount after an unmount took $(took "$began") ms"
 
 say "nor for a holder of this machine who was killed"
 kill -9 "$(brickfs_pid)"

@@ -103,13 +103,11 @@ const DiskImage& image_of_a_store() {
 }
 
 template <typename Record>
-void reseal(DiskImage& disk, uint64_t at, uint64_t seed) {
+void reseal(CrashDisk& disk, uint64_t at, uint64_t seed) {
   Record record{};
-  disk.read(at, std::span(reinterpret_cast<std::byte*>(&record), sizeof(record)));
+  disk.seen().read(at, std::span(reinterpret_cast<std::byte*>(&record), sizeof(record)));
   record.checksum = store_checksum(record, seed);
-  CrashDisk changed(disk);
-  CHECK(CrashDevice(changed).write(at, std::as_bytes(std::span(&record, 1))).ok());
-  disk = changed.seen();
+  CHECK(CrashDevice(disk).write(at, std::as_bytes(std::span(&record, 1))).ok());
 }
 
 }  // namespace
@@ -183,36 +181,36 @@ void volume_image(Input input) {
 
 // Bytes of a whole store, any of them changed.
 void store(Input input) {
-  DiskImage disk = image_of_a_store();
+  CrashDisk disk(image_of_a_store());
+  disk.recording = false;
+  CrashDevice device(disk);
   Cut cut(input);
   const auto damage = (cut.number<uint8_t>() & 1) != 0 ? StoreFile::Damage::kGiveUp : StoreFile::Damage::kKeep;
   StoreHeader header{};
-  disk.read(0, std::span(reinterpret_cast<std::byte*>(&header), sizeof(header)));
+  CHECK(device.read(0, std::span(reinterpret_cast<std::byte*>(&header), sizeof(header))).ok());
   while (!cut.empty()) {
-    CrashDisk changed(disk);
     const auto where = cut.number<uint16_t>();
     const uint64_t within = where >> 2;
-    // Headers, records, entries, or anywhere; the first three are resealed.
-    const uint64_t at = (where & 3) == 0   ? within % 96
-                        : (where & 3) == 1 ? kStoreVolumesAt + within % (4 * sizeof(StoreVolume))
-                        : (where & 3) == 2 ? kStoreEntriesAt + within % (8 * sizeof(StoreEntry))
-                                           : uint64_t{within} * 64;
     const Input bytes = cut.bytes(1 + cut.number<uint8_t>() % 16);
-    if (!CrashDevice(changed).write(at, bytes).ok()) continue;
-    disk = changed.seen();
-    if ((where & 3) == 0) reseal<StoreHeader>(disk, 0, 0);
-    if ((where & 3) == 1) {
-      const uint64_t id = (at - kStoreVolumesAt) / sizeof(StoreVolume);
-      reseal<StoreVolume>(disk, kStoreVolumesAt + id * sizeof(StoreVolume), header.uuid[0] + id);
-    }
-    if ((where & 3) == 2) {
-      const uint64_t slot = (at - kStoreEntriesAt) / sizeof(StoreEntry);
-      reseal<StoreEntry>(disk, kStoreEntriesAt + slot * sizeof(StoreEntry), header.uuid[1] + slot);
+    if ((where & 3) == 0) {
+      CHECK(device.write(within % 96, bytes).ok());
+      reseal<StoreHeader>(disk, 0, 0);
+    } else if ((where & 3) == 1) {
+      const uint64_t id = within / sizeof(StoreVolume) % 4;
+      const uint64_t at = kStoreVolumesAt + id * sizeof(StoreVolume);
+      CHECK(device.write(at + within % (sizeof(StoreVolume) - 16), bytes).ok());
+      reseal<StoreVolume>(disk, at, header.uuid[0] + id);
+    } else if ((where & 3) == 2) {
+      const uint64_t slot = within / sizeof(StoreEntry) % 8;
+      const uint64_t at = kStoreEntriesAt + slot * sizeof(StoreEntry);
+      CHECK(device.write(at + within % (sizeof(StoreEntry) - 16), bytes).ok());
+      reseal<StoreEntry>(disk, at, header.uuid[1] + slot);
+    } else {
+      CHECK(device.write(within * 64, bytes).ok());  // whose checksum is then wrong
     }
   }
-  CrashDisk used(disk);
   std::string why;
-  const auto opened = StoreFile::open(std::make_unique<CrashDevice>(used), "fuzz", 0, &why, damage);
+  const auto opened = StoreFile::open(std::make_unique<CrashDevice>(disk), "fuzz", 0, &why, damage);
   if (!opened.ok()) {
     CHECK(!why.empty());
     return;

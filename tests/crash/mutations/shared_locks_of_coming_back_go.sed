@@ -1,4 +1,4 @@
 # fs/shared/member_session.cc
 # a coordinator that ends lets go of its members' locks
 # shared
-s/^  if (!comes_back) (void)files_.release/  (void)files_.release/
+s/^  if (how == Ends::kComesBack) return;/  if (how == Ends::kComesBack) return (void)files_.release_machine_locks(id_);/
