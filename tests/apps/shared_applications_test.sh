@@ -14,12 +14,7 @@ end_postmasters() {
   for pid in "${POSTMASTERS[@]}"; do kill -QUIT "$pid" 2>/dev/null && within 30 test ! -d "/proc/$pid"; done
 }
 trap 'status=$?; set +e; end_postmasters; (exit $status); clean_up' EXIT
-start_shared_brick 2G
-for machine in a b c d; do join_machine "$machine"; done
-A=$WORK/a B=$WORK/b C=$WORK/c D=$WORK/d
-pids=()
-begin() { "$@" & pids+=("$!"); BACKGROUND_PIDS+=("$!"); }
-all_end() { local pid; for pid in "${pids[@]}"; do wait "$pid" || die "$1"; done; pids=(); }
+start_four_machines 2G
 
 say "make: one tree, built by two machines at once, linked by a third, run by a fourth"
 FILES=24

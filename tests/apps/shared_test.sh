@@ -4,12 +4,7 @@
 . "$TESTS/mount/shared_lib.sh"
 need git sqlite3 fio
 export GIT_CONFIG_COUNT=3 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=t GIT_CONFIG_KEY_1=user.email GIT_CONFIG_VALUE_1=t@t GIT_CONFIG_KEY_2=safe.directory GIT_CONFIG_VALUE_2='*'
-start_shared_brick 2G
-for machine in a b c d; do join_machine "$machine"; done
-A=$WORK/a B=$WORK/b C=$WORK/c D=$WORK/d
-pids=()
-begin() { "$@" & pids+=("$!"); BACKGROUND_PIDS+=("$!"); }
-all_end() { local pid; for pid in "${pids[@]}"; do wait "$pid" || die "$1"; done; pids=(); }
+start_four_machines 2G
 
 insert_rows() {  # DATABASE FIRST COUNT
   python3 - "$@" <<'P'

@@ -60,3 +60,14 @@ coordinator() {
   for machine in $MACHINES; do coordinates "$machine" && echo "$machine" && return; done
   die "nobody coordinates"
 }
+
+# Machines a, b, c and d with a brick of that SIZE, at $A to $D; programs on them that begin together, and all have to end well.
+start_four_machines() {
+  local machine
+  start_shared_brick "$1"
+  for machine in a b c d; do join_machine "$machine"; done
+  A=$WORK/a B=$WORK/b C=$WORK/c D=$WORK/d
+  pids=()
+}
+begin() { "$@" & pids+=("$!"); BACKGROUND_PIDS+=("$!"); }
+all_end() { local pid; for pid in "${pids[@]}"; do wait "$pid" || die "$1"; done; pids=(); }  # WHAT-IF-NOT
