@@ -535,26 +535,28 @@ void Coordinator::look_at_members() {
 }
 
 void Coordinator::look_at_leases() {
-  auto looked = steady_clock::now();
   while (!stop_looking_) {
     std::this_thread::sleep_for(kLookAtMembers);
-    const auto before = std::exchange(looked, steady_clock::now());
-    look_at_time(before, looked);
+    const auto now = steady_clock::now();
+    look_at_time(now);
     give_up_lost();
-    leases_.look(looked);
+    leases_.look(now);
   }
 }
 
-// Stopped, or starved: what came meanwhile has not been read.
-void Coordinator::look_at_time(steady_clock::time_point before, steady_clock::time_point now) {
-  const bool has_slept = now - before > kOverslept;
+// Stopped, or starved: what came meanwhile has not been read, and nobody could come. That it has looked again is said
+// together with the time that it gives them for it.
+void Coordinator::look_at_time(steady_clock::time_point now) {
+  const auto since_last = now - steady_clock::time_point(steady_clock::duration(looked_));
+  const bool has_slept = since_last > kOverslept;
   if (has_slept) unsure_until_ = (now + kUnsure).time_since_epoch().count();
-  looked_ = now.time_since_epoch().count();
-  if (files_->volume().link_state().kind == LinkState::Kind::kConnected) connected_ = looked_.load();
-  if (!has_slept) return;
+  const bool is_connected = files_->volume().link_state().kind == LinkState::Kind::kConnected;
   MutexLock lock(mutex_);
+  looked_ = now.time_since_epoch().count();
+  if (is_connected) connected_ = looked_.load();
+  if (!has_slept) return;
   for (const auto& [id, session] : sessions_) session->hear();
-  grace_until_ += now - before;  // nor could anybody come
+  grace_until_ += since_last;
 }
 
 // Of who is to be expelled nothing is waited for from now on. That it is heard of again changes nothing.

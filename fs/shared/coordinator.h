@@ -137,7 +137,7 @@ class Coordinator {
   void expel(const std::vector<Lost>& lost);
   void look_at_members();
   void look_at_leases();
-  void look_at_time(std::chrono::steady_clock::time_point before, std::chrono::steady_clock::time_point now);
+  void look_at_time(std::chrono::steady_clock::time_point now);
   void give_up_lost();
   void reap_finished();
 
