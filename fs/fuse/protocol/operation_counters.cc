@@ -23,12 +23,6 @@ constexpr OpcodeName kOtherNames[] = {
     {FUSE_INIT, "init"},     {FUSE_INTERRUPT, "interrupt"},
 };
 
-std::string_view name_of_opcode(uint32_t opcode) {
-  if (const FuseOperation* const operation = find_operation(opcode)) return operation->name;
-  const auto* const found = std::ranges::find(kOtherNames, opcode, &OpcodeName::opcode);
-  return found == std::end(kOtherNames) ? "other" : found->name;
-}
-
 bool is_failure(uint32_t opcode, int error) {
   if (error == 0 || error == ENOSYS) return false;  // the latter: the kernel is to do it itself from now on
   const bool may_be_missing = error == ENOENT && opcode == FUSE_LOOKUP;
@@ -39,6 +33,12 @@ bool is_failure(uint32_t opcode, int error) {
 
 }  // namespace
 
+std::string_view operation_name(uint32_t opcode) {
+  if (const FuseOperation* const operation = find_operation(opcode)) return operation->name;
+  const auto* const found = std::ranges::find(kOtherNames, opcode, &OpcodeName::opcode);
+  return found == std::end(kOtherNames) ? "other" : found->name;
+}
+
 void OperationCounters::count(uint32_t opcode, int error, std::chrono::nanoseconds took, uint64_t bytes) {
   counters_.count(opcode < kKinds ? opcode : kOther, took, is_failure(opcode, error), bytes);
 }
@@ -46,7 +46,7 @@ void OperationCounters::count(uint32_t opcode, int error, std::chrono::nanosecon
 std::vector<OperationCounters::Operation> OperationCounters::operations() const {
   std::vector<Operation> all;
   for (size_t kind = 0; kind < kKinds; ++kind) {
-    const Operation one{name_of_opcode(static_cast<uint32_t>(kind)), counters_.counts(kind)};
+    const Operation one{operation_name(static_cast<uint32_t>(kind)), counters_.counts(kind)};
     if (one.counts.count() == 0) continue;
     const auto same = std::ranges::find(all, one.name, &Operation::name);
     if (same == all.end()) {

@@ -16,11 +16,14 @@
 
 namespace brickfs {
 
+// "read", "lookup", ...; "other" for what is unknown.
+std::string_view operation_name(uint32_t opcode);
+
 class OperationCounters {
  public:
   struct Operation {
-    std::string_view name;  // "read", "lookup", ...
-    LatencyCounts counts;   // `failures`: ended with an errno; that a name or an attribute does not exist is none
+    std::string_view name;
+    LatencyCounts counts;  // `failures`: ended with an errno; that a name or an attribute does not exist is none
   };
 
   // A request of this kind (FUSE's opcode) was answered. Unknown kinds are one.

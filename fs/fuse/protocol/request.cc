@@ -11,6 +11,7 @@
 
 #include "fs/fuse/cache/kernel_cache.h"
 #include "fs/fuse/interrupt/thread_status.h"
+#include "fs/fuse/protocol/io_error_log.h"
 #include "transport/base/check.h"
 
 namespace brickfs {
@@ -176,7 +177,13 @@ bool FuseRequest::finish(int error, std::span<const std::byte> payload) {
   return sent;
 }
 
+bool FuseRequest::answer(const Error& error) {
+  log_io_error(header_.opcode, ino(), error);
+  return finish(error.code(), {});
+}
+
 void FuseRequest::answer_written(const Result<uint64_t>& written) {
+  if (!written.ok()) log_io_error(header_.opcode, ino(), written.error());
   const fuse_write_out out{.size = written.ok() ? static_cast<uint32_t>(*written) : 0, .padding = 0};
   const int code = written.code();
   const std::span<const std::byte> payload = code == 0 ? bytes_of(out) : std::span<const std::byte>();

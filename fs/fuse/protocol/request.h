@@ -109,8 +109,8 @@ class FuseRequest : public FusePlace {
   }
 
   // --- the answer. False: the kernel did not take it, who asked is gone.
-  bool answer(const Status& status) { return finish(status.code(), {}); }
-  bool answer(const Error& error) { return finish(error.code(), {}); }
+  bool answer(const Status& status) { return status.ok() ? finish(0, {}) : answer(status.error()); }
+  bool answer(const Error& error);
   bool answer(std::span<const std::byte> payload) { return finish(0, payload); }
   template <typename T>
   requires std::is_trivially_copyable_v<T>

@@ -6,6 +6,9 @@
 #include <system_error>
 #include <utility>
 
+#include "fs/fuse/protocol/io_error_log.h"
+#include "fs/fuse/protocol/protocol.h"
+
 namespace brickfs {
 
 void FuseLocks::note(const LockRequest& lock) {
@@ -80,6 +83,7 @@ void FuseLocks::end(uint64_t unique) {
 // A request that was answered is unknown before another may have its number.
 void FuseLocks::wait(uint64_t unique, Waiting& waiting) {
   Status set = set_noted(waiting.lock, true, {.interruption = &waiting.interruption});
+  if (!set.ok()) log_io_error(FUSE_SETLKW, waiting.lock.ino, set.error());
   FuseRequest::Answer answer;
   {
     const MutexLock locked(mutex_);
