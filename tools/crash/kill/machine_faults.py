@@ -5,9 +5,12 @@ Nobody promises more than the last commit to who loses the coordinator *and* the
 or bricks do.
 """
 import subprocess
+import time
 
 from faults import cut, disturb, heal, stop_brick, kill_brick as kill_a_brick
 from world import Failure
+
+COMES_WITHIN = 3  # seconds: a member that can, to the next coordinator, which waits for 5 s
 
 
 def machine_of(cluster, random, coordinates):
@@ -166,10 +169,13 @@ def cut_and_kill(cluster, random):
         return
     others = [one.node for one in cluster.machines if one is not member]
     cuts, ways = cut(cluster, [member.node], others, random)
+    begun = time.monotonic()
     cluster.pause(random.uniform(0, 0.5))
     kill(cluster, [coordinator])
     coordinator.is_down = False
     yield f"{member.name} {ways}, {coordinator.name}"
+    if time.monotonic() - begun > COMES_WITHIN:
+        cluster.trouble(member)
     heal(cluster, cuts)
 
 
