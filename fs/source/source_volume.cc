@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "fs/source/bound_session.h"
 #include "server/service/brick_service.h"
 #include "server/service/embedded_brick.h"
 #include "transport/base/local_time.h"
@@ -151,35 +152,18 @@ Result<std::optional<Holder>> find_holder(const Source& source, const SourceAcce
   }
   const Source first = source.brick(0);
   const auto brick = TRY(make_brick(first, access.secret, &ignored));
-  OpenRequest request;
-  request.volume = first.volume;
-  request.client = make_client_id();
-  request.mode = OpenMode::kObserve;
-  request.client_name = "who asks for the holder";
-  TRY(brick->open(request, nullptr));
-  const BrickStat stat = TRY(brick->stat());
-  (void)brick->close();
-  return stat.holder;
+  return ask_for_holder(*brick, first.volume);
 }
 
 Result<std::unique_ptr<VolumeClient>> open_bound(const Source& source, const ClientSecret& secret, size_t place,
                                                  const ReadableBrick& brick, bool writes, ClientId client,
                                                  const std::string& client_name) {
-  constexpr std::chrono::milliseconds kPatience{500};
   std::string why;
   const bool is_replica = source.kind == SourceKind::kEtcd;
   if (is_replica == brick.source.empty() || (!is_replica && place >= source.bricks()))
     return Error(ENOENT, "a brick that the source does not have");
   const Source one = is_replica ? TRY(parse_source(brick.source, &why)) : source.brick(place);
-  VolumeOptions options;
-  options.open.volume = one.volume;
-  options.open.client = client;  // of all places: the coordinator expels him by it
-  options.open.client_name = client_name;
-  options.open.mode = OpenMode::kFollow;
-  options.open.bound = true;
-  options.open.writes = writes;
-  options.open.resume = brick.epoch;
-  options.soft = kPatience;
+  VolumeOptions options = options_of_bound(one.volume, brick, writes, client, client_name);
   options.name = name_of_brick(one) + ": ";
   return VolumeClient::open(TRY(make_brick(one, secret, &why)), std::move(options), nullptr);
 }

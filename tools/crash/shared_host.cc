@@ -8,6 +8,7 @@
 #include "fs/mount/second_mount.h"
 #include "fs/mount/status/last_seen.h"
 #include "fs/mount/status/mount_state.h"
+#include "fs/source/bound_session.h"
 #include "fs/source/source_volume.h"
 #include "tools/crash/shared_brick.h"
 #include "transport/base/local_time.h"
@@ -18,30 +19,14 @@ namespace brickfs {
 
 Result<std::optional<Holder>> find_holder(const Source& source, const SourceAccess&) {
   const auto brick = shared_world::connect_brick();
-  OpenRequest request;
-  request.volume = source.volume;
-  request.client = make_client_id();
-  request.mode = OpenMode::kObserve;
-  TRY(brick->open(request, nullptr));
-  const BrickStat stat = TRY(brick->stat());
-  (void)brick->close();
-  return stat.holder;
+  return ask_for_holder(*brick, source.volume);
 }
 
 Result<std::unique_ptr<VolumeClient>> open_bound(const Source& source, const ClientSecret&, size_t,
                                                  const ReadableBrick& brick, bool writes, ClientId client,
                                                  const std::string& client_name) {
-  constexpr std::chrono::milliseconds kPatience{500};
-  VolumeOptions options;
-  options.open.volume = source.volume;
-  options.open.client = ClientId{static_cast<uint64_t>(client) ^ 1ull << 63};
-  options.open.client_name = client_name;
-  options.open.mode = OpenMode::kFollow;
-  options.open.bound = true;
-  options.open.writes = writes;
-  options.open.resume = brick.epoch;
-  options.soft = kPatience;
-  return VolumeClient::open(shared_world::connect_brick(), std::move(options), nullptr);
+  return VolumeClient::open(shared_world::connect_brick(),
+                            options_of_bound(source.volume, brick, writes, client, client_name), nullptr);
 }
 
 Result<std::unique_ptr<VolumeSet>> open_source(const Source& source, const std::string& name, const SourceAccess&,
