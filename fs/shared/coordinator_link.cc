@@ -236,6 +236,11 @@ bool CoordinatorLink::is_stopping() const {
   return stopping_;
 }
 
+bool CoordinatorLink::is_over() const {
+  MutexLock lock(mutex_);
+  return stopping_ || final_;
+}
+
 HostPort CoordinatorLink::address() const { return known_coordinator().first; }
 
 std::pair<HostPort, ClientId> CoordinatorLink::known_coordinator() const {

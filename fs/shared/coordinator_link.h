@@ -204,12 +204,14 @@ class CoordinatorLink {
   std::shared_ptr<KernelPages> pages() const;
   bool is_own(const Slot& slot) const;
   bool is_stopping() const;
+  bool is_over() const;
   std::pair<HostPort, ClientId> known_coordinator() const;
   bool has_named_next() const;
   Lost::Next next() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<Lost> begin_to_seek(const Error& why);
   void seek_coordinator(const Error& why);
   void follow(Lost lost);
+  bool has_moved_to(const Sought& next, Lost& lost);
   Status move_to(const Sought& next);
   Status claim(Slot& slot);
 

@@ -56,27 +56,36 @@ void CoordinatorLink::seek_coordinator(const Error& why) {
 }
 
 // To whoever is said to have the volume, until that one has it no more: the former one is fenced by then, and the next
-// expels who does not come. One that begins yet says EAGAIN.
+// expels who does not come. One that begins yet says EAGAIN. So once there was a next one, that the bricks cannot be
+// asked for a moment is no reason to try the former one again, who may be silent for as long as the next one waits.
 void CoordinatorLink::follow(Lost lost) {
   const auto begins_until = Clock::now() + kNextBegins;
+  bool has_next = lost.missed.has_value();
   while (true) {
     const auto sought = config_.seek(lost);
     looked_ = Clock::now();
-    if (!sought.ok() || sought->kind == Sought::Kind::kHolds) return;
-    if (sought->kind == Sought::Kind::kEnded) return end(Error(ESTALE, sought->why));
-    const Status moved = move_to(*sought);
-    if (moved.code() == ESTALE) end(moved.error());
-    if (moved.ok() || moved.code() == ESTALE) return;
-    if (moved.code() != EAGAIN) {
-      lost.is_dead = moved.code() == ECONNREFUSED;
-      lost.missed = sought->coordinator;
-    }
-    if (Clock::now() >= begins_until || is_stopping()) {
+    if (sought.ok() && sought->kind == Sought::Kind::kEnded) return end(Error(ESTALE, sought->why));
+    const bool is_there = sought.ok() && sought->kind == Sought::Kind::kMoved;
+    has_next |= is_there;
+    if (!has_next || (is_there && has_moved_to(*sought, lost))) return;
+    if (Clock::now() >= begins_until || is_over()) {
       missed_ = lost;
       return;
     }
     std::this_thread::sleep_for(kLookForNext);
   }
+}
+
+// Or has been turned away for good. `lost` is told of who does not answer.
+bool CoordinatorLink::has_moved_to(const Sought& next, Lost& lost) {
+  const Status moved = move_to(next);
+  if (moved.code() == ESTALE) end(moved.error());
+  if (moved.ok() || moved.code() == ESTALE) return true;
+  if (moved.code() != EAGAIN) {
+    lost.is_dead = moved.code() == ECONNREFUSED;
+    lost.missed = next.coordinator;
+  }
+  return false;
 }
 
 // What is held is claimed before any other call is made there. Until then it is the former one's, if that comes back.

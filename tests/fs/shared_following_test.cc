@@ -113,6 +113,42 @@ TEST_F(Following, PastANextCoordinatorThatDoesNotAnswer) {
   member_.reset();
 }
 
+// The next one begins yet, and the bricks are away for a moment: the former one is as silent as before.
+TEST_F(Following, ToTheNextCoordinatorThoughItCannotBeSoughtForAMoment) {
+  share();
+  const uint16_t former = coordinator_->port();
+  std::unique_ptr<SilentPort> silent;
+  std::unique_ptr<Coordinator> begins;
+  grace_ = milliseconds(2'500);
+  std::atomic<int> asked{0};
+  std::atomic<bool> is_gone{false};
+  CoordinatorLink::Config config = this->config();
+  config.seek = [&](const CoordinatorLink::Lost&) -> Result<Sought> {
+    const int count = ++asked;
+    if (count == 1) {
+      while (!is_gone) std::this_thread::sleep_for(milliseconds(1));
+      own_.reset();
+      coordinator_.reset();
+      silent = std::make_unique<SilentPort>(former);
+      begins = std::move(*Coordinator::listen("127.0.0.1", 0, "home", secret_of(kTestSecret)));
+      return Sought{Sought::Kind::kMoved, {"127.0.0.1", begins->port()}, "", ClientId{99}};
+    }
+    if (count == 2) {
+      begin_next();
+      return Error(ETIMEDOUT, "no brick there");
+    }
+    return Sought{Sought::Kind::kMoved, {"127.0.0.1", coordinator_->port()}, "", client_};
+  };
+  std::string why;
+  auto joined = CoordinatorLink::join(std::move(config), &why);
+  ASSERT_TRUE(joined.ok()) << why;
+  member_ = std::make_unique<MemberFiles>(std::move(*joined), nullptr, false, false);
+  coordinator_->stop();
+  is_gone = true;
+  EXPECT_TRUE(member_->get_attributes(kRootIno, {}).ok()) << "it is expelled";
+  member_.reset();
+}
+
 // Nobody could come to it meanwhile.
 TEST_F(Following, ToACoordinatorThatWasStoppedWhileItWaitedForMembers) {
   share();
