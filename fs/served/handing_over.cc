@@ -37,6 +37,10 @@ Status ServedVolume::hand_over(const shared::HandoverAnswer& to) {
     return joined;
   }
   MutexLock lock(mutex_);
+  if (ends_) {
+    hands_over_ = false;
+    return Error(EAGAIN, "it ends");
+  }
   if (handing_over_.joinable()) handing_over_.join();
   handing_over_ = Thread([this, to] {
     tell_and_let_go(to);
@@ -50,11 +54,8 @@ std::string ServedVolume::own_name() const { return client_name(); }
 // Who goes by the tree in this process is to be a member that the next coordinator knows. It asks for nothing yet.
 Status ServedVolume::be_own_member() {
   if (own_session_ != 0 || end_) return {};
-  Holder self;
-  self.name = name_of_coordinator(client_name(), address_);
-  self.client = client_.load();
   std::string why;
-  const Status joined = join(command_, self, &why);
+  const Status joined = join(command_, this_coordinator(), &why);
   if (!joined.ok()) log::warn("the volume cannot be handed over: {}", why);
   return joined.ok() ? joined : Status(Error(joined.code(), "it cannot become a member: its log says why"));
 }
@@ -104,6 +105,7 @@ void ServedVolume::await_handover() {
   Thread handing_over;
   {
     MutexLock lock(mutex_);
+    ends_ = true;
     handing_over.swap(handing_over_);
   }
   if (handing_over.joinable()) handing_over.join();

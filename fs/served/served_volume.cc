@@ -112,12 +112,10 @@ Status ServedVolume::open_shared(const MountCommand& command, std::function<void
     if (!is_shared && command.read_only)
       *why = fmt::format("{}: option ro,shared: nobody shares the volume yet", command.source);
     const bool may_coordinate = !command.read_only && (!is_shared || command.steal || is_gone(opened.error()));
-    HostPort address;
     const bool is_over = opened.code() == ECONNREFUSED || (holder.ok() && !*holder);
-    if (may_coordinate) opened = coordinate(command, waiting, &address, why);
+    if (may_coordinate) opened = coordinate(command, waiting, why);
     if (opened.ok()) {
-      address_ = address;
-      if (!filesystem_->members().empty()) return follow(command, address, is_over, why);
+      if (!filesystem_->members().empty()) return follow(command, is_over, why);
       serve_switched(command);
       return {};
     }
@@ -176,7 +174,7 @@ Status ServedVolume::join(const MountCommand& command, const Holder& holder, std
 
 // The address is told with the name, by which the bricks know us from the first moment on.
 Status ServedVolume::coordinate(const MountCommand& command, const std::function<void(const std::string& why)>& waiting,
-                                HostPort* address, std::string* why) {
+                                std::string* why) {
   const Source source = TRY(parse_source(command.source, why));
   const ClientSecret secret = TRY(secret_of(command, why));
   std::string host = command.listen_address;
@@ -193,13 +191,14 @@ Status ServedVolume::coordinate(const MountCommand& command, const std::function
     *why = fmt::format("option shared: cannot listen at {}: {}", host, describe(coordinator.error()));
     return coordinator.error();
   }
-  *address = {host, (*coordinator)->port()};
-  TRY(open_own(command, waiting, name_of_coordinator(client_name(), *address), why));
+  const HostPort address{host, (*coordinator)->port()};
+  TRY(open_own(command, waiting, name_of_coordinator(client_name(), address), why));
   MutexLock lock(mutex_);
   coordinator_ = std::move(*coordinator);
+  address_ = address;
   own_volume_ = &filesystem_->volume();
   leased_ = std::make_unique<shared::LeasedFiles>(*filesystem_, coordinator_->leases());
-  log::info("{} is shared from here: members come to {}", command.source, format_address(*address));
+  log::info("{} is shared from here: members come to {}", command.source, format_address(address));
   return {};
 }
 
@@ -210,11 +209,20 @@ FileOperations& ServedVolume::files() {
   return *filesystem_;
 }
 
+// As the bricks tell others.
+Holder ServedVolume::this_coordinator() const {
+  MutexLock lock(mutex_);
+  Holder self;
+  self.name = name_of_coordinator(client_name(), address_);
+  self.client = client_.load();
+  return self;
+}
+
 // What has become of a coordinator that does not answer. By the member's keeper.
 Result<shared::CoordinatorLink::Sought> ServedVolume::seek(const shared::CoordinatorLink::Lost& lost) {
   using Sought = shared::CoordinatorLink::Sought;
   MutexLock role(changing_role_);
-  if (coordinates() && filesystem_->volume().final_error().code() != ESTALE) return Sought{};  // it is slow
+  if (coordinates() && filesystem_->volume().final_error().code() != ESTALE) return seek_here(lost);
   let_go_of_lost();
   std::string why;
   const Source source = TRY(parse_source(command_.source, &why));
@@ -231,9 +239,16 @@ Result<shared::CoordinatorLink::Sought> ServedVolume::seek(const shared::Coordin
   const bool is_anothers_turn =
       lost.next == shared::CoordinatorLink::Lost::Next::kAnother && steady_clock::now() - lost.heard < kSuccessorTakes;
   if (command_.read_only || is_anothers_turn) return found;
-  const auto taken = take_over(lost, !holder.has_value());
-  if (!taken.ok()) return found;  // it is held, or another was faster
-  return Sought{Sought::Kind::kMoved, *taken, "", client_.load()};
+  if (!take_over(lost, !holder.has_value()).ok()) return found;  // it is held, or another was faster
+  return seek_here(lost);
+}
+
+// The one that is slow, or the next: which this may have become before, and the way here was lost.
+shared::CoordinatorLink::Sought ServedVolume::seek_here(const shared::CoordinatorLink::Lost& lost) const {
+  using Sought = shared::CoordinatorLink::Sought;
+  if (lost.coordinator == client_.load()) return {};
+  MutexLock lock(mutex_);
+  return {Sought::Kind::kMoved, address_, "", client_.load()};
 }
 
 // What this one coordinated, and another has now, or is to have.
@@ -262,13 +277,12 @@ void ServedVolume::interrupt_own() {
 }
 
 // The bricks let in who comes when the former one has no connection to them.
-Result<HostPort> ServedVolume::take_over(const shared::CoordinatorLink::Lost& lost, bool was_let_go) {
+Status ServedVolume::take_over(const shared::CoordinatorLink::Lost& lost, bool was_let_go) {
   const auto began = steady_clock::now();
   client_ = make_client_id();
   takes_over_ = true;
-  HostPort address;
   std::string why;
-  const Status taken = coordinate(command_, {}, &address, &why);
+  const Status taken = coordinate(command_, {}, &why);
   if (!taken.ok()) {
     if (taken.code() != EBUSY) log::warn("the coordinator's place cannot be taken: {}", why);
     return taken.error();
@@ -278,7 +292,7 @@ Result<HostPort> ServedVolume::take_over(const shared::CoordinatorLink::Lost& lo
   log::warn("the coordinator has {}: this member has taken its place, in {:.1f} s",
             is_meant ? "handed the volume over" : "gone",
             std::chrono::duration<double>(steady_clock::now() - began).count());
-  return address;
+  return {};
 }
 
 // A former coordinator of which it is not known that it has ended may serve what it has in memory for as long as its
@@ -292,12 +306,9 @@ void ServedVolume::serve_after(bool is_over) {
 
 // Members of a former coordinator come, and what the own programs do is to wait for that, as what theirs do: so this is
 // one of them.
-Status ServedVolume::follow(const MountCommand& command, const HostPort& address, bool is_over, std::string* why) {
+Status ServedVolume::follow(const MountCommand& command, bool is_over, std::string* why) {
   serve_after(is_over);
-  Holder self;
-  self.name = name_of_coordinator(client_name(), address);
-  self.client = client_.load();
-  return join(command, self, why);
+  return join(command, this_coordinator(), why);
 }
 
 void ServedVolume::start_sharing(shared::OwnKernel* kernel) {

@@ -65,13 +65,15 @@ class ServedVolume : private shared::HandsOver {
   Status join(const MountCommand& command, const Holder& holder, std::string* why);
   // Listens at the address, which becomes known to others with the volume.
   Status coordinate(const MountCommand& command, const std::function<void(const std::string& why)>& waiting,
-                    HostPort* address, std::string* why);
+                    std::string* why);
   Status open_own(const MountCommand& command, const std::function<void(const std::string& why)>& waiting,
                   std::string client_name, std::string* why);
   Result<shared::CoordinatorLink::Sought> seek(const shared::CoordinatorLink::Lost& lost);
-  Result<HostPort> take_over(const shared::CoordinatorLink::Lost& lost, bool was_let_go);
+  shared::CoordinatorLink::Sought seek_here(const shared::CoordinatorLink::Lost& lost) const;
+  Holder this_coordinator() const;
+  Status take_over(const shared::CoordinatorLink::Lost& lost, bool was_let_go);
   void serve_after(bool is_over);
-  Status follow(const MountCommand& command, const HostPort& address, bool is_over, std::string* why);
+  Status follow(const MountCommand& command, bool is_over, std::string* why);
   void let_go_of_lost();
   Status be_own_member();
   void take_up();
@@ -80,7 +82,7 @@ class ServedVolume : private shared::HandsOver {
   std::string own_name() const override;
   Status hand_over(const shared::HandoverAnswer& to) override;
   void tell_and_let_go(const shared::HandoverAnswer& to);
-  void await_handover();
+  void await_handover();  // the last one
   Status end_filesystem();
   std::shared_ptr<shared::Coordinator> coordinator() const;
   shared::MemberFiles* member() const;
@@ -101,9 +103,9 @@ class ServedVolume : private shared::HandsOver {
   std::unique_ptr<shared::SwitchedFiles> switched_;
   std::unique_ptr<Filesystem> first_filesystem_;
   std::unique_ptr<shared::LeasedFiles> first_leased_;
-  HostPort address_;                     // where this coordinates
   shared::OwnKernel* kernel_ = nullptr;  // null: nothing is mounted
   mutable Mutex mutex_;
+  HostPort address_ ABSL_GUARDED_BY(mutex_);                                  // coordinator_'s
   std::shared_ptr<shared::Coordinator> coordinator_ ABSL_GUARDED_BY(mutex_);  // with filesystem_ alone
   VolumeAccess* own_volume_ ABSL_GUARDED_BY(mutex_) = nullptr;                // filesystem_'s, of a shared volume
   std::unique_ptr<shared::MemberFiles> member_ ABSL_GUARDED_BY(mutex_);
@@ -113,6 +115,7 @@ class ServedVolume : private shared::HandsOver {
   Mutex changing_role_;  // before mutex_: held by whoever takes the volume, or lets go of it, while others are served
   std::atomic<bool> hands_over_{false};
   Thread handing_over_ ABSL_GUARDED_BY(mutex_);
+  bool ends_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is handed over any more
 };
 
 }  // namespace brickfs
