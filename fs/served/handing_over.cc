@@ -92,6 +92,8 @@ void ServedVolume::tell_and_let_go(const shared::HandoverAnswer& to) {
   coordinator->stop();
   if (is_first) take_up();
   const Status ended = end_filesystem();
+  // Its programs were answered before that was on the bricks.
+  if (is_first && !ended.ok()) member()->lose("not all was written when it was to be handed over");
   let_go_of_lost();
   if (is_first) switched_->switch_to(*member());
   if (ended.ok()) {

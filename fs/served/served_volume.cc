@@ -222,6 +222,7 @@ Holder ServedVolume::this_coordinator() const {
 Result<shared::CoordinatorLink::Sought> ServedVolume::seek(const shared::CoordinatorLink::Lost& lost) {
   using Sought = shared::CoordinatorLink::Sought;
   MutexLock role(changing_role_);
+  if (auto* const member = this->member(); member != nullptr) TRY(member->volume().final_error());
   if (coordinates() && filesystem_->volume().final_error().code() != ESTALE) return seek_here(lost);
   let_go_of_lost();
   std::string why;

@@ -131,6 +131,8 @@ class CoordinatorLink {
   uint64_t epoch() const { return epoch_; }
   // Everything that was held at the coordinator is let go of; nothing is asked behind it.
   void leave();
+  // As if a coordinator had expelled us: ESTALE, and one line in the log. No coordinator is looked for any more.
+  void lose(const char* why) { end(Error(ESTALE, why)); }
 
   SessionId session() const { return joined_.session; }
   Durability durability() const { return joined_.durability; }

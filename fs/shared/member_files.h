@@ -73,6 +73,8 @@ class MemberFiles final : public FileOperations {
   // Files that it reads by pages until they are closed. `kernel` is asked for nothing behind let_go_of_kernel().
   void keep_pages(OwnKernel& kernel, std::vector<Ino> files);
   void let_go_of_kernel();
+  // For good: every call fails from now on.
+  void lose(const char* why) { link_->lose(why); }
   // Everything durable, and let go of at the coordinator. An error: of making it durable.
   Status unmount();
 

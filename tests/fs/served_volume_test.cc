@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// A volume that a mount serves, on a brick over TCP, which goes from one machine to another.
+#include "fs/served/served_volume.h"
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "fs/shared/handover.h"
+#include "fs/source/source_volume.h"
+#include "tests/support/eventually.h"
+#include "tests/support/reserved_port.h"
+#include "tests/support/tcp_test_brick.h"
+#include "transport/membership/coordinator_name.h"
+#include "transport/volume/volume_client.h"
+
+namespace brickfs {
+namespace {
+
+using testing::eventually;
+
+class Served : public ::testing::Test {
+ protected:
+  std::unique_ptr<ServedVolume> open() {
+    MountCommand command;
+    command.source = source_;
+    command.mountpoint = "/mnt";
+    command.shared = true;
+    std::string why;
+    auto opened = ServedVolume::open(command, {}, &why);
+    EXPECT_TRUE(opened.ok()) << why;
+    if (!opened.ok()) return nullptr;
+    (*opened)->start_sharing(nullptr);
+    return std::move(*opened);
+  }
+  // As a third machine does that coordinates, and cannot be reached.
+  std::unique_ptr<VolumeClient> steal() {
+    VolumeOptions options;
+    options.open.client = ClientId{4711};
+    options.open.client_name = name_of_coordinator("a third one", {"127.0.0.1", nobody_.number()});
+    options.open.steal = true;
+    auto stolen = VolumeClient::open(brick_.connect(), std::move(options), nullptr);
+    EXPECT_TRUE(stolen.ok());
+    return stolen.ok() ? std::move(*stolen) : nullptr;
+  }
+  Status hand_over() {
+    std::string why;
+    const Source source = TRY(parse_source(source_, &why));
+    const auto holder = TRY(find_holder(source, {}));
+    const auto address = holder ? address_of_coordinator(holder->name) : std::nullopt;
+    if (!address) return Error(ENOENT, "nobody shares it");
+    const auto answer = TRY(shared::ask_handover(*address, {}, {holder->client, source.volume, ""}));
+    return answer.status == 0 ? Status() : Status(Error(answer.status, "it is refused"));
+  }
+
+  testing::TcpTestBrick brick_{testing::memory_config(64)};
+  const std::string source_ = fmt::format("tcp://127.0.0.1:{}/default", brick_.port());
+  const testing::ReservedPort nobody_;
+};
+
+bool is_closed(FileOperations& files) {
+  Interruption at_once;
+  at_once.raise();
+  return files.get_attributes(kRootIno, {.interruption = &at_once}).code() == EINTR;
+}
+
+// What its programs were told may be nowhere else. They do not go on with the volume as another has it, and an fsync
+// that succeeds.
+TEST_F(Served, IsLostToTheProgramsOfWhoCannotWriteItAllBeforeItIsHandedOver) {
+  const auto first = open();
+  const auto second = open();
+  ASSERT_TRUE(first && second);
+  FileOperations& files = first->files();
+  Caller caller;
+  caller.is_administrator = [] { return true; };
+  const auto made = files.create(kRootIno, "file", S_IFREG | 0644, caller, {});
+  ASSERT_TRUE(made.ok());
+  std::string text(4096, 'a');
+  const LocalSlice slice{reinterpret_cast<std::byte*>(text.data()), static_cast<uint32_t>(text.size()), 0};
+  ASSERT_TRUE(files.write(made->ino, 0, std::span(&slice, 1), false, nullptr, false, {}).ok());
+
+  // One operation is under way, so the volume is not let go of yet.
+  auto under_way = files.joint_transfer({});
+  ASSERT_TRUE(under_way->begin_read(made->ino, 0, slice, Touch::kNothing));
+  ASSERT_TRUE(hand_over().ok());
+  ASSERT_TRUE(eventually([&] { return is_closed(files); }));
+  const auto third = steal();
+  (void)under_way->move();
+  under_way.reset();
+  EXPECT_TRUE(eventually([&] { return !is_closed(files); }));
+  EXPECT_EQ(files.volume().final_error().code(), ESTALE);
+  EXPECT_EQ(files.sync(made->ino, {}).code(), ESTALE);
+}
+
+}  // namespace
+}  // namespace brickfs
