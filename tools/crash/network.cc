@@ -43,7 +43,7 @@ class Carrier {
   void send(SocketPtr from, Machine to, std::function<void()> arrive);
   void cut(Machine a, Machine b);
   void heal(Machine a, Machine b);
-  void lose(Machine a, Machine b, int error);
+  bool lose(Machine a, Machine b, int error);
   void die(Machine machine, Death death);
   void add(const SocketPtr& socket) { sockets_.push_back(socket); }
 
@@ -131,14 +131,17 @@ void Carrier::heal(Machine a, Machine b) {
   if (dead_.contains(a) || dead_.contains(b)) lose(a, b, ECONNRESET);
 }
 
-void Carrier::lose(Machine a, Machine b, int error) {
+bool Carrier::lose(Machine a, Machine b, int error) {
+  bool any = false;
   if (const auto held = held_.find(link(a, b)); held != held_.end()) held->second.clear();
   for (const auto& known : sockets_) {
     const SocketPtr socket = known.lock();
-    if (socket && socket->peer_machine != 0 && link(socket->machine, socket->peer_machine) == link(a, b))
-      socket->fail(error);
+    if (!socket || socket->peer_machine == 0 || link(socket->machine, socket->peer_machine) != link(a, b)) continue;
+    any |= socket->error == 0;
+    socket->fail(error);
   }
   std::erase_if(sockets_, [](const auto& known) { return known.expired(); });
+  return any;
 }
 
 void Carrier::die(Machine machine, Death death) {
@@ -172,7 +175,7 @@ void start(uint64_t seed, unsigned slow) { carrier().start(seed, slow); }
 std::string address_of(Machine machine) { return "10.0.0." + std::to_string(machine); }
 void cut(Machine a, Machine b) { carrier().cut(a, b); }
 void heal(Machine a, Machine b) { carrier().heal(a, b); }
-void lose(Machine a, Machine b) { carrier().lose(a, b, ECONNRESET); }
+bool lose(Machine a, Machine b) { return carrier().lose(a, b, ECONNRESET); }
 void die(Machine machine, Death death) { carrier().die(machine, death); }
 
 // --- what sockets ask for

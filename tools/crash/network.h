@@ -21,8 +21,8 @@ std::string address_of(fibers::Machine machine);
 
 void cut(fibers::Machine a, fibers::Machine b);
 void heal(fibers::Machine a, fibers::Machine b);
-// All connections between them are lost, at both ends.
-void lose(fibers::Machine a, fibers::Machine b);
+// All connections between them are lost, at both ends. False: there was none.
+bool lose(fibers::Machine a, fibers::Machine b);
 // Before fibers::kill(). Of a process that ends its machine tells its peers; a machine that ends tells nobody.
 enum class Death { kProcess, kMachine };
 void die(fibers::Machine machine, Death death);

@@ -26,6 +26,7 @@ using std::chrono::steady_clock;
 constexpr uint64_t kBrickBlocks = 128;
 constexpr milliseconds kHeard{1'000};  // so often at least
 constexpr milliseconds kLook{20};
+constexpr milliseconds kConnectAgain{1'000};  // then twice as long each time
 constexpr milliseconds kSilentFrom{300};
 constexpr Nanoseconds kOfCall{20'000};
 
@@ -46,6 +47,7 @@ BrickWorld& brick_world() {
 struct Way {
   explicit Way(Machine of) : machine(of), brick(make_embedded_brick(brick_world().service)) {}
   bool is_cut() const { return brick_world().cut_since[machine].has_value(); }
+  Status connect();
   Status reach();
 
   const Machine machine;
@@ -97,6 +99,16 @@ class MachineBrick final : public Brick {
   const WayPtr way_ = std::make_shared<Way>(fibers::machine());
 };
 
+// As TCP tries to: a link that is cut for a moment costs until the next try.
+Status Way::connect() {
+  const auto until = fibers::now() + limits::kConnectTimeout;
+  for (Nanoseconds pause = kConnectAgain; is_cut(); pause *= 2) {
+    fibers::sleep(std::min<Nanoseconds>(pause, until - fibers::now()));
+    if (fibers::now() >= until) return Error(ETIMEDOUT, "no brick there");
+  }
+  return {};
+}
+
 // Until the brick can be reached; a session that waits for too long is lost.
 Status Way::reach() {
   if (!is_open) return Error(ENOTCONN, "no session is open");
@@ -117,10 +129,7 @@ milliseconds MachineBrick::silence(Asking) {
 
 Result<Session> MachineBrick::open(const OpenRequest& request, Holder* holder) {
   way_->is_open = false;
-  if (way_->is_cut()) {
-    fibers::sleep(limits::kConnectTimeout);
-    return Error(ETIMEDOUT, "no brick there");
-  }
+  TRY(way_->connect());
   const auto sent = steady_clock::now();
   fibers::sleep(kOfCall);
   auto session = [&] {

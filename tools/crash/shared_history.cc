@@ -16,12 +16,11 @@ void Known::learn(uint64_t value, const Listener& listener) {
 void History::see(Known& known, const Floor& before, uint64_t value, const Listener& listener,
                   const std::string& what) {
   const auto told = fmt::format("{}: {} is seen on machine {}", what, value, listener.machine);
-  if (value < before.surely_) violation(listener, fmt::format("{}, and {} was known before", told, before.surely_));
+  if (value < before.surely_) violation(fmt::format("{}, and {} was known before", told, before.surely_));
   if (value > known.begun_) violation(fmt::format("{}, and {} was begun last", told, known.begun_));
   for (Machine machine = 0; machine < before.by_own_.size(); ++machine) {
     if (value < before.by_own_[machine])
-      suspect({machine, listener.machine},
-              fmt::format("{}, and machine {} knew {}", told, machine, before.by_own_[machine]));
+      suspect({machine}, fmt::format("{}, and machine {} knew {}", told, machine, before.by_own_[machine]));
   }
   known.learn(value, listener);
 }
@@ -64,14 +63,14 @@ void History::see_records(std::string_view text, std::vector<Known>& known, cons
       return violation(
           fmt::format("no record at {} of {} bytes, seen on machine {}", at, text.size(), listener.machine));
     if (number != last[program] + 1)
-      return violation(listener, fmt::format("record {} of program {} comes behind {}, seen on machine {}", number,
-                                             program, last[program], listener.machine));
+      return violation(fmt::format("record {} of program {} comes behind {}, seen on machine {}", number, program,
+                                   last[program], listener.machine));
     last[program] = number;
   }
   for (size_t program = 0; program < known.size(); ++program)
     see(known[program], before[program], last[program], listener, fmt::format("records of program {}", program));
   const size_t common = std::min(records_.size(), text.size());
-  if (text.substr(0, common) != std::string_view(records_).substr(0, common)) violation(listener, "records have moved");
+  if (text.substr(0, common) != std::string_view(records_).substr(0, common)) violation("records have moved");
   if (!listener.is_own && text.size() > records_.size()) records_ = text;
 }
 
@@ -82,11 +81,6 @@ void History::lost(Machine machine) {
 
 void History::suspect(std::vector<Machine> machines, std::string what) {
   suspicions_.push_back({std::move(machines), std::move(what)});
-}
-
-void History::violation(const Listener& listener, const std::string& what) {
-  if (!listener.is_own) return violation(what);
-  suspect({listener.machine}, what);
 }
 
 void History::violation(const std::string& what) { violations_.push_back(what); }

@@ -2,10 +2,8 @@
 // What programs on several machines were told of a shared volume, and what none of them may be told.
 //
 // What a thing shows is a number that grows with each change of its only writer. Nobody may see less than was known
-// when he asked, nor what nobody has begun. What a coordinator tells its own programs may be lost with it: that counts
-// only if it has kept the volume to the end.
-//
-// Nor does it count what a coordinator tells its own programs that has lost the volume, and does not know it yet.
+// when he asked, nor what nobody has begun. What a coordinator has told its own programs may be lost with it: that
+// counts only if it has kept the volume to the end. But also to those it tells nothing old when it has lost the volume.
 //
 // Threads: the simulated ones, which take turns.
 #pragma once
@@ -24,7 +22,7 @@ namespace brickfs::shared_world {
 
 using fibers::Machine;
 
-// Who is told something: a program of that machine, which has the tree itself or asks another.
+// Who is told something: a program of that machine, which has the tree itself, or had it first, or asks another.
 struct Listener {
   Machine machine = 0;
   bool is_own = false;
@@ -72,8 +70,6 @@ class History {
     std::string what;
   };
   void suspect(std::vector<Machine> machines, std::string what);
-  // What is told by who has the tree counts if he keeps it.
-  void violation(const Listener& listener, const std::string& what);
   std::vector<std::string> violations_;
   std::vector<Suspicion> suspicions_;  // violations if none of those machines has lost the volume
   std::set<Machine> lost_;

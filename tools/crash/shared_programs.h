@@ -37,8 +37,8 @@ class Program {
   struct Machine {
     shared_world::Machine number = 0;
     std::function<FileOperations&()> files;
-    std::function<bool()> has_tree;  // it is no member
-    std::function<bool()> leaves;    // it unmounts
+    bool begins_with_tree = false;  // it is no member, until it hands the volume over
+    std::function<bool()> leaves;   // it unmounts
   };
   Program(Things& things, unsigned number, Machine machine, uint64_t seed)
       : things_(things), number_(number), machine_(std::move(machine)), random_(seed) {}
@@ -52,7 +52,7 @@ class Program {
   uint64_t operations() const { return operations_; }
 
  private:
-  Listener listener() const { return {machine_.number, machine_.has_tree()}; }
+  Listener listener() const { return {machine_.number, machine_.begins_with_tree}; }
   FileOperations& files() { return machine_.files(); }
   Result<Ino> find(const std::string& name);
   bool is_lost();

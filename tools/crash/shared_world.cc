@@ -13,11 +13,14 @@
 
 #include "fs/recovery/check.h"
 #include "fs/served/served_volume.h"
+#include "fs/shared/handover.h"
+#include "fs/source/source_volume.h"
 #include "tools/crash/fibers.h"
 #include "tools/crash/network.h"
 #include "tools/crash/shared_brick.h"
 #include "tools/crash/shared_programs.h"
 #include "transport/base/log.h"
+#include "transport/membership/coordinator_name.h"
 
 namespace brickfs {
 namespace shared_world {
@@ -27,9 +30,11 @@ using fibers::Nanoseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+constexpr const char* kVolume = "default";
 constexpr Machine kShared = 3;     // machines 1, 2, 3 have it from the beginning
 constexpr Machine kLast = 4;       // has it alone when all is over
 constexpr unsigned kPrograms = 2;  // of each
+constexpr std::chrono::microseconds kMoment{200};
 constexpr seconds kForgotten{30};  // whoever is dead, by all others
 constexpr seconds kLongest{200};   // that anything may take when nothing happens any more
 
@@ -60,6 +65,8 @@ class World {
   void cut_for(Machine a, Machine b, milliseconds time);
   void stop_for(Machine machine, milliseconds time);
   void cut_brick_for(Machine machine, milliseconds time);
+  void hand_over();
+  void lose_way_to_itself();
   // A thread of that machine does it; until it has.
   void on(Machine machine, const std::function<void()>& body, const char* what);
   bool await(const std::function<bool()>& condition, const char* what);
@@ -83,7 +90,7 @@ class World {
 
 Status World::open(Machine machine, bool shared) {
   MountCommand command;
-  command.source = "tcp://10.0.0.100/default";
+  command.source = fmt::format("tcp://10.0.0.100/{}", kVolume);
   command.mountpoint = "/mnt";
   command.shared = shared;
   command.no_atime = true;
@@ -117,8 +124,8 @@ void World::start_programs(Machine machine) {
   Host& host = hosts_[machine];
   ServedVolume* const served = host.served.get();
   for (unsigned i = 0; i < kPrograms; ++i) {
-    const Program::Machine of{machine, [served]() -> FileOperations& { return served->files(); },
-                              [served] { return !served->is_member(); }, [&host] { return host.leaves; }};
+    const Program::Machine of{machine, [served]() -> FileOperations& { return served->files(); }, !served->is_member(),
+                              [&host] { return host.leaves; }};
     const auto number = static_cast<unsigned>((machine - 1) * kPrograms + i);
     host.programs.push_back(std::make_unique<Program>(things_, number, of, random_()));
     ++host.running;
@@ -206,13 +213,37 @@ void World::cut_brick_for(Machine machine, milliseconds time) {
   });
 }
 
+// To whomever it likes, as `brickctl handover` on a machine of its own. Nobody loses anything by that.
+void World::hand_over() {
+  say("it is handed over");
+  const fibers::Visit there(kLast);
+  fibers::start([] {
+    Source source;
+    source.volume = kVolume;
+    const auto holder = find_holder(source, {});
+    const auto address = holder.ok() && *holder ? address_of_coordinator((*holder)->name) : std::nullopt;
+    if (address) (void)shared::ask_handover(*address, {}, {(*holder)->client, source.volume, ""});
+  });
+}
+
+// Of whoever takes the volume next: the first connection that it makes.
+void World::lose_way_to_itself() {
+  constexpr seconds kComes{60};
+  say("the next one loses the way to itself");
+  fibers::start([before = holder(), until = fibers::now() + kComes] {
+    while (holder() == before && fibers::now() < until) fibers::sleep(milliseconds(10));
+    const Machine next = holder();
+    while (next != before && fibers::now() < until && !network::lose(next, next)) fibers::sleep(kMoment);
+  });
+}
+
 void World::happen() {
   const Machine serves = holder();
   const Machine one = any();
   const auto a_moment = milliseconds(random_() % 2'000);
   const auto long_time = milliseconds(4'000 + random_() % 26'000);
   const auto death = random_() % 2 == 0 ? network::Death::kProcess : network::Death::kMachine;
-  switch (random_() % 13) {
+  switch (random_() % 16) {
     case 0:
     case 1:
     case 2:
@@ -233,10 +264,15 @@ void World::happen() {
       return cut_for(any(), one, a_moment);
     case 10:
       return leave(random_() % 2 == 0 ? serves : one);
+    case 11:
+    case 12:
+      return hand_over();
+    case 13:
+      return lose_way_to_itself();
     default:
       say("connections are lost");
       for (Machine machine = 1; machine <= kShared; ++machine)
-        if (random_() % 2 == 0) network::lose(serves, machine);
+        if (random_() % 2 == 0) (void)network::lose(serves, machine);
   }
 }
 
